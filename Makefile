@@ -1,0 +1,50 @@
+# The front door. meson does the work; each target first sees to the Debian packages it needs.
+#
+#   make run                    build, then a short tour of a hand (CMD='...' runs that command instead)
+#   make test                   unit and whole-program tests under sanitizers; test-all adds the slow ones
+#   make lint fuzz bench        checks, fuzzing (FUZZ_SECONDS=60 for each target), measurements
+#   make install                into DESTDIR/PREFIX
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+
+.PHONY: build run test test-all bench lint fuzz install clean format
+
+build:
+	@tools/deps build
+	@tools/build release
+
+run: build
+	@build/tendon run $${CMD:+-- "$$CMD"}
+
+test:
+	@tools/deps build test
+	@tools/test
+
+test-all:
+	@tools/deps build test
+	@tools/test --all
+
+bench: build
+	@tools/deps build bench
+	@bench/run
+
+lint:
+	@tools/deps build test lint
+	@tools/lint
+
+fuzz:
+	@tools/deps build test fuzz
+	@tools/fuzz "$(FUZZ_SECONDS)"
+
+install: build
+	@meson configure build -Dprefix="$(PREFIX)"
+	@DESTDIR="$(DESTDIR)" meson install -C build
+
+format:
+	@tools/deps lint
+	@tools/sources c h | xargs clang-format -i
+
+clean:
+	rm -rf build build-asan build-tsan build-clang build-fuzz build-test

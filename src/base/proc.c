@@ -1,0 +1,352 @@
+#include "base/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include "base/fs.h"
+
+#define PROCESSES_MAX 65536
+#define FILE_MAX ((size_t)1 << 20)
+#define PID_LIMIT (4 << 20) /* the kernel has no larger numbers */
+#define FREEZE_ROUNDS 16
+#define TICK_MS 5 /* only on kernels without pidfds */
+
+/* Processes in the order they were found, each once. */
+struct procs {
+    struct tn_proc *items;
+    size_t count, cap;
+    uint8_t *seen; /* one bit per number */
+};
+
+static void procs_done(struct procs *p)
+{
+    free(p->items);
+    free(p->seen);
+}
+#define autoprocs TN_CLEANUP(procs_done)
+
+static int add(struct procs *p, const struct tn_proc *one, struct tn_error *err)
+{
+    if (one->pid <= 0 || one->pid >= PID_LIMIT)
+        return tn_fail(err, TN_E_INTERNAL, "process %d: no such number", (int)one->pid);
+    if (!p->seen)
+        p->seen = tn_calloc(PID_LIMIT / 8, 1);
+    uint8_t bit = (uint8_t)(1u << one->pid % 8);
+    if (p->seen[one->pid / 8] & bit)
+        return 0;
+    if (p->count == PROCESSES_MAX)
+        return tn_fail(err, TN_E_TOO_LARGE, "more than %d processes", PROCESSES_MAX);
+    if (p->count == p->cap) {
+        p->cap = p->cap ? p->cap * 2 : 16;
+        p->items = tn_realloc(p->items, p->cap * sizeof *p->items);
+    }
+    p->seen[one->pid / 8] |= bit;
+    p->items[p->count++] = *one;
+    return 0;
+}
+
+/* --- looking ------------------------------------------------------------------------------------
+ */
+
+/* /proc/PID/stat: the name in parentheses may contain anything, so fields count from the last ')'.
+ */
+int tn_proc_get(pid_t pid, struct tn_proc *out)
+{
+    char path[40], text[1024];
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (n <= 0)
+        return -1;
+    text[n] = '\0';
+    const char *p = strrchr(text, ')');
+    int parent;
+    unsigned long long start;
+    if (!p || sscanf(p + 1, " %*c %d", &parent) != 1)
+        return -1;
+    for (int blanks = 0; *p && blanks < 20; p++)
+        blanks += *p == ' ';
+    if (sscanf(p, "%llu", &start) != 1)
+        return -1;
+    *out = (struct tn_proc){.pid = pid, .parent = (pid_t)parent, .start = start};
+    return 0;
+}
+
+/* The next name in the directory that is a number; 0 at the end. */
+static pid_t next_pid(DIR *dir)
+{
+    struct dirent *entry;
+
+    while ((entry = readdir(dir))) {
+        char *end;
+        long pid = strtol(entry->d_name, &end, 10);
+        if (pid > 0 && !*end)
+            return (pid_t)pid;
+    }
+    return 0;
+}
+
+static int add_listed(struct procs *found, char *numbers, pid_t parent, struct tn_error *err)
+{
+    for (char *p = numbers, *end;; p = end) {
+        struct tn_proc one;
+        pid_t pid = (pid_t)strtol(p, &end, 10);
+        if (end == p)
+            return 0;
+        if (tn_proc_get(pid, &one) == 0 && one.parent == parent && add(found, &one, err) < 0)
+            return -1;
+    }
+}
+
+/* The children of each thread of the process. */
+static int add_children(struct procs *found, pid_t parent, struct tn_error *err)
+{
+    char path[64];
+    pid_t thread;
+    int result = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)parent);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return 0; /* it is gone, and its children have another parent */
+    while (result == 0 && (thread = next_pid(dir))) {
+        tn_autobuf struct tn_buf text = TN_BUF_INIT(FILE_MAX);
+        snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)thread);
+        tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && tn_fs_read_fd(fd, &text, NULL) == 0 && text.len > 0)
+            result = add_listed(found, text.data, parent, err);
+    }
+    closedir(dir);
+    return result;
+}
+
+static bool lists_children(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    return access(path, R_OK) == 0;
+}
+
+static int add_all(struct procs *all, struct tn_error *err)
+{
+    DIR *dir = opendir("/proc");
+    pid_t pid;
+    int result = 0;
+
+    if (!dir)
+        return tn_fail_errno(err, errno, "/proc");
+    while (result == 0 && (pid = next_pid(dir))) {
+        struct tn_proc one;
+        if (tn_proc_get(pid, &one) == 0)
+            result = add(all, &one, err);
+    }
+    closedir(dir);
+    return result;
+}
+
+static int add_children_from(struct procs *found, const struct procs *all, pid_t parent,
+                             struct tn_error *err)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (all->items[i].parent == parent && add(found, &all->items[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+static int expand_one(struct procs *found, const struct procs *all, pid_t parent,
+                      struct tn_error *err)
+{
+    return all->count ? add_children_from(found, all, parent, err)
+                      : add_children(found, parent, err);
+}
+
+/* Adds the descendants of root, and of all that are in `found` already. */
+static int find_descendants(pid_t root, struct procs *found, struct tn_error *err)
+{
+    autoprocs struct procs all = {0};
+
+    if (!lists_children() && add_all(&all, err) < 0)
+        return -1;
+    if (expand_one(found, &all, root, err) < 0)
+        return -1;
+    for (size_t i = 0; i < found->count; i++)
+        if (expand_one(found, &all, found->items[i].pid, err) < 0)
+            return -1;
+    return 0;
+}
+
+int tn_proc_descendants(pid_t root, struct tn_proc **list, size_t *count, struct tn_error *err)
+{
+    autoprocs struct procs found = {0};
+
+    *list = NULL;
+    *count = 0;
+    if (find_descendants(root, &found, err) < 0)
+        return -1;
+    *count = found.count;
+    *list = TN_TAKE_PTR(found.items);
+    return 0;
+}
+
+/* --- ending -------------------------------------------------------------------------------------
+ */
+
+static bool same(const struct tn_proc *p)
+{
+    struct tn_proc now;
+    return tn_proc_get(p->pid, &now) == 0 && now.start == p->start;
+}
+
+/* A descriptor that stands for this very process; -1 with ESRCH when it is gone, or another errno.
+ */
+static int open_proc(const struct tn_proc *p)
+{
+    int fd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+    if (fd >= 0 && !same(p)) {
+        close(fd);
+        errno = ESRCH;
+        return -1;
+    }
+    return fd;
+}
+
+/* 0, also when it is gone. */
+static int signal_one(const struct tn_proc *p, int signal, struct tn_error *err)
+{
+    tn_autofd int fd = open_proc(p);
+    int result;
+
+    if (fd >= 0)
+        result = (int)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
+    else if (errno == ENOSYS && same(p))
+        result = kill(p->pid, signal);
+    else
+        return 0;
+    if (result == 0 || errno == ESRCH)
+        return 0;
+    return tn_fail_errno(err, errno, "signal %d to process %d", signal, (int)p->pid);
+}
+
+/* Reaches all it can; -1 with the first that it could not. */
+static int signal_all(const struct tn_proc *list, size_t count, int signal, struct tn_error *err)
+{
+    int result = 0;
+    for (size_t i = 0; i < count; i++)
+        if (signal_one(&list[i], signal, result == 0 ? err : NULL) < 0)
+            result = -1;
+    return result;
+}
+
+static bool is_zombie(pid_t pid)
+{
+    char path[40], text[512];
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    text[n < 0 ? 0 : n] = '\0';
+    const char *state = strrchr(text, ')');
+    return !state || (state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X'));
+}
+
+/* False at the deadline. */
+static bool wait_gone(const struct tn_proc *p, int64_t deadline)
+{
+    tn_autofd int fd = open_proc(p);
+    bool blind = fd < 0 && errno == ENOSYS;
+
+    for (;;) {
+        int ms = tn_poll_ms(deadline);
+        if (fd < 0 && (!blind || !same(p) || is_zombie(p->pid)))
+            return true;
+        struct pollfd one = {.fd = fd, .events = POLLIN};
+        if (poll(&one, 1, blind && (ms < 0 || ms > TICK_MS) ? TICK_MS : ms) > 0)
+            return true;
+        if (ms == 0)
+            return false;
+    }
+}
+
+/* How many of those that are ours to end have not. */
+static size_t wait_all(const struct tn_proc *list, size_t count, int64_t deadline)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++)
+        left += signal_one(&list[i], 0, NULL) == 0 && !wait_gone(&list[i], deadline);
+    return left;
+}
+
+static int kill_and_wait(const struct tn_proc *list, size_t count, int64_t deadline,
+                         struct tn_error *err)
+{
+    int result = signal_all(list, count, SIGKILL, err);
+    size_t left = wait_all(list, count, deadline);
+    if (result == 0 && left > 0)
+        return tn_fail(err, TN_E_TIMEOUT, "%zu of %zu processes did not end in time", left, count);
+    return result;
+}
+
+/* A stopped process must run to hear the request.  Who cannot be asked will not be killed either,
+ * and that is where it is reported. */
+static void ask_and_wait(const struct tn_proc *list, size_t count, int64_t grace)
+{
+    signal_all(list, count, SIGTERM, NULL);
+    signal_all(list, count, SIGCONT, NULL);
+    wait_all(list, count, grace);
+}
+
+int tn_proc_kill(const struct tn_proc *list, size_t count, int64_t grace, int64_t deadline,
+                 struct tn_error *err)
+{
+    if (grace > 0)
+        ask_and_wait(list, count, grace);
+    return kill_and_wait(list, count, deadline, err);
+}
+
+static int list_tree(pid_t root, bool root_too, struct procs *found, struct tn_error *err)
+{
+    struct tn_proc one;
+    if (root_too && tn_proc_get(root, &one) == 0 && add(found, &one, err) < 0)
+        return -1;
+    return find_descendants(root, found, err);
+}
+
+/* Stops everything until a look shows nothing new: what is stopped cannot give birth. */
+static int freeze_tree(pid_t root, bool root_too, struct procs *all, struct tn_error *err)
+{
+    size_t stopped = 0;
+
+    for (int round = 0; round < FREEZE_ROUNDS; round++) {
+        if (list_tree(root, root_too, all, err) < 0)
+            return -1;
+        if (all->count == stopped)
+            break;
+        signal_all(all->items + stopped, all->count - stopped, SIGSTOP, NULL);
+        stopped = all->count;
+    }
+    return 0;
+}
+
+int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline,
+                      struct tn_error *err)
+{
+    autoprocs struct procs asked = {0}, all = {0};
+
+    if (grace > 0) {
+        if (list_tree(root, root_too, &asked, err) < 0)
+            return -1;
+        ask_and_wait(asked.items, asked.count, grace);
+    }
+    /* Whoever outlived its parent hangs elsewhere in the tree by now. */
+    for (size_t i = 0; i < asked.count; i++)
+        if (same(&asked.items[i]) && add(&all, &asked.items[i], err) < 0)
+            return -1;
+    int frozen = freeze_tree(root, root_too, &all, err);
+    int killed = kill_and_wait(all.items, all.count, deadline, frozen < 0 ? NULL : err);
+    return frozen < 0 ? -1 : killed;
+}

@@ -1,0 +1,38 @@
+/* Other processes, through /proc: who descends from whom, and ending them for certain. */
+#ifndef TN_BASE_PROC_H
+#define TN_BASE_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* A number alone may be reused; with the start time it names one process for good. */
+struct tn_proc {
+    pid_t pid;
+    pid_t parent;
+    uint64_t start; /* clock ticks after boot */
+};
+
+/* -1 when there is no such process. */
+int tn_proc_get(pid_t pid, struct tn_proc *out);
+
+/* All descendants of root at this moment, parents before children, without root.  The caller frees
+ * *list, which is NULL when there are none. */
+int tn_proc_descendants(pid_t root, struct tn_proc **list, size_t *count, struct tn_error *err);
+
+/* Asks them to end (SIGTERM), and kills those that are still there at `grace`.  Returns 0 as soon
+ * as all have ended (zombies have), or -1: TN_E_TIMEOUT at the deadline, TN_E_DENIED for one that
+ * is not ours to signal.  grace 0: kill at once. */
+int tn_proc_kill(const struct tn_proc *list, size_t count, int64_t grace, int64_t deadline,
+                 struct tn_error *err);
+
+/* The same for all descendants of root, and root itself if root_too, including those that are born
+ * meanwhile: before killing, everything is stopped until nothing new appears. */
+int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline,
+                      struct tn_error *err);
+
+#endif

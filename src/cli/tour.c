@@ -1,0 +1,130 @@
+#include "cli/tour.h"
+
+#include "base/clock.h"
+
+/* What a step's command must end with, besides an exit status. */
+enum { RUNNING = -1 };
+
+struct step {
+    const char *title; /* starts a new chapter */
+    const char *shown; /* how the action is shown, when not by its command */
+
+    const char *command; /* of a run action */
+    bool is_input;       /* for the program that runs, not for the shell */
+
+    const char *edit; /* or: the command of an edit action, */
+    const char *file; /* a file in the workspace, */
+    const char *old;  /* what is replaced in it, */
+    const char *text; /* and its new text */
+
+    double timeout; /* seconds; 0 takes the ordinary one */
+    int expected_exit_code;
+    const char *expected_text; /* somewhere in the content */
+};
+
+#define ORDINARY_SECONDS 10
+
+static const struct step steps[] = {
+    {.title = "The shell keeps its state from call to call",
+     .command = "mkdir sub && cd sub && export GREETING=hello"},
+    {.command = "echo \"$GREETING from ${PWD##*/}\"", .expected_text = "hello from sub"},
+
+    {.title = "A file is edited in place",
+     .shown = "create greet.sh",
+     .edit = "create",
+     .file = "greet.sh",
+     .text = "#!/bin/sh\n# says who it greets\necho \"hello $1\"\n",
+     .expected_text = "File created successfully"},
+    {.shown = "str_replace in greet.sh: hello becomes good morning",
+     .edit = "str_replace",
+     .file = "greet.sh",
+     .old = "\"hello $1\"",
+     .text = "\"good morning, $1\"",
+     .expected_text = "has been edited"},
+    {.command = "sh ../greet.sh world", .expected_text = "good morning, world"},
+
+    {.title = "A long command is waited for as long as asked, then polled",
+     .command = "for i in 1 2 3; do echo \"part $i\"; sleep 0.3; done",
+     .timeout = 0.5,
+     .expected_exit_code = RUNNING,
+     .expected_text = "part 2"},
+    {.shown = "(the empty command: wait for more)", .command = "", .expected_text = "part 3"},
+
+    {.title = "A stuck program is interrupted, and the shell goes on",
+     .command = "sleep 1000",
+     .timeout = 0.2,
+     .expected_exit_code = RUNNING},
+    {.shown = "C-c (as input)", .command = "C-c", .is_input = true, .expected_exit_code = 130},
+    {.command = "echo \"$GREETING again\"", .expected_text = "hello again"},
+};
+
+static struct tn_text text_of(const char *s)
+{
+    return (struct tn_text){.data = tn_strdup_or_null(s), .len = s ? strlen(s) : 0};
+}
+
+static void make_action(struct tn_action *a, const struct step *step, const char *workspace)
+{
+    if (step->edit) {
+        tn_action_init(a, TN_ACTION_EDIT);
+        a->edit.command = tn_strdup(step->edit);
+        a->edit.path = tn_asprintf("%s/%s", workspace, step->file);
+        if (step->old) {
+            a->edit.old_str = text_of(step->old);
+            a->edit.new_str = text_of(step->text);
+        } else {
+            a->edit.file_text = text_of(step->text);
+        }
+    } else {
+        tn_action_init(a, TN_ACTION_RUN);
+        a->run.command = tn_strdup(step->command);
+        a->run.is_input = step->is_input;
+    }
+    a->timeout.set = true;
+    a->timeout.value = step->timeout > 0 ? step->timeout : ORDINARY_SECONDS;
+}
+
+/* What is wrong with the observation, on the heap; NULL when nothing is. */
+static char *judge(const struct step *step, const struct tn_observation *o)
+{
+    const char *content = o->content.data ? o->content.data : "";
+
+    if (o->type == TN_OBSERVATION_ERROR)
+        return tn_strdup("this was not meant to fail");
+    if (o->type == TN_OBSERVATION_RUN && o->run.metadata.exit_code != step->expected_exit_code)
+        return tn_asprintf("expected exit status %d, got %d", step->expected_exit_code,
+                           (int)o->run.metadata.exit_code);
+    if (step->expected_text && !strstr(content, step->expected_text))
+        return tn_asprintf("expected to see \"%s\"", step->expected_text);
+    return NULL;
+}
+
+int tour(struct tn_hand_client *hand, const char *workspace, const struct show *s,
+         struct tn_error *err)
+{
+    int chapter = 0;
+    int failed = 0;
+
+    for (const struct step *step = steps; step < steps + TN_COUNT(steps); step++) {
+        tn_autoaction struct tn_action action;
+        tn_autoobservation struct tn_observation observation;
+
+        make_action(&action, step, workspace);
+        tn_observation_init(&observation, TN_OBSERVATION_NULL);
+        if (step->title)
+            show_title(s, ++chapter, step->title);
+        show_action(s, tn_action_name(action.type), step->shown ? step->shown : step->command);
+
+        int64_t start = tn_now();
+        if (tn_hand_client_execute(hand, &action, &observation, err))
+            return -1;
+        show_observation(s, &observation, tn_now() - start);
+
+        tn_autofree char *problem = judge(step, &observation);
+        if (problem) {
+            show_problem(s, problem);
+            failed++;
+        }
+    }
+    return failed;
+}

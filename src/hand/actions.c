@@ -1,0 +1,161 @@
+#include "hand/actions.h"
+
+#include <signal.h>
+
+#include "hand/file-actions.h"
+#include "hand/plugin.h"
+
+/* --- run -------------------------------------------------------------------------------------------- */
+
+static const char *signal_name(int exit_code, char *name, size_t size)
+{
+    const char *abbrev = exit_code > 128 && exit_code < 128 + NSIG ? sigabbrev_np(exit_code - 128) : NULL;
+    if (!abbrev)
+        return NULL;
+    snprintf(name, size, "SIG%s", abbrev);
+    return name;
+}
+
+static void set_opt(struct tn_opt_double *to, double value)
+{
+    *to = (struct tn_opt_double){.set = value >= 0, .value = value};
+}
+
+static void fill_metadata(struct tn_hand *hand, struct tn_run_metadata *m, struct tn_shell_result *r)
+{
+    bool finished = r->end == TN_END_COMPLETED || r->end == TN_END_SHELL_EXITED;
+    char name[32];
+
+    m->exit_code = r->exit_code;
+    m->pid = r->background_pid;
+    if (finished) {
+        m->username = tn_strdup(hand->user.account.name);
+        m->hostname = tn_strdup(hand->hostname);
+        m->working_dir = TN_TAKE_PTR(r->cwd);
+        m->py_interpreter_path = TN_TAKE_PTR(r->python);
+        m->signal = tn_strdup_or_null(signal_name(r->exit_code, name, sizeof name));
+    }
+    m->prefix = tn_buf_take(&r->prefix);
+    m->suffix = tn_buf_take(&r->suffix);
+    m->end = tn_strdup(tn_shell_end_name(r->end));
+    if (!r->command_id)
+        return;
+    set_opt(&m->duration, r->duration);
+    set_opt(&m->user_time, r->user_time);
+    set_opt(&m->system_time, r->system_time);
+    m->peak_memory = (struct tn_opt_int){.set = r->peak_memory >= 0, .value = r->peak_memory};
+    m->output_bytes = (struct tn_opt_int){.set = true, .value = (int64_t)r->output_bytes};
+    m->command_id = TN_TAKE_PTR(r->command_id);
+    if (r->output_path) {
+        m->output_size = (struct tn_opt_int){
+            .set = true, .value = (int64_t)(r->output_bytes - r->output_dropped)};
+        m->output_path = TN_TAKE_PTR(r->output_path);
+    }
+    if (r->output_dropped)
+        m->output_dropped = (struct tn_opt_int){.set = true, .value = (int64_t)r->output_dropped};
+}
+
+static struct tn_session *session_for(struct tn_hand *hand, const struct tn_run_action *run,
+                                      struct tn_error *err)
+{
+    if (run->is_static)
+        return tn_sessions_temporary(hand->sessions, run->cwd);
+    return tn_sessions_ensure(hand->sessions, run->session ? run->session : TN_MAIN_SESSION, err);
+}
+
+static void do_run(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
+                   struct tn_delivery *delivery)
+{
+    const struct tn_run_action *run = &a->run;
+    struct tn_error err;
+    struct tn_session *session = session_for(hand, run, &err);
+
+    if (!session) {
+        tn_observation_init_error(o, a, "%s", err.text);
+        return;
+    }
+    struct tn_shell_request request = {
+        .command = run->command,
+        .command_len = strlen(run->command),
+        .is_input = run->is_input,
+        .blocking = run->blocking,
+        .script = run->script || run->is_static,
+        .literal = run->literal,
+        .timeout = a->timeout.set ? a->timeout.value : 0,
+    };
+    struct tn_shell_result result;
+    tn_shell_result_init(&result);
+    tn_session_run(session, &request, &result);
+
+    if (result.end == TN_END_MULTIPLE && !run->hidden) {
+        tn_observation_init_error(o, a, "%s", "");
+    } else {
+        tn_observation_init(o, TN_OBSERVATION_RUN);
+        free(o->run.command);
+        o->run.command = tn_strdup(run->command);
+        fill_metadata(hand, &o->run.metadata, &result);
+        o->run.hidden = run->hidden;
+    }
+    tn_observation_take_content(o, &result.content);
+    delivery->number = result.delivery;
+    delivery->session = session;
+    tn_shell_result_done(&result);
+}
+
+/* --- abilities that plug in -------------------------------------------------------------------------- */
+
+static void do_ipython(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
+                       struct tn_delivery *delivery)
+{
+    tn_observation_init_error(o, a, "%s", tn_plugin_find("jupyter")->missing);
+}
+
+static void do_browse(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
+                      struct tn_delivery *delivery)
+{
+    tn_observation_init_error(o, a, "Browser functionality is not supported or disabled.");
+}
+
+static void do_file(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
+                    struct tn_delivery *delivery)
+{
+    struct tn_session *main_session = tn_sessions_get(hand->sessions, TN_MAIN_SESSION, NULL);
+    tn_autofree char *cwd = tn_session_cwd(main_session);
+
+    tn_session_unref(main_session);
+    tn_file_execute(hand, cwd, a, o);
+}
+
+typedef void (*handler_fn)(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
+                           struct tn_delivery *delivery);
+
+static const handler_fn handlers[TN_ACTION_TYPE_COUNT] = {
+    [TN_ACTION_RUN] = do_run,
+    [TN_ACTION_RUN_IPYTHON] = do_ipython,
+    [TN_ACTION_READ] = do_file,
+    [TN_ACTION_WRITE] = do_file,
+    [TN_ACTION_EDIT] = do_file,
+    [TN_ACTION_BROWSE] = do_browse,
+    [TN_ACTION_BROWSE_INTERACTIVE] = do_browse,
+};
+
+int tn_execute(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
+               struct tn_delivery *delivery, struct tn_error *err)
+{
+    if (!handlers[a->type])
+        return tn_fail(err, TN_E_UNSUPPORTED, "'ActionExecutor' object has no attribute '%s'",
+                       tn_action_name(a->type));
+    handlers[a->type](hand, a, o, delivery);
+    return 0;
+}
+
+void tn_delivery_failed(struct tn_delivery *delivery)
+{
+    if (delivery->session)
+        tn_session_undeliver(delivery->session, delivery->number);
+}
+
+void tn_delivery_done(struct tn_delivery *delivery)
+{
+    tn_session_unref(TN_TAKE_PTR(delivery->session));
+}

@@ -1,0 +1,54 @@
+#include "hand/file/replace.h"
+
+
+struct contents {
+    struct tn_slice bytes;
+    bool is_new;
+    mode_t mode;
+};
+
+static int put_contents(int fd, void *ctx, struct tn_error *err)
+{
+    const struct contents *c = ctx;
+
+    if (c->is_new && fchmod(fd, c->mode))
+        return tn_fail_errno(err, errno, "chmod");
+    return tn_fs_write(fd, c->bytes.s, c->bytes.n, err);
+}
+
+static int make_parents(const char *path, struct tn_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    tn_autofree char *dir = tn_strndup(path, slash ? (size_t)(slash - path) : 0);
+    if (!dir[0])
+        return 0;
+    tn_autofd int fd = tn_fs_mkdirs(TN_FS_ANYWHERE, dir, 0755, NULL, NULL, err);
+    return fd < 0 ? -1 : 0;
+}
+
+int file_replace(const struct tn_file_user *user, const char *path, struct tn_slice bytes,
+                 mode_t mode, struct tn_error *err)
+{
+    tn_autoact struct tn_act_as as = {0};
+    struct tn_fs_replace how = {.mode = mode, .in_place = true, .journal = user->journal};
+
+    if (tn_file_act_as(&as, user, err))
+        return -1;
+    struct stat st;
+    struct contents contents = {.bytes = bytes, .is_new = stat(path, &st) != 0, .mode = mode};
+    if (contents.is_new && make_parents(path, err))
+        return -1;
+    return tn_fs_replace(TN_FS_ANYWHERE, path, &how, put_contents, &contents, err);
+}
+
+int file_remove(const struct tn_file_user *user, const char *path, struct tn_error *err)
+{
+    tn_autoact struct tn_act_as as = {0};
+
+    if (tn_file_act_as(&as, user, err))
+        return -1;
+    tn_autofree char *real = realpath(path, NULL);
+    if (!real || unlink(real))
+        return tn_fail_errno(err, errno, "%s", path);
+    return 0;
+}

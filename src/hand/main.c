@@ -1,0 +1,288 @@
+/* tendon-hand: start-up, signals, the end.
+ *
+ * The main thread only waits for signals, so that children are reaped from the first moment (this may be PID 1).
+ * A second thread starts everything up; from then on each connection has its own. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+
+#include "base/child.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/proc.h"
+#include "base/thread.h"
+#include "hand/file/edit.h"
+#include "hand/hand.h"
+#include "hand/routes.h"
+#include "hand/viewer.h"
+#include "net/listen.h"
+
+enum {
+    SESSIONS_MAX = 64,
+    ANSWERS_MAX = 4096,
+    ANSWERS_BYTES = 8 << 20,
+};
+#define STOP_SECONDS 2.0
+#define GRACE_SECONDS 2.0
+
+struct process {
+    struct tn_hand hand;
+    struct tn_http_server *server;
+    struct tn_http_server *viewer;
+    bool failed;
+};
+
+/* --- start-up ---------------------------------------------------------------------------------------- */
+
+static int open_listener(struct tn_http_server *server, const char *text, bool has_key, struct tn_error *err)
+{
+    struct tn_listen_address address;
+
+    if (tn_listen_parse(text, &address, err) < 0)
+        return -1;
+    if (!has_key && address.kind == TN_LISTEN_TCP && !address.loopback)
+        tn_log(TN_LOG_WARN, "listening beyond this machine without a key: anybody who can connect has a shell here",
+               tn_log_str("address", text));
+    int fd = tn_listen_open(&address, err);
+    if (fd < 0 || tn_http_server_listen(server, fd, err) < 0)
+        return tn_error_context(err, "listen on %s", text);
+    tn_log(TN_LOG_INFO, "listening", tn_log_str("address", text));
+    return 0;
+}
+
+static int open_listeners(struct process *p, struct tn_error *err)
+{
+    const struct tn_hand_options *o = &p->hand.options;
+    bool has_key = o->key && *o->key;
+    char address[32];
+
+    for (size_t i = 0; i < o->listen.count; i++) {
+        if (open_listener(p->server, o->listen.items[i], has_key, err) < 0)
+            return -1;
+    }
+    if (o->port == 0)
+        return 0;
+    snprintf(address, sizeof address, "%s:%d", has_key ? "0.0.0.0" : "127.0.0.1", (int)o->port);
+    return open_listener(p->server, address, has_key, err);
+}
+
+static int start_main_session(struct tn_hand *hand, struct tn_error *err)
+{
+    struct tn_session *session = tn_sessions_ensure(hand->sessions, TN_MAIN_SESSION, err);
+    struct tn_error why;
+
+    if (!session)
+        return -1;
+    /* An image without the shell is still good for files and for sessions with another one: each action that
+     * needs it says what is missing. */
+    if (tn_session_start(session, &why) < 0)
+        tn_log(TN_LOG_WARN, "no shell in the main session", tn_log_str("reason", why.text));
+    tn_session_unref(session);
+    return 0;
+}
+
+static int start(struct process *p, struct tn_error *err)
+{
+    struct tn_hand *hand = &p->hand;
+    const struct tn_hand_options *o = &hand->options;
+
+    if (o->port) {
+        p->viewer = tn_viewer_start((int)o->port, err);
+        if (!p->viewer)
+            tn_log(TN_LOG_WARN, "no file viewer", tn_log_str("reason", err->text));
+    }
+    if (tn_agent_user_set_up(o, &hand->user, err) < 0)
+        return -1;
+    hand->started = hand->last_action = tn_now();
+    const struct tn_user *account = &hand->user.account;
+    hand->state = tn_state_new(NULL, account->gid, err);
+    if (!hand->state)
+        return -1;
+    gethostname(hand->hostname, sizeof hand->hostname - 1);
+    hand->hostname[strcspn(hand->hostname, ".")] = '\0';
+    hand->shell_env = tn_agent_env(&hand->user, o->shell, tn_state_id(hand->state));
+    struct tn_editor_options editor = {
+        .history_dir = tn_state_undo(hand->state),
+        .workspace_root = o->working_dir,
+    };
+    hand->editor = tn_editor_new(&editor, err);
+    if (!hand->editor)
+        return -1;
+    hand->once = tn_once_new(ANSWERS_MAX, ANSWERS_BYTES);
+    struct tn_session_options defaults = {
+        .name = TN_MAIN_SESSION,
+        .program = o->shell,
+        .cwd = o->working_dir,
+        .env = hand->shell_env,
+        .uid = account->uid,
+        .gid = account->gid,
+        .groups = hand->user.groups,
+        .group_count = hand->user.group_count,
+        .switch_user = hand->user.switch_user,
+        .no_change_seconds = o->no_change_seconds,
+        .output_directory = tn_state_outputs(hand->state),
+        .setup = "alias git=\"git --no-pager\"",
+    };
+    hand->sessions = tn_sessions_new(&defaults, SESSIONS_MAX);
+    if (start_main_session(hand, err) < 0)
+        return -1;
+    p->server = tn_hand_server(hand);
+    return open_listeners(p, err);
+}
+
+static void *start_thread(void *arg)
+{
+    struct process *p = arg;
+    struct tn_error err = {0};
+
+    if (start(p, &err) < 0) {
+        tn_log(TN_LOG_ERROR, err.text);
+        p->failed = true;
+        kill(getpid(), SIGTERM);
+    }
+    return NULL;
+}
+
+/* --- the end ------------------------------------------------------------------------------------------ */
+
+/* TERM, then KILL.  Shells first get a hangup, because an interactive one does not heed TERM. */
+static void end_children(double grace)
+{
+    struct tn_error err;
+    tn_autofree struct tn_proc *below = NULL;
+    size_t n = 0;
+
+    tn_proc_descendants(getpid(), &below, &n, NULL);
+    for (size_t i = 0; i < n; i++)
+        kill(below[i].pid, SIGHUP);
+    if (tn_proc_kill_tree(getpid(), false, tn_deadline_in(grace), tn_deadline_in(grace + 1), &err) < 0)
+        tn_log(TN_LOG_ERROR, err.text);
+    tn_reaper_collect();
+}
+
+/* False when threads are left that could still use what would be freed. */
+static bool stop(struct process *p)
+{
+    struct tn_hand *hand = &p->hand;
+
+    /* The children first: their end releases the threads that wait for them. */
+    end_children(GRACE_SECONDS);
+    bool quiet = (!p->server || tn_http_server_stop(p->server, STOP_SECONDS) == 0) &&
+                 (!p->viewer || tn_http_server_stop(p->viewer, STOP_SECONDS) == 0);
+    if (quiet) {
+        if (p->server)
+            tn_http_server_free(p->server);
+        if (p->viewer)
+            tn_http_server_free(p->viewer);
+        tn_sessions_free(hand->sessions);
+        tn_editor_free(hand->editor);
+    }
+    end_children(0); /* what a thread started meanwhile */
+    tn_state_free(hand->state);
+    if (!quiet)
+        return false;
+    tn_once_free(hand->once);
+    tn_agent_env_free(hand->shell_env);
+    tn_agent_user_done(&hand->user);
+    tn_fields_done(&tn_hand_fields, &hand->options);
+    return true;
+}
+
+static void wait_for_end(int reaper, const sigset_t *signals)
+{
+    tn_autofd int arrived = signalfd(-1, signals, SFD_CLOEXEC);
+    struct pollfd fds[] = {{.fd = reaper, .events = POLLIN}, {.fd = arrived, .events = POLLIN}};
+
+    for (;;) {
+        if (poll(fds, 2, -1) < 0)
+            continue;
+        if (fds[0].revents)
+            tn_reaper_collect();
+        struct signalfd_siginfo info;
+        if (fds[1].revents && read(arrived, &info, sizeof info) == sizeof info) {
+            tn_log(TN_LOG_INFO, "stopping", tn_log_int("signal", info.ssi_signo));
+            return;
+        }
+    }
+}
+
+/* Die with whoever started us, also when that happened already. */
+static void follow_parent(void)
+{
+    pid_t parent = getppid();
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        kill(getpid(), SIGTERM);
+}
+
+static enum tn_log_level log_level(const char *name)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    for (size_t i = 0; i < TN_COUNT(names); i++) {
+        if (strcmp(names[i], name) == 0)
+            return (enum tn_log_level)i;
+    }
+    return TN_LOG_INFO;
+}
+
+/* Descriptors 0 to 2 must exist: what we open next must never become one of them. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd < 3);
+    tn_close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    static struct process process;
+    struct tn_error err = {0};
+    sigset_t signals;
+    pthread_t starter;
+
+    fill_standard_descriptors();
+    int r = tn_hand_options_read(&process.hand.options, argc, argv, &err);
+    if (r < 0)
+        fprintf(stderr, "tendon-hand: %s\nTry 'tendon-hand --help'.\n", err.text);
+    if (r != 0) {
+        tn_fields_done(&tn_hand_fields, &process.hand.options);
+        return r < 0 ? tn_code_row(err.code)->exit_code : 0;
+    }
+    const struct tn_hand_options *o = &process.hand.options;
+    tn_log_init(STDERR_FILENO, log_level(o->log_level), o->log_json);
+    if (o->key)
+        tn_log_secret(o->key);
+    unsetenv("SESSION_API_KEY"); /* ours, not for the sandbox */
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    sigaddset(&signals, SIGQUIT);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    int reaper = tn_reaper_start(true, &err);
+    if (reaper < 0) {
+        fprintf(stderr, "tendon-hand: %s\n", err.text);
+        return tn_code_row(err.code)->exit_code;
+    }
+    if (o->exit_with_parent)
+        follow_parent();
+
+    int sys = tn_thread_start(&starter, start_thread, &process);
+    if (sys) {
+        fprintf(stderr, "tendon-hand: start a thread: %s\n", tn_strerror(sys));
+        return 70;
+    }
+    wait_for_end(reaper, &signals);
+    pthread_join(starter, NULL);
+    bool clean = stop(&process);
+    tn_log_done();
+    if (!clean)
+        _exit(process.failed ? 1 : 0);
+    return process.failed ? 1 : 0;
+}

@@ -1,0 +1,109 @@
+#include "hand/options.h"
+
+#include <fcntl.h>
+
+#include "hand/plugin.h"
+
+static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
+
+static const struct tn_field rows[] = {
+    TN_INT("port", struct tn_hand_options, port, .flags = TN_FIELD_POSITIONAL, .value = "PORT", .max = 65535,
+           .help = "TCP port to listen on, on all interfaces (on loopback when there is no key)"),
+    TN_STRING("working_dir", struct tn_hand_options, working_dir, .flag = "--working-dir", .value = "DIR",
+              .help = "where the shell starts; created if missing [the current directory]"),
+    TN_STRINGS("plugins", struct tn_hand_options, plugins, .flags = TN_FIELD_MANY, .flag = "--plugins",
+               .value = "NAME", .help = "plugins to load: jupyter, agent_skills, vscode"),
+    TN_STRING("username", struct tn_hand_options, username, .fallback = "openhands", .flag = "--username",
+              .value = "NAME", .help = "user that shell and files belong to; created if missing (as root)"),
+    TN_INT("user_id", struct tn_hand_options, user_id, .fallback = "1000", .flag = "--user-id", .value = "N",
+           .max = 4294967294.0, .help = "uid for that user"),
+    TN_BOOL("enable_browser", struct tn_hand_options, enable_browser, .fallback = "true",
+            .flag = "--enable-browser", .help = "allow the browser"),
+    TN_STRING("browsergym_eval_env", struct tn_hand_options, browsergym_eval_env,
+              .flag = "--browsergym-eval-env", .value = "NAME", .help = "evaluation task of the browser"),
+    TN_STRINGS("listen", struct tn_hand_options, listen, .flag = "--listen", .value = "ADDRESS",
+               .help = "HOST:PORT, [V6]:PORT, unix:PATH or fd:N; may be given several times"),
+    TN_STRING("key", struct tn_hand_options, key, .flags = TN_FIELD_SECRET, .env = "SESSION_API_KEY",
+              .help = "key that requests must carry in X-Session-API-Key"),
+    TN_STRING("key_file", struct tn_hand_options, key_file, .flag = "--key-file", .value = "FILE",
+              .help = "file that holds the key"),
+    TN_STRING("shell", struct tn_hand_options, shell, .fallback = "bash", .env = "TENDON_SHELL",
+              .flag = "--shell", .value = "PROGRAM", .help = "shell of new sessions: bash, sh or a path"),
+    TN_DOUBLE("no_change_seconds", struct tn_hand_options, no_change_seconds, .fallback = "10",
+              .env = "NO_CHANGE_TIMEOUT_SECONDS", .min = 0.001, .max = 86400,
+              .help = "seconds without output after which a wait ends"),
+    TN_BOOL("su_to_user", struct tn_hand_options, su_to_user, .fallback = "true", .env = "SU_TO_USER",
+            .help = "run the shell as --username (as root)"),
+    TN_BOOL("exit_with_parent", struct tn_hand_options, exit_with_parent, .flag = "--exit-with-parent",
+            .help = "stop when the process that started this one ends"),
+    TN_BOOL("log_json", struct tn_hand_options, log_json, .env = "LOG_JSON",
+            .help = "log one JSON object per line"),
+    TN_STRING("log_level", struct tn_hand_options, log_level, .fallback = "info", .env = "TENDON_LOG",
+              .flag = "--log-level", .value = "LEVEL", .words = levels, .help = "debug, info, warn or error"),
+    TN_BOOL("version", struct tn_hand_options, version, .flag = "--version", .help = "print the version"),
+};
+
+const struct tn_fields tn_hand_fields = TN_FIELDS(rows);
+
+static int read_key_file(struct tn_hand_options *o, struct tn_error *err)
+{
+    char key[1024];
+    tn_autofd int fd = open(o->key_file, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, key, sizeof key - 1);
+
+    if (n < 0)
+        return tn_fail_errno(err, errno, "key file %s", o->key_file);
+    while (n > 0 && (key[n - 1] == '\n' || key[n - 1] == '\r' || key[n - 1] == ' '))
+        n--;
+    key[n] = '\0';
+    if (n == 0)
+        return tn_fail(err, TN_E_INVALID, "key file %s is empty", o->key_file);
+    if (strlen(key) != (size_t)n)
+        return tn_fail(err, TN_E_INVALID, "key file %s holds a NUL byte", o->key_file);
+    free(o->key);
+    o->key = tn_strdup(key);
+    return 0;
+}
+
+static int check(struct tn_hand_options *o, struct tn_error *err)
+{
+    if (o->port == 0 && o->listen.count == 0)
+        return tn_fail(err, TN_E_INVALID, "nothing to listen on: give a port or --listen");
+    if (o->browsergym_eval_env && !o->enable_browser)
+        return tn_fail(err, TN_E_INVALID,
+                       "Browser environment is not enabled in config, but browsergym_eval_env is set");
+    for (size_t i = 0; i < o->plugins.count; i++) {
+        if (!tn_plugin_find(o->plugins.items[i]))
+            return tn_fail(err, TN_E_INVALID, "Plugin %s not found", o->plugins.items[i]);
+    }
+    return 0;
+}
+
+int tn_hand_options_read(struct tn_hand_options *o, int argc, char **argv, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf help = TN_BUF_INIT(64 << 10);
+
+    tn_fields_defaults(&tn_hand_fields, o);
+    if (tn_fields_from_env(&tn_hand_fields, o, err) < 0)
+        return -1;
+    int r = tn_fields_from_argv(&tn_hand_fields, o, argc - 1, argv + 1, err);
+    if (r < 0)
+        return -1;
+    if (r == 1) {
+        tn_fields_help(&tn_hand_fields, "tendon-hand", &help);
+        fputs(tn_buf_str(&help), stdout);
+        return 1;
+    }
+    if (o->version) {
+        puts("tendon-hand " TN_VERSION);
+        return 1;
+    }
+    if (o->key_file && read_key_file(o, err) < 0)
+        return -1;
+    if (!o->working_dir) {
+        o->working_dir = getcwd(NULL, 0);
+        if (!o->working_dir)
+            return tn_fail_errno(err, errno, "current directory");
+    }
+    return check(o, err);
+}

@@ -1,0 +1,32 @@
+/* Command line and environment of tendon-hand: one table. */
+#ifndef TN_HAND_OPTIONS_H
+#define TN_HAND_OPTIONS_H
+
+#include "base/field.h"
+
+struct tn_hand_options {
+    int64_t port; /* 0: only --listen */
+    char *working_dir;
+    struct tn_str_list plugins;
+    char *username;
+    int64_t user_id;
+    bool enable_browser;
+    char *browsergym_eval_env;
+    struct tn_str_list listen;
+    char *key;
+    char *key_file;
+    char *shell;
+    double no_change_seconds;
+    bool su_to_user;
+    bool exit_with_parent;
+    bool log_json;
+    char *log_level;
+    bool version;
+};
+
+extern const struct tn_fields tn_hand_fields;
+
+/* Environment, then arguments, then checks.  1 when --help or --version was asked for and printed. */
+int tn_hand_options_read(struct tn_hand_options *o, int argc, char **argv, struct tn_error *err);
+
+#endif

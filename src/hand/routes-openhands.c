@@ -1,0 +1,170 @@
+/* What an OpenHands host calls, except for file transfers. */
+#include "base/clock.h"
+#include "hand/actions.h"
+#include "hand/routes.h"
+#include "hand/stats.h"
+
+enum { ACTION_BODY_MAX = 64 << 20, ANSWER_MAX = 64 << 20 };
+#define DAY_SECONDS 86400.0
+
+static void get_alive(struct tn_http_exchange *x, void *ctx)
+{
+    static const char body[] = "{\"status\":\"ok\"}";
+    tn_http_reply(x, 200, "application/json", body, sizeof body - 1);
+}
+
+static void get_server_info(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_hand *hand = ctx;
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(4096);
+    struct tn_jw w = tn_jw(&json);
+    int64_t now = tn_now();
+
+    tn_jw_object(&w);
+    tn_jw_kdouble(&w, "uptime", (double)(now - hand->started) / 1e9);
+    tn_jw_kdouble(&w, "idle_time",
+                  (double)(now - __atomic_load_n(&hand->last_action, __ATOMIC_RELAXED)) / 1e9);
+    tn_jw_key(&w, "resources");
+    tn_stats_write(&w);
+    tn_jw_object_end(&w);
+    tn_http_reply_json(x, 200, &json);
+}
+
+/* --- /execute_action ---------------------------------------------------------------------------------- */
+
+static void put_internal_error(struct tn_buf *json, const char *text)
+{
+    tn_autobuf struct tn_buf detail = TN_BUF_INIT(4096);
+    struct tn_jw w = tn_jw(json);
+
+    tn_buf_printf(&detail, "Internal server error: %s", text);
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "detail", tn_buf_str(&detail));
+    tn_jw_object_end(&w);
+}
+
+/* Runs the action and writes the answer; returns its status. */
+static int answer_action(struct tn_hand *hand, const struct tn_action *action, struct tn_buf *json,
+                         struct tn_delivery *delivery)
+{
+    struct tn_observation observation;
+    struct tn_error err = {0};
+
+    __atomic_store_n(&hand->last_action, tn_now(), __ATOMIC_RELAXED);
+    if (tn_execute(hand, action, &observation, delivery, &err) < 0) {
+        put_internal_error(json, err.text);
+        return 500;
+    }
+    struct tn_jw w = tn_jw(json);
+    tn_observation_to_json(&observation, &w);
+    tn_observation_done(&observation);
+    if (tn_buf_ok(json))
+        return 200;
+    tn_buf_reset(json);
+    put_internal_error(json, "the observation is too large");
+    return 500;
+}
+
+static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand, const struct tn_action *action,
+                         const char *key, uint64_t digest)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
+    struct tn_delivery delivery = {0};
+    struct tn_error err;
+    int status = 0;
+    double seconds = action->timeout.set && action->timeout.value > 0 ? action->timeout.value : DAY_SECONDS;
+
+    switch (tn_once_begin(hand->once, key, digest, tn_deadline_in(seconds + 1), &status, &json, &err)) {
+    case 0:
+        tn_http_set_header(x, "Idempotency-Replayed", "true");
+        tn_http_reply_json(x, status, &json);
+        break;
+    case 1:
+        status = answer_action(hand, action, &json, &delivery);
+        tn_once_finish(hand->once, key, status, tn_buf_str(&json), json.len);
+        tn_http_reply_json(x, status, &json);
+        tn_delivery_done(&delivery);
+        break;
+    default:
+        tn_http_reply_error(x, &err);
+    }
+}
+
+static void execute(struct tn_http_exchange *x, struct tn_hand *hand, const struct tn_action *action)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
+    struct tn_delivery delivery = {0};
+
+    int status = answer_action(hand, action, &json, &delivery);
+    if (tn_http_peer_gone(x) || tn_http_reply_json(x, status, &json) < 0)
+        tn_delivery_failed(&delivery);
+    tn_delivery_done(&delivery);
+}
+
+static void post_execute_action(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_hand *hand = ctx;
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(ACTION_BODY_MAX), json = TN_BUF_INIT(8192);
+    tn_autojson struct tn_json *tree = NULL;
+    tn_autoaction struct tn_action action;
+    struct tn_error err;
+
+    tn_action_init(&action, TN_ACTION_NULL);
+    if (tn_http_read_all(x, &body, &err) < 0) {
+        tn_http_reply_error(x, &err);
+        return;
+    }
+    if (tn_json_parse(tn_buf_str(&body), body.len, &tree, &err) < 0) {
+        tn_reply_invalid(x, "'body',", "JSON decode error");
+        return;
+    }
+    struct tn_json *event = tn_json_get(tree, "action");
+    if (tn_json_type(event) != TN_JSON_OBJECT) {
+        tn_reply_invalid(x, "'body', 'action'", event ? "Input should be a valid dictionary" : "Field required");
+        return;
+    }
+    tn_action_done(&action);
+    if (tn_action_from_json(event, &action, &err) < 0) {
+        tn_action_init(&action, TN_ACTION_NULL);
+        put_internal_error(&json, err.text);
+        tn_http_reply_json(x, 500, &json);
+        return;
+    }
+    const char *key = tn_http_header(x, "Idempotency-Key");
+    if (key)
+        execute_once(x, hand, &action, key, tn_once_digest(tn_buf_str(&body), body.len));
+    else
+        execute(x, hand, &action);
+}
+
+/* --- abilities that plug in ----------------------------------------------------------------------------- */
+
+static void post_update_mcp_server(struct tn_http_exchange *x, void *ctx)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(1 << 20);
+    tn_autojson struct tn_json *tree = NULL;
+    struct tn_error err;
+
+    if (tn_http_read_all(x, &body, &err) < 0 ||
+        tn_json_parse(tn_buf_str(&body), body.len, &tree, &err) < 0)
+        tn_http_reply_error(x, &err);
+    else if (tn_json_type(tree) != TN_JSON_ARRAY)
+        tn_http_reply_detail(x, 400, "Request must be a list of MCP tools to sync");
+    else
+        tn_http_reply_detail(x, 500, "MCP Proxy Manager is not initialized");
+}
+
+static void get_connection_token(struct tn_http_exchange *x, void *ctx)
+{
+    static const char body[] = "{\"token\":null}";
+    tn_http_reply(x, 200, "application/json", body, sizeof body - 1);
+}
+
+const struct tn_route tn_routes_openhands[] = {
+    {"GET", "/alive", get_alive, "200 once the server is ready", TN_ROUTE_OPEN},
+    {"GET", "/server_info", get_server_info, "uptime, idle time and resources", TN_ROUTE_OPEN},
+    {"POST", "/execute_action", post_execute_action, "carries out an action", 0},
+    {"POST", "/update_mcp_server", post_update_mcp_server, "replaces the MCP servers", 0},
+    {"GET", "/vscode/connection_token", get_connection_token, "token of the editor, or null", 0},
+    {0},
+};

@@ -1,0 +1,61 @@
+#include "base/log.h"
+#include "hand/routes.h"
+
+/* Takes the same time wherever the first difference is. */
+static bool same_key(const char *given, const char *key)
+{
+    size_t given_len = strlen(given), key_len = strlen(key);
+    unsigned char difference = given_len != key_len;
+
+    for (size_t i = 0; i < key_len; i++)
+        difference |= (unsigned char)(key[i] ^ given[given_len ? i % given_len : 0]);
+    return difference == 0;
+}
+
+static bool gate(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_hand *hand = ctx;
+    const char *key = hand->options.key;
+    const char *given = tn_http_header(x, "X-Session-API-Key");
+
+    if (!key || !*key || (given && same_key(given, key)))
+        return true;
+    tn_http_reply_detail(x, 403, "Invalid API Key");
+    return false;
+}
+
+static void log_request(const struct tn_http_exchange *x, int status, int64_t nanoseconds, void *ctx)
+{
+    tn_log(TN_LOG_DEBUG, "request", tn_log_str("method", tn_http_method(x)), tn_log_str("path", tn_http_path(x)),
+           tn_log_int("status", status), tn_log_double("seconds", (double)nanoseconds / 1e9),
+           tn_log_str("peer", tn_http_peer(x)));
+}
+
+void tn_reply_invalid(struct tn_http_exchange *x, const char *where, const char *why)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(8192);
+    tn_autofree char *errors = tn_asprintf("[{'loc': (%s), 'msg': '%s'}]", where, why);
+    struct tn_jw w = tn_jw(&json);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "detail", "Invalid request parameters");
+    tn_jw_kstr(&w, "errors", errors);
+    tn_jw_object_end(&w);
+    tn_http_reply_json(x, 422, &json);
+}
+
+struct tn_http_server *tn_hand_server(struct tn_hand *hand)
+{
+    static const struct tn_route *const tables[] = {
+        tn_routes_openhands, tn_routes_transfer, tn_routes_sessions, tn_routes_output,
+        tn_routes_terminal,  tn_routes_files,    tn_routes_watch,    tn_routes_tunnel,
+        NULL,
+    };
+    struct tn_http_options options = {
+        .routes = tables,
+        .gate = gate,
+        .log = tn_log_enabled(TN_LOG_DEBUG) ? log_request : NULL,
+        .ctx = hand,
+    };
+    return tn_http_server_new(&options);
+}

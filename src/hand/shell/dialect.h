@@ -1,0 +1,64 @@
+/* What we say to a shell, and what it says back.
+ *
+ * The shell reads its script from a socket on descriptor 0, never from the terminal: a command is one
+ * line that evals the quoted text with the terminal as its standard input and then reports to the same
+ * socket.  Nothing the text can do reaches that line: prompts, PROMPT_COMMAND, traps, redirections by
+ * exec and closed descriptors do not matter, and child processes never hold the socket.  A second line
+ * reports in case an interrupt or an error threw away the rest of the first one. */
+#ifndef TN_HAND_SHELL_DIALECT_H
+#define TN_HAND_SHELL_DIALECT_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct tn_dialect {
+    const char *name;     /* "bash", "sh" */
+    const char *const *argv_tail; /* arguments after the program, NULL-terminated */
+    int tty_fd;           /* where the shell finds its terminal besides 1 and 2 */
+
+    /* The first line of a new shell: quiet prompts, helpers. */
+    const char *setup;
+    /* Appends the lines that run `text` and report; previous is the status `$?` shall show to it. */
+    void (*put_run)(struct tn_buf *out, uint64_t seq, int previous, const char *text, size_t len);
+    /* Appends a line that reports seq unless that has been done. */
+    void (*put_report)(struct tn_buf *out, uint64_t seq);
+    /* Appends a line that tells the exported environment. */
+    void (*put_snapshot)(struct tn_buf *out, uint64_t seq);
+    /* Appends lines that let a person use the shell through line editing until end of file or interrupt,
+     * and then report; NULL when the shell has no line editor. */
+    void (*put_interactive)(struct tn_buf *out, uint64_t seq);
+    /* Appends text quoted as one shell word. */
+    void (*put_word)(struct tn_buf *out, const char *text, size_t len);
+};
+
+extern const struct tn_dialect tn_dialect_bash;
+extern const struct tn_dialect tn_dialect_sh;
+
+/* The dialect for a shell program's name ("bash", "/bin/dash", ...). */
+const struct tn_dialect *tn_dialect_for(const char *program);
+
+/* --- records: NUL-terminated fields ------------------------------------------------------------ */
+
+enum tn_record_kind {
+    TN_RECORD_DONE,        /* a command ended */
+    TN_RECORD_SNAPSHOT,    /* the exported environment */
+    TN_RECORD_INTERACTIVE, /* a person's prompt: status 0 waiting for a line, 1 running one */
+};
+
+/* All strings borrow from the buffer the record was parsed from; a kind fills only its own fields. */
+struct tn_record {
+    enum tn_record_kind kind;
+    uint64_t seq;
+    int status;         /* done, interactive */
+    int background_pid; /* done: of the last background job, or -1 */
+    const char *cwd;    /* done */
+    const char *path;   /* done: $PATH */
+    const char *environment; /* snapshot: text the shell can eval */
+};
+
+/* Takes one record from the front of bytes: its length with *record filled, 0 when it is not complete yet, -1
+ * when these bytes are no record. */
+long tn_record_parse(const char *bytes, size_t n, struct tn_record *record);
+
+#endif

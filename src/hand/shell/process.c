@@ -1,0 +1,440 @@
+#include "hand/shell/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <termios.h>
+
+#include "base/child.h"
+#include "base/clock.h"
+#include "base/proc.h"
+#include "base/thread.h"
+
+enum {
+    READ_SIZE = 32 << 10,
+    MARK_SIZE = 32,
+    RECORDS_MAX = 4 << 20, /* an exported environment cannot be larger */
+};
+#define DRAIN_NS (500 * TN_MILLI)
+#define IDLE_NS 100000
+
+struct tn_shell {
+    const struct tn_dialect *dialect;
+    struct tn_shell_events events;
+    struct tn_child *child;
+    int master;  /* non-blocking */
+    int slave;   /* our own open of the terminal, to write marks and set modes; non-blocking */
+    int control; /* the shell's descriptor 0 is the other end; non-blocking */
+    int wake;    /* eventfd: the process ended */
+    struct termios modes;
+    pthread_t reader;
+    int wait_status; /* valid once wake is readable */
+    uint64_t mark_seed;
+    uint64_t last_done;
+    struct tn_buf records;
+    char in[READ_SIZE + MARK_SIZE];
+};
+
+/* --- the terminal ------------------------------------------------------------------------------ */
+
+static int open_terminal(struct tn_shell *sh, const struct tn_shell_options *o, struct tn_error *err)
+{
+    sh->master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    if (sh->master < 0)
+        return tn_fail_errno(err, errno, "open a terminal (/dev/ptmx)");
+    if (unlockpt(sh->master) < 0)
+        return tn_fail_errno(err, errno, "unlock the terminal");
+    sh->slave = ioctl(sh->master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    if (sh->slave < 0)
+        return tn_fail_errno(err, errno, "open the terminal's other side");
+    if (o->switch_user && fchown(sh->slave, o->uid, (gid_t)-1) < 0)
+        return tn_fail_errno(err, errno, "give the terminal to user %d", (int)o->uid);
+    if (tcgetattr(sh->slave, &sh->modes) < 0)
+        return tn_fail_errno(err, errno, "terminal modes");
+    sh->modes.c_iflag |= IUTF8;
+    sh->modes.c_iflag &= ~(tcflag_t)(IXON | IXOFF); /* a stray Ctrl-S must not stop the output */
+    tn_shell_calm_terminal(sh);
+    tn_shell_resize(sh, o->columns, o->rows);
+    return 0;
+}
+
+void tn_shell_calm_terminal(struct tn_shell *sh)
+{
+    struct termios now;
+    if (tcgetattr(sh->slave, &now) == 0 && memcmp(&now, &sh->modes, sizeof now) != 0)
+        tcsetattr(sh->slave, TCSANOW, &sh->modes);
+}
+
+void tn_shell_resize(struct tn_shell *sh, int columns, int rows)
+{
+    struct winsize size = {.ws_col = (unsigned short)columns, .ws_row = (unsigned short)rows};
+    ioctl(sh->master, TIOCSWINSZ, &size);
+}
+
+pid_t tn_shell_foreground(const struct tn_shell *sh)
+{
+    return tcgetpgrp(sh->master);
+}
+
+/* --- the listening thread ---------------------------------------------------------------------- */
+
+/* Reads what the terminal has now; the count, 0 for none, -1 at its end. */
+static ssize_t read_terminal(struct tn_shell *sh, size_t held)
+{
+    size_t got = 0;
+    while (got < READ_SIZE) {
+        ssize_t n = read(sh->master, sh->in + held + got, READ_SIZE - got);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return got > 0 ? (ssize_t)got : n < 0 && errno == EAGAIN ? 0 : -1;
+        got += (size_t)n;
+        if (n < 1024) /* a short piece: nothing more is waiting */
+            break;
+    }
+    return (ssize_t)got;
+}
+
+/* Length of the longest tail of bytes that could be the beginning of mark. */
+static size_t partial_mark(const char *bytes, size_t n, const char *mark, size_t mark_len)
+{
+    size_t most = n < mark_len - 1 ? n : mark_len - 1;
+    for (size_t k = most; k > 0; k--) {
+        if (memcmp(bytes + n - k, mark, k) == 0)
+            return k;
+    }
+    return 0;
+}
+
+/* Everything written to the terminal so far comes before what we write to it now: puts a mark that no program
+ * can know through the terminal and delivers output up to it. */
+static void drain_to_mark(struct tn_shell *sh)
+{
+    char mark[MARK_SIZE];
+    int64_t deadline = tn_now() + DRAIN_NS;
+    size_t written = 0, held = 0;
+
+    sh->mark_seed = sh->mark_seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    int mark_len = snprintf(mark, sizeof mark, "\033]%016llx\a", (unsigned long long)sh->mark_seed);
+    for (;;) {
+        if (written < (size_t)mark_len) {
+            ssize_t n = write(sh->slave, mark + written, (size_t)mark_len - written);
+            if (n > 0)
+                written += (size_t)n;
+            else if (n < 0 && errno != EAGAIN && errno != EINTR)
+                return;
+        }
+        struct pollfd fds[] = {{.fd = sh->master, .events = POLLIN},
+                               {.fd = written < (size_t)mark_len ? sh->slave : -1, .events = POLLOUT}};
+        if (poll(fds, 2, tn_poll_ms(deadline)) == 0)
+            break;
+        ssize_t n = read_terminal(sh, held);
+        if (n < 0)
+            break;
+        size_t have = held + (size_t)n;
+        char *found = memmem(sh->in, have, mark, (size_t)mark_len);
+        if (found) {
+            size_t before = (size_t)(found - sh->in), after = have - before - (size_t)mark_len;
+            if (before)
+                sh->events.output(sh->events.ctx, sh->in, before);
+            if (after)
+                sh->events.output(sh->events.ctx, found + mark_len, after);
+            return;
+        }
+        held = partial_mark(sh->in, have, mark, (size_t)mark_len);
+        if (have > held)
+            sh->events.output(sh->events.ctx, sh->in, have - held);
+        memmove(sh->in, sh->in + have - held, held);
+    }
+    if (held)
+        sh->events.output(sh->events.ctx, sh->in, held);
+}
+
+/* Returns -1 when the shell's end of the socket is closed or talks nonsense. */
+static int read_control(struct tn_shell *sh)
+{
+    char *to = tn_buf_reserve(&sh->records, 4096);
+    ssize_t n = to ? read(sh->control, to, 4096) : -1;
+    if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return -1;
+    tn_buf_grew(&sh->records, (size_t)n);
+
+    size_t eaten = 0;
+    for (;;) {
+        struct tn_record record;
+        long len = tn_record_parse(sh->records.data + eaten, sh->records.len - eaten, &record);
+        if (len < 0)
+            return -1;
+        if (len == 0)
+            break;
+        if (record.kind == TN_RECORD_DONE && record.seq > sh->last_done) {
+            sh->last_done = record.seq;
+            drain_to_mark(sh);
+        }
+        sh->events.record(sh->events.ctx, &record);
+        eaten += (size_t)len;
+    }
+    tn_buf_eat(&sh->records, eaten);
+    return 0;
+}
+
+/* After the process ended: what is left in the terminal, until it is closed on the other side. */
+static void drain_to_end(struct tn_shell *sh)
+{
+    int64_t deadline = tn_now() + DRAIN_NS;
+    for (;;) {
+        struct pollfd fd = {.fd = sh->master, .events = POLLIN};
+        if (poll(&fd, 1, tn_poll_ms(deadline)) <= 0)
+            return;
+        ssize_t n = read_terminal(sh, 0);
+        if (n < 0 || (n == 0 && (fd.revents & POLLHUP)))
+            return;
+        if (n > 0)
+            sh->events.output(sh->events.ctx, sh->in, (size_t)n);
+    }
+}
+
+static void *listen_to_shell(void *arg)
+{
+    struct tn_shell *sh = arg;
+    struct pollfd fds[] = {{.fd = sh->master, .events = POLLIN},
+                           {.fd = sh->control, .events = POLLIN},
+                           {.fd = sh->wake, .events = POLLIN}};
+    static const struct timespec idle_time = {.tv_nsec = IDLE_NS};
+    uint64_t idle_seen = 0;
+
+    for (;;) {
+        bool ended = sh->last_done > idle_seen;
+        int ready = ppoll(fds, 3, ended ? &idle_time : NULL, NULL);
+        if (ready == 0) {
+            idle_seen = sh->last_done;
+            sh->events.idle(sh->events.ctx);
+        }
+        if (ready <= 0)
+            continue;
+        if (fds[0].revents) {
+            ssize_t n = read_terminal(sh, 0);
+            if (n > 0)
+                sh->events.output(sh->events.ctx, sh->in, (size_t)n);
+            else if (n < 0)
+                fds[0].fd = -1; /* hung up: the process is ending */
+        }
+        if (fds[1].revents && read_control(sh) < 0)
+            fds[1].fd = -1; /* ending, or replaced by exec: its death will be the event */
+        if (fds[2].revents)
+            break;
+    }
+    tn_close(TN_TAKE_FD(sh->slave));
+    drain_to_end(sh);
+    sh->events.exited(sh->events.ctx, sh->wait_status);
+    return NULL;
+}
+
+static void process_ended(struct tn_child *child, const struct tn_exit *result, void *ctx)
+{
+    struct tn_shell *sh = ctx;
+    uint64_t one = 1;
+
+    sh->wait_status = result->status;
+    if (write(sh->wake, &one, sizeof one) < 0)
+        abort(); /* an eventfd takes its first write always */
+}
+
+/* --- life ------------------------------------------------------------------------------------------ */
+
+static int start_process(struct tn_shell *sh, const struct tn_shell_options *o, int shell_end,
+                         struct tn_error *err)
+{
+    tn_autofd int terminal = ioctl(sh->master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    const char *slash = strrchr(o->program, '/');
+    const char *argv[8] = {slash ? slash + 1 : o->program};
+    const struct tn_child_fd fds[] = {
+        {shell_end, 0}, {terminal, 1}, {terminal, 2}, {terminal, sh->dialect->tty_fd}};
+    const struct tn_child_user user = {o->uid, o->gid, o->groups, o->group_count};
+    struct tn_child_spec child = {
+        .argv = argv,
+        .file = slash ? o->program : NULL,
+        .env = (const char *const *)o->env,
+        .cwd = o->cwd,
+        .fds = fds,
+        .fd_count = TN_COUNT(fds),
+        .user = o->switch_user ? &user : NULL,
+        .terminal = true,
+        .on_exit = process_ended,
+        .ctx = sh,
+    };
+
+    if (terminal < 0)
+        return tn_fail_errno(err, errno, "open the terminal for the shell");
+    for (size_t i = 0; sh->dialect->argv_tail[i]; i++)
+        argv[i + 1] = sh->dialect->argv_tail[i];
+    sh->child = tn_child_start(&child, err);
+    if (!sh->child && access(o->cwd, F_OK) < 0) {
+        child.cwd = "/"; /* the directory is gone; `cd` to it will say so */
+        sh->child = tn_child_start(&child, err);
+    }
+    return sh->child ? 0 : -1;
+}
+
+static void free_parts(struct tn_shell *sh)
+{
+    tn_child_free(sh->child);
+    tn_close(sh->master);
+    tn_close(sh->slave);
+    tn_close(sh->control);
+    tn_close(sh->wake);
+    tn_buf_done(&sh->records);
+    free(sh);
+}
+
+struct tn_shell *tn_shell_new(const struct tn_shell_options *o, const struct tn_shell_events *events,
+                              struct tn_error *err)
+{
+    struct tn_shell *sh = tn_calloc(1, sizeof *sh);
+    int pair[2];
+
+    sh->dialect = tn_dialect_for(o->program);
+    sh->events = *events;
+    sh->master = sh->slave = sh->control = -1;
+    tn_buf_init(&sh->records, RECORDS_MAX);
+    sh->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (getrandom(&sh->mark_seed, sizeof sh->mark_seed, 0) != sizeof sh->mark_seed)
+        sh->mark_seed = (uint64_t)tn_now();
+    if (open_terminal(sh, o, err) < 0)
+        goto fail;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        tn_fail_errno(err, errno, "socket pair");
+        goto fail;
+    }
+    sh->control = pair[0];
+    fcntl(sh->control, F_SETFL, O_NONBLOCK);
+    int started = start_process(sh, o, pair[1], err);
+    tn_close(pair[1]);
+    if (started < 0)
+        goto fail;
+    int sys = tn_thread_start(&sh->reader, listen_to_shell, sh);
+    if (sys) {
+        tn_fail_errno(err, sys, "thread for the shell");
+        tn_child_signal(sh->child, SIGKILL, NULL);
+        goto fail;
+    }
+    return sh;
+fail:
+    free_parts(sh);
+    return NULL;
+}
+
+void tn_shell_kill(struct tn_shell *sh)
+{
+    tn_proc_kill_tree(tn_child_pid(sh->child), true, 0, tn_deadline_in(1), NULL);
+}
+
+void tn_shell_free(struct tn_shell *sh)
+{
+    if (!sh)
+        return;
+    struct pollfd ended = {.fd = sh->wake, .events = POLLIN};
+    if (poll(&ended, 1, 0) == 0)
+        tn_shell_kill(sh);
+    pthread_join(sh->reader, NULL);
+    free_parts(sh);
+}
+
+const struct tn_dialect *tn_shell_dialect(const struct tn_shell *sh)
+{
+    return sh->dialect;
+}
+
+pid_t tn_shell_pid(const struct tn_shell *sh)
+{
+    return tn_child_pid(sh->child);
+}
+
+/* --- talking ---------------------------------------------------------------------------------------- */
+
+static int write_by(int fd, const char *bytes, size_t n, int64_t deadline, const char *what,
+                    struct tn_error *err)
+{
+    while (n > 0) {
+        ssize_t k = write(fd, bytes, n);
+        if (k > 0) {
+            bytes += k;
+            n -= (size_t)k;
+            continue;
+        }
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0 && errno != EAGAIN)
+            return tn_fail_errno(err, errno, "%s", what);
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        if (poll(&p, 1, tn_poll_ms(deadline)) == 0)
+            return tn_fail(err, TN_E_TIMEOUT, "%s does not take what is sent to it", what);
+    }
+    return 0;
+}
+
+int tn_shell_send(struct tn_shell *sh, const char *text, size_t n, int64_t deadline, struct tn_error *err)
+{
+    return write_by(sh->control, text, n, deadline, "the shell", err);
+}
+
+int tn_shell_type(struct tn_shell *sh, const char *keys, size_t n, int64_t deadline, struct tn_error *err)
+{
+    return write_by(sh->master, keys, n, deadline, "the program on the terminal", err);
+}
+
+/* --- measuring -------------------------------------------------------------------------------------- */
+
+static ssize_t read_proc(pid_t pid, const char *name, char *to, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, to, size - 1);
+    to[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+int tn_shell_times(const struct tn_shell *sh, double *user, double *system)
+{
+    char text[1024];
+    unsigned long long own_user, own_system, child_user, child_system;
+    double tick = (double)sysconf(_SC_CLK_TCK);
+
+    if (read_proc(tn_shell_pid(sh), "stat", text, sizeof text) <= 0)
+        return -1;
+    const char *after_name = strrchr(text, ')');
+    if (!after_name || sscanf(after_name + 1,
+                              " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
+                              &own_user, &own_system, &child_user, &child_system) != 4)
+        return -1;
+    *user = (double)(own_user + child_user) / tick;
+    *system = (double)(own_system + child_system) / tick;
+    return 0;
+}
+
+int64_t tn_shell_peak_memory(const struct tn_shell *sh)
+{
+    tn_autofree struct tn_proc *below = NULL;
+    char text[4096];
+    int64_t peak = -1;
+    size_t n = 0;
+
+    if (tn_proc_descendants(tn_shell_pid(sh), &below, &n, NULL) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        const char *line =
+            read_proc(below[i].pid, "status", text, sizeof text) > 0 ? strstr(text, "\nVmHWM:") : NULL;
+        int64_t bytes = line ? strtoll(line + 7, NULL, 10) * 1024 : -1;
+        if (bytes > peak)
+            peak = bytes;
+    }
+    return peak;
+}

@@ -1,0 +1,104 @@
+/* The inside of a session, shared by its three files: session.c (life), session-run.c (the rules of an action)
+ * and session-terminal.c (people).  Everything below `lock` is guarded by it. */
+#ifndef TN_HAND_SHELL_SESSION_INTERNAL_H
+#define TN_HAND_SHELL_SESSION_INTERNAL_H
+
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "hand/shell/process.h"
+#include "hand/shell/session.h"
+#include "hand/shell/transcript.h"
+
+enum {
+    SCREEN_COLUMNS = 1000,
+    SCREEN_ROWS = 1000,
+    WINDOW_ROWS = 10988, /* 10000 lines of history and a screen, less what a prompt took in the original */
+    WINDOW_BYTES = 4 << 20,
+    OUTPUTS_KEPT = 32,
+    TAPE_SIZE = 256 << 10,
+};
+
+struct turn {
+    struct turn *next;
+};
+
+struct tn_session {
+    int refs;
+    struct tn_session_options options; /* strings are ours */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* any state below */
+
+    struct turn *turns; /* first come, first served */
+
+    struct tn_shell *shell; /* replaced only by whoever has the turn */
+    bool exited;            /* that shell is gone */
+    int wait_status;
+    bool forget; /* the next shell starts in the initial state */
+
+    uint64_t seq;   /* of the latest line sent */
+    bool active;    /* that line has not ended */
+    bool running;   /* the agent was told that a command is still running */
+    bool reported;  /* it has seen some of its output */
+    int status;     /* of the latest line */
+    int background_pid;
+    char *cwd;
+    char *path;        /* $PATH */
+    char *environment; /* exported variables, as text for eval */
+    uint64_t commands;
+
+    struct tn_buf pending; /* an unfinished command being typed line by line */
+    bool collecting;
+
+    struct tn_transcript *transcript;
+    int64_t last_change; /* when its text last changed */
+    uint64_t seen_changes;
+    uint64_t taken_changes; /* value at the last take */
+    struct tn_output *outputs[OUTPUTS_KEPT]; /* newest last */
+    size_t output_count;
+
+    int64_t started; /* of the latest command */
+    int64_t ended;
+    double base_user, base_system;
+    bool have_base;
+    int64_t peak_memory;
+
+    uint64_t deliveries;
+    struct {
+        bool running, reported;
+    } before_delivery;
+
+    int terminals;
+    bool interactive;    /* a person's prompt loop is the active line */
+    bool prompt_waiting; /* and it waits for a line */
+    char *tape;          /* ring of TAPE_SIZE raw bytes; NULL until somebody attaches */
+    uint64_t tape_end;   /* bytes ever put on it */
+    uint64_t wakes;
+};
+
+static inline struct tn_output *current_output(struct tn_session *s)
+{
+    return s->output_count ? s->outputs[s->output_count - 1] : NULL;
+}
+
+/* All with the lock held; those that wait release it meanwhile. */
+
+/* Waits until the line in progress has ended or the deadline passed; true when it has ended. */
+bool session_wait_line(struct tn_session *s, int64_t deadline);
+/* Makes sure that a shell is there and set up. */
+int session_ensure_shell(struct tn_session *s, struct tn_error *err);
+/* Sends ready script text as the new active line. */
+int session_send_line(struct tn_session *s, const struct tn_buf *text, int64_t deadline,
+                      struct tn_error *err);
+/* Sends the line that runs text as seq + 1 and makes it active. */
+int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
+                         struct tn_error *err);
+/* Ends a person's waiting prompt so that a command can run; false when something else is running there. */
+bool session_end_prompt(struct tn_session *s);
+/* Starts a person's prompt if people are attached and nothing runs. */
+void session_offer_prompt(struct tn_session *s);
+
+bool session_take_turn(struct tn_session *s, struct turn *me, int64_t deadline);
+void session_leave_turn(struct tn_session *s, struct turn *me);
+
+#endif

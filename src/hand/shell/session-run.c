@@ -1,0 +1,497 @@
+/* The rules of a shell action: what is refused, what is sent, when the wait ends and what is reported. */
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/json.h"
+#include "hand/shell/keys.h"
+#include "hand/shell/session-internal.h"
+#include "hand/shell/split.h"
+#include "hand/shell/texts.h"
+
+#define CEILING_SECONDS 86400.0 /* even a blocking action without a timeout ends */
+#define FIRST_SAMPLE (10 * TN_MILLI)
+
+const char *tn_shell_end_name(enum tn_shell_end end)
+{
+    static const char *const names[] = {
+        [TN_END_COMPLETED] = "completed",     [TN_END_NO_CHANGE] = "no_change_timeout",
+        [TN_END_TIMEOUT] = "hard_timeout",    [TN_END_REJECTED] = "rejected",
+        [TN_END_NOTHING] = "nothing_running", [TN_END_MULTIPLE] = "multiple_commands",
+        [TN_END_SHELL_EXITED] = "shell_exited", [TN_END_FAILED] = "failed",
+    };
+    return names[end];
+}
+
+void tn_shell_result_init(struct tn_shell_result *r)
+{
+    *r = (struct tn_shell_result){
+        .exit_code = -1,
+        .background_pid = -1,
+        .user_time = -1,
+        .system_time = -1,
+        .peak_memory = -1,
+    };
+    tn_buf_init(&r->content, WINDOW_BYTES + (1 << 20));
+    tn_buf_init(&r->prefix, 256);
+    tn_buf_init(&r->suffix, 2 << 20);
+}
+
+void tn_shell_result_done(struct tn_shell_result *r)
+{
+    tn_buf_done(&r->content);
+    tn_buf_done(&r->prefix);
+    tn_buf_done(&r->suffix);
+    free(r->cwd);
+    free(r->python);
+    free(r->command_id);
+    free(r->output_path);
+}
+
+struct text {
+    const char *at;
+    size_t len;
+};
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static struct text stripped(const char *at, size_t len)
+{
+    while (len && is_space(at[len - 1]))
+        len--;
+    while (len && is_space(*at)) {
+        at++;
+        len--;
+    }
+    return (struct text){at, len};
+}
+
+/* --- the report ------------------------------------------------------------------------------------ */
+
+static size_t count_lines(const struct tn_buf *b)
+{
+    size_t lines = b->len > 0;
+    for (const char *p = b->data, *end = b->data + b->len; p && p < end; p++) {
+        p = memchr(p, '\n', (size_t)(end - p));
+        if (!p)
+            break;
+        lines++;
+    }
+    return lines;
+}
+
+/* Output since the last report.  echo: input that the terminal showed again at the start of it. */
+static void take_content(struct tn_session *s, struct tn_shell_result *r, struct text echo)
+{
+    bool mid_line = tn_transcript_mid_line(s->transcript);
+
+    tn_transcript_take(s->transcript, &r->content);
+    s->taken_changes = s->seen_changes = tn_transcript_changes(s->transcript);
+    if (echo.len && r->content.len >= echo.len && memcmp(r->content.data, echo.at, echo.len) == 0 &&
+        (r->content.len == echo.len || r->content.data[echo.len] == '\n')) {
+        tn_buf_eat(&r->content, echo.len);
+        mid_line = true;
+    }
+    if (mid_line && r->content.len && r->content.data[0] == '\n')
+        tn_buf_eat(&r->content, 1);
+    while (r->content.len && is_space(r->content.data[r->content.len - 1]))
+        tn_buf_cut(&r->content, r->content.len - 1);
+}
+
+static char *find_python(const char *path)
+{
+    char file[4096];
+    struct stat st;
+
+    while (path && *path) {
+        const char *end = strchrnul(path, ':');
+        int n = snprintf(file, sizeof file, "%.*s/python", (int)(end - path), path);
+        if (n > 0 && (size_t)n < sizeof file && stat(file, &st) == 0 && S_ISREG(st.st_mode) &&
+            (st.st_mode & 0111))
+            return tn_strdup(file);
+        path = *end ? end + 1 : end;
+    }
+    return tn_strdup("");
+}
+
+static void fill_measurements(struct tn_session *s, struct tn_shell_result *r)
+{
+    struct tn_output *o = current_output(s);
+    double user, system;
+
+    r->duration = (double)((s->active ? tn_now() : s->ended) - s->started) / 1e9;
+    if (!s->exited && s->have_base && tn_shell_times(s->shell, &user, &system) == 0) {
+        r->user_time = user - s->base_user;
+        r->system_time = system - s->base_system;
+    } else if (r->duration < 0.01) {
+        r->user_time = r->system_time = 0; /* below the clock's resolution */
+    }
+    r->peak_memory = s->peak_memory;
+    if (o) {
+        struct tn_output_state state = tn_output_state(o);
+        r->output_bytes = state.size;
+        r->output_dropped = state.first;
+        r->command_id = tn_strdup(tn_output_id(o));
+        r->output_path = tn_strdup_or_null(tn_output_path(o));
+    }
+}
+
+static void start_delivery(struct tn_session *s, struct tn_shell_result *r)
+{
+    r->delivery = ++s->deliveries;
+    s->before_delivery.running = s->running;
+    s->before_delivery.reported = s->reported;
+}
+
+void tn_session_undeliver(struct tn_session *s, uint64_t delivery)
+{
+    pthread_mutex_lock(&s->lock);
+    if (delivery && delivery == s->deliveries) {
+        tn_transcript_untake(s->transcript);
+        s->taken_changes = 0;
+        s->running = true;
+        s->reported = s->before_delivery.reported;
+        s->deliveries++;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void report_completed(struct tn_session *s, struct tn_shell_result *r, struct text sent, bool key)
+{
+    size_t dropped = tn_transcript_dropped(s->transcript);
+
+    start_delivery(s, r);
+    take_content(s, r, key ? (struct text){0} : sent);
+    if (dropped > 0 && !s->reported)
+        tn_buf_printf(&r->prefix, TN_TEXT_TRUNCATED, count_lines(&r->content));
+    r->end = s->exited ? TN_END_SHELL_EXITED : TN_END_COMPLETED;
+    r->exit_code = s->status;
+    r->background_pid = s->background_pid;
+    r->cwd = tn_strdup(s->cwd);
+    r->python = find_python(s->path);
+    fill_measurements(s, r);
+    if (key)
+        tn_buf_printf(&r->suffix, TN_TEXT_DONE_KEY, s->status, sent.at[2] & ~0x20);
+    else
+        tn_buf_printf(&r->suffix, TN_TEXT_DONE, s->status);
+    if (s->exited && WIFSIGNALED(s->wait_status))
+        tn_buf_printf(&r->suffix, TN_TEXT_SHELL_KILLED, WTERMSIG(s->wait_status));
+    else if (s->exited)
+        tn_buf_puts(&r->suffix, TN_TEXT_SHELL_GONE);
+    s->running = false;
+    s->reported = false;
+}
+
+static void report_running(struct tn_session *s, struct tn_shell_result *r, enum tn_shell_end end,
+                           double timeout, struct text echo)
+{
+    char seconds[32];
+
+    start_delivery(s, r);
+    take_content(s, r, echo);
+    if (s->reported)
+        tn_buf_puts(&r->prefix, TN_TEXT_CONTINUED);
+    r->end = end;
+    fill_measurements(s, r);
+    if (end == TN_END_NO_CHANGE) {
+        tn_buf_printf(&r->suffix, TN_TEXT_SOFT, (int)s->options.no_change_seconds);
+    } else {
+        tn_format_double(seconds, timeout);
+        tn_buf_printf(&r->suffix, TN_TEXT_HARD, seconds);
+    }
+    s->running = true;
+    s->reported = true;
+}
+
+static void report_busy(struct tn_shell_result *r, struct text command)
+{
+    r->end = TN_END_REJECTED;
+    tn_buf_puts(&r->suffix, TN_TEXT_BUSY_BEFORE);
+    tn_buf_add(&r->suffix, command.at, command.len);
+    tn_buf_puts(&r->suffix, TN_TEXT_BUSY_AFTER);
+}
+
+static void report_plain(struct tn_shell_result *r, enum tn_shell_end end, const char *text)
+{
+    r->end = end;
+    tn_buf_puts(&r->content, text);
+}
+
+/* --- sending ----------------------------------------------------------------------------------------- */
+
+static void remember_output(struct tn_session *s)
+{
+    char id[96];
+    struct tn_output_options options = {
+        .directory = s->options.output_directory,
+        .group = s->options.gid,
+        .cap = UINT64_C(64) << 20,
+    };
+
+    if (s->output_count == OUTPUTS_KEPT) {
+        tn_output_unref(s->outputs[0]);
+        memmove(s->outputs, s->outputs + 1, (OUTPUTS_KEPT - 1) * sizeof s->outputs[0]);
+        s->output_count--;
+    }
+    snprintf(id, sizeof id, "%s-%llu", s->options.name, (unsigned long long)++s->commands);
+    s->outputs[s->output_count++] = tn_output_new(id, &options);
+}
+
+/* Forgets the reported text; what came since (background jobs, the end of a command nobody asked about) stays and
+ * precedes the new output. */
+static void clear_transcript(struct tn_session *s)
+{
+    tn_autobuf struct tn_buf leftover = TN_BUF_INIT(WINDOW_BYTES + (1 << 20));
+
+    if (s->seen_changes != s->taken_changes)
+        tn_transcript_peek(s->transcript, &leftover);
+    tn_transcript_clear(s->transcript);
+    for (size_t at = 0; at < leftover.len;) {
+        const char *line = leftover.data + at;
+        const char *end = memchr(line, '\n', leftover.len - at);
+        size_t len = end ? (size_t)(end - line) : leftover.len - at;
+        tn_transcript_feed(s->transcript, line, len);
+        tn_transcript_feed(s->transcript, "\r\n", 2);
+        at += len + 1;
+    }
+    s->seen_changes = tn_transcript_changes(s->transcript);
+    s->taken_changes = leftover.len ? 0 : s->seen_changes;
+}
+
+int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
+                         struct tn_error *err)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(16 << 20);
+
+    clear_transcript(s);
+    if (session_ensure_shell(s, err) < 0)
+        return -1;
+    const struct tn_dialect *dialect = tn_shell_dialect(s->shell);
+    s->seq++;
+    dialect->put_run(&line, s->seq, s->status, text, len);
+    remember_output(s);
+    s->have_base = false;
+    s->peak_memory = -1;
+    s->reported = false;
+    s->started = s->last_change = tn_now();
+    if (session_send_line(s, &line, deadline, err) < 0) {
+        tn_shell_kill(s->shell); /* it may have read half a line: nothing after that can be trusted */
+        return -1;
+    }
+    return 0;
+}
+
+/* --- waiting ------------------------------------------------------------------------------------------ */
+
+static void sample(struct tn_session *s)
+{
+    if (!s->have_base)
+        s->have_base = tn_shell_times(s->shell, &s->base_user, &s->base_system) == 0;
+    int64_t peak = tn_shell_peak_memory(s->shell);
+    if (peak > s->peak_memory)
+        s->peak_memory = peak;
+}
+
+static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shell_request *q, int64_t hard)
+{
+    int64_t soft_ns = (int64_t)(s->options.no_change_seconds * 1e9);
+    int64_t begun = tn_now(), interval = FIRST_SAMPLE, next_sample = begun + interval;
+
+    for (;;) {
+        if (!s->active && !s->collecting)
+            return TN_END_COMPLETED;
+        int64_t now = tn_now();
+        int64_t quiet_since = s->last_change > begun ? s->last_change : begun;
+        int64_t soft = q->blocking ? TN_NEVER : quiet_since + soft_ns;
+        if (now >= soft)
+            return TN_END_NO_CHANGE;
+        if (now >= hard)
+            return TN_END_TIMEOUT;
+        if (now >= next_sample && s->active && !s->exited) {
+            sample(s);
+            interval = interval < TN_SECOND ? interval * 2 : interval;
+            next_sample = tn_now() + interval;
+        }
+        int64_t until = soft < hard ? soft : hard;
+        struct timespec t = tn_timespec(next_sample < until ? next_sample : until);
+        pthread_cond_timedwait(&s->changed, &s->lock, &t);
+    }
+}
+
+/* --- the action ---------------------------------------------------------------------------------------- */
+
+static enum tn_split_state split_state(const char *text, size_t len)
+{
+    struct tn_split split;
+    tn_split(text, len, &split);
+    enum tn_split_state state = split.state;
+    tn_split_done(&split);
+    return state;
+}
+
+static bool several_commands(struct text text, struct tn_shell_result *r)
+{
+    struct tn_split split;
+    tn_split(text.at, text.len, &split);
+    bool several = split.count > 1;
+    if (several) {
+        tn_split_format_error(text.at, &split, &r->content);
+        r->end = TN_END_MULTIPLE;
+    }
+    tn_split_done(&split);
+    return several;
+}
+
+enum collected { COLLECT_MORE, COLLECT_RUN, COLLECT_CANCELLED };
+
+/* Input for an unfinished command: another line of it, or the keys that end or drop it. */
+static enum collected collect(struct tn_session *s, const struct tn_shell_request *q, struct text text)
+{
+    char key = tn_key_is_control(text.at, text.len) ? (char)(text.at[2] | 0x20) : '\0';
+
+    if (key == 'c')
+        return COLLECT_CANCELLED;
+    if (key == 'd')
+        return COLLECT_RUN;
+    tn_buf_putc(&s->pending, '\n');
+    tn_buf_add(&s->pending, q->command, q->command_len);
+    return split_state(tn_buf_str(&s->pending), s->pending.len) == TN_SPLIT_INCOMPLETE &&
+                   tn_buf_ok(&s->pending)
+               ? COLLECT_MORE
+               : COLLECT_RUN;
+}
+
+static int send_input(struct tn_session *s, const struct tn_shell_request *q, struct text text, int64_t hard,
+                      struct tn_error *err)
+{
+    tn_autobuf struct tn_buf keys = TN_BUF_INIT(4 << 20), line = TN_BUF_INIT(4096);
+    size_t key_len = 0;
+    const char *key = q->literal ? NULL : tn_key_bytes(text.at, text.len, &key_len);
+
+    if (key) {
+        tn_buf_add(&keys, key, key_len);
+    } else {
+        tn_buf_add(&keys, q->command, q->command_len);
+        tn_buf_putc(&keys, '\n');
+    }
+    struct tn_shell *shell = s->shell;
+    int64_t deadline = tn_deadline_in(5);
+    pthread_mutex_unlock(&s->lock);
+    int r = tn_shell_type(shell, tn_buf_str(&keys), keys.len, deadline < hard ? deadline : hard, err);
+    pthread_mutex_lock(&s->lock);
+    /* An interrupted sh throws away what it has read ahead, the report among it: ask again. */
+    if (r == 0 && key && key_len == 1 && s->active && !s->exited) {
+        tn_shell_dialect(shell)->put_report(&line, s->seq);
+        pthread_mutex_unlock(&s->lock);
+        tn_shell_send(shell, tn_buf_str(&line), line.len, tn_deadline_in(0.1), NULL);
+        pthread_mutex_lock(&s->lock);
+    }
+    return r;
+}
+
+/* True when the text is refused, with the report filled in. */
+static bool refused(struct tn_session *s, const struct tn_shell_request *q, struct text text,
+                    struct tn_shell_result *r)
+{
+    if (!s->running && text.len == 0) {
+        report_plain(r, TN_END_NOTHING, TN_TEXT_NO_LOGS);
+        return true;
+    }
+    if (!s->running && q->is_input) {
+        report_plain(r, TN_END_NOTHING, TN_TEXT_NO_INPUT);
+        return true;
+    }
+    if (memchr(text.at, '\0', text.len)) {
+        report_plain(r, TN_END_FAILED, "ERROR: A command cannot contain a NUL byte.");
+        return true;
+    }
+    if (!q->is_input && !q->script && several_commands(text, r))
+        return true;
+    if (s->running && (s->active || s->collecting) && !q->is_input && text.len) {
+        start_delivery(s, r);
+        take_content(s, r, (struct text){0});
+        tn_buf_puts(&r->prefix, TN_TEXT_CONTINUED);
+        fill_measurements(s, r);
+        report_busy(r, text);
+        return true;
+    }
+    return false;
+}
+
+/* Puts the action's text where it belongs; -1 when that failed. */
+static int dispatch(struct tn_session *s, const struct tn_shell_request *q, struct text text, int64_t hard,
+                    struct tn_error *err)
+{
+    int64_t deadline = tn_deadline_in(30);
+    if (hard < deadline)
+        deadline = hard;
+
+    if (text.len == 0)
+        return 0;
+    if (!q->is_input) {
+        if (q->script || split_state(text.at, text.len) != TN_SPLIT_INCOMPLETE)
+            return session_send_command(s, text.at, text.len, deadline, err);
+        /* An open quote or here-document waits for its other lines, as it would at a prompt. */
+        tn_buf_reset(&s->pending);
+        tn_buf_add(&s->pending, text.at, text.len);
+        s->collecting = true;
+        s->reported = false;
+        s->started = tn_now();
+        return 0;
+    }
+    if (!s->collecting)
+        return s->active ? send_input(s, q, text, hard, err) : 0;
+    enum collected next = collect(s, q, text);
+    if (next == COLLECT_MORE)
+        return 0;
+    s->collecting = false;
+    if (next == COLLECT_RUN)
+        return session_send_command(s, tn_buf_str(&s->pending), s->pending.len, deadline, err);
+    s->status = 130;
+    s->ended = tn_now();
+    return 0;
+}
+
+static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, int64_t hard,
+                        struct tn_shell_result *r)
+{
+    struct text text = stripped(q->command, q->command_len);
+    struct tn_error err = {0};
+
+    if (s->interactive && !session_end_prompt(s) && text.len && !q->is_input) {
+        report_busy(r, text);
+        return;
+    }
+    if (refused(s, q, text, r))
+        return;
+    if (dispatch(s, q, text, hard, &err) < 0) {
+        report_plain(r, TN_END_FAILED, "ERROR: ");
+        tn_buf_puts(&r->content, err.text);
+        s->running = false;
+        return;
+    }
+    enum tn_shell_end end = wait_for_end(s, q, hard);
+    struct text echo = q->is_input ? text : (struct text){0};
+    bool key = q->is_input && !q->literal && tn_key_is_control(text.at, text.len);
+    if (end == TN_END_COMPLETED)
+        report_completed(s, r, key ? text : echo, key);
+    else
+        report_running(s, r, end, q->timeout > 0 ? q->timeout : CEILING_SECONDS, key ? (struct text){0} : echo);
+}
+
+void tn_session_run(struct tn_session *s, const struct tn_shell_request *q, struct tn_shell_result *r)
+{
+    int64_t hard = tn_deadline_in(q->timeout > 0 ? q->timeout : CEILING_SECONDS);
+    struct turn me;
+
+    pthread_mutex_lock(&s->lock);
+    if (session_take_turn(s, &me, hard))
+        run_in_turn(s, q, hard, r);
+    else
+        report_busy(r, stripped(q->command, q->command_len));
+    session_leave_turn(s, &me);
+    session_offer_prompt(s);
+    pthread_mutex_unlock(&s->lock);
+}

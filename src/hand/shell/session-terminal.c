@@ -1,0 +1,129 @@
+/* People on a session: they see the raw terminal, type into whatever runs, and get a prompt when nothing does. */
+#include "hand/shell/session-internal.h"
+
+int tn_session_attach(struct tn_session *s, struct tn_error *err)
+{
+    struct turn me;
+    int r = 0;
+
+    pthread_mutex_lock(&s->lock);
+    if (!s->tape)
+        s->tape = tn_malloc(TAPE_SIZE);
+    s->terminals++;
+    /* An action in progress keeps its turn for as long as it waits: the person then just watches. */
+    if (!s->turns) {
+        session_take_turn(s, &me, TN_NEVER);
+        r = session_ensure_shell(s, err);
+        session_leave_turn(s, &me);
+    }
+    if (r < 0)
+        s->terminals--;
+    else
+        session_offer_prompt(s);
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+void tn_session_detach(struct tn_session *s)
+{
+    pthread_mutex_lock(&s->lock);
+    if (--s->terminals == 0) {
+        if (s->interactive && s->prompt_waiting)
+            session_end_prompt(s);
+        if (s->shell && !s->exited)
+            tn_shell_resize(s->shell, SCREEN_COLUMNS, SCREEN_ROWS);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void session_offer_prompt(struct tn_session *s)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(4096);
+
+    if (s->terminals == 0 || s->turns || s->active || s->running || s->collecting || !s->shell || s->exited)
+        return;
+    const struct tn_dialect *dialect = tn_shell_dialect(s->shell);
+    if (!dialect->put_interactive)
+        return;
+    s->seq++;
+    s->interactive = true;
+    s->prompt_waiting = false;
+    dialect->put_interactive(&line, s->seq);
+    if (session_send_line(s, &line, tn_deadline_in(1), NULL) < 0)
+        tn_shell_kill(s->shell);
+}
+
+bool session_end_prompt(struct tn_session *s)
+{
+    struct tn_shell *shell = s->shell;
+
+    if (!s->interactive)
+        return true;
+    if (!s->prompt_waiting)
+        return false;
+    int status = s->status;
+    pthread_mutex_unlock(&s->lock);
+    tn_shell_type(shell, "\003", 1, tn_deadline_in(1), NULL);
+    pthread_mutex_lock(&s->lock);
+    bool ended = session_wait_line(s, tn_deadline_in(2));
+    s->status = status;
+    tn_transcript_clear(s->transcript); /* what a person did is not part of an agent's output */
+    s->taken_changes = s->seen_changes = tn_transcript_changes(s->transcript);
+    return ended;
+}
+
+size_t tn_session_tape(struct tn_session *s, uint64_t *offset, char *to, size_t n, int64_t deadline)
+{
+    struct timespec until = tn_timespec(deadline);
+
+    pthread_mutex_lock(&s->lock);
+    if (*offset > s->tape_end)
+        *offset = s->tape_end;
+    uint64_t wakes = s->wakes;
+    while (*offset == s->tape_end && wakes == s->wakes) {
+        if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
+            break;
+    }
+    if (s->tape_end - *offset > TAPE_SIZE)
+        *offset = s->tape_end - TAPE_SIZE;
+    size_t got = 0;
+    while (got < n && *offset < s->tape_end) {
+        size_t at = *offset % TAPE_SIZE;
+        size_t piece = TAPE_SIZE - at;
+        if (piece > s->tape_end - *offset)
+            piece = (size_t)(s->tape_end - *offset);
+        if (piece > n - got)
+            piece = n - got;
+        memcpy(to + got, s->tape + at, piece);
+        got += piece;
+        *offset += piece;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return got;
+}
+
+void tn_session_wake(struct tn_session *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->wakes++;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+int tn_session_type(struct tn_session *s, const char *bytes, size_t n, struct tn_error *err)
+{
+    pthread_mutex_lock(&s->lock);
+    struct tn_shell *shell = s->exited ? NULL : s->shell;
+    int r = shell ? tn_shell_type(shell, bytes, n, tn_deadline_in(0.2), err)
+                  : tn_fail(err, TN_E_CONFLICT, "session %s has no shell", s->options.name);
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+void tn_session_resize(struct tn_session *s, int columns, int rows)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->shell && !s->exited)
+        tn_shell_resize(s->shell, columns, rows);
+    pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,423 @@
+#include "hand/shell/session.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "hand/shell/session-internal.h"
+
+#define START_SECONDS 10.0
+
+/* --- what the shell tells us (on its thread) ----------------------------------------------------- */
+
+static void on_output(void *ctx, const char *bytes, size_t n)
+{
+    struct tn_session *s = ctx;
+
+    pthread_mutex_lock(&s->lock);
+    tn_transcript_feed(s->transcript, bytes, n);
+    uint64_t changes = tn_transcript_changes(s->transcript);
+    if (changes != s->seen_changes) {
+        s->seen_changes = changes;
+        s->last_change = tn_now();
+    }
+    if (s->active && !s->interactive && s->output_count)
+        tn_output_append(current_output(s), bytes, n);
+    if (s->tape) {
+        for (size_t done = 0; done < n;) {
+            size_t at = s->tape_end % TAPE_SIZE;
+            size_t room = TAPE_SIZE - at < n - done ? TAPE_SIZE - at : n - done;
+            memcpy(s->tape + at, bytes + done, room);
+            s->tape_end += room;
+            done += room;
+        }
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void set_text(char **to, const char *text)
+{
+    if (*to && strcmp(*to, text) == 0)
+        return;
+    free(*to);
+    *to = tn_strdup(text);
+}
+
+/* $PWD is what a shell calls its directory, but it is only a variable: believed when it names the directory the
+ * process is really in. */
+static void set_cwd(struct tn_session *s, const char *claimed)
+{
+    char link[64], real[4096];
+    struct stat a, b;
+
+    if (s->cwd && strcmp(s->cwd, claimed) == 0)
+        return;
+    snprintf(link, sizeof link, "/proc/%d/cwd", (int)tn_shell_pid(s->shell));
+    if (claimed[0] == '/' && stat(claimed, &a) == 0 && stat(link, &b) == 0 && a.st_dev == b.st_dev &&
+        a.st_ino == b.st_ino) {
+        set_text(&s->cwd, claimed);
+        return;
+    }
+    ssize_t n = readlink(link, real, sizeof real - 1);
+    if (n > 0) {
+        real[n] = '\0';
+        set_text(&s->cwd, real);
+    }
+}
+
+static void line_ended(struct tn_session *s)
+{
+    s->active = false;
+    s->ended = tn_now();
+    if (s->interactive) {
+        s->interactive = s->prompt_waiting = false;
+    } else if (s->output_count) {
+        tn_output_finish(current_output(s));
+    }
+}
+
+static void on_record(void *ctx, const struct tn_record *r)
+{
+    struct tn_session *s = ctx;
+
+    pthread_mutex_lock(&s->lock);
+    if (r->kind == TN_RECORD_INTERACTIVE) {
+        s->prompt_waiting = r->status == 0;
+    } else if (r->kind == TN_RECORD_SNAPSHOT) {
+        set_text(&s->environment, r->environment);
+    } else if (r->seq == s->seq && s->active) {
+        s->status = r->status;
+        s->background_pid = r->background_pid;
+        set_cwd(s, r->cwd);
+        set_text(&s->path, r->path);
+        tn_shell_calm_terminal(s->shell);
+        line_ended(s);
+    }
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Some 100 us after a line ended, when an agent's next step has not come at once: the moment to learn the exported
+ * environment, which costs more than a short command itself. */
+static void on_idle(void *ctx)
+{
+    struct tn_session *s = ctx;
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(1024);
+
+    pthread_mutex_lock(&s->lock);
+    if (!s->active && !s->exited) {
+        tn_shell_dialect(s->shell)->put_snapshot(&line, s->seq);
+        tn_shell_send(s->shell, line.data, line.len, tn_now(), NULL);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_exited(void *ctx, int wait_status)
+{
+    struct tn_session *s = ctx;
+
+    pthread_mutex_lock(&s->lock);
+    s->exited = true;
+    s->wait_status = wait_status;
+    s->status = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+    if (s->active)
+        line_ended(s);
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* --- starting a shell ---------------------------------------------------------------------------- */
+
+bool session_wait_line(struct tn_session *s, int64_t deadline)
+{
+    struct timespec until = tn_timespec(deadline);
+    while (s->active) {
+        if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
+            break;
+    }
+    return !s->active;
+}
+
+/* Sends ready script text for a new active line, without holding the lock: a stopped shell must not stop others. */
+int session_send_line(struct tn_session *s, const struct tn_buf *text, int64_t deadline,
+                      struct tn_error *err)
+{
+    struct tn_shell *shell = s->shell;
+
+    s->active = true;
+    pthread_mutex_unlock(&s->lock);
+    int r = tn_buf_ok(text) ? tn_shell_send(shell, text->data, text->len, deadline, err)
+                            : tn_fail(err, TN_E_TOO_LARGE, "the command is too long");
+    pthread_mutex_lock(&s->lock);
+    return r;
+}
+
+/* The script that brings a new shell to where the last one was. */
+static void put_restore(struct tn_session *s, struct tn_buf *script)
+{
+    if (s->environment && !s->forget) {
+        tn_buf_puts(script, s->environment);
+        tn_buf_putc(script, '\n');
+    }
+    if (s->options.setup)
+        tn_buf_puts(script, s->options.setup);
+    if (s->cwd) {
+        tn_buf_puts(script, "\ncd -- ");
+        tn_shell_dialect(s->shell)->put_word(script, s->cwd, strlen(s->cwd));
+        tn_buf_putc(script, '\n');
+    }
+}
+
+static int set_up_shell(struct tn_session *s, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(16 << 20), script = TN_BUF_INIT(8 << 20);
+    const struct tn_dialect *dialect = tn_shell_dialect(s->shell);
+    int64_t deadline = tn_deadline_in(START_SECONDS);
+
+    put_restore(s, &script);
+    tn_buf_puts(&line, dialect->setup);
+    s->seq++;
+    dialect->put_run(&line, s->seq, 0, tn_buf_str(&script), script.len);
+    if (session_send_line(s, &line, deadline, err) < 0)
+        return -1;
+    if (!session_wait_line(s, deadline))
+        return tn_fail(err, TN_E_TIMEOUT, "%s did not get ready within %g seconds; do its start-up files wait for something?",
+                       s->options.program, START_SECONDS);
+    if (s->exited)
+        return tn_fail(err, TN_E_INTERNAL, "%s exited with status %d while it started", s->options.program,
+                       s->status);
+    return 0;
+}
+
+static void drop_shell(struct tn_session *s)
+{
+    struct tn_shell *shell = TN_TAKE_PTR(s->shell);
+
+    pthread_mutex_unlock(&s->lock);
+    tn_shell_free(shell);
+    pthread_mutex_lock(&s->lock);
+}
+
+int session_ensure_shell(struct tn_session *s, struct tn_error *err)
+{
+    if (s->shell && !s->exited)
+        return 0;
+    if (s->shell)
+        drop_shell(s);
+    if (s->forget) {
+        set_text(&s->cwd, s->options.cwd);
+        free(TN_TAKE_PTR(s->environment));
+        s->forget = false;
+    }
+
+    const struct tn_session_options *o = &s->options;
+    struct tn_shell_options options = {
+        .program = o->program,
+        .cwd = o->cwd,
+        .env = o->env,
+        .uid = o->uid,
+        .gid = o->gid,
+        .groups = o->groups,
+        .group_count = o->group_count,
+        .switch_user = o->switch_user,
+        .columns = SCREEN_COLUMNS,
+        .rows = SCREEN_ROWS,
+    };
+    struct tn_shell_events events = {on_output, on_record, on_idle, on_exited, s};
+    int status = s->status;
+
+    s->exited = false;
+    s->shell = tn_shell_new(&options, &events, err);
+    if (!s->shell) {
+        s->exited = true;
+        return -1;
+    }
+    if (set_up_shell(s, err) < 0) {
+        drop_shell(s);
+        s->active = false;
+        return -1;
+    }
+    s->status = status; /* `$?` of the command before */
+    tn_transcript_clear(s->transcript);
+    s->taken_changes = s->seen_changes = tn_transcript_changes(s->transcript);
+    return 0;
+}
+
+/* --- life ------------------------------------------------------------------------------------------ */
+
+struct tn_session *tn_session_new(const struct tn_session_options *options)
+{
+    struct tn_session *s = tn_calloc(1, sizeof *s);
+    pthread_condattr_t attr;
+
+    s->refs = 1;
+    s->options = *options;
+    s->options.name = tn_strdup(options->name);
+    s->options.program = tn_strdup(options->program);
+    s->options.cwd = tn_strdup(options->cwd);
+    s->options.setup = tn_strdup_or_null(options->setup);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    s->cwd = tn_strdup(options->cwd);
+    s->background_pid = -1;
+    s->transcript = tn_transcript_new(SCREEN_COLUMNS, SCREEN_ROWS, WINDOW_ROWS, WINDOW_BYTES);
+    tn_buf_init(&s->pending, 1 << 20);
+    s->last_change = s->ended = tn_now();
+    return s;
+}
+
+struct tn_session *tn_session_ref(struct tn_session *s)
+{
+    __atomic_add_fetch(&s->refs, 1, __ATOMIC_RELAXED);
+    return s;
+}
+
+void tn_session_unref(struct tn_session *s)
+{
+    if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    tn_shell_free(s->shell);
+    for (size_t i = 0; i < s->output_count; i++)
+        tn_output_unref(s->outputs[i]);
+    tn_transcript_free(s->transcript);
+    tn_buf_done(&s->pending);
+    free((char *)s->options.name);
+    free((char *)s->options.program);
+    free((char *)s->options.cwd);
+    free((char *)s->options.setup);
+    free(s->cwd);
+    free(s->path);
+    free(s->environment);
+    free(s->tape);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+int tn_session_start(struct tn_session *s, struct tn_error *err)
+{
+    struct turn me;
+
+    pthread_mutex_lock(&s->lock);
+    int r = session_take_turn(s, &me, tn_deadline_in(2 * START_SECONDS))
+                ? session_ensure_shell(s, err)
+                : tn_fail(err, TN_E_BUSY, "session %s is busy", s->options.name);
+    session_leave_turn(s, &me);
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+void tn_session_reset(struct tn_session *s, bool keep)
+{
+    pthread_mutex_lock(&s->lock);
+    s->forget = !keep;
+    if (s->shell && !s->exited)
+        tn_shell_kill(s->shell);
+    s->collecting = false;
+    tn_buf_reset(&s->pending);
+    /* The death of the shell ends whatever was running. */
+    session_wait_line(s, tn_deadline_in(2));
+    s->running = false;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* --- turns ------------------------------------------------------------------------------------------ */
+
+bool session_take_turn(struct tn_session *s, struct turn *me, int64_t deadline)
+{
+    struct timespec until = tn_timespec(deadline);
+    struct turn **end = &s->turns;
+
+    me->next = NULL;
+    while (*end)
+        end = &(*end)->next;
+    *end = me;
+    while (s->turns != me) {
+        if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
+            return s->turns == me;
+    }
+    return true;
+}
+
+void session_leave_turn(struct tn_session *s, struct turn *me)
+{
+    for (struct turn **t = &s->turns; *t; t = &(*t)->next) {
+        if (*t == me) {
+            *t = me->next;
+            break;
+        }
+    }
+    if (s->turns)
+        pthread_cond_broadcast(&s->changed);
+}
+
+/* --- looking ----------------------------------------------------------------------------------------- */
+
+const char *tn_session_name(const struct tn_session *s)
+{
+    return s->options.name;
+}
+
+char *tn_session_cwd(struct tn_session *s)
+{
+    pthread_mutex_lock(&s->lock);
+    char *cwd = tn_strdup(s->cwd);
+    pthread_mutex_unlock(&s->lock);
+    return cwd;
+}
+
+void tn_session_inspect(struct tn_session *s, struct tn_session_state *state)
+{
+    pthread_mutex_lock(&s->lock);
+    *state = (struct tn_session_state){
+        .pid = s->shell && !s->exited ? tn_shell_pid(s->shell) : 0,
+        .running = (s->active && !s->interactive) || s->collecting,
+        .commands = s->commands,
+        .terminals = s->terminals,
+        .idle_seconds = s->active ? 0 : (double)(tn_now() - s->ended) / 1e9,
+    };
+    snprintf(state->name, sizeof state->name, "%s", s->options.name);
+    snprintf(state->program, sizeof state->program, "%s", s->options.program);
+    pthread_mutex_unlock(&s->lock);
+}
+
+int tn_session_signal(struct tn_session *s, int signo, struct tn_error *err)
+{
+    int r = 0;
+
+    pthread_mutex_lock(&s->lock);
+    pid_t group = s->shell && !s->exited ? tn_shell_foreground(s->shell) : -1;
+    if (group <= 0)
+        r = tn_fail(err, TN_E_CONFLICT, "session %s has no shell running", s->options.name);
+    else if (!s->active)
+        r = tn_fail(err, TN_E_CONFLICT, "session %s runs no command", s->options.name);
+    else if (kill(-group, signo) < 0)
+        r = tn_fail_errno(err, errno, "signal %d to process group %d", signo, (int)group);
+    pthread_mutex_unlock(&s->lock);
+    return r;
+}
+
+struct tn_output *tn_session_output(struct tn_session *s, const char *id)
+{
+    struct tn_output *found = NULL;
+
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = s->output_count; i-- > 0 && !found;) {
+        if (!id || strcmp(tn_output_id(s->outputs[i]), id) == 0)
+            found = tn_output_ref(s->outputs[i]);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+void tn_session_each_output(struct tn_session *s, void (*fn)(struct tn_output *o, void *ctx), void *ctx)
+{
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->output_count; i++)
+        fn(s->outputs[i], ctx);
+    pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,235 @@
+#include "hand/user.h"
+
+#include <fcntl.h>
+#include <fts.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+
+/* --- making a user -------------------------------------------------------------------------------- */
+
+/* Appends a line to a file of the system's, which is created if it is missing. */
+static int append_line(const char *path, mode_t mode, const char *line, struct tn_error *err)
+{
+    tn_autofd int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, mode);
+    size_t n = strlen(line);
+    if (fd < 0 || write(fd, line, n) != (ssize_t)n)
+        return tn_fail_errno(err, errno, "%s", path);
+    return 0;
+}
+
+/* Passwordless sudo, where there is a sudo. */
+static int add_sudoer(struct tn_error *err)
+{
+    if (access("/etc/sudoers", F_OK) < 0)
+        return 0;
+    if (append_line("/etc/sudoers", 0440, "%sudo ALL=(ALL) NOPASSWD:ALL\n", err) < 0)
+        return tn_error_context(err, "Failed to add sudoer");
+    return 0;
+}
+
+/* Written by hand rather than through useradd: any image will do, also one without it. */
+static int create_user(const char *name, uid_t uid, struct tn_user *account, struct tn_error *err)
+{
+    tn_autofree char *home = tn_asprintf("/home/%s", name);
+    const char *shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+    tn_autofree char *passwd = tn_asprintf("%s:x:%u:0::%s:%s\n", name, (unsigned)uid, home, shell);
+    tn_autofree char *shadow = tn_asprintf("%s:!:::::::\n", name);
+
+    if (strpbrk(name, ":/\n") || !*name || name[0] == '-')
+        return tn_fail(err, TN_E_INVALID, "Failed to create user %s: not a user name", name);
+    if (add_sudoer(err) < 0)
+        return -1;
+    if ((mkdir("/etc", 0755) < 0 && errno != EEXIST) ||
+        append_line("/etc/passwd", 0644, passwd, err) < 0 ||
+        (access("/etc/shadow", F_OK) == 0 && append_line("/etc/shadow", 0640, shadow, err) < 0))
+        return tn_error_context(err, "Failed to create user %s", name);
+    if ((mkdir("/home", 0755) < 0 && errno != EEXIST) || (mkdir(home, 0755) < 0 && errno != EEXIST) ||
+        chown(home, uid, 0) < 0)
+        return tn_fail_errno(err, errno, "Failed to create user %s: %s", name, home);
+    return tn_user_by_name(TN_FS_ANYWHERE, name, account, err);
+}
+
+/* Whoever we are; a uid without a name, as in many containers, gets one from the environment. */
+static void take_ourselves(struct tn_user *account)
+{
+    const char *name = getenv("USER"), *home = getenv("HOME");
+
+    if (tn_user_by_uid(TN_FS_ANYWHERE, geteuid(), account, NULL) == 0)
+        return;
+    *account = (struct tn_user){
+        .name = tn_strdup(geteuid() == 0 ? "root" : name ? name : "user"),
+        .uid = geteuid(),
+        .gid = getegid(),
+        .home = tn_strdup(home ? home : geteuid() == 0 ? "/root" : "/"),
+        .shell = tn_strdup("/bin/sh"),
+    };
+}
+
+/* The user's groups; one that we made is also in `sudo`, where there is such a group. */
+static int find_groups(struct tn_agent_user *user, bool made, struct tn_error *err)
+{
+    gid_t sudo;
+
+    if (tn_user_groups(TN_FS_ANYWHERE, &user->account, &user->groups, &user->group_count, err) < 0)
+        return -1;
+    if (made && tn_group_by_name(TN_FS_ANYWHERE, "sudo", &sudo, NULL) == 0) {
+        user->groups = tn_realloc(user->groups, (user->group_count + 1) * sizeof *user->groups);
+        user->groups[user->group_count++] = sudo;
+    }
+    return 0;
+}
+
+static int find_user(const struct tn_hand_options *o, struct tn_agent_user *user, struct tn_error *err)
+{
+    const char *env_user = getenv("USER");
+    struct tn_user *account = &user->account;
+    bool known_name = strcmp(o->username, "root") == 0 || strcmp(o->username, "openhands") == 0;
+    bool is_us = env_user && strcmp(env_user, o->username) == 0 && !known_name;
+    bool made = false;
+
+    if (geteuid() != 0 || is_us || !o->su_to_user || strcmp(o->username, "root") == 0) {
+        take_ourselves(account);
+        return 0;
+    }
+    if (tn_user_by_name(TN_FS_ANYWHERE, o->username, account, NULL) < 0) {
+        made = true;
+        if (create_user(o->username, (uid_t)o->user_id, account, err) < 0)
+            return -1;
+    } else if (account->uid != (uid_t)o->user_id) {
+        tn_log(TN_LOG_WARN, "the user exists with another uid, which is used from now on",
+               tn_log_str("user", account->name), tn_log_int("uid", account->uid));
+    }
+    user->switch_user = account->uid != 0;
+    return find_groups(user, made, err);
+}
+
+void tn_agent_user_done(struct tn_agent_user *user)
+{
+    tn_user_done(&user->account);
+    free(TN_TAKE_PTR(user->groups));
+}
+
+/* --- the working directory ------------------------------------------------------------------------- */
+
+static gid_t workspace_group(void)
+{
+    const char *name = getenv("SANDBOX_GROUP_ID");
+    gid_t gid = 0;
+    char *end;
+
+    if (!name || !*name || tn_group_by_name(TN_FS_ANYWHERE, name, &gid, NULL) == 0)
+        return gid;
+    unsigned long number = strtoul(name, &end, 10);
+    return *end ? 0 : (gid_t)number;
+}
+
+/* Gives a whole tree to the user, following no link and crossing to no other file system. */
+static void give_tree(const char *dir, uid_t uid, gid_t gid)
+{
+    size_t refused = 0;
+    char *const paths[] = {(char *)dir, NULL};
+    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR, NULL);
+
+    for (FTSENT *e; tree && (e = fts_read(tree));) {
+        if (e->fts_info != FTS_DP && e->fts_statp->st_uid != uid &&
+            fchownat(AT_FDCWD, e->fts_accpath, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
+            refused++;
+    }
+    if (refused) /* read-only mounts and the like: the agent will meet them as such */
+        tn_log(TN_LOG_WARN, "some files could not be given to the user", tn_log_int("count", (int64_t)refused));
+    if (tree)
+        fts_close(tree);
+}
+
+static int make_directories(const char *dir, struct tn_error *err)
+{
+    tn_autofree char *path = tn_strdup(dir);
+
+    for (char *p = path + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        char c = *p;
+        *p = '\0';
+        if (mkdir(path, 0777) < 0 && errno != EEXIST)
+            return tn_fail_errno(err, errno, "working directory %s", path);
+        *p = c;
+        if (!c)
+            return 0;
+    }
+}
+
+/* As the original does, except that a directory that is the user's already is not walked again: on a large
+ * mount that takes minutes. */
+static int set_up_directory(const char *dir, const struct tn_agent_user *user, struct tn_error *err)
+{
+    struct stat st;
+    mode_t before = umask(002);
+    int r = make_directories(dir, err);
+
+    umask(before);
+    if (r < 0 || geteuid() != 0)
+        return r;
+    if (stat(dir, &st) == 0 && st.st_uid != user->account.uid)
+        give_tree(dir, user->account.uid, workspace_group());
+    if (stat(dir, &st) == 0)
+        chmod(dir, (st.st_mode | 0060) & 07777);
+    return 0;
+}
+
+int tn_agent_user_set_up(const struct tn_hand_options *o, struct tn_agent_user *user, struct tn_error *err)
+{
+    *user = (struct tn_agent_user){0};
+    if (o->working_dir[0] != '/')
+        return tn_fail(err, TN_E_INVALID, "--working-dir must be an absolute path, not %s", o->working_dir);
+    if (find_user(o, user, err) < 0)
+        return -1;
+    return set_up_directory(o->working_dir, user, err);
+}
+
+/* --- the environment -------------------------------------------------------------------------------- */
+
+/* What only the server itself needs, or what is set anew. */
+static const char *const dropped[] = {
+    "SESSION_API_KEY", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TENDON_HAND", "PWD", "OLDPWD", "SHLVL", "_",
+};
+
+static bool is_dropped(const char *entry)
+{
+    size_t n = strcspn(entry, "=");
+    for (size_t i = 0; i < TN_COUNT(dropped); i++) {
+        if (strlen(dropped[i]) == n && memcmp(dropped[i], entry, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+char **tn_agent_env(const struct tn_agent_user *user, const char *shell, const char *id)
+{
+    size_t count = 0, n = 0;
+    const struct tn_user *a = &user->account;
+
+    while (environ[count])
+        count++;
+    char **env = tn_calloc(count + 8, sizeof *env);
+    for (size_t i = 0; i < count; i++) {
+        if (!is_dropped(environ[i]))
+            env[n++] = tn_strdup(environ[i]);
+    }
+    if (!getenv("PATH"))
+        env[n++] = tn_strdup("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    env[n++] = tn_asprintf("HOME=%s", a->home);
+    env[n++] = tn_asprintf("USER=%s", a->name);
+    env[n++] = tn_asprintf("LOGNAME=%s", a->name);
+    env[n++] = tn_asprintf("SHELL=%s", a->shell[0] ? a->shell : shell);
+    env[n++] = tn_strdup("TERM=xterm-256color");
+    env[n++] = tn_asprintf("TENDON_HAND=%s", id);
+    return env;
+}
+
+void tn_agent_env_free(char **env)
+{
+    for (size_t i = 0; env && env[i]; i++)
+        free(env[i]);
+    free(env);
+}

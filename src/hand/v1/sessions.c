@@ -1,0 +1,176 @@
+/* /v1/sessions: named shells. */
+#include <signal.h>
+#include <strings.h>
+
+#include "hand/routes.h"
+#include "hand/v1/v1.h"
+
+static void write_session(struct tn_session *s, void *ctx)
+{
+    struct tn_jw *w = ctx;
+    struct tn_session_state state;
+    tn_autofree char *cwd = tn_session_cwd(s);
+
+    tn_session_inspect(s, &state);
+    tn_jw_object(w);
+    tn_jw_kstr(w, "name", state.name);
+    tn_jw_kstr(w, "shell", state.program);
+    tn_jw_key(w, "pid");
+    state.pid ? tn_jw_int(w, state.pid) : tn_jw_null(w);
+    tn_jw_kbool(w, "running", state.running);
+    tn_jw_kstr(w, "cwd", cwd);
+    tn_jw_kint(w, "commands", (int64_t)state.commands);
+    tn_jw_kint(w, "terminals", state.terminals);
+    tn_jw_kdouble(w, "idle_seconds", state.idle_seconds);
+    tn_jw_object_end(w);
+}
+
+static void reply_session(struct tn_http_exchange *x, int status, struct tn_session *s)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(64 << 10);
+    struct tn_jw w = tn_jw(&json);
+
+    write_session(s, &w);
+    tn_http_reply_json(x, status, &json);
+    tn_session_unref(s);
+}
+
+static void list_sessions(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_hand *hand = ctx;
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
+    struct tn_jw w = tn_jw(&json);
+
+    tn_jw_object(&w);
+    tn_jw_key(&w, "sessions");
+    tn_jw_array(&w);
+    tn_sessions_each(hand->sessions, write_session, &w);
+    tn_jw_array_end(&w);
+    tn_jw_object_end(&w);
+    tn_http_reply_json(x, 200, &json);
+}
+
+static void create_session(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_hand *hand = ctx;
+    tn_autojson struct tn_json *body = NULL;
+    struct tn_error err;
+
+    if (tn_v1_body(x, &body) < 0)
+        return;
+    const char *name = tn_json_get_str(body, "name", NULL);
+    const char *cwd = tn_json_get_str(body, "cwd", NULL);
+    if (!name) {
+        tn_http_reply_detail(x, 422, "name is required and must be a string");
+        return;
+    }
+    if (cwd && cwd[0] != '/') {
+        tn_http_reply_detail(x, 422, "cwd must be an absolute path");
+        return;
+    }
+    struct tn_session *s =
+        tn_sessions_create(hand->sessions, name, tn_json_get_str(body, "shell", NULL), cwd, &err);
+    if (!s) {
+        tn_http_reply_error(x, &err);
+        return;
+    }
+    if (tn_session_start(s, &err) < 0) { /* no such shell: do not keep a session that cannot work */
+        tn_session_unref(s);
+        tn_sessions_remove(hand->sessions, name, NULL);
+        tn_http_reply_error(x, &err);
+        return;
+    }
+    reply_session(x, 201, s);
+}
+
+static void get_session(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_session *s = tn_v1_session(x, ctx);
+    if (s)
+        reply_session(x, 200, s);
+}
+
+static void remove_session(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_hand *hand = ctx;
+    struct tn_error err;
+
+    if (tn_sessions_remove(hand->sessions, tn_http_param(x, "name"), &err) < 0)
+        tn_http_reply_error(x, &err);
+    else
+        tn_http_reply(x, 204, NULL, NULL, 0);
+}
+
+static void end_shell(struct tn_http_exchange *x, struct tn_hand *hand, bool keep)
+{
+    struct tn_session *s = tn_v1_session(x, hand);
+
+    if (!s)
+        return;
+    tn_session_reset(s, keep);
+    reply_session(x, 200, s);
+}
+
+static void reset_session(struct tn_http_exchange *x, void *ctx)
+{
+    end_shell(x, ctx, false);
+}
+
+static void kill_session(struct tn_http_exchange *x, void *ctx)
+{
+    end_shell(x, ctx, true);
+}
+
+/* "INT", "SIGINT" or 2; 0 for none of them. */
+static int signal_number(const struct tn_json *v)
+{
+    const char *name = tn_json_str(v, NULL);
+
+    if (!name) {
+        int64_t n = tn_json_int(v, 0);
+        return n > 0 && n < NSIG ? (int)n : 0;
+    }
+    if (strncasecmp(name, "SIG", 3) == 0)
+        name += 3;
+    for (int i = 1; i < NSIG; i++) {
+        const char *abbrev = sigabbrev_np(i);
+        if (abbrev && strcasecmp(abbrev, name) == 0)
+            return i;
+    }
+    return 0;
+}
+
+static void signal_session(struct tn_http_exchange *x, void *ctx)
+{
+    tn_autojson struct tn_json *body = NULL;
+    struct tn_error err;
+
+    if (tn_v1_body(x, &body) < 0)
+        return;
+    int signo = signal_number(tn_json_get(body, "signal"));
+    if (!signo) {
+        tn_http_reply_detail(x, 422, "signal must be a name such as \"INT\" or a number");
+        return;
+    }
+    struct tn_session *s = tn_v1_session(x, ctx);
+    if (!s)
+        return;
+    if (tn_session_signal(s, signo, &err) < 0) {
+        tn_http_reply_error(x, &err);
+        tn_session_unref(s);
+    } else {
+        reply_session(x, 200, s);
+    }
+}
+
+const struct tn_route tn_routes_sessions[] = {
+    {"GET", "/v1/sessions", list_sessions, "all sessions", 0},
+    {"POST", "/v1/sessions", create_session, "a new session: {name, shell, cwd}", 0},
+    {"GET", "/v1/sessions/{name}", get_session, "one session", 0},
+    {"DELETE", "/v1/sessions/{name}", remove_session, "kills and forgets it", 0},
+    {"POST", "/v1/sessions/{name}/reset", reset_session, "kills the shell; the next one starts afresh", 0},
+    {"POST", "/v1/sessions/{name}/kill", kill_session,
+     "kills the shell; the next one has its directory and environment", 0},
+    {"POST", "/v1/sessions/{name}/signal", signal_session, "{signal} to the running program", 0},
+    {0},
+};

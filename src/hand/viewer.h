@@ -1,0 +1,12 @@
+/* The file viewer: a second, small server on loopback that shows images and PDF files as pages, for a browser
+ * inside the sandbox. */
+#ifndef TN_HAND_VIEWER_H
+#define TN_HAND_VIEWER_H
+
+#include "net/http-server.h"
+
+/* Starts it on a free loopback port after `port` and writes its address to /tmp/oh-server-url.  NULL with err
+ * when no port was free. */
+struct tn_http_server *tn_viewer_start(int port, struct tn_error *err);
+
+#endif

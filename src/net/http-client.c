@@ -1,0 +1,266 @@
+#include "net/http-client.h"
+
+#include <poll.h>
+
+#include "base/clock.h"
+#include "net/http-answer.h"
+#include "net/listen.h"
+#include "net/socket-io.h"
+
+enum { HEAD_MAX = 64 * 1024, READ_BYTES = 8 * 1024 };
+
+struct tn_http_client {
+    char *address; /* NULL: cannot reconnect */
+    const char *host;
+    int fd;
+    bool used; /* the connection has carried an answer */
+    struct tn_buf fields;
+    struct http_answer answer;
+};
+
+static struct tn_http_client *new_client(int fd)
+{
+    struct tn_http_client *c = tn_calloc(1, sizeof *c);
+
+    c->fd = fd;
+    c->host = "localhost";
+    tn_buf_init(&c->fields, HEAD_MAX);
+    http_answer_init(&c->answer);
+    return c;
+}
+
+struct tn_http_client *tn_http_client_new(const char *address, struct tn_error *err)
+{
+    struct tn_listen_address a;
+
+    if (tn_listen_parse(address, &a, err) < 0)
+        return NULL;
+    if (a.kind == TN_LISTEN_FD) {
+        tn_fail(err, TN_E_INVALID, "cannot connect to %s", address);
+        return NULL;
+    }
+    struct tn_http_client *c = new_client(-1);
+    c->address = tn_strdup(address);
+    if (a.kind == TN_LISTEN_TCP)
+        c->host = c->address;
+    return c;
+}
+
+struct tn_http_client *tn_http_client_from_fd(int fd)
+{
+    return new_client(fd);
+}
+
+static void disconnect(struct tn_http_client *c)
+{
+    tn_close(c->fd);
+    c->fd = -1;
+    c->used = false;
+}
+
+void tn_http_client_free(struct tn_http_client *c)
+{
+    if (!c)
+        return;
+    disconnect(c);
+    http_answer_done(&c->answer);
+    tn_buf_done(&c->fields);
+    free(c->address);
+    free(c);
+}
+
+void tn_http_client_header(struct tn_http_client *c, const char *name, const char *value)
+{
+    if (tn_http_is_token(name, strlen(name)) && tn_http_is_value(value, strlen(value)))
+        tn_buf_printf(&c->fields, "%s: %s\r\n", name, value);
+}
+
+const char *tn_http_client_answer(const struct tn_http_client *c, const char *name)
+{
+    return http_answer_field(&c->answer, name);
+}
+
+/* --- the request -------------------------------------------------------------------------------
+ */
+
+static bool has_field(const struct tn_http_client *c, const struct tn_http_call *call,
+                      const char *name)
+{
+    return tn_http_lines_have(tn_buf_str(&c->fields), name) ||
+           (call->extra_headers && tn_http_lines_have(call->extra_headers, name));
+}
+
+static bool is_one_of(const char *method, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(*list, method) == 0)
+            return true;
+    return false;
+}
+
+/* May be sent twice without doing it twice. */
+static bool repeatable(const struct tn_http_client *c, const struct tn_http_call *call)
+{
+    static const char *const idempotent[] = {"GET", "HEAD", "PUT", "DELETE", NULL};
+
+    return !call->method || is_one_of(call->method, idempotent) ||
+           has_field(c, call, "Idempotency-Key");
+}
+
+static int build_request(const struct tn_http_client *c, const struct tn_http_call *call,
+                         struct tn_buf *out, struct tn_error *err)
+{
+    static const char *const with_body[] = {"POST", "PUT", "PATCH", NULL};
+    const char *method = call->method ? call->method : "GET";
+    size_t target_len = strlen(call->target);
+
+    if (!tn_http_is_token(method, strlen(method)) || target_len == 0 ||
+        strcspn(call->target, " \t") != target_len || !tn_http_is_value(call->target, target_len) ||
+        (call->type && !tn_http_is_value(call->type, strlen(call->type))) ||
+        (call->extra_headers && !tn_http_is_lines(call->extra_headers)))
+        return tn_fail(err, TN_E_INVALID, "%s %s: cannot be sent as a request", method,
+                       call->target);
+
+    tn_buf_printf(out, "%s %s HTTP/1.1\r\n", method, call->target);
+    if (!has_field(c, call, "Host"))
+        tn_buf_printf(out, "Host: %s\r\n", c->host);
+    if (call->type)
+        tn_buf_printf(out, "Content-Type: %s\r\n", call->type);
+    if (call->body_len || is_one_of(method, with_body))
+        tn_buf_printf(out, "Content-Length: %zu\r\n", call->body_len);
+    tn_buf_puts(out, tn_buf_str(&c->fields));
+    tn_buf_puts(out, call->extra_headers ? call->extra_headers : "");
+    tn_buf_puts(out, "\r\n");
+    return tn_buf_ok(out) ? 0
+                          : tn_fail(err, TN_E_HEADERS_TOO_LARGE, "the request's head is too large");
+}
+
+/* --- the connection ----------------------------------------------------------------------------
+ */
+
+/* A kept connection that is readable before we asked anything has been closed (or went mad). */
+static bool still_good(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN | POLLRDHUP};
+
+    return poll(&p, 1, 0) == 0;
+}
+
+static int ensure_connected(struct tn_http_client *c, int64_t deadline, struct tn_error *err)
+{
+    bool reusable = c->answer.done && (!c->used || c->answer.keep);
+
+    if (c->fd >= 0 && reusable && (!c->used || still_good(c->fd)))
+        return 0;
+    if (!c->address)
+        return tn_fail(err, TN_E_PEER, "the connection cannot be used again");
+    disconnect(c);
+    c->answer.done = true;
+    c->fd = tn_dial(c->address, deadline, err);
+    return c->fd < 0 ? -1 : 0;
+}
+
+/* Sends the request and reads the answer's head.  *dead tells that a kept connection proved to be
+ * closed before anything of an answer came. */
+static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
+                   const struct tn_buf *head, bool *dead, struct tn_error *err)
+{
+    struct net_wait wait = {.each = TN_NEVER, .deadline = call->deadline};
+    struct iovec pieces[] = {
+        {.iov_base = head->data, .iov_len = head->len},
+        {.iov_base = (void *)call->body, .iov_len = call->body_len},
+    };
+    struct tn_error why = {0};
+    bool kept = c->used;
+
+    /* A server may answer and close before it took everything: look for that answer too. */
+    if (net_send(c->fd, pieces, 2, &wait) < 0 && errno != EPIPE && errno != ECONNRESET) {
+        disconnect(c);
+        return tn_fail_errno(err, errno, "send to %s", c->host);
+    }
+    bool head_request = call->method && strcmp(call->method, "HEAD") == 0;
+    int status = http_answer_head(&c->answer, c->fd, head_request, call->deadline, &why);
+    if (status >= 0) {
+        c->used = true;
+        return status;
+    }
+    *dead = kept && (why.sys == ECONNRESET || why.sys == EPIPE) && c->answer.in.len == 0;
+    disconnect(c);
+    enum tn_code code = why.code == TN_E_TIMEOUT ? TN_E_TIMEOUT : TN_E_PEER;
+    if (err) {
+        *err = why;
+        err->code = code;
+    }
+    return tn_error_context(err, "%s", c->host);
+}
+
+int tn_http_client_open(struct tn_http_client *c, const struct tn_http_call *call,
+                        struct tn_error *err)
+{
+    tn_autobuf struct tn_buf head = TN_BUF_INIT(2 * HEAD_MAX);
+
+    if (build_request(c, call, &head, err) < 0)
+        return -1;
+    for (bool again = c->address && repeatable(c, call);; again = false) {
+        bool dead = false;
+        if (ensure_connected(c, call->deadline, err) < 0)
+            return -1;
+        int status = attempt(c, call, &head, &dead, err);
+        if (status >= 0 || !dead || !again)
+            return status;
+    }
+}
+
+ssize_t tn_http_client_read(struct tn_http_client *c, void *to, size_t n, int64_t deadline,
+                            struct tn_error *err)
+{
+    ssize_t got = http_answer_read(&c->answer, c->fd, to, n, deadline, err);
+
+    if (got < 0) {
+        disconnect(c);
+        c->answer.done = true;
+        c->answer.keep = false;
+    }
+    return got;
+}
+
+/* Reads the rest of the answer into out. */
+static int read_whole(struct tn_http_client *c, struct tn_buf *out, int64_t deadline,
+                      struct tn_error *err)
+{
+    const struct http_answer *a = &c->answer;
+
+    while (!a->done) {
+        size_t room = out->max - out->len;
+        size_t want =
+            a->kind == HTTP_BODY_COUNTED && a->left < READ_BYTES ? (size_t)a->left : READ_BYTES;
+        char one;
+        char *to = room ? tn_buf_reserve(out, want < room ? want : room) : &one;
+        if (!to)
+            return tn_fail(err, TN_E_TOO_LARGE, "the answer of %s is too large", c->host);
+        ssize_t got = tn_http_client_read(c, to,
+                                          !room         ? 1
+                                          : want < room ? want
+                                                        : room,
+                                          deadline, err);
+        if (got > 0 && !room)
+            return tn_fail(err, TN_E_TOO_LARGE, "the answer of %s is too large", c->host);
+        if (got < 0)
+            return -1;
+        if (got > 0)
+            tn_buf_grew(out, (size_t)got);
+    }
+    return 0;
+}
+
+int tn_http_client_call(struct tn_http_client *c, const struct tn_http_call *call,
+                        struct tn_buf *out, struct tn_error *err)
+{
+    int status = tn_http_client_open(c, call, err);
+
+    if (status >= 0 && read_whole(c, out, call->deadline, err) < 0) {
+        disconnect(c);
+        return -1;
+    }
+    return status;
+}

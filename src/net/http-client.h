@@ -1,0 +1,43 @@
+/* A small blocking HTTP/1.1 client: one connection, kept alive, every call with a deadline. */
+#ifndef TN_NET_HTTP_CLIENT_H
+#define TN_NET_HTTP_CLIENT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+struct tn_http_client;
+
+/* address: "unix:/path", "host:port" with a numeric host or localhost, or "[v6]:port".  Connects lazily. */
+struct tn_http_client *tn_http_client_new(const char *address, struct tn_error *err);
+/* On a connected socket (owned from now on); it cannot reconnect. */
+struct tn_http_client *tn_http_client_from_fd(int fd);
+void tn_http_client_free(struct tn_http_client *c);
+/* A header sent with every request (for example the key). */
+void tn_http_client_header(struct tn_http_client *c, const char *name, const char *value);
+
+struct tn_http_call {
+    const char *method; /* GET when NULL */
+    const char *target; /* path and query, ready to send */
+    const char *type;   /* content type of the body */
+    const void *body;
+    size_t body_len;
+    const char *extra_headers; /* "Name: value\r\n..." or NULL */
+    int64_t deadline;          /* base/clock.h; covers connect, send and the whole answer */
+};
+
+/* Sends and receives whole; the body lands in out (whose maximum bounds it).  Returns the status, or -1 with
+ * err.  Reconnects once when a kept-alive connection proved dead before any byte of the answer and the
+ * method is idempotent (GET, HEAD, PUT, DELETE) or the request carries an Idempotency-Key. */
+int tn_http_client_call(struct tn_http_client *c, const struct tn_http_call *call, struct tn_buf *out,
+                        struct tn_error *err);
+/* Header of the last answer, or NULL. */
+const char *tn_http_client_answer(const struct tn_http_client *c, const char *name);
+/* Streaming: status and headers first, then the body piece by piece (0 at the end). */
+int tn_http_client_open(struct tn_http_client *c, const struct tn_http_call *call, struct tn_error *err);
+ssize_t tn_http_client_read(struct tn_http_client *c, void *to, size_t n, int64_t deadline,
+                            struct tn_error *err);
+
+#endif

@@ -1,0 +1,105 @@
+/* What the files of the HTTP server share: the connection and its current exchange.
+ *
+ * A connection belongs to one thread.  Only its descriptor and its place in the server's list are
+ * seen by others, under the server's lock. */
+#ifndef TN_NET_HTTP_INTERNAL_H
+#define TN_NET_HTTP_INTERNAL_H
+
+#include <netinet/in.h>
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "net/http-parse.h"
+#include "net/http-route.h"
+#include "net/http-server.h"
+#include "net/socket-io.h"
+
+/* A string that lives until the end of the exchange. */
+struct http_scrap {
+    struct http_scrap *next;
+    char text[];
+};
+
+enum http_answer {
+    HTTP_NONE,      /* not answered yet */
+    HTTP_STREAMING, /* head sent, body under way */
+    HTTP_ANSWERED,
+    HTTP_UPGRADED,
+};
+
+struct tn_http_exchange {
+    struct http_conn *conn;
+    /* the request */
+    const char *method;
+    const char *target;
+    const char *path;
+    struct tn_http_slice raw_path; /* the path within target, still encoded */
+    const char *query;             /* after the '?', or NULL */
+    char *query_pairs;             /* "name\0value\0..." decoded, made on demand */
+    const char *query_end;
+    struct http_match match;
+    struct http_scrap *scraps;
+    /* its body */
+    struct tn_http_chunked chunks;
+    int64_t body_left; /* of a Content-Length */
+    int64_t body_read;
+    bool body_done;
+    enum tn_code body_error; /* TN_OK, or why no further byte can be read */
+    bool owes_continue;      /* the client waits for 100 Continue */
+    bool ready_only;         /* do not touch the network: see http_body_skip */
+    /* the answer */
+    enum http_answer answer;
+    int status;
+    bool head_only; /* HEAD: no body is sent */
+    bool chunked;   /* streaming without a known length */
+    bool counted;   /* streaming with a known length */
+    bool has_date;
+    bool close;         /* the connection ends after this exchange */
+    bool broken;        /* and it ends without ceremony: the client is gone or the stream is cut */
+    int64_t write_left; /* of a stream with a known length */
+    struct tn_buf fields; /* header lines set by the handler */
+    int64_t started;
+    struct tn_http_head head; /* offsets into conn->in; last, because its table is never cleared */
+};
+
+struct http_conn {
+    struct tn_http_server *server;
+    struct http_conn *next, *prev; /* server's list, under its lock */
+    int fd;
+    /* Bytes received.  While an exchange is on, [0, in_head) is its head and does not move; [in_at,
+     * in_end) is not consumed yet. */
+    char *in;
+    size_t in_cap, in_head, in_at, in_end;
+    struct tn_buf out; /* the head of the answer is built here */
+    char date[64];
+    time_t date_second;
+    char peer[INET6_ADDRSTRLEN];
+    struct tn_http_exchange x;
+};
+
+/* The options with their defaults filled in, and waits in nanoseconds. */
+struct http_settings {
+    struct tn_http_options options;
+    struct tn_http_limits limits;
+    int64_t header_wait, body_wait, write_wait;
+};
+
+/* http-server.c */
+const struct http_settings *http_settings_of(const struct tn_http_server *s);
+const struct http_routes *http_routes_of(const struct tn_http_server *s);
+bool http_stopping(const struct tn_http_server *s);
+
+/* http-conn.c: serves the connection until it ends; the caller frees it, which closes. */
+struct http_conn *http_conn_new(struct tn_http_server *s, int fd, const char *peer);
+void http_conn_run(struct http_conn *c);
+void http_conn_free(struct http_conn *c);
+
+/* http-request.c */
+/* n + 1 bytes that live until the end of the exchange, or NULL. */
+char *http_scrap(struct tn_http_exchange *x, size_t n);
+/* Consumes a rest of the body that is not much larger than HTTP_SKIP_BYTES; true when nothing is
+ * left of it.  `ready`: only what was received already. */
+enum { HTTP_SKIP_BYTES = 64 * 1024 };
+bool http_body_skip(struct tn_http_exchange *x, bool ready);
+
+#endif

@@ -1,0 +1,314 @@
+#include "net/listen.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/clock.h"
+
+enum { BACKLOG = 1024 };
+
+/* A socket address of any family, with its length. */
+struct endpoint {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_un un;
+    } addr;
+    socklen_t len;
+};
+
+/* --- parsing -----------------------------------------------------------------------------------
+ */
+
+/* A decimal number of n digits up to max, or -1. */
+static long number(const char *s, size_t n, long max)
+{
+    long v = 0;
+
+    if (n == 0 || n > 9)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] < '0' || s[i] > '9')
+            return -1;
+        v = v * 10 + (s[i] - '0');
+    }
+    return v <= max ? v : -1;
+}
+
+static int parse_unix(const char *path, struct tn_listen_address *out, struct tn_error *err)
+{
+    size_t n = strlen(path);
+
+    if (n == 0 || n >= sizeof out->path)
+        return tn_fail(err, TN_E_INVALID, "unix socket path must have 1 to %zu bytes, this has %zu",
+                       sizeof out->path - 1, n);
+    memcpy(out->path, path, n + 1);
+    out->kind = TN_LISTEN_UNIX;
+    return 0;
+}
+
+static int parse_fd(const char *text, struct tn_listen_address *out, struct tn_error *err)
+{
+    long fd = number(text, strlen(text), 1 << 20);
+
+    if (fd < 0)
+        return tn_fail(err, TN_E_INVALID, "fd:%s is not a descriptor number", text);
+    out->kind = TN_LISTEN_FD;
+    out->fd = (int)fd;
+    return 0;
+}
+
+/* Fills e from a numeric host; false when host is none. */
+static bool endpoint_of(const char *host, int port, struct endpoint *e)
+{
+    memset(e, 0, sizeof *e);
+    if (inet_pton(AF_INET, host, &e->addr.v4.sin_addr) == 1) {
+        e->addr.v4.sin_family = AF_INET;
+        e->addr.v4.sin_port = htons((uint16_t)port);
+        e->len = sizeof e->addr.v4;
+        return true;
+    }
+    if (inet_pton(AF_INET6, host, &e->addr.v6.sin6_addr) == 1) {
+        e->addr.v6.sin6_family = AF_INET6;
+        e->addr.v6.sin6_port = htons((uint16_t)port);
+        e->len = sizeof e->addr.v6;
+        return true;
+    }
+    return false;
+}
+
+static bool is_loopback(const struct endpoint *e)
+{
+    if (e->addr.any.sa_family == AF_INET)
+        return ntohl(e->addr.v4.sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&e->addr.v6.sin6_addr);
+}
+
+/* Splits "HOST:PORT", "[V6]:PORT" or "PORT"; the host is a piece of text, empty when there is none.
+ */
+static int split_host_port(const char *text, const char **host, size_t *host_len, long *port)
+{
+    const char *colon = strrchr(text, ':');
+    const char *digits = colon ? colon + 1 : text;
+
+    *host = text;
+    *host_len = colon ? (size_t)(colon - text) : 0;
+    if (text[0] == '[') {
+        if (!colon || colon < text + 2 || colon[-1] != ']')
+            return -1;
+        *host = text + 1;
+        *host_len -= 2;
+    } else if (colon && memchr(text, ':', *host_len)) {
+        return -1; /* a bare v6 address: where would its port begin? */
+    }
+    *port = number(digits, strlen(digits), 65535);
+    return *port < 0 || (colon && *host_len == 0) ? -1 : 0;
+}
+
+int tn_listen_parse(const char *text, struct tn_listen_address *out, struct tn_error *err)
+{
+    const char *host;
+    size_t host_len;
+    long port;
+    struct endpoint e;
+
+    memset(out, 0, sizeof *out);
+    out->fd = -1;
+    if (strncmp(text, "unix:", 5) == 0)
+        return parse_unix(text + 5, out, err);
+    if (strncmp(text, "fd:", 3) == 0)
+        return parse_fd(text + 3, out, err);
+    if (split_host_port(text, &host, &host_len, &port) < 0 || host_len >= sizeof out->host)
+        return tn_fail(err, TN_E_INVALID,
+                       "address %s: expected PORT, HOST:PORT, [V6]:PORT, unix:PATH or fd:N", text);
+
+    out->kind = TN_LISTEN_TCP;
+    out->port = (int)port;
+    if (host_len == 0)
+        snprintf(out->host, sizeof out->host, "0.0.0.0");
+    else if (host_len == 9 && memcmp(host, "localhost", 9) == 0)
+        snprintf(out->host, sizeof out->host, "127.0.0.1");
+    else
+        memcpy(out->host, host, host_len);
+    if (!endpoint_of(out->host, out->port, &e))
+        return tn_fail(err, TN_E_INVALID,
+                       "address %s: the host must be a numeric address or localhost", text);
+    out->loopback = is_loopback(&e);
+    return 0;
+}
+
+/* --- listening ---------------------------------------------------------------------------------
+ */
+
+static struct endpoint unix_endpoint(const char *path)
+{
+    struct endpoint e = {.addr.un.sun_family = AF_UNIX, .len = sizeof e.addr.un};
+
+    memcpy(e.addr.un.sun_path, path, strnlen(path, sizeof e.addr.un.sun_path - 1));
+    return e;
+}
+
+static int new_socket(int family)
+{
+    return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+/* Removes a socket file nobody listens on any more.  Refuses to touch anything else. */
+static int clear_stale(const char *path, const struct endpoint *e, struct tn_error *err)
+{
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? 0 : tn_fail_errno(err, errno, "unix socket %s", path);
+    if (!S_ISSOCK(st.st_mode))
+        return tn_fail(err, TN_E_CONFLICT, "%s exists and is not a socket", path);
+    tn_autofd int probe = new_socket(AF_UNIX);
+    if (probe < 0)
+        return tn_fail_errno(err, errno, "unix socket %s", path);
+    if (connect(probe, &e->addr.any, e->len) == 0 || errno != ECONNREFUSED)
+        return tn_fail(err, TN_E_CONFLICT, "unix socket %s is in use", path);
+    if (unlink(path) < 0 && errno != ENOENT)
+        return tn_fail_errno(err, errno, "remove stale unix socket %s", path);
+    return 0;
+}
+
+static int fail_listen(struct tn_error *err, const char *what)
+{
+    if (errno == EADDRINUSE)
+        return tn_fail(err, TN_E_CONFLICT, "listen on %s: address already in use", what);
+    return tn_fail_errno(err, errno, "listen on %s", what);
+}
+
+static int open_unix(const char *path, struct tn_error *err)
+{
+    struct endpoint e = unix_endpoint(path);
+
+    if (clear_stale(path, &e, err) < 0)
+        return -1;
+    tn_autofd int fd = new_socket(AF_UNIX);
+    /* Between bind and chmod nobody can connect: the socket does not listen yet. */
+    if (fd < 0 || bind(fd, &e.addr.any, e.len) < 0)
+        return fail_listen(err, path);
+    if (chmod(path, 0600) < 0 || listen(fd, BACKLOG) < 0) {
+        fail_listen(err, path);
+        unlink(path);
+        return -1;
+    }
+    return TN_TAKE_FD(fd);
+}
+
+static int open_tcp(const struct tn_listen_address *a, struct tn_error *err)
+{
+    struct endpoint e;
+
+    if (!endpoint_of(a->host, a->port, &e))
+        return tn_fail(err, TN_E_INVALID, "%s is not a numeric address", a->host);
+    tn_autofd int fd = new_socket(e.addr.any.sa_family);
+    int on = 1;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
+        bind(fd, &e.addr.any, e.len) < 0 || listen(fd, BACKLOG) < 0) {
+        char what[sizeof a->host + 16];
+        snprintf(what, sizeof what, "%s port %d", a->host, a->port);
+        return fail_listen(err, what);
+    }
+    return TN_TAKE_FD(fd);
+}
+
+static int open_inherited(int fd, struct tn_error *err)
+{
+    int listening = 0;
+    socklen_t len = sizeof listening;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) < 0)
+        return tn_fail_errno(err, errno, "fd:%d", fd);
+    if (!listening)
+        return tn_fail(err, TN_E_INVALID, "fd:%d is not a listening socket", fd);
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        return tn_fail_errno(err, errno, "fd:%d", fd);
+    return fd;
+}
+
+int tn_listen_open(const struct tn_listen_address *a, struct tn_error *err)
+{
+    switch (a->kind) {
+    case TN_LISTEN_UNIX:
+        return open_unix(a->path, err);
+    case TN_LISTEN_FD:
+        return open_inherited(a->fd, err);
+    case TN_LISTEN_TCP:
+        return open_tcp(a, err);
+    }
+    return tn_fail(err, TN_E_INVALID, "unknown kind of address");
+}
+
+/* --- dialing -----------------------------------------------------------------------------------
+ */
+
+static int dial_one(const struct endpoint *e, int64_t deadline)
+{
+    tn_autofd int fd = new_socket(e->addr.any.sa_family);
+    int on = 1;
+
+    if (fd < 0)
+        return -1;
+    if (e->addr.any.sa_family != AF_UNIX)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    while (connect(fd, &e->addr.any, e->len) < 0) {
+        if (errno == EISCONN)
+            break;
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        if (errno == EAGAIN) {
+            /* A unix listener with a full backlog; there is nothing to poll for, so try again soon.
+             */
+            int ms = tn_poll_ms(deadline);
+            if (ms == 0) {
+                errno = ETIMEDOUT;
+                return -1;
+            }
+            poll(NULL, 0, ms < 0 || ms > 5 ? 5 : ms);
+        } else if (errno == EINPROGRESS || errno == EALREADY || errno == EINTR) {
+            int r = poll(&p, 1, tn_poll_ms(deadline));
+            if (r < 0 && errno != EINTR)
+                return -1;
+            if (r == 0) {
+                errno = ETIMEDOUT;
+                return -1;
+            }
+        } else {
+            return -1;
+        }
+    }
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+        return -1;
+    return TN_TAKE_FD(fd);
+}
+
+int tn_dial(const char *address, int64_t deadline, struct tn_error *err)
+{
+    struct tn_listen_address a;
+    struct endpoint e;
+
+    if (tn_listen_parse(address, &a, err) < 0)
+        return -1;
+    if (a.kind == TN_LISTEN_FD)
+        return tn_fail(err, TN_E_INVALID, "cannot connect to %s", address);
+    if (a.kind == TN_LISTEN_UNIX)
+        e = unix_endpoint(a.path);
+    else
+        endpoint_of(a.host, a.port, &e);
+    int fd = dial_one(&e, deadline);
+    int why = errno;
+    if (fd < 0 && strncmp(address, "localhost:", 10) == 0) {
+        endpoint_of("::1", a.port, &e);
+        fd = dial_one(&e, deadline);
+    }
+    return fd < 0 ? tn_fail_errno(err, why, "connect to %s", address) : fd;
+}

@@ -1,0 +1,35 @@
+/* Sending and receiving on a stream socket with a deadline, whatever the socket's blocking mode. */
+#ifndef TN_NET_SOCKET_IO_H
+#define TN_NET_SOCKET_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* How long a call may wait: `each` nanoseconds for the next progress, and never past `deadline`. */
+struct net_wait {
+    int64_t each;
+    int64_t deadline;
+};
+
+/* Waits until fd is ready for the poll events (an error or hangup counts as ready).  1, or 0 when
+ * the wait is over, or -1. */
+int net_poll(int fd, short events, const struct net_wait *wait);
+
+/* Some bytes: count, 0 at the end of the stream, -1 with errno (ETIMEDOUT when the wait is over).
+ */
+ssize_t net_recv(int fd, void *to, size_t n, const struct net_wait *wait);
+
+/* All bytes of all pieces (which it changes): 0, or -1 with errno.  Never raises SIGPIPE. */
+int net_send(int fd, struct iovec *pieces, int count, const struct net_wait *wait);
+
+/* n bytes of file from offset, through sendfile when the kernel can.  0, or -1 with errno; ENODATA when the
+ * file ended early.  Never raises SIGPIPE. */
+int net_send_file(int fd, int file, int64_t offset, int64_t n, const struct net_wait *wait);
+
+/* How long a blocking recv waits; 0 is for ever. */
+int net_recv_timeout(int fd, double seconds);
+
+#endif

@@ -1,0 +1,35 @@
+/* The client of a hand: sends actions, receives observations.
+ *
+ * Used the same way whatever made the sandbox.  One client is one kept-alive connection and serves
+ * one thread at a time; every call has a deadline. */
+#ifndef TN_RUNTIME_HAND_CLIENT_H
+#define TN_RUNTIME_HAND_CLIENT_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "event/action.h"
+#include "event/observation.h"
+
+struct tn_hand_client;
+
+/* address as in net/http-client.h; key is the session key, NULL when the hand has none.  Does not
+ * connect yet.  NULL with err when the address makes no sense. */
+struct tn_hand_client *tn_hand_client_new(const char *address, const char *key,
+                                          struct tn_error *err);
+void tn_hand_client_free(struct tn_hand_client *h);
+
+/* Waits until the hand says that it is ready.  watch is a descriptor that becomes readable when
+ * waiting is pointless (a pidfd of the hand, an event), or -1.  0, or -1 with err. */
+int tn_hand_client_wait(struct tn_hand_client *h, int watch, int64_t deadline,
+                        struct tn_error *err);
+
+/* Executes the action, which must have a timeout (the hand enforces it), and waits for its
+ * observation, at most timeout + 5 s.  Carries an idempotency key, so that a connection that breaks
+ * on the way is made anew without running the action twice.  0 with the observation (the caller
+ * ends it with tn_observation_done); or -1 with err when there is none, and *observation is not
+ * touched.  An `error` observation is one. */
+int tn_hand_client_execute(struct tn_hand_client *h, const struct tn_action *action,
+                           struct tn_observation *observation, struct tn_error *err);
+
+#endif

@@ -1,0 +1,78 @@
+"""What all whole-program tests share: the programs under test, and an eye on the sanitizers."""
+
+import glob
+import os
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / os.environ.get("TN_BUILD", "build")
+RELEASE = ROOT / os.environ.get("TN_RELEASE", "build")
+
+
+# Whole files whose tests exercise threads.
+CONCURRENT = {
+    "test_idempotency.py",
+    "test_no_hang.py",
+    "test_server.py",
+    "test_shell_sessions.py",
+    "test_shell_terminal.py",
+    "test_transfer.py",
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.name in CONCURRENT:
+            item.add_marker(pytest.mark.concurrent)
+
+
+def program(tree, name):
+    path = tree / name
+    if not path.exists():
+        pytest.fail(f"{path} is not there: run tools/build, or set TN_BUILD")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tendon_program():
+    """Path of the tendon under test."""
+    return program(BUILD, "tendon")
+
+
+@pytest.fixture(scope="session")
+def hand_program():
+    """Path of the tendon-hand under test."""
+    return program(BUILD, "tendon-hand")
+
+
+@pytest.fixture(scope="session")
+def release():
+    """The tree that ships: for tests that need the static hand."""
+    program(RELEASE, "tendon-hand")
+    return RELEASE
+
+
+def sanitizer_reports():
+    """The files into which sanitizers wrote, when tools/test told them to write into files."""
+    prefixes = {
+        match[1]
+        for name in ("ASAN_OPTIONS", "TSAN_OPTIONS")
+        if (match := re.search(r"log_path=([^:]+)", os.environ.get(name, "")))
+    }
+    return [path for prefix in prefixes for path in glob.glob(glob.escape(prefix) + ".*")]
+
+
+@pytest.fixture(autouse=True)
+def no_sanitizer_report():
+    """Fails the test in which any program, however remote, made a sanitizer complain."""
+    yield
+    reports = []
+    for path in sanitizer_reports():
+        report = pathlib.Path(path)
+        reports.append(report.read_text(errors="replace"))
+        report.unlink()
+    assert not reports, "\n".join(reports)

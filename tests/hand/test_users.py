@@ -1,0 +1,137 @@
+"""The user a shell runs as, and who owns the workspace."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from harness import needs, needs_root
+
+
+# --- users --------------------------------------------------------------------------------------
+
+
+@needs_root()
+def test_existing_user(start):
+    hand = start(
+        username="nobody", user_id=65534, env={"RUNTIME_USERNAME": "nobody", "SU_TO_USER": "true"}
+    )
+    client = hand.client
+    obs = client.run("id -un; id -u; whoami")
+    assert (obs.exit, obs.content) == (0, "nobody\n65534\nnobody")
+    assert obs.meta["username"] == "nobody"
+    assert client.ok("echo $USER $LOGNAME") == "nobody nobody"
+    assert client.ok("echo $HOME") == "/nonexistent"
+    info = os.stat(hand.workspace)
+    assert (info.st_uid, info.st_gid) == (65534, 0) and info.st_mode & 0o060 == 0o060
+    client.ok("touch mine")
+    assert os.stat(hand.workspace / "mine").st_uid == 65534
+    assert client.run("echo x > /etc/tendon-test-not-allowed").exit == 1
+
+
+@needs_root()
+def test_workspace_tree_belongs_to_the_user(start):
+    base = start.base()
+    os.makedirs(f"{base}/ws/a/b")
+    open(f"{base}/ws/a/b/c", "w").close()
+    os.symlink("/etc/hostname", f"{base}/ws/link")
+    before = os.stat("/etc/hostname").st_uid
+    start(
+        base=base,
+        username="nobody",
+        user_id=65534,
+        env={"RUNTIME_USERNAME": "nobody", "SANDBOX_GROUP_ID": "65534"},
+    )
+    for path in ("ws", "ws/a", "ws/a/b", "ws/a/b/c"):
+        info = os.lstat(f"{base}/{path}")
+        assert (info.st_uid, info.st_gid) == (65534, 65534), path
+    assert os.stat("/etc/hostname").st_uid == before, "ownership changed through a link"
+
+
+@needs_root()
+def test_existing_user_with_another_uid(start):
+    hand = start(
+        username="nobody", user_id=4242, env={"RUNTIME_USERNAME": "nobody", "SU_TO_USER": "true"}
+    )
+    assert hand.client.ok("id -u") == "65534"
+    hand.client.write(hand.workspace / "f", "x")
+    assert os.stat(hand.workspace / "f").st_uid == 65534
+    assert "4242" in hand.stderr and re.search("warn", hand.stderr, re.I)
+
+
+@needs_root()
+def test_no_switch_without_su_to_user(start):
+    hand = start(
+        username="nobody", user_id=65534, env={"RUNTIME_USERNAME": "nobody", "SU_TO_USER": "no"}
+    )
+    assert hand.client.ok("id -u") == "0"
+
+
+@needs_root()
+def test_no_switch_for_a_name_that_is_not_listed(start):
+    hand = start(username="nobody", user_id=65534, env={"SU_TO_USER": "true"})
+    assert hand.client.ok("id -u") == "0"
+
+
+@needs_root()
+def test_root_shell_has_roots_home(start):
+    hand = start(username="root", user_id=0, env={"SU_TO_USER": "true"})
+    obs = hand.client.run("cd ~ && pwd")
+    assert (obs.exit, obs.content) == (0, "/root")
+    assert hand.client.ok("echo $USER $LOGNAME $SHELL").startswith("root root /")
+
+
+@needs_root()
+@needs("unshare")
+@needs("useradd")
+def test_missing_user_is_created(start):
+    """In a private copy of /etc and /home, so that this machine's users stay as they are."""
+    base = start.base()
+    shutil.copytree("/etc", f"{base}/etc", symlinks=True)
+    os.mkdir(f"{base}/homes")
+    open(f"{base}/etc/sudoers", "a").close()
+    script = f'mount --bind {base}/etc /etc && mount --bind {base}/homes /home && exec "$@"'
+    probe = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", "true"], capture_output=True
+    )
+    if probe.returncode != 0:
+        pytest.skip("no private mounts here: " + probe.stderr.decode()[:200])
+    hand = start(
+        base=base,
+        username="openhands",
+        user_id=54321,
+        env={"SU_TO_USER": "true"},
+        prefix=["unshare", "--mount", "sh", "-c", script, "sh"],
+    )
+    client = hand.client
+    assert (
+        client.ok("id -un; id -u; id -gn; cd ~; pwd") == "openhands\n54321\nroot\n/home/openhands"
+    )
+    assert "sudo" in client.ok("id -Gn").split()
+    with open(f"{base}/etc/passwd") as f:
+        assert (
+            [line for line in f if line.startswith("openhands:")][0]
+            .strip()
+            .endswith(":/home/openhands:/bin/bash")
+        )
+    with open(f"{base}/etc/sudoers") as f:
+        assert "%sudo ALL=(ALL) NOPASSWD:ALL\n" in f.read()
+    with open("/etc/passwd") as f:
+        assert "openhands:x:54321" not in f.read()
+
+
+def test_local_user_skips_all_set_up(start):
+    """USER equal to --username, neither root nor openhands: owners are left alone."""
+    base = start.base()
+    os.makedirs(f"{base}/ws")
+    before = os.stat(f"{base}/ws")
+    hand = start(base=base, username="somebody-local", user_id=4711, env={"USER": "somebody-local"})
+    after = os.stat(f"{base}/ws")
+    assert (before.st_uid, before.st_gid, before.st_mode) == (
+        after.st_uid,
+        after.st_gid,
+        after.st_mode,
+    )
+    assert hand.client.ok("id -u") == str(os.getuid())

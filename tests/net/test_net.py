@@ -1,0 +1,823 @@
+"""The HTTP server against Python's http.client, raw sockets and curl."""
+
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import WAIT, receive_all
+
+HOST = b"Host: x\r\n"
+
+
+def head_of(answer):
+    return answer.split(b"\r\n\r\n", 1)[0]
+
+
+def status_of(answer):
+    assert answer.startswith(b"HTTP/1.1 "), answer
+    return int(answer[9:12])
+
+
+def detail_of(answer):
+    return json.loads(answer.split(b"\r\n\r\n", 1)[1])["detail"]
+
+
+# --- ordinary requests ---------------------------------------------------------------------------
+
+
+def test_get(server):
+    status, headers, body = server.get("/alive")
+    assert (status, body) == (200, b'{"status":"ok"}')
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Content-Length"] == "15"
+    assert headers["Date"].endswith(" GMT")
+
+
+def test_head_has_the_headers_of_get_and_no_body(server):
+    c = server.connection()
+    for _ in range(2):
+        c.request("HEAD", "/alive")
+        r = c.getresponse()
+        assert (r.status, r.getheader("Content-Length"), r.read()) == (200, "15", b"")
+
+
+def test_head_of_a_stream(server):
+    c = server.connection()
+    for _ in range(2):
+        c.request("HEAD", "/stream?n=100000")
+        r = c.getresponse()
+        assert (r.status, r.read()) == (200, b"")
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 2047, 2048, 4096, 65536, 1 << 20])
+def test_echo(server, size):
+    body = os.urandom(size)
+    c = server.connection()
+    for method in ("POST", "PUT"):
+        c.request(method, "/echo", body, {"Content-Type": "a/b"})
+        r = c.getresponse()
+        assert (r.status, r.getheader("Content-Type"), r.read() == body) == (200, "a/b", True)
+
+
+@pytest.mark.parametrize("sizes", [[1], [3, 5, 7], [1000] * 20, [65536, 1, 100000], []])
+def test_chunked_echo(server, sizes):
+    pieces = [os.urandom(n) for n in sizes]
+    c = server.connection()
+    for path in ("/echo", "/echo-stream", "/echo"):
+        c.request("POST", path, iter(pieces), encode_chunked=True)
+        r = c.getresponse()
+        assert r.status == 200 and r.read() == b"".join(pieces)
+
+
+def test_reading_byte_by_byte(server):
+    c = server.connection()
+    c.request("POST", "/count", b"x" * 10000)
+    assert c.getresponse().read() == b"10000"
+    c.request("POST", "/count", iter([b"x" * 700] * 10), encode_chunked=True)
+    assert c.getresponse().read() == b"7000"
+
+
+def test_keep_alive_and_pipelining(server):
+    one = b"GET /alive HTTP/1.1\r\n" + HOST + b"\r\n"
+    post = b"POST /echo HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\nhello"
+    last = b"GET /alive HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+    answer = server.raw(one * 50 + post * 50 + last)
+    assert answer.count(b"HTTP/1.1 200 OK\r\n") == 101
+    assert answer.count(b"hello") == 50
+    assert answer.count(b"Connection: close") == 1
+
+
+def test_two_system_calls_per_request(start, tmp_path):
+    strace = subprocess.run(["which", "strace"], capture_output=True, text=True).stdout.strip()
+    if not strace:
+        pytest.skip("no strace")
+    server = start()
+    c = server.connection()
+    c.request("GET", "/alive")
+    c.getresponse().read()
+    trace = tmp_path / "trace"
+    tracer = subprocess.Popen(
+        [strace, "-f", "-o", trace, "-p", str(server.process.pid)], stderr=subprocess.PIPE, text=True
+    )
+    if "attached" not in tracer.stderr.readline():
+        tracer.wait()
+        pytest.skip("strace may not attach")
+    for _ in range(20):
+        c.request("GET", "/alive")
+        c.getresponse().read()
+    tracer.terminate()
+    tracer.wait()
+    calls = [line.split(None, 1)[1].split("(")[0] for line in trace.read_text().splitlines()]
+    calls = [call for call in calls if "resumed" not in call]
+    assert calls.count("sendmsg") == 20
+    assert 19 <= calls.count("recvfrom") <= 21
+    others = [c for c in calls if c not in ("sendmsg", "recvfrom", "restart_syscall", "poll")]
+    assert not [c for c in others if c.isidentifier() and c not in ("rt_sigtimedwait",)], others
+
+
+@pytest.mark.parametrize(
+    "target, field, value",
+    [
+        ("/describe?a=1&b=2", "query_b", "2"),
+        ("/describe?a=1+2%26&b", "query_a", "1 2&"),
+        ("/describe?a&b=", "query_b", ""),
+        ("/describe?a=x&a=y", "query_a", "y"),
+        ("/describe?%61=z", "query_a", "z"),
+        ("/describe?&&a=%C3%BC&", "query_a", "ü"),
+        ("/describe?x=1", "query_a", None),
+        ("/describe", "query_a", None),
+        ("/describe?", "query_a", None),
+        ("/%64escribe", "path", "/describe"),
+        ("/describe/a%2Fb", "name", "a/b"),
+        ("/describe/a%20b", "path", "/describe/a b"),
+        ("/describe/a%20b?a=1", "target", "/describe/a%20b?a=1"),
+        ("/describe/one/x/two", "name", "one"),
+        ("/describe/one/x/two", "other", "two"),
+        ("/describe/fixed/x/y", "name", "fixed"),
+        ("/rest/a/b/c.txt", "rest", "a/b/c.txt"),
+        ("/rest/", "rest", ""),
+        ("/rest/%2e%2E/x", "rest", "../x"),
+        ("http://example.org/describe/abs?a=b", "name", "abs"),
+        ("http://example.org/describe/abs?a=b", "path", "/describe/abs"),
+        ("/describe", "peer", "127.0.0.1"),
+        ("/describe", "method", "GET"),
+        ("/describe", "length", 0),
+    ],
+)
+def test_targets(server, target, field, value):
+    status, _, body = server.get(target)
+    assert status == 200
+    assert json.loads(body)[field] == value
+
+
+def test_literal_beats_parameter(server):
+    assert server.get("/describe/fixed")[2] == b'{"status":"ok"}'
+
+
+def test_headers_are_found_without_case(server):
+    assert json.loads(server.get("/describe", headers={"X-TEST": "  v "})[2])["header"] == "v"
+
+
+@pytest.mark.parametrize(
+    "method, path, status, detail, allow",
+    [
+        ("GET", "/none", 404, "Not Found", None),
+        ("GET", "/alive/", 404, "Not Found", None),
+        ("GET", "/rest", 404, "Not Found", None),
+        ("GET", "/describe//x/y", 404, "Not Found", None),
+        ("POST", "/alive", 405, "Method Not Allowed", "GET, HEAD"),
+        ("GET", "/echo", 405, "Method Not Allowed", "POST, PUT"),
+        ("DELETE", "/upgrade", 405, "Method Not Allowed", "GET, HEAD, POST"),
+        ("BREW", "/alive", 501, "Not Implemented", None),
+        ("get", "/alive", 501, "Not Implemented", None),
+        ("CONNECT", "/alive", 501, "Not Implemented", None),
+    ],
+)
+def test_unknown(server, method, path, status, detail, allow):
+    c = server.connection()
+    for _ in range(2):  # the connection stays usable
+        c.request(method, path)
+        r = c.getresponse()
+        assert (r.status, r.getheader("Allow")) == (status, allow)
+        assert json.loads(r.read()) == {"detail": detail}
+
+
+def test_options_star(server):
+    answer = server.raw(b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert status_of(answer) == 204
+    assert b"\r\nAllow: GET, HEAD, POST, PUT" in answer
+    assert b"Content-Length" not in answer
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_answers_without_body(server, status):
+    c = server.connection()
+    for _ in range(2):
+        c.request("GET", f"/status/{status}")
+        r = c.getresponse()
+        assert (r.status, r.read(), r.getheader("Content-Length")) == (status, b"", None)
+
+
+def test_gate(server):
+    c = server.connection()
+    for path, status in (("/describe", 403), ("/unknown", 403), ("/alive", 200)):
+        c.request("GET", path, headers={"X-Refuse": "1"})
+        r = c.getresponse()
+        assert r.status == status
+        r.read()
+
+
+def test_handler_that_does_not_answer(server):
+    c = server.connection()
+    for _ in range(2):
+        c.request("GET", "/nothing")
+        r = c.getresponse()
+        assert r.status == 500
+        assert json.loads(r.read())["detail"].startswith("An unexpected error")
+
+
+@pytest.mark.parametrize("value", ["a%0d%0aX-Evil: 1", "a%0aX-Evil: 1", "a%7f", "a%01", "X Y", "a%0d"])
+def test_header_injection(server, value):
+    _, headers, body = server.get("/headers?value=" + value.replace(" ", "%20"))
+    assert headers["X-Evil"] is None and headers["X-Good"] == "fine" and body == b"ok"
+    assert headers["Content-Length"] == "2"
+
+
+def test_close_asked_by_handler(server):
+    answer = server.raw(b"GET /headers?close HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert b"\r\nConnection: close\r\n" in answer
+
+
+def test_log(start):
+    server = start("127.0.0.1:0", "log=1")
+    server.get("/alive")
+    server.raw(b"nonsense\r\n\r\n")
+    server.get("/none?x")
+    _, err = server.stop()
+    assert err.splitlines() == ["GET /alive 200", "  400", "GET /none?x 404"]
+    server.process.returncode = 0
+    server.stop = lambda: ("stopped 0\n", "")
+
+
+# --- malformed requests --------------------------------------------------------------------------
+
+GOOD = b"GET /alive HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+MALFORMED = [
+    # request lines
+    (b"GET /alive\r\n\r\n", 400),
+    (b"GET  /alive HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1 \r\nHost: x\r\n\r\n", 400),
+    (b"GET /al ive HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b" GET /alive HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"G\x00T /alive HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\nHost: x\n\n", 400),
+    (b"GET /alive HTTP/1.1\rHost: x\r\n\r\n", 400),
+    (b"GET /alive HTTP/2.0\r\nHost: x\r\n\r\n", 505),
+    (b"GET /alive HTTP/0.9\r\nHost: x\r\n\r\n", 505),
+    (b"GET /alive HTTP/1.1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /alive http/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /alive HTTP/11\r\nHost: x\r\n\r\n", 400),
+    (b"GET alive HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET * HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET ftp://x/alive HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /%4 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /% HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /a%00b HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /alive?a=%00 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"GET /alive?a=% HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+    (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
+    (b"GET /" + b"a" * 100000, 414),
+    # header lines
+    (b"GET /alive HTTP/1.1\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\r\nHost : x\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\r\n Host: x\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\nnocolon\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\n: empty\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\nA: b\rc\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\nA: b\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\nA\x80: b\r\n\r\n", 400),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 40000 + b"\r\n\r\n", 431),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\n" + b"A: " + b"b" * 200000, 431),
+    # framing
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 400),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5, 5\r\n\r\nhello", 400),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: +5\r\n\r\nhello", 400),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\nhello", 400),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 0x5\r\n\r\nhello", 400),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n\r\nhello", 400),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\nhello", 413),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999\r\n\r\nhello", 413),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n", 400),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 501),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n", 501),
+    (b"POST /echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    # chunks
+    *[
+        (b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks, 400)
+        for chunks in (
+            b"g\r\n",
+            b"\r\n",
+            b"-1\r\n",
+            b"+1\r\n",
+            b"0x1\r\na\r\n0\r\n\r\n",
+            b" 1\r\na\r\n0\r\n\r\n",
+            b"1 \r\na\r\n0\r\n\r\n",
+            b"1\na\r\n0\r\n\r\n",
+            b"1\r\nab\r\n0\r\n\r\n",
+            b"1\r\na\n0\r\n\r\n",
+            b"1;x\ny\r\na\r\n0\r\n\r\n",
+            b"1;" + b"x" * 2000 + b"\r\na\r\n0\r\n\r\n",
+            b"fffffffffffffffff\r\n",
+            b"0\r\nTrailer: " + b"x" * 9000 + b"\r\n\r\n",
+            b"0\r\nTrailer\n\r\n",
+        )
+    ],
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n", 413),
+    # expectations
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\nConnection: close\r\n\r\n", 417),
+]
+
+
+@pytest.mark.parametrize("request_bytes, status", MALFORMED)
+def test_malformed(server, request_bytes, status):
+    answer = server.raw(request_bytes, shut=len(request_bytes) < 60000)
+    assert status_of(answer) == status, answer
+    assert isinstance(detail_of(answer), str)
+    assert b"\r\nConnection: close\r\n" in answer
+    assert len(re.findall(rb"HTTP/1.1 \d", answer)) == 1  # and whatever came behind was not taken for a request
+    assert b"<reset>" not in answer
+
+
+@pytest.mark.parametrize("request_bytes, status", MALFORMED)
+def test_malformed_byte_by_byte(server, request_bytes, status):
+    """The same answers when every byte travels alone."""
+    if len(request_bytes) > 400:
+        pytest.skip("long")
+    with server.socket() as s:
+        for i in range(len(request_bytes)):
+            try:
+                s.sendall(request_bytes[i : i + 1])
+            except (BrokenPipeError, ConnectionResetError):
+                break
+        s.shutdown(socket.SHUT_WR)
+        assert status_of(receive_all(s)) == status
+
+
+TOLERATED = [
+    (b"\r\n\r\n" + GOOD, 200),
+    (b"GET /alive HTTP/1.9\r\nHost: x\r\nConnection: close\r\n\r\n", 200),
+    (b"GET /alive HTTP/1.1\r\nhost:x\r\nconnection:\tClose \r\n\r\n", 200),
+    (b"GET /alive HTTP/1.1\r\nHost:\r\nConnection: foo, close\r\n\r\n", 200),
+    (b"GET /alive HTTP/1.1\r\nHost: x\r\nEmpty:\r\nConnection: close\r\n\r\n", 200),
+    (b"GET /alive HTTP/1.0\r\n\r\n", 200),
+    (b"GET HTTP://x:80/alive HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi", 200),
+    (b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: Chunked\r\n\r\n"
+     b"0000A;ext=\"v\"\r\n0123456789\r\n1\r\na\r\n0\r\nT: 1\r\nU: 2\r\n\r\n", 200),
+    (b"GET /r%c3%a9st\xc3\xa9 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+    (b"POST /echo HTTP/1.0\r\nExpect: miracles\r\nContent-Length: 2\r\n\r\nhi", 200),
+]
+
+
+@pytest.mark.parametrize("request_bytes, status", TOLERATED)
+def test_tolerated(server, request_bytes, status):
+    assert status_of(server.raw(request_bytes)) == status
+    with server.socket() as s:
+        for i in range(len(request_bytes)):
+            s.sendall(request_bytes[i : i + 1])
+        assert status_of(receive_all(s)) == status
+
+
+def test_unread_body_is_not_the_next_request(server):
+    smuggled = b"GET /alive HTTP/1.1\r\nHost: x\r\n\r\n"
+    for framing, body in (
+        (b"Content-Length: %d\r\n" % len(smuggled), smuggled),
+        (b"Transfer-Encoding: chunked\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(smuggled), smuggled)),
+    ):
+        for path in (b"/none", b"/nothing"):
+            answer = server.raw(b"POST " + path + b" HTTP/1.1\r\nHost: x\r\n" + framing + b"\r\n" + body + GOOD)
+            assert answer.count(b"HTTP/1.1 ") == 2, answer
+            assert answer.count(b"HTTP/1.1 200") == 1
+
+
+# --- HTTP/1.0 ------------------------------------------------------------------------------------
+
+
+def test_http_1_0(server):
+    answer = server.raw(b"GET /alive HTTP/1.0\r\n\r\n")
+    assert answer.endswith(b'{"status":"ok"}') and b"\r\nConnection: close\r\n" in answer
+
+
+def test_http_1_0_keep_alive(server):
+    one = b"GET /alive HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+    answer = server.raw(one + one + b"GET /alive HTTP/1.0\r\n\r\n")
+    assert answer.count(b"HTTP/1.1 200") == 3
+    assert answer.count(b"Connection: keep-alive") == 2
+
+
+def test_http_1_0_stream_ends_with_the_connection(server):
+    answer = server.raw(b"GET /stream?n=100000 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+    head, body = answer.split(b"\r\n\r\n", 1)
+    assert b"Transfer-Encoding" not in head and b"Connection: close" in head
+    assert body == bytes(100000)
+
+
+def test_http_1_0_broken_stream_is_reset(server):
+    assert server.raw(b"GET /stream?n=100000&broken HTTP/1.0\r\n\r\n").endswith(b"<reset>")
+
+
+# --- streams and files ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", ["", "&length"])
+def test_stream(server, options):
+    c = server.connection()
+    for n in (0, 1, 70000, 5000000):
+        c.request("GET", f"/stream?n={n}{options}")
+        r = c.getresponse()
+        assert r.status == 200 and r.read() == bytes(n)
+
+
+@pytest.mark.parametrize("options", ["broken", "broken&length", "length&short", "length&long", "noend"])
+def test_cut_stream_is_noticed(server, options):
+    c = server.connection()
+    c.request("GET", f"/stream?n=200000&{options}")
+    with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
+        c.getresponse().read()
+        c.request("GET", "/alive")  # too long: the surplus must not be sent
+        assert c.getresponse().read() == b'{"status":"ok"}'
+        raise ConnectionResetError
+
+
+def test_too_long_stream_is_cut_at_its_length(server):
+    answer = server.raw(b"GET /stream?n=10&length&long HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert b"\r\n\r\n\0" not in answer
+
+
+@pytest.mark.parametrize("options", ["", "&chunked"])
+def test_file(server, tmp_path, options):
+    data = os.urandom(3000000)
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    c = server.connection()
+    for n in (len(data), 0, 1):
+        c.request("GET", f"/file?path={path}&n={n}{options}")
+        r = c.getresponse()
+        assert r.status == 200 and r.read() == data[:n]
+    c.request("GET", f"/file?path={path}&n={len(data) + 1}{options}")
+    with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
+        c.getresponse().read()
+
+
+def test_file_without_sendfile(server):
+    """/proc files cannot be spliced; the copy must do."""
+    want = open("/proc/version", "rb").read()
+    assert server.get(f"/file?path=/proc/version&n={len(want)}")[2] == want
+
+
+def test_echo_while_sending(server):
+    body = os.urandom(4 << 20)
+    with server.socket() as s:
+        s.sendall(b"POST /echo-stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body))
+        sender = threading.Thread(target=s.sendall, args=(body,))
+        sender.start()
+        answer = receive_all(s)
+        sender.join()
+    assert answer.split(b"\r\n\r\n", 1)[1] == body
+
+
+# --- expectations, early answers -----------------------------------------------------------------
+
+
+def test_expect_continue(server):
+    with server.socket() as s:
+        s.sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+        assert s.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        s.sendall(b"hi")
+        assert s.recv(1000).endswith(b"\r\n\r\nhi")
+        s.sendall(GOOD)
+        assert status_of(receive_all(s)) == 200
+
+
+def test_expect_continue_is_not_sent_when_nobody_reads(server):
+    answer = server.raw(b"POST /none HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n", shut=True)
+    assert status_of(answer) == 404 and b"Connection: close" in answer
+
+
+def test_expect_continue_with_the_body_at_once(server):
+    answer = server.raw(
+        b"POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi"
+    )
+    assert status_of(answer) == 200
+
+
+@pytest.mark.parametrize("path, status", [("/none", 404), ("/echo", 413)])
+def test_early_answer_is_seen_by_a_client_that_sends_on(server, path, status):
+    body = bytes(9 << 20)
+    with server.socket() as s:
+        s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body)))
+        s.sendall(body)
+        answer = receive_all(s)
+    assert status_of(answer) == status and b"<reset>" not in answer
+
+
+def test_body_limit(start):
+    server = start("127.0.0.1:0", "max-body=1000")
+    assert server.get("/echo", "POST", b"x" * 1000)[0] == 200
+    assert server.get("/echo", "POST", b"x" * 1001)[0] == 413
+    c = server.connection()
+    c.request("POST", "/echo", iter([b"x" * 600] * 2), encode_chunked=True)
+    assert c.getresponse().status == 413
+
+
+# --- slow and dead clients -----------------------------------------------------------------------
+
+
+def timed(function, *args):
+    start = time.monotonic()
+    result = function(*args)
+    return result, time.monotonic() - start
+
+
+def test_slow_headers(server):
+    """A byte now and then does not extend the deadline (1 s here)."""
+
+    def drip():
+        with server.socket() as s:
+            s.settimeout(0.1)
+            answer = b""
+            for byte in GOOD[:-1] + b"x" * 1000:
+                try:
+                    s.sendall(bytes([byte]))
+                    answer = s.recv(1000)
+                    break
+                except TimeoutError:
+                    pass
+            return answer
+
+    answer, seconds = timed(drip)
+    assert status_of(answer) == 408 and 0.8 < seconds < 3
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 10\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhel"])
+def test_slow_body(server, framing):
+    answer, seconds = timed(server.raw, b"POST /echo HTTP/1.1\r\nHost: x\r\n" + framing)
+    assert status_of(answer) == 408 and 0.8 < seconds < 6
+
+
+def test_body_cut_short(server):
+    answer = server.raw(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello", shut=True)
+    assert status_of(answer) == 502
+
+
+def test_client_that_does_not_read(server):
+    before = server.descriptors()
+    s = server.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.sendall(b"GET /stream?n=1000000000 HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert server.get("/alive")[0] == 200  # others do not notice
+    wait_until(lambda: server.descriptors() == before)
+    s.close()
+
+
+def test_client_that_does_not_read_a_file(server, tmp_path):
+    path = tmp_path / "big"
+    with open(path, "wb") as f:
+        f.truncate(1 << 30)
+    before = server.descriptors()
+    s = server.socket()
+    s.sendall(b"GET /file?path=%s&n=%d HTTP/1.1\r\nHost: x\r\n\r\n" % (bytes(path), 1 << 30))
+    wait_until(lambda: server.descriptors() == before)
+    s.close()
+
+
+def test_idle_connection_is_closed_silently(start):
+    server = start("127.0.0.1:0", "idle=0.3", "header=0.3")
+    for data in (b"", b"GET /alive HTTP/1.1\r\nHost: x\r\n\r\n"):
+        with server.socket() as s:
+            if data:
+                s.sendall(data)
+                assert status_of(s.recv(1000)) == 200
+            rest, seconds = timed(receive_all, s)
+            assert rest == b"" and 0.2 < seconds < 2
+    with server.socket() as s:
+        s.sendall(b"\r\n")
+        assert receive_all(s) == b""
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_descriptors_do_not_leak(server):
+    server.get("/alive")
+    wait_until(lambda: server.descriptors() <= 12)
+    before = server.descriptors()
+    for i in range(50):
+        s = server.socket()
+        s.sendall([b"", b"GET /al", GOOD, b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"][i % 4])
+        s.close()
+    wait_until(lambda: server.descriptors() == before)
+
+
+# --- is the client still there? ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unix", [False, True])
+@pytest.mark.parametrize("how", ["close", "half", "pipelined"])
+def test_peer_gone(start, tmp_path, unix, how):
+    server = start(f"unix:{tmp_path}/s" if unix else "127.0.0.1:0")
+    s = server.socket()
+    s.sendall(b"GET /wait-gone HTTP/1.1\r\nHost: x\r\n\r\n")
+    if how == "pipelined":
+        s.sendall(b"GET /gone HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert server.get("/gone")[2] == b"0"
+    if how == "half":
+        s.shutdown(socket.SHUT_WR)
+        assert b"still here" in receive_all(s)
+    else:
+        s.close()
+    wait_until(lambda: server.get("/gone")[2] == b"1")
+    s.close()
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_peer_gone_is_not_fooled_by_a_pipelined_request(start, tmp_path, unix):
+    server = start(f"unix:{tmp_path}/s" if unix else "127.0.0.1:0")
+    answer = server.raw(
+        b"POST /look-gone HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi" + GOOD
+    )
+    assert b"\r\n\r\nhere" in answer and answer.count(b"HTTP/1.1 200") == 2
+
+
+# --- capacity and stopping -----------------------------------------------------------------------
+
+
+def test_over_capacity(start):
+    server = start("127.0.0.1:0", "connections=3")
+    held = [server.connection() for _ in range(3)]
+    for c in held:
+        c.request("GET", "/alive")
+        c.getresponse().read()
+    for _ in range(40):  # more than are looked after at a time
+        answer = server.raw(GOOD)
+        assert status_of(answer) == 503 and detail_of(answer) == "Too many connections"
+    held.pop().close()
+    wait_until(lambda: server.get("/alive")[0] == 200)
+
+
+def test_refused_clients_are_let_go(start):
+    server = start("127.0.0.1:0", "connections=1")
+    held = server.connection()
+    held.request("GET", "/alive")
+    held.getresponse().read()
+    before = server.descriptors()
+    silent = [server.socket() for _ in range(50)]
+    wait_until(lambda: server.descriptors() == before)
+    for s in silent:
+        assert b" 503 " in receive_all(s)
+
+
+def test_stop_wakes_everything(start):
+    server = start("127.0.0.1:0")
+    sockets = []
+    for data in (
+        b"",
+        b"GET /al",
+        b"GET /alive HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx",
+        b"GET /stream?n=1000000000 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /wait-gone HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /upgrade HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n",
+        b"POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\nx",
+    ):
+        s = server.socket()
+        s.sendall(data)
+        sockets.append(s)
+    assert server.get("/alive")[0] == 200
+    (out, err), seconds = timed(server.stop)
+    assert out == "stopped 0\n" and seconds < 4, (out, err)
+    server.stop = lambda: (out, err)
+
+
+def test_answer_under_way_survives_stop(start):
+    server = start("127.0.0.1:0")
+    s = server.socket()
+    s.sendall(b"GET /wait-gone HTTP/1.1\r\nHost: x\r\n\r\n")
+    time.sleep(0.1)  # either way the answer must come; this only makes the interesting way likely
+    out, err = server.stop()
+    assert b"still here" in receive_all(s)
+    server.stop = lambda: (out, err)
+
+
+def test_many_connections_at_once(server):
+    failures = []
+
+    def work():
+        try:
+            c = server.connection()
+            for i in range(50):
+                body = os.urandom(i * 37)
+                c.request("POST", "/echo", body)
+                if c.getresponse().read() != body:
+                    failures.append("wrong body")
+        except Exception as e:
+            failures.append(repr(e))
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+# --- addresses -----------------------------------------------------------------------------------
+
+
+def test_unix_socket(start, tmp_path):
+    path = tmp_path / "socket"
+    server = start(f"unix:{path}")
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert json.loads(server.get("/describe")[2])["peer"] == "unix"
+
+
+def test_unix_socket_in_use_and_stale(start, tmp_path):
+    path = tmp_path / "socket"
+    server = start(f"unix:{path}")
+    with pytest.raises(AssertionError, match="in use"):
+        start(f"unix:{path}")
+    server.process.kill()
+    server.process.wait()
+    server.stop = lambda: ("stopped 0\n", "")
+    server.process.returncode = 0
+    assert start(f"unix:{path}").get("/alive")[0] == 200
+
+
+def test_file_in_the_way_is_not_removed(start, tmp_path):
+    path = tmp_path / "precious"
+    path.write_text("data")
+    with pytest.raises(AssertionError, match="not a socket"):
+        start(f"unix:{path}")
+    assert path.read_text() == "data"
+
+
+# --- curl ----------------------------------------------------------------------------------------
+
+
+def curl(*args):
+    return subprocess.run(["curl", "-sS", "--max-time", str(WAIT), *args], capture_output=True, check=True)
+
+
+def test_curl_expect(server, tmp_path):
+    data = os.urandom(2 << 20)
+    (tmp_path / "f").write_bytes(data)
+    r = curl("-v", "-H", "Expect: 100-continue", "--data-binary", f"@{tmp_path}/f", f"{server.url}/echo")
+    assert r.stdout == data and b"100 Continue" in r.stderr
+
+
+def test_curl_chunked_upload(server, tmp_path):
+    data = os.urandom(3 << 20)
+    (tmp_path / "f").write_bytes(data)
+    r = curl("-H", "Transfer-Encoding: chunked", "-T", f"{tmp_path}/f", f"{server.url}/echo")
+    assert r.stdout == data
+
+
+def test_curl_http_1_0(server):
+    r = curl("--http1.0", f"{server.url}/stream?n=300000")
+    assert r.stdout == bytes(300000)
+
+
+def test_curl_keeps_the_connection(server):
+    r = curl("-v", f"{server.url}/alive", f"{server.url}/describe", f"{server.url}/stream?n=5")
+    assert r.stderr.count(b"Connected to") == 1
+
+
+def test_curl_form(server, tmp_path):
+    data = os.urandom(1 << 20)
+    (tmp_path / "my file.bin").write_bytes(data)
+    r = curl("-F", "field=value", "-F", f"file=@{tmp_path}/my file.bin;type=a/b", f"{server.url}/form")
+    field, file = json.loads(r.stdout)
+    assert (field["name"], field["filename"], field["size"]) == ("field", None, 5)
+    assert (file["filename"], file["type"], file["size"]) == ("my file.bin", "a/b", len(data))
+
+
+# --- our own client ------------------------------------------------------------------------------
+
+
+def test_own_client(server):
+    address = f"127.0.0.1:{server.port}"
+    assert server.get(f"/proxy?address={address}&target=/alive")[2] == b'{"status":"ok"}'
+    assert server.get(f"/proxy?address={address}&target=/none")[0] == 404
+    assert server.get(f"/proxy?address={address}&target=/stream?n=100000")[2] == bytes(100000)
+    assert server.get(f"/proxy?address={address}&target=/stream?n=100000%26length")[2] == bytes(100000)
+    assert server.get(f"/proxy?address={address}&target=/stream?n=100000%26length%26short")[0] == 502
+    assert server.get(f"/proxy?address={address}&target=/stream?n=9000000")[0] == 413
+    assert server.get(f"/proxy?address={address}&target=/alive&method=HEAD")[:1] == (200,)
+    assert server.get("/proxy?address=127.0.0.1:1&target=/alive")[0] == 502
+    assert server.get(f"/proxy?address={address}&target=/a%20b")[0] == 400
+    assert server.get(f"/proxy?address={address}&target=/a%0d%0ab")[0] == 400
