@@ -68,19 +68,16 @@ static int open_listeners(struct process *p, struct tn_error *err)
     return open_listener(p->server, address, has_key, err);
 }
 
-static int start_main_session(struct tn_hand *hand, struct tn_error *err)
+/* The shell's own start-up files may take their time: the first command waits for them, nothing else does. */
+static void start_main_session(struct tn_session *session)
 {
-    struct tn_session *session = tn_sessions_ensure(hand->sessions, TN_MAIN_SESSION, err);
-    struct tn_error why;
+    struct tn_error err;
 
-    if (!session)
-        return -1;
     /* An image without the shell is still good for files and for sessions with another one: each action that
      * needs it says what is missing. */
-    if (tn_session_start(session, &why) < 0)
-        tn_log(TN_LOG_WARN, "no shell in the main session", tn_log_str("reason", why.text));
+    if (tn_session_start(session, &err) < 0)
+        tn_log(TN_LOG_WARN, "no shell in the main session", tn_log_str("reason", err.text));
     tn_session_unref(session);
-    return 0;
 }
 
 static int start(struct process *p, struct tn_error *err)
@@ -126,10 +123,14 @@ static int start(struct process *p, struct tn_error *err)
         .setup = "alias git=\"git --no-pager\"",
     };
     hand->sessions = tn_sessions_new(&defaults, SESSIONS_MAX);
-    if (start_main_session(hand, err) < 0)
-        return -1;
+    struct tn_session *session = tn_sessions_ensure(hand->sessions, TN_MAIN_SESSION, err);
     p->server = tn_hand_server(hand);
-    return open_listeners(p, err);
+    if (!session || open_listeners(p, err) < 0) {
+        tn_session_unref(session);
+        return -1;
+    }
+    start_main_session(session);
+    return 0;
 }
 
 static void *start_thread(void *arg)

@@ -173,8 +173,8 @@ static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
     struct tn_error why = {0};
     bool kept = c->used;
 
-    /* A server may answer and close before it took everything: look for that answer too. */
-    if (net_send(c->fd, pieces, 2, &wait) < 0 && errno != EPIPE && errno != ECONNRESET) {
+    int unsent = net_ask(c->fd, pieces, 2, &wait);
+    if (unsent < 0) {
         disconnect(c);
         return tn_fail_errno(err, errno, "send to %s", c->host);
     }
@@ -182,6 +182,7 @@ static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
     int status = http_answer_head(&c->answer, c->fd, head_request, call->deadline, &why);
     if (status >= 0) {
         c->used = true;
+        c->answer.keep &= !unsent;
         return status;
     }
     *dead = kept && (why.sys == ECONNRESET || why.sys == EPIPE) && c->answer.in.len == 0;

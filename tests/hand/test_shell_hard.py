@@ -1,7 +1,6 @@
 """Everything that breaks shells driven from outside: death, disguise, odd terminals, odd output."""
 
 import os
-import re
 import signal
 import threading
 import time
@@ -219,23 +218,35 @@ def test_control_c_at_the_prompt(shell):
     ],
 )
 def test_changed_settings(shell, change):
+    """Statuses, directory and output stay right; what a prompt prints by itself may show."""
     assert shell.run(change, timeout=5).exit != -1, change
-    assert shell.run("builtin echo one", timeout=5).content.endswith("one")
+    obs = shell.run("/bin/echo one", timeout=5)
+    assert obs.exit == 0 and "one" in obs.content.splitlines(), (change, obs)
     obs = shell.run("(exit 4)", timeout=5)
     assert obs.exit == 4, (change, obs)
     obs = shell.run("builtin cd /usr", timeout=5)
     assert (obs.exit, obs.cwd) == (0, "/usr"), (change, obs)
-    obs = shell.run("for i in 1 2\ndo builtin echo $i\ndone", timeout=5)
-    assert obs.content.endswith("1\n2") or "-v" in change, (change, obs)
-    assert not re.search(r"more>|fixed|\$ $", obs.content)
+    obs = shell.run("for i in 1 2\ndo /bin/echo $i\ndone", timeout=5)
+    assert {"1", "2"} <= set(obs.content.splitlines()), (change, obs)
+    assert "more>" not in obs.content
+
+
+@pytest.mark.parametrize(
+    "change", ["PS1='$ '", "PS2='more> '", "export PS1='x> '", "unset PS1 PS2"]
+)
+def test_changed_prompt_is_never_output(shell, change):
+    shell.ok(change)
+    assert shell.ok("echo one") == "one"
+    assert shell.ok("for i in 1 2\ndo echo $i\ndone") == "1\n2"
 
 
 def test_set_x_shows_only_the_command(shell):
     shell.run("set -x")
     obs = shell.run("echo traced")
     assert obs.exit == 0
-    assert "traced" in obs.content
-    assert len(obs.content.splitlines()) == 2, f"the integration is traced as well: {obs.content!r}"
+    assert obs.content.endswith("echo traced\ntraced")
+    assert len(obs.content.splitlines()) <= 3, f"the integration is traced: {obs.content!r}"
+    assert "tendon" not in obs.content
     assert shell.run("set +x").exit == 0
     still_works(shell)
 
@@ -273,7 +284,7 @@ def test_environment_activation(shell, script):
     (shell.dir / "env/bin/python").write_text("#!/bin/sh\necho fake python\n")
     (shell.dir / "env/bin/python").chmod(0o755)
     (shell.dir / "activate").write_text(script.replace("%(ws)s", str(shell.dir)))
-    obs = shell.run("source activate")
+    obs = shell.run("source ./activate")
     assert (obs.exit, obs.content) == (0, "")
     obs = shell.run("echo after")
     assert (obs.exit, obs.content) == (0, "after")
@@ -365,7 +376,7 @@ def test_traps(shell, trap):
 def test_exit_trap_runs(shell):
     shell.ok("trap 'echo last words' EXIT")
     obs = shell.run("exit 7")
-    assert (obs.exit, obs.content) == (7, "last words")
+    assert obs.exit == 7 and obs.content.endswith("last words")
     still_works(shell)
 
 

@@ -154,8 +154,11 @@ def test_sh_syntax_error_and_expansion_error(sh):
 
 
 def test_missing_shell_is_a_clear_error(start):
-    hand = start(args=["--shell", "/nonexistent/bash"], wait=False)
-    assert hand.process.wait(15) != 0
-    hand.stopped = True
-    assert "/nonexistent/bash" in hand.stderr
-    assert hand.leftovers() == []
+    """The hand is still good for files; each action that needs the shell says what is missing."""
+    client = start(args=["--shell", "/nonexistent/bash"]).client
+    obs = client.run("echo x", timeout=5.0)
+    assert obs.type in ("run", "error") and "/nonexistent/bash" in obs.content, obs
+    assert client.list_files() == []
+    reply = client.post("/v1/sessions", {"name": "other", "shell": "sh"})
+    assert reply.status == 201
+    assert client.ok("echo fine", session="other") == "fine"

@@ -160,7 +160,7 @@ def test_background_job_writes_after_the_prompt(shell):
     shell.ok("(sleep 0.3; echo intruder; touch written) &")
     wait_until(lambda: (shell.dir / "written").exists())
     obs = shell.run("echo mine")
-    assert obs.exit == 0 and obs.content.endswith("mine")
+    assert obs.exit == 0 and "mine" in obs.content.splitlines()
     still_works(shell)
 
 
@@ -323,7 +323,7 @@ def test_unfinished_command_is_finished_by_input(shell):
 
 
 def test_ignored_interrupt_then_quit(shell):
-    shell.run("bash -c 'trap \"\" INT; sleep 60; sleep 60'", timeout=0.5)
+    shell.run("bash -c 'trap \"\" INT; exec sleep 60'", timeout=0.5)
     obs = shell.input("C-c", timeout=1.0)
     assert (obs.exit, obs.prefix) == (-1, CONT)
     obs = shell.input("C-\\", timeout=5)

@@ -89,7 +89,7 @@ NAMES = "ls echo cat make grep a.out ./run foo_bar g++ [ x=1 test".split()
 PLAIN = "a -l --x=y /tmp/f *.c a#b {} {a,b} x=y 42 ~ %s a:b if then fi do done in for case { } ! ]] $x $# $$ $? "
 PLAIN = PLAIN.split() + [r"\;", r"\#", r"\'", r"a\ b", r"\(", "'it is'", '"a b"', "''", '""', "100$"]
 ELEMENTS = ["1", "'it is'", '"a b"', "$x", "a#b", "*.c", "'(\n'", "$(ls)", "${x:-)}", "`a`"]  # of arrays
-NASTY = ["it's", 'a "quote', "$(", ")", "`", "fi", "}", "# no comment", "<<EOF", "\\\\", "case x in", "", "  ", "done"]
+NASTY = ["it's", 'a "quote', "$(", ")", "`", "fi", "}", "# no comment", "<<EOF", "\\\\", "case x in", "", "  "]
 COMMENTS = ["#", "# it's", '# a "quote', "# $( ` { ( if", "#!/bin/bash", "# <<EOF", "# &&", "# ends in \\"]
 
 
@@ -397,7 +397,7 @@ class Script:
         self.redirected(depth)
 
     def arithmetic_command(self, depth):
-        self.put(self.r.choice(["((1 + 2))", "(( (a << 2) ))", "((a =\n1))", "(((1)))", "((ls); (pwd))", "((x = $y))"]))
+        self.put(self.r.choice(["((1 + 2))", "(( (a << 2) ))", "((a<(b)))", "((a =\n1))", "(((1)))", "((a); (b))"]))
         self.redirected(depth)
 
     # the whole
@@ -419,8 +419,9 @@ class Script:
 
     def script(self):
         """A script, and the commands it consists of."""
-        before = "".join(self.r.choice(COMMENTS) + self.r.choice(["\n", "\n\n"]) for _ in range(3) if self.chance(0.1))
-        text, commands = "", []
+        before, text, commands = "", "", []
+        while self.chance(0.15):
+            before += self.r.choice(COMMENTS) + self.r.choice(["\n", "\n\n"])
         for _ in range(self.r.randrange(1, 5)):
             command = self.top_level()
             while self.chance(0.1):

@@ -120,6 +120,14 @@ static int io_error(voidpf opaque, voidpf stream)
 
 /* --- the archive -------------------------------------------------------------------------------- */
 
+/* minizip does not see the end of an archive that has nothing before it. */
+static bool is_empty_archive(const struct zip_archive *z)
+{
+    static const char end[12] = {'P', 'K', 5, 6}; /* and no entries */
+    char head[sizeof end];
+    return read_at(z, head, sizeof head, 0) == sizeof head && memcmp(head, end, sizeof end) == 0;
+}
+
 struct zip_archive *zip_archive_open(int fd, struct tn_error *err)
 {
     struct zip_archive *z = tn_calloc(1, sizeof *z);
@@ -137,6 +145,8 @@ struct zip_archive *zip_archive_open(int fd, struct tn_error *err)
     tn_buf_init(&z->name, 2 * PATH_MAX);
     if (fstat(fd, &st) == 0)
         z->size = (uint64_t)st.st_size;
+    if (is_empty_archive(z))
+        return z;
     z->unz = unzOpen2_64("", &io);
     unz_global_info64 info;
     if (!z->unz || unzGetGlobalInfo64(z->unz, &info) != UNZ_OK) {

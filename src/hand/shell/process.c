@@ -21,7 +21,7 @@ enum {
     RECORDS_MAX = 4 << 20, /* an exported environment cannot be larger */
 };
 #define DRAIN_NS (500 * TN_MILLI)
-#define IDLE_NS 100000
+#define QUIET_NS (2 * TN_MILLI)
 
 struct tn_shell {
     const struct tn_dialect *dialect;
@@ -32,9 +32,23 @@ struct tn_shell {
     int control; /* the shell's descriptor 0 is the other end; non-blocking */
     int wake;    /* eventfd: the process ended */
     struct termios modes;
-    pthread_t reader;
     int wait_status; /* valid once wake is readable */
+
+    /* Who listens: the thread behind it, or whoever attends. */
+    pthread_t reader;
+    pthread_mutex_t role;
+    pthread_cond_t role_changed;
+    bool background;     /* the thread is listening now */
+    bool thread_parked;  /* it waits for the attendant to leave */
+    bool attended;
+    int64_t quiet_until; /* it does not come back before: the next command is often there at once */
+    int kick;            /* eventfd: makes the thread stop listening */
+
+    /* Of the listener. */
+    bool ended;
+    uint64_t idle_seen;
     uint64_t mark_seed;
+    bool hung_up, silent; /* nothing more comes from the terminal, from the socket */
     uint64_t last_done;
     struct tn_buf records;
     char in[READ_SIZE + MARK_SIZE];
@@ -201,40 +215,127 @@ static void drain_to_end(struct tn_shell *sh)
     }
 }
 
+static void end_listening(struct tn_shell *sh)
+{
+    tn_close(TN_TAKE_FD(sh->slave));
+    drain_to_end(sh);
+    sh->ended = true;
+    sh->events.exited(sh->events.ctx, sh->wait_status);
+}
+
+/* Waits for what comes first and handles it; false when nothing came by the deadline. */
+static bool listen_once(struct tn_shell *sh, int64_t deadline, bool stoppable)
+{
+    struct pollfd fds[] = {{.fd = sh->hung_up ? -1 : sh->master, .events = POLLIN},
+                           {.fd = sh->silent ? -1 : sh->control, .events = POLLIN},
+                           {.fd = sh->wake, .events = POLLIN},
+                           {.fd = stoppable ? sh->kick : -1, .events = POLLIN}};
+    int64_t left = deadline == TN_NEVER ? 0 : deadline - tn_now();
+    struct timespec time_left = tn_timespec(left > 0 ? left : 0);
+
+    int ready = ppoll(fds, 4, deadline == TN_NEVER ? NULL : &time_left, NULL);
+    if (ready <= 0)
+        return ready < 0;
+    if (fds[0].revents) {
+        ssize_t n = read_terminal(sh, 0);
+        if (n > 0)
+            sh->events.output(sh->events.ctx, sh->in, (size_t)n);
+        else if (n < 0)
+            sh->hung_up = true; /* the process is ending */
+    }
+    if (fds[1].revents && read_control(sh) < 0)
+        sh->silent = true; /* ending, or replaced by exec: its death will be the event */
+    if (fds[2].revents)
+        end_listening(sh);
+    return true;
+}
+
+/* The thread's turn to listen: not while somebody attends, nor right after. */
+static bool take_role(struct tn_shell *sh)
+{
+    pthread_mutex_lock(&sh->role);
+    for (;;) {
+        struct timespec until = tn_timespec(sh->quiet_until);
+        if (sh->ended)
+            break;
+        if (sh->attended) {
+            sh->thread_parked = true;
+            pthread_cond_wait(&sh->role_changed, &sh->role);
+            sh->thread_parked = false;
+        } else if (tn_now() < sh->quiet_until) {
+            pthread_cond_timedwait(&sh->role_changed, &sh->role, &until);
+        } else {
+            break;
+        }
+    }
+    sh->background = !sh->ended;
+    bool mine = sh->background;
+    pthread_mutex_unlock(&sh->role);
+    return mine;
+}
+
+static void release_role(struct tn_shell *sh)
+{
+    uint64_t kicks;
+
+    pthread_mutex_lock(&sh->role);
+    sh->background = false;
+    if (sh->attended && read(sh->kick, &kicks, sizeof kicks) < 0 && errno != EAGAIN)
+        abort();
+    pthread_cond_broadcast(&sh->role_changed);
+    pthread_mutex_unlock(&sh->role);
+}
+
 static void *listen_to_shell(void *arg)
 {
     struct tn_shell *sh = arg;
-    struct pollfd fds[] = {{.fd = sh->master, .events = POLLIN},
-                           {.fd = sh->control, .events = POLLIN},
-                           {.fd = sh->wake, .events = POLLIN}};
-    static const struct timespec idle_time = {.tv_nsec = IDLE_NS};
-    uint64_t idle_seen = 0;
 
-    for (;;) {
-        bool ended = sh->last_done > idle_seen;
-        int ready = ppoll(fds, 3, ended ? &idle_time : NULL, NULL);
-        if (ready == 0) {
-            idle_seen = sh->last_done;
+    while (take_role(sh)) {
+        if (sh->last_done > sh->idle_seen) {
+            sh->idle_seen = sh->last_done;
             sh->events.idle(sh->events.ctx);
         }
-        if (ready <= 0)
-            continue;
-        if (fds[0].revents) {
-            ssize_t n = read_terminal(sh, 0);
-            if (n > 0)
-                sh->events.output(sh->events.ctx, sh->in, (size_t)n);
-            else if (n < 0)
-                fds[0].fd = -1; /* hung up: the process is ending */
+        bool kicked = false;
+        while (!sh->ended && !kicked) {
+            int64_t deadline = sh->last_done > sh->idle_seen ? tn_now() + QUIET_NS : TN_NEVER;
+            if (!listen_once(sh, deadline, true)) {
+                sh->idle_seen = sh->last_done;
+                sh->events.idle(sh->events.ctx);
+            }
+            kicked = __atomic_load_n(&sh->attended, __ATOMIC_ACQUIRE);
         }
-        if (fds[1].revents && read_control(sh) < 0)
-            fds[1].fd = -1; /* ending, or replaced by exec: its death will be the event */
-        if (fds[2].revents)
-            break;
+        release_role(sh);
     }
-    tn_close(TN_TAKE_FD(sh->slave));
-    drain_to_end(sh);
-    sh->events.exited(sh->events.ctx, sh->wait_status);
     return NULL;
+}
+
+void tn_shell_attend(struct tn_shell *sh)
+{
+    uint64_t one = 1;
+
+    pthread_mutex_lock(&sh->role);
+    __atomic_store_n(&sh->attended, true, __ATOMIC_RELEASE);
+    if (sh->background && write(sh->kick, &one, sizeof one) < 0)
+        abort(); /* an eventfd that is read takes every write */
+    while (sh->background)
+        pthread_cond_wait(&sh->role_changed, &sh->role);
+    pthread_mutex_unlock(&sh->role);
+}
+
+void tn_shell_listen(struct tn_shell *sh, int64_t deadline)
+{
+    if (!sh->ended)
+        listen_once(sh, deadline, false);
+}
+
+void tn_shell_leave(struct tn_shell *sh)
+{
+    pthread_mutex_lock(&sh->role);
+    __atomic_store_n(&sh->attended, false, __ATOMIC_RELEASE);
+    sh->quiet_until = tn_now() + QUIET_NS;
+    if (sh->thread_parked || sh->ended)
+        pthread_cond_broadcast(&sh->role_changed);
+    pthread_mutex_unlock(&sh->role);
 }
 
 static void process_ended(struct tn_child *child, const struct tn_exit *result, void *ctx)
@@ -290,6 +391,9 @@ static void free_parts(struct tn_shell *sh)
     tn_close(sh->slave);
     tn_close(sh->control);
     tn_close(sh->wake);
+    tn_close(sh->kick);
+    pthread_cond_destroy(&sh->role_changed);
+    pthread_mutex_destroy(&sh->role);
     tn_buf_done(&sh->records);
     free(sh);
 }
@@ -298,6 +402,7 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *o, const struct tn_
                               struct tn_error *err)
 {
     struct tn_shell *sh = tn_calloc(1, sizeof *sh);
+    pthread_condattr_t attr;
     int pair[2];
 
     sh->dialect = tn_dialect_for(o->program);
@@ -305,6 +410,12 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *o, const struct tn_
     sh->master = sh->slave = sh->control = -1;
     tn_buf_init(&sh->records, RECORDS_MAX);
     sh->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    sh->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_init(&sh->role, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&sh->role_changed, &attr);
+    pthread_condattr_destroy(&attr);
     if (getrandom(&sh->mark_seed, sizeof sh->mark_seed, 0) != sizeof sh->mark_seed)
         sh->mark_seed = (uint64_t)tn_now();
     if (open_terminal(sh, o, err) < 0)

@@ -1,7 +1,8 @@
-/* One shell process on one terminal, and the thread that listens to both.
+/* One shell process on one terminal, and whoever listens to both.
  *
- * All events come from that thread, in order: a command's output is always delivered before the record
- * that ends it, because the terminal is drained up to a private mark first. */
+ * A thread of its own listens unless somebody attends: who waits for a command listens himself, which saves a
+ * change of threads.  Events come from the listener, one at a time and in order: a command's output is always
+ * delivered before the record that ends it, because the terminal is drained up to a private mark first. */
 #ifndef TN_HAND_SHELL_PROCESS_H
 #define TN_HAND_SHELL_PROCESS_H
 
@@ -16,7 +17,7 @@ struct tn_shell;
 struct tn_shell_events {
     void (*output)(void *ctx, const char *bytes, size_t n);
     void (*record)(void *ctx, const struct tn_record *record);
-    void (*idle)(void *ctx); /* shortly after a line ended, unless something was sent meanwhile */
+    void (*idle)(void *ctx); /* some 2 ms after a line ended */
     void (*exited)(void *ctx, int wait_status); /* the last one */
     void *ctx;
 };
@@ -38,6 +39,12 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *options, const stru
                               struct tn_error *err);
 /* Kills what is left, waits for the thread and frees. */
 void tn_shell_free(struct tn_shell *sh);
+
+/* The caller listens from now on; tn_shell_listen handles what comes next, or returns at the deadline.  Only one
+ * attends at a time; leave as soon as the wait is over. */
+void tn_shell_attend(struct tn_shell *sh);
+void tn_shell_listen(struct tn_shell *sh, int64_t deadline);
+void tn_shell_leave(struct tn_shell *sh);
 
 const struct tn_dialect *tn_shell_dialect(const struct tn_shell *sh);
 pid_t tn_shell_pid(const struct tn_shell *sh);

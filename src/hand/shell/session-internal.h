@@ -37,6 +37,7 @@ struct tn_session {
     bool forget; /* the next shell starts in the initial state */
 
     uint64_t seq;   /* of the latest line sent */
+    uint64_t snapshot_seq; /* the line after which the environment was last asked for */
     bool active;    /* that line has not ended */
     bool running;   /* the agent was told that a command is still running */
     bool reported;  /* it has seen some of its output */
@@ -90,6 +91,8 @@ int session_ensure_shell(struct tn_session *s, struct tn_error *err);
 /* Sends ready script text as the new active line. */
 int session_send_line(struct tn_session *s, const struct tn_buf *text, int64_t deadline,
                       struct tn_error *err);
+/* Appends the line that asks for the exported environment. */
+void session_put_snapshot(struct tn_session *s, struct tn_buf *line);
 /* Sends the line that runs text as seq + 1 and makes it active. */
 int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
                          struct tn_error *err);

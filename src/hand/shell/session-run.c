@@ -10,6 +10,7 @@
 
 #define CEILING_SECONDS 86400.0 /* even a blocking action without a timeout ends */
 #define FIRST_SAMPLE (10 * TN_MILLI)
+#define BREATH_NS (TN_MILLI / 10)
 
 const char *tn_shell_end_name(enum tn_shell_end end)
 {
@@ -269,6 +270,9 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
     if (session_ensure_shell(s, err) < 0)
         return -1;
     const struct tn_dialect *dialect = tn_shell_dialect(s->shell);
+    /* The environment has not been asked for since the last line: now, unless this follows within a breath. */
+    if (s->snapshot_seq != s->seq && tn_now() - s->ended > BREATH_NS)
+        session_put_snapshot(s, &line);
     s->seq++;
     dialect->put_run(&line, s->seq, s->status, text, len);
     remember_output(s);
@@ -294,6 +298,20 @@ static void sample(struct tn_session *s)
         s->peak_memory = peak;
 }
 
+/* Waits for what happens next, listening to the shell itself: the lock is free meanwhile. */
+static void wait_until(struct tn_session *s, int64_t until)
+{
+    if (!s->active) { /* an unfinished command: nothing to listen to */
+        struct timespec t = tn_timespec(until);
+        pthread_cond_timedwait(&s->changed, &s->lock, &t);
+        return;
+    }
+    struct tn_shell *shell = s->shell;
+    pthread_mutex_unlock(&s->lock);
+    tn_shell_listen(shell, until);
+    pthread_mutex_lock(&s->lock);
+}
+
 static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shell_request *q, int64_t hard)
 {
     int64_t soft_ns = (int64_t)(s->options.no_change_seconds * 1e9);
@@ -315,9 +333,22 @@ static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shel
             next_sample = tn_now() + interval;
         }
         int64_t until = soft < hard ? soft : hard;
-        struct timespec t = tn_timespec(next_sample < until ? next_sample : until);
-        pthread_cond_timedwait(&s->changed, &s->lock, &t);
+        wait_until(s, next_sample < until ? next_sample : until);
     }
+}
+
+static enum tn_shell_end attend(struct tn_session *s, const struct tn_shell_request *q, int64_t hard)
+{
+    struct tn_shell *shell = s->active ? s->shell : NULL; /* stays while we have the turn */
+
+    if (!shell)
+        return wait_for_end(s, q, hard);
+    pthread_mutex_unlock(&s->lock);
+    tn_shell_attend(shell);
+    pthread_mutex_lock(&s->lock);
+    enum tn_shell_end end = wait_for_end(s, q, hard);
+    tn_shell_leave(shell);
+    return end;
 }
 
 /* --- the action ---------------------------------------------------------------------------------------- */
@@ -472,7 +503,7 @@ static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, 
         s->running = false;
         return;
     }
-    enum tn_shell_end end = wait_for_end(s, q, hard);
+    enum tn_shell_end end = attend(s, q, hard);
     struct text echo = q->is_input ? text : (struct text){0};
     bool key = q->is_input && !q->literal && tn_key_is_control(text.at, text.len);
     if (end == TN_END_COMPLETED)

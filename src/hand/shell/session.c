@@ -98,16 +98,21 @@ static void on_record(void *ctx, const struct tn_record *r)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Some 100 us after a line ended, when an agent's next step has not come at once: the moment to learn the exported
- * environment, which costs more than a short command itself. */
+void session_put_snapshot(struct tn_session *s, struct tn_buf *line)
+{
+    s->snapshot_seq = s->seq;
+    tn_shell_dialect(s->shell)->put_snapshot(line, s->seq);
+}
+
+/* The moment to learn the exported environment, which costs more than a short command itself. */
 static void on_idle(void *ctx)
 {
     struct tn_session *s = ctx;
     tn_autobuf struct tn_buf line = TN_BUF_INIT(1024);
 
     pthread_mutex_lock(&s->lock);
-    if (!s->active && !s->exited) {
-        tn_shell_dialect(s->shell)->put_snapshot(&line, s->seq);
+    if (!s->active && !s->exited && s->snapshot_seq != s->seq) {
+        session_put_snapshot(s, &line);
         tn_shell_send(s->shell, line.data, line.len, tn_now(), NULL);
     }
     pthread_mutex_unlock(&s->lock);

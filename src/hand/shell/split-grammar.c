@@ -104,9 +104,9 @@ static const struct rule {
 
 #define BAD AT_COUNT
 
-/* How a list goes on after the operators that do not open or close anything. */
+/* How a list goes on after the operators that do not open or close anything: a newline, ;, &, && or
+ * ||, a pipe, a redirection. */
 static const enum at next_at[AT_COUNT][S_SEPARATORS] = {
-    /*                    newline    ;         &         && ||    |        redirection */
     [AT_START] = {AT_START, BAD, BAD, BAD, BAD, AT_ASSIGN},
     [AT_NEED] = {AT_NEED, BAD, BAD, BAD, BAD, AT_ASSIGN},
     [AT_PIPE] = {AT_PIPE, BAD, BAD, BAD, BAD, AT_ASSIGN},
@@ -262,7 +262,9 @@ static void list_operator(struct parser *p, struct frame *f, enum symbol symbol)
         open_paren(p);
     } else if (symbol == S_OPEN && f->at == AT_NAME) {
         split_push(p, IN_FUNC_CLOSE);
-    } else if (symbol == S_OPEN || symbol == S_CLAUSE_END) {
+    } else if (symbol == S_OPEN) {
+        bad_syntax(p);
+    } else if (symbol == S_CLAUSE_END) {
         if (!follow_rule(p, f, symbol))
             bad_syntax(p);
     } else {

@@ -1,4 +1,4 @@
-/* The bash reader behind split.c, shared by its two halves and by nobody else.
+/* The bash reader behind split.c, shared by its parts and by nobody else.
  *
  * It is a machine with a stack of frames.  The top frame says what the next bytes are: inside text
  * frames (a word, a quote, an expansion) split-scan.c goes byte by byte; inside the others it cuts
@@ -141,8 +141,9 @@ struct frame {
     bool may_params; /* subshells: () would be the parentheses of a function */
     bool regex;      /* IN_COND: the next word is a regular expression */
     size_t start;    /* where the construct began */
-    size_t
-        mark; /* open brackets; words: just after the assignment's =, or 0; see also heredoc_base */
+    /* Open brackets; of a word, the position just after its =, or 0; of a substitution, the
+     * heredoc_base outside of it. */
+    size_t mark;
 };
 
 struct heredoc {

@@ -1,4 +1,4 @@
-/* The reading half of the splitter: bytes to tokens, words, quotes and here-document bodies. */
+/* The reading half of the splitter: from bytes to tokens, through words, quotes and expansions. */
 #include "hand/shell/split-parse.h"
 
 #include <string.h>

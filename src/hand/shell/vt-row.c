@@ -64,16 +64,16 @@ static struct cell find(const struct vt_row *r, int column)
     struct cell c = {0};
     int width;
 
-    if (r->hint_column <= column) {
-        c.end = r->hint_at;
-        c.next = r->hint_column;
-    }
     if (r->len == (size_t)r->width) {
         c.column = column < r->width ? column : r->width;
         c.at = (size_t)c.column;
         c.next = c.column < r->width ? c.column + 1 : c.column;
         c.end = (size_t)c.next;
         return c;
+    }
+    if (r->hint_column <= column) {
+        c.end = r->hint_at;
+        c.next = r->hint_column;
     }
     while (c.end < r->len) {
         c.at = c.end;

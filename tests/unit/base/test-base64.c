@@ -1,8 +1,8 @@
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include "base/base64.h"
 
@@ -11,8 +11,14 @@ static const struct {
     const char *text;
 } pairs[] = {
     /* RFC 4648, section 10 */
-    {"", ""},         {"f", "Zg=="},         {"fo", "Zm8="},         {"foo", "Zm9v"},
-    {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}, {"\xff\xfe\xfd", "//79"},
+    {"", ""},
+    {"f", "Zg=="},
+    {"fo", "Zm8="},
+    {"foo", "Zm9v"},
+    {"foob", "Zm9vYg=="},
+    {"fooba", "Zm9vYmE="},
+    {"foobar", "Zm9vYmFy"},
+    {"\xff\xfe\xfd", "//79"},
     {"\xfb\xef\xbe", "++++"},
 };
 
@@ -48,8 +54,9 @@ static void test_every_length_round_trips(void **state)
 
 static void test_what_is_not_base64(void **state)
 {
-    static const char *const bad[] = {"Z",    "Zg",   "Zg=",   "Zg===", "Z===", "====",  "Zg=v", "=Zg=", "Zm9\n",
-                                      "Zm9v ", "Zm9-", "Zm9_", "Zh==",  "Zm9=", "Zg==Zg==", "Zm 9", "\xc3\xbc==", "Zg=\n"};
+    static const char *const bad[] = {
+        "Z",     "Zg",   "Zg=",  "Zg===", "Z===", "====",     "Zg=v", "=Zg=",       "Zm9\n",
+        "Zm9v ", "Zm9-", "Zm9_", "Zh==",  "Zm9=", "Zg==Zg==", "Zm 9", "\xc3\xbc==", "Zg=\n"};
     struct tn_error err;
 
     for (size_t i = 0; i < TN_COUNT(bad); i++) {

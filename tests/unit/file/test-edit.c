@@ -1,7 +1,6 @@
 /* What a table cannot show of the editor: rights, limits, large things, memory. */
 #include "scratch.h"
 
-#include <malloc.h>
 #include <pthread.h>
 
 #include "base/clock.h"
@@ -342,11 +341,10 @@ static void undoes_ten_edits(void **state)
 
 static size_t files_in(const char *dir)
 {
-    tn_autofree char *command = tn_asprintf("%s", dir);
     struct stat st;
     size_t count = 0;
     for (int i = 0; i < 3000; i++) {
-        tn_autofree char *path = tn_asprintf("%s/%d", command, i);
+        tn_autofree char *path = tn_asprintf("%s/%d", dir, i);
         count += stat(path, &st) == 0;
     }
     return count;

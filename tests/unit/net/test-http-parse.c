@@ -7,7 +7,8 @@ static const struct tn_http_limits limits = {.target = 64, .fields = 256};
 
 #define LONG_64 "0123456789012345678901234567890123456789012345678901234567890123"
 
-/* --- request heads ----------------------------------------------------------------------------- */
+/* --- request heads -----------------------------------------------------------------------------
+ */
 
 /* code TN_OK: accepted.  What matters of the head is in the flags. */
 enum { CLOSE = 1, KEEP = 2, UPGRADE = 4, CHUNKED = 8, EXPECT = 16, EXPECT_OTHER = 32, OLD = 64 };
@@ -23,13 +24,16 @@ static const struct {
     {"GET / HTTP/1.7\r\nHost: x\r\n\r\n", TN_OK, 0, -1},
     {"GET / HTTP/1.1\r\nhOsT:x\r\n\r\n", TN_OK, 0, -1},
     {"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", TN_OK, CLOSE, -1},
-    {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Keep-Alive, UPGRADE\r\n\r\n", TN_OK, KEEP | UPGRADE, -1},
-    {"GET / HTTP/1.1\r\nHost: x\r\nConnection: a\r\nConnection:\t,, close ,\r\n\r\n", TN_OK, CLOSE, -1},
+    {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Keep-Alive, UPGRADE\r\n\r\n", TN_OK, KEEP | UPGRADE,
+     -1},
+    {"GET / HTTP/1.1\r\nHost: x\r\nConnection: a\r\nConnection:\t,, close ,\r\n\r\n", TN_OK, CLOSE,
+     -1},
     {"GET / HTTP/1.1\r\nHost: x\r\nConnection: closed, xclose, clos\r\n\r\n", TN_OK, 0, -1},
     {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", TN_OK, 0, 0},
     {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0012 \r\n\r\n", TN_OK, 0, 12},
     {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\nContent-Length: 7\r\n\r\n", TN_OK, 0, 7},
-    {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 922337203685477579\r\n\r\n", TN_OK, 0, 922337203685477579},
+    {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 922337203685477579\r\n\r\n", TN_OK, 0,
+     922337203685477579},
     {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: cHunked\r\n\r\n", TN_OK, CHUNKED, -1},
     {"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\n\r\n", TN_OK, EXPECT, -1},
     {"POST / HTTP/1.1\r\nHost: x\r\nExpect: 200-maybe\r\n\r\n", TN_OK, EXPECT_OTHER, -1},
@@ -39,10 +43,13 @@ static const struct {
     {"!#$%&'*+-.^_`|~09azAZ / HTTP/1.0\r\n\r\n", TN_OK, OLD, -1},
     {"GET /" LONG_64 " HTTP/1.1\r\nHost: x\r\n\r\n", TN_E_URI_TOO_LONG, 0, 0},
     {"GET /" LONG_64 LONG_64 LONG_64 " HTTP/1.1\r\nHost: x\r\n\r\n", TN_E_URI_TOO_LONG, 0, 0},
-    {"GET / HTTP/1.1\r\nHost: x\r\nA: " LONG_64 LONG_64 LONG_64 LONG_64 "\r\n\r\n", TN_E_HEADERS_TOO_LARGE, 0, 0},
-    {"GET / HTTP/1.1\r\nHost: x\r\nA: " LONG_64 LONG_64 "\r\nB: " LONG_64 LONG_64 "\r\n\r\n", TN_E_HEADERS_TOO_LARGE, 0, 0},
+    {"GET / HTTP/1.1\r\nHost: x\r\nA: " LONG_64 LONG_64 LONG_64 LONG_64 "\r\n\r\n",
+     TN_E_HEADERS_TOO_LARGE, 0, 0},
+    {"GET / HTTP/1.1\r\nHost: x\r\nA: " LONG_64 LONG_64 "\r\nB: " LONG_64 LONG_64 "\r\n\r\n",
+     TN_E_HEADERS_TOO_LARGE, 0, 0},
     {"GET / HTTP/3.0\r\nHost: x\r\n\r\n", TN_E_HTTP_VERSION, 0, 0},
-    {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\n", TN_E_TOO_LARGE, 0, 0},
+    {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\n", TN_E_TOO_LARGE, 0,
+     0},
     {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: br\r\n\r\n", TN_E_UNSUPPORTED, 0, 0},
     {"GET / HTTP/1.1\nHost: x\n\n", TN_E_INVALID, 0, 0},
     {"GET / HTTP/1.1\r\nHost: x\r\n\n", TN_E_INVALID, 0, 0},
@@ -97,7 +104,8 @@ static void test_requests(void **state)
 
 static void test_slices(void **state)
 {
-    static const char text[] = "PUT /a?b HTTP/1.1\r\nHost: h\r\nX-Empty:\r\nX-Pad: \t v w \t\r\nx-pad: 2\r\n\r\nrest";
+    static const char text[] =
+        "PUT /a?b HTTP/1.1\r\nHost: h\r\nX-Empty:\r\nX-Pad: \t v w \t\r\nx-pad: 2\r\n\r\nrest";
     struct tn_http_head h;
 
     assert_int_equal(parse(text, sizeof text - 1, 0, &h), TN_OK);
@@ -156,10 +164,21 @@ static void test_target_path(void **state)
     static const struct {
         const char *target, *path;
     } rows[] = {
-        {"/", "/"},           {"/a/b", "/a/b"},    {"/a?x=/y", "/a"},  {"*", "*"},
-        {"http://h/a?b", "/a"}, {"HTTPS://h:1/", "/"}, {"http://h", ""},   {"http://h?/a", ""},
-        {"ftp://h/a", ""},    {"", ""},            {"a/b", ""},        {"?/a", ""},
-        {"//a", "//a"},       {"http:///a", "/a"}, {"http://", ""},
+        {"/", "/"},
+        {"/a/b", "/a/b"},
+        {"/a?x=/y", "/a"},
+        {"*", "*"},
+        {"http://h/a?b", "/a"},
+        {"HTTPS://h:1/", "/"},
+        {"http://h", ""},
+        {"http://h?/a", ""},
+        {"ftp://h/a", ""},
+        {"", ""},
+        {"a/b", ""},
+        {"?/a", ""},
+        {"//a", "//a"},
+        {"http:///a", "/a"},
+        {"http://", ""},
     };
 
     for (size_t i = 0; i < TN_COUNT(rows); i++) {
@@ -169,7 +188,8 @@ static void test_target_path(void **state)
     }
 }
 
-/* --- responses --------------------------------------------------------------------------------- */
+/* --- responses ---------------------------------------------------------------------------------
+ */
 
 static void test_responses(void **state)
 {
@@ -203,10 +223,11 @@ static void test_responses(void **state)
     }
 }
 
-/* --- chunks ------------------------------------------------------------------------------------ */
+/* --- chunks ------------------------------------------------------------------------------------
+ */
 
-/* Decodes a chunked body that comes in pieces of `step` bytes; -1 when it is malformed, else how many bytes it
- * used.  *ended tells whether the end was seen. */
+/* Decodes a chunked body that comes in pieces of `step` bytes; -1 when it is malformed, else how
+ * many bytes it used.  *ended tells whether the end was seen. */
 static ssize_t unchunk(const char *bytes, size_t n, size_t step, struct tn_buf *out, bool *ended)
 {
     struct tn_http_chunked c = {0};
@@ -289,7 +310,8 @@ static void test_largest_chunk(void **state)
     assert_int_equal(c.left, INT64_C(0xfffffffffffffff));
 }
 
-/* --- characters -------------------------------------------------------------------------------- */
+/* --- characters --------------------------------------------------------------------------------
+ */
 
 static void test_characters(void **state)
 {
@@ -326,11 +348,11 @@ static void test_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests),      cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_field_count),   cmocka_unit_test(test_scan_gives_up),
-        cmocka_unit_test(test_target_path),   cmocka_unit_test(test_responses),
-        cmocka_unit_test(test_chunks),        cmocka_unit_test(test_largest_chunk),
-        cmocka_unit_test(test_characters),    cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_requests),    cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_field_count), cmocka_unit_test(test_scan_gives_up),
+        cmocka_unit_test(test_target_path), cmocka_unit_test(test_responses),
+        cmocka_unit_test(test_chunks),      cmocka_unit_test(test_largest_chunk),
+        cmocka_unit_test(test_characters),  cmocka_unit_test(test_lines),
     };
 
     return cmocka_run_group_tests_name("http-parse", tests, NULL, NULL);

@@ -6,9 +6,9 @@ static void handler(struct tn_http_exchange *x, void *ctx)
 {
 }
 
-#define ROW(method, pattern)                                                                       \
-    {                                                                                              \
-        method, pattern, handler, NULL, 0                                                          \
+#define ROW(method, pattern)              \
+    {                                     \
+        method, pattern, handler, NULL, 0 \
     }
 
 static const struct tn_route first[] = {
@@ -85,8 +85,8 @@ static void captures_of(const struct http_match *m, char line[200])
     line[0] = '\0';
     for (int i = 0; i < m->count; i++) {
         size_t used = strlen(line);
-        snprintf(line + used, 200 - used, "%.*s=%.*s ", (int)m->captures[i].name_len, m->captures[i].name,
-                 (int)m->captures[i].len, m->captures[i].text);
+        snprintf(line + used, 200 - used, "%.*s=%.*s ", (int)m->captures[i].name_len,
+                 m->captures[i].name, (int)m->captures[i].len, m->captures[i].text);
     }
 }
 

@@ -35,7 +35,8 @@ static enum tn_code describe(struct pieces p, size_t read, struct tn_buf *out)
     int more = 0;
     ssize_t n = 0;
 
-    struct tn_multipart *m = tn_multipart_new("multipart/form-data; boundary=XX", next_piece, &p, &err);
+    struct tn_multipart *m =
+        tn_multipart_new("multipart/form-data; boundary=XX", next_piece, &p, &err);
     while (n >= 0 && (more = tn_multipart_next(m, &part, &err)) > 0) {
         tn_buf_printf(out, "%s|%s|%s|", part->name, part->filename ? part->filename : "",
                       part->type ? part->type : "");
@@ -70,11 +71,13 @@ static const struct {
     {"--XX\r\n" HEAD "\r\n\r\n\r\n--XX--\r\n", "a|||\r\n;", TN_OK},
     {"--XX\t \r\n" HEAD "\r\nv\r\n--XX  \r\n" HEAD "\r\nw\r\n--XX--", "a|||v;a|||w;", TN_OK},
     {"--XX\r\nContent-Type: t/u\r\n" HEAD "\r\nv\r\n--XX--", "a|||v;", TN_OK},
-    {"--XX\r\n" HEAD "CONTENT-TYPE:  t/u; x=y \r\nOther: z\r\n\r\nv\r\n--XX--", "a||t/u; x=y|v;", TN_OK},
+    {"--XX\r\n" HEAD "CONTENT-TYPE:  t/u; x=y \r\nOther: z\r\n\r\nv\r\n--XX--", "a||t/u; x=y|v;",
+     TN_OK},
     /* content that looks like a delimiter for a while */
     {"--XX\r\n" HEAD "\r\n\r\r\n\r\n-\r\n--\r\n--X\r\n--XY\r\n--XXX\n--XX--\r\n--XX--",
      "a|||\r\r\n\r\n-\r\n--\r\n--X\r\n--XY\r\n--XXX\n--XX--;", TN_OK},
-    {"--XX\r\n" HEAD "\r\n\r\n\r\n--XX\r\n" HEAD "\r\n--XX-\r\n--XX--", "a|||\r\n;a|||", TN_E_INVALID},
+    {"--XX\r\n" HEAD "\r\n\r\n\r\n--XX\r\n" HEAD "\r\n--XX-\r\n--XX--", "a|||\r\n;a|||",
+     TN_E_INVALID},
     {"", "", TN_E_INVALID},
     {"--XX", "", TN_E_INVALID},
     {"--XX-", "", TN_E_INVALID},
@@ -92,7 +95,8 @@ static const struct {
     {"--XX\r\nContent-Disposition: form-data name=a\r\n\r\nv\r\n--XX--", "", TN_E_INVALID},
     {"--XX\r\nContent-Disposition : form-data; name=a\r\n\r\nv\r\n--XX--", "", TN_E_INVALID},
     {"--XX\r\n" HEAD " folded\r\n\r\nv\r\n--XX--", "", TN_E_INVALID},
-    {"--XX\r\n" HEAD "Content-Transfer-Encoding: quoted-printable\r\n\r\nv\r\n--XX--", "", TN_E_UNSUPPORTED},
+    {"--XX\r\n" HEAD "Content-Transfer-Encoding: quoted-printable\r\n\r\nv\r\n--XX--", "",
+     TN_E_UNSUPPORTED},
 };
 
 static void test_bodies_in_every_cut(void **state)
@@ -105,7 +109,8 @@ static void test_bodies_in_every_cut(void **state)
                 struct pieces p = {.bytes = bodies[i].body, .left = n, .step = step};
                 enum tn_code code = describe(p, read, &out);
                 if (code != bodies[i].code)
-                    fail_msg("%s: %s in steps of %zu", bodies[i].body, tn_code_row(code)->name, step);
+                    fail_msg("%s: %s in steps of %zu", bodies[i].body, tn_code_row(code)->name,
+                             step);
                 if (code == TN_OK)
                     assert_string_equal(tn_buf_str(&out), bodies[i].parts);
                 else
@@ -126,7 +131,7 @@ static void test_large_content(void **state)
         tn_buf_reset(&out);
         tn_buf_puts(&body, "--XX\r\n" HEAD "\r\n");
         for (size_t i = 0; i < size; i++)
-            tn_buf_putc(&body, "\r\n--XX\rabc"[(i * i + i / 7) % 10] );
+            tn_buf_putc(&body, "\r\n--XX\rabc"[(i * i + i / 7) % 10]);
         size_t start = strlen("--XX\r\n" HEAD "\r\n");
         tn_buf_puts(&body, ".\r\n--XX--");
         struct pieces p = {.bytes = body.data, .left = body.len, .step = 5000};
@@ -144,7 +149,8 @@ static void test_skipping(void **state)
     struct tn_error err;
     char text[16];
 
-    struct tn_multipart *m = tn_multipart_new("multipart/form-data;boundary=XX", next_piece, &p, &err);
+    struct tn_multipart *m =
+        tn_multipart_new("multipart/form-data;boundary=XX", next_piece, &p, &err);
     assert_int_equal(tn_multipart_read(m, text, sizeof text, &err), 0);
     assert_int_equal(tn_multipart_next(m, &part, &err), 1);
     assert_int_equal(tn_multipart_read(m, text, 2, &err), 2);
@@ -164,7 +170,8 @@ static void test_failing_source(void **state)
         struct pieces p = {.bytes = body, .left = n, .step = 4, .fails = true};
         const struct tn_part *part;
         char text[16];
-        struct tn_multipart *m = tn_multipart_new("multipart/form-data;boundary=XX", next_piece, &p, &err);
+        struct tn_multipart *m =
+            tn_multipart_new("multipart/form-data;boundary=XX", next_piece, &p, &err);
         int r = tn_multipart_next(m, &part, &err);
         while (r > 0)
             r = (int)tn_multipart_read(m, text, sizeof text, &err);

@@ -40,7 +40,8 @@ static void test_sha1(void **state)
     }
 }
 
-/* --- frames ------------------------------------------------------------------------------------ */
+/* --- frames ------------------------------------------------------------------------------------
+ */
 
 /* Every length, masked or not: what the header writer writes the parser reads, in every cut. */
 static void test_headers_round_trip(void **state)
@@ -76,7 +77,8 @@ static void test_first_bytes(void **state)
 {
     for (int first = 0; first < 256; first++)
         for (int length = 0; length < 128; length++) {
-            unsigned char bytes[14 + 128] = {(unsigned char)first, (unsigned char)length, 1, 2, 3, 4, 5, 6, 7, 8};
+            unsigned char bytes[14 + 128] = {
+                (unsigned char)first, (unsigned char)length, 1, 2, 3, 4, 5, 6, 7, 8};
             int opcode = first & 15;
             bool control = opcode >= 8;
             bool known = opcode <= 2 || (opcode >= 8 && opcode <= 10);
@@ -118,13 +120,15 @@ static void test_mask(void **state)
             bytes[i] = plain[i] = (char)(i * 13);
         ws_mask(bytes, n, mask);
         for (size_t i = 0; i < sizeof bytes; i++)
-            assert_int_equal((unsigned char)bytes[i], (unsigned char)plain[i] ^ (i < n ? mask[i % 4] : 0));
+            assert_int_equal((unsigned char)bytes[i],
+                             (unsigned char)plain[i] ^ (i < n ? mask[i % 4] : 0));
     }
 }
 
 static void test_close_codes(void **state)
 {
-    static const int good[] = {1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 4999};
+    static const int good[] = {1000, 1001, 1002, 1003, 1007, 1008, 1009,
+                               1010, 1011, 1012, 1013, 1014, 3000, 4999};
     static const int bad[] = {0, 1, 999, 1004, 1005, 1006, 1015, 1016, 2999, 5000, 65535};
 
     for (size_t i = 0; i < TN_COUNT(good); i++)
@@ -133,7 +137,8 @@ static void test_close_codes(void **state)
         assert_false(ws_close_code_valid(bad[i]));
 }
 
-/* --- conversations ----------------------------------------------------------------------------- */
+/* --- conversations -----------------------------------------------------------------------------
+ */
 
 struct ends {
     int fds[2];
@@ -251,13 +256,13 @@ static void test_broken_peers(void **state)
         enum tn_code code;
         int close_code; /* 0: none was sent */
     } rows[] = {
-        {"\x81\x02hi", 4, false, -1, TN_E_PEER, 1002},             /* not masked */
-        {"\x81\x82\0\0\0\0hi", 8, true, -1, TN_E_PEER, 1002},      /* masked by a server */
-        {"\x82\x7e\x01\x00", 4, true, -1, TN_E_TOO_LARGE, 1009},   /* longer than 100 */
+        {"\x81\x02hi", 4, false, -1, TN_E_PEER, 1002},           /* not masked */
+        {"\x81\x82\0\0\0\0hi", 8, true, -1, TN_E_PEER, 1002},    /* masked by a server */
+        {"\x82\x7e\x01\x00", 4, true, -1, TN_E_TOO_LARGE, 1009}, /* longer than 100 */
         {"\x81\x01\xff", 3, true, -1, TN_E_PEER, 1007},
         {"\x00\x01x", 3, true, -1, TN_E_PEER, 1002},
         {"\x88\x01x", 3, true, -1, TN_E_PEER, 1002},
-        {"\x81\x02h", 3, true, -1, TN_E_PEER, 0},                  /* cut */
+        {"\x81\x02h", 3, true, -1, TN_E_PEER, 0}, /* cut */
         {"", 0, true, -1, TN_E_PEER, 0},
         {"\x01\x01h\x89\x00\x80\x01i", 8, true, TN_WS_TEXT, TN_OK, 0},
         {"\x88\x00", 2, true, TN_WS_CLOSE, TN_OK, 0},
@@ -278,7 +283,8 @@ static void test_broken_peers(void **state)
         assert_int_equal(err.code, rows[i].code);
         if (rows[i].close_code) {
             assert_int_equal(tn_ws_recv(peer, &out, soon, &err), TN_WS_CLOSE);
-            assert_int_equal((unsigned char)out.data[0] << 8 | (unsigned char)out.data[1], rows[i].close_code);
+            assert_int_equal((unsigned char)out.data[0] << 8 | (unsigned char)out.data[1],
+                             rows[i].close_code);
         }
         close_ends(&e);
     }
@@ -315,7 +321,8 @@ static void test_peer_that_does_not_read(void **state)
     close_ends(&e);
 }
 
-/* --- the client's handshake -------------------------------------------------------------------- */
+/* --- the client's handshake --------------------------------------------------------------------
+ */
 
 struct fake_server {
     int fd;
@@ -343,7 +350,8 @@ static void test_bad_answers_to_the_handshake(void **state)
         {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", TN_E_PEER},
         {"HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", TN_E_PEER},
         {"HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-         "Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n", TN_E_PEER},
+         "Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n",
+         TN_E_PEER},
         {"nonsense\r\n\r\n", TN_E_INVALID},
         {"", TN_E_PEER},
     };
@@ -356,7 +364,8 @@ static void test_bad_answers_to_the_handshake(void **state)
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
         struct fake_server f = {.fd = fds[0], .answer = rows[i].answer};
         assert_int_equal(pthread_create(&thread, NULL, answer_once, &f), 0);
-        assert_int_equal(tn_ws_connect(&ws, fds[1], "h", "/", "X-Key: 1\r\n", 100, tn_deadline_in(5), &err), -1);
+        assert_int_equal(
+            tn_ws_connect(&ws, fds[1], "h", "/", "X-Key: 1\r\n", 100, tn_deadline_in(5), &err), -1);
         assert_int_equal(err.code, rows[i].code);
         pthread_join(thread, NULL);
         close(fds[0]);

@@ -1,0 +1,259 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "base/child.h"
+#include "base/proc.h"
+
+static int64_t soon(void)
+{
+    return tn_deadline_in(20);
+}
+
+/* A shell with the script, and the first byte it writes awaited: then it is set up. */
+static struct tn_child *start_ready(const char *script, int *output)
+{
+    const char *const argv[] = {"/bin/sh", "-c", script, NULL};
+    struct tn_error err;
+    char byte;
+    int ends[2];
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    struct tn_child_fd fds[] = {{.from = ends[1], .to = 1}};
+    struct tn_child_spec spec = {.argv = argv, .fds = fds, .fd_count = 1, .session = true};
+    struct tn_child *c = tn_child_start(&spec, &err);
+    if (!c)
+        fail_msg("%s", err.text);
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    *output = ends[0];
+    return c;
+}
+
+/* Everybody who held the pipe has ended. */
+static void assert_all_gone(int output)
+{
+    char bytes[256];
+    struct pollfd p = {.fd = output, .events = POLLIN};
+    ssize_t n;
+    do {
+        assert_int_equal(poll(&p, 1, 20000), 1);
+        n = read(output, bytes, sizeof bytes);
+    } while (n > 0);
+    assert_int_equal(n, 0);
+    close(output);
+}
+
+static void finish(struct tn_child *c)
+{
+    assert_int_equal(tn_child_wait(c, soon(), NULL, NULL), 0);
+    tn_child_free(c);
+}
+
+static void test_get(void **state)
+{
+    struct tn_proc me, none;
+    assert_int_equal(tn_proc_get(getpid(), &me), 0);
+    assert_int_equal(me.pid, getpid());
+    assert_int_equal(me.parent, getppid());
+    assert_true(me.start > 0);
+    assert_int_equal(tn_proc_get(0x3ffffe, &none), -1);
+}
+
+/* A name with spaces, parentheses and digits must not shift the fields. */
+static void test_get_with_a_nasty_name(void **state)
+{
+    int output;
+    struct tn_child *c = start_ready("printf '%s' ') S 1 (' >/proc/$$/comm; echo; read x", &output);
+    struct tn_proc p;
+    assert_int_equal(tn_proc_get(tn_child_pid(c), &p), 0);
+    assert_int_equal(p.parent, getpid());
+    tn_child_signal(c, SIGKILL, NULL);
+    finish(c);
+    close(output);
+}
+
+static void test_descendants(void **state)
+{
+    int output;
+    struct tn_proc *list;
+    size_t count;
+    struct tn_child *c = start_ready(
+        "sleep 1000 & sh -c 'sleep 1000 & sh -c \"sleep 1000 & echo; wait\"; :' & wait", &output);
+    assert_int_equal(tn_proc_descendants(tn_child_pid(c), &list, &count, NULL), 0);
+    assert_int_equal(count, 5);
+    for (size_t i = 0; i < count; i++) {
+        bool known = list[i].parent == tn_child_pid(c);
+        for (size_t k = 0; k < i; k++)
+            known |= list[k].pid == list[i].parent;
+        assert_true(known); /* parents come first */
+    }
+    assert_int_equal(tn_proc_kill(list, count, 0, soon(), NULL), 0);
+    free(list);
+    finish(c);
+    assert_all_gone(output);
+    assert_int_equal(tn_proc_descendants(getpid(), &list, &count, NULL), 0);
+    assert_int_equal(count, 0);
+    assert_null(list);
+}
+
+static void test_kill_asks_first(void **state)
+{
+    int output;
+    struct tn_child *c =
+        start_ready("trap 'exit 5' TERM; echo; while :; do read x </dev/zero; done", &output);
+    struct tn_proc p;
+    struct tn_exit result;
+    assert_int_equal(tn_proc_get(tn_child_pid(c), &p), 0);
+    assert_int_equal(tn_proc_kill(&p, 1, soon(), soon(), NULL), 0);
+    assert_int_equal(tn_child_wait(c, soon(), &result, NULL), 0);
+    assert_int_equal(tn_exit_code(&result), 5);
+    finish(c);
+    close(output);
+}
+
+static void test_kill_insists(void **state)
+{
+    int output;
+    struct tn_child *c = start_ready("trap '' TERM; echo; sleep 1000", &output);
+    struct tn_proc p;
+    struct tn_exit result;
+    assert_int_equal(tn_proc_get(tn_child_pid(c), &p), 0);
+    assert_int_equal(tn_proc_kill(&p, 1, tn_now() + 20 * TN_MILLI, soon(), NULL), 0);
+    assert_int_equal(tn_child_wait(c, soon(), &result, NULL), 0);
+    assert_int_equal(tn_exit_code(&result), 128 + SIGKILL);
+    /* the sleep was not on the list */
+    assert_int_equal(tn_proc_kill_tree(getpid(), false, 0, soon(), NULL), 0);
+    finish(c);
+    char byte;
+    (void)!read(output, &byte, 0);
+    close(output);
+}
+
+static void test_kill_reaches_the_stopped(void **state)
+{
+    int output;
+    struct tn_child *c = start_ready("trap 'exit 6' TERM; echo; kill -STOP $$", &output);
+    struct tn_proc p;
+    struct tn_exit result;
+    assert_int_equal(tn_proc_get(tn_child_pid(c), &p), 0);
+    assert_int_equal(tn_proc_kill(&p, 1, soon(), soon(), NULL), 0);
+    assert_int_equal(tn_child_wait(c, soon(), &result, NULL), 0);
+    assert_int_equal(tn_exit_code(&result), 6);
+    finish(c);
+    close(output);
+}
+
+/* The same number with another start time is somebody else. */
+static void test_kill_spares_a_later_process(void **state)
+{
+    int output;
+    struct tn_child *c = start_ready("echo; read x", &output);
+    struct tn_proc p;
+    assert_int_equal(tn_proc_get(tn_child_pid(c), &p), 0);
+    p.start++;
+    assert_int_equal(tn_proc_kill(&p, 1, 0, soon(), NULL), 0);
+    p.start--;
+    struct tn_proc now;
+    assert_int_equal(tn_proc_get(p.pid, &now), 0);
+    assert_int_equal(tn_proc_kill(&p, 1, 0, soon(), NULL), 0);
+    finish(c);
+    close(output);
+}
+
+static void test_kill_of_the_dead(void **state)
+{
+    int output;
+    struct tn_child *c = start_ready("echo; read x", &output);
+    struct tn_proc p;
+    assert_int_equal(tn_proc_get(tn_child_pid(c), &p), 0);
+    assert_int_equal(tn_proc_kill(&p, 1, 0, soon(), NULL), 0);
+    assert_int_equal(tn_proc_kill(&p, 1, soon(), soon(), NULL), 0); /* a zombie */
+    finish(c);
+    assert_int_equal(tn_proc_kill(&p, 1, soon(), soon(), NULL), 0); /* nobody */
+    close(output);
+}
+
+static void test_kill_tree(void **state)
+{
+    int output;
+    struct tn_child *c = start_ready(
+        "sh -c 'trap \"\" TERM; sleep 1000 & sh -c \"sleep 1000; :\" & echo; wait' & wait",
+        &output);
+    assert_int_equal(
+        tn_proc_kill_tree(tn_child_pid(c), true, tn_now() + 20 * TN_MILLI, soon(), NULL), 0);
+    finish(c);
+    /* Who ignored the request outlived its parent, and was found all the same. */
+    assert_all_gone(output);
+}
+
+/* Children faster than they can be listed: only stopping them first gets all. */
+static void test_kill_tree_of_a_breeder(void **state)
+{
+    int output;
+    struct tn_child *c =
+        start_ready("breed() { while :; do sleep 1000 & [ $! -gt 0 ] && "
+                    "sh -c 'sleep 1000 & sleep 1000' & n=$((n + 1)); "
+                    "[ $n = 3 ] && echo; [ $n -gt 150 ] && wait; done; }; n=0; breed",
+                    &output);
+    assert_int_equal(tn_proc_kill_tree(tn_child_pid(c), true, 0, soon(), NULL), 0);
+    finish(c);
+    assert_all_gone(output);
+}
+
+static void test_kill_tree_without_its_root(void **state)
+{
+    int output;
+    struct tn_child *c = start_ready("sleep 1000 & sleep 1000 & echo; wait; exit 8", &output);
+    struct tn_exit result;
+    assert_int_equal(tn_proc_kill_tree(tn_child_pid(c), false, soon(), soon(), NULL), 0);
+    assert_int_equal(tn_child_wait(c, soon(), &result, NULL), 0);
+    assert_int_equal(tn_exit_code(&result), 8);
+    finish(c);
+    assert_all_gone(output);
+}
+
+static void test_not_ours_is_reported(void **state)
+{
+    if (geteuid() != 0)
+        skip();
+    int output;
+    struct tn_child *c = start_ready("echo; read x", &output);
+    struct tn_proc p;
+    struct tn_error err = {0};
+    assert_int_equal(tn_proc_get(tn_child_pid(c), &p), 0);
+    assert_int_equal(setresuid(12345, 12345, 0), 0);
+    int result = tn_proc_kill(&p, 1, 0, soon(), &err);
+    assert_int_equal(setresuid(0, 0, 0), 0);
+    assert_int_equal(result, -1);
+    assert_int_equal(err.code, TN_E_DENIED);
+    tn_child_signal(c, SIGKILL, NULL);
+    finish(c);
+    close(output);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_get),
+        cmocka_unit_test(test_get_with_a_nasty_name),
+        cmocka_unit_test(test_descendants),
+        cmocka_unit_test(test_kill_asks_first),
+        cmocka_unit_test(test_kill_insists),
+        cmocka_unit_test(test_kill_reaches_the_stopped),
+        cmocka_unit_test(test_kill_spares_a_later_process),
+        cmocka_unit_test(test_kill_of_the_dead),
+        cmocka_unit_test(test_kill_tree),
+        cmocka_unit_test(test_kill_tree_of_a_breeder),
+        cmocka_unit_test(test_kill_tree_without_its_root),
+        cmocka_unit_test(test_not_ours_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
