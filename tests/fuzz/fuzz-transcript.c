@@ -1,6 +1,7 @@
 /* Bytes from a terminal's child, in a window of any size, read in the middle and at the end.
  *
- * The first bytes choose the size, the limits and the place of the first reading.  Whatever follows:
+ * The first bytes choose the size, the limits and the place of the first reading.  Whatever
+ * follows:
  *   - the text is valid UTF-8 without blanks or newlines at the end, within the limits;
  *   - it does not depend on how the bytes were cut;
  *   - a second reading gives the end of the text, and what it leaves out was read before. */
@@ -23,7 +24,8 @@ static void check(bool ok)
 static void check_text(const struct tn_buf *text)
 {
     check(tn_utf8_valid(tn_buf_str(text), text->len));
-    check(!memchr(tn_buf_str(text), '\r', text->len) && !memchr(tn_buf_str(text), '\x1b', text->len));
+    check(!memchr(tn_buf_str(text), '\r', text->len) &&
+          !memchr(tn_buf_str(text), '\x1b', text->len));
     check(!strstr(tn_buf_str(text), " \n"));
     check(text->len == 0 || !strchr(" \n", text->data[text->len - 1]));
 }

@@ -1,6 +1,6 @@
 """Whole-program tests of tendon-hand against the built binary (see harness.py and client.py).
 
-Tests marked `slow` are left out unless --all is given or TN_TEST_ALL is set."""
+Tests marked `slow` are left out unless TN_TEST_ALL is set or -m says otherwise."""
 
 import os
 import uuid
@@ -11,19 +11,11 @@ from client import Shell
 from harness import Factory
 
 
-def pytest_addoption(parser):
-    parser.addoption("--all", action="store_true", help="also run the tests marked slow")
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: takes more than a few seconds; runs only with --all")
-
-
 def pytest_collection_modifyitems(config, items):
     for item in items:
-        if not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(300 if item.get_closest_marker("slow") else 60))
-    if config.getoption("all", False) or os.environ.get("TN_TEST_ALL"):
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(300))
+    if os.environ.get("TN_TEST_ALL") or config.option.markexpr:
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=slow)

@@ -44,8 +44,8 @@ def sanitized():
 
 
 def memory_limit(kilobytes):
-    """A limit on growth in kB; a sanitizer's quarantine needs more."""
-    return kilobytes * 6 if sanitized() else kilobytes
+    """A limit on growth in kB; a sanitizer keeps up to 256 MB of freed memory for itself."""
+    return kilobytes + (300 << 10 if sanitized() else 0)
 
 
 def wait_until(condition, seconds=5.0, what="condition"):

@@ -32,6 +32,7 @@ class Server:
         self.port = int(port)
         self.host = "127.0.0.1"
         self.url = f"http://127.0.0.1:{self.port}"
+        self.idle_descriptors = self.descriptors()
 
     def socket(self):
         if self.path:

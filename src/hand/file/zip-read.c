@@ -33,7 +33,7 @@ static int check_room(int dest, uint64_t bytes, struct tn_error *err)
 
     if (fstatvfs(dest, &fs) || fs.f_blocks == 0)
         return 0;
-    if (bytes / fs.f_frsize >= (geteuid() == 0 ? fs.f_bfree : fs.f_bavail))
+    if (bytes / fs.f_frsize >= fs.f_bavail)
         return tn_fail_errno(err, ENOSPC, "zip: its files have %llu bytes",
                              (unsigned long long)bytes);
     return 0;

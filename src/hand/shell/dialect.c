@@ -28,38 +28,36 @@ static void put_dollar_quoted(struct tn_buf *out, const char *text, size_t len)
     tn_buf_putc(out, '\'');
 }
 
-/* What a report says, in both dialects. */
-#define FIELDS "\"$?\" \"${!-}\" \"${PWD-}\" \"${PATH-}\""
-
-/* The report proper, and what keeps the next prompt silent.  Standard error is closed around it, so that tracing
- * does not show it.  %1$s is the printf to use. */
-#define REPORT "%1$s '%%s\\0' D %2$llu " FIELDS "; PS1= PS2= __tendon_done=%2$llu"
-
-static void put_report(struct tn_buf *out, const char *print, unsigned long long seq)
+/* A command is two lines.  The first evaluates it and keeps its status; the second reports.  When an interrupt or
+ * an error throws away the rest of the first line, the status is not kept and `$?` has it.  Between the lines the
+ * shell prints its prompt, which is why it is emptied before. */
+static void put_first_line(struct tn_buf *out, int previous, const char *eval,
+                           void (*put_word)(struct tn_buf *, const char *, size_t), int tty_fd,
+                           const char *text, size_t len)
 {
-    tn_buf_printf(out, "{ case ${__tendon_done-} in %2$llu) ;; *) " REPORT ";; esac; } >&0 2>&-\n", print, seq);
-}
-
-static void put_run(struct tn_buf *out, const char *print, int tty_fd, unsigned long long seq)
-{
-    tn_buf_printf(out, " <&%3$d %3$d<&-; { " REPORT "; } >&0 2>&-\n", print, seq, tty_fd);
-    put_report(out, print, seq);
-}
-
-static void put_status(struct tn_buf *out, int previous)
-{
+    tn_buf_puts(out, "__tendon_s=; ");
     if (previous)
         tn_buf_printf(out, "__tendon_status %d || ", previous); /* || keeps `set -e` out of it */
+    tn_buf_puts(out, eval);
+    put_word(out, text, len);
+    tn_buf_printf(out, " <&%1$d %1$d<&-; __tendon_s=$? PS1= PS2=\n", tty_fd);
+}
+
+/* Standard error is closed around it, so that tracing does not show it. */
+static void put_report(struct tn_buf *out, const char *print, uint64_t seq)
+{
+    tn_buf_printf(out,
+                  "{ %s '%%s\\0' D %llu \"${__tendon_s:-$?}\" \"${!-}\" \"${PWD-}\" \"${PATH-}\"; PS1= PS2=; } "
+                  ">&0 2>&-\n",
+                  print, (unsigned long long)seq);
 }
 
 #define BASH_PRINT "\\builtin printf"
 
 static void bash_put_run(struct tn_buf *out, uint64_t seq, int previous, const char *text, size_t len)
 {
-    put_status(out, previous);
-    tn_buf_puts(out, "\\builtin eval ");
-    put_dollar_quoted(out, text, len);
-    put_run(out, BASH_PRINT, tn_dialect_bash.tty_fd, seq);
+    put_first_line(out, previous, "\\builtin eval ", put_dollar_quoted, tn_dialect_bash.tty_fd, text, len);
+    put_report(out, BASH_PRINT, seq);
 }
 
 static void bash_put_report(struct tn_buf *out, uint64_t seq)
@@ -80,7 +78,7 @@ static void bash_put_snapshot(struct tn_buf *out, uint64_t seq)
 static void bash_put_interactive(struct tn_buf *out, uint64_t seq)
 {
     tn_buf_printf(out,
-                  "while " BASH_PRINT " '%%s\\0' I %1$llu 0 >&0 2>&-; "
+                  "__tendon_s=0; while " BASH_PRINT " '%%s\\0' I %1$llu 0 >&0 2>&-; "
                   "\\builtin read -e -r -p \"${USER-}@${HOSTNAME-}:${PWD-}\\$ \" __tendon_line <&97; do " BASH_PRINT
                   " '%%s\\0' I %1$llu 1 >&0 2>&-; "
                   "\\builtin eval \"$__tendon_line\" <&97 97<&-; done\n",
@@ -120,10 +118,8 @@ static void put_single_quoted(struct tn_buf *out, const char *text, size_t len)
 
 static void sh_put_run(struct tn_buf *out, uint64_t seq, int previous, const char *text, size_t len)
 {
-    put_status(out, previous);
-    tn_buf_puts(out, "\\eval ");
-    put_single_quoted(out, text, len);
-    put_run(out, SH_PRINT, tn_dialect_sh.tty_fd, seq);
+    put_first_line(out, previous, "\\eval ", put_single_quoted, tn_dialect_sh.tty_fd, text, len);
+    put_report(out, SH_PRINT, seq);
 }
 
 static void sh_put_report(struct tn_buf *out, uint64_t seq)
@@ -143,6 +139,7 @@ const struct tn_dialect tn_dialect_sh = {
     .name = "sh",
     .argv_tail = sh_argv,
     .tty_fd = 9,
+    .forgetful = true,
     .setup = "PS1= PS2=; unset TMOUT; __tendon_status() { return $1; }\n",
     .put_run = sh_put_run,
     .put_report = sh_put_report,

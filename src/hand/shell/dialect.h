@@ -1,13 +1,13 @@
 /* What we say to a shell, and what it says back.
  *
  * The shell reads its script from a socket on descriptor 0, never from the terminal: a command is one
- * line that evals the quoted text with the terminal as its standard input and then reports to the same
+ * line that evals the quoted text with the terminal as its standard input, and a line that reports to the same
  * socket.  Nothing the text can do reaches that line: prompts, PROMPT_COMMAND, traps, redirections by
- * exec and closed descriptors do not matter, and child processes never hold the socket.  A second line
- * reports in case an interrupt or an error threw away the rest of the first one. */
+ * exec and closed descriptors do not matter, and child processes never hold the socket. */
 #ifndef TN_HAND_SHELL_DIALECT_H
 #define TN_HAND_SHELL_DIALECT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -16,12 +16,13 @@ struct tn_dialect {
     const char *name;     /* "bash", "sh" */
     const char *const *argv_tail; /* arguments after the program, NULL-terminated */
     int tty_fd;           /* where the shell finds its terminal besides 1 and 2 */
+    bool forgetful;       /* an interrupt makes it forget the lines it has read ahead */
 
     /* The first line of a new shell: quiet prompts, helpers. */
     const char *setup;
     /* Appends the lines that run `text` and report; previous is the status `$?` shall show to it. */
     void (*put_run)(struct tn_buf *out, uint64_t seq, int previous, const char *text, size_t len);
-    /* Appends a line that reports seq unless that has been done. */
+    /* Appends the line that reports seq (again). */
     void (*put_report)(struct tn_buf *out, uint64_t seq);
     /* Appends a line that tells the exported environment. */
     void (*put_snapshot)(struct tn_buf *out, uint64_t seq);

@@ -11,6 +11,7 @@
 #define CEILING_SECONDS 86400.0 /* even a blocking action without a timeout ends */
 #define FIRST_SAMPLE (10 * TN_MILLI)
 #define BREATH_NS (TN_MILLI / 10)
+#define INTERRUPT_NS (20 * TN_MILLI)
 
 const char *tn_shell_end_name(enum tn_shell_end end)
 {
@@ -394,32 +395,52 @@ static enum collected collect(struct tn_session *s, const struct tn_shell_reques
                : COLLECT_RUN;
 }
 
+/* Types without the lock: a full terminal must not stop others. */
+static int type_keys(struct tn_session *s, const char *keys, size_t n, int64_t deadline, struct tn_error *err)
+{
+    struct tn_shell *shell = s->shell;
+
+    pthread_mutex_unlock(&s->lock);
+    int r = tn_shell_type(shell, keys, n, deadline, err);
+    pthread_mutex_lock(&s->lock);
+    return r;
+}
+
+/* An interrupt typed in the instant between two programs of a loop reaches neither, as on any terminal: when
+ * another program has the terminal a moment later, it is typed once more. */
+static int type_interrupt(struct tn_session *s, const char *key, int64_t deadline, struct tn_error *err)
+{
+    pid_t before = tn_shell_foreground(s->shell);
+
+    if (type_keys(s, key, 1, deadline, err) < 0)
+        return -1;
+    if (tn_shell_dialect(s->shell)->forgetful) {
+        tn_autobuf struct tn_buf line = TN_BUF_INIT(4096);
+        tn_shell_dialect(s->shell)->put_report(&line, s->seq);
+        tn_shell_send(s->shell, tn_buf_str(&line), line.len, tn_now(), NULL);
+    }
+    if (session_wait_line(s, tn_now() + INTERRUPT_NS) || tn_shell_foreground(s->shell) == before)
+        return 0;
+    return type_keys(s, key, 1, deadline, err);
+}
+
 static int send_input(struct tn_session *s, const struct tn_shell_request *q, struct text text, int64_t hard,
                       struct tn_error *err)
 {
-    tn_autobuf struct tn_buf keys = TN_BUF_INIT(4 << 20), line = TN_BUF_INIT(4096);
+    tn_autobuf struct tn_buf keys = TN_BUF_INIT(4 << 20);
+    int64_t deadline = tn_deadline_in(5);
     size_t key_len = 0;
     const char *key = q->literal ? NULL : tn_key_bytes(text.at, text.len, &key_len);
 
-    if (key) {
-        tn_buf_add(&keys, key, key_len);
-    } else {
-        tn_buf_add(&keys, q->command, q->command_len);
-        tn_buf_putc(&keys, '\n');
-    }
-    struct tn_shell *shell = s->shell;
-    int64_t deadline = tn_deadline_in(5);
-    pthread_mutex_unlock(&s->lock);
-    int r = tn_shell_type(shell, tn_buf_str(&keys), keys.len, deadline < hard ? deadline : hard, err);
-    pthread_mutex_lock(&s->lock);
-    /* An interrupted sh throws away what it has read ahead, the report among it: ask again. */
-    if (r == 0 && key && key_len == 1 && s->active && !s->exited) {
-        tn_shell_dialect(shell)->put_report(&line, s->seq);
-        pthread_mutex_unlock(&s->lock);
-        tn_shell_send(shell, tn_buf_str(&line), line.len, tn_deadline_in(0.1), NULL);
-        pthread_mutex_lock(&s->lock);
-    }
-    return r;
+    if (hard < deadline)
+        deadline = hard;
+    if (key && *key == '\003')
+        return type_interrupt(s, key, deadline, err);
+    if (key)
+        return type_keys(s, key, key_len, deadline, err);
+    tn_buf_add(&keys, q->command, q->command_len);
+    tn_buf_putc(&keys, '\n');
+    return type_keys(s, tn_buf_str(&keys), keys.len, deadline, err);
 }
 
 /* True when the text is refused, with the report filled in. */

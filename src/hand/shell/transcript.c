@@ -127,11 +127,8 @@ int tn_transcript_take(struct tn_transcript *t, struct tn_buf *out)
 
 void tn_transcript_untake(struct tn_transcript *t)
 {
-    struct vt_screen *s = t->taken;
-    if (!s)
-        return;
-    s->mark = s->undo;
-    t->taken = NULL;
+    if (t->taken)
+        t->taken->mark = t->taken->undo;
 }
 
 bool tn_transcript_mid_line(const struct tn_transcript *t)

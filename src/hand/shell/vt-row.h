@@ -3,8 +3,8 @@
  * A row is as long as what was written to it; columns beyond its width are blank.  A cell is one
  * character of one or two columns with the zero-width characters that follow it.  Rows of plain
  * ASCII (len equals width, since every other character has more bytes than columns) are edited in
- * place; others are searched, from the place of the last edit if that helps.  Cutting a two-column character in half leaves a
- * blank. */
+ * place; others are searched, from the place of the last edit if that helps.  Cutting a two-column
+ * character in half leaves a blank. */
 #ifndef TN_HAND_SHELL_VT_ROW_H
 #define TN_HAND_SHELL_VT_ROW_H
 
