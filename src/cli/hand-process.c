@@ -1,24 +1,23 @@
 #include "cli/hand-process.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
-#include "base/buf.h"
-#include "base/child.h"
 #include "base/clock.h"
+#include "base/proc.h"
 #include "net/listen.h"
 
 #define PROGRAM "tendon-hand"
 #define USER "tendon"
 
-/* How long the hand may take to end in order, and what it left behind after that. */
-#define STOP_SECONDS 5.0
+/* How long the hand may take to end in order, what it left behind after that, and the kernel to
+ * kill. */
+#define STOP_SECONDS 6.0
 #define STRAGGLER_SECONDS 0.5
+#define KILL_SECONDS 2.0
 
 /* The number of the listening socket in the hand. */
 #define LISTEN_FD 3
@@ -143,18 +142,14 @@ static int spawn(struct hand_process *p, const char *program, const char *worksp
     struct tn_child_fd fds[] = {{log, 1}, {log, 2}, {listener, LISTEN_FD}};
 
     set_environment();
-    struct tn_child_options options = TN_CHILD_INIT;
-    options.program = program;
-    options.argv = (char *const *)argv;
-    options.fds = fds;
-    options.fd_count = TN_COUNT(fds);
-    options.new_session = true;
-    options.death_signal = SIGTERM;
-    pid_t pid = tn_child_spawn(&options, err);
-    if (pid < 0)
-        return tn_error_context(err, "cannot start %s", program);
-    p->pid = pid;
-    return 0;
+    p->child = tn_child_start(&(struct tn_child_spec){.argv = argv,
+                                                      .file = program,
+                                                      .fds = fds,
+                                                      .fd_count = TN_COUNT(fds),
+                                                      .session = true,
+                                                      .death_signal = SIGTERM},
+                              err);
+    return p->child ? 0 : tn_error_context(err, "cannot start %s", program);
 }
 
 int hand_process_start(struct hand_process *p, const char *program, const char *directory,
@@ -164,12 +159,8 @@ int hand_process_start(struct hand_process *p, const char *program, const char *
     prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L);
     p->address = tn_asprintf("unix:%s/hand.sock", directory);
     p->log = tn_asprintf("%s/hand.log", directory);
-    if (!spawn(p, program, workspace, err)) {
-        p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
-        if (p->pidfd >= 0)
-            return 0;
-        tn_fail_errno(err, errno, "pidfd_open");
-    }
+    if (!spawn(p, program, workspace, err))
+        return 0;
     hand_process_stop(p);
     return -1;
 }
@@ -178,18 +169,14 @@ int hand_process_start(struct hand_process *p, const char *program, const char *
 
 void hand_process_stop(struct hand_process *p)
 {
-    if (p->pid > 0) {
-        struct pollfd ended = {.fd = p->pidfd, .events = POLLIN};
-        int64_t deadline = tn_deadline_in(p->pidfd < 0 ? 0 : STOP_SECONDS);
-
-        kill(p->pid, SIGTERM);
-        while (poll(&ended, 1, tn_poll_ms(deadline)) < 0 && errno == EINTR)
-            ;
-        tn_reaper_collect();
-        tn_stop_descendants(STRAGGLER_SECONDS);
-        p->pid = 0;
+    if (p->child) {
+        tn_child_signal(p->child, SIGTERM, NULL);
+        tn_child_wait(p->child, tn_deadline_in(STOP_SECONDS), NULL, NULL);
+        tn_proc_kill_tree(getpid(), false, tn_deadline_in(STRAGGLER_SECONDS),
+                          tn_deadline_in(STRAGGLER_SECONDS + KILL_SECONDS), NULL);
+        tn_child_wait(p->child, tn_deadline_in(KILL_SECONDS), NULL, NULL);
+        tn_child_free(TN_TAKE_PTR(p->child));
     }
-    tn_close(TN_TAKE_FD(p->pidfd));
     free(TN_TAKE_PTR(p->address));
     free(TN_TAKE_PTR(p->log));
 }

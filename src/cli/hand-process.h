@@ -2,13 +2,11 @@
 #ifndef TN_CLI_HAND_PROCESS_H
 #define TN_CLI_HAND_PROCESS_H
 
-#include <sys/types.h>
-
+#include "base/child.h"
 #include "base/error.h"
 
 struct hand_process {
-    pid_t pid;     /* 0: none */
-    int pidfd;     /* readable when it has ended */
+    struct tn_child *child;
     char *address; /* for net/http-client.h */
     char *log;     /* path of the file that takes what it prints */
 };
@@ -23,8 +21,7 @@ struct hand_process {
 char *find_hand(const char *given, struct tn_error *err);
 
 /* Starts it; a connection to the address is served as soon as it is ready.  directory takes the
- * socket and the log.  To be called from the main thread: the hand ends with the thread that
- * started it. */
+ * socket and the log.  From the main thread: the hand ends with the thread that started it. */
 int hand_process_start(struct hand_process *p, const char *program, const char *directory,
                        const char *workspace, struct tn_error *err);
 /* Ends it and everything it left running (TERM, then KILL after a moment), and frees. */

@@ -239,7 +239,7 @@ static int do_job(struct job *job, struct hand_process *process, struct scratch 
 static int with_hand(const struct run_options *options, struct scratch *scratch, int signals,
                      struct tn_error *err)
 {
-    struct hand_process process = HAND_PROCESS_INIT;
+    struct hand_process process = {0};
     tn_autofree char *program = find_hand(options->hand, err);
     tn_autofree char *workspace = program ? open_workspace(options->workspace, scratch, err) : NULL;
     tn_autofd int done = eventfd(0, EFD_CLOEXEC);
@@ -252,7 +252,7 @@ static int with_hand(const struct run_options *options, struct scratch *scratch,
 
     struct job job = {.options = options,
                       .workspace = workspace,
-                      .hand_ended = process.pidfd,
+                      .hand_ended = tn_child_pidfd(process.child),
                       .client = tn_hand_client_new(process.address, NULL, err),
                       .done = done};
     if (job.client)

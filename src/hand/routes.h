@@ -8,12 +8,16 @@
 /* Route tables, each ended by {0}; the context of every handler is struct tn_hand. */
 extern const struct tn_route tn_routes_openhands[];
 extern const struct tn_route tn_routes_transfer[];
+extern const struct tn_route tn_routes_index[];
 extern const struct tn_route tn_routes_sessions[];
 extern const struct tn_route tn_routes_output[];
 extern const struct tn_route tn_routes_terminal[];
 extern const struct tn_route tn_routes_files[];
+extern const struct tn_route tn_routes_content[];
 extern const struct tn_route tn_routes_watch[];
 extern const struct tn_route tn_routes_tunnel[];
+/* All of them, ended by NULL. */
+extern const struct tn_route *const tn_route_tables[];
 
 /* The server with all tables and the key check; not listening yet. */
 struct tn_http_server *tn_hand_server(struct tn_hand *hand);

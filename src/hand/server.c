@@ -44,15 +44,16 @@ void tn_reply_invalid(struct tn_http_exchange *x, const char *where, const char 
     tn_http_reply_json(x, 422, &json);
 }
 
+const struct tn_route *const tn_route_tables[] = {
+    tn_routes_openhands, tn_routes_transfer, tn_routes_index,   tn_routes_sessions,
+    tn_routes_output,    tn_routes_terminal, tn_routes_files,   tn_routes_content,
+    tn_routes_watch,     tn_routes_tunnel,   NULL,
+};
+
 struct tn_http_server *tn_hand_server(struct tn_hand *hand)
 {
-    static const struct tn_route *const tables[] = {
-        tn_routes_openhands, tn_routes_transfer, tn_routes_sessions, tn_routes_output,
-        tn_routes_terminal,  tn_routes_files,    tn_routes_watch,    tn_routes_tunnel,
-        NULL,
-    };
     struct tn_http_options options = {
-        .routes = tables,
+        .routes = tn_route_tables,
         .gate = gate,
         .log = tn_log_enabled(TN_LOG_DEBUG) ? log_request : NULL,
         .ctx = hand,

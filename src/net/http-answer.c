@@ -30,8 +30,7 @@ static ssize_t receive(int fd, void *to, size_t n, int64_t deadline, struct tn_e
     return got < 0 ? tn_fail_errno(err, errno, "read the answer") : got;
 }
 
-/* --- the head ----------------------------------------------------------------------------------
- */
+/* --- the head ------------------------------------------------------------------------------ */
 
 /* Bytes of one head, which starts at in.data. */
 static ssize_t read_one_head(struct http_answer *a, int fd, int64_t deadline, struct tn_error *err)
@@ -118,8 +117,7 @@ const char *http_answer_field(const struct http_answer *a, const char *name)
     return value ? a->in.data + value->at : NULL;
 }
 
-/* --- the body ----------------------------------------------------------------------------------
- */
+/* --- the body ------------------------------------------------------------------------------ */
 
 static int fill(struct http_answer *a, int fd, int64_t deadline, struct tn_error *err)
 {

@@ -80,8 +80,7 @@ const char *tn_http_client_answer(const struct tn_http_client *c, const char *na
     return http_answer_field(&c->answer, name);
 }
 
-/* --- the request -------------------------------------------------------------------------------
- */
+/* --- the request --------------------------------------------------------------------------- */
 
 static bool has_field(const struct tn_http_client *c, const struct tn_http_call *call,
                       const char *name)
@@ -135,8 +134,7 @@ static int build_request(const struct tn_http_client *c, const struct tn_http_ca
                           : tn_fail(err, TN_E_HEADERS_TOO_LARGE, "the request's head is too large");
 }
 
-/* --- the connection ----------------------------------------------------------------------------
- */
+/* --- the connection ------------------------------------------------------------------------ */
 
 /* A kept connection that is readable before we asked anything has been closed (or went mad). */
 static bool still_good(int fd)

@@ -5,46 +5,44 @@
 #include "net/url.h"
 
 enum {
-    IN_BYTES = 4096,         /* what an idle connection keeps to receive into */
     BODY_ROOM = 2048,        /* behind the head when a body comes */
     OUT_KEEP = 2048,         /* of the buffer for answer heads */
     LINGER_BYTES = 32 << 20, /* read away after an early answer, so that the client sees it */
     LINGER_SECONDS = 3,
 };
 
-struct http_conn *http_conn_new(struct tn_http_server *s, int fd, const char *peer)
+void http_conn_init(struct http_conn *c, struct tn_http_server *s, const char *peer)
 {
-    struct http_conn *c = tn_calloc(1, sizeof *c);
-
+    memset(&c->x, 0, offsetof(struct tn_http_exchange, head.fields));
     c->server = s;
-    c->fd = fd;
-    c->x.conn = c;
+    c->in = c->small;
+    c->in_cap = sizeof c->small;
     tn_buf_init(&c->out, 128 * 1024);
     tn_buf_init(&c->x.fields, 32 * 1024);
     snprintf(c->peer, sizeof c->peer, "%s", peer);
-    return c;
 }
 
-void http_conn_free(struct http_conn *c)
+void http_conn_done(struct http_conn *c)
 {
-    tn_close(c->fd);
     tn_buf_done(&c->out);
     tn_buf_done(&c->x.fields);
-    free(c->in);
-    free(c);
+    if (c->in != c->small)
+        free(c->in);
 }
 
-/* --- the head ----------------------------------------------------------------------------------
- */
+/* --- the head ------------------------------------------------------------------------------ */
 
 static bool grow_in(struct http_conn *c, size_t cap)
 {
-    char *in = cap > c->in_cap ? realloc(c->in, cap) : c->in;
-
+    if (cap <= c->in_cap)
+        return true;
+    char *in = realloc(c->in == c->small ? NULL : c->in, cap);
     if (!in)
         return false;
+    if (c->in == c->small)
+        memcpy(in, c->small, c->in_end);
     c->in = in;
-    c->in_cap = cap > c->in_cap ? cap : c->in_cap;
+    c->in_cap = cap;
     return true;
 }
 
@@ -88,7 +86,7 @@ static ssize_t read_head(struct http_conn *c, struct tn_error *err)
             if (head != 0)
                 return head;
         }
-        if (c->in_end == c->in_cap && !grow_in(c, c->in_cap ? c->in_cap * 2 : IN_BYTES))
+        if (c->in_end == c->in_cap && !grow_in(c, c->in_cap * 2))
             return tn_fail(err, TN_E_BUSY, "Out of memory");
         if (!first && wait.deadline == 0)
             wait.deadline = tn_now() + s->header_wait;
@@ -107,8 +105,7 @@ static void terminate(struct http_conn *c, struct tn_http_slice s)
     c->in[s.at + s.len] = '\0';
 }
 
-/* --- the exchange ------------------------------------------------------------------------------
- */
+/* --- the exchange -------------------------------------------------------------------------- */
 
 static void begin(struct http_conn *c)
 {
@@ -259,16 +256,16 @@ static void compact(struct http_conn *c)
 {
     size_t left = c->in_end - c->in_at;
 
-    memmove(c->in, c->in + c->in_at, left);
+    if (c->in != c->small && left <= sizeof c->small) {
+        memcpy(c->small, c->in + c->in_at, left);
+        free(c->in);
+        c->in = c->small;
+        c->in_cap = sizeof c->small;
+    } else {
+        memmove(c->in, c->in + c->in_at, left);
+    }
     c->in_head = c->in_at = 0;
     c->in_end = left;
-    if (c->in_cap > IN_BYTES && left <= IN_BYTES) {
-        char *smaller = realloc(c->in, IN_BYTES);
-        if (smaller) {
-            c->in = smaller;
-            c->in_cap = IN_BYTES;
-        }
-    }
 }
 
 /* One request and its answer; true when another may follow. */

@@ -1,15 +1,15 @@
 /* What the files of the HTTP server share: the connection and its current exchange.
  *
- * A connection belongs to one thread.  Only its descriptor and its place in the server's list are
- * seen by others, under the server's lock. */
+ * A connection belongs to one thread.  Only its descriptor and its place in the pool are seen by
+ * others, under the pool's lock. */
 #ifndef TN_NET_HTTP_INTERNAL_H
 #define TN_NET_HTTP_INTERNAL_H
 
 #include <netinet/in.h>
-#include <pthread.h>
 
 #include "base/clock.h"
 #include "net/http-parse.h"
+#include "net/http-pool.h"
 #include "net/http-route.h"
 #include "net/http-server.h"
 #include "net/socket-io.h"
@@ -62,19 +62,24 @@ struct tn_http_exchange {
     struct tn_http_head head; /* offsets into conn->in; last, because its table is never cleared */
 };
 
+enum { HTTP_IN_BYTES = 4096 }; /* what an idle connection keeps to receive into */
+
 struct http_conn {
-    struct tn_http_server *server;
-    struct http_conn *next, *prev; /* server's list, under its lock */
+    struct http_pool *pool;
+    struct http_conn *next, *prev; /* the pool's lists, under its lock */
     int fd;
+    pthread_t thread;
+    struct tn_http_server *server;
     /* Bytes received.  While an exchange is on, [0, in_head) is its head and does not move; [in_at,
      * in_end) is not consumed yet. */
-    char *in;
+    char *in; /* small, or on the heap while a request needs more */
     size_t in_cap, in_head, in_at, in_end;
     struct tn_buf out; /* the head of the answer is built here */
     char date[64];
     time_t date_second;
     char peer[INET6_ADDRSTRLEN];
     struct tn_http_exchange x;
+    char small[HTTP_IN_BYTES];
 };
 
 /* The options with their defaults filled in, and waits in nanoseconds. */
@@ -89,10 +94,10 @@ const struct http_settings *http_settings_of(const struct tn_http_server *s);
 const struct http_routes *http_routes_of(const struct tn_http_server *s);
 bool http_stopping(const struct tn_http_server *s);
 
-/* http-conn.c: serves the connection until it ends; the caller frees it, which closes. */
-struct http_conn *http_conn_new(struct tn_http_server *s, int fd, const char *peer);
+/* http-conn.c: serves the connection until it ends.  The pool owns memory and descriptor. */
+void http_conn_init(struct http_conn *c, struct tn_http_server *s, const char *peer);
 void http_conn_run(struct http_conn *c);
-void http_conn_free(struct http_conn *c);
+void http_conn_done(struct http_conn *c);
 
 /* http-request.c */
 /* n + 1 bytes that live until the end of the exchange, or NULL. */

@@ -16,8 +16,7 @@ static struct tn_http_slice slice(const char *bytes, const char *from, const cha
     return (struct tn_http_slice){.at = (uint32_t)(from - bytes), .len = (uint32_t)(to - from)};
 }
 
-/* --- the end of the head -----------------------------------------------------------------------
- */
+/* --- the end of the head ------------------------------------------------------------------- */
 
 static int check_size(const struct tn_http_scan *scan, size_t n,
                       const struct tn_http_limits *limits, struct tn_error *err)
@@ -60,8 +59,7 @@ ssize_t tn_http_scan(struct tn_http_scan *scan, const char *bytes, size_t n,
     return check_size(scan, n, limits, err);
 }
 
-/* --- fields ------------------------------------------------------------------------------------
- */
+/* --- fields -------------------------------------------------------------------------------- */
 
 static int set_length(struct cursor *c, const char *value, size_t n)
 {
@@ -187,8 +185,7 @@ static int parse_fields(struct cursor *c, const char *line, size_t n)
     return 0;
 }
 
-/* --- first lines -------------------------------------------------------------------------------
- */
+/* --- first lines --------------------------------------------------------------------------- */
 
 static bool is_digit(char c)
 {
@@ -277,8 +274,7 @@ int tn_http_parse_response(const char *bytes, size_t n, struct tn_http_head *hea
     return parse_fields(&c, end + 2, n);
 }
 
-/* --- looking things up -------------------------------------------------------------------------
- */
+/* --- looking things up --------------------------------------------------------------------- */
 
 const struct tn_http_slice *tn_http_find(const struct tn_http_head *head, const char *bytes,
                                          const char *name)

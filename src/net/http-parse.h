@@ -73,8 +73,7 @@ const struct tn_http_slice *tn_http_find(const struct tn_http_head *head, const 
 /* The path part of a request target in origin or absolute form; "*" is a path of its own. */
 struct tn_http_slice tn_http_target_path(const char *target, size_t n);
 
-/* --- chunked framing ---------------------------------------------------------------------------
- */
+/* --- chunked framing ----------------------------------------------------------------------- */
 
 enum tn_http_chunk_state {
     TN_CHUNK_SIZE, /* start here */
@@ -100,8 +99,7 @@ struct tn_http_chunked {
  * bytes it consumed, or -1 when they are no chunked framing. */
 ssize_t tn_http_unchunk(struct tn_http_chunked *c, const char *bytes, size_t n);
 
-/* --- characters --------------------------------------------------------------------------------
- */
+/* --- characters ---------------------------------------------------------------------------- */
 
 bool tn_http_is_token(const char *s, size_t n);
 /* No control bytes but tabs: may be sent as a header value. */

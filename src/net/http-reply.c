@@ -65,8 +65,7 @@ static const char *reason_of(int status)
     return "Status";
 }
 
-/* --- building a head ---------------------------------------------------------------------------
- */
+/* --- building a head ----------------------------------------------------------------------- */
 
 static void put_number(struct tn_buf *out, int64_t v)
 {
@@ -172,8 +171,7 @@ static int build_head(struct tn_http_exchange *x, int status, const char *type, 
     return tn_buf_ok(out) ? 0 : -1;
 }
 
-/* --- header lines of the handler ---------------------------------------------------------------
- */
+/* --- header lines of the handler ----------------------------------------------------------- */
 
 void tn_http_set_header(struct tn_http_exchange *x, const char *name, const char *value)
 {
@@ -197,8 +195,7 @@ void tn_http_set_header(struct tn_http_exchange *x, const char *name, const char
         tn_buf_cut(&x->fields, before);
 }
 
-/* --- sending -----------------------------------------------------------------------------------
- */
+/* --- sending ------------------------------------------------------------------------------- */
 
 static int send_pieces(struct tn_http_exchange *x, struct iovec *pieces, int count)
 {
@@ -256,8 +253,7 @@ int tn_http_reply_error(struct tn_http_exchange *x, const struct tn_error *err)
     return tn_http_reply_detail(x, tn_code_row(err->code)->http_status, err->text);
 }
 
-/* --- streams -----------------------------------------------------------------------------------
- */
+/* --- streams ------------------------------------------------------------------------------- */
 
 int tn_http_start(struct tn_http_exchange *x, int status, const char *type, int64_t length)
 {
@@ -275,8 +271,7 @@ int tn_http_start(struct tn_http_exchange *x, int status, const char *type, int6
     return send_pieces(x, &head, 1);
 }
 
-/* Whether n more bytes may go out now.  More than was announced would be read as the next answer.
- */
+/* Whether n more bytes may go out now.  More than announced would be read as the next answer. */
 static bool may_write(struct tn_http_exchange *x, int64_t n)
 {
     if (x->answer != HTTP_STREAMING || x->broken)
@@ -359,8 +354,7 @@ void tn_http_abort(struct tn_http_exchange *x)
     x->broken = x->close = true;
 }
 
-/* --- upgrades ----------------------------------------------------------------------------------
- */
+/* --- upgrades ------------------------------------------------------------------------------ */
 
 int tn_http_upgrade(struct tn_http_exchange *x, const char *protocol, struct tn_buf *early)
 {

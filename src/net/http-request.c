@@ -109,8 +109,7 @@ bool tn_http_peer_gone(const struct tn_http_exchange *x)
     return x->broken || (poll(&p, 1, 0) > 0 && p.revents);
 }
 
-/* --- the body ----------------------------------------------------------------------------------
- */
+/* --- the body ------------------------------------------------------------------------------ */
 
 static int body_fail(struct tn_http_exchange *x, enum tn_code code, struct tn_error *err)
 {

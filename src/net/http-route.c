@@ -34,8 +34,7 @@ static const char *const standard_methods[] = {"GET",    "HEAD",  "POST",    "PU
 
 enum { GET_BIT = 1 << 0, HEAD_BIT = 1 << 1 };
 
-/* --- building ----------------------------------------------------------------------------------
- */
+/* --- building ------------------------------------------------------------------------------ */
 
 static int compare(const char *a, size_t a_len, const char *b, size_t b_len)
 {
@@ -198,8 +197,7 @@ void http_routes_free(struct http_routes *r)
     free(r);
 }
 
-/* --- matching ----------------------------------------------------------------------------------
- */
+/* --- matching ------------------------------------------------------------------------------ */
 
 struct search {
     int method; /* index, or -1 for one no row has */

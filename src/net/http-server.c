@@ -1,27 +1,14 @@
-/* The life of a server: listeners, the list of connections, stopping. */
+/* The life of a server: listening, accepting, refusing, stopping. */
 #include "net/http-server.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "net/http-internal.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define STACK_FACTOR 8
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-    __has_feature(memory_sanitizer)
-#define STACK_FACTOR 8
-#endif
-#endif
-#ifndef STACK_FACTOR
-#define STACK_FACTOR 1
-#endif
 
 enum {
     ACCEPT_STACK = 64 * 1024,
@@ -40,18 +27,13 @@ struct listener {
 struct tn_http_server {
     struct http_settings settings;
     struct http_routes *routes;
-    pthread_attr_t thread_attr;
-    atomic_bool stopping;
+    struct http_pool pool;
     int stop_event; /* readable for ever once stopping */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a connection ended */
     struct listener *listeners;
-    struct http_conn *conns;
-    int conn_count;
 };
 
-/* --- settings ----------------------------------------------------------------------------------
- */
+/* --- settings ------------------------------------------------------------------------------ */
 
 static double seconds_or(double given, double otherwise)
 {
@@ -91,95 +73,32 @@ const struct http_routes *http_routes_of(const struct tn_http_server *s)
 
 bool http_stopping(const struct tn_http_server *s)
 {
-    return atomic_load_explicit(&s->stopping, memory_order_relaxed);
+    return atomic_load_explicit(&s->pool.closed, memory_order_relaxed);
 }
 
 struct tn_http_server *tn_http_server_new(const struct tn_http_options *options)
 {
     struct tn_http_server *s = tn_calloc(1, sizeof *s);
-    pthread_condattr_t monotonic;
 
     fill_settings(&s->settings, options);
     s->routes = http_routes_new(options->routes);
     s->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_attr_init(&s->thread_attr);
-    pthread_attr_setstacksize(&s->thread_attr, s->settings.options.stack_bytes * STACK_FACTOR);
-    pthread_attr_setdetachstate(&s->thread_attr, PTHREAD_CREATE_DETACHED);
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    http_pool_init(&s->pool, s->settings.options.max_connections, s->settings.options.stack_bytes);
     return s;
 }
 
-/* --- connections -------------------------------------------------------------------------------
- */
+/* --- connections --------------------------------------------------------------------------- */
 
-/* Puts the connection on the list unless the server is full or stopping. */
-static bool enlist(struct tn_http_server *s, struct http_conn *c)
-{
-    pthread_mutex_lock(&s->lock);
-    bool room = !http_stopping(s) && s->conn_count < s->settings.options.max_connections;
-    if (room) {
-        c->next = s->conns;
-        if (c->next)
-            c->next->prev = c;
-        s->conns = c;
-        s->conn_count++;
-    }
-    pthread_mutex_unlock(&s->lock);
-    return room;
-}
-
-/* Takes it off and frees it; after this the server may be gone. */
-static void retire(struct tn_http_server *s, struct http_conn *c)
-{
-    pthread_mutex_lock(&s->lock);
-    if (c->prev)
-        c->prev->next = c->next;
-    else
-        s->conns = c->next;
-    if (c->next)
-        c->next->prev = c->prev;
-    /* Freed before it stops counting, so that a finished stop means nothing is left. */
-    http_conn_free(c);
-    s->conn_count--;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-}
-
-static void *serve(void *arg)
-{
-    struct http_conn *c = arg;
-
-    http_conn_run(c);
-    retire(c->server, c);
-    return NULL;
-}
-
-/* Starts a thread for the connected fd, which it owns on success. */
+/* Serves the connected fd, which it owns on success. */
 static int start_conn(struct tn_http_server *s, int fd, const char *peer, struct tn_error *err)
 {
     int on = 1;
-    pthread_t thread;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (net_recv_timeout(fd, s->settings.options.idle_seconds) < 0)
         return tn_fail_errno(err, errno, "set up a connection");
-    struct http_conn *c = http_conn_new(s, fd, peer);
-    if (!enlist(s, c)) {
-        c->fd = -1;
-        http_conn_free(c);
-        return tn_fail(err, TN_E_BUSY, "Too many connections");
-    }
-    int why = pthread_create(&thread, &s->thread_attr, serve, c);
-    if (why) {
-        c->fd = -1;
-        retire(s, c);
-        return tn_fail_errno(err, why, "start a connection thread");
-    }
-    return 0;
+    return http_pool_start(&s->pool, s, fd, peer, err);
 }
 
 static void name_peer(const struct sockaddr_storage *addr, char out[INET6_ADDRSTRLEN])
@@ -218,8 +137,7 @@ int tn_http_server_adopt(struct tn_http_server *s, int fd, struct tn_error *err)
     return -1;
 }
 
-/* --- refusing ----------------------------------------------------------------------------------
- */
+/* --- refusing ------------------------------------------------------------------------------ */
 
 /* A refused client gets its 503 and a moment to read it: closing with its request unread would
  * reset the connection under the answer. */
@@ -272,8 +190,7 @@ static void look_after_refused(struct refused *r)
     }
 }
 
-/* --- accepting ---------------------------------------------------------------------------------
- */
+/* --- accepting ----------------------------------------------------------------------------- */
 
 static void accept_one(struct listener *l, struct refused *r)
 {
@@ -328,7 +245,7 @@ int tn_http_server_listen(struct tn_http_server *s, int listen_fd, struct tn_err
     l->server = s;
     l->fd = fd;
     pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, ACCEPT_STACK * STACK_FACTOR);
+    pthread_attr_setstacksize(&attr, ACCEPT_STACK * http_stack_factor);
     int why = pthread_create(&l->thread, &attr, accept_loop, l);
     pthread_attr_destroy(&attr);
     if (why)
@@ -341,25 +258,7 @@ int tn_http_server_listen(struct tn_http_server *s, int listen_fd, struct tn_err
     return 0;
 }
 
-/* --- stopping ----------------------------------------------------------------------------------
- */
-
-/* Shuts down all connections in the given direction and waits for them; returns how many are left.
- */
-static int shut_all(struct tn_http_server *s, int how, int64_t deadline)
-{
-    struct timespec until = tn_timespec(deadline);
-    int r = 0;
-
-    pthread_mutex_lock(&s->lock);
-    for (struct http_conn *c = s->conns; c; c = c->next)
-        shutdown(c->fd, how);
-    while (s->conn_count > 0 && r == 0)
-        r = pthread_cond_timedwait(&s->changed, &s->lock, &until);
-    int left = s->conn_count;
-    pthread_mutex_unlock(&s->lock);
-    return left;
-}
+/* --- stopping ------------------------------------------------------------------------------ */
 
 static void join_listeners(struct tn_http_server *s)
 {
@@ -380,16 +279,14 @@ int tn_http_server_stop(struct tn_http_server *s, double seconds)
     int64_t start = tn_now(), span = (int64_t)(seconds * 1e9);
     uint64_t one = 1;
 
-    pthread_mutex_lock(&s->lock);
-    atomic_store(&s->stopping, true);
-    pthread_mutex_unlock(&s->lock);
+    http_pool_close(&s->pool);
     ssize_t woken = write(s->stop_event, &one, sizeof one);
     (void)woken;
     join_listeners(s);
     /* First only the reading side, so that answers under way still reach their clients. */
-    if (shut_all(s, SHUT_RD, start + span / 2) == 0)
+    if (http_pool_shut(&s->pool, SHUT_RD, start + span / 2) == 0)
         return 0;
-    return shut_all(s, SHUT_RDWR, start + span);
+    return http_pool_shut(&s->pool, SHUT_RDWR, start + span);
 }
 
 void tn_http_server_free(struct tn_http_server *s)
@@ -397,9 +294,8 @@ void tn_http_server_free(struct tn_http_server *s)
     if (!s)
         return;
     http_routes_free(s->routes);
-    pthread_attr_destroy(&s->thread_attr);
+    http_pool_done(&s->pool);
     pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->changed);
     tn_close(s->stop_event);
     free(s);
 }

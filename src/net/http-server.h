@@ -67,7 +67,7 @@ int tn_http_server_adopt(struct tn_http_server *s, int fd, struct tn_error *err)
 int tn_http_server_stop(struct tn_http_server *s, double seconds);
 void tn_http_server_free(struct tn_http_server *s); /* after a stop that returned 0 */
 
-/* --- the request ------------------------------------------------------------------------------ */
+/* --- the request --------------------------------------------------------------------------- */
 
 const char *tn_http_method(const struct tn_http_exchange *x);
 const char *tn_http_path(const struct tn_http_exchange *x);  /* percent-decoded, starts with '/' */
@@ -90,7 +90,7 @@ bool tn_http_peer_gone(const struct tn_http_exchange *x);
 /* The connection's descriptor, only to poll for POLLRDHUP beside others while a handler waits. */
 int tn_http_fd(const struct tn_http_exchange *x);
 
-/* --- the answer ------------------------------------------------------------------------------- */
+/* --- the answer ---------------------------------------------------------------------------- */
 
 /* A header for the reply to come (value is copied; one with control bytes is dropped). */
 void tn_http_set_header(struct tn_http_exchange *x, const char *name, const char *value);

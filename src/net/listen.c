@@ -24,8 +24,7 @@ struct endpoint {
     socklen_t len;
 };
 
-/* --- parsing -----------------------------------------------------------------------------------
- */
+/* --- parsing ------------------------------------------------------------------------------- */
 
 /* A decimal number of n digits up to max, or -1. */
 static long number(const char *s, size_t n, long max)
@@ -91,8 +90,7 @@ static bool is_loopback(const struct endpoint *e)
     return IN6_IS_ADDR_LOOPBACK(&e->addr.v6.sin6_addr);
 }
 
-/* Splits "HOST:PORT", "[V6]:PORT" or "PORT"; the host is a piece of text, empty when there is none.
- */
+/* Splits "HOST:PORT", "[V6]:PORT" or "PORT"; the host is a piece of text, perhaps empty. */
 static int split_host_port(const char *text, const char **host, size_t *host_len, long *port)
 {
     const char *colon = strrchr(text, ':');
@@ -144,8 +142,7 @@ int tn_listen_parse(const char *text, struct tn_listen_address *out, struct tn_e
     return 0;
 }
 
-/* --- listening ---------------------------------------------------------------------------------
- */
+/* --- listening ----------------------------------------------------------------------------- */
 
 static struct endpoint unix_endpoint(const char *path)
 {
@@ -248,8 +245,7 @@ int tn_listen_open(const struct tn_listen_address *a, struct tn_error *err)
     return tn_fail(err, TN_E_INVALID, "unknown kind of address");
 }
 
-/* --- dialing -----------------------------------------------------------------------------------
- */
+/* --- dialing ------------------------------------------------------------------------------- */
 
 static int dial_one(const struct endpoint *e, int64_t deadline)
 {

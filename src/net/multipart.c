@@ -31,8 +31,7 @@ struct tn_multipart {
     struct tn_part part;
 };
 
-/* --- the boundary ------------------------------------------------------------------------------
- */
+/* --- the boundary -------------------------------------------------------------------------- */
 
 static bool is_boundary(const char *s, size_t n)
 {
@@ -75,8 +74,7 @@ void tn_multipart_free(struct tn_multipart *m)
     free(m);
 }
 
-/* --- the window --------------------------------------------------------------------------------
- */
+/* --- the window ---------------------------------------------------------------------------- */
 
 static int fail(struct tn_multipart *m, struct tn_error *err, enum tn_code code, const char *text)
 {
@@ -169,8 +167,7 @@ static int skip_content(struct tn_multipart *m, struct tn_error *err)
     return (int)n;
 }
 
-/* --- parts -------------------------------------------------------------------------------------
- */
+/* --- parts --------------------------------------------------------------------------------- */
 
 /* Takes the line at the front of the window: its text, terminated in place of the CRLF; NULL with
  * err. */

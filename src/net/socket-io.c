@@ -96,8 +96,7 @@ int net_send(int fd, struct iovec *pieces, int count, const struct net_wait *wai
     return 0;
 }
 
-/* The peer takes no bytes now.  0 to try again, 1 when it has spoken and took none for a while, -1.
- */
+/* The peer takes no bytes now.  0 to try again, 1 when it has spoken and wants no more, -1. */
 static int wait_to_ask(int fd, const struct net_wait *wait)
 {
     const struct net_wait interest = {.each = INTEREST, .deadline = wait->deadline};

@@ -18,8 +18,7 @@ struct net_wait {
  * ready for, or 0 when the wait is over, or -1. */
 int net_poll(int fd, short events, const struct net_wait *wait);
 
-/* Some bytes: count, 0 at the end of the stream, -1 with errno (ETIMEDOUT when the wait is over).
- */
+/* Some bytes: count, 0 at the end of the stream, -1 with errno (ETIMEDOUT: the wait is over). */
 ssize_t net_recv(int fd, void *to, size_t n, const struct net_wait *wait);
 
 /* All bytes of all pieces (which it changes): 0, or -1 with errno.  Never raises SIGPIPE. */
@@ -28,8 +27,8 @@ int net_send(int fd, struct iovec *pieces, int count, const struct net_wait *wai
 /* The same for a request: 1 when the peer stopped taking it, having answered or closed early. */
 int net_ask(int fd, struct iovec *pieces, int count, const struct net_wait *wait);
 
-/* n bytes of file from offset, through sendfile when the kernel can.  0, or -1 with errno; ENODATA when the
- * file ended early.  Never raises SIGPIPE. */
+/* n bytes of file from offset, through sendfile when the kernel can.  0, or -1 with errno; ENODATA
+ * when the file ended early.  Never raises SIGPIPE. */
 int net_send_file(int fd, int file, int64_t offset, int64_t n, const struct net_wait *wait);
 
 /* How long a blocking recv waits; 0 is for ever. */

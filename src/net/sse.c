@@ -12,8 +12,7 @@ int tn_sse_start(struct tn_http_exchange *x)
     return -1;
 }
 
-/* One "name: value" line; the value ends at its first line break, which would start another field.
- */
+/* One "name: value" line; the value ends at its first line break, which would start a field. */
 static void put_field(struct tn_buf *out, const char *name, const char *value)
 {
     if (value) {

@@ -84,8 +84,7 @@ static int send_request(int fd, const char *host, const char *path, const char *
     return 0;
 }
 
-/* The server agreed to WebSocket, proved that it read our key, and wants nothing we did not offer.
- */
+/* The server agreed to WebSocket, proved that it read our key, and wants nothing else. */
 static bool answer_fits(const struct http_answer *a, const char *key)
 {
     const char *upgrade = http_answer_field(a, "upgrade");

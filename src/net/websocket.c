@@ -28,8 +28,7 @@ bool tn_ws_buffered(const struct tn_ws *ws)
                        ws->max_message, &f) != 0;
 }
 
-/* --- sending -----------------------------------------------------------------------------------
- */
+/* --- sending ------------------------------------------------------------------------------- */
 
 static int send_masked(struct tn_ws *ws, struct iovec *header, const unsigned char mask[4],
                        const char *bytes, size_t n, const struct net_wait *wait)
@@ -95,8 +94,7 @@ int tn_ws_close(struct tn_ws *ws, int code, const char *reason)
     return tn_ws_send(ws, TN_WS_CLOSE, payload, code ? n + 2 : 0, tn_deadline_in(CONTROL_SECONDS));
 }
 
-/* --- receiving ---------------------------------------------------------------------------------
- */
+/* --- receiving ----------------------------------------------------------------------------- */
 
 static int broken(struct tn_ws *ws, int code, const char *why, struct tn_error *err)
 {
@@ -154,8 +152,7 @@ static int take_close(struct tn_ws *ws, const char *payload, size_t n, struct tn
     return TN_WS_CLOSE;
 }
 
-/* A control frame: the kind when the caller should see it, 0 when it was dealt with, -1 with err.
- */
+/* A control frame: the kind when the caller should see it, 0 when it was dealt with, or -1. */
 static int take_control(struct tn_ws *ws, int opcode, const char *payload, size_t n,
                         struct tn_buf *out, struct tn_error *err)
 {

@@ -32,7 +32,7 @@ int tn_ws_close(struct tn_ws *ws, int code, const char *reason);
 int tn_ws_connect(struct tn_ws *ws, int fd, const char *host, const char *path, const char *extra_headers,
                   size_t max_message, int64_t deadline, struct tn_error *err);
 
-/* --- the frame parser, pure, for fuzzing ------------------------------------------------------ */
+/* --- the frame parser, pure, for fuzzing --------------------------------------------------- */
 struct tn_ws_frame {
     bool fin;
     int opcode;

@@ -262,6 +262,36 @@ def test_code_page_437(unpack, dest):
     assert os.listdir(dest) == ["café"]
 
 
+def test_64_bit_forms(unpack, dest):
+    """Sizes, offset, and the end in the form that archives over 4 GiB have."""
+    crc = zlib.crc32(b"hello")
+    big = (0xFFFFFFFF, 0xFFFFFFFF)
+    sizes = struct.pack("<2H2Q", 1, 16, 5, 5)
+    local = struct.pack("<4s5H3L2H", b"PK\3\4", 45, 0, 0, 0, 0, crc, *big, 1, len(sizes)) + b"a" + sizes + b"hello"
+    extra = struct.pack("<2H4s2H3Q", 0x7777, 4, b"skip", 1, 24, 5, 5, 0)
+    central = struct.pack(
+        "<4s6H3L5H2L", b"PK\1\2", 45, 45, 0, 0, 0, 0, crc, *big, 1, len(extra), 0, 0, 0, 0, 0xFFFFFFFF
+    )
+    central += b"a" + extra
+    wide = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, len(central), len(local))
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, len(local) + len(central), 1)
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, *big, 0)
+    archive = local + central + wide + locator + end
+    assert zipfile.ZipFile(io.BytesIO(archive)).read("a") == b"hello"
+    assert unpack(archive, dest) is None
+    assert tree_of(dest) == {"a": b"hello"}
+
+
+def test_something_before_and_a_comment_after(unpack, dest):
+    out = io.BytesIO(b"#!/bin/sh\necho self-extracting\n")
+    out.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(out, "a") as z:
+        z.writestr("a", b"hello")
+        z.comment = b"a comment " * 1000
+    assert unpack(out.getvalue(), dest) is None
+    assert tree_of(dest) == {"a": b"hello"}
+
+
 # --- what it refuses --------------------------------------------------------------------------------
 
 

@@ -41,6 +41,13 @@ def client(hand):
     return hand.client
 
 
+@pytest.fixture
+def homely(hand):
+    """A fresh hand whose shell surely has the home directory it was given: the test writes there."""
+    assert hand.client.ok("echo $HOME") == str(hand.home)
+    return hand
+
+
 @pytest.fixture(scope="session")
 def shared_hand():
     factory = Factory()

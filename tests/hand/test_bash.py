@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from client import CONT, CUT, NOINPUT, NOLOG, busy, done, hard, multi, soft, trunc
+from client import CONT, NOINPUT, NOLOG, busy, done, hard, multi, soft
 from harness import needs, wait_until
 
 

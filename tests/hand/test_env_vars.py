@@ -2,6 +2,13 @@
 
 import json
 
+import pytest
+
+
+@pytest.fixture
+def client(homely):
+    return homely.client
+
 
 def add_env_vars(client, **variables):
     """What a host sends for {name: value}: one export command, then one that makes it last."""
@@ -52,6 +59,7 @@ def test_several_at_once(client):
 
 def test_kept_over_a_restart(start):
     first = start()
+    assert first.client.ok("echo $HOME") == str(first.home)
     add_env_vars(first.client, github_token="tok-123")
     assert first.client.ok('grep "^export GITHUB_TOKEN=" ~/.bashrc').startswith(
         "export GITHUB_TOKEN="

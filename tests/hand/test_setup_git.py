@@ -13,14 +13,19 @@ from harness import needs, needs_root
 pytestmark = needs("git")
 
 
+@pytest.fixture
+def client(homely):
+    return homely.client
+
+
 def configure(client, name="openhands", email="openhands@all-hands.dev"):
     client.ok(f'git config --global user.name "{name}" && git config --global user.email "{email}"')
 
 
 @pytest.fixture
-def repo(hand):
+def repo(homely):
     """A repository with one commit and a clone of it, made by the commands of a host."""
-    client = hand.client
+    client = homely.client
     configure(client)
     client.ok(
         "git init -q -b main upstream && echo hello > upstream/README.md && git -C upstream add "
@@ -29,7 +34,7 @@ def repo(hand):
     )
     client.ok("git clone -q upstream work")
     client.ok("cd work && git checkout -q -b openhands-workspace-abcd1234")
-    return hand
+    return homely
 
 
 def test_identity(client):
@@ -40,10 +45,10 @@ def test_identity(client):
     )
 
 
-def test_operations(hand):
-    client = hand.client
+def test_operations(homely):
+    client = homely.client
     configure(client)
-    obs = client.run(f"git init && git config --global --add safe.directory {hand.workspace}")
+    obs = client.run(f"git init && git config --global --add safe.directory {homely.workspace}")
     assert obs.exit == 0 and "Initialized empty Git repository" in obs.content
     client.ok('echo "hello" > test_file.txt')
     obs = client.run("git diff --no-color --cached 2>&1 | cat")
@@ -58,11 +63,11 @@ def test_operations(hand):
 
 @needs_root()
 @needs("sudo")
-def test_sudo_chown(hand):
-    obs = hand.client.run(f"sudo -n chown -R nobody:root {hand.workspace}")
+def test_sudo_chown(homely):
+    obs = homely.client.run(f"sudo -n chown -R nobody:root {homely.workspace}")
     if obs.exit != 0:
         pytest.skip("sudo does not work here: " + obs.content[:200])
-    assert hand.client.ok("ls -ld . | awk '{print $3, $4}'") == "nobody root"
+    assert homely.client.ok("ls -ld . | awk '{print $3, $4}'") == "nobody root"
 
 
 def test_clone_and_branch(repo):
@@ -132,8 +137,8 @@ def test_helper_script_is_uploaded_when_missing(repo):
     client.ok(f"rm -r {directory}")
 
 
-def test_setup_script(hand):
-    client = hand.client
+def test_setup_script(homely):
+    client = homely.client
     client.write(
         ".openhands/setup.sh", '#!/bin/bash\necho "Hello World" >> README.md\nexport FROM_SETUP=1'
     )
@@ -149,8 +154,8 @@ def test_setup_script(hand):
     assert client.ok("echo $FROM_SETUP") == "1", "sourced, not run"
 
 
-def test_setup_script_is_not_cut_by_the_soft_timeout(hand):
-    client = hand.client
+def test_setup_script_is_not_cut_by_the_soft_timeout(homely):
+    client = homely.client
     client.write(".openhands/setup.sh", '#!/bin/bash\nsleep 3 && echo "Hello World" >> README.md')
     obs = client.run(
         "chmod +x .openhands/setup.sh && source .openhands/setup.sh",
@@ -167,8 +172,8 @@ def test_missing_setup_script(client):
     assert obs.type == "error" and obs.content.startswith("File not found: ")
 
 
-def test_setup_script_that_exits_does_not_end_the_session(hand):
-    client = hand.client
+def test_setup_script_that_exits_does_not_end_the_session(homely):
+    client = homely.client
     client.write(".openhands/setup.sh", "echo going; exit 3")
     obs = client.run(
         "chmod +x .openhands/setup.sh && source .openhands/setup.sh",
@@ -177,7 +182,7 @@ def test_setup_script_that_exits_does_not_end_the_session(hand):
         hidden=True,
     )
     assert (obs.type, obs.exit, obs.content.splitlines()[0]) == ("run", 3, "going")
-    assert client.ok("pwd") == str(hand.workspace)
+    assert client.ok("pwd") == str(homely.workspace)
 
 
 def test_git_hook(repo):
@@ -199,13 +204,13 @@ def test_git_hook(repo):
     assert client.run("git commit -m third").exit == 1
 
 
-def test_microagents(hand):
-    client = hand.client
-    base = f"{hand.workspace}/.openhands/microagents"
+def test_microagents(homely):
+    client = homely.client
+    base = f"{homely.workspace}/.openhands/microagents"
     assert client.list_files(base) == []
     client.write(f"{base}/knowledge/knowledge.md", "---\ntriggers: [x]\n---\nKnow.")
     client.write(f"{base}/repo.md", "# Repo\ntext")
-    client.write(f"{hand.workspace}/.openhands_instructions", "legacy")
+    client.write(f"{homely.workspace}/.openhands_instructions", "legacy")
     assert client.list_files(base) == ["knowledge/", "repo.md"]
     assert client.list_files(base + "/") == ["knowledge/", "repo.md"]
     reply = client.download(base)
@@ -213,5 +218,5 @@ def test_microagents(hand):
     with zipfile.ZipFile(io.BytesIO(reply.body)) as z:
         assert sorted(z.namelist()) == ["knowledge/knowledge.md", "repo.md"]
         assert z.read("repo.md") == b"# Repo\ntext\n"
-    assert client.read(f"{hand.workspace}/.openhands_instructions").content == "legacy\n"
-    assert client.read(f"{hand.workspace}/missing").type == "error"
+    assert client.read(f"{homely.workspace}/.openhands_instructions").content == "legacy\n"
+    assert client.read(f"{homely.workspace}/missing").type == "error"

@@ -12,7 +12,10 @@ struct tn_file_answer {
     struct tn_buf text;
 };
 
-#define TN_FILE_ANSWER_INIT(maximum) {.text = TN_BUF_INIT(maximum)}
+#define TN_FILE_ANSWER_INIT(maximum) \
+    {                                \
+        .text = TN_BUF_INIT(maximum) \
+    }
 #define tn_autofileanswer TN_CLEANUP(tn_file_answer_done)
 
 static inline void tn_file_answer_done(struct tn_file_answer *a)

@@ -1,4 +1,5 @@
-/* Which elements of two sequences differ: Myers' O(ND) method in linear space, with a work limit. */
+/* Which elements of two sequences differ: Myers' O(ND) method in linear space, with a work limit.
+ */
 #ifndef TN_HAND_FILE_DIFF_LINES_H
 #define TN_HAND_FILE_DIFF_LINES_H
 

@@ -84,11 +84,12 @@ static int put_hunk(struct tn_buf *out, struct run *a, size_t gone, struct run *
     return put_lines(out, '-', a, gone) || put_lines(out, '+', b, came) ? -1 : 0;
 }
 
-/* --- numbers for lines, so that comparing two is comparing integers ----------------------------- */
+/* --- numbers for lines, so that comparing two is comparing integers -----------------------------
+ */
 
 struct table {
     struct tn_slice *lines; /* one per number */
-    uint32_t *slots;       /* number + 1, 0 when free */
+    uint32_t *slots;        /* number + 1, 0 when free */
     uint32_t mask;
     uint32_t used;
 };
@@ -159,7 +160,8 @@ static int put_hunks(struct tn_buf *out, struct run *a, struct run *b)
     return 0;
 }
 
-int diff_unified(struct tn_buf *out, const char *path, struct tn_slice before, struct tn_slice after)
+int diff_unified(struct tn_buf *out, const char *path, struct tn_slice before,
+                 struct tn_slice after)
 {
     struct run a = {.text = before.n ? before : tn_slice(""), .count = text_count_lf(before) + 1};
     struct run b = {.text = after.n ? after : tn_slice(""), .count = text_count_lf(after) + 1};
@@ -168,8 +170,8 @@ int diff_unified(struct tn_buf *out, const char *path, struct tn_slice before, s
         return 0;
     trim(&a, &b);
     struct tn_slice name = text_rstrip(tn_slice(path));
-    if (tn_buf_puts(out, "--- ") || tn_buf_add(out, name.s, name.n) ||
-        tn_buf_puts(out, "\n+++ ") || tn_buf_add(out, name.s, name.n))
+    if (tn_buf_puts(out, "--- ") || tn_buf_add(out, name.s, name.n) || tn_buf_puts(out, "\n+++ ") ||
+        tn_buf_add(out, name.s, name.n))
         return -1;
     bool small = a.count && b.count && a.count <= MAX_LINES && b.count <= MAX_LINES;
     return small ? put_hunks(out, &a, &b) : put_hunk(out, &a, a.count, &b, b.count);

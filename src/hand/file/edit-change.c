@@ -22,7 +22,8 @@ int edit_create(struct edit *x)
     return 0;
 }
 
-/* --- str_replace -------------------------------------------------------------------------------- */
+/* --- str_replace --------------------------------------------------------------------------------
+ */
 
 /* Where old is next found at or after `from`, or SIZE_MAX.  An empty one is found everywhere. */
 static size_t find(struct tn_slice in, struct tn_slice old, size_t from)
@@ -52,7 +53,8 @@ static int fail_not_unique(struct edit *x, struct tn_slice in, struct tn_slice o
     edit_fail(x, "No replacement was performed. Multiple occurrences of old_str `");
     tn_buf_add(out, old.s, old.n);
     tn_buf_puts(out, "` in lines [");
-    for (size_t at = find(in, old, 0); at != SIZE_MAX; at = find(in, old, after_match(in, old, at))) {
+    for (size_t at = find(in, old, 0); at != SIZE_MAX;
+         at = find(in, old, after_match(in, old, at))) {
         line += text_count_lf(tn_slicen(in.s + counted, at - counted));
         counted = at;
         if (line == last)
@@ -130,7 +132,8 @@ int edit_str_replace(struct edit *x)
     return 0;
 }
 
-/* --- insert ------------------------------------------------------------------------------------- */
+/* --- insert -------------------------------------------------------------------------------------
+ */
 
 int edit_insert(struct edit *x)
 {
@@ -180,7 +183,8 @@ int edit_insert(struct edit *x)
     return 0;
 }
 
-/* --- undo_edit ---------------------------------------------------------------------------------- */
+/* --- undo_edit ----------------------------------------------------------------------------------
+ */
 
 static int undo_create(struct edit *x)
 {

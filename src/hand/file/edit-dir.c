@@ -8,13 +8,14 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 
-#define CLIPPED_DIRECTORY                                                                          \
-    "<response clipped><NOTE>Due to the max output limit, only part of this directory has been "   \
-    "shown to you. You should use `ls -la` instead to view large directories incrementally."       \
+#define CLIPPED_DIRECTORY                                                                        \
+    "<response clipped><NOTE>Due to the max output limit, only part of this directory has been " \
+    "shown to you. You should use `ls -la` instead to view large directories incrementally."     \
     "</NOTE>"
 
-/* Only the first paths in sorted order can be shown.  They are collected until there are plenty, then
- * sorted and all but those that fit are dropped; from then on what sorts after them is not kept. */
+/* Only the first paths in sorted order can be shown.  They are collected until there are plenty,
+ * then sorted and all but those that fit are dropped; from then on what sorts after them is not
+ * kept. */
 #define PLENTY 8192
 
 struct item {

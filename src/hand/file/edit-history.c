@@ -137,14 +137,14 @@ int edit_history_push(struct edit_history *h, const char *path, bool created, st
         edit_history_forget(h, path);
         return tn_error_context(err, "edit history: %s", h->dir);
     }
-    h->entries[h->count++] = (struct entry){
-        .path = tn_strdup(path), .file = file, .size = bytes.n, .created = created};
+    h->entries[h->count++] =
+        (struct entry){.path = tn_strdup(path), .file = file, .size = bytes.n, .created = created};
     h->bytes += bytes.n;
     return 0;
 }
 
-int edit_history_last(struct edit_history *h, const char *path, bool *created,
-                      struct tn_buf *bytes, struct tn_error *err)
+int edit_history_last(struct edit_history *h, const char *path, bool *created, struct tn_buf *bytes,
+                      struct tn_error *err)
 {
     const struct entry *e = last_of(h, path);
     if (!e)

@@ -41,8 +41,8 @@ int edit_undo(struct edit *x);
 
 /* All return -1. */
 int edit_fail(struct edit *x, const char *fmt, ...) TN_PRINTF(2, 3);
-int edit_fail_invalid(struct edit *x, const char *param, struct tn_slice value, const char *fmt, ...)
-    TN_PRINTF(4, 5);
+int edit_fail_invalid(struct edit *x, const char *param, struct tn_slice value, const char *fmt,
+                      ...) TN_PRINTF(4, 5);
 int edit_fail_missing(struct edit *x, const char *param);
 int edit_fail_io(struct edit *x, const struct tn_error *err, const char *doing);
 

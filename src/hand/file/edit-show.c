@@ -15,7 +15,8 @@ static int fail_range(struct edit *x, const char *fmt, ...)
     va_start(ap, fmt);
     tn_buf_vprintf(&why, fmt, ap);
     va_end(ap);
-    snprintf(shown, sizeof shown, "[%lld, %lld]", (long long)q->first_line, (long long)q->last_line);
+    snprintf(shown, sizeof shown, "[%lld, %lld]", (long long)q->first_line,
+             (long long)q->last_line);
     return edit_fail_invalid(x, "view_range",
                              q->view == TN_VIEW_RANGE ? tn_slice(shown) : q->view_range_shown, "%s",
                              tn_buf_str(&why));

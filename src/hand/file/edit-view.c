@@ -3,12 +3,12 @@
 #include "base/utf8.h"
 
 #define CLIPPED "<response clipped><NOTE>Due to the max output limit, only part of this file has "
-#define CLIPPED_TEXT                                                                               \
-    CLIPPED "been shown to you. You should retry this tool after you have searched inside the "    \
-            "file with `grep -n` in order to find the line numbers of what you are looking for."   \
+#define CLIPPED_TEXT                                                                             \
+    CLIPPED "been shown to you. You should retry this tool after you have searched inside the "  \
+            "file with `grep -n` in order to find the line numbers of what you are looking for." \
             "</NOTE>"
-#define CLIPPED_DOCUMENT                                                                           \
-    CLIPPED "been shown to you. Please use Python libraries to view the entire file or search "    \
+#define CLIPPED_DOCUMENT                                                                        \
+    CLIPPED "been shown to you. Please use Python libraries to view the entire file or search " \
             "for specific content within the file.</NOTE>"
 
 /* Shortens t to the limit; true when there was more. */

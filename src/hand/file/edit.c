@@ -58,7 +58,8 @@ void tn_edit_result_done(struct tn_edit_result *r)
     tn_buf_done(&r->after);
 }
 
-/* --- failures ----------------------------------------------------------------------------------- */
+/* --- failures -----------------------------------------------------------------------------------
+ */
 
 static void start_failure(struct edit *x)
 {
@@ -81,7 +82,8 @@ int edit_fail(struct edit *x, const char *fmt, ...)
     return -1;
 }
 
-int edit_fail_invalid(struct edit *x, const char *param, struct tn_slice value, const char *fmt, ...)
+int edit_fail_invalid(struct edit *x, const char *param, struct tn_slice value, const char *fmt,
+                      ...)
 {
     struct tn_buf *out = &x->r->content;
     va_list ap;
@@ -109,7 +111,8 @@ int edit_fail_io(struct edit *x, const struct tn_error *err, const char *doing)
                      x->path);
 }
 
-/* --- files -------------------------------------------------------------------------------------- */
+/* --- files --------------------------------------------------------------------------------------
+ */
 
 int edit_load(struct edit *x, struct document *d)
 {
@@ -176,7 +179,8 @@ int edit_save(struct edit *x, const struct document *before, const struct docume
     return 0;
 }
 
-/* --- checks before any command ------------------------------------------------------------------ */
+/* --- checks before any command ------------------------------------------------------------------
+ */
 
 /* What is at the path, with the user's rights: 0, or the errno value. */
 static int look_at(const struct tn_file_user *user, const char *path, struct stat *st)
@@ -224,9 +228,8 @@ static int check_path(struct edit *x)
                                  "`create`.",
                                  x->path);
     if (!create && !x->exists)
-        return edit_fail_invalid(x, "path", path,
-                                 "The path %s does not exist. Please provide a valid path.",
-                                 x->path);
+        return edit_fail_invalid(
+            x, "path", path, "The path %s does not exist. Please provide a valid path.", x->path);
     if (!view && x->exists && S_ISDIR(x->st.st_mode))
         return edit_fail_invalid(x, "path", path,
                                  "The path %s is a directory and only the `view` command can be "

@@ -1,9 +1,9 @@
 /* The editor behind the `edit` action: view, create, str_replace, insert, undo_edit.
  *
  * Texts are UTF-8 with LF in requests and answers whatever the file holds: its encoding, byte order
- * mark, line endings, mode and owner stay as they are.  Files are replaced in one step where the user's
- * rights allow it.  `create` makes missing parents.  Undoing a create removes the file; when it has been
- * changed since by others, the first undo only brings back what was created. */
+ * mark, line endings, mode and owner stay as they are.  Files are replaced in one step where the
+ * user's rights allow it.  `create` makes missing parents.  Undoing a create removes the file; when
+ * it has been changed since by others, the first undo only brings back what was created. */
 #ifndef TN_HAND_FILE_EDIT_H
 #define TN_HAND_FILE_EDIT_H
 
@@ -42,9 +42,9 @@ struct tn_edit_request {
     int64_t insert_line;
     struct tn_slice bad_insert_line; /* given, but no integer: what it was */
     enum tn_edit_range view;
-    int64_t first_line, last_line;   /* of TN_VIEW_RANGE */
+    int64_t first_line, last_line;    /* of TN_VIEW_RANGE */
     struct tn_slice view_range_shown; /* the value as Python writes it, of TN_VIEW_BAD_RANGE */
-    int64_t deadline;                /* for listing directories */
+    int64_t deadline;                 /* for listing directories */
 };
 
 struct tn_edit_result {

@@ -1,9 +1,9 @@
 /* The encoding of a text file: found out per file, so that an edit writes back what it read.
  *
- * A byte order mark decides (UTF-8, UTF-16 of either order); without one, bytes that are valid UTF-8
- * are UTF-8, and anything else is Windows-1252 with its five unassigned bytes standing for the C1
- * controls of the same number.  That last mapping is one to one, so that a file in some other 8-bit
- * encoding still survives an edit of its ASCII parts byte for byte. */
+ * A byte order mark decides (UTF-8, UTF-16 of either order); without one, bytes that are valid
+ * UTF-8 are UTF-8, and anything else is Windows-1252 with its five unassigned bytes standing for
+ * the C1 controls of the same number.  That last mapping is one to one, so that a file in some
+ * other 8-bit encoding still survives an edit of its ASCII parts byte for byte. */
 #ifndef TN_HAND_FILE_ENCODING_H
 #define TN_HAND_FILE_ENCODING_H
 

@@ -20,7 +20,8 @@ static void start(struct pass *p, int fd)
     *p = (struct pass){.fd = fd, .chunk = tn_malloc(CHUNK)};
 }
 
-/* The next chunk, after `kept` bytes of the last one that stay at its front: 1, 0 at the end, -1. */
+/* The next chunk, after `kept` bytes of the last one that stay at its front: 1, 0 at the end, -1.
+ */
 static int next(struct pass *p, size_t kept, struct tn_error *err)
 {
     ssize_t n;
@@ -110,8 +111,8 @@ static int copy_lines(struct pass *p, uint64_t first, uint64_t end, struct tn_bu
                 p->after_cr = false;
             bool wanted = line >= first;
             bool ending = run < p->n && !(p->chunk[run] == '\n' && p->after_cr);
-            if (wanted && (tn_buf_add(out, p->chunk + i, run - i) ||
-                           (ending && tn_buf_putc(out, '\n'))))
+            if (wanted &&
+                (tn_buf_add(out, p->chunk + i, run - i) || (ending && tn_buf_putc(out, '\n'))))
                 return tn_fail(err, TN_E_TOO_LARGE, "too large");
             line += ending;
             p->after_cr = run < p->n && p->chunk[run] == '\r';

@@ -7,8 +7,8 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-/* Counts the lines of the file (universal newlines, an unfinished last one counts) and checks that it is
- * UTF-8: TN_E_MEDIA_TYPE when it is not. */
+/* Counts the lines of the file (universal newlines, an unfinished last one counts) and checks that
+ * it is UTF-8: TN_E_MEDIA_TYPE when it is not. */
 int lines_count(int fd, uint64_t *count, struct tn_error *err);
 
 /* Appends lines first..end-1 (from 0), their endings turned into LF. */

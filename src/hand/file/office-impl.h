@@ -9,7 +9,8 @@
 /* Replaces part by the contents of one member; TN_E_NOT_FOUND when there is none. */
 int office_part(struct zip_archive *z, const char *name, struct tn_buf *part, struct tn_error *err);
 
-/* The member that relationship `id` of the part `owner` ("xl/workbook.xml") names, as its full name. */
+/* The member that relationship `id` of the part `owner` ("xl/workbook.xml") names, as its full
+ * name. */
 int office_related(struct zip_archive *z, const char *owner, const char *id, struct tn_buf *name,
                    struct tn_error *err);
 
@@ -18,7 +19,8 @@ int office_docx(struct zip_archive *z, struct tn_buf *out, struct tn_error *err)
 int office_xlsx(struct zip_archive *z, struct tn_buf *out, struct tn_error *err);
 int office_pptx(struct zip_archive *z, struct tn_buf *out, struct tn_error *err);
 
-/* --- XML, as much of it as these documents use ------------------------------------------------- */
+/* --- XML, as much of it as these documents use -------------------------------------------------
+ */
 
 enum xml_kind { XML_END, XML_OPEN, XML_CLOSE, XML_TEXT };
 
@@ -28,8 +30,8 @@ struct xml {
     struct tn_slice name;  /* of the element, without prefix */
     struct tn_slice attrs; /* of XML_OPEN, raw */
     struct tn_slice text;  /* of XML_TEXT, raw */
-    bool verbatim;        /* text is CDATA: nothing to be decoded */
-    bool close_next;      /* the element was <empty/> */
+    bool verbatim;         /* text is CDATA: nothing to be decoded */
+    bool close_next;       /* the element was <empty/> */
 };
 
 /* Moves on; XML_END at the end or where it is not XML any more. */
@@ -38,8 +40,8 @@ enum xml_kind xml_next(struct xml *x);
 bool xml_is(const struct xml *x, const char *name);
 /* Appends the text of the event, entities decoded and CR dropped. */
 void xml_put_text(const struct xml *x, struct tn_buf *out);
-/* Replaces value by the attribute; false when there is none.  The name is without prefix; ":id" asks for
- * one that has some prefix. */
+/* Replaces value by the attribute; false when there is none.  The name is without prefix; ":id"
+ * asks for one that has some prefix. */
 bool xml_attr(const struct xml *x, const char *name, struct tn_buf *value);
 
 /* Appends s as the text of a table cell: on one line, bars escaped. */

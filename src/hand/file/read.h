@@ -14,9 +14,9 @@ struct tn_read_request {
     int64_t end;     /* line after the last one; -1: to the end */
 };
 
-/* Reads a text file, or a slice of its lines, with line endings as LF; images, PDFs and videos (told by
- * their extension) as data URLs.  Memory is the answer's alone, whose maximum limits what can be read.
- * With the user's rights; never blocks on pipes. */
+/* Reads a text file, or a slice of its lines, with line endings as LF; images, PDFs and videos
+ * (told by their extension) as data URLs.  Memory is the answer's alone, whose maximum limits what
+ * can be read. With the user's rights; never blocks on pipes. */
 void tn_file_read(const struct tn_file_user *user, const struct tn_read_request *request,
                   struct tn_file_answer *answer);
 

@@ -1,6 +1,5 @@
 #include "hand/file/replace.h"
 
-
 struct contents {
     struct tn_slice bytes;
     bool is_new;

@@ -1,5 +1,5 @@
-/* Temporary things inside directories of the user: named so that they can be told apart, announced to the
- * journal before they exist. */
+/* Temporary things inside directories of the user: named so that they can be told apart, announced
+ * to the journal before they exist. */
 #ifndef TN_HAND_FILE_TEMP_H
 #define TN_HAND_FILE_TEMP_H
 

@@ -68,7 +68,8 @@ static int unpack(const struct tn_upload *u, int dest, tn_source_fn source, void
         return -1;
     if (temp_announce(&staging, dest, u->user->journal, err))
         return -1;
-    int r = tn_zip_unpack(archive, dest, staging.name, u->user, u->limits ? u->limits : &usual, err);
+    int r =
+        tn_zip_unpack(archive, dest, staging.name, u->user, u->limits ? u->limits : &usual, err);
     temp_withdraw(&staging);
     return r;
 }

@@ -17,11 +17,11 @@ struct tn_upload {
     const struct tn_zip_limits *limits; /* NULL: TN_ZIP_LIMITS_DEFAULT */
 };
 
-/* Stores the bytes of source in destination under the file's name, in one step; or unpacks them there
- * when the name ends in `.zip`.  A new file belongs to the user and has mode 0644; a file that is replaced
- * leaves its mode and owner to its successor, a symbolic link does not.  With the server's rights, in
- * constant memory.  The code of err says which HTTP status a refusal deserves (400 for both texts of the
- * specification). */
+/* Stores the bytes of source in destination under the file's name, in one step; or unpacks them
+ * there when the name ends in `.zip`.  A new file belongs to the user and has mode 0644; a file
+ * that is replaced leaves its mode and owner to its successor, a symbolic link does not.  With the
+ * server's rights, in constant memory.  The code of err says which HTTP status a refusal deserves
+ * (400 for both texts of the specification). */
 int tn_upload(const struct tn_upload *upload, tn_source_fn source, void *ctx, struct tn_error *err);
 
 #endif

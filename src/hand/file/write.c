@@ -55,7 +55,8 @@ static int read_old(const struct tn_file_user *user, const char *path, bool keep
         return lines_count(fd, &lines, err);
     if (tn_fs_read_fd(fd, old, err))
         return -1;
-    return tn_utf8_valid(tn_buf_str(old), old->len) ? 0 : tn_fail(err, TN_E_MEDIA_TYPE, "not UTF-8");
+    return tn_utf8_valid(tn_buf_str(old), old->len) ? 0
+                                                    : tn_fail(err, TN_E_MEDIA_TYPE, "not UTF-8");
 }
 
 static int write_file(const struct tn_file_user *user, const struct tn_write_request *q,

@@ -15,10 +15,10 @@ struct tn_write_request {
     int64_t end;   /* lines from this one on stay; -1: none */
 };
 
-/* Writes the lines of content, each with a line ending (also the last), in place of the file or of a range
- * of its lines.  A new file has mode 0664 and gets its missing parents; an existing one keeps mode and
- * owner.  A whole file is written with LF; lines put into a range get the ending that the file uses, and
- * lines that stay are not touched.  With the user's rights. */
+/* Writes the lines of content, each with a line ending (also the last), in place of the file or of
+ * a range of its lines.  A new file has mode 0664 and gets its missing parents; an existing one
+ * keeps mode and owner.  A whole file is written with LF; lines put into a range get the ending
+ * that the file uses, and lines that stay are not touched.  With the user's rights. */
 void tn_file_write(const struct tn_file_user *user, const struct tn_write_request *request,
                    struct tn_file_answer *answer);
 

@@ -26,14 +26,14 @@ void zip_archive_close(struct zip_archive *z);
 uint64_t zip_archive_size(const struct zip_archive *z); /* of the whole file */
 uint64_t zip_archive_entries(const struct zip_archive *z);
 
-/* Moves to the next entry (at first, and after a rewind, to the first one) and checks it: name, kind, method,
- * that it is not encrypted, lies inside the archive, and that its local header says the same as the central
- * directory.  1, 0 at the end, -1 with err. */
+/* Moves to the next entry (at first, and after a rewind, to the first one) and checks it: name,
+ * kind, method, that it is not encrypted, lies inside the archive, and that its local header says
+ * the same as the central directory.  1, 0 at the end, -1 with err. */
 int zip_archive_next(struct zip_archive *z, struct zip_item *item, struct tn_error *err);
 void zip_archive_rewind(struct zip_archive *z);
 
-/* Contents of the entry: count, 0 at the end (exactly item->size bytes came and the checksum is right), -1
- * with err.  Never gives more than item->size bytes. */
+/* Contents of the entry: count, 0 at the end (exactly item->size bytes came and the checksum is
+ * right), -1 with err.  Never gives more than item->size bytes. */
 ssize_t zip_archive_read(struct zip_archive *z, void *to, size_t n, struct tn_error *err);
 
 #endif

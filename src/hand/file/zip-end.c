@@ -89,7 +89,8 @@ static int read_wide(struct zip_input *in, struct end *e, struct tn_error *err)
     if (e->at < LOCATOR || zip_input_get(in, locator, LOCATOR, e->at - LOCATOR) ||
         zip_get(locator, 4) != 0x07064b50)
         return 0;
-    /* Its offset does not count bytes that somebody put before the archive; its place does not move. */
+    /* Its offset does not count bytes that somebody put before the archive; its place does not
+     * move. */
     uint64_t at = zip_get(locator + 8, 8);
     if (e->at < LOCATOR + END_WIDE)
         return tn_fail(err, TN_E_INVALID, "zip: the archive is broken: no 64-bit end");
@@ -113,8 +114,7 @@ int zip_find_directory(struct zip_input *in, struct zip_directory *d, struct tn_
     struct end e = {0};
 
     if (find_end(in, &e.at) || zip_input_get(in, b, END, e.at))
-        return tn_fail(err, TN_E_INVALID,
-                       "zip: this is not a zip archive, or its end is missing");
+        return tn_fail(err, TN_E_INVALID, "zip: this is not a zip archive, or its end is missing");
     e.disks = zip_get(b + 4, 2) | zip_get(b + 6, 2);
     e.here = zip_get(b + 8, 2);
     e.entries = zip_get(b + 10, 2);

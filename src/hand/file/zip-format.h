@@ -10,7 +10,8 @@ size_t zip_local_length(const struct zip_entry *e);
 size_t zip_descriptor_length(const struct zip_entry *e);
 /* Its record in the central directory. */
 size_t zip_central_length(const struct zip_entry *e);
-/* The end of an archive whose entries end at `data` and whose central directory has `central` bytes. */
+/* The end of an archive whose entries end at `data` and whose central directory has `central`
+ * bytes. */
 size_t zip_end_length(uint64_t entries, uint64_t data, uint64_t central);
 
 /* Each appends as many bytes as the function above says. */

@@ -7,7 +7,8 @@
 /* Would it work: no directory of `from` meets anything but a directory in `to`, no file meets a
  * directory.  Links in `to` are not followed. */
 int zip_merge_check(int from, int to, struct tn_error *err);
-/* Moves all.  Where `to` has a directory its contents are merged, a file or link there is replaced. */
+/* Moves all.  Where `to` has a directory its contents are merged, a file or link there is replaced.
+ */
 int zip_merge(int from, int to, struct tn_error *err);
 
 #endif

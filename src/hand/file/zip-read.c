@@ -8,7 +8,8 @@
 
 #define CHUNK 65536
 
-/* --- everything that can be known before writing -------------------------------------------------- */
+/* --- everything that can be known before writing
+ * -------------------------------------------------- */
 
 static int check_limits(const struct zip_archive *z, const struct tn_zip_limits *limits,
                         uint64_t bytes, uint64_t packed, struct tn_error *err)
@@ -61,7 +62,8 @@ static int check(struct zip_archive *z, int dest, const struct tn_zip_limits *li
     return r < 0 ? -1 : check_room(dest, bytes, err);
 }
 
-/* --- unpacking into the staging directory -------------------------------------------------------- */
+/* --- unpacking into the staging directory --------------------------------------------------------
+ */
 
 static int give(int fd, const struct tn_file_user *user, mode_t mode, struct tn_error *err)
 {
@@ -114,7 +116,8 @@ static int unpack_file(struct zip_archive *z, int dir, const char *name,
     while ((n = zip_archive_read(z, chunk, CHUNK, err)) > 0)
         if (tn_fs_write(fd, chunk, (size_t)n, err))
             return tn_error_context(err, "zip: %s", name);
-    /* Without permission bits in the archive: the usual ones.  Its owner can always change a file. */
+    /* Without permission bits in the archive: the usual ones.  Its owner can always change a file.
+     */
     mode_t mode = item->mode ? item->mode | 0600 : 0644;
     return n < 0 ? tn_error_context(err, "%s", name) : give(fd, user, mode, err);
 }

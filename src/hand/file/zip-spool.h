@@ -26,7 +26,7 @@ struct zip_entry {
 
 struct zip_spool {
     int fd;
-    uint64_t end;         /* bytes in it */
+    uint64_t end;          /* bytes in it */
     struct tn_buf unsaved; /* appended, not written yet */
 };
 

@@ -87,7 +87,8 @@ ssize_t zip_stream_read(struct zip_stream *s, void *to, size_t n, const char **f
         n = (size_t)s->left.size;
     if (n > INT_MAX)
         n = INT_MAX;
-    ssize_t got = s->left.method == ZIP_DEFLATED ? read_deflated(s, to, n, &ended) : fetch(s, to, n);
+    ssize_t got =
+        s->left.method == ZIP_DEFLATED ? read_deflated(s, to, n, &ended) : fetch(s, to, n);
     if (got <= 0) {
         *fault = "an entry cannot be unpacked";
         return -1;

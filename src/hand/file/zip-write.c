@@ -19,7 +19,7 @@ struct level {
 };
 
 struct tn_zip_plan {
-    int root; /* what entry names are relative to */
+    int root;                       /* what entry names are relative to */
     struct level levels[MAX_DEPTH]; /* of the walk */
     size_t depth;
     struct zip_spool spool;
@@ -31,7 +31,8 @@ struct tn_zip_plan {
     struct zip_entry entry; /* the one at hand; its name is the path of the walk */
 };
 
-/* --- planning ----------------------------------------------------------------------------------- */
+/* --- planning -----------------------------------------------------------------------------------
+ */
 
 static int add_file(struct tn_zip_plan *p, int dir, const char *name, const struct stat *st,
                     struct tn_error *err)
@@ -179,7 +180,8 @@ uint64_t tn_zip_plan_length(const struct tn_zip_plan *p)
     return p->data + p->central + zip_end_length(p->entries, p->data, p->central);
 }
 
-/* --- sending ------------------------------------------------------------------------------------ */
+/* --- sending ------------------------------------------------------------------------------------
+ */
 
 struct sending {
     tn_zip_sink_fn sink;
@@ -281,14 +283,13 @@ static int send_central(struct tn_zip_plan *p, struct sending *s, struct zip_end
 static int send_all(struct tn_zip_plan *p, struct sending *s, struct tn_error *err)
 {
     uint64_t missing = 0;
-    struct zip_end end = {.wide =
-                              zip_end_length(p->entries, p->data, p->central) > zip_end_length(0, 0, 0)};
+    struct zip_end end = {.wide = zip_end_length(p->entries, p->data, p->central) >
+                                  zip_end_length(0, 0, 0)};
     int r = 0;
 
-    for (uint64_t at = 0, start = 0;
-         (r = zip_spool_next(&p->spool, &at, &p->entry, err)) > 0; start = at) {
-        if (send_entry(p, s, &p->entry, err) ||
-            zip_spool_update(&p->spool, start, &p->entry, err))
+    for (uint64_t at = 0, start = 0; (r = zip_spool_next(&p->spool, &at, &p->entry, err)) > 0;
+         start = at) {
+        if (send_entry(p, s, &p->entry, err) || zip_spool_update(&p->spool, start, &p->entry, err))
             return -1;
         end.entries += !p->entry.gone;
         missing += p->entry.gone ? zip_central_length(&p->entry) : 0;
@@ -300,10 +301,8 @@ static int send_all(struct tn_zip_plan *p, struct sending *s, struct tn_error *e
 
 int tn_zip_plan_send(struct tn_zip_plan *p, tn_zip_sink_fn sink, void *ctx, struct tn_error *err)
 {
-    struct sending s = {.sink = sink,
-                        .ctx = ctx,
-                        .piece = TN_BUF_INIT(PIECE),
-                        .contents = tn_malloc(PIECE)};
+    struct sending s = {
+        .sink = sink, .ctx = ctx, .piece = TN_BUF_INIT(PIECE), .contents = tn_malloc(PIECE)};
     int r = send_all(p, &s, err);
 
     tn_buf_done(&s.piece);

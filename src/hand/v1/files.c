@@ -1,69 +1,75 @@
-/* /v1/files: files as a program wants them, with the rights of the sandbox's user. */
+/* /v1/files: what is there and how it is called, with the rights of the sandbox's user. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "hand/file-actions.h"
+#include "base/base64.h"
+#include "base/fs.h"
+#include "base/utf8.h"
 #include "hand/routes.h"
 #include "hand/v1/v1.h"
 
-enum { PIECE = 64 << 10, LIST_MAX = 10000 };
+enum {
+    LIST_USUAL = 1000,
+    LIST_MAX = 10000,
+    PAGE_BYTES = 1 << 20, /* a page ends here also when it has fewer entries */
+};
 
-/* The absolute path in the query or the body; NULL when there is none (answered). */
-static const char *checked_path(struct tn_http_exchange *x, const char *path, const char *name)
+static bool is_dots(const char *name)
 {
-    if (path && path[0] == '/')
-        return path;
-    tn_autofree char *detail = tn_asprintf("%s must be an absolute path", name);
-    tn_http_reply_detail(x, 422, detail);
-    return NULL;
-}
-
-static const char *query_path(struct tn_http_exchange *x)
-{
-    return checked_path(x, tn_http_query(x, "path"), "path");
-}
-
-/* Takes on the user's rights until `as` leaves its scope; false when that failed (answered). */
-static bool act_as_user(struct tn_http_exchange *x, struct tn_hand *hand, struct tn_act_as *as)
-{
-    struct tn_file_user user = tn_hand_file_user(hand);
-    struct tn_error err;
-
-    if (tn_file_act_as(as, &user, &err) == 0)
-        return true;
-    tn_http_reply_error(x, &err);
-    return false;
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
 static void reply_errno(struct tn_http_exchange *x, int sys, const char *path)
 {
     struct tn_error err;
+
     tn_fail_errno(&err, sys, "%s", path);
-    tn_http_reply_error(x, &err);
+    tn_http_reply_detail(x, sys == EBUSY ? 409 : tn_code_row(err.code)->http_status, err.text);
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------ */
+/* The path leads to something, but not to a directory. */
+static void reply_no_directory(struct tn_http_exchange *x, const struct tn_error *err)
+{
+    int status = err->sys == ENOTDIR ? 409 : tn_code_row(err->code)->http_status;
+    tn_http_reply_detail(x, status, err->text);
+}
+
+/* --- looking ------------------------------------------------------------------------------------
+ */
 
 static const char *kind_name(mode_t mode)
 {
-    return S_ISREG(mode)   ? "file"
-           : S_ISDIR(mode) ? "directory"
-           : S_ISLNK(mode) ? "symlink"
-           : S_ISFIFO(mode) ? "fifo"
-           : S_ISSOCK(mode) ? "socket"
-                            : "device";
+    static const struct {
+        mode_t kind;
+        const char *name;
+    } kinds[] = {{S_IFREG, "file"}, {S_IFDIR, "directory"}, {S_IFLNK, "symlink"},
+                 {S_IFIFO, "fifo"}, {S_IFSOCK, "socket"}};
+
+    for (size_t i = 0; i < TN_COUNT(kinds); i++) {
+        if ((mode & S_IFMT) == kinds[i].kind)
+            return kinds[i].name;
+    }
+    return "device";
 }
 
-static void write_stat(struct tn_jw *w, int dir, const char *name, const char *shown, const struct stat *st)
+/* name in dir is where a link is read; shown is what it is called. */
+static void write_stat(struct tn_jw *w, int dir, const char *name, const char *shown,
+                       const struct stat *st)
 {
-    char target[4096];
+    char target[4096], mode[8];
+    tn_autobuf struct tn_buf raw = TN_BUF_INIT(8192);
 
+    snprintf(mode, sizeof mode, "%04o", (unsigned)(st->st_mode & 07777));
     tn_jw_object(w);
     tn_jw_kstr(w, "name", shown);
+    if (!tn_utf8_valid(shown, strlen(shown))) {
+        tn_base64_encode(&raw, shown, strlen(shown));
+        tn_jw_kstr(w, "name_base64", tn_buf_str(&raw));
+    }
     tn_jw_kstr(w, "type", kind_name(st->st_mode));
     tn_jw_kint(w, "size", st->st_size);
-    tn_jw_kint(w, "mode", st->st_mode & 07777);
+    tn_jw_kstr(w, "mode", mode);
     tn_jw_kint(w, "uid", st->st_uid);
     tn_jw_kint(w, "gid", st->st_gid);
     tn_jw_kdouble(w, "mtime", (double)st->st_mtim.tv_sec + (double)st->st_mtim.tv_nsec / 1e9);
@@ -79,282 +85,305 @@ static void get_stat(struct tn_http_exchange *x, void *ctx)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(64 << 10);
     tn_autoact struct tn_act_as as = {0};
+    tn_autofree char *path = tn_v1_query_path(x);
     struct tn_jw w = tn_jw(&json);
-    struct stat st;
-    const char *path = query_path(x);
-
-    if (!path || !act_as_user(x, ctx, &as))
-        return;
-    if (lstat(path, &st) < 0) {
-        reply_errno(x, errno, path);
-        return;
-    }
-    const char *slash = strrchr(path, '/');
-    write_stat(&w, AT_FDCWD, path, slash[1] ? slash + 1 : path, &st);
-    tn_http_reply_json(x, 200, &json);
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int not_dots(const struct dirent *e)
-{
-    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-}
-
-/* In order of name, ?limit= at a time; "next" is the ?after= of the following page. */
-static void get_list(struct tn_http_exchange *x, void *ctx)
-{
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(64 << 20);
-    tn_autoact struct tn_act_as as = {0};
-    struct tn_jw w = tn_jw(&json);
-    struct dirent **names = NULL;
-    const char *path = query_path(x), *after = tn_http_query(x, "after"), *last = NULL;
-    int64_t limit = path ? tn_v1_query_number(x, "limit", 1000) : -1, shown = 0;
-
-    if (limit < 0 || !act_as_user(x, ctx, &as))
-        return;
-    if (limit == 0 || limit > LIST_MAX)
-        limit = LIST_MAX;
-    tn_autofd int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int n = dir < 0 ? -1 : scandirat(dir, ".", &names, not_dots, by_name);
-    if (n < 0) {
-        reply_errno(x, errno, path);
-        return;
-    }
-    tn_jw_object(&w);
-    tn_jw_key(&w, "entries");
-    tn_jw_array(&w);
-    int i = 0;
-    for (; i < n && shown < limit; i++) {
-        struct stat st;
-        if ((after && strcmp(names[i]->d_name, after) <= 0) ||
-            fstatat(dir, names[i]->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            continue;
-        write_stat(&w, dir, names[i]->d_name, names[i]->d_name, &st);
-        last = names[i]->d_name;
-        shown++;
-    }
-    tn_jw_array_end(&w);
-    tn_jw_kstr(&w, "next", i < n ? last : NULL);
-    tn_jw_object_end(&w);
-    tn_http_reply_json(x, 200, &json);
-    for (int k = 0; k < n; k++)
-        free(names[k]);
-    free(names);
-}
-
-/* --- reading ------------------------------------------------------------------------------------------------ */
-
-/* "bytes=a-b", "bytes=a-" or "bytes=-n": 1 with the part, 0 when there is no usable range, -1 when it lies
- * outside. */
-static int parse_range(const char *text, int64_t size, int64_t *first, int64_t *length)
-{
-    char *end;
-
-    if (!text || strncmp(text, "bytes=", 6) != 0 || strchr(text, ','))
-        return 0;
-    text += 6;
-    if (*text == '-') {
-        long long tail = strtoll(text + 1, &end, 10);
-        if (*end || tail <= 0)
-            return *end ? 0 : -1;
-        *first = tail < size ? size - tail : 0;
-        *length = size - *first;
-        return size > 0 ? 1 : -1;
-    }
-    long long a = strtoll(text, &end, 10), b = size - 1;
-    if (end == text || *end != '-' || a < 0)
-        return 0;
-    if (end[1]) {
-        char *stop;
-        b = strtoll(end + 1, &stop, 10);
-        if (*stop || b < a)
-            return 0;
-    }
-    if (a >= size)
-        return -1;
-    *first = a;
-    *length = (b < size - 1 ? b : size - 1) - a + 1;
-    return 1;
-}
-
-static void get_content(struct tn_http_exchange *x, void *ctx)
-{
-    tn_autofd int fd = -1;
     struct tn_error err;
     struct stat st;
-    char text[96];
-    const char *path = query_path(x);
+    int follow = path ? tn_v1_query_flag(x, "follow") : -1;
 
-    if (!path)
+    if (follow < 0 || tn_v1_act_as_user(x, ctx, &as) < 0)
         return;
-    {
-        tn_autoact struct tn_act_as as = {0};
-        if (!act_as_user(x, ctx, &as))
-            return;
-        fd = tn_file_open(path, &st, &err);
-    }
-    if (fd >= 0 && !S_ISREG(st.st_mode))
-        tn_fail(&err, TN_E_CONFLICT, "%s is not a regular file", path);
-    if (fd < 0 || !S_ISREG(st.st_mode)) {
+    tn_autofd int fd =
+        tn_fs_open(TN_FS_ANYWHERE, path, O_PATH | (follow ? 0 : O_NOFOLLOW), 0, &err);
+    if (fd < 0) {
         tn_http_reply_error(x, &err);
         return;
     }
-    int64_t first = 0, length = st.st_size;
-    int ranged = parse_range(tn_http_header(x, "Range"), st.st_size, &first, &length);
-    tn_http_set_header(x, "Accept-Ranges", "bytes");
-    if (ranged < 0) {
-        snprintf(text, sizeof text, "bytes */%lld", (long long)st.st_size);
-        tn_http_set_header(x, "Content-Range", text);
-        tn_http_reply_detail(x, 416, "the range lies outside the file");
+    if (fstat(fd, &st) < 0) {
+        reply_errno(x, errno, path);
         return;
     }
-    if (ranged) {
-        snprintf(text, sizeof text, "bytes %lld-%lld/%lld", (long long)first, (long long)(first + length - 1),
-                 (long long)st.st_size);
-        tn_http_set_header(x, "Content-Range", text);
-    }
-    if (tn_http_start(x, ranged ? 206 : 200, "application/octet-stream", length) < 0)
-        return;
-    if (tn_http_write_file(x, fd, first, length) < 0)
-        tn_http_abort(x);
-    else
-        tn_http_end(x);
+    write_stat(&w, fd, "", path[1] ? strrchr(path, '/') + 1 : path, &st);
+    tn_http_reply_json(x, 200, &json);
 }
 
-/* --- changing ----------------------------------------------------------------------------------------------- */
+/* --- a page of a directory ----------------------------------------------------------------------
+ */
 
-struct incoming {
-    struct tn_http_exchange *x;
-    bool is_new;
-    mode_t mode;
+/* The first `limit` names after some name, in order.  There is room for twice as many: when it is full, the
+ * later half goes, so that a directory of any size needs no more. */
+struct page {
+    char **names;
+    size_t count, limit;
+    bool more; /* there are names after these */
 };
 
-static int write_body(int fd, void *ctx, struct tn_error *err)
+static void page_done(struct page *p)
 {
-    struct incoming *in = ctx;
-    tn_autofree char *piece = tn_malloc(PIECE);
+    for (size_t i = 0; i < p->count; i++)
+        free(p->names[i]);
+    free(p->names);
+}
 
-    if (in->is_new && fchmod(fd, in->mode) < 0)
-        return tn_fail_errno(err, errno, "mode of the new file");
-    for (;;) {
-        ssize_t n = tn_http_read(in->x, piece, PIECE, err);
-        if (n <= 0)
-            return (int)n;
-        if (tn_fs_write(fd, piece, (size_t)n, err) < 0)
-            return -1;
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void page_cut(struct page *p)
+{
+    qsort(p->names, p->count, sizeof *p->names, by_name);
+    for (; p->count > p->limit; p->more = true)
+        free(p->names[--p->count]);
+}
+
+/* 0, or an errno. */
+static int page_read(struct page *p, int fd, const char *after)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    struct dirent *e;
+
+    if (!dir) {
+        int sys = errno;
+        tn_close(copy);
+        return sys;
     }
+    for (errno = 0; (e = readdir(dir)); errno = 0) {
+        if (is_dots(e->d_name) || strcmp(e->d_name, after) <= 0)
+            continue;
+        if (p->count == 2 * p->limit)
+            page_cut(p);
+        p->names[p->count++] = tn_strdup(e->d_name);
+    }
+    int sys = errno;
+    closedir(dir);
+    page_cut(p);
+    return sys;
 }
 
-/* The body becomes the file in one step; missing parents are made. */
-static int store(struct tn_http_exchange *x, struct tn_hand *hand, const char *path, mode_t mode,
-                 struct tn_error *err)
+/* Where the next page starts: a name in hexadecimal, because a name may be no text at all. */
+static void write_next(struct tn_jw *w, const char *last)
 {
-    struct tn_file_user user = tn_hand_file_user(hand);
-    struct tn_fs_replace how = {.mode = mode, .in_place = true, .journal = user.journal};
-    tn_autoact struct tn_act_as as = {0};
-    struct stat st;
+    tn_autobuf struct tn_buf hex = TN_BUF_INIT(2 * NAME_MAX + 1);
 
-    if (tn_file_act_as(&as, &user, err) < 0)
-        return -1;
-    struct incoming in = {.x = x, .is_new = stat(path, &st) < 0, .mode = mode};
-    tn_autofree char *parent = tn_strndup(path, (size_t)(strrchr(path, '/') - path));
-    tn_autofd int dir = *parent ? tn_fs_mkdirs(TN_FS_ANYWHERE, parent, 0755, NULL, NULL, err) : -1;
-    if (*parent && dir < 0)
-        return -1;
-    return tn_fs_replace(TN_FS_ANYWHERE, path, &how, write_body, &in, err);
+    for (const char *c = last; c && *c; c++)
+        tn_buf_printf(&hex, "%02x", (unsigned)(unsigned char)*c);
+    tn_jw_kstr(w, "next", last ? tn_buf_str(&hex) : NULL);
 }
 
-static void put_content(struct tn_http_exchange *x, void *ctx)
+static bool read_after(const char *hex, char name[NAME_MAX + 1])
 {
+    static const char digits[] = "0123456789abcdef";
+    size_t n = hex ? strlen(hex) : 0;
+
+    if (n % 2 || n > 2 * (size_t)NAME_MAX)
+        return false;
+    for (size_t i = 0; i < n / 2; i++) {
+        const char *high = strchr(digits, hex[2 * i]), *low = strchr(digits, hex[2 * i + 1]);
+        if (!high || !low)
+            return false;
+        name[i] = (char)((high - digits) << 4 | (low - digits));
+    }
+    name[n / 2] = '\0';
+    return true;
+}
+
+static void write_page(struct tn_jw *w, int dir, const struct page *p)
+{
+    const char *last = NULL;
+    size_t i = 0;
+
+    tn_jw_object(w);
+    tn_jw_key(w, "entries");
+    tn_jw_array(w);
+    for (; i < p->count && w->out->len < PAGE_BYTES; i++) {
+        struct stat st;
+        last = p->names[i];
+        if (fstatat(dir, last, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            write_stat(w, dir, last, last, &st);
+    }
+    tn_jw_array_end(w);
+    write_next(w, i < p->count || p->more ? last : NULL);
+    tn_jw_object_end(w);
+}
+
+static void list_directory(struct tn_http_exchange *x, const char *path, size_t limit,
+                           const char *after)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(2 * PAGE_BYTES);
+    struct tn_jw w = tn_jw(&json);
     struct tn_error err;
-    const char *path = query_path(x), *mode_text = tn_http_query(x, "mode");
-    char *end = NULL;
 
-    if (!path)
-        return;
-    unsigned long mode = mode_text ? strtoul(mode_text, &end, 8) : 0664;
-    if (mode_text && (*end || mode > 07777)) {
-        tn_http_reply_detail(x, 422, "mode must be an octal number such as 644");
+    tn_autofd int dir = tn_fs_open(TN_FS_ANYWHERE, path, O_RDONLY | O_DIRECTORY, 0, &err);
+    if (dir < 0) {
+        reply_no_directory(x, &err);
         return;
     }
-    if (store(x, ctx, path, (mode_t)mode, &err) < 0)
-        tn_http_reply_error(x, &err);
-    else
-        tn_http_reply(x, 204, NULL, NULL, 0);
+    struct page page = {.limit = limit, .names = tn_calloc(2 * limit, sizeof *page.names)};
+    int sys = page_read(&page, dir, after);
+    if (sys) {
+        reply_errno(x, sys, path);
+    } else {
+        write_page(&w, dir, &page);
+        tn_http_reply_json(x, 200, &json);
+    }
+    page_done(&page);
 }
+
+static void get_list(struct tn_http_exchange *x, void *ctx)
+{
+    tn_autoact struct tn_act_as as = {0};
+    tn_autofree char *path = tn_v1_query_path(x);
+    int64_t limit = path ? tn_v1_query_number(x, "limit", LIST_USUAL) : -1;
+    char after[NAME_MAX + 1];
+
+    if (limit < 0)
+        return;
+    if (limit == 0 || limit > LIST_MAX)
+        tn_http_reply_detail(x, 422, "limit must be a number from 1 to 10000");
+    else if (!read_after(tn_http_query(x, "after"), after))
+        tn_http_reply_detail(x, 422, "after must be the `next` of the page before");
+    else if (tn_v1_act_as_user(x, ctx, &as) == 0)
+        list_directory(x, path, (size_t)limit, after);
+}
+
+/* --- changing -----------------------------------------------------------------------------------
+ */
 
 static void post_directory(struct tn_http_exchange *x, void *ctx)
 {
     tn_autojson struct tn_json *body = NULL;
     tn_autoact struct tn_act_as as = {0};
+    const char *text;
     struct tn_error err;
 
-    if (tn_v1_body(x, &body) < 0)
+    if (tn_v1_body(x, &body) < 0 || tn_v1_string(x, body, "path", true, &text) < 0)
         return;
-    const char *path = checked_path(x, tn_json_get_str(body, "path", NULL), "path");
-    if (!path || !act_as_user(x, ctx, &as))
+    tn_autofree char *path = tn_v1_path(x, text, "path");
+    if (!path || tn_v1_act_as_user(x, ctx, &as) < 0)
         return;
-    int fd = tn_fs_mkdirs(TN_FS_ANYWHERE, path, 0755, NULL, NULL, &err);
+    tn_autofd int fd = tn_fs_mkdirs(TN_FS_ANYWHERE, path, 0755, NULL, NULL, &err);
+    if (fd >= 0)
+        tn_http_reply(x, 204, NULL, NULL, 0);
+    else
+        reply_no_directory(x, &err);
+}
+
+/* The last name of a path, and the directory it is in (-1: answered). */
+static int open_parent(struct tn_http_exchange *x, const char *path, const char **name)
+{
+    const char *slash = strrchr(path, '/');
+    tn_autofree char *parent = tn_strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    struct tn_error err;
+
+    *name = slash + 1;
+    if (!**name || is_dots(*name)) {
+        tn_autofree char *detail = tn_asprintf("%s does not end in a name", path);
+        tn_http_reply_detail(x, 422, detail);
+        return -1;
+    }
+    int fd = tn_fs_open(TN_FS_ANYWHERE, parent, O_PATH | O_DIRECTORY, 0, &err);
     if (fd < 0)
         tn_http_reply_error(x, &err);
+    return fd;
+}
+
+/* Not every file system can rename and refuse to replace in one step. */
+static int rename_unless_there(int from_dir, const char *from, int to_dir, const char *to)
+{
+    struct stat st;
+
+    if (renameat2(from_dir, from, to_dir, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    if (fstatat(to_dir, to, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return renameat(from_dir, from, to_dir, to);
+}
+
+static void reply_not_moved(struct tn_http_exchange *x, int sys, const char *from, const char *to)
+{
+    static const struct {
+        int sys;
+        int status;
+        const char *why;
+    } reasons[] = {
+        {EXDEV, 409, "they are on different file systems; copy it and remove the old one"},
+        {EINVAL, 409, "a directory cannot be moved into itself"},
+        {ENOTDIR, 409, "a directory cannot replace a file"},
+        {EBUSY, 409, "it is in use by the system"},
+    };
+    struct tn_error err;
+
+    for (size_t i = 0; i < TN_COUNT(reasons); i++) {
+        if (sys == reasons[i].sys) {
+            tn_autofree char *detail = tn_asprintf("move %s to %s: %s", from, to, reasons[i].why);
+            tn_http_reply_detail(x, reasons[i].status, detail);
+            return;
+        }
+    }
+    tn_fail_errno(&err, sys, "move %s to %s", from, to);
+    tn_http_reply_error(x, &err);
+}
+
+static void move(struct tn_http_exchange *x, const char *from, const char *to, bool overwrite)
+{
+    const char *from_name, *to_name;
+    tn_autofd int from_dir = open_parent(x, from, &from_name);
+    tn_autofd int to_dir = from_dir < 0 ? -1 : open_parent(x, to, &to_name);
+
+    if (to_dir < 0)
+        return;
+    int r = overwrite ? renameat(from_dir, from_name, to_dir, to_name)
+                      : rename_unless_there(from_dir, from_name, to_dir, to_name);
+    if (r < 0)
+        reply_not_moved(x, errno, from, to);
     else
         tn_http_reply(x, 204, NULL, NULL, 0);
-    tn_close(fd);
 }
 
 static void post_move(struct tn_http_exchange *x, void *ctx)
 {
     tn_autojson struct tn_json *body = NULL;
     tn_autoact struct tn_act_as as = {0};
+    const char *from_text, *to_text;
 
-    if (tn_v1_body(x, &body) < 0)
+    if (tn_v1_body(x, &body) < 0 || tn_v1_string(x, body, "from", true, &from_text) < 0 ||
+        tn_v1_string(x, body, "to", true, &to_text) < 0)
         return;
-    const char *from = checked_path(x, tn_json_get_str(body, "from", NULL), "from");
-    const char *to = from ? checked_path(x, tn_json_get_str(body, "to", NULL), "to") : NULL;
-    bool overwrite = tn_json_bool(tn_json_get(body, "overwrite"), false);
-    if (!to || !act_as_user(x, ctx, &as))
+    const struct tn_json *overwrite = tn_json_get(body, "overwrite");
+    if (overwrite && tn_json_type(overwrite) != TN_JSON_BOOL) {
+        tn_http_reply_detail(x, 422, "overwrite must be true or false");
         return;
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, overwrite ? 0 : RENAME_NOREPLACE) < 0)
-        reply_errno(x, errno, to);
-    else
-        tn_http_reply(x, 204, NULL, NULL, 0);
+    }
+    tn_autofree char *from = tn_v1_path(x, from_text, "from");
+    tn_autofree char *to = from ? tn_v1_path(x, to_text, "to") : NULL;
+    if (to && tn_v1_act_as_user(x, ctx, &as) == 0)
+        move(x, from, to, tn_json_bool(overwrite, false));
 }
 
 static void delete_file(struct tn_http_exchange *x, void *ctx)
 {
     tn_autoact struct tn_act_as as = {0};
-    struct tn_error err;
-    const char *path = query_path(x);
-
-    if (!path || !act_as_user(x, ctx, &as))
-        return;
-    tn_autofree char *parent = tn_strdup(path);
-    char *slash = strrchr(parent, '/');
-    const char *name = path + (slash - parent) + 1;
-    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        tn_http_reply_detail(x, 422, "path must end in a name");
-        return;
-    }
-    slash[slash == parent] = '\0';
-    tn_autofd int dir = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tn_autofree char *path = tn_v1_query_path(x);
+    int recursive = path ? tn_v1_query_flag(x, "recursive") : -1;
+    const char *name;
     struct stat st;
-    if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        reply_errno(x, errno, path);
+    struct tn_error err;
+
+    if (recursive < 0 || tn_v1_act_as_user(x, ctx, &as) < 0)
         return;
-    }
-    int r;
-    if (tn_v1_query_flag(x, "recursive")) {
-        r = tn_fs_remove_tree(dir, name, 0, &err);
-    } else {
-        r = unlinkat(dir, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0);
-        if (r < 0)
-            tn_fail_errno(&err, errno, "%s", path);
-    }
-    if (r < 0)
+    tn_autofd int dir = open_parent(x, path, &name);
+    if (dir < 0)
+        return;
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        (!recursive && unlinkat(dir, name, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0) < 0))
+        reply_errno(x, errno, path);
+    else if (recursive && tn_fs_remove_tree(dir, name, 0, &err) < 0)
         tn_http_reply_error(x, &err);
     else
         tn_http_reply(x, 204, NULL, NULL, 0);
@@ -363,8 +392,6 @@ static void delete_file(struct tn_http_exchange *x, void *ctx)
 const struct tn_route tn_routes_files[] = {
     {"GET", "/v1/files/stat", get_stat, "what ?path= is", 0},
     {"GET", "/v1/files/list", get_list, "entries of the directory ?path=", 0},
-    {"GET", "/v1/files/content", get_content, "bytes of ?path=; Range is heeded", 0},
-    {"PUT", "/v1/files/content", put_content, "replaces ?path= by the body, in one step", 0},
     {"POST", "/v1/files/directory", post_directory, "{path}: makes it, with its parents", 0},
     {"POST", "/v1/files/move", post_move, "{from, to, overwrite}", 0},
     {"DELETE", "/v1/files", delete_file, "removes ?path=, with ?recursive=1 a whole directory", 0},

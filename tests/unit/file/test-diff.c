@@ -31,13 +31,13 @@ static void looks_like_difflib(void **state)
     assert_diff("a\nb\nc", "a\nB\nc", HEAD "@@ -2 +2 @@\n-b\n+B");
     assert_diff("a\nb\nc", "a\nc", HEAD "@@ -2 +1,0 @@\n-b");
     assert_diff("a\nc", "a\nb\nc", HEAD "@@ -1,0 +2 @@\n+b");
-    assert_diff("a\nb\nc\nd\ne", "A\nb\nc\nd\nE",
-                HEAD "@@ -1 +1 @@\n-a\n+A\n@@ -5 +5 @@\n-e\n+E");
+    assert_diff("a\nb\nc\nd\ne", "A\nb\nc\nd\nE", HEAD "@@ -1 +1 @@\n-a\n+A\n@@ -5 +5 @@\n-e\n+E");
     assert_diff("a", "a\n", HEAD "@@ -1,0 +2 @@\n+");
     assert_diff("x  ", "y \t", HEAD "@@ -1 +1 @@\n-x\n+y");
 }
 
-/* --- applying ----------------------------------------------------------------------------------- */
+/* --- applying -----------------------------------------------------------------------------------
+ */
 
 static const char *line_end(const char *s)
 {

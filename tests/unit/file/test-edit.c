@@ -8,9 +8,9 @@
 #include "hand/file/edit.h"
 
 #define CLIPPED_FILE "<response clipped><NOTE>Due to the max output limit, only part of this file"
-#define CLIPPED_DIRECTORY                                                                          \
-    "<response clipped><NOTE>Due to the max output limit, only part of this directory has been "   \
-    "shown to you. You should use `ls -la` instead to view large directories incrementally."       \
+#define CLIPPED_DIRECTORY                                                                        \
+    "<response clipped><NOTE>Due to the max output limit, only part of this directory has been " \
+    "shown to you. You should use `ls -la` instead to view large directories incrementally."     \
     "</NOTE>"
 
 struct bench {
@@ -146,8 +146,7 @@ static void has_no_more_rights_than_the_user(void **state)
     assert_contains(run(b, "view", "link", NULL, NULL, -1), "Permission denied");
     assert_contains(run(b, "view", "closed/in", NULL, NULL, -1), "Permission denied");
     assert_contains(run(b, "view", "closed", NULL, NULL, -1), "Permission denied");
-    assert_contains(run(b, "str_replace", "readable", "root", "user", -1),
-                    "Permission denied: '");
+    assert_contains(run(b, "str_replace", "readable", "root", "user", -1), "Permission denied: '");
     assert_contains(run(b, "create", "new", "x", NULL, -1), "Permission denied: '");
     assert_file(b->scratch, "readable", "root's\n");
     assert_false(in_scratch_exists(b->scratch, "new"));
@@ -246,7 +245,8 @@ static void tells_not_all_of_many_lines(void **state)
                     "999, 1000, ...]. Please ensure it is unique.");
 }
 
-/* --- directories -------------------------------------------------------------------------------- */
+/* --- directories --------------------------------------------------------------------------------
+ */
 
 static void follows_links_but_no_loops(void **state)
 {
@@ -268,7 +268,8 @@ static void follows_links_but_no_loops(void **state)
     assert_string_equal(run(b, "view", "", NULL, NULL, -1), want);
 }
 
-/* The listing is the first 16000 characters of the sorted paths, whatever order they were found in. */
+/* The listing is the first 16000 characters of the sorted paths, whatever order they were found in.
+ */
 static void clips_long_directories(void **state)
 {
     struct bench *b = *state;
@@ -317,7 +318,8 @@ static void refuses_odd_paths(void **state)
     assert_string_equal(tn_buf_str(&b->result.content), "ERROR:\nembedded null byte in a path");
 }
 
-/* --- history ------------------------------------------------------------------------------------ */
+/* --- history ------------------------------------------------------------------------------------
+ */
 
 static void undoes_ten_edits(void **state)
 {
@@ -431,7 +433,8 @@ static void does_not_grow_with_edits(void **state)
     assert_true(stat_file(b->scratch, "growing").st_size > 400000);
 }
 
-/* --- threads ------------------------------------------------------------------------------------ */
+/* --- threads ------------------------------------------------------------------------------------
+ */
 
 static void *edit_often(void *arg)
 {

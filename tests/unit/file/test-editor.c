@@ -18,7 +18,8 @@ struct player {
     int failures;
 };
 
-/* --- reading the table -------------------------------------------------------------------------- */
+/* --- reading the table --------------------------------------------------------------------------
+ */
 
 static char unescape_one(const char **at)
 {
@@ -58,7 +59,8 @@ static void unescape(const struct player *p, const char *s, struct tn_buf *out)
     }
 }
 
-/* --- playing it --------------------------------------------------------------------------------- */
+/* --- playing it ---------------------------------------------------------------------------------
+ */
 
 static void complain(struct player *p, const char *what, const struct tn_buf *want,
                      const struct tn_buf *got)
@@ -233,10 +235,8 @@ static int play_case(const char *name, char *text, int line)
     struct scratch *s = state;
     tn_autofree char *history = tn_asprintf("%s-undo", s->dir);
     struct tn_editor_options options = {.history_dir = history, .workspace_root = s->dir};
-    struct player p = {.scratch = s,
-                       .editor = tn_editor_new(&options, NULL),
-                       .name = name,
-                       .line = line};
+    struct player p = {
+        .scratch = s, .editor = tn_editor_new(&options, NULL), .name = name, .line = line};
 
     assert_non_null(p.editor);
     tn_edit_result_init(&p.result);

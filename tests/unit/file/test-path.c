@@ -26,7 +26,7 @@ static void resolves(void **state)
     static const struct {
         const char *path, *cwd, *want;
     } rows[] = {
-        {"x", "/w", "/w/x"},  {"/x", "/w", "/x"}, {"", "/w", "/w"},
+        {"x", "/w", "/w/x"},     {"/x", "/w", "/x"},        {"", "/w", "/w"},
         {"./x/", "/w/", "/w/x"}, {"../x", "/w", "/w/../x"}, {"x", "/", "/x"},
     };
 
@@ -55,7 +55,8 @@ static void words_errors_like_python(void **state)
     assert_string_equal(got, "[Errno 2] No such file or directory: '/x'");
 }
 
-/* --- destinations ------------------------------------------------------------------------------- */
+/* --- destinations -------------------------------------------------------------------------------
+ */
 
 static int open_destination(const struct scratch *s, const char *name, struct tn_error *err)
 {
@@ -67,7 +68,6 @@ static void makes_destinations_for_the_user(void **state)
 {
     struct scratch *s = *state;
     struct tn_error err;
-    tn_autofree char *inner = in_scratch(s, "a");
     tn_autofd int fd = open_destination(s, "a//b/./c/", &err);
 
     assert_true(fd >= 0);

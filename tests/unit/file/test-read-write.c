@@ -11,8 +11,7 @@ static const struct tn_file_user *acting;
 static char *read_slice(const struct scratch *s, const char *path, int64_t start, int64_t end)
 {
     tn_autofileanswer struct tn_file_answer a = TN_FILE_ANSWER_INIT(8u << 20);
-    struct tn_read_request q = {
-        .path = tn_slice(path), .cwd = s->dir, .start = start, .end = end};
+    struct tn_read_request q = {.path = tn_slice(path), .cwd = s->dir, .start = start, .end = end};
 
     tn_file_read(acting ? acting : scratch_self(), &q, &a);
     return tn_asprintf("%s%s", a.failed ? "!" : "", tn_buf_str(&a.text));
@@ -46,7 +45,8 @@ static void assert_write(const struct scratch *s, const char *path, const char *
     assert_file(s, path, want);
 }
 
-/* --- read --------------------------------------------------------------------------------------- */
+/* --- read ---------------------------------------------------------------------------------------
+ */
 
 static void reads_relative_and_absolute(void **state)
 {
@@ -70,9 +70,10 @@ static void slices_lines(void **state)
         int64_t start, end;
         const char *want;
     } rows[] = {
-        {0, -1, "0\n1\n2\n3\n"}, {2, -1, "2\n3\n"}, {9, -1, ""},    {-5, -1, "0\n1\n2\n3\n"},
-        {1, 3, "1\n2\n"},        {3, 4, "2\n3\n"},  {9, 9, "2\n3\n"}, {0, 0, "0\n"},
-        {2, 1, "2\n"},           {0, -7, "0\n"},    {0, 99, "0\n1\n2\n3\n"},
+        {0, -1, "0\n1\n2\n3\n"},  {2, -1, "2\n3\n"},       {9, -1, ""},
+        {-5, -1, "0\n1\n2\n3\n"}, {1, 3, "1\n2\n"},        {3, 4, "2\n3\n"},
+        {9, 9, "2\n3\n"},         {0, 0, "0\n"},           {2, 1, "2\n"},
+        {0, -7, "0\n"},           {0, 99, "0\n1\n2\n3\n"},
     };
 
     put_text(s, "a", "0\n1\n2\n3\n");
@@ -120,8 +121,8 @@ static void explains_why_not(void **state)
 {
     struct scratch *s = *state;
     const char *d = s->dir;
-    tn_autofree char *missing = tn_asprintf(
-        "!File not found: %s/no/such. Your current working directory is %s.", d, d);
+    tn_autofree char *missing =
+        tn_asprintf("!File not found: %s/no/such. Your current working directory is %s.", d, d);
     tn_autofree char *dir = tn_asprintf("!Path is a directory: %s/sub. You can only read files", d);
     tn_autofree char *latin = tn_asprintf("!File could not be decoded as utf-8: %s/latin.", d);
     tn_autofree char *cut = tn_asprintf("!File could not be decoded as utf-8: %s/cut.", d);
@@ -197,7 +198,8 @@ static void reads_with_the_rights_of_the_user(void **state)
     assert_memory_equal(got, "!Not a regular file", 19);
 }
 
-/* --- write -------------------------------------------------------------------------------------- */
+/* --- write --------------------------------------------------------------------------------------
+ */
 
 static void writes_new_files(void **state)
 {

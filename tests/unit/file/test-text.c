@@ -5,11 +5,11 @@
 #include "hand/file/encoding.h"
 #include "hand/file/text.h"
 
-#define assert_slice(got, want)                                                                    \
-    do {                                                                                           \
-        struct tn_slice got_ = (got);                                                              \
-        assert_int_equal(got_.n, strlen(want));                                                    \
-        assert_memory_equal(got_.s, want, got_.n);                                                 \
+#define assert_slice(got, want)                    \
+    do {                                           \
+        struct tn_slice got_ = (got);              \
+        assert_int_equal(got_.n, strlen(want));    \
+        assert_memory_equal(got_.s, want, got_.n); \
     } while (0)
 
 static void counts_lines(void **state)
@@ -19,9 +19,9 @@ static void counts_lines(void **state)
         size_t lines;
         enum text_eol eol;
     } rows[] = {
-        {"", 0, TEXT_LF},           {"a", 1, TEXT_LF},           {"a\n", 1, TEXT_LF},
-        {"\n\n", 2, TEXT_LF},       {"a\r\nb", 2, TEXT_CRLF},    {"a\rb\r", 2, TEXT_CR},
-        {"a\r\n\rb", 3, TEXT_CRLF}, {"a\r\nb\nc", 3, TEXT_LF},   {"a\r\nb\r\nc\n", 3, TEXT_CRLF},
+        {"", 0, TEXT_LF},           {"a", 1, TEXT_LF},          {"a\n", 1, TEXT_LF},
+        {"\n\n", 2, TEXT_LF},       {"a\r\nb", 2, TEXT_CRLF},   {"a\rb\r", 2, TEXT_CR},
+        {"a\r\n\rb", 3, TEXT_CRLF}, {"a\r\nb\nc", 3, TEXT_LF},  {"a\r\nb\r\nc\n", 3, TEXT_CRLF},
         {"\r", 1, TEXT_CR},         {"a\n\rb\r\n", 3, TEXT_LF},
     };
 
@@ -76,7 +76,8 @@ static void changes_line_endings(void **state)
     assert_string_equal(tn_buf_str(&out), "a\nb\r\n");
 }
 
-/* --- encodings ---------------------------------------------------------------------------------- */
+/* --- encodings ----------------------------------------------------------------------------------
+ */
 
 static void detects(void **state)
 {
@@ -134,7 +135,8 @@ static void refuses_broken_text(void **state)
     assert_non_null(strstr(err.text, "U+4E2D"));
 }
 
-/* --- kinds of files ------------------------------------------------------------------------------ */
+/* --- kinds of files ------------------------------------------------------------------------------
+ */
 
 static void knows_text_from_binary(void **state)
 {
@@ -147,7 +149,9 @@ static void knows_text_from_binary(void **state)
         {"int main(void)\n", 15, false},
         {"\x1b[31mred\x1b[0m\n", 13, false},
         {"a\0b", 3, true},
-        {"\xff\xfe" "a\0", 4, false},
+        {"\xff\xfe"
+         "a\0",
+         4, false},
         {"caf\xe9", 4, false},
         {"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, true},
         {"\x01\x02\x03\x04\x05\x06", 6, true},
@@ -179,10 +183,14 @@ static void goes_by_extension(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_lines),           cmocka_unit_test(cuts_lines),
-        cmocka_unit_test(strips_like_python),     cmocka_unit_test(changes_line_endings),
-        cmocka_unit_test(detects),                cmocka_unit_test(encodes_what_it_decoded),
-        cmocka_unit_test(refuses_broken_text),    cmocka_unit_test(knows_text_from_binary),
+        cmocka_unit_test(counts_lines),
+        cmocka_unit_test(cuts_lines),
+        cmocka_unit_test(strips_like_python),
+        cmocka_unit_test(changes_line_endings),
+        cmocka_unit_test(detects),
+        cmocka_unit_test(encodes_what_it_decoded),
+        cmocka_unit_test(refuses_broken_text),
+        cmocka_unit_test(knows_text_from_binary),
         cmocka_unit_test(goes_by_extension),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

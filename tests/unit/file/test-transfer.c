@@ -6,7 +6,8 @@
 #include "hand/file/list.h"
 #include "hand/file/upload.h"
 
-/* --- where the bytes of an upload come from ------------------------------------------------------- */
+/* --- where the bytes of an upload come from
+ * ------------------------------------------------------- */
 
 struct bytes {
     const char *s;
@@ -71,7 +72,8 @@ static void withdraw(void *ctx, const char *path)
 
 static const struct tn_fs_journal journal = {.announce = announce, .withdraw = withdraw};
 
-/* --- upload ------------------------------------------------------------------------------------- */
+/* --- upload -------------------------------------------------------------------------------------
+ */
 
 static void stores_a_file(void **state)
 {
@@ -151,8 +153,8 @@ static int count_name(const char *name, void *ctx)
 static int names_in(const char *dir)
 {
     int count = 0;
-    assert_int_equal(
-        tn_file_list(tn_slice(dir), "/", tn_deadline_in(10), count_name, &count, NULL), 0);
+    assert_int_equal(tn_file_list(tn_slice(dir), "/", tn_deadline_in(10), count_name, &count, NULL),
+                     0);
     return count;
 }
 
@@ -226,7 +228,8 @@ static void gives_new_things_to_the_user(void **state)
     assert_int_equal(stat_file(s, "to/plain").st_uid, 4242);
 }
 
-/* --- download ----------------------------------------------------------------------------------- */
+/* --- download -----------------------------------------------------------------------------------
+ */
 
 static void names_the_download(void **state)
 {
@@ -247,7 +250,8 @@ static void names_the_download(void **state)
     }
 }
 
-/* --- list --------------------------------------------------------------------------------------- */
+/* --- list ---------------------------------------------------------------------------------------
+ */
 
 static int put_name(const char *name, void *ctx)
 {
@@ -271,8 +275,8 @@ static void lists_directories_first(void **state)
     put_text(s, "d/apple/x", "");
     assert_int_equal(symlink("nowhere", dangling), 0);
     assert_int_equal(symlink("apple", link), 0);
-    assert_int_equal(
-        tn_file_list(tn_slice("d"), s->dir, tn_deadline_in(10), put_name, &out, &err), 0);
+    assert_int_equal(tn_file_list(tn_slice("d"), s->dir, tn_deadline_in(10), put_name, &out, &err),
+                     0);
     assert_string_equal(tn_buf_str(&out), ".git/ a-link/ apple/ Zoo/ .env A.txt a.txt b.txt ");
     tn_buf_reset(&out);
     assert_int_equal(

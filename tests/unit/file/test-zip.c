@@ -7,7 +7,8 @@
 #include "hand/file/zip-name.h"
 #include "hand/file/zip-write.h"
 
-/* --- records ------------------------------------------------------------------------------------ */
+/* --- records ------------------------------------------------------------------------------------
+ */
 
 static void lengths_agree(void **state)
 {
@@ -36,7 +37,8 @@ static void lengths_agree(void **state)
     assert_true(zip_end_length(0xffff, 0, 0) > 22);
 }
 
-/* --- names -------------------------------------------------------------------------------------- */
+/* --- names --------------------------------------------------------------------------------------
+ */
 
 static void takes_plain_names(void **state)
 {
@@ -73,14 +75,29 @@ static void refuses_other_names(void **state)
         size_t n;
         bool utf8;
     } rows[] = {
-        {"", 0, false},         {"/", 1, false},          {"/etc/passwd", 11, false},
-        {"../x", 4, false},     {"a/../../x", 9, false},  {"a/..", 4, false},
-        {"..", 2, false},       {".", 1, false},          {"./a", 3, false},
-        {"a//b", 4, false},     {"a/./b", 5, false},      {"a\\b", 3, false},
-        {"..\\x", 4, false},    {"C:x", 3, false},        {"c:/x", 4, false},
-        {"a\0b", 3, false},     {"a\nb", 3, false},       {"a\x7f", 2, false},
-        {"\x1b[31m", 5, false}, {"a\xff", 2, true},       {"\xc2\x85", 2, true},
-        {"\xed\xa0\x80", 3, true}, {"a//", 3, false},
+        {"", 0, false},
+        {"/", 1, false},
+        {"/etc/passwd", 11, false},
+        {"../x", 4, false},
+        {"a/../../x", 9, false},
+        {"a/..", 4, false},
+        {"..", 2, false},
+        {".", 1, false},
+        {"./a", 3, false},
+        {"a//b", 4, false},
+        {"a/./b", 5, false},
+        {"a\\b", 3, false},
+        {"..\\x", 4, false},
+        {"C:x", 3, false},
+        {"c:/x", 4, false},
+        {"a\0b", 3, false},
+        {"a\nb", 3, false},
+        {"a\x7f", 2, false},
+        {"\x1b[31m", 5, false},
+        {"a\xff", 2, true},
+        {"\xc2\x85", 2, true},
+        {"\xed\xa0\x80", 3, true},
+        {"a//", 3, false},
     };
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
     char long_name[5000];
@@ -100,7 +117,8 @@ static void refuses_other_names(void **state)
     assert_int_equal(zip_name(long_name, 4999, false, &out, &is_dir, &err), -1);
 }
 
-/* --- sending ------------------------------------------------------------------------------------ */
+/* --- sending ------------------------------------------------------------------------------------
+ */
 
 /* Collects the archive in a file; on the first bytes it lets something happen to the files. */
 struct collector {

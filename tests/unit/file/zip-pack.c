@@ -1,5 +1,5 @@
-/* zip-pack PATH: writes the archive of PATH to standard output, with holes for pieces of zeros, and checks
- * that it has the promised length. */
+/* zip-pack PATH: writes the archive of PATH to standard output, with holes for pieces of zeros, and
+ * checks that it has the promised length. */
 #include <stdio.h>
 
 #include "base/clock.h"

@@ -20,8 +20,7 @@
 
 enum { MEGABYTE = 1 << 20 };
 
-/* --- plain HTTP --------------------------------------------------------------------------------
- */
+/* --- plain HTTP ---------------------------------------------------------------------------- */
 
 static void alive(struct tn_http_exchange *x, void *ctx)
 {
@@ -190,8 +189,7 @@ static void gone(struct tn_http_exchange *x, void *ctx)
                   (size_t)snprintf(text, sizeof text, "%ld", (long)gone_count));
 }
 
-/* --- multipart, events, upgrades ---------------------------------------------------------------
- */
+/* --- multipart, events, upgrades ----------------------------------------------------------- */
 
 static ssize_t from_exchange(void *ctx, void *to, size_t n, struct tn_error *err)
 {
@@ -369,8 +367,7 @@ static const struct tn_route routes[] = {
     {0},
 };
 
-/* --- the program -------------------------------------------------------------------------------
- */
+/* --- the program --------------------------------------------------------------------------- */
 
 static bool gate(struct tn_http_exchange *x, void *ctx)
 {

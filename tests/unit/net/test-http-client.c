@@ -10,8 +10,7 @@
 #include "net/http-client.h"
 #include "net/listen.h"
 
-/* --- a server that follows a script ------------------------------------------------------------
- */
+/* --- a server that follows a script -------------------------------------------------------- */
 
 enum { CONNECTIONS = 4, STEPS = 4 };
 
@@ -124,8 +123,7 @@ static int call(struct tn_http_client *c, const char *method, const char *extra,
 
 #define OK_HI "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 
-/* --- tests -------------------------------------------------------------------------------------
- */
+/* --- tests --------------------------------------------------------------------------------- */
 
 static void test_what_is_sent(void **state)
 {

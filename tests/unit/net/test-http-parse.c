@@ -7,8 +7,7 @@ static const struct tn_http_limits limits = {.target = 64, .fields = 256};
 
 #define LONG_64 "0123456789012345678901234567890123456789012345678901234567890123"
 
-/* --- request heads -----------------------------------------------------------------------------
- */
+/* --- request heads ------------------------------------------------------------------------- */
 
 /* code TN_OK: accepted.  What matters of the head is in the flags. */
 enum { CLOSE = 1, KEEP = 2, UPGRADE = 4, CHUNKED = 8, EXPECT = 16, EXPECT_OTHER = 32, OLD = 64 };
@@ -188,8 +187,7 @@ static void test_target_path(void **state)
     }
 }
 
-/* --- responses ---------------------------------------------------------------------------------
- */
+/* --- responses ----------------------------------------------------------------------------- */
 
 static void test_responses(void **state)
 {
@@ -223,8 +221,7 @@ static void test_responses(void **state)
     }
 }
 
-/* --- chunks ------------------------------------------------------------------------------------
- */
+/* --- chunks -------------------------------------------------------------------------------- */
 
 /* Decodes a chunked body that comes in pieces of `step` bytes; -1 when it is malformed, else how
  * many bytes it used.  *ended tells whether the end was seen. */
@@ -310,8 +307,7 @@ static void test_largest_chunk(void **state)
     assert_int_equal(c.left, INT64_C(0xfffffffffffffff));
 }
 
-/* --- characters --------------------------------------------------------------------------------
- */
+/* --- characters ---------------------------------------------------------------------------- */
 
 static void test_characters(void **state)
 {

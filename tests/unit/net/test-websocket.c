@@ -40,8 +40,7 @@ static void test_sha1(void **state)
     }
 }
 
-/* --- frames ------------------------------------------------------------------------------------
- */
+/* --- frames -------------------------------------------------------------------------------- */
 
 /* Every length, masked or not: what the header writer writes the parser reads, in every cut. */
 static void test_headers_round_trip(void **state)
@@ -137,8 +136,7 @@ static void test_close_codes(void **state)
         assert_false(ws_close_code_valid(bad[i]));
 }
 
-/* --- conversations -----------------------------------------------------------------------------
- */
+/* --- conversations ------------------------------------------------------------------------- */
 
 struct ends {
     int fds[2];
@@ -321,8 +319,7 @@ static void test_peer_that_does_not_read(void **state)
     close_ends(&e);
 }
 
-/* --- the client's handshake --------------------------------------------------------------------
- */
+/* --- the client's handshake ---------------------------------------------------------------- */
 
 struct fake_server {
     int fd;

@@ -252,7 +252,7 @@ static void test_clear_forgets_sequences_and_modes(void **state)
     for (size_t i = 0; i < TN_COUNT(left); i++) {
         feed(t, left[i]);
         tn_transcript_clear(t);
-        feed(t, "ab\rc\tqqqqqqqqqqqqqqq\e8\e[?1049l\r\n");
+        feed(t, "\e[?1049lab\rc\tqqqqqqqqqqqqqqq\e8\r\n");
         expect_take(t, "cb      qqqqqqqqqqqqqqq");
         assert_int_equal(tn_transcript_dropped(t), 0);
         tn_transcript_clear(t);

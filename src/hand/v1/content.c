@@ -1,0 +1,219 @@
+/* /v1/files/content: the bytes of one file, in both directions, with the rights of the sandbox's user. */
+#include <fcntl.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "hand/file-actions.h"
+#include "hand/routes.h"
+#include "hand/v1/v1.h"
+
+enum {
+    PIECE = 64 << 10,
+    KERNEL_SIZE = 4096, /* the most that a file of /proc or /sys says it has */
+    KERNEL_MAX = 16 << 20,
+};
+
+/* --- reading ------------------------------------------------------------------------------------
+ */
+
+struct source {
+    int fd;
+    struct tn_buf memory; /* all of it, when the file could not tell its size */
+    bool in_memory;
+    int64_t size;
+    char tag[64];
+};
+
+/* A piece of it; whole: there was no (usable) range; outside: there is nothing of it. */
+enum range { RANGE_WHOLE, RANGE_PART, RANGE_OUTSIDE };
+
+/* "bytes=A-B", "bytes=A-" or "bytes=-N".  Anything else is no range, and no error either. */
+static enum range parse_range(const char *text, int64_t size, int64_t *first, int64_t *length)
+{
+    int64_t a, b = INT64_MAX;
+
+    if (!text || strncasecmp(text, "bytes=", 6) != 0)
+        return RANGE_WHOLE;
+    const char *dash = strchr(text + 6, '-');
+    if (!dash)
+        return RANGE_WHOLE;
+    tn_autofree char *from = tn_strndup(text + 6, (size_t)(dash - text) - 6);
+    if (dash[1] && !tn_v1_number(dash + 1, 10, INT64_MAX, &b))
+        return RANGE_WHOLE;
+    if (!*from) { /* the last b bytes */
+        if (!dash[1])
+            return RANGE_WHOLE;
+        a = b < size ? size - b : 0;
+        b = b ? INT64_MAX : -1;
+    } else if (!tn_v1_number(from, 10, INT64_MAX, &a) || b < a) {
+        return RANGE_WHOLE;
+    }
+    if (a >= size || b < 0)
+        return RANGE_OUTSIDE;
+    *first = a;
+    *length = (b < size - 1 ? b : size - 1) - a + 1;
+    return RANGE_PART;
+}
+
+/* A range of a file that is not the one the client has a part of would make a mixture: it gets all. */
+static const char *wanted_range(struct tn_http_exchange *x, const struct source *s)
+{
+    const char *unless = tn_http_header(x, "If-Range");
+    return unless && strcmp(unless, s->tag) != 0 ? NULL : tn_http_header(x, "Range");
+}
+
+static void send_content(struct tn_http_exchange *x, const struct source *s)
+{
+    int64_t first = 0, length = s->size;
+    char text[96];
+
+    enum range range = parse_range(wanted_range(x, s), s->size, &first, &length);
+    tn_http_set_header(x, "Accept-Ranges", "bytes");
+    tn_http_set_header(x, "ETag", s->tag);
+    if (range == RANGE_OUTSIDE) {
+        snprintf(text, sizeof text, "bytes */%lld", (long long)s->size);
+        tn_http_set_header(x, "Content-Range", text);
+        tn_http_reply_detail(x, 416, "the range lies outside the file");
+        return;
+    }
+    if (range == RANGE_PART) {
+        snprintf(text, sizeof text, "bytes %lld-%lld/%lld", (long long)first,
+                 (long long)(first + length - 1), (long long)s->size);
+        tn_http_set_header(x, "Content-Range", text);
+    }
+    if (tn_http_start(x, range == RANGE_PART ? 206 : 200, "application/octet-stream", length) < 0)
+        return;
+    int r = s->in_memory ? tn_http_write(x, tn_buf_str(&s->memory) + first, (size_t)length)
+                         : tn_http_write_file(x, s->fd, first, length);
+    if (r < 0)
+        tn_http_abort(x);
+    else
+        tn_http_end(x);
+}
+
+/* Files of the kernel are empty, or a page long, until they are read. */
+static int measure(struct source *s, const struct stat *st, struct tn_error *err)
+{
+    s->size = st->st_size;
+    snprintf(s->tag, sizeof s->tag, "\"%llx-%llx-%llx%08lx\"", (unsigned long long)st->st_ino,
+             (unsigned long long)st->st_size, (unsigned long long)st->st_mtim.tv_sec,
+             (unsigned long)st->st_mtim.tv_nsec);
+    s->in_memory = st->st_blocks == 0 && st->st_size <= KERNEL_SIZE;
+    if (!s->in_memory)
+        return 0;
+    if (tn_fs_read_fd(s->fd, &s->memory, err) < 0)
+        return -1;
+    s->size = (int64_t)s->memory.len;
+    return 0;
+}
+
+static int open_source(struct tn_http_exchange *x, struct tn_hand *hand, struct source *s,
+                       const char *path)
+{
+    tn_autoact struct tn_act_as as = {0};
+    struct tn_error err;
+    struct stat st;
+
+    if (tn_v1_act_as_user(x, hand, &as) < 0)
+        return -1;
+    s->fd = tn_file_open(path, &st, &err);
+    if (s->fd >= 0 && !S_ISREG(st.st_mode))
+        tn_fail(&err, TN_E_CONFLICT, "%s is not a regular file", path);
+    else if (s->fd >= 0 && measure(s, &st, &err) < 0)
+        tn_error_context(&err, "%s", path);
+    else if (s->fd >= 0)
+        return 0;
+    tn_http_reply_error(x, &err);
+    return -1;
+}
+
+static void get_content(struct tn_http_exchange *x, void *ctx)
+{
+    tn_autofree char *path = tn_v1_query_path(x);
+    struct source source = {.fd = -1, .memory = TN_BUF_INIT(KERNEL_MAX)};
+
+    if (path && open_source(x, ctx, &source, path) == 0)
+        send_content(x, &source);
+    tn_close(source.fd);
+    tn_buf_done(&source.memory);
+}
+
+/* --- writing ------------------------------------------------------------------------------------
+ */
+
+struct incoming {
+    struct tn_http_exchange *x;
+    const char *path;
+    mode_t mode;
+    bool mode_given;
+    bool is_new;
+};
+
+static int write_body(int fd, void *ctx, struct tn_error *err)
+{
+    struct incoming *in = ctx;
+    tn_autofree char *piece = tn_malloc(PIECE);
+
+    if (in->is_new && fchmod(fd, in->mode) < 0)
+        return tn_fail_errno(err, errno, "mode of the new file");
+    for (;;) {
+        ssize_t n = tn_http_read(in->x, piece, PIECE, err);
+        if (n <= 0)
+            return (int)n;
+        if (tn_fs_write(fd, piece, (size_t)n, err) < 0)
+            return -1;
+    }
+}
+
+/* The body becomes the file in one step; missing parents are made. */
+static int store(struct incoming *in, struct tn_hand *hand, struct tn_error *err)
+{
+    struct tn_file_user user = tn_hand_file_user(hand);
+    struct tn_fs_replace how = {.mode = in->mode, .in_place = true, .journal = user.journal};
+    tn_autofree char *parent = tn_strndup(in->path, (size_t)(strrchr(in->path, '/') - in->path));
+    tn_autoact struct tn_act_as as = {0};
+    struct stat st;
+
+    if (tn_file_act_as(&as, &user, err) < 0)
+        return -1;
+    in->is_new = stat(in->path, &st) < 0;
+    tn_autofd int dir =
+        *parent ? tn_fs_mkdirs(TN_FS_ANYWHERE, parent, 0755, NULL, NULL, err) : -1;
+    if (*parent && dir < 0)
+        return -1;
+    if (tn_fs_replace(TN_FS_ANYWHERE, in->path, &how, write_body, in, err) < 0)
+        return -1;
+    if (in->mode_given && !in->is_new && chmod(in->path, in->mode) < 0)
+        return tn_fail_errno(err, errno, "the content of %s is stored, but not its mode", in->path);
+    return 0;
+}
+
+static void put_content(struct tn_http_exchange *x, void *ctx)
+{
+    const char *raw = tn_http_query(x, "path"), *mode_text = tn_http_query(x, "mode");
+    tn_autofree char *path = tn_v1_query_path(x);
+    int64_t mode = 0664;
+    struct tn_error err;
+
+    if (!path)
+        return;
+    if (raw[strlen(raw) - 1] == '/') {
+        tn_http_reply_detail(x, 422, "path must be that of a file");
+        return;
+    }
+    if (mode_text && !tn_v1_number(mode_text, 8, 07777, &mode)) {
+        tn_http_reply_detail(x, 422, "mode must be an octal number such as 644");
+        return;
+    }
+    struct incoming in = {.x = x, .path = path, .mode = (mode_t)mode, .mode_given = mode_text};
+    if (store(&in, ctx, &err) < 0)
+        tn_http_reply_error(x, &err);
+    else
+        tn_http_reply(x, in.is_new ? 201 : 204, NULL, NULL, 0);
+}
+
+const struct tn_route tn_routes_content[] = {
+    {"GET", "/v1/files/content", get_content, "bytes of ?path=; Range is heeded", 0},
+    {"PUT", "/v1/files/content", put_content, "replaces ?path= by the body, in one step", 0},
+    {0},
+};

@@ -1,0 +1,245 @@
+#include "net/http-pool.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "net/http-internal.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#ifdef SANITIZED
+const size_t http_stack_factor = 8;
+#else
+const size_t http_stack_factor = 1;
+#endif
+
+enum { SPARE_MAX = 4, STACK_MIN = 64 * 1024 };
+
+/* --- blocks -------------------------------------------------------------------------------- */
+
+/* A block is a guard page, the stack, and above it the connection: a stack that overflows hits the
+ * guard, never another connection. */
+
+static size_t page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t whole_pages(size_t n)
+{
+    size_t page = page_bytes();
+
+    return (n + page - 1) / page * page;
+}
+
+static size_t block_bytes(const struct http_pool *p)
+{
+    return page_bytes() + p->stack_bytes + whole_pages(sizeof(struct http_conn));
+}
+
+static char *block_of(const struct http_pool *p, struct http_conn *c)
+{
+    return (char *)c - p->stack_bytes - page_bytes();
+}
+
+static struct http_conn *block_new(const struct http_pool *p)
+{
+    size_t size = block_bytes(p);
+    char *block = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (block == MAP_FAILED)
+        return NULL;
+    if (mprotect(block + page_bytes(), size - page_bytes(), PROT_READ | PROT_WRITE) < 0) {
+        munmap(block, size);
+        return NULL;
+    }
+    return (struct http_conn *)(block + page_bytes() + p->stack_bytes);
+}
+
+static void block_free(const struct http_pool *p, struct http_conn *c)
+{
+    munmap(block_of(p, c), block_bytes(p));
+}
+
+/* --- the pool ------------------------------------------------------------------------------ */
+
+void http_pool_init(struct http_pool *p, int max, size_t stack_bytes)
+{
+    pthread_condattr_t monotonic;
+
+    memset(p, 0, sizeof *p);
+    p->max = max;
+    p->stack_bytes =
+        whole_pages((stack_bytes > STACK_MIN ? stack_bytes : STACK_MIN) * http_stack_factor);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+void http_pool_done(struct http_pool *p)
+{
+    while (p->spare) {
+        struct http_conn *next = p->spare->next;
+        block_free(p, p->spare);
+        p->spare = next;
+    }
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->changed);
+}
+
+void http_pool_close(struct http_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->closed, true);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Waits for threads that are ending and keeps a few of their blocks.  Not under the lock. */
+static void bury(struct http_pool *p, struct http_conn *dead)
+{
+    while (dead) {
+        struct http_conn *c = dead;
+        dead = c->next;
+        pthread_join(c->thread, NULL);
+        pthread_mutex_lock(&p->lock);
+        bool keep = p->spare_count < SPARE_MAX;
+        if (keep) {
+            c->next = p->spare;
+            p->spare = c;
+            p->spare_count++;
+        }
+        pthread_mutex_unlock(&p->lock);
+        if (!keep)
+            block_free(p, c);
+    }
+}
+
+static struct http_conn *take_dead(struct http_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    struct http_conn *dead = p->dead;
+    p->dead = NULL;
+    pthread_mutex_unlock(&p->lock);
+    return dead;
+}
+
+/* Under the lock. */
+static void unlink_conn(struct http_pool *p, struct http_conn *c)
+{
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        p->live = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    p->count--;
+    pthread_cond_broadcast(&p->changed);
+}
+
+/* Takes the connection off the list.  A thread cannot join itself: the next to end does, or the one
+ * who waits in http_pool_shut. */
+static void retire(struct http_pool *p, struct http_conn *c)
+{
+    bury(p, take_dead(p));
+    pthread_mutex_lock(&p->lock);
+    unlink_conn(p, c);
+    tn_close(c->fd);
+    c->next = p->dead;
+    p->dead = c;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void *run(void *arg)
+{
+    struct http_conn *c = arg;
+
+    c->thread = pthread_self();
+    http_conn_run(c);
+    http_conn_done(c);
+    retire(c->pool, c);
+    return NULL;
+}
+
+/* A block on the list of the living, or NULL with err. */
+static struct http_conn *enlist(struct http_pool *p, int fd, struct tn_error *err)
+{
+    pthread_mutex_lock(&p->lock);
+    bool room = !p->closed && p->count < p->max;
+    struct http_conn *c = room ? p->spare : NULL;
+    if (c) {
+        p->spare = c->next;
+        p->spare_count--;
+    } else if (room) {
+        c = block_new(p);
+    }
+    if (c) {
+        memset(c, 0, offsetof(struct http_conn, x));
+        c->fd = fd;
+        c->pool = p;
+        c->next = p->live;
+        if (c->next)
+            c->next->prev = c;
+        p->live = c;
+        p->count++;
+    }
+    pthread_mutex_unlock(&p->lock);
+    if (!c)
+        tn_fail(err, TN_E_BUSY, room ? "Out of memory" : "Too many connections");
+    return c;
+}
+
+/* The thread could not be started: undoes enlist.  The block has no thread to join. */
+static void delist(struct http_pool *p, struct http_conn *c)
+{
+    pthread_mutex_lock(&p->lock);
+    unlink_conn(p, c);
+    pthread_mutex_unlock(&p->lock);
+    block_free(p, c);
+}
+
+int http_pool_start(struct http_pool *p, struct tn_http_server *s, int fd, const char *peer,
+                    struct tn_error *err)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    struct http_conn *c = enlist(p, fd, err);
+
+    if (!c)
+        return -1;
+    http_conn_init(c, s, peer);
+    pthread_attr_init(&attr);
+    int why = pthread_attr_setstack(&attr, block_of(p, c) + page_bytes(), p->stack_bytes);
+    if (!why)
+        why = pthread_create(&thread, &attr, run, c);
+    pthread_attr_destroy(&attr);
+    if (!why)
+        return 0;
+    http_conn_done(c);
+    delist(p, c);
+    return tn_fail_errno(err, why, "start a connection thread");
+}
+
+int http_pool_shut(struct http_pool *p, int how, int64_t deadline)
+{
+    struct timespec until = tn_timespec(deadline);
+    int r = 0;
+
+    pthread_mutex_lock(&p->lock);
+    for (struct http_conn *c = p->live; c; c = c->next)
+        shutdown(c->fd, how);
+    while (p->count > 0 && r == 0)
+        r = pthread_cond_timedwait(&p->changed, &p->lock, &until);
+    int left = p->count;
+    pthread_mutex_unlock(&p->lock);
+    bury(p, take_dead(p));
+    return left;
+}

@@ -1,0 +1,44 @@
+/* The connections of a server: each a thread, whose stack and state lie in one mapping that goes
+ * back to the system when the connection ends. */
+#ifndef TN_NET_HTTP_POOL_H
+#define TN_NET_HTTP_POOL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct http_conn;
+struct tn_http_server;
+
+struct http_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a connection ended */
+    int max;
+    size_t stack_bytes;
+    atomic_bool closed; /* nothing new is taken */
+    int count;
+    struct http_conn *live;
+    struct http_conn *dead; /* ended, their threads not joined yet */
+    struct http_conn *spare;
+    int spare_count;
+};
+
+void http_pool_init(struct http_pool *p, int max, size_t stack_bytes);
+void http_pool_done(struct http_pool *p); /* when nothing is left */
+
+/* Serves the connected fd in a thread of its own; owns fd on success.  TN_E_BUSY when the pool is
+ * full or closed. */
+int http_pool_start(struct http_pool *p, struct tn_http_server *s, int fd, const char *peer,
+                    struct tn_error *err);
+void http_pool_close(struct http_pool *p);
+/* Shuts down all connections in the given direction (as shutdown(2)) and waits for their threads to
+ * be gone; returns how many are left at the deadline. */
+int http_pool_shut(struct http_pool *p, int how, int64_t deadline);
+
+/* Stack sizes times this: sanitizers make frames larger. */
+extern const size_t http_stack_factor;
+
+#endif

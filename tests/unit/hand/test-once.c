@@ -1,0 +1,143 @@
+/* Exactly once: answers are stored, shared with those who wait, bounded, and tied to their request. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "hand/once.h"
+
+static int begin(struct tn_once *o, const char *key, const char *body, char *answer, size_t size, int *status)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
+    struct tn_error err;
+    int r = tn_once_begin(o, key, tn_once_digest(body, strlen(body)), tn_deadline_in(0.05), status, &out, &err);
+    snprintf(answer, size, "%s", r < 0 ? err.text : tn_buf_str(&out));
+    return r < 0 ? -(int)err.code : r;
+}
+
+static void test_repeat_gets_the_stored_answer(void **state)
+{
+    struct tn_once *o = tn_once_new(8, 1024);
+    char text[512];
+    int status = 0;
+
+    assert_int_equal(begin(o, "k", "body", text, sizeof text, &status), 1);
+    tn_once_finish(o, "k", 200, "answer", 6);
+    assert_int_equal(begin(o, "k", "body", text, sizeof text, &status), 0);
+    assert_int_equal(status, 200);
+    assert_string_equal(text, "answer");
+    tn_once_free(o);
+}
+
+static void test_another_body_is_refused(void **state)
+{
+    struct tn_once *o = tn_once_new(8, 1024);
+    char text[512];
+    int status;
+
+    assert_int_equal(begin(o, "k", "one", text, sizeof text, &status), 1);
+    assert_int_equal(begin(o, "k", "two", text, sizeof text, &status), -TN_E_UNPROCESSABLE);
+    tn_once_finish(o, "k", 200, "", 0);
+    assert_int_equal(begin(o, "k", "two", text, sizeof text, &status), -TN_E_UNPROCESSABLE);
+    tn_once_free(o);
+}
+
+static void test_waiting_ends_at_the_deadline(void **state)
+{
+    struct tn_once *o = tn_once_new(8, 1024);
+    char text[512];
+    int status;
+
+    assert_int_equal(begin(o, "k", "x", text, sizeof text, &status), 1);
+    assert_int_equal(begin(o, "k", "x", text, sizeof text, &status), -TN_E_TIMEOUT);
+    tn_once_finish(o, "k", 200, "", 0);
+    tn_once_free(o);
+}
+
+static void *finish_it(void *arg)
+{
+    tn_once_finish(arg, "k", 500, "late", 4);
+    return NULL;
+}
+
+static void test_a_waiter_is_told(void **state)
+{
+    struct tn_once *o = tn_once_new(8, 1024);
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
+    char text[512];
+    int status;
+    pthread_t thread;
+
+    assert_int_equal(begin(o, "k", "x", text, sizeof text, &status), 1);
+    pthread_create(&thread, NULL, finish_it, o);
+    assert_int_equal(tn_once_begin(o, "k", tn_once_digest("x", 1), tn_deadline_in(10), &status, &out, NULL), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(status, 500);
+    assert_string_equal(tn_buf_str(&out), "late");
+    tn_once_free(o);
+}
+
+static void test_number_is_bounded(void **state)
+{
+    struct tn_once *o = tn_once_new(2, 1024);
+    char text[512];
+    int status;
+
+    assert_int_equal(begin(o, "a", "", text, sizeof text, &status), 1);
+    assert_int_equal(begin(o, "b", "", text, sizeof text, &status), 1);
+    assert_int_equal(begin(o, "c", "", text, sizeof text, &status), -TN_E_BUSY); /* both are still running */
+    tn_once_finish(o, "a", 200, "A", 1);
+    assert_int_equal(begin(o, "c", "", text, sizeof text, &status), 1); /* the finished one makes room */
+    assert_int_equal(begin(o, "a", "", text, sizeof text, &status), -TN_E_BUSY);
+    tn_once_finish(o, "b", 200, "", 0);
+    tn_once_finish(o, "c", 200, "", 0);
+    tn_once_free(o);
+}
+
+static void test_bytes_are_bounded(void **state)
+{
+    struct tn_once *o = tn_once_new(8, 10);
+    char text[512];
+    int status;
+
+    assert_int_equal(begin(o, "a", "", text, sizeof text, &status), 1);
+    tn_once_finish(o, "a", 200, "0123456", 7);
+    assert_int_equal(begin(o, "b", "", text, sizeof text, &status), 1);
+    tn_once_finish(o, "b", 200, "0123456", 7);
+    assert_int_equal(begin(o, "b", "", text, sizeof text, &status), 0);
+    assert_int_equal(begin(o, "a", "", text, sizeof text, &status), 1); /* forgotten: the oldest goes first */
+    tn_once_finish(o, "a", 200, "", 0);
+    tn_once_free(o);
+}
+
+static void test_keys_are_checked(void **state)
+{
+    struct tn_once *o = tn_once_new(8, 10);
+    char text[512], key[300];
+    int status;
+
+    memset(key, 'k', sizeof key - 1);
+    key[sizeof key - 1] = '\0';
+    assert_int_equal(begin(o, key, "", text, sizeof text, &status), -TN_E_INVALID);
+    assert_int_equal(begin(o, "", "", text, sizeof text, &status), -TN_E_INVALID);
+    tn_once_free(o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_repeat_gets_the_stored_answer),
+        cmocka_unit_test(test_another_body_is_refused),
+        cmocka_unit_test(test_waiting_ends_at_the_deadline),
+        cmocka_unit_test(test_a_waiter_is_told),
+        cmocka_unit_test(test_number_is_bounded),
+        cmocka_unit_test(test_bytes_are_bounded),
+        cmocka_unit_test(test_keys_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
