@@ -1,4 +1,5 @@
-/* Monotonic time and deadlines, in nanoseconds.  A deadline is a point in time; TN_NEVER is none. */
+/* Monotonic time and deadlines, in nanoseconds.  A deadline is a point in time; TN_NEVER is none.
+ */
 #ifndef TN_BASE_CLOCK_H
 #define TN_BASE_CLOCK_H
 
@@ -22,7 +23,8 @@ static inline int64_t tn_deadline_in(double seconds)
     return seconds < 0 || seconds > 1e9 ? TN_NEVER : tn_now() + (int64_t)(seconds * 1e9);
 }
 
-/* Milliseconds left for poll(): 0 when passed, -1 for TN_NEVER, rounded up so that poll never spins. */
+/* Milliseconds left for poll(): 0 when passed, -1 for TN_NEVER, rounded up so that poll never
+ * spins. */
 static inline int tn_poll_ms(int64_t deadline)
 {
     if (deadline == TN_NEVER)

@@ -36,7 +36,8 @@ bool fs_openat2_missing(int sys)
     bool missing = sys == ENOSYS;
 
     if (sys == EPERM)
-        missing = syscall(SYS_openat2, -1, NULL, NULL, 0) < 0 && (errno == EPERM || errno == ENOSYS);
+        missing =
+            syscall(SYS_openat2, -1, NULL, NULL, 0) < 0 && (errno == EPERM || errno == ENOSYS);
     errno = saved;
     return missing;
 }

@@ -47,18 +47,18 @@ static inline void tn_guard_file(FILE **f)
 #define tn_autofd TN_CLEANUP(tn_guard_fd)
 #define tn_autofile TN_CLEANUP(tn_guard_file)
 
-#define TN_TAKE_PTR(p)                                                                             \
-    __extension__({                                                                                \
-        __typeof__(p) taken_ = (p);                                                                \
-        (p) = NULL;                                                                                \
-        taken_;                                                                                    \
+#define TN_TAKE_PTR(p)              \
+    __extension__({                 \
+        __typeof__(p) taken_ = (p); \
+        (p) = NULL;                 \
+        taken_;                     \
     })
 
-#define TN_TAKE_FD(fd)                                                                             \
-    __extension__({                                                                                \
-        int taken_ = (fd);                                                                         \
-        (fd) = -1;                                                                                 \
-        taken_;                                                                                    \
+#define TN_TAKE_FD(fd)     \
+    __extension__({        \
+        int taken_ = (fd); \
+        (fd) = -1;         \
+        taken_;            \
     })
 
 static inline void *tn_check_memory(void *p)

@@ -23,8 +23,8 @@ enum tn_json_type {
     TN_JSON_OBJECT,
 };
 
-/* Parses exactly one value, at most 64 levels deep, in valid UTF-8.  NULL with err on anything else.
- * The JSON text `null` is a tree too: *tree is then NULL and the result 0. */
+/* Parses exactly one value, at most 64 levels deep, in valid UTF-8.  NULL with err on anything
+ * else. The JSON text `null` is a tree too: *tree is then NULL and the result 0. */
 int tn_json_parse(const char *text, size_t len, struct tn_json **tree, struct tn_error *err);
 void tn_json_free(struct tn_json *tree);
 static inline void tn_guard_json(struct tn_json **tree)
@@ -39,7 +39,8 @@ struct tn_json *tn_json_ref(struct tn_json *tree);
 enum tn_json_type tn_json_type(const struct tn_json *v);
 const char *tn_json_type_name(const struct tn_json *v);
 
-/* The member, or NULL when v is no object or has no such member (or it is null: see tn_json_has). */
+/* The member, or NULL when v is no object or has no such member (or it is null: see tn_json_has).
+ */
 struct tn_json *tn_json_get(const struct tn_json *v, const char *key);
 bool tn_json_has(const struct tn_json *v, const char *key);
 size_t tn_json_count(const struct tn_json *v); /* members or elements; 0 for others */
@@ -53,11 +54,13 @@ bool tn_json_bool(const struct tn_json *v, bool fallback);
 int64_t tn_json_int(const struct tn_json *v, int64_t fallback);
 double tn_json_double(const struct tn_json *v, double fallback); /* also takes ints */
 
-/* Calls fn for each member of an object in order; stops when fn returns non-zero and returns that. */
+/* Calls fn for each member of an object in order; stops when fn returns non-zero and returns that.
+ */
 typedef int (*tn_json_member_fn)(const char *key, struct tn_json *value, void *ctx);
 int tn_json_each(const struct tn_json *v, tn_json_member_fn fn, void *ctx);
 
-/* --- writer: appends to a buffer, commas and nesting looked after ------------------------------ */
+/* --- writer: appends to a buffer, commas and nesting looked after ------------------------------
+ */
 
 struct tn_jw {
     struct tn_buf *out;
@@ -78,7 +81,8 @@ void tn_jw_key(struct tn_jw *w, const char *key);
 void tn_jw_strn(struct tn_jw *w, const char *s, size_t n);
 void tn_jw_str(struct tn_jw *w, const char *s);
 void tn_jw_int(struct tn_jw *w, int64_t v);
-void tn_jw_double(struct tn_jw *w, double v); /* always with a '.' or exponent, as Python prints floats */
+void tn_jw_double(struct tn_jw *w,
+                  double v); /* always with a '.' or exponent, as Python prints floats */
 void tn_jw_bool(struct tn_jw *w, bool v);
 void tn_jw_null(struct tn_jw *w);
 void tn_jw_tree(struct tn_jw *w, const struct tn_json *v);
@@ -91,7 +95,8 @@ void tn_jw_kdouble(struct tn_jw *w, const char *key, double v);
 void tn_jw_kbool(struct tn_jw *w, const char *key, bool v);
 void tn_jw_knull(struct tn_jw *w, const char *key);
 
-/* Shortest decimal that reads back as v, always with a '.', an exponent, or inf/nan: Python's repr. */
+/* Shortest decimal that reads back as v, always with a '.', an exponent, or inf/nan: Python's repr.
+ */
 void tn_format_double(char out[32], double v);
 
 #endif

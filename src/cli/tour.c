@@ -67,6 +67,7 @@ static void make_action(struct tn_action *a, const struct step *step, const char
 {
     if (step->edit) {
         tn_action_init(a, TN_ACTION_EDIT);
+        free(a->edit.command);
         a->edit.command = tn_strdup(step->edit);
         a->edit.path = tn_asprintf("%s/%s", workspace, step->file);
         if (step->old) {

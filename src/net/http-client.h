@@ -10,7 +10,8 @@
 
 struct tn_http_client;
 
-/* address: "unix:/path", "host:port" with a numeric host or localhost, or "[v6]:port".  Connects lazily. */
+/* address: "unix:/path", "host:port" (a numeric host or localhost) or "[v6]:port".  Connects when
+ * first used. */
 struct tn_http_client *tn_http_client_new(const char *address, struct tn_error *err);
 /* On a connected socket (owned from now on); it cannot reconnect. */
 struct tn_http_client *tn_http_client_from_fd(int fd);
@@ -28,15 +29,17 @@ struct tn_http_call {
     int64_t deadline;          /* base/clock.h; covers connect, send and the whole answer */
 };
 
-/* Sends and receives whole; the body lands in out (whose maximum bounds it).  Returns the status, or -1 with
- * err.  Reconnects once when a kept-alive connection proved dead before any byte of the answer and the
- * method is idempotent (GET, HEAD, PUT, DELETE) or the request carries an Idempotency-Key. */
-int tn_http_client_call(struct tn_http_client *c, const struct tn_http_call *call, struct tn_buf *out,
-                        struct tn_error *err);
+/* Sends and receives whole; the body lands in out (whose maximum bounds it).  Returns the status,
+ * or -1 with err.  Reconnects once when a kept-alive connection proved dead before any byte of the
+ * answer and the method is idempotent (GET, HEAD, PUT, DELETE) or the request carries an
+ * Idempotency-Key. */
+int tn_http_client_call(struct tn_http_client *c, const struct tn_http_call *call,
+                        struct tn_buf *out, struct tn_error *err);
 /* Header of the last answer, or NULL. */
 const char *tn_http_client_answer(const struct tn_http_client *c, const char *name);
 /* Streaming: status and headers first, then the body piece by piece (0 at the end). */
-int tn_http_client_open(struct tn_http_client *c, const struct tn_http_call *call, struct tn_error *err);
+int tn_http_client_open(struct tn_http_client *c, const struct tn_http_call *call,
+                        struct tn_error *err);
 ssize_t tn_http_client_read(struct tn_http_client *c, void *to, size_t n, int64_t deadline,
                             struct tn_error *err);
 

@@ -3,7 +3,8 @@
  * A handler gets an exchange, reads the request from it (the body as a stream), and answers once:
  * with a whole reply, with a stream, or by upgrading the connection.  Everything blocks with a
  * deadline; a slow client never holds anything but its own thread.  A handler that returns without
- * answering, or with unread body, leaves the connection in a state the server cleans up by itself. */
+ * answering, or with unread body, leaves the connection in a state the server cleans up by itself.
+ * An exchange and every string it gave out are valid until the handler returns. */
 #ifndef TN_NET_HTTP_SERVER_H
 #define TN_NET_HTTP_SERVER_H
 
@@ -20,8 +21,9 @@ struct tn_http_exchange;
 typedef void (*tn_http_handler_fn)(struct tn_http_exchange *x, void *ctx);
 
 /* A row of the route table.  Patterns are literal paths with {name} for one segment and a final
- * {name...} for the rest ("/v1/sessions/{name}/output").  HEAD is answered by the GET row.  A path that
- * matches only rows of other methods gets 405 with Allow. */
+ * {name...} for the rest ("/v1/sessions/{name}/output"); at each segment a literal goes before
+ * {name} before {name...}, whatever the order of rows.  HEAD is answered by the GET row.  A path
+ * that matches only rows of other methods gets 405 with Allow. */
 struct tn_route {
     const char *method;
     const char *pattern;
@@ -31,8 +33,8 @@ struct tn_route {
 };
 enum { TN_ROUTE_OPEN = 1 }; /* answered without asking the gate */
 
-/* Called before routing of anything but TN_ROUTE_OPEN rows, unknown paths included.  Returns true to
- * go on; otherwise it has answered. */
+/* Called before routing of anything but TN_ROUTE_OPEN rows, unknown paths included.  Returns true
+ * to go on; otherwise it has answered. */
 typedef bool (*tn_http_gate_fn)(struct tn_http_exchange *x, void *ctx);
 
 /* Called once per finished request, for the access log.  May be NULL. */
@@ -57,51 +59,62 @@ struct tn_http_options {
 };
 
 struct tn_http_server *tn_http_server_new(const struct tn_http_options *options);
-/* Starts accepting on a listening socket (TCP or unix; the server owns it from now on).  May be called
- * several times; each listener has one accept thread. */
+/* Starts accepting on a listening socket (TCP or unix; the server owns it from now on).  May be
+ * called several times; each listener has one accept thread. */
 int tn_http_server_listen(struct tn_http_server *s, int listen_fd, struct tn_error *err);
 /* Serves one already connected socket (for example half of a socket pair); owns it from now on. */
 int tn_http_server_adopt(struct tn_http_server *s, int fd, struct tn_error *err);
-/* Stops accepting, shuts down every connection, and waits up to `seconds` for their threads; returns the
- * number still running (then nothing is freed and the process should exit).  Safe to call once. */
+/* Stops accepting, ends every connection, and waits up to `seconds` for their threads; returns the
+ * number still running (then nothing is freed: try again, or exit).  For the first half of the time
+ * only the reading side is shut down, so that answers under way still arrive. */
 int tn_http_server_stop(struct tn_http_server *s, double seconds);
 void tn_http_server_free(struct tn_http_server *s); /* after a stop that returned 0 */
 
 /* --- the request --------------------------------------------------------------------------- */
 
 const char *tn_http_method(const struct tn_http_exchange *x);
-const char *tn_http_path(const struct tn_http_exchange *x);  /* percent-decoded, starts with '/' */
+/* Percent-decoded, without the query; starts with '/' (but "*" for OPTIONS *).  Dots and double
+ * slashes are as sent. */
+const char *tn_http_path(const struct tn_http_exchange *x);
 const char *tn_http_target(const struct tn_http_exchange *x); /* as sent */
-const char *tn_http_param(struct tn_http_exchange *x, const char *name); /* {name} of the pattern, decoded */
-const char *tn_http_query(struct tn_http_exchange *x, const char *name); /* decoded, NULL when absent */
-const char *tn_http_header(const struct tn_http_exchange *x, const char *name); /* case-insensitive, or NULL */
+/* What {name} of the pattern caught, decoded (an escaped slash does not split a segment, so it may
+ * be in here).  NULL when the pattern has no such name. */
+const char *tn_http_param(struct tn_http_exchange *x, const char *name);
+/* Decoded ('+' is a space); the last one counts; NULL when absent. */
+const char *tn_http_query(struct tn_http_exchange *x, const char *name);
+/* The first such header, ignoring case; NULL when absent. */
+const char *tn_http_header(const struct tn_http_exchange *x, const char *name);
 int64_t tn_http_content_length(const struct tn_http_exchange *x); /* -1: chunked; 0: none */
 const char *tn_http_peer(const struct tn_http_exchange *x);       /* "127.0.0.1", "unix", ... */
 
-/* Next bytes of the body: count, 0 at its end, -1 with err (408, 413, peer gone).  Sends 100-continue
- * by itself when the client waits for it. */
+/* Next bytes of the body: count, 0 at its end, -1 with err (408, 413, peer gone).  Sends
+ * 100-continue by itself when the client waits for it. */
 ssize_t tn_http_read(struct tn_http_exchange *x, void *to, size_t n, struct tn_error *err);
 /* The whole body into out, whose maximum is the limit (over it: TN_E_TOO_LARGE). */
 int tn_http_read_all(struct tn_http_exchange *x, struct tn_buf *out, struct tn_error *err);
 
-/* True when the client has closed its connection, or only its sending side (a look, no wait; a further
- * request already sent does not hide it).  Also true once the server is stopping. */
+/* True when the client has closed its connection, or only its sending side (a look, no wait; a
+ * further request already sent does not hide it).  Also true once the server is stopping. */
 bool tn_http_peer_gone(const struct tn_http_exchange *x);
 /* The connection's descriptor, only to poll for POLLRDHUP beside others while a handler waits. */
 int tn_http_fd(const struct tn_http_exchange *x);
 
 /* --- the answer ---------------------------------------------------------------------------- */
 
-/* A header for the reply to come (value is copied; one with control bytes is dropped). */
+/* A header for the reply to come (value is copied; one with control bytes is dropped).  Framing is
+ * the server's: Content-Length and Transfer-Encoding are dropped, of Connection all but close. */
 void tn_http_set_header(struct tn_http_exchange *x, const char *name, const char *value);
-/* Whole replies.  0, or -1 when the client did not take it. */
-int tn_http_reply(struct tn_http_exchange *x, int status, const char *type, const void *body, size_t n);
+/* Whole replies.  0, or -1 when the client did not take it.  A status below 200 becomes 500. */
+int tn_http_reply(struct tn_http_exchange *x, int status, const char *type, const void *body,
+                  size_t n);
 int tn_http_reply_json(struct tn_http_exchange *x, int status, const struct tn_buf *json);
 /* {"detail":"..."} with the given status, or with the status of err's code. */
 int tn_http_reply_detail(struct tn_http_exchange *x, int status, const char *detail);
 int tn_http_reply_error(struct tn_http_exchange *x, const struct tn_error *err);
 
-/* Streaming: length -1 means chunked (or close for HTTP/1.0).  All return 0, or -1 when the client is gone. */
+/* Streaming: length -1 means chunked (or close for HTTP/1.0).  The head is sent at once.  All
+ * return 0, or -1 when the client is gone.  A stream that is not ended, or shorter or longer than
+ * announced, is cut so that the client notices. */
 int tn_http_start(struct tn_http_exchange *x, int status, const char *type, int64_t length);
 int tn_http_write(struct tn_http_exchange *x, const void *bytes, size_t n);
 /* Sends n bytes of fd from offset (sendfile where it can). */
@@ -110,9 +123,10 @@ int tn_http_end(struct tn_http_exchange *x);
 /* Marks a started stream as broken: the connection is closed without the proper end. */
 void tn_http_abort(struct tn_http_exchange *x);
 
-/* Answers 101 with `Upgrade: protocol` and hands over the socket: the handler owns reading and writing of
- * the returned descriptor until it returns (it must not close it).  Bytes the client sent early are
- * appended to early.  -1 when the request did not ask for that protocol (400 has been answered). */
+/* Answers 101 with `Upgrade: protocol` and hands over the socket: the handler owns reading and
+ * writing of the returned descriptor (blocking, no timeout; send with MSG_NOSIGNAL) until it
+ * returns, and must not close it.  Bytes the client sent early are appended to early.  -1 when the
+ * request did not ask for that protocol (400 has been answered). */
 int tn_http_upgrade(struct tn_http_exchange *x, const char *protocol, struct tn_buf *early);
 
 #endif

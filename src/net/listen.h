@@ -19,8 +19,8 @@ struct tn_listen_address {
 
 /* "PORT" (all interfaces), "HOST:PORT", "[V6]:PORT", "unix:PATH", "fd:N". */
 int tn_listen_parse(const char *text, struct tn_listen_address *out, struct tn_error *err);
-/* A listening descriptor (CLOEXEC), or -1.  A unix path is made 0600; a stale socket (nobody accepts) is
- * replaced, a live one is TN_E_CONFLICT.  fd:N is checked to be a listening socket. */
+/* A listening descriptor (CLOEXEC), or -1.  A unix path is made 0600; a stale socket (nobody
+ * accepts) is replaced, a live one is TN_E_CONFLICT.  fd:N is checked to be a listening socket. */
 int tn_listen_open(const struct tn_listen_address *a, struct tn_error *err);
 /* A connected descriptor (CLOEXEC, TCP_NODELAY) by the deadline. */
 int tn_dial(const char *address, int64_t deadline, struct tn_error *err);

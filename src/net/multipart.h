@@ -14,16 +14,17 @@ typedef ssize_t (*tn_source_fn)(void *ctx, void *to, size_t n, struct tn_error *
 
 struct tn_part {
     char *name;     /* never NULL while a part is open */
-    char *filename; /* NULL when none was given; "as sent", may hold slashes: the caller sanitises */
+    char *filename; /* as sent (slashes and all: the caller sanitises), or NULL */
     char *type;     /* content type or NULL */
 };
 
-/* content_type is the request's header.  NULL with err (415 for another type, 400 without boundary). */
+/* content_type is the request's header.  NULL with err (415 for another type, 400 without
+ * boundary). */
 struct tn_multipart *tn_multipart_new(const char *content_type, tn_source_fn source, void *ctx,
                                       struct tn_error *err);
 void tn_multipart_free(struct tn_multipart *m);
-/* Moves to the next part (skipping what is left of this one): 1 with *part (borrowed until the next call),
- * 0 at the end, -1 with err.  Part headers are limited to 8 KiB, parts to 64. */
+/* Moves to the next part (skipping what is left of this one): 1 with *part (borrowed until the next
+ * call), 0 at the end, -1 with err.  Part headers are limited to 8 KiB, parts to 64. */
 int tn_multipart_next(struct tn_multipart *m, const struct tn_part **part, struct tn_error *err);
 /* Bytes of this part: count, 0 at its end, -1 with err. */
 ssize_t tn_multipart_read(struct tn_multipart *m, void *to, size_t n, struct tn_error *err);

@@ -41,8 +41,8 @@ class Tendon:
             **kwargs,
         )
 
-    def leftovers(self):
-        return sorted(path.name for path in self.tmp.iterdir())
+    def leftovers(self, pattern="*"):
+        return sorted(path.name for path in self.tmp.glob(pattern))
 
 
 @pytest.fixture
@@ -340,6 +340,8 @@ def test_a_hand_that_dies_under_the_command(tendon):
     result = tendon("run", "kill -9 $PPID")
     assert result.returncode == 76
     assert result.stdout == ""
+    assert tendon.leftovers("tendon-run.*") == []
+    assert tendon("run", "true").returncode == 0  # its hand finds what the dead one left
     assert tendon.leftovers() == []
 
 
@@ -372,15 +374,17 @@ def test_kill_9_leaves_nothing_after_the_next_run(tendon, gate, tmp_path):
     process.wait(20)
     eventually(lambda: not processes_with(mark), "the hand and its processes end with tendon")
     del tendon.env["TEST_MARK"]
-    assert len(tendon.leftovers()) == 1
+    assert len(tendon.leftovers("tendon-run.*")) == 1
     assert tendon("run", "true").returncode == 0
     assert tendon.leftovers() == []
 
 
 def test_the_directory_of_a_living_run_is_not_swept(tendon, gate, tmp_path):
     process = begin(tendon, gate, f"{tmp_path}/mark")
+    mine = tendon.leftovers("tendon-run.*")
+    assert len(mine) == 1
     assert tendon("run", "echo other").stdout == "other\n"
-    assert len(tendon.leftovers()) == 1
+    assert tendon.leftovers("tendon-run.*") == mine
     process.terminate()
     process.wait(20)
     assert tendon.leftovers() == []

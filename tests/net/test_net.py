@@ -205,6 +205,11 @@ def test_answers_without_body(server, status):
         assert (r.status, r.read(), r.getheader("Content-Length")) == (status, b"", None)
 
 
+@pytest.mark.parametrize("status", [0, 100, 101, 199, 1000, -5])
+def test_impossible_status(server, status):
+    assert server.get(f"/status/{status}")[::2] == (500, b"body")
+
+
 def test_gate(server):
     c = server.connection()
     for path, status in (("/describe", 403), ("/unknown", 403), ("/alive", 200)):

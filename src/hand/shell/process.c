@@ -44,8 +44,9 @@ struct tn_shell {
     int64_t quiet_until; /* it does not come back before: the next command is often there at once */
     int kick;            /* eventfd: makes the thread stop listening */
 
+    bool ended; /* set by the listener, under the lock */
+
     /* Of the listener. */
-    bool ended;
     uint64_t idle_seen;
     uint64_t mark_seed;
     bool hung_up, silent; /* nothing more comes from the terminal, from the socket */
@@ -217,9 +218,15 @@ static void drain_to_end(struct tn_shell *sh)
 
 static void end_listening(struct tn_shell *sh)
 {
+    uint64_t once;
+
+    if (read(sh->wake, &once, sizeof once) < 0) /* with it comes wait_status */
+        return;
     tn_close(TN_TAKE_FD(sh->slave));
     drain_to_end(sh);
+    pthread_mutex_lock(&sh->role);
     sh->ended = true;
+    pthread_mutex_unlock(&sh->role);
     sh->events.exited(sh->events.ctx, sh->wait_status);
 }
 
@@ -451,8 +458,10 @@ void tn_shell_free(struct tn_shell *sh)
 {
     if (!sh)
         return;
-    struct pollfd ended = {.fd = sh->wake, .events = POLLIN};
-    if (poll(&ended, 1, 0) == 0)
+    pthread_mutex_lock(&sh->role);
+    bool ended = sh->ended;
+    pthread_mutex_unlock(&sh->role);
+    if (!ended)
         tn_shell_kill(sh);
     pthread_join(sh->reader, NULL);
     free_parts(sh);

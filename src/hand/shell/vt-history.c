@@ -1,8 +1,24 @@
 #include "hand/shell/vt-history.h"
 
+#include <sys/mman.h>
+
 #include "base/guard.h"
 
-enum { FIRST_BYTES = 4 << 10, FIRST_ROWS = 64 };
+enum { FIRST_BYTES = 16 << 10, FIRST_ROWS = 64 };
+
+/* The ring comes from the kernel and goes back to it: a heap would keep the holes that a growing ring
+ * leaves behind. */
+static char *map_ring(size_t n)
+{
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return tn_check_memory(p == MAP_FAILED ? NULL : p);
+}
+
+static void unmap_ring(struct vt_history *h)
+{
+    if (h->ring)
+        munmap(h->ring, h->cap);
+}
 
 void vt_history_init(struct vt_history *h, size_t max_bytes)
 {
@@ -12,7 +28,7 @@ void vt_history_init(struct vt_history *h, size_t max_bytes)
 void vt_history_reset(struct vt_history *h)
 {
     size_t max_bytes = h->max_bytes;
-    free(h->ring);
+    unmap_ring(h);
     free(h->rows);
     vt_history_init(h, max_bytes);
 }
@@ -62,10 +78,10 @@ static void grow_rows(struct vt_history *h)
 /* A larger ring with the rows in order from its start. */
 static void grow_ring(struct vt_history *h)
 {
-    size_t cap = h->cap ? h->cap * 2 : FIRST_BYTES;
+    size_t cap = h->cap ? h->cap + h->cap / 2 : FIRST_BYTES;
     if (cap > h->max_bytes)
         cap = h->max_bytes;
-    char *ring = tn_malloc(cap);
+    char *ring = map_ring(cap);
     size_t at = 0;
     for (uint64_t i = vt_history_first(h); i < h->pushed; i++) {
         struct vt_history_row *row = &h->rows[i & (h->rows_cap - 1)];
@@ -74,7 +90,7 @@ static void grow_ring(struct vt_history *h)
         row->at = (uint32_t)at;
         at += row->len;
     }
-    free(h->ring);
+    unmap_ring(h);
     h->ring = ring;
     h->cap = cap;
     h->tail = at;
@@ -105,7 +121,8 @@ void vt_history_push(struct vt_history *h, const char *text, size_t len, bool wr
         return;
     }
     while (len > 0 && !place(h, len)) {
-        if (h->cap < h->max_bytes)
+        bool full = h->bytes + len > h->cap - h->cap / 8; /* or only in pieces */
+        if (full && h->cap < h->max_bytes)
             grow_ring(h);
         else
             drop_oldest(h);

@@ -1,4 +1,5 @@
-/* /v1/files/content: the bytes of one file, in both directions, with the rights of the sandbox's user. */
+/* /v1/files/content: the bytes of one file, in both directions, with the rights of the sandbox's
+ * user. */
 #include <fcntl.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -55,7 +56,8 @@ static enum range parse_range(const char *text, int64_t size, int64_t *first, in
     return RANGE_PART;
 }
 
-/* A range of a file that is not the one the client has a part of would make a mixture: it gets all. */
+/* A range of a file that is not the one the client has a part of would make a mixture: it gets all.
+ */
 static const char *wanted_range(struct tn_http_exchange *x, const struct source *s)
 {
     const char *unless = tn_http_header(x, "If-Range");
@@ -177,8 +179,7 @@ static int store(struct incoming *in, struct tn_hand *hand, struct tn_error *err
     if (tn_file_act_as(&as, &user, err) < 0)
         return -1;
     in->is_new = stat(in->path, &st) < 0;
-    tn_autofd int dir =
-        *parent ? tn_fs_mkdirs(TN_FS_ANYWHERE, parent, 0755, NULL, NULL, err) : -1;
+    tn_autofd int dir = *parent ? tn_fs_mkdirs(TN_FS_ANYWHERE, parent, 0755, NULL, NULL, err) : -1;
     if (*parent && dir < 0)
         return -1;
     if (tn_fs_replace(TN_FS_ANYWHERE, in->path, &how, write_body, in, err) < 0)

@@ -43,8 +43,11 @@ static const char *kind_name(mode_t mode)
     static const struct {
         mode_t kind;
         const char *name;
-    } kinds[] = {{S_IFREG, "file"}, {S_IFDIR, "directory"}, {S_IFLNK, "symlink"},
-                 {S_IFIFO, "fifo"}, {S_IFSOCK, "socket"}};
+    } kinds[] = {{S_IFREG, "file"},
+                 {S_IFDIR, "directory"},
+                 {S_IFLNK, "symlink"},
+                 {S_IFIFO, "fifo"},
+                 {S_IFSOCK, "socket"}};
 
     for (size_t i = 0; i < TN_COUNT(kinds); i++) {
         if ((mode & S_IFMT) == kinds[i].kind)
@@ -110,8 +113,8 @@ static void get_stat(struct tn_http_exchange *x, void *ctx)
 /* --- a page of a directory ----------------------------------------------------------------------
  */
 
-/* The first `limit` names after some name, in order.  There is room for twice as many: when it is full, the
- * later half goes, so that a directory of any size needs no more. */
+/* The first `limit` names after some name, in order.  There is room for twice as many: when it is
+ * full, the later half goes, so that a directory of any size needs no more. */
 struct page {
     char **names;
     size_t count, limit;

@@ -114,7 +114,8 @@ static int send_event(struct tn_http_exchange *x, const char *event, uint64_t of
 }
 
 /* What can be read at *offset now.  -1 when the stream is over. */
-static int follow_once(struct tn_http_exchange *x, struct tn_output *o, uint64_t *offset, char *piece)
+static int follow_once(struct tn_http_exchange *x, struct tn_output *o, uint64_t *offset,
+                       char *piece)
 {
     struct tn_output_state state = tn_output_state(o);
 

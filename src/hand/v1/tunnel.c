@@ -29,7 +29,8 @@ static void way_end(struct way *w)
     shutdown(w->to, SHUT_WR);
 }
 
-/* Moves what it can without blocking.  The way ends with its source, or when nobody takes it any more. */
+/* Moves what it can without blocking.  The way ends with its source, or when nobody takes it any
+ * more. */
 static void way_move(struct way *w)
 {
     if (w->over)
@@ -44,7 +45,8 @@ static void way_move(struct way *w)
             way_end(w);
     }
     while (w->start < w->end) {
-        ssize_t n = send(w->to, w->bytes + w->start, w->end - w->start, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n =
+            send(w->to, w->bytes + w->start, w->end - w->start, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n < 0)
@@ -54,8 +56,9 @@ static void way_move(struct way *w)
     }
 }
 
-/* What to wait for on a socket: `in` comes from it, `out` goes to it.  A hangup is always told; it says that the
- * peer is gone in both directions, and it would be told for ever, so one that was seen is not polled for it. */
+/* What to wait for on a socket: `in` comes from it, `out` goes to it.  A hangup is always told; it
+ * says that the peer is gone in both directions, and it would be told for ever, so one that was
+ * seen is not polled for it. */
 static struct pollfd interest(int fd, const struct way *in, const struct way *out, bool gone)
 {
     short events = (short)((!in->over && in->start == in->end ? POLLIN : 0) |
@@ -100,13 +103,13 @@ static void keep_alive(int fd)
 
 static int dial(int64_t port, struct tn_error *err)
 {
-    static const char *const hosts[] = {"[::1]", "127.0.0.1"}; /* the last one's error is told */
+    static const char *const hosts[] = {"127.0.0.1", "[::1]"};
     char address[32];
     int fd = -1;
 
     for (size_t i = 0; i < TN_COUNT(hosts) && fd < 0; i++) {
         snprintf(address, sizeof address, "%s:%d", hosts[i], (int)port);
-        fd = tn_dial(address, tn_deadline_in(CONNECT_SECONDS), err);
+        fd = tn_dial(address, tn_deadline_in(CONNECT_SECONDS), i == 0 ? err : NULL);
     }
     return fd;
 }

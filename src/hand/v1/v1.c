@@ -79,8 +79,8 @@ int tn_v1_body(struct tn_http_exchange *x, struct tn_json **tree)
     return 0;
 }
 
-int tn_v1_string(struct tn_http_exchange *x, const struct tn_json *body, const char *name, bool needed,
-                 const char **out)
+int tn_v1_string(struct tn_http_exchange *x, const struct tn_json *body, const char *name,
+                 bool needed, const char **out)
 {
     const struct tn_json *value = tn_json_get(body, name);
     size_t n = 0;

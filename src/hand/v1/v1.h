@@ -1,4 +1,5 @@
-/* What the native routes share.  "Answered" means: the request has got its error, the handler just returns. */
+/* What the native routes share.  "Answered" means: the request has got its error, the handler just
+ * returns. */
 #ifndef TN_HAND_V1_H
 #define TN_HAND_V1_H
 
@@ -15,17 +16,18 @@ bool tn_v1_number(const char *text, int base, int64_t max, int64_t *out);
 
 /* A whole number from the query: fallback when absent, -1 when it is none (answered). */
 int64_t tn_v1_query_number(struct tn_http_exchange *x, const char *name, int64_t fallback);
-/* 1 for true, 1, yes or on; 0 for false, 0, no, off or when absent; -1 for anything else (answered). */
+/* 1 for true, 1, yes or on; 0 for false, 0, no, off or when absent; -1 for anything else
+ * (answered). */
 int tn_v1_query_flag(struct tn_http_exchange *x, const char *name);
 
 /* The body as a JSON object (an empty body is an empty one: *tree NULL).  -1: answered. */
 int tn_v1_body(struct tn_http_exchange *x, struct tn_json **tree);
 /* A string of the body, NULL when it is absent and need not be there.  -1: answered. */
-int tn_v1_string(struct tn_http_exchange *x, const struct tn_json *body, const char *name, bool needed,
-                 const char **out);
+int tn_v1_string(struct tn_http_exchange *x, const struct tn_json *body, const char *name,
+                 bool needed, const char **out);
 
-/* The path called `name`, without doubled slashes and a final one; it must be absolute.  The caller frees it.
- * NULL: answered. */
+/* The path called `name`, without doubled slashes and a final one; it must be absolute.  The caller
+ * frees it. NULL: answered. */
 char *tn_v1_path(struct tn_http_exchange *x, const char *path, const char *name);
 /* The same for ?path=. */
 char *tn_v1_query_path(struct tn_http_exchange *x);

@@ -1,4 +1,4 @@
-/* /v1/files/watch: changes below a path, as server-sent events. */
+/* /v1/files/watch: changes at and below a path, as server-sent events. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -6,144 +6,328 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "hand/file-actions.h"
+#include "base/fs.h"
 #include "hand/routes.h"
 #include "hand/v1/v1.h"
 #include "net/sse.h"
 
-enum { WATCHES_MAX = 8192, DEPTH_MAX = 64 };
-#define WATCHED (IN_CREATE | IN_DELETE | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | \
-                 IN_DELETE_SELF | IN_MOVE_SELF | IN_EXCL_UNLINK)
+enum { WATCHES_MAX = 8192 };
+#define WATCHED                                                                         \
+    (IN_CREATE | IN_DELETE | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | \
+     IN_DELETE_SELF | IN_MOVE_SELF | IN_EXCL_UNLINK)
+#define SELF_GONE (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)
 
 static const struct {
     uint32_t mask;
     const char *name;
 } names[] = {
-    {IN_CREATE, "created"},     {IN_DELETE, "deleted"},    {IN_CLOSE_WRITE, "written"},
+    {IN_CREATE, "created"},        {IN_DELETE, "deleted"},    {IN_CLOSE_WRITE, "written"},
     {IN_MOVED_FROM, "moved_from"}, {IN_MOVED_TO, "moved_to"}, {IN_ATTRIB, "attributes"},
-    {IN_DELETE_SELF, "gone"},   {IN_MOVE_SELF, "gone"},    {IN_Q_OVERFLOW, "overflow"},
+    {IN_DELETE_SELF, "gone"},      {IN_MOVE_SELF, "gone"},    {IN_UNMOUNT, "gone"},
+    {IN_Q_OVERFLOW, "overflow"},
 };
 
-/* Descriptors of inotify count up from 1: the path of watch N is paths[N]. */
+struct watch {
+    int id;
+    char *path;
+};
+
 struct watcher {
+    struct tn_http_exchange *x;
     int fd;
     bool recursive;
+    const char *root;
+    int root_id;
+    struct watch *watches; /* in order of id */
+    size_t count;
+    bool over; /* the client is gone, or what it watched */
+};
+
+/* Directories still to be looked at. */
+struct todo {
     char **paths;
     size_t count;
 };
 
+/* --- what is being watched ----------------------------------------------------------------------
+ */
+
+/* Where the id is, or would be. */
+static size_t place_of(const struct watcher *w, int id)
+{
+    size_t low = 0, high = w->count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (w->watches[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct watch *find(const struct watcher *w, int id)
+{
+    size_t at = place_of(w, id);
+    return at < w->count && w->watches[at].id == id ? &w->watches[at] : NULL;
+}
+
+static void forget(struct watcher *w, struct watch *watch)
+{
+    free(watch->path);
+    w->count--;
+    memmove(watch, watch + 1, (size_t)(w->watches + w->count - watch) * sizeof *watch);
+}
+
+/* A directory was moved away: what is below it has other names now. */
+static void forget_below(struct watcher *w, const char *path)
+{
+    size_t n = strlen(path);
+
+    for (size_t i = w->count; i-- > 0;) {
+        const char *p = w->watches[i].path;
+        if (strncmp(p, path, n) == 0 && (p[n] == '\0' || p[n] == '/')) {
+            inotify_rm_watch(w->fd, w->watches[i].id);
+            forget(w, &w->watches[i]);
+        }
+    }
+}
+
+/* The id, or -1 with errno.  Something that is watched already gets the new path. */
+static int watch_one(struct watcher *w, const char *path, uint32_t flags)
+{
+    int id = inotify_add_watch(w->fd, path, WATCHED | flags);
+    if (id < 0)
+        return -1;
+    struct watch *known = find(w, id);
+    if (known) {
+        free(known->path);
+        known->path = tn_strdup(path);
+        return id;
+    }
+    if (w->count == WATCHES_MAX) {
+        inotify_rm_watch(w->fd, id);
+        errno = ENOSPC;
+        return -1;
+    }
+    size_t at = place_of(w, id);
+    w->watches = tn_realloc(w->watches, (w->count + 1) * sizeof *w->watches);
+    memmove(w->watches + at + 1, w->watches + at, (w->count - at) * sizeof *w->watches);
+    w->watches[at] = (struct watch){.id = id, .path = tn_strdup(path)};
+    w->count++;
+    return id;
+}
+
 static void watcher_done(struct watcher *w)
 {
-    for (size_t i = 0; i < w->count; i++)
-        free(w->paths[i]);
-    free(w->paths);
+    while (w->count)
+        forget(w, &w->watches[w->count - 1]);
+    free(w->watches);
     tn_close(w->fd);
 }
 
-static int add(struct watcher *w, const char *path, int depth)
-{
-    int id = inotify_add_watch(w->fd, path, WATCHED);
-    if (id < 0 || id >= WATCHES_MAX)
-        return -1;
-    if ((size_t)id >= w->count) {
-        w->paths = tn_realloc(w->paths, ((size_t)id + 1) * sizeof *w->paths);
-        while (w->count <= (size_t)id)
-            w->paths[w->count++] = NULL;
-    }
-    free(w->paths[id]);
-    w->paths[id] = tn_strdup(path);
-    if (!w->recursive || depth >= DEPTH_MAX)
-        return 0;
+/* --- telling ------------------------------------------------------------------------------------
+ */
 
-    DIR *dir = opendir(path);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        struct stat st;
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
-            continue;
-        tn_autofree char *below = tn_asprintf("%s/%s", strcmp(path, "/") == 0 ? "" : path, e->d_name);
-        add(w, below, depth + 1);
-    }
-    if (dir)
-        closedir(dir);
-    return 0;
+static char *joined(const char *dir, const char *name)
+{
+    return tn_asprintf("%s/%s", strcmp(dir, "/") == 0 ? "" : dir, name);
 }
 
-static int tell(struct tn_http_exchange *x, struct watcher *w, const struct inotify_event *event)
+static void tell(struct watcher *w, const char *event, const char *path, bool directory,
+                 uint32_t cookie)
 {
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(64 << 10);
+    struct tn_jw out = tn_jw(&json);
+
+    tn_jw_object(&out);
+    tn_jw_kstr(&out, "path", path);
+    tn_jw_kbool(&out, "directory", directory);
+    if (cookie)
+        tn_jw_kint(&out, "cookie", cookie);
+    tn_jw_object_end(&out);
+    if (!w->over && tn_sse_send(w->x, event, NULL, tn_buf_str(&json), json.len) < 0)
+        w->over = true;
+}
+
+/* --- going down ---------------------------------------------------------------------------------
+ */
+
+/* Looks into a directory: tells what is in it, when that is new, and notes its directories. */
+static void look_into(struct watcher *w, const char *path, bool is_new, struct todo *todo)
+{
+    int flags = O_RDONLY | O_DIRECTORY | (path == w->root ? 0 : O_NOFOLLOW);
+    int fd = tn_fs_open(TN_FS_ANYWHERE, path, flags, 0, NULL);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir) {
+        tn_close(fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(dir)) && !w->over;) {
+        struct stat st;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+            fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        tn_autofree char *below = joined(path, e->d_name);
+        if (is_new)
+            tell(w, "created", below, S_ISDIR(st.st_mode), 0);
+        if (!S_ISDIR(st.st_mode))
+            continue;
+        if (todo->count + w->count >= WATCHES_MAX) {
+            tell(w, "skipped", below, true, 0);
+            continue;
+        }
+        todo->paths = tn_realloc(todo->paths, (todo->count + 1) * sizeof *todo->paths);
+        todo->paths[todo->count++] = TN_TAKE_PTR(below);
+    }
+    closedir(dir);
+}
+
+/* Watches what lies below a directory that is watched.  A directory is watched first and looked
+ * into then: what comes into it meanwhile may be told twice, but is not missed. */
+static void watch_below(struct watcher *w, const char *path, bool is_new)
+{
+    struct todo todo = {0};
+
+    look_into(w, path, is_new, &todo);
+    while (todo.count) {
+        tn_autofree char *next = todo.paths[--todo.count];
+        if (w->over)
+            continue;
+        if (watch_one(w, next, IN_ONLYDIR | IN_DONT_FOLLOW) >= 0)
+            look_into(w, next, is_new, &todo);
+        else if (errno != ENOENT && errno != ENOTDIR) /* gone again is no loss */
+            tell(w, "skipped", next, true, 0);
+    }
+    free(todo.paths);
+}
+
+static void watch_new_directory(struct watcher *w, const char *path)
+{
+    if (watch_one(w, path, IN_ONLYDIR | IN_DONT_FOLLOW) >= 0)
+        watch_below(w, path, true);
+    else if (errno != ENOENT && errno != ENOTDIR)
+        tell(w, "skipped", path, true, 0);
+}
+
+/* --- events -------------------------------------------------------------------------------------
+ */
+
+static void take_event(struct watcher *w, const struct inotify_event *event)
+{
+    struct watch *watch = find(w, event->wd);
+    bool directory = event->mask & IN_ISDIR;
     const char *kind = NULL;
-    const char *where = event->wd >= 0 && (size_t)event->wd < w->count ? w->paths[event->wd] : NULL;
 
     for (size_t i = 0; i < TN_COUNT(names) && !kind; i++) {
         if (event->mask & names[i].mask)
             kind = names[i].name;
     }
-    if (!kind || (!where && !(event->mask & IN_Q_OVERFLOW)))
-        return 0;
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(32 << 10);
-    tn_autofree char *path =
-        event->len ? tn_asprintf("%s/%s", strcmp(where, "/") == 0 ? "" : where, event->name)
-                   : tn_strdup(where ? where : "");
-    if (w->recursive && (event->mask & IN_ISDIR) && (event->mask & (IN_CREATE | IN_MOVED_TO)))
-        add(w, path, 0);
-    struct tn_jw out = tn_jw(&json);
-    tn_jw_object(&out);
-    tn_jw_kstr(&out, "path", path);
-    tn_jw_kbool(&out, "directory", event->mask & IN_ISDIR);
-    tn_jw_object_end(&out);
-    return tn_sse_send(x, kind, NULL, tn_buf_str(&json), json.len);
+    if (event->mask & IN_Q_OVERFLOW) {
+        tell(w, kind, w->root, false, 0);
+        if (w->recursive) /* new directories may be among what was lost */
+            watch_below(w, w->root, false);
+        return;
+    }
+    if (!watch)
+        return;
+    if (event->mask & IN_IGNORED) {
+        forget(w, watch);
+        return;
+    }
+    bool self = event->mask & SELF_GONE;
+    if (!kind || (self && event->wd != w->root_id)) /* its parent told it */
+        return;
+    tn_autofree char *path = event->len ? joined(watch->path, event->name) : tn_strdup(watch->path);
+    tell(w, kind, path, directory, event->cookie);
+    if (self) {
+        tn_http_end(w->x);
+        w->over = true;
+    }
+    if (!w->recursive || !directory)
+        return;
+    if (event->mask & IN_MOVED_FROM)
+        forget_below(w, path);
+    if (event->mask & (IN_CREATE | IN_MOVED_TO))
+        watch_new_directory(w, path);
 }
 
-static void stream(struct tn_http_exchange *x, struct watcher *w)
+static void take_events(struct watcher *w)
 {
     char bytes[16 << 10] __attribute__((aligned(__alignof__(struct inotify_event))));
+    ssize_t n = read(w->fd, bytes, sizeof bytes);
 
-    if (tn_sse_start(x) < 0 || tn_sse_send(x, "watching", NULL, "{}", 2) < 0)
-        return;
-    for (;;) {
-        struct pollfd fd = {.fd = w->fd, .events = POLLIN};
-        int ready = poll(&fd, 1, tn_poll_ms(tn_deadline_in(TN_BEAT_SECONDS)));
-        if (ready == 0 && tn_sse_beat(x) < 0)
-            return;
-        if (ready <= 0)
-            continue;
-        ssize_t n = read(w->fd, bytes, sizeof bytes);
-        for (ssize_t at = 0; at < n;) {
-            const struct inotify_event *event = (const void *)(bytes + at);
-            if (tell(x, w, event) < 0)
-                return;
-            at += (ssize_t)(sizeof *event + event->len);
-        }
+    for (ssize_t at = 0; at < n && !w->over;) {
+        const struct inotify_event *event = (const void *)(bytes + at);
+        take_event(w, event);
+        at += (ssize_t)(sizeof *event + event->len);
     }
+}
+
+/* Until the client or what is watched is gone. */
+static void stream(struct watcher *w)
+{
+    struct pollfd fds[] = {{.fd = w->fd, .events = POLLIN},
+                           {.fd = tn_http_fd(w->x), .events = POLLRDHUP}};
+
+    if (tn_sse_start(w->x) < 0)
+        return;
+    if (w->recursive)
+        watch_below(w, w->root, false);
+    tell(w, "watching", w->root, false, 0);
+    for (int64_t beat = tn_deadline_in(TN_BEAT_SECONDS); !w->over;) {
+        poll(fds, 2, tn_poll_ms(beat));
+        if (fds[1].revents)
+            return;
+        if (fds[0].revents)
+            take_events(w);
+        if (tn_now() < beat || w->over)
+            continue;
+        w->over = tn_sse_beat(w->x) < 0;
+        beat = tn_deadline_in(TN_BEAT_SECONDS);
+    }
+}
+
+/* -1: answered. */
+static int watch_root(struct watcher *w)
+{
+    struct tn_error err;
+
+    w->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    w->root_id = w->fd < 0 ? -1 : watch_one(w, w->root, 0);
+    if (w->root_id >= 0)
+        return 0;
+    if (errno == EMFILE || errno == ENOSPC) {
+        tn_http_reply_detail(
+            w->x, 503,
+            "the limit of the system on watches is reached (fs.inotify.max_user_instances and "
+            "max_user_watches)");
+        return -1;
+    }
+    tn_fail_errno(&err, errno, "watch %s", w->root);
+    tn_http_reply_error(w->x, &err);
+    return -1;
 }
 
 static void get_watch(struct tn_http_exchange *x, void *ctx)
 {
-    struct watcher w = {.recursive = tn_v1_query_flag(x, "recursive")};
-    struct tn_file_user user = tn_hand_file_user(ctx);
-    tn_autoact struct tn_act_as as = {0}; /* new directories are entered with the user's rights too */
-    const char *path = tn_http_query(x, "path");
-    struct tn_error err;
+    tn_autoact struct tn_act_as as = {
+        0}; /* new directories are entered with the user's rights too */
+    tn_autofree char *path = tn_v1_query_path(x);
+    int recursive = path ? tn_v1_query_flag(x, "recursive") : -1;
+    struct watcher w = {.x = x, .root = path, .recursive = recursive == 1, .fd = -1};
 
-    if (!path || path[0] != '/') {
-        tn_http_reply_detail(x, 422, "path must be an absolute path");
+    if (recursive < 0 || tn_v1_act_as_user(x, ctx, &as) < 0)
         return;
-    }
-    if (tn_file_act_as(&as, &user, &err) < 0) {
-        tn_http_reply_error(x, &err);
-        return;
-    }
-    w.fd = inotify_init1(IN_CLOEXEC);
-    if (w.fd < 0 || add(&w, path, 0) < 0) {
-        tn_fail_errno(&err, errno, "watch %s", path);
-        tn_http_reply_error(x, &err);
-    } else {
-        stream(x, &w);
-    }
+    if (watch_root(&w) == 0)
+        stream(&w);
     watcher_done(&w);
 }
 
 const struct tn_route tn_routes_watch[] = {
-    {"GET", "/v1/files/watch", get_watch, "events of changes in ?path=, with ?recursive=1 below it", 0},
+    {"GET", "/v1/files/watch", get_watch, "events of changes in ?path=, with ?recursive=1 below it",
+     0},
     {0},
 };

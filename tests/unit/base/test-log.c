@@ -151,8 +151,9 @@ static void test_secrets_are_hidden(void **state)
            tn_log_str("json", "{\"v\":\"with \\\"quote\\\"\\n\"}"),
            tn_log_str("s", "abc s3cret-toke"));
     assert_string_equal(
-        logged(), "info  key ******** and ****************. k=******** pin=9********7 n=12345 q=******** "
-                  "json=\"{\\\"v\\\":\\\"********\\\"}\" s=\"abc s3cret-toke\"");
+        logged(),
+        "info  key ******** and ****************. k=******** pin=9********7 n=12345 q=******** "
+        "json=\"{\\\"v\\\":\\\"********\\\"}\" s=\"abc s3cret-toke\"");
     tn_log_init(ends[1], TN_LOG_INFO, true);
     tn_log(TN_LOG_INFO, "with \"quote\"\n", tn_log_int("pin", 123456));
     tn_autojson struct tn_json *line = logged_json();
