@@ -108,6 +108,11 @@ static enum tn_code code_of_errno(int sys)
     case ENOSYS:
     case EOPNOTSUPP:
         return TN_E_UNSUPPORTED;
+    case EAGAIN:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+        return TN_E_BUSY;
     case EPIPE:
     case ECONNRESET:
     case ECONNREFUSED:

@@ -20,7 +20,8 @@ struct replacement {
     char *name;
     struct stat old; /* when `exists` */
     bool exists;
-    int old_fd; /* open for writing; -1 when new, or when it is being executed */
+    int old_fd; /* open for writing, unless it is being executed; -1 when new */
+    bool executed;
     int temp_fd;
     char *temp;      /* name in dir, when it has one */
     char *announced; /* absolute path that the journal was told */
@@ -101,9 +102,13 @@ static int inspect_old(struct replacement *r, struct tn_error *err)
     if (check_regular(r, r->old.st_mode, err) < 0)
         return -1;
     r->exists = true;
-    r->old_fd = openat(r->dir, r->name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    const int flags = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    r->old_fd = openat(r->dir, r->name, O_WRONLY | flags);
+    r->executed = r->old_fd < 0 && errno == ETXTBSY;
+    if (r->executed)
+        r->old_fd = openat(r->dir, r->name, O_RDONLY | flags);
     if (r->old_fd < 0)
-        return errno == ETXTBSY ? 0 : tn_fail_errno(err, errno, "%s", r->path);
+        return tn_fail_errno(err, errno, "%s", r->path);
     if (fstat(r->old_fd, &r->old) < 0)
         return tn_fail_errno(err, errno, "%s", r->path);
     return check_regular(r, r->old.st_mode, err);
@@ -186,7 +191,7 @@ static int copy_xattr(int from, int to, const char *name)
 static int copy_xattrs(int from, int to)
 {
     tn_autofree char *names = tn_malloc(XATTR_MAX);
-    ssize_t n = from < 0 ? 0 : flistxattr(from, names, XATTR_MAX);
+    ssize_t n = flistxattr(from, names, XATTR_MAX);
 
     if (n < 0)
         return errno == EOPNOTSUPP || errno == EPERM ? 0 : -1;
@@ -274,7 +279,7 @@ static int finish_in_place(struct replacement *r, struct tn_error *err)
 
 static bool may_go_in_place(const struct replacement *r, const struct tn_error *why)
 {
-    return r->how->in_place && r->old_fd >= 0 &&
+    return r->how->in_place && r->old_fd >= 0 && !r->executed &&
            (why->sys == EACCES || why->sys == EPERM || why->sys == EBUSY || why->sys == EXDEV);
 }
 

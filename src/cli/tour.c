@@ -47,7 +47,7 @@ static const struct step steps[] = {
      .command = "for i in 1 2 3; do echo \"part $i\"; sleep 0.3; done",
      .timeout = 0.5,
      .expected_exit_code = RUNNING,
-     .expected_text = "part 2"},
+     .expected_text = "part 1"},
     {.shown = "(the empty command: wait for more)", .command = "", .expected_text = "part 3"},
 
     {.title = "A stuck program is interrupted, and the shell goes on",

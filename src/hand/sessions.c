@@ -147,6 +147,7 @@ struct tn_session *tn_sessions_temporary(struct tn_sessions *r, const char *cwd)
     snprintf(name, sizeof name, "static-%lu", __atomic_add_fetch(&r->temporaries, 1, __ATOMIC_RELAXED));
     options.name = name;
     options.setup = NULL;
+    options.must_enter = true;
     if (cwd)
         options.cwd = cwd;
     return tn_session_new(&options);

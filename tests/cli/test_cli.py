@@ -197,8 +197,8 @@ def test_a_missing_workspace_is_an_error(tendon, tmp_path):
 
 def test_a_command_that_is_not_done_in_time(tendon, gate):
     start = time.monotonic()
-    result = tendon("run", "--timeout", "0.5", f"echo begun; cat {gate}")
-    assert time.monotonic() - start < 10
+    result = tendon("run", "--timeout", "3", f"echo begun; cat {gate}")
+    assert time.monotonic() - start < 20
     assert result.returncode == 124
     assert result.stdout == "begun\n"
     assert "--timeout" in result.stderr
@@ -248,7 +248,7 @@ def test_tour(tendon):
         "hello from sub",
         "File created successfully",
         "good morning, world",
-        "part 2",
+        "part 1",
         "still running",
         "part 3",
         "exit 130",

@@ -635,6 +635,7 @@ def test_peer_gone(start, tmp_path, unix, how):
     s.sendall(b"GET /wait-gone HTTP/1.1\r\nHost: x\r\n\r\n")
     if how == "pipelined":
         s.sendall(b"GET /gone HTTP/1.1\r\nHost: x\r\n\r\n")
+    wait_until(lambda: server.get("/waiting")[2] == b"1")
     assert server.get("/gone")[2] == b"0"
     if how == "half":
         s.shutdown(socket.SHUT_WR)
@@ -707,7 +708,7 @@ def test_answer_under_way_survives_stop(start):
     server = start("127.0.0.1:0")
     s = server.socket()
     s.sendall(b"GET /wait-gone HTTP/1.1\r\nHost: x\r\n\r\n")
-    time.sleep(0.1)  # either way the answer must come; this only makes the interesting way likely
+    wait_until(lambda: server.get("/waiting")[2] == b"1")
     out, err = server.stop()
     assert b"still here" in receive_all(s)
     server.stop = lambda: (out, err)

@@ -50,6 +50,7 @@ struct tn_session {
 
     struct tn_buf pending; /* an unfinished command being typed line by line */
     bool collecting;
+    bool sent; /* the latest command has reached the shell */
 
     struct tn_transcript *transcript;
     int64_t last_change; /* when its text last changed */

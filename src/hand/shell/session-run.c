@@ -118,15 +118,21 @@ static char *find_python(const char *path)
     return tn_strdup("");
 }
 
+/* Without the dust of subtraction. */
+static double milliseconds(double seconds)
+{
+    return (double)(int64_t)(seconds * 1000 + 0.5) / 1000;
+}
+
 static void fill_measurements(struct tn_session *s, struct tn_shell_result *r)
 {
-    struct tn_output *o = current_output(s);
+    struct tn_output *o = s->sent ? current_output(s) : NULL;
     double user, system;
 
     r->duration = (double)((s->active ? tn_now() : s->ended) - s->started) / 1e9;
     if (!s->exited && s->have_base && tn_shell_times(s->shell, &user, &system) == 0) {
-        r->user_time = user - s->base_user;
-        r->system_time = system - s->base_system;
+        r->user_time = milliseconds(user - s->base_user);
+        r->system_time = milliseconds(system - s->base_system);
     } else if (r->duration < 0.01) {
         r->user_time = r->system_time = 0; /* below the clock's resolution */
     }
@@ -277,6 +283,7 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
     s->seq++;
     dialect->put_run(&line, s->seq, s->status, text, len);
     remember_output(s);
+    s->sent = true;
     s->have_base = false;
     s->peak_memory = -1;
     s->reported = false;
@@ -489,6 +496,7 @@ static int dispatch(struct tn_session *s, const struct tn_shell_request *q, stru
         tn_buf_reset(&s->pending);
         tn_buf_add(&s->pending, text.at, text.len);
         s->collecting = true;
+        s->sent = false;
         s->reported = false;
         s->started = tn_now();
         return 0;

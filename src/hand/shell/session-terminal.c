@@ -24,14 +24,21 @@ int tn_session_attach(struct tn_session *s, struct tn_error *err)
     return r;
 }
 
+static void resize(struct tn_session *s, int columns, int rows)
+{
+    if (!s->shell || s->exited)
+        return;
+    tn_shell_resize(s->shell, columns, rows);
+    tn_transcript_resize(s->transcript, columns, rows);
+}
+
 void tn_session_detach(struct tn_session *s)
 {
     pthread_mutex_lock(&s->lock);
     if (--s->terminals == 0) {
         if (s->interactive && s->prompt_waiting)
             session_end_prompt(s);
-        if (s->shell && !s->exited)
-            tn_shell_resize(s->shell, SCREEN_COLUMNS, SCREEN_ROWS);
+        resize(s, SCREEN_COLUMNS, SCREEN_ROWS);
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -123,7 +130,6 @@ int tn_session_type(struct tn_session *s, const char *bytes, size_t n, struct tn
 void tn_session_resize(struct tn_session *s, int columns, int rows)
 {
     pthread_mutex_lock(&s->lock);
-    if (s->shell && !s->exited)
-        tn_shell_resize(s->shell, columns, rows);
+    resize(s, columns, rows);
     pthread_mutex_unlock(&s->lock);
 }

@@ -115,6 +115,7 @@ static void on_idle(void *ctx)
         session_put_snapshot(s, &line);
         tn_shell_send(s->shell, line.data, line.len, tn_now(), NULL);
     }
+    session_offer_prompt(s); /* a person's Ctrl-C or Ctrl-D ends it */
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -125,6 +126,7 @@ static void on_exited(void *ctx, int wait_status)
     pthread_mutex_lock(&s->lock);
     s->exited = true;
     s->wait_status = wait_status;
+    s->wakes++; /* terminals look at it */
     s->status = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
     if (s->active)
         line_ended(s);
@@ -192,6 +194,8 @@ static int set_up_shell(struct tn_session *s, struct tn_error *err)
     if (s->exited)
         return tn_fail(err, TN_E_INTERNAL, "%s exited with status %d while it started", s->options.program,
                        s->status);
+    if (s->options.must_enter && s->status != 0)
+        return tn_fail(err, TN_E_NOT_FOUND, "cannot enter the directory %s", s->options.cwd);
     return 0;
 }
 
@@ -312,6 +316,7 @@ int tn_session_start(struct tn_session *s, struct tn_error *err)
                 ? session_ensure_shell(s, err)
                 : tn_fail(err, TN_E_BUSY, "session %s is busy", s->options.name);
     session_leave_turn(s, &me);
+    session_offer_prompt(s); /* somebody may have attached meanwhile */
     pthread_mutex_unlock(&s->lock);
     return r;
 }

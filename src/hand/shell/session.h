@@ -29,6 +29,7 @@ struct tn_session_options {
     double no_change_seconds; /* the soft timeout */
     const char *output_directory; /* both must outlive the session, as env and groups */
     const char *setup; /* script run in every new shell, or NULL */
+    bool must_enter;   /* a shell that cannot enter cwd is a failure */
 };
 
 struct tn_shell_request {

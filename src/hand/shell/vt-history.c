@@ -6,8 +6,8 @@
 
 enum { FIRST_BYTES = 16 << 10, FIRST_ROWS = 64 };
 
-/* The ring comes from the kernel and goes back to it: a heap would keep the holes that a growing ring
- * leaves behind. */
+/* The ring comes from the kernel and goes back to it: a heap would keep the holes that a growing
+ * ring leaves behind. */
 static char *map_ring(size_t n)
 {
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -121,8 +121,7 @@ void vt_history_push(struct vt_history *h, const char *text, size_t len, bool wr
         return;
     }
     while (len > 0 && !place(h, len)) {
-        bool full = h->bytes + len > h->cap - h->cap / 8; /* or only in pieces */
-        if (full && h->cap < h->max_bytes)
+        if (h->cap < h->max_bytes)
             grow_ring(h);
         else
             drop_oldest(h);

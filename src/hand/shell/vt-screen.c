@@ -273,7 +273,7 @@ static void unwrap(struct vt_screen *s, int y)
         return;
     if (y >= 0)
         line_at(s, y)->wrapped = false;
-    note_change(s, s->history.pushed + (uint64_t)(int64_t)y, SIZE_MAX);
+    note_change(s, number_of(s, y), SIZE_MAX);
 }
 
 void vt_screen_erase(struct vt_screen *s, int y, int from, int to)
@@ -290,9 +290,7 @@ void vt_screen_erase(struct vt_screen *s, int y, int from, int to)
         unwrap(s, y - 1);
         unwrap(s, y);
     }
-    if (r->wrapped)
-        vt_row_replace(r, from, to, NULL, 0, to - from);
-    else if (to >= r->width || to >= s->columns)
+    if (!r->wrapped && (to >= r->width || to >= s->columns))
         vt_row_cut(r, from);
     else
         vt_row_replace(r, from, to, NULL, 0, to - from);

@@ -3,8 +3,9 @@
  * It behaves as tmux does where terminals differ: the cursor may stand just behind the last column,
  * BS goes back over a wrapped line, rows that scroll out of any region of the main screen go to the
  * history.  It differs from tmux in this:
- *   - what is erased is gone: clearing the screen does not save it to the history (as tmux does
- * unless scroll-on-clear is off);
+ *   - clearing the screen does not save its text to the history (nor does tmux when its option
+ *     scroll-on-clear is off);
+ *   - a wrapped line that moves down stays one line, and half of a wide character is a blank;
  *   - line drawing characters are Unicode ones;
  *   - bytes that are not UTF-8 show as U+FFFD, and C1 controls in UTF-8 act;
  *   - no reflow when the size changes. */
@@ -49,8 +50,7 @@ struct vt_term {
 };
 
 void vt_term_init(struct vt_term *t, int columns, int rows, size_t max_rows, size_t max_bytes);
-/* Empties everything and resets every mode; ends an unfinished sequence.  Also releases the memory.
- */
+/* Empties everything, frees its memory, resets every mode and forgets an unfinished sequence. */
 void vt_term_reset(struct vt_term *t);
 void vt_term_feed(struct vt_term *t, const char *bytes, size_t n);
 void vt_term_resize(struct vt_term *t, int columns, int rows);

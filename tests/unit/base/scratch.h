@@ -61,6 +61,21 @@ static inline void assert_file(int dir, const char *path, const char *expected)
     assert_string_equal(tn_buf_str(&text), expected);
 }
 
+static inline void put_link(const char *target, const char *path)
+{
+    assert_int_equal(symlinkat(target, scratch, path), 0);
+}
+
+static inline void set_mode(const char *path, mode_t mode)
+{
+    assert_int_equal(fchmodat(scratch, path, mode, 0), 0);
+}
+
+static inline void set_owner(const char *path, uid_t uid)
+{
+    assert_int_equal(fchownat(scratch, path, uid, uid, 0), 0);
+}
+
 static inline bool exists(int dir, const char *path)
 {
     struct stat st;

@@ -35,10 +35,9 @@ static void test_errno_decides_the_code(void **state)
         int sys;
         enum tn_code code;
     } rows[] = {
-        {ENOENT, TN_E_NOT_FOUND},  {EACCES, TN_E_DENIED},
-        {EEXIST, TN_E_CONFLICT},   {ELOOP, TN_E_INVALID},
-        {ETIMEDOUT, TN_E_TIMEOUT}, {ENOSYS, TN_E_UNSUPPORTED},
-        {EPIPE, TN_E_PEER},        {EIO, TN_E_IO},
+        {ENOENT, TN_E_NOT_FOUND}, {EACCES, TN_E_DENIED},     {EEXIST, TN_E_CONFLICT},
+        {ELOOP, TN_E_INVALID},    {ETIMEDOUT, TN_E_TIMEOUT}, {ENOSYS, TN_E_UNSUPPORTED},
+        {EPIPE, TN_E_PEER},       {EMFILE, TN_E_BUSY},       {EIO, TN_E_IO},
     };
     for (size_t i = 0; i < TN_COUNT(rows); i++) {
         struct tn_error err = {0};

@@ -127,9 +127,9 @@ static void test_links_stay(void **state)
 {
     mkdirat(scratch, "d", 0755);
     put_file(scratch, "d/target", "old");
-    symlinkat("d/target", scratch, "link");
-    symlinkat("link", scratch, "chain");
-    symlinkat("../d/target", scratch, "d/up");
+    put_link("d/target", "link");
+    put_link("link", "chain");
+    put_link("../d/target", "d/up");
     assert_replaced("chain", "one");
     assert_file(scratch, "d/target", "one");
     assert_replaced("d/up", "two");
@@ -137,7 +137,7 @@ static void test_links_stay(void **state)
     assert_true(S_ISLNK(stat_of("link").st_mode));
     assert_true(S_ISLNK(stat_of("chain").st_mode));
     assert_true(S_ISREG(stat_of("d/target").st_mode));
-    symlinkat("d/made", scratch, "dangling");
+    put_link("d/made", "dangling");
     assert_replaced("dangling", "three");
     assert_file(scratch, "d/made", "three");
     assert_no_temp(".");
@@ -147,10 +147,10 @@ static void test_links_stay(void **state)
 static void test_links_do_not_lead_out(void **state)
 {
     static const char *const bad[] = {"absolute", "up", "chain", "dir/f", "../f", "/tmp/f"};
-    symlinkat("/etc/hostname", scratch, "absolute");
-    symlinkat("../tn-escaped", scratch, "up");
-    symlinkat("up", scratch, "chain");
-    symlinkat("/tmp", scratch, "dir");
+    put_link("/etc/hostname", "absolute");
+    put_link("../tn-escaped", "up");
+    put_link("up", "chain");
+    put_link("/tmp", "dir");
     for (size_t i = 0; i < TN_COUNT(bad); i++) {
         struct tn_error err = {0};
         assert_int_equal(replace(bad[i], "x", &plain, &err), -1);
@@ -176,7 +176,7 @@ static void test_what_is_no_file(void **state)
     struct tn_error err = {0};
     mkdirat(scratch, "d", 0755);
     mkfifoat(scratch, "fifo", 0600);
-    symlinkat("loop", scratch, "loop");
+    put_link("loop", "loop");
     static const char *const dirs[] = {"d", "d/", ".", "..", "d/.", ""};
     for (size_t i = 0; i < TN_COUNT(dirs); i++) {
         assert_int_equal(replace(dirs[i], "x", &bending, &err), -1);
@@ -281,7 +281,7 @@ static int without_nameless_files(void)
 static void test_without_nameless_files(void **state)
 {
     put_file(scratch, "f", "old");
-    fchmodat(scratch, "f", 0751, 0);
+    set_mode("f", 0751);
     assert_int_equal(in_process(without_nameless_files), 0);
     assert_file(scratch, "f", "new");
     assert_file(scratch, "g", "made");
@@ -308,11 +308,11 @@ static void test_protected_files_stay(void **state)
     if (geteuid() != 0)
         skip();
     struct tn_error err = {0};
-    fchmodat(scratch, ".", 0777, 0); /* the directory would allow it */
+    set_mode(".", 0777); /* the directory would allow it */
     put_file(scratch, "theirs", "old");
     put_file(scratch, "mine", "old");
-    fchownat(scratch, "mine", 12345, 12345, 0);
-    fchmodat(scratch, "mine", 0444, 0);
+    set_owner("mine", 12345);
+    set_mode("mine", 0444);
     assert_int_equal(replace_as(12345, "theirs", &bending, &err), -1);
     assert_int_equal(err.code, TN_E_DENIED);
     assert_int_equal(replace_as(12345, "mine", &bending, &err), -1);
@@ -327,9 +327,9 @@ static void test_in_place_keeps_a_foreign_owner(void **state)
     if (geteuid() != 0)
         skip();
     struct tn_error err = {0};
-    fchmodat(scratch, ".", 0777, 0);
+    set_mode(".", 0777);
     put_file(scratch, "f", "old and longer than the new one");
-    fchmodat(scratch, "f", 0666, 0);
+    set_mode("f", 0666);
     ino_t before = stat_of("f").st_ino;
     assert_int_equal(replace_as(12345, "f", &plain, &err), -1);
     assert_int_equal(err.code, TN_E_DENIED);
@@ -347,9 +347,9 @@ static void test_in_place_in_a_closed_directory(void **state)
     if (geteuid() != 0)
         skip();
     struct tn_error err = {0};
-    fchmodat(scratch, ".", 0755, 0);
+    set_mode(".", 0755);
     put_file(scratch, "f", "old and longer");
-    fchownat(scratch, "f", 12345, 12345, 0);
+    set_owner("f", 12345);
     assert_int_equal(replace_as(12345, "f", &plain, &err), -1);
     assert_int_equal(err.code, TN_E_DENIED);
     assert_int_equal(replace_as(12345, "f", &bending, &err), 0);

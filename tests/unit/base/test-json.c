@@ -148,8 +148,7 @@ static void test_refuses(void **state)
         "{\"a\":1 \"b\":2}",
         "/*c*/1",
         "1 // c",
-        "\xef\xbb\xbf"
-        "1",
+        "\xef\xbb\xbf[]",
         "\"\xff\"",
         "\"\xc0\xaf\"",
         "\"\xed\xa0\x80\"",

@@ -23,7 +23,7 @@ struct bench {
 static int set_up(void **state)
 {
     struct bench *b = tn_calloc(1, sizeof *b);
-    void *scratch;
+    void *scratch = NULL;
 
     assert_int_equal(scratch_set_up(&scratch), 0);
     b->scratch = scratch;

@@ -230,7 +230,7 @@ static void play(struct player *p, char *text)
 
 static int play_case(const char *name, char *text, int line)
 {
-    void *state;
+    void *state = NULL;
     assert_int_equal(scratch_set_up(&state), 0);
     struct scratch *s = state;
     tn_autofree char *history = tn_asprintf("%s-undo", s->dir);

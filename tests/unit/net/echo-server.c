@@ -159,13 +159,14 @@ static void file(struct tn_http_exchange *x, void *ctx)
         tn_http_end(x);
 }
 
-/* Answers once the client is gone: the counter tells. */
-static _Atomic long gone_count;
+/* Answers once the client is gone: the counters tell. */
+static _Atomic long waiting_count, gone_count;
 
 static void wait_gone(struct tn_http_exchange *x, void *ctx)
 {
     int64_t deadline = tn_deadline_in(10);
 
+    waiting_count++;
     while (!tn_http_peer_gone(x) && tn_now() < deadline) {
         struct pollfd p = {.fd = tn_http_fd(x), .events = POLLRDHUP};
         poll(&p, 1, tn_poll_ms(deadline));
@@ -175,18 +176,26 @@ static void wait_gone(struct tn_http_exchange *x, void *ctx)
     tn_http_reply(x, 200, "text/plain", "still here", 10);
 }
 
-/* Looks once, after as many milliseconds as asked. */
 static void look_gone(struct tn_http_exchange *x, void *ctx)
 {
     tn_http_reply(x, 200, "text/plain", tn_http_peer_gone(x) ? "gone" : "here", 4);
 }
 
-static void gone(struct tn_http_exchange *x, void *ctx)
+static void reply_number(struct tn_http_exchange *x, long number)
 {
     char text[32];
 
-    tn_http_reply(x, 200, "text/plain", text,
-                  (size_t)snprintf(text, sizeof text, "%ld", (long)gone_count));
+    tn_http_reply(x, 200, "text/plain", text, (size_t)snprintf(text, sizeof text, "%ld", number));
+}
+
+static void waiting(struct tn_http_exchange *x, void *ctx)
+{
+    reply_number(x, waiting_count);
+}
+
+static void gone(struct tn_http_exchange *x, void *ctx)
+{
+    reply_number(x, gone_count);
 }
 
 /* --- multipart, events, upgrades ----------------------------------------------------------- */
@@ -356,7 +365,8 @@ static const struct tn_route routes[] = {
     {"GET", "/file", file, "?path= through sendfile", 0},
     {"GET", "/wait-gone", wait_gone, "until the client is gone", 0},
     {"POST", "/look-gone", look_gone, "is the client gone?", 0},
-    {"GET", "/gone", gone, "how many were", 0},
+    {"GET", "/waiting", waiting, "how many clients were waited for", 0},
+    {"GET", "/gone", gone, "how many were gone", 0},
     {"POST", "/form", form, "multipart/form-data", 0},
     {"GET", "/events", events, "server-sent events", 0},
     {"GET", "/ws", websocket, "WebSocket echo", 0},

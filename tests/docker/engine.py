@@ -1,0 +1,293 @@
+"""A dockerd of the tests' own, and containers in it whose first process is tendon-hand.
+
+The daemon lives in a private mount namespace with empty /run and /etc/docker, so that it neither meets
+another daemon of this machine nor leaves mounts, sockets or keys behind.  It has no network: a hand is
+reached over a unix socket in a shared directory, or from inside its network namespace."""
+
+import ctypes
+import glob
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import uuid
+
+from client import Client
+from harness import wait_until
+
+PRIVATE = """
+mount -t tmpfs -o mode=755 tmpfs /run || exit
+[ ! -d /etc/docker ] || mount -t tmpfs -o mode=755 tmpfs /etc/docker || exit
+exec "$@"
+"""
+CLONE_NEWNET = 0x40000000
+
+
+def proc(pid, name):
+    """A file of /proc/PID, empty when the process is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+class Engine:
+    """One running dockerd."""
+
+    def __init__(self):
+        self.base = pathlib.Path(tempfile.mkdtemp(prefix="td-", dir="/tmp"))
+        self.cgroup = f"tendon-test-{uuid.uuid4().hex[:12]}"
+        self.address = f"unix://{self.base}/sock"
+        self.log = self.base / "log"
+        self.namespace = None
+        options = [
+            f"--data-root={self.base}/data",
+            f"--exec-root={self.base}/exec",
+            f"--host={self.address}",
+            f"--pidfile={self.base}/pid",
+            f"--cgroup-parent=/{self.cgroup}",
+            "--exec-opt=native.cgroupdriver=cgroupfs",
+            "--bridge=none",
+            "--iptables=false",
+            "--ip-forward=false",
+            "--ip-masq=false",
+        ]
+        private = ["unshare", "--mount", "sh", "-c", PRIVATE, "sh"]
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "TERM", *private, "dockerd", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.base,
+            )
+        try:
+            wait_until(self.answers, 30, "dockerd answers")
+            self.namespace = os.readlink(f"/proc/{self.process.pid}/ns/mnt")
+        except BaseException:
+            self.stop()
+            raise
+
+    # --- talking --------------------------------------------------------------------------------
+
+    def answers(self):
+        code = self.process.poll()
+        assert code is None, f"dockerd ended with {code}:\n{self.log_end()}"
+        return self.try_docker("version").returncode == 0
+
+    def log_end(self):
+        return self.log.read_text(errors="replace")[-4000:]
+
+    def try_docker(self, *args, stdin=subprocess.DEVNULL, timeout=30):
+        env = {**os.environ, "DOCKER_HOST": self.address, "DOCKER_CONFIG": str(self.base)}
+        return subprocess.run(
+            ["docker", *map(str, args)],
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            env=env,
+            timeout=timeout,
+        )
+
+    def docker(self, *args, **kw):
+        """What the command printed; it must not fail."""
+        result = self.try_docker(*args, **kw)
+        assert result.returncode == 0, f"docker {args}: {result.stderr}"
+        return result.stdout.strip()
+
+    def load(self, name, tar, *changes):
+        """Makes an image of a tar file."""
+        options = [word for change in changes for word in ("--change", change)]
+        with open(tar, "rb") as f:
+            self.docker("import", *options, "-", name, stdin=f, timeout=120)
+        return name
+
+    # --- what there is of it on this machine ------------------------------------------------------
+
+    def processes(self, container=""):
+        """{pid: command} of the daemon and whatever it started, or of one container's processes."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                ours = not container and os.readlink(f"/proc/{pid}/ns/mnt") == self.namespace
+            except OSError:
+                ours = False
+            if ours or f"/{self.cgroup}/{container}" in proc(pid, "cgroup"):
+                found[int(pid)] = proc(pid, "cmdline").replace("\0", " ")
+        return found
+
+    def cgroups(self):
+        """Those of its containers, the innermost first."""
+        found = []
+        for parent in ("", "*/"):
+            found += glob.glob(f"/sys/fs/cgroup/{parent}{self.cgroup}/**/", recursive=True)
+        return sorted(found, key=len, reverse=True)
+
+    def mounts(self):
+        return set(proc(self.process.pid, "mounts").splitlines())
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def end_daemon(self):
+        problems = []
+        if self.process.poll() is not None:
+            problems.append(f"dockerd had ended with {self.process.returncode}:\n{self.log_end()}")
+        else:
+            containers = self.try_docker("ps", "--all", "--quiet").stdout.split()
+            if containers:
+                self.try_docker("rm", "--force", *containers)
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                problems.append(f"dockerd did not end:\n{self.log_end()}")
+                self.process.kill()
+                self.process.wait(10)
+        try:
+            wait_until(lambda: not self.processes(), 5, "processes of dockerd ended")
+        except AssertionError:
+            for pid, command in self.processes().items():
+                problems.append(f"process {pid} left: {command}")
+                os.kill(pid, signal.SIGKILL)
+        return problems
+
+    def remove_cgroups(self):
+        problems = []
+        for path in self.cgroups():
+            if path.rstrip("/").rsplit("/", 1)[1] != self.cgroup:
+                problems.append(f"control group left: {path}")
+            try:
+                os.rmdir(path)
+            except OSError as error:
+                problems.append(f"control group cannot be removed: {error}")
+        return problems
+
+    def stop(self):
+        """Ends it with all its containers; fails when anything of them is left on this machine."""
+        problems = self.end_daemon() + self.remove_cgroups()
+        problems += [
+            f"mount left: {line}"
+            for line in proc("self", "mounts").splitlines()
+            if str(self.base) in line
+        ]
+        if not problems:
+            shutil.rmtree(self.base)
+        assert not problems, "\n".join(problems)
+
+
+class NamespaceConnection(http.client.HTTPConnection):
+    """TCP to a port of the network namespace of a process."""
+
+    def __init__(self, pid, port, timeout):
+        super().__init__("127.0.0.1", port, timeout=timeout)
+        self.pid = pid
+
+    def connect(self):
+        libc = ctypes.CDLL(None, use_errno=True)
+
+        def enter(descriptor):
+            if libc.setns(descriptor, CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "setns")
+
+        with open("/proc/thread-self/ns/net") as home, open(f"/proc/{self.pid}/ns/net") as there:
+            enter(there.fileno())
+            try:
+                self.sock = socket.socket()  # stays where it was born
+            finally:
+                enter(home.fileno())
+        self.sock.settimeout(self.timeout)
+        self.sock.connect((self.host, self.port))
+
+
+class NamespaceClient(Client):
+    """Address is a (pid, port) pair."""
+
+    def connection(self, timeout=30):
+        return NamespaceConnection(*self.address, timeout)
+
+
+class Container:
+    """tendon-hand as the first process of a container.
+
+    port: listen there, as a host starts it, else on a unix socket in a shared directory.
+    copy: the hand becomes a file of the container, else it is mounted.
+    options go to docker, args to the hand."""
+
+    def __init__(self, engine, hand, image, args=(), options=(), port=None, copy=False, key=None):
+        self.engine = engine
+        self.port = port
+        self.headers = {"X-Session-API-Key": key} if key else {}
+        self.shared = pathlib.Path(tempfile.mkdtemp(dir=engine.base))
+        self.shared.chmod(0o777)
+        listen = [port] if port else ["--listen", "unix:/shared/sock"]
+        carry = [] if copy else ["--volume", f"{hand}:/tendon-hand:ro"]
+        env = ["--env", f"SESSION_API_KEY={key}"] if key else []
+        self.id = engine.docker(
+            "create",
+            "--network=none",
+            f"--volume={self.shared}:/shared",
+            *carry,
+            *env,
+            *options,
+            image,
+            "/tendon-hand",
+            *listen,
+            *args,
+        )
+        if copy:
+            engine.docker("cp", hand, f"{self.id}:/tendon-hand")
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def state(self):
+        return json.loads(self.engine.docker("inspect", "--format", "{{json .State}}", self.id))
+
+    def logs(self):
+        result = self.engine.try_docker("logs", self.id)
+        return result.stdout + result.stderr
+
+    def start(self, ready=True):
+        self.engine.docker("start", self.id)
+        if self.port:
+            self.client = NamespaceClient((self.state()["Pid"], self.port), self.headers)
+        else:
+            self.client = Client(str(self.shared / "sock"), self.headers)
+        if ready:
+            wait_until(self.is_ready, 20, "GET /alive 200")
+        return self
+
+    def is_ready(self):
+        try:
+            return self.client.get("/alive", timeout=5).status == 200
+        except OSError:
+            state = self.state()
+            assert state["Running"], f"ended with {state['ExitCode']}:\n{self.logs()}"
+            return False
+
+    def wait(self):
+        """Exit code of a container that ends by itself."""
+        return int(self.engine.docker("wait", self.id))
+
+    def stop(self):
+        self.engine.docker("stop", "--time=20", self.id)
+
+    def kill(self):
+        self.engine.docker("kill", self.id)
+
+    def exec(self, *command, user="root"):
+        """What a command in the container printed; docker runs it, not the hand."""
+        return self.engine.docker("exec", "--user", user, self.id, *command)
+
+    def diff(self):
+        """Paths that differ from the image."""
+        return [line[2:] for line in self.engine.docker("diff", self.id).splitlines()]
+
+    def remove(self):
+        self.engine.docker("rm", "--force", "--volumes", self.id)
+        assert self.engine.processes(self.id) == {}
+        shutil.rmtree(self.shared)
