@@ -26,8 +26,10 @@ test-all:
 	@tools/deps build test
 	@tools/test --all
 
-bench: build
+bench:
 	@tools/deps build bench
+	@tools/build release
+	@meson setup --reconfigure build >build/setup.log # finds what was installed since
 	@bench/run
 
 lint:

@@ -7,34 +7,27 @@ import re
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / os.environ.get("TN_BUILD", "build")
-RELEASE = ROOT / os.environ.get("TN_RELEASE", "build")
+from trees import BUILD, RELEASE, program
 
-
-# Whole files whose tests exercise threads.
-CONCURRENT = {
-    "test_idempotency.py",
-    "test_no_hang.py",
-    "test_server.py",
-    "test_shell_sessions.py",
-    "test_shell_terminal.py",
-    "test_transfer.py",
-}
+# Files whose tests exercise threads: they run under ThreadSanitizer as well.
+CONCURRENT = (
+    "hand/test_idempotency.py",
+    "hand/test_no_hang.py",
+    "hand/test_server.py",
+    "hand/test_shell_sessions.py",
+    "hand/test_shell_terminal.py",
+    "hand/test_transfer.py",
+    "net/*.py",
+)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items):
+    here = pathlib.Path(__file__).parent
     for item in items:
-        if item.path.name in CONCURRENT:
+        path = item.path.relative_to(here)
+        if any(path.match(pattern) for pattern in CONCURRENT):
             item.add_marker(pytest.mark.concurrent)
-
-
-def program(tree, name):
-    path = tree / name
-    if not path.exists():
-        pytest.fail(f"{path} is not there: run tools/build, or set TN_BUILD")
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -100,6 +100,17 @@ static char *judge(const struct step *step, const struct tn_observation *o)
     return NULL;
 }
 
+int tour_warm_up(struct tn_hand_client *hand, struct tn_error *err)
+{
+    static const struct step nothing = {.command = ":", .timeout = 60};
+    tn_autoaction struct tn_action action;
+    tn_autoobservation struct tn_observation observation;
+
+    make_action(&action, &nothing, NULL);
+    tn_observation_init(&observation, TN_OBSERVATION_NULL);
+    return tn_hand_client_execute(hand, &action, &observation, err);
+}
+
 int tour(struct tn_hand_client *hand, const char *workspace, const struct show *s,
          struct tn_error *err)
 {

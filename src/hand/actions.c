@@ -35,6 +35,8 @@ static void fill_metadata(struct tn_hand *hand, struct tn_run_metadata *m, struc
         m->py_interpreter_path = TN_TAKE_PTR(r->python);
         m->signal = tn_strdup_or_null(signal_name(r->exit_code, name, sizeof name));
     }
+    free(m->prefix);
+    free(m->suffix);
     m->prefix = tn_buf_take(&r->prefix);
     m->suffix = tn_buf_take(&r->suffix);
     m->end = tn_strdup(tn_shell_end_name(r->end));

@@ -6,7 +6,9 @@
 
 enum {
     BODY_ROOM = 2048,        /* behind the head when a body comes */
-    OUT_KEEP = 2048,         /* of the buffer for answer heads */
+    FIELDS_MAX = 32 * 1024,  /* header lines a handler may set */
+    OUT_MAX = 128 * 1024,    /* the head of an answer */
+    OUT_KEEP = 2048,         /* of both between requests */
     LINGER_BYTES = 32 << 20, /* read away after an early answer, so that the client sees it */
     LINGER_SECONDS = 3,
 };
@@ -17,8 +19,8 @@ void http_conn_init(struct http_conn *c, struct tn_http_server *s, const char *p
     c->server = s;
     c->in = c->small;
     c->in_cap = sizeof c->small;
-    tn_buf_init(&c->out, 128 * 1024);
-    tn_buf_init(&c->x.fields, 32 * 1024);
+    tn_buf_init(&c->out, OUT_MAX);
+    tn_buf_init(&c->x.fields, FIELDS_MAX);
     snprintf(c->peer, sizeof c->peer, "%s", peer);
 }
 
@@ -151,8 +153,10 @@ static int take_head(struct http_conn *c, size_t n, struct tn_error *err)
     struct tn_http_head *h = &x->head;
 
     c->in_head = c->in_at = n;
-    if (tn_http_parse_request(c->in, n, &s->limits, h, err) < 0)
+    if (tn_http_parse_request(c->in, n, &s->limits, h, err) < 0) {
+        h->field_count = 0; /* what was found so far is not terminated */
         return -1;
+    }
     x->body_done = !h->chunked && h->length <= 0;
     x->body_left = h->length;
     if (!x->body_done && !grow_in(c, n + BODY_ROOM))

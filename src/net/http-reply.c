@@ -4,11 +4,6 @@
 #include "base/json.h"
 #include "net/http-internal.h"
 
-enum {
-    FIELDS_MAX = 32 * 1024,
-    LENGTH_UNKNOWN = -1,
-};
-
 static const struct {
     int status;
     const char *reason;
@@ -262,7 +257,7 @@ int tn_http_start(struct tn_http_exchange *x, int status, const char *type, int6
     x->answer = HTTP_STREAMING;
     x->counted = length >= 0;
     x->write_left = length;
-    if (build_head(x, status, type, length < 0 ? LENGTH_UNKNOWN : length) < 0) {
+    if (build_head(x, status, type, length) < 0) {
         x->broken = x->close = true;
         return -1;
     }

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include "base/clock.h"
@@ -152,9 +153,9 @@ static struct endpoint unix_endpoint(const char *path)
     return e;
 }
 
-static int new_socket(int family)
+static int new_socket(int family, int flags)
 {
-    return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 }
 
 /* Removes a socket file nobody listens on any more.  Refuses to touch anything else. */
@@ -166,7 +167,7 @@ static int clear_stale(const char *path, const struct endpoint *e, struct tn_err
         return errno == ENOENT ? 0 : tn_fail_errno(err, errno, "unix socket %s", path);
     if (!S_ISSOCK(st.st_mode))
         return tn_fail(err, TN_E_CONFLICT, "%s exists and is not a socket", path);
-    tn_autofd int probe = new_socket(AF_UNIX);
+    tn_autofd int probe = new_socket(AF_UNIX, SOCK_NONBLOCK);
     if (probe < 0)
         return tn_fail_errno(err, errno, "unix socket %s", path);
     if (connect(probe, &e->addr.any, e->len) == 0 || errno != ECONNREFUSED)
@@ -189,7 +190,7 @@ static int open_unix(const char *path, struct tn_error *err)
 
     if (clear_stale(path, &e, err) < 0)
         return -1;
-    tn_autofd int fd = new_socket(AF_UNIX);
+    tn_autofd int fd = new_socket(AF_UNIX, SOCK_NONBLOCK);
     /* Between bind and chmod nobody can connect: the socket does not listen yet. */
     if (fd < 0 || bind(fd, &e.addr.any, e.len) < 0)
         return fail_listen(err, path);
@@ -207,7 +208,7 @@ static int open_tcp(const struct tn_listen_address *a, struct tn_error *err)
 
     if (!endpoint_of(a->host, a->port, &e))
         return tn_fail(err, TN_E_INVALID, "%s is not a numeric address", a->host);
-    tn_autofd int fd = new_socket(e.addr.any.sa_family);
+    tn_autofd int fd = new_socket(e.addr.any.sa_family, SOCK_NONBLOCK);
     int on = 1;
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
         bind(fd, &e.addr.any, e.len) < 0 || listen(fd, BACKLOG) < 0) {
@@ -247,42 +248,61 @@ int tn_listen_open(const struct tn_listen_address *a, struct tn_error *err)
 
 /* --- dialing ------------------------------------------------------------------------------- */
 
+/* A unix listener with a full backlog makes connect wait; there is nothing to poll for, but the
+ * socket's send timeout bounds it. */
+static int connect_unix(int fd, const struct endpoint *e, int64_t deadline)
+{
+    struct timeval t = {0};
+    int r;
+
+    do {
+        int ms = tn_poll_ms(deadline);
+        if (ms >= 0)
+            t = (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms ? ms % 1000 * 1000 : 1};
+        if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t) < 0)
+            return -1;
+        r = connect(fd, &e->addr.any, e->len);
+    } while (r < 0 && errno == EINTR);
+    if (r < 0) {
+        if (errno == EAGAIN)
+            errno = ETIMEDOUT;
+        return -1;
+    }
+    t = (struct timeval){0};
+    return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+}
+
+/* fd does not block. */
+static int connect_tcp(int fd, const struct endpoint *e, int64_t deadline)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+    while (connect(fd, &e->addr.any, e->len) < 0 && errno != EISCONN) {
+        if (errno != EINPROGRESS && errno != EALREADY && errno != EINTR)
+            return -1;
+        int r = poll(&p, 1, tn_poll_ms(deadline));
+        if (r == 0)
+            errno = ETIMEDOUT;
+        if (r == 0 || (r < 0 && errno != EINTR))
+            return -1;
+    }
+    return 0;
+}
+
 static int dial_one(const struct endpoint *e, int64_t deadline)
 {
-    tn_autofd int fd = new_socket(e->addr.any.sa_family);
+    bool local = e->addr.any.sa_family == AF_UNIX;
+    tn_autofd int fd = new_socket(e->addr.any.sa_family, local ? 0 : SOCK_NONBLOCK);
     int on = 1;
 
     if (fd < 0)
         return -1;
-    if (e->addr.any.sa_family != AF_UNIX)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    while (connect(fd, &e->addr.any, e->len) < 0) {
-        if (errno == EISCONN)
-            break;
-        struct pollfd p = {.fd = fd, .events = POLLOUT};
-        if (errno == EAGAIN) {
-            /* A unix listener with a full backlog; there is nothing to poll for, so try again soon.
-             */
-            int ms = tn_poll_ms(deadline);
-            if (ms == 0) {
-                errno = ETIMEDOUT;
-                return -1;
-            }
-            poll(NULL, 0, ms < 0 || ms > 5 ? 5 : ms);
-        } else if (errno == EINPROGRESS || errno == EALREADY || errno == EINTR) {
-            int r = poll(&p, 1, tn_poll_ms(deadline));
-            if (r < 0 && errno != EINTR)
-                return -1;
-            if (r == 0) {
-                errno = ETIMEDOUT;
-                return -1;
-            }
-        } else {
-            return -1;
-        }
-    }
+    if (local)
+        return connect_unix(fd, e, deadline) < 0 ? -1 : TN_TAKE_FD(fd);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+    if (connect_tcp(fd, e, deadline) < 0 || flags < 0 ||
+        fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
         return -1;
     return TN_TAKE_FD(fd);
 }

@@ -1,8 +1,9 @@
 """A dockerd of the tests' own, and containers in it whose first process is tendon-hand.
 
-The daemon lives in a private mount namespace with empty /run and /etc/docker, so that it neither meets
-another daemon of this machine nor leaves mounts, sockets or keys behind.  It has no network: a hand is
-reached over a unix socket in a shared directory, or from inside its network namespace."""
+The daemon lives in a private mount namespace, where its data, /run and /etc/docker are in memory: it
+neither meets another daemon of this machine nor leaves mounts, sockets, keys or images behind.  It has
+no network: a hand is reached over a unix socket in a shared directory, or from inside its network
+namespace."""
 
 import ctypes
 import glob
@@ -17,12 +18,15 @@ import subprocess
 import tempfile
 import uuid
 
-from client import Client
+from client import Client, Shell
 from harness import wait_until
 
+# Run with the data directory and the command of the daemon.
 PRIVATE = """
-mount -t tmpfs -o mode=755 tmpfs /run || exit
-[ ! -d /etc/docker ] || mount -t tmpfs -o mode=755 tmpfs /etc/docker || exit
+for directory in /run /etc/docker "$1"; do
+    [ ! -d "$directory" ] || mount -t tmpfs -o mode=755 tmpfs "$directory" || exit
+done
+shift
 exec "$@"
 """
 CLONE_NEWNET = 0x40000000
@@ -45,8 +49,10 @@ class Engine:
         self.address = f"unix://{self.base}/sock"
         self.log = self.base / "log"
         self.namespace = None
+        data = self.base / "data"
+        data.mkdir()
         options = [
-            f"--data-root={self.base}/data",
+            f"--data-root={data}",
             f"--exec-root={self.base}/exec",
             f"--host={self.address}",
             f"--pidfile={self.base}/pid",
@@ -57,7 +63,7 @@ class Engine:
             "--ip-forward=false",
             "--ip-masq=false",
         ]
-        private = ["unshare", "--mount", "sh", "-c", PRIVATE, "sh"]
+        private = ["unshare", "--mount", "sh", "-c", PRIVATE, "sh", data]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "TERM", *private, "dockerd", *options],
@@ -211,6 +217,10 @@ class NamespaceClient(Client):
         return NamespaceConnection(*self.address, timeout)
 
 
+class NamespaceShell(Shell, NamespaceClient):
+    pass
+
+
 class Container:
     """tendon-hand as the first process of a container.
 
@@ -268,6 +278,11 @@ class Container:
             state = self.state()
             assert state["Running"], f"ended with {state['ExitCode']}:\n{self.logs()}"
             return False
+
+    def shell(self, program, directory="/workspace"):
+        """A fresh session."""
+        kind = NamespaceShell if self.port else Shell
+        return kind(self.client, f"s{uuid.uuid4().hex[:8]}", directory, program)
 
     def wait(self):
         """Exit code of a container that ends by itself."""

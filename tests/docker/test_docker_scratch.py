@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from client import CUT, Shell, done, hard
+from client import CUT, done, hard
 from harness import wait_until
 
 pytestmark = pytest.mark.timeout(60, func_only=True)
@@ -19,14 +19,9 @@ WORKSPACE = ("--working-dir", "/workspace")
 HARDENED = ("--cap-drop=ALL", "--user=1000", "--security-opt=no-new-privileges")
 
 
-def posix(box, directory="/workspace"):
-    """A fresh session of busybox's sh."""
-    return Shell(box.client, f"s{uuid.uuid4().hex[:8]}", directory, "sh")
-
-
 @pytest.fixture
 def sh(scratch_root):
-    shell = posix(scratch_root)
+    shell = scratch_root.shell("sh")
     yield shell
     shell.remove()
 
@@ -77,7 +72,7 @@ def test_edit(scratch_root, ws):
     obs = client.edit("create", path, file_text="red\ngreen\n")
     assert (obs.type, obs.extras["prev_exist"]) == ("edit", False)
     obs = client.edit("str_replace", path, old_str="green", new_str="blue")
-    assert (obs.extras["old_content"], obs.extras["new_content"]) == ("red\ngreen\n", "red\nblue\n")
+    assert (obs.extras["old_content"], obs.extras["new_content"]) == ("green", "blue")
     assert "1\tred\n     2\tblue" in obs.content
     client.edit("undo_edit", path)
     assert client.read(path).content == "red\ngreen\n"
@@ -170,7 +165,8 @@ def test_input(sh):
 
 def test_background_jobs_outlive_the_command(sh):
     sh.ok("sleep 100 & echo $! >/tmp/job")
-    assert sh.ok("kill -0 $(cat /tmp/job) && kill $(cat /tmp/job); wait; echo gone") == "gone"
+    assert sh.ok("kill -0 $(cat /tmp/job) && echo runs") == "runs"
+    assert "Terminated" in sh.ok("kill $(cat /tmp/job); wait")
 
 
 def test_a_dead_shell_is_replaced(sh):
@@ -206,7 +202,7 @@ def test_sh_for_all_sessions(scratch, how):
 
 def test_user_is_made_without_useradd(scratch):
     box = scratch(*WORKSPACE, "--username", "openhands", "--user-id", "1000")
-    sh = posix(box)
+    sh = box.shell("sh")
     assert sh.ok("id -u; id -un; id -g; echo $USER $LOGNAME $HOME $SHELL") == (
         "1000\nopenhands\n0\nopenhands openhands /home/openhands /bin/sh"
     )
@@ -225,14 +221,22 @@ def test_user_is_made_without_useradd(scratch):
 
 
 def test_capabilities_are_not_passed_to_the_user(scratch):
-    sh = posix(scratch(*WORKSPACE))
+    sh = scratch(*WORKSPACE).shell("sh")
     assert sh.ok("grep CapEff /proc/self/status").split() == ["CapEff:", "0" * 16]
     assert sh.run("cat /proc/1/environ").exit == 1
 
 
+@pytest.mark.parametrize("args", [(), ("--working-dir", "/")], ids=["default", "explicit"])
+def test_the_root_directory_is_not_given_away(scratch, args):
+    sh = scratch(*args).shell("sh", "/")
+    assert sh.ok("id -u; pwd; stat -c '%u %n' / /bin /bin/busybox /etc/passwd") == (
+        "1000\n/\n0 /\n0 /bin\n0 /bin/busybox\n0 /etc/passwd"
+    )
+
+
 def test_read_only_root(scratch):
     box = scratch("--working-dir=/tmp/w", *ROOT_USER, options=["--read-only", "--tmpfs=/tmp:exec"])
-    sh = posix(box, "/tmp/w")
+    sh = box.shell("sh", "/tmp/w")
     obs = sh.run("echo x > /x")
     assert obs.exit == 1 and "Read-only file system" in obs.content
     assert sh.ok("echo x > x; cat x; pwd") == "x\n/tmp/w"
@@ -255,7 +259,7 @@ def test_read_only_root_without_the_user(scratch):
 @pytest.mark.parametrize("more", [(), ("--read-only",)], ids=["writable", "read-only"])
 def test_no_privileges_at_all(scratch, more):
     box = scratch("--working-dir=/tmp/w", options=[*HARDENED, "--tmpfs=/tmp", *more])
-    sh = posix(box, "/tmp/w")
+    sh = box.shell("sh", "/tmp/w")
     assert sh.ok("id -u; stat -c %u /tmp/w; grep -E 'CapPrm|NoNewPrivs' /proc/1/status") == (
         "1000\n1000\nCapPrm: 0000000000000000\nNoNewPrivs:     1"
     )
@@ -275,7 +279,7 @@ def test_no_privileges_at_all(scratch, more):
 
 def test_root_without_capabilities(scratch):
     box = scratch(*WORKSPACE, *ROOT_USER, options=["--cap-drop=ALL"])
-    sh = posix(box)
+    sh = box.shell("sh")
     assert sh.ok("id -u; grep CapEff /proc/self/status") == "0\nCapEff: 0000000000000000"
     assert sh.run("cd /bin").cwd == "/bin"
     assert box.client.write("/workspace/f", "x").type == "write"
@@ -286,7 +290,7 @@ def test_root_without_capabilities(scratch):
 
 def test_stop_and_start(scratch):
     box = scratch(*WORKSPACE)
-    posix(box).ok("echo kept > file; sleep 1000 &")
+    box.shell("sh").ok("echo kept > file; sleep 1000 &")
     began = time.monotonic()
     box.stop()
     assert time.monotonic() - began < 8
@@ -294,16 +298,19 @@ def test_stop_and_start(scratch):
     assert not (box.shared / "sock").exists()
     assert [path for path in box.diff() if path.startswith("/tmp/")] == []
     box.start()
-    assert posix(box).ok("cat file; id -un; grep -c openhands /etc/passwd") == "kept\nopenhands\n1"
+    assert (
+        box.shell("sh").ok("cat file; id -un; grep -c openhands /etc/passwd")
+        == "kept\nopenhands\n1"
+    )
 
 
 def test_kill_and_start(scratch):
     """What the dead hand left in the file system does not stand in the way of the next."""
     box = scratch(*WORKSPACE)
-    posix(box).ok("sleep 1000 & sleep 1001 &")
+    box.shell("sh").ok("sleep 1000 & sleep 1001 &")
     box.kill()
     assert (box.shared / "sock").exists()
     box.start()
-    assert posix(box).ok("ls -d /tmp/tendon-hand-* | wc -l; ps | grep -c '[s]leep 100'; true") == (
-        "1\n0"
-    )
+    assert box.shell("sh").ok(
+        "ls -d /tmp/tendon-hand-* | wc -l; ps | grep -c '[s]leep 100'; true"
+    ) == ("1\n0")

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from conftest import BUILD, program
+from trees import BUILD, program
 
 DECLARATION = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
 

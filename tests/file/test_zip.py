@@ -13,7 +13,7 @@ import zlib
 
 import pytest
 
-from conftest import BUILD, program
+from trees import BUILD, program
 
 
 @pytest.fixture

@@ -12,6 +12,11 @@ TEXT, BINARY = websocket.ABNF.OPCODE_TEXT, websocket.ABNF.OPCODE_BINARY
 CLOSE, PING = websocket.ABNF.OPCODE_CLOSE, websocket.ABNF.OPCODE_PING
 
 
+def url(path, **query):
+    """A request target; values may be bytes."""
+    return path + ("?" + urlencode(query) if query else "")
+
+
 class Event:
     def __init__(self, kind, ident, data):
         self.kind = kind
@@ -35,8 +40,9 @@ class Events:
 
     def __init__(self, client, path, headers=None, timeout=10, **query):
         self.connection = client.connection(timeout)
-        target = path + ("?" + urlencode(query) if query else "")
-        self.connection.request("GET", target, headers={**client.headers, **(headers or {})})
+        self.connection.request(
+            "GET", url(path, **query), headers={**client.headers, **(headers or {})}
+        )
         self.response = self.connection.getresponse()
         assert self.response.status == 200, (self.response.status, self.response.read())
         assert self.response.headers["content-type"] == "text/event-stream"
@@ -82,9 +88,8 @@ class Terminal:
     """A client of a session's terminal that keeps count of what it got."""
 
     def __init__(self, client, session="main", timeout=10, **query):
-        target = f"/v1/sessions/{session}/terminal" + ("?" + urlencode(query) if query else "")
         self.ws = websocket.create_connection(
-            "ws://hand" + target,
+            "ws://hand" + url(f"/v1/sessions/{session}/terminal", **query),
             socket=client.socket(timeout),
             timeout=timeout,
             header=[f"{name}: {value}" for name, value in client.headers.items()],

@@ -111,7 +111,6 @@ def test_term_without_children_is_quick(pid1):
 @pytest.mark.parametrize(
     "sig",
     [
-        signal.SIGHUP,
         signal.SIGUSR1,
         signal.SIGUSR2,
         signal.SIGPIPE,

@@ -142,7 +142,7 @@ def test_help():
         "enable-browser",
         "--listen",
         "--key-file",
-        "--exit-with-parent",
+        "exit-with-parent",
     ):
         assert option in text
 
@@ -325,6 +325,45 @@ def test_shutdown_while_a_request_is_waiting(start):
     hand.stop()
     worker.join(5)
     assert not worker.is_alive()
+
+
+def test_shutdown_while_commands_keep_coming(start):
+    hand = start()
+    over = threading.Event()
+
+    def work(name):
+        while not over.is_set():
+            try:
+                hand.client.run("sleep 0.01", session=name, timeout=2.0)
+                hand.client.run("true", is_static=True, timeout=2.0)
+            except Exception:  # the connection may die with the server
+                pass
+
+    workers = [threading.Thread(target=work, args=(f"s{n}",)) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    try:
+        wait_until(lambda: len(hand.left()) > 4)
+        hand.stop()
+    finally:
+        over.set()
+        for worker in workers:
+            worker.join(10)
+
+
+def test_shutdown_right_after_the_start(start):
+    """A shell that is started while everything ends must not be waited for in vain."""
+    for _ in range(6):
+        hand = start()
+        os.kill(hand.pid, signal.SIGTERM)
+        for _ in range(2):
+            try:
+                hand.client.run("echo late", timeout=3.0)
+            except Exception:  # refused, or the connection died with the server
+                pass
+        assert hand.process.wait(8) in (0, 143, -signal.SIGTERM)
+        hand.stopped = True
+        assert hand.leftovers() == []
 
 
 # --- errors -------------------------------------------------------------------------------------

@@ -142,11 +142,11 @@ def test_terminal_settings_left_behind(shell, setting):
     assert obs.exit == 0
     obs = shell.run("echo one; echo two", timeout=5)
     assert (obs.exit, obs.content) == (0, "one\ntwo")
-    obs = shell.run("read -p 'name: ' n; echo \"got $n\"", timeout=5)
+    obs = shell.run("read -p 'name: ' n; echo \"got $n\"", timeout=0.4)
     assert obs.exit == -1, obs
     obs = shell.input("x y", timeout=5)
     assert (obs.exit, obs.content) == (0, "got x y")
-    shell.run("sleep 60", timeout=0.5)
+    shell.run("sleep 60", timeout=0.2)
     assert shell.input("C-c", timeout=5).exit == 130
 
 
@@ -303,7 +303,7 @@ def test_control_backslash(shell):
     ],
 )
 def test_control_c_in_an_unfinished_command(shell, start):
-    obs = shell.run(start, timeout=3.0)
+    obs = shell.run(start, timeout=0.4)
     if obs.exit != -1:
         assert obs.exit in (0, 1, 2, 130), "an unfinished command may be refused at once"
     else:

@@ -8,7 +8,7 @@ import struct
 import pytest
 import websocket
 
-from conftest import WAIT, receive_all
+from echo_server import WAIT, receive_all
 
 # --- events --------------------------------------------------------------------------------------
 

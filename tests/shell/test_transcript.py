@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DUMP = ROOT / os.environ.get("TN_BUILD", "build") / "tests/unit/shell/transcript-dump"
 HISTORY = 20000
 SIZES = [(20, 6), (80, 24), (1000, 1000)]
-STREAMS = 80
+STREAMS = 40
 DEADLINE = 20  # seconds, for each step
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
@@ -57,32 +57,31 @@ while size := peer.recv(4, socket.MSG_WAITALL):
 
 
 class Tmux:
-    def __init__(self, columns, rows):
-        self.columns, self.rows = columns, rows
-        self.socket = f"tn-transcript-{os.getpid()}-{columns}"
+    def __init__(self, folder, columns, rows):
+        self.folder, self.columns, self.rows = folder, columns, rows
         self.player = None
 
-    def start(self, folder):
-        player = folder / "player.py"
+    def start(self):
+        player, meeting = self.folder / "player.py", self.folder / "player"
         player.write_text(PLAYER)
         self.run("new-session", "-d", "-x", str(self.columns), "-y", str(self.rows), "exec cat")
         self.run("set-option", "-g", "status", "off")
         self.run("set-option", "-g", "history-limit", str(HISTORY))
         self.run("set-option", "-gw", "scroll-on-clear", "off")
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(folder / "s"))
+            listener.bind(str(meeting))
             listener.listen(1)
             listener.settimeout(DEADLINE)
-            self.run("new-window", f"exec {sys.executable} {player} {folder / 's'}")
+            self.run("new-window", f"exec {sys.executable} {player} {meeting}")
             self.player, _ = listener.accept()
         self.player.settimeout(DEADLINE)
         self.run("kill-window", "-t", ":0")  # now the server ends with the player, and that with us
 
-    def run(self, *args):
-        command = ["tmux", "-L", self.socket, "-f", "/dev/null", *args]
+    def run(self, *args, check=True):
+        command = ["tmux", "-S", self.folder / "tmux", "-f", "/dev/null", *args]
         env = {**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}
         env.pop("TMUX", None)
-        return subprocess.run(command, env=env, check=True, capture_output=True, timeout=DEADLINE).stdout
+        return subprocess.run(command, env=env, check=check, capture_output=True, timeout=DEADLINE).stdout
 
     def show(self, stream):
         self.player.sendall(len(stream).to_bytes(4, sys.byteorder) + stream)
@@ -92,7 +91,7 @@ class Tmux:
     def close(self):
         if self.player:
             self.player.close()
-        subprocess.run(["tmux", "-L", self.socket, "kill-server"], capture_output=True, timeout=DEADLINE)
+        self.run("kill-server", check=False)
 
 
 def tidy(text):
@@ -107,9 +106,9 @@ def transcript(stream, columns, rows):
 
 @pytest.fixture(scope="module", params=SIZES, ids=lambda size: "%dx%d" % size)
 def terminal(request, tmp_path_factory):
-    pane = Tmux(*request.param)
+    pane = Tmux(tmp_path_factory.mktemp("tmux"), *request.param)
     try:
-        pane.start(tmp_path_factory.mktemp("tmux"))
+        pane.start()
         yield pane
     finally:
         pane.close()

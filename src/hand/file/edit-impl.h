@@ -15,7 +15,9 @@
 #define EDIT_CONTEXT 4
 
 struct tn_editor {
-    pthread_mutex_t lock; /* around every command that writes */
+    pthread_mutex_t lock;
+    pthread_cond_t free;
+    bool busy; /* a command that writes is under way: one at a time, and only it uses history */
     struct edit_history *history;
     char *workspace_root;
 };

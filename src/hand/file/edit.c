@@ -1,5 +1,6 @@
 #include "hand/file/edit.h"
 
+#include "base/clock.h"
 #include "hand/file/binary.h"
 #include "hand/file/diff.h"
 #include "hand/file/edit-impl.h"
@@ -26,6 +27,11 @@ struct tn_editor *tn_editor_new(const struct tn_editor_options *options, struct 
     if (!history)
         return NULL;
     struct tn_editor *e = tn_calloc(1, sizeof *e);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&e->free, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&e->lock, NULL);
     e->history = history;
     e->workspace_root = tn_strdup_or_null(options->workspace_root);
@@ -37,6 +43,7 @@ void tn_editor_free(struct tn_editor *e)
     if (!e)
         return;
     edit_history_free(e->history);
+    pthread_cond_destroy(&e->free);
     pthread_mutex_destroy(&e->lock);
     free(e->workspace_root);
     free(e);
@@ -257,6 +264,28 @@ static int unknown_command(struct edit *x)
     return -1;
 }
 
+static bool take_turn(struct tn_editor *e, int64_t deadline)
+{
+    struct timespec until = tn_timespec(deadline);
+    int r = 0;
+
+    pthread_mutex_lock(&e->lock);
+    while (e->busy && r == 0)
+        r = pthread_cond_timedwait(&e->free, &e->lock, &until);
+    bool mine = !e->busy;
+    e->busy = true;
+    pthread_mutex_unlock(&e->lock);
+    return mine;
+}
+
+static void end_turn(struct tn_editor *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->busy = false;
+    pthread_cond_signal(&e->free);
+    pthread_mutex_unlock(&e->lock);
+}
+
 static int run(struct edit *x)
 {
     struct tn_slice bad = x->q->bad_insert_line;
@@ -269,11 +298,12 @@ static int run(struct edit *x)
         i++;
     if (i == TN_COUNT(commands))
         return check_path(x) ? -1 : unknown_command(x);
-    if (commands[i].writes)
-        pthread_mutex_lock(&x->editor->lock);
+    if (!commands[i].writes)
+        return check_path(x) ? -1 : commands[i].run(x);
+    if (!take_turn(x->editor, x->q->deadline))
+        return edit_fail(x, "Another edit is still under way. Try again.");
     int r = check_path(x) ? -1 : commands[i].run(x);
-    if (commands[i].writes)
-        pthread_mutex_unlock(&x->editor->lock);
+    end_turn(x->editor);
     return r;
 }
 

@@ -44,7 +44,7 @@ struct tn_edit_request {
     enum tn_edit_range view;
     int64_t first_line, last_line;    /* of TN_VIEW_RANGE */
     struct tn_slice view_range_shown; /* the value as Python writes it, of TN_VIEW_BAD_RANGE */
-    int64_t deadline;                 /* for listing directories */
+    int64_t deadline;                 /* for listings, and for waiting on other edits */
 };
 
 struct tn_edit_result {

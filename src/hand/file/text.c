@@ -40,6 +40,8 @@ static int add_with(struct tn_buf *out, struct tn_slice t, const char *eol)
 {
     size_t run = 0;
 
+    if (t.n == 0)
+        return 0;
     for (size_t i = 0; i < t.n;) {
         size_t len = text_eol_length(t.s + i, t.n - i);
         if (len == 0) {

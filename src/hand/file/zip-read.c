@@ -32,7 +32,7 @@ static int check_room(int dest, uint64_t bytes, struct tn_error *err)
 {
     struct statvfs fs;
 
-    if (fstatvfs(dest, &fs) || fs.f_blocks == 0)
+    if (fstatvfs(dest, &fs) || fs.f_blocks == 0 || fs.f_frsize == 0)
         return 0;
     if (bytes / fs.f_frsize >= fs.f_bavail)
         return tn_fail_errno(err, ENOSPC, "zip: its files have %llu bytes",

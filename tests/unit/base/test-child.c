@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -7,14 +6,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <cmocka.h>
 
 #include "base/child.h"
 #include "base/fs.h"
 #include "base/proc.h"
+#include "scratch.h"
 
 #define ARGV(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define SH(script) ARGV("/bin/sh", "-c", script)
@@ -121,6 +119,7 @@ static void test_failed_starts_name_the_step(void **state)
     spec.argv = ARGV("/etc/passwd");
     assert_fails(&spec, TN_E_DENIED, "execute it: Permission denied");
     spec.argv = ARGV("no-such-program-anywhere");
+    spec.env = ARGV("PATH=/usr/bin:/bin");
     assert_fails(&spec, TN_E_NOT_FOUND, "execute it");
     spec.argv = ARGV("true");
     spec.cwd = "/no/such/directory";
@@ -429,6 +428,40 @@ static void test_dies_with_its_parent(void **state)
     assert_output(&spec, "");
 }
 
+/* This program again, on a kernel that knows neither close_range nor pidfds. */
+static int be_on_an_old_kernel(void)
+{
+    int leak = open("/etc/passwd", O_RDONLY), ends[2];
+    forbid(SYS_close_range, 0, ENOSYS);
+    forbid(SYS_pidfd_open, 0, ENOSYS);
+    struct tn_child_spec spec = {.argv = SH("for fd in /proc/self/fd/*; do readlink $fd; done; :")};
+    tn_autofree char *out = output_of(spec);
+    if (strstr(out, "passwd") || !strstr(out, "/dev/null"))
+        return 1;
+    close(leak);
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return 2;
+    struct tn_child_fd fds[] = {{.from = ends[0], .to = 0}};
+    spec = (struct tn_child_spec){.argv = ARGV("/bin/cat"), .fds = fds, .fd_count = 1};
+    tn_autochild struct tn_child *c = start(&spec);
+    if (tn_child_pidfd(c) >= 0 || tn_child_wait(c, tn_now() + 20 * TN_MILLI, NULL, NULL) == 0)
+        return 3;
+    close(ends[1]);
+    struct tn_exit result = finish(c);
+    return tn_exit_code(&result);
+}
+
+static void test_old_kernels(void **state)
+{
+    struct tn_child_spec spec = {.argv = ARGV("/proc/self/exe", "old")};
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = '\0';
+    spec.file = self;
+    assert_output(&spec, "");
+}
+
 struct many {
     int failures;
 };
@@ -601,6 +634,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "die") == 0)
         return be_a_parent_that_dies();
+    if (argc > 1 && strcmp(argv[1], "old") == 0)
+        return be_on_an_old_kernel();
     const struct CMUnitTest alone[] = {
         EVERYWHERE,
         cmocka_unit_test(test_environment_is_exact),
@@ -613,6 +648,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_controlling_terminal),
         cmocka_unit_test(test_user),
         cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_old_kernels),
     };
     const struct CMUnitTest reaping[] = {
         EVERYWHERE,

@@ -1,16 +1,15 @@
-#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/wait.h>
 
 #include <cmocka.h>
 
 #include "base/child.h"
 #include "base/proc.h"
+#include "scratch.h"
 
 static int64_t soon(void)
 {
@@ -236,8 +235,53 @@ static void test_not_ours_is_reported(void **state)
     close(output);
 }
 
-int main(void)
+#ifdef SYS_access
+#define ACCESS SYS_access
+#else
+#define ACCESS SYS_faccessat
+#endif
+
+/* This program again, on a kernel without pidfds and without lists of children. */
+static int be_on_an_old_kernel(void)
 {
+    struct tn_proc *list;
+    size_t count;
+    int output;
+
+    forbid(SYS_pidfd_open, 0, ENOSYS);
+    forbid(ACCESS, 0, ENOENT);
+    struct tn_child *c =
+        start_ready("trap '' TERM; sh -c 'sleep 1000 & echo; wait' & wait", &output);
+    if (tn_proc_descendants(tn_child_pid(c), &list, &count, NULL) < 0 || count != 2)
+        return 2;
+    free(list);
+    if (tn_proc_kill_tree(tn_child_pid(c), true, tn_now() + 20 * TN_MILLI, soon(), NULL) < 0)
+        return 3;
+    finish(c);
+    assert_all_gone(output);
+    return 0;
+}
+
+static void test_old_kernels(void **state)
+{
+    char self[4096];
+    struct tn_exit result;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = '\0';
+    const char *const argv[] = {self, "old", NULL};
+    struct tn_child_spec spec = {.argv = argv};
+    struct tn_child *c = tn_child_start(&spec, NULL);
+    assert_non_null(c);
+    assert_int_equal(tn_child_wait(c, soon(), &result, NULL), 0);
+    assert_int_equal(tn_exit_code(&result), 0);
+    tn_child_free(c);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "old") == 0)
+        return be_on_an_old_kernel();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_get),
         cmocka_unit_test(test_get_with_a_nasty_name),
@@ -251,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_kill_tree_of_a_breeder),
         cmocka_unit_test(test_kill_tree_without_its_root),
         cmocka_unit_test(test_not_ours_is_reported),
+        cmocka_unit_test(test_old_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

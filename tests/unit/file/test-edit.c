@@ -4,8 +4,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "hand/file/edit-history.h"
-#include "hand/file/edit.h"
+#include "hand/file/edit-impl.h"
 
 #define CLIPPED_FILE "<response clipped><NOTE>Due to the max output limit, only part of this file"
 #define CLIPPED_DIRECTORY                                                                        \
@@ -71,8 +70,8 @@ static const char *run(struct bench *b, const char *command, const char *name, c
 
 static void assert_contains(const char *text, const char *part)
 {
-    if (!strstr(text, part))
-        fail_msg("\"%s\" is not in \"%.2000s\"", part, text);
+    if (!text || !strstr(text, part))
+        fail_msg("\"%s\" is not in \"%.2000s\"", part, text ? text : "");
 }
 
 static void keeps_mode_in_every_command(void **state)
@@ -447,7 +446,8 @@ static void *edit_often(void *arg)
         struct tn_edit_request q = {.command = tn_slice("insert"),
                                     .path = tn_slice(path),
                                     .new_str = tn_slice("line"),
-                                    .has_insert_line = true};
+                                    .has_insert_line = true,
+                                    .deadline = tn_deadline_in(30)};
         tn_edit_result_init(&r);
         tn_edit(b->editor, b->user, &q, &r);
         tn_edit_result_done(&r);
@@ -468,6 +468,20 @@ static void edits_do_not_overtake_each_other(void **state)
         pthread_join(threads[i], NULL);
     get_file(b->scratch, "shared", &text);
     assert_int_equal(text.len, 200 * strlen("line\n"));
+}
+
+static void waits_for_its_turn_only_so_long(void **state)
+{
+    struct bench *b = *state;
+    struct tn_edit_request q = {.command = tn_slice("undo_edit"), .path = tn_slice("/tmp/x")};
+
+    b->editor->busy = true;
+    q.deadline = tn_deadline_in(0.01);
+    tn_edit(b->editor, b->user, &q, &b->result);
+    assert_string_equal(tn_buf_str(&b->result.content),
+                        "ERROR:\nAnother edit is still under way. Try again.");
+    b->editor->busy = false;
+    assert_contains(run(b, "view", "", NULL, NULL, -1), "Here's the files");
 }
 
 #define BENCH_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -494,6 +508,7 @@ int main(void)
         SCRATCH_TEST(history_is_bounded),
         BENCH_TEST(does_not_grow_with_edits),
         BENCH_TEST(edits_do_not_overtake_each_other),
+        BENCH_TEST(waits_for_its_turn_only_so_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -392,7 +392,10 @@ static bool gate(struct tn_http_exchange *x, void *ctx)
 static void log_line(const struct tn_http_exchange *x, int status_code, int64_t nanoseconds,
                      void *ctx)
 {
-    fprintf(stderr, "%s %s %d\n", tn_http_method(x), tn_http_target(x), status_code);
+    const char *header = tn_http_header(x, "x-test");
+
+    fprintf(stderr, "%s %s %d %s\n", tn_http_method(x), tn_http_target(x), status_code,
+            header ? header : "-");
 }
 
 static void set_option(struct tn_http_options *o, const char *text)

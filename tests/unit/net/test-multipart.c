@@ -36,7 +36,7 @@ static enum tn_code describe(struct pieces p, size_t read, struct tn_buf *out)
     ssize_t n = 0;
 
     struct tn_multipart *m =
-        tn_multipart_new("multipart/form-data; boundary=XX", next_piece, &p, &err);
+        tn_multipart_new("multipart/form-data; boundary=BB", next_piece, &p, &err);
     while (n >= 0 && (more = tn_multipart_next(m, &part, &err)) > 0) {
         tn_buf_printf(out, "%s|%s|%s|", part->name, part->filename ? part->filename : "",
                       part->type ? part->type : "");
@@ -60,42 +60,42 @@ static const struct {
     const char *parts; /* what can be read */
     enum tn_code code;
 } bodies[] = {
-    {"--XX--\r\n", "", TN_OK},
-    {"--XX--", "", TN_OK},
-    {"\r\n--XX--", "", TN_OK},
-    {"preamble\r\n--XX\r\n" HEAD "\r\nv\r\n--XX--epilogue", "a|||v;", TN_OK},
-    {"--XX\r\n" HEAD "\r\nvalue\r\n--XX--\r\n", "a|||value;", TN_OK},
-    {"--XX\r\n" HEAD "\r\n\r\n--XX--\r\n", "a|||;", TN_OK},
-    {"--XX\r\n" HEAD "\r\n--XX--\r\n", "a|||;", TN_OK},
-    {"--XX\r\n" HEAD "\r\n--XX\r\n" HEAD "\r\nb\r\n--XX--\r\n", "a|||;a|||b;", TN_OK},
-    {"--XX\r\n" HEAD "\r\n\r\n\r\n--XX--\r\n", "a|||\r\n;", TN_OK},
-    {"--XX\t \r\n" HEAD "\r\nv\r\n--XX  \r\n" HEAD "\r\nw\r\n--XX--", "a|||v;a|||w;", TN_OK},
-    {"--XX\r\nContent-Type: t/u\r\n" HEAD "\r\nv\r\n--XX--", "a|||v;", TN_OK},
-    {"--XX\r\n" HEAD "CONTENT-TYPE:  t/u; x=y \r\nOther: z\r\n\r\nv\r\n--XX--", "a||t/u; x=y|v;",
+    {"--BB--\r\n", "", TN_OK},
+    {"--BB--", "", TN_OK},
+    {"\r\n--BB--", "", TN_OK},
+    {"preamble\r\n--BB\r\n" HEAD "\r\nv\r\n--BB--epilogue", "a|||v;", TN_OK},
+    {"--BB\r\n" HEAD "\r\nvalue\r\n--BB--\r\n", "a|||value;", TN_OK},
+    {"--BB\r\n" HEAD "\r\n\r\n--BB--\r\n", "a|||;", TN_OK},
+    {"--BB\r\n" HEAD "\r\n--BB--\r\n", "a|||;", TN_OK},
+    {"--BB\r\n" HEAD "\r\n--BB\r\n" HEAD "\r\nb\r\n--BB--\r\n", "a|||;a|||b;", TN_OK},
+    {"--BB\r\n" HEAD "\r\n\r\n\r\n--BB--\r\n", "a|||\r\n;", TN_OK},
+    {"--BB\t \r\n" HEAD "\r\nv\r\n--BB  \r\n" HEAD "\r\nw\r\n--BB--", "a|||v;a|||w;", TN_OK},
+    {"--BB\r\nContent-Type: t/u\r\n" HEAD "\r\nv\r\n--BB--", "a|||v;", TN_OK},
+    {"--BB\r\n" HEAD "CONTENT-TYPE:  t/u; x=y \r\nOther: z\r\n\r\nv\r\n--BB--", "a||t/u; x=y|v;",
      TN_OK},
     /* content that looks like a delimiter for a while */
-    {"--XX\r\n" HEAD "\r\n\r\r\n\r\n-\r\n--\r\n--X\r\n--XY\r\n--XXX\n--XX--\r\n--XX--",
-     "a|||\r\r\n\r\n-\r\n--\r\n--X\r\n--XY\r\n--XXX\n--XX--;", TN_OK},
-    {"--XX\r\n" HEAD "\r\n\r\n\r\n--XX\r\n" HEAD "\r\n--XX-\r\n--XX--", "a|||\r\n;a|||",
+    {"--BB\r\n" HEAD "\r\n\r\r\n\r\n-\r\n--\r\n--X\r\n--XY\r\n--BBX\n--BB--\r\n--BB--",
+     "a|||\r\r\n\r\n-\r\n--\r\n--X\r\n--XY\r\n--BBX\n--BB--;", TN_OK},
+    {"--BB\r\n" HEAD "\r\n\r\n\r\n--BB\r\n" HEAD "\r\n--BB-\r\n--BB--", "a|||\r\n;a|||",
      TN_E_INVALID},
     {"", "", TN_E_INVALID},
-    {"--XX", "", TN_E_INVALID},
-    {"--XX-", "", TN_E_INVALID},
+    {"--BB", "", TN_E_INVALID},
+    {"--BB-", "", TN_E_INVALID},
     {"--X\r\n", "", TN_E_INVALID},
-    {"--XX\r\n" HEAD, "", TN_E_INVALID},
-    {"--XX\r\n" HEAD "\r\n", "", TN_E_INVALID},
-    {"--XX\r\n" HEAD "\r\nvalue that never ends", "a|||value that never ends", TN_E_INVALID},
-    {"--XX\r\n" HEAD "\r\nvalue\r\n--XX", "a|||value", TN_E_INVALID},
-    {"--XX\r\n" HEAD "\r\nvalue\r\n--XX\r\n", "a|||value;", TN_E_INVALID},
-    {"--XX\n" HEAD "\r\nvalue\r\n--XX--", "", TN_E_INVALID},
-    {"--XX\r\nContent-Disposition: form-data\r\n\r\nv\r\n--XX--", "", TN_E_INVALID},
-    {"--XX\r\nContent-Disposition: form-data; filename=x\r\n\r\nv\r\n--XX--", "", TN_E_INVALID},
-    {"--XX\r\nContent-Disposition: form-data; name=a; name\r\n\r\nv\r\n--XX--", "", TN_E_INVALID},
-    {"--XX\r\nContent-Disposition: form-data; name=a b\r\n\r\nv\r\n--XX--", "", TN_E_INVALID},
-    {"--XX\r\nContent-Disposition: form-data name=a\r\n\r\nv\r\n--XX--", "", TN_E_INVALID},
-    {"--XX\r\nContent-Disposition : form-data; name=a\r\n\r\nv\r\n--XX--", "", TN_E_INVALID},
-    {"--XX\r\n" HEAD " folded\r\n\r\nv\r\n--XX--", "", TN_E_INVALID},
-    {"--XX\r\n" HEAD "Content-Transfer-Encoding: quoted-printable\r\n\r\nv\r\n--XX--", "",
+    {"--BB\r\n" HEAD, "", TN_E_INVALID},
+    {"--BB\r\n" HEAD "\r\n", "", TN_E_INVALID},
+    {"--BB\r\n" HEAD "\r\nvalue that never ends", "a|||value that never ends", TN_E_INVALID},
+    {"--BB\r\n" HEAD "\r\nvalue\r\n--BB", "a|||value", TN_E_INVALID},
+    {"--BB\r\n" HEAD "\r\nvalue\r\n--BB\r\n", "a|||value;", TN_E_INVALID},
+    {"--BB\n" HEAD "\r\nvalue\r\n--BB--", "", TN_E_INVALID},
+    {"--BB\r\nContent-Disposition: form-data\r\n\r\nv\r\n--BB--", "", TN_E_INVALID},
+    {"--BB\r\nContent-Disposition: form-data; filename=x\r\n\r\nv\r\n--BB--", "", TN_E_INVALID},
+    {"--BB\r\nContent-Disposition: form-data; name=a; name\r\n\r\nv\r\n--BB--", "", TN_E_INVALID},
+    {"--BB\r\nContent-Disposition: form-data; name=a b\r\n\r\nv\r\n--BB--", "", TN_E_INVALID},
+    {"--BB\r\nContent-Disposition: form-data name=a\r\n\r\nv\r\n--BB--", "", TN_E_INVALID},
+    {"--BB\r\nContent-Disposition : form-data; name=a\r\n\r\nv\r\n--BB--", "", TN_E_INVALID},
+    {"--BB\r\n" HEAD " folded\r\n\r\nv\r\n--BB--", "", TN_E_INVALID},
+    {"--BB\r\n" HEAD "Content-Transfer-Encoding: quoted-printable\r\n\r\nv\r\n--BB--", "",
      TN_E_UNSUPPORTED},
 };
 
@@ -129,11 +129,11 @@ static void test_large_content(void **state)
     for (size_t size = WINDOW - 150; size < WINDOW + 150; size++) {
         tn_buf_reset(&body);
         tn_buf_reset(&out);
-        tn_buf_puts(&body, "--XX\r\n" HEAD "\r\n");
+        tn_buf_puts(&body, "--BB\r\n" HEAD "\r\n");
         for (size_t i = 0; i < size; i++)
-            tn_buf_putc(&body, "\r\n--XX\rabc"[(i * i + i / 7) % 10]);
-        size_t start = strlen("--XX\r\n" HEAD "\r\n");
-        tn_buf_puts(&body, ".\r\n--XX--");
+            tn_buf_putc(&body, "\r\n--BB\rabc"[(i * i + i / 7) % 10]);
+        size_t start = strlen("--BB\r\n" HEAD "\r\n");
+        tn_buf_puts(&body, ".\r\n--BB--");
         struct pieces p = {.bytes = body.data, .left = body.len, .step = 5000};
         assert_int_equal(describe(p, 512, &out), TN_OK);
         assert_int_equal(out.len, 4 + size + 1 + 1);
@@ -143,14 +143,14 @@ static void test_large_content(void **state)
 
 static void test_skipping(void **state)
 {
-    static const char body[] = "--XX\r\n" HEAD "\r\nskipped\r\n--XX\r\n" HEAD "\r\nread\r\n--XX--";
+    static const char body[] = "--BB\r\n" HEAD "\r\nskipped\r\n--BB\r\n" HEAD "\r\nread\r\n--BB--";
     struct pieces p = {.bytes = body, .left = sizeof body - 1, .step = 3};
     const struct tn_part *part;
     struct tn_error err;
     char text[16];
 
     struct tn_multipart *m =
-        tn_multipart_new("multipart/form-data;boundary=XX", next_piece, &p, &err);
+        tn_multipart_new("multipart/form-data;boundary=BB", next_piece, &p, &err);
     assert_int_equal(tn_multipart_read(m, text, sizeof text, &err), 0);
     assert_int_equal(tn_multipart_next(m, &part, &err), 1);
     assert_int_equal(tn_multipart_read(m, text, 2, &err), 2);
@@ -163,7 +163,7 @@ static void test_skipping(void **state)
 
 static void test_failing_source(void **state)
 {
-    static const char body[] = "--XX\r\n" HEAD "\r\nvalue";
+    static const char body[] = "--BB\r\n" HEAD "\r\nvalue";
     struct tn_error err;
 
     for (size_t n = 0; n < sizeof body; n++) {
@@ -171,7 +171,7 @@ static void test_failing_source(void **state)
         const struct tn_part *part;
         char text[16];
         struct tn_multipart *m =
-            tn_multipart_new("multipart/form-data;boundary=XX", next_piece, &p, &err);
+            tn_multipart_new("multipart/form-data;boundary=BB", next_piece, &p, &err);
         int r = tn_multipart_next(m, &part, &err);
         while (r > 0)
             r = (int)tn_multipart_read(m, text, sizeof text, &err);
