@@ -14,10 +14,18 @@
 
 #define DEPTH_MAX 64
 
+/* What json-c allocates for a value besides its text: "{}" grows 260 times.  A short text must not
+ * be able to exhaust the memory. */
+#define OBJECT_BYTES 800
+#define ARRAY_BYTES 160
+#define SCALAR_BYTES 64
+#define TREE_BYTES_MAX ((size_t)256 << 20)
+
 struct reader {
     const char *text;
     size_t at, len;
     int depth;
+    size_t weight;         /* of the tree so far, in bytes */
     struct tn_buf scratch; /* the string or number being decoded */
     struct tn_error *err;
 };
@@ -46,6 +54,16 @@ static int fail_at(struct reader *r, const char *expected)
 static int no_memory(struct reader *r)
 {
     return tn_fail(r->err, TN_E_TOO_LARGE, "JSON: out of memory at byte %zu", r->at);
+}
+
+static int weigh(struct reader *r, size_t bytes)
+{
+    r->weight += bytes;
+    if (r->weight <= TREE_BYTES_MAX)
+        return 0;
+    return tn_fail(r->err, TN_E_TOO_LARGE,
+                   "JSON: too many values: their tree passes %zu MB at byte %zu",
+                   TREE_BYTES_MAX >> 20, r->at);
 }
 
 static int peek(const struct reader *r)
@@ -291,6 +309,8 @@ static int read_container(struct reader *r, bool object, struct json_object **ou
     if (++r->depth > DEPTH_MAX)
         return tn_fail(r->err, TN_E_INVALID, "JSON: more than %d levels deep at byte %zu",
                        DEPTH_MAX, r->at);
+    if (weigh(r, object ? OBJECT_BYTES : ARRAY_BYTES) < 0)
+        return -1;
     r->at++;
     struct json_object *made = object ? json_object_new_object() : json_object_new_array_ext(4);
     if (!made)
@@ -320,6 +340,8 @@ static int read_value(struct reader *r, struct json_object **out)
     size_t n;
     int c = peek_after_space(r);
 
+    if (weigh(r, SCALAR_BYTES) < 0)
+        return -1;
     switch (c) {
     case '{':
     case '[':

@@ -23,8 +23,10 @@ enum tn_json_type {
     TN_JSON_OBJECT,
 };
 
-/* Parses exactly one value, at most 64 levels deep, in valid UTF-8.  NULL with err on anything
- * else. The JSON text `null` is a tree too: *tree is then NULL and the result 0. */
+/* Parses exactly one value, at most 64 levels deep, in valid UTF-8, whose tree needs no more than
+ * 256 MB besides its strings (some 300,000 objects).  -1 with err on anything else.  A member name
+ * may not contain NUL; half a surrogate pair becomes U+FFFD, an integer beyond 64 bits a double.
+ * The JSON text `null` is a tree too: *tree is then NULL and the result 0. */
 int tn_json_parse(const char *text, size_t len, struct tn_json **tree, struct tn_error *err);
 void tn_json_free(struct tn_json *tree);
 static inline void tn_guard_json(struct tn_json **tree)

@@ -94,9 +94,9 @@ static void do_run(struct tn_hand *hand, const struct tn_action *a, struct tn_ob
     } else {
         tn_observation_init(o, TN_OBSERVATION_RUN);
         free(o->run.command);
-        o->run.command = tn_strdup(run->command);
+        o->run.command = TN_TAKE_PTR(result.command);
         fill_metadata(hand, &o->run.metadata, &result);
-        o->run.hidden = run->hidden;
+        o->run.hidden = run->hidden && result.end != TN_END_NO_CHANGE && result.end != TN_END_TIMEOUT;
     }
     tn_observation_take_content(o, &result.content);
     delivery->number = result.delivery;

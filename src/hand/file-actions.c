@@ -108,6 +108,25 @@ static void set_insert_line(struct tn_edit_request *request, const struct tn_jso
     request->bad_insert_line = tn_slice(tn_buf_str(shown));
 }
 
+/* A value as Python shows it, as far as a list of plain values goes. */
+static void put_python(struct tn_buf *out, const struct tn_json *value)
+{
+    struct tn_jw w = tn_jw(out);
+
+    if (tn_json_type(value) != TN_JSON_ARRAY) {
+        const char *text = tn_json_str(value, NULL);
+        text ? (void)tn_buf_printf(out, "'%s'", text) : tn_jw_tree(&w, value);
+        return;
+    }
+    tn_buf_putc(out, '[');
+    for (size_t i = 0; i < tn_json_count(value); i++) {
+        if (i)
+            tn_buf_puts(out, ", ");
+        put_python(out, tn_json_at(value, i));
+    }
+    tn_buf_putc(out, ']');
+}
+
 static void do_edit(struct tn_hand *hand, const char *cwd, const struct tn_action *a, struct tn_observation *o)
 {
     const struct tn_edit_action *edit = &a->edit;
@@ -158,12 +177,10 @@ static void do_view(struct tn_hand *hand, const char *cwd, const struct tn_actio
     case 0:
         request.view = TN_VIEW_ALL;
         break;
-    default: {
-        struct tn_jw w = tn_jw(&shown);
-        tn_jw_tree(&w, a->read.view_range);
+    default:
+        put_python(&shown, a->read.view_range);
         request.view = TN_VIEW_BAD_RANGE;
         request.view_range_shown = tn_slice(tn_buf_str(&shown));
-    }
     }
     tn_edit_result_init(&result);
     tn_edit(hand->editor, &user, &request, &result);

@@ -26,11 +26,13 @@ enum {
 };
 #define STOP_SECONDS 2.0
 #define GRACE_SECONDS 2.0
+#define GIVE_UP_SECONDS 8.0
 
 struct process {
     struct tn_hand hand;
     struct tn_http_server *server;
     struct tn_http_server *viewer;
+    pthread_t starter;
     bool failed;
 };
 
@@ -163,15 +165,68 @@ static void end_children(double grace)
     tn_reaper_collect();
 }
 
+static void remove_sockets(const struct tn_hand_options *o)
+{
+    struct tn_listen_address address;
+
+    for (size_t i = 0; i < o->listen.count; i++) {
+        if (tn_listen_parse(o->listen.items[i], &address, NULL) == 0 && address.kind == TN_LISTEN_UNIX)
+            unlink(address.path);
+    }
+}
+
+/* --- the other threads, while this one goes on reaping --- */
+
+struct stopping {
+    struct process *process;
+    bool quiet; /* no thread is left that could use what will be freed */
+};
+
+static void *stop_threads(void *arg)
+{
+    struct stopping *s = arg;
+    struct process *p = s->process;
+
+    pthread_join(p->starter, NULL);
+    s->quiet = (!p->server || tn_http_server_stop(p->server, STOP_SECONDS) == 0) &&
+               (!p->viewer || tn_http_server_stop(p->viewer, STOP_SECONDS) == 0);
+    return NULL;
+}
+
+/* Ends the children, whose end releases the threads that wait for them, and then those. */
+static bool stop_everything(struct process *p)
+{
+    struct stopping stopping = {.process = p};
+    pthread_t stopper;
+
+    if (p->hand.sessions)
+        tn_sessions_close(p->hand.sessions);
+    end_children(GRACE_SECONDS);
+    if (tn_thread_start(&stopper, stop_threads, &stopping) != 0)
+        return false;
+    int64_t deadline = tn_deadline_in(GIVE_UP_SECONDS);
+    for (;;) {
+        struct timespec moment;
+        clock_gettime(CLOCK_REALTIME, &moment);
+        moment.tv_nsec += 20 * TN_MILLI;
+        if (moment.tv_nsec >= TN_SECOND) {
+            moment.tv_nsec -= TN_SECOND;
+            moment.tv_sec++;
+        }
+        if (pthread_timedjoin_np(stopper, NULL, &moment) == 0)
+            return stopping.quiet;
+        if (tn_now() > deadline)
+            return false;
+        end_children(0); /* what a thread started meanwhile */
+    }
+}
+
 /* False when threads are left that could still use what would be freed. */
 static bool stop(struct process *p)
 {
     struct tn_hand *hand = &p->hand;
+    bool quiet = stop_everything(p);
 
-    /* The children first: their end releases the threads that wait for them. */
-    end_children(GRACE_SECONDS);
-    bool quiet = (!p->server || tn_http_server_stop(p->server, STOP_SECONDS) == 0) &&
-                 (!p->viewer || tn_http_server_stop(p->viewer, STOP_SECONDS) == 0);
     if (quiet) {
         if (p->server)
             tn_http_server_free(p->server);
@@ -180,7 +235,9 @@ static bool stop(struct process *p)
         tn_sessions_free(hand->sessions);
         tn_editor_free(hand->editor);
     }
-    end_children(0); /* what a thread started meanwhile */
+    end_children(0);
+    if (p->server)
+        remove_sockets(&hand->options);
     tn_state_free(hand->state);
     if (!quiet)
         return false;
@@ -243,7 +300,6 @@ int main(int argc, char **argv)
     static struct process process;
     struct tn_error err = {0};
     sigset_t signals;
-    pthread_t starter;
 
     fill_standard_descriptors();
     int r = tn_hand_options_read(&process.hand.options, argc, argv, &err);
@@ -274,13 +330,12 @@ int main(int argc, char **argv)
     if (o->exit_with_parent)
         follow_parent();
 
-    int sys = tn_thread_start(&starter, start_thread, &process);
+    int sys = tn_thread_start(&process.starter, start_thread, &process);
     if (sys) {
         fprintf(stderr, "tendon-hand: start a thread: %s\n", tn_strerror(sys));
         return 70;
     }
     wait_for_end(reaper, &signals);
-    pthread_join(starter, NULL);
     bool clean = stop(&process);
     tn_log_done();
     if (!clean)

@@ -9,6 +9,7 @@ struct tn_sessions {
     struct tn_session **items;
     size_t count, max;
     unsigned long temporaries;
+    bool closing;
 };
 
 struct tn_sessions *tn_sessions_new(const struct tn_session_options *defaults, size_t max)
@@ -17,9 +18,15 @@ struct tn_sessions *tn_sessions_new(const struct tn_session_options *defaults, s
 
     pthread_mutex_init(&r->lock, NULL);
     r->defaults = *defaults;
+    r->defaults.closing = &r->closing;
     r->max = max;
     r->items = tn_calloc(max, sizeof *r->items);
     return r;
+}
+
+void tn_sessions_close(struct tn_sessions *r)
+{
+    __atomic_store_n(&r->closing, true, __ATOMIC_RELEASE);
 }
 
 void tn_sessions_free(struct tn_sessions *r)

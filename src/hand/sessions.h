@@ -10,6 +10,8 @@ struct tn_sessions;
 
 /* defaults: what new sessions get unless told otherwise; borrowed strings must outlive the registry. */
 struct tn_sessions *tn_sessions_new(const struct tn_session_options *defaults, size_t max);
+/* No session starts a shell any more. */
+void tn_sessions_close(struct tn_sessions *r);
 /* Kills and removes all of them. */
 void tn_sessions_free(struct tn_sessions *r);
 

@@ -218,7 +218,8 @@ char **tn_agent_env(const struct tn_agent_user *user, const char *shell, const c
     }
     if (!getenv("PATH"))
         env[n++] = tn_strdup("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    env[n++] = tn_asprintf("HOME=%s", a->home);
+    const char *home = user->switch_user ? NULL : getenv("HOME"); /* ourselves: as we were started */
+    env[n++] = tn_asprintf("HOME=%s", home && *home ? home : a->home);
     env[n++] = tn_asprintf("USER=%s", a->name);
     env[n++] = tn_asprintf("LOGNAME=%s", a->name);
     env[n++] = tn_asprintf("SHELL=%s", a->shell[0] ? a->shell : shell);

@@ -17,7 +17,7 @@ class Tendon:
     def __init__(self, program, tmp):
         self.program = program
         self.tmp = tmp
-        self.env = {**os.environ, "TMPDIR": str(tmp)}
+        self.env = {**os.environ, "TMPDIR": str(tmp), "HOME": str(tmp.parent)}
 
     def __call__(self, *args, env=None, **kwargs):
         return subprocess.run(

@@ -9,13 +9,10 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(1, str(ROOT / "tests/hand"))  # client and harness
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "hand"))  # client and harness
 
 from engine import Container, Engine  # noqa: E402
-from images import busybox_tar, debian_tar, is_static  # noqa: E402
-
-# A program of the image's own, found only by a shell that keeps the image's PATH.
-IMAGE_PATH = "/opt/tool/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+from images import IMAGE_PATH, busybox_tar, debian_tar, is_static  # noqa: E402
 
 
 def build_release(tree):

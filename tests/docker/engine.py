@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 import uuid
 
 from client import Client, Shell
@@ -144,11 +145,11 @@ class Engine:
         if self.process.poll() is not None:
             problems.append(f"dockerd had ended with {self.process.returncode}:\n{self.log_end()}")
         else:
-            containers = self.try_docker("ps", "--all", "--quiet").stdout.split()
-            if containers:
-                self.try_docker("rm", "--force", *containers)
-            self.process.terminate()
             try:
+                containers = self.try_docker("ps", "--all", "--quiet").stdout.split()
+                if containers:
+                    self.try_docker("rm", "--force", *containers)
+                self.process.terminate()
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
                 problems.append(f"dockerd did not end:\n{self.log_end()}")
@@ -181,8 +182,7 @@ class Engine:
             for line in proc("self", "mounts").splitlines()
             if str(self.base) in line
         ]
-        if not problems:
-            shutil.rmtree(self.base)
+        shutil.rmtree(self.base)
         assert not problems, "\n".join(problems)
 
 
@@ -289,7 +289,10 @@ class Container:
         return int(self.engine.docker("wait", self.id))
 
     def stop(self):
-        self.engine.docker("stop", "--time=20", self.id)
+        """Returns how many seconds it took; after ten it would be killed."""
+        began = time.monotonic()
+        self.engine.docker("stop", self.id)
+        return time.monotonic() - began
 
     def kill(self):
         self.engine.docker("kill", self.id)
@@ -304,5 +307,5 @@ class Container:
 
     def remove(self):
         self.engine.docker("rm", "--force", "--volumes", self.id)
-        assert self.engine.processes(self.id) == {}
+        wait_until(lambda: not self.engine.processes(self.id), 5, "its processes ended")
         shutil.rmtree(self.shared)

@@ -1,6 +1,7 @@
 """What the images are made of: a tar with busybox alone, and a minimal Debian that is made once."""
 
 import fcntl
+import io
 import os
 import pathlib
 import shutil
@@ -12,6 +13,8 @@ import tempfile
 import pytest
 
 SUITE = "bookworm"
+# Of the Debian image: a shell that keeps it finds what is in its first directory.
+IMAGE_PATH = "/opt/tool/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Nothing that a test could miss.
 LEFT_OUT = (
     "dev/*",
@@ -48,6 +51,15 @@ def busybox_tar(path):
     return path
 
 
+def script_tar(path, name, script):
+    """Writes a tar of one executable script."""
+    with tarfile.open(path, "w") as tar:
+        info = tarfile.TarInfo(name)
+        info.size, info.mode = len(script), 0o755
+        tar.addfile(info, io.BytesIO(script))
+    return path
+
+
 def archive():
     """Where this machine gets the packages of that suite from; None: wherever debootstrap does."""
     if not shutil.which("apt-get"):
@@ -57,6 +69,7 @@ def archive():
         + [f"Codename: {SUITE}", "Created-By: Packages"],
         capture_output=True,
         text=True,
+        timeout=60,
     )
     return (found.stdout.split() or [None])[0]
 

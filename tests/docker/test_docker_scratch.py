@@ -140,12 +140,13 @@ def test_long_output(sh):
     obs = sh.run("seq 1 50000", timeout=30)
     assert obs.exit == 0
     assert CUT in obs.content and len(obs.content) <= 30_000 + len(CUT)
-    assert "\n40000\n" in obs.prefix + obs.content or obs.prefix.startswith("[Previous command")
-    assert obs.content.endswith("\n49999\n50000")
+    assert obs.prefix.startswith("[Previous command outputs are truncated. ")
+    assert "\n40000\n" in obs.content and obs.content.endswith("\n49999\n50000")
     assert sh.ok("echo after") == "after"
 
 
-@pytest.mark.parametrize("command", ["sleep 100", "while :; do :; done", "cat", "sleep 100 | cat"])
+# No loop of builtins: interrupted inside malloc, busybox's shell locks up for ever.
+@pytest.mark.parametrize("command", ["sleep 100", "cat", "sleep 100 | cat", "sleep 100; echo no"])
 def test_interrupt(sh, command):
     sh.ok("kept=yes; cd /bin")
     obs = sh.run(command, timeout=0.3)
@@ -178,10 +179,13 @@ def test_a_dead_shell_is_replaced(sh):
 
 
 def test_orphans_are_reaped(sh):
-    sh.ok("for i in $(seq 40); do (sleep 0.05 &); done")
-    count = "cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z '"
-    wait_until(lambda: sh.run("ps | grep -c '[s]leep 0.05'").content == "0", 5, "orphans ended")
-    wait_until(lambda: sh.run(count).content == "0", 5, "zombies reaped")
+    def count():
+        return int(sh.ok("set -- /proc/[0-9]*; echo $#"))
+
+    before = count()
+    sh.ok("for i in $(seq 40); do (sleep 0.3 &); done")
+    assert count() > before
+    wait_until(lambda: count() == before, 5, "orphans ended, and no zombie is left")
 
 
 @pytest.mark.parametrize("how", ["flag", "environment"])
@@ -291,9 +295,7 @@ def test_root_without_capabilities(scratch):
 def test_stop_and_start(scratch):
     box = scratch(*WORKSPACE)
     box.shell("sh").ok("echo kept > file; sleep 1000 &")
-    began = time.monotonic()
-    box.stop()
-    assert time.monotonic() - began < 8
+    assert box.stop() < 8
     assert box.state()["ExitCode"] == 0
     assert not (box.shared / "sock").exists()
     assert [path for path in box.diff() if path.startswith("/tmp/")] == []

@@ -256,6 +256,25 @@ def test_merges_and_replaces(unpack, dest):
     }
 
 
+def test_another_mount_below_the_destination(dest, tmp_path):
+    """A rename cannot go there: the files are copied."""
+    (dest / "mount").mkdir()
+    archive = tmp_path / "a.zip"
+    archive.write_bytes(zip_of([(with_mode("mount/d/run", stat.S_IFREG | 0o750), b"new"), ("mount/old", b"new")]))
+    script = """mount -t tmpfs none mount || exit 77
+        echo old > mount/old && "$0" "$1" . && cat mount/old mount/d/run && stat -c %a mount/d/run mount/d && ls -A . mount"""
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, program(BUILD, "tests/unit/file/zip-unpack"), archive],
+        cwd=dest,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("no right to mount here")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["newnew750", "755", ".:", "mount", "mount:", "d", "old"]
+
+
 def test_code_page_437(unpack, dest):
     archive = zip_of([("cafX", b"x")]).replace(b"cafX", b"caf\x82")
     assert unpack(archive, dest) is None

@@ -49,10 +49,23 @@ def homely(hand):
 
 
 @pytest.fixture(scope="session")
-def shared_hand():
+def pool():
+    """Keeps the one hand that many tests share."""
     factory = Factory()
-    yield factory()
+    yield factory
     factory.finish()
+
+
+@pytest.fixture
+def shared_hand(pool):
+    """The shared hand; a test in which it dies fails, the next one gets another."""
+    if not pool.hands:
+        pool()
+    hand = pool.hands[0]
+    yield hand
+    if hand.process.poll() is not None:
+        pool.hands.remove(hand)
+        hand.stop()
 
 
 @pytest.fixture

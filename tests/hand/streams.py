@@ -12,7 +12,7 @@ TEXT, BINARY = websocket.ABNF.OPCODE_TEXT, websocket.ABNF.OPCODE_BINARY
 CLOSE, PING = websocket.ABNF.OPCODE_CLOSE, websocket.ABNF.OPCODE_PING
 
 
-def url(path, **query):
+def url(path, /, **query):
     """A request target; values may be bytes."""
     return path + ("?" + urlencode(query) if query else "")
 
@@ -38,7 +38,7 @@ class Event:
 class Events:
     """A stream of server-sent events; reading past its end gives None."""
 
-    def __init__(self, client, path, headers=None, timeout=10, **query):
+    def __init__(self, client, path, /, headers=None, timeout=10, **query):
         self.connection = client.connection(timeout)
         self.connection.request(
             "GET", url(path, **query), headers={**client.headers, **(headers or {})}
@@ -149,6 +149,21 @@ class Terminal:
 
     def prompt(self):
         return self.expect(b"$ ")
+
+    def interrupt(self):
+        """Ctrl-C until there is a prompt: bash may lose one that meets its line editor at work."""
+        deadline = time.monotonic() + self.timeout
+        self.ws.settimeout(0.5)
+        while b"$ " not in self.seen:
+            assert time.monotonic() < deadline, f"no prompt: {self.seen[-500:]!r}"
+            self.type("\x03")
+            try:
+                while b"$ " not in self.seen:
+                    assert self.step(), f"closed with {self.closed}"
+            except websocket.WebSocketTimeoutException:
+                pass
+        self.ws.settimeout(self.timeout)
+        return self.prompt()
 
     def error(self):
         self._until(lambda: self.errors, "error")

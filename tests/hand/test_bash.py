@@ -623,6 +623,7 @@ def test_server_in_the_foreground(shell):
 @needs("pkill")
 def test_server_in_the_background(shell):
     (shell.dir / "page.txt").write_text("served\n")
+    (shell.dir / "log").touch()
     shell.ok("python3 -u -m http.server --bind 127.0.0.1 0 >log 2>&1 &")
     port = wait_until(lambda: re.search(r"port (\d+)", (shell.dir / "log").read_text()))[1]
     assert shell.ok(f"curl -s http://127.0.0.1:{port}/page.txt") == "served"

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from harness import needs_root
+from harness import memory_limit, needs_root
 from streams import url
 
 
@@ -36,7 +36,13 @@ def walk(client, path, **query):
 
 # --- paths --------------------------------------------------------------------------------------
 
-ROUTES = [("GET", "stat"), ("GET", "list"), ("GET", "content"), ("PUT", "content"), ("GET", "watch")]
+ROUTES = [
+    ("GET", "stat"),
+    ("GET", "list"),
+    ("GET", "content"),
+    ("PUT", "content"),
+    ("GET", "watch"),
+]
 
 
 @pytest.mark.parametrize("method, route", ROUTES + [("DELETE", "")])
@@ -46,8 +52,7 @@ def test_bad_paths_in_the_query(shared, method, route):
         ("", 422, "path is required"),
         ("?path=", 422, "path must be an absolute path"),
         ("?path=tmp/x", 422, "path must be an absolute path"),
-        ("?path=%00/x", 422, "path is required"),
-        ("?path=/x%00y", 422, "path is required"),
+        ("?path=/x%00y", 400, "The request target holds a bad percent escape"),
         ("?path=/" + "x/" * 2100, 400, None),
         ("?path=/tmp/none%2Fsuch%2Fplace" if method != "PUT" else "?path=/etc/passwd/x", 404, None),
         ("?path=/tmp/" + "x" * 300, 400, None),
@@ -102,7 +107,13 @@ def test_stat_of_every_kind(shared, ws):
     os.mkfifo(ws / "fifo")
     with socket.socket(socket.AF_UNIX) as s:
         s.bind(str(ws / "socket"))
-    kinds = {"dir": "directory", "link": "symlink", "broken": "symlink", "fifo": "fifo", "socket": "socket"}
+    kinds = {
+        "dir": "directory",
+        "link": "symlink",
+        "broken": "symlink",
+        "fifo": "fifo",
+        "socket": "socket",
+    }
     for name, kind in kinds.items():
         got = get_stat(shared, ws / name)
         assert (got["name"], got["type"]) == (name, kind)
@@ -110,12 +121,18 @@ def test_stat_of_every_kind(shared, ws):
     assert get_stat(shared, "/dev/null")["type"] == "device"
     assert get_stat(shared, ws / "link")["target"] == "dir"
     followed = get_stat(shared, ws / "link", follow=1)
-    assert (followed["name"], followed["type"], "target" in followed) == ("link", "directory", False)
+    assert (followed["name"], followed["type"], "target" in followed) == (
+        "link",
+        "directory",
+        False,
+    )
     assert shared.get(url("/v1/files/stat", path=ws / "broken", follow=1)).status == 404
     assert shared.get(url("/v1/files/stat", path=ws, follow="x")).status == 422
 
 
-@pytest.mark.parametrize("form, name", [("{}", None), ("{}/", None), ("{}//.", None), ("//{}", None)])
+@pytest.mark.parametrize(
+    "form, name", [("{}", None), ("{}/", None), ("{}//.", None), ("//{}", None)]
+)
 def test_stat_takes_any_spelling(shared, ws, form, name):
     got = get_stat(shared, form.format(ws))
     assert (got["name"], got["type"]) == (ws.name, "directory")
@@ -209,7 +226,7 @@ def test_list_of_a_large_directory(shared_hand, shared, ws):
     assert 1000 < len(entries) <= 10000 and after, "a page also ends when it is large"
     before = shared_hand.status("VmRSS")
     assert len(walk(shared, ws, limit=10000)) == 30000
-    assert shared_hand.status("VmRSS") - before < 32 << 10
+    assert shared_hand.status("VmRSS") - before < memory_limit(8 << 10)
 
 
 @pytest.mark.parametrize("limit", ["0", "10001", "-1", "x", "", "99999999999999999999"])
@@ -218,7 +235,7 @@ def test_list_with_a_bad_limit(shared, ws, limit):
     assert reply.status == 422 and reply.detail.startswith("limit must be a")
 
 
-@pytest.mark.parametrize("after", ["x", "6", "6G", "AA", "0" * 600, "61 "])
+@pytest.mark.parametrize("after", ["x", "6", "6G", "AA", "00" * 256, "61 "])
 def test_list_after_nonsense(shared, ws, after):
     reply = shared.get(url("/v1/files/list", path=ws, after=after))
     assert (reply.status, reply.detail) == (422, "after must be the `next` of the page before")

@@ -70,7 +70,8 @@ def test_bad_follow(shared):
 
 
 @pytest.mark.parametrize(
-    "ident", ["main-0", "main-999999", "main", "-", "-1", "x-1", "main-", "main-1x", "%ff-1", "a%2Fb-1"]
+    "ident",
+    ["main-0", "main-999999", "main", "-", "-1", "x-1", "main-", "main-1x", "%ff-1", "a%2Fb-1"],
 )
 def test_unknown_command(shared, ident):
     for query in ("", "?follow=1"):

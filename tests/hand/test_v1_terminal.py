@@ -77,8 +77,8 @@ def test_a_full_screen_program(open_terminal):
 
 def test_interrupt_gives_a_new_prompt(open_terminal):
     t = open_terminal()
-    t.type("sleep 1000\n")
-    t.expect("sleep 1000\r\n")
+    t.type("sh -c \"echo beg''un; sleep 1000\"\n")
+    t.expect("\rbegun\r\n")
     t.type("\x03")
     t.prompt()
     t.type("echo on$((1))\n")
@@ -87,8 +87,9 @@ def test_interrupt_gives_a_new_prompt(open_terminal):
 
 def test_interrupt_and_end_of_file_at_the_prompt(open_terminal):
     t = open_terminal()
-    t.type("half a comm\x03")
-    t.prompt()
+    t.type("half a comm")
+    t.expect("half a comm")
+    t.interrupt()
     t.type("\x04")
     t.prompt()
     t.type("echo still $((6*7))\n")
@@ -157,13 +158,12 @@ def test_many_actions_while_a_person_has_the_prompt(shell, open_terminal):
 
 def test_an_action_while_the_program_of_a_person_runs_is_refused(shell, open_terminal):
     t = open_terminal()
-    t.type("read answer; echo got $answer\n")
-    t.expect("\r\n")
-    wait_until(lambda: shell.run("echo x", timeout=3).suffix == busy("echo x"), what="busy")
+    t.type("echo beg''un; read answer; echo got $answer\n")
+    t.expect("\rbegun\r\n")
     obs = shell.run("echo hi", timeout=3)
     assert (obs.exit, obs.suffix, obs.content) == (-1, busy("echo hi"), "")
     t.type("yes\n")
-    t.expect("\rgot yes\r\n")
+    t.expect("\ngot yes\r\n")
     t.prompt()
     assert shell.ok("echo now") == "now"
 
@@ -234,11 +234,11 @@ def test_two_people(shell, open_terminal):
 def test_one_who_does_not_read_does_not_hold_the_other(shell, open_terminal):
     slow, quick = open_terminal(), open_terminal()
     quick.type("seq 1 300000; echo al''l\n")
-    quick.expect("\rall\r\n") if False else quick.expect("300000\r\nall\r\n")
+    quick.expect("300000\r\nall\r\n")
     assert shell.ok("echo agent") == "agent"
     # It was overtaken: a hello tells where it goes on.
     slow.expect("300000\r\nall\r\n")
-    assert slow.offset <= quick.offset and slow.hellos == sorted(slow.hellos)
+    assert slow.hellos == sorted(slow.hellos)
 
 
 # --- resize --------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ def test_a_client_that_leaves_in_the_middle(hand):
 
 def test_no_shell(start):
     hand = start()
-    (hand.workspace / "sh").write_text("#!/bin/sh\nexec sh \"$@\"\n")
+    (hand.workspace / "sh").write_text('#!/bin/sh\nexec sh "$@"\n')
     (hand.workspace / "sh").chmod(0o755)
     program = str(hand.workspace / "sh")
     assert hand.client.post("/v1/sessions", {"name": "t", "shell": program}).status == 201
@@ -387,7 +387,7 @@ def test_no_shell(start):
     (hand.workspace / "sh").unlink()
     t = Terminal(hand.client, "t")
     code, reason = t.wait_closed()
-    assert code == 1011 and program in reason
+    assert code == 1011 and "No such file or directory" in reason
 
 
 # --- the protocol --------------------------------------------------------------------------------

@@ -250,7 +250,9 @@ def test_without_an_upgrade(shared):
     with Server(accepted.append) as server:
         reply = shared.get(f"/v1/tunnel/{server.port}")
         assert (reply.status, reply.headers["upgrade"]) == (426, "tendon-tunnel")
-        assert shared.raw(request(server.port, method="HEAD")).status == 426
+        upgrade = {"Connection": "Upgrade", "Upgrade": "tendon-tunnel"}
+        head = shared.request("HEAD", f"/v1/tunnel/{server.port}", headers=upgrade)
+        assert head.status == 426
         assert not accepted, "the port is not touched"
     assert shared.raw(request(1, method="POST")).status == 405
 

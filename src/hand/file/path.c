@@ -64,13 +64,18 @@ char *tn_file_os_error(int sys, const char *path)
     return tn_asprintf("[Errno %d] %s: '%s'", sys, tn_strerror(sys), path);
 }
 
+bool tn_file_is_kernel(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) == 0 && (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC);
+}
+
 /* True for what lies below /proc/PID of this process, by whatever name it was opened. */
 static bool is_about_us(int fd)
 {
-    struct statfs fs;
     char link[64], target[PATH_MAX], ours[32];
 
-    if (fstatfs(fd, &fs) || fs.f_type != PROC_SUPER_MAGIC)
+    if (!tn_file_is_kernel(fd))
         return false;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, target, sizeof target - 1);
@@ -78,7 +83,9 @@ static bool is_about_us(int fd)
         return true;
     target[n] = '\0';
     snprintf(ours, sizeof ours, "/%d/", (int)getpid());
-    return strstr(target, ours);
+    if (strncmp(target, "/proc/", 6) == 0)
+        return strncmp(target + 5, ours, strlen(ours)) == 0;
+    return strstr(target, ours); /* mounted elsewhere: better too often than not at all */
 }
 
 int tn_file_open(const char *path, struct stat *st, struct tn_error *err)

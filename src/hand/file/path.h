@@ -44,6 +44,9 @@ char *tn_file_os_error(int sys, const char *path);
  * shows of this very process (/proc/self/environ and the like) is refused.  -1 with err and its
  * errno. */
 int tn_file_open(const char *path, struct stat *st, struct tn_error *err);
+/* A file system that the kernel makes up (/proc, /sys): its files have sizes that mean nothing. */
+bool tn_file_is_kernel(int fd);
+
 /* Opens a directory for a transfer, with the server's rights: what is missing is made (mode 0755)
  * and given to the user.  A symbolic link on the way is followed only when root, this server, or
  * the owner of what it leads to made it, so that nobody can send the server where he may not go

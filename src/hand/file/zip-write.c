@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include "base/clock.h"
+#include "hand/file/path.h"
 #include "hand/file/zip-format.h"
 #include "hand/file/zip-spool.h"
 
@@ -61,6 +62,10 @@ static int descend(struct tn_zip_plan *p, int dir, const char *name, struct tn_e
         tn_close(fd);
         return tn_fail(err, TN_E_INVALID, "more than %d directories deep", MAX_DEPTH);
     }
+    if (p->depth > 0 && tn_file_is_kernel(fd)) {
+        tn_close(fd);
+        return 0;
+    }
     DIR *opened = fdopendir(fd);
     if (!opened) {
         tn_close(fd);
@@ -89,8 +94,11 @@ static int look_at(struct tn_zip_plan *p, int dir, const char *name, struct tn_e
         return errno == ENOENT ? 0 : tn_fail_errno(err, errno, "cannot read %s", p->entry.name);
     if (S_ISDIR(st.st_mode))
         return descend(p, dir, name, err);
-    if (S_ISLNK(st.st_mode) && fstatat(dir, name, &st, 0))
-        return 0;
+    if (S_ISLNK(st.st_mode)) {
+        tn_autofd int target = openat(dir, name, O_PATH | O_CLOEXEC);
+        if (target < 0 || fstat(target, &st) || tn_file_is_kernel(target))
+            return 0;
+    }
     return S_ISREG(st.st_mode) ? add_file(p, dir, name, &st, err) : 0;
 }
 

@@ -1,9 +1,10 @@
 /* A zip archive of a directory, streamed: stored (not deflated), of a length known beforehand.
  *
  * A plan is made first: every regular file at or below a directory, symbolic links to files
- * followed, to directories not, hidden names included, no entries for directories.  From their
- * sizes follows the exact length of the archive.  Sending it reads each file once; its checksum
- * goes into a data descriptor behind the contents, so it is always that of the bytes sent.
+ * followed, to directories not, hidden names included, no entries for directories, nothing of /proc
+ * and /sys.  From their sizes follows the exact length of the archive.  Sending it reads each file
+ * once; its checksum goes into a data descriptor behind the contents, so it is always that of the
+ * bytes sent.
  *
  * Files that change in between do not break the promise of the length: of a file that grew, the
  * planned part is sent; one that shrank is sent as it is and the space left over is filled with

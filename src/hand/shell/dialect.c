@@ -30,60 +30,74 @@ static void put_dollar_quoted(struct tn_buf *out, const char *text, size_t len)
 
 /* A command is two lines.  The first evaluates it and keeps its status; the second reports.  When an interrupt or
  * an error throws away the rest of the first line, the status is not kept and `$?` has it.  Between the lines the
- * shell prints its prompt, which is why it is emptied before. */
-static void put_first_line(struct tn_buf *out, int previous, const char *eval,
-                           void (*put_word)(struct tn_buf *, const char *, size_t), int tty_fd,
-                           const char *text, size_t len)
-{
-    tn_buf_puts(out, "__tendon_s=; ");
-    if (previous)
-        tn_buf_printf(out, "__tendon_status %d || ", previous); /* || keeps `set -e` out of it */
-    tn_buf_puts(out, eval);
-    put_word(out, text, len);
-    tn_buf_printf(out, " <&%1$d %1$d<&-; __tendon_s=$? PS1= PS2=\n", tty_fd);
-}
+ * shell prints its prompt, which is why it is emptied before.  Standard error is closed around what is ours, so
+ * that tracing does not show it. */
+struct spelling {
+    const char *eval, *print, *unset;
+    void (*put_word)(struct tn_buf *out, const char *text, size_t len);
+    int tty_fd;
+};
 
-/* Standard error is closed around it, so that tracing does not show it. */
-static void put_report(struct tn_buf *out, const char *print, uint64_t seq)
+static void put_report(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)
 {
     tn_buf_printf(out,
-                  "{ %s '%%s\\0' D %llu \"${__tendon_s:-$?}\" \"${!-}\" \"${PWD-}\" \"${PATH-}\"; PS1= PS2=; } "
-                  ">&0 2>&-\n",
-                  print, (unsigned long long)seq);
+                  "{ %s '%%s\\0' %s D %llu \"${__tendon_s:-$?}\" \"${!-}\" \"$-\" \"${PWD-}\" \"${PATH-}\"; "
+                  "PS1= PS2= __tendon_s=; %s PROMPT_COMMAND; } >&0 2>&-\n",
+                  sp->print, line->token, (unsigned long long)line->seq, sp->unset);
 }
 
-#define BASH_PRINT "\\builtin printf"
-
-static void bash_put_run(struct tn_buf *out, uint64_t seq, int previous, const char *text, size_t len)
+static void put_run(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)
 {
-    put_first_line(out, previous, "\\builtin eval ", put_dollar_quoted, tn_dialect_bash.tty_fd, text, len);
-    put_report(out, BASH_PRINT, seq);
+    if (line->previous)
+        tn_buf_printf(out, "__tendon_status %d; ", line->previous);
+    tn_buf_puts(out, sp->eval);
+    sp->put_word(out, line->text, line->len);
+    tn_buf_printf(out, " <&%1$d %1$d<&-; { __tendon_s=$? PS1= PS2=; %2$s PROMPT_COMMAND; } 2>&-\n", sp->tty_fd,
+                  sp->unset);
+    put_report(out, line, sp);
 }
 
-static void bash_put_report(struct tn_buf *out, uint64_t seq)
+static void put_snapshot(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp,
+                         const char *list)
 {
-    put_report(out, BASH_PRINT, seq);
+    tn_buf_printf(out, "{ %1$s '%%s\\0' %2$s S %3$llu; %4$s; %1$s '\\0'; } >&0 2>&-\n", sp->print, line->token,
+                  (unsigned long long)line->seq, list);
 }
 
-static void bash_put_snapshot(struct tn_buf *out, uint64_t seq)
+static const struct spelling bash_spelling = {
+    .eval = "\\builtin eval ",
+    .print = "\\builtin printf",
+    .unset = "\\builtin unset",
+    .put_word = put_dollar_quoted,
+    .tty_fd = 97,
+};
+
+static void bash_put_run(struct tn_buf *out, const struct tn_line *line)
 {
-    tn_buf_printf(out,
-                  "{ " BASH_PRINT " '%%s\\0' S %llu; \\builtin declare -px; " BASH_PRINT
-                  " '\\0'; } >&0 2>&-\n",
-                  (unsigned long long)seq);
+    put_run(out, line, &bash_spelling);
+}
+
+static void bash_put_report(struct tn_buf *out, const struct tn_line *line)
+{
+    put_report(out, line, &bash_spelling);
+}
+
+static void bash_put_snapshot(struct tn_buf *out, const struct tn_line *line)
+{
+    put_snapshot(out, line, &bash_spelling, "\\builtin declare -px");
 }
 
 /* Bash's own line editor serves the person; each line is evaluated like an action's command, so that what it
  * changes stays.  The interactive records tell whether the prompt is waiting. */
-static void bash_put_interactive(struct tn_buf *out, uint64_t seq)
+static void bash_put_interactive(struct tn_buf *out, const struct tn_line *line)
 {
     tn_buf_printf(out,
-                  "__tendon_s=0; while " BASH_PRINT " '%%s\\0' I %1$llu 0 >&0 2>&-; "
-                  "\\builtin read -e -r -p \"${USER-}@${HOSTNAME-}:${PWD-}\\$ \" __tendon_line <&97; do " BASH_PRINT
-                  " '%%s\\0' I %1$llu 1 >&0 2>&-; "
+                  "__tendon_s=0; while \\builtin printf '%%s\\0' %1$s I %2$llu 0 >&0 2>&-; "
+                  "\\builtin read -e -r -p \"${USER-}@${HOSTNAME-}:${PWD-}\\$ \" __tendon_line <&97; do "
+                  "\\builtin printf '%%s\\0' %1$s I %2$llu 1 >&0 2>&-; "
                   "\\builtin eval \"$__tendon_line\" <&97 97<&-; done\n",
-                  (unsigned long long)seq);
-    put_report(out, BASH_PRINT, seq);
+                  line->token, (unsigned long long)line->seq);
+    put_report(out, line, &bash_spelling);
 }
 
 static const char *const bash_argv[] = {"--noediting", "-i", NULL};
@@ -92,6 +106,7 @@ const struct tn_dialect tn_dialect_bash = {
     .name = "bash",
     .argv_tail = bash_argv,
     .tty_fd = 97,
+    .snapshot_start = "declare -",
     .setup = "set +o history +H; PS1= PS2=; unset TMOUT PROMPT_COMMAND; __tendon_status() { return $1; }\n",
     .put_run = bash_put_run,
     .put_report = bash_put_report,
@@ -114,23 +129,27 @@ static void put_single_quoted(struct tn_buf *out, const char *text, size_t len)
     tn_buf_putc(out, '\'');
 }
 
-#define SH_PRINT "\\printf"
+static const struct spelling sh_spelling = {
+    .eval = "\\eval ",
+    .print = "\\printf",
+    .unset = "\\unset",
+    .put_word = put_single_quoted,
+    .tty_fd = 9,
+};
 
-static void sh_put_run(struct tn_buf *out, uint64_t seq, int previous, const char *text, size_t len)
+static void sh_put_run(struct tn_buf *out, const struct tn_line *line)
 {
-    put_first_line(out, previous, "\\eval ", put_single_quoted, tn_dialect_sh.tty_fd, text, len);
-    put_report(out, SH_PRINT, seq);
+    put_run(out, line, &sh_spelling);
 }
 
-static void sh_put_report(struct tn_buf *out, uint64_t seq)
+static void sh_put_report(struct tn_buf *out, const struct tn_line *line)
 {
-    put_report(out, SH_PRINT, seq);
+    put_report(out, line, &sh_spelling);
 }
 
-static void sh_put_snapshot(struct tn_buf *out, uint64_t seq)
+static void sh_put_snapshot(struct tn_buf *out, const struct tn_line *line)
 {
-    tn_buf_printf(out, "{ " SH_PRINT " '%%s\\0' S %llu; \\export -p; " SH_PRINT " '\\0'; } >&0 2>&-\n",
-                  (unsigned long long)seq);
+    put_snapshot(out, line, &sh_spelling, "\\export -p");
 }
 
 static const char *const sh_argv[] = {"-i", NULL};
@@ -140,6 +159,7 @@ const struct tn_dialect tn_dialect_sh = {
     .argv_tail = sh_argv,
     .tty_fd = 9,
     .forgetful = true,
+    .snapshot_start = "export ",
     .setup = "PS1= PS2=; unset TMOUT; __tendon_status() { return $1; }\n",
     .put_run = sh_put_run,
     .put_report = sh_put_report,
@@ -163,28 +183,26 @@ static int number(const char *text, int fallback)
     return end == text || *end || errno || v < INT_MIN || v > INT_MAX ? fallback : (int)v;
 }
 
-long tn_record_parse(const char *bytes, size_t n, struct tn_record *record)
+size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn_record *record)
 {
     static const struct {
         char letter;
         enum tn_record_kind kind;
         int fields;
-    } kinds[] = {{'D', TN_RECORD_DONE, 6}, {'S', TN_RECORD_SNAPSHOT, 3}, {'I', TN_RECORD_INTERACTIVE, 3}};
-    const char *field[6] = {"", "", "", "", "", ""};
+    } kinds[] = {{'D', TN_RECORD_DONE, 7}, {'S', TN_RECORD_SNAPSHOT, 3}, {'I', TN_RECORD_INTERACTIVE, 3}};
+    const char *field[7] = {"", "", "", "", "", "", ""};
+    const char *start = memmem(bytes, n, token, strlen(token) + 1);
     int wanted = 0;
 
-    if (n == 0)
+    if (!start || start + strlen(token) + 1 == bytes + n)
         return 0;
+    size_t at = (size_t)(start - bytes) + strlen(token) + 1;
     for (size_t i = 0; i < TN_COUNT(kinds); i++) {
-        if (bytes[0] == kinds[i].letter) {
+        if (bytes[at] == kinds[i].letter) {
             record->kind = kinds[i].kind;
             wanted = kinds[i].fields;
         }
     }
-    if (!wanted || (n > 1 && bytes[1] != '\0'))
-        return -1;
-
-    size_t at = 0;
     for (int i = 0; i < wanted; i++) {
         const char *end = memchr(bytes + at, '\0', n - at);
         if (!end)
@@ -195,8 +213,9 @@ long tn_record_parse(const char *bytes, size_t n, struct tn_record *record)
     record->seq = strtoull(field[1], NULL, 10);
     record->status = number(field[2], -1);
     record->background_pid = number(field[3], -1);
-    record->cwd = field[4];
-    record->path = field[5];
+    record->flags = field[4];
+    record->cwd = field[5];
+    record->path = field[6];
     record->environment = field[2];
-    return (long)at;
+    return at;
 }

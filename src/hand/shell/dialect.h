@@ -12,23 +12,30 @@
 
 #include "base/buf.h"
 
-struct tn_dialect {
-    const char *name;     /* "bash", "sh" */
-    const char *const *argv_tail; /* arguments after the program, NULL-terminated */
-    int tty_fd;           /* where the shell finds its terminal besides 1 and 2 */
-    bool forgetful;       /* an interrupt makes it forget the lines it has read ahead */
+/* A command for the shell, or a question. */
+struct tn_line {
+    const char *token; /* begins every record, so that what traps print into the socket is told apart */
+    uint64_t seq;
+    int previous;     /* the status that `$?` shall show; 0 to leave it */
+    const char *text; /* of a command */
+    size_t len;
+};
 
-    /* The first line of a new shell: quiet prompts, helpers. */
-    const char *setup;
-    /* Appends the lines that run `text` and report; previous is the status `$?` shall show to it. */
-    void (*put_run)(struct tn_buf *out, uint64_t seq, int previous, const char *text, size_t len);
-    /* Appends the line that reports seq (again). */
-    void (*put_report)(struct tn_buf *out, uint64_t seq);
-    /* Appends a line that tells the exported environment. */
-    void (*put_snapshot)(struct tn_buf *out, uint64_t seq);
-    /* Appends lines that let a person use the shell through line editing until end of file or interrupt,
-     * and then report; NULL when the shell has no line editor. */
-    void (*put_interactive)(struct tn_buf *out, uint64_t seq);
+struct tn_dialect {
+    const char *name;             /* "bash", "sh" */
+    const char *const *argv_tail; /* arguments after the program, NULL-terminated */
+    int tty_fd;                   /* where the shell finds its terminal besides 1 and 2 */
+    bool forgetful;               /* an interrupt makes it forget the lines it has read ahead */
+    const char *setup;            /* the first line of a new shell: quiet prompts, helpers */
+    const char *snapshot_start;   /* what the text of an environment begins with */
+
+    /* Append lines: one that runs text and reports; the report alone (again); one that tells the exported
+     * environment; and those that let a person use the shell through line editing until end of file or
+     * interrupt, and then report (NULL when the shell has no line editor). */
+    void (*put_run)(struct tn_buf *out, const struct tn_line *line);
+    void (*put_report)(struct tn_buf *out, const struct tn_line *line);
+    void (*put_snapshot)(struct tn_buf *out, const struct tn_line *line);
+    void (*put_interactive)(struct tn_buf *out, const struct tn_line *line);
     /* Appends text quoted as one shell word. */
     void (*put_word)(struct tn_buf *out, const char *text, size_t len);
 };
@@ -53,13 +60,14 @@ struct tn_record {
     uint64_t seq;
     int status;         /* done, interactive */
     int background_pid; /* done: of the last background job, or -1 */
+    const char *flags;  /* done: $- */
     const char *cwd;    /* done */
     const char *path;   /* done: $PATH */
     const char *environment; /* snapshot: text the shell can eval */
 };
 
-/* Takes one record from the front of bytes: its length with *record filled, 0 when it is not complete yet, -1
- * when these bytes are no record. */
-long tn_record_parse(const char *bytes, size_t n, struct tn_record *record);
+/* Takes the first record from bytes, with whatever stands before it: the length of both with *record filled, or
+ * 0 when there is no whole record yet. */
+size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn_record *record);
 
 #endif

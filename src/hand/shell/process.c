@@ -22,6 +22,7 @@ enum {
 };
 #define DRAIN_NS (500 * TN_MILLI)
 #define QUIET_NS (2 * TN_MILLI)
+#define TOKEN_SALT UINT64_C(0x5bd1e9955bd1e995)
 
 struct tn_shell {
     const struct tn_dialect *dialect;
@@ -49,6 +50,7 @@ struct tn_shell {
     /* Of the listener. */
     uint64_t idle_seen;
     uint64_t mark_seed;
+    char token[24]; /* begins the shell's records */
     bool hung_up, silent; /* nothing more comes from the terminal, from the socket */
     uint64_t last_done;
     struct tn_buf records;
@@ -170,12 +172,14 @@ static void drain_to_mark(struct tn_shell *sh)
         sh->events.output(sh->events.ctx, sh->in, held);
 }
 
-/* Returns -1 when the shell's end of the socket is closed or talks nonsense. */
+/* Returns -1 when the shell's end of the socket is closed. */
 static int read_control(struct tn_shell *sh)
 {
+    if (sh->records.len > RECORDS_MAX - 4096)
+        tn_buf_reset(&sh->records); /* no environment is that large: traps are printing into it */
     char *to = tn_buf_reserve(&sh->records, 4096);
     ssize_t n = to ? read(sh->control, to, 4096) : -1;
-    if (n < 0 && to && (errno == EAGAIN || errno == EINTR))
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n <= 0)
         return -1;
@@ -184,9 +188,7 @@ static int read_control(struct tn_shell *sh)
     size_t eaten = 0;
     for (;;) {
         struct tn_record record;
-        long len = tn_record_parse(sh->records.data + eaten, sh->records.len - eaten, &record);
-        if (len < 0)
-            return -1;
+        size_t len = tn_record_parse(sh->records.data + eaten, sh->records.len - eaten, sh->token, &record);
         if (len == 0)
             break;
         if (record.kind == TN_RECORD_DONE && record.seq > sh->last_done) {
@@ -194,7 +196,7 @@ static int read_control(struct tn_shell *sh)
             drain_to_mark(sh);
         }
         sh->events.record(sh->events.ctx, &record);
-        eaten += (size_t)len;
+        eaten += len;
     }
     tn_buf_eat(&sh->records, eaten);
     return 0;
@@ -214,6 +216,33 @@ static void drain_to_end(struct tn_shell *sh)
         if (n > 0)
             sh->events.output(sh->events.ctx, sh->in, (size_t)n);
     }
+}
+
+static ssize_t read_proc(pid_t pid, const char *name, char *to, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, to, size - 1);
+    to[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+/* Not ended, and not replaced by another program: its arguments are those we gave it. */
+static bool is_still_the_shell(const struct tn_shell *sh)
+{
+    char text[512];
+    ssize_t n = read_proc(tn_shell_pid(sh), "cmdline", text, sizeof text);
+
+    if (n <= 0)
+        return false;
+    const char *argument = text;
+    for (size_t i = 0; sh->dialect->argv_tail[i]; i++) {
+        argument += strlen(argument) + 1;
+        if (argument >= text + n || strcmp(argument, sh->dialect->argv_tail[i]) != 0)
+            return false;
+    }
+    return argument + strlen(argument) + 1 == text + n;
 }
 
 static void end_listening(struct tn_shell *sh)
@@ -250,8 +279,11 @@ static bool listen_once(struct tn_shell *sh, int64_t deadline, bool stoppable)
         else if (n < 0)
             sh->hung_up = true; /* the process is ending */
     }
-    if (fds[1].revents && read_control(sh) < 0)
+    if (fds[1].revents && read_control(sh) < 0) {
         sh->silent = true; /* ending, or replaced by exec: its death will be the event */
+        if (is_still_the_shell(sh))
+            tn_child_signal(sh->child, SIGKILL, NULL); /* it closed its descriptors: nobody can reach it */
+    }
     if (fds[2].revents)
         end_listening(sh);
     return true;
@@ -425,6 +457,7 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *o, const struct tn_
     pthread_condattr_destroy(&attr);
     if (getrandom(&sh->mark_seed, sizeof sh->mark_seed, 0) != sizeof sh->mark_seed)
         sh->mark_seed = (uint64_t)tn_now();
+    snprintf(sh->token, sizeof sh->token, "%016llx", (unsigned long long)(sh->mark_seed ^ TOKEN_SALT));
     if (open_terminal(sh, o, err) < 0)
         goto fail;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
@@ -472,6 +505,11 @@ const struct tn_dialect *tn_shell_dialect(const struct tn_shell *sh)
     return sh->dialect;
 }
 
+const char *tn_shell_token(const struct tn_shell *sh)
+{
+    return sh->token;
+}
+
 pid_t tn_shell_pid(const struct tn_shell *sh)
 {
     return tn_child_pid(sh->child);
@@ -511,16 +549,6 @@ int tn_shell_type(struct tn_shell *sh, const char *keys, size_t n, int64_t deadl
 }
 
 /* --- measuring -------------------------------------------------------------------------------------- */
-
-static ssize_t read_proc(pid_t pid, const char *name, char *to, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, to, size - 1);
-    to[n > 0 ? n : 0] = '\0';
-    return n;
-}
 
 int tn_shell_times(const struct tn_shell *sh, double *user, double *system)
 {

@@ -47,6 +47,7 @@ void tn_shell_listen(struct tn_shell *sh, int64_t deadline);
 void tn_shell_leave(struct tn_shell *sh);
 
 const struct tn_dialect *tn_shell_dialect(const struct tn_shell *sh);
+const char *tn_shell_token(const struct tn_shell *sh); /* for struct tn_line */
 pid_t tn_shell_pid(const struct tn_shell *sh);
 /* Script text for the shell; and keys for whatever reads the terminal.  -1 when the deadline passed first. */
 int tn_shell_send(struct tn_shell *sh, const char *text, size_t n, int64_t deadline, struct tn_error *err);

@@ -42,6 +42,7 @@ struct tn_session {
     bool running;   /* the agent was told that a command is still running */
     bool reported;  /* it has seen some of its output */
     int status;     /* of the latest line */
+    bool errexit;   /* `set -e` is on */
     int background_pid;
     char *cwd;
     char *path;        /* $PATH */
@@ -81,6 +82,12 @@ struct tn_session {
 static inline struct tn_output *current_output(struct tn_session *s)
 {
     return s->output_count ? s->outputs[s->output_count - 1] : NULL;
+}
+
+/* A line for the shell with the current number. */
+static inline struct tn_line session_line(const struct tn_session *s)
+{
+    return (struct tn_line){.token = tn_shell_token(s->shell), .seq = s->seq};
 }
 
 /* All with the lock held; those that wait release it meanwhile. */

@@ -40,6 +40,7 @@ void tn_shell_result_init(struct tn_shell_result *r)
 
 void tn_shell_result_done(struct tn_shell_result *r)
 {
+    free(r->command);
     tn_buf_done(&r->content);
     tn_buf_done(&r->prefix);
     tn_buf_done(&r->suffix);
@@ -268,31 +269,45 @@ static void clear_transcript(struct tn_session *s)
     s->taken_changes = leftover.len ? 0 : s->seen_changes;
 }
 
+/* Sends it to the shell there is; -1 when that does not take it. */
+static int send_to_shell(struct tn_session *s, const char *text, size_t len, int64_t deadline,
+                         struct tn_error *err)
+{
+    tn_autobuf struct tn_buf lines = TN_BUF_INIT(16 << 20);
+
+    if (session_ensure_shell(s, err) < 0)
+        return -1;
+    /* The environment has not been asked for since the last line: now, unless this follows within a breath. */
+    if (s->snapshot_seq != s->seq && tn_now() - s->ended > BREATH_NS)
+        session_put_snapshot(s, &lines);
+    s->seq++;
+    struct tn_line line = session_line(s);
+    line.previous = s->errexit ? 0 : s->status; /* a failing line would end such a shell */
+    line.text = text;
+    line.len = len;
+    tn_shell_dialect(s->shell)->put_run(&lines, &line);
+    s->started = s->last_change = tn_now();
+    return session_send_line(s, &lines, deadline, err);
+}
+
 int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
                          struct tn_error *err)
 {
-    tn_autobuf struct tn_buf line = TN_BUF_INIT(16 << 20);
-
     clear_transcript(s);
-    if (session_ensure_shell(s, err) < 0)
-        return -1;
-    const struct tn_dialect *dialect = tn_shell_dialect(s->shell);
-    /* The environment has not been asked for since the last line: now, unless this follows within a breath. */
-    if (s->snapshot_seq != s->seq && tn_now() - s->ended > BREATH_NS)
-        session_put_snapshot(s, &line);
-    s->seq++;
-    dialect->put_run(&line, s->seq, s->status, text, len);
     remember_output(s);
     s->sent = true;
     s->have_base = false;
     s->peak_memory = -1;
     s->reported = false;
-    s->started = s->last_change = tn_now();
-    if (session_send_line(s, &line, deadline, err) < 0) {
-        tn_shell_kill(s->shell); /* it may have read half a line: nothing after that can be trusted */
+    if (send_to_shell(s, text, len, deadline, err) == 0)
+        return 0;
+    if (!s->shell)
         return -1;
-    }
-    return 0;
+    /* It was dead before it could read the line, or may have read half of it: nothing after that can be trusted. */
+    bool was_dead = err->code == TN_E_PEER;
+    tn_shell_kill(s->shell);
+    session_wait_line(s, tn_deadline_in(2));
+    return was_dead && s->exited ? send_to_shell(s, text, len, deadline, err) : -1;
 }
 
 /* --- waiting ------------------------------------------------------------------------------------------ */
@@ -423,7 +438,8 @@ static int type_interrupt(struct tn_session *s, const char *key, int64_t deadlin
         return -1;
     if (tn_shell_dialect(s->shell)->forgetful) {
         tn_autobuf struct tn_buf line = TN_BUF_INIT(4096);
-        tn_shell_dialect(s->shell)->put_report(&line, s->seq);
+        struct tn_line again = session_line(s);
+        tn_shell_dialect(s->shell)->put_report(&line, &again);
         tn_shell_send(s->shell, tn_buf_str(&line), line.len, tn_now(), NULL);
     }
     if (session_wait_line(s, tn_now() + INTERRUPT_NS) || tn_shell_foreground(s->shell) == before)
@@ -514,10 +530,9 @@ static int dispatch(struct tn_session *s, const struct tn_shell_request *q, stru
     return 0;
 }
 
-static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, int64_t hard,
+static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, struct text text, int64_t hard,
                         struct tn_shell_result *r)
 {
-    struct text text = stripped(q->command, q->command_len);
     struct tn_error err = {0};
 
     if (s->interactive && !session_end_prompt(s) && text.len && !q->is_input) {
@@ -546,11 +561,13 @@ void tn_session_run(struct tn_session *s, const struct tn_shell_request *q, stru
     int64_t hard = tn_deadline_in(q->timeout > 0 ? q->timeout : CEILING_SECONDS);
     struct turn me;
 
+    struct text text = stripped(q->command, q->command_len);
     pthread_mutex_lock(&s->lock);
     if (session_take_turn(s, &me, hard))
-        run_in_turn(s, q, hard, r);
+        run_in_turn(s, q, text, hard, r);
     else
-        report_busy(r, stripped(q->command, q->command_len));
+        report_busy(r, text);
+    r->command = tn_strndup(text.at, r->end == TN_END_NOTHING ? 0 : text.len);
     session_leave_turn(s, &me);
     session_offer_prompt(s);
     pthread_mutex_unlock(&s->lock);

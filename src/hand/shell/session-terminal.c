@@ -55,7 +55,8 @@ void session_offer_prompt(struct tn_session *s)
     s->seq++;
     s->interactive = true;
     s->prompt_waiting = false;
-    dialect->put_interactive(&line, s->seq);
+    struct tn_line prompt = session_line(s);
+    dialect->put_interactive(&line, &prompt);
     if (session_send_line(s, &line, tn_deadline_in(1), NULL) < 0)
         tn_shell_kill(s->shell);
 }

@@ -85,10 +85,13 @@ static void on_record(void *ctx, const struct tn_record *r)
     if (r->kind == TN_RECORD_INTERACTIVE) {
         s->prompt_waiting = r->status == 0;
     } else if (r->kind == TN_RECORD_SNAPSHOT) {
-        set_text(&s->environment, r->environment);
+        const char *start = tn_shell_dialect(s->shell)->snapshot_start;
+        if (strncmp(r->environment, start, strlen(start)) == 0) /* nothing a trap printed */
+            set_text(&s->environment, r->environment);
     } else if (r->seq == s->seq && s->active) {
         s->status = r->status;
         s->background_pid = r->background_pid;
+        s->errexit = strchr(r->flags, 'e');
         set_cwd(s, r->cwd);
         set_text(&s->path, r->path);
         tn_shell_calm_terminal(s->shell);
@@ -100,8 +103,10 @@ static void on_record(void *ctx, const struct tn_record *r)
 
 void session_put_snapshot(struct tn_session *s, struct tn_buf *line)
 {
+    struct tn_line question = session_line(s);
+
     s->snapshot_seq = s->seq;
-    tn_shell_dialect(s->shell)->put_snapshot(line, s->seq);
+    tn_shell_dialect(s->shell)->put_snapshot(line, &question);
 }
 
 /* The moment to learn the exported environment, which costs more than a short command itself. */
@@ -185,7 +190,10 @@ static int set_up_shell(struct tn_session *s, struct tn_error *err)
     put_restore(s, &script);
     tn_buf_puts(&line, dialect->setup);
     s->seq++;
-    dialect->put_run(&line, s->seq, 0, tn_buf_str(&script), script.len);
+    struct tn_line run = session_line(s);
+    run.text = tn_buf_str(&script);
+    run.len = script.len;
+    dialect->put_run(&line, &run);
     if (session_send_line(s, &line, deadline, err) < 0)
         return -1;
     if (!session_wait_line(s, deadline))
@@ -208,10 +216,30 @@ static void drop_shell(struct tn_session *s)
     pthread_mutex_lock(&s->lock);
 }
 
+/* What a shell needs to start; the rest comes with the environment of the last one, so that what was unset stays
+ * unset. */
+static char **bare_environment(char *const *env)
+{
+    static const char *const kept[] = {"HOME", "LOGNAME", "PATH", "SHELL", "TENDON_HAND", "TERM", "USER"};
+    char **bare = tn_calloc(TN_COUNT(kept) + 1, sizeof *bare);
+    size_t n = 0;
+
+    for (; *env; env++) {
+        size_t name = strcspn(*env, "=");
+        for (size_t i = 0; i < TN_COUNT(kept) && n < TN_COUNT(kept); i++) {
+            if (strlen(kept[i]) == name && memcmp(kept[i], *env, name) == 0)
+                bare[n++] = *env;
+        }
+    }
+    return bare;
+}
+
 int session_ensure_shell(struct tn_session *s, struct tn_error *err)
 {
     if (s->shell && !s->exited)
         return 0;
+    if (s->options.closing && __atomic_load_n(s->options.closing, __ATOMIC_ACQUIRE))
+        return tn_fail(err, TN_E_BUSY, "the server is stopping");
     if (s->shell)
         drop_shell(s);
     if (s->forget) {
@@ -221,10 +249,11 @@ int session_ensure_shell(struct tn_session *s, struct tn_error *err)
     }
 
     const struct tn_session_options *o = &s->options;
+    tn_autofree char **bare = s->environment ? bare_environment(o->env) : NULL;
     struct tn_shell_options options = {
         .program = o->program,
         .cwd = o->cwd,
-        .env = o->env,
+        .env = bare ? bare : o->env,
         .uid = o->uid,
         .gid = o->gid,
         .groups = o->groups,

@@ -30,6 +30,7 @@ struct tn_session_options {
     const char *output_directory; /* both must outlive the session, as env and groups */
     const char *setup; /* script run in every new shell, or NULL */
     bool must_enter;   /* a shell that cannot enter cwd is a failure */
+    const bool *closing; /* atomic: once true, no shell is started any more; may be NULL */
 };
 
 struct tn_shell_request {
@@ -56,6 +57,7 @@ const char *tn_shell_end_name(enum tn_shell_end end);
 
 struct tn_shell_result {
     enum tn_shell_end end;
+    char *command; /* as it was sent: without blanks around it, "" when nothing was */
     struct tn_buf content;
     struct tn_buf prefix;
     struct tn_buf suffix;

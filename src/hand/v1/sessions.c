@@ -83,9 +83,10 @@ static int check_cwd(struct tn_http_exchange *x, struct tn_hand *hand, const cha
 }
 
 /* What could not be started is the fault of whoever chose the shell, if anybody did. */
-static void reply_no_shell(struct tn_http_exchange *x, const char *shell,
-                           const struct tn_error *err)
+static void reply_no_shell(struct tn_http_exchange *x, const char *shell, struct tn_error *err)
 {
+    if (shell)
+        tn_error_context(err, "shell %s", shell);
     tn_http_reply_detail(x, shell ? 422 : 500, err->text);
 }
 

@@ -216,6 +216,29 @@ static void test_depth(void **state)
     assert_rewritten("[[],[],[[],[]]]", "[[],[],[[],[]]]");
 }
 
+static struct tn_json *parse_many(const char *item, int count, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(OUT_MAX);
+    struct tn_json *tree;
+    for (int i = 0; i < count; i++) {
+        tn_buf_putc(&text, i ? ',' : '[');
+        tn_buf_puts(&text, item);
+    }
+    tn_buf_putc(&text, ']');
+    tn_json_parse(text.data, text.len, &tree, err);
+    return tree;
+}
+
+static void test_weight(void **state)
+{
+    struct tn_error err = {0};
+    tn_autojson struct tn_json *many = parse_many("1", 1000000, NULL);
+    assert_int_equal(tn_json_count(many), 1000000);
+    tn_autojson struct tn_json *too_many = parse_many("{}", 400000, &err);
+    assert_null(too_many);
+    assert_int_equal(err.code, TN_E_TOO_LARGE);
+}
+
 static void test_access(void **state)
 {
     tn_autojson struct tn_json *tree =
@@ -461,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_error_says_where),
         cmocka_unit_test(test_never_reads_past_the_end),
         cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_weight),
         cmocka_unit_test(test_access),
         cmocka_unit_test(test_each_in_order_and_stops),
         cmocka_unit_test(test_ref),

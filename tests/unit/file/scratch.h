@@ -58,14 +58,19 @@ static inline const struct tn_file_user *scratch_self(void)
     return &user;
 }
 
-/* An ordinary user; tests that need one are skipped unless root runs them. */
+/* First in a test that acts as others: skips it unless root runs it. */
+static inline void needs_root(void)
+{
+    if (geteuid() != 0)
+        skip();
+}
+
+/* An ordinary user. */
 static inline const struct tn_file_user *scratch_nobody(void)
 {
     static const gid_t groups[] = {4242};
     static const struct tn_file_user user = {
         .uid = 4242, .gid = 4242, .groups = groups, .group_count = 1};
-    if (geteuid() != 0)
-        skip();
     return &user;
 }
 

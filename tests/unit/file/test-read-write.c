@@ -182,6 +182,7 @@ static void limits_what_it_reads(void **state)
 
 static void reads_with_the_rights_of_the_user(void **state)
 {
+    needs_root();
     struct scratch *s = *state;
     tn_autofree char *path = in_scratch(s, "secret");
     tn_autofree char *want = tn_asprintf("![Errno 13] Permission denied: '%s'", path);
@@ -272,6 +273,7 @@ static void explains_why_it_does_not_write(void **state)
 
 static void writes_with_the_rights_of_the_user(void **state)
 {
+    needs_root();
     struct scratch *s = *state;
     tn_autofree char *path = in_scratch(s, "ro");
     tn_autofree char *denied = tn_asprintf("![Errno 13] Permission denied: '%s'", path);

@@ -212,6 +212,7 @@ static void unpacks_an_archive(void **state)
 
 static void gives_new_things_to_the_user(void **state)
 {
+    needs_root();
     struct scratch *s = *state;
     struct tn_error err;
     tn_autofree char *to = in_scratch(s, "to");

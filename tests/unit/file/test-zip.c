@@ -285,12 +285,14 @@ static void follows_links_to_files_only(void **state)
     tn_autofree char *dir_link = in_scratch(s, "d/dir");
     tn_autofree char *dangling = in_scratch(s, "d/none");
     tn_autofree char *pipe = in_scratch(s, "d/pipe");
+    tn_autofree char *kernel = in_scratch(s, "d/kernel");
 
     put_text(s, "elsewhere/x", "contents");
     put_text(s, "d/sub/.keep", "");
     assert_int_equal(symlink("../elsewhere/x", link), 0);
     assert_int_equal(symlink("../elsewhere", dir_link), 0);
     assert_int_equal(symlink("nowhere", dangling), 0);
+    assert_int_equal(symlink("/proc/kcore", kernel), 0);
     assert_int_equal(mkfifo(pipe, 0600), 0);
     tn_autofree char *got = pack(s, "d", NULL);
     assert_non_null(strstr(got, "link=contents;"));
