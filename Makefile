@@ -8,6 +8,8 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+# as written, whatever dollars it holds
+override export CMD := $(value CMD)
 
 .PHONY: build run test test-all bench lint fuzz install clean format
 
@@ -33,16 +35,16 @@ bench:
 	@bench/run
 
 lint:
-	@tools/deps build test lint
+	@tools/deps build lint
 	@tools/lint
 
 fuzz:
-	@tools/deps build test fuzz
+	@tools/deps build fuzz
 	@tools/fuzz "$(FUZZ_SECONDS)"
 
 install: build
-	@meson configure build -Dprefix="$(PREFIX)"
-	@DESTDIR="$(DESTDIR)" meson install -C build
+	@meson setup --reconfigure build -Dprefix="$(PREFIX)" >build/setup.log
+	@DESTDIR="$(DESTDIR)" meson install -C build --no-rebuild
 
 format:
 	@tools/deps lint

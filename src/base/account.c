@@ -26,8 +26,15 @@ static int scan(int root, const char *file, line_fn fn, void *ctx, struct tn_err
     tn_autobuf struct tn_buf text = TN_BUF_INIT(FILE_MAX);
     tn_autofree char *path = tn_asprintf("%s%s", root == TN_FS_ANYWHERE ? "/" : "", file);
 
-    if (tn_fs_read(root, path, &text, err) < 0)
+    struct tn_error why = {0};
+
+    if (tn_fs_read(root, path, &text, &why) < 0) {
+        if (why.code == TN_E_NOT_FOUND)
+            return 0; /* a bare image has no users and no groups */
+        if (err)
+            *err = why;
         return -1;
+    }
     if (text.len == 0)
         return 0;
     char *rest = text.data, *end = rest + text.len;

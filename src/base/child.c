@@ -23,6 +23,7 @@ struct tn_child {
     pthread_cond_t changed;
     tn_child_exit_fn on_exit;
     void *ctx;
+    bool started;                  /* the program runs, or did */
     bool calling;                  /* on_exit is running */
     struct tn_child *next, **self; /* in `children` */
 };
@@ -143,7 +144,7 @@ static struct tn_child *child_new(const struct tn_child_spec *spec)
     c->slot.kill = kill_slot;
     c->slot.bury = bury_slot;
     c->pidfd = -1;
-    c->on_exit = spec->on_exit;
+    c->on_exit = spec->on_exit; /* heeded once it is started */
     c->ctx = spec->ctx;
     atomic_init(&c->refs, 1);
     return c;
@@ -160,6 +161,24 @@ static void list(struct tn_child *c)
     pthread_mutex_unlock(&lock);
 }
 
+static void call_back(struct tn_child *c)
+{
+    tn_child_exit_fn on_exit = c->on_exit;
+
+    if (!on_exit || !c->started)
+        return;
+    c->calling = true;
+    atomic_fetch_add(&c->refs, 1);
+    pthread_mutex_unlock(&lock);
+    on_exit(c, &c->result, c->ctx);
+    pthread_mutex_lock(&lock);
+    c->calling = false;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&lock);
+    unref(&c->slot);
+    pthread_mutex_lock(&lock);
+}
+
 struct tn_child *tn_child_start(const struct tn_child_spec *spec, struct tn_error *err)
 {
     struct child_plan *plan = child_plan_new(spec, err);
@@ -173,7 +192,10 @@ struct tn_child *tn_child_start(const struct tn_child_spec *spec, struct tn_erro
         return NULL;
     }
     pthread_mutex_lock(&lock);
-    if (!c->exited)
+    c->started = true;
+    if (c->exited)
+        call_back(c);
+    else
         c->pidfd = (int)syscall(SYS_pidfd_open, atomic_load(&c->slot.pid), 0);
     pthread_mutex_unlock(&lock);
     return c;
@@ -322,24 +344,6 @@ static struct tn_child *find(pid_t pid)
     while (c && atomic_load(&c->slot.pid) != pid)
         c = c->next;
     return c;
-}
-
-static void call_back(struct tn_child *c)
-{
-    tn_child_exit_fn on_exit = c->on_exit;
-
-    if (!on_exit)
-        return;
-    c->calling = true;
-    atomic_fetch_add(&c->refs, 1);
-    pthread_mutex_unlock(&lock);
-    on_exit(c, &c->result, c->ctx);
-    pthread_mutex_lock(&lock);
-    c->calling = false;
-    pthread_cond_broadcast(&c->changed);
-    pthread_mutex_unlock(&lock);
-    unref(&c->slot);
-    pthread_mutex_lock(&lock);
 }
 
 void tn_reaper_collect(void)

@@ -124,7 +124,8 @@ static int read_args(struct tn_action *a, const struct tn_json *json, struct tn_
 
 int tn_action_from_json(const struct tn_json *json, struct tn_action *a, struct tn_error *err)
 {
-    const char *name = tn_json_get_str(json, "action", NULL);
+    size_t name_len = 0;
+    const char *name = tn_json_str(tn_json_get(json, "action"), &name_len);
     enum tn_action_type type;
 
     switch (tn_event_kind(json)) {
@@ -140,6 +141,8 @@ int tn_action_from_json(const struct tn_json *json, struct tn_action *a, struct 
     if (!name)
         return tn_fail(err, TN_E_INVALID, "action: expected a string, found %s",
                        tn_json_type_name(tn_json_get(json, "action")));
+    if (strlen(name) != name_len)
+        return tn_fail(err, TN_E_UNSUPPORTED, "unknown action type: it holds a NUL");
     if (tn_action_type_from_name(name, &type, err) < 0)
         return -1;
     tn_action_init(a, type);

@@ -84,6 +84,7 @@ static void do_run(struct tn_hand *hand, const struct tn_action *a, struct tn_ob
         .script = run->script || run->is_static,
         .literal = run->literal,
         .timeout = a->timeout.set ? a->timeout.value : 0,
+        .client = delivery->client,
     };
     struct tn_shell_result result;
     tn_shell_result_init(&result);

@@ -33,6 +33,7 @@ struct process {
     struct tn_http_server *server;
     struct tn_http_server *viewer;
     pthread_t starter;
+    size_t bound; /* how many of --listen are ours by now */
     bool failed;
 };
 
@@ -63,6 +64,7 @@ static int open_listeners(struct process *p, struct tn_error *err)
     for (size_t i = 0; i < o->listen.count; i++) {
         if (open_listener(p->server, o->listen.items[i], has_key, err) < 0)
             return -1;
+        p->bound++;
     }
     if (o->port == 0)
         return 0;
@@ -150,27 +152,65 @@ static void *start_thread(void *arg)
 
 /* --- the end ------------------------------------------------------------------------------------------ */
 
-/* TERM, then KILL.  Shells first get a hangup, because an interactive one does not heed TERM. */
-static void end_children(double grace)
-{
-    struct tn_error err;
-    tn_autofree struct tn_proc *below = NULL;
-    size_t n = 0;
+/* The shells of sessions must not go on to their next command when the present one is ended. */
+struct shells {
+    pid_t pids[SESSIONS_MAX];
+    size_t count;
+};
 
+static void stop_shell(struct tn_session *session, void *ctx)
+{
+    struct shells *shells = ctx;
+    struct tn_session_state state;
+
+    tn_session_inspect(session, &state);
+    if (state.pid > 0 && shells->count < SESSIONS_MAX && kill(state.pid, SIGSTOP) == 0)
+        shells->pids[shells->count++] = state.pid;
+}
+
+static bool is_shell(const struct shells *shells, pid_t pid)
+{
+    for (size_t i = 0; i < shells->count; i++) {
+        if (shells->pids[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+/* What agents started: TERM, then KILL.  Then the shells, which heed a hangup. */
+static void end_children(struct tn_hand *hand, double grace)
+{
+    tn_autofree struct tn_proc *below = NULL;
+    struct shells shells = {0};
+    struct tn_error err;
+    size_t n = 0, others = 0;
+
+    if (hand->sessions)
+        tn_sessions_each(hand->sessions, stop_shell, &shells);
     tn_proc_descendants(getpid(), &below, &n, NULL);
-    for (size_t i = 0; i < n; i++)
-        kill(below[i].pid, SIGHUP);
-    if (tn_proc_kill_tree(getpid(), false, tn_deadline_in(grace), tn_deadline_in(grace + 1), &err) < 0)
+    for (size_t i = 0; i < n; i++) {
+        if (!is_shell(&shells, below[i].pid))
+            below[others++] = below[i];
+    }
+    if (others)
+        tn_proc_kill(below, others, tn_deadline_in(grace), tn_deadline_in(grace + 1), NULL);
+    for (size_t i = 0; i < shells.count; i++) {
+        kill(shells.pids[i], SIGHUP);
+        kill(shells.pids[i], SIGCONT);
+    }
+    if (tn_proc_kill_tree(getpid(), false, tn_deadline_in(grace / 4), tn_deadline_in(grace / 4 + 1), &err) < 0)
         tn_log(TN_LOG_ERROR, err.text);
     tn_reaper_collect();
 }
 
-static void remove_sockets(const struct tn_hand_options *o)
+/* Only what this process has bound: another one may listen at the path that we could not get. */
+static void remove_sockets(const struct process *p)
 {
     struct tn_listen_address address;
 
-    for (size_t i = 0; i < o->listen.count; i++) {
-        if (tn_listen_parse(o->listen.items[i], &address, NULL) == 0 && address.kind == TN_LISTEN_UNIX)
+    for (size_t i = 0; i < p->bound; i++) {
+        if (tn_listen_parse(p->hand.options.listen.items[i], &address, NULL) == 0 &&
+            address.kind == TN_LISTEN_UNIX)
             unlink(address.path);
     }
 }
@@ -201,7 +241,7 @@ static bool stop_everything(struct process *p)
 
     if (p->hand.sessions)
         tn_sessions_close(p->hand.sessions);
-    end_children(GRACE_SECONDS);
+    end_children(&p->hand, GRACE_SECONDS);
     if (tn_thread_start(&stopper, stop_threads, &stopping) != 0)
         return false;
     int64_t deadline = tn_deadline_in(GIVE_UP_SECONDS);
@@ -217,7 +257,7 @@ static bool stop_everything(struct process *p)
             return stopping.quiet;
         if (tn_now() > deadline)
             return false;
-        end_children(0); /* what a thread started meanwhile */
+        end_children(&p->hand, 0); /* what a thread started meanwhile */
     }
 }
 
@@ -232,12 +272,11 @@ static bool stop(struct process *p)
             tn_http_server_free(p->server);
         if (p->viewer)
             tn_http_server_free(p->viewer);
-        tn_sessions_free(hand->sessions);
+        tn_sessions_free(TN_TAKE_PTR(hand->sessions));
         tn_editor_free(hand->editor);
     }
-    end_children(0);
-    if (p->server)
-        remove_sockets(&hand->options);
+    end_children(hand, 0);
+    remove_sockets(p);
     tn_state_free(hand->state);
     if (!quiet)
         return false;

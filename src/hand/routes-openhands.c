@@ -1,4 +1,6 @@
 /* What an OpenHands host calls, except for file transfers. */
+#include <poll.h>
+
 #include "base/clock.h"
 #include "hand/actions.h"
 #include "hand/routes.h"
@@ -6,6 +8,7 @@
 
 enum { ACTION_BODY_MAX = 64 << 20, ANSWER_MAX = 64 << 20 };
 #define DAY_SECONDS 86400.0
+#define RESET_MS 20
 
 static void get_alive(struct tn_http_exchange *x, void *ctx)
 {
@@ -69,7 +72,7 @@ static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand, const
                          const char *key, uint64_t digest)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
-    struct tn_delivery delivery = {0};
+    struct tn_delivery delivery = {.client = -1}; /* the answer is kept: nobody has to wait for it */
     struct tn_error err;
     int status = 0;
     double seconds = action->timeout.set && action->timeout.value > 0 ? action->timeout.value : DAY_SECONDS;
@@ -90,13 +93,21 @@ static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand, const
     }
 }
 
+/* A client that has closed its side may still read; one that is gone answers our bytes with a reset. */
+static bool was_reset(int fd)
+{
+    struct pollfd p = {.fd = fd};
+    return poll(&p, 1, RESET_MS) > 0;
+}
+
 static void execute(struct tn_http_exchange *x, struct tn_hand *hand, const struct tn_action *action)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
-    struct tn_delivery delivery = {0};
+    struct tn_delivery delivery = {.client = tn_http_fd(x)};
 
     int status = answer_action(hand, action, &json, &delivery);
-    if (tn_http_peer_gone(x) || tn_http_reply_json(x, status, &json) < 0)
+    bool closed = tn_http_peer_gone(x);
+    if (tn_http_reply_json(x, status, &json) < 0 || (closed && was_reset(tn_http_fd(x))))
         tn_delivery_failed(&delivery);
     tn_delivery_done(&delivery);
 }

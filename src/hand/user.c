@@ -28,6 +28,52 @@ static int add_sudoer(struct tn_error *err)
     return 0;
 }
 
+static int write_buf(int fd, void *ctx, struct tn_error *err)
+{
+    const struct tn_buf *text = ctx;
+
+    if (write(fd, text->data, text->len) != (ssize_t)text->len)
+        return tn_fail_errno(err, errno, "write");
+    return 0;
+}
+
+/* The line of the group sudo, up to its end; NULL when there is none. */
+static const char *sudo_line(const char *groups, const char **end)
+{
+    const char *line = strncmp(groups, "sudo:", 5) == 0 ? groups : strstr(groups, "\nsudo:");
+    int colons = 0;
+
+    if (!line)
+        return NULL;
+    line += *line == '\n';
+    *end = line + strcspn(line, "\n");
+    for (const char *p = line; p < *end; p++)
+        colons += *p == ':';
+    return colons == 3 ? line : NULL;
+}
+
+/* Adds the user to the group sudo, where there is one: on file, so that a later start finds it
+ * there. */
+static int join_sudo(const char *name, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf old = TN_BUF_INIT(8 << 20), new = TN_BUF_INIT(9 << 20);
+    struct tn_fs_replace how = {.mode = 0644, .sync = true, .in_place = true};
+    const char *end;
+
+    if (access("/etc/group", F_OK) < 0)
+        return 0;
+    if (tn_fs_read(TN_FS_ANYWHERE, "/etc/group", &old, err) < 0)
+        return -1;
+    if (!sudo_line(tn_buf_str(&old), &end))
+        return 0;
+    tn_buf_add(&new, old.data, (size_t)(end - old.data));
+    if (end[-1] != ':')
+        tn_buf_putc(&new, ',');
+    tn_buf_puts(&new, name);
+    tn_buf_puts(&new, end);
+    return tn_fs_replace(TN_FS_ANYWHERE, "/etc/group", &how, write_buf, &new, err);
+}
+
 /* Written by hand rather than through useradd: any image will do, also one without it. */
 static int create_user(const char *name, uid_t uid, struct tn_user *account, struct tn_error *err)
 {
@@ -42,7 +88,8 @@ static int create_user(const char *name, uid_t uid, struct tn_user *account, str
         return -1;
     if ((mkdir("/etc", 0755) < 0 && errno != EEXIST) ||
         append_line("/etc/passwd", 0644, passwd, err) < 0 ||
-        (access("/etc/shadow", F_OK) == 0 && append_line("/etc/shadow", 0640, shadow, err) < 0))
+        (access("/etc/shadow", F_OK) == 0 && append_line("/etc/shadow", 0640, shadow, err) < 0) ||
+        join_sudo(name, err) < 0)
         return tn_error_context(err, "Failed to create user %s", name);
     if ((mkdir("/home", 0755) < 0 && errno != EEXIST) || (mkdir(home, 0755) < 0 && errno != EEXIST) ||
         chown(home, uid, 0) < 0)
@@ -66,34 +113,19 @@ static void take_ourselves(struct tn_user *account)
     };
 }
 
-/* The user's groups; one that we made is also in `sudo`, where there is such a group. */
-static int find_groups(struct tn_agent_user *user, bool made, struct tn_error *err)
-{
-    gid_t sudo;
-
-    if (tn_user_groups(TN_FS_ANYWHERE, &user->account, &user->groups, &user->group_count, err) < 0)
-        return -1;
-    if (made && tn_group_by_name(TN_FS_ANYWHERE, "sudo", &sudo, NULL) == 0) {
-        user->groups = tn_realloc(user->groups, (user->group_count + 1) * sizeof *user->groups);
-        user->groups[user->group_count++] = sudo;
-    }
-    return 0;
-}
-
 static int find_user(const struct tn_hand_options *o, struct tn_agent_user *user, struct tn_error *err)
 {
     const char *env_user = getenv("USER");
     struct tn_user *account = &user->account;
     bool known_name = strcmp(o->username, "root") == 0 || strcmp(o->username, "openhands") == 0;
     bool is_us = env_user && strcmp(env_user, o->username) == 0 && !known_name;
-    bool made = false;
 
-    if (geteuid() != 0 || is_us || !o->su_to_user || strcmp(o->username, "root") == 0) {
+    user->as_started = geteuid() != 0 || is_us || !o->su_to_user;
+    if (user->as_started || strcmp(o->username, "root") == 0) {
         take_ourselves(account);
         return 0;
     }
     if (tn_user_by_name(TN_FS_ANYWHERE, o->username, account, NULL) < 0) {
-        made = true;
         if (create_user(o->username, (uid_t)o->user_id, account, err) < 0)
             return -1;
     } else if (account->uid != (uid_t)o->user_id) {
@@ -101,7 +133,7 @@ static int find_user(const struct tn_hand_options *o, struct tn_agent_user *user
                tn_log_str("user", account->name), tn_log_int("uid", account->uid));
     }
     user->switch_user = account->uid != 0;
-    return find_groups(user, made, err);
+    return tn_user_groups(TN_FS_ANYWHERE, account, &user->groups, &user->group_count, err);
 }
 
 void tn_agent_user_done(struct tn_agent_user *user)
@@ -168,8 +200,10 @@ static int set_up_directory(const char *dir, const struct tn_agent_user *user, s
     int r = make_directories(dir, err);
 
     umask(before);
-    if (r < 0 || geteuid() != 0)
+    if (r < 0 || user->as_started)
         return r;
+    if (strspn(dir, "/") == strlen(dir)) /* the whole system is nobody's workspace */
+        return 0;
     if (stat(dir, &st) == 0 && st.st_uid != user->account.uid)
         give_tree(dir, user->account.uid, workspace_group());
     if (stat(dir, &st) == 0)
@@ -218,7 +252,7 @@ char **tn_agent_env(const struct tn_agent_user *user, const char *shell, const c
     }
     if (!getenv("PATH"))
         env[n++] = tn_strdup("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    const char *home = user->switch_user ? NULL : getenv("HOME"); /* ourselves: as we were started */
+    const char *home = user->as_started ? getenv("HOME") : NULL;
     env[n++] = tn_asprintf("HOME=%s", home && *home ? home : a->home);
     env[n++] = tn_asprintf("USER=%s", a->name);
     env[n++] = tn_asprintf("LOGNAME=%s", a->name);

@@ -10,6 +10,7 @@ struct tn_agent_user {
     gid_t *groups;
     size_t group_count;
     bool switch_user; /* we are root and it is somebody else */
+    bool as_started;  /* we are that user already: nothing is set up for it, HOME stays */
 };
 
 /* Finds the user or, as root, creates it; then makes the working directory and gives it to the user.  As an

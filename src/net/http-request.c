@@ -120,7 +120,7 @@ static int body_fail(struct tn_http_exchange *x, enum tn_code code, struct tn_er
         {TN_E_TIMEOUT, "The request body did not arrive in time"},
         {TN_E_TOO_LARGE, "The request body is too large"},
         {TN_E_INVALID, "The chunked request body is malformed"},
-        {TN_E_PEER, "The client went away in the middle of the request body"},
+        {TN_E_INVALID, "The client went away in the middle of the request body"},
     };
     const char *text = "The request body cannot be read";
 

@@ -130,7 +130,7 @@ static void put_single_quoted(struct tn_buf *out, const char *text, size_t len)
 }
 
 static const struct spelling sh_spelling = {
-    .eval = "\\eval ",
+    .eval = "\\command eval ", /* `command`: an error in it does not throw away what was read ahead */
     .print = "\\printf",
     .unset = "\\unset",
     .put_word = put_single_quoted,
@@ -191,12 +191,13 @@ size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn
         int fields;
     } kinds[] = {{'D', TN_RECORD_DONE, 7}, {'S', TN_RECORD_SNAPSHOT, 3}, {'I', TN_RECORD_INTERACTIVE, 3}};
     const char *field[7] = {"", "", "", "", "", "", ""};
-    const char *start = memmem(bytes, n, token, strlen(token) + 1);
+    size_t token_len = strlen(token) + 1; /* with its NUL */
+    const char *start = n ? memmem(bytes, n, token, token_len) : NULL;
     int wanted = 0;
 
-    if (!start || start + strlen(token) + 1 == bytes + n)
+    if (!start || start + token_len == bytes + n)
         return 0;
-    size_t at = (size_t)(start - bytes) + strlen(token) + 1;
+    size_t at = (size_t)(start - bytes) + token_len;
     for (size_t i = 0; i < TN_COUNT(kinds); i++) {
         if (bytes[at] == kinds[i].letter) {
             record->kind = kinds[i].kind;

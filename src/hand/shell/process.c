@@ -260,16 +260,18 @@ static void end_listening(struct tn_shell *sh)
 }
 
 /* Waits for what comes first and handles it; false when nothing came by the deadline. */
-static bool listen_once(struct tn_shell *sh, int64_t deadline, bool stoppable)
+static bool listen_once(struct tn_shell *sh, int64_t deadline, int client)
 {
     struct pollfd fds[] = {{.fd = sh->hung_up ? -1 : sh->master, .events = POLLIN},
                            {.fd = sh->silent ? -1 : sh->control, .events = POLLIN},
                            {.fd = sh->wake, .events = POLLIN},
-                           {.fd = stoppable ? sh->kick : -1, .events = POLLIN}};
+                           {.fd = sh->kick, .events = POLLIN},
+                           {.fd = client, .events = POLLRDHUP}};
+    uint64_t kicks;
     int64_t left = deadline == TN_NEVER ? 0 : deadline - tn_now();
     struct timespec time_left = tn_timespec(left > 0 ? left : 0);
 
-    int ready = ppoll(fds, 4, deadline == TN_NEVER ? NULL : &time_left, NULL);
+    int ready = ppoll(fds, TN_COUNT(fds), deadline == TN_NEVER ? NULL : &time_left, NULL);
     if (ready <= 0)
         return ready < 0;
     if (fds[0].revents) {
@@ -286,6 +288,8 @@ static bool listen_once(struct tn_shell *sh, int64_t deadline, bool stoppable)
     }
     if (fds[2].revents)
         end_listening(sh);
+    if (fds[3].revents && read(sh->kick, &kicks, sizeof kicks) < 0 && errno != EAGAIN)
+        abort();
     return true;
 }
 
@@ -315,12 +319,8 @@ static bool take_role(struct tn_shell *sh)
 
 static void release_role(struct tn_shell *sh)
 {
-    uint64_t kicks;
-
     pthread_mutex_lock(&sh->role);
     sh->background = false;
-    if (sh->attended && read(sh->kick, &kicks, sizeof kicks) < 0 && errno != EAGAIN)
-        abort();
     pthread_cond_broadcast(&sh->role_changed);
     pthread_mutex_unlock(&sh->role);
 }
@@ -337,7 +337,7 @@ static void *listen_to_shell(void *arg)
         bool kicked = false;
         while (!sh->ended && !kicked) {
             int64_t deadline = sh->last_done > sh->idle_seen ? tn_now() + QUIET_NS : TN_NEVER;
-            if (!listen_once(sh, deadline, true)) {
+            if (!listen_once(sh, deadline, -1)) {
                 sh->idle_seen = sh->last_done;
                 sh->events.idle(sh->events.ctx);
             }
@@ -348,23 +348,29 @@ static void *listen_to_shell(void *arg)
     return NULL;
 }
 
-void tn_shell_attend(struct tn_shell *sh)
+void tn_shell_nudge(struct tn_shell *sh)
 {
     uint64_t one = 1;
 
+    if (write(sh->kick, &one, sizeof one) < 0 && errno != EAGAIN)
+        abort();
+}
+
+void tn_shell_attend(struct tn_shell *sh)
+{
     pthread_mutex_lock(&sh->role);
     __atomic_store_n(&sh->attended, true, __ATOMIC_RELEASE);
-    if (sh->background && write(sh->kick, &one, sizeof one) < 0)
-        abort(); /* an eventfd that is read takes every write */
+    if (sh->background)
+        tn_shell_nudge(sh);
     while (sh->background)
         pthread_cond_wait(&sh->role_changed, &sh->role);
     pthread_mutex_unlock(&sh->role);
 }
 
-void tn_shell_listen(struct tn_shell *sh, int64_t deadline)
+void tn_shell_listen(struct tn_shell *sh, int64_t deadline, int client)
 {
     if (!sh->ended)
-        listen_once(sh, deadline, false);
+        listen_once(sh, deadline, client);
 }
 
 void tn_shell_leave(struct tn_shell *sh)
@@ -415,12 +421,22 @@ static int start_process(struct tn_shell *sh, const struct tn_shell_options *o, 
         return tn_fail_errno(err, errno, "open the terminal for the shell");
     for (size_t i = 0; sh->dialect->argv_tail[i]; i++)
         argv[i + 1] = sh->dialect->argv_tail[i];
-    sh->child = tn_child_start(&child, err);
+    struct tn_error why = {0};
+    sh->child = tn_child_start(&child, &why);
     if (!sh->child && access(o->cwd, F_OK) < 0) {
         child.cwd = "/"; /* the directory is gone; `cd` to it will say so */
-        sh->child = tn_child_start(&child, err);
+        sh->child = tn_child_start(&child, &why);
     }
-    return sh->child ? 0 : -1;
+    if (sh->child)
+        return 0;
+    if (why.code == TN_E_NOT_FOUND)
+        return tn_fail(err, TN_E_NOT_FOUND,
+                       "there is no %s in this sandbox; use a session with another shell, for example \"sh\", "
+                       "or start tendon-hand with --shell",
+                       o->program);
+    if (err)
+        *err = why;
+    return -1;
 }
 
 static void free_parts(struct tn_shell *sh)

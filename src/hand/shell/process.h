@@ -40,10 +40,12 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *options, const stru
 /* Kills what is left, waits for the thread and frees. */
 void tn_shell_free(struct tn_shell *sh);
 
-/* The caller listens from now on; tn_shell_listen handles what comes next, or returns at the deadline.  Only one
- * attends at a time; leave as soon as the wait is over. */
+/* The caller listens from now on; tn_shell_listen handles what comes next, or returns at the deadline, when nudged,
+ * or when client (a socket, or -1) is closed by its other side.  Only one attends at a time; leave as soon as
+ * the wait is over. */
 void tn_shell_attend(struct tn_shell *sh);
-void tn_shell_listen(struct tn_shell *sh, int64_t deadline);
+void tn_shell_listen(struct tn_shell *sh, int64_t deadline, int client);
+void tn_shell_nudge(struct tn_shell *sh); /* by anybody */
 void tn_shell_leave(struct tn_shell *sh);
 
 const struct tn_dialect *tn_shell_dialect(const struct tn_shell *sh);

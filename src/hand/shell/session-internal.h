@@ -33,6 +33,8 @@ struct tn_session {
 
     struct tn_shell *shell; /* replaced only by whoever has the turn */
     bool exited;            /* that shell is gone */
+    bool starting;          /* its first line has not ended */
+    int64_t start_by;       /* when it is given up */
     int wait_status;
     bool forget; /* the next shell starts in the initial state */
 
@@ -42,6 +44,7 @@ struct tn_session {
     bool running;   /* the agent was told that a command is still running */
     bool reported;  /* it has seen some of its output */
     int status;     /* of the latest line */
+    int status_before; /* of the line before a shell was started */
     bool errexit;   /* `set -e` is on */
     int background_pid;
     char *cwd;
@@ -94,8 +97,8 @@ static inline struct tn_line session_line(const struct tn_session *s)
 
 /* Waits until the line in progress has ended or the deadline passed; true when it has ended. */
 bool session_wait_line(struct tn_session *s, int64_t deadline);
-/* Makes sure that a shell is there and set up. */
-int session_ensure_shell(struct tn_session *s, struct tn_error *err);
+/* Makes sure that a shell is there and set up; one that is not ready by the deadline goes on starting. */
+int session_ensure_shell(struct tn_session *s, int64_t deadline, struct tn_error *err);
 /* Sends ready script text as the new active line. */
 int session_send_line(struct tn_session *s, const struct tn_buf *text, int64_t deadline,
                       struct tn_error *err);

@@ -1,4 +1,5 @@
 /* The rules of a shell action: what is refused, what is sent, when the wait ends and what is reported. */
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -10,6 +11,7 @@
 
 #define CEILING_SECONDS 86400.0 /* even a blocking action without a timeout ends */
 #define FIRST_SAMPLE (10 * TN_MILLI)
+#define LAST_SAMPLE (80 * TN_MILLI)
 #define BREATH_NS (TN_MILLI / 10)
 #define INTERRUPT_NS (20 * TN_MILLI)
 
@@ -20,6 +22,7 @@ const char *tn_shell_end_name(enum tn_shell_end end)
         [TN_END_TIMEOUT] = "hard_timeout",    [TN_END_REJECTED] = "rejected",
         [TN_END_NOTHING] = "nothing_running", [TN_END_MULTIPLE] = "multiple_commands",
         [TN_END_SHELL_EXITED] = "shell_exited", [TN_END_FAILED] = "failed",
+        [TN_END_ABANDONED] = "abandoned",
     };
     return names[end];
 }
@@ -275,7 +278,7 @@ static int send_to_shell(struct tn_session *s, const char *text, size_t len, int
 {
     tn_autobuf struct tn_buf lines = TN_BUF_INIT(16 << 20);
 
-    if (session_ensure_shell(s, err) < 0)
+    if (session_ensure_shell(s, deadline, err) < 0)
         return -1;
     /* The environment has not been asked for since the last line: now, unless this follows within a breath. */
     if (s->snapshot_seq != s->seq && tn_now() - s->ended > BREATH_NS)
@@ -301,7 +304,7 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
     s->reported = false;
     if (send_to_shell(s, text, len, deadline, err) == 0)
         return 0;
-    if (!s->shell)
+    if (!s->shell || s->starting)
         return -1;
     /* It was dead before it could read the line, or may have read half of it: nothing after that can be trusted. */
     bool was_dead = err->code == TN_E_PEER;
@@ -322,7 +325,7 @@ static void sample(struct tn_session *s)
 }
 
 /* Waits for what happens next, listening to the shell itself: the lock is free meanwhile. */
-static void wait_until(struct tn_session *s, int64_t until)
+static void wait_until(struct tn_session *s, int64_t until, int client)
 {
     if (!s->active) { /* an unfinished command: nothing to listen to */
         struct timespec t = tn_timespec(until);
@@ -331,8 +334,15 @@ static void wait_until(struct tn_session *s, int64_t until)
     }
     struct tn_shell *shell = s->shell;
     pthread_mutex_unlock(&s->lock);
-    tn_shell_listen(shell, until);
+    tn_shell_listen(shell, until, client);
     pthread_mutex_lock(&s->lock);
+}
+
+/* The other side has closed the socket, or at least will send nothing more. */
+static bool is_closed(int client)
+{
+    struct pollfd fd = {.fd = client, .events = POLLRDHUP};
+    return poll(&fd, 1, 0) > 0 && fd.revents;
 }
 
 static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shell_request *q, int64_t hard)
@@ -340,9 +350,15 @@ static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shel
     int64_t soft_ns = (int64_t)(s->options.no_change_seconds * 1e9);
     int64_t begun = tn_now(), interval = FIRST_SAMPLE, next_sample = begun + interval;
 
+    int client = q->client;
+
     for (;;) {
         if (!s->active && !s->collecting)
             return TN_END_COMPLETED;
+        if (client >= 0 && is_closed(client))
+            client = -1;
+        if (q->client >= 0 && client < 0 && s->turns->next)
+            return TN_END_ABANDONED;
         int64_t now = tn_now();
         int64_t quiet_since = s->last_change > begun ? s->last_change : begun;
         int64_t soft = q->blocking ? TN_NEVER : quiet_since + soft_ns;
@@ -352,11 +368,11 @@ static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shel
             return TN_END_TIMEOUT;
         if (now >= next_sample && s->active && !s->exited) {
             sample(s);
-            interval = interval < TN_SECOND ? interval * 2 : interval;
+            interval = interval < LAST_SAMPLE ? interval * 2 : interval;
             next_sample = tn_now() + interval;
         }
         int64_t until = soft < hard ? soft : hard;
-        wait_until(s, next_sample < until ? next_sample : until);
+        wait_until(s, next_sample < until ? next_sample : until, client);
     }
 }
 
@@ -550,7 +566,10 @@ static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, 
     enum tn_shell_end end = attend(s, q, hard);
     struct text echo = q->is_input ? text : (struct text){0};
     bool key = q->is_input && !q->literal && tn_key_is_control(text.at, text.len);
-    if (end == TN_END_COMPLETED)
+    if (end == TN_END_ABANDONED) {
+        report_plain(r, end, "ERROR: The connection was closed while the command was running.");
+        s->running = true;
+    } else if (end == TN_END_COMPLETED)
         report_completed(s, r, key ? text : echo, key);
     else
         report_running(s, r, end, q->timeout > 0 ? q->timeout : CEILING_SECONDS, key ? (struct text){0} : echo);

@@ -13,7 +13,7 @@ int tn_session_attach(struct tn_session *s, struct tn_error *err)
     /* An action in progress keeps its turn for as long as it waits: the person then just watches. */
     if (!s->turns) {
         session_take_turn(s, &me, TN_NEVER);
-        r = session_ensure_shell(s, err);
+        r = session_ensure_shell(s, tn_deadline_in(30), err);
         session_leave_turn(s, &me);
     }
     if (r < 0)

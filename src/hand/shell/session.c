@@ -4,9 +4,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/account.h"
 #include "hand/shell/session-internal.h"
 
-#define START_SECONDS 10.0
+#define START_SECONDS 60.0
 
 /* --- what the shell tells us (on its thread) ----------------------------------------------------- */
 
@@ -48,10 +49,15 @@ static void set_text(char **to, const char *text)
  * process is really in. */
 static void set_cwd(struct tn_session *s, const char *claimed)
 {
+    const struct tn_session_options *o = &s->options;
     char link[64], real[4096];
     struct stat a, b;
+    tn_autoact struct tn_act_as as_user = {0};
 
     if (s->cwd && strcmp(s->cwd, claimed) == 0)
+        return;
+    /* Root in a container may lack the capability to look at other users' processes; they themselves may. */
+    if (o->switch_user && tn_act_as_begin(&as_user, o->uid, o->gid, o->groups, o->group_count, NULL) < 0)
         return;
     snprintf(link, sizeof link, "/proc/%d/cwd", (int)tn_shell_pid(s->shell));
     if (claimed[0] == '/' && stat(claimed, &a) == 0 && stat(link, &b) == 0 && a.st_dev == b.st_dev &&
@@ -181,29 +187,44 @@ static void put_restore(struct tn_session *s, struct tn_buf *script)
     }
 }
 
-static int set_up_shell(struct tn_session *s, struct tn_error *err)
+/* Sends the first line. */
+static int begin_set_up(struct tn_session *s, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf line = TN_BUF_INIT(16 << 20), script = TN_BUF_INIT(8 << 20);
+    tn_autobuf struct tn_buf lines = TN_BUF_INIT(16 << 20), script = TN_BUF_INIT(8 << 20);
     const struct tn_dialect *dialect = tn_shell_dialect(s->shell);
-    int64_t deadline = tn_deadline_in(START_SECONDS);
 
     put_restore(s, &script);
-    tn_buf_puts(&line, dialect->setup);
+    tn_buf_puts(&lines, dialect->setup);
     s->seq++;
-    struct tn_line run = session_line(s);
-    run.text = tn_buf_str(&script);
-    run.len = script.len;
-    dialect->put_run(&line, &run);
-    if (session_send_line(s, &line, deadline, err) < 0)
-        return -1;
-    if (!session_wait_line(s, deadline))
-        return tn_fail(err, TN_E_TIMEOUT, "%s did not get ready within %g seconds; do its start-up files wait for something?",
+    struct tn_line line = session_line(s);
+    line.text = tn_buf_str(&script);
+    line.len = script.len;
+    dialect->put_run(&lines, &line);
+    s->starting = true;
+    s->start_by = tn_deadline_in(START_SECONDS);
+    s->status_before = s->status;
+    return session_send_line(s, &lines, s->start_by, err);
+}
+
+/* Waits for the end of the first line. */
+static int end_set_up(struct tn_session *s, int64_t deadline, struct tn_error *err)
+{
+    if (!session_wait_line(s, deadline < s->start_by ? deadline : s->start_by)) {
+        if (tn_now() < s->start_by)
+            return tn_fail(err, TN_E_TIMEOUT, "%s is still busy with its start-up files", s->options.program);
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "%s did not get ready within %g seconds; do its start-up files wait for something?",
                        s->options.program, START_SECONDS);
+    }
+    s->starting = false;
     if (s->exited)
         return tn_fail(err, TN_E_INTERNAL, "%s exited with status %d while it started", s->options.program,
                        s->status);
     if (s->options.must_enter && s->status != 0)
         return tn_fail(err, TN_E_NOT_FOUND, "cannot enter the directory %s", s->options.cwd);
+    s->status = s->status_before; /* `$?` of the command before */
+    tn_transcript_clear(s->transcript);
+    s->taken_changes = s->seen_changes = tn_transcript_changes(s->transcript);
     return 0;
 }
 
@@ -234,14 +255,10 @@ static char **bare_environment(char *const *env)
     return bare;
 }
 
-int session_ensure_shell(struct tn_session *s, struct tn_error *err)
+static int start_shell(struct tn_session *s, struct tn_error *err)
 {
-    if (s->shell && !s->exited)
-        return 0;
     if (s->options.closing && __atomic_load_n(s->options.closing, __ATOMIC_ACQUIRE))
         return tn_fail(err, TN_E_BUSY, "the server is stopping");
-    if (s->shell)
-        drop_shell(s);
     if (s->forget) {
         set_text(&s->cwd, s->options.cwd);
         free(TN_TAKE_PTR(s->environment));
@@ -263,7 +280,6 @@ int session_ensure_shell(struct tn_session *s, struct tn_error *err)
         .rows = SCREEN_ROWS,
     };
     struct tn_shell_events events = {on_output, on_record, on_idle, on_exited, s};
-    int status = s->status;
 
     s->exited = false;
     s->shell = tn_shell_new(&options, &events, err);
@@ -271,15 +287,23 @@ int session_ensure_shell(struct tn_session *s, struct tn_error *err)
         s->exited = true;
         return -1;
     }
-    if (set_up_shell(s, err) < 0) {
+    return begin_set_up(s, err);
+}
+
+int session_ensure_shell(struct tn_session *s, int64_t deadline, struct tn_error *err)
+{
+    if (s->shell && !s->exited && !s->starting)
+        return 0;
+    if (s->shell && s->exited)
         drop_shell(s);
-        s->active = false;
-        return -1;
+    int r = s->shell ? 0 : start_shell(s, err);
+    if (r == 0)
+        r = end_set_up(s, deadline, err);
+    if (r < 0 && s->shell && err->code != TN_E_TIMEOUT) {
+        drop_shell(s);
+        s->active = s->starting = false;
     }
-    s->status = status; /* `$?` of the command before */
-    tn_transcript_clear(s->transcript);
-    s->taken_changes = s->seen_changes = tn_transcript_changes(s->transcript);
-    return 0;
+    return r;
 }
 
 /* --- life ------------------------------------------------------------------------------------------ */
@@ -342,7 +366,7 @@ int tn_session_start(struct tn_session *s, struct tn_error *err)
 
     pthread_mutex_lock(&s->lock);
     int r = session_take_turn(s, &me, tn_deadline_in(2 * START_SECONDS))
-                ? session_ensure_shell(s, err)
+                ? session_ensure_shell(s, TN_NEVER, err)
                 : tn_fail(err, TN_E_BUSY, "session %s is busy", s->options.name);
     session_leave_turn(s, &me);
     session_offer_prompt(s); /* somebody may have attached meanwhile */
@@ -375,6 +399,8 @@ bool session_take_turn(struct tn_session *s, struct turn *me, int64_t deadline)
     while (*end)
         end = &(*end)->next;
     *end = me;
+    if (s->turns != me && s->shell)
+        tn_shell_nudge(s->shell); /* whose client is gone makes way */
     while (s->turns != me) {
         if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
             return s->turns == me;

@@ -41,6 +41,7 @@ struct tn_shell_request {
     bool script;  /* several commands at once are fine */
     bool literal; /* input is text, never a key name */
     double timeout; /* seconds; 0 for none */
+    int client;     /* socket of who asks, or -1: an action whose client is gone makes way for the next one */
 };
 
 enum tn_shell_end {
@@ -52,6 +53,7 @@ enum tn_shell_end {
     TN_END_MULTIPLE,    /* several commands: content is the error text */
     TN_END_SHELL_EXITED,
     TN_END_FAILED,      /* no shell could be started: content says why */
+    TN_END_ABANDONED,   /* the client is gone and another action came: it goes on unreported */
 };
 const char *tn_shell_end_name(enum tn_shell_end end);
 
@@ -82,7 +84,7 @@ struct tn_session *tn_session_ref(struct tn_session *s);
 /* The last owner's unref kills everything on the terminal and waits for it. */
 void tn_session_unref(struct tn_session *s);
 
-/* Starts the shell if none runs (the first action does it too). */
+/* Starts the shell if none runs (the first action does it too); waits for its start-up files. */
 int tn_session_start(struct tn_session *s, struct tn_error *err);
 
 /* Runs an action.  Never fails: the result says what happened.  Returns by the hard timeout + 1 s. */
