@@ -120,7 +120,7 @@ static int body_fail(struct tn_http_exchange *x, enum tn_code code, struct tn_er
         {TN_E_TIMEOUT, "The request body did not arrive in time"},
         {TN_E_TOO_LARGE, "The request body is too large"},
         {TN_E_INVALID, "The chunked request body is malformed"},
-        {TN_E_INVALID, "The client went away in the middle of the request body"},
+        {TN_E_PEER, "The client went away in the middle of the request body"},
     };
     const char *text = "The request body cannot be read";
 
@@ -129,7 +129,8 @@ static int body_fail(struct tn_http_exchange *x, enum tn_code code, struct tn_er
     for (size_t i = 0; i < TN_COUNT(reasons); i++)
         if (reasons[i].code == code)
             text = reasons[i].text;
-    return tn_fail(err, code, "%s", text);
+    /* Towards a client that stopped half way we are no gateway: its request is just incomplete. */
+    return tn_fail(err, code == TN_E_PEER ? TN_E_INVALID : code, "%s", text);
 }
 
 static int send_continue(struct tn_http_exchange *x)

@@ -51,7 +51,7 @@ class Api:
         jsonschema.Draft202012Validator({**self.file, **schema}).validate(value)
 
     def check(self, method, target, reply):
-        """A real answer: a status the file knows, of a type it has, with the headers and body it describes."""
+        """A real answer: status, type, headers and body are what the file says."""
         responses = self.operation(method, target)["responses"]
         if str(reply.status) not in responses and reply.status in ANYWHERE:
             self.validate({"$ref": "#/components/schemas/Error"}, reply.json)

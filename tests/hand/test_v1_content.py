@@ -223,6 +223,14 @@ def test_put_with_a_bad_mode(shared, ws, mode):
     assert os.listdir(ws) == []
 
 
+def test_put_a_part_is_refused(shared, ws):
+    """As curl -C sends it to resume an upload: the part must not become the whole."""
+    (ws / "f").write_text("0123456789")
+    reply = put(shared, ws / "f", b"56789", {"Content-Range": "bytes 5-9/10"})
+    assert reply.status == 400 and "Content-Range" in reply.detail
+    assert (ws / "f").read_text() == "0123456789"
+
+
 def test_put_through_a_link(shared, ws):
     (ws / "real").write_text("old")
     os.symlink("real", ws / "link")

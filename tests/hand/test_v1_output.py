@@ -225,6 +225,17 @@ def test_follow_by_several_at_once(shell):
     assert results == [output(shell, ident)] * 5
 
 
+def test_many_followers_leave_room_for_others(hand):
+    client = hand.client
+    ident = client.run("read x; echo now", timeout=0.3).meta["command_id"]
+    followers = [follow(client, ident) for _ in range(200)]
+    assert client.get("/alive").status == 200
+    client.input("go")
+    for events in followers:
+        assert events.rest()[-1].kind == "end"
+        events.close()
+
+
 def test_slow_follower_does_not_hold_the_command(shell):
     """It reads nothing, while the command writes far more than any buffer between them holds."""
     ident = shell.run("read x; seq 1 400000; echo done", timeout=0.3).meta["command_id"]

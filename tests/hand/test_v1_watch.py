@@ -151,7 +151,7 @@ def test_the_end_of_the_directory(shared, ws):
 
 
 def test_many_directories_come_and_go(shared, ws):
-    """Watches have numbers that are not used again: more of them than can be watched at a time are no limit."""
+    """Numbers of watches are not used again: that there are few at a time is no limit on them."""
     with watch(shared, ws, recursive=1) as events:
         for batch in range(9):
             for _ in range(1000):
@@ -180,7 +180,7 @@ def test_too_many_directories_are_told(hand):
 
 
 def test_overflow(hand):
-    """A client that does not read: what was lost is told, and directories made meanwhile are watched."""
+    """A client that does not read: the loss is told, and directories made meanwhile are watched."""
     ws = hand.workspace
     with open("/proc/sys/fs/inotify/max_queued_events") as f:
         queue = int(f.read())

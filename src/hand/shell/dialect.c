@@ -107,6 +107,8 @@ const struct tn_dialect tn_dialect_bash = {
     .argv_tail = bash_argv,
     .tty_fd = 97,
     .snapshot_start = "declare -",
+    /* A function named `builtin`: only in POSIX mode, which an assignment turns on, does `unset` beat functions. */
+    .rescue = "{ POSIXLY_CORRECT=; \\unset -f builtin; \\unset POSIXLY_CORRECT; } 2>&-\n",
     .setup = "set +o history +H; PS1= PS2=; unset TMOUT PROMPT_COMMAND; __tendon_status() { return $1; }\n",
     .put_run = bash_put_run,
     .put_report = bash_put_report,

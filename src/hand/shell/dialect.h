@@ -28,6 +28,8 @@ struct tn_dialect {
     bool forgetful;               /* an interrupt makes it forget the lines it has read ahead */
     const char *setup;            /* the first line of a new shell: quiet prompts, helpers */
     const char *snapshot_start;   /* what the text of an environment begins with */
+    /* A line that undoes what could keep reports from coming, or NULL. */
+    const char *rescue;
 
     /* Append lines: one that runs text and reports; the report alone (again); one that tells the exported
      * environment; and those that let a person use the shell through line editing until end of file or

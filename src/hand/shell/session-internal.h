@@ -55,6 +55,7 @@ struct tn_session {
     struct tn_buf pending; /* an unfinished command being typed line by line */
     bool collecting;
     bool sent; /* the latest command has reached the shell */
+    bool rescued; /* the shell has been sent its rescue line */
 
     struct tn_transcript *transcript;
     int64_t last_change; /* when its text last changed */

@@ -299,6 +299,7 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
     clear_transcript(s);
     remember_output(s);
     s->sent = true;
+    s->rescued = false;
     s->have_base = false;
     s->peak_memory = -1;
     s->reported = false;
@@ -314,6 +315,22 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
 }
 
 /* --- waiting ------------------------------------------------------------------------------------------ */
+
+/* No program has the terminal, and still no report: perhaps it cannot come.  If the shell is just busy, it reads
+ * this later and the report is one too many, which does not matter. */
+static void rescue(struct tn_session *s)
+{
+    tn_autobuf struct tn_buf lines = TN_BUF_INIT(4096);
+    const struct tn_dialect *dialect = tn_shell_dialect(s->shell);
+    struct tn_line line = session_line(s);
+
+    if (s->rescued || !dialect->rescue || tn_shell_foreground(s->shell) != tn_shell_pid(s->shell))
+        return;
+    s->rescued = true;
+    tn_buf_puts(&lines, dialect->rescue);
+    dialect->put_report(&lines, &line);
+    tn_shell_send(s->shell, lines.data, lines.len, tn_now(), NULL);
+}
 
 static void sample(struct tn_session *s)
 {
@@ -368,6 +385,8 @@ static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shel
             return TN_END_TIMEOUT;
         if (now >= next_sample && s->active && !s->exited) {
             sample(s);
+            if (interval > FIRST_SAMPLE)
+                rescue(s);
             interval = interval < LAST_SAMPLE ? interval * 2 : interval;
             next_sample = tn_now() + interval;
         }

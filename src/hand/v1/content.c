@@ -206,6 +206,10 @@ static void put_content(struct tn_http_exchange *x, void *ctx)
         tn_http_reply_detail(x, 422, "mode must be an octal number such as 644");
         return;
     }
+    if (tn_http_header(x, "Content-Range")) { /* or the part would become the whole */
+        tn_http_reply_detail(x, 400, "a file can only be put as a whole, without Content-Range");
+        return;
+    }
     struct incoming in = {.x = x, .path = path, .mode = (mode_t)mode, .mode_given = mode_text};
     if (store(&in, ctx, &err) < 0)
         tn_http_reply_error(x, &err);
