@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 #define KEEP_NS (INT64_C(86400) * TN_SECOND)
 enum { KEY_MAX = 256 };
@@ -37,13 +38,9 @@ uint64_t tn_once_digest(const void *bytes, size_t n)
 struct tn_once *tn_once_new(size_t max_answers, size_t max_bytes)
 {
     struct tn_once *o = tn_calloc(1, sizeof *o);
-    pthread_condattr_t attr;
 
     pthread_mutex_init(&o->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&o->finished, &attr);
-    pthread_condattr_destroy(&attr);
+    tn_cond_init(&o->finished);
     o->end = &o->first;
     o->max_count = max_answers;
     o->max_bytes = max_bytes;

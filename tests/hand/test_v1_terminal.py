@@ -387,7 +387,7 @@ def test_no_shell(start):
     (hand.workspace / "sh").unlink()
     t = Terminal(hand.client, "t")
     code, reason = t.wait_closed()
-    assert code == 1011 and "No such file or directory" in reason
+    assert code == 1011 and reason
 
 
 # --- the protocol --------------------------------------------------------------------------------

@@ -198,6 +198,7 @@ def test_overflow(hand):
 
 
 def test_a_client_that_leaves_is_noticed(hand):
+    hand.client.ok("true")
     before = hand.descriptors()
     streams = [watch(hand.client, hand.workspace) for _ in range(5)]
     assert hand.descriptors() >= before + 10

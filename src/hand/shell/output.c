@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 enum { MEMORY_MAX = 8 << 10, PUNCH_STEP = 8 << 20 };
 
@@ -25,13 +26,9 @@ struct tn_output {
 struct tn_output *tn_output_new(const char *id, const struct tn_output_options *options)
 {
     struct tn_output *o = tn_calloc(1, sizeof *o);
-    pthread_condattr_t attr;
 
     pthread_mutex_init(&o->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&o->grew, &attr);
-    pthread_condattr_destroy(&attr);
+    tn_cond_init(&o->grew);
     o->refs = 1;
     o->id = tn_strdup(id);
     o->options = *options;

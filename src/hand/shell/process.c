@@ -457,7 +457,6 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *o, const struct tn_
                               struct tn_error *err)
 {
     struct tn_shell *sh = tn_calloc(1, sizeof *sh);
-    pthread_condattr_t attr;
     int pair[2];
 
     sh->dialect = tn_dialect_for(o->program);
@@ -467,10 +466,7 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *o, const struct tn_
     sh->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     sh->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&sh->role, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&sh->role_changed, &attr);
-    pthread_condattr_destroy(&attr);
+    tn_cond_init(&sh->role_changed);
     if (getrandom(&sh->mark_seed, sizeof sh->mark_seed, 0) != sizeof sh->mark_seed)
         sh->mark_seed = (uint64_t)tn_now();
     snprintf(sh->token, sizeof sh->token, "%016llx", (unsigned long long)(sh->mark_seed ^ TOKEN_SALT));

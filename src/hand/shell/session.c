@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "base/account.h"
+#include "base/thread.h"
 #include "hand/shell/session-internal.h"
 
 #define START_SECONDS 60.0
@@ -311,7 +312,6 @@ int session_ensure_shell(struct tn_session *s, int64_t deadline, struct tn_error
 struct tn_session *tn_session_new(const struct tn_session_options *options)
 {
     struct tn_session *s = tn_calloc(1, sizeof *s);
-    pthread_condattr_t attr;
 
     s->refs = 1;
     s->options = *options;
@@ -320,10 +320,7 @@ struct tn_session *tn_session_new(const struct tn_session_options *options)
     s->options.cwd = tn_strdup(options->cwd);
     s->options.setup = tn_strdup_or_null(options->setup);
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    tn_cond_init(&s->changed);
     s->cwd = tn_strdup(options->cwd);
     s->background_pid = -1;
     s->transcript = tn_transcript_new(SCREEN_COLUMNS, SCREEN_ROWS, WINDOW_ROWS, WINDOW_BYTES);
