@@ -23,7 +23,7 @@ static void on_output(void *ctx, const char *bytes, size_t n)
         s->seen_changes = changes;
         s->last_change = tn_now();
     }
-    if (s->active && !s->interactive && s->output_count)
+    if (s->active && !s->interactive && !s->starting && s->output_count)
         tn_output_append(current_output(s), bytes, n);
     if (s->tape) {
         for (size_t done = 0; done < n;) {
@@ -79,7 +79,7 @@ static void line_ended(struct tn_session *s)
     s->ended = tn_now();
     if (s->interactive) {
         s->interactive = s->prompt_waiting = false;
-    } else if (s->output_count) {
+    } else if (s->output_count && !s->starting) {
         tn_output_finish(current_output(s));
     }
 }
