@@ -89,13 +89,13 @@ static int start(struct process *p, struct tn_error *err)
     struct tn_hand *hand = &p->hand;
     const struct tn_hand_options *o = &hand->options;
 
+    if (tn_agent_user_set_up(o, &hand->user, err) < 0)
+        return -1;
     if (o->port) {
-        p->viewer = tn_viewer_start((int)o->port, err);
+        p->viewer = tn_viewer_start((int)o->port, &hand->user, err);
         if (!p->viewer)
             tn_log(TN_LOG_WARN, "no file viewer", tn_log_str("reason", err->text));
     }
-    if (tn_agent_user_set_up(o, &hand->user, err) < 0)
-        return -1;
     hand->started = hand->last_action = tn_now();
     const struct tn_user *account = &hand->user.account;
     hand->state = tn_state_new(NULL, account->gid, err);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "hand/plugin.h"
+#include "net/listen.h"
 
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 
@@ -72,6 +73,11 @@ static int check(struct tn_hand_options *o, struct tn_error *err)
     if (o->browsergym_eval_env && !o->enable_browser)
         return tn_fail(err, TN_E_INVALID,
                        "Browser environment is not enabled in config, but browsergym_eval_env is set");
+    for (size_t i = 0; i < o->listen.count; i++) {
+        struct tn_listen_address address;
+        if (tn_listen_parse(o->listen.items[i], &address, err) < 0)
+            return tn_error_context(err, "--listen %s", o->listen.items[i]);
+    }
     for (size_t i = 0; i < o->plugins.count; i++) {
         if (!tn_plugin_find(o->plugins.items[i]))
             return tn_fail(err, TN_E_INVALID, "Plugin %s not found", o->plugins.items[i]);

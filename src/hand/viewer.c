@@ -110,6 +110,18 @@ static void show_file(struct tn_http_exchange *x, const char *path, const struct
         tn_http_end(x);
 }
 
+static int open_as(const struct tn_agent_user *user, const char *path)
+{
+    tn_autoact struct tn_act_as as = {0};
+
+    if (user->switch_user && tn_act_as_begin(&as, user->account.uid, user->account.gid, user->groups,
+                                             user->group_count, NULL) < 0) {
+        errno = EACCES;
+        return -1;
+    }
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
 static void view(struct tn_http_exchange *x, void *ctx)
 {
     const char *path = tn_http_query(x, "path");
@@ -123,7 +135,7 @@ static void view(struct tn_http_exchange *x, void *ctx)
         reply_problem(x, 400, "Error: Path must be absolute", path, NULL);
         return;
     }
-    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    tn_autofd int fd = open_as(ctx, path);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
         reply_problem(x, 404, "Error: File not found", path, NULL);
         return;
@@ -174,7 +186,7 @@ static void publish(int port)
         return; /* convenience only: the viewer works without it */
 }
 
-struct tn_http_server *tn_viewer_start(int port, struct tn_error *err)
+struct tn_http_server *tn_viewer_start(int port, struct tn_agent_user *user, struct tn_error *err)
 {
     int span = port + PORT_SPAN <= 65535 ? PORT_SPAN : 65535 - port;
 
@@ -187,7 +199,7 @@ struct tn_http_server *tn_viewer_start(int port, struct tn_error *err)
         int fd = tn_listen_open(&at, NULL);
         if (fd < 0)
             continue;
-        struct tn_http_options options = {.routes = tables, .max_connections = 16};
+        struct tn_http_options options = {.routes = tables, .ctx = user, .max_connections = 16};
         struct tn_http_server *server = tn_http_server_new(&options);
         if (tn_http_server_listen(server, fd, err) < 0) {
             tn_http_server_free(server);

@@ -3,10 +3,11 @@
 #ifndef TN_HAND_VIEWER_H
 #define TN_HAND_VIEWER_H
 
+#include "hand/user.h"
 #include "net/http-server.h"
 
-/* Starts it on a free loopback port after `port` and writes its address to /tmp/oh-server-url.  NULL with err
- * when no port was free. */
-struct tn_http_server *tn_viewer_start(int port, struct tn_error *err);
+/* Starts it on a free loopback port after `port` and writes its address to /tmp/oh-server-url.  Files are read with
+ * the rights of user, which must outlive the server.  NULL with err when no port was free. */
+struct tn_http_server *tn_viewer_start(int port, struct tn_agent_user *user, struct tn_error *err);
 
 #endif

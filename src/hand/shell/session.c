@@ -89,7 +89,8 @@ static void on_record(void *ctx, const struct tn_record *r)
     struct tn_session *s = ctx;
 
     pthread_mutex_lock(&s->lock);
-    if (r->kind == TN_RECORD_INTERACTIVE) {
+    if (!s->shell) { /* given up: nobody waits for it any more */
+    } else if (r->kind == TN_RECORD_INTERACTIVE) {
         s->prompt_waiting = r->status == 0;
     } else if (r->kind == TN_RECORD_SNAPSHOT) {
         const char *start = tn_shell_dialect(s->shell)->snapshot_start;
@@ -123,7 +124,7 @@ static void on_idle(void *ctx)
     tn_autobuf struct tn_buf line = TN_BUF_INIT(1024);
 
     pthread_mutex_lock(&s->lock);
-    if (!s->active && !s->exited && s->snapshot_seq != s->seq) {
+    if (s->shell && !s->active && !s->exited && s->snapshot_seq != s->seq) {
         session_put_snapshot(s, &line);
         tn_shell_send(s->shell, line.data, line.len, tn_now(), NULL);
     }
