@@ -55,6 +55,19 @@ static int open_listener(struct tn_http_server *server, const char *text, bool h
     return 0;
 }
 
+/* --listen names that port already, perhaps on more interfaces. */
+static bool listens_on(const struct tn_hand_options *o, int port)
+{
+    struct tn_listen_address address;
+
+    for (size_t i = 0; i < o->listen.count; i++) {
+        if (tn_listen_parse(o->listen.items[i], &address, NULL) == 0 && address.kind == TN_LISTEN_TCP &&
+            address.port == port)
+            return true;
+    }
+    return false;
+}
+
 static int open_listeners(struct process *p, struct tn_error *err)
 {
     const struct tn_hand_options *o = &p->hand.options;
@@ -66,7 +79,7 @@ static int open_listeners(struct process *p, struct tn_error *err)
             return -1;
         p->bound++;
     }
-    if (o->port == 0)
+    if (o->port == 0 || listens_on(o, (int)o->port))
         return 0;
     snprintf(address, sizeof address, "%s:%d", has_key ? "0.0.0.0" : "127.0.0.1", (int)o->port);
     return open_listener(p->server, address, has_key, err);
