@@ -290,6 +290,8 @@ static bool stop(struct process *p)
     }
     end_children(hand, 0);
     remove_sockets(p);
+    if (p->viewer)
+        tn_viewer_withdraw();
     tn_state_free(hand->state);
     if (!quiet)
         return false;

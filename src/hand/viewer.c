@@ -174,16 +174,26 @@ static const struct tn_route routes[] = {
 };
 static const struct tn_route *const tables[] = {routes, NULL};
 
+static char published[64]; /* what we wrote, for the end */
+
 /* Written anew rather than followed: the file lies in a directory that everybody may write to. */
 static void publish(int port)
 {
-    char url[64];
-    int n = snprintf(url, sizeof url, "http://localhost:%d", port);
+    int n = snprintf(published, sizeof published, "http://localhost:%d", port);
 
     unlink(URL_FILE);
     tn_autofd int fd = open(URL_FILE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0 || write(fd, url, (size_t)n) != n)
+    if (fd < 0 || write(fd, published, (size_t)n) != n)
         return; /* convenience only: the viewer works without it */
+}
+
+void tn_viewer_withdraw(void)
+{
+    char url[sizeof published] = "";
+    tn_autofd int fd = open(URL_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd >= 0 && read(fd, url, sizeof url - 1) > 0 && strcmp(url, published) == 0)
+        unlink(URL_FILE); /* another server may have written its own */
 }
 
 struct tn_http_server *tn_viewer_start(int port, struct tn_agent_user *user, struct tn_error *err)

@@ -9,5 +9,7 @@
 /* Starts it on a free loopback port after `port` and writes its address to /tmp/oh-server-url.  Files are read with
  * the rights of user, which must outlive the server.  NULL with err when no port was free. */
 struct tn_http_server *tn_viewer_start(int port, struct tn_agent_user *user, struct tn_error *err);
+/* Removes the address file, if it is still ours. */
+void tn_viewer_withdraw(void);
 
 #endif
