@@ -38,14 +38,14 @@ static const struct tn_field rows[] = {
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
-/* --- what is done with the hand, on a thread of its own ----------------------------------------
- */
+/* --- what is done with the hand, on a thread of its own --------------------------------------- */
 
 /* The main thread starts and ends the hand and listens for signals; this one talks to the hand. */
 struct job {
     const struct run_options *options;
     const char *workspace;
-    int hand_ended; /* readable then */
+    int64_t started; /* the hand */
+    int hand_ended;  /* readable then */
     struct tn_hand_client *client;
     int done;   /* eventfd */
     int status; /* exit status, or -1 with err */
@@ -70,25 +70,31 @@ static void put_command(struct tn_buf *out, const struct tn_str_list *words)
     }
 }
 
+static void print_text(const struct tn_text *text, FILE *out)
+{
+    if (!text->len)
+        return;
+    fwrite(text->data, 1, text->len, out);
+    if (text->data[text->len - 1] != '\n')
+        putc('\n', out);
+}
+
 /* The exit status that fits the observation, or -1 with err. */
 static int print_result(const struct tn_observation *o, double timeout, struct tn_error *err)
 {
-    const struct tn_text *content = &o->content;
-    bool command = o->type == TN_OBSERVATION_RUN;
+    const struct tn_run_metadata *m = &o->run.metadata;
+    bool ran = o->type == TN_OBSERVATION_RUN && m->command_id;
 
-    if (command && o->run.metadata.prefix)
-        fputs(o->run.metadata.prefix, stderr);
-    if (content->len) {
-        FILE *out = command ? stdout : stderr;
-        fwrite(content->data, 1, content->len, out);
-        if (content->data[content->len - 1] != '\n')
-            putc('\n', out);
+    if (!ran) { /* it says why */
+        print_text(&o->content, stderr);
+        return tn_code_row(TN_E_UNSUPPORTED)->exit_code;
     }
-    if (!command)
-        return tn_code_row(TN_E_INVALID)->exit_code;
-    if (o->run.metadata.exit_code < 0)
+    if (m->prefix)
+        fputs(m->prefix, stderr);
+    print_text(&o->content, stdout);
+    if (m->exit_code < 0)
         return tn_fail(err, TN_E_TIMEOUT, "not done after %g s: killed (see --timeout)", timeout);
-    return (int)o->run.metadata.exit_code & 255;
+    return (int)m->exit_code & 255;
 }
 
 static int run_command(struct job *j, struct tn_error *err)
@@ -116,16 +122,16 @@ static double milliseconds_since(int64_t start)
     return (double)(tn_now() - start) / TN_MILLI;
 }
 
-static int take_tour(struct job *j, int64_t start, struct tn_error *err)
+static int take_tour(struct job *j, struct tn_error *err)
 {
     struct show s = show_on(stdout);
-    double hand_ready = milliseconds_since(start);
+    double hand_ready = milliseconds_since(j->started);
 
     if (tour_warm_up(j->client, err))
         return -1;
     printf("tendon %s: a hand of its own, in a fresh workspace\n"
            "ready after %.1f ms, its shell (with your start-up files) after %.1f ms\n",
-           TN_VERSION, hand_ready, milliseconds_since(start));
+           TN_VERSION, hand_ready, milliseconds_since(j->started));
     int failed = tour(j->client, j->workspace, &s, err);
     if (failed < 0)
         return -1;
@@ -138,20 +144,18 @@ static int take_tour(struct job *j, int64_t start, struct tn_error *err)
 static void *work(void *arg)
 {
     struct job *j = arg;
-    int64_t start = tn_now();
 
     if (tn_hand_client_wait(j->client, j->hand_ended, tn_deadline_in(START_SECONDS), &j->err))
         j->status = -1;
     else if (j->options->command.count)
         j->status = run_command(j, &j->err);
     else
-        j->status = take_tour(j, start, &j->err);
+        j->status = take_tour(j, &j->err);
     eventfd_write(j->done, 1);
     return NULL;
 }
 
-/* --- the frame around it ------------------------------------------------------------------------
- */
+/* --- the frame around it ---------------------------------------------------------------------- */
 
 /* The workspace as an absolute path; the caller frees it. */
 static char *open_workspace(const char *given, const struct scratch *scratch, struct tn_error *err)
@@ -252,6 +256,7 @@ static int with_hand(const struct run_options *options, struct scratch *scratch,
     tn_autofree char *program = find_hand(options->hand, err);
     tn_autofree char *workspace = program ? open_workspace(options->workspace, scratch, err) : NULL;
     tn_autofd int done = eventfd(0, EFD_CLOEXEC);
+    int64_t started = tn_now();
     int status = -1;
 
     if (done < 0)
@@ -261,6 +266,7 @@ static int with_hand(const struct run_options *options, struct scratch *scratch,
 
     struct job job = {.options = options,
                       .workspace = workspace,
+                      .started = started,
                       .hand_ended = tn_child_pidfd(process.child),
                       .client = tn_hand_client_new(process.address, NULL, err),
                       .done = done};

@@ -10,8 +10,7 @@
 
 #define PREFIX "tendon-run."
 
-/* Attempts at a directory that a sweeping neighbour does not take away between making and locking.
- */
+/* Attempts at a directory that no sweeping neighbour takes away between making and locking it. */
 #define MAX_ATTEMPTS 16
 
 #define DIRECTORY (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)

@@ -139,8 +139,9 @@ static int start(struct process *p, struct tn_error *err)
         .output_directory = tn_state_outputs(hand->state),
         .setup = "alias git=\"git --no-pager\"",
     };
-    hand->sessions = tn_sessions_new(&defaults, SESSIONS_MAX);
-    struct tn_session *session = tn_sessions_ensure(hand->sessions, TN_MAIN_SESSION, err);
+    struct tn_sessions *sessions = tn_sessions_new(&defaults, SESSIONS_MAX);
+    __atomic_store_n(&hand->sessions, sessions, __ATOMIC_RELEASE);
+    struct tn_session *session = tn_sessions_ensure(sessions, TN_MAIN_SESSION, err);
     p->server = tn_hand_server(hand);
     if (!session || open_listeners(p, err) < 0) {
         tn_session_unref(session);
@@ -198,8 +199,9 @@ static void end_children(struct tn_hand *hand, double grace)
     struct tn_error err;
     size_t n = 0, others = 0;
 
-    if (hand->sessions)
-        tn_sessions_each(hand->sessions, stop_shell, &shells);
+    struct tn_sessions *sessions = __atomic_load_n(&hand->sessions, __ATOMIC_ACQUIRE); /* may just come up */
+    if (sessions)
+        tn_sessions_each(sessions, stop_shell, &shells);
     tn_proc_descendants(getpid(), &below, &n, NULL);
     for (size_t i = 0; i < n; i++) {
         if (!is_shell(&shells, below[i].pid))
@@ -252,8 +254,10 @@ static bool stop_everything(struct process *p)
     struct stopping stopping = {.process = p};
     pthread_t stopper;
 
-    if (p->hand.sessions)
-        tn_sessions_close(p->hand.sessions);
+    struct tn_sessions *sessions = __atomic_load_n(&p->hand.sessions, __ATOMIC_ACQUIRE);
+
+    if (sessions)
+        tn_sessions_close(sessions);
     end_children(&p->hand, GRACE_SECONDS);
     if (tn_thread_start(&stopper, stop_threads, &stopping) != 0)
         return false;

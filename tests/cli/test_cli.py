@@ -142,6 +142,19 @@ def test_no_output_prints_nothing(tendon):
     assert (result.stdout, result.stderr, result.returncode) == ("", "", 0)
 
 
+def test_a_command_that_ends_the_shell(tendon):
+    result = tendon("run", "echo bye; exit 3")
+    assert result.stdout.splitlines()[0] == "bye"  # an interactive bash then says "exit" itself
+    assert (result.stderr, result.returncode) == ("", 3)
+
+
+def test_no_shell_to_run_it(tendon):
+    result = tendon("run", "true", env={"TENDON_SHELL": "/no/such/shell"})
+    assert (result.stdout, result.returncode) == ("", 69)
+    assert "/no/such/shell" in result.stderr
+    assert tendon.leftovers() == []
+
+
 def test_several_arguments_arrive_as_they_are(tendon):
     words = ["a b", "it's", "$HOME", "*", "", '"', "\\", "-x", "new\nline"]
     result = tendon("run", "--", "printf", "<%s>", *words)

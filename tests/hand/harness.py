@@ -40,7 +40,8 @@ def find_binary():
 def sanitized():
     """Whether the binary carries a sanitizer, whose own memory must not be held against it."""
     with open(find_binary(), "rb") as f:
-        return b"__asan_init" in f.read()
+        program = f.read()
+        return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def memory_limit(kilobytes):

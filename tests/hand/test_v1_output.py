@@ -40,6 +40,27 @@ def test_bytes_are_those_of_the_terminal(shell):
     assert output(shell, ident) == b"a\r\n\x1b[31mb\x1b[0m\rc"
 
 
+def test_what_a_starting_shell_prints_is_not_output(hand):
+    """The session is made by the action itself."""
+    ident = hand.client.run("printf mine", session="fresh").meta["command_id"]
+    assert output(hand.client, ident) == b"mine"
+
+
+def test_a_command_that_could_not_run_is_finished(hand):
+    program = hand.workspace / "sh"
+    program.write_text('#!/bin/sh\nexec sh "$@"\n')
+    program.chmod(0o755)
+    client = hand.client
+    assert client.post("/v1/sessions", {"name": "t", "shell": str(program)}).status == 201
+    client.post("/v1/sessions/t/kill", {})
+    program.unlink()
+    assert client.run("echo never", session="t").exit == -1
+    for command in commands(client, "t"):
+        assert command["finished"], "whoever follows it would wait for ever"
+        with follow(client, command["id"]) as events:
+            assert [e.kind for e in events.rest()] == ["end"]
+
+
 def test_offsets(shell):
     ident = shell.run("printf 0123456789").meta["command_id"]
     reply = shell.get(f"/v1/commands/{ident}/output?offset=4")

@@ -40,6 +40,7 @@ struct tn_session {
 
     uint64_t seq;   /* of the latest line sent */
     uint64_t snapshot_seq; /* the line after which the environment was last asked for */
+    uint64_t snapshot_got; /* and last told */
     bool active;    /* that line has not ended */
     bool running;   /* the agent was told that a command is still running */
     bool reported;  /* it has seen some of its output */
@@ -78,6 +79,7 @@ struct tn_session {
     int terminals;
     bool interactive;    /* a person's prompt loop is the active line */
     bool prompt_waiting; /* and it waits for a line */
+    bool prompt_running; /* or runs one (neither: it is just coming up) */
     char *tape;          /* ring of TAPE_SIZE raw bytes; NULL until somebody attaches */
     uint64_t tape_end;   /* bytes ever put on it */
     uint64_t wakes;

@@ -293,6 +293,21 @@ static int send_to_shell(struct tn_session *s, const char *text, size_t len, int
     return session_send_line(s, &lines, deadline, err);
 }
 
+/* The same, with a new shell if the one there was dead before it could read the line. */
+static int send_somehow(struct tn_session *s, const char *text, size_t len, int64_t deadline,
+                        struct tn_error *err)
+{
+    if (send_to_shell(s, text, len, deadline, err) == 0)
+        return 0;
+    if (!s->shell || s->starting)
+        return -1;
+    /* One that is alive may have read half of it: nothing after that can be trusted. */
+    bool was_dead = err->code == TN_E_PEER;
+    tn_shell_kill(s->shell);
+    session_wait_line(s, tn_deadline_in(2));
+    return was_dead && s->exited ? send_to_shell(s, text, len, deadline, err) : -1;
+}
+
 int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
                          struct tn_error *err)
 {
@@ -303,15 +318,10 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
     s->have_base = false;
     s->peak_memory = -1;
     s->reported = false;
-    if (send_to_shell(s, text, len, deadline, err) == 0)
-        return 0;
-    if (!s->shell || s->starting)
-        return -1;
-    /* It was dead before it could read the line, or may have read half of it: nothing after that can be trusted. */
-    bool was_dead = err->code == TN_E_PEER;
-    tn_shell_kill(s->shell);
-    session_wait_line(s, tn_deadline_in(2));
-    return was_dead && s->exited ? send_to_shell(s, text, len, deadline, err) : -1;
+    int r = send_somehow(s, text, len, deadline, err);
+    if (r < 0)
+        tn_output_finish(current_output(s)); /* whoever follows it hears that nothing will come */
+    return r;
 }
 
 /* --- waiting ------------------------------------------------------------------------------------------ */

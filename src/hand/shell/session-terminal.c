@@ -54,7 +54,7 @@ void session_offer_prompt(struct tn_session *s)
         return;
     s->seq++;
     s->interactive = true;
-    s->prompt_waiting = false;
+    s->prompt_waiting = s->prompt_running = false;
     struct tn_line prompt = session_line(s);
     dialect->put_interactive(&line, &prompt);
     if (session_send_line(s, &line, tn_deadline_in(1), NULL) < 0)
@@ -64,7 +64,12 @@ void session_offer_prompt(struct tn_session *s)
 bool session_end_prompt(struct tn_session *s)
 {
     struct tn_shell *shell = s->shell;
+    struct timespec soon = tn_timespec(tn_deadline_in(1));
 
+    while (s->interactive && !s->prompt_waiting && !s->prompt_running) {
+        if (pthread_cond_timedwait(&s->changed, &s->lock, &soon) == ETIMEDOUT)
+            break;
+    }
     if (!s->interactive)
         return true;
     if (!s->prompt_waiting)

@@ -92,8 +92,10 @@ static void on_record(void *ctx, const struct tn_record *r)
     if (!s->shell) { /* given up: nobody waits for it any more */
     } else if (r->kind == TN_RECORD_INTERACTIVE) {
         s->prompt_waiting = r->status == 0;
+        s->prompt_running = r->status != 0;
     } else if (r->kind == TN_RECORD_SNAPSHOT) {
         const char *start = tn_shell_dialect(s->shell)->snapshot_start;
+        s->snapshot_got = r->seq;
         if (strncmp(r->environment, start, strlen(start)) == 0) /* nothing a trap printed */
             set_text(&s->environment, r->environment);
     } else if (r->seq == s->seq && s->active) {
@@ -372,16 +374,41 @@ int tn_session_start(struct tn_session *s, struct tn_error *err)
     return r;
 }
 
+/* Asks an idle shell for its environment and waits a little for the answer. */
+static void learn_environment(struct tn_session *s)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(1024);
+    struct timespec until = tn_timespec(tn_deadline_in(0.5));
+
+    if (!s->shell || s->exited || s->active)
+        return;
+    if (s->snapshot_seq != s->seq) {
+        session_put_snapshot(s, &line);
+        if (tn_shell_send(s->shell, line.data, line.len, tn_now(), NULL) < 0)
+            return;
+    }
+    while (s->shell && !s->exited && s->snapshot_got < s->seq) {
+        if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
+            return;
+    }
+}
+
 void tn_session_reset(struct tn_session *s, bool keep)
 {
     pthread_mutex_lock(&s->lock);
     s->forget = !keep;
+    if (keep)
+        learn_environment(s);
     if (s->shell && !s->exited)
         tn_shell_kill(s->shell);
     s->collecting = false;
     tn_buf_reset(&s->pending);
-    /* The death of the shell ends whatever was running. */
-    session_wait_line(s, tn_deadline_in(2));
+    /* Its death ends whatever was running. */
+    struct timespec until = tn_timespec(tn_deadline_in(2));
+    while (s->shell && !s->exited) {
+        if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
+            break;
+    }
     s->running = false;
     pthread_mutex_unlock(&s->lock);
 }

@@ -454,6 +454,8 @@ int main(int argc, char **argv)
     struct tn_http_server *server = tn_http_server_new(&options);
     if (fd < 0 || tn_http_server_listen(server, fd, &err) < 0) {
         fprintf(stderr, "echo-server: %s\n", err.text);
+        if (tn_http_server_stop(server, 0) == 0)
+            tn_http_server_free(server);
         return 1;
     }
     printf("ready %d\n", port);
