@@ -1,6 +1,9 @@
 /* People on a session: they see the raw terminal, type into whatever runs, and get a prompt when nothing does. */
 #include "hand/shell/session-internal.h"
 
+enum { INTERRUPTS = 20 };
+#define INTERRUPT_NS (100 * TN_MILLI)
+
 int tn_session_attach(struct tn_session *s, struct tn_error *err)
 {
     struct turn me;
@@ -75,10 +78,13 @@ bool session_end_prompt(struct tn_session *s)
     if (!s->prompt_waiting)
         return false;
     int status = s->status;
-    pthread_mutex_unlock(&s->lock);
-    tn_shell_type(shell, "\003", 1, tn_deadline_in(1), NULL);
-    pthread_mutex_lock(&s->lock);
-    bool ended = session_wait_line(s, tn_deadline_in(2));
+    bool ended = false;
+    for (int i = 0; i < INTERRUPTS && !ended; i++) { /* one that comes while the editor sets up is lost */
+        pthread_mutex_unlock(&s->lock);
+        tn_shell_type(shell, "\003", 1, tn_deadline_in(1), NULL);
+        pthread_mutex_lock(&s->lock);
+        ended = session_wait_line(s, tn_now() + INTERRUPT_NS);
+    }
     s->status = status;
     tn_transcript_clear(s->transcript); /* what a person did is not part of an agent's output */
     s->taken_changes = s->seen_changes = tn_transcript_changes(s->transcript);
