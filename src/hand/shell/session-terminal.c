@@ -1,8 +1,8 @@
 /* People on a session: they see the raw terminal, type into whatever runs, and get a prompt when nothing does. */
 #include "hand/shell/session-internal.h"
 
-enum { INTERRUPTS = 20 };
-#define INTERRUPT_NS (100 * TN_MILLI)
+enum { INTERRUPTS = 4 };
+#define INTERRUPT_NS (500 * TN_MILLI)
 
 int tn_session_attach(struct tn_session *s, struct tn_error *err)
 {
