@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, const char *url, const char *method,
-                              const char *version, const char *data, size_t *size, void **state)
+static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *data,
+                              size_t *size, void **state)
 {
     static char body[] = "{\"status\":\"ok\"}";
     struct MHD_Response *response =
@@ -28,9 +29,9 @@ int main(int argc, char **argv)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    struct MHD_Daemon *daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO, (uint16_t)strtoul(argv[1], NULL, 10),
-                         NULL, NULL, answer, NULL, MHD_OPTION_CONNECTION_LIMIT, 256u, MHD_OPTION_END);
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO, (uint16_t)strtoul(argv[1], NULL, 10), NULL,
+        NULL, answer, NULL, MHD_OPTION_CONNECTION_LIMIT, 256u, MHD_OPTION_END);
     if (!daemon)
         return 1;
     sigwait(&signals, &got);

@@ -54,8 +54,8 @@ struct tn_child_spec {
     int death_signal; /* sent to it when this process (not merely the calling thread) dies; 0: none
                        */
     int64_t deadline; /* by when it must run; 0: in ten seconds */
-    /* Called by tn_reaper_collect, in its thread (by tn_child_start itself for a child that has ended by
-     * then, never for one that could not be started); needs the reaper. */
+    /* Called by tn_reaper_collect, in its thread (by tn_child_start itself for a child that has
+     * ended by then, never for one that could not be started); needs the reaper. */
     tn_child_exit_fn on_exit;
     void *ctx;
 };

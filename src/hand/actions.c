@@ -5,11 +5,13 @@
 #include "hand/file-actions.h"
 #include "hand/plugin.h"
 
-/* --- run -------------------------------------------------------------------------------------------- */
+/* --- run
+ * -------------------------------------------------------------------------------------------- */
 
 static const char *signal_name(int exit_code, char *name, size_t size)
 {
-    const char *abbrev = exit_code > 128 && exit_code < 128 + NSIG ? sigabbrev_np(exit_code - 128) : NULL;
+    const char *abbrev =
+        exit_code > 128 && exit_code < 128 + NSIG ? sigabbrev_np(exit_code - 128) : NULL;
     if (!abbrev)
         return NULL;
     snprintf(name, size, "SIG%s", abbrev);
@@ -21,7 +23,8 @@ static void set_opt(struct tn_opt_double *to, double value)
     *to = (struct tn_opt_double){.set = value >= 0, .value = value};
 }
 
-static void fill_metadata(struct tn_hand *hand, struct tn_run_metadata *m, struct tn_shell_result *r)
+static void fill_metadata(struct tn_hand *hand, struct tn_run_metadata *m,
+                          struct tn_shell_result *r)
 {
     bool finished = r->end == TN_END_COMPLETED || r->end == TN_END_SHELL_EXITED;
     char name[32];
@@ -97,7 +100,8 @@ static void do_run(struct tn_hand *hand, const struct tn_action *a, struct tn_ob
         free(o->run.command);
         o->run.command = TN_TAKE_PTR(result.command);
         fill_metadata(hand, &o->run.metadata, &result);
-        o->run.hidden = run->hidden && result.end != TN_END_NO_CHANGE && result.end != TN_END_TIMEOUT;
+        o->run.hidden =
+            run->hidden && result.end != TN_END_NO_CHANGE && result.end != TN_END_TIMEOUT;
     }
     tn_observation_take_content(o, &result.content);
     delivery->number = result.delivery;
@@ -105,7 +109,8 @@ static void do_run(struct tn_hand *hand, const struct tn_action *a, struct tn_ob
     tn_shell_result_done(&result);
 }
 
-/* --- abilities that plug in -------------------------------------------------------------------------- */
+/* --- abilities that plug in
+ * -------------------------------------------------------------------------- */
 
 static void do_ipython(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
                        struct tn_delivery *delivery)
@@ -129,8 +134,8 @@ static void do_file(struct tn_hand *hand, const struct tn_action *a, struct tn_o
     tn_file_execute(hand, cwd, a, o);
 }
 
-typedef void (*handler_fn)(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
-                           struct tn_delivery *delivery);
+typedef void (*handler_fn)(struct tn_hand *hand, const struct tn_action *a,
+                           struct tn_observation *o, struct tn_delivery *delivery);
 
 static const handler_fn handlers[TN_ACTION_TYPE_COUNT] = {
     [TN_ACTION_RUN] = do_run,

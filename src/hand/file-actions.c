@@ -31,8 +31,8 @@ static double action_seconds(const struct tn_action *a)
 }
 
 /* The answer of read and write: an error observation, or one of the given type. */
-static void observe(const struct tn_action *a, enum tn_observation_type type, struct tn_file_answer *answer,
-                    struct tn_observation *o)
+static void observe(const struct tn_action *a, enum tn_observation_type type,
+                    struct tn_file_answer *answer, struct tn_observation *o)
 {
     if (answer->failed) {
         tn_observation_init_error(o, a, "%s", tn_buf_str(&answer->text));
@@ -45,7 +45,8 @@ static void observe(const struct tn_action *a, enum tn_observation_type type, st
     tn_observation_take_content(o, &answer->text);
 }
 
-static void do_read(struct tn_hand *hand, const char *cwd, const struct tn_action *a, struct tn_observation *o)
+static void do_read(struct tn_hand *hand, const char *cwd, const struct tn_action *a,
+                    struct tn_observation *o)
 {
     tn_autofileanswer struct tn_file_answer answer = TN_FILE_ANSWER_INIT(ANSWER_MAX);
     struct tn_file_user user = tn_hand_file_user(hand);
@@ -77,10 +78,12 @@ static void do_write(struct tn_hand *hand, const char *cwd, const struct tn_acti
     observe(a, TN_OBSERVATION_WRITE, &answer, o);
 }
 
-/* --- the editor ----------------------------------------------------------------------------------------- */
+/* --- the editor
+ * ----------------------------------------------------------------------------------------- */
 
 /* An integer, or a string that is one; anything else is shown in the error. */
-static void set_insert_line(struct tn_edit_request *request, const struct tn_json *value, struct tn_buf *shown)
+static void set_insert_line(struct tn_edit_request *request, const struct tn_json *value,
+                            struct tn_buf *shown)
 {
     const char *text = tn_json_str(value, NULL);
     char *end = NULL;
@@ -127,7 +130,8 @@ static void put_python(struct tn_buf *out, const struct tn_json *value)
     tn_buf_putc(out, ']');
 }
 
-static void do_edit(struct tn_hand *hand, const char *cwd, const struct tn_action *a, struct tn_observation *o)
+static void do_edit(struct tn_hand *hand, const char *cwd, const struct tn_action *a,
+                    struct tn_observation *o)
 {
     const struct tn_edit_action *edit = &a->edit;
     tn_autobuf struct tn_buf shown = TN_BUF_INIT(1 << 20);
@@ -159,7 +163,8 @@ static void do_edit(struct tn_hand *hand, const char *cwd, const struct tn_actio
 }
 
 /* `read` through the editor: its view, also its errors, as a read observation. */
-static void do_view(struct tn_hand *hand, const char *cwd, const struct tn_action *a, struct tn_observation *o)
+static void do_view(struct tn_hand *hand, const char *cwd, const struct tn_action *a,
+                    struct tn_observation *o)
 {
     tn_autobuf struct tn_buf shown = TN_BUF_INIT(1 << 20);
     struct tn_file_user user = tn_hand_file_user(hand);

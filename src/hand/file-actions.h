@@ -1,4 +1,5 @@
-/* The file actions (read, write, edit): from an action to the file functions and back to an observation. */
+/* The file actions (read, write, edit): from an action to the file functions and back to an
+ * observation. */
 #ifndef TN_HAND_FILE_ACTIONS_H
 #define TN_HAND_FILE_ACTIONS_H
 

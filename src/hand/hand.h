@@ -18,7 +18,7 @@ struct tn_hand {
     struct tn_hand_options options;
     struct tn_state *state;
     struct tn_agent_user user; /* who the agent is */
-    char **shell_env;         /* environment of new shells */
+    char **shell_env;          /* environment of new shells */
     struct tn_sessions *sessions;
     struct tn_once *once;
     struct tn_editor *editor;

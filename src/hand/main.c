@@ -1,7 +1,7 @@
 /* tendon-hand: start-up, signals, the end.
  *
- * The main thread only waits for signals, so that children are reaped from the first moment (this may be PID 1).
- * A second thread starts everything up; from then on each connection has its own. */
+ * The main thread only waits for signals, so that children are reaped from the first moment (this
+ * may be PID 1). A second thread starts everything up; from then on each connection has its own. */
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -37,17 +37,21 @@ struct process {
     bool failed;
 };
 
-/* --- start-up ---------------------------------------------------------------------------------------- */
+/* --- start-up
+ * ---------------------------------------------------------------------------------------- */
 
-static int open_listener(struct tn_http_server *server, const char *text, bool has_key, struct tn_error *err)
+static int open_listener(struct tn_http_server *server, const char *text, bool has_key,
+                         struct tn_error *err)
 {
     struct tn_listen_address address;
 
     if (tn_listen_parse(text, &address, err) < 0)
         return -1;
     if (!has_key && address.kind == TN_LISTEN_TCP && !address.loopback)
-        tn_log(TN_LOG_WARN, "listening beyond this machine without a key: anybody who can connect has a shell here",
-               tn_log_str("address", text));
+        tn_log(
+            TN_LOG_WARN,
+            "listening beyond this machine without a key: anybody who can connect has a shell here",
+            tn_log_str("address", text));
     int fd = tn_listen_open(&address, err);
     if (fd < 0 || tn_http_server_listen(server, fd, err) < 0)
         return tn_error_context(err, "listen on %s", text);
@@ -61,8 +65,8 @@ static bool listens_on(const struct tn_hand_options *o, int port)
     struct tn_listen_address address;
 
     for (size_t i = 0; i < o->listen.count; i++) {
-        if (tn_listen_parse(o->listen.items[i], &address, NULL) == 0 && address.kind == TN_LISTEN_TCP &&
-            address.port == port)
+        if (tn_listen_parse(o->listen.items[i], &address, NULL) == 0 &&
+            address.kind == TN_LISTEN_TCP && address.port == port)
             return true;
     }
     return false;
@@ -85,13 +89,14 @@ static int open_listeners(struct process *p, struct tn_error *err)
     return open_listener(p->server, address, has_key, err);
 }
 
-/* The shell's own start-up files may take their time: the first command waits for them, nothing else does. */
+/* The shell's own start-up files may take their time: the first command waits for them, nothing
+ * else does. */
 static void start_main_session(struct tn_session *session)
 {
     struct tn_error err;
 
-    /* An image without the shell is still good for files and for sessions with another one: each action that
-     * needs it says what is missing. */
+    /* An image without the shell is still good for files and for sessions with another one: each
+     * action that needs it says what is missing. */
     if (tn_session_start(session, &err) < 0)
         tn_log(TN_LOG_WARN, "no shell in the main session", tn_log_str("reason", err.text));
     tn_session_unref(session);
@@ -164,7 +169,8 @@ static void *start_thread(void *arg)
     return NULL;
 }
 
-/* --- the end ------------------------------------------------------------------------------------------ */
+/* --- the end
+ * ------------------------------------------------------------------------------------------ */
 
 /* The shells of sessions must not go on to their next command when the present one is ended. */
 struct shells {
@@ -199,7 +205,8 @@ static void end_children(struct tn_hand *hand, double grace)
     struct tn_error err;
     size_t n = 0, others = 0;
 
-    struct tn_sessions *sessions = __atomic_load_n(&hand->sessions, __ATOMIC_ACQUIRE); /* may just come up */
+    struct tn_sessions *sessions =
+        __atomic_load_n(&hand->sessions, __ATOMIC_ACQUIRE); /* may just come up */
     if (sessions)
         tn_sessions_each(sessions, stop_shell, &shells);
     tn_proc_descendants(getpid(), &below, &n, NULL);
@@ -213,7 +220,8 @@ static void end_children(struct tn_hand *hand, double grace)
         kill(shells.pids[i], SIGHUP);
         kill(shells.pids[i], SIGCONT);
     }
-    if (tn_proc_kill_tree(getpid(), false, tn_deadline_in(grace / 4), tn_deadline_in(grace / 4 + 1), &err) < 0)
+    if (tn_proc_kill_tree(getpid(), false, tn_deadline_in(grace / 4), tn_deadline_in(grace / 4 + 1),
+                          &err) < 0)
         tn_log(TN_LOG_ERROR, err.text);
     tn_reaper_collect();
 }

@@ -100,8 +100,8 @@ static int check_key(const char *key, struct tn_error *err)
     return 0;
 }
 
-int tn_once_begin(struct tn_once *o, const char *key, uint64_t digest, int64_t deadline, int *status,
-                  struct tn_buf *answer, struct tn_error *err)
+int tn_once_begin(struct tn_once *o, const char *key, uint64_t digest, int64_t deadline,
+                  int *status, struct tn_buf *answer, struct tn_error *err)
 {
     struct timespec until = tn_timespec(deadline);
     struct entry *e;

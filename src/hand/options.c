@@ -8,40 +8,50 @@
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 
 static const struct tn_field rows[] = {
-    TN_INT("port", struct tn_hand_options, port, .flags = TN_FIELD_POSITIONAL, .value = "PORT", .max = 65535,
+    TN_INT("port", struct tn_hand_options, port, .flags = TN_FIELD_POSITIONAL, .value = "PORT",
+           .max = 65535,
            .help = "TCP port to listen on, on all interfaces (on loopback when there is no key)"),
-    TN_STRING("working_dir", struct tn_hand_options, working_dir, .flag = "--working-dir", .value = "DIR",
+    TN_STRING("working_dir", struct tn_hand_options, working_dir, .flag = "--working-dir",
+              .value = "DIR",
               .help = "where the shell starts; created if missing [the current directory]"),
-    TN_STRINGS("plugins", struct tn_hand_options, plugins, .flags = TN_FIELD_MANY, .flag = "--plugins",
-               .value = "NAME", .help = "plugins to load: jupyter, agent_skills, vscode"),
-    TN_STRING("username", struct tn_hand_options, username, .fallback = "openhands", .flag = "--username",
-              .value = "NAME", .help = "user that shell and files belong to; created if missing (as root)"),
-    TN_INT("user_id", struct tn_hand_options, user_id, .fallback = "1000", .flag = "--user-id", .value = "N",
-           .max = 4294967294.0, .help = "uid for that user"),
+    TN_STRINGS("plugins", struct tn_hand_options, plugins, .flags = TN_FIELD_MANY,
+               .flag = "--plugins", .value = "NAME",
+               .help = "plugins to load: jupyter, agent_skills, vscode"),
+    TN_STRING("username", struct tn_hand_options, username, .fallback = "openhands",
+              .flag = "--username", .value = "NAME",
+              .help = "user that shell and files belong to; created if missing (as root)"),
+    TN_INT("user_id", struct tn_hand_options, user_id, .fallback = "1000", .flag = "--user-id",
+           .value = "N", .max = 4294967294.0, .help = "uid for that user"),
     TN_BOOL("enable_browser", struct tn_hand_options, enable_browser, .fallback = "true",
             .flag = "--enable-browser", .help = "allow the browser"),
     TN_STRING("browsergym_eval_env", struct tn_hand_options, browsergym_eval_env,
-              .flag = "--browsergym-eval-env", .value = "NAME", .help = "evaluation task of the browser"),
+              .flag = "--browsergym-eval-env", .value = "NAME",
+              .help = "evaluation task of the browser"),
     TN_STRINGS("listen", struct tn_hand_options, listen, .flag = "--listen", .value = "ADDRESS",
                .help = "HOST:PORT, [V6]:PORT, unix:PATH or fd:N; may be given several times"),
-    TN_STRING("key", struct tn_hand_options, key, .flags = TN_FIELD_SECRET, .env = "SESSION_API_KEY",
+    TN_STRING("key", struct tn_hand_options, key, .flags = TN_FIELD_SECRET,
+              .env = "SESSION_API_KEY",
               .help = "key that requests must carry in X-Session-API-Key"),
     TN_STRING("key_file", struct tn_hand_options, key_file, .flag = "--key-file", .value = "FILE",
               .help = "file that holds the key"),
     TN_STRING("shell", struct tn_hand_options, shell, .fallback = "bash", .env = "TENDON_SHELL",
-              .flag = "--shell", .value = "PROGRAM", .help = "shell of new sessions: bash, sh or a path"),
+              .flag = "--shell", .value = "PROGRAM",
+              .help = "shell of new sessions: bash, sh or a path"),
     TN_DOUBLE("no_change_seconds", struct tn_hand_options, no_change_seconds, .fallback = "10",
               .env = "NO_CHANGE_TIMEOUT_SECONDS", .min = 0.001, .max = 86400,
               .help = "seconds without output after which a wait ends"),
-    TN_BOOL("su_to_user", struct tn_hand_options, su_to_user, .fallback = "true", .env = "SU_TO_USER",
-            .help = "run the shell as --username (as root)"),
-    TN_BOOL("exit_with_parent", struct tn_hand_options, exit_with_parent, .flag = "--exit-with-parent",
+    TN_BOOL("su_to_user", struct tn_hand_options, su_to_user, .fallback = "true",
+            .env = "SU_TO_USER", .help = "run the shell as --username (as root)"),
+    TN_BOOL("exit_with_parent", struct tn_hand_options, exit_with_parent,
+            .flag = "--exit-with-parent",
             .help = "stop when the process that started this one ends"),
     TN_BOOL("log_json", struct tn_hand_options, log_json, .env = "LOG_JSON",
             .help = "log one JSON object per line"),
-    TN_STRING("log_level", struct tn_hand_options, log_level, .fallback = "info", .env = "TENDON_LOG",
-              .flag = "--log-level", .value = "LEVEL", .words = levels, .help = "debug, info, warn or error"),
-    TN_BOOL("version", struct tn_hand_options, version, .flag = "--version", .help = "print the version"),
+    TN_STRING("log_level", struct tn_hand_options, log_level, .fallback = "info",
+              .env = "TENDON_LOG", .flag = "--log-level", .value = "LEVEL", .words = levels,
+              .help = "debug, info, warn or error"),
+    TN_BOOL("version", struct tn_hand_options, version, .flag = "--version",
+            .help = "print the version"),
 };
 
 const struct tn_fields tn_hand_fields = TN_FIELDS(rows);
@@ -71,8 +81,9 @@ static int check(struct tn_hand_options *o, struct tn_error *err)
     if (o->port == 0 && o->listen.count == 0)
         return tn_fail(err, TN_E_INVALID, "nothing to listen on: give a port or --listen");
     if (o->browsergym_eval_env && !o->enable_browser)
-        return tn_fail(err, TN_E_INVALID,
-                       "Browser environment is not enabled in config, but browsergym_eval_env is set");
+        return tn_fail(
+            err, TN_E_INVALID,
+            "Browser environment is not enabled in config, but browsergym_eval_env is set");
     for (size_t i = 0; i < o->listen.count; i++) {
         struct tn_listen_address address;
         if (tn_listen_parse(o->listen.items[i], &address, err) < 0)

@@ -26,7 +26,8 @@ struct tn_hand_options {
 
 extern const struct tn_fields tn_hand_fields;
 
-/* Environment, then arguments, then checks.  1 when --help or --version was asked for and printed. */
+/* Environment, then arguments, then checks.  1 when --help or --version was asked for and printed.
+ */
 int tn_hand_options_read(struct tn_hand_options *o, int argc, char **argv, struct tn_error *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* Plugins: abilities of the hand beyond shell and files, one row each.
  *
- * The table is where an ability plugs in: the actions it carries out and the routes it adds.  A row without
- * `start` is known by name, because hosts ask for it, but not built in: its actions answer with its
- * `missing` text. */
+ * The table is where an ability plugs in: the actions it carries out and the routes it adds.  A row
+ * without `start` is known by name, because hosts ask for it, but not built in: its actions answer
+ * with its `missing` text. */
 #ifndef TN_HAND_PLUGIN_H
 #define TN_HAND_PLUGIN_H
 

@@ -33,7 +33,8 @@ static void get_server_info(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
-/* --- /execute_action ---------------------------------------------------------------------------------- */
+/* --- /execute_action
+ * ---------------------------------------------------------------------------------- */
 
 static void put_internal_error(struct tn_buf *json, const char *text)
 {
@@ -68,16 +69,19 @@ static int answer_action(struct tn_hand *hand, const struct tn_action *action, s
     return 500;
 }
 
-static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand, const struct tn_action *action,
-                         const char *key, uint64_t digest)
+static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand,
+                         const struct tn_action *action, const char *key, uint64_t digest)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
-    struct tn_delivery delivery = {.client = -1}; /* the answer is kept: nobody has to wait for it */
+    struct tn_delivery delivery = {.client =
+                                       -1}; /* the answer is kept: nobody has to wait for it */
     struct tn_error err;
     int status = 0;
-    double seconds = action->timeout.set && action->timeout.value > 0 ? action->timeout.value : DAY_SECONDS;
+    double seconds =
+        action->timeout.set && action->timeout.value > 0 ? action->timeout.value : DAY_SECONDS;
 
-    switch (tn_once_begin(hand->once, key, digest, tn_deadline_in(seconds + 1), &status, &json, &err)) {
+    switch (
+        tn_once_begin(hand->once, key, digest, tn_deadline_in(seconds + 1), &status, &json, &err)) {
     case 0:
         tn_http_set_header(x, "Idempotency-Replayed", "true");
         tn_http_reply_json(x, status, &json);
@@ -93,14 +97,16 @@ static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand, const
     }
 }
 
-/* A client that has closed its side may still read; one that is gone answers our bytes with a reset. */
+/* A client that has closed its side may still read; one that is gone answers our bytes with a
+ * reset. */
 static bool was_reset(int fd)
 {
     struct pollfd p = {.fd = fd};
     return poll(&p, 1, RESET_MS) > 0;
 }
 
-static void execute(struct tn_http_exchange *x, struct tn_hand *hand, const struct tn_action *action)
+static void execute(struct tn_http_exchange *x, struct tn_hand *hand,
+                    const struct tn_action *action)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
     struct tn_delivery delivery = {.client = tn_http_fd(x)};
@@ -131,7 +137,8 @@ static void post_execute_action(struct tn_http_exchange *x, void *ctx)
     }
     struct tn_json *event = tn_json_get(tree, "action");
     if (tn_json_type(event) != TN_JSON_OBJECT) {
-        tn_reply_invalid(x, "'body', 'action'", event ? "Input should be a valid dictionary" : "Field required");
+        tn_reply_invalid(x, "'body', 'action'",
+                         event ? "Input should be a valid dictionary" : "Field required");
         return;
     }
     tn_action_done(&action);
@@ -148,7 +155,8 @@ static void post_execute_action(struct tn_http_exchange *x, void *ctx)
         execute(x, hand, &action);
 }
 
-/* --- abilities that plug in ----------------------------------------------------------------------------- */
+/* --- abilities that plug in
+ * ----------------------------------------------------------------------------- */
 
 static void post_update_mcp_server(struct tn_http_exchange *x, void *ctx)
 {

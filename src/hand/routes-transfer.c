@@ -21,7 +21,8 @@ static void reply_nested(struct tn_http_exchange *x, const struct tn_error *err)
     tn_http_reply_detail(x, 500, detail);
 }
 
-/* --- upload --------------------------------------------------------------------------------------------- */
+/* --- upload
+ * --------------------------------------------------------------------------------------------- */
 
 static ssize_t body_source(void *ctx, void *to, size_t n, struct tn_error *err)
 {
@@ -36,7 +37,8 @@ static ssize_t part_source(void *ctx, void *to, size_t n, struct tn_error *err)
 /* true, 1, yes, on and t, as the original's framework takes a boolean; -1 for nonsense. */
 static int query_bool(struct tn_http_exchange *x, const char *name)
 {
-    static const char *const words[] = {"false", "0", "no", "off", "f", "n", "true", "1", "yes", "on", "t", "y"};
+    static const char *const words[] = {"false", "0", "no",  "off", "f", "n",
+                                        "true",  "1", "yes", "on",  "t", "y"};
     const char *text = tn_http_query(x, name);
 
     for (size_t i = 0; text && i < TN_COUNT(words); i++) {
@@ -87,7 +89,8 @@ static void post_upload_file(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_hand *hand = ctx;
     struct tn_file_user user = tn_hand_file_user(hand);
-    const char *destination = tn_http_query(x, "destination"), *type = tn_http_header(x, "Content-Type");
+    const char *destination = tn_http_query(x, "destination"),
+               *type = tn_http_header(x, "Content-Type");
     int recursive = query_bool(x, "recursive");
     struct tn_upload upload = {
         .destination = destination ? destination : "/",
@@ -97,8 +100,9 @@ static void post_upload_file(struct tn_http_exchange *x, void *ctx)
     struct tn_error err;
 
     if (recursive < 0 || !type) {
-        recursive < 0 ? tn_reply_invalid(x, "'query', 'recursive'", "Input should be a valid boolean")
-                      : tn_reply_invalid(x, "'body', 'file'", "Field required");
+        recursive < 0
+            ? tn_reply_invalid(x, "'query', 'recursive'", "Input should be a valid boolean")
+            : tn_reply_invalid(x, "'body', 'file'", "Field required");
         return;
     }
     struct tn_multipart *form = tn_multipart_new(type, body_source, x, &err);
@@ -110,7 +114,8 @@ static void post_upload_file(struct tn_http_exchange *x, void *ctx)
     tn_multipart_free(form);
 }
 
-/* --- download -------------------------------------------------------------------------------------------- */
+/* --- download
+ * -------------------------------------------------------------------------------------------- */
 
 static int answer_sink(void *ctx, const void *bytes, size_t n, struct tn_error *err)
 {
@@ -128,7 +133,8 @@ static void get_download_files(struct tn_http_exchange *x, void *ctx)
         tn_reply_invalid(x, "'query', 'path'", "Field required");
         return;
     }
-    struct tn_zip_plan *plan = tn_download(path, tn_state_outputs(hand->state), tn_deadline_in(PLAN_SECONDS), &err);
+    struct tn_zip_plan *plan =
+        tn_download(path, tn_state_outputs(hand->state), tn_deadline_in(PLAN_SECONDS), &err);
     if (!plan) {
         reply_nested(x, &err);
         return;
@@ -143,7 +149,9 @@ static void get_download_files(struct tn_http_exchange *x, void *ctx)
     tn_zip_plan_free(plan);
 }
 
-/* --- list ------------------------------------------------------------------------------------------------ */
+/* --- list
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static int add_name(const char *name, void *ctx)
 {

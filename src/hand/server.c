@@ -24,10 +24,12 @@ static bool gate(struct tn_http_exchange *x, void *ctx)
     return false;
 }
 
-static void log_request(const struct tn_http_exchange *x, int status, int64_t nanoseconds, void *ctx)
+static void log_request(const struct tn_http_exchange *x, int status, int64_t nanoseconds,
+                        void *ctx)
 {
-    tn_log(TN_LOG_DEBUG, "request", tn_log_str("method", tn_http_method(x)), tn_log_str("path", tn_http_path(x)),
-           tn_log_int("status", status), tn_log_double("seconds", (double)nanoseconds / 1e9),
+    tn_log(TN_LOG_DEBUG, "request", tn_log_str("method", tn_http_method(x)),
+           tn_log_str("path", tn_http_path(x)), tn_log_int("status", status),
+           tn_log_double("seconds", (double)nanoseconds / 1e9),
            tn_log_str("peer", tn_http_peer(x)));
 }
 
@@ -45,9 +47,17 @@ void tn_reply_invalid(struct tn_http_exchange *x, const char *where, const char 
 }
 
 const struct tn_route *const tn_route_tables[] = {
-    tn_routes_openhands, tn_routes_transfer, tn_routes_index,   tn_routes_sessions,
-    tn_routes_output,    tn_routes_terminal, tn_routes_files,   tn_routes_content,
-    tn_routes_watch,     tn_routes_tunnel,   NULL,
+    tn_routes_openhands,
+    tn_routes_transfer,
+    tn_routes_index,
+    tn_routes_sessions,
+    tn_routes_output,
+    tn_routes_terminal,
+    tn_routes_files,
+    tn_routes_content,
+    tn_routes_watch,
+    tn_routes_tunnel,
+    NULL,
 };
 
 struct tn_http_server *tn_hand_server(struct tn_hand *hand)

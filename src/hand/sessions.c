@@ -61,8 +61,8 @@ static struct tn_session **find(struct tn_sessions *r, const char *name)
     return NULL;
 }
 
-static struct tn_session *add(struct tn_sessions *r, const char *name, const char *program, const char *cwd,
-                              struct tn_error *err)
+static struct tn_session *add(struct tn_sessions *r, const char *name, const char *program,
+                              const char *cwd, struct tn_error *err)
 {
     struct tn_session_options options = r->defaults;
 
@@ -151,7 +151,8 @@ struct tn_session *tn_sessions_temporary(struct tn_sessions *r, const char *cwd)
     struct tn_session_options options = r->defaults;
     char name[48];
 
-    snprintf(name, sizeof name, "static-%lu", __atomic_add_fetch(&r->temporaries, 1, __ATOMIC_RELAXED));
+    snprintf(name, sizeof name, "static-%lu",
+             __atomic_add_fetch(&r->temporaries, 1, __ATOMIC_RELAXED));
     options.name = name;
     options.setup = NULL;
     options.must_enter = true;

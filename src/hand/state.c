@@ -32,7 +32,8 @@ struct tn_state {
     pthread_mutex_t lock;
 };
 
-/* --- after the dead ----------------------------------------------------------------------------------- */
+/* --- after the dead
+ * ----------------------------------------------------------------------------------- */
 
 static int read_environment(const char *path, struct tn_buf *out)
 {
@@ -108,11 +109,13 @@ static void reclaim(const char *parent)
     for (struct dirent *e; dir && (e = readdir(dir));) {
         if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
             continue;
-        tn_autofd int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        tn_autofd int fd =
+            openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         tn_autofd int lock = -1;
         if (fd < 0 || !is_dead(fd, &lock))
             continue;
-        tn_log(TN_LOG_INFO, "cleaning up after a server that was killed", tn_log_str("directory", e->d_name));
+        tn_log(TN_LOG_INFO, "cleaning up after a server that was killed",
+               tn_log_str("directory", e->d_name));
         kill_marked(e->d_name + strlen(PREFIX));
         remove_announced(fd);
         tn_fs_remove_tree(dirfd(dir), e->d_name, 0, NULL);
@@ -121,7 +124,8 @@ static void reclaim(const char *parent)
         closedir(dir);
 }
 
-/* --- our own -------------------------------------------------------------------------------------------- */
+/* --- our own
+ * -------------------------------------------------------------------------------------------- */
 
 static int announce(void *ctx, const char *path, struct tn_error *err)
 {
@@ -155,8 +159,8 @@ static void withdraw(void *ctx, const char *path)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int make_subdirectory(struct tn_state *s, const char *name, gid_t group, mode_t mode, char **path,
-                             struct tn_error *err)
+static int make_subdirectory(struct tn_state *s, const char *name, gid_t group, mode_t mode,
+                             char **path, struct tn_error *err)
 {
     *path = tn_asprintf("%s/%s", s->directory, name);
     if (mkdir(*path, mode) < 0)

@@ -1,8 +1,9 @@
 /* The server's directory of its own, and what a killed server leaves behind.
  *
- * The directory holds outputs, undo history and a journal of temporary paths elsewhere.  A lock file in it is
- * held for as long as the process lives, so any later start can tell a dead server's directory and clean up:
- * its processes (known by their TENDON_HAND variable), its temporary paths, its directory. */
+ * The directory holds outputs, undo history and a journal of temporary paths elsewhere.  A lock
+ * file in it is held for as long as the process lives, so any later start can tell a dead server's
+ * directory and clean up: its processes (known by their TENDON_HAND variable), its temporary paths,
+ * its directory. */
 #ifndef TN_HAND_STATE_H
 #define TN_HAND_STATE_H
 
@@ -13,8 +14,8 @@
 
 struct tn_state;
 
-/* Cleans up after the dead, then makes a directory below `parent` (NULL: $TMPDIR or /tmp).  group may enter it and
- * read outputs. */
+/* Cleans up after the dead, then makes a directory below `parent` (NULL: $TMPDIR or /tmp).  group
+ * may enter it and read outputs. */
 struct tn_state *tn_state_new(const char *parent, gid_t group, struct tn_error *err);
 /* Removes the directory. */
 void tn_state_free(struct tn_state *s);

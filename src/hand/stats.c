@@ -67,7 +67,8 @@ static void write_disk(struct tn_jw *w)
 
     statvfs("/", &fs);
     int64_t unit = (int64_t)fs.f_frsize, total = (int64_t)fs.f_blocks * unit;
-    int64_t used = (int64_t)(fs.f_blocks - fs.f_bfree) * unit, free_bytes = (int64_t)fs.f_bavail * unit;
+    int64_t used = (int64_t)(fs.f_blocks - fs.f_bfree) * unit,
+            free_bytes = (int64_t)fs.f_bavail * unit;
     tn_jw_key(w, "disk");
     tn_jw_object(w);
     tn_jw_kint(w, "total", total);

@@ -4,7 +4,8 @@
 
 #include "base/json.h"
 
-/* Writes the stats object.  CPU use is taken over the time since the previous call: nothing sleeps. */
+/* Writes the stats object.  CPU use is taken over the time since the previous call: nothing sleeps.
+ */
 void tn_stats_write(struct tn_jw *w);
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "base/log.h"
 
-/* --- making a user -------------------------------------------------------------------------------- */
+/* --- making a user
+ * -------------------------------------------------------------------------------- */
 
 /* Appends a line to a file of the system's, which is created if it is missing. */
 static int append_line(const char *path, mode_t mode, const char *line, struct tn_error *err)
@@ -91,8 +92,8 @@ static int create_user(const char *name, uid_t uid, struct tn_user *account, str
         (access("/etc/shadow", F_OK) == 0 && append_line("/etc/shadow", 0640, shadow, err) < 0) ||
         join_sudo(name, err) < 0)
         return tn_error_context(err, "Failed to create user %s", name);
-    if ((mkdir("/home", 0755) < 0 && errno != EEXIST) || (mkdir(home, 0755) < 0 && errno != EEXIST) ||
-        chown(home, uid, 0) < 0)
+    if ((mkdir("/home", 0755) < 0 && errno != EEXIST) ||
+        (mkdir(home, 0755) < 0 && errno != EEXIST) || chown(home, uid, 0) < 0)
         return tn_fail_errno(err, errno, "Failed to create user %s: %s", name, home);
     return tn_user_by_name(TN_FS_ANYWHERE, name, account, err);
 }
@@ -105,15 +106,20 @@ static void take_ourselves(struct tn_user *account)
     if (tn_user_by_uid(TN_FS_ANYWHERE, geteuid(), account, NULL) == 0)
         return;
     *account = (struct tn_user){
-        .name = tn_strdup(geteuid() == 0 ? "root" : name ? name : "user"),
+        .name = tn_strdup(geteuid() == 0 ? "root"
+                          : name         ? name
+                                         : "user"),
         .uid = geteuid(),
         .gid = getegid(),
-        .home = tn_strdup(home ? home : geteuid() == 0 ? "/root" : "/"),
+        .home = tn_strdup(home             ? home
+                          : geteuid() == 0 ? "/root"
+                                           : "/"),
         .shell = tn_strdup("/bin/sh"),
     };
 }
 
-static int find_user(const struct tn_hand_options *o, struct tn_agent_user *user, struct tn_error *err)
+static int find_user(const struct tn_hand_options *o, struct tn_agent_user *user,
+                     struct tn_error *err)
 {
     const char *env_user = getenv("USER");
     struct tn_user *account = &user->account;
@@ -142,7 +148,8 @@ void tn_agent_user_done(struct tn_agent_user *user)
     free(TN_TAKE_PTR(user->groups));
 }
 
-/* --- the working directory ------------------------------------------------------------------------- */
+/* --- the working directory
+ * ------------------------------------------------------------------------- */
 
 static gid_t workspace_group(void)
 {
@@ -169,7 +176,8 @@ static void give_tree(const char *dir, uid_t uid, gid_t gid)
             refused++;
     }
     if (refused) /* read-only mounts and the like: the agent will meet them as such */
-        tn_log(TN_LOG_WARN, "some files could not be given to the user", tn_log_int("count", (int64_t)refused));
+        tn_log(TN_LOG_WARN, "some files could not be given to the user",
+               tn_log_int("count", (int64_t)refused));
     if (tree)
         fts_close(tree);
 }
@@ -191,8 +199,8 @@ static int make_directories(const char *dir, struct tn_error *err)
     }
 }
 
-/* As the original does, except that a directory that is the user's already is not walked again: on a large
- * mount that takes minutes. */
+/* As the original does, except that a directory that is the user's already is not walked again: on
+ * a large mount that takes minutes. */
 static int set_up_directory(const char *dir, const struct tn_agent_user *user, struct tn_error *err)
 {
     struct stat st;
@@ -211,21 +219,25 @@ static int set_up_directory(const char *dir, const struct tn_agent_user *user, s
     return 0;
 }
 
-int tn_agent_user_set_up(const struct tn_hand_options *o, struct tn_agent_user *user, struct tn_error *err)
+int tn_agent_user_set_up(const struct tn_hand_options *o, struct tn_agent_user *user,
+                         struct tn_error *err)
 {
     *user = (struct tn_agent_user){0};
     if (o->working_dir[0] != '/')
-        return tn_fail(err, TN_E_INVALID, "--working-dir must be an absolute path, not %s", o->working_dir);
+        return tn_fail(err, TN_E_INVALID, "--working-dir must be an absolute path, not %s",
+                       o->working_dir);
     if (find_user(o, user, err) < 0)
         return -1;
     return set_up_directory(o->working_dir, user, err);
 }
 
-/* --- the environment -------------------------------------------------------------------------------- */
+/* --- the environment
+ * -------------------------------------------------------------------------------- */
 
 /* What only the server itself needs, or what is set anew. */
 static const char *const dropped[] = {
-    "SESSION_API_KEY", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TENDON_HAND", "PWD", "OLDPWD", "SHLVL", "_",
+    "SESSION_API_KEY", "HOME", "USER",   "LOGNAME", "SHELL", "TERM",
+    "TENDON_HAND",     "PWD",  "OLDPWD", "SHLVL",   "_",
 };
 
 static bool is_dropped(const char *entry)

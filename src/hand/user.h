@@ -13,15 +13,16 @@ struct tn_agent_user {
     bool as_started;  /* we are that user already: nothing is set up for it, HOME stays */
 };
 
-/* Finds the user or, as root, creates it; then makes the working directory and gives it to the user.  As an
- * ordinary user: that user, whatever the options say. */
-int tn_agent_user_set_up(const struct tn_hand_options *options, struct tn_agent_user *user, struct tn_error *err);
+/* Finds the user or, as root, creates it; then makes the working directory and gives it to the
+ * user.  As an ordinary user: that user, whatever the options say. */
+int tn_agent_user_set_up(const struct tn_hand_options *options, struct tn_agent_user *user,
+                         struct tn_error *err);
 
 void tn_agent_user_done(struct tn_agent_user *user);
 
-/* Environment of the user's processes: ours without secrets, with HOME, USER, SHELL, LOGNAME and TERM set, and
- * TENDON_HAND=id, by which a later start finds what a killed server left behind.  NULL-terminated; the caller
- * frees it with tn_agent_env_free. */
+/* Environment of the user's processes: ours without secrets, with HOME, USER, SHELL, LOGNAME and
+ * TERM set, and TENDON_HAND=id, by which a later start finds what a killed server left behind.
+ * NULL-terminated; the caller frees it with tn_agent_env_free. */
 char **tn_agent_env(const struct tn_agent_user *user, const char *shell, const char *id);
 void tn_agent_env_free(char **env);
 

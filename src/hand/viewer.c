@@ -9,14 +9,19 @@
 #include "net/listen.h"
 
 #define URL_FILE "/tmp/oh-server-url"
-enum { TRIES = 10, PORT_SPAN = 1024, CHUNK = 48 << 10 /* a multiple of 3: base64 without padding */ };
+enum {
+    TRIES = 10,
+    PORT_SPAN = 1024,
+    CHUNK = 48 << 10 /* a multiple of 3: base64 without padding */
+};
 
 static const struct kind {
     const char *extension;
     const char *mime;
     const char *before, *after; /* around the data URL */
 } kinds[] = {
-    {".pdf", "application/pdf", "<embed type=\"application/pdf\" width=\"100%\" height=\"1000\" src=\"", "\">"},
+    {".pdf", "application/pdf",
+     "<embed type=\"application/pdf\" width=\"100%\" height=\"1000\" src=\"", "\">"},
     {".png", "image/png", "<img src=\"", "\""},
     {".jpg", "image/jpeg", "<img src=\"", "\""},
     {".jpeg", "image/jpeg", "<img src=\"", "\""},
@@ -38,8 +43,8 @@ static void put_escaped(struct tn_buf *out, const char *text)
     }
 }
 
-static void reply_problem(struct tn_http_exchange *x, int status, const char *title, const char *path,
-                          const char *why)
+static void reply_problem(struct tn_http_exchange *x, int status, const char *title,
+                          const char *path, const char *why)
 {
     tn_autobuf struct tn_buf html = TN_BUF_INIT(64 << 10);
 
@@ -114,8 +119,8 @@ static int open_as(const struct tn_agent_user *user, const char *path)
 {
     tn_autoact struct tn_act_as as = {0};
 
-    if (user->switch_user && tn_act_as_begin(&as, user->account.uid, user->account.gid, user->groups,
-                                             user->group_count, NULL) < 0) {
+    if (user->switch_user && tn_act_as_begin(&as, user->account.uid, user->account.gid,
+                                             user->groups, user->group_count, NULL) < 0) {
         errno = EACCES;
         return -1;
     }
@@ -152,9 +157,10 @@ static void view(struct tn_http_exchange *x, void *ctx)
     const struct kind *kind = dot ? kind_of(dot) : NULL;
     if (!kind || !S_ISREG(st.st_mode)) {
         tn_autobuf struct tn_buf why = TN_BUF_INIT(8 << 10);
-        tn_buf_printf(&why,
-                      "Unsupported file extension: %s. Supported extensions are: .pdf, .png, .jpg, .jpeg, .gif",
-                      dot ? dot : "");
+        tn_buf_printf(
+            &why,
+            "Unsupported file extension: %s. Supported extensions are: .pdf, .png, .jpg, .jpeg, .gif",
+            dot ? dot : "");
         reply_problem(x, 500, "Error viewing file", path, tn_buf_str(&why));
         return;
     }
@@ -201,7 +207,8 @@ struct tn_http_server *tn_viewer_start(int port, struct tn_agent_user *user, str
     int span = port + PORT_SPAN <= 65535 ? PORT_SPAN : 65535 - port;
 
     for (int i = 0; i < TRIES && span > 0; i++) {
-        struct tn_listen_address at = {.kind = TN_LISTEN_TCP, .host = "127.0.0.1", .loopback = true};
+        struct tn_listen_address at = {
+            .kind = TN_LISTEN_TCP, .host = "127.0.0.1", .loopback = true};
         uint32_t random;
         if (getrandom(&random, sizeof random, 0) != sizeof random)
             random = (uint32_t)i;

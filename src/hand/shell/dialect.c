@@ -3,10 +3,11 @@
 #include <errno.h>
 #include <limits.h>
 
-/* --- bash -------------------------------------------------------------------------------------- */
+/* --- bash --------------------------------------------------------------------------------------
+ */
 
-/* As the inside of $'...', on one line and without any byte that history expansion or a quote scanner could
- * care about. */
+/* As the inside of $'...', on one line and without any byte that history expansion or a quote
+ * scanner could care about. */
 static void put_dollar_quoted(struct tn_buf *out, const char *text, size_t len)
 {
     tn_buf_puts(out, "$'");
@@ -28,10 +29,10 @@ static void put_dollar_quoted(struct tn_buf *out, const char *text, size_t len)
     tn_buf_putc(out, '\'');
 }
 
-/* A command is two lines.  The first evaluates it and keeps its status; the second reports.  When an interrupt or
- * an error throws away the rest of the first line, the status is not kept and `$?` has it.  Between the lines the
- * shell prints its prompt, which is why it is emptied before.  Standard error is closed around what is ours, so
- * that tracing does not show it. */
+/* A command is two lines.  The first evaluates it and keeps its status; the second reports.  When
+ * an interrupt or an error throws away the rest of the first line, the status is not kept and `$?`
+ * has it.  Between the lines the shell prints its prompt, which is why it is emptied before.
+ * Standard error is closed around what is ours, so that tracing does not show it. */
 struct spelling {
     const char *eval, *print, *unset;
     void (*put_word)(struct tn_buf *out, const char *text, size_t len);
@@ -40,10 +41,11 @@ struct spelling {
 
 static void put_report(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)
 {
-    tn_buf_printf(out,
-                  "{ %s '%%s\\0' %s D %llu \"${__tendon_s:-$?}\" \"${!-}\" \"$-\" \"${PWD-}\" \"${PATH-}\"; "
-                  "PS1= PS2= __tendon_s=; %s PROMPT_COMMAND; } >&0 2>&-\n",
-                  sp->print, line->token, (unsigned long long)line->seq, sp->unset);
+    tn_buf_printf(
+        out,
+        "{ %s '%%s\\0' %s D %llu \"${__tendon_s:-$?}\" \"${!-}\" \"$-\" \"${PWD-}\" \"${PATH-}\"; "
+        "PS1= PS2= __tendon_s=; %s PROMPT_COMMAND; } >&0 2>&-\n",
+        sp->print, line->token, (unsigned long long)line->seq, sp->unset);
 }
 
 static void put_run(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)
@@ -52,16 +54,16 @@ static void put_run(struct tn_buf *out, const struct tn_line *line, const struct
         tn_buf_printf(out, "__tendon_status %d; ", line->previous);
     tn_buf_puts(out, sp->eval);
     sp->put_word(out, line->text, line->len);
-    tn_buf_printf(out, " <&%1$d %1$d<&-; { __tendon_s=$? PS1= PS2=; %2$s PROMPT_COMMAND; } 2>&-\n", sp->tty_fd,
-                  sp->unset);
+    tn_buf_printf(out, " <&%1$d %1$d<&-; { __tendon_s=$? PS1= PS2=; %2$s PROMPT_COMMAND; } 2>&-\n",
+                  sp->tty_fd, sp->unset);
     put_report(out, line, sp);
 }
 
 static void put_snapshot(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp,
                          const char *list)
 {
-    tn_buf_printf(out, "{ %1$s '%%s\\0' %2$s S %3$llu; %4$s; %1$s '\\0'; } >&0 2>&-\n", sp->print, line->token,
-                  (unsigned long long)line->seq, list);
+    tn_buf_printf(out, "{ %1$s '%%s\\0' %2$s S %3$llu; %4$s; %1$s '\\0'; } >&0 2>&-\n", sp->print,
+                  line->token, (unsigned long long)line->seq, list);
 }
 
 static const struct spelling bash_spelling = {
@@ -87,16 +89,17 @@ static void bash_put_snapshot(struct tn_buf *out, const struct tn_line *line)
     put_snapshot(out, line, &bash_spelling, "\\builtin declare -px");
 }
 
-/* Bash's own line editor serves the person; each line is evaluated like an action's command, so that what it
- * changes stays.  The interactive records tell whether the prompt is waiting. */
+/* Bash's own line editor serves the person; each line is evaluated like an action's command, so
+ * that what it changes stays.  The interactive records tell whether the prompt is waiting. */
 static void bash_put_interactive(struct tn_buf *out, const struct tn_line *line)
 {
-    tn_buf_printf(out,
-                  "__tendon_s=0; while \\builtin printf '%%s\\0' %1$s I %2$llu 0 >&0 2>&-; "
-                  "\\builtin read -e -r -p \"${USER-}@${HOSTNAME-}:${PWD-}\\$ \" __tendon_line <&97; do "
-                  "\\builtin printf '%%s\\0' %1$s I %2$llu 1 >&0 2>&-; "
-                  "\\builtin eval \"$__tendon_line\" <&97 97<&-; done\n",
-                  line->token, (unsigned long long)line->seq);
+    tn_buf_printf(
+        out,
+        "__tendon_s=0; while \\builtin printf '%%s\\0' %1$s I %2$llu 0 >&0 2>&-; "
+        "\\builtin read -e -r -p \"${USER-}@${HOSTNAME-}:${PWD-}\\$ \" __tendon_line <&97; do "
+        "\\builtin printf '%%s\\0' %1$s I %2$llu 1 >&0 2>&-; "
+        "\\builtin eval \"$__tendon_line\" <&97 97<&-; done\n",
+        line->token, (unsigned long long)line->seq);
     put_report(out, line, &bash_spelling);
 }
 
@@ -107,9 +110,11 @@ const struct tn_dialect tn_dialect_bash = {
     .argv_tail = bash_argv,
     .tty_fd = 97,
     .snapshot_start = "declare -",
-    /* A function named `builtin`: only in POSIX mode, which an assignment turns on, does `unset` beat functions. */
+    /* A function named `builtin`: only in POSIX mode, which an assignment turns on, does `unset`
+       beat functions. */
     .rescue = "{ POSIXLY_CORRECT=; \\unset -f builtin; \\unset POSIXLY_CORRECT; } 2>&-\n",
-    .setup = "set +o history +H; PS1= PS2=; unset TMOUT PROMPT_COMMAND; __tendon_status() { return $1; }\n",
+    .setup =
+        "set +o history +H; PS1= PS2=; unset TMOUT PROMPT_COMMAND; __tendon_status() { return $1; }\n",
     .put_run = bash_put_run,
     .put_report = bash_put_report,
     .put_snapshot = bash_put_snapshot,
@@ -117,7 +122,8 @@ const struct tn_dialect tn_dialect_bash = {
     .put_word = put_dollar_quoted,
 };
 
-/* --- POSIX sh ---------------------------------------------------------------------------------- */
+/* --- POSIX sh ----------------------------------------------------------------------------------
+ */
 
 static void put_single_quoted(struct tn_buf *out, const char *text, size_t len)
 {
@@ -132,7 +138,8 @@ static void put_single_quoted(struct tn_buf *out, const char *text, size_t len)
 }
 
 static const struct spelling sh_spelling = {
-    .eval = "\\command eval ", /* `command`: an error in it does not throw away what was read ahead */
+    .eval =
+        "\\command eval ", /* `command`: an error in it does not throw away what was read ahead */
     .print = "\\printf",
     .unset = "\\unset",
     .put_word = put_single_quoted,
@@ -175,7 +182,8 @@ const struct tn_dialect *tn_dialect_for(const char *program)
     return strcmp(slash ? slash + 1 : program, "bash") == 0 ? &tn_dialect_bash : &tn_dialect_sh;
 }
 
-/* --- records ----------------------------------------------------------------------------------- */
+/* --- records -----------------------------------------------------------------------------------
+ */
 
 static int number(const char *text, int fallback)
 {
@@ -191,7 +199,8 @@ size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn
         char letter;
         enum tn_record_kind kind;
         int fields;
-    } kinds[] = {{'D', TN_RECORD_DONE, 7}, {'S', TN_RECORD_SNAPSHOT, 3}, {'I', TN_RECORD_INTERACTIVE, 3}};
+    } kinds[] = {
+        {'D', TN_RECORD_DONE, 7}, {'S', TN_RECORD_SNAPSHOT, 3}, {'I', TN_RECORD_INTERACTIVE, 3}};
     const char *field[7] = {"", "", "", "", "", "", ""};
     size_t token_len = strlen(token) + 1; /* with its NUL */
     const char *start = n ? memmem(bytes, n, token, token_len) : NULL;

@@ -1,9 +1,10 @@
 /* What we say to a shell, and what it says back.
  *
- * The shell reads its script from a socket on descriptor 0, never from the terminal: a command is one
- * line that evals the quoted text with the terminal as its standard input, and a line that reports to the same
- * socket.  Nothing the text can do reaches that line: prompts, PROMPT_COMMAND, traps, redirections by
- * exec and closed descriptors do not matter, and child processes never hold the socket. */
+ * The shell reads its script from a socket on descriptor 0, never from the terminal: a command is
+ * one line that evals the quoted text with the terminal as its standard input, and a line that
+ * reports to the same socket.  Nothing the text can do reaches that line: prompts, PROMPT_COMMAND,
+ * traps, redirections by exec and closed descriptors do not matter, and child processes never hold
+ * the socket. */
 #ifndef TN_HAND_SHELL_DIALECT_H
 #define TN_HAND_SHELL_DIALECT_H
 
@@ -14,7 +15,8 @@
 
 /* A command for the shell, or a question. */
 struct tn_line {
-    const char *token; /* begins every record, so that what traps print into the socket is told apart */
+    const char
+        *token; /* begins every record, so that what traps print into the socket is told apart */
     uint64_t seq;
     int previous;     /* the status that `$?` shall show; 0 to leave it */
     const char *text; /* of a command */
@@ -31,9 +33,9 @@ struct tn_dialect {
     /* A line that undoes what could keep reports from coming, or NULL. */
     const char *rescue;
 
-    /* Append lines: one that runs text and reports; the report alone (again); one that tells the exported
-     * environment; and those that let a person use the shell through line editing until end of file or
-     * interrupt, and then report (NULL when the shell has no line editor). */
+    /* Append lines: one that runs text and reports; the report alone (again); one that tells the
+     * exported environment; and those that let a person use the shell through line editing until
+     * end of file or interrupt, and then report (NULL when the shell has no line editor). */
     void (*put_run)(struct tn_buf *out, const struct tn_line *line);
     void (*put_report)(struct tn_buf *out, const struct tn_line *line);
     void (*put_snapshot)(struct tn_buf *out, const struct tn_line *line);
@@ -48,7 +50,8 @@ extern const struct tn_dialect tn_dialect_sh;
 /* The dialect for a shell program's name ("bash", "/bin/dash", ...). */
 const struct tn_dialect *tn_dialect_for(const char *program);
 
-/* --- records: NUL-terminated fields ------------------------------------------------------------ */
+/* --- records: NUL-terminated fields ------------------------------------------------------------
+ */
 
 enum tn_record_kind {
     TN_RECORD_DONE,        /* a command ended */
@@ -56,20 +59,21 @@ enum tn_record_kind {
     TN_RECORD_INTERACTIVE, /* a person's prompt: status 0 waiting for a line, 1 running one */
 };
 
-/* All strings borrow from the buffer the record was parsed from; a kind fills only its own fields. */
+/* All strings borrow from the buffer the record was parsed from; a kind fills only its own fields.
+ */
 struct tn_record {
     enum tn_record_kind kind;
     uint64_t seq;
-    int status;         /* done, interactive */
-    int background_pid; /* done: of the last background job, or -1 */
-    const char *flags;  /* done: $- */
-    const char *cwd;    /* done */
-    const char *path;   /* done: $PATH */
+    int status;              /* done, interactive */
+    int background_pid;      /* done: of the last background job, or -1 */
+    const char *flags;       /* done: $- */
+    const char *cwd;         /* done */
+    const char *path;        /* done: $PATH */
     const char *environment; /* snapshot: text the shell can eval */
 };
 
-/* Takes the first record from bytes, with whatever stands before it: the length of both with *record filled, or
- * 0 when there is no whole record yet. */
+/* Takes the first record from bytes, with whatever stands before it: the length of both with
+ * *record filled, or 0 when there is no whole record yet. */
 size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn_record *record);
 
 #endif

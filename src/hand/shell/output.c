@@ -156,7 +156,8 @@ void tn_output_finish(struct tn_output *o)
     pthread_mutex_unlock(&o->lock);
 }
 
-ssize_t tn_output_read(struct tn_output *o, uint64_t offset, char *to, size_t n, struct tn_error *err)
+ssize_t tn_output_read(struct tn_output *o, uint64_t offset, char *to, size_t n,
+                       struct tn_error *err)
 {
     ssize_t got = 0;
 

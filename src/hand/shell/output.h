@@ -1,8 +1,8 @@
 /* What one command wrote, byte for byte, addressable by offset.
  *
- * Small outputs stay in memory; a larger one moves to a file that the sandbox user may read.  A file over its
- * cap loses its oldest bytes (a hole is punched, offsets stay true), so disk use is bounded.  Shared between
- * the thread that appends and any number of readers. */
+ * Small outputs stay in memory; a larger one moves to a file that the sandbox user may read.  A
+ * file over its cap loses its oldest bytes (a hole is punched, offsets stay true), so disk use is
+ * bounded.  Shared between the thread that appends and any number of readers. */
 #ifndef TN_HAND_SHELL_OUTPUT_H
 #define TN_HAND_SHELL_OUTPUT_H
 
@@ -40,9 +40,10 @@ struct tn_output_state tn_output_state(struct tn_output *o);
 void tn_output_append(struct tn_output *o, const char *bytes, size_t n);
 void tn_output_finish(struct tn_output *o);
 
-/* Up to n bytes at offset: the count, 0 when there are none yet (or at the end of a finished output), -1
- * with TN_E_GONE when they are discarded. */
-ssize_t tn_output_read(struct tn_output *o, uint64_t offset, char *to, size_t n, struct tn_error *err);
+/* Up to n bytes at offset: the count, 0 when there are none yet (or at the end of a finished
+ * output), -1 with TN_E_GONE when they are discarded. */
+ssize_t tn_output_read(struct tn_output *o, uint64_t offset, char *to, size_t n,
+                       struct tn_error *err);
 /* Waits until there are bytes after offset or it is finished; false when the deadline passed. */
 bool tn_output_wait(struct tn_output *o, uint64_t offset, int64_t deadline);
 

@@ -39,8 +39,8 @@ struct tn_shell {
     pthread_t reader;
     pthread_mutex_t role;
     pthread_cond_t role_changed;
-    bool background;     /* the thread is listening now */
-    bool thread_parked;  /* it waits for the attendant to leave */
+    bool background;    /* the thread is listening now */
+    bool thread_parked; /* it waits for the attendant to leave */
     bool attended;
     int64_t quiet_until; /* it does not come back before: the next command is often there at once */
     int kick;            /* eventfd: makes the thread stop listening */
@@ -50,16 +50,18 @@ struct tn_shell {
     /* Of the listener. */
     uint64_t idle_seen;
     uint64_t mark_seed;
-    char token[24]; /* begins the shell's records */
+    char token[24];       /* begins the shell's records */
     bool hung_up, silent; /* nothing more comes from the terminal, from the socket */
     uint64_t last_done;
     struct tn_buf records;
     char in[READ_SIZE + MARK_SIZE];
 };
 
-/* --- the terminal ------------------------------------------------------------------------------ */
+/* --- the terminal ------------------------------------------------------------------------------
+ */
 
-static int open_terminal(struct tn_shell *sh, const struct tn_shell_options *o, struct tn_error *err)
+static int open_terminal(struct tn_shell *sh, const struct tn_shell_options *o,
+                         struct tn_error *err)
 {
     sh->master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     if (sh->master < 0)
@@ -98,7 +100,8 @@ pid_t tn_shell_foreground(const struct tn_shell *sh)
     return tcgetpgrp(sh->master);
 }
 
-/* --- the listening thread ---------------------------------------------------------------------- */
+/* --- the listening thread ----------------------------------------------------------------------
+ */
 
 /* Reads what the terminal has now; the count, 0 for none, -1 at its end. */
 static ssize_t read_terminal(struct tn_shell *sh, size_t held)
@@ -128,8 +131,8 @@ static size_t partial_mark(const char *bytes, size_t n, const char *mark, size_t
     return 0;
 }
 
-/* Everything written to the terminal so far comes before what we write to it now: puts a mark that no program
- * can know through the terminal and delivers output up to it. */
+/* Everything written to the terminal so far comes before what we write to it now: puts a mark that
+ * no program can know through the terminal and delivers output up to it. */
 static void drain_to_mark(struct tn_shell *sh)
 {
     char mark[MARK_SIZE];
@@ -146,8 +149,9 @@ static void drain_to_mark(struct tn_shell *sh)
             else if (n < 0 && errno != EAGAIN && errno != EINTR)
                 return;
         }
-        struct pollfd fds[] = {{.fd = sh->master, .events = POLLIN},
-                               {.fd = written < (size_t)mark_len ? sh->slave : -1, .events = POLLOUT}};
+        struct pollfd fds[] = {
+            {.fd = sh->master, .events = POLLIN},
+            {.fd = written < (size_t)mark_len ? sh->slave : -1, .events = POLLOUT}};
         if (poll(fds, 2, tn_poll_ms(deadline)) == 0)
             break;
         ssize_t n = read_terminal(sh, held);
@@ -188,7 +192,8 @@ static int read_control(struct tn_shell *sh)
     size_t eaten = 0;
     for (;;) {
         struct tn_record record;
-        size_t len = tn_record_parse(sh->records.data + eaten, sh->records.len - eaten, sh->token, &record);
+        size_t len =
+            tn_record_parse(sh->records.data + eaten, sh->records.len - eaten, sh->token, &record);
         if (len == 0)
             break;
         if (record.kind == TN_RECORD_DONE && record.seq > sh->last_done) {
@@ -284,7 +289,8 @@ static bool listen_once(struct tn_shell *sh, int64_t deadline, int client)
     if (fds[1].revents && read_control(sh) < 0) {
         sh->silent = true; /* ending, or replaced by exec: its death will be the event */
         if (is_still_the_shell(sh))
-            tn_child_signal(sh->child, SIGKILL, NULL); /* it closed its descriptors: nobody can reach it */
+            tn_child_signal(sh->child, SIGKILL,
+                            NULL); /* it closed its descriptors: nobody can reach it */
     }
     if (fds[2].revents)
         end_listening(sh);
@@ -393,7 +399,8 @@ static void process_ended(struct tn_child *child, const struct tn_exit *result, 
         abort(); /* an eventfd takes its first write always */
 }
 
-/* --- life ------------------------------------------------------------------------------------------ */
+/* --- life
+ * ------------------------------------------------------------------------------------------ */
 
 static int start_process(struct tn_shell *sh, const struct tn_shell_options *o, int shell_end,
                          struct tn_error *err)
@@ -430,10 +437,11 @@ static int start_process(struct tn_shell *sh, const struct tn_shell_options *o, 
     if (sh->child)
         return 0;
     if (why.code == TN_E_NOT_FOUND)
-        return tn_fail(err, TN_E_NOT_FOUND,
-                       "there is no %s in this sandbox; use a session with another shell, for example \"sh\", "
-                       "or start tendon-hand with --shell",
-                       o->program);
+        return tn_fail(
+            err, TN_E_NOT_FOUND,
+            "there is no %s in this sandbox; use a session with another shell, for example \"sh\", "
+            "or start tendon-hand with --shell",
+            o->program);
     if (err)
         *err = why;
     return -1;
@@ -453,8 +461,8 @@ static void free_parts(struct tn_shell *sh)
     free(sh);
 }
 
-struct tn_shell *tn_shell_new(const struct tn_shell_options *o, const struct tn_shell_events *events,
-                              struct tn_error *err)
+struct tn_shell *tn_shell_new(const struct tn_shell_options *o,
+                              const struct tn_shell_events *events, struct tn_error *err)
 {
     struct tn_shell *sh = tn_calloc(1, sizeof *sh);
     int pair[2];
@@ -469,7 +477,8 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *o, const struct tn_
     tn_cond_init(&sh->role_changed);
     if (getrandom(&sh->mark_seed, sizeof sh->mark_seed, 0) != sizeof sh->mark_seed)
         sh->mark_seed = (uint64_t)tn_now();
-    snprintf(sh->token, sizeof sh->token, "%016llx", (unsigned long long)(sh->mark_seed ^ TOKEN_SALT));
+    snprintf(sh->token, sizeof sh->token, "%016llx",
+             (unsigned long long)(sh->mark_seed ^ TOKEN_SALT));
     if (open_terminal(sh, o, err) < 0)
         goto fail;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
@@ -527,7 +536,8 @@ pid_t tn_shell_pid(const struct tn_shell *sh)
     return tn_child_pid(sh->child);
 }
 
-/* --- talking ---------------------------------------------------------------------------------------- */
+/* --- talking
+ * ---------------------------------------------------------------------------------------- */
 
 static int write_by(int fd, const char *bytes, size_t n, int64_t deadline, const char *what,
                     struct tn_error *err)
@@ -550,17 +560,20 @@ static int write_by(int fd, const char *bytes, size_t n, int64_t deadline, const
     return 0;
 }
 
-int tn_shell_send(struct tn_shell *sh, const char *text, size_t n, int64_t deadline, struct tn_error *err)
+int tn_shell_send(struct tn_shell *sh, const char *text, size_t n, int64_t deadline,
+                  struct tn_error *err)
 {
     return write_by(sh->control, text, n, deadline, "the shell", err);
 }
 
-int tn_shell_type(struct tn_shell *sh, const char *keys, size_t n, int64_t deadline, struct tn_error *err)
+int tn_shell_type(struct tn_shell *sh, const char *keys, size_t n, int64_t deadline,
+                  struct tn_error *err)
 {
     return write_by(sh->master, keys, n, deadline, "the program on the terminal", err);
 }
 
-/* --- measuring -------------------------------------------------------------------------------------- */
+/* --- measuring
+ * -------------------------------------------------------------------------------------- */
 
 int tn_shell_times(const struct tn_shell *sh, double *user, double *system)
 {
@@ -571,9 +584,9 @@ int tn_shell_times(const struct tn_shell *sh, double *user, double *system)
     if (read_proc(tn_shell_pid(sh), "stat", text, sizeof text) <= 0)
         return -1;
     const char *after_name = strrchr(text, ')');
-    if (!after_name || sscanf(after_name + 1,
-                              " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
-                              &own_user, &own_system, &child_user, &child_system) != 4)
+    if (!after_name ||
+        sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
+               &own_user, &own_system, &child_user, &child_system) != 4)
         return -1;
     *user = (double)(own_user + child_user) / tick;
     *system = (double)(own_system + child_system) / tick;
@@ -590,8 +603,9 @@ int64_t tn_shell_peak_memory(const struct tn_shell *sh)
     if (tn_proc_descendants(tn_shell_pid(sh), &below, &n, NULL) < 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
-        const char *line =
-            read_proc(below[i].pid, "status", text, sizeof text) > 0 ? strstr(text, "\nVmHWM:") : NULL;
+        const char *line = read_proc(below[i].pid, "status", text, sizeof text) > 0
+                               ? strstr(text, "\nVmHWM:")
+                               : NULL;
         int64_t bytes = line ? strtoll(line + 7, NULL, 10) * 1024 : -1;
         if (bytes > peak)
             peak = bytes;

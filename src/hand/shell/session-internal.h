@@ -1,5 +1,5 @@
-/* The inside of a session, shared by its three files: session.c (life), session-run.c (the rules of an action)
- * and session-terminal.c (people).  Everything below `lock` is guarded by it. */
+/* The inside of a session, shared by its three files: session.c (life), session-run.c (the rules of
+ * an action) and session-terminal.c (people).  Everything below `lock` is guarded by it. */
 #ifndef TN_HAND_SHELL_SESSION_INTERNAL_H
 #define TN_HAND_SHELL_SESSION_INTERNAL_H
 
@@ -13,7 +13,8 @@
 enum {
     SCREEN_COLUMNS = 1000,
     SCREEN_ROWS = 1000,
-    WINDOW_ROWS = 10988, /* 10000 lines of history and a screen, less what a prompt took in the original */
+    WINDOW_ROWS =
+        10988, /* 10000 lines of history and a screen, less what a prompt took in the original */
     WINDOW_BYTES = 4 << 20,
     OUTPUTS_KEPT = 32,
     TAPE_SIZE = 256 << 10,
@@ -38,15 +39,15 @@ struct tn_session {
     int wait_status;
     bool forget; /* the next shell starts in the initial state */
 
-    uint64_t seq;   /* of the latest line sent */
+    uint64_t seq;          /* of the latest line sent */
     uint64_t snapshot_seq; /* the line after which the environment was last asked for */
     uint64_t snapshot_got; /* and last told */
-    bool active;    /* that line has not ended */
-    bool running;   /* the agent was told that a command is still running */
-    bool reported;  /* it has seen some of its output */
-    int status;     /* of the latest line */
-    int status_before; /* of the line before a shell was started */
-    bool errexit;   /* `set -e` is on */
+    bool active;           /* that line has not ended */
+    bool running;          /* the agent was told that a command is still running */
+    bool reported;         /* it has seen some of its output */
+    int status;            /* of the latest line */
+    int status_before;     /* of the line before a shell was started */
+    bool errexit;          /* `set -e` is on */
     int background_pid;
     char *cwd;
     char *path;        /* $PATH */
@@ -55,13 +56,13 @@ struct tn_session {
 
     struct tn_buf pending; /* an unfinished command being typed line by line */
     bool collecting;
-    bool sent; /* the latest command has reached the shell */
+    bool sent;    /* the latest command has reached the shell */
     bool rescued; /* the shell has been sent its rescue line */
 
     struct tn_transcript *transcript;
     int64_t last_change; /* when its text last changed */
     uint64_t seen_changes;
-    uint64_t taken_changes; /* value at the last take */
+    uint64_t taken_changes;                  /* value at the last take */
     struct tn_output *outputs[OUTPUTS_KEPT]; /* newest last */
     size_t output_count;
 
@@ -100,7 +101,8 @@ static inline struct tn_line session_line(const struct tn_session *s)
 
 /* Waits until the line in progress has ended or the deadline passed; true when it has ended. */
 bool session_wait_line(struct tn_session *s, int64_t deadline);
-/* Makes sure that a shell is there and set up; one that is not ready by the deadline goes on starting. */
+/* Makes sure that a shell is there and set up; one that is not ready by the deadline goes on
+ * starting. */
 int session_ensure_shell(struct tn_session *s, int64_t deadline, struct tn_error *err);
 /* Sends ready script text as the new active line. */
 int session_send_line(struct tn_session *s, const struct tn_buf *text, int64_t deadline,
@@ -110,7 +112,8 @@ void session_put_snapshot(struct tn_session *s, struct tn_buf *line);
 /* Sends the line that runs text as seq + 1 and makes it active. */
 int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
                          struct tn_error *err);
-/* Ends a person's waiting prompt so that a command can run; false when something else is running there. */
+/* Ends a person's waiting prompt so that a command can run; false when something else is running
+ * there. */
 bool session_end_prompt(struct tn_session *s);
 /* Starts a person's prompt if people are attached and nothing runs. */
 void session_offer_prompt(struct tn_session *s);

@@ -1,4 +1,5 @@
-/* The rules of a shell action: what is refused, what is sent, when the wait ends and what is reported. */
+/* The rules of a shell action: what is refused, what is sent, when the wait ends and what is
+ * reported. */
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,9 +19,9 @@
 const char *tn_shell_end_name(enum tn_shell_end end)
 {
     static const char *const names[] = {
-        [TN_END_COMPLETED] = "completed",     [TN_END_NO_CHANGE] = "no_change_timeout",
-        [TN_END_TIMEOUT] = "hard_timeout",    [TN_END_REJECTED] = "rejected",
-        [TN_END_NOTHING] = "nothing_running", [TN_END_MULTIPLE] = "multiple_commands",
+        [TN_END_COMPLETED] = "completed",       [TN_END_NO_CHANGE] = "no_change_timeout",
+        [TN_END_TIMEOUT] = "hard_timeout",      [TN_END_REJECTED] = "rejected",
+        [TN_END_NOTHING] = "nothing_running",   [TN_END_MULTIPLE] = "multiple_commands",
         [TN_END_SHELL_EXITED] = "shell_exited", [TN_END_FAILED] = "failed",
         [TN_END_ABANDONED] = "abandoned",
     };
@@ -74,7 +75,8 @@ static struct text stripped(const char *at, size_t len)
     return (struct text){at, len};
 }
 
-/* --- the report ------------------------------------------------------------------------------------ */
+/* --- the report
+ * ------------------------------------------------------------------------------------ */
 
 static size_t count_lines(const struct tn_buf *b)
 {
@@ -170,7 +172,8 @@ void tn_session_undeliver(struct tn_session *s, uint64_t delivery)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void report_completed(struct tn_session *s, struct tn_shell_result *r, struct text sent, bool key)
+static void report_completed(struct tn_session *s, struct tn_shell_result *r, struct text sent,
+                             bool key)
 {
     size_t dropped = tn_transcript_dropped(s->transcript);
 
@@ -231,7 +234,8 @@ static void report_plain(struct tn_shell_result *r, enum tn_shell_end end, const
     tn_buf_puts(&r->content, text);
 }
 
-/* --- sending ----------------------------------------------------------------------------------------- */
+/* --- sending
+ * ----------------------------------------------------------------------------------------- */
 
 static void remember_output(struct tn_session *s)
 {
@@ -251,8 +255,8 @@ static void remember_output(struct tn_session *s)
     s->outputs[s->output_count++] = tn_output_new(id, &options);
 }
 
-/* Forgets the reported text; what came since (background jobs, the end of a command nobody asked about) stays and
- * precedes the new output. */
+/* Forgets the reported text; what came since (background jobs, the end of a command nobody asked
+ * about) stays and precedes the new output. */
 static void clear_transcript(struct tn_session *s)
 {
     tn_autobuf struct tn_buf leftover = TN_BUF_INIT(WINDOW_BYTES + (1 << 20));
@@ -280,7 +284,8 @@ static int send_to_shell(struct tn_session *s, const char *text, size_t len, int
 
     if (session_ensure_shell(s, deadline, err) < 0)
         return -1;
-    /* The environment has not been asked for since the last line: now, unless this follows within a breath. */
+    /* The environment has not been asked for since the last line: now, unless this follows within a
+     * breath. */
     if (s->snapshot_seq != s->seq && tn_now() - s->ended > BREATH_NS)
         session_put_snapshot(s, &lines);
     s->seq++;
@@ -324,10 +329,11 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
     return r;
 }
 
-/* --- waiting ------------------------------------------------------------------------------------------ */
+/* --- waiting
+ * ------------------------------------------------------------------------------------------ */
 
-/* No program has the terminal, and still no report: perhaps it cannot come.  If the shell is just busy, it reads
- * this later and the report is one too many, which does not matter. */
+/* No program has the terminal, and still no report: perhaps it cannot come.  If the shell is just
+ * busy, it reads this later and the report is one too many, which does not matter. */
 static void rescue(struct tn_session *s)
 {
     tn_autobuf struct tn_buf lines = TN_BUF_INIT(4096);
@@ -372,7 +378,8 @@ static bool is_closed(int client)
     return poll(&fd, 1, 0) > 0 && fd.revents;
 }
 
-static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shell_request *q, int64_t hard)
+static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shell_request *q,
+                                      int64_t hard)
 {
     int64_t soft_ns = (int64_t)(s->options.no_change_seconds * 1e9);
     int64_t begun = tn_now(), interval = FIRST_SAMPLE, next_sample = begun + interval;
@@ -405,7 +412,8 @@ static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shel
     }
 }
 
-static enum tn_shell_end attend(struct tn_session *s, const struct tn_shell_request *q, int64_t hard)
+static enum tn_shell_end attend(struct tn_session *s, const struct tn_shell_request *q,
+                                int64_t hard)
 {
     struct tn_shell *shell = s->active ? s->shell : NULL; /* stays while we have the turn */
 
@@ -419,7 +427,8 @@ static enum tn_shell_end attend(struct tn_session *s, const struct tn_shell_requ
     return end;
 }
 
-/* --- the action ---------------------------------------------------------------------------------------- */
+/* --- the action
+ * ---------------------------------------------------------------------------------------- */
 
 static enum tn_split_state split_state(const char *text, size_t len)
 {
@@ -446,7 +455,8 @@ static bool several_commands(struct text text, struct tn_shell_result *r)
 enum collected { COLLECT_MORE, COLLECT_RUN, COLLECT_CANCELLED };
 
 /* Input for an unfinished command: another line of it, or the keys that end or drop it. */
-static enum collected collect(struct tn_session *s, const struct tn_shell_request *q, struct text text)
+static enum collected collect(struct tn_session *s, const struct tn_shell_request *q,
+                              struct text text)
 {
     char key = tn_key_is_control(text.at, text.len) ? (char)(text.at[2] | 0x20) : '\0';
 
@@ -463,7 +473,8 @@ static enum collected collect(struct tn_session *s, const struct tn_shell_reques
 }
 
 /* Types without the lock: a full terminal must not stop others. */
-static int type_keys(struct tn_session *s, const char *keys, size_t n, int64_t deadline, struct tn_error *err)
+static int type_keys(struct tn_session *s, const char *keys, size_t n, int64_t deadline,
+                     struct tn_error *err)
 {
     struct tn_shell *shell = s->shell;
 
@@ -473,9 +484,10 @@ static int type_keys(struct tn_session *s, const char *keys, size_t n, int64_t d
     return r;
 }
 
-/* An interrupt typed in the instant between two programs of a loop reaches neither, as on any terminal: when
- * another program has the terminal a moment later, it is typed once more. */
-static int type_interrupt(struct tn_session *s, const char *key, int64_t deadline, struct tn_error *err)
+/* An interrupt typed in the instant between two programs of a loop reaches neither, as on any
+ * terminal: when another program has the terminal a moment later, it is typed once more. */
+static int type_interrupt(struct tn_session *s, const char *key, int64_t deadline,
+                          struct tn_error *err)
 {
     pid_t before = tn_shell_foreground(s->shell);
 
@@ -492,8 +504,8 @@ static int type_interrupt(struct tn_session *s, const char *key, int64_t deadlin
     return type_keys(s, key, 1, deadline, err);
 }
 
-static int send_input(struct tn_session *s, const struct tn_shell_request *q, struct text text, int64_t hard,
-                      struct tn_error *err)
+static int send_input(struct tn_session *s, const struct tn_shell_request *q, struct text text,
+                      int64_t hard, struct tn_error *err)
 {
     tn_autobuf struct tn_buf keys = TN_BUF_INIT(4 << 20);
     int64_t deadline = tn_deadline_in(5);
@@ -541,8 +553,8 @@ static bool refused(struct tn_session *s, const struct tn_shell_request *q, stru
 }
 
 /* Puts the action's text where it belongs; -1 when that failed. */
-static int dispatch(struct tn_session *s, const struct tn_shell_request *q, struct text text, int64_t hard,
-                    struct tn_error *err)
+static int dispatch(struct tn_session *s, const struct tn_shell_request *q, struct text text,
+                    int64_t hard, struct tn_error *err)
 {
     int64_t deadline = tn_deadline_in(30);
     if (hard < deadline)
@@ -575,8 +587,8 @@ static int dispatch(struct tn_session *s, const struct tn_shell_request *q, stru
     return 0;
 }
 
-static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, struct text text, int64_t hard,
-                        struct tn_shell_result *r)
+static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, struct text text,
+                        int64_t hard, struct tn_shell_result *r)
 {
     struct tn_error err = {0};
 
@@ -601,10 +613,12 @@ static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, 
     } else if (end == TN_END_COMPLETED)
         report_completed(s, r, key ? text : echo, key);
     else
-        report_running(s, r, end, q->timeout > 0 ? q->timeout : CEILING_SECONDS, key ? (struct text){0} : echo);
+        report_running(s, r, end, q->timeout > 0 ? q->timeout : CEILING_SECONDS,
+                       key ? (struct text){0} : echo);
 }
 
-void tn_session_run(struct tn_session *s, const struct tn_shell_request *q, struct tn_shell_result *r)
+void tn_session_run(struct tn_session *s, const struct tn_shell_request *q,
+                    struct tn_shell_result *r)
 {
     int64_t hard = tn_deadline_in(q->timeout > 0 ? q->timeout : CEILING_SECONDS);
     struct turn me;

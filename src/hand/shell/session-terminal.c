@@ -1,4 +1,5 @@
-/* People on a session: they see the raw terminal, type into whatever runs, and get a prompt when nothing does. */
+/* People on a session: they see the raw terminal, type into whatever runs, and get a prompt when
+ * nothing does. */
 #include "hand/shell/session-internal.h"
 
 enum { INTERRUPTS = 4 };
@@ -13,7 +14,8 @@ int tn_session_attach(struct tn_session *s, struct tn_error *err)
     if (!s->tape)
         s->tape = tn_malloc(TAPE_SIZE);
     s->terminals++;
-    /* An action in progress keeps its turn for as long as it waits: the person then just watches. */
+    /* An action in progress keeps its turn for as long as it waits: the person then just watches.
+     */
     if (!s->turns) {
         session_take_turn(s, &me, TN_NEVER);
         r = session_ensure_shell(s, tn_deadline_in(30), err);
@@ -50,7 +52,8 @@ void session_offer_prompt(struct tn_session *s)
 {
     tn_autobuf struct tn_buf line = TN_BUF_INIT(4096);
 
-    if (s->terminals == 0 || s->turns || s->active || s->running || s->collecting || !s->shell || s->exited)
+    if (s->terminals == 0 || s->turns || s->active || s->running || s->collecting || !s->shell ||
+        s->exited)
         return;
     const struct tn_dialect *dialect = tn_shell_dialect(s->shell);
     if (!dialect->put_interactive)
@@ -79,7 +82,8 @@ bool session_end_prompt(struct tn_session *s)
         return false;
     int status = s->status;
     bool ended = false;
-    for (int i = 0; i < INTERRUPTS && !ended; i++) { /* one that comes while the editor sets up is lost */
+    for (int i = 0; i < INTERRUPTS && !ended;
+         i++) { /* one that comes while the editor sets up is lost */
         pthread_mutex_unlock(&s->lock);
         tn_shell_type(shell, "\003", 1, tn_deadline_in(1), NULL);
         pthread_mutex_lock(&s->lock);

@@ -10,7 +10,8 @@
 
 #define START_SECONDS 60.0
 
-/* --- what the shell tells us (on its thread) ----------------------------------------------------- */
+/* --- what the shell tells us (on its thread) -----------------------------------------------------
+ */
 
 static void on_output(void *ctx, const char *bytes, size_t n)
 {
@@ -46,8 +47,8 @@ static void set_text(char **to, const char *text)
     *to = tn_strdup(text);
 }
 
-/* $PWD is what a shell calls its directory, but it is only a variable: believed when it names the directory the
- * process is really in. */
+/* $PWD is what a shell calls its directory, but it is only a variable: believed when it names the
+ * directory the process is really in. */
 static void set_cwd(struct tn_session *s, const char *claimed)
 {
     const struct tn_session_options *o = &s->options;
@@ -57,12 +58,14 @@ static void set_cwd(struct tn_session *s, const char *claimed)
 
     if (s->cwd && strcmp(s->cwd, claimed) == 0)
         return;
-    /* Root in a container may lack the capability to look at other users' processes; they themselves may. */
-    if (o->switch_user && tn_act_as_begin(&as_user, o->uid, o->gid, o->groups, o->group_count, NULL) < 0)
+    /* Root in a container may lack the capability to look at other users' processes; they
+     * themselves may. */
+    if (o->switch_user &&
+        tn_act_as_begin(&as_user, o->uid, o->gid, o->groups, o->group_count, NULL) < 0)
         return;
     snprintf(link, sizeof link, "/proc/%d/cwd", (int)tn_shell_pid(s->shell));
-    if (claimed[0] == '/' && stat(claimed, &a) == 0 && stat(link, &b) == 0 && a.st_dev == b.st_dev &&
-        a.st_ino == b.st_ino) {
+    if (claimed[0] == '/' && stat(claimed, &a) == 0 && stat(link, &b) == 0 &&
+        a.st_dev == b.st_dev && a.st_ino == b.st_ino) {
         set_text(&s->cwd, claimed);
         return;
     }
@@ -149,7 +152,8 @@ static void on_exited(void *ctx, int wait_status)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* --- starting a shell ---------------------------------------------------------------------------- */
+/* --- starting a shell ----------------------------------------------------------------------------
+ */
 
 bool session_wait_line(struct tn_session *s, int64_t deadline)
 {
@@ -161,7 +165,8 @@ bool session_wait_line(struct tn_session *s, int64_t deadline)
     return !s->active;
 }
 
-/* Sends ready script text for a new active line, without holding the lock: a stopped shell must not stop others. */
+/* Sends ready script text for a new active line, without holding the lock: a stopped shell must not
+ * stop others. */
 int session_send_line(struct tn_session *s, const struct tn_buf *text, int64_t deadline,
                       struct tn_error *err)
 {
@@ -215,15 +220,17 @@ static int end_set_up(struct tn_session *s, int64_t deadline, struct tn_error *e
 {
     if (!session_wait_line(s, deadline < s->start_by ? deadline : s->start_by)) {
         if (tn_now() < s->start_by)
-            return tn_fail(err, TN_E_TIMEOUT, "%s is still busy with its start-up files", s->options.program);
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "%s did not get ready within %g seconds; do its start-up files wait for something?",
-                       s->options.program, START_SECONDS);
+            return tn_fail(err, TN_E_TIMEOUT, "%s is still busy with its start-up files",
+                           s->options.program);
+        return tn_fail(
+            err, TN_E_UNSUPPORTED,
+            "%s did not get ready within %g seconds; do its start-up files wait for something?",
+            s->options.program, START_SECONDS);
     }
     s->starting = false;
     if (s->exited)
-        return tn_fail(err, TN_E_INTERNAL, "%s exited with status %d while it started", s->options.program,
-                       s->status);
+        return tn_fail(err, TN_E_INTERNAL, "%s exited with status %d while it started",
+                       s->options.program, s->status);
     if (s->options.must_enter && s->status != 0)
         return tn_fail(err, TN_E_NOT_FOUND, "cannot enter the directory %s", s->options.cwd);
     s->status = s->status_before; /* `$?` of the command before */
@@ -241,11 +248,12 @@ static void drop_shell(struct tn_session *s)
     pthread_mutex_lock(&s->lock);
 }
 
-/* What a shell needs to start; the rest comes with the environment of the last one, so that what was unset stays
- * unset. */
+/* What a shell needs to start; the rest comes with the environment of the last one, so that what
+ * was unset stays unset. */
 static char **bare_environment(char *const *env)
 {
-    static const char *const kept[] = {"HOME", "LOGNAME", "PATH", "SHELL", "TENDON_HAND", "TERM", "USER"};
+    static const char *const kept[] = {"HOME",        "LOGNAME", "PATH", "SHELL",
+                                       "TENDON_HAND", "TERM",    "USER"};
     char **bare = tn_calloc(TN_COUNT(kept) + 1, sizeof *bare);
     size_t n = 0;
 
@@ -310,7 +318,8 @@ int session_ensure_shell(struct tn_session *s, int64_t deadline, struct tn_error
     return r;
 }
 
-/* --- life ------------------------------------------------------------------------------------------ */
+/* --- life
+ * ------------------------------------------------------------------------------------------ */
 
 struct tn_session *tn_session_new(const struct tn_session_options *options)
 {
@@ -413,7 +422,8 @@ void tn_session_reset(struct tn_session *s, bool keep)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* --- turns ------------------------------------------------------------------------------------------ */
+/* --- turns
+ * ------------------------------------------------------------------------------------------ */
 
 bool session_take_turn(struct tn_session *s, struct turn *me, int64_t deadline)
 {
@@ -445,7 +455,8 @@ void session_leave_turn(struct tn_session *s, struct turn *me)
         pthread_cond_broadcast(&s->changed);
 }
 
-/* --- looking ----------------------------------------------------------------------------------------- */
+/* --- looking
+ * ----------------------------------------------------------------------------------------- */
 
 const char *tn_session_name(const struct tn_session *s)
 {
@@ -504,7 +515,8 @@ struct tn_output *tn_session_output(struct tn_session *s, const char *id)
     return found;
 }
 
-void tn_session_each_output(struct tn_session *s, void (*fn)(struct tn_output *o, void *ctx), void *ctx)
+void tn_session_each_output(struct tn_session *s, void (*fn)(struct tn_output *o, void *ctx),
+                            void *ctx)
 {
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < s->output_count; i++)

@@ -1,4 +1,5 @@
-/* Exactly once: answers are stored, shared with those who wait, bounded, and tied to their request. */
+/* Exactly once: answers are stored, shared with those who wait, bounded, and tied to their request.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,11 +12,13 @@
 #include "base/clock.h"
 #include "hand/once.h"
 
-static int begin(struct tn_once *o, const char *key, const char *body, char *answer, size_t size, int *status)
+static int begin(struct tn_once *o, const char *key, const char *body, char *answer, size_t size,
+                 int *status)
 {
     tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
     struct tn_error err;
-    int r = tn_once_begin(o, key, tn_once_digest(body, strlen(body)), tn_deadline_in(0.05), status, &out, &err);
+    int r = tn_once_begin(o, key, tn_once_digest(body, strlen(body)), tn_deadline_in(0.05), status,
+                          &out, &err);
     snprintf(answer, size, "%s", r < 0 ? err.text : tn_buf_str(&out));
     return r < 0 ? -(int)err.code : r;
 }
@@ -75,7 +78,8 @@ static void test_a_waiter_is_told(void **state)
 
     assert_int_equal(begin(o, "k", "x", text, sizeof text, &status), 1);
     pthread_create(&thread, NULL, finish_it, o);
-    assert_int_equal(tn_once_begin(o, "k", tn_once_digest("x", 1), tn_deadline_in(10), &status, &out, NULL), 0);
+    assert_int_equal(
+        tn_once_begin(o, "k", tn_once_digest("x", 1), tn_deadline_in(10), &status, &out, NULL), 0);
     pthread_join(thread, NULL);
     assert_int_equal(status, 500);
     assert_string_equal(tn_buf_str(&out), "late");
@@ -90,9 +94,11 @@ static void test_number_is_bounded(void **state)
 
     assert_int_equal(begin(o, "a", "", text, sizeof text, &status), 1);
     assert_int_equal(begin(o, "b", "", text, sizeof text, &status), 1);
-    assert_int_equal(begin(o, "c", "", text, sizeof text, &status), -TN_E_BUSY); /* both are still running */
+    assert_int_equal(begin(o, "c", "", text, sizeof text, &status),
+                     -TN_E_BUSY); /* both are still running */
     tn_once_finish(o, "a", 200, "A", 1);
-    assert_int_equal(begin(o, "c", "", text, sizeof text, &status), 1); /* the finished one makes room */
+    assert_int_equal(begin(o, "c", "", text, sizeof text, &status),
+                     1); /* the finished one makes room */
     assert_int_equal(begin(o, "a", "", text, sizeof text, &status), -TN_E_BUSY);
     tn_once_finish(o, "b", 200, "", 0);
     tn_once_finish(o, "c", 200, "", 0);
@@ -110,7 +116,8 @@ static void test_bytes_are_bounded(void **state)
     assert_int_equal(begin(o, "b", "", text, sizeof text, &status), 1);
     tn_once_finish(o, "b", 200, "0123456", 7);
     assert_int_equal(begin(o, "b", "", text, sizeof text, &status), 0);
-    assert_int_equal(begin(o, "a", "", text, sizeof text, &status), 1); /* forgotten: the oldest goes first */
+    assert_int_equal(begin(o, "a", "", text, sizeof text, &status),
+                     1); /* forgotten: the oldest goes first */
     tn_once_finish(o, "a", 200, "", 0);
     tn_once_free(o);
 }

@@ -51,9 +51,22 @@ static void test_dialects_are_found(void **state)
 
 static void test_records(void **state)
 {
-    static const char bytes[] = "T\0" "D\0" "12\0" "130\0" "\0" "hiB\0" "/a b\n'c\0" "/bin\0"
-                                "trapped\nT\0" "S\0" "12\0" "declare -x A=\"1\"\n\0"
-                                "T\0" "I\0" "13\0" "1\0";
+    static const char bytes[] = "T\0"
+                                "D\0"
+                                "12\0"
+                                "130\0"
+                                "\0"
+                                "hiB\0"
+                                "/a b\n'c\0"
+                                "/bin\0"
+                                "trapped\nT\0"
+                                "S\0"
+                                "12\0"
+                                "declare -x A=\"1\"\n\0"
+                                "T\0"
+                                "I\0"
+                                "13\0"
+                                "1\0";
     struct tn_record r;
     size_t at = 0, size = sizeof bytes - 1;
 
@@ -163,7 +176,8 @@ static void test_large_output_keeps_its_tail(void **state)
 
 static void test_output_without_a_disk_is_counted(void **state)
 {
-    struct tn_output_options options = {.directory = "/nonexistent", .group = getgid(), .cap = 1 << 20};
+    struct tn_output_options options = {
+        .directory = "/nonexistent", .group = getgid(), .cap = 1 << 20};
     struct tn_output *o = tn_output_new("s-3", &options);
     static char piece[64 << 10];
     char c;
