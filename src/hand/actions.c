@@ -5,8 +5,7 @@
 #include "hand/file-actions.h"
 #include "hand/plugin.h"
 
-/* --- run
- * -------------------------------------------------------------------------------------------- */
+/* --- run ------------------------------------------------------------------------------------ */
 
 static const char *signal_name(int exit_code, char *name, size_t size)
 {
@@ -109,8 +108,7 @@ static void do_run(struct tn_hand *hand, const struct tn_action *a, struct tn_ob
     tn_shell_result_done(&result);
 }
 
-/* --- abilities that plug in
- * -------------------------------------------------------------------------- */
+/* --- abilities that plug in ----------------------------------------------------------------- */
 
 static void do_ipython(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
                        struct tn_delivery *delivery)

@@ -78,8 +78,7 @@ static void do_write(struct tn_hand *hand, const char *cwd, const struct tn_acti
     observe(a, TN_OBSERVATION_WRITE, &answer, o);
 }
 
-/* --- the editor
- * ----------------------------------------------------------------------------------------- */
+/* --- the editor ----------------------------------------------------------------------------- */
 
 /* An integer, or a string that is one; anything else is shown in the error. */
 static void set_insert_line(struct tn_edit_request *request, const struct tn_json *value,

@@ -37,8 +37,7 @@ struct process {
     bool failed;
 };
 
-/* --- start-up
- * ---------------------------------------------------------------------------------------- */
+/* --- start-up ------------------------------------------------------------------------------- */
 
 static int open_listener(struct tn_http_server *server, const char *text, bool has_key,
                          struct tn_error *err)
@@ -169,8 +168,7 @@ static void *start_thread(void *arg)
     return NULL;
 }
 
-/* --- the end
- * ------------------------------------------------------------------------------------------ */
+/* --- the end -------------------------------------------------------------------------------- */
 
 /* The shells of sessions must not go on to their next command when the present one is ended. */
 struct shells {
@@ -332,6 +330,16 @@ static void wait_for_end(int reaper, const sigset_t *signals)
     }
 }
 
+/* Ours, not for the sandbox: neither inherited nor to be read in /proc. */
+static void forget_key(void)
+{
+    char *key = getenv("SESSION_API_KEY");
+
+    if (key)
+        explicit_bzero(key, strlen(key));
+    unsetenv("SESSION_API_KEY");
+}
+
 /* Die with whoever started us, also when that happened already. */
 static void follow_parent(void)
 {
@@ -379,7 +387,7 @@ int main(int argc, char **argv)
     tn_log_init(STDERR_FILENO, log_level(o->log_level), o->log_json);
     if (o->key)
         tn_log_secret(o->key);
-    unsetenv("SESSION_API_KEY"); /* ours, not for the sandbox */
+    forget_key();
 
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);

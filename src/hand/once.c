@@ -78,7 +78,8 @@ static void make_room(struct tn_once *o, size_t more)
     for (struct entry **at = &o->first; *at;) {
         struct entry *e = *at;
         bool over = o->count + more > o->max_count || o->bytes > o->max_bytes;
-        if (e->finished && (over || now - e->arrived > KEEP_NS))
+        /* The newest stays whatever its size: its repeat may be on the way. */
+        if (e->finished && ((over && e->next) || now - e->arrived > KEEP_NS))
             remove_entry(o, at);
         else
             at = &e->next;

@@ -33,8 +33,7 @@ static void get_server_info(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
-/* --- /execute_action
- * ---------------------------------------------------------------------------------- */
+/* --- /execute_action ------------------------------------------------------------------------ */
 
 static void put_internal_error(struct tn_buf *json, const char *text)
 {
@@ -155,8 +154,7 @@ static void post_execute_action(struct tn_http_exchange *x, void *ctx)
         execute(x, hand, &action);
 }
 
-/* --- abilities that plug in
- * ----------------------------------------------------------------------------- */
+/* --- abilities that plug in ----------------------------------------------------------------- */
 
 static void post_update_mcp_server(struct tn_http_exchange *x, void *ctx)
 {

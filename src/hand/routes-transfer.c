@@ -21,8 +21,7 @@ static void reply_nested(struct tn_http_exchange *x, const struct tn_error *err)
     tn_http_reply_detail(x, 500, detail);
 }
 
-/* --- upload
- * --------------------------------------------------------------------------------------------- */
+/* --- upload --------------------------------------------------------------------------------- */
 
 static ssize_t body_source(void *ctx, void *to, size_t n, struct tn_error *err)
 {
@@ -114,8 +113,7 @@ static void post_upload_file(struct tn_http_exchange *x, void *ctx)
     tn_multipart_free(form);
 }
 
-/* --- download
- * -------------------------------------------------------------------------------------------- */
+/* --- download ------------------------------------------------------------------------------- */
 
 static int answer_sink(void *ctx, const void *bytes, size_t n, struct tn_error *err)
 {

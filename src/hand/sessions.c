@@ -140,10 +140,17 @@ int tn_sessions_remove(struct tn_sessions *r, const char *name, struct tn_error 
 
 void tn_sessions_each(struct tn_sessions *r, void (*fn)(struct tn_session *s, void *ctx), void *ctx)
 {
+    /* Outside the lock: one session that does not answer must not stop the others. */
     pthread_mutex_lock(&r->lock);
-    for (size_t i = 0; i < r->count; i++)
-        fn(r->items[i], ctx);
+    size_t count = r->count;
+    tn_autofree struct tn_session **items = tn_calloc(count, sizeof *items);
+    for (size_t i = 0; i < count; i++)
+        items[i] = tn_session_ref(r->items[i]);
     pthread_mutex_unlock(&r->lock);
+    for (size_t i = 0; i < count; i++) {
+        fn(items[i], ctx);
+        tn_session_unref(items[i]);
+    }
 }
 
 struct tn_session *tn_sessions_temporary(struct tn_sessions *r, const char *cwd)

@@ -32,8 +32,7 @@ struct tn_state {
     pthread_mutex_t lock;
 };
 
-/* --- after the dead
- * ----------------------------------------------------------------------------------- */
+/* --- after the dead ------------------------------------------------------------------------- */
 
 static int read_environment(const char *path, struct tn_buf *out)
 {
@@ -99,7 +98,11 @@ static bool is_dead(int dir, int *lock)
     *lock = openat(dir, "lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (*lock < 0) /* being made right now, or killed just then */
         return errno == ENOENT && time(NULL) - st.st_mtime > YOUNG_SECONDS;
-    return flock(*lock, LOCK_EX | LOCK_NB) == 0;
+    if (flock(*lock, LOCK_EX | LOCK_NB) < 0 || fstat(*lock, &st) < 0)
+        return false;
+    /* Whoever has locked it writes into it: an empty one is being made, or its maker died just
+     * then. */
+    return st.st_size > 0 || time(NULL) - st.st_mtime > YOUNG_SECONDS;
 }
 
 static void reclaim(const char *parent)
@@ -124,8 +127,7 @@ static void reclaim(const char *parent)
         closedir(dir);
 }
 
-/* --- our own
- * -------------------------------------------------------------------------------------------- */
+/* --- our own -------------------------------------------------------------------------------- */
 
 static int announce(void *ctx, const char *path, struct tn_error *err)
 {
@@ -198,7 +200,7 @@ static int make_directory(struct tn_state *s, gid_t group, struct tn_error *err)
         return tn_fail_errno(err, errno, "%s", s->directory);
     tn_autofree char *lock = tn_asprintf("%s/lock", s->directory);
     s->lock_fd = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (s->lock_fd < 0 || flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
+    if (s->lock_fd < 0 || flock(s->lock_fd, LOCK_EX) < 0 || write(s->lock_fd, "\n", 1) != 1)
         return tn_fail_errno(err, errno, "%s", lock);
     if (make_subdirectory(s, "output", group, 0750, &s->outputs, err) < 0 ||
         make_subdirectory(s, "undo", 0, 0700, &s->undo, err) < 0)

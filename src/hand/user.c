@@ -4,19 +4,22 @@
 #include <fts.h>
 #include <sys/stat.h>
 
+#include "base/fs.h"
 #include "base/log.h"
 
-/* --- making a user
- * -------------------------------------------------------------------------------- */
+/* --- making a user -------------------------------------------------------------------------- */
 
 /* Appends a line to a file of the system's, which is created if it is missing. */
 static int append_line(const char *path, mode_t mode, const char *line, struct tn_error *err)
 {
-    tn_autofd int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, mode);
-    size_t n = strlen(line);
-    if (fd < 0 || write(fd, line, n) != (ssize_t)n)
+    tn_autofd int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, mode);
+    off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    char last = '\n';
+
+    if (end < 0 || (end > 0 && pread(fd, &last, 1, end - 1) != 1))
         return tn_fail_errno(err, errno, "%s", path);
-    return 0;
+    tn_autofree char *text = tn_asprintf("%s%s", last == '\n' ? "" : "\n", line);
+    return tn_fs_write(fd, text, strlen(text), err);
 }
 
 /* Passwordless sudo, where there is a sudo. */
@@ -148,8 +151,7 @@ void tn_agent_user_done(struct tn_agent_user *user)
     free(TN_TAKE_PTR(user->groups));
 }
 
-/* --- the working directory
- * ------------------------------------------------------------------------- */
+/* --- the working directory ------------------------------------------------------------------ */
 
 static gid_t workspace_group(void)
 {
@@ -168,7 +170,7 @@ static void give_tree(const char *dir, uid_t uid, gid_t gid)
 {
     size_t refused = 0;
     char *const paths[] = {(char *)dir, NULL};
-    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR, NULL);
+    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_XDEV, NULL);
 
     for (FTSENT *e; tree && (e = fts_read(tree));) {
         if (e->fts_info != FTS_DP && e->fts_statp->st_uid != uid &&
@@ -231,8 +233,7 @@ int tn_agent_user_set_up(const struct tn_hand_options *o, struct tn_agent_user *
     return set_up_directory(o->working_dir, user, err);
 }
 
-/* --- the environment
- * -------------------------------------------------------------------------------- */
+/* --- the environment ------------------------------------------------------------------------ */
 
 /* What only the server itself needs, or what is set anew. */
 static const char *const dropped[] = {

@@ -83,8 +83,7 @@ void zip_archive_rewind(struct zip_archive *z)
     z->reading = false;
 }
 
-/* --- one record of the central directory
- * ---------------------------------------------------------- */
+/* --- one record of the central directory ---------------------------------------------------- */
 
 /* Takes the next of the 64-bit values in a zip64 field where the record itself has no room for it.
  */
@@ -155,8 +154,7 @@ static int read_record(struct zip_archive *z, struct tn_error *err)
     return read_extra(z, name + r->name_len, err);
 }
 
-/* --- what it must be like
- * ------------------------------------------------------------------------- */
+/* --- what it must be like ------------------------------------------------------------------- */
 
 /* The local header must be about the same entry; *data is where its contents start. */
 static int check_local(struct zip_archive *z, uint64_t *data, struct tn_error *err)

@@ -8,8 +8,7 @@
 
 #define CHUNK 65536
 
-/* --- everything that can be known before writing
- * -------------------------------------------------- */
+/* --- everything that can be known before writing -------------------------------------------- */
 
 static int check_limits(const struct zip_archive *z, const struct tn_zip_limits *limits,
                         uint64_t bytes, uint64_t packed, struct tn_error *err)

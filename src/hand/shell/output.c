@@ -110,7 +110,9 @@ static void write_file(struct tn_output *o, const char *bytes, size_t n)
 
 static void move_to_file(struct tn_output *o)
 {
-    tn_autofree char *path = tn_asprintf("%s/%s.log", o->options.directory, o->id);
+    static unsigned files; /* ids come again when a session is made anew under its name */
+    tn_autofree char *path = tn_asprintf("%s/%s.%u.log", o->options.directory, o->id,
+                                         __atomic_add_fetch(&files, 1, __ATOMIC_RELAXED));
 
     o->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
     if (o->fd < 0) {

@@ -82,9 +82,16 @@ static int open_terminal(struct tn_shell *sh, const struct tn_shell_options *o,
     return 0;
 }
 
+void tn_shell_let_flow(struct tn_shell *sh)
+{
+    tcflow(sh->slave, TCOON);
+}
+
 void tn_shell_calm_terminal(struct tn_shell *sh)
 {
     struct termios now;
+
+    tn_shell_let_flow(sh);
     if (tcgetattr(sh->slave, &now) == 0 && memcmp(&now, &sh->modes, sizeof now) != 0)
         tcsetattr(sh->slave, TCSANOW, &sh->modes);
 }
@@ -152,7 +159,7 @@ static void drain_to_mark(struct tn_shell *sh)
         struct pollfd fds[] = {
             {.fd = sh->master, .events = POLLIN},
             {.fd = written < (size_t)mark_len ? sh->slave : -1, .events = POLLOUT}};
-        if (poll(fds, 2, tn_poll_ms(deadline)) == 0)
+        if (poll(fds, 2, tn_poll_ms(deadline)) == 0 || tn_now() > deadline)
             break;
         ssize_t n = read_terminal(sh, held);
         if (n < 0)
@@ -213,7 +220,7 @@ static void drain_to_end(struct tn_shell *sh)
     int64_t deadline = tn_now() + DRAIN_NS;
     for (;;) {
         struct pollfd fd = {.fd = sh->master, .events = POLLIN};
-        if (poll(&fd, 1, tn_poll_ms(deadline)) <= 0)
+        if (poll(&fd, 1, tn_poll_ms(deadline)) <= 0 || tn_now() > deadline)
             return;
         ssize_t n = read_terminal(sh, 0);
         if (n < 0 || (n == 0 && (fd.revents & POLLHUP)))
@@ -399,8 +406,7 @@ static void process_ended(struct tn_child *child, const struct tn_exit *result, 
         abort(); /* an eventfd takes its first write always */
 }
 
-/* --- life
- * ------------------------------------------------------------------------------------------ */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static int start_process(struct tn_shell *sh, const struct tn_shell_options *o, int shell_end,
                          struct tn_error *err)
@@ -479,6 +485,10 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *o,
         sh->mark_seed = (uint64_t)tn_now();
     snprintf(sh->token, sizeof sh->token, "%016llx",
              (unsigned long long)(sh->mark_seed ^ TOKEN_SALT));
+    if (sh->wake < 0 || sh->kick < 0) {
+        tn_fail_errno(err, errno, "event descriptors for the shell");
+        goto fail;
+    }
     if (open_terminal(sh, o, err) < 0)
         goto fail;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
@@ -505,7 +515,20 @@ fail:
 
 void tn_shell_kill(struct tn_shell *sh)
 {
-    tn_proc_kill_tree(tn_child_pid(sh->child), true, 0, tn_deadline_in(1), NULL);
+    pid_t session = tn_child_pid(sh->child);
+    tn_autofree struct tn_proc *ours = NULL;
+    size_t n = 0, strays = 0;
+
+    tn_proc_kill_tree(session, true, 0, tn_deadline_in(1), NULL);
+    /* Its background jobs whose parent has ended are children of ours by now. */
+    if (tn_proc_descendants(getpid(), &ours, &n, NULL) < 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        if (getsid(ours[i].pid) == session)
+            ours[strays++] = ours[i];
+    }
+    if (strays)
+        tn_proc_kill(ours, strays, 0, tn_deadline_in(1), NULL);
 }
 
 void tn_shell_free(struct tn_shell *sh)
@@ -536,8 +559,7 @@ pid_t tn_shell_pid(const struct tn_shell *sh)
     return tn_child_pid(sh->child);
 }
 
-/* --- talking
- * ---------------------------------------------------------------------------------------- */
+/* --- talking -------------------------------------------------------------------------------- */
 
 static int write_by(int fd, const char *bytes, size_t n, int64_t deadline, const char *what,
                     struct tn_error *err)
@@ -572,8 +594,7 @@ int tn_shell_type(struct tn_shell *sh, const char *keys, size_t n, int64_t deadl
     return write_by(sh->master, keys, n, deadline, "the program on the terminal", err);
 }
 
-/* --- measuring
- * -------------------------------------------------------------------------------------- */
+/* --- measuring ------------------------------------------------------------------------------ */
 
 int tn_shell_times(const struct tn_shell *sh, double *user, double *system)
 {

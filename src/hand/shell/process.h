@@ -59,7 +59,9 @@ int tn_shell_send(struct tn_shell *sh, const char *text, size_t n, int64_t deadl
                   struct tn_error *err);
 int tn_shell_type(struct tn_shell *sh, const char *keys, size_t n, int64_t deadline,
                   struct tn_error *err);
-/* Gives the terminal its ordinary modes back. */
+/* Lets output flow again that a program has stopped. */
+void tn_shell_let_flow(struct tn_shell *sh);
+/* The same, and gives the terminal its ordinary modes back. */
 void tn_shell_calm_terminal(struct tn_shell *sh);
 void tn_shell_resize(struct tn_shell *sh, int columns, int rows);
 /* The foreground process group of the terminal, or -1. */

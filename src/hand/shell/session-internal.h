@@ -112,9 +112,9 @@ void session_put_snapshot(struct tn_session *s, struct tn_buf *line);
 /* Sends the line that runs text as seq + 1 and makes it active. */
 int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
                          struct tn_error *err);
-/* Ends a person's waiting prompt so that a command can run; false when something else is running
- * there. */
-bool session_end_prompt(struct tn_session *s);
+/* With the turn: ends a person's waiting prompt so that a command can run; false when something
+ * else is running there. */
+bool session_end_prompt(struct tn_session *s, int64_t deadline);
 /* Starts a person's prompt if people are attached and nothing runs. */
 void session_offer_prompt(struct tn_session *s);
 

@@ -75,8 +75,7 @@ static struct text stripped(const char *at, size_t len)
     return (struct text){at, len};
 }
 
-/* --- the report
- * ------------------------------------------------------------------------------------ */
+/* --- the report ----------------------------------------------------------------------------- */
 
 static size_t count_lines(const struct tn_buf *b)
 {
@@ -234,8 +233,7 @@ static void report_plain(struct tn_shell_result *r, enum tn_shell_end end, const
     tn_buf_puts(&r->content, text);
 }
 
-/* --- sending
- * ----------------------------------------------------------------------------------------- */
+/* --- sending -------------------------------------------------------------------------------- */
 
 static void remember_output(struct tn_session *s)
 {
@@ -276,6 +274,11 @@ static void clear_transcript(struct tn_session *s)
     s->taken_changes = leftover.len ? 0 : s->seen_changes;
 }
 
+static int refuse_length(struct tn_error *err)
+{
+    return tn_fail(err, TN_E_TOO_LARGE, "the command is too long; write it to a file and run that");
+}
+
 /* Sends it to the shell there is; -1 when that does not take it. */
 static int send_to_shell(struct tn_session *s, const char *text, size_t len, int64_t deadline,
                          struct tn_error *err)
@@ -294,6 +297,8 @@ static int send_to_shell(struct tn_session *s, const char *text, size_t len, int
     line.text = text;
     line.len = len;
     tn_shell_dialect(s->shell)->put_run(&lines, &line);
+    if (!tn_buf_ok(&lines))
+        return refuse_length(err);
     s->started = s->last_change = tn_now();
     return session_send_line(s, &lines, deadline, err);
 }
@@ -304,13 +309,16 @@ static int send_somehow(struct tn_session *s, const char *text, size_t len, int6
 {
     if (send_to_shell(s, text, len, deadline, err) == 0)
         return 0;
-    if (!s->shell || s->starting)
+    if (!s->shell || s->starting || err->code == TN_E_TOO_LARGE)
         return -1;
     /* One that is alive may have read half of it: nothing after that can be trusted. */
     bool was_dead = err->code == TN_E_PEER;
     tn_shell_kill(s->shell);
     session_wait_line(s, tn_deadline_in(2));
-    return was_dead && s->exited ? send_to_shell(s, text, len, deadline, err) : -1;
+    if (!was_dead || !s->exited)
+        return -1;
+    remember_output(s); /* the first one ended with its shell */
+    return send_to_shell(s, text, len, deadline, err);
 }
 
 int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
@@ -329,8 +337,7 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
     return r;
 }
 
-/* --- waiting
- * ------------------------------------------------------------------------------------------ */
+/* --- waiting -------------------------------------------------------------------------------- */
 
 /* No program has the terminal, and still no report: perhaps it cannot come.  If the shell is just
  * busy, it reads this later and the report is one too many, which does not matter. */
@@ -408,7 +415,7 @@ static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shel
             next_sample = tn_now() + interval;
         }
         int64_t until = soft < hard ? soft : hard;
-        wait_until(s, next_sample < until ? next_sample : until, client);
+        wait_until(s, s->active && next_sample < until ? next_sample : until, client);
     }
 }
 
@@ -427,8 +434,7 @@ static enum tn_shell_end attend(struct tn_session *s, const struct tn_shell_requ
     return end;
 }
 
-/* --- the action
- * ---------------------------------------------------------------------------------------- */
+/* --- the action ----------------------------------------------------------------------------- */
 
 static enum tn_split_state split_state(const char *text, size_t len)
 {
@@ -452,7 +458,7 @@ static bool several_commands(struct text text, struct tn_shell_result *r)
     return several;
 }
 
-enum collected { COLLECT_MORE, COLLECT_RUN, COLLECT_CANCELLED };
+enum collected { COLLECT_MORE, COLLECT_RUN, COLLECT_CANCELLED, COLLECT_TOO_MUCH };
 
 /* Input for an unfinished command: another line of it, or the keys that end or drop it. */
 static enum collected collect(struct tn_session *s, const struct tn_shell_request *q,
@@ -466,8 +472,9 @@ static enum collected collect(struct tn_session *s, const struct tn_shell_reques
         return COLLECT_RUN;
     tn_buf_putc(&s->pending, '\n');
     tn_buf_add(&s->pending, q->command, q->command_len);
-    return split_state(tn_buf_str(&s->pending), s->pending.len) == TN_SPLIT_INCOMPLETE &&
-                   tn_buf_ok(&s->pending)
+    if (!tn_buf_ok(&s->pending))
+        return COLLECT_TOO_MUCH;
+    return split_state(tn_buf_str(&s->pending), s->pending.len) == TN_SPLIT_INCOMPLETE
                ? COLLECT_MORE
                : COLLECT_RUN;
 }
@@ -490,6 +497,8 @@ static int type_interrupt(struct tn_session *s, const char *key, int64_t deadlin
                           struct tn_error *err)
 {
     pid_t before = tn_shell_foreground(s->shell);
+
+    tn_shell_let_flow(s->shell); /* a program may have stopped the output */
 
     if (type_keys(s, key, 1, deadline, err) < 0)
         return -1;
@@ -567,7 +576,8 @@ static int dispatch(struct tn_session *s, const struct tn_shell_request *q, stru
             return session_send_command(s, text.at, text.len, deadline, err);
         /* An open quote or here-document waits for its other lines, as it would at a prompt. */
         tn_buf_reset(&s->pending);
-        tn_buf_add(&s->pending, text.at, text.len);
+        if (tn_buf_add(&s->pending, text.at, text.len) < 0)
+            return refuse_length(err);
         s->collecting = true;
         s->sent = false;
         s->reported = false;
@@ -582,6 +592,8 @@ static int dispatch(struct tn_session *s, const struct tn_shell_request *q, stru
     s->collecting = false;
     if (next == COLLECT_RUN)
         return session_send_command(s, tn_buf_str(&s->pending), s->pending.len, deadline, err);
+    if (next == COLLECT_TOO_MUCH)
+        return refuse_length(err);
     s->status = 130;
     s->ended = tn_now();
     return 0;
@@ -592,7 +604,9 @@ static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, 
 {
     struct tn_error err = {0};
 
-    if (s->interactive && !session_end_prompt(s) && text.len && !q->is_input) {
+    int64_t soon = tn_deadline_in(2);
+    if (s->interactive && !session_end_prompt(s, hard < soon ? hard : soon) && text.len &&
+        !q->is_input) {
         report_busy(r, text);
         return;
     }

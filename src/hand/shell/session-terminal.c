@@ -2,7 +2,6 @@
  * nothing does. */
 #include "hand/shell/session-internal.h"
 
-enum { INTERRUPTS = 4 };
 #define INTERRUPT_NS (500 * TN_MILLI)
 
 int tn_session_attach(struct tn_session *s, struct tn_error *err)
@@ -39,10 +38,15 @@ static void resize(struct tn_session *s, int columns, int rows)
 
 void tn_session_detach(struct tn_session *s)
 {
+    struct turn me;
+
     pthread_mutex_lock(&s->lock);
     if (--s->terminals == 0) {
-        if (s->interactive && s->prompt_waiting)
-            session_end_prompt(s);
+        if (s->interactive && !s->turns) { /* whoever has the turn ends it himself */
+            session_take_turn(s, &me, TN_NEVER);
+            session_end_prompt(s, tn_deadline_in(2));
+            session_leave_turn(s, &me);
+        }
         resize(s, SCREEN_COLUMNS, SCREEN_ROWS);
     }
     pthread_mutex_unlock(&s->lock);
@@ -51,6 +55,7 @@ void tn_session_detach(struct tn_session *s)
 void session_offer_prompt(struct tn_session *s)
 {
     tn_autobuf struct tn_buf line = TN_BUF_INIT(4096);
+    struct turn me;
 
     if (s->terminals == 0 || s->turns || s->active || s->running || s->collecting || !s->shell ||
         s->exited)
@@ -58,6 +63,7 @@ void session_offer_prompt(struct tn_session *s)
     const struct tn_dialect *dialect = tn_shell_dialect(s->shell);
     if (!dialect->put_interactive)
         return;
+    session_take_turn(s, &me, TN_NEVER); /* nobody has it; with it, the shell stays */
     s->seq++;
     s->interactive = true;
     s->prompt_waiting = s->prompt_running = false;
@@ -65,15 +71,16 @@ void session_offer_prompt(struct tn_session *s)
     dialect->put_interactive(&line, &prompt);
     if (session_send_line(s, &line, tn_deadline_in(1), NULL) < 0)
         tn_shell_kill(s->shell);
+    session_leave_turn(s, &me);
 }
 
-bool session_end_prompt(struct tn_session *s)
+bool session_end_prompt(struct tn_session *s, int64_t deadline)
 {
     struct tn_shell *shell = s->shell;
-    struct timespec soon = tn_timespec(tn_deadline_in(1));
+    struct timespec until = tn_timespec(deadline);
 
-    while (s->interactive && !s->prompt_waiting && !s->prompt_running) {
-        if (pthread_cond_timedwait(&s->changed, &s->lock, &soon) == ETIMEDOUT)
+    while (s->interactive && !s->prompt_waiting && !s->prompt_running) { /* it is just coming up */
+        if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
             break;
     }
     if (!s->interactive)
@@ -82,12 +89,12 @@ bool session_end_prompt(struct tn_session *s)
         return false;
     int status = s->status;
     bool ended = false;
-    for (int i = 0; i < INTERRUPTS && !ended;
-         i++) { /* one that comes while the editor sets up is lost */
+    while (!ended && tn_now() < deadline) { /* one that comes while the editor sets up is lost */
+        int64_t next = tn_now() + INTERRUPT_NS;
         pthread_mutex_unlock(&s->lock);
-        tn_shell_type(shell, "\003", 1, tn_deadline_in(1), NULL);
+        tn_shell_type(shell, "\003", 1, deadline, NULL);
         pthread_mutex_lock(&s->lock);
-        ended = session_wait_line(s, tn_now() + INTERRUPT_NS);
+        ended = session_wait_line(s, next < deadline ? next : deadline);
     }
     s->status = status;
     tn_transcript_clear(s->transcript); /* what a person did is not part of an agent's output */

@@ -318,8 +318,7 @@ int session_ensure_shell(struct tn_session *s, int64_t deadline, struct tn_error
     return r;
 }
 
-/* --- life
- * ------------------------------------------------------------------------------------------ */
+/* --- life ----------------------------------------------------------------------------------- */
 
 struct tn_session *tn_session_new(const struct tn_session_options *options)
 {
@@ -412,6 +411,7 @@ void tn_session_reset(struct tn_session *s, bool keep)
         tn_shell_kill(s->shell);
     s->collecting = false;
     tn_buf_reset(&s->pending);
+    pthread_cond_broadcast(&s->changed);
     /* Its death ends whatever was running. */
     struct timespec until = tn_timespec(tn_deadline_in(2));
     while (s->shell && !s->exited) {
@@ -422,8 +422,7 @@ void tn_session_reset(struct tn_session *s, bool keep)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* --- turns
- * ------------------------------------------------------------------------------------------ */
+/* --- turns ---------------------------------------------------------------------------------- */
 
 bool session_take_turn(struct tn_session *s, struct turn *me, int64_t deadline)
 {
@@ -436,6 +435,8 @@ bool session_take_turn(struct tn_session *s, struct turn *me, int64_t deadline)
     *end = me;
     if (s->turns != me && s->shell)
         tn_shell_nudge(s->shell); /* whose client is gone makes way */
+    if (s->turns != me)
+        pthread_cond_broadcast(&s->changed);
     while (s->turns != me) {
         if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
             return s->turns == me;
@@ -455,8 +456,7 @@ void session_leave_turn(struct tn_session *s, struct turn *me)
         pthread_cond_broadcast(&s->changed);
 }
 
-/* --- looking
- * ----------------------------------------------------------------------------------------- */
+/* --- looking -------------------------------------------------------------------------------- */
 
 const char *tn_session_name(const struct tn_session *s)
 {
