@@ -611,3 +611,20 @@ def test_command_that_spawns_thousands_of_lines_then_reads(shell):
 def test_multi_rejection_beats_everything_odd(shared):
     assert shared.run("cd /\nexit 3").content == multi("cd /", "exit 3")
     still_works(shared)
+
+
+def test_large_environment_after_respawn(start):
+    """The new shell gets it whole, and a slow rc file does not hold an action beyond its deadline."""
+    base = start.base()
+    os.mkdir(f"{base}/home")
+    hand = start(base=base)
+    for n in range(4):
+        hand.client.ok(f"export BIG{n}=$(printf '%120000s' x)")
+    with open(f"{base}/home/.bashrc", "w") as f:
+        f.write("sleep 4\n")
+    hand.client.run("exit 3")
+    began = time.monotonic()
+    assert hand.client.run("echo early", timeout=1.0).exit == -1
+    assert time.monotonic() - began < 3.5
+    obs = hand.client.run("echo ${#BIG0} ${#BIG3}", timeout=20.0)
+    assert (obs.exit, obs.content) == (0, "120000 120000"), obs

@@ -36,6 +36,7 @@ struct tn_session {
     bool exited;            /* that shell is gone */
     bool starting;          /* its first line has not ended */
     int64_t start_by;       /* when it is given up */
+    char *start_file;       /* its first script, when that is long */
     int wait_status;
     bool forget; /* the next shell starts in the initial state */
 

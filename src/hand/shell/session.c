@@ -1,14 +1,17 @@
 #include "hand/shell/session.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/account.h"
+#include "base/fs.h"
 #include "base/thread.h"
 #include "hand/shell/session-internal.h"
 
 #define START_SECONDS 60.0
+enum { START_TEXT_MAX = 32 << 10 };
 
 /* --- what the shell tells us (on its thread) -----------------------------------------------------
  */
@@ -196,6 +199,33 @@ static void put_restore(struct tn_session *s, struct tn_buf *script)
     }
 }
 
+/* A long script goes by way of a file: what is sent must fit into the socket, because the shell
+ * does not read it before its start-up files are done. */
+static int put_into_file(struct tn_session *s, struct tn_buf *script, struct tn_error *err)
+{
+    const struct tn_session_options *o = &s->options;
+    tn_autofree char *path =
+        tn_asprintf("%s/%s.%llu.start", o->output_directory, o->name, (unsigned long long)s->seq);
+    tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+
+    if (fd < 0 || (o->switch_user && fchown(fd, (uid_t)-1, o->gid) < 0))
+        return tn_fail_errno(err, errno, "%s", path);
+    if (tn_fs_write(fd, tn_buf_str(script), script->len, err) < 0)
+        return -1;
+    tn_buf_reset(script);
+    tn_buf_puts(script, ". ");
+    tn_shell_dialect(s->shell)->put_word(script, path, strlen(path));
+    s->start_file = TN_TAKE_PTR(path);
+    return 0;
+}
+
+static void remove_start_file(struct tn_session *s)
+{
+    if (s->start_file)
+        unlink(s->start_file);
+    free(TN_TAKE_PTR(s->start_file));
+}
+
 /* Sends the first line. */
 static int begin_set_up(struct tn_session *s, struct tn_error *err)
 {
@@ -203,8 +233,10 @@ static int begin_set_up(struct tn_session *s, struct tn_error *err)
     const struct tn_dialect *dialect = tn_shell_dialect(s->shell);
 
     put_restore(s, &script);
-    tn_buf_puts(&lines, dialect->setup);
     s->seq++;
+    if (script.len > START_TEXT_MAX && put_into_file(s, &script, err) < 0)
+        return -1;
+    tn_buf_puts(&lines, dialect->setup);
     struct tn_line line = session_line(s);
     line.text = tn_buf_str(&script);
     line.len = script.len;
@@ -228,6 +260,7 @@ static int end_set_up(struct tn_session *s, int64_t deadline, struct tn_error *e
             s->options.program, START_SECONDS);
     }
     s->starting = false;
+    remove_start_file(s);
     if (s->exited)
         return tn_fail(err, TN_E_INTERNAL, "%s exited with status %d while it started",
                        s->options.program, s->status);
@@ -246,6 +279,7 @@ static void drop_shell(struct tn_session *s)
     pthread_mutex_unlock(&s->lock);
     tn_shell_free(shell);
     pthread_mutex_lock(&s->lock);
+    remove_start_file(s);
 }
 
 /* What a shell needs to start; the rest comes with the environment of the last one, so that what
@@ -351,6 +385,7 @@ void tn_session_unref(struct tn_session *s)
     if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     tn_shell_free(s->shell);
+    remove_start_file(s);
     for (size_t i = 0; i < s->output_count; i++)
         tn_output_unref(s->outputs[i]);
     tn_transcript_free(s->transcript);
