@@ -151,7 +151,10 @@ class Terminal:
         return self.expect(b"$ ")
 
     def interrupt(self):
-        """Ctrl-C until there is a prompt: bash may lose one that meets its line editor at work."""
+        """Ctrl-C until there is a prompt.
+
+        Any bash loses one that comes at once, while it starts a program or its line editor works:
+        on a bare terminal as well."""
         deadline = time.monotonic() + self.timeout
         self.ws.settimeout(0.5)
         while b"$ " not in self.seen:

@@ -79,8 +79,7 @@ def test_interrupt_gives_a_new_prompt(open_terminal):
     t = open_terminal()
     t.type("sh -c \"echo beg''un; sleep 1000\"\n")
     t.expect("\rbegun\r\n")
-    t.type("\x03")
-    t.prompt()
+    t.interrupt()
     t.type("echo on$((1))\n")
     t.expect("\ron1\r\n")
 
