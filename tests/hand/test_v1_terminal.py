@@ -227,6 +227,7 @@ def test_two_people(shell, open_terminal):
     wait_until(lambda: state(shell, shell.name)["terminals"] == 1, what="one left")
     two.type("echo from-$((2))\n")
     two.expect("\rfrom-2\r\n")
+    two.prompt()  # until then the person's line runs, and an action is refused
     assert shell.ok("echo agent too") == "agent too"
 
 
@@ -234,6 +235,7 @@ def test_one_who_does_not_read_does_not_hold_the_other(shell, open_terminal):
     slow, quick = open_terminal(), open_terminal()
     quick.type("seq 1 300000; echo al''l\n")
     quick.expect("300000\r\nall\r\n")
+    quick.prompt()
     assert shell.ok("echo agent") == "agent"
     # It was overtaken: a hello tells where it goes on.
     slow.expect("300000\r\nall\r\n")
