@@ -1,3 +1,5 @@
+#include <strings.h>
+
 #include "base/log.h"
 #include "hand/routes.h"
 
@@ -12,13 +14,28 @@ static bool same_key(const char *given, const char *key)
     return difference == 0;
 }
 
+/* A page of another site, in a browser on this machine: its Origin is not the Host it talks to. */
+static bool comes_from_elsewhere(const struct tn_http_exchange *x)
+{
+    const char *origin = tn_http_header(x, "Origin"), *host = tn_http_header(x, "Host");
+    const char *site = origin ? strstr(origin, "://") : NULL;
+
+    return origin && (!site || !host || strcasecmp(site + 3, host) != 0);
+}
+
 static bool gate(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_hand *hand = ctx;
     const char *key = hand->options.key;
     const char *given = tn_http_header(x, "X-Session-API-Key");
 
-    if (!key || !*key || (given && same_key(given, key)))
+    if (!key || !*key) {
+        if (!comes_from_elsewhere(x))
+            return true;
+        tn_http_reply_detail(x, 403, "Requests of web pages from elsewhere need a key");
+        return false;
+    }
+    if (given && same_key(given, key))
         return true;
     tn_http_reply_detail(x, 403, "Invalid API Key");
     return false;

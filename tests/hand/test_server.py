@@ -737,3 +737,17 @@ def test_descriptors_and_memory_stay_flat(hand):
     wait_until(lambda: hand.descriptors() <= descriptors, 10, "descriptors flat")
     wait_until(lambda: hand.status("Threads") <= threads, 10, "threads flat")
     assert hand.status("VmRSS") - memory < memory_limit(4096)
+
+
+def test_pages_from_elsewhere_need_a_key(start):
+    """Without a key a web page in a local browser must not reach the hand; other programs send no Origin."""
+    hand = start()
+    host = {"Host": "127.0.0.1:8000"}
+    for origin, status in (
+        ("http://evil.example", 403),
+        ("null", 403),
+        ("http://127.0.0.1:8000", 200),
+    ):
+        reply = hand.client.request("GET", "/v1/sessions", headers={**host, "Origin": origin})
+        assert reply.status == status, (origin, reply)
+    assert hand.client.request("GET", "/v1/sessions").status == 200

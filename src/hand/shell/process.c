@@ -286,18 +286,19 @@ static bool listen_once(struct tn_shell *sh, int64_t deadline, int client)
     int ready = ppoll(fds, TN_COUNT(fds), deadline == TN_NEVER ? NULL : &time_left, NULL);
     if (ready <= 0)
         return ready < 0;
+    /* Records first: one was written before what a program of the next line prints. */
+    if (fds[1].revents && read_control(sh) < 0) {
+        sh->silent = true; /* ending, or replaced by exec: its death will be the event */
+        if (is_still_the_shell(sh))
+            tn_child_signal(sh->child, SIGKILL,
+                            NULL); /* it closed its descriptors: nobody can reach it */
+    }
     if (fds[0].revents) {
         ssize_t n = read_terminal(sh, 0);
         if (n > 0)
             sh->events.output(sh->events.ctx, sh->in, (size_t)n);
         else if (n < 0)
             sh->hung_up = true; /* the process is ending */
-    }
-    if (fds[1].revents && read_control(sh) < 0) {
-        sh->silent = true; /* ending, or replaced by exec: its death will be the event */
-        if (is_still_the_shell(sh))
-            tn_child_signal(sh->child, SIGKILL,
-                            NULL); /* it closed its descriptors: nobody can reach it */
     }
     if (fds[2].revents)
         end_listening(sh);

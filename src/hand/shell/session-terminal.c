@@ -89,7 +89,8 @@ bool session_end_prompt(struct tn_session *s, int64_t deadline)
         return false;
     int status = s->status;
     bool ended = false;
-    while (!ended && tn_now() < deadline) { /* one that comes while the editor sets up is lost */
+    while (!ended && s->prompt_waiting &&
+           tn_now() < deadline) { /* one that comes while the editor sets up is lost */
         int64_t next = tn_now() + INTERRUPT_NS;
         pthread_mutex_unlock(&s->lock);
         tn_shell_type(shell, "\003", 1, deadline, NULL);
