@@ -263,6 +263,10 @@ static void end_listening(struct tn_shell *sh)
 
     if (read(sh->wake, &once, sizeof once) < 0) /* with it comes wait_status */
         return;
+    /* The last thing it told may still be on its way: a large environment, for example. */
+    struct pollfd told = {.fd = sh->control, .events = POLLIN};
+    while (!sh->silent && poll(&told, 1, 0) > 0)
+        sh->silent = read_control(sh) < 0;
     tn_close(TN_TAKE_FD(sh->slave));
     drain_to_end(sh);
     pthread_mutex_lock(&sh->role);
