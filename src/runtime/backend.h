@@ -1,0 +1,176 @@
+/* What a backend is: a const table of functions that make sandboxes exist and reachable.
+ *
+ * A backend never runs actions: it carries the hand in, starts it and says where it listens; the
+ * hand does the rest, everywhere the same.  Everything a backend makes outside its own memory
+ * carries the sandbox's id in its name or labels, and the id is in the store before the first call,
+ * so that whatever a killed process left behind is found again by id.
+ *
+ * All calls are synchronous, bounded by a deadline (base/clock.h), and safe from several threads
+ * and processes for different sandboxes; for one sandbox the caller (sandbox.c) holds its lock. */
+#ifndef TN_RUNTIME_BACKEND_H
+#define TN_RUNTIME_BACKEND_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "runtime/config.h"
+#include "runtime/spec.h"
+
+enum tn_status {
+    TN_STATUS_STARTING,
+    TN_STATUS_RUNNING,
+    TN_STATUS_PAUSED,    /* processes frozen, memory kept */
+    TN_STATUS_STOPPED,   /* no processes; the file system is kept */
+    TN_STATUS_SUSPENDED, /* no processes; file system and memory are on disk */
+    TN_STATUS_ERROR,     /* ended or failed by itself: place.reason says why */
+    TN_STATUS_MISSING,   /* the backend does not know it (any more) */
+};
+extern const char *const tn_status_words[]; /* "starting", "running", ...; ends with NULL */
+
+enum tn_goal {
+    TN_GOAL_RUNNING,
+    TN_GOAL_PAUSED,
+    TN_GOAL_STOPPED,
+    TN_GOAL_SUSPENDED,
+    TN_GOAL_GONE,
+};
+extern const char *const tn_goal_words[];
+
+/* A process that a sandbox must not outlive; pid 0: it may. */
+struct tn_owner {
+    pid_t pid;
+    uint64_t start; /* as in base/proc.h */
+};
+
+/* A sandbox as the store knows it; what backends are given.  Borrowed for the call. */
+struct tn_subject {
+    const char *id;  /* [a-z0-9]{10}, unique on this machine */
+    const char *key; /* the hand's key, 32 characters; secret */
+    const struct tn_spec *spec;
+    const char
+        *directory;  /* absolute, mode 0700, of this sandbox alone; gc removes it at the end */
+    const char *ref; /* what place.ref said last, or NULL */
+    struct tn_owner owner;
+};
+
+/* Where and how it is.  Members are owned; NULL when unknown. */
+struct tn_place {
+    enum tn_status status;
+    char *address; /* of the hand, for net/http-client.h; only while running or paused */
+    char *ref;     /* JSON text in which a backend notes what it needs to find the thing again */
+    char *reason;  /* of an error or an end, for people: "killed: out of memory (limit 512 MiB)" */
+    char *isolation; /* JSON object of what really holds: {"pid": true, "seccomp": true, ...} */
+};
+void tn_place_done(struct tn_place *place);
+#define tn_autoplace TN_CLEANUP(tn_place_done)
+
+/* What a sandbox uses at this moment; -1 is unknown. */
+struct tn_usage {
+    int64_t memory, memory_peak, disk; /* bytes */
+    double cpu_seconds;
+    int64_t processes;
+};
+
+enum tn_ability {
+    TN_CAN_PAUSE = 1 << 0,
+    TN_CAN_STOP = 1 << 1, /* keeps the file system while stopped */
+    TN_CAN_SUSPEND = 1 << 2,
+    TN_CAN_SNAPSHOT = 1 << 3, /* also roll back and fork */
+    TN_CAN_LIMIT = 1 << 4,
+    TN_CAN_ISOLATE = 1 << 5,
+    TN_CAN_IMAGE = 1 << 6, /* takes an image */
+    TN_CAN_NETWORK_NONE = 1 << 7,
+};
+
+/* One line of `tendon doctor`. */
+struct tn_finding {
+    const char *what;   /* "user namespaces" */
+    bool good;          /* false: the backend works less well, or not at all, without it */
+    bool needed;        /* nothing works without it */
+    const char *detail; /* what was found; how to get it */
+};
+typedef void (*tn_finding_fn)(const struct tn_finding *finding, void *ctx);
+
+/* Bytes of a log, in order; non-zero stops. */
+typedef int (*tn_log_fn)(const void *bytes, size_t n, void *ctx);
+/* An id the backend found by its own marks; non-zero stops. */
+typedef int (*tn_found_fn)(const char *id, void *ctx);
+/* Progress of something long, for people: "pulling python:3.12: 34%". */
+typedef void (*tn_progress_fn)(const char *text, void *ctx);
+
+/* What backends get from the process they work in. */
+struct tn_host {
+    const struct tn_config *config;
+    const char *state;       /* state directory, absolute */
+    const char *hand;        /* path of the static hand */
+    const char *program;     /* directory of our own helper programs */
+    tn_progress_fn progress; /* may be NULL */
+    void *progress_ctx;
+};
+
+struct tn_backend {
+    const char *name;
+    const char *const *aliases; /* NULL-terminated, or NULL */
+    const char *summary;        /* one line, for help and docs */
+    unsigned abilities;         /* enum tn_ability; what it can do at best */
+
+    /* Is the engine reachable, are credentials there?  -1 says clearly what is missing.  host
+     * outlives the engine. */
+    int (*open)(const struct tn_host *host, void **engine, struct tn_error *err);
+    void (*close)(void *engine);
+
+    /* Makes and starts it; returns once the hand can be connected to (a connection may wait in its
+     * backlog).  After a failure the caller drives it to GONE. */
+    int (*create)(void *engine, const struct tn_subject *subject, struct tn_place *place,
+                  int64_t deadline, struct tn_error *err);
+    /* How it is now.  A sandbox that the backend does not know is 0 with TN_STATUS_MISSING. */
+    int (*inspect)(void *engine, const struct tn_subject *subject, struct tn_place *place,
+                   int64_t deadline, struct tn_error *err);
+    /* Brings it to the goal from whatever state it is in; doing so twice is doing it once. */
+    int (*drive)(void *engine, const struct tn_subject *subject, enum tn_goal goal,
+                 struct tn_place *place, int64_t deadline, struct tn_error *err);
+    /* Every sandbox of ours that the backend finds by its marks, whatever the store says. */
+    int (*list)(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
+
+    /* Enough to carry the hand in and start it; also for rescue when the hand is dead. */
+    int (*put)(void *engine, const struct tn_subject *subject, const char *path, const void *bytes,
+               size_t n, mode_t mode, int64_t deadline, struct tn_error *err);
+    /* Runs argv inside; its output (both streams) lands in out; *status as a shell would say. */
+    int (*exec)(void *engine, const struct tn_subject *subject, const char *const *argv,
+                struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err);
+    /* A connected stream to a TCP port inside; NULL: through the hand's tunnel. */
+    int (*dial)(void *engine, const struct tn_subject *subject, int port, int64_t deadline,
+                struct tn_error *err);
+    /* What a person can open for that port, on the heap; NULL with err when there is nothing.  The
+     * function may be NULL: only the tunnel reaches ports. */
+    char *(*url)(void *engine, const struct tn_subject *subject, int port, struct tn_error *err);
+    /* What the hand and its sandbox printed; with follow until the deadline or fn stops. */
+    int (*logs)(void *engine, const struct tn_subject *subject, bool follow, tn_log_fn fn,
+                void *ctx, int64_t deadline, struct tn_error *err);
+
+    /* The rest may be NULL where the abilities say so.  name is [A-Za-z0-9._-]{1,64}. */
+    int (*usage)(void *engine, const struct tn_subject *subject, struct tn_usage *out,
+                 struct tn_error *err);
+    int (*snapshot)(void *engine, const struct tn_subject *subject, const char *name,
+                    int64_t deadline, struct tn_error *err);
+    int (*forget)(void *engine, const struct tn_subject *subject, const char *name,
+                  int64_t deadline, struct tn_error *err); /* removes a snapshot */
+    /* Back to the snapshot's files; processes end and the hand starts anew. */
+    int (*rollback)(void *engine, const struct tn_subject *subject, const char *name,
+                    struct tn_place *place, int64_t deadline, struct tn_error *err);
+    /* child begins with the files of subject (name NULL: as they are now; else of the snapshot). */
+    int (*fork)(void *engine, const struct tn_subject *subject, const char *name,
+                const struct tn_subject *child, struct tn_place *place, int64_t deadline,
+                struct tn_error *err);
+    /* What this machine offers it, whether or not open succeeds. */
+    int (*doctor)(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err);
+};
+
+extern const struct tn_backend tn_backend_local;
+extern const struct tn_backend tn_backend_cli;
+extern const struct tn_backend tn_backend_jail;
+extern const struct tn_backend tn_backend_docker;
+
+#endif

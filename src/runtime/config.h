@@ -1,0 +1,154 @@
+/* Configuration: defaults, then config.toml, then the environment, then flags.
+ *
+ * The file is OpenHands' own config.toml, read as it is, plus sections of ours ([tendon], [jail],
+ * [docker], [local], [template.NAME]).  Sections are field tables; one row is the default, the TOML
+ * key, the environment variable and the help text.  Where a value came from is remembered. */
+#ifndef TN_RUNTIME_CONFIG_H
+#define TN_RUNTIME_CONFIG_H
+
+#include "base/error.h"
+#include "base/field.h"
+
+/* [core], as far as a runtime is concerned. */
+struct tn_config_core {
+    char *runtime;
+    char *workspace_base, *workspace_mount_path, *workspace_mount_path_in_sandbox;
+    char *workspace_mount_rewrite;
+    bool run_as_openhands, enable_browser, init_git_in_empty_workspace, debug;
+    char *git_user_name, *git_user_email;
+    char *file_store, *file_store_path, *cache_dir;
+    int64_t max_concurrent_conversations, conversation_max_age_seconds;
+    char *jwt_secret, *mcp_host, *search_api_key; /* the first and last are secrets */
+};
+
+struct tn_config_sandbox {
+    char *remote_runtime_api_url, *local_runtime_url, *api_key;
+    bool keep_runtime_alive, pause_closed_runtimes, rm_all_containers;
+    char *base_container_image, *runtime_container_image;
+    struct tn_opt_int user_id; /* unset: the caller's */
+    double timeout, remote_runtime_init_timeout, remote_runtime_api_timeout;
+    bool remote_runtime_enable_retries;
+    char *remote_runtime_class;
+    double remote_runtime_resource_factor;
+    bool enable_auto_lint, use_host_network;
+    struct tn_str_list additional_networks;
+    char *runtime_binding_address;
+    struct tn_str_list runtime_extra_build_args;
+    bool initialize_plugins, force_rebuild_runtime;
+    char *runtime_extra_deps;
+    struct tn_json *runtime_startup_env_vars; /* object */
+    char *browsergym_eval_env, *platform;
+    double close_delay;
+    bool enable_gpu;
+    char *cuda_visible_devices;
+    struct tn_json *docker_runtime_kwargs; /* object or NULL */
+    char *selected_repo;
+    struct tn_str_list trusted_dirs;
+    struct tn_opt_int vscode_port;
+    char *volumes;
+};
+
+struct tn_config_kubernetes {
+    char *namespace, *ingress_domain, *pvc_storage_size, *pvc_storage_class;
+    char *resource_cpu_request, *resource_memory_request, *resource_memory_limit;
+    char *image_pull_secret, *ingress_tls_secret;
+    char *node_selector_key, *node_selector_val, *tolerations_yaml;
+    bool privileged;
+};
+
+struct tn_config_security {
+    bool confirmation_mode;
+    char *security_analyzer;
+};
+
+struct tn_config_mcp {
+    struct tn_json *sse_servers, *shttp_servers, *stdio_servers; /* lists, or NULL */
+};
+
+/* [tendon]: what is ours and concerns no single backend. */
+struct tn_config_tendon {
+    char *runtime; /* default backend; "jail"; core.runtime counts only where it is set */
+    char *state;   /* state directory; default $XDG_STATE_HOME/tendon */
+    char *hand;    /* path of the static hand; default: beside the program, ../lib/tendon, PATH */
+    struct tn_str_list runtime_path;    /* where tendon-runtime-NAME is looked for before PATH */
+    double start_timeout, stop_timeout; /* seconds */
+    int64_t warm;                       /* warm sandboxes to keep for the spec of a create */
+    char *log_level;
+};
+
+/* [jail] */
+struct tn_config_jail {
+    char *rootfs;                  /* default of spec.image; NULL: the host's system directories */
+    struct tn_str_list host_paths; /* the allowlist for the host's system directories */
+    struct tn_str_list etc_hidden; /* entries of /etc that are never shown */
+    char *memory;                  /* default limits, as in struct tn_spec */
+    double cpus;
+    int64_t pids, open_files;
+    char *disk;
+    bool unprivileged; /* use a user namespace even as root [true] */
+};
+
+/* [docker] */
+struct tn_config_docker {
+    char *host;      /* DOCKER_HOST */
+    bool tls_verify; /* DOCKER_TLS_VERIFY */
+    char *cert_path; /* DOCKER_CERT_PATH */
+    char *host_addr; /* DOCKER_HOST_ADDR: where published ports are reached */
+    char *image;     /* default image; NULL: the sandbox section decides */
+    char *memory;    /* default limits */
+    double cpus;
+    int64_t pids;
+    struct tn_str_list cap_drop;
+    bool no_new_privileges;
+    char *port_range; /* "30000-39999", or NULL: the engine chooses */
+    char *overlays;   /* SANDBOX_VOLUME_OVERLAYS */
+};
+
+/* [local] */
+struct tn_config_local {
+    int64_t initial_warm, desired_warm; /* INITIAL_NUM_WARM_SERVERS, DESIRED_NUM_WARM_SERVERS */
+};
+
+struct tn_config {
+    struct tn_config_core core;
+    struct tn_config_sandbox sandbox;
+    struct tn_config_kubernetes kubernetes;
+    struct tn_config_security security;
+    struct tn_config_mcp mcp;
+    struct tn_config_tendon tendon;
+    struct tn_config_jail jail;
+    struct tn_config_docker docker;
+    struct tn_config_local local;
+    struct tn_config_private *private; /* templates, origins, warnings */
+};
+
+enum tn_origin {
+    TN_FROM_DEFAULT,
+    TN_FROM_FILE,
+    TN_FROM_ENV,
+    TN_FROM_FLAG,
+};
+extern const char *const tn_origin_words[];
+
+/* Reads all sources.  path: the file to read; NULL: $TENDON_CONFIG, ./config.toml,
+ * $XDG_CONFIG_HOME/tendon/config.toml, the first that exists, or none.  An unknown key in our
+ * sections and in [sandbox], [security], [mcp], [kubernetes] is an error that names the nearest
+ * known one; in [core] and for unknown sections it is a warning. */
+int tn_config_load(struct tn_config *c, const char *path, struct tn_error *err);
+void tn_config_done(struct tn_config *c);
+
+/* "section.key" from a flag (`--set jail.memory=1g`); the last word. */
+int tn_config_set(struct tn_config *c, const char *name, const char *text, struct tn_error *err);
+
+/* Every field with its section, effective value (secrets: "***") and origin. */
+typedef void (*tn_config_fn)(const char *section, const struct tn_field *row, const char *value,
+                             enum tn_origin origin, const char *where, void *ctx);
+void tn_config_each(const struct tn_config *c, tn_config_fn fn, void *ctx);
+/* What was odd but not wrong, one sentence each. */
+typedef void (*tn_config_warning_fn)(const char *text, void *ctx);
+void tn_config_warnings(const struct tn_config *c, tn_config_warning_fn fn, void *ctx);
+
+/* The [template.NAME] section, a table for tn_spec_fields; NULL when there is none. */
+const struct tn_toml *tn_config_template(const struct tn_config *c, const char *name);
+
+#endif

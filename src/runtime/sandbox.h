@@ -1,0 +1,104 @@
+/* Sandboxes, whatever backend holds them: the one interface that the library, the command line and
+ * the service use.
+ *
+ * A runtime is configuration, store and the backends opened so far.  A sandbox handle is a row of
+ * the store, its lock while something is done to it, and a client of its hand. */
+#ifndef TN_RUNTIME_SANDBOX_H
+#define TN_RUNTIME_SANDBOX_H
+
+#include "event/action.h"
+#include "event/observation.h"
+#include "runtime/backend.h"
+#include "runtime/hand-client.h"
+#include "runtime/store.h"
+
+struct tn_runtime;
+struct tn_sandbox;
+
+struct tn_runtime_options {
+    const struct tn_config *config; /* must outlive the runtime */
+    tn_progress_fn progress;        /* may be NULL */
+    void *progress_ctx;
+};
+
+/* Opens the store.  Backends are opened when first needed.  One per process is enough; it serves
+ * several threads. */
+struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, struct tn_error *err);
+void tn_runtime_close(struct tn_runtime *rt);
+struct tn_store *tn_runtime_store(struct tn_runtime *rt);
+const struct tn_host *tn_runtime_host(const struct tn_runtime *rt);
+
+/* Creates the sandbox, or claims a warm one that fits.  Unless spec->keep, it ends with this
+ * process.  On failure nothing is left.  The handle is freed with tn_sandbox_free, which does not
+ * end the sandbox. */
+struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec *spec,
+                                     int64_t deadline, struct tn_error *err);
+/* An existing one by id, name or unique prefix. */
+struct tn_sandbox *tn_sandbox_attach(struct tn_runtime *rt, const char *which,
+                                     struct tn_error *err);
+void tn_sandbox_free(struct tn_sandbox *sb);
+static inline void tn_guard_sandbox(struct tn_sandbox **sb)
+{
+    tn_sandbox_free(*sb);
+}
+#define tn_autosandbox TN_CLEANUP(tn_guard_sandbox)
+
+const struct tn_record *tn_sandbox_record(const struct tn_sandbox *sb);
+const struct tn_spec *tn_sandbox_spec(const struct tn_sandbox *sb);
+const struct tn_backend *tn_sandbox_backend(const struct tn_sandbox *sb);
+const char *tn_sandbox_directory(const struct tn_sandbox *sb);
+
+/* Asks the backend how it is and notes it in the store; the record is then up to date. */
+int tn_sandbox_inspect(struct tn_sandbox *sb, struct tn_place *place, int64_t deadline,
+                       struct tn_error *err);
+/* Under the sandbox's lock, which other processes respect.  GONE also removes row and directory. */
+int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
+                     struct tn_error *err);
+
+/* The client of its hand, connected and ready; made once, owned by the handle, for one thread at a
+ * time.  A sandbox that is not running is an error that says what to do. */
+struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline,
+                                         struct tn_error *err);
+/* Address and key of the hand, for clients of one's own (terminals, tunnels, second threads).
+ * Borrowed from the handle. */
+int tn_sandbox_address(struct tn_sandbox *sb, const char **address, const char **key,
+                       int64_t deadline, struct tn_error *err);
+/* Executes an action.  When the sandbox died under it the observation is an error observation that
+ * names the reason (out of memory, ...). */
+int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
+                       struct tn_observation *observation, struct tn_error *err);
+
+int tn_sandbox_put(struct tn_sandbox *sb, const char *path, const void *bytes, size_t n,
+                   mode_t mode, int64_t deadline, struct tn_error *err);
+int tn_sandbox_exec(struct tn_sandbox *sb, const char *const *argv, struct tn_buf *out, int *status,
+                    int64_t deadline, struct tn_error *err);
+/* A connected stream to a port inside: the backend's way, or the hand's tunnel. */
+int tn_sandbox_dial(struct tn_sandbox *sb, int port, int64_t deadline, struct tn_error *err);
+char *tn_sandbox_url(struct tn_sandbox *sb, int port, struct tn_error *err);
+int tn_sandbox_logs(struct tn_sandbox *sb, bool follow, tn_log_fn fn, void *ctx, int64_t deadline,
+                    struct tn_error *err);
+int tn_sandbox_usage(struct tn_sandbox *sb, struct tn_usage *out, struct tn_error *err);
+
+int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadline,
+                        struct tn_error *err);
+int tn_sandbox_forget(struct tn_sandbox *sb, const char *name, int64_t deadline,
+                      struct tn_error *err);
+int tn_sandbox_rollback(struct tn_sandbox *sb, const char *name, int64_t deadline,
+                        struct tn_error *err);
+/* A new sandbox with the files of this one (name NULL: as they are now).  spec may change name,
+ * keep, lease and labels; everything else comes from the parent. */
+struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
+                                   const struct tn_spec *spec, int64_t deadline,
+                                   struct tn_error *err);
+
+/* Makes warm sandboxes of that spec until `count` wait; returns how many were made, or -1. */
+int tn_pool_fill(struct tn_runtime *rt, const struct tn_spec *spec, int count, int64_t deadline,
+                 struct tn_error *err);
+
+/* Reclaims what dead owners, spent leases and killed processes left: rows, and things that backends
+ * find without a row.  Calls tell (may be NULL) for each.  Returns how many, or -1. */
+typedef void (*tn_gc_fn)(const char *id, const char *why, void *ctx);
+int tn_runtime_gc(struct tn_runtime *rt, tn_gc_fn tell, void *ctx, int64_t deadline,
+                  struct tn_error *err);
+
+#endif

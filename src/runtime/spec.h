@@ -1,0 +1,75 @@
+/* What somebody wants a sandbox to be.
+ *
+ * One field table: flags of `tendon new`, the `[template.NAME]` sections of config.toml, the JSON
+ * of the library and of the service are all read by it.  A spec is only a wish: a backend that
+ * cannot keep a part of it refuses to create the sandbox and names the part. */
+#ifndef TN_RUNTIME_SPEC_H
+#define TN_RUNTIME_SPEC_H
+
+#include "base/error.h"
+#include "base/field.h"
+
+enum tn_network {
+    TN_NETWORK_DEFAULT, /* the backend's: none in a jail, bridge in docker, host elsewhere */
+    TN_NETWORK_NONE,
+    TN_NETWORK_HOST,
+    TN_NETWORK_BRIDGE, /* its own, with a way out */
+};
+
+struct tn_spec {
+    char *runtime;   /* name or alias of the backend; NULL: the configured one */
+    char *name;      /* unique among sandboxes; NULL: none, the id is enough */
+    char *image;     /* docker: an image reference; jail: a directory, tar or saved image; NULL: the
+                        backend's default (jail: the system directories of this machine) */
+    char *workspace; /* directory inside, made if missing */
+    char *user;      /* name or uid inside; NULL: the backend's default */
+    struct tn_str_list plugins;
+    struct tn_str_list volumes; /* HOST:INSIDE[:MODE]; see runtime/volume.h */
+    struct tn_json *env;        /* object: name -> text; values are never evaluated */
+    struct tn_json *labels;     /* object: name -> text */
+    int network;                /* enum tn_network */
+    struct tn_int_list ports;   /* inside; published by backends that publish */
+    struct tn_str_list devices; /* /dev/... to pass through */
+    char *gpus;                 /* "all" or ids with commas; NULL: none */
+
+    /* Limits.  Sizes are text such as "512m" or "2g"; tn_spec_limits reads them. */
+    char *memory;
+    struct tn_opt_double cpus;
+    struct tn_opt_int pids;
+    char *file_size;
+    struct tn_opt_int open_files;
+    char *disk;                     /* of everything the sandbox changes in its root file system */
+    struct tn_opt_double wall_time; /* seconds it may run in all */
+
+    bool keep;                    /* outlives the process that creates it */
+    struct tn_opt_double lease;   /* seconds after the last use; then gc may take it */
+    struct tn_str_list hand_args; /* further arguments for the hand */
+};
+
+extern const struct tn_fields tn_spec_fields;
+
+/* Numbers out of the spec; 0 is no limit. */
+struct tn_limits {
+    uint64_t memory, file_size, disk; /* bytes */
+    double cpus, wall_time;
+    uint64_t pids, open_files;
+};
+int tn_spec_limits(const struct tn_spec *spec, struct tn_limits *out, struct tn_error *err);
+
+/* "64k", "512m", "2g", "1t" (powers of 1024; a trailing b or ib is ignored) or plain bytes. */
+int tn_size_parse(const char *text, uint64_t *bytes, struct tn_error *err);
+
+void tn_spec_init(struct tn_spec *spec);
+void tn_spec_done(struct tn_spec *spec);
+/* Everything that can be wrong without asking a backend; -1 with err naming the field. */
+int tn_spec_check(const struct tn_spec *spec, struct tn_error *err);
+int tn_spec_copy(const struct tn_spec *from, struct tn_spec *to, struct tn_error *err);
+/* Unknown keys are errors. */
+int tn_spec_from_json(const struct tn_json *json, struct tn_spec *spec, struct tn_error *err);
+void tn_spec_to_json(const struct tn_spec *spec, struct tn_jw *w);
+
+/* 16 hexadecimal digits that are equal exactly when two sandboxes of these specs can stand in for
+ * each other (name, labels, lease and keep do not count). */
+void tn_spec_digest(const struct tn_spec *spec, char out[17]);
+
+#endif

@@ -1,0 +1,76 @@
+/* The store: what exists, on disk before it exists in the world.
+ *
+ * One SQLite file in write-ahead mode; any number of processes may use it.  A row is written before
+ * the backend makes anything and removed after everything is gone, so a process may die at any
+ * moment: gc compares rows, owners and leases with what the backends find.  A handle serves several
+ * threads. */
+#ifndef TN_RUNTIME_STORE_H
+#define TN_RUNTIME_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "runtime/backend.h"
+
+struct tn_store;
+
+/* directory is made (0700) when missing. */
+struct tn_store *tn_store_open(const char *directory, struct tn_error *err);
+void tn_store_close(struct tn_store *s);
+
+/* One sandbox.  Strings are owned; tn_record_done frees them. */
+struct tn_record {
+    char *id;
+    char *name;    /* or NULL */
+    char *runtime; /* canonical name of the backend */
+    char *spec;    /* JSON text */
+    char *key;
+    char *ref;       /* or NULL */
+    char *pool;      /* digest of the spec while it waits in a warm pool, else NULL */
+    char *parent;    /* id it was forked from, or NULL */
+    char *reason;    /* why it ended, or NULL */
+    char *isolation; /* JSON text, or NULL */
+    enum tn_status status;
+    struct tn_owner owner;
+    char *boot;                  /* boot id of the owner's kernel */
+    double created, used, lease; /* seconds since 1970; lease: seconds after `used`, 0 for ever */
+};
+void tn_record_done(struct tn_record *r);
+#define tn_autorecord TN_CLEANUP(tn_record_done)
+
+/* Adds the row; TN_E_CONFLICT when id or name is taken. */
+int tn_store_add(struct tn_store *s, const struct tn_record *r, struct tn_error *err);
+/* By id, by name, or by a prefix of the id that fits only one (at least 3 characters).
+ * TN_E_NOT_FOUND, or TN_E_CONFLICT when several fit. */
+int tn_store_find(struct tn_store *s, const char *which, struct tn_record *out,
+                  struct tn_error *err);
+/* All, oldest first; non-zero from fn stops and is returned.  Warm ones only when asked for. */
+typedef int (*tn_record_fn)(const struct tn_record *r, void *ctx);
+int tn_store_each(struct tn_store *s, bool warm, tn_record_fn fn, void *ctx, struct tn_error *err);
+/* What a backend said: status, and ref, reason, isolation where they are not NULL. */
+int tn_store_place(struct tn_store *s, const char *id, const struct tn_place *place,
+                   struct tn_error *err);
+/* The sandbox was used just now. */
+int tn_store_touch(struct tn_store *s, const char *id, struct tn_error *err);
+/* Takes the oldest warm sandbox with that runtime and digest out of its pool for this owner, in one
+ * step: no two callers get the same.  1 with *out, 0 when the pool is empty, -1. */
+int tn_store_claim(struct tn_store *s, const char *runtime, const char *digest, const char *name,
+                   struct tn_owner owner, double lease, struct tn_record *out,
+                   struct tn_error *err);
+int tn_store_remove(struct tn_store *s, const char *id, struct tn_error *err);
+
+/* Snapshots. */
+struct tn_snapshot {
+    char *sandbox, *name;
+    double created;
+};
+typedef int (*tn_snapshot_fn)(const struct tn_snapshot *snapshot, void *ctx);
+int tn_store_snapshot_add(struct tn_store *s, const char *sandbox, const char *name,
+                          struct tn_error *err);
+int tn_store_snapshot_remove(struct tn_store *s, const char *sandbox, const char *name,
+                             struct tn_error *err);
+int tn_store_snapshots(struct tn_store *s, const char *sandbox, tn_snapshot_fn fn, void *ctx,
+                       struct tn_error *err);
+
+#endif
