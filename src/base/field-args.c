@@ -101,26 +101,70 @@ static bool looks_like_flag(const char *arg)
            !(arg[1] == '.' && isdigit((unsigned char)arg[2]));
 }
 
-/* Sets the field, or appends when it is a list that was mentioned before. */
+/* True when the list or map was mentioned before. */
+static bool mentioned(struct args *a, const struct tn_field *row)
+{
+    for (size_t i = 0; i < a->list_count; i++)
+        if (a->lists[i] == row)
+            return true;
+    a->lists[a->list_count++] = row;
+    return false;
+}
+
+/* NAME=VALUE; or NAME alone, whose value stands in the environment. */
+static int add_pair(const struct target *t, const char *text, struct tn_error *err)
+{
+    size_t n = strcspn(text, "=");
+    const char *value = text[n] ? text + n + 1 : NULL;
+
+    if (n == 0)
+        return tn_fail(err, TN_E_UNPROCESSABLE, "expected NAME=VALUE, found no name");
+    if (!value && !(t->row->flags & TN_FIELD_ENVIRON))
+        return tn_fail(err, TN_E_UNPROCESSABLE, "expected NAME=VALUE, found '%.60s'", text);
+    if (!value && !(value = getenv(text)))
+        return tn_fail(err, TN_E_UNPROCESSABLE,
+                       "expected NAME=VALUE or the name of a variable of the environment, but "
+                       "'%.60s' is not set",
+                       text);
+    return tn_field_put_pair(t->row, t->object, text, n, value, err);
+}
+
+/* Appends to a list or map, which is emptied when it is mentioned for the first time. */
+static int add_value(struct args *a, const struct target *t, const char *text)
+{
+    bool again = mentioned(a, t->row), commas = t->row->flags & TN_FIELD_COMMAS;
+
+    if (t->row->type == TN_FIELD_JSON) {
+        if (!again)
+            tn_field_clear(t->row, t->object);
+        return add_pair(t, text, a->err);
+    }
+    if (!again && tn_field_set_list(t->row, t->object, 0, a->err) < 0)
+        return -1;
+    if (t->row->type == TN_FIELD_INTS)
+        return tn_field_add_ints(t->row, t->object, text, a->err);
+    do {
+        size_t n = commas ? strcspn(text, ",") : strlen(text);
+        if (tn_field_add_string(t->row, t->object, text, n, a->err) < 0)
+            return -1;
+        text += n;
+    } while (*text++);
+    return 0;
+}
+
+static bool grows(const struct tn_field *row, const char *text)
+{
+    return row->type == TN_FIELD_STRINGS || (row->type == TN_FIELD_INTS && text[0] != '[') ||
+           (row->type == TN_FIELD_JSON && row->flags & TN_FIELD_MAP && text[0] != '{');
+}
+
+/* Sets the field, or appends when it is a list or a map. */
 static int put_value(struct args *a, const struct target *t, const char *shown, const char *text)
 {
-    bool strings = t->row->type == TN_FIELD_STRINGS, again = false;
+    int result = grows(t->row, text) ? add_value(a, t, text)
+                                     : tn_field_from_text(t->row, t->object, text, a->err);
 
-    if (!strings) {
-        if (tn_field_from_text(t->row, t->object, text, a->err) < 0)
-            return tn_error_context(a->err, "%s", shown);
-        return 0;
-    }
-    for (size_t i = 0; i < a->list_count; i++)
-        again |= a->lists[i] == t->row;
-    if (!again) {
-        if (tn_field_set_list(t->row, t->object, 0, a->err) < 0)
-            return -1;
-        a->lists[a->list_count++] = t->row;
-    }
-    if (tn_field_add_string(t->row, t->object, text, strlen(text), a->err) < 0)
-        return tn_error_context(a->err, "%s", shown);
-    return 0;
+    return result < 0 ? tn_error_context(a->err, "%s", shown) : 0;
 }
 
 static int put_bool(struct args *a, const struct search *s, const char *shown, const char *value)
@@ -191,6 +235,7 @@ static const char *value_name(const struct tn_field *row)
     case TN_FIELD_WORD:
         return "WORD";
     case TN_FIELD_JSON:
+        return row->flags & TN_FIELD_MAP ? "NAME=VALUE" : "JSON";
     case TN_FIELD_INTS:
     case TN_FIELD_OBJECT:
         return "JSON";

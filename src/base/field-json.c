@@ -3,6 +3,7 @@
 #include "base/field-member.h"
 #include "base/nearest.h"
 #include "base/py-literal.h"
+#include "base/utf8.h"
 
 /* --- reading --------------------------------------------------------------------------- */
 
@@ -183,6 +184,47 @@ int tn_fields_from_json(const struct tn_fields *f, void *object, const struct tn
             return -1;
     return 0;
 }
+
+/* --- one member of a map ---------------------------------------------------------------- */
+
+struct pair {
+    struct tn_jw w;
+    const char *name;
+};
+
+static int write_others(const char *key, struct tn_json *value, void *ctx)
+{
+    struct pair *p = ctx;
+
+    if (strcmp(key, p->name) != 0) {
+        tn_jw_key(&p->w, key);
+        tn_jw_tree(&p->w, value);
+    }
+    return 0;
+}
+
+int tn_field_put_pair(const struct tn_field *row, void *object, const char *name, size_t name_len,
+                      const char *value, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(64 << 20);
+    tn_autojson struct tn_json *map = NULL;
+    tn_autofree char *key = tn_strndup(name, name_len);
+    struct pair p = {.w = tn_jw(&text), .name = key};
+
+    if (!tn_utf8_valid(key, name_len) || !tn_utf8_valid(value, strlen(value)))
+        return tn_fail(err, TN_E_UNPROCESSABLE, "expected UTF-8, found other bytes");
+    tn_jw_object(&p.w);
+    tn_json_each(*FIELD_MEMBER(struct tn_json *, row, object), write_others, &p);
+    tn_jw_kstr(&p.w, key, value);
+    tn_jw_object_end(&p.w);
+    if (!tn_buf_ok(&text))
+        return tn_fail(err, TN_E_TOO_LARGE, "too large");
+    if (tn_json_parse(text.data, text.len, &map, err) < 0)
+        return -1;
+    return tn_field_set_json(row, object, map, err);
+}
+
+/* --- unknown keys ------------------------------------------------------------------------ */
 
 struct unknown {
     const struct tn_fields *fields;

@@ -22,6 +22,12 @@ int tn_field_set_list(const struct tn_field *row, void *object, size_t count, st
 /* Appends one item to a list of strings. */
 int tn_field_add_string(const struct tn_field *row, void *object, const char *s, size_t n,
                         struct tn_error *err);
+/* Appends the integers of a comma list to a list of integers. */
+int tn_field_add_ints(const struct tn_field *row, void *object, const char *text,
+                      struct tn_error *err);
+/* Sets one member of a map; a value there is replaced. */
+int tn_field_put_pair(const struct tn_field *row, void *object, const char *name, size_t name_len,
+                      const char *value, struct tn_error *err);
 /* Frees the member and makes it null, 0 or false. */
 void tn_field_clear(const struct tn_field *row, void *object);
 /* Gives the member its default; it must hold nothing. */

@@ -77,6 +77,33 @@ static int set_comma_list(const struct tn_field *row, void *object, const char *
     return 0;
 }
 
+int tn_field_add_ints(const struct tn_field *row, void *object, const char *text,
+                      struct tn_error *err)
+{
+    struct tn_int_list *list = FIELD_MEMBER(struct tn_int_list, row, object);
+
+    for (const char *at = text;; at++) {
+        char *end;
+        errno = 0;
+        long long value = strtoll(at, &end, 10);
+        if (end == at || (*end && *end != ',') || errno == ERANGE)
+            return tn_field_mismatch(row, err, "'%.60s'", text);
+        list->items = tn_realloc(list->items, (list->count + 1) * sizeof *list->items);
+        list->items[list->count++] = value;
+        at = end;
+        if (!*at)
+            return 0;
+    }
+}
+
+static int set_comma_ints(const struct tn_field *row, void *object, const char *text,
+                          struct tn_error *err)
+{
+    if (tn_field_set_list(row, object, 0, err) < 0)
+        return -1;
+    return *text ? tn_field_add_ints(row, object, text, err) : 0;
+}
+
 int tn_field_from_text(const struct tn_field *row, void *object, const char *text,
                        struct tn_error *err)
 {
@@ -98,6 +125,9 @@ int tn_field_from_text(const struct tn_field *row, void *object, const char *tex
             return set_literal(row, object, text, err);
         return set_comma_list(row, object, text, err);
     case TN_FIELD_INTS:
+        if (text[0] == '[' || text[0] == '(')
+            return set_literal(row, object, text, err);
+        return set_comma_ints(row, object, text, err);
     case TN_FIELD_JSON:
     case TN_FIELD_OBJECT:
         return set_literal(row, object, text, err);

@@ -73,6 +73,8 @@ enum {
     TN_FIELD_POSITIONAL = 1 << 8,  /* an argument without flag, in the order of the rows */
     TN_FIELD_MANY = 1 << 9,        /* strings: the flag takes all values up to the next flag */
     TN_FIELD_REST = 1 << 10,       /* positional strings: everything from here on, flags too */
+    TN_FIELD_COMMAS = 1 << 11,     /* strings: a value of the flag is a list with commas */
+    TN_FIELD_ENVIRON = 1 << 12,    /* map: `--flag NAME` takes the value from the environment */
 };
 
 struct tn_field {
@@ -194,7 +196,8 @@ int tn_fields_from_env(const struct tn_fields *f, void *object, struct tn_error 
 /* Reads arguments (without the program's name): `--flag value`, `--flag=value`, `-f value`,
  * `--flag` and
  * `--no-flag` for booleans, positional rows in order; `--` ends the flags.  The first mention of a
- * list replaces what it held, further ones append.  Returns 1 when -h or --help is among them (the
+ * list or map replaces what it held, further ones append.  A map takes `--flag NAME=VALUE` (the
+ * value is text, and never in messages) or a whole JSON object.  Returns 1 when -h or --help is among them (the
  * rest is not read), 0, or -1; an unknown flag is an error that names the nearest known one. */
 int tn_fields_from_argv(const struct tn_fields *f, void *object, int argc, char *const *argv,
                         struct tn_error *err);

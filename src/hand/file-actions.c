@@ -1,6 +1,7 @@
 #include "hand/file-actions.h"
 
 #include "base/clock.h"
+#include "hand/file/confine.h"
 #include "hand/file/edit.h"
 #include "hand/file/read.h"
 #include "hand/file/write.h"
@@ -196,8 +197,16 @@ static void do_view(struct tn_hand *hand, const char *cwd, const struct tn_actio
     tn_edit_result_done(&result);
 }
 
-void tn_file_execute(struct tn_hand *hand, const char *cwd, const struct tn_action *a,
-                     struct tn_observation *o)
+/* The member of the action that names the file. */
+static char **path_of(struct tn_action *a)
+{
+    return a->type == TN_ACTION_WRITE  ? &a->write.path
+           : a->type == TN_ACTION_EDIT ? &a->edit.path
+                                       : &a->read.path;
+}
+
+static void execute(struct tn_hand *hand, const char *cwd, const struct tn_action *a,
+                    struct tn_observation *o)
 {
     if (a->type == TN_ACTION_WRITE)
         do_write(hand, cwd, a, o);
@@ -207,4 +216,23 @@ void tn_file_execute(struct tn_hand *hand, const char *cwd, const struct tn_acti
         do_view(hand, cwd, a, o);
     else
         do_read(hand, cwd, a, o);
+}
+
+void tn_file_execute(struct tn_hand *hand, const char *cwd, const struct tn_action *a,
+                     struct tn_observation *o)
+{
+    struct tn_action inside = *a; /* borrows everything but its path */
+    struct tn_error err = {0};
+
+    if (!tn_confined()) {
+        execute(hand, cwd, a, o);
+        return;
+    }
+    tn_autofree char *path = tn_confined_path(*path_of(&inside), &err);
+    if (!path) {
+        tn_observation_init_error(o, a, "%s", err.text);
+        return;
+    }
+    *path_of(&inside) = path;
+    execute(hand, cwd, &inside, o);
 }

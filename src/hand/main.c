@@ -3,16 +3,19 @@
  * The main thread only waits for signals, so that children are reaped from the first moment (this
  * may be PID 1). A second thread starts everything up; from then on each connection has its own. */
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/thread.h"
+#include "hand/file/confine.h"
 #include "hand/file/edit.h"
 #include "hand/hand.h"
 #include "hand/routes.h"
@@ -106,9 +109,10 @@ static int start(struct process *p, struct tn_error *err)
     struct tn_hand *hand = &p->hand;
     const struct tn_hand_options *o = &hand->options;
 
-    if (tn_agent_user_set_up(o, &hand->user, err) < 0)
+    if (tn_agent_user_set_up(o, &hand->user, err) < 0 ||
+        (o->confine && tn_confine(o->working_dir, err) < 0))
         return -1;
-    if (o->port) {
+    if (o->port && !o->confine) { /* it shows any file */
         p->viewer = tn_viewer_start((int)o->port, &hand->user, err);
         if (!p->viewer)
             tn_log(TN_LOG_WARN, "no file viewer", tn_log_str("reason", err->text));
@@ -312,16 +316,22 @@ static bool stop(struct process *p)
     return true;
 }
 
-static void wait_for_end(int reaper, const sigset_t *signals)
+static void wait_for_end(int reaper, int owner, const sigset_t *signals)
 {
     tn_autofd int arrived = signalfd(-1, signals, SFD_CLOEXEC);
-    struct pollfd fds[] = {{.fd = reaper, .events = POLLIN}, {.fd = arrived, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = reaper, .events = POLLIN},
+                           {.fd = arrived, .events = POLLIN},
+                           {.fd = owner, .events = POLLIN}};
 
     for (;;) {
-        if (poll(fds, 2, -1) < 0)
+        if (poll(fds, 3, -1) < 0)
             continue;
         if (fds[0].revents)
             tn_reaper_collect();
+        if (fds[2].revents) {
+            tn_log(TN_LOG_INFO, "stopping: the process of --exit-with has ended");
+            return;
+        }
         struct signalfd_siginfo info;
         if (fds[1].revents && read(arrived, &info, sizeof info) == sizeof info) {
             tn_log(TN_LOG_INFO, "stopping", tn_log_int("signal", info.ssi_signo));
@@ -347,6 +357,25 @@ static void follow_parent(void)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         kill(getpid(), SIGTERM);
+}
+
+/* A descriptor that becomes readable when the process of --exit-with ends; of one that has ended
+ * already, or whose number another one has by now, -1 with TN_E_GONE. */
+static int watch_owner(const char *text, struct tn_error *err)
+{
+    char *end;
+    long pid = strtol(text, &end, 10);
+    uint64_t start = *end == ':' ? strtoull(end + 1, &end, 10) : 0;
+    struct tn_proc found;
+
+    if (*end || pid <= 0 || pid > INT_MAX)
+        return tn_fail(err, TN_E_INVALID, "--exit-with %s: expected PID or PID:START", text);
+    tn_autofd int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    if (fd < 0 && errno != ESRCH)
+        return tn_fail_errno(err, errno, "--exit-with %s", text);
+    if (fd < 0 || tn_proc_get((pid_t)pid, &found) < 0 || (start && found.start != start))
+        return tn_fail(err, TN_E_GONE, "--exit-with %s: there is no such process any more", text);
+    return TN_TAKE_FD(fd);
 }
 
 static enum tn_log_level log_level(const char *name)
@@ -403,13 +432,18 @@ int main(int argc, char **argv)
     }
     if (o->exit_with_parent)
         follow_parent();
+    int owner = o->exit_with ? watch_owner(o->exit_with, &err) : -1;
+    if (o->exit_with && owner < 0) {
+        fprintf(stderr, "tendon-hand: %s\n", err.text);
+        return tn_code_row(err.code)->exit_code;
+    }
 
     int sys = tn_thread_start(&process.starter, start_thread, &process);
     if (sys) {
         fprintf(stderr, "tendon-hand: start a thread: %s\n", tn_strerror(sys));
         return 70;
     }
-    wait_for_end(reaper, &signals);
+    wait_for_end(reaper, owner, &signals);
     bool clean = stop(&process);
     tn_log_done();
     if (!clean)

@@ -19,6 +19,8 @@ struct tn_hand_options {
     double no_change_seconds;
     bool su_to_user;
     bool exit_with_parent;
+    char *exit_with;
+    bool confine;
     bool log_json;
     char *log_level;
     bool version;

@@ -7,7 +7,7 @@
 #include "net/listen.h"
 #include "net/socket-io.h"
 
-enum { HEAD_MAX = 64 * 1024, READ_BYTES = 8 * 1024 };
+enum { HEAD_MAX = 64 * 1024, READ_BYTES = 8 * 1024, SEND_BYTES = 64 * 1024 };
 
 struct tn_http_client {
     char *address; /* NULL: cannot reconnect */
@@ -102,6 +102,8 @@ static bool repeatable(const struct tn_http_client *c, const struct tn_http_call
 {
     static const char *const idempotent[] = {"GET", "HEAD", "PUT", "DELETE", NULL};
 
+    if (call->source)
+        return false;
     return !call->method || is_one_of(call->method, idempotent) ||
            has_field(c, call, "Idempotency-Key");
 }
@@ -125,7 +127,11 @@ static int build_request(const struct tn_http_client *c, const struct tn_http_ca
         tn_buf_printf(out, "Host: %s\r\n", c->host);
     if (call->type)
         tn_buf_printf(out, "Content-Type: %s\r\n", call->type);
-    if (call->body_len || is_one_of(method, with_body))
+    if (call->source && call->source_len < 0)
+        tn_buf_puts(out, "Transfer-Encoding: chunked\r\n");
+    else if (call->source)
+        tn_buf_printf(out, "Content-Length: %lld\r\n", (long long)call->source_len);
+    else if (call->body_len || is_one_of(method, with_body))
         tn_buf_printf(out, "Content-Length: %zu\r\n", call->body_len);
     tn_buf_puts(out, tn_buf_str(&c->fields));
     tn_buf_puts(out, call->extra_headers ? call->extra_headers : "");
@@ -158,12 +164,55 @@ static int ensure_connected(struct tn_http_client *c, int64_t deadline, struct t
     return c->fd < 0 ? -1 : 0;
 }
 
+/* One piece of a streamed body, in chunked framing or as it is; n 0 is the end. */
+static int send_piece(struct tn_http_client *c, char *bytes, size_t n, bool chunked,
+                      const struct net_wait *wait)
+{
+    char size[24];
+    struct iovec pieces[] = {
+        {.iov_base = size, .iov_len = 0},
+        {.iov_base = bytes, .iov_len = n},
+        {.iov_base = (char *)"\r\n", .iov_len = chunked ? 2 : 0},
+    };
+
+    if (chunked)
+        pieces[0].iov_len = (size_t)snprintf(size, sizeof size, "%zx\r\n", n);
+    return net_ask(c->fd, pieces, TN_COUNT(pieces), wait);
+}
+
+/* The body from its source.  0 when all was sent, 1 when the peer wants no more of it, -1 with err.
+ */
+static int send_source(struct tn_http_client *c, const struct tn_http_call *call,
+                       const struct net_wait *wait, struct tn_error *err)
+{
+    tn_autofree char *bytes = tn_malloc(SEND_BYTES);
+    bool chunked = call->source_len < 0;
+    int64_t left = call->source_len;
+
+    while (chunked || left > 0) {
+        size_t want = chunked || left > SEND_BYTES ? SEND_BYTES : (size_t)left;
+        ssize_t n = call->source(call->source_ctx, bytes, want, err);
+        if (n < 0)
+            return -1;
+        if (n == 0 && !chunked)
+            return tn_fail(err, TN_E_IO, "the data ended %lld bytes early", (long long)left);
+        int r = send_piece(c, bytes, (size_t)n, chunked, wait);
+        if (r < 0)
+            return tn_fail_errno(err, errno, "send to %s", c->host);
+        if (r || n == 0)
+            return r;
+        left -= chunked ? 0 : n;
+    }
+    return 0;
+}
+
 /* Sends the request and reads the answer's head.  *dead tells that a kept connection proved to be
  * closed before anything of an answer came. */
 static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
                    const struct tn_buf *head, bool *dead, struct tn_error *err)
 {
-    struct net_wait wait = {.each = TN_NEVER, .deadline = call->deadline};
+    struct net_wait wait = {.each = call->stall ? call->stall : TN_NEVER,
+                            .deadline = call->deadline};
     struct iovec pieces[] = {
         {.iov_base = head->data, .iov_len = head->len},
         {.iov_base = (void *)call->body, .iov_len = call->body_len},
@@ -172,12 +221,18 @@ static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
     bool kept = c->used;
 
     int unsent = net_ask(c->fd, pieces, 2, &wait);
+    if (unsent < 0)
+        tn_fail_errno(err, errno, "send to %s", c->host);
+    else if (unsent == 0 && call->source)
+        unsent = send_source(c, call, &wait, err);
     if (unsent < 0) {
         disconnect(c);
-        return tn_fail_errno(err, errno, "send to %s", c->host);
+        return -1;
     }
     bool head_request = call->method && strcmp(call->method, "HEAD") == 0;
-    int status = http_answer_head(&c->answer, c->fd, head_request, call->deadline, &why);
+    int64_t by = call->stall && tn_now() < call->deadline - call->stall ? tn_now() + call->stall
+                                                                       : call->deadline;
+    int status = http_answer_head(&c->answer, c->fd, head_request, by, &why);
     if (status >= 0) {
         c->used = true;
         c->answer.keep &= !unsent;

@@ -10,14 +10,17 @@
 
 struct tn_http_client;
 
-/* address: "unix:/path", "host:port" (a numeric host or localhost) or "[v6]:port".  Connects when
- * first used. */
+/* address: "unix:/path", "host:port" (a numeric host or localhost), "[v6]:port" or "pair:N"
+ * (net/pair.h).  Connects when first used. */
 struct tn_http_client *tn_http_client_new(const char *address, struct tn_error *err);
 /* On a connected socket (owned from now on); it cannot reconnect. */
 struct tn_http_client *tn_http_client_from_fd(int fd);
 void tn_http_client_free(struct tn_http_client *c);
 /* A header sent with every request (for example the key). */
 void tn_http_client_header(struct tn_http_client *c, const char *name, const char *value);
+
+/* The next bytes of a request's body: count, 0 at its end, -1 with err. */
+typedef ssize_t (*tn_http_source_fn)(void *ctx, void *to, size_t n, struct tn_error *err);
 
 struct tn_http_call {
     const char *method; /* GET when NULL */
@@ -27,6 +30,13 @@ struct tn_http_call {
     size_t body_len;
     const char *extra_headers; /* "Name: value\r\n..." or NULL */
     int64_t deadline;          /* base/clock.h; covers connect, send and the whole answer */
+
+    /* Instead of body: a stream of source_len bytes, or of unknown length when that is negative. It
+     * can be read only once, so the request is never repeated. */
+    tn_http_source_fn source;
+    void *source_ctx;
+    int64_t source_len;
+    int64_t stall; /* nanoseconds in which something must move, whatever the deadline; 0: no limit */
 };
 
 /* Sends and receives whole; the body lands in out (whose maximum bounds it).  Returns the status,

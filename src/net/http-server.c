@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "net/http-internal.h"
+#include "net/pair.h"
 
 enum {
     ACCEPT_STACK = 64 * 1024,
@@ -22,6 +23,7 @@ struct listener {
     struct tn_http_server *server;
     pthread_t thread;
     int fd;
+    bool pair; /* connections are handed over, not accepted */
 };
 
 struct tn_http_server {
@@ -198,7 +200,12 @@ static void accept_one(struct listener *l, struct refused *r)
     socklen_t len = sizeof addr;
     char peer[INET6_ADDRSTRLEN];
 
-    int fd = accept4(l->fd, (struct sockaddr *)&addr, &len, SOCK_CLOEXEC);
+    int fd = l->pair ? net_pair_take(l->fd)
+                     : accept4(l->fd, (struct sockaddr *)&addr, &len, SOCK_CLOEXEC);
+    if (fd < 0 && l->pair && errno == EPIPE) {
+        r->fds[0].fd = -1; /* nobody can hand us anything any more */
+        return;
+    }
     if (fd < 0) {
         /* Out of descriptors or memory, mostly: the client waits in the backlog until some come
          * free. */
@@ -244,6 +251,7 @@ int tn_http_server_listen(struct tn_http_server *s, int listen_fd, struct tn_err
         return tn_fail(err, TN_E_IO, "the server could not make its stop event");
     l->server = s;
     l->fd = fd;
+    l->pair = net_is_pair(fd);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, ACCEPT_STACK * http_stack_factor);
     int why = pthread_create(&l->thread, &attr, accept_loop, l);

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "net/pair.h"
 
 enum { BACKLOG = 1024 };
 
@@ -61,6 +62,21 @@ static int parse_fd(const char *text, struct tn_listen_address *out, struct tn_e
     if (fd < 0)
         return tn_fail(err, TN_E_INVALID, "fd:%s is not a descriptor number", text);
     out->kind = TN_LISTEN_FD;
+    out->fd = (int)fd;
+    return 0;
+}
+
+static int parse_pair(const char *text, struct tn_listen_address *out, struct tn_error *err)
+{
+    size_t n = strcspn(text, ":");
+    long fd = number(text, n, 1 << 20);
+    char *end = NULL;
+
+    errno = 0;
+    out->inode = text[n] ? strtoull(text + n + 1, &end, 10) : 0;
+    if (fd < 0 || errno || (text[n] && (*end || out->inode == 0)))
+        return tn_fail(err, TN_E_INVALID, "pair:%s is not a descriptor number and an inode", text);
+    out->kind = TN_LISTEN_PAIR;
     out->fd = (int)fd;
     return 0;
 }
@@ -124,9 +140,12 @@ int tn_listen_parse(const char *text, struct tn_listen_address *out, struct tn_e
         return parse_unix(text + 5, out, err);
     if (strncmp(text, "fd:", 3) == 0)
         return parse_fd(text + 3, out, err);
+    if (strncmp(text, "pair:", 5) == 0)
+        return parse_pair(text + 5, out, err);
     if (split_host_port(text, &host, &host_len, &port) < 0 || host_len >= sizeof out->host)
         return tn_fail(err, TN_E_INVALID,
-                       "address %s: expected PORT, HOST:PORT, [V6]:PORT, unix:PATH or fd:N", text);
+                       "address %s: expected PORT, HOST:PORT, [V6]:PORT, unix:PATH, fd:N or pair:N",
+                       text);
 
     out->kind = TN_LISTEN_TCP;
     out->port = (int)port;
@@ -233,6 +252,28 @@ static int open_inherited(int fd, struct tn_error *err)
     return fd;
 }
 
+/* The descriptor, when it is the pair that was meant. */
+static int check_pair(const struct tn_listen_address *a, struct tn_error *err)
+{
+    struct stat st;
+
+    if (!net_is_pair(a->fd) || fstat(a->fd, &st) < 0 || (a->inode && st.st_ino != a->inode))
+        return tn_fail(err, TN_E_PEER,
+                       "descriptor %d of this process is not the socket pair that is meant: only "
+                       "the process that made it can use it",
+                       a->fd);
+    return a->fd;
+}
+
+static int open_pair(const struct tn_listen_address *a, struct tn_error *err)
+{
+    int fd = check_pair(a, err);
+
+    if (fd >= 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        return tn_fail_errno(err, errno, "pair:%d", fd);
+    return fd;
+}
+
 int tn_listen_open(const struct tn_listen_address *a, struct tn_error *err)
 {
     switch (a->kind) {
@@ -242,6 +283,8 @@ int tn_listen_open(const struct tn_listen_address *a, struct tn_error *err)
         return open_inherited(a->fd, err);
     case TN_LISTEN_TCP:
         return open_tcp(a, err);
+    case TN_LISTEN_PAIR:
+        return open_pair(a, err);
     }
     return tn_fail(err, TN_E_INVALID, "unknown kind of address");
 }
@@ -316,6 +359,8 @@ int tn_dial(const char *address, int64_t deadline, struct tn_error *err)
         return -1;
     if (a.kind == TN_LISTEN_FD)
         return tn_fail(err, TN_E_INVALID, "cannot connect to %s", address);
+    if (a.kind == TN_LISTEN_PAIR)
+        return check_pair(&a, err) < 0 ? -1 : net_pair_dial(a.fd, deadline, err);
     if (a.kind == TN_LISTEN_UNIX)
         e = unix_endpoint(a.path);
     else

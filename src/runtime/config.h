@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/field.h"
+#include "runtime/spec.h"
 
 /* [core], as far as a runtime is concerned. */
 struct tn_config_core {
@@ -135,10 +136,15 @@ extern const char *const tn_origin_words[];
  * sections and in [sandbox], [security], [mcp], [kubernetes] is an error that names the nearest
  * known one; in [core] and for unknown sections it is a warning. */
 int tn_config_load(struct tn_config *c, const char *path, struct tn_error *err);
+/* Defaults only: no file, no environment. */
+void tn_config_init(struct tn_config *c);
 void tn_config_done(struct tn_config *c);
 
 /* "section.key" from a flag (`--set jail.memory=1g`); the last word. */
 int tn_config_set(struct tn_config *c, const char *name, const char *text, struct tn_error *err);
+
+/* Where the value of "section.key" came from; it must exist. */
+enum tn_origin tn_config_origin(const struct tn_config *c, const char *name);
 
 /* Every field with its section, effective value (secrets: "***") and origin. */
 typedef void (*tn_config_fn)(const char *section, const struct tn_field *row, const char *value,
@@ -150,5 +156,14 @@ void tn_config_warnings(const struct tn_config *c, tn_config_warning_fn fn, void
 
 /* The [template.NAME] section, a table for tn_spec_fields; NULL when there is none. */
 const struct tn_toml *tn_config_template(const struct tn_config *c, const char *name);
+
+/* What [core] and [sandbox] say about every sandbox (runtime, workspace, volumes, variables...),
+ * and then what the template says (NULL: none); spec must be initialised, flags come afterwards.
+ * Limits and images of the backends' own sections are left to them. */
+int tn_config_spec(const struct tn_config *c, const char *template, struct tn_spec *spec,
+                   struct tn_error *err);
+
+/* Appends, as Markdown, a page about every section, key and variable: docs/config.md. */
+void tn_config_describe(struct tn_buf *out);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "net/http-client.h"
+#include "runtime/hand-answer.h"
 
 /* Of an action or an observation; a document as a data URL is the largest. */
 #define MAX_BODY (256u << 20)
@@ -115,23 +116,6 @@ static void write_request(struct tn_buf *out, const struct tn_action *action)
     tn_jw_object_end(&w);
 }
 
-static enum tn_code code_of_status(int status)
-{
-    for (int code = TN_OK + 1; code < TN_CODE_COUNT; code++)
-        if (tn_code_row((enum tn_code)code)->http_status == status)
-            return (enum tn_code)code;
-    return TN_E_PEER;
-}
-
-/* Anything but 200 carries {"detail": "..."}. */
-static int refuse(int status, const struct tn_json *answer, struct tn_error *err)
-{
-    const char *detail = tn_json_get_str(answer, "detail", NULL);
-
-    return tn_fail(err, code_of_status(status), "the hand answered %d%s%s", status,
-                   detail ? ": " : "", detail ? detail : "");
-}
-
 /* A connection that broke says nothing about the action: with the same key it can be asked for
  * again. Where nobody listens any more the hand is gone, and what it remembered with it. */
 static bool worth_another_try(const struct tn_error *err)
@@ -185,7 +169,7 @@ static int execute(struct tn_hand_client *h, const struct tn_action *action,
     if (tn_json_parse(tn_buf_str(&body), body.len, &answer, err) && status == 200)
         return tn_error_context(err, "the answer of the hand");
     if (status != 200)
-        return refuse(status, answer, err);
+        return tn_hand_refused(status, answer, err);
 
     struct tn_observation decoded;
     if (tn_observation_from_json(answer, &decoded, err))

@@ -26,6 +26,7 @@ struct tn_record {
     char *runtime; /* canonical name of the backend */
     char *spec;    /* JSON text */
     char *key;
+    char *address;   /* of the hand, as last heard, or NULL */
     char *ref;       /* or NULL */
     char *pool;      /* digest of the spec while it waits in a warm pool, else NULL */
     char *parent;    /* id it was forked from, or NULL */
@@ -45,19 +46,30 @@ int tn_store_add(struct tn_store *s, const struct tn_record *r, struct tn_error 
  * TN_E_NOT_FOUND, or TN_E_CONFLICT when several fit. */
 int tn_store_find(struct tn_store *s, const char *which, struct tn_record *out,
                   struct tn_error *err);
-/* All, oldest first; non-zero from fn stops and is returned.  Warm ones only when asked for. */
+/* Oldest first; non-zero from fn stops and is returned.  fn may use the store. */
 typedef int (*tn_record_fn)(const struct tn_record *r, void *ctx);
-int tn_store_each(struct tn_store *s, bool warm, tn_record_fn fn, void *ctx, struct tn_error *err);
-/* What a backend said: status, and ref, reason, isolation where they are not NULL. */
+enum tn_store_part {
+    TN_STORE_CLAIMED, /* all but the warm ones */
+    TN_STORE_ALL,
+    TN_STORE_BOUND, /* those with an owner or a lease: what gc looks at */
+};
+int tn_store_each(struct tn_store *s, enum tn_store_part part, tn_record_fn fn, void *ctx,
+                  struct tn_error *err);
+/* How many warm ones of that digest wait, or -1. */
+int tn_store_warm_count(struct tn_store *s, const char *runtime, const char *digest,
+                        struct tn_error *err);
+/* What a backend said: status, address, reason; ref and isolation where they are not NULL. */
 int tn_store_place(struct tn_store *s, const char *id, const struct tn_place *place,
                    struct tn_error *err);
+/* Who it must not outlive from now on; pid 0: nobody. */
+int tn_store_own(struct tn_store *s, const char *id, struct tn_owner owner, struct tn_error *err);
 /* The sandbox was used just now. */
 int tn_store_touch(struct tn_store *s, const char *id, struct tn_error *err);
-/* Takes the oldest warm sandbox with that runtime and digest out of its pool for this owner, in one
- * step: no two callers get the same.  1 with *out, 0 when the pool is empty, -1. */
-int tn_store_claim(struct tn_store *s, const char *runtime, const char *digest, const char *name,
-                   struct tn_owner owner, double lease, struct tn_record *out,
-                   struct tn_error *err);
+/* Takes the oldest warm sandbox with that runtime and digest out of its pool, in one step: no two
+ * callers get the same.  Name, spec, owner, boot, times and lease become those of `as`.  1 with
+ * *out, 0 when the pool is empty, -1. */
+int tn_store_claim(struct tn_store *s, const char *digest, const struct tn_record *as,
+                   struct tn_record *out, struct tn_error *err);
 int tn_store_remove(struct tn_store *s, const char *id, struct tn_error *err);
 
 /* Snapshots. */

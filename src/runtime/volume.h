@@ -19,6 +19,11 @@ struct tn_volume {
 
 int tn_volume_parse(const char *text, struct tn_volume *out, struct tn_error *err);
 void tn_volume_done(struct tn_volume *v);
+
+/* Several in one text with commas between them, as sandbox.volumes has them; a comma before a word
+ * of a mode belongs to that mode.  Stops when fn answers non-zero, and returns that. */
+typedef int (*tn_volume_fn)(const char *volume, void *ctx);
+int tn_volumes_each(const char *text, tn_volume_fn fn, void *ctx);
 #define tn_autovolume TN_CLEANUP(tn_volume_done)
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 
+#include "hand/file/confine.h"
 #include "hand/file/path.h"
 
 struct tn_zip_plan *tn_download(const char *path, const char *spool_dir, int64_t deadline,
@@ -13,7 +14,8 @@ struct tn_zip_plan *tn_download(const char *path, const char *spool_dir, int64_t
         tn_fail(err, TN_E_INVALID, "Path must be an absolute path");
         return NULL;
     }
-    if (stat(path, &st) && (errno == ENOENT || errno == ENOTDIR)) {
+    struct tn_error why = {0};
+    if (tn_where_stat(path, &st, &why) && (why.sys == ENOENT || why.sys == ENOTDIR)) {
         tn_fail(err, TN_E_NOT_FOUND, "File not found");
         return NULL;
     }

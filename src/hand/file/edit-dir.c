@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "hand/file/confine.h"
 
 #define CLIPPED_DIRECTORY                                                                        \
     "<response clipped><NOTE>Due to the max output limit, only part of this directory has been " \
@@ -70,11 +71,12 @@ static void keep(struct listing *l, char *path, bool is_dir)
         settle(l);
 }
 
-static bool is_directory(int dir, const struct dirent *e, struct stat *st)
+static bool is_directory(int dir, const char *path, const struct dirent *e, struct stat *st)
 {
     if (e->d_type != DT_DIR && e->d_type != DT_LNK && e->d_type != DT_UNKNOWN)
         return false;
-    return fstatat(dir, e->d_name, st, 0) == 0 && S_ISDIR(st->st_mode);
+    tn_autofd int fd = tn_where_openat(dir, path, e->d_name, O_PATH);
+    return fd >= 0 && fstat(fd, st) == 0 && S_ISDIR(st->st_mode);
 }
 
 static void close_dir(DIR **dir)
@@ -105,12 +107,12 @@ static int list(struct listing *l, int fd, const char *prefix, int depth, struct
         if (too_late(l, path))
             continue;
         struct stat st;
-        bool is_dir = is_directory(dirfd(dir), e, &st);
+        bool is_dir = is_directory(dirfd(dir), prefix, e, &st);
         keep(l, tn_strdup(path), is_dir);
         bool loop = is_dir && st.st_ino == l->root.st_ino && st.st_dev == l->root.st_dev;
         if (!is_dir || loop || depth == 2)
             continue;
-        int sub = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int sub = tn_where_openat(dirfd(dir), prefix, e->d_name, O_RDONLY | O_DIRECTORY);
         if (sub >= 0 && list(l, sub, path, depth + 1, err))
             return -1;
     }
@@ -151,8 +153,10 @@ int edit_view_directory(struct tn_buf *out, const char *path, int64_t deadline,
                         struct tn_error *err)
 {
     tn_autofree struct listing *l = tn_calloc(1, sizeof *l);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &l->root)) {
+    int fd = tn_where_open(path, O_RDONLY | O_DIRECTORY, err);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &l->root)) {
         int sys = errno;
         tn_close(fd);
         return tn_fail_errno(err, sys, "%s", path);

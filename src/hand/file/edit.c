@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "hand/file/binary.h"
+#include "hand/file/confine.h"
 #include "hand/file/diff.h"
 #include "hand/file/edit-impl.h"
 #include "hand/file/replace.h"
@@ -193,10 +194,13 @@ int edit_save(struct edit *x, const struct document *before, const struct docume
 static int look_at(const struct tn_file_user *user, const char *path, struct stat *st)
 {
     tn_autoact struct tn_act_as as = {0};
+    struct tn_error err = {0};
 
     if (tn_file_act_as(&as, user, NULL))
         return EPERM;
-    return stat(path, st) ? errno : 0;
+    if (tn_where_stat(path, st, &err) == 0)
+        return 0;
+    return err.sys ? err.sys : EACCES;
 }
 
 static int fail_relative(struct edit *x)

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "hand/file/confine.h"
 #include "hand/file/path.h"
 
 #define MAX_NAMES (16u << 20)
@@ -19,15 +20,22 @@ static void close_dir(DIR **dir)
 static int collect(const char *path, int64_t deadline, struct tn_buf *names, size_t *count,
                    struct tn_error *err)
 {
-    TN_CLEANUP(close_dir) DIR *dir = opendir(path);
-
-    if (!dir)
-        return tn_fail_errno(err, errno, "%s", path);
+    int fd = tn_where_open(path, O_RDONLY | O_DIRECTORY, err);
+    if (fd < 0)
+        return -1;
+    TN_CLEANUP(close_dir) DIR *dir = fdopendir(fd);
+    if (!dir) {
+        int sys = errno;
+        tn_close(fd);
+        return tn_fail_errno(err, sys, "%s", path);
+    }
     *count = 0;
     for (struct dirent *e; (e = readdir(dir));) {
         struct stat st;
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            fstatat(dirfd(dir), e->d_name, &st, 0))
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        tn_autofd int entry = tn_where_openat(dirfd(dir), path, e->d_name, O_PATH);
+        if (entry < 0 || fstat(entry, &st))
             continue;
         if (++*count % 256 == 0 && tn_now() > deadline)
             return tn_fail(err, TN_E_TIMEOUT, "%s is too large to list in time", path);

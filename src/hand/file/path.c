@@ -4,6 +4,8 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
+#include "hand/file/confine.h"
+
 int tn_file_act_as(struct tn_act_as *as, const struct tn_file_user *user, struct tn_error *err)
 {
     return tn_act_as_begin(as, user->uid, user->gid, user->groups, user->group_count, err);
@@ -90,7 +92,7 @@ static bool is_about_us(int fd)
 
 int tn_file_open(const char *path, struct stat *st, struct tn_error *err)
 {
-    tn_autofd int fd = tn_fs_open(TN_FS_ANYWHERE, path, O_RDONLY | O_NONBLOCK, 0, err);
+    tn_autofd int fd = tn_where_open(path, O_RDONLY | O_NONBLOCK, err);
 
     if (fd < 0)
         return -1;

@@ -1,5 +1,7 @@
 #include "hand/file/replace.h"
 
+#include "hand/file/confine.h"
+
 struct contents {
     struct tn_slice bytes;
     bool is_new;
@@ -21,7 +23,7 @@ static int make_parents(const char *path, struct tn_error *err)
     tn_autofree char *dir = tn_strndup(path, slash ? (size_t)(slash - path) : 0);
     if (!dir[0])
         return 0;
-    tn_autofd int fd = tn_fs_mkdirs(TN_FS_ANYWHERE, dir, 0755, NULL, NULL, err);
+    tn_autofd int fd = tn_where_mkdirs(dir, 0755, err);
     return fd < 0 ? -1 : 0;
 }
 
@@ -34,10 +36,14 @@ int file_replace(const struct tn_file_user *user, const char *path, struct tn_sl
     if (tn_file_act_as(&as, user, err))
         return -1;
     struct stat st;
-    struct contents contents = {.bytes = bytes, .is_new = stat(path, &st) != 0, .mode = mode};
+    struct contents contents = {
+        .bytes = bytes, .is_new = tn_where_stat(path, &st, NULL) != 0, .mode = mode};
     if (contents.is_new && make_parents(path, err))
         return -1;
-    return tn_fs_replace(TN_FS_ANYWHERE, path, &how, put_contents, &contents, err);
+    tn_autowhere struct tn_where w;
+    if (tn_where(path, TN_LAST_FOLLOWED, &w, err))
+        return -1;
+    return tn_fs_replace(w.root, w.path, &how, put_contents, &contents, err);
 }
 
 int file_remove(const struct tn_file_user *user, const char *path, struct tn_error *err)
@@ -47,7 +53,12 @@ int file_remove(const struct tn_file_user *user, const char *path, struct tn_err
     if (tn_file_act_as(&as, user, err))
         return -1;
     tn_autofree char *real = realpath(path, NULL);
-    if (!real || unlink(real))
+    if (!real)
         return tn_fail_errno(err, errno, "%s", path);
-    return 0;
+    const char *slash = strrchr(real, '/');
+    tn_autofree char *parent = tn_strndup(real, slash == real ? 1 : (size_t)(slash - real));
+    tn_autofd int dir = tn_where_open(parent, O_PATH | O_DIRECTORY, err);
+    if (dir < 0)
+        return -1;
+    return unlinkat(dir, slash + 1, 0) ? tn_fail_errno(err, errno, "%s", path) : 0;
 }

@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include "base/clock.h"
+#include "hand/file/confine.h"
 #include "hand/file/path.h"
 #include "hand/file/zip-format.h"
 #include "hand/file/zip-spool.h"
@@ -95,7 +96,7 @@ static int look_at(struct tn_zip_plan *p, int dir, const char *name, struct tn_e
     if (S_ISDIR(st.st_mode))
         return descend(p, dir, name, err);
     if (S_ISLNK(st.st_mode)) {
-        tn_autofd int target = openat(dir, name, O_PATH | O_CLOEXEC);
+        tn_autofd int target = tn_where_openat(p->root, NULL, p->entry.name, O_PATH);
         if (target < 0 || fstat(target, &st) || tn_file_is_kernel(target))
             return 0;
     }
@@ -132,9 +133,9 @@ static int plan_one_file(struct tn_zip_plan *p, const char *path, const struct s
     const char *name = slash ? slash + 1 : path;
     tn_autofree char *dir = slash ? tn_strndup(path, (size_t)(slash - path) + 1) : tn_strdup(".");
 
-    p->root = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    p->root = tn_where_open(dir, O_RDONLY | O_DIRECTORY, err);
     if (p->root < 0)
-        return tn_fail_errno(err, errno, "%s", path);
+        return -1;
     if (strlen(name) >= sizeof p->entry.name)
         return tn_fail_errno(err, ENAMETOOLONG, "%.200s...", path);
     p->entry.name_len = (uint16_t)snprintf(p->entry.name, sizeof p->entry.name, "%s", name);
@@ -145,12 +146,12 @@ static int plan(struct tn_zip_plan *p, const char *path, struct tn_error *err)
 {
     struct stat st;
 
-    if (stat(path, &st))
-        return tn_fail_errno(err, errno, "%s", path);
+    if (tn_where_stat(path, &st, err))
+        return -1;
     if (S_ISREG(st.st_mode))
         return plan_one_file(p, path, &st, err);
-    p->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return p->root < 0 ? tn_fail_errno(err, errno, "%s", path) : walk(p, err);
+    p->root = tn_where_open(path, O_RDONLY | O_DIRECTORY, err);
+    return p->root < 0 ? -1 : walk(p, err);
 }
 
 struct tn_zip_plan *tn_zip_plan_new(const char *path, const char *spool_dir, int64_t deadline,
@@ -227,7 +228,7 @@ static int send_filler(struct sending *s, uint64_t until, struct tn_error *err)
 /* Never blocks on a pipe that has taken the file's place. */
 static int open_file(const struct tn_zip_plan *p, const char *name)
 {
-    tn_autofd int fd = openat(p->root, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    tn_autofd int fd = tn_where_openat(p->root, NULL, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))

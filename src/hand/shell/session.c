@@ -511,6 +511,7 @@ void tn_session_inspect(struct tn_session *s, struct tn_session_state *state)
     pthread_mutex_lock(&s->lock);
     *state = (struct tn_session_state){
         .pid = s->shell && !s->exited ? tn_shell_pid(s->shell) : 0,
+        .exit_code = tn_exit_code(&(struct tn_exit){.status = s->wait_status}),
         .running = (s->active && !s->interactive) || s->collecting,
         .commands = s->commands,
         .terminals = s->terminals,

@@ -99,6 +99,7 @@ struct tn_session_state {
     char name[64];
     char program[64];
     pid_t pid;         /* 0: no shell now */
+    int exit_code;     /* of the shell that ended last, as a shell would say it */
     bool running;      /* a command is being executed */
     uint64_t commands; /* how many so far */
     int terminals;     /* people attached */

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "hand/file-actions.h"
+#include "hand/file/confine.h"
 #include "hand/routes.h"
 #include "hand/v1/v1.h"
 
@@ -178,14 +179,16 @@ static int store(struct incoming *in, struct tn_hand *hand, struct tn_error *err
 
     if (tn_file_act_as(&as, &user, err) < 0)
         return -1;
-    in->is_new = stat(in->path, &st) < 0;
-    tn_autofd int dir = *parent ? tn_fs_mkdirs(TN_FS_ANYWHERE, parent, 0755, NULL, NULL, err) : -1;
+    in->is_new = tn_where_stat(in->path, &st, NULL) < 0;
+    tn_autofd int dir = *parent ? tn_where_mkdirs(parent, 0755, err) : -1;
     if (*parent && dir < 0)
         return -1;
-    if (tn_fs_replace(TN_FS_ANYWHERE, in->path, &how, write_body, in, err) < 0)
+    tn_autowhere struct tn_where w;
+    if (tn_where(in->path, TN_LAST_FOLLOWED, &w, err) < 0 ||
+        tn_fs_replace(w.root, w.path, &how, write_body, in, err) < 0)
         return -1;
-    if (in->mode_given && !in->is_new && chmod(in->path, in->mode) < 0)
-        return tn_fail_errno(err, errno, "the content of %s is stored, but not its mode", in->path);
+    if (in->mode_given && !in->is_new && tn_where_chmod(in->path, in->mode, err) < 0)
+        return tn_error_context(err, "the content is stored, but not its mode");
     return 0;
 }
 

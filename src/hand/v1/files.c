@@ -6,6 +6,7 @@
 #include "base/base64.h"
 #include "base/fs.h"
 #include "base/utf8.h"
+#include "hand/file/confine.h"
 #include "hand/routes.h"
 #include "hand/v1/v1.h"
 
@@ -80,6 +81,11 @@ static void write_stat(struct tn_jw *w, int dir, const char *name, const char *s
     if (n >= 0) {
         tn_jw_key(w, "target");
         tn_jw_strn(w, target, (size_t)n);
+        if (!tn_utf8_valid(target, (size_t)n)) {
+            tn_buf_reset(&raw);
+            tn_base64_encode(&raw, target, (size_t)n);
+            tn_jw_kstr(w, "target_base64", tn_buf_str(&raw));
+        }
     }
     tn_jw_object_end(w);
 }
@@ -96,8 +102,7 @@ static void get_stat(struct tn_http_exchange *x, void *ctx)
 
     if (follow < 0 || tn_v1_act_as_user(x, ctx, &as) < 0)
         return;
-    tn_autofd int fd =
-        tn_fs_open(TN_FS_ANYWHERE, path, O_PATH | (follow ? 0 : O_NOFOLLOW), 0, &err);
+    tn_autofd int fd = tn_where_open(path, O_PATH | (follow ? 0 : O_NOFOLLOW), &err);
     if (fd < 0) {
         tn_http_reply_error(x, &err);
         return;
@@ -218,7 +223,7 @@ static void list_directory(struct tn_http_exchange *x, const char *path, size_t 
     struct tn_jw w = tn_jw(&json);
     struct tn_error err;
 
-    tn_autofd int dir = tn_fs_open(TN_FS_ANYWHERE, path, O_RDONLY | O_DIRECTORY, 0, &err);
+    tn_autofd int dir = tn_where_open(path, O_RDONLY | O_DIRECTORY, &err);
     if (dir < 0) {
         reply_no_directory(x, &err);
         return;
@@ -254,23 +259,46 @@ static void get_list(struct tn_http_exchange *x, void *ctx)
 /* --- changing -----------------------------------------------------------------------------------
  */
 
-static void post_directory(struct tn_http_exchange *x, void *ctx)
+/* "0755" or "755"; -1 when there is none.  False: answered. */
+static bool read_mode(struct tn_http_exchange *x, const char *text, int64_t *mode)
+{
+    *mode = -1;
+    if (!text || tn_v1_number(text, 8, 07777, mode))
+        return true;
+    tn_http_reply_detail(x, 422, "mode must be an octal number such as 755");
+    return false;
+}
+
+/* The path and the mode stand in the body, or in the query: a path that is no UTF-8 is no JSON. */
+static char *wanted_directory(struct tn_http_exchange *x, int64_t *mode)
 {
     tn_autojson struct tn_json *body = NULL;
-    tn_autoact struct tn_act_as as = {0};
-    const char *text;
-    struct tn_error err;
+    const char *path, *mode_text;
 
-    if (tn_v1_body(x, &body) < 0 || tn_v1_string(x, body, "path", true, &text) < 0)
-        return;
-    tn_autofree char *path = tn_v1_path(x, text, "path");
+    if (tn_http_query(x, "path"))
+        return read_mode(x, tn_http_query(x, "mode"), mode) ? tn_v1_query_path(x) : NULL;
+    if (tn_v1_body(x, &body) < 0 || tn_v1_string(x, body, "path", true, &path) < 0 ||
+        tn_v1_string(x, body, "mode", false, &mode_text) < 0 || !read_mode(x, mode_text, mode))
+        return NULL;
+    return tn_v1_path(x, path, "path");
+}
+
+static void post_directory(struct tn_http_exchange *x, void *ctx)
+{
+    tn_autoact struct tn_act_as as = {0};
+    struct tn_error err;
+    int64_t mode;
+
+    tn_autofree char *path = wanted_directory(x, &mode);
     if (!path || tn_v1_act_as_user(x, ctx, &as) < 0)
         return;
-    tn_autofd int fd = tn_fs_mkdirs(TN_FS_ANYWHERE, path, 0755, NULL, NULL, &err);
-    if (fd >= 0)
-        tn_http_reply(x, 204, NULL, NULL, 0);
-    else
+    tn_autofd int fd = tn_where_mkdirs(path, 0755, &err);
+    if (fd < 0)
         reply_no_directory(x, &err);
+    else if (mode >= 0 && fchmodat(fd, ".", (mode_t)mode, 0) < 0)
+        reply_errno(x, errno, path);
+    else
+        tn_http_reply(x, 204, NULL, NULL, 0);
 }
 
 /* The last name of a path, and the directory it is in (-1: answered). */
@@ -286,7 +314,7 @@ static int open_parent(struct tn_http_exchange *x, const char *path, const char 
         tn_http_reply_detail(x, 422, detail);
         return -1;
     }
-    int fd = tn_fs_open(TN_FS_ANYWHERE, parent, O_PATH | O_DIRECTORY, 0, &err);
+    int fd = tn_where_open(parent, O_PATH | O_DIRECTORY, &err);
     if (fd < 0)
         tn_http_reply_error(x, &err);
     return fd;
@@ -369,6 +397,56 @@ static void post_move(struct tn_http_exchange *x, void *ctx)
         move(x, from, to, tn_json_bool(overwrite, false));
 }
 
+/* In one step too: whoever looks sees the old link or the new one. */
+static int replace_link(int dir, const char *name, const char *target)
+{
+    struct stat st;
+    char temporary[64];
+
+    if (symlinkat(target, dir, name) == 0)
+        return 0;
+    if (errno != EEXIST || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -1;
+    if (S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        return -1;
+    }
+    snprintf(temporary, sizeof temporary, TN_FS_TEMP_PREFIX "link-%d-%lx", (int)gettid(),
+             (unsigned long)st.st_ino);
+    if (symlinkat(target, dir, temporary) < 0)
+        return -1;
+    if (renameat(dir, temporary, dir, name) == 0)
+        return 0;
+    int sys = errno;
+    unlinkat(dir, temporary, 0);
+    errno = sys;
+    return -1;
+}
+
+static void post_symlink(struct tn_http_exchange *x, void *ctx)
+{
+    tn_autoact struct tn_act_as as = {0};
+    tn_autofree char *path = tn_v1_query_path(x);
+    const char *target = tn_http_query(x, "target");
+    const char *name;
+
+    if (!path)
+        return;
+    if (!target || !*target) {
+        tn_http_reply_detail(x, 422, "target is missing");
+        return;
+    }
+    if (tn_v1_act_as_user(x, ctx, &as) < 0)
+        return;
+    tn_autofd int dir = open_parent(x, path, &name);
+    if (dir < 0)
+        return;
+    if (replace_link(dir, name, target) < 0)
+        reply_errno(x, errno, path);
+    else
+        tn_http_reply(x, 204, NULL, NULL, 0);
+}
+
 static void delete_file(struct tn_http_exchange *x, void *ctx)
 {
     tn_autoact struct tn_act_as as = {0};
@@ -395,8 +473,9 @@ static void delete_file(struct tn_http_exchange *x, void *ctx)
 const struct tn_route tn_routes_files[] = {
     {"GET", "/v1/files/stat", get_stat, "what ?path= is", 0},
     {"GET", "/v1/files/list", get_list, "entries of the directory ?path=", 0},
-    {"POST", "/v1/files/directory", post_directory, "{path}: makes it, with its parents", 0},
+    {"POST", "/v1/files/directory", post_directory, "{path, mode}: makes it, with its parents", 0},
     {"POST", "/v1/files/move", post_move, "{from, to, overwrite}", 0},
+    {"POST", "/v1/files/symlink", post_symlink, "makes ?path= a link to ?target=", 0},
     {"DELETE", "/v1/files", delete_file, "removes ?path=, with ?recursive=1 a whole directory", 0},
     {0},
 };

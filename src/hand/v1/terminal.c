@@ -1,9 +1,8 @@
 /* /v1/sessions/{name}/terminal: a person's terminal over WebSocket.
  *
  * Binary messages are terminal bytes in both directions.  Text messages are JSON: from us
- * {"type":"hello", "offset":N} first and after a gap, and {"type":"error","detail":...}; from the
- * client
- * {"type":"resize","columns":C,"rows":R}.  A client counts the bytes it got and comes back with
+ * {"type":"hello", "offset":N} first and after a gap, {"type":"error","detail":...}, and
+ * {"type":"end","exit_code":N} last; from the client {"type":"resize","columns":C,"rows":R}.  A client counts the bytes it got and comes back with
  * ?offset= to miss nothing.
  *
  * Two threads: one shows, the connection's own listens.  Both write to the socket (the listener
@@ -76,13 +75,26 @@ static ssize_t show_some(struct terminal *t, char *piece, int64_t deadline)
 }
 
 /* True once there was a shell and is none. */
-static bool shell_ended(struct terminal *t, bool *seen)
+static bool shell_ended(struct terminal *t, bool *seen, int *exit_code)
 {
     struct tn_session_state state;
 
     tn_session_inspect(t->session, &state);
     *seen |= state.pid != 0;
+    *exit_code = state.exit_code;
     return *seen && state.pid == 0;
+}
+
+static void say_end(struct terminal *t, int exit_code)
+{
+    char text[64];
+    int n = snprintf(text, sizeof text, "{\"type\":\"end\",\"exit_code\":%d}", exit_code);
+
+    if (say(t, TN_WS_TEXT, text, (size_t)n) < 0)
+        return;
+    pthread_mutex_lock(&t->sending);
+    tn_ws_close(&t->ws, CLOSE_NORMAL, "the shell has ended");
+    pthread_mutex_unlock(&t->sending);
 }
 
 static void show_all(struct terminal *t)
@@ -90,20 +102,19 @@ static void show_all(struct terminal *t)
     tn_autofree char *piece = tn_malloc(PIECE);
     int64_t beat = tn_deadline_in(TN_BEAT_SECONDS);
     bool seen = false;
+    int exit_code;
 
     tn_session_tape(t->session, &t->offset, piece, 0,
                     tn_now()); /* to where the tape has something */
     if (say_hello(t) < 0)
         return;
     while (!__atomic_load_n(&t->left, __ATOMIC_ACQUIRE)) {
-        bool ended = shell_ended(t, &seen);
+        bool ended = shell_ended(t, &seen, &exit_code);
         ssize_t n = show_some(t, piece, ended ? tn_now() : beat);
         if (n < 0)
             return;
         if (n == 0 && ended) {
-            pthread_mutex_lock(&t->sending);
-            tn_ws_close(&t->ws, CLOSE_NORMAL, "the shell has ended");
-            pthread_mutex_unlock(&t->sending);
+            say_end(t, exit_code);
             return;
         }
         if (tn_now() >= beat) {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "hand/file/confine.h"
 #include "hand/routes.h"
 #include "hand/v1/v1.h"
 #include "net/sse.h"
@@ -94,10 +95,28 @@ static void forget_below(struct watcher *w, const char *path)
     }
 }
 
+/* A confined server looks at what it has opened beneath its root, not at the path again. */
+static int add_watch(const struct watcher *w, const char *path, uint32_t flags)
+{
+    struct tn_error err = {0};
+    char link[40];
+
+    if (!tn_confined())
+        return inotify_add_watch(w->fd, path, WATCHED | flags);
+    tn_autofd int fd =
+        tn_where_open(path, O_PATH | (flags & IN_DONT_FOLLOW ? O_NOFOLLOW : 0), &err);
+    if (fd < 0) {
+        errno = err.sys ? err.sys : EACCES;
+        return -1;
+    }
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    return inotify_add_watch(w->fd, link, WATCHED | (flags & ~(uint32_t)IN_DONT_FOLLOW));
+}
+
 /* The id, or -1 with errno.  Something that is watched already gets the new path. */
 static int watch_one(struct watcher *w, const char *path, uint32_t flags)
 {
-    int id = inotify_add_watch(w->fd, path, WATCHED | flags);
+    int id = add_watch(w, path, flags);
     if (id < 0)
         return -1;
     struct watch *known = find(w, id);
@@ -158,7 +177,7 @@ static void tell(struct watcher *w, const char *event, const char *path, bool di
 static void look_into(struct watcher *w, const char *path, bool is_new, struct todo *todo)
 {
     int flags = O_RDONLY | O_DIRECTORY | (path == w->root ? 0 : O_NOFOLLOW);
-    int fd = tn_fs_open(TN_FS_ANYWHERE, path, flags, 0, NULL);
+    int fd = tn_where_open(path, flags, NULL);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
     if (!dir) {

@@ -1,0 +1,21 @@
+#include "runtime/backend.h"
+
+const char *const tn_status_words[] = {
+    [TN_STATUS_STARTING] = "starting",   [TN_STATUS_RUNNING] = "running",
+    [TN_STATUS_PAUSED] = "paused",       [TN_STATUS_STOPPED] = "stopped",
+    [TN_STATUS_SUSPENDED] = "suspended", [TN_STATUS_ERROR] = "error",
+    [TN_STATUS_MISSING] = "missing",     NULL,
+};
+
+const char *const tn_goal_words[] = {
+    [TN_GOAL_RUNNING] = "running",     [TN_GOAL_PAUSED] = "paused", [TN_GOAL_STOPPED] = "stopped",
+    [TN_GOAL_SUSPENDED] = "suspended", [TN_GOAL_GONE] = "gone",     NULL,
+};
+
+void tn_place_done(struct tn_place *place)
+{
+    free(TN_TAKE_PTR(place->address));
+    free(TN_TAKE_PTR(place->ref));
+    free(TN_TAKE_PTR(place->reason));
+    free(TN_TAKE_PTR(place->isolation));
+}

@@ -1,0 +1,101 @@
+/* The sections that are ours. */
+#include <math.h>
+
+#include "runtime/config-sections.h"
+
+#define NULLABLE TN_FIELD_NULLABLE
+
+static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
+
+#define TENDON struct tn_config_tendon
+static const struct tn_field tendon_rows[] = {
+    TN_STRING("runtime", TENDON, runtime, .fallback = "jail", .env = "TENDON_RUNTIME",
+              .help = "backend for sandboxes that name none"),
+    TN_STRING("state", TENDON, state, .env = "TENDON_STATE",
+              .help = "state directory [$XDG_STATE_HOME/tendon]"),
+    TN_STRING("hand", TENDON, hand, .flags = NULLABLE, .env = "TENDON_HAND",
+              .help = "the static tendon-hand [beside the program, ../lib/tendon, PATH]"),
+    TN_STRINGS("runtime_path", TENDON, runtime_path, .env = "TENDON_RUNTIME_PATH",
+               .help = "directories searched for tendon-runtime-NAME before PATH"),
+    TN_DOUBLE("start_timeout", TENDON, start_timeout, .fallback = "60",
+              .env = "TENDON_START_TIMEOUT", .min = 0.001, .max = 1e8,
+              .help = "seconds until a new sandbox must be ready"),
+    TN_DOUBLE("stop_timeout", TENDON, stop_timeout, .fallback = "20", .env = "TENDON_STOP_TIMEOUT",
+              .min = 0.001, .max = 1e8, .help = "seconds for pausing, stopping and removing one"),
+    TN_INT("warm", TENDON, warm, .env = "TENDON_WARM", .min = 0, .max = 10000,
+           .help = "warm sandboxes to keep for the spec of a create"),
+    TN_STRING("log_level", TENDON, log_level, .fallback = "info", .env = "TENDON_LOG",
+              .words = levels, .help = "what is logged at least"),
+};
+const struct tn_fields tn_config_tendon_fields = TN_FIELDS(tendon_rows);
+
+/* Accounts, keys of machines and services, and what tells one machine from another. */
+#define ETC_HIDDEN                                                                             \
+    "shadow,shadow-,gshadow,gshadow-,sudoers,sudoers.d,security/opasswd,ssh,ssl/private,"      \
+    "krb5.keytab,machine-id,apt/auth.conf,apt/auth.conf.d,docker,containers,kubernetes,"       \
+    "NetworkManager,netplan,wpa_supplicant,wireguard,tendon"
+
+#define JAIL struct tn_config_jail
+static const struct tn_field jail_rows[] = {
+    TN_STRING("rootfs", JAIL, rootfs, .flags = NULLABLE, .env = "TENDON_JAIL_ROOTFS",
+              .help = "image for sandboxes that name none [this machine's system directories]"),
+    TN_STRINGS("host_paths", JAIL, host_paths, .env = "TENDON_JAIL_HOST_PATHS",
+               .fallback = "/usr,/bin,/sbin,/lib,/lib32,/lib64,/libx32,/etc,/opt",
+               .help = "system directories of this machine that a sandbox sees"),
+    TN_STRINGS("etc_hidden", JAIL, etc_hidden, .env = "TENDON_JAIL_ETC_HIDDEN",
+               .fallback = ETC_HIDDEN, .help = "entries of /etc that it never sees"),
+    TN_STRING("memory", JAIL, memory, .flags = NULLABLE, .fallback = "4g",
+              .env = "TENDON_JAIL_MEMORY", .help = "memory of a sandbox that names none; 0: all"),
+    TN_DOUBLE("cpus", JAIL, cpus, .env = "TENDON_JAIL_CPUS", .min = 0, .max = 4096,
+              .help = "processors it may keep busy; 0: all"),
+    TN_INT("pids", JAIL, pids, .fallback = "512", .env = "TENDON_JAIL_PIDS", .min = 0,
+           .max = 4194304, .help = "processes and threads; 0: no limit"),
+    TN_INT("open_files", JAIL, open_files, .fallback = "4096", .env = "TENDON_JAIL_OPEN_FILES",
+           .min = 0, .max = 1073741816, .help = "open files of a process; 0: no limit"),
+    TN_STRING("disk", JAIL, disk, .flags = NULLABLE, .env = "TENDON_JAIL_DISK",
+              .help = "what it may write to its file system [no limit]"),
+    TN_BOOL("unprivileged", JAIL, unprivileged, .fallback = "true",
+            .env = "TENDON_JAIL_UNPRIVILEGED", .help = "use a user namespace even as root"),
+};
+const struct tn_fields tn_config_jail_fields = TN_FIELDS(jail_rows);
+
+#define DOCKER struct tn_config_docker
+static const struct tn_field docker_rows[] = {
+    TN_STRING("host", DOCKER, host, .flags = NULLABLE, .env = "DOCKER_HOST",
+              .help = "the engine: unix:///..., tcp://..., [unix:///var/run/docker.sock]"),
+    TN_BOOL("tls_verify", DOCKER, tls_verify, .env = "DOCKER_TLS_VERIFY",
+            .help = "talk TLS and check the engine's certificate"),
+    TN_STRING("cert_path", DOCKER, cert_path, .flags = NULLABLE, .env = "DOCKER_CERT_PATH",
+              .help = "directory of ca.pem, cert.pem and key.pem [~/.docker]"),
+    TN_STRING("host_addr", DOCKER, host_addr, .flags = NULLABLE, .env = "DOCKER_HOST_ADDR",
+              .help = "where published ports are reached"),
+    TN_STRING("image", DOCKER, image, .flags = NULLABLE, .env = "TENDON_DOCKER_IMAGE",
+              .help = "image for sandboxes that name none [the sandbox section decides]"),
+    TN_STRING("memory", DOCKER, memory, .flags = NULLABLE, .fallback = "4g",
+              .env = "TENDON_DOCKER_MEMORY",
+              .help = "memory of a sandbox that names none; 0: no limit"),
+    TN_DOUBLE("cpus", DOCKER, cpus, .env = "TENDON_DOCKER_CPUS", .min = 0, .max = 4096,
+              .help = "processors it may keep busy; 0: all"),
+    TN_INT("pids", DOCKER, pids, .fallback = "1024", .env = "TENDON_DOCKER_PIDS", .min = 0,
+           .max = 4194304, .help = "processes and threads; 0: no limit"),
+    TN_STRINGS("cap_drop", DOCKER, cap_drop, .env = "TENDON_DOCKER_CAP_DROP",
+               .fallback = "NET_RAW,MKNOD,AUDIT_WRITE,SETFCAP,SETPCAP,NET_BIND_SERVICE,SYS_CHROOT",
+               .help = "capabilities to drop; ALL drops all"),
+    TN_BOOL("no_new_privileges", DOCKER, no_new_privileges, .fallback = "true",
+            .env = "TENDON_DOCKER_NO_NEW_PRIVILEGES", .help = "setuid programs gain nothing"),
+    TN_STRING("port_range", DOCKER, port_range, .flags = NULLABLE,
+              .env = "TENDON_DOCKER_PORT_RANGE",
+              .help = "FIRST-LAST for published ports [the engine chooses]"),
+    TN_STRING("overlays", DOCKER, overlays, .flags = NULLABLE, .env = "SANDBOX_VOLUME_OVERLAYS",
+              .help = "directory for the layers of overlay volumes"),
+};
+const struct tn_fields tn_config_docker_fields = TN_FIELDS(docker_rows);
+
+#define LOCAL struct tn_config_local
+static const struct tn_field local_rows[] = {
+    TN_INT("initial_warm", LOCAL, initial_warm, .env = "INITIAL_NUM_WARM_SERVERS", .min = 0,
+           .max = 10000, .help = "warm servers to start with"),
+    TN_INT("desired_warm", LOCAL, desired_warm, .env = "DESIRED_NUM_WARM_SERVERS", .min = 0,
+           .max = 10000, .help = "warm servers to keep"),
+};
+const struct tn_fields tn_config_local_fields = TN_FIELDS(local_rows);

@@ -1,0 +1,76 @@
+/* Files of a sandbox, through its hand: /v1/files.
+ *
+ * One connection, kept alive, for one thread at a time.  Every call ends by its deadline, and one
+ * that moves bytes also when nothing has moved for a minute, so that TN_NEVER is fine for a file of
+ * any size.  Paths are absolute; names and paths may be any bytes.  Everything happens with the
+ * rights of the sandbox's user. */
+#ifndef TN_RUNTIME_HAND_FILES_H
+#define TN_RUNTIME_HAND_FILES_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct tn_hand_files;
+
+enum tn_entry_type {
+    TN_ENTRY_FILE,
+    TN_ENTRY_DIRECTORY,
+    TN_ENTRY_SYMLINK,
+    TN_ENTRY_OTHER, /* fifo, socket, device */
+};
+
+struct tn_entry {
+    char *name; /* the last part of the path */
+    enum tn_entry_type type;
+    int64_t size;
+    mode_t mode; /* permission bits */
+    int64_t uid, gid;
+    double mtime; /* seconds since 1970 */
+    char *target; /* of a symlink, else NULL */
+};
+void tn_entry_done(struct tn_entry *e);
+#define tn_autoentry TN_CLEANUP(tn_entry_done)
+
+/* address and key as for tn_hand_client_new.  Does not connect yet. */
+struct tn_hand_files *tn_hand_files_new(const char *address, const char *key, struct tn_error *err);
+void tn_hand_files_free(struct tn_hand_files *f);
+static inline void tn_guard_hand_files(struct tn_hand_files **f)
+{
+    tn_hand_files_free(*f);
+}
+#define tn_autofiles TN_CLEANUP(tn_guard_hand_files)
+
+/* What the path is; follow: what a link leads to.  The caller ends *out with tn_entry_done. */
+int tn_hand_files_stat(struct tn_hand_files *f, const char *path, bool follow,
+                       struct tn_entry *out, int64_t deadline, struct tn_error *err);
+/* Calls fn for every entry of the directory, in order of name; non-zero from fn stops and is
+ * returned.  fn may use f. */
+typedef int (*tn_entry_fn)(const struct tn_entry *e, void *ctx, struct tn_error *err);
+int tn_hand_files_list(struct tn_hand_files *f, const char *path, tn_entry_fn fn, void *ctx,
+                       int64_t deadline, struct tn_error *err);
+
+/* Told after each piece how many bytes it had; may be NULL. */
+typedef void (*tn_moved_fn)(size_t n, void *ctx);
+
+/* Writes the file's bytes from offset on (length -1: to its end) to the descriptor.  Returns how
+ * many, or -1. */
+int64_t tn_hand_files_read(struct tn_hand_files *f, const char *path, int64_t offset,
+                           int64_t length, int fd, tn_moved_fn moved, void *ctx, int64_t deadline,
+                           struct tn_error *err);
+/* Replaces the file by what the descriptor gives, in one step; size -1: to its end.  mode -1: as
+ * the file has it, or the usual one. */
+int tn_hand_files_write(struct tn_hand_files *f, const char *path, int fd, int64_t size, int mode,
+                        tn_moved_fn moved, void *ctx, int64_t deadline, struct tn_error *err);
+
+/* With its parents; one that is there is fine and gets the mode too (-1: as it is). */
+int tn_hand_files_mkdir(struct tn_hand_files *f, const char *path, int mode, int64_t deadline,
+                        struct tn_error *err);
+/* Replaces a file or link of that name. */
+int tn_hand_files_symlink(struct tn_hand_files *f, const char *path, const char *target,
+                          int64_t deadline, struct tn_error *err);
+int tn_hand_files_remove(struct tn_hand_files *f, const char *path, bool recursive,
+                         int64_t deadline, struct tn_error *err);
+
+#endif

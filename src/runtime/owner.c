@@ -1,0 +1,123 @@
+#include "runtime/owner.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/proc.h"
+
+#define FIRST_PAUSE_MS 1
+#define LONGEST_PAUSE_MS 20
+
+struct tn_owner tn_owner_self(void)
+{
+    struct tn_proc me;
+
+    if (tn_proc_get(getpid(), &me) < 0)
+        return (struct tn_owner){.pid = getpid()};
+    return (struct tn_owner){.pid = me.pid, .start = me.start};
+}
+
+static char boot_id[64];
+
+static void read_boot_id(void)
+{
+    tn_autofd int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, boot_id, sizeof boot_id - 1);
+
+    boot_id[n < 0 ? 0 : n] = '\0';
+    boot_id[strcspn(boot_id, "\n")] = '\0';
+}
+
+const char *tn_boot_id(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, read_boot_id);
+    return boot_id;
+}
+
+bool tn_owner_lives(struct tn_owner owner, const char *boot)
+{
+    struct tn_proc found;
+
+    if (boot && strcmp(boot, tn_boot_id()))
+        return false;
+    return tn_proc_get(owner.pid, &found) == 0 && found.start == owner.start;
+}
+
+/* --- names -------------------------------------------------------------------------------------
+ */
+
+/* n characters of the alphabet, evenly. */
+static int random_word(char *out, size_t n, const char *alphabet, struct tn_error *err)
+{
+    size_t size = strlen(alphabet);
+
+    for (size_t i = 0; i < n;) {
+        unsigned char bytes[64];
+
+        if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+            return tn_fail_errno(err, errno, "no random bytes");
+        for (size_t j = 0; j < sizeof bytes && i < n; j++)
+            if (bytes[j] < 256 / size * size)
+                out[i++] = alphabet[bytes[j] % size];
+    }
+    out[n] = '\0';
+    return 0;
+}
+
+int tn_new_id(char out[11], struct tn_error *err)
+{
+    /* A letter first: an id is also a host name and never a number. */
+    return random_word(out, 1, "abcdefghijklmnopqrstuvwxyz", err) ||
+                   random_word(out + 1, 9, "abcdefghijklmnopqrstuvwxyz0123456789", err)
+               ? -1
+               : 0;
+}
+
+int tn_new_key(char out[33], struct tn_error *err)
+{
+    return random_word(out, 32, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+                       err);
+}
+
+/* --- the lock ----------------------------------------------------------------------------------
+ */
+
+/* One byte of one file per sandbox: a file of its own would have to be unlinked some day, and a
+ * waiter would then hold a lock that nobody else sees. */
+static off_t place_in_file(const char *id)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+
+    for (; *id; id++)
+        hash = (hash ^ (unsigned char)*id) * 1099511628211u;
+    return (off_t)(hash >> 2);
+}
+
+int tn_sandbox_lock(const char *state, const char *id, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/lock", state);
+    tn_autofd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return tn_fail_errno(err, errno, "%s", path);
+    for (int pause = FIRST_PAUSE_MS;;
+         pause = pause * 2 < LONGEST_PAUSE_MS ? pause * 2 : LONGEST_PAUSE_MS) {
+        struct flock range = {
+            .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = place_in_file(id), .l_len = 1};
+
+        if (fcntl(fd, F_OFD_SETLK, &range) == 0)
+            return TN_TAKE_FD(fd);
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            return tn_fail_errno(err, errno, "lock of sandbox %s", id);
+        int left = tn_poll_ms(deadline);
+        if (left == 0)
+            return tn_fail(err, TN_E_BUSY, "sandbox %s is busy: somebody else is changing it", id);
+        poll(NULL, 0, left > 0 && left < pause ? left : pause);
+    }
+}

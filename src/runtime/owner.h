@@ -1,0 +1,26 @@
+/* Who a sandbox belongs to, and the lock under which something is done to it. */
+#ifndef TN_RUNTIME_OWNER_H
+#define TN_RUNTIME_OWNER_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "runtime/backend.h"
+
+/* This process. */
+struct tn_owner tn_owner_self(void);
+/* The boot id of this kernel; empty when it has none.  Lives for ever. */
+const char *tn_boot_id(void);
+/* False also for a process of an earlier boot. */
+bool tn_owner_lives(struct tn_owner owner, const char *boot);
+
+/* A fresh id, and a fresh key of 32 letters and digits. */
+int tn_new_id(char out[11], struct tn_error *err);
+int tn_new_key(char out[33], struct tn_error *err);
+
+/* The lock of one sandbox, between threads and between processes; it falls with its holder.
+ * Returns the descriptor that holds it (closing it unlocks), or -1: TN_E_BUSY at the deadline, at
+ * once when that is 0. */
+int tn_sandbox_lock(const char *state, const char *id, int64_t deadline, struct tn_error *err);
+
+#endif

@@ -1,0 +1,66 @@
+/* Inside of struct tn_runtime and struct tn_sandbox: only for the files that implement sandbox.h.
+ */
+#ifndef TN_RUNTIME_RUNTIME_H
+#define TN_RUNTIME_RUNTIME_H
+
+#include <pthread.h>
+
+#include "runtime/sandbox.h"
+
+#define TN_MAX_ENGINES 32
+
+struct tn_runtime {
+    struct tn_host host;
+    struct tn_store *store;
+    char *state, *hand, *program;
+
+    pthread_mutex_t lock; /* of what follows */
+    struct {
+        const struct tn_backend *backend;
+        void *engine;
+    } engines[TN_MAX_ENGINES];
+    size_t engine_count;
+};
+
+struct tn_sandbox {
+    struct tn_runtime *rt;
+    const struct tn_backend *backend;
+    void *engine;
+    struct tn_record record;
+    struct tn_spec spec;
+    char *directory;
+    struct tn_hand_client *client;
+};
+
+/* The backend and its engine, opened at most once. */
+int tn_runtime_engine(struct tn_runtime *rt, const char *name, const struct tn_backend **backend,
+                      void **engine, struct tn_error *err);
+
+/* A handle that takes the record over; NULL with err (the record is then ended). */
+struct tn_sandbox *tn_sandbox_from_record(struct tn_runtime *rt, struct tn_record *record,
+                                          struct tn_error *err);
+/* What a backend is told about it. */
+struct tn_subject tn_sandbox_subject(const struct tn_sandbox *sb);
+/* Notes in the store and in the handle what a backend said. */
+int tn_sandbox_note(struct tn_sandbox *sb, const struct tn_place *place, struct tn_error *err);
+/* Everything of it, without taking its lock. */
+int tn_sandbox_erase(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err);
+
+/* Fills a fresh record: id, key, times, this process as owner; spec and runtime from the
+ * arguments. */
+int tn_record_make(const struct tn_backend *backend, const struct tn_spec *spec,
+                   struct tn_record *out, struct tn_error *err);
+/* Row and directory first, then what make does (create or fork); erases everything when that
+ * fails.  Takes the record. */
+typedef int (*tn_make_fn)(struct tn_sandbox *sb, const struct tn_subject *subject,
+                          struct tn_place *place, int64_t deadline, void *ctx,
+                          struct tn_error *err);
+struct tn_sandbox *tn_sandbox_bring_up(struct tn_runtime *rt, struct tn_record *record,
+                                       tn_make_fn make, void *ctx, int64_t deadline,
+                                       struct tn_error *err);
+
+/* The quick part of gc: what dead owners and spent leases left.  Returns how many. */
+int tn_runtime_sweep(struct tn_runtime *rt, tn_gc_fn tell, void *ctx, int64_t deadline,
+                     struct tn_error *err);
+
+#endif

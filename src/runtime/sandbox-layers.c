@@ -1,0 +1,132 @@
+/* Snapshots, roll back and fork: layers of the file system. */
+#include "base/clock.h"
+#include "runtime/owner.h"
+#include "runtime/runtime.h"
+
+#define MAX_NAME 64
+#define NAME_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+
+static int check(const struct tn_sandbox *sb, const char *name, struct tn_error *err)
+{
+    if (!(sb->backend->abilities & TN_CAN_SNAPSHOT))
+        return tn_fail(err, TN_E_UNSUPPORTED, "%s has no snapshots", sb->backend->name);
+    if (!name)
+        return 0;
+    size_t n = strlen(name);
+    if (n == 0 || n > MAX_NAME || strspn(name, NAME_LETTERS) != n || name[0] == '.')
+        return tn_fail(err, TN_E_INVALID,
+                       "'%s' is no name for a snapshot: 1 to %d letters, digits, '-', '_' or '.'",
+                       name, MAX_NAME);
+    return 0;
+}
+
+int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadline,
+                        struct tn_error *err)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    tn_autofd int lock = -1;
+
+    if (check(sb, name, err))
+        return -1;
+    lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
+    if (lock < 0 || tn_store_snapshot_add(sb->rt->store, sb->record.id, name, err))
+        return -1;
+    if (!sb->backend->snapshot(sb->engine, &subject, name, deadline, err))
+        return 0;
+    sb->backend->forget(sb->engine, &subject, name, deadline, NULL);
+    tn_store_snapshot_remove(sb->rt->store, sb->record.id, name, NULL);
+    return tn_error_context(err, "sandbox %s", sb->record.id);
+}
+
+int tn_sandbox_forget(struct tn_sandbox *sb, const char *name, int64_t deadline,
+                      struct tn_error *err)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    tn_autofd int lock = -1;
+
+    if (check(sb, name, err))
+        return -1;
+    lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
+    if (lock < 0 || sb->backend->forget(sb->engine, &subject, name, deadline, err))
+        return -1;
+    return tn_store_snapshot_remove(sb->rt->store, sb->record.id, name, err);
+}
+
+int tn_sandbox_rollback(struct tn_sandbox *sb, const char *name, int64_t deadline,
+                        struct tn_error *err)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    tn_autoplace struct tn_place place = {0};
+    tn_autofd int lock = -1;
+
+    if (check(sb, name, err))
+        return -1;
+    lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
+    if (lock < 0)
+        return -1;
+    tn_hand_client_free(sb->client);
+    sb->client = NULL;
+    if (sb->backend->rollback(sb->engine, &subject, name, &place, deadline, err))
+        return tn_error_context(err, "sandbox %s", sb->record.id);
+    return tn_sandbox_note(sb, &place, err);
+}
+
+/* --- fork --------------------------------------------------------------------------------------
+ */
+
+struct fork_from {
+    const struct tn_subject *parent;
+    const char *name;
+};
+
+static int make_fork(struct tn_sandbox *sb, const struct tn_subject *subject,
+                     struct tn_place *place, int64_t deadline, void *ctx, struct tn_error *err)
+{
+    const struct fork_from *from = ctx;
+
+    return sb->backend->fork(sb->engine, from->parent, from->name, subject, place, deadline, err);
+}
+
+/* The parent's, but for what is the child's own. */
+static int child_spec(const struct tn_spec *parent, const struct tn_spec *wish, struct tn_spec *out,
+                      struct tn_error *err)
+{
+    if (tn_spec_copy(parent, out, err))
+        return -1;
+    free(out->name);
+    out->name = tn_strdup_or_null(wish->name);
+    out->keep = wish->keep;
+    out->lease = wish->lease;
+    if (wish->labels) {
+        tn_json_free(out->labels);
+        out->labels = tn_json_ref(wish->labels);
+    }
+    return 0;
+}
+
+struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
+                                   const struct tn_spec *wish, int64_t deadline,
+                                   struct tn_error *err)
+{
+    struct tn_subject parent = tn_sandbox_subject(sb);
+    struct fork_from from = {.parent = &parent, .name = name};
+    struct tn_record record;
+    struct tn_spec spec;
+    tn_autofd int lock = -1;
+
+    if (check(sb, name, err) || tn_spec_check(wish, err))
+        return NULL;
+    tn_spec_init(&spec);
+    int failed =
+        child_spec(&sb->spec, wish, &spec, err) || tn_record_make(sb->backend, &spec, &record, err);
+    tn_spec_done(&spec);
+    if (failed)
+        return NULL;
+    record.parent = tn_strdup(sb->record.id);
+    lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
+    if (lock < 0) {
+        tn_record_done(&record);
+        return NULL;
+    }
+    return tn_sandbox_bring_up(sb->rt, &record, make_fork, &from, deadline, err);
+}

@@ -1,0 +1,328 @@
+#include "runtime/sandbox.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "runtime/owner.h"
+#include "runtime/programs.h"
+#include "runtime/runtime.h"
+
+/* What a failed start may take to be cleared away, whatever the caller's deadline was. */
+#define CLEAR_SECONDS 15.0
+
+#define MAX_SPEC (1u << 20)
+
+/* --- handles -----------------------------------------------------------------------------------
+ */
+
+static char *directory_of(const struct tn_runtime *rt, const char *id)
+{
+    return tn_asprintf("%s/sandbox/%s", rt->state, id);
+}
+
+static int read_spec(const char *text, struct tn_spec *spec, struct tn_error *err)
+{
+    tn_autojson struct tn_json *json = NULL;
+
+    tn_spec_init(spec);
+    if (tn_json_parse(text, strlen(text), &json, err) || tn_spec_from_json(json, spec, err))
+        return tn_error_context(err, "the store: spec");
+    return 0;
+}
+
+struct tn_sandbox *tn_sandbox_from_record(struct tn_runtime *rt, struct tn_record *record,
+                                          struct tn_error *err)
+{
+    struct tn_sandbox *sb = tn_calloc(1, sizeof *sb);
+
+    sb->rt = rt;
+    sb->record = *record;
+    *record = (struct tn_record){0};
+    sb->directory = directory_of(rt, sb->record.id);
+    if (read_spec(sb->record.spec, &sb->spec, err) ||
+        tn_runtime_engine(rt, sb->record.runtime, &sb->backend, &sb->engine, err)) {
+        tn_error_context(err, "sandbox %s", sb->record.id);
+        tn_sandbox_free(sb);
+        return NULL;
+    }
+    return sb;
+}
+
+struct tn_sandbox *tn_sandbox_attach(struct tn_runtime *rt, const char *which, struct tn_error *err)
+{
+    struct tn_record record = {0};
+
+    if (tn_store_find(rt->store, which, &record, err))
+        return NULL;
+    return tn_sandbox_from_record(rt, &record, err);
+}
+
+void tn_sandbox_free(struct tn_sandbox *sb)
+{
+    if (!sb)
+        return;
+    tn_hand_client_free(sb->client);
+    tn_record_done(&sb->record);
+    tn_spec_done(&sb->spec);
+    free(sb->directory);
+    free(sb);
+}
+
+const struct tn_record *tn_sandbox_record(const struct tn_sandbox *sb)
+{
+    return &sb->record;
+}
+
+const struct tn_spec *tn_sandbox_spec(const struct tn_sandbox *sb)
+{
+    return &sb->spec;
+}
+
+const struct tn_backend *tn_sandbox_backend(const struct tn_sandbox *sb)
+{
+    return sb->backend;
+}
+
+const char *tn_sandbox_directory(const struct tn_sandbox *sb)
+{
+    return sb->directory;
+}
+
+struct tn_subject tn_sandbox_subject(const struct tn_sandbox *sb)
+{
+    const struct tn_record *r = &sb->record;
+
+    return (struct tn_subject){.id = r->id,
+                               .key = r->key,
+                               .spec = &sb->spec,
+                               .directory = sb->directory,
+                               .ref = r->ref,
+                               .owner = sb->spec.keep ? (struct tn_owner){0} : r->owner};
+}
+
+static void set(char **to, const char *value)
+{
+    char *copy = tn_strdup_or_null(value);
+
+    free(*to);
+    *to = copy;
+}
+
+int tn_sandbox_note(struct tn_sandbox *sb, const struct tn_place *place, struct tn_error *err)
+{
+    struct tn_record *r = &sb->record;
+
+    r->status = place->status;
+    set(&r->address, place->address);
+    set(&r->reason, place->reason);
+    if (place->ref)
+        set(&r->ref, place->ref);
+    if (place->isolation)
+        set(&r->isolation, place->isolation);
+    return tn_store_place(sb->rt->store, r->id, place, err);
+}
+
+/* --- making ------------------------------------------------------------------------------------
+ */
+
+int tn_record_make(const struct tn_backend *backend, const struct tn_spec *spec,
+                   struct tn_record *out, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(MAX_SPEC);
+    struct tn_jw w = tn_jw(&text);
+    char id[11], key[33];
+    struct timespec now;
+
+    if (tn_new_id(id, err) || tn_new_key(key, err))
+        return -1;
+    tn_jw_object(&w);
+    tn_spec_to_json(spec, &w);
+    tn_jw_object_end(&w);
+    if (!tn_buf_ok(&text))
+        return tn_fail(err, TN_E_TOO_LARGE, "the spec is larger than %u MiB", MAX_SPEC >> 20);
+    clock_gettime(CLOCK_REALTIME, &now);
+    *out = (struct tn_record){
+        .id = tn_strdup(id),
+        .name = tn_strdup_or_null(spec->name),
+        .runtime = tn_strdup(backend->name),
+        .spec = tn_buf_take(&text),
+        .key = tn_strdup(key),
+        .status = TN_STATUS_STARTING,
+        .owner = tn_owner_self(),
+        .boot = tn_strdup(tn_boot_id()),
+        .created = (double)now.tv_sec + (double)now.tv_nsec / 1e9,
+        .lease = spec->lease.set ? spec->lease.value : 0,
+    };
+    out->used = out->created;
+    return 0;
+}
+
+int tn_sandbox_erase(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    tn_autoplace struct tn_place place = {0};
+    tn_autofd int parent = -1;
+
+    if (sb->backend->drive(sb->engine, &subject, TN_GOAL_GONE, &place, deadline, err))
+        return tn_error_context(err, "sandbox %s", sb->record.id);
+    tn_autofree char *above = tn_asprintf("%s/sandbox", sb->rt->state);
+    parent = tn_fs_open(TN_FS_ANYWHERE, above, O_RDONLY | O_DIRECTORY, 0, err);
+    if (parent < 0 || tn_fs_remove_tree(parent, sb->record.id, 0, err))
+        return -1;
+    if (tn_store_remove(sb->rt->store, sb->record.id, err))
+        return -1;
+    sb->record.status = TN_STATUS_MISSING;
+    return 0;
+}
+
+/* Once it stands, a sandbox to be kept is nobody's. */
+static int disown(struct tn_sandbox *sb, struct tn_error *err)
+{
+    if (!sb->spec.keep)
+        return 0;
+    sb->record.owner = (struct tn_owner){0};
+    return tn_store_own(sb->rt->store, sb->record.id, sb->record.owner, err);
+}
+
+struct tn_sandbox *tn_sandbox_bring_up(struct tn_runtime *rt, struct tn_record *record,
+                                       tn_make_fn make, void *ctx, int64_t deadline,
+                                       struct tn_error *err)
+{
+    tn_autosandbox struct tn_sandbox *sb = tn_sandbox_from_record(rt, record, err);
+    tn_autofd int lock = sb ? tn_sandbox_lock(rt->state, sb->record.id, deadline, err) : -1;
+    tn_autoplace struct tn_place place = {0};
+    struct tn_error why = {0};
+
+    if (lock < 0 || tn_store_add(rt->store, &sb->record, err))
+        return NULL;
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    if (mkdir(sb->directory, 0700))
+        tn_fail_errno(&why, errno, "%s", sb->directory);
+    else if (!make(sb, &subject, &place, deadline, ctx, &why) &&
+             !tn_sandbox_note(sb, &place, &why) && !disown(sb, &why))
+        return TN_TAKE_PTR(sb);
+
+    /* What could not be cleared keeps its row, and gc tries again. */
+    tn_sandbox_erase(sb, tn_deadline_in(CLEAR_SECONDS), NULL);
+    if (err)
+        *err = why;
+    tn_error_context(err, "%s", sb->backend->name);
+    return NULL;
+}
+
+static int make_fresh(struct tn_sandbox *sb, const struct tn_subject *subject,
+                      struct tn_place *place, int64_t deadline, void *ctx, struct tn_error *err)
+{
+    return sb->backend->create(sb->engine, subject, place, deadline, err);
+}
+
+/* A warm one, verified; NULL when there is none.  The record says what it becomes. */
+static struct tn_sandbox *claim(struct tn_runtime *rt, const struct tn_record *as,
+                                const struct tn_spec *spec, int64_t deadline)
+{
+    char digest[17];
+
+    tn_spec_digest(spec, digest);
+    for (;;) {
+        struct tn_record record = {0};
+        if (tn_store_claim(rt->store, digest, as, &record, NULL) != 1)
+            return NULL;
+        struct tn_sandbox *sb = tn_sandbox_from_record(rt, &record, NULL);
+        if (sb && tn_sandbox_client(sb, deadline, NULL) && !disown(sb, NULL))
+            return sb;
+        if (sb)
+            tn_sandbox_drive(sb, TN_GOAL_GONE, tn_deadline_in(CLEAR_SECONDS), NULL);
+        tn_sandbox_free(sb);
+    }
+}
+
+static const char *runtime_name(const struct tn_runtime *rt, const struct tn_spec *spec)
+{
+    const struct tn_config *c = rt->host.config;
+
+    return spec->runtime ? spec->runtime : c->tendon.runtime ? c->tendon.runtime : "jail";
+}
+
+struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec *spec,
+                                     int64_t deadline, struct tn_error *err)
+{
+    const struct tn_backend *backend;
+    struct tn_record record;
+    void *engine;
+
+    if (tn_spec_check(spec, err) ||
+        tn_runtime_engine(rt, runtime_name(rt, spec), &backend, &engine, err))
+        return NULL;
+    if (!rt->hand) {
+        free(tn_program_find("tendon-hand", rt->host.config->tendon.hand, err));
+        return NULL;
+    }
+    if (tn_record_make(backend, spec, &record, err))
+        return NULL;
+    struct tn_sandbox *warm = claim(rt, &record, spec, deadline);
+    if (warm) {
+        tn_record_done(&record);
+        return warm;
+    }
+    return tn_sandbox_bring_up(rt, &record, make_fresh, NULL, deadline, err);
+}
+
+/* --- states ------------------------------------------------------------------------------------
+ */
+
+int tn_sandbox_inspect(struct tn_sandbox *sb, struct tn_place *place, int64_t deadline,
+                       struct tn_error *err)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    tn_autoplace struct tn_place own = {0};
+    struct tn_place *p = place ? place : &own;
+
+    *p = (struct tn_place){0};
+    if (sb->backend->inspect(sb->engine, &subject, p, deadline, err))
+        return tn_error_context(err, "sandbox %s", sb->record.id);
+    return tn_sandbox_note(sb, p, err);
+}
+
+/* What others did to it meanwhile.  TN_E_NOT_FOUND when it is gone. */
+static int reload(struct tn_sandbox *sb, struct tn_error *err)
+{
+    struct tn_record now = {0};
+
+    if (tn_store_find(sb->rt->store, sb->record.id, &now, err))
+        return -1;
+    tn_record_done(&sb->record);
+    sb->record = now;
+    return 0;
+}
+
+int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
+                     struct tn_error *err)
+{
+    tn_autofd int lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
+    tn_autoplace struct tn_place place = {0};
+    struct tn_error why = {0};
+
+    if (lock < 0)
+        return -1;
+    if (reload(sb, &why)) {
+        if (goal == TN_GOAL_GONE && why.code == TN_E_NOT_FOUND)
+            return 0;
+        if (err)
+            *err = why;
+        return -1;
+    }
+    if (goal != TN_GOAL_RUNNING) {
+        tn_hand_client_free(sb->client);
+        sb->client = NULL;
+    }
+    if (goal == TN_GOAL_GONE)
+        return tn_sandbox_erase(sb, deadline, err);
+
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    if (sb->backend->drive(sb->engine, &subject, goal, &place, deadline, err))
+        return tn_error_context(err, "sandbox %s", sb->record.id);
+    return tn_sandbox_note(sb, &place, err);
+}

@@ -1,0 +1,261 @@
+#include "runtime/spec.h"
+
+#include <math.h>
+
+#include "net/sha1.h"
+#include "runtime/volume.h"
+
+static const char *const networks[] = {
+    [TN_NETWORK_DEFAULT] = "default", [TN_NETWORK_NONE] = "none",     [TN_NETWORK_HOST] = "host",
+    [TN_NETWORK_BRIDGE] = "bridge",   [TN_NETWORK_BRIDGE + 1] = NULL,
+};
+
+#define SPEC struct tn_spec
+#define OPTIONAL (TN_FIELD_NULLABLE | TN_FIELD_SPARSE)
+
+static const struct tn_field rows[] = {
+    TN_STRING("runtime", SPEC, runtime, .flags = OPTIONAL, .flag = "--runtime", .letter = 'r',
+              .value = "NAME", .help = "backend that holds it: jail, docker, local, cli, ..."),
+    TN_STRING("name", SPEC, name, .flags = OPTIONAL, .flag = "--name", .value = "NAME",
+              .help = "call it by this name as well as by its id"),
+    TN_STRING("image", SPEC, image, .flags = OPTIONAL, .flag = "--image", .letter = 'i',
+              .value = "IMAGE", .help = "docker: an image; jail: a directory, tar or saved image"),
+    TN_STRING("workspace", SPEC, workspace, .flags = OPTIONAL, .flag = "--workspace", .letter = 'w',
+              .value = "DIR", .help = "directory inside where work happens; made if missing"),
+    TN_STRING("user", SPEC, user, .flags = OPTIONAL, .flag = "--user", .letter = 'u',
+              .value = "USER", .help = "name or uid of the user inside"),
+    TN_STRINGS("plugins", SPEC, plugins, .flags = TN_FIELD_SPARSE | TN_FIELD_COMMAS,
+               .flag = "--plugins", .value = "NAME,...",
+               .help = "plugins of the hand: jupyter, agent_skills, vscode"),
+    TN_STRINGS("volumes", SPEC, volumes, .flags = TN_FIELD_SPARSE, .flag = "--volume",
+               .letter = 'v', .value = "HOST:DIR[:MODE]",
+               .help = "mount HOST (a path or a volume) at DIR; MODE: rw, ro, overlay"),
+    TN_JSON("env", SPEC, env, .flags = OPTIONAL | TN_FIELD_MAP | TN_FIELD_ENVIRON | TN_FIELD_SECRET,
+            .flag = "--env", .letter = 'e', .value = "NAME[=VALUE]",
+            .help = "set a variable inside; NAME alone: to its value here"),
+    TN_JSON("labels", SPEC, labels, .flags = OPTIONAL | TN_FIELD_MAP, .flag = "--label",
+            .letter = 'l', .value = "NAME=VALUE", .help = "label it, to be found again"),
+    TN_WORD("network", SPEC, network, networks, .fallback = "default", .flag = "--network",
+            .value = "WORD", .help = "default is the backend's own choice"),
+    TN_INTS("ports", SPEC, ports, .flags = TN_FIELD_SPARSE, .flag = "--port", .letter = 'p',
+            .value = "PORT", .help = "port inside to publish, where the backend publishes"),
+    TN_STRINGS("devices", SPEC, devices, .flags = TN_FIELD_SPARSE, .flag = "--device",
+               .value = "/dev/NAME", .help = "pass this device through"),
+    TN_STRING("gpus", SPEC, gpus, .flags = OPTIONAL, .flag = "--gpus", .value = "all|ID,...",
+              .help = "pass GPUs through"),
+    TN_STRING("memory", SPEC, memory, .flags = OPTIONAL, .flag = "--memory", .letter = 'm',
+              .value = "SIZE", .help = "memory it may use, such as 512m or 2g; 0: no limit"),
+    TN_OPT_DOUBLE("cpus", SPEC, cpus, .flags = OPTIONAL, .flag = "--cpus", .min = 0, .max = 4096,
+                  .help = "processors it may keep busy, such as 1.5; 0: no limit"),
+    TN_OPT_INT("pids", SPEC, pids, .flags = OPTIONAL, .flag = "--pids", .min = 0, .max = 4194304,
+               .help = "processes and threads it may have; 0: no limit"),
+    TN_STRING("file_size", SPEC, file_size, .flags = OPTIONAL, .flag = "--file-size",
+              .value = "SIZE", .help = "size that a file may grow to; 0: no limit"),
+    TN_OPT_INT("open_files", SPEC, open_files, .flags = OPTIONAL, .flag = "--open-files", .min = 0,
+               .max = 1073741816, .help = "files that a process may hold open; 0: no limit"),
+    TN_STRING("disk", SPEC, disk, .flags = OPTIONAL, .flag = "--disk", .value = "SIZE",
+              .help = "what it may write to its file system in all; 0: no limit"),
+    TN_OPT_DOUBLE("wall_time", SPEC, wall_time, .flags = OPTIONAL, .flag = "--wall-time",
+                  .value = "S", .min = 0, .max = INFINITY,
+                  .help = "seconds it may run in all; 0: no limit"),
+    TN_BOOL("keep", SPEC, keep, .flag = "--keep", .flags = TN_FIELD_SPARSE, .letter = 'k',
+            .help = "let it outlive the process that makes it"),
+    TN_OPT_DOUBLE("lease", SPEC, lease, .flags = OPTIONAL, .flag = "--lease", .value = "S",
+                  .min = 0, .max = INFINITY,
+                  .help = "seconds after the last use when it may be removed; 0: never"),
+    TN_STRINGS("hand_args", SPEC, hand_args, .flags = TN_FIELD_SPARSE, .flag = "--hand-arg",
+               .value = "ARG", .help = "further argument for the hand"),
+};
+
+const struct tn_fields tn_spec_fields = TN_FIELDS(rows);
+
+void tn_spec_init(struct tn_spec *spec)
+{
+    tn_fields_defaults(&tn_spec_fields, spec);
+}
+
+void tn_spec_done(struct tn_spec *spec)
+{
+    tn_fields_done(&tn_spec_fields, spec);
+}
+
+/* --- sizes -------------------------------------------------------------------------------- */
+
+static int bad_size(const char *text, struct tn_error *err)
+{
+    return tn_fail(err, TN_E_INVALID,
+                   "expected a size such as 65536, 64k, 512m, 1.5g or 1t, found '%.40s'", text);
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The power of two that a unit stands for, or -1. */
+static int unit_shift(const char *unit)
+{
+    static const char letters[] = "bkmgt";
+    char lower = (char)(*unit >= 'A' && *unit <= 'Z' ? *unit + ('a' - 'A') : *unit);
+    const char *found = lower ? strchr(letters, lower) : NULL;
+
+    if (!*unit)
+        return 0;
+    if (!found)
+        return -1;
+    const char *rest = unit + 1;
+    if (found != letters) {
+        if ((rest[0] == 'i' || rest[0] == 'I') && (rest[1] == 'b' || rest[1] == 'B'))
+            rest += 2;
+        else if (rest[0] == 'b' || rest[0] == 'B')
+            rest++;
+    }
+    return *rest ? -1 : 10 * (int)(found - letters);
+}
+
+int tn_size_parse(const char *text, uint64_t *bytes, struct tn_error *err)
+{
+    const char *at = text;
+    uint64_t whole = 0, part = 0, scale = 1;
+
+    if (!is_digit(*at))
+        return bad_size(text, err);
+    for (; is_digit(*at); at++)
+        if (__builtin_mul_overflow(whole, 10, &whole) ||
+            __builtin_add_overflow(whole, (uint64_t)(*at - '0'), &whole))
+            return bad_size(text, err);
+    bool fraction = at[0] == '.' && is_digit(at[1]);
+    if (fraction)
+        for (at++; is_digit(*at); at++)
+            if (scale < 1000000) { /* more digits than anybody means */
+                part = part * 10 + (uint64_t)(*at - '0');
+                scale *= 10;
+            }
+    int shift = unit_shift(at);
+    if (shift < 0 || (fraction && shift == 0) || whole > (uint64_t)INT64_MAX >> shift)
+        return bad_size(text, err);
+    *bytes = (whole << shift) + (part << shift) / scale;
+    return *bytes > (uint64_t)INT64_MAX ? bad_size(text, err) : 0;
+}
+
+static int read_size(const char *name, const char *text, uint64_t *bytes, struct tn_error *err)
+{
+    *bytes = 0;
+    if (text && tn_size_parse(text, bytes, err) < 0)
+        return tn_error_context(err, "%s", name);
+    return 0;
+}
+
+int tn_spec_limits(const struct tn_spec *spec, struct tn_limits *out, struct tn_error *err)
+{
+    *out = (struct tn_limits){
+        .cpus = spec->cpus.set ? spec->cpus.value : 0,
+        .wall_time = spec->wall_time.set ? spec->wall_time.value : 0,
+        .pids = spec->pids.set ? (uint64_t)spec->pids.value : 0,
+        .open_files = spec->open_files.set ? (uint64_t)spec->open_files.value : 0,
+    };
+    if (read_size("memory", spec->memory, &out->memory, err) < 0 ||
+        read_size("file_size", spec->file_size, &out->file_size, err) < 0)
+        return -1;
+    return read_size("disk", spec->disk, &out->disk, err);
+}
+
+/* --- JSON, copies, digests ---------------------------------------------------------------- */
+
+int tn_spec_from_json(const struct tn_json *json, struct tn_spec *spec, struct tn_error *err)
+{
+    if (tn_fields_refuse_unknown(&tn_spec_fields, json, err) < 0)
+        return -1;
+    return tn_fields_from_json(&tn_spec_fields, spec, json, err);
+}
+
+void tn_spec_to_json(const struct tn_spec *spec, struct tn_jw *w)
+{
+    tn_jw_object(w);
+    tn_fields_to_json(&tn_spec_fields, spec, w);
+    tn_jw_object_end(w);
+}
+
+/* Far more than arguments and environment of a program may be. */
+#define SPEC_BYTES_MAX (64u << 20)
+
+int tn_spec_copy(const struct tn_spec *from, struct tn_spec *to, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_BYTES_MAX);
+    tn_autojson struct tn_json *json = NULL;
+    struct tn_jw w = tn_jw(&text);
+
+    tn_spec_init(to);
+    tn_spec_to_json(from, &w);
+    if (!tn_buf_ok(&text))
+        return tn_fail(err, TN_E_TOO_LARGE, "the spec is larger than %u MiB", SPEC_BYTES_MAX >> 20);
+    if (tn_json_parse(text.data, text.len, &json, err) == 0 &&
+        tn_fields_from_json(&tn_spec_fields, to, json, err) == 0)
+        return 0;
+    tn_spec_done(to);
+    return -1;
+}
+
+struct members {
+    struct {
+        const char *key;
+        struct tn_json *value;
+    } * items;
+    size_t count;
+};
+
+static int collect(const char *key, struct tn_json *value, void *ctx)
+{
+    struct members *m = ctx;
+
+    m->items = tn_realloc(m->items, (m->count + 1) * sizeof *m->items);
+    m->items[m->count].key = key;
+    m->items[m->count++].value = value;
+    return 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The order in which variables were given means nothing. */
+static void write_sorted(struct tn_jw *w, const struct tn_json *object)
+{
+    struct members m = {0};
+
+    tn_json_each(object, collect, &m);
+    if (m.count)
+        qsort(m.items, m.count, sizeof *m.items, by_key);
+    tn_jw_object(w);
+    for (size_t i = 0; i < m.count; i++) {
+        tn_jw_key(w, m.items[i].key);
+        tn_jw_tree(w, m.items[i].value);
+    }
+    tn_jw_object_end(w);
+    free(m.items);
+}
+
+void tn_spec_digest(const struct tn_spec *spec, char out[17])
+{
+    static const char *const differ[] = {"name", "labels", "lease", "keep", "env"};
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_BYTES_MAX);
+    struct tn_jw w = tn_jw(&text);
+    unsigned char digest[NET_SHA1_BYTES];
+
+    tn_jw_object(&w);
+    for (size_t i = 0; i < tn_spec_fields.count; i++) {
+        const struct tn_fields one = {.rows = &tn_spec_fields.rows[i], .count = 1};
+        bool skip = false;
+        for (size_t k = 0; k < TN_COUNT(differ); k++)
+            skip |= strcmp(differ[k], one.rows->name) == 0;
+        if (!skip)
+            tn_fields_to_json(&one, spec, &w);
+    }
+    tn_jw_key(&w, "env");
+    write_sorted(&w, spec->env);
+    tn_jw_object_end(&w);
+    net_sha1(tn_buf_str(&text), text.len, digest);
+    for (size_t i = 0; i < 8; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}

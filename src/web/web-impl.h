@@ -1,0 +1,44 @@
+/* What web.c and call.c share. */
+#ifndef TN_WEB_WEB_IMPL_H
+#define TN_WEB_WEB_IMPL_H
+
+#include <pthread.h>
+
+#include "web/curl.h"
+#include "web/web.h"
+
+/* A handle with the connections it keeps alive; one call at a time. */
+struct web_line {
+    CURLM *multi;
+    CURL *easy;
+    struct web_line *next;
+};
+
+struct tn_web {
+    const struct web_curl *curl;
+    char *base, *socket;
+    char *ca_file, *cert_file, *key_file;
+    char *ca, *cert, *key;
+    bool insecure;
+    double connect_timeout;
+
+    pthread_mutex_t lock;  /* of what follows */
+    struct web_line *idle; /* lines that no call uses */
+    size_t idle_count;
+    char **headers; /* "Name: value"; a NULL follows */
+    size_t header_count;
+};
+
+/* A line nobody else uses, without options; NULL when memory is gone. */
+struct web_line *web_line_take(struct tn_web *web);
+/* Back to the idle ones; reusable false: its connections are closed. */
+void web_line_give(struct tn_web *web, struct web_line *line, bool reusable);
+
+/* True for "Name: value" that can be sent as it is. */
+bool web_header_valid(const char *line);
+/* The standing headers and those of the call as libcurl wants them; -1 with err for one that cannot
+ * be sent. */
+int web_headers(struct tn_web *web, const struct tn_web_call *call, struct curl_slist **out,
+                struct tn_error *err);
+
+#endif

@@ -1,0 +1,263 @@
+/* The store: rows, names, claims by many at once, and what a killed writer leaves. */
+#include "../base/scratch.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include "base/clock.h"
+#include "runtime/owner.h"
+#include "runtime/store.h"
+
+static struct tn_record row(const char *id, const char *name, const char *pool)
+{
+    static double age = 1000;
+
+    return (struct tn_record){.id = (char *)id,
+                              .name = (char *)name,
+                              .runtime = (char *)"jail",
+                              .spec = (char *)"{}",
+                              .key = (char *)"k",
+                              .pool = (char *)pool,
+                              .status = TN_STATUS_RUNNING,
+                              .boot = (char *)tn_boot_id(),
+                              .created = age++};
+}
+
+static struct tn_store *open_store(void)
+{
+    struct tn_error err = {0};
+    struct tn_store *s = tn_store_open(scratch_path, &err);
+
+    if (!s)
+        fail_msg("%s", err.text);
+    return s;
+}
+
+static void add(struct tn_store *s, const char *id, const char *name, const char *pool)
+{
+    struct tn_record r = row(id, name, pool);
+    assert_int_equal(tn_store_add(s, &r, NULL), 0);
+}
+
+static void test_find(void **state)
+{
+    struct tn_store *s = open_store();
+    struct tn_record r;
+    struct tn_error err;
+
+    add(s, "abcdefghij", "web", NULL);
+    add(s, "abcxxxxxxx", NULL, NULL);
+    static const struct {
+        const char *which;
+        const char *id; /* NULL: not found */
+        const char *says;
+    } table[] = {
+        {"abcdefghij", "abcdefghij", NULL},
+        {"web", "abcdefghij", NULL},
+        {"abcd", "abcdefghij", NULL},
+        {"abcx", "abcxxxxxxx", NULL},
+        {"abc", NULL, "several sandboxes begin with 'abc'"},
+        {"ab", NULL, "there is no sandbox 'ab'"},
+        {"wbe", NULL, "did you mean 'web'?"},
+        {"%", NULL, "there is no sandbox '%'"},
+        {"' OR 1=1 --", NULL, "there is no sandbox"},
+    };
+    for (size_t i = 0; i < TN_COUNT(table); i++) {
+        int failed = tn_store_find(s, table[i].which, &r, &err);
+        assert_int_equal(failed, table[i].id ? 0 : -1);
+        if (failed) {
+            assert_non_null(strstr(err.text, table[i].says));
+        } else {
+            assert_string_equal(r.id, table[i].id);
+            tn_record_done(&r);
+        }
+    }
+    struct tn_record twin = row("zzzzzzzzzz", "web", NULL);
+    assert_int_equal(tn_store_add(s, &twin, &err), -1);
+    assert_int_equal(err.code, TN_E_CONFLICT);
+    assert_string_equal(err.text, "there is a sandbox named 'web' already");
+    tn_store_close(s);
+}
+
+static int count_rows(const struct tn_record *r, void *ctx)
+{
+    (*(int *)ctx)++;
+    return 0;
+}
+
+static int rows_of(struct tn_store *s, enum tn_store_part part)
+{
+    int n = 0;
+    assert_int_equal(tn_store_each(s, part, count_rows, &n, NULL), 0);
+    return n;
+}
+
+static void test_parts(void **state)
+{
+    struct tn_store *s = open_store();
+    struct tn_record owned = row("ccccccccc1", NULL, NULL);
+
+    owned.owner = tn_owner_self();
+    assert_int_equal(tn_store_add(s, &owned, NULL), 0);
+    add(s, "ccccccccc2", NULL, "pool");
+    add(s, "ccccccccc3", NULL, NULL);
+    assert_int_equal(rows_of(s, TN_STORE_ALL), 3);
+    assert_int_equal(rows_of(s, TN_STORE_CLAIMED), 2);
+    assert_int_equal(rows_of(s, TN_STORE_BOUND), 1);
+    assert_int_equal(tn_store_own(s, "ccccccccc1", (struct tn_owner){0}, NULL), 0);
+    assert_int_equal(rows_of(s, TN_STORE_BOUND), 0);
+    assert_int_equal(tn_store_remove(s, "ccccccccc1", NULL), 0);
+    assert_int_equal(rows_of(s, TN_STORE_ALL), 2);
+    tn_store_close(s);
+}
+
+static void test_place(void **state)
+{
+    struct tn_store *s = open_store();
+    struct tn_place place = {
+        .status = TN_STATUS_ERROR, .reason = (char *)"out of memory", .ref = (char *)"{\"pid\":1}"};
+    struct tn_record r;
+
+    add(s, "abcdefghij", NULL, NULL);
+    assert_int_equal(tn_store_place(s, "abcdefghij", &place, NULL), 0);
+    place = (struct tn_place){.status = TN_STATUS_RUNNING, .address = (char *)"unix:/x"};
+    assert_int_equal(tn_store_place(s, "abcdefghij", &place, NULL), 0);
+    assert_int_equal(tn_store_find(s, "abcdefghij", &r, NULL), 0);
+    assert_int_equal(r.status, TN_STATUS_RUNNING);
+    assert_string_equal(r.address, "unix:/x");
+    assert_null(r.reason); /* of the past */
+    assert_string_equal(r.ref, "{\"pid\":1}");
+    tn_record_done(&r);
+    tn_store_close(s);
+}
+
+/* --- many at once ------------------------------------------------------------------------------
+ */
+
+#define CLAIMERS 4
+#define WARM 40
+
+static void *claim_all(void *arg)
+{
+    struct tn_store *s = open_store();
+    struct tn_record as = row("", NULL, NULL), got;
+    intptr_t n = 0;
+
+    while (tn_store_claim(s, "pool", &as, &got, NULL) == 1) {
+        assert_null(got.pool);
+        tn_record_done(&got);
+        n++;
+    }
+    tn_store_close(s);
+    return (void *)n;
+}
+
+static void test_claims(void **state)
+{
+    struct tn_store *s = open_store();
+    pthread_t threads[CLAIMERS];
+    intptr_t total = 0;
+    char id[11];
+
+    for (int i = 0; i < WARM; i++) {
+        snprintf(id, sizeof id, "warm%06d", i);
+        add(s, id, NULL, "pool");
+    }
+    assert_int_equal(tn_store_warm_count(s, "jail", "pool", NULL), WARM);
+    for (int i = 0; i < CLAIMERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, claim_all, NULL), 0);
+    for (int i = 0; i < CLAIMERS; i++) {
+        void *n;
+        pthread_join(threads[i], &n);
+        total += (intptr_t)n;
+    }
+    assert_int_equal(total, WARM);
+    assert_int_equal(tn_store_warm_count(s, "jail", "pool", NULL), 0);
+    tn_store_close(s);
+}
+
+/* A writer that is killed between any two instructions leaves whole rows. */
+static void test_killed_writer(void **state)
+{
+    struct tn_store *s = open_store();
+
+    for (int round = 0; round < 5; round++) {
+        int before = rows_of(s, TN_STORE_ALL);
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            struct tn_store *own = tn_store_open(scratch_path, NULL);
+            for (int i = 0;; i++) {
+                char id[11];
+                snprintf(id, sizeof id, "kill%d%05d", round, i);
+                struct tn_record r = row(id, NULL, NULL);
+                tn_store_add(own, &r, NULL);
+            }
+        }
+        int64_t deadline = tn_deadline_in(30);
+        while (rows_of(s, TN_STORE_ALL) < before + 10)
+            assert_true(tn_now() < deadline);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        assert_true(rows_of(s, TN_STORE_ALL) >= before + 10);
+    }
+    add(s, "afterwards", NULL, NULL);
+    tn_store_close(s);
+}
+
+/* --- locks -------------------------------------------------------------------------------------
+ */
+
+static void test_lock(void **state)
+{
+    struct tn_error err;
+    int first = tn_sandbox_lock(scratch_path, "abcdefghij", 0, &err);
+    int other = tn_sandbox_lock(scratch_path, "abcdefghik", 0, &err);
+
+    assert_true(first >= 0 && other >= 0);
+    assert_int_equal(tn_sandbox_lock(scratch_path, "abcdefghij", tn_now() + 5 * TN_MILLI, &err),
+                     -1);
+    assert_int_equal(err.code, TN_E_BUSY);
+    close(first);
+    first = tn_sandbox_lock(scratch_path, "abcdefghij", 0, &err);
+    assert_true(first >= 0);
+    close(first);
+    close(other);
+}
+
+static void test_owner(void **state)
+{
+    struct tn_owner me = tn_owner_self();
+
+    assert_true(tn_owner_lives(me, tn_boot_id()));
+    assert_false(tn_owner_lives(me, "another boot"));
+    assert_false(
+        tn_owner_lives((struct tn_owner){.pid = me.pid, .start = me.start + 1}, tn_boot_id()));
+}
+
+static void test_snapshots(void **state)
+{
+    struct tn_store *s = open_store();
+    struct tn_error err;
+
+    add(s, "abcdefghij", NULL, NULL);
+    assert_int_equal(tn_store_snapshot_add(s, "abcdefghij", "one", NULL), 0);
+    assert_int_equal(tn_store_snapshot_add(s, "abcdefghij", "one", &err), -1);
+    assert_int_equal(err.code, TN_E_CONFLICT);
+    assert_int_equal(tn_store_snapshot_remove(s, "abcdefghij", "two", &err), -1);
+    assert_int_equal(err.code, TN_E_NOT_FOUND);
+    assert_int_equal(tn_store_remove(s, "abcdefghij", NULL), 0);
+    add(s, "abcdefghij", NULL, NULL);
+    assert_int_equal(tn_store_snapshot_add(s, "abcdefghij", "one", NULL), 0);
+    tn_store_close(s);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_open, scratch_close)
+    const struct CMUnitTest tests[] = {
+        TEST(test_find),          TEST(test_parts), TEST(test_place), TEST(test_claims),
+        TEST(test_killed_writer), TEST(test_lock),  TEST(test_owner), TEST(test_snapshots),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
