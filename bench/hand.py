@@ -19,6 +19,8 @@ import tempfile
 import threading
 import time
 
+from results import Results, quantile
+
 ROUNDS = 5000
 RUN = {"action": {"action": "run", "args": {"command": ":"}, "timeout": 10}}
 
@@ -79,10 +81,6 @@ class Hand:
 def numbers(argv):
     out = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     return sorted(int(line) / 1000 for line in out.split())
-
-
-def quantile(values, q):
-    return values[min(len(values) - 1, int(len(values) * q))]
 
 
 def bench_file(results, args):
@@ -218,17 +216,6 @@ def bench_requests(results, args, hand):
                 max(ours) / max(reference))
 
 
-class Results:
-    def __init__(self):
-        self.rows = []
-
-    def add(self, what, value, unit, bar, met, ratio=None):
-        self.rows.append({"what": what, "value": value, "unit": unit, "bar": bar, "met": met, "ratio": ratio})
-        mark = {True: "ok", False: "MISSED", None: ""}[met]
-        shown = f"{ratio:.2f}x" if ratio is not None else ""
-        print(f"{what:<58} {value:>12.2f} {unit:<6} {shown:>7}  {bar:<26} {mark}", flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
@@ -252,10 +239,7 @@ def main():
             bench_requests(results, args, hand)
         finally:
             hand.stop()
-    if args.json:
-        with open(args.json, "w") as f:
-            json.dump(results.rows, f, indent=1)
-    sys.exit(any(row["met"] is False for row in results.rows))
+    sys.exit(results.finish(args.json))
 
 
 if __name__ == "__main__":

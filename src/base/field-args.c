@@ -41,9 +41,7 @@ struct args {
 };
 
 /* Visits the rows with a flag, those of nested tables too; stops when fn answers true. */
-typedef bool (*visit_fn)(const struct tn_field *row, void *object, void *ctx);
-
-static bool visit(const struct tn_fields *f, void *object, visit_fn fn, void *ctx)
+static bool visit(const struct tn_fields *f, void *object, tn_flag_fn fn, void *ctx)
 {
     for (size_t i = 0; i < f->count; i++) {
         const struct tn_field *row = &f->rows[i];
@@ -222,7 +220,7 @@ static const struct tn_field *next_positional(const struct tn_fields *f, size_t 
     return NULL;
 }
 
-static const char *value_name(const struct tn_field *row)
+const char *tn_field_value_name(const struct tn_field *row)
 {
     if (row->value)
         return row->value;
@@ -270,7 +268,7 @@ static int read_all(struct args *a, const struct tn_fields *f, void *object)
         struct target t = {.row = next_positional(f, &position), .object = object};
         if (!t.row)
             return tn_fail(a->err, TN_E_INVALID, "unexpected argument '%.60s'", arg);
-        if (put_value(a, &t, value_name(t.row), arg) < 0)
+        if (put_value(a, &t, tn_field_value_name(t.row), arg) < 0)
             return -1;
         a->at++;
         flags_over |= (t.row->flags & TN_FIELD_REST) != 0;
@@ -332,7 +330,7 @@ static bool put_flag(const struct tn_field *row, void *object, void *ctx)
     else
         tn_buf_puts(out, row->flag ? row->flag : "");
     if (row->type != TN_FIELD_BOOL)
-        tn_buf_printf(out, " %s%s", value_name(row), many ? "..." : "");
+        tn_buf_printf(out, " %s%s", tn_field_value_name(row), many ? "..." : "");
     put_row(out, start, row);
     return false;
 }
@@ -346,7 +344,7 @@ static void put_usage(const struct tn_fields *f, const char *program, struct tn_
             continue;
         const char *dots = row->type == TN_FIELD_STRINGS ? "..." : "";
         bool optional = !(row->flags & TN_FIELD_REQUIRED);
-        tn_buf_printf(out, " %s%s%s%s", optional ? "[" : "", value_name(row), dots,
+        tn_buf_printf(out, " %s%s%s%s", optional ? "[" : "", tn_field_value_name(row), dots,
                       optional ? "]" : "");
     }
     tn_buf_putc(out, '\n');
@@ -365,10 +363,20 @@ void tn_fields_help(const struct tn_fields *f, const char *program, struct tn_bu
             tn_buf_puts(out, "\nArguments:\n");
         heading = true;
         size_t start = out->len;
-        tn_buf_printf(out, "  %s", value_name(row));
+        tn_buf_printf(out, "  %s", tn_field_value_name(row));
         put_row(out, start, row);
     }
     tn_buf_puts(out, "\nOptions:\n");
     visit(f, NULL, put_flag, out);
     tn_buf_printf(out, "  -h, --help%*s%s\n", HELP_COLUMN - 12, "", "print this and stop");
+}
+
+void tn_fields_help_flags(const struct tn_fields *f, struct tn_buf *out)
+{
+    visit(f, NULL, put_flag, out);
+}
+
+bool tn_fields_each_flag(const struct tn_fields *f, tn_flag_fn fn, void *ctx)
+{
+    return visit(f, NULL, fn, ctx);
 }

@@ -204,5 +204,12 @@ int tn_fields_from_argv(const struct tn_fields *f, void *object, int argc, char 
 
 /* Appends "Usage: program [OPTIONS] PORT" and one line for each argument and flag. */
 void tn_fields_help(const struct tn_fields *f, const char *program, struct tn_buf *out);
+/* The lines of the flags alone. */
+void tn_fields_help_flags(const struct tn_fields *f, struct tn_buf *out);
+/* Calls fn for every row with a flag or a letter, those of nested tables too; non-zero stops. */
+typedef bool (*tn_flag_fn)(const struct tn_field *row, void *object, void *ctx);
+bool tn_fields_each_flag(const struct tn_fields *f, tn_flag_fn fn, void *ctx);
+/* What help calls the value of that row: "DIR", "N". */
+const char *tn_field_value_name(const struct tn_field *row);
 
 #endif

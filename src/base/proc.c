@@ -242,7 +242,8 @@ static int signal_all(const struct tn_proc *list, size_t count, int signal, stru
     return result;
 }
 
-static bool is_zombie(pid_t pid)
+/* 0 when it is gone. */
+static char state_of(pid_t pid)
 {
     char path[40], text[512];
 
@@ -251,7 +252,19 @@ static bool is_zombie(pid_t pid)
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     text[n < 0 ? 0 : n] = '\0';
     const char *state = strrchr(text, ')');
-    return !state || (state[1] == ' ' && (state[2] == 'Z' || state[2] == 'X'));
+    return state && state[1] == ' ' ? state[2] : 0;
+}
+
+static bool is_zombie(pid_t pid)
+{
+    char state = state_of(pid);
+    return state == 0 || state == 'Z' || state == 'X';
+}
+
+char tn_proc_state(pid_t pid, uint64_t start)
+{
+    char state = state_of(pid);
+    return state && same(&(struct tn_proc){.pid = pid, .start = start}) ? state : 0;
 }
 
 /* False at the deadline. */
@@ -349,4 +362,47 @@ int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline
     int frozen = freeze_tree(root, root_too, &all, err);
     int killed = kill_and_wait(all.items, all.count, deadline, frozen < 0 ? NULL : err);
     return frozen < 0 ? -1 : killed;
+}
+
+/* --- stopping and going on ----------------------------------------------------------------------
+ */
+
+/* There is nothing to wait on: a process stops when it next enters or leaves the kernel. */
+static bool wait_still(pid_t pid, int64_t deadline)
+{
+    for (;;) {
+        char state = state_of(pid);
+        if (state == 0 || strchr("TtZX", state))
+            return true;
+        if (tn_now() >= deadline)
+            return false;
+        poll(NULL, 0, 1);
+    }
+}
+
+int tn_proc_stop_tree(pid_t root, int64_t deadline, struct tn_error *err)
+{
+    autoprocs struct procs all = {0};
+
+    if (freeze_tree(root, true, &all, err) < 0 ||
+        signal_all(all.items, all.count, SIGSTOP, err) < 0) /* again, for the errors */
+        return -1;
+    for (size_t i = 0; i < all.count; i++)
+        if (!wait_still(all.items[i].pid, deadline))
+            return tn_fail(err, TN_E_TIMEOUT, "process %d did not stop in time",
+                           (int)all.items[i].pid);
+    return 0;
+}
+
+int tn_proc_continue_tree(pid_t root, struct tn_error *err)
+{
+    autoprocs struct procs all = {0};
+    int result = 0;
+
+    if (list_tree(root, true, &all, err) < 0)
+        return -1;
+    for (size_t i = all.count; i-- > 0;)
+        if (signal_one(&all.items[i], SIGCONT, result == 0 ? err : NULL) < 0)
+            result = -1;
+    return result;
 }

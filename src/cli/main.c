@@ -1,48 +1,20 @@
 #include <signal.h>
 
-#include "base/nearest.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
 
-const struct verb *const verbs[] = {&verb_run, &verb_help, &verb_version, NULL};
+/* Before the verb: the options of all verbs; then the verb and everything behind it. */
+struct line {
+    struct globals globals;
+    struct tn_str_list rest;
+};
 
-const struct verb *find_verb(const char *name, struct tn_error *err)
-{
-    struct tn_nearest near = tn_nearest(name);
-
-    for (const struct verb *const *v = verbs; *v; v++) {
-        if (!strcmp((*v)->name, name))
-            return *v;
-        tn_nearest_offer(&near, (*v)->name);
-    }
-    if (near.best)
-        tn_fail(err, TN_E_INVALID, "there is no verb '%s': did you mean '%s'?", name, near.best);
-    else
-        tn_fail(err, TN_E_INVALID, "there is no verb '%s': see tendon help", name);
-    return NULL;
-}
-
-/* Exit status of a verb, or -1 with err. */
-static int run_verb(const struct verb *v, int argc, char **argv, struct tn_error *err)
-{
-    tn_autofree void *options = tn_calloc(1, v->options_size);
-    int status;
-
-    tn_fields_defaults(v->options, options);
-    status = tn_fields_from_argv(v->options, options, argc, argv, err);
-    if (!status)
-        status = tn_fields_check(v->options, options, err);
-    if (status < 0) {
-        err->code = TN_E_INVALID; /* whatever was wrong with them, it is wrong usage */
-    } else if (status == 1) {
-        tn_autobuf struct tn_buf text = TN_BUF_INIT(64 << 10);
-        put_verb_help(v, &text);
-        status = fputs(tn_buf_str(&text), stdout) < 0;
-    } else {
-        status = v->run(options, err);
-    }
-    tn_fields_done(v->options, options);
-    return status;
-}
+static const struct tn_field line_rows[] = {
+    TN_OBJECT("globals", struct line, globals, &global_fields),
+    TN_STRINGS("verb", struct line, rest, .flags = TN_FIELD_POSITIONAL | TN_FIELD_REST,
+               .value = "VERB"),
+};
+static const struct tn_fields line_fields = TN_FIELDS(line_rows);
 
 /* The options that stand in place of a verb, as everybody types them. */
 static const struct {
@@ -50,27 +22,193 @@ static const struct {
     const char *verb;
 } synonyms[] = {{"--help", "help"}, {"-h", "help"}, {"--version", "version"}, {"-V", "version"}};
 
+static const char *synonym(const char *name)
+{
+    for (size_t i = 0; i < TN_COUNT(synonyms); i++)
+        if (strcmp(name, synonyms[i].option) == 0)
+            return synonyms[i].verb;
+    return NULL;
+}
+
+/* --- the options of a verb ---------------------------------------------------------------------
+ */
+
+/* Those of the verb, and behind them in the same memory those of all verbs. */
+struct parsed {
+    void *memory;
+    size_t globals_at;
+    struct tn_field *rows;
+    struct tn_fields table;
+};
+
+static void parsed_init(struct parsed *p, const struct verb *v)
+{
+    size_t align = _Alignof(max_align_t);
+
+    p->globals_at = (v->options_size + align - 1) / align * align;
+    p->memory = tn_calloc(1, p->globals_at + sizeof(struct globals));
+    p->rows = tn_calloc(v->options->count + 1, sizeof *p->rows);
+    if (v->options->count)
+        memcpy(p->rows, v->options->rows, v->options->count * sizeof *p->rows);
+    p->rows[v->options->count] = (struct tn_field){.name = "globals",
+                                                   .type = TN_FIELD_OBJECT,
+                                                   .offset = p->globals_at,
+                                                   .fields = &global_fields};
+    p->table = (struct tn_fields){.rows = p->rows, .count = v->options->count + 1};
+    tn_fields_defaults(&p->table, p->memory);
+}
+
+static struct globals *parsed_globals(const struct parsed *p)
+{
+    return (struct globals *)((char *)p->memory + p->globals_at);
+}
+
+static void parsed_done(struct parsed *p)
+{
+    tn_fields_done(&p->table, p->memory);
+    free(p->memory);
+    free(p->rows);
+}
+
+static void append(struct tn_str_list *to, const struct tn_str_list *from)
+{
+    to->items = tn_realloc(to->items, (to->count + from->count + 1) * sizeof *to->items);
+    for (size_t i = 0; i < from->count; i++)
+        to->items[to->count++] = tn_strdup(from->items[i]);
+    to->items[to->count] = NULL;
+}
+
+static void prefer(char **value, char **fallback)
+{
+    if (!*value)
+        *value = TN_TAKE_PTR(*fallback);
+}
+
+/* What stood behind the verb weighs more than what stood before it. */
+static void merge(struct globals *behind, struct globals *before)
+{
+    append(&before->set, &behind->set);
+    struct tn_str_list set = behind->set;
+    behind->set = before->set;
+    before->set = set;
+    prefer(&behind->config, &before->config);
+    prefer(&behind->state, &before->state);
+    prefer(&behind->runtime, &before->runtime);
+    behind->json |= before->json;
+    behind->quiet |= before->quiet;
+}
+
+/* --- running it --------------------------------------------------------------------------------
+ */
+
+static int print_help(const struct verb *v)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(256 << 10);
+
+    put_verb_help(v, &text);
+    return fputs(tn_buf_str(&text), stdout) < 0;
+}
+
+static int run_verb(const struct verb *v, const struct parsed *p, struct tn_error *err)
+{
+    struct cli cli;
+    struct globals *own = parsed_globals(p), given = *own;
+
+    *own = (struct globals){0};
+    cli_init(&cli, &given);
+    progress_allow(!cli.quiet && !cli.json);
+    int status = v->run(&cli, p->memory, err);
+    progress_end();
+    cli_done(&cli);
+    return status;
+}
+
+/* Exit status of the verb, or -1 with err; *json tells how to report that. */
+static int obey(struct line *line, const struct verb *v, bool *json, struct tn_error *err)
+{
+    struct parsed p;
+
+    parsed_init(&p, v);
+    int status = tn_fields_from_argv(&p.table, p.memory, (int)line->rest.count - 1,
+                                     line->rest.items + 1, err);
+    if (!status)
+        status = tn_fields_check(&p.table, p.memory, err);
+    merge(parsed_globals(&p), &line->globals);
+    *json |= parsed_globals(&p)->json;
+    if (status < 0)
+        err->code = TN_E_INVALID; /* whatever was wrong with them, it is wrong usage */
+    else if (status == 1)
+        status = print_help(v);
+    else
+        status = run_verb(v, &p, err);
+    parsed_done(&p);
+    return status;
+}
+
+static void report(const struct tn_error *err, bool json)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(16 << 10);
+    struct tn_jw w = tn_jw(&text);
+
+    if (!json) {
+        fprintf(stderr, "tendon: %s\n", err->text);
+        return;
+    }
+    tn_jw_object(&w);
+    tn_jw_key(&w, "error");
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "code", tn_code_row(err->code)->name);
+    tn_jw_kstr(&w, "message", err->text);
+    tn_jw_object_end(&w);
+    tn_jw_object_end(&w);
+    fprintf(stderr, "%s\n", tn_buf_str(&text));
+}
+
+/* The line as it was given; "tendon", "tendon --help" and the like as a verb. */
+static int read_line(struct line *line, int argc, char **argv, struct tn_error *err)
+{
+    const char *instead = argc > 1 ? synonym(argv[1]) : "help";
+
+    tn_fields_defaults(&line_fields, line);
+    if (!instead) {
+        int status = tn_fields_from_argv(&line_fields, line, argc - 1, argv + 1, err);
+        if (status < 0)
+            return -1;
+        instead = status == 1 || !line->rest.count ? "help" : synonym(line->rest.items[0]);
+    }
+    if (instead) {
+        tn_fields_done(&line_fields, line);
+        append(&line->rest, &(struct tn_str_list){.items = (char *[]){(char *)instead, NULL},
+                                                  .count = 1});
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct tn_error err = {0};
-    const char *name = argc > 1 ? argv[1] : "help";
+    struct line line = {0};
+    bool json = false;
     int status = -1;
 
     /* A reader that went away is an error of writing, which ends a verb in order. */
     signal(SIGPIPE, SIG_IGN);
-    for (size_t i = 0; i < TN_COUNT(synonyms); i++)
-        if (!strcmp(name, synonyms[i].option))
-            name = synonyms[i].verb;
-
-    const struct verb *v = find_verb(name, &err);
-    if (v)
-        status = run_verb(v, argc > 2 ? argc - 2 : 0, argv + 2, &err);
+    if (read_line(&line, argc, argv, &err) < 0) {
+        err.code = TN_E_INVALID;
+    } else {
+        const struct verb *v = find_verb(line.rest.items[0], &err);
+        if (v)
+            status = obey(&line, v, &json, &err);
+    }
+    json |= line.globals.json;
+    tn_fields_done(&line_fields, &line);
     if (status < 0) {
-        fprintf(stderr, "tendon: %s\n", err.text);
+        report(&err, json);
         status = tn_code_row(err.code)->exit_code;
     }
     if (fflush(stdout) || ferror(stdout)) {
-        fprintf(stderr, "tendon: standard output: %s\n", tn_strerror(errno));
+        tn_fail_errno(&err, errno, "standard output");
+        report(&err, json);
         return status ? status : tn_code_row(TN_E_IO)->exit_code;
     }
     return status;

@@ -1,19 +1,12 @@
 #include "cli/show.h"
 
-#include "base/clock.h"
 #include "base/utf8.h"
-
-#define BOLD "\033[1m"
-#define DIM "\033[2m"
-#define RED "\033[31m"
-#define CYAN "\033[36m"
-#define PLAIN "\033[0m"
+#include "cli/style.h"
+#include "cli/units.h"
 
 struct show show_on(FILE *out)
 {
-    const char *no_color = getenv("NO_COLOR");
-
-    return (struct show){.out = out, .colour = isatty(fileno(out)) && !(no_color && *no_color)};
+    return (struct show){.out = out, .colour = style_wanted(out)};
 }
 
 static const char *in(const struct show *s, const char *colour)
@@ -51,9 +44,9 @@ static void put_block(const struct show *s, const char *first, const char *colou
     for (const char *margin = first;; margin = "") {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
 
-        fprintf(s->out, "  %s%-6s%s %s", in(s, CYAN), margin, in(s, PLAIN), in(s, colour));
+        fprintf(s->out, "  %s%-6s%s %s", in(s, STYLE_CYAN), margin, in(s, STYLE_PLAIN), in(s, colour));
         put_line(s, text, (size_t)((stop ? stop : end) - text));
-        fprintf(s->out, "%s\n", in(s, *colour ? PLAIN : ""));
+        fprintf(s->out, "%s\n", in(s, *colour ? STYLE_PLAIN : ""));
         if (!stop)
             break;
         text = stop + 1;
@@ -62,42 +55,34 @@ static void put_block(const struct show *s, const char *first, const char *colou
 
 void show_title(const struct show *s, int number, const char *text)
 {
-    fprintf(s->out, "\n%s%d. %s%s\n", in(s, BOLD), number, text, in(s, PLAIN));
+    fprintf(s->out, "\n%s%d. %s%s\n", in(s, STYLE_BOLD), number, text, in(s, STYLE_PLAIN));
 }
 
 void show_action(const struct show *s, const char *name, const char *what)
 {
-    put_block(s, name, BOLD, what, strlen(what));
+    put_block(s, name, STYLE_BOLD, what, strlen(what));
     fflush(s->out);
-}
-
-static void put_time(const struct show *s, int64_t nanoseconds)
-{
-    double ms = (double)nanoseconds / TN_MILLI;
-
-    if (ms < 1000)
-        fprintf(s->out, "%.*f ms", ms < 10 ? 2 : 0, ms);
-    else
-        fprintf(s->out, "%.2f s", ms / 1000);
 }
 
 void show_observation(const struct show *s, const struct tn_observation *o, int64_t nanoseconds)
 {
+    char time[32];
+
     if (o->content.len)
-        put_block(s, "", o->type == TN_OBSERVATION_ERROR ? RED : "", o->content.data,
+        put_block(s, "", o->type == TN_OBSERVATION_ERROR ? STYLE_RED : "", o->content.data,
                   o->content.len);
-    fprintf(s->out, "%9s%s", "", in(s, DIM));
+    fprintf(s->out, "%9s%s", "", in(s, STYLE_DIM));
     if (o->type == TN_OBSERVATION_RUN && o->run.metadata.exit_code >= 0)
         fprintf(s->out, "exit %d, ", (int)o->run.metadata.exit_code);
     else if (o->type == TN_OBSERVATION_RUN)
         fprintf(s->out, "still running, ");
-    put_time(s, nanoseconds);
-    fprintf(s->out, "%s\n", in(s, PLAIN));
+    fputs(format_time(nanoseconds, time), s->out);
+    fprintf(s->out, "%s\n", in(s, STYLE_PLAIN));
     fflush(s->out);
 }
 
 void show_problem(const struct show *s, const char *text)
 {
-    put_block(s, "!", RED, text, strlen(text));
+    put_block(s, "!", STYLE_RED, text, strlen(text));
     fflush(s->out);
 }

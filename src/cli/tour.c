@@ -100,7 +100,7 @@ static char *judge(const struct step *step, const struct tn_observation *o)
     return NULL;
 }
 
-int tour_warm_up(struct tn_hand_client *hand, struct tn_error *err)
+char *tour_warm_up(struct tn_sandbox *sb, struct tn_error *err)
 {
     static const struct step nothing = {.command = ":", .timeout = 60};
     tn_autoaction struct tn_action action;
@@ -108,11 +108,15 @@ int tour_warm_up(struct tn_hand_client *hand, struct tn_error *err)
 
     make_action(&action, &nothing, NULL);
     tn_observation_init(&observation, TN_OBSERVATION_NULL);
-    return tn_hand_client_execute(hand, &action, &observation, err);
+    if (tn_sandbox_execute(sb, &action, &observation, err))
+        return NULL;
+    if (observation.type == TN_OBSERVATION_RUN && observation.run.metadata.working_dir)
+        return TN_TAKE_PTR(observation.run.metadata.working_dir);
+    tn_fail(err, TN_E_UNSUPPORTED, "%s", observation.content.data ? observation.content.data : "");
+    return NULL;
 }
 
-int tour(struct tn_hand_client *hand, const char *workspace, const struct show *s,
-         struct tn_error *err)
+int tour(struct tn_sandbox *sb, const char *workspace, const struct show *s, struct tn_error *err)
 {
     int chapter = 0;
     int failed = 0;
@@ -128,7 +132,7 @@ int tour(struct tn_hand_client *hand, const char *workspace, const struct show *
         show_action(s, tn_action_name(action.type), step->shown ? step->shown : step->command);
 
         int64_t start = tn_now();
-        if (tn_hand_client_execute(hand, &action, &observation, err))
+        if (tn_sandbox_execute(sb, &action, &observation, err))
             return -1;
         show_observation(s, &observation, tn_now() - start);
 

@@ -10,7 +10,7 @@ const char *const tn_edit_sources[] = {
     [TN_EDIT_EDITOR] = "oh_aci", [TN_EDIT_LLM] = "llm_based_edit", NULL};
 const char *const tn_recall_types[] = {
     [TN_RECALL_WORKSPACE_CONTEXT] = "workspace_context", [TN_RECALL_KNOWLEDGE] = "knowledge", NULL};
-static const char *const confirmations[] = {
+const char *const tn_confirmations[] = {
     [TN_CONFIRMED] = "confirmed",
     [TN_REJECTED] = "rejected",
     [TN_AWAITING_CONFIRMATION] = "awaiting_confirmation",
@@ -25,7 +25,7 @@ static const char *const confirmations[] = {
            .min = TN_RISK_UNKNOWN, .max = TN_RISK_HIGH, \
            .help = "-1 unknown, 0 low, 1 medium, 2 high; informational")
 #define CONFIRMATION_STATE \
-    TN_WORD("confirmation_state", ACTION, confirmation_state, confirmations, \
+    TN_WORD("confirmation_state", ACTION, confirmation_state, tn_confirmations, \
             .fallback = "confirmed", .alias = "is_confirmed", \
             .help = "interpreted by the host only")
 #define RETURN_AXTREE(member) \

@@ -20,6 +20,19 @@ static const struct tn_field message_rows[] = {
 };
 static const struct tn_fields message_field = TN_FIELDS(message_rows);
 
+/* Any action can be held back until a user agrees.  The protocol gives some types this argument;
+ * the others take it too, and write it only when it says something. */
+static const struct tn_field confirmation_rows[] = {
+    TN_WORD("confirmation_state", struct tn_action, confirmation_state, tn_confirmations,
+            .fallback = "confirmed", .alias = "is_confirmed"),
+};
+static const struct tn_fields confirmation_field = TN_FIELDS(confirmation_rows);
+
+static bool has_own_confirmation(const struct tn_action_kind *kind)
+{
+    return tn_fields_find(&kind->args, confirmation_rows[0].name) != NULL;
+}
+
 const char *tn_action_name(enum tn_action_type type)
 {
     return tn_action_kinds[type].name;
@@ -113,6 +126,7 @@ static int read_args(struct tn_action *a, const struct tn_json *json, struct tn_
     struct tn_json *args = tn_json_get(json, "args");
 
     if (args && (tn_fields_from_json(&kind->args, a, args, err) < 0 ||
+                 tn_fields_from_json(&confirmation_field, a, args, err) < 0 ||
                  merge_translated_code(a, args, err) < 0))
         return tn_error_context(err, "action %s: args", kind->name);
     if (tn_fields_check(&kind->args, a, err) < 0 || (kind->check && kind->check(a, err) < 0))
@@ -197,6 +211,8 @@ void tn_action_to_json(const struct tn_action *a, struct tn_jw *w)
     tn_jw_key(w, "args");
     tn_jw_object(w);
     tn_fields_to_json(&kind->args, a, w);
+    if (a->confirmation_state != TN_CONFIRMED && !has_own_confirmation(kind))
+        tn_fields_to_json(&confirmation_field, a, w);
     tn_jw_object_end(w);
     tn_fields_to_json(&top, a, w);
     tn_jw_object_end(w);

@@ -95,7 +95,8 @@ void tn_event_describe(struct tn_buf *out)
         "\"success\": true}\n\n"
         "Arguments that are not given, or given as null, have their default. Unknown arguments\n"
         "and extras are ignored. What is marked Tendon is an addition to the protocol; it is\n"
-        "written only when it is set.\n\n"
+        "written only when it is set. Every action takes `confirmation_state`; where it is not\n"
+        "listed below it is written only when it is not `confirmed`.\n\n"
         "Both may carry an envelope, which is kept and otherwise ignored:\n\n");
     tn_buf_puts(out, "| key | takes | default | meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < tn_event_head.count; i++)

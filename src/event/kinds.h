@@ -29,6 +29,7 @@ extern const struct tn_observation_kind tn_observation_kinds[TN_OBSERVATION_TYPE
 extern const char *const tn_read_sources[];
 extern const char *const tn_edit_sources[];
 extern const char *const tn_recall_types[];
+extern const char *const tn_confirmations[];
 
 /* The two parts of the envelope: what stands before the type, and what after. */
 extern const struct tn_fields tn_event_head, tn_event_tail;

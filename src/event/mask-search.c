@@ -1,6 +1,6 @@
 #include "event/mask-search.h"
 
-#include "base/guard.h"
+#include <stdint.h>
 
 /* A node stands for a prefix of a word.  The root is node 0; its children are in a table because
  * nearly every byte of a text starts there. */
@@ -104,25 +104,36 @@ void mask_search_finish(struct mask_search *s)
     }
 }
 
-bool mask_search_next(const struct mask_search *s, const char *text, size_t n, size_t from,
-                      size_t *start, size_t *end)
+/* Takes those spans off the end that the word from `start` on overlaps; returns where they began. */
+static size_t merge(struct tn_buf *spans, size_t base, size_t start)
 {
-    bool found = false;
+    while (spans->len > base) {
+        size_t last = (spans->len - base) / sizeof(struct mask_span) - 1;
+        struct mask_span span;
+        memcpy(&span, spans->data + base + last * sizeof span, sizeof span);
+        if (span.end <= start)
+            break;
+        if (span.start < start)
+            start = span.start;
+        tn_buf_cut(spans, base + last * sizeof span);
+    }
+    return start;
+}
+
+ssize_t mask_search_all(const struct mask_search *s, const char *text, size_t n,
+                        struct tn_buf *spans)
+{
+    size_t base = spans->len;
     uint32_t node = 0;
 
-    for (size_t i = from; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         node = step(s, node, (unsigned char)text[i]);
-        size_t after = i + 1, prefix = after - s->nodes[node].depth;
-        /* What is being matched now starts behind the stretch: the stretch cannot grow. */
-        if (found && prefix >= *end)
-            break;
         if (!s->nodes[node].word)
             continue;
-        size_t begin = after - s->nodes[node].word;
-        if (!found || begin < *start)
-            *start = begin;
-        *end = after;
-        found = true;
+        struct mask_span span = {.end = i + 1};
+        span.start = merge(spans, base, span.end - s->nodes[node].word);
+        if (tn_buf_add(spans, &span, sizeof span))
+            return -1;
     }
-    return found;
+    return (ssize_t)((spans->len - base) / sizeof(struct mask_span));
 }

@@ -4,7 +4,7 @@
 #define TN_EVENT_MASK_SEARCH_H
 
 #include <stddef.h>
-#include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 
@@ -18,9 +18,20 @@ void mask_search_add(struct mask_search *s, const char *word, size_t n);
 /* To be called after the last word and before the first search. */
 void mask_search_finish(struct mask_search *s);
 
-/* Where the first stretch of text from `from` on begins and ends that is covered by words which
- * overlap each other.  false when there is none. */
-bool mask_search_next(const struct mask_search *s, const char *text, size_t n, size_t from,
-                      size_t *start, size_t *end);
+struct mask_span {
+    size_t start, end;
+};
+
+/* Appends to `spans` the stretches of text that words cover, in order: each is one word, or several
+ * that overlap.  Returns how many, or -1 when the buffer is full. */
+ssize_t mask_search_all(const struct mask_search *s, const char *text, size_t n,
+                        struct tn_buf *spans);
+static inline struct mask_span mask_span_at(const struct tn_buf *spans, size_t i)
+{
+    struct mask_span span;
+
+    memcpy(&span, spans->data + i * sizeof span, sizeof span);
+    return span;
+}
 
 #endif

@@ -196,16 +196,33 @@ int tn_mask_update(struct tn_mask *m, const struct tn_secret *secrets, size_t co
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-void tn_mask_text(const struct tn_mask *m, const char *text, size_t n, struct tn_buf *out)
-{
-    size_t done = 0, start, end;
+/* Memory for the stretches of one string that are hidden: some million. */
+#define SPANS_MAX ((size_t)64 << 20)
 
-    while (m->search && mask_search_next(m->search, text, n, done, &start, &end)) {
-        tn_buf_add(out, text + done, start - done);
+/* Copies text with the spans hidden. */
+static void put_around(const char *text, size_t n, const struct tn_buf *spans, size_t count,
+                       struct tn_buf *out)
+{
+    size_t done = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct mask_span span = mask_span_at(spans, i);
+        tn_buf_add(out, text + done, span.start - done);
         tn_buf_puts(out, TN_SECRET_HIDDEN);
-        done = end;
+        done = span.end;
     }
     tn_buf_add(out, text + done, n - done);
+}
+
+int tn_mask_text(const struct tn_mask *m, const char *text, size_t n, struct tn_buf *out)
+{
+    tn_autobuf struct tn_buf spans = TN_BUF_INIT(SPANS_MAX);
+    ssize_t count = m->search ? mask_search_all(m->search, text, n, &spans) : 0;
+
+    if (count < 0)
+        return -1;
+    put_around(text, n, &spans, (size_t)count, out);
+    return tn_buf_ok(out) ? 0 : -1;
 }
 
 /* Where the walk through the JSON text is.  Strings are looked at, everything else is copied. */
@@ -218,7 +235,7 @@ struct walk {
     bool key;               /* the next string is a member name */
     bool whole;             /* the value at hand is left as it is */
     bool schema;            /* inside extras.metadata, whose names are ours */
-    struct tn_buf hidden;
+    struct tn_buf hidden, spans;
     struct tn_buf *out;
 };
 
@@ -250,7 +267,7 @@ static size_t string_end(const struct walk *w)
 static int put_hidden(struct walk *w, const char *quoted, size_t n)
 {
     const char *inner = quoted + 1;
-    size_t len = n - 2, start, end;
+    size_t len = n - 2;
     tn_autojson struct tn_json *string = NULL;
 
     if (memchr(inner, '\\', len)) {
@@ -258,10 +275,14 @@ static int put_hidden(struct walk *w, const char *quoted, size_t n)
             return -1;
         inner = tn_json_str(string, &len);
     }
-    if (!mask_search_next(w->mask->search, inner, len, 0, &start, &end))
+    tn_buf_reset(&w->spans);
+    ssize_t count = mask_search_all(w->mask->search, inner, len, &w->spans);
+    if (count < 0)
+        return -1;
+    if (count == 0)
         return tn_buf_add(w->out, quoted, n);
     tn_buf_reset(&w->hidden);
-    tn_mask_text(w->mask, inner, len, &w->hidden);
+    put_around(inner, len, &w->spans, (size_t)count, &w->hidden);
     struct tn_jw jw = tn_jw(w->out);
     tn_jw_strn(&jw, tn_buf_str(&w->hidden), w->hidden.len);
     return tn_buf_ok(&w->hidden) ? 0 : -1;
@@ -334,9 +355,11 @@ int tn_mask_event(const struct tn_mask *m, const char *json, size_t n, struct tn
         w.at = n;
     }
     tn_buf_init(&w.hidden, out->max);
+    tn_buf_init(&w.spans, SPANS_MAX);
     while (!failed && w.at < n)
         failed = json[w.at] == '"' ? pass_string(&w) : pass_mark(&w);
     tn_buf_done(&w.hidden);
+    tn_buf_done(&w.spans);
     if (!tn_buf_ok(out))
         return tn_fail(err, TN_E_TOO_LARGE, "event: larger than %zu bytes", out->max);
     if (failed || w.depth)

@@ -49,7 +49,7 @@ bool tn_mask_empty(const struct tn_mask *m);
  * appended by then is of no use. */
 int tn_mask_event(const struct tn_mask *m, const char *json, size_t n, struct tn_buf *out,
                   struct tn_error *err);
-/* Appends plain text to out. */
-void tn_mask_text(const struct tn_mask *m, const char *text, size_t n, struct tn_buf *out);
+/* Appends plain text to out; -1 when it is full. */
+int tn_mask_text(const struct tn_mask *m, const char *text, size_t n, struct tn_buf *out);
 
 #endif

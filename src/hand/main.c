@@ -77,7 +77,7 @@ static bool listens_on(const struct tn_hand_options *o, int port)
 static int open_listeners(struct process *p, struct tn_error *err)
 {
     const struct tn_hand_options *o = &p->hand.options;
-    bool has_key = o->key && *o->key;
+    bool has_key = tn_hand_has_key(o);
     char address[32];
 
     for (size_t i = 0; i < o->listen.count; i++) {

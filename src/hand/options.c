@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include "base/sha256.h"
 #include "hand/plugin.h"
 #include "net/listen.h"
 
@@ -34,6 +35,8 @@ static const struct tn_field rows[] = {
               .help = "key that requests must carry in X-Session-API-Key"),
     TN_STRING("key_file", struct tn_hand_options, key_file, .flag = "--key-file", .value = "FILE",
               .help = "file that holds the key"),
+    TN_STRING("key_digest", struct tn_hand_options, key_digest, .flag = "--key-digest",
+              .value = "HEX", .help = "SHA-256 of the key, where others can see the command line"),
     TN_STRING("shell", struct tn_hand_options, shell, .fallback = "bash", .env = "TENDON_SHELL",
               .flag = "--shell", .value = "PROGRAM",
               .help = "shell of new sessions: bash, sh or a path"),
@@ -81,10 +84,24 @@ static int read_key_file(struct tn_hand_options *o, struct tn_error *err)
     return 0;
 }
 
+static int check_digest(const struct tn_hand_options *o, struct tn_error *err)
+{
+    if (!o->key_digest)
+        return 0;
+    if (strlen(o->key_digest) != 2 * TN_SHA256_BYTES ||
+        strspn(o->key_digest, "0123456789abcdef") != 2 * TN_SHA256_BYTES)
+        return tn_fail(err, TN_E_INVALID, "--key-digest: expected 64 digits of 0-9a-f");
+    if (o->key_file)
+        return tn_fail(err, TN_E_INVALID, "--key-digest and --key-file exclude each other");
+    return 0;
+}
+
 static int check(struct tn_hand_options *o, struct tn_error *err)
 {
     if (o->port == 0 && o->listen.count == 0)
         return tn_fail(err, TN_E_INVALID, "nothing to listen on: give a port or --listen");
+    if (check_digest(o, err) < 0)
+        return -1;
     if (o->browsergym_eval_env && !o->enable_browser)
         return tn_fail(
             err, TN_E_INVALID,

@@ -15,6 +15,7 @@ struct tn_hand_options {
     struct tn_str_list listen;
     char *key;
     char *key_file;
+    char *key_digest; /* of the key, which is not known then */
     char *shell;
     double no_change_seconds;
     bool su_to_user;
@@ -27,6 +28,12 @@ struct tn_hand_options {
 };
 
 extern const struct tn_fields tn_hand_fields;
+
+/* Whether requests must carry a key. */
+static inline bool tn_hand_has_key(const struct tn_hand_options *o)
+{
+    return o->key_digest || (o->key && *o->key);
+}
 
 /* Environment, then arguments, then checks.  1 when --help or --version was asked for and printed.
  */

@@ -1,6 +1,7 @@
 #include <strings.h>
 
 #include "base/log.h"
+#include "base/sha256.h"
 #include "hand/routes.h"
 
 /* Takes the same time wherever the first difference is. */
@@ -12,6 +13,20 @@ static bool same_key(const char *given, const char *key)
     for (size_t i = 0; i < key_len; i++)
         difference |= (unsigned char)(key[i] ^ given[given_len ? i % given_len : 0]);
     return difference == 0;
+}
+
+/* Where only the digest is known, digests are compared. */
+static bool fits(const struct tn_hand_options *o, const char *given)
+{
+    char digest[2 * TN_SHA256_BYTES + 1];
+    struct tn_sha256 hash;
+
+    if (!o->key_digest)
+        return same_key(given, o->key);
+    tn_sha256_init(&hash);
+    tn_sha256_add(&hash, given, strlen(given));
+    tn_sha256_end_hex(&hash, digest);
+    return same_key(digest, o->key_digest);
 }
 
 /* A page of another site, in a browser on this machine: its Origin is not the Host it talks to. */
@@ -26,16 +41,16 @@ static bool comes_from_elsewhere(const struct tn_http_exchange *x)
 static bool gate(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_hand *hand = ctx;
-    const char *key = hand->options.key;
+    const struct tn_hand_options *o = &hand->options;
     const char *given = tn_http_header(x, "X-Session-API-Key");
 
-    if (!key || !*key) {
+    if (!tn_hand_has_key(o)) {
         if (!comes_from_elsewhere(x))
             return true;
         tn_http_reply_detail(x, 403, "Requests of web pages from elsewhere need a key");
         return false;
     }
-    if (given && same_key(given, key))
+    if (given && fits(o, given))
         return true;
     tn_http_reply_detail(x, 403, "Invalid API Key");
     return false;

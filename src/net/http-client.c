@@ -231,7 +231,7 @@ static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
     }
     bool head_request = call->method && strcmp(call->method, "HEAD") == 0;
     int64_t by = call->stall && tn_now() < call->deadline - call->stall ? tn_now() + call->stall
-                                                                       : call->deadline;
+                                                                        : call->deadline;
     int status = http_answer_head(&c->answer, c->fd, head_request, by, &why);
     if (status >= 0) {
         c->used = true;

@@ -36,7 +36,8 @@ struct tn_http_call {
     tn_http_source_fn source;
     void *source_ctx;
     int64_t source_len;
-    int64_t stall; /* nanoseconds in which something must move, whatever the deadline; 0: no limit */
+    int64_t
+        stall; /* nanoseconds in which something must move, whatever the deadline; 0: no limit */
 };
 
 /* Sends and receives whole; the body lands in out (whose maximum bounds it).  Returns the status,

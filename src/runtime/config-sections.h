@@ -6,8 +6,7 @@
 
 extern const struct tn_fields tn_config_core_fields, tn_config_sandbox_fields,
     tn_config_kubernetes_fields, tn_config_security_fields, tn_config_mcp_fields,
-    tn_config_tendon_fields, tn_config_jail_fields, tn_config_docker_fields,
-    tn_config_local_fields;
+    tn_config_tendon_fields, tn_config_jail_fields, tn_config_docker_fields, tn_config_local_fields;
 
 struct tn_config_section {
     const char *name;
@@ -48,8 +47,7 @@ void tn_config_note(struct tn_config_source *source, enum tn_origin origin, cons
 void tn_config_warn(struct tn_config *c, const char *fmt, ...) TN_PRINTF(2, 3);
 
 /* Finds and reads the file into private->file and path; implied is set when nobody named it. */
-int tn_config_open_file(struct tn_config *c, const char *path, bool *implied,
-                        struct tn_error *err);
+int tn_config_open_file(struct tn_config *c, const char *path, bool *implied, struct tn_error *err);
 /* Values of the file's sections; complaints about keys and sections that are not known. */
 int tn_config_read_file(struct tn_config *c, bool implied, struct tn_error *err);
 
@@ -60,7 +58,5 @@ int tn_config_finalise_mcp(struct tn_config *c, struct tn_error *err);
 
 /* Appends the value for human eyes: secrets are hidden, also those inside JSON. */
 void tn_config_put_value(const struct tn_field *row, const void *object, struct tn_buf *out);
-/* The same as JSON. */
-void tn_config_show(const struct tn_field *row, const void *object, struct tn_jw *w);
 
 #endif

@@ -30,9 +30,9 @@ static const struct tn_field tendon_rows[] = {
 const struct tn_fields tn_config_tendon_fields = TN_FIELDS(tendon_rows);
 
 /* Accounts, keys of machines and services, and what tells one machine from another. */
-#define ETC_HIDDEN                                                                             \
-    "shadow,shadow-,gshadow,gshadow-,sudoers,sudoers.d,security/opasswd,ssh,ssl/private,"      \
-    "krb5.keytab,machine-id,apt/auth.conf,apt/auth.conf.d,docker,containers,kubernetes,"       \
+#define ETC_HIDDEN                                                                        \
+    "shadow,shadow-,gshadow,gshadow-,sudoers,sudoers.d,security/opasswd,ssh,ssl/private," \
+    "krb5.keytab,machine-id,apt/auth.conf,apt/auth.conf.d,docker,containers,kubernetes,"  \
     "NetworkManager,netplan,wpa_supplicant,wireguard,tendon"
 
 #define JAIL struct tn_config_jail

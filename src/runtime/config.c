@@ -6,7 +6,7 @@
 #include "runtime/config-sections.h"
 
 const char *const tn_origin_words[] = {
-    [TN_FROM_DEFAULT] = "default", [TN_FROM_FILE] = "file",     [TN_FROM_ENV] = "environment",
+    [TN_FROM_DEFAULT] = "default", [TN_FROM_FILE] = "file",   [TN_FROM_ENV] = "environment",
     [TN_FROM_FLAG] = "flag",       [TN_FROM_FLAG + 1] = NULL,
 };
 
@@ -43,9 +43,8 @@ const struct tn_config_section *tn_config_find_section(const char *name)
 
 /* --- sources ------------------------------------------------------------------------------ */
 
-static struct tn_config_source *source_of(const struct tn_config *c,
-                                          const struct tn_config_section *s,
-                                          const struct tn_field *row)
+static struct tn_config_source *
+source_of(const struct tn_config *c, const struct tn_config_section *s, const struct tn_field *row)
 {
     return &c->private->sources[s - tn_config_sections][row - s->fields->rows];
 }
@@ -191,7 +190,7 @@ void tn_config_done(struct tn_config *c)
 
 /* --- one by name -------------------------------------------------------------------------- */
 
-static int unknown_name(const char *name, struct tn_error *err)
+int tn_config_unknown(const char *name, struct tn_error *err)
 {
     struct tn_nearest near = tn_nearest(name);
     char best[128] = "";
@@ -200,9 +199,8 @@ static int unknown_name(const char *name, struct tn_error *err)
         for (size_t i = 0; i < s->fields->count; i++) {
             char full[128];
             snprintf(full, sizeof full, "%s.%s", s->name, s->fields->rows[i].name);
-            const char *before = near.best;
             tn_nearest_offer(&near, full);
-            if (near.best != before || near.best == full) {
+            if (near.best == full) {
                 snprintf(best, sizeof best, "%s", full);
                 near.best = best;
             }
@@ -221,7 +219,7 @@ int tn_config_set(struct tn_config *c, const char *name, const char *text, struc
     const struct tn_field *row = s && dot ? tn_fields_find(s->fields, dot + 1) : NULL;
 
     if (!row)
-        return unknown_name(name, err);
+        return tn_config_unknown(name, err);
     if (tn_field_from_text(row, tn_config_at(c, s), text, err) < 0)
         return tn_error_context(err, "%s", name);
     tn_config_note(source_of(c, s, row), TN_FROM_FLAG, "--set");

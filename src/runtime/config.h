@@ -143,6 +143,9 @@ void tn_config_done(struct tn_config *c);
 /* "section.key" from a flag (`--set jail.memory=1g`); the last word. */
 int tn_config_set(struct tn_config *c, const char *name, const char *text, struct tn_error *err);
 
+/* -1 with err, which says that there is no such setting and names the nearest. */
+int tn_config_unknown(const char *name, struct tn_error *err);
+
 /* Where the value of "section.key" came from; it must exist. */
 enum tn_origin tn_config_origin(const struct tn_config *c, const char *name);
 
@@ -150,6 +153,9 @@ enum tn_origin tn_config_origin(const struct tn_config *c, const char *name);
 typedef void (*tn_config_fn)(const char *section, const struct tn_field *row, const char *value,
                              enum tn_origin origin, const char *where, void *ctx);
 void tn_config_each(const struct tn_config *c, tn_config_fn fn, void *ctx);
+/* Writes the value of one of those as member `key`; secrets are hidden here too. */
+void tn_config_show(const struct tn_config *c, const char *section, const struct tn_field *row,
+                    const char *key, struct tn_jw *w);
 /* What was odd but not wrong, one sentence each. */
 typedef void (*tn_config_warning_fn)(const char *text, void *ctx);
 void tn_config_warnings(const struct tn_config *c, tn_config_warning_fn fn, void *ctx);

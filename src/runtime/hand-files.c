@@ -141,8 +141,8 @@ static int read_entry(const struct tn_json *json, struct tn_entry *out, struct t
     return tn_fail(err, TN_E_PEER, "the hand described a file without a name");
 }
 
-int tn_hand_files_stat(struct tn_hand_files *f, const char *path, bool follow,
-                       struct tn_entry *out, int64_t deadline, struct tn_error *err)
+int tn_hand_files_stat(struct tn_hand_files *f, const char *path, bool follow, struct tn_entry *out,
+                       int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
     tn_autojson struct tn_json *json = NULL;
@@ -236,9 +236,8 @@ int64_t tn_hand_files_read(struct tn_hand_files *f, const char *path, int64_t of
     else if (offset > 0)
         snprintf(range, sizeof range, "Range: bytes=%lld-\r\n", (long long)offset);
 
-    struct tn_http_call call = {.target = tn_buf_str(&target),
-                                .extra_headers = range,
-                                .deadline = soonest(deadline)};
+    struct tn_http_call call = {
+        .target = tn_buf_str(&target), .extra_headers = range, .deadline = soonest(deadline)};
     int status = tn_http_client_open(f->http, &call, err);
     if (status < 0)
         return tn_error_context(err, "the hand");

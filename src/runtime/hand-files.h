@@ -43,8 +43,8 @@ static inline void tn_guard_hand_files(struct tn_hand_files **f)
 #define tn_autofiles TN_CLEANUP(tn_guard_hand_files)
 
 /* What the path is; follow: what a link leads to.  The caller ends *out with tn_entry_done. */
-int tn_hand_files_stat(struct tn_hand_files *f, const char *path, bool follow,
-                       struct tn_entry *out, int64_t deadline, struct tn_error *err);
+int tn_hand_files_stat(struct tn_hand_files *f, const char *path, bool follow, struct tn_entry *out,
+                       int64_t deadline, struct tn_error *err);
 /* Calls fn for every entry of the directory, in order of name; non-zero from fn stops and is
  * returned.  fn may use f. */
 typedef int (*tn_entry_fn)(const struct tn_entry *e, void *ctx, struct tn_error *err);

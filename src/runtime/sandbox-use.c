@@ -1,5 +1,6 @@
 /* Using a sandbox: its hand, its ports, its logs. */
 #include "base/clock.h"
+#include "runtime/hand-tunnel.h"
 #include "runtime/runtime.h"
 
 /* What a look at a sandbox may cost after something went wrong. */
@@ -179,6 +180,18 @@ int tn_sandbox_exec(struct tn_sandbox *sb, const char *const *argv, struct tn_bu
     struct tn_subject subject = tn_sandbox_subject(sb);
 
     return sb->backend->exec(sb->engine, &subject, argv, out, status, deadline, err);
+}
+
+int tn_sandbox_dial(struct tn_sandbox *sb, int port, int64_t deadline, struct tn_error *err)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    const char *address, *key;
+
+    if (sb->backend->dial)
+        return sb->backend->dial(sb->engine, &subject, port, deadline, err);
+    if (tn_sandbox_address(sb, &address, &key, deadline, err))
+        return -1;
+    return tn_hand_tunnel(address, key, port, deadline, err);
 }
 
 char *tn_sandbox_url(struct tn_sandbox *sb, int port, struct tn_error *err)

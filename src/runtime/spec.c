@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "net/sha1.h"
+#include "base/sha256.h"
 #include "runtime/volume.h"
 
 static const char *const networks[] = {
@@ -77,6 +77,18 @@ void tn_spec_init(struct tn_spec *spec)
 void tn_spec_done(struct tn_spec *spec)
 {
     tn_fields_done(&tn_spec_fields, spec);
+}
+
+int tn_spec_resolve(struct tn_spec *spec, struct tn_error *err)
+{
+    for (size_t i = 0; i < spec->volumes.count; i++) {
+        char *absolute = tn_volume_absolute(spec->volumes.items[i], err);
+        if (!absolute)
+            return -1;
+        free(spec->volumes.items[i]);
+        spec->volumes.items[i] = absolute;
+    }
+    return 0;
 }
 
 /* --- sizes -------------------------------------------------------------------------------- */
@@ -171,9 +183,7 @@ int tn_spec_from_json(const struct tn_json *json, struct tn_spec *spec, struct t
 
 void tn_spec_to_json(const struct tn_spec *spec, struct tn_jw *w)
 {
-    tn_jw_object(w);
     tn_fields_to_json(&tn_spec_fields, spec, w);
-    tn_jw_object_end(w);
 }
 
 /* Far more than arguments and environment of a program may be. */
@@ -186,7 +196,9 @@ int tn_spec_copy(const struct tn_spec *from, struct tn_spec *to, struct tn_error
     struct tn_jw w = tn_jw(&text);
 
     tn_spec_init(to);
+    tn_jw_object(&w);
     tn_spec_to_json(from, &w);
+    tn_jw_object_end(&w);
     if (!tn_buf_ok(&text))
         return tn_fail(err, TN_E_TOO_LARGE, "the spec is larger than %u MiB", SPEC_BYTES_MAX >> 20);
     if (tn_json_parse(text.data, text.len, &json, err) == 0 &&
@@ -241,7 +253,8 @@ void tn_spec_digest(const struct tn_spec *spec, char out[17])
     static const char *const differ[] = {"name", "labels", "lease", "keep", "env"};
     tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_BYTES_MAX);
     struct tn_jw w = tn_jw(&text);
-    unsigned char digest[NET_SHA1_BYTES];
+    struct tn_sha256 hash;
+    char digest[2 * TN_SHA256_BYTES + 1];
 
     tn_jw_object(&w);
     for (size_t i = 0; i < tn_spec_fields.count; i++) {
@@ -255,7 +268,9 @@ void tn_spec_digest(const struct tn_spec *spec, char out[17])
     tn_jw_key(&w, "env");
     write_sorted(&w, spec->env);
     tn_jw_object_end(&w);
-    net_sha1(tn_buf_str(&text), text.len, digest);
-    for (size_t i = 0; i < 8; i++)
-        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    tn_sha256_init(&hash);
+    tn_sha256_add(&hash, tn_buf_str(&text), text.len);
+    tn_sha256_end_hex(&hash, digest);
+    memcpy(out, digest, 16);
+    out[16] = '\0';
 }

@@ -21,7 +21,7 @@ struct tn_spec {
     char *name;      /* unique among sandboxes; NULL: none, the id is enough */
     char *image;     /* docker: an image reference; jail: a directory, tar or saved image; NULL: the
                         backend's default (jail: the system directories of this machine) */
-    char *workspace; /* directory inside, made if missing */
+    char *workspace; /* directory inside, made if missing; NULL: the backend's default */
     char *user;      /* name or uid inside; NULL: the backend's default */
     struct tn_str_list plugins;
     struct tn_str_list volumes; /* HOST:INSIDE[:MODE]; see runtime/volume.h */
@@ -61,10 +61,13 @@ int tn_size_parse(const char *text, uint64_t *bytes, struct tn_error *err);
 
 void tn_spec_init(struct tn_spec *spec);
 void tn_spec_done(struct tn_spec *spec);
+/* Makes absolute what a person wrote relative to the current directory (volumes such as
+ * ./src:/src); for the edge where flags are read. */
+int tn_spec_resolve(struct tn_spec *spec, struct tn_error *err);
 /* Everything that can be wrong without asking a backend; -1 with err naming the field. */
 int tn_spec_check(const struct tn_spec *spec, struct tn_error *err);
 int tn_spec_copy(const struct tn_spec *from, struct tn_spec *to, struct tn_error *err);
-/* Unknown keys are errors. */
+/* Unknown keys are errors.  Writing puts the members into an object that the caller has opened. */
 int tn_spec_from_json(const struct tn_json *json, struct tn_spec *spec, struct tn_error *err);
 void tn_spec_to_json(const struct tn_spec *spec, struct tn_jw *w);
 

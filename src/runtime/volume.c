@@ -136,7 +136,9 @@ static int check_places(struct tn_volume *v, struct tn_error *err)
 
 static int read_parts(const char *text, struct tn_volume *out, struct tn_error *err)
 {
-    bool named = strncmp(text, LONG_FORM, sizeof LONG_FORM - 1) == 0;
+    /* volume:/data is a volume with that name. */
+    bool named =
+        strncmp(text, LONG_FORM, sizeof LONG_FORM - 1) == 0 && text[sizeof LONG_FORM - 1] != '/';
     const char *host = named ? text + sizeof LONG_FORM - 1 : text;
     size_t host_len = strcspn(host, ":");
     const char *inside = host[host_len] ? host + host_len + 1 : "";
@@ -164,6 +166,36 @@ int tn_volume_parse(const char *text, struct tn_volume *out, struct tn_error *er
         return 0;
     tn_volume_done(out);
     return tn_error_context(err, "volume '%.120s'", text);
+}
+
+static bool starts_as_path(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncmp(text, name, n) == 0 && (text[n] == '/' || text[n] == ':');
+}
+
+char *tn_volume_absolute(const char *text, struct tn_error *err)
+{
+    bool home = starts_as_path(text, "~");
+    bool here = starts_as_path(text, "."), above = starts_as_path(text, "..");
+    size_t n = strcspn(text, ":");
+
+    if (!home && !here && !above)
+        return tn_strdup(text);
+    if (home) {
+        const char *directory = getenv("HOME");
+        if (directory && directory[0] == '/')
+            return tn_asprintf("%s%s", directory, text + 1);
+        tn_fail(err, TN_E_INVALID, "volume '%.120s': HOME is not set", text);
+        return NULL;
+    }
+    tn_autofree char *relative = tn_strndup(text, n);
+    tn_autofree char *path = realpath(relative, NULL);
+    if (path)
+        return tn_asprintf("%s%s", path, text + n);
+    tn_fail_errno(err, errno, "volume '%.120s'", text);
+    return NULL;
 }
 
 /* --- several ----------------------------------------------------------------------------- */

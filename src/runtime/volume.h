@@ -20,6 +20,10 @@ struct tn_volume {
 int tn_volume_parse(const char *text, struct tn_volume *out, struct tn_error *err);
 void tn_volume_done(struct tn_volume *v);
 
+/* The text with a HOST such as ".", "./src", "../data" or "~/data" made absolute, and others as
+ * they are, on the heap: for what people type.  NULL with err. */
+char *tn_volume_absolute(const char *text, struct tn_error *err);
+
 /* Several in one text with commas between them, as sandbox.volumes has them; a comma before a word
  * of a mode belongs to that mode.  Stops when fn answers non-zero, and returns that. */
 typedef int (*tn_volume_fn)(const char *volume, void *ctx);

@@ -37,15 +37,23 @@ char *tn_web_answer_header(const struct tn_web_answer *answer, const char *name)
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
+/* Faults of theirs are not our own. */
 static enum tn_code code_of_status(int status)
 {
-    for (int code = TN_OK + 1; code < TN_CODE_COUNT; code++)
+    static const struct {
+        int status;
+        enum tn_code code;
+    } others[] = {
+        {401, TN_E_DENIED}, {407, TN_E_DENIED},  {429, TN_E_BUSY},
+        {503, TN_E_BUSY},   {504, TN_E_TIMEOUT}, {501, TN_E_UNSUPPORTED},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(others); i++)
+        if (others[i].status == status)
+            return others[i].code;
+    for (int code = TN_OK + 1; code < TN_CODE_COUNT && status < 500; code++)
         if (tn_code_row((enum tn_code)code)->http_status == status)
             return (enum tn_code)code;
-    if (status == 401 || status == 403 || status == 407)
-        return TN_E_DENIED;
-    if (status == 429)
-        return TN_E_BUSY;
     return status >= 400 && status < 500 ? TN_E_INVALID : TN_E_PEER;
 }
 

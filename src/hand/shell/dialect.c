@@ -29,23 +29,21 @@ static void put_dollar_quoted(struct tn_buf *out, const char *text, size_t len)
     tn_buf_putc(out, '\'');
 }
 
-/* A command is two lines.  The first evaluates it and keeps its status; the second reports.  When
- * an interrupt or an error throws away the rest of the first line, the status is not kept and `$?`
- * has it.  Between the lines the shell prints its prompt, which is why it is emptied before.
- * Standard error is closed around what is ours, so that tracing does not show it. */
+/* A command is one line: it evaluates the text and reports.  An interrupt or an error throws away
+ * the rest of such a line; then the report alone, sent after it, has the status in `$?`.  Before the
+ * shell reads the next line it prints its prompt, which is why that is emptied.  Standard error is
+ * closed around what is ours, so that tracing does not show it. */
 struct spelling {
-    const char *eval, *print, *unset;
+    const char *eval, *print, *no_prompt;
     void (*put_word)(struct tn_buf *out, const char *text, size_t len);
     int tty_fd;
 };
 
 static void put_report(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)
 {
-    tn_buf_printf(
-        out,
-        "{ %s '%%s\\0' %s D %llu \"${__tendon_s:-$?}\" \"${!-}\" \"$-\" \"${PWD-}\" \"${PATH-}\"; "
-        "PS1= PS2= __tendon_s=; %s PROMPT_COMMAND; } >&0 2>&-\n",
-        sp->print, line->token, (unsigned long long)line->seq, sp->unset);
+    tn_buf_printf(out,
+                  "{ %s '%%s\\0' %s D %llu \"$? ${!-} $- ${PWD-}\" \"${PATH-}\"; %s; } >&0 2>&-\n",
+                  sp->print, line->token, (unsigned long long)line->seq, sp->no_prompt);
 }
 
 static void put_run(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)
@@ -54,8 +52,7 @@ static void put_run(struct tn_buf *out, const struct tn_line *line, const struct
         tn_buf_printf(out, "__tendon_status %d; ", line->previous);
     tn_buf_puts(out, sp->eval);
     sp->put_word(out, line->text, line->len);
-    tn_buf_printf(out, " <&%1$d %1$d<&-; { __tendon_s=$? PS1= PS2=; %2$s PROMPT_COMMAND; } 2>&-\n",
-                  sp->tty_fd, sp->unset);
+    tn_buf_printf(out, " <&%1$d %1$d<&-; ", sp->tty_fd);
     put_report(out, line, sp);
 }
 
@@ -69,7 +66,7 @@ static void put_snapshot(struct tn_buf *out, const struct tn_line *line, const s
 static const struct spelling bash_spelling = {
     .eval = "\\builtin eval ",
     .print = "\\builtin printf",
-    .unset = "\\builtin unset",
+    .no_prompt = "PS1= PROMPT_COMMAND=()",
     .put_word = put_dollar_quoted,
     .tty_fd = 97,
 };
@@ -95,7 +92,7 @@ static void bash_put_interactive(struct tn_buf *out, const struct tn_line *line)
 {
     tn_buf_printf(
         out,
-        "__tendon_s=0; while \\builtin printf '%%s\\0' %1$s I %2$llu 0 >&0 2>&-; "
+        "while \\builtin printf '%%s\\0' %1$s I %2$llu 0 >&0 2>&-; "
         "\\builtin read -e -r -p \"${USER-}@${HOSTNAME-}:${PWD-}\\$ \" __tendon_line <&97; do "
         "\\builtin printf '%%s\\0' %1$s I %2$llu 1 >&0 2>&-; "
         "\\builtin eval \"$__tendon_line\" <&97 97<&-; done\n",
@@ -141,7 +138,7 @@ static const struct spelling sh_spelling = {
     .eval =
         "\\command eval ", /* `command`: an error in it does not throw away what was read ahead */
     .print = "\\printf",
-    .unset = "\\unset",
+    .no_prompt = "PS1= PS2=; \\unset PROMPT_COMMAND",
     .put_word = put_single_quoted,
     .tty_fd = 9,
 };
@@ -193,6 +190,28 @@ static int number(const char *text, int fallback)
     return end == text || *end || errno || v < INT_MIN || v > INT_MAX ? fallback : (int)v;
 }
 
+/* Takes the next of the words of a report, which are parted by single spaces; it may be empty. */
+static void next_word(const char **rest, char *word, size_t size)
+{
+    size_t n = strcspn(*rest, " ");
+    snprintf(word, size, "%.*s", (int)n, *rest);
+    *rest += n + ((*rest)[n] == ' ');
+}
+
+/* "STATUS PID FLAGS DIRECTORY" */
+static void parse_done(const char *words, struct tn_record *record)
+{
+    char word[64];
+
+    next_word(&words, word, sizeof word);
+    record->status = number(word, -1);
+    next_word(&words, word, sizeof word);
+    record->background_pid = number(word, -1);
+    next_word(&words, word, sizeof word);
+    record->errexit = strchr(word, 'e');
+    record->cwd = words;
+}
+
 size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn_record *record)
 {
     static const struct {
@@ -200,8 +219,8 @@ size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn
         enum tn_record_kind kind;
         int fields;
     } kinds[] = {
-        {'D', TN_RECORD_DONE, 7}, {'S', TN_RECORD_SNAPSHOT, 3}, {'I', TN_RECORD_INTERACTIVE, 3}};
-    const char *field[7] = {"", "", "", "", "", "", ""};
+        {'D', TN_RECORD_DONE, 4}, {'S', TN_RECORD_SNAPSHOT, 3}, {'I', TN_RECORD_INTERACTIVE, 3}};
+    const char *field[4] = {"", "", "", ""};
     size_t token_len = strlen(token) + 1; /* with its NUL */
     const char *start = n ? memmem(bytes, n, token, token_len) : NULL;
     int wanted = 0;
@@ -223,11 +242,11 @@ size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn
         at = (size_t)(end - bytes) + 1;
     }
     record->seq = strtoull(field[1], NULL, 10);
-    record->status = number(field[2], -1);
-    record->background_pid = number(field[3], -1);
-    record->flags = field[4];
-    record->cwd = field[5];
-    record->path = field[6];
+    if (record->kind == TN_RECORD_DONE)
+        parse_done(field[2], record);
+    else
+        record->status = number(field[2], -1);
+    record->path = field[3];
     record->environment = field[2];
     return at;
 }

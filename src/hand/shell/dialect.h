@@ -1,10 +1,10 @@
 /* What we say to a shell, and what it says back.
  *
  * The shell reads its script from a socket on descriptor 0, never from the terminal: a command is
- * one line that evals the quoted text with the terminal as its standard input, and a line that
- * reports to the same socket.  Nothing the text can do reaches that line: prompts, PROMPT_COMMAND,
- * traps, redirections by exec and closed descriptors do not matter, and child processes never hold
- * the socket. */
+ * one line that evals the quoted text with the terminal as its standard input and reports to the
+ * same socket.  Nothing the text can do reaches the report: prompts, PROMPT_COMMAND, traps,
+ * redirections by exec and closed descriptors do not matter, and child processes never hold the
+ * socket. */
 #ifndef TN_HAND_SHELL_DIALECT_H
 #define TN_HAND_SHELL_DIALECT_H
 
@@ -33,9 +33,10 @@ struct tn_dialect {
     /* A line that undoes what could keep reports from coming, or NULL. */
     const char *rescue;
 
-    /* Append lines: one that runs text and reports; the report alone (again); one that tells the
-     * exported environment; and those that let a person use the shell through line editing until
-     * end of file or interrupt, and then report (NULL when the shell has no line editor). */
+    /* Append lines: one that runs text and reports; the report alone, in case an interrupt or an
+     * error in the text takes the rest of that line with it (one too many does no harm); one that
+     * tells the exported environment; and those that let a person use the shell through line editing
+     * until end of file or interrupt, and then report (NULL when the shell has no line editor). */
     void (*put_run)(struct tn_buf *out, const struct tn_line *line);
     void (*put_report)(struct tn_buf *out, const struct tn_line *line);
     void (*put_snapshot)(struct tn_buf *out, const struct tn_line *line);
@@ -66,7 +67,7 @@ struct tn_record {
     uint64_t seq;
     int status;              /* done, interactive */
     int background_pid;      /* done: of the last background job, or -1 */
-    const char *flags;       /* done: $- */
+    bool errexit;            /* done: `set -e` is on */
     const char *cwd;         /* done */
     const char *path;        /* done: $PATH */
     const char *environment; /* snapshot: text the shell can eval */

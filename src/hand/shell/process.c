@@ -17,12 +17,11 @@
 
 enum {
     READ_SIZE = 32 << 10,
-    MARK_SIZE = 32,
+    TERMINAL_HOLDS = 256 << 10, /* more than a terminal can: some 12 KB in Linux, 132 KB in gVisor */
     RECORDS_MAX = 4 << 20, /* an exported environment cannot be larger */
 };
 #define DRAIN_NS (500 * TN_MILLI)
 #define QUIET_NS (2 * TN_MILLI)
-#define TOKEN_SALT UINT64_C(0x5bd1e9955bd1e995)
 
 struct tn_shell {
     const struct tn_dialect *dialect;
@@ -33,6 +32,8 @@ struct tn_shell {
     int control; /* the shell's descriptor 0 is the other end; non-blocking */
     int wake;    /* eventfd: the process ended */
     struct termios modes;
+    char token[24];  /* begins the shell's records */
+    bool typed;      /* keys, since the latest report */
     int wait_status; /* valid once wake is readable */
 
     /* Who listens: the thread behind it, or whoever attends. */
@@ -49,12 +50,10 @@ struct tn_shell {
 
     /* Of the listener. */
     uint64_t idle_seen;
-    uint64_t mark_seed;
-    char token[24];       /* begins the shell's records */
     bool hung_up, silent; /* nothing more comes from the terminal, from the socket */
     uint64_t last_done;
     struct tn_buf records;
-    char in[READ_SIZE + MARK_SIZE];
+    char in[READ_SIZE];
 };
 
 /* --- the terminal ------------------------------------------------------------------------------
@@ -111,11 +110,11 @@ pid_t tn_shell_foreground(const struct tn_shell *sh)
  */
 
 /* Reads what the terminal has now; the count, 0 for none, -1 at its end. */
-static ssize_t read_terminal(struct tn_shell *sh, size_t held)
+static ssize_t read_terminal(struct tn_shell *sh)
 {
     size_t got = 0;
     while (got < READ_SIZE) {
-        ssize_t n = read(sh->master, sh->in + held + got, READ_SIZE - got);
+        ssize_t n = read(sh->master, sh->in + got, READ_SIZE - got);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -127,60 +126,23 @@ static ssize_t read_terminal(struct tn_shell *sh, size_t held)
     return (ssize_t)got;
 }
 
-/* Length of the longest tail of bytes that could be the beginning of mark. */
-static size_t partial_mark(const char *bytes, size_t n, const char *mark, size_t mark_len)
+/* Delivers all that was written to the terminal before the report which has just come.  A worker of
+ * the kernel carries it from one side to the other, but a read that would find nothing waits for
+ * that worker first: a terminal that reads as empty is empty.  Programs in the background may go on
+ * writing; what came before them is out after as much as a terminal can hold. */
+static void drain(struct tn_shell *sh)
 {
-    size_t most = n < mark_len - 1 ? n : mark_len - 1;
-    for (size_t k = most; k > 0; k--) {
-        if (memcmp(bytes + n - k, mark, k) == 0)
-            return k;
-    }
-    return 0;
-}
-
-/* Everything written to the terminal so far comes before what we write to it now: puts a mark that
- * no program can know through the terminal and delivers output up to it. */
-static void drain_to_mark(struct tn_shell *sh)
-{
-    char mark[MARK_SIZE];
-    int64_t deadline = tn_now() + DRAIN_NS;
-    size_t written = 0, held = 0;
-
-    sh->mark_seed = sh->mark_seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    int mark_len = snprintf(mark, sizeof mark, "\033]%016llx\a", (unsigned long long)sh->mark_seed);
-    for (;;) {
-        if (written < (size_t)mark_len) {
-            ssize_t n = write(sh->slave, mark + written, (size_t)mark_len - written);
-            if (n > 0)
-                written += (size_t)n;
-            else if (n < 0 && errno != EAGAIN && errno != EINTR)
-                return;
-        }
-        struct pollfd fds[] = {
-            {.fd = sh->master, .events = POLLIN},
-            {.fd = written < (size_t)mark_len ? sh->slave : -1, .events = POLLOUT}};
-        if (poll(fds, 2, tn_poll_ms(deadline)) == 0 || tn_now() > deadline)
-            break;
-        ssize_t n = read_terminal(sh, held);
-        if (n < 0)
-            break;
-        size_t have = held + (size_t)n;
-        char *found = memmem(sh->in, have, mark, (size_t)mark_len);
-        if (found) {
-            size_t before = (size_t)(found - sh->in), after = have - before - (size_t)mark_len;
-            if (before)
-                sh->events.output(sh->events.ctx, sh->in, before);
-            if (after)
-                sh->events.output(sh->events.ctx, found + mark_len, after);
+    /* The echo of keys can be held back until the next write, which this is. */
+    if (__atomic_exchange_n(&sh->typed, false, __ATOMIC_ACQ_REL) &&
+        write(sh->slave, "", 0) < 0 && errno != EAGAIN && errno != EIO)
+        abort();
+    for (size_t drained = 0; drained < TERMINAL_HOLDS;) {
+        ssize_t n = read_terminal(sh);
+        if (n <= 0)
             return;
-        }
-        held = partial_mark(sh->in, have, mark, (size_t)mark_len);
-        if (have > held)
-            sh->events.output(sh->events.ctx, sh->in, have - held);
-        memmove(sh->in, sh->in + have - held, held);
+        sh->events.output(sh->events.ctx, sh->in, (size_t)n);
+        drained += (size_t)n;
     }
-    if (held)
-        sh->events.output(sh->events.ctx, sh->in, held);
 }
 
 /* Returns -1 when the shell's end of the socket is closed. */
@@ -205,7 +167,7 @@ static int read_control(struct tn_shell *sh)
             break;
         if (record.kind == TN_RECORD_DONE && record.seq > sh->last_done) {
             sh->last_done = record.seq;
-            drain_to_mark(sh);
+            drain(sh);
         }
         sh->events.record(sh->events.ctx, &record);
         eaten += len;
@@ -222,7 +184,7 @@ static void drain_to_end(struct tn_shell *sh)
         struct pollfd fd = {.fd = sh->master, .events = POLLIN};
         if (poll(&fd, 1, tn_poll_ms(deadline)) <= 0 || tn_now() > deadline)
             return;
-        ssize_t n = read_terminal(sh, 0);
+        ssize_t n = read_terminal(sh);
         if (n < 0 || (n == 0 && (fd.revents & POLLHUP)))
             return;
         if (n > 0)
@@ -275,8 +237,10 @@ static void end_listening(struct tn_shell *sh)
     sh->events.exited(sh->events.ctx, sh->wait_status);
 }
 
-/* Waits for what comes first and handles it; false when nothing came by the deadline. */
-static bool listen_once(struct tn_shell *sh, int64_t deadline, int client)
+enum heard { HEARD_NOTHING, HEARD_SOMETHING, HEARD_CLIENT_LEAVE };
+
+/* Waits for what comes first, until the deadline, and handles it. */
+static enum heard listen_once(struct tn_shell *sh, int64_t deadline, int client)
 {
     struct pollfd fds[] = {{.fd = sh->hung_up ? -1 : sh->master, .events = POLLIN},
                            {.fd = sh->silent ? -1 : sh->control, .events = POLLIN},
@@ -289,7 +253,7 @@ static bool listen_once(struct tn_shell *sh, int64_t deadline, int client)
 
     int ready = ppoll(fds, TN_COUNT(fds), deadline == TN_NEVER ? NULL : &time_left, NULL);
     if (ready <= 0)
-        return ready < 0;
+        return ready < 0 ? HEARD_SOMETHING : HEARD_NOTHING;
     /* Records first: one was written before what a program of the next line prints. */
     if (fds[1].revents && read_control(sh) < 0) {
         sh->silent = true; /* ending, or replaced by exec: its death will be the event */
@@ -298,7 +262,7 @@ static bool listen_once(struct tn_shell *sh, int64_t deadline, int client)
                             NULL); /* it closed its descriptors: nobody can reach it */
     }
     if (fds[0].revents) {
-        ssize_t n = read_terminal(sh, 0);
+        ssize_t n = read_terminal(sh);
         if (n > 0)
             sh->events.output(sh->events.ctx, sh->in, (size_t)n);
         else if (n < 0)
@@ -308,7 +272,7 @@ static bool listen_once(struct tn_shell *sh, int64_t deadline, int client)
         end_listening(sh);
     if (fds[3].revents && read(sh->kick, &kicks, sizeof kicks) < 0 && errno != EAGAIN)
         abort();
-    return true;
+    return fds[4].revents ? HEARD_CLIENT_LEAVE : HEARD_SOMETHING;
 }
 
 /* The thread's turn to listen: not while somebody attends, nor right after. */
@@ -355,7 +319,7 @@ static void *listen_to_shell(void *arg)
         bool kicked = false;
         while (!sh->ended && !kicked) {
             int64_t deadline = sh->last_done > sh->idle_seen ? tn_now() + QUIET_NS : TN_NEVER;
-            if (!listen_once(sh, deadline, -1)) {
+            if (listen_once(sh, deadline, -1) == HEARD_NOTHING) {
                 sh->idle_seen = sh->last_done;
                 sh->events.idle(sh->events.ctx);
             }
@@ -385,10 +349,9 @@ void tn_shell_attend(struct tn_shell *sh)
     pthread_mutex_unlock(&sh->role);
 }
 
-void tn_shell_listen(struct tn_shell *sh, int64_t deadline, int client)
+bool tn_shell_listen(struct tn_shell *sh, int64_t deadline, int client)
 {
-    if (!sh->ended)
-        listen_once(sh, deadline, client);
+    return sh->ended || listen_once(sh, deadline, client) != HEARD_CLIENT_LEAVE;
 }
 
 void tn_shell_leave(struct tn_shell *sh)
@@ -486,10 +449,10 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *o,
     sh->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&sh->role, NULL);
     tn_cond_init(&sh->role_changed);
-    if (getrandom(&sh->mark_seed, sizeof sh->mark_seed, 0) != sizeof sh->mark_seed)
-        sh->mark_seed = (uint64_t)tn_now();
-    snprintf(sh->token, sizeof sh->token, "%016llx",
-             (unsigned long long)(sh->mark_seed ^ TOKEN_SALT));
+    uint64_t token;
+    if (getrandom(&token, sizeof token, 0) != sizeof token)
+        token = (uint64_t)tn_now();
+    snprintf(sh->token, sizeof sh->token, "%016llx", (unsigned long long)token);
     if (sh->wake < 0 || sh->kick < 0) {
         tn_fail_errno(err, errno, "event descriptors for the shell");
         goto fail;
@@ -596,6 +559,7 @@ int tn_shell_send(struct tn_shell *sh, const char *text, size_t n, int64_t deadl
 int tn_shell_type(struct tn_shell *sh, const char *keys, size_t n, int64_t deadline,
                   struct tn_error *err)
 {
+    __atomic_store_n(&sh->typed, true, __ATOMIC_RELEASE);
     return write_by(sh->master, keys, n, deadline, "the program on the terminal", err);
 }
 

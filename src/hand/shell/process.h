@@ -3,7 +3,7 @@
  * A thread of its own listens unless somebody attends: who waits for a command listens himself,
  * which saves a change of threads.  Events come from the listener, one at a time and in order: a
  * command's output is always delivered before the record that ends it, because the terminal is
- * drained up to a private mark first. */
+ * emptied first. */
 #ifndef TN_HAND_SHELL_PROCESS_H
 #define TN_HAND_SHELL_PROCESS_H
 
@@ -43,10 +43,10 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *options,
 void tn_shell_free(struct tn_shell *sh);
 
 /* The caller listens from now on; tn_shell_listen handles what comes next, or returns at the
- * deadline, when nudged, or when client (a socket, or -1) is closed by its other side.  Only one
- * attends at a time; leave as soon as the wait is over. */
+ * deadline, when nudged, or when client (a socket, or -1) is closed by its other side, which is when
+ * it returns false.  Only one attends at a time; leave as soon as the wait is over. */
 void tn_shell_attend(struct tn_shell *sh);
-void tn_shell_listen(struct tn_shell *sh, int64_t deadline, int client);
+bool tn_shell_listen(struct tn_shell *sh, int64_t deadline, int client);
 void tn_shell_nudge(struct tn_shell *sh); /* by anybody */
 void tn_shell_leave(struct tn_shell *sh);
 

@@ -57,7 +57,8 @@ struct tn_session {
 
     struct tn_buf pending; /* an unfinished command being typed line by line */
     bool collecting;
-    bool sent;    /* the latest command has reached the shell */
+    bool sent;       /* the latest command has reached the shell */
+    bool report_due; /* the report alone has not been sent after it */
     bool rescued; /* the shell has been sent its rescue line */
 
     struct tn_transcript *transcript;

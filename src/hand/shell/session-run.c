@@ -14,6 +14,7 @@
 #define FIRST_SAMPLE (10 * TN_MILLI)
 #define LAST_SAMPLE (80 * TN_MILLI)
 #define BREATH_NS (TN_MILLI / 10)
+#define REPORT_NS (2 * TN_MILLI)
 #define INTERRUPT_NS (20 * TN_MILLI)
 
 const char *tn_shell_end_name(enum tn_shell_end end)
@@ -300,6 +301,7 @@ static int send_to_shell(struct tn_session *s, const char *text, size_t len, int
     if (!tn_buf_ok(&lines))
         return refuse_length(err);
     s->started = s->last_change = tn_now();
+    s->report_due = true;
     return session_send_line(s, &lines, deadline, err);
 }
 
@@ -339,6 +341,18 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
 
 /* --- waiting -------------------------------------------------------------------------------- */
 
+/* An interrupt or an error throws away the rest of the line that it meets, and with it the report:
+ * the shell finds another one when it is done.  A command that ends at once does without. */
+static void send_report(struct tn_session *s)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(4096);
+    struct tn_line report = session_line(s);
+
+    tn_shell_dialect(s->shell)->put_report(&line, &report);
+    if (tn_shell_send(s->shell, line.data, line.len, tn_now(), NULL) == 0)
+        s->report_due = false;
+}
+
 /* No program has the terminal, and still no report: perhaps it cannot come.  If the shell is just
  * busy, it reads this later and the report is one too many, which does not matter. */
 static void rescue(struct tn_session *s)
@@ -364,18 +378,20 @@ static void sample(struct tn_session *s)
         s->peak_memory = peak;
 }
 
-/* Waits for what happens next, listening to the shell itself: the lock is free meanwhile. */
-static void wait_until(struct tn_session *s, int64_t until, int client)
+/* Waits for what happens next, listening to the shell itself: the lock is free meanwhile.  False
+ * when it was the client that left. */
+static bool wait_until(struct tn_session *s, int64_t until, int client)
 {
     if (!s->active) { /* an unfinished command: nothing to listen to */
         struct timespec t = tn_timespec(until);
         pthread_cond_timedwait(&s->changed, &s->lock, &t);
-        return;
+        return true;
     }
     struct tn_shell *shell = s->shell;
     pthread_mutex_unlock(&s->lock);
-    tn_shell_listen(shell, until, client);
+    bool here = tn_shell_listen(shell, until, client);
     pthread_mutex_lock(&s->lock);
+    return here;
 }
 
 /* The other side has closed the socket, or at least will send nothing more. */
@@ -390,15 +406,13 @@ static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shel
 {
     int64_t soft_ns = (int64_t)(s->options.no_change_seconds * 1e9);
     int64_t begun = tn_now(), interval = FIRST_SAMPLE, next_sample = begun + interval;
-
-    int client = q->client;
+    int64_t next_report = begun + REPORT_NS;
+    int client = q->client; /* -1 once it is known to be gone */
 
     for (;;) {
         if (!s->active && !s->collecting)
             return TN_END_COMPLETED;
-        if (client >= 0 && is_closed(client))
-            client = -1;
-        if (q->client >= 0 && client < 0 && s->turns->next)
+        if (q->client >= 0 && s->turns->next && (client < 0 || is_closed(client)))
             return TN_END_ABANDONED;
         int64_t now = tn_now();
         int64_t quiet_since = s->last_change > begun ? s->last_change : begun;
@@ -414,8 +428,17 @@ static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shel
             interval = interval < LAST_SAMPLE ? interval * 2 : interval;
             next_sample = tn_now() + interval;
         }
+        if (now >= next_report && s->active && s->report_due) {
+            send_report(s);
+            next_report = now + FIRST_SAMPLE;
+        }
         int64_t until = soft < hard ? soft : hard;
-        wait_until(s, s->active && next_sample < until ? next_sample : until, client);
+        if (s->active && next_sample < until)
+            until = next_sample;
+        if (s->active && s->report_due && next_report < until)
+            until = next_report;
+        if (!wait_until(s, until, client))
+            client = -1;
     }
 }
 
@@ -430,6 +453,8 @@ static enum tn_shell_end attend(struct tn_session *s, const struct tn_shell_requ
     tn_shell_attend(shell);
     pthread_mutex_lock(&s->lock);
     enum tn_shell_end end = wait_for_end(s, q, hard);
+    if (s->active && s->report_due)
+        send_report(s); /* nobody waits now to do that later */
     tn_shell_leave(shell);
     return end;
 }

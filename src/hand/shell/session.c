@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "base/account.h"
+#include "base/child.h"
 #include "base/fs.h"
 #include "base/thread.h"
 #include "hand/shell/session-internal.h"
@@ -81,7 +82,7 @@ static void set_cwd(struct tn_session *s, const char *claimed)
 
 static void line_ended(struct tn_session *s)
 {
-    s->active = false;
+    s->active = s->report_due = false;
     s->ended = tn_now();
     if (s->interactive) {
         s->interactive = s->prompt_waiting = false;
@@ -105,9 +106,10 @@ static void on_record(void *ctx, const struct tn_record *r)
         if (strncmp(r->environment, start, strlen(start)) == 0) /* nothing a trap printed */
             set_text(&s->environment, r->environment);
     } else if (r->seq == s->seq && s->active) {
-        s->status = r->status;
+        if (!s->interactive)
+            s->status = r->status;
         s->background_pid = r->background_pid;
-        s->errexit = strchr(r->flags, 'e');
+        s->errexit = r->errexit;
         set_cwd(s, r->cwd);
         set_text(&s->path, r->path);
         tn_shell_calm_terminal(s->shell);
@@ -241,6 +243,7 @@ static int begin_set_up(struct tn_session *s, struct tn_error *err)
     line.text = tn_buf_str(&script);
     line.len = script.len;
     dialect->put_run(&lines, &line);
+    dialect->put_report(&lines, &line);
     s->starting = true;
     s->start_by = tn_deadline_in(START_SECONDS);
     s->status_before = s->status;

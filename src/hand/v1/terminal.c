@@ -2,8 +2,8 @@
  *
  * Binary messages are terminal bytes in both directions.  Text messages are JSON: from us
  * {"type":"hello", "offset":N} first and after a gap, {"type":"error","detail":...}, and
- * {"type":"end","exit_code":N} last; from the client {"type":"resize","columns":C,"rows":R}.  A client counts the bytes it got and comes back with
- * ?offset= to miss nothing.
+ * {"type":"end","exit_code":N} last; from the client {"type":"resize","columns":C,"rows":R}.  A
+ * client counts the bytes it got and comes back with ?offset= to miss nothing.
  *
  * Two threads: one shows, the connection's own listens.  Both write to the socket (the listener
  * answers pings), so both lock around it, but neither waits for the client with the lock held: a

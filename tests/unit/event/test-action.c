@@ -211,6 +211,27 @@ static void test_own_arguments_are_sparse(void **state)
     assert_null(strstr(out, "timeout"));
 }
 
+/* Any action may wait for a user's word, and must not forget that it does: what is lost on the way
+ * would be executed. */
+static void test_every_type_keeps_its_confirmation(void **state)
+{
+    static const char *const words[] = {"rejected", "awaiting_confirmation"};
+
+    for (size_t i = 0; i < TN_ACTION_TYPE_COUNT; i++)
+        for (size_t k = 0; k < TN_COUNT(words); k++) {
+            tn_autoaction struct tn_action first, second;
+            tn_autofree char *expected =
+                tn_asprintf("\"confirmation_state\":\"%s\"", words[k]);
+            decode(defaults[i].in, &first);
+            first.confirmation_state = k ? TN_AWAITING_CONFIRMATION : TN_REJECTED;
+            tn_autofree char *text = encode(&first);
+            assert_non_null(strstr(text, expected));
+            assert_null(strstr(strstr(text, expected) + 1, expected));
+            decode(text, &second);
+            assert_int_equal(second.confirmation_state, first.confirmation_state);
+        }
+}
+
 static void test_strange_envelope_is_ignored(void **state)
 {
     tn_autoaction struct tn_action a;
@@ -467,6 +488,7 @@ int main(void)
         cmocka_unit_test(test_complete_round_trip),
         cmocka_unit_test(test_decoded_values),
         cmocka_unit_test(test_own_arguments_are_sparse),
+        cmocka_unit_test(test_every_type_keeps_its_confirmation),
         cmocka_unit_test(test_strange_envelope_is_ignored),
         cmocka_unit_test(test_deprecated_arguments),
         cmocka_unit_test(test_security_risk),

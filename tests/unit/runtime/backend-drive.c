@@ -90,7 +90,9 @@ static int subject_save(const struct subject *x, struct tn_error *err)
     tn_jw_kint(&w, "owner", x->s.owner.pid);
     tn_jw_kint(&w, "start", (int64_t)x->s.owner.start);
     tn_jw_key(&w, "spec");
+    tn_jw_object(&w);
     tn_spec_to_json(&x->spec, &w);
+    tn_jw_object_end(&w);
     tn_jw_object_end(&w);
     return tn_fs_replace(TN_FS_ANYWHERE, path, &how, write_text, (void *)tn_buf_str(&out), err);
 }

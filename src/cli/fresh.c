@@ -1,0 +1,156 @@
+#include "cli/fresh.h"
+
+#include <fcntl.h>
+#include <signal.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "cli/progress.h"
+
+/* How long a signal waits for a sandbox that is being made. */
+#define PATIENCE (2 * TN_SECOND)
+
+void fresh_init(struct fresh *f, struct cli *cli)
+{
+    *f = (struct fresh){.cli = cli, .lock = PTHREAD_MUTEX_INITIALIZER};
+    tn_cond_init(&f->changed);
+}
+
+void fresh_done(struct fresh *f)
+{
+    tn_sandbox_free(TN_TAKE_PTR(f->sb));
+    pthread_cond_destroy(&f->changed);
+    pthread_mutex_destroy(&f->lock);
+}
+
+static void set_state(struct fresh *f, bool making, const char *id)
+{
+    pthread_mutex_lock(&f->lock);
+    f->making = making;
+    snprintf(f->id, sizeof f->id, "%s", id);
+    pthread_cond_broadcast(&f->changed);
+    pthread_mutex_unlock(&f->lock);
+}
+
+static int made(struct fresh *f, struct tn_sandbox *sb)
+{
+    progress_end();
+    f->sb = sb;
+    set_state(f, false, sb ? tn_sandbox_record(sb)->id : "");
+    return sb ? 0 : -1;
+}
+
+int fresh_make(struct fresh *f, const struct tn_spec *spec, struct tn_error *err)
+{
+    struct tn_runtime *rt = cli_runtime(f->cli, err);
+
+    if (!rt)
+        return -1;
+    set_state(f, true, "");
+    progress_begin("starting a sandbox");
+    return made(f, tn_sandbox_create(rt, spec, cli_start_deadline(f->cli), err));
+}
+
+int fresh_fork(struct fresh *f, struct tn_sandbox *from, const char *name,
+               const struct tn_spec *spec, struct tn_error *err)
+{
+    set_state(f, true, "");
+    progress_begin("forking");
+    return made(f, tn_sandbox_fork(from, name, spec, cli_start_deadline(f->cli), err));
+}
+
+void fresh_leave(struct fresh *f)
+{
+    set_state(f, false, "");
+}
+
+int fresh_remove(struct fresh *f, struct tn_error *err)
+{
+    progress_begin("removing the sandbox");
+    int r = tn_sandbox_drive(f->sb, TN_GOAL_GONE, cli_stop_deadline(f->cli), err);
+    progress_end();
+    if (r == 0)
+        set_state(f, false, "");
+    return r;
+}
+
+/* --- when a signal ends it all -----------------------------------------------------------------
+ */
+
+/* `tendon gc` with the options of this process; the strings are borrowed, the list is on the heap. */
+static const char **gc_argv(struct cli *cli, const char *state)
+{
+    const struct globals *g = &cli->globals;
+    const char **argv = tn_calloc(2 * g->set.count + 8, sizeof *argv);
+    size_t n = 0;
+
+    argv[n++] = "tendon";
+    argv[n++] = "gc";
+    argv[n++] = "--state";
+    argv[n++] = state;
+    if (g->config) {
+        argv[n++] = "--config";
+        argv[n++] = g->config;
+    }
+    for (size_t i = 0; i < g->set.count; i++) {
+        argv[n++] = "--set";
+        argv[n++] = g->set.items[i];
+    }
+    return argv;
+}
+
+/* In the child of a process with threads: only what is safe there. */
+static _Noreturn void wait_and_collect(int parent_lives, const char *const *argv)
+{
+    sigset_t none;
+    char nothing;
+    int null = open("/dev/null", O_RDWR);
+
+    setsid();
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int fd = 0; fd <= 2; fd++)
+        dup2(null, fd);
+    while (read(parent_lives, &nothing, 1) < 0 && errno == EINTR)
+        ;
+    execv("/proc/self/exe", (char *const *)argv);
+    _exit(127);
+}
+
+/* Who owns a sandbox must be dead before others may take it away; so this needs somebody else, who
+ * waits until our end of a pipe is closed. */
+static void leave_to_gc(struct cli *cli)
+{
+    struct tn_runtime *rt = cli_runtime(cli, NULL);
+    int ends[2];
+
+    if (!rt || pipe2(ends, O_CLOEXEC) < 0)
+        return;
+    tn_autofree const char **argv = gc_argv(cli, tn_runtime_host(rt)->state);
+    if (fork() == 0) {
+        close(ends[1]);
+        wait_and_collect(ends[0], argv);
+    }
+    tn_close(ends[0]); /* the other end closes when this process ends */
+}
+
+void fresh_abandon(struct fresh *f)
+{
+    struct timespec until = tn_timespec(tn_now() + PATIENCE);
+    char id[sizeof f->id];
+
+    pthread_mutex_lock(&f->lock);
+    while (f->making && pthread_cond_timedwait(&f->changed, &f->lock, &until) != ETIMEDOUT)
+        ;
+    bool making = f->making;
+    memcpy(id, f->id, sizeof id);
+    pthread_mutex_unlock(&f->lock);
+
+    /* The other thread may be using its handle: this one needs its own. */
+    struct tn_runtime *rt = cli_runtime(f->cli, NULL);
+    tn_autosandbox struct tn_sandbox *sb = rt && *id ? tn_sandbox_attach(rt, id, NULL) : NULL;
+    bool gone =
+        sb && tn_sandbox_drive(sb, TN_GOAL_GONE, cli_stop_deadline(f->cli), NULL) == 0;
+    if (making || (*id && !gone))
+        leave_to_gc(f->cli);
+}

@@ -1,0 +1,37 @@
+/* Finding, pulling or building a runtime image. */
+#ifndef TN_IMAGE_BUILD_H
+#define TN_IMAGE_BUILD_H
+
+#include "engine/engine.h"
+#include "image/recipe.h"
+
+typedef void (*tn_build_progress_fn)(const char *text, void *ctx);
+
+struct tn_build_options {
+    bool force;          /* build all of it, whatever exists */
+    bool pull;           /* images that are not here may be pulled */
+    bool dry_run;        /* decide, but change nothing */
+    const char *context; /* directory whose files the recipe's commands may use, or NULL */
+    tn_build_progress_fn progress; /* one line each; may be NULL */
+    void *ctx;
+};
+
+struct tn_built {
+    char *image;      /* its reference */
+    char *id;         /* of the engine; NULL after a dry run that found nothing */
+    char *dockerfile; /* of the steps that were (or would be) built; NULL when none was */
+    const char *how;  /* "base": nothing to add; "found"; "built" */
+};
+void tn_built_done(struct tn_built *b);
+#define tn_autobuilt TN_CLEANUP(tn_built_done)
+
+/* 0 with the image, or -1; the error of a failed build has the last lines of its output. */
+int tn_image_build(struct tn_engine *e, const struct tn_recipe *r, const struct tn_build_options *o,
+                   struct tn_built *out, int64_t deadline, struct tn_error *err);
+
+/* Labels of images that were built here. */
+#define TN_IMAGE_LABEL "tendon.image"
+#define TN_IMAGE_LABEL_BASE "tendon.base"
+#define TN_IMAGE_LABEL_PLUGINS "tendon.plugins"
+
+#endif

@@ -1,0 +1,34 @@
+#include "jail/isolation.h"
+
+#include "jail/plan.h"
+
+#define ISOLATION struct tn_jail_isolation
+#define FLAG(member, text) TN_BOOL(#member, ISOLATION, member, .help = text)
+
+static const struct tn_field rows[] = {
+    FLAG(user, "user namespace"),
+    FLAG(pid, "process namespace"),
+    FLAG(mount, "mount namespace, with a root of its own"),
+    FLAG(network, "network namespace with nothing but loopback"),
+    FLAG(ipc, "System V and POSIX message queues of its own"),
+    FLAG(uts, "host name of its own"),
+    FLAG(cgroup, "control group namespace"),
+    TN_WORD("mapping", ISOLATION, mapping, tn_jail_mappings, .help = "who root inside is"),
+    FLAG(idmapped, "files are shown through idmapped mounts"),
+    FLAG(world_only, "of the host's directories only what everybody may read can be read"),
+    FLAG(seccomp, "system calls are filtered"),
+    FLAG(landlock, "signals and abstract sockets do not reach out"),
+    FLAG(no_new_privs, "no program gives more rights than its caller has"),
+    FLAG(capabilities, "the capability bounding set is reduced"),
+    FLAG(memory_limit, "memory is limited"),
+    FLAG(cpu_limit, "processor time is limited"),
+    FLAG(pids_limit, "the number of processes is limited"),
+    FLAG(disk_limit, "the disk is limited"),
+    FLAG(file_size_limit, "the size of a file is limited"),
+    FLAG(open_files_limit, "open files are limited"),
+    FLAG(wall_time_limit, "its time is limited"),
+    FLAG(kill_group, "a control group ends all of its processes at once"),
+    FLAG(freeze, "a control group can freeze it"),
+};
+
+const struct tn_fields tn_jail_isolation_fields = TN_FIELDS(rows);

@@ -1,0 +1,26 @@
+/* What a jail really has around it.  Reported at its start; nothing in it is a guess. */
+#ifndef TN_JAIL_ISOLATION_H
+#define TN_JAIL_ISOLATION_H
+
+#include <stdbool.h>
+
+#include "base/field.h"
+
+struct tn_jail_isolation {
+    bool user, pid, mount, network, ipc, uts, cgroup; /* namespaces of its own */
+    int mapping;          /* enum tn_jail_mapping, never auto */
+    bool idmapped;        /* files are shown with shifted owners: root inside owns nothing outside */
+    bool world_only;      /* of the host's directories only what everybody may read can be read */
+    bool seccomp;
+    bool landlock;        /* signals and abstract sockets do not reach out of it */
+    bool no_new_privs;
+    bool capabilities;    /* only the harmless ones are left */
+    bool memory_limit, cpu_limit, pids_limit, disk_limit;
+    bool file_size_limit, open_files_limit, wall_time_limit;
+    bool kill_group;      /* its processes can be killed all at once, by cgroup */
+    bool freeze;          /* and frozen */
+};
+
+extern const struct tn_fields tn_jail_isolation_fields;
+
+#endif

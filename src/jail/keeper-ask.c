@@ -1,0 +1,84 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include "base/clock.h"
+#include "jail/keeper-protocol.h"
+
+/* A path of any length fits into a socket address by way of its directory's descriptor. */
+static int dial(const char *directory, int64_t deadline, struct tn_error *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    tn_autofd int dir = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    tn_autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int ms = tn_poll_ms(deadline);
+    struct timeval left = {.tv_sec = ms < 0 ? 3600 : ms / 1000,
+                           .tv_usec = ms < 0 ? 0 : ms % 1000 * 1000 + 1};
+
+    if (dir < 0 || fd < 0)
+        return tn_fail_errno(err, errno, "%s", directory);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" TN_KEEPER_SOCKET, dir);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &left, sizeof left);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &left, sizeof left);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+        return errno == ECONNREFUSED
+                   ? tn_fail(err, TN_E_PEER, "the keeper of %s is gone", directory)
+                   : tn_fail_errno(err, errno, "keeper of %s", directory);
+    return TN_TAKE_FD(fd);
+}
+
+/* Appends what came, and keeps a descriptor that came with it. */
+static ssize_t receive(int socket, struct tn_buf *out, int *fd)
+{
+    char bytes[512];
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = bytes, .iov_len = sizeof bytes};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.room,
+                             .msg_controllen = sizeof control.room};
+    ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+
+    if (n <= 0)
+        return n;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+        int passed;
+        memcpy(&passed, CMSG_DATA(c), sizeof passed);
+        if (fd && *fd < 0)
+            *fd = passed;
+        else
+            close(passed);
+    }
+    tn_buf_add(out, bytes, (size_t)n);
+    return n;
+}
+
+int tn_keeper_ask(const char *directory, const char *request, struct tn_buf *out, int *fd,
+                  int64_t deadline, struct tn_error *err)
+{
+    tn_autofd int socket = dial(directory, deadline, err);
+    tn_autofree char *line = tn_asprintf("%s\n", request);
+    ssize_t n;
+
+    if (fd)
+        *fd = -1;
+    if (socket < 0)
+        return -1;
+    if (send(socket, line, strlen(line), MSG_NOSIGNAL) < 0)
+        return tn_fail_errno(err, errno, "keeper of %s", directory);
+    do {
+        n = receive(socket, out, fd);
+    } while (n > 0 && tn_buf_ok(out));
+    if (n < 0)
+        return tn_fail_errno(err, errno, "keeper of %s", directory);
+    if (!tn_buf_ok(out) || out->len == 0 || out->data[out->len - 1] != '\n')
+        return tn_fail(err, TN_E_PEER, "the keeper of %s gave half an answer", directory);
+    tn_buf_cut(out, out->len - 1);
+    return 0;
+}

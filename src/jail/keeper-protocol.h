@@ -1,0 +1,27 @@
+/* What the keeper of a jail answers on directory/keeper.sock, to its own user (and root) only.
+ *
+ * One request per connection: one word and a newline.  The answer is one line, then the end.
+ *     status   {"pid": ..., "oom_kills": N, "pids_hits": N, "wall_left": SECONDS or null}
+ *     storage  "ok", and with it the descriptor of the directory that holds upper/ and work/
+ *              (SCM_RIGHTS); owners on it are those inside the jail, however it is mapped
+ *     end      "ok"; the jail is killed, and end.json written
+ * Anything else is answered with "unknown". */
+#ifndef TN_JAIL_KEEPER_PROTOCOL_H
+#define TN_JAIL_KEEPER_PROTOCOL_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+#define TN_KEEPER_SOCKET "keeper.sock"
+#define TN_KEEPER_STATUS "status"
+#define TN_KEEPER_STORAGE "storage"
+#define TN_KEEPER_END "end"
+
+/* Asks the keeper of that directory.  The answer lands in out without its newline; *fd (may be NULL)
+ * is the descriptor that came along, or -1.  TN_E_NOT_FOUND or TN_E_PEER when no keeper listens. */
+int tn_keeper_ask(const char *directory, const char *request, struct tn_buf *out, int *fd,
+                  int64_t deadline, struct tn_error *err);
+
+#endif

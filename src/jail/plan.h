@@ -1,0 +1,128 @@
+/* The plan of one jail: everything the launcher `tendon-jail` needs to know, and nothing else.
+ *
+ * The backend (runtime/jail) fills it and writes it as JSON to a descriptor that the launcher
+ * inherits; the launcher reads it with the same table.  All paths are those of the host and
+ * absolute, unless the comment says "inside".
+ *
+ *     tendon-jail PLAN_FD REPORT_FD      launches, reports, and stays as the keeper of the jail
+ *     tendon-jail --probe                what this machine offers, as JSON (see probe.h)
+ *
+ * The report is one line.  {"pid": INIT, "start": TICKS, "keeper": PID, "keeper_start": TICKS,
+ * "isolation": {...}} once the program runs as PID 1 of the jail; {"error": "...", "step": "...",
+ * "code": "..."} and an exit code otherwise, when nothing is left but what was in the directories
+ * before.  code is a name of base/error.h.
+ *
+ * What appears in `directory`:
+ *     keeper.sock  the keeper listens here (keeper-protocol.h)
+ *     end.json     how the jail ended (struct tn_jail_end); written by the keeper, if it lived */
+#ifndef TN_JAIL_PLAN_H
+#define TN_JAIL_PLAN_H
+
+#include "base/error.h"
+#include "base/field.h"
+
+#define TN_JAIL_HAND "/.tendon/hand" /* where the program of the plan is inside, read-only */
+
+/* Who root inside is. */
+enum tn_jail_mapping {
+    TN_JAIL_MAP_AUTO,     /* root: range, else identity; an ordinary user: own */
+    TN_JAIL_MAP_RANGE,    /* 65536 ids of the sandbox's own; files are shown through idmapped mounts,
+                             so owners on disk are those seen inside */
+    TN_JAIL_MAP_IDENTITY, /* a user namespace in which every id is itself */
+    TN_JAIL_MAP_OWN,      /* the caller is root inside and nobody else exists */
+    TN_JAIL_MAP_SUBIDS,   /* own, and the ranges of /etc/subuid by newuidmap; some milliseconds */
+    TN_JAIL_MAP_NONE,     /* no user namespace; only for root */
+};
+extern const char *const tn_jail_mappings[];
+
+enum tn_jail_network {
+    TN_JAIL_NET_NONE, /* loopback only */
+    TN_JAIL_NET_HOST,
+};
+extern const char *const tn_jail_networks[];
+
+/* A volume.  source is canonical: a symbolic link anywhere in it is refused, so that nobody can
+ * exchange a part of it after it was checked.  target is inside; missing parts are made, and links
+ * in it are followed as the jail would follow them. */
+struct tn_jail_mount {
+    char *source, *target;
+    bool read_only;
+    bool overlay; /* writes go to storage/volumes/N and nowhere else */
+};
+
+struct tn_jail_plan {
+    char *id;        /* [a-z0-9]{1,32}: names cgroups, and the id range */
+    char *directory; /* of this sandbox alone; exists */
+
+    /* The root file system: an overlay of layers, the first on top.  With host_paths, those
+     * directories of the host lie below them.  A layer is what `upper` was at some time (or, without
+     * host_paths, any directory with a root file system): copy it whole, never look into it.  (With
+     * host_paths it holds one directory per host path, and "@" for the rest.)  Whiteouts are
+     * character devices 0:0; opaque directories have trusted.overlay.opaque=y, those of an ordinary
+     * user user.overlay.opaque=y. */
+    struct tn_str_list lowers;
+    struct tn_str_list host_paths; /* "/usr", ...; missing ones are skipped, links are kept as links */
+    struct tn_str_list etc_hidden; /* entries of /etc ("shadow", "ssl/private", "ssh/ssh_host_*");
+                                      what the world may not read is never shown anyway */
+    char *storage;       /* directory for upper/ and work/ (made if missing); with tmpfs_bytes: NULL */
+    int64_t tmpfs_bytes; /* > 0: upper and work live on a tmpfs of that size instead; the keeper hands
+                            out its descriptor */
+    char *seed;          /* a directory whose content is copied to upper/ of that tmpfs */
+    int64_t shm_bytes;   /* size of /dev/shm; 0: 64 MiB */
+    int64_t tmp_bytes;   /* > 0: /tmp is a tmpfs of that size; 0: it is part of the root */
+
+    struct tn_jail_mount *mounts;
+    size_t mount_count;
+    struct tn_str_list devices; /* further /dev/... to pass through */
+
+    char *hostname;
+    char *workspace; /* inside; made if missing, and owned by uid and gid; or NULL */
+    int mapping;     /* enum tn_jail_mapping */
+    int network;     /* enum tn_jail_network */
+    int64_t uid, gid; /* inside, of the program */
+
+    /* Limits; 0 is none.  What cannot be enforced makes the launch fail and is named. */
+    int64_t memory, file_size; /* bytes */
+    int64_t pids, open_files;
+    double cpus, wall_time;
+
+    char *hand;              /* the program; appears inside as TN_JAIL_HAND and is executed there */
+    struct tn_str_list argv; /* its arguments with argv[0]; NULL: TN_JAIL_HAND alone */
+    struct tn_str_list env;  /* NAME=value: all of its environment */
+    struct tn_int_list fds;  /* descriptors it inherits under the same numbers (> 2) */
+    char *log;               /* where its output goes, appended; NULL: nowhere */
+
+    int64_t owner_pid, owner_start; /* when this process ends so does the jail, and `directory` is
+                                       removed; 0: none */
+};
+
+void tn_jail_plan_init(struct tn_jail_plan *plan);
+void tn_jail_plan_done(struct tn_jail_plan *plan);
+#define tn_autoplan TN_CLEANUP(tn_jail_plan_done)
+
+/* One more entry of plan->mounts, with null strings. */
+struct tn_jail_mount *tn_jail_plan_add_mount(struct tn_jail_plan *plan);
+
+void tn_jail_plan_to_json(const struct tn_jail_plan *plan, struct tn_jw *w);
+/* Unknown keys are errors.  Ends with tn_jail_plan_check. */
+int tn_jail_plan_from_json(const struct tn_json *json, struct tn_jail_plan *plan,
+                           struct tn_error *err);
+int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err);
+
+/* How a jail ended: directory/end.json. */
+struct tn_jail_end {
+    struct tn_opt_int status;  /* exit code of PID 1 */
+    struct tn_opt_int signal;  /* or the signal that ended it */
+    int64_t oom_kills;         /* processes killed because of the memory limit, in all its life */
+    int64_t pids_hits;         /* forks refused because of the process limit */
+    bool wall_time;            /* ended because its time was up */
+    double at;                 /* seconds since 1970 */
+};
+extern const struct tn_fields tn_jail_end_fields;
+
+/* Reads directory/end.json; TN_E_NOT_FOUND when there is none (still running, or the keeper was
+ * killed). */
+int tn_jail_end_read(const char *directory, struct tn_jail_end *end, struct tn_error *err);
+int tn_jail_end_write(int directory, const struct tn_jail_end *end, struct tn_error *err);
+
+#endif

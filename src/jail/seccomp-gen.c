@@ -1,0 +1,269 @@
+/* Writes the system call filters of the jail as C, at build time: seccomp-gen ARCHITECTURE FILE.
+ *
+ * Two filters.  The first knows every call that libseccomp knows and answers "no such call" to all
+ * others, so that what a future kernel adds is closed until somebody looks at it; of the known ones
+ * the table below takes away what a sandbox has no business with.  The second looks at arguments.
+ * Nothing is compiled when a jail starts. */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <seccomp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    NUMBERS = 1024,
+    INSTRUCTIONS_MAX = 4096,
+};
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* EPERM: privileged business.  ENOSYS: a feature that programs can do without. */
+static const struct refusal {
+    int error;
+    const char *call;
+} refused[] = {
+    /* mounts and roots */
+    {EPERM, "mount"},
+    {EPERM, "umount"},
+    {EPERM, "umount2"},
+    {EPERM, "pivot_root"},
+    {EPERM, "move_mount"},
+    {EPERM, "open_tree"},
+    {EPERM, "fsopen"},
+    {EPERM, "fsconfig"},
+    {EPERM, "fsmount"},
+    {EPERM, "fspick"},
+    {EPERM, "mount_setattr"},
+    {EPERM, "quotactl"},
+    {EPERM, "quotactl_fd"},
+    {EPERM, "swapon"},
+    {EPERM, "swapoff"},
+    {EPERM, "open_by_handle_at"}, /* goes around every directory */
+    /* namespaces; clone and unshare: by their flags */
+    {EPERM, "setns"},
+    {ENOSYS, "clone3"}, /* its flags are in memory; the C library falls back to clone */
+    /* the machine */
+    {EPERM, "reboot"},
+    {EPERM, "kexec_load"},
+    {EPERM, "kexec_file_load"},
+    {EPERM, "init_module"},
+    {EPERM, "finit_module"},
+    {EPERM, "delete_module"},
+    {EPERM, "create_module"},
+    {EPERM, "query_module"},
+    {EPERM, "get_kernel_syms"},
+    {EPERM, "iopl"},
+    {EPERM, "ioperm"},
+    {EPERM, "syslog"},
+    {EPERM, "acct"},
+    {EPERM, "settimeofday"},
+    {EPERM, "stime"},
+    {EPERM, "clock_settime"},
+    {EPERM, "clock_settime64"},
+    {EPERM, "sethostname"},
+    {EPERM, "setdomainname"},
+    {EPERM, "vhangup"},
+    {EPERM, "nfsservctl"},
+    {EPERM, "lookup_dcookie"},
+    {EPERM, "move_pages"},
+    {EPERM, "migrate_pages"},
+    {EPERM, "fanotify_init"},
+    /* old, odd, and only ever an attack surface */
+    {ENOSYS, "_sysctl"},
+    {ENOSYS, "sysfs"},
+    {ENOSYS, "uselib"},
+    {ENOSYS, "ustat"},
+    {ENOSYS, "vserver"},
+    {ENOSYS, "modify_ldt"},
+    {ENOSYS, "vm86"},
+    {ENOSYS, "vm86old"},
+    /* large parts of the kernel that a sandbox can do without */
+    {ENOSYS, "add_key"},
+    {ENOSYS, "request_key"},
+    {ENOSYS, "keyctl"},
+    {ENOSYS, "bpf"},
+    {ENOSYS, "perf_event_open"},
+    {ENOSYS, "userfaultfd"},
+    {ENOSYS, "io_uring_setup"},
+    {ENOSYS, "io_uring_enter"},
+    {ENOSYS, "io_uring_register"},
+};
+
+/* Harmless calls newer than the libseccomp of the build; these numbers are the same everywhere. */
+static const int newer[] = {
+    451, /* cachestat */
+    452, /* fchmodat2 */
+    454, /* futex_wake */
+    455, /* futex_wait */
+    456, /* futex_requeue */
+    462, /* mseal */
+};
+
+static const uint32_t personalities[] = {0, 0x0008, 0x20000, 0x20008, 0xffffffff};
+
+/* All values are 32 bits wide to the kernel: what stands above is not compared. */
+#define IS(arg, value) SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, 0xffffffff, (value))
+#define HAS(arg, bit) SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, (bit), (bit))
+
+/* mount, cgroup, uts, ipc, user, pid, net; the last is time, which clone has no room for */
+static const uint32_t namespaces[] = {0x00020000, 0x02000000, 0x04000000, 0x08000000,
+                                      0x10000000, 0x20000000, 0x40000000, 0x00000080};
+
+static const struct {
+    const char *call;
+    int error;
+    unsigned count;
+    struct scmp_arg_cmp when[2];
+} arguments[] = {
+    {"ioctl", EPERM, 1, {IS(1, 0x5412)}}, /* TIOCSTI: types into a terminal */
+    {"ioctl", EPERM, 1, {IS(1, 0x541c)}}, /* TIOCLINUX: pastes into a console */
+    /* Sockets: unix, inet, inet6, and netlink for routes and socket lists. */
+    {"socket", EAFNOSUPPORT, 1, {SCMP_CMP(0, SCMP_CMP_GT, AF_NETLINK)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 3)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 4)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 5)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 6)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 7)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 8)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 9)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 11)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 12)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 13)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 14)}},
+    {"socket", EAFNOSUPPORT, 1, {IS(0, 15)}},
+    {"socket", EPERM, 2, {IS(0, AF_NETLINK), SCMP_CMP(2, SCMP_CMP_GT, 4)}},
+    {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 1)}},
+    {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 2)}},
+    {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 3)}},
+};
+
+static void check(int r, const char *what)
+{
+    if (r >= 0)
+        return;
+    fprintf(stderr, "seccomp-gen: %s: %s\n", what, strerror(-r));
+    exit(1);
+}
+
+static scmp_filter_ctx new_filter(uint32_t arch, uint32_t fallback)
+{
+    scmp_filter_ctx ctx = seccomp_init(fallback);
+
+    if (!ctx)
+        check(-ENOMEM, "new filter");
+    if (arch != seccomp_arch_native()) {
+        check(seccomp_arch_remove(ctx, SCMP_ARCH_NATIVE), "native architecture");
+        check(seccomp_arch_add(ctx, arch), "architecture");
+    }
+    /* A program of another architecture (32 bits on amd64) would find calls under other numbers. */
+    check(seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), "bad arch");
+    check(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), "binary tree");
+    return ctx;
+}
+
+static const struct refusal *find_refusal(const char *name)
+{
+    for (size_t i = 0; i < COUNT(refused); i++)
+        if (strcmp(refused[i].call, name) == 0)
+            return &refused[i];
+    return NULL;
+}
+
+/* Rules name calls by their number on the machine of the build, whatever the filter is for. */
+static void add_call(scmp_filter_ctx ctx, const char *name)
+{
+    const struct refusal *refusal = find_refusal(name);
+    int number = seccomp_syscall_resolve_name(name);
+
+    if (strcmp(name, "personality") == 0) {
+        for (size_t i = 0; i < COUNT(personalities); i++)
+            check(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, number, 1, IS(0, personalities[i])), name);
+        return;
+    }
+    if (refusal && refusal->error == ENOSYS)
+        return;
+    check(seccomp_rule_add(
+              ctx, refusal ? SCMP_ACT_ERRNO((uint32_t)refusal->error) : SCMP_ACT_ALLOW, number, 0),
+          name);
+}
+
+static scmp_filter_ctx filter_calls(uint32_t arch)
+{
+    scmp_filter_ctx ctx = new_filter(arch, SCMP_ACT_ERRNO(ENOSYS));
+    char known[NUMBERS] = {0};
+
+    for (int number = 0; number < NUMBERS; number++) {
+        char *name = seccomp_syscall_resolve_num_arch(arch, number);
+        if (name) {
+            known[number] = 1;
+            add_call(ctx, name);
+        }
+        free(name);
+    }
+    /* Without a name there is no translation: a filter for another machine does without them. */
+    for (size_t i = 0; arch == seccomp_arch_native() && i < COUNT(newer); i++)
+        if (!known[newer[i]])
+            check(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, newer[i], 0), "newer call");
+    return ctx;
+}
+
+static scmp_filter_ctx filter_arguments(uint32_t arch)
+{
+    scmp_filter_ctx ctx = new_filter(arch, SCMP_ACT_ALLOW);
+
+    for (size_t i = 0; i < COUNT(arguments); i++)
+        check(seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t)arguments[i].error),
+                                     seccomp_syscall_resolve_name(arguments[i].call),
+                                     arguments[i].count, arguments[i].when),
+              arguments[i].call);
+    for (size_t i = 0; i < COUNT(namespaces); i++) {
+        if (i + 1 < COUNT(namespaces))
+            check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM),
+                                   seccomp_syscall_resolve_name("clone"), 1,
+                                   HAS(0, namespaces[i])),
+                  "clone");
+        check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM),
+                               seccomp_syscall_resolve_name("unshare"), 1,
+                               HAS(0, namespaces[i])),
+              "unshare");
+    }
+    return ctx;
+}
+
+static void put(FILE *out, const char *name, scmp_filter_ctx ctx)
+{
+    static struct sock_filter code[INSTRUCTIONS_MAX];
+    FILE *binary = tmpfile();
+
+    if (!binary)
+        check(-errno, "temporary file");
+    check(seccomp_export_bpf(ctx, fileno(binary)), "export");
+    rewind(binary);
+    size_t n = fread(code, sizeof code[0], INSTRUCTIONS_MAX, binary);
+    fclose(binary);
+    seccomp_release(ctx);
+    fprintf(out, "static const struct sock_filter %s[] = {\n", name);
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "    {0x%04x, %u, %u, 0x%08x},\n", code[i].code, code[i].jt, code[i].jf,
+                code[i].k);
+    fprintf(out, "};\n");
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t arch = argc == 3 ? seccomp_arch_resolve_name(argv[1]) : 0;
+    FILE *out = arch ? fopen(argv[2], "w") : NULL;
+
+    if (!out) {
+        fprintf(stderr, "usage: seccomp-gen ARCHITECTURE FILE\n");
+        return 2;
+    }
+    fprintf(out, "/* Written by seccomp-gen for %s. */\n", argv[1]);
+    put(out, "filter_calls", filter_calls(arch));
+    put(out, "filter_arguments", filter_arguments(arch));
+    return fclose(out) == 0 ? 0 : 1;
+}

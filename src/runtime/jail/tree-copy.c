@@ -1,0 +1,378 @@
+#include "runtime/jail/tree-copy.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/sysmacros.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "runtime/jail/tree-file.h"
+#include "runtime/jail/whiteout.h"
+
+/* A directory on the way down.  Only the deepest is open; going up is opening "..", so depth costs
+ * no descriptors. */
+struct level {
+    struct stat st;  /* of the source; its mode and time are set when everything is in */
+    ino_t to_inode;  /* of the copy */
+    char **below;    /* names of its directories ... */
+    size_t count;    /* ... still to be copied */
+    size_t path_len; /* of `path` before this one was entered */
+};
+
+/* A file with several names: where its first copy is.  A row of a hash table. */
+struct linked {
+    ino_t inode;
+    char *path; /* from the top of the copy */
+};
+
+struct copying {
+    int top;             /* of the copy */
+    struct tree_dir *at; /* the directory being read */
+    int to;              /* its copy */
+    struct level *levels;
+    size_t depth, room;
+    struct tn_buf path; /* of `at`, from the top; "" or "a/b/" */
+    struct linked *links;
+    size_t link_count, link_room;
+    struct tree_queue *queue;
+    struct tree_self self;
+    mode_t umask;
+    int64_t deadline;
+    struct jail_tree_count count;
+};
+
+/* umask(2) can only be asked by changing it, which other threads would notice. */
+static mode_t current_umask(void)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(64 << 10);
+
+    if (tn_fs_read(TN_FS_ANYWHERE, "/proc/self/status", &text, NULL) < 0)
+        return 0777;
+    const char *line = strstr(tn_buf_str(&text), "\nUmask:");
+    return line ? (mode_t)strtoul(line + strlen("\nUmask:"), NULL, 8) : 0777;
+}
+
+static int fail(const struct copying *c, const char *name, struct tn_error *err)
+{
+    return tn_fail_errno(err, errno, "copy %s%s", tn_buf_str(&c->path), name);
+}
+
+/* --- things that are not directories -------------------------------------------------------- */
+
+/* Where the inode is in the table, or would be; the table is never full. */
+static struct linked *slot_of(const struct copying *c, ino_t inode)
+{
+    uint64_t hash = (uint64_t)inode * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(hash >> 32) & (c->link_room - 1);
+
+    while (c->links[at].path && c->links[at].inode != inode)
+        at = (at + 1) & (c->link_room - 1);
+    return &c->links[at];
+}
+
+static const char *linked_path(const struct copying *c, ino_t inode)
+{
+    return c->link_room ? slot_of(c, inode)->path : NULL;
+}
+
+static void grow_links(struct copying *c)
+{
+    struct linked *old = c->links;
+    size_t room = c->link_room;
+
+    c->link_room = room ? room * 2 : 64;
+    c->links = tn_calloc(c->link_room, sizeof *c->links);
+    for (size_t i = 0; i < room; i++)
+        if (old[i].path)
+            *slot_of(c, old[i].inode) = old[i];
+    free(old);
+}
+
+static void remember_link(struct copying *c, ino_t inode, const char *name)
+{
+    if (c->path.len + strlen(name) >= PATH_MAX)
+        return; /* no call could name it: its other names become files of their own */
+    if (2 * c->link_count >= c->link_room)
+        grow_links(c);
+    *slot_of(c, inode) =
+        (struct linked){.inode = inode, .path = tn_asprintf("%s%s", tn_buf_str(&c->path), name)};
+    c->link_count++;
+}
+
+static int copy_file(struct copying *c, const char *name, const struct stat *st,
+                     struct tn_error *err)
+{
+    mode_t mode = st->st_mode & 0777;
+    int to = openat(c->to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+
+    if (to < 0)
+        return fail(c, name, err);
+    struct tree_job job = {
+        .dir = c->at,
+        .name = tn_strdup(name),
+        .st = *st,
+        .to = to,
+        .self = &c->self,
+        .late_mode = (st->st_mode & 07000) | (mode & c->umask),
+    };
+    tree_dir_ref(c->at);
+    return tree_queue_add(c->queue, &job, err);
+}
+
+static int copy_symlink(struct copying *c, const char *name, const struct stat *st,
+                        struct tn_error *err)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, st->st_mtim};
+    char target[4097];
+    ssize_t n = readlinkat(c->at->fd, name, target, sizeof target - 1);
+
+    if (n < 0)
+        return fail(c, name, err);
+    target[n] = '\0';
+    if (symlinkat(target, c->to, name) < 0 ||
+        utimensat(c->to, name, times, AT_SYMLINK_NOFOLLOW) < 0)
+        return fail(c, name, err);
+    if (c->self.uid == 0 && fchownat(c->to, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0)
+        return fail(c, name, err);
+    return 0;
+}
+
+static int copy_special(struct copying *c, const char *name, const struct stat *st,
+                        struct tn_error *err)
+{
+    bool whiteout = S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+
+    if (whiteout)
+        return jail_whiteout_make(c->to, name, err);
+    if (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
+        return 0; /* no jail can make one */
+    if (mknodat(c->to, name, st->st_mode, 0) < 0 ||
+        (c->self.uid == 0 &&
+         fchownat(c->to, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0) ||
+        fchmodat(c->to, name, st->st_mode & 07777, 0) < 0)
+        return fail(c, name, err);
+    return 0;
+}
+
+static int copy_plain(struct copying *c, const char *name, const struct stat *st,
+                      struct tn_error *err)
+{
+    bool whiteout = S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+
+    /* overlayfs makes all whiteouts links of one: they are nobody's content */
+    if (st->st_nlink > 1 && !whiteout) {
+        const char *first = linked_path(c, st->st_ino);
+        if (first)
+            return linkat(c->top, first, c->to, name, 0) < 0 ? fail(c, name, err) : 0;
+        remember_link(c, st->st_ino, name);
+    }
+    c->count.bytes += (uint64_t)st->st_blocks * 512;
+    if (S_ISREG(st->st_mode))
+        return copy_file(c, name, st, err);
+    if (S_ISLNK(st->st_mode))
+        return copy_symlink(c, name, st, err);
+    return copy_special(c, name, st, err);
+}
+
+/* --- directories ---------------------------------------------------------------------------- */
+
+static void add_below(struct level *l, size_t *room, const char *name)
+{
+    if (l->count == *room) {
+        *room = *room ? *room * 2 : 16;
+        l->below = tn_realloc(l->below, *room * sizeof *l->below);
+    }
+    l->below[l->count++] = tn_strdup(name);
+}
+
+/* Copies everything but directories from where we are, and notes those. */
+static int copy_entries(struct copying *c, struct level *l, struct tn_error *err)
+{
+    int fd = openat(c->at->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    size_t room = 0;
+    int r = 0;
+
+    if (!dir) {
+        tn_close(fd);
+        return fail(c, ".", err);
+    }
+    for (struct dirent *e; r == 0 && (e = readdir(dir));) {
+        struct stat st;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        c->count.files++;
+        if (fstatat(c->at->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            r = fail(c, e->d_name, err);
+        else if (S_ISDIR(st.st_mode))
+            add_below(l, &room, e->d_name);
+        else
+            r = copy_plain(c, e->d_name, &st, err);
+    }
+    closedir(dir);
+    return r;
+}
+
+/* We are in a directory and its copy: does what belongs to it. */
+static int begin_level(struct copying *c, const struct stat *st, size_t path_len,
+                       struct tn_error *err)
+{
+    struct stat to;
+
+    if (fstat(c->to, &to) < 0)
+        return fail(c, ".", err);
+    if (c->depth == c->room) {
+        c->room = c->room ? c->room * 2 : 32;
+        c->levels = tn_realloc(c->levels, c->room * sizeof *c->levels);
+    }
+    struct level *l = &c->levels[c->depth++];
+    *l = (struct level){.st = *st, .to_inode = to.st_ino, .path_len = path_len};
+    if (tree_copy_xattrs(c->at->fd, c->to, err) < 0)
+        return tn_error_context(err, "copy %s", tn_buf_str(&c->path));
+    return copy_entries(c, l, err);
+}
+
+static int end_level(struct copying *c, struct tn_error *err)
+{
+    struct level *l = &c->levels[--c->depth];
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, l->st.st_mtim};
+
+    free(l->below);
+    c->count.bytes += (uint64_t)l->st.st_blocks * 512;
+    if (tree_copy_owner(c->to, &l->st, &c->self) < 0 || fchmod(c->to, l->st.st_mode & 07777) < 0 ||
+        futimens(c->to, times) < 0)
+        return fail(c, ".", err);
+    return 0;
+}
+
+static void move_to(struct copying *c, int from, int to)
+{
+    struct tree_dir *dir = tn_calloc(1, sizeof *dir);
+
+    *dir = (struct tree_dir){.fd = from, .references = 1};
+    if (c->at)
+        tree_dir_unref(c->at);
+    tn_close(c->to);
+    c->at = dir;
+    c->to = to;
+}
+
+static int enter(struct copying *c, const char *name, struct tn_error *err)
+{
+    size_t path_len = c->path.len;
+    struct stat st;
+
+    if (fstatat(c->at->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return fail(c, name, err);
+    tn_autofd int from = openat(c->at->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (from < 0 || mkdirat(c->to, name, 0700) < 0)
+        return fail(c, name, err);
+    tn_autofd int to = openat(c->to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (to < 0)
+        return fail(c, name, err);
+    if (tn_buf_printf(&c->path, "%s/", name) < 0)
+        return tn_fail(err, TN_E_TOO_LARGE, "the directories are nested too deeply");
+    move_to(c, TN_TAKE_FD(from), TN_TAKE_FD(to));
+    return begin_level(c, &st, path_len, err);
+}
+
+static bool is_inode(int fd, ino_t inode)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_ino == inode;
+}
+
+static int leave(struct copying *c, struct tn_error *err)
+{
+    size_t path_len = c->levels[c->depth - 1].path_len;
+
+    if (end_level(c, err) < 0)
+        return -1;
+    const struct level *above = &c->levels[c->depth - 1];
+    tn_autofd int from = openat(c->at->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tn_autofd int to = openat(c->to, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (from < 0 || to < 0)
+        return fail(c, "..", err);
+    if (!is_inode(from, above->st.st_ino) || !is_inode(to, above->to_inode))
+        return tn_fail(err, TN_E_CONFLICT, "copy %s: it moved meanwhile", tn_buf_str(&c->path));
+    move_to(c, TN_TAKE_FD(from), TN_TAKE_FD(to));
+    tn_buf_cut(&c->path, path_len);
+    return 0;
+}
+
+static int walk(struct copying *c, struct tn_error *err)
+{
+    while (c->depth > 0) {
+        struct level *l = &c->levels[c->depth - 1];
+        if (tn_now() > c->deadline)
+            return tn_fail(err, TN_E_TIMEOUT, "the time for copying is over");
+        if (l->count == 0) {
+            if (c->depth == 1)
+                return end_level(c, err);
+            if (leave(c, err) < 0)
+                return -1;
+            continue;
+        }
+        tn_autofree char *name = l->below[--l->count];
+        if (enter(c, name, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int start(struct copying *c, int from, struct tn_error *err)
+{
+    struct stat st;
+    tn_autofd int at = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tn_autofd int to = openat(c->top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (at < 0 || to < 0 || fstat(at, &st) < 0)
+        return tn_fail_errno(err, errno, "copy");
+    move_to(c, TN_TAKE_FD(at), TN_TAKE_FD(to));
+    return begin_level(c, &st, 0, err);
+}
+
+static void free_all(struct copying *c)
+{
+    while (c->depth > 0) {
+        struct level *l = &c->levels[--c->depth];
+        while (l->count > 0)
+            free(l->below[--l->count]);
+        free(l->below);
+    }
+    free(c->levels);
+    for (size_t i = 0; i < c->link_room; i++)
+        free(c->links[i].path);
+    free(c->links);
+    if (c->at)
+        tree_dir_unref(c->at);
+    tn_close(c->to);
+    tn_buf_done(&c->path);
+}
+
+int jail_tree_copy(int from, int to, int64_t deadline, struct jail_tree_count *count,
+                   struct tn_error *err)
+{
+    struct copying c = {
+        .top = to,
+        .to = -1,
+        .path = TN_BUF_INIT(64u << 20),
+        .queue = tree_queue_new(deadline),
+        .self = {.uid = geteuid(), .gid = getegid()},
+        .umask = current_umask(),
+        .deadline = deadline,
+    };
+    struct tn_error walking = {0};
+    int r = start(&c, from, &walking) < 0 || walk(&c, &walking) < 0 ? -1 : 0;
+
+    if (r < 0 && err)
+        *err = walking;
+    if (tree_queue_end(c.queue, r < 0 ? NULL : err) < 0)
+        r = -1;
+    free_all(&c);
+    if (count)
+        *count = c.count;
+    return r;
+}

@@ -1,0 +1,24 @@
+/* Copying a tree of files as it is: modes, owners, times, attributes, hard links, holes, whiteouts.
+ *
+ * What is copied holds still meanwhile (its sandbox is frozen or dead), but nobody vouches for its
+ * content: names are never followed, and depth and sizes cost only time.  A second thread fills
+ * files while the first one creates them, which is most of the work when they are many and small.
+ */
+#ifndef TN_RUNTIME_JAIL_TREE_COPY_H
+#define TN_RUNTIME_JAIL_TREE_COPY_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct jail_tree_count {
+    uint64_t files; /* and directories, links, ... */
+    uint64_t bytes; /* of disk space, about */
+};
+
+/* Everything in `from` into the empty directory `to`, whose own mode, owner and attributes become
+ * those of `from`.  Both are descriptors for reading, borrowed.  count may be NULL. */
+int jail_tree_copy(int from, int to, int64_t deadline, struct jail_tree_count *count,
+                   struct tn_error *err);
+
+#endif

@@ -1,0 +1,143 @@
+"""The client of a runtime service's builder, against a service that misbehaves as told."""
+
+import base64
+import email
+import email.policy
+import gzip
+import http.server
+import io
+import json
+import subprocess
+import tarfile
+import threading
+import urllib.parse
+
+import pytest
+
+from trees import BUILD, program
+
+KEY = "secret-key"
+
+
+class Service(http.server.ThreadingHTTPServer):
+    """Answers /build with `builds`, one after the other, and /build_status with `statuses`."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.builds = [(200, {}, {"build_id": "b 1"})]
+        self.statuses = [{"status": "WORKING"}, {"status": "SUCCESS", "image": "reg.example/runtime:done"}]
+        self.uploads, self.requests = [], []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def body(self):
+        if "content-length" in self.headers:
+            return self.rfile.read(int(self.headers["content-length"]))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def answer(self, status, value, headers=()):
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        for name, text in dict(headers).items():
+            self.send_header(name, text)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        body = self.body()
+        if self.headers["X-API-Key"] != KEY:
+            return self.answer(401, {"detail": "wrong key"})
+        head = f"Content-Type: {self.headers['content-type']}\r\n\r\n".encode()
+        self.server.uploads.append(email.message_from_bytes(head + body, policy=email.policy.HTTP))
+        status, headers, value = self.server.builds.pop(0)
+        self.answer(status, value, headers)
+
+    def do_GET(self):
+        url = urllib.parse.urlsplit(self.path)
+        query = dict(urllib.parse.parse_qsl(url.query))
+        self.server.requests.append((url.path, query))
+        if url.path == "/registry_prefix":
+            self.answer(200, {"registry_prefix": "reg.example/team"})
+        elif url.path == "/image_exists":
+            self.answer(200, {"exists": True, "image": {}})
+        else:
+            self.answer(200, self.server.statuses.pop(0) if len(self.server.statuses) > 1 else self.server.statuses[0])
+
+
+@pytest.fixture
+def service():
+    s = Service()
+    yield s
+    s.shutdown()
+    s.server_close()
+
+
+@pytest.fixture
+def build(service, tmp_path):
+    (tmp_path / "file").write_text("content\n")
+
+    def run(*tags, key=KEY):
+        return subprocess.run(
+            [program(BUILD, "tests/unit/image/remote-build"), service.url, key, "reg.example/team/runtime:x", *tags],
+            cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        )
+
+    return run
+
+
+def test_build(service, build):
+    result = build("one", "two")
+    assert result.stdout == "reg.example/team reg.example/runtime:done 1\n", result.stderr
+    parts = [(p.get_param("name", header="content-disposition"), p) for p in service.uploads[0].iter_parts()]
+    assert [name for name, _ in parts] == ["context", "target_image", "tags", "tags"]
+    assert parts[0][1].get_filename() == "context.tar.gz"
+    assert [p.get_content().strip() for _, p in parts[1:]] == ["reg.example/team/runtime:x", "one", "two"]
+    packed = base64.b64decode(parts[0][1].get_payload(), validate=True)
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(packed))) as tar:
+        assert sorted(tar.getnames()) == ["Dockerfile", "file"]
+    assert ("/build_status", {"build_id": "b 1"}) in service.requests
+
+
+def test_busy_service_is_asked_again(service, build):
+    service.builds.insert(0, (429, {"Retry-After": "1"}, {"detail": "slow down"}))
+    result = build()
+    assert result.returncode == 0, result.stderr
+    assert len(service.uploads) == 2
+    first, second = (list(u.iter_parts())[0].get_payload() for u in service.uploads)
+    assert first == second  # all of it again
+
+
+@pytest.mark.parametrize("status", ["FAILURE", "INTERNAL_ERROR", "TIMEOUT", "CANCELLED", "EXPIRED"])
+def test_failed_build(service, build, status):
+    service.statuses = [{"status": status, "error": "step 3"}]
+    result = build()
+    assert result.returncode == 1
+    assert f"the build ended with {status}: step 3" in result.stderr
+
+
+def test_wrong_key(service, build):
+    result = build(key="other")
+    assert result.returncode == 1 and "wrong key" in result.stderr
+    assert "other" not in result.stderr
+
+
+def test_refused(service, build):
+    service.builds = [(500, {}, {"detail": "no disk"})]
+    result = build()
+    assert result.returncode == 1 and "no disk" in result.stderr
