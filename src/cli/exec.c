@@ -13,7 +13,7 @@ struct exec_options {
     char *session, *directory;
     double timeout;
     struct tn_json *env;
-    bool stdin;
+    bool input;
     char *sandbox;
     struct tn_str_list command;
 };
@@ -30,7 +30,7 @@ static const struct tn_field rows[] = {
     TN_DOUBLE("timeout", struct exec_options, timeout, .flag = "--timeout", .value = "S",
               .min = 0.001, .max = 1e8,
               .help = "seconds the command may take [as long as it takes]"),
-    TN_BOOL("stdin", struct exec_options, stdin, .flag = "--stdin", .letter = 'i',
+    TN_BOOL("stdin", struct exec_options, input, .flag = "--stdin", .letter = 'i',
             .help = "the command reads what this program reads (to its end, before it starts)"),
     TN_STRING("sandbox", struct exec_options, sandbox,
               .flags = TN_FIELD_POSITIONAL | TN_FIELD_REQUIRED, .value = VALUE_SANDBOX,
@@ -115,7 +115,7 @@ static int work(void *ctx, struct tn_error *err)
     tn_autobuf struct tn_buf script = TN_BUF_INIT(MAX_COMMAND);
     int status = -1;
 
-    if (j->options->stdin && upload_input(j, err) < 0)
+    if (j->options->input && upload_input(j, err) < 0)
         return -1;
     if (put_script(j, &script, err) == 0) {
         j->command.text = tn_buf_str(&script);

@@ -1,8 +1,21 @@
 /* Containers: making them, and their life. */
 #include "engine/engine-impl.h"
 
+static char *join(const struct tn_json *list)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(16 << 10);
+
+    for (size_t i = 0; i < tn_json_count(list); i++) {
+        const char *line = tn_json_str(tn_json_at(list, i), NULL);
+        if (line && *line)
+            tn_buf_printf(&text, "%s%s", text.len ? "; " : "", line);
+    }
+    return text.len ? tn_buf_take(&text) : NULL;
+}
+
 int tn_engine_create(struct tn_engine *e, const char *name, const char *platform,
-                     const struct tn_buf *body, char **id, int64_t deadline, struct tn_error *err)
+                     const struct tn_buf *body, char **id, char **warnings, int64_t deadline,
+                     struct tn_error *err)
 {
     tn_autobuf struct tn_buf target = TN_BUF_INIT(4096), query = TN_BUF_INIT(4096);
     tn_autojson struct tn_json *answer = NULL;
@@ -21,6 +34,8 @@ int tn_engine_create(struct tn_engine *e, const char *name, const char *platform
     if (!made)
         return tn_fail(err, TN_E_PEER, "the engine did not say which container it made");
     *id = tn_strdup(made);
+    if (warnings)
+        *warnings = join(tn_json_get(answer, "Warnings"));
     return 0;
 }
 

@@ -83,9 +83,11 @@ char *tn_engine_filters(const char *const *pairs);
 
 /* --- containers --------------------------------------------------------------------------- */
 
-/* body is the JSON of the API.  *id is on the heap.  No such image is TN_E_NOT_FOUND. */
+/* body is the JSON of the API.  *id is on the heap, so is *warnings (may be NULL), what the engine had
+ * to say about it in one text, or NULL.  No such image is TN_E_NOT_FOUND. */
 int tn_engine_create(struct tn_engine *e, const char *name, const char *platform,
-                     const struct tn_buf *body, char **id, int64_t deadline, struct tn_error *err);
+                     const struct tn_buf *body, char **id, char **warnings, int64_t deadline,
+                     struct tn_error *err);
 int tn_engine_inspect(struct tn_engine *e, const char *id, struct tn_json **out, int64_t deadline,
                       struct tn_error *err);
 /* Already started, stopped, paused, running again, removed: success. */

@@ -1,6 +1,6 @@
 #include "engine/tar.h"
 
-enum { BLOCK = 512, END_BLOCKS = 2 * BLOCK };
+enum { BLOCK = 512, END_BLOCKS = 2 * BLOCK, NAME_BYTES = 100, PREFIX_BYTES = 155 };
 #define OCTAL_11 ((UINT64_C(1) << 33) - 1) /* what eleven octal digits hold */
 
 static bool is_directory(const struct tn_engine_file *f)
@@ -25,14 +25,27 @@ static uint64_t entry_size(const struct tn_engine_file *f)
     return BLOCK + padded(data_size(f));
 }
 
+/* Where a name is cut in two for the fields prefix and name: the length of the first (0: none), or
+ * -1. */
+static ssize_t split_at(const char *name)
+{
+    size_t n = strlen(name);
+
+    if (n > 0 && n <= NAME_BYTES)
+        return 0;
+    for (size_t i = 1; i < n && i <= PREFIX_BYTES; i++)
+        if (name[i] == '/' && n - i - 1 > 0 && n - i - 1 <= NAME_BYTES)
+            return (ssize_t)i;
+    return -1;
+}
+
 int engine_tar_init(struct engine_tar *t, const struct tn_engine_file *files, size_t count,
                     struct tn_error *err)
 {
     *t = (struct engine_tar){.files = files, .count = count};
     for (size_t i = 0; i < count; i++) {
-        size_t n = strlen(files[i].name);
-        if (n == 0 || n > 100 || files[i].name[0] == '/')
-            return tn_fail(err, TN_E_INVALID, "'%s': not a name of at most 100 bytes",
+        if (split_at(files[i].name) < 0 || files[i].name[0] == '/')
+            return tn_fail(err, TN_E_INVALID, "'%s': not a relative name that a tar can hold",
                            files[i].name);
         if (files[i].size > OCTAL_11)
             return tn_fail(err, TN_E_TOO_LARGE, "%s: more than 8 GiB", files[i].name);
@@ -53,9 +66,12 @@ int64_t engine_tar_length(const struct engine_tar *t)
 static void make_header(char header[BLOCK], const struct tn_engine_file *f)
 {
     unsigned sum = 0;
+    size_t prefix = (size_t)split_at(f->name);
+    const char *name = f->name + (prefix ? prefix + 1 : 0);
 
     memset(header, 0, BLOCK);
-    memcpy(header, f->name, strlen(f->name));
+    memcpy(header, name, strlen(name));
+    memcpy(header + 345, f->name, prefix);
     snprintf(header + 100, 8, "%07o", (unsigned)f->mode & 07777);
     snprintf(header + 108, 8, "%07o", (unsigned)f->uid & 07777777);
     snprintf(header + 116, 8, "%07o", (unsigned)f->gid & 07777777);

@@ -12,15 +12,14 @@
 void line_head(char out[LINE_HEAD + 1], int64_t id, const char *first, size_t first_n,
                const char *rest, size_t rest_n)
 {
-    char number[ID_DIGITS + 2];
+    char number[24];
 
-    snprintf(number, sizeof number, "%0*llu ", ID_DIGITS,
-             (unsigned long long)id % 1000000000000ULL);
+    snprintf(number, sizeof number, "%0*lld ", ID_DIGITS, (long long)id);
     uint32_t crc = tn_crc32(0, number, ID_DIGITS + 1);
     crc = tn_crc32(crc, first, first_n);
     crc = tn_crc32(crc, rest, rest_n);
-    snprintf(out, LINE_HEAD + 1, "%08x %08x %s", (unsigned)(first_n + rest_n), (unsigned)crc,
-             number);
+    snprintf(out, LINE_HEAD + 1, "%08x %08x %.13s", (unsigned)(first_n + rest_n),
+             (unsigned)crc, number);
 }
 
 static bool read_number(const char *s, size_t digits, int base, uint64_t *out)

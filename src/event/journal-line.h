@@ -19,6 +19,8 @@
 #define LINE_HEAD 31 /* bytes before the JSON */
 /* The longest line, and some room for the id. */
 #define LINE_MAX_BYTES (TN_EVENT_MAX + LINE_HEAD + 64)
+/* The highest id there is room for. */
+#define LINE_LAST_ID INT64_C(999999999999)
 /* No writer holds a lock for longer than an append takes. */
 #define LOCK_SECONDS 10.0
 

@@ -132,6 +132,8 @@ static int put_line(struct tn_journal *j, const char *first, size_t first_n, con
     struct iovec parts[] = {part(head, LINE_HEAD), part(first, first_n), part(rest, rest_n),
                             part("\n", 1)};
 
+    if (j->next > LINE_LAST_ID)
+        return tn_fail(err, TN_E_TOO_LARGE, "the journal is full");
     line_head(head, j->next, first, first_n, rest, rest_n);
     if (write_parts(j, parts, TN_COUNT(parts), err)) {
         /* Nothing was added: if it cannot be cut off now, the next writer does it. */

@@ -128,7 +128,8 @@ static void ask(const struct tn_proc *hand, int64_t grace)
     if (fd < 0 || !lives(hand))
         return;
     syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0);
-    syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
+    if (tn_proc_state(hand->pid, hand->start) == 'T')
+        tn_proc_continue_tree(hand->pid, NULL);
     while (poll(&p, 1, tn_poll_ms(grace)) < 0 && errno == EINTR)
         ;
 }

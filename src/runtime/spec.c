@@ -250,7 +250,7 @@ static void write_sorted(struct tn_jw *w, const struct tn_json *object)
 
 void tn_spec_digest(const struct tn_spec *spec, char out[17])
 {
-    static const char *const differ[] = {"name", "labels", "lease", "keep", "env"};
+    static const char *const differ[] = {"runtime", "name", "labels", "lease", "keep", "env"};
     tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_BYTES_MAX);
     struct tn_jw w = tn_jw(&text);
     struct tn_sha256 hash;

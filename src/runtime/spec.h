@@ -69,10 +69,11 @@ int tn_spec_check(const struct tn_spec *spec, struct tn_error *err);
 int tn_spec_copy(const struct tn_spec *from, struct tn_spec *to, struct tn_error *err);
 /* Unknown keys are errors.  Writing puts the members into an object that the caller has opened. */
 int tn_spec_from_json(const struct tn_json *json, struct tn_spec *spec, struct tn_error *err);
+/* Into an object that the caller has opened. */
 void tn_spec_to_json(const struct tn_spec *spec, struct tn_jw *w);
 
 /* 16 hexadecimal digits that are equal exactly when two sandboxes of these specs can stand in for
- * each other (name, labels, lease and keep do not count). */
+ * each other on one backend (runtime, name, labels, lease and keep do not count). */
 void tn_spec_digest(const struct tn_spec *spec, char out[17]);
 
 #endif

@@ -1,0 +1,115 @@
+#include "cli/style.h"
+#include "cli/table.h"
+#include "cli/verb.h"
+#include "runtime/registry.h"
+
+static const struct tn_fields options_table = {0};
+
+struct visit {
+    struct cli *cli;
+    struct tn_jw w;
+    bool colour;
+    bool works; /* nothing that is needed is missing */
+};
+
+static const char *const mark_words[] = {"ok", "missing", "needed"};
+static const char *const mark_styles[] = {STYLE_GREEN, STYLE_YELLOW, STYLE_RED};
+
+static void tell(const struct tn_finding *f, void *ctx)
+{
+    struct visit *v = ctx;
+    int mark = f->good ? 0 : f->needed ? 2 : 1;
+
+    v->works &= f->good || !f->needed;
+    if (v->cli->json) {
+        tn_jw_object(&v->w);
+        tn_jw_kstr(&v->w, "what", f->what);
+        tn_jw_kbool(&v->w, "good", f->good);
+        tn_jw_kbool(&v->w, "needed", f->needed);
+        tn_jw_kstr(&v->w, "detail", f->detail);
+        tn_jw_object_end(&v->w);
+        return;
+    }
+    printf("  %s%-8s%s ", v->colour ? mark_styles[mark] : "", mark_words[mark],
+           v->colour ? STYLE_PLAIN : "");
+    print_clean(f->what);
+    if (f->detail && *f->detail) {
+        fputs(": ", stdout);
+        print_clean(f->detail);
+    }
+    putchar('\n');
+}
+
+static void put_head(struct visit *v, const struct tn_backend *b)
+{
+    tn_jw_object(&v->w);
+    tn_jw_kstr(&v->w, "runtime", b->name);
+    tn_jw_kstr(&v->w, "summary", b->summary);
+    tn_jw_key(&v->w, "findings");
+    tn_jw_array(&v->w);
+    if (!v->cli->json)
+        printf("%s%s%s: %s\n", v->colour ? STYLE_BOLD : "", b->name, v->colour ? STYLE_PLAIN : "",
+               b->summary);
+}
+
+static void visit(struct visit *v, const struct tn_backend *b, const struct tn_host *host)
+{
+    struct tn_error err = {0};
+
+    v->works = true;
+    put_head(v, b);
+    if (b->doctor && b->doctor(host, tell, v, &err) < 0)
+        tell(&(struct tn_finding){.what = "examination", .needed = true, .detail = err.text}, v);
+    void *engine = NULL;
+    err = (struct tn_error){0};
+    if (b->open(host, &engine, &err) < 0)
+        tell(&(struct tn_finding){.what = "start", .needed = true, .detail = err.text}, v);
+    else
+        b->close(engine);
+    tn_jw_array_end(&v->w);
+    tn_jw_kbool(&v->w, "works", v->works);
+    tn_jw_object_end(&v->w);
+    if (!v->cli->json)
+        putchar('\n');
+}
+
+static int run(struct cli *cli, const void *given, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(4 << 20);
+    struct visit v = {.cli = cli, .w = tn_jw(&json), .colour = style_wanted(stdout)};
+    struct tn_runtime *rt = cli_runtime(cli, err);
+    bool usual_works = true;
+
+    if (!rt)
+        return -1;
+    const struct tn_host *host = tn_runtime_host(rt);
+    const struct tn_backend *usual =
+        tn_backend_find(host->config, host->config->tendon.runtime, err);
+    if (!usual)
+        return -1;
+    tn_jw_array(&v.w);
+    for (const struct tn_backend *const *b = tn_backends; *b; b++) {
+        if (cli->globals.runtime && *b != usual)
+            continue;
+        visit(&v, *b, host);
+        if (*b == usual)
+            usual_works = v.works;
+    }
+    tn_jw_array_end(&v.w);
+    if (cli->json && cli_print(&json, err) < 0)
+        return -1;
+    if (!cli->json)
+        printf("sandboxes are made with %s unless --runtime says otherwise\n", usual->name);
+    return usual_works ? 0 : 1;
+}
+
+const struct verb verb_doctor = {
+    .name = "doctor",
+    .group = VERB_SYSTEM,
+    .summary = "tell what this machine can do, what is missing and how to get it",
+    .details = "Examines every backend (with --runtime one of them). What is `needed` must be\n"
+               "there; without what is `missing` the backend works less well. Exits with 1 when\n"
+               "the backend that sandboxes are made with does not work.",
+    .options = &options_table,
+    .run = run,
+};

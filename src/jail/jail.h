@@ -1,0 +1,136 @@
+/* The launcher's own state, shared by its files.
+ *
+ * Two processes: the launcher (later the keeper) outside, and the one it clones, which builds the
+ * jail around itself and becomes PID 1.  Both work on their copy of struct jail; `control` is the
+ * socket between them.  Functions return 0, or -1 with err. */
+#ifndef TN_JAIL_JAIL_H
+#define TN_JAIL_JAIL_H
+
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "jail/cgroup.h"
+#include "jail/isolation.h"
+#include "jail/plan.h"
+
+enum {
+    JAIL_IDS = 65536, /* ids of a range */
+};
+#define JAIL_RANGE_FIRST UINT32_C(0x70000000) /* nobody gives these numbers to people */
+#define JAIL_RANGE_SLOTS UINT32_C(4096)
+#define JAIL_NOBODY (JAIL_RANGE_FIRST - 1) /* owns nothing anywhere */
+
+/* A directory that the root file system is made of: a detached mount, shown with shifted owners
+ * where ids are mapped. */
+struct jail_source {
+    const char *path; /* borrowed from the plan; host paths: also where it appears inside */
+    int mount;        /* -1: there is none, or a link */
+    char *link;       /* host paths: it is this symbolic link; else NULL */
+    mode_t mode;
+    bool stacked;     /* it lies on an overlay itself: no room for a view */
+};
+
+struct jail {
+    struct tn_jail_plan plan;
+    struct tn_cgroups cgroups;
+    struct tn_jail_isolation isolation;
+    bool privileged;  /* root where it was started, not only in a user namespace of its own */
+    int mapping;      /* enum tn_jail_mapping; never auto */
+    uid_t base;       /* root inside is this user outside */
+    int userns;       /* its user namespace, when made in advance; else -1 */
+    int directory;    /* plan.directory */
+    int storage;      /* holds upper/ and work/, owners as inside */
+    int storage_mount; /* the same as a detached mount, mapped; -1 until made */
+    int control;
+    int hand, cpu_info, log; /* detached mounts of the program and of /sys/...; the log */
+    struct jail_source *lowers, *host_paths;
+    int *volumes; /* detached mounts, one per plan.mounts */
+    int root;     /* inside: the root directory */
+};
+
+/* --- identity.c: who is who ------------------------------------------------------------------ */
+
+/* Decides the mapping (retry: a range turned out to be impossible). */
+int jail_choose_mapping(struct jail *j, bool retry, struct tn_error *err);
+/* A user namespace in which outside..outside+count are inside..; -1 with err. */
+int jail_make_userns(uid_t inside, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid,
+                     uint32_t count, struct tn_error *err);
+/* For mappings that have their namespace made in advance. */
+int jail_prepare_userns(struct jail *j, struct tn_error *err);
+/* Inside, mapping own: writes its own maps.  subids: waits until the launcher has. */
+int jail_map_self(struct jail *j, struct tn_error *err);
+/* Outside, mapping subids: runs newuidmap and newgidmap for the child. */
+int jail_map_subids(struct jail *j, pid_t child, struct tn_error *err);
+/* Makes the files that this process creates belong to root inside, keeping its capabilities. */
+int jail_act_as_root(const struct jail *j, struct tn_error *err);
+/* Enters the user namespace and becomes the plan's user. */
+int jail_become_user(struct jail *j, struct tn_error *err);
+
+/* --- source.c: what the root is made of ---------------------------------------------------------- */
+
+/* Makes all detached mounts.  1: ids cannot be mapped on one of them (err names it). */
+int jail_open_sources(struct jail *j, struct tn_error *err);
+/* Opens or makes the storage, with its directories. */
+int jail_open_storage(struct jail *j, struct tn_error *err);
+
+/* --- root.c, host.c: the file system -------------------------------------------------------- */
+
+int jail_make_private(struct jail *j, struct tn_error *err);
+/* Mounts the scaffold (a small tmpfs) and enters it; layers are attached there as l0, l1, ... */
+int jail_make_scaffold(struct jail *j, struct tn_error *err);
+int jail_make_root(struct jail *j, struct tn_error *err);
+/* After it nothing of the host is left but what was attached. */
+int jail_enter_root(struct jail *j, struct tn_error *err);
+
+/* An overlay on the directory `on`: lowers is a list with colons, relative to the scaffold; part the
+ * name below upper/ and work/ ("" for themselves). */
+int jail_mount_overlay(const struct jail *j, int on, const char *lowers, const char *upper,
+                       const char *work, struct tn_error *err);
+/* Fills the scaffold's skel/ with what the root must have, and mounts the host's directories. */
+int jail_fill_skeleton(struct jail *j, struct tn_error *err);
+int jail_mount_host_paths(struct jail *j, struct tn_error *err);
+
+/* --- beneath.c: paths inside ------------------------------------------------------------------ */
+
+/* Opens a path of the jail (absolute; links are followed as the jail would), or makes it: missing
+ * directories belong to root inside.  An O_PATH descriptor, or -1. */
+int jail_open_inside(const struct jail *j, const char *path, bool directory, struct tn_error *err);
+/* Attaches a detached mount there; takes it.  The target must not be a link. */
+int jail_attach(const struct jail *j, int mount, const char *target, bool directory,
+                struct tn_error *err);
+/* A detached mount of a new file system; options are key=value or key, NULL at the end. */
+int jail_new_mount(const char *type, const char *const *options, unsigned attributes,
+                   struct tn_error *err);
+
+/* --- system.c: /proc, /sys, /dev and other things every root has ------------------------------- */
+
+int jail_prepare_system(struct jail *j, struct tn_error *err); /* before the root is entered */
+int jail_attach_system(struct jail *j, struct tn_error *err);
+int jail_mask_proc(struct jail *j, struct tn_error *err);
+int jail_attach_volumes(struct jail *j, struct tn_error *err);
+int jail_make_workspace(struct jail *j, struct tn_error *err);
+
+/* --- confine.c: what a process may do ----------------------------------------------------------- */
+
+int jail_set_limits(struct jail *j, struct tn_error *err);
+int jail_drop_capabilities(struct jail *j, struct tn_error *err);
+int jail_restrict_scope(struct jail *j, struct tn_error *err); /* Landlock; absence is no error */
+int jail_filter_calls(struct jail *j, struct tn_error *err);
+/* The Landlock version of this kernel, 0 when it has none. */
+int jail_landlock_version(void);
+
+/* --- inside.c, launch.c, keeper.c, probe.c ------------------------------------------------------- */
+
+/* In the child: everything up to exec.  Never returns. */
+_Noreturn void jail_inside(struct jail *j);
+/* Starts the jail; on success *pid and *pidfd are those of its PID 1. */
+int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err);
+/* Waits for the end of the jail, and cleans up.  Returns the exit code. */
+int jail_keep(struct jail *j, pid_t pid, int pidfd, int listener);
+int jail_keeper_listen(const struct jail *j, struct tn_error *err);
+int jail_probe(void);
+
+/* Copies the content of a directory, with everything an overlay needs. */
+int jail_copy_tree(int from, int to, struct tn_error *err);
+
+#endif

@@ -1,0 +1,187 @@
+/* The docker backend: what its files share.
+ *
+ * A container is found by two labels: tendon.id is the sandbox, tendon.state the store it belongs
+ * to, so that several users and machines can share an engine.  A container without both is never
+ * touched.
+ *
+ * There are two ways to carry the hand in and to reach it:
+ *
+ *   socket  the engine runs on this machine and root of a container is this user: the hand is
+ *           mounted read-only, and listens on a unix socket in the sandbox's directory, which is
+ *           mounted too.  Costs nothing, works without any network.
+ *   port    everywhere else: the hand is copied in, listens on a TCP port, which is published.
+ *
+ * Neither carries the key: the hand is told only its digest, which anybody may see. */
+#ifndef TN_RUNTIME_DOCKER_DOCKER_H
+#define TN_RUNTIME_DOCKER_DOCKER_H
+
+#include "engine/engine.h"
+#include "runtime/backend.h"
+
+#define DOCKER_LABEL_ID "tendon.id"
+#define DOCKER_LABEL_STATE "tendon.state"
+#define DOCKER_LABEL_OWNER "tendon.owner"
+#define DOCKER_LABEL_HAND "tendon.hand" /* "socket", or the TCP port it listens on inside */
+#define DOCKER_LABEL_PREFIX "tendon."
+
+#define DOCKER_INSIDE "/.tendon"
+#define DOCKER_HAND DOCKER_INSIDE "/hand"
+#define DOCKER_SOCKET DOCKER_INSIDE "/run/hand.sock"
+
+/* Ports inside, the first of the ranges that OpenHands takes them from. */
+enum {
+    DOCKER_PORT_HAND = 30000,
+    DOCKER_PORT_VSCODE = 40000,
+    DOCKER_PORT_APP_1 = 50000,
+    DOCKER_PORT_APP_2 = 55000,
+};
+
+struct docker {
+    const struct tn_host *host;
+    struct tn_engine *engine;
+    char mark[17];  /* value of DOCKER_LABEL_STATE */
+    bool root_is_us; /* the way "socket" is open */
+};
+
+static inline const struct tn_config *docker_config(const struct docker *d)
+{
+    return d->host->config;
+}
+
+enum docker_way { DOCKER_BY_SOCKET, DOCKER_BY_PORT };
+
+/* --- names (names.c) ------------------------------------------------------------------------ */
+
+/* 16 hexadecimal digits for this machine and state directory. */
+void docker_mark(const char *state, char out[17]);
+/* "openhands-runtime-NAME" or "tendon-ID", on the heap. */
+char *docker_name(const struct tn_subject *s);
+/* Paths on this machine, on the heap. */
+char *docker_run_directory(const struct tn_subject *s);
+char *docker_socket_address(const struct tn_subject *s); /* "unix:..." */
+char *docker_hand_copy(const struct tn_subject *s);
+/* What place.ref says; stopped: by us. */
+char *docker_ref(const char *container, bool stopped);
+
+/* --- finding (find.c) ----------------------------------------------------------------------- */
+
+/* The container as the engine describes it, found by ref or by labels, and certainly ours; 0 with
+ * *tree NULL when there is none. */
+int docker_find(const struct docker *d, const struct tn_subject *s, struct tn_json **tree,
+                int64_t deadline, struct tn_error *err);
+/* The same when there must be one: TN_E_NOT_FOUND. */
+int docker_must_find(const struct docker *d, const struct tn_subject *s, struct tn_json **tree,
+                     int64_t deadline, struct tn_error *err);
+int docker_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline,
+                struct tn_error *err);
+
+static inline const char *docker_id(const struct tn_json *tree)
+{
+    return tn_json_get_str(tree, "Id", "");
+}
+/* State.Status: created, running, paused, restarting, removing, exited, dead. */
+const char *docker_status(const struct tn_json *tree);
+const char *docker_label(const struct tn_json *tree, const char *name);
+
+/* --- the body of a create (body.c, kwargs.c, mounts.c) -------------------------------------- */
+
+struct docker_port {
+    int inside;
+    int outside; /* 0: the engine chooses */
+};
+
+enum { DOCKER_PORTS_MAX = 64 };
+
+struct docker_plan {
+    const struct docker *docker;
+    const struct tn_subject *subject;
+    const struct tn_json *kwargs; /* docker_runtime_kwargs, checked; or NULL */
+    struct tn_limits limits;
+    char *name, *image;
+    bool host_network, no_network;
+    enum docker_way way;
+    int hand_port; /* inside; 0 by socket */
+    struct docker_port ports[DOCKER_PORTS_MAX];
+    size_t port_count;
+};
+
+/* Everything that can be wrong without asking the engine. */
+int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct tn_subject *s,
+                     struct tn_error *err);
+void docker_plan_done(struct docker_plan *p);
+/* Sets way and hand_port, and the ports that follow from them. */
+int docker_plan_way(struct docker_plan *p, enum docker_way way, struct tn_error *err);
+/* Gives the published ports other numbers of the range (attempt counts from 0); false when nothing
+ * can be changed. */
+bool docker_plan_next_ports(struct docker_plan *p, int attempt);
+/* Appends the JSON. */
+int docker_plan_body(const struct docker_plan *p, struct tn_buf *out, struct tn_error *err);
+
+/* Arguments of the Python SDK's containers.run(): unknown ones and those that are ours to set are
+ * errors. */
+int docker_kwargs_check(const struct tn_json *kwargs, struct tn_error *err);
+/* Is there one that sets this member of the API ("Memory")? */
+bool docker_kwargs_sets(const struct tn_json *kwargs, const char *api_field);
+/* Appends the members of the part that they set, but those in `done` (NULL at the end). */
+int docker_kwargs_put(const struct tn_json *kwargs, bool host_config, const char *const *done,
+                      struct tn_jw *w, struct tn_error *err);
+
+/* Mounts and Binds: the volumes of the spec, and what carries the hand. */
+int docker_put_mounts(const struct docker_plan *p, struct tn_jw *w, struct tn_error *err);
+/* Directories that must exist before a create; each is noted before it is made. */
+int docker_make_directories(const struct docker_plan *p, struct tn_error *err);
+/* And their end. */
+int docker_remove_directories(const struct tn_subject *s, struct tn_error *err);
+
+/* --- images (image.c) ----------------------------------------------------------------------- */
+
+/* Pulls it, telling the host's progress function. */
+int docker_pull(const struct docker *d, const char *image, int64_t deadline, struct tn_error *err);
+
+/* --- life (create.c, drive.c, state.c, ready.c) --------------------------------------------- */
+
+int docker_create(void *engine, const struct tn_subject *s, struct tn_place *place,
+                  int64_t deadline, struct tn_error *err);
+int docker_drive(void *engine, const struct tn_subject *s, enum tn_goal goal,
+                 struct tn_place *place, int64_t deadline, struct tn_error *err);
+int docker_inspect(void *engine, const struct tn_subject *s, struct tn_place *place,
+                   int64_t deadline, struct tn_error *err);
+
+/* Waits until the hand of a started container can be talked to; *address is where.  When the
+ * container ends instead, err says why. */
+int docker_wait_ready(const struct docker *d, const struct tn_subject *s, const char *container,
+                      char **address, int64_t deadline, struct tn_error *err);
+/* Fills a place from what the engine says. */
+int docker_place(const struct docker *d, const struct tn_subject *s, const struct tn_json *tree,
+                 struct tn_place *place, int64_t deadline, struct tn_error *err);
+/* Why it ended, on the heap. */
+char *docker_end_reason(const struct docker *d, const struct tn_json *tree, int64_t deadline);
+/* Address of the hand of a running container, for net/http-client.h; NULL with err. */
+char *docker_address(const struct docker *d, const struct tn_subject *s, const struct tn_json *tree,
+                     struct tn_error *err);
+
+/* --- ports (ports.c) ------------------------------------------------------------------------ */
+
+/* Where port `inside` is published: the host (numeric or a name, for people or for connecting) and
+ * the port; -1 when it is not. */
+int docker_published(const struct docker *d, const struct tn_json *tree, int inside, char **host);
+/* Of the default network, "" when it has none. */
+const char *docker_container_ip(const struct tn_json *tree);
+bool docker_has_host_network(const struct tn_json *tree);
+/* What name or address this machine reaches the engine's published ports by. */
+const char *docker_reach(const struct docker *d, const char *bound);
+
+/* --- the rest of the table (reach.c, doctor.c) ---------------------------------------------- */
+
+int docker_put(void *engine, const struct tn_subject *s, const char *path, const void *bytes,
+               size_t n, mode_t mode, int64_t deadline, struct tn_error *err);
+int docker_exec(void *engine, const struct tn_subject *s, const char *const *argv,
+                struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err);
+char *docker_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err);
+int docker_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn fn, void *ctx,
+                int64_t deadline, struct tn_error *err);
+int docker_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
+                 struct tn_error *err);
+int docker_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err);
+
+#endif
