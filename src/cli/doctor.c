@@ -78,7 +78,6 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     tn_autobuf struct tn_buf json = TN_BUF_INIT(4 << 20);
     struct visit v = {.cli = cli, .w = tn_jw(&json), .colour = style_wanted(stdout)};
     struct tn_runtime *rt = cli_runtime(cli, err);
-    bool usual_works = true;
 
     if (!rt)
         return -1;
@@ -88,19 +87,16 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     if (!usual)
         return -1;
     tn_jw_array(&v.w);
-    for (const struct tn_backend *const *b = tn_backends; *b; b++) {
-        if (cli->globals.runtime && *b != usual)
-            continue;
-        visit(&v, *b, host);
-        if (*b == usual)
-            usual_works = v.works;
-    }
+    for (const struct tn_backend *const *b = tn_backends; *b && !cli->globals.runtime; b++)
+        if (*b != usual)
+            visit(&v, *b, host);
+    visit(&v, usual, host);
     tn_jw_array_end(&v.w);
     if (cli->json && cli_print(&json, err) < 0)
         return -1;
     if (!cli->json)
         printf("sandboxes are made with %s unless --runtime says otherwise\n", usual->name);
-    return usual_works ? 0 : 1;
+    return v.works ? 0 : 1;
 }
 
 const struct verb verb_doctor = {

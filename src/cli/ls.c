@@ -68,6 +68,10 @@ static void print_record(struct listing *l, const struct tn_record *r, const str
 {
     char age[32];
 
+    if (l->cli->quiet && !l->cli->json) {
+        puts(record_label(r));
+        return;
+    }
     if (l->cli->json) {
         tn_jw_object(&l->w);
         put_record(&l->w, r);
@@ -132,9 +136,9 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     tn_jw_array_end(&l.w);
     if (cli->json)
         return cli_print(&json, err);
-    if (l.count)
+    if (l.count && !cli->quiet)
         table_print(table);
-    else
+    else if (!l.count)
         cli_note(cli, "there is no sandbox; make one with: tendon new");
     if (l.count && !l.refresh && l.options->refresh == REFRESH_AUTO)
         cli_note(cli, "states are as last known: --refresh=yes asks for all %zu", l.count);
@@ -145,7 +149,8 @@ const struct verb verb_ls = {
     .name = "ls",
     .group = VERB_LOOK,
     .summary = "list the sandboxes",
-    .details = "What they use is shown by: tendon ps. What is known of one: tendon inspect.",
+    .details = "With --quiet their names alone.\n"
+               "What they use is shown by: tendon ps. What is known of one: tendon inspect.",
     .options = &options_table,
     .options_size = sizeof(struct ls_options),
     .run = run,

@@ -41,5 +41,6 @@ void put_verb_help(const struct verb *v, struct tn_buf *out);
 
 /* Words that stand for something on the command line; completions know what to offer. */
 #define VALUE_SANDBOX "SANDBOX" /* .value of a positional row: id or name of a sandbox */
+#define VALUE_PLACE "PLACE"     /* the same of `cp`: PATH here, or SANDBOX:PATH */
 
 #endif

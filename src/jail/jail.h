@@ -15,6 +15,7 @@
 
 enum {
     JAIL_IDS = 65536, /* ids of a range */
+    JAIL_SYSTEM_MOUNTS = 7,
 };
 #define JAIL_RANGE_FIRST UINT32_C(0x70000000) /* nobody gives these numbers to people */
 #define JAIL_RANGE_SLOTS UINT32_C(4096)
@@ -35,8 +36,11 @@ struct jail {
     struct tn_cgroups cgroups;
     struct tn_jail_isolation isolation;
     bool privileged;  /* root where it was started, not only in a user namespace of its own */
+    uid_t caller_uid; /* who started the launcher */
+    gid_t caller_gid;
     int mapping;      /* enum tn_jail_mapping; never auto */
     uid_t base;       /* root inside is this user outside */
+    bool user_xattrs; /* overlays keep their notes in user.overlay.*: not root of the machine */
     int userns;       /* its user namespace, when made in advance; else -1 */
     int directory;    /* plan.directory */
     int storage;      /* holds upper/ and work/, owners as inside */
@@ -45,6 +49,7 @@ struct jail {
     int hand, cpu_info, log; /* detached mounts of the program and of /sys/...; the log */
     struct jail_source *lowers, *host_paths;
     int *volumes; /* detached mounts, one per plan.mounts */
+    int system[JAIL_SYSTEM_MOUNTS]; /* detached mounts, see system.c */
     int root;     /* inside: the root directory */
 };
 
@@ -63,15 +68,19 @@ int jail_map_self(struct jail *j, struct tn_error *err);
 int jail_map_subids(struct jail *j, pid_t child, struct tn_error *err);
 /* Makes the files that this process creates belong to root inside, keeping its capabilities. */
 int jail_act_as_root(const struct jail *j, struct tn_error *err);
-/* Enters the user namespace and becomes the plan's user. */
+int jail_enter_userns(struct jail *j, struct tn_error *err);
 int jail_become_user(struct jail *j, struct tn_error *err);
 
 /* --- source.c: what the root is made of ---------------------------------------------------------- */
 
 /* Makes all detached mounts.  1: ids cannot be mapped on one of them (err names it). */
 int jail_open_sources(struct jail *j, struct tn_error *err);
-/* Opens or makes the storage, with its directories. */
+/* Opens or makes the storage, with its directories; after the sources. */
 int jail_open_storage(struct jail *j, struct tn_error *err);
+/* storage_mount from a descriptor of the storage on an attached mount.  1: ids cannot be mapped. */
+int jail_mount_storage(struct jail *j, int attached, struct tn_error *err);
+/* What the overlay of a host path is called below upper/ and work/, on the heap. */
+char *jail_part_name(const char *path);
 
 /* --- root.c, host.c: the file system -------------------------------------------------------- */
 
@@ -82,8 +91,8 @@ int jail_make_root(struct jail *j, struct tn_error *err);
 /* After it nothing of the host is left but what was attached. */
 int jail_enter_root(struct jail *j, struct tn_error *err);
 
-/* An overlay on the directory `on`: lowers is a list with colons, relative to the scaffold; part the
- * name below upper/ and work/ ("" for themselves). */
+/* An overlay on the directory `on`: lowers is a list with colons, upper and work directories, all
+ * relative to the scaffold. */
 int jail_mount_overlay(const struct jail *j, int on, const char *lowers, const char *upper,
                        const char *work, struct tn_error *err);
 /* Fills the scaffold's skel/ with what the root must have, and mounts the host's directories. */

@@ -2,7 +2,7 @@
 
 #include <stdint.h>
 
-#include "hand/file/diff-lines.h"
+#include "base/diff-lines.h"
 
 /* Beyond this many lines on one side the stretch that differs is not looked into. */
 #define MAX_LINES 100000
@@ -139,7 +139,7 @@ static int put_hunks(struct tn_buf *out, struct run *a, struct run *b)
 
     number_all(&table, *a, numbers);
     number_all(&table, *b, numbers + n);
-    diff_lines(numbers, n, numbers + n, m, gone, came, BUDGET);
+    tn_diff_lines(numbers, n, numbers + n, m, gone, came, BUDGET);
 
     for (size_t i = 0, k = 0; i < n || k < m;) {
         size_t i0 = i, k0 = k;

@@ -29,21 +29,23 @@ static void put_dollar_quoted(struct tn_buf *out, const char *text, size_t len)
     tn_buf_putc(out, '\'');
 }
 
-/* A command is one line: it evaluates the text and reports.  An interrupt or an error throws away
- * the rest of such a line; then the report alone, sent after it, has the status in `$?`.  Before the
- * shell reads the next line it prints its prompt, which is why that is emptied.  Standard error is
- * closed around what is ours, so that tracing does not show it. */
+/* A command is one line: it evaluates the text and reports (`E`).  The report alone (`D`), sent
+ * after it, is for when an interrupt or an error threw away the rest of that line; then `$?` has the
+ * status.  Between lines the shell tells about jobs that have ended and prints its prompt, which is
+ * why that is emptied.  Standard error is closed around what is ours, so that tracing does not show
+ * it. */
 struct spelling {
     const char *eval, *print, *no_prompt;
     void (*put_word)(struct tn_buf *out, const char *text, size_t len);
     int tty_fd;
 };
 
-static void put_report(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)
+static void put_report(struct tn_buf *out, const struct tn_line *line, char letter,
+                       const struct spelling *sp)
 {
-    tn_buf_printf(out,
-                  "{ %s '%%s\\0' %s D %llu \"$? ${!-} $- ${PWD-}\" \"${PATH-}\"; %s; } >&0 2>&-\n",
-                  sp->print, line->token, (unsigned long long)line->seq, sp->no_prompt);
+    tn_buf_printf(
+        out, "{ %s '%%s\\0' %s %c %llu \"$? ${!-} $- ${PWD-}\" \"${PATH-}\"; %s; } >&0 2>&-\n",
+        sp->print, line->token, letter, (unsigned long long)line->seq, sp->no_prompt);
 }
 
 static void put_run(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)
@@ -53,7 +55,7 @@ static void put_run(struct tn_buf *out, const struct tn_line *line, const struct
     tn_buf_puts(out, sp->eval);
     sp->put_word(out, line->text, line->len);
     tn_buf_printf(out, " <&%1$d %1$d<&-; ", sp->tty_fd);
-    put_report(out, line, sp);
+    put_report(out, line, 'E', sp);
 }
 
 static void put_snapshot(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp,
@@ -78,7 +80,7 @@ static void bash_put_run(struct tn_buf *out, const struct tn_line *line)
 
 static void bash_put_report(struct tn_buf *out, const struct tn_line *line)
 {
-    put_report(out, line, &bash_spelling);
+    put_report(out, line, 'D', &bash_spelling);
 }
 
 static void bash_put_snapshot(struct tn_buf *out, const struct tn_line *line)
@@ -97,7 +99,7 @@ static void bash_put_interactive(struct tn_buf *out, const struct tn_line *line)
         "\\builtin printf '%%s\\0' %1$s I %2$llu 1 >&0 2>&-; "
         "\\builtin eval \"$__tendon_line\" <&97 97<&-; done\n",
         line->token, (unsigned long long)line->seq);
-    put_report(out, line, &bash_spelling);
+    bash_put_report(out, line);
 }
 
 static const char *const bash_argv[] = {"--noediting", "-i", NULL};
@@ -150,7 +152,7 @@ static void sh_put_run(struct tn_buf *out, const struct tn_line *line)
 
 static void sh_put_report(struct tn_buf *out, const struct tn_line *line)
 {
-    put_report(out, line, &sh_spelling);
+    put_report(out, line, 'D', &sh_spelling);
 }
 
 static void sh_put_snapshot(struct tn_buf *out, const struct tn_line *line)
@@ -199,7 +201,7 @@ static void next_word(const char **rest, char *word, size_t size)
 }
 
 /* "STATUS PID FLAGS DIRECTORY" */
-static void parse_done(const char *words, struct tn_record *record)
+static void parse_report(const char *words, struct tn_record *record)
 {
     char word[64];
 
@@ -218,8 +220,10 @@ size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn
         char letter;
         enum tn_record_kind kind;
         int fields;
-    } kinds[] = {
-        {'D', TN_RECORD_DONE, 4}, {'S', TN_RECORD_SNAPSHOT, 3}, {'I', TN_RECORD_INTERACTIVE, 3}};
+    } kinds[] = {{'E', TN_RECORD_EVALUATED, 4},
+                 {'D', TN_RECORD_DONE, 4},
+                 {'S', TN_RECORD_SNAPSHOT, 3},
+                 {'I', TN_RECORD_INTERACTIVE, 3}};
     const char *field[4] = {"", "", "", ""};
     size_t token_len = strlen(token) + 1; /* with its NUL */
     const char *start = n ? memmem(bytes, n, token, token_len) : NULL;
@@ -242,8 +246,8 @@ size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn
         at = (size_t)(end - bytes) + 1;
     }
     record->seq = strtoull(field[1], NULL, 10);
-    if (record->kind == TN_RECORD_DONE)
-        parse_done(field[2], record);
+    if (record->kind == TN_RECORD_EVALUATED || record->kind == TN_RECORD_DONE)
+        parse_report(field[2], record);
     else
         record->status = number(field[2], -1);
     record->path = field[3];

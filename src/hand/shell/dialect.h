@@ -55,7 +55,8 @@ const struct tn_dialect *tn_dialect_for(const char *program);
  */
 
 enum tn_record_kind {
-    TN_RECORD_DONE,        /* a command ended */
+    TN_RECORD_EVALUATED,   /* a command ended; the shell may yet tell about its jobs */
+    TN_RECORD_DONE,        /* and has told, if it had anything to tell */
     TN_RECORD_SNAPSHOT,    /* the exported environment */
     TN_RECORD_INTERACTIVE, /* a person's prompt: status 0 waiting for a line, 1 running one */
 };
@@ -65,11 +66,11 @@ enum tn_record_kind {
 struct tn_record {
     enum tn_record_kind kind;
     uint64_t seq;
-    int status;              /* done, interactive */
-    int background_pid;      /* done: of the last background job, or -1 */
-    bool errexit;            /* done: `set -e` is on */
-    const char *cwd;         /* done */
-    const char *path;        /* done: $PATH */
+    int status;              /* evaluated; done, unless evaluated came before; interactive */
+    int background_pid;      /* these and done: of the last background job, or -1 */
+    bool errexit;            /* `set -e` is on */
+    const char *cwd;
+    const char *path;        /* $PATH */
     const char *environment; /* snapshot: text the shell can eval */
 };
 

@@ -165,7 +165,7 @@ static int read_control(struct tn_shell *sh)
             tn_record_parse(sh->records.data + eaten, sh->records.len - eaten, sh->token, &record);
         if (len == 0)
             break;
-        if (record.kind == TN_RECORD_DONE && record.seq > sh->last_done) {
+        if (record.kind == TN_RECORD_EVALUATED || record.kind == TN_RECORD_DONE) {
             sh->last_done = record.seq;
             drain(sh);
         }

@@ -59,6 +59,8 @@ struct tn_session {
     bool collecting;
     bool sent;       /* the latest command has reached the shell */
     bool report_due; /* the report alone has not been sent after it */
+    bool evaluated;  /* it has ended, but the shell may yet tell about its jobs */
+    bool jobs;       /* the shell has, or had, programs in the background */
     bool rescued; /* the shell has been sent its rescue line */
 
     struct tn_transcript *transcript;
@@ -109,6 +111,8 @@ int session_ensure_shell(struct tn_session *s, int64_t deadline, struct tn_error
 /* Sends ready script text as the new active line. */
 int session_send_line(struct tn_session *s, const struct tn_buf *text, int64_t deadline,
                       struct tn_error *err);
+/* Sends the report alone, if the shell takes it now. */
+void session_send_report(struct tn_session *s);
 /* Appends the line that asks for the exported environment. */
 void session_put_snapshot(struct tn_session *s, struct tn_buf *line);
 /* Sends the line that runs text as seq + 1 and makes it active. */

@@ -14,6 +14,7 @@
 #define FIRST_SAMPLE (10 * TN_MILLI)
 #define LAST_SAMPLE (80 * TN_MILLI)
 #define BREATH_NS (TN_MILLI / 10)
+/* When the report alone is sent after a command: one that ends at once does without. */
 #define REPORT_NS (2 * TN_MILLI)
 #define INTERRUPT_NS (20 * TN_MILLI)
 
@@ -298,10 +299,12 @@ static int send_to_shell(struct tn_session *s, const char *text, size_t len, int
     line.text = text;
     line.len = len;
     tn_shell_dialect(s->shell)->put_run(&lines, &line);
+    if (s->jobs)
+        tn_shell_dialect(s->shell)->put_report(&lines, &line);
     if (!tn_buf_ok(&lines))
         return refuse_length(err);
     s->started = s->last_change = tn_now();
-    s->report_due = true;
+    s->report_due = !s->jobs;
     return session_send_line(s, &lines, deadline, err);
 }
 
@@ -340,18 +343,6 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
 }
 
 /* --- waiting -------------------------------------------------------------------------------- */
-
-/* An interrupt or an error throws away the rest of the line that it meets, and with it the report:
- * the shell finds another one when it is done.  A command that ends at once does without. */
-static void send_report(struct tn_session *s)
-{
-    tn_autobuf struct tn_buf line = TN_BUF_INIT(4096);
-    struct tn_line report = session_line(s);
-
-    tn_shell_dialect(s->shell)->put_report(&line, &report);
-    if (tn_shell_send(s->shell, line.data, line.len, tn_now(), NULL) == 0)
-        s->report_due = false;
-}
 
 /* No program has the terminal, and still no report: perhaps it cannot come.  If the shell is just
  * busy, it reads this later and the report is one too many, which does not matter. */
@@ -429,7 +420,7 @@ static enum tn_shell_end wait_for_end(struct tn_session *s, const struct tn_shel
             next_sample = tn_now() + interval;
         }
         if (now >= next_report && s->active && s->report_due) {
-            send_report(s);
+            session_send_report(s);
             next_report = now + FIRST_SAMPLE;
         }
         int64_t until = soft < hard ? soft : hard;
@@ -454,7 +445,7 @@ static enum tn_shell_end attend(struct tn_session *s, const struct tn_shell_requ
     pthread_mutex_lock(&s->lock);
     enum tn_shell_end end = wait_for_end(s, q, hard);
     if (s->active && s->report_due)
-        send_report(s); /* nobody waits now to do that later */
+        session_send_report(s); /* nobody waits any more to do it later */
     tn_shell_leave(shell);
     return end;
 }

@@ -82,13 +82,50 @@ static void set_cwd(struct tn_session *s, const char *claimed)
 
 static void line_ended(struct tn_session *s)
 {
-    s->active = s->report_due = false;
+    s->active = s->report_due = s->evaluated = false;
     s->ended = tn_now();
     if (s->interactive) {
         s->interactive = s->prompt_waiting = false;
     } else if (s->output_count && !s->starting) {
         tn_output_finish(current_output(s));
     }
+}
+
+void session_send_report(struct tn_session *s)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(4096);
+    struct tn_line report = session_line(s);
+
+    tn_shell_dialect(s->shell)->put_report(&line, &report);
+    if (tn_shell_send(s->shell, line.data, line.len, tn_now(), NULL) == 0)
+        s->report_due = false;
+}
+
+static bool is_stop(int status)
+{
+    return status == 128 + SIGSTOP || status == 128 + SIGTSTP || status == 128 + SIGTTIN ||
+           status == 128 + SIGTTOU;
+}
+
+/* The end of the active line.  A shell that has jobs tells about them before it reads another line:
+ * that belongs to the output of this one. */
+static void on_report(struct tn_session *s, const struct tn_record *r)
+{
+    if (!s->interactive && !s->evaluated)
+        s->status = r->status;
+    s->background_pid = r->background_pid;
+    s->errexit = r->errexit;
+    s->jobs = s->jobs || s->interactive || r->background_pid != -1 || is_stop(r->status);
+    if (r->kind == TN_RECORD_EVALUATED && s->jobs) {
+        s->evaluated = true;
+        if (s->report_due)
+            session_send_report(s);
+        return;
+    }
+    set_cwd(s, r->cwd);
+    set_text(&s->path, r->path);
+    tn_shell_calm_terminal(s->shell);
+    line_ended(s);
 }
 
 static void on_record(void *ctx, const struct tn_record *r)
@@ -106,14 +143,7 @@ static void on_record(void *ctx, const struct tn_record *r)
         if (strncmp(r->environment, start, strlen(start)) == 0) /* nothing a trap printed */
             set_text(&s->environment, r->environment);
     } else if (r->seq == s->seq && s->active) {
-        if (!s->interactive)
-            s->status = r->status;
-        s->background_pid = r->background_pid;
-        s->errexit = r->errexit;
-        set_cwd(s, r->cwd);
-        set_text(&s->path, r->path);
-        tn_shell_calm_terminal(s->shell);
-        line_ended(s);
+        on_report(s, r);
     }
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
@@ -330,7 +360,7 @@ static int start_shell(struct tn_session *s, struct tn_error *err)
     };
     struct tn_shell_events events = {on_output, on_record, on_idle, on_exited, s};
 
-    s->exited = false;
+    s->exited = s->jobs = false;
     s->shell = tn_shell_new(&options, &events, err);
     if (!s->shell) {
         s->exited = true;

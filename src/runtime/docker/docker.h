@@ -88,6 +88,7 @@ const char *docker_label(const struct tn_json *tree, const char *name);
 struct docker_port {
     int inside;
     int outside; /* 0: the engine chooses */
+    bool fixed;  /* outside is what the user said */
 };
 
 enum { DOCKER_PORTS_MAX = 64 };
@@ -103,6 +104,7 @@ struct docker_plan {
     int hand_port; /* inside; 0 by socket */
     struct docker_port ports[DOCKER_PORTS_MAX];
     size_t port_count;
+    unsigned range_start; /* where in the range the search for ports began */
 };
 
 /* Everything that can be wrong without asking the engine. */
@@ -125,6 +127,9 @@ bool docker_kwargs_sets(const struct tn_json *kwargs, const char *api_field);
 /* Appends the members of the part that they set, but those in `done` (NULL at the end). */
 int docker_kwargs_put(const struct tn_json *kwargs, bool host_config, const char *const *done,
                       struct tn_jw *w, struct tn_error *err);
+
+/* One entry of Devices: "/dev/a[:/dev/b[:rwm]]". */
+void docker_put_device(const char *text, struct tn_jw *w);
 
 /* Mounts and Binds: the volumes of the spec, and what carries the hand. */
 int docker_put_mounts(const struct docker_plan *p, struct tn_jw *w, struct tn_error *err);

@@ -17,6 +17,7 @@ static const struct tn_field rows[] = {
     TN_OBJECT("image", STORAGE, image, &jail_image_fields),
     TN_BOOL("host", STORAGE, host),
     TN_STRINGS("layers", STORAGE, layers),
+    TN_DOUBLE("ran", STORAGE, ran),
     TN_STRING("making", STORAGE, making, .flags = TN_FIELD_NULLABLE),
     TN_STRING("folding", STORAGE, folding, .flags = TN_FIELD_NULLABLE),
     TN_BOOL("discard", STORAGE, discard),

@@ -31,6 +31,8 @@ struct jail_storage {
     struct jail_snapshot *snapshots;
     size_t snapshot_count;
 
+    double ran; /* seconds that it ran before it was started last */
+
     char *making;  /* a layer that is being copied; belongs to nothing yet */
     char *folding; /* a layer that upper is becoming: then the first of layers */
     bool discard;  /* upper does not count any more and has to go */

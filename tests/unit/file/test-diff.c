@@ -2,7 +2,7 @@
 #include "scratch.h"
 
 #include "base/clock.h"
-#include "hand/file/diff-lines.h"
+#include "base/diff-lines.h"
 #include "hand/file/diff.h"
 
 static char *diff(const char *before, const char *after)
@@ -158,7 +158,7 @@ static void is_minimal(void **state)
             a[i] = random_below(alphabet);
         for (size_t i = 0; i < m; i++)
             b[i] = random_below(alphabet);
-        diff_lines(a, n, b, m, gone, came, INT64_MAX);
+        tn_diff_lines(a, n, b, m, gone, came, INT64_MAX);
         for (size_t i = 0; i < n; i++)
             kept += !gone[i];
         for (size_t i = 0; i < m; i++)

@@ -1,4 +1,4 @@
-#include "hand/file/diff-lines.h"
+#include "base/diff-lines.h"
 
 #include <assert.h>
 #include <string.h>
@@ -107,8 +107,8 @@ static void compare(struct job *j, struct box box)
     compare(j, (struct box){.a0 = x, .a1 = box.a1, .b0 = y, .b1 = box.b1});
 }
 
-void diff_lines(const uint32_t *a, size_t n, const uint32_t *b, size_t m, bool *gone, bool *came,
-                int64_t budget)
+void tn_diff_lines(const uint32_t *a, size_t n, const uint32_t *b, size_t m, bool *gone, bool *came,
+                   int64_t budget)
 {
     tn_autofree ptrdiff_t *front = tn_calloc(n + m + 3, sizeof *front);
     tn_autofree ptrdiff_t *back = tn_calloc(n + m + 3, sizeof *back);

@@ -1,0 +1,32 @@
+/* The terminal this program runs in, taken over for a while: raw, and given back whatever happens. */
+#ifndef TN_CLI_TTY_H
+#define TN_CLI_TTY_H
+
+#include <stdbool.h>
+#include <termios.h>
+
+#include "base/error.h"
+
+struct tty {
+    int fd;
+    struct termios before;
+    bool raw;
+    int signals; /* signalfd of everything that ends, stops or resizes; they are blocked */
+    sigset_t mask_before;
+};
+
+/* Takes it over; TN_E_INVALID when standard input or output is none. */
+int tty_open(struct tty *t, struct tn_error *err);
+/* Gives it back.  reset: also takes back what a program left on the screen (another screen, a hidden
+ * cursor, mouse reports). */
+void tty_close(struct tty *t, bool reset);
+
+void tty_size(const struct tty *t, int *columns, int *rows);
+
+/* What a signal on t->signals asks for. */
+enum tty_signal { TTY_NOTHING, TTY_RESIZED, TTY_END };
+/* Reads one; *number is its number.  A stop happens inside: the terminal is given back until it
+ * goes on. */
+enum tty_signal tty_signal(struct tty *t, int *number);
+
+#endif

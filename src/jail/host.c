@@ -1,0 +1,371 @@
+/* Directories of the host as part of a root file system.
+ *
+ * Each is the lowest layer of an overlay of its own, so that everything in it can be changed and
+ * nothing on the host is.  Between the two lies, for root, a view: a read-only overlay mounted by a
+ * user who owns nothing and has no rights over anybody's files.  An overlay reads its layers with
+ * the rights of whoever mounted it; so whatever the world may not read on the host cannot be read
+ * through the view, not even by root inside, whenever it was put there.  For an ordinary user the
+ * kernel sees to it, for the files are somebody else's.
+ *
+ * Where the directory itself lies on an overlay there is no room for a view (the kernel allows two
+ * on top of each other): there, what the world may not read is looked for and hidden one by one. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <linux/capability.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "jail/jail.h"
+#include "jail/sys.h"
+
+enum { DEPTH_MAX = 64 };
+
+/* --- the skeleton -------------------------------------------------------------------------- */
+
+struct entry {
+    const char *path;
+    mode_t mode;
+};
+
+/* What every root has... */
+static const struct entry basics[] = {
+    {"dev", 0755}, {"etc", 0755},      {"proc", 0755}, {"run", 0755},
+    {"sys", 0755}, {".tendon", 0755}, {"tmp", 01777},
+};
+/* ...and what only the host's directories need around them. */
+static const struct entry around[] = {
+    {"home", 0755},      {"media", 0755},     {"mnt", 0755},       {"root", 0700},
+    {"srv", 0755},       {"var", 0755},       {"var/cache", 0755}, {"var/lib", 0755},
+    {"var/local", 0755}, {"var/log", 0755},   {"var/mail", 0755},  {"var/opt", 0755},
+    {"var/spool", 0755}, {"var/tmp", 01777},
+};
+
+static int make_entries(int dir, const struct entry *entries, size_t count, struct tn_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (mkdirat(dir, entries[i].path, entries[i].mode) < 0 && errno != EEXIST)
+            return tn_fail_errno(err, errno, "skeleton: %s", entries[i].path);
+    return 0;
+}
+
+/* mkdir -p of everything before the last part, or of all of it. */
+static int make_path(int dir, const char *path, bool all)
+{
+    tn_autofree char *copy = tn_strdup(path);
+
+    for (char *slash = strchr(copy, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdirat(dir, copy, 0755) < 0 && errno != EEXIST)
+            return -1;
+        *slash = '/';
+    }
+    return all && mkdirat(dir, copy, 0755) < 0 && errno != EEXIST ? -1 : 0;
+}
+
+static int add_host_path(int dir, const struct jail_source *s)
+{
+    const char *path = s->path + strspn(s->path, "/");
+
+    if (s->link)
+        return make_path(dir, path, false) < 0 ||
+                       (symlinkat(s->link, dir, path) < 0 && errno != EEXIST)
+                   ? -1
+                   : 0;
+    return s->mount < 0 ? 0 : make_path(dir, path, true);
+}
+
+int jail_fill_skeleton(struct jail *j, struct tn_error *err)
+{
+    tn_autofd int dir = open("skel", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (dir < 0 || make_entries(dir, basics, TN_COUNT(basics), err) < 0)
+        return tn_fail_errno(err, errno, "skeleton");
+    tn_autofd int hand = openat(dir, TN_JAIL_HAND + 1, O_WRONLY | O_CREAT | O_CLOEXEC, 0555);
+    if (hand < 0)
+        return tn_fail_errno(err, errno, "skeleton: %s", TN_JAIL_HAND);
+    if (!j->plan.host_paths.count)
+        return 0;
+    if (make_entries(dir, around, TN_COUNT(around), err) < 0)
+        return -1;
+    if (symlinkat("/run", dir, "var/run") < 0 || symlinkat("/run/lock", dir, "var/lock") < 0)
+        return tn_fail_errno(err, errno, "skeleton: var");
+    for (size_t i = 0; i < j->plan.host_paths.count; i++)
+        if (add_host_path(dir, &j->host_paths[i]) < 0)
+            return tn_fail_errno(err, errno, "skeleton: %s", j->host_paths[i].path);
+    return 0;
+}
+
+/* --- what is hidden: a layer of whiteouts --------------------------------------------------------- */
+
+/* The same directories, with the same modes, down to the last part of path, below `mask`. */
+static int follow_directories(int host, int mask, const char *path)
+{
+    tn_autofree char *copy = tn_strdup(path);
+    struct stat st;
+
+    for (char *slash = strchr(copy, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (fstatat(host, copy, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode)) {
+            errno = ENOENT;
+            return -1;
+        }
+        if (mkdirat(mask, copy, st.st_mode & 07777) < 0 && errno != EEXIST)
+            return -1;
+        *slash = '/';
+    }
+    return 0;
+}
+
+/* Nothing to hide is fine. */
+static int hide(int host, int mask, const char *path, struct tn_error *err)
+{
+    if (faccessat(host, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    if (follow_directories(host, mask, path) < 0)
+        return errno == ENOENT ? 0 : tn_fail_errno(err, errno, "hide %s", path);
+    if (mknodat(mask, path, S_IFCHR, 0) < 0 && errno != EEXIST)
+        return tn_fail_errno(err, errno, "hide %s", path);
+    return 0;
+}
+
+/* A pattern in the last part of the path, such as ssh/ssh_host_*. */
+static int hide_pattern(int host, int mask, const char *pattern, struct tn_error *err)
+{
+    const char *slash = strrchr(pattern, '/');
+    tn_autofree char *folder =
+        slash ? tn_strndup(pattern, (size_t)(slash - pattern)) : tn_strdup(".");
+    int fd = openat(host, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    int r = 0;
+
+    for (struct dirent *e; dir && r == 0 && (e = readdir(dir));) {
+        if (fnmatch(slash ? slash + 1 : pattern, e->d_name, FNM_PERIOD) != 0)
+            continue;
+        tn_autofree char *path =
+            slash ? tn_asprintf("%s/%s", folder, e->d_name) : tn_strdup(e->d_name);
+        r = hide(host, mask, path, err);
+    }
+    if (dir)
+        closedir(dir);
+    return r;
+}
+
+static int hide_listed(const struct jail *j, int host, int mask, struct tn_error *err)
+{
+    for (size_t i = 0; i < j->plan.etc_hidden.count; i++) {
+        const char *entry = j->plan.etc_hidden.items[i];
+        int r = strpbrk(entry, "*?[") ? hide_pattern(host, mask, entry, err)
+                                      : hide(host, mask, entry, err);
+        if (r < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Everything that the world may not read, one by one; owns fd. */
+static int hide_unreadable(int top, int mask, int fd, const char *path, int depth,
+                           struct tn_error *err)
+{
+    DIR *dir = fdopendir(fd);
+    int r = 0;
+
+    if (!dir || depth > DEPTH_MAX) {
+        if (!dir)
+            close(fd);
+        else
+            closedir(dir);
+        return tn_fail(err, TN_E_IO, "%s: cannot look for what is private", path);
+    }
+    for (struct dirent *e; r == 0 && (e = readdir(dir));) {
+        struct stat st;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+            fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISLNK(st.st_mode))
+            continue;
+        tn_autofree char *below =
+            path[0] ? tn_asprintf("%s/%s", path, e->d_name) : tn_strdup(e->d_name);
+        if (!S_ISDIR(st.st_mode) ? !(st.st_mode & S_IROTH) : (st.st_mode & 05) != 05) {
+            r = hide(top, mask, below, err);
+        } else if (S_ISDIR(st.st_mode)) {
+            int next = openat(dirfd(dir), e->d_name,
+                              O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            r = next < 0 ? tn_fail_errno(err, errno, "%s", below)
+                         : hide_unreadable(top, mask, next, below, depth + 1, err);
+        }
+    }
+    closedir(dir);
+    return r;
+}
+
+/* Directories in which an ordinary user, who is root inside, would find nothing to write: the same
+ * ones, but root's. */
+static const struct {
+    const char *host_path, *path;
+} own[] = {
+    {"/usr", "bin"},          {"/usr", "sbin"},          {"/usr", "lib"},
+    {"/usr", "include"},      {"/usr", "share"},         {"/usr", "local"},
+    {"/usr", "local/bin"},    {"/usr", "local/sbin"},    {"/usr", "local/lib"},
+    {"/usr", "local/share"},  {"/usr", "local/include"}, {"/usr", "local/etc"},
+    {"/etc", "profile.d"},
+};
+
+static int make_own(int host, int mask, const char *host_path, struct tn_error *err)
+{
+    struct stat st;
+
+    for (size_t i = 0; i < TN_COUNT(own); i++) {
+        if (strcmp(own[i].host_path, host_path) != 0 ||
+            fstatat(host, own[i].path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
+            (st.st_mode & 05) != 05)
+            continue;
+        if (follow_directories(host, mask, own[i].path) < 0 ||
+            (mkdirat(mask, own[i].path, st.st_mode & 0777) < 0 && errno != EEXIST))
+            return tn_fail_errno(err, errno, "%s/%s", host_path, own[i].path);
+    }
+    return 0;
+}
+
+static int write_text(int dir, const char *name, const char *text, struct tn_error *err)
+{
+    tn_autofd int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+    if (fd < 0 || write(fd, text, strlen(text)) < 0)
+        return tn_fail_errno(err, errno, "etc/%s", name);
+    return 0;
+}
+
+/* The jail has a name of its own. */
+static int write_names(const struct jail *j, int mask, struct tn_error *err)
+{
+    tn_autofree char *name = tn_asprintf("%s\n", j->plan.hostname ? j->plan.hostname : "tendon");
+    tn_autofree char *hosts =
+        tn_asprintf("127.0.0.1\tlocalhost %s::1\tlocalhost ip6-localhost\n", name);
+
+    if (write_text(mask, "hostname", name, err) < 0)
+        return -1;
+    return j->plan.network == TN_JAIL_NET_HOST ? 0 : write_text(mask, "hosts", hosts, err);
+}
+
+/* 1 when there is a mask, 0 when nothing is hidden, -1. */
+static int make_mask(struct jail *j, size_t i, bool scan, struct tn_error *err)
+{
+    const struct jail_source *s = &j->host_paths[i];
+    bool etc = strcmp(s->path, "/etc") == 0;
+    bool user = !j->privileged;
+    char name[32];
+
+    if (!etc && !scan && !user)
+        return 0;
+    snprintf(name, sizeof name, "h%zu", i);
+    tn_autofd int host = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    name[0] = 'm';
+    if (host < 0 || mkdir(name, s->mode) < 0)
+        return tn_fail_errno(err, errno, "scaffold: %s", name);
+    tn_autofd int mask = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (mask < 0)
+        return tn_fail_errno(err, errno, "scaffold: %s", name);
+    if (etc && (hide_listed(j, host, mask, err) < 0 || write_names(j, mask, err) < 0))
+        return -1;
+    if (user && make_own(host, mask, s->path, err) < 0)
+        return -1;
+    if (scan) {
+        int top = openat(host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (top < 0 || hide_unreadable(host, mask, top, "", 0, err) < 0)
+            return -1;
+    }
+    return 1;
+}
+
+/* --- the view ------------------------------------------------------------------------------ */
+
+/* Sets the effective capabilities of this thread to those of `wanted` that it is permitted. */
+static int set_effective(uint64_t wanted, uint64_t *before)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+
+    if (syscall(SYS_capget, &header, data) < 0)
+        return -1;
+    *before = data[0].effective | (uint64_t)data[1].effective << 32;
+    data[0].effective = (uint32_t)wanted & data[0].permitted;
+    data[1].effective = (uint32_t)(wanted >> 32) & data[1].permitted;
+    return (int)syscall(SYS_capset, &header, data);
+}
+
+static int mount_view(const struct jail *j, const char *source, const char *view,
+                      struct tn_error *err)
+{
+    tn_autofree char *options = tn_asprintf("lowerdir=%s:empty", source);
+    uint64_t before, ours;
+    int r = 0;
+
+    if (mkdir(view, 0755) < 0 || (mkdir("empty", 0755) < 0 && errno != EEXIST))
+        return tn_fail_errno(err, errno, "scaffold: %s", view);
+    if (set_effective(UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_SETUID |
+                          UINT64_C(1) << CAP_SETGID,
+                      &before) < 0)
+        return tn_fail_errno(err, errno, "give up capabilities");
+    uid_t uid = (uid_t)setfsuid(JAIL_NOBODY);
+    gid_t gid = (gid_t)setfsgid(JAIL_NOBODY);
+    bool nobody = (uid_t)setfsuid((uid_t)-1) == JAIL_NOBODY &&
+                  (gid_t)setfsgid((gid_t)-1) == JAIL_NOBODY;
+    if (!nobody)
+        r = tn_fail(err, TN_E_IO, "cannot act as nobody");
+    else if (mount("tendon", view, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options) < 0)
+        r = tn_fail_errno(err, errno, "view of %s", source);
+    setfsuid(uid);
+    setfsgid(gid);
+    if (set_effective(before, &ours) < 0)
+        return tn_fail_errno(err, errno, "take capabilities back");
+    return r;
+}
+
+/* --- one overlay for each --------------------------------------------------------------------- */
+
+static int add_layers(const struct jail *j, const char *part, struct tn_buf *lowers)
+{
+    for (size_t k = 0; k < j->plan.lowers.count; k++) {
+        tn_autofree char *layer = tn_asprintf("l%zu/%s", k, part);
+        if (access(layer, F_OK) == 0)
+            tn_buf_printf(lowers, "%s:", layer);
+    }
+    return tn_buf_ok(lowers) ? 0 : -1;
+}
+
+static int mount_one(struct jail *j, size_t i, struct tn_error *err)
+{
+    const struct jail_source *s = &j->host_paths[i];
+    bool view = j->privileged && !s->stacked, scan = j->privileged && s->stacked;
+    tn_autofree char *part = jail_part_name(s->path);
+    tn_autofree char *upper = tn_asprintf("st/upper/%s", part);
+    tn_autofree char *work = tn_asprintf("st/work/%s", part);
+    tn_autobuf struct tn_buf lowers = TN_BUF_INIT(4000);
+    char source[32], name[32];
+
+    snprintf(source, sizeof source, "h%zu", i);
+    snprintf(name, sizeof name, "v%zu", i);
+    int masked = make_mask(j, i, scan, err);
+    if (masked < 0 || (view && mount_view(j, source, name, err) < 0))
+        return -1;
+    if (add_layers(j, part, &lowers) < 0)
+        return tn_fail(err, TN_E_TOO_LARGE, "too many layers");
+    if (masked)
+        tn_buf_printf(&lowers, "m%zu:", i);
+    tn_buf_puts(&lowers, view ? name : source);
+    tn_autofd int on =
+        sys_openat2(j->root, s->path + strspn(s->path, "/"), O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    if (on < 0)
+        return tn_fail_errno(err, errno, "%s inside", s->path);
+    return jail_mount_overlay(j, on, tn_buf_str(&lowers), upper, work, err);
+}
+
+int jail_mount_host_paths(struct jail *j, struct tn_error *err)
+{
+    for (size_t i = 0; i < j->plan.host_paths.count; i++)
+        if (j->host_paths[i].mount >= 0 && mount_one(j, i, err) < 0)
+            return tn_error_context(err, "%s", j->host_paths[i].path);
+    j->isolation.world_only = j->plan.host_paths.count > 0 && j->privileged;
+    return 0;
+}

@@ -1,0 +1,215 @@
+/* Who is who: user namespaces and the ids in them. */
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "jail/jail.h"
+#include "jail/message.h"
+#include "jail/sys.h"
+
+/* --- the choice ---------------------------------------------------------------------------- */
+
+/* Each sandbox has a range of its own, as far as they go; owners on disk are never of it. */
+static uid_t range_of(const char *id)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *id; id++)
+        hash = (hash ^ (unsigned char)*id) * 16777619u;
+    return JAIL_RANGE_FIRST + hash % JAIL_RANGE_SLOTS * JAIL_IDS;
+}
+
+int jail_choose_mapping(struct jail *j, bool retry, struct tn_error *err)
+{
+    int wanted = j->plan.mapping;
+
+    if (wanted == TN_JAIL_MAP_AUTO && j->privileged)
+        j->mapping = retry ? TN_JAIL_MAP_IDENTITY : TN_JAIL_MAP_RANGE;
+    else if (wanted == TN_JAIL_MAP_AUTO)
+        j->mapping = TN_JAIL_MAP_OWN;
+    else if (retry)
+        return -1; /* err says what cannot be mapped */
+    else
+        j->mapping = wanted;
+    bool of_users = j->mapping == TN_JAIL_MAP_OWN || j->mapping == TN_JAIL_MAP_SUBIDS;
+    if (of_users == j->privileged)
+        return tn_fail(err, TN_E_UNSUPPORTED, "mapping '%s' is for %s",
+                       tn_jail_mappings[j->mapping], of_users ? "ordinary users" : "root");
+    if (j->mapping == TN_JAIL_MAP_OWN && (j->plan.uid != 0 || j->plan.gid != 0))
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "user %lld:%lld inside: an ordinary user has nobody but root there; mapping "
+                       "'subids' (newuidmap, /etc/subuid) gives more",
+                       (long long)j->plan.uid, (long long)j->plan.gid);
+    j->base = j->mapping == TN_JAIL_MAP_RANGE ? range_of(j->plan.id) : 0;
+    return 0;
+}
+
+/* --- a namespace made in advance ------------------------------------------------------------- */
+
+static int write_file(const char *path, const char *text)
+{
+    tn_autofd int fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd < 0 || write(fd, text, strlen(text)) < 0 ? -1 : 0;
+}
+
+static int write_of(pid_t pid, const char *file, const char *text)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
+    return write_file(path, text);
+}
+
+/* A namespace exists as long as somebody is in it or holds a descriptor of it: the child is only
+ * there until we hold one.  It ends with the pipe. */
+static pid_t clone_holder(int release[2])
+{
+    struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+    char byte;
+
+    if (pipe2(release, O_CLOEXEC) < 0)
+        return -1;
+    pid_t pid = sys_clone3(&args);
+    if (pid == 0) {
+        close(release[1]);
+        _exit(read(release[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    int saved = errno;
+    close(release[0]);
+    if (pid < 0)
+        close(release[1]);
+    errno = saved;
+    return pid;
+}
+
+static int userns_with(const char *uid_map, const char *gid_map, struct tn_error *err)
+{
+    char path[64];
+    int release[2];
+    int fd = -1;
+    pid_t pid = clone_holder(release);
+
+    if (pid < 0)
+        return tn_fail_errno(err, errno, "new user namespace");
+    snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
+    if (write_of(pid, "uid_map", uid_map) < 0 || write_of(pid, "gid_map", gid_map) < 0)
+        tn_fail_errno(err, errno, "map the ids of a user namespace");
+    else if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        tn_fail_errno(err, errno, "%s", path);
+    close(release[1]);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return fd;
+}
+
+int jail_make_userns(uid_t inside, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid,
+                     uint32_t count, struct tn_error *err)
+{
+    char uids[64], gids[64];
+
+    snprintf(uids, sizeof uids, "%u %u %u", inside, outside_uid, count);
+    snprintf(gids, sizeof gids, "%u %u %u", inside_gid, outside_gid, count);
+    return userns_with(uids, gids, err);
+}
+
+/* Every id that exists here, as itself. */
+static int identity_map(const char *file, char *out, size_t size)
+{
+    tn_autofile FILE *f = fopen(file, "re");
+    unsigned inside, outside, count;
+    size_t used = 0;
+
+    while (f && fscanf(f, "%u %u %u", &inside, &outside, &count) == 3 && used + 40 < size)
+        used += (size_t)snprintf(out + used, size - used, "%u %u %u\n", inside, inside, count);
+    return used > 0 ? 0 : -1;
+}
+
+int jail_prepare_userns(struct jail *j, struct tn_error *err)
+{
+    char uids[2048], gids[2048];
+
+    if (j->mapping == TN_JAIL_MAP_RANGE) {
+        j->userns = jail_make_userns(0, j->base, 0, j->base, JAIL_IDS, err);
+    } else if (j->mapping == TN_JAIL_MAP_IDENTITY) {
+        if (identity_map("/proc/self/uid_map", uids, sizeof uids) < 0 ||
+            identity_map("/proc/self/gid_map", gids, sizeof gids) < 0)
+            return tn_fail(err, TN_E_IO, "cannot read /proc/self/uid_map");
+        j->userns = userns_with(uids, gids, err);
+    } else {
+        return 0;
+    }
+    return j->userns < 0 ? -1 : 0;
+}
+
+/* --- inside -------------------------------------------------------------------------------- */
+
+static int map_own(const struct jail *j, uid_t uid, gid_t gid, struct tn_error *err)
+{
+    char uids[40], gids[40];
+
+    snprintf(uids, sizeof uids, "0 %u 1", uid);
+    snprintf(gids, sizeof gids, "0 %u 1", gid);
+    if (write_file("/proc/self/setgroups", "deny") < 0 ||
+        write_file("/proc/self/uid_map", uids) < 0 || write_file("/proc/self/gid_map", gids) < 0)
+        return tn_fail_errno(err, errno, "map the caller to root inside");
+    return 0;
+}
+
+int jail_map_self(struct jail *j, struct tn_error *err)
+{
+    struct jail_message message = {.kind = JAIL_WANT_MAP};
+
+    if (j->mapping == TN_JAIL_MAP_OWN)
+        return map_own(j, j->caller_uid, j->caller_gid, err);
+    if (j->mapping != TN_JAIL_MAP_SUBIDS)
+        return 0;
+    if (jail_send(j->control, &message, -1, err) < 0)
+        return -1;
+    if (jail_receive(j->control, &message, NULL, TN_NEVER, err) <= 0 ||
+        message.kind != JAIL_MAPPED)
+        return tn_fail(err, TN_E_PEER, "the launcher is gone");
+    if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+        return tn_fail_errno(err, errno, "become root of the user namespace");
+    return 0;
+}
+
+int jail_act_as_root(const struct jail *j, struct tn_error *err)
+{
+    if (j->base == 0)
+        return 0;
+    /* Without this bit the kernel takes away the capabilities that go with being root. */
+    if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
+        return tn_fail_errno(err, errno, "keep capabilities");
+    setfsgid(j->base);
+    setfsuid(j->base);
+    return (uid_t)setfsuid((uid_t)-1) == j->base
+               ? 0
+               : tn_fail(err, TN_E_IO, "cannot act as user %u", j->base);
+}
+
+int jail_enter_userns(struct jail *j, struct tn_error *err)
+{
+    if (j->mapping == TN_JAIL_MAP_NONE)
+        return 0;
+    if (j->userns >= 0 && setns(j->userns, CLONE_NEWUSER) < 0)
+        return tn_fail_errno(err, errno, "enter the user namespace");
+    j->isolation.user = true;
+    return 0;
+}
+
+int jail_become_user(struct jail *j, struct tn_error *err)
+{
+    uid_t uid = (uid_t)j->plan.uid;
+    gid_t gid = (gid_t)j->plan.gid;
+
+    /* An ordinary user may not give up groups; outside they are what they were before. */
+    if (j->mapping != TN_JAIL_MAP_OWN && setgroups(0, NULL) < 0)
+        return tn_fail_errno(err, errno, "give up groups");
+    if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        return tn_fail_errno(err, errno, "become user %u:%u inside", uid, gid);
+    return 0;
+}

@@ -1,0 +1,201 @@
+/* What a spec means for this engine, before anything is asked of it. */
+#include <sys/random.h>
+
+#include "runtime/docker/docker.h"
+
+static const char *choose_image(const struct docker *d, const struct tn_subject *s)
+{
+    const struct tn_config *c = docker_config(d);
+    const char *const given[] = {s->spec->image, c->docker.image,
+                                 c->sandbox.runtime_container_image,
+                                 c->sandbox.base_container_image};
+
+    for (size_t i = 0; i < TN_COUNT(given); i++)
+        if (given[i] && *given[i])
+            return given[i];
+    return NULL;
+}
+
+/* --- limits --------------------------------------------------------------------------------- */
+
+/* The spec's own, else the configured ones.  A limit that docker_runtime_kwargs sets is theirs,
+ * unless the spec names it. */
+static int take_limits(struct docker_plan *p, struct tn_error *err)
+{
+    const struct tn_spec *spec = p->subject->spec;
+    const struct tn_config_docker *c = &docker_config(p->docker)->docker;
+
+    if (tn_spec_limits(spec, &p->limits, err) < 0)
+        return -1;
+    if (p->limits.wall_time > 0)
+        return tn_fail(err, TN_E_UNSUPPORTED, "wall_time: container engines do not limit it");
+    if (!spec->memory && !docker_kwargs_sets(p->kwargs, "Memory") && c->memory && *c->memory &&
+        tn_size_parse(c->memory, &p->limits.memory, err) < 0)
+        return tn_error_context(err, "docker.memory");
+    if (!spec->cpus.set && !docker_kwargs_sets(p->kwargs, "NanoCpus") &&
+        !docker_kwargs_sets(p->kwargs, "CpuQuota"))
+        p->limits.cpus = c->cpus;
+    if (!spec->pids.set && !docker_kwargs_sets(p->kwargs, "PidsLimit"))
+        p->limits.pids = c->pids > 0 ? (uint64_t)c->pids : 0;
+    return 0;
+}
+
+/* --- network and ports ---------------------------------------------------------------------- */
+
+static void take_network(struct docker_plan *p)
+{
+    const struct tn_spec *spec = p->subject->spec;
+    const char *mode = tn_json_get_str(p->kwargs, "network_mode",
+                                       tn_json_get_str(p->kwargs, "network", ""));
+
+    p->host_network = spec->network == TN_NETWORK_HOST;
+    p->no_network = spec->network == TN_NETWORK_NONE;
+    if (spec->network != TN_NETWORK_DEFAULT)
+        return;
+    p->host_network = strcmp(mode, "host") == 0 ||
+                      (!*mode && docker_config(p->docker)->sandbox.use_host_network);
+    p->no_network = strcmp(mode, "none") == 0 ||
+                    tn_json_bool(tn_json_get(p->kwargs, "network_disabled"), false);
+}
+
+static bool has_plugin(const struct tn_spec *spec, const char *name)
+{
+    for (size_t i = 0; i < spec->plugins.count; i++)
+        if (strcmp(spec->plugins.items[i], name) == 0)
+            return true;
+    return false;
+}
+
+static int add_port(struct docker_plan *p, int64_t inside, int outside, struct tn_error *err)
+{
+    for (size_t i = 0; i < p->port_count; i++)
+        if (p->ports[i].inside == inside)
+            return 0;
+    if (p->port_count == DOCKER_PORTS_MAX)
+        return tn_fail(err, TN_E_INVALID, "ports: more than %d", DOCKER_PORTS_MAX);
+    p->ports[p->port_count++] = (struct docker_port){
+        .inside = (int)inside, .outside = outside, .fixed = outside != 0};
+    return 0;
+}
+
+/* In the network of the host a port is taken where it is; nothing is published. */
+static int take_ports(struct docker_plan *p, struct tn_error *err)
+{
+    const struct tn_spec *spec = p->subject->spec;
+    const struct tn_opt_int *vscode = &docker_config(p->docker)->sandbox.vscode_port;
+
+    p->port_count = 0;
+    if (p->host_network)
+        return 0;
+    if (p->no_network && spec->ports.count)
+        return tn_fail(err, TN_E_INVALID,
+                       "ports: a sandbox without network cannot publish any (its ports are still "
+                       "reached through the hand)");
+    if (p->no_network)
+        return 0;
+    for (size_t i = 0; i < spec->ports.count; i++)
+        if (add_port(p, spec->ports.items[i], 0, err) < 0)
+            return -1;
+    if (has_plugin(spec, "vscode") &&
+        add_port(p, vscode->set ? vscode->value : DOCKER_PORT_VSCODE,
+                 vscode->set ? (int)vscode->value : 0, err) < 0)
+        return -1;
+    return p->hand_port ? add_port(p, p->hand_port, 0, err) : 0;
+}
+
+/* "30000-39999"; 0 when there is none, -1 when it makes no sense. */
+static int read_range(const struct docker_plan *p, unsigned *first, unsigned *last,
+                      struct tn_error *err)
+{
+    const char *text = docker_config(p->docker)->docker.port_range;
+    int end = 0;
+
+    if (!text || !*text)
+        return 0;
+    if (sscanf(text, "%5u-%5u%n", first, last, &end) != 2 || text[end] || *first < 1 ||
+        *first > *last || *last > 65535)
+        return tn_fail(err, TN_E_INVALID, "docker.port_range: expected FIRST-LAST, found '%s'",
+                       text);
+    return 1;
+}
+
+bool docker_plan_next_ports(struct docker_plan *p, int attempt)
+{
+    unsigned first, last, start = 0;
+    bool changed = false;
+
+    if (read_range(p, &first, &last, NULL) <= 0)
+        return false;
+    if (attempt == 0 && getrandom(&start, sizeof start, 0) == sizeof start)
+        p->range_start = start;
+    for (size_t i = 0; i < p->port_count; i++) {
+        unsigned step = (unsigned)attempt * (unsigned)p->port_count + (unsigned)i;
+        if (p->ports[i].fixed)
+            continue;
+        p->ports[i].outside = (int)(first + (p->range_start + step) % (last - first + 1));
+        changed = true;
+    }
+    return changed && (unsigned)attempt * (unsigned)p->port_count <= last - first;
+}
+
+/* In the host's network nobody gives out ports: take one at random. */
+static int random_hand_port(struct docker_plan *p, struct tn_error *err)
+{
+    unsigned first = 30000, last = 39999, number;
+
+    if (read_range(p, &first, &last, err) < 0)
+        return -1;
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        return tn_fail_errno(err, errno, "no random bytes for a port");
+    p->hand_port = (int)(first + number % (last - first + 1));
+    return 0;
+}
+
+int docker_plan_way(struct docker_plan *p, enum docker_way way, struct tn_error *err)
+{
+    p->way = way;
+    p->hand_port = way == DOCKER_BY_PORT ? DOCKER_PORT_HAND : 0;
+    if (way == DOCKER_BY_PORT && p->no_network)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "network none: without a network the hand is reached through a socket, "
+                       "which needs an engine on this machine that runs as this user");
+    if (way == DOCKER_BY_PORT && p->host_network && random_hand_port(p, err) < 0)
+        return -1;
+    return take_ports(p, err);
+}
+
+/* --- all of it ------------------------------------------------------------------------------ */
+
+static int refuse_label(const char *name, struct tn_json *value, void *err)
+{
+    if (strncmp(name, DOCKER_LABEL_PREFIX, strlen(DOCKER_LABEL_PREFIX)) != 0)
+        return 0;
+    return tn_fail(err, TN_E_INVALID, "labels: %s: names that begin with tendon. are ours", name);
+}
+
+int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct tn_subject *s,
+                     struct tn_error *err)
+{
+    const char *image = choose_image(d, s);
+    unsigned first, last;
+
+    *p = (struct docker_plan){
+        .docker = d, .subject = s, .kwargs = docker_config(d)->sandbox.docker_runtime_kwargs};
+    if (docker_kwargs_check(p->kwargs, err) < 0 || take_limits(p, err) < 0 ||
+        read_range(p, &first, &last, err) < 0 ||
+        tn_json_each(s->spec->labels, refuse_label, err) < 0)
+        return -1;
+    if (!image)
+        return tn_fail(err, TN_E_INVALID,
+                       "no image: give one, or set docker.image or sandbox.base_container_image");
+    p->image = tn_strdup(image);
+    p->name = docker_name(s);
+    take_network(p);
+    return 0;
+}
+
+void docker_plan_done(struct docker_plan *p)
+{
+    free(p->name);
+    free(p->image);
+}

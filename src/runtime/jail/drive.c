@@ -1,0 +1,291 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "base/fs.h"
+#include "runtime/jail/jail.h"
+#include "runtime/jail/layer.h"
+
+/* What a keeper may take to clear up after its jail. */
+#define KEEPER_SECONDS 5.0
+
+/* --- ending --------------------------------------------------------------------------------- */
+
+/* A descriptor of exactly that process; -1 when it is gone. */
+static int open_process(int64_t pid, int64_t start)
+{
+    struct tn_proc proc;
+
+    if (pid <= 0)
+        return -1;
+    tn_autofd int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    if (fd < 0 || tn_proc_get((pid_t)pid, &proc) < 0 || proc.start != (uint64_t)start)
+        return -1;
+    return TN_TAKE_FD(fd);
+}
+
+static int wait_process(int pidfd, int64_t deadline, struct tn_error *err)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
+    while (poll(&p, 1, tn_poll_ms(deadline)) <= 0)
+        if (tn_now() >= deadline)
+            return tn_fail(err, TN_E_TIMEOUT, "the jail does not end");
+    return 0;
+}
+
+/* The keeper sees its jail end, writes down how, clears the cgroups and ends too.  What it leaves,
+ * and everything when it is gone itself, is done from here. */
+static int end_processes(struct jail_engine *e, const struct tn_subject *subject,
+                         const struct jail_ref *ref, int64_t deadline, struct tn_error *err)
+{
+    tn_autofd int init = open_process(ref->pid, ref->start);
+    tn_autofd int keeper = open_process(ref->keeper, ref->keeper_start);
+    int64_t patience = tn_deadline_in(KEEPER_SECONDS);
+
+    if (tn_cgroup_kill(&e->cgroups, subject->id, deadline, err) < 0)
+        return -1;
+    if (init >= 0) {
+        syscall(SYS_pidfd_send_signal, init, SIGKILL, NULL, 0);
+        if (wait_process(init, deadline, err) < 0)
+            return -1;
+    }
+    if (keeper < 0 || wait_process(keeper, patience < deadline ? patience : deadline, NULL) == 0)
+        return 0;
+    syscall(SYS_pidfd_send_signal, keeper, SIGKILL, NULL, 0);
+    return wait_process(keeper, deadline, err);
+}
+
+int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
+              struct tn_error *err)
+{
+    struct jail_ref ref;
+
+    jail_ref_find(subject, &ref, deadline);
+    if (end_processes(e, subject, &ref, deadline, err) < 0)
+        return -1;
+    jail_bury(e);
+    if (tn_cgroup_remove(&e->cgroups, subject->id, deadline, err) < 0)
+        return -1;
+    return jail_set_mark(subject, JAIL_PAUSED, false, err);
+}
+
+/* --- freezing ------------------------------------------------------------------------------- */
+
+/* For want of cgroups: everything in the jail descends from its PID 1.  A process that is not
+ * stopped yet may have children, so this is repeated until nobody new is found. */
+static int signal_all(const struct jail_ref *ref, int number, struct tn_error *err)
+{
+    size_t before = SIZE_MAX;
+
+    if (kill((pid_t)ref->pid, number) < 0)
+        return tn_fail_errno(err, errno, "signal the jail");
+    for (int round = 0; round < 100; round++) {
+        struct tn_proc *list = NULL;
+        size_t count = 0;
+        if (tn_proc_descendants((pid_t)ref->pid, &list, &count, err) < 0)
+            return -1;
+        for (size_t i = 0; i < count; i++)
+            kill(list[i].pid, number);
+        free(list);
+        if (count == before)
+            return 0;
+        before = count;
+    }
+    return tn_fail(err, TN_E_BUSY, "the jail starts processes faster than they can be stopped");
+}
+
+int jail_freeze(struct jail_engine *e, const struct tn_subject *subject, const struct jail_ref *ref,
+                bool frozen, int64_t deadline, struct tn_error *err)
+{
+    struct tn_error why = {0};
+
+    if (tn_cgroup_freeze(&e->cgroups, subject->id, frozen, deadline, &why) == 0)
+        return jail_set_mark(subject, JAIL_PAUSED, false, err);
+    if (why.code != TN_E_UNSUPPORTED && why.code != TN_E_NOT_FOUND) {
+        if (err)
+            *err = why;
+        return -1;
+    }
+    if (frozen && jail_set_mark(subject, JAIL_PAUSED, true, err) < 0)
+        return -1;
+    if (signal_all(ref, frozen ? SIGSTOP : SIGCONT, err) < 0)
+        return -1;
+    return frozen ? 0 : jail_set_mark(subject, JAIL_PAUSED, false, err);
+}
+
+/* --- one goal each -------------------------------------------------------------------------- */
+
+struct driving {
+    struct jail_engine *e;
+    const struct tn_subject *subject;
+    struct tn_place *place;
+    int64_t deadline;
+    struct tn_place now; /* how it was when we began */
+    struct jail_ref ref;
+};
+
+static bool lives(const struct driving *d)
+{
+    return d->now.status == TN_STATUS_RUNNING || d->now.status == TN_STATUS_PAUSED;
+}
+
+static int be_launched(struct driving *d, struct tn_error *err)
+{
+    jail_autostorage struct jail_storage s;
+
+    jail_storage_init(&s);
+    if (d->now.status == TN_STATUS_SUSPENDED)
+        return jail_wake(d->e, d->subject, d->place, d->deadline, err);
+    if (jail_kill(d->e, d->subject, d->deadline, err) < 0 ||
+        jail_storage_load(d->e->host->state, d->subject->directory, d->subject->id, &s, err) < 0)
+        return -1;
+    return jail_launch(d->e, d->subject, &s, d->place, d->deadline, err);
+}
+
+static void still_there(struct driving *d, enum tn_status status)
+{
+    d->place->status = status;
+    d->place->address = jail_address(d->subject);
+    d->place->ref = jail_ref_write(&d->ref);
+}
+
+static int to_running(struct driving *d, struct tn_error *err)
+{
+    if (!lives(d))
+        return be_launched(d, err);
+    if (d->now.status == TN_STATUS_PAUSED &&
+        jail_freeze(d->e, d->subject, &d->ref, false, d->deadline, err) < 0)
+        return -1;
+    still_there(d, TN_STATUS_RUNNING);
+    return 0;
+}
+
+static int to_paused(struct driving *d, struct tn_error *err)
+{
+    if (!lives(d)) {
+        if (be_launched(d, err) < 0)
+            return -1;
+        struct tn_subject fresh = *d->subject;
+        fresh.ref = d->place->ref;
+        jail_ref_read(&fresh, &d->ref);
+        d->place->status = TN_STATUS_PAUSED;
+    } else {
+        still_there(d, TN_STATUS_PAUSED);
+    }
+    return jail_freeze(d->e, d->subject, &d->ref, true, d->deadline, err);
+}
+
+/* How long it ran counts towards the time it may run in all. */
+static int note_time(const struct driving *d, struct tn_error *err)
+{
+    jail_autostorage struct jail_storage s;
+    struct timespec now;
+
+    if (!d->ref.wall_time)
+        return 0;
+    jail_storage_init(&s);
+    if (jail_storage_load(d->e->host->state, d->subject->directory, d->subject->id, &s, err) < 0)
+        return -1;
+    clock_gettime(CLOCK_REALTIME, &now);
+    s.ran += (double)now.tv_sec + (double)now.tv_nsec / 1e9 - d->ref.started;
+    return jail_storage_save(d->subject->directory, &s, err);
+}
+
+/* Files on a tmpfs end with the jail; so they are saved first, while nothing changes them. */
+static int save_files(struct driving *d, struct tn_error *err)
+{
+    if (!d->ref.disk)
+        return 0;
+    tn_autofd int upper = jail_open_upper(d->subject, true, d->deadline, err);
+    if (upper < 0 || jail_freeze(d->e, d->subject, &d->ref, true, d->deadline, err) < 0)
+        return -1;
+    if (jail_save_upper(d->subject, upper, d->deadline, err) == 0)
+        return 0;
+    if (d->now.status == TN_STATUS_RUNNING)
+        jail_freeze(d->e, d->subject, &d->ref, false, d->deadline, NULL);
+    return -1;
+}
+
+static int to_stopped(struct driving *d, struct tn_error *err)
+{
+    tn_autofd int dir = open(d->subject->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (lives(d) && (save_files(d, err) < 0 || note_time(d, err) < 0))
+        return -1;
+    if (jail_set_mark(d->subject, JAIL_STOPPED, true, err) < 0 ||
+        jail_kill(d->e, d->subject, d->deadline, err) < 0 ||
+        tn_fs_remove_tree(dir, JAIL_SUSPENDED, 0, err) < 0)
+        return -1;
+    d->place->status = TN_STATUS_STOPPED;
+    return 0;
+}
+
+static int to_suspended(struct driving *d, struct tn_error *err)
+{
+    if (d->now.status != TN_STATUS_SUSPENDED) {
+        if (!lives(d))
+            return tn_fail(err, TN_E_CONFLICT, "only a running sandbox can be suspended");
+        if (jail_suspend(d->e, d->subject, d->deadline, err) < 0)
+            return -1;
+    }
+    d->place->status = TN_STATUS_SUSPENDED;
+    return 0;
+}
+
+/* Leaves every layer that the storage mentions; without a storage, every layer there is. */
+static int leave_layers(const struct driving *d, struct tn_error *err)
+{
+    const char *state = d->e->host->state, *id = d->subject->id;
+    jail_autostorage struct jail_storage s;
+    struct tn_error why = {0};
+
+    jail_storage_init(&s);
+    if (jail_storage_read(d->subject->directory, &s, &why) < 0)
+        return jail_layer_leave_all(state, id, err);
+    for (size_t i = 0; i < s.snapshot_count; i++)
+        for (size_t k = 0; k < s.snapshots[i].layers.count; k++)
+            if (jail_layer_leave(state, s.snapshots[i].layers.items[k], id, err) < 0)
+                return -1;
+    for (size_t i = 0; i < s.layers.count; i++)
+        if (jail_layer_leave(state, s.layers.items[i], id, err) < 0)
+            return -1;
+    if (s.making && jail_layer_leave(state, s.making, id, err) < 0)
+        return -1;
+    return s.folding ? jail_layer_leave(state, s.folding, id, err) : 0;
+}
+
+/* The directory itself is the caller's to remove. */
+static int to_gone(struct driving *d, struct tn_error *err)
+{
+    if (jail_kill(d->e, d->subject, d->deadline, err) < 0 || leave_layers(d, err) < 0)
+        return -1;
+    d->place->status = TN_STATUS_MISSING;
+    return 0;
+}
+
+static int (*const ways[])(struct driving *d, struct tn_error *err) = {
+    [TN_GOAL_RUNNING] = to_running, [TN_GOAL_PAUSED] = to_paused,
+    [TN_GOAL_STOPPED] = to_stopped, [TN_GOAL_SUSPENDED] = to_suspended,
+    [TN_GOAL_GONE] = to_gone,
+};
+
+int jail_drive(void *engine, const struct tn_subject *subject, enum tn_goal goal,
+               struct tn_place *place, int64_t deadline, struct tn_error *err)
+{
+    struct driving d = {.e = engine, .subject = subject, .place = place, .deadline = deadline};
+
+    if (jail_inspect(engine, subject, &d.now, deadline, err) < 0)
+        return -1;
+    enum tn_status was = d.now.status;
+    jail_ref_find(subject, &d.ref, deadline);
+    tn_place_done(&d.now);
+    d.now.status = was;
+    if (was == TN_STATUS_MISSING && goal != TN_GOAL_GONE)
+        return tn_fail(err, TN_E_NOT_FOUND, "the jail of sandbox %s does not exist any more",
+                       subject->id);
+    return ways[goal](&d, err);
+}

@@ -1,0 +1,152 @@
+/* Between the files of the jail backend. */
+#ifndef TN_RUNTIME_JAIL_JAIL_H
+#define TN_RUNTIME_JAIL_JAIL_H
+
+#include <pthread.h>
+
+#include "base/child.h"
+#include "base/proc.h"
+#include "jail/cgroup.h"
+#include "jail/plan.h"
+#include "runtime/backend.h"
+#include "runtime/jail/storage.h"
+
+#define JAIL_PROGRAM "tendon-jail"
+
+#define JAIL_SOCKET "hand.sock"
+#define JAIL_LOG "hand.log"
+#define JAIL_STOPPED "stopped" /* a mark: it was stopped on purpose */
+#define JAIL_PAUSED                                                              \
+    "paused" /* a mark: its processes are stopped by signal, for want of cgroups \
+              */
+#define JAIL_SUSPENDED "suspended" /* a directory: its processes */
+
+struct jail_keeper {
+    struct jail_keeper *next;
+    struct tn_child *child;
+};
+
+struct jail_engine {
+    const struct tn_host *host;
+    struct tn_cgroups cgroups;
+    char *launcher;              /* path of tendon-jail */
+    unsigned built_in;           /* limits whose default nobody has set: enum jail_limit bits */
+    pthread_mutex_t lock;        /* of what follows */
+    struct jail_keeper *keepers; /* children of this process, to be buried */
+};
+
+/* --- limits.c ------------------------------------------------------------------------------- */
+
+enum jail_limit {
+    JAIL_LIMIT_MEMORY = 1 << 0,
+    JAIL_LIMIT_CPUS = 1 << 1,
+    JAIL_LIMIT_PIDS = 1 << 2,
+};
+
+/* Which of the configured limits are only our own defaults. */
+unsigned jail_limits_built_in(const struct tn_config *config);
+/* The spec's, and where it is silent the configured ones.  Of these, what this machine cannot
+ * enforce is left out if it is only our own default. */
+int jail_limits(const struct jail_engine *e, const struct tn_spec *spec, struct tn_limits *out,
+                struct tn_error *err);
+/* "64 MiB" */
+void jail_size_text(char out[32], uint64_t bytes);
+
+/* --- root.c --------------------------------------------------------------------------------- */
+
+/* Fills the part of a fresh storage that lies below all layers. */
+int jail_root_find(const struct jail_engine *e, const struct tn_spec *spec, struct jail_storage *s,
+                   int64_t deadline, struct tn_error *err);
+/* Puts layers and what lies below them into the plan. */
+int jail_root_plan(const struct jail_engine *e, const struct jail_storage *s,
+                   struct tn_jail_plan *plan, struct tn_error *err);
+
+/* --- mounts.c ------------------------------------------------------------------------------- */
+
+/* Volumes, devices and GPUs of the spec. */
+int jail_mounts_plan(const struct jail_engine *e, const struct tn_spec *spec,
+                     struct tn_jail_plan *plan, struct tn_error *err);
+
+/* --- ref.c ---------------------------------------------------------------------------------- */
+
+/* What place.ref says. */
+struct jail_ref {
+    int64_t pid, start;           /* of PID 1 of the jail */
+    int64_t keeper, keeper_start; /* of its keeper */
+    double started;               /* seconds since 1970 */
+    int64_t memory, pids, disk;   /* limits, to name them */
+    double wall_time;
+};
+
+void jail_ref_read(const struct tn_subject *subject, struct jail_ref *ref);
+char *jail_ref_write(const struct jail_ref *ref);
+/* Whether the jail runs; then ref says what is so, also when subject's own was out of date. */
+bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64_t deadline);
+
+/* --- launch.c ------------------------------------------------------------------------------- */
+
+/* Starts the jail on its storage and fills place. */
+int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct jail_storage *s,
+                struct tn_place *place, int64_t deadline, struct tn_error *err);
+/* Keepers that have ended are buried. */
+void jail_bury(struct jail_engine *e);
+
+/* --- state.c -------------------------------------------------------------------------------- */
+
+int jail_inspect(void *engine, const struct tn_subject *subject, struct tn_place *place,
+                 int64_t deadline, struct tn_error *err);
+bool jail_has_mark(const struct tn_subject *subject, const char *name);
+int jail_set_mark(const struct tn_subject *subject, const char *name, bool there,
+                  struct tn_error *err);
+char *jail_address(const struct tn_subject *subject);
+
+/* --- drive.c -------------------------------------------------------------------------------- */
+
+int jail_drive(void *engine, const struct tn_subject *subject, enum tn_goal goal,
+               struct tn_place *place, int64_t deadline, struct tn_error *err);
+/* Ends every process of the jail; storage stays as it is. */
+int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
+              struct tn_error *err);
+/* Stops all processes where they are, or lets them go on. */
+int jail_freeze(struct jail_engine *e, const struct tn_subject *subject, const struct jail_ref *ref,
+                bool frozen, int64_t deadline, struct tn_error *err);
+bool jail_is_frozen(const struct jail_engine *e, const struct tn_subject *subject);
+
+/* --- snapshot.c ----------------------------------------------------------------------------- */
+
+int jail_snapshot(void *engine, const struct tn_subject *subject, const char *name,
+                  int64_t deadline, struct tn_error *err);
+int jail_forget(void *engine, const struct tn_subject *subject, const char *name, int64_t deadline,
+                struct tn_error *err);
+int jail_rollback(void *engine, const struct tn_subject *subject, const char *name,
+                  struct tn_place *place, int64_t deadline, struct tn_error *err);
+int jail_fork(void *engine, const struct tn_subject *subject, const char *name,
+              const struct tn_subject *child, struct tn_place *place, int64_t deadline,
+              struct tn_error *err);
+/* A descriptor of the changed files of a jail, wherever they are; -1.  running: the jail runs. */
+int jail_open_upper(const struct tn_subject *subject, bool running, int64_t deadline,
+                    struct tn_error *err);
+/* Before a jail with a disk limit ends: its changed files, which would end with it, to disk. */
+int jail_save_upper(const struct tn_subject *subject, int upper, int64_t deadline,
+                    struct tn_error *err);
+
+/* --- suspend.c ------------------------------------------------------------------------------ */
+
+int jail_suspend(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
+                 struct tn_error *err);
+int jail_wake(struct jail_engine *e, const struct tn_subject *subject, struct tn_place *place,
+              int64_t deadline, struct tn_error *err);
+
+/* --- use.c, doctor.c ------------------------------------------------------------------------ */
+
+int jail_put(void *engine, const struct tn_subject *subject, const char *path, const void *bytes,
+             size_t n, mode_t mode, int64_t deadline, struct tn_error *err);
+int jail_exec(void *engine, const struct tn_subject *subject, const char *const *argv,
+              struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err);
+int jail_logs(void *engine, const struct tn_subject *subject, bool follow, tn_log_fn fn, void *ctx,
+              int64_t deadline, struct tn_error *err);
+int jail_usage(void *engine, const struct tn_subject *subject, struct tn_usage *out,
+               struct tn_error *err);
+int jail_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err);
+
+#endif

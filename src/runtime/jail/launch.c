@@ -1,0 +1,385 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "base/fs.h"
+#include "net/listen.h"
+#include "runtime/jail/jail.h"
+#include "runtime/jail/layer.h"
+
+#define PLAN_FD 3
+#define REPORT_FD 4
+#define LISTEN_FD 5
+
+#define REPORT_MAX (64u << 10)
+
+#define PATH_INSIDE "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define WORKSPACE "/workspace"
+
+/* --- lists ---------------------------------------------------------------------------------- */
+
+static void add(struct tn_str_list *list, char *owned)
+{
+    list->items = tn_realloc(list->items, (list->count + 2) * sizeof *list->items);
+    list->items[list->count++] = owned;
+    list->items[list->count] = NULL;
+}
+
+static void add_copy(struct tn_str_list *list, const char *text)
+{
+    add(list, tn_strdup(text));
+}
+
+static void set_text(char **to, const char *text)
+{
+    free(*to);
+    *to = tn_strdup(text);
+}
+
+/* --- the program and its environment --------------------------------------------------------- */
+
+/* Takes NAME=value over; a later one of the same name replaces an earlier one. */
+static void set_variable(struct tn_str_list *env, char *entry)
+{
+    size_t n = strcspn(entry, "=") + 1;
+
+    for (size_t i = 0; i < env->count; i++) {
+        if (strncmp(env->items[i], entry, n) == 0) {
+            free(env->items[i]);
+            env->items[i] = entry;
+            return;
+        }
+    }
+    add(env, entry);
+}
+
+static int set_member(const char *name, struct tn_json *value, void *ctx)
+{
+    const char *text = tn_json_str(value, NULL);
+
+    if (text)
+        set_variable(ctx, tn_asprintf("%s=%s", name, text));
+    return 0;
+}
+
+static void plan_environment(const struct tn_subject *subject, const struct jail_storage *s,
+                             struct tn_jail_plan *plan)
+{
+    static const char *const ours[] = {"PATH=" PATH_INSIDE, "HOME=/root", "LANG=C.UTF-8",
+                                       "TMPDIR=/tmp"};
+
+    for (size_t i = 0; i < TN_COUNT(ours); i++)
+        set_variable(&plan->env, tn_strdup(ours[i]));
+    for (size_t i = 0; i < s->image.env.count; i++)
+        set_variable(&plan->env, tn_strdup(s->image.env.items[i]));
+    tn_json_each(subject->spec->env, set_member, &plan->env);
+    set_variable(&plan->env, tn_asprintf("SESSION_API_KEY=%s", subject->key));
+}
+
+/* "name", "name:group", "1000" or "1000:1000" as images write it. */
+static int plan_user(const char *user, struct tn_jail_plan *plan, struct tn_error *err)
+{
+    tn_autofree char *name = tn_strndup(user, strcspn(user, ":"));
+    bool number = *name && strspn(name, "0123456789") == strlen(name);
+    bool root = strcmp(name, "root") == 0 || (number && strtoull(name, NULL, 10) == 0);
+
+    if (!root && geteuid() != 0)
+        return tn_fail(
+            err, TN_E_UNSUPPORTED,
+            "user %s: a jail of an ordinary user has no user but root, who is %u outside", user,
+            (unsigned)geteuid());
+    add_copy(&plan->argv, "--username");
+    add_copy(&plan->argv, root ? "root" : number ? "openhands" : name);
+    if (number && !root) {
+        add_copy(&plan->argv, "--user-id");
+        add_copy(&plan->argv, name);
+    }
+    return 0;
+}
+
+static int plan_program(const struct jail_engine *e, const struct tn_subject *subject,
+                        const struct jail_storage *s, struct tn_jail_plan *plan,
+                        struct tn_error *err)
+{
+    const struct tn_spec *spec = subject->spec;
+    const char *user = spec->user ? spec->user : s->image.user ? s->image.user : "root";
+
+    if (!e->host->hand)
+        return tn_fail(err, TN_E_NOT_FOUND, "tendon-hand, the program that runs in a sandbox");
+    set_text(&plan->hand, e->host->hand);
+    add_copy(&plan->argv, "tendon-hand");
+    add_copy(&plan->argv, "--listen");
+    add(&plan->argv, tn_asprintf("fd:%d", LISTEN_FD));
+    add_copy(&plan->argv, "--working-dir");
+    add_copy(&plan->argv, plan->workspace);
+    if (plan_user(user, plan, err) < 0)
+        return -1;
+    if (!e->host->config->core.enable_browser)
+        add_copy(&plan->argv, "--no-enable-browser");
+    for (size_t i = 0; i < spec->plugins.count; i++) {
+        add_copy(&plan->argv, "--plugins");
+        add_copy(&plan->argv, spec->plugins.items[i]);
+    }
+    for (size_t i = 0; i < spec->hand_args.count; i++)
+        add_copy(&plan->argv, spec->hand_args.items[i]);
+    plan->fds.items = tn_calloc(1, sizeof *plan->fds.items);
+    plan->fds.items[0] = LISTEN_FD;
+    plan->fds.count = 1;
+    plan_environment(subject, s, plan);
+    return 0;
+}
+
+/* --- storage and limits --------------------------------------------------------------------- */
+
+/* With a disk limit everything lives on a tmpfs; what earlier layers hold counts too. */
+static int plan_storage(const struct jail_engine *e, const struct tn_subject *subject,
+                        const struct jail_storage *s, uint64_t disk, struct tn_jail_plan *plan,
+                        struct tn_error *err)
+{
+    uint64_t held = 0;
+
+    if (!disk) {
+        set_text(&plan->storage, subject->directory);
+        return 0;
+    }
+    for (size_t i = 0; i < s->layers.count; i++)
+        held += jail_layer_size(e->host->state, s->layers.items[i]);
+    if (held >= disk) {
+        char limit[32];
+        jail_size_text(limit, disk);
+        return tn_fail(err, TN_E_TOO_LARGE,
+                       "disk: the files that the sandbox begins with fill its limit of %s", limit);
+    }
+    plan->tmpfs_bytes = (int64_t)(disk - held);
+    tn_autofree char *upper = tn_asprintf("%s/upper", subject->directory);
+    if (access(upper, F_OK) == 0)
+        plan->seed = TN_TAKE_PTR(upper);
+    return 0;
+}
+
+static int plan_limits(const struct jail_engine *e, const struct tn_subject *subject,
+                       const struct jail_storage *s, struct tn_jail_plan *plan,
+                       struct jail_ref *ref, struct tn_error *err)
+{
+    struct tn_limits limits;
+
+    if (jail_limits(e, subject->spec, &limits, err) < 0 ||
+        plan_storage(e, subject, s, limits.disk, plan, err) < 0)
+        return -1;
+    plan->memory = (int64_t)limits.memory;
+    plan->file_size = (int64_t)limits.file_size;
+    plan->pids = (int64_t)limits.pids;
+    plan->open_files = (int64_t)limits.open_files;
+    plan->cpus = limits.cpus;
+    if (limits.wall_time > 0) {
+        plan->wall_time = limits.wall_time - s->ran;
+        if (plan->wall_time <= 0)
+            return tn_fail(err, TN_E_CONFLICT, "wall_time: its %g seconds are over",
+                           limits.wall_time);
+    }
+    ref->memory = plan->memory;
+    ref->pids = plan->pids;
+    ref->disk = (int64_t)limits.disk;
+    ref->wall_time = limits.wall_time;
+    return 0;
+}
+
+static int plan_network(const struct tn_spec *spec, struct tn_jail_plan *plan, struct tn_error *err)
+{
+    if (spec->network == TN_NETWORK_BRIDGE)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "network: a jail has none, or that of the host; bridge is for docker");
+    plan->network = spec->network == TN_NETWORK_HOST ? TN_JAIL_NET_HOST : TN_JAIL_NET_NONE;
+    return 0;
+}
+
+static int fill_plan(const struct jail_engine *e, const struct tn_subject *subject,
+                     const struct jail_storage *s, struct tn_jail_plan *plan, struct jail_ref *ref,
+                     struct tn_error *err)
+{
+    const struct tn_spec *spec = subject->spec;
+    const char *workdir =
+        s->image.workdir && strcmp(s->image.workdir, "/") != 0 ? s->image.workdir : WORKSPACE;
+
+    set_text(&plan->id, subject->id);
+    set_text(&plan->directory, subject->directory);
+    set_text(&plan->hostname, spec->name ? spec->name : subject->id);
+    set_text(&plan->workspace, spec->workspace ? spec->workspace : workdir);
+    plan->log = tn_asprintf("%s/" JAIL_LOG, subject->directory);
+    plan->mapping =
+        geteuid() == 0 && !e->host->config->jail.unprivileged ? TN_JAIL_MAP_NONE : TN_JAIL_MAP_AUTO;
+    plan->owner_pid = subject->owner.pid;
+    plan->owner_start = (int64_t)subject->owner.start;
+    if (plan_network(spec, plan, err) < 0 || jail_root_plan(e, s, plan, err) < 0 ||
+        jail_mounts_plan(e, spec, plan, err) < 0 || plan_limits(e, subject, s, plan, ref, err) < 0)
+        return -1;
+    return plan_program(e, subject, s, plan, err);
+}
+
+/* --- the launcher --------------------------------------------------------------------------- */
+
+/* The plan holds the key: it is never in a file. */
+static int write_plan(const struct tn_jail_plan *plan, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(16u << 20);
+    tn_autofd int fd = memfd_create("plan", MFD_CLOEXEC);
+    struct tn_jw w = tn_jw(&text);
+
+    tn_jail_plan_to_json(plan, &w);
+    if (!tn_buf_ok(&text))
+        return tn_fail(err, TN_E_TOO_LARGE, "the plan of the jail is too large");
+    if (fd < 0)
+        return tn_fail_errno(err, errno, "memory for the plan");
+    if (tn_fs_write(fd, text.data, text.len, err) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return -1;
+    return TN_TAKE_FD(fd);
+}
+
+/* One line, or whatever came until the end. */
+static int read_report(int fd, struct tn_buf *report, int64_t deadline, struct tn_error *err)
+{
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int ready = poll(&p, 1, tn_poll_ms(deadline));
+        if (ready == 0)
+            return tn_fail(err, TN_E_TIMEOUT, "the jail did not start in time");
+        char *to = tn_buf_reserve(report, 4096);
+        ssize_t n = ready < 0 ? -1 : to ? read(fd, to, 4096) : 0;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return tn_fail_errno(err, errno, "report of the jail");
+        tn_buf_grew(report, (size_t)n);
+        if (n == 0 || memchr(report->data, '\n', report->len))
+            return 0;
+    }
+}
+
+static enum tn_code code_by_name(const char *name)
+{
+    for (int i = 0; name && i < TN_CODE_COUNT; i++)
+        if (strcmp(tn_code_row((enum tn_code)i)->name, name) == 0)
+            return (enum tn_code)i;
+    return TN_E_INTERNAL;
+}
+
+static int take_report(const struct tn_buf *text, struct jail_ref *ref, struct tn_place *place,
+                       struct tn_error *err)
+{
+    tn_autojson struct tn_json *report = NULL;
+    tn_autobuf struct tn_buf isolation = TN_BUF_INIT(REPORT_MAX);
+    struct tn_jw w = tn_jw(&isolation);
+
+    if (text->len == 0)
+        return tn_fail(err, TN_E_INTERNAL, "%s ended without a word", JAIL_PROGRAM);
+    if (tn_json_parse(text->data, text->len, &report, err) < 0)
+        return tn_error_context(err, "report of the jail");
+    const char *error = tn_json_get_str(report, "error", NULL);
+    if (error)
+        return tn_fail(err, code_by_name(tn_json_get_str(report, "code", NULL)), "%s", error);
+    ref->pid = tn_json_int(tn_json_get(report, "pid"), 0);
+    ref->start = tn_json_int(tn_json_get(report, "start"), 0);
+    ref->keeper = tn_json_int(tn_json_get(report, "keeper"), 0);
+    ref->keeper_start = tn_json_int(tn_json_get(report, "keeper_start"), 0);
+    tn_jw_tree(&w, tn_json_get(report, "isolation"));
+    place->isolation = tn_buf_take(&isolation);
+    return 0;
+}
+
+void jail_bury(struct jail_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    for (struct jail_keeper **at = &e->keepers; *at;) {
+        struct jail_keeper *k = *at;
+        if (tn_child_wait(k->child, 0, NULL, NULL) < 0) {
+            at = &k->next;
+            continue;
+        }
+        *at = k->next;
+        tn_child_free(k->child);
+        free(k);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void remember_keeper(struct jail_engine *e, struct tn_child *child)
+{
+    struct jail_keeper *k = tn_calloc(1, sizeof *k);
+
+    k->child = child;
+    pthread_mutex_lock(&e->lock);
+    k->next = e->keepers;
+    e->keepers = k;
+    pthread_mutex_unlock(&e->lock);
+}
+
+static int run_launcher(struct jail_engine *e, int plan, int socket, struct tn_buf *report,
+                        int64_t deadline, struct tn_error *err)
+{
+    const char *const argv[] = {JAIL_PROGRAM, "3", "4", NULL};
+    static const char *const env[] = {"PATH=" PATH_INSIDE, NULL};
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return tn_fail_errno(err, errno, "pipe");
+    tn_autofd int ours = ends[0], theirs = ends[1];
+    const struct tn_child_fd fds[] = {{plan, PLAN_FD}, {theirs, REPORT_FD}, {socket, LISTEN_FD}};
+    tn_autochild struct tn_child *child =
+        tn_child_start(&(struct tn_child_spec){.argv = argv,
+                                               .file = e->launcher,
+                                               .env = env,
+                                               .cwd = "/",
+                                               .fds = fds,
+                                               .fd_count = TN_COUNT(fds),
+                                               .session = true,
+                                               .deadline = deadline},
+                       err);
+    if (!child)
+        return -1;
+    tn_close(TN_TAKE_FD(theirs));
+    int r = read_report(ours, report, deadline, err);
+    if (r < 0)
+        tn_child_signal(child, SIGKILL, NULL);
+    remember_keeper(e, TN_TAKE_PTR(child));
+    return r;
+}
+
+static int open_socket(const struct tn_subject *subject, struct tn_error *err)
+{
+    tn_autofree char *address = jail_address(subject);
+    struct tn_listen_address where;
+
+    if (tn_listen_parse(address, &where, err) < 0)
+        return -1;
+    return tn_listen_open(&where, err);
+}
+
+int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct jail_storage *s,
+                struct tn_place *place, int64_t deadline, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf report = TN_BUF_INIT(REPORT_MAX);
+    tn_autoplan struct tn_jail_plan plan;
+    struct jail_ref ref = {0};
+    struct timespec now;
+
+    jail_bury(e);
+    tn_jail_plan_init(&plan);
+    if (fill_plan(e, subject, s, &plan, &ref, err) < 0 ||
+        jail_set_mark(subject, "end.json", false, err) < 0)
+        return -1;
+    tn_autofd int socket = open_socket(subject, err);
+    tn_autofd int text = socket < 0 ? -1 : write_plan(&plan, err);
+    if (text < 0 || run_launcher(e, text, socket, &report, deadline, err) < 0 ||
+        take_report(&report, &ref, place, err) < 0)
+        return -1;
+    clock_gettime(CLOCK_REALTIME, &now);
+    ref.started = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    if (jail_set_mark(subject, JAIL_STOPPED, false, err) < 0)
+        return -1;
+    place->status = TN_STATUS_RUNNING;
+    place->address = jail_address(subject);
+    place->ref = jail_ref_write(&ref);
+    return 0;
+}

@@ -1,0 +1,75 @@
+#include "jail/keeper-protocol.h"
+#include "runtime/jail/jail.h"
+
+#define REF_MAX 4096
+
+#define REF struct jail_ref
+static const struct tn_field rows[] = {
+    TN_INT("pid", REF, pid),
+    TN_INT("start", REF, start),
+    TN_INT("keeper", REF, keeper),
+    TN_INT("keeper_start", REF, keeper_start),
+    TN_DOUBLE("started", REF, started),
+    TN_INT("memory", REF, memory),
+    TN_INT("pids", REF, pids),
+    TN_INT("disk", REF, disk),
+    TN_DOUBLE("wall_time", REF, wall_time),
+};
+static const struct tn_fields fields = TN_FIELDS(rows);
+
+void jail_ref_read(const struct tn_subject *subject, struct jail_ref *ref)
+{
+    tn_autojson struct tn_json *json = NULL;
+
+    tn_fields_defaults(&fields, ref);
+    if (!subject->ref || tn_json_parse(subject->ref, strlen(subject->ref), &json, NULL) < 0 ||
+        tn_fields_from_json(&fields, ref, json, NULL) < 0)
+        *ref = (struct jail_ref){0};
+}
+
+char *jail_ref_write(const struct jail_ref *ref)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(REF_MAX);
+    struct tn_jw w = tn_jw(&text);
+
+    tn_jw_object(&w);
+    tn_fields_to_json(&fields, ref, &w);
+    tn_jw_object_end(&w);
+    return tn_buf_take(&text);
+}
+
+static bool lives(int64_t pid, int64_t start)
+{
+    struct tn_proc proc;
+
+    return pid > 0 && tn_proc_get((pid_t)pid, &proc) == 0 && proc.start == (uint64_t)start;
+}
+
+/* A process that was killed after a start and before it could write down the ref leaves a jail that
+ * only its keeper knows about. */
+static bool ask_keeper(const struct tn_subject *subject, struct jail_ref *ref, int64_t deadline)
+{
+    tn_autobuf struct tn_buf answer = TN_BUF_INIT(REF_MAX);
+    tn_autojson struct tn_json *json = NULL;
+    struct tn_proc proc;
+
+    if (tn_keeper_ask(subject->directory, TN_KEEPER_STATUS, &answer, NULL, deadline, NULL) < 0 ||
+        tn_json_parse(tn_buf_str(&answer), answer.len, &json, NULL) < 0)
+        return false;
+    pid_t pid = (pid_t)tn_json_int(tn_json_get(json, "pid"), 0);
+    if (pid <= 0 || tn_proc_get(pid, &proc) < 0)
+        return false;
+    ref->pid = pid;
+    ref->start = (int64_t)proc.start;
+    ref->keeper = proc.parent;
+    ref->keeper_start = 0;
+    if (tn_proc_get(proc.parent, &proc) == 0)
+        ref->keeper_start = (int64_t)proc.start;
+    return true;
+}
+
+bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64_t deadline)
+{
+    jail_ref_read(subject, ref);
+    return lives(ref->pid, ref->start) || ask_keeper(subject, ref, deadline);
+}

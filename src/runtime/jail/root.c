@@ -1,0 +1,100 @@
+#include <sys/stat.h>
+
+#include "runtime/jail/jail.h"
+#include "runtime/jail/layer.h"
+
+/* --- what lies below ------------------------------------------------------------------------ */
+
+static bool is_below(const char *path, const char *directory)
+{
+    size_t n = strlen(directory);
+    return strncmp(path, directory, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+static int take_directory(const struct jail_engine *e, char *path, struct jail_storage *s,
+                          struct tn_error *err)
+{
+    tn_autofree char *owned = path;
+
+    if (strcmp(path, "/") == 0)
+        return tn_fail(
+            err, TN_E_INVALID,
+            "image /: the whole of this machine is no image; without an image a jail has "
+            "its system directories");
+    if (is_below(path, e->host->state) || is_below(e->host->state, path))
+        return tn_fail(err, TN_E_INVALID,
+                       "image %s: it and our own state directory lie in each other", path);
+    s->root = TN_TAKE_PTR(owned);
+    return 0;
+}
+
+int jail_root_find(const struct jail_engine *e, const struct tn_spec *spec, struct jail_storage *s,
+                   int64_t deadline, struct tn_error *err)
+{
+    const char *wish = spec->image ? spec->image : e->host->config->jail.rootfs;
+    struct stat st;
+
+    if (!wish) {
+        s->host = true;
+        return 0;
+    }
+    char *path = realpath(wish, NULL);
+    if (!path || stat(path, &st) < 0) {
+        int sys = errno;
+        free(path);
+        return tn_fail_errno(err, sys, "image %s", wish);
+    }
+    if (S_ISDIR(st.st_mode))
+        return take_directory(e, path, s, err);
+    tn_autofree char *file = path;
+    jail_image_done(&s->image);
+    return jail_image_open(e->host, file, &s->image, deadline, err);
+}
+
+/* --- the plan ------------------------------------------------------------------------------- */
+
+static void add(struct tn_str_list *list, char *owned)
+{
+    list->items = tn_realloc(list->items, (list->count + 2) * sizeof *list->items);
+    list->items[list->count++] = owned;
+    list->items[list->count] = NULL;
+}
+
+static void replace(struct tn_str_list *list, const struct tn_str_list *with)
+{
+    jail_list_done(list);
+    *list = jail_list_copy(NULL, with);
+}
+
+static int check_there(const char *path, const char *what, struct tn_error *err)
+{
+    if (access(path, F_OK) == 0)
+        return 0;
+    return tn_fail_errno(err, errno, "%s %s, which the sandbox is built on", what, path);
+}
+
+int jail_root_plan(const struct jail_engine *e, const struct jail_storage *s,
+                   struct tn_jail_plan *plan, struct tn_error *err)
+{
+    const struct tn_config_jail *c = &e->host->config->jail;
+
+    for (size_t i = 0; i < s->layers.count; i++) {
+        add(&plan->lowers, jail_layer_path(e->host->state, s->layers.items[i]));
+        if (check_there(plan->lowers.items[plan->lowers.count - 1], "layer", err) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < s->image.layers.count; i++) {
+        add(&plan->lowers, jail_image_layer_path(e->host, s->image.layers.items[i]));
+        if (check_there(plan->lowers.items[plan->lowers.count - 1], "image layer", err) < 0)
+            return -1;
+    }
+    if (s->root) {
+        add(&plan->lowers, tn_strdup(s->root));
+        return check_there(s->root, "image", err);
+    }
+    if (s->host) {
+        replace(&plan->host_paths, &c->host_paths);
+        replace(&plan->etc_hidden, &c->etc_hidden);
+    }
+    return 0;
+}

@@ -1,0 +1,157 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "jail/keeper-protocol.h"
+#include "runtime/jail/jail.h"
+
+/* A tmpfs with less room than this left is full: no file of any size fits. */
+#define FULL_BYTES (64u << 10)
+
+/* --- marks in the sandbox's directory ------------------------------------------------------- */
+
+bool jail_has_mark(const struct tn_subject *subject, const char *name)
+{
+    tn_autofree char *path = tn_asprintf("%s/%s", subject->directory, name);
+    return access(path, F_OK) == 0;
+}
+
+int jail_set_mark(const struct tn_subject *subject, const char *name, bool there,
+                  struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/%s", subject->directory, name);
+
+    if (!there) {
+        if (unlink(path) < 0 && errno != ENOENT)
+            return tn_fail_errno(err, errno, "%s", path);
+        return 0;
+    }
+    tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return fd < 0 ? tn_fail_errno(err, errno, "%s", path) : 0;
+}
+
+char *jail_address(const struct tn_subject *subject)
+{
+    return tn_asprintf("unix:%s/" JAIL_SOCKET, subject->directory);
+}
+
+/* --- why it ended --------------------------------------------------------------------------- */
+
+static char *end_reason(const struct tn_jail_end *end, const struct jail_ref *ref)
+{
+    char limit[32];
+
+    if (end->wall_time)
+        return tn_asprintf("killed: its time of %g seconds was over", ref->wall_time);
+    if (end->oom_kills > 0 && end->signal.set && end->signal.value == SIGKILL) {
+        jail_size_text(limit, (uint64_t)ref->memory);
+        return tn_asprintf("killed: out of memory (limit %s)", limit);
+    }
+    if (end->signal.set)
+        return tn_asprintf("the hand was killed by signal %d (%s)", (int)end->signal.value,
+                           strsignal((int)end->signal.value));
+    if (end->status.set)
+        return tn_asprintf("the hand ended with status %d", (int)end->status.value);
+    return tn_strdup("the jail ended");
+}
+
+static void describe_end(const struct tn_subject *subject, const struct jail_ref *ref,
+                         struct tn_place *place)
+{
+    struct tn_jail_end end;
+
+    place->status = TN_STATUS_ERROR;
+    if (tn_jail_end_read(subject->directory, &end, NULL) == 0)
+        place->reason = end_reason(&end, ref);
+    else
+        place->reason = tn_strdup(ref->pid ? "its keeper was killed, and the jail with it"
+                                           : "it was never started");
+}
+
+/* --- which limits it has met ---------------------------------------------------------------- */
+
+static void put_sentence(struct tn_buf *out, const char *text)
+{
+    if (out->len)
+        tn_buf_puts(out, "; ");
+    tn_buf_puts(out, text);
+}
+
+/* Room of the tmpfs that a disk limit is made of; -1 when it cannot be asked. */
+static int64_t disk_left(const struct tn_subject *subject, int64_t deadline)
+{
+    tn_autobuf struct tn_buf answer = TN_BUF_INIT(256);
+    struct statfs fs;
+    int fd = -1;
+
+    if (tn_keeper_ask(subject->directory, TN_KEEPER_STORAGE, &answer, &fd, deadline, NULL) < 0)
+        return -1;
+    tn_autofd int storage = fd;
+    if (storage < 0 || fstatfs(storage, &fs) < 0)
+        return -1;
+    return (int64_t)fs.f_bavail * fs.f_bsize;
+}
+
+static char *limits_met(const struct jail_engine *e, const struct tn_subject *subject,
+                        const struct jail_ref *ref, int64_t deadline)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(1024);
+    struct tn_cgroup_events events = {0};
+    char size[32], text[160];
+
+    if (ref->memory || ref->pids)
+        tn_cgroup_events(&e->cgroups, subject->id, &events);
+    if (events.oom_kills > 0) {
+        jail_size_text(size, (uint64_t)ref->memory);
+        snprintf(text, sizeof text, "out of memory: %lld process%s killed (limit %s)",
+                 (long long)events.oom_kills, events.oom_kills == 1 ? " was" : "es were", size);
+        put_sentence(&out, text);
+    }
+    if (events.pids_hits > 0) {
+        snprintf(text, sizeof text, "process limit of %lld reached (%lld time%s)",
+                 (long long)ref->pids, (long long)events.pids_hits,
+                 events.pids_hits == 1 ? "" : "s");
+        put_sentence(&out, text);
+    }
+    if (ref->disk) {
+        int64_t left = disk_left(subject, deadline);
+        if (left >= 0 && left < (int64_t)FULL_BYTES) {
+            jail_size_text(size, (uint64_t)ref->disk);
+            snprintf(text, sizeof text, "disk of %s is full", size);
+            put_sentence(&out, text);
+        }
+    }
+    return out.len ? tn_buf_take(&out) : NULL;
+}
+
+/* --- inspect -------------------------------------------------------------------------------- */
+
+bool jail_is_frozen(const struct jail_engine *e, const struct tn_subject *subject)
+{
+    return tn_cgroup_is_frozen(&e->cgroups, subject->id) || jail_has_mark(subject, JAIL_PAUSED);
+}
+
+int jail_inspect(void *engine, const struct tn_subject *subject, struct tn_place *place,
+                 int64_t deadline, struct tn_error *err)
+{
+    const struct jail_engine *e = engine;
+    struct jail_ref ref;
+
+    if (jail_ref_find(subject, &ref, deadline)) {
+        place->status = jail_is_frozen(e, subject) ? TN_STATUS_PAUSED : TN_STATUS_RUNNING;
+        place->address = jail_address(subject);
+        place->ref = jail_ref_write(&ref);
+        place->reason = limits_met(e, subject, &ref, deadline);
+        return 0;
+    }
+    if (!jail_has_mark(subject, JAIL_STORAGE_FILE))
+        place->status = TN_STATUS_MISSING;
+    else if (jail_has_mark(subject, JAIL_SUSPENDED))
+        place->status = TN_STATUS_SUSPENDED;
+    else if (jail_has_mark(subject, JAIL_STOPPED))
+        place->status = TN_STATUS_STOPPED;
+    else
+        describe_end(subject, &ref, place);
+    return 0;
+}
