@@ -219,8 +219,8 @@ static void abandon(void *ctx)
 static int run(struct cli *cli, const void *given, struct tn_error *err)
 {
     static const char *const names[KINDS] = {
-        [PLAIN] = "bash -c true",   [COLD] = "create to first observation",
-        [WARM] = "warm claim",      [ACTION] = "action round trip",
+        [PLAIN] = "bash -c true", [COLD] = "create to first observation",
+        [WARM] = "warm claim",    [ACTION] = "action round trip",
         [REMOVE] = "remove",
     };
     struct bench_job j = {.cli = cli, .options = given};

@@ -40,8 +40,8 @@ struct tn_sandbox *cli_sandbox(struct cli *cli, const char *which, struct tn_err
 /* Its name, or else its id: how people call it. */
 const char *sandbox_label(const struct tn_sandbox *sb);
 
-/* A spec from flags: those of the template (NULL: none), then those given on the command line, which
- * the caller has in `given` and which weigh more.  spec is initialised here. */
+/* A spec from flags: those of the template (NULL: none), then those given on the command line,
+ * which the caller has in `given` and which weigh more.  spec is initialised here. */
 int cli_spec(struct cli *cli, const char *template, const struct tn_spec *given,
              struct tn_spec *spec, struct tn_error *err);
 

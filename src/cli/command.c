@@ -269,7 +269,8 @@ int command_run(struct command *c, struct tn_error *err)
     tn_autobuf struct tn_buf output = TN_BUF_INIT(OUTPUT_MAX);
     struct run r = {
         .c = c,
-        .sink = {.raw = isatty(STDOUT_FILENO) && !c->cli->json, .to = c->cli->json ? &output : NULL},
+        .sink = {.raw = isatty(STDOUT_FILENO) && !c->cli->json,
+                 .to = c->cli->json ? &output : NULL},
     };
 
     tn_observation_init(&r.observation, TN_OBSERVATION_NULL);

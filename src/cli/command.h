@@ -31,8 +31,8 @@ void put_quoted(struct tn_buf *out, const char *word);
 /* Finds out where the hand is. */
 int command_prepare(struct command *c, struct tn_error *err);
 void command_done(struct command *c);
-/* Runs it and prints its output (with --json: one document at the end).  The exit status, or -1 with
- * err. */
+/* Runs it and prints its output (with --json: one document at the end).  The exit status, or -1
+ * with err. */
 int command_run(struct command *c, struct tn_error *err);
 /* From the thread of signals: ctrl-C for the command.  False when nothing runs, or it did not
  * arrive. */

@@ -201,8 +201,11 @@ static void put_zsh_text(struct tn_buf *out, const char *text)
 static void put_zsh_action(struct tn_buf *out, const struct tn_field *row)
 {
     static const char *const actions[] = {
-        [KIND_OTHER] = "", [KIND_FILE] = "_files", [KIND_SANDBOX] = "_tendon_sandboxes",
-        [KIND_PLACE] = "_tendon_places", [KIND_VERB] = "_tendon_verbs",
+        [KIND_OTHER] = "",
+        [KIND_FILE] = "_files",
+        [KIND_SANDBOX] = "_tendon_sandboxes",
+        [KIND_PLACE] = "_tendon_places",
+        [KIND_VERB] = "_tendon_verbs",
     };
 
     tn_buf_putc(out, ':');

@@ -11,9 +11,9 @@ struct drive_options {
 #define DRIVE struct drive_options
 #define ALL_ROW \
     TN_BOOL("all", DRIVE, all, .flag = "--all", .letter = 'a', .help = "every sandbox there is")
-#define SANDBOXES_ROW                                                                            \
-    TN_STRINGS("sandboxes", DRIVE, sandboxes, .flags = TN_FIELD_POSITIONAL, .value = VALUE_SANDBOX, \
-               .help = "ids, starts of ids, or names")
+#define SANDBOXES_ROW                                                       \
+    TN_STRINGS("sandboxes", DRIVE, sandboxes, .flags = TN_FIELD_POSITIONAL, \
+               .value = VALUE_SANDBOX, .help = "ids, starts of ids, or names")
 
 static const struct tn_field plain_rows[] = {ALL_ROW, SANDBOXES_ROW};
 static const struct tn_fields plain_table = TN_FIELDS(plain_rows);

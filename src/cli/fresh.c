@@ -77,7 +77,8 @@ int fresh_remove(struct fresh *f, struct tn_error *err)
 /* --- when a signal ends it all -----------------------------------------------------------------
  */
 
-/* `tendon gc` with the options of this process; the strings are borrowed, the list is on the heap. */
+/* `tendon gc` with the options of this process; the strings are borrowed, the list is on the heap.
+ */
 static const char **gc_argv(struct cli *cli, const char *state)
 {
     const struct globals *g = &cli->globals;
@@ -149,8 +150,7 @@ void fresh_abandon(struct fresh *f)
     /* The other thread may be using its handle: this one needs its own. */
     struct tn_runtime *rt = cli_runtime(f->cli, NULL);
     tn_autosandbox struct tn_sandbox *sb = rt && *id ? tn_sandbox_attach(rt, id, NULL) : NULL;
-    bool gone =
-        sb && tn_sandbox_drive(sb, TN_GOAL_GONE, cli_stop_deadline(f->cli), NULL) == 0;
+    bool gone = sb && tn_sandbox_drive(sb, TN_GOAL_GONE, cli_stop_deadline(f->cli), NULL) == 0;
     if (making || (*id && !gone))
         leave_to_gc(f->cli);
 }

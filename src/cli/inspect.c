@@ -74,8 +74,8 @@ static int print_member(const char *key, struct tn_json *value, void *ctx)
 /* Times and sizes are numbers in JSON; people read them otherwise. */
 static bool print_number(const char *key, const struct tn_json *v)
 {
-    static const char *const times[] = {"created", "used"}, *const sizes[] = {"memory",
-                                                                              "memory_peak", "disk"};
+    static const char *const times[] = {"created", "used"}, *const sizes[] = {
+                                                                "memory", "memory_peak", "disk"};
     char text[32];
 
     for (size_t i = 0; i < TN_COUNT(times); i++)

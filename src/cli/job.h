@@ -1,6 +1,7 @@
 /* Work that must not be left half done.
  *
- * It happens on a thread of its own, while the main thread listens for SIGINT, SIGTERM and SIGHUP. */
+ * It happens on a thread of its own, while the main thread listens for SIGINT, SIGTERM and SIGHUP.
+ */
 #ifndef TN_CLI_JOB_H
 #define TN_CLI_JOB_H
 

@@ -40,9 +40,8 @@ struct listing {
 };
 
 static const struct table_column columns[] = {
-    {.title = "ID"},     {.title = "NAME"},
-    {.title = "STATE"},  {.title = "RUNTIME"},
-    {.title = "IMAGE"},  {.title = "AGE", .right = true},
+    {.title = "ID"},      {.title = "NAME"},  {.title = "STATE"},
+    {.title = "RUNTIME"}, {.title = "IMAGE"}, {.title = "AGE", .right = true},
     {.title = "REASON"},
 };
 

@@ -178,8 +178,8 @@ static int read_line(struct line *line, int argc, char **argv, struct tn_error *
     }
     if (instead) {
         tn_fields_done(&line_fields, line);
-        append(&line->rest, &(struct tn_str_list){.items = (char *[]){(char *)instead, NULL},
-                                                  .count = 1});
+        append(&line->rest,
+               &(struct tn_str_list){.items = (char *[]){(char *)instead, NULL}, .count = 1});
     }
     return 0;
 }

@@ -46,8 +46,9 @@ static bool parse_stat(const char *text, struct process *p)
     long pages;
 
     if (!open || !close || close < open ||
-        sscanf(close + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %*d %*d"
-                          " %*u %*u %ld",
+        sscanf(close + 1,
+               " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %*d %*d"
+               " %*u %*u %ld",
                &p->state, &p->parent, &user, &system, &pages) != 5)
         return false;
     p->pid = (int)strtol(text, NULL, 10);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/ioctl.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/utf8.h"
@@ -80,8 +81,8 @@ static void draw(void)
     for (size_t i = 0; i < line.len; i++)
         if ((unsigned char)line.data[i] < 0x20 || line.data[i] == 0x7f)
             line.data[i] = ' ';
-    fprintf(stderr, "\r%.*s\033[K",
-            (int)tn_utf8_offset(tn_buf_str(&line), line.len, columns() - 1), tn_buf_str(&line));
+    fprintf(stderr, "\r%.*s\033[K", (int)tn_utf8_offset(tn_buf_str(&line), line.len, columns() - 1),
+            tn_buf_str(&line));
     p.drawn = true;
 }
 

@@ -56,7 +56,8 @@ static void show_usage(struct usage_list *l, const struct tn_record *r, const st
 static int list_usage(const struct tn_record *r, void *ctx)
 {
     struct usage_list *l = ctx;
-    tn_autosandbox struct tn_sandbox *sb = tn_sandbox_attach(cli_runtime(l->cli, NULL), r->id, NULL);
+    tn_autosandbox struct tn_sandbox *sb =
+        tn_sandbox_attach(cli_runtime(l->cli, NULL), r->id, NULL);
     struct tn_usage usage = {-1, -1, -1, -1, -1};
 
     if (sb)
@@ -88,9 +89,12 @@ static int all(struct cli *cli, struct tn_error *err)
  */
 
 static const struct table_column process_columns[] = {
-    {.title = "PID", .right = true},      {.title = "PPID", .right = true},
-    {.title = "USER", .right = true},     {.title = "STATE"},
-    {.title = "CPU TIME", .right = true}, {.title = "MEMORY", .right = true},
+    {.title = "PID", .right = true},
+    {.title = "PPID", .right = true},
+    {.title = "USER", .right = true},
+    {.title = "STATE"},
+    {.title = "CPU TIME", .right = true},
+    {.title = "MEMORY", .right = true},
     {.title = "COMMAND"},
 };
 

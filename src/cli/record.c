@@ -17,9 +17,9 @@ const char *status_word(enum tn_status status)
 const char *status_style(enum tn_status status)
 {
     static const char *const styles[] = {
-        [TN_STATUS_STARTING] = STYLE_CYAN,  [TN_STATUS_RUNNING] = STYLE_GREEN,
-        [TN_STATUS_PAUSED] = STYLE_YELLOW,  [TN_STATUS_STOPPED] = STYLE_DIM,
-        [TN_STATUS_SUSPENDED] = STYLE_DIM,  [TN_STATUS_ERROR] = STYLE_RED,
+        [TN_STATUS_STARTING] = STYLE_CYAN, [TN_STATUS_RUNNING] = STYLE_GREEN,
+        [TN_STATUS_PAUSED] = STYLE_YELLOW, [TN_STATUS_STOPPED] = STYLE_DIM,
+        [TN_STATUS_SUSPENDED] = STYLE_DIM, [TN_STATUS_ERROR] = STYLE_RED,
         [TN_STATUS_MISSING] = STYLE_RED,
     };
 

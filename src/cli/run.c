@@ -110,8 +110,8 @@ static int work(void *ctx, struct tn_error *err)
         return -1;
     if (j->spec.keep)
         fresh_leave(&j->fresh);
-    int status = j->options->command.count ? run_command(j, err)
-                                           : take_tour(j->fresh.sb, started, err);
+    int status =
+        j->options->command.count ? run_command(j, err) : take_tour(j->fresh.sb, started, err);
     if (j->spec.keep)
         cli_note(j->cli, "kept: %s", sandbox_label(j->fresh.sb));
     else if (fresh_remove(&j->fresh, &leftover) < 0)

@@ -132,7 +132,8 @@ static int hear(struct talk *t, struct tn_error *err)
     case TN_TERMINAL_QUIET:
         return GO_ON;
     case TN_TERMINAL_BYTES:
-        return tn_fs_write(STDOUT_FILENO, tn_buf_str(&t->out), t->out.len, err) < 0 ? FAILED : GO_ON;
+        return tn_fs_write(STDOUT_FILENO, tn_buf_str(&t->out), t->out.len, err) < 0 ? FAILED
+                                                                                    : GO_ON;
     case TN_TERMINAL_NOTE:
         show_note(tn_buf_str(&t->out));
         return GO_ON;
@@ -263,6 +264,19 @@ static void abandon(void *ctx)
     fresh_abandon(&j->fresh);
 }
 
+/* What would end this process waits until the sandbox is removed. */
+static sigset_t hold_signals(void)
+{
+    sigset_t set, before;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    return before;
+}
+
 static int in_new(struct cli *cli, const struct shell_options *options, int *number,
                   struct tn_error *err)
 {
@@ -275,9 +289,11 @@ static int in_new(struct cli *cli, const struct shell_options *options, int *num
     if (cli_spec(cli, options->template, &options->spec, &j.spec, err) == 0 &&
         cli_runtime(cli, err) &&
         job_run(&(struct job){.work = make, .abandon = abandon, .ctx = &j}, err) == 0) {
+        sigset_t before = hold_signals();
         status = attach(cli, j.fresh.sb, options, number, err);
-        if (!j.spec.keep)
-            fresh_remove(&j.fresh, status < 0 ? NULL : err);
+        if (!j.spec.keep && fresh_remove(&j.fresh, status < 0 ? NULL : err) < 0)
+            status = -1;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     fresh_done(&j.fresh);
     tn_spec_done(&j.spec);

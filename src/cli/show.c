@@ -44,7 +44,8 @@ static void put_block(const struct show *s, const char *first, const char *colou
     for (const char *margin = first;; margin = "") {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
 
-        fprintf(s->out, "  %s%-6s%s %s", in(s, STYLE_CYAN), margin, in(s, STYLE_PLAIN), in(s, colour));
+        fprintf(s->out, "  %s%-6s%s %s", in(s, STYLE_CYAN), margin, in(s, STYLE_PLAIN),
+                in(s, colour));
         put_line(s, text, (size_t)((stop ? stop : end) - text));
         fprintf(s->out, "%s\n", in(s, *colour ? STYLE_PLAIN : ""));
         if (!stop)

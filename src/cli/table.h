@@ -1,7 +1,7 @@
 /* A table of text with aligned columns, for standard output.
  *
- * Cells may hold anything: control characters are shown as "?", so that a name from inside a sandbox
- * cannot speak to the terminal. */
+ * Cells may hold anything: control characters are shown as "?", so that a name from inside a
+ * sandbox cannot speak to the terminal. */
 #ifndef TN_CLI_TABLE_H
 #define TN_CLI_TABLE_H
 

@@ -7,7 +7,8 @@
 #include "base/fs.h"
 
 /* The ordinary screen, a visible cursor, no mouse, no bracketed paste, ordinary keys, no colour. */
-#define RESET "\033[?1049l\033[?25h\033[?1000l\033[?1002l\033[?1003l\033[?1006l\033[?2004l\033[?1l\033>\033[0m"
+#define RESET \
+    "\033[?1049l\033[?25h\033[?1000l\033[?1002l\033[?1003l\033[?1006l\033[?2004l\033[?1l\033>\033[0m"
 
 static const int heard[] = {SIGWINCH, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT};
 

@@ -1,4 +1,5 @@
-/* The terminal this program runs in, taken over for a while: raw, and given back whatever happens. */
+/* The terminal this program runs in, taken over for a while: raw, and given back whatever happens.
+ */
 #ifndef TN_CLI_TTY_H
 #define TN_CLI_TTY_H
 
@@ -17,8 +18,8 @@ struct tty {
 
 /* Takes it over; TN_E_INVALID when standard input or output is none. */
 int tty_open(struct tty *t, struct tn_error *err);
-/* Gives it back.  reset: also takes back what a program left on the screen (another screen, a hidden
- * cursor, mouse reports). */
+/* Gives it back.  reset: also takes back what a program left on the screen (another screen, a
+ * hidden cursor, mouse reports). */
 void tty_close(struct tty *t, bool reset);
 
 void tty_size(const struct tty *t, int *columns, int *rows);

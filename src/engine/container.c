@@ -47,6 +47,14 @@ int tn_engine_inspect(struct tn_engine *e, const char *id, struct tn_json **out,
     return engine_get(e, path, out, deadline, err);
 }
 
+int tn_engine_inspect_size(struct tn_engine *e, const char *id, struct tn_json **out,
+                           int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *path = engine_path("containers", id, "json", "size=1");
+
+    return engine_get(e, path, out, deadline, err);
+}
+
 static int post(struct tn_engine *e, const char *id, const char *verb, const char *query,
                 const int *fine, int64_t deadline, struct tn_error *err)
 {

@@ -83,13 +83,16 @@ char *tn_engine_filters(const char *const *pairs);
 
 /* --- containers --------------------------------------------------------------------------- */
 
-/* body is the JSON of the API.  *id is on the heap, so is *warnings (may be NULL), what the engine had
- * to say about it in one text, or NULL.  No such image is TN_E_NOT_FOUND. */
+/* body is the JSON of the API.  *id is on the heap, so is *warnings (may be NULL), what the engine
+ * had to say about it in one text, or NULL.  No such image is TN_E_NOT_FOUND. */
 int tn_engine_create(struct tn_engine *e, const char *name, const char *platform,
                      const struct tn_buf *body, char **id, char **warnings, int64_t deadline,
                      struct tn_error *err);
 int tn_engine_inspect(struct tn_engine *e, const char *id, struct tn_json **out, int64_t deadline,
                       struct tn_error *err);
+/* The same with "SizeRw", which takes the engine longer. */
+int tn_engine_inspect_size(struct tn_engine *e, const char *id, struct tn_json **out,
+                           int64_t deadline, struct tn_error *err);
 /* Already started, stopped, paused, running again, removed: success. */
 int tn_engine_start(struct tn_engine *e, const char *id, int64_t deadline, struct tn_error *err);
 int tn_engine_stop(struct tn_engine *e, const char *id, int grace_seconds, int64_t deadline,
@@ -216,5 +219,9 @@ int tn_engine_volumes(struct tn_engine *e, const char *const *filters, struct tn
 typedef int (*tn_engine_event_fn)(const struct tn_json *event, void *ctx);
 int tn_engine_events(struct tn_engine *e, const char *const *filters, double since,
                      tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err);
+/* Those that have happened from `since` (a time of the engine, or seconds since 1970) until now, as
+ * far as the engine remembers. */
+int tn_engine_past_events(struct tn_engine *e, const char *const *filters, const char *since,
+                          tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err);
 
 #endif

@@ -106,30 +106,54 @@ static int take_event(const struct tn_json *object, void *ctx, struct tn_error *
     return l->fn(object, l->ctx) ? 1 : 0;
 }
 
+static int listen_to(struct tn_engine *e, const char *const *filters, const char *query,
+                     struct listener *listener, int64_t deadline, struct tn_error *err)
+{
+    struct engine_lines lines = {
+        .line = TN_BUF_INIT(ENGINE_LINE_MAX), .fn = take_event, .ctx = listener};
+    tn_autofree char *encoded = tn_engine_filters(filters);
+    tn_autofree char *target =
+        tn_asprintf("/events?filters=%s%s%s", encoded, *query ? "&" : "", query);
+    struct tn_error why = {0};
+    struct tn_engine_call call = {
+        .target = target, .sink = engine_lines_take, .sink_ctx = &lines, .deadline = deadline};
+    int r = tn_engine_call(e, &call, NULL, NULL, &why);
+
+    if (lines.failed) {
+        why = lines.err;
+        r = -1;
+    }
+    tn_buf_done(&lines.line);
+    if (r < 0 && err)
+        *err = why;
+    return r;
+}
+
 int tn_engine_events(struct tn_engine *e, const char *const *filters, double since,
                      tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
 {
     struct listener listener = {.fn = fn, .ctx = ctx};
-    struct engine_lines lines = {
-        .line = TN_BUF_INIT(ENGINE_LINE_MAX), .fn = take_event, .ctx = &listener};
-    tn_autofree char *encoded = tn_engine_filters(filters);
-    tn_autobuf struct tn_buf target = TN_BUF_INIT(128 << 10);
+    char query[64] = "";
     struct tn_error why = {0};
 
-    tn_buf_printf(&target, "/events?filters=%s", encoded);
     if (since > 0)
-        tn_buf_printf(&target, "&since=%.9f", since);
-    struct tn_engine_call call = {.target = tn_buf_str(&target),
-                                  .sink = engine_lines_take,
-                                  .sink_ctx = &lines,
-                                  .deadline = deadline};
-    int r = tn_engine_call(e, &call, NULL, NULL, &why);
-    if (lines.failed)
-        why = lines.err;
-    tn_buf_done(&lines.line);
-    if (!lines.failed && (r == 0 || why.code == TN_E_TIMEOUT))
+        snprintf(query, sizeof query, "since=%.9f", since);
+    if (listen_to(e, filters, query, &listener, deadline, &why) == 0 || why.code == TN_E_TIMEOUT)
         return 0;
     if (err)
         *err = why;
     return -1;
+}
+
+int tn_engine_past_events(struct tn_engine *e, const char *const *filters, const char *since,
+                          tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
+{
+    struct listener listener = {.fn = fn, .ctx = ctx};
+    tn_autobuf struct tn_buf query = TN_BUF_INIT(1024);
+    char now[32];
+
+    snprintf(now, sizeof now, "%lld", (long long)time(NULL) + 1);
+    engine_query(&query, "since", since);
+    engine_query(&query, "until", now);
+    return listen_to(e, filters, tn_buf_str(&query), &listener, deadline, err);
 }

@@ -18,8 +18,8 @@ void line_head(char out[LINE_HEAD + 1], int64_t id, const char *first, size_t fi
     uint32_t crc = tn_crc32(0, number, ID_DIGITS + 1);
     crc = tn_crc32(crc, first, first_n);
     crc = tn_crc32(crc, rest, rest_n);
-    snprintf(out, LINE_HEAD + 1, "%08x %08x %.13s", (unsigned)(first_n + rest_n),
-             (unsigned)crc, number);
+    snprintf(out, LINE_HEAD + 1, "%08x %08x %.13s", (unsigned)(first_n + rest_n), (unsigned)crc,
+             number);
 }
 
 static bool read_number(const char *s, size_t digits, int base, uint64_t *out)

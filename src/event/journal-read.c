@@ -14,10 +14,10 @@
 struct tn_journal_reader {
     int directory, log; /* log is -1 until there is one */
     int64_t from, damaged;
-    off_t at;           /* file offset of buf's first byte */
-    struct tn_buf buf;  /* what was read */
-    size_t used;        /* the part of it that was handed out */
-    int changes;        /* inotify, -1 until the first wait */
+    off_t at;          /* file offset of buf's first byte */
+    struct tn_buf buf; /* what was read */
+    size_t used;       /* the part of it that was handed out */
+    int changes;       /* inotify, -1 until the first wait */
     bool no_inotify;
 };
 
@@ -210,9 +210,9 @@ static int watch_changes(struct tn_journal_reader *r, struct tn_error *err)
 
     snprintf(path, sizeof path, "/proc/self/fd/%d", r->directory);
     r->changes = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (r->changes >= 0 && inotify_add_watch(r->changes, path,
-                                             IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE |
-                                                 IN_ONLYDIR) >= 0)
+    if (r->changes >= 0 &&
+        inotify_add_watch(r->changes, path,
+                          IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR) >= 0)
         return 0;
     int why = errno;
     tn_close(TN_TAKE_FD(r->changes));

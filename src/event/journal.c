@@ -158,8 +158,8 @@ int tn_journal_append(struct tn_journal *j, const char *json, size_t n, int64_t 
     if (lock(j, err))
         return -1;
     *id = j->next;
-    int first_n = snprintf(first, sizeof first, "{\"id\":%lld%s", (long long)j->next,
-                           n > 2 ? "," : "");
+    int first_n =
+        snprintf(first, sizeof first, "{\"id\":%lld%s", (long long)j->next, n > 2 ? "," : "");
     int failed = put_line(j, first, (size_t)first_n, json + 1, n - 1, err);
     line_unlock(j->log);
     return failed;

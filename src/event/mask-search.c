@@ -104,7 +104,8 @@ void mask_search_finish(struct mask_search *s)
     }
 }
 
-/* Takes those spans off the end that the word from `start` on overlaps; returns where they began. */
+/* Takes those spans off the end that the word from `start` on overlaps; returns where they began.
+ */
 static size_t merge(struct tn_buf *spans, size_t base, size_t start)
 {
     while (spans->len > base) {

@@ -85,8 +85,8 @@ static int write_file(int directory, const char *name, const char *bytes, size_t
     if (!fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_size == (off_t)n)
         return 0;
     snprintf(temporary, sizeof temporary, TN_FS_TEMP_PREFIX "%s", name);
-    tn_autofd int fd = openat(directory, temporary,
-                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    tn_autofd int fd =
+        openat(directory, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return tn_fail_errno(err, errno, "%s", temporary);
     if (tn_fs_write(fd, bytes, n, err))

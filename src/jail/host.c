@@ -73,7 +73,7 @@ static int add_host_path(int dir, const struct jail_source *s)
                        (symlinkat(s->link, dir, path) < 0 && errno != EEXIST)
                    ? -1
                    : 0;
-    return s->mount < 0 ? 0 : make_path(dir, path, true);
+    return s->there ? make_path(dir, path, true) : 0;
 }
 
 int jail_fill_skeleton(struct jail *j, struct tn_error *err)
@@ -364,7 +364,7 @@ static int mount_one(struct jail *j, size_t i, struct tn_error *err)
 int jail_mount_host_paths(struct jail *j, struct tn_error *err)
 {
     for (size_t i = 0; i < j->plan.host_paths.count; i++)
-        if (j->host_paths[i].mount >= 0 && mount_one(j, i, err) < 0)
+        if (j->host_paths[i].there && mount_one(j, i, err) < 0)
             return tn_error_context(err, "%s", j->host_paths[i].path);
     j->isolation.world_only = j->plan.host_paths.count > 0 && j->privileged;
     return 0;

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "jail/cgroup.h"
 #include "jail/isolation.h"
@@ -25,10 +26,17 @@ enum {
  * where ids are mapped. */
 struct jail_source {
     const char *path; /* borrowed from the plan; host paths: also where it appears inside */
-    int mount;        /* -1: there is none, or a link */
+    int mount;        /* -1: attached already, or there is none */
+    bool there;       /* a directory, not a link and not missing */
     char *link;       /* host paths: it is this symbolic link; else NULL */
     mode_t mode;
     bool stacked;     /* it lies on an overlay itself: no room for a view */
+};
+
+/* A device of the host that is to be attached, where nodes of one's own cannot be made. */
+struct jail_device {
+    int mount;
+    char *target;
 };
 
 struct jail {
@@ -46,10 +54,15 @@ struct jail {
     int storage;      /* holds upper/ and work/, owners as inside */
     int storage_mount; /* the same as a detached mount, mapped; -1 until made */
     int control;
-    int hand, cpu_info, log; /* detached mounts of the program and of /sys/...; the log */
+    int hand, cpu_info; /* detached mounts of the program and of /sys/devices/system/cpu */
+    int output;         /* what the program writes goes here; -1: nowhere */
+    bool pids_by_rlimit; /* the limit on processes is one of this user in this namespace */
     struct jail_source *lowers, *host_paths;
     int *volumes; /* detached mounts, one per plan.mounts */
-    int system[JAIL_SYSTEM_MOUNTS]; /* detached mounts, see system.c */
+    int system[JAIL_SYSTEM_MOUNTS]; /* detached mounts, see system.c; -1: not wanted */
+    struct jail_device *devices;
+    size_t device_count;
+    struct tn_buf resolver; /* the host's resolv.conf */
     int root;     /* inside: the root directory */
 };
 
@@ -75,6 +88,7 @@ int jail_become_user(struct jail *j, struct tn_error *err);
 
 /* Makes all detached mounts.  1: ids cannot be mapped on one of them (err names it). */
 int jail_open_sources(struct jail *j, struct tn_error *err);
+void jail_close_sources(struct jail *j);
 /* Opens or makes the storage, with its directories; after the sources. */
 int jail_open_storage(struct jail *j, struct tn_error *err);
 /* storage_mount from a descriptor of the storage on an attached mount.  1: ids cannot be mapped. */
@@ -116,14 +130,21 @@ int jail_new_mount(const char *type, const char *const *options, unsigned attrib
 int jail_prepare_system(struct jail *j, struct tn_error *err); /* before the root is entered */
 int jail_attach_system(struct jail *j, struct tn_error *err);
 int jail_mask_proc(struct jail *j, struct tn_error *err);
+
+/* --- volume.c ------------------------------------------------------------------------------- */
+
+int jail_prepare_volumes(struct jail *j, struct tn_error *err);
 int jail_attach_volumes(struct jail *j, struct tn_error *err);
 int jail_make_workspace(struct jail *j, struct tn_error *err);
+int jail_read_resolver(struct jail *j, struct tn_error *err);
+int jail_write_resolver(struct jail *j, struct tn_error *err);
 
 /* --- confine.c: what a process may do ----------------------------------------------------------- */
 
 int jail_set_limits(struct jail *j, struct tn_error *err);
 int jail_drop_capabilities(struct jail *j, struct tn_error *err);
 int jail_restrict_scope(struct jail *j, struct tn_error *err); /* Landlock; absence is no error */
+int jail_no_new_privileges(struct jail *j, struct tn_error *err);
 int jail_filter_calls(struct jail *j, struct tn_error *err);
 /* The Landlock version of this kernel, 0 when it has none. */
 int jail_landlock_version(void);

@@ -45,11 +45,8 @@ static int attach_sources(struct jail *j, struct tn_error *err)
     }
     for (size_t i = 0; i < j->plan.host_paths.count; i++) {
         snprintf(name, sizeof name, "h%zu", i);
-        if (j->host_paths[i].mount < 0)
-            continue;
-        if (attach_here(&j->host_paths[i].mount, name, err) < 0)
+        if (j->host_paths[i].there && attach_here(&j->host_paths[i].mount, name, err) < 0)
             return -1;
-        j->host_paths[i].mount = INT32_MAX; /* a directory that is there */
     }
     return 0;
 }

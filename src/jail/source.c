@@ -74,6 +74,7 @@ static int open_host_path(const struct jail *j, struct jail_source *s, const cha
                              "them out",
                              path)
                    : tn_fail_errno(err, errno, "%s", path);
+    s->there = true;
     return map_ids(j, s->mount, j->userns, path, err);
 }
 
@@ -140,6 +141,12 @@ int jail_open_sources(struct jail *j, struct tn_error *err)
     j->lowers = tn_calloc(p->lowers.count, sizeof *j->lowers);
     j->host_paths = tn_calloc(p->host_paths.count, sizeof *j->host_paths);
     j->volumes = tn_calloc(p->mount_count, sizeof *j->volumes);
+    for (size_t i = 0; i < p->lowers.count; i++)
+        j->lowers[i].mount = -1;
+    for (size_t i = 0; i < p->host_paths.count; i++)
+        j->host_paths[i].mount = -1;
+    for (size_t i = 0; i < p->mount_count; i++)
+        j->volumes[i] = -1;
     for (size_t i = 0; r == 0 && i < p->lowers.count; i++)
         r = open_layer(j, &j->lowers[i], p->lowers.items[i], err);
     for (size_t i = 0; r == 0 && i < p->host_paths.count; i++)
@@ -182,7 +189,7 @@ static int make_parts(const struct jail *j, int upper, int work, struct tn_error
     for (size_t i = 0; i < j->plan.host_paths.count; i++) {
         const struct jail_source *s = &j->host_paths[i];
         tn_autofree char *name = jail_part_name(s->path);
-        if (s->mount >= 0 && (make_directory(upper, name, s->mode, err) < 0 ||
+        if (s->there && (make_directory(upper, name, s->mode, err) < 0 ||
                               make_directory(work, name, 0700, err) < 0))
             return -1;
     }
@@ -219,7 +226,8 @@ int jail_open_storage(struct jail *j, struct tn_error *err)
     if (path && (j->storage = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
         return tn_fail_errno(err, errno, "%s", path);
     /* What the kernel noted in work/ is of the mount before, and would forbid another one. */
-    if (path && tn_fs_remove_tree(j->storage, "work", 0, err) < 0)
+    if (path && (tn_fs_remove_tree(j->storage, "work", 0, err) < 0 ||
+                 tn_fs_remove_tree(j->storage, "volumes-work", 0, err) < 0))
         return -1;
     if (make_directory(j->storage, "upper", 0755, err) < 0 ||
         make_directory(j->storage, "work", 0700, err) < 0)
@@ -241,4 +249,23 @@ int jail_mount_storage(struct jail *j, int attached, struct tn_error *err)
     if (j->storage_mount < 0)
         return tn_fail_errno(err, errno, "%s", path);
     return map_ids(j, j->storage_mount, j->userns, path, err);
+}
+
+void jail_close_sources(struct jail *j)
+{
+    int *const single[] = {&j->hand, &j->cpu_info, &j->storage_mount, &j->storage, &j->userns};
+
+    for (size_t i = 0; j->lowers && i < j->plan.lowers.count; i++)
+        tn_close(j->lowers[i].mount);
+    for (size_t i = 0; j->host_paths && i < j->plan.host_paths.count; i++) {
+        tn_close(j->host_paths[i].mount);
+        free(j->host_paths[i].link);
+    }
+    for (size_t i = 0; j->volumes && i < j->plan.mount_count; i++)
+        tn_close(j->volumes[i]);
+    free(TN_TAKE_PTR(j->lowers));
+    free(TN_TAKE_PTR(j->host_paths));
+    free(TN_TAKE_PTR(j->volumes));
+    for (size_t i = 0; i < TN_COUNT(single); i++)
+        tn_close(TN_TAKE_FD(*single[i]));
 }

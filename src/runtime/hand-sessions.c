@@ -34,8 +34,7 @@ static int ask(const struct tn_hand_address *at, const char *method, const char 
 }
 
 static int tell(const struct tn_hand_address *at, const char *method, const char *name,
-                const char *what, const struct tn_buf *body, int64_t deadline,
-                struct tn_error *err)
+                const char *what, const struct tn_buf *body, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX), answer = TN_BUF_INIT(BODY_MAX);
 

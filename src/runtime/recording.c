@@ -209,10 +209,10 @@ static int add_event_files(struct tn_recording *r, int directory, struct tn_erro
         char name[32];
         snprintf(name, sizeof name, "%lld.json", (long long)ids.items[i]);
         tn_buf_reset(&text);
-        failed = tn_fs_read(directory, name, &text, err) ||
-                         add_text(r, tn_buf_str(&text), text.len, err)
-                     ? tn_error_context(err, "events/%s", name)
-                     : 0;
+        failed =
+            tn_fs_read(directory, name, &text, err) || add_text(r, tn_buf_str(&text), text.len, err)
+                ? tn_error_context(err, "events/%s", name)
+                : 0;
     }
     free(ids.items);
     return failed;

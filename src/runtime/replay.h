@@ -2,8 +2,8 @@
  *
  * Every action that a hand executes is executed, in the recorded order, each after the one before
  * it; the observation is compared with the recorded one, apart from what is different every time
- * (docs/events.md lists it).  An action that was not executed then (rejected, waiting for a user) or
- * that cannot be the same now (a secret in it was hidden) is skipped. */
+ * (docs/events.md lists it).  An action that was not executed then (rejected, waiting for a user)
+ * or that cannot be the same now (a secret in it was hidden) is skipped. */
 #ifndef TN_RUNTIME_REPLAY_H
 #define TN_RUNTIME_REPLAY_H
 

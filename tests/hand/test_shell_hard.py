@@ -153,6 +153,17 @@ def test_control_c_at_the_prompt(shell):
     still_works(shell)
 
 
+@pytest.mark.parametrize(
+    "command", ["kill -INT $$", "kill -INT $$; echo no", "while :; do kill -INT $$; done"]
+)
+def test_shell_interrupts_itself(shell, command):
+    """The rest of the line is thrown away, what is ours on it too: the status comes all the same."""
+    obs = shell.run(command, timeout=10)
+    assert (obs.exit, obs.content) == (130, "")
+    assert shell.ok("echo $?") == "130"
+    still_works(shell)
+
+
 # --- the shell is disguised ---------------------------------------------------------------------
 
 

@@ -1,5 +1,7 @@
 """The terminal of the shell: what text becomes of its bytes, and programs that take it over."""
 
+import os
+
 import pytest
 
 from client import CONT, CUT, done, soft
@@ -150,6 +152,13 @@ def test_terminal_settings_left_behind(shell, setting):
     assert shell.input("C-c", timeout=5).exit == 130
 
 
+@needs("python3")
+def test_program_leaves_the_output_stopped(shell):
+    stop = "python3 -c 'import termios; termios.tcflow(1, termios.TCOOFF)'"
+    assert shell.run(f"echo before; {stop}", timeout=10).content == "before"
+    still_works(shell)
+
+
 def test_program_leaves_raw_mode_when_killed(shell):
     obs = shell.run("bash -c 'stty raw -echo; kill -9 $$'")
     assert obs.exit == 137
@@ -161,6 +170,28 @@ def test_background_job_writes_after_the_prompt(shell):
     wait_until(lambda: (shell.dir / "written").exists())
     obs = shell.run("echo mine")
     assert obs.exit == 0 and "mine" in obs.content.splitlines()
+    still_works(shell)
+
+
+def test_news_of_a_job_come_with_the_command_after_which_they_are_told(shell):
+    pid = int(shell.ok("mkfifo gate; cat gate & echo $!").splitlines()[-1])
+    (shell.dir / "gate").write_text("")
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
+    obs = shell.run("echo mine; false")
+    assert obs.exit == 1
+    assert obs.content.splitlines()[0] == "mine" and "Done" in obs.content
+    still_works(shell)
+
+
+def test_news_of_the_first_job_come_with_the_command_that_started_it(shell):
+    obs = shell.run("sleep 0.05 & wait; false", timeout=10)
+    assert obs.exit == 1 and "Done" in obs.content
+    still_works(shell)
+
+
+def test_command_ends_while_a_job_floods_the_terminal(shell):
+    assert shell.run("yes flood & false", timeout=30).exit == 1
+    assert shell.run("kill $!; wait $!", timeout=30).exit == 143
     still_works(shell)
 
 

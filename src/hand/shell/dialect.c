@@ -30,10 +30,10 @@ static void put_dollar_quoted(struct tn_buf *out, const char *text, size_t len)
 }
 
 /* A command is one line: it evaluates the text and reports (`E`).  The report alone (`D`), sent
- * after it, is for when an interrupt or an error threw away the rest of that line; then `$?` has the
- * status.  Between lines the shell tells about jobs that have ended and prints its prompt, which is
- * why that is emptied.  Standard error is closed around what is ours, so that tracing does not show
- * it. */
+ * after it, is for when an interrupt or an error threw away the rest of that line; then `$?` has
+ * the status.  Between lines the shell tells about jobs that have ended and prints its prompt,
+ * which is why that is emptied.  Standard error is closed around what is ours, so that tracing does
+ * not show it. */
 struct spelling {
     const char *eval, *print, *no_prompt;
     void (*put_word)(struct tn_buf *out, const char *text, size_t len);
@@ -43,9 +43,9 @@ struct spelling {
 static void put_report(struct tn_buf *out, const struct tn_line *line, char letter,
                        const struct spelling *sp)
 {
-    tn_buf_printf(
-        out, "{ %s '%%s\\0' %s %c %llu \"$? ${!-} $- ${PWD-}\" \"${PATH-}\"; %s; } >&0 2>&-\n",
-        sp->print, line->token, letter, (unsigned long long)line->seq, sp->no_prompt);
+    tn_buf_printf(out,
+                  "{ %s '%%s\\0' %s %c %llu \"$? ${!-} $- ${PWD-}\" \"${PATH-}\"; %s; } >&0 2>&-\n",
+                  sp->print, line->token, letter, (unsigned long long)line->seq, sp->no_prompt);
 }
 
 static void put_run(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)

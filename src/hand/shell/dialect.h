@@ -35,8 +35,9 @@ struct tn_dialect {
 
     /* Append lines: one that runs text and reports; the report alone, in case an interrupt or an
      * error in the text takes the rest of that line with it (one too many does no harm); one that
-     * tells the exported environment; and those that let a person use the shell through line editing
-     * until end of file or interrupt, and then report (NULL when the shell has no line editor). */
+     * tells the exported environment; and those that let a person use the shell through line
+     * editing until end of file or interrupt, and then report (NULL when the shell has no line
+     * editor). */
     void (*put_run)(struct tn_buf *out, const struct tn_line *line);
     void (*put_report)(struct tn_buf *out, const struct tn_line *line);
     void (*put_snapshot)(struct tn_buf *out, const struct tn_line *line);
@@ -56,7 +57,7 @@ const struct tn_dialect *tn_dialect_for(const char *program);
 
 enum tn_record_kind {
     TN_RECORD_EVALUATED,   /* a command ended; the shell may yet tell about its jobs */
-    TN_RECORD_DONE,        /* and has told, if it had anything to tell */
+    TN_RECORD_DONE,        /* the shell is past that, and reads the next line */
     TN_RECORD_SNAPSHOT,    /* the exported environment */
     TN_RECORD_INTERACTIVE, /* a person's prompt: status 0 waiting for a line, 1 running one */
 };
@@ -66,11 +67,11 @@ enum tn_record_kind {
 struct tn_record {
     enum tn_record_kind kind;
     uint64_t seq;
-    int status;              /* evaluated; done, unless evaluated came before; interactive */
-    int background_pid;      /* these and done: of the last background job, or -1 */
-    bool errexit;            /* `set -e` is on */
-    const char *cwd;
-    const char *path;        /* $PATH */
+    int status;              /* evaluated, interactive; done, of a line that was cut short */
+    int background_pid;      /* evaluated, done: of the last background job, or -1 */
+    bool errexit;            /* evaluated, done: `set -e` is on */
+    const char *cwd;         /* evaluated, done */
+    const char *path;        /* evaluated, done: $PATH */
     const char *environment; /* snapshot: text the shell can eval */
 };
 

@@ -43,8 +43,8 @@ struct tn_shell *tn_shell_new(const struct tn_shell_options *options,
 void tn_shell_free(struct tn_shell *sh);
 
 /* The caller listens from now on; tn_shell_listen handles what comes next, or returns at the
- * deadline, when nudged, or when client (a socket, or -1) is closed by its other side, which is when
- * it returns false.  Only one attends at a time; leave as soon as the wait is over. */
+ * deadline, when nudged, or when client (a socket, or -1) is closed by its other side, which is
+ * when it returns false.  Only one attends at a time; leave as soon as the wait is over. */
 void tn_shell_attend(struct tn_shell *sh);
 bool tn_shell_listen(struct tn_shell *sh, int64_t deadline, int client);
 void tn_shell_nudge(struct tn_shell *sh); /* by anybody */

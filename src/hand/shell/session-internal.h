@@ -1,5 +1,7 @@
-/* The inside of a session, shared by its three files: session.c (life), session-run.c (the rules of
- * an action) and session-terminal.c (people).  Everything below `lock` is guarded by it. */
+/* The inside of a session, shared by its files: session.c (life), session-start.c (its shell),
+ * session-events.c (what that tells), session-run.c (the rules of an action), session-send.c and
+ * session-report.c (what goes in, what is told) and session-terminal.c (people).  Everything below
+ * `lock` is guarded by it. */
 #ifndef TN_HAND_SHELL_SESSION_INTERNAL_H
 #define TN_HAND_SHELL_SESSION_INTERNAL_H
 
@@ -19,6 +21,8 @@ enum {
     OUTPUTS_KEPT = 32,
     TAPE_SIZE = 256 << 10,
 };
+
+#define SESSION_START_SECONDS 60.0
 
 struct turn {
     struct turn *next;
@@ -61,7 +65,7 @@ struct tn_session {
     bool report_due; /* the report alone has not been sent after it */
     bool evaluated;  /* it has ended, but the shell may yet tell about its jobs */
     bool jobs;       /* the shell has, or had, programs in the background */
-    bool rescued; /* the shell has been sent its rescue line */
+    bool rescued;    /* the shell has been sent its rescue line */
 
     struct tn_transcript *transcript;
     int64_t last_change; /* when its text last changed */
@@ -108,6 +112,9 @@ bool session_wait_line(struct tn_session *s, int64_t deadline);
 /* Makes sure that a shell is there and set up; one that is not ready by the deadline goes on
  * starting. */
 int session_ensure_shell(struct tn_session *s, int64_t deadline, struct tn_error *err);
+void session_remove_start_file(struct tn_session *s);
+struct tn_shell_events session_events(struct tn_session *s);
+void session_set_text(char **to, const char *text);
 /* Sends ready script text as the new active line. */
 int session_send_line(struct tn_session *s, const struct tn_buf *text, int64_t deadline,
                       struct tn_error *err);
@@ -115,7 +122,7 @@ int session_send_line(struct tn_session *s, const struct tn_buf *text, int64_t d
 void session_send_report(struct tn_session *s);
 /* Appends the line that asks for the exported environment. */
 void session_put_snapshot(struct tn_session *s, struct tn_buf *line);
-/* Sends the line that runs text as seq + 1 and makes it active. */
+/* Sends the line that runs text as seq + 1 and makes it active.  Refuses what is too long. */
 int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
                          struct tn_error *err);
 /* With the turn: ends a person's waiting prompt so that a command can run; false when something
@@ -123,6 +130,26 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
 bool session_end_prompt(struct tn_session *s, int64_t deadline);
 /* Starts a person's prompt if people are attached and nothing runs. */
 void session_offer_prompt(struct tn_session *s);
+
+struct text {
+    const char *at;
+    size_t len;
+};
+
+/* Fill in the report of an action: its command has ended (sent: the input, or the key, it ended
+ * with); it runs on (echo: input that the terminal shows again); another one was given meanwhile
+ * and is refused, with or without what was written since; or there is nothing but a sentence to
+ * tell. */
+void session_report_completed(struct tn_session *s, struct tn_shell_result *r, struct text sent,
+                              bool key);
+void session_report_running(struct tn_session *s, struct tn_shell_result *r, enum tn_shell_end end,
+                            double timeout, struct text echo);
+void session_report_continued(struct tn_session *s, struct tn_shell_result *r, struct text command);
+void session_report_busy(struct tn_shell_result *r, struct text command);
+void session_report_plain(struct tn_shell_result *r, enum tn_shell_end end, const char *text);
+/* Space in the C locale. */
+bool session_is_space(char c);
+int session_refuse_length(struct tn_error *err);
 
 bool session_take_turn(struct tn_session *s, struct turn *me, int64_t deadline);
 void session_leave_turn(struct tn_session *s, struct turn *me);

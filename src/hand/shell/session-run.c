@@ -1,10 +1,6 @@
-/* The rules of a shell action: what is refused, what is sent, when the wait ends and what is
- * reported. */
+/* The rules of a shell action: what is refused, what is sent, when the wait ends. */
 #include <poll.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 
-#include "base/json.h"
 #include "hand/shell/keys.h"
 #include "hand/shell/session-internal.h"
 #include "hand/shell/split.h"
@@ -13,333 +9,19 @@
 #define CEILING_SECONDS 86400.0 /* even a blocking action without a timeout ends */
 #define FIRST_SAMPLE (10 * TN_MILLI)
 #define LAST_SAMPLE (80 * TN_MILLI)
-#define BREATH_NS (TN_MILLI / 10)
 /* When the report alone is sent after a command: one that ends at once does without. */
 #define REPORT_NS (2 * TN_MILLI)
 #define INTERRUPT_NS (20 * TN_MILLI)
 
-const char *tn_shell_end_name(enum tn_shell_end end)
-{
-    static const char *const names[] = {
-        [TN_END_COMPLETED] = "completed",       [TN_END_NO_CHANGE] = "no_change_timeout",
-        [TN_END_TIMEOUT] = "hard_timeout",      [TN_END_REJECTED] = "rejected",
-        [TN_END_NOTHING] = "nothing_running",   [TN_END_MULTIPLE] = "multiple_commands",
-        [TN_END_SHELL_EXITED] = "shell_exited", [TN_END_FAILED] = "failed",
-        [TN_END_ABANDONED] = "abandoned",
-    };
-    return names[end];
-}
-
-void tn_shell_result_init(struct tn_shell_result *r)
-{
-    *r = (struct tn_shell_result){
-        .exit_code = -1,
-        .background_pid = -1,
-        .user_time = -1,
-        .system_time = -1,
-        .peak_memory = -1,
-    };
-    tn_buf_init(&r->content, WINDOW_BYTES + (1 << 20));
-    tn_buf_init(&r->prefix, 256);
-    tn_buf_init(&r->suffix, 2 << 20);
-}
-
-void tn_shell_result_done(struct tn_shell_result *r)
-{
-    free(r->command);
-    tn_buf_done(&r->content);
-    tn_buf_done(&r->prefix);
-    tn_buf_done(&r->suffix);
-    free(r->cwd);
-    free(r->python);
-    free(r->command_id);
-    free(r->output_path);
-}
-
-struct text {
-    const char *at;
-    size_t len;
-};
-
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static struct text stripped(const char *at, size_t len)
 {
-    while (len && is_space(at[len - 1]))
+    while (len && session_is_space(at[len - 1]))
         len--;
-    while (len && is_space(*at)) {
+    while (len && session_is_space(*at)) {
         at++;
         len--;
     }
     return (struct text){at, len};
-}
-
-/* --- the report ----------------------------------------------------------------------------- */
-
-static size_t count_lines(const struct tn_buf *b)
-{
-    size_t lines = b->len > 0;
-    for (const char *p = b->data, *end = b->data + b->len; p && p < end; p++) {
-        p = memchr(p, '\n', (size_t)(end - p));
-        if (!p)
-            break;
-        lines++;
-    }
-    return lines;
-}
-
-/* Output since the last report.  echo: input that the terminal showed again at the start of it. */
-static void take_content(struct tn_session *s, struct tn_shell_result *r, struct text echo)
-{
-    bool mid_line = tn_transcript_mid_line(s->transcript);
-
-    tn_transcript_take(s->transcript, &r->content);
-    s->taken_changes = s->seen_changes = tn_transcript_changes(s->transcript);
-    if (echo.len && r->content.len >= echo.len && memcmp(r->content.data, echo.at, echo.len) == 0 &&
-        (r->content.len == echo.len || r->content.data[echo.len] == '\n')) {
-        tn_buf_eat(&r->content, echo.len);
-        mid_line = true;
-    }
-    if (mid_line && r->content.len && r->content.data[0] == '\n')
-        tn_buf_eat(&r->content, 1);
-    while (r->content.len && is_space(r->content.data[r->content.len - 1]))
-        tn_buf_cut(&r->content, r->content.len - 1);
-}
-
-static char *find_python(const char *path)
-{
-    char file[4096];
-    struct stat st;
-
-    while (path && *path) {
-        const char *end = strchrnul(path, ':');
-        int n = snprintf(file, sizeof file, "%.*s/python", (int)(end - path), path);
-        if (n > 0 && (size_t)n < sizeof file && stat(file, &st) == 0 && S_ISREG(st.st_mode) &&
-            (st.st_mode & 0111))
-            return tn_strdup(file);
-        path = *end ? end + 1 : end;
-    }
-    return tn_strdup("");
-}
-
-/* Without the dust of subtraction. */
-static double milliseconds(double seconds)
-{
-    return (double)(int64_t)(seconds * 1000 + 0.5) / 1000;
-}
-
-static void fill_measurements(struct tn_session *s, struct tn_shell_result *r)
-{
-    struct tn_output *o = s->sent ? current_output(s) : NULL;
-    double user, system;
-
-    r->duration = (double)((s->active ? tn_now() : s->ended) - s->started) / 1e9;
-    if (!s->exited && s->have_base && tn_shell_times(s->shell, &user, &system) == 0) {
-        r->user_time = milliseconds(user - s->base_user);
-        r->system_time = milliseconds(system - s->base_system);
-    } else if (r->duration < 0.01) {
-        r->user_time = r->system_time = 0; /* below the clock's resolution */
-    }
-    r->peak_memory = s->peak_memory;
-    if (o) {
-        struct tn_output_state state = tn_output_state(o);
-        r->output_bytes = state.size;
-        r->output_dropped = state.first;
-        r->command_id = tn_strdup(tn_output_id(o));
-        r->output_path = tn_strdup_or_null(tn_output_path(o));
-    }
-}
-
-static void start_delivery(struct tn_session *s, struct tn_shell_result *r)
-{
-    r->delivery = ++s->deliveries;
-    s->before_delivery.running = s->running;
-    s->before_delivery.reported = s->reported;
-}
-
-void tn_session_undeliver(struct tn_session *s, uint64_t delivery)
-{
-    pthread_mutex_lock(&s->lock);
-    if (delivery && delivery == s->deliveries) {
-        tn_transcript_untake(s->transcript);
-        s->taken_changes = 0;
-        s->running = true;
-        s->reported = s->before_delivery.reported;
-        s->deliveries++;
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
-static void report_completed(struct tn_session *s, struct tn_shell_result *r, struct text sent,
-                             bool key)
-{
-    size_t dropped = tn_transcript_dropped(s->transcript);
-
-    start_delivery(s, r);
-    take_content(s, r, key ? (struct text){0} : sent);
-    if (dropped > 0 && !s->reported)
-        tn_buf_printf(&r->prefix, TN_TEXT_TRUNCATED, count_lines(&r->content));
-    r->end = s->exited ? TN_END_SHELL_EXITED : TN_END_COMPLETED;
-    r->exit_code = s->status;
-    r->background_pid = s->background_pid;
-    r->cwd = tn_strdup(s->cwd);
-    r->python = find_python(s->path);
-    fill_measurements(s, r);
-    if (key)
-        tn_buf_printf(&r->suffix, TN_TEXT_DONE_KEY, s->status, sent.at[2] & ~0x20);
-    else
-        tn_buf_printf(&r->suffix, TN_TEXT_DONE, s->status);
-    if (s->exited && WIFSIGNALED(s->wait_status))
-        tn_buf_printf(&r->suffix, TN_TEXT_SHELL_KILLED, WTERMSIG(s->wait_status));
-    else if (s->exited)
-        tn_buf_puts(&r->suffix, TN_TEXT_SHELL_GONE);
-    s->running = false;
-    s->reported = false;
-}
-
-static void report_running(struct tn_session *s, struct tn_shell_result *r, enum tn_shell_end end,
-                           double timeout, struct text echo)
-{
-    char seconds[32];
-
-    start_delivery(s, r);
-    take_content(s, r, echo);
-    if (s->reported)
-        tn_buf_puts(&r->prefix, TN_TEXT_CONTINUED);
-    r->end = end;
-    fill_measurements(s, r);
-    if (end == TN_END_NO_CHANGE) {
-        tn_buf_printf(&r->suffix, TN_TEXT_SOFT, (int)s->options.no_change_seconds);
-    } else {
-        tn_format_double(seconds, timeout);
-        tn_buf_printf(&r->suffix, TN_TEXT_HARD, seconds);
-    }
-    s->running = true;
-    s->reported = true;
-}
-
-static void report_busy(struct tn_shell_result *r, struct text command)
-{
-    r->end = TN_END_REJECTED;
-    tn_buf_puts(&r->suffix, TN_TEXT_BUSY_BEFORE);
-    tn_buf_add(&r->suffix, command.at, command.len);
-    tn_buf_puts(&r->suffix, TN_TEXT_BUSY_AFTER);
-}
-
-static void report_plain(struct tn_shell_result *r, enum tn_shell_end end, const char *text)
-{
-    r->end = end;
-    tn_buf_puts(&r->content, text);
-}
-
-/* --- sending -------------------------------------------------------------------------------- */
-
-static void remember_output(struct tn_session *s)
-{
-    char id[96];
-    struct tn_output_options options = {
-        .directory = s->options.output_directory,
-        .group = s->options.gid,
-        .cap = UINT64_C(64) << 20,
-    };
-
-    if (s->output_count == OUTPUTS_KEPT) {
-        tn_output_unref(s->outputs[0]);
-        memmove(s->outputs, s->outputs + 1, (OUTPUTS_KEPT - 1) * sizeof s->outputs[0]);
-        s->output_count--;
-    }
-    snprintf(id, sizeof id, "%s-%llu", s->options.name, (unsigned long long)++s->commands);
-    s->outputs[s->output_count++] = tn_output_new(id, &options);
-}
-
-/* Forgets the reported text; what came since (background jobs, the end of a command nobody asked
- * about) stays and precedes the new output. */
-static void clear_transcript(struct tn_session *s)
-{
-    tn_autobuf struct tn_buf leftover = TN_BUF_INIT(WINDOW_BYTES + (1 << 20));
-
-    if (s->seen_changes != s->taken_changes)
-        tn_transcript_peek(s->transcript, &leftover);
-    tn_transcript_clear(s->transcript);
-    for (size_t at = 0; at < leftover.len;) {
-        const char *line = leftover.data + at;
-        const char *end = memchr(line, '\n', leftover.len - at);
-        size_t len = end ? (size_t)(end - line) : leftover.len - at;
-        tn_transcript_feed(s->transcript, line, len);
-        tn_transcript_feed(s->transcript, "\r\n", 2);
-        at += len + 1;
-    }
-    s->seen_changes = tn_transcript_changes(s->transcript);
-    s->taken_changes = leftover.len ? 0 : s->seen_changes;
-}
-
-static int refuse_length(struct tn_error *err)
-{
-    return tn_fail(err, TN_E_TOO_LARGE, "the command is too long; write it to a file and run that");
-}
-
-/* Sends it to the shell there is; -1 when that does not take it. */
-static int send_to_shell(struct tn_session *s, const char *text, size_t len, int64_t deadline,
-                         struct tn_error *err)
-{
-    tn_autobuf struct tn_buf lines = TN_BUF_INIT(16 << 20);
-
-    if (session_ensure_shell(s, deadline, err) < 0)
-        return -1;
-    /* The environment has not been asked for since the last line: now, unless this follows within a
-     * breath. */
-    if (s->snapshot_seq != s->seq && tn_now() - s->ended > BREATH_NS)
-        session_put_snapshot(s, &lines);
-    s->seq++;
-    struct tn_line line = session_line(s);
-    line.previous = s->errexit ? 0 : s->status; /* a failing line would end such a shell */
-    line.text = text;
-    line.len = len;
-    tn_shell_dialect(s->shell)->put_run(&lines, &line);
-    if (s->jobs)
-        tn_shell_dialect(s->shell)->put_report(&lines, &line);
-    if (!tn_buf_ok(&lines))
-        return refuse_length(err);
-    s->started = s->last_change = tn_now();
-    s->report_due = !s->jobs;
-    return session_send_line(s, &lines, deadline, err);
-}
-
-/* The same, with a new shell if the one there was dead before it could read the line. */
-static int send_somehow(struct tn_session *s, const char *text, size_t len, int64_t deadline,
-                        struct tn_error *err)
-{
-    if (send_to_shell(s, text, len, deadline, err) == 0)
-        return 0;
-    if (!s->shell || s->starting || err->code == TN_E_TOO_LARGE)
-        return -1;
-    /* One that is alive may have read half of it: nothing after that can be trusted. */
-    bool was_dead = err->code == TN_E_PEER;
-    tn_shell_kill(s->shell);
-    session_wait_line(s, tn_deadline_in(2));
-    if (!was_dead || !s->exited)
-        return -1;
-    remember_output(s); /* the first one ended with its shell */
-    return send_to_shell(s, text, len, deadline, err);
-}
-
-int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
-                         struct tn_error *err)
-{
-    clear_transcript(s);
-    remember_output(s);
-    s->sent = true;
-    s->rescued = false;
-    s->have_base = false;
-    s->peak_memory = -1;
-    s->reported = false;
-    int r = send_somehow(s, text, len, deadline, err);
-    if (r < 0)
-        tn_output_finish(current_output(s)); /* whoever follows it hears that nothing will come */
-    return r;
 }
 
 /* --- waiting -------------------------------------------------------------------------------- */
@@ -553,25 +235,21 @@ static bool refused(struct tn_session *s, const struct tn_shell_request *q, stru
                     struct tn_shell_result *r)
 {
     if (!s->running && text.len == 0) {
-        report_plain(r, TN_END_NOTHING, TN_TEXT_NO_LOGS);
+        session_report_plain(r, TN_END_NOTHING, TN_TEXT_NO_LOGS);
         return true;
     }
     if (!s->running && q->is_input) {
-        report_plain(r, TN_END_NOTHING, TN_TEXT_NO_INPUT);
+        session_report_plain(r, TN_END_NOTHING, TN_TEXT_NO_INPUT);
         return true;
     }
     if (memchr(text.at, '\0', text.len)) {
-        report_plain(r, TN_END_FAILED, "ERROR: A command cannot contain a NUL byte.");
+        session_report_plain(r, TN_END_FAILED, "ERROR: A command cannot contain a NUL byte.");
         return true;
     }
     if (!q->is_input && !q->script && several_commands(text, r))
         return true;
     if (s->running && (s->active || s->collecting) && !q->is_input && text.len) {
-        start_delivery(s, r);
-        take_content(s, r, (struct text){0});
-        tn_buf_puts(&r->prefix, TN_TEXT_CONTINUED);
-        fill_measurements(s, r);
-        report_busy(r, text);
+        session_report_continued(s, r, text);
         return true;
     }
     return false;
@@ -593,7 +271,7 @@ static int dispatch(struct tn_session *s, const struct tn_shell_request *q, stru
         /* An open quote or here-document waits for its other lines, as it would at a prompt. */
         tn_buf_reset(&s->pending);
         if (tn_buf_add(&s->pending, text.at, text.len) < 0)
-            return refuse_length(err);
+            return session_refuse_length(err);
         s->collecting = true;
         s->sent = false;
         s->reported = false;
@@ -609,7 +287,7 @@ static int dispatch(struct tn_session *s, const struct tn_shell_request *q, stru
     if (next == COLLECT_RUN)
         return session_send_command(s, tn_buf_str(&s->pending), s->pending.len, deadline, err);
     if (next == COLLECT_TOO_MUCH)
-        return refuse_length(err);
+        return session_refuse_length(err);
     s->status = 130;
     s->ended = tn_now();
     return 0;
@@ -623,13 +301,13 @@ static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, 
     int64_t soon = tn_deadline_in(2);
     if (s->interactive && !session_end_prompt(s, hard < soon ? hard : soon) && text.len &&
         !q->is_input) {
-        report_busy(r, text);
+        session_report_busy(r, text);
         return;
     }
     if (refused(s, q, text, r))
         return;
     if (dispatch(s, q, text, hard, &err) < 0) {
-        report_plain(r, TN_END_FAILED, "ERROR: ");
+        session_report_plain(r, TN_END_FAILED, "ERROR: ");
         tn_buf_puts(&r->content, err.text);
         s->running = false;
         return;
@@ -638,13 +316,14 @@ static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, 
     struct text echo = q->is_input ? text : (struct text){0};
     bool key = q->is_input && !q->literal && tn_key_is_control(text.at, text.len);
     if (end == TN_END_ABANDONED) {
-        report_plain(r, end, "ERROR: The connection was closed while the command was running.");
+        session_report_plain(r, end,
+                             "ERROR: The connection was closed while the command was running.");
         s->running = true;
     } else if (end == TN_END_COMPLETED)
-        report_completed(s, r, key ? text : echo, key);
+        session_report_completed(s, r, key ? text : echo, key);
     else
-        report_running(s, r, end, q->timeout > 0 ? q->timeout : CEILING_SECONDS,
-                       key ? (struct text){0} : echo);
+        session_report_running(s, r, end, q->timeout > 0 ? q->timeout : CEILING_SECONDS,
+                               key ? (struct text){0} : echo);
 }
 
 void tn_session_run(struct tn_session *s, const struct tn_shell_request *q,
@@ -658,7 +337,7 @@ void tn_session_run(struct tn_session *s, const struct tn_shell_request *q,
     if (session_take_turn(s, &me, hard))
         run_in_turn(s, q, text, hard, r);
     else
-        report_busy(r, text);
+        session_report_busy(r, text);
     r->command = tn_strndup(text.at, r->end == TN_END_NOTHING ? 0 : text.len);
     session_leave_turn(s, &me);
     session_offer_prompt(s);

@@ -58,18 +58,17 @@ static void put_user(const struct docker_plan *p, struct tn_jw *w)
     const char *user = p->subject->spec->user;
     const char *env_name = getenv("RUNTIME_USERNAME"), *env_uid = getenv("RUNTIME_UID");
     bool is_uid = user && *user >= '0' && *user <= '9';
-    const char *name = user && !is_uid                ? user
-                       : env_name && *env_name         ? env_name
-                       : c->core.run_as_openhands      ? "openhands"
-                                                       : "root";
-    tn_autofree char *configured =
-        c->sandbox.user_id.set && c->sandbox.user_id.value > 0
-            ? tn_asprintf("%lld", (long long)c->sandbox.user_id.value)
-            : NULL;
-    const char *uid = is_uid               ? user
-                      : configured         ? configured
+    const char *name = user && !is_uid            ? user
+                       : env_name && *env_name    ? env_name
+                       : c->core.run_as_openhands ? "openhands"
+                                                  : "root";
+    tn_autofree char *configured = c->sandbox.user_id.set && c->sandbox.user_id.value > 0
+                                       ? tn_asprintf("%lld", (long long)c->sandbox.user_id.value)
+                                       : NULL;
+    const char *uid = is_uid                ? user
+                      : configured          ? configured
                       : env_uid && *env_uid ? env_uid
-                                           : "1000";
+                                            : "1000";
 
     if (strcmp(uid, "0") == 0)
         name = "root";

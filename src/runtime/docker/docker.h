@@ -39,7 +39,7 @@ enum {
 struct docker {
     const struct tn_host *host;
     struct tn_engine *engine;
-    char mark[17];  /* value of DOCKER_LABEL_STATE */
+    char mark[17];   /* value of DOCKER_LABEL_STATE */
     bool root_is_us; /* the way "socket" is open */
 };
 
@@ -72,8 +72,7 @@ int docker_find(const struct docker *d, const struct tn_subject *s, struct tn_js
 /* The same when there must be one: TN_E_NOT_FOUND. */
 int docker_must_find(const struct docker *d, const struct tn_subject *s, struct tn_json **tree,
                      int64_t deadline, struct tn_error *err);
-int docker_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline,
-                struct tn_error *err);
+int docker_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
 
 static inline const char *docker_id(const struct tn_json *tree)
 {

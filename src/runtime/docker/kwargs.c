@@ -189,8 +189,8 @@ static int put_as_is(const struct tn_json *v, enum tn_json_type type, struct tn_
 
 static int put_host(const char *name, struct tn_json *ip, void *ctx)
 {
-    tn_autofree char *text = tn_asprintf("%s:%s", name, tn_json_str(ip, NULL) ? tn_json_str(ip, NULL)
-                                                                              : "");
+    tn_autofree char *text =
+        tn_asprintf("%s:%s", name, tn_json_str(ip, NULL) ? tn_json_str(ip, NULL) : "");
 
     tn_jw_str(ctx, text);
     return tn_json_str(ip, NULL) ? 0 : -1;
@@ -260,7 +260,8 @@ static int put_ulimits(const struct tn_json *v, struct tn_jw *w, struct tn_error
     tn_jw_array(w);
     for (size_t i = 0; i < tn_json_count(v); i++) {
         const struct tn_json *one = tn_json_at(v, i);
-        const struct tn_json *soft = either(one, "soft", "Soft"), *hard = either(one, "hard", "Hard");
+        const struct tn_json *soft = either(one, "soft", "Soft"),
+                             *hard = either(one, "hard", "Hard");
         const char *name = tn_json_str(either(one, "name", "Name"), NULL);
         if (!name || !(soft || hard))
             return tn_fail(err, TN_E_INVALID, "expected objects of name, soft and hard");

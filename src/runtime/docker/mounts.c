@@ -6,7 +6,8 @@
 #include "runtime/docker/docker.h"
 #include "runtime/volume.h"
 
-/* File in the sandbox's directory that says where its overlay layers are, when that is elsewhere. */
+/* File in the sandbox's directory that says where its overlay layers are, when that is elsewhere.
+ */
 #define NOTE "overlay"
 
 static bool on_podman(const struct docker_plan *p)
@@ -222,10 +223,10 @@ static void put_old_style(const struct docker_plan *p, struct tn_jw *w, const st
                           size_t i)
 {
     tn_autofree char *layers = layers_of(p);
-    tn_autofree char *text =
-        v->overlay ? tn_asprintf("%s:%s:O,upperdir=%s/%zu/upper,workdir=%s/%zu/work", v->host,
-                                 v->inside, layers, i, layers, i)
-                   : tn_asprintf("%s:%s:%s", v->host, v->inside, v->mode);
+    tn_autofree char *text = v->overlay
+                                 ? tn_asprintf("%s:%s:O,upperdir=%s/%zu/upper,workdir=%s/%zu/work",
+                                               v->host, v->inside, layers, i, layers, i)
+                                 : tn_asprintf("%s:%s:%s", v->host, v->inside, v->mode);
 
     tn_jw_str(w, text);
 }

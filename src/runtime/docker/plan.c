@@ -45,15 +45,15 @@ static int take_limits(struct docker_plan *p, struct tn_error *err)
 static void take_network(struct docker_plan *p)
 {
     const struct tn_spec *spec = p->subject->spec;
-    const char *mode = tn_json_get_str(p->kwargs, "network_mode",
-                                       tn_json_get_str(p->kwargs, "network", ""));
+    const char *mode =
+        tn_json_get_str(p->kwargs, "network_mode", tn_json_get_str(p->kwargs, "network", ""));
 
     p->host_network = spec->network == TN_NETWORK_HOST;
     p->no_network = spec->network == TN_NETWORK_NONE;
     if (spec->network != TN_NETWORK_DEFAULT)
         return;
-    p->host_network = strcmp(mode, "host") == 0 ||
-                      (!*mode && docker_config(p->docker)->sandbox.use_host_network);
+    p->host_network =
+        strcmp(mode, "host") == 0 || (!*mode && docker_config(p->docker)->sandbox.use_host_network);
     p->no_network = strcmp(mode, "none") == 0 ||
                     tn_json_bool(tn_json_get(p->kwargs, "network_disabled"), false);
 }
@@ -73,8 +73,8 @@ static int add_port(struct docker_plan *p, int64_t inside, int outside, struct t
             return 0;
     if (p->port_count == DOCKER_PORTS_MAX)
         return tn_fail(err, TN_E_INVALID, "ports: more than %d", DOCKER_PORTS_MAX);
-    p->ports[p->port_count++] = (struct docker_port){
-        .inside = (int)inside, .outside = outside, .fixed = outside != 0};
+    p->ports[p->port_count++] =
+        (struct docker_port){.inside = (int)inside, .outside = outside, .fixed = outside != 0};
     return 0;
 }
 
@@ -96,9 +96,8 @@ static int take_ports(struct docker_plan *p, struct tn_error *err)
     for (size_t i = 0; i < spec->ports.count; i++)
         if (add_port(p, spec->ports.items[i], 0, err) < 0)
             return -1;
-    if (has_plugin(spec, "vscode") &&
-        add_port(p, vscode->set ? vscode->value : DOCKER_PORT_VSCODE,
-                 vscode->set ? (int)vscode->value : 0, err) < 0)
+    if (has_plugin(spec, "vscode") && add_port(p, vscode->set ? vscode->value : DOCKER_PORT_VSCODE,
+                                               vscode->set ? (int)vscode->value : 0, err) < 0)
         return -1;
     return p->hand_port ? add_port(p, p->hand_port, 0, err) : 0;
 }

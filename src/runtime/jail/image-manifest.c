@@ -2,8 +2,7 @@
 
 #include <ctype.h>
 
-#include "runtime/jail/digest.h"
-
+#define DIGEST_CHARS (2 * TN_SHA256_BYTES)
 #define LAYERS_MAX 127
 #define INDEX_DEPTH 4
 #define LINK_HOPS 4
@@ -44,7 +43,7 @@ static bool is_digest(const char *text)
 
     while (isdigit((unsigned char)text[n]) || (text[n] >= 'a' && text[n] <= 'f'))
         n++;
-    return n == JAIL_DIGEST_CHARS && text[n] == '\0';
+    return n == DIGEST_CHARS && text[n] == '\0';
 }
 
 /* "sha256:HEX" -> HEX; NULL for anything else. */

@@ -10,6 +10,7 @@
 #include "runtime/jail/image-manifest.h"
 #include "runtime/jail/unpack.h"
 
+#define DIGEST_CHARS (2 * TN_SHA256_BYTES)
 #define ENTRIES_MAX 4000000
 #define RECORD_MAX (4u << 20)
 
@@ -134,10 +135,11 @@ static struct jail_unpack limits(const struct opening *o, int root, bool layer)
 
 /* Unpacks one tar into a fresh directory and says what its digest is. */
 static int unpack_to_temp(struct opening *o, const struct jail_source *source, bool layer,
-                          char **temp, char digest[JAIL_DIGEST_CHARS + 1], struct tn_error *err)
+                          char **temp, char digest[DIGEST_CHARS + 1], struct tn_error *err)
 {
-    jail_autodigest struct jail_digest *sum = jail_digest_new(err);
-    jail_autotar struct jail_tar *tar = sum ? jail_tar_new(source, sum, err) : NULL;
+    struct tn_sha256 sum;
+    tn_sha256_init(&sum);
+    jail_autotar struct jail_tar *tar = jail_tar_new(source, &sum, err);
     tn_autofd int root = tar ? jail_cache_make(&o->cache, temp, err) : -1;
 
     if (root < 0)
@@ -145,13 +147,13 @@ static int unpack_to_temp(struct opening *o, const struct jail_source *source, b
     struct jail_unpack how = limits(o, root, layer);
     if (jail_unpack(tar, &how, err) < 0 || jail_tar_finish(tar, err) < 0)
         return -1;
-    jail_digest_end(sum, digest);
+    tn_sha256_end_hex(&sum, digest);
     return 0;
 }
 
 /* expected NULL: whatever it is.  The digest of what is now in the cache lands in digest. */
 static int unpack_one(struct opening *o, const struct jail_source *source, const char *expected,
-                      char digest[JAIL_DIGEST_CHARS + 1], struct tn_error *err)
+                      char digest[DIGEST_CHARS + 1], struct tn_error *err)
 {
     tn_autofree char *temp = NULL;
     int r = unpack_to_temp(o, source, expected != NULL, &temp, digest, err);
@@ -171,7 +173,7 @@ static int unpack_one(struct opening *o, const struct jail_source *source, const
 static int unpack_entry(struct opening *o, struct jail_tar *tar, const char *name,
                         const struct jail_manifest *m, struct tn_error *err)
 {
-    char digest[JAIL_DIGEST_CHARS + 1];
+    char digest[DIGEST_CHARS + 1];
 
     while (strncmp(name, "./", 2) == 0)
         name += 2;
@@ -266,7 +268,7 @@ static int collect(struct opening *o, struct jail_papers *papers, struct tn_erro
 static int unpack_root(struct opening *o, struct jail_image *out, struct tn_error *err)
 {
     jail_autofilesource struct jail_file_source source;
-    char digest[JAIL_DIGEST_CHARS + 1];
+    char digest[DIGEST_CHARS + 1];
 
     jail_file_source_init(&source, o->fd);
     if (rewind_source(o, &source, true, err) < 0 ||

@@ -19,6 +19,8 @@
 #define JAIL_PAUSED                                                              \
     "paused" /* a mark: its processes are stopped by signal, for want of cgroups \
               */
+#define JAIL_COPYING \
+    "copying" /* a mark: it is frozen while the process that it names copies files */
 #define JAIL_SUSPENDED "suspended" /* a directory: its processes */
 
 struct jail_keeper {
@@ -98,6 +100,8 @@ int jail_inspect(void *engine, const struct tn_subject *subject, struct tn_place
 bool jail_has_mark(const struct tn_subject *subject, const char *name);
 int jail_set_mark(const struct tn_subject *subject, const char *name, bool there,
                   struct tn_error *err);
+/* Sets JAIL_COPYING for this process. */
+int jail_mark_copying(const struct tn_subject *subject, struct tn_error *err);
 char *jail_address(const struct tn_subject *subject);
 
 /* --- drive.c -------------------------------------------------------------------------------- */
@@ -110,7 +114,10 @@ int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t d
 /* Stops all processes where they are, or lets them go on. */
 int jail_freeze(struct jail_engine *e, const struct tn_subject *subject, const struct jail_ref *ref,
                 bool frozen, int64_t deadline, struct tn_error *err);
-bool jail_is_frozen(const struct jail_engine *e, const struct tn_subject *subject);
+/* Paused, that is: a moment of copying does not count, and one whose process was killed ends here.
+ */
+bool jail_is_frozen(struct jail_engine *e, const struct tn_subject *subject,
+                    const struct jail_ref *ref, int64_t deadline);
 
 /* --- snapshot.c ----------------------------------------------------------------------------- */
 

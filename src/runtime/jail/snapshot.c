@@ -73,8 +73,8 @@ int jail_save_upper(const struct tn_subject *subject, int upper, int64_t deadlin
     return 0;
 }
 
-/* True when nothing is below it but directories: then there is nothing to keep.  (With the system
- * directories of the host there is always one directory for each of them.) */
+/* True when there is nothing to keep: no entry; with depth 1, none but empty directories, which is
+ * how it begins on the system directories of the host. */
 static bool is_empty(int fd, int depth)
 {
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -114,7 +114,7 @@ static int begin(struct taking *t, void *engine, const struct tn_subject *subjec
     if (jail_storage_load(t->e->host->state, subject->directory, subject->id, &t->storage, err) < 0)
         return -1;
     t->running = jail_ref_find(subject, &t->ref, deadline);
-    t->paused = t->running && jail_is_frozen(t->e, subject);
+    t->paused = t->running && jail_is_frozen(t->e, subject, &t->ref, deadline);
     if (!t->running && jail_has_mark(subject, JAIL_SUSPENDED))
         return tn_fail(err, TN_E_CONFLICT, "the sandbox is suspended: resume or stop it first");
     return 0;
@@ -130,7 +130,8 @@ static int copy_frozen(struct taking *t, int from, int to, struct jail_tree_coun
 {
     if (!t->running || t->paused)
         return jail_tree_copy(from, to, t->deadline, count, err);
-    if (jail_freeze(t->e, t->subject, &t->ref, true, t->deadline, err) < 0)
+    if (jail_mark_copying(t->subject, err) < 0 ||
+        jail_freeze(t->e, t->subject, &t->ref, true, t->deadline, err) < 0)
         return -1;
     int r = jail_tree_copy(from, to, t->deadline, count, err);
     struct tn_error why = {0};
@@ -139,6 +140,7 @@ static int copy_frozen(struct taking *t, int from, int to, struct jail_tree_coun
             *err = why;
         return -1;
     }
+    jail_set_mark(t->subject, JAIL_COPYING, false, NULL);
     return r;
 }
 
@@ -191,7 +193,7 @@ static int take_layers(struct taking *t, struct tn_str_list *out, struct tn_erro
 
     if (upper < 0)
         return -1;
-    if (is_empty(upper, 1)) {
+    if (is_empty(upper, t->storage.host)) {
         *out = jail_list_copy(NULL, &s->layers);
         return 0;
     }
@@ -242,15 +244,15 @@ int jail_snapshot(void *engine, const struct tn_subject *subject, const char *na
     return r;
 }
 
-/* Leaves the layers of a list that nothing of the sandbox needs any more. */
-static int leave_unneeded(const struct taking *t, const struct tn_str_list *list,
-                          struct tn_error *err)
+/* Writes down what the storage is from now on, then does it. */
+static int settle(struct taking *t, struct tn_error *err)
 {
-    for (size_t i = 0; i < list->count; i++)
-        if (!jail_storage_needs(&t->storage, list->items[i]) &&
-            jail_layer_leave(t->e->host->state, list->items[i], t->subject->id, err) < 0)
-            return -1;
-    return 0;
+    const struct tn_subject *subject = t->subject;
+
+    if (jail_storage_save(subject->directory, &t->storage, err) < 0)
+        return -1;
+    return jail_storage_settle(t->e->host->state, subject->directory, subject->id, &t->storage,
+                               err);
 }
 
 static int forget(struct taking *t, const char *name, struct tn_error *err)
@@ -261,10 +263,9 @@ static int forget(struct taking *t, const char *name, struct tn_error *err)
         return 0;
     struct tn_str_list layers = jail_list_copy(NULL, &found->layers);
     jail_storage_drop(&t->storage, name);
-    /* Left first: a layer that is still written down is found again, another is not. */
-    int r = leave_unneeded(t, &layers, err);
+    jail_storage_release(&t->storage, &layers);
     jail_list_done(&layers);
-    return r < 0 ? -1 : jail_storage_save(t->subject->directory, &t->storage, err);
+    return settle(t, err);
 }
 
 int jail_forget(void *engine, const struct tn_subject *subject, const char *name, int64_t deadline,
@@ -285,7 +286,6 @@ static int rollback(struct taking *t, const char *name, struct tn_place *place,
                     struct tn_error *err)
 {
     struct jail_storage *s = &t->storage;
-    const char *directory = t->subject->directory;
     struct jail_snapshot *found = jail_storage_find(s, name);
 
     if (!found)
@@ -294,16 +294,12 @@ static int rollback(struct taking *t, const char *name, struct tn_place *place,
         return -1;
     struct tn_str_list old = s->layers;
     s->layers = jail_list_copy(NULL, &found->layers);
-    s->discard = true;
-    int r = leave_unneeded(t, &old, err);
+    jail_storage_release(s, &old);
     jail_list_done(&old);
-    if (r < 0 || jail_storage_save(directory, s, err) < 0 || jail_storage_empty(directory, err) < 0)
+    s->discard = true;
+    if (settle(t, err) < 0 || jail_launch(t->e, t->subject, s, place, t->deadline, err) < 0)
         return -1;
-    s->discard = false;
-    if (jail_storage_save(directory, s, err) < 0 ||
-        jail_launch(t->e, t->subject, s, place, t->deadline, err) < 0)
-        return -1;
-    jail_storage_clear_trash(directory);
+    jail_storage_clear_trash(t->subject->directory);
     return 0;
 }
 
@@ -364,7 +360,7 @@ static int fork_now(struct taking *t, const struct tn_subject *child, struct jai
 
     if (upper < 0)
         return -1;
-    if (is_empty(upper, 1))
+    if (is_empty(upper, t->storage.host))
         return fork_snapshot(t, &t->storage.layers, child, s, err);
     if (can_fold(t)) {
         if (jail_layer_name(t->subject->id, layer, err) < 0 || fold(t, layer, err) < 0)

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "base/fs.h"
 #include "jail/keeper-protocol.h"
 #include "runtime/jail/jail.h"
 
@@ -29,6 +30,19 @@ int jail_set_mark(const struct tn_subject *subject, const char *name, bool there
     }
     tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     return fd < 0 ? tn_fail_errno(err, errno, "%s", path) : 0;
+}
+
+int jail_mark_copying(const struct tn_subject *subject, struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/" JAIL_COPYING, subject->directory);
+    tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    struct tn_proc self;
+    char text[64];
+
+    if (fd < 0 || tn_proc_get(getpid(), &self) < 0)
+        return tn_fail_errno(err, errno, "%s", path);
+    int n = snprintf(text, sizeof text, "%d %llu\n", (int)self.pid, (unsigned long long)self.start);
+    return tn_fs_write(fd, text, (size_t)n, err);
 }
 
 char *jail_address(const struct tn_subject *subject)
@@ -127,19 +141,39 @@ static char *limits_met(const struct jail_engine *e, const struct tn_subject *su
 
 /* --- inspect -------------------------------------------------------------------------------- */
 
-bool jail_is_frozen(const struct jail_engine *e, const struct tn_subject *subject)
+bool jail_is_frozen(struct jail_engine *e, const struct tn_subject *subject,
+                    const struct jail_ref *ref, int64_t deadline)
 {
-    return tn_cgroup_is_frozen(&e->cgroups, subject->id) || jail_has_mark(subject, JAIL_PAUSED);
+    tn_autofree char *path = tn_asprintf("%s/" JAIL_COPYING, subject->directory);
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(64);
+    struct tn_proc copier;
+    long pid = 0;
+    unsigned long long start = 0;
+
+    if (!tn_cgroup_is_frozen(&e->cgroups, subject->id) && !jail_has_mark(subject, JAIL_PAUSED))
+        return false;
+    if (tn_fs_read(TN_FS_ANYWHERE, path, &text, NULL) < 0)
+        return true;
+    char *rest;
+    pid = strtol(tn_buf_str(&text), &rest, 10);
+    start = strtoull(rest, NULL, 10);
+    if (tn_proc_get((pid_t)pid, &copier) == 0 && copier.start == start)
+        return false;
+    if (jail_freeze(e, subject, ref, false, deadline, NULL) < 0)
+        return true;
+    jail_set_mark(subject, JAIL_COPYING, false, NULL);
+    return false;
 }
 
 int jail_inspect(void *engine, const struct tn_subject *subject, struct tn_place *place,
                  int64_t deadline, struct tn_error *err)
 {
-    const struct jail_engine *e = engine;
+    struct jail_engine *e = engine;
     struct jail_ref ref;
 
     if (jail_ref_find(subject, &ref, deadline)) {
-        place->status = jail_is_frozen(e, subject) ? TN_STATUS_PAUSED : TN_STATUS_RUNNING;
+        place->status =
+            jail_is_frozen(e, subject, &ref, deadline) ? TN_STATUS_PAUSED : TN_STATUS_RUNNING;
         place->address = jail_address(subject);
         place->ref = jail_ref_write(&ref);
         place->reason = limits_met(e, subject, &ref, deadline);

@@ -21,6 +21,7 @@ static const struct tn_field rows[] = {
     TN_STRING("making", STORAGE, making, .flags = TN_FIELD_NULLABLE),
     TN_STRING("folding", STORAGE, folding, .flags = TN_FIELD_NULLABLE),
     TN_BOOL("discard", STORAGE, discard),
+    TN_STRINGS("leaving", STORAGE, leaving),
 };
 static const struct tn_fields fields = TN_FIELDS(rows);
 
@@ -100,7 +101,7 @@ void jail_storage_drop(struct jail_storage *s, const char *name)
     *found = s->snapshots[--s->snapshot_count];
 }
 
-bool jail_storage_needs(const struct jail_storage *s, const char *layer)
+static bool needs(const struct jail_storage *s, const char *layer)
 {
     if (lists(&s->layers, layer))
         return true;
@@ -108,6 +109,17 @@ bool jail_storage_needs(const struct jail_storage *s, const char *layer)
         if (lists(&s->snapshots[i].layers, layer))
             return true;
     return false;
+}
+
+void jail_storage_release(struct jail_storage *s, const struct tn_str_list *layers)
+{
+    for (size_t i = 0; i < layers->count; i++) {
+        if (needs(s, layers->items[i]) || lists(&s->leaving, layers->items[i]))
+            continue;
+        struct tn_str_list longer = jail_list_copy(layers->items[i], &s->leaving);
+        jail_list_done(&s->leaving);
+        s->leaving = longer;
+    }
 }
 
 /* --- the file ------------------------------------------------------------------------------- */
@@ -228,16 +240,20 @@ static void finish_fold(const char *state, const char *sandbox, struct jail_stor
     }
 }
 
-static int repair(const char *state, const char *directory, const char *sandbox,
-                  struct jail_storage *s, struct tn_error *err)
+int jail_storage_settle(const char *state, const char *directory, const char *sandbox,
+                        struct jail_storage *s, struct tn_error *err)
 {
-    if (!s->making && !s->folding && !s->discard)
+    if (!s->making && !s->folding && !s->discard && !s->leaving.count)
         return 0;
     if (s->folding)
         finish_fold(state, sandbox, s);
     if (s->making && jail_layer_leave(state, s->making, sandbox, err) < 0)
         return -1;
     free(TN_TAKE_PTR(s->making));
+    for (size_t i = 0; i < s->leaving.count; i++)
+        if (jail_layer_leave(state, s->leaving.items[i], sandbox, err) < 0)
+            return -1;
+    jail_list_done(&s->leaving);
     if (s->discard && jail_storage_empty(directory, err) < 0)
         return -1;
     s->discard = false;
@@ -249,5 +265,5 @@ int jail_storage_load(const char *state, const char *directory, const char *sand
 {
     if (jail_storage_read(directory, s, err) < 0)
         return -1;
-    return repair(state, directory, sandbox, s, err);
+    return jail_storage_settle(state, directory, sandbox, s, err);
 }

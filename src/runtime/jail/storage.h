@@ -33,9 +33,10 @@ struct jail_storage {
 
     double ran; /* seconds that it ran before it was started last */
 
-    char *making;  /* a layer that is being copied; belongs to nothing yet */
-    char *folding; /* a layer that upper is becoming: then the first of layers */
-    bool discard;  /* upper does not count any more and has to go */
+    char *making;               /* a layer that is being copied; belongs to nothing yet */
+    char *folding;              /* a layer that upper is becoming: then the first of layers */
+    bool discard;               /* upper does not count any more and has to go */
+    struct tn_str_list leaving; /* layers that are not needed any more */
 };
 
 void jail_storage_init(struct jail_storage *s);
@@ -52,8 +53,11 @@ int jail_storage_read(const char *directory, struct jail_storage *s, struct tn_e
 struct jail_snapshot *jail_storage_find(const struct jail_storage *s, const char *name);
 void jail_storage_add(struct jail_storage *s, const char *name, const struct tn_str_list *layers);
 void jail_storage_drop(struct jail_storage *s, const char *name);
-/* Whether `layers` or a snapshot needs the layer. */
-bool jail_storage_needs(const struct jail_storage *s, const char *layer);
+/* Moves those of the layers that neither `layers` nor a snapshot needs to `leaving`. */
+void jail_storage_release(struct jail_storage *s, const struct tn_str_list *layers);
+/* Does what is written down as to be done, and then writes that it is. */
+int jail_storage_settle(const char *state, const char *directory, const char *sandbox,
+                        struct jail_storage *s, struct tn_error *err);
 
 /* A copy with `top` (may be NULL) before all others. */
 struct tn_str_list jail_list_copy(const char *top, const struct tn_str_list *list);

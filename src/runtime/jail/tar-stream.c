@@ -9,7 +9,7 @@
 struct jail_tar {
     const struct jail_archive_lib *lib;
     struct jail_source source;
-    struct jail_digest *digest;
+    struct tn_sha256 *digest;
     struct archive *plain, *tar;
     bool plain_ended;
     struct tn_error inner; /* what a callback wants to say through libarchive */
@@ -85,7 +85,7 @@ static int plain_block(struct jail_tar *t, const void **bytes, size_t *n)
             return failed(t, t->plain, &t->inner);
     } while (*n == 0);
     if (t->digest)
-        jail_digest_add(t->digest, *bytes, *n);
+        tn_sha256_add(t->digest, *bytes, *n);
     return 1;
 }
 
@@ -123,7 +123,7 @@ static int open_readers(struct jail_tar *t, struct tn_error *err)
     return 0;
 }
 
-struct jail_tar *jail_tar_new(const struct jail_source *source, struct jail_digest *digest,
+struct jail_tar *jail_tar_new(const struct jail_source *source, struct tn_sha256 *digest,
                               struct tn_error *err)
 {
     const struct jail_archive_lib *lib = jail_archive_lib(err);

@@ -9,8 +9,8 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "runtime/jail/archive-lib.h"
-#include "runtime/jail/digest.h"
 
 struct jail_source {
     /* The next bytes, valid until the next call: how many, 0 at the end, -1 with err. */
@@ -35,7 +35,7 @@ struct jail_tar;
 
 /* digest (borrowed, may be NULL) gets every byte of the tar itself, after decompression.  source
  * is borrowed until jail_tar_free.  NULL with err. */
-struct jail_tar *jail_tar_new(const struct jail_source *source, struct jail_digest *digest,
+struct jail_tar *jail_tar_new(const struct jail_source *source, struct tn_sha256 *digest,
                               struct tn_error *err);
 void jail_tar_free(struct jail_tar *t);
 static inline void jail_guard_tar(struct jail_tar **t)

@@ -20,5 +20,8 @@ struct jail_tree_count {
  * those of `from`.  Both are descriptors for reading, borrowed.  count may be NULL. */
 int jail_tree_copy(int from, int to, int64_t deadline, struct jail_tree_count *count,
                    struct tn_error *err);
+/* Only counts.  It may change meanwhile. */
+int jail_tree_measure(int fd, int64_t deadline, struct jail_tree_count *count,
+                      struct tn_error *err);
 
 #endif

@@ -115,8 +115,7 @@ int setup_env_initial(struct setup_env *env, const struct tn_config *config,
                       size_t token_count, struct tn_error *err)
 {
     add_host_variables(env);
-    if (config->sandbox.enable_auto_lint &&
-        setup_env_set(env, "ENABLE_AUTO_LINT", "true", err) < 0)
+    if (config->sandbox.enable_auto_lint && setup_env_set(env, "ENABLE_AUTO_LINT", "true", err) < 0)
         return -1;
     if (setup_env_add(env, caller, err) < 0)
         return -1;
@@ -137,7 +136,8 @@ static const char *const part_words[] = {
     [SETUP_GIT] = "git",
 };
 
-/* Says how the part before it ended; subshells keep the variables of the main shell as they were. */
+/* Says how the part before it ended; subshells keep the variables of the main shell as they were.
+ */
 static void put_answer(struct tn_buf *out, enum setup_part part)
 {
     tn_buf_printf(out, " && printf ' %s=0' || printf ' %s=1'\n", part_words[part],
@@ -157,9 +157,9 @@ static void put_exports(const struct setup_env *env, struct tn_buf *out)
     }
 }
 
-/* One file per variable, replaced as a whole: an old value never outlives a new one.  The values are
- * taken from the shell that has them and quoted anew, so that they travel once.  Names in lower case
- * cannot collide with variables. */
+/* One file per variable, replaced as a whole: an old value never outlives a new one.  The values
+ * are taken from the shell that has them and quoted anew, so that they travel once.  Names in lower
+ * case cannot collide with variables. */
 static const char persist_head[] =
     "( umask 077; d=$HOME/.config/tendon/env; mkdir -p \"$d\" || exit 1; for n in";
 static const char persist_tail[] =

@@ -18,13 +18,12 @@ void setup_env_done(struct setup_env *env);
 
 /* -1 when the name is none, is one that shells keep for themselves, or the value is too long for
  * any program to be started with it.  The message has the name only. */
-int setup_env_set(struct setup_env *env, const char *name, const char *value,
-                  struct tn_error *err);
+int setup_env_set(struct setup_env *env, const char *name, const char *value, struct tn_error *err);
 /* All members of an object of texts (NULL: none). */
 int setup_env_add(struct setup_env *env, const struct tn_json *object, struct tn_error *err);
 
-/* The four sources of a new sandbox, each going before the one above: SANDBOX_ENV_X of this process,
- * ENABLE_AUTO_LINT, what the caller wants, tokens of git providers; and at last
+/* The four sources of a new sandbox, each going before the one above: SANDBOX_ENV_X of this
+ * process, ENABLE_AUTO_LINT, what the caller wants, tokens of git providers; and at last
  * sandbox.runtime_startup_env_vars. */
 int setup_env_initial(struct setup_env *env, const struct tn_config *config,
                       const struct tn_json *caller, const struct tn_git_token *tokens,
@@ -33,19 +32,13 @@ int setup_env_initial(struct setup_env *env, const struct tn_config *config,
 /* What one call sets up. */
 struct setup_batch {
     const struct setup_env *env;
-    bool persist;          /* also for shells to come: files in the home directory */
-    const char *directory; /* made if missing; NULL: none */
+    bool persist;                     /* also for shells to come: files in the home directory */
+    const char *directory;            /* made if missing; NULL: none */
     const char *git_name, *git_email; /* git's identity; NULL: left alone */
 };
 /* Appends one command for the main shell.  It prints a line that setup_batch_failed reads. */
 void setup_batch_put(const struct setup_batch *batch, struct tn_buf *out);
-enum setup_part {
-    SETUP_ENV,
-    SETUP_PERSIST,
-    SETUP_DIRECTORY,
-    SETUP_GIT,
-    SETUP_PARTS
-};
+enum setup_part { SETUP_ENV, SETUP_PERSIST, SETUP_DIRECTORY, SETUP_GIT, SETUP_PARTS };
 /* True when that part of the batch failed, or nothing is said about it in what it printed. */
 bool setup_batch_failed(const char *printed, enum setup_part part);
 

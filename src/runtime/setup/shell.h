@@ -1,5 +1,5 @@
-/* Commands for the shell of a sandbox: composed so that nothing is evaluated that should not be, run
- * through whatever executes actions. */
+/* Commands for the shell of a sandbox: composed so that nothing is evaluated that should not be,
+ * run through whatever executes actions. */
 #ifndef TN_RUNTIME_SETUP_SHELL_H
 #define TN_RUNTIME_SETUP_SHELL_H
 
@@ -29,11 +29,12 @@ void setup_put_assignments(struct tn_buf *out, const struct tn_json *env);
 
 struct setup_command {
     const char *text;
-    const char *cwd; /* not NULL: in a shell of its own there, which knows nothing of the main one */
-    double timeout;  /* seconds */
+    const char
+        *cwd;       /* not NULL: in a shell of its own there, which knows nothing of the main one */
+    double timeout; /* seconds */
 };
 
-/* Runs the command unseen and waits for its end; what it printed goes to out (may be NULL).  Returns
+/* Runs the command unseen and waits for its end; what it printed goes to out (may be NULL). Returns
  * its exit status; or -1 with err when it could not be run or did not end in time, which then was
  * interrupted.  Messages never hold the command. */
 int setup_run(const struct setup_executor *x, const struct setup_command *command,

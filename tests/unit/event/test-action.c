@@ -220,8 +220,7 @@ static void test_every_type_keeps_its_confirmation(void **state)
     for (size_t i = 0; i < TN_ACTION_TYPE_COUNT; i++)
         for (size_t k = 0; k < TN_COUNT(words); k++) {
             tn_autoaction struct tn_action first, second;
-            tn_autofree char *expected =
-                tn_asprintf("\"confirmation_state\":\"%s\"", words[k]);
+            tn_autofree char *expected = tn_asprintf("\"confirmation_state\":\"%s\"", words[k]);
             decode(defaults[i].in, &first);
             first.confirmation_state = k ? TN_AWAITING_CONFIRMATION : TN_REJECTED;
             tn_autofree char *text = encode(&first);

@@ -22,8 +22,8 @@ static _Noreturn void write_for_ever(const char *dir, int writer, unsigned seed)
 
     for (int64_t n = 0; j; n++) {
         int pad = rand_r(&seed) % 8 ? rand_r(&seed) % 300 : rand_r(&seed) % MOST;
-        int head = snprintf(json, sizeof json, "{\"n\":%lld,\"pad\":%d,\"text\":\"", (long long)n,
-                            pad);
+        int head =
+            snprintf(json, sizeof json, "{\"n\":%lld,\"pad\":%d,\"text\":\"", (long long)n, pad);
         memset(json + head, 'a' + writer, (size_t)pad);
         snprintf(json + head + pad, 3, "\"}");
         if (tn_journal_append(j, json, strlen(json), &id, NULL))

@@ -116,11 +116,12 @@ static void test_cut_at_every_byte(void **state)
         assert_string_equal(found, expected);
         assert_int_equal(append(j, "{}"), whole);
         tn_journal_close(j);
-        check_contents(dir, whole, whole == 0   ? "0:{\"id\":0}"
-                                   : whole == 1 ? "1:{\"id\":1}"
-                                   : whole == 2 ? "2:{\"id\":2}"
-                                   : whole == 3 ? "3:{\"id\":3}"
-                                                : "4:{\"id\":4}");
+        check_contents(dir, whole,
+                       whole == 0   ? "0:{\"id\":0}"
+                       : whole == 1 ? "1:{\"id\":1}"
+                       : whole == 2 ? "2:{\"id\":2}"
+                       : whole == 3 ? "3:{\"id\":3}"
+                                    : "4:{\"id\":4}");
     }
 }
 

@@ -80,9 +80,9 @@ static void test_protection_is_for_plain_values(void **state)
     static const char *const values[] = {"hunter2"};
     struct tn_mask *m = mask_of(values, 1);
 
-    check_event(m, "{\"source\":[\"hunter2\"],\"cause\":{\"a\":\"hunter2\"},\"action\":\"hunter2\"}",
-                "{\"source\":[\"" HIDDEN "\"],\"cause\":{\"a\":\"" HIDDEN
-                "\"},\"action\":\"hunter2\"}");
+    check_event(
+        m, "{\"source\":[\"hunter2\"],\"cause\":{\"a\":\"hunter2\"},\"action\":\"hunter2\"}",
+        "{\"source\":[\"" HIDDEN "\"],\"cause\":{\"a\":\"" HIDDEN "\"},\"action\":\"hunter2\"}");
     tn_mask_free(m);
 }
 
@@ -202,8 +202,8 @@ static void test_too_many_secrets_change_nothing(void **state)
 static void test_no_json(void **state)
 {
     static const char *const values[] = {"hunter2"};
-    static const char *const wrong[] = {"{\"c\":\"hunter2", "{\"c\":\"a\\", "{\"c\":[\"hunter2\"}]}}",
-                                        "{\"c\":\"\\x\"}", "{"};
+    static const char *const wrong[] = {"{\"c\":\"hunter2", "{\"c\":\"a\\",
+                                        "{\"c\":[\"hunter2\"}]}}", "{\"c\":\"\\x\"}", "{"};
     struct tn_mask *m = mask_of(values, 1);
 
     for (size_t i = 0; i < TN_COUNT(wrong); i++) {

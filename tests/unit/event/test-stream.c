@@ -142,7 +142,7 @@ struct ear {
     int64_t first, last;
     int count;
     bool ordered;
-    int stop_after; /* or 0 */
+    int stop_after;           /* or 0 */
     struct tn_stream *answer; /* or NULL */
 };
 
@@ -179,8 +179,8 @@ static void test_order(void **state)
     ear_init(&from_now);
     ear_init(&from_start);
     add_run(s, "before");
-    assert_int_equal(
-        tn_stream_subscribe(s, TN_SUBSCRIBER_TEST, "now", -1, hear, &from_now, NULL), 0);
+    assert_int_equal(tn_stream_subscribe(s, TN_SUBSCRIBER_TEST, "now", -1, hear, &from_now, NULL),
+                     0);
     assert_int_equal(
         tn_stream_subscribe(s, TN_SUBSCRIBER_TEST, "start", 0, hear, &from_start, NULL), 0);
     for (int i = 0; i < 200; i++)

@@ -39,7 +39,7 @@ static void test_bash_text_stays_on_its_line(void **state)
     size_t lines = 0;
     for (size_t i = 0; i < out.len; i++)
         lines += out.data[i] == '\n';
-    assert_int_equal(lines, 2);
+    assert_int_equal(lines, 1);
 }
 
 static void test_dialects_are_found(void **state)
@@ -54,11 +54,13 @@ static void test_records(void **state)
     static const char bytes[] = "T\0"
                                 "D\0"
                                 "12\0"
-                                "130\0"
-                                "\0"
-                                "hiB\0"
-                                "/a b\n'c\0"
+                                "130  hiB /a b\n'c\0"
                                 "/bin\0"
+                                "T\0"
+                                "E\0"
+                                "12\0"
+                                "0 4711 ehiB \0"
+                                "\0"
                                 "trapped\nT\0"
                                 "S\0"
                                 "12\0"
@@ -78,9 +80,16 @@ static void test_records(void **state)
     assert_int_equal(r.seq, 12);
     assert_int_equal(r.status, 130);
     assert_int_equal(r.background_pid, -1);
-    assert_string_equal(r.flags, "hiB");
+    assert_false(r.errexit);
     assert_string_equal(r.cwd, "/a b\n'c");
     assert_string_equal(r.path, "/bin");
+    at += tn_record_parse(bytes + at, size - at, "T", &r);
+    assert_int_equal(r.kind, TN_RECORD_EVALUATED);
+    assert_int_equal(r.status, 0);
+    assert_int_equal(r.background_pid, 4711);
+    assert_true(r.errexit);
+    assert_string_equal(r.cwd, "");
+    assert_string_equal(r.path, "");
     at += tn_record_parse(bytes + at, size - at, "T", &r); /* what a trap printed is passed over */
     assert_int_equal(r.kind, TN_RECORD_SNAPSHOT);
     assert_string_equal(r.environment, "declare -x A=\"1\"\n");

@@ -26,7 +26,7 @@ static void load(const char *text, struct tn_recording *r)
 
 #define RUN(id, command) \
     "{\"id\":" #id ",\"action\":\"run\",\"args\":{\"command\":\"" command "\"}}"
-#define ANSWER(cause, content)                                                              \
+#define ANSWER(cause, content)                                                             \
     "{\"id\":90,\"cause\":" #cause ",\"observation\":\"run\",\"content\":\"" content "\"," \
     "\"extras\":{\"command\":\"x\",\"metadata\":{\"exit_code\":0}}}"
 #define BARE_RUN "{\"action\":\"run\",\"args\":{\"command\":\"a\"}}"
@@ -266,9 +266,9 @@ static void test_another_directory(void **state)
     struct actor actor = {.answers = answers, .count = 2, .directory = "/srv/s1"};
 
     replay("[" RUN(0, "pwd") ",{\"cause\":0,\"observation\":\"run\",\"content\":\"/workspace\","
-           "\"extras\":{\"command\":\"x\",\"metadata\":{\"exit_code\":0,"
-           "\"working_dir\":\"/workspace\"}}}," RUN(2, "ls") ","
-           ANSWER(2, "/workspace/src and /srv/s10") "]",
+                             "\"extras\":{\"command\":\"x\",\"metadata\":{\"exit_code\":0,"
+                             "\"working_dir\":\"/workspace\"}}}," RUN(2, "ls") "," ANSWER(
+                                 2, "/workspace/src and /srv/s10") "]",
            &actor, "1/2 0 run same \n2/2 2 run same \n");
 }
 
@@ -289,7 +289,7 @@ static void test_skipped_and_unanswered(void **state)
            "2/6 -1 edit skipped it was waiting for a confirmation\n"
            "3/6 -1 run skipped a secret in it was hidden\n"
            "4/6 -1 call_tool_mcp skipped a secret in it was hidden\n"
-           "5/6 -1 read skipped action read: args: path: required\n"
+           "5/6 -1 read skipped action read: args: path is required\n"
            "6/6 7 run unanswered \n");
     assert_int_equal(actor.asked, 1);
 }

@@ -1,0 +1,234 @@
+/* What every root has besides its files: /proc, /sys, /dev, /run, and the volumes of the plan.
+ *
+ * File systems are made while the host can still be seen (an ordinary user may only mount a new
+ * /proc where a full one is visible, and devices come from the host's /dev) and attached once it
+ * cannot. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/fs.h"
+#include "jail/jail.h"
+#include "jail/sys.h"
+
+enum { PROC, SYS, DEV, PTS, SHM, RUN, TMP };
+
+#define SHM_BYTES (INT64_C(64) << 20)
+#define TTY_GROUP 5 /* as everywhere on Linux */
+
+#define LOCKED (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+static const struct {
+    const char *target, *type;
+    unsigned attributes;
+    const char *options[4];
+} mounts[JAIL_SYSTEM_MOUNTS] = {
+    [PROC] = {"/proc", "proc", LOCKED | MOUNT_ATTR_NOEXEC, {NULL}},
+    [SYS] = {"/sys", "tmpfs", LOCKED | MOUNT_ATTR_NOEXEC, {"mode=0755", "size=64k", NULL}},
+    [DEV] = {"/dev", "tmpfs", MOUNT_ATTR_NOSUID, {"mode=0755", "size=64k", NULL}},
+    [PTS] = {"/dev/pts", "devpts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+             {"newinstance", "ptmxmode=0666", "mode=0620", NULL}},
+    [SHM] = {"/dev/shm", "tmpfs", LOCKED, {"mode=1777", NULL}},
+    [RUN] = {"/run", "tmpfs", LOCKED, {"mode=0755", "size=16m", NULL}},
+    [TMP] = {"/tmp", "tmpfs", LOCKED, {"mode=1777", NULL}},
+};
+
+static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
+
+static const struct {
+    const char *name, *target;
+} links[] = {
+    {"fd", "/proc/self/fd"},         {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+    {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
+};
+
+/* --- devices ------------------------------------------------------------------------------- */
+
+/* mkdir -p of what stands before the last part. */
+static int make_folders(int dir, const char *name)
+{
+    tn_autofree char *copy = tn_strdup(name);
+
+    for (char *slash = strchr(copy, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdirat(dir, copy, 0755) < 0 && errno != EEXIST)
+            return -1;
+        *slash = '/';
+    }
+    return 0;
+}
+
+/* A node of the jail's own (root), or an empty file for the host's to be attached on. */
+static int add_device(struct jail *j, const char *path, const char *name, bool standard,
+                      struct tn_error *err)
+{
+    int dev = j->system[DEV];
+    tn_autofd int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return tn_fail_errno(err, errno, "device %s", path);
+    if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode))
+        return tn_fail(err, TN_E_INVALID, "%s is not a device", path);
+    if (make_folders(dev, name) < 0)
+        return tn_fail_errno(err, errno, "device %s", path);
+    mode_t mode = standard ? 0666 : st.st_mode & 0777;
+    if (j->privileged && mknodat(dev, name, (st.st_mode & S_IFMT) | mode, st.st_rdev) == 0)
+        return 0;
+    tn_autofd int file = openat(dev, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    tn_autofd int mount = sys_clone_mount(fd, "", 0);
+    if (file < 0 || mount < 0)
+        return tn_fail_errno(err, errno, "device %s", path);
+    j->devices = tn_realloc(j->devices, (j->device_count + 1) * sizeof *j->devices);
+    j->devices[j->device_count++] =
+        (struct jail_device){.mount = TN_TAKE_FD(mount), .target = tn_asprintf("/dev/%s", name)};
+    return 0;
+}
+
+static int fill_dev(struct jail *j, struct tn_error *err)
+{
+    for (size_t i = 0; i < TN_COUNT(devices); i++) {
+        tn_autofree char *path = tn_asprintf("/dev/%s", devices[i]);
+        if (add_device(j, path, devices[i], true, err) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < j->plan.devices.count; i++)
+        if (add_device(j, j->plan.devices.items[i], j->plan.devices.items[i] + strlen("/dev/"),
+                       false, err) < 0)
+            return -1;
+    for (size_t i = 0; i < TN_COUNT(links); i++)
+        if (symlinkat(links[i].target, j->system[DEV], links[i].name) < 0)
+            return tn_fail_errno(err, errno, "/dev/%s", links[i].name);
+    if (mkdirat(j->system[DEV], "pts", 0755) < 0 || mkdirat(j->system[DEV], "shm", 01777) < 0)
+        return tn_fail_errno(err, errno, "/dev");
+    return 0;
+}
+
+/* Only which processors there are: programs size themselves by it. */
+static int fill_sys(const struct jail *j, struct tn_error *err)
+{
+    if (make_folders(j->system[SYS], "devices/system/cpu/") < 0)
+        return tn_fail_errno(err, errno, "/sys");
+    return 0;
+}
+
+/* --- before the root is entered ---------------------------------------------------------------- */
+
+static int make_mount(struct jail *j, int i, struct tn_error *err)
+{
+    const char *options[8] = {NULL};
+    char extra[64];
+    size_t n = 0;
+
+    while (mounts[i].options[n]) {
+        options[n] = mounts[i].options[n];
+        n++;
+    }
+    if (i == SHM)
+        snprintf(extra, sizeof extra, "size=%lld",
+                 (long long)(j->plan.shm_bytes ? j->plan.shm_bytes : SHM_BYTES));
+    else if (i == TMP)
+        snprintf(extra, sizeof extra, "size=%lld", (long long)j->plan.tmp_bytes);
+    else if (i == PTS && j->mapping != TN_JAIL_MAP_OWN)
+        snprintf(extra, sizeof extra, "gid=%u", j->base + TTY_GROUP);
+    else
+        extra[0] = '\0';
+    options[n] = extra[0] ? extra : NULL;
+    j->system[i] = jail_new_mount(mounts[i].type, options, mounts[i].attributes, err);
+    return j->system[i] < 0 ? tn_error_context(err, "%s", mounts[i].target) : 0;
+}
+
+int jail_prepare_system(struct jail *j, struct tn_error *err)
+{
+    for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
+        if ((i != TMP || j->plan.tmp_bytes > 0) && make_mount(j, i, err) < 0)
+            return -1;
+    return fill_dev(j, err) < 0 || fill_sys(j, err) < 0 ? -1 : 0;
+}
+
+/* --- after it was entered ---------------------------------------------------------------------- */
+
+static int attach_devices(struct jail *j, struct tn_error *err)
+{
+    for (size_t i = 0; i < j->device_count; i++)
+        if (jail_attach(j, j->devices[i].mount, j->devices[i].target, false, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int attach_sys(struct jail *j, struct tn_error *err)
+{
+    if (j->cpu_info >= 0) {
+        if (sys_set_mount(j->cpu_info, MOUNT_ATTR_RDONLY | LOCKED | MOUNT_ATTR_NOEXEC, -1, 0) < 0)
+            return tn_fail_errno(err, errno, "/sys: read-only");
+        if (jail_attach(j, j->cpu_info, "/sys/devices/system/cpu", true, err) < 0)
+            return -1;
+    }
+    if (sys_set_mount(j->system[SYS], MOUNT_ATTR_RDONLY, -1, 0) < 0)
+        return tn_fail_errno(err, errno, "/sys: read-only");
+    return 0;
+}
+
+int jail_attach_system(struct jail *j, struct tn_error *err)
+{
+    for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
+        if (j->system[i] >= 0 && jail_attach(j, j->system[i], mounts[i].target, true, err) < 0)
+            return -1;
+    if (attach_devices(j, err) < 0 || attach_sys(j, err) < 0)
+        return -1;
+    if (mkdir("/run/lock", 01777) < 0)
+        return tn_fail_errno(err, errno, "/run/lock");
+    return jail_attach(j, j->hand, TN_JAIL_HAND, false, err);
+}
+
+/* --- /proc --------------------------------------------------------------------------------- */
+
+enum cover { READ_ONLY, NOTHING, EMPTY };
+
+static const struct {
+    const char *path;
+    enum cover cover;
+} covered[] = {
+    {"sys", READ_ONLY},       {"sysrq-trigger", READ_ONLY}, {"irq", READ_ONLY},
+    {"bus", READ_ONLY},       {"fs", READ_ONLY},            {"kcore", NOTHING},
+    {"keys", NOTHING},        {"key-users", NOTHING},       {"kmsg", NOTHING},
+    {"timer_list", NOTHING},  {"timer_stats", NOTHING},     {"sched_debug", NOTHING},
+    {"latency_stats", NOTHING}, {"config.gz", NOTHING},     {"kpagecount", NOTHING},
+    {"kpageflags", NOTHING},  {"kpagecgroup", NOTHING},     {"vmallocinfo", NOTHING},
+    {"acpi", EMPTY},          {"scsi", EMPTY},              {"asound", EMPTY},
+    {"driver", EMPTY},
+};
+
+static int cover_one(int proc, int null, const char *path, enum cover cover, struct tn_error *err)
+{
+    static const char *const small[] = {"mode=0555", "size=4k", NULL};
+    tn_autofd int on = openat(proc, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    tn_autofd int mount = -1;
+
+    if (on < 0)
+        return errno == ENOENT ? 0 : tn_fail_errno(err, errno, "/proc/%s", path);
+    if (cover == EMPTY)
+        mount = jail_new_mount("tmpfs", small, LOCKED | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, err);
+    else
+        mount = sys_clone_mount(cover == NOTHING ? null : on, "", 0);
+    if (mount < 0)
+        return cover == EMPTY ? -1 : tn_fail_errno(err, errno, "cover /proc/%s", path);
+    if (cover == READ_ONLY && sys_set_mount(mount, MOUNT_ATTR_RDONLY, -1, 0) < 0)
+        return tn_fail_errno(err, errno, "/proc/%s: read-only", path);
+    if (sys_attach_mount(mount, on) < 0)
+        return tn_fail_errno(err, errno, "cover /proc/%s", path);
+    return 0;
+}
+
+int jail_mask_proc(struct jail *j, struct tn_error *err)
+{
+    tn_autofd int proc = open("/proc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    tn_autofd int null = open("/dev/null", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+    if (proc < 0 || null < 0)
+        return tn_fail_errno(err, errno, "/proc");
+    for (size_t i = 0; i < TN_COUNT(covered); i++)
+        if (cover_one(proc, null, covered[i].path, covered[i].cover, err) < 0)
+            return -1;
+    return 0;
+}

@@ -1,0 +1,66 @@
+/* The table of the docker backend. */
+#include <sys/stat.h>
+
+#include "runtime/docker/docker.h"
+
+#define OPEN_SECONDS 10.0
+
+/* Whoever owns the engine's socket is who runs it: root, or for a rootless engine its user, who
+ * then is root in its containers. */
+static bool runs_as_us(const struct tn_engine_info *info)
+{
+    struct stat st;
+
+    return info->local && stat(info->address + strlen("unix://"), &st) == 0 &&
+           st.st_uid == geteuid();
+}
+
+static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err)
+{
+    const struct tn_config_docker *c = &host->config->docker;
+    struct tn_engine_options options = {
+        .host = c->host, .tls_verify = c->tls_verify, .cert_path = c->cert_path};
+    struct tn_engine *e = tn_engine_open(&options, tn_deadline_in(OPEN_SECONDS), err);
+
+    if (!e)
+        return tn_error_context(err, "docker");
+    struct docker *d = tn_calloc(1, sizeof *d);
+    d->host = host;
+    d->engine = e;
+    d->root_is_us = runs_as_us(tn_engine_info(e));
+    docker_mark(host->state, d->mark);
+    *engine = d;
+    return 0;
+}
+
+static void close_engine(void *engine)
+{
+    struct docker *d = engine;
+
+    if (!d)
+        return;
+    tn_engine_free(d->engine);
+    free(d);
+}
+
+static const char *const aliases[] = {"eventstream", "podman", NULL};
+
+const struct tn_backend tn_backend_docker = {
+    .name = "docker",
+    .aliases = aliases,
+    .summary = "a container of Docker or Podman, from any image",
+    .abilities = TN_CAN_PAUSE | TN_CAN_STOP | TN_CAN_LIMIT | TN_CAN_ISOLATE | TN_CAN_IMAGE |
+                 TN_CAN_NETWORK_NONE,
+    .open = open_engine,
+    .close = close_engine,
+    .create = docker_create,
+    .inspect = docker_inspect,
+    .drive = docker_drive,
+    .list = docker_list,
+    .put = docker_put,
+    .exec = docker_exec,
+    .url = docker_url,
+    .logs = docker_logs,
+    .usage = docker_usage,
+    .doctor = docker_doctor,
+};

@@ -1,0 +1,204 @@
+/* Making a sandbox. */
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/fs.h"
+#include "runtime/docker/docker.h"
+
+/* Longer paths do not fit into an address of a unix socket. */
+enum { SOCKET_PATH_MAX = 107, PORT_TRIES = 64 };
+
+/* How a try ended. */
+enum outcome {
+    DONE,
+    FAILED,
+    OTHER_PORTS, /* a published port is taken */
+    OTHER_WAY,   /* the engine does not see our files, or its root is not us */
+};
+
+struct attempt {
+    struct docker_plan plan;
+    char *container; /* id, once there is one */
+    char *address;
+};
+
+/* --- the container -------------------------------------------------------------------------- */
+
+static int call_create(struct attempt *a, int64_t deadline, struct tn_error *err)
+{
+    const struct docker *d = a->plan.docker;
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(4 << 20);
+    tn_autofree char *warnings = NULL;
+
+    if (docker_plan_body(&a->plan, &body, err) < 0 ||
+        tn_engine_create(d->engine, a->plan.name, docker_config(d)->sandbox.platform, &body,
+                         &a->container, &warnings, deadline, err) < 0)
+        return -1;
+    /* A limit that is not enforced is no limit. */
+    if (warnings && strcasestr(warnings, "discarded"))
+        return tn_fail(err, TN_E_UNSUPPORTED, "the engine cannot keep a limit: %s", warnings);
+    return 0;
+}
+
+/* An answer of 404 may be about something else than the image. */
+static bool image_is_missing(const struct attempt *a, int64_t deadline)
+{
+    struct tn_error why = {0};
+
+    return tn_engine_image(a->plan.docker->engine, a->plan.image, NULL, deadline, &why) < 0 &&
+           why.code == TN_E_NOT_FOUND;
+}
+
+static int create_container(struct attempt *a, int64_t deadline, struct tn_error *err)
+{
+    struct tn_error why = {0};
+
+    if (call_create(a, deadline, &why) == 0)
+        return 0;
+    if (!a->container && why.code == TN_E_NOT_FOUND && image_is_missing(a, deadline))
+        return docker_pull(a->plan.docker, a->plan.image, deadline, err) < 0
+                   ? -1
+                   : call_create(a, deadline, err);
+    if (err)
+        *err = why;
+    return -1;
+}
+
+/* Where it cannot be mounted. */
+static int put_hand(const struct attempt *a, int64_t deadline, struct tn_error *err)
+{
+    const char *path = a->plan.docker->host->hand;
+    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return tn_fail_errno(err, errno, "%s", path);
+    const struct tn_engine_file files[] = {
+        {.name = &DOCKER_INSIDE "/"[1], .mode = 0755},
+        {.name = &DOCKER_HAND[1], .fd = fd, .size = (uint64_t)st.st_size, .mode = 0755},
+    };
+    return tn_engine_put_files(a->plan.docker->engine, a->container, "/", files, TN_COUNT(files),
+                               deadline, err);
+}
+
+static int join_networks(const struct attempt *a, int64_t deadline, struct tn_error *err)
+{
+    const struct tn_str_list *names = &docker_config(a->plan.docker)->sandbox.additional_networks;
+
+    for (size_t i = 0; i < names->count; i++)
+        if (tn_engine_network_connect(a->plan.docker->engine, names->items[i], a->container,
+                                      deadline, err) < 0)
+            return tn_error_context(err, "additional network %s", names->items[i]);
+    return 0;
+}
+
+static int start(struct attempt *a, int64_t deadline, struct tn_error *err)
+{
+    const struct docker_plan *p = &a->plan;
+
+    if (docker_make_directories(p, err) < 0 || create_container(a, deadline, err) < 0 ||
+        (p->way == DOCKER_BY_PORT && put_hand(a, deadline, err) < 0) ||
+        join_networks(a, deadline, err) < 0 ||
+        tn_engine_start(p->docker->engine, a->container, deadline, err) < 0)
+        return -1;
+    if (p->way == DOCKER_BY_SOCKET)
+        a->address = docker_socket_address(p->subject);
+    return docker_wait_ready(p->docker, p->subject, a->container, &a->address, deadline, err);
+}
+
+/* --- ways and ports ------------------------------------------------------------------------- */
+
+/* root of a container is this user, hence the hand's socket is ours to use. */
+static bool socket_fits(const struct docker_plan *p)
+{
+    tn_autofree char *address = docker_socket_address(p->subject);
+    const char *user = tn_json_get_str(p->kwargs, "user", NULL);
+    bool as_root = !tn_json_get(p->kwargs, "user") || (user && strcmp(user, "root") == 0);
+
+    return p->docker->root_is_us && as_root && !docker_kwargs_sets(p->kwargs, "UsernsMode") &&
+           strlen(address) - strlen("unix:") <= SOCKET_PATH_MAX;
+}
+
+/* Engines say it in their own words; ours are the paths. */
+static enum outcome judge(const struct attempt *a, const struct tn_error *why)
+{
+    static const char *const taken[] = {"already allocated", "already in use", "Address in use",
+                                        "cannot listen on"};
+    tn_autofree char *run = docker_run_directory(a->plan.subject);
+    tn_autofree char *hand = docker_hand_copy(a->plan.subject);
+
+    if (a->plan.way == DOCKER_BY_SOCKET &&
+        (strstr(why->text, run) || strstr(why->text, hand) || strstr(why->text, DOCKER_INSIDE)))
+        return OTHER_WAY;
+    for (size_t i = 0; i < TN_COUNT(taken) && a->container; i++)
+        if (strcasestr(why->text, taken[i]))
+            return OTHER_PORTS;
+    return FAILED;
+}
+
+static enum outcome attempt(struct attempt *a, int64_t deadline, struct tn_error *err)
+{
+    struct tn_error why = {0};
+
+    if (start(a, deadline, &why) == 0)
+        return DONE;
+    enum outcome outcome = judge(a, &why);
+    if (a->container)
+        tn_engine_remove(a->plan.docker->engine, a->container, tn_deadline_in(10), NULL);
+    free(TN_TAKE_PTR(a->container));
+    free(TN_TAKE_PTR(a->address));
+    if (err)
+        *err = why;
+    return outcome;
+}
+
+static int try_all(struct attempt *a, int64_t deadline, struct tn_error *err)
+{
+    enum docker_way way = socket_fits(&a->plan) ? DOCKER_BY_SOCKET : DOCKER_BY_PORT;
+
+    for (int i = 0; i < PORT_TRIES; i++) {
+        if (docker_plan_way(&a->plan, way, err) < 0)
+            return -1;
+        bool more = docker_plan_next_ports(&a->plan, i);
+        switch (attempt(a, deadline, err)) {
+        case DONE:
+            return 0;
+        case OTHER_WAY:
+            way = DOCKER_BY_PORT;
+            break;
+        case OTHER_PORTS:
+            /* In the host's network the hand's own port is another one the next time. */
+            if (!more && !(a->plan.host_network && way == DOCKER_BY_PORT))
+                return -1;
+            break;
+        case FAILED:
+            return -1;
+        }
+    }
+    return -1;
+}
+
+int docker_create(void *engine, const struct tn_subject *s, struct tn_place *place,
+                  int64_t deadline, struct tn_error *err)
+{
+    const struct docker *d = engine;
+    struct attempt a = {0};
+    tn_autojson struct tn_json *tree = NULL;
+
+    *place = (struct tn_place){0};
+    int r = docker_plan_init(&a.plan, d, s, err);
+    if (r == 0)
+        r = try_all(&a, deadline, err);
+    if (r == 0)
+        r = tn_engine_inspect(d->engine, a.container, &tree, deadline, err);
+    if (r == 0)
+        r = docker_place(d, s, tree, place, deadline, err);
+    docker_plan_done(&a.plan);
+    free(a.container);
+    free(a.address);
+    if (r == 0)
+        return 0;
+    tn_place_done(place);
+    return tn_error_context(err, "docker: create sandbox %s",
+                            s->spec->name ? s->spec->name : s->id);
+}

@@ -1,0 +1,76 @@
+/* Images that are not there yet. */
+#include "runtime/docker/docker.h"
+
+enum { LAYERS_MAX = 128 };
+
+/* Adds up what the layers say. */
+struct pull {
+    const struct docker *docker;
+    const char *image;
+    struct {
+        char id[24];
+        int64_t current, total;
+    } layers[LAYERS_MAX];
+    size_t count;
+    int told; /* percent */
+};
+
+static void tell(struct pull *p, const char *text)
+{
+    const struct tn_host *host = p->docker->host;
+
+    if (host->progress)
+        host->progress(text, host->progress_ctx);
+}
+
+static void tell_percent(struct pull *p)
+{
+    int64_t current = 0, total = 0;
+
+    for (size_t i = 0; i < p->count; i++) {
+        current += p->layers[i].current;
+        total += p->layers[i].total;
+    }
+    int percent = total > 0 ? (int)(current * 100 / total) : 0;
+    if (total <= 0 || percent == p->told)
+        return;
+    p->told = percent;
+    tn_autofree char *text = tn_asprintf("pulling %s: %d%%", p->image, percent);
+    tell(p, text);
+}
+
+static void on_progress(const struct tn_engine_progress *progress, void *ctx)
+{
+    struct pull *p = ctx;
+    size_t i = 0;
+
+    if (!progress->id || progress->total <= 0 || !progress->status ||
+        strcmp(progress->status, "Downloading") != 0)
+        return;
+    while (i < p->count && strcmp(p->layers[i].id, progress->id) != 0)
+        i++;
+    if (i == LAYERS_MAX || strlen(progress->id) >= sizeof p->layers[i].id)
+        return;
+    if (i == p->count) {
+        memcpy(p->layers[i].id, progress->id, strlen(progress->id) + 1);
+        p->count++;
+    }
+    p->layers[i].current = progress->current;
+    p->layers[i].total = progress->total;
+    tell_percent(p);
+}
+
+int docker_pull(const struct docker *d, const char *image, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree struct pull *p = tn_calloc(1, sizeof *p);
+    tn_autofree char *first = tn_asprintf("pulling %s", image);
+
+    p->docker = d;
+    p->image = image;
+    p->told = -1;
+    tell(p, first);
+    if (tn_engine_pull(d->engine, image, docker_config(d)->sandbox.platform, on_progress, p,
+                       deadline, err) < 0)
+        return tn_error_context(err, "image %s is not here and cannot be pulled", image);
+    return 0;
+}
