@@ -11,6 +11,8 @@ struct build_options {
 };
 
 static const struct tn_field rows[] = {
+    TN_STRING("base", struct build_options, recipe.base, .flags = TN_FIELD_POSITIONAL,
+              .value = "BASE", .help = "image to build on [sandbox.base_container_image]"),
     TN_OBJECT("recipe", struct build_options, recipe, &tn_recipe_fields),
     TN_STRING("context", struct build_options, context, .flag = "--context", .value = "DIR",
               .help = "directory whose files the build may use"),

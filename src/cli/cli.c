@@ -122,7 +122,9 @@ int cli_spec(struct cli *cli, const char *template, const struct tn_spec *given,
         spec->runtime = tn_strdup(cli->globals.runtime);
     }
     int network = spec->network;
+    tn_jw_object(&w);
     tn_spec_to_json(given, &w);
+    tn_jw_object_end(&w);
     if (!tn_buf_ok(&text))
         return tn_fail(err, TN_E_TOO_LARGE, "more than %u MiB of options", MAX_SPEC >> 20);
     if (tn_json_parse(tn_buf_str(&text), text.len, &flags, err) < 0 ||

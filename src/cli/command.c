@@ -23,10 +23,11 @@ void put_quoted(struct tn_buf *out, const char *word)
     tn_buf_putc(out, '\'');
 }
 
-void put_words(struct tn_buf *out, const struct tn_str_list *words)
+void put_words(struct tn_buf *out, const struct tn_str_list *words, bool once)
 {
     if (words->count == 1) {
-        tn_buf_puts(out, words->items[0]);
+        bool exits = once && strstr(words->items[0], "exit");
+        tn_buf_printf(out, exits ? "(\n%s\n)" : "%s", words->items[0]);
         return;
     }
     for (size_t i = 0; i < words->count; i++) {

@@ -23,8 +23,9 @@ struct command {
 };
 
 /* Several words are a program and its arguments: each is quoted, so that the shell passes it on as
- * it is.  One is a line for the shell. */
-void put_words(struct tn_buf *out, const struct tn_str_list *words);
+ * it is.  One is a line for the shell; `once` tells that the shell runs nothing else: then a line
+ * that may exit has a shell of its own, which leaves without a word. */
+void put_words(struct tn_buf *out, const struct tn_str_list *words, bool once);
 /* The word in quotes. */
 void put_quoted(struct tn_buf *out, const char *word);
 

@@ -6,6 +6,7 @@
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "event/journal.h"
+#include "runtime/recording.h"
 
 #define LINE_MAX_BYTES 4096
 
@@ -24,7 +25,7 @@ static const struct tn_field rows[] = {
             .help = "print whole texts, not only their first lines"),
     TN_STRING("sandbox", struct events_options, sandbox, .flags = TN_FIELD_POSITIONAL,
               .value = VALUE_SANDBOX,
-              .help = "id, start of the id, or name [the only one]; or a directory, with a slash"),
+              .help = "id, start of the id, or name [the only one]; or a path, with a slash"),
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
@@ -161,13 +162,42 @@ static int print_one(const struct timeline *t, const struct tn_journal_event *ev
 {
     tn_autojson struct tn_json *tree = NULL;
 
-    if (json)
+    if (json) {
         fwrite(event->json, 1, event->len, stdout);
-    if (json)
-        return putchar('\n') == EOF ? -1 : 0;
-    if (tn_json_parse(event->json, event->len, &tree, NULL) == 0)
+        putchar('\n');
+    } else if (tn_json_parse(event->json, event->len, &tree, NULL) == 0) {
         print_event(t, event->id, tree);
+    }
     return ferror(stdout) ? -1 : 0;
+}
+
+/* A session that OpenHands wrote, or a file: what `tendon replay` reads, too. */
+static int print_recording(const char *path, const struct events_options *options, bool json,
+                           struct tn_error *err)
+{
+    tn_autorecording struct tn_recording r = {0};
+    struct timeline t = timeline_on_stdout(options->full);
+
+    if (tn_recording_load(path, &r, err))
+        return -1;
+    for (size_t i = 0; i < r.event_count; i++) {
+        tn_autobuf struct tn_buf text = TN_BUF_INIT(TN_EVENT_MAX);
+        struct tn_jw w = tn_jw(&text);
+        int64_t id = tn_json_int(tn_json_get(r.events[i], "id"), (int64_t)i);
+
+        tn_jw_tree(&w, r.events[i]);
+        struct tn_journal_event event = {.id = id, .json = tn_buf_str(&text), .len = text.len};
+        if (id >= options->from && print_one(&t, &event, json))
+            break; /* nobody reads: main says so */
+    }
+    return 0;
+}
+
+static bool has_journal(const char *directory)
+{
+    tn_autofree char *log = tn_asprintf("%s/" TN_JOURNAL_LOG, directory);
+
+    return access(log, F_OK) == 0;
 }
 
 static int print_all(const char *directory, const struct events_options *options, bool json,
@@ -202,8 +232,11 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
 {
     const struct events_options *options = given;
 
-    if (options->sandbox && strchr(options->sandbox, '/'))
-        return print_all(options->sandbox, options, cli->json, err);
+    if (options->sandbox && strchr(options->sandbox, '/')) {
+        if (options->follow || has_journal(options->sandbox))
+            return print_all(options->sandbox, options, cli->json, err);
+        return print_recording(options->sandbox, options, cli->json, err);
+    }
     tn_autosandbox struct tn_sandbox *sb = cli_sandbox(cli, options->sandbox, err);
     return sb ? print_all(tn_sandbox_directory(sb), options, cli->json, err) : -1;
 }

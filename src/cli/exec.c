@@ -74,7 +74,7 @@ static int put_script(const struct exec_job *j, struct tn_buf *out, struct tn_er
     }
     if (j->input)
         tn_buf_puts(out, "{\n");
-    put_words(out, &o->command);
+    put_words(out, &o->command, !o->session);
     if (j->input) {
         tn_buf_puts(out, "\n} <");
         put_quoted(out, j->input);

@@ -106,7 +106,7 @@ static const struct process *find(const struct processes *list, int pid)
 static bool descends(const struct processes *list, const struct process *p, int root)
 {
     for (size_t steps = 0; p && steps <= list->count; steps++) {
-        if (p->pid == root)
+        if (p->parent == root)
             return true;
         p = find(list, p->parent);
     }
@@ -137,15 +137,15 @@ static void keep_descendants(struct processes *list, int root)
     list->count = kept;
 }
 
+/* The hand shows nothing of itself but its number. */
 static int read_all(struct reader *r, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf own = TN_BUF_INIT(1 << 16);
+    tn_autoentry struct tn_entry self = {0};
 
-    if (fetch(r, "/proc/self/stat", &own, err) < 0)
-        return tn_error_context(err, "the hand itself");
-    if (tn_hand_files_list(r->files, "/proc", read_process, r, r->deadline, err) < 0)
+    if (tn_hand_files_stat(r->files, "/proc/self", false, &self, r->deadline, err) < 0 ||
+        tn_hand_files_list(r->files, "/proc", read_process, r, r->deadline, err) < 0)
         return -1;
-    keep_descendants(r->list, (int)strtol(tn_buf_str(&own), NULL, 10));
+    keep_descendants(r->list, self.target ? (int)strtol(self.target, NULL, 10) : 1);
     qsort(r->list->items, r->list->count, sizeof *r->list->items, by_pid);
     return 0;
 }

@@ -20,7 +20,7 @@ struct processes {
     size_t count;
 };
 
-/* The hand itself and everything that descends from it, in order of pid. */
+/* Everything that descends from the hand, in order of pid. */
 int processes_read(struct processes *list, const char *address, const char *key, int64_t deadline,
                    struct tn_error *err);
 void processes_done(struct processes *list);

@@ -207,7 +207,9 @@ static int put_over(struct tn_spec *spec, const struct tn_spec *given, struct tn
     tn_autojson struct tn_json *flags = NULL;
     struct tn_jw w = tn_jw(&text);
 
+    tn_jw_object(&w);
     tn_spec_to_json(given, &w);
+    tn_jw_object_end(&w);
     if (!tn_buf_ok(&text))
         return tn_fail(err, TN_E_TOO_LARGE, "more than %u MiB of options", MAX_SPEC >> 20);
     if (tn_json_parse(tn_buf_str(&text), text.len, &flags, err))

@@ -90,7 +90,7 @@ static int run_command(struct run_job *j, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(MAX_COMMAND);
 
-    put_words(&text, &j->options->command);
+    put_words(&text, &j->options->command, !j->spec.keep);
     if (!tn_buf_ok(&text))
         return tn_fail(err, TN_E_TOO_LARGE, "the command is longer than %u MiB", MAX_COMMAND >> 20);
     j->command.sb = j->fresh.sb;

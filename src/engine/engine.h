@@ -219,9 +219,8 @@ int tn_engine_volumes(struct tn_engine *e, const char *const *filters, struct tn
 typedef int (*tn_engine_event_fn)(const struct tn_json *event, void *ctx);
 int tn_engine_events(struct tn_engine *e, const char *const *filters, double since,
                      tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err);
-/* Those that have happened from `since` (a time of the engine, or seconds since 1970) until now, as
- * far as the engine remembers. */
-int tn_engine_past_events(struct tn_engine *e, const char *const *filters, const char *since,
+/* Those that have happened since then (seconds since 1970), as far as the engine remembers. */
+int tn_engine_past_events(struct tn_engine *e, const char *const *filters, double since,
                           tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err);
 
 #endif

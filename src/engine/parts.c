@@ -145,15 +145,15 @@ int tn_engine_events(struct tn_engine *e, const char *const *filters, double sin
     return -1;
 }
 
-int tn_engine_past_events(struct tn_engine *e, const char *const *filters, const char *since,
+int tn_engine_past_events(struct tn_engine *e, const char *const *filters, double since,
                           tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
 {
     struct listener listener = {.fn = fn, .ctx = ctx};
-    tn_autobuf struct tn_buf query = TN_BUF_INIT(1024);
-    char now[32];
+    struct timespec now;
+    char query[96];
 
-    snprintf(now, sizeof now, "%lld", (long long)time(NULL) + 1);
-    engine_query(&query, "since", since);
-    engine_query(&query, "until", now);
-    return listen_to(e, filters, tn_buf_str(&query), &listener, deadline, err);
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(query, sizeof query, "since=%.9f&until=%lld.%09ld", since, (long long)now.tv_sec,
+             now.tv_nsec);
+    return listen_to(e, filters, query, &listener, deadline, err);
 }

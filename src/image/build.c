@@ -61,7 +61,7 @@ static int look_for(struct tn_engine *e, const struct tn_recipe *r, const char *
         if (!tn_engine_pull(e, image, r->platform, show_pull, (void *)o, deadline, &err))
             return tn_engine_image(e, image, out, deadline, why) ? -1 : 1;
         *why = err;
-        return err.code == TN_E_TIMEOUT || err.code == TN_E_PEER ? -1 : 0;
+        return 0;
     }
     *why = err;
     return err.code == TN_E_NOT_FOUND ? 0 : -1;
@@ -211,9 +211,11 @@ static int take_step(struct work *k, enum tn_recipe_step step, const char *tag,
     tn_autobuf struct tn_buf text = TN_BUF_INIT(MAX_DOCKERFILE);
     tn_autojson struct tn_json *found = NULL;
     struct tn_error why = {0};
+    /* Somebody else's image of that name is not ours: only a repository of the user's is asked. */
+    bool pull = k->options->pull && tn_recipe_repository_is_given();
     int there = k->options->force ? 0
-                                  : look_for(k->engine, k->recipe, image, k->options->pull,
-                                             k->options, &found, k->deadline, &why);
+                                  : look_for(k->engine, k->recipe, image, pull, k->options, &found,
+                                             k->deadline, &why);
 
     if (there < 0) {
         if (err)

@@ -39,7 +39,7 @@ struct tn_context *tn_context_new(const char *dockerfile, const char *directory,
 
     c->dockerfile = tn_strdup(dockerfile);
     c->directory = tn_strdup_or_null(directory);
-    c->file = -1;
+    c->file = c->depth = -1;
     tn_buf_init(&c->pending, 1 << 20);
     if (!tn_context_rewind(c, err))
         return c;

@@ -7,8 +7,7 @@
 #include "image/reference.h"
 
 static const struct tn_field rows[] = {
-    TN_STRING("base", struct tn_recipe, base, .flags = TN_FIELD_POSITIONAL, .value = "BASE",
-              .help = "image to build on [sandbox.base_container_image]"),
+    TN_STRING("base", struct tn_recipe, base, .help = "image to build on"),
     TN_STRINGS("plugins", struct tn_recipe, plugins, .flag = "--plugin", .value = "NAME",
                .help = "jupyter, agent_skills, vscode or browser; may be given several times"),
     TN_STRINGS("packages", struct tn_recipe, packages, .flag = "--package", .value = "NAME",
@@ -197,7 +196,7 @@ static void put_installation(const struct tn_recipe *r, struct tn_buf *out)
 void tn_recipe_put_dockerfile(const struct tn_recipe *r, enum tn_recipe_step step, const char *from,
                               const char *user, struct tn_buf *out)
 {
-    tn_buf_printf(out, "FROM %s\nUSER root\n", from);
+    tn_buf_printf(out, "FROM %s\nUSER 0\n", from);
     if (step == TN_RECIPE_PACKAGES)
         put_installation(r, out);
     else
@@ -209,11 +208,23 @@ void tn_recipe_put_dockerfile(const struct tn_recipe *r, enum tn_recipe_step ste
 /* --- names
  * ---------------------------------------------------------------------------------------- */
 
-const char *tn_recipe_repository(void)
+static const char *given_repository(void)
 {
     const char *given = getenv("OH_RUNTIME_RUNTIME_IMAGE_REPO");
 
-    return given && *given ? given : "tendon/runtime";
+    return given && *given ? given : NULL;
+}
+
+const char *tn_recipe_repository(void)
+{
+    const char *given = given_repository();
+
+    return given ? given : "tendon/runtime";
+}
+
+bool tn_recipe_repository_is_given(void)
+{
+    return given_repository();
 }
 
 /* Each part with its length: no two different recipes feed the same bytes. */

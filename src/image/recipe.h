@@ -51,5 +51,7 @@ void tn_recipe_tags(const struct tn_recipe *r, const char *base_id, struct tn_re
 
 /* $OH_RUNTIME_RUNTIME_IMAGE_REPO, or "tendon/runtime". */
 const char *tn_recipe_repository(void);
+/* The user has named it. */
+bool tn_recipe_repository_is_given(void);
 
 #endif

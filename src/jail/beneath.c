@@ -1,7 +1,6 @@
-/* Paths of the jail, and mounts on them.  Whoever filled the root file system also made the links in
- * it: they are followed as the jail itself would follow them, never beyond its root. */
+/* Paths of the jail, and mounts on them.  Whoever filled the root file system also made the links
+ * in it: they are followed as the jail itself would follow them, never beyond its root. */
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
 
 #include "jail/jail.h"

@@ -185,9 +185,8 @@ void tn_cgroup_usage(const struct tn_cgroups *c, const char *id, struct tn_cgrou
 {
     tn_autofree char *cpu = cgroup_path(c, TN_CGROUP_UNIFIED, id, "cpu.stat");
     char text[CGROUP_TEXT_MAX];
-    int64_t microseconds = cpu && cgroup_read(cpu, text, sizeof text)
-                               ? cgroup_number(text, "usage_usec")
-                               : -1;
+    int64_t microseconds =
+        cpu && cgroup_read(cpu, text, sizeof text) ? cgroup_number(text, "usage_usec") : -1;
 
     *out = (struct tn_cgroup_usage){
         .memory = number(c, TN_CGROUP_MEMORY, id, "memory.current", "memory.usage_in_bytes", NULL),

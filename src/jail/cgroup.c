@@ -234,10 +234,10 @@ int tn_cgroups_parse(struct tn_cgroups *c, const char *mountinfo, const char *ow
     for (int i = 0; i < TN_CGROUP_KINDS; i++)
         if (c->base[i])
             return 0;
-    c->why = tn_strdup(
-        mounted ? "no control group is writable for this user: run in a delegated one "
-                  "(systemd-run --user --scope -p Delegate=yes), or as root"
-                : "no control group file system is mounted");
+    c->why =
+        tn_strdup(mounted ? "no control group is writable for this user: run in a delegated one "
+                            "(systemd-run --user --scope -p Delegate=yes), or as root"
+                          : "no control group file system is mounted");
     return 0;
 }
 

@@ -1,10 +1,11 @@
 /* Control groups of sandboxes, on v2, on v1 and on both at once.
  *
- * Each hierarchy that is used holds a directory `tendon`, and in it one directory per sandbox, named
- * by its id: so everything is found again by listing, whoever died.  On v1 (and hybrid) limits live
- * in the hierarchies memory, pids and cpu, and a directory of the v2 tree, where one is mounted,
- * serves to kill, to freeze and to count; without it the v1 freezer does.  An ordinary user has only
- * what was delegated: the topmost v2 directory above its own process that it may write to. */
+ * Each hierarchy that is used holds a directory `tendon`, and in it one directory per sandbox,
+ * named by its id: so everything is found again by listing, whoever died.  On v1 (and hybrid)
+ * limits live in the hierarchies memory, pids and cpu, and a directory of the v2 tree, where one is
+ * mounted, serves to kill, to freeze and to count; without it the v1 freezer does.  An ordinary
+ * user has only what was delegated: the topmost v2 directory above its own process that it may
+ * write to. */
 #ifndef TN_JAIL_CGROUP_H
 #define TN_JAIL_CGROUP_H
 
@@ -24,9 +25,9 @@ enum tn_cgroup_kind {
 
 /* Where hierarchies are.  base is the directory that holds (or will hold) `tendon`. */
 struct tn_cgroups {
-    char *base[TN_CGROUP_KINDS];        /* NULL: not there, or not ours to write */
-    bool controls[TN_CGROUP_KINDS];     /* v2: it has the controller memory, pids, cpu */
-    char *why;                          /* why there is nothing, for people; NULL when there is */
+    char *base[TN_CGROUP_KINDS];    /* NULL: not there, or not ours to write */
+    bool controls[TN_CGROUP_KINDS]; /* v2: it has the controller memory, pids, cpu */
+    char *why;                      /* why there is nothing, for people; NULL when there is */
 };
 
 /* Looks where the hierarchies are.  Changes nothing.  Finding nothing is no error. */
@@ -51,7 +52,8 @@ bool tn_cgroups_can_limit(const struct tn_cgroups *c, enum tn_cgroup_kind what);
  * that names it; what was made until then is removed. */
 int tn_cgroup_make(const struct tn_cgroups *c, const char *id,
                    const struct tn_cgroup_limits *limits, struct tn_error *err);
-/* O_PATH-less descriptor of the sandbox's v2 directory for CLONE_INTO_CGROUP; -1 when there is none.
+/* O_PATH-less descriptor of the sandbox's v2 directory for CLONE_INTO_CGROUP; -1 when there is
+ * none.
  */
 int tn_cgroup_open_unified(const struct tn_cgroups *c, const char *id);
 /* Moves the process into the v1 directories (and into v2, if `unified`). */
@@ -86,7 +88,8 @@ void tn_cgroup_events(const struct tn_cgroups *c, const char *id, struct tn_cgro
 int tn_cgroup_remove(const struct tn_cgroups *c, const char *id, int64_t deadline,
                      struct tn_error *err);
 
-/* Every id that has a directory in some hierarchy, each once; non-zero from fn stops and is returned.
+/* Every id that has a directory in some hierarchy, each once; non-zero from fn stops and is
+ * returned.
  */
 typedef int (*tn_cgroup_found_fn)(const char *id, void *ctx);
 int tn_cgroups_list(const struct tn_cgroups *c, tn_cgroup_found_fn fn, void *ctx);

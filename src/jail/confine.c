@@ -61,9 +61,8 @@ int jail_set_limits(struct jail *j, struct tn_error *err)
 
 /* What installing packages and changing users takes; none of it reaches beyond the jail. */
 static const int kept[] = {
-    CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID,           CAP_KILL,
-    CAP_SETGID, CAP_SETUID,       CAP_SETPCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT,
-    CAP_SETFCAP,
+    CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,           CAP_FSETID,     CAP_KILL,    CAP_SETGID,
+    CAP_SETUID, CAP_SETPCAP,      CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_SETFCAP,
 };
 
 static uint64_t kept_mask(void)

@@ -31,14 +31,14 @@ struct entry {
 
 /* What every root has... */
 static const struct entry basics[] = {
-    {"dev", 0755}, {"etc", 0755},      {"proc", 0755}, {"run", 0755},
+    {"dev", 0755}, {"etc", 0755},     {"proc", 0755}, {"run", 0755},
     {"sys", 0755}, {".tendon", 0755}, {"tmp", 01777},
 };
 /* ...and what only the host's directories need around them. */
 static const struct entry around[] = {
-    {"home", 0755},      {"media", 0755},     {"mnt", 0755},       {"root", 0700},
-    {"srv", 0755},       {"var", 0755},       {"var/cache", 0755}, {"var/lib", 0755},
-    {"var/local", 0755}, {"var/log", 0755},   {"var/mail", 0755},  {"var/opt", 0755},
+    {"home", 0755},      {"media", 0755},    {"mnt", 0755},       {"root", 0700},
+    {"srv", 0755},       {"var", 0755},      {"var/cache", 0755}, {"var/lib", 0755},
+    {"var/local", 0755}, {"var/log", 0755},  {"var/mail", 0755},  {"var/opt", 0755},
     {"var/spool", 0755}, {"var/tmp", 01777},
 };
 
@@ -97,7 +97,8 @@ int jail_fill_skeleton(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* --- what is hidden: a layer of whiteouts --------------------------------------------------------- */
+/* --- what is hidden: a layer of whiteouts
+ * --------------------------------------------------------- */
 
 /* The same directories, with the same modes, down to the last part of path, below `mask`. */
 static int follow_directories(int host, int mask, const char *path)
@@ -188,8 +189,8 @@ static int hide_unreadable(int top, int mask, int fd, const char *path, int dept
         if (!S_ISDIR(st.st_mode) ? !(st.st_mode & S_IROTH) : (st.st_mode & 05) != 05) {
             r = hide(top, mask, below, err);
         } else if (S_ISDIR(st.st_mode)) {
-            int next = openat(dirfd(dir), e->d_name,
-                              O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            int next =
+                openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             r = next < 0 ? tn_fail_errno(err, errno, "%s", below)
                          : hide_unreadable(top, mask, next, below, depth + 1, err);
         }
@@ -203,10 +204,10 @@ static int hide_unreadable(int top, int mask, int fd, const char *path, int dept
 static const struct {
     const char *host_path, *path;
 } own[] = {
-    {"/usr", "bin"},          {"/usr", "sbin"},          {"/usr", "lib"},
-    {"/usr", "include"},      {"/usr", "share"},         {"/usr", "local"},
-    {"/usr", "local/bin"},    {"/usr", "local/sbin"},    {"/usr", "local/lib"},
-    {"/usr", "local/share"},  {"/usr", "local/include"}, {"/usr", "local/etc"},
+    {"/usr", "bin"},         {"/usr", "sbin"},          {"/usr", "lib"},
+    {"/usr", "include"},     {"/usr", "share"},         {"/usr", "local"},
+    {"/usr", "local/bin"},   {"/usr", "local/sbin"},    {"/usr", "local/lib"},
+    {"/usr", "local/share"}, {"/usr", "local/include"}, {"/usr", "local/etc"},
     {"/etc", "profile.d"},
 };
 
@@ -308,8 +309,8 @@ static int mount_view(const struct jail *j, const char *source, const char *view
         return tn_fail_errno(err, errno, "give up capabilities");
     uid_t uid = (uid_t)setfsuid(JAIL_NOBODY);
     gid_t gid = (gid_t)setfsgid(JAIL_NOBODY);
-    bool nobody = (uid_t)setfsuid((uid_t)-1) == JAIL_NOBODY &&
-                  (gid_t)setfsgid((gid_t)-1) == JAIL_NOBODY;
+    bool nobody =
+        (uid_t)setfsuid((uid_t)-1) == JAIL_NOBODY && (gid_t)setfsgid((gid_t)-1) == JAIL_NOBODY;
     if (!nobody)
         r = tn_fail(err, TN_E_IO, "cannot act as nobody");
     else if (mount("tendon", view, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options) < 0)

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "jail/jail.h"
 #include "jail/message.h"
 #include "jail/sys.h"
@@ -169,8 +170,7 @@ int jail_map_self(struct jail *j, struct tn_error *err)
         return 0;
     if (jail_send(j->control, &message, -1, err) < 0)
         return -1;
-    if (jail_receive(j->control, &message, NULL, TN_NEVER, err) <= 0 ||
-        message.kind != JAIL_MAPPED)
+    if (jail_receive(j->control, &message, NULL, TN_NEVER, err) <= 0 || message.kind != JAIL_MAPPED)
         return tn_fail(err, TN_E_PEER, "the launcher is gone");
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return tn_fail_errno(err, errno, "become root of the user namespace");

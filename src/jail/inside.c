@@ -8,11 +8,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "jail/jail.h"
 #include "jail/message.h"
 #include "jail/sys.h"
 
-/* --- steps that are too small for a file of their own ------------------------------------------ */
+/* --- steps that are too small for a file of their own ------------------------------------------
+ */
 
 /* A session of its own, without a terminal: nobody can type into the caller's. */
 static int leave_session(struct jail *j, struct tn_error *err)
@@ -106,11 +108,16 @@ static int leave_cgroups(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* Ends with the launcher; whoever changes its rights loses this, so it comes after all of that. */
+/* Ends with the launcher; whoever changes its rights loses this, so it comes after all of that.  If
+ * the launcher died before, its end of the socket is closed. */
 static int die_with_keeper(struct jail *j, struct tn_error *err)
 {
+    char byte;
+
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return tn_fail_errno(err, errno, "die with the keeper");
+    if (recv(j->control, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+        return tn_fail(err, TN_E_PEER, "the launcher is gone");
     return 0;
 }
 

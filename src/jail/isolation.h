@@ -8,17 +8,17 @@
 
 struct tn_jail_isolation {
     bool user, pid, mount, network, ipc, uts, cgroup; /* namespaces of its own */
-    int mapping;          /* enum tn_jail_mapping, never auto */
-    bool idmapped;        /* files are shown with shifted owners: root inside owns nothing outside */
-    bool world_only;      /* of the host's directories only what everybody may read can be read */
+    int mapping;                                      /* enum tn_jail_mapping, never auto */
+    bool idmapped;   /* files are shown with shifted owners: root inside owns nothing outside */
+    bool world_only; /* of the host's directories only what everybody may read can be read */
     bool seccomp;
-    bool landlock;        /* signals and abstract sockets do not reach out of it */
+    bool landlock; /* signals and abstract sockets do not reach out of it */
     bool no_new_privs;
-    bool capabilities;    /* only the harmless ones are left */
+    bool capabilities; /* only the harmless ones are left */
     bool memory_limit, cpu_limit, pids_limit, disk_limit;
     bool file_size_limit, open_files_limit, wall_time_limit;
-    bool kill_group;      /* its processes can be killed all at once, by cgroup */
-    bool freeze;          /* and frozen */
+    bool kill_group; /* its processes can be killed all at once, by cgroup */
+    bool freeze;     /* and frozen */
 };
 
 extern const struct tn_fields tn_jail_isolation_fields;

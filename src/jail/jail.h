@@ -30,7 +30,7 @@ struct jail_source {
     bool there;       /* a directory, not a link and not missing */
     char *link;       /* host paths: it is this symbolic link; else NULL */
     mode_t mode;
-    bool stacked;     /* it lies on an overlay itself: no room for a view */
+    bool stacked; /* it lies on an overlay itself: no room for a view */
 };
 
 /* A device of the host that is to be attached, where nodes of one's own cannot be made. */
@@ -46,24 +46,26 @@ struct jail {
     bool privileged;  /* root where it was started, not only in a user namespace of its own */
     uid_t caller_uid; /* who started the launcher */
     gid_t caller_gid;
-    int mapping;      /* enum tn_jail_mapping; never auto */
-    uid_t base;       /* root inside is this user outside */
-    bool user_xattrs; /* overlays keep their notes in user.overlay.*: not root of the machine */
-    int userns;       /* its user namespace, when made in advance; else -1 */
-    int directory;    /* plan.directory */
-    int storage;      /* holds upper/ and work/, owners as inside */
+    int mapping;       /* enum tn_jail_mapping; never auto */
+    uid_t base;        /* root inside is this user outside */
+    bool user_xattrs;  /* overlays keep their notes in user.overlay.*: not root of the machine */
+    int userns;        /* its user namespace, when made in advance; else -1 */
+    int directory;     /* plan.directory */
+    int storage;       /* holds upper/ and work/, owners as inside */
     int storage_mount; /* the same as a detached mount, mapped; -1 until made */
     int control;
-    int hand, cpu_info; /* detached mounts of the program and of /sys/devices/system/cpu */
-    int output;         /* what the program writes goes here; -1: nowhere */
+    int hand, cpu_info;  /* detached mounts of the program and of /sys/devices/system/cpu */
+    int output;          /* pipe of what the program writes: the child's end, then the keeper's */
+    int log;             /* and the file it ends up in; -1: none */
+    int owner;           /* pidfd; -1: none */
     bool pids_by_rlimit; /* the limit on processes is one of this user in this namespace */
     struct jail_source *lowers, *host_paths;
-    int *volumes; /* detached mounts, one per plan.mounts */
+    int *volumes;                   /* detached mounts, one per plan.mounts */
     int system[JAIL_SYSTEM_MOUNTS]; /* detached mounts, see system.c; -1: not wanted */
     struct jail_device *devices;
     size_t device_count;
     struct tn_buf resolver; /* the host's resolv.conf */
-    int root;     /* inside: the root directory */
+    int root;               /* inside: the root directory */
 };
 
 /* --- identity.c: who is who ------------------------------------------------------------------ */
@@ -84,7 +86,8 @@ int jail_act_as_root(const struct jail *j, struct tn_error *err);
 int jail_enter_userns(struct jail *j, struct tn_error *err);
 int jail_become_user(struct jail *j, struct tn_error *err);
 
-/* --- source.c: what the root is made of ---------------------------------------------------------- */
+/* --- source.c: what the root is made of ----------------------------------------------------------
+ */
 
 /* Makes all detached mounts.  1: ids cannot be mapped on one of them (err names it). */
 int jail_open_sources(struct jail *j, struct tn_error *err);
@@ -125,7 +128,8 @@ int jail_attach(const struct jail *j, int mount, const char *target, bool direct
 int jail_new_mount(const char *type, const char *const *options, unsigned attributes,
                    struct tn_error *err);
 
-/* --- system.c: /proc, /sys, /dev and other things every root has ------------------------------- */
+/* --- system.c: /proc, /sys, /dev and other things every root has -------------------------------
+ */
 
 int jail_prepare_system(struct jail *j, struct tn_error *err); /* before the root is entered */
 int jail_attach_system(struct jail *j, struct tn_error *err);
@@ -139,7 +143,8 @@ int jail_make_workspace(struct jail *j, struct tn_error *err);
 int jail_read_resolver(struct jail *j, struct tn_error *err);
 int jail_write_resolver(struct jail *j, struct tn_error *err);
 
-/* --- confine.c: what a process may do ----------------------------------------------------------- */
+/* --- confine.c: what a process may do -----------------------------------------------------------
+ */
 
 int jail_set_limits(struct jail *j, struct tn_error *err);
 int jail_drop_capabilities(struct jail *j, struct tn_error *err);
@@ -149,7 +154,8 @@ int jail_filter_calls(struct jail *j, struct tn_error *err);
 /* The Landlock version of this kernel, 0 when it has none. */
 int jail_landlock_version(void);
 
-/* --- inside.c, launch.c, keeper.c, probe.c ------------------------------------------------------- */
+/* --- inside.c, launch.c, keeper.c, probe.c -------------------------------------------------------
+ */
 
 /* In the child: everything up to exec.  Never returns. */
 _Noreturn void jail_inside(struct jail *j);
@@ -157,8 +163,11 @@ _Noreturn void jail_inside(struct jail *j);
 int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err);
 /* Waits for the end of the jail, and cleans up.  Returns the exit code. */
 int jail_keep(struct jail *j, pid_t pid, int pidfd, int listener);
+/* The socket of keeper-protocol.h, listening. */
 int jail_keeper_listen(const struct jail *j, struct tn_error *err);
 int jail_probe(void);
+/* Whether the limit on a user's processes counts per user namespace (Linux 5.14). */
+bool jail_nproc_is_per_namespace(void);
 
 /* Copies the content of a directory, with everything an overlay needs. */
 int jail_copy_tree(int from, int to, struct tn_error *err);

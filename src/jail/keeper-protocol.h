@@ -19,8 +19,9 @@
 #define TN_KEEPER_STORAGE "storage"
 #define TN_KEEPER_END "end"
 
-/* Asks the keeper of that directory.  The answer lands in out without its newline; *fd (may be NULL)
- * is the descriptor that came along, or -1.  TN_E_NOT_FOUND or TN_E_PEER when no keeper listens. */
+/* Asks the keeper of that directory.  The answer lands in out without its newline; *fd (may be
+ * NULL) is the descriptor that came along, or -1.  TN_E_NOT_FOUND or TN_E_PEER when no keeper
+ * listens. */
 int tn_keeper_ask(const char *directory, const char *request, struct tn_buf *out, int *fd,
                   int64_t deadline, struct tn_error *err);
 

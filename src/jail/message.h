@@ -6,12 +6,12 @@
 #include "jail/isolation.h"
 
 enum jail_message_kind {
-    JAIL_GO,      /* to the child: the control groups are joined */
-    JAIL_MAPPED,  /* to the child: its ids are mapped */
-    JAIL_WANT_MAP, /* from the child: map my ids */
-    JAIL_STORAGE, /* from the child: the descriptor of its storage comes along */
-    JAIL_READY,   /* from the child: about to exec; `isolation` is what it has */
-    JAIL_FAILED,  /* from the child: `step` and `error` */
+    JAIL_GO,         /* to the child: the control groups are joined */
+    JAIL_MAPPED,     /* to the child: its ids are mapped */
+    JAIL_WANT_MAP,   /* from the child: map my ids */
+    JAIL_STORAGE,    /* from the child: the descriptor of its storage comes along */
+    JAIL_READY,      /* from the child: about to exec; `isolation` is what it has */
+    JAIL_FAILED,     /* from the child: `step` and `error` */
     JAIL_UNMAPPABLE, /* from the child: ids cannot be mapped on its storage */
 };
 

@@ -254,6 +254,15 @@ int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err)
     return 0;
 }
 
+bool tn_jail_in_first_userns(void)
+{
+    tn_autofile FILE *f = fopen("/proc/self/uid_map", "re");
+    unsigned inside, outside, count;
+
+    return f && fscanf(f, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 &&
+           outside == 0 && count == UINT32_MAX;
+}
+
 /* --- the end --------------------------------------------------------------------------- */
 
 int tn_jail_end_read(const char *directory, struct tn_jail_end *end, struct tn_error *err)

@@ -25,9 +25,9 @@
 
 /* Who root inside is. */
 enum tn_jail_mapping {
-    TN_JAIL_MAP_AUTO,     /* root: range, else identity; an ordinary user: own */
-    TN_JAIL_MAP_RANGE,    /* 65536 ids of the sandbox's own; files are shown through idmapped mounts,
-                             so owners on disk are those seen inside */
+    TN_JAIL_MAP_AUTO,  /* root: range, else identity; an ordinary user: own */
+    TN_JAIL_MAP_RANGE, /* 65536 ids of the sandbox's own; files are shown through idmapped mounts,
+                          so owners on disk are those seen inside */
     TN_JAIL_MAP_IDENTITY, /* a user namespace in which every id is itself */
     TN_JAIL_MAP_OWN,      /* the caller is root inside and nobody else exists */
     TN_JAIL_MAP_SUBIDS,   /* own, and the ranges of /etc/subuid by newuidmap; some milliseconds */
@@ -55,18 +55,19 @@ struct tn_jail_plan {
     char *directory; /* of this sandbox alone; exists */
 
     /* The root file system: an overlay of layers, the first on top.  With host_paths, those
-     * directories of the host lie below them.  A layer is what `upper` was at some time (or, without
-     * host_paths, any directory with a root file system): copy it whole, never look into it.  (With
-     * host_paths it holds one directory per host path, and "@" for the rest.)  Whiteouts are
-     * character devices 0:0; opaque directories have trusted.overlay.opaque=y, those of an ordinary
-     * user user.overlay.opaque=y. */
+     * directories of the host lie below them.  A layer is what `upper` was at some time (or,
+     * without host_paths, any directory with a root file system): copy it whole, never look into
+     * it.  (With host_paths it holds one directory per host path, and "@" for the rest.)  Whiteouts
+     * are character devices 0:0; opaque directories have trusted.overlay.opaque=y, those of an
+     * ordinary user user.overlay.opaque=y. */
     struct tn_str_list lowers;
-    struct tn_str_list host_paths; /* "/usr", ...; missing ones are skipped, links are kept as links */
+    struct tn_str_list
+        host_paths; /* "/usr", ...; missing ones are skipped, links are kept as links */
     struct tn_str_list etc_hidden; /* entries of /etc ("shadow", "ssl/private", "ssh/ssh_host_*");
                                       what the world may not read is never shown anyway */
-    char *storage;       /* directory for upper/ and work/ (made if missing); with tmpfs_bytes: NULL */
-    int64_t tmpfs_bytes; /* > 0: upper and work live on a tmpfs of that size instead; the keeper hands
-                            out its descriptor */
+    char *storage; /* directory for upper/ and work/ (made if missing); with tmpfs_bytes: NULL */
+    int64_t tmpfs_bytes; /* > 0: upper and work live on a tmpfs of that size instead; the keeper
+                            hands out its descriptor */
     char *seed;          /* a directory whose content is copied to upper/ of that tmpfs */
     int64_t shm_bytes;   /* size of /dev/shm; 0: 64 MiB */
     int64_t tmp_bytes;   /* > 0: /tmp is a tmpfs of that size; 0: it is part of the root */
@@ -76,9 +77,9 @@ struct tn_jail_plan {
     struct tn_str_list devices; /* further /dev/... to pass through */
 
     char *hostname;
-    char *workspace; /* inside; made if missing, and owned by uid and gid; or NULL */
-    int mapping;     /* enum tn_jail_mapping */
-    int network;     /* enum tn_jail_network */
+    char *workspace;  /* inside; made if missing, and owned by uid and gid; or NULL */
+    int mapping;      /* enum tn_jail_mapping */
+    int network;      /* enum tn_jail_network */
     int64_t uid, gid; /* inside, of the program */
 
     /* Limits; 0 is none.  What cannot be enforced makes the launch fail and is named. */
@@ -109,14 +110,18 @@ int tn_jail_plan_from_json(const struct tn_json *json, struct tn_jail_plan *plan
                            struct tn_error *err);
 int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err);
 
+/* Whether this process is in the user namespace that the machine started with: only there do
+ * overlays of root use trusted.overlay.*; elsewhere it is user.overlay.*, as for ordinary users. */
+bool tn_jail_in_first_userns(void);
+
 /* How a jail ended: directory/end.json. */
 struct tn_jail_end {
-    struct tn_opt_int status;  /* exit code of PID 1 */
-    struct tn_opt_int signal;  /* or the signal that ended it */
-    int64_t oom_kills;         /* processes killed because of the memory limit, in all its life */
-    int64_t pids_hits;         /* forks refused because of the process limit */
-    bool wall_time;            /* ended because its time was up */
-    double at;                 /* seconds since 1970 */
+    struct tn_opt_int status; /* exit code of PID 1 */
+    struct tn_opt_int signal; /* or the signal that ended it */
+    int64_t oom_kills;        /* processes killed because of the memory limit, in all its life */
+    int64_t pids_hits;        /* forks refused because of the process limit */
+    bool wall_time;           /* ended because its time was up */
+    double at;                /* seconds since 1970 */
 };
 extern const struct tn_fields tn_jail_end_fields;
 

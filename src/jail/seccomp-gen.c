@@ -186,8 +186,8 @@ static void add_call(scmp_filter_ctx ctx, const char *name)
     }
     if (refusal && refusal->error == ENOSYS)
         return;
-    check(seccomp_rule_add(
-              ctx, refusal ? SCMP_ACT_ERRNO((uint32_t)refusal->error) : SCMP_ACT_ALLOW, number, 0),
+    check(seccomp_rule_add(ctx, refusal ? SCMP_ACT_ERRNO((uint32_t)refusal->error) : SCMP_ACT_ALLOW,
+                           number, 0),
           name);
 }
 
@@ -223,12 +223,10 @@ static scmp_filter_ctx filter_arguments(uint32_t arch)
     for (size_t i = 0; i < COUNT(namespaces); i++) {
         if (i + 1 < COUNT(namespaces))
             check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM),
-                                   seccomp_syscall_resolve_name("clone"), 1,
-                                   HAS(0, namespaces[i])),
+                                   seccomp_syscall_resolve_name("clone"), 1, HAS(0, namespaces[i])),
                   "clone");
-        check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM),
-                               seccomp_syscall_resolve_name("unshare"), 1,
-                               HAS(0, namespaces[i])),
+        check(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), seccomp_syscall_resolve_name("unshare"),
+                               1, HAS(0, namespaces[i])),
               "unshare");
     }
     return ctx;

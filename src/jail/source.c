@@ -2,6 +2,7 @@
  * opened once, here, as a mount that is attached nowhere yet; from then on no path of the host is
  * looked up again, so nothing can be exchanged behind our back. */
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -25,7 +26,8 @@ static int map_ids(const struct jail *j, int mount, int userns, const char *path
     return 1;
 }
 
-/* --- layers and directories of the host --------------------------------------------------------- */
+/* --- layers and directories of the host ---------------------------------------------------------
+ */
 
 static int open_layer(const struct jail *j, struct jail_source *s, const char *path,
                       struct tn_error *err)
@@ -87,9 +89,8 @@ static int map_volume(const struct jail *j, int mount, const struct stat *st, co
 {
     if (j->mapping != TN_JAIL_MAP_RANGE)
         return 0;
-    tn_autofd int userns =
-        jail_make_userns(st->st_uid, j->base + (uid_t)j->plan.uid, st->st_gid,
-                         j->base + (gid_t)j->plan.gid, 1, err);
+    tn_autofd int userns = jail_make_userns(st->st_uid, j->base + (uid_t)j->plan.uid, st->st_gid,
+                                            j->base + (gid_t)j->plan.gid, 1, err);
     return userns < 0 ? -1 : map_ids(j, mount, userns, path, err);
 }
 
@@ -190,7 +191,7 @@ static int make_parts(const struct jail *j, int upper, int work, struct tn_error
         const struct jail_source *s = &j->host_paths[i];
         tn_autofree char *name = jail_part_name(s->path);
         if (s->there && (make_directory(upper, name, s->mode, err) < 0 ||
-                              make_directory(work, name, 0700, err) < 0))
+                         make_directory(work, name, 0700, err) < 0))
             return -1;
     }
     return 0;
@@ -212,7 +213,8 @@ static int plant_seed(const struct jail *j, int upper, struct tn_error *err)
 
     if (seed < 0)
         return tn_fail_errno(err, errno, "seed %s", j->plan.seed);
-    return jail_copy_tree(seed, upper, err) < 0 ? tn_error_context(err, "seed %s", j->plan.seed) : 0;
+    return jail_copy_tree(seed, upper, err) < 0 ? tn_error_context(err, "seed %s", j->plan.seed)
+                                                : 0;
 }
 
 int jail_open_storage(struct jail *j, struct tn_error *err)
@@ -232,8 +234,10 @@ int jail_open_storage(struct jail *j, struct tn_error *err)
     if (make_directory(j->storage, "upper", 0755, err) < 0 ||
         make_directory(j->storage, "work", 0700, err) < 0)
         return -1;
-    tn_autofd int upper = openat(j->storage, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    tn_autofd int work = openat(j->storage, "work", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    tn_autofd int upper =
+        openat(j->storage, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    tn_autofd int work =
+        openat(j->storage, "work", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (upper < 0 || work < 0)
         return tn_fail_errno(err, errno, "storage");
     if (j->plan.seed && plant_seed(j, upper, err) < 0)

@@ -26,7 +26,9 @@ static const struct {
     [PROC] = {"/proc", "proc", LOCKED | MOUNT_ATTR_NOEXEC, {NULL}},
     [SYS] = {"/sys", "tmpfs", LOCKED | MOUNT_ATTR_NOEXEC, {"mode=0755", "size=64k", NULL}},
     [DEV] = {"/dev", "tmpfs", MOUNT_ATTR_NOSUID, {"mode=0755", "size=64k", NULL}},
-    [PTS] = {"/dev/pts", "devpts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+    [PTS] = {"/dev/pts",
+             "devpts",
+             MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
              {"newinstance", "ptmxmode=0666", "mode=0620", NULL}},
     [SHM] = {"/dev/shm", "tmpfs", LOCKED, {"mode=1777", NULL}},
     [RUN] = {"/run", "tmpfs", LOCKED, {"mode=0755", "size=16m", NULL}},
@@ -38,7 +40,7 @@ static const char *const devices[] = {"null", "zero", "full", "random", "urandom
 static const struct {
     const char *name, *target;
 } links[] = {
-    {"fd", "/proc/self/fd"},         {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+    {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
     {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
 };
 
@@ -112,7 +114,8 @@ static int fill_sys(const struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* --- before the root is entered ---------------------------------------------------------------- */
+/* --- before the root is entered ----------------------------------------------------------------
+ */
 
 static int make_mount(struct jail *j, int i, struct tn_error *err)
 {
@@ -146,7 +149,8 @@ int jail_prepare_system(struct jail *j, struct tn_error *err)
     return fill_dev(j, err) < 0 || fill_sys(j, err) < 0 ? -1 : 0;
 }
 
-/* --- after it was entered ---------------------------------------------------------------------- */
+/* --- after it was entered ----------------------------------------------------------------------
+ */
 
 static int attach_devices(struct jail *j, struct tn_error *err)
 {
@@ -189,13 +193,27 @@ static const struct {
     const char *path;
     enum cover cover;
 } covered[] = {
-    {"sys", READ_ONLY},       {"sysrq-trigger", READ_ONLY}, {"irq", READ_ONLY},
-    {"bus", READ_ONLY},       {"fs", READ_ONLY},            {"kcore", NOTHING},
-    {"keys", NOTHING},        {"key-users", NOTHING},       {"kmsg", NOTHING},
-    {"timer_list", NOTHING},  {"timer_stats", NOTHING},     {"sched_debug", NOTHING},
-    {"latency_stats", NOTHING}, {"config.gz", NOTHING},     {"kpagecount", NOTHING},
-    {"kpageflags", NOTHING},  {"kpagecgroup", NOTHING},     {"vmallocinfo", NOTHING},
-    {"acpi", EMPTY},          {"scsi", EMPTY},              {"asound", EMPTY},
+    {"sys", READ_ONLY},
+    {"sysrq-trigger", READ_ONLY},
+    {"irq", READ_ONLY},
+    {"bus", READ_ONLY},
+    {"fs", READ_ONLY},
+    {"kcore", NOTHING},
+    {"keys", NOTHING},
+    {"key-users", NOTHING},
+    {"kmsg", NOTHING},
+    {"timer_list", NOTHING},
+    {"timer_stats", NOTHING},
+    {"sched_debug", NOTHING},
+    {"latency_stats", NOTHING},
+    {"config.gz", NOTHING},
+    {"kpagecount", NOTHING},
+    {"kpageflags", NOTHING},
+    {"kpagecgroup", NOTHING},
+    {"vmallocinfo", NOTHING},
+    {"acpi", EMPTY},
+    {"scsi", EMPTY},
+    {"asound", EMPTY},
     {"driver", EMPTY},
 };
 

@@ -8,7 +8,8 @@
 
 enum { RESOLV_MAX = 64 << 10 };
 
-/* --- volumes whose changes are thrown away -------------------------------------------------------- */
+/* --- volumes whose changes are thrown away
+ * -------------------------------------------------------- */
 
 /* The directory folder/NUMBER of the storage. */
 static int make_layer(const char *folder, size_t i, char *path, size_t size)
@@ -80,7 +81,8 @@ int jail_make_workspace(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* --- names of the network ---------------------------------------------------------------------- */
+/* --- names of the network ----------------------------------------------------------------------
+ */
 
 int jail_read_resolver(struct jail *j, struct tn_error *err)
 {

@@ -2,8 +2,6 @@
 #include "runtime/config-sections.h"
 #include "runtime/volume.h"
 
-extern char **environ;
-
 #define ENV_PREFIX "SANDBOX_ENV_"
 
 static bool is_given(const struct tn_config *c, const char *section, const char *key)

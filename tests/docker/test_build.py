@@ -53,7 +53,7 @@ def test_extra_deps(tendon, engine, base, tmp_path):
     other = build(tendon, base, "--extra-deps", script + "; :")
     assert other["how"] == "built" and other["image"] != first["image"]
     for name in (first["image"], "localhost:5000/mine:1"):
-        assert engine.docker("run", "--rm", name, "/bin/sh", "-c", "cat /made") == "made here\n$HOME\n"
+        assert engine.docker("run", "--rm", name, "/bin/sh", "-c", "cat /made") == "made here\n$HOME"
     listed = json.loads(tendon("images", "--json").stdout)
     mine = [i for i in listed if i["id"] == first["id"]]
     assert mine and mine[0]["base"] == base and "localhost:5000/mine:1" in mine[0]["names"]

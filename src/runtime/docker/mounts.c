@@ -84,6 +84,16 @@ static int note_layers(const struct docker_plan *p, const char *layers, struct t
     return tn_fs_replace(TN_FS_ANYWHERE, note, &how, write_text, (void *)layers, err);
 }
 
+/* Podman would make it, as root, on the machine of a user who has mistyped it. */
+static int check_source(const struct docker_plan *p, const struct tn_volume *v,
+                        struct tn_error *err)
+{
+    if (v->named || !on_podman(p) || !tn_engine_info(p->docker->engine)->local ||
+        access(v->host, F_OK) == 0 || errno != ENOENT)
+        return 0;
+    return tn_fail(err, TN_E_INVALID, "volume: %s does not exist", v->host);
+}
+
 static int make_all_layers(const struct docker_plan *p, struct tn_error *err)
 {
     const struct tn_str_list *list = &p->subject->spec->volumes;
@@ -92,7 +102,7 @@ static int make_all_layers(const struct docker_plan *p, struct tn_error *err)
 
     for (size_t i = 0; i < list->count; i++) {
         tn_autovolume struct tn_volume v = {0};
-        if (tn_volume_parse(list->items[i], &v, err) < 0)
+        if (tn_volume_parse(list->items[i], &v, err) < 0 || check_source(p, &v, err) < 0)
             return -1;
         if (!v.overlay)
             continue;

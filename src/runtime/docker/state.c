@@ -4,7 +4,8 @@
 
 #include "runtime/docker/docker.h"
 
-enum { LAST_LINE_MAX = 300 };
+enum { LAST_LINES = 3, LAST_WORDS_MAX = 400 };
+#define EVENTS_SECONDS 1.0
 
 /* --- why it ended --------------------------------------------------------------------------- */
 
@@ -14,16 +15,19 @@ static int keep_tail(int stream, const void *bytes, size_t n, void *ctx)
     return 0;
 }
 
-/* The last thing it printed; empty when it printed nothing. */
-static char *last_line(const struct docker *d, const char *id, int64_t deadline)
+/* The last lines it printed as one; empty when it printed nothing. */
+static char *last_words(const struct docker *d, const char *id, int64_t deadline)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(64 << 10);
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(64 << 10), out = TN_BUF_INIT(LAST_WORDS_MAX);
 
-    tn_engine_logs(d->engine, id, false, 5, keep_tail, &text, deadline, NULL);
-    while (text.len && strchr("\r\n ", text.data[text.len - 1]))
-        tn_buf_cut(&text, text.len - 1);
-    const char *line = strrchr(tn_buf_str(&text), '\n');
-    return tn_strndup(line ? line + 1 : tn_buf_str(&text), LAST_LINE_MAX);
+    tn_engine_logs(d->engine, id, false, LAST_LINES, keep_tail, &text, deadline, NULL);
+    for (const char *line = tn_buf_str(&text); *line;) {
+        size_t n = strcspn(line, "\r\n");
+        if (n)
+            tn_buf_printf(&out, "%s%.*s", out.len ? "; " : "", (int)n, line);
+        line += n + strspn(line + n, "\r\n");
+    }
+    return tn_buf_take(&out);
 }
 
 static char *out_of_memory(const struct tn_json *tree)
@@ -48,7 +52,7 @@ char *docker_end_reason(const struct docker *d, const struct tn_json *tree, int6
     if (code > 128 && code < 128 + 65)
         return tn_asprintf("killed by signal %lld (%s)", (long long)code - 128,
                            sigabbrev_np((int)code - 128) ? sigabbrev_np((int)code - 128) : "?");
-    tn_autofree char *line = last_line(d, docker_id(tree), deadline);
+    tn_autofree char *line = last_words(d, docker_id(tree), deadline);
     return tn_asprintf("the hand ended with status %lld%s%s", (long long)code, *line ? ": " : "",
                        line);
 }
@@ -187,22 +191,33 @@ static bool ended_well(const struct tn_subject *s, const struct tn_json *tree)
            tn_json_bool(tn_json_get(ref, "stopped"), false);
 }
 
+/* "2026-01-31T12:00:00.123Z", to the second. */
+static double seconds_of(const char *text)
+{
+    struct tm tm = {0};
+
+    return strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? (double)timegm(&tm) : 0;
+}
+
 static int count_event(const struct tn_json *event, void *ctx)
 {
     ++*(int *)ctx;
     return 0;
 }
 
-/* A limit that was hit while the sandbox lives on. */
+/* A limit that was hit while the sandbox lives on.  (Podman has no event for it.) */
 static char *trouble(const struct docker *d, const struct tn_json *tree, int64_t deadline)
 {
+    int64_t soon = tn_deadline_in(EVENTS_SECONDS);
     const char *const filters[] = {"container", docker_id(tree), "event", "oom", NULL};
-    const char *started = tn_json_get_str(tn_json_get(tree, "State"), "StartedAt", "");
+    double started = seconds_of(tn_json_get_str(tn_json_get(tree, "State"), "StartedAt", ""));
     int count = 0;
 
-    if (!is_positive(tn_json_get(tree, "HostConfig"), "Memory") ||
-        tn_engine_past_events(d->engine, filters, started, count_event, &count, deadline, NULL) < 0)
+    if (strcmp(tn_engine_info(d->engine)->name, "docker") != 0 ||
+        !is_positive(tn_json_get(tree, "HostConfig"), "Memory"))
         return NULL;
+    tn_engine_past_events(d->engine, filters, started, count_event, &count,
+                          soon < deadline ? soon : deadline, NULL);
     if (!count)
         return NULL;
     tn_autofree char *what = out_of_memory(tree);

@@ -2,8 +2,6 @@
 
 #include "runtime/setup/shell.h"
 
-extern char **environ;
-
 #define HOST_PREFIX "SANDBOX_ENV_"
 
 /* What Linux gives one variable, less its name and some reserve. */

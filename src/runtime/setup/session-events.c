@@ -1,6 +1,4 @@
 /* The session as a subscriber: actions come in, observations go out. */
-#include <ctype.h>
-
 #include "runtime/setup/session-impl.h"
 
 /* --- what the session itself added --------------------------------------------------------- */

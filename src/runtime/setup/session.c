@@ -9,8 +9,6 @@
 /* Far above what a program could be started with. */
 #define COMMAND_MAX (16u << 20)
 
-#define CALLBACK_PREFIX "session-"
-
 /* --- life --------------------------------------------------------------------------------- */
 
 static bool has_plugin(const struct tn_str_list *plugins, const char *name)

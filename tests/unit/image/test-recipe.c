@@ -120,7 +120,7 @@ static void test_dockerfile(void **state)
     r.extra_deps = tn_strdup("echo \"a\"\nUSER evil");
     tn_recipe_put_dockerfile(&r, TN_RECIPE_EXTRA, "debian", "1000:1000", &text);
     assert_string_equal(tn_buf_str(&text),
-                        "FROM debian\nUSER root\n"
+                        "FROM debian\nUSER 0\n"
                         "RUN [\"/bin/sh\",\"-c\",\"echo \\\"a\\\"\\nUSER evil\"]\n"
                         "USER 1000:1000\n");
     tn_recipe_done(&r);

@@ -1,0 +1,264 @@
+/* The keeper: the launcher after the start.  It waits for the end of the jail and for the end of
+ * its owner, answers on its socket, passes the program's output on, and cleans up.  When the keeper
+ * is killed the kernel kills the jail. */
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "jail/jail.h"
+#include "jail/keeper-protocol.h"
+#include "jail/sys.h"
+
+enum {
+    ANSWER_MAX = 1024,
+    LOG_BYTES = 16 << 20, /* nobody fills the host's disk by way of a log */
+};
+#define END_SECONDS 10.0
+#define REQUEST_MS 500
+
+struct keeper {
+    struct jail *jail;
+    pid_t pid;
+    int pidfd;
+    int64_t deadline; /* of the jail */
+    bool timed_out;
+    bool orphaned; /* its owner is gone */
+};
+
+/* --- requests ------------------------------------------------------------------------------ */
+
+int jail_keeper_listen(const struct jail *j, struct tn_error *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    tn_autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" TN_KEEPER_SOCKET,
+             j->directory);
+    unlinkat(j->directory, TN_KEEPER_SOCKET, 0);
+    mode_t mask = umask(0177);
+    int r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof address);
+    umask(mask);
+    if (r < 0 || listen(fd, 16) < 0)
+        return tn_fail_errno(err, errno, "%s/" TN_KEEPER_SOCKET, j->plan.directory);
+    return TN_TAKE_FD(fd);
+}
+
+static void answer(int socket, const char *text, int fd)
+{
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+    if (fd >= 0) {
+        message.msg_control = control.room;
+        message.msg_controllen = sizeof control.room;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    }
+    sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void answer_status(const struct keeper *k, int socket)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(ANSWER_MAX);
+    struct tn_jw w = tn_jw(&text);
+    struct tn_cgroup_events events;
+
+    tn_cgroup_events(&k->jail->cgroups, k->jail->plan.id, &events);
+    tn_jw_object(&w);
+    tn_jw_kint(&w, "pid", k->pid);
+    tn_jw_kint(&w, "oom_kills", events.oom_kills);
+    tn_jw_kint(&w, "pids_hits", events.pids_hits);
+    if (k->deadline == TN_NEVER)
+        tn_jw_knull(&w, "wall_left");
+    else
+        tn_jw_kdouble(&w, "wall_left", (double)(k->deadline - tn_now()) / 1e9);
+    tn_jw_object_end(&w);
+    tn_buf_putc(&text, '\n');
+    answer(socket, tn_buf_str(&text), -1);
+}
+
+static void answer_storage(const struct keeper *k, int socket)
+{
+    answer(socket, "ok\n", k->jail->storage);
+}
+
+static void answer_end(const struct keeper *k, int socket)
+{
+    sys_pidfd_kill(k->pidfd);
+    answer(socket, "ok\n", -1);
+}
+
+static const struct {
+    const char *request;
+    void (*answer)(const struct keeper *k, int socket);
+} requests[] = {
+    {TN_KEEPER_STATUS "\n", answer_status},
+    {TN_KEEPER_STORAGE "\n", answer_storage},
+    {TN_KEEPER_END "\n", answer_end},
+};
+
+static bool is_ours(int socket)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == 0 || peer.uid == geteuid());
+}
+
+static void serve(const struct keeper *k, int listener)
+{
+    tn_autofd int socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    struct pollfd p = {.fd = socket, .events = POLLIN};
+    char line[64] = "";
+
+    if (socket < 0 || !is_ours(socket) || poll(&p, 1, REQUEST_MS) <= 0)
+        return;
+    ssize_t n = recv(socket, line, sizeof line - 1, MSG_DONTWAIT);
+    line[n < 0 ? 0 : n] = '\0';
+    for (size_t i = 0; i < TN_COUNT(requests); i++) {
+        if (strcmp(line, requests[i].request) == 0) {
+            requests[i].answer(k, socket);
+            return;
+        }
+    }
+    answer(socket, "unknown\n", -1);
+}
+
+/* --- output -------------------------------------------------------------------------------- */
+
+/* False at its end. */
+static bool pass_on(int pipe, int log)
+{
+    static const char full[] = "\ntendon-jail: the log is full, the rest is lost\n";
+    char bytes[4096];
+    struct stat st;
+    ssize_t n = read(pipe, bytes, sizeof bytes);
+
+    if (n <= 0)
+        return n < 0 && (errno == EAGAIN || errno == EINTR);
+    if (fstat(log, &st) < 0 || st.st_size >= LOG_BYTES)
+        return true;
+    tn_fs_write(log, bytes, (size_t)n, NULL);
+    if (st.st_size + n >= LOG_BYTES)
+        tn_fs_write(log, full, strlen(full), NULL);
+    return true;
+}
+
+/* --- the end ------------------------------------------------------------------------------- */
+
+static void note_end(const struct keeper *k, int status)
+{
+    const struct jail *j = k->jail;
+    struct tn_cgroup_events events;
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    tn_cgroup_events(&j->cgroups, j->plan.id, &events);
+    struct tn_jail_end end = {
+        .status = {.set = WIFEXITED(status), .value = WEXITSTATUS(status)},
+        .signal = {.set = WIFSIGNALED(status), .value = WTERMSIG(status)},
+        .oom_kills = events.oom_kills,
+        .pids_hits = events.pids_hits,
+        .wall_time = k->timed_out,
+        .at = (double)now.tv_sec + (double)now.tv_nsec / 1e9,
+    };
+    tn_jail_end_write(j->directory, &end, NULL);
+}
+
+/* The whole directory, links removed and never followed, nothing that is mounted. */
+static void remove_directory(const struct jail *j)
+{
+    tn_autofree char *path = tn_strdup(j->plan.directory);
+    char *slash;
+
+    while ((slash = strrchr(path, '/')) && slash[1] == '\0' && slash > path)
+        *slash = '\0';
+    if (!slash || slash == path)
+        return;
+    *slash = '\0';
+    tn_autofd int parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent >= 0)
+        tn_fs_remove_tree(parent, slash + 1, 0, NULL);
+}
+
+static int finish(struct keeper *k)
+{
+    struct jail *j = k->jail;
+    int status = 0;
+
+    while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    note_end(k, status);
+    /* With PID 1 the kernel has ended everybody else; this is for what is still on its way out. */
+    tn_cgroup_kill(&j->cgroups, j->plan.id, tn_deadline_in(END_SECONDS), NULL);
+    tn_cgroup_remove(&j->cgroups, j->plan.id, tn_deadline_in(END_SECONDS), NULL);
+    tn_close(TN_TAKE_FD(j->storage)); /* a tmpfs goes with it */
+    if (k->orphaned)
+        remove_directory(j);
+    else
+        unlinkat(j->directory, TN_KEEPER_SOCKET, 0);
+    return 0;
+}
+
+static void end_jail(struct keeper *k)
+{
+    /* A frozen jail dies too: cgroup.kill does not ask, and neither does the death of PID 1; the v1
+     * freezer must let go first. */
+    tn_cgroup_freeze(&k->jail->cgroups, k->jail->plan.id, false, tn_now(), NULL);
+    sys_pidfd_kill(k->pidfd);
+}
+
+int jail_keep(struct jail *j, pid_t pid, int pidfd, int listener)
+{
+    struct keeper k = {
+        .jail = j,
+        .pid = pid,
+        .pidfd = pidfd,
+        .deadline = j->plan.wall_time > 0 ? tn_deadline_in(j->plan.wall_time) : TN_NEVER,
+    };
+    enum { END, OWNER, REQUEST, OUTPUT, COUNT };
+    struct pollfd p[COUNT] = {
+        [END] = {.fd = pidfd, .events = POLLIN},
+        [OWNER] = {.fd = j->owner, .events = POLLIN},
+        [REQUEST] = {.fd = listener, .events = POLLIN},
+        [OUTPUT] = {.fd = j->output, .events = POLLIN},
+    };
+
+    for (;;) {
+        int n = poll(p, COUNT, tn_poll_ms(k.deadline));
+        if (n < 0 && errno != EINTR)
+            break;
+        if (n <= 0 && (k.deadline == TN_NEVER || tn_now() < k.deadline))
+            continue;
+        if (p[OUTPUT].revents && !pass_on(j->output, j->log))
+            p[OUTPUT].fd = -1;
+        if (p[END].revents)
+            break;
+        if (p[REQUEST].revents)
+            serve(&k, listener);
+        if (p[OWNER].revents || (k.deadline != TN_NEVER && tn_now() >= k.deadline)) {
+            k.orphaned = p[OWNER].revents != 0;
+            k.timed_out = !k.orphaned;
+            k.deadline = TN_NEVER;
+            p[OWNER].fd = -1;
+            end_jail(&k);
+        }
+    }
+    while (p[OUTPUT].fd >= 0 && poll(&p[OUTPUT], 1, 0) > 0 && pass_on(j->output, j->log))
+        ;
+    return finish(&k);
+}

@@ -1,0 +1,230 @@
+/* tendon-jail: launches one jail and keeps it.  See plan.h for how it is called. */
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/stat.h>
+
+#include "base/fs.h"
+#include "base/proc.h"
+#include "jail/jail.h"
+#include "jail/keeper-protocol.h"
+#include "jail/sys.h"
+
+enum {
+    PLAN_MAX = 4 << 20,
+    REPORT_MAX = 16 << 10,
+};
+
+/* --- the report ---------------------------------------------------------------------------- */
+
+static void send_report(int fd, struct tn_buf *text)
+{
+    tn_buf_putc(text, '\n');
+    tn_fs_write(fd, tn_buf_str(text), text->len, NULL);
+    close(fd);
+}
+
+static uint64_t start_of(pid_t pid)
+{
+    struct tn_proc proc;
+    return tn_proc_get(pid, &proc) < 0 ? 0 : proc.start;
+}
+
+static void report_success(int fd, const struct jail *j, pid_t pid)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(REPORT_MAX);
+    struct tn_jw w = tn_jw(&text);
+
+    tn_jw_object(&w);
+    tn_jw_kint(&w, "pid", pid);
+    tn_jw_kint(&w, "start", (int64_t)start_of(pid));
+    tn_jw_kint(&w, "keeper", getpid());
+    tn_jw_kint(&w, "keeper_start", (int64_t)start_of(getpid()));
+    tn_jw_key(&w, "isolation");
+    tn_jw_object(&w);
+    tn_fields_to_json(&tn_jail_isolation_fields, &j->isolation, &w);
+    tn_jw_object_end(&w);
+    tn_jw_object_end(&w);
+    send_report(fd, &text);
+}
+
+static int report_failure(int fd, const char *step, const struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(REPORT_MAX);
+    struct tn_jw w = tn_jw(&text);
+    const struct tn_code_row *row = tn_code_row(err->code);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "error", err->text);
+    tn_jw_kstr(&w, "step", step);
+    tn_jw_kstr(&w, "code", row->name);
+    tn_jw_object_end(&w);
+    send_report(fd, &text);
+    return row->exit_code;
+}
+
+/* --- before the start ---------------------------------------------------------------------- */
+
+static int read_plan(int fd, struct tn_jail_plan *plan, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(PLAN_MAX);
+    tn_autojson struct tn_json *json = NULL;
+
+    if (tn_fs_read_fd(fd, &text, err) < 0 ||
+        tn_json_parse(tn_buf_str(&text), text.len, &json, err) < 0)
+        return -1;
+    return tn_jail_plan_from_json(json, plan, err);
+}
+
+static int follow_owner(struct jail *j, struct tn_error *err)
+{
+    pid_t pid = (pid_t)j->plan.owner_pid;
+
+    if (pid == 0)
+        return 0;
+    j->owner = sys_pidfd_open(pid);
+    if (j->owner < 0)
+        return tn_fail_errno(err, errno, "owner %d", (int)pid);
+    if (start_of(pid) != (uint64_t)j->plan.owner_start)
+        return tn_fail(err, TN_E_GONE, "owner %d is gone", (int)pid);
+    return 0;
+}
+
+/* Output goes through a pipe, so that the jail never holds a file of the host. */
+static int open_log(struct jail *j, int *pipe_end, struct tn_error *err)
+{
+    int ends[2];
+
+    *pipe_end = -1;
+    if (!j->plan.log)
+        return 0;
+    j->log = open(j->plan.log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (j->log < 0 || pipe2(ends, O_CLOEXEC) < 0)
+        return tn_fail_errno(err, errno, "log %s", j->plan.log);
+    *pipe_end = ends[0];
+    j->output = ends[1];
+    return 0;
+}
+
+static int check_descriptors(const struct tn_jail_plan *plan, struct tn_error *err)
+{
+    for (size_t i = 0; i < plan->fds.count; i++)
+        if (fcntl((int)plan->fds.items[i], F_GETFD) < 0)
+            return tn_fail_errno(err, errno, "descriptor %lld of the plan",
+                                 (long long)plan->fds.items[i]);
+    return 0;
+}
+
+static bool has_capability(int cap)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+
+    return syscall(SYS_capget, &header, data) == 0 && data[cap / 32].effective >> (cap % 32) & 1;
+}
+
+static int prepare(struct jail *j, int *pipe_end, int *listener, struct tn_error *err)
+{
+    umask(0);
+    j->caller_uid = geteuid();
+    j->caller_gid = getegid();
+    j->privileged = j->caller_uid == 0 && has_capability(CAP_SYS_ADMIN);
+    j->user_xattrs = !j->privileged || !tn_jail_in_first_userns();
+    j->directory = open(j->plan.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (j->directory < 0)
+        return tn_fail_errno(err, errno, "%s", j->plan.directory);
+    unlinkat(j->directory, "end.json", 0);
+    if (check_descriptors(&j->plan, err) < 0 || follow_owner(j, err) < 0 ||
+        open_log(j, pipe_end, err) < 0)
+        return -1;
+    *listener = jail_keeper_listen(j, err);
+    return *listener < 0 ? -1 : 0;
+}
+
+/* --- after it ------------------------------------------------------------------------------ */
+
+/* Lets go of everything the keeper does not need: the jail's own descriptors above all, or nobody
+ * would notice that it is gone. */
+static void settle(struct jail *j, int report)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    for (size_t i = 0; i < j->plan.fds.count; i++)
+        if (j->plan.fds.items[i] != report)
+            close((int)j->plan.fds.items[i]);
+    for (int i = 0; null >= 0 && i < 3; i++)
+        dup2(null, i);
+    if (null > 2)
+        close(null);
+    int storage = TN_TAKE_FD(j->storage);
+    jail_close_sources(j);
+    j->storage = storage;
+    if (chdir("/") < 0)
+        return; /* then it stays where it is */
+}
+
+static int launch(int plan, int report)
+{
+    struct jail j = {.userns = -1,
+                     .directory = -1,
+                     .storage = -1,
+                     .storage_mount = -1,
+                     .control = -1,
+                     .hand = -1,
+                     .cpu_info = -1,
+                     .output = -1,
+                     .log = -1,
+                     .owner = -1,
+                     .root = -1};
+    struct tn_error err = {0};
+    const char *step = "plan";
+    int pipe_end = -1, listener = -1, pidfd = -1;
+    pid_t pid = -1;
+
+    for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
+        j.system[i] = -1;
+    fcntl(report, F_SETFD, FD_CLOEXEC);
+    tn_jail_plan_init(&j.plan);
+    if (read_plan(plan, &j.plan, &err) < 0)
+        return report_failure(report, step, &err);
+    close(plan);
+    step = "prepare";
+    if (prepare(&j, &pipe_end, &listener, &err) < 0 ||
+        jail_launch(&j, &pid, &pidfd, &step, &err) < 0) {
+        unlinkat(j.directory, TN_KEEPER_SOCKET, 0);
+        return report_failure(report, step, &err);
+    }
+    report_success(report, &j, pid);
+    setsid();
+    tn_close(j.output);
+    j.output = pipe_end;
+    settle(&j, report);
+    return jail_keep(&j, pid, pidfd, listener);
+}
+
+static int usage(void)
+{
+    fputs("usage: tendon-jail PLAN_FD REPORT_FD\n"
+          "       tendon-jail --probe\n"
+          "       tendon-jail --version\n",
+          stderr);
+    return 2;
+}
+
+static int number(const char *text)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    return *text && !*end && value > 2 && value < 1 << 20 ? (int)value : -1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--version") == 0)
+        return puts("tendon-jail " TN_VERSION) < 0;
+    if (argc == 2 && strcmp(argv[1], "--probe") == 0)
+        return jail_probe();
+    if (argc != 3 || number(argv[1]) < 0 || number(argv[2]) < 0)
+        return usage();
+    return launch(number(argv[1]), number(argv[2]));
+}
