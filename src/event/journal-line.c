@@ -1,8 +1,5 @@
 #include "event/journal-line.h"
 
-#include <sys/file.h>
-
-#include "base/clock.h"
 #include "event/checksum.h"
 
 #define CHUNK ((size_t)64 << 10)
@@ -101,31 +98,4 @@ off_t line_start_after(int fd, off_t from, off_t end, struct tn_error *err)
         from += got;
     }
     return end;
-}
-
-/* A lock is held for microseconds; only a stopped process holds one for long. */
-int line_lock(int fd, const char *what, struct tn_error *err)
-{
-    int64_t deadline = 0, pause = 20000;
-
-    while (flock(fd, LOCK_EX | LOCK_NB)) {
-        if (errno == EINTR)
-            continue;
-        if (errno != EWOULDBLOCK)
-            return tn_fail_errno(err, errno, "lock of %s", what);
-        if (!deadline)
-            deadline = tn_deadline_in(LOCK_SECONDS);
-        else if (tn_now() > deadline)
-            return tn_fail(err, TN_E_TIMEOUT, "another process holds the lock of %s", what);
-        struct timespec t = tn_timespec(pause);
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-        if (pause < 5 * TN_MILLI)
-            pause += pause / 2;
-    }
-    return 0;
-}
-
-void line_unlock(int fd)
-{
-    flock(fd, LOCK_UN);
 }

@@ -40,8 +40,4 @@ off_t line_start_before(int fd, off_t floor, off_t end, struct tn_error *err);
 /* Offset behind the first LF at or behind `from`, `end` when there is none before it; -1. */
 off_t line_start_after(int fd, off_t from, off_t end, struct tn_error *err);
 
-/* flock, but never longer than LOCK_SECONDS. */
-int line_lock(int fd, const char *what, struct tn_error *err);
-void line_unlock(int fd);
-
 #endif

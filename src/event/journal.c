@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
+#include "base/file-lock.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "event/journal-line.h"
@@ -79,12 +81,14 @@ static int catch_up(struct tn_journal *j, off_t size, struct tn_error *err)
     return 0;
 }
 
+/* Returns what unlock wants, or -1. */
 static int lock(struct tn_journal *j, struct tn_error *err)
 {
+    int held = tn_file_lock(j->log, tn_deadline_in(LOCK_SECONDS), err);
     struct stat st;
 
-    if (line_lock(j->log, TN_JOURNAL_LOG, err))
-        return -1;
+    if (held < 0)
+        return tn_error_context(err, TN_JOURNAL_LOG);
     if (fstat(j->log, &st))
         tn_fail_errno(err, errno, TN_JOURNAL_LOG);
     else if (!st.st_nlink)
@@ -92,8 +96,8 @@ static int lock(struct tn_journal *j, struct tn_error *err)
     else if (st.st_size < j->end)
         tn_fail(err, TN_E_INTERNAL, TN_JOURNAL_LOG ": shorter than it was: cut by another program");
     else if (st.st_size == j->end || !catch_up(j, st.st_size, err))
-        return 0;
-    line_unlock(j->log);
+        return held;
+    tn_file_unlock(j->log, held);
     return -1;
 }
 
@@ -155,13 +159,14 @@ int tn_journal_append(struct tn_journal *j, const char *json, size_t n, int64_t 
         return tn_fail(err, TN_E_INVALID, "event: not one line with a JSON object");
     if (n > TN_EVENT_MAX)
         return tn_fail(err, TN_E_TOO_LARGE, "event: %zu bytes, the most is %zu", n, TN_EVENT_MAX);
-    if (lock(j, err))
+    int held = lock(j, err);
+    if (held < 0)
         return -1;
     *id = j->next;
     int first_n =
         snprintf(first, sizeof first, "{\"id\":%lld%s", (long long)j->next, n > 2 ? "," : "");
     int failed = put_line(j, first, (size_t)first_n, json + 1, n - 1, err);
-    line_unlock(j->log);
+    tn_file_unlock(j->log, held);
     return failed;
 }
 
@@ -200,12 +205,13 @@ static int open_log(struct tn_journal *j, struct tn_error *err)
                     O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (j->log < 0)
         return tn_fail_errno(err, errno, TN_JOURNAL_LOG);
-    if (lock(j, err))
+    int held = lock(j, err);
+    if (held < 0)
         return -1;
     do
         adopted = adopt(j, err);
     while (adopted > 0);
-    line_unlock(j->log);
+    tn_file_unlock(j->log, held);
     return adopted;
 }
 

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
+#include "base/file-lock.h"
 #include "base/fs.h"
 #include "event/journal-line.h"
 
@@ -99,10 +101,11 @@ static int write_file(int directory, const char *name, const char *bytes, size_t
 static int write_locked(int directory, const char *name, const char *bytes, size_t n,
                         struct tn_error *err)
 {
-    if (line_lock(directory, name, err))
+    int held = tn_file_lock(directory, tn_deadline_in(LOCK_SECONDS), err);
+    if (held < 0)
         return -1;
     int failed = write_file(directory, name, bytes, n, err);
-    line_unlock(directory);
+    tn_file_unlock(directory, held);
     return failed;
 }
 

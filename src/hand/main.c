@@ -294,6 +294,9 @@ static bool stop(struct process *p)
     struct tn_hand *hand = &p->hand;
     bool quiet = stop_everything(p);
 
+    /* A shell that came up at the last moment: who frees it waits for its end, which only this
+     * thread can tell. */
+    end_children(hand, 0);
     if (quiet) {
         if (p->server)
             tn_http_server_free(p->server);

@@ -5,6 +5,7 @@
 
 #include "base/fs.h"
 #include "base/proc.h"
+#include "jail/enter.h"
 #include "jail/jail.h"
 #include "jail/keeper-protocol.h"
 #include "jail/sys.h"
@@ -203,7 +204,8 @@ static int launch(int plan, int report)
 
 static int usage(void)
 {
-    fputs("usage: tendon-jail PLAN_FD REPORT_FD\n"
+    fputs("usage: tendon-jail [--detach] PLAN_FD REPORT_FD\n"
+          "       tendon-jail --enter ... (see enter.c)\n"
           "       tendon-jail --probe\n"
           "       tendon-jail --version\n",
           stderr);
@@ -218,12 +220,30 @@ static int number(const char *text)
     return *text && !*end && value > 2 && value < 1 << 20 ? (int)value : -1;
 }
 
+/* The keeper is nobody's child then: whoever starts jails need not bury their keepers. */
+static void detach(void)
+{
+    pid_t pid = fork();
+
+    if (pid > 0)
+        _exit(0);
+    if (pid == 0)
+        setsid();
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
         return puts("tendon-jail " TN_VERSION) < 0;
     if (argc == 2 && strcmp(argv[1], "--probe") == 0)
         return jail_probe();
+    if (argc > 1 && strcmp(argv[1], "--enter") == 0)
+        return jail_enter(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "--detach") == 0) {
+        detach();
+        argc--;
+        argv++;
+    }
     if (argc != 3 || number(argv[1]) < 0 || number(argv[2]) < 0)
         return usage();
     return launch(number(argv[1]), number(argv[2]));

@@ -86,7 +86,7 @@ int jail_mount_overlay(const struct jail *j, int on, const char *lowers, const c
 {
     /* Volatile: a sandbox is thrown away or copied, nobody wants to wait for the disk.  Links
      * between layers (redirects, index, metacopy) would tie layers to each other: none of it. */
-    static const char common[] = "index=off,metacopy=off,redirect_dir=off,xino=off,volatile";
+    static const char common[] = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile";
     tn_autobuf struct tn_buf options = TN_BUF_INIT(OPTIONS_MAX);
     char target[40];
 

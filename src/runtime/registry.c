@@ -6,6 +6,7 @@
 const struct tn_backend *const tn_backends[] = {
     &tn_backend_local,
     &tn_backend_cli,
+    &tn_backend_jail,
     &tn_backend_docker,
     NULL,
 };

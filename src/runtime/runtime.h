@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "event/stream.h"
 #include "runtime/sandbox.h"
 
 #define TN_MAX_ENGINES 32
@@ -30,6 +31,7 @@ struct tn_sandbox {
     struct tn_spec spec;
     char *directory;
     struct tn_hand_client *client;
+    struct tn_stream *stream; /* its journal; NULL before the first action */
 };
 
 /* The backend and its engine, opened at most once. */

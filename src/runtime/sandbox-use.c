@@ -105,7 +105,7 @@ static void set_text(struct tn_text *text, const char *value)
 }
 
 /* It died under the action: say why. */
-static int died(struct tn_sandbox *sb, struct tn_observation *observation, struct tn_error *err)
+static int died(struct tn_sandbox *sb, struct tn_observation *observation)
 {
     tn_autofree char *text =
         tn_asprintf("The sandbox has ended (%s)%s%s", tn_status_words[sb->record.status],
@@ -138,8 +138,59 @@ static void name_limits(struct tn_sandbox *sb, struct tn_observation *o)
     }
 }
 
-int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
-                       struct tn_observation *observation, struct tn_error *err)
+/* --- the journal -------------------------------------------------------------------------------
+ */
+
+static bool names_a_secret(const char *name)
+{
+    static const char *const words[] = {"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"};
+
+    for (size_t i = 0; i < TN_COUNT(words); i++)
+        if (strcasestr(name, words[i]))
+            return true;
+    return false;
+}
+
+static int add_secret(const char *name, struct tn_json *value, void *ctx)
+{
+    const char *text = tn_json_str(value, NULL);
+    struct tn_secret secret = {.name = name, .value = text};
+
+    if (text && names_a_secret(name))
+        tn_stream_update_secrets(ctx, &secret, 1, NULL);
+    return 0;
+}
+
+/* The stream that its actions are journaled in; NULL when there can be none, which never stops an
+ * action. */
+static struct tn_stream *journal(struct tn_sandbox *sb)
+{
+    struct tn_stream_options options = {.directory = sb->directory, .log_only = true};
+    struct tn_secret key = {.name = "session_api_key", .value = sb->record.key};
+
+    if (sb->stream)
+        return sb->stream;
+    sb->stream = tn_stream_open(&options, NULL);
+    if (sb->stream) {
+        tn_stream_set_secrets(sb->stream, &key, 1, NULL);
+        tn_json_each(sb->spec.env, add_secret, sb->stream);
+    }
+    return sb->stream;
+}
+
+static enum tn_source source_of(const struct tn_action *action)
+{
+    for (int i = 0; action->event.source && tn_source_words[i]; i++)
+        if (!strcmp(tn_source_words[i], action->event.source))
+            return (enum tn_source)i;
+    return TN_SOURCE_AGENT;
+}
+
+/* --- actions, done -----------------------------------------------------------------------------
+ */
+
+static int execute(struct tn_sandbox *sb, const struct tn_action *action,
+                   struct tn_observation *observation, struct tn_error *err)
 {
     double patience = action->timeout.set ? action->timeout.value : LOOK_SECONDS;
     struct tn_hand_client *client = tn_sandbox_client(sb, tn_deadline_in(patience), err);
@@ -156,11 +207,26 @@ int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
     if (why.code == TN_E_PEER || why.code == TN_E_TIMEOUT) {
         tn_sandbox_inspect(sb, NULL, tn_deadline_in(LOOK_SECONDS), NULL);
         if (!reachable(sb))
-            return died(sb, observation, err);
+            return died(sb, observation);
     }
     if (err)
         *err = why;
     return -1;
+}
+
+int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
+                       struct tn_observation *observation, struct tn_error *err)
+{
+    struct tn_stream *stream = journal(sb);
+    int64_t cause = -1;
+
+    if (stream)
+        tn_stream_add_action(stream, action, source_of(action), &cause, NULL);
+    if (execute(sb, action, observation, err))
+        return -1;
+    if (stream)
+        tn_stream_add_observation(stream, observation, source_of(action), cause, NULL, NULL);
+    return 0;
 }
 
 /* --- the backend's own ways --------------------------------------------------------------------

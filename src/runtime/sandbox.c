@@ -65,6 +65,7 @@ void tn_sandbox_free(struct tn_sandbox *sb)
     if (!sb)
         return;
     tn_hand_client_free(sb->client);
+    tn_stream_close(sb->stream);
     tn_record_done(&sb->record);
     tn_spec_done(&sb->spec);
     free(sb->directory);
@@ -318,8 +319,11 @@ int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
         tn_hand_client_free(sb->client);
         sb->client = NULL;
     }
-    if (goal == TN_GOAL_GONE)
+    if (goal == TN_GOAL_GONE) {
+        tn_stream_close(sb->stream);
+        sb->stream = NULL;
         return tn_sandbox_erase(sb, deadline, err);
+    }
 
     struct tn_subject subject = tn_sandbox_subject(sb);
     if (sb->backend->drive(sb->engine, &subject, goal, &place, deadline, err))

@@ -1,4 +1,5 @@
 /* Image references: whatever is accepted reads back as itself. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

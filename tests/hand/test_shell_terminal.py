@@ -179,7 +179,7 @@ def test_news_of_a_job_come_with_the_command_after_which_they_are_told(shell):
     wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
     obs = shell.run("echo mine; false")
     assert obs.exit == 1
-    assert obs.content.splitlines()[0] == "mine" and "Done" in obs.content
+    assert "mine" in obs.content.splitlines() and "Done" in obs.content
     still_works(shell)
 
 
@@ -206,7 +206,7 @@ def test_background_job_writes_while_the_next_command_runs(shell):
 
 def test_background_reader_is_stopped_not_fed(shell):
     shell.run("cat &")
-    assert shell.ok("echo mine").endswith("mine")
+    assert "mine" in shell.ok("echo mine").splitlines()
     shell.run("kill -9 %1; wait")
 
 

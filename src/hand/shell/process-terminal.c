@@ -30,12 +30,20 @@ void tn_shell_let_flow(struct tn_shell *sh)
     tcflow(sh->slave, TCOON);
 }
 
+/* Field by field: what lies between them is not part of the modes. */
+static bool same_modes(const struct termios *a, const struct termios *b)
+{
+    return a->c_iflag == b->c_iflag && a->c_oflag == b->c_oflag && a->c_cflag == b->c_cflag &&
+           a->c_lflag == b->c_lflag && a->c_line == b->c_line &&
+           memcmp(a->c_cc, b->c_cc, sizeof a->c_cc) == 0;
+}
+
 void tn_shell_calm_terminal(struct tn_shell *sh)
 {
     struct termios now;
 
     tn_shell_let_flow(sh);
-    if (tcgetattr(sh->slave, &now) == 0 && memcmp(&now, &sh->modes, sizeof now) != 0)
+    if (tcgetattr(sh->slave, &now) == 0 && !same_modes(&now, &sh->modes))
         tcsetattr(sh->slave, TCSANOW, &sh->modes);
 }
 

@@ -8,12 +8,18 @@
 #include "runtime/jail/layer.h"
 #include "runtime/programs.h"
 
-static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err)
+char *jail_program(const struct tn_host *host, struct tn_error *err)
 {
     tn_autofree char *beside =
         host->program ? tn_asprintf("%s/" JAIL_PROGRAM, host->program) : NULL;
-    bool given = beside && access(beside, X_OK) == 0;
-    char *launcher = tn_program_find(JAIL_PROGRAM, given ? beside : NULL, err);
+    bool there = beside && access(beside, X_OK) == 0;
+
+    return tn_program_find(JAIL_PROGRAM, there ? beside : NULL, err);
+}
+
+static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err)
+{
+    char *launcher = jail_program(host, err);
 
     if (!launcher)
         return -1;
@@ -26,7 +32,6 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
         return -1;
     }
     e->built_in = jail_limits_built_in(host->config);
-    pthread_mutex_init(&e->lock, NULL);
     *engine = e;
     return 0;
 }
@@ -37,15 +42,7 @@ static void close_engine(void *engine)
 
     if (!e)
         return;
-    jail_bury(e);
-    while (e->keepers) {
-        struct jail_keeper *k = e->keepers;
-        e->keepers = k->next;
-        tn_child_free(k->child);
-        free(k);
-    }
     tn_cgroups_done(&e->cgroups);
-    pthread_mutex_destroy(&e->lock);
     free(e->launcher);
     free(e);
 }

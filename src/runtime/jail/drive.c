@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
+#include "runtime/jail/suspend.h"
 
 /* What a keeper may take to clear up after its jail. */
 #define KEEPER_SECONDS 5.0
@@ -67,7 +68,6 @@ int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t d
     jail_ref_find(subject, &ref, deadline);
     if (end_processes(e, subject, &ref, deadline, err) < 0)
         return -1;
-    jail_bury(e);
     if (tn_cgroup_remove(&e->cgroups, subject->id, deadline, err) < 0)
         return -1;
     return jail_set_mark(subject, JAIL_PAUSED, false, err);

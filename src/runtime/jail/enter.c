@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 
 #include "base/fs.h"
@@ -13,10 +14,10 @@
 
 struct arguments {
     const char **items;
-    char pid[24], start[24], files[24], size[24];
+    char pid[24], start[24], files[24], size[24], pids[24];
 };
 
-/* tendon-jail --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE ... */
+/* As jail/enter.c wants them. */
 static int fill_arguments(const struct jail_entry *entry, struct arguments *a, struct tn_error *err)
 {
     struct tn_limits limits;
@@ -30,9 +31,10 @@ static int fill_arguments(const struct jail_entry *entry, struct arguments *a, s
     snprintf(a->start, sizeof a->start, "%lld", (long long)entry->ref->start);
     snprintf(a->files, sizeof a->files, "%llu", (unsigned long long)limits.open_files);
     snprintf(a->size, sizeof a->size, "%llu", (unsigned long long)limits.file_size);
-    a->items = tn_calloc(count + 9, sizeof *a->items);
-    const char *const head[] = {JAIL_PROGRAM, "--enter",          "3",      a->pid,
-                                a->start,     entry->subject->id, a->files, a->size};
+    snprintf(a->pids, sizeof a->pids, "%llu", (unsigned long long)limits.pids);
+    a->items = tn_calloc(count + 10, sizeof *a->items);
+    const char *const head[] = {JAIL_PROGRAM,       "--enter", "3",     a->pid, a->start,
+                                entry->subject->id, a->files,  a->size, a->pids};
     for (; n < TN_COUNT(head); n++)
         a->items[n] = head[n];
     memcpy(a->items + n, entry->argv, count * sizeof *a->items);

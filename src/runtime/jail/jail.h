@@ -2,8 +2,6 @@
 #ifndef TN_RUNTIME_JAIL_JAIL_H
 #define TN_RUNTIME_JAIL_JAIL_H
 
-#include <pthread.h>
-
 #include "base/child.h"
 #include "base/proc.h"
 #include "jail/cgroup.h"
@@ -23,19 +21,15 @@
     "copying" /* a mark: it is frozen while the process that it names copies files */
 #define JAIL_SUSPENDED "suspended" /* a directory: its processes */
 
-struct jail_keeper {
-    struct jail_keeper *next;
-    struct tn_child *child;
-};
-
 struct jail_engine {
     const struct tn_host *host;
     struct tn_cgroups cgroups;
-    char *launcher;              /* path of tendon-jail */
-    unsigned built_in;           /* limits whose default nobody has set: enum jail_limit bits */
-    pthread_mutex_t lock;        /* of what follows */
-    struct jail_keeper *keepers; /* children of this process, to be buried */
+    char *launcher;    /* path of tendon-jail */
+    unsigned built_in; /* limits whose default nobody has set: enum jail_limit bits */
 };
+
+/* Path of tendon-jail, on the heap; NULL with err. */
+char *jail_program(const struct tn_host *host, struct tn_error *err);
 
 /* --- limits.c ------------------------------------------------------------------------------- */
 
@@ -90,8 +84,6 @@ bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64
 /* Starts the jail on its storage and fills place. */
 int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct jail_storage *s,
                 struct tn_place *place, int64_t deadline, struct tn_error *err);
-/* Keepers that have ended are buried. */
-void jail_bury(struct jail_engine *e);
 
 /* --- state.c -------------------------------------------------------------------------------- */
 
@@ -136,13 +128,6 @@ int jail_open_upper(const struct tn_subject *subject, bool running, int64_t dead
 /* Before a jail with a disk limit ends: its changed files, which would end with it, to disk. */
 int jail_save_upper(const struct tn_subject *subject, int upper, int64_t deadline,
                     struct tn_error *err);
-
-/* --- suspend.c ------------------------------------------------------------------------------ */
-
-int jail_suspend(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
-                 struct tn_error *err);
-int jail_wake(struct jail_engine *e, const struct tn_subject *subject, struct tn_place *place,
-              int64_t deadline, struct tn_error *err);
 
 /* --- use.c, doctor.c ------------------------------------------------------------------------ */
 

@@ -288,37 +288,10 @@ static int take_report(const struct tn_buf *text, struct jail_ref *ref, struct t
     return 0;
 }
 
-void jail_bury(struct jail_engine *e)
-{
-    pthread_mutex_lock(&e->lock);
-    for (struct jail_keeper **at = &e->keepers; *at;) {
-        struct jail_keeper *k = *at;
-        if (tn_child_wait(k->child, 0, NULL, NULL) < 0) {
-            at = &k->next;
-            continue;
-        }
-        *at = k->next;
-        tn_child_free(k->child);
-        free(k);
-    }
-    pthread_mutex_unlock(&e->lock);
-}
-
-static void remember_keeper(struct jail_engine *e, struct tn_child *child)
-{
-    struct jail_keeper *k = tn_calloc(1, sizeof *k);
-
-    k->child = child;
-    pthread_mutex_lock(&e->lock);
-    k->next = e->keepers;
-    e->keepers = k;
-    pthread_mutex_unlock(&e->lock);
-}
-
 static int run_launcher(struct jail_engine *e, int plan, int socket, struct tn_buf *report,
                         int64_t deadline, struct tn_error *err)
 {
-    const char *const argv[] = {JAIL_PROGRAM, "3", "4", NULL};
+    const char *const argv[] = {JAIL_PROGRAM, "--detach", "3", "4", NULL};
     static const char *const env[] = {"PATH=" PATH_INSIDE, NULL};
     int ends[2];
 
@@ -339,11 +312,12 @@ static int run_launcher(struct jail_engine *e, int plan, int socket, struct tn_b
     if (!child)
         return -1;
     tn_close(TN_TAKE_FD(theirs));
-    int r = read_report(ours, report, deadline, err);
-    if (r < 0)
+    if (read_report(ours, report, deadline, err) < 0) {
         tn_child_signal(child, SIGKILL, NULL);
-    remember_keeper(e, TN_TAKE_PTR(child));
-    return r;
+        tn_child_wait(child, tn_deadline_in(1.0), NULL, NULL);
+        return -1;
+    }
+    return tn_child_wait(child, deadline, NULL, err);
 }
 
 static int open_socket(const struct tn_subject *subject, struct tn_error *err)
@@ -364,7 +338,6 @@ int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct 
     struct jail_ref ref = {0};
     struct timespec now;
 
-    jail_bury(e);
     tn_jail_plan_init(&plan);
     if (fill_plan(e, subject, s, &plan, &ref, err) < 0 ||
         jail_set_mark(subject, "end.json", false, err) < 0)

@@ -193,8 +193,6 @@ static void tell_kernel(struct tn_session *s, const struct setup_env *env)
     tn_autoobservation struct tn_observation o;
     struct tn_error err = {0};
 
-    if (!s->jupyter || env->count == 0)
-        return;
     setup_env_put_cell(env, &cell);
     tn_action_init(&action, TN_ACTION_RUN_IPYTHON);
     action.run_ipython.code = tn_buf_take(&cell);
@@ -228,7 +226,8 @@ static int run_batch(struct tn_session *s, const struct setup_batch *batch, stru
         session_note(s, "the workspace %s cannot be made", batch->directory);
     if (batch->git_name && setup_batch_failed(tn_buf_str(&printed), SETUP_GIT))
         session_note(s, "git's identity is not set: is there a git in the sandbox?");
-    tell_kernel(s, batch->env);
+    if (s->jupyter && batch->env->count > 0)
+        tell_kernel(s, batch->env);
     return 0;
 }
 

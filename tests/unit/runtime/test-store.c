@@ -188,7 +188,7 @@ static void test_killed_writer(void **state)
         if (pid == 0) {
             struct tn_store *own = tn_store_open(scratch_path, NULL);
             for (int i = 0;; i++) {
-                char id[11];
+                char id[32];
                 snprintf(id, sizeof id, "kill%d%05d", round, i);
                 struct tn_record r = row(id, NULL, NULL);
                 tn_store_add(own, &r, NULL);

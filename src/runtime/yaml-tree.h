@@ -4,8 +4,8 @@
  * everything else is a string.  Aliases, several documents, keys that are not scalars, and
  * documents deeper than 32 levels or with more than 10,000 values are refused: what comes from
  * others stays small. */
-#ifndef TN_RUNTIME_YAML_H
-#define TN_RUNTIME_YAML_H
+#ifndef TN_RUNTIME_YAML_TREE_H
+#define TN_RUNTIME_YAML_TREE_H
 
 #include "base/json.h"
 

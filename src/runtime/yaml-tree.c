@@ -1,4 +1,4 @@
-#include "runtime/yaml.h"
+#include "runtime/yaml-tree.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

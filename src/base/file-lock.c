@@ -1,0 +1,126 @@
+#include "base/file-lock.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/file.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+/* Most locks are held for microseconds: look again so often before a thread is worth it. */
+#define ATTEMPTS 20
+
+/* A thread waits for the lock on a description of its own, so that it can be left behind: it then
+ * gives the lock back when it gets it. */
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int fd;
+    int result; /* errno value, 0 for locked, -1 while it waits */
+    bool abandoned;
+};
+
+static void free_waiter(struct waiter *w)
+{
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    tn_close(w->fd);
+    free(w);
+}
+
+static void *wait_for_lock(void *arg)
+{
+    struct waiter *w = arg;
+    int result;
+
+    do
+        result = flock(w->fd, LOCK_EX) ? errno : 0;
+    while (result == EINTR);
+    pthread_mutex_lock(&w->lock);
+    bool abandoned = w->abandoned;
+    w->result = result;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    if (abandoned)
+        free_waiter(w);
+    return NULL;
+}
+
+/* The result at the deadline: an errno value, 0, or -1 when it is still waiting and now alone. */
+static int join_until(struct waiter *w, pthread_t thread, int64_t deadline)
+{
+    struct timespec until = tn_timespec(deadline);
+    int late = 0;
+
+    pthread_mutex_lock(&w->lock);
+    while (w->result < 0 && !late)
+        late = deadline == TN_NEVER ? pthread_cond_wait(&w->changed, &w->lock)
+                                    : pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    int result = w->result;
+    w->abandoned = result < 0;
+    pthread_mutex_unlock(&w->lock);
+    if (result < 0)
+        pthread_detach(thread);
+    else
+        pthread_join(thread, NULL);
+    return result;
+}
+
+static struct waiter *new_waiter(int fd, struct tn_error *err)
+{
+    struct waiter *w = tn_calloc(1, sizeof *w);
+    char path[48];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    w->result = -1;
+    pthread_mutex_init(&w->lock, NULL);
+    tn_cond_init(&w->changed);
+    w->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (w->fd >= 0)
+        return w;
+    tn_fail_errno(err, errno, "cannot open %s to lock it", path);
+    free_waiter(w);
+    return NULL;
+}
+
+static int lock_slowly(int fd, int64_t deadline, struct tn_error *err)
+{
+    struct waiter *w = new_waiter(fd, err);
+    pthread_t thread;
+    int held = -1;
+
+    if (!w)
+        return -1;
+    int result = tn_thread_start(&thread, wait_for_lock, w);
+    if (result == 0)
+        result = join_until(w, thread, deadline);
+    if (result < 0) /* the thread frees it */
+        return tn_fail(err, TN_E_TIMEOUT, "another process holds the lock");
+    if (result == 0)
+        held = TN_TAKE_FD(w->fd);
+    else
+        tn_fail_errno(err, result, "lock");
+    free_waiter(w);
+    return held;
+}
+
+int tn_file_lock(int fd, int64_t deadline, struct tn_error *err)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return fd;
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return tn_fail_errno(err, errno, "lock");
+        sched_yield();
+    }
+    return lock_slowly(fd, deadline, err);
+}
+
+void tn_file_unlock(int fd, int held)
+{
+    if (held == fd)
+        flock(fd, LOCK_UN);
+    else
+        tn_close(held);
+}

@@ -1,0 +1,15 @@
+/* A lock between processes (flock) with a deadline, which the kernel does not offer. */
+#ifndef TN_BASE_FILE_LOCK_H
+#define TN_BASE_FILE_LOCK_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Locks the file or directory that fd is for everybody else, waiting for others until the deadline.
+ * Returns the descriptor that holds the lock (fd itself, or another one), to be given to
+ * tn_file_unlock; -1: TN_E_TIMEOUT, or what the system said.  Who dies loses the lock. */
+int tn_file_lock(int fd, int64_t deadline, struct tn_error *err);
+void tn_file_unlock(int fd, int held);
+
+#endif

@@ -1,0 +1,76 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+
+#include "base/fs.h"
+#include "runtime/jail/jail.h"
+#include "runtime/jail/suspend.h"
+#include "runtime/programs.h"
+
+#define PROBE_SECONDS 10.0
+#define PROBE_MAX (256u << 10)
+
+static int run_probe(const char *program, struct tn_buf *out, struct tn_error *err)
+{
+    const char *const argv[] = {JAIL_PROGRAM, "--probe", NULL};
+    int64_t deadline = tn_deadline_in(PROBE_SECONDS);
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return tn_fail_errno(err, errno, "pipe");
+    tn_autofd int ours = ends[0], theirs = ends[1];
+    const struct tn_child_fd fds[] = {{theirs, 1}};
+    tn_autochild struct tn_child *child = tn_child_start(
+        &(struct tn_child_spec){
+            .argv = argv, .file = program, .fds = fds, .fd_count = 1, .death_signal = SIGKILL},
+        err);
+    if (!child)
+        return -1;
+    tn_close(TN_TAKE_FD(theirs));
+    struct pollfd p = {.fd = ours, .events = POLLIN};
+    for (ssize_t n = 1; n > 0;) {
+        char *to = tn_buf_reserve(out, 16 << 10);
+        if (!to || poll(&p, 1, tn_poll_ms(deadline)) <= 0) {
+            tn_child_signal(child, SIGKILL, NULL);
+            tn_child_wait(child, tn_deadline_in(1.0), NULL, NULL);
+            return tn_fail(err, TN_E_TIMEOUT, "%s --probe does not end", JAIL_PROGRAM);
+        }
+        n = read(ours, to, 16 << 10);
+        tn_buf_grew(out, n > 0 ? (size_t)n : 0);
+    }
+    return tn_child_wait(child, deadline, NULL, err);
+}
+
+static void tell_suspend(tn_finding_fn fn, void *ctx)
+{
+    tn_autofree char *criu = jail_criu_find();
+
+    fn(&(struct tn_finding){.what = "suspend to disk",
+                            .good = criu != NULL && geteuid() == 0,
+                            .detail = !criu            ? "no criu program: apt-get install criu"
+                                      : geteuid() != 0 ? "criu needs root"
+                                                       : criu},
+       ctx);
+}
+
+int jail_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(PROBE_MAX);
+    tn_autojson struct tn_json *json = NULL;
+    tn_autofree char *program = jail_program(host, err);
+
+    if (!program || run_probe(program, &text, err) < 0 ||
+        tn_json_parse(tn_buf_str(&text), text.len, &json, err) < 0)
+        return -1;
+    const struct tn_json *list = tn_json_get(json, "findings");
+    for (size_t i = 0; i < tn_json_count(list); i++) {
+        const struct tn_json *one = tn_json_at(list, i);
+        fn(&(struct tn_finding){.what = tn_json_get_str(one, "what", "?"),
+                                .good = tn_json_bool(tn_json_get(one, "good"), false),
+                                .needed = tn_json_bool(tn_json_get(one, "needed"), false),
+                                .detail = tn_json_get_str(one, "detail", "")},
+           ctx);
+    }
+    tell_suspend(fn, ctx);
+    return 0;
+}

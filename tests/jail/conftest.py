@@ -1,0 +1,39 @@
+"""Jails of tendon-jail, as root and as an ordinary user (see launcher.py)."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from launcher import NOBODY, Jail
+
+
+def pytest_collection_modifyitems(items):
+    if os.geteuid() != 0:
+        for item in items:
+            if item.path.parent == pathlib.Path(__file__).parent:
+                item.add_marker(pytest.mark.skip(reason="needs root, which starts jails as anybody"))
+
+
+@pytest.fixture
+def jails():
+    """jails(script, ...) -> Jail; all are ended, and examined, at the end of the test."""
+    made = []
+
+    def make(*args, **kwargs):
+        made.append(Jail(*args, **kwargs))
+        return made[-1]
+
+    yield make
+    for jail in made:
+        jail.close()
+
+
+@pytest.fixture(params=["root", "user"])
+def jail(request, jails):
+    """The same, once as root and once as an ordinary user."""
+    user = NOBODY if request.param == "user" else None
+    return lambda *args, **kwargs: jails(*args, user=user, **kwargs)

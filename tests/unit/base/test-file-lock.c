@@ -1,0 +1,137 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/file-lock.h"
+
+struct lockable {
+    char path[64];
+    int fd;
+};
+
+static void make(struct lockable *l)
+{
+    snprintf(l->path, sizeof l->path, "/tmp/tendon-test-lock-XXXXXX");
+    l->fd = mkostemp(l->path, O_CLOEXEC);
+    assert_true(l->fd >= 0);
+}
+
+static void end(struct lockable *l)
+{
+    close(l->fd);
+    unlink(l->path);
+}
+
+/* A process that holds the lock until something can be read from `until`. */
+static pid_t start_holder(const char *path, int until)
+{
+    int ready[2];
+    char byte;
+
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        int held = tn_file_lock(fd, TN_NEVER, NULL);
+        if (held < 0 || write(ready[1], "", 1) != 1)
+            _exit(1);
+        _exit(read(until, &byte, 1) != 1);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+static int end_holder(pid_t child)
+{
+    int status;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void test_nobody_else(void **state)
+{
+    struct lockable l;
+
+    make(&l);
+    int held = tn_file_lock(l.fd, 0, NULL);
+    assert_int_equal(held, l.fd);
+    tn_file_unlock(l.fd, held);
+    end(&l);
+}
+
+static void test_deadline(void **state)
+{
+    struct tn_error err = {0};
+    struct lockable l;
+    int until[2];
+
+    make(&l);
+    assert_int_equal(pipe2(until, O_CLOEXEC), 0);
+    pid_t child = start_holder(l.path, until[0]);
+    assert_int_equal(tn_file_lock(l.fd, tn_deadline_in(0.01), &err), -1);
+    assert_int_equal(err.code, TN_E_TIMEOUT);
+
+    /* who gave up does not get it later: it is free for the next one */
+    assert_int_equal(write(until[1], "", 1), 1);
+    assert_int_equal(end_holder(child), 0);
+    int held = tn_file_lock(l.fd, tn_deadline_in(60), &err);
+    assert_true(held >= 0);
+    tn_file_unlock(l.fd, held);
+    close(until[0]);
+    close(until[1]);
+    end(&l);
+}
+
+static void test_wait(void **state)
+{
+    struct tn_error err = {0};
+    struct lockable l;
+    int until[2];
+
+    make(&l);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(pipe2(until, O_CLOEXEC), 0);
+        pid_t child = start_holder(l.path, until[0]);
+        if (i % 2) /* it dies, or it ends */
+            assert_int_equal(kill(child, SIGKILL), 0);
+        else
+            assert_int_equal(write(until[1], "", 1), 1);
+        int held = tn_file_lock(l.fd, tn_deadline_in(60), &err);
+        assert_true(held >= 0);
+
+        /* it is ours, whichever descriptor holds it */
+        int other = open(l.path, O_RDONLY | O_CLOEXEC);
+        assert_int_equal(tn_file_lock(other, tn_deadline_in(0.001), &err), -1);
+        tn_file_unlock(l.fd, held);
+        int again = tn_file_lock(other, tn_deadline_in(60), &err);
+        assert_true(again >= 0);
+        tn_file_unlock(other, again);
+        close(other);
+        end_holder(child);
+        close(until[0]);
+        close(until[1]);
+    }
+    end(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_else),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_wait),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

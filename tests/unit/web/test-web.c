@@ -1,0 +1,392 @@
+#include "tests/unit/web/script-server.h"
+#include "web/web.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka.h comes last */
+#include <cmocka.h>
+
+#define OK "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+static struct script_server server;
+static struct tn_error err;
+
+static struct tn_web *start(const struct script_step *steps)
+{
+    script_start(&server, steps);
+    struct tn_web_options o = {.base = "http://engine/base", .socket = server.path};
+    struct tn_web *web = tn_web_new(&o, &err);
+    assert_non_null(web);
+    return web;
+}
+
+static void stop(struct tn_web *web)
+{
+    tn_web_free(web);
+    script_stop(&server);
+}
+
+static struct tn_web_call get(const char *target)
+{
+    return (struct tn_web_call){.target = target, .deadline = tn_deadline_in(20)};
+}
+
+/* --- requests ----------------------------------------------------------------------------- */
+
+static void test_get(void **state)
+{
+    const struct script_step steps[] = {
+        {"HTTP/1.1 201 Made\r\nX-Colour: red \r\nContent-Length: 5\r\n\r\nhello", SCRIPT_KEEP},
+        {0}};
+    struct tn_web *web = start(steps);
+    const char *const headers[] = {"X-One: 1", "X-Empty:", NULL};
+    struct tn_web_call call = get("/a?b=c");
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+
+    assert_int_equal(tn_web_header(web, "X-Key", "old", &err), 0);
+    assert_int_equal(tn_web_header(web, "x-key", "secret", &err), 0);
+    call.headers = headers;
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), 0);
+    assert_int_equal(answer.status, 201);
+    assert_string_equal(tn_buf_str(&answer.body), "hello");
+    tn_autofree char *colour = tn_web_answer_header(&answer, "x-colour");
+    assert_string_equal(colour, "red");
+    assert_null(tn_web_answer_header(&answer, "x-colou"));
+    stop(web);
+    assert_ptr_equal(strstr(server.asked, "GET /base/a?b=c HTTP/1.1\r\n"), server.asked);
+    assert_non_null(strstr(server.asked, "\r\nx-key: secret\r\n"));
+    assert_null(strstr(server.asked, "old"));
+    assert_non_null(strstr(server.asked, "\r\nX-One: 1\r\n"));
+    assert_non_null(strstr(server.asked, "\r\nX-Empty:\r\n"));
+    assert_null(strcasestr(server.asked, "Content-Type"));
+    assert_null(strcasestr(server.asked, "Expect"));
+}
+
+static void test_bodies(void **state)
+{
+    const struct script_step steps[] = {
+        {OK, SCRIPT_KEEP}, {OK, SCRIPT_KEEP}, {OK, SCRIPT_KEEP}, {OK, SCRIPT_KEEP}, {0}};
+    static const struct {
+        const char *method, *body, *type, *expected;
+    } cases[] = {
+        {NULL, "{}", "application/json", "POST /base/x HTTP/1.1"},
+        {"PUT", "{}", "application/json", "PUT /base/x HTTP/1.1"},
+        {"POST", NULL, NULL, "POST /base/x HTTP/1.1"},
+        {"DELETE", NULL, NULL, "DELETE /base/x HTTP/1.1"},
+    };
+    struct tn_web *web = start(steps);
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+
+    for (size_t i = 0; i < TN_COUNT(cases); i++) {
+        size_t before = server.asked_len;
+        struct tn_web_call call = get("/x");
+        call.method = cases[i].method;
+        call.body = cases[i].body;
+        call.body_len = cases[i].body ? strlen(cases[i].body) : 0;
+        call.type = cases[i].type;
+        assert_int_equal(tn_web_call(web, &call, &answer, &err), 0);
+        assert_ptr_equal(strstr(server.asked + before, cases[i].expected), server.asked + before);
+        if (cases[i].body) {
+            assert_non_null(strstr(server.asked + before, "Content-Type: application/json\r\n"));
+            assert_non_null(strstr(server.asked + before, "\r\n\r\n{}"));
+        }
+    }
+    stop(web);
+    assert_int_equal(server.connections, 1);
+}
+
+struct letters {
+    int left;
+    bool broken;
+};
+
+static ssize_t give_letters(void *to, size_t n, void *ctx, struct tn_error *error)
+{
+    struct letters *l = ctx;
+
+    if (l->broken && l->left == 0)
+        return tn_fail(error, TN_E_IO, "the source ran dry");
+    size_t give = (size_t)l->left < n ? (size_t)l->left : n;
+    memset(to, 'x', give);
+    l->left -= (int)give;
+    return (ssize_t)give;
+}
+
+static void test_sources(void **state)
+{
+    const struct script_step steps[] = {{OK, SCRIPT_KEEP}, {OK, SCRIPT_KEEP}, {0}};
+    struct tn_web *web = start(steps);
+    struct letters letters = {.left = 20};
+    struct tn_web_call call = get("/up");
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+
+    call.method = "PUT";
+    call.source = give_letters;
+    call.source_ctx = &letters;
+    call.source_len = 20;
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), 0);
+    assert_non_null(strstr(server.asked, "Content-Length: 20\r\n"));
+    assert_non_null(strstr(server.asked, "\r\n\r\nxxxxxxxxxxxxxxxxxxxx"));
+
+    letters.left = 20;
+    call.source_len = -1;
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), 0);
+    assert_non_null(strstr(server.asked, "Transfer-Encoding: chunked\r\n"));
+
+    letters = (struct letters){.left = 5, .broken = true};
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), -1);
+    assert_int_equal(err.code, TN_E_IO);
+    assert_non_null(strstr(err.text, "the source ran dry"));
+    stop(web);
+}
+
+/* --- answers ------------------------------------------------------------------------------ */
+
+static int keep(const void *bytes, size_t n, void *ctx)
+{
+    return tn_buf_add(ctx, bytes, n);
+}
+
+static int enough(const void *bytes, size_t n, void *ctx)
+{
+    return 1;
+}
+
+static void test_sinks(void **state)
+{
+    const struct script_step steps[] = {
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+         SCRIPT_KEEP},
+        {"HTTP/1.1 404 No\r\nContent-Length: 7\r\n\r\nmissing", SCRIPT_KEEP},
+        {"HTTP/1.1 200 OK\r\n\r\nno end", SCRIPT_STALL},
+        {0}};
+    struct tn_web *web = start(steps);
+    tn_autobuf struct tn_buf got = TN_BUF_INIT(100);
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+    struct tn_web_call call = get("/");
+
+    call.sink = keep;
+    call.sink_ctx = &got;
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), 0);
+    assert_string_equal(tn_buf_str(&got), "abcde");
+    assert_int_equal(answer.body.len, 0);
+
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), 0);
+    assert_int_equal(answer.status, 404);
+    assert_string_equal(tn_buf_str(&got), "abcde");
+    assert_string_equal(tn_buf_str(&answer.body), "missing");
+    assert_int_equal(tn_web_refused(&answer, NULL, &err), -1);
+    assert_int_equal(err.code, TN_E_NOT_FOUND);
+    assert_string_equal(err.text, "missing (HTTP 404)");
+
+    call.sink = enough;
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), 0);
+    assert_true(answer.stopped);
+    assert_int_equal(answer.status, 200);
+    stop(web);
+}
+
+static void test_too_large(void **state)
+{
+    const struct script_step steps[] = {
+        {"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n01234567890", SCRIPT_KEEP},
+        {OK, SCRIPT_KEEP},
+        {0}};
+    struct tn_web *web = start(steps);
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(10);
+    struct tn_web_call call = get("/");
+
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), -1);
+    assert_int_equal(err.code, TN_E_TOO_LARGE);
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), 0);
+    stop(web);
+}
+
+static void test_statuses(void **state)
+{
+    static const struct {
+        int status;
+        enum tn_code code;
+    } cases[] = {{400, TN_E_INVALID},   {401, TN_E_DENIED},   {403, TN_E_DENIED},
+                 {404, TN_E_NOT_FOUND}, {409, TN_E_CONFLICT}, {418, TN_E_INVALID},
+                 {429, TN_E_BUSY},      {500, TN_E_PEER},     {502, TN_E_PEER},
+                 {503, TN_E_BUSY},      {504, TN_E_TIMEOUT}};
+
+    for (size_t i = 0; i < TN_COUNT(cases); i++) {
+        struct tn_web_answer answer = {.status = cases[i].status};
+        assert_int_equal(tn_web_refused(&answer, "why", &err), -1);
+        assert_int_equal(err.code, cases[i].code);
+    }
+}
+
+/* --- time --------------------------------------------------------------------------------- */
+
+static void test_deadline_and_idle(void **state)
+{
+    const struct script_step steps[] = {{"HTTP/1.1 200 OK\r\n\r\nbegin", SCRIPT_STALL}, {0}};
+    tn_autobuf struct tn_buf got = TN_BUF_INIT(100);
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+
+    for (int idle = 0; idle < 2; idle++) {
+        struct tn_web *web = start(steps);
+        struct tn_web_call call = get("/secret?token=hidden");
+        int64_t began = tn_now();
+        call.sink = keep;
+        call.sink_ctx = &got;
+        call.idle = idle ? 0.05 : 0;
+        if (!idle)
+            call.deadline = tn_deadline_in(0.05);
+        assert_int_equal(tn_web_call(web, &call, &answer, &err), -1);
+        assert_int_equal(err.code, TN_E_TIMEOUT);
+        assert_null(strstr(err.text, "hidden"));
+        assert_non_null(strstr(err.text, "/secret"));
+        assert_true(tn_now() - began < 15 * TN_SECOND);
+        stop(web);
+    }
+}
+
+static void test_cancel(void **state)
+{
+    const struct script_step steps[] = {{"HTTP/1.1 200 OK\r\n\r\n", SCRIPT_STALL}, {0}};
+    struct tn_web *web = start(steps);
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+    struct tn_web_call call = get("/");
+    int ends[2];
+
+    assert_int_equal(pipe(ends), 0);
+    call.cancel = ends[0];
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), -1);
+    assert_int_equal(err.code, TN_E_GONE);
+    assert_int_equal(err.sys, ECANCELED);
+    close(ends[0]);
+    close(ends[1]);
+    stop(web);
+}
+
+/* --- connections -------------------------------------------------------------------------- */
+
+/* The server closes a connection that was kept alive: the next call takes another one. */
+static void test_dead_connection(void **state)
+{
+    const struct script_step steps[] = {{OK, SCRIPT_CLOSE}, {OK, SCRIPT_KEEP}, {0}};
+    struct tn_web *web = start(steps);
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+    struct tn_web_call call = get("/");
+
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), 0);
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), 0);
+    stop(web);
+    assert_int_equal(server.connections, 2);
+}
+
+static void test_broken_answer(void **state)
+{
+    const struct script_step steps[] = {
+        {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", SCRIPT_CLOSE}, {0}};
+    struct tn_web *web = start(steps);
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+    struct tn_web_call call = get("/");
+
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), -1);
+    assert_int_equal(err.code, TN_E_PEER);
+    stop(web);
+}
+
+static void test_nobody_there(void **state)
+{
+    struct tn_web_options missing = {.base = "http://x", .socket = "/tmp/no/such/socket"};
+    struct tn_web_options refused = {.base = "http://127.0.0.1:1"};
+    struct tn_web_call call = get("/");
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+
+    tn_autoweb struct tn_web *a = tn_web_new(&missing, &err);
+    assert_int_equal(tn_web_call(a, &call, &answer, &err), -1);
+    assert_int_equal(err.code, TN_E_NOT_FOUND);
+    assert_int_equal(err.sys, ENOENT);
+    tn_autoweb struct tn_web *b = tn_web_new(&refused, &err);
+    assert_int_equal(tn_web_call(b, &call, &answer, &err), -1);
+    assert_int_equal(err.code, TN_E_PEER);
+    assert_int_equal(err.sys, ECONNREFUSED);
+}
+
+static void test_not_sendable(void **state)
+{
+    const struct script_step steps[] = {{0}};
+    static const char *const bad[] = {"X: a\r\nY: b", "no colon", ": empty name", "A B: c", NULL};
+    static const char *const targets[] = {"relative", "/a b", "/a\r\nX: y", "/a#b"};
+    struct tn_web_options files = {.base = "file:///etc/passwd"};
+    struct tn_web *web = start(steps);
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+
+    for (size_t i = 0; bad[i]; i++) {
+        const char *const headers[] = {bad[i], NULL};
+        struct tn_web_call call = get("/");
+        call.headers = headers;
+        assert_int_equal(tn_web_call(web, &call, &answer, &err), -1);
+        assert_int_equal(err.code, TN_E_INVALID);
+    }
+    for (size_t i = 0; i < TN_COUNT(targets); i++) {
+        struct tn_web_call call = get(targets[i]);
+        assert_int_equal(tn_web_call(web, &call, &answer, &err), -1);
+        assert_int_equal(err.code, TN_E_INVALID);
+    }
+    assert_int_equal(tn_web_header(web, "X", "a\nb", &err), -1);
+    assert_null(tn_web_new(&files, &err));
+    stop(web);
+    assert_int_equal(server.connections, 0);
+}
+
+static void *call_it(void *web)
+{
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+    struct tn_web_call call = get("/");
+
+    for (int i = 0; i < 20; i++)
+        if (tn_web_call(web, &call, &answer, NULL) < 0 || answer.status != 200)
+            return web;
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    enum { THREADS = 4 };
+    struct script_step steps[THREADS * 20 + 1] = {{0}};
+    pthread_t threads[THREADS];
+
+    for (size_t i = 0; i < TN_COUNT(steps) - 1; i++)
+        steps[i] = (struct script_step){
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", SCRIPT_CLOSE};
+    struct tn_web *web = start(steps);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, call_it, web), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    stop(web);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_get),
+        cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_sinks),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_statuses),
+        cmocka_unit_test(test_deadline_and_idle),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_dead_connection),
+        cmocka_unit_test(test_broken_answer),
+        cmocka_unit_test(test_nobody_there),
+        cmocka_unit_test(test_not_sendable),
+        cmocka_unit_test(test_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
