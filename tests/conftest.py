@@ -18,6 +18,7 @@ CONCURRENT = (
     "hand/test_shell_terminal.py",
     "hand/test_transfer.py",
     "net/*.py",
+    "session/test_session_actions.py",
 )
 
 

@@ -21,11 +21,19 @@ struct waiter {
     bool abandoned;
 };
 
+/* Closing is not enough: a child that was forked meanwhile has the descriptor, too. */
+static void unlock_and_close(int fd)
+{
+    if (fd >= 0)
+        flock(fd, LOCK_UN);
+    tn_close(fd);
+}
+
 static void free_waiter(struct waiter *w)
 {
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
-    tn_close(w->fd);
+    unlock_and_close(w->fd);
     free(w);
 }
 
@@ -122,5 +130,5 @@ void tn_file_unlock(int fd, int held)
     if (held == fd)
         flock(fd, LOCK_UN);
     else
-        tn_close(held);
+        unlock_and_close(held);
 }

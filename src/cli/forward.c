@@ -257,10 +257,12 @@ static int open_signals(sigset_t *before, struct tn_error *err)
 static int listen_for(struct carrier *carrier, struct pollfd *p, const struct forward *list,
                       size_t count)
 {
+    struct signalfd_siginfo info;
+
     for (;;) {
         if (poll(p, count + 1, -1) < 0)
             continue;
-        if (p[count].revents)
+        if (p[count].revents && read(p[count].fd, &info, sizeof info) == sizeof info)
             return 0;
         for (size_t i = 0; i < count; i++)
             if (p[i].revents)

@@ -4,6 +4,7 @@
 #include "cli/table.h"
 #include "cli/units.h"
 #include "cli/verb.h"
+#include "runtime/record-json.h"
 
 struct inspect_options {
     char *sandbox;
@@ -14,46 +15,6 @@ static const struct tn_field rows[] = {
               .value = VALUE_SANDBOX, .help = "id, start of the id, or name [the only one]"),
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
-
-/* --- as JSON -----------------------------------------------------------------------------------
- */
-
-static int put_snapshot(const struct tn_snapshot *s, void *ctx)
-{
-    tn_jw_object(ctx);
-    tn_jw_kstr(ctx, "name", s->name);
-    tn_jw_kdouble(ctx, "created", s->created);
-    tn_jw_object_end(ctx);
-    return 0;
-}
-
-static void put_all(struct cli *cli, struct tn_sandbox *sb, struct tn_buf *out)
-{
-    const struct tn_record *r = tn_sandbox_record(sb);
-    struct tn_jw w = tn_jw(out);
-    struct tn_usage usage;
-
-    tn_jw_object(&w);
-    put_record(&w, r);
-    tn_jw_kstr(&w, "directory", tn_sandbox_directory(sb));
-    tn_jw_kstr(&w, "address", r->address);
-    put_raw(&w, "ref", r->ref);
-    put_raw(&w, "isolation", r->isolation);
-    tn_jw_key(&w, "usage");
-    tn_jw_object(&w);
-    tn_sandbox_usage(sb, &usage, NULL);
-    put_usage(&w, &usage);
-    tn_jw_object_end(&w);
-    tn_jw_key(&w, "spec");
-    tn_jw_object(&w);
-    tn_fields_show(&tn_spec_fields, tn_sandbox_spec(sb), &w);
-    tn_jw_object_end(&w);
-    tn_jw_key(&w, "snapshots");
-    tn_jw_array(&w);
-    tn_store_snapshots(tn_runtime_store(cli_runtime(cli, NULL)), r->id, put_snapshot, &w, NULL);
-    tn_jw_array_end(&w);
-    tn_jw_object_end(&w);
-}
 
 /* --- for people --------------------------------------------------------------------------------
  */
@@ -131,10 +92,13 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     tn_autosandbox struct tn_sandbox *sb = cli_sandbox(cli, options->sandbox, err);
     tn_autobuf struct tn_buf text = TN_BUF_INIT(16 << 20);
     tn_autojson struct tn_json *json = NULL;
+    struct tn_jw w = tn_jw(&text);
 
     if (!sb || tn_sandbox_inspect(sb, NULL, cli_stop_deadline(cli), err) < 0)
         return -1;
-    put_all(cli, sb, &text);
+    tn_jw_object(&w);
+    tn_sandbox_put_json(cli_runtime(cli, err), sb, &w);
+    tn_jw_object_end(&w);
     if (cli->json)
         return cli_print(&text, err);
     if (tn_json_parse(tn_buf_str(&text), text.len, &json, err) < 0)

@@ -3,6 +3,7 @@
 #include "cli/table.h"
 #include "cli/units.h"
 #include "cli/verb.h"
+#include "runtime/record-json.h"
 
 /* More than these are not asked one by one unless that is wanted. */
 enum { ASK_AT_MOST = 50 };
@@ -73,7 +74,7 @@ static void print_record(struct listing *l, const struct tn_record *r, const str
     }
     if (l->cli->json) {
         tn_jw_object(&l->w);
-        put_record(&l->w, r);
+        tn_record_put(r, &l->w);
         tn_jw_kstr(&l->w, "image", tn_json_get_str(spec, "image", NULL));
         tn_jw_key(&l->w, "labels");
         tn_jw_tree(&l->w, tn_json_get(spec, "labels"));

@@ -69,7 +69,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     fresh_init(&j.fresh, cli);
     if (cli_spec(cli, j.options->template, &j.options->spec, &j.spec, err) == 0 &&
         cli_runtime(cli, err)) {
-        j.spec.keep = !j.options->warm;
+        j.spec.keep = true;
         status = job_run(&(struct job){.work = work, .abandon = abandon, .ctx = &j}, err);
     }
     fresh_done(&j.fresh);

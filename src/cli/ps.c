@@ -4,6 +4,7 @@
 #include "cli/table.h"
 #include "cli/units.h"
 #include "cli/verb.h"
+#include "runtime/record-json.h"
 
 struct ps_options {
     char *sandbox;
@@ -40,8 +41,8 @@ static void show_usage(struct usage_list *l, const struct tn_record *r, const st
     char text[32];
 
     tn_jw_object(&l->w);
-    put_record(&l->w, r);
-    put_usage(&l->w, u);
+    tn_record_put(r, &l->w);
+    tn_usage_put(u, &l->w);
     tn_jw_object_end(&l->w);
     table_cell(l->table, r->id, NULL);
     table_cell(l->table, r->name, NULL);

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "cli/style.h"
+#include "runtime/record-json.h"
 
 const char *record_label(const struct tn_record *r)
 {
@@ -35,53 +36,6 @@ double seconds_since(double time)
     return age > 0 ? age : 0;
 }
 
-void put_raw(struct tn_jw *w, const char *key, const char *json)
-{
-    tn_jw_key(w, key);
-    if (json)
-        tn_jw_raw(w, json, strlen(json));
-    else
-        tn_jw_null(w);
-}
-
-void put_record(struct tn_jw *w, const struct tn_record *r)
-{
-    tn_jw_kstr(w, "id", r->id);
-    tn_jw_kstr(w, "name", r->name);
-    tn_jw_kstr(w, "runtime", r->runtime);
-    tn_jw_kstr(w, "status", status_word(r->status));
-    tn_jw_kstr(w, "reason", r->reason);
-    tn_jw_kdouble(w, "created", r->created);
-    tn_jw_kdouble(w, "used", r->used);
-    tn_jw_kdouble(w, "lease", r->lease);
-    tn_jw_kstr(w, "parent", r->parent);
-    tn_jw_key(w, "owner");
-    if (r->owner.pid)
-        tn_jw_int(w, r->owner.pid);
-    else
-        tn_jw_null(w);
-}
-
-static void put_amount(struct tn_jw *w, const char *key, int64_t value)
-{
-    if (value < 0)
-        tn_jw_knull(w, key);
-    else
-        tn_jw_kint(w, key, value);
-}
-
-void put_usage(struct tn_jw *w, const struct tn_usage *u)
-{
-    put_amount(w, "memory", u->memory);
-    put_amount(w, "memory_peak", u->memory_peak);
-    put_amount(w, "disk", u->disk);
-    if (u->cpu_seconds < 0)
-        tn_jw_knull(w, "cpu_seconds");
-    else
-        tn_jw_kdouble(w, "cpu_seconds", u->cpu_seconds);
-    put_amount(w, "processes", u->processes);
-}
-
 int print_new(struct cli *cli, struct tn_sandbox *sb, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
@@ -90,8 +44,7 @@ int print_new(struct cli *cli, struct tn_sandbox *sb, struct tn_error *err)
 
     if (cli->json) {
         tn_jw_object(&w);
-        put_record(&w, r);
-        put_raw(&w, "isolation", r->isolation);
+        tn_record_put(r, &w);
         tn_jw_object_end(&w);
     } else {
         tn_buf_puts(&text, record_label(r));

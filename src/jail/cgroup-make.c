@@ -43,7 +43,7 @@ static int make_directory(const struct tn_cgroups *c, enum tn_cgroup_kind kind, 
 {
     tn_autofree char *path = cgroup_path(c, kind, id, NULL);
 
-    if (mkdir(path, 0755) == 0)
+    if (mkdir(path, 0755) == 0 || errno == EEXIST)
         return 0;
     if (errno == ENOENT && make_folder(c, kind) == 0 && mkdir(path, 0755) == 0)
         return 0;
@@ -168,6 +168,11 @@ int tn_cgroup_make(const struct tn_cgroups *c, const char *id,
     if (r < 0)
         tn_cgroup_remove(c, id, tn_now(), NULL);
     return r;
+}
+
+int tn_cgroup_make_unified(const struct tn_cgroups *c, const char *id, struct tn_error *err)
+{
+    return c->base[TN_CGROUP_UNIFIED] ? make_directory(c, TN_CGROUP_UNIFIED, id, err) : 0;
 }
 
 int tn_cgroup_open_unified(const struct tn_cgroups *c, const char *id)

@@ -1,20 +1,28 @@
 /* Directories of the host as part of a root file system.
  *
- * Each is the lowest layer of an overlay of its own, so that everything in it can be changed and
- * nothing on the host is.  Between the two lies, for root, a view: a read-only overlay mounted by a
- * user who owns nothing and has no rights over anybody's files.  An overlay reads its layers with
- * the rights of whoever mounted it; so whatever the world may not read on the host cannot be read
- * through the view, not even by root inside, whenever it was put there.  For an ordinary user the
- * kernel sees to it, for the files are somebody else's.
+ * They are the lowest layer of an overlay, so that everything in them can be changed and nothing on
+ * the host is.  Between the two lies, for root, a view: a read-only overlay mounted by a user who
+ * owns nothing and has no rights over anybody's files.  An overlay reads its layers with the rights
+ * of whoever mounted it; so whatever the world may not read on the host cannot be read through the
+ * view, not even by root inside, whenever it was put there.  For an ordinary user the kernel sees
+ * to it, for the files are somebody else's.
  *
- * Where the directory itself lies on an overlay there is no room for a view (the kernel allows two
- * on top of each other): there, what the world may not read is looked for and hidden one by one. */
+ * One overlay is enough for all directories that lie on the same mount as the host's root: that
+ * root is the lowest layer, and above it the skeleton has one directory, @, that is opaque (nothing
+ * of the host shines through) and in it one directory per host path that says by its attribute
+ * "redirect" where in the lower layer it goes on.  The jail's root is @ and nothing around it.
+ * Redirects take the trusted attributes of root; an ordinary user, and directories that are mounts
+ * of their own, get an overlay each.
+ *
+ * Where the host itself lives on an overlay there is no room for a view (the kernel allows two on
+ * top of each other): there, what the world may not read is looked for and hidden one by one. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <linux/capability.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "base/buf.h"
 #include "jail/jail.h"
@@ -31,8 +39,16 @@ struct entry {
 
 /* What every root has... */
 static const struct entry basics[] = {
-    {"dev", 0755}, {"etc", 0755},     {"proc", 0755}, {"run", 0755},
-    {"sys", 0755}, {".tendon", 0755}, {"tmp", 01777},
+    {"dev", 0755},
+    {"etc", 0755},
+    {"proc", 0755},
+    {"run", 0755},
+    {"sys", 0755},
+    {"sys/devices", 0755},
+    {"sys/devices/system", 0755},
+    {"sys/devices/system/cpu", 0755},
+    {".tendon", 0755},
+    {"tmp", 01777},
 };
 /* ...and what only the host's directories need around them. */
 static const struct entry around[] = {
@@ -64,6 +80,18 @@ static int make_path(int dir, const char *path, bool all)
     return all && mkdirat(dir, copy, 0755) < 0 && errno != EEXIST ? -1 : 0;
 }
 
+/* A directory that goes on in the lower layer, at the same path. */
+static int add_redirect(int dir, const struct jail_source *s, const char *path)
+{
+    tn_autofree char *name = tn_asprintf("/proc/self/fd/%d/%s", dir, path);
+    tn_autofree char *target = tn_asprintf("/%s", path);
+
+    return chmod(name, s->mode) < 0 ||
+                   setxattr(name, "trusted.overlay.redirect", target, strlen(target), 0) < 0
+               ? -1
+               : 0;
+}
+
 static int add_host_path(int dir, const struct jail_source *s)
 {
     const char *path = s->path + strspn(s->path, "/");
@@ -73,20 +101,15 @@ static int add_host_path(int dir, const struct jail_source *s)
                        (symlinkat(s->link, dir, path) < 0 && errno != EEXIST)
                    ? -1
                    : 0;
-    return s->there ? make_path(dir, path, true) : 0;
+    if (!s->there)
+        return 0;
+    if (make_path(dir, path, true) < 0)
+        return -1;
+    return s->joined ? add_redirect(dir, s, path) : 0;
 }
 
-int jail_fill_skeleton(struct jail *j, struct tn_error *err)
+static int add_host_paths(const struct jail *j, int dir, struct tn_error *err)
 {
-    tn_autofd int dir = open("skel", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (dir < 0 || make_entries(dir, basics, TN_COUNT(basics), err) < 0)
-        return tn_fail_errno(err, errno, "skeleton");
-    tn_autofd int hand = openat(dir, TN_JAIL_HAND + 1, O_WRONLY | O_CREAT | O_CLOEXEC, 0555);
-    if (hand < 0)
-        return tn_fail_errno(err, errno, "skeleton: %s", TN_JAIL_HAND);
-    if (!j->plan.host_paths.count)
-        return 0;
     if (make_entries(dir, around, TN_COUNT(around), err) < 0)
         return -1;
     if (symlinkat("/run", dir, "var/run") < 0 || symlinkat("/run/lock", dir, "var/lock") < 0)
@@ -94,7 +117,24 @@ int jail_fill_skeleton(struct jail *j, struct tn_error *err)
     for (size_t i = 0; i < j->plan.host_paths.count; i++)
         if (add_host_path(dir, &j->host_paths[i]) < 0)
             return tn_fail_errno(err, errno, "skeleton: %s", j->host_paths[i].path);
+    if (j->host_root.there && fsetxattr(dir, "trusted.overlay.opaque", "y", 1, 0) < 0)
+        return tn_fail_errno(err, errno, "skeleton: opaque");
     return 0;
+}
+
+int jail_fill_skeleton(struct jail *j, struct tn_error *err)
+{
+    if (mkdir("skel/@", 0755) < 0)
+        return tn_fail_errno(err, errno, "skeleton");
+    tn_autofd int dir = open("skel/@", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return tn_fail_errno(err, errno, "skeleton");
+    if (make_entries(dir, basics, TN_COUNT(basics), err) < 0)
+        return -1;
+    tn_autofd int hand = openat(dir, TN_JAIL_HAND + 1, O_WRONLY | O_CREAT | O_CLOEXEC, 0555);
+    if (hand < 0)
+        return tn_fail_errno(err, errno, "skeleton: %s", TN_JAIL_HAND);
+    return j->plan.host_paths.count ? add_host_paths(j, dir, err) : 0;
 }
 
 /* --- what is hidden: a layer of whiteouts
@@ -248,34 +288,51 @@ static int write_names(const struct jail *j, int mask, struct tn_error *err)
     return j->plan.network == TN_JAIL_NET_HOST ? 0 : write_text(mask, "hosts", hosts, err);
 }
 
-/* 1 when there is a mask, 0 when nothing is hidden, -1. */
-static int make_mask(struct jail *j, size_t i, bool scan, struct tn_error *err)
+/* What is hidden, and what is shown instead, of one host path: host is the directory, mask the
+ * layer above it. */
+static int fill_mask(struct jail *j, const struct jail_source *s, int host, int mask,
+                     struct tn_error *err)
+{
+    if (strcmp(s->path, "/etc") == 0 &&
+        (hide_listed(j, host, mask, err) < 0 || write_names(j, mask, err) < 0))
+        return -1;
+    if (!j->privileged)
+        return make_own(host, mask, s->path, err);
+    if (!s->stacked)
+        return 0;
+    int top = openat(host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return top < 0 ? tn_fail_errno(err, errno, "%s", s->path)
+                   : hide_unreadable(host, mask, top, "", 0, err);
+}
+
+/* The mask of a joined path is the skeleton. */
+static int mask_joined(struct jail *j, const struct jail_source *s, struct tn_error *err)
+{
+    const char *path = s->path + strspn(s->path, "/");
+    tn_autofree char *host_name = tn_asprintf("hr/%s", path);
+    tn_autofree char *mask_name = tn_asprintf("skel/@/%s", path);
+    tn_autofd int host = open(host_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    tn_autofd int mask = open(mask_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (host < 0 || mask < 0)
+        return tn_fail_errno(err, errno, "%s", s->path);
+    return fill_mask(j, s, host, mask, err);
+}
+
+/* Others have a layer of their own: mN. */
+static int mask_apart(struct jail *j, size_t i, struct tn_error *err)
 {
     const struct jail_source *s = &j->host_paths[i];
-    bool etc = strcmp(s->path, "/etc") == 0;
-    bool user = !j->privileged;
     char name[32];
 
-    if (!etc && !scan && !user)
-        return 0;
     snprintf(name, sizeof name, "h%zu", i);
     tn_autofd int host = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     name[0] = 'm';
     if (host < 0 || mkdir(name, s->mode) < 0)
         return tn_fail_errno(err, errno, "scaffold: %s", name);
     tn_autofd int mask = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (mask < 0)
-        return tn_fail_errno(err, errno, "scaffold: %s", name);
-    if (etc && (hide_listed(j, host, mask, err) < 0 || write_names(j, mask, err) < 0))
-        return -1;
-    if (user && make_own(host, mask, s->path, err) < 0)
-        return -1;
-    if (scan) {
-        int top = openat(host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (top < 0 || hide_unreadable(host, mask, top, "", 0, err) < 0)
-            return -1;
-    }
-    return 1;
+    return mask < 0 ? tn_fail_errno(err, errno, "scaffold: %s", name)
+                    : fill_mask(j, s, host, mask, err);
 }
 
 /* --- the view ------------------------------------------------------------------------------ */
@@ -294,8 +351,7 @@ static int set_effective(uint64_t wanted, uint64_t *before)
     return (int)syscall(SYS_capset, &header, data);
 }
 
-static int mount_view(const struct jail *j, const char *source, const char *view,
-                      struct tn_error *err)
+static int mount_view(const char *source, const char *view, struct tn_error *err)
 {
     tn_autofree char *options = tn_asprintf("lowerdir=%s:empty", source);
     uint64_t before, ours;
@@ -322,51 +378,83 @@ static int mount_view(const struct jail *j, const char *source, const char *view
     return r;
 }
 
-/* --- one overlay for each --------------------------------------------------------------------- */
+/* --- together ------------------------------------------------------------------------------ */
 
-static int add_layers(const struct jail *j, const char *part, struct tn_buf *lowers)
+int jail_prepare_host(struct jail *j, const char **lower, struct tn_error *err)
+{
+    *lower = NULL;
+    for (size_t i = 0; i < j->plan.host_paths.count; i++)
+        if (j->host_paths[i].joined && mask_joined(j, &j->host_paths[i], err) < 0)
+            return -1;
+    j->isolation.world_only = j->plan.host_paths.count > 0 && j->privileged;
+    if (!j->host_root.there)
+        return 0;
+    *lower = j->host_root.stacked ? "hr" : "vr";
+    return j->host_root.stacked ? 0 : mount_view("hr", "vr", err);
+}
+
+/* --- one overlay for each ----------------------------------------------------------------------
+ */
+
+/* What the overlay of a host path is called below upper/. */
+static char *part_name(const char *path)
+{
+    char *name = tn_strdup(path + strspn(path, "/"));
+
+    for (char *at = name; *at; at++)
+        if (*at == '/')
+            *at = '%';
+    return name;
+}
+
+static int make_storage(const char *upper, const char *work, mode_t mode, struct tn_error *err)
+{
+    if ((mkdir(upper, mode) < 0 && errno != EEXIST) || mkdir(work, 0700) < 0)
+        return tn_fail_errno(err, errno, "storage: %s", upper);
+    return 0;
+}
+
+static void list_layers(const struct jail *j, const char *part, struct tn_buf *lowers)
 {
     for (size_t k = 0; k < j->plan.lowers.count; k++) {
         tn_autofree char *layer = tn_asprintf("l%zu/%s", k, part);
         if (access(layer, F_OK) == 0)
             tn_buf_printf(lowers, "%s:", layer);
     }
-    return tn_buf_ok(lowers) ? 0 : -1;
 }
 
-static int mount_one(struct jail *j, size_t i, struct tn_error *err)
+static int mount_apart(struct jail *j, size_t i, struct tn_error *err)
 {
     const struct jail_source *s = &j->host_paths[i];
-    bool view = j->privileged && !s->stacked, scan = j->privileged && s->stacked;
-    tn_autofree char *part = jail_part_name(s->path);
+    bool view = j->privileged && !s->stacked;
+    tn_autofree char *part = part_name(s->path);
     tn_autofree char *upper = tn_asprintf("st/upper/%s", part);
-    tn_autofree char *work = tn_asprintf("st/work/%s", part);
+    tn_autofree char *work = tn_asprintf("st/work-%s", part);
     tn_autobuf struct tn_buf lowers = TN_BUF_INIT(4000);
-    char source[32], name[32];
+    char source[32], seen[32], on[40];
 
     snprintf(source, sizeof source, "h%zu", i);
-    snprintf(name, sizeof name, "v%zu", i);
-    int masked = make_mask(j, i, scan, err);
-    if (masked < 0 || (view && mount_view(j, source, name, err) < 0))
+    snprintf(seen, sizeof seen, "v%zu", i);
+    if (mask_apart(j, i, err) < 0 || (view && mount_view(source, seen, err) < 0) ||
+        make_storage(upper, work, s->mode, err) < 0)
         return -1;
-    if (add_layers(j, part, &lowers) < 0)
-        return tn_fail(err, TN_E_TOO_LARGE, "too many layers");
-    if (masked)
-        tn_buf_printf(&lowers, "m%zu:", i);
-    tn_buf_puts(&lowers, view ? name : source);
-    tn_autofd int on =
+    list_layers(j, part, &lowers);
+    tn_buf_printf(&lowers, "m%zu:%s", i, view ? seen : source);
+    tn_autofd int target =
         sys_openat2(j->root, s->path + strspn(s->path, "/"), O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-    if (on < 0)
+    if (target < 0)
         return tn_fail_errno(err, errno, "%s inside", s->path);
-    return jail_mount_overlay(j, on, tn_buf_str(&lowers), upper, work, err);
+    snprintf(on, sizeof on, "/proc/self/fd/%d", target);
+    return jail_mount_overlay(j, on, tn_buf_str(&lowers), upper, work, false, err);
 }
 
 int jail_mount_host_paths(struct jail *j, struct tn_error *err)
 {
-    for (size_t i = 0; i < j->plan.host_paths.count; i++)
-        if (j->host_paths[i].there && mount_one(j, i, err) < 0)
-            return tn_error_context(err, "%s", j->host_paths[i].path);
-    j->isolation.world_only = j->plan.host_paths.count > 0 && j->privileged;
+    for (size_t i = 0; i < j->plan.host_paths.count; i++) {
+        const struct jail_source *s = &j->host_paths[i];
+        if (s->there && !s->joined && mount_apart(j, i, err) < 0)
+            return tn_error_context(err, "%s", s->path);
+    }
     return 0;
 }

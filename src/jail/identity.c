@@ -168,13 +168,29 @@ int jail_map_self(struct jail *j, struct tn_error *err)
         return map_own(j, j->caller_uid, j->caller_gid, err);
     if (j->mapping != TN_JAIL_MAP_SUBIDS)
         return 0;
-    if (jail_send(j->control, &message, -1, err) < 0)
+    if (jail_send(j->control, &message, -1, err) < 0 ||
+        jail_expect(j->control, JAIL_MAPPED, err) == -2)
         return -1;
-    if (jail_receive(j->control, &message, NULL, TN_NEVER, err) <= 0 || message.kind != JAIL_MAPPED)
-        return tn_fail(err, TN_E_PEER, "the launcher is gone");
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return tn_fail_errno(err, errno, "become root of the user namespace");
     return 0;
+}
+
+int jail_ask_userns(const struct jail *j, uid_t inside, uid_t outside_uid, gid_t inside_gid,
+                    gid_t outside_gid, struct tn_error *err)
+{
+    const struct jail_message message = {
+        .kind = JAIL_WANT_USERNS,
+        .ids = {.inside = inside,
+                .outside_uid = outside_uid,
+                .inside_gid = inside_gid,
+                .outside_gid = outside_gid},
+    };
+
+    if (jail_send(j->control, &message, -1, err) < 0)
+        return -1;
+    int fd = jail_expect(j->control, JAIL_USERNS, err);
+    return fd == -1 ? tn_fail(err, TN_E_IO, "no user namespace for a volume") : fd < 0 ? -1 : fd;
 }
 
 int jail_act_as_root(const struct jail *j, struct tn_error *err)

@@ -2,8 +2,6 @@
  * program of the plan. */
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <net/if.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -32,19 +30,42 @@ static int leave_session(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* Root has opened everything outside already. */
-static int open_as_user(struct jail *j, struct tn_error *err)
+/* The launcher made the pid namespace (and an ordinary user's); root's network it makes meanwhile.
+ */
+static int leave_namespaces(struct jail *j, struct tn_error *err)
 {
-    struct jail_message message = {.kind = JAIL_STORAGE};
+    if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+        return tn_fail_errno(err, errno, "make namespaces");
+    j->isolation.pid = j->isolation.ipc = j->isolation.uts = true;
+    j->isolation.network = j->plan.network == TN_JAIL_NET_NONE;
+    return j->privileged ? 0 : jail_make_network(j, err);
+}
 
-    if (j->privileged)
+/* Root's storage is opened outside: it belongs to the keeper as well. */
+static int get_storage(struct jail *j, struct tn_error *err)
+{
+    const struct jail_message message = {.kind = JAIL_STORAGE};
+
+    if (j->privileged) {
+        j->storage = jail_expect(j->control, JAIL_STORAGE, err);
+        if (j->storage < 0)
+            return -1;
+    } else if (jail_open_storage(j, err) < 0 ||
+               jail_send(j->control, &message, j->storage, err) < 0) {
+        return -1;
+    }
+    return jail_clone_storage(j, false, err);
+}
+
+static int map_owners(struct jail *j, struct tn_error *err)
+{
+    if (!j->privileged)
         return 0;
-    int r = jail_open_sources(j, err);
-    if (r == 0)
-        r = jail_open_storage(j, err);
-    if (r == 0 && j->plan.storage)
-        r = jail_mount_storage(j, j->storage, err);
-    return r == 0 ? jail_send(j->control, &message, j->storage, err) : -1;
+    int fd = jail_expect(j->control, JAIL_USERNS, err);
+    if (fd == -2)
+        return -1;
+    j->userns = fd;
+    return jail_map_sources(j, err);
 }
 
 static int act_as_root(struct jail *j, struct tn_error *err)
@@ -61,41 +82,15 @@ static int set_hostname(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-static void write_setting(const char *path, const char *text)
+/* When the control groups are joined; the network comes along. */
+static int wait_for_launcher(struct jail *j, struct tn_error *err)
 {
-    tn_autofd int fd = open(path, O_WRONLY | O_CLOEXEC);
+    tn_autofd int network = jail_expect(j->control, JAIL_GO, err);
 
-    if (fd >= 0 && write(fd, text, strlen(text)) < 0)
-        return; /* a comfort that an old kernel does not have */
-}
-
-static int set_network(struct jail *j, struct tn_error *err)
-{
-    struct ifreq request = {.ifr_name = "lo"};
-
-    if (j->plan.network != TN_JAIL_NET_NONE)
-        return 0;
-    tn_autofd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) < 0)
-        return tn_fail_errno(err, errno, "loopback interface");
-    request.ifr_flags |= IFF_UP | IFF_RUNNING;
-    if (ioctl(fd, SIOCSIFFLAGS, &request) < 0)
-        return tn_fail_errno(err, errno, "loopback interface: up");
-    /* The network is not root's inside: without this it could not even listen on port 80. */
-    if (j->privileged) {
-        write_setting("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
-        write_setting("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
-    }
-    return 0;
-}
-
-static int wait_for_groups(struct jail *j, struct tn_error *err)
-{
-    struct jail_message message;
-    int r = jail_receive(j->control, &message, NULL, TN_NEVER, err);
-
-    if (r <= 0 || message.kind != JAIL_GO)
-        return tn_fail(err, TN_E_PEER, "the launcher is gone");
+    if (network == -2)
+        return -1;
+    if (network >= 0 && setns(network, CLONE_NEWNET) < 0)
+        return tn_fail_errno(err, errno, "enter the network namespace");
     return 0;
 }
 
@@ -140,24 +135,27 @@ static const struct {
 } steps[] = {
     {"session", leave_session},
     {"user mapping", jail_map_self},
+    {"namespaces", leave_namespaces},
     {"private mounts", jail_make_private},
-    {"sources", open_as_user},
-    {"owner of new files", act_as_root},
+    {"sources", jail_open_sources},
     {"resolver", jail_read_resolver},
+    {"owner of new files", act_as_root},
     {"system file systems", jail_prepare_system},
+    {"storage", get_storage},
     {"scaffold", jail_make_scaffold},
     {"skeleton", jail_fill_skeleton},
+    {"owners of files", map_owners},
+    {"layers", jail_attach_sources},
     {"root file system", jail_make_root},
     {"volumes", jail_prepare_volumes},
     {"enter the root", jail_enter_root},
     {"/proc, /sys and /dev", jail_attach_system},
-    {"network", set_network},
     {"cover /proc", jail_mask_proc},
     {"volumes", jail_attach_volumes},
     {"workspace", jail_make_workspace},
     {"resolver", jail_write_resolver},
     {"host name", set_hostname},
-    {"control groups", wait_for_groups},
+    {"control groups and network", wait_for_launcher},
     {"control group namespace", leave_cgroups},
     {"resource limits", jail_set_limits},
     {"user namespace", jail_enter_userns},

@@ -16,7 +16,7 @@
 
 enum {
     JAIL_IDS = 65536, /* ids of a range */
-    JAIL_SYSTEM_MOUNTS = 7,
+    JAIL_SYSTEM_MOUNTS = 6,
 };
 #define JAIL_RANGE_FIRST UINT32_C(0x70000000) /* nobody gives these numbers to people */
 #define JAIL_RANGE_SLOTS UINT32_C(4096)
@@ -26,11 +26,12 @@ enum {
  * where ids are mapped. */
 struct jail_source {
     const char *path; /* borrowed from the plan; host paths: also where it appears inside */
-    int mount;        /* -1: attached already, or there is none */
+    int mount;        /* -1: attached already, or there is none of its own */
     bool there;       /* a directory, not a link and not missing */
+    bool joined;      /* host paths: it is seen through the host's root, see host.c */
+    bool stacked;     /* it lies on an overlay itself: no room for a view */
     char *link;       /* host paths: it is this symbolic link; else NULL */
     mode_t mode;
-    bool stacked; /* it lies on an overlay itself: no room for a view */
 };
 
 /* A device of the host that is to be attached, where nodes of one's own cannot be made. */
@@ -60,6 +61,7 @@ struct jail {
     int owner;           /* pidfd; -1: none */
     bool pids_by_rlimit; /* the limit on processes is one of this user in this namespace */
     struct jail_source *lowers, *host_paths;
+    struct jail_source host_root;   /* for the joined ones */
     int *volumes;                   /* detached mounts, one per plan.mounts */
     int system[JAIL_SYSTEM_MOUNTS]; /* detached mounts, see system.c; -1: not wanted */
     struct jail_device *devices;
@@ -70,7 +72,7 @@ struct jail {
 
 /* --- identity.c: who is who ------------------------------------------------------------------ */
 
-/* Decides the mapping (retry: a range turned out to be impossible). */
+/* Decides the mapping (retry: a range turned out to be impossible, err says where). */
 int jail_choose_mapping(struct jail *j, bool retry, struct tn_error *err);
 /* A user namespace in which outside..outside+count are inside..; -1 with err. */
 int jail_make_userns(uid_t inside, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid,
@@ -79,6 +81,9 @@ int jail_make_userns(uid_t inside, uid_t outside_uid, gid_t inside_gid, gid_t ou
 int jail_prepare_userns(struct jail *j, struct tn_error *err);
 /* Inside, mapping own: writes its own maps.  subids: waits until the launcher has. */
 int jail_map_self(struct jail *j, struct tn_error *err);
+/* Inside: asks the launcher for a namespace in which one user is another; -1 with err. */
+int jail_ask_userns(const struct jail *j, uid_t inside, uid_t outside_uid, gid_t inside_gid,
+                    gid_t outside_gid, struct tn_error *err);
 /* Outside, mapping subids: runs newuidmap and newgidmap for the child. */
 int jail_map_subids(struct jail *j, pid_t child, struct tn_error *err);
 /* Makes the files that this process creates belong to root inside, keeping its capabilities. */
@@ -86,34 +91,42 @@ int jail_act_as_root(const struct jail *j, struct tn_error *err);
 int jail_enter_userns(struct jail *j, struct tn_error *err);
 int jail_become_user(struct jail *j, struct tn_error *err);
 
-/* --- source.c: what the root is made of ----------------------------------------------------------
- */
+/* --- source.c, storage.c: what the root is made of ------------------------------------------- */
 
-/* Makes all detached mounts.  1: ids cannot be mapped on one of them (err names it). */
+/* Inside: makes a detached mount of everything the plan names. */
 int jail_open_sources(struct jail *j, struct tn_error *err);
-void jail_close_sources(struct jail *j);
-/* Opens or makes the storage, with its directories; after the sources. */
+/* Inside, once the user namespace is known.  1: the owners of files cannot be mapped on one of the
+ * file systems (err names it). */
+int jail_map_sources(struct jail *j, struct tn_error *err);
+
+/* Opens or makes plan.storage, or the tmpfs, with upper/ and work/ in it: j->storage. */
 int jail_open_storage(struct jail *j, struct tn_error *err);
-/* storage_mount from a descriptor of the storage on an attached mount.  1: ids cannot be mapped. */
-int jail_mount_storage(struct jail *j, int attached, struct tn_error *err);
-/* What the overlay of a host path is called below upper/ and work/, on the heap. */
-char *jail_part_name(const char *path);
+/* Inside: j->storage_mount; called before and after the scaffold is there. */
+int jail_clone_storage(struct jail *j, bool scaffold, struct tn_error *err);
 
 /* --- root.c, host.c: the file system -------------------------------------------------------- */
 
 int jail_make_private(struct jail *j, struct tn_error *err);
-/* Mounts the scaffold (a small tmpfs) and enters it; layers are attached there as l0, l1, ... */
+/* Mounts the scaffold (a small tmpfs) and enters it. */
 int jail_make_scaffold(struct jail *j, struct tn_error *err);
+/* Attaches storage and sources there, under the names that root.c tells. */
+int jail_attach_sources(struct jail *j, struct tn_error *err);
 int jail_make_root(struct jail *j, struct tn_error *err);
 /* After it nothing of the host is left but what was attached. */
 int jail_enter_root(struct jail *j, struct tn_error *err);
 
-/* An overlay on the directory `on`: lowers is a list with colons, upper and work directories, all
- * relative to the scaffold. */
-int jail_mount_overlay(const struct jail *j, int on, const char *lowers, const char *upper,
-                       const char *work, struct tn_error *err);
-/* Fills the scaffold's skel/ with what the root must have, and mounts the host's directories. */
+/* Makes the directory `name` here and attaches the mount on it; takes the mount. */
+int jail_attach_here(int *mount, const char *name, struct tn_error *err);
+/* An overlay on the directory `on`; lowers is a list with colons, and all is relative to the
+ * scaffold.  follow: the skeleton's redirects count. */
+int jail_mount_overlay(const struct jail *j, const char *on, const char *lowers, const char *upper,
+                       const char *work, bool follow, struct tn_error *err);
+/* Fills the scaffold's skel/@ with what a root must have. */
 int jail_fill_skeleton(struct jail *j, struct tn_error *err);
+/* Hides what must be hidden in joined host paths; *lower is the layer that has them, NULL when
+ * there are none. */
+int jail_prepare_host(struct jail *j, const char **lower, struct tn_error *err);
+/* Mounts the host's directories that are not joined. */
 int jail_mount_host_paths(struct jail *j, struct tn_error *err);
 
 /* --- beneath.c: paths inside ------------------------------------------------------------------ */
@@ -142,6 +155,12 @@ int jail_attach_volumes(struct jail *j, struct tn_error *err);
 int jail_make_workspace(struct jail *j, struct tn_error *err);
 int jail_read_resolver(struct jail *j, struct tn_error *err);
 int jail_write_resolver(struct jail *j, struct tn_error *err);
+
+/* --- network.c ---------------------------------------------------------------------------------
+ */
+
+/* Moves the calling process into a network with nothing but loopback, if the plan wants that. */
+int jail_make_network(const struct jail *j, struct tn_error *err);
 
 /* --- confine.c: what a process may do -----------------------------------------------------------
  */

@@ -22,54 +22,69 @@ bool jail_nproc_is_per_namespace(void)
            (major > 5 || (major == 5 && minor >= 14));
 }
 
+/* What a killed keeper left of an earlier life has counters of its own: away with it. */
+static int find_groups(struct jail *j, struct tn_error *err)
+{
+    const char *id = j->plan.id;
+
+    if (tn_cgroups_find(&j->cgroups, err) < 0 ||
+        tn_cgroup_kill(&j->cgroups, id, tn_deadline_in(5), err) < 0)
+        return -1;
+    return tn_cgroup_remove(&j->cgroups, id, tn_deadline_in(5), err);
+}
+
+/* Whether the limit on processes has to be one of the user, in its namespace. */
+static bool limit_by_user(const struct jail *j)
+{
+    return j->plan.pids > 0 && j->mapping == TN_JAIL_MAP_OWN &&
+           !tn_cgroups_can_limit(&j->cgroups, TN_CGROUP_PIDS) && jail_nproc_is_per_namespace();
+}
+
 static int make_groups(struct jail *j, struct tn_error *err)
 {
     const struct tn_jail_plan *p = &j->plan;
-    struct tn_cgroup_limits limits = {.memory = p->memory, .pids = p->pids, .cpus = p->cpus};
+    const struct tn_cgroup_limits limits = {
+        .memory = p->memory,
+        .pids = j->pids_by_rlimit ? 0 : p->pids,
+        .cpus = p->cpus,
+    };
+    return tn_cgroup_make(&j->cgroups, p->id, &limits, err);
+}
 
-    if (tn_cgroups_find(&j->cgroups, err) < 0)
-        return -1;
-    j->pids_by_rlimit = p->pids > 0 && j->mapping == TN_JAIL_MAP_OWN &&
-                        !tn_cgroups_can_limit(&j->cgroups, TN_CGROUP_PIDS) &&
-                        jail_nproc_is_per_namespace();
-    if (j->pids_by_rlimit)
-        limits.pids = 0;
-    /* What a killed keeper left of an earlier life has counters of its own. */
-    if (tn_cgroup_kill(&j->cgroups, p->id, tn_deadline_in(5), err) < 0 ||
-        tn_cgroup_remove(&j->cgroups, p->id, tn_deadline_in(5), err) < 0 ||
-        tn_cgroup_make(&j->cgroups, p->id, &limits, err) < 0)
-        return -1;
-    j->isolation.memory_limit = p->memory > 0;
-    j->isolation.cpu_limit = p->cpus > 0;
-    j->isolation.pids_limit = limits.pids > 0;
-    j->isolation.disk_limit = p->tmpfs_bytes > 0;
-    j->isolation.wall_time_limit = p->wall_time > 0;
-    j->isolation.kill_group = j->cgroups.base[TN_CGROUP_UNIFIED] != NULL;
-    j->isolation.freeze = j->cgroups.base[TN_CGROUP_UNIFIED] || j->cgroups.base[TN_CGROUP_FREEZER];
-    return 0;
+/* The launcher's part of the report. */
+static void note_limits(struct jail *j)
+{
+    const struct tn_jail_plan *p = &j->plan;
+    struct tn_jail_isolation *is = &j->isolation;
+    const struct tn_cgroups *c = &j->cgroups;
+
+    is->memory_limit = p->memory > 0;
+    is->cpu_limit = p->cpus > 0;
+    is->pids_limit = p->pids > 0;
+    is->disk_limit = p->tmpfs_bytes > 0;
+    is->wall_time_limit = p->wall_time > 0;
+    is->kill_group = c->base[TN_CGROUP_UNIFIED] != NULL;
+    is->freeze = c->base[TN_CGROUP_UNIFIED] || c->base[TN_CGROUP_FREEZER];
+    is->mapping = j->mapping;
+    is->idmapped = j->mapping == TN_JAIL_MAP_RANGE;
 }
 
 /* --- the child ----------------------------------------------------------------------------- */
 
-static pid_t clone_child(struct jail *j, int cgroup, int *pidfd, bool *in_group)
+static pid_t clone_child(const struct jail *j, int cgroup, int *pidfd, bool *in_group)
 {
     bool user = j->mapping == TN_JAIL_MAP_OWN || j->mapping == TN_JAIL_MAP_SUBIDS;
-    bool network = j->plan.network == TN_JAIL_NET_NONE;
     struct clone_args args = {
-        .flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD |
-                 CLONE_CLEAR_SIGHAND | (user ? CLONE_NEWUSER : 0U) | (network ? CLONE_NEWNET : 0U),
+        .flags = CLONE_NEWPID | CLONE_PIDFD | CLONE_CLEAR_SIGHAND | (user ? CLONE_NEWUSER : 0U),
         .pidfd = (uintptr_t)pidfd,
         .exit_signal = SIGCHLD,
         .cgroup = cgroup < 0 ? 0 : (uint64_t)cgroup,
     };
-    pid_t pid = -1;
 
-    j->isolation.pid = j->isolation.ipc = j->isolation.uts = true;
-    j->isolation.network = network;
     *in_group = cgroup >= 0;
     if (cgroup >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
-        pid = sys_clone3(&args);
+        pid_t pid = sys_clone3(&args);
         if (pid >= 0)
             return pid;
         args.flags &= ~CLONE_INTO_CGROUP; /* then it is moved there */
@@ -84,6 +99,16 @@ static int end_child(pid_t pid, int pidfd)
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
     return -1;
+}
+
+static int answer_userns(const struct jail *j, struct jail_message *message, struct tn_error *err)
+{
+    const struct jail_ids *ids = &message->ids;
+    tn_autofd int userns =
+        jail_make_userns(ids->inside, ids->outside_uid, ids->inside_gid, ids->outside_gid, 1, err);
+
+    message->kind = JAIL_USERNS;
+    return userns < 0 ? -1 : jail_send(j->control, message, userns, err);
 }
 
 /* Listens to the child until it has become the program: 0; 1: ids cannot be mapped; -1. */
@@ -105,6 +130,10 @@ static int attend_child(struct jail *j, pid_t pid, const char **step, struct tn_
             if (jail_map_subids(j, pid, err) < 0 || jail_send(j->control, &message, -1, err) < 0)
                 return -1;
             break;
+        case JAIL_WANT_USERNS:
+            if (answer_userns(j, &message, err) < 0)
+                return -1;
+            break;
         case JAIL_STORAGE:
             j->storage = fd;
             break;
@@ -120,20 +149,87 @@ static int attend_child(struct jail *j, pid_t pid, const char **step, struct tn_
             return message.kind == JAIL_FAILED ? -1 : 1;
         case JAIL_GO:
         case JAIL_MAPPED:
+        case JAIL_USERNS:
             return tn_fail(err, TN_E_INTERNAL, "unexpected message %d", message.kind);
         }
     }
 }
 
-static int start_child(struct jail *j, pid_t *pid, int *pidfd, const char **step,
-                       struct tn_error *err)
+/* What failed here may have failed because the child did; then it has said so.  Returns -1, or 1
+ * when the owners of files cannot be mapped. */
+static int prefer_its_reason(const struct jail *j, const char **step, struct tn_error *err)
 {
-    const struct jail_message go = {.kind = JAIL_GO};
-    tn_autofd int cgroup = tn_cgroup_open_unified(&j->cgroups, j->plan.id);
+    static struct jail_message message; /* its step is the caller's */
+    int fd;
+
+    while (jail_receive(j->control, &message, &fd, tn_now(), NULL) > 0) {
+        tn_close(fd);
+        if (message.kind != JAIL_FAILED && message.kind != JAIL_UNMAPPABLE)
+            continue;
+        *step = message.step;
+        if (err)
+            *err = message.error;
+        return message.kind == JAIL_FAILED ? -1 : 1;
+    }
+    return -1;
+}
+
+/* The launcher has no use for a network itself: it moves into the jail's, and shows the way.  -1
+ * when there is none, -2 with err. */
+static int make_network(const struct jail *j, struct tn_error *err)
+{
+    if (j->plan.network != TN_JAIL_NET_NONE)
+        return -1;
+    if (jail_make_network(j, err) < 0)
+        return -2;
+    int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        return fd;
+    tn_fail_errno(err, errno, "/proc/self/ns/net");
+    return -2;
+}
+
+/* What the child needs from outside, in the order in which it asks for it.  A child that has failed
+ * by then has said why: sending is no place to find fault. */
+static int supply_child(struct jail *j, pid_t pid, bool in_group, const char **step,
+                        struct tn_error *err)
+{
+    struct jail_message message = {.kind = JAIL_STORAGE};
+
+    if (j->privileged) {
+        *step = "storage";
+        if (jail_open_storage(j, err) < 0)
+            return -1;
+        jail_send(j->control, &message, j->storage, NULL);
+        *step = "user namespace";
+        if (jail_prepare_userns(j, err) < 0)
+            return -1;
+        message.kind = JAIL_USERNS;
+        jail_send(j->control, &message, j->userns, NULL);
+    }
+    *step = "control groups";
+    if (make_groups(j, err) < 0 || tn_cgroup_join(&j->cgroups, j->plan.id, pid, !in_group, err) < 0)
+        return -1;
+    *step = "network";
+    tn_autofd int network = -1;
+    if (j->privileged && (network = make_network(j, err)) == -2)
+        return -1;
+    message.kind = JAIL_GO;
+    jail_send(j->control, &message, network, NULL);
+    return 0;
+}
+
+/* 1: the owners of files cannot be mapped. */
+static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err)
+{
     int pair[2];
     bool in_group;
 
     *step = "namespaces";
+    j->pids_by_rlimit = limit_by_user(j);
+    if (tn_cgroup_make_unified(&j->cgroups, j->plan.id, err) < 0)
+        return -1;
+    tn_autofd int cgroup = tn_cgroup_open_unified(&j->cgroups, j->plan.id);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return tn_fail_errno(err, errno, "socket pair");
     *pid = clone_child(j, cgroup, pidfd, &in_group);
@@ -148,66 +244,39 @@ static int start_child(struct jail *j, pid_t *pid, int *pidfd, const char **step
     if (*pid < 0)
         return tn_fail_errno(err, sys, "make namespaces");
     j->control = control;
-    *step = "control groups";
-    int r = tn_cgroup_join(&j->cgroups, j->plan.id, *pid, !in_group, err);
-    if (r == 0)
-        jail_send(control, &go, -1, NULL); /* a child that has failed by now said why */
-    *step = "start";
-    if (r == 0)
+    int r = supply_child(j, *pid, in_group, step, err);
+    if (r == 0) {
+        *step = "start";
         r = attend_child(j, *pid, step, err);
+    } else {
+        r = prefer_its_reason(j, step, err);
+    }
     j->control = -1;
-    if (r != 0)
+    tn_close(TN_TAKE_FD(j->userns));
+    if (r != 0) {
         end_child(*pid, *pidfd);
+        tn_close(TN_TAKE_FD(*pidfd));
+        tn_close(TN_TAKE_FD(j->storage));
+    }
     return r;
 }
 
 /* --- the whole ----------------------------------------------------------------------------- */
 
-/* Root opens what it is made of outside, where it has the rights to show it with other owners. */
-static int open_as_root(struct jail *j, const char **step, struct tn_error *err)
-{
-    *step = "user namespace";
-    if (jail_prepare_userns(j, err) < 0)
-        return -1;
-    if (!j->privileged)
-        return 0;
-    *step = "sources";
-    int r = jail_open_sources(j, err);
-    if (r == 0)
-        r = jail_open_storage(j, err);
-    if (r == 0 && j->plan.storage)
-        r = jail_mount_storage(j, j->storage, err);
-    return r;
-}
-
-/* 1: ids cannot be mapped. */
-static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err)
-{
-    int r = open_as_root(j, step, err);
-
-    if (r == 0)
-        r = start_child(j, pid, pidfd, step, err);
-    if (r != 0)
-        jail_close_sources(j);
-    return r;
-}
-
 int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err)
 {
-    *step = "mapping";
-    if (jail_choose_mapping(j, false, err) < 0)
-        return -1;
     *step = "control groups";
-    if (make_groups(j, err) < 0)
+    if (find_groups(j, err) < 0)
         return -1;
-    int r = attempt(j, pid, pidfd, step, err);
-    if (r > 0)
-        r = jail_choose_mapping(j, true, err) < 0 ? -1 : attempt(j, pid, pidfd, step, err);
+    int r = 1;
+    for (int i = 0; i < 2 && r > 0; i++) {
+        *step = "mapping";
+        r = jail_choose_mapping(j, i > 0, err) < 0 ? -1 : attempt(j, pid, pidfd, step, err);
+    }
     if (r != 0) {
         tn_cgroup_remove(&j->cgroups, j->plan.id, tn_deadline_in(5), NULL);
         return -1;
     }
-    j->isolation.mapping = j->mapping;
-    j->isolation.idmapped = j->mapping == TN_JAIL_MAP_RANGE;
+    note_limits(j);
     return 0;
 }

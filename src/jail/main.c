@@ -156,9 +156,6 @@ static void settle(struct jail *j, int report)
         dup2(null, i);
     if (null > 2)
         close(null);
-    int storage = TN_TAKE_FD(j->storage);
-    jail_close_sources(j);
-    j->storage = storage;
     if (chdir("/") < 0)
         return; /* then it stays where it is */
 }

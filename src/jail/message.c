@@ -61,3 +61,15 @@ int jail_receive(int socket, struct jail_message *message, int *fd, int64_t dead
     }
     return 1;
 }
+
+int jail_expect(int socket, enum jail_message_kind kind, struct tn_error *err)
+{
+    struct jail_message message;
+    int fd, r = jail_receive(socket, &message, &fd, TN_NEVER, err);
+
+    if (r > 0 && message.kind == kind)
+        return fd;
+    tn_close(fd);
+    tn_fail(err, TN_E_PEER, "the launcher is gone");
+    return -2;
+}

@@ -2,17 +2,28 @@
 #ifndef TN_JAIL_MESSAGE_H
 #define TN_JAIL_MESSAGE_H
 
+#include <sys/types.h>
+
 #include "base/error.h"
 #include "jail/isolation.h"
 
 enum jail_message_kind {
-    JAIL_GO,         /* to the child: the control groups are joined */
-    JAIL_MAPPED,     /* to the child: its ids are mapped */
-    JAIL_WANT_MAP,   /* from the child: map my ids */
-    JAIL_STORAGE,    /* from the child: the descriptor of its storage comes along */
-    JAIL_READY,      /* from the child: about to exec; `isolation` is what it has */
-    JAIL_FAILED,     /* from the child: `step` and `error` */
-    JAIL_UNMAPPABLE, /* from the child: ids cannot be mapped on its storage */
+    /* to the child */
+    JAIL_USERNS,  /* a user namespace comes along (or none is needed) */
+    JAIL_STORAGE, /* the storage comes along; also from the child of an ordinary user */
+    JAIL_MAPPED,  /* its ids are mapped */
+    JAIL_GO,      /* the control groups are joined; its network comes along */
+    /* from the child */
+    JAIL_WANT_MAP,    /* map my ids */
+    JAIL_WANT_USERNS, /* a namespace for one user, as `ids` say */
+    JAIL_READY,       /* about to exec; `isolation` is what it has */
+    JAIL_FAILED,      /* `step` and `error` */
+    JAIL_UNMAPPABLE,  /* ids cannot be mapped: `error` names the file system */
+};
+
+struct jail_ids {
+    uid_t inside, outside_uid;
+    gid_t inside_gid, outside_gid;
 };
 
 struct jail_message {
@@ -20,6 +31,7 @@ struct jail_message {
     char step[40];
     struct tn_error error;
     struct tn_jail_isolation isolation;
+    struct jail_ids ids;
 };
 
 /* fd -1: none goes along. */
@@ -27,5 +39,9 @@ int jail_send(int socket, const struct jail_message *message, int fd, struct tn_
 /* 1, 0 when the other side has closed it, or -1; waits until the deadline.  fd may be NULL. */
 int jail_receive(int socket, struct jail_message *message, int *fd, int64_t deadline,
                  struct tn_error *err);
+
+/* In the child: waits for that message and returns its descriptor, -1 when there is none; -2 with
+ * err when the launcher is gone. */
+int jail_expect(int socket, enum jail_message_kind kind, struct tn_error *err);
 
 #endif

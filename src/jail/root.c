@@ -2,10 +2,13 @@
  *
  * The scaffold is a small tmpfs over the sandbox's directory, seen by this process alone, and its
  * current directory while it builds:
- *     l0 l1 ...  the layers of the plan
- *     h0 h1 ...  directories of the host, v0 ... the views of them, m0 ... what hides in them
  *     st         the storage
- *     skel       what a root needs at least: the lowest layer
+ *     l0 l1 ...  the layers of the plan
+ *     hr         the root of the host, vr the view of it
+ *     h0 h1 ...  directories of the host that are mounts of their own, v0 ... the views of them,
+ *                m0 ... what hides in them
+ *     skel/@     what a root needs at least: the lowest layer
+ *     join       an overlay whose directory @ is the root of the jail
  *     root       the root of the jail
  * Entering the root leaves all of it behind; what overlays need of it they hold themselves. */
 #include <fcntl.h>
@@ -24,47 +27,6 @@ int jail_make_private(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* Makes the directory `name` here and attaches the mount on it; takes the mount. */
-static int attach_here(int *mount, const char *name, struct tn_error *err)
-{
-    if (mkdir(name, 0755) < 0 ||
-        move_mount(*mount, "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        return tn_fail_errno(err, errno, "attach %s", name);
-    close(TN_TAKE_FD(*mount));
-    return 0;
-}
-
-static int attach_sources(struct jail *j, struct tn_error *err)
-{
-    char name[32];
-
-    for (size_t i = 0; i < j->plan.lowers.count; i++) {
-        snprintf(name, sizeof name, "l%zu", i);
-        if (attach_here(&j->lowers[i].mount, name, err) < 0)
-            return -1;
-    }
-    for (size_t i = 0; i < j->plan.host_paths.count; i++) {
-        snprintf(name, sizeof name, "h%zu", i);
-        if (j->host_paths[i].there && attach_here(&j->host_paths[i].mount, name, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* A tmpfs can only be shown with other owners once it is attached somewhere. */
-static int attach_storage(struct jail *j, struct tn_error *err)
-{
-    if (j->storage_mount < 0) {
-        if (mkdir("raw", 0700) < 0 ||
-            move_mount(j->storage, "", AT_FDCWD, "raw", MOVE_MOUNT_F_EMPTY_PATH) < 0)
-            return tn_fail_errno(err, errno, "attach the storage");
-        int r = jail_mount_storage(j, j->storage, err);
-        if (r != 0)
-            return r;
-    }
-    return attach_here(&j->storage_mount, "st", err);
-}
-
 int jail_make_scaffold(struct jail *j, struct tn_error *err)
 {
     const char *where = j->plan.directory;
@@ -73,50 +35,132 @@ int jail_make_scaffold(struct jail *j, struct tn_error *err)
         return tn_fail_errno(err, errno, "mount a tmpfs on %s", where);
     if (chdir(where) < 0)
         return tn_fail_errno(err, errno, "%s", where);
-    if (attach_sources(j, err) < 0)
-        return -1;
-    int r = attach_storage(j, err);
-    if (r == 0 && (mkdir("skel", 0755) < 0 || mkdir("root", 0755) < 0))
+    if (mkdir("skel", 0755) < 0 || mkdir("root", 0755) < 0 || mkdir("join", 0755) < 0)
         return tn_fail_errno(err, errno, "scaffold");
-    return r;
+    return jail_clone_storage(j, true, err);
 }
 
-int jail_mount_overlay(const struct jail *j, int on, const char *lowers, const char *upper,
-                       const char *work, struct tn_error *err)
+int jail_attach_here(int *mount, const char *name, struct tn_error *err)
+{
+    if (mkdir(name, 0755) < 0 ||
+        move_mount(*mount, "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return tn_fail_errno(err, errno, "attach %s", name);
+    close(TN_TAKE_FD(*mount));
+    return 0;
+}
+
+static int attach_numbered(struct jail_source *sources, size_t count, char letter,
+                           struct tn_error *err)
+{
+    char name[32];
+
+    for (size_t i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "%c%zu", letter, i);
+        if (sources[i].mount >= 0 && jail_attach_here(&sources[i].mount, name, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int jail_attach_sources(struct jail *j, struct tn_error *err)
+{
+    if (jail_attach_here(&j->storage_mount, "st", err) < 0 ||
+        (j->host_root.there && jail_attach_here(&j->host_root.mount, "hr", err) < 0) ||
+        attach_numbered(j->lowers, j->plan.lowers.count, 'l', err) < 0)
+        return -1;
+    return attach_numbered(j->host_paths, j->plan.host_paths.count, 'h', err);
+}
+
+int jail_mount_overlay(const struct jail *j, const char *on, const char *lowers, const char *upper,
+                       const char *work, bool follow, struct tn_error *err)
 {
     /* Volatile: a sandbox is thrown away or copied, nobody wants to wait for the disk.  Links
-     * between layers (redirects, index, metacopy) would tie layers to each other: none of it. */
-    static const char common[] = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile";
+     * between layers (redirects, index, metacopy) would tie layers to each other: none of it, but
+     * for the skeleton's own redirects. */
+    static const char common[] = "index=off,metacopy=off,xino=off,volatile";
     tn_autobuf struct tn_buf options = TN_BUF_INIT(OPTIONS_MAX);
-    char target[40];
 
-    tn_buf_printf(&options, "lowerdir=%s,upperdir=%s,workdir=%s,%s%s", lowers, upper, work, common,
+    tn_buf_printf(&options, "lowerdir=%s,upperdir=%s,workdir=%s,%s,redirect_dir=%s%s", lowers,
+                  upper, work, common, follow ? "follow" : "nofollow",
                   j->user_xattrs ? ",userxattr" : "");
     if (!tn_buf_ok(&options))
         return tn_fail(err, TN_E_TOO_LARGE, "too many layers: their list exceeds a page");
-    snprintf(target, sizeof target, "/proc/self/fd/%d", on);
-    if (mount("tendon", target, "overlay", MS_NOSUID | MS_NODEV, tn_buf_str(&options)) < 0)
+    if (mount("tendon", on, "overlay", MS_NOSUID | MS_NODEV, tn_buf_str(&options)) < 0)
         return tn_fail_errno(err, errno, "overlay of %.200s", lowers);
+    return 0;
+}
+
+/* --- the three shapes of a root ------------------------------------------------------------- */
+
+/* All layers, or those of them that have the part. */
+static void list_layers(const struct jail *j, const char *part, struct tn_buf *lowers)
+{
+    for (size_t i = 0; i < j->plan.lowers.count; i++) {
+        tn_autofree char *path = tn_asprintf("l%zu%s", i, part);
+        if (!part[0] || access(path, F_OK) == 0)
+            tn_buf_printf(lowers, "%s:", path);
+    }
+}
+
+static int make_upper(const char *name, struct tn_error *err)
+{
+    if (mkdir(name, 0755) < 0 && errno != EEXIST)
+        return tn_fail_errno(err, errno, "storage: %s", name);
+    return 0;
+}
+
+/* Layers are root file systems. */
+static int mount_plain(struct jail *j, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf lowers = TN_BUF_INIT(OPTIONS_MAX);
+
+    list_layers(j, "", &lowers);
+    tn_buf_puts(&lowers, "skel/@");
+    return jail_mount_overlay(j, "root", tn_buf_str(&lowers), "st/upper", "st/work", false, err);
+}
+
+/* Directories of the host come as overlays of their own, on top of this one. */
+static int mount_parts(struct jail *j, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf lowers = TN_BUF_INIT(OPTIONS_MAX);
+
+    list_layers(j, "/@", &lowers);
+    tn_buf_puts(&lowers, "skel/@");
+    if (make_upper("st/upper/@", err) < 0)
+        return -1;
+    return jail_mount_overlay(j, "root", tn_buf_str(&lowers), "st/upper/@", "st/work", false, err);
+}
+
+/* Directories of the host are found by the redirects of the skeleton. */
+static int mount_joined(struct jail *j, const char *host, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf lowers = TN_BUF_INIT(OPTIONS_MAX);
+
+    list_layers(j, "", &lowers);
+    tn_buf_printf(&lowers, "skel:%s", host);
+    if (make_upper("st/upper/@", err) < 0 ||
+        jail_mount_overlay(j, "join", tn_buf_str(&lowers), "st/upper", "st/work", true, err) < 0)
+        return -1;
+    tn_autofd int root = sys_clone_mount(AT_FDCWD, "join/@", 0);
+    if (root < 0 || move_mount(root, "", AT_FDCWD, "root", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return tn_fail_errno(err, errno, "root");
     return 0;
 }
 
 int jail_make_root(struct jail *j, struct tn_error *err)
 {
-    bool parts = j->plan.host_paths.count > 0;
-    tn_autobuf struct tn_buf lowers = TN_BUF_INIT(OPTIONS_MAX);
-    char path[40];
+    const char *host;
+    int r;
 
-    for (size_t i = 0; i < j->plan.lowers.count; i++) {
-        snprintf(path, sizeof path, parts ? "l%zu/@" : "l%zu", i);
-        if (!parts || access(path, F_OK) == 0)
-            tn_buf_printf(&lowers, "%s:", path);
-    }
-    tn_buf_puts(&lowers, "skel");
-    tn_autofd int on = open("root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (on < 0)
-        return tn_fail_errno(err, errno, "scaffold");
-    if (jail_mount_overlay(j, on, tn_buf_str(&lowers), parts ? "st/upper/@" : "st/upper",
-                           parts ? "st/work/@" : "st/work", err) < 0)
+    if (jail_prepare_host(j, &host, err) < 0)
+        return -1;
+    if (!j->plan.host_paths.count)
+        r = mount_plain(j, err);
+    else if (host)
+        r = mount_joined(j, host, err);
+    else
+        r = mount_parts(j, err);
+    if (r < 0)
         return -1;
     j->root = open("root", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (j->root < 0)

@@ -11,7 +11,7 @@
 #include "jail/jail.h"
 #include "jail/sys.h"
 
-enum { PROC, SYS, DEV, PTS, SHM, RUN, TMP };
+enum { PROC, DEV, PTS, SHM, RUN, TMP };
 
 #define SHM_BYTES (INT64_C(64) << 20)
 #define TTY_GROUP 5 /* as everywhere on Linux */
@@ -24,7 +24,6 @@ static const struct {
     const char *options[4];
 } mounts[JAIL_SYSTEM_MOUNTS] = {
     [PROC] = {"/proc", "proc", LOCKED | MOUNT_ATTR_NOEXEC, {NULL}},
-    [SYS] = {"/sys", "tmpfs", LOCKED | MOUNT_ATTR_NOEXEC, {"mode=0755", "size=64k", NULL}},
     [DEV] = {"/dev", "tmpfs", MOUNT_ATTR_NOSUID, {"mode=0755", "size=64k", NULL}},
     [PTS] = {"/dev/pts",
              "devpts",
@@ -106,14 +105,6 @@ static int fill_dev(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* Only which processors there are: programs size themselves by it. */
-static int fill_sys(const struct jail *j, struct tn_error *err)
-{
-    if (make_folders(j->system[SYS], "devices/system/cpu/") < 0)
-        return tn_fail_errno(err, errno, "/sys");
-    return 0;
-}
-
 /* --- before the root is entered ----------------------------------------------------------------
  */
 
@@ -146,7 +137,7 @@ int jail_prepare_system(struct jail *j, struct tn_error *err)
     for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
         if ((i != TMP || j->plan.tmp_bytes > 0) && make_mount(j, i, err) < 0)
             return -1;
-    return fill_dev(j, err) < 0 || fill_sys(j, err) < 0 ? -1 : 0;
+    return fill_dev(j, err);
 }
 
 /* --- after it was entered ----------------------------------------------------------------------
@@ -160,17 +151,14 @@ static int attach_devices(struct jail *j, struct tn_error *err)
     return 0;
 }
 
+/* Of /sys only which processors there are: programs size themselves by it. */
 static int attach_sys(struct jail *j, struct tn_error *err)
 {
-    if (j->cpu_info >= 0) {
-        if (sys_set_mount(j->cpu_info, MOUNT_ATTR_RDONLY | LOCKED | MOUNT_ATTR_NOEXEC, -1, 0) < 0)
-            return tn_fail_errno(err, errno, "/sys: read-only");
-        if (jail_attach(j, j->cpu_info, "/sys/devices/system/cpu", true, err) < 0)
-            return -1;
-    }
-    if (sys_set_mount(j->system[SYS], MOUNT_ATTR_RDONLY, -1, 0) < 0)
+    if (j->cpu_info < 0)
+        return 0;
+    if (sys_set_mount(j->cpu_info, MOUNT_ATTR_RDONLY | LOCKED | MOUNT_ATTR_NOEXEC, -1, 0) < 0)
         return tn_fail_errno(err, errno, "/sys: read-only");
-    return 0;
+    return jail_attach(j, j->cpu_info, "/sys/devices/system/cpu", true, err);
 }
 
 int jail_attach_system(struct jail *j, struct tn_error *err)
@@ -189,32 +177,34 @@ int jail_attach_system(struct jail *j, struct tn_error *err)
 
 enum cover { READ_ONLY, NOTHING, EMPTY };
 
+/* Most of it only root of the machine can read or write.  Where root inside is somebody else
+ * outside the kernel refuses it anyway; the rest is covered always. */
 static const struct {
     const char *path;
     enum cover cover;
+    bool always;
 } covered[] = {
-    {"sys", READ_ONLY},
-    {"sysrq-trigger", READ_ONLY},
-    {"irq", READ_ONLY},
-    {"bus", READ_ONLY},
-    {"fs", READ_ONLY},
-    {"kcore", NOTHING},
-    {"keys", NOTHING},
-    {"key-users", NOTHING},
-    {"kmsg", NOTHING},
-    {"timer_list", NOTHING},
-    {"timer_stats", NOTHING},
-    {"sched_debug", NOTHING},
-    {"latency_stats", NOTHING},
-    {"config.gz", NOTHING},
-    {"kpagecount", NOTHING},
-    {"kpageflags", NOTHING},
-    {"kpagecgroup", NOTHING},
-    {"vmallocinfo", NOTHING},
-    {"acpi", EMPTY},
-    {"scsi", EMPTY},
-    {"asound", EMPTY},
-    {"driver", EMPTY},
+    {"sys", READ_ONLY, true},
+    {"keys", NOTHING, true},
+    {"key-users", NOTHING, true},
+    {"sysrq-trigger", READ_ONLY, false},
+    {"irq", READ_ONLY, false},
+    {"bus", READ_ONLY, false},
+    {"fs", READ_ONLY, false},
+    {"kcore", NOTHING, false},
+    {"kmsg", NOTHING, false},
+    {"timer_list", NOTHING, false},
+    {"timer_stats", NOTHING, false},
+    {"sched_debug", NOTHING, false},
+    {"latency_stats", NOTHING, false},
+    {"kpagecount", NOTHING, false},
+    {"kpageflags", NOTHING, false},
+    {"kpagecgroup", NOTHING, false},
+    {"vmallocinfo", NOTHING, false},
+    {"acpi", EMPTY, false},
+    {"scsi", EMPTY, false},
+    {"asound", EMPTY, false},
+    {"driver", EMPTY, false},
 };
 
 static int cover_one(int proc, int null, const char *path, enum cover cover, struct tn_error *err)
@@ -245,8 +235,10 @@ int jail_mask_proc(struct jail *j, struct tn_error *err)
 
     if (proc < 0 || null < 0)
         return tn_fail_errno(err, errno, "/proc");
+    bool other = j->mapping == TN_JAIL_MAP_RANGE || !j->privileged; /* than root of the machine */
     for (size_t i = 0; i < TN_COUNT(covered); i++)
-        if (cover_one(proc, null, covered[i].path, covered[i].cover, err) < 0)
+        if ((covered[i].always || !other) &&
+            cover_one(proc, null, covered[i].path, covered[i].cover, err) < 0)
             return -1;
     return 0;
 }

@@ -28,13 +28,12 @@ static int overlay_volume(struct jail *j, size_t i, struct tn_error *err)
     snprintf(lower, sizeof lower, "b%zu", i);
     snprintf(top, sizeof top, "o%zu", i);
     if (make_layer("st/volumes", i, upper, sizeof upper) < 0 ||
-        make_layer("st/volumes-work", i, work, sizeof work) < 0 || mkdir(lower, 0755) < 0 ||
+        make_layer("st/work-volumes", i, work, sizeof work) < 0 || mkdir(lower, 0755) < 0 ||
         mkdir(top, 0755) < 0)
         return tn_fail_errno(err, errno, "storage for a volume");
     if (move_mount(j->volumes[i], "", AT_FDCWD, lower, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return tn_fail_errno(err, errno, "attach a volume");
-    tn_autofd int on = open(top, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (on < 0 || jail_mount_overlay(j, on, lower, upper, work, err) < 0)
+    if (jail_mount_overlay(j, top, lower, upper, work, false, err) < 0)
         return -1;
     close(j->volumes[i]);
     j->volumes[i] = sys_clone_mount(AT_FDCWD, top, 0);

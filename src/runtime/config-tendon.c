@@ -79,7 +79,7 @@ static const struct tn_field docker_rows[] = {
     TN_INT("pids", DOCKER, pids, .fallback = "1024", .env = "TENDON_DOCKER_PIDS", .min = 0,
            .max = 4194304, .help = "processes and threads; 0: no limit"),
     TN_STRINGS("cap_drop", DOCKER, cap_drop, .env = "TENDON_DOCKER_CAP_DROP",
-               .fallback = "NET_RAW,MKNOD,AUDIT_WRITE,SETFCAP,SETPCAP,NET_BIND_SERVICE,SYS_CHROOT",
+               .fallback = "NET_RAW,MKNOD,AUDIT_WRITE,SETFCAP,SETPCAP,SYS_CHROOT",
                .help = "capabilities to drop; ALL drops all"),
     TN_BOOL("no_new_privileges", DOCKER, no_new_privileges, .fallback = "true",
             .env = "TENDON_DOCKER_NO_NEW_PRIVILEGES", .help = "setuid programs gain nothing"),

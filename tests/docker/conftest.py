@@ -9,10 +9,13 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "hand"))  # client and harness
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(1, str(TESTS / "hand"))  # client and harness
+sys.path.insert(2, str(TESTS / "runtime"))  # conformance
 
-from engine import Container, Engine  # noqa: E402
-from images import IMAGE_PATH, busybox_tar, debian_tar, is_static  # noqa: E402
+from docker_world import DockerWorld  # noqa: E402
+from engine import Container, Dockerd, Podman  # noqa: E402
+from images import IMAGE_PATH, box_tar, busybox_tar, debian_tar, is_static  # noqa: E402
 
 
 def build_release(tree):
@@ -31,17 +34,28 @@ def static_hand(tmp_path_factory):
     return build_release(tmp_path_factory.mktemp("release"))
 
 
-@pytest.fixture(scope="session")
-def engine():
+def start_engine(kind, *programs):
     if os.getuid() != 0:
-        pytest.skip("needs root: starts dockerd")
-    for program in ("dockerd", "docker", "setpriv", "unshare"):
+        pytest.skip("needs root: starts a container engine")
+    for program in (*programs, "docker", "ip", "nsenter", "openssl", "setpriv", "unshare"):
         if not shutil.which(program):
             pytest.skip(f"{program} is not installed")
-    probe = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True)
+    probe = subprocess.run(["unshare", "--mount", "--net", "true"], capture_output=True, text=True)
     if probe.returncode != 0:
-        pytest.skip(f"no private mounts here: {probe.stderr}")
-    engine = Engine()
+        pytest.skip(f"no private namespaces here: {probe.stderr}")
+    return kind()
+
+
+@pytest.fixture(scope="session")
+def engine():
+    engine = start_engine(Dockerd, "dockerd")
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture(scope="session")
+def podman():
+    engine = start_engine(Podman, "podman", "runc")
     yield engine
     engine.stop()
 
@@ -98,3 +112,54 @@ def scratch_root(engine, static_hand, scratch_image):
     boxes = Boxes(engine, static_hand, scratch_image)
     yield boxes("--working-dir", "/workspace", "--username", "root", "--user-id", "0")
     boxes.finish()
+
+
+def box_image(engine):
+    """busybox in that engine, with an entry point, a user and a directory that a sandbox must not care about."""
+    if not hasattr(engine, "box_image"):
+        tar = box_tar(engine.base / "box.tar")
+        changes = ('ENTRYPOINT ["/bin/false"]', "USER 4242", "WORKDIR /nowhere", "ENV FROM_THE_IMAGE=yes")
+        engine.box_image = engine.load("box", tar, *changes)
+    return engine.box_image
+
+
+def make_world(engine, static_hand):
+    return DockerWorld(engine, box_image(engine), static_hand)
+
+
+@pytest.fixture(params=["docker", "podman"])
+def any_engine(request):
+    return request.getfixturevalue({"docker": "engine", "podman": "podman"}[request.param])
+
+
+@pytest.fixture
+def world(any_engine, static_hand):
+    """Sandboxes in each engine in turn; at the end nothing of them may be left."""
+    world = make_world(any_engine, static_hand)
+    before = set(world.containers())
+    volumes = set(world.docker("volume", "ls", "--quiet").split())
+    yield world
+    world.finish()
+    assert set(world.containers()) <= before
+    assert set(world.docker("volume", "ls", "--quiet").split()) <= volumes
+
+
+@pytest.fixture
+def docker_world(engine, static_hand):
+    """The same for what only dockerd is asked."""
+    world = make_world(engine, static_hand)
+    before = set(world.containers())
+    yield world
+    world.finish()
+    assert set(world.containers()) <= before
+
+
+@pytest.fixture
+def driver(world):
+    return world.open()
+
+
+@pytest.fixture
+def box(world, driver):
+    """A running sandbox."""
+    return world.new(driver)

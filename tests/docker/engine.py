@@ -1,9 +1,9 @@
-"""A dockerd of the tests' own, and containers in it whose first process is tendon-hand.
+"""Container engines of the tests' own, dockerd and Podman's service, and containers in them whose first process is
+tendon-hand.
 
-The daemon lives in a private mount namespace, where its data, /run and /etc/docker are in memory: it
-neither meets another daemon of this machine nor leaves mounts, sockets, keys or images behind.  It has
-no network: a hand is reached over a unix socket in a shared directory, or from inside its network
-namespace."""
+An engine lives in private mount and network namespaces, where its data, /run and the like are in memory: it neither
+meets another one of this machine nor leaves mounts, sockets, keys, rules or images behind.  What it publishes is
+reached from inside its network namespace (see nsenter)."""
 
 import ctypes
 import glob
@@ -22,15 +22,42 @@ import uuid
 from client import Client, Shell
 from harness import wait_until
 
-# Run with the data directory and the command of the daemon.
+# Run with the directories that are to be private, "--", and the command of the daemon.
 PRIVATE = """
-for directory in /run /etc/docker "$1"; do
-    [ ! -d "$directory" ] || mount -t tmpfs -o mode=755 tmpfs "$directory" || exit
+while [ "$1" != -- ]; do
+    [ ! -d "$1" ] || mount -t tmpfs -o mode=1755 tmpfs "$1" || exit
+    shift
 done
 shift
+ip link set lo up
 exec "$@"
 """
 CLONE_NEWNET = 0x40000000
+
+# Podman raises limits beyond what root may have on some machines.
+CONTAINERS_CONF = """
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "runc"
+tmp_dir = "{base}/tmp"
+[network]
+network_config_dir = "{base}/net"
+"""
+REGISTRIES_CONF = """
+unqualified-search-registries = ["docker.io"]
+[[registry]]
+location = "127.0.0.1:5000"
+insecure = true
+"""
+STORAGE_CONF = """
+[storage]
+driver = "overlay"
+graphroot = "{base}/data"
+runroot = "{base}/run"
+"""
 
 
 def proc(pid, name):
@@ -42,7 +69,11 @@ def proc(pid, name):
 
 
 class Engine:
-    """One running dockerd."""
+    """One running engine; what differs is in the classes below."""
+
+    private = []  # directories besides its own data
+    stragglers = []  # programs that may outlive it for a while
+    env = {}
 
     def __init__(self):
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="td-", dir="/tmp"))
@@ -52,39 +83,33 @@ class Engine:
         self.namespace = None
         data = self.base / "data"
         data.mkdir()
-        options = [
-            f"--data-root={data}",
-            f"--exec-root={self.base}/exec",
-            f"--host={self.address}",
-            f"--pidfile={self.base}/pid",
-            f"--cgroup-parent=/{self.cgroup}",
-            "--exec-opt=native.cgroupdriver=cgroupfs",
-            "--bridge=none",
-            "--iptables=false",
-            "--ip-forward=false",
-            "--ip-masq=false",
-        ]
-        private = ["unshare", "--mount", "sh", "-c", PRIVATE, "sh", data]
+        command = self.command()
+        private = ["unshare", "--mount", "--net", "sh", "-c", PRIVATE, "sh", *self.private, data, "--"]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", *private, "dockerd", *options],
+                ["setpriv", "--pdeathsig", "TERM", *private, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.base,
+                env={**os.environ, **self.env},
             )
         try:
-            wait_until(self.answers, 30, "dockerd answers")
+            wait_until(self.answers, 30, "the engine answers")
             self.namespace = os.readlink(f"/proc/{self.process.pid}/ns/mnt")
         except BaseException:
             self.stop()
             raise
 
+    def nsenter(self):
+        """Words before a command that is to run in the engine's network namespace."""
+        return ["nsenter", f"--net=/proc/{self.process.pid}/ns/net"]
+
     # --- talking --------------------------------------------------------------------------------
 
     def answers(self):
         code = self.process.poll()
-        assert code is None, f"dockerd ended with {code}:\n{self.log_end()}"
+        assert code is None, f"the engine ended with {code}:\n{self.log_end()}"
         return self.try_docker("version").returncode == 0
 
     def log_end(self):
@@ -143,7 +168,7 @@ class Engine:
     def end_daemon(self):
         problems = []
         if self.process.poll() is not None:
-            problems.append(f"dockerd had ended with {self.process.returncode}:\n{self.log_end()}")
+            problems.append(f"it had ended with {self.process.returncode}:\n{self.log_end()}")
         else:
             try:
                 containers = self.try_docker("ps", "--all", "--quiet").stdout.split()
@@ -152,14 +177,15 @@ class Engine:
                 self.process.terminate()
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
-                problems.append(f"dockerd did not end:\n{self.log_end()}")
+                problems.append(f"the engine did not end:\n{self.log_end()}")
                 self.process.kill()
                 self.process.wait(10)
         try:
-            wait_until(lambda: not self.processes(), 5, "processes of dockerd ended")
+            wait_until(lambda: not self.processes(), 5, "processes of the engine ended")
         except AssertionError:
             for pid, command in self.processes().items():
-                problems.append(f"process {pid} left: {command}")
+                if not any(name in command for name in self.stragglers):
+                    problems.append(f"process {pid} left: {command}")
                 os.kill(pid, signal.SIGKILL)
         return problems
 
@@ -184,6 +210,82 @@ class Engine:
         ]
         shutil.rmtree(self.base)
         assert not problems, "\n".join(problems)
+
+
+class Dockerd(Engine):
+    """Also at tls, for clients with the certificates in certs."""
+
+    name = "docker"
+    private = ["/run", "/etc/docker"]
+    tls = "tcp://127.0.0.1:2376"
+
+    def command(self):
+        self.certs = self.base / "certs"
+        make_certificates(self.certs)
+        return [
+            "dockerd",
+            f"--data-root={self.base}/data",
+            f"--exec-root={self.base}/exec",
+            f"--host={self.address}",
+            f"--host={self.tls}",
+            "--tlsverify",
+            f"--tlscacert={self.certs}/ca.pem",
+            f"--tlscert={self.certs}/server.pem",
+            f"--tlskey={self.certs}/server.key",
+            f"--pidfile={self.base}/pid",
+            f"--cgroup-parent=/{self.cgroup}",
+            "--exec-opt=native.cgroupdriver=cgroupfs",
+        ]
+
+
+class Podman(Engine):
+    name = "podman"
+    stragglers = ["/conmon "]  # wait five minutes for somebody to ask how a command of `exec` ended
+    private = ["/run", "/dev/shm", "/var/lib", "/var/tmp"]
+
+    def command(self):
+        texts = {"containers": CONTAINERS_CONF, "storage": STORAGE_CONF, "registries": REGISTRIES_CONF}
+        for name, text in texts.items():
+            (self.base / f"{name}.conf").write_text(text.format(base=self.base))
+        (self.base / "net").mkdir()
+        self.env = {
+            "CONTAINERS_CONF": str(self.base / "containers.conf"),
+            "CONTAINERS_STORAGE_CONF": str(self.base / "storage.conf"),
+            "CONTAINERS_REGISTRIES_CONF": str(self.base / "registries.conf"),
+        }
+        self.before = set(self.libpod_groups())
+        return ["podman", "system", "service", "--time", "0", self.address]
+
+    @staticmethod
+    def libpod_groups():
+        """Where Podman puts containers; it cannot be told another place."""
+        found = []
+        for parent in ("", "*/"):
+            found += glob.glob(f"/sys/fs/cgroup/{parent}libpod_parent/**/", recursive=True)
+        return sorted(found, key=len, reverse=True)
+
+    def remove_cgroups(self):
+        for path in self.libpod_groups():
+            if path not in self.before:
+                os.rmdir(path)
+        return []
+
+
+def make_certificates(directory):
+    """A CA, a server certificate for 127.0.0.1, and a client's, as DOCKER_CERT_PATH wants them."""
+    directory.mkdir()
+    days = ["-days", "2"]
+    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    signed = ["-CA", "ca.pem", "-CAkey", "ca.key", "-x509", *days]
+    alone = ["-addext", "basicConstraints=critical,CA:FALSE"]
+    for words in (
+        [*new, "-x509", *days, "-subj", "/CN=ca", "-keyout", "ca.key", "-out", "ca.pem"],
+        [*new, *signed, *alone, "-subj", "/CN=engine", "-addext", "subjectAltName=IP:127.0.0.1"]
+        + ["-keyout", "server.key", "-out", "server.pem"],
+        [*new, *signed, *alone, "-subj", "/CN=client", "-addext", "extendedKeyUsage=clientAuth"]
+        + ["-keyout", "key.pem", "-out", "cert.pem"],
+    ):
+        subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True, timeout=30)
 
 
 class NamespaceConnection(http.client.HTTPConnection):

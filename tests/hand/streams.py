@@ -97,6 +97,7 @@ class Terminal:
         self.timeout = timeout
         self.hellos = []
         self.errors = []
+        self.exit_code = None  # of the shell, once it has ended
         self.pings = 0
         self.offset = None
         self.seen = b""
@@ -125,6 +126,8 @@ class Terminal:
             if message["type"] == "hello":
                 self.hellos.append(message["offset"])
                 self.offset = message["offset"]
+            elif message["type"] == "end":
+                self.exit_code = message["exit_code"]
             else:
                 assert message["type"] == "error", message
                 self.errors.append(message["detail"])

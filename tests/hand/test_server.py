@@ -143,6 +143,8 @@ def test_help():
         "--listen",
         "--key-file",
         "exit-with-parent",
+        "--exit-with",
+        "confine",
     ):
         assert option in text
 

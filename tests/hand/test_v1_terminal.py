@@ -342,6 +342,7 @@ def test_the_shell_exits(shell, open_terminal):
     one.type("exit 3\n")
     for t in (one, two):
         assert t.wait_closed() == (1000, "the shell has ended")
+        assert t.exit_code == 3
     assert time.monotonic() - began < 5
     wait_until(lambda: state(shell, shell.name)["terminals"] == 0, what="detached")
     assert shell.ok("echo back") == "back"

@@ -17,6 +17,10 @@ ABILITIES = ("pause", "stop", "suspend", "snapshot", "limit", "isolate", "image"
 PATIENCE = 60  # seconds until a driver that does not answer is a failure
 
 
+def words_of(bits):
+    return {word for i, word in enumerate(ABILITIES) if bits & 1 << i}
+
+
 def wait_until(condition, seconds=20.0, what="condition"):
     deadline = time.monotonic() + seconds
     while True:
@@ -56,7 +60,7 @@ class Refusal(AssertionError):
 class Driver:
     """One process that uses backends."""
 
-    def __init__(self, world, runtime=None):
+    def __init__(self, world):
         self.world = world
         self.progress = []
         self.log = open(world.base / "driver.log", "ab")
@@ -75,9 +79,14 @@ class Driver:
         for name, value in world.settings.items():
             self("set", name=name, value=value)
         self.abilities = set()
-        if runtime:
-            bits = self("open", runtime=runtime)["abilities"]
-            self.abilities = {word for i, word in enumerate(ABILITIES) if bits & 1 << i}
+
+    def open(self, runtime):
+        self.abilities = words_of(self("open", runtime=runtime)["abilities"])
+        return self
+
+    def abilities_of(self, runtime):
+        """Without opening it: no engine is needed."""
+        return words_of(self("find", runtime=runtime)["abilities"])
 
     def read(self):
         for line in self.process.stdout:
@@ -185,8 +194,8 @@ class World:
         self.drivers, self.count = [], 0
 
     def open(self, runtime=None):
-        self.drivers.append(Driver(self, runtime or self.runtime))
-        return self.drivers[-1]
+        self.drivers.append(Driver(self))
+        return self.drivers[-1].open(runtime or self.runtime)
 
     def new(self, driver, own=True, create=True, **spec):
         self.count += 1

@@ -4,7 +4,7 @@ import pytest
 
 from conformance import World
 
-BACKENDS = ["local", "cli", "example"]
+BACKENDS = ["local", "cli", "example", "jail"]
 
 
 def start(runtime):

@@ -137,10 +137,7 @@ def test_a_port_inside_is_reached(box):
     box.act("write", path="server.py", content=SERVER)
     box.ok("python3 server.py >/dev/null 2>&1 &")
     port = int(box.ok("until [ -s port ]; do sleep 0.02; done; cat port"))
-    answer = box.driver.ask("dial", id=box.id, port=port, send="hello")
-    if answer.get("code") == "unsupported":
-        answer = box.driver.ask("tunnel", id=box.id, port=port, send="hello")
-    assert answer.get("received") == "<hello>", answer
+    assert box("dial", port=port, send="hello")["received"] == "<hello>"
 
 
 # --- isolation ---------------------------------------------------------------------------------------

@@ -95,6 +95,9 @@ class Session:
         return seen["content"]
 
     def stop(self):
+        """Ends driver and hand; doing so again does nothing."""
+        if self.log.closed:
+            return
         self.driver.stdin.close()
         status = self.driver.wait(timeout=30)
         self.hand.terminate()

@@ -259,6 +259,24 @@ static void put_ulimit(struct tn_jw *w, const char *name, uint64_t value)
     tn_jw_object_end(w);
 }
 
+static void put_ulimits(struct body *b)
+{
+    const struct tn_limits *l = &b->p->limits;
+    const char *but[3] = {NULL};
+    size_t n = 0;
+
+    if (l->file_size)
+        but[n++] = "fsize";
+    if (l->open_files)
+        but[n++] = "nofile";
+    key(b, "Ulimits");
+    tn_jw_array(&b->w);
+    put_ulimit(&b->w, "fsize", l->file_size);
+    put_ulimit(&b->w, "nofile", l->open_files);
+    docker_kwargs_put_ulimits(b->p->kwargs, but, &b->w);
+    tn_jw_array_end(&b->w);
+}
+
 static void put_limits(struct body *b)
 {
     const struct tn_limits *l = &b->p->limits;
@@ -268,13 +286,8 @@ static void put_limits(struct body *b)
         number(b, "MemorySwap", l->memory); /* together: no swap on top */
     number(b, "PidsLimit", l->pids);
     number(b, "NanoCpus", (uint64_t)(l->cpus * 1e9));
-    if (l->file_size || l->open_files) {
-        key(b, "Ulimits");
-        tn_jw_array(&b->w);
-        put_ulimit(&b->w, "fsize", l->file_size);
-        put_ulimit(&b->w, "nofile", l->open_files);
-        tn_jw_array_end(&b->w);
-    }
+    if (l->file_size || l->open_files)
+        put_ulimits(b);
     if (l->disk) {
         tn_autofree char *size = tn_asprintf("%llu", (unsigned long long)l->disk);
         key(b, "StorageOpt");

@@ -127,6 +127,10 @@ bool docker_kwargs_sets(const struct tn_json *kwargs, const char *api_field);
 int docker_kwargs_put(const struct tn_json *kwargs, bool host_config, const char *const *done,
                       struct tn_jw *w, struct tn_error *err);
 
+/* Appends their ulimits, but those of these names, to a list of Ulimits. */
+void docker_kwargs_put_ulimits(const struct tn_json *kwargs, const char *const *but,
+                               struct tn_jw *w);
+
 /* One entry of Devices: "/dev/a[:/dev/b[:rwm]]". */
 void docker_put_device(const char *text, struct tn_jw *w);
 

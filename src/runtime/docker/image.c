@@ -70,7 +70,10 @@ int docker_pull(const struct docker *d, const char *image, int64_t deadline, str
     p->told = -1;
     tell(p, first);
     if (tn_engine_pull(d->engine, image, docker_config(d)->sandbox.platform, on_progress, p,
-                       deadline, err) < 0)
-        return tn_error_context(err, "image %s is not here and cannot be pulled", image);
-    return 0;
+                       deadline, err) == 0)
+        return 0;
+    /* Whatever the registry or the way to it says: there is no such image here. */
+    if (err && err->code != TN_E_TIMEOUT)
+        err->code = TN_E_NOT_FOUND;
+    return tn_error_context(err, "image %s is not here and cannot be pulled", image);
 }

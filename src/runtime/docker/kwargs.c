@@ -115,6 +115,14 @@ static const struct kwarg *find(const char *name)
     return NULL;
 }
 
+static bool is_among(const char *const *list, const char *word)
+{
+    for (; *list; list++)
+        if (strcmp(*list, word) == 0)
+            return true;
+    return false;
+}
+
 /* --- values --------------------------------------------------------------------------------- */
 
 static int wrong(const char *expected, const struct tn_json *value, struct tn_error *err)
@@ -253,26 +261,48 @@ static const struct tn_json *either(const struct tn_json *v, const char *a, cons
     return tn_json_get(v, a) ? tn_json_get(v, a) : tn_json_get(v, b);
 }
 
-static int put_ulimits(const struct tn_json *v, struct tn_jw *w, struct tn_error *err)
+static const char *ulimit_name(const struct tn_json *ulimit)
 {
-    if (tn_json_type(v) != TN_JSON_ARRAY)
-        return wrong("a list", v, err);
-    tn_jw_array(w);
+    return tn_json_str(either(ulimit, "name", "Name"), NULL);
+}
+
+static int put_ulimit_list(const struct tn_json *v, const char *const *but, struct tn_jw *w,
+                           struct tn_error *err)
+{
     for (size_t i = 0; i < tn_json_count(v); i++) {
         const struct tn_json *one = tn_json_at(v, i);
         const struct tn_json *soft = either(one, "soft", "Soft"),
                              *hard = either(one, "hard", "Hard");
-        const char *name = tn_json_str(either(one, "name", "Name"), NULL);
+        const char *name = ulimit_name(one);
         if (!name || !(soft || hard))
             return tn_fail(err, TN_E_INVALID, "expected objects of name, soft and hard");
+        if (is_among(but, name))
+            continue;
         tn_jw_object(w);
         tn_jw_kstr(w, "Name", name);
         tn_jw_kint(w, "Soft", tn_json_int(soft ? soft : hard, 0));
         tn_jw_kint(w, "Hard", tn_json_int(hard ? hard : soft, 0));
         tn_jw_object_end(w);
     }
-    tn_jw_array_end(w);
     return 0;
+}
+
+static int put_ulimits(const struct tn_json *v, struct tn_jw *w, struct tn_error *err)
+{
+    static const char *const none[] = {NULL};
+
+    if (tn_json_type(v) != TN_JSON_ARRAY)
+        return wrong("a list", v, err);
+    tn_jw_array(w);
+    int r = put_ulimit_list(v, none, w, err);
+    tn_jw_array_end(w);
+    return r;
+}
+
+void docker_kwargs_put_ulimits(const struct tn_json *kwargs, const char *const *but,
+                               struct tn_jw *w)
+{
+    put_ulimit_list(tn_json_get(kwargs, "ulimits"), but, w, NULL);
 }
 
 static int put_value(const struct kwarg *k, const struct tn_json *v, struct tn_jw *w,
@@ -360,20 +390,12 @@ bool docker_kwargs_sets(const struct tn_json *kwargs, const char *api_field)
     return false;
 }
 
-static bool is_done(const char *const *done, const char *api)
-{
-    for (; *done; done++)
-        if (strcmp(*done, api) == 0)
-            return true;
-    return false;
-}
-
 static int put_one(const char *name, struct tn_json *value, void *ctx)
 {
     struct walk *walk = ctx;
     const struct kwarg *k = find(name);
 
-    if (!value || !k || k->config == walk->host_config || is_done(walk->done, k->api))
+    if (!value || !k || k->config == walk->host_config || is_among(walk->done, k->api))
         return 0;
     tn_jw_key(walk->w, k->api);
     return put_value(k, value, walk->w, walk->err);

@@ -12,6 +12,7 @@ static void answer_text(struct tn_observation *o, enum tn_observation_type type,
 static void refuse(struct tn_observation *o, const struct tn_action *action, const char *what)
 {
     tn_observation_init_error(o, NULL, "Action %s %s", tn_action_name(action->type), what);
+    free(o->error_id);
     o->error_id = tn_strdup(BAD_ACTION);
 }
 

@@ -125,6 +125,7 @@ static void refuse(struct tn_session *s, const struct tn_stream_event *event,
         tn_observation_init_error(&o, NULL, "Action %.60s does not exist.", type);
     else
         tn_observation_init_error(&o, NULL, "Action %.60s: %s", type, why->text);
+    free(o.error_id);
     o.error_id = tn_strdup("AGENT_ERROR$BAD_ACTION");
     answer(s, &o, TN_SOURCE_AGENT, event->id);
 }

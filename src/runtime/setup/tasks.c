@@ -44,6 +44,7 @@ static void answer(struct tn_observation *o, const struct tn_action *action, boo
     struct tn_json *list = action->task_tracking.task_list;
 
     tn_observation_init(o, TN_OBSERVATION_TASK_TRACKING);
+    free(o->task_tracking.command);
     o->task_tracking.command = tn_strdup(action->task_tracking.command);
     o->task_tracking.task_list = with_list && list ? tn_json_ref(list) : NULL;
     tn_observation_set_content(o, text);

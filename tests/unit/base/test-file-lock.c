@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -41,8 +42,7 @@ static pid_t start_holder(const char *path, int until)
     assert_true(child >= 0);
     if (child == 0) {
         int fd = open(path, O_RDONLY | O_CLOEXEC);
-        int held = tn_file_lock(fd, TN_NEVER, NULL);
-        if (held < 0 || write(ready[1], "", 1) != 1)
+        if (flock(fd, LOCK_EX) || write(ready[1], "", 1) != 1)
             _exit(1);
         _exit(read(until, &byte, 1) != 1);
     }

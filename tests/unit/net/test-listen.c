@@ -27,6 +27,13 @@ static const struct {
     {"unix:/run/x", true, TN_LISTEN_UNIX, "/run/x", 0, false},
     {"unix:rel:ative", true, TN_LISTEN_UNIX, "rel:ative", 0, false},
     {"fd:3", true, TN_LISTEN_FD, "", 3, false},
+    {"pair:3", true, TN_LISTEN_PAIR, "", 3, false},
+    {"pair:3:12345", true, TN_LISTEN_PAIR, "", 3, false},
+    {"pair:", false, 0, NULL, 0, false},
+    {"pair:x", false, 0, NULL, 0, false},
+    {"pair:3:", false, 0, NULL, 0, false},
+    {"pair:3:0", false, 0, NULL, 0, false},
+    {"pair:3:x", false, 0, NULL, 0, false},
     {"", false, 0, NULL, 0, false},
     {":80", false, 0, NULL, 0, false},
     {"host:80", false, 0, NULL, 0, false},
@@ -68,7 +75,8 @@ static void test_parse(void **state)
         }
         assert_int_equal(a.kind, rows[i].kind);
         assert_string_equal(a.kind == TN_LISTEN_UNIX ? a.path : a.host, rows[i].host);
-        assert_int_equal(a.kind == TN_LISTEN_FD ? a.fd : a.port, rows[i].port);
+        bool is_fd = a.kind == TN_LISTEN_FD || a.kind == TN_LISTEN_PAIR;
+        assert_int_equal(is_fd ? a.fd : a.port, rows[i].port);
         assert_int_equal(a.loopback, rows[i].loopback);
     }
 }

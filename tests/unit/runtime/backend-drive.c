@@ -10,7 +10,8 @@
  * "timeout" (seconds, 30).
  *
  *     set     {"name": "docker.memory", "value": "1g"}   configuration; before open
- *     open    {"runtime": "docker"}                      -> name, abilities
+ *     find    {"runtime": "docker"}                      -> name, abilities
+ *     open    {"runtime": "docker"}                      -> the same
  *     close
  *     doctor  {"runtime": "docker"}                      -> findings
  *     subject {"id", "spec": {...}, "own": bool, "key"}  a sandbox as the store would note it; own:
@@ -39,6 +40,7 @@
 #include "base/fs.h"
 #include "base/proc.h"
 #include "runtime/hand-client.h"
+#include "runtime/hand-tunnel.h"
 #include "runtime/registry.h"
 
 enum { LINE_MAX_BYTES = 64 << 20 };
@@ -223,6 +225,18 @@ static int do_close(const struct tn_json *q, int64_t deadline, struct tn_jw *w,
     return 0;
 }
 
+static int do_find(const struct tn_json *q, int64_t deadline, struct tn_jw *w, struct tn_error *err)
+{
+    const struct tn_backend *found =
+        tn_backend_find(&config, tn_json_get_str(q, "runtime", ""), err);
+
+    if (!found)
+        return -1;
+    tn_jw_kstr(w, "name", found->name);
+    tn_jw_kint(w, "abilities", found->abilities);
+    return 0;
+}
+
 static int do_open(const struct tn_json *q, int64_t deadline, struct tn_jw *w, struct tn_error *err)
 {
     const struct tn_backend *found =
@@ -369,6 +383,20 @@ static int do_exec(const struct tn_json *q, int64_t deadline, struct tn_jw *w, s
     return 0;
 }
 
+/* The backend's way, or the hand's tunnel. */
+static int connect_port(const struct subject *x, int port, int64_t deadline, struct tn_error *err)
+{
+    tn_autoplace struct tn_place place = {0};
+
+    if (backend->dial)
+        return backend->dial(engine, &x->s, port, deadline, err);
+    if (backend->inspect(engine, &x->s, &place, deadline, err) < 0)
+        return -1;
+    if (!place.address)
+        return tn_fail(err, TN_E_CONFLICT, "it is %s", tn_status_words[place.status]);
+    return tn_hand_tunnel(place.address, x->key, port, deadline, err);
+}
+
 static int do_dial(const struct tn_json *q, int64_t deadline, struct tn_jw *w, struct tn_error *err)
 {
     autosubject struct subject x = {0};
@@ -377,10 +405,7 @@ static int do_dial(const struct tn_json *q, int64_t deadline, struct tn_jw *w, s
 
     if (subject_load(tn_json_get_str(q, "id", NULL), &x, err) < 0)
         return -1;
-    if (!backend->dial)
-        return lacking("dial", err);
-    tn_autofd int fd =
-        backend->dial(engine, &x.s, (int)tn_json_int(tn_json_get(q, "port"), 0), deadline, err);
+    tn_autofd int fd = connect_port(&x, (int)tn_json_int(tn_json_get(q, "port"), 0), deadline, err);
     if (fd < 0 || tn_fs_write(fd, text, strlen(text), err) < 0)
         return -1;
     shutdown(fd, SHUT_WR);
@@ -593,14 +618,14 @@ static const struct verb {
     int (*run)(const struct tn_json *q, int64_t deadline, struct tn_jw *w, struct tn_error *err);
     bool unopened; /* needs no open backend */
 } verbs[] = {
-    {"set", do_set, true},          {"open", do_open, true},       {"close", do_close, true},
-    {"doctor", do_doctor, true},    {"subject", do_subject, true}, {"create", do_create, false},
-    {"inspect", do_inspect, false}, {"drive", do_drive, false},    {"list", do_list, false},
-    {"put", do_put, false},         {"exec", do_exec, false},      {"dial", do_dial, false},
-    {"url", do_url, false},         {"logs", do_logs, false},      {"usage", do_usage, false},
-    {"snapshot", do_layers, false}, {"forget", do_layers, false},  {"rollback", do_layers, false},
-    {"fork", do_layers, false},     {"ready", do_ready, false},    {"run", do_run, false},
-    {"action", do_run, false},
+    {"set", do_set, true},          {"find", do_find, true},        {"open", do_open, true},
+    {"close", do_close, true},      {"doctor", do_doctor, true},    {"subject", do_subject, true},
+    {"create", do_create, false},   {"inspect", do_inspect, false}, {"drive", do_drive, false},
+    {"list", do_list, false},       {"put", do_put, false},         {"exec", do_exec, false},
+    {"dial", do_dial, false},       {"url", do_url, false},         {"logs", do_logs, false},
+    {"usage", do_usage, false},     {"snapshot", do_layers, false}, {"forget", do_layers, false},
+    {"rollback", do_layers, false}, {"fork", do_layers, false},     {"ready", do_ready, false},
+    {"run", do_run, false},         {"action", do_run, false},
 };
 
 static int dispatch(const struct tn_json *q, struct tn_jw *w, struct tn_error *err)

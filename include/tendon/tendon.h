@@ -1,0 +1,116 @@
+/* libtendon: sandboxes for AI agents, from C.
+ *
+ * A runtime (struct tendon) is configuration, the state on disk and the backends in use; it serves
+ * several threads.  A sandbox handle (struct tendon_sandbox) serves one thread at a time.  Specs,
+ * actions, observations and descriptions are JSON text in UTF-8, the same that the command line and
+ * the HTTP interface of the hand use: docs/config.md lists the fields of a spec, docs/actions.md
+ * the actions and observations.
+ *
+ * A function that can fail returns 0 or -1, or NULL, and takes a struct tendon_error last (NULL
+ * when the reason does not matter).  Text that is returned belongs to the caller, who ends it with
+ * free().  Every call that waits has a limit in seconds; a negative one is none.  Nothing here
+ * prints, exits or changes signal handlers. */
+#ifndef TENDON_TENDON_H
+#define TENDON_TENDON_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TENDON_API __attribute__((visibility("default")))
+
+struct tendon;
+struct tendon_sandbox;
+
+struct tendon_error {
+    const char *code; /* one word: "not_found", "timeout", "unsupported", ...; lives for ever */
+    int sys;          /* errno behind it, or 0 */
+    char text[512];   /* one sentence for people */
+};
+
+TENDON_API const char *tendon_version(void);
+
+/* --- the runtime ------------------------------------------------------------------------------ */
+
+/* config: a config.toml; NULL: the usual places.  settings: a JSON object of section.key and value
+ * that weigh more than the file, {"tendon.runtime": "jail", "jail.memory": "1g"}; or NULL.  What
+ * killed processes left behind is cleared away. */
+TENDON_API struct tendon *tendon_open(const char *config, const char *settings,
+                                      struct tendon_error *err);
+/* After the last handle is freed.  Sandboxes stay. */
+TENDON_API void tendon_close(struct tendon *t);
+
+/* All sandboxes as a JSON array, oldest first. */
+TENDON_API char *tendon_list(struct tendon *t, struct tendon_error *err);
+/* Removes what nobody owns any more; how much, or -1. */
+TENDON_API int tendon_gc(struct tendon *t, double seconds, struct tendon_error *err);
+
+/* --- sandboxes -------------------------------------------------------------------------------- */
+
+/* Makes one, or takes one that waits.  It ends with this process, however that ends, unless the
+ * spec says {"keep": true}.  spec NULL is {}.  After a failure nothing is left. */
+TENDON_API struct tendon_sandbox *tendon_create(struct tendon *t, const char *spec, double seconds,
+                                                struct tendon_error *err);
+/* One that exists, by id, name or unique start of the id. */
+TENDON_API struct tendon_sandbox *tendon_attach(struct tendon *t, const char *which,
+                                                struct tendon_error *err);
+/* Forgets the handle; the sandbox stays as it is. */
+TENDON_API void tendon_detach(struct tendon_sandbox *sb);
+/* Ends the sandbox with everything in it, and the handle, also after a failure. */
+TENDON_API int tendon_remove(struct tendon_sandbox *sb, double seconds, struct tendon_error *err);
+
+/* Lives as long as the handle. */
+TENDON_API const char *tendon_id(const struct tendon_sandbox *sb);
+/* State, isolation, use of resources, spec, as a JSON object; asks the backend. */
+TENDON_API char *tendon_inspect(struct tendon_sandbox *sb, double seconds,
+                                struct tendon_error *err);
+/* goal: "running", "paused", "stopped" or "suspended", from whatever state it is in. */
+TENDON_API int tendon_drive(struct tendon_sandbox *sb, const char *goal, double seconds,
+                            struct tendon_error *err);
+
+/* --- work ------------------------------------------------------------------------------------- */
+
+/* Executes an action, {"action": "run", "args": {"command": "ls"}, "timeout": 30}, and returns its
+ * observation.  Without a timeout it has 120 seconds.  What an action cannot do is an observation
+ * too. */
+TENDON_API char *tendon_execute(struct tendon_sandbox *sb, const char *action,
+                                struct tendon_error *err);
+/* A line for the shell; the shell keeps its state from call to call.  Its output as an observation
+ * has it (at most 30000 characters) in *output, which may be NULL; its exit status, or -1. */
+TENDON_API int tendon_run(struct tendon_sandbox *sb, const char *command, double seconds,
+                          char **output, struct tendon_error *err);
+
+/* Whole files, with the rights of the sandbox's user.  Paths inside are absolute.  A file is
+ * written in one step, missing directories are made.  mode -1: as the file has it, or the usual
+ * one. */
+TENDON_API int tendon_write_file(struct tendon_sandbox *sb, const char *path, const void *bytes,
+                                 size_t n, int mode, double seconds, struct tendon_error *err);
+/* "too_large" beyond max bytes; a NUL that is not counted follows them. */
+TENDON_API char *tendon_read_file(struct tendon_sandbox *sb, const char *path, size_t max,
+                                  size_t *n, double seconds, struct tendon_error *err);
+
+/* A connected stream socket to a TCP port inside, whatever network the sandbox has.  The caller
+ * closes it. */
+TENDON_API int tendon_dial(struct tendon_sandbox *sb, int port, double seconds,
+                           struct tendon_error *err);
+
+/* --- files as they were ----------------------------------------------------------------------- */
+
+TENDON_API int tendon_snapshot(struct tendon_sandbox *sb, const char *name, double seconds,
+                               struct tendon_error *err);
+/* Processes end; the files are those of the snapshot. */
+TENDON_API int tendon_rollback(struct tendon_sandbox *sb, const char *name, double seconds,
+                               struct tendon_error *err);
+/* A new sandbox with these files; snapshot NULL: as they are now.  spec may have name, keep, lease
+ * and labels; NULL is {}. */
+TENDON_API struct tendon_sandbox *tendon_fork(struct tendon_sandbox *sb, const char *snapshot,
+                                              const char *spec, double seconds,
+                                              struct tendon_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,43 @@
+/* The network of a jail that has none: a namespace with a loopback interface. */
+#include <fcntl.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "jail/jail.h"
+#include "jail/sys.h"
+
+static int raise_loopback(struct tn_error *err)
+{
+    struct ifreq request = {.ifr_name = "lo"};
+    tn_autofd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) < 0)
+        return tn_fail_errno(err, errno, "loopback interface");
+    request.ifr_flags |= IFF_UP | IFF_RUNNING;
+    if (ioctl(fd, SIOCSIFFLAGS, &request) < 0)
+        return tn_fail_errno(err, errno, "loopback interface: up");
+    return 0;
+}
+
+static void write_setting(const char *path, const char *text)
+{
+    tn_autofd int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    if (fd >= 0 && write(fd, text, strlen(text)) < 0)
+        return; /* a comfort that an old kernel does not have */
+}
+
+int jail_make_network(const struct jail *j, struct tn_error *err)
+{
+    if (j->plan.network != TN_JAIL_NET_NONE)
+        return 0;
+    if (unshare(CLONE_NEWNET) < 0)
+        return tn_fail_errno(err, errno, "network namespace");
+    /* A network that root made is not that of root inside, who could not even listen on port 80. */
+    if (j->privileged) {
+        write_setting("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+        write_setting("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+    }
+    return raise_loopback(err);
+}

@@ -1,0 +1,280 @@
+"""Sandboxes from birth to end: new, ls, ps, inspect, logs, pause, stop, snapshots, gc."""
+
+import json
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from tendons import eventually, processes_with
+
+
+def names(tendon):
+    return tendon.ok("ls", "--quiet").split()
+
+
+# --- making and looking -------------------------------------------------------------------------
+
+
+def test_new_prints_the_id(any_tendon):
+    ident = any_tendon.ok("new").strip()
+    assert re.fullmatch(r"[a-z0-9]{10}", ident)
+    assert names(any_tendon) == [ident]
+    assert any_tendon.ok("exec", ident, "echo hello") == "hello\n"
+
+
+def test_new_prints_the_name(any_tendon):
+    assert any_tendon.ok("new", "--name", "web") == "web\n"
+    found = any_tendon.json("new", "--name", "db", "--label", "team=a")
+    assert (found["name"], found["status"], found["runtime"]) == ("db", "running", any_tendon.runtime)
+    assert "key" not in json.dumps(found)
+    assert names(any_tendon) == ["web", "db"]
+
+
+def test_a_name_is_taken_once(tendon):
+    tendon.ok("new", "--name", "web")
+    assert "web" in tendon.fails(73, "new", "--name", "web")
+    assert names(tendon) == ["web"]
+
+
+def test_a_spec_that_makes_no_sense(tendon):
+    assert "memory" in tendon.fails(2, "new", "--memory", "lots")
+    assert tendon.leftovers() == []
+
+
+def test_what_a_backend_cannot_give_is_an_error(tendon):
+    result = tendon("new", "--memory", "64m")  # nothing is limited without a jail
+    assert result.returncode == 69 and "memory" in result.stderr
+    assert tendon.leftovers() == []
+
+
+def test_templates(tendon, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text('[template.small]\nlabels = {size = "small"}\nenv = {A = "template", B = "b"}\n')
+    tendon.env["TENDON_CONFIG"] = str(config)
+    tendon.ok("new", "--template", "small", "--name", "one")
+    assert tendon.json("ls")[0]["labels"] == {"size": "small"}
+    assert tendon.ok("exec", "one", 'echo "$A $B"') == "template b\n"
+    result = tendon("new", "--template", "smal")
+    assert result.returncode != 0 and "smal" in result.stderr
+
+
+def test_ls(any_tendon):
+    result = any_tendon("ls")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "tendon new" in result.stderr
+    any_tendon.ok("new", "--name", "one", "--label", "team=a")
+    any_tendon.ok("new", "--name", "two", "--label", "team=b")
+    lines = any_tendon.ok("ls").splitlines()
+    assert lines[0].split()[:4] == ["ID", "NAME", "STATE", "RUNTIME"]
+    assert [line.split()[1:4] for line in lines[1:]] == [
+        ["one", "running", any_tendon.runtime],
+        ["two", "running", any_tendon.runtime],
+    ]
+    assert any_tendon.ok("ls", "-q", "-l", "team=b") == "two\n"
+    assert any_tendon.ok("ls", "-q", "-l", "team=c") == ""
+
+
+def test_ls_knows_the_dead(tendon):
+    tendon.ok("new", "--name", "web")
+    ref = tendon.json("inspect", "web")["ref"]
+    os.kill(ref["pid"], signal.SIGKILL)
+    eventually(lambda: tendon.json("ls")[0]["status"] != "running", "its end is noticed")
+    assert tendon.ok("resume", "web") == "web\n"
+    assert tendon.ok("exec", "web", "echo again") == "again\n"
+
+
+def test_ps(any_tendon):
+    any_tendon.ok("new", "--name", "web")
+    any_tendon.ok("exec", "--session", "main", "web", "sleep 1234 >/dev/null 2>&1 &")
+    (row,) = any_tendon.json("ps")
+    assert row["name"] == "web" and row["processes"] >= 2 and row["memory"] > 0
+    assert any_tendon.ok("ps").splitlines()[0].split()[:3] == ["ID", "NAME", "STATE"]
+    found = {p["command"]: p for p in any_tendon.json("ps", "web")}
+    assert "sleep 1234" in found
+    assert found["sleep 1234"]["parent"] in {p["pid"] for p in found.values()}
+    assert "sleep 1234" in any_tendon.ok("ps", "web")
+
+
+def test_ps_does_not_speak_to_the_terminal(tendon):
+    tendon.ok("new", "--name", "web")
+    tendon.ok("exec", "--session", "main", "web", r"(exec -a $'\033[31mred' sleep 1234) >/dev/null 2>&1 &")
+    out = tendon.ok("ps", "web")
+    assert "?[31mred" in out and "\033" not in out
+
+
+def test_inspect(any_tendon):
+    any_tendon.ok("new", "--name", "web", "--env", "PASSWORD=hunter2")
+    found = any_tendon.json("inspect", "web")
+    assert found["name"] == "web" and found["status"] == "running"
+    assert isinstance(found["isolation"], dict) and found["snapshots"] == []
+    for out in (json.dumps(found), any_tendon.ok("inspect", "web"), any_tendon.ok("inspect")):
+        assert "hunter2" not in out
+    assert "status: running" in any_tendon.ok("inspect", "web")
+
+
+def test_the_only_one_need_not_be_named(tendon):
+    assert "tendon new" in tendon.fails(66, "inspect")
+    tendon.ok("new", "--name", "one")
+    assert tendon.json("inspect")["name"] == "one"
+    tendon.ok("new", "--name", "two")
+    assert "there are 2 sandboxes" in tendon.fails(2, "inspect")
+
+
+def test_logs(tendon):
+    tendon.ok("new", "--name", "web")
+    assert "listening" in tendon.ok("logs", "web")
+    lines = [json.loads(line) for line in tendon.ok("--json", "logs", "web").splitlines()]
+    assert any("listening" in line["line"] for line in lines)
+
+
+def test_logs_follow(tendon):
+    tendon.ok("new", "--name", "web")
+    process = tendon.start("logs", "--follow", "web")
+    assert "listening" in process.stdout.readline()
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+
+# --- states -------------------------------------------------------------------------------------
+
+
+def test_stop_and_resume(any_tendon):
+    any_tendon.ok("new", "--name", "web")
+    where = any_tendon.ok("exec", "--session", "main", "web", "echo kept >file; pwd").strip()
+    assert any_tendon.ok("stop", "web") == "web\n"
+    assert any_tendon.json("ls")[0]["status"] == "stopped"
+    assert any_tendon.ok("stop", "web") == "web\n"  # twice is once
+    assert any_tendon.ok("resume", "web") == "web\n"
+    assert any_tendon.ok("exec", "web", f"cat {where}/file") == "kept\n"
+
+
+def test_pause_and_resume(any_tendon):
+    any_tendon.ok("new", "--name", "web")
+    any_tendon.ok("exec", "--session", "main", "web", "sleep 1234 >/dev/null 2>&1 & echo $!")
+    before = {p["pid"] for p in any_tendon.json("ps", "web") if p["command"] == "sleep 1234"}
+    assert len(before) == 1
+    any_tendon.ok("pause", "web")
+    assert any_tendon.json("ls")[0]["status"] == "paused"
+    assert "tendon resume web" in any_tendon.fails(73, "exec", "web", "true")
+    assert any_tendon.json("resume", "web")["status"] == "running"
+    assert {p["pid"] for p in any_tendon.json("ps", "web") if p["command"] == "sleep 1234"} == before
+
+
+def test_rm(any_tendon):
+    for name in ("a", "b", "c"):
+        any_tendon.ok("new", "--name", name)
+    assert any_tendon.ok("rm", "a", "c") == "a\nc\n"
+    assert names(any_tendon) == ["b"]
+    result = any_tendon("rm", "a", "b")
+    assert (result.returncode, result.stdout) == (66, "b\n")  # the one that exists is removed all the same
+    assert any_tendon.ok("rm", "--force", "a") == ""
+    assert any_tendon.leftovers() == []
+
+
+def test_rm_all(tendon):
+    for _ in range(3):
+        tendon.ok("new")
+    assert "either" in tendon.fails(2, "rm", "--all", "x")
+    assert "--all" in tendon.fails(2, "rm")
+    assert len(tendon.ok("rm", "--all").split()) == 3
+    assert tendon.leftovers() == []
+
+
+# --- snapshots ----------------------------------------------------------------------------------
+
+
+def test_snapshot_rollback_fork(jailed):
+    jailed.ok("new", "--name", "web")
+    inside = jailed.ok("exec", "--session", "main", "web", "echo one >file; pwd").strip()
+    assert jailed.ok("snapshot", "web", "first") == "first\n"
+    jailed.ok("exec", "web", f"echo two >{inside}/file; touch {inside}/new")
+    assert jailed.ok("fork", "--name", "child", "web") == "child\n"
+    assert jailed.ok("fork", "--name", "early", "--from", "first", "web") == "early\n"
+    assert jailed.ok("exec", "child", f"cat {inside}/file; ls -1 {inside}") == "two\nfile\nnew\n"
+    assert jailed.ok("exec", "early", f"cat {inside}/file; ls -1 {inside}") == "one\nfile\n"
+    assert jailed.ok("rollback", "web", "first") == ""
+    assert jailed.ok("exec", "web", f"cat {inside}/file; ls -1 {inside}") == "one\nfile\n"
+    assert [s["name"] for s in jailed.json("snapshot", "--list", "web")] == ["first"]
+    assert "first" in jailed.ok("snapshot", "--list", "web")
+    assert jailed.ok("snapshot", "--rm", "web", "first") == "first\n"
+    assert jailed.json("snapshot", "--list", "web") == []
+    assert jailed.fails(66, "rollback", "web", "first")
+    assert re.fullmatch(r"\d{8}-\d{6}\n", jailed.ok("snapshot", "web"))
+
+
+def test_a_backend_without_snapshots_says_so(tendon):
+    tendon.ok("new", "--name", "web")
+    assert "snapshot" in tendon.fails(69, "snapshot", "web")
+    assert tendon.fails(69, "fork", "web")
+    assert names(tendon) == ["web"]
+
+
+# --- what is left -------------------------------------------------------------------------------
+
+
+def test_gc(any_tendon, tmp_path):
+    mark = f"{tmp_path}/mark"
+    any_tendon.ok("new", "--name", "stays")
+    any_tendon.env["TEST_MARK"] = mark
+    process = any_tendon.start("run", "echo ready; sleep 1000")
+    assert process.stdout.readline() == "ready\n"
+    del any_tendon.env["TEST_MARK"]
+    assert any_tendon.json("gc") == []  # what lives is not touched
+    process.kill()
+    process.wait()
+    any_tendon.ok("gc")
+    eventually(lambda: not processes_with(mark), "its processes end")
+    assert names(any_tendon) == ["stays"]
+    any_tendon.ok("rm", "stays")
+    assert any_tendon.leftovers() == []
+
+
+def test_a_lease_runs_out(tendon):
+    tendon.ok("new", "--name", "short", "--lease", "0.5")
+    eventually(lambda: time.sleep(0.2) or tendon.ok("ls", "-q") == "", "the next start removes it")
+    assert tendon.leftovers() == []
+
+
+def test_a_signal_while_new_makes_one(tendon, tmp_path):
+    hand = tmp_path / "hand"
+    mark = f"{tmp_path}/mark"
+    hand.write_text(f"#!/bin/sh\ntouch {tmp_path}/begun\nexec sleep 1000\n")
+    hand.chmod(0o755)
+    tendon.env["TEST_MARK"] = mark
+    process = tendon.start("new", "--set", f"tendon.hand={hand}")
+    eventually((tmp_path / "begun").exists, "the hand is started")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == -signal.SIGINT
+    eventually(lambda: not processes_with(mark), "no process is left")
+    eventually(lambda: tendon.leftovers() == [], "nothing is left on disk")
+    assert process.stdout.read() == ""
+
+
+def test_warm_ones(tendon):
+    assert tendon.ok("new", "--warm", "2") == "2\n"
+    assert tendon.ok("new", "--warm", "2") == "0\n"
+    assert names(tendon) == []
+    assert [row["warm"] for row in tendon.json("ls", "--all")] == [True, True]
+    tendon.ok("new", "--name", "web")
+    assert tendon.ok("exec", "web", "echo warm") == "warm\n"
+    assert len(tendon.json("ls", "--all")) == 2
+
+
+def test_doctor(tendon):
+    result = tendon("doctor", "--runtime", "local")
+    assert result.returncode == 0
+    assert "local" in result.stdout
+    found = json.loads(tendon("--json", "doctor").stdout)
+    assert {"local", "jail", "docker", "cli"} <= {row["runtime"] for row in found}
+
+
+def test_bench(any_tendon):
+    found = any_tendon.json("bench", "--rounds", "2")["milliseconds"]
+    for what in ("bash -c true", "create to first observation", "warm claim", "action round trip"):
+        assert found[what]["count"] >= 2 and found[what]["p50"] > 0
+    assert found["bash -c true"]["ratio"] == 1.0
+    assert any_tendon.leftovers() == []

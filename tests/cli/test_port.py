@@ -1,0 +1,107 @@
+"""tendon port and tendon open: the way to servers inside."""
+
+import json
+import signal
+import socket
+import urllib.request
+
+import pytest
+
+SERVER = "python3 -u -m http.server 0 --bind 127.0.0.1 --directory /usr/share 2>&1"
+
+
+@pytest.fixture
+def web(any_tendon):
+    any_tendon.ok("new", "--name", "web")
+    return any_tendon
+
+
+@pytest.fixture
+def serve(web):
+    """A web server inside; its port."""
+    process = web.start("exec", "web", SERVER)
+    line = process.stdout.readline()
+    assert "port" in line, line
+    yield int(line.split("port ")[1].split()[0])
+    process.terminate()
+    process.wait(30)
+
+
+def end(process):
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_forward(web, serve):
+    process = web.start("port", "web", f"0:{serve}")
+    host, _, rest = process.stdout.readline().partition(":")
+    local = int(rest.split()[0])
+    assert host == "127.0.0.1" and rest.split()[1:] == ["->", str(serve)]
+    for _ in range(3):
+        with urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=30) as page:
+            assert page.status == 200 and b"doc/" in page.read()
+    end(process)
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", local), timeout=5).close()
+
+
+@pytest.mark.concurrent
+def test_several_connections_at_once(web, serve):
+    process = web.start("--json", "port", "web", f"127.0.0.1:0:{serve}")
+    local = json.loads(process.stdout.readline())["local"]
+    idle = [socket.create_connection(("127.0.0.1", local), timeout=30) for _ in range(5)]
+    with urllib.request.urlopen(f"http://127.0.0.1:{local}/", timeout=30) as page:
+        assert page.status == 200
+    end(process)
+    for connection in idle:
+        assert connection.recv(1) == b""
+        connection.close()
+
+
+def test_nobody_listens_inside(web):
+    process = web.start("port", "web", "0:1")
+    local = int(process.stdout.readline().split(":")[1].split()[0])
+    with socket.create_connection(("127.0.0.1", local), timeout=30) as connection:
+        assert connection.recv(1) == b""
+    assert "refused" in process.stderr.readline()
+    end(process)
+
+
+def test_a_port_that_is_taken(web):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result = web("port", "web", f"{taken.getsockname()[1]}:80")
+    assert result.returncode != 0 and "in use" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["x", "70000", "1:2:3:4x", "80:", ":80:", "-1"])
+def test_nonsense(tendon, text):
+    tendon.ok("new", "--name", "web")
+    result = tendon("port", "web", text)
+    assert result.returncode == 2
+
+
+def test_list(tendon):
+    tendon.ok("new", "--name", "web")
+    assert tendon.json("port", "web") == []
+    tendon.ok("new", "--name", "two", "--port", "8000")
+    assert [row["port"] for row in tendon.json("port", "two")] == [8000]
+
+
+def test_open(web, serve):
+    """Where nothing is published it forwards until it is interrupted."""
+    process = web.start("open", "--print", "--path", "/doc/", "web", str(serve))
+    url = process.stdout.readline().strip()
+    assert url.startswith("http://") and url.endswith("/doc/")
+    with urllib.request.urlopen(url, timeout=30) as page:
+        assert page.status == 200
+    if web.runtime != "local":
+        end(process)
+    assert process.wait(30) == 0
+
+
+def test_open_needs_a_port(tendon):
+    tendon.ok("new", "--name", "web")
+    assert "which port" in tendon.fails(2, "open", "web")
