@@ -240,15 +240,15 @@ static int refuse_if_unknown(const char *key, struct tn_json *value, void *ctx)
         const struct tn_field *row = &u->fields->rows[i];
         if (row->alias && strcmp(key, row->alias) == 0)
             return 0;
-        if (strcmp(key, row->name) != 0) {
-            tn_nearest_offer(&near, row->name);
+        if (strcmp(key, row->name) != 0)
             continue;
-        }
         if (row->type != TN_FIELD_OBJECT ||
             tn_fields_refuse_unknown(row->fields, value, u->err) == 0)
             return 0;
         return tn_error_context(u->err, "%s", key);
     }
+    for (size_t i = 0; i < u->fields->count; i++)
+        tn_nearest_offer(&near, u->fields->rows[i].name);
     if (near.best)
         return tn_fail(u->err, TN_E_UNPROCESSABLE, "unknown key %.60s; did you mean %s?", key,
                        near.best);

@@ -90,8 +90,9 @@ static int refuse_key(const struct tn_fields *f, const char *key, const struct t
         if (strcmp(key, row->name) == 0 || (row->alias && strcmp(key, row->alias) == 0))
             return row->type == TN_FIELD_OBJECT ? tn_fields_refuse_unknown_toml(row->fields, v, err)
                                                 : 0;
-        tn_nearest_offer(&near, row->name);
     }
+    for (size_t i = 0; i < f->count; i++)
+        tn_nearest_offer(&near, f->rows[i].name);
     if (near.best)
         return tn_fail(err, TN_E_UNPROCESSABLE, "line %d: unknown key %.60s; did you mean %s?",
                        tn_toml_line(v), key, near.best);

@@ -197,8 +197,9 @@ int tn_fields_from_env(const struct tn_fields *f, void *object, struct tn_error 
  * `--flag` and
  * `--no-flag` for booleans, positional rows in order; `--` ends the flags.  The first mention of a
  * list or map replaces what it held, further ones append.  A map takes `--flag NAME=VALUE` (the
- * value is text, and never in messages) or a whole JSON object.  Returns 1 when -h or --help is among them (the
- * rest is not read), 0, or -1; an unknown flag is an error that names the nearest known one. */
+ * value is text, and never in messages) or a whole JSON object.  Returns 1 when -h or --help is
+ * among them (the rest is not read), 0, or -1; an unknown flag is an error that names the nearest
+ * known one. */
 int tn_fields_from_argv(const struct tn_fields *f, void *object, int argc, char *const *argv,
                         struct tn_error *err);
 

@@ -3,12 +3,10 @@
  * The main thread only waits for signals, so that children are reaped from the first moment (this
  * may be PID 1). A second thread starts everything up; from then on each connection has its own. */
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 
 #include "base/child.h"
 #include "base/clock.h"
@@ -18,6 +16,7 @@
 #include "hand/file/confine.h"
 #include "hand/file/edit.h"
 #include "hand/hand.h"
+#include "hand/owner.h"
 #include "hand/routes.h"
 #include "hand/viewer.h"
 #include "net/listen.h"
@@ -332,7 +331,7 @@ static void wait_for_end(int reaper, int owner, const sigset_t *signals)
         if (fds[0].revents)
             tn_reaper_collect();
         if (fds[2].revents) {
-            tn_log(TN_LOG_INFO, "stopping: the process of --exit-with has ended");
+            tn_log(TN_LOG_INFO, "stopping: the owner has ended");
             return;
         }
         struct signalfd_siginfo info;
@@ -360,25 +359,6 @@ static void follow_parent(void)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         kill(getpid(), SIGTERM);
-}
-
-/* A descriptor that becomes readable when the process of --exit-with ends; of one that has ended
- * already, or whose number another one has by now, -1 with TN_E_GONE. */
-static int watch_owner(const char *text, struct tn_error *err)
-{
-    char *end;
-    long pid = strtol(text, &end, 10);
-    uint64_t start = *end == ':' ? strtoull(end + 1, &end, 10) : 0;
-    struct tn_proc found;
-
-    if (*end || pid <= 0 || pid > INT_MAX)
-        return tn_fail(err, TN_E_INVALID, "--exit-with %s: expected PID or PID:START", text);
-    tn_autofd int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-    if (fd < 0 && errno != ESRCH)
-        return tn_fail_errno(err, errno, "--exit-with %s", text);
-    if (fd < 0 || tn_proc_get((pid_t)pid, &found) < 0 || (start && found.start != start))
-        return tn_fail(err, TN_E_GONE, "--exit-with %s: there is no such process any more", text);
-    return TN_TAKE_FD(fd);
 }
 
 static enum tn_log_level log_level(const char *name)
@@ -435,7 +415,7 @@ int main(int argc, char **argv)
     }
     if (o->exit_with_parent)
         follow_parent();
-    int owner = o->exit_with ? watch_owner(o->exit_with, &err) : -1;
+    int owner = o->exit_with ? tn_watch_owner(o->exit_with, &err) : -1;
     if (o->exit_with && owner < 0) {
         fprintf(stderr, "tendon-hand: %s\n", err.text);
         return tn_code_row(err.code)->exit_code;

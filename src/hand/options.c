@@ -29,7 +29,8 @@ static const struct tn_field rows[] = {
               .flag = "--browsergym-eval-env", .value = "NAME",
               .help = "evaluation task of the browser"),
     TN_STRINGS("listen", struct tn_hand_options, listen, .flag = "--listen", .value = "ADDRESS",
-               .help = "HOST:PORT, [V6]:PORT, unix:PATH, fd:N or pair:N; may be given several times"),
+               .help =
+                   "HOST:PORT, [V6]:PORT, unix:PATH, fd:N or pair:N; may be given several times"),
     TN_STRING("key", struct tn_hand_options, key, .flags = TN_FIELD_SECRET,
               .env = "SESSION_API_KEY",
               .help = "key that requests must carry in X-Session-API-Key"),
@@ -49,8 +50,9 @@ static const struct tn_field rows[] = {
             .flag = "--exit-with-parent",
             .help = "stop when the process that started this one ends"),
     TN_STRING("exit_with", struct tn_hand_options, exit_with, .flag = "--exit-with",
-              .value = "PID[:START]",
-              .help = "stop when that process ends (START: its start time in clock ticks)"),
+              .value = "OWNER",
+              .help = "stop when it ends: PID, PID:START (in clock ticks), or lock:FILE (whoever "
+                      "holds the lock)"),
     TN_BOOL("confine", struct tn_hand_options, confine, .flag = "--confine",
             .help = "file actions and transfers reach only what is beneath --working-dir"),
     TN_BOOL("log_json", struct tn_hand_options, log_json, .env = "LOG_JSON",

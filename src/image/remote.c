@@ -19,13 +19,17 @@
 /* When a busy service does not say how long. */
 #define BUSY_PAUSE_MS 2000
 
-static int pause_for(int ms, int64_t deadline, const char *what, struct tn_error *err)
+/* Until it is time to ask again; -1 when the deadline comes first, or somebody cancels. */
+static int pause_for(const struct tn_remote_build *b, int ms, int64_t deadline, const char *late,
+                     struct tn_error *err)
 {
+    struct pollfd cancel = {.fd = b->cancel > 0 ? b->cancel : -1, .events = POLLIN};
     int left = tn_poll_ms(deadline);
 
     if (left >= 0 && left <= ms)
-        return tn_fail(err, TN_E_TIMEOUT, "%s", what);
-    poll(NULL, 0, ms);
+        return tn_fail(err, TN_E_TIMEOUT, "%s", late);
+    if (poll(&cancel, 1, ms) > 0)
+        return tn_fail(err, TN_E_GONE, "cancelled");
     return 0;
 }
 
@@ -163,7 +167,8 @@ static int send_once(struct tn_web *web, const struct tn_remote_build *b,
                                .source_ctx = &u,
                                .source_len = -1,
                                .deadline = deadline,
-                               .idle = IDLE_SECONDS};
+                               .idle = IDLE_SECONDS,
+                               .cancel = b->cancel};
     int failed = tn_web_call(web, &call, answer, err);
     upload_done(&u);
     return failed ? -1 : answer->status;
@@ -183,7 +188,8 @@ static char *start(struct tn_web *web, const struct tn_remote_build *b, int64_t 
         if (status == 429) {
             if (b->progress)
                 b->progress("the builder is busy", b->ctx);
-            if (pause_for(busy_pause(&answer), deadline, "the builder was busy all the time", err))
+            if (pause_for(b, busy_pause(&answer), deadline, "the builder was busy all the time",
+                          err))
                 return NULL;
             continue;
         }
@@ -242,7 +248,7 @@ int tn_remote_build(struct tn_web *web, const struct tn_remote_build *b, char **
             return result < 0 ? -1 : 0;
         if (b->progress)
             b->progress(tn_json_get_str(answer, "status", "building"), b->ctx);
-        if (pause_for(pause, deadline, "the build is not done yet", err))
+        if (pause_for(b, pause, deadline, "the build is not done yet", err))
             return -1;
         pause = pause * 2 < LONGEST_PAUSE_MS ? pause * 2 : LONGEST_PAUSE_MS;
     }

@@ -24,6 +24,7 @@ struct tn_remote_build {
     size_t tag_count;
     tn_build_progress_fn progress; /* may be NULL */
     void *ctx;
+    int cancel; /* 0: none; else a descriptor: readable means stop */
 };
 
 /* Sends the context, as it is read, and waits until the service has built it.  A service that is

@@ -7,7 +7,10 @@
 #include "base/clock.h"
 #include "jail/cgroup-internal.h"
 
-enum { PROCS_MAX = 1 << 20 };
+enum {
+    PROCS_MAX = 1 << 20,
+    LOOK_AGAIN_MS = 10,
+};
 
 static bool past(int64_t deadline)
 {
@@ -58,8 +61,10 @@ static int wait_event(const struct tn_cgroups *c, const char *id, const char *ke
         if (past(deadline))
             return tn_fail(err, TN_E_TIMEOUT, "%s: %s is not %lld in time", path, key,
                            (long long)value);
+        /* Somebody else may remove the group meanwhile, and that wakes nobody up. */
         struct pollfd p = {.fd = fd, .events = POLLPRI};
-        poll(&p, 1, tn_poll_ms(deadline));
+        int left = tn_poll_ms(deadline);
+        poll(&p, 1, left < 0 || left > LOOK_AGAIN_MS ? LOOK_AGAIN_MS : left);
     }
 }
 

@@ -38,7 +38,8 @@ int jail_set_limits(struct jail *j, struct tn_error *err)
         int64_t value;
         bool *done;
     } limits[] = {
-        {RLIMIT_CORE, true, 0, NULL},
+        /* One byte: unlike none this also keeps crashes from the host's crash handler. */
+        {RLIMIT_CORE, true, 1, NULL},
         {RLIMIT_MEMLOCK, true, MEMLOCK_BYTES, NULL},
         {RLIMIT_RTPRIO, true, 0, NULL},
         {RLIMIT_FSIZE, p->file_size > 0, p->file_size, &j->isolation.file_size_limit},

@@ -1,12 +1,13 @@
 /* tendon-jail --enter: something runs inside a jail that exists already, also when its PID 1 does
  * not answer.  It gets the same namespaces, control groups and restrictions.
  *
- *     --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE PIDS -- PROGRAM [ARGUMENT...]
- *     --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE PIDS --put PATH MODE
+ *     --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE PIDS DIR -- PROGRAM [ARGUMENT...]
+ *     --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE PIDS DIR --put PATH MODE
  *
- * PID and START name PID 1 of the jail.  --put writes what comes on standard input.  The exit code
- * is the program's, or 128 + the signal that ended it; when it could not be started REPORT_FD says
- * why, otherwise it is closed without a word. */
+ * PID and START name PID 1 of the jail; DIR is where the program starts, if it exists.  --put
+ * writes what comes on standard input, and makes the directories on the way.  The exit code is the
+ * program's, or 128 + the signal that ended it; when it could not be started REPORT_FD says why,
+ * otherwise it is closed without a word. */
 #include "jail/enter.h"
 
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 #include "jail/sys.h"
 
 enum {
-    ARGUMENTS = 10, /* up to and with the "--" */
+    ARGUMENTS = 11, /* up to and with the "--" */
     FAILED = 125,
 };
 
@@ -29,6 +30,7 @@ struct entry {
     int report;
     pid_t pid;
     uint64_t start;
+    const char *directory;
     char **argv; /* from "--" or "--put" on */
     int pidfd;
     bool same_user, same_network; /* as the launcher's own */
@@ -57,8 +59,9 @@ static int read_arguments(struct entry *e, char **argv, struct tn_error *err)
     e->pid = (pid_t)pid;
     e->start = (uint64_t)start;
     e->argv = argv + ARGUMENTS - 1;
+    e->directory = argv[9];
     plan->id = tn_strdup(argv[5]);
-    bool put = strcmp(e->argv[0], "--put") == 0 && e->argv[1] && e->argv[2];
+    bool put = strcmp(e->argv[0], "--put") == 0 && e->argv[1] && e->argv[2] && *e->argv[1] == '/';
     if (!put && (strcmp(e->argv[0], "--") != 0 || !e->argv[1]))
         return tn_fail(err, TN_E_INVALID, "--enter: expected -- PROGRAM or --put PATH MODE");
     return 0;
@@ -140,6 +143,12 @@ static int put(const char *path, const char *mode, struct tn_error *err)
 {
     const struct tn_fs_replace how = {.mode = (mode_t)strtoul(mode, NULL, 8), .in_place = true};
 
+    tn_autofree char *parent = tn_strndup(path, (size_t)(strrchr(path, '/') - path));
+    if (*parent) {
+        tn_autofd int made = tn_fs_mkdirs(TN_FS_ANYWHERE, parent, 0755, NULL, NULL, err);
+        if (made < 0)
+            return -1;
+    }
     umask(0);
     return tn_fs_replace(TN_FS_ANYWHERE, path, &how, copy_input, NULL, err);
 }
@@ -160,6 +169,10 @@ static _Noreturn void be_inside(struct entry *e)
         if (put(e->argv[1], e->argv[2], &err) < 0)
             complain(e, &err);
         _exit(0);
+    }
+    if (chdir(e->directory) < 0 && chdir("/") < 0) {
+        tn_fail_errno(&err, errno, "%s", e->directory);
+        complain(e, &err);
     }
     execvp(e->argv[1], e->argv + 1);
     tn_fail_errno(&err, errno, "execute %s", e->argv[1]);

@@ -1,7 +1,8 @@
-/* tendon-jail --enter, see enter.c.  Returns the exit code. */
+/* Other things that tendon-jail does for the backend; each returns the exit code. */
 #ifndef TN_JAIL_ENTER_H
 #define TN_JAIL_ENTER_H
 
-int jail_enter(int argc, char **argv);
+int jail_enter(int argc, char **argv);    /* --enter, see enter.c */
+int jail_copy_own(int argc, char **argv); /* --copy, see copy-own.c */
 
 #endif

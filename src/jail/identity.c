@@ -148,7 +148,7 @@ int jail_prepare_userns(struct jail *j, struct tn_error *err)
 
 /* --- inside -------------------------------------------------------------------------------- */
 
-static int map_own(const struct jail *j, uid_t uid, gid_t gid, struct tn_error *err)
+int jail_map_own(uid_t uid, gid_t gid, struct tn_error *err)
 {
     char uids[40], gids[40];
 
@@ -165,32 +165,15 @@ int jail_map_self(struct jail *j, struct tn_error *err)
     struct jail_message message = {.kind = JAIL_WANT_MAP};
 
     if (j->mapping == TN_JAIL_MAP_OWN)
-        return map_own(j, j->caller_uid, j->caller_gid, err);
+        return jail_map_own(j->caller_uid, j->caller_gid, err);
     if (j->mapping != TN_JAIL_MAP_SUBIDS)
         return 0;
     if (jail_send(j->control, &message, -1, err) < 0 ||
-        jail_expect(j->control, JAIL_MAPPED, err) == -2)
+        jail_expect(j->control, JAIL_MAPPED, NULL, err) == -2)
         return -1;
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return tn_fail_errno(err, errno, "become root of the user namespace");
     return 0;
-}
-
-int jail_ask_userns(const struct jail *j, uid_t inside, uid_t outside_uid, gid_t inside_gid,
-                    gid_t outside_gid, struct tn_error *err)
-{
-    const struct jail_message message = {
-        .kind = JAIL_WANT_USERNS,
-        .ids = {.inside = inside,
-                .outside_uid = outside_uid,
-                .inside_gid = inside_gid,
-                .outside_gid = outside_gid},
-    };
-
-    if (jail_send(j->control, &message, -1, err) < 0)
-        return -1;
-    int fd = jail_expect(j->control, JAIL_USERNS, err);
-    return fd == -1 ? tn_fail(err, TN_E_IO, "no user namespace for a volume") : fd < 0 ? -1 : fd;
 }
 
 int jail_act_as_root(const struct jail *j, struct tn_error *err)

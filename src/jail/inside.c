@@ -47,7 +47,7 @@ static int get_storage(struct jail *j, struct tn_error *err)
     const struct jail_message message = {.kind = JAIL_STORAGE};
 
     if (j->privileged) {
-        j->storage = jail_expect(j->control, JAIL_STORAGE, err);
+        j->storage = jail_expect(j->control, JAIL_STORAGE, NULL, err);
         if (j->storage < 0)
             return -1;
     } else if (jail_open_storage(j, err) < 0 ||
@@ -61,7 +61,7 @@ static int map_owners(struct jail *j, struct tn_error *err)
 {
     if (!j->privileged)
         return 0;
-    int fd = jail_expect(j->control, JAIL_USERNS, err);
+    int fd = jail_expect(j->control, JAIL_USERNS, NULL, err);
     if (fd == -2)
         return -1;
     j->userns = fd;
@@ -85,7 +85,7 @@ static int set_hostname(struct jail *j, struct tn_error *err)
 /* When the control groups are joined; the network comes along. */
 static int wait_for_launcher(struct jail *j, struct tn_error *err)
 {
-    tn_autofd int network = jail_expect(j->control, JAIL_GO, err);
+    tn_autofd int network = jail_expect(j->control, JAIL_GO, NULL, err);
 
     if (network == -2)
         return -1;

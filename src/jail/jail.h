@@ -79,11 +79,10 @@ int jail_make_userns(uid_t inside, uid_t outside_uid, gid_t inside_gid, gid_t ou
                      uint32_t count, struct tn_error *err);
 /* For mappings that have their namespace made in advance. */
 int jail_prepare_userns(struct jail *j, struct tn_error *err);
+/* In a new user namespace: that user of outside is root here, and nobody else exists. */
+int jail_map_own(uid_t uid, gid_t gid, struct tn_error *err);
 /* Inside, mapping own: writes its own maps.  subids: waits until the launcher has. */
 int jail_map_self(struct jail *j, struct tn_error *err);
-/* Inside: asks the launcher for a namespace in which one user is another; -1 with err. */
-int jail_ask_userns(const struct jail *j, uid_t inside, uid_t outside_uid, gid_t inside_gid,
-                    gid_t outside_gid, struct tn_error *err);
 /* Outside, mapping subids: runs newuidmap and newgidmap for the child. */
 int jail_map_subids(struct jail *j, pid_t child, struct tn_error *err);
 /* Makes the files that this process creates belong to root inside, keeping its capabilities. */
@@ -93,6 +92,8 @@ int jail_become_user(struct jail *j, struct tn_error *err);
 
 /* --- source.c, storage.c: what the root is made of ------------------------------------------- */
 
+/* A volume's source, O_PATH; a link anywhere in it is an error. */
+int jail_open_volume(const struct tn_jail_mount *m, struct tn_error *err);
 /* Inside: makes a detached mount of everything the plan names. */
 int jail_open_sources(struct jail *j, struct tn_error *err);
 /* Inside, once the user namespace is known.  1: the owners of files cannot be mapped on one of the

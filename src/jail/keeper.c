@@ -3,6 +3,8 @@
  * is killed the kernel kills the jail. */
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -158,6 +160,21 @@ static bool pass_on(int pipe, int log)
     return true;
 }
 
+/* --- signals ------------------------------------------------------------------------------- */
+
+/* Whoever asks the keeper to stop wants its jail to stop. */
+static int catch_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
 /* --- the end ------------------------------------------------------------------------------- */
 
 static void note_end(const struct keeper *k, int status)
@@ -230,12 +247,13 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd, int listener)
         .pidfd = pidfd,
         .deadline = j->plan.wall_time > 0 ? tn_deadline_in(j->plan.wall_time) : TN_NEVER,
     };
-    enum { END, OWNER, REQUEST, OUTPUT, COUNT };
+    enum { END, OWNER, REQUEST, OUTPUT, SIGNAL, COUNT };
     struct pollfd p[COUNT] = {
         [END] = {.fd = pidfd, .events = POLLIN},
         [OWNER] = {.fd = j->owner, .events = POLLIN},
         [REQUEST] = {.fd = listener, .events = POLLIN},
         [OUTPUT] = {.fd = j->output, .events = POLLIN},
+        [SIGNAL] = {.fd = catch_signals(), .events = POLLIN},
     };
 
     for (;;) {
@@ -250,11 +268,12 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd, int listener)
             break;
         if (p[REQUEST].revents)
             serve(&k, listener);
-        if (p[OWNER].revents || (k.deadline != TN_NEVER && tn_now() >= k.deadline)) {
+        bool late = k.deadline != TN_NEVER && tn_now() >= k.deadline;
+        if (p[OWNER].revents || p[SIGNAL].revents || late) {
             k.orphaned = p[OWNER].revents != 0;
-            k.timed_out = !k.orphaned;
+            k.timed_out = late && !k.orphaned;
             k.deadline = TN_NEVER;
-            p[OWNER].fd = -1;
+            p[OWNER].fd = p[SIGNAL].fd = -1;
             end_jail(&k);
         }
     }

@@ -1,6 +1,7 @@
 /* The launcher's half of a start: what must be done from outside. */
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
@@ -101,16 +102,6 @@ static int end_child(pid_t pid, int pidfd)
     return -1;
 }
 
-static int answer_userns(const struct jail *j, struct jail_message *message, struct tn_error *err)
-{
-    const struct jail_ids *ids = &message->ids;
-    tn_autofd int userns =
-        jail_make_userns(ids->inside, ids->outside_uid, ids->inside_gid, ids->outside_gid, 1, err);
-
-    message->kind = JAIL_USERNS;
-    return userns < 0 ? -1 : jail_send(j->control, message, userns, err);
-}
-
 /* Listens to the child until it has become the program: 0; 1: ids cannot be mapped; -1. */
 static int attend_child(struct jail *j, pid_t pid, const char **step, struct tn_error *err)
 {
@@ -128,10 +119,6 @@ static int attend_child(struct jail *j, pid_t pid, const char **step, struct tn_
         case JAIL_WANT_MAP:
             message.kind = JAIL_MAPPED;
             if (jail_map_subids(j, pid, err) < 0 || jail_send(j->control, &message, -1, err) < 0)
-                return -1;
-            break;
-        case JAIL_WANT_USERNS:
-            if (answer_userns(j, &message, err) < 0)
                 return -1;
             break;
         case JAIL_STORAGE:
@@ -189,6 +176,36 @@ static int make_network(const struct jail *j, struct tn_error *err)
     return -2;
 }
 
+/* Inside, the plan's user owns what the owner of the directory owns outside; and whatever it makes
+ * there is the owner's. */
+static int supply_volume(struct jail *j, const struct tn_jail_mount *m, struct tn_error *err)
+{
+    struct jail_message message = {.kind = JAIL_USERNS};
+    tn_autofd int fd = jail_open_volume(m, NULL);
+    tn_autofd int userns = -1;
+    struct stat st;
+
+    /* One that cannot be opened, or is exchanged just now, the child complains about. */
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        userns = jail_make_userns(st.st_uid, j->base + (uid_t)j->plan.uid, st.st_gid,
+                                  j->base + (gid_t)j->plan.gid, 1, err);
+        if (userns < 0)
+            return -1;
+        message.uid = st.st_uid;
+        message.gid = st.st_gid;
+    }
+    jail_send(j->control, &message, userns, NULL);
+    return 0;
+}
+
+static int supply_volumes(struct jail *j, struct tn_error *err)
+{
+    for (size_t i = 0; j->mapping == TN_JAIL_MAP_RANGE && i < j->plan.mount_count; i++)
+        if (supply_volume(j, &j->plan.mounts[i], err) < 0)
+            return -1;
+    return 0;
+}
+
 /* What the child needs from outside, in the order in which it asks for it.  A child that has failed
  * by then has said why: sending is no place to find fault. */
 static int supply_child(struct jail *j, pid_t pid, bool in_group, const char **step,
@@ -206,6 +223,8 @@ static int supply_child(struct jail *j, pid_t pid, bool in_group, const char **s
             return -1;
         message.kind = JAIL_USERNS;
         jail_send(j->control, &message, j->userns, NULL);
+        if (supply_volumes(j, err) < 0)
+            return -1;
     }
     *step = "control groups";
     if (make_groups(j, err) < 0 || tn_cgroup_join(&j->cgroups, j->plan.id, pid, !in_group, err) < 0)

@@ -203,6 +203,7 @@ static int usage(void)
 {
     fputs("usage: tendon-jail [--detach] PLAN_FD REPORT_FD\n"
           "       tendon-jail --enter ... (see enter.c)\n"
+          "       tendon-jail --copy ... (see copy-own.c)\n"
           "       tendon-jail --probe\n"
           "       tendon-jail --version\n",
           stderr);
@@ -236,6 +237,8 @@ int main(int argc, char **argv)
         return jail_probe();
     if (argc > 1 && strcmp(argv[1], "--enter") == 0)
         return jail_enter(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "--copy") == 0)
+        return jail_copy_own(argc, argv);
     if (argc > 1 && strcmp(argv[1], "--detach") == 0) {
         detach();
         argc--;

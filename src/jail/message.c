@@ -46,7 +46,10 @@ int jail_receive(int socket, struct jail_message *message, int *fd, int64_t dead
     if (deadline != TN_NEVER && poll(&p, 1, tn_poll_ms(deadline)) == 0)
         return tn_fail(err, TN_E_TIMEOUT, "the other half of the launcher does not answer");
     ssize_t n = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC);
-    if (n == 0 || (n < 0 && errno == ECONNRESET))
+    /* A side that died with unread packets is reported first, once; its last words come then. */
+    if (n < 0 && errno == ECONNRESET)
+        n = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC);
+    if (n == 0)
         return 0;
     if (n != sizeof *message)
         return tn_fail_errno(err, n < 0 ? errno : EPROTO, "hear the other half of the launcher");
@@ -62,12 +65,14 @@ int jail_receive(int socket, struct jail_message *message, int *fd, int64_t dead
     return 1;
 }
 
-int jail_expect(int socket, enum jail_message_kind kind, struct tn_error *err)
+int jail_expect(int socket, enum jail_message_kind kind, struct jail_message *message,
+                struct tn_error *err)
 {
-    struct jail_message message;
-    int fd, r = jail_receive(socket, &message, &fd, TN_NEVER, err);
+    struct jail_message own;
+    struct jail_message *m = message ? message : &own;
+    int fd, r = jail_receive(socket, m, &fd, TN_NEVER, err);
 
-    if (r > 0 && message.kind == kind)
+    if (r > 0 && m->kind == kind)
         return fd;
     tn_close(fd);
     tn_fail(err, TN_E_PEER, "the launcher is gone");

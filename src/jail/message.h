@@ -9,21 +9,15 @@
 
 enum jail_message_kind {
     /* to the child */
-    JAIL_USERNS,  /* a user namespace comes along (or none is needed) */
+    JAIL_USERNS,  /* a user namespace comes along: the jail's, then one for each volume */
     JAIL_STORAGE, /* the storage comes along; also from the child of an ordinary user */
     JAIL_MAPPED,  /* its ids are mapped */
     JAIL_GO,      /* the control groups are joined; its network comes along */
     /* from the child */
-    JAIL_WANT_MAP,    /* map my ids */
-    JAIL_WANT_USERNS, /* a namespace for one user, as `ids` say */
-    JAIL_READY,       /* about to exec; `isolation` is what it has */
-    JAIL_FAILED,      /* `step` and `error` */
-    JAIL_UNMAPPABLE,  /* ids cannot be mapped: `error` names the file system */
-};
-
-struct jail_ids {
-    uid_t inside, outside_uid;
-    gid_t inside_gid, outside_gid;
+    JAIL_WANT_MAP,   /* map my ids */
+    JAIL_READY,      /* about to exec; `isolation` is what it has */
+    JAIL_FAILED,     /* `step` and `error` */
+    JAIL_UNMAPPABLE, /* ids cannot be mapped: `error` names the file system */
 };
 
 struct jail_message {
@@ -31,7 +25,8 @@ struct jail_message {
     char step[40];
     struct tn_error error;
     struct tn_jail_isolation isolation;
-    struct jail_ids ids;
+    uid_t uid; /* JAIL_USERNS: the owner it was made for */
+    gid_t gid;
 };
 
 /* fd -1: none goes along. */
@@ -40,8 +35,9 @@ int jail_send(int socket, const struct jail_message *message, int fd, struct tn_
 int jail_receive(int socket, struct jail_message *message, int *fd, int64_t deadline,
                  struct tn_error *err);
 
-/* In the child: waits for that message and returns its descriptor, -1 when there is none; -2 with
- * err when the launcher is gone. */
-int jail_expect(int socket, enum jail_message_kind kind, struct tn_error *err);
+/* In the child: waits for that message (NULL: its content does not matter) and returns its
+ * descriptor, -1 when there is none; -2 with err when the launcher is gone. */
+int jail_expect(int socket, enum jail_message_kind kind, struct jail_message *message,
+                struct tn_error *err);
 
 #endif

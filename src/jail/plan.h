@@ -55,11 +55,12 @@ struct tn_jail_plan {
     char *directory; /* of this sandbox alone; exists */
 
     /* The root file system: an overlay of layers, the first on top.  With host_paths, those
-     * directories of the host lie below them.  A layer is what `upper` was at some time (or,
-     * without host_paths, any directory with a root file system): copy it whole, never look into
-     * it.  (With host_paths it holds one directory per host path, and "@" for the rest.)  Whiteouts
-     * are character devices 0:0; opaque directories have trusted.overlay.opaque=y, those of an
-     * ordinary user user.overlay.opaque=y. */
+     * directories of the host lie below them.  A layer is what storage/upper was at some time (or,
+     * without host_paths, any directory with a root file system): copy it whole, and never look
+     * into it, for with host_paths it has a shape of its own.  Whiteouts are character devices 0:0;
+     * opaque directories have the attribute trusted.overlay.opaque=y, or user.overlay.opaque=y, see
+     * tn_jail_in_first_userns.  Layers from elsewhere must not have other attributes *.overlay.*.
+     */
     struct tn_str_list lowers;
     struct tn_str_list
         host_paths; /* "/usr", ...; missing ones are skipped, links are kept as links */

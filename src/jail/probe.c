@@ -27,10 +27,12 @@ static bool try_in_child(uint64_t flags, int (*fn)(void))
 {
     struct clone_args args = {.flags = flags, .exit_signal = SIGCHLD};
     int status = 0;
+    uid_t uid = geteuid();
+    gid_t gid = getegid();
     pid_t pid = sys_clone3(&args);
 
     if (pid == 0)
-        _exit(fn ? fn() : 0);
+        _exit((flags & CLONE_NEWUSER && jail_map_own(uid, gid, NULL) < 0) || (fn && fn() != 0));
     if (pid < 0)
         return false;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -90,7 +92,7 @@ static int mount_overlay(void)
         mkdir("/tmp/u", 0755) < 0 || mkdir("/tmp/w", 0755) < 0 || mkdir("/tmp/m", 0755) < 0)
         return 1;
     return mount("t", "/tmp/m", "overlay", 0,
-                 geteuid() == 0 && tn_jail_in_first_userns()
+                 tn_jail_in_first_userns()
                      ? "lowerdir=/tmp/l,upperdir=/tmp/u,workdir=/tmp/w"
                      : "lowerdir=/tmp/l,upperdir=/tmp/u,workdir=/tmp/w,userxattr") < 0;
 }

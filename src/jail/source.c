@@ -9,6 +9,7 @@
 #include <sys/statfs.h>
 
 #include "jail/jail.h"
+#include "jail/message.h"
 #include "jail/sys.h"
 
 /* --- layers and directories of the host ---------------------------------------------------------
@@ -100,18 +101,29 @@ static int open_host_paths(struct jail *j, struct tn_error *err)
 
 /* --- volumes ------------------------------------------------------------------------------- */
 
+int jail_open_volume(const struct tn_jail_mount *m, struct tn_error *err)
+{
+    int fd = sys_openat2(AT_FDCWD, m->source, O_PATH | O_CLOEXEC, 0,
+                         RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+
+    if (fd >= 0)
+        return fd;
+    return errno == ELOOP
+               ? tn_fail(err, TN_E_INVALID,
+                         "volume %s: there is a symbolic link in it; give the path without",
+                         m->source)
+               : tn_fail_errno(err, errno, "volume %s", m->source);
+}
+
 static int open_volume(const struct tn_jail_mount *m, int *mount, struct tn_error *err)
 {
     uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-    tn_autofd int fd = sys_openat2(AT_FDCWD, m->source, O_PATH | O_CLOEXEC, 0,
-                                   RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    tn_autofd int fd = jail_open_volume(m, err);
     struct stat st;
 
-    if (fd < 0 && errno == ELOOP)
-        return tn_fail(err, TN_E_INVALID,
-                       "volume %s: there is a symbolic link in it; give the path without",
-                       m->source);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) < 0)
         return tn_fail_errno(err, errno, "volume %s", m->source);
     if (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || m->overlay))
         return tn_fail(err, TN_E_INVALID, "volume %s: expected a directory%s", m->source,
@@ -171,17 +183,18 @@ static int map_mount(const struct jail *j, int mount, int userns, const char *pa
     return 1;
 }
 
-/* Inside, the plan's user owns what the owner of the directory owns outside; and whatever it makes
- * there is the owner's. */
+/* With the namespace that the launcher made for its owner, see there. */
 static int map_volume(const struct jail *j, int mount, const char *path, struct tn_error *err)
 {
+    struct jail_message message;
     struct stat st;
+    tn_autofd int userns = jail_expect(j->control, JAIL_USERNS, &message, err);
 
-    if (fstat(mount, &st) < 0)
-        return tn_fail_errno(err, errno, "volume %s", path);
-    tn_autofd int userns = jail_ask_userns(j, st.st_uid, j->base + (uid_t)j->plan.uid, st.st_gid,
-                                           j->base + (gid_t)j->plan.gid, err);
-    return userns < 0 ? -1 : map_mount(j, mount, userns, path, err);
+    if (userns == -2)
+        return -1;
+    if (userns < 0 || fstat(mount, &st) < 0 || st.st_uid != message.uid || st.st_gid != message.gid)
+        return tn_fail(err, TN_E_CONFLICT, "volume %s: its owner changes", path);
+    return map_mount(j, mount, userns, path, err);
 }
 
 int jail_map_sources(struct jail *j, struct tn_error *err)

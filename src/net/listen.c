@@ -164,12 +164,26 @@ int tn_listen_parse(const char *text, struct tn_listen_address *out, struct tn_e
 
 /* --- listening ----------------------------------------------------------------------------- */
 
-static struct endpoint unix_endpoint(const char *path)
+/* A path that is too long for the kernel is reached through its directory: *dir, to be closed after
+ * use, else -1. */
+static int unix_endpoint(const char *path, struct endpoint *e, int *dir)
 {
-    struct endpoint e = {.addr.un.sun_family = AF_UNIX, .len = sizeof e.addr.un};
+    const char *slash = strrchr(path, '/');
 
-    memcpy(e.addr.un.sun_path, path, strnlen(path, sizeof e.addr.un.sun_path - 1));
-    return e;
+    *e = (struct endpoint){.addr.un.sun_family = AF_UNIX, .len = sizeof e->addr.un};
+    *dir = -1;
+    if (strlen(path) < sizeof e->addr.un.sun_path) {
+        memcpy(e->addr.un.sun_path, path, strlen(path));
+        return 0;
+    }
+    if (!slash || strlen(slash) > 64) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    tn_autofree char *parent = tn_strndup(path, (size_t)(slash - path) + 1);
+    *dir = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(e->addr.un.sun_path, sizeof e->addr.un.sun_path, "/proc/self/fd/%d%s", *dir, slash);
+    return *dir < 0 ? -1 : 0;
 }
 
 static int new_socket(int family, int flags)
@@ -205,8 +219,11 @@ static int fail_listen(struct tn_error *err, const char *what)
 
 static int open_unix(const char *path, struct tn_error *err)
 {
-    struct endpoint e = unix_endpoint(path);
+    struct endpoint e;
+    tn_autofd int dir = -1;
 
+    if (unix_endpoint(path, &e, &dir) < 0)
+        return fail_listen(err, path);
     if (clear_stale(path, &e, err) < 0)
         return -1;
     tn_autofd int fd = new_socket(AF_UNIX, SOCK_NONBLOCK);
@@ -354,6 +371,7 @@ int tn_dial(const char *address, int64_t deadline, struct tn_error *err)
 {
     struct tn_listen_address a;
     struct endpoint e;
+    tn_autofd int dir = -1;
 
     if (tn_listen_parse(address, &a, err) < 0)
         return -1;
@@ -361,9 +379,9 @@ int tn_dial(const char *address, int64_t deadline, struct tn_error *err)
         return tn_fail(err, TN_E_INVALID, "cannot connect to %s", address);
     if (a.kind == TN_LISTEN_PAIR)
         return check_pair(&a, err) < 0 ? -1 : net_pair_dial(a.fd, deadline, err);
-    if (a.kind == TN_LISTEN_UNIX)
-        e = unix_endpoint(a.path);
-    else
+    if (a.kind == TN_LISTEN_UNIX && unix_endpoint(a.path, &e, &dir) < 0)
+        return tn_fail_errno(err, errno, "connect to %s", address);
+    if (a.kind == TN_LISTEN_TCP)
         endpoint_of(a.host, a.port, &e);
     int fd = dial_one(&e, deadline);
     int why = errno;

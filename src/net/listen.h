@@ -12,10 +12,10 @@ struct tn_listen_address {
     enum tn_listen_kind kind;
     char host[64]; /* numeric */
     int port;
-    char path[108]; /* unix */
-    int fd;         /* fd and pair */
-    uint64_t inode; /* of a pair's socket; 0: not told */
-    bool loopback;  /* TCP on 127.0.0.0/8 or ::1 */
+    char path[4096]; /* unix; longer than the kernel takes is possible, where /proc is mounted */
+    int fd;          /* fd and pair */
+    uint64_t inode;  /* of a pair's socket; 0: not told */
+    bool loopback;   /* TCP on 127.0.0.0/8 or ::1 */
 };
 
 /* "PORT" (all interfaces), "HOST:PORT", "[V6]:PORT", "unix:PATH", "fd:N", "pair:N" (net/pair.h;

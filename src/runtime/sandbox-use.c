@@ -214,19 +214,36 @@ static int execute(struct tn_sandbox *sb, const struct tn_action *action,
     return -1;
 }
 
+/* There is an answer to every action in the journal, also when nobody could give one. */
+static void note_failure(struct tn_stream *stream, const struct tn_action *action, int64_t cause,
+                         const struct tn_error *why)
+{
+    tn_autoobservation struct tn_observation failure;
+
+    tn_observation_init(&failure, TN_OBSERVATION_ERROR);
+    set_text(&failure.content, why->text);
+    tn_stream_add_observation(stream, &failure, source_of(action), cause, NULL, NULL);
+}
+
 int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
                        struct tn_observation *observation, struct tn_error *err)
 {
     struct tn_stream *stream = journal(sb);
+    struct tn_action entry = *action; /* borrows everything */
+    struct tn_error why = {0};
     int64_t cause = -1;
 
+    entry.event.id = (struct tn_opt_int){0}; /* the journal gives it one of its own */
     if (stream)
-        tn_stream_add_action(stream, action, source_of(action), &cause, NULL);
-    if (execute(sb, action, observation, err))
-        return -1;
-    if (stream)
+        tn_stream_add_action(stream, &entry, source_of(action), &cause, NULL);
+    int failed = execute(sb, action, observation, &why);
+    if (stream && failed)
+        note_failure(stream, action, cause, &why);
+    else if (stream)
         tn_stream_add_observation(stream, observation, source_of(action), cause, NULL, NULL);
-    return 0;
+    if (failed && err)
+        *err = why;
+    return failed;
 }
 
 /* --- the backend's own ways --------------------------------------------------------------------

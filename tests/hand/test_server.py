@@ -1,5 +1,6 @@
 """The server around the abilities: command line, start-up, keys, errors, small endpoints."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -142,6 +143,7 @@ def test_help():
         "enable-browser",
         "--listen",
         "--key-file",
+        "--key-digest",
         "exit-with-parent",
         "--exit-with",
         "confine",
@@ -170,10 +172,14 @@ def test_explicit_listen_without_key_warns(start):
     assert re.search("warn", hand.stderr, re.I) and re.search("key", hand.stderr, re.I)
 
 
-@pytest.fixture(params=["environment", "file"])
+@pytest.fixture(params=["environment", "file", "digest"])
 def keyed(request, start, tmp_path):
     if request.param == "environment":
         return start(env={"SESSION_API_KEY": "s3cret-Key"})
+    if request.param == "digest":
+        # What an image says does not count then.
+        digest = hashlib.sha256(b"s3cret-Key").hexdigest()
+        return start(args=["--key-digest", digest], env={"SESSION_API_KEY": "wrong"})
     key = tmp_path / "key"
     key.write_text("s3cret-Key\n")
     key.chmod(0o600)
@@ -230,6 +236,15 @@ def test_missing_or_empty_key_file(tmp_path):
             str(tmp_path),
         )
         assert str(path) in text
+
+
+def test_wrong_digest(tmp_path):
+    key = tmp_path / "key"
+    key.write_text("k")
+    digest = hashlib.sha256(b"k").hexdigest()
+    for args in (["abc"], [digest.upper()], [""], [digest, "--key-file", str(key)]):
+        text = fails("--listen", f"unix:{tmp_path}/s", "--working-dir", str(tmp_path), "--key-digest", *args)
+        assert "--key-digest" in text
 
 
 def test_empty_key_means_open(start):

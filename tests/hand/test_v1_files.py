@@ -271,6 +271,56 @@ def test_directory(shared, ws):
         assert reply.status == 409 and "Not a directory" in reply.detail
 
 
+def test_directory_with_a_mode(shared, ws):
+    path = ws / "d"
+    for mode in ("700", "0755"):
+        assert shared.post("/v1/files/directory", {"path": str(path), "mode": mode}).status == 204
+        assert stat.S_IMODE(path.stat().st_mode) == int(mode, 8)
+    for mode in ("x", "99", "77777", ""):
+        assert shared.post("/v1/files/directory", {"path": str(path), "mode": mode}).status == 422
+    assert shared.post("/v1/files/directory", {"path": str(path), "mode": 7}).status == 422
+    raw = os.fsdecode(b"no-\xff-text")
+    assert shared.request("POST", url("/v1/files/directory", path=os.fsencode(ws / raw), mode="711")).status == 204
+    assert stat.S_IMODE((ws / raw).stat().st_mode) == 0o711
+
+
+# --- links --------------------------------------------------------------------------------------
+
+
+def link(client, path, target):
+    return client.request("POST", url("/v1/files/symlink", path=path, target=os.fsencode(target)))
+
+
+@pytest.mark.parametrize("target", ["file", "../x y", "/no/such", os.fsdecode(b"\xff"), "a\nb"])
+def test_symlink(shared, ws, target):
+    assert link(shared, ws / "l", target).status == 204
+    assert os.readlink(ws / "l") == target
+    found = get_stat(shared, ws / "l")
+    assert found["type"] == "symlink"
+    raw = base64.b64decode(found["target_base64"]) if "target_base64" in found else found["target"].encode()
+    assert raw == os.fsencode(target)
+
+
+def test_symlink_replaces_files_and_links_only(shared, ws):
+    (ws / "file").write_text("old")
+    (ws / "link").symlink_to("file")
+    (ws / "dir").mkdir()
+    assert link(shared, ws / "link", "other").status == 204
+    assert os.readlink(ws / "link") == "other" and (ws / "file").read_text() == "old"
+    assert link(shared, ws / "file", "other").status == 204
+    assert os.readlink(ws / "file") == "other"
+    assert link(shared, ws / "dir", "other").status == 409
+    assert sorted(os.listdir(ws)) == ["dir", "file", "link"]
+
+
+def test_symlink_errors(shared, ws):
+    assert link(shared, ws / "no" / "l", "x").status == 404
+    assert link(shared, ws / "l", "").status == 422
+    assert shared.request("POST", url("/v1/files/symlink", path=ws / "l")).status == 422
+    assert link(shared, "relative", "x").status == 422
+    assert link(shared, "/", "x").status == 422
+
+
 # --- move ---------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from launcher import NOBODY, Jail
+from jail_world import JailWorld  # noqa: E402
+from launcher import NOBODY, Jail  # noqa: E402
 
 
 def pytest_collection_modifyitems(items):
@@ -37,3 +38,32 @@ def jail(request, jails):
     """The same, once as root and once as an ordinary user."""
     user = NOBODY if request.param == "user" else None
     return lambda *args, **kwargs: jails(*args, user=user, **kwargs)
+
+
+# --- the backend (jail_world.py) ---------------------------------------------------------------------
+
+
+@pytest.fixture(params=["root", "user"])
+def world(request):
+    """A state directory and its sandboxes, once as root and once as an ordinary user."""
+    world = JailWorld(NOBODY if request.param == "user" else None)
+    yield world
+    world.finish()
+
+
+@pytest.fixture
+def root_world():
+    world = JailWorld()
+    yield world
+    world.finish()
+
+
+@pytest.fixture
+def driver(world):
+    return world.open()
+
+
+@pytest.fixture
+def box(world, driver):
+    """A running sandbox on the system directories of this machine."""
+    return world.new(driver)

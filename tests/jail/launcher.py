@@ -3,6 +3,7 @@
 Any program can be PID 1 of a jail; most tests use the host's shell with a script, and read what it
 wrote to the log."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import termios
 import time
 import uuid
 
@@ -47,13 +49,14 @@ def is_running(pid):
 
 def cgroups_of(jail_id):
     """Every control group directory named after the sandbox."""
-    return [str(path) for path in pathlib.Path("/sys/fs/cgroup").glob(f"**/tendon/{jail_id}") if path.is_dir()]
+    top = pathlib.Path("/sys/fs/cgroup")
+    return [str(path) for place in (".", "*") for path in top.glob(f"{place}/tendon/{jail_id}")]
 
 
 class Jail:
     """One jail. `plan` overrides the plan; script is what the shell in it runs."""
 
-    def __init__(self, script=None, user=None, argv=None, fds=(), **plan):
+    def __init__(self, script=None, user=None, argv=None, fds=(), wrap=(), **plan):
         self.id = uuid.uuid4().hex[:10]
         self.user = user
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="tendon-test-"))
@@ -62,6 +65,7 @@ class Jail:
         self.program = self.base / "tendon-jail"
         shutil.copy(program(BUILD, "tendon-jail"), self.program)
         self.fds = list(fds)
+        self.wrap = list(wrap)
         self.plan = {
             "id": self.id,
             "directory": str(self.directory),
@@ -77,6 +81,7 @@ class Jail:
             **plan,
         }
         self.plan = {key: value for key, value in self.plan.items() if value is not None}
+        self.terminal = None  # of the launcher
         self.process = None
         self.report = None
         for path in (self.base, self.directory):
@@ -89,10 +94,11 @@ class Jail:
         report_read, report_write = os.pipe()
         who = {"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}
         self.process = subprocess.Popen(
-            [self.program, str(plan_read), str(report_write)],
+            [*self.wrap, self.program, str(plan_read), str(report_write)],
             pass_fds=[plan_read, report_write, *self.fds],
             stdin=subprocess.DEVNULL,
             start_new_session=True,
+            preexec_fn=self.take_terminal if self.terminal else None,
             cwd="/",
             **who,
         )
@@ -104,6 +110,9 @@ class Jail:
             assert select.select([f], [], [], SECONDS)[0], "the launcher does not report"
             self.report = json.loads(f.read())
         return self.report
+
+    def take_terminal(self):
+        fcntl.ioctl(self.terminal, termios.TIOCSCTTY, 0)
 
     def must_start(self):
         report = self.start()

@@ -5,7 +5,9 @@ import json
 import os
 import pathlib
 import queue
+import random
 import shutil
+import string
 import subprocess
 import tempfile
 import threading
@@ -192,6 +194,8 @@ class World:
             **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")},
         }
         self.drivers, self.count = [], 0
+        # What sandboxes make outside their directory (cgroups, containers) is named by their ids.
+        self.mark = "t" + "".join(random.choices(string.ascii_lowercase, k=5))
 
     def open(self, runtime=None):
         self.drivers.append(Driver(self))
@@ -199,7 +203,7 @@ class World:
 
     def new(self, driver, own=True, create=True, **spec):
         self.count += 1
-        sandbox = Sandbox(driver, f"t{self.count:09d}")
+        sandbox = Sandbox(driver, f"{self.mark}{self.count:04d}")
         sandbox("subject", spec={**self.spec, **spec}, own=own)
         if create:
             sandbox.create()

@@ -56,7 +56,7 @@ def test_a_bad_argument_of_the_hand_is_told(world, driver):
     except Refusal as refusal:  # a backend may wait for the hand itself
         assert "no-such-flag" in refusal.text
         return
-    assert not driver.ask("ready", id=box.id, timeout=15)["ok"]
+    assert not driver.ask("ready", id=box.id, timeout=2)["ok"]
     wait_until(lambda: box.status() in ("error", "missing", "stopped"), what="the end is noticed")
     assert "no-such-flag" in (box("inspect")["reason"] or "") + box.logs()
 

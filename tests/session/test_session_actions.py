@@ -57,6 +57,17 @@ def test_timeouts(open_session):
     assert seen["content"] == "Action run that blocks needs a timeout."
 
 
+def test_a_busy_shell_is_not_interrupted(open_session):
+    session = open_session()
+    session.act("run", timeout=1, command="cat")
+    with pytest.raises(Exception) as failure:
+        session("env", env={"A": "s3cret"})
+    assert failure.value.code == "conflict" and "s3cret" not in session.printed
+    seen = session.act("run", command="still there", is_input=True, timeout=1)
+    assert "still there" in seen["content"]
+    session.act("run", command="C-c", is_input=True)
+
+
 def test_hidden_and_cause(open_session):
     session = open_session()
     event = {

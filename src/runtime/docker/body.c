@@ -92,10 +92,14 @@ static void put_command(struct body *b)
     key(b, "Cmd");
     tn_jw_array(w);
     put_listen(p, w);
+    if (p->way == DOCKER_BY_SOCKET && docker_is_owner(p->subject)) {
+        tn_jw_str(w, "--exit-with");
+        tn_jw_str(w, "lock:" DOCKER_OWNER);
+    }
     tn_jw_str(w, "--key-digest");
     put_digest(w, p->subject->key);
     tn_jw_str(w, "--working-dir");
-    tn_jw_str(w, spec->workspace ? spec->workspace : c->core.workspace_mount_path_in_sandbox);
+    tn_jw_str(w, docker_workspace(p->docker, p->subject));
     put_user(p, w);
     if (!c->core.enable_browser)
         tn_jw_str(w, "--no-enable-browser");

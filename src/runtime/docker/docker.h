@@ -27,6 +27,7 @@
 #define DOCKER_INSIDE "/.tendon"
 #define DOCKER_HAND DOCKER_INSIDE "/hand"
 #define DOCKER_SOCKET DOCKER_INSIDE "/run/hand.sock"
+#define DOCKER_OWNER DOCKER_INSIDE "/run/owner"
 
 /* Ports inside, the first of the ranges that OpenHands takes them from. */
 enum {
@@ -56,6 +57,8 @@ enum docker_way { DOCKER_BY_SOCKET, DOCKER_BY_PORT };
 void docker_mark(const char *state, char out[17]);
 /* "openhands-runtime-NAME" or "tendon-ID", on the heap. */
 char *docker_name(const struct tn_subject *s);
+/* The directory inside where work happens. */
+const char *docker_workspace(const struct docker *d, const struct tn_subject *s);
 /* Paths on this machine, on the heap. */
 char *docker_run_directory(const struct tn_subject *s);
 char *docker_socket_address(const struct tn_subject *s); /* "unix:..." */
@@ -140,6 +143,15 @@ int docker_put_mounts(const struct docker_plan *p, struct tn_jw *w, struct tn_er
 int docker_make_directories(const struct docker_plan *p, struct tn_error *err);
 /* And their end. */
 int docker_remove_directories(const struct tn_subject *s, struct tn_error *err);
+
+/* --- the owner (leash.c) -------------------------------------------------------------------- */
+
+/* This process, when it is the owner, holds a lock on a file in the run directory from now on until
+ * it ends or releases it: a hand that waits for the lock ends with its owner. */
+int docker_leash(const struct tn_subject *s, struct tn_error *err);
+void docker_unleash(const struct tn_subject *s);
+/* Is this process the owner? */
+bool docker_is_owner(const struct tn_subject *s);
 
 /* --- images (image.c) ----------------------------------------------------------------------- */
 

@@ -94,6 +94,7 @@ static int remove_all(const struct docker *d, const struct tn_subject *s,
     if (docker_find(d, &unknown, &another, deadline, err) < 0 ||
         (another && erase(d, docker_id(another), deadline, err) < 0))
         return -1;
+    docker_unleash(s);
     return docker_remove_directories(s, err);
 }
 

@@ -142,6 +142,8 @@ int docker_make_directories(const struct docker_plan *p, struct tn_error *err)
         return 0;
     if (mkdir(run, 0755) < 0 && errno != EEXIST)
         return tn_fail_errno(err, errno, "%s", run);
+    if (docker_leash(p->subject, err) < 0)
+        return -1;
     return copy_hand(p->docker->host->hand, hand, err);
 }
 

@@ -40,6 +40,13 @@ char *docker_name(const struct tn_subject *s)
                          : tn_asprintf("tendon-%s", s->id);
 }
 
+const char *docker_workspace(const struct docker *d, const struct tn_subject *s)
+{
+    const char *usual = docker_config(d)->core.workspace_mount_path_in_sandbox;
+
+    return s->spec->workspace ? s->spec->workspace : usual && *usual ? usual : "/workspace";
+}
+
 char *docker_run_directory(const struct tn_subject *s)
 {
     return tn_asprintf("%s/run", s->directory);

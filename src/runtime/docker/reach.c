@@ -39,7 +39,8 @@ int docker_exec(void *engine, const struct tn_subject *s, const char *const *arg
 {
     const struct docker *d = engine;
     tn_autojson struct tn_json *tree = NULL;
-    struct tn_engine_exec exec = {.argv = argv, .fn = keep_output, .ctx = out};
+    struct tn_engine_exec exec = {
+        .argv = argv, .cwd = docker_workspace(d, s), .fn = keep_output, .ctx = out};
 
     if (docker_must_find(d, s, &tree, deadline, err) < 0 ||
         tn_engine_exec(d->engine, docker_id(tree), &exec, status, deadline, err) < 0)

@@ -61,7 +61,7 @@ static int create(void *engine, const struct tn_subject *subject, struct tn_plac
                   int64_t deadline, struct tn_error *err)
 {
     struct jail_engine *e = engine;
-    jail_autostorage struct jail_storage s;
+    jail_autostorage struct jail_storage s = {0};
 
     jail_storage_init(&s);
     spread_sandboxes(subject);

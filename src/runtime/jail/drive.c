@@ -63,7 +63,7 @@ static int end_processes(struct jail_engine *e, const struct tn_subject *subject
 int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
               struct tn_error *err)
 {
-    struct jail_ref ref;
+    jail_autoref struct jail_ref ref = {0};
 
     jail_ref_find(subject, &ref, deadline);
     if (end_processes(e, subject, &ref, deadline, err) < 0)
@@ -135,7 +135,7 @@ static bool lives(const struct driving *d)
 
 static int be_launched(struct driving *d, struct tn_error *err)
 {
-    jail_autostorage struct jail_storage s;
+    jail_autostorage struct jail_storage s = {0};
 
     jail_storage_init(&s);
     if (d->now.status == TN_STATUS_SUSPENDED)
@@ -171,6 +171,7 @@ static int to_paused(struct driving *d, struct tn_error *err)
             return -1;
         struct tn_subject fresh = *d->subject;
         fresh.ref = d->place->ref;
+        jail_ref_done(&d->ref);
         jail_ref_read(&fresh, &d->ref);
         d->place->status = TN_STATUS_PAUSED;
     } else {
@@ -182,7 +183,7 @@ static int to_paused(struct driving *d, struct tn_error *err)
 /* How long it ran counts towards the time it may run in all. */
 static int note_time(const struct driving *d, struct tn_error *err)
 {
-    jail_autostorage struct jail_storage s;
+    jail_autostorage struct jail_storage s = {0};
     struct timespec now;
 
     if (!d->ref.wall_time)
@@ -240,7 +241,7 @@ static int to_suspended(struct driving *d, struct tn_error *err)
 static int leave_layers(const struct driving *d, struct tn_error *err)
 {
     const char *state = d->e->host->state, *id = d->subject->id;
-    jail_autostorage struct jail_storage s;
+    jail_autostorage struct jail_storage s = {0};
     struct tn_error why = {0};
 
     jail_storage_init(&s);
@@ -284,8 +285,12 @@ int jail_drive(void *engine, const struct tn_subject *subject, enum tn_goal goal
     jail_ref_find(subject, &d.ref, deadline);
     tn_place_done(&d.now);
     d.now.status = was;
-    if (was == TN_STATUS_MISSING && goal != TN_GOAL_GONE)
+    if (was == TN_STATUS_MISSING && goal != TN_GOAL_GONE) {
+        jail_ref_done(&d.ref);
         return tn_fail(err, TN_E_NOT_FOUND, "the jail of sandbox %s does not exist any more",
                        subject->id);
-    return ways[goal](&d, err);
+    }
+    int r = ways[goal](&d, err);
+    jail_ref_done(&d.ref);
+    return r;
 }

@@ -32,9 +32,12 @@ static int fill_arguments(const struct jail_entry *entry, struct arguments *a, s
     snprintf(a->files, sizeof a->files, "%llu", (unsigned long long)limits.open_files);
     snprintf(a->size, sizeof a->size, "%llu", (unsigned long long)limits.file_size);
     snprintf(a->pids, sizeof a->pids, "%llu", (unsigned long long)limits.pids);
-    a->items = tn_calloc(count + 10, sizeof *a->items);
-    const char *const head[] = {JAIL_PROGRAM,       "--enter", "3",     a->pid, a->start,
-                                entry->subject->id, a->files,  a->size, a->pids};
+    a->items = tn_calloc(count + 11, sizeof *a->items);
+    const char *const head[] = {JAIL_PROGRAM, "--enter",
+                                "3",          a->pid,
+                                a->start,     entry->subject->id,
+                                a->files,     a->size,
+                                a->pids,      entry->ref->workspace ? entry->ref->workspace : "/"};
     for (; n < TN_COUNT(head); n++)
         a->items[n] = head[n];
     memcpy(a->items + n, entry->argv, count * sizeof *a->items);
@@ -108,12 +111,14 @@ static int exchange(struct streams *s, const struct jail_entry *entry, int pidfd
 static struct tn_child *start(const struct jail_entry *entry, const char *const *argv,
                               struct streams *s, struct tn_error *err)
 {
-    static const char *const env[] = {
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
-        "LANG=C.UTF-8", "TERM=dumb", NULL};
+    TN_CLEANUP(jail_list_done) struct tn_str_list env = {0};
+    jail_autostorage struct jail_storage storage = {0};
     int in[2] = {-1, -1}, out[2] = {-1, -1}, report[2] = {-1, -1};
     struct tn_child *child = NULL;
 
+    jail_storage_init(&storage);
+    jail_storage_read(entry->subject->directory, &storage, NULL); /* for the image's variables */
+    jail_environment(entry->subject, &storage, &env);
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(report, O_CLOEXEC) < 0) {
         tn_fail_errno(err, errno, "pipe");
     } else {
@@ -121,7 +126,7 @@ static struct tn_child *start(const struct jail_entry *entry, const char *const 
             {in[0], 0}, {out[1], 1}, {out[1], 2}, {report[1], REPORT_FD}};
         child = tn_child_start(&(struct tn_child_spec){.argv = argv,
                                                        .file = entry->e->launcher,
-                                                       .env = env,
+                                                       .env = (const char *const *)env.items,
                                                        .cwd = "/",
                                                        .fds = fds,
                                                        .fd_count = TN_COUNT(fds),

@@ -72,15 +72,25 @@ struct jail_ref {
     double started;               /* seconds since 1970 */
     int64_t memory, pids, disk;   /* limits, to name them */
     double wall_time;
+    char *workspace;           /* inside */
+    struct tn_json *isolation; /* as the launcher reported it */
 };
+void jail_ref_done(struct jail_ref *ref);
+#define jail_autoref TN_CLEANUP(jail_ref_done)
 
+/* The isolation as text, on the heap, or NULL. */
+char *jail_ref_isolation(const struct jail_ref *ref);
 void jail_ref_read(const struct tn_subject *subject, struct jail_ref *ref);
 char *jail_ref_write(const struct jail_ref *ref);
-/* Whether the jail runs; then ref says what is so, also when subject's own was out of date. */
+/* Whether the jail runs; then ref says what is so, also when subject's own was out of date.  Ends
+ * with jail_ref_done in either case. */
 bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64_t deadline);
 
 /* --- launch.c ------------------------------------------------------------------------------- */
 
+/* The environment inside, without the key. */
+void jail_environment(const struct tn_subject *subject, const struct jail_storage *s,
+                      struct tn_str_list *env);
 /* Starts the jail on its storage and fills place. */
 int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct jail_storage *s,
                 struct tn_place *place, int64_t deadline, struct tn_error *err);

@@ -64,18 +64,17 @@ static int set_member(const char *name, struct tn_json *value, void *ctx)
     return 0;
 }
 
-static void plan_environment(const struct tn_subject *subject, const struct jail_storage *s,
-                             struct tn_jail_plan *plan)
+void jail_environment(const struct tn_subject *subject, const struct jail_storage *s,
+                      struct tn_str_list *env)
 {
     static const char *const ours[] = {"PATH=" PATH_INSIDE, "HOME=/root", "LANG=C.UTF-8",
                                        "TMPDIR=/tmp"};
 
     for (size_t i = 0; i < TN_COUNT(ours); i++)
-        set_variable(&plan->env, tn_strdup(ours[i]));
+        set_variable(env, tn_strdup(ours[i]));
     for (size_t i = 0; i < s->image.env.count; i++)
-        set_variable(&plan->env, tn_strdup(s->image.env.items[i]));
-    tn_json_each(subject->spec->env, set_member, &plan->env);
-    set_variable(&plan->env, tn_asprintf("SESSION_API_KEY=%s", subject->key));
+        set_variable(env, tn_strdup(s->image.env.items[i]));
+    tn_json_each(subject->spec->env, set_member, env);
 }
 
 /* "name", "name:group", "1000" or "1000:1000" as images write it. */
@@ -127,7 +126,8 @@ static int plan_program(const struct jail_engine *e, const struct tn_subject *su
     plan->fds.items = tn_calloc(1, sizeof *plan->fds.items);
     plan->fds.items[0] = LISTEN_FD;
     plan->fds.count = 1;
-    plan_environment(subject, s, plan);
+    jail_environment(subject, s, &plan->env);
+    set_variable(&plan->env, tn_asprintf("SESSION_API_KEY=%s", subject->key));
     return 0;
 }
 
@@ -183,6 +183,7 @@ static int plan_limits(const struct jail_engine *e, const struct tn_subject *sub
     ref->pids = plan->pids;
     ref->disk = (int64_t)limits.disk;
     ref->wall_time = limits.wall_time;
+    ref->workspace = tn_strdup(plan->workspace);
     return 0;
 }
 
@@ -269,8 +270,6 @@ static int take_report(const struct tn_buf *text, struct jail_ref *ref, struct t
                        struct tn_error *err)
 {
     tn_autojson struct tn_json *report = NULL;
-    tn_autobuf struct tn_buf isolation = TN_BUF_INIT(REPORT_MAX);
-    struct tn_jw w = tn_jw(&isolation);
 
     if (text->len == 0)
         return tn_fail(err, TN_E_INTERNAL, "%s ended without a word", JAIL_PROGRAM);
@@ -283,8 +282,8 @@ static int take_report(const struct tn_buf *text, struct jail_ref *ref, struct t
     ref->start = tn_json_int(tn_json_get(report, "start"), 0);
     ref->keeper = tn_json_int(tn_json_get(report, "keeper"), 0);
     ref->keeper_start = tn_json_int(tn_json_get(report, "keeper_start"), 0);
-    tn_jw_tree(&w, tn_json_get(report, "isolation"));
-    place->isolation = tn_buf_take(&isolation);
+    ref->isolation = tn_json_ref(tn_json_get(report, "isolation"));
+    place->isolation = jail_ref_isolation(ref);
     return 0;
 }
 
@@ -335,7 +334,7 @@ int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct 
 {
     tn_autobuf struct tn_buf report = TN_BUF_INIT(REPORT_MAX);
     tn_autoplan struct tn_jail_plan plan;
-    struct jail_ref ref = {0};
+    jail_autoref struct jail_ref ref = {0};
     struct timespec now;
 
     tn_jail_plan_init(&plan);

@@ -1,7 +1,7 @@
 #include "jail/keeper-protocol.h"
 #include "runtime/jail/jail.h"
 
-#define REF_MAX 4096
+#define REF_MAX (64u << 10)
 
 #define REF struct jail_ref
 static const struct tn_field rows[] = {
@@ -14,6 +14,8 @@ static const struct tn_field rows[] = {
     TN_INT("pids", REF, pids),
     TN_INT("disk", REF, disk),
     TN_DOUBLE("wall_time", REF, wall_time),
+    TN_STRING("workspace", REF, workspace, .flags = TN_FIELD_NULLABLE),
+    TN_JSON("isolation", REF, isolation, .flags = TN_FIELD_MAP | TN_FIELD_NULLABLE),
 };
 static const struct tn_fields fields = TN_FIELDS(rows);
 
@@ -23,8 +25,26 @@ void jail_ref_read(const struct tn_subject *subject, struct jail_ref *ref)
 
     tn_fields_defaults(&fields, ref);
     if (!subject->ref || tn_json_parse(subject->ref, strlen(subject->ref), &json, NULL) < 0 ||
-        tn_fields_from_json(&fields, ref, json, NULL) < 0)
+        tn_fields_from_json(&fields, ref, json, NULL) < 0) {
+        jail_ref_done(ref);
         *ref = (struct jail_ref){0};
+    }
+}
+
+void jail_ref_done(struct jail_ref *ref)
+{
+    tn_fields_done(&fields, ref);
+}
+
+char *jail_ref_isolation(const struct jail_ref *ref)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(REF_MAX);
+    struct tn_jw w = tn_jw(&text);
+
+    if (!ref->isolation)
+        return NULL;
+    tn_jw_tree(&w, ref->isolation);
+    return tn_buf_take(&text);
 }
 
 char *jail_ref_write(const struct jail_ref *ref)

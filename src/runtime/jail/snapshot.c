@@ -9,9 +9,9 @@
 
 #include "base/fs.h"
 #include "jail/keeper-protocol.h"
+#include "jail/tree-copy.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
-#include "runtime/jail/tree-copy.h"
 
 /* overlayfs takes 500 layers.  A sandbox adds to its own only up to the first number; a fork always
  * adds one, up to the second. */
@@ -39,7 +39,7 @@ int jail_open_upper(const struct tn_subject *subject, bool running, int64_t dead
                     struct tn_error *err)
 {
     tn_autofree char *path = tn_asprintf("%s/upper", subject->directory);
-    struct jail_ref ref;
+    jail_autoref struct jail_ref ref = {0};
 
     jail_ref_read(subject, &ref);
     if (running && ref.disk)
@@ -64,7 +64,7 @@ int jail_save_upper(const struct tn_subject *subject, int upper, int64_t deadlin
     tn_autofd int to = openat(dir, "trash-saving", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (to < 0)
         return tn_fail_errno(err, errno, "directory for the changed files");
-    if (jail_tree_copy(upper, to, deadline, NULL, err) < 0 ||
+    if (tn_tree_copy(upper, to, deadline, NULL, err) < 0 ||
         jail_storage_empty(subject->directory, err) < 0)
         return -1;
     if (renameat(dir, "trash-saving", dir, "upper") < 0)
@@ -123,17 +123,18 @@ static int begin(struct taking *t, void *engine, const struct tn_subject *subjec
 static void end(struct taking *t)
 {
     jail_storage_done(&t->storage);
+    jail_ref_done(&t->ref);
 }
 
-static int copy_frozen(struct taking *t, int from, int to, struct jail_tree_count *count,
+static int copy_frozen(struct taking *t, int from, int to, struct tn_tree_count *count,
                        struct tn_error *err)
 {
     if (!t->running || t->paused)
-        return jail_tree_copy(from, to, t->deadline, count, err);
+        return tn_tree_copy(from, to, t->deadline, count, err);
     if (jail_mark_copying(t->subject, err) < 0 ||
         jail_freeze(t->e, t->subject, &t->ref, true, t->deadline, err) < 0)
         return -1;
-    int r = jail_tree_copy(from, to, t->deadline, count, err);
+    int r = tn_tree_copy(from, to, t->deadline, count, err);
     struct tn_error why = {0};
     if (jail_freeze(t->e, t->subject, &t->ref, false, tn_deadline_in(5.0), &why) < 0 && r == 0) {
         if (err)
@@ -149,7 +150,7 @@ static int copy_layer(struct taking *t, const char *layer, const char *user, int
                       struct tn_error *err)
 {
     const char *state = t->e->host->state;
-    struct jail_tree_count count;
+    struct tn_tree_count count;
     tn_autofd int tree = jail_layer_make(state, layer, user, err);
 
     if (tree < 0 || copy_frozen(t, upper, tree, &count, err) < 0)
@@ -237,7 +238,7 @@ int jail_snapshot(void *engine, const struct tn_subject *subject, const char *na
         r = snapshot(&t, name, err);
     end(&t);
     if (r < 0) { /* what is half done is undone at once */
-        jail_autostorage struct jail_storage s;
+        jail_autostorage struct jail_storage s = {0};
         jail_storage_init(&s);
         jail_storage_load(t.e->host->state, subject->directory, subject->id, &s, NULL);
     }
@@ -380,7 +381,7 @@ static int fork_now(struct taking *t, const struct tn_subject *child, struct jai
 static int fork_child(struct taking *t, const char *name, const struct tn_subject *child,
                       struct tn_place *place, struct tn_error *err)
 {
-    jail_autostorage struct jail_storage s;
+    jail_autostorage struct jail_storage s = {0};
     struct jail_snapshot *found = name ? jail_storage_find(&t->storage, name) : NULL;
 
     jail_storage_init(&s);

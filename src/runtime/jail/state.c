@@ -169,13 +169,14 @@ int jail_inspect(void *engine, const struct tn_subject *subject, struct tn_place
                  int64_t deadline, struct tn_error *err)
 {
     struct jail_engine *e = engine;
-    struct jail_ref ref;
+    jail_autoref struct jail_ref ref = {0};
 
     if (jail_ref_find(subject, &ref, deadline)) {
         place->status =
             jail_is_frozen(e, subject, &ref, deadline) ? TN_STATUS_PAUSED : TN_STATUS_RUNNING;
         place->address = jail_address(subject);
         place->ref = jail_ref_write(&ref);
+        place->isolation = jail_ref_isolation(&ref);
         place->reason = limits_met(e, subject, &ref, deadline);
         return 0;
     }

@@ -66,7 +66,7 @@ int jail_suspend(struct jail_engine *e, const struct tn_subject *subject, int64_
 {
     tn_autofree char *criu = NULL;
     tn_autofree char *images = tn_asprintf("%s/suspending", subject->directory);
-    struct jail_ref ref;
+    jail_autoref struct jail_ref ref = {0};
     char pid[24];
 
     if (check(&criu, err) < 0)

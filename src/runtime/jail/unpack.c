@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "runtime/jail/whiteout.h"
+#include "jail/whiteout.h"
 
 #define SIZE_MAX_OF_FILE (INT64_C(1) << 42)
 #define XATTR_MAX (64u << 10)
@@ -306,7 +306,7 @@ static int take_whiteout(struct item *it, struct tn_error *err)
     const char *gone = it->name + strlen(".wh.");
 
     if (strcmp(it->name, ".wh..wh..opq") == 0)
-        return jail_opaque_set(it->parent, err);
+        return tn_opaque_set(it->parent, err);
     if (strncmp(gone, ".wh.", 4) == 0)
         return 0; /* book-keeping of other union file systems */
     if (!*gone || strcmp(gone, ".") == 0 || strcmp(gone, "..") == 0)
@@ -314,7 +314,7 @@ static int take_whiteout(struct item *it, struct tn_error *err)
     it->name = gone;
     if (make_room(it, err) < 0)
         return -1;
-    return jail_whiteout_make(it->parent, gone, err);
+    return tn_whiteout_make(it->parent, gone, err);
 }
 
 static bool stays_directory(const struct item *it, unsigned type)

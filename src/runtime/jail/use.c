@@ -6,29 +6,31 @@
 
 #include "base/fs.h"
 #include "jail/keeper-protocol.h"
+#include "jail/tree-copy.h"
 #include "runtime/jail/enter.h"
 #include "runtime/jail/jail.h"
-#include "runtime/jail/tree-copy.h"
 
 /* --- going in ------------------------------------------------------------------------------- */
 
-static int find_running(const struct tn_subject *subject, struct jail_ref *ref, int64_t deadline,
-                        struct tn_error *err)
+static int find_running(struct jail_engine *e, const struct tn_subject *subject,
+                        struct jail_ref *ref, int64_t deadline, struct tn_error *err)
 {
-    if (jail_ref_find(subject, ref, deadline))
-        return 0;
-    return tn_fail(err, TN_E_CONFLICT, "the jail does not run");
+    if (!jail_ref_find(subject, ref, deadline))
+        return tn_fail(err, TN_E_CONFLICT, "the jail does not run");
+    if (jail_is_frozen(e, subject, ref, deadline))
+        return tn_fail(err, TN_E_CONFLICT, "the jail is paused: whatever goes in stands still too");
+    return 0;
 }
 
 int jail_put(void *engine, const struct tn_subject *subject, const char *path, const void *bytes,
              size_t n, mode_t mode, int64_t deadline, struct tn_error *err)
 {
-    struct jail_ref ref;
+    jail_autoref struct jail_ref ref = {0};
     char octal[16];
 
     if (path[0] != '/')
         return tn_fail(err, TN_E_INVALID, "put %s: expected an absolute path", path);
-    if (find_running(subject, &ref, deadline, err) < 0)
+    if (find_running(engine, subject, &ref, deadline, err) < 0)
         return -1;
     snprintf(octal, sizeof octal, "%o", (unsigned)mode & 07777);
     const char *const argv[] = {"--put", path, octal, NULL};
@@ -45,10 +47,10 @@ int jail_put(void *engine, const struct tn_subject *subject, const char *path, c
 int jail_exec(void *engine, const struct tn_subject *subject, const char *const *argv,
               struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err)
 {
-    struct jail_ref ref;
+    jail_autoref struct jail_ref ref = {0};
     size_t count = 0;
 
-    if (find_running(subject, &ref, deadline, err) < 0)
+    if (find_running(engine, subject, &ref, deadline, err) < 0)
         return -1;
     while (argv[count])
         count++;
@@ -141,12 +143,12 @@ static int64_t tmpfs_used(const struct tn_subject *subject, int64_t deadline)
 static int64_t disk_used(const struct tn_subject *subject, const struct jail_ref *ref, bool running,
                          int64_t deadline)
 {
-    struct jail_tree_count count;
+    struct tn_tree_count count;
 
     if (running && ref->disk)
         return tmpfs_used(subject, deadline);
     tn_autofd int upper = jail_open_upper(subject, false, deadline, NULL);
-    if (upper < 0 || jail_tree_measure(upper, deadline, &count, NULL) < 0)
+    if (upper < 0 || tn_tree_measure(upper, deadline, &count, NULL) < 0)
         return -1;
     return (int64_t)count.bytes;
 }
@@ -180,7 +182,7 @@ int jail_usage(void *engine, const struct tn_subject *subject, struct tn_usage *
     int64_t deadline = tn_deadline_in(5.0);
     struct tn_cgroup_usage usage = {
         .memory = -1, .memory_peak = -1, .processes = -1, .cpu_seconds = -1};
-    struct jail_ref ref;
+    jail_autoref struct jail_ref ref = {0};
     bool running = jail_ref_find(subject, &ref, deadline);
 
     if (running)

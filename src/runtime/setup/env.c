@@ -161,12 +161,9 @@ static void put_exports(const struct setup_env *env, struct tn_buf *out)
 static const char persist_head[] =
     "( umask 077; d=$HOME/.config/tendon/env; mkdir -p \"$d\" || exit 1; for n in";
 static const char persist_tail[] =
-    "; do\n"
-    "eval \"r=\\$$n\"; o=\n"
-    "while case $r in *\\'*) true;; *) false;; esac; do\n"
-    "o=$o${r%%\\'*}\"'\\\\''\"; r=${r#*\\'}; done\n"
-    "printf \"export %s='%s'\\n\" \"$n\" \"$o$r\" >\"$d/.$n\" && mv -f \"$d/.$n\" \"$d/$n\" || "
-    "exit 1\n"
+    "; do eval \"v=\\$$n\"\n"
+    "printf '%s\\n' \"$v\" | LC_ALL=C sed \"s/'/'\\\\\\\\''/g; 1s/^/export $n='/; \\$s/\\$/'/\" "
+    ">\"$d/.$n\" && mv -f \"$d/.$n\" \"$d/$n\" || exit 1\n"
     "done\n"
     "grep -qF '# tendon: environment' \"$HOME/.bashrc\" 2>/dev/null ||\n"
     "printf '\\n%s\\n' 'for tn in \"$HOME\"/.config/tendon/env/*; do [ -r \"$tn\" ] && . \"$tn\"; "

@@ -6,6 +6,9 @@
 #define INTERRUPT "C-c"
 #define INTERRUPT_SECONDS 5.0
 
+/* In the suffix of an answer: the shell was busy. */
+#define NOT_EXECUTED " is NOT executed."
+
 int setup_execute(const struct setup_executor *x, const struct tn_action *action,
                   struct tn_observation *observation, struct tn_error *err)
 {
@@ -82,9 +85,12 @@ int setup_run(const struct setup_executor *x, const struct setup_command *comman
         return tn_fail(err, TN_E_TOO_LARGE, "the command printed more than %zu bytes", out->max);
     if (o.run.metadata.exit_code >= 0)
         return (int)(o.run.metadata.exit_code & 0xff);
-    /* Only a command that was started has a suffix; the rest is why it was not. */
-    const char *suffix = o.run.metadata.suffix;
-    if (!suffix || !*suffix)
+    /* A suffix is about a command that was started, or says that this one was not; its text repeats
+     * the command, which may hold secrets. */
+    const char *suffix = o.run.metadata.suffix ? o.run.metadata.suffix : "";
+    if (strstr(suffix, NOT_EXECUTED))
+        return tn_fail(err, TN_E_CONFLICT, "the shell is busy with another command");
+    if (!*suffix)
         return tn_fail(err, TN_E_CONFLICT, "the shell did not run the command: %.200s",
                        o.content.data ? o.content.data : "");
     if (!command->cwd)

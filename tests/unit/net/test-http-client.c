@@ -39,8 +39,13 @@ static bool take_request(int fd, struct tn_buf *in, struct tn_buf *log)
         if (end) {
             const char *length = strcasestr(tn_buf_str(in), "content-length:");
             size_t n = (size_t)(end - in->data) + 4;
+            const char *chunked = strcasestr(tn_buf_str(in), "transfer-encoding: chunked");
+            const char *last =
+                memmem(end + 2, in->len - (size_t)(end + 2 - in->data), "\r\n0\r\n\r\n", 7);
             if (length && length < end)
                 n += strtoul(length + 15, NULL, 10);
+            else if (chunked && chunked < end)
+                n = last ? (size_t)(last - in->data) + 7 : SIZE_MAX;
             if (in->len >= n) {
                 tn_buf_add(log, in->data, n);
                 tn_buf_eat(in, n);
@@ -410,6 +415,101 @@ static void test_early_refusal(void **state)
     close(fds[0]);
 }
 
+/* A body of which a little comes at a time. */
+struct drip {
+    const char *text;
+    size_t left, piece;
+    bool fails;
+};
+
+static ssize_t drip(void *ctx, void *to, size_t n, struct tn_error *err)
+{
+    struct drip *d = ctx;
+
+    if (d->fails && d->left == 0)
+        return tn_fail(err, TN_E_IO, "the source is dry");
+    if (n > d->piece)
+        n = d->piece;
+    if (n > d->left)
+        n = d->left;
+    memcpy(to, d->text, n);
+    d->text += n;
+    d->left -= n;
+    return (ssize_t)n;
+}
+
+static int put_drip(struct fake *f, struct drip *d, int64_t length, struct tn_error *err)
+{
+    struct tn_http_client *c = tn_http_client_new(f->address, err);
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
+
+    int status = tn_http_client_call(c,
+                                     &(struct tn_http_call){.method = "PUT",
+                                                            .target = "/x",
+                                                            .source = drip,
+                                                            .source_ctx = d,
+                                                            .source_len = length,
+                                                            .stall = 20 * TN_SECOND,
+                                                            .deadline = TN_NEVER},
+                                     &out, err);
+    tn_http_client_free(c);
+    return status;
+}
+
+static void test_streamed_requests(void **state)
+{
+    static const struct script once = {.answers = {{"HTTP/1.1 204 Fine\r\n\r\n"}}};
+    struct tn_error err = {0};
+    struct fake f;
+
+    struct drip known = {.text = "abcdefgh", .left = 8, .piece = 3};
+    start(&f, &once);
+    assert_int_equal(put_drip(&f, &known, 8, &err), 204);
+    assert_non_null(strstr(tn_buf_str(&f.requests), "\r\nContent-Length: 8\r\n"));
+    assert_non_null(strstr(tn_buf_str(&f.requests), "\r\n\r\nabcdefgh"));
+    stop(&f);
+
+    struct drip unknown = {.text = "abcdefgh", .left = 8, .piece = 3};
+    start(&f, &once);
+    assert_int_equal(put_drip(&f, &unknown, -1, &err), 204);
+    assert_null(strcasestr(tn_buf_str(&f.requests), "content-length"));
+    assert_non_null(
+        strstr(tn_buf_str(&f.requests), "\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n2\r\ngh\r\n0\r\n\r\n"));
+    stop(&f);
+
+    struct drip none = {.text = "", .piece = 3};
+    start(&f, &once);
+    assert_int_equal(put_drip(&f, &none, 0, &err), 204);
+    assert_non_null(strstr(tn_buf_str(&f.requests), "\r\nContent-Length: 0\r\n"));
+    stop(&f);
+
+    struct drip shorter = {.text = "abc", .left = 3, .piece = 3};
+    start(&f, &once);
+    assert_int_equal(put_drip(&f, &shorter, 8, &err), -1);
+    assert_non_null(strstr(err.text, "5 bytes early"));
+    stop(&f);
+
+    struct drip dry = {.text = "abc", .left = 3, .piece = 3, .fails = true};
+    start(&f, &once);
+    assert_int_equal(put_drip(&f, &dry, -1, &err), -1);
+    assert_string_equal(err.text, "the source is dry");
+    stop(&f);
+}
+
+/* Once it is read, it cannot be sent again. */
+static void test_a_stream_is_not_repeated(void **state)
+{
+    static const struct script hangs_up = {.answers = {{""}, {"HTTP/1.1 204 Fine\r\n\r\n"}}};
+    struct drip d = {.text = "abc", .left = 3, .piece = 3};
+    struct tn_error err = {0};
+    struct fake f;
+
+    start(&f, &hangs_up);
+    assert_int_equal(put_drip(&f, &d, 3, &err), -1);
+    assert_int_equal(err.code, TN_E_PEER);
+    assert_int_equal(stop(&f), 1);
+}
+
 static void test_bad_requests(void **state)
 {
     static const struct tn_http_call calls[] = {
@@ -449,6 +549,8 @@ int main(void)
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_early_refusal),
+        cmocka_unit_test(test_streamed_requests),
+        cmocka_unit_test(test_a_stream_is_not_repeated),
         cmocka_unit_test(test_bad_requests),
     };
 

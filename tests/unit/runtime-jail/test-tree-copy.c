@@ -10,11 +10,11 @@
 
 #include "../base/scratch.h"
 #include "base/clock.h"
-#include "runtime/jail/tree-copy.h"
-#include "runtime/jail/whiteout.h"
+#include "jail/tree-copy.h"
+#include "jail/whiteout.h"
 
 static struct tn_error err;
-static struct jail_tree_count count;
+static struct tn_tree_count count;
 
 static int set_up(void **state)
 {
@@ -27,7 +27,7 @@ static int copy_until(int64_t deadline)
     tn_autofd int from = openat(scratch, "from", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     tn_autofd int to = openat(scratch, "to", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    return jail_tree_copy(from, to, deadline, &count, &err);
+    return tn_tree_copy(from, to, deadline, &count, &err);
 }
 
 static void copy(void)
@@ -166,9 +166,9 @@ static void test_overlay_marks(void **state)
 
     mkdirat(scratch, "from/dir", 0755);
     tn_autofd int dir = openat(scratch, "from/dir", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_int_equal(jail_whiteout_make(scratch, "from/gone", &err), 0);
+    assert_int_equal(tn_whiteout_make(scratch, "from/gone", &err), 0);
     assert_int_equal(linkat(scratch, "from/gone", scratch, "from/gone-too", 0), 0);
-    assert_int_equal(jail_opaque_set(dir, &err), 0);
+    assert_int_equal(tn_opaque_set(dir, &err), 0);
     assert_int_equal(setxattr(from, "user.overlay.origin", "x", 1, 0), 0);
     assert_int_equal(setxattr(from, "user.mine", "kept", 4, 0), 0);
     copy();
@@ -253,7 +253,7 @@ static void test_measure(void **state)
 
     mkdirat(scratch, "from/d", 0755);
     put_file(scratch, "from/d/f", "content");
-    assert_int_equal(jail_tree_measure(from, tn_deadline_in(10), &count, &err), 0);
+    assert_int_equal(tn_tree_measure(from, tn_deadline_in(10), &count, &err), 0);
     assert_int_equal(count.files, 3);
 }
 

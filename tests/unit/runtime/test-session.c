@@ -155,11 +155,16 @@ static void test_command_that_does_not_end(void **state)
 
 static void test_command_that_was_not_run(void **state)
 {
-    struct fixture *f = MAKE({RUN, "the shell is busy", -1, "", 0});
+    struct fixture *f =
+        MAKE({RUN, "no shell yet", -1, "", 0},
+             {RUN, "", -1, "\n[Your command \"export A=ghp-s3cret\" is NOT executed. The ...]", 0});
     struct tn_error err = {0};
 
-    assert_int_equal(tn_session_setup(f->session, &err), -1);
-    assert_int_equal(err.code, TN_E_CONFLICT);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(tn_session_setup(f->session, &err), -1);
+        assert_int_equal(err.code, TN_E_CONFLICT);
+        assert_null(strstr(err.text, "s3cret"));
+    }
     assert_null(strstr(f->fake.commands.data, "C-c")); /* what runs there is not ours */
     done(f);
 }
@@ -223,6 +228,22 @@ static void test_failures_give_observations(void **state)
     }
 }
 
+static void test_refresh_that_fails(void **state)
+{
+    struct tn_error err = {0};
+
+    unsetenv("WEB_HOST");
+    assert_null(tn_session_refresh_token(TN_GIT_GITHUB, "s", NULL, &err));
+    assert_int_equal(err.code, TN_E_UNSUPPORTED);
+    setenv("WEB_HOST", "127.0.0.1:1", 1); /* nobody listens there */
+    setenv("SESSION_API_KEY", "k3y-s3cret", 1);
+    assert_null(tn_session_refresh_token(TN_GIT_GITHUB, "s", NULL, &err));
+    assert_int_equal(err.code, TN_E_PEER);
+    assert_null(strstr(err.text, "s3cret"));
+    unsetenv("WEB_HOST");
+    unsetenv("SESSION_API_KEY");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_command_that_was_not_run),
         cmocka_unit_test(test_strange_answers),
         cmocka_unit_test(test_failures_give_observations),
+        cmocka_unit_test(test_refresh_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ static char *written(const struct tn_spec *spec)
 }
 
 static const char full[] =
-    "{\"runtime\":\"jail\",\"name\":\"web\",\"image\":\"/srv/root\",\"workspace\":\"/work\","
+    "{\"runtime\":\"jail\",\"name\":\"web\",\"image\":\"/srv/root\",\"workspace\":\"/ws\","
     "\"user\":\"1000\",\"plugins\":[\"jupyter\"],\"volumes\":[\"/a:/b:ro\"],"
     "\"env\":{\"A\":\"1\",\"B\":\"$(id)\"},\"labels\":{\"team\":\"x\"},\"network\":\"none\","
     "\"ports\":[80],\"devices\":[\"/dev/fuse\"],\"gpus\":\"all\",\"memory\":\"512m\",\"cpus\":1.5,"

@@ -1,4 +1,4 @@
-#include "runtime/jail/tree-file.h"
+#include "jail/tree-file.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>

@@ -4,24 +4,23 @@
  * content: names are never followed, and depth and sizes cost only time.  A second thread fills
  * files while the first one creates them, which is most of the work when they are many and small.
  */
-#ifndef TN_RUNTIME_JAIL_TREE_COPY_H
-#define TN_RUNTIME_JAIL_TREE_COPY_H
+#ifndef TN_JAIL_TREE_COPY_H
+#define TN_JAIL_TREE_COPY_H
 
 #include <stdint.h>
 
 #include "base/error.h"
 
-struct jail_tree_count {
+struct tn_tree_count {
     uint64_t files; /* and directories, links, ... */
     uint64_t bytes; /* of disk space, about */
 };
 
 /* Everything in `from` into the empty directory `to`, whose own mode, owner and attributes become
  * those of `from`.  Both are descriptors for reading, borrowed.  count may be NULL. */
-int jail_tree_copy(int from, int to, int64_t deadline, struct jail_tree_count *count,
-                   struct tn_error *err);
+int tn_tree_copy(int from, int to, int64_t deadline, struct tn_tree_count *count,
+                 struct tn_error *err);
 /* Only counts.  It may change meanwhile. */
-int jail_tree_measure(int fd, int64_t deadline, struct jail_tree_count *count,
-                      struct tn_error *err);
+int tn_tree_measure(int fd, int64_t deadline, struct tn_tree_count *count, struct tn_error *err);
 
 #endif

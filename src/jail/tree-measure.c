@@ -2,14 +2,14 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "runtime/jail/tree-copy.h"
+#include "jail/tree-copy.h"
 
-int jail_tree_measure(int fd, int64_t deadline, struct jail_tree_count *count, struct tn_error *err)
+int tn_tree_measure(int fd, int64_t deadline, struct tn_tree_count *count, struct tn_error *err)
 {
     char path[40];
     char *const paths[] = {path, NULL};
 
-    *count = (struct jail_tree_count){0};
+    *count = (struct tn_tree_count){0};
     snprintf(path, sizeof path, "/proc/self/fd/%d/.", fd);
     FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR, NULL);
     if (!tree)

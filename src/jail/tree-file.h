@@ -1,6 +1,6 @@
 /* One file of a tree that is copied: between the files of tree-copy. */
-#ifndef TN_RUNTIME_JAIL_TREE_FILE_H
-#define TN_RUNTIME_JAIL_TREE_FILE_H
+#ifndef TN_JAIL_TREE_FILE_H
+#define TN_JAIL_TREE_FILE_H
 
 #include <stdint.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "runtime/jail/tree-copy.h"
+#include "jail/tree-copy.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "runtime/jail/tree-file.h"
-#include "runtime/jail/whiteout.h"
+#include "jail/tree-file.h"
+#include "jail/whiteout.h"
 
 /* A directory on the way down.  Only the deepest is open; going up is opening "..", so depth costs
  * no descriptors. */
@@ -40,7 +40,7 @@ struct copying {
     struct tree_self self;
     mode_t umask;
     int64_t deadline;
-    struct jail_tree_count count;
+    struct tn_tree_count count;
 };
 
 /* umask(2) can only be asked by changing it, which other threads would notice. */
@@ -145,7 +145,7 @@ static int copy_special(struct copying *c, const char *name, const struct stat *
     bool whiteout = S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 
     if (whiteout)
-        return jail_whiteout_make(c->to, name, err);
+        return tn_whiteout_make(c->to, name, err);
     if (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
         return 0; /* no jail can make one */
     if (mknodat(c->to, name, st->st_mode, 0) < 0 ||
@@ -352,8 +352,8 @@ static void free_all(struct copying *c)
     tn_buf_done(&c->path);
 }
 
-int jail_tree_copy(int from, int to, int64_t deadline, struct jail_tree_count *count,
-                   struct tn_error *err)
+int tn_tree_copy(int from, int to, int64_t deadline, struct tn_tree_count *count,
+                 struct tn_error *err)
 {
     struct copying c = {
         .top = to,

@@ -1,17 +1,17 @@
-#include "runtime/jail/whiteout.h"
+#include "jail/whiteout.h"
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
-int jail_whiteout_make(int dir, const char *name, struct tn_error *err)
+int tn_whiteout_make(int dir, const char *name, struct tn_error *err)
 {
     if (mknodat(dir, name, S_IFCHR, makedev(0, 0)) < 0)
         return tn_fail_errno(err, errno, "whiteout %s", name);
     return 0;
 }
 
-int jail_opaque_set(int dir, struct tn_error *err)
+int tn_opaque_set(int dir, struct tn_error *err)
 {
     char path[40];
 

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "runtime/jail/tree-file.h"
+#include "jail/tree-file.h"
 
 /* The thread is worth its start only when there is something to do for it. */
 #define START_AT 24

@@ -1,0 +1,245 @@
+"""libtendon as others see it: installed, found by pkg-config, nothing else exported."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from tendons import eventually
+from trees import BUILD, ROOT
+
+PREFIX = "/usr/local"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The tree under test, installed below a directory of its own."""
+    root = tmp_path_factory.mktemp("installed")
+    subprocess.run(
+        ["meson", "install", "-C", str(BUILD), "--no-rebuild", "--quiet"],
+        env={**os.environ, "DESTDIR": str(root)},
+        check=True,
+        capture_output=True,
+    )
+    return root
+
+
+def pkg_config(installed, *args):
+    (found,) = installed.rglob("tendon.pc")
+    env = {**os.environ, "PKG_CONFIG_LIBDIR": str(found.parent), "PKG_CONFIG_SYSROOT_DIR": str(installed)}
+    system = subprocess.run(["pkg-config", "--variable", "pc_path", "pkg-config"], capture_output=True, text=True)
+    env["PKG_CONFIG_LIBDIR"] += ":" + system.stdout.strip()
+    result = subprocess.run(["pkg-config", *args, "tendon"], env=env, capture_output=True, text=True, check=True)
+    return result.stdout.split()
+
+
+def sanitizers():
+    options = json.loads((BUILD / "meson-info/intro-buildoptions.json").read_text())
+    (chosen,) = [o["value"] for o in options if o["name"] == "b_sanitize"]
+    return [] if chosen == "none" else [f"-fsanitize={chosen}"]
+
+
+def build(installed, tmp_path, source, *more):
+    program = tmp_path / "program"
+    flags = [flag for flag in pkg_config(installed, "--cflags", "--libs")]
+    subprocess.run(
+        ["cc", "-Wall", "-Wextra", "-Werror", *sanitizers(), str(source), "-o", str(program), *flags, *more], check=True
+    )
+    return program
+
+
+@pytest.fixture
+def run(installed, make_tendon):
+    """Runs a program with a state directory of its own and what is installed in PATH."""
+    tendon = make_tendon("jail")
+    (library,) = {path.parent for path in installed.rglob("libtendon.so")}
+    tendon.env["PATH"] = f"{installed}{PREFIX}/bin:{os.environ['PATH']}"
+    tendon.env["LD_LIBRARY_PATH"] = str(library)
+
+    def start(program, *args, runtime="jail"):
+        env = {**tendon.env, "TENDON_RUNTIME": runtime}
+        return subprocess.run([program, *args], env=env, capture_output=True, text=True, timeout=60)
+
+    start.tendon = tendon
+    return start
+
+
+@pytest.mark.parametrize("runtime", ["local", "jail"])
+def test_hello(installed, run, tmp_path, runtime):
+    source = ROOT / "examples/hello.c"
+    assert len(source.read_text().splitlines()) < 60
+    program = build(installed, tmp_path, source)
+    result = run(program, runtime=runtime)
+    if runtime == "jail" and "jail" in result.stderr and result.returncode:
+        pytest.skip(f"the jail does not work here: {result.stderr}")
+    assert (result.stderr, result.returncode) == ("", 0)
+    assert result.stdout.startswith("hello from ")
+    assert run(program, "exit 7", runtime=runtime).returncode == 7
+    assert run.tendon.leftovers() == []
+
+
+def test_an_error_is_told(installed, run, tmp_path):
+    program = build(installed, tmp_path, ROOT / "examples/hello.c")
+    result = run(program, runtime="nonsense")
+    assert result.returncode == 1
+    assert result.stderr.startswith("hello: create: ") and "nonsense" in result.stderr
+
+
+def test_only_our_names_are_exported(installed):
+    (library,) = {path.resolve() for path in installed.rglob("libtendon.so")}
+    listed = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True)
+    names = {line.split()[-1] for line in listed.stdout.splitlines()}
+    header = (ROOT / "include/tendon/tendon.h").read_text()
+    assert names == set(re.findall(r"\b(tendon_\w+)\(", header))
+
+
+def test_the_header_stands_alone_and_in_cplusplus(installed, tmp_path):
+    flags = pkg_config(installed, "--cflags")
+    for compiler, name in (("cc", "x.c"), ("c++", "x.cc")):
+        source = tmp_path / name
+        source.write_text("#include <tendon/tendon.h>\n")
+        subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *flags, str(source)], check=True)
+
+
+EVERYTHING = r"""
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <tendon/tendon.h>
+
+static struct tendon_error err;
+
+static void *must(void *p)
+{
+    if (!p) {
+        fprintf(stderr, "%s: %s\n", err.code, err.text);
+        exit(1);
+    }
+    return p;
+}
+
+int main(void)
+{
+    struct tendon *t = must(tendon_open(NULL, "{\"tendon.start_timeout\": 30}", &err));
+    char *text, *bytes;
+    size_t n = 0;
+
+    assert(!tendon_open(NULL, "{\"tendon.nonsense\": 1}", &err) && strstr(err.text, "nonsense"));
+    assert(!tendon_create(t, "{\"nonsense\": 1}", 10, &err) && strstr(err.text, "nonsense"));
+    assert(!tendon_create(t, "{", 10, &err) && strcmp(err.code, "invalid") == 0);
+    assert(!tendon_attach(t, "nobody", &err) && strcmp(err.code, "not_found") == 0);
+
+    struct tendon_sandbox *sb = must(tendon_create(t, "{\"name\": \"one\"}", 30, &err));
+    text = must(tendon_list(t, &err));
+    assert(strstr(text, tendon_id(sb)) && strstr(text, "\"one\""));
+    free(text);
+
+    text = must(tendon_execute(sb, "{\"action\": \"run\", \"args\": {\"command\": \"echo hi\"}}", &err));
+    assert(strstr(text, "\"observation\":\"run\"") && strstr(text, "\"content\":\"hi\""));
+    free(text);
+    assert(!tendon_execute(sb, "{\"action\": \"fly\"}", &err));
+
+    assert(tendon_run(sb, "cd /tmp; x=kept", 30, NULL, &err) == 0);
+    assert(tendon_run(sb, "echo $x; exit_is() { return $1; }; exit_is 9", 30, &text, &err) == 9);
+    assert(strcmp(text, "kept") == 0);
+    free(text);
+    assert(tendon_run(sb, "sleep 100", 0.3, NULL, &err) == -1 && strcmp(err.code, "timeout") == 0);
+
+    assert(tendon_write_file(sb, "/tmp/tendon-test/file", "a\0b", 3, 0640, 30, &err) == 0);
+    bytes = must(tendon_read_file(sb, "/tmp/tendon-test/file", 100, &n, 30, &err));
+    assert(n == 3 && memcmp(bytes, "a\0b", 4) == 0);
+    free(bytes);
+    assert(!tendon_read_file(sb, "/tmp/tendon-test/file", 2, &n, 30, &err));
+    assert(strcmp(err.code, "too_large") == 0);
+    assert(tendon_write_file(sb, "/tmp/tendon-test/none", "", 0, -1, 30, &err) == 0);
+    bytes = must(tendon_read_file(sb, "/tmp/tendon-test/none", 100, &n, 30, &err));
+    assert(n == 0);
+    free(bytes);
+    assert(!tendon_read_file(sb, "/tmp/tendon-test/other", 2, &n, 30, &err));
+    assert(tendon_dial(sb, 1, 5, &err) == -1);
+
+    assert(tendon_drive(sb, "nowhere", 30, &err) == -1);
+    assert(tendon_drive(sb, "paused", 30, &err) == 0);
+    text = must(tendon_inspect(sb, 30, &err));
+    assert(strstr(text, "\"status\":\"paused\""));
+    free(text);
+    assert(tendon_drive(sb, "running", 30, &err) == 0);
+
+    struct tendon_sandbox *again = must(tendon_attach(t, "one", &err));
+    assert(strcmp(tendon_id(again), tendon_id(sb)) == 0);
+    tendon_detach(again);
+    tendon_detach(NULL);
+    if (getenv("LAYERS")) {
+        assert(tendon_snapshot(sb, "first", 30, &err) == 0);
+        assert(tendon_write_file(sb, "/tmp/later", "x", 1, -1, 30, &err) == 0);
+        struct tendon_sandbox *child = must(tendon_fork(sb, "first", "{\"name\": \"two\"}", 30, &err));
+        assert(!tendon_read_file(child, "/tmp/later", 10, NULL, 30, &err));
+        assert(tendon_remove(child, 30, &err) == 0);
+        assert(tendon_rollback(sb, "first", 30, &err) == 0);
+        assert(!tendon_read_file(sb, "/tmp/later", 10, NULL, 30, &err));
+    }
+    assert(tendon_remove(sb, 30, &err) == 0);
+    assert(tendon_gc(t, 30, &err) == 0);
+    tendon_close(t);
+    tendon_close(NULL);
+    puts(tendon_version());
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("runtime", ["local", "jail"])
+def test_every_function(installed, run, tmp_path, runtime):
+    source = tmp_path / "everything.c"
+    source.write_text(EVERYTHING)
+    program = build(installed, tmp_path, source)
+    if runtime == "jail":
+        if problem := run.tendon("doctor", "--runtime", "jail").returncode:
+            pytest.skip(f"the jail does not work here: {problem}")
+        run.tendon.env["LAYERS"] = "1"
+    result = run(program, runtime=runtime)
+    assert (result.stderr, result.returncode) == ("", 0)
+    assert result.stdout.startswith("0.")
+    assert run.tendon.leftovers() == []
+
+
+def test_static(installed, run, tmp_path):
+    """The archive has everything of ours in it."""
+    (archive,) = installed.rglob("libtendon.a")
+    program = tmp_path / "hello"
+    flags = [flag for flag in pkg_config(installed, "--cflags", "--libs", "--static") if flag != "-ltendon"]
+    subprocess.run(
+        ["cc", *sanitizers(), str(ROOT / "examples/hello.c"), str(archive), "-o", str(program), *flags], check=True
+    )
+    result = run(program, "echo static", runtime="local")
+    assert (result.stdout, result.stderr, result.returncode) == ("static\n", "", 0)
+
+
+def test_a_killed_program_leaves_nothing(installed, run, tmp_path):
+    program = build(installed, tmp_path, ROOT / "examples/hello.c")
+    tendon = run.tendon
+    env = {**tendon.env, "TENDON_RUNTIME": "local"}
+    process = subprocess.Popen([program, "sleep 1000"], env=env)
+    eventually(lambda: "sleep 1000" in str(tendon("ps", (tendon.ok("ls", "-q").split() or ["none"])[0]).stdout), "it runs")
+    process.kill()
+    process.wait()
+    eventually(lambda: tendon.ok("gc", "--quiet") == "" and tendon.leftovers() == [], "nothing is left")
+
+
+def test_what_is_installed(installed):
+    at = installed / PREFIX.lstrip("/")
+    for path in (
+        "bin/tendon",
+        "bin/tendon-hand",
+        "bin/tendon-jail",
+        "include/tendon/tendon.h",
+        "share/man/man1/tendon.1",
+        "share/bash-completion/completions/tendon",
+        "share/zsh/site-functions/_tendon",
+        "share/fish/vendor_completions.d/tendon.fish",
+    ):
+        assert (at / path).exists(), path

@@ -1,0 +1,231 @@
+"""Snapshot, rollback and fork of jails: whatever state they are in, whatever was done to the files."""
+
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from conformance import Refusal, wait_until
+
+STATES = ["running", "paused", "stopped"]
+
+# Everything a layer must carry: new, changed and removed files, a directory removed and made anew, modes, links, holes.
+CHANGE = """
+set -e; cd /workspace
+mkdir -p tree/deep; echo one >tree/deep/file; chmod 4711 tree/deep/file; chmod 1770 tree/deep
+ln tree/deep/file tree/hard; ln -s deep/file tree/soft
+truncate -s 50M tree/hole; printf end >>tree/hole
+echo changed >>/etc/hostname; rm /etc/shells; rm -rf /etc/apt; mkdir /etc/apt; echo mine >/etc/apt/only
+mkdir /var/own /own; echo x >/var/own/x
+touch -d @1000000000 tree/old
+"""
+CHECK = """
+cd /workspace
+stat -c '%a %h' tree/deep/file; stat -c %a tree/deep; cat tree/soft
+[ tree/hard -ef tree/deep/file ] && echo same
+stat -c %s tree/hole; tail -c 3 tree/hole; echo
+[ $(stat -c %b tree/hole) -lt 1000 ] && echo sparse
+tail -n 1 /etc/hostname; [ ! -e /etc/shells ] && echo gone; ls /etc/apt
+ls -d /own; cat /var/own/x; stat -c %Y tree/old
+"""
+EXPECTED = "4711 2\n1770\none\nsame\n52428803\nend\nsparse\nchanged\ngone\nonly\n/own\nx\n1000000000"
+
+
+@pytest.fixture(params=["disk", "tmpfs"])
+def changed(request, world, driver):
+    """A sandbox with many kinds of changes; its files on disk, or on a tmpfs for the sake of a limit."""
+    spec = {"disk": "64m"} if request.param == "tmpfs" else {}
+    box = world.new(driver, **spec)
+    box.ok(CHANGE)
+    assert box.ok(CHECK) == EXPECTED
+    return box
+
+
+def reach(box, state):
+    if state != "running":
+        box.drive(state)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_rollback_brings_everything_back(changed, state):
+    reach(changed, state)
+    changed("snapshot", name="then")
+    changed.drive("running")
+    changed.ok("rm -rf /workspace/tree /own /etc/apt; touch /etc/shells /new; echo later >/etc/hostname")
+    answer = changed("rollback", name="then")
+    assert answer["status"] == "running"
+    changed("ready")
+    assert changed.ok(CHECK) == EXPECTED
+    assert changed.run("ls /new")[0] != 0
+    changed("rollback", name="then")
+    changed("ready")
+    assert changed.ok(CHECK) == EXPECTED
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_fork_has_the_files_of_now(world, changed, state):
+    reach(changed, state)
+    child = world.fork(changed, **({"disk": "64m"} if changed("inspect").get("ref", {}).get("disk") else {}))
+    child("ready")
+    assert child.ok(CHECK) == EXPECTED
+    assert changed.status() == state
+    changed.drive("running")
+    child.ok("echo of the child >/workspace/tree/deep/file; rm /own -r")
+    assert changed.ok(CHECK) == EXPECTED
+    changed.ok("echo of the parent >/workspace/tree/deep/file")
+    assert child.ok("cat /workspace/tree/deep/file") == "of the child"
+
+
+def test_a_fork_of_a_snapshot(world, changed):
+    changed("snapshot", name="then")
+    changed.ok("echo later >/workspace/tree/deep/file")
+    child = world.fork(changed, "then")
+    child("ready")
+    assert child.ok(CHECK) == EXPECTED
+
+
+def test_a_child_outlives_its_parents(world, box):
+    box.ok("echo 1 >/workspace/one")
+    child = world.fork(box)
+    child.ok("echo 2 >/workspace/two")
+    grandchild = world.fork(child)
+    box.drive("gone")
+    child.drive("gone")
+    assert grandchild.ok("cat /workspace/one /workspace/two") == "1\n2"
+    grandchild.drive("stopped")
+    grandchild.drive("running")
+    assert grandchild.ok("cat /workspace/one /workspace/two") == "1\n2"
+
+
+def test_processes_end_at_a_rollback(box):
+    box.ok("sleep 1000 >/dev/null 2>&1 & echo $! >/workspace/pid; export HERE=1")
+    box("snapshot", name="s")
+    box("rollback", name="s")
+    box("ready")
+    assert box.run("kill -0 $(cat /workspace/pid)")[0] != 0
+    assert box.ok("echo [$HERE]") == "[]"
+
+
+def test_a_running_command_does_not_notice_a_snapshot(box):
+    box.ok("(i=0; while [ $i -lt 100000 ]; do i=$((i+1)); echo $i >>/workspace/log; done) >/dev/null 2>&1 &")
+    box.ok("until [ -s /workspace/log ]; do sleep 0.01; done")
+    box("snapshot", name="s")
+    assert box.status() == "running"
+    before = int(box.ok("wc -l </workspace/log"))
+    box.ok(f"until [ $(wc -l </workspace/log) -gt {before} ]; do sleep 0.01; done")
+    child = box.driver.world.fork(box, "s")
+    lines = child.ok("cat /workspace/log").split()
+    assert lines == [str(i + 1) for i in range(len(lines))]
+
+
+def test_several_snapshots_in_any_order(box):
+    for i in "123":
+        box.ok(f"echo {i} >/workspace/version; echo {i} >/workspace/only-{i}")
+        box("snapshot", name=f"v{i}")
+    for i in "2131":
+        box("rollback", name=f"v{i}")
+        box("ready")
+        assert box.ok("cat /workspace/version") == i
+        assert box.ok("ls /workspace").split() == [*(f"only-{k}" for k in "123" if k <= i), "version"]
+
+
+def test_snapshots_of_a_stopped_sandbox_stack(box):
+    for i in range(5):
+        box.ok(f"echo {i} >/workspace/version")
+        box.drive("stopped")
+        box("snapshot", name=f"v{i}")
+        box.drive("running")
+    for i in (3, 0, 4):
+        box("rollback", name=f"v{i}")
+        box("ready")
+        assert box.ok("cat /workspace/version") == str(i)
+
+
+def test_names(box):
+    box("snapshot", name="one")
+    with pytest.raises(Refusal) as refusal:
+        box("snapshot", name="one")
+    assert refusal.value.code == "conflict"
+    for verb in ("rollback", "fork"):
+        with pytest.raises(Refusal) as refusal:
+            box(verb, name="other", **({"child": box.id} if verb == "fork" else {}))
+        assert refusal.value.code == "not_found"
+    box("forget", name="never made")
+    assert box.ok("echo fine") == "fine"
+
+
+def test_a_forgotten_snapshot_takes_its_layer_along(world, box):
+    box.ok("echo x >/workspace/x")
+    box("snapshot", name="one")
+    box.ok("echo y >/workspace/y")
+    box("snapshot", name="two")
+    assert len(world.layers) == 2
+    box("forget", name="one")
+    assert len(world.layers) == 1
+    box("rollback", name="two")
+    box("ready")
+    box("forget", name="two")
+    assert len(world.layers) == 1  # it stands on that one
+    assert box.ok("cat /workspace/x /workspace/y") == "x\ny"
+
+
+def test_a_disk_limit_holds_after_a_fork(world, driver):
+    box = world.new(driver, disk="32m")
+    box.ok("head -c 20M /dev/zero >/workspace/first")
+    child = world.fork(box, disk="32m")
+    child("ready")
+    code, output = child.run("head -c 20M /dev/zero >/workspace/second")
+    assert code != 0 and "No space" in output
+    child.ok("rm /workspace/second; head -c 8M /dev/zero >/workspace/third")
+
+
+@pytest.mark.parametrize("moment", range(6))
+def test_killed_while_it_copies(world, box, moment):
+    """Whenever the process that takes a snapshot is killed, the sandbox runs on and nothing is left over."""
+    second = world.new(box.driver, own=False)
+    second.ok("mkdir many; for i in $(seq 3000); do echo $i >many/$i; done")
+    other = world.open()
+    mine = second.seen_by(other)
+    timer = threading.Timer(0.004 * moment, other.kill)
+    timer.start()
+    try:
+        mine("snapshot", name="s")
+    except (AssertionError, BrokenPipeError):
+        pass
+    timer.join()
+    assert second.status() == "running"
+    assert second.ok("ls many | wc -l", timeout=20) == "3000"
+    second.driver.ask("forget", id=second.id, name="s")
+    second("snapshot", name="t")
+    second("forget", name="t")
+    assert world.layers == []
+
+
+def test_what_the_owner_cannot_read_is_copied_too(world, box):
+    """Root inside reads everything; outside it may be an ordinary user."""
+    box.ok("cd /workspace; mkdir shut; echo secret >shut/file; chmod 0 shut/file shut; mkdir -m 0 empty")
+    child = world.fork(box)
+    child("ready")
+    assert child.ok("cd /workspace; stat -c %a shut shut/file empty; cat shut/file") == "0\n0\n0\nsecret"
+    assert box.ok("cd /workspace; stat -c %a shut shut/file empty; cat shut/file") == "0\n0\n0\nsecret"
+
+
+def test_layers_of_the_dead_are_reclaimed(world, driver):
+    """The keeper removes the directory of a sandbox whose owner died; its layers are found by their users."""
+    other = world.open()
+    box = world.new(other)
+    box.ok("echo x >/workspace/x")
+    box("snapshot", name="s")
+    assert len(world.layers) == 1
+    other.process.send_signal(signal.SIGKILL)
+    other.process.wait()
+    wait_until(lambda: not (world.state / "sandbox" / box.id).exists(), what="the keeper cleans up")
+    assert box.id in driver("list")["ids"]
+    box.seen_by(driver).drive("gone")
+    assert world.layers == []
+
+
+def test_mounted_layers_are_not_seen_from_outside(box):
+    mounts = subprocess.run(["cat", "/proc/self/mountinfo"], capture_output=True, text=True).stdout
+    assert str(box.driver.world.state) not in mounts

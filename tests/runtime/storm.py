@@ -1,0 +1,264 @@
+"""A storm: random verbs on shared sandboxes by several tendon processes at once, some of which, and some of whose
+keepers and hands, are killed in the middle of it."""
+
+import collections
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+
+from census import Census, Ids, all_pids, command_of, links, lives, read
+from trees import ROOT
+
+PATIENCE = 60  # seconds; a call that takes longer hangs
+SETTLE = 20  # seconds until whatever was told to end has ended
+INTERNAL = 70  # exit status of an error that should never be
+
+LINES = ("true", "echo hello > greeting; cat greeting", "sleep 0.2", "(sleep 30 &) ; true", "mkdir -p d; touch d/a d/b")
+
+
+def describe(pid):
+    """What a process that hangs is at, and what hangs below it."""
+    words = []
+    for one in [pid, *(p for p in all_pids() if f"PPid:\t{pid}\n".encode() in read(f"/proc/{p}/status"))]:
+        stack, where = (read(f"/proc/{one}/{name}").decode() for name in ("stack", "wchan"))
+        files = [f"{fd} -> {target}" for fd, target in links(f"/proc/{one}/fd").items()]
+        words.append("\n".join([f"process {one}: {command_of(one)}", where, stack, *files]))
+    return "\n".join(words)
+
+
+class Hang(AssertionError):
+    pass
+
+
+class Place:
+    """A state directory of its own, and the tendon that uses it."""
+
+    def __init__(self, program, env=(), before=()):
+        self.base = pathlib.Path(tempfile.mkdtemp(prefix="storm-", dir="/tmp"))
+        self.state, self.home, self.tmp = (self.base / name for name in ("state", "home", "tmp"))
+        self.home.mkdir()
+        self.tmp.mkdir()
+        self.mark = f"STORM_{uuid.uuid4().hex[:12]}"
+        self.program, self.before = str(program), list(before)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENDON_", "XDG_", "DOCKER_"))}
+        self.env = {
+            **kept,
+            "PATH": f"{ROOT}/examples:{os.environ['PATH']}",
+            "HOME": str(self.home),
+            "TMPDIR": str(self.tmp),
+            "TENDON_CONFIG": "/dev/null",
+            "TENDON_STATE": str(self.state),
+            **dict(env),
+        }
+
+    def start(self, *words):
+        return subprocess.Popen(
+            [*self.before, self.program, *map(str, words)],
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.home,
+        )
+
+    def finish(self, process, words):
+        """(exit status, output, complaint) of a process, which may not take for ever."""
+        try:
+            output, complaint = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            told = describe(process.pid)
+            process.kill()
+            process.communicate()
+            raise Hang(f"tendon {' '.join(map(str, words))} hangs:\n{told}") from None
+        return process.returncode, output.decode(errors="replace"), complaint.decode(errors="replace")
+
+    def __call__(self, *words):
+        return self.finish(self.start(*words), words)
+
+    def ok(self, *words):
+        code, output, complaint = self(*words)
+        assert code == 0, f"tendon {words}: {code}: {complaint}"
+        return output.strip()
+
+    def remove(self):
+        shutil.rmtree(self.base, ignore_errors=True)
+
+
+class Storm:
+    """`operations` random verbs by `workers` threads; afterwards everything is to be gone.
+
+    kinds: {backend: (words that all of its sandboxes are made with, words that some are)}"""
+
+    def __init__(self, place, kinds, seed, operations, workers=4, kill=0.3, names=6, favour=()):
+        self.place, self.kinds, self.favour, self.seed = place, kinds, favour, seed
+        self.operations, self.workers, self.kill = operations, workers, kill
+        self.names = [f"n{i}" for i in range(names)]
+        self.tally = collections.Counter()
+        self.problems = []
+        self.slow = []
+        self.lock = threading.Lock()
+        place.ok("gc")  # makes the state directory
+        self.ids = Ids(place.state / "sandbox")
+        self.file = place.home / "file"
+        self.file.write_bytes(b"0123456789abcdef" * 4096)
+
+    # --- verbs: each returns the words of a call ----------------------------------------------------
+
+    def spec(self, r):
+        kind = r.choice([*self.kinds, *self.favour])
+        must, may = self.kinds[kind]
+        options = [word for word in may if r.random() < 0.25]
+        return ["--runtime", kind, "--env", f"{self.place.mark}=1", *must, *options]
+
+    def new(self, r):
+        lease = ["--lease", "1"] if r.random() < 0.15 else []
+        return ["new", "--name", r.choice(self.names), *self.spec(r), *lease]
+
+    def warm(self, r):
+        return ["new", "--warm", r.randint(1, 2), "--lease", "30", *self.spec(r)]
+
+    def run(self, r):
+        keep = ["--keep", "--name", r.choice(self.names)] if r.random() < 0.2 else []
+        return ["run", *self.spec(r), *keep, "--timeout", "10", r.choice(LINES)]
+
+    def exec(self, r):
+        return ["exec", "--timeout", "10", r.choice(self.names), r.choice(LINES)]
+
+    def plain(verb):  # noqa: N805
+        return lambda self, r: [verb, r.choice(self.names)]
+
+    pause, resume, stop, rm, logs, inspect = map(plain, ("pause", "resume", "stop", "rm", "logs", "inspect"))
+
+    def snapshot(self, r):
+        forget = ["--rm"] if r.random() < 0.2 else []
+        return ["snapshot", *forget, r.choice(self.names), r.choice("ab")]
+
+    def rollback(self, r):
+        return ["rollback", r.choice(self.names), r.choice("ab")]
+
+    def fork(self, r):
+        source = ["--from", r.choice("ab")] if r.random() < 0.3 else []
+        return ["fork", *source, "--name", r.choice(self.names), r.choice(self.names)]
+
+    def cp(self, r):
+        inside = f"{r.choice(self.names)}:file"
+        return r.choice([["cp", self.file, inside], ["cp", inside, self.place.tmp / f"copy{r.randint(0, 9)}"]])
+
+    def gc(self, r):
+        return ["gc"]
+
+    def ls(self, r):
+        return ["ls", "--all", "--refresh", r.choice(["auto", "yes", "no"])]
+
+    verbs = {"new": 6, "run": 4, "exec": 4, "pause": 2, "resume": 4, "stop": 2, "rm": 2, "snapshot": 4, "rollback": 2,
+             "fork": 3, "cp": 2, "gc": 1, "ls": 1, "warm": 1, "logs": 1, "inspect": 1}  # fmt: skip
+
+    # --- what happens to them -----------------------------------------------------------------------
+
+    def note(self, verb, outcome):
+        with self.lock:
+            self.tally[verb, outcome] += 1
+
+    def judge(self, verb, words, code, complaint):
+        """Refusals are fine in a storm; to break is not."""
+        self.note(verb, "ok" if code == 0 else f"failed with {code}")
+        if code < 0 or code == INTERNAL or "Sanitizer" in complaint:
+            self.problems.append(f"tendon {words} ended with {code}: {complaint[-3000:]}")
+
+    def one(self, r):
+        (verb,) = r.choices(list(self.verbs), self.verbs.values())
+        words = getattr(self, verb)(r)
+        doomed = r.random() < self.kill
+        delay = r.random() ** 2 * 0.3
+        begin = time.monotonic()
+        process = self.place.start(*words)
+        if not doomed:
+            code, _, complaint = self.place.finish(process, words)
+            self.slow.append((time.monotonic() - begin, code, words, complaint))
+            self.judge(verb, words, code, complaint)
+            return
+        try:
+            process.wait(delay)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        self.note(verb, "killed" if process.wait() == -signal.SIGKILL else "ended before it could be killed")
+        process.stdout.close()
+        process.stderr.close()
+
+    def strike(self, r):
+        """Kills a keeper or a hand or something below one."""
+        pids = [pid for pid in Census(self.place.base, self.place.state, self.place.mark, self.ids.seen).pids()
+                if os.path.basename(command_of(pid).split(" ")[0]) != "tendon"]  # fmt: skip
+        if pids:
+            pid = r.choice(sorted(pids))
+            name = read(f"/proc/{pid}/comm").decode().strip()
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return
+            self.note("strike", name)
+
+    def work(self, number):
+        r = random.Random(f"{self.seed} {number}")
+        try:
+            for i in range(self.operations // self.workers):
+                self.one(r)
+                if number == 0 and i % 8 == 7:
+                    self.strike(r)
+                if self.problems:
+                    return
+        except Exception as reason:  # it has to reach the test's own thread
+            self.problems.append(f"{type(reason).__name__}: {reason}")
+
+    def rage(self):
+        begin = time.monotonic()
+        threads = [threading.Thread(target=self.work, args=(i,)) for i in range(self.workers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print(f"seed {self.seed}: {self.operations} calls in {time.monotonic() - begin:.1f} s")
+        for seconds, code, words, complaint in sorted(self.slow, reverse=True)[:5]:
+            print(f"  {seconds:.1f} s: tendon {' '.join(map(str, words))}: {code} {complaint.strip()}")
+        for (verb, outcome), count in sorted(self.tally.items()):
+            print(f"  {verb:9} {outcome:32} {count}")
+
+    # --- afterwards -----------------------------------------------------------------------------------
+
+    def census(self):
+        return Census(self.place.base, self.place.state, self.place.mark, self.ids.seen)
+
+    def calm(self):
+        """Reclaims and removes what is left; what is there then, by kind."""
+        for words in (["gc"], ["rm", "--all"], ["gc"]):
+            code, _, complaint = self.place(*words)
+            if code:
+                self.problems.append(f"tendon {words}: {code}: {complaint}")
+        deadline = time.monotonic() + SETTLE
+        while (left := self.census().take()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.ids.stop()
+        return left
+
+    def succeeded(self):
+        return {verb for verb, outcome in self.tally if outcome == "ok"}
+
+
+def clear(place, ids):
+    """Ends by force what a failed test left, so that it harms no other."""
+    for pid in Census(place.base, place.state, place.mark, ids).pids():
+        if lives(pid):
+            os.kill(pid, signal.SIGKILL)
+    place.remove()
+
+
+def report(left):
+    return json.dumps(left, indent=1)
