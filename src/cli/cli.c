@@ -132,7 +132,7 @@ int cli_spec(struct cli *cli, const char *template, const struct tn_spec *given,
         return -1;
     if (given->network == TN_NETWORK_DEFAULT)
         spec->network = network;
-    return 0;
+    return tn_spec_resolve(spec, err);
 }
 
 static double seconds(struct cli *cli, bool start)

@@ -20,6 +20,7 @@ enum {
 };
 #define JAIL_RANGE_FIRST UINT32_C(0x70000000) /* nobody gives these numbers to people */
 #define JAIL_RANGE_SLOTS UINT32_C(4096)
+#define JAIL_SEED_SECONDS 600.0            /* a seed may be large */
 #define JAIL_NOBODY (JAIL_RANGE_FIRST - 1) /* owns nothing anywhere */
 
 /* A directory that the root file system is made of: a detached mount, shown with shifted owners
@@ -188,8 +189,5 @@ int jail_keeper_listen(const struct jail *j, struct tn_error *err);
 int jail_probe(void);
 /* Whether the limit on a user's processes counts per user namespace (Linux 5.14). */
 bool jail_nproc_is_per_namespace(void);
-
-/* Copies the content of a directory, with everything an overlay needs. */
-int jail_copy_tree(int from, int to, struct tn_error *err);
 
 #endif

@@ -106,7 +106,7 @@ static int end_child(pid_t pid, int pidfd)
 static int attend_child(struct jail *j, pid_t pid, const char **step, struct tn_error *err)
 {
     static struct jail_message message; /* its step is the caller's */
-    int64_t deadline = tn_deadline_in(START_SECONDS);
+    int64_t deadline = tn_deadline_in(START_SECONDS + (j->plan.seed ? JAIL_SEED_SECONDS : 0));
     bool ready = false;
 
     for (;;) {

@@ -7,9 +7,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "jail/jail.h"
 #include "jail/sys.h"
+#include "jail/tree-copy.h"
 
 static int make_tmpfs(struct jail *j, struct tn_error *err)
 {
@@ -62,8 +64,9 @@ static int plant_seed(const struct jail *j, struct tn_error *err)
 
     if (seed < 0 || upper < 0)
         return tn_fail_errno(err, errno, "seed %s", j->plan.seed);
-    return jail_copy_tree(seed, upper, err) < 0 ? tn_error_context(err, "seed %s", j->plan.seed)
-                                                : 0;
+    if (tn_tree_copy(seed, upper, tn_deadline_in(JAIL_SEED_SECONDS), NULL, err) < 0)
+        return tn_error_context(err, "seed %s", j->plan.seed);
+    return 0;
 }
 
 int jail_open_storage(struct jail *j, struct tn_error *err)

@@ -161,6 +161,12 @@ static int add_secret(const char *name, struct tn_json *value, void *ctx)
     return 0;
 }
 
+/* Set-up by the host: it may hold values that nobody should read. */
+static bool is_hidden(const struct tn_action *action)
+{
+    return action->type == TN_ACTION_RUN && action->run.hidden;
+}
+
 /* The stream that its actions are journaled in; NULL when there can be none, which never stops an
  * action. */
 static struct tn_stream *journal(struct tn_sandbox *sb)
@@ -228,7 +234,7 @@ static void note_failure(struct tn_stream *stream, const struct tn_action *actio
 int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
                        struct tn_observation *observation, struct tn_error *err)
 {
-    struct tn_stream *stream = journal(sb);
+    struct tn_stream *stream = is_hidden(action) ? NULL : journal(sb);
     struct tn_action entry = *action; /* borrows everything */
     struct tn_error why = {0};
     int64_t cause = -1;

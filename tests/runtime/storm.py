@@ -158,8 +158,8 @@ class Storm:
     def ls(self, r):
         return ["ls", "--all", "--refresh", r.choice(["auto", "yes", "no"])]
 
-    verbs = {"new": 6, "run": 4, "exec": 4, "pause": 2, "resume": 4, "stop": 2, "rm": 2, "snapshot": 4, "rollback": 2,
-             "fork": 3, "cp": 2, "gc": 1, "ls": 1, "warm": 1, "logs": 1, "inspect": 1}  # fmt: skip
+    verbs = {"new": 8, "run": 4, "exec": 4, "pause": 2, "resume": 5, "stop": 2, "rm": 2, "snapshot": 4, "rollback": 2,
+             "fork": 3, "cp": 4, "gc": 2, "ls": 1, "warm": 1, "logs": 1, "inspect": 1}  # fmt: skip
 
     # --- what happens to them -----------------------------------------------------------------------
 

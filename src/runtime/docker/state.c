@@ -239,8 +239,6 @@ int docker_place(const struct docker *d, const struct tn_subject *s, const struc
     place->isolation = isolation(d, tree);
     if (place->status == TN_STATUS_ERROR)
         place->reason = docker_end_reason(d, tree, deadline);
-    if (place->status == TN_STATUS_RUNNING)
-        place->reason = trouble(d, tree, deadline);
     if (place->status != TN_STATUS_RUNNING && place->status != TN_STATUS_PAUSED)
         return 0;
     place->address = docker_address(d, s, tree, err);
@@ -259,5 +257,7 @@ int docker_inspect(void *engine, const struct tn_subject *s, struct tn_place *pl
         tn_place_done(place);
         return tn_error_context(err, "docker: sandbox %s", s->id);
     }
+    if (place->status == TN_STATUS_RUNNING)
+        place->reason = trouble(d, tree, deadline);
     return 0;
 }

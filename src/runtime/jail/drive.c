@@ -204,7 +204,7 @@ static int save_files(struct driving *d, struct tn_error *err)
     tn_autofd int upper = jail_open_upper(d->subject, true, d->deadline, err);
     if (upper < 0 || jail_freeze(d->e, d->subject, &d->ref, true, d->deadline, err) < 0)
         return -1;
-    if (jail_save_upper(d->subject, upper, d->deadline, err) == 0)
+    if (jail_save_upper(d->e, d->subject, upper, d->deadline, err) == 0)
         return 0;
     if (d->now.status == TN_STATUS_RUNNING)
         jail_freeze(d->e, d->subject, &d->ref, false, d->deadline, NULL);

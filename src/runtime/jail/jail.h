@@ -6,6 +6,7 @@
 #include "base/proc.h"
 #include "jail/cgroup.h"
 #include "jail/plan.h"
+#include "jail/tree-copy.h"
 #include "runtime/backend.h"
 #include "runtime/jail/storage.h"
 
@@ -121,6 +122,12 @@ int jail_freeze(struct jail_engine *e, const struct tn_subject *subject, const s
 bool jail_is_frozen(struct jail_engine *e, const struct tn_subject *subject,
                     const struct jail_ref *ref, int64_t deadline);
 
+/* --- copy.c --------------------------------------------------------------------------------- */
+
+/* tn_tree_copy, also of what the jail has closed to the user who owns it. */
+int jail_copy(const struct jail_engine *e, int from, int to, int64_t deadline,
+              struct tn_tree_count *count, struct tn_error *err);
+
 /* --- snapshot.c ----------------------------------------------------------------------------- */
 
 int jail_snapshot(void *engine, const struct tn_subject *subject, const char *name,
@@ -136,8 +143,8 @@ int jail_fork(void *engine, const struct tn_subject *subject, const char *name,
 int jail_open_upper(const struct tn_subject *subject, bool running, int64_t deadline,
                     struct tn_error *err);
 /* Before a jail with a disk limit ends: its changed files, which would end with it, to disk. */
-int jail_save_upper(const struct tn_subject *subject, int upper, int64_t deadline,
-                    struct tn_error *err);
+int jail_save_upper(const struct jail_engine *e, const struct tn_subject *subject, int upper,
+                    int64_t deadline, struct tn_error *err);
 
 /* --- use.c, doctor.c ------------------------------------------------------------------------ */
 

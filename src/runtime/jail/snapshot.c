@@ -9,7 +9,6 @@
 
 #include "base/fs.h"
 #include "jail/keeper-protocol.h"
-#include "jail/tree-copy.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
 
@@ -50,10 +49,11 @@ int jail_open_upper(const struct tn_subject *subject, bool running, int64_t dead
     return fd < 0 ? tn_fail_errno(err, errno, "%s", path) : fd;
 }
 
-int jail_save_upper(const struct tn_subject *subject, int upper, int64_t deadline,
-                    struct tn_error *err)
+int jail_save_upper(const struct jail_engine *e, const struct tn_subject *subject, int upper,
+                    int64_t deadline, struct tn_error *err)
 {
     tn_autofd int dir = open(subject->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct tn_tree_count count;
 
     if (dir < 0)
         return tn_fail_errno(err, errno, "%s", subject->directory);
@@ -64,7 +64,7 @@ int jail_save_upper(const struct tn_subject *subject, int upper, int64_t deadlin
     tn_autofd int to = openat(dir, "trash-saving", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (to < 0)
         return tn_fail_errno(err, errno, "directory for the changed files");
-    if (tn_tree_copy(upper, to, deadline, NULL, err) < 0 ||
+    if (jail_copy(e, upper, to, deadline, &count, err) < 0 ||
         jail_storage_empty(subject->directory, err) < 0)
         return -1;
     if (renameat(dir, "trash-saving", dir, "upper") < 0)
@@ -130,11 +130,11 @@ static int copy_frozen(struct taking *t, int from, int to, struct tn_tree_count 
                        struct tn_error *err)
 {
     if (!t->running || t->paused)
-        return tn_tree_copy(from, to, t->deadline, count, err);
+        return jail_copy(t->e, from, to, t->deadline, count, err);
     if (jail_mark_copying(t->subject, err) < 0 ||
         jail_freeze(t->e, t->subject, &t->ref, true, t->deadline, err) < 0)
         return -1;
-    int r = tn_tree_copy(from, to, t->deadline, count, err);
+    int r = jail_copy(t->e, from, to, t->deadline, count, err);
     struct tn_error why = {0};
     if (jail_freeze(t->e, t->subject, &t->ref, false, tn_deadline_in(5.0), &why) < 0 && r == 0) {
         if (err)
