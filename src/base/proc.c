@@ -13,6 +13,7 @@
 #define FILE_MAX ((size_t)1 << 20)
 #define PID_LIMIT (4 << 20) /* the kernel has no larger numbers */
 #define FREEZE_ROUNDS 16
+#define STILL_MS 1
 #define TICK_MS 5 /* only on kernels without pidfds */
 
 /* Processes in the order they were found, each once. */
@@ -367,16 +368,20 @@ int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline
 /* --- stopping and going on ----------------------------------------------------------------------
  */
 
-/* There is nothing to wait on: a process stops when it next enters or leaves the kernel. */
-static bool wait_still(pid_t pid, int64_t deadline)
+/* Nothing tells that a process has stopped (it does when it next enters or leaves the kernel), only
+ * that it has ended. */
+static bool wait_still(const struct tn_proc *p, int64_t deadline)
 {
+    tn_autofd int fd = open_proc(p);
+
     for (;;) {
-        char state = state_of(pid);
+        char state = tn_proc_state(p->pid, p->start);
         if (state == 0 || strchr("TtZX", state))
             return true;
         if (tn_now() >= deadline)
             return false;
-        poll(NULL, 0, 1);
+        struct pollfd one = {.fd = fd, .events = POLLIN};
+        poll(&one, 1, STILL_MS);
     }
 }
 
@@ -388,7 +393,7 @@ int tn_proc_stop_tree(pid_t root, int64_t deadline, struct tn_error *err)
         signal_all(all.items, all.count, SIGSTOP, err) < 0) /* again, for the errors */
         return -1;
     for (size_t i = 0; i < all.count; i++)
-        if (!wait_still(all.items[i].pid, deadline))
+        if (!wait_still(&all.items[i], deadline))
             return tn_fail(err, TN_E_TIMEOUT, "process %d did not stop in time",
                            (int)all.items[i].pid);
     return 0;

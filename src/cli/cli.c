@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/nearest.h"
 #include "cli/progress.h"
+#include "runtime/registry.h"
 
 #define GLOBALS struct globals
 
@@ -106,6 +107,25 @@ struct tn_runtime *cli_runtime(struct cli *cli, struct tn_error *err)
     return p->runtime;
 }
 
+/* Where nothing is isolated the workspace is a directory here, and people name it from where they
+ * are. */
+static int find_workspace(const struct tn_config *config, struct tn_spec *spec,
+                          struct tn_error *err)
+{
+    const char *name = spec->runtime ? spec->runtime : config->tendon.runtime;
+    const struct tn_backend *backend =
+        *spec->workspace == '/' ? NULL : tn_backend_find(config, name, NULL);
+
+    if (!backend || backend->abilities & TN_CAN_ISOLATE)
+        return 0;
+    char *path = realpath(spec->workspace, NULL);
+    if (!path)
+        return tn_fail_errno(err, errno, "workspace %s", spec->workspace);
+    free(spec->workspace);
+    spec->workspace = path;
+    return 0;
+}
+
 int cli_spec(struct cli *cli, const char *template, const struct tn_spec *given,
              struct tn_spec *spec, struct tn_error *err)
 {
@@ -132,6 +152,8 @@ int cli_spec(struct cli *cli, const char *template, const struct tn_spec *given,
         return -1;
     if (given->network == TN_NETWORK_DEFAULT)
         spec->network = network;
+    if (given->workspace && find_workspace(config, spec, err) < 0)
+        return -1;
     return tn_spec_resolve(spec, err);
 }
 

@@ -297,7 +297,7 @@ void put_manual(struct tn_buf *out)
     tn_buf_puts(out, ".Sh EXAMPLES\n"
                      "Take the tour:\n.Pp\n.Dl $ tendon run\n.Pp\n"
                      "Run a line of shell in a sandbox without network that sees this directory:\n"
-                     ".Pp\n.Dl $ tendon run -v \XX\n.Pp\n"
+                     ".Pp\n.Dl $ tendon run -v \"$PWD:/src:ro\" 'ls /src | wc -l'\n.Pp\n"
                      "Make one that stays, copy a project into it, work in it, remove it:\n"
                      ".Bd -literal -offset indent\n"
                      "$ tendon new --name web --memory 2g\n"

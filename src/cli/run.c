@@ -146,6 +146,8 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     };
     int status = -1;
 
+    if (cli->json && !options->command.count)
+        return tn_fail(err, TN_E_INVALID, "the tour is for people: --json needs a COMMAND");
     fresh_init(&j.fresh, cli);
     if (cli_spec(cli, options->template, &options->spec, &j.spec, err) == 0 &&
         cli_runtime(cli, err))

@@ -139,6 +139,15 @@ int tn_engine_wait(struct tn_engine *e, const char *id, int *status, int64_t dea
     return 0;
 }
 
+int tn_engine_wait_removed(struct tn_engine *e, const char *id, int64_t deadline,
+                           struct tn_error *err)
+{
+    static const int gone[] = {404, 0};
+    tn_autofree char *path = engine_path("containers", id, "wait", "condition=removed");
+
+    return engine_do(e, "POST", path, gone, deadline, err);
+}
+
 int tn_engine_stats(struct tn_engine *e, const char *id, struct tn_json **out, int64_t deadline,
                     struct tn_error *err)
 {

@@ -109,6 +109,9 @@ int tn_engine_containers(struct tn_engine *e, const char *const *filters, struct
 /* Waits until it does not run; *status is its exit status. */
 int tn_engine_wait(struct tn_engine *e, const char *id, int *status, int64_t deadline,
                    struct tn_error *err);
+/* Waits until it is gone, and does not care how. */
+int tn_engine_wait_removed(struct tn_engine *e, const char *id, int64_t deadline,
+                           struct tn_error *err);
 int tn_engine_stats(struct tn_engine *e, const char *id, struct tn_json **out, int64_t deadline,
                     struct tn_error *err);
 
@@ -173,7 +176,7 @@ struct tn_engine_progress {
 typedef void (*tn_engine_progress_fn)(const struct tn_engine_progress *p, void *ctx);
 
 /* Pulls; a reference without tag and digest means :latest.  Credentials are those of `docker
- * login`.  fn may be NULL.  Nothing moving for a minute is an error. */
+ * login`.  fn may be NULL.  Nothing moving for five minutes is an error. */
 int tn_engine_pull(struct tn_engine *e, const char *reference, const char *platform,
                    tn_engine_progress_fn fn, void *ctx, int64_t deadline, struct tn_error *err);
 int tn_engine_tag(struct tn_engine *e, const char *image, const char *repository, const char *tag,

@@ -3,7 +3,7 @@
 #include "engine/stream.h"
 
 /* A pull or build that tells nothing for so long is stuck. */
-#define IDLE_SECONDS 60.0
+#define IDLE_SECONDS 300.0
 #define BUILD_IDLE_SECONDS 1800.0 /* a single step may well be silent */
 
 int tn_engine_image(struct tn_engine *e, const char *reference, struct tn_json **out,

@@ -1,8 +1,10 @@
 /* What is done to sandboxes through their control groups, and what is learnt from them. */
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "jail/cgroup-internal.h"
@@ -15,11 +17,6 @@ enum {
 static bool past(int64_t deadline)
 {
     return deadline != TN_NEVER && tn_now() >= deadline;
-}
-
-static void pause_briefly(void)
-{
-    poll(NULL, 0, 1);
 }
 
 /* The file of the first hierarchy in which the sandbox has a directory; NULL when it has none. */
@@ -68,42 +65,65 @@ static int wait_event(const struct tn_cgroups *c, const char *id, const char *ke
     }
 }
 
+/* --- waiting for processes, where nothing else wakes up
+ * ---------------------------------------------- */
+
+/* Until the process ends, or the deadline. */
+static void wait_process(pid_t pid, int64_t deadline)
+{
+    tn_autofd int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    if (fd >= 0)
+        poll(&p, 1, tn_poll_ms(deadline));
+    else
+        sched_yield(); /* it is just ending, or being buried */
+}
+
+/* The first process of a list such as cgroup.procs, or 0. */
+static pid_t first_process(const char *procs)
+{
+    char text[32];
+
+    return cgroup_read(procs, text, sizeof text) ? (pid_t)strtol(text, NULL, 10) : 0;
+}
+
 /* --- kill ---------------------------------------------------------------------------------- */
 
-static size_t kill_each(const char *procs)
+static void kill_each(const char *procs)
 {
     tn_autofree char *text = tn_malloc(PROCS_MAX);
-    size_t count = 0;
 
     cgroup_read(procs, text, PROCS_MAX);
-    for (char *at = text; *at;) {
-        char *end;
+    for (char *at = text, *end; *at; at = end + strspn(end, "\n")) {
         long pid = strtol(at, &end, 10);
         if (end == at)
             break;
         if (pid > 0)
             kill((pid_t)pid, SIGKILL);
-        count++;
-        at = end + strspn(end, "\n");
     }
-    return count;
+}
+
+static void thaw_v1(const struct tn_cgroups *c, const char *id)
+{
+    tn_autofree char *freezer = there(c, TN_CGROUP_FREEZER, id, "freezer.state");
+
+    if (freezer) /* what it holds does not even die */
+        cgroup_write(freezer, "THAWED");
 }
 
 static int kill_until_empty(const struct tn_cgroups *c, const char *id, int64_t deadline,
                             struct tn_error *err)
 {
     tn_autofree char *procs = anywhere(c, id, "cgroup.procs");
+    pid_t pid;
 
-    if (!procs)
-        return 0;
-    while (kill_each(procs) > 0) {
-        /* What the v1 freezer holds does not even die. */
-        tn_autofree char *freezer = there(c, TN_CGROUP_FREEZER, id, "freezer.state");
-        if (freezer)
-            cgroup_write(freezer, "THAWED");
+    while (procs && (pid = first_process(procs)) > 0) {
+        kill_each(procs);
+        thaw_v1(c, id);
         if (past(deadline))
             return tn_fail(err, TN_E_TIMEOUT, "processes of %s did not end in time", id);
-        pause_briefly();
+        wait_process(pid, deadline);
     }
     return 0;
 }
@@ -114,9 +134,7 @@ int tn_cgroup_kill(const struct tn_cgroups *c, const char *id, int64_t deadline,
     tn_autofree char *path = there(c, TN_CGROUP_UNIFIED, id, "cgroup.kill");
 
     if (path && cgroup_write(path, "1") == 0) {
-        tn_autofree char *freezer = there(c, TN_CGROUP_FREEZER, id, "freezer.state");
-        if (freezer)
-            cgroup_write(freezer, "THAWED");
+        thaw_v1(c, id);
         return wait_event(c, id, "populated", 0, deadline, err);
     }
     return kill_until_empty(c, id, deadline, err);
@@ -135,7 +153,7 @@ static int freeze_v1(const char *path, bool frozen, int64_t deadline, struct tn_
             return tn_fail_errno(err, errno, "%s", path);
         if (cgroup_read(path, text, sizeof text) && strncmp(text, goal, strlen(goal)) == 0)
             return 0;
-        pause_briefly();
+        sched_yield(); /* the kernel tells nobody when it is done */
     } while (!past(deadline));
     return tn_fail(err, TN_E_TIMEOUT, "%s: not %s in time", path, goal);
 }
@@ -219,10 +237,11 @@ int tn_cgroup_remove(const struct tn_cgroups *c, const char *id, int64_t deadlin
 {
     for (int i = 0; i < TN_CGROUP_KINDS; i++) {
         tn_autofree char *path = cgroup_path(c, (enum tn_cgroup_kind)i, id, NULL);
+        tn_autofree char *procs = cgroup_path(c, (enum tn_cgroup_kind)i, id, "cgroup.procs");
         while (path && rmdir(path) < 0 && errno != ENOENT) {
             if (errno != EBUSY || past(deadline))
                 return tn_fail_errno(err, errno, "remove the control group %s", path);
-            pause_briefly();
+            wait_process(first_process(procs), deadline);
         }
     }
     return 0;

@@ -131,7 +131,7 @@ int jail_fill_skeleton(struct jail *j, struct tn_error *err)
         return tn_fail_errno(err, errno, "skeleton");
     if (make_entries(dir, basics, TN_COUNT(basics), err) < 0)
         return -1;
-    tn_autofd int hand = openat(dir, TN_JAIL_HAND + 1, O_WRONLY | O_CREAT | O_CLOEXEC, 0555);
+    tn_autofd int hand = openat(dir, &TN_JAIL_HAND[1], O_WRONLY | O_CREAT | O_CLOEXEC, 0555);
     if (hand < 0)
         return tn_fail_errno(err, errno, "skeleton: %s", TN_JAIL_HAND);
     return j->plan.host_paths.count ? add_host_paths(j, dir, err) : 0;

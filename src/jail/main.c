@@ -145,13 +145,14 @@ static int prepare(struct jail *j, int *pipe_end, int *listener, struct tn_error
 
 /* Lets go of everything the keeper does not need: the jail's own descriptors above all, or nobody
  * would notice that it is gone. */
-static void settle(struct jail *j, int report)
+static void settle(struct jail *j, int report, int start)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     for (size_t i = 0; i < j->plan.fds.count; i++)
         if (j->plan.fds.items[i] != report)
             close((int)j->plan.fds.items[i]);
+    tn_close(start);
     for (int i = 0; null >= 0 && i < 3; i++)
         dup2(null, i);
     if (null > 2)
@@ -160,7 +161,33 @@ static void settle(struct jail *j, int report)
         return; /* then it stays where it is */
 }
 
-static int launch(int plan, int report)
+/* Everything from the plan to the end; j is empty before, and to be freed after it. */
+static int run(struct jail *j, int plan, int report, int start)
+{
+    struct tn_error err = {0};
+    const char *step = "plan";
+    int pipe_end = -1, listener = -1, pidfd = -1;
+    pid_t pid = -1;
+
+    if (read_plan(plan, &j->plan, &err) < 0)
+        return report_failure(report, step, &err);
+    close(plan);
+    step = "prepare";
+    if (prepare(j, &pipe_end, &listener, &err) < 0 ||
+        jail_launch(j, &pid, &pidfd, &step, &err) < 0) {
+        if (listener >= 0)
+            unlinkat(j->directory, TN_KEEPER_SOCKET, 0);
+        return report_failure(report, step, &err);
+    }
+    report_success(report, j, pid);
+    setsid();
+    tn_close(j->output);
+    j->output = pipe_end;
+    settle(j, report, start);
+    return jail_keep(j, pid, pidfd, listener);
+}
+
+static int launch(int plan, int report, int start)
 {
     struct jail j = {.userns = -1,
                      .directory = -1,
@@ -173,35 +200,21 @@ static int launch(int plan, int report)
                      .log = -1,
                      .owner = -1,
                      .root = -1};
-    struct tn_error err = {0};
-    const char *step = "plan";
-    int pipe_end = -1, listener = -1, pidfd = -1;
-    pid_t pid = -1;
 
     for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
         j.system[i] = -1;
     fcntl(report, F_SETFD, FD_CLOEXEC);
+    fcntl(start, F_SETFD, FD_CLOEXEC);
     tn_jail_plan_init(&j.plan);
-    if (read_plan(plan, &j.plan, &err) < 0)
-        return report_failure(report, step, &err);
-    close(plan);
-    step = "prepare";
-    if (prepare(&j, &pipe_end, &listener, &err) < 0 ||
-        jail_launch(&j, &pid, &pidfd, &step, &err) < 0) {
-        unlinkat(j.directory, TN_KEEPER_SOCKET, 0);
-        return report_failure(report, step, &err);
-    }
-    report_success(report, &j, pid);
-    setsid();
-    tn_close(j.output);
-    j.output = pipe_end;
-    settle(&j, report);
-    return jail_keep(&j, pid, pidfd, listener);
+    int code = run(&j, plan, report, start);
+    tn_cgroups_done(&j.cgroups);
+    tn_jail_plan_done(&j.plan);
+    return code;
 }
 
 static int usage(void)
 {
-    fputs("usage: tendon-jail [--detach] PLAN_FD REPORT_FD\n"
+    fputs("usage: tendon-jail [--detach] PLAN_FD REPORT_FD [START_FD]\n"
           "       tendon-jail --enter ... (see enter.c)\n"
           "       tendon-jail --copy ... (see copy-own.c)\n"
           "       tendon-jail --probe\n"
@@ -244,7 +257,8 @@ int main(int argc, char **argv)
         argc--;
         argv++;
     }
-    if (argc != 3 || number(argv[1]) < 0 || number(argv[2]) < 0)
+    int start = argc == 4 ? number(argv[3]) : -1;
+    if ((argc != 3 && start < 0) || number(argv[1]) < 0 || number(argv[2]) < 0)
         return usage();
-    return launch(number(argv[1]), number(argv[2]));
+    return launch(number(argv[1]), number(argv[2]), start);
 }

@@ -4,13 +4,15 @@
  * inherits; the launcher reads it with the same table.  All paths are those of the host and
  * absolute, unless the comment says "inside".
  *
- *     tendon-jail PLAN_FD REPORT_FD      launches, reports, and stays as the keeper of the jail
- *     tendon-jail --probe                what this machine offers, as JSON (see probe.h)
+ *     tendon-jail PLAN_FD REPORT_FD [START_FD]
+ *                                        launches, reports, and stays as the keeper of the jail;
+ *                                        START_FD is closed once the report is written
+ *     tendon-jail --probe                what this machine offers, as JSON (see probe.c)
  *
  * The report is one line.  {"pid": INIT, "start": TICKS, "keeper": PID, "keeper_start": TICKS,
  * "isolation": {...}} once the program runs as PID 1 of the jail; {"error": "...", "step": "...",
- * "code": "..."} and an exit code otherwise, when nothing is left but what was in the directories
- * before.  code is a name of base/error.h.
+ * "code": "..."} and an exit code otherwise; then no process, mount or
+ * control group is left.  code is a name of base/error.h.
  *
  * What appears in `directory`:
  *     keeper.sock  the keeper listens here (keeper-protocol.h)

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "net/http-client.h"
+#include "net/sse-read.h"
 #include "net/url.h"
 #include "runtime/hand-answer.h"
 
@@ -27,10 +28,9 @@ struct follower {
     void *ctx;
     int stopped; /* what fn said */
     int64_t deadline;
-    struct tn_buf lines; /* of the stream, not yet taken */
-    char event[16];      /* of the event being read */
-    struct tn_buf data;  /* its data */
+    struct tn_sse_reader reader;
     struct tn_buf decoded;
+    struct tn_error *err; /* of an event that makes no sense */
 };
 
 static int64_t patience(const struct follower *f)
@@ -50,70 +50,39 @@ static int hand_over(struct follower *f, const void *bytes, size_t n)
 /* --- the stream of events ----------------------------------------------------------------------
  */
 
-static int take_event(struct follower *f, struct tn_error *err)
+/* What came before the offset of an event is lost. */
+static void skip_to(struct follower *f, int64_t offset)
 {
+    if (offset < 0 || (uint64_t)offset <= *f->offset)
+        return;
+    if (f->lost)
+        *f->lost += (uint64_t)offset - *f->offset;
+    *f->offset = (uint64_t)offset;
+}
+
+static int take_event(const char *event, const char *data, size_t n, void *ctx)
+{
+    struct follower *f = ctx;
     tn_autojson struct tn_json *json = NULL;
 
-    if (!f->data.len)
-        return 0;
-    if (tn_json_parse(tn_buf_str(&f->data), f->data.len, &json, err) < 0)
-        return tn_error_context(err, "output of %s", f->id);
-    int64_t at = tn_json_int(tn_json_get(json, "offset"), -1);
-    const char *text = tn_json_get_str(json, "data", "");
-    if (strcmp(f->event, "end") == 0)
+    if (strcmp(event, "end") == 0)
         return ENDED;
-    if (at > 0 && (uint64_t)at > *f->offset) {
-        if (f->lost)
-            *f->lost += (uint64_t)at - *f->offset;
-        *f->offset = (uint64_t)at;
-    }
+    if (tn_json_parse(data, n, &json, f->err) < 0)
+        return tn_error_context(f->err, "output of %s", f->id);
+    const char *text = tn_json_get_str(json, "data", "");
+    skip_to(f, tn_json_int(tn_json_get(json, "offset"), -1));
     tn_buf_reset(&f->decoded);
-    if (tn_base64_decode(&f->decoded, text, strlen(text), err) < 0)
-        return tn_error_context(err, "output of %s", f->id);
+    if (tn_base64_decode(&f->decoded, text, strlen(text), f->err) < 0)
+        return tn_error_context(f->err, "output of %s", f->id);
     return hand_over(f, tn_buf_str(&f->decoded), f->decoded.len);
-}
-
-/* One line, without its end; an empty one ends an event. */
-static int take_line(struct follower *f, const char *line, size_t n, struct tn_error *err)
-{
-    static const char event[] = "event: ", data[] = "data: ";
-
-    if (n == 0) {
-        int r = take_event(f, err);
-        f->event[0] = '\0';
-        tn_buf_reset(&f->data);
-        return r;
-    }
-    if (n > strlen(event) && strncmp(line, event, strlen(event)) == 0)
-        snprintf(f->event, sizeof f->event, "%.*s", (int)(n - strlen(event)), line + strlen(event));
-    else if (n > strlen(data) && strncmp(line, data, strlen(data)) == 0)
-        tn_buf_add(&f->data, line + strlen(data), n - strlen(data));
-    return tn_buf_ok(&f->data) ? 0 : tn_fail(err, TN_E_PEER, "the hand sends too long lines");
-}
-
-static int take_lines(struct follower *f, struct tn_error *err)
-{
-    size_t at = 0;
-    int r = 0;
-
-    while (r == 0) {
-        const char *line = tn_buf_str(&f->lines) + at;
-        const char *end = memchr(line, '\n', f->lines.len - at);
-        if (!end)
-            break;
-        r = take_line(f, line, (size_t)(end - line), err);
-        at += (size_t)(end - line) + 1;
-    }
-    tn_buf_eat(&f->lines, at);
-    return r;
 }
 
 static int read_events(struct follower *f, struct tn_error *err)
 {
     tn_autofree char *piece = tn_malloc(PIECE);
 
-    tn_buf_reset(&f->lines);
-    tn_buf_reset(&f->data);
+    tn_sse_reader_reset(&f->reader);
+    f->err = err;
     for (;;) {
         ssize_t n = tn_http_client_read(f->http, piece, PIECE, patience(f), err);
         if (n < 0 && err->code == TN_E_TIMEOUT && tn_now() < f->deadline)
@@ -123,9 +92,7 @@ static int read_events(struct follower *f, struct tn_error *err)
             return -1;
         if (n <= 0)
             return BROKEN;
-        if (tn_buf_add(&f->lines, piece, (size_t)n) < 0)
-            return tn_fail(err, TN_E_PEER, "the hand sends too long lines");
-        int r = take_lines(f, err);
+        int r = tn_sse_read(&f->reader, piece, (size_t)n, take_event, f, err);
         if (r)
             return r;
     }
@@ -209,14 +176,13 @@ int tn_hand_output(const char *address, const char *key, const char *command_id,
         .fn = fn,
         .ctx = ctx,
         .deadline = deadline,
-        .lines = TN_BUF_INIT(EVENT_MAX),
-        .data = TN_BUF_INIT(EVENT_MAX),
         .decoded = TN_BUF_INIT(EVENT_MAX),
     };
     int r = BROKEN;
 
     if (!f.http)
         return -1;
+    tn_sse_reader_init(&f.reader, EVENT_MAX);
     if (key)
         tn_http_client_header(f.http, "X-Session-API-Key", key);
     for (int tries = 0; tries < ATTEMPTS && r == BROKEN; tries++) {
@@ -226,8 +192,7 @@ int tn_hand_output(const char *address, const char *key, const char *command_id,
             tries = 0;
     }
     tn_http_client_free(f.http);
-    tn_buf_done(&f.lines);
-    tn_buf_done(&f.data);
+    tn_sse_reader_done(&f.reader);
     tn_buf_done(&f.decoded);
     if (r == STOPPED)
         return f.stopped;

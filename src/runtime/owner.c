@@ -42,11 +42,11 @@ const char *tn_boot_id(void)
 
 bool tn_owner_lives(struct tn_owner owner, const char *boot)
 {
-    struct tn_proc found;
-
     if (boot && strcmp(boot, tn_boot_id()))
         return false;
-    return tn_proc_get(owner.pid, &found) == 0 && found.start == owner.start;
+    /* One that nobody has buried yet is dead all the same. */
+    char state = tn_proc_state(owner.pid, owner.start);
+    return state && state != 'Z' && state != 'X';
 }
 
 /* --- names -------------------------------------------------------------------------------------

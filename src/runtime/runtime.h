@@ -45,6 +45,10 @@ struct tn_sandbox *tn_sandbox_from_record(struct tn_runtime *rt, struct tn_recor
 struct tn_subject tn_sandbox_subject(const struct tn_sandbox *sb);
 /* Notes in the store and in the handle what a backend said. */
 int tn_sandbox_note(struct tn_sandbox *sb, const struct tn_place *place, struct tn_error *err);
+/* What others did to it meanwhile.  TN_E_NOT_FOUND when it is gone. */
+int tn_sandbox_reload(struct tn_sandbox *sb, struct tn_error *err);
+/* Its lock, under which the handle is up to date; -1. */
+int tn_sandbox_hold(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err);
 /* Everything of it, without taking its lock. */
 int tn_sandbox_erase(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err);
 

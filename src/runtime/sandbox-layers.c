@@ -23,12 +23,12 @@ static int check(const struct tn_sandbox *sb, const char *name, struct tn_error 
 int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadline,
                         struct tn_error *err)
 {
-    struct tn_subject subject = tn_sandbox_subject(sb);
     tn_autofd int lock = -1;
 
     if (check(sb, name, err))
         return -1;
-    lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
+    lock = tn_sandbox_hold(sb, deadline, err);
+    struct tn_subject subject = tn_sandbox_subject(sb);
     if (lock < 0 || tn_store_snapshot_add(sb->rt->store, sb->record.id, name, err))
         return -1;
     if (!sb->backend->snapshot(sb->engine, &subject, name, deadline, err))
@@ -41,12 +41,12 @@ int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadlin
 int tn_sandbox_forget(struct tn_sandbox *sb, const char *name, int64_t deadline,
                       struct tn_error *err)
 {
-    struct tn_subject subject = tn_sandbox_subject(sb);
     tn_autofd int lock = -1;
 
     if (check(sb, name, err))
         return -1;
-    lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
+    lock = tn_sandbox_hold(sb, deadline, err);
+    struct tn_subject subject = tn_sandbox_subject(sb);
     if (lock < 0 || sb->backend->forget(sb->engine, &subject, name, deadline, err))
         return -1;
     return tn_store_snapshot_remove(sb->rt->store, sb->record.id, name, err);
@@ -55,15 +55,15 @@ int tn_sandbox_forget(struct tn_sandbox *sb, const char *name, int64_t deadline,
 int tn_sandbox_rollback(struct tn_sandbox *sb, const char *name, int64_t deadline,
                         struct tn_error *err)
 {
-    struct tn_subject subject = tn_sandbox_subject(sb);
     tn_autoplace struct tn_place place = {0};
     tn_autofd int lock = -1;
 
     if (check(sb, name, err))
         return -1;
-    lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
+    lock = tn_sandbox_hold(sb, deadline, err);
     if (lock < 0)
         return -1;
+    struct tn_subject subject = tn_sandbox_subject(sb);
     tn_hand_client_free(sb->client);
     sb->client = NULL;
     if (sb->backend->rollback(sb->engine, &subject, name, &place, deadline, err))
@@ -108,8 +108,6 @@ struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
                                    const struct tn_spec *wish, int64_t deadline,
                                    struct tn_error *err)
 {
-    struct tn_subject parent = tn_sandbox_subject(sb);
-    struct fork_from from = {.parent = &parent, .name = name};
     struct tn_record record;
     struct tn_spec spec;
     tn_autofd int lock = -1;
@@ -123,10 +121,12 @@ struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
     if (failed)
         return NULL;
     record.parent = tn_strdup(sb->record.id);
-    lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
+    lock = tn_sandbox_hold(sb, deadline, err);
     if (lock < 0) {
         tn_record_done(&record);
         return NULL;
     }
+    struct tn_subject parent = tn_sandbox_subject(sb);
+    struct fork_from from = {.parent = &parent, .name = name};
     return tn_sandbox_bring_up(sb->rt, &record, make_fork, &from, deadline, err);
 }

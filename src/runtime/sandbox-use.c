@@ -70,14 +70,16 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
                                          struct tn_error *err)
 {
     int64_t soon = tn_deadline_in(PATIENCE_SECONDS);
+    int64_t look_until = tn_deadline_in(PATIENCE_SECONDS + LOOK_SECONDS);
 
     if (sb->client)
         return sb->client;
     sb->client = connect_hand(sb, soon < deadline ? soon : deadline, err);
     if (sb->client)
         return sb->client;
-    /* The store may be behind the times: ask, and try once more with what the backend says. */
-    if (tn_sandbox_inspect(sb, NULL, deadline, err))
+    /* The store may be behind the times: ask (also when no time is left to do anything about it),
+     * and try once more with what the backend says. */
+    if (tn_sandbox_inspect(sb, NULL, deadline > look_until ? deadline : look_until, err))
         return NULL;
     sb->client = connect_hand(sb, deadline, err);
     return sb->client;

@@ -112,10 +112,8 @@ static void set(char **to, const char *value)
     *to = copy;
 }
 
-int tn_sandbox_note(struct tn_sandbox *sb, const struct tn_place *place, struct tn_error *err)
+static void set_place(struct tn_record *r, const struct tn_place *place)
 {
-    struct tn_record *r = &sb->record;
-
     r->status = place->status;
     set(&r->address, place->address);
     set(&r->reason, place->reason);
@@ -123,7 +121,12 @@ int tn_sandbox_note(struct tn_sandbox *sb, const struct tn_place *place, struct 
         set(&r->ref, place->ref);
     if (place->isolation)
         set(&r->isolation, place->isolation);
-    return tn_store_place(sb->rt->store, r->id, place, err);
+}
+
+int tn_sandbox_note(struct tn_sandbox *sb, const struct tn_place *place, struct tn_error *err)
+{
+    set_place(&sb->record, place);
+    return tn_store_place(sb->rt->store, sb->record.id, place, err);
 }
 
 /* --- making ------------------------------------------------------------------------------------
@@ -220,6 +223,13 @@ static int make_fresh(struct tn_sandbox *sb, const struct tn_subject *subject,
     return sb->backend->create(sb->engine, subject, place, deadline, err);
 }
 
+/* Asked first whether it runs at all: that is quicker than waiting for an answer of the dead. */
+static bool usable(struct tn_sandbox *sb, int64_t deadline)
+{
+    return !tn_sandbox_inspect(sb, NULL, deadline, NULL) &&
+           sb->record.status == TN_STATUS_RUNNING && tn_sandbox_client(sb, deadline, NULL);
+}
+
 /* A warm one, verified; NULL when there is none.  The record says what it becomes. */
 static struct tn_sandbox *claim(struct tn_runtime *rt, const struct tn_record *as,
                                 const struct tn_spec *spec, int64_t deadline)
@@ -232,7 +242,7 @@ static struct tn_sandbox *claim(struct tn_runtime *rt, const struct tn_record *a
         if (tn_store_claim(rt->store, digest, as, &record, NULL) != 1)
             return NULL;
         struct tn_sandbox *sb = tn_sandbox_from_record(rt, &record, NULL);
-        if (sb && tn_sandbox_client(sb, deadline, NULL) && !disown(sb, NULL))
+        if (sb && usable(sb, deadline) && !disown(sb, NULL))
             return sb;
         if (sb)
             tn_sandbox_drive(sb, TN_GOAL_GONE, tn_deadline_in(CLEAR_SECONDS), NULL);
@@ -274,21 +284,7 @@ struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec
 /* --- states ------------------------------------------------------------------------------------
  */
 
-int tn_sandbox_inspect(struct tn_sandbox *sb, struct tn_place *place, int64_t deadline,
-                       struct tn_error *err)
-{
-    struct tn_subject subject = tn_sandbox_subject(sb);
-    tn_autoplace struct tn_place own = {0};
-    struct tn_place *p = place ? place : &own;
-
-    *p = (struct tn_place){0};
-    if (sb->backend->inspect(sb->engine, &subject, p, deadline, err))
-        return tn_error_context(err, "sandbox %s", sb->record.id);
-    return tn_sandbox_note(sb, p, err);
-}
-
-/* What others did to it meanwhile.  TN_E_NOT_FOUND when it is gone. */
-static int reload(struct tn_sandbox *sb, struct tn_error *err)
+int tn_sandbox_reload(struct tn_sandbox *sb, struct tn_error *err)
 {
     struct tn_record now = {0};
 
@@ -299,16 +295,40 @@ static int reload(struct tn_sandbox *sb, struct tn_error *err)
     return 0;
 }
 
+int tn_sandbox_hold(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err)
+{
+    tn_autofd int lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
+
+    return lock < 0 || tn_sandbox_reload(sb, err) ? -1 : TN_TAKE_FD(lock);
+}
+
+int tn_sandbox_inspect(struct tn_sandbox *sb, struct tn_place *place, int64_t deadline,
+                       struct tn_error *err)
+{
+    /* While somebody changes it, what we see is not worth writing down, and might undo what they
+     * write. */
+    tn_autofd int lock = tn_sandbox_hold(sb, 0, NULL);
+    tn_autoplace struct tn_place own = {0};
+    struct tn_place *p = place ? place : &own;
+
+    if (lock < 0)
+        tn_sandbox_reload(sb, NULL);
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    *p = (struct tn_place){0};
+    if (sb->backend->inspect(sb->engine, &subject, p, deadline, err))
+        return tn_error_context(err, "sandbox %s", sb->record.id);
+    set_place(&sb->record, p);
+    return lock < 0 ? 0 : tn_store_place(sb->rt->store, sb->record.id, p, err);
+}
+
 int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
                      struct tn_error *err)
 {
-    tn_autofd int lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
-    tn_autoplace struct tn_place place = {0};
     struct tn_error why = {0};
+    tn_autofd int lock = tn_sandbox_hold(sb, deadline, &why);
+    tn_autoplace struct tn_place place = {0};
 
-    if (lock < 0)
-        return -1;
-    if (reload(sb, &why)) {
+    if (lock < 0) {
         if (goal == TN_GOAL_GONE && why.code == TN_E_NOT_FOUND)
             return 0;
         if (err)

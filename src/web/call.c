@@ -275,8 +275,10 @@ static void set_options(const struct tn_web *web, struct transfer *t, const char
     curl->easy_setopt(easy, CURLOPT_USERAGENT, "tendon/" TN_VERSION);
     curl->easy_setopt(easy, CURLOPT_ERRORBUFFER, t->detail);
     curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(web->connect_timeout * 1000));
-    if (web->socket)
+    if (web->socket) {
         curl->easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, web->socket);
+        curl->easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
+    }
     curl->easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl->easy_setopt(easy, CURLOPT_WRITEDATA, t);

@@ -170,5 +170,4 @@ def test_progress_on_a_terminal(tendon, screen, tmp_path):
     slow.type("\x03")
     assert slow.wait() == -2
     tendon.ok("exec", "web", f"rm {where}/huge")
-    for path in tmp_path.glob(".tendon-*"):
-        path.unlink()
+    assert list(tmp_path.glob("*huge*")) + list(tmp_path.glob(".tendon-*")) == []

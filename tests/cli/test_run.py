@@ -103,6 +103,11 @@ def test_a_given_workspace_is_left_alone(tendon, tmp_path):
     assert owners() == before
 
 
+def test_a_relative_workspace(tendon, tmp_path):
+    assert tendon.ok("run", "--workspace", ".", "pwd", cwd=tmp_path) == f"{tmp_path}\n"
+    assert "nowhere" in tendon.fails(66, "run", "--workspace", "nowhere", "true", cwd=tmp_path)
+
+
 def test_a_command_that_is_not_done_in_time(tendon, gate):
     start = time.monotonic()
     result = tendon("run", "--timeout", "3", f"echo begun; cat {gate}")
@@ -185,6 +190,10 @@ def test_tour(any_tendon):
         assert text in out
     assert "\033" not in out
     assert any_tendon.leftovers() == []
+
+
+def test_no_tour_as_json(tendon):
+    assert "COMMAND" in json.loads(tendon("--json", "run").stderr)["error"]["message"]
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])

@@ -188,11 +188,11 @@ def test_overlays(world, tmp_path, base):
     (lower / "file").write_text("old\n")
     if base:
         world.settings["docker.overlays"] = str(layers)
-    box = world.new(world.open(), volumes=[f"{lower}:/work:overlay"], user="root")
-    assert box.ok("cat /work/file; echo new > /work/file; echo more > /work/more; cat /work/file") == "old\nnew"
+    box = world.new(world.open(), volumes=[f"{lower}:/tree:overlay"], user="root")
+    assert box.ok("cat /tree/file; echo new > /tree/file; echo more > /tree/more; cat /tree/file") == "old\nnew"
     box.drive("stopped")
     box.drive("running")
-    assert box.ok("cat /work/file") == "new"
+    assert box.ok("cat /tree/file") == "new"
     assert (lower / "file").read_text() == "old\n" and not (lower / "more").exists()
     if base:
         assert (layers / f"tendon-{box.id}" / "0" / "upper" / "more").exists()
@@ -346,6 +346,24 @@ def test_no_permission(docker_world):
         world.open()
     assert refusal.value.code == "denied"
     world.as_user()
+
+
+def test_an_engine_that_does_not_see_our_files(docker_world):
+    """As when tendon runs in a container itself: the hand is copied in instead."""
+    world = docker_world
+    world.state.mkdir()
+    world.as_user("unshare", "--mount", "sh", "-c", f'mount -t tmpfs tmpfs {world.state} && exec "$@"', "sh")
+    driver = world.open()
+    box = world.new(driver)
+    assert box("inspect")["address"].startswith("127.0.0.1:")
+    assert box.ok("echo copied") == "copied"
+    box.drive("gone")
+    refusal = refused(world, driver, network="none")
+    assert "network none" in refusal.text and f"{world.state}/sandbox/" in refusal.text
+    driver.finish()
+    world.drivers.clear()
+    world.as_user()
+    world.open()
 
 
 def test_over_tls(docker_world):

@@ -27,8 +27,9 @@ def test_a_process(start):
 def test_a_lock(start, tmp_path):
     """Which the kernel gives up with its holder, however that ends."""
     path = tmp_path / "owner"
-    code = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print('held', flush=True); time.sleep(1000)"
-    owner = subprocess.Popen(["/usr/bin/python3", "-c", code, path], stdout=subprocess.PIPE, text=True)
+    code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print('held', flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    owner = subprocess.Popen(["/usr/bin/python3", "-c", code, path], **pipes)
     assert owner.stdout.readline() == "held\n"
     hand = start(args=["--exit-with", f"lock:{path}"])
     assert hand.client.ok("(sleep 1000 >/dev/null 2>&1 &); echo works") == "works"

@@ -251,7 +251,7 @@ def test_hidden_and_private_files(jail):
 
 
 def test_workspace_belongs_to_the_user(jails):
-    j = jails("stat -c %u:%g /work/space; id -u; touch /work/space/x", workspace="/work/space", uid=1234, gid=1235)
+    j = jails("stat -c %u:%g /some/space; id -u; touch /some/space/x", workspace="/some/space", uid=1234, gid=1235)
     assert j.run() == (0, "1234:1235\n1234\n")
 
 

@@ -95,12 +95,15 @@ class Place:
 class Storm:
     """`operations` random verbs by `workers` threads; afterwards everything is to be gone.
 
-    kinds: {backend: (words that all of its sandboxes are made with, words that some are)}"""
+    kinds: {backend: (words that all of its sandboxes are made with, words that some are)}
+    layered: the backends with snapshots"""
 
-    def __init__(self, place, kinds, seed, operations, workers=4, kill=0.3, names=6, favour=()):
-        self.place, self.kinds, self.favour, self.seed = place, kinds, favour, seed
+    def __init__(self, place, kinds, layered, seed, operations, workers=4, kill=0.3):
+        self.place, self.kinds, self.seed = place, kinds, seed
         self.operations, self.workers, self.kill = operations, workers, kill
-        self.names = [f"n{i}" for i in range(names)]
+        # More of those with layers, which most can be done to.
+        self.names = [f"{kind}{i}" for kind in kinds for i in range(1 + 2 * (kind in layered))]
+        self.layered = [name for name in self.names if name[:-1] in layered]
         self.tally = collections.Counter()
         self.problems = []
         self.slow = []
@@ -112,22 +115,27 @@ class Storm:
 
     # --- verbs: each returns the words of a call ----------------------------------------------------
 
-    def spec(self, r):
-        kind = r.choice([*self.kinds, *self.favour])
+    def spec(self, r, name=None):
+        """Words about a new sandbox, with that name or none."""
+        kind = (name or r.choice(self.names))[:-1]
         must, may = self.kinds[kind]
         options = [word for word in may if r.random() < 0.25]
-        return ["--runtime", kind, "--env", f"{self.place.mark}=1", *must, *options]
+        named = ["--name", name] if name else []
+        return ["--runtime", kind, "--env", f"{self.place.mark}=1", *must, *options, *named]
 
     def new(self, r):
         lease = ["--lease", "1"] if r.random() < 0.15 else []
-        return ["new", "--name", r.choice(self.names), *self.spec(r), *lease]
+        return ["new", *self.spec(r, r.choice(self.names)), *lease]
 
     def warm(self, r):
         return ["new", "--warm", r.randint(1, 2), "--lease", "30", *self.spec(r)]
 
     def run(self, r):
-        keep = ["--keep", "--name", r.choice(self.names)] if r.random() < 0.2 else []
-        return ["run", *self.spec(r), *keep, "--timeout", "10", r.choice(LINES)]
+        if r.random() < 0.2:
+            words = ["--keep", *self.spec(r, r.choice(self.names))]
+        else:
+            words = self.spec(r)
+        return ["run", *words, "--timeout", "10", r.choice(LINES)]
 
     def exec(self, r):
         return ["exec", "--timeout", "10", r.choice(self.names), r.choice(LINES)]
@@ -139,14 +147,15 @@ class Storm:
 
     def snapshot(self, r):
         forget = ["--rm"] if r.random() < 0.2 else []
-        return ["snapshot", *forget, r.choice(self.names), r.choice("ab")]
+        return ["snapshot", *forget, r.choice(self.layered), r.choice("ab")]
 
     def rollback(self, r):
-        return ["rollback", r.choice(self.names), r.choice("ab")]
+        return ["rollback", r.choice(self.layered), r.choice("ab")]
 
     def fork(self, r):
         source = ["--from", r.choice("ab")] if r.random() < 0.3 else []
-        return ["fork", *source, "--name", r.choice(self.names), r.choice(self.names)]
+        name = ["--name", r.choice(self.layered)] if r.random() < 0.3 else []
+        return ["fork", *source, *name, r.choice(self.layered)]
 
     def cp(self, r):
         inside = f"{r.choice(self.names)}:file"

@@ -126,7 +126,7 @@ def test_one_that_died_while_idle_is_replaced(world, plug):
 
 
 def test_one_that_does_not_answer_is_given_up_in_time(world, plug):
-    driver = plug("def exec_(p): time.sleep(1000)")
+    driver = plug("def exec_(p): __import__('signal').pause()")
     box = subject(world, driver)
     refusal = refusal_of(box, "exec", argv=["true"], timeout=1)
     assert (refusal.code, "did not answer exec in time" in refusal.text) == ("timeout", True)

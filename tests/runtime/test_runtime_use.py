@@ -157,3 +157,18 @@ def test_no_isolation_is_no_secret(box, driver, world):
     secret.write_text("of the host")
     seen = box.run(f"cat {secret}")[0] == 0
     assert seen == ("isolate" not in driver.abilities)
+
+
+# --- limits ------------------------------------------------------------------------------------------
+
+
+def test_limits_hold(world, driver):
+    if "limit" not in driver.abilities:
+        pytest.skip("this backend has no limits, and refuses to promise any")
+    box = world.new(driver, open_files=256, pids=40, memory="128m")
+    assert int(box.ok("ulimit -n")) <= 256
+    code, output = box.run("for i in $(seq 100); do sleep 3 & done 2>&1; true", timeout=20)
+    assert "fork" in output or "esource" in output, output
+    box.drive("stopped")
+    box.drive("running")
+    assert box.run("head -c 300000000 /dev/zero | tail >/dev/null", timeout=20)[0] != 0

@@ -66,7 +66,7 @@ class Bystanders:
 def ride_out(make_place, seed, operations, **how):
     place = make_place()
     bystanders = Bystanders(make_place())
-    storm = Storm(place, KINDS, seed, operations, favour=["jail"], **how)
+    storm = Storm(place, KINDS, ["jail"], seed, operations, **how)
     storm.rage()
     left = storm.calm()
     bystanders.check()
@@ -89,6 +89,60 @@ def test_a_storm_leaves_nothing_and_touches_nobody(make_place):
 def test_a_long_storm_of_another_kind_each_time(make_place):
     seed = os.environ.get("TN_STORM_SEED", str(random.SystemRandom().randrange(10**6)))
     ride_out(make_place, seed, 2000, workers=6)
+
+
+# --- a moment that a storm seldom meets -----------------------------------------------------------------
+
+# Stands in for tendon-jail: says that it was started, and waits until it may go on.
+LATE = """#!/bin/sh
+touch {base}/started
+while [ ! -e {base}/go ]; do sleep 0.01; done
+exec {program} "$@"
+"""
+
+
+@pytest.fixture
+def late_place(tendon_program, make_place):
+    """A place whose jails start when the file `go` appears."""
+    place = make_place()
+    programs = place.base / "programs"
+    programs.mkdir()
+    shutil.copy(tendon_program.parent / "tendon-hand", programs)
+    launcher = programs / "tendon-jail"
+    launcher.write_text(LATE.format(base=place.base, program=tendon_program.parent / "tendon-jail"))
+    launcher.chmod(0o755)
+    place.hand = ["--set", f"tendon.hand={programs}/tendon-hand"]
+    return place
+
+
+@pytest.mark.parametrize("verb", ["gc", "resume"])
+def test_nobody_overtakes_the_start_of_a_killed_process(late_place, verb):
+    """The launcher outlives the tendon that started it; who comes after waits for it to come to its end."""
+    place = late_place
+    place.ok("gc")
+    ids = Ids(place.state / "sandbox")
+    if verb == "resume":
+        place.ok("new", "--runtime", "jail", "--name", "box")
+        place.ok("stop", "box")
+        words = ["resume", "box"]
+    else:
+        words = ["new", "--runtime", "jail", "--name", "box"]
+    killed = place.start(*place.hand, *words)
+    wait_for((place.base / "started").exists)
+    killed.kill()
+    killed.communicate()
+    second = place.start(verb, *words[1:2] if verb == "resume" else [])
+    with pytest.raises(subprocess.TimeoutExpired):  # if it does not wait it ends at once
+        second.wait(0.3)
+    (place.base / "go").touch()
+    code, _, complaint = place.finish(second, [verb])
+    assert code == 0, complaint
+    if verb == "resume":
+        assert place.ok("exec", "box", "echo well") == "well"
+        place.ok("rm", "box")
+    ids.stop()
+    census = Census(place.base, place.state, place.mark, ids.seen)
+    wait_for(lambda: not census.take())
 
 
 # --- the census itself must see what it is for --------------------------------------------------------

@@ -43,7 +43,7 @@ static void close_engine(void *engine)
     free(d);
 }
 
-static const char *const aliases[] = {"eventstream", "podman", NULL};
+static const char *const aliases[] = {"eventstream", NULL};
 
 const struct tn_backend tn_backend_docker = {
     .name = "docker",

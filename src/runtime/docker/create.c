@@ -152,26 +152,32 @@ static enum outcome attempt(struct attempt *a, int64_t deadline, struct tn_error
 static int try_all(struct attempt *a, int64_t deadline, struct tn_error *err)
 {
     enum docker_way way = socket_fits(&a->plan) ? DOCKER_BY_SOCKET : DOCKER_BY_PORT;
+    struct tn_error why = {0}, first = {0};
+    bool again = true;
 
-    for (int i = 0; i < PORT_TRIES; i++) {
-        if (docker_plan_way(&a->plan, way, err) < 0)
-            return -1;
+    for (int i = 0; again && i < PORT_TRIES; i++) {
+        if (docker_plan_way(&a->plan, way, &why) < 0)
+            return tn_fail(err, why.code, "%s%s%s", why.text, first.code ? "; it failed: " : "",
+                           first.code ? first.text : "");
         bool more = docker_plan_next_ports(&a->plan, i);
-        switch (attempt(a, deadline, err)) {
+        switch (attempt(a, deadline, &why)) {
         case DONE:
             return 0;
         case OTHER_WAY:
+            first = why;
             way = DOCKER_BY_PORT;
             break;
         case OTHER_PORTS:
             /* In the host's network the hand's own port is another one the next time. */
-            if (!more && !(a->plan.host_network && way == DOCKER_BY_PORT))
-                return -1;
+            again = more || (a->plan.host_network && way == DOCKER_BY_PORT);
             break;
         case FAILED:
-            return -1;
+            again = false;
+            break;
         }
     }
+    if (err)
+        *err = why;
     return -1;
 }
 

@@ -1,10 +1,8 @@
 /* From any state to another. */
-#include <poll.h>
-
 #include "runtime/docker/docker.h"
 
 /* The hand gives what it runs two seconds to end; then the engine kills. */
-enum { GRACE_SECONDS = 6, LOOK_MS = 20 };
+enum { GRACE_SECONDS = 6 };
 
 /* States in which processes exist. */
 static bool is_alive(const char *status)
@@ -57,28 +55,18 @@ static int take_down(const struct docker *d, const struct tn_subject *s, const s
     return tn_engine_stop(d->engine, docker_id(tree), grace, deadline, err);
 }
 
-static bool exists(const struct docker *d, const char *id, int64_t deadline)
-{
-    struct tn_error why = {0};
-
-    return tn_engine_inspect(d->engine, id, NULL, deadline, &why) == 0 ||
-           why.code != TN_E_NOT_FOUND;
-}
-
-/* Somebody else may be removing it at this moment. */
+/* Somebody else may be removing it at this moment: then it is enough to wait. */
 static int erase(const struct docker *d, const char *id, int64_t deadline, struct tn_error *err)
 {
     struct tn_error why = {0};
 
-    while (tn_engine_remove(d->engine, id, deadline, &why) < 0 && exists(d, id, deadline)) {
-        if (why.code != TN_E_CONFLICT || tn_now() >= deadline) {
-            if (err)
-                *err = why;
-            return -1;
-        }
-        poll(NULL, 0, LOOK_MS);
-    }
-    return 0;
+    if (tn_engine_remove(d->engine, id, deadline, &why) == 0)
+        return 0;
+    if (why.code == TN_E_CONFLICT)
+        return tn_engine_wait_removed(d->engine, id, deadline, err);
+    if (err)
+        *err = why;
+    return -1;
 }
 
 static int remove_all(const struct docker *d, const struct tn_subject *s,

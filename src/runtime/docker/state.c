@@ -191,12 +191,18 @@ static bool ended_well(const struct tn_subject *s, const struct tn_json *tree)
            tn_json_bool(tn_json_get(ref, "stopped"), false);
 }
 
-/* "2026-01-31T12:00:00.123Z", to the second. */
+/* "2026-01-31T12:00:00.123Z". */
 static double seconds_of(const char *text)
 {
     struct tm tm = {0};
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    double fraction = 0, digit = 0.1;
 
-    return strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? (double)timegm(&tm) : 0;
+    for (const char *p = rest && *rest == '.' ? rest + 1 : ""; *p >= '0' && *p <= '9'; p++) {
+        fraction += (*p - '0') * digit;
+        digit /= 10;
+    }
+    return rest ? (double)timegm(&tm) + fraction : 0;
 }
 
 static int count_event(const struct tn_json *event, void *ctx)

@@ -115,8 +115,8 @@ static int list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, st
 const struct tn_backend tn_backend_jail = {
     .name = "jail",
     .summary = "a sandbox of this machine's kernel: namespaces, limits, layers; nothing to install",
-    .abilities = TN_CAN_PAUSE | TN_CAN_STOP | TN_CAN_SUSPEND | TN_CAN_SNAPSHOT | TN_CAN_LIMIT |
-                 TN_CAN_ISOLATE | TN_CAN_IMAGE | TN_CAN_NETWORK_NONE,
+    .abilities = TN_CAN_PAUSE | TN_CAN_STOP | TN_CAN_SNAPSHOT | TN_CAN_LIMIT | TN_CAN_ISOLATE |
+                 TN_CAN_IMAGE | TN_CAN_NETWORK_NONE,
     .open = open_engine,
     .close = close_engine,
     .create = create,

@@ -43,14 +43,9 @@ static int run_probe(const char *program, struct tn_buf *out, struct tn_error *e
 
 static void tell_suspend(tn_finding_fn fn, void *ctx)
 {
-    tn_autofree char *criu = jail_criu_find();
+    tn_autofree char *obstacle = jail_suspend_obstacle(tn_deadline_in(PROBE_SECONDS));
 
-    fn(&(struct tn_finding){.what = "suspend to disk",
-                            .good = criu != NULL && geteuid() == 0,
-                            .detail = !criu            ? "no criu program: apt-get install criu"
-                                      : geteuid() != 0 ? "criu needs root"
-                                                       : criu},
-       ctx);
+    fn(&(struct tn_finding){.what = "suspend to disk", .detail = obstacle}, ctx);
 }
 
 int jail_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err)

@@ -64,7 +64,14 @@ int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t d
               struct tn_error *err)
 {
     jail_autoref struct jail_ref ref = {0};
+    struct tn_error why = {0};
+    tn_autofd int start = jail_start_lock(subject, deadline, &why);
 
+    if (start < 0 && why.code != TN_E_NOT_FOUND) {
+        if (err)
+            *err = why;
+        return -1;
+    }
     jail_ref_find(subject, &ref, deadline);
     if (end_processes(e, subject, &ref, deadline, err) < 0)
         return -1;
@@ -75,27 +82,41 @@ int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t d
 
 /* --- freezing ------------------------------------------------------------------------------- */
 
-/* For want of cgroups: everything in the jail descends from its PID 1.  A process that is not
- * stopped yet may have children, so this is repeated until nobody new is found. */
-static int signal_all(const struct jail_ref *ref, int number, struct tn_error *err)
+/* For want of cgroups: everything in the jail descends from its PID 1.  Parents are stopped before
+ * their children and continued after them, so that no shell ever sees a job of its stopped.  One
+ * that is not stopped yet may have children: repeated until nobody new is found. */
+static int stop_all(const struct jail_ref *ref, struct tn_error *err)
 {
     size_t before = SIZE_MAX;
 
-    if (kill((pid_t)ref->pid, number) < 0)
-        return tn_fail_errno(err, errno, "signal the jail");
+    if (kill((pid_t)ref->pid, SIGSTOP) < 0)
+        return tn_fail_errno(err, errno, "stop the jail");
     for (int round = 0; round < 100; round++) {
-        struct tn_proc *list = NULL;
+        tn_autofree struct tn_proc *list = NULL;
         size_t count = 0;
         if (tn_proc_descendants((pid_t)ref->pid, &list, &count, err) < 0)
             return -1;
         for (size_t i = 0; i < count; i++)
-            kill(list[i].pid, number);
-        free(list);
+            kill(list[i].pid, SIGSTOP);
         if (count == before)
             return 0;
         before = count;
     }
     return tn_fail(err, TN_E_BUSY, "the jail starts processes faster than they can be stopped");
+}
+
+static int continue_all(const struct jail_ref *ref, struct tn_error *err)
+{
+    tn_autofree struct tn_proc *list = NULL;
+    size_t count = 0;
+
+    if (tn_proc_descendants((pid_t)ref->pid, &list, &count, err) < 0)
+        return -1;
+    while (count > 0)
+        kill(list[--count].pid, SIGCONT);
+    if (kill((pid_t)ref->pid, SIGCONT) < 0)
+        return tn_fail_errno(err, errno, "continue the jail");
+    return 0;
 }
 
 int jail_freeze(struct jail_engine *e, const struct tn_subject *subject, const struct jail_ref *ref,
@@ -112,9 +133,9 @@ int jail_freeze(struct jail_engine *e, const struct tn_subject *subject, const s
     }
     if (frozen && jail_set_mark(subject, JAIL_PAUSED, true, err) < 0)
         return -1;
-    if (signal_all(ref, frozen ? SIGSTOP : SIGCONT, err) < 0)
-        return -1;
-    return frozen ? 0 : jail_set_mark(subject, JAIL_PAUSED, false, err);
+    if (frozen)
+        return stop_all(ref, err);
+    return continue_all(ref, err) < 0 ? -1 : jail_set_mark(subject, JAIL_PAUSED, false, err);
 }
 
 /* --- one goal each -------------------------------------------------------------------------- */
@@ -138,8 +159,6 @@ static int be_launched(struct driving *d, struct tn_error *err)
     jail_autostorage struct jail_storage s = {0};
 
     jail_storage_init(&s);
-    if (d->now.status == TN_STATUS_SUSPENDED)
-        return jail_wake(d->e, d->subject, d->place, d->deadline, err);
     if (jail_kill(d->e, d->subject, d->deadline, err) < 0 ||
         jail_storage_load(d->e->host->state, d->subject->directory, d->subject->id, &s, err) < 0)
         return -1;
@@ -213,13 +232,10 @@ static int save_files(struct driving *d, struct tn_error *err)
 
 static int to_stopped(struct driving *d, struct tn_error *err)
 {
-    tn_autofd int dir = open(d->subject->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
     if (lives(d) && (save_files(d, err) < 0 || note_time(d, err) < 0))
         return -1;
     if (jail_set_mark(d->subject, JAIL_STOPPED, true, err) < 0 ||
-        jail_kill(d->e, d->subject, d->deadline, err) < 0 ||
-        tn_fs_remove_tree(dir, JAIL_SUSPENDED, 0, err) < 0)
+        jail_kill(d->e, d->subject, d->deadline, err) < 0)
         return -1;
     d->place->status = TN_STATUS_STOPPED;
     return 0;
@@ -227,14 +243,9 @@ static int to_stopped(struct driving *d, struct tn_error *err)
 
 static int to_suspended(struct driving *d, struct tn_error *err)
 {
-    if (d->now.status != TN_STATUS_SUSPENDED) {
-        if (!lives(d))
-            return tn_fail(err, TN_E_CONFLICT, "only a running sandbox can be suspended");
-        if (jail_suspend(d->e, d->subject, d->deadline, err) < 0)
-            return -1;
-    }
-    d->place->status = TN_STATUS_SUSPENDED;
-    return 0;
+    tn_autofree char *obstacle = jail_suspend_obstacle(d->deadline);
+
+    return tn_fail(err, TN_E_UNSUPPORTED, "a jail cannot be suspended to disk: %s", obstacle);
 }
 
 /* Leaves every layer that the storage mentions; without a storage, every layer there is. */
@@ -253,6 +264,9 @@ static int leave_layers(const struct driving *d, struct tn_error *err)
                 return -1;
     for (size_t i = 0; i < s.layers.count; i++)
         if (jail_layer_leave(state, s.layers.items[i], id, err) < 0)
+            return -1;
+    for (size_t i = 0; i < s.leaving.count; i++)
+        if (jail_layer_leave(state, s.leaving.items[i], id, err) < 0)
             return -1;
     if (s.making && jail_layer_leave(state, s.making, id, err) < 0)
         return -1;

@@ -20,7 +20,6 @@
               */
 #define JAIL_COPYING \
     "copying" /* a mark: it is frozen while the process that it names copies files */
-#define JAIL_SUSPENDED "suspended" /* a directory: its processes */
 
 struct jail_engine {
     const struct tn_host *host;
@@ -92,6 +91,8 @@ bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64
 /* The environment inside, without the key. */
 void jail_environment(const struct tn_subject *subject, const struct jail_storage *s,
                       struct tn_str_list *env);
+/* A descriptor that holds the lock of a start, when no other start is under way any more; -1. */
+int jail_start_lock(const struct tn_subject *subject, int64_t deadline, struct tn_error *err);
 /* Starts the jail on its storage and fills place. */
 int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct jail_storage *s,
                 struct tn_place *place, int64_t deadline, struct tn_error *err);

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -12,8 +13,11 @@
 #define PLAN_FD 3
 #define REPORT_FD 4
 #define LISTEN_FD 5
+#define START_FD 6
 
 #define REPORT_MAX (64u << 10)
+
+#define START_LOOK_MS 5
 
 #define PATH_INSIDE "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define WORKSPACE "/workspace"
@@ -287,17 +291,37 @@ static int take_report(const struct tn_buf *text, struct jail_ref *ref, struct t
     return 0;
 }
 
-static int run_launcher(struct jail_engine *e, int plan, int socket, struct tn_buf *report,
-                        int64_t deadline, struct tn_error *err)
+/* The launcher holds it until its report is written, also when the process that started it was
+ * killed: whoever comes after that one must not overtake the start. */
+int jail_start_lock(const struct tn_subject *subject, int64_t deadline, struct tn_error *err)
 {
-    const char *const argv[] = {JAIL_PROGRAM, "--detach", "3", "4", NULL};
+    tn_autofd int fd = open(subject->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return tn_fail_errno(err, errno, "%s", subject->directory);
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return tn_fail_errno(err, errno, "lock %s", subject->directory);
+        int left = tn_poll_ms(deadline);
+        if (left == 0)
+            return tn_fail(err, TN_E_BUSY, "the jail is still being started");
+        poll(NULL, 0, left < 0 || left > START_LOOK_MS ? START_LOOK_MS : left);
+    }
+    return TN_TAKE_FD(fd);
+}
+
+static int run_launcher(struct jail_engine *e, int plan, int socket, int start,
+                        struct tn_buf *report, int64_t deadline, struct tn_error *err)
+{
+    const char *const argv[] = {JAIL_PROGRAM, "--detach", "3", "4", "6", NULL};
     static const char *const env[] = {"PATH=" PATH_INSIDE, NULL};
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return tn_fail_errno(err, errno, "pipe");
     tn_autofd int ours = ends[0], theirs = ends[1];
-    const struct tn_child_fd fds[] = {{plan, PLAN_FD}, {theirs, REPORT_FD}, {socket, LISTEN_FD}};
+    const struct tn_child_fd fds[] = {
+        {plan, PLAN_FD}, {theirs, REPORT_FD}, {socket, LISTEN_FD}, {start, START_FD}};
     tn_autochild struct tn_child *child =
         tn_child_start(&(struct tn_child_spec){.argv = argv,
                                                .file = e->launcher,
@@ -341,9 +365,10 @@ int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct 
     if (fill_plan(e, subject, s, &plan, &ref, err) < 0 ||
         jail_set_mark(subject, "end.json", false, err) < 0)
         return -1;
-    tn_autofd int socket = open_socket(subject, err);
+    tn_autofd int start = jail_start_lock(subject, deadline, err);
+    tn_autofd int socket = start < 0 ? -1 : open_socket(subject, err);
     tn_autofd int text = socket < 0 ? -1 : write_plan(&plan, err);
-    if (text < 0 || run_launcher(e, text, socket, &report, deadline, err) < 0 ||
+    if (text < 0 || run_launcher(e, text, socket, start, &report, deadline, err) < 0 ||
         take_report(&report, &ref, place, err) < 0)
         return -1;
     clock_gettime(CLOCK_REALTIME, &now);

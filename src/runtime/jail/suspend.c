@@ -1,101 +1,75 @@
 #include "runtime/jail/suspend.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
-#include <sys/stat.h>
 
-#include "base/fs.h"
+#include "base/buf.h"
+#include "base/child.h"
 #include "runtime/programs.h"
 
-#define LOG_MAX (8u << 20)
+#define WORDS_MAX (64u << 10)
 
-char *jail_criu_find(void)
+/* The last line that speaks of an error, without its place in criu's source; on the heap. */
+static char *complaint(const struct tn_buf *words)
 {
-    return tn_program_find("criu", NULL, NULL);
-}
-
-/* The last line of its log that speaks of an error; on the heap. */
-static char *complaint(int dir, const char *name)
-{
-    tn_autobuf struct tn_buf log = TN_BUF_INIT(LOG_MAX);
     const char *found = NULL;
 
-    tn_fs_read(dir, name, &log, NULL);
-    for (const char *p = tn_buf_str(&log); (p = strstr(p, "Error")); p++)
-        found = p;
-    if (!found)
+    for (const char *p = tn_buf_str(words); (p = strstr(p, "Error ")); p++)
+        if (!found)
+            found = p;
+    const char *text = found ? strstr(found, "): ") : NULL;
+    if (!text)
         return tn_strdup("it does not say why");
-    return tn_strndup(found, strcspn(found, "\n"));
+    return tn_strndup(text + 3, strcspn(text + 3, "\n"));
 }
 
-static int run_criu(const char *criu, const char *const *argv, int dir, int64_t deadline,
-                    struct tn_error *err)
+/* NULL when `criu check` finds nothing wrong. */
+static char *check(const char *criu, int64_t deadline)
 {
+    tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
+    const char *const argv[] = {"criu", "check", NULL};
     struct tn_exit result;
-    tn_autochild struct tn_child *child = tn_child_start(
-        &(struct tn_child_spec){
-            .argv = argv, .file = criu, .cwd = "/", .session = true, .deadline = deadline},
-        err);
+    int ends[2];
 
-    if (!child)
-        return -1;
-    if (tn_child_wait(child, deadline, &result, err) < 0) {
-        tn_child_signal_group(child, SIGKILL, NULL);
-        tn_child_wait(child, tn_deadline_in(2.0), NULL, NULL);
-        return -1;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return tn_strdup(tn_strerror(errno));
+    tn_autofd int ours = ends[0], theirs = ends[1];
+    const struct tn_child_fd fds[] = {{theirs, 1}, {theirs, 2}};
+    tn_autochild struct tn_child *child =
+        tn_child_start(&(struct tn_child_spec){.argv = argv,
+                                               .file = criu,
+                                               .cwd = "/",
+                                               .fds = fds,
+                                               .fd_count = TN_COUNT(fds),
+                                               .death_signal = SIGKILL},
+                       NULL);
+    tn_close(TN_TAKE_FD(theirs));
+    struct pollfd p = {.fd = ours, .events = POLLIN};
+    for (ssize_t n = child ? 1 : 0; n > 0;) {
+        char *to = tn_buf_reserve(&words, 4096);
+        n = to && poll(&p, 1, tn_poll_ms(deadline)) > 0 ? read(ours, to, 4096) : 0;
+        tn_buf_grew(&words, n > 0 ? (size_t)n : 0);
     }
-    if (tn_exit_code(&result) == 0)
-        return 0;
-    tn_autofree char *why = complaint(dir, "criu.log");
-    return tn_fail(err, TN_E_UNSUPPORTED, "criu: %s", why);
+    if (child && tn_child_wait(child, deadline, &result, NULL) < 0) {
+        tn_child_signal(child, SIGKILL, NULL);
+        tn_child_wait(child, tn_deadline_in(1.0), NULL, NULL);
+        return tn_strdup("criu check does not end");
+    }
+    return child && tn_exit_code(&result) == 0 ? NULL : complaint(&words);
 }
 
-static int check(char **criu, struct tn_error *err)
+char *jail_suspend_obstacle(int64_t deadline)
 {
-    *criu = jail_criu_find();
-    if (!*criu)
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "suspend needs the program criu (Debian: apt-get install criu)");
+    tn_autofree char *criu = tn_program_find("criu", NULL, NULL);
+
+    if (!criu)
+        return tn_strdup("there is no criu program (Debian: apt-get install criu)");
     if (geteuid() != 0)
-        return tn_fail(err, TN_E_UNSUPPORTED, "suspend with criu needs root");
-    return 0;
-}
-
-int jail_suspend(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
-                 struct tn_error *err)
-{
-    tn_autofree char *criu = NULL;
-    tn_autofree char *images = tn_asprintf("%s/suspending", subject->directory);
-    jail_autoref struct jail_ref ref = {0};
-    char pid[24];
-
-    if (check(&criu, err) < 0)
-        return -1;
-    tn_autofd int dir = open(subject->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0 || !jail_ref_find(subject, &ref, deadline))
-        return tn_fail(err, TN_E_CONFLICT, "the jail does not run");
-    if (tn_fs_remove_tree(dir, "suspending", 0, err) < 0)
-        return -1;
-    if (mkdirat(dir, "suspending", 0700) < 0)
-        return tn_fail_errno(err, errno, "%s", images);
-    snprintf(pid, sizeof pid, "%lld", (long long)ref.pid);
-    const char *const argv[] = {
-        "criu",          "dump", "--tree",   pid, "-D", images, "--tcp-established",
-        "--ext-unix-sk", "-o",   "criu.log", NULL};
-    tn_autofd int to = openat(dir, "suspending", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (run_criu(criu, argv, to, deadline, err) < 0) {
-        tn_fs_remove_tree(dir, "suspending", 0, NULL);
-        return -1;
-    }
-    if (jail_kill(e, subject, deadline, err) < 0)
-        return -1;
-    if (renameat(dir, "suspending", dir, JAIL_SUSPENDED) < 0)
-        return tn_fail_errno(err, errno, "%s", images);
-    return 0;
-}
-
-int jail_wake(struct jail_engine *e, const struct tn_subject *subject, struct tn_place *place,
-              int64_t deadline, struct tn_error *err)
-{
-    return tn_fail(err, TN_E_UNSUPPORTED, "wake");
+        return tn_strdup("criu needs root");
+    tn_autofree char *words = check(criu, deadline);
+    if (words)
+        return tn_asprintf("criu does not work on this machine: %s", words);
+    return tn_strdup(
+        "criu works on this machine, but making a jail anew with it is not implemented");
 }

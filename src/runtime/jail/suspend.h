@@ -1,17 +1,17 @@
-/* Suspend to disk with CRIU: processes and memory of a jail become files in its directory. */
+/* Suspend to disk: what stands in its way.
+ *
+ * CRIU would have to write down the processes of a jail and make them anew in another one.  The one
+ * that Debian 12 has does not even start on x86 with Linux 6.13 or newer, where this was written;
+ * docs/internals/jail-layers.md tells what was tried.  So the goal `suspended` is refused, with the
+ * first reason that holds on the machine at hand. */
 #ifndef TN_RUNTIME_JAIL_SUSPEND_H
 #define TN_RUNTIME_JAIL_SUSPEND_H
 
-#include "runtime/jail/jail.h"
+#include <stdint.h>
 
-/* Path of the program criu, on the heap; NULL when there is none. */
-char *jail_criu_find(void);
+#include "base/error.h"
 
-/* The running jail ends up in JAIL_SUSPENDED.  When that fails it runs on as before. */
-int jail_suspend(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
-                 struct tn_error *err);
-/* The suspended jail runs again, where it was. */
-int jail_wake(struct jail_engine *e, const struct tn_subject *subject, struct tn_place *place,
-              int64_t deadline, struct tn_error *err);
+/* Why not, on the heap: for `tendon doctor` and for the error. */
+char *jail_suspend_obstacle(int64_t deadline);
 
 #endif

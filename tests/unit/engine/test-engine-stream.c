@@ -19,20 +19,21 @@ static int stop(int stream, const void *bytes, size_t n, void *ctx)
     return 1;
 }
 
-#define FRAMES "\1\0\0\0\0\0\0\3one\2\0\0\0\0\0\0\0\2\0\0\0\0\0\0\3two\0\0\0\0\0\0\0\1z"
+static const char frames[] =
+    "\1\0\0\0\0\0\0\3one\2\0\0\0\0\0\0\0\2\0\0\0\0\0\0\3two\0\0\0\0\0\0\0\1z";
 
 static void test_frames(void **state)
 {
     tn_autobuf struct tn_buf got = TN_BUF_INIT(100);
     struct engine_frames f = {.fn = note, .ctx = &got};
 
-    assert_int_equal(engine_frames_take(FRAMES, sizeof FRAMES - 1, &f), 0);
+    assert_int_equal(engine_frames_take(frames, sizeof frames - 1, &f), 0);
     assert_string_equal(tn_buf_str(&got), "1one2two1z");
 
     tn_buf_reset(&got);
     f = (struct engine_frames){.fn = note, .ctx = &got};
-    for (size_t i = 0; i < sizeof FRAMES - 1; i++)
-        assert_int_equal(engine_frames_take(FRAMES + i, 1, &f), 0);
+    for (size_t i = 0; i < sizeof frames - 1; i++)
+        assert_int_equal(engine_frames_take(frames + i, 1, &f), 0);
     assert_string_equal(tn_buf_str(&got), "1o1n1e2t2w2o1z");
 }
 
@@ -43,7 +44,7 @@ static void test_not_frames(void **state)
     assert_int_not_equal(engine_frames_take("plain text of a terminal", 24, &f), 0);
     assert_true(f.broken);
     f = (struct engine_frames){.fn = stop};
-    assert_int_equal(engine_frames_take(FRAMES, sizeof FRAMES - 1, &f), 1);
+    assert_int_equal(engine_frames_take(frames, sizeof frames - 1, &f), 1);
     assert_false(f.broken);
 }
 

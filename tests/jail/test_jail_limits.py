@@ -1,0 +1,116 @@
+"""Limits of jails: kept, and named when they are met."""
+
+import pytest
+
+from conformance import Refusal, wait_until
+from jail_world import CGROUPS
+
+
+def can(world, what):
+    """Whether this world can have limits that take control groups."""
+    return not world.user or any((top / "tendon").exists() and top.stat().st_uid == world.user for top in CGROUPS)
+
+
+@pytest.fixture
+def limited(world, driver):
+    def make(**limits):
+        if not can(world, limits) and limits.keys() & {"memory", "cpus"}:
+            with pytest.raises(Refusal) as refusal:
+                world.new(driver, **limits)
+            assert any(name in refusal.value.text for name in limits), refusal.value.text
+            pytest.skip("ordinary users have no control groups here; the limit was refused, and named")
+        return world.new(driver, **limits)
+
+    return make
+
+
+HOG = "python3 -c 'x = bytearray(200 << 20)'"
+
+
+def test_memory(limited):
+    box = limited(memory="64m")
+    assert box("inspect")["isolation"]["memory_limit"] is True
+    assert box.run(HOG)[0] != 0
+    reason = wait_until(lambda: box("inspect")["reason"])
+    assert reason.startswith("out of memory: ") and "limit 64 MiB" in reason
+    assert box.ok("echo alive") == "alive"
+    usage = box("usage")
+    assert 0 < usage["memory"] <= 64 << 20 and usage["memory_peak"] <= 64 << 20
+
+
+def test_processes(limited):
+    box = limited(pids=20)
+    code, output = box.run("for i in $(seq 40); do sleep 30 & done 2>&1 | tail -n 1; true", timeout=20)
+    reason = box("inspect")["reason"]
+    if box.driver.world.user:
+        assert box("inspect")["isolation"]["pids_limit"] is True
+    else:
+        assert reason and reason.startswith("process limit of 20 reached")
+
+
+def test_disk(limited):
+    box = limited(disk="8m")
+    assert box("inspect")["reason"] is None
+    code, output = box.run("head -c 20M /dev/zero >/workspace/big")
+    assert code != 0 and "No space left" in output
+    assert box("inspect")["reason"] == "disk of 8 MiB is full"
+    box.ok("rm /workspace/big")
+    assert box("inspect")["reason"] is None
+    assert box("usage")["disk"] < 8 << 20
+
+
+def test_disk_survives_a_stop(limited):
+    box = limited(disk="16m")
+    box.ok("head -c 6M /dev/urandom >/workspace/data; mkdir -m 0700 /workspace/d; ln -s data /workspace/l")
+    digest = box.ok("md5sum </workspace/data")
+    box.drive("stopped")
+    box.drive("stopped")
+    box.drive("running")
+    assert box.ok("md5sum </workspace/l; stat -c %a /workspace/d") == f"{digest}\n700"
+    assert box.run("head -c 12M /dev/zero >/workspace/more")[0] != 0
+
+
+def test_wall_time(limited):
+    box = limited(wall_time=1.5)
+    wait_until(lambda: box.status() == "error")
+    assert box("inspect")["reason"] == "killed: its time of 1.5 seconds was over"
+
+
+def test_wall_time_counts_all_runs(limited):
+    box = limited(wall_time=3600)
+    box.drive("stopped")
+    box.drive("running")
+    assert box.ok("echo fine") == "fine"
+
+
+def test_file_size(limited):
+    box = limited(file_size="1m")
+    assert box.run("head -c 2M /dev/zero >/workspace/f")[0] != 0
+    assert int(box.ok("stat -c %s /workspace/f")) <= 1 << 20
+
+
+def test_open_files(limited):
+    assert limited(open_files=256).ok("ulimit -Hn") == "256"
+
+
+def test_cpus(limited):
+    box = limited(cpus=0.2)
+    assert box("inspect")["isolation"]["cpu_limit"] is True
+
+
+def test_our_own_defaults_give_way(world, driver):
+    """Where they cannot be enforced, and visibly; what somebody asked for never does."""
+    box = world.new(driver)
+    assert box("inspect")["isolation"]["memory_limit"] is can(world, None)
+    if not can(world, None):
+        world.settings = {"jail.memory": "4g"}
+        with pytest.raises(Refusal) as refusal:
+            world.new(world.open())
+        assert "memory" in refusal.value.text
+
+
+def test_what_comes_in_from_outside_is_limited_too(limited):
+    box = limited(memory="64m", open_files=277)
+    answer = box("exec", argv=["sh", "-c", f"ulimit -Hn; {HOG}; echo done"])
+    assert answer["output"].split()[0] == "277"
+    assert wait_until(lambda: box("inspect")["reason"]).startswith("out of memory: ")
