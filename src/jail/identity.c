@@ -162,14 +162,11 @@ int jail_map_own(uid_t uid, gid_t gid, struct tn_error *err)
 
 int jail_map_self(struct jail *j, struct tn_error *err)
 {
-    struct jail_message message = {.kind = JAIL_WANT_MAP};
-
     if (j->mapping == TN_JAIL_MAP_OWN)
         return jail_map_own(j->caller_uid, j->caller_gid, err);
     if (j->mapping != TN_JAIL_MAP_SUBIDS)
         return 0;
-    if (jail_send(j->control, &message, -1, err) < 0 ||
-        jail_expect(j->control, JAIL_MAPPED, NULL, err) == -2)
+    if (jail_expect(j->control, JAIL_MAPPED, NULL, err) == -2)
         return -1;
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return tn_fail_errno(err, errno, "become root of the user namespace");

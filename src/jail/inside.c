@@ -23,7 +23,7 @@ static int leave_session(struct jail *j, struct tn_error *err)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setsid();
-    int output = j->output >= 0 ? j->output : null;
+    int output = j->child_output >= 0 ? j->child_output : null;
     if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
         dup2(output, STDERR_FILENO) < 0)
         return tn_fail_errno(err, errno, "standard descriptors");

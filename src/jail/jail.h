@@ -56,11 +56,12 @@ struct jail {
     int storage;       /* holds upper/ and work/, owners as inside */
     int storage_mount; /* the same as a detached mount, mapped; -1 until made */
     int control;
-    int hand, cpu_info;  /* detached mounts of the program and of /sys/devices/system/cpu */
-    int output;          /* pipe of what the program writes: the child's end, then the keeper's */
-    int log;             /* and the file it ends up in; -1: none */
-    int owner;           /* pidfd; -1: none */
-    bool pids_by_rlimit; /* the limit on processes is one of this user in this namespace */
+    int hand, cpu_info;       /* detached mounts of the program and of /sys/devices/system/cpu */
+    int output, child_output; /* pipe of what the program writes */
+    int log;                  /* and the file it ends up in; -1: none */
+    int listener;             /* of the keeper */
+    int owner;                /* pidfd; -1: none */
+    bool pids_by_rlimit;      /* the limit on processes is one of this user in this namespace */
     struct jail_source *lowers, *host_paths;
     struct jail_source host_root;   /* for the joined ones */
     int *volumes;                   /* detached mounts, one per plan.mounts */
@@ -183,9 +184,9 @@ _Noreturn void jail_inside(struct jail *j);
 /* Starts the jail; on success *pid and *pidfd are those of its PID 1. */
 int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err);
 /* Waits for the end of the jail, and cleans up.  Returns the exit code. */
-int jail_keep(struct jail *j, pid_t pid, int pidfd, int listener);
-/* The socket of keeper-protocol.h, listening. */
-int jail_keeper_listen(const struct jail *j, struct tn_error *err);
+int jail_keep(struct jail *j, pid_t pid, int pidfd);
+/* Opens the log, and the socket of keeper-protocol.h. */
+int jail_open_keeper(struct jail *j, struct tn_error *err);
 int jail_probe(void);
 /* Whether the limit on a user's processes counts per user namespace (Linux 5.14). */
 bool jail_nproc_is_per_namespace(void);

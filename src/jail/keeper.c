@@ -35,7 +35,7 @@ struct keeper {
 
 /* --- requests ------------------------------------------------------------------------------ */
 
-int jail_keeper_listen(const struct jail *j, struct tn_error *err)
+static int listen_for_requests(const struct jail *j, struct tn_error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     tn_autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -49,6 +49,16 @@ int jail_keeper_listen(const struct jail *j, struct tn_error *err)
     if (r < 0 || listen(fd, 16) < 0)
         return tn_fail_errno(err, errno, "%s/" TN_KEEPER_SOCKET, j->plan.directory);
     return TN_TAKE_FD(fd);
+}
+
+int jail_open_keeper(struct jail *j, struct tn_error *err)
+{
+    if (j->plan.log)
+        j->log = open(j->plan.log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (j->plan.log && j->log < 0)
+        return tn_fail_errno(err, errno, "log %s", j->plan.log);
+    j->listener = listen_for_requests(j, err);
+    return j->listener < 0 ? -1 : 0;
 }
 
 static void answer(int socket, const char *text, int fd)
@@ -121,9 +131,9 @@ static bool is_ours(int socket)
            (peer.uid == 0 || peer.uid == geteuid());
 }
 
-static void serve(const struct keeper *k, int listener)
+static void serve(const struct keeper *k)
 {
-    tn_autofd int socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    tn_autofd int socket = accept4(k->jail->listener, NULL, NULL, SOCK_CLOEXEC);
     struct pollfd p = {.fd = socket, .events = POLLIN};
     char line[64] = "";
 
@@ -239,7 +249,7 @@ static void end_jail(struct keeper *k)
     sys_pidfd_kill(k->pidfd);
 }
 
-int jail_keep(struct jail *j, pid_t pid, int pidfd, int listener)
+int jail_keep(struct jail *j, pid_t pid, int pidfd)
 {
     struct keeper k = {
         .jail = j,
@@ -251,7 +261,7 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd, int listener)
     struct pollfd p[COUNT] = {
         [END] = {.fd = pidfd, .events = POLLIN},
         [OWNER] = {.fd = j->owner, .events = POLLIN},
-        [REQUEST] = {.fd = listener, .events = POLLIN},
+        [REQUEST] = {.fd = j->listener, .events = POLLIN},
         [OUTPUT] = {.fd = j->output, .events = POLLIN},
         [SIGNAL] = {.fd = catch_signals(), .events = POLLIN},
     };
@@ -267,7 +277,7 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd, int listener)
         if (p[END].revents)
             break;
         if (p[REQUEST].revents)
-            serve(&k, listener);
+            serve(&k);
         bool late = k.deadline != TN_NEVER && tn_now() >= k.deadline;
         if (p[OWNER].revents || p[SIGNAL].revents || late) {
             k.orphaned = p[OWNER].revents != 0;

@@ -103,7 +103,7 @@ static int end_child(pid_t pid, int pidfd)
 }
 
 /* Listens to the child until it has become the program: 0; 1: ids cannot be mapped; -1. */
-static int attend_child(struct jail *j, pid_t pid, const char **step, struct tn_error *err)
+static int attend_child(struct jail *j, const char **step, struct tn_error *err)
 {
     static struct jail_message message; /* its step is the caller's */
     int64_t deadline = tn_deadline_in(START_SECONDS + (j->plan.seed ? JAIL_SEED_SECONDS : 0));
@@ -116,11 +116,6 @@ static int attend_child(struct jail *j, pid_t pid, const char **step, struct tn_
         if (r == 0)
             return ready ? 0 : tn_fail(err, TN_E_INTERNAL, "ended without a word");
         switch (message.kind) {
-        case JAIL_WANT_MAP:
-            message.kind = JAIL_MAPPED;
-            if (jail_map_subids(j, pid, err) < 0 || jail_send(j->control, &message, -1, err) < 0)
-                return -1;
-            break;
         case JAIL_STORAGE:
             j->storage = fd;
             break;
@@ -211,12 +206,19 @@ static int supply_volumes(struct jail *j, struct tn_error *err)
 static int supply_child(struct jail *j, pid_t pid, bool in_group, const char **step,
                         struct tn_error *err)
 {
-    struct jail_message message = {.kind = JAIL_STORAGE};
+    struct jail_message message = {.kind = JAIL_MAPPED};
 
+    if (j->mapping == TN_JAIL_MAP_SUBIDS) {
+        *step = "user mapping";
+        if (jail_map_subids(j, pid, err) < 0)
+            return -1;
+        jail_send(j->control, &message, -1, NULL);
+    }
     if (j->privileged) {
         *step = "storage";
         if (jail_open_storage(j, err) < 0)
             return -1;
+        message.kind = JAIL_STORAGE;
         jail_send(j->control, &message, j->storage, NULL);
         *step = "user namespace";
         if (jail_prepare_userns(j, err) < 0)
@@ -235,7 +237,8 @@ static int supply_child(struct jail *j, pid_t pid, bool in_group, const char **s
         return -1;
     message.kind = JAIL_GO;
     jail_send(j->control, &message, network, NULL);
-    return 0;
+    *step = "keeper";
+    return j->listener >= 0 ? 0 : jail_open_keeper(j, err);
 }
 
 /* 1: the owners of files cannot be mapped. */
@@ -266,7 +269,7 @@ static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, st
     int r = supply_child(j, *pid, in_group, step, err);
     if (r == 0) {
         *step = "start";
-        r = attend_child(j, *pid, step, err);
+        r = attend_child(j, step, err);
     } else {
         r = prefer_its_reason(j, step, err);
     }

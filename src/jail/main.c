@@ -91,18 +91,16 @@ static int follow_owner(struct jail *j, struct tn_error *err)
 }
 
 /* Output goes through a pipe, so that the jail never holds a file of the host. */
-static int open_log(struct jail *j, int *pipe_end, struct tn_error *err)
+static int open_output(struct jail *j, struct tn_error *err)
 {
     int ends[2];
 
-    *pipe_end = -1;
     if (!j->plan.log)
         return 0;
-    j->log = open(j->plan.log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (j->log < 0 || pipe2(ends, O_CLOEXEC) < 0)
-        return tn_fail_errno(err, errno, "log %s", j->plan.log);
-    *pipe_end = ends[0];
-    j->output = ends[1];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return tn_fail_errno(err, errno, "pipe");
+    j->output = ends[0];
+    j->child_output = ends[1];
     return 0;
 }
 
@@ -123,7 +121,7 @@ static bool has_capability(int cap)
     return syscall(SYS_capget, &header, data) == 0 && data[cap / 32].effective >> (cap % 32) & 1;
 }
 
-static int prepare(struct jail *j, int *pipe_end, int *listener, struct tn_error *err)
+static int prepare(struct jail *j, struct tn_error *err)
 {
     umask(0);
     j->caller_uid = geteuid();
@@ -134,11 +132,9 @@ static int prepare(struct jail *j, int *pipe_end, int *listener, struct tn_error
     if (j->directory < 0)
         return tn_fail_errno(err, errno, "%s", j->plan.directory);
     unlinkat(j->directory, "end.json", 0);
-    if (check_descriptors(&j->plan, err) < 0 || follow_owner(j, err) < 0 ||
-        open_log(j, pipe_end, err) < 0)
+    if (check_descriptors(&j->plan, err) < 0 || follow_owner(j, err) < 0)
         return -1;
-    *listener = jail_keeper_listen(j, err);
-    return *listener < 0 ? -1 : 0;
+    return open_output(j, err);
 }
 
 /* --- after it ------------------------------------------------------------------------------ */
@@ -153,6 +149,7 @@ static void settle(struct jail *j, int report, int start)
         if (j->plan.fds.items[i] != report)
             close((int)j->plan.fds.items[i]);
     tn_close(start);
+    tn_close(TN_TAKE_FD(j->child_output));
     for (int i = 0; null >= 0 && i < 3; i++)
         dup2(null, i);
     if (null > 2)
@@ -166,25 +163,22 @@ static int run(struct jail *j, int plan, int report, int start)
 {
     struct tn_error err = {0};
     const char *step = "plan";
-    int pipe_end = -1, listener = -1, pidfd = -1;
+    int pidfd = -1;
     pid_t pid = -1;
 
     if (read_plan(plan, &j->plan, &err) < 0)
         return report_failure(report, step, &err);
     close(plan);
     step = "prepare";
-    if (prepare(j, &pipe_end, &listener, &err) < 0 ||
-        jail_launch(j, &pid, &pidfd, &step, &err) < 0) {
-        if (listener >= 0)
+    if (prepare(j, &err) < 0 || jail_launch(j, &pid, &pidfd, &step, &err) < 0) {
+        if (j->listener >= 0)
             unlinkat(j->directory, TN_KEEPER_SOCKET, 0);
         return report_failure(report, step, &err);
     }
     report_success(report, j, pid);
     setsid();
-    tn_close(j->output);
-    j->output = pipe_end;
     settle(j, report, start);
-    return jail_keep(j, pid, pidfd, listener);
+    return jail_keep(j, pid, pidfd);
 }
 
 static int launch(int plan, int report, int start)
@@ -197,6 +191,8 @@ static int launch(int plan, int report, int start)
                      .hand = -1,
                      .cpu_info = -1,
                      .output = -1,
+                     .child_output = -1,
+                     .listener = -1,
                      .log = -1,
                      .owner = -1,
                      .root = -1};

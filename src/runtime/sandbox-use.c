@@ -54,11 +54,11 @@ int tn_sandbox_address(struct tn_sandbox *sb, const char **address, const char *
 static struct tn_hand_client *connect_hand(struct tn_sandbox *sb, int64_t deadline,
                                            struct tn_error *err)
 {
-    const char *address, *key;
-
-    if (tn_sandbox_address(sb, &address, &key, deadline, err))
+    if (!reachable(sb)) {
+        not_running(sb, err);
         return NULL;
-    struct tn_hand_client *client = tn_hand_client_new(address, key, err);
+    }
+    struct tn_hand_client *client = tn_hand_client_new(sb->record.address, sb->record.key, err);
     if (client && tn_hand_client_wait(client, -1, deadline, err)) {
         tn_hand_client_free(client);
         return NULL;
@@ -74,7 +74,8 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
 
     if (sb->client)
         return sb->client;
-    sb->client = connect_hand(sb, soon < deadline ? soon : deadline, err);
+    if (reachable(sb))
+        sb->client = connect_hand(sb, soon < deadline ? soon : deadline, err);
     if (sb->client)
         return sb->client;
     /* The store may be behind the times: ask (also when no time is left to do anything about it),

@@ -426,6 +426,8 @@ int tn_store_claim(struct tn_store *s, const char *digest, const struct tn_recor
         "UPDATE sandbox SET pool = NULL, name = ?3, spec = ?4, boot = ?5, owner_pid = ?6,"
         " owner_start = ?7, created = ?8, used = ?8, lease = ?9 WHERE id ="
         " (SELECT id FROM sandbox WHERE runtime = ?1 AND pool = ?2 AND status = ?10"
+        "  AND (owner_pid = 0 OR (owner_pid = ?6 AND owner_start = ?7))"
+        "  AND (lease = 0 OR used + lease > ?8)"
         "  ORDER BY created LIMIT 1) RETURNING " COLUMNS,
         "tttttiiddi", as->runtime, digest, as->name, as->spec, as->boot, (int64_t)as->owner.pid,
         (int64_t)as->owner.start, as->created, as->lease, (int64_t)TN_STATUS_RUNNING);

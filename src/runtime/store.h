@@ -66,8 +66,9 @@ int tn_store_own(struct tn_store *s, const char *id, struct tn_owner owner, stru
 /* The sandbox was used just now. */
 int tn_store_touch(struct tn_store *s, const char *id, struct tn_error *err);
 /* Takes the oldest warm sandbox with that runtime and digest out of its pool, in one step: no two
- * callers get the same.  Name, spec, owner, boot, times and lease become those of `as`.  1 with
- * *out, 0 when the pool is empty, -1. */
+ * callers get the same.  One that belongs to another process, or whose lease has run out, is gc's
+ * alone.  Name, spec, owner, boot, times and lease become those of `as`.  1 with *out, 0 when the
+ * pool is empty, -1. */
 int tn_store_claim(struct tn_store *s, const char *digest, const struct tn_record *as,
                    struct tn_record *out, struct tn_error *err);
 int tn_store_remove(struct tn_store *s, const char *id, struct tn_error *err);

@@ -351,6 +351,17 @@ def test_the_shell_exits(shell, open_terminal):
     again.expect("\rhere\r\n")
 
 
+def test_the_end_is_noticed_at_once_every_time(shell, open_terminal):
+    """However it falls between two looks of the one who shows: the next beat would be 15 s later."""
+    for round in range(20):
+        t = open_terminal()
+        began = time.monotonic()
+        t.type(f"exit {round}\n")
+        assert t.wait_closed() == (1000, "the shell has ended")
+        assert t.exit_code == round
+        assert time.monotonic() - began < 10
+
+
 @pytest.mark.parametrize("how", ["kill", "reset", "remove", "agent"])
 def test_the_shell_is_ended_by_others(shell, open_terminal, how):
     t = open_terminal()

@@ -137,13 +137,6 @@ class Jail:
     def wait_log(self, text):
         wait_until(lambda: text in self.log(), f"{text!r} in the log")
 
-    def upper(self, path):
-        """Where a changed file of the jail lies on the host."""
-        part, _, rest = path.strip("/").partition("/")
-        if part in {p.strip("/") for p in HOST_PATHS}:
-            return self.directory / "storage/upper" / part / rest
-        return self.directory / "storage/upper/@" / part / rest
-
     def kill_keeper(self):
         self.process.kill()
         self.process.wait()

@@ -260,6 +260,28 @@ def test_ordinary_user_has_only_root_inside(jails):
     assert report["code"] == "unsupported" and "subids" in report["error"]
 
 
+def test_further_ids_of_an_ordinary_user(jails):
+    """Those that /etc/subuid gives: then there are other users inside, and they own files."""
+    if not shutil.which("newuidmap"):
+        pytest.skip("needs newuidmap, of Debian's package uidmap")
+    script = "id -u; touch /space/x; stat -c %u:%g /space/x"
+    j = jails(script, mapping="subids", uid=1000, gid=1001, workspace="/space")
+    etc = j.base / "etc"
+    etc.mkdir(mode=0o755)
+    for name in ("subuid", "subgid"):
+        (etc / name).write_text(f"{NOBODY}:300000:65536\n")
+        (etc / name).chmod(0o644)
+    become = f"setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups"
+    j.wrap = ["unshare", "-m", "--propagation", "private", "sh", "-c"]
+    j.wrap += [f'mount -t overlay -o lowerdir={etc}:/etc x /etc && exec {become} "$@"', "sh"]
+    for path in (j.base, j.directory):
+        os.chown(path, NOBODY, NOBODY)
+    assert j.run() == (0, "1000\n1000:1001\n")
+    assert j.report["isolation"]["mapping"] == "subids"
+    made = list((j.directory / "storage/upper").rglob("x"))
+    assert [(p.stat().st_uid, p.stat().st_gid) for p in made] == [(300999, 301000)]
+
+
 def test_devices(jail):
     j = jail("ls /dev; stat -c %t:%T /dev/fuse; echo x >/dev/null; head -c 4 /dev/zero | wc -c; head -c 1 /dev/zero >/dev/full", devices=["/dev/fuse"])
     code, log = j.run()
@@ -553,6 +575,23 @@ def test_bad_plans(jail, change, text):
     assert text in report["error"], report
     assert j.process.wait(20) != 0
     assert not (j.directory / "keeper.sock").exists()
+
+
+@pytest.mark.parametrize("mapping", ["identity", "none"])
+def test_root_that_is_root_outside(jails, mapping):
+    """Weaker, and reported as such; but private files, kernel settings and mounts stay out of reach."""
+    script = """
+        cat /etc/shadow /etc/sudoers; cat /proc/timer_list /proc/vmallocinfo | wc -c
+        for f in /proc/sys/vm/swappiness /proc/irq/default_smp_affinity; do echo 1 >$f; done
+        mount -t tmpfs x /mnt; mknod /tmp/n c 1 5; echo made >/etc/made; cat /proc/self/uid_map
+    """
+    code, log = (j := jails(script, mapping=mapping, etc_hidden=[])).run()
+    isolation = j.report["isolation"]
+    assert (isolation["mapping"], isolation["user"], isolation["idmapped"]) == (mapping, mapping != "none", False)
+    assert log.count("/etc/shadow: Permission denied") == 1 and log.count("/etc/sudoers: Permission denied") == 1
+    assert "\n0\n" in log and log.count("Read-only file system") == 2, log
+    assert "mount: " in log and "mknod: " in log and log.split()[-3:] == ["0", "0", "4294967295"], log
+    assert (j.directory / "storage/upper/@/etc/made").exists()
 
 
 def test_owners_that_cannot_be_mapped(jails, image):

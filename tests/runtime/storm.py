@@ -96,14 +96,16 @@ class Storm:
     """`operations` random verbs by `workers` threads; afterwards everything is to be gone.
 
     kinds: {backend: (words that all of its sandboxes are made with, words that some are)}
-    layered: the backends with snapshots"""
+    layered: the backends with snapshots
+    kill: the part of them that is killed, at most `longest` seconds after it was started"""
 
-    def __init__(self, place, kinds, layered, seed, operations, workers=4, kill=0.3):
+    def __init__(self, place, kinds, layered, seed, operations, workers=4, kill=0.3, longest=0.3):
         self.place, self.kinds, self.seed = place, kinds, seed
-        self.operations, self.workers, self.kill = operations, workers, kill
-        # More of those with layers, which most can be done to.
-        self.names = [f"{kind}{i}" for kind in kinds for i in range(1 + 2 * (kind in layered))]
+        self.operations, self.workers, self.kill, self.longest = operations, workers, kill, longest
+        # Fewer of those without layers, to which less can be done.
+        self.names = [f"{kind}{i}" for kind in kinds for i in range(1 if layered and kind not in layered else 3)]
         self.layered = [name for name in self.names if name[:-1] in layered]
+        self.weights = {verb: weight for verb, weight in self.verbs.items() if layered or verb not in self.of_layers}
         self.tally = collections.Counter()
         self.problems = []
         self.slow = []
@@ -170,6 +172,8 @@ class Storm:
     verbs = {"new": 8, "run": 4, "exec": 4, "pause": 2, "resume": 5, "stop": 2, "rm": 2, "snapshot": 4, "rollback": 2,
              "fork": 3, "cp": 4, "gc": 2, "ls": 1, "warm": 1, "logs": 1, "inspect": 1}  # fmt: skip
 
+    of_layers = ("snapshot", "rollback", "fork")
+
     # --- what happens to them -----------------------------------------------------------------------
 
     def note(self, verb, outcome):
@@ -183,10 +187,10 @@ class Storm:
             self.problems.append(f"tendon {words} ended with {code}: {complaint[-3000:]}")
 
     def one(self, r):
-        (verb,) = r.choices(list(self.verbs), self.verbs.values())
+        (verb,) = r.choices(list(self.weights), self.weights.values())
         words = getattr(self, verb)(r)
         doomed = r.random() < self.kill
-        delay = r.random() ** 2 * 0.3
+        delay = r.random() ** 2 * self.longest
         begin = time.monotonic()
         process = self.place.start(*words)
         if not doomed:

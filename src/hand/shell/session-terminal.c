@@ -103,14 +103,22 @@ bool session_end_prompt(struct tn_session *s, int64_t deadline)
     return ended;
 }
 
-size_t tn_session_tape(struct tn_session *s, uint64_t *offset, char *to, size_t n, int64_t deadline)
+uint64_t tn_session_wakes(struct tn_session *s)
+{
+    pthread_mutex_lock(&s->lock);
+    uint64_t wakes = s->wakes;
+    pthread_mutex_unlock(&s->lock);
+    return wakes;
+}
+
+size_t tn_session_tape(struct tn_session *s, uint64_t *offset, char *to, size_t n, uint64_t wakes,
+                       int64_t deadline)
 {
     struct timespec until = tn_timespec(deadline);
 
     pthread_mutex_lock(&s->lock);
     if (*offset > s->tape_end)
         *offset = s->tape_end;
-    uint64_t wakes = s->wakes;
     while (*offset == s->tape_end && wakes == s->wakes) {
         if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
             break;

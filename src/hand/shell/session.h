@@ -130,9 +130,12 @@ void tn_session_each_output(struct tn_session *s, void (*fn)(struct tn_output *o
  * with line editing is started; an agent's next command ends it. */
 int tn_session_attach(struct tn_session *s, struct tn_error *err);
 void tn_session_detach(struct tn_session *s);
+/* How often the session was woken, by tn_session_wake or by the end of its shell: to be asked for
+ * before one looks at what the wake is about. */
+uint64_t tn_session_wakes(struct tn_session *s);
 /* Raw terminal bytes from *offset on (moved past what was dropped): count, 0 when the deadline
- * passed or the session was woken. */
-size_t tn_session_tape(struct tn_session *s, uint64_t *offset, char *to, size_t n,
+ * passed or the session was woken more often than `wakes`. */
+size_t tn_session_tape(struct tn_session *s, uint64_t *offset, char *to, size_t n, uint64_t wakes,
                        int64_t deadline);
 /* Makes every waiting tn_session_tape look again. */
 void tn_session_wake(struct tn_session *s);

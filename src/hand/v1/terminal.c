@@ -61,10 +61,10 @@ static int say_hello(struct terminal *t)
 }
 
 /* What the terminal wrote by the deadline, after a hello when something before it is lost. */
-static ssize_t show_some(struct terminal *t, char *piece, int64_t deadline)
+static ssize_t show_some(struct terminal *t, char *piece, uint64_t wakes, int64_t deadline)
 {
     uint64_t next = t->offset;
-    size_t n = tn_session_tape(t->session, &next, piece, PIECE, deadline);
+    size_t n = tn_session_tape(t->session, &next, piece, PIECE, wakes, deadline);
     bool gap = next - n != t->offset;
 
     t->offset = next - n;
@@ -104,13 +104,16 @@ static void show_all(struct terminal *t)
     bool seen = false;
     int exit_code;
 
-    tn_session_tape(t->session, &t->offset, piece, 0,
-                    tn_now()); /* to where the tape has something */
+    /* to where the tape has something */
+    tn_session_tape(t->session, &t->offset, piece, 0, 0, tn_now());
     if (say_hello(t) < 0)
         return;
-    while (!__atomic_load_n(&t->left, __ATOMIC_ACQUIRE)) {
+    for (;;) {
+        uint64_t wakes = tn_session_wakes(t->session);
+        if (__atomic_load_n(&t->left, __ATOMIC_ACQUIRE))
+            return;
         bool ended = shell_ended(t, &seen, &exit_code);
-        ssize_t n = show_some(t, piece, ended ? tn_now() : beat);
+        ssize_t n = show_some(t, piece, wakes, ended ? tn_now() : beat);
         if (n < 0)
             return;
         if (n == 0 && ended) {
@@ -220,7 +223,7 @@ static void serve(struct terminal *t)
     struct tn_error err;
 
     /* Before the prompt that attaching may bring up: "from now on" includes it. */
-    tn_session_tape(t->session, &t->offset, NULL, 0, tn_now());
+    tn_session_tape(t->session, &t->offset, NULL, 0, 0, tn_now());
     if (tn_session_attach(t->session, &err) < 0) {
         tn_ws_close(&t->ws, CLOSE_FAILED, err.text);
         return;

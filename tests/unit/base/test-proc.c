@@ -278,12 +278,42 @@ static void test_old_kernels(void **state)
     tn_child_free(c);
 }
 
+static void test_stop_and_continue(void **state)
+{
+    int output;
+    struct tn_child *c =
+        start_ready("sleep 1000 & (sleep 1001 & sleep 1002) & echo x; wait", &output);
+    struct tn_proc *list = NULL, me;
+    struct tn_error err = {0};
+    size_t n = 0;
+
+    assert_int_equal(tn_proc_get(tn_child_pid(c), &me), 0);
+    assert_int_equal(tn_proc_stop_tree(me.pid, soon(), &err), 0);
+    assert_int_equal(tn_proc_stop_tree(me.pid, soon(), &err), 0);
+    assert_int_equal(tn_proc_descendants(me.pid, &list, &n, &err), 0);
+    assert_true(n >= 2);
+    assert_int_equal(tn_proc_state(me.pid, me.start), 'T');
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(tn_proc_state(list[i].pid, list[i].start), 'T');
+    assert_int_equal(tn_proc_state(me.pid, me.start + 1), 0); /* somebody else of that number */
+    assert_int_equal(tn_proc_continue_tree(me.pid, &err), 0);
+    assert_int_not_equal(tn_proc_state(me.pid, me.start), 'T');
+    for (size_t i = 0; i < n; i++)
+        assert_int_not_equal(tn_proc_state(list[i].pid, list[i].start), 'T');
+    free(list);
+    assert_int_equal(tn_proc_kill_tree(me.pid, true, 0, soon(), &err), 0);
+    assert_all_gone(output);
+    finish(c);
+    assert_int_equal(tn_proc_state(me.pid, me.start), 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "old") == 0)
         return be_on_an_old_kernel();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_get),
+        cmocka_unit_test(test_stop_and_continue),
         cmocka_unit_test(test_get_with_a_nasty_name),
         cmocka_unit_test(test_descendants),
         cmocka_unit_test(test_kill_asks_first),

@@ -14,6 +14,13 @@ struct made_entry {
     unsigned mode, uid, gid;
 };
 
+/* A number of a header: octal digits, a NUL at the end. */
+static inline void tar_number(char *field, size_t width, uint64_t value)
+{
+    for (size_t i = width - 1; i-- > 0; value >>= 3)
+        field[i] = (char)('0' + (value & 7));
+}
+
 static inline void tar_add(struct tn_buf *tar, struct made_entry e)
 {
     char h[512] = {0};
@@ -21,11 +28,11 @@ static inline void tar_add(struct tn_buf *tar, struct made_entry e)
     size_t name = strlen(e.name);
 
     memcpy(h, e.name, name < 100 ? name : 100);
-    snprintf(h + 100, 8, "%07o", e.mode ? e.mode : 0644);
-    snprintf(h + 108, 8, "%07o", e.uid);
-    snprintf(h + 116, 8, "%07o", e.gid);
-    snprintf(h + 124, 12, "%011zo", e.length);
-    snprintf(h + 136, 12, "%011o", 1000000000u);
+    tar_number(h + 100, 8, e.mode ? e.mode : 0644);
+    tar_number(h + 108, 8, e.uid);
+    tar_number(h + 116, 8, e.gid);
+    tar_number(h + 124, 12, e.length);
+    tar_number(h + 136, 12, 1000000000);
     memset(h + 148, ' ', 8);
     h[156] = e.type ? e.type : '0';
     if (e.link)
@@ -33,7 +40,7 @@ static inline void tar_add(struct tn_buf *tar, struct made_entry e)
     memcpy(h + 257, "ustar\00000", 8);
     for (size_t i = 0; i < sizeof h; i++)
         sum += (unsigned char)h[i];
-    snprintf(h + 148, 8, "%06o", sum);
+    tar_number(h + 148, 7, sum);
     tn_buf_add(tar, h, sizeof h);
     tn_buf_add(tar, e.content ? e.content : "", e.length);
     static const char zeros[512];

@@ -176,6 +176,29 @@ static void test_claims(void **state)
     tn_store_close(s);
 }
 
+/* What gc may take at this moment, or another process has made for itself, is not handed out. */
+static void test_claims_of_others(void **state)
+{
+    struct tn_store *s = open_store();
+    struct tn_record as = row("", NULL, NULL), got;
+    struct tn_record foreign = row("foreign001", NULL, "pool"),
+                     spent = row("spent00001", NULL, "pool");
+
+    as.owner = (struct tn_owner){.pid = 4242, .start = 1};
+    foreign.owner = (struct tn_owner){.pid = 4242, .start = 2};
+    spent.used = as.created - 10;
+    spent.lease = 5;
+    assert_int_equal(tn_store_add(s, &foreign, NULL), 0);
+    assert_int_equal(tn_store_add(s, &spent, NULL), 0);
+    assert_int_equal(tn_store_claim(s, "pool", &as, &got, NULL), 0);
+
+    as.owner.start = 2;
+    assert_int_equal(tn_store_claim(s, "pool", &as, &got, NULL), 1);
+    assert_string_equal(got.id, "foreign001");
+    tn_record_done(&got);
+    tn_store_close(s);
+}
+
 /* A writer that is killed between any two instructions leaves whole rows. */
 static void test_killed_writer(void **state)
 {
@@ -256,8 +279,15 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_open, scratch_close)
     const struct CMUnitTest tests[] = {
-        TEST(test_find),          TEST(test_parts), TEST(test_place), TEST(test_claims),
-        TEST(test_killed_writer), TEST(test_lock),  TEST(test_owner), TEST(test_snapshots),
+        TEST(test_find),
+        TEST(test_parts),
+        TEST(test_place),
+        TEST(test_claims),
+        TEST(test_claims_of_others),
+        TEST(test_killed_writer),
+        TEST(test_lock),
+        TEST(test_owner),
+        TEST(test_snapshots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
