@@ -277,7 +277,7 @@ void put_manual(struct tn_buf *out)
         ".It Ev TENDON_CONFIG\nThe configuration file.\n"
         ".It Ev TENDON_STATE\nThe state directory.\n"
         ".It Ev TENDON_RUNTIME\nThe runtime of new sandboxes.\n"
-        ".It Ev TENDON_HAND\nThe\n.Xr tendon-hand 1\nthat goes into sandboxes.\n"
+        ".It Ev TENDON_HAND_PROGRAM\nThe\n.Xr tendon-hand 1\nthat goes into sandboxes.\n"
         ".It Ev DOCKER_HOST\nWhere the container engine is.\n"
         ".It Ev NO_COLOR\nWhen set and not empty, nothing is coloured.\n"
         "Colours are for terminals only in any case.\n"

@@ -114,6 +114,7 @@ int jail_make_private(struct jail *j, struct tn_error *err);
 int jail_make_scaffold(struct jail *j, struct tn_error *err);
 /* Attaches storage and sources there, under the names that root.c tells. */
 int jail_attach_sources(struct jail *j, struct tn_error *err);
+/* 1: not with mapped owners. */
 int jail_make_root(struct jail *j, struct tn_error *err);
 /* After it nothing of the host is left but what was attached. */
 int jail_enter_root(struct jail *j, struct tn_error *err);

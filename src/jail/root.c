@@ -147,25 +147,27 @@ static int mount_joined(struct jail *j, const char *host, struct tn_error *err)
     return 0;
 }
 
-int jail_make_root(struct jail *j, struct tn_error *err)
+static int mount_root(struct jail *j, struct tn_error *err)
 {
     const char *host;
-    int r;
 
     if (jail_prepare_host(j, &host, err) < 0)
         return -1;
     if (!j->plan.host_paths.count)
-        r = mount_plain(j, err);
-    else if (host)
-        r = mount_joined(j, host, err);
-    else
-        r = mount_parts(j, err);
-    if (r < 0)
-        return -1;
-    j->root = open("root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (j->root < 0)
-        return tn_fail_errno(err, errno, "root");
-    return jail_mount_host_paths(j, err);
+        return mount_plain(j, err);
+    return host ? mount_joined(j, host, err) : mount_parts(j, err);
+}
+
+int jail_make_root(struct jail *j, struct tn_error *err)
+{
+    int r = mount_root(j, err);
+
+    if (r == 0) {
+        j->root = open("root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        r = j->root < 0 ? tn_fail_errno(err, errno, "root") : jail_mount_host_paths(j, err);
+    }
+    /* Before Linux 5.19 overlays do not take layers with mapped owners. */
+    return r < 0 && err->sys == EINVAL && j->mapping == TN_JAIL_MAP_RANGE ? 1 : r;
 }
 
 int jail_enter_root(struct jail *j, struct tn_error *err)

@@ -105,8 +105,10 @@ static const int newer[] = {
 
 static const uint32_t personalities[] = {0, 0x0008, 0x20000, 0x20008, 0xffffffff};
 
-/* All values are 32 bits wide to the kernel: what stands above is not compared. */
+/* Values are 32 bits wide to the kernel: IS does not compare what stands above, ABOVE refuses it.
+ */
 #define IS(arg, value) SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, 0xffffffff, (value))
+#define ABOVE(arg, value) SCMP_CMP(arg, SCMP_CMP_GT, (value), 0)
 #define HAS(arg, bit) SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, (bit), (bit))
 
 /* mount, cgroup, uts, ipc, user, pid, net; the last is time, which clone has no room for */
@@ -122,7 +124,7 @@ static const struct {
     {"ioctl", EPERM, 1, {IS(1, 0x5412)}}, /* TIOCSTI: types into a terminal */
     {"ioctl", EPERM, 1, {IS(1, 0x541c)}}, /* TIOCLINUX: pastes into a console */
     /* Sockets: unix, inet, inet6, and netlink for routes and socket lists. */
-    {"socket", EAFNOSUPPORT, 1, {SCMP_CMP(0, SCMP_CMP_GT, AF_NETLINK)}},
+    {"socket", EAFNOSUPPORT, 1, {ABOVE(0, AF_NETLINK)}},
     {"socket", EAFNOSUPPORT, 1, {IS(0, 3)}},
     {"socket", EAFNOSUPPORT, 1, {IS(0, 4)}},
     {"socket", EAFNOSUPPORT, 1, {IS(0, 5)}},
@@ -135,7 +137,7 @@ static const struct {
     {"socket", EAFNOSUPPORT, 1, {IS(0, 13)}},
     {"socket", EAFNOSUPPORT, 1, {IS(0, 14)}},
     {"socket", EAFNOSUPPORT, 1, {IS(0, 15)}},
-    {"socket", EPERM, 2, {IS(0, AF_NETLINK), SCMP_CMP(2, SCMP_CMP_GT, 4)}},
+    {"socket", EPERM, 2, {IS(0, AF_NETLINK), ABOVE(2, 4)}},
     {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 1)}},
     {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 2)}},
     {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 3)}},

@@ -13,7 +13,7 @@ static const struct tn_field tendon_rows[] = {
               .help = "backend for sandboxes that name none"),
     TN_STRING("state", TENDON, state, .env = "TENDON_STATE",
               .help = "state directory [$XDG_STATE_HOME/tendon]"),
-    TN_STRING("hand", TENDON, hand, .flags = NULLABLE, .env = "TENDON_HAND",
+    TN_STRING("hand", TENDON, hand, .flags = NULLABLE, .env = "TENDON_HAND_PROGRAM",
               .help = "the static tendon-hand [beside the program, ../lib/tendon, PATH]"),
     TN_STRINGS("runtime_path", TENDON, runtime_path, .env = "TENDON_RUNTIME_PATH",
                .help = "directories searched for tendon-runtime-NAME before PATH"),

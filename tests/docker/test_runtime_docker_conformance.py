@@ -10,10 +10,10 @@ import test_runtime_owner
 import test_runtime_use
 from docker_world import DockerWorld
 
-for module in (test_runtime_errors, test_runtime_life, test_runtime_owner, test_runtime_use):
-    for name, test in vars(module).items():
-        if name.startswith("test_") and "make_world" not in inspect.signature(test).parameters:
-            globals()[name] = test
+for _module in (test_runtime_errors, test_runtime_life, test_runtime_owner, test_runtime_use):
+    for _name, _case in vars(_module).items():
+        if _name.startswith("test_") and "make_world" not in inspect.signature(_case).parameters:
+            globals()[_name] = _case
 
 
 @pytest.fixture

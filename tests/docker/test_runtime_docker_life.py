@@ -2,12 +2,15 @@
 
 import concurrent.futures
 import json
+import re
 
 import pytest
 
 from conformance import Refusal, Sandbox, wait_until
 
-STATES = ["created", "running", "paused", "stopped", "killed"]
+# The conformance suite has the others for dockerd.
+STATES = [("docker", "created"), ("docker", "killed")]
+STATES += [("podman", state) for state in ("created", "running", "paused", "stopped", "killed")]
 GOALS = ["running", "paused", "stopped", "gone"]
 AFTER = {"gone": "missing"}
 
@@ -37,7 +40,7 @@ def bring(world, box, state):
         )
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("any_engine, state", STATES, indirect=["any_engine"])
 def test_from_every_state_to_every_goal(world, driver, state):
     for goal in GOALS:
         box = world.new(driver)
@@ -195,7 +198,8 @@ def test_out_of_memory_is_named(docker_world):
     code, _ = box.run("x=a; while :; do x=$x$x; done")
     assert code == 137
     reason = wait_until(lambda: box("inspect")["reason"], 20, "the engine tells of it")
-    assert (box.status(), reason) == ("running", "1 process was killed: out of memory (limit 32 MiB)")
+    assert re.fullmatch(r"processes were killed: out of memory \(limit 32 MiB\), \d+ times?", reason)
+    assert box.status() == "running"
     assert box.ok("echo alive") == "alive"
 
 

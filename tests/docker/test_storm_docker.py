@@ -4,7 +4,7 @@ left, and containers of others are not touched."""
 import os
 
 import pytest
-from conftest import box_image
+from images import box_tar
 from storm import Place, Storm, clear, report
 
 
@@ -12,7 +12,7 @@ from storm import Place, Storm, clear, report
 def docker_place(tendon_program, engine, static_hand):
     """tendon runs in the engine's network namespace, where published ports are."""
     place = Place(tendon_program, {"DOCKER_HOST": engine.address, "DOCKER_CONFIG": "/nowhere"}, engine.nsenter())
-    place.env["TENDON_HAND"] = str(static_hand)
+    place.env["TENDON_HAND_PROGRAM"] = str(static_hand)
     yield place
     clear(place, os.listdir(place.state / "sandbox") if (place.state / "sandbox").exists() else [])
 
@@ -28,7 +28,7 @@ def volumes(engine):
 
 @pytest.mark.timeout(300)
 def test_a_storm_leaves_no_container_and_touches_nobody_else(engine, docker_place):
-    image = box_image(engine)
+    image = engine.load("storm-box", box_tar(engine.base / "storm-box.tar"))
     seed = os.environ.get("TN_STORM_SEED", "1")
     idle = ["--entrypoint", "/bin/busybox", image, "sleep", "1000000"]
     bystanders = {

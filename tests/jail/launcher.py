@@ -3,6 +3,7 @@
 Any program can be PID 1 of a jail; most tests use the host's shell with a script, and read what it
 wrote to the log."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -145,8 +146,9 @@ class Jail:
         """Ends it, and says what is left of it: nothing, it is hoped."""
         if self.process:
             if self.process.poll() is None:
-                if self.report and "pid" in self.report and is_running(self.report["pid"]):
-                    os.kill(self.report["pid"], signal.SIGKILL)
+                if self.report and "pid" in self.report:
+                    with contextlib.suppress(ProcessLookupError):  # ended just now
+                        os.kill(self.report["pid"], signal.SIGKILL)
                 self.process.wait(SECONDS)
         left = cgroups_of(self.id)
         subprocess.run(["rm", "-rf", str(self.base)], check=True)

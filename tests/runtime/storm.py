@@ -108,7 +108,7 @@ class Storm:
         self.weights = {verb: weight for verb, weight in self.verbs.items() if layered or verb not in self.of_layers}
         self.tally = collections.Counter()
         self.problems = []
-        self.slow = []
+        self.calls = []
         self.lock = threading.Lock()
         place.ok("gc")  # makes the state directory
         self.ids = Ids(place.state / "sandbox")
@@ -195,7 +195,7 @@ class Storm:
         process = self.place.start(*words)
         if not doomed:
             code, _, complaint = self.place.finish(process, words)
-            self.slow.append((time.monotonic() - begin, code, words, complaint))
+            self.calls.append((time.monotonic() - begin, code, words, complaint))
             self.judge(verb, words, code, complaint)
             return
         try:
@@ -239,7 +239,7 @@ class Storm:
         for thread in threads:
             thread.join()
         print(f"seed {self.seed}: {self.operations} calls in {time.monotonic() - begin:.1f} s")
-        for seconds, code, words, complaint in sorted(self.slow, reverse=True)[:5]:
+        for seconds, code, words, complaint in sorted(self.calls, reverse=True)[:5]:
             print(f"  {seconds:.1f} s: tendon {' '.join(map(str, words))}: {code} {complaint.strip()}")
         for (verb, outcome), count in sorted(self.tally.items()):
             print(f"  {verb:9} {outcome:32} {count}")

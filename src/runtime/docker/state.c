@@ -227,7 +227,7 @@ static char *trouble(const struct docker *d, const struct tn_json *tree, int64_t
     if (!count)
         return NULL;
     tn_autofree char *what = out_of_memory(tree);
-    return tn_asprintf("%d %s %s", count, count == 1 ? "process was" : "processes were", what);
+    return tn_asprintf("processes were %s, %d time%s", what, count, count == 1 ? "" : "s");
 }
 
 int docker_place(const struct docker *d, const struct tn_subject *s, const struct tn_json *tree,

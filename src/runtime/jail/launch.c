@@ -19,7 +19,7 @@
 
 #define START_LOOK_MS 5
 
-#define PATH_INSIDE "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define PATH_ENTRY "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define WORKSPACE "/workspace"
 
 /* --- lists ---------------------------------------------------------------------------------- */
@@ -71,8 +71,7 @@ static int set_member(const char *name, struct tn_json *value, void *ctx)
 void jail_environment(const struct tn_subject *subject, const struct jail_storage *s,
                       struct tn_str_list *env)
 {
-    static const char *const ours[] = {"PATH=" PATH_INSIDE, "HOME=/root", "LANG=C.UTF-8",
-                                       "TMPDIR=/tmp"};
+    static const char *const ours[] = {PATH_ENTRY, "HOME=/root", "LANG=C.UTF-8", "TMPDIR=/tmp"};
 
     for (size_t i = 0; i < TN_COUNT(ours); i++)
         set_variable(env, tn_strdup(ours[i]));
@@ -314,7 +313,7 @@ static int run_launcher(struct jail_engine *e, int plan, int socket, int start,
                         struct tn_buf *report, int64_t deadline, struct tn_error *err)
 {
     const char *const argv[] = {JAIL_PROGRAM, "--detach", "3", "4", "6", NULL};
-    static const char *const env[] = {"PATH=" PATH_INSIDE, NULL};
+    static const char *const env[] = {PATH_ENTRY, NULL};
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC) < 0)
