@@ -199,10 +199,14 @@ static int migrate(struct tn_store *s, struct tn_error *err)
 static int open_database(struct tn_store *s, const char *path, struct tn_error *err)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    int persist = 1;
 
     if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK)
         return s->db ? fail(s, err, path) : tn_fail(err, TN_E_IO, "the store: no memory");
     sqlite3_busy_timeout(s->db, BUSY_MS);
+    /* The log outlives the process: the last one to leave does not wait for the disk. */
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite3_file_control(s->db, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
     /* Rows must survive a killed process; after a power cut no sandbox of this machine lives. */
     return exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", err) ||
            migrate(s, err);

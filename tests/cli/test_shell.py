@@ -42,7 +42,8 @@ def test_the_size_of_the_window(shell):
 
 
 def test_ctrl_c_is_for_the_program_inside(shell):
-    shell.type("sleep 1000\r")
+    shell.type("sh -c 'echo begun$((1)); exec sleep 1000'\r")
+    shell.wait_for("begun1")
     shell.type("\x03")
     shell.wait_for(PROMPT)
     shell.type("echo still $((1 + 1))\r")

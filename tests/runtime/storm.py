@@ -56,6 +56,8 @@ class Place:
             "TMPDIR": str(self.tmp),
             "TENDON_CONFIG": "/dev/null",
             "TENDON_STATE": str(self.state),
+            # Whoever is killed while it looks for leaks complains about that.
+            "ASAN_OPTIONS": ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "detect_leaks=0"])),
             **dict(env),
         }
 
@@ -267,9 +269,18 @@ class Storm:
 
 def clear(place, ids):
     """Ends by force what a failed test left, so that it harms no other."""
-    for pid in Census(place.base, place.state, place.mark, ids).pids():
-        if lives(pid):
+    census = Census(place.base, place.state, place.mark, ids)
+    pids = list(census.pids())
+    for pid in pids:
+        try:
             os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    deadline = time.monotonic() + SETTLE
+    while any(map(lives, pids)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for group in census.cgroups():
+        os.rmdir(group)
     place.remove()
 
 

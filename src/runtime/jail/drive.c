@@ -13,6 +13,8 @@
 /* What a keeper may take to clear up after its jail. */
 #define KEEPER_SECONDS 5.0
 
+#define SLICE_MS 20
+
 /* --- ending --------------------------------------------------------------------------------- */
 
 /* A descriptor of exactly that process; -1 when it is gone. */
@@ -38,8 +40,27 @@ static int wait_process(int pidfd, int64_t deadline, struct tn_error *err)
     return 0;
 }
 
-/* The keeper sees its jail end, writes down how, clears the cgroups and ends too.  What it leaves,
- * and everything when it is gone itself, is done from here. */
+/* Waits in slices: when the keeper removes the group meanwhile, the kernel does not always wake up
+ * who waits for it to be empty. */
+static int kill_group(const struct jail_engine *e, const char *id, int64_t deadline,
+                      struct tn_error *err)
+{
+    for (;;) {
+        int64_t slice = tn_now() + SLICE_MS * TN_MILLI;
+        struct tn_error why = {0};
+        if (tn_cgroup_kill(&e->cgroups, id, slice < deadline ? slice : deadline, &why) == 0)
+            return 0;
+        if (why.code != TN_E_TIMEOUT || tn_now() >= deadline) {
+            if (err)
+                *err = why;
+            return -1;
+        }
+    }
+}
+
+/* With PID 1 the kernel ends everybody in the jail.  The keeper sees that, writes down how it
+ * ended, clears the cgroups and ends too.  What it leaves, and everything when it is gone itself,
+ * is done from here. */
 static int end_processes(struct jail_engine *e, const struct tn_subject *subject,
                          const struct jail_ref *ref, int64_t deadline, struct tn_error *err)
 {
@@ -47,31 +68,27 @@ static int end_processes(struct jail_engine *e, const struct tn_subject *subject
     tn_autofd int keeper = open_process(ref->keeper, ref->keeper_start);
     int64_t patience = tn_deadline_in(KEEPER_SECONDS);
 
-    if (tn_cgroup_kill(&e->cgroups, subject->id, deadline, err) < 0)
-        return -1;
     if (init >= 0) {
+        tn_cgroup_kill(&e->cgroups, subject->id, 0, NULL); /* frees it from the freezer, too */
         syscall(SYS_pidfd_send_signal, init, SIGKILL, NULL, 0);
         if (wait_process(init, deadline, err) < 0)
             return -1;
     }
-    if (keeper < 0 || wait_process(keeper, patience < deadline ? patience : deadline, NULL) == 0)
-        return 0;
-    syscall(SYS_pidfd_send_signal, keeper, SIGKILL, NULL, 0);
-    return wait_process(keeper, deadline, err);
+    if (keeper >= 0 && wait_process(keeper, patience < deadline ? patience : deadline, NULL) < 0) {
+        syscall(SYS_pidfd_send_signal, keeper, SIGKILL, NULL, 0);
+        if (wait_process(keeper, deadline, err) < 0)
+            return -1;
+    }
+    return kill_group(e, subject->id, deadline, err);
 }
 
 int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
               struct tn_error *err)
 {
     jail_autoref struct jail_ref ref = {0};
-    struct tn_error why = {0};
-    tn_autofd int start = jail_start_lock(subject, deadline, &why);
 
-    if (start < 0 && why.code != TN_E_NOT_FOUND) {
-        if (err)
-            *err = why;
+    if (jail_await_start(subject, deadline, err) < 0)
         return -1;
-    }
     jail_ref_find(subject, &ref, deadline);
     if (end_processes(e, subject, &ref, deadline, err) < 0)
         return -1;

@@ -14,7 +14,8 @@
 
 #define JAIL_SOCKET "hand.sock"
 #define JAIL_LOG "hand.log"
-#define JAIL_STOPPED "stopped" /* a mark: it was stopped on purpose */
+#define JAIL_STARTING "starting" /* a FIFO: some launcher has it open */
+#define JAIL_STOPPED "stopped"   /* a mark: it was stopped on purpose */
 #define JAIL_PAUSED                                                              \
     "paused" /* a mark: its processes are stopped by signal, for want of cgroups \
               */
@@ -91,8 +92,8 @@ bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64
 /* The environment inside, without the key. */
 void jail_environment(const struct tn_subject *subject, const struct jail_storage *s,
                       struct tn_str_list *env);
-/* A descriptor that holds the lock of a start, when no other start is under way any more; -1. */
-int jail_start_lock(const struct tn_subject *subject, int64_t deadline, struct tn_error *err);
+/* Waits for the launcher of a process that was killed in the middle of a start. */
+int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct tn_error *err);
 /* Starts the jail on its storage and fills place. */
 int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct jail_storage *s,
                 struct tn_place *place, int64_t deadline, struct tn_error *err);

@@ -1,8 +1,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/fs.h"
@@ -16,8 +16,6 @@
 #define START_FD 6
 
 #define REPORT_MAX (64u << 10)
-
-#define START_LOOK_MS 5
 
 #define PATH_ENTRY "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define WORKSPACE "/workspace"
@@ -290,23 +288,34 @@ static int take_report(const struct tn_buf *text, struct jail_ref *ref, struct t
     return 0;
 }
 
-/* The launcher holds it until its report is written, also when the process that started it was
- * killed: whoever comes after that one must not overtake the start. */
-int jail_start_lock(const struct tn_subject *subject, int64_t deadline, struct tn_error *err)
+/* A FIFO that the launcher holds open until its report is written, also when the process that
+ * started it was killed: whoever comes after that one must not overtake the start. */
+static int open_start(const struct tn_subject *subject, struct tn_error *err)
 {
-    tn_autofd int fd = open(subject->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tn_autofree char *path = tn_asprintf("%s/" JAIL_STARTING, subject->directory);
+    int fd = mkfifo(path, 0600) < 0 && errno != EEXIST
+                 ? -1
+                 : open(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+
+    return fd < 0 ? tn_fail_errno(err, errno, "%s", path) : fd;
+}
+
+int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/" JAIL_STARTING, subject->directory);
+    tn_autofd int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    char byte;
 
     if (fd < 0)
-        return tn_fail_errno(err, errno, "%s", subject->directory);
-    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return tn_fail_errno(err, errno, "lock %s", subject->directory);
-        int left = tn_poll_ms(deadline);
-        if (left == 0)
+        return errno == ENOENT ? 0 : tn_fail_errno(err, errno, "%s", path);
+    while (read(fd, &byte, 1) < 0) { /* 0: nobody has it open for writing */
+        if (errno != EAGAIN && errno != EINTR)
+            return tn_fail_errno(err, errno, "%s", path);
+        if (poll(&p, 1, tn_poll_ms(deadline)) == 0)
             return tn_fail(err, TN_E_BUSY, "the jail is still being started");
-        poll(NULL, 0, left < 0 || left > START_LOOK_MS ? START_LOOK_MS : left);
     }
-    return TN_TAKE_FD(fd);
+    return 0;
 }
 
 static int run_launcher(struct jail_engine *e, int plan, int socket, int start,
@@ -364,7 +373,7 @@ int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct 
     if (fill_plan(e, subject, s, &plan, &ref, err) < 0 ||
         jail_set_mark(subject, "end.json", false, err) < 0)
         return -1;
-    tn_autofd int start = jail_start_lock(subject, deadline, err);
+    tn_autofd int start = open_start(subject, err);
     tn_autofd int socket = start < 0 ? -1 : open_socket(subject, err);
     tn_autofd int text = socket < 0 ? -1 : write_plan(&plan, err);
     if (text < 0 || run_launcher(e, text, socket, start, &report, deadline, err) < 0 ||
