@@ -3,14 +3,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/inotify.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/proc.h"
-
-#define FIRST_PAUSE_MS 1
-#define LONGEST_PAUSE_MS 20
 
 struct tn_owner tn_owner_self(void)
 {
@@ -99,6 +97,36 @@ static off_t place_in_file(const char *id)
     return (off_t)(hash >> 2);
 }
 
+static int try_lock(int fd, const char *id)
+{
+    struct flock range = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = place_in_file(id), .l_len = 1};
+
+    return fcntl(fd, F_OFD_SETLK, &range);
+}
+
+/* A lock falls when its holder closes the file, and that is an event.  One for another sandbox may
+ * be among them: then there is another look. */
+static int wait_for_lock(int fd, const char *path, const char *id, int64_t deadline,
+                         struct tn_error *err)
+{
+    tn_autofd int events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    struct pollfd p = {.fd = events, .events = POLLIN};
+    char drain[4096];
+
+    if (events < 0 || inotify_add_watch(events, path, IN_CLOSE_WRITE) < 0)
+        return tn_fail_errno(err, errno, "watch %s", path);
+    while (try_lock(fd, id)) {
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            return tn_fail_errno(err, errno, "lock of sandbox %s", id);
+        if (poll(&p, 1, tn_poll_ms(deadline)) == 0)
+            return tn_fail(err, TN_E_BUSY, "sandbox %s is busy: somebody else is changing it", id);
+        while (read(events, drain, sizeof drain) > 0)
+            ;
+    }
+    return 0;
+}
+
 int tn_sandbox_lock(const char *state, const char *id, int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *path = tn_asprintf("%s/lock", state);
@@ -106,18 +134,7 @@ int tn_sandbox_lock(const char *state, const char *id, int64_t deadline, struct 
 
     if (fd < 0)
         return tn_fail_errno(err, errno, "%s", path);
-    for (int pause = FIRST_PAUSE_MS;;
-         pause = pause * 2 < LONGEST_PAUSE_MS ? pause * 2 : LONGEST_PAUSE_MS) {
-        struct flock range = {
-            .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = place_in_file(id), .l_len = 1};
-
-        if (fcntl(fd, F_OFD_SETLK, &range) == 0)
-            return TN_TAKE_FD(fd);
-        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-            return tn_fail_errno(err, errno, "lock of sandbox %s", id);
-        int left = tn_poll_ms(deadline);
-        if (left == 0)
-            return tn_fail(err, TN_E_BUSY, "sandbox %s is busy: somebody else is changing it", id);
-        poll(NULL, 0, left > 0 && left < pause ? left : pause);
-    }
+    if (try_lock(fd, id) && wait_for_lock(fd, path, id, deadline, err))
+        return -1;
+    return TN_TAKE_FD(fd);
 }

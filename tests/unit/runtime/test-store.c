@@ -248,6 +248,42 @@ static void test_lock(void **state)
     close(other);
 }
 
+static void *lock_and_tell(void *arg)
+{
+    int fd = tn_sandbox_lock(scratch_path, "abcdefghij", tn_deadline_in(30), NULL);
+
+    close(fd);
+    return (void *)(intptr_t)(fd >= 0);
+}
+
+/* A waiter gets the lock when its holder, another process, is killed. */
+static void test_lock_of_the_dead(void **state)
+{
+    int ready[2];
+    pthread_t waiter;
+    void *got;
+    char byte;
+
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool ok = tn_sandbox_lock(scratch_path, "abcdefghij", 0, NULL) >= 0;
+        if (write(ready[1], ok ? "y" : "n", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+    assert_int_equal(tn_sandbox_lock(scratch_path, "abcdefghij", 0, NULL), -1);
+    assert_int_equal(pthread_create(&waiter, NULL, lock_and_tell, NULL), 0);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    pthread_join(waiter, &got);
+    assert_true((intptr_t)got);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 static void test_owner(void **state)
 {
     struct tn_owner me = tn_owner_self();
@@ -286,6 +322,7 @@ int main(void)
         TEST(test_claims_of_others),
         TEST(test_killed_writer),
         TEST(test_lock),
+        TEST(test_lock_of_the_dead),
         TEST(test_owner),
         TEST(test_snapshots),
     };
