@@ -1,9 +1,11 @@
 #include "base/file-lock.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -131,4 +133,41 @@ void tn_file_unlock(int fd, int held)
         flock(fd, LOCK_UN);
     else
         unlock_and_close(held);
+}
+
+/* --- one byte -----------------------------------------------------------------------------------
+ */
+
+static int try_byte(int fd, uint64_t byte)
+{
+    struct flock range = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+
+    return fcntl(fd, F_OFD_SETLK, &range);
+}
+
+/* Whoever closes the file may have held another byte: then there is another look. */
+static int wait_for_byte(int fd, uint64_t byte, int64_t deadline, struct tn_error *err)
+{
+    tn_autofd int events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    struct pollfd p = {.fd = events, .events = POLLIN};
+    char path[32], drain[4096];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (events < 0 || inotify_add_watch(events, path, IN_CLOSE_WRITE) < 0)
+        return tn_fail_errno(err, errno, "cannot wait for a lock");
+    while (try_byte(fd, byte)) {
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            return tn_fail_errno(err, errno, "lock");
+        if (poll(&p, 1, tn_poll_ms(deadline)) == 0)
+            return tn_fail(err, TN_E_BUSY, "somebody else holds the lock");
+        while (read(events, drain, sizeof drain) > 0)
+            ;
+    }
+    return 0;
+}
+
+int tn_byte_lock(int fd, uint64_t byte, int64_t deadline, struct tn_error *err)
+{
+    return try_byte(fd, byte) ? wait_for_byte(fd, byte, deadline, err) : 0;
 }

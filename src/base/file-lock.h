@@ -12,4 +12,9 @@
 int tn_file_lock(int fd, int64_t deadline, struct tn_error *err);
 void tn_file_unlock(int fd, int held);
 
+/* Locks one byte of the file for everybody who opened it elsewhere, threads of this process too.
+ * It falls when fd, which must be open for writing, is closed; waiters are told by that and by
+ * nothing else.  -1: TN_E_BUSY at the deadline (0: at once), or what the system said. */
+int tn_byte_lock(int fd, uint64_t byte, int64_t deadline, struct tn_error *err);
+
 #endif

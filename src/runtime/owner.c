@@ -1,13 +1,10 @@
 #include "runtime/owner.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
-#include <sys/inotify.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
-#include "base/fs.h"
+#include "base/file-lock.h"
 #include "base/proc.h"
 
 struct tn_owner tn_owner_self(void)
@@ -88,43 +85,13 @@ int tn_new_key(char out[33], struct tn_error *err)
 
 /* One byte of one file per sandbox: a file of its own would have to be unlinked some day, and a
  * waiter would then hold a lock that nobody else sees. */
-static off_t place_in_file(const char *id)
+static uint64_t place_in_file(const char *id)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
 
     for (; *id; id++)
         hash = (hash ^ (unsigned char)*id) * 1099511628211u;
-    return (off_t)(hash >> 2);
-}
-
-static int try_lock(int fd, const char *id)
-{
-    struct flock range = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = place_in_file(id), .l_len = 1};
-
-    return fcntl(fd, F_OFD_SETLK, &range);
-}
-
-/* A lock falls when its holder closes the file, and that is an event.  One for another sandbox may
- * be among them: then there is another look. */
-static int wait_for_lock(int fd, const char *path, const char *id, int64_t deadline,
-                         struct tn_error *err)
-{
-    tn_autofd int events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    struct pollfd p = {.fd = events, .events = POLLIN};
-    char drain[4096];
-
-    if (events < 0 || inotify_add_watch(events, path, IN_CLOSE_WRITE) < 0)
-        return tn_fail_errno(err, errno, "watch %s", path);
-    while (try_lock(fd, id)) {
-        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-            return tn_fail_errno(err, errno, "lock of sandbox %s", id);
-        if (poll(&p, 1, tn_poll_ms(deadline)) == 0)
-            return tn_fail(err, TN_E_BUSY, "sandbox %s is busy: somebody else is changing it", id);
-        while (read(events, drain, sizeof drain) > 0)
-            ;
-    }
-    return 0;
+    return hash >> 2;
 }
 
 int tn_sandbox_lock(const char *state, const char *id, int64_t deadline, struct tn_error *err)
@@ -134,7 +101,9 @@ int tn_sandbox_lock(const char *state, const char *id, int64_t deadline, struct 
 
     if (fd < 0)
         return tn_fail_errno(err, errno, "%s", path);
-    if (try_lock(fd, id) && wait_for_lock(fd, path, id, deadline, err))
-        return -1;
-    return TN_TAKE_FD(fd);
+    if (!tn_byte_lock(fd, place_in_file(id), deadline, err))
+        return TN_TAKE_FD(fd);
+    if (err && err->code == TN_E_BUSY)
+        return tn_fail(err, TN_E_BUSY, "sandbox %s is busy: somebody else is changing it", id);
+    return tn_error_context(err, "sandbox %s", id);
 }

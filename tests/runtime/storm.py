@@ -28,9 +28,10 @@ def describe(pid):
     """What a process that hangs is at, and what hangs below it."""
     words = []
     for one in [pid, *(p for p in all_pids() if f"PPid:\t{pid}\n".encode() in read(f"/proc/{p}/status"))]:
-        stack, where = (read(f"/proc/{one}/{name}").decode() for name in ("stack", "wchan"))
-        files = [f"{fd} -> {target}" for fd, target in links(f"/proc/{one}/fd").items()]
-        words.append("\n".join([f"process {one}: {command_of(one)}", where, stack, *files]))
+        words.append(f"process {one}: {command_of(one)}")
+        words += [f"{fd} -> {target}" for fd, target in links(f"/proc/{one}/fd").items()]
+        for task in os.listdir(f"/proc/{one}/task") if os.path.exists(f"/proc/{one}/task") else []:
+            words += [read(f"/proc/{one}/task/{task}/{name}").decode() for name in ("stat", "wchan", "syscall", "stack")]
     return "\n".join(words)
 
 
@@ -78,8 +79,8 @@ class Place:
         except subprocess.TimeoutExpired:
             told = describe(process.pid)
             process.kill()
-            process.communicate()
-            raise Hang(f"tendon {' '.join(map(str, words))} hangs:\n{told}") from None
+            said = b"".join(process.communicate()).decode(errors="replace")[-3000:]
+            raise Hang(f"tendon {' '.join(map(str, words))} hangs:\n{told}\nIt said: {said}") from None
         return process.returncode, output.decode(errors="replace"), complaint.decode(errors="replace")
 
     def __call__(self, *words):

@@ -220,7 +220,8 @@ def test_census_sees_mounts_in_any_namespace(empty, sleeper):
 
 def test_census_sees_control_groups(empty, sleeper):
     _, census = empty
-    parents = [path for path in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup") if os.access(f"{path}/cgroup.procs", os.W_OK)]
+    mounted = ("/sys/fs/cgroup/unified", "/sys/fs/cgroup")
+    parents = [path for path in mounted if os.access(f"{path}/cgroup.procs", os.W_OK)]
     if not parents:
         pytest.skip("no control group here can be written to")
     group = f"{parents[0]}/tendon/storm00001"

@@ -2,15 +2,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
+#include "base/file-lock.h"
 #include "base/fs.h"
 
 #define TEMP "tmp-"
-#define RETRY_MS 5
 
 int jail_cache_open(const char *state, struct jail_cache *c, struct tn_error *err)
 {
@@ -62,16 +60,11 @@ static uint64_t byte_of(const char *name)
 
 int jail_cache_lock(struct jail_cache *c, const char *name, int64_t deadline, struct tn_error *err)
 {
-    uint64_t byte = byte_of(name);
-
-    while (!try_lock(c, byte)) {
-        if (errno != EAGAIN && errno != EACCES)
-            return tn_fail_errno(err, errno, "lock of the images");
-        if (tn_now() >= deadline)
-            return tn_fail(err, TN_E_TIMEOUT, "another process is still unpacking the image");
-        poll(NULL, 0, RETRY_MS);
-    }
-    return 0;
+    if (!tn_byte_lock(c->lock, byte_of(name), deadline, err))
+        return 0;
+    if (err && err->code == TN_E_BUSY)
+        return tn_fail(err, TN_E_TIMEOUT, "another process is still unpacking the image");
+    return tn_error_context(err, "lock of the images");
 }
 
 /* --- directories ---------------------------------------------------------------------------- */
