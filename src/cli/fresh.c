@@ -32,12 +32,24 @@ static void set_state(struct fresh *f, bool making, const char *id)
     pthread_mutex_unlock(&f->lock);
 }
 
+static void warn_of_no_isolation(struct fresh *f)
+{
+    const struct tn_backend *backend = tn_sandbox_backend(f->sb);
+
+    if (!(backend->abilities & TN_CAN_ISOLATE))
+        cli_note(f->cli, "warning: %s isolates nothing: commands run on this machine as you",
+                 backend->name);
+}
+
 static int made(struct fresh *f, struct tn_sandbox *sb)
 {
     progress_end();
     f->sb = sb;
     set_state(f, false, sb ? tn_sandbox_record(sb)->id : "");
-    return sb ? 0 : -1;
+    if (!sb)
+        return -1;
+    warn_of_no_isolation(f);
+    return 0;
 }
 
 int fresh_make(struct fresh *f, const struct tn_spec *spec, struct tn_error *err)

@@ -182,7 +182,7 @@ def nothing_is_left(tendon, env):
 
 
 def test_replay_same(tendon, env, recording):
-    done = tendon("replay", "recording.json", "--runtime", "local")
+    done = tendon("replay", "recording.json", "--runtime", "local", "--quiet")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert [text.split()[0] for text in done.stdout.splitlines()] == ["same", "same", "same", "3"]
     assert nothing_is_left(tendon, env)

@@ -344,3 +344,10 @@ def test_a_living_run_is_not_swept(tendon, gate, tmp_path):
     process.terminate()
     process.wait(20)
     assert tendon.leftovers() == []
+
+
+def test_warning_of_no_isolation(tendon):
+    tendon("run", "true")
+    assert tendon.warned == (tendon.runtime == "local")
+    tendon("--quiet", "run", "true")
+    assert not tendon.warned
