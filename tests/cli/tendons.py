@@ -91,8 +91,9 @@ class Tendon:
         return result.stderr[len("tendon: ") :].rstrip("\n")
 
     def start(self, *args, **kwargs):
+        quiet = ["--quiet"] if "run" in args else []  # no warning of the runtime local
         return subprocess.Popen(
-            [self.program, "--quiet", *args],
+            [self.program, *quiet, *args],
             env=self.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
