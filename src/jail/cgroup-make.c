@@ -170,11 +170,6 @@ int tn_cgroup_make(const struct tn_cgroups *c, const char *id,
     return r;
 }
 
-int tn_cgroup_make_unified(const struct tn_cgroups *c, const char *id, struct tn_error *err)
-{
-    return c->base[TN_CGROUP_UNIFIED] ? make_directory(c, TN_CGROUP_UNIFIED, id, err) : 0;
-}
-
 int tn_cgroup_open_unified(const struct tn_cgroups *c, const char *id)
 {
     tn_autofree char *path = cgroup_path(c, TN_CGROUP_UNIFIED, id, NULL);
@@ -188,7 +183,10 @@ int tn_cgroup_join(const struct tn_cgroups *c, const char *id, pid_t pid, bool u
 
     snprintf(text, sizeof text, "%d", (int)pid);
     for (int i = unified ? TN_CGROUP_UNIFIED : TN_CGROUP_MEMORY; i < TN_CGROUP_KINDS; i++) {
-        tn_autofree char *path = cgroup_path(c, (enum tn_cgroup_kind)i, id, "cgroup.procs");
+        /* A thread that moves itself through `tasks` waits for nobody; everything else waits for an
+         * RCU grace period, which takes milliseconds. */
+        const char *file = pid == 0 && i != TN_CGROUP_UNIFIED ? "tasks" : "cgroup.procs";
+        tn_autofree char *path = cgroup_path(c, (enum tn_cgroup_kind)i, id, file);
         if (path && cgroup_write(path, text) < 0 && errno != ENOENT)
             return tn_fail_errno(err, errno, "join the control group %s", path);
     }

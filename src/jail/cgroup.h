@@ -52,11 +52,10 @@ bool tn_cgroups_can_limit(const struct tn_cgroups *c, enum tn_cgroup_kind what);
  * that names it; what was made until then is removed. */
 int tn_cgroup_make(const struct tn_cgroups *c, const char *id,
                    const struct tn_cgroup_limits *limits, struct tn_error *err);
-/* Only the directory in v2, where there is one: a process can be born in it. */
-int tn_cgroup_make_unified(const struct tn_cgroups *c, const char *id, struct tn_error *err);
-/* A descriptor of that directory for CLONE_INTO_CGROUP; -1 when there is none. */
+/* A descriptor of the directory in v2 for CLONE_INTO_CGROUP; -1 when there is none. */
 int tn_cgroup_open_unified(const struct tn_cgroups *c, const char *id);
-/* Moves the process into the v1 directories (and into v2, if `unified`). */
+/* Moves the process into the v1 directories (and into v2, if `unified`).  pid 0 is the caller,
+ * which must have one thread: that is quick. */
 int tn_cgroup_join(const struct tn_cgroups *c, const char *id, pid_t pid, bool unified,
                    struct tn_error *err);
 

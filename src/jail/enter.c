@@ -97,7 +97,7 @@ static int join_groups(struct entry *e, struct tn_error *err)
     if (tn_cgroups_find(&j->cgroups, err) < 0)
         return -1;
     j->pids_by_rlimit = j->plan.pids > 0 && !tn_cgroups_can_limit(&j->cgroups, TN_CGROUP_PIDS);
-    return tn_cgroup_join(&j->cgroups, j->plan.id, getpid(), true, err);
+    return tn_cgroup_join(&j->cgroups, j->plan.id, 0, true, err);
 }
 
 /* Root goes in with its rights and gives them up inside; an ordinary user has rights only inside.

@@ -14,6 +14,12 @@
 /* --- steps that are too small for a file of their own ------------------------------------------
  */
 
+/* Whoever has no right to do that is moved by the launcher. */
+static int join_groups(struct jail *j, struct tn_error *err)
+{
+    return j->privileged ? tn_cgroup_join(&j->cgroups, j->plan.id, 0, !j->in_group, err) : 0;
+}
+
 /* A session of its own, without a terminal: nobody can type into the caller's. */
 static int leave_session(struct jail *j, struct tn_error *err)
 {
@@ -133,6 +139,7 @@ static const struct {
     const char *name;
     int (*run)(struct jail *j, struct tn_error *err);
 } steps[] = {
+    {"control groups", join_groups},
     {"session", leave_session},
     {"user mapping", jail_map_self},
     {"namespaces", leave_namespaces},

@@ -61,6 +61,7 @@ struct jail {
     int log;                  /* and the file it ends up in; -1: none */
     int listener;             /* of the keeper */
     int owner;                /* pidfd; -1: none */
+    bool in_group;            /* the child was born in its control group of v2 */
     bool pids_by_rlimit;      /* the limit on processes is one of this user in this namespace */
     struct jail_source *lowers, *host_paths;
     struct jail_source host_root;   /* for the joined ones */

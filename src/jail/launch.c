@@ -72,7 +72,7 @@ static void note_limits(struct jail *j)
 
 /* --- the child ----------------------------------------------------------------------------- */
 
-static pid_t clone_child(const struct jail *j, int cgroup, int *pidfd, bool *in_group)
+static pid_t clone_child(struct jail *j, int cgroup, int *pidfd)
 {
     bool user = j->mapping == TN_JAIL_MAP_OWN || j->mapping == TN_JAIL_MAP_SUBIDS;
     struct clone_args args = {
@@ -82,14 +82,14 @@ static pid_t clone_child(const struct jail *j, int cgroup, int *pidfd, bool *in_
         .cgroup = cgroup < 0 ? 0 : (uint64_t)cgroup,
     };
 
-    *in_group = cgroup >= 0;
+    j->in_group = cgroup >= 0;
     if (cgroup >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
         pid_t pid = sys_clone3(&args);
         if (pid >= 0)
             return pid;
         args.flags &= ~CLONE_INTO_CGROUP; /* then it is moved there */
-        *in_group = false;
+        j->in_group = false;
     }
     return sys_clone3(&args);
 }
@@ -203,8 +203,7 @@ static int supply_volumes(struct jail *j, struct tn_error *err)
 
 /* What the child needs from outside, in the order in which it asks for it.  A child that has failed
  * by then has said why: sending is no place to find fault. */
-static int supply_child(struct jail *j, pid_t pid, bool in_group, const char **step,
-                        struct tn_error *err)
+static int supply_child(struct jail *j, pid_t pid, const char **step, struct tn_error *err)
 {
     struct jail_message message = {.kind = JAIL_MAPPED};
 
@@ -229,7 +228,7 @@ static int supply_child(struct jail *j, pid_t pid, bool in_group, const char **s
             return -1;
     }
     *step = "control groups";
-    if (make_groups(j, err) < 0 || tn_cgroup_join(&j->cgroups, j->plan.id, pid, !in_group, err) < 0)
+    if (!j->privileged && tn_cgroup_join(&j->cgroups, j->plan.id, pid, !j->in_group, err) < 0)
         return -1;
     *step = "network";
     tn_autofd int network = -1;
@@ -245,16 +244,16 @@ static int supply_child(struct jail *j, pid_t pid, bool in_group, const char **s
 static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err)
 {
     int pair[2];
-    bool in_group;
 
-    *step = "namespaces";
+    *step = "control groups";
     j->pids_by_rlimit = limit_by_user(j);
-    if (tn_cgroup_make_unified(&j->cgroups, j->plan.id, err) < 0)
+    if (make_groups(j, err) < 0)
         return -1;
+    *step = "namespaces";
     tn_autofd int cgroup = tn_cgroup_open_unified(&j->cgroups, j->plan.id);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return tn_fail_errno(err, errno, "socket pair");
-    *pid = clone_child(j, cgroup, pidfd, &in_group);
+    *pid = clone_child(j, cgroup, pidfd);
     if (*pid == 0) {
         close(pair[0]);
         j->control = pair[1];
@@ -266,7 +265,7 @@ static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, st
     if (*pid < 0)
         return tn_fail_errno(err, sys, "make namespaces");
     j->control = control;
-    int r = supply_child(j, *pid, in_group, step, err);
+    int r = supply_child(j, *pid, step, err);
     if (r == 0) {
         *step = "start";
         r = attend_child(j, step, err);

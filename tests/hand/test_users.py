@@ -70,8 +70,15 @@ def test_no_switch_without_su_to_user(start):
 
 
 @needs_root()
+@needs("unshare")
 def test_root_shell_has_roots_home(start):
-    hand = start(username="root", user_id=0, env={"SU_TO_USER": "true"})
+    """With an empty /root, so that nobody's start-up files have a say."""
+    script = 'mount -t tmpfs tmpfs /root && exec "$@"'
+    prefix = ["unshare", "--mount", "sh", "-c", script, "sh"]
+    probe = subprocess.run([*prefix, "true"], capture_output=True)
+    if probe.returncode != 0:
+        pytest.skip("no private mounts here: " + probe.stderr.decode()[:200])
+    hand = start(username="root", user_id=0, env={"SU_TO_USER": "true"}, prefix=prefix)
     obs = hand.client.run("cd ~ && pwd")
     assert (obs.exit, obs.content) == (0, "/root")
     assert hand.client.ok("echo $USER $LOGNAME $SHELL").startswith("root root /")
