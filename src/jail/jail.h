@@ -193,4 +193,7 @@ int jail_probe(void);
 /* Whether the limit on a user's processes counts per user namespace (Linux 5.14). */
 bool jail_nproc_is_per_namespace(void);
 
+/* Removes TN_JAIL_TRASH* in the directory, without making anybody wait. */
+void jail_clear_trash(int directory);
+
 #endif

@@ -176,6 +176,7 @@ static int run(struct jail *j, int plan, int report, int start)
         return report_failure(report, step, &err);
     }
     report_success(report, j, pid);
+    jail_clear_trash(j->directory);
     setsid();
     settle(j, report, start);
     return jail_keep(j, pid, pidfd);

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/field.h"
 
+#define TN_JAIL_TRASH "discarded-"   /* what is called so in `directory` is removed after a start */
 #define TN_JAIL_HAND "/.tendon/hand" /* where the program of the plan is inside, read-only */
 
 /* Who root inside is. */

@@ -57,17 +57,17 @@ int jail_save_upper(const struct jail_engine *e, const struct tn_subject *subjec
 
     if (dir < 0)
         return tn_fail_errno(err, errno, "%s", subject->directory);
-    if (tn_fs_remove_tree(dir, "trash-saving", 0, err) < 0)
+    if (tn_fs_remove_tree(dir, "saving", 0, err) < 0)
         return -1;
-    if (mkdirat(dir, "trash-saving", 0755) < 0)
+    if (mkdirat(dir, "saving", 0755) < 0)
         return tn_fail_errno(err, errno, "directory for the changed files");
-    tn_autofd int to = openat(dir, "trash-saving", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tn_autofd int to = openat(dir, "saving", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (to < 0)
         return tn_fail_errno(err, errno, "directory for the changed files");
     if (jail_copy(e, upper, to, deadline, &count, err) < 0 ||
         jail_storage_empty(subject->directory, err) < 0)
         return -1;
-    if (renameat(dir, "trash-saving", dir, "upper") < 0)
+    if (renameat(dir, "saving", dir, "upper") < 0)
         return tn_fail_errno(err, errno, "%s/upper", subject->directory);
     jail_storage_clear_trash(subject->directory);
     return 0;
@@ -296,10 +296,9 @@ static int rollback(struct taking *t, const char *name, struct tn_place *place,
     jail_storage_release(s, &old);
     jail_list_done(&old);
     s->discard = true;
-    if (settle(t, err) < 0 || jail_launch(t->e, t->subject, s, place, t->deadline, err) < 0)
+    if (settle(t, err) < 0)
         return -1;
-    jail_storage_clear_trash(t->subject->directory);
-    return 0;
+    return jail_launch(t->e, t->subject, s, place, t->deadline, err);
 }
 
 int jail_rollback(void *engine, const struct tn_subject *subject, const char *name,

@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 
 #include "base/fs.h"
+#include "jail/plan.h"
 #include "runtime/jail/layer.h"
 
 #define FILE_MAX (4u << 20)
-#define TRASH "trash-"
 
 #define STORAGE struct jail_storage
 static const struct tn_field rows[] = {
@@ -194,7 +194,7 @@ static int move_away(int dir, const char *name, struct tn_error *err)
 
     if (getrandom(&number, sizeof number, 0) != sizeof number)
         return tn_fail_errno(err, errno, "random number");
-    snprintf(trash, sizeof trash, TRASH "%016llx", (unsigned long long)number);
+    snprintf(trash, sizeof trash, TN_JAIL_TRASH "%016llx", (unsigned long long)number);
     if (renameat(dir, name, dir, trash) < 0 && errno != ENOENT)
         return tn_fail_errno(err, errno, "%s", name);
     return 0;
@@ -218,7 +218,7 @@ void jail_storage_clear_trash(const char *directory)
     DIR *dir = opendir(directory);
 
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (strncmp(e->d_name, TRASH, strlen(TRASH)) == 0)
+        if (strncmp(e->d_name, TN_JAIL_TRASH, strlen(TN_JAIL_TRASH)) == 0)
             tn_fs_remove_tree(dirfd(dir), e->d_name, 0, NULL);
     if (dir)
         closedir(dir);

@@ -63,9 +63,10 @@ int jail_storage_settle(const char *state, const char *directory, const char *sa
 struct tn_str_list jail_list_copy(const char *top, const struct tn_str_list *list);
 void jail_list_done(struct tn_str_list *list);
 
-/* Moves upper and work out of the way and makes sure that there is an empty upper. */
+/* Moves upper and work out of the way (the launcher removes them after the next start) and makes
+ * sure that there is an empty upper. */
 int jail_storage_empty(const char *directory, struct tn_error *err);
-/* Removes what was moved out of the way. */
+/* Removes what was moved out of the way, now. */
 void jail_storage_clear_trash(const char *directory);
 
 #endif
