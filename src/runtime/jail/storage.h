@@ -3,7 +3,7 @@
  *     jail.json   this: what lies below, which layers, which snapshots; replaced as a whole
  *     upper/      changed files (disk limit: saved here while it does not run)
  *     work/       overlayfs's own
- *     trash-N/    on its way out
+ *     discarded-N/  on its way out
  *
  * A change that takes several steps is written down before the first one; jail_storage_load
  * finishes or undoes what a killed process left. */
