@@ -182,9 +182,11 @@ def test_disconnect_then_poll_while_it_runs(shell):
 
 def test_disconnect_then_poll_after_it_ended(hand):
     s = hand.client.socket()
-    s.sendall(run_request("echo one; sleep 0.3; echo two; touch ended", blocking=True))
-    wait_until(lambda: any("sleep 0.3" in c for c in hand.left().values()))
+    wait = "touch began; until [ -e go ]; do sleep 0.02; done"
+    s.sendall(run_request(f"echo one; {wait}; echo two; touch ended", blocking=True))
+    wait_until(lambda: (hand.workspace / "began").exists())
     s.close()
+    (hand.workspace / "go").touch()
     wait_until(lambda: (hand.workspace / "ended").exists())
     obs, text = gather(hand.client)
     assert obs.exit == 0 and "one" in text and "two" in text
