@@ -141,6 +141,9 @@ int jail_rollback(void *engine, const struct tn_subject *subject, const char *na
 int jail_fork(void *engine, const struct tn_subject *subject, const char *name,
               const struct tn_subject *child, struct tn_place *place, int64_t deadline,
               struct tn_error *err);
+/* Bytes of the tmpfs that a disk limit is made of; -1 when a keeper cannot be asked. */
+int jail_tmpfs_room(const struct tn_subject *subject, int64_t *used, int64_t *left,
+                    int64_t deadline);
 /* A descriptor of the changed files of a jail, wherever they are; -1.  running: the jail runs. */
 int jail_open_upper(const struct tn_subject *subject, bool running, int64_t deadline,
                     struct tn_error *err);

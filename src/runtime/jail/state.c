@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include "base/fs.h"
 #include "jail/keeper-protocol.h"
@@ -92,21 +91,6 @@ static void put_sentence(struct tn_buf *out, const char *text)
     tn_buf_puts(out, text);
 }
 
-/* Room of the tmpfs that a disk limit is made of; -1 when it cannot be asked. */
-static int64_t disk_left(const struct tn_subject *subject, int64_t deadline)
-{
-    tn_autobuf struct tn_buf answer = TN_BUF_INIT(256);
-    struct statfs fs;
-    int fd = -1;
-
-    if (tn_keeper_ask(subject->directory, TN_KEEPER_STORAGE, &answer, &fd, deadline, NULL) < 0)
-        return -1;
-    tn_autofd int storage = fd;
-    if (storage < 0 || fstatfs(storage, &fs) < 0)
-        return -1;
-    return (int64_t)fs.f_bavail * fs.f_bsize;
-}
-
 static char *limits_met(const struct jail_engine *e, const struct tn_subject *subject,
                         const struct jail_ref *ref, int64_t deadline)
 {
@@ -129,8 +113,8 @@ static char *limits_met(const struct jail_engine *e, const struct tn_subject *su
         put_sentence(&out, text);
     }
     if (ref->disk) {
-        int64_t left = disk_left(subject, deadline);
-        if (left >= 0 && left < (int64_t)FULL_BYTES) {
+        int64_t used, left;
+        if (jail_tmpfs_room(subject, &used, &left, deadline) == 0 && left < (int64_t)FULL_BYTES) {
             jail_size_text(size, (uint64_t)ref->disk);
             snprintf(text, sizeof text, "disk of %s is full", size);
             put_sentence(&out, text);

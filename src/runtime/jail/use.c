@@ -126,7 +126,8 @@ int jail_logs(void *engine, const struct tn_subject *subject, bool follow, tn_lo
 
 /* --- usage ---------------------------------------------------------------------------------- */
 
-static int64_t tmpfs_used(const struct tn_subject *subject, int64_t deadline)
+int jail_tmpfs_room(const struct tn_subject *subject, int64_t *used, int64_t *left,
+                    int64_t deadline)
 {
     tn_autobuf struct tn_buf answer = TN_BUF_INIT(256);
     struct statfs fs;
@@ -137,16 +138,19 @@ static int64_t tmpfs_used(const struct tn_subject *subject, int64_t deadline)
     tn_autofd int storage = fd;
     if (storage < 0 || fstatfs(storage, &fs) < 0)
         return -1;
-    return (int64_t)(fs.f_blocks - fs.f_bfree) * fs.f_bsize;
+    *used = (int64_t)(fs.f_blocks - fs.f_bfree) * fs.f_bsize;
+    *left = (int64_t)fs.f_bavail * fs.f_bsize;
+    return 0;
 }
 
 static int64_t disk_used(const struct tn_subject *subject, const struct jail_ref *ref, bool running,
                          int64_t deadline)
 {
     struct tn_tree_count count;
+    int64_t used, left;
 
     if (running && ref->disk)
-        return tmpfs_used(subject, deadline);
+        return jail_tmpfs_room(subject, &used, &left, deadline) < 0 ? -1 : used;
     tn_autofd int upper = jail_open_upper(subject, false, deadline, NULL);
     if (upper < 0 || tn_tree_measure(upper, deadline, &count, NULL) < 0)
         return -1;
