@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include "base/fs.h"
-#include "jail/keeper-protocol.h"
 #include "runtime/jail/jail.h"
 
 /* A tmpfs with less room than this left is full: no file of any size fits. */
