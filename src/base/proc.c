@@ -411,3 +411,49 @@ int tn_proc_continue_tree(pid_t root, struct tn_error *err)
             result = -1;
     return result;
 }
+
+void tn_proc_kill_session(pid_t leader, int64_t deadline)
+{
+    tn_autofree struct tn_proc *ours = NULL;
+    size_t n = 0, strays = 0;
+
+    if (tn_proc_descendants(getpid(), &ours, &n, NULL) < 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        if (getsid(ours[i].pid) == leader)
+            ours[strays++] = ours[i];
+    }
+    if (strays)
+        tn_proc_kill(ours, strays, 0, deadline, NULL);
+}
+
+/* --- memory --------------------------------------------------------------------------------- */
+
+/* Pages of its own and pages it may share with others. */
+static void count_pages(pid_t pid, int64_t *own, int64_t *shared)
+{
+    char path[64];
+    long long resident = 0, common = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    tn_autofile FILE *f = fopen(path, "re");
+    if (!f || fscanf(f, "%*d %lld %lld", &resident, &common) != 2)
+        return;
+    *own += resident - common;
+    if (common > *shared)
+        *shared = common;
+}
+
+int64_t tn_proc_memory(pid_t root)
+{
+    tn_autofree struct tn_proc *below = NULL;
+    int64_t own = 0, shared = 0;
+    size_t n = 0;
+
+    count_pages(root, &own, &shared);
+    if (tn_proc_descendants(root, &below, &n, NULL) == 0) {
+        for (size_t i = 0; i < n; i++)
+            count_pages(below[i].pid, &own, &shared);
+    }
+    return (own + shared) * sysconf(_SC_PAGESIZE);
+}

@@ -35,6 +35,10 @@ int tn_proc_kill(const struct tn_proc *list, size_t count, int64_t grace, int64_
 int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline,
                       struct tn_error *err);
 
+/* Kills those of our descendants that belong to the session whose leader has that number: what is
+ * left of it when its parents have ended. */
+void tn_proc_kill_session(pid_t leader, int64_t deadline);
+
 /* Stops (SIGSTOP) root and all its descendants, parents first, until nothing new appears and all of
  * them stand still; lets all of them go on (SIGCONT), children first, so that no parent sees a
  * stopped child.  -1 with the first that could not be reached (all others are), or TN_E_TIMEOUT. */
@@ -44,5 +48,8 @@ int tn_proc_continue_tree(pid_t root, struct tn_error *err);
 /* Its state as /proc has it ('R', 'S', 'T', 'Z'...); 0 when it is gone, or another process has its
  * number by now. */
 char tn_proc_state(pid_t pid, uint64_t start);
+
+/* Memory that root and its descendants hold, in bytes; what they share counts once. */
+int64_t tn_proc_memory(pid_t root);
 
 #endif

@@ -163,5 +163,7 @@ void tn_delivery_failed(struct tn_delivery *delivery)
 
 void tn_delivery_done(struct tn_delivery *delivery)
 {
+    if (delivery->session)
+        tn_session_delivered(delivery->session, delivery->number);
     tn_session_unref(TN_TAKE_PTR(delivery->session));
 }

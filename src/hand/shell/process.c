@@ -132,19 +132,9 @@ fail:
 void tn_shell_kill(struct tn_shell *sh)
 {
     pid_t session = tn_child_pid(sh->child);
-    tn_autofree struct tn_proc *ours = NULL;
-    size_t n = 0, strays = 0;
 
     tn_proc_kill_tree(session, true, 0, tn_deadline_in(1), NULL);
-    /* Its background jobs whose parent has ended are children of ours by now. */
-    if (tn_proc_descendants(getpid(), &ours, &n, NULL) < 0)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        if (getsid(ours[i].pid) == session)
-            ours[strays++] = ours[i];
-    }
-    if (strays)
-        tn_proc_kill(ours, strays, 0, tn_deadline_in(1), NULL);
+    tn_proc_kill_session(session, tn_deadline_in(1));
 }
 
 void tn_shell_free(struct tn_shell *sh)

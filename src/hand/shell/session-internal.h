@@ -81,6 +81,7 @@ struct tn_session {
     int64_t peak_memory;
 
     uint64_t deliveries;
+    uint64_t unsettled; /* the delivery whose reader may turn out to be gone; 0: none */
     struct {
         bool running, reported;
     } before_delivery;

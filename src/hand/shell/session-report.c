@@ -131,9 +131,25 @@ static void start_delivery(struct tn_session *s, struct tn_shell_result *r)
     s->before_delivery.reported = s->reported;
 }
 
+static void settle(struct tn_session *s, uint64_t delivery)
+{
+    if (delivery && delivery == s->unsettled) {
+        s->unsettled = 0;
+        pthread_cond_broadcast(&s->changed);
+    }
+}
+
+void tn_session_delivered(struct tn_session *s, uint64_t delivery)
+{
+    pthread_mutex_lock(&s->lock);
+    settle(s, delivery);
+    pthread_mutex_unlock(&s->lock);
+}
+
 void tn_session_undeliver(struct tn_session *s, uint64_t delivery)
 {
     pthread_mutex_lock(&s->lock);
+    settle(s, delivery);
     if (delivery && delivery == s->deliveries) {
         tn_transcript_untake(s->transcript);
         s->taken_changes = 0;

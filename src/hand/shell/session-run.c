@@ -12,6 +12,8 @@
 /* When the report alone is sent after a command: one that ends at once does without. */
 #define REPORT_NS (2 * TN_MILLI)
 #define INTERRUPT_NS (20 * TN_MILLI)
+/* How long a poll waits to hear whether the report before it has arrived. */
+#define SETTLE_NS (1000 * TN_MILLI)
 
 static struct text stripped(const char *at, size_t len)
 {
@@ -230,6 +232,16 @@ static int send_input(struct tn_session *s, const struct tn_shell_request *q, st
     return type_keys(s, tn_buf_str(&keys), keys.len, deadline, err);
 }
 
+/* The reader of the report before may turn out to be gone; then there is something to tell. */
+static void wait_for_delivery(struct tn_session *s, int64_t hard)
+{
+    int64_t until = tn_now() + SETTLE_NS;
+    struct timespec t = tn_timespec(hard < until ? hard : until);
+
+    while (s->unsettled && pthread_cond_timedwait(&s->changed, &s->lock, &t) == 0)
+        ;
+}
+
 /* True when the text is refused, with the report filled in. */
 static bool refused(struct tn_session *s, const struct tn_shell_request *q, struct text text,
                     struct tn_shell_result *r)
@@ -304,6 +316,8 @@ static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, 
         session_report_busy(r, text);
         return;
     }
+    if (!s->running && text.len == 0)
+        wait_for_delivery(s, hard);
     if (refused(s, q, text, r))
         return;
     if (dispatch(s, q, text, hard, &err) < 0) {
@@ -339,6 +353,8 @@ void tn_session_run(struct tn_session *s, const struct tn_shell_request *q,
     else
         session_report_busy(r, text);
     r->command = tn_strndup(text.at, r->end == TN_END_NOTHING ? 0 : text.len);
+    if (q->client >= 0 && r->delivery)
+        s->unsettled = r->delivery;
     session_leave_turn(s, &me);
     session_offer_prompt(s);
     pthread_mutex_unlock(&s->lock);

@@ -75,7 +75,7 @@ struct tn_shell_result {
     uint64_t output_dropped;
     char *command_id;  /* NULL when nothing ran */
     char *output_path; /* NULL when all of it is in memory */
-    uint64_t delivery; /* for tn_session_undeliver */
+    uint64_t delivery; /* for tn_session_delivered */
 };
 void tn_shell_result_init(struct tn_shell_result *r);
 void tn_shell_result_done(struct tn_shell_result *r);
@@ -92,7 +92,9 @@ int tn_session_start(struct tn_session *s, struct tn_error *err);
  */
 void tn_session_run(struct tn_session *s, const struct tn_shell_request *request,
                     struct tn_shell_result *result);
-/* The result never reached its reader: its output counts as unreported again. */
+/* One of these two follows a run on behalf of a client: the result has reached its reader, or it has
+ * not and its output counts as unreported again.  A poll waits a moment for that. */
+void tn_session_delivered(struct tn_session *s, uint64_t delivery);
 void tn_session_undeliver(struct tn_session *s, uint64_t delivery);
 
 struct tn_session_state {
