@@ -1,0 +1,518 @@
+"""Drives one IPython kernel for the hand, with JSON lines: requests on descriptor 3, answers on 4.
+
+Run as: python3 tendon_kernel.py PREFIX.  The kernel listens on sockets PREFIX-1 to PREFIX-5 (no
+port is opened) and PREFIX.json is its connection file, for whoever attaches with Jupyter's tools.
+
+First line out: {"interpreter", "kernel": pid, "file"} once the kernel process exists, or
+{"missing": [modules]}.  Second: {"ready": true}.  Then for every request
+
+    {"id": 1, "code": "...", "timeout": 10.0, "cwd": "/", "env": {"A": "1", "B": null},
+     "init": [{"name": "...", "code": "..."}]}
+
+one answer {"id": 1, "end": "done" | "timeout" | "died", "text", "images", "warnings", "stopped"}.
+When a cell has not stopped yet although it was interrupted, {"id": 1, "stopped": true} follows;
+after one that makes the kernel exit, nothing does but the end.
+The kernel ends with this program, and this program with the kernel, of which its last line tells:
+{"died": "ended with exit code 1"}.
+"""
+
+import base64
+import collections
+import ctypes
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+IN, OUT = 3, 4
+BRIDGE = os.getpid()
+LIBC = ctypes.CDLL(None)
+PATH_MAX = 100  # of a socket's name; the system takes 107
+TEXT_MAX = 1000000  # characters of a cell's output; the middle of more is left out
+IMAGES_MAX = 12000000  # bytes of all images of a cell as data URLs
+WORDS_MAX = 2000  # bytes of what a kernel that died said last
+STOP_SECONDS = 0.6  # between an interrupt and the answer
+GRACE_SECONDS = 3.0  # between an interrupt and the end of a kernel that ignores it
+IDLE_SECONDS = 5.0  # between the reply and the notice that all output is out
+
+ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC, DCS and other strings
+    r"|[ -/]*[0-~])?"
+)
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml")
+NO_OUTPUT = "[Code executed successfully with no output]"
+TEXTS = ("text/plain", "text/markdown", "text/latex", "application/json", "text/html")
+
+
+class Died(Exception):
+    """The kernel has ended."""
+
+
+class Closed(Exception):
+    """The hand wants nothing more."""
+
+
+class Text:
+    """A text of any length of which both ends are kept."""
+
+    def __init__(self, limit=TEXT_MAX):
+        self.half = limit // 2
+        self.head, self.room = [], self.half
+        self.tail, self.kept, self.length = collections.deque(), 0, 0
+
+    def add(self, text):
+        self.length += len(text)
+        if self.room:
+            self.head.append(text[: self.room])
+            text = text[self.room :]
+            self.room -= len(self.head[-1])
+        if not text:
+            return
+        self.tail.append(text[-self.half :])
+        self.kept += len(self.tail[-1])
+        while self.kept - len(self.tail[0]) >= self.half:
+            self.kept -= len(self.tail.popleft())
+
+    def __str__(self):
+        head, tail = "".join(self.head), "".join(self.tail)[-self.half :]
+        missing = self.length - len(head) - len(tail)
+        note = "\n[... %d characters of output are left out ...]\n" % missing if missing else ""
+        return ESCAPES.sub("", head + note + tail)
+
+
+class Output:
+    """What a cell has shown so far."""
+
+    def __init__(self):
+        self.text = Text()
+        self.images, self.size = [], 0
+
+    def show(self, data):
+        """One result in the forms a notebook could choose from: a text and a picture of it."""
+        picture = next((kind for kind in IMAGES if kind in data), None)
+        text = next((kind for kind in TEXTS if kind in data), None)
+        if text and (text == TEXTS[0] or not picture):
+            self.text.add(as_text(data[text]))
+        if picture:
+            self.add_image(picture, as_text(data[picture]))
+
+    def add_image(self, kind, content):
+        if kind == "image/svg+xml":
+            content = base64.b64encode(content.encode("utf-8", "replace")).decode()
+        url = "data:%s;base64,%s" % (kind, "".join(content.split()))
+        self.size += len(url)
+        if self.size > IMAGES_MAX:
+            self.size -= len(url)
+            self.text.add("\n[An image of %d bytes is too large and left out.]\n" % len(url))
+        else:
+            self.images.append(url)
+
+    def take(self, message):
+        kind, content = message["msg_type"], message["content"]
+        if kind == "stream":
+            self.text.add(content["text"])
+        elif kind in ("execute_result", "display_data"):
+            self.show(content["data"])
+        elif kind == "error":
+            self.text.add("\n".join(content["traceback"]))
+
+    def take_reply(self, content):
+        """The reply repeats an error, but holds what `name?` and %page show."""
+        for payload in content.get("payload") or []:
+            if payload.get("source") == "page":
+                self.show(payload.get("data", {}))
+
+
+def as_text(value):
+    if isinstance(value, list):  # lines, as notebooks keep them
+        value = "".join(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def send(message):
+    line = memoryview(json.dumps(message).encode() + b"\n")
+    while line:
+        line = line[os.write(OUT, line) :]
+
+
+def remove_files(paths):
+    """What a kernel of the same name left."""
+    for path in paths:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+
+
+def prepare_kernel():
+    """In the kernel's process, before it becomes one: a group of its own, and it dies with us."""
+    os.setpgid(0, 0)
+    LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != BRIDGE:
+        os._exit(1)
+
+
+class Kernel:
+    """The kernel's process, and our connections to it."""
+
+    def __init__(self, prefix):
+        self.file = prefix + ".json"
+        self.connection = self.describe(prefix)
+        self.deaths, wake = os.pipe()
+        for end in (self.deaths, wake):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ipykernel_launcher", "-f", self.file]
+            + ["--InteractiveShell.colors=NoColor", "--HistoryManager.hist_file=:memory:"],
+            env=self.environment(prefix),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            preexec_fn=prepare_kernel,
+        )
+        self.stderr = self.process.stderr.fileno()
+        os.set_blocking(self.stderr, False)
+        self.words = b""
+        self.how = ""  # why it was ended, when we did it
+        self.obituary = ""
+        self.requests = bytearray()
+
+    def describe(self, prefix):
+        """Makes the connection file."""
+        ports = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
+        connection = {port: number for number, port in enumerate(ports, 1)}
+        connection.update(
+            transport="ipc",
+            ip=prefix,
+            key=uuid.uuid4().hex,
+            signature_scheme="hmac-sha256",
+            kernel_name="python3",
+        )
+        if len(os.fsencode(prefix)) > PATH_MAX:
+            from jupyter_client.connect import write_connection_file
+
+            write_connection_file(self.file, ip="127.0.0.1", key=connection["key"].encode())
+            with open(self.file) as file:
+                return json.load(file)
+        remove_files([self.file] + ["%s-%d" % (prefix, connection[port]) for port in ports])
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w") as file:
+            json.dump(connection, file, indent=1)
+        return connection
+
+    @staticmethod
+    def environment(prefix):
+        """Ours; without a home to write to, IPython must not leave a directory behind in /tmp."""
+        environment = dict(os.environ)
+        place = environment.get("IPYTHONDIR") or os.path.expanduser("~/.ipython")
+        while not os.path.exists(place) and place != "/":
+            place = os.path.dirname(place)
+        if not os.access(place, os.W_OK):
+            environment["IPYTHONDIR"] = prefix + ".ipython"
+        return environment
+
+    def connect(self):
+        """Opens the channels, while the kernel is still busy starting."""
+        import zmq
+        from jupyter_client.session import Session
+
+        self.zmq = zmq
+        self.session = Session(key=self.connection["key"].encode(), signature_scheme="hmac-sha256")
+        context = zmq.Context()
+        self.shell = self.channel(context, zmq.DEALER, "shell_port")
+        self.iopub = self.channel(context, zmq.SUB, "iopub_port")
+        self.poller = zmq.Poller()
+        for source in (self.shell, self.iopub, self.stderr, self.deaths, IN):
+            self.poller.register(source, zmq.POLLIN)
+
+    def channel(self, context, kind, port):
+        socket = context.socket(kind)
+        socket.linger = 0
+        socket.rcvhwm = 0  # the end of a cell must not be lost behind a flood of output
+        socket.reconnect_ivl = 5  # milliseconds: it is not there yet
+        if kind == self.zmq.SUB:
+            socket.subscribe(b"")
+        separator = "-" if self.connection["transport"] == "ipc" else ":"
+        address = self.connection["ip"] + separator + str(self.connection[port])
+        socket.connect("%s://%s" % (self.connection["transport"], address))
+        return socket
+
+    def wait(self, deadline):
+        """The messages that are there by then, as (channel, message); (None, None): it is dead."""
+        left = max(0, deadline - time.monotonic())
+        ready = dict(self.poller.poll(left * 1000 + 1))
+        if self.stderr in ready:
+            self.hear()
+        if IN in ready:
+            self.listen()
+        messages = []
+        for channel in (self.iopub, self.shell):
+            if channel in ready:
+                messages += self.receive(channel)
+        if self.deaths in ready:
+            os.read(self.deaths, 4096)
+            if self.process.poll() is not None:
+                messages += self.receive(self.iopub) + self.receive(self.shell)
+                messages.append((None, None))
+        return messages
+
+    def receive(self, channel):
+        messages = []
+        while len(messages) < 100:
+            try:
+                _, message = self.session.recv(channel, self.zmq.NOBLOCK)
+            except ValueError:  # a signature that is not ours
+                continue
+            if message is None:
+                break
+            messages.append((channel, message))
+        return messages
+
+    def hear(self):
+        """Keeps what it says on stderr: its last words, perhaps."""
+        try:
+            words = os.read(self.stderr, 65536)
+        except BlockingIOError:
+            return
+        if not words and not self.obituary:
+            self.poller.unregister(self.stderr)
+        self.words = (self.words + words)[-WORDS_MAX:]
+
+    def listen(self):
+        more = os.read(IN, 65536)
+        if not more:
+            raise Closed
+        self.requests += more
+
+    def request(self, kind, content):
+        return self.session.send(self.shell, kind, content)["header"]["msg_id"]
+
+    def wait_ready(self):
+        """Until it answers and we hear what it publishes."""
+        asked = set()
+        ask_at = 0
+        while True:
+            if time.monotonic() >= ask_at:
+                asked.add(self.request("kernel_info_request", {}))
+                ask_at = time.monotonic() + 0.1
+            for channel, message in self.wait(ask_at):
+                if message is None:
+                    raise Died
+                ours = message["parent_header"].get("msg_id") in asked
+                if ours and channel is self.iopub:
+                    self.words = b""  # nothing that matters any more
+                    return
+
+    def interrupt(self):
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def end(self):
+        """Kills what is left of it and says how it ended."""
+        if self.obituary:
+            return self.obituary
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        status = self.process.wait()
+        self.obituary = self.how or describe_status(status)
+        self.hear()
+        words = ESCAPES.sub("", self.words.decode(errors="replace")).strip()
+        if words and status:
+            self.obituary += ": " + words
+        return self.obituary
+
+
+def describe_status(status):
+    if status >= 0:
+        return "ended with exit code %d" % status
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = "signal %d" % -status
+    return "was ended by " + name + (" (out of memory?)" if name == "SIGKILL" else "")
+
+
+class Cell:
+    """One execution in the kernel: it has ended when the reply is here and all output before it."""
+
+    def __init__(self, kernel, code, silent=False):
+        self.output = Output()
+        self.replied = self.idle = False
+        self.reply = {}
+        self.idle_by = None
+        self.kernel = kernel
+        self.id = kernel.request(
+            "execute_request",
+            {
+                "code": code,
+                "silent": silent,
+                "store_history": False,
+                "user_expressions": {},
+                "allow_stdin": False,
+                "stop_on_error": False,
+            },
+        )
+
+    @property
+    def ended(self):
+        return self.replied and (self.idle or time.monotonic() > self.idle_by)
+
+    def wait(self, deadline):
+        """True when it has ended by the deadline."""
+        while not self.ended and time.monotonic() < deadline:
+            until = min(deadline, self.idle_by) if self.replied else deadline
+            for channel, message in self.kernel.wait(until):
+                if message is None:
+                    raise Died
+                if message["parent_header"].get("msg_id") == self.id:
+                    self.take(channel, message)
+        return self.ended
+
+    def take(self, channel, message):
+        if message["msg_type"] == "status":
+            self.idle = message["content"]["execution_state"] == "idle"
+        elif channel is self.kernel.iopub:
+            self.output.take(message)
+        elif message["msg_type"] == "execute_reply":
+            self.replied = True
+            self.idle_by = time.monotonic() + IDLE_SECONDS
+            self.reply = message["content"]
+            self.output.take_reply(self.reply)
+            if self.reply.get("status") == "aborted":
+                self.output.text.add("[The kernel did not run this cell.]\n")
+
+    @property
+    def exits(self):
+        return any(p.get("source") == "ask_exit" for p in self.reply.get("payload") or [])
+
+
+class Bridge:
+    """Requests, one after the other."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.cell = None
+
+    def read(self):
+        requests = self.kernel.requests
+        while b"\n" not in requests:
+            for _, message in self.kernel.wait(time.monotonic() + 3600):
+                if message is None:
+                    raise Died
+        end = requests.index(b"\n")
+        line = bytes(requests[:end])
+        del requests[: end + 1]
+        return json.loads(line.decode())
+
+    def run(self, request):
+        """Carries it out by its deadline; the answer."""
+        deadline = time.monotonic() + request["timeout"]
+        warnings = []
+        done = self.set_up(request, deadline, warnings)
+        if done:
+            self.cell = Cell(self.kernel, request["code"])
+            done = self.cell.wait(deadline)
+        output = self.cell.output
+        text = str(output.text) or (NO_OUTPUT if done else "")
+        return {
+            "id": request["id"],
+            "end": "done" if done else "timeout",
+            "text": text.rstrip(),
+            "images": output.images if done else [],
+            "warnings": warnings,
+            "stopped": (done or self.stop()) and not self.cell.exits,
+        }
+
+    def set_up(self, request, deadline, warnings):
+        """What the cell relies on: directory, variables, names.  False when time is up."""
+        code = ""
+        if "cwd" in request:
+            code += "import os; os.chdir(%r)\n" % request["cwd"]
+        for name, value in request.get("env", {}).items():
+            if value is None:
+                code += "__import__('os').environ.pop(%r, None)\n" % name
+            else:
+                code += "__import__('os').environ[%r] = %r\n" % (name, value)
+        steps = [(None, code)] if code else []
+        steps += [(step["name"], step["code"]) for step in request.get("init", [])]
+        for name, code in steps:
+            self.cell = Cell(self.kernel, code, silent=True)
+            if not self.cell.wait(deadline):
+                return False
+            if name and self.cell.reply.get("status") == "error":
+                reply = self.cell.reply
+                warnings.append("%s: %s: %s" % (name, reply.get("ename"), reply.get("evalue")))
+        return True
+
+    def stop(self):
+        self.kernel.interrupt()
+        return self.cell.wait(time.monotonic() + STOP_SECONDS)
+
+    def answer(self, request):
+        try:
+            answer = self.run(request)
+        except Died:
+            output = self.cell.output
+            send(
+                {
+                    "id": request["id"],
+                    "end": "died",
+                    "text": str(output.text).rstrip(),
+                    "images": output.images,
+                    "died": self.kernel.end(),
+                }
+            )
+            raise
+        send(answer)
+        if self.cell.exits:
+            self.leave()
+        if not answer["stopped"]:
+            if not self.cell.wait(time.monotonic() + GRACE_SECONDS):
+                self.kernel.how = "did not stop when its cell was interrupted, and was killed"
+                raise Died
+            send({"id": request["id"], "stopped": True})
+
+    def leave(self):
+        """The kernel is about to end by itself, because the cell said so."""
+        self.kernel.how = "was told to exit"
+        deadline = time.monotonic() + GRACE_SECONDS
+        while time.monotonic() < deadline:
+            for _, message in self.kernel.wait(deadline):
+                if message is None:
+                    raise Died
+        raise Died
+
+    def serve(self):
+        while True:
+            self.answer(self.read())
+
+
+def main():
+    missing = [m for m in ("ipykernel", "jupyter_client") if importlib.util.find_spec(m) is None]
+    if missing:
+        send({"missing": missing})
+        return
+    kernel = Kernel(sys.argv[1])
+    try:
+        send({"interpreter": sys.executable, "kernel": kernel.process.pid, "file": kernel.file})
+        kernel.connect()
+        kernel.wait_ready()
+        send({"ready": True})
+        Bridge(kernel).serve()
+    except Died:
+        send({"died": kernel.end()})
+    except Closed:
+        kernel.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+#include "hand/python/exports.h"
+
+#include <ctype.h>
+
+enum { VALUE_MAX = 4 << 20 };
+
+/* --- words ---------------------------------------------------------------------------------- */
+
+static const char *take_single(const char *p, struct tn_buf *out)
+{
+    const char *end = strchrnul(p, '\'');
+
+    tn_buf_add(out, p, (size_t)(end - p));
+    return end + (*end != '\0');
+}
+
+static const char *take_double(const char *p, struct tn_buf *out)
+{
+    for (; *p && *p != '"'; p++) {
+        if (*p == '\\' && p[1] && strchr("\\\"$`\n", p[1]))
+            p++;
+        tn_buf_putc(out, *p);
+    }
+    return p + (*p != '\0');
+}
+
+/* The inside of $'...'. */
+static const char *take_ansi(const char *p, struct tn_buf *out)
+{
+    static const char letters[] = "abeEfnrtv", meant[] = "\a\b\033\033\f\n\r\t\v";
+
+    for (; *p && *p != '\''; p++) {
+        if (*p != '\\' || !p[1]) {
+            tn_buf_putc(out, *p);
+            continue;
+        }
+        const char *letter = strchr(letters, *++p);
+        if (letter) {
+            tn_buf_putc(out, meant[letter - letters]);
+        } else if (*p >= '0' && *p <= '7') {
+            int value = 0, digits = 0;
+            for (; digits < 3 && p[digits] >= '0' && p[digits] <= '7'; digits++)
+                value = value * 8 + (p[digits] - '0');
+            tn_buf_putc(out, (char)value);
+            p += digits - 1;
+        } else {
+            tn_buf_putc(out, *p);
+        }
+    }
+    return p + (*p != '\0');
+}
+
+/* Appends one word without its quotes, and returns what follows it. */
+static const char *take_word(const char *p, struct tn_buf *out)
+{
+    while (*p && *p != '\n') {
+        if (*p == '\'')
+            p = take_single(p + 1, out);
+        else if (*p == '"')
+            p = take_double(p + 1, out);
+        else if (p[0] == '$' && p[1] == '\'')
+            p = take_ansi(p + 2, out);
+        else if (p[0] == '\\' && p[1]) {
+            tn_buf_putc(out, p[1]);
+            p += 2;
+        } else {
+            tn_buf_putc(out, *p++);
+        }
+    }
+    return p;
+}
+
+/* --- lists ---------------------------------------------------------------------------------- */
+
+static size_t count(char *const *exports)
+{
+    size_t n = 0;
+
+    while (exports[n])
+        n++;
+    return n;
+}
+
+static size_t name_length(const char *p)
+{
+    size_t n = 0;
+
+    while (isalnum((unsigned char)p[n]) || p[n] == '_')
+        n++;
+    return isdigit((unsigned char)*p) ? 0 : n;
+}
+
+char **exports_parse(const char *listing)
+{
+    tn_autobuf struct tn_buf entry = TN_BUF_INIT(VALUE_MAX);
+    char **exports = tn_calloc(1, sizeof *exports);
+    size_t n = 0, room = 1;
+
+    for (const char *p = listing; *p; p += *p == '\n') {
+        bool array = false;
+        p += strcspn(p, " \n"); /* `declare` or `export` */
+        p += strspn(p, " ");
+        if (*p == '-') { /* attributes */
+            size_t flags = strcspn(p, " \n");
+            array = memchr(p, 'a', flags) || memchr(p, 'A', flags);
+            p += flags;
+            p += strspn(p, " ");
+        }
+        tn_buf_reset(&entry);
+        size_t name = name_length(p);
+        bool assigned = name && p[name] == '=';
+        p = take_word(p, &entry);
+        if (!assigned || array || !tn_buf_ok(&entry) || strlen(tn_buf_str(&entry)) != entry.len)
+            continue;
+        if (n + 1 == room)
+            exports = tn_realloc(exports, (room *= 2) * sizeof *exports);
+        exports[n++] = tn_strdup(tn_buf_str(&entry));
+    }
+    exports[n] = NULL;
+    return exports;
+}
+
+void exports_free(char **exports)
+{
+    for (size_t i = 0; exports && exports[i]; i++)
+        free(exports[i]);
+    free(exports);
+}
+
+static char **find(char *const *exports, const char *name, size_t len)
+{
+    for (size_t i = 0; exports[i]; i++) {
+        if (strncmp(exports[i], name, len) == 0 && exports[i][len] == '=')
+            return (char **)&exports[i];
+    }
+    return NULL;
+}
+
+const char *exports_get(char *const *exports, const char *name)
+{
+    char **entry = find(exports, name, strlen(name));
+    return entry ? *entry + strlen(name) + 1 : NULL;
+}
+
+void exports_set(char ***exports, const char *name, const char *value)
+{
+    char **entry = find(*exports, name, strlen(name));
+
+    if (!entry) {
+        size_t n = count(*exports);
+        *exports = tn_realloc(*exports, (n + 2) * sizeof **exports);
+        (*exports)[n] = (*exports)[n + 1] = NULL;
+        entry = &(*exports)[n];
+    }
+    free(*entry);
+    *entry = tn_asprintf("%s=%s", name, value);
+}
+
+/* --- changes -------------------------------------------------------------------------------- */
+
+static bool is_the_shells_own(const char *name)
+{
+    static const char *const own[] = {"_", "OLDPWD", "SHLVL", "TENDON_HAND"};
+
+    for (size_t i = 0; i < TN_COUNT(own); i++) {
+        if (strcmp(own[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+void exports_put_changes(char *const *before, char *const *after, struct tn_jw *w)
+{
+    for (size_t i = 0; after[i]; i++) {
+        size_t len = strcspn(after[i], "=");
+        tn_autofree char *name = tn_strndup(after[i], len);
+        char **old = find(before, name, len);
+        if (!is_the_shells_own(name) && (!old || strcmp(*old, after[i]) != 0))
+            tn_jw_kstr(w, name, after[i] + len + 1);
+    }
+    for (size_t i = 0; before[i]; i++) {
+        size_t len = strcspn(before[i], "=");
+        tn_autofree char *name = tn_strndup(before[i], len);
+        if (!is_the_shells_own(name) && !find(after, name, len))
+            tn_jw_knull(w, name);
+    }
+}

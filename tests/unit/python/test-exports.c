@@ -1,0 +1,91 @@
+/* What shells say about their exported variables is understood as they mean it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "hand/python/exports.h"
+
+static const struct {
+    const char *listing;
+    const char *entries[4];
+} rows[] = {
+    {"", {NULL}},
+    {"declare -x A=\"1\"\ndeclare -x B=\"two words\"\n", {"A=1", "B=two words"}},
+    {"declare -x A=\"a\\\"b\\\\c\\$d\\`e\\n!\"\n", {"A=a\"b\\c$d`e\\n!"}},
+    {"declare -x A=\"line 1\nline 2\"\ndeclare -x B=\"\"\n", {"A=line 1\nline 2", "B="}},
+    {"declare -x A=$'\\E[0m\\t\\001\\'\\\\x'\n", {"A=\033[0m\t\001'\\x"}},
+    {"declare -x EMPTY\ndeclare -ix N=\"5\"\ndeclare -rx R=\"r\"", {"N=5", "R=r"}},
+    {"declare -ax L=([0]=\"a\" [1]=\"b\nc\")\ndeclare -Ax M=()\ndeclare -x A=\"1\"\n", {"A=1"}},
+    {"export A='it'\"'\"'s'\nexport B='x\ny'\nexport C\n", {"A=it's", "B=x\ny"}},
+    {"export A=plain\\ text\nexport B=\"$'\"\n", {"A=plain text", "B=$'"}},
+    {"declare -x 1A=\"no name\"\nnonsense\n\n  \ndeclare\ndeclare -x A=\"1\"", {"A=1"}},
+    {"declare -x A=\"open", {"A=open"}},
+    {"declare -x A='open", {"A=open"}},
+    {"declare -x A=$'open\\", {"A=open\\"}},
+    {"declare -x A=$'a\\000b'\ndeclare -x B=\"1\"", {"B=1"}},
+};
+
+static void test_parse(void **state)
+{
+    for (size_t i = 0; i < TN_COUNT(rows); i++) {
+        char **exports = exports_parse(rows[i].listing);
+        size_t n = 0;
+        for (; exports[n] && rows[i].entries[n]; n++)
+            assert_string_equal(exports[n], rows[i].entries[n]);
+        assert_null(exports[n]);
+        assert_null(rows[i].entries[n]);
+        exports_free(exports);
+    }
+}
+
+static void test_many(void **state)
+{
+    tn_autobuf struct tn_buf listing = TN_BUF_INIT(1 << 20);
+
+    for (int i = 0; i < 1000; i++)
+        tn_buf_printf(&listing, "declare -x V%d=\"%d\"\n", i, i);
+    char **exports = exports_parse(tn_buf_str(&listing));
+    assert_string_equal(exports_get(exports, "V999"), "999");
+    assert_null(exports_get(exports, "V"));
+    exports_set(&exports, "V7", "seven");
+    exports_set(&exports, "NEW", "");
+    assert_string_equal(exports_get(exports, "V7"), "seven");
+    assert_string_equal(exports_get(exports, "NEW"), "");
+    exports_free(exports);
+}
+
+static void check_changes(const char *before, const char *after, const char *expected)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
+    struct tn_jw w = tn_jw(&out);
+    char **a = exports_parse(before), **b = exports_parse(after);
+
+    tn_jw_object(&w);
+    exports_put_changes(a, b, &w);
+    tn_jw_object_end(&w);
+    assert_string_equal(tn_buf_str(&out), expected);
+    exports_free(a);
+    exports_free(b);
+}
+
+static void test_changes(void **state)
+{
+    check_changes("export A=1\nexport B=2", "export B=2\nexport A=1", "{}");
+    check_changes("export A=1\nexport B=2", "export A=3\nexport C=\"'\"",
+                  "{\"A\":\"3\",\"C\":\"'\",\"B\":null}");
+    check_changes("export A=1", "export AB=1\nexport A=1", "{\"AB\":\"1\"}");
+    check_changes("export SHLVL=1\nexport _=x\nexport TENDON_HAND=1", "export OLDPWD=/", "{}");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_changes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
