@@ -1,0 +1,123 @@
+"""Navigation, tabs, frames, shadow roots, dialogs, and waiting for what an action sets off."""
+
+from harness import free_port
+
+
+def test_history(browser):
+    browser.go("inner.html?1")
+    browser.go("inner.html?2")
+    for call, end in (("go_back()", "?1"), ("go_forward()", "?2"), ("go_forward()", "?2")):
+        assert browser.ok(call).extras["url"].endswith(end)
+    browser.ok(f'goto("{browser.site.url}/inner.html?2#place")')
+    assert browser.last.extras["url"].endswith("?2#place")
+    assert browser.ok("go_back()").extras["url"].endswith("?2")
+
+
+def test_goto_refused(browser):
+    url = f"http://127.0.0.1:{free_port()}/"
+    error = browser.fails(f'goto("{url}")')
+    assert error.startswith(f"Error: Page.goto: net::ERR_CONNECTION_REFUSED at {url}\n")
+    error = browser.fails('goto("example")')
+    assert error == ("Error: Page.goto: Protocol error (Page.navigate): Cannot navigate to invalid URL")
+
+
+def test_goto_in_time(browser):
+    """A server that never answers costs no more than the action's time."""
+    url = f"{browser.site.url}/never"
+    error = browser.fails(f'goto("{url}")', timeout=1)
+    assert error.startswith("TimeoutError: Page.goto: Timeout ")
+    assert f'navigating to "{url}", waiting until "load"' in error
+    browser.fails(f'goto("{url}?head=1")', timeout=1)
+    browser.go("inner.html")
+
+
+def test_local_file(browser):
+    path = browser.hand.workspace / "a page.html"
+    path.write_text("<title>Local</title><h1>from disk</h1>")
+    assert "RootWebArea 'Local'" in browser.ok(f'goto("{path}")').content
+
+
+def test_tabs(browser):
+    browser.go("tabs.html")
+    obs = browser.ok(browser.call("click", "link 'New tab'"))
+    urls = [f"{browser.site.url}/{page}" for page in ("tabs.html", "inner.html?new")]
+    assert obs.extras["open_pages_urls"] == urls and obs.extras["active_page_index"] == 1
+    assert obs.extras["url"] == urls[1]
+    assert "pushed new" in browser.ok(browser.call("click", "button 'Push'")).content
+    obs = browser.ok("tab_focus(0)")
+    assert obs.extras["active_page_index"] == 0 and "RootWebArea 'Tabs'" in obs.content
+    obs = browser.ok(browser.call("click", "button 'Popup'"))
+    assert obs.extras["active_page_index"] == 2 and obs.extras["url"].endswith("?popup")
+    obs = browser.ok("new_tab()")
+    assert obs.extras["active_page_index"] == 3 and obs.extras["url"] == "about:blank"
+    assert len(browser.ok("tab_close()").extras["open_pages_urls"]) == 3
+    assert browser.ok("tab_focus(-3)").extras["active_page_index"] == 0
+    assert browser.fails("tab_focus(7)") == "IndexError: list index out of range"
+    for _ in range(2):
+        browser.ok("tab_focus(1)\ntab_close()")
+    obs = browser.ok("tab_close()")  # the last one: a new one takes its place
+    assert obs.extras["open_pages_urls"] == ["about:blank"]
+
+
+def test_popup_closes_itself(browser):
+    browser.go("inner.html")
+    browser.ok(f'new_tab()\ngoto("{browser.site.url}/tabs.html")')
+    obs = browser.ok(browser.call("click", "button 'Close'"))
+    if len(obs.extras["open_pages_urls"]) == 2:  # only a script's own windows may be closed by one
+        browser.ok("tab_close()")
+    assert browser.last.extras["open_pages_urls"] == [f"{browser.site.url}/inner.html"]
+
+
+def test_frames(browser):
+    obs = browser.go("frames.html")
+    near, deep = tree_bids(browser, "button 'Push'")  # the sandboxed frame's cannot be used
+    assert near[0].isalpha() and near[1:].isdigit(), "one frame deep"
+    assert deep[:2].isalpha() and deep[2:].isdigit(), "two frames deep"
+    assert "pushed near" in browser.ok(f'click("{near}")').content
+    assert "pushed deep" in browser.ok(f'click("{deep}")').content
+    prefix = deep.rstrip("0123456789")
+    field = next(b for b in tree_bids(browser, "'Inner field'") if b.startswith(prefix))
+    obs = browser.ok(f'fill("{field}", "across sites")')
+    assert "typed across sites" in obs.content
+    assert obs.extras["focused_element_bid"] == field
+    assert "typed across site" in browser.ok(f'press("{field}", "Backspace")').content
+    choice = next(b for b in tree_bids(browser, "'Inner choice'") if b.startswith(prefix))
+    assert "chose y" in browser.ok(f'select_option("{choice}", "y")').content
+
+
+def tree_bids(browser, what):
+    lines = [line.strip() for line in browser.last.content.splitlines() if what in line]
+    return [line[1:].split("]")[0] for line in lines if line[0] == "["]
+
+
+def test_shadow_root(browser):
+    browser.go("frames.html")
+    assert "shadow clicked" in browser.ok(browser.call("click", "button 'Shadow'")).content
+    field = browser.bid("'Shadow field'")
+    assert "value='inside'" in browser.ok(f'fill("{field}", "inside")').content
+    assert browser.last.extras["focused_element_bid"] == field
+
+
+def test_dialogs_are_answered(browser):
+    browser.go("tabs.html")
+    obs = browser.ok(browser.call("click", "button 'Ask'"))
+    assert "RootWebArea 'alert undefined confirm false prompt null'" in obs.content
+    browser.ok(browser.call("click", "button 'Guard'"))
+    assert browser.go("inner.html").extras["url"].endswith("/inner.html")
+
+
+def test_waits_for_what_it_set_off(browser):
+    browser.go("tabs.html")
+    obs = browser.ok(browser.call("click", "button 'Fetch'"))
+    assert "RootWebArea 'answered'" in obs.content
+    obs = browser.ok(browser.call("click", "button 'Tick'"))
+    assert "RootWebArea 'tick 5'" in obs.content
+    obs = browser.ok(browser.call("click", "button 'Leave'"))
+    assert "late page" in obs.content and obs.extras["url"].endswith("page=1")
+
+
+def test_calls_after_a_navigation(browser):
+    browser.go("tabs.html")
+    leave = browser.bid("button 'Leave'")
+    obs = browser.ok(f'click("{leave}")\ngo_back()\nnoop(1)')
+    assert "RootWebArea 'Tabs'" in obs.content
