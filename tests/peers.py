@@ -1,0 +1,35 @@
+"""Programs of others that ours are tested against, from npm: see tools/peers.
+
+The machine may have no npm, or no way to packages: then tests that need a peer are skipped."""
+
+import functools
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+@functools.cache
+def _install(group):
+    done = subprocess.run(
+        [ROOT / "tools/peers", group], capture_output=True, text=True, timeout=600
+    )
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+def peers(group):
+    """The directory with the packages (node_modules) of tests/peers/GROUP, installed at first use."""
+    code, directory, problem = _install(group)
+    if code == 1:
+        pytest.skip(f"peers {group}: {problem.splitlines()[-1] if problem else 'cannot be installed'}")
+    assert code == 0, problem
+    return pathlib.Path(directory)
+
+
+def module(group, path):
+    """The path of a file inside the packages of a group, such as "npm-name/dist/index.js"."""
+    found = peers(group) / "node_modules" / path
+    assert found.exists(), f"{found} is not there: the package changed"
+    return str(found)
