@@ -1,0 +1,136 @@
+"""Real editors in a real browser: the page is there, and shows what is in the workspace."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from chrome import Chrome
+from editors import FAKE, Editor
+from harness import Factory, census, wait_until
+from peers import module, peers
+from tendons import Tendon
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def node(path):
+    """The command of a program inside code-server's package."""
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout.strip()
+    if int(version[1:].split(".")[0]) < 20:
+        pytest.skip(f"code-server needs node 20, this is {version}")
+    return f"{shutil.which('node')} {module('code-server', 'code-server/' + path)}"
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    chrome = Chrome()
+    yield chrome
+    chrome.close()
+
+
+def see_workspace(chrome, url, name):
+    """Opens the editor and waits for a file in its list."""
+    chrome.open(url)
+    chrome.wait_for(
+        "document.querySelector('.explorer-folders-view')?.innerText"
+        f".includes({json.dumps(name)})",
+        120,
+    )
+
+
+def see_file(chrome, name, content):
+    """Opens that file and waits for its content."""
+    chrome.click(name)
+    chrome.wait_for(
+        "document.querySelector('.view-lines')?.innerText.replaceAll('\\u00a0', ' ')"
+        f".includes({json.dumps(content)})"
+    )
+
+
+def processes(editor):
+    return {pid for pid, command in census(editor.hand.mark).items() if "node" in command}
+
+
+def test_code_server(factory, chrome):
+    editor = Editor(factory, node("out/node/entry.js"))
+    (editor.hand.workspace / "hello.txt").write_text("good morning\n")
+    url = f"http://127.0.0.1:{editor.port}/?tkn={editor.wait_token()}&folder="
+    url += str(editor.hand.workspace)
+    see_workspace(chrome, url, "hello.txt")
+    see_file(chrome, "hello.txt", "good morning")
+    assert editor.token not in chrome.evaluate("location.href + document.cookie")
+
+    first = editor.status["pids"][0]
+    os.kill(first, signal.SIGKILL)
+    (editor.hand.workspace / "second.txt").touch()
+    see_workspace(chrome, url, "second.txt")
+    status = editor.status
+    assert status["pids"] != [first] and status["restarts"] >= 1 and status["memory"] > 1 << 20
+    editor.hand.stop(20)  # which looks for leftovers
+
+
+def test_the_server_of_vscode_itself_below_a_path(factory, chrome):
+    """Behind its own command line, which is that of openvscode-server."""
+    editor = Editor(
+        factory,
+        node("lib/vscode/out/server-main.js"),
+        name="openvscode-server",
+        env={"OPENVSCODE_SERVER_BASE_PATH": "one/two"},
+    )
+    (editor.hand.workspace / "hello.txt").touch()
+    url = f"http://127.0.0.1:{editor.port}/one/two/?tkn={editor.wait_token()}"
+    see_workspace(chrome, url, "hello.txt")
+    assert chrome.evaluate("location.pathname").startswith("/one/two/")
+    editor.hand.stop(20)
+
+
+def test_kill_9_of_the_hand_leaves_nothing(factory):
+    editor = Editor(factory, node("out/node/entry.js"))
+    assert editor.ask("GET", "/").status in (200, 302)
+    assert len(processes(editor)) >= 2
+    editor.hand.kill9()
+    later = Factory()
+    try:
+        Editor(later, FAKE, tmp=editor.hand.tmp)
+        wait_until(lambda: not census(editor.hand.mark), 60, "no process of the first")
+    finally:
+        later.finish()
+    assert not list(editor.hand.tmp.iterdir())
+
+
+@pytest.fixture
+def jailed(tendon_program, tmp_path):
+    tendon = Tendon(tendon_program, tmp_path, "jail")
+    result = tendon("doctor", "--runtime", "jail")
+    if result.returncode != 0:
+        pytest.skip(f"the jail does not work here: {result.stdout}{result.stderr}")
+    yield tendon
+    assert tendon("rm", "--all", "--quiet").returncode == 0
+    assert tendon.leftovers() == []
+
+
+def test_in_a_jail_without_any_network(jailed, chrome):
+    editor = "/opt/editor/node_modules/.bin/code-server"
+    jailed.ok("new", "--name", "box", "--network", "none", "--env", f"TENDON_VSCODE={editor}",
+              "--volume", f"{peers('code-server')}:/opt/editor:ro")  # fmt: skip
+    jailed.ok("exec", "box", "touch hello.txt")
+    process = jailed.start("open", "box", "--vscode", "--print")
+    url = process.stdout.readline().strip()
+    assert url.startswith("http://127.0.0.1:"), url
+    see_workspace(chrome, url, "hello.txt")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_a_sandbox_without_an_editor_says_what_to_install(jailed):
+    jailed.ok("new", "--name", "box")
+    result = jailed("open", "box", "--vscode")
+    assert result.returncode != 0
+    assert "no openvscode-server or code-server in this sandbox" in result.stderr
