@@ -1,0 +1,167 @@
+#include "runtime/mcp/dial.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include "net/http-client.h"
+#include "net/listen.h"
+
+#define CONNECT_SECONDS 30.0
+
+/* A connection in use. */
+struct connection {
+    int fd;
+    struct connection *next;
+};
+
+struct mcp_dial {
+    char *address;
+    struct tn_buf headers; /* "Name: value\r\n" each */
+    pthread_mutex_t lock;  /* of what follows */
+    struct connection *open;
+    bool stopped;
+};
+
+struct mcp_dial *mcp_dial_new(const char *address)
+{
+    struct mcp_dial *d = tn_calloc(1, sizeof *d);
+
+    d->address = tn_strdup(address);
+    tn_buf_init(&d->headers, TN_WEB_HEADERS_MAX);
+    pthread_mutex_init(&d->lock, NULL);
+    return d;
+}
+
+void mcp_dial_free(struct mcp_dial *d)
+{
+    if (!d)
+        return;
+    if (d->headers.data)
+        explicit_bzero(d->headers.data, d->headers.len);
+    tn_buf_done(&d->headers);
+    pthread_mutex_destroy(&d->lock);
+    free(d->address);
+    free(d);
+}
+
+void mcp_dial_header(struct mcp_dial *d, const char *name, const char *value)
+{
+    tn_buf_printf(&d->headers, "%s: %s\r\n", name, value);
+}
+
+void mcp_dial_stop(struct mcp_dial *d)
+{
+    pthread_mutex_lock(&d->lock);
+    d->stopped = true;
+    for (struct connection *c = d->open; c; c = c->next)
+        shutdown(c->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* --- connections ---------------------------------------------------------------------------- */
+
+/* The client owns the descriptor, which is known here as long as it is open. */
+static struct tn_http_client *connect_to(struct mcp_dial *d, struct connection *c, int64_t deadline,
+                                         struct tn_error *err)
+{
+    int64_t limit = tn_deadline_in(CONNECT_SECONDS);
+
+    c->fd = tn_dial(d->address, limit < deadline ? limit : deadline, err);
+    if (c->fd < 0)
+        return NULL;
+    pthread_mutex_lock(&d->lock);
+    c->next = d->open;
+    d->open = c;
+    if (d->stopped)
+        shutdown(c->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&d->lock);
+    return tn_http_client_from_fd(c->fd);
+}
+
+static void disconnect(struct mcp_dial *d, struct connection *c, struct tn_http_client *http)
+{
+    pthread_mutex_lock(&d->lock);
+    for (struct connection **at = &d->open; *at; at = &(*at)->next)
+        if (*at == c) {
+            *at = c->next;
+            break;
+        }
+    pthread_mutex_unlock(&d->lock);
+    tn_http_client_free(http);
+}
+
+/* --- the call ------------------------------------------------------------------------------- */
+
+static void take_headers(const struct tn_http_client *http, struct tn_web_answer *answer)
+{
+    static const char *const names[] = {"content-type", "location", "mcp-session-id"};
+
+    for (size_t i = 0; i < TN_COUNT(names); i++) {
+        const char *value = tn_http_client_answer(http, names[i]);
+        if (value)
+            tn_buf_printf(&answer->headers, "%s: %s\n", names[i], value);
+    }
+}
+
+static int take_body(struct tn_http_client *http, const struct tn_web_call *call,
+                     struct tn_web_answer *answer, struct tn_error *err)
+{
+    bool sink = call->sink && answer->status >= 200 && answer->status < 300;
+    char piece[16 << 10];
+    ssize_t n;
+
+    while ((n = tn_http_client_read(http, piece, sizeof piece, call->deadline, err)) > 0) {
+        if (sink && call->sink(piece, (size_t)n, call->sink_ctx) != 0) {
+            answer->stopped = true;
+            return 0;
+        }
+        if (!sink && tn_buf_add(&answer->body, piece, (size_t)n) < 0)
+            return tn_fail(err, TN_E_TOO_LARGE, "the answer has more than %zu bytes",
+                           answer->body.max);
+    }
+    return n < 0 ? -1 : 0;
+}
+
+static int transfer(struct mcp_dial *d, struct tn_http_client *http, const struct tn_web_call *call,
+                    struct tn_web_answer *answer, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf headers = TN_BUF_INIT(2 * TN_WEB_HEADERS_MAX);
+
+    tn_buf_puts(&headers, tn_buf_str(&d->headers));
+    for (const char *const *h = call->headers; h && *h; h++)
+        tn_buf_printf(&headers, "%s\r\n", *h);
+    const struct tn_http_call request = {
+        .method = call->method,
+        .target = call->target,
+        .type = call->body ? call->type : NULL,
+        .body = call->body,
+        .body_len = call->body_len,
+        .extra_headers = tn_buf_str(&headers),
+        .deadline = call->deadline,
+    };
+    int status = tn_http_client_open(http, &request, err);
+    if (headers.data)
+        explicit_bzero(headers.data, headers.len);
+    if (status < 0)
+        return -1;
+    answer->status = status;
+    take_headers(http, answer);
+    return take_body(http, call, answer, err);
+}
+
+int mcp_dial_call(struct mcp_dial *d, const struct tn_web_call *call, struct tn_web_answer *answer,
+                  struct tn_error *err)
+{
+    struct connection c;
+
+    tn_buf_reset(&answer->body);
+    tn_buf_reset(&answer->headers);
+    answer->status = 0;
+    answer->stopped = false;
+    struct tn_http_client *http = connect_to(d, &c, call->deadline, err);
+    if (!http)
+        return -1;
+    int result = transfer(d, http, call, answer, err);
+    disconnect(d, &c, http);
+    return result;
+}

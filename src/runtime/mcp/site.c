@@ -1,0 +1,212 @@
+#include "runtime/mcp/site.h"
+
+#include <poll.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+
+#include "base/base64.h"
+#include "net/url.h"
+
+#define CONNECT_SECONDS 30.0
+enum { REDIRECTIONS_MAX = 5 };
+
+/* --- addresses ------------------------------------------------------------------------------ */
+
+/* What follows the scheme; NULL for another scheme. */
+static const char *after_scheme(const char *url)
+{
+    if (strncasecmp(url, "http://", 7) == 0)
+        return url + 7;
+    return strncasecmp(url, "https://", 8) == 0 ? url + 8 : NULL;
+}
+
+static int set_header(struct mcp_site *site, const char *name, const char *value,
+                      struct tn_error *err)
+{
+    if (site->web)
+        return tn_web_header(site->web, name, value, err);
+    mcp_dial_header(site->dial, name, value);
+    return 0;
+}
+
+/* "user:password" of a URL, decoded, as the header says it. */
+static int set_credentials(struct mcp_site *site, const char *text, size_t n, struct tn_error *err)
+{
+    tn_autofree char *plain = tn_calloc(1, n + 1);
+    tn_autobuf struct tn_buf value = TN_BUF_INIT(16 << 10);
+    ssize_t length = tn_url_decode(text, n, plain, false);
+
+    if (length < 0)
+        return tn_fail(err, TN_E_INVALID, "the user in the URL is not well encoded");
+    tn_buf_puts(&value, "Basic ");
+    tn_base64_encode(&value, plain, (size_t)length);
+    return set_header(site, "Authorization", tn_buf_str(&value), err);
+}
+
+static int set_headers(struct mcp_site *site, const struct mcp_server *server, struct tn_error *err)
+{
+    tn_autofree char *bearer = server->key ? tn_asprintf("Bearer %s", server->key) : NULL;
+    const struct {
+        const char *name, *value;
+    } headers[] = {
+        {"Authorization", bearer},
+        {"s", server->key},
+        {"X-Session-API-Key", server->key},
+        {"X-OpenHands-ServerConversation-ID", server->session},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(headers); i++)
+        if (headers[i].value && set_header(site, headers[i].name, headers[i].value, err) < 0)
+            return -1;
+    return 0;
+}
+
+int mcp_site_open(struct mcp_site *site, const struct mcp_server *server, const char *url,
+                  struct tn_error *err)
+{
+    const char *host = after_scheme(url);
+
+    *site = (struct mcp_site){.stop = -1};
+    pthread_mutex_init(&site->lock, NULL);
+    if (!host)
+        return tn_fail(err, TN_E_UNSUPPORTED, "MCP is spoken over http:// and https:// only");
+    size_t n = strcspn(host, "/?#");
+    const char *at = memrchr(host, '@', n);
+    const char *start = at ? at + 1 : host;
+    const char *path = host + n;
+    size_t path_len = strcspn(path, "#");
+
+    site->base = tn_asprintf("%.*s%.*s", (int)(host - url), url, (int)(path - start), start);
+    site->target = tn_asprintf("%s%.*s", *path == '/' ? "" : "/", (int)path_len, path);
+    site->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (site->stop < 0)
+        return tn_fail_errno(err, errno, "eventfd");
+    const struct tn_web_options options = {.base = site->base, .connect_timeout = CONNECT_SECONDS};
+    if (server->address)
+        site->dial = mcp_dial_new(server->address);
+    else
+        site->web = tn_web_new(&options, err);
+    if ((!site->dial && !site->web) ||
+        (at && set_credentials(site, host, (size_t)(at - host), err) < 0))
+        return -1;
+    return set_headers(site, server, err);
+}
+
+void mcp_site_done(struct mcp_site *site)
+{
+    tn_web_free(site->web);
+    mcp_dial_free(site->dial);
+    tn_close(site->stop);
+    free(site->base);
+    free(site->target);
+    pthread_mutex_destroy(&site->lock);
+}
+
+void mcp_site_stop(struct mcp_site *site)
+{
+    uint64_t one = 1;
+
+    (void)!write(site->stop, &one, sizeof one);
+    if (site->dial)
+        mcp_dial_stop(site->dial);
+}
+
+/* The path of a URL of our origin; NULL for another origin. */
+static const char *own_path(const struct mcp_site *site, const char *url)
+{
+    size_t n = strlen(site->base);
+
+    if (strncasecmp(url, site->base, n) != 0 || !strchr("/?#", url[n]))
+        return NULL;
+    return url + n;
+}
+
+int mcp_site_move(struct mcp_site *site, const char *to, struct tn_error *err)
+{
+    const char *path = to;
+
+    if (strstr(to, "://") && strcspn(to, ":") < strcspn(to, "/?#"))
+        path = own_path(site, to);
+    else if (strncmp(to, "//", 2) == 0)
+        path = NULL;
+    if (!path || strpbrk(path, " \t\r\n\\"))
+        return tn_fail(err, TN_E_DENIED,
+                       "the server wants to be asked at another place, which is not allowed");
+    size_t n = strcspn(path, "#");
+    pthread_mutex_lock(&site->lock);
+    char *before = site->target;
+    if (*path == '/' || !n) {
+        site->target = tn_asprintf("%s%.*s", n ? "" : "/", (int)n, path);
+    } else {
+        tn_autofree char *folder = tn_strndup(before, strcspn(before, "?"));
+        strrchr(folder, '/')[1] = '\0';
+        site->target = tn_asprintf("%s%.*s", *path == '?' ? "/" : folder, (int)n, path);
+    }
+    pthread_mutex_unlock(&site->lock);
+    free(before);
+    return 0;
+}
+
+/* --- requests ------------------------------------------------------------------------------- */
+
+static bool is_redirection(int status)
+{
+    return status == 307 || status == 308;
+}
+
+int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, struct tn_web_answer *answer,
+                  struct tn_error *err)
+{
+    call->cancel = site->stop;
+    for (int left = REDIRECTIONS_MAX;; left--) {
+        pthread_mutex_lock(&site->lock);
+        tn_autofree char *target = tn_strdup(site->target);
+        pthread_mutex_unlock(&site->lock);
+        call->target = target;
+        int r = site->web ? tn_web_call(site->web, call, answer, err)
+                          : mcp_dial_call(site->dial, call, answer, err);
+        call->target = NULL;
+        if (r < 0 || !is_redirection(answer->status))
+            return r;
+        tn_autofree char *to = tn_web_answer_header(answer, "location");
+        answer->status = 0; /* there is none */
+        if (!to || left == 0)
+            return tn_fail(err, TN_E_PEER, "the server redirects %s",
+                           to ? "in circles" : "to nowhere");
+        if (mcp_site_move(site, to, err) < 0)
+            return -1;
+    }
+}
+
+int mcp_site_refused(const struct tn_web_answer *answer, struct tn_error *err)
+{
+    tn_autojson struct tn_json *json = NULL;
+
+    if (answer->body.len)
+        tn_json_parse(answer->body.data, answer->body.len, &json, NULL);
+    const char *text = tn_json_get_str(tn_json_get(json, "error"), "message", NULL);
+    if (!text)
+        text = tn_json_get_str(json, "detail", NULL);
+    return tn_web_refused(answer, text, err);
+}
+
+char *mcp_site_type(const struct tn_web_answer *answer)
+{
+    char *type = tn_web_answer_header(answer, "content-type");
+
+    if (!type)
+        return tn_strdup("");
+    type[strcspn(type, "; \t")] = '\0';
+    for (char *c = type; *c; c++)
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c | 0x20);
+    return type;
+}
+
+bool mcp_site_pause(const struct mcp_site *site, int64_t milliseconds, int64_t deadline)
+{
+    struct pollfd stop = {.fd = site->stop, .events = POLLIN};
+    int64_t until = tn_now() + milliseconds * TN_MILLI;
+
+    return poll(&stop, 1, tn_poll_ms(until < deadline ? until : deadline)) == 0;
+}
