@@ -1,0 +1,265 @@
+/* Tools for the files of a sandbox. */
+#include "base/clock.h"
+#include "cli/mcp/mcp.h"
+#include "runtime/hand-files.h"
+
+struct read_arguments {
+    char *sandbox;
+    char *path;
+};
+
+static const struct tn_field read_rows[] = {
+    TOOL_SANDBOX(struct read_arguments),
+    TN_STRING("path", struct read_arguments, path, .flags = TN_FIELD_REQUIRED,
+              .help = "absolute, or relative to the directory of the main shell"),
+};
+static const struct tn_fields read_fields = TN_FIELDS(read_rows);
+
+/* What a client can show, by its first bytes. */
+static const char *picture_type(const struct tn_buf *bytes)
+{
+    static const struct {
+        const char *magic;
+        size_t n;
+        const char *type;
+    } kinds[] = {
+        {"\x89PNG\r\n", 6, "image/png"},
+        {"\xff\xd8\xff", 3, "image/jpeg"},
+        {"GIF8", 4, "image/gif"},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(kinds); i++) {
+        if (bytes->len > kinds[i].n && memcmp(bytes->data, kinds[i].magic, kinds[i].n) == 0)
+            return kinds[i].type;
+    }
+    return NULL;
+}
+
+static int call_read(struct tool_call *c, const void *given, struct tn_error *err)
+{
+    const struct read_arguments *a = given;
+    tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, a->sandbox, err);
+    tn_autobuf struct tn_buf bytes = TN_BUF_INIT(MCP_FILE_MAX + 1);
+
+    if (!sb || mcp_fetch(sb, a->path, &bytes, err) < 0)
+        return -1;
+    const char *picture = picture_type(&bytes);
+    if (picture)
+        put_image_bytes(c, picture, &bytes);
+    else if (mcp_is_text(&bytes))
+        put_text(c, tn_buf_str(&bytes), bytes.len);
+    else
+        return tn_fail(err, TN_E_INVALID, "%s is neither text nor a picture: use the shell",
+                       a->path);
+    return 0;
+}
+
+struct write_arguments {
+    char *sandbox;
+    char *path;
+    struct tn_text content;
+};
+
+static const struct tn_field write_rows[] = {
+    TOOL_SANDBOX(struct write_arguments),
+    TN_STRING("path", struct write_arguments, path, .flags = TN_FIELD_REQUIRED,
+              .help = "absolute, or relative to the directory of the main shell"),
+    TN_TEXT("content", struct write_arguments, content, .flags = TN_FIELD_REQUIRED,
+            .help = "all of the new file"),
+};
+static const struct tn_fields write_fields = TN_FIELDS(write_rows);
+
+static int call_write(struct tool_call *c, const void *given, struct tn_error *err)
+{
+    const struct write_arguments *a = given;
+    tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, a->sandbox, err);
+
+    if (!sb || mcp_store(sb, a->path, a->content.data, a->content.len, err) < 0)
+        return -1;
+    tn_autofree char *text = tn_asprintf("wrote %zu bytes to %s", a->content.len, a->path);
+    put_text(c, text, strlen(text));
+    return 0;
+}
+
+static const char *const edit_commands[] = {"view",   "create",    "str_replace",
+                                            "insert", "undo_edit", NULL};
+
+struct edit_arguments {
+    char *sandbox;
+    char *command, *path;
+    struct tn_text file_text, old_str, new_str;
+    struct tn_opt_int insert_line;
+    struct tn_int_list view_range;
+};
+
+static const struct tn_field edit_rows[] = {
+    TOOL_SANDBOX(struct edit_arguments),
+    TN_STRING("command", struct edit_arguments, command, .flags = TN_FIELD_REQUIRED,
+              .words = edit_commands, .help = "what to do"),
+    TN_STRING("path", struct edit_arguments, path, .flags = TN_FIELD_REQUIRED,
+              .help = "absolute path of a file, or of a directory to view"),
+    TN_TEXT("file_text", struct edit_arguments, file_text, .flags = TN_FIELD_NULLABLE,
+            .help = "create: all of the new file"),
+    TN_TEXT("old_str", struct edit_arguments, old_str, .flags = TN_FIELD_NULLABLE,
+            .help = "str_replace: what stands there, exactly once"),
+    TN_TEXT("new_str", struct edit_arguments, new_str, .flags = TN_FIELD_NULLABLE,
+            .help = "str_replace: what takes its place; insert: what is put in"),
+    TN_OPT_INT("insert_line", struct edit_arguments, insert_line, .flags = TN_FIELD_NULLABLE,
+               .help = "insert: after this line"),
+    TN_INTS("view_range", struct edit_arguments, view_range, .flags = TN_FIELD_NULLABLE,
+            .help = "view: first and last line, counted from 1; last -1: to the end"),
+};
+static const struct tn_fields edit_fields = TN_FIELDS(edit_rows);
+
+/* Executes it and shows what it says; an error observation is a failed call. */
+static int show(struct tool_call *c, const char *sandbox, const struct tn_action *action,
+                struct tn_error *err)
+{
+    tn_autoobservation struct tn_observation o;
+
+    tn_observation_init(&o, TN_OBSERVATION_NULL);
+    if (mcp_execute(c, sandbox, action, NULL, &o, err) < 0)
+        return -1;
+    c->failed = o.type == TN_OBSERVATION_ERROR;
+    put_text(c, o.content.data ? o.content.data : "", o.content.len);
+    return 0;
+}
+
+static void put_text_member(struct tn_jw *w, const char *key, const struct tn_text *text)
+{
+    tn_jw_key(w, key);
+    text->data ? tn_jw_strn(w, text->data, text->len) : tn_jw_null(w);
+}
+
+/* A view is a read of the editor, everything else an edit; both have the same words. */
+static void put_edit_action(const struct edit_arguments *a, struct tn_jw *w)
+{
+    bool view = strcmp(a->command, "view") == 0;
+
+    tn_jw_object(w);
+    tn_jw_kstr(w, "action", view ? "read" : "edit");
+    tn_jw_kdouble(w, "timeout", 60);
+    tn_jw_key(w, "args");
+    tn_jw_object(w);
+    tn_jw_kstr(w, "path", a->path);
+    tn_jw_kstr(w, "impl_source", "oh_aci");
+    if (view && a->view_range.items) {
+        tn_jw_key(w, "view_range");
+        tn_jw_array(w);
+        for (size_t i = 0; i < a->view_range.count; i++)
+            tn_jw_int(w, a->view_range.items[i]);
+        tn_jw_array_end(w);
+    }
+    if (!view) {
+        tn_jw_kstr(w, "command", a->command);
+        put_text_member(w, "file_text", &a->file_text);
+        put_text_member(w, "old_str", &a->old_str);
+        put_text_member(w, "new_str", &a->new_str);
+        if (a->insert_line.set)
+            tn_jw_kint(w, "insert_line", a->insert_line.value);
+    }
+    tn_jw_object_end(w);
+    tn_jw_object_end(w);
+}
+
+static int call_edit(struct tool_call *c, const void *given, struct tn_error *err)
+{
+    const struct edit_arguments *a = given;
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(64 << 20);
+    tn_autojson struct tn_json *tree = NULL;
+    tn_autoaction struct tn_action action;
+    struct tn_jw w = tn_jw(&json);
+
+    tn_action_init(&action, TN_ACTION_NULL);
+    put_edit_action(a, &w);
+    if (tn_json_parse(tn_buf_str(&json), json.len, &tree, err) < 0)
+        return -1;
+    tn_action_done(&action);
+    if (tn_action_from_json(tree, &action, err) < 0) {
+        tn_action_init(&action, TN_ACTION_NULL);
+        return -1;
+    }
+    return show(c, a->sandbox, &action, err);
+}
+
+struct list_arguments {
+    char *sandbox;
+    char *path;
+};
+
+static const struct tn_field list_rows[] = {
+    TOOL_SANDBOX(struct list_arguments),
+    TN_STRING("path", struct list_arguments, path, .flags = TN_FIELD_REQUIRED,
+              .help = "absolute path of a directory"),
+};
+static const struct tn_fields list_fields = TN_FIELDS(list_rows);
+
+static int put_entry(const struct tn_entry *e, void *ctx, struct tn_error *err)
+{
+    static const char *const marks[] = {[TN_ENTRY_FILE] = "",
+                                        [TN_ENTRY_DIRECTORY] = "/",
+                                        [TN_ENTRY_SYMLINK] = " -> ",
+                                        [TN_ENTRY_OTHER] = " (special)"};
+
+    if (tn_buf_printf(ctx, "%10lld  %s%s%s\n", (long long)e->size, e->name, marks[e->type],
+                      e->type == TN_ENTRY_SYMLINK && e->target ? e->target : "") < 0)
+        return tn_fail(err, TN_E_TOO_LARGE, "too many entries: use the shell");
+    return 0;
+}
+
+static int call_list(struct tool_call *c, const void *given, struct tn_error *err)
+{
+    const struct list_arguments *a = given;
+    tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, a->sandbox, err);
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
+    const char *address, *key;
+
+    if (!sb || tn_sandbox_address(sb, &address, &key, tn_deadline_in(30), err) < 0)
+        return -1;
+    tn_autofiles struct tn_hand_files *files = tn_hand_files_new(address, key, err);
+    if (!files || tn_hand_files_list(files, a->path, put_entry, &text, tn_deadline_in(60), err) < 0)
+        return -1;
+    put_text(c, tn_buf_str(&text), text.len);
+    return 0;
+}
+
+const struct tool file_tools[] = {
+    {
+        .name = "read_file",
+        .title = "Read a file",
+        .description = "The text of a file in the sandbox, or a picture.",
+        .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
+        .arguments = &read_fields,
+        .size = sizeof(struct read_arguments),
+        .call = call_read,
+    },
+    {
+        .name = "write_file",
+        .title = "Write a file",
+        .description = "Replaces a file in the sandbox, or makes it, with its directories.",
+        .hints = TOOL_DESTRUCTIVE | TOOL_IDEMPOTENT,
+        .arguments = &write_fields,
+        .size = sizeof(struct write_arguments),
+        .call = call_write,
+    },
+    {
+        .name = "edit_file",
+        .title = "Edit a file",
+        .description = "Views a file with line numbers, replaces a piece of it, inserts lines, or "
+                       "takes the last edit back.",
+        .hints = TOOL_DESTRUCTIVE,
+        .arguments = &edit_fields,
+        .size = sizeof(struct edit_arguments),
+        .call = call_edit,
+    },
+    {
+        .name = "list_files",
+        .title = "List a directory",
+        .description = "Names and sizes of what is in a directory of the sandbox.",
+        .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
+        .arguments = &list_fields,
+        .size = sizeof(struct list_arguments),
+        .call = call_list,
+    },
+    {0},
+};
