@@ -77,6 +77,10 @@ TENDON_API int tendon_drive(struct tendon_sandbox *sb, const char *goal, double 
  * too. */
 TENDON_API char *tendon_execute(struct tendon_sandbox *sb, const char *action,
                                 struct tendon_error *err);
+/* The tools of MCP servers that actions of the type call_tool_mcp can call here, as a JSON array in
+ * the form in which language models are told of functions.  A server that does not answer in time
+ * is left out. */
+TENDON_API char *tendon_tools(struct tendon_sandbox *sb, double seconds, struct tendon_error *err);
 /* A line for the shell; the shell keeps its state from call to call.  Its output as an observation
  * has it (at most 30000 characters) in *output, which may be NULL; its exit status, or -1. */
 TENDON_API int tendon_run(struct tendon_sandbox *sb, const char *command, double seconds,

@@ -141,6 +141,8 @@ static int add_value(struct args *a, const struct target *t, const char *text)
         return -1;
     if (t->row->type == TN_FIELD_INTS)
         return tn_field_add_ints(t->row, t->object, text, a->err);
+    if (commas && !*text)
+        return 0;
     do {
         size_t n = commas ? strcspn(text, ",") : strlen(text);
         if (tn_field_add_string(t->row, t->object, text, n, a->err) < 0)

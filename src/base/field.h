@@ -73,7 +73,7 @@ enum {
     TN_FIELD_POSITIONAL = 1 << 8,  /* an argument without flag, in the order of the rows */
     TN_FIELD_MANY = 1 << 9,        /* strings: the flag takes all values up to the next flag */
     TN_FIELD_REST = 1 << 10,       /* positional strings: everything from here on, flags too */
-    TN_FIELD_COMMAS = 1 << 11,     /* strings: a value of the flag is a list with commas */
+    TN_FIELD_COMMAS = 1 << 11,     /* strings: a value of the flag is a list with commas, or "" */
     TN_FIELD_ENVIRON = 1 << 12,    /* map: `--flag NAME` takes the value from the environment */
 };
 

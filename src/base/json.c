@@ -395,6 +395,15 @@ struct tn_json *tn_json_ref(struct tn_json *tree)
     return (struct tn_json *)json_object_get(raw(tree));
 }
 
+struct tn_json *tn_json_copy(const struct tn_json *tree)
+{
+    struct json_object *copy = NULL;
+
+    if (tree && json_object_deep_copy(raw(tree), &copy, NULL) != 0)
+        abort(); /* only for want of memory */
+    return (struct tn_json *)copy;
+}
+
 static const struct {
     enum tn_json_type type;
     const char *name;

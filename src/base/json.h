@@ -35,8 +35,11 @@ static inline void tn_guard_json(struct tn_json **tree)
 }
 #define tn_autojson TN_CLEANUP(tn_guard_json)
 
-/* A further owner of the same tree. */
+/* A further owner of the same tree, in the same thread: owners are counted without any lock, also
+ * those of a part and of the whole. */
 struct tn_json *tn_json_ref(struct tn_json *tree);
+/* A tree of its own with the same contents, for another thread. */
+struct tn_json *tn_json_copy(const struct tn_json *tree);
 
 enum tn_json_type tn_json_type(const struct tn_json *v);
 const char *tn_json_type_name(const struct tn_json *v);

@@ -9,6 +9,7 @@ struct reader {
     const char *text;
     size_t at, len;
     int depth;
+    bool loose; /* as the header says of tn_py_literal_at */
     struct tn_jw out;
     struct tn_buf string; /* the string being decoded */
     struct tn_error *err;
@@ -30,8 +31,12 @@ static int peek(const struct reader *r)
 static int peek_after_space(struct reader *r)
 {
     int c;
-    while ((c = peek(r)) == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f')
+    bool comment = false;
+    while ((c = peek(r)) == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' ||
+           (c == '#' && r->loose) || (comment && c >= 0)) {
+        comment = c != '\n' && (comment || c == '#');
         r->at++;
+    }
     return c;
 }
 
@@ -102,31 +107,61 @@ static int read_escape(struct reader *r)
     }
 }
 
-static int read_one_string(struct reader *r, char quote)
+/* How many letters stand before the quote ("r", "b", "Rb"); -1 when no string starts here. */
+static int string_prefix(const struct reader *r)
 {
-    r->at++;
+    size_t n = 0, left = r->len - r->at;
+
+    while (n < 2 && n < left && strchr("rRuUbB", r->text[r->at + n]) && r->text[r->at + n])
+        n++;
+    if (n == left || (r->text[r->at + n] != '\'' && r->text[r->at + n] != '"'))
+        return -1;
+    return (int)n;
+}
+
+static bool looking_at(const struct reader *r, const char *text, size_t n)
+{
+    return r->len - r->at >= n && memcmp(r->text + r->at, text, n) == 0;
+}
+
+static int read_one_string(struct reader *r, int prefix)
+{
+    char quotes[3];
+    bool raw = memchr(r->text + r->at, 'r', (size_t)prefix) ||
+               memchr(r->text + r->at, 'R', (size_t)prefix);
+
+    r->at += (size_t)prefix;
+    memset(quotes, r->text[r->at], sizeof quotes);
+    size_t n = looking_at(r, quotes, 3) ? 3 : 1;
+    r->at += n;
     for (;;) {
         int c = peek(r);
-        if (c < 0 || c == '\n')
+        if (c < 0 || (c == '\n' && n == 1 && !r->loose))
             return fail_at(r, "the closing quote");
-        r->at++;
-        if (c == (unsigned char)quote)
+        if (looking_at(r, quotes, n)) {
+            r->at += n;
             return 0;
-        if (c != '\\')
-            tn_buf_putc(&r->string, (char)c);
-        else if (read_escape(r) < 0)
-            return -1;
+        }
+        r->at++;
+        if (c == '\\' && !raw) {
+            if (read_escape(r) < 0)
+                return -1;
+            continue;
+        }
+        tn_buf_putc(&r->string, (char)c);
+        if (c == '\\' && peek(r) >= 0)
+            tn_buf_putc(&r->string, r->text[r->at++]);
     }
 }
 
 /* One string or several side by side, into r->string. */
 static int read_strings(struct reader *r)
 {
-    int c;
+    int prefix;
 
     tn_buf_reset(&r->string);
-    while ((c = peek_after_space(r)) == '\'' || c == '"')
-        if (read_one_string(r, (char)c) < 0)
+    while (peek_after_space(r) >= 0 && (prefix = string_prefix(r)) >= 0)
+        if (read_one_string(r, prefix) < 0)
             return -1;
     return 0;
 }
@@ -141,9 +176,7 @@ static int read_string(struct reader *r)
 
 static int read_key(struct reader *r)
 {
-    int c = peek_after_space(r);
-
-    if (c != '\'' && c != '"')
+    if (peek_after_space(r) < 0 || string_prefix(r) < 0)
         return fail_at(r, "a string as key");
     if (read_strings(r) < 0)
         return -1;
@@ -170,7 +203,7 @@ static int read_items(struct reader *r, char close)
         count++;
         comma = accept(r, ',');
     }
-    if (close == ')' && count == 1 && !comma)
+    if (close == ')' && count == 1 && !comma && !r->loose)
         return fail_at(r, "a comma in the tuple before here");
     return 0;
 }
@@ -274,6 +307,8 @@ static int read_value(struct reader *r)
 {
     int c = peek_after_space(r);
 
+    if (string_prefix(r) >= 0)
+        return read_string(r);
     switch (c) {
     case '{':
         return read_collection(r, '}');
@@ -281,9 +316,6 @@ static int read_value(struct reader *r)
         return read_collection(r, ']');
     case '(':
         return read_collection(r, ')');
-    case '\'':
-    case '"':
-        return read_string(r);
     default:
         if (c == '-' || c == '+' || c == '.' || (c >= '0' && c <= '9'))
             return read_number(r);
@@ -291,21 +323,27 @@ static int read_value(struct reader *r)
     }
 }
 
-int tn_py_literal(const char *text, size_t len, struct tn_json **tree, struct tn_error *err)
+/* Reads a value at *at, and to the end unless loose. */
+static int read_literal(const char *text, size_t len, size_t *at, bool loose, struct tn_json **tree,
+                        struct tn_error *err)
 {
+    size_t left = len - *at;
     /* Six bytes for one is the worst the JSON writer does. */
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(len > SIZE_MAX / 8 ? SIZE_MAX : len * 6 + 64);
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(left > SIZE_MAX / 8 ? SIZE_MAX : left * 6 + 64);
     struct reader r = {
         .text = text,
+        .at = *at,
         .len = len,
+        .loose = loose,
         .out = tn_jw(&json),
-        .string = TN_BUF_INIT(len * 3 + 64),
+        .string = TN_BUF_INIT(left * 3 + 64),
         .err = err,
     };
     int result = read_value(&r);
 
     *tree = NULL;
-    if (result == 0 && peek_after_space(&r) >= 0)
+    *at = r.at;
+    if (result == 0 && !loose && peek_after_space(&r) >= 0)
         result = fail_at(&r, "the end");
     if (result == 0 && (!tn_buf_ok(&json) || !tn_buf_ok(&r.string)))
         result = tn_fail(err, TN_E_TOO_LARGE, "Python literal: out of memory");
@@ -313,4 +351,16 @@ int tn_py_literal(const char *text, size_t len, struct tn_json **tree, struct tn
         result = tn_json_parse(json.data, json.len, tree, err);
     tn_buf_done(&r.string);
     return result;
+}
+
+int tn_py_literal(const char *text, size_t len, struct tn_json **tree, struct tn_error *err)
+{
+    size_t at = 0;
+    return read_literal(text, len, &at, false, tree, err);
+}
+
+int tn_py_literal_at(const char *text, size_t len, size_t *at, struct tn_json **tree,
+                     struct tn_error *err)
+{
+    return read_literal(text, len, at, true, tree, err);
 }

@@ -10,4 +10,10 @@
  * ever evaluated. */
 int tn_py_literal(const char *text, size_t len, struct tn_json **tree, struct tn_error *err);
 
+/* Reads one literal at *at, as models write them, and sets *at behind it (on failure: where it
+ * failed).  Comments count as space, any string may go on over several lines, a tuple of one needs
+ * no comma. */
+int tn_py_literal_at(const char *text, size_t len, size_t *at, struct tn_json **tree,
+                     struct tn_error *err);
+
 #endif

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/nearest.h"
 #include "cli/progress.h"
+#include "cli/table.h"
 #include "runtime/registry.h"
 
 #define GLOBALS struct globals
@@ -152,6 +153,9 @@ int cli_spec(struct cli *cli, const char *template, const struct tn_spec *given,
         return -1;
     if (given->network == TN_NETWORK_DEFAULT)
         spec->network = network;
+    if (given->plugins.items && given->plugins.count == 0 && /* none are a wish, too */
+        tn_field_from_text(tn_fields_find(&tn_spec_fields, "plugins"), spec, "", err) < 0)
+        return -1;
     if (given->workspace && find_workspace(config, spec, err) < 0)
         return -1;
     return tn_spec_resolve(spec, err);
@@ -275,16 +279,18 @@ const char *sandbox_label(const struct tn_sandbox *sb)
 
 void cli_note(const struct cli *cli, const char *fmt, ...)
 {
+    tn_autofree char *text = NULL;
     va_list ap;
 
     if (cli->quiet || cli->json)
         return;
     progress_pause();
     va_start(ap, fmt);
-    fputs("tendon: ", stderr);
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
+    if (vasprintf(&text, fmt, ap) < 0)
+        abort();
     va_end(ap);
+    fputs("tendon: ", stderr);
+    print_lines(stderr, text);
 }
 
 int cli_print(const struct tn_buf *text, struct tn_error *err)

@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "net/listen.h"
+#include "net/pump.h"
 
 #define DIAL_SECONDS 10.0
-#define QUIET_SECONDS 86400.0
 
-enum { PIECE = 64 << 10, MAX_CONNECTIONS = 256 };
+enum { MAX_CONNECTIONS = 256 };
 
 /* --- what is wanted ----------------------------------------------------------------------------
  */
@@ -74,67 +74,6 @@ struct carrier {
     bool closing;
 };
 
-/* One direction; ends with its source, or when nobody takes it any more. */
-struct way {
-    int from, to;
-    char *bytes;
-    size_t start, end;
-    bool over;
-};
-
-static void way_move(struct way *w)
-{
-    if (w->over)
-        return;
-    if (w->start == w->end) {
-        ssize_t n = recv(w->from, w->bytes, PIECE, MSG_DONTWAIT);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        w->start = 0;
-        w->end = n > 0 ? (size_t)n : 0;
-        w->over = n <= 0;
-    }
-    while (w->start < w->end && !w->over) {
-        ssize_t n =
-            send(w->to, w->bytes + w->start, w->end - w->start, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        w->over = n < 0;
-        w->start += n > 0 ? (size_t)n : 0;
-    }
-    if (w->over) {
-        w->start = w->end;
-        shutdown(w->to, SHUT_WR);
-    }
-}
-
-static short interest(const struct way *in, const struct way *out)
-{
-    return (short)((!in->over && in->start == in->end ? POLLIN : 0) |
-                   (!out->over && out->start < out->end ? POLLOUT : 0));
-}
-
-static void carry(int client, int inside)
-{
-    tn_autofree char *up_bytes = tn_malloc(PIECE), *down_bytes = tn_malloc(PIECE);
-    struct way up = {.from = client, .to = inside, .bytes = up_bytes};
-    struct way down = {.from = inside, .to = client, .bytes = down_bytes};
-
-    for (;;) {
-        way_move(&up);
-        way_move(&down);
-        if (up.over && down.over)
-            return;
-        struct pollfd p[] = {{.fd = client, .events = interest(&up, &down)},
-                             {.fd = inside, .events = interest(&down, &up)}};
-        for (int i = 0; i < 2; i++)
-            if (!p[i].events)
-                p[i].fd = -1; /* nothing is wanted of it: its hangup would only wake us */
-        if (poll(p, 2, tn_poll_ms(tn_deadline_in(QUIET_SECONDS))) == 0)
-            return;
-    }
-}
-
 static int dial(struct connection *c, struct tn_error *err)
 {
     struct carrier *carrier = c->carrier;
@@ -175,7 +114,7 @@ static void *serve(void *arg)
     int inside = dial(c, &err);
 
     if (inside >= 0)
-        carry(c->client, inside);
+        tn_pump(c->client, inside, NULL, NULL);
     else if (err.code)
         cli_note(c->carrier->cli, "%s", err.text);
     forget(c);

@@ -4,6 +4,7 @@
 #include "cli/table.h"
 #include "cli/units.h"
 #include "cli/verb.h"
+#include "runtime/hand-plugins.h"
 #include "runtime/record-json.h"
 
 struct inspect_options {
@@ -86,6 +87,67 @@ static void print_value(const char *key, const struct tn_json *v, const struct p
     }
 }
 
+/* --- plugins ------------------------------------------------------------------------------------
+ */
+
+#define PLUGINS_SECONDS 5
+
+/* What the hand says of them; NULL when it does not run, or is none of ours: that is no reason to
+ * keep the rest from anybody. */
+static struct tn_json *ask_plugins(struct tn_sandbox *sb)
+{
+    int64_t deadline = tn_deadline_in(PLUGINS_SECONDS);
+    struct tn_hand_address at;
+    struct tn_json *plugins = NULL;
+
+    if (tn_sandbox_record(sb)->status != TN_STATUS_RUNNING ||
+        tn_sandbox_address(sb, &at.address, &at.key, deadline, NULL) < 0 ||
+        tn_hand_plugins(&at, &plugins, deadline, NULL) < 0)
+        return NULL;
+    return plugins;
+}
+
+static bool is(const struct tn_json *plugin, const char *key)
+{
+    return tn_json_bool(tn_json_get(plugin, key), false);
+}
+
+/* "browser: running, 210 MB: /usr/bin/chromium", "vscode: missing: ...; get it: ..." */
+static void print_plugin(const struct tn_json *plugin, const struct page *p)
+{
+    const char *install = tn_json_get_str(plugin, "install", NULL);
+    int64_t memory = tn_json_int(tn_json_get(plugin, "memory"), 0);
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(64 << 10);
+    char text[32];
+
+    if (is(plugin, "running"))
+        tn_buf_puts(&line, "running");
+    else if (!is(plugin, "usable"))
+        tn_buf_puts(&line, "missing");
+    else
+        tn_buf_puts(&line, is(plugin, "enabled") ? "ready" : "not asked for");
+    if (memory > 0)
+        tn_buf_printf(&line, ", %s", format_bytes(memory, text));
+    tn_buf_printf(&line, ": %s",
+                  tn_json_get_str(plugin, is(plugin, "usable") ? "found" : "missing", ""));
+    if (install)
+        tn_buf_printf(&line, "; to get it: %s", install);
+    printf("  %s", p->colour ? STYLE_CYAN : "");
+    print_clean(tn_json_get_str(plugin, "name", ""));
+    printf("%s: ", p->colour ? STYLE_PLAIN : "");
+    print_clean(tn_buf_str(&line));
+    putchar('\n');
+}
+
+static void print_plugins(const struct tn_json *plugins, const struct page *p)
+{
+    if (tn_json_count(plugins) == 0)
+        return;
+    printf("%splugins%s:\n", p->colour ? STYLE_CYAN : "", p->colour ? STYLE_PLAIN : "");
+    for (size_t i = 0; i < tn_json_count(plugins); i++)
+        print_plugin(tn_json_at(plugins, i), p);
+}
+
 static int run(struct cli *cli, const void *given, struct tn_error *err)
 {
     const struct inspect_options *options = given;
@@ -98,6 +160,11 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         return -1;
     tn_jw_object(&w);
     tn_sandbox_put_json(cli_runtime(cli, err), sb, &w);
+    tn_autojson struct tn_json *plugins = ask_plugins(sb);
+    if (cli->json) {
+        tn_jw_key(&w, "plugins");
+        tn_jw_tree(&w, plugins);
+    }
     tn_jw_object_end(&w);
     if (cli->json)
         return cli_print(&text, err);
@@ -105,6 +172,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         return -1;
     struct page page = {.colour = style_wanted(stdout)};
     tn_json_each(json, print_member, &page);
+    print_plugins(plugins, &page);
     return 0;
 }
 
@@ -113,7 +181,8 @@ const struct verb verb_inspect = {
     .group = VERB_LOOK,
     .summary = "print everything that is known of a sandbox",
     .details = "Asks its backend how it is now. Isolation is what really holds, not what was\n"
-               "wished for. Secrets are never printed.",
+               "wished for. Secrets are never printed. The plugins are those of its hand: what\n"
+               "is there, what runs, and how to get what is missing.",
     .options = &options_table,
     .options_size = sizeof(struct inspect_options),
     .run = run,

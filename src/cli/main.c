@@ -1,6 +1,7 @@
 #include <signal.h>
 
 #include "cli/progress.h"
+#include "cli/table.h"
 #include "cli/verb.h"
 
 /* Before the verb: the options of all verbs; then the verb and everything behind it. */
@@ -151,7 +152,8 @@ static void report(const struct tn_error *err, bool json)
     struct tn_jw w = tn_jw(&text);
 
     if (!json) {
-        fprintf(stderr, "tendon: %s\n", err->text);
+        fputs("tendon: ", stderr);
+        print_lines(stderr, err->text);
         return;
     }
     tn_jw_object(&w);

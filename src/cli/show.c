@@ -82,6 +82,12 @@ void show_observation(const struct show *s, const struct tn_observation *o, int6
     fflush(s->out);
 }
 
+void show_note(const struct show *s, const char *text)
+{
+    put_block(s, "", STYLE_DIM, text, strlen(text));
+    fflush(s->out);
+}
+
 void show_problem(const struct show *s, const char *text)
 {
     put_block(s, "!", STYLE_RED, text, strlen(text));

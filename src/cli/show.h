@@ -21,6 +21,7 @@ void show_title(const struct show *s, int number, const char *text);
 void show_action(const struct show *s, const char *name, const char *what);
 /* The observation and the time it took. */
 void show_observation(const struct show *s, const struct tn_observation *o, int64_t nanoseconds);
+void show_note(const struct show *s, const char *text);
 void show_problem(const struct show *s, const char *text);
 
 #endif

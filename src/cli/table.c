@@ -66,12 +66,39 @@ static char *clean(const char *text, int most, int *width)
     return tn_buf_take(&out);
 }
 
-void print_clean(const char *text)
+static void put_clean(FILE *to, const char *text)
 {
     int width;
     tn_autofree char *safe = clean(text, INT32_MAX, &width);
 
-    fputs(safe, stdout);
+    fputs(safe, to);
+}
+
+void print_clean(const char *text)
+{
+    put_clean(stdout, text);
+}
+
+void print_lines(FILE *to, const char *text)
+{
+    size_t n = strlen(text);
+
+    if (!isatty(fileno(to))) {
+        fputs(text, to);
+        if (n == 0 || text[n - 1] != '\n')
+            fputc('\n', to);
+        return;
+    }
+    do {
+        n = strcspn(text, "\n");
+        tn_autofree char *line = tn_strndup(text, n);
+        for (char *c = line; *c; c++)
+            if (*c == '\t' || *c == '\r')
+                *c = ' ';
+        put_clean(to, line);
+        fputc('\n', to);
+        text += n + (text[n] == '\n');
+    } while (*text);
 }
 
 void table_cell(struct table *t, const char *text, const char *style)

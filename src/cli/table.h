@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
@@ -36,5 +37,7 @@ void table_print(const struct table *t);
 
 /* Prints text with control characters replaced. */
 void print_clean(const char *text);
+/* Lines of text, the last one ended too; clean only where a terminal would listen. */
+void print_lines(FILE *to, const char *text);
 
 #endif

@@ -1,6 +1,7 @@
 #include "cli/tour.h"
 
 #include "base/clock.h"
+#include "runtime/hand-plugins.h"
 
 /* What a step's command must end with, besides an exit status. */
 enum { RUNNING = -1 };
@@ -17,12 +18,17 @@ struct step {
     const char *old;  /* what is replaced in it, */
     const char *text; /* and its new text */
 
+    const char *plugin; /* or: an ability that may be missing; */
+    const char *code;   /* a cell of jupyter, */
+    const char *url;    /* or a page for the browser */
+
     double timeout; /* seconds; 0 takes the ordinary one */
     int expected_exit_code;
     const char *expected_text; /* somewhere in the content */
 };
 
 #define ORDINARY_SECONDS 10
+#define START_SECONDS 60 /* the first use of an ability starts it */
 
 static const struct step steps[] = {
     {.title = "The shell keeps its state from call to call",
@@ -56,6 +62,18 @@ static const struct step steps[] = {
      .expected_exit_code = RUNNING},
     {.shown = "C-c (as input)", .command = "C-c", .is_input = true, .expected_exit_code = 130},
     {.command = "echo \"$GREETING again\"", .expected_text = "hello again"},
+
+    {.title = "A cell of Python, in a kernel that stays",
+     .plugin = "jupyter",
+     .code = "import sys\nprint('Python', sys.version.split()[0], 'says', 6 * 7)",
+     .timeout = START_SECONDS,
+     .expected_text = "says 42"},
+
+    {.title = "A page in the browser",
+     .plugin = "browser",
+     .url = "data:text/html,<title>Hello</title><h1>A page</h1><p>that an agent can read</p>",
+     .timeout = START_SECONDS,
+     .expected_text = "that an agent can read"},
 };
 
 static struct tn_text text_of(const char *s)
@@ -76,6 +94,13 @@ static void make_action(struct tn_action *a, const struct step *step, const char
         } else {
             a->edit.file_text = text_of(step->text);
         }
+    } else if (step->code) {
+        tn_action_init(a, TN_ACTION_RUN_IPYTHON);
+        a->run_ipython.code = tn_strdup(step->code);
+        a->run_ipython.include_extra = false;
+    } else if (step->url) {
+        tn_action_init(a, TN_ACTION_BROWSE);
+        a->browse.url = tn_strdup(step->url);
     } else {
         tn_action_init(a, TN_ACTION_RUN);
         a->run.command = tn_strdup(step->command);
@@ -116,31 +141,94 @@ char *tour_warm_up(struct tn_sandbox *sb, struct tn_error *err)
     return NULL;
 }
 
+/* --- abilities that may be missing --------------------------------------------------------------
+ */
+
+static bool is(const struct tn_json *plugin, const char *key)
+{
+    return tn_json_bool(tn_json_get(plugin, key), false);
+}
+
+/* What stands in the way, on the heap; NULL when nothing does. */
+static char *obstacle(const struct tn_json *plugins, const char *name)
+{
+    const struct tn_json *plugin = tn_hand_plugin_named(plugins, name);
+    const char *install = tn_json_get_str(plugin, "install", NULL);
+
+    if (!plugin)
+        return tn_asprintf("this sandbox has no plugin %s", name);
+    if (!is(plugin, "usable"))
+        return tn_asprintf("not here: %s%s%s", tn_json_get_str(plugin, "missing", ""),
+                           install ? "\nto get it: " : "", install ? install : "");
+    return is(plugin, "enabled") ? NULL : tn_asprintf("%s was not asked for", name);
+}
+
+/* NULL when the hand tells nothing of plugins. */
+static struct tn_json *ask_plugins(struct tn_sandbox *sb)
+{
+    int64_t deadline = tn_deadline_in(ORDINARY_SECONDS);
+    struct tn_hand_address at;
+    struct tn_json *plugins = NULL;
+
+    if (tn_sandbox_address(sb, &at.address, &at.key, deadline, NULL) == 0)
+        tn_hand_plugins(&at, &plugins, deadline, NULL);
+    return plugins;
+}
+
+/* --- all of it ----------------------------------------------------------------------------------
+ */
+
+static const char *shown(const struct step *step)
+{
+    const char *const words[] = {step->shown, step->command, step->code, step->url};
+    size_t i = 0;
+
+    while (!words[i])
+        i++;
+    return words[i];
+}
+
+/* 0, 1 when it did not end as it should, or -1. */
+static int take_step(struct tn_sandbox *sb, const struct step *step, const char *workspace,
+                     const struct show *s, struct tn_error *err)
+{
+    tn_autoaction struct tn_action action;
+    tn_autoobservation struct tn_observation observation;
+
+    make_action(&action, step, workspace);
+    tn_observation_init(&observation, TN_OBSERVATION_NULL);
+    show_action(s, step->code ? "python" : tn_action_name(action.type), shown(step));
+
+    int64_t start = tn_now();
+    if (tn_sandbox_execute(sb, &action, &observation, err))
+        return -1;
+    show_observation(s, &observation, tn_now() - start);
+
+    tn_autofree char *problem = judge(step, &observation);
+    if (problem)
+        show_problem(s, problem);
+    return problem != NULL;
+}
+
 int tour(struct tn_sandbox *sb, const char *workspace, const struct show *s, struct tn_error *err)
 {
+    tn_autojson struct tn_json *plugins = ask_plugins(sb);
     int chapter = 0;
     int failed = 0;
 
     for (const struct step *step = steps; step < steps + TN_COUNT(steps); step++) {
-        tn_autoaction struct tn_action action;
-        tn_autoobservation struct tn_observation observation;
+        tn_autofree char *missing = step->plugin ? obstacle(plugins, step->plugin) : NULL;
 
-        make_action(&action, step, workspace);
-        tn_observation_init(&observation, TN_OBSERVATION_NULL);
         if (step->title)
             show_title(s, ++chapter, step->title);
-        show_action(s, tn_action_name(action.type), step->shown ? step->shown : step->command);
-
-        int64_t start = tn_now();
-        if (tn_sandbox_execute(sb, &action, &observation, err))
-            return -1;
-        show_observation(s, &observation, tn_now() - start);
-
-        tn_autofree char *problem = judge(step, &observation);
-        if (problem) {
-            show_problem(s, problem);
-            failed++;
+        if (missing) {
+            show_note(s, missing);
+            continue;
         }
+        int r = take_step(sb, step, workspace, s, err);
+        if (r < 0)
+            return -1;
+        failed += r;
     }
     return failed;
 }

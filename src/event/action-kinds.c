@@ -62,7 +62,9 @@ static const struct tn_field run_ipython[] = {
     CONFIRMATION_STATE,
     SECURITY_RISK,
     TN_STRING("kernel_init_code", ACTION, run_ipython.kernel_init_code, .fallback = "",
-              .help = "not used by the hand"),
+              .help = "run before it in a kernel that has just been started"),
+    TN_STRING("session", ACTION, run_ipython.session, .flags = TN_FIELD_NULLABLE | TN_FIELD_SPARSE,
+              .help = "Tendon: which kernel; null is the default one"),
 };
 
 static const struct tn_field read_[] = {
@@ -133,6 +135,8 @@ static const struct tn_field call_tool_mcp[] = {
     THOUGHT,
     SECURITY_RISK,
 };
+
+static const struct tn_field plugin[] = {THOUGHT, SECURITY_RISK};
 
 static const struct tn_field message[] = {
     TN_TEXT("content", ACTION, message_to_user.content, .flags = TN_FIELD_REQUIRED,
@@ -220,6 +224,11 @@ static const struct tn_field loop_recovery[] = {
 };
 
 /* --- messages and checks a table cannot say -------------------------------------------- */
+
+static void put_plugin(const struct tn_action *a, struct tn_buf *out)
+{
+    tn_buf_printf(out, "Running the plugin action: %s", a->plugin.name ? a->plugin.name : "");
+}
 
 static void put_finish(const struct tn_action *a, struct tn_buf *out)
 {
@@ -321,6 +330,11 @@ const struct tn_action_kind tn_action_kinds[TN_ACTION_TYPE_COUNT] = {
                                  .message = "I am interacting with the MCP server with name:\n"
                                             "```\n{name}\n```\nand arguments:\n"
                                             "```\n{arguments}\n```"},
+    [TN_ACTION_PLUGIN] = {.name = "NAME.ACTION",
+                          .help = "Whatever the program tendon-plugin-NAME does; it gets all other "
+                                  "arguments as they are",
+                          .args = TN_FIELDS(plugin),
+                          .put_message = put_plugin},
     [TN_ACTION_NULL] = {.name = "null", .help = "Nothing", .message = "No action"},
     [TN_ACTION_MESSAGE] = {.name = "message",
                            .help = "Say something",

@@ -6,6 +6,7 @@
 
 /* A message is about as long as the longest argument; those come from a peer. */
 #define MESSAGE_MAX ((size_t)1 << 30)
+enum { PLUGIN_NAME_MAX = 120 };
 
 static const struct tn_field top_rows[] = {
     TN_OPT_DOUBLE("timeout", struct tn_action, timeout,
@@ -40,12 +41,23 @@ const char *tn_action_name(enum tn_action_type type)
 
 bool tn_action_runnable(enum tn_action_type type)
 {
-    return type <= TN_ACTION_CALL_TOOL_MCP;
+    return type <= TN_ACTION_PLUGIN;
 }
 
 bool tn_action_hidden(const struct tn_action *a)
 {
     return a->type == TN_ACTION_RUN && a->run.hidden;
+}
+
+/* The name of a plugin, a dot, and whatever the plugin calls its action. */
+static bool is_plugin_name(const char *name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    size_t plugin = strspn(name, letters);
+    size_t action = name[plugin] == '.' ? strspn(name + plugin + 1, letters) : 0;
+
+    return plugin && action && !name[plugin + 1 + action] && plugin + action < PLUGIN_NAME_MAX;
 }
 
 int tn_action_type_from_name(const char *name, enum tn_action_type *type, struct tn_error *err)
@@ -58,6 +70,10 @@ int tn_action_type_from_name(const char *name, enum tn_action_type *type, struct
             return 0;
         }
         tn_nearest_offer(&near, tn_action_kinds[i].name);
+    }
+    if (is_plugin_name(name)) {
+        *type = TN_ACTION_PLUGIN;
+        return 0;
     }
     if (near.best)
         return tn_fail(err, TN_E_UNSUPPORTED, "unknown action type '%.60s'; did you mean '%s'?",
@@ -79,6 +95,10 @@ void tn_action_done(struct tn_action *a)
 {
     tn_fields_done(&tn_action_kinds[a->type].args, a);
     tn_fields_done(&message_field, a);
+    if (a->type == TN_ACTION_PLUGIN) {
+        free(a->plugin.name);
+        tn_json_free(a->plugin.args);
+    }
     tn_event_done(&a->event);
 }
 
@@ -118,6 +138,33 @@ static int merge_translated_code(struct tn_action *a, const struct tn_json *args
         tn_fields_defaults(&only_command, a);
     }
     return 0;
+}
+
+/* Into an object: what a plugin gets, without what the host reads. */
+static int put_plugin_arg(const char *key, struct tn_json *value, void *ctx)
+{
+    struct tn_jw *w = ctx;
+    const struct tn_field *confirmation = &confirmation_rows[0];
+
+    if (tn_fields_find(&tn_action_kinds[TN_ACTION_PLUGIN].args, key) ||
+        strcmp(key, confirmation->name) == 0 || strcmp(key, confirmation->alias) == 0)
+        return 0;
+    tn_jw_key(w, key);
+    tn_jw_tree(w, value);
+    return 0;
+}
+
+static int keep_plugin_call(struct tn_action *a, const char *name, const struct tn_json *args,
+                            struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(MESSAGE_MAX);
+    struct tn_jw w = tn_jw(&text);
+
+    a->plugin.name = tn_strdup(name);
+    tn_jw_object(&w);
+    tn_json_each(args, put_plugin_arg, &w);
+    tn_jw_object_end(&w);
+    return tn_json_parse(tn_buf_str(&text), text.len, &a->plugin.args, err);
 }
 
 static int read_args(struct tn_action *a, const struct tn_json *json, struct tn_error *err)
@@ -162,7 +209,9 @@ int tn_action_from_json(const struct tn_json *json, struct tn_action *a, struct 
     tn_action_init(a, type);
     tn_event_from_json(&a->event, json);
     tn_fields_from_json(&message_field, a, json, NULL);
-    if (read_args(a, json, err) < 0) {
+    if (read_args(a, json, err) < 0 ||
+        (type == TN_ACTION_PLUGIN &&
+         keep_plugin_call(a, name, tn_json_get(json, "args"), err) < 0)) {
         tn_action_done(a);
         return -1;
     }
@@ -206,13 +255,15 @@ void tn_action_to_json(const struct tn_action *a, struct tn_jw *w)
         tn_action_put_message(a, &message);
     tn_jw_key(w, "message");
     tn_jw_str(w, a->message ? a->message : tn_buf_str(&message));
-    tn_jw_kstr(w, "action", kind->name);
+    tn_jw_kstr(w, "action", a->type == TN_ACTION_PLUGIN ? a->plugin.name : kind->name);
     tn_fields_to_json(&tn_event_tail, &a->event, w);
     tn_jw_key(w, "args");
     tn_jw_object(w);
     tn_fields_to_json(&kind->args, a, w);
     if (a->confirmation_state != TN_CONFIRMED && !has_own_confirmation(kind))
         tn_fields_to_json(&confirmation_field, a, w);
+    if (a->type == TN_ACTION_PLUGIN)
+        tn_json_each(a->plugin.args, put_plugin_arg, w);
     tn_jw_object_end(w);
     tn_fields_to_json(&top, a, w);
     tn_jw_object_end(w);

@@ -19,6 +19,7 @@ enum tn_action_type {
     TN_ACTION_BROWSE,
     TN_ACTION_BROWSE_INTERACTIVE,
     TN_ACTION_CALL_TOOL_MCP,
+    TN_ACTION_PLUGIN, /* of a plugin that is not built in; its type is "NAME.ACTION" */
     /* these only pass through the host */
     TN_ACTION_NULL,
     TN_ACTION_MESSAGE,
@@ -82,6 +83,8 @@ struct tn_ipython_action {
     char *code;
     bool include_extra;
     char *kernel_init_code;
+    /* ours */
+    char *session; /* NULL: the default kernel */
 };
 
 struct tn_read_action {
@@ -121,6 +124,12 @@ struct tn_browse_interactive_action {
 struct tn_mcp_action {
     char *name;
     struct tn_json *arguments; /* an object; NULL stands for {} */
+};
+
+struct tn_plugin_call {
+    char *name; /* the type as it is on the wire: "example.reverse" */
+    struct tn_json
+        *args; /* an object, without the arguments that types share; NULL stands for {} */
 };
 
 struct tn_message_action {
@@ -184,6 +193,7 @@ struct tn_action {
         struct tn_browse_action browse;
         struct tn_browse_interactive_action browse_interactive;
         struct tn_mcp_action call_tool_mcp;
+        struct tn_plugin_call plugin;
         struct tn_message_action message_to_user;
         struct tn_system_action system_message;
         struct tn_finish_action finish; /* and reject, which has no final_thought */
@@ -210,7 +220,7 @@ void tn_action_to_json(const struct tn_action *a, struct tn_jw *w);
 
 /* "run", "read", ...; lives for ever. */
 const char *tn_action_name(enum tn_action_type type);
-/* 0, or -1 naming the nearest type there is. */
+/* 0, or -1 naming the nearest type there is.  A name with a dot in it is an action of a plugin. */
 int tn_action_type_from_name(const char *name, enum tn_action_type *type, struct tn_error *err);
 /* A hand can execute it. */
 bool tn_action_runnable(enum tn_action_type type);

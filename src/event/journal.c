@@ -220,7 +220,9 @@ struct tn_journal *tn_journal_open(const char *directory, unsigned flags, struct
     struct tn_journal *j = tn_calloc(1, sizeof *j);
 
     *j = (struct tn_journal){.flags = flags, .log = -1};
-    j->directory = tn_fs_mkdirs(TN_FS_ANYWHERE, directory, 0700, NULL, NULL, err);
+    j->directory = flags & TN_JOURNAL_EXISTING
+                       ? tn_fs_open(TN_FS_ANYWHERE, directory, O_PATH | O_DIRECTORY, 0, err)
+                       : tn_fs_mkdirs(TN_FS_ANYWHERE, directory, 0700, NULL, NULL, err);
     if (j->directory >= 0 && !open_log(j, err))
         return j;
     tn_error_context(err, "journal %s", directory);

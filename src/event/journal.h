@@ -21,7 +21,8 @@
 #define TN_EVENT_MAX ((size_t)256 << 20)
 
 enum tn_journal_flags {
-    TN_JOURNAL_SYNC = 1, /* an event is on the disk when append returns */
+    TN_JOURNAL_SYNC = 1,     /* an event is on the disk when append returns */
+    TN_JOURNAL_EXISTING = 2, /* a directory that is missing is not made: TN_E_NOT_FOUND */
 };
 
 /* --- writing ---------------------------------------------------------------------------------- */

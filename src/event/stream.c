@@ -400,8 +400,9 @@ int64_t tn_stream_last_id(struct tn_stream *s)
 
 struct tn_stream *tn_stream_open(const struct tn_stream_options *options, struct tn_error *err)
 {
-    struct tn_journal *journal =
-        tn_journal_open(options->directory, options->sync ? TN_JOURNAL_SYNC : 0, err);
+    struct tn_journal *journal = tn_journal_open(
+        options->directory,
+        (options->sync ? TN_JOURNAL_SYNC : 0) | (options->existing ? TN_JOURNAL_EXISTING : 0), err);
 
     if (!journal)
         return NULL;

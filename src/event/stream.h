@@ -37,6 +37,7 @@ extern const char *const tn_subscriber_words[];
 struct tn_stream_options {
     const char *directory; /* of the session; made (0700) when missing */
     bool sync;             /* an event is on the disk before it counts: see event/journal.h */
+    bool existing;         /* a directory that is missing is not made */
     bool log_only;         /* do not keep a copy in OpenHands' layout (events/, event_cache/) */
 };
 

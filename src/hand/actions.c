@@ -108,19 +108,7 @@ static void do_run(struct tn_hand *hand, const struct tn_action *a, struct tn_ob
     tn_shell_result_done(&result);
 }
 
-/* --- abilities that plug in ----------------------------------------------------------------- */
-
-static void do_ipython(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
-                       struct tn_delivery *delivery)
-{
-    tn_observation_init_error(o, a, "%s", tn_plugin_find("jupyter")->missing);
-}
-
-static void do_browse(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
-                      struct tn_delivery *delivery)
-{
-    tn_observation_init_error(o, a, "Browser functionality is not supported or disabled.");
-}
+/* --- files ---------------------------------------------------------------------------------- */
 
 static void do_file(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
                     struct tn_delivery *delivery)
@@ -137,20 +125,16 @@ typedef void (*handler_fn)(struct tn_hand *hand, const struct tn_action *a,
 
 static const handler_fn handlers[TN_ACTION_TYPE_COUNT] = {
     [TN_ACTION_RUN] = do_run,
-    [TN_ACTION_RUN_IPYTHON] = do_ipython,
     [TN_ACTION_READ] = do_file,
     [TN_ACTION_WRITE] = do_file,
     [TN_ACTION_EDIT] = do_file,
-    [TN_ACTION_BROWSE] = do_browse,
-    [TN_ACTION_BROWSE_INTERACTIVE] = do_browse,
 };
 
 int tn_execute(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
                struct tn_delivery *delivery, struct tn_error *err)
 {
     if (!handlers[a->type])
-        return tn_fail(err, TN_E_UNSUPPORTED, "'ActionExecutor' object has no attribute '%s'",
-                       tn_action_name(a->type));
+        return tn_plugins_execute(hand, a, o, delivery, err);
     handlers[a->type](hand, a, o, delivery);
     return 0;
 }

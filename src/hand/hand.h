@@ -13,6 +13,7 @@
 #include "hand/user.h"
 
 struct tn_editor;
+struct tn_plugin_states;
 
 struct tn_hand {
     struct tn_hand_options options;
@@ -22,6 +23,8 @@ struct tn_hand {
     struct tn_sessions *sessions;
     struct tn_once *once;
     struct tn_editor *editor;
+    struct tn_plugin_states *plugins; /* atomic while the server starts: see plugin.h */
+    int ending;                       /* eventfd: readable once the hand is about to end */
     char hostname[64];
     int64_t started;
     int64_t last_action; /* atomic: when the latest action began */

@@ -17,6 +17,7 @@
 #include "hand/file/edit.h"
 #include "hand/hand.h"
 #include "hand/owner.h"
+#include "hand/plugin.h"
 #include "hand/routes.h"
 #include "hand/viewer.h"
 #include "net/listen.h"
@@ -25,6 +26,7 @@ enum {
     SESSIONS_MAX = 64,
     ANSWERS_MAX = 4096,
     ANSWERS_BYTES = 8 << 20,
+    VIEWER_PORTS = 40000, /* after this one, where no PORT says otherwise */
 };
 #define STOP_SECONDS 2.0
 #define GRACE_SECONDS 2.0
@@ -103,6 +105,15 @@ static void start_main_session(struct tn_session *session)
     tn_session_unref(session);
 }
 
+static void start_viewer(struct process *p, int after)
+{
+    struct tn_error err;
+
+    p->viewer = tn_viewer_start(after, &p->hand.user, &err);
+    if (!p->viewer)
+        tn_log(TN_LOG_WARN, "no file viewer", tn_log_str("reason", err.text));
+}
+
 static int start(struct process *p, struct tn_error *err)
 {
     struct tn_hand *hand = &p->hand;
@@ -111,11 +122,8 @@ static int start(struct process *p, struct tn_error *err)
     if (tn_agent_user_set_up(o, &hand->user, err) < 0 ||
         (o->confine && tn_confine(o->working_dir, err) < 0))
         return -1;
-    if (o->port && !o->confine) { /* it shows any file */
-        p->viewer = tn_viewer_start((int)o->port, &hand->user, err);
-        if (!p->viewer)
-            tn_log(TN_LOG_WARN, "no file viewer", tn_log_str("reason", err->text));
-    }
+    if (o->port && !o->confine) /* it shows any file */
+        start_viewer(p, (int)o->port);
     hand->started = hand->last_action = tn_now();
     const struct tn_user *account = &hand->user.account;
     hand->state = tn_state_new(NULL, account->gid, err);
@@ -149,12 +157,16 @@ static int start(struct process *p, struct tn_error *err)
     struct tn_sessions *sessions = tn_sessions_new(&defaults, SESSIONS_MAX);
     __atomic_store_n(&hand->sessions, sessions, __ATOMIC_RELEASE);
     struct tn_session *session = tn_sessions_ensure(sessions, TN_MAIN_SESSION, err);
+    __atomic_store_n(&hand->plugins, tn_plugins_open(hand), __ATOMIC_RELEASE);
     p->server = tn_hand_server(hand);
     if (!session || open_listeners(p, err) < 0) {
         tn_session_unref(session);
         return -1;
     }
+    tn_plugins_start(hand);
     start_main_session(session);
+    if (o->viewer && !o->port && !o->confine) /* nobody waits for it */
+        start_viewer(p, VIEWER_PORTS);
     return 0;
 }
 
@@ -252,8 +264,11 @@ static void *stop_threads(void *arg)
     struct process *p = s->process;
 
     pthread_join(p->starter, NULL);
+    tn_plugins_interrupt(&p->hand);
     s->quiet = (!p->server || tn_http_server_stop(p->server, STOP_SECONDS) == 0) &&
                (!p->viewer || tn_http_server_stop(p->viewer, STOP_SECONDS) == 0);
+    if (s->quiet)
+        tn_plugins_close(&p->hand);
     return NULL;
 }
 
@@ -267,6 +282,7 @@ static bool stop_everything(struct process *p)
 
     if (sessions)
         tn_sessions_close(sessions);
+    tn_plugins_interrupt(&p->hand);
     end_children(&p->hand, GRACE_SECONDS);
     if (tn_thread_start(&stopper, stop_threads, &stopping) != 0)
         return false;

@@ -17,7 +17,17 @@ static const struct tn_field rows[] = {
               .help = "where the shell starts; created if missing [the current directory]"),
     TN_STRINGS("plugins", struct tn_hand_options, plugins, .flags = TN_FIELD_MANY,
                .flag = "--plugins", .value = "NAME",
-               .help = "plugins to load: jupyter, agent_skills, vscode"),
+               .help = "abilities the host wants: jupyter, agent_skills, vscode, or the NAME of a "
+                       "program tendon-plugin-NAME"),
+    TN_STRING("plugin_path", struct tn_hand_options, plugin_path, .env = "TENDON_PLUGIN_PATH",
+              .flag = "--plugin-path", .value = "DIR:...",
+              .help = "where such programs are, before PATH"),
+    TN_BOOL("start_plugins", struct tn_hand_options, start_plugins, .env = "TENDON_START_PLUGINS",
+            .flag = "--start-plugins",
+            .help = "start them in the background at once, not at their first use"),
+    TN_INT("plugin_seconds", struct tn_hand_options, plugin_seconds, .fallback = "120",
+           .env = "INIT_PLUGIN_TIMEOUT", .min = 1, .max = 86400,
+           .help = "seconds until such a start is given up"),
     TN_STRING("username", struct tn_hand_options, username, .fallback = "openhands",
               .flag = "--username", .value = "NAME",
               .help = "user that shell and files belong to; created if missing (as root)"),
@@ -25,6 +35,8 @@ static const struct tn_field rows[] = {
            .value = "N", .max = 4294967294.0, .help = "uid for that user"),
     TN_BOOL("enable_browser", struct tn_hand_options, enable_browser, .fallback = "true",
             .flag = "--enable-browser", .help = "allow the browser"),
+    TN_BOOL("viewer", struct tn_hand_options, viewer, .flag = "--viewer",
+            .help = "show images and PDF files as pages on a loopback port (with PORT always)"),
     TN_STRING("browsergym_eval_env", struct tn_hand_options, browsergym_eval_env,
               .flag = "--browsergym-eval-env", .value = "NAME",
               .help = "evaluation task of the browser"),
@@ -114,8 +126,8 @@ static int check(struct tn_hand_options *o, struct tn_error *err)
             return tn_error_context(err, "--listen %s", o->listen.items[i]);
     }
     for (size_t i = 0; i < o->plugins.count; i++) {
-        if (!tn_plugin_find(o->plugins.items[i]))
-            return tn_fail(err, TN_E_INVALID, "Plugin %s not found", o->plugins.items[i]);
+        if (tn_plugin_check(o, o->plugins.items[i], err) < 0)
+            return -1;
     }
     return 0;
 }

@@ -8,9 +8,13 @@ struct tn_hand_options {
     int64_t port; /* 0: only --listen */
     char *working_dir;
     struct tn_str_list plugins;
+    char *plugin_path;
+    bool start_plugins;
+    int64_t plugin_seconds;
     char *username;
     int64_t user_id;
     bool enable_browser;
+    bool viewer; /* also without a port */
     char *browsergym_eval_env;
     struct tn_str_list listen;
     char *key;

@@ -154,34 +154,9 @@ static void post_execute_action(struct tn_http_exchange *x, void *ctx)
         execute(x, hand, &action);
 }
 
-/* --- abilities that plug in ----------------------------------------------------------------- */
-
-static void post_update_mcp_server(struct tn_http_exchange *x, void *ctx)
-{
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(1 << 20);
-    tn_autojson struct tn_json *tree = NULL;
-    struct tn_error err;
-
-    if (tn_http_read_all(x, &body, &err) < 0 ||
-        tn_json_parse(tn_buf_str(&body), body.len, &tree, &err) < 0)
-        tn_http_reply_error(x, &err);
-    else if (tn_json_type(tree) != TN_JSON_ARRAY)
-        tn_http_reply_detail(x, 400, "Request must be a list of MCP tools to sync");
-    else
-        tn_http_reply_detail(x, 500, "MCP Proxy Manager is not initialized");
-}
-
-static void get_connection_token(struct tn_http_exchange *x, void *ctx)
-{
-    static const char body[] = "{\"token\":null}";
-    tn_http_reply(x, 200, "application/json", body, sizeof body - 1);
-}
-
 const struct tn_route tn_routes_openhands[] = {
     {"GET", "/alive", get_alive, "200 once the server is ready", TN_ROUTE_OPEN},
     {"GET", "/server_info", get_server_info, "uptime, idle time and resources", TN_ROUTE_OPEN},
     {"POST", "/execute_action", post_execute_action, "carries out an action", 0},
-    {"POST", "/update_mcp_server", post_update_mcp_server, "replaces the MCP servers", 0},
-    {"GET", "/vscode/connection_token", get_connection_token, "token of the editor, or null", 0},
     {0},
 };

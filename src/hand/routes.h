@@ -16,8 +16,9 @@ extern const struct tn_route tn_routes_files[];
 extern const struct tn_route tn_routes_content[];
 extern const struct tn_route tn_routes_watch[];
 extern const struct tn_route tn_routes_tunnel[];
-/* All of them, ended by NULL. */
-extern const struct tn_route *const tn_route_tables[];
+extern const struct tn_route tn_routes_plugins[];
+/* All of them and those of the plugins, ended by NULL; complete once the server is made. */
+extern const struct tn_route *tn_route_tables[];
 
 /* The server with all tables and the key check; not listening yet. */
 struct tn_http_server *tn_hand_server(struct tn_hand *hand);

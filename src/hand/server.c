@@ -1,19 +1,11 @@
+#include <assert.h>
 #include <strings.h>
 
 #include "base/log.h"
+#include "base/secret.h"
 #include "base/sha256.h"
+#include "hand/plugin.h"
 #include "hand/routes.h"
-
-/* Takes the same time wherever the first difference is. */
-static bool same_key(const char *given, const char *key)
-{
-    size_t given_len = strlen(given), key_len = strlen(key);
-    unsigned char difference = given_len != key_len;
-
-    for (size_t i = 0; i < key_len; i++)
-        difference |= (unsigned char)(key[i] ^ given[given_len ? i % given_len : 0]);
-    return difference == 0;
-}
 
 /* Where only the digest is known, digests are compared. */
 static bool fits(const struct tn_hand_options *o, const char *given)
@@ -22,27 +14,66 @@ static bool fits(const struct tn_hand_options *o, const char *given)
     struct tn_sha256 hash;
 
     if (!o->key_digest)
-        return same_key(given, o->key);
+        return tn_same_secret(given, o->key);
     tn_sha256_init(&hash);
     tn_sha256_add(&hash, given, strlen(given));
     tn_sha256_end_hex(&hash, digest);
-    return same_key(digest, o->key_digest);
+    return tn_same_secret(digest, o->key_digest);
 }
 
-/* A page of another site, in a browser on this machine: its Origin is not the Host it talks to. */
+/* An address or localhost, with or without a port: a name that no name server of others decides. */
+static bool is_address(const char *host)
+{
+    size_t n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+    static const char local[] = "localhost";
+    size_t tail = sizeof local - 1;
+
+    if (n >= tail && strncasecmp(host + n - tail, local, tail) == 0)
+        return n == tail || host[n - tail - 1] == '.';
+    return host[0] == '[' || strspn(host, "0123456789.") == n;
+}
+
+/* A page of another site, in a browser on this machine: its Origin is not the Host it talks to, or
+ * both are a name that was made to mean this machine.  No page gets to a unix socket by a name. */
 static bool comes_from_elsewhere(const struct tn_http_exchange *x)
 {
     const char *origin = tn_http_header(x, "Origin"), *host = tn_http_header(x, "Host");
     const char *site = origin ? strstr(origin, "://") : NULL;
 
-    return origin && (!site || !host || strcasecmp(site + 3, host) != 0);
+    if (!origin || (site && host && strcasecmp(site + 3, host) == 0 &&
+                    (is_address(host) || strcmp(tn_http_peer(x), "unix") == 0)))
+        return false;
+    return true;
+}
+
+static bool is_mcp(const char *path)
+{
+    static const char *const starts[] = {"/mcp", "/sse", "/messages"};
+
+    for (size_t i = 0; i < TN_COUNT(starts); i++) {
+        size_t n = strlen(starts[i]);
+        if (strncmp(path, starts[i], n) == 0 && (path[n] == '/' || path[n] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* MCP clients know only the other header. */
+static const char *given_key(const struct tn_http_exchange *x)
+{
+    const char *key = tn_http_header(x, "X-Session-API-Key");
+    const char *bearer = tn_http_header(x, "Authorization");
+
+    if (!key && bearer && strncasecmp(bearer, "Bearer ", 7) == 0 && is_mcp(tn_http_path(x)))
+        key = bearer + 7;
+    return key;
 }
 
 static bool gate(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_hand *hand = ctx;
     const struct tn_hand_options *o = &hand->options;
-    const char *given = tn_http_header(x, "X-Session-API-Key");
+    const char *given = given_key(x);
 
     if (!tn_hand_has_key(o)) {
         if (!comes_from_elsewhere(x))
@@ -78,19 +109,26 @@ void tn_reply_invalid(struct tn_http_exchange *x, const char *where, const char 
     tn_http_reply_json(x, 422, &json);
 }
 
-const struct tn_route *const tn_route_tables[] = {
-    tn_routes_openhands,
-    tn_routes_transfer,
-    tn_routes_index,
-    tn_routes_sessions,
-    tn_routes_output,
-    tn_routes_terminal,
-    tn_routes_files,
-    tn_routes_content,
-    tn_routes_watch,
-    tn_routes_tunnel,
-    NULL,
+static const struct tn_route *const own_tables[] = {
+    tn_routes_openhands, tn_routes_transfer, tn_routes_index,   tn_routes_sessions,
+    tn_routes_output,    tn_routes_terminal, tn_routes_files,   tn_routes_content,
+    tn_routes_watch,     tn_routes_tunnel,   tn_routes_plugins,
 };
+
+enum { PLUGIN_TABLES_MAX = 16 };
+const struct tn_route *tn_route_tables[TN_COUNT(own_tables) + PLUGIN_TABLES_MAX + 1];
+
+static void collect_tables(void)
+{
+    size_t n = TN_COUNT(own_tables);
+
+    memcpy(tn_route_tables, own_tables, sizeof own_tables);
+    for (const struct tn_plugin *const *p = tn_plugins; *p; p++) {
+        assert(n < TN_COUNT(tn_route_tables) - 1);
+        if ((*p)->routes)
+            tn_route_tables[n++] = (*p)->routes;
+    }
+}
 
 struct tn_http_server *tn_hand_server(struct tn_hand *hand)
 {
@@ -100,5 +138,7 @@ struct tn_http_server *tn_hand_server(struct tn_hand *hand)
         .log = tn_log_enabled(TN_LOG_DEBUG) ? log_request : NULL,
         .ctx = hand,
     };
+
+    collect_tables();
     return tn_http_server_new(&options);
 }

@@ -40,16 +40,16 @@ void tn_sessions_free(struct tn_sessions *r)
     free(r);
 }
 
-static bool good_name(const char *name)
+int tn_sessions_check_name(const char *name, struct tn_error *err)
 {
     size_t n = strlen(name);
-    if (n == 0 || n > 40 || name[0] == '.')
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        if (!isalnum((unsigned char)name[i]) && !strchr("-_.", name[i]))
-            return false;
-    }
-    return true;
+    bool good = n > 0 && n <= 40 && name[0] != '.';
+
+    for (size_t i = 0; good && i < n; i++)
+        good = isalnum((unsigned char)name[i]) || strchr("-_.", name[i]);
+    return good ? 0
+                : tn_fail(err, TN_E_INVALID,
+                          "a session name has 1 to 40 letters, digits, '-', '_' or '.'");
 }
 
 static struct tn_session **find(struct tn_sessions *r, const char *name)
@@ -66,10 +66,8 @@ static struct tn_session *add(struct tn_sessions *r, const char *name, const cha
 {
     struct tn_session_options options = r->defaults;
 
-    if (!good_name(name)) {
-        tn_fail(err, TN_E_INVALID, "a session name has 1 to 40 letters, digits, '-', '_' or '.'");
+    if (tn_sessions_check_name(name, err) < 0)
         return NULL;
-    }
     if (r->count == r->max) {
         tn_fail(err, TN_E_BUSY, "there are %zu sessions already; remove one first", r->count);
         return NULL;

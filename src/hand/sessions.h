@@ -16,6 +16,9 @@ void tn_sessions_close(struct tn_sessions *r);
 /* Kills and removes all of them. */
 void tn_sessions_free(struct tn_sessions *r);
 
+/* -1 when no session can have that name. */
+int tn_sessions_check_name(const char *name, struct tn_error *err);
+
 /* Names are 1 to 40 letters, digits, '-', '_' or '.'.  program and cwd may be NULL for the
  * defaults.  The caller unrefs what it gets.  create: TN_E_CONFLICT when it exists, TN_E_BUSY when
  * there are too many. */

@@ -262,6 +262,23 @@ const char *tn_state_undo(const struct tn_state *s)
     return s->undo;
 }
 
+char *tn_state_private(const struct tn_state *s, const char *name, uid_t uid, gid_t gid,
+                       struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/%s", s->directory, name);
+
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+        tn_fail_errno(err, errno, "%s", path);
+        return NULL;
+    }
+    /* Its parent is ours alone, so it is what we have made. */
+    if (geteuid() == 0 && (lchown(path, uid, gid) < 0 || chmod(path, 0700) < 0)) {
+        tn_fail_errno(err, errno, "%s", path);
+        return NULL;
+    }
+    return TN_TAKE_PTR(path);
+}
+
 const struct tn_fs_journal *tn_state_journal(const struct tn_state *s)
 {
     return &s->hooks;

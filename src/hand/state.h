@@ -23,6 +23,10 @@ void tn_state_free(struct tn_state *s);
 const char *tn_state_id(const struct tn_state *s); /* the value of TENDON_HAND */
 const char *tn_state_outputs(const struct tn_state *s);
 const char *tn_state_undo(const struct tn_state *s);
+/* A directory in it, made when it is not there yet, that nobody but this user (and root) can enter.
+ * The caller frees the path; NULL with err. */
+char *tn_state_private(const struct tn_state *s, const char *name, uid_t uid, gid_t gid,
+                       struct tn_error *err);
 
 /* Where temporary paths are announced before they exist. */
 const struct tn_fs_journal *tn_state_journal(const struct tn_state *s);

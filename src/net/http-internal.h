@@ -20,7 +20,7 @@ struct http_scrap {
     char text[];
 };
 
-enum http_answer {
+enum http_progress {
     HTTP_NONE,      /* not answered yet */
     HTTP_STREAMING, /* head sent, body under way */
     HTTP_ANSWERED,
@@ -48,7 +48,7 @@ struct tn_http_exchange {
     bool owes_continue;      /* the client waits for 100 Continue */
     bool ready_only;         /* do not touch the network: see http_body_skip */
     /* the answer */
-    enum http_answer answer;
+    enum http_progress answer;
     int status;
     bool head_only; /* HEAD: no body is sent */
     bool chunked;   /* streaming without a known length */

@@ -2,13 +2,14 @@
 #include <strings.h>
 
 #include "base/nearest.h"
+#include "base/words.h"
 #include "runtime/config-sections.h"
 
 static const char *const schemes[] = {"http://", "https://", "ws://", "wss://"};
 
 /* --- URLs --------------------------------------------------------------------------------- */
 
-static int check_url(const char *url, struct tn_error *err)
+int tn_config_check_mcp_url(const char *url, struct tn_error *err)
 {
     const char *found = NULL;
 
@@ -25,41 +26,13 @@ static int check_url(const char *url, struct tn_error *err)
 
 /* --- arguments in one text ---------------------------------------------------------------- */
 
-/* Appends one word of a POSIX shell's, without expansions; returns what follows, or NULL. */
-static const char *put_word(const char *at, struct tn_buf *word, struct tn_error *err)
-{
-    char quote = '\0';
-
-    for (; *at && (quote || !strchr(" \t\r\n", *at)); at++) {
-        if (*at == '\\' && quote != '\'') {
-            bool special = !quote || at[1] == '"' || at[1] == '\\' || at[1] == '$' || at[1] == '`';
-            if (!at[1]) {
-                tn_fail(err, TN_E_INVALID, "args: nothing follows the last backslash");
-                return NULL;
-            }
-            if (!special)
-                tn_buf_putc(word, *at);
-            tn_buf_putc(word, *++at);
-        } else if (quote ? *at == quote : *at == '\'' || *at == '"') {
-            quote = quote ? '\0' : *at;
-        } else {
-            tn_buf_putc(word, *at);
-        }
-    }
-    if (quote) {
-        tn_fail(err, TN_E_INVALID, "args: a quotation is not closed");
-        return NULL;
-    }
-    return at;
-}
-
 static int write_words(struct tn_jw *w, const char *text, struct tn_error *err)
 {
     tn_jw_array(w);
-    for (const char *at = text; *(at += strspn(at, " \t\r\n"));) {
+    for (const char *at = text; *(at += strspn(at, TN_WORD_SPACE));) {
         tn_autobuf struct tn_buf word = TN_BUF_INIT(1 << 20);
-        if (!(at = put_word(at, &word, err)))
-            return -1;
+        if (!(at = tn_word_next(at, &word, err)))
+            return tn_error_context(err, "args");
         tn_jw_str(w, tn_buf_str(&word));
     }
     tn_jw_array_end(w);
@@ -147,7 +120,7 @@ static int write_url_server(struct tn_jw *w, const struct tn_json *v, struct tn_
 
     if (!url)
         url = tn_json_get_str(v, "url", NULL);
-    if (check_url(url, err) < 0)
+    if (tn_config_check_mcp_url(url, err) < 0)
         return -1;
     if (key && !tn_json_str(key, NULL))
         return tn_fail(err, TN_E_INVALID, "api_key: expected text, found %s",
@@ -239,24 +212,24 @@ static int refuse_twice(const struct kind *kind, const struct tn_json *list, str
     return 0;
 }
 
-static int settle_list(struct tn_config *c, const struct kind *kind, struct tn_json **list,
-                       struct tn_error *err)
+/* The list in its long form, with complaints to c, if there is one. */
+static int settle_list(struct tn_config *c, const struct kind *kind, const struct tn_json *list,
+                       struct tn_json **out, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(16u << 20);
     tn_autojson struct tn_json *settled = NULL;
     struct tn_jw w = tn_jw(&text);
     struct members m = {.config = c, .kind = kind};
 
-    if (!*list)
-        return 0;
     tn_jw_array(&w);
-    for (size_t i = 0, n = tn_json_count(*list); i < n; i++) {
-        const struct tn_json *v = tn_json_at(*list, i);
+    for (size_t i = 0, n = tn_json_count(list); i < n; i++) {
+        const struct tn_json *v = tn_json_at(list, i);
         enum tn_json_type type = tn_json_type(v);
         if (type != TN_JSON_OBJECT && !(kind->text && type == TN_JSON_STRING))
             return tn_fail(err, TN_E_INVALID, "item %zu: expected an object%s, found %s", i + 1,
                            kind->text ? " or a URL" : "", tn_json_type_name(v));
-        tn_json_each(v, warn_if_unknown, &m);
+        if (c)
+            tn_json_each(v, warn_if_unknown, &m);
         tn_jw_object(&w);
         if (kind->write(&w, v, err) < 0)
             return tn_error_context(err, "item %zu", i + 1);
@@ -268,9 +241,19 @@ static int settle_list(struct tn_config *c, const struct kind *kind, struct tn_j
     if (tn_json_parse(text.data, text.len, &settled, err) < 0 ||
         refuse_twice(kind, settled, err) < 0)
         return -1;
-    tn_json_free(*list);
-    *list = TN_TAKE_PTR(settled);
+    *out = TN_TAKE_PTR(settled);
     return 0;
+}
+
+int tn_config_settle_programs(const struct tn_json *list, struct tn_json **out,
+                              struct tn_error *err)
+{
+    const struct kind *kind = &kinds[TN_COUNT(kinds) - 1];
+
+    if (tn_json_type(list) != TN_JSON_ARRAY)
+        return tn_fail(err, TN_E_INVALID, "%s: expected a list, found %s", kind->key,
+                       tn_json_type_name(list));
+    return settle_list(NULL, kind, list, out, err) < 0 ? tn_error_context(err, "%s", kind->key) : 0;
 }
 
 int tn_config_finalise_mcp(struct tn_config *c, struct tn_error *err)
@@ -278,8 +261,14 @@ int tn_config_finalise_mcp(struct tn_config *c, struct tn_error *err)
     struct tn_json **const lists[] = {&c->mcp.sse_servers, &c->mcp.shttp_servers,
                                       &c->mcp.stdio_servers};
 
-    for (size_t i = 0; i < TN_COUNT(kinds); i++)
-        if (settle_list(c, &kinds[i], lists[i], err) < 0)
+    for (size_t i = 0; i < TN_COUNT(kinds); i++) {
+        struct tn_json *settled;
+        if (!*lists[i])
+            continue;
+        if (settle_list(c, &kinds[i], *lists[i], &settled, err) < 0)
             return tn_error_context(err, "mcp.%s", kinds[i].key);
+        tn_json_free(*lists[i]);
+        *lists[i] = settled;
+    }
     return 0;
 }

@@ -106,7 +106,7 @@ static const struct tn_field sandbox_rows[] = {
     TN_STRINGS("runtime_extra_build_args", SANDBOX, runtime_extra_build_args, .flags = NULLABLE,
                .env = "SANDBOX_RUNTIME_EXTRA_BUILD_ARGS", .help = "arguments for image builds"),
     TN_BOOL("initialize_plugins", SANDBOX, initialize_plugins, .fallback = "true",
-            .env = "SANDBOX_INITIALIZE_PLUGINS", .help = "start the plugins of the hand"),
+            .env = "SANDBOX_INITIALIZE_PLUGINS", .help = "ask the hand for plugins"),
     TN_BOOL("force_rebuild_runtime", SANDBOX, force_rebuild_runtime,
             .env = "SANDBOX_FORCE_REBUILD_RUNTIME", .help = "build images anew"),
     TN_STRING("runtime_extra_deps", SANDBOX, runtime_extra_deps, .flags = NULLABLE,

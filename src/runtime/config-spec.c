@@ -3,6 +3,8 @@
 #include "runtime/volume.h"
 
 #define ENV_PREFIX "SANDBOX_ENV_"
+/* They cost nothing before their first use. */
+#define DEFAULT_PLUGINS "jupyter,agent_skills"
 
 static bool is_given(const struct tn_config *c, const char *section, const char *key)
 {
@@ -113,6 +115,8 @@ static int add_sections(const struct tn_config *c, struct tn_spec *spec, struct 
             return -1;
     }
     if (sandbox->enable_gpu && set_text(spec, "gpus", gpus && *gpus ? gpus : "all", err) < 0)
+        return -1;
+    if (sandbox->initialize_plugins && set_text(spec, "plugins", DEFAULT_PLUGINS, err) < 0)
         return -1;
     if (sandbox->use_host_network)
         spec->network = TN_NETWORK_HOST;

@@ -169,6 +169,12 @@ const struct tn_toml *tn_config_template(const struct tn_config *c, const char *
 int tn_config_spec(const struct tn_config *c, const char *template, struct tn_spec *spec,
                    struct tn_error *err);
 
+/* -1 with err unless it is a URL that a server of [mcp] may have. */
+int tn_config_check_mcp_url(const char *url, struct tn_error *err);
+/* A list as mcp.stdio_servers has it, checked and in its long form; the caller's to end. */
+int tn_config_settle_programs(const struct tn_json *list, struct tn_json **out,
+                              struct tn_error *err);
+
 /* Appends, as Markdown, a page about every section, key and variable: docs/config.md. */
 void tn_config_describe(struct tn_buf *out);
 

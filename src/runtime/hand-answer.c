@@ -1,5 +1,7 @@
 #include "runtime/hand-answer.h"
 
+#include "net/http-client.h"
+
 static enum tn_code code_of_status(int status)
 {
     for (int code = TN_OK + 1; code < TN_CODE_COUNT; code++)
@@ -25,4 +27,31 @@ int tn_hand_refused_text(int status, const char *body, size_t n, struct tn_error
     const char *detail = tn_json_get_str(answer, "detail", NULL);
     return detail ? tn_fail(err, code_of_status(status), "%s", detail)
                   : tn_hand_refused(status, NULL, err);
+}
+
+int tn_hand_ask(const struct tn_hand_address *at, const char *method, const char *target,
+                const struct tn_buf *body, struct tn_buf *answer, int64_t deadline,
+                struct tn_error *err)
+{
+    struct tn_http_client *http = tn_http_client_new(at->address, err);
+    struct tn_http_call call = {
+        .method = method,
+        .target = target,
+        .type = body->len ? "application/json" : NULL,
+        .body = tn_buf_str(body),
+        .body_len = body->len,
+        .deadline = deadline,
+    };
+
+    if (!http)
+        return -1;
+    if (at->key)
+        tn_http_client_header(http, "X-Session-API-Key", at->key);
+    int status = tn_http_client_call(http, &call, answer, err);
+    tn_http_client_free(http);
+    if (status < 0)
+        return tn_error_context(err, "the hand");
+    if (status >= 300)
+        return tn_hand_refused_text(status, tn_buf_str(answer), answer->len, err);
+    return 0;
 }

@@ -1,37 +1,8 @@
 #include "runtime/hand-sessions.h"
 
-#include "net/http-client.h"
 #include "net/url.h"
-#include "runtime/hand-answer.h"
 
 enum { TARGET_MAX = 4096, BODY_MAX = 64 << 10 };
-
-static int ask(const struct tn_hand_address *at, const char *method, const char *target,
-               const struct tn_buf *body, struct tn_buf *answer, int64_t deadline,
-               struct tn_error *err)
-{
-    struct tn_http_client *http = tn_http_client_new(at->address, err);
-    struct tn_http_call call = {
-        .method = method,
-        .target = target,
-        .type = body->len ? "application/json" : NULL,
-        .body = tn_buf_str(body),
-        .body_len = body->len,
-        .deadline = deadline,
-    };
-
-    if (!http)
-        return -1;
-    if (at->key)
-        tn_http_client_header(http, "X-Session-API-Key", at->key);
-    int status = tn_http_client_call(http, &call, answer, err);
-    tn_http_client_free(http);
-    if (status < 0)
-        return tn_error_context(err, "the hand");
-    if (status >= 300)
-        return tn_hand_refused_text(status, tn_buf_str(answer), answer->len, err);
-    return 0;
-}
 
 static int tell(const struct tn_hand_address *at, const char *method, const char *name,
                 const char *what, const struct tn_buf *body, int64_t deadline, struct tn_error *err)
@@ -41,7 +12,7 @@ static int tell(const struct tn_hand_address *at, const char *method, const char
     tn_buf_puts(&target, "/v1/sessions/");
     tn_url_encode(&target, name, "");
     tn_buf_puts(&target, what);
-    return ask(at, method, tn_buf_str(&target), body, &answer, deadline, err);
+    return tn_hand_ask(at, method, tn_buf_str(&target), body, &answer, deadline, err);
 }
 
 int tn_hand_session_make(const struct tn_hand_address *at, const char *name, const char *shell,
@@ -57,7 +28,7 @@ int tn_hand_session_make(const struct tn_hand_address *at, const char *name, con
     if (cwd)
         tn_jw_kstr(&w, "cwd", cwd);
     tn_jw_object_end(&w);
-    return ask(at, "POST", "/v1/sessions", &body, &answer, deadline, err);
+    return tn_hand_ask(at, "POST", "/v1/sessions", &body, &answer, deadline, err);
 }
 
 int tn_hand_session_signal(const struct tn_hand_address *at, const char *name, const char *number,
@@ -96,7 +67,7 @@ int tn_hand_session_get(const struct tn_hand_address *at, const char *name, stru
 
     tn_buf_puts(&target, "/v1/sessions/");
     tn_url_encode(&target, name, "");
-    if (ask(at, "GET", tn_buf_str(&target), &nothing, &answer, deadline, err) < 0)
+    if (tn_hand_ask(at, "GET", tn_buf_str(&target), &nothing, &answer, deadline, err) < 0)
         return -1;
     return tn_json_parse(tn_buf_str(&answer), answer.len, out, err);
 }

@@ -3,15 +3,7 @@
 #ifndef TN_RUNTIME_HAND_SESSIONS_H
 #define TN_RUNTIME_HAND_SESSIONS_H
 
-#include <stdint.h>
-
-#include "base/error.h"
-#include "base/json.h"
-
-/* Where a hand is; both borrowed.  key may be NULL. */
-struct tn_hand_address {
-    const char *address, *key;
-};
+#include "runtime/hand-answer.h"
 
 /* Makes it: shell and cwd may be NULL.  TN_E_CONFLICT when the name is taken. */
 int tn_hand_session_make(const struct tn_hand_address *at, const char *name, const char *shell,

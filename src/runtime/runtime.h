@@ -31,7 +31,8 @@ struct tn_sandbox {
     struct tn_spec spec;
     char *directory;
     struct tn_hand_client *client;
-    struct tn_stream *stream; /* its journal; NULL before the first action */
+    struct tn_stream *stream;   /* its journal; NULL before the first action */
+    struct tn_toolbox *toolbox; /* NULL before its first use */
 };
 
 /* The backend and its engine, opened at most once. */
@@ -64,6 +65,11 @@ typedef int (*tn_make_fn)(struct tn_sandbox *sb, const struct tn_subject *subjec
 struct tn_sandbox *tn_sandbox_bring_up(struct tn_runtime *rt, struct tn_record *record,
                                        tn_make_fn make, void *ctx, int64_t deadline,
                                        struct tn_error *err);
+
+/* A variable of that name holds what nobody should read. */
+bool tn_names_secret(const char *name);
+/* What the configuration knows of MCP servers and nobody should read stays out of the journal. */
+void tn_sandbox_hide_tool_secrets(struct tn_sandbox *sb);
 
 /* The quick part of gc: what dead owners and spent leases left.  Returns how many. */
 int tn_runtime_sweep(struct tn_runtime *rt, tn_gc_fn tell, void *ctx, int64_t deadline,

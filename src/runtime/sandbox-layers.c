@@ -99,7 +99,7 @@ static int child_spec(const struct tn_spec *parent, const struct tn_spec *wish, 
     out->lease = wish->lease;
     if (wish->labels) {
         tn_json_free(out->labels);
-        out->labels = tn_json_ref(wish->labels);
+        out->labels = tn_json_copy(wish->labels);
     }
     return 0;
 }

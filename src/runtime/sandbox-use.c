@@ -144,7 +144,7 @@ static void name_limits(struct tn_sandbox *sb, struct tn_observation *o)
 /* --- the journal -------------------------------------------------------------------------------
  */
 
-static bool names_a_secret(const char *name)
+bool tn_names_secret(const char *name)
 {
     static const char *const words[] = {"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"};
 
@@ -159,7 +159,7 @@ static int add_secret(const char *name, struct tn_json *value, void *ctx)
     const char *text = tn_json_str(value, NULL);
     struct tn_secret secret = {.name = name, .value = text};
 
-    if (text && names_a_secret(name))
+    if (text && tn_names_secret(name))
         tn_stream_update_secrets(ctx, &secret, 1, NULL);
     return 0;
 }
@@ -174,7 +174,8 @@ static bool is_hidden(const struct tn_action *action)
  * action. */
 static struct tn_stream *journal(struct tn_sandbox *sb)
 {
-    struct tn_stream_options options = {.directory = sb->directory, .log_only = true};
+    struct tn_stream_options options = {
+        .directory = sb->directory, .existing = true, .log_only = true};
     struct tn_secret key = {.name = "session_api_key", .value = sb->record.key};
 
     if (sb->stream)
@@ -183,6 +184,7 @@ static struct tn_stream *journal(struct tn_sandbox *sb)
     if (sb->stream) {
         tn_stream_set_secrets(sb->stream, &key, 1, NULL);
         tn_json_each(sb->spec.env, add_secret, sb->stream);
+        tn_sandbox_hide_tool_secrets(sb);
     }
     return sb->stream;
 }
@@ -223,6 +225,19 @@ static int execute(struct tn_sandbox *sb, const struct tn_action *action,
     return -1;
 }
 
+/* Whoever carries it out: the hand, or this side for tools of MCP servers. */
+static int carry_out(struct tn_sandbox *sb, const struct tn_action *action,
+                     struct tn_observation *observation, struct tn_error *err)
+{
+    if (action->type != TN_ACTION_CALL_TOOL_MCP)
+        return execute(sb, action, observation, err);
+    struct tn_toolbox *tools = tn_sandbox_toolbox(sb, err);
+    if (!tools)
+        return -1;
+    tn_toolbox_execute(tools, action, observation);
+    return 0;
+}
+
 /* There is an answer to every action in the journal, also when nobody could give one. */
 static void note_failure(struct tn_stream *stream, const struct tn_action *action, int64_t cause,
                          const struct tn_error *why)
@@ -245,7 +260,7 @@ int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
     entry.event.id = (struct tn_opt_int){0}; /* the journal gives it one of its own */
     if (stream)
         tn_stream_add_action(stream, &entry, source_of(action), &cause, NULL);
-    int failed = execute(sb, action, observation, &why);
+    int failed = carry_out(sb, action, observation, &why);
     if (stream && failed)
         note_failure(stream, action, cause, &why);
     else if (stream)

@@ -64,6 +64,7 @@ void tn_sandbox_free(struct tn_sandbox *sb)
 {
     if (!sb)
         return;
+    tn_toolbox_free(sb->toolbox);
     tn_hand_client_free(sb->client);
     tn_stream_close(sb->stream);
     tn_record_done(&sb->record);

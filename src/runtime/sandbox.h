@@ -11,6 +11,7 @@
 #include "runtime/backend.h"
 #include "runtime/hand-client.h"
 #include "runtime/store.h"
+#include "runtime/toolbox.h"
 
 struct tn_runtime;
 struct tn_sandbox;
@@ -67,6 +68,10 @@ int tn_sandbox_address(struct tn_sandbox *sb, const char **address, const char *
  * names the reason (out of memory, ...). */
 int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
                        struct tn_observation *observation, struct tn_error *err);
+
+/* The tools of MCP servers that an agent in it has, which call_tool_mcp actions use; made once,
+ * owned by the handle. */
+struct tn_toolbox *tn_sandbox_toolbox(struct tn_sandbox *sb, struct tn_error *err);
 
 int tn_sandbox_put(struct tn_sandbox *sb, const char *path, const void *bytes, size_t n,
                    mode_t mode, int64_t deadline, struct tn_error *err);

@@ -13,6 +13,7 @@
 #include "runtime/setup/microagent.h"
 #include "runtime/setup/shell.h"
 #include "runtime/status.h"
+#include "runtime/toolbox.h"
 
 struct tn_session;
 
@@ -30,13 +31,15 @@ struct tn_session_options {
     tn_execute_fn execute;          /* tn_session_in_sandbox, with the sandbox as ctx */
     void *execute_ctx;
 
-    const char *id;           /* NULL: "default" */
-    const char *workspace;    /* inside; NULL: core.workspace_mount_path_in_sandbox */
-    const char *directory;    /* of the session on this machine, for TASKS.md; NULL: none */
-    struct tn_stream *stream; /* must outlive the session; NULL: none */
-    bool attached;            /* the sandbox was there before: its environment is left alone */
-    bool shared_home;         /* it lives in somebody's real home (local, cli): nothing there, and
-                                 nothing of git's global configuration, is changed */
+    const char *id;             /* NULL: "default" */
+    const char *workspace;      /* inside; NULL: core.workspace_mount_path_in_sandbox */
+    const char *directory;      /* of the session on this machine, for TASKS.md; NULL: none */
+    struct tn_stream *stream;   /* must outlive the session; NULL: none */
+    bool attached;              /* the sandbox was there before: its environment is left alone */
+    bool shared_home;           /* it lives in somebody's real home (local, cli): nothing there, and
+                                   nothing of git's global configuration, is changed */
+    struct tn_toolbox *toolbox; /* is told of the MCP servers that microagents bring; must outlive
+                                   the session; or NULL: they are left out */
     const struct tn_str_list *plugins; /* or NULL; "jupyter" gets the environment too */
 
     const struct tn_json *env;         /* an object of texts, or NULL */

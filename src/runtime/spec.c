@@ -26,7 +26,7 @@ static const struct tn_field rows[] = {
               .value = "USER", .help = "name or uid of the user inside"),
     TN_STRINGS("plugins", SPEC, plugins, .flags = TN_FIELD_SPARSE | TN_FIELD_COMMAS,
                .flag = "--plugins", .value = "NAME,...",
-               .help = "plugins of the hand: jupyter, agent_skills, vscode"),
+               .help = "plugins of the hand instead of jupyter,agent_skills; '' is none"),
     TN_STRINGS("volumes", SPEC, volumes, .flags = TN_FIELD_SPARSE, .flag = "--volume",
                .letter = 'v', .value = "HOST:DIR[:MODE]",
                .help = "mount HOST (a path or a volume) at DIR; MODE: rw, ro, overlay"),

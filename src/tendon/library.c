@@ -286,6 +286,29 @@ char *tendon_execute(struct tendon_sandbox *sb, const char *action, struct tendo
     return finish(&out, err);
 }
 
+static int put_function(const struct tn_tool *tool, void *ctx)
+{
+    tn_tool_put_function(ctx, tool->json);
+    return 0;
+}
+
+char *tendon_tools(struct tendon_sandbox *sb, double seconds, struct tendon_error *err)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(MAX_TEXT);
+    struct tn_jw w = tn_jw(&out);
+    struct tn_error why = {0};
+    struct tn_toolbox *toolbox = tn_sandbox_toolbox(sb->sb, &why);
+
+    if (!toolbox) {
+        give(err, &why);
+        return NULL;
+    }
+    tn_jw_array(&w);
+    tn_toolbox_list(toolbox, tn_deadline_in(seconds), put_function, NULL, &w);
+    tn_jw_array_end(&w);
+    return finish(&out, err);
+}
+
 /* The exit status, or -1 with err when it has none. */
 static int conclude(const struct tn_observation *o, double seconds, struct tn_error *err)
 {

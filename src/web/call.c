@@ -279,6 +279,8 @@ static void set_options(const struct tn_web *web, struct transfer *t, const char
         curl->easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, web->socket);
         curl->easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
     }
+    if (t->call->once)
+        curl->easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
     curl->easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl->easy_setopt(easy, CURLOPT_WRITEDATA, t);

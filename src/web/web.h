@@ -80,6 +80,8 @@ struct tn_web_call {
     tn_web_sink_fn sink; /* the body of a 2xx goes here as it comes; NULL: into the answer */
     void *sink_ctx;
 
+    bool once; /* never sent a second time: on a connection of its own */
+
     int64_t deadline; /* of everything together; 0 is forbidden: say TN_NEVER if you mean it */
     double idle;      /* seconds in which nothing moves in either direction; 0: no limit */
     int cancel;       /* 0: none; else a descriptor: readable means stop */

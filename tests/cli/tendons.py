@@ -90,12 +90,12 @@ class Tendon:
         assert result.stderr.startswith("tendon: ")
         return result.stderr[len("tendon: ") :].rstrip("\n")
 
-    def start(self, *args, **kwargs):
+    def start(self, *args, stdin=subprocess.DEVNULL, **kwargs):
         quiet = ["--quiet"] if "run" in args else []  # no warning of the runtime local
         return subprocess.Popen(
             [self.program, *quiet, *args],
             env=self.env,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from tendons import Screen
+
 VERBS = """run exec shell cp port open replay new pause resume stop rm snapshot rollback fork ls ps logs events
     inspect build images config doctor gc bench completion version help""".split()
 
@@ -178,3 +180,13 @@ def test_fish_completion(tendon):
 
 def test_unknown_shell(tendon):
     assert "fish" in tendon.fails(2, "completion", "csh")
+
+
+def test_errors_cannot_speak_to_the_terminal(tendon, tmp_path):
+    error = {"code": 1, "message": "no\x1b]0;title\x07 \x9bway"}
+    server = tmp_path / "server"
+    server.write_text(f"read line\ncat <<'.'\n{json.dumps({'jsonrpc': '2.0', 'id': 1, 'error': error})}\n.\n")
+    screen = Screen(tendon, "tools", "--stdio", f"sh {server}", env={"NO_COLOR": "1"})
+    assert screen.wait() != 0
+    assert b"no?]0;title? ?way" in screen.raw and b"\x1b]" not in screen.raw
+    screen.close()

@@ -5,8 +5,6 @@ import os
 import re
 import signal
 
-import pytest
-
 from tendons import eventually, processes_with
 
 
@@ -112,6 +110,27 @@ def test_inspect(any_tendon):
     for out in (json.dumps(found), any_tendon.ok("inspect", "web"), any_tendon.ok("inspect")):
         assert "hunter2" not in out
     assert "status: running" in any_tendon.ok("inspect", "web")
+
+
+def test_inspect_tells_of_plugins(tendon):
+    tendon.ok("new", "--name", "web")
+    plugins = {p["name"]: p for p in tendon.json("inspect", "web")["plugins"]}
+    assert plugins["jupyter"]["enabled"] and not plugins["vscode"]["enabled"]
+    assert not any(p["running"] for p in plugins.values())
+    lines = re.search(r"^plugins:\n((?:  .*\n)+)", tendon.ok("inspect", "web"), re.M)[1]
+    for name, plugin in plugins.items():
+        state = "(ready|not asked for): " if plugin["usable"] else "missing: .*; to get it: "
+        assert re.search(rf"^  {name}: {state}", lines, re.M), lines
+    tendon.ok("stop", "web")
+    assert tendon.json("inspect", "web")["plugins"] is None
+    assert "plugins:\n" not in tendon.ok("inspect", "web")
+
+
+def test_plugins_are_those_asked_for(tendon):
+    for name, wish, expected in (("a", (), {"jupyter", "agent_skills"}), ("b", ("--plugins", ""), set())):
+        tendon.ok("new", "--name", name, *wish)
+        named = {p["name"] for p in tendon.json("inspect", name)["plugins"] if p["enabled"]}
+        assert named & {"jupyter", "agent_skills", "vscode"} == expected
 
 
 def test_the_only_one_need_not_be_named(tendon):

@@ -102,6 +102,14 @@ def test_open(web, serve):
     assert process.wait(30) == 0
 
 
+def test_open_for_programs(web, serve):
+    process = web.start("--json", "open", "--path", '/"q"', "web", str(serve))
+    assert json.loads(process.stdout.readline())["url"].endswith('/"q"')
+    if web.runtime != "local":
+        end(process)
+    assert process.wait(30) == 0
+
+
 def test_open_needs_a_port(tendon):
     tendon.ok("new", "--name", "web")
     assert "which port" in tendon.fails(2, "open", "web")

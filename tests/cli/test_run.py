@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -190,6 +191,24 @@ def test_tour(any_tendon):
         assert text in out
     assert "\033" not in out
     assert any_tendon.leftovers() == []
+    # Each ability is shown, or its absence explained.
+    for title, seen in (("A cell of Python", "says 42"), ("A page in the browser", "END webpage content")):
+        chapter = re.split(r"\n\n(?=\d\. |Your turn)", out.split(title)[1])[0]
+        assert seen in chapter or ("not here: " in chapter and "to get it: " in chapter), chapter
+
+
+def test_tour_without_a_browser(tendon, tmp_path):
+    """What is not installed is named, with the way to get it."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in "bash sh mkdir sleep".split():
+        (programs / name).symlink_to(shutil.which(name))
+    out = tendon.ok("run", "--plugins", "", env={"PATH": str(programs)})
+    assert "jupyter was not asked for" in out
+    assert re.search(r"A page in the browser\n +not here: .*\n +to get it: apt-get install chromium", out)
+
+
+QUICK = ("--plugins", "", "--hand-arg=--no-enable-browser")  # a tour through the shell alone
 
 
 def test_no_tour_as_json(tendon):
@@ -198,8 +217,9 @@ def test_no_tour_as_json(tendon):
 
 @pytest.mark.parametrize("no_color", ["", "1"])
 def test_tour_is_coloured_on_a_terminal_only(tendon, screen, no_color):
-    terminal = screen(tendon, "run", env={"NO_COLOR": no_color})
+    terminal = screen(tendon, "run", *QUICK, env={"NO_COLOR": no_color})
     assert terminal.wait(60) == 0
+    assert b"was not asked for" in terminal.raw
     assert b"hello again" in terminal.raw
     assert (b"\033[1m" in terminal.raw) == (not no_color)
 

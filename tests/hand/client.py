@@ -80,6 +80,7 @@ METADATA = {
 # type of observation -> (required extras, optional extras)
 EXTRAS = {
     "run": ({"command": (str,), "metadata": (dict,), "hidden": (bool,)}, {}),
+    "run_ipython": ({"code": (str,), "image_urls": (list, NoneType)}, {}),
     "read": ({"path": (str,), "impl_source": (str,)}, {}),
     "write": ({"path": (str,)}, {}),
     "edit": (
@@ -93,6 +94,29 @@ EXTRAS = {
         },
         {"_diff_cache": (NoneType,)},
     ),
+    "mcp": ({"name": (str,), "arguments": (dict,)}, {}),
+    "browse": (
+        {
+            "url": (str,),
+            "trigger_by_action": (str,),
+            "screenshot": (str,),
+            "screenshot_path": (str, NoneType),
+            "set_of_marks": (str,),
+            "error": (bool,),
+            "goal_image_urls": (list,),
+            "open_pages_urls": (list,),
+            "active_page_index": (int,),
+            "dom_object": (dict,),
+            "axtree_object": (dict,),
+            "extra_element_properties": (dict,),
+            "last_browser_action": (str,),
+            "last_browser_action_error": (str,),
+            "focused_element_bid": (str,),
+            "filter_visible_only": (bool,),
+        },
+        {},
+    ),
+    "download": ({"file_path": (str,)}, {}),
     "error": ({"error_id": (str,)}, {}),
 }
 
@@ -113,7 +137,7 @@ def check_observation(obs):
     kind = obs.get("observation")
     assert kind in EXTRAS, f"unexpected observation type {kind!r}: {obs}"
     top = {"message", "observation", "content", "extras"} | (
-        {"success"} if kind == "run" else set()
+        {"success"} if kind in ("run", "run_ipython") else set()
     )
     assert set(obs) == top, f"top-level keys {sorted(obs)}"
     assert type(obs["message"]) is str and type(obs["content"]) is str
@@ -128,6 +152,8 @@ def check_observation(obs):
         code = meta["exit_code"]
         assert obs["success"] is (code == 0)
         assert obs["message"] == f"Command `{extras['command']}` executed with exit code {code}."
+    elif kind == "run_ipython":
+        assert obs["message"] == "Code executed in IPython cell." and obs["success"] is True
     elif kind == "read":
         assert obs["message"] == f"I read the file {extras['path']}."
     elif kind == "write":
@@ -135,6 +161,8 @@ def check_observation(obs):
     elif kind == "edit":
         assert obs["message"] == f"I edited the file {extras['path']}."
         assert extras["prev_exist"] is False or extras["prev_exist"] is True
+    elif kind == "mcp":
+        assert obs["message"] == obs["content"]
     elif kind == "error":
         assert obs["message"] == obs["content"] and extras["error_id"] == ""
 

@@ -182,7 +182,10 @@ def test_openhands_routes(call, ws):
     call("GET", "/server_info", status=200)
     call("GET", "/vscode/connection_token", status=200)
     call("POST", "/update_mcp_server", {}, 400)
-    call("POST", "/update_mcp_server", [], 500)
+    call("POST", "/update_mcp_server", [1], 500)
+    call("POST", "/update_mcp_server", [], 200)
+    for method, path in (("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/sse"), ("POST", "/messages/")):
+        call(method, path, status=404)
     call("POST", "/list_files", {"path": str(ws)}, 200)
     call("POST", "/list_files", b"{", 500)
     call("GET", url("/download_files", path=ws), status=200)
@@ -356,6 +359,17 @@ def test_tunnel_route(call):
     call("GET", "/v1/tunnel/x", status=422)
     upgrade = {"Connection": "Upgrade", "Upgrade": "tendon-tunnel"}
     call("GET", f"/v1/tunnel/{free_port()}", headers=upgrade, status=502)
+
+
+def test_plugin_routes(call):
+    call("GET", "/v1/plugins", status=200)
+    call("GET", "/v1/plugins/jupyter", status=200)
+    call("GET", "/v1/plugins/nosuch", status=404)
+    call("POST", "/v1/plugins/nosuch/start", status=404)
+    call("POST", "/v1/plugins/jupyter/start?timeout=x", status=422)
+    call("POST", "/v1/plugins/browser/start", status=409)
+    call("POST", "/v1/plugins/nosuch/stop", status=404)
+    call("POST", "/v1/plugins/jupyter/stop", status=200)
 
 
 def test_every_route_wants_the_key(api, call, start):

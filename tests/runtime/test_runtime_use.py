@@ -37,7 +37,8 @@ def test_file_actions(box):
     assert box.ok("cat notes/a.txt").split() == ["one", "2"]
 
 
-def test_what_a_sandbox_lacks_is_an_error_observation(box):
+def test_what_a_sandbox_lacks_is_an_error_observation(world, driver):
+    box = world.new(driver, hand_args=["--no-enable-browser"])
     assert box.act("browse", url="http://localhost/")["observation"] == "error"
 
 

@@ -159,4 +159,5 @@ def test_values_are_in_no_message_and_no_log(open_session):
 def test_without_ipython_the_kernel_is_noted(open_session):
     session = open_session(env={"SANDBOX_ENV_FOO": "1"}, jupyter=True)
     session("setup")
-    assert session.notes == ["the variables are not set in IPython"]
+    (note,) = session.notes
+    assert note.startswith("the variables are not set in IPython: ") and "JupyterRequirement" in note

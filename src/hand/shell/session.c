@@ -90,6 +90,24 @@ static void learn_environment(struct tn_session *s)
     }
 }
 
+char *tn_session_exports(struct tn_session *s, int64_t deadline)
+{
+    struct turn me;
+    struct tn_error err;
+
+    pthread_mutex_lock(&s->lock);
+    if (deadline && !s->environment) {
+        if (session_take_turn(s, &me, deadline))
+            session_ensure_shell(s, deadline, &err);
+        session_leave_turn(s, &me);
+    }
+    if (deadline)
+        learn_environment(s);
+    char *exports = tn_strdup_or_null(s->environment);
+    pthread_mutex_unlock(&s->lock);
+    return exports;
+}
+
 void tn_session_reset(struct tn_session *s, bool keep)
 {
     pthread_mutex_lock(&s->lock);

@@ -92,8 +92,8 @@ int tn_session_start(struct tn_session *s, struct tn_error *err);
  */
 void tn_session_run(struct tn_session *s, const struct tn_shell_request *request,
                     struct tn_shell_result *result);
-/* One of these two follows a run on behalf of a client: the result has reached its reader, or it has
- * not and its output counts as unreported again.  A poll waits a moment for that. */
+/* One of these two follows a run on behalf of a client: the result has reached its reader, or it
+ * has not and its output counts as unreported again.  A poll waits a moment for that. */
 void tn_session_delivered(struct tn_session *s, uint64_t delivery);
 void tn_session_undeliver(struct tn_session *s, uint64_t delivery);
 
@@ -111,6 +111,10 @@ void tn_session_inspect(struct tn_session *s, struct tn_session_state *state);
 const char *tn_session_name(const struct tn_session *s);
 /* Current directory; the caller frees it. */
 char *tn_session_cwd(struct tn_session *s);
+/* The variables its shell exports, in the words of the shell (`declare -px`); the caller frees it.
+ * Waits until the deadline for a shell that is just starting, and a moment for an idle one to tell;
+ * of a busy one it is what was known last.  A deadline of 0 asks nobody.  NULL: not known. */
+char *tn_session_exports(struct tn_session *s, int64_t deadline);
 
 /* Sends a signal to the foreground process group of the terminal (the running program). */
 int tn_session_signal(struct tn_session *s, int signo, struct tn_error *err);

@@ -10,7 +10,7 @@ static void get_routes(struct tn_http_exchange *x, void *ctx)
     tn_jw_object(&w);
     tn_jw_key(&w, "routes");
     tn_jw_array(&w);
-    for (const struct tn_route *const *table = tn_route_tables; *table; table++) {
+    for (const struct tn_route **table = tn_route_tables; *table; table++) {
         for (const struct tn_route *r = *table; r->pattern; r++) {
             tn_jw_object(&w);
             tn_jw_kstr(&w, "method", r->method);

@@ -109,6 +109,8 @@ static void put_command(struct body *b)
         tn_jw_str(w, "--browsergym-eval-env");
         tn_jw_str(w, c->sandbox.browsergym_eval_env);
     }
+    if (c->core.enable_browser && !p->host_network)
+        tn_jw_str(w, "--viewer");
     if (spec->plugins.count && c->sandbox.initialize_plugins)
         tn_jw_str(w, "--plugins");
     for (size_t i = 0; c->sandbox.initialize_plugins && i < spec->plugins.count; i++)

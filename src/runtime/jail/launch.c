@@ -118,6 +118,8 @@ static int plan_program(const struct jail_engine *e, const struct tn_subject *su
         return -1;
     if (!e->host->config->core.enable_browser)
         add_copy(&plan->argv, "--no-enable-browser");
+    else if (spec->network != TN_NETWORK_HOST) /* nobody else's loopback */
+        add_copy(&plan->argv, "--viewer");
     for (size_t i = 0; i < spec->plugins.count; i++) {
         add_copy(&plan->argv, "--plugins");
         add_copy(&plan->argv, spec->plugins.items[i]);

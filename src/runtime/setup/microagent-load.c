@@ -128,16 +128,30 @@ static void load_shared(struct tn_session *s, const struct tn_repository *reposi
         read_files(s, &bytes, "microagents/", out);
 }
 
+/* The MCP servers that they bring; those of the list before `from` are known. */
+static void add_tools(struct tn_session *s, const struct tn_microagents *list, size_t from)
+{
+    for (size_t i = from; s->toolbox && i < list->count; i++) {
+        struct tn_error err = {0};
+        if (list->items[i].mcp_tools &&
+            tn_toolbox_add_microagent(s->toolbox, list->items[i].mcp_tools, &err) < 0)
+            session_note(s, "the MCP servers of the microagent %s are left out: %s",
+                         list->items[i].name, err.text);
+    }
+}
+
 int tn_session_microagents(struct tn_session *s, const struct tn_repository *repository,
                            const char *directory, struct tn_microagents *out, struct tn_error *err)
 {
     tn_autobuf struct tn_buf bytes = TN_BUF_INIT(BYTES_MAX);
     tn_autofree char *path = session_path(s, directory);
+    size_t known = out->count;
 
     if (repository && repository->name && *repository->name)
         load_shared(s, repository, out);
-    if (run_fetch(s, path, FOLDER, NULL, &bytes, err) < 0)
-        return -1;
-    read_files(s, &bytes, FOLDER "/", out);
-    return 0;
+    int result = run_fetch(s, path, FOLDER, NULL, &bytes, err);
+    if (result == 0)
+        read_files(s, &bytes, FOLDER "/", out);
+    add_tools(s, out, known);
+    return result;
 }

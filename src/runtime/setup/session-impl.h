@@ -9,6 +9,7 @@ struct tn_session {
     struct setup_executor executor;
     char *id, *workspace, *directory;
     struct tn_stream *stream;
+    struct tn_toolbox *toolbox;
     bool attached, shared_home, jupyter, token_in_url, subscribed;
     struct tn_json *env;
 

@@ -82,6 +82,7 @@ struct tn_session *tn_session_new(const struct tn_session_options *o, struct tn_
         .workspace = tn_strdup(workspace),
         .directory = tn_strdup_or_null(o->directory),
         .stream = o->stream,
+        .toolbox = o->toolbox,
         .attached = o->attached,
         .shared_home = o->shared_home,
         .jupyter = has_plugin(o->plugins, "jupyter"),

@@ -80,6 +80,8 @@ static void test_lists(void **state)
         fail_msg("%s", err.text);
     assert_written(&t, "{\"env\":null,\"labels\":null,\"ports\":[80,443,-1],"
                        "\"plugins\":[\"a\",\"b\",\"c\"],\"volumes\":[\"/a:/b:ro,z\",\"x:/y\"]}");
+    assert_int_equal(READ(&t, &err, "--plugins", ""), 0);
+    assert_int_equal(t.plugins.count, 0); /* none, where others are the default */
     assert_int_equal(READ(&t, &err, "-p", "[1, 2]", "-p", "3"), 0);
     assert_int_equal(t.ports.count, 1); /* a whole list is said once */
     assert_int_equal(tn_field_from_text(&rows[2], &t, "7,8", &err), 0);

@@ -41,6 +41,10 @@ static void test_values(void **state)
         {"'\\d \\\nx'", "\"\\\\d x\""},
         {"'\\ud800'", "\"\xef\xbf\xbd\""},
         {"'raw \xc3\xa9'", "\"raw \xc3\xa9\""},
+        {"r'\\d\\''", "\"\\\\d\\\\'\""},
+        {"Rb'a' u\"b\"", "\"ab\""},
+        {"\"\"\"a\n\"b\" \\\"\"\"\"", "\"a\\n\\\"b\\\" \\\"\""},
+        {"''''''", "\"\""},
         {"[]", "[]"},
         {"[1, [2], ]", "[1,[2]]"},
         {"()", "[]"},
@@ -85,6 +89,10 @@ static void test_refused(void **state)
         "'\\",
         "Nonesuch",
         "f''",
+        "rrr''",
+        "'''a''",
+        "r'\\'",
+        "[1, # one\n 2]",
         "__import__('os')",
         "1 + 1",
         "{'a\\0': 1}",
@@ -98,6 +106,31 @@ static void test_refused(void **state)
         if (to_json(cases[i], strlen(cases[i]), &out, &err) == 0)
             fail_msg("accepted: %s as %s", cases[i], tn_buf_str(&out));
         assert_int_equal(err.code, TN_E_INVALID);
+    }
+}
+
+static void test_at(void **state)
+{
+    static const struct {
+        const char *python, *json;
+        size_t end;
+    } cases[] = {
+        {"f(12, 3)", "12", 4},
+        {"f('a\nb')", "\"a\\nb\"", 7},
+        {"f(# first\n('x') # then\n)", "[\"x\"]", 15},
+        {"f(x", NULL, 2},
+        {"f(# open", NULL, 8},
+    };
+    for (size_t i = 0; i < TN_COUNT(cases); i++) {
+        tn_autobuf struct tn_buf out = TN_BUF_INIT(1 << 12);
+        tn_autojson struct tn_json *tree = NULL;
+        struct tn_jw w = tn_jw(&out);
+        size_t at = 2;
+        int result = tn_py_literal_at(cases[i].python, strlen(cases[i].python), &at, &tree, NULL);
+        assert_int_equal(result, cases[i].json ? 0 : -1);
+        assert_int_equal(at, cases[i].end);
+        tn_jw_tree(&w, tree);
+        assert_string_equal(tn_buf_str(&out), cases[i].json ? cases[i].json : "null");
     }
 }
 
@@ -125,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_at),
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_bytes_that_are_not_text),
     };

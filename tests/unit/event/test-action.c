@@ -61,6 +61,11 @@ static const struct {
          "{\"message\":\"I am interacting with the MCP server with name:\\n```\\nfetch\\n```\\n"
          "and arguments:\\n```\\n{}\\n```\",\"action\":\"call_tool_mcp\",\"args\":{"
          "\"name\":\"fetch\",\"arguments\":{},\"thought\":\"\",\"security_risk\":-1}}"},
+    [TN_ACTION_PLUGIN] =
+        {"{\"action\":\"example.reverse\",\"args\":{\"text\":\"abc\"}}",
+         "{\"message\":\"Running the plugin action: example.reverse\","
+         "\"action\":\"example.reverse\",\"args\":{\"thought\":\"\",\"security_risk\":-1,"
+         "\"text\":\"abc\"}}"},
     [TN_ACTION_NULL] = {"{\"action\":\"null\"}",
                         "{\"message\":\"No action\",\"action\":\"null\",\"args\":{}}"},
     [TN_ACTION_MESSAGE] =
@@ -149,6 +154,8 @@ static const char *const complete[] = {
     "\"return_axtree\":true}}",
     "{\"message\":\"m\",\"action\":\"call_tool_mcp\",\"args\":{\"name\":\"n\","
     "\"arguments\":{\"a\":{\"b\":[null]}},\"thought\":\"t\",\"security_risk\":1}}",
+    "{\"message\":\"m\",\"action\":\"a-b.c_d\",\"args\":{\"thought\":\"t\",\"security_risk\":1,"
+    "\"confirmation_state\":\"rejected\",\"x\":null,\"y\":[{\"z\":1.5}]},\"timeout\":3.0}",
     "{\"message\":\"m\",\"action\":\"message\",\"args\":{\"content\":\"c\",\"file_urls\":[],"
     "\"image_urls\":[\"a\",\"b\"],\"wait_for_response\":true,\"security_risk\":1}}",
     "{\"message\":\"m\",\"action\":\"system\",\"args\":{\"content\":\"c\",\"tools\":[{\"x\":1}],"
@@ -391,6 +398,12 @@ static void test_errors(void **state)
          "unknown action type 'rum'; did you mean 'run'?"},
         {"{\"action\":\"levitate\"}", TN_E_UNSUPPORTED, "unknown action type 'levitate'"},
         {"{\"action\":\"send_pr\"}", TN_E_UNSUPPORTED, "unknown action type 'send_pr'"},
+        {"{\"action\":\"a.\"}", TN_E_UNSUPPORTED, "unknown action type 'a.'"},
+        {"{\"action\":\".a\"}", TN_E_UNSUPPORTED, "unknown action type '.a'"},
+        {"{\"action\":\"a/../b.c\"}", TN_E_UNSUPPORTED, "unknown action type 'a/../b.c'"},
+        {"{\"action\":\"a.b.c\"}", TN_E_UNSUPPORTED, "unknown action type 'a.b.c'"},
+        {"{\"action\":\"a.b\",\"args\":[]}", TN_E_UNPROCESSABLE,
+         "action NAME.ACTION: args: expected an object, found array"},
         {"{\"action\":\"run\"}", TN_E_UNPROCESSABLE, "action run: args: command is required"},
         {"{\"action\":\"run\",\"args\":null}", TN_E_UNPROCESSABLE,
          "action run: args: command is required"},

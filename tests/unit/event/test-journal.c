@@ -86,6 +86,10 @@ static void test_missing_directory(void **state)
 
     assert_null(tn_journal_reader_new("/nonexistent/session", 0, &err));
     assert_int_equal(err.code, TN_E_NOT_FOUND);
+
+    assert_null(tn_journal_open("/nonexistent/session", TN_JOURNAL_EXISTING, &err));
+    assert_int_equal(err.code, TN_E_NOT_FOUND);
+    assert_int_equal(access("/nonexistent", F_OK), -1);
 }
 
 /* Every event that was there before is there after a cut at any byte, and nothing else. */

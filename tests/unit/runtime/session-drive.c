@@ -12,6 +12,8 @@ struct drive {
     struct tn_hand_client *client;
     struct tn_stream *stream;
     struct tn_session *session;
+    struct tn_toolbox *toolbox;
+    const char *address; /* of the hand */
     int refreshed;
     int executed; /* actions that went to the hand */
 };
@@ -21,8 +23,21 @@ static int execute(void *ctx, const struct tn_action *action, struct tn_observat
 {
     struct drive *d = ctx;
 
+    if (action->type == TN_ACTION_CALL_TOOL_MCP) {
+        tn_toolbox_execute(d->toolbox, action, observation);
+        return 0;
+    }
     d->executed++;
     return tn_hand_client_execute(d->client, action, observation, err);
+}
+
+static int reach(void *ctx, char **address, char **key, int64_t deadline, struct tn_error *err)
+{
+    const struct drive *d = ctx;
+
+    *address = tn_strdup(d->address);
+    *key = NULL;
+    return 0;
 }
 
 static void say(const struct tn_buf *line)
@@ -212,6 +227,22 @@ static int op_action(struct drive *d, const struct tn_json *in, struct tn_jw *w,
     return 0;
 }
 
+static int put_tool(const struct tn_tool *tool, void *ctx)
+{
+    tn_jw_str(ctx, tool->name);
+    return 0;
+}
+
+/* The names of all tools. */
+static int op_tools(struct drive *d, const struct tn_json *in, struct tn_jw *w,
+                    struct tn_error *err)
+{
+    tn_jw_array(w);
+    tn_toolbox_list(d->toolbox, tn_deadline_in(60), put_tool, NULL, w);
+    tn_jw_array_end(w);
+    return 0;
+}
+
 static int op_subscribe(struct drive *d, const struct tn_json *in, struct tn_jw *w,
                         struct tn_error *err)
 {
@@ -244,7 +275,7 @@ static const struct {
     {"script", op_script},   {"hooks", op_hooks},     {"microagents", op_microagents},
     {"prepare", op_prepare}, {"changes", op_changes}, {"diff", op_diff},
     {"branch", op_branch},   {"action", op_action},   {"subscribe", op_subscribe},
-    {"add", op_add},
+    {"add", op_add},         {"tools", op_tools},
 };
 
 /* --- lines -------------------------------------------------------------------------------- */
@@ -271,8 +302,18 @@ static int open_session(struct drive *d, const struct tn_json *in, struct tn_err
         if (!(d->stream = tn_stream_open(&stream, err)))
             return -1;
     }
+    const struct tn_toolbox_options tools = {
+        .config = &d->config,
+        .reach = reach,
+        .reach_ctx = d,
+        .session = "drive",
+        .note = say_note,
+    };
+    if (!(d->toolbox = tn_toolbox_new(&tools, err)))
+        return -1;
     const struct tn_session_options options = {
         .config = &d->config,
+        .toolbox = d->toolbox,
         .execute = execute,
         .execute_ctx = d,
         .workspace = tn_json_get_str(in, "workspace", NULL),
@@ -344,6 +385,7 @@ int main(int argc, char **argv)
 
     if (argc != 2)
         return 2;
+    d.address = argv[1];
     if (tn_config_load(&d.config, NULL, &err) < 0 ||
         !(d.client = tn_hand_client_new(argv[1], NULL, &err)) ||
         tn_hand_client_wait(d.client, -1, tn_deadline_in(20), &err) < 0) {
@@ -354,6 +396,7 @@ int main(int argc, char **argv)
         answer_line(&d, line, (size_t)n);
     free(line);
     tn_session_free(d.session);
+    tn_toolbox_free(d.toolbox);
     tn_stream_close(d.stream);
     tn_hand_client_free(d.client);
     tn_config_done(&d.config);

@@ -474,16 +474,19 @@ static void test_spec(void **state)
     struct tn_error err = {0};
 
     load(&c, NULL);
-    assert_spec(&c, NULL, "{\"runtime\":\"jail\",\"network\":\"default\"}");
+    assert_spec(&c, NULL,
+                "{\"runtime\":\"jail\",\"plugins\":[\"jupyter\",\"agent_skills\"],"
+                "\"network\":\"default\"}");
     tn_config_done(&c);
 
     setenv("SANDBOX_ENV_FOO", "a $b", 1);
     setenv("SANDBOX_ENV_BAR", "host", 1);
     load_text(&c, "[sandbox]\nvolumes = '/p:/workspace,/q:/q:ro'\nuser_id = 7\nenable_gpu = true\n"
                   "use_host_network = true\nkeep_runtime_alive = true\nenable_auto_lint = true\n"
+                  "initialize_plugins = false\n"
                   "runtime_startup_env_vars = { BAR = 'file' }\n"
                   "[template.x]\nimage = 'i'\nvolumes = ['/z:/z']\nnetwork = 'none'\n"
-                  "env = { ONLY = 'this' }\n");
+                  "env = { ONLY = 'this' }\nplugins = ['vscode']\n");
     assert_spec(&c, NULL,
                 "{\"runtime\":\"jail\",\"workspace\":\"/workspace\",\"user\":\"7\","
                 "\"volumes\":[\"/p:/workspace\",\"/q:/q:ro\"],"
@@ -491,7 +494,7 @@ static void test_spec(void **state)
                 "\"network\":\"host\",\"gpus\":\"all\",\"keep\":true}");
     assert_spec(&c, "x",
                 "{\"runtime\":\"jail\",\"image\":\"i\",\"workspace\":\"/workspace\",\"user\":\"7\","
-                "\"volumes\":[\"/z:/z\"],\"env\":{\"ONLY\":\"this\"},"
+                "\"plugins\":[\"vscode\"],\"volumes\":[\"/z:/z\"],\"env\":{\"ONLY\":\"this\"},"
                 "\"network\":\"none\",\"gpus\":\"all\",\"keep\":true}");
     assert_non_null(tn_config_template(&c, "x"));
     assert_null(tn_config_template(&c, "y"));

@@ -282,6 +282,26 @@ static void test_dead_connection(void **state)
     assert_int_equal(server.connections, 2);
 }
 
+/* A request that must not be sent twice goes where it cannot be: over a connection of its own,
+ * which a server that closes it without an answer has read. */
+static void test_once(void **state)
+{
+    const struct script_step steps[] = {
+        {OK, SCRIPT_KEEP}, {"", SCRIPT_CLOSE}, {OK, SCRIPT_KEEP}, {0}};
+    struct tn_web *web = start(steps);
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+    struct tn_web_call call = get("/");
+
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), 0);
+    call.method = "POST";
+    call.once = true;
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), -1);
+    assert_int_equal(err.code, TN_E_PEER);
+    stop(web);
+    assert_int_equal(server.connections, 2);
+    assert_null(strstr(strstr(server.asked, "POST ") + 1, "POST "));
+}
+
 static void test_broken_answer(void **state)
 {
     const struct script_step steps[] = {
@@ -382,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_deadline_and_idle),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_dead_connection),
+        cmocka_unit_test(test_once),
         cmocka_unit_test(test_broken_answer),
         cmocka_unit_test(test_nobody_there),
         cmocka_unit_test(test_not_sendable),

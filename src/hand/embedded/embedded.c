@@ -1,0 +1,83 @@
+#include "hand/embedded.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/fs.h"
+
+const struct tn_embedded *tn_embedded_find(const char *name)
+{
+    for (const struct tn_embedded *f = tn_embedded_files; f->name; f++) {
+        if (strcmp(f->name, name) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+static int make_parents(int dir, const char *path, struct tn_error *err)
+{
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        tn_autofree char *parent = tn_strndup(path, (size_t)(slash - path));
+        if (mkdirat(dir, parent, 0755) < 0 && errno != EEXIST)
+            return tn_fail_errno(err, errno, "make %s", parent);
+    }
+    return 0;
+}
+
+static int write_inflated(int fd, const struct tn_embedded *f, struct tn_error *err)
+{
+    unsigned char room[8 << 10];
+    z_stream z = {.next_in = (unsigned char *)f->bytes, .avail_in = (uInt)f->size};
+    int status = inflateInit2(&z, 16 + MAX_WBITS), written = 0;
+
+    if (status != Z_OK)
+        return tn_fail(err, TN_E_INTERNAL, "inflate: %d", status);
+    while (status == Z_OK && written == 0) {
+        z.next_out = room;
+        z.avail_out = sizeof room;
+        status = inflate(&z, Z_NO_FLUSH);
+        written = tn_fs_write(fd, room, sizeof room - z.avail_out, err);
+    }
+    inflateEnd(&z);
+    if (written == 0 && status != Z_STREAM_END)
+        return tn_fail(err, TN_E_INTERNAL, "inflate: %d", status);
+    return written;
+}
+
+static int unpack(int dir, const char *name, const struct tn_embedded *f, struct tn_error *err)
+{
+    size_t n = strlen(name);
+    bool packed = n > 3 && strcmp(name + n - 3, ".gz") == 0;
+    tn_autofree char *path = tn_strndup(name, packed ? n - 3 : n);
+
+    if (make_parents(dir, path, err) < 0)
+        return -1;
+    tn_autofd int fd =
+        openat(dir, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0)
+        return tn_fail_errno(err, errno, "write %s", path);
+    if ((packed ? write_inflated(fd, f, err) : tn_fs_write(fd, f->bytes, f->size, err)) < 0)
+        return tn_error_context(err, "write %s", path);
+    return 0;
+}
+
+int tn_embedded_unpack(const char *prefix, const char *directory, struct tn_error *err)
+{
+    tn_autofd int dir = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    size_t n = strlen(prefix), strip = n;
+
+    if (dir < 0)
+        return tn_fail_errno(err, errno, "open %s", directory);
+    if (strip)
+        strip--; /* a final slash belongs to the last component */
+    while (strip && prefix[strip - 1] != '/')
+        strip--;
+    for (const struct tn_embedded *f = tn_embedded_files; f->name; f++) {
+        if (strncmp(f->name, prefix, n) == 0 && unpack(dir, f->name + strip, f, err) < 0)
+            return -1;
+    }
+    return 0;
+}

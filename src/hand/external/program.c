@@ -1,0 +1,169 @@
+#include "hand/external/program.h"
+
+#include <poll.h>
+
+/* How long a program that closed its output may take to end. */
+#define END_SECONDS 0.3
+
+struct program {
+    char *path;
+    const char *name; /* into path */
+    struct tn_helper *helper;
+    int64_t id;       /* of the latest question */
+    struct tn_buf in; /* received, not yet a whole line */
+    size_t scanned;   /* of which hold no line end */
+};
+
+struct program *program_start(struct tn_hand *hand, const char *path, struct tn_error *err)
+{
+    const char *argv[] = {path, NULL};
+    struct tn_helper_spec spec = {.name = strrchr(path, '/') + 1, .argv = argv, .in = 0, .out = 1};
+    struct tn_helper *helper = tn_helper_start(hand, &spec, err);
+
+    if (!helper)
+        return NULL;
+    struct program *p = tn_calloc(1, sizeof *p);
+    p->path = tn_strdup(path);
+    p->name = strrchr(p->path, '/') + 1;
+    p->helper = helper;
+    tn_buf_init(&p->in, PROGRAM_LINE_MAX);
+    return p;
+}
+
+void program_free(struct program *p, double grace)
+{
+    if (!p)
+        return;
+    tn_helper_end(p->helper, grace);
+    tn_helper_free(p->helper);
+    tn_buf_done(&p->in);
+    free(p->path);
+    free(p);
+}
+
+struct tn_helper *program_helper(const struct program *p)
+{
+    return p->helper;
+}
+
+/* --- breaking down -------------------------------------------------------------------------- */
+
+static int broke(const struct program *p, const char *what, struct tn_error *err)
+{
+    return tn_fail(err, TN_E_PEER, "%s %s", p->name, what);
+}
+
+/* It closed its side: say how it ended. */
+static int has_ended(struct program *p, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf how = TN_BUF_INIT(8192);
+
+    if (tn_helper_wait(p->helper, tn_deadline_in(END_SECONDS), NULL) < 0)
+        return broke(p, "closed its output", err);
+    tn_helper_obituary(p->helper, &how);
+    return broke(p, tn_buf_str(&how), err);
+}
+
+/* --- lines ---------------------------------------------------------------------------------- */
+
+/* Receives some: 0, or -1 when that was the end. */
+static int pull(struct program *p, struct tn_error *err)
+{
+    char piece[16384];
+    ssize_t n = read(tn_helper_from(p->helper), piece, sizeof piece);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return has_ended(p, err);
+    if (tn_buf_add(&p->in, piece, (size_t)n) < 0)
+        return broke(p, "sent a line that is too long", err);
+    return 0;
+}
+
+/* The length of the first whole line, or -1. */
+static ssize_t line_length(struct program *p)
+{
+    const char *at = p->in.len > p->scanned
+                         ? memchr(p->in.data + p->scanned, '\n', p->in.len - p->scanned)
+                         : NULL;
+
+    p->scanned = at ? 0 : p->in.len;
+    return at ? at - p->in.data : -1;
+}
+
+/* 1: it was the answer; 0: something that is none of our business; -1: nonsense. */
+static int take_line(struct program *p, size_t n, struct tn_rpc *answer, struct tn_error *err)
+{
+    int r = tn_rpc_parse(p->in.data, n, answer, NULL);
+
+    tn_buf_eat(&p->in, n + 1);
+    if (r < 0)
+        return broke(p, "sent a line that is no JSON-RPC message", err);
+    if (answer->kind == TN_RPC_NOTIFICATION) {
+        tn_rpc_done(answer);
+        return 0;
+    }
+    if (answer->kind != TN_RPC_REQUEST && tn_json_type(answer->id) == TN_JSON_INT &&
+        tn_json_int(answer->id, 0) == p->id)
+        return 1;
+    tn_rpc_done(answer);
+    return broke(p, "answered something that was not asked", err);
+}
+
+static int wait_for_answer(struct program *p, int quit, int64_t deadline, struct tn_rpc *answer,
+                           struct tn_error *err)
+{
+    for (;;) {
+        for (ssize_t n; (n = line_length(p)) >= 0;) {
+            int r = take_line(p, (size_t)n, answer, err);
+            if (r)
+                return r < 0 ? -1 : 0;
+        }
+        struct pollfd fds[] = {{.fd = tn_helper_from(p->helper), .events = POLLIN},
+                               {.fd = quit, .events = POLLIN}};
+        int ready = poll(fds, TN_COUNT(fds), tn_poll_ms(deadline));
+        if (ready == 0 || tn_now() > deadline)
+            return tn_fail(err, TN_E_TIMEOUT, "%s did not answer in time", p->name);
+        if (ready > 0 && fds[1].revents)
+            return tn_fail(err, TN_E_GONE, "the hand is ending");
+        if (ready > 0 && fds[0].revents && pull(p, err) < 0)
+            return -1;
+    }
+}
+
+/* What it had to say before it closed its input is worth more than that it did. */
+static int send_line(struct program *p, struct tn_buf *line, int64_t deadline, struct tn_error *err)
+{
+    tn_buf_putc(line, '\n');
+    if (!tn_buf_ok(line))
+        return tn_fail(err, TN_E_TOO_LARGE, "more than %zu MiB for one call of %s",
+                       PROGRAM_LINE_MAX >> 20, p->name);
+    if (tn_helper_write(p->helper, tn_buf_str(line), line->len, deadline, err) == 0)
+        return 0;
+    return err->code == TN_E_PEER ? has_ended(p, err) : -1;
+}
+
+int program_call(struct program *p, const char *method, const char *params, int quit,
+                 int64_t deadline, struct tn_rpc *answer, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(PROGRAM_LINE_MAX);
+
+    tn_rpc_put_request(&line, ++p->id, method, params);
+    if (send_line(p, &line, deadline, err) < 0)
+        return -1;
+    return wait_for_answer(p, quit, deadline, answer, err);
+}
+
+int program_cancel(struct program *p, int quit, int64_t deadline, struct tn_rpc *answer,
+                   struct tn_error *err)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(256);
+    char params[64];
+
+    snprintf(params, sizeof params, "{\"id\":%lld}", (long long)p->id);
+    tn_rpc_put_notification(&line, "cancel", params);
+    if (send_line(p, &line, deadline, err) < 0)
+        return -1;
+    return wait_for_answer(p, quit, deadline, answer, err);
+}
