@@ -4,10 +4,14 @@ import glob
 import os
 import pathlib
 import re
+import signal
 
 import pytest
 
 from trees import BUILD, RELEASE, program
+
+# Who is started in the background may ignore it, and so would every program under test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Files whose tests exercise threads: they run under ThreadSanitizer as well.
 CONCURRENT = (

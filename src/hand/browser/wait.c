@@ -134,8 +134,20 @@ void wait_arrived(struct tn_page *page, uint64_t moment, int64_t deadline)
     pass_stages(page, moment, deadline);
 }
 
+/* The browser's own process has told of everything that pages asked of it before: navigations,
+ * files. */
+static void hear_browser(struct tn_chrome *c, int64_t deadline)
+{
+    struct tn_json *answer = NULL;
+
+    if (tn_cdp_call(c->cdp, NULL, "Browser.getVersion", NULL,
+                    earlier(deadline, tn_deadline_in(READY_SECONDS)), &answer, NULL) == 0)
+        tn_json_free(answer);
+}
+
 void wait_settled(struct tn_page *page, uint64_t moment, int64_t deadline)
 {
+    hear_browser(page->chrome, deadline);
     pass_stages(page, moment, deadline);
     moment = wait_moment(page->chrome);
     quiet(page, deadline);

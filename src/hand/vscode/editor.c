@@ -160,7 +160,7 @@ static bool is_ready(struct editor *e, const char *address, bool knows_base, int
     struct tn_http_call ask = {.target = target, .deadline = most < deadline ? most : deadline};
     int status = tn_http_client_call(client, &ask, &version, NULL);
     tn_http_client_free(client);
-    return status > 0;
+    return status >= 200 && status < 400; /* one that is just coming up knows no page yet */
 }
 
 static int wait_until_ready(struct editor *e, struct tn_helper *helper, const char *address,
