@@ -281,6 +281,9 @@ static int open_line(struct line *l, const struct tn_subject *subject, bool pair
     l->address = tn_asprintf("unix:%s/hand.sock", subject->directory);
     if (tn_listen_parse(l->address, &where, err) < 0)
         return -1;
+    /* The hand before is dead, but its last thread may not have let go of this yet. */
+    if (unlink(where.path) < 0 && errno != ENOENT)
+        return tn_fail_errno(err, errno, "%s", where.path);
     l->theirs = tn_listen_open(&where, err);
     return l->theirs < 0 ? -1 : 0;
 }
