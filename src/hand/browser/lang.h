@@ -52,7 +52,6 @@ struct tn_browser_parameter {
 
 struct tn_browser_signature {
     const char *name;
-    const char *help;
     const char *operation; /* what a complaint about a value names: "Locator.click" */
     struct tn_browser_parameter parameters[TN_BROWSER_PARAMETERS_MAX + 1];
 };
@@ -80,9 +79,6 @@ int tn_browser_parse(const char *text, size_t len, struct tn_browser_program *pr
                      struct tn_error *err);
 void tn_browser_program_done(struct tn_browser_program *program);
 #define tn_autoprogram TN_CLEANUP(tn_browser_program_done)
-
-/* Appends "click(bid, button='left', modifiers=[])" and its help, one function to a line. */
-void tn_browser_help(struct tn_buf *out);
 
 /* Where the frame's part of a bid ends that starts at `from`: "aA" in "aAb12" gives 2, then 3; when
  * only the element's number (or nothing) is left, the answer is `from`. */

@@ -81,17 +81,6 @@ static int pull(struct program *p, struct tn_error *err)
     return 0;
 }
 
-/* The length of the first whole line, or -1. */
-static ssize_t line_length(struct program *p)
-{
-    const char *at = p->in.len > p->scanned
-                         ? memchr(p->in.data + p->scanned, '\n', p->in.len - p->scanned)
-                         : NULL;
-
-    p->scanned = at ? 0 : p->in.len;
-    return at ? at - p->in.data : -1;
-}
-
 /* 1: it was the answer; 0: something that is none of our business; -1: nonsense. */
 static int take_line(struct program *p, size_t n, struct tn_rpc *answer, struct tn_error *err)
 {
@@ -115,7 +104,7 @@ static int wait_for_answer(struct program *p, int quit, int64_t deadline, struct
                            struct tn_error *err)
 {
     for (;;) {
-        for (ssize_t n; (n = line_length(p)) >= 0;) {
+        for (ssize_t n; (n = tn_buf_line(&p->in, &p->scanned)) >= 0;) {
             int r = take_line(p, (size_t)n, answer, err);
             if (r)
                 return r < 0 ? -1 : 0;

@@ -183,17 +183,6 @@ static int pull(struct program *p, struct tn_error *err)
     return 0;
 }
 
-/* The length of the first whole line, or -1. */
-static ssize_t line_length(struct program *p)
-{
-    const char *at = p->in.len > p->scanned
-                         ? memchr(p->in.data + p->scanned, '\n', p->in.len - p->scanned)
-                         : NULL;
-
-    p->scanned = at ? 0 : p->in.len;
-    return at ? at - p->in.data : -1;
-}
-
 /* --- messages ----------------------------------------------------------------------------------
  */
 
@@ -270,7 +259,7 @@ int program_call(struct program *p, const char *method, const struct tn_buf *par
         return tn_fail(err, TN_E_TOO_LARGE, "%s: more than %zu MiB for one call of %s", p->name,
                        PROGRAM_LINE_MAX >> 20, method);
     for (;;) {
-        for (ssize_t n; (n = line_length(p)) >= 0;) {
+        for (ssize_t n; (n = tn_buf_line(&p->in, &p->scanned)) >= 0;) {
             int r = take_line(p, (size_t)n, id, progress, ctx, result, err);
             if (r)
                 return r < 0 ? -1 : 0;

@@ -54,17 +54,11 @@ static void hear_word(struct pipe_link *l, char c)
 
 static void take_lines(struct pipe_link *l)
 {
-    char *end;
-
-    while (l->in.len > l->scanned &&
-           (end = memchr(l->in.data + l->scanned, '\n', l->in.len - l->scanned))) {
-        size_t n = (size_t)(end - l->in.data);
+    for (ssize_t n; (n = tn_buf_line(&l->in, &l->scanned)) >= 0;) {
         if (n > 0) /* what is no message is noise, as programs make it */
-            tn_mcp_peer_feed(l->link.peer, l->in.data, n, NULL);
-        tn_buf_eat(&l->in, n + 1);
-        l->scanned = 0;
+            tn_mcp_peer_feed(l->link.peer, l->in.data, (size_t)n, NULL);
+        tn_buf_eat(&l->in, (size_t)n + 1);
     }
-    l->scanned = l->in.len;
 }
 
 static void close_pipe(struct pipe_link *l, int which)

@@ -149,16 +149,6 @@ static void test_limits(void **state)
     check(tn_buf_str(&text), "ValueError: Received an action of more than 4 MB.");
 }
 
-static void test_help_names_every_function(void **state)
-{
-    tn_autobuf struct tn_buf help = TN_BUF_INIT(1 << 14);
-
-    tn_browser_help(&help);
-    assert_non_null(strstr(tn_buf_str(&help), "click(bid, button='left', modifiers=[])  Click"));
-    for (size_t i = 0; i < TN_DO_COUNT; i++)
-        assert_non_null(strstr(tn_buf_str(&help), tn_browser_signatures[i].name));
-}
-
 static void test_bids(void **state)
 {
     assert_int_equal(tn_bid_frame_end("aAb12", 0), 2);
@@ -177,7 +167,6 @@ int main(void)
         cmocka_unit_test(test_arguments_that_do_not_fit),
         cmocka_unit_test(test_values_of_another_kind),
         cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_help_names_every_function),
         cmocka_unit_test(test_bids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
