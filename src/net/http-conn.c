@@ -191,6 +191,8 @@ static void dispatch(struct tn_http_exchange *x)
     const struct http_routes *routes = http_routes_of(x->conn->server);
     const struct tn_http_options *o = &s->options;
 
+    if (o->front && !o->front(x, o->ctx))
+        return;
     http_routes_match(routes, x->method, x->target + x->raw_path.at, x->raw_path.len, &x->match);
     const struct tn_route *route = x->match.route;
     if (o->gate && !(route && route->flags & TN_ROUTE_OPEN) && !o->gate(x, o->ctx))
@@ -249,6 +251,7 @@ static void release(struct tn_http_exchange *x)
         free(x->scraps);
         x->scraps = next;
     }
+    tn_http_attach(x, NULL, NULL);
     if (x->fields.cap > OUT_KEEP)
         tn_buf_done(&x->fields);
     if (x->conn->out.cap > OUT_KEEP)

@@ -39,6 +39,8 @@ struct tn_http_exchange {
     const char *query_end;
     struct http_match match;
     struct http_scrap *scraps;
+    void *attached; /* of the handler's own */
+    void (*end_attached)(void *data);
     /* its body */
     struct tn_http_chunked chunks;
     int64_t body_left; /* of a Content-Length */

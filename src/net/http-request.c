@@ -21,6 +21,19 @@ char *http_scrap(struct tn_http_exchange *x, size_t n)
     return s->text;
 }
 
+void tn_http_attach(struct tn_http_exchange *x, void *data, void (*end)(void *data))
+{
+    if (x->end_attached)
+        x->end_attached(x->attached);
+    x->attached = data;
+    x->end_attached = end;
+}
+
+void *tn_http_attached(const struct tn_http_exchange *x)
+{
+    return x->attached;
+}
+
 const char *tn_http_method(const struct tn_http_exchange *x)
 {
     return x->method;

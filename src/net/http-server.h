@@ -43,6 +43,7 @@ typedef void (*tn_http_log_fn)(const struct tn_http_exchange *x, int status, int
 
 struct tn_http_options {
     const struct tn_route *const *routes; /* NULL-terminated list of tables, each ended by {0} */
+    tn_http_gate_fn front; /* first of all, for every request: false when it has answered */
     tn_http_gate_fn gate;
     tn_http_log_fn log;
     void *ctx; /* passed to handlers, gate and log */
@@ -96,6 +97,10 @@ int tn_http_read_all(struct tn_http_exchange *x, struct tn_buf *out, struct tn_e
 /* True when the client has closed its connection, or only its sending side (a look, no wait; a
  * further request already sent does not hide it).  Also true once the server is stopping. */
 bool tn_http_peer_gone(const struct tn_http_exchange *x);
+/* Something of the caller's that lives until the end of the exchange, then `end` frees it.  One at a
+ * time: a second call ends the first. */
+void tn_http_attach(struct tn_http_exchange *x, void *data, void (*end)(void *data));
+void *tn_http_attached(const struct tn_http_exchange *x); /* or NULL */
 /* The connection's descriptor, only to poll for POLLRDHUP beside others while a handler waits. */
 int tn_http_fd(const struct tn_http_exchange *x);
 

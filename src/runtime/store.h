@@ -12,12 +12,15 @@
 
 #include "base/error.h"
 #include "runtime/backend.h"
+#include "runtime/database.h"
 
 struct tn_store;
 
 /* directory is made (0700) when missing. */
 struct tn_store *tn_store_open(const char *directory, struct tn_error *err);
 void tn_store_close(struct tn_store *s);
+/* The database that it is in; borrowed. */
+struct tn_db *tn_store_db(struct tn_store *s);
 
 /* One sandbox.  Strings are owned; tn_record_done frees them. */
 struct tn_record {

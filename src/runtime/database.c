@@ -1,0 +1,268 @@
+#include "runtime/database.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+
+#include "runtime/database-schema.h"
+
+/* How long a statement waits for another process that writes. */
+#define BUSY_MS 10000
+
+struct compiled {
+    const char *sql;
+    sqlite3_stmt *st;
+};
+
+struct tn_db {
+    sqlite3 *db;
+    pthread_mutex_t lock; /* of everything; recursive: see tn_db_atomically */
+    struct compiled *statements;
+    size_t count;
+};
+
+struct tn_db_row {
+    sqlite3_stmt *st;
+};
+
+static void guard_lock(pthread_mutex_t **lock)
+{
+    pthread_mutex_unlock(*lock);
+}
+#define LOCK(d)                                                                           \
+    TN_CLEANUP(guard_lock) pthread_mutex_t *locked_ __attribute__((unused)) = &(d)->lock; \
+    pthread_mutex_lock(locked_)
+
+static int fail(struct tn_db *d, struct tn_error *err)
+{
+    int result = sqlite3_extended_errcode(d->db);
+    enum tn_code code = TN_E_IO;
+
+    if (result == SQLITE_CONSTRAINT_UNIQUE || result == SQLITE_CONSTRAINT_PRIMARYKEY)
+        code = TN_E_CONFLICT;
+    else if ((result & 255) == SQLITE_BUSY)
+        code = TN_E_BUSY;
+    else if ((result & 255) == SQLITE_PERM || (result & 255) == SQLITE_READONLY)
+        code = TN_E_DENIED;
+    return tn_fail(err, code, "the store: %s", sqlite3_errmsg(d->db));
+}
+
+/* --- statements --------------------------------------------------------------------------------
+ */
+
+/* Compiled once; a statement that is at work further up the stack is compiled a second time. */
+static sqlite3_stmt *compile(struct tn_db *d, const char *sql, struct tn_error *err)
+{
+    sqlite3_stmt *st = NULL;
+
+    for (size_t i = 0; i < d->count; i++)
+        if (d->statements[i].sql == sql && !sqlite3_stmt_busy(d->statements[i].st))
+            return d->statements[i].st;
+    if (sqlite3_prepare_v3(d->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &st, NULL) != SQLITE_OK) {
+        fail(d, err);
+        return NULL;
+    }
+    d->statements = tn_realloc(d->statements, (d->count + 1) * sizeof *d->statements);
+    d->statements[d->count++] = (struct compiled){.sql = sql, .st = st};
+    return st;
+}
+
+static sqlite3_stmt *bind(struct tn_db *d, const char *sql, const char *types, va_list ap,
+                          struct tn_error *err)
+{
+    sqlite3_stmt *st = compile(d, sql, err);
+
+    for (int i = 0; st && types[i]; i++) {
+        if (types[i] == 't')
+            sqlite3_bind_text(st, i + 1, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
+        else if (types[i] == 'i')
+            sqlite3_bind_int64(st, i + 1, va_arg(ap, int64_t));
+        else
+            sqlite3_bind_double(st, i + 1, va_arg(ap, double));
+    }
+    return st;
+}
+
+/* For the next use; parameters may be large or secret. */
+static void put_back(sqlite3_stmt *st)
+{
+    sqlite3_reset(st);
+    sqlite3_clear_bindings(st);
+}
+
+int tn_db_run(struct tn_db *d, struct tn_error *err, const char *sql, const char *types, ...)
+{
+    LOCK(d);
+    va_list ap;
+
+    va_start(ap, types);
+    sqlite3_stmt *st = bind(d, sql, types, ap, err);
+    va_end(ap);
+    if (!st)
+        return -1;
+    int result = sqlite3_step(st) == SQLITE_DONE ? sqlite3_changes(d->db) : fail(d, err);
+    put_back(st);
+    return result;
+}
+
+int tn_db_each(struct tn_db *d, tn_db_row_fn fn, void *ctx, struct tn_error *err, const char *sql,
+               const char *types, ...)
+{
+    LOCK(d);
+    int step = SQLITE_ROW, count = 0, stopped = 0;
+    va_list ap;
+
+    va_start(ap, types);
+    struct tn_db_row row = {.st = bind(d, sql, types, ap, err)};
+    va_end(ap);
+    if (!row.st)
+        return -1;
+    /* To the very end, unless it fails: what changes rows has changed them only then. */
+    while ((step = sqlite3_step(row.st)) == SQLITE_ROW && !(stopped = fn(&row, ctx)))
+        count++;
+    if (!stopped && step != SQLITE_DONE)
+        stopped = fail(d, err);
+    put_back(row.st);
+    return stopped ? stopped : count;
+}
+
+const char *tn_db_text(const struct tn_db_row *row, int column)
+{
+    return (const char *)sqlite3_column_text(row->st, column);
+}
+
+int64_t tn_db_int(const struct tn_db_row *row, int column)
+{
+    return sqlite3_column_int64(row->st, column);
+}
+
+double tn_db_double(const struct tn_db_row *row, int column)
+{
+    return sqlite3_column_double(row->st, column);
+}
+
+static int take_int(const struct tn_db_row *row, void *ctx)
+{
+    *(int64_t *)ctx = tn_db_int(row, 0);
+    return 0;
+}
+
+int64_t tn_db_version(struct tn_db *d)
+{
+    int64_t version = 0;
+
+    tn_db_each(d, take_int, &version, NULL, "PRAGMA data_version", "");
+    return version;
+}
+
+/* --- whole or not at all -----------------------------------------------------------------------
+ */
+
+int tn_db_atomically(struct tn_db *d, tn_db_step_fn fn, void *ctx, struct tn_error *err)
+{
+    LOCK(d);
+    if (tn_db_run(d, err, "BEGIN IMMEDIATE", "") < 0)
+        return -1;
+    int result = fn(d, ctx, err);
+    if (!result && tn_db_run(d, err, "COMMIT", "") < 0)
+        result = -1;
+    if (result)
+        tn_db_run(d, NULL, "ROLLBACK", "");
+    return result;
+}
+
+/* --- opening -----------------------------------------------------------------------------------
+ */
+
+static int64_t schema_version(struct tn_db *d, struct tn_error *err)
+{
+    int64_t version = -1;
+
+    return tn_db_each(d, take_int, &version, err, "PRAGMA user_version", "") < 0 ? -1 : version;
+}
+
+static int exec(struct tn_db *d, const char *sql, struct tn_error *err)
+{
+    return sqlite3_exec(d->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail(d, err);
+}
+
+static int apply_migrations(struct tn_db *d, void *ctx, struct tn_error *err)
+{
+    /* Somebody else may have done the same until we were the only writer. */
+    int64_t version = schema_version(d, err);
+    char set[64];
+
+    if (version < 0)
+        return -1;
+    for (; tn_db_migrations[version]; version++)
+        if (exec(d, tn_db_migrations[version], err))
+            return -1;
+    snprintf(set, sizeof set, "PRAGMA user_version = %lld", (long long)version);
+    return exec(d, set, err);
+}
+
+static int migrate(struct tn_db *d, struct tn_error *err)
+{
+    int64_t version = schema_version(d, err), newest = 0;
+
+    while (tn_db_migrations[newest])
+        newest++;
+    if (version < 0 || version == newest)
+        return version < 0 ? -1 : 0;
+    if (version > newest)
+        return tn_fail(
+            err, TN_E_UNSUPPORTED,
+            "the store was written by a newer tendon (version %lld, this one knows %lld)",
+            (long long)version, (long long)newest);
+    return tn_db_atomically(d, apply_migrations, NULL, err);
+}
+
+static int open_file(struct tn_db *d, const char *path, struct tn_error *err)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    int persist = 1;
+
+    if (sqlite3_open_v2(path, &d->db, flags, NULL) != SQLITE_OK)
+        return d->db ? tn_error_context((fail(d, err), err), "%s", path)
+                     : tn_fail(err, TN_E_IO, "the store: no memory");
+    sqlite3_busy_timeout(d->db, BUSY_MS);
+    /* The log outlives the process: the last one to leave does not wait for the disk. */
+    sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite3_file_control(d->db, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
+    /* Rows must survive a killed process; after a power cut no sandbox of this machine lives. */
+    return exec(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", err) ||
+           migrate(d, err);
+}
+
+struct tn_db *tn_db_open(const char *path, struct tn_error *err)
+{
+    struct tn_db *d = tn_calloc(1, sizeof *d);
+    pthread_mutexattr_t recursive;
+    mode_t before;
+
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&d->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+    before = umask(0077); /* keys are in there */
+    int failed = open_file(d, path, err);
+    umask(before);
+    if (failed) {
+        tn_db_close(d);
+        return NULL;
+    }
+    return d;
+}
+
+void tn_db_close(struct tn_db *d)
+{
+    if (!d)
+        return;
+    for (size_t i = 0; i < d->count; i++)
+        sqlite3_finalize(d->statements[i].st);
+    free(d->statements);
+    sqlite3_close(d->db);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}

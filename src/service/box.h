@@ -1,0 +1,178 @@
+/* A box: a sandbox as the service has it, with the one state machine of its life (life.c).
+ *
+ * A box is a row of the database (tenant, session, wish, state) and, under the same id, a sandbox of
+ * the runtime (store.h).  The row is written first and removed last.  Boxes in memory are a copy,
+ * counted by references; every function here may be called from any thread.  A tenant of NULL is
+ * the administrator, who sees all; to anybody else the box of another tenant does not exist. */
+#ifndef TN_SERVICE_BOX_H
+#define TN_SERVICE_BOX_H
+
+#include "service/internal.h"
+#include "service/key.h"
+
+enum box_state {
+    BOX_STARTING,
+    BOX_RUNNING,
+    BOX_PAUSED,
+    BOX_STOPPED,
+    BOX_ERROR,   /* why is in reason and cause; resume starts it again, delete removes it */
+    BOX_MISSING, /* its backend does not know it any more; only delete is left */
+    BOX_STATES
+};
+extern const char *const box_state_words[]; /* "starting", ...; ends with NULL */
+
+/* What went wrong with one in BOX_ERROR. */
+enum box_cause {
+    CAUSE_NONE,
+    CAUSE_IMAGE,   /* not there, or not usable */
+    CAUSE_QUOTA,   /* no room: limits, disk */
+    CAUSE_ENGINE,  /* the backend failed or is not there */
+    CAUSE_MEMORY,  /* killed: out of memory */
+    CAUSE_TIMEOUT, /* not ready in time */
+    CAUSE_ENDED,   /* the hand ended by itself */
+};
+extern const char *const box_cause_words[]; /* "none", "image", "quota", "engine", "memory", ... */
+
+/* What somebody wants. */
+struct box_wish {
+    const char *session;     /* id chosen by the client, unique within its tenant; NULL: none */
+    const char *name;        /* for people, need not be unique; NULL */
+    const char *template;    /* [template.NAME] it was made of, or NULL */
+    const char *idempotency; /* the same key again gives the same box; NULL */
+    const char *digest;      /* of the request that the idempotency key belongs to; NULL */
+    struct tn_spec spec;     /* borrowed; keep, lease and name are the service's */
+    double resource_factor;  /* multiplies cpus and memory; 0 is 1 */
+    double idle_pause, idle_stop, ttl; /* seconds; negative: as the service says, 0: never */
+    struct tn_json *metadata; /* object of the client's own, or NULL; borrowed */
+};
+
+/* A consistent look at a box.  Members are owned: box_view_done. */
+struct box_view {
+    char id[11];
+    char *tenant, *key_id, *session, *name, *template, *runtime, *image, *reason, *session_key;
+    char *isolation; /* JSON text or NULL */
+    struct tn_spec spec;
+    struct tn_json *metadata;
+    enum box_state state, goal; /* goal: running, paused, stopped; what it is on its way to */
+    enum box_cause cause;
+    double created, started, used, expires; /* seconds since 1970; 0: never */
+    double resource_factor, idle_pause, idle_stop;
+    int queue_position; /* while it waits for admission: 1 is next; else 0 */
+    int restarts;
+    struct tn_usage usage; /* as last sampled */
+    int64_t last_action;   /* id of the newest event that is an action, or -1 */
+    char *last_action_text; /* "run: ls -l", or NULL */
+    uint64_t version;      /* grows with every change of the box, over restarts too */
+};
+void box_view_done(struct box_view *v);
+#define autoview TN_CLEANUP(box_view_done)
+
+struct box;
+void box_release(struct box *b);
+static inline void guard_box(struct box **b)
+{
+    box_release(*b);
+}
+#define autobox TN_CLEANUP(guard_box)
+
+/* --- finding ----------------------------------------------------------------------------------- */
+
+/* TN_E_NOT_FOUND with the same words whether it is not there or somebody else's. */
+struct box *box_find(struct tn_service *s, const char *tenant, const char *id, struct tn_error *err);
+struct box *box_find_session(struct tn_service *s, const char *tenant, const char *session,
+                             struct tn_error *err);
+const char *box_id(const struct box *b);
+const char *box_tenant(const struct box *b);
+void box_look(struct box *b, struct box_view *out);
+
+/* Boxes in the order of creation, then id. */
+struct box_filter {
+    const char *tenant;      /* NULL: all */
+    unsigned states;         /* bits 1 << enum box_state; 0: all */
+    const char *template, *runtime, *session, *name; /* NULL: all */
+    const char *after;       /* only those that come after this id; NULL: from the first */
+    double after_created;    /* when that one was made, which may be gone by now */
+    bool newest_first;
+    size_t limit;            /* 0: all */
+};
+/* Non-zero from fn stops and is returned.  *more (may be NULL): there are others after the last. */
+typedef int (*box_fn)(struct box *b, void *ctx);
+int box_each(struct tn_service *s, const struct box_filter *f, box_fn fn, void *ctx, bool *more);
+/* How many of the tenant (NULL: all) are in one of these states. */
+int box_count(struct tn_service *s, const char *tenant, unsigned states);
+
+/* --- life -------------------------------------------------------------------------------------- */
+
+/* Writes the row (state starting) and starts it in the background; the box is there at once.  A
+ * warm one of its pool that is ready is handed out running.  A request with an idempotency key that
+ * was seen before gets the first one's box (*again is set; TN_E_CONFLICT when the digests differ).
+ * TN_E_CONFLICT: the session is taken.  TN_E_BUSY: a limit (admit.h); the text says which. */
+struct box *box_create(struct tn_service *s, const struct caller *who, const struct box_wish *wish,
+                       bool *again, struct tn_error *err);
+/* A new box with the files of this one (snapshot NULL: as they are now). */
+struct box *box_fork(struct box *b, const struct caller *who, const char *snapshot,
+                     const struct box_wish *wish, struct tn_error *err);
+
+enum box_order {
+    ORDER_PAUSE,
+    ORDER_RESUME, /* also starts a stopped or failed one */
+    ORDER_STOP,
+    ORDER_DELETE,
+};
+extern const char *const box_order_words[]; /* "pause", "resume", "stop", "delete" */
+/* Brings it about, or joins whoever is at it; doing it twice is doing it once.  By the deadline it
+ * has happened, or err says why not: TN_E_CONFLICT when its state forbids it (the table in life.c),
+ * TN_E_TIMEOUT when it goes on in the background. */
+int box_order(struct box *b, const struct caller *who, enum box_order order, int64_t deadline,
+              struct tn_error *err);
+/* Waits until its state is one of these bits, or it is gone (TN_E_GONE); TN_E_TIMEOUT. */
+int box_wait(struct box *b, unsigned states, int64_t deadline, struct tn_error *err);
+/* Waits until its version is beyond this one. */
+int box_wait_change(struct box *b, uint64_t version, int64_t deadline, struct tn_error *err);
+
+/* Other words of a box; NULL members stay as they are.  Times as in struct box_wish; ttl counts from
+ * now. */
+struct box_change {
+    const char *name;         /* "": none */
+    struct tn_json *metadata; /* borrowed */
+    const double *idle_pause, *idle_stop, *ttl;
+};
+int box_change(struct box *b, const struct caller *who, const struct box_change *change,
+               struct tn_error *err);
+
+/* --- use --------------------------------------------------------------------------------------- */
+
+/* Address and key of its hand while it runs; both are copies for the caller to free.  A paused one
+ * is resumed first when the service is set to.  TN_E_BUSY (503) when it is not running.  Counts as
+ * a use. */
+int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct tn_error *err);
+/* It did not answer: look what became of it (in the background; many calls are one). */
+void box_suspect(struct box *b);
+/* A stream to a port inside it. */
+int box_dial(struct box *b, int port, int64_t deadline, struct tn_error *err);
+/* Its directory on the host, where its journal is (event/journal.h); lives as long as the box. */
+const char *box_directory(const struct box *b);
+/* Does fn with a handle of its sandbox, under the box's lock; for logs, snapshots, usage. */
+typedef int (*box_use_fn)(struct tn_sandbox *sb, void *ctx, struct tn_error *err);
+int box_with_sandbox(struct box *b, box_use_fn fn, void *ctx, int64_t deadline,
+                     struct tn_error *err);
+/* An action went through: for the lists of people. */
+void box_note_action(struct box *b, int64_t event, const char *text);
+
+/* Its last samples, oldest first, at most `max`; how many.  Who asks watches: it is sampled every
+ * other second for a minute from now on (keeper.h). */
+struct box_sample {
+    double time; /* seconds since 1970 */
+    struct tn_usage usage;
+};
+size_t box_samples(struct box *b, struct box_sample *out, size_t max);
+
+/* --- the table of all -------------------------------------------------------------------------- */
+
+/* Reads every row, asks the backends how they really are (in parallel), and goes on with what was
+ * under way when the last service died. */
+struct boxes *boxes_new(struct tn_service *s, struct tn_error *err);
+/* Waits for work under way until the deadline; nothing of the sandboxes ends. */
+void boxes_free(struct boxes *all, int64_t deadline);
+
+#endif

@@ -1,0 +1,34 @@
+/* Numbers for Prometheus: counters and histograms, one const table of what there is. */
+#ifndef TN_SERVICE_METRICS_H
+#define TN_SERVICE_METRICS_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct tn_service;
+struct metrics;
+
+enum metric {
+    METRIC_REQUESTS,       /* counter; label: status class "2xx" */
+    METRIC_REQUEST_SECONDS, /* histogram */
+    METRIC_ACTIONS,        /* counter; label: kind of action */
+    METRIC_ACTION_SECONDS,
+    METRIC_STARTS,         /* counter; label: "cold", "warm", "failed" */
+    METRIC_START_SECONDS,
+    METRIC_QUEUE_SECONDS,
+    METRIC_DENIED,         /* counter */
+    METRIC_PROXIED_BYTES,  /* counter */
+    METRIC_KEPT,           /* counter; label: "idle_pause", "idle_stop", "ttl", "oldest" */
+    METRIC_COUNT
+};
+
+struct metrics *metrics_new(void);
+void metrics_free(struct metrics *m);
+/* label as the comment above says, or NULL. */
+void metric_add(struct metrics *m, enum metric which, const char *label, uint64_t n);
+void metric_seconds(struct metrics *m, enum metric which, double seconds);
+/* The page of /metrics; gauges (boxes by state, queue, pools, memory) are read from the service. */
+void metrics_write(struct tn_service *s, struct tn_buf *out);
+
+#endif

@@ -1,0 +1,21 @@
+/* Tickets: short-lived, signed, for what cannot send a header (a WebSocket of a page, a link).
+ *
+ * A ticket is base64url text with what it is for and until when, signed with the service's secret:
+ * it needs no memory and survives a restart.  It is no key: it opens one thing. */
+#ifndef TN_SERVICE_TICKET_H
+#define TN_SERVICE_TICKET_H
+
+#include "service/internal.h"
+#include "service/key.h"
+
+enum { TICKET_MAX = 512 };
+
+/* purpose: "ws", "port:8080", "login", ...; box may be "" (the caller alone). */
+int ticket_make(const struct tn_service *s, const struct caller *who, const char *purpose,
+                const char *box, double seconds, char out[TICKET_MAX], struct tn_error *err);
+/* -1 TN_E_DENIED: forged, too old, or for something else.  The key it was made with still counts:
+ * one that was revoked opens nothing. */
+int ticket_check(struct tn_service *s, const char *ticket, const char *purpose, const char *box,
+                 struct caller *who, struct tn_error *err);
+
+#endif
