@@ -42,6 +42,9 @@ struct tn_plugin {
     void (*close)(void *state);
     /* Makes actions under way give up soon: the hand is about to end.  May be NULL. */
     void (*interrupt)(void *state);
+    /* Makes what is under way now end as if its time were up; what comes next is as usual.  May be
+     * NULL: then only its time or a stop ends it. */
+    void (*cancel)(void *state);
     /* Can it work here?  0 with what was found ("/usr/bin/chromium"), or -1 with what is missing.
      * Looks at files only. */
     int (*probe)(void *state, struct tn_buf *found, struct tn_error *err);

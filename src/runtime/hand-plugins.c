@@ -30,17 +30,32 @@ int tn_hand_plugins(const struct tn_hand_address *at, struct tn_json **out, int6
     return tn_fail(err, TN_E_PEER, "the hand did not answer with a list of plugins");
 }
 
+static void put_target(struct tn_buf *target, const char *name, const char *what)
+{
+    tn_buf_puts(target, "/v1/plugins/");
+    tn_url_encode(target, name, "");
+    tn_buf_printf(target, "/%s", what);
+}
+
 int tn_hand_plugin_start(const struct tn_hand_address *at, const char *name, struct tn_json **out,
                          int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
     int64_t left = deadline - tn_now();
 
-    tn_buf_puts(&target, "/v1/plugins/");
-    tn_url_encode(&target, name, "");
-    tn_buf_printf(&target, "/start?timeout=%lld",
-                  left > TN_SECOND ? (long long)(left / TN_SECOND) : 0);
+    put_target(&target, name, "start");
+    tn_buf_printf(&target, "?timeout=%lld", left > TN_SECOND ? (long long)(left / TN_SECOND) : 0);
     return ask(at, "POST", tn_buf_str(&target), out, deadline, err);
+}
+
+int tn_hand_plugin_interrupt(const struct tn_hand_address *at, const char *name, int64_t deadline,
+                             struct tn_error *err)
+{
+    tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
+    tn_autojson struct tn_json *answer = NULL;
+
+    put_target(&target, name, "interrupt");
+    return ask(at, "POST", tn_buf_str(&target), &answer, deadline, err);
 }
 
 const struct tn_json *tn_hand_plugin_named(const struct tn_json *plugins, const char *name)

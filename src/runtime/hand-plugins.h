@@ -13,6 +13,10 @@ int tn_hand_plugins(const struct tn_hand_address *at, struct tn_json **out, int6
 int tn_hand_plugin_start(const struct tn_hand_address *at, const char *name, struct tn_json **out,
                          int64_t deadline, struct tn_error *err);
 
+/* Makes it end what it is doing now. */
+int tn_hand_plugin_interrupt(const struct tn_hand_address *at, const char *name, int64_t deadline,
+                             struct tn_error *err);
+
 /* The one with that name among all of them, or NULL. */
 const struct tn_json *tn_hand_plugin_named(const struct tn_json *plugins, const char *name);
 

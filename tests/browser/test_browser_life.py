@@ -88,6 +88,16 @@ def test_busy_page(browser):
     browser.go("inner.html")
 
 
+def test_interrupted_by_the_owner(browser):
+    browser.go("inner.html")
+
+    def interrupt():
+        assert browser.hand.client.post("/v1/plugins/browser/interrupt", {}).status == 200
+
+    obs = during(browser, interrupt, "noop(60000)")
+    assert obs.extras["open_pages_urls"] == browser.ok("noop(1)").extras["open_pages_urls"]
+
+
 def test_stopped_browser(fresh):
     """One that does not answer at all is given up in time, and replaced."""
     browser = fresh()

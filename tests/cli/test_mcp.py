@@ -7,6 +7,7 @@ import pathlib
 import signal
 import socket
 import subprocess
+import textwrap
 import threading
 
 import pytest
@@ -244,6 +245,25 @@ def test_cancelling_interrupts_the_command(client, tmp_path):
     )
     eventually(ended.exists, "it was interrupted")
     assert "on" in client.text("shell", command="echo on")
+
+
+def test_cancelling_interrupts_a_cell(client, tmp_path):
+    began, ended = tmp_path / "began", tmp_path / "ended"
+    code = f"""
+        import pathlib, time
+        pathlib.Path({str(began)!r}).touch()
+        try:
+            time.sleep(1000)
+        finally:
+            pathlib.Path({str(ended)!r}).touch()
+        """
+    params = {"name": "python", "arguments": {"code": textwrap.dedent(code)}}
+    client.tell({"jsonrpc": "2.0", "id": "cell", "method": "tools/call", "params": params})
+    eventually(began.exists, "it runs")
+    client.tell(
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "cell"}}
+    )
+    eventually(ended.exists, "it was interrupted")
 
 
 # --- HTTP ---------------------------------------------------------------------------------------

@@ -37,12 +37,16 @@ def new(how):
     return f"[This is a new kernel: the one before {how}. Its variables are lost.]\n"
 
 
-def kill_during_cell(kernel, pid_of, signo=signal.SIGKILL):
-    """Sends the signal when the cell certainly runs; the observation."""
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+
+
+def kill_during_cell(kernel, pid_of, end=kill):
+    """Ends it when the cell certainly runs; the observation."""
     mark = pathlib.Path(kernel.hand.workspace, "running")
     with kernel.in_background(f"open({str(mark)!r}, 'w').close()\nprint('begun')\n{SLEEP}") as cell:
         wait_until(mark.exists, 60, "the cell runs")
-        os.kill(pid_of(), signo)
+        end(pid_of())
     mark.unlink()
     return cell.obs
 
@@ -173,6 +177,17 @@ def test_stop_and_start_by_the_owner(kernel, hand):
     assert hand.client.post("/v1/plugins/jupyter/start", {}, timeout=90).status < 300
     assert kernel.status()["running"] is True
     assert kernel.text("'x' in globals()").endswith("False")
+
+
+def test_interrupted_by_the_owner(kernel, hand):
+    def interrupt(pid):
+        assert hand.client.post("/v1/plugins/jupyter/interrupt", {}).status == 200
+
+    kernel.text("kept = 1")
+    obs = kill_during_cell(kernel, lambda: None, interrupt)
+    assert obs.content.startswith("begun\n") and "KeyboardInterrupt" in obs.content
+    assert hand.client.post("/v1/plugins/jupyter/interrupt", {}).status == 200
+    assert kernel.text("kept") == "1", "an idle kernel does not mind"
 
 
 # --- init code, answers that are asked for again --------------------------------------------------

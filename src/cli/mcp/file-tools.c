@@ -118,7 +118,7 @@ static int show(struct tool_call *c, const char *sandbox, const struct tn_action
     tn_autoobservation struct tn_observation o;
 
     tn_observation_init(&o, TN_OBSERVATION_NULL);
-    if (mcp_execute(c, sandbox, action, NULL, &o, err) < 0)
+    if (mcp_execute(c, sandbox, action, &o, err) < 0)
         return -1;
     c->failed = o.type == TN_OBSERVATION_ERROR;
     put_text(c, o.content.data ? o.content.data : "", o.content.len);

@@ -104,10 +104,10 @@ int tools_call(struct mcp_client *c, struct tn_mcp_request *request, struct tn_b
     TN_STRING("sandbox", strukt, sandbox, .flags = TN_FIELD_NULLABLE, \
               .help = "id of a sandbox made by sandbox_new; default: your own")
 
-/* Executes the action in that sandbox; the caller ends the observation.  session: the shell whose
- * program is interrupted when the client gives up, or NULL. */
+/* Executes the action in that sandbox; the caller ends the observation.  What it does is
+ * interrupted when the client gives up. */
 int mcp_execute(struct tool_call *c, const char *sandbox, const struct tn_action *action,
-                const char *session, struct tn_observation *o, struct tn_error *err);
+                struct tn_observation *o, struct tn_error *err);
 
 void put_text(struct tool_call *c, const char *text, size_t n);
 /* An image from a data URL; false when it is none. */

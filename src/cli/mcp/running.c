@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "cli/mcp/mcp.h"
+#include "runtime/hand-plugins.h"
 #include "runtime/hand-sessions.h"
 
 #define PROGRESS_MS 1000
@@ -15,8 +16,8 @@ struct watch {
     struct mcp_client *client;
     struct tn_mcp_request *request;
     struct tn_hand_address at;
-    const char *session; /* whose program is interrupted; NULL: there is none */
-    int done;            /* eventfd */
+    const struct tn_action *action;
+    int done; /* eventfd */
     int64_t started;
     pthread_t thread;
 };
@@ -36,13 +37,25 @@ static bool is_cancelled(const struct tn_mcp_request *request)
     return poll(&p, 1, 0) > 0;
 }
 
+static void interrupt(const struct tn_hand_address *at, const struct tn_action *a)
+{
+    int64_t deadline = tn_deadline_in(5);
+
+    if (a->type == TN_ACTION_RUN)
+        tn_hand_session_signal(at, a->run.session, "INT", deadline, NULL);
+    else if (a->type == TN_ACTION_RUN_IPYTHON)
+        tn_hand_plugin_interrupt(at, "jupyter", deadline, NULL);
+    else if (a->type == TN_ACTION_BROWSE || a->type == TN_ACTION_BROWSE_INTERACTIVE)
+        tn_hand_plugin_interrupt(at, "browser", deadline, NULL);
+}
+
 /* The request is cancelled; called again and again, because a program may just be starting. */
 static void give_up(struct watch *w)
 {
     if (client_has_left(w->request))
         mcp_client_gone(w->client);
-    else if (w->session)
-        tn_hand_session_signal(&w->at, w->session, "INT", tn_deadline_in(5), NULL);
+    else
+        interrupt(&w->at, w->action);
 }
 
 static void *watch(void *arg)
@@ -67,11 +80,11 @@ static void *watch(void *arg)
 }
 
 int mcp_execute(struct tool_call *c, const char *sandbox, const struct tn_action *action,
-                const char *session, struct tn_observation *o, struct tn_error *err)
+                struct tn_observation *o, struct tn_error *err)
 {
     tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, sandbox, err);
     struct watch w = {
-        .client = c->client, .request = c->request, .session = session, .started = tn_now()};
+        .client = c->client, .request = c->request, .action = action, .started = tn_now()};
 
     if (!sb || tn_sandbox_address(sb, &w.at.address, &w.at.key, tn_deadline_in(30), err) < 0)
         return -1;

@@ -63,7 +63,7 @@ static int call_shell(struct tool_call *c, const void *given, struct tn_error *e
     action.run.script = true;
     action.run.blocking = !a->input;
     set_timeout(&action, a->timeout);
-    if (mcp_execute(c, a->sandbox, &action, a->session, &o, err) < 0)
+    if (mcp_execute(c, a->sandbox, &action, &o, err) < 0)
         return -1;
     if (o.type == TN_OBSERVATION_RUN) {
         put_run(c, &o);
@@ -100,7 +100,7 @@ static int call_python(struct tool_call *c, const void *given, struct tn_error *
     tn_action_init(&action, TN_ACTION_RUN_IPYTHON);
     action.run_ipython.code = tn_strdup(a->code);
     set_timeout(&action, a->timeout);
-    if (mcp_execute(c, a->sandbox, &action, NULL, &o, err) < 0)
+    if (mcp_execute(c, a->sandbox, &action, &o, err) < 0)
         return -1;
     c->failed = o.type != TN_OBSERVATION_RUN_IPYTHON;
     put_text(c, o.content.data ? o.content.data : "", o.content.len);
@@ -138,7 +138,7 @@ static int show_page(struct tool_call *c, const char *sandbox, const struct tn_a
     tn_autoobservation struct tn_observation o;
 
     tn_observation_init(&o, TN_OBSERVATION_NULL);
-    if (mcp_execute(c, sandbox, action, NULL, &o, err) < 0)
+    if (mcp_execute(c, sandbox, action, &o, err) < 0)
         return -1;
     put_text(c, o.content.data ? o.content.data : "", o.content.len);
     c->failed =

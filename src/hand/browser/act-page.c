@@ -13,8 +13,8 @@ int act_noop(struct act *a)
     int64_t until = act_within(a, tn_json_double(a->values[0], 0) / 1000);
 
     chrome_lock(a->chrome);
-    while (!a->chrome->ended && !a->page->closed && !a->page->crashed && tn_now() < until)
-        chrome_wait(a->chrome, until);
+    while (!a->page->closed && !a->page->crashed && chrome_wait(a->chrome, until))
+        ;
     chrome_unlock(a->chrome);
     return 0;
 }

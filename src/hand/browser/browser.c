@@ -130,6 +130,10 @@ int browser_begin(struct browser *b, int64_t deadline, struct tn_error *err)
 
 void browser_finish(struct browser *b)
 {
+    pthread_mutex_lock(&b->lock);
+    if (b->chrome)
+        chrome_hurry(b->chrome, false);
+    pthread_mutex_unlock(&b->lock);
     drop_flag(b, &b->busy);
 }
 
@@ -181,6 +185,16 @@ static void browser_interrupt(void *state)
     if (c)
         chrome_end(c, 0);
     chrome_unref(c);
+}
+
+static void browser_cancel(void *state)
+{
+    struct browser *b = state;
+
+    pthread_mutex_lock(&b->lock);
+    if (b->busy && b->chrome)
+        chrome_hurry(b->chrome, true);
+    pthread_mutex_unlock(&b->lock);
 }
 
 static int browser_probe(void *state, struct tn_buf *found, struct tn_error *err)
@@ -239,6 +253,7 @@ const struct tn_plugin tn_plugin_browser = {
     .open = browser_open,
     .close = browser_close,
     .interrupt = browser_interrupt,
+    .cancel = browser_cancel,
     .probe = browser_probe,
     .start = browser_start,
     .stop = browser_stop,

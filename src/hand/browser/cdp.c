@@ -41,6 +41,7 @@ struct tn_cdp {
     int64_t last_id;
     size_t held; /* bytes of answers that nobody has fetched yet */
     bool broken;
+    bool hurried; /* nobody waits for anything */
 };
 
 /* --- answers -------------------------------------------------------------------------------- */
@@ -358,9 +359,19 @@ static bool wait_changed(struct tn_cdp *c, int64_t deadline)
 {
     struct timespec until = tn_timespec(deadline);
 
+    if (c->hurried)
+        return false;
     if (deadline == TN_NEVER)
         return pthread_cond_wait(&c->changed, &c->lock) == 0;
     return pthread_cond_timedwait(&c->changed, &c->lock, &until) != ETIMEDOUT;
+}
+
+void tn_cdp_hurry(struct tn_cdp *c, bool hurried)
+{
+    pthread_mutex_lock(&c->lock);
+    c->hurried = hurried;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
 }
 
 /* One writer at a time. */

@@ -66,6 +66,9 @@ typedef void (*tn_cdp_answer_fn)(void *ctx, const struct tn_json *result,
 void tn_cdp_post(struct tn_cdp *c, const char *session, const char *method, const char *params_json,
                  tn_cdp_answer_fn answered, void *ctx);
 
+/* While hurried, the deadline of every call has passed. */
+void tn_cdp_hurry(struct tn_cdp *c, bool hurried);
+
 /* Calls a JavaScript function ("(a, b) => ...", which may be async) in an execution context with
  * arguments from a JSON array ("[1, \"x\"]" or NULL).  0 with its value (*value may be NULL: null
  * or undefined), or -1 as above; TN_E_INVALID with the exception's text when it throws. */

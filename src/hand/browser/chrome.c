@@ -22,7 +22,7 @@ void chrome_unlock(struct tn_chrome *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-bool chrome_wait(struct tn_chrome *c, int64_t deadline)
+static bool wait_patiently(struct tn_chrome *c, int64_t deadline)
 {
     struct timespec until = tn_timespec(deadline);
 
@@ -35,11 +35,25 @@ bool chrome_wait(struct tn_chrome *c, int64_t deadline)
     return !c->ended;
 }
 
+bool chrome_wait(struct tn_chrome *c, int64_t deadline)
+{
+    return !c->hurried && wait_patiently(c, deadline);
+}
+
 void chrome_changed(struct tn_chrome *c)
 {
     pthread_cond_broadcast(&c->changed);
     for (struct chrome_viewer *v = c->viewers; v; v = v->next)
         v->changed(v);
+}
+
+void chrome_hurry(struct tn_chrome *c, bool hurried)
+{
+    chrome_lock(c);
+    c->hurried = hurried;
+    pthread_cond_broadcast(&c->changed);
+    chrome_unlock(c);
+    tn_cdp_hurry(c->cdp, hurried);
 }
 
 /* --- its end -------------------------------------------------------------------------------- */
@@ -103,7 +117,7 @@ static void *watch_memory(void *arg)
     while (!c->ended) {
         int64_t next = tn_deadline_in(WATCH_SECONDS);
         while (!c->ended && tn_now() < next)
-            chrome_wait(c, next);
+            wait_patiently(c, next);
         if (c->ended)
             break;
         chrome_unlock(c);

@@ -97,6 +97,7 @@ struct tn_chrome {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool ended;             /* the connection is over */
+    bool hurried;           /* the action at work is to end: nobody waits for anything */
     char *why;              /* why it was ended by the watcher, or NULL */
     uint64_t counter;       /* numbers everything that happens */
     struct tn_page **pages; /* open ones, oldest first */
@@ -127,6 +128,8 @@ void chrome_lock(struct tn_chrome *c);
 void chrome_unlock(struct tn_chrome *c);
 /* Waits, with the lock, for a change.  False at the deadline, or when the browser is gone. */
 bool chrome_wait(struct tn_chrome *c, int64_t deadline);
+/* While hurried, every wait is over at once. */
+void chrome_hurry(struct tn_chrome *c, bool hurried);
 
 /* With the lock: something has changed; tells whoever waits and whoever looks on. */
 void chrome_changed(struct tn_chrome *c);

@@ -213,6 +213,14 @@ static void stop(void *state)
         kernel_stop(j->kernels[i]);
 }
 
+static void cancel(void *state)
+{
+    struct jupyter *j = state;
+
+    for (size_t i = 0, n = kernel_count(j); i < n; i++)
+        kernel_interrupt(j->kernels[i]);
+}
+
 static void put_kernel(struct tn_jw *w, const char *name, const struct kernel_state *k)
 {
     tn_jw_object(w);
@@ -275,6 +283,7 @@ const struct tn_plugin tn_plugin_jupyter = {
     .open = open_jupyter,
     .close = close_jupyter,
     .interrupt = interrupt,
+    .cancel = cancel,
     .probe = probe,
     .start = start,
     .stop = stop,

@@ -308,6 +308,14 @@ void kernel_stop(struct kernel *k)
     leave_turn(k, &me);
 }
 
+void kernel_interrupt(struct kernel *k)
+{
+    pthread_mutex_lock(&k->lock);
+    if (k->turns && k->bridge && k->pid && tn_helper_wait(bridge_helper(k->bridge), 0, NULL) < 0)
+        kill(k->pid, SIGINT);
+    pthread_mutex_unlock(&k->lock);
+}
+
 void kernel_inspect(struct kernel *k, struct kernel_state *state)
 {
     pthread_mutex_lock(&k->lock);

@@ -52,6 +52,8 @@ void kernel_run(struct kernel *k, const struct kernel_cell *cell, struct kernel_
 int kernel_start(struct kernel *k, int64_t deadline, struct tn_error *err);
 /* Ends it, in the middle of a cell perhaps; the next cell starts another one. */
 void kernel_stop(struct kernel *k);
+/* A cell that runs gets a KeyboardInterrupt. */
+void kernel_interrupt(struct kernel *k);
 
 struct kernel_state {
     bool running, busy;

@@ -115,10 +115,23 @@ static void stop_plugin(struct tn_http_exchange *x, void *ctx)
     reply_plugin(x, hand, plugin);
 }
 
+static void interrupt_plugin(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_hand *hand = ctx;
+    const struct tn_plugin *plugin = plugin_in_path(x, hand);
+
+    if (!plugin)
+        return;
+    if (plugin->cancel)
+        plugin->cancel(tn_plugin_state(hand, plugin));
+    reply_plugin(x, hand, plugin);
+}
+
 const struct tn_route tn_routes_plugins[] = {
     {"GET", "/v1/plugins", list_plugins, "abilities: what is there, runs, is missing", 0},
     {"GET", "/v1/plugins/{name}", get_plugin, "one of them", 0},
     {"POST", "/v1/plugins/{name}/start", start_plugin, "starts it, and waits until it is ready", 0},
+    {"POST", "/v1/plugins/{name}/interrupt", interrupt_plugin, "ends what it is doing now", 0},
     {"POST", "/v1/plugins/{name}/stop", stop_plugin, "ends it; its next use starts it again", 0},
     {0},
 };
