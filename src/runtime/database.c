@@ -7,6 +7,10 @@
 
 #include "runtime/database-schema.h"
 
+/* Pages in the log at which it is taken over into the file: by whoever writes; and by whoever
+ * leaves, because the next one to come alone has to read all of it. */
+enum { LOG_PAGES = 1000, LOG_PAGES_LEFT = 128 };
+
 /* How long a statement waits for another process that writes. */
 #define BUSY_MS 10000
 
@@ -20,6 +24,7 @@ struct tn_db {
     pthread_mutex_t lock; /* of everything; recursive: see tn_db_atomically */
     struct compiled *statements;
     size_t count;
+    int log_pages; /* after our last change */
 };
 
 struct tn_db_row {
@@ -218,6 +223,16 @@ static int migrate(struct tn_db *d, struct tn_error *err)
     return tn_db_atomically(d, apply_migrations, NULL, err);
 }
 
+static int note_log(void *ctx, sqlite3 *db, const char *name, int pages)
+{
+    struct tn_db *d = ctx;
+
+    d->log_pages = pages;
+    if (pages >= LOG_PAGES)
+        sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    return SQLITE_OK;
+}
+
 static int open_file(struct tn_db *d, const char *path, struct tn_error *err)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
@@ -227,7 +242,8 @@ static int open_file(struct tn_db *d, const char *path, struct tn_error *err)
         return d->db ? tn_error_context((fail(d, err), err), "%s", path)
                      : tn_fail(err, TN_E_IO, "the store: no memory");
     sqlite3_busy_timeout(d->db, BUSY_MS);
-    /* The log outlives the process: the last one to leave does not wait for the disk. */
+    sqlite3_wal_hook(d->db, note_log, d);
+    /* The log outlives the process: the last one to leave seldom waits for the disk. */
     sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_file_control(d->db, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
     /* Rows must survive a killed process; after a power cut no sandbox of this machine lives. */
@@ -262,6 +278,10 @@ void tn_db_close(struct tn_db *d)
     for (size_t i = 0; i < d->count; i++)
         sqlite3_finalize(d->statements[i].st);
     free(d->statements);
+    if (d->log_pages > LOG_PAGES_LEFT) {
+        sqlite3_busy_timeout(d->db, 0); /* others who are there see to it later */
+        sqlite3_wal_checkpoint_v2(d->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    }
     sqlite3_close(d->db);
     pthread_mutex_destroy(&d->lock);
     free(d);
