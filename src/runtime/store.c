@@ -106,13 +106,21 @@ struct tn_db *tn_store_db(struct tn_store *s)
 
 int tn_store_add(struct tn_store *s, const struct tn_record *r, struct tn_error *err)
 {
-    if (tn_db_run(s->db, err,
-                  "INSERT INTO sandbox (" COLUMNS ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                  "ttttttttttttiiiddd", r->id, r->name, r->runtime, r->spec, r->key, r->address,
-                  r->ref, r->pool, r->parent, r->reason, r->isolation, r->boot, (int64_t)r->status,
-                  (int64_t)r->owner.pid, (int64_t)r->owner.start, r->created, r->used,
-                  r->lease) >= 0)
+    /* One statement, so that two who fill a pool cannot both have its last place. */
+    int added = tn_db_run(
+        s->db, err,
+        "INSERT INTO sandbox (" COLUMNS ") SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,"
+        " ?15,?16,?17,?18 WHERE ?19 = 0 OR"
+        " (SELECT count(*) FROM sandbox WHERE runtime = ?3 AND pool = ?8) < ?19",
+        "ttttttttttttiiidddi", r->id, r->name, r->runtime, r->spec, r->key, r->address, r->ref,
+        r->pool, r->parent, r->reason, r->isolation, r->boot, (int64_t)r->status,
+        (int64_t)r->owner.pid, (int64_t)r->owner.start, r->created, r->used, r->lease,
+        r->pool_max);
+
+    if (added > 0)
         return 0;
+    if (added == 0)
+        return tn_fail(err, TN_E_CONFLICT, "its pool is full");
     if (err && err->code == TN_E_CONFLICT && r->name)
         return tn_fail(err, TN_E_CONFLICT, "there is a sandbox named '%s' already", r->name);
     return -1;
@@ -203,6 +211,8 @@ static const char *const part_queries[] = {
     [TN_STORE_CLAIMED] = "SELECT " COLUMNS " FROM sandbox WHERE pool IS NULL ORDER BY created, id",
     [TN_STORE_ALL] = "SELECT " COLUMNS " FROM sandbox ORDER BY created, id",
     [TN_STORE_BOUND] = "SELECT " COLUMNS " FROM sandbox WHERE owner_pid > 0 OR lease > 0",
+    [TN_STORE_WARM] =
+        "SELECT " COLUMNS " FROM sandbox WHERE pool IS NOT NULL ORDER BY created, id",
 };
 
 struct records {
@@ -246,10 +256,10 @@ int tn_store_place(struct tn_store *s, const char *id, const struct tn_place *pl
 {
     return done(tn_db_run(s->db, err,
                           "UPDATE sandbox SET status = ?2, address = ?3, reason = ?4,"
-                          " ref = coalesce(?5, ref), isolation = coalesce(?6, isolation)"
-                          " WHERE id = ?1",
-                          "titttt", id, (int64_t)place->status, place->address, place->reason,
-                          place->ref, place->isolation));
+                          " ref = coalesce(?5, ref), isolation = coalesce(?6, isolation),"
+                          " key = coalesce(?7, key) WHERE id = ?1",
+                          "tittttt", id, (int64_t)place->status, place->address, place->reason,
+                          place->ref, place->isolation, place->key));
 }
 
 int tn_store_own(struct tn_store *s, const char *id, struct tn_owner owner, struct tn_error *err)
@@ -285,22 +295,36 @@ int tn_store_claim(struct tn_store *s, const char *digest, const struct tn_recor
     return found;
 }
 
-static int take_count(const struct tn_db_row *row, void *ctx)
+static int take_counts(const struct tn_db_row *row, void *ctx)
 {
-    *(int *)ctx = (int)tn_db_int(row, 0);
+    int *counts = ctx;
+
+    counts[0] = (int)tn_db_int(row, 0);
+    counts[1] = (int)tn_db_int(row, 1);
     return 0;
 }
 
-int tn_store_warm_count(struct tn_store *s, const char *runtime, const char *digest,
+int tn_store_warm_count(struct tn_store *s, const char *runtime, const char *digest, int *ready,
                         struct tn_error *err)
 {
-    int count = 0;
+    int counts[2] = {0};
 
-    return tn_db_each(s->db, take_count, &count, err,
-                      "SELECT count(*) FROM sandbox WHERE runtime = ? AND pool = ?", "tt", runtime,
-                      digest) < 0
-               ? -1
-               : count;
+    if (tn_db_each(s->db, take_counts, counts, err,
+                   "SELECT count(*), coalesce(sum(status = ?3), 0) FROM sandbox"
+                   " WHERE runtime = ?1 AND pool = ?2",
+                   "tti", runtime, digest, (int64_t)TN_STATUS_RUNNING) < 0)
+        return -1;
+    if (ready)
+        *ready = counts[1];
+    return counts[0];
+}
+
+int tn_store_unpool(struct tn_store *s, const char *id, struct tn_owner owner, struct tn_error *err)
+{
+    return tn_db_run(s->db, err,
+                     "UPDATE sandbox SET pool = NULL, owner_pid = ?2, owner_start = ?3"
+                     " WHERE id = ?1 AND pool IS NOT NULL",
+                     "tii", id, (int64_t)owner.pid, (int64_t)owner.start);
 }
 
 int tn_store_remove(struct tn_store *s, const char *id, struct tn_error *err)
@@ -339,16 +363,17 @@ int tn_store_snapshot_remove(struct tn_store *s, const char *sandbox, const char
 struct teller {
     tn_snapshot_fn fn;
     void *ctx;
+    int stopped;
 };
 
 static int tell_snapshot(const struct tn_db_row *row, void *ctx)
 {
-    const struct teller *t = ctx;
+    struct teller *t = ctx;
     struct tn_snapshot snapshot = {.sandbox = (char *)tn_db_text(row, 0),
                                    .name = (char *)tn_db_text(row, 1),
                                    .created = tn_db_double(row, 2)};
 
-    return t->fn(&snapshot, t->ctx);
+    return t->stopped = t->fn(&snapshot, t->ctx);
 }
 
 int tn_store_snapshots(struct tn_store *s, const char *sandbox, tn_snapshot_fn fn, void *ctx,
@@ -360,5 +385,5 @@ int tn_store_snapshots(struct tn_store *s, const char *sandbox, tn_snapshot_fn f
                    "SELECT sandbox, name, created FROM snapshot WHERE sandbox = ? ORDER BY created",
                    "t", sandbox);
 
-    return result > 0 ? 0 : result;
+    return result < 0 ? -1 : t.stopped;
 }

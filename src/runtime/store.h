@@ -32,6 +32,7 @@ struct tn_record {
     char *address;   /* of the hand, as last heard, or NULL */
     char *ref;       /* or NULL */
     char *pool;      /* digest of the spec while it waits in a warm pool, else NULL */
+    int64_t pool_max; /* only for tn_store_add: no more of its pool than these; 0: any number */
     char *parent;    /* id it was forked from, or NULL */
     char *reason;    /* why it ended, or NULL */
     char *isolation; /* JSON text, or NULL */
@@ -43,7 +44,7 @@ struct tn_record {
 void tn_record_done(struct tn_record *r);
 #define tn_autorecord TN_CLEANUP(tn_record_done)
 
-/* Adds the row; TN_E_CONFLICT when id or name is taken. */
+/* Adds the row; TN_E_CONFLICT when id or name is taken, or its pool has all it may have. */
 int tn_store_add(struct tn_store *s, const struct tn_record *r, struct tn_error *err);
 /* By id, by name, or by a prefix of the id that fits only one (at least 3 characters).
  * TN_E_NOT_FOUND, or TN_E_CONFLICT when several fit. */
@@ -55,13 +56,15 @@ enum tn_store_part {
     TN_STORE_CLAIMED, /* all but the warm ones */
     TN_STORE_ALL,
     TN_STORE_BOUND, /* those with an owner or a lease: what gc looks at */
+    TN_STORE_WARM,
 };
 int tn_store_each(struct tn_store *s, enum tn_store_part part, tn_record_fn fn, void *ctx,
                   struct tn_error *err);
-/* How many warm ones of that digest wait, or -1. */
-int tn_store_warm_count(struct tn_store *s, const char *runtime, const char *digest,
+/* How many warm ones of that digest there are, or -1; *ready (may be NULL): those that can be
+ * claimed, the others are being made. */
+int tn_store_warm_count(struct tn_store *s, const char *runtime, const char *digest, int *ready,
                         struct tn_error *err);
-/* What a backend said: status, address, reason; ref and isolation where they are not NULL. */
+/* What a backend said: status, address, reason; ref, isolation and key where they are not NULL. */
 int tn_store_place(struct tn_store *s, const char *id, const struct tn_place *place,
                    struct tn_error *err);
 /* Who it must not outlive from now on; pid 0: nobody. */
@@ -74,6 +77,8 @@ int tn_store_touch(struct tn_store *s, const char *id, struct tn_error *err);
  * pool is empty, -1. */
 int tn_store_claim(struct tn_store *s, const char *digest, const struct tn_record *as,
                    struct tn_record *out, struct tn_error *err);
+/* Takes this one out of its pool, for whoever removes it: 1, or 0 when it is in none any more. */
+int tn_store_unpool(struct tn_store *s, const char *id, struct tn_owner owner, struct tn_error *err);
 int tn_store_remove(struct tn_store *s, const char *id, struct tn_error *err);
 
 /* Snapshots. */
@@ -86,6 +91,7 @@ int tn_store_snapshot_add(struct tn_store *s, const char *sandbox, const char *n
                           struct tn_error *err);
 int tn_store_snapshot_remove(struct tn_store *s, const char *sandbox, const char *name,
                              struct tn_error *err);
+/* Oldest first; non-zero from fn stops and is returned.  fn must not use the store. */
 int tn_store_snapshots(struct tn_store *s, const char *sandbox, tn_snapshot_fn fn, void *ctx,
                        struct tn_error *err);
 
