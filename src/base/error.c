@@ -18,6 +18,7 @@ static const struct tn_code_row rows[TN_CODE_COUNT] = {
     [TN_E_MEDIA_TYPE] = {"unsupported_media_type", 415, 65, false},
     [TN_E_RANGE] = {"range_not_satisfiable", 416, 65, false},
     [TN_E_UNPROCESSABLE] = {"unprocessable", 422, 65, false},
+    [TN_E_QUOTA] = {"quota", 429, 75, true},
     [TN_E_HEADERS_TOO_LARGE] = {"headers_too_large", 431, 65, false},
     [TN_E_INTERNAL] = {"internal", 500, 70, false},
     [TN_E_UNSUPPORTED] = {"unsupported", 501, 69, false},

@@ -24,6 +24,7 @@ enum tn_code {
     TN_E_MEDIA_TYPE,
     TN_E_RANGE,         /* a byte range outside the thing */
     TN_E_UNPROCESSABLE, /* well formed, but a field is missing or has the wrong type */
+    TN_E_QUOTA,         /* over a limit that this caller has */
     TN_E_HEADERS_TOO_LARGE,
     TN_E_INTERNAL,    /* our fault */
     TN_E_UNSUPPORTED, /* not something this build or machine can do */

@@ -103,8 +103,10 @@ int http_answer_head(struct http_answer *a, int fd, bool to_head_request, int64_
     if (!tn_buf_reserve(&a->in, ROOM))
         return tn_fail(err, TN_E_PEER, "the answer's head is too large");
     a->head_bytes = a->at = (size_t)n;
-    for (unsigned i = 0; i < a->head.field_count; i++)
+    for (unsigned i = 0; i < a->head.field_count; i++) {
+        terminate(a, a->head.fields[i].name);
         terminate(a, a->head.fields[i].value);
+    }
     choose_body(a, to_head_request);
     return a->head.status;
 }

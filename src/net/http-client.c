@@ -11,19 +11,20 @@ enum { HEAD_MAX = 64 * 1024, READ_BYTES = 8 * 1024, SEND_BYTES = 64 * 1024 };
 
 struct tn_http_client {
     char *address; /* NULL: cannot reconnect */
-    const char *host;
+    tn_dial_fn dial;
+    char *host, *base;
     int fd;
     bool used; /* the connection has carried an answer */
     struct tn_buf fields;
     struct http_answer answer;
 };
 
-static struct tn_http_client *new_client(int fd)
+static struct tn_http_client *new_client(int fd, const char *host)
 {
     struct tn_http_client *c = tn_calloc(1, sizeof *c);
 
     c->fd = fd;
-    c->host = "localhost";
+    c->host = tn_strdup(host);
     tn_buf_init(&c->fields, HEAD_MAX);
     http_answer_init(&c->answer);
     return c;
@@ -39,16 +40,23 @@ struct tn_http_client *tn_http_client_new(const char *address, struct tn_error *
         tn_fail(err, TN_E_INVALID, "cannot connect to %s", address);
         return NULL;
     }
-    struct tn_http_client *c = new_client(-1);
+    return tn_http_client_at(address, tn_dial, a.kind == TN_LISTEN_TCP ? address : "localhost", "");
+}
+
+struct tn_http_client *tn_http_client_at(const char *address, tn_dial_fn dial, const char *host,
+                                         const char *base)
+{
+    struct tn_http_client *c = new_client(-1, host);
+
     c->address = tn_strdup(address);
-    if (a.kind == TN_LISTEN_TCP)
-        c->host = c->address;
+    c->dial = dial;
+    c->base = tn_strdup(base);
     return c;
 }
 
 struct tn_http_client *tn_http_client_from_fd(int fd)
 {
-    return new_client(fd);
+    return new_client(fd, "localhost");
 }
 
 static void disconnect(struct tn_http_client *c)
@@ -66,6 +74,8 @@ void tn_http_client_free(struct tn_http_client *c)
     http_answer_done(&c->answer);
     tn_buf_done(&c->fields);
     free(c->address);
+    free(c->host);
+    free(c->base);
     free(c);
 }
 
@@ -122,7 +132,7 @@ static int build_request(const struct tn_http_client *c, const struct tn_http_ca
         return tn_fail(err, TN_E_INVALID, "%s %s: cannot be sent as a request", method,
                        call->target);
 
-    tn_buf_printf(out, "%s %s HTTP/1.1\r\n", method, call->target);
+    tn_buf_printf(out, "%s %s%s HTTP/1.1\r\n", method, c->base ? c->base : "", call->target);
     if (!has_field(c, call, "Host"))
         tn_buf_printf(out, "Host: %s\r\n", c->host);
     if (call->type)
@@ -160,7 +170,7 @@ static int ensure_connected(struct tn_http_client *c, int64_t deadline, struct t
         return tn_fail(err, TN_E_PEER, "the connection cannot be used again");
     disconnect(c);
     c->answer.done = true;
-    c->fd = tn_dial(c->address, deadline, err);
+    c->fd = c->dial(c->address, deadline, err);
     return c->fd < 0 ? -1 : 0;
 }
 

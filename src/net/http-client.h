@@ -13,6 +13,11 @@ struct tn_http_client;
 /* address: "unix:/path", "host:port" (a numeric host or localhost), "[v6]:port" or "pair:N"
  * (net/pair.h).  Connects when first used. */
 struct tn_http_client *tn_http_client_new(const char *address, struct tn_error *err);
+/* The same where `dial` knows the address (it does as tn_dial does), the server is called `host`
+ * there, and every target follows the path `base` ("" or without a final slash). */
+typedef int (*tn_dial_fn)(const char *address, int64_t deadline, struct tn_error *err);
+struct tn_http_client *tn_http_client_at(const char *address, tn_dial_fn dial, const char *host,
+                                         const char *base);
 /* On a connected socket (owned from now on); it cannot reconnect. */
 struct tn_http_client *tn_http_client_from_fd(int fd);
 void tn_http_client_free(struct tn_http_client *c);

@@ -24,6 +24,13 @@ void http_conn_init(struct http_conn *c, struct tn_http_server *s, const char *p
     snprintf(c->peer, sizeof c->peer, "%s", peer);
 }
 
+void http_conn_enter(struct http_conn *c, enum http_phase phase)
+{
+    atomic_store(&c->phase, phase);
+    if (phase >= HTTP_FLOWING && atomic_load(&c->pool->closed))
+        shutdown(c->fd, SHUT_RD); /* whoever stops us may have looked before */
+}
+
 void http_conn_done(struct http_conn *c)
 {
     tn_buf_done(&c->out);
@@ -98,6 +105,8 @@ static ssize_t read_head(struct http_conn *c, struct tn_error *err)
             return tn_fail(err, TN_E_TIMEOUT, "The request did not arrive in time");
         if (got <= 0)
             return 0;
+        if (first)
+            http_conn_enter(c, HTTP_READING);
         c->in_end += (size_t)got;
     }
 }
@@ -172,6 +181,8 @@ static int take_head(struct http_conn *c, size_t n, struct tn_error *err)
     x->target = c->in + h->target.at;
     x->head_only = strcmp(x->method, "HEAD") == 0;
     x->close = h->close || (h->minor == 0 && !h->keep_alive);
+    if (x->body_done)
+        http_conn_enter(c, HTTP_ANSWERING);
     x->owes_continue =
         h->expect_continue && h->minor == 1 && !x->body_done && c->in_at == c->in_end;
     return split_target(x, err);
@@ -183,6 +194,16 @@ static void set_allow(struct tn_http_exchange *x, unsigned allowed)
 
     http_routes_allow(http_routes_of(x->conn->server), allowed, &allow);
     tn_http_set_header(x, "Allow", tn_buf_str(&allow));
+}
+
+static void refuse(struct tn_http_exchange *x, int status, const char *detail)
+{
+    const struct tn_http_options *o = &http_settings_of(x->conn->server)->options;
+
+    if (o->refuse)
+        o->refuse(x, status, detail, o->ctx);
+    else
+        tn_http_reply_detail(x, status, detail);
 }
 
 static void dispatch(struct tn_http_exchange *x)
@@ -204,9 +225,9 @@ static void dispatch(struct tn_http_exchange *x)
         tn_http_reply(x, 204, NULL, NULL, 0);
     } else if (x->match.allowed) {
         set_allow(x, x->match.allowed);
-        tn_http_reply_detail(x, 405, "Method Not Allowed");
+        refuse(x, 405, "Method Not Allowed");
     } else {
-        tn_http_reply_detail(x, 404, "Not Found");
+        refuse(x, 404, "Not Found");
     }
 }
 
@@ -215,11 +236,11 @@ static void answer(struct tn_http_exchange *x)
     const struct http_settings *s = http_settings_of(x->conn->server);
 
     if (!http_routes_known_method(http_routes_of(x->conn->server), x->method))
-        tn_http_reply_detail(x, 501, "Not Implemented");
+        refuse(x, 501, "Not Implemented");
     else if (x->head.expect_other && x->head.minor == 1)
-        tn_http_reply_detail(x, 417, "Expectation Failed");
+        refuse(x, 417, "Expectation Failed");
     else if (x->head.length > s->options.max_body_bytes)
-        tn_http_reply_detail(x, 413, "The request body is too large");
+        refuse(x, 413, "The request body is too large");
     else
         dispatch(x);
 }
@@ -230,7 +251,7 @@ static bool finish(struct tn_http_exchange *x)
     const struct tn_http_options *o = &http_settings_of(x->conn->server)->options;
 
     if (x->answer == HTTP_NONE && !x->broken)
-        tn_http_reply_detail(x, 500, "An unexpected error occurred. Please try again later.");
+        refuse(x, 500, "An unexpected error occurred. Please try again later.");
     if (x->answer == HTTP_STREAMING) {
         if (x->head_only || (x->counted && x->write_left == 0))
             x->answer = HTTP_ANSWERED;
@@ -316,8 +337,10 @@ static void linger(struct http_conn *c)
 
 void http_conn_run(struct http_conn *c)
 {
-    while (run_exchange(c))
+    while (run_exchange(c)) {
         compact(c);
+        http_conn_enter(c, c->in_end ? HTTP_READING : HTTP_WAITING);
+    }
     const struct tn_http_exchange *x = &c->x;
     bool unread = !x->body_done || c->in_at != c->in_end || x->answer == HTTP_UPGRADED;
     if (unread && x->answer != HTTP_NONE && !x->broken)

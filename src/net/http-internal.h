@@ -66,10 +66,20 @@ struct tn_http_exchange {
 
 enum { HTTP_IN_BYTES = 4096 }; /* what an idle connection keeps to receive into */
 
+/* Where a connection stands, for who wants to stop the server. */
+enum http_phase {
+    HTTP_FRESH,     /* nothing was received yet */
+    HTTP_READING,   /* a request is on its way in */
+    HTTP_ANSWERING, /* it is there, nothing was answered yet */
+    HTTP_FLOWING,   /* a stream, or something else than HTTP by now */
+    HTTP_WAITING,   /* between two requests */
+};
+
 struct http_conn {
     struct http_pool *pool;
     struct http_conn *next, *prev; /* the pool's lists, under its lock */
     int fd;
+    _Atomic enum http_phase phase; /* set by its thread alone */
     pthread_t thread;
     struct tn_http_server *server;
     /* Bytes received.  While an exchange is on, [0, in_head) is its head and does not move; [in_at,
@@ -100,6 +110,8 @@ bool http_stopping(const struct tn_http_server *s);
 void http_conn_init(struct http_conn *c, struct tn_http_server *s, const char *peer);
 void http_conn_run(struct http_conn *c);
 void http_conn_done(struct http_conn *c);
+/* Notes where it stands; a stopping server has asked those that wait or flow to end. */
+void http_conn_enter(struct http_conn *c, enum http_phase phase);
 
 /* http-request.c */
 /* n + 1 bytes that live until the end of the exchange, or NULL. */
@@ -108,5 +120,14 @@ char *http_scrap(struct tn_http_exchange *x, size_t n);
  * left of it.  `ready`: only what was received already. */
 enum { HTTP_SKIP_BYTES = 64 * 1024 };
 bool http_body_skip(struct tn_http_exchange *x, bool ready);
+
+/* The next bytes of a body of known length go straight to another socket, as a request there: as
+ * net_carry says.  *carried is how many. */
+int http_read_socket(struct tn_http_exchange *x, int to, double seconds, int64_t *carried);
+
+/* http-reply.c */
+/* The next *left bytes of a stream of known length come from a socket; lowers *left by what was
+ * sent.  0, though some may be left where the kernel cannot carry them; -1. */
+int http_write_socket(struct tn_http_exchange *x, int from, int64_t *left);
 
 #endif

@@ -228,18 +228,29 @@ int http_pool_start(struct http_pool *p, struct tn_http_server *s, int fd, const
     return tn_fail_errno(err, why, "start a connection thread");
 }
 
-int http_pool_shut(struct http_pool *p, int how, int64_t deadline)
+static int shut(struct http_pool *p, unsigned spared, int how, int64_t deadline)
 {
     struct timespec until = tn_timespec(deadline);
     int r = 0;
 
     pthread_mutex_lock(&p->lock);
     for (struct http_conn *c = p->live; c; c = c->next)
-        shutdown(c->fd, how);
+        if (!(spared >> atomic_load(&c->phase) & 1))
+            shutdown(c->fd, how);
     while (p->count > 0 && r == 0)
         r = pthread_cond_timedwait(&p->changed, &p->lock, &until);
     int left = p->count;
     pthread_mutex_unlock(&p->lock);
     bury(p, take_dead(p));
     return left;
+}
+
+int http_pool_shut(struct http_pool *p, int how, int64_t deadline)
+{
+    return shut(p, 0, how, deadline);
+}
+
+int http_pool_drain(struct http_pool *p, unsigned spared, int64_t deadline)
+{
+    return shut(p, spared, SHUT_RD, deadline);
 }

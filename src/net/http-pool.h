@@ -38,6 +38,10 @@ void http_pool_close(struct http_pool *p);
  * be gone; returns how many are left at the deadline. */
 int http_pool_shut(struct http_pool *p, int how, int64_t deadline);
 
+/* Shuts the reading side of all connections but those in one of these phases (bits of enum
+ * http_phase), and waits likewise. */
+int http_pool_drain(struct http_pool *p, unsigned spared, int64_t deadline);
+
 /* Stack sizes times this: sanitizers make frames larger. */
 extern const size_t http_stack_factor;
 

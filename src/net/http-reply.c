@@ -3,6 +3,9 @@
 
 #include "base/json.h"
 #include "net/http-internal.h"
+#include "net/splice.h"
+
+#define QUIET_SECONDS 86400.0 /* a giver may be so slow, as long as the taker stays */
 
 static const struct {
     int status;
@@ -37,6 +40,7 @@ static const struct {
     {415, "Unsupported Media Type"},
     {416, "Range Not Satisfiable"},
     {417, "Expectation Failed"},
+    {421, "Misdirected Request"},
     {422, "Unprocessable Content"},
     {425, "Too Early"},
     {426, "Upgrade Required"},
@@ -51,7 +55,7 @@ static const struct {
     {507, "Insufficient Storage"},
 };
 
-static const char *reason_of(int status)
+const char *tn_http_reason(int status)
 {
     for (size_t i = 0; i < TN_COUNT(reasons); i++)
         if (reasons[i].status == status)
@@ -147,7 +151,7 @@ static int build_head(struct tn_http_exchange *x, int status, const char *type, 
     PUT(out, "HTTP/1.1 ");
     put_number(out, status);
     PUT(out, " ");
-    tn_buf_puts(out, reason_of(status));
+    tn_buf_puts(out, tn_http_reason(status));
     PUT(out, "\r\n");
     if (!x->has_date)
         put_date(x->conn);
@@ -262,6 +266,8 @@ int tn_http_start(struct tn_http_exchange *x, int status, const char *type, int6
         return -1;
     }
     x->head_only |= has_no_body(x->status);
+    if (x->body_done)
+        http_conn_enter(x->conn, HTTP_FLOWING);
     struct iovec head = piece(x->conn->out.data, x->conn->out.len);
     return send_pieces(x, &head, 1);
 }
@@ -325,6 +331,25 @@ int tn_http_write_file(struct tn_http_exchange *x, int fd, int64_t offset, int64
     return send_pieces(x, &tail, 1);
 }
 
+int http_write_socket(struct tn_http_exchange *x, int from, int64_t *left)
+{
+    struct net_carry c = {
+        .from = from,
+        .to = x->conn->fd,
+        .in = {.each = TN_NEVER, .deadline = tn_deadline_in(QUIET_SECONDS)},
+        .out = {.each = http_settings_of(x->conn->server)->write_wait, .deadline = TN_NEVER},
+        .unread = *left,
+        .unsent = *left,
+    };
+
+    if (!x->counted || x->head_only || !may_write(x, *left))
+        return -1;
+    int r = net_carry(&c);
+    x->write_left -= *left - c.unsent;
+    *left = c.unsent;
+    return r;
+}
+
 int tn_http_end(struct tn_http_exchange *x)
 {
     if (!may_write(x, 0))
@@ -370,6 +395,7 @@ int tn_http_upgrade(struct tn_http_exchange *x, const char *protocol, struct tn_
         return -1;
     }
     x->answer = HTTP_UPGRADED;
+    http_conn_enter(x->conn, HTTP_FLOWING);
     x->status = 101;
     x->close = true;
     tn_buf_reset(&c->out);

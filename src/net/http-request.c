@@ -2,6 +2,7 @@
 #include <poll.h>
 
 #include "net/http-internal.h"
+#include "net/splice.h"
 #include "net/url.h"
 
 enum {
@@ -256,13 +257,45 @@ static ssize_t read_chunked(struct tn_http_exchange *x, void *to, size_t n, stru
     return got;
 }
 
+static void enter_next_phase(struct tn_http_exchange *x)
+{
+    if (x->body_done && x->answer < HTTP_ANSWERED)
+        http_conn_enter(x->conn, x->answer == HTTP_NONE ? HTTP_ANSWERING : HTTP_FLOWING);
+}
+
 ssize_t tn_http_read(struct tn_http_exchange *x, void *to, size_t n, struct tn_error *err)
 {
     if (x->body_error)
         return body_fail(x, x->body_error, err);
     if (x->body_done || n == 0)
         return 0;
-    return x->head.chunked ? read_chunked(x, to, n, err) : read_counted(x, to, n, err);
+    ssize_t got = x->head.chunked ? read_chunked(x, to, n, err) : read_counted(x, to, n, err);
+    enter_next_phase(x);
+    return got;
+}
+
+int http_read_socket(struct tn_http_exchange *x, int to, double seconds, int64_t *carried)
+{
+    struct net_carry c = {
+        .from = x->conn->fd,
+        .to = to,
+        .in = {.each = http_settings_of(x->conn->server)->body_wait, .deadline = TN_NEVER},
+        .out = {.each = (int64_t)(seconds * 1e9), .deadline = TN_NEVER},
+        .ask = true,
+        .unread = x->body_left,
+        .unsent = x->body_left,
+    };
+
+    int r = x->owes_continue ? send_continue(x) : 0;
+    if (r == 0)
+        r = net_carry(&c);
+    *carried = x->body_left - c.unsent;
+    x->body_left = c.unread;
+    x->body_done = x->body_left == 0;
+    enter_next_phase(x);
+    if (r != 0 && !x->body_done)
+        body_fail(x, r < 0 && errno == ETIMEDOUT ? TN_E_TIMEOUT : TN_E_PEER, NULL);
+    return r;
 }
 
 /* Where the next bytes go; one more than fit are still read, to tell a full buffer from a too small

@@ -118,25 +118,33 @@ static void name_peer(const struct sockaddr_storage *addr, char out[INET6_ADDRST
         snprintf(out, INET6_ADDRSTRLEN, "unix");
 }
 
+int tn_http_server_adopt_as(struct tn_http_server *s, int fd, const char *peer,
+                            struct tn_error *err)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ||
+        fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+        tn_fail_errno(err, errno, "adopt descriptor %d", fd);
+    else if (start_conn(s, fd, peer, err) == 0)
+        return 0;
+    tn_close(fd);
+    return -1;
+}
+
 int tn_http_server_adopt(struct tn_http_server *s, int fd, struct tn_error *err)
 {
     struct sockaddr_storage addr = {0};
     socklen_t len = sizeof addr;
     char peer[INET6_ADDRSTRLEN];
-    int flags = fcntl(fd, F_GETFL);
 
-    if (flags < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ||
-        fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ||
-        getpeername(fd, (struct sockaddr *)&addr, &len) < 0) {
+    if (getpeername(fd, (struct sockaddr *)&addr, &len) < 0) {
         tn_fail_errno(err, errno, "adopt descriptor %d", fd);
         tn_close(fd);
         return -1;
     }
     name_peer(&addr, peer);
-    if (start_conn(s, fd, peer, err) == 0)
-        return 0;
-    tn_close(fd);
-    return -1;
+    return tn_http_server_adopt_as(s, fd, peer, err);
 }
 
 /* --- refusing ------------------------------------------------------------------------------ */
@@ -225,9 +233,11 @@ static void *accept_loop(void *arg)
 
     r.fds[0] = (struct pollfd){.fd = l->fd, .events = POLLIN};
     r.fds[1] = (struct pollfd){.fd = l->server->stop_event, .events = POLLIN};
-    while (!http_stopping(l->server)) {
+    for (;;) {
         if (poll(r.fds, r.count, r.count > 2 ? RESOURCE_PAUSE : -1) < 0)
             continue;
+        if (r.fds[1].revents)
+            break;
         look_after_refused(&r);
         if (r.fds[0].revents)
             accept_one(l, &r);
@@ -282,15 +292,32 @@ static void join_listeners(struct tn_http_server *s)
     }
 }
 
+static void stop_accepting(struct tn_http_server *s)
+{
+    uint64_t one = 1;
+
+    ssize_t woken = write(s->stop_event, &one, sizeof one);
+    (void)woken;
+    join_listeners(s); /* before the pool closes: who was accepted is served */
+    http_pool_close(&s->pool);
+}
+
+int tn_http_server_drain(struct tn_http_server *s, double seconds)
+{
+    const unsigned busy = 1u << HTTP_READING | 1u << HTTP_ANSWERING;
+    int64_t start = tn_now(), span = (int64_t)(seconds * 1e9);
+
+    stop_accepting(s);
+    http_pool_drain(&s->pool, busy | 1u << HTTP_FRESH,
+                    start + (span < TN_SECOND ? span : TN_SECOND));
+    return http_pool_drain(&s->pool, busy, start + span);
+}
+
 int tn_http_server_stop(struct tn_http_server *s, double seconds)
 {
     int64_t start = tn_now(), span = (int64_t)(seconds * 1e9);
-    uint64_t one = 1;
 
-    http_pool_close(&s->pool);
-    ssize_t woken = write(s->stop_event, &one, sizeof one);
-    (void)woken;
-    join_listeners(s);
+    stop_accepting(s);
     /* First only the reading side, so that answers under way still reach their clients. */
     if (http_pool_shut(&s->pool, SHUT_RD, start + span / 2) == 0)
         return 0;

@@ -41,10 +41,15 @@ typedef bool (*tn_http_gate_fn)(struct tn_http_exchange *x, void *ctx);
 typedef void (*tn_http_log_fn)(const struct tn_http_exchange *x, int status, int64_t nanoseconds,
                                void *ctx);
 
+/* How the server's own errors (404, 405, 413, ...) are told: it answers with that status. */
+typedef void (*tn_http_refuse_fn)(struct tn_http_exchange *x, int status, const char *detail,
+                                  void *ctx);
+
 struct tn_http_options {
     const struct tn_route *const *routes; /* NULL-terminated list of tables, each ended by {0} */
     tn_http_gate_fn front; /* first of all, for every request: false when it has answered */
     tn_http_gate_fn gate;
+    tn_http_refuse_fn refuse; /* NULL: {"detail": ...} */
     tn_http_log_fn log;
     void *ctx; /* passed to handlers, gate and log */
     /* Limits; 0 takes the default in brackets. */
@@ -65,10 +70,18 @@ struct tn_http_server *tn_http_server_new(const struct tn_http_options *options)
 int tn_http_server_listen(struct tn_http_server *s, int listen_fd, struct tn_error *err);
 /* Serves one already connected socket (for example half of a socket pair); owns it from now on. */
 int tn_http_server_adopt(struct tn_http_server *s, int fd, struct tn_error *err);
+/* The same where somebody stands between us and the client: peer is what tn_http_peer will say. */
+int tn_http_server_adopt_as(struct tn_http_server *s, int fd, const char *peer,
+                            struct tn_error *err);
 /* Stops accepting, ends every connection, and waits up to `seconds` for their threads; returns the
  * number still running (then nothing is freed: try again, or exit).  For the first half of the time
  * only the reading side is shut down, so that answers under way still arrive. */
 int tn_http_server_stop(struct tn_http_server *s, double seconds);
+/* Before a stop that nobody should feel: stops accepting, closes connections between two requests,
+ * and waits up to `seconds` for requests that are on their way in or not answered yet; the first
+ * one of a connection that was just accepted has a second to arrive.  Streams and upgraded
+ * connections see the reading side shut at once.  Returns how many connections are left. */
+int tn_http_server_drain(struct tn_http_server *s, double seconds);
 void tn_http_server_free(struct tn_http_server *s); /* after a stop that returned 0 */
 
 /* --- the request --------------------------------------------------------------------------- */
@@ -97,8 +110,8 @@ int tn_http_read_all(struct tn_http_exchange *x, struct tn_buf *out, struct tn_e
 /* True when the client has closed its connection, or only its sending side (a look, no wait; a
  * further request already sent does not hide it).  Also true once the server is stopping. */
 bool tn_http_peer_gone(const struct tn_http_exchange *x);
-/* Something of the caller's that lives until the end of the exchange, then `end` frees it.  One at a
- * time: a second call ends the first. */
+/* Something of the caller's that lives until the end of the exchange, then `end` frees it.  One at
+ * a time: a second call ends the first. */
 void tn_http_attach(struct tn_http_exchange *x, void *data, void (*end)(void *data));
 void *tn_http_attached(const struct tn_http_exchange *x); /* or NULL */
 /* The connection's descriptor, only to poll for POLLRDHUP beside others while a handler waits. */
@@ -109,6 +122,8 @@ int tn_http_fd(const struct tn_http_exchange *x);
 /* A header for the reply to come (value is copied; one with control bytes is dropped).  Framing is
  * the server's: Content-Length and Transfer-Encoding are dropped, of Connection all but close. */
 void tn_http_set_header(struct tn_http_exchange *x, const char *name, const char *value);
+/* "Not Found" of 404. */
+const char *tn_http_reason(int status);
 /* Whole replies.  0, or -1 when the client did not take it.  A status below 200 becomes 500. */
 int tn_http_reply(struct tn_http_exchange *x, int status, const char *type, const void *body,
                   size_t n);

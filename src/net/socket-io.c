@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -74,6 +76,7 @@ static void advance(struct iovec **pieces, int *count, size_t sent)
 {
     while (*count > 0 && sent >= (*pieces)->iov_len) {
         sent -= (*pieces)->iov_len;
+        (*pieces)->iov_len = 0;
         (*pieces)++;
         (*count)--;
     }
@@ -96,8 +99,7 @@ int net_send(int fd, struct iovec *pieces, int count, const struct net_wait *wai
     return 0;
 }
 
-/* The peer takes no bytes now.  0 to try again, 1 when it has spoken and wants no more, -1. */
-static int wait_to_ask(int fd, const struct net_wait *wait)
+int net_wait_to_ask(int fd, const struct net_wait *wait)
 {
     const struct net_wait interest = {.each = INTEREST, .deadline = wait->deadline};
 
@@ -119,7 +121,7 @@ int net_ask(int fd, struct iovec *pieces, int count, const struct net_wait *wait
         if (sent > 0)
             advance(&pieces, &count, (size_t)sent);
         else if (sent == 0)
-            r = wait_to_ask(fd, wait);
+            r = net_wait_to_ask(fd, wait);
         else
             r = errno == EPIPE || errno == ECONNRESET ? 1 : -1;
     }
@@ -210,4 +212,19 @@ int net_recv_timeout(int fd, double seconds)
 
     t.tv_usec = (suseconds_t)((seconds - (double)t.tv_sec) * 1e6);
     return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+}
+
+void net_keep_alive(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 30},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 10},
+        {IPPROTO_TCP, TCP_KEEPCNT, 3},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(options); i++)
+        setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }

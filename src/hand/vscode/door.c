@@ -7,11 +7,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "net/cookie.h"
 #include "net/http-forward.h"
 #include "net/listen.h"
 #include "net/url.h"
 
-#define COOKIE "tendon-editor"
+/* Not "tendon-...": those are of the service, which keeps them from sandboxes. */
+#define COOKIE "editor-of-tendon"
 #define START_SECONDS 60.0  /* for the editor, at the first visit */
 #define ANSWER_SECONDS 60.0 /* for its answer to begin */
 #define CLOSE_SECONDS 3.0
@@ -28,22 +30,16 @@ struct door {
 /* --- who may enter ------------------------------------------------------------------------------
  */
 
-static bool has_cookie(const struct door *d, const struct tn_http_exchange *x)
+static bool is_token(const char *value, void *ctx)
 {
-    const char *at = tn_http_header(x, "Cookie");
-    const size_t name = strlen(COOKIE "=");
-    bool found = false;
+    const struct door *d = ctx;
 
-    while (at && *at) {
-        at += strspn(at, "; \t");
-        size_t n = strcspn(at, ";");
-        if (n > name && strncmp(at, COOKIE "=", name) == 0) {
-            tn_autofree char *value = tn_strndup(at + name, n - name);
-            found |= tn_same_secret(value, d->token);
-        }
-        at += n;
-    }
-    return found;
+    return tn_same_secret(value, d->token);
+}
+
+static bool has_cookie(struct door *d, const struct tn_http_exchange *x)
+{
+    return tn_cookie_any(x, COOKIE, is_token, d);
 }
 
 /* A page of another site (or of another port) in the visitor's browser, which sends our cookie
@@ -127,6 +123,26 @@ static void refuse(struct tn_http_exchange *x, struct tn_error *err)
     say(x, err->code == TN_E_TIMEOUT ? 504 : tn_code_row(err->code)->http_status, text);
 }
 
+static bool is_ours(const char *name, size_t n, void *ctx)
+{
+    return n == strlen(COOKIE) && strncmp(name, COOKIE, n) == 0;
+}
+
+static enum tn_http_verdict hide_cookie(const char *name, const char *value, struct tn_buf *changed,
+                                        void *ctx)
+{
+    if (strcasecmp(name, "Cookie") != 0)
+        return TN_HTTP_PASS;
+    tn_cookies_without(value, is_ours, NULL, changed);
+    return changed->len ? TN_HTTP_CHANGE : TN_HTTP_DROP;
+}
+
+/* The connection that there is already. */
+static int hand_over(void *ctx, bool fresh, bool *kept, struct tn_error *err)
+{
+    return TN_TAKE_FD(*(int *)ctx);
+}
+
 static void pass_on(struct door *d, struct tn_http_exchange *x)
 {
     const char *target = tn_http_target(x);
@@ -138,11 +154,12 @@ static void pass_on(struct door *d, struct tn_http_exchange *x)
         refuse(x, &err);
         return;
     }
-    const struct tn_http_forward to = {
-        .fd = fd,
+    struct tn_http_forward to = {
         .target = knows_base ? target : target + strlen(d->base),
-        .cookie = COOKIE,
         .seconds = ANSWER_SECONDS,
+        .on_request = hide_cookie,
+        .connect = hand_over,
+        .ctx = &fd,
     };
     if (tn_http_forward(x, &to, &err) == 0 || tn_http_peer_gone(x))
         return;

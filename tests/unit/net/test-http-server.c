@@ -161,6 +161,60 @@ static void test_stop_reports_who_is_left(void **state)
     tn_http_server_free(s);
 }
 
+static void say(int fd, const char *text)
+{
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+/* Everything up to the end of the connection, which it closes. */
+static void hear_all(int fd, char out[1000])
+{
+    size_t n = 0;
+    ssize_t got;
+
+    while ((got = recv(fd, out + n, 999 - n, 0)) > 0)
+        n += (size_t)got;
+    out[n] = '\0';
+    close(fd);
+}
+
+static void *drain(void *server)
+{
+    return (void *)(intptr_t)tn_http_server_drain(server, 60);
+}
+
+/* Who waits between requests is sent away at once, everybody else is served. */
+static void test_drain(void **state)
+{
+    int counter = 0;
+    struct tn_http_server *s = new_server(&counter);
+    int idle = adopt(s), half = adopt(s), busy = adopt(s);
+    char text[1000];
+    pthread_t thread;
+    void *left;
+
+    say(idle, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_true(recv(idle, text, sizeof text, 0) > 0);
+    say(half, "GET /hello HT");
+    say(busy, "GET /stubborn HTTP/1.1\r\nHost: x\r\n\r\n");
+    while (sem_wait(&entered) < 0)
+        ;
+    assert_int_equal(pthread_create(&thread, NULL, drain, s), 0);
+    hear_all(idle, text);
+    assert_string_equal(text, "");
+    say(half, "TP/1.1\r\nHost: x\r\n\r\n");
+    hear_all(half, text);
+    assert_non_null(strstr(text, "\r\nConnection: close\r\n"));
+    assert_non_null(strstr(text, "hello"));
+    sem_post(&leave);
+    hear_all(busy, text);
+    assert_non_null(strstr(text, "done"));
+    assert_int_equal(pthread_join(thread, &left), 0);
+    assert_int_equal((intptr_t)left, 0);
+    assert_int_equal(tn_http_server_stop(s, 1), 0);
+    tn_http_server_free(s);
+}
+
 static void test_nothing_is_taken_after_stop(void **state)
 {
     int counter = 0, fds[2];
@@ -259,11 +313,9 @@ static void test_many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_socket_pair),
-        cmocka_unit_test(test_stop_reports_who_is_left),
-        cmocka_unit_test(test_nothing_is_taken_after_stop),
-        cmocka_unit_test(test_no_sigpipe),
-        cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_socket_pair),  cmocka_unit_test(test_stop_reports_who_is_left),
+        cmocka_unit_test(test_drain),        cmocka_unit_test(test_nothing_is_taken_after_stop),
+        cmocka_unit_test(test_no_sigpipe),   cmocka_unit_test(test_descriptors),
         cmocka_unit_test(test_many_threads),
     };
 
