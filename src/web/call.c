@@ -4,18 +4,6 @@
 
 #include "web/web-impl.h"
 
-struct transfer {
-    const struct tn_web_call *call;
-    struct tn_web_answer *answer;
-    CURL *easy;
-    const struct web_curl *curl;
-    int64_t moved; /* when something last moved */
-    bool overflow; /* the answer does not fit */
-    bool source_failed;
-    struct tn_error source_error;
-    char detail[CURL_ERROR_SIZE];
-};
-
 void tn_web_answer_done(struct tn_web_answer *answer)
 {
     tn_buf_done(&answer->body);
@@ -102,7 +90,7 @@ static int socket_errno(const char *path)
     return fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) < 0 ? errno : ECONNREFUSED;
 }
 
-static int connect_failed(const struct tn_web *web, struct transfer *t, struct tn_error *err)
+static int connect_failed(const struct tn_web *web, struct web_transfer *t, struct tn_error *err)
 {
     long sys = 0;
 
@@ -120,7 +108,8 @@ static int connect_failed(const struct tn_web *web, struct transfer *t, struct t
     return -1;
 }
 
-static int failed(const struct tn_web *web, struct transfer *t, CURLcode code, struct tn_error *err)
+int web_failed(const struct tn_web *web, struct web_transfer *t, CURLcode code,
+               struct tn_error *err)
 {
     enum tn_code mapped = TN_E_PEER;
     int sys = EPIPE;
@@ -142,7 +131,7 @@ static int failed(const struct tn_web *web, struct transfer *t, CURLcode code, s
 
 /* --- callbacks -------------------------------------------------------------------------------- */
 
-static long status_of(struct transfer *t)
+static long status_of(struct web_transfer *t)
 {
     long status = 0;
 
@@ -152,7 +141,7 @@ static long status_of(struct transfer *t)
 
 static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 {
-    struct transfer *t = ctx;
+    struct web_transfer *t = ctx;
     long status = status_of(t);
 
     n *= size;
@@ -168,7 +157,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 /* Lines of several answers may come by (100 Continue, a proxy's); those of the last one count. */
 static size_t on_header(char *bytes, size_t size, size_t n, void *ctx)
 {
-    struct transfer *t = ctx;
+    struct web_transfer *t = ctx;
     struct tn_buf *out = &t->answer->headers;
     size_t name = 0, end = n *= size;
 
@@ -196,7 +185,7 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *ctx)
 
 static size_t on_source(char *to, size_t size, size_t n, void *ctx)
 {
-    struct transfer *t = ctx;
+    struct web_transfer *t = ctx;
     ssize_t got = t->call->source(to, size * n, t->call->source_ctx, &t->source_error);
 
     t->moved = tn_now();
@@ -208,14 +197,14 @@ static size_t on_source(char *to, size_t size, size_t n, void *ctx)
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-static void set_blob(struct transfer *t, CURLoption option, char *text)
+static void set_blob(struct web_transfer *t, CURLoption option, char *text)
 {
     struct curl_blob blob = {.data = text, .len = strlen(text), .flags = CURL_BLOB_NOCOPY};
 
     t->curl->easy_setopt(t->easy, option, &blob);
 }
 
-static void set_tls(const struct tn_web *web, struct transfer *t)
+static void set_tls(const struct tn_web *web, struct web_transfer *t)
 {
     const struct {
         CURLoption file, blob;
@@ -238,7 +227,7 @@ static void set_tls(const struct tn_web *web, struct transfer *t)
     t->curl->easy_setopt(t->easy, CURLOPT_SSL_VERIFYHOST, web->insecure ? 0L : 2L);
 }
 
-static void set_body(struct transfer *t)
+static void set_body(struct web_transfer *t)
 {
     const struct tn_web_call *call = t->call;
     const char *method = call->method;
@@ -263,8 +252,7 @@ static void set_body(struct transfer *t)
         curl->easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
-static void set_options(const struct tn_web *web, struct transfer *t, const char *url,
-                        struct curl_slist *headers)
+void web_set_place(const struct tn_web *web, struct web_transfer *t, const char *url)
 {
     const struct web_curl *curl = t->curl;
     CURL *easy = t->easy;
@@ -279,6 +267,16 @@ static void set_options(const struct tn_web *web, struct transfer *t, const char
         curl->easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, web->socket);
         curl->easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
     }
+    set_tls(web, t);
+}
+
+static void set_options(const struct tn_web *web, struct web_transfer *t, const char *url,
+                        struct curl_slist *headers)
+{
+    const struct web_curl *curl = t->curl;
+    CURL *easy = t->easy;
+
+    web_set_place(web, t, url);
     if (t->call->once)
         curl->easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
     curl->easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
@@ -286,13 +284,12 @@ static void set_options(const struct tn_web *web, struct transfer *t, const char
     curl->easy_setopt(easy, CURLOPT_WRITEDATA, t);
     curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl->easy_setopt(easy, CURLOPT_HEADERDATA, t);
-    set_tls(web, t);
     set_body(t);
 }
 
 /* --- the call --------------------------------------------------------------------------------- */
 
-static int64_t give_up_at(const struct transfer *t)
+static int64_t give_up_at(const struct web_transfer *t)
 {
     const struct tn_web_call *call = t->call;
 
@@ -302,16 +299,15 @@ static int64_t give_up_at(const struct transfer *t)
     return idle < call->deadline ? idle : call->deadline;
 }
 
-static int too_late(const struct transfer *t, struct tn_error *err)
+static int too_late(const struct web_transfer *t, struct tn_error *err)
 {
     if (tn_now() >= t->call->deadline)
         return tn_fail(err, TN_E_TIMEOUT, "no answer in time");
     return tn_fail(err, TN_E_TIMEOUT, "nothing moved for %g seconds", t->call->idle);
 }
 
-/* Until the transfer is over: 1 with its result, or -1 when it was given up. */
-static int carry_out(struct web_line *line, struct transfer *t, CURLcode *result,
-                     struct tn_error *err)
+int web_carry_out(struct web_line *line, struct web_transfer *t, CURLcode *result,
+                  struct tn_error *err)
 {
     int cancel = t->call->cancel;
     int running = 1, left;
@@ -347,7 +343,7 @@ static int carry_out(struct web_line *line, struct transfer *t, CURLcode *result
     return tn_fail(err, TN_E_INTERNAL, "libcurl has lost a transfer");
 }
 
-static int judge(const struct tn_web *web, struct transfer *t, CURLcode result,
+static int judge(const struct tn_web *web, struct web_transfer *t, CURLcode result,
                  struct tn_error *err)
 {
     t->answer->status = (int)status_of(t);
@@ -364,10 +360,10 @@ static int judge(const struct tn_web *web, struct transfer *t, CURLcode result,
     /* It answered before it had read everything, and closed: the answer is what counts. */
     if (result == CURLE_SEND_ERROR && t->answer->status >= 400)
         return 0;
-    return result == CURLE_OK ? 0 : failed(web, t, result, err);
+    return result == CURLE_OK ? 0 : web_failed(web, t, result, err);
 }
 
-static int transfer(struct tn_web *web, struct web_line *line, struct transfer *t,
+static int transfer(struct tn_web *web, struct web_line *line, struct web_transfer *t,
                     struct tn_error *err)
 {
     tn_autofree char *url = tn_asprintf("%s%s", web->base, t->call->target);
@@ -379,7 +375,7 @@ static int transfer(struct tn_web *web, struct web_line *line, struct transfer *
         set_options(web, t, url, headers);
         CURLMcode added = t->curl->multi_add_handle(line->multi, line->easy);
         r = added == CURLM_OK
-                ? carry_out(line, t, &result, err)
+                ? web_carry_out(line, t, &result, err)
                 : tn_fail(err, TN_E_INTERNAL, "libcurl: %s", t->curl->multi_strerror(added));
         if (r > 0)
             r = judge(web, t, result, err);
@@ -402,7 +398,7 @@ static int context(const struct tn_web *web, const struct tn_web_call *call, str
 int tn_web_call(struct tn_web *web, const struct tn_web_call *call, struct tn_web_answer *answer,
                 struct tn_error *err)
 {
-    struct transfer t = {.call = call, .answer = answer, .curl = web->curl, .moved = tn_now()};
+    struct web_transfer t = {.call = call, .answer = answer, .curl = web->curl, .moved = tn_now()};
 
     tn_buf_reset(&answer->body);
     tn_buf_reset(&answer->headers);

@@ -10,7 +10,9 @@
     X(easy_cleanup)           \
     X(easy_getinfo)           \
     X(easy_init)              \
+    X(easy_recv)              \
     X(easy_reset)             \
+    X(easy_send)              \
     X(easy_setopt)            \
     X(easy_strerror)          \
     X(global_init)            \

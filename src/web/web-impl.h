@@ -1,4 +1,4 @@
-/* What web.c and call.c share. */
+/* What web.c, call.c and dial.c share. */
 #ifndef TN_WEB_WEB_IMPL_H
 #define TN_WEB_WEB_IMPL_H
 
@@ -29,6 +29,29 @@ struct tn_web {
     size_t header_count;
 };
 
+/* One use of a line. */
+struct web_transfer {
+    const struct tn_web_call *call;
+    struct tn_web_answer *answer;
+    CURL *easy;
+    const struct web_curl *curl;
+    int64_t moved; /* when something last moved */
+    bool overflow; /* the answer does not fit */
+    bool source_failed;
+    struct tn_error source_error;
+    char detail[CURL_ERROR_SIZE];
+};
+/* Where to, and how to know that it is the right one there. */
+void web_set_place(const struct tn_web *web, struct web_transfer *t, const char *url);
+/* Until the transfer is over: 1 with its result, or -1 when it was given up. */
+int web_carry_out(struct web_line *line, struct web_transfer *t, CURLcode *result,
+                  struct tn_error *err);
+/* Makes an error of a result; returns -1. */
+int web_failed(const struct tn_web *web, struct web_transfer *t, CURLcode code,
+               struct tn_error *err);
+
+struct web_line *web_line_new(const struct web_curl *curl);
+void web_line_free(const struct web_curl *curl, struct web_line *line);
 /* A line nobody else uses, without options; NULL when memory is gone. */
 struct web_line *web_line_take(struct tn_web *web);
 /* Back to the idle ones; reusable false: its connections are closed. */

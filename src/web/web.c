@@ -18,6 +18,14 @@ static int check_options(const struct tn_web_options *o, struct tn_error *err)
     return 0;
 }
 
+/* As most programs do that use OpenSSL. */
+static const char *ca_file_of(const struct tn_web_tls *tls)
+{
+    const char *usual = getenv("SSL_CERT_FILE");
+
+    return tls->ca_file || tls->ca || !usual || !*usual ? tls->ca_file : usual;
+}
+
 struct tn_web *tn_web_new(const struct tn_web_options *o, struct tn_error *err)
 {
     const struct web_curl *curl;
@@ -28,7 +36,7 @@ struct tn_web *tn_web_new(const struct tn_web_options *o, struct tn_error *err)
     web->curl = curl;
     web->base = tn_strdup(o->base);
     web->socket = tn_strdup_or_null(o->socket);
-    web->ca_file = tn_strdup_or_null(o->tls.ca_file);
+    web->ca_file = tn_strdup_or_null(ca_file_of(&o->tls));
     web->cert_file = tn_strdup_or_null(o->tls.cert_file);
     web->key_file = tn_strdup_or_null(o->tls.key_file);
     web->ca = tn_strdup_or_null(o->tls.ca);
@@ -41,8 +49,10 @@ struct tn_web *tn_web_new(const struct tn_web_options *o, struct tn_error *err)
     return web;
 }
 
-static void line_free(const struct web_curl *curl, struct web_line *line)
+void web_line_free(const struct web_curl *curl, struct web_line *line)
 {
+    if (line->easy && line->multi)
+        curl->multi_remove_handle(line->multi, line->easy); /* also when it was never added */
     if (line->easy)
         curl->easy_cleanup(line->easy);
     if (line->multi)
@@ -63,7 +73,7 @@ void tn_web_free(struct tn_web *web)
         return;
     for (struct web_line *line = web->idle, *next; line; line = next) {
         next = line->next;
-        line_free(web->curl, line);
+        web_line_free(web->curl, line);
     }
     for (size_t i = 0; i < web->header_count; i++)
         free_secret(web->headers[i]);
@@ -82,7 +92,7 @@ void tn_web_free(struct tn_web *web)
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
-static struct web_line *line_new(const struct web_curl *curl)
+struct web_line *web_line_new(const struct web_curl *curl)
 {
     struct web_line *line = tn_calloc(1, sizeof *line);
 
@@ -90,7 +100,7 @@ static struct web_line *line_new(const struct web_curl *curl)
     line->easy = curl->easy_init();
     if (line->multi && line->easy)
         return line;
-    line_free(curl, line);
+    web_line_free(curl, line);
     return NULL;
 }
 
@@ -103,7 +113,7 @@ struct web_line *web_line_take(struct tn_web *web)
         web->idle_count--;
     }
     pthread_mutex_unlock(&web->lock);
-    return line ? line : line_new(web->curl);
+    return line ? line : web_line_new(web->curl);
 }
 
 void web_line_give(struct tn_web *web, struct web_line *line, bool reusable)
@@ -117,7 +127,7 @@ void web_line_give(struct tn_web *web, struct web_line *line, bool reusable)
     }
     pthread_mutex_unlock(&web->lock);
     if (!keep)
-        line_free(web->curl, line);
+        web_line_free(web->curl, line);
 }
 
 /* --- headers ---------------------------------------------------------------------------------- */

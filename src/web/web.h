@@ -32,7 +32,8 @@
 
 struct tn_web;
 
-/* Files, or the same as PEM text; all optional.  Copied. */
+/* Files, or the same as PEM text; all optional.  Copied.  Without ca_file and ca it is the file
+ * that $SSL_CERT_FILE names, or the system's. */
 struct tn_web_tls {
     const char *ca_file, *cert_file, *key_file;
     const char *ca, *cert, *key;
@@ -107,6 +108,13 @@ void tn_web_answer_done(struct tn_web_answer *answer);
  * answer->status set, or -1. */
 int tn_web_call(struct tn_web *web, const struct tn_web_call *call, struct tn_web_answer *answer,
                 struct tn_error *err);
+
+/* A connected stream (CLOEXEC, blocking) to the host of base, for what is more than one request: a
+ * WebSocket, a tunnel.  Nothing was sent yet, and nothing of base's path or of the headers ever is.
+ * Proxies of the environment are used.  With TLS the descriptor is one end of a pair of sockets,
+ * and a thread encrypts until both sides have ended; that one side has ended its half (shutdown) is
+ * then told to us, but not to the host.  -1 with err as above. */
+int tn_web_dial(struct tn_web *web, int64_t deadline, struct tn_error *err);
 
 /* Value of the first header of that name (lower case) on the heap, or NULL. */
 char *tn_web_answer_header(const struct tn_web_answer *answer, const char *name);
