@@ -3,15 +3,8 @@
 #ifndef TN_HAND_EMBEDDED_H
 #define TN_HAND_EMBEDDED_H
 
-#include <stddef.h>
-
+#include "base/embedded.h"
 #include "base/error.h"
-
-struct tn_embedded {
-    const char *name; /* "python/tendon_kernel.py" */
-    const unsigned char *bytes;
-    size_t size; /* a NUL follows, which does not count */
-};
 
 /* All of them, ended by one without a name. */
 extern const struct tn_embedded tn_embedded_files[];

@@ -1,13 +1,14 @@
 /* Serves the dashboard (web/dashboard): a page, its scripts and styles, all built in.
  *
- * They are the same for everybody and hold no secret, so no key is asked for; what the page shows it
- * gets from /v1 with the key that a person gave it. */
+ * They are the same for everybody and hold no secret, so no key is asked for; what the page shows
+ * it gets from /v1 with the key that a person gave it. */
 #include "service/dashboard.h"
 
 #include <stdio.h>
 
 #include "base/sha256.h"
 #include "service/internal.h"
+#include "service/login.h"
 
 static const char *media_type(const char *name)
 {
@@ -18,7 +19,6 @@ static const char *media_type(const char *name)
         {".js", "text/javascript; charset=utf-8"},
         {".css", "text/css; charset=utf-8"},
         {".svg", "image/svg+xml"},
-        {".webmanifest", "application/manifest+json"},
     };
     const char *end = strrchr(name, '.');
 
@@ -38,7 +38,7 @@ static void set_headers(struct tn_http_exchange *x)
     } headers[] = {
         {"Content-Security-Policy",
          "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
-         "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+         "connect-src 'self'; base-uri 'none'; form-action 'none'; "
          "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types default"},
         {"X-Content-Type-Options", "nosniff"},
         {"Referrer-Policy", "no-referrer"},
@@ -106,5 +106,8 @@ static void part(struct tn_http_exchange *x, void *service)
 const struct tn_route routes_dashboard[] = {
     {"GET", "/", page, "the dashboard", TN_ROUTE_OPEN},
     {"GET", "/dashboard/{name}", part, "scripts and styles of the dashboard", TN_ROUTE_OPEN},
+    {"POST", "/dashboard/link", login_make_link, "a link that signs in who opens it", 0},
+    {"POST", "/dashboard/login", login_take_ticket, "a pass for the ticket of a link",
+     TN_ROUTE_OPEN},
     {0},
 };

@@ -10,11 +10,7 @@
 
 const struct tn_embedded *tn_embedded_find(const char *name)
 {
-    for (const struct tn_embedded *f = tn_embedded_files; f->name; f++) {
-        if (strcmp(f->name, name) == 0)
-            return f;
-    }
-    return NULL;
+    return tn_embedded_in(tn_embedded_files, name);
 }
 
 static int make_parents(int dir, const char *path, struct tn_error *err)
