@@ -1,6 +1,7 @@
 # The front door. meson does the work; each target first sees to the Debian packages it needs.
 #
 #   make run                    build, then a short tour of a hand (CMD='...' runs that command instead)
+#   make serve                  build, then the sandbox service with its dashboard on 127.0.0.1:7171
 #   make test                   unit and whole-program tests under sanitizers; test-all adds the slow ones
 #   make lint fuzz bench        checks, fuzzing (FUZZ_SECONDS=60 for each target), measurements
 #   make install                into DESTDIR/PREFIX
@@ -11,7 +12,7 @@ FUZZ_SECONDS ?= 60
 # as written, whatever dollars it holds
 override export CMD := $(value CMD)
 
-.PHONY: build run test test-all bench lint fuzz install clean format
+.PHONY: build run serve test test-all bench lint fuzz install clean format
 
 build:
 	@tools/deps build
@@ -19,6 +20,9 @@ build:
 
 run: build
 	@build/tendon run $${CMD:+-- "$$CMD"}
+
+serve: build
+	@exec build/tendon serve
 
 test:
 	@tools/deps build test

@@ -24,4 +24,7 @@ struct job {
 /* Does it: what work returned.  Does not return when it was abandoned. */
 int job_run(const struct job *job, struct tn_error *err);
 
+/* Ends this process by that signal, as it would have ended without our care. */
+_Noreturn void die_by(int number);
+
 #endif

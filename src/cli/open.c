@@ -86,7 +86,8 @@ static int open_port(struct page *page, struct tn_sandbox *sb, int port, bool lo
                      const char *base, struct tn_error *err)
 {
     struct forward forward = {.host = "127.0.0.1", .inside = port};
-    tn_autofree char *url = loopback ? NULL : tn_sandbox_url(sb, port, NULL);
+    bool far = tn_sandbox_backend(sb)->elsewhere; /* a page of a service wants to know who comes */
+    tn_autofree char *url = loopback || far ? NULL : tn_sandbox_url(sb, port, NULL);
 
     if (!url) {
         cli_note(page->cli, "forwarding until ctrl-C");

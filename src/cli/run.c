@@ -79,7 +79,7 @@ static int take_tour(struct tn_sandbox *sb, int64_t started, struct tn_error *er
         return -1;
     if (failed)
         return 1;
-    printf("\nYour turn: tendon run 'COMMAND'\n");
+    printf("\nYour turn: tendon run 'COMMAND', or in your browser: tendon serve\n");
     return 0;
 }
 
@@ -100,6 +100,20 @@ static int run_command(struct run_job *j, struct tn_error *err)
     return command_run(&j->command, err);
 }
 
+/* A service is paid for what runs: what OpenHands keeps there it pauses, if so configured. */
+static void close_kept(struct run_job *j)
+{
+    const struct tn_runtime *rt = cli_runtime(j->cli, NULL);
+    const struct tn_config_sandbox *c = rt ? &tn_runtime_host(rt)->config->sandbox : NULL;
+    struct tn_error why = {0};
+
+    cli_note(j->cli, "kept: %s", sandbox_label(j->fresh.sb));
+    if (c && c->keep_runtime_alive && c->pause_closed_runtimes &&
+        tn_sandbox_backend(j->fresh.sb)->elsewhere &&
+        tn_sandbox_drive(j->fresh.sb, TN_GOAL_PAUSED, cli_stop_deadline(j->cli), &why) < 0)
+        cli_note(j->cli, "%s", why.text);
+}
+
 static int work(void *ctx, struct tn_error *err)
 {
     struct run_job *j = ctx;
@@ -113,7 +127,7 @@ static int work(void *ctx, struct tn_error *err)
     int status =
         j->options->command.count ? run_command(j, err) : take_tour(j->fresh.sb, started, err);
     if (j->spec.keep)
-        cli_note(j->cli, "kept: %s", sandbox_label(j->fresh.sb));
+        close_kept(j);
     else if (fresh_remove(&j->fresh, &leftover) < 0)
         fprintf(stderr, "tendon: %s\n", leftover.text);
     return status;

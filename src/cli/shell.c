@@ -213,13 +213,6 @@ static int converse(struct talk *t, struct tn_error *err)
 /* --- the verb ----------------------------------------------------------------------------------
  */
 
-static _Noreturn void die_by(int number)
-{
-    signal(number, SIG_DFL);
-    raise(number);
-    _exit(128 + number);
-}
-
 /* The exit status, or -1 with err; *number is the signal that ended it. */
 static int attach(struct cli *cli, struct tn_sandbox *sb, const struct shell_options *options,
                   int *number, struct tn_error *err)

@@ -185,10 +185,10 @@ int tn_engine_tag(struct tn_engine *e, const char *image, const char *repository
 int tn_engine_image_remove(struct tn_engine *e, const char *reference, bool force, int64_t deadline,
                            struct tn_error *err);
 /* Builds from a tar; query is what follows "/build?" (t=, dockerfile=, buildargs=, ...), encoded.
- */
+ * cancel: 0, or a descriptor: readable means stop. */
 int tn_engine_build(struct tn_engine *e, const char *query, tn_web_source_fn source,
                     void *source_ctx, int64_t length, tn_engine_progress_fn fn, void *ctx,
-                    int64_t deadline, struct tn_error *err);
+                    int cancel, int64_t deadline, struct tn_error *err);
 /* A tar as `docker save` writes it; and back. */
 int tn_engine_load(struct tn_engine *e, tn_web_source_fn source, void *source_ctx, int64_t length,
                    tn_engine_progress_fn fn, void *ctx, int64_t deadline, struct tn_error *err);

@@ -128,7 +128,7 @@ int tn_engine_pull(struct tn_engine *e, const char *reference, const char *platf
 
 int tn_engine_build(struct tn_engine *e, const char *query, tn_web_source_fn source,
                     void *source_ctx, int64_t length, tn_engine_progress_fn fn, void *ctx,
-                    int64_t deadline, struct tn_error *err)
+                    int cancel, int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *target = tn_asprintf("/build?%s", query);
     struct work work = {.fn = fn, .ctx = ctx};
@@ -139,7 +139,8 @@ int tn_engine_build(struct tn_engine *e, const char *query, tn_web_source_fn sou
                                   .source_ctx = source_ctx,
                                   .source_len = length,
                                   .deadline = deadline,
-                                  .idle = BUILD_IDLE_SECONDS};
+                                  .idle = BUILD_IDLE_SECONDS,
+                                  .cancel = cancel};
 
     return carry_out(e, &call, &work, err);
 }

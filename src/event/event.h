@@ -13,6 +13,7 @@ struct tn_event {
     char *timestamp;         /* ISO 8601, as the host wrote it */
     char *source;            /* "agent", "user" or "environment" */
     struct tn_opt_int cause; /* id of the event this one answers */
+    char *idempotency_key;   /* that the action was sent with */
     struct tn_json *tool_call_metadata;
     struct tn_json *llm_metrics;
 };

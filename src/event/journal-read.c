@@ -187,6 +187,19 @@ int tn_journal_next(struct tn_journal_reader *r, struct tn_journal_event *event,
     return found;
 }
 
+int64_t tn_journal_newest(const char *directory, struct tn_error *err)
+{
+    tn_autojournalreader struct tn_journal_reader *r =
+        tn_journal_reader_new(directory, INT64_MAX, err);
+    struct tn_journal_event event;
+    int64_t newest = -1;
+    int found = r ? open_log(r, err) : -1;
+
+    while (found == 1 && (found = next_event(r, &event, err)) == 1)
+        newest = event.id;
+    return found < 0 ? -2 : newest;
+}
+
 /* --- waiting ---------------------------------------------------------------------------------- */
 
 static int gone(struct tn_error *err)

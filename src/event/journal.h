@@ -71,6 +71,9 @@ int tn_journal_next(struct tn_journal_reader *r, struct tn_journal_event *event,
                     struct tn_error *err);
 int64_t tn_journal_damaged(const struct tn_journal_reader *r);
 
+/* The id of the newest event; -1 when there is none, -2 with err. */
+int64_t tn_journal_newest(const char *directory, struct tn_error *err);
+
 /* Waits until there may be more to read: 0 then, also without reason.  `watch` is a descriptor that
  * ends the wait when it becomes readable, or -1.  -1: TN_E_TIMEOUT at the deadline, TN_E_GONE when
  * the directory is no more. */

@@ -388,6 +388,14 @@ int tn_stream_update_secrets(struct tn_stream *s, const struct tn_secret *secret
     return failed;
 }
 
+int tn_stream_hide(struct tn_stream *s, const char *text, struct tn_buf *out)
+{
+    pthread_rwlock_rdlock(&s->mask_lock);
+    int failed = tn_mask_text(s->mask, text, strlen(text), out);
+    pthread_rwlock_unlock(&s->mask_lock);
+    return failed;
+}
+
 int64_t tn_stream_last_id(struct tn_stream *s)
 {
     pthread_mutex_lock(&s->lock);

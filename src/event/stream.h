@@ -63,6 +63,8 @@ int tn_stream_set_secrets(struct tn_stream *s, const struct tn_secret *secrets, 
                           struct tn_error *err);
 int tn_stream_update_secrets(struct tn_stream *s, const struct tn_secret *secrets, size_t count,
                              struct tn_error *err);
+/* Appends text to out as events show it; -1 when out is full. */
+int tn_stream_hide(struct tn_stream *s, const char *text, struct tn_buf *out);
 
 /* The id of the last event that this process knows of; -1 when there is none. */
 int64_t tn_stream_last_id(struct tn_stream *s);

@@ -6,10 +6,11 @@
 #include "base/thread.h"
 
 #define KEEP_NS (INT64_C(86400) * TN_SECOND)
-enum { KEY_MAX = 256 };
+enum { KEY_MAX = 256, BUCKETS = 1024 };
 
 struct entry {
     struct entry *next; /* in order of arrival */
+    struct entry *same; /* in its bucket */
     char *key;
     uint64_t digest;
     int64_t arrived;
@@ -23,6 +24,7 @@ struct tn_once {
     pthread_mutex_t lock;
     pthread_cond_t finished;
     struct entry *first, **end;
+    struct entry *buckets[BUCKETS]; /* by key */
     size_t count, bytes;
     size_t max_count, max_bytes;
 };
@@ -47,9 +49,17 @@ struct tn_once *tn_once_new(size_t max_answers, size_t max_bytes)
     return o;
 }
 
+static struct entry **bucket(struct tn_once *o, const char *key)
+{
+    return &o->buckets[tn_once_digest(key, strlen(key)) % BUCKETS];
+}
+
 static void remove_entry(struct tn_once *o, struct entry **at)
 {
-    struct entry *e = *at;
+    struct entry *e = *at, **same = bucket(o, e->key);
+    while (*same != e)
+        same = &(*same)->same;
+    *same = e->same;
     *at = e->next;
     if (o->end == &e->next)
         o->end = at;
@@ -79,7 +89,10 @@ static void make_room(struct tn_once *o, size_t more)
         struct entry *e = *at;
         bool over = o->count + more > o->max_count || o->bytes > o->max_bytes;
         /* The newest stays whatever its size: its repeat may be on the way. */
-        if (e->finished && ((over && e->next) || now - e->arrived > KEEP_NS))
+        bool old = now - e->arrived > KEEP_NS;
+        if (!over && !old)
+            break; /* nor are those that came later */
+        if (e->finished && ((over && e->next) || old))
             remove_entry(o, at);
         else
             at = &e->next;
@@ -88,9 +101,9 @@ static void make_room(struct tn_once *o, size_t more)
 
 static struct entry *find(struct tn_once *o, const char *key)
 {
-    struct entry *e = o->first;
+    struct entry *e = *bucket(o, key);
     while (e && strcmp(e->key, key) != 0)
-        e = e->next;
+        e = e->same;
     return e;
 }
 
@@ -99,6 +112,14 @@ static int check_key(const char *key, struct tn_error *err)
     if (!*key || strlen(key) > KEY_MAX)
         return tn_fail(err, TN_E_INVALID, "Idempotency-Key must have 1 to %d characters", KEY_MAX);
     return 0;
+}
+
+bool tn_once_knows(struct tn_once *o, const char *key)
+{
+    pthread_mutex_lock(&o->lock);
+    bool known = find(o, key) != NULL;
+    pthread_mutex_unlock(&o->lock);
+    return known;
 }
 
 int tn_once_begin(struct tn_once *o, const char *key, uint64_t digest, int64_t deadline,
@@ -133,6 +154,8 @@ int tn_once_begin(struct tn_once *o, const char *key, uint64_t digest, int64_t d
             e->key = tn_strdup(key);
             e->digest = digest;
             e->arrived = tn_now();
+            e->same = *bucket(o, key);
+            *bucket(o, key) = e;
             *o->end = e;
             o->end = &e->next;
             o->count++;

@@ -6,6 +6,7 @@
 #ifndef TN_HAND_ONCE_H
 #define TN_HAND_ONCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -22,6 +23,8 @@ void tn_once_free(struct tn_once *o);
  * deadline passed). */
 int tn_once_begin(struct tn_once *o, const char *key, uint64_t digest, int64_t deadline,
                   int *status, struct tn_buf *answer, struct tn_error *err);
+/* Whether an action with that key is running, or its answer is kept. */
+bool tn_once_knows(struct tn_once *o, const char *key);
 void tn_once_finish(struct tn_once *o, const char *key, int status, const char *answer, size_t n);
 
 /* A digest for tn_once_begin. */

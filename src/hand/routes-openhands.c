@@ -79,6 +79,13 @@ static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand,
     double seconds =
         action->timeout.set && action->timeout.value > 0 ? action->timeout.value : DAY_SECONDS;
 
+    /* Who was told of it before this server was started anew wants to hear of it, not to have it
+     * done again. */
+    const char *expected = tn_http_header(x, "Idempotency-Expect");
+    if (expected && strcmp(expected, "replay") == 0 && !tn_once_knows(hand->once, key)) {
+        tn_http_reply_detail(x, 412, "no action with this Idempotency-Key is known here");
+        return;
+    }
     switch (
         tn_once_begin(hand->once, key, digest, tn_deadline_in(seconds + 1), &status, &json, &err)) {
     case 0:

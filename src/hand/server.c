@@ -7,6 +7,8 @@
 #include "hand/plugin.h"
 #include "hand/routes.h"
 
+enum { REQUEST_ID_MAX = 64 };
+
 /* Where only the digest is known, digests are compared. */
 static bool fits(const struct tn_hand_options *o, const char *given)
 {
@@ -90,10 +92,12 @@ static bool gate(struct tn_http_exchange *x, void *ctx)
 static void log_request(const struct tn_http_exchange *x, int status, int64_t nanoseconds,
                         void *ctx)
 {
+    const char *id = tn_http_header(x, "X-Request-Id"); /* of the service in front of us */
+
     tn_log(TN_LOG_DEBUG, "request", tn_log_str("method", tn_http_method(x)),
            tn_log_str("path", tn_http_path(x)), tn_log_int("status", status),
-           tn_log_double("seconds", (double)nanoseconds / 1e9),
-           tn_log_str("peer", tn_http_peer(x)));
+           tn_log_double("seconds", (double)nanoseconds / 1e9), tn_log_str("peer", tn_http_peer(x)),
+           tn_log_str("request_id", id && strlen(id) <= REQUEST_ID_MAX ? id : ""));
 }
 
 void tn_reply_invalid(struct tn_http_exchange *x, const char *where, const char *why)

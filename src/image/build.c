@@ -163,7 +163,7 @@ static int run_build(struct tn_engine *e, const struct tn_recipe *r,
     int failed = !tn_buf_ok(&query)
                      ? tn_fail(err, TN_E_TOO_LARGE, "the build arguments are too long")
                      : tn_engine_build(e, tn_buf_str(&query), tn_context_read, context, -1,
-                                       show_build, &b, deadline, err);
+                                       show_build, &b, 0, deadline, err);
     if (b.line.len)
         take_line(&b);
     if (failed && b.words.len) {

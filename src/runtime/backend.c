@@ -14,6 +14,9 @@ const char *const tn_goal_words[] = {
 
 void tn_place_done(struct tn_place *place)
 {
+    if (place->key)
+        explicit_bzero(place->key, strlen(place->key));
+    free(TN_TAKE_PTR(place->key));
     free(TN_TAKE_PTR(place->address));
     free(TN_TAKE_PTR(place->ref));
     free(TN_TAKE_PTR(place->reason));

@@ -58,7 +58,8 @@ struct tn_subject {
 /* Where and how it is.  Members are owned; NULL when unknown. */
 struct tn_place {
     enum tn_status status;
-    char *address; /* of the hand, for net/http-client.h; only while running or paused */
+    char *address; /* of the hand, for hand-address.h; only while running or paused */
+    char *key;     /* of the hand when it is not the subject's, but one that others chose; secret */
     char *ref;     /* JSON text in which a backend notes what it needs to find the thing again */
     char *reason;  /* of an error or an end, for people: "killed: out of memory (limit 512 MiB)" */
     char *isolation; /* JSON object of what really holds: {"pid": true, "seccomp": true, ...} */
@@ -115,6 +116,8 @@ struct tn_backend {
     const char *const *aliases; /* NULL-terminated, or NULL */
     const char *summary;        /* one line, for help and docs */
     unsigned abilities;         /* enum tn_ability; what it can do at best */
+    bool elsewhere; /* others pause its sandboxes, too: with sandbox.keep_runtime_alive a use of one
+                       that is paused or stopped wakes it */
 
     /* Is the engine reachable, are credentials there?  -1 says clearly what is missing.  host
      * outlives the engine. */
@@ -153,6 +156,9 @@ struct tn_backend {
     /* The rest may be NULL where the abilities say so.  name is [A-Za-z0-9._-]{1,64}. */
     int (*usage)(void *engine, const struct tn_subject *subject, struct tn_usage *out,
                  struct tn_error *err);
+    /* A descriptor that becomes readable when its hand ends, or -1; the caller closes it.  NULL:
+     * only inspect tells. */
+    int (*watch)(void *engine, const struct tn_subject *subject);
     int (*snapshot)(void *engine, const struct tn_subject *subject, const char *name,
                     int64_t deadline, struct tn_error *err);
     int (*forget)(void *engine, const struct tn_subject *subject, const char *name,
@@ -172,5 +178,6 @@ extern const struct tn_backend tn_backend_local;
 extern const struct tn_backend tn_backend_cli;
 extern const struct tn_backend tn_backend_jail;
 extern const struct tn_backend tn_backend_docker;
+extern const struct tn_backend tn_backend_remote;
 
 #endif

@@ -20,17 +20,18 @@ static const char top[] =
     "and those that do not concern sandboxes (`[llm]`, `[agent]`, ...) are left alone. A key that\n"
     "is not known is an error that names the nearest known one; in `[core]`, and for a whole\n"
     "section, it is only a warning. A variable with a wrong value is an error where it is ours\n"
-    "(`TENDON_...` and the sections `tendon`, `jail`, `docker` and `local`), and a warning where\n"
-    "it is OpenHands'.\n"
+    "(`TENDON_...` and the sections `tendon`, `jail`, `docker`, `local` and `service`), and a\n"
+    "warning where it is OpenHands'.\n"
     "\n"
     "Lists in variables are written with commas, or as a JSON or Python list; objects as JSON or\n"
     "as a Python literal. Sizes are numbers of bytes, or `64k`, `512m`, `1.5g`, `1t`. `~/` at the\n"
     "start of a path is the home directory; relative paths start where the program does.\n"
     "\n"
     "A `config.toml` that merely lies in the current directory is used only when it belongs to\n"
-    "you or root and others cannot write to it, and it may not name programs (`tendon.hand`,\n"
-    "`tendon.runtime_path`): a repository that was just cloned does not decide what runs on your\n"
-    "machine.\n";
+    "you or root and others cannot write to it, and it may neither name programs (`tendon.hand`,\n"
+    "`tendon.runtime_path`) nor open the service to others (`service.listen`, `insecure`, `hosts`,\n"
+    "`origins`, `open_metrics`): a repository that was just cloned does not decide what runs on\n"
+    "your machine and who may use it.\n";
 
 static const char middle[] =
     "\n"
@@ -57,6 +58,18 @@ static const char middle[] =
     "memory = \"1g\"\n"
     "volumes = [\"/srv/data:/data:ro\"]\n"
     "env = { PIP_NO_INPUT = \"1\" }\n"
+    "```\n"
+    "\n"
+    "## `[pool.NAME]`\n"
+    "\n"
+    "Warm sandboxes that `tendon serve` makes in advance ([pools](service/pools.md)).\n"
+    "\n"
+    "```toml\n"
+    "[pool.python]\n"
+    "template = \"python\" # what they are; without it, a sandbox that nothing was asked of\n"
+    "target = 10         # so many wait when nothing happens [1]\n"
+    "minimum = 2         # below it, filling goes before other starts [0]\n"
+    "burst = 4           # made at a time when it is low [the usual number]\n"
     "```\n";
 
 /* '|' would end a cell. */

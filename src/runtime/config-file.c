@@ -191,6 +191,7 @@ static void warn_of_section(struct tn_config *c, const char *name, const struct 
     for (const struct tn_config_section *s = tn_config_sections; s->name; s++)
         tn_nearest_offer(&near, s->name);
     tn_nearest_offer(&near, "template");
+    tn_nearest_offer(&near, "pool");
     tn_config_warn(c, "%s:%d: unknown %s %.60s%s%s%s", c->private->path, tn_toml_line(v),
                    tn_toml_type(v) == TN_TOML_TABLE ? "section" : "key outside of sections", name,
                    near.best ? "; did you mean [" : "", near.best ? near.best : "",
@@ -229,18 +230,31 @@ static int check_templates(const struct tn_toml *templates, struct tn_error *err
 
 /* --- all of it ---------------------------------------------------------------------------- */
 
-/* A repository that one has just cloned must not choose the programs that run outside. */
-static int refuse_programs(const struct tn_toml *tendon, struct tn_error *err)
-{
-    static const char *const programs[] = {"hand", "runtime_path"};
+/* A repository that one has just cloned must not choose the programs that run outside, nor who else
+ * may come in. */
+static const struct {
+    const char *section, *key, *what;
+} not_implied[] = {
+    {"tendon", "hand", "names programs of this machine"},
+    {"tendon", "runtime_path", "names programs of this machine"},
+    {"service", "listen", "opens the service to others"},
+    {"service", "insecure", "opens the service to others"},
+    {"service", "hosts", "opens the service to others"},
+    {"service", "origins", "opens the service to others"},
+    {"service", "open_metrics", "opens the service to others"},
+};
 
-    for (size_t i = 0; i < TN_COUNT(programs); i++)
-        if (tn_toml_get(tendon, programs[i]))
+static int refuse_implied(const char *section, const struct tn_toml *table, struct tn_error *err)
+{
+    for (size_t i = 0; i < TN_COUNT(not_implied); i++) {
+        const struct tn_toml *v = tn_toml_get(table, not_implied[i].key);
+        if (v && strcmp(section, not_implied[i].section) == 0)
             return tn_fail(err, TN_E_DENIED,
-                           "line %d: %s names programs of this machine, which a config.toml that "
-                           "merely lies in the current directory may not do; name the file with "
-                           "--config or TENDON_CONFIG, or use ~/.config/tendon/config.toml",
-                           tn_toml_line(tn_toml_get(tendon, programs[i])), programs[i]);
+                           "line %d: %s %s, which a config.toml that merely lies in the current "
+                           "directory may not do; name the file with --config or TENDON_CONFIG, "
+                           "or use ~/.config/tendon/config.toml",
+                           tn_toml_line(v), not_implied[i].key, not_implied[i].what);
+    }
     return 0;
 }
 
@@ -251,6 +265,8 @@ static int read_member(struct tn_config *c, const char *name, const struct tn_to
 
     if (strcmp(name, "template") == 0)
         return check_templates(v, err);
+    if (strcmp(name, "pool") == 0)
+        return tn_config_pools(c, NULL, NULL, err);
     if (!s) {
         warn_of_section(c, name, v);
         return 0;
@@ -262,7 +278,7 @@ static int read_member(struct tn_config *c, const char *name, const struct tn_to
         warn_of_keys(c, s, v);
     else if (tn_fields_refuse_unknown_toml(s->fields, v, err) < 0)
         return tn_error_context(err, "[%s]", name);
-    if (implied && strcmp(name, "tendon") == 0 && refuse_programs(v, err) < 0)
+    if (implied && refuse_implied(name, v, err) < 0)
         return -1;
     return read_section(c, s, v, err) < 0 ? tn_error_context(err, "[%s]", name) : 0;
 }

@@ -56,7 +56,8 @@ static int settle_paths(struct tn_config *c, struct tn_error *err)
         &c->core.file_store_path, &c->core.cache_dir,
         &c->tendon.state,         &c->tendon.hand,
         &c->jail.rootfs,          &c->docker.cert_path,
-        &c->docker.overlays,
+        &c->docker.overlays,      &c->service.tls_cert,
+        &c->service.tls_key,
     };
 
     if (!c->tendon.state || !*c->tendon.state) {

@@ -99,3 +99,19 @@ static const struct tn_field local_rows[] = {
            .max = 10000, .help = "warm servers to keep"),
 };
 const struct tn_fields tn_config_local_fields = TN_FIELDS(local_rows);
+
+#define REMOTE struct tn_config_remote
+static const char *const dialects[] = {
+    [TN_DIALECT_AUTO] = "auto",
+    [TN_DIALECT_NATIVE] = "native",
+    [TN_DIALECT_OPENHANDS] = "openhands",
+    NULL,
+};
+static const struct tn_field remote_rows[] = {
+    TN_WORD("dialect", REMOTE, dialect, dialects, .fallback = "auto",
+            .env = "TENDON_REMOTE_DIALECT",
+            .help = "what the service speaks: auto (ask it), native or openhands"),
+    TN_STRING("runtime", REMOTE, runtime, .flags = NULLABLE, .env = "TENDON_REMOTE_RUNTIME",
+              .help = "runtime of the service that sandboxes live in; null: its default"),
+};
+const struct tn_fields tn_config_remote_fields = TN_FIELDS(remote_rows);

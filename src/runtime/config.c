@@ -21,6 +21,10 @@ const struct tn_config_section tn_config_sections[] = {
     {SECTION(docker), .ours = true,
      .summary = "A Docker or Podman engine. Limits are defaults for sandboxes that name none."},
     {SECTION(local), .ours = true, .summary = "Hands as child processes, without isolation."},
+    {SECTION(remote), .ours = true,
+     .summary = "Sandboxes of a service: another Tendon, or an OpenHands runtime API. Address and "
+                "key are in `[sandbox]`."},
+    {SECTION(service), .ours = true, .summary = "`tendon serve`: sandboxes for many, over HTTP."},
     {SECTION(core), .open = true,
      .summary = "OpenHands' `[core]`, as far as sandboxes are concerned; its other keys are left "
                 "alone."},
@@ -243,4 +247,11 @@ const struct tn_toml *tn_config_template(const struct tn_config *c, const char *
     const struct tn_toml *t = tn_toml_get(tn_toml_get(c->private->file, "template"), name);
 
     return t && tn_toml_type(t) == TN_TOML_TABLE ? t : NULL;
+}
+
+const char *tn_config_template_name(const struct tn_config *c, size_t i)
+{
+    const struct tn_toml *templates = tn_toml_get(c->private->file, "template");
+
+    return i < tn_toml_count(templates) ? tn_toml_key_at(templates, i, NULL) : NULL;
 }

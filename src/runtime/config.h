@@ -1,8 +1,9 @@
 /* Configuration: defaults, then config.toml, then the environment, then flags.
  *
  * The file is OpenHands' own config.toml, read as it is, plus sections of ours ([tendon], [jail],
- * [docker], [local], [template.NAME]).  Sections are field tables; one row is the default, the TOML
- * key, the environment variable and the help text.  Where a value came from is remembered. */
+ * [docker], [local], [service], [template.NAME], [pool.NAME]).  Sections are field tables; one row
+ * is the default, the TOML key, the environment variable and the help text.  Where a value came
+ * from is remembered. */
 #ifndef TN_RUNTIME_CONFIG_H
 #define TN_RUNTIME_CONFIG_H
 
@@ -110,6 +111,41 @@ struct tn_config_local {
     int64_t initial_warm, desired_warm; /* INITIAL_NUM_WARM_SERVERS, DESIRED_NUM_WARM_SERVERS */
 };
 
+/* [remote]; the rest is in [sandbox], where OpenHands has it. */
+enum tn_dialect {
+    TN_DIALECT_AUTO, /* asks the service */
+    TN_DIALECT_NATIVE,
+    TN_DIALECT_OPENHANDS,
+};
+struct tn_config_remote {
+    int dialect;   /* enum tn_dialect */
+    char *runtime; /* of the service's own; NULL: its default */
+};
+
+/* [service]: `tendon serve`. */
+struct tn_service_options {
+    struct tn_str_list listen;  /* "127.0.0.1:7171", "[::1]:7171", "unix:PATH", "fd:3" */
+    char *tls_cert, *tls_key;   /* PEM files; both or none */
+    bool insecure;              /* may listen beyond loopback without TLS */
+    char *url;                  /* how clients reach it, without a final slash; NULL: derived */
+    struct tn_str_list hosts;   /* further Host names that are ours */
+    struct tn_str_list origins; /* web pages of others that may call it */
+    char *preview_domain;       /* "localhost": PORT-ID.localhost */
+    bool open_metrics;          /* /metrics needs no key */
+
+    int64_t max_sandboxes;     /* that run at a time; over it the oldest is paused */
+    int64_t max_starts;        /* creations at a time; the rest waits in line; 0: by cores */
+    double start_seconds;      /* for a sandbox to start, time in line included */
+    double idle_pause_seconds; /* unused for so long: paused; 0: never */
+    double idle_stop_seconds;  /* unused for so long: stopped; 0: never */
+    double ttl_seconds;        /* whatever it does, it is deleted after so long; 0: never */
+    char *disk_reserve;        /* no sandbox starts with less than this left ("1g") */
+    bool pause_old_sandboxes;  /* at the limit: pause the oldest instead of refusing */
+    double drain_seconds;      /* for requests under way when it is asked to stop */
+    bool stop_sandboxes;       /* a graceful stop stops them; else they are handed over */
+    bool resume_on_use;        /* an action on a paused sandbox wakes it */
+};
+
 struct tn_config {
     struct tn_config_core core;
     struct tn_config_sandbox sandbox;
@@ -120,6 +156,8 @@ struct tn_config {
     struct tn_config_jail jail;
     struct tn_config_docker docker;
     struct tn_config_local local;
+    struct tn_config_remote remote;
+    struct tn_service_options service;
     struct tn_config_private *private; /* templates, origins, warnings */
 };
 
@@ -162,6 +200,18 @@ void tn_config_warnings(const struct tn_config *c, tn_config_warning_fn fn, void
 
 /* The [template.NAME] section, a table for tn_spec_fields; NULL when there is none. */
 const struct tn_toml *tn_config_template(const struct tn_config *c, const char *name);
+/* The name of the template at that place, from 0 on; NULL after the last. */
+const char *tn_config_template_name(const struct tn_config *c, size_t i);
+
+/* A [pool.NAME] section: warm sandboxes that `tendon serve` keeps. */
+struct tn_config_pool {
+    char *template; /* NULL: a sandbox that nobody asked anything special of */
+    int64_t target, minimum, burst;
+};
+typedef int (*tn_config_pool_fn)(const char *name, const struct tn_config_pool *pool, void *ctx);
+/* Non-zero from fn stops and is returned. */
+int tn_config_pools(const struct tn_config *c, tn_config_pool_fn fn, void *ctx,
+                    struct tn_error *err);
 
 /* What [core] and [sandbox] say about every sandbox (runtime, workspace, volumes, variables...),
  * and then what the template says (NULL: none); spec must be initialised, flags come afterwards.

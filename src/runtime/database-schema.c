@@ -20,37 +20,53 @@ static const char sandboxes[] =
 static const char service[] =
     /* key.c: who may ask */
     "CREATE TABLE api_key ("
-    "  id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, digest TEXT NOT NULL,"
+    "  id TEXT PRIMARY KEY, name TEXT NOT NULL, tenant TEXT NOT NULL, digest TEXT NOT NULL,"
     "  scopes INTEGER NOT NULL, max_sandboxes INTEGER NOT NULL, max_running INTEGER NOT NULL,"
     "  max_memory INTEGER NOT NULL, max_cpus REAL NOT NULL, max_seconds REAL NOT NULL,"
     "  requests_per_second REAL NOT NULL, created REAL NOT NULL, used REAL NOT NULL,"
     "  expires REAL NOT NULL, revoked INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE UNIQUE INDEX api_key_name ON api_key (name) WHERE revoked = 0;"
     "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
     /* box.c: sandboxes of the service, under the id of their sandbox row */
     "CREATE TABLE box ("
     "  id TEXT PRIMARY KEY, tenant TEXT NOT NULL, key_id TEXT NOT NULL, session TEXT, name TEXT,"
-    "  template TEXT, runtime TEXT, spec TEXT NOT NULL, metadata TEXT, state INTEGER NOT NULL,"
-    "  goal INTEGER NOT NULL, cause INTEGER NOT NULL, reason TEXT, created REAL NOT NULL,"
-    "  started REAL NOT NULL, expires REAL NOT NULL, idle_pause REAL NOT NULL,"
-    "  idle_stop REAL NOT NULL, resource_factor REAL NOT NULL, restarts INTEGER NOT NULL,"
+    "  template TEXT, runtime TEXT NOT NULL, parent TEXT, snapshot TEXT, secret TEXT NOT NULL,"
+    "  spec TEXT NOT NULL, metadata TEXT, state INTEGER NOT NULL, goal INTEGER NOT NULL,"
+    "  made INTEGER NOT NULL, cause INTEGER NOT NULL, reason TEXT, created REAL NOT NULL,"
+    "  started REAL NOT NULL, used REAL NOT NULL, expires REAL NOT NULL,"
+    "  idle_pause REAL NOT NULL, idle_stop REAL NOT NULL, resource_factor REAL NOT NULL,"
+    "  restarts INTEGER NOT NULL, last_action INTEGER NOT NULL, last_action_text TEXT,"
     "  version INTEGER NOT NULL, UNIQUE (tenant, session)) WITHOUT ROWID;"
     "CREATE TABLE idempotency ("
     "  tenant TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, box TEXT NOT NULL,"
     "  created REAL NOT NULL, PRIMARY KEY (tenant, key)) WITHOUT ROWID;"
+    "CREATE INDEX idempotency_age ON idempotency (created);"
     /* pools.c */
     "CREATE TABLE pool ("
-    "  name TEXT PRIMARY KEY, template TEXT, spec TEXT NOT NULL, target INTEGER NOT NULL,"
-    "  minimum INTEGER NOT NULL, burst INTEGER NOT NULL) WITHOUT ROWID;"
+    "  runtime TEXT NOT NULL, digest TEXT NOT NULL, name TEXT NOT NULL, template TEXT,"
+    "  spec TEXT NOT NULL, target INTEGER NOT NULL, minimum INTEGER NOT NULL,"
+    "  burst INTEGER NOT NULL, configured INTEGER NOT NULL, gone INTEGER NOT NULL,"
+    "  PRIMARY KEY (runtime, digest)) WITHOUT ROWID;"
+    "CREATE UNIQUE INDEX pool_name ON pool (name) WHERE gone = 0;"
     /* api-openhands-build.c */
     "CREATE TABLE build ("
     "  id TEXT PRIMARY KEY, tenant TEXT NOT NULL, status TEXT NOT NULL, image TEXT NOT NULL,"
     "  error TEXT, created REAL NOT NULL) WITHOUT ROWID;"
-    /* api-webhooks.c */
+    /* api-webhooks.c: what agent servers in boxes tell, as long as the box is there */
     "CREATE TABLE conversation ("
     "  box TEXT NOT NULL, id TEXT NOT NULL, info TEXT NOT NULL, updated REAL NOT NULL,"
     "  PRIMARY KEY (box, id)) WITHOUT ROWID;"
     "CREATE TABLE webhook_event ("
-    "  box TEXT NOT NULL, conversation TEXT NOT NULL, id TEXT NOT NULL, event TEXT NOT NULL,"
-    "  added REAL NOT NULL, PRIMARY KEY (box, conversation, id));";
+    "  n INTEGER PRIMARY KEY AUTOINCREMENT, box TEXT NOT NULL, conversation TEXT NOT NULL,"
+    "  id TEXT NOT NULL, size INTEGER NOT NULL, added REAL NOT NULL, event TEXT NOT NULL,"
+    "  UNIQUE (box, conversation, id));"
+    "CREATE INDEX webhook_event_size ON webhook_event (box, n, size);"
+    "CREATE TRIGGER box_gone AFTER DELETE ON box BEGIN"
+    "  DELETE FROM conversation WHERE box = OLD.id;"
+    "  DELETE FROM webhook_event WHERE box = OLD.id;"
+    " END;"
+    "CREATE TABLE tenant_secret ("
+    "  tenant TEXT NOT NULL, provider TEXT NOT NULL, value TEXT NOT NULL,"
+    "  PRIMARY KEY (tenant, provider)) WITHOUT ROWID;";
 
 const char *const tn_db_migrations[] = {sandboxes, service, NULL};

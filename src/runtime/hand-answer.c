@@ -1,6 +1,6 @@
 #include "runtime/hand-answer.h"
 
-#include "net/http-client.h"
+#include "runtime/hand-address.h"
 
 static enum tn_code code_of_status(int status)
 {
@@ -33,7 +33,7 @@ int tn_hand_ask(const struct tn_hand_address *at, const char *method, const char
                 const struct tn_buf *body, struct tn_buf *answer, int64_t deadline,
                 struct tn_error *err)
 {
-    struct tn_http_client *http = tn_http_client_new(at->address, err);
+    struct tn_http_client *http = tn_hand_http(at->address, at->key, err);
     struct tn_http_call call = {
         .method = method,
         .target = target,
@@ -45,8 +45,6 @@ int tn_hand_ask(const struct tn_hand_address *at, const char *method, const char
 
     if (!http)
         return -1;
-    if (at->key)
-        tn_http_client_header(http, "X-Session-API-Key", at->key);
     int status = tn_http_client_call(http, &call, answer, err);
     tn_http_client_free(http);
     if (status < 0)

@@ -5,11 +5,12 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "net/http-client.h"
+#include "runtime/hand-address.h"
 #include "runtime/hand-answer.h"
 
 /* Of an action or an observation; a document as a data URL is the largest. */
 #define MAX_BODY (256u << 20)
+#define MAX_HEADERS (8u << 10)
 
 /* How much longer than the action itself the host waits (the hand answers within one second). */
 #define GRACE_SECONDS 5.0
@@ -20,23 +21,39 @@
 #define FIRST_PAUSE_MS 1
 #define LONGEST_PAUSE_MS 50
 
+/* The same for a hand behind a service: more happens on the way, and is over after a while. */
+#define MAX_FAR_ATTEMPTS 8
+#define FIRST_FAR_PAUSE_MS 100
+#define LONGEST_FAR_PAUSE_MS 2000
+#define LONGEST_FAR_WAIT_MS 500
+
 struct tn_hand_client {
     struct tn_http_client *http;
+    bool far;                                            /* behind a service */
+    bool patient;                                        /* asks again what went wrong on the way */
+    enum { KEYS_UNKNOWN, KEYS_KEPT, KEYS_IGNORED } keys; /* does it know idempotency keys? */
 };
 
 struct tn_hand_client *tn_hand_client_new(const char *address, const char *key,
                                           struct tn_error *err)
 {
-    struct tn_http_client *http = tn_http_client_new(address, err);
+    struct tn_hand_place place;
 
+    if (tn_hand_place(address, &place, err) < 0)
+        return NULL;
+    struct tn_http_client *http = tn_hand_http(address, key, err);
     if (!http)
         return NULL;
-    if (key)
-        tn_http_client_header(http, "X-Session-API-Key", key);
-
     struct tn_hand_client *h = tn_calloc(1, sizeof *h);
     h->http = http;
+    h->far = h->patient = place.far;
+    h->keys = place.far ? KEYS_UNKNOWN : KEYS_KEPT;
     return h;
+}
+
+void tn_hand_client_patience(struct tn_hand_client *h, bool patient)
+{
+    h->patient = h->far && patient;
 }
 
 void tn_hand_client_free(struct tn_hand_client *h)
@@ -48,6 +65,18 @@ void tn_hand_client_free(struct tn_hand_client *h)
 }
 
 /* --- readiness -------------------------------------------------------------------------------- */
+
+/* What whoever stands between says when something on the way is not as it should be just now. */
+static bool is_passing(int status)
+{
+    return status == 429 || status == 502 || status == 504;
+}
+
+/* Services close connections to hands that do not listen yet. */
+static bool breaks(const struct tn_hand_client *h, const struct tn_error *err)
+{
+    return h->far && err->code == TN_E_PEER;
+}
 
 static bool nobody_listens(const struct tn_error *err)
 {
@@ -66,21 +95,21 @@ static bool pause_or_event(int watch, int ms, int64_t deadline)
 int tn_hand_client_wait(struct tn_hand_client *h, int watch, int64_t deadline, struct tn_error *err)
 {
     struct tn_error why = {.code = TN_E_TIMEOUT, .text = "no answer"};
+    int longest = h->far ? LONGEST_FAR_WAIT_MS : LONGEST_PAUSE_MS;
 
-    for (int pause = FIRST_PAUSE_MS;;
-         pause = pause * 2 < LONGEST_PAUSE_MS ? pause * 2 : LONGEST_PAUSE_MS) {
+    for (int pause = FIRST_PAUSE_MS;; pause = pause * 2 < longest ? pause * 2 : longest) {
         tn_autobuf struct tn_buf body = TN_BUF_INIT(64 << 10);
         struct tn_http_call call = {.target = "/alive", .deadline = deadline};
         int status = tn_http_client_call(h->http, &call, &body, &why);
 
         if (status >= 200 && status < 300)
             return 0;
-        if (status >= 0 && status != 503)
+        if (status >= 0 && !(status == 503 || (h->far && is_passing(status))))
             return tn_fail(err, TN_E_PEER, "GET /alive: expected 200, got %d: is this a hand?",
                            status);
-        if (status == 503)
-            tn_fail(&why, TN_E_BUSY, "it is still starting");
-        else if (why.code != TN_E_TIMEOUT && !nobody_listens(&why))
+        if (status >= 0)
+            tn_fail(&why, TN_E_BUSY, "it is still starting (HTTP %d)", status);
+        else if (why.code != TN_E_TIMEOUT && !nobody_listens(&why) && !breaks(h, &why))
             break;
         if (tn_now() >= deadline)
             break;
@@ -96,13 +125,13 @@ int tn_hand_client_wait(struct tn_hand_client *h, int watch, int64_t deadline, s
 
 /* --- actions ---------------------------------------------------------------------------------- */
 
-static int write_key(char out[64], struct tn_error *err)
+static int make_key(char out[33], struct tn_error *err)
 {
     uint64_t random[2];
 
     if (getrandom(random, sizeof random, 0) != sizeof random)
         return tn_fail_errno(err, errno, "no random bytes for an idempotency key");
-    snprintf(out, 64, "Idempotency-Key: %016" PRIx64 "%016" PRIx64 "\r\n", random[0], random[1]);
+    snprintf(out, 33, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     return 0;
 }
 
@@ -116,43 +145,146 @@ static void write_request(struct tn_buf *out, const struct tn_action *action)
     tn_jw_object_end(&w);
 }
 
-/* A connection that broke says nothing about the action: with the same key it can be asked for
- * again. Where nobody listens any more the hand is gone, and what it remembered with it. */
-static bool worth_another_try(const struct tn_error *err)
+/* --- asking again ------------------------------------------------------------------------------
+ *
+ * Nothing may run twice.  A hand of ours runs an action with an idempotency key once, however often
+ * it is asked for.  Behind a service there may be another one: it is sent no key, and what it may
+ * have begun is never sent again. */
+
+/* How long the service asks to be left alone, in milliseconds. */
+static int asked_pause(const struct tn_hand_client *h, int status)
 {
-    return err->code == TN_E_PEER && !nobody_listens(err);
+    const char *text = status == 429 ? tn_http_client_answer(h->http, "Retry-After") : NULL;
+    double seconds = text ? strtod(text, NULL) : 0;
+
+    return seconds > 0 && seconds < 86400 ? (int)(seconds * 1000) : 0;
 }
 
-/* The answer of the hand as it came: its status with the body, or -1 with err. */
-static int post(struct tn_hand_client *h, const struct tn_action *action, struct tn_buf *body,
-                struct tn_error *err)
+/* Where nobody listens any more on this machine the hand is gone, and what it remembered with it; a
+ * service is started again. */
+static bool may_repeat(const struct tn_hand_client *h, int status, const struct tn_error *err,
+                       int attempt)
 {
-    tn_autobuf struct tn_buf request = TN_BUF_INIT(MAX_BODY);
-    char key[64];
-    int status = -1;
+    bool kept = h->keys == KEYS_KEPT;
 
-    if (write_key(key, err))
+    if (!h->far)
+        return status < 0 && err->code == TN_E_PEER && !nobody_listens(err) &&
+               attempt < MAX_ATTEMPTS;
+    if (!h->patient)
+        return false;
+    if (attempt >= MAX_FAR_ATTEMPTS && !asked_pause(h, status))
+        return false;
+    if (status == 429) /* it was not even looked at */
+        return true;
+    if (status < 0)
+        return err->code == TN_E_PEER && (kept || nobody_listens(err));
+    return kept && is_passing(status);
+}
+
+static bool pause_before(const struct tn_hand_client *h, int status, int attempt, int64_t deadline)
+{
+    int asked = asked_pause(h, status);
+    int pause = attempt < 5 ? FIRST_FAR_PAUSE_MS << (attempt - 1) : LONGEST_FAR_PAUSE_MS;
+
+    if (!h->far)
+        return true;
+    if (asked > pause)
+        pause = asked;
+    if (tn_now() + pause * TN_MILLI >= deadline)
+        return false;
+    pause_or_event(-1, pause, deadline);
+    return true;
+}
+
+/* Only hands of ours have this route. */
+static void learn_kind(struct tn_hand_client *h, int64_t deadline)
+{
+    struct tn_http_call call = {.target = "/v1/routes", .deadline = deadline};
+
+    for (int attempt = 1; attempt <= MAX_FAR_ATTEMPTS; attempt++) {
+        tn_autobuf struct tn_buf body = TN_BUF_INIT(1 << 20);
+        int status = tn_http_client_call(h->http, &call, &body, NULL);
+        if (status == 200 || status == 404) /* some answer 200 to everything */
+            h->keys = status == 200 && strstr(tn_buf_str(&body), "/execute_action") ? KEYS_KEPT
+                                                                                    : KEYS_IGNORED;
+        if ((status >= 0 && !is_passing(status)) || !h->patient ||
+            !pause_before(h, status, attempt, deadline))
+            return;
+    }
+}
+
+static int send_request(struct tn_hand_client *h, const struct tn_http_call *call,
+                        struct tn_buf *answer, struct tn_error *err)
+{
+    for (int attempt = 1;; attempt++) {
+        tn_buf_reset(answer);
+        int status = tn_http_client_call(h->http, call, answer, err);
+        if ((status >= 0 && status < 400) || !may_repeat(h, status, err, attempt) ||
+            !pause_before(h, status, attempt, call->deadline))
+            return status;
+    }
+}
+
+int tn_hand_client_send(struct tn_hand_client *h, const struct tn_hand_request *r,
+                        struct tn_buf *answer, bool *again, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf headers = TN_BUF_INIT(MAX_HEADERS);
+    struct tn_error why = {0};
+    char made[33];
+
+    if (!r->key && make_key(made, err))
         return -1;
-    write_request(&request, action);
-    if (!tn_buf_ok(&request))
-        return tn_fail(err, TN_E_TOO_LARGE, "it is larger than %u MiB", MAX_BODY >> 20);
-
-    struct tn_http_call call = {
+    if (h->keys == KEYS_UNKNOWN)
+        learn_kind(h, r->deadline);
+    if (h->keys == KEYS_KEPT)
+        tn_buf_printf(&headers, "Idempotency-Key: %s\r\n", r->key ? r->key : made);
+    tn_buf_puts(&headers, r->headers ? r->headers : "");
+    if (!tn_buf_ok(&headers))
+        return tn_fail(err, TN_E_HEADERS_TOO_LARGE, "its headers are too large");
+    const struct tn_http_call call = {
         .method = "POST",
         .target = "/execute_action",
         .type = "application/json",
-        .body = request.data,
-        .body_len = request.len,
-        .extra_headers = key,
+        .body = r->body,
+        .body_len = r->len,
+        .extra_headers = tn_buf_str(&headers),
+        .deadline = r->deadline,
+    };
+    int status = send_request(h, &call, answer, &why);
+    if (status < 0 && err)
+        *err = why;
+    if (status >= 0 && again)
+        *again = tn_http_client_answer(h->http, "Idempotency-Replayed") != NULL;
+    return status;
+}
+
+static int post(struct tn_hand_client *h, const struct tn_action *action, struct tn_buf *answer,
+                struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(MAX_BODY);
+
+    write_request(&body, action);
+    if (!tn_buf_ok(&body))
+        return tn_fail(err, TN_E_TOO_LARGE, "it is larger than %u MiB", MAX_BODY >> 20);
+    const struct tn_hand_request r = {
+        .body = body.data,
+        .len = body.len,
         .deadline = tn_deadline_in(action->timeout.value + GRACE_SECONDS),
     };
-    for (int attempt = 0; attempt < MAX_ATTEMPTS && status < 0; attempt++) {
-        tn_buf_reset(body);
-        status = tn_http_client_call(h->http, &call, body, err);
-        if (status < 0 && !worth_another_try(err))
-            break;
-    }
-    return status;
+    return tn_hand_client_send(h, &r, answer, NULL, err);
+}
+
+/* A refusal of whoever stands between us and the hand. */
+static int refused(const struct tn_hand_client *h, int status, const struct tn_json *answer,
+                   struct tn_error *err)
+{
+    if (h->far && status == 404)
+        return tn_fail(err, TN_E_NOT_FOUND,
+                       "the sandbox is not responding: its service does not "
+                       "know it (any more)");
+    if (h->far && (status == 502 || status == 504))
+        return tn_fail(err, TN_E_PEER, "the sandbox is temporarily unavailable (HTTP %d)", status);
+    return tn_hand_refused(status, answer, err);
 }
 
 static int execute(struct tn_hand_client *h, const struct tn_action *action,
@@ -169,7 +301,7 @@ static int execute(struct tn_hand_client *h, const struct tn_action *action,
     if (tn_json_parse(tn_buf_str(&body), body.len, &answer, err) && status == 200)
         return tn_error_context(err, "the answer of the hand");
     if (status != 200)
-        return tn_hand_refused(status, answer, err);
+        return refused(h, status, answer, err);
 
     struct tn_observation decoded;
     if (tn_observation_from_json(answer, &decoded, err))

@@ -13,11 +13,16 @@
 
 struct tn_hand_client;
 
-/* address as in net/http-client.h; key is the session key, NULL when the hand has none.  Does not
+/* address as in hand-address.h; key is the session key, NULL when the hand has none.  Does not
  * connect yet.  NULL with err when the address makes no sense. */
 struct tn_hand_client *tn_hand_client_new(const char *address, const char *key,
                                           struct tn_error *err);
 void tn_hand_client_free(struct tn_hand_client *h);
+
+/* Whether a hand behind a service is asked again, with growing pauses and never beyond the
+ * deadline, when the way to it fails (it is, from the start).  An action is never run twice for it.
+ */
+void tn_hand_client_patience(struct tn_hand_client *h, bool patient);
 
 /* Waits until the hand says that it is ready.  watch is a descriptor that becomes readable when
  * waiting is pointless (a pidfd of the hand, an event), or -1.  0, or -1 with err. */
@@ -31,5 +36,18 @@ int tn_hand_client_wait(struct tn_hand_client *h, int watch, int64_t deadline,
  * touched.  An `error` observation is one. */
 int tn_hand_client_execute(struct tn_hand_client *h, const struct tn_action *action,
                            struct tn_observation *observation, struct tn_error *err);
+
+/* The same for an action that is JSON already. */
+struct tn_hand_request {
+    const char *body; /* {"action": {...}} */
+    size_t len;
+    const char *key;     /* its idempotency key; NULL: one made for it */
+    const char *headers; /* further ones, "Name: value\r\n...", or NULL */
+    int64_t deadline;
+};
+/* The status of the hand with its answer, byte for byte, or -1.  *again (may be NULL): it had been
+ * carried out before. */
+int tn_hand_client_send(struct tn_hand_client *h, const struct tn_hand_request *r,
+                        struct tn_buf *answer, bool *again, struct tn_error *err);
 
 #endif

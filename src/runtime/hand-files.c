@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/json.h"
-#include "net/http-client.h"
 #include "net/url.h"
+#include "runtime/hand-address.h"
 #include "runtime/hand-answer.h"
 
 enum {
@@ -29,12 +29,10 @@ void tn_entry_done(struct tn_entry *e)
 
 struct tn_hand_files *tn_hand_files_new(const char *address, const char *key, struct tn_error *err)
 {
-    struct tn_http_client *http = tn_http_client_new(address, err);
+    struct tn_http_client *http = tn_hand_http(address, key, err);
 
     if (!http)
         return NULL;
-    if (key)
-        tn_http_client_header(http, "X-Session-API-Key", key);
     struct tn_hand_files *f = tn_calloc(1, sizeof *f);
     f->http = http;
     return f;

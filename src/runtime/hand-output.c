@@ -3,9 +3,9 @@
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "net/http-client.h"
 #include "net/sse-read.h"
 #include "net/url.h"
+#include "runtime/hand-address.h"
 #include "runtime/hand-answer.h"
 
 #define SILENCE (45 * TN_SECOND) /* it shows a sign of life every 15 seconds */
@@ -169,7 +169,7 @@ int tn_hand_output(const char *address, const char *key, const char *command_id,
 {
     struct tn_error why = {.code = TN_E_PEER, .text = "the connection to the hand breaks"};
     struct follower f = {
-        .http = tn_http_client_new(address, err),
+        .http = tn_hand_http(address, key, err),
         .id = command_id,
         .offset = offset,
         .lost = lost,
@@ -183,8 +183,6 @@ int tn_hand_output(const char *address, const char *key, const char *command_id,
     if (!f.http)
         return -1;
     tn_sse_reader_init(&f.reader, EVENT_MAX);
-    if (key)
-        tn_http_client_header(f.http, "X-Session-API-Key", key);
     for (int tries = 0; tries < ATTEMPTS && r == BROKEN; tries++) {
         uint64_t before = *offset;
         r = attempt(&f, follow, &why);

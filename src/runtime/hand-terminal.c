@@ -2,9 +2,9 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "net/listen.h"
 #include "net/url.h"
 #include "net/websocket.h"
+#include "runtime/hand-address.h"
 #include "runtime/hand-sessions.h"
 
 enum { MESSAGE_MAX = 1 << 20 };
@@ -54,19 +54,22 @@ static void disconnect(struct tn_hand_terminal *t)
 
 static int connect_terminal(struct tn_hand_terminal *t, int64_t deadline, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf path = TN_BUF_INIT(4096), headers = TN_BUF_INIT(4096);
+    tn_autobuf struct tn_buf path = TN_BUF_INIT(8192), headers = TN_BUF_INIT(4096);
+    struct tn_hand_place place;
 
     disconnect(t);
-    tn_buf_puts(&path, "/v1/sessions/");
+    if (tn_hand_place(t->address, &place, err) < 0)
+        return -1;
+    tn_buf_printf(&path, "%s/v1/sessions/", place.base);
     tn_url_encode(&path, t->session, "");
     tn_buf_printf(&path, "/terminal?offset=%llu", (unsigned long long)t->offset);
     if (t->key)
         tn_buf_printf(&headers, "X-Session-API-Key: %s\r\n", t->key);
-    t->fd = tn_dial(t->address, deadline, err);
+    t->fd = tn_hand_dial(t->address, deadline, err);
     if (t->fd < 0)
         return tn_error_context(err, "the hand");
-    if (tn_ws_connect(&t->ws, t->fd, "hand", tn_buf_str(&path), tn_buf_str(&headers), MESSAGE_MAX,
-                      deadline, err) < 0) {
+    if (tn_ws_connect(&t->ws, t->fd, place.host, tn_buf_str(&path), tn_buf_str(&headers),
+                      MESSAGE_MAX, deadline, err) < 0) {
         disconnect(t);
         return tn_error_context(err, "terminal of session %s", t->session);
     }

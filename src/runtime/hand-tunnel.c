@@ -6,13 +6,14 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "net/http-parse.h"
-#include "net/listen.h"
 #include "net/socket-io.h"
+#include "runtime/hand-address.h"
 #include "runtime/hand-answer.h"
 
 enum { DETAIL_MAX = 4096, HEAD_MAX = 32 << 10 };
 
-static int send_request(int fd, const char *key, int port, int64_t deadline, struct tn_error *err)
+static int send_request(int fd, const struct tn_hand_place *place, const char *key, int port,
+                        int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf out = TN_BUF_INIT(16 << 10);
     struct net_wait wait = {.each = TN_NEVER, .deadline = deadline};
@@ -20,9 +21,9 @@ static int send_request(int fd, const char *key, int port, int64_t deadline, str
     if (key && !tn_http_is_value(key, strlen(key)))
         return tn_fail(err, TN_E_INVALID, "the key cannot be sent");
     tn_buf_printf(&out,
-                  "GET /v1/tunnel/%d HTTP/1.1\r\nHost: hand\r\nConnection: Upgrade\r\n"
+                  "GET %s/v1/tunnel/%d HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\n"
                   "Upgrade: tendon-tunnel\r\n",
-                  port);
+                  place->base, port, place->host);
     if (key)
         tn_buf_printf(&out, "X-Session-API-Key: %s\r\n", key);
     tn_buf_puts(&out, "\r\n");
@@ -83,11 +84,14 @@ int tn_hand_tunnel(const char *address, const char *key, int port, int64_t deadl
 {
     tn_autobuf struct tn_buf bytes = TN_BUF_INIT(HEAD_MAX);
     tn_autofree struct tn_http_head *head = tn_calloc(1, sizeof *head);
-    tn_autofd int fd = tn_dial(address, deadline, err);
+    struct tn_hand_place place;
 
+    if (tn_hand_place(address, &place, err) < 0)
+        return -1;
+    tn_autofd int fd = tn_hand_dial(address, deadline, err);
     if (fd < 0)
         return tn_error_context(err, "the hand");
-    if (send_request(fd, key, port, deadline, err) < 0 ||
+    if (send_request(fd, &place, key, port, deadline, err) < 0 ||
         read_head(fd, &bytes, deadline, err) < 0 ||
         tn_http_parse_response(bytes.data, bytes.len, head, err) < 0)
         return -1;

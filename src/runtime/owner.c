@@ -1,11 +1,14 @@
 #include "runtime/owner.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sys/random.h>
 
 #include "base/file-lock.h"
+#include "base/fs.h"
 #include "base/proc.h"
+#include "base/sha256.h"
 
 struct tn_owner tn_owner_self(void)
 {
@@ -33,6 +36,35 @@ const char *tn_boot_id(void)
 
     pthread_once(&once, read_boot_id);
     return boot_id;
+}
+
+static void machine_id(struct tn_buf *out)
+{
+    char host[256] = "";
+
+    if (tn_fs_read(TN_FS_ANYWHERE, "/etc/machine-id", out, NULL) == 0 && out->len)
+        return;
+    tn_buf_reset(out);
+    gethostname(host, sizeof host - 1);
+    tn_buf_puts(out, host);
+}
+
+/* Not a random number in the directory: when that is lost, what it held is still found. */
+void tn_state_mark(const char *state, char out[17])
+{
+    tn_autobuf struct tn_buf id = TN_BUF_INIT(4096);
+    tn_autofree char *real = realpath(state, NULL);
+    char digest[2 * TN_SHA256_BYTES + 1];
+    struct tn_sha256 hash;
+
+    machine_id(&id);
+    tn_sha256_init(&hash);
+    tn_sha256_add(&hash, tn_buf_str(&id), id.len);
+    tn_sha256_add(&hash, "", 1);
+    tn_sha256_add(&hash, real ? real : state, strlen(real ? real : state));
+    tn_sha256_end_hex(&hash, digest);
+    memcpy(out, digest, 16);
+    out[16] = '\0';
 }
 
 bool tn_owner_lives(struct tn_owner owner, const char *boot)

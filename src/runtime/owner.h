@@ -14,6 +14,10 @@ const char *tn_boot_id(void);
 /* False also for a process of an earlier boot. */
 bool tn_owner_lives(struct tn_owner owner, const char *boot);
 
+/* 16 hexadecimal digits for this machine and state directory, by which things that lie elsewhere
+ * are known to be ours. */
+void tn_state_mark(const char *state, char out[17]);
+
 /* A fresh id, and a fresh key of 32 letters and digits. */
 int tn_new_id(char out[11], struct tn_error *err);
 int tn_new_key(char out[33], struct tn_error *err);

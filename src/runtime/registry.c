@@ -4,7 +4,8 @@
 #include "runtime/external/external.h"
 
 const struct tn_backend *const tn_backends[] = {
-    &tn_backend_local, &tn_backend_cli, &tn_backend_jail, &tn_backend_docker, NULL,
+    &tn_backend_local,  &tn_backend_cli,    &tn_backend_jail,
+    &tn_backend_docker, &tn_backend_remote, NULL,
 };
 
 static bool is_called(const struct tn_backend *b, const char *name)

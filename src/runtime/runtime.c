@@ -58,8 +58,11 @@ void tn_runtime_close(struct tn_runtime *rt)
 {
     if (!rt)
         return;
-    for (size_t i = 0; i < rt->engine_count; i++)
-        rt->engines[i].backend->close(rt->engines[i].engine);
+    for (size_t i = 0; i < rt->engine_count; i++) {
+        if (rt->engines[i].open)
+            rt->engines[i].backend->close(rt->engines[i].engine);
+        pthread_mutex_destroy(&rt->engines[i].opening);
+    }
     tn_store_close(rt->store);
     pthread_mutex_destroy(&rt->lock);
     free(rt->state);
@@ -78,31 +81,47 @@ const struct tn_host *tn_runtime_host(const struct tn_runtime *rt)
     return &rt->host;
 }
 
-static int open_engine(struct tn_runtime *rt, const struct tn_backend *backend, void **engine,
-                       struct tn_error *err)
+/* The slot of a backend, or -1. */
+static int slot_of(struct tn_runtime *rt, const struct tn_backend *backend, struct tn_error *err)
 {
-    for (size_t i = 0; i < rt->engine_count; i++)
-        if (rt->engines[i].backend == backend) {
-            *engine = rt->engines[i].engine;
-            return 0;
-        }
-    if (rt->engine_count == TN_MAX_ENGINES)
+    size_t i = 0;
+
+    pthread_mutex_lock(&rt->lock);
+    while (i < rt->engine_count && rt->engines[i].backend != backend)
+        i++;
+    if (i == rt->engine_count && i < TN_MAX_ENGINES) {
+        rt->engines[i].backend = backend;
+        pthread_mutex_init(&rt->engines[i].opening, NULL);
+        rt->engine_count++;
+    }
+    pthread_mutex_unlock(&rt->lock);
+    if (i == TN_MAX_ENGINES)
         return tn_fail(err, TN_E_BUSY, "more than %d backends are open", TN_MAX_ENGINES);
-    if (backend->open(&rt->host, engine, err))
-        return tn_error_context(err, "%s", backend->name);
-    rt->engines[rt->engine_count].backend = backend;
-    rt->engines[rt->engine_count++].engine = *engine;
-    return 0;
+    return (int)i;
 }
 
 int tn_runtime_engine(struct tn_runtime *rt, const char *name, const struct tn_backend **backend,
                       void **engine, struct tn_error *err)
 {
+    int failed = 0;
+
     *backend = tn_backend_find(rt->host.config, name, err);
-    if (!*backend)
+    int i = *backend ? slot_of(rt, *backend, err) : -1;
+    if (i < 0)
         return -1;
-    pthread_mutex_lock(&rt->lock);
-    int failed = open_engine(rt, *backend, engine, err);
-    pthread_mutex_unlock(&rt->lock);
-    return failed;
+    pthread_mutex_lock(&rt->engines[i].opening);
+    if (!rt->engines[i].open)
+        failed = (*backend)->open(&rt->host, &rt->engines[i].engine, err);
+    rt->engines[i].open = !failed;
+    *engine = rt->engines[i].engine;
+    pthread_mutex_unlock(&rt->engines[i].opening);
+    return failed ? tn_error_context(err, "%s", (*backend)->name) : 0;
+}
+
+int tn_runtime_ready(struct tn_runtime *rt, const char *name, struct tn_error *err)
+{
+    const struct tn_backend *backend;
+    void *engine;
+
+    return tn_runtime_engine(rt, name, &backend, &engine, err);
 }

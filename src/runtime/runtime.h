@@ -15,9 +15,11 @@ struct tn_runtime {
     struct tn_store *store;
     char *state, *hand, *program;
 
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* of which slot is whose */
     struct {
         const struct tn_backend *backend;
+        pthread_mutex_t opening; /* of what follows: one that takes long holds up no other */
+        bool open;
         void *engine;
     } engines[TN_MAX_ENGINES];
     size_t engine_count;
@@ -57,6 +59,8 @@ int tn_sandbox_erase(struct tn_sandbox *sb, int64_t deadline, struct tn_error *e
  * arguments. */
 int tn_record_make(const struct tn_backend *backend, const struct tn_spec *spec,
                    struct tn_record *out, struct tn_error *err);
+/* Gives it the id and key of somebody else. */
+void tn_record_rename(struct tn_record *r, const char *id, const char *key);
 /* Row and directory first, then what make does (create or fork); erases everything when that
  * fails.  Takes the record. */
 typedef int (*tn_make_fn)(struct tn_sandbox *sb, const struct tn_subject *subject,
@@ -65,11 +69,6 @@ typedef int (*tn_make_fn)(struct tn_sandbox *sb, const struct tn_subject *subjec
 struct tn_sandbox *tn_sandbox_bring_up(struct tn_runtime *rt, struct tn_record *record,
                                        tn_make_fn make, void *ctx, int64_t deadline,
                                        struct tn_error *err);
-
-/* A variable of that name holds what nobody should read. */
-bool tn_names_secret(const char *name);
-/* What the configuration knows of MCP servers and nobody should read stays out of the journal. */
-void tn_sandbox_hide_tool_secrets(struct tn_sandbox *sb);
 
 /* The quick part of gc: what dead owners and spent leases left.  Returns how many. */
 int tn_runtime_sweep(struct tn_runtime *rt, tn_gc_fn tell, void *ctx, int64_t deadline,

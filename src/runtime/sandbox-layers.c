@@ -104,9 +104,9 @@ static int child_spec(const struct tn_spec *parent, const struct tn_spec *wish, 
     return 0;
 }
 
-struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
-                                   const struct tn_spec *wish, int64_t deadline,
-                                   struct tn_error *err)
+struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, const char *id,
+                                      const char *key, const struct tn_spec *wish, int64_t deadline,
+                                      struct tn_error *err)
 {
     struct tn_record record;
     struct tn_spec spec;
@@ -120,6 +120,8 @@ struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
     tn_spec_done(&spec);
     if (failed)
         return NULL;
+    if (id)
+        tn_record_rename(&record, id, key);
     record.parent = tn_strdup(sb->record.id);
     lock = tn_sandbox_hold(sb, deadline, err);
     if (lock < 0) {
@@ -129,4 +131,11 @@ struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
     struct tn_subject parent = tn_sandbox_subject(sb);
     struct fork_from from = {.parent = &parent, .name = name};
     return tn_sandbox_bring_up(sb->rt, &record, make_fork, &from, deadline, err);
+}
+
+struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
+                                   const struct tn_spec *wish, int64_t deadline,
+                                   struct tn_error *err)
+{
+    return tn_sandbox_fork_as(sb, name, NULL, NULL, wish, deadline, err);
 }

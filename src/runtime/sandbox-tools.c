@@ -35,35 +35,3 @@ struct tn_toolbox *tn_sandbox_toolbox(struct tn_sandbox *sb, struct tn_error *er
         sb->toolbox = tn_toolbox_new(&options, err);
     return sb->toolbox;
 }
-
-/* --- secrets of the configuration ------------------------------------------------------------- */
-
-static void hide(struct tn_stream *stream, const char *name, const char *value)
-{
-    const struct tn_secret secret = {.name = name, .value = value};
-
-    if (value && *value)
-        tn_stream_update_secrets(stream, &secret, 1, NULL);
-}
-
-static int hide_variable(const char *name, struct tn_json *value, void *ctx)
-{
-    if (tn_names_secret(name))
-        hide(ctx, name, tn_json_str(value, NULL));
-    return 0;
-}
-
-void tn_sandbox_hide_tool_secrets(struct tn_sandbox *sb)
-{
-    const struct tn_config *c = sb->rt->host.config;
-    const struct tn_json *const lists[] = {c->mcp.sse_servers, c->mcp.shttp_servers,
-                                           c->mcp.stdio_servers};
-
-    hide(sb->stream, "search_api_key", c->core.search_api_key);
-    for (size_t i = 0; i < TN_COUNT(lists); i++)
-        for (size_t k = 0, n = tn_json_count(lists[i]); k < n; k++) {
-            const struct tn_json *server = tn_json_at(lists[i], k);
-            hide(sb->stream, "api_key", tn_json_get_str(server, "api_key", NULL));
-            tn_json_each(tn_json_get(server, "env"), hide_variable, sb->stream);
-        }
-}

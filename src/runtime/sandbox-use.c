@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "runtime/hand-tunnel.h"
 #include "runtime/runtime.h"
+#include "runtime/sandbox-journal.h"
 
 /* What a look at a sandbox may cost after something went wrong. */
 #define LOOK_SECONDS 5.0
@@ -38,10 +39,24 @@ static bool reachable(const struct tn_sandbox *sb)
     return sb->record.status == TN_STATUS_RUNNING && sb->record.address;
 }
 
+/* Others may have paused it: whoever keeps sandboxes alive wants the next use to wake it.  That is
+ * a start, and has the time of one, however little time the use itself has; nothing is held
+ * meanwhile but the sandbox's own lock. */
+static int wake(struct tn_sandbox *sb, struct tn_error *err)
+{
+    const struct tn_config *config = sb->rt->host.config;
+    int64_t deadline = tn_deadline_in(config->sandbox.remote_runtime_init_timeout);
+    bool asleep = sb->record.status == TN_STATUS_PAUSED || sb->record.status == TN_STATUS_STOPPED;
+
+    if (!asleep || !sb->backend->elsewhere || !config->sandbox.keep_runtime_alive)
+        return 0;
+    return tn_sandbox_drive(sb, TN_GOAL_RUNNING, deadline, err);
+}
+
 int tn_sandbox_address(struct tn_sandbox *sb, const char **address, const char **key,
                        int64_t deadline, struct tn_error *err)
 {
-    if (!reachable(sb) && tn_sandbox_inspect(sb, NULL, deadline, err))
+    if (!reachable(sb) && (tn_sandbox_inspect(sb, NULL, deadline, err) || wake(sb, err)))
         return -1;
     if (!reachable(sb))
         return not_running(sb, err);
@@ -59,6 +74,8 @@ static struct tn_hand_client *connect_hand(struct tn_sandbox *sb, int64_t deadli
         return NULL;
     }
     struct tn_hand_client *client = tn_hand_client_new(sb->record.address, sb->record.key, err);
+    if (client)
+        tn_hand_client_patience(client, sb->rt->host.config->sandbox.remote_runtime_enable_retries);
     if (client && tn_hand_client_wait(client, -1, deadline, err)) {
         tn_hand_client_free(client);
         return NULL;
@@ -80,7 +97,8 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
         return sb->client;
     /* The store may be behind the times: ask (also when no time is left to do anything about it),
      * and try once more with what the backend says. */
-    if (tn_sandbox_inspect(sb, NULL, deadline > look_until ? deadline : look_until, err))
+    if (tn_sandbox_inspect(sb, NULL, deadline > look_until ? deadline : look_until, err) ||
+        wake(sb, err))
         return NULL;
     sb->client = connect_hand(sb, deadline, err);
     return sb->client;
@@ -144,81 +162,60 @@ static void name_limits(struct tn_sandbox *sb, struct tn_observation *o)
 /* --- the journal -------------------------------------------------------------------------------
  */
 
-bool tn_names_secret(const char *name)
-{
-    static const char *const words[] = {"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"};
-
-    for (size_t i = 0; i < TN_COUNT(words); i++)
-        if (strcasestr(name, words[i]))
-            return true;
-    return false;
-}
-
-static int add_secret(const char *name, struct tn_json *value, void *ctx)
-{
-    const char *text = tn_json_str(value, NULL);
-    struct tn_secret secret = {.name = name, .value = text};
-
-    if (text && tn_names_secret(name))
-        tn_stream_update_secrets(ctx, &secret, 1, NULL);
-    return 0;
-}
-
-/* Set-up by the host: it may hold values that nobody should read. */
-static bool is_hidden(const struct tn_action *action)
-{
-    return action->type == TN_ACTION_RUN && action->run.hidden;
-}
-
-/* The stream that its actions are journaled in; NULL when there can be none, which never stops an
- * action. */
 static struct tn_stream *journal(struct tn_sandbox *sb)
 {
-    struct tn_stream_options options = {
-        .directory = sb->directory, .existing = true, .log_only = true};
-    struct tn_secret key = {.name = "session_api_key", .value = sb->record.key};
+    const struct tn_sandbox_journal of = {.directory = sb->directory,
+                                          .key = sb->record.key,
+                                          .env = sb->spec.env,
+                                          .config = sb->rt->host.config};
 
-    if (sb->stream)
-        return sb->stream;
-    sb->stream = tn_stream_open(&options, NULL);
-    if (sb->stream) {
-        tn_stream_set_secrets(sb->stream, &key, 1, NULL);
-        tn_json_each(sb->spec.env, add_secret, sb->stream);
-        tn_sandbox_hide_tool_secrets(sb);
-    }
+    if (!sb->stream)
+        sb->stream = tn_sandbox_journal_open(&of);
     return sb->stream;
-}
-
-static enum tn_source source_of(const struct tn_action *action)
-{
-    for (int i = 0; action->event.source && tn_source_words[i]; i++)
-        if (!strcmp(tn_source_words[i], action->event.source))
-            return (enum tn_source)i;
-    return TN_SOURCE_AGENT;
 }
 
 /* --- actions, done -----------------------------------------------------------------------------
  */
 
+/* The way to the hand failed, or its service does not have it running: something is to be learnt by
+ * asking the backend. */
+static bool is_lost(const struct tn_sandbox *sb, const struct tn_error *why)
+{
+    if (why->code == TN_E_PEER || why->code == TN_E_TIMEOUT)
+        return true;
+    return sb->backend->elsewhere && (why->code == TN_E_BUSY || why->code == TN_E_NOT_FOUND);
+}
+
 static int execute(struct tn_sandbox *sb, const struct tn_action *action,
                    struct tn_observation *observation, struct tn_error *err)
 {
     double patience = action->timeout.set ? action->timeout.value : LOOK_SECONDS;
-    struct tn_hand_client *client = tn_sandbox_client(sb, tn_deadline_in(patience), err);
+    bool far = sb->backend->elsewhere; /* the way there takes its time */
     struct tn_error why = {0};
 
-    if (!client)
-        return -1;
-    if (!tn_hand_client_execute(client, action, observation, &why)) {
-        name_limits(sb, observation);
-        return 0;
-    }
-    tn_hand_client_free(sb->client);
-    sb->client = NULL;
-    if (why.code == TN_E_PEER || why.code == TN_E_TIMEOUT) {
+    for (bool again = true;; again = false) {
+        struct tn_hand_client *client =
+            tn_sandbox_client(sb, tn_deadline_in(patience + (far ? LOOK_SECONDS : 0)), err);
+        if (!client)
+            return -1;
+        if (!tn_hand_client_execute(client, action, observation, &why)) {
+            name_limits(sb, observation);
+            return 0;
+        }
+        tn_hand_client_free(sb->client);
+        sb->client = NULL;
+        if (!is_lost(sb, &why))
+            break;
         tn_sandbox_inspect(sb, NULL, tn_deadline_in(LOOK_SECONDS), NULL);
-        if (!reachable(sb))
+        if (reachable(sb))
+            break;
+        if (why.code != TN_E_BUSY)
             return died(sb, observation);
+        /* A service that had it paused has not run the action. */
+        if (again && wake(sb, err))
+            return -1;
+        if (!again || !reachable(sb))
+            return not_running(sb, err);
     }
     if (err)
         *err = why;
@@ -238,33 +235,18 @@ static int carry_out(struct tn_sandbox *sb, const struct tn_action *action,
     return 0;
 }
 
-/* There is an answer to every action in the journal, also when nobody could give one. */
-static void note_failure(struct tn_stream *stream, const struct tn_action *action, int64_t cause,
-                         const struct tn_error *why)
-{
-    tn_autoobservation struct tn_observation failure;
-
-    tn_observation_init(&failure, TN_OBSERVATION_ERROR);
-    set_text(&failure.content, why->text);
-    tn_stream_add_observation(stream, &failure, source_of(action), cause, NULL, NULL);
-}
-
 int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
                        struct tn_observation *observation, struct tn_error *err)
 {
-    struct tn_stream *stream = is_hidden(action) ? NULL : journal(sb);
-    struct tn_action entry = *action; /* borrows everything */
+    struct tn_stream *stream = tn_action_hidden(action) ? NULL : journal(sb);
     struct tn_error why = {0};
-    int64_t cause = -1;
-
-    entry.event.id = (struct tn_opt_int){0}; /* the journal gives it one of its own */
-    if (stream)
-        tn_stream_add_action(stream, &entry, source_of(action), &cause, NULL);
+    int64_t id = tn_note_action(stream, action);
     int failed = carry_out(sb, action, observation, &why);
-    if (stream && failed)
-        note_failure(stream, action, cause, &why);
-    else if (stream)
-        tn_stream_add_observation(stream, observation, source_of(action), cause, NULL, NULL);
+
+    if (failed)
+        tn_note_failure(stream, action, id, why.text);
+    else
+        tn_note_observation(stream, action, id, observation);
     if (failed && err)
         *err = why;
     return failed;
@@ -326,4 +308,11 @@ int tn_sandbox_usage(struct tn_sandbox *sb, struct tn_usage *out, struct tn_erro
 
     *out = (struct tn_usage){-1, -1, -1, -1, -1};
     return sb->backend->usage ? sb->backend->usage(sb->engine, &subject, out, err) : 0;
+}
+
+int tn_sandbox_watch(struct tn_sandbox *sb)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+
+    return sb->backend->watch ? sb->backend->watch(sb->engine, &subject) : -1;
 }

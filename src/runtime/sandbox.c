@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "runtime/owner.h"
 #include "runtime/programs.h"
+#include "runtime/registry.h"
 #include "runtime/runtime.h"
 
 /* What a failed start may take to be cleared away, whatever the caller's deadline was. */
@@ -122,6 +123,22 @@ static void set_place(struct tn_record *r, const struct tn_place *place)
         set(&r->ref, place->ref);
     if (place->isolation)
         set(&r->isolation, place->isolation);
+    if (place->key)
+        set(&r->key, place->key);
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+/* Whether that would change the record. */
+static bool differs(const struct tn_record *r, const struct tn_place *place)
+{
+    return r->status != place->status || !same(r->address, place->address) ||
+           !same(r->reason, place->reason) || (place->ref && !same(r->ref, place->ref)) ||
+           (place->isolation && !same(r->isolation, place->isolation)) ||
+           (place->key && !same(r->key, place->key));
 }
 
 int tn_sandbox_note(struct tn_sandbox *sb, const struct tn_place *place, struct tn_error *err)
@@ -163,6 +180,12 @@ int tn_record_make(const struct tn_backend *backend, const struct tn_spec *spec,
     };
     out->used = out->created;
     return 0;
+}
+
+void tn_record_rename(struct tn_record *r, const char *id, const char *key)
+{
+    set(&r->id, id);
+    set(&r->key, key);
 }
 
 int tn_sandbox_erase(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err)
@@ -258,21 +281,29 @@ static const char *runtime_name(const struct tn_runtime *rt, const struct tn_spe
     return spec->runtime ? spec->runtime : c->tendon.runtime ? c->tendon.runtime : "jail";
 }
 
-struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec *spec,
-                                     int64_t deadline, struct tn_error *err)
+/* What every creation begins with: the record of a sandbox that can be made here. */
+static int prepare(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_record *record,
+                   struct tn_error *err)
 {
     const struct tn_backend *backend;
-    struct tn_record record;
     void *engine;
 
     if (tn_spec_check(spec, err) ||
         tn_runtime_engine(rt, runtime_name(rt, spec), &backend, &engine, err))
-        return NULL;
+        return -1;
     if (!rt->hand) {
         free(tn_program_find("tendon-hand", rt->host.config->tendon.hand, err));
-        return NULL;
+        return -1;
     }
-    if (tn_record_make(backend, spec, &record, err))
+    return tn_record_make(backend, spec, record, err);
+}
+
+struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec *spec,
+                                     int64_t deadline, struct tn_error *err)
+{
+    struct tn_record record;
+
+    if (prepare(rt, spec, &record, err))
         return NULL;
     struct tn_sandbox *warm = claim(rt, &record, spec, deadline);
     if (warm) {
@@ -280,6 +311,36 @@ struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec
         return warm;
     }
     return tn_sandbox_bring_up(rt, &record, make_fresh, NULL, deadline, err);
+}
+
+struct tn_sandbox *tn_sandbox_create_as(struct tn_runtime *rt, const char *id, const char *key,
+                                        const struct tn_spec *spec, int64_t deadline,
+                                        struct tn_error *err)
+{
+    struct tn_record record;
+
+    if (prepare(rt, spec, &record, err))
+        return NULL;
+    tn_record_rename(&record, id, key);
+    return tn_sandbox_bring_up(rt, &record, make_fresh, NULL, deadline, err);
+}
+
+int tn_sandbox_claim(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_record *out,
+                     struct tn_error *err)
+{
+    const struct tn_backend *backend =
+        tn_backend_find(rt->host.config, runtime_name(rt, spec), err);
+    tn_autorecord struct tn_record as = {0};
+    char digest[17];
+
+    if (!backend || tn_record_make(backend, spec, &as, err))
+        return -1;
+    tn_spec_digest(spec, digest);
+    int found = tn_store_claim(rt->store, digest, &as, out, err);
+    if (found != 1 || !spec->keep)
+        return found;
+    out->owner = (struct tn_owner){0};
+    return tn_store_own(rt->store, out->id, out->owner, err) ? -1 : 1;
 }
 
 /* --- states ------------------------------------------------------------------------------------
@@ -318,8 +379,9 @@ int tn_sandbox_inspect(struct tn_sandbox *sb, struct tn_place *place, int64_t de
     *p = (struct tn_place){0};
     if (sb->backend->inspect(sb->engine, &subject, p, deadline, err))
         return tn_error_context(err, "sandbox %s", sb->record.id);
+    bool news = differs(&sb->record, p);
     set_place(&sb->record, p);
-    return lock < 0 ? 0 : tn_store_place(sb->rt->store, sb->record.id, p, err);
+    return lock < 0 || !news ? 0 : tn_store_place(sb->rt->store, sb->record.id, p, err);
 }
 
 int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,

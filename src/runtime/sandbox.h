@@ -28,12 +28,24 @@ struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, str
 void tn_runtime_close(struct tn_runtime *rt);
 struct tn_store *tn_runtime_store(struct tn_runtime *rt);
 const struct tn_host *tn_runtime_host(const struct tn_runtime *rt);
+/* Whether the backend of that name is open, or can be opened now. */
+int tn_runtime_ready(struct tn_runtime *rt, const char *name, struct tn_error *err);
 
 /* Creates the sandbox, or claims a warm one that fits.  Unless spec->keep, it ends with this
  * process.  On failure nothing is left.  The handle is freed with tn_sandbox_free, which does not
  * end the sandbox. */
 struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec *spec,
                                      int64_t deadline, struct tn_error *err);
+/* The same under an id and a key of the caller's (owner.h makes them), never a warm one.
+ * TN_E_CONFLICT when the id is taken. */
+struct tn_sandbox *tn_sandbox_create_as(struct tn_runtime *rt, const char *id, const char *key,
+                                        const struct tn_spec *spec, int64_t deadline,
+                                        struct tn_error *err);
+/* Takes a warm one that fits out of its pool, in one statement of the database: the caller may put
+ * further rows into the same transaction.  It belongs to nobody then if spec->keep.  Nobody has
+ * asked whether it still lives: attach it and drive it to running.  1 with *out, 0 for none, -1. */
+int tn_sandbox_claim(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_record *out,
+                     struct tn_error *err);
 /* An existing one by id, name or unique prefix. */
 struct tn_sandbox *tn_sandbox_attach(struct tn_runtime *rt, const char *which,
                                      struct tn_error *err);
@@ -83,6 +95,9 @@ char *tn_sandbox_url(struct tn_sandbox *sb, int port, struct tn_error *err);
 int tn_sandbox_logs(struct tn_sandbox *sb, bool follow, tn_log_fn fn, void *ctx, int64_t deadline,
                     struct tn_error *err);
 int tn_sandbox_usage(struct tn_sandbox *sb, struct tn_usage *out, struct tn_error *err);
+/* A descriptor that becomes readable when the hand ends, as far as the store knows it; -1 where the
+ * backend has none or it has ended already.  The caller closes it. */
+int tn_sandbox_watch(struct tn_sandbox *sb);
 
 int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadline,
                         struct tn_error *err);
@@ -95,10 +110,33 @@ int tn_sandbox_rollback(struct tn_sandbox *sb, const char *name, int64_t deadlin
 struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
                                    const struct tn_spec *spec, int64_t deadline,
                                    struct tn_error *err);
+/* The same under an id and a key of the caller's. */
+struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, const char *id,
+                                      const char *key, const struct tn_spec *spec, int64_t deadline,
+                                      struct tn_error *err);
 
-/* Makes warm sandboxes of that spec until `count` wait; returns how many were made, or -1. */
+/* Warm sandboxes of one spec on one backend: a pool. */
+struct tn_pool_name {
+    const char *runtime; /* canonical */
+    char digest[17];
+};
+int tn_pool_name(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_pool_name *out,
+                 struct tn_error *err);
+/* Makes one, known to be ready, unless its pool has `most` already, those that are being made by
+ * anybody included: 1, or 0 when it has; -1. */
+int tn_pool_add(struct tn_runtime *rt, const struct tn_spec *spec, int most, int64_t deadline,
+                struct tn_error *err);
+/* Makes warm sandboxes of that spec until `count` are there; returns how many were made, or -1. */
 int tn_pool_fill(struct tn_runtime *rt, const struct tn_spec *spec, int count, int64_t deadline,
                  struct tn_error *err);
+/* Removes the oldest that are ready until `most` are there; returns how many, or -1. */
+int tn_pool_drain(struct tn_runtime *rt, const struct tn_pool_name *pool, int most,
+                  int64_t deadline, struct tn_error *err);
+/* For a program that takes the place of another in the same process: what that one was making is
+ * gc's. */
+int tn_pool_disown(struct tn_runtime *rt, struct tn_error *err);
+/* Looks at all warm ones and removes those that have ended; returns how many, or -1. */
+int tn_pool_check(struct tn_runtime *rt, int64_t deadline, struct tn_error *err);
 
 /* Reclaims what dead owners, spent leases and killed processes left: rows, and things that backends
  * find without a row.  Calls tell (may be NULL) for each.  Returns how many, or -1. */

@@ -114,8 +114,7 @@ int tn_store_add(struct tn_store *s, const struct tn_record *r, struct tn_error 
         " (SELECT count(*) FROM sandbox WHERE runtime = ?3 AND pool = ?8) < ?19",
         "ttttttttttttiiidddi", r->id, r->name, r->runtime, r->spec, r->key, r->address, r->ref,
         r->pool, r->parent, r->reason, r->isolation, r->boot, (int64_t)r->status,
-        (int64_t)r->owner.pid, (int64_t)r->owner.start, r->created, r->used, r->lease,
-        r->pool_max);
+        (int64_t)r->owner.pid, (int64_t)r->owner.start, r->created, r->used, r->lease, r->pool_max);
 
     if (added > 0)
         return 0;
@@ -211,8 +210,7 @@ static const char *const part_queries[] = {
     [TN_STORE_CLAIMED] = "SELECT " COLUMNS " FROM sandbox WHERE pool IS NULL ORDER BY created, id",
     [TN_STORE_ALL] = "SELECT " COLUMNS " FROM sandbox ORDER BY created, id",
     [TN_STORE_BOUND] = "SELECT " COLUMNS " FROM sandbox WHERE owner_pid > 0 OR lease > 0",
-    [TN_STORE_WARM] =
-        "SELECT " COLUMNS " FROM sandbox WHERE pool IS NOT NULL ORDER BY created, id",
+    [TN_STORE_WARM] = "SELECT " COLUMNS " FROM sandbox WHERE pool IS NOT NULL ORDER BY created, id",
 };
 
 struct records {

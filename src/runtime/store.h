@@ -29,13 +29,13 @@ struct tn_record {
     char *runtime; /* canonical name of the backend */
     char *spec;    /* JSON text */
     char *key;
-    char *address;   /* of the hand, as last heard, or NULL */
-    char *ref;       /* or NULL */
-    char *pool;      /* digest of the spec while it waits in a warm pool, else NULL */
+    char *address;    /* of the hand, as last heard, or NULL */
+    char *ref;        /* or NULL */
+    char *pool;       /* digest of the spec while it waits in a warm pool, else NULL */
     int64_t pool_max; /* only for tn_store_add: no more of its pool than these; 0: any number */
-    char *parent;    /* id it was forked from, or NULL */
-    char *reason;    /* why it ended, or NULL */
-    char *isolation; /* JSON text, or NULL */
+    char *parent;     /* id it was forked from, or NULL */
+    char *reason;     /* why it ended, or NULL */
+    char *isolation;  /* JSON text, or NULL */
     enum tn_status status;
     struct tn_owner owner;
     char *boot;                  /* boot id of the owner's kernel */
@@ -78,7 +78,8 @@ int tn_store_touch(struct tn_store *s, const char *id, struct tn_error *err);
 int tn_store_claim(struct tn_store *s, const char *digest, const struct tn_record *as,
                    struct tn_record *out, struct tn_error *err);
 /* Takes this one out of its pool, for whoever removes it: 1, or 0 when it is in none any more. */
-int tn_store_unpool(struct tn_store *s, const char *id, struct tn_owner owner, struct tn_error *err);
+int tn_store_unpool(struct tn_store *s, const char *id, struct tn_owner owner,
+                    struct tn_error *err);
 int tn_store_remove(struct tn_store *s, const char *id, struct tn_error *err);
 
 /* Snapshots. */

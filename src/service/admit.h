@@ -4,35 +4,55 @@
 
 #include "service/box.h"
 
-/* Whether this caller may have one more box of that size at all: quotas of its key, disk.  -1 with
- * TN_E_BUSY (429 for quotas) and the limit's name.  Called under the table's lock with the counts
- * already taken (so that two requests cannot both have the last place). */
+/* Whether this caller may have one more box of that size at all: quotas of its key (TN_E_QUOTA),
+ * the disk (TN_E_BUSY); the text names the limit and what to do.  Called under the table's lock
+ * with the counts already taken (so that two requests cannot both have the last place); never
+ * blocks.  Where the service pauses old sandboxes, limits->max_running is left to admit_make_room.
+ */
 struct quota_use {
     int64_t sandboxes, running, memory;
     double cpus;
+    double seconds; /* wanted: time to live; 0: for ever */
 };
 int admit_check(const struct tn_service *s, const struct key_limits *limits,
                 const struct quota_use *used, const struct quota_use *wanted, struct tn_error *err);
 
+/* The part of it that concerns the disk alone. */
+int admit_disk(const struct tn_service *s, struct tn_error *err);
+
 /* The line for creations (and resumes): at most options.max_starts at a time, first come first
- * served between tenants in turn, so that a burst of one does not hold up another. */
+ * served within a tenant, tenants in turn, so that a burst of one does not hold up another.  Pools
+ * wait in a line of their own, which never has more than half of the turns. */
 struct queue *queue_new(const struct tn_service_options *options);
-void queue_free(struct queue *q);
+void queue_free(struct queue *q); /* nobody is in line any more */
 struct place_in_line;
 /* Joins the line at once; queue_wait blocks until it is our turn (0), or TN_E_TIMEOUT at the
- * deadline, or TN_E_GONE when queue_leave was called by another thread meanwhile. */
+ * deadline, or TN_E_GONE when queue_cancel was called by another thread meanwhile.  Whatever comes
+ * of it, queue_leave follows. */
 struct place_in_line *queue_join(struct queue *q, const char *tenant);
+/* For filling a pool: after all creations, or before them when it is urgent. */
+struct place_in_line *queue_join_pool(struct queue *q, bool urgent);
 int queue_wait(struct place_in_line *p, int64_t deadline, struct tn_error *err);
-int queue_position(struct place_in_line *p); /* 1 is next, 0: admitted */
+int queue_position(struct place_in_line *p); /* 1 is next, 0: admitted or cancelled */
 void queue_cancel(struct place_in_line *p);  /* wakes queue_wait */
 void queue_leave(struct place_in_line *p);   /* done, or given up; frees it */
 
-/* Before one more box runs: when max_sandboxes run already, pauses the oldest (spec 10.2: RUNNING
- * ones by creation, oldest first, single failures ignored), or TN_E_BUSY when that is switched off
- * or does not help. */
-int admit_make_room(struct tn_service *s, const struct box *for_whom, int64_t deadline,
-                    struct tn_error *err);
-/* Pauses the oldest running boxes of the tenant (NULL: all) beyond `max`; fn is told each id. */
+struct queue_numbers {
+    int turns;   /* at a time */
+    int busy;    /* of them */
+    int waiting; /* without the pools' */
+};
+struct queue_numbers queue_numbers(struct queue *q);
+
+/* Before this box runs (a start or a resume; after its turn in line, without the table's lock):
+ * when max_sandboxes run already, pauses the oldest of all (RUNNING ones by creation, oldest first,
+ * single failures ignored); when max_running of its key's limits (NULL: none) is reached, the
+ * oldest of its own tenant.  TN_E_BUSY or TN_E_QUOTA when that is switched off or does not help.
+ * The place is kept for it until it is seen in another state than starting or paused. */
+int admit_make_room(struct tn_service *s, struct box *for_whom, const struct key_limits *limits,
+                    int64_t deadline, struct tn_error *err);
+/* Pauses the oldest running boxes of the tenant (NULL: all) beyond `max`; fn (may be NULL) is told
+ * each id.  max below 1 is TN_E_INVALID.  How many, or -1. */
 typedef void (*paused_fn)(const char *id, void *ctx);
 int pause_old_sandboxes(struct tn_service *s, const char *tenant, int64_t max, paused_fn fn,
                         void *ctx, int64_t deadline, struct tn_error *err);

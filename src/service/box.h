@@ -1,9 +1,9 @@
 /* A box: a sandbox as the service has it, with the one state machine of its life (life.c).
  *
- * A box is a row of the database (tenant, session, wish, state) and, under the same id, a sandbox of
- * the runtime (store.h).  The row is written first and removed last.  Boxes in memory are a copy,
- * counted by references; every function here may be called from any thread.  A tenant of NULL is
- * the administrator, who sees all; to anybody else the box of another tenant does not exist. */
+ * A box is a row of the database (tenant, session, wish, state) and, under the same id, a sandbox
+ * of the runtime (store.h).  The row is written first and removed last.  Boxes in memory are a
+ * copy, counted by references; every function here may be called from any thread.  A tenant of NULL
+ * is the administrator, who sees all; to anybody else the box of another tenant does not exist. */
 #ifndef TN_SERVICE_BOX_H
 #define TN_SERVICE_BOX_H
 
@@ -17,9 +17,10 @@ enum box_state {
     BOX_STOPPED,
     BOX_ERROR,   /* why is in reason and cause; resume starts it again, delete removes it */
     BOX_MISSING, /* its backend does not know it any more; only delete is left */
-    BOX_STATES
+    BOX_STATES,
+    BOX_GONE = BOX_STATES, /* only as a goal: it is being deleted */
 };
-extern const char *const box_state_words[]; /* "starting", ...; ends with NULL */
+extern const char *const box_state_words[]; /* "starting", ..., "missing", "gone"; ends with NULL */
 
 /* What went wrong with one in BOX_ERROR. */
 enum box_cause {
@@ -43,26 +44,29 @@ struct box_wish {
     struct tn_spec spec;     /* borrowed; keep, lease and name are the service's */
     double resource_factor;  /* multiplies cpus and memory; 0 is 1 */
     double idle_pause, idle_stop, ttl; /* seconds; negative: as the service says, 0: never */
-    struct tn_json *metadata; /* object of the client's own, or NULL; borrowed */
+    struct tn_json *metadata;          /* object of the client's own, or NULL; borrowed */
 };
 
-/* A consistent look at a box.  Members are owned: box_view_done. */
+/* A consistent look at a box, until box_view_done.  spec is shared by all who look: read it, copy
+ * it (tn_spec_copy), never take a reference to a part of it (tn_json_ref). */
 struct box_view {
+    struct box *box; /* holds what does not change */
     char id[11];
     char *tenant, *key_id, *session, *name, *template, *runtime, *image, *reason, *session_key;
     char *isolation; /* JSON text or NULL */
     struct tn_spec spec;
     struct tn_json *metadata;
-    enum box_state state, goal; /* goal: running, paused, stopped; what it is on its way to */
+    enum box_state state;
+    enum box_state goal; /* running, paused, stopped, gone: on its way there; else equal to state */
     enum box_cause cause;
     double created, started, used, expires; /* seconds since 1970; 0: never */
     double resource_factor, idle_pause, idle_stop;
     int queue_position; /* while it waits for admission: 1 is next; else 0 */
     int restarts;
-    struct tn_usage usage; /* as last sampled */
-    int64_t last_action;   /* id of the newest event that is an action, or -1 */
+    struct tn_usage usage;  /* as last sampled */
+    int64_t last_action;    /* id of the newest event that is an action, or -1 */
     char *last_action_text; /* "run: ls -l", or NULL */
-    uint64_t version;      /* grows with every change of the box, over restarts too */
+    uint64_t version;       /* grows with every change of the box, over restarts too */
 };
 void box_view_done(struct box_view *v);
 #define autoview TN_CLEANUP(box_view_done)
@@ -75,25 +79,28 @@ static inline void guard_box(struct box **b)
 }
 #define autobox TN_CLEANUP(guard_box)
 
-/* --- finding ----------------------------------------------------------------------------------- */
+/* --- finding -----------------------------------------------------------------------------------
+ */
 
 /* TN_E_NOT_FOUND with the same words whether it is not there or somebody else's. */
-struct box *box_find(struct tn_service *s, const char *tenant, const char *id, struct tn_error *err);
+struct box *box_find(struct tn_service *s, const char *tenant, const char *id,
+                     struct tn_error *err);
 struct box *box_find_session(struct tn_service *s, const char *tenant, const char *session,
                              struct tn_error *err);
 const char *box_id(const struct box *b);
 const char *box_tenant(const struct box *b);
+struct tn_service *box_service(const struct box *b);
 void box_look(struct box *b, struct box_view *out);
 
 /* Boxes in the order of creation, then id. */
 struct box_filter {
-    const char *tenant;      /* NULL: all */
-    unsigned states;         /* bits 1 << enum box_state; 0: all */
+    const char *tenant;                              /* NULL: all */
+    unsigned states;                                 /* bits 1 << enum box_state; 0: all */
     const char *template, *runtime, *session, *name; /* NULL: all */
-    const char *after;       /* only those that come after this id; NULL: from the first */
-    double after_created;    /* when that one was made, which may be gone by now */
+    const char *after;    /* only those that come after this id; NULL: from the first */
+    double after_created; /* when that one was made, in case it is gone by now; 0: not known */
     bool newest_first;
-    size_t limit;            /* 0: all */
+    size_t limit; /* 0: all */
 };
 /* Non-zero from fn stops and is returned.  *more (may be NULL): there are others after the last. */
 typedef int (*box_fn)(struct box *b, void *ctx);
@@ -101,7 +108,8 @@ int box_each(struct tn_service *s, const struct box_filter *f, box_fn fn, void *
 /* How many of the tenant (NULL: all) are in one of these states. */
 int box_count(struct tn_service *s, const char *tenant, unsigned states);
 
-/* --- life -------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------
+ */
 
 /* Writes the row (state starting) and starts it in the background; the box is there at once.  A
  * warm one of its pool that is ready is handed out running.  A request with an idempotency key that
@@ -122,16 +130,20 @@ enum box_order {
 extern const char *const box_order_words[]; /* "pause", "resume", "stop", "delete" */
 /* Brings it about, or joins whoever is at it; doing it twice is doing it once.  By the deadline it
  * has happened, or err says why not: TN_E_CONFLICT when its state forbids it (the table in life.c),
- * TN_E_TIMEOUT when it goes on in the background. */
+ * TN_E_TIMEOUT when it goes on in the background.  who NULL: the service itself, which is noted in
+ * the audit log here; everything that callers do is noted by the surface that knows the request. */
 int box_order(struct box *b, const struct caller *who, enum box_order order, int64_t deadline,
               struct tn_error *err);
+/* The order of the service itself to one that was left alone, without waiting for it: TN_E_BUSY
+ * when it is in use, or was used after that time (box_view.used). */
+int box_rest(struct box *b, enum box_order order, double used, struct tn_error *err);
 /* Waits until its state is one of these bits, or it is gone (TN_E_GONE); TN_E_TIMEOUT. */
 int box_wait(struct box *b, unsigned states, int64_t deadline, struct tn_error *err);
 /* Waits until its version is beyond this one. */
 int box_wait_change(struct box *b, uint64_t version, int64_t deadline, struct tn_error *err);
 
-/* Other words of a box; NULL members stay as they are.  Times as in struct box_wish; ttl counts from
- * now. */
+/* Other words of a box; NULL members stay as they are.  Times as in struct box_wish; ttl counts
+ * from now. */
 struct box_change {
     const char *name;         /* "": none */
     struct tn_json *metadata; /* borrowed */
@@ -140,22 +152,34 @@ struct box_change {
 int box_change(struct box *b, const struct caller *who, const struct box_change *change,
                struct tn_error *err);
 
-/* --- use --------------------------------------------------------------------------------------- */
+/* --- use ---------------------------------------------------------------------------------------
+ */
 
 /* Address and key of its hand while it runs; both are copies for the caller to free.  A paused one
  * is resumed first when the service is set to.  TN_E_BUSY (503) when it is not running.  Counts as
  * a use. */
 int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct tn_error *err);
-/* It did not answer: look what became of it (in the background; many calls are one). */
+/* It did not answer: look what became of it (in the background; many calls are one).  Also goes on
+ * with a delete that failed. */
 void box_suspect(struct box *b);
+/* The same, and waits for the outcome: for the slow round. */
+void box_check(struct box *b, int64_t deadline);
+/* What it uses now, for those that somebody looks at; costs a read of its cgroup. */
+int box_sample(struct box *b, struct tn_error *err);
 /* A stream to a port inside it. */
 int box_dial(struct box *b, int port, int64_t deadline, struct tn_error *err);
 /* Its directory on the host, where its journal is (event/journal.h); lives as long as the box. */
 const char *box_directory(const struct box *b);
-/* Does fn with a handle of its sandbox, under the box's lock; for logs, snapshots, usage. */
+/* Does fn with a handle of its sandbox for logs, snapshots, files; what fn changed (a roll back) is
+ * seen when it returns.  Orders do not wait for it: the sandbox's own lock keeps changes apart. */
 typedef int (*box_use_fn)(struct tn_sandbox *sb, void *ctx, struct tn_error *err);
 int box_with_sandbox(struct box *b, box_use_fn fn, void *ctx, int64_t deadline,
                      struct tn_error *err);
+/* Between the two it is in use and never idle: an action, a terminal, a stream, a preview.  Leaving
+ * counts as a use. */
+void box_enter_use(struct box *b);
+void box_leave_use(struct box *b);
+bool box_in_use(struct box *b);
 /* An action went through: for the lists of people. */
 void box_note_action(struct box *b, int64_t event, const char *text);
 
@@ -167,12 +191,26 @@ struct box_sample {
 };
 size_t box_samples(struct box *b, struct box_sample *out, size_t max);
 
-/* --- the table of all -------------------------------------------------------------------------- */
+/* --- the table of all --------------------------------------------------------------------------
+ */
 
-/* Reads every row, asks the backends how they really are (in parallel), and goes on with what was
- * under way when the last service died. */
+/* Reads every row.  A request for a box waits until that box was looked at. */
 struct boxes *boxes_new(struct tn_service *s, struct tn_error *err);
-/* Waits for work under way until the deadline; nothing of the sandboxes ends. */
+/* Once everything else of the service is there: asks the backends how they really are (in
+ * parallel), goes on with what was under way when the last service died, and removes sandboxes of
+ * ours that have no box. */
+void boxes_begin(struct boxes *all);
+/* How many were not looked at yet; 0: all are known (for /readyz). */
+int boxes_unknown(struct boxes *all);
+/* Stops every one that runs or is paused, in parallel: for a graceful stop that is asked to. */
+void boxes_stop_all(struct boxes *all, int64_t deadline);
+/* Whoever waits for a box (box_wait, box_order, ...) is sent away with TN_E_BUSY from now on; work
+ * goes on.  For a stop that cannot wait for all requests. */
+void boxes_let_go(struct boxes *all);
+/* No work begins any more, and nobody waits; waits for what is under way.  False at the deadline:
+ * somebody still works with keeper, queue and boxes, which then may not be freed. */
+bool boxes_close(struct boxes *all, int64_t deadline);
+/* The same, and frees them (unless somebody still works); nothing of the sandboxes ends. */
 void boxes_free(struct boxes *all, int64_t deadline);
 
 #endif

@@ -1,4 +1,5 @@
-/* Who asks: made by the gate for every request that needs a key, before routing. */
+/* Who asks: made by the gate for every request that needs a key, before routing.  What it needs to
+ * know is attached to the exchange (tn_http_attach): handlers attach nothing. */
 #ifndef TN_SERVICE_CALLER_H
 #define TN_SERVICE_CALLER_H
 
@@ -18,6 +19,22 @@ bool caller_may(struct tn_http_exchange *x, unsigned scope);
 /* The answer to an error: {"detail": text} for the surfaces of OpenHands; problem details (RFC
  * 9457: type, title, status, detail, request_id) below /v1.  The status follows from the code. */
 int reply_error(struct tn_http_exchange *x, const struct tn_error *err);
+/* The same with a status of its own; code may be NULL. */
+int reply_status(struct tn_http_exchange *x, int status, const char *code, const char *detail);
+
+/* For open rows, which see to their callers themselves (a ticket, a session key): the caller is
+ * known from here on, and its limit of requests counts.  False: it has answered 429. */
+bool caller_enter(struct tn_http_exchange *x, const struct caller *who);
+/* The same by the API key that the request carries; false: it has answered 401 or 429. */
+bool caller_present(struct tn_http_exchange *x);
+/* 401; the refusal is counted and audited.  detail holds nothing that was presented. */
+int reply_unauthorized(struct tn_http_exchange *x, const char *detail);
+/* Counts and audits a refusal that the caller answers itself. */
+void note_denied(struct tn_http_exchange *x, const char *why);
+
+/* How this client reaches the service, without a final slash: options.url, else by the Host of its
+ * request (which was checked).  The caller frees it. */
+char *base_url(const struct tn_http_exchange *x);
 /* Reads the whole body as JSON, at most max bytes; -1: it has answered. */
 int read_json(struct tn_http_exchange *x, size_t max, struct tn_json **out);
 

@@ -10,9 +10,10 @@ struct tn_service {
     struct tn_runtime *rt;
     const struct tn_service_options *options;
     struct tn_db *db; /* the store's; borrowed */
+    int lock;         /* of the state directory: a descriptor */
     struct tn_http_server *http;
-    char *url;          /* as clients see it, without a final slash */
-    char secret[65];    /* hexadecimal; signs tickets (ticket.h); kept in the store */
+    char *url;                 /* as clients see it, without a final slash */
+    char secret[65];           /* hexadecimal; signs tickets (ticket.h); kept in the store */
     struct doors *doors;       /* listen.c: listeners, TLS */
     struct boxes *boxes;       /* box.h */
     struct queue *queue;       /* admit.h */
@@ -22,16 +23,28 @@ struct tn_service {
     struct metrics *metrics;   /* metrics.h */
     struct watchers *watchers; /* watch.h */
     struct builds *builds;     /* api-openhands-build.c */
+    struct tn_http_kept *kept; /* proxy.c: connections to hands and ports */
+    struct desks *desks;       /* proxy.h: act */
 };
 
 /* Routes of each surface; service.c lists the tables. */
-extern const struct tn_route routes_openhands[]; /* api-openhands.c */
-extern const struct tn_route routes_builds[];    /* api-openhands-build.c */
-extern const struct tn_route routes_v1app[];     /* api-sandboxes.c: /api/v1 */
-extern const struct tn_route routes_webhooks[];  /* api-webhooks.c */
-extern const struct tn_route routes_native[];    /* api-native*.c: /v1 */
+extern const struct tn_route routes_openhands[];    /* api-openhands.c */
+extern const struct tn_route routes_builds[];       /* api-openhands-build.c */
+extern const struct tn_route routes_v1app[];        /* api-sandboxes.c: /api/v1 */
+extern const struct tn_route routes_webhooks[];     /* api-webhooks.c */
+extern const struct tn_route routes_native_about[]; /* api-native-about.c, and so on: /v1 */
+extern const struct tn_route routes_native_actions[];
+extern const struct tn_route routes_native_admin[];
+extern const struct tn_route routes_native_boxes[];
+extern const struct tn_route routes_native_create[];
+extern const struct tn_route routes_native_events[];
+extern const struct tn_route routes_native_hand[];
+extern const struct tn_route routes_native_inside[];
+extern const struct tn_route routes_native_ports[];
+extern const struct tn_route routes_native_watch[];
 extern const struct tn_route routes_health[];    /* health.c: /healthz /readyz /metrics */
-extern const struct tn_route routes_preview[];   /* preview.c, proxy.c */
+extern const struct tn_route routes_preview[];   /* preview.c */
+extern const struct tn_route routes_editor[];    /* editor.c */
 extern const struct tn_route routes_dashboard[]; /* dashboard.c */
 
 #endif

@@ -7,27 +7,56 @@
 
 #include "service/box.h"
 
+/* Begins at once; the boxes are there. */
 struct keeper *keeper_new(struct tn_service *s, struct tn_error *err);
-void keeper_free(struct keeper *k, int64_t deadline);
-/* The times of this box have changed. */
+/* Ends its threads; what others still tell it then has no effect.  False: something is still being
+ * made at the deadline, and what that uses must not be freed. */
+bool keeper_end(struct keeper *k, int64_t deadline);
+/* After keeper_end, when nobody can tell it anything any more. */
+void keeper_free(struct keeper *k);
+/* The times of this box, or its state, have changed.  Takes no lock of any box. */
 void keeper_nudge(struct keeper *k, struct box *b);
+/* Somebody looks at this box: box_sample is called every other second for a minute from now on. */
+void keeper_watch(struct keeper *k, struct box *b);
+
+/* What is to be done with a box that nobody touches: the rule alone. */
+enum keep {
+    KEEP_AS_IT_IS,
+    KEEP_PAUSE,
+    KEEP_STOP,
+    KEEP_DELETE,
+};
+struct keep_times {
+    enum box_state state, goal;
+    bool in_use;
+    unsigned abilities; /* of its backend: what it cannot, it is not asked for */
+    double used, expires, idle_pause, idle_stop;
+};
+/* *again: in how many seconds it is worth another look; negative: not before it is nudged. */
+enum keep keep_verdict(const struct keep_times *t, double now, double *again);
 
 /* Warm pools: rows of the database, made by the API or by [pool.NAME] of the configuration. */
 struct pool_info {
-    char *name, *template;
-    struct tn_spec spec;
-    int64_t target;  /* so many wait when nothing happens */
-    int64_t minimum; /* below it, filling goes before creations in line */
-    int64_t burst;   /* sandboxes made at a time when it is low */
+    char *name;          /* [A-Za-z0-9._-]{1,64} */
+    char *template;      /* [template.NAME] that the spec was made of, or NULL */
+    struct tn_spec spec; /* all of it; no name */
+    int64_t target;      /* so many wait when nothing happens */
+    int64_t minimum;     /* below it, filling goes before creations in line */
+    int64_t burst;       /* sandboxes made at a time when it is low; 0: the usual number */
     int64_t ready, making, claimed, missed; /* now; since the service started */
-    char *problem;   /* why it cannot be filled, or NULL */
+    char *problem;                          /* why it cannot be filled, or NULL */
+    bool configured;                        /* by the configuration: the API cannot change it */
 };
 void pool_info_done(struct pool_info *p);
+/* Makes it, or changes it (what no longer fits goes).  TN_E_CONFLICT: another one is of the same
+ * kind, or the configuration has it.  Filling happens in the background. */
 int pool_set(struct tn_service *s, const struct pool_info *wish, struct tn_error *err);
+/* Its warm ones go in the background, also when the service is killed meanwhile. */
 int pool_remove(struct tn_service *s, const char *name, struct tn_error *err);
 typedef int (*pool_fn)(const struct pool_info *p, void *ctx);
 int pool_each(struct tn_service *s, pool_fn fn, void *ctx, struct tn_error *err);
-/* One was taken (or was not there): fill up. */
+/* One was taken (or was not there): fill up.  spec is what tn_sandbox_claim was asked for; a spec
+ * that no pool has is none of its business. */
 void pool_used(struct tn_service *s, const struct tn_spec *spec, bool found);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * A key is "tnk_ID_SECRET": ID names its row, SECRET is 43 characters of randomness; the row keeps
  * SHA-256 of SECRET, so a slow hash would gain nothing.  A key belongs to a tenant; keys of one
- * tenant see the same sandboxes, and nothing of any other.  A row changed by another process (tendon
- * key revoke) counts from the next request on. */
+ * tenant see the same sandboxes, and nothing of any other.  A row changed by another process
+ * (tendon key revoke) counts from the next request on. */
 #ifndef TN_SERVICE_KEY_H
 #define TN_SERVICE_KEY_H
 
@@ -15,21 +15,23 @@
 #include "runtime/database.h"
 
 enum scope {
-    SCOPE_READ = 1 << 0,  /* look at sandboxes, their events and files */
-    SCOPE_USE = 1 << 1,   /* actions, terminals, files, ports of sandboxes that exist */
-    SCOPE_MANAGE = 1 << 2, /* create, pause, resume, delete */
-    SCOPE_ADMIN = 1 << 3, /* keys, pools, every tenant's sandboxes, metrics */
+    SCOPE_READ = 1 << 0,    /* look at sandboxes, their events and files */
+    SCOPE_USE = 1 << 1,     /* actions, terminals, files, ports of sandboxes that exist */
+    SCOPE_MANAGE = 1 << 2,  /* create, pause, resume, delete */
+    SCOPE_ADMIN = 1 << 3,   /* everything: keys, pools, every tenant's sandboxes, metrics */
+    SCOPE_METRICS = 1 << 4, /* /metrics and nothing else: for who collects them */
 };
-extern const char *const scope_words[]; /* "read", "use", "manage", "admin"; ends with NULL */
+extern const char *const scope_words[]; /* "read", "use", "manage", "admin", "metrics", NULL */
+unsigned scope_bit(const char *word);   /* 0: no such scope */
 #define SCOPES_USUAL (SCOPE_READ | SCOPE_USE | SCOPE_MANAGE)
 
 /* 0: as the service says (or no limit). */
 struct key_limits {
-    int64_t max_sandboxes;  /* that exist at a time */
-    int64_t max_running;    /* that run at a time */
-    int64_t max_memory;     /* bytes, of the limits of those that run together */
-    double max_cpus;        /* likewise */
-    double max_seconds;     /* time to live of each */
+    int64_t max_sandboxes;      /* that exist at a time */
+    int64_t max_running;        /* that run at a time */
+    int64_t max_memory;         /* bytes, of the limits of those that run together */
+    double max_cpus;            /* likewise */
+    double max_seconds;         /* time to live of each */
     double requests_per_second; /* over it: 429 with Retry-After */
 };
 
@@ -50,22 +52,38 @@ struct key_info {
     bool revoked;
 };
 void key_info_done(struct key_info *k);
+/* Writes its members, for `tendon key` and /v1/keys; times are seconds since 1970 or null. */
+void key_info_put(const struct key_info *k, struct tn_jw *w);
 
 struct keyring;
 struct keyring *keyring_new(struct tn_db *db);
 void keyring_free(struct keyring *k);
 
-/* Who presents that key: 0 with the caller, or -1 TN_E_DENIED with one sentence that is the same for
- * every wrong key.  Takes the same time for every wrong secret. */
+/* Who presents that key: 0 with the caller, or -1 TN_E_DENIED with one sentence that is the same
+ * for every wrong key.  Takes the same time for every wrong secret. */
 int keyring_check(struct keyring *k, const char *text, struct caller *out, struct tn_error *err);
+/* The key of that id, for who proved by other means (a ticket) to have had it: -1 TN_E_DENIED
+ * unless it still counts. */
+int keyring_find(struct keyring *k, const char *id, struct caller *out, struct tn_error *err);
+/* One more request of that caller now: 0, or so many seconds until it may come again. */
+double keyring_take(struct keyring *k, const struct caller *who);
 
-/* For `tendon key` and /v1/keys.  wish: id and times are filled in; text is the key, told only now
- * (the caller wipes it). */
+/* "tnk_ID_SECRET" taken apart; false: it has not the form of a key. */
+#define KEY_SECRET 43
+bool key_parse(const char *text, char id[13], char secret[KEY_SECRET + 1]);
+
+/* For `tendon key` and /v1/keys.  wish: name, tenant, scopes, limits and expires are given, the
+ * rest is filled in; text is the key, told only now (the caller wipes it).  TN_E_CONFLICT: a key
+ * that counts has that name. */
 int key_create(struct tn_db *db, struct key_info *wish, char text[64], struct tn_error *err);
 int key_revoke(struct tn_db *db, const char *id_or_name, struct tn_error *err);
+/* Where there is no key at all: makes one for the administrator and writes it to the file (0600).
+ * 1 when it did, 0, or -1. */
+int key_make_first(struct tn_db *db, const char *path, struct tn_error *err);
 typedef int (*key_fn)(const struct key_info *k, void *ctx);
 int key_each(struct tn_db *db, key_fn fn, void *ctx, struct tn_error *err);
-/* A secret that the database keeps under that name, made at the first call: 64 hexadecimal digits. */
+/* A secret that the database keeps under that name, made at the first call: 64 hexadecimal digits.
+ */
 int service_secret(struct tn_db *db, const char *name, char out[65], struct tn_error *err);
 
 #endif

@@ -9,20 +9,41 @@
  * answers: with the hand's answer (streams and WebSockets too), or 503 while it does not run, 502,
  * 504. */
 void proxy_to_hand(struct tn_http_exchange *x, struct box *b, const char *target);
-/* To a port inside: the client's Host and scheme go along as X-Forwarded-*, our cookies and keys do
- * not. */
-void proxy_to_port(struct tn_http_exchange *x, struct box *b, int port, const char *target);
+/* To a port inside.  prefix is the path below which clients see it on an address that others share
+ * ("/preview/ID/8080"; `target` is without it), NULL when it has a host of its own.  Our cookies,
+ * tickets and keys do not go along; the client's Host, scheme and address do, as X-Forwarded-*.
+ * Always answers, likewise. */
+void proxy_to_port(struct tn_http_exchange *x, struct box *b, int port, const char *target,
+                   const char *prefix);
 
 /* Carries out an action: `body` is {"action": {...}} as /execute_action takes it.  The answer is
- * the hand's, byte for byte, in out; action and observation are journaled.  The status, or -1. */
+ * the hand's, byte for byte, in out; action and observation are journaled.  The status, or -1
+ * (TN_E_TIMEOUT a second after the action's own timeout).  The same idempotency key again gives the
+ * first answer (*again, which may be NULL, is set), also after this service was killed in between;
+ * it has 1 to 255 printable characters, or is NULL. */
 int act(struct box *b, const struct caller *who, const char *body, size_t n,
-        const char *idempotency, const char *request, struct tn_buf *out, struct tn_error *err);
+        const char *idempotency, const char *request, bool *again, struct tn_buf *out,
+        struct tn_error *err);
+/* What act keeps of each box while it is used: connections to its hand, its journal. */
+struct desks *desks_new(void);
+void desks_free(struct desks *d);
+/* The box is gone: so is what was kept of it. */
+void desks_forget(struct desks *d, const char *id);
 
-/* "8080-abcdefghij.localhost:7171" -> port and id.  False: no name of a preview. */
-bool preview_parse_host(const char *host, const char *domain, int *port, char id[11]);
+/* --- ports and editors, for browsers: docs/internals/service-proxy.md --------------------------
+ */
+
 /* True when the Host of the request is that of a preview; it is answered then. */
 bool preview_take(struct tn_service *s, struct tn_http_exchange *x);
-/* What a person can open for that port: "http://8080-ID.localhost:7171/" or the path form. */
+/* What a person can open for that port: "http://8080-ID.localhost:7171/", or the path form
+ * "http://HOST/preview/ID/8080/" where clients cannot reach names below options.preview_domain. */
 char *preview_url(const struct tn_service *s, const char *id, int port);
+/* The same as a link that lets in who opens it within a minute (a ticket of the caller's is in its
+ * query); rest, which may be NULL, is what to open there: "/docs?page=2". */
+char *preview_link(const struct tn_service *s, const struct caller *who, const char *id, int port,
+                   const char *rest, struct tn_error *err);
+
+/* Such a link to the editor of the box (VS Code), which is started if need be. */
+char *editor_link(struct box *b, const struct caller *who, int64_t deadline, struct tn_error *err);
 
 #endif

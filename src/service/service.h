@@ -11,36 +11,28 @@
 
 struct tn_service;
 
-/* [service] of the configuration, and flags of `tendon serve`. */
-struct tn_service_options {
-    struct tn_str_list listen;  /* "127.0.0.1:7171", "[::1]:7171", "unix:PATH" */
-    char *tls_cert, *tls_key;   /* PEM files; both or none */
-    bool insecure;              /* may listen beyond loopback without TLS */
-    char *url;                  /* how clients reach it, without a final slash; NULL: derived */
-    struct tn_str_list hosts;   /* further Host names that are ours */
-    struct tn_str_list origins; /* web pages of others that may call it */
-    char *preview_domain;       /* "localhost": PORT-ID.localhost */
+/* In the state directory: the first key; the number of the process and its address. */
+#define TN_SERVICE_KEY_FILE "service.key"
+#define TN_SERVICE_LOCK_FILE "service.lock"
+/* The secret that signs tickets: its name in the store. */
+#define TN_SERVICE_TICKETS "tickets"
 
-    int64_t max_sandboxes;       /* that run at a time; over it the oldest is paused */
-    int64_t max_starts;          /* creations at a time; the rest waits in line; 0: by cores */
-    double start_seconds;        /* for a sandbox to start, time in line included */
-    double idle_pause_seconds;   /* unused for so long: paused; 0: never */
-    double idle_stop_seconds;    /* unused for so long: stopped; 0: never */
-    double ttl_seconds;          /* whatever it does, it is deleted after so long; 0: never */
-    char *disk_reserve;          /* no sandbox starts with less than this left ("1g") */
-    bool pause_old_sandboxes;    /* at the limit: pause the oldest instead of refusing */
-    double drain_seconds;        /* for requests under way when it is asked to stop */
-    bool stop_sandboxes;         /* a graceful stop stops them; else they are handed over */
-    bool resume_on_use;          /* an action on a paused sandbox wakes it */
-};
-extern const struct tn_fields tn_service_fields;
-
-/* Opens everything, finds every sandbox again, and listens.  rt and options outlive it. */
+/* Opens everything, finds every sandbox again, and listens.  rt and options outlive it.  TN_E_BUSY:
+ * another one has that state directory. */
 struct tn_service *tn_service_start(struct tn_runtime *rt, const struct tn_service_options *options,
                                     struct tn_error *err);
-/* The address that a person can open: "http://127.0.0.1:7171". */
+/* Whether the options make sense: addresses, certificate.  Opens nothing. */
+int tn_service_check(const struct tn_service_options *options, struct tn_error *err);
+/* The address that a person can open, "http://127.0.0.1:7171": as options.url says, and as it is
+ * reached on this machine (the caller frees that one). */
 const char *tn_service_url(const struct tn_service *s);
-/* Ends it gracefully, within drain_seconds + 5; then frees it. */
-void tn_service_stop(struct tn_service *s);
+char *tn_service_local_url(const struct tn_service *s);
+/* A link to its dashboard that signs in, as the first key, who opens it within five minutes; for
+ * the one who has the state directory.  The caller frees it. */
+char *tn_service_login_link(struct tn_db *db, const char *state, struct tn_error *err);
+/* Ends it gracefully, within drain_seconds and some 10 more, and frees it.  hand_over: addresses
+ * and state directory stay taken for the next start of this process, after exec(2) or without.  -1:
+ * some request did not end; then nothing is freed, and all that is left is to exit. */
+int tn_service_stop(struct tn_service *s, bool hand_over);
 
 #endif

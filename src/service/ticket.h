@@ -18,4 +18,15 @@ int ticket_make(const struct tn_service *s, const struct caller *who, const char
 int ticket_check(struct tn_service *s, const char *ticket, const char *purpose, const char *box,
                  struct caller *who, struct tn_error *err);
 
+/* What is in one; below the two above, and for tests. */
+enum { PURPOSE_MAX = 64 };
+struct ticket {
+    char key_id[13], box[11], purpose[PURPOSE_MAX + 1];
+    int64_t expires; /* seconds since 1970 */
+};
+/* -1: a member cannot be written. */
+int ticket_seal(const char *secret, const struct ticket *t, char out[TICKET_MAX]);
+/* False: it was not sealed with that secret. */
+bool ticket_unseal(const char *secret, const char *text, struct ticket *out);
+
 #endif

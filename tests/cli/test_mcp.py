@@ -250,10 +250,10 @@ def test_cancelling_interrupts_the_command(client, tmp_path):
 def test_cancelling_interrupts_a_cell(client, tmp_path):
     began, ended = tmp_path / "began", tmp_path / "ended"
     code = f"""
-        import pathlib, time
+        import pathlib, threading
         pathlib.Path({str(began)!r}).touch()
         try:
-            time.sleep(1000)
+            threading.Event().wait(1000)
         finally:
             pathlib.Path({str(ended)!r}).touch()
         """

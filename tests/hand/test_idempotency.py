@@ -28,6 +28,18 @@ def request_bytes(action, idempotency_key):
     ) + body
 
 
+def test_who_wants_only_a_replay_gets_nothing_else(hand):
+    body = json.dumps({"action": {"action": "run", "args": {"command": "echo x >> log; wc -l < log"}}}).encode()
+    headers = {"Idempotency-Key": key(), "Content-Type": "application/json"}
+    replay = {**headers, "Idempotency-Expect": "replay"}
+    assert hand.client.request("POST", "/execute_action", body, replay).status == 412
+    assert count(hand) == 0
+    first = hand.client.request("POST", "/execute_action", body, headers)
+    again = hand.client.request("POST", "/execute_action", body, replay)
+    assert first.status == again.status == 200 and first.body == again.body
+    assert count(hand) == 1
+
+
 def test_repeat_returns_the_stored_observation(hand):
     k = key()
     first = hand.client.run("echo x >> log; wc -l < log; date +%N", key=k)

@@ -261,6 +261,15 @@ def test_key_is_never_logged(start):
     assert "do-not-print-me" not in hand.stderr
 
 
+def test_the_id_of_a_request_is_logged(start):
+    """A service in front gives each request an id, by which it is found in both logs."""
+    hand = start(env={"TENDON_LOG": "debug"})
+    hand.client.get("/nothing", headers={"X-Request-Id": "r-17"})
+    hand.client.get("/nothing", headers={"X-Request-Id": "x" * 1000})
+    wait_until(lambda: hand.stderr.count("/nothing") == 2)
+    assert "r-17" in hand.stderr and "xxx" not in hand.stderr
+
+
 # --- start-up -----------------------------------------------------------------------------------
 
 

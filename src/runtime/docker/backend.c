@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "runtime/docker/docker.h"
+#include "runtime/owner.h"
 
 #define OPEN_SECONDS 10.0
 
@@ -28,7 +29,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
     d->host = host;
     d->engine = e;
     d->root_is_us = runs_as_us(tn_engine_info(e));
-    docker_mark(host->state, d->mark);
+    tn_state_mark(host->state, d->mark);
     *engine = d;
     return 0;
 }

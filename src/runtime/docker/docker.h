@@ -53,8 +53,6 @@ enum docker_way { DOCKER_BY_SOCKET, DOCKER_BY_PORT };
 
 /* --- names (names.c) ------------------------------------------------------------------------ */
 
-/* 16 hexadecimal digits for this machine and state directory. */
-void docker_mark(const char *state, char out[17]);
 /* "openhands-runtime-NAME" or "tendon-ID", on the heap. */
 char *docker_name(const struct tn_subject *s);
 /* The directory inside where work happens. */

@@ -127,6 +127,7 @@ const struct tn_backend tn_backend_jail = {
     .exec = jail_exec,
     .logs = jail_logs,
     .usage = jail_usage,
+    .watch = jail_watch,
     .snapshot = jail_snapshot,
     .forget = jail_forget,
     .rollback = jail_rollback,

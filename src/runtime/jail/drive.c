@@ -30,6 +30,14 @@ static int open_process(int64_t pid, int64_t start)
     return TN_TAKE_FD(fd);
 }
 
+int jail_watch(void *engine, const struct tn_subject *subject)
+{
+    jail_autoref struct jail_ref ref = {0};
+
+    jail_ref_read(subject, &ref);
+    return open_process(ref.pid, ref.start);
+}
+
 static int wait_process(int pidfd, int64_t deadline, struct tn_error *err)
 {
     struct pollfd p = {.fd = pidfd, .events = POLLIN};

@@ -7,6 +7,7 @@
 
 /* A tmpfs with less room than this left is full: no file of any size fits. */
 #define FULL_BYTES (64u << 10)
+enum { LAST_WORDS_MAX = 300 };
 
 /* --- marks in the sandbox's directory ------------------------------------------------------- */
 
@@ -50,7 +51,35 @@ char *jail_address(const struct tn_subject *subject)
 
 /* --- why it ended --------------------------------------------------------------------------- */
 
-static char *end_reason(const struct tn_jail_end *end, const struct jail_ref *ref)
+/* The last lines that the hand printed as one, "" when it printed nothing. */
+static char *last_words(const struct tn_subject *subject)
+{
+    tn_autofree char *path = tn_asprintf("%s/" JAIL_LOG, subject->directory);
+    tn_autofd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(2 * LAST_WORDS_MAX);
+    char text[LAST_WORDS_MAX + 1] = "";
+    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    off_t from = size > LAST_WORDS_MAX ? size - LAST_WORDS_MAX : 0;
+    ssize_t n = size > 0 ? pread(fd, text, LAST_WORDS_MAX, from) : 0;
+    const char *line = text;
+
+    text[n > 0 ? n : 0] = '\0';
+    if (from > 0) /* begins in the middle of one */
+        line += strcspn(line, "\n");
+    for (size_t length; *line; line += length) {
+        line += strspn(line, "\r\n");
+        length = strcspn(line, "\r\n");
+        if (length)
+            tn_buf_printf(&out, "%s%.*s", out.len ? "; " : "", (int)length, line);
+    }
+    for (size_t i = 0; i < out.len; i++)
+        if ((unsigned char)out.data[i] < ' ' || out.data[i] == 0x7f)
+            out.data[i] = ' ';
+    return tn_buf_take(&out);
+}
+
+static char *end_reason(const struct tn_subject *subject, const struct tn_jail_end *end,
+                        const struct jail_ref *ref)
 {
     char limit[32];
 
@@ -63,8 +92,11 @@ static char *end_reason(const struct tn_jail_end *end, const struct jail_ref *re
     if (end->signal.set)
         return tn_asprintf("the hand was killed by signal %d (%s)", (int)end->signal.value,
                            strsignal((int)end->signal.value));
-    if (end->status.set)
-        return tn_asprintf("the hand ended with status %d", (int)end->status.value);
+    if (end->status.set) {
+        tn_autofree char *said = last_words(subject);
+        return tn_asprintf("the hand ended with status %d%s%s", (int)end->status.value,
+                           *said ? ": " : "", said);
+    }
     return tn_strdup("the jail ended");
 }
 
@@ -75,7 +107,7 @@ static void describe_end(const struct tn_subject *subject, const struct jail_ref
 
     place->status = TN_STATUS_ERROR;
     if (tn_jail_end_read(subject->directory, &end, NULL) == 0)
-        place->reason = end_reason(&end, ref);
+        place->reason = end_reason(subject, &end, ref);
     else
         place->reason = tn_strdup(ref->pid ? "its keeper was killed, and the jail with it"
                                            : "it was never started");

@@ -3,8 +3,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
-#include "net/http-client.h"
-#include "net/listen.h"
+#include "runtime/hand-address.h"
 
 #define CONNECT_SECONDS 30.0
 
@@ -66,7 +65,7 @@ static struct tn_http_client *connect_to(struct mcp_dial *d, struct connection *
 {
     int64_t limit = tn_deadline_in(CONNECT_SECONDS);
 
-    c->fd = tn_dial(d->address, limit < deadline ? limit : deadline, err);
+    c->fd = tn_hand_dial(d->address, limit < deadline ? limit : deadline, err);
     if (c->fd < 0)
         return NULL;
     pthread_mutex_lock(&d->lock);
@@ -126,13 +125,19 @@ static int transfer(struct mcp_dial *d, struct tn_http_client *http, const struc
                     struct tn_web_answer *answer, struct tn_error *err)
 {
     tn_autobuf struct tn_buf headers = TN_BUF_INIT(2 * TN_WEB_HEADERS_MAX);
+    struct tn_hand_place place;
 
+    if (tn_hand_place(d->address, &place, err) < 0)
+        return -1;
+    tn_autofree char *target = tn_asprintf("%s%s", place.base, call->target);
+    if (place.far)
+        tn_buf_printf(&headers, "Host: %s\r\n", place.host);
     tn_buf_puts(&headers, tn_buf_str(&d->headers));
     for (const char *const *h = call->headers; h && *h; h++)
         tn_buf_printf(&headers, "%s\r\n", *h);
     const struct tn_http_call request = {
         .method = call->method,
-        .target = call->target,
+        .target = target,
         .type = call->body ? call->type : NULL,
         .body = call->body,
         .body_len = call->body_len,

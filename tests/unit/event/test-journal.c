@@ -226,6 +226,25 @@ static void test_from_any_id(void **state)
     }
 }
 
+static void test_newest(void **state)
+{
+    autosession char *dir = make_session();
+    struct tn_journal *j = open_journal(dir);
+    char event[700];
+    struct tn_error err = {0};
+
+    snprintf(event, sizeof event, "{\"a\":\"%0600d\"}", 0);
+    assert_int_equal(tn_journal_newest(dir, &err), -1);
+    for (int64_t i = 0; i < 500; i++) { /* several times what is read at once */
+        assert_int_equal(append(j, event), i);
+        if (i % 100 == 0)
+            assert_int_equal(tn_journal_newest(dir, &err), i);
+    }
+    assert_int_equal(tn_journal_newest(dir, &err), 499);
+    tn_journal_close(j);
+    assert_int_equal(tn_journal_newest("/nosuch", &err), -2);
+}
+
 static void test_wait(void **state)
 {
     autosession char *dir = make_session();
@@ -338,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_two_writers),
         cmocka_unit_test(test_writer_dies_beside_another),
         cmocka_unit_test(test_from_any_id),
+        cmocka_unit_test(test_newest),
         cmocka_unit_test(test_wait),
         cmocka_unit_test(test_removed_under_a_writer),
         cmocka_unit_test(test_takes_over_openhands),

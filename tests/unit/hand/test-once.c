@@ -50,6 +50,30 @@ static void test_another_body_is_refused(void **state)
     tn_once_free(o);
 }
 
+/* More keys than buckets, and more than are kept: each is found exactly while it is kept. */
+static void test_what_is_known(void **state)
+{
+    enum { KEPT = 3000, ALL = 5000 };
+    struct tn_once *o = tn_once_new(KEPT, 1 << 20);
+    char text[512], key[32];
+    int status;
+
+    for (int i = 0; i < ALL; i++) {
+        snprintf(key, sizeof key, "key-%d", i);
+        assert_false(tn_once_knows(o, key));
+        assert_int_equal(begin(o, key, "x", text, sizeof text, &status), 1);
+        assert_true(tn_once_knows(o, key));
+        tn_once_finish(o, key, 200, key, strlen(key));
+    }
+    for (int i = 0; i < ALL; i++) {
+        snprintf(key, sizeof key, "key-%d", i);
+        assert_int_equal(tn_once_knows(o, key), i >= ALL - KEPT);
+    }
+    assert_int_equal(begin(o, "key-4999", "x", text, sizeof text, &status), 0);
+    assert_string_equal(text, "key-4999");
+    tn_once_free(o);
+}
+
 static void test_waiting_ends_at_the_deadline(void **state)
 {
     struct tn_once *o = tn_once_new(8, 1024);
@@ -140,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_repeat_gets_the_stored_answer),
         cmocka_unit_test(test_another_body_is_refused),
+        cmocka_unit_test(test_what_is_known),
         cmocka_unit_test(test_waiting_ends_at_the_deadline),
         cmocka_unit_test(test_a_waiter_is_told),
         cmocka_unit_test(test_number_is_bounded),

@@ -166,6 +166,10 @@ static int do_subject(const struct tn_json *q, int64_t deadline, struct tn_jw *w
 
 static int remember(struct subject *x, const struct tn_place *place, struct tn_error *err)
 {
+    if (place->key) {
+        free(x->key);
+        x->key = tn_strdup(place->key);
+    }
     if (!place->ref)
         return 0;
     free(x->ref);

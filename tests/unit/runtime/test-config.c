@@ -507,6 +507,33 @@ static void test_spec(void **state)
 
 /* --- documentation ------------------------------------------------------------------------ */
 
+static int put_pool(const char *name, const struct tn_config_pool *pool, void *ctx)
+{
+    tn_buf_printf(ctx, "%s:%s:%d:%d:%d ", name, pool->template ? pool->template : "-",
+                  (int)pool->target, (int)pool->minimum, (int)pool->burst);
+    return 0;
+}
+
+static void test_pools(void **state)
+{
+    tn_autobuf struct tn_buf seen = TN_BUF_INIT(1000);
+    struct tn_config c;
+
+    load_text(&c, "[pool.a]\ntemplate = 't'\ntarget = 5\nminimum = 2\nburst = 3\n[pool.b]\n");
+    assert_int_equal(tn_config_pools(&c, put_pool, &seen, NULL), 0);
+    assert_string_equal(tn_buf_str(&seen), "a:t:5:2:3 b:-:1:0:0 ");
+    assert_warnings(&c, "");
+    tn_config_done(&c);
+    refuse_text("[pool.x]\ntargget = 1\n",
+                "[pool.x]: line 2: unknown key targget; did you mean target?");
+    refuse_text("[pool.x]\ntarget = -1\n",
+                "[pool.x]: line 2: target: expected an integer from 0 to 10000");
+    refuse_text("[pool.x]\ntarget = 1\nminimum = 2\n",
+                "[pool.x]: minimum (2) is more than target (1)");
+    refuse_text("[pool]\nx = 1\n", "given.toml: line 2: expected sections [pool.NAME]");
+    refuse_text("pool = 1\n", "given.toml: line 1: pool is no section");
+}
+
 static void test_page_is_up_to_date(void **state)
 {
     tn_autobuf struct tn_buf printed = TN_BUF_INIT(1 << 20), kept = TN_BUF_INIT(1 << 20);
@@ -537,6 +564,7 @@ int main(void)
         TEST(test_mcp),
         TEST(test_openhands_file),
         TEST(test_spec),
+        TEST(test_pools),
         TEST(test_page_is_up_to_date),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,7 +163,7 @@ static void test_claims(void **state)
         snprintf(id, sizeof id, "warm%06d", i);
         add(s, id, NULL, "pool");
     }
-    assert_int_equal(tn_store_warm_count(s, "jail", "pool", NULL), WARM);
+    assert_int_equal(tn_store_warm_count(s, "jail", "pool", NULL, NULL), WARM);
     for (int i = 0; i < CLAIMERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, claim_all, NULL), 0);
     for (int i = 0; i < CLAIMERS; i++) {
@@ -172,7 +172,77 @@ static void test_claims(void **state)
         total += (intptr_t)n;
     }
     assert_int_equal(total, WARM);
-    assert_int_equal(tn_store_warm_count(s, "jail", "pool", NULL), 0);
+    assert_int_equal(tn_store_warm_count(s, "jail", "pool", NULL, NULL), 0);
+    tn_store_close(s);
+}
+
+#define FILLERS 4
+#define MOST 10
+
+struct filler {
+    char letter;
+    int added, refused;
+};
+
+/* With a connection of its own, as another process has it. */
+static void *fill(void *arg)
+{
+    struct filler *f = arg;
+    struct tn_store *s = open_store();
+
+    for (int i = 0; i < MOST; i++) {
+        struct tn_error err = {0};
+        char id[11];
+        snprintf(id, sizeof id, "fill%c%05d", f->letter, i);
+        struct tn_record r = row(id, NULL, "bounded");
+        r.pool_max = MOST;
+        if (tn_store_add(s, &r, &err) == 0)
+            f->added++;
+        else if (err.code == TN_E_CONFLICT)
+            f->refused++;
+    }
+    tn_store_close(s);
+    return NULL;
+}
+
+/* However many fill a pool, it has no more than it may have; one that was taken makes room. */
+static void test_a_pool_is_bounded(void **state)
+{
+    struct tn_store *s = open_store();
+    struct filler fillers[FILLERS] = {0};
+    pthread_t threads[FILLERS];
+    int added = 0, refused = 0, ready = -1;
+
+    for (int i = 0; i < FILLERS; i++) {
+        fillers[i].letter = (char)('a' + i);
+        assert_int_equal(pthread_create(&threads[i], NULL, fill, &fillers[i]), 0);
+    }
+    for (int i = 0; i < FILLERS; i++) {
+        pthread_join(threads[i], NULL);
+        added += fillers[i].added;
+        refused += fillers[i].refused;
+    }
+    assert_int_equal(added, MOST);
+    assert_int_equal(refused, FILLERS * MOST - MOST);
+    assert_int_equal(tn_store_warm_count(s, "jail", "bounded", &ready, NULL), MOST);
+    assert_int_equal(ready, MOST);
+    struct tn_record one = row("oneofmany0", NULL, "bounded"), got;
+    one.pool_max = MOST;
+    assert_int_equal(tn_store_add(s, &one, NULL), -1);
+    struct tn_record as = row("", NULL, NULL);
+    assert_int_equal(tn_store_claim(s, "bounded", &as, &got, NULL), 1);
+    /* It is in no pool any more, so nobody takes it out again. */
+    assert_int_equal(tn_store_unpool(s, got.id, tn_owner_self(), NULL), 0);
+    tn_record_done(&got);
+    one.status = TN_STATUS_STARTING;
+    assert_int_equal(tn_store_add(s, &one, NULL), 0);
+    assert_int_equal(tn_store_warm_count(s, "jail", "bounded", &ready, NULL), MOST);
+    assert_int_equal(ready, MOST - 1);
+    assert_int_equal(tn_store_unpool(s, "oneofmany0", tn_owner_self(), NULL), 1);
+    assert_int_equal(tn_store_find(s, "oneofmany0", &got, NULL), 0);
+    assert_null(got.pool);
+    assert_int_equal(got.owner.pid, getpid());
+    tn_record_done(&got);
     tn_store_close(s);
 }
 
@@ -319,6 +389,7 @@ int main(void)
         TEST(test_parts),
         TEST(test_place),
         TEST(test_claims),
+        TEST(test_a_pool_is_bounded),
         TEST(test_claims_of_others),
         TEST(test_killed_writer),
         TEST(test_lock),

@@ -332,6 +332,33 @@ static void test_nobody_there(void **state)
     assert_int_equal(err.sys, ECONNREFUSED);
 }
 
+static void test_dial(void **state)
+{
+    const struct script_step steps[] = {{OK, SCRIPT_CLOSE}, {0}};
+    static const char request[] = "GET /elsewhere HTTP/1.1\r\n\r\n";
+    struct tn_web *web = start(steps);
+    char answer[256];
+    size_t got = 0;
+
+    assert_int_equal(tn_web_header(web, "X-Key", "secret", &err), 0);
+    int fd = tn_web_dial(web, tn_deadline_in(20), &err);
+    assert_true(fd >= 0);
+    assert_int_equal(send(fd, request, strlen(request), 0), strlen(request));
+    for (ssize_t n; (n = recv(fd, answer + got, sizeof answer - got, 0)) > 0;)
+        got += (size_t)n;
+    assert_int_equal(got, strlen(OK));
+    assert_memory_equal(answer, OK, got);
+    close(fd);
+    stop(web);
+    assert_string_equal(server.asked, request); /* not a byte of ours */
+
+    struct tn_web_options nobody = {.base = "http://engine", .socket = "/nowhere/at/all"};
+    web = tn_web_new(&nobody, &err);
+    assert_int_equal(tn_web_dial(web, tn_deadline_in(20), &err), -1);
+    assert_int_equal(err.code, TN_E_NOT_FOUND);
+    tn_web_free(web);
+}
+
 static void test_not_sendable(void **state)
 {
     const struct script_step steps[] = {{0}};
@@ -405,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_once),
         cmocka_unit_test(test_broken_answer),
         cmocka_unit_test(test_nobody_there),
+        cmocka_unit_test(test_dial),
         cmocka_unit_test(test_not_sendable),
         cmocka_unit_test(test_threads),
     };

@@ -1,0 +1,303 @@
+/* Limits: what a key may have, what the disk has left, how many may run. */
+#include "service/admit.h"
+
+#include <sys/statvfs.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/metrics.h"
+#include "service/room.h"
+
+#define MIB (1024.0 * 1024)
+
+/* --- what a key may have ------------------------------------------------------------------------
+ */
+
+int admit_disk(const struct tn_service *s, struct tn_error *err)
+{
+    const char *state = tn_runtime_host(s->rt)->state;
+    struct statvfs disk;
+    uint64_t reserve = 0;
+
+    if (!s->options->disk_reserve || statvfs(state, &disk))
+        return 0;
+    if (tn_size_parse(s->options->disk_reserve, &reserve, err))
+        return tn_error_context(err, "service.disk_reserve");
+    double left = (double)disk.f_bavail * (double)disk.f_frsize;
+    if (left >= (double)reserve)
+        return 0;
+    return tn_fail(err, TN_E_BUSY,
+                   "the disk of the sandboxes is nearly full: %.0f MiB are left and "
+                   "service.disk_reserve keeps %.0f MiB; delete sandboxes or make room on it",
+                   left / MIB, (double)reserve / MIB);
+}
+
+static int check_memory(const struct key_limits *limits, const struct quota_use *used,
+                        const struct quota_use *wanted, struct tn_error *err)
+{
+    if (limits->max_memory <= 0)
+        return 0;
+    if (wanted->memory <= 0)
+        return tn_fail(err, TN_E_QUOTA,
+                       "sandboxes of this key need a limit on their memory, because together they "
+                       "may have %.0f MiB (max_memory): say how much this one needs",
+                       (double)limits->max_memory / MIB);
+    if (used->memory <= limits->max_memory - wanted->memory)
+        return 0;
+    return tn_fail(err, TN_E_QUOTA,
+                   "running sandboxes of this key may have %.0f MiB of memory together "
+                   "(max_memory): %.0f MiB are taken and this one needs %.0f MiB; pause or delete "
+                   "one, or ask for less",
+                   (double)limits->max_memory / MIB, (double)used->memory / MIB,
+                   (double)wanted->memory / MIB);
+}
+
+static int check_cpus(const struct key_limits *limits, const struct quota_use *used,
+                      const struct quota_use *wanted, struct tn_error *err)
+{
+    if (limits->max_cpus <= 0)
+        return 0;
+    if (wanted->cpus <= 0)
+        return tn_fail(err, TN_E_QUOTA,
+                       "sandboxes of this key need a limit on their processors, because together "
+                       "they may have %g (max_cpus): say how many this one needs",
+                       limits->max_cpus);
+    if (used->cpus + wanted->cpus <= limits->max_cpus * (1 + 1e-9)) /* sums of fractions */
+        return 0;
+    return tn_fail(err, TN_E_QUOTA,
+                   "running sandboxes of this key may have %g processors together (max_cpus): %g "
+                   "are taken and this one needs %g; pause or delete one, or ask for less",
+                   limits->max_cpus, used->cpus, wanted->cpus);
+}
+
+int admit_check(const struct tn_service *s, const struct key_limits *limits,
+                const struct quota_use *used, const struct quota_use *wanted, struct tn_error *err)
+{
+    if (limits->max_sandboxes > 0 && used->sandboxes + wanted->sandboxes > limits->max_sandboxes)
+        return tn_fail(err, TN_E_QUOTA,
+                       "this key may have %lld sandboxes (max_sandboxes) and has %lld: delete one "
+                       "first",
+                       (long long)limits->max_sandboxes, (long long)used->sandboxes);
+    if (limits->max_running > 0 && used->running + wanted->running > limits->max_running &&
+        !s->options->pause_old_sandboxes)
+        return tn_fail(err, TN_E_QUOTA,
+                       "%lld sandboxes of this key may run at a time (max_running) and %lld do: "
+                       "pause or delete one first",
+                       (long long)limits->max_running, (long long)used->running);
+    if (wanted->sandboxes && limits->max_seconds > 0 &&
+        (wanted->seconds <= 0 || wanted->seconds > limits->max_seconds))
+        return tn_fail(err, TN_E_QUOTA,
+                       "a sandbox of this key may live %g seconds (max_seconds): ask for a ttl of "
+                       "at most that",
+                       limits->max_seconds);
+    if (check_memory(limits, used, wanted, err) || check_cpus(limits, used, wanted, err))
+        return -1;
+    return wanted->sandboxes ? admit_disk(s, err) : 0;
+}
+
+/* --- pausing the oldest -------------------------------------------------------------------------
+ */
+
+struct ids {
+    char (*items)[11];
+    size_t count;
+    const char *except;
+};
+
+static int note_id(struct box *b, void *ctx)
+{
+    struct ids *ids = ctx;
+
+    if (ids->except && strcmp(box_id(b), ids->except) == 0)
+        return 0;
+    if ((ids->count & (ids->count - 1)) == 0) /* a power of two: full */
+        ids->items = tn_realloc(ids->items, (ids->count ? ids->count * 2 : 1) * sizeof *ids->items);
+    snprintf(ids->items[ids->count++], sizeof *ids->items, "%s", box_id(b));
+    return 0;
+}
+
+static bool pause_one(struct tn_service *s, const char *id, int64_t deadline)
+{
+    autobox struct box *b = box_find(s, NULL, id, NULL);
+    struct tn_error why = {0};
+
+    if (!b)
+        return false;
+    if (box_order(b, NULL, ORDER_PAUSE, deadline, &why)) {
+        tn_log(TN_LOG_WARN, "an old sandbox could not be paused", tn_log_str("sandbox", id),
+               tn_log_str("why", why.text));
+        return false;
+    }
+    metric_add(s->metrics, METRIC_KEPT, "oldest", 1);
+    tn_log(TN_LOG_INFO, "the oldest sandbox was paused to make room", tn_log_str("sandbox", id));
+    return true;
+}
+
+/* Oldest first; how many. */
+static int pause_oldest(struct tn_service *s, const char *tenant, const char *except, size_t count,
+                        bool insist, paused_fn fn, void *ctx, int64_t deadline)
+{
+    struct box_filter running = {.tenant = tenant, .states = 1u << BOX_RUNNING};
+    struct ids ids = {.except = except};
+    size_t paused = 0;
+
+    box_each(s, &running, note_id, &ids, NULL);
+    for (size_t i = 0; i < ids.count && tn_now() < deadline; i++) {
+        if (insist ? paused >= count : i >= count)
+            break;
+        if (!pause_one(s, ids.items[i], deadline))
+            continue;
+        paused++;
+        if (fn)
+            fn(ids.items[i], ctx);
+    }
+    free(ids.items);
+    return (int)paused;
+}
+
+int pause_old_sandboxes(struct tn_service *s, const char *tenant, int64_t max, paused_fn fn,
+                        void *ctx, int64_t deadline, struct tn_error *err)
+{
+    if (max < 1)
+        return tn_fail(err, TN_E_INVALID, "max_num_sandboxes must be greater than 0");
+    int64_t excess = box_count(s, tenant, 1u << BOX_RUNNING) - max;
+    if (excess <= 0)
+        return 0;
+    return pause_oldest(s, tenant, NULL, (size_t)excess, false, fn, ctx, deadline);
+}
+
+/* --- room for one more --------------------------------------------------------------------------
+ */
+
+/* Still on its way to running? */
+static bool is_coming(struct tn_service *s, const struct kept_place *p, const char *tenant)
+{
+    autobox struct box *b = box_find(s, tenant, p->id, NULL);
+    autoview struct box_view v = {0};
+
+    if (!b)
+        return false;
+    box_look(b, &v);
+    return v.goal == BOX_RUNNING && v.state != BOX_RUNNING && v.state != BOX_ERROR &&
+           v.state != BOX_MISSING;
+}
+
+/* Places whose box has arrived, or never will. */
+static void forget_settled(struct tn_service *s, struct room *r)
+{
+    for (size_t i = 0; i < r->count;) {
+        if (tn_now() < r->kept[i].until && is_coming(s, &r->kept[i], NULL))
+            i++;
+        else
+            r->kept[i] = r->kept[--r->count];
+    }
+}
+
+/* How many others run or are about to. */
+static int64_t others(struct tn_service *s, struct room *r, const char *tenant,
+                      const struct box_view *me)
+{
+    int64_t n = box_count(s, tenant, 1u << BOX_RUNNING) - (me->state == BOX_RUNNING);
+
+    for (size_t i = 0; i < r->count; i++)
+        n += strcmp(r->kept[i].id, me->id) != 0 && (!tenant || is_coming(s, &r->kept[i], tenant));
+    return n;
+}
+
+static void keep_place(struct room *r, const char *id, int64_t until)
+{
+    struct kept_place place = {.until = until};
+    size_t i = 0;
+
+    memcpy(place.id, id, sizeof place.id);
+    while (i < r->count && strcmp(r->kept[i].id, id) != 0)
+        i++;
+    if (i == r->count)
+        r->kept = tn_realloc(r->kept, ++r->count * sizeof *r->kept);
+    r->kept[i] = place;
+}
+
+/* Those that are about to run cannot be paused: waits until one of them has changed.  False: there
+ * is none, or the deadline came first. */
+static bool await_arrival(struct tn_service *s, const char *tenant, const char *me,
+                          int64_t deadline)
+{
+    struct room *r = queue_room(s->queue);
+    char id[11] = "";
+
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < r->count && !id[0]; i++)
+        if (strcmp(r->kept[i].id, me) != 0 && is_coming(s, &r->kept[i], tenant))
+            memcpy(id, r->kept[i].id, sizeof id);
+    pthread_mutex_unlock(&r->lock);
+
+    autobox struct box *b = id[0] ? box_find(s, tenant, id, NULL) : NULL;
+    autoview struct box_view v = {0};
+    if (!b)
+        return false;
+    box_look(b, &v);
+    return v.state == v.goal || !box_wait_change(b, v.version, deadline, NULL);
+}
+
+struct room_limit {
+    int64_t max;
+    const char *tenant; /* NULL: of all */
+    enum tn_code code;
+    const char *name;
+};
+
+/* The first limit in the way and by how many; NULL: the place is kept. */
+static const struct room_limit *obstacle(struct tn_service *s, struct box *b,
+                                         const struct room_limit *limits, int64_t deadline,
+                                         int64_t *excess)
+{
+    struct room *r = queue_room(s->queue);
+    autoview struct box_view me = {0};
+    const struct room_limit *found = NULL;
+
+    box_look(b, &me);
+    pthread_mutex_lock(&r->lock);
+    forget_settled(s, r);
+    for (const struct room_limit *l = limits; l->name && !found; l++) {
+        *excess = others(s, r, l->tenant, &me) + 1 - l->max;
+        if (l->max > 0 && *excess > 0)
+            found = l;
+    }
+    if (!found)
+        keep_place(r, me.id, deadline);
+    pthread_mutex_unlock(&r->lock);
+    return found;
+}
+
+int admit_make_room(struct tn_service *s, struct box *b, const struct key_limits *limits,
+                    int64_t deadline, struct tn_error *err)
+{
+    const struct room_limit all[] = {
+        {limits ? limits->max_running : 0, box_tenant(b), TN_E_QUOTA, "max_running of the key"},
+        {s->options->max_sandboxes, NULL, TN_E_BUSY, "service.max_sandboxes"},
+        {0},
+    };
+    const struct room_limit *l;
+    int64_t excess;
+
+    bool looked = false; /* again, because some have arrived meanwhile */
+
+    while ((l = obstacle(s, b, all, deadline, &excess))) {
+        if (!s->options->pause_old_sandboxes)
+            return tn_fail(err, l->code,
+                           "%lld sandboxes run already (%s): pause or delete one first",
+                           (long long)l->max, l->name);
+        if (pause_oldest(s, l->tenant, box_id(b), (size_t)excess, true, NULL, NULL, deadline) > 0 ||
+            await_arrival(s, l->tenant, box_id(b), deadline)) {
+            looked = false;
+            continue;
+        }
+        if (looked)
+            return tn_fail(err, l->code,
+                           "%lld sandboxes run or start already (%s) and none of them could be "
+                           "paused: try again, or delete one",
+                           (long long)l->max, l->name);
+        looked = true;
+    }
+    return 0;
+}

@@ -1,0 +1,211 @@
+/* Ports inside a sandbox, and tickets for what cannot send a key. */
+#include "base/clock.h"
+#include "runtime/hand-client.h"
+#include "service/api-native.h"
+#include "service/proxy.h"
+#include "service/ticket.h"
+
+enum { MAX_PORTS = 256 };
+#define LOOK_SECONDS 10.0
+#define TICKET_SECONDS 60.0
+
+/* --- ports ----------------------------------------------------------------------------------- */
+
+struct ports {
+    int64_t list[MAX_PORTS];
+    size_t count;
+};
+
+static bool has_port(const struct ports *p, int64_t port)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->list[i] == port)
+            return true;
+    return false;
+}
+
+/* In order, each once. */
+static void add_port(struct ports *p, int64_t port)
+{
+    size_t i = 0;
+
+    if (port < 1 || port > 65535 || p->count == MAX_PORTS || has_port(p, port))
+        return;
+    while (i < p->count && p->list[i] < port)
+        i++;
+    memmove(&p->list[i + 1], &p->list[i], (p->count - i) * sizeof p->list[0]);
+    p->list[i] = port;
+    p->count++;
+}
+
+/* The kernel's tables ("  0: 0100007F:1F90 00000000:0000 0A ..."; 0A is a socket that listens),
+ * then the address of the hand's own page for the browser inside. */
+static void add_listeners(struct ports *p, const char *table)
+{
+    const char *page = strstr(table, "http://");
+    unsigned own = 0;
+
+    if (page)
+        sscanf(page, "http://%*[^:]:%u", &own);
+    for (const char *line = strchr(table, '\n'); line; line = strchr(line + 1, '\n')) {
+        unsigned port, state;
+        if (sscanf(line + 1, " %*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x", &port, &state) == 2 &&
+            state == 0x0A && port != own)
+            add_port(p, port);
+    }
+}
+
+/* Asking is no use of the sandbox: it may become idle under a page that shows its ports.  The
+ * tables are read in a shell of their own, which is nobody's. */
+static int find_listeners(struct tn_sandbox *sb, void *ctx, struct tn_error *err)
+{
+    static const char command[] = "cat /proc/net/tcp /proc/net/tcp6 /tmp/oh-server-url 2>/dev/null";
+    struct tn_action action;
+    struct tn_observation tables;
+    const char *address, *key;
+
+    if (tn_sandbox_address(sb, &address, &key, tn_deadline_in(LOOK_SECONDS), err))
+        return -1;
+    struct tn_hand_client *client = tn_hand_client_new(address, key, err);
+    if (!client)
+        return -1;
+    tn_action_init(&action, TN_ACTION_RUN);
+    action.timeout = (struct tn_opt_double){.set = true, .value = LOOK_SECONDS};
+    action.run.command = tn_strdup(command);
+    action.run.is_static = action.run.hidden = true;
+    int failed = tn_hand_client_execute(client, &action, &tables, err);
+    if (!failed) {
+        add_listeners(ctx, tables.content.data ? tables.content.data : "");
+        tn_observation_done(&tables);
+    }
+    tn_action_done(&action);
+    tn_hand_client_free(client);
+    return failed;
+}
+
+static void put_port(struct tn_jw *w, const struct tn_service *s, const char *id, int port)
+{
+    tn_autofree char *url = preview_url(s, id, port);
+
+    tn_jw_kint(w, "port", port);
+    tn_jw_kstr(w, "url", url);
+}
+
+static void get_ports(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_service *s = ctx;
+    autobox struct box *b = native_box(x, s, SCOPE_READ);
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
+    struct tn_jw w = tn_jw(&json);
+    struct ports open = {0};
+    autoview struct box_view v = {0};
+
+    if (!b)
+        return;
+    box_look(b, &v);
+    if (v.state == BOX_RUNNING && v.spec.network != TN_NETWORK_HOST)
+        box_with_sandbox(b, find_listeners, &open, tn_deadline_in(LOOK_SECONDS), NULL);
+    struct ports all = open;
+    for (size_t i = 0; i < v.spec.ports.count; i++)
+        add_port(&all, v.spec.ports.items[i]);
+    tn_jw_object(&w);
+    tn_jw_key(&w, "ports");
+    tn_jw_array(&w);
+    for (size_t i = 0; i < all.count; i++) {
+        tn_jw_object(&w);
+        put_port(&w, s, box_id(b), (int)all.list[i]);
+        tn_jw_kbool(&w, "listening", has_port(&open, all.list[i]));
+        tn_jw_object_end(&w);
+    }
+    tn_jw_array_end(&w);
+    tn_jw_object_end(&w);
+    tn_http_reply_json(x, 200, &json);
+}
+
+static void post_port(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_service *s = ctx;
+    autobox struct box *b = native_box(x, s, SCOPE_USE);
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(64 << 10);
+    struct tn_jw w = tn_jw(&json);
+    struct tn_error err = {0};
+    char *end;
+
+    if (!b || native_read_nothing(x))
+        return;
+    long port = strtol(tn_http_param(x, "port"), &end, 10);
+    if (*end || port < 1 || port > 65535) {
+        native_refuse(x, TN_E_UNPROCESSABLE, "expected a port from 1 to 65535");
+        return;
+    }
+    tn_autofree char *link =
+        preview_link(s, caller_of(x), box_id(b), (int)port, tn_http_query(x, "open"), &err);
+    if (!link) {
+        reply_error(x, &err);
+        return;
+    }
+    tn_jw_object(&w);
+    put_port(&w, s, box_id(b), (int)port);
+    tn_jw_kstr(&w, "link", link);
+    tn_jw_object_end(&w);
+    tn_http_set_header(x, "Cache-Control", "no-store");
+    tn_http_reply_json(x, 201, &json);
+}
+
+/* --- tickets --------------------------------------------------------------------------------- */
+
+struct ticket_wish {
+    char *purpose, *sandbox;
+};
+static const char *const purposes[] = {"ws", NULL};
+static const struct tn_field ticket_rows[] = {
+    TN_STRING("purpose", struct ticket_wish, purpose, .flags = TN_FIELD_REQUIRED, .words = purposes,
+              .help = "what it opens"),
+    TN_STRING("sandbox", struct ticket_wish, sandbox, .flags = TN_FIELD_REQUIRED,
+              .help = "id of the sandbox that it opens it for"),
+};
+static const struct tn_fields ticket_fields = TN_FIELDS(ticket_rows);
+
+static int make_ticket(struct tn_service *s, const struct caller *who, const struct ticket_wish *w,
+                       char ticket[TICKET_MAX], struct tn_error *err)
+{
+    autobox struct box *b = box_find(s, native_tenant(who), w->sandbox, err);
+
+    return b ? ticket_make(s, who, w->purpose, box_id(b), TICKET_SECONDS, ticket, err) : -1;
+}
+
+static void post_ticket(struct tn_http_exchange *x, void *ctx)
+{
+    static const struct tn_fields *const tables[] = {&ticket_fields, NULL};
+    struct tn_service *s = ctx;
+    tn_autojson struct tn_json *body = NULL;
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(4096);
+    struct tn_jw w = tn_jw(&json);
+    struct ticket_wish wish = {0};
+    struct tn_error err = {0};
+    char ticket[TICKET_MAX];
+
+    if (!caller_may(x, SCOPE_READ) || native_read(x, tables, &body))
+        return;
+    if (tn_fields_from_json(&ticket_fields, &wish, body, &err) ||
+        tn_fields_check(&ticket_fields, &wish, &err) ||
+        make_ticket(s, caller_of(x), &wish, ticket, &err)) {
+        reply_error(x, &err);
+    } else {
+        tn_jw_object(&w);
+        tn_jw_kstr(&w, "ticket", ticket);
+        tn_jw_kdouble(&w, "seconds", TICKET_SECONDS);
+        tn_jw_object_end(&w);
+        tn_http_set_header(x, "Cache-Control", "no-store");
+        tn_http_reply_json(x, 201, &json);
+    }
+    tn_fields_done(&ticket_fields, &wish);
+}
+
+#define BOX "/v1/sandboxes/{id}"
+const struct tn_route routes_native_ports[] = {
+    {"GET", BOX "/ports", get_ports, "ports that are open inside, and where to see them", 0},
+    {"POST", BOX "/ports/{port}", post_port, "a link that opens a port in a browser", 0},
+    {"POST", "/v1/tickets", post_ticket, "lets a page open a WebSocket", 0},
+    {0},
+};

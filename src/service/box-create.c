@@ -1,0 +1,311 @@
+/* New boxes: the row and what it was asked for with in one transaction, then the rest. */
+#include "runtime/owner.h"
+#include "service/box-internal.h"
+#include "service/keeper.h"
+#include "service/metrics.h"
+
+/* How long a request waits for a warm one to say that it lives. */
+#define WARM_SECONDS 2.0
+
+/* How long an idempotency key is remembered, and how often old ones are looked for. */
+#define REMEMBERED_SECONDS 86400.0
+#define PURGE_SECONDS 600.0
+
+#define MAX_FACTOR 1024.0
+
+/* A box that is about to be. */
+struct birth {
+    struct box *b;
+    const struct box_wish *wish;
+    struct tn_spec spec; /* of its sandbox */
+    bool warm;           /* it was claimed from a pool */
+    bool found;          /* the idempotency key was used before, for this box: */
+    char first[11];
+    char *digest;
+};
+
+static double or_default(double own, double usual)
+{
+    return own < 0 ? usual : own;
+}
+
+/* Time to live: the wish, or what the service says as far as the key may have it. */
+static double time_to_live(const struct tn_service *s, const struct caller *who,
+                           const struct box_wish *wish)
+{
+    double most = who->limits.max_seconds;
+    double ttl = or_default(wish->ttl, s->options->ttl_seconds);
+
+    return wish->ttl < 0 && most > 0 && (ttl <= 0 || ttl > most) ? most : ttl;
+}
+
+static int fill_in(struct box *b, const struct caller *who, const struct box_wish *wish,
+                   struct tn_error *err)
+{
+    const struct tn_backend *backend = spec_backend(b->s, &wish->spec, err);
+    double factor = wish->resource_factor;
+    char key[33];
+
+    if (!backend)
+        return -1;
+    if (!(factor >= 0 && factor <= MAX_FACTOR))
+        return tn_fail(err, TN_E_INVALID, "resource_factor is from 0 to %g", MAX_FACTOR);
+    if (tn_spec_copy(&wish->spec, &b->spec, err) || tn_new_key(key, err))
+        return -1;
+    b->secret = tn_strdup(key);
+    explicit_bzero(key, sizeof key);
+    b->names.tenant = b->tenant = tn_strdup(who->tenant);
+    b->key_id = tn_strdup(who->key_id);
+    b->names.session = b->session = tn_strdup_or_null(wish->session);
+    b->name = tn_strdup_or_null(wish->name);
+    b->template = tn_strdup_or_null(wish->template);
+    b->runtime = tn_strdup(backend->name);
+    b->metadata = wish->metadata ? tn_json_copy(wish->metadata) : NULL;
+    b->resource_factor = factor > 0 ? factor : 1;
+    b->idle_pause = wish->idle_pause;
+    b->idle_stop = wish->idle_stop;
+    b->created = b->used = b->used_saved = wall_clock();
+    double ttl = time_to_live(b->s, who, wish);
+    b->expires = ttl > 0 ? b->created + ttl : 0;
+    b->state = BOX_STARTING;
+    b->goal = BOX_RUNNING;
+    b->known = true;
+    b->version = 1;
+    b->start_began = tn_now();
+    return measure(b, err);
+}
+
+/* --- the transaction -------------------------------------------------------------------------- */
+
+static int take_first(const struct tn_db_row *row, void *ctx)
+{
+    struct birth *birth = ctx;
+
+    birth->digest = tn_strdup(tn_db_text(row, 0));
+    snprintf(birth->first, sizeof birth->first, "%s", tn_db_text(row, 1));
+    birth->found = true;
+    return 0;
+}
+
+/* A warm one that fits gives the box its id and its key. */
+static int take_warm(struct birth *birth, struct tn_error *err)
+{
+    tn_autorecord struct tn_record record = {0};
+    struct box *b = birth->b;
+
+    if (b->parent)
+        return 0;
+    int found = tn_sandbox_claim(b->s->rt, &birth->spec, &record, err);
+    if (found != 1)
+        return found;
+    snprintf(b->names.id, sizeof b->names.id, "%s", record.id);
+    replace(&b->secret, record.key);
+    b->made = b->claimed = birth->warm = true;
+    return 0;
+}
+
+static int be_born(struct tn_db *db, void *ctx, struct tn_error *err)
+{
+    struct birth *birth = ctx;
+    const struct box_wish *wish = birth->wish;
+    struct box *b = birth->b;
+    struct tn_error why = {0};
+
+    if (take_warm(birth, err) || (!b->names.id[0] && tn_new_id(b->names.id, err)))
+        return -1;
+    if (box_insert(db, b, &why)) {
+        if (why.code == TN_E_CONFLICT && b->session)
+            return tn_fail(err, TN_E_CONFLICT, "there is a sandbox of session '%s' already",
+                           b->session);
+        *err = why;
+        return -1;
+    }
+    b->directory = tn_asprintf("%s/sandbox/%s", tn_runtime_host(b->s->rt)->state, b->names.id);
+    if (!wish->idempotency)
+        return 0;
+    return tn_db_run(db, err,
+                     "INSERT INTO idempotency (tenant, key, digest, box, created)"
+                     " VALUES (?,?,?,?,?)",
+                     "ttttd", b->tenant, wish->idempotency, wish->digest ? wish->digest : "",
+                     b->names.id, b->created) < 0
+               ? -1
+               : 0;
+}
+
+static void forget_old_keys(struct boxes *all)
+{
+    double now = wall_clock();
+
+    if (now - all->purged < PURGE_SECONDS && now >= all->purged)
+        return;
+    all->purged = now;
+    tn_db_run(all->s->db, NULL, "DELETE FROM idempotency WHERE created < ?", "d",
+              now - REMEMBERED_SECONDS);
+}
+
+/* --- from the wish to the box ----------------------------------------------------------------- */
+
+/* The box of the first request with that idempotency key. */
+static struct box *the_first(struct birth *birth, struct tn_error *err)
+{
+    struct tn_service *s = birth->b->s;
+    const char *digest = birth->wish->digest ? birth->wish->digest : "";
+
+    if (strcmp(birth->digest, digest) != 0) {
+        tn_fail(err, TN_E_CONFLICT, "that idempotency key was used for another request");
+        return NULL;
+    }
+    struct box *first = boxes_find(s->boxes, birth->first);
+    if (!first)
+        tn_fail(err, TN_E_GONE, "sandbox %s, made with that idempotency key, was deleted",
+                birth->first);
+    return first;
+}
+
+/* Whether that idempotency key was used before. */
+static int look_up(struct birth *birth, struct tn_error *err)
+{
+    const struct box *b = birth->b;
+
+    return birth->wish->idempotency &&
+                   tn_db_each(b->s->db, take_first, birth, err,
+                              "SELECT digest, box FROM idempotency WHERE tenant = ? AND key = ?",
+                              "tt", b->tenant, birth->wish->idempotency) < 0
+               ? -1
+               : 0;
+}
+
+static int may_have(struct box *b, const struct caller *who, struct tn_error *err)
+{
+    struct quota_use used, wanted = {.sandboxes = 1,
+                                     .running = 1,
+                                     .memory = b->memory,
+                                     .cpus = b->cpus,
+                                     .seconds = b->expires ? b->expires - b->created : 0};
+
+    boxes_use(b->all, b->tenant, NULL, &used);
+    return admit_check(b->s, &who->limits, &used, &wanted, err);
+}
+
+/* Counting, the rows and the table are one step for everybody else. */
+static int register_birth(struct birth *birth, const struct caller *who, struct tn_error *err)
+{
+    struct box *b = birth->b;
+    struct boxes *all = b->all;
+
+    pthread_mutex_lock(&all->births);
+    forget_old_keys(all);
+    int result = look_up(birth, err);
+    if (!result && !birth->found) {
+        result = may_have(b, who, err) || tn_db_atomically(b->s->db, be_born, birth, err);
+        if (!result)
+            boxes_add(all, b);
+    }
+    pthread_mutex_unlock(&all->births);
+    return result;
+}
+
+static void let_live(struct box *b, bool warm)
+{
+    box_tell(b);
+    pthread_mutex_lock(&b->lock);
+    box_work(b);
+    pthread_mutex_unlock(&b->lock);
+    if (warm)
+        box_wait(b, ~(1u << BOX_STARTING), tn_deadline_in(WARM_SECONDS), NULL);
+}
+
+/* Takes the box that is to be. */
+static struct box *give_birth(struct box *given, const struct caller *who,
+                              const struct box_wish *wish, bool *again, struct tn_error *err)
+{
+    autobox struct box *b = given;
+    struct birth birth = {.b = b, .wish = wish};
+    struct box *result = NULL;
+
+    if (sandbox_spec(b, &birth.spec, err))
+        return NULL;
+    if (!register_birth(&birth, who, err)) {
+        if (again)
+            *again = birth.found;
+        result = birth.found ? the_first(&birth, err) : box_ref(b);
+    }
+    if (result == b) {
+        if (!b->parent)
+            pool_used(b->s, &birth.spec, birth.warm);
+        let_live(b, birth.warm);
+    }
+    tn_spec_done(&birth.spec);
+    free(birth.digest);
+    return result;
+}
+
+struct box *box_create(struct tn_service *s, const struct caller *who, const struct box_wish *wish,
+                       bool *again, struct tn_error *err)
+{
+    struct box *b = box_new(s);
+
+    if (!fill_in(b, who, wish, err))
+        return give_birth(b, who, wish, again, err);
+    box_release(b);
+    return NULL;
+}
+
+/* --- forks ------------------------------------------------------------------------------------ */
+
+static int is_named(const struct tn_snapshot *snapshot, void *ctx)
+{
+    return !strcmp(snapshot->name, ctx) ? 1 : 0;
+}
+
+static int can_fork(struct box *b, const char *snapshot, struct tn_error *err)
+{
+    const struct tn_backend *backend = spec_backend(b->s, &b->spec, err);
+
+    if (!backend)
+        return -1;
+    if (!(backend->abilities & TN_CAN_SNAPSHOT))
+        return tn_fail(err, TN_E_UNSUPPORTED, "%s cannot fork a sandbox", backend->name);
+    pthread_mutex_lock(&b->lock);
+    bool there = b->made && !b->gone && b->goal != BOX_GONE && b->state != BOX_MISSING;
+    enum box_state state = b->state;
+    pthread_mutex_unlock(&b->lock);
+    if (!there)
+        return tn_fail(err, TN_E_CONFLICT, "sandbox %s is %s: there is nothing to fork",
+                       b->names.id, box_state_words[state]);
+    if (!snapshot)
+        return 0;
+    int found = tn_store_snapshots(tn_runtime_store(b->s->rt), b->names.id, is_named,
+                                   (void *)snapshot, err);
+    return found > 0   ? 0
+           : found < 0 ? -1
+                       : tn_fail(err, TN_E_NOT_FOUND, "there is no snapshot named '%s'", snapshot);
+}
+
+static struct box *fork_box(struct box *b, const struct caller *who, const char *snapshot,
+                            const struct box_wish *wish, struct tn_error *err)
+{
+    struct box_wish inherited = *wish;
+    struct box *child = box_new(b->s);
+
+    inherited.spec = b->spec; /* borrowed, with the child's own labels */
+    inherited.spec.runtime = b->runtime;
+    inherited.resource_factor = b->resource_factor;
+    if (wish->spec.labels)
+        inherited.spec.labels = wish->spec.labels;
+    if (fill_in(child, who, &inherited, err)) {
+        box_release(child);
+        return NULL;
+    }
+    child->parent = tn_strdup(b->names.id);
+    child->snapshot = tn_strdup_or_null(snapshot);
+    return give_birth(child, who, &inherited, NULL, err);
+}
+
+struct box *box_fork(struct box *b, const struct caller *who, const char *snapshot,
+                     const struct box_wish *wish, struct tn_error *err)
+{
+    if (box_await_known(b, 0, err) || can_fork(b, snapshot, err))
+        return NULL;
+    return fork_box(b, who, snapshot, wish, err);
+}

@@ -1,0 +1,227 @@
+/* Using a box: its hand, its ports, what it uses. */
+#include "runtime/hand-tunnel.h"
+#include "runtime/registry.h"
+#include "service/box-internal.h"
+#include "service/keeper.h"
+#include "service/key.h"
+
+/* The time of the last use is written down at most so often, in seconds. */
+#define USED_SECONDS 15.0
+
+#define MAX_ACTION_TEXT 200
+
+/* --- that it was used ------------------------------------------------------------------------- */
+
+/* Under its lock. */
+static void note_use(struct box *b)
+{
+    b->used = wall_clock();
+    if (b->used - b->used_saved > USED_SECONDS)
+        b->dirty = true;
+}
+
+void box_enter_use(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->uses++;
+    note_use(b);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void box_leave_use(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->uses--;
+    note_use(b);
+    bool save = b->dirty;
+    pthread_mutex_unlock(&b->lock);
+    if (save)
+        box_save(b);
+}
+
+bool box_in_use(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool yes = b->uses > 0;
+    pthread_mutex_unlock(&b->lock);
+    return yes;
+}
+
+void box_note_action(struct box *b, int64_t event, const char *text)
+{
+    char shortened[MAX_ACTION_TEXT + 1];
+    size_t n = strnlen(text, MAX_ACTION_TEXT);
+
+    while (n && n == MAX_ACTION_TEXT && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--; /* not in the middle of a character */
+    memcpy(shortened, text, n);
+    shortened[n] = '\0';
+    pthread_mutex_lock(&b->lock);
+    if (event > b->last_action) {
+        b->last_action = event;
+        replace(&b->last_action_text, shortened);
+    }
+    note_use(b);
+    box_bump(b);
+    pthread_mutex_unlock(&b->lock);
+    box_tell(b);
+}
+
+/* --- its hand --------------------------------------------------------------------------------- */
+
+static int not_running(const struct box *b, struct tn_error *err)
+{
+    bool on_its_way = b->goal != b->state;
+
+    return tn_fail(err, TN_E_BUSY, "sandbox %s is %s%s%s%s%s%s", b->names.id,
+                   box_state_words[b->state], on_its_way ? " (to be " : "",
+                   on_its_way ? box_state_words[b->goal] : "", on_its_way ? ")" : "",
+                   b->reason ? ": " : "", b->reason ? b->reason : "");
+}
+
+/* Under its lock. */
+static bool reachable(const struct box *b)
+{
+    return b->state == BOX_RUNNING && b->goal == BOX_RUNNING && b->address && !b->gone;
+}
+
+/* A paused one is woken in the name of whoever made it. */
+static int wake(struct box *b, int64_t deadline, struct tn_error *err)
+{
+    struct caller owner;
+    struct tn_error why = {0};
+
+    if (keyring_find(b->s->keys, b->key_id, &owner, NULL))
+        return box_order(b, NULL, ORDER_RESUME, deadline, err);
+    int result = box_order(b, &owner, ORDER_RESUME, deadline, &why);
+    box_audit(b, &owner, "sandbox.resume", result ? &why : NULL);
+    if (result && err)
+        *err = why;
+    return result;
+}
+
+int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct tn_error *err)
+{
+    if (box_await_known(b, deadline, err))
+        return -1;
+    pthread_mutex_lock(&b->lock);
+    if (b->goal == BOX_PAUSED && b->s->options->resume_on_use) {
+        pthread_mutex_unlock(&b->lock);
+        if (wake(b, deadline, err))
+            return -1;
+        pthread_mutex_lock(&b->lock);
+    }
+    bool good = reachable(b);
+    bool lost = b->state == BOX_ERROR && b->cause == CAUSE_ENGINE;
+    if (good) {
+        *address = tn_strdup(b->address);
+        *key = tn_strdup(b->secret);
+        note_use(b);
+    } else {
+        not_running(b, err);
+    }
+    pthread_mutex_unlock(&b->lock);
+    if (lost)
+        box_suspect(b); /* its backend may be back */
+    return good ? 0 : -1;
+}
+
+void box_suspect(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    if (b->known && !b->gone) {
+        b->look = true;
+        box_work(b);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+void box_check(struct box *b, int64_t deadline)
+{
+    box_suspect(b);
+    pthread_mutex_lock(&b->lock);
+    while ((b->look || b->working) && !b->gone && !box_sleep(b, deadline, NULL))
+        ;
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* --- its sandbox ------------------------------------------------------------------------------ */
+
+int box_dial(struct box *b, int port, int64_t deadline, struct tn_error *err)
+{
+    const struct tn_config *config = tn_runtime_host(b->s->rt)->config;
+    const struct tn_backend *backend = tn_backend_find(config, b->runtime, err);
+    tn_autofree char *address = NULL, *key = NULL;
+    tn_autosandbox struct tn_sandbox *sb = NULL;
+
+    if (!backend || box_hand(b, &address, &key, deadline, err))
+        return -1;
+    if (!backend->dial)
+        return tn_hand_tunnel(address, key, port, deadline, err);
+    sb = box_attach(b, err);
+    return sb ? tn_sandbox_dial(sb, port, deadline, err) : -1;
+}
+
+int box_with_sandbox(struct box *b, box_use_fn fn, void *ctx, int64_t deadline,
+                     struct tn_error *err)
+{
+    tn_autosandbox struct tn_sandbox *sb = NULL;
+
+    if (box_await_known(b, deadline, err))
+        return -1;
+    pthread_mutex_lock(&b->lock);
+    bool there = b->made && !b->gone;
+    note_use(b);
+    if (!there)
+        not_running(b, err);
+    pthread_mutex_unlock(&b->lock);
+    if (!there || !(sb = box_attach(b, err)))
+        return -1;
+    tn_autofree char *ref = tn_strdup_or_null(tn_sandbox_record(sb)->ref);
+    int result = fn(sb, ctx, err);
+    const char *now = tn_sandbox_record(sb)->ref;
+    if (ref && now && strcmp(ref, now) != 0)
+        box_check(b, deadline); /* its hand is another one */
+    return result;
+}
+
+static bool same_usage(const struct tn_usage *a, const struct tn_usage *b)
+{
+    return a->memory == b->memory && a->memory_peak == b->memory_peak && a->disk == b->disk &&
+           a->cpu_seconds == b->cpu_seconds && a->processes == b->processes;
+}
+
+int box_sample(struct box *b, struct tn_error *err)
+{
+    struct tn_usage usage;
+    tn_autosandbox struct tn_sandbox *sb = box_attach(b, err);
+
+    if (!sb || tn_sandbox_usage(sb, &usage, err))
+        return -1;
+    pthread_mutex_lock(&b->lock);
+    bool news = !same_usage(&usage, &b->usage);
+    b->usage = usage;
+    if (!b->samples)
+        b->samples = tn_calloc(BOX_SAMPLES, sizeof *b->samples);
+    b->samples[b->sample_count++ % BOX_SAMPLES] =
+        (struct box_sample){.time = wall_clock(), .usage = usage};
+    if (news)
+        box_bump(b);
+    pthread_mutex_unlock(&b->lock);
+    if (news)
+        box_tell(b);
+    return 0;
+}
+
+size_t box_samples(struct box *b, struct box_sample *out, size_t max)
+{
+    keeper_watch(b->s->keeper, b);
+    pthread_mutex_lock(&b->lock);
+    size_t count = b->sample_count < BOX_SAMPLES ? b->sample_count : BOX_SAMPLES;
+    if (count > max)
+        count = max;
+    for (size_t i = 0; i < count; i++)
+        out[i] = b->samples[(b->sample_count - count + i) % BOX_SAMPLES];
+    pthread_mutex_unlock(&b->lock);
+    return count;
+}

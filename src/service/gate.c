@@ -1,0 +1,271 @@
+/* The way in: a request gets its id, then shows its key; what came of it is logged. */
+#include <ctype.h>
+#include <math.h>
+#include <pthread.h>
+#include <strings.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/audit.h"
+#include "service/caller.h"
+#include "service/gate.h"
+#include "service/login.h"
+#include "service/metrics.h"
+#include "service/openhands.h"
+#include "service/proxy.h"
+
+enum { REQUEST_ID_MAX = 64 };
+
+/* What is attached to every exchange. */
+struct visit {
+    struct tn_service *service;
+    char request_id[REQUEST_ID_MAX + 1];
+    bool known; /* who is set */
+    struct caller who;
+};
+
+static struct visit *visit_of(const struct tn_http_exchange *x)
+{
+    return tn_http_attached(x);
+}
+
+const struct caller *caller_of(const struct tn_http_exchange *x)
+{
+    const struct visit *v = visit_of(x);
+
+    return v && v->known ? &v->who : NULL;
+}
+
+const char *request_id(const struct tn_http_exchange *x)
+{
+    const struct visit *v = visit_of(x);
+
+    return v ? v->request_id : "";
+}
+
+/* --- request ids -------------------------------------------------------------------------------
+ */
+
+static bool is_sane_id(const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (!isascii(text[i]) || !(isalnum((unsigned char)text[i]) || strchr("._-", text[i])))
+            return false;
+    return n > 0 && n <= REQUEST_ID_MAX;
+}
+
+static void begin_visit(struct tn_service *s, struct tn_http_exchange *x)
+{
+    struct visit *v = tn_calloc(1, sizeof *v);
+    const char *given = tn_http_header(x, "X-Request-Id");
+    unsigned char bytes[10];
+
+    v->service = s;
+    if (is_sane_id(given)) {
+        snprintf(v->request_id, sizeof v->request_id, "%s", given);
+    } else {
+        if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+            memset(bytes, 0, sizeof bytes); /* it names, it protects nothing */
+        for (size_t i = 0; i < sizeof bytes; i++)
+            snprintf(v->request_id + 2 * i, 3, "%02x", bytes[i]);
+    }
+    tn_http_attach(x, v, free);
+    tn_http_set_header(x, "X-Request-Id", v->request_id);
+}
+
+/* A path for logs.  Nobody should put a key there; who does it all the same is not betrayed. */
+static const char *plain_path(const struct tn_http_exchange *x)
+{
+    const char *path = tn_http_path(x);
+
+    return strstr(path, "tnk_") || strstr(path, "tnt_") ? "(hidden: it has a key in it)" : path;
+}
+
+/* --- refusals are remembered -------------------------------------------------------------------
+ */
+
+/* Anybody can be refused any number of times: only so many of them are written down. */
+#define DENIALS_PER_SECOND 5.0
+#define DENIALS_AT_ONCE 50.0
+
+static struct {
+    pthread_mutex_t lock;
+    double tokens;
+    int64_t refilled;
+    int64_t unwritten;
+} denials = {.lock = PTHREAD_MUTEX_INITIALIZER, .tokens = DENIALS_AT_ONCE};
+
+/* Whether this one is to be written, and how many were not since the last that was. */
+static bool may_note(int64_t *unwritten)
+{
+    int64_t now = tn_now();
+
+    pthread_mutex_lock(&denials.lock);
+    if (denials.refilled)
+        denials.tokens += (double)(now - denials.refilled) / 1e9 * DENIALS_PER_SECOND;
+    denials.tokens = fmin(denials.tokens, DENIALS_AT_ONCE);
+    denials.refilled = now;
+    bool may = denials.tokens >= 1;
+    *unwritten = denials.unwritten;
+    if (may)
+        denials.tokens -= 1;
+    denials.unwritten = may ? 0 : denials.unwritten + 1;
+    pthread_mutex_unlock(&denials.lock);
+    return may;
+}
+
+void note_denied(struct tn_http_exchange *x, const char *why)
+{
+    const struct visit *v = visit_of(x);
+    struct tn_service *s = v->service;
+    char detail[512];
+    int64_t unwritten;
+
+    metric_add(s->metrics, METRIC_DENIED, NULL, 1);
+    if (!may_note(&unwritten))
+        return;
+    snprintf(detail, sizeof detail, "%s %.200s from %s: %s", tn_http_method(x), plain_path(x),
+             tn_http_peer(x), why);
+    if (unwritten) {
+        size_t n = strlen(detail);
+        snprintf(detail + n, sizeof detail - n, " (and %lld more before)", (long long)unwritten);
+    }
+    audit_write(s->audit,
+                &(struct audit_entry){.who = caller_of(x),
+                                      .what = "denied",
+                                      .result = tn_code_row(TN_E_DENIED)->name,
+                                      .request_id = v->request_id,
+                                      .detail = detail},
+                NULL);
+}
+
+bool gate_deny(struct tn_http_exchange *x, int status, const char *why)
+{
+    note_denied(x, why);
+    reply_status(x, status, tn_code_row(TN_E_DENIED)->name, why);
+    return false;
+}
+
+bool caller_may(struct tn_http_exchange *x, unsigned scope)
+{
+    const struct caller *who = caller_of(x);
+    char why[128];
+
+    if (who && (who->scopes & SCOPE_ADMIN || (who->scopes & scope) == scope))
+        return true;
+    for (unsigned i = 0; scope_words[i]; i++)
+        if (scope & 1u << i)
+            snprintf(why, sizeof why, "This needs a key with the scope %s", scope_words[i]);
+    return gate_deny(x, 403, why);
+}
+
+bool gate_front(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_service *s = ctx;
+
+    begin_visit(s, x);
+    return !preview_take(s, x) && host_check(s, x) && origin_check(s, x) && !openhands_take(s, x);
+}
+
+/* --- keys --------------------------------------------------------------------------------------
+ */
+
+static const char *given_key(const struct tn_http_exchange *x)
+{
+    static const char scheme[] = "Bearer ";
+    const char *key = tn_http_header(x, "X-API-Key");
+    const char *authorization = tn_http_header(x, "Authorization");
+    size_t n = sizeof scheme - 1;
+
+    if (key || !authorization || strncasecmp(authorization, scheme, n) != 0)
+        return key;
+    return authorization + n + strspn(authorization + n, " ");
+}
+
+int reply_unauthorized(struct tn_http_exchange *x, const char *detail)
+{
+    note_denied(x, detail);
+    tn_http_set_header(x, "WWW-Authenticate", "Bearer");
+    return reply_status(x, 401, "unauthorized", detail);
+}
+
+static bool refuse_rate(struct tn_http_exchange *x, double seconds)
+{
+    char wait[32];
+
+    snprintf(wait, sizeof wait, "%.0f", ceil(seconds));
+    tn_http_set_header(x, "Retry-After", wait);
+    reply_status(x, 429, tn_code_row(TN_E_QUOTA)->name,
+                 "Too many requests with this key: requests_per_second is its limit");
+    return false;
+}
+
+bool caller_enter(struct tn_http_exchange *x, const struct caller *who)
+{
+    struct visit *v = visit_of(x);
+
+    v->who = *who;
+    v->known = true;
+    double wait = keyring_take(v->service->keys, who);
+    return wait > 0 ? refuse_rate(x, wait) : true;
+}
+
+bool caller_present(struct tn_http_exchange *x)
+{
+    struct tn_service *s = visit_of(x)->service;
+    const char *key = given_key(x);
+    struct tn_error err;
+    struct caller who;
+
+    if (!key) {
+        reply_unauthorized(x, "An API key is needed: X-API-Key or Authorization: Bearer");
+        return false;
+    }
+    if ((login_is_pass(key) ? login_check(s, key, &who, &err)
+                            : keyring_check(s->keys, key, &who, &err)) == 0)
+        return caller_enter(x, &who);
+    if (err.code == TN_E_DENIED)
+        reply_unauthorized(x, err.text);
+    else
+        reply_error(x, &err);
+    return false;
+}
+
+bool gate_check(struct tn_http_exchange *x, void *ctx)
+{
+    return caller_present(x);
+}
+
+char *base_url(const struct tn_http_exchange *x)
+{
+    const struct tn_service *s = visit_of(x)->service;
+    const char *host = tn_http_header(x, "Host");
+    const char *colon = strstr(s->url, "://");
+
+    if (s->options->url || !host || strcmp(tn_http_peer(x), "unix") == 0)
+        return tn_strdup(s->url);
+    return tn_asprintf("%.*s%s", (int)(colon - s->url) + 3, s->url, host);
+}
+
+/* --- the log -----------------------------------------------------------------------------------
+ */
+
+void gate_log(const struct tn_http_exchange *x, int status, int64_t nanoseconds, void *ctx)
+{
+    static const char *const classes[] = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    struct tn_service *s = ctx;
+    const struct caller *who = caller_of(x);
+    double seconds = (double)nanoseconds / 1e9;
+    int class = status / 100;
+
+    metric_add(s->metrics, METRIC_REQUESTS, classes[class >= 1 && class <= 5 ? class : 0], 1);
+    metric_seconds(s->metrics, METRIC_REQUEST_SECONDS, seconds);
+    tn_log(TN_LOG_INFO, "request", tn_log_str("method", tn_http_method(x)),
+           tn_log_str("path", plain_path(x)), tn_log_int("status", status),
+           tn_log_double("seconds", seconds), tn_log_str("peer", tn_http_peer(x)),
+           tn_log_str("key", who ? who->key_id : ""), tn_log_str("tenant", who ? who->tenant : ""),
+           tn_log_str("request_id", request_id(x)));
+}

@@ -1,0 +1,22 @@
+/* What the HTTP server asks of the gate; see caller.h for what handlers use of it. */
+#ifndef TN_SERVICE_GATE_H
+#define TN_SERVICE_GATE_H
+
+#include "service/internal.h"
+
+/* ctx is the service.  Each answers by itself when the result is false. */
+bool gate_front(struct tn_http_exchange *x, void *ctx); /* every request */
+bool gate_check(struct tn_http_exchange *x, void *ctx); /* those that need a key */
+void gate_refuse(struct tn_http_exchange *x, int status, const char *detail, void *ctx);
+void gate_log(const struct tn_http_exchange *x, int status, int64_t nanoseconds, void *ctx);
+
+/* Answers with that status, and remembers it: false. */
+bool gate_deny(struct tn_http_exchange *x, int status, const char *why);
+
+/* Whether url, hosts and origins can mean something. */
+int hosts_check(const struct tn_service_options *options, struct tn_error *err);
+/* hosts.c: false when it has answered. */
+bool host_check(const struct tn_service *s, struct tn_http_exchange *x);
+bool origin_check(const struct tn_service *s, struct tn_http_exchange *x);
+
+#endif

@@ -1,0 +1,39 @@
+/* When a box has been left alone for too long. */
+#include "service/keeper.h"
+
+/* Until what was ordered, and has not happened, is ordered again. */
+#define RETRY_SECONDS 60.0
+
+enum keep keep_verdict(const struct keep_times *t, double now, double *again)
+{
+    double used = t->in_use || t->used > now ? now : t->used;
+    bool rests = t->state == t->goal;
+    bool runs = rests && t->state == BOX_RUNNING;
+    const struct {
+        bool counts;
+        double at;
+        enum keep what;
+    } dues[] = {
+        {t->expires > 0, t->expires, KEEP_DELETE},
+        {(runs || (rests && t->state == BOX_PAUSED)) && t->idle_stop > 0 &&
+             (t->abilities & TN_CAN_STOP),
+         used + t->idle_stop, KEEP_STOP},
+        {runs && t->idle_pause > 0 && (t->abilities & TN_CAN_PAUSE), used + t->idle_pause,
+         KEEP_PAUSE},
+    };
+
+    *again = -1;
+    if (t->goal == BOX_GONE)
+        return KEEP_AS_IT_IS;
+    for (size_t i = 0; i < TN_COUNT(dues); i++) {
+        if (!dues[i].counts)
+            continue;
+        if (dues[i].at <= now) {
+            *again = RETRY_SECONDS;
+            return dues[i].what;
+        }
+        if (*again < 0 || dues[i].at - now < *again)
+            *again = dues[i].at - now;
+    }
+    return KEEP_AS_IT_IS;
+}

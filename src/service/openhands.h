@@ -1,0 +1,47 @@
+/* What the surfaces of OpenHands share: the runtime API, the sandbox API, webhooks. */
+#ifndef TN_SERVICE_OPENHANDS_H
+#define TN_SERVICE_OPENHANDS_H
+
+#include "base/clock.h"
+#include "service/api-native.h"
+
+/* Ports of a sandbox as OpenHands numbers them. */
+enum {
+    OPENHANDS_AGENT = 60000, /* the hand, at SERVICE/ID */
+    OPENHANDS_EDITOR = 60001,
+    OPENHANDS_WORKER_1 = 12000,
+    OPENHANDS_WORKER_2 = 12001,
+};
+/* For a state to change; the clients wait 180 seconds (15 in the newer one). */
+#define OPENHANDS_ORDER_SECONDS 60.0
+
+/* A request for SERVICE/ID/...: answers it, from the hand of that box, and returns true.  Who asks
+ * has the session key of the box, or a key of its tenant.  For the front of the server. */
+bool openhands_take(struct tn_service *s, struct tn_http_exchange *x);
+
+/* The box of that id when the request has its session key (X-Session-API-Key), or NULL. */
+struct box *openhands_session_box(struct tn_service *s, const struct tn_http_exchange *x,
+                                  const char *id);
+/* Gives the order, waits for it, and notes it in the audit log.  0, or -1: answered. */
+int openhands_order(struct tn_http_exchange *x, struct box *b, enum box_order order);
+
+/* How this client reaches the box: SERVICE/ID.  Freed by the caller. */
+char *openhands_url(const struct tn_http_exchange *x, const char *id);
+/* The token of links to its editor, SERVICE/ID/vscode?tkn=TOKEN, which opens nothing else. */
+void openhands_editor_token(const struct tn_service *s, const char *id, char out[33]);
+char *openhands_editor_url(const struct tn_http_exchange *x, const struct box_view *v);
+/* 2026-11-15T05:16:50.123456Z */
+void openhands_put_time(struct tn_jw *w, const char *key, double time);
+
+/* The backend of the configuration takes references of images ("python:3.12"), not paths of this
+ * machine or nothing at all. */
+bool openhands_takes_images(const struct tn_service *s, const char *runtime);
+/* Where a tenant's images are, "tendon-tenant/0123456789abcdef0123456789abcdef": nobody else can
+ * guess it.  Freed by the caller. */
+char *openhands_registry_prefix(const struct tn_service *s, const char *tenant);
+/* The image as the engine is to be asked for it: a reference, never an id, and none of another
+ * tenant.  On the heap; NULL with err. */
+char *openhands_image(const struct tn_service *s, const char *tenant, const char *image,
+                      struct tn_error *err);
+
+#endif

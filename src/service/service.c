@@ -1,0 +1,280 @@
+/* Putting the service together, and taking it apart in the opposite order. */
+#include "service/service.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file-lock.h"
+#include "base/log.h"
+#include "net/http-kept.h"
+#include "service/admit.h"
+#include "service/audit.h"
+#include "service/builds.h"
+#include "service/clock.h"
+#include "service/gate.h"
+#include "service/keeper.h"
+#include "service/listen.h"
+#include "service/metrics.h"
+#include "service/proxy.h"
+#include "service/watch.h"
+
+#define HANDSHAKES_SECONDS 1.0 /* that may still end when nobody new is let in */
+#define STOP_SECONDS 5.0       /* for each step after the drain */
+#define STOP_ALL_SECONDS 60.0  /* for the sandboxes, when they are to be stopped too */
+#define KEPT_SECONDS 30.0
+enum { KEPT_EACH = 4, KEPT_ALL = 512 }; /* connections to hands */
+enum { STACK = 256 * 1024, HEADER_BYTES = 32 * 1024 };
+
+/* One a line: who adds a surface touches one line. */
+static const struct tn_route *const routes[] = {
+    routes_health,
+    routes_native_about,
+    routes_native_actions,
+    routes_native_admin,
+    routes_native_boxes,
+    routes_native_create,
+    routes_native_events,
+    routes_native_hand,
+    routes_native_inside,
+    routes_native_ports,
+    routes_native_watch,
+    routes_openhands,
+    routes_builds,
+    routes_v1app,
+    routes_webhooks,
+    routes_preview,
+    routes_editor,
+    routes_dashboard,
+    NULL,
+};
+
+/* --- one per state directory -------------------------------------------------------------------
+ */
+
+/* Says who has it. */
+static int fail_locked(int fd, const char *state, struct tn_error *err)
+{
+    char pid[32] = "";
+    ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
+
+    pid[n > 0 ? strspn(pid, "0123456789") : 0] = '\0';
+    return tn_fail(err, TN_E_BUSY,
+                   "a service (process %s) works with the state directory %s already: stop it, or "
+                   "give this one another --state",
+                   *pid ? pid : "unknown", state);
+}
+
+static int lock_state(const char *state, struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/" TN_SERVICE_LOCK_FILE, state);
+    tn_autofd int fd = doors_inherited_lock();
+    struct tn_error why;
+
+    if (fd < 0)
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return tn_fail_errno(err, errno, "%s", path);
+    if (tn_byte_lock(fd, 0, 0, &why) < 0)
+        return why.code == TN_E_BUSY ? fail_locked(fd, state, err)
+                                     : tn_fail(err, why.code, "%s: %s", path, why.text);
+    return TN_TAKE_FD(fd);
+}
+
+/* Who it is, and where. */
+static int sign_lock(const struct tn_service *s, struct tn_error *err)
+{
+    tn_autofree char *text = tn_asprintf("%d\n%s\n", (int)getpid(), s->url);
+    size_t n = strlen(text);
+
+    if (ftruncate(s->lock, 0) < 0 || pwrite(s->lock, text, n, 0) != (ssize_t)n)
+        return tn_fail_errno(err, errno, TN_SERVICE_LOCK_FILE);
+    return 0;
+}
+
+/* --- starting ----------------------------------------------------------------------------------
+ */
+
+static int open_keys(struct tn_service *s, const char *state, struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/" TN_SERVICE_KEY_FILE, state);
+    int made = key_make_first(s->db, path, err);
+
+    if (made < 0 || service_secret(s->db, TN_SERVICE_TICKETS, s->secret, err) < 0)
+        return -1;
+    s->keys = keyring_new(s->db);
+    if (!made)
+        return 0;
+    tn_log(TN_LOG_INFO, "made the first key", tn_log_str("file", path));
+    return audit_write(
+        s->audit, &(struct audit_entry){.what = "key.create", .result = "ok", .detail = "admin"},
+        err);
+}
+
+static int open_audit(struct tn_service *s, const char *state, struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/" AUDIT_FILE, state);
+
+    s->audit = audit_open(path, s->db, err);
+    if (!s->audit)
+        return -1;
+    return audit_write(s->audit, &(struct audit_entry){.what = "service.start", .result = "ok"},
+                       err);
+}
+
+/* Sandboxes and what looks after them; from here on things happen by themselves. */
+static int open_boxes(struct tn_service *s, struct tn_error *err)
+{
+    if (service_clock_start(s->db, err))
+        return -1;
+    s->watchers = watchers_new();
+    s->queue = queue_new(s->options);
+    s->desks = desks_new();
+    s->kept = tn_http_kept_new(KEPT_EACH, KEPT_ALL, KEPT_SECONDS);
+    s->boxes = boxes_new(s, err);
+    if (!s->boxes)
+        return -1;
+    s->builds = builds_new(s, err);
+    s->keeper = s->builds ? keeper_new(s, err) : NULL;
+    if (!s->keeper)
+        return -1;
+    boxes_begin(s->boxes);
+    return 0;
+}
+
+static int open_http(struct tn_service *s, struct tn_error *err)
+{
+    const struct tn_http_options options = {
+        .routes = routes,
+        .front = gate_front,
+        .gate = gate_check,
+        .refuse = gate_refuse,
+        .log = gate_log,
+        .ctx = s,
+        .max_header_bytes = HEADER_BYTES,
+        .max_connections = SERVICE_CONNECTIONS,
+        .stack_bytes = STACK,
+    };
+
+    s->http = tn_http_server_new(&options);
+    return doors_serve(s->doors, s->http, err);
+}
+
+static int start(struct tn_service *s, struct tn_error *err)
+{
+    const char *state = tn_runtime_host(s->rt)->state;
+
+    if (tn_service_check(s->options, err) < 0)
+        return -1;
+    s->lock = lock_state(state, err);
+    if (s->lock < 0)
+        return -1;
+    s->doors = doors_open(s->options, err);
+    if (!s->doors)
+        return -1;
+    s->url = s->options->url ? tn_strdup(s->options->url) : doors_url(s->doors);
+    for (size_t n = strlen(s->url); n && s->url[n - 1] == '/';)
+        s->url[--n] = '\0';
+    s->metrics = metrics_new();
+    if (sign_lock(s, err) < 0 || open_audit(s, state, err) < 0 || open_keys(s, state, err) < 0 ||
+        open_boxes(s, err) < 0)
+        return -1;
+    return open_http(s, err);
+}
+
+struct tn_service *tn_service_start(struct tn_runtime *rt, const struct tn_service_options *options,
+                                    struct tn_error *err)
+{
+    struct tn_service *s = tn_calloc(1, sizeof *s);
+
+    s->rt = rt;
+    s->options = options;
+    s->db = tn_store_db(tn_runtime_store(rt));
+    s->lock = -1;
+    if (start(s, err) == 0)
+        return s;
+    tn_service_stop(s, false);
+    return NULL;
+}
+
+int tn_service_check(const struct tn_service_options *options, struct tn_error *err)
+{
+    return hosts_check(options, err) < 0 ? -1 : doors_check(options, err);
+}
+
+const char *tn_service_url(const struct tn_service *s)
+{
+    return s->url;
+}
+
+char *tn_service_local_url(const struct tn_service *s)
+{
+    return doors_url(s->doors);
+}
+
+/* --- stopping ----------------------------------------------------------------------------------
+ */
+
+/* Clients first: from here on nobody uses what is freed next.  False: some are still there. */
+static bool send_away(struct tn_service *s)
+{
+    if (s->doors)
+        doors_shut(s->doors, tn_deadline_in(HANDSHAKES_SECONDS));
+    if (!s->http)
+        return true;
+    tn_http_server_drain(s->http, s->options->drain_seconds);
+    if (s->boxes)
+        boxes_let_go(s->boxes);
+    if (tn_http_server_stop(s->http, STOP_SECONDS) > 0)
+        return false;
+    tn_http_server_free(s->http);
+    return true;
+}
+
+/* Nobody works with boxes, keeper and queue any more.  False: somebody still does. */
+static bool rest_boxes(struct tn_service *s, bool stop_sandboxes)
+{
+    if (!keeper_end(s->keeper, tn_deadline_in(STOP_SECONDS)))
+        return false;
+    if (s->boxes && stop_sandboxes)
+        boxes_stop_all(s->boxes, tn_deadline_in(STOP_ALL_SECONDS));
+    return !s->boxes || boxes_close(s->boxes, tn_deadline_in(STOP_SECONDS));
+}
+
+static void free_boxes(struct tn_service *s)
+{
+    builds_free(s->builds);
+    boxes_free(s->boxes, 0);
+    keeper_free(s->keeper);
+    tn_http_kept_free(s->kept);
+    desks_free(s->desks);
+    queue_free(s->queue);
+    watchers_free(s->watchers);
+}
+
+int tn_service_stop(struct tn_service *s, bool hand_over)
+{
+    if (!send_away(s) || !rest_boxes(s, s->options->stop_sandboxes && !hand_over)) {
+        if (hand_over)
+            doors_hand_over(s->doors, s->lock);
+        return -1;
+    }
+    free_boxes(s);
+    if (s->audit)
+        audit_write(s->audit,
+                    &(struct audit_entry){.what = "service.stop",
+                                          .result = "ok",
+                                          .detail = hand_over ? "upgrade" : NULL},
+                    NULL);
+    audit_close(s->audit);
+    keyring_free(s->keys);
+    metrics_free(s->metrics);
+    if (hand_over && s->doors)
+        doors_hand_over(s->doors, TN_TAKE_FD(s->lock));
+    doors_close(s->doors, tn_deadline_in(STOP_SECONDS));
+    tn_close(s->lock);
+    explicit_bzero(s->secret, sizeof s->secret);
+    free(s->url);
+    free(s);
+    return 0;
+}

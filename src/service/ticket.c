@@ -1,0 +1,141 @@
+#include "service/ticket.h"
+
+#include "base/base64.h"
+#include "base/hmac.h"
+#include "service/clock.h"
+
+/* What is signed: the same secret may sign other things some day. */
+#define CONTEXT "tendon ticket 1\n"
+enum { BODY_MAX = 256 };
+
+static void sign(const char *secret, const char *body, size_t n, unsigned char mac[TN_SHA256_BYTES])
+{
+    char text[sizeof CONTEXT + BODY_MAX];
+    size_t context = sizeof CONTEXT - 1;
+
+    memcpy(text, CONTEXT, context);
+    memcpy(text + context, body, n);
+    tn_hmac_sha256(secret, strlen(secret), text, context + n, mac);
+}
+
+/* In the same time wherever they differ. */
+static bool same_mac(const unsigned char *a, const unsigned char *b)
+{
+    unsigned char difference = 0;
+
+    for (int i = 0; i < TN_SHA256_BYTES; i++)
+        difference |= a[i] ^ b[i];
+    return difference == 0;
+}
+
+/* --- sealing -----------------------------------------------------------------------------------
+ */
+
+static void swap(char *text, char from, char to)
+{
+    while ((text = strchr(text, from)))
+        *text++ = to;
+}
+
+int ticket_seal(const char *secret, const struct ticket *t, char out[TICKET_MAX])
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(TICKET_MAX - 1);
+    unsigned char bytes[TN_SHA256_BYTES + BODY_MAX];
+    char *body = (char *)bytes + TN_SHA256_BYTES;
+    int n = snprintf(body, BODY_MAX, "%lld\n%s\n%s\n%s", (long long)t->expires, t->key_id, t->box,
+                     t->purpose);
+
+    if (n < 0 || n >= BODY_MAX || strchr(t->key_id, '\n') || strchr(t->box, '\n') ||
+        strchr(t->purpose, '\n'))
+        return -1;
+    sign(secret, body, (size_t)n, bytes);
+    if (tn_base64_encode(&text, bytes, TN_SHA256_BYTES + (size_t)n) < 0)
+        return -1;
+    snprintf(out, TICKET_MAX, "%s", tn_buf_str(&text));
+    swap(out, '+', '-');
+    swap(out, '/', '_');
+    out[strcspn(out, "=")] = '\0';
+    return 0;
+}
+
+/* --- opening -----------------------------------------------------------------------------------
+ */
+
+static int decode(const char *text, struct tn_buf *out)
+{
+    char plain[TICKET_MAX + 3];
+    size_t n = strlen(text);
+
+    if (n >= TICKET_MAX || strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                        "0123456789-_") != n)
+        return -1;
+    memcpy(plain, text, n + 1);
+    swap(plain, '-', '+');
+    swap(plain, '_', '/');
+    while (n % 4)
+        plain[n++] = '=';
+    return tn_base64_decode(out, plain, n, NULL);
+}
+
+/* The next line of what we have signed ourselves. */
+static bool take(const char **at, char *to, size_t size)
+{
+    size_t n = strcspn(*at, "\n");
+
+    if (n >= size)
+        return false;
+    memcpy(to, *at, n);
+    to[n] = '\0';
+    *at += n + ((*at)[n] == '\n');
+    return true;
+}
+
+bool ticket_unseal(const char *secret, const char *text, struct ticket *out)
+{
+    tn_autobuf struct tn_buf bytes = TN_BUF_INIT(TN_SHA256_BYTES + BODY_MAX);
+    unsigned char mac[TN_SHA256_BYTES];
+    char expires[24];
+
+    if (decode(text, &bytes) < 0 || bytes.len < TN_SHA256_BYTES ||
+        bytes.len >= TN_SHA256_BYTES + BODY_MAX)
+        return false;
+    const char *body = bytes.data + TN_SHA256_BYTES;
+    sign(secret, body, bytes.len - TN_SHA256_BYTES, mac);
+    if (!same_mac(mac, (const unsigned char *)bytes.data))
+        return false;
+    if (!take(&body, expires, sizeof expires) || !take(&body, out->key_id, sizeof out->key_id) ||
+        !take(&body, out->box, sizeof out->box) || !take(&body, out->purpose, sizeof out->purpose))
+        return false;
+    out->expires = strtoll(expires, NULL, 10);
+    return true;
+}
+
+/* --- for whom ----------------------------------------------------------------------------------
+ */
+
+int ticket_make(const struct tn_service *s, const struct caller *who, const char *purpose,
+                const char *box, double seconds, char out[TICKET_MAX], struct tn_error *err)
+{
+    struct ticket t = {.expires = (int64_t)(service_time() + seconds)};
+
+    if (strlen(box) >= sizeof t.box || strlen(purpose) >= sizeof t.purpose)
+        return tn_fail(err, TN_E_INVALID, "a ticket cannot be for that");
+    snprintf(t.key_id, sizeof t.key_id, "%s", who->key_id);
+    snprintf(t.box, sizeof t.box, "%s", box);
+    snprintf(t.purpose, sizeof t.purpose, "%s", purpose);
+    return ticket_seal(s->secret, &t, out) < 0
+               ? tn_fail(err, TN_E_INVALID, "a ticket cannot be for that")
+               : 0;
+}
+
+int ticket_check(struct tn_service *s, const char *ticket, const char *purpose, const char *box,
+                 struct caller *who, struct tn_error *err)
+{
+    struct ticket t;
+
+    if (!ticket_unseal(s->secret, ticket, &t) || strcmp(t.purpose, purpose) != 0 ||
+        strcmp(t.box, box) != 0 || (double)t.expires <= service_time() ||
+        keyring_find(s->keys, t.key_id, who, NULL) < 0)
+        return tn_fail(err, TN_E_DENIED, "This ticket is not, or no longer, good for that");
+    return 0;
+}

@@ -1,0 +1,427 @@
+/* Orders, and the workers that carry them out: at most one thread for each box, whoever asked. */
+#include "base/log.h"
+#include "base/thread.h"
+#include "service/box-internal.h"
+#include "service/keeper.h"
+#include "service/metrics.h"
+
+/* --- what happens to a box -------------------------------------------------------------------- */
+
+static void note_change(const struct box *b, enum box_state before)
+{
+    if (b->state == before)
+        return;
+    tn_log(b->state == BOX_ERROR ? TN_LOG_WARN : TN_LOG_INFO, "sandbox",
+           tn_log_str("sandbox", b->names.id), tn_log_str("state", box_state_words[b->state]),
+           tn_log_str("before", box_state_words[before]),
+           tn_log_str("reason", b->reason ? b->reason : ""));
+}
+
+/* Under its lock: whether what somebody ordered was brought about. */
+static void note_goal(struct box *b)
+{
+    if (b->state == b->goal)
+        b->done[b->state] = b->settled = b->order;
+}
+
+void box_happened(struct box *b, enum life_event event, enum box_cause cause, const char *reason)
+{
+    enum box_state before = b->state;
+
+    b->state = life_table[before][event].to;
+    b->cause = b->state == BOX_ERROR ? cause : CAUSE_NONE;
+    /* Where nobody has ordered anything that is not done yet, what is seen is how it is to be. */
+    if (b->settled == b->order && b->goal != BOX_GONE)
+        b->goal = b->state;
+    note_goal(b);
+    if (b->state != BOX_RUNNING && b->state != BOX_PAUSED)
+        replace(&b->address, NULL);
+    replace(&b->reason, reason);
+    b->dirty = true;
+    box_bump(b);
+    note_change(b, before);
+}
+
+/* --- workers ---------------------------------------------------------------------------------- */
+
+static int64_t deadline_of(struct box *b, enum life_work work)
+{
+    double seconds = life_works[work].seconds;
+
+    if (seconds > 0)
+        return tn_deadline_in(seconds);
+    return b->start_began + (int64_t)(b->s->options->start_seconds * 1e9);
+}
+
+/* Under its lock: the state that the work means. */
+static void begin(struct box *b, enum life_work work)
+{
+    enum box_state during = life_works[work].during;
+
+    if (work == WORK_START && (!b->start_began || b->state != BOX_STARTING))
+        b->start_began = tn_now();
+    if (during == BOX_GONE || during == b->state)
+        return;
+    enum box_state before = b->state;
+    b->state = during;
+    b->cause = CAUSE_NONE;
+    replace(&b->reason, NULL);
+    b->dirty = true;
+    box_bump(b);
+    note_change(b, before);
+}
+
+/* Under its lock: orders up to that one could not be carried out. */
+static void give_up(struct box *b, uint64_t order, const struct tn_error *why)
+{
+    b->failed = b->settled = order;
+    b->failure = *why;
+    /* A deletion is tried again at the next occasion. */
+    if (order == b->order && b->goal != BOX_GONE)
+        b->goal = b->state;
+    b->dirty = true;
+    box_bump(b);
+}
+
+/* Under its lock, after a work that failed. */
+static void failed(struct box *b, enum life_work work, uint64_t order, const struct tn_error *why)
+{
+    tn_log(TN_LOG_WARN, "sandbox", tn_log_str("sandbox", b->names.id),
+           tn_log_str("failed", life_works[work].name), tn_log_str("error", why->text));
+    if (work == WORK_START) {
+        /* Whatever was wanted of it, it is not there. */
+        order = b->order;
+        b->start_began = 0;
+        metric_add(b->s->metrics, METRIC_STARTS, "failed", 1);
+    }
+    if (life_works[work].failure == EVENT_RUNNING) {
+        pthread_mutex_unlock(&b->lock);
+        box_look_at_sandbox(b);
+        pthread_mutex_lock(&b->lock);
+    } else {
+        box_happened(b, life_works[work].failure, cause_of(why, NULL), why->text);
+    }
+    give_up(b, order, why);
+}
+
+/* Under its lock, which it gives back for the work itself.  False: it cannot go on for now. */
+static bool do_work(struct box *b, enum life_work work)
+{
+    uint64_t order = b->order;
+    enum life_event event = EVENT_FAILED;
+    struct tn_error why = {0};
+
+    begin(b, work);
+    b->doing = work;
+    int64_t deadline = deadline_of(b, work);
+    pthread_mutex_unlock(&b->lock);
+    box_tell(b);
+    int result = work_functions[work](b, deadline, &event, &why);
+    pthread_mutex_lock(&b->lock);
+    b->doing = WORK_NONE;
+    if (result == 0) {
+        if (event == EVENT_REMOVED)
+            b->gone = true;
+        box_happened(b, event, CAUSE_NONE, NULL);
+        return true;
+    }
+    /* A start that a deletion, or the end of the service, has cut short has not failed. */
+    if (work == WORK_START && (b->goal == BOX_GONE || b->all->closing))
+        return true;
+    failed(b, work, order, &why);
+    return work != WORK_REMOVE || b->order != order;
+}
+
+/* Under its lock: one step.  False when there is nothing (more) to do. */
+static bool step(struct box *b)
+{
+    if (b->gone || b->all->closing)
+        return false;
+    if (b->look && b->state != BOX_STARTING) {
+        b->look = false;
+        pthread_mutex_unlock(&b->lock);
+        box_look_at_sandbox(b);
+        pthread_mutex_lock(&b->lock);
+        return true;
+    }
+    enum life_work work = life_next(b->state, b->goal);
+    if (work != WORK_NONE)
+        return do_work(b, work);
+    if (b->goal != b->state) {
+        /* Something came in between after which the table has no way there. */
+        struct tn_error why;
+        tn_fail(&why, TN_E_CONFLICT, "sandbox %s is %s by now", b->names.id,
+                box_state_words[b->state]);
+        give_up(b, b->order, &why);
+    }
+    note_goal(b);
+    return false;
+}
+
+static void *work(void *arg)
+{
+    struct box *b = arg;
+    struct boxes *all = b->all;
+    bool more = true;
+
+    while (more) {
+        pthread_mutex_lock(&b->lock);
+        more = step(b);
+        if (!more) {
+            b->working = false;
+            pthread_cond_broadcast(&b->changed);
+        }
+        pthread_mutex_unlock(&b->lock);
+        box_tell(b);
+        keeper_nudge(b->s->keeper, b);
+    }
+    box_release(b);
+    pthread_mutex_lock(&all->work_lock);
+    all->workers--;
+    pthread_cond_broadcast(&all->work_done);
+    pthread_mutex_unlock(&all->work_lock);
+    return NULL;
+}
+
+void box_work(struct box *b)
+{
+    struct boxes *all = b->all;
+    pthread_t thread;
+
+    if (b->working || b->gone)
+        return;
+    pthread_mutex_lock(&all->work_lock);
+    bool may = !all->closing;
+    if (may)
+        all->workers++;
+    pthread_mutex_unlock(&all->work_lock);
+    if (!may)
+        return;
+    b->working = true;
+    box_ref(b);
+    if (!tn_thread_start(&thread, work, b)) {
+        pthread_detach(thread);
+        return;
+    }
+    /* No thread to be had: whoever asks has one. */
+    pthread_mutex_unlock(&b->lock);
+    work(b);
+    pthread_mutex_lock(&b->lock);
+}
+
+/* Wakes up everybody who waits for a box; those in line too when they are to leave it. */
+static void wake_all(struct boxes *all, bool leave_line)
+{
+    size_t count;
+    struct box **list = boxes_after(all, &(struct box_filter){0}, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        pthread_mutex_lock(&list[i]->lock);
+        if (list[i]->place && leave_line)
+            queue_cancel(list[i]->place);
+        pthread_cond_broadcast(&list[i]->changed);
+        pthread_mutex_unlock(&list[i]->lock);
+        box_release(list[i]);
+    }
+    free(list);
+}
+
+void boxes_let_go(struct boxes *all)
+{
+    all->let_go = true;
+    wake_all(all, false);
+}
+
+bool boxes_close(struct boxes *all, int64_t deadline)
+{
+    struct timespec until = tn_timespec(deadline);
+    int late = 0;
+
+    pthread_mutex_lock(&all->work_lock);
+    all->closing = all->let_go = true;
+    pthread_mutex_unlock(&all->work_lock);
+    wake_all(all, true);
+    pthread_mutex_lock(&all->work_lock);
+    while (all->workers && !late)
+        late = pthread_cond_timedwait(&all->work_done, &all->work_lock, &until);
+    bool rests = all->workers == 0;
+    pthread_mutex_unlock(&all->work_lock);
+    return rests;
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+/* Under the lock of births: whether one more may run. */
+static int may_run(struct box *b, const struct caller *who, struct tn_error *err)
+{
+    static const struct key_limits unlimited;
+    struct quota_use used, wanted = {.running = 1, .memory = b->memory, .cpus = b->cpus};
+
+    boxes_use(b->all, b->tenant, b, &used);
+    return admit_check(b->s, who ? &who->limits : &unlimited, &used, &wanted, err);
+}
+
+/* Under its lock: makes the order its newest, or joins whoever is at it already. */
+static uint64_t accept(struct box *b, enum box_state goal)
+{
+    if (b->goal == goal && b->working)
+        return b->order;
+    b->goal = goal;
+    b->dirty = true;
+    if (b->doing == WORK_NONE)
+        begin(b, life_next(b->state, goal));
+    if (goal == BOX_GONE && b->place)
+        queue_cancel(b->place);
+    box_bump(b);
+    return ++b->order;
+}
+
+/* Under its lock: what the table says to that order. */
+static int allowed(struct box *b, enum box_order order, struct tn_error *err)
+{
+    enum box_state row = life_row(b->state, b->goal);
+
+    if (b->gone)
+        return tn_fail(err, TN_E_GONE, "sandbox %s was deleted", b->names.id);
+    return life_table[row][order].refuse ? life_refuse(b->names.id, row, order, err) : 0;
+}
+
+/* Under its lock: whether it was left alone since then (NULL: nobody wants to know). */
+static int alone(const struct box *b, const double *since, struct tn_error *err)
+{
+    return since && (b->uses || b->used > *since)
+               ? tn_fail(err, TN_E_BUSY, "sandbox %s is in use", b->names.id)
+               : 0;
+}
+
+/* 0 with the number of the order, which is 0 when there is nothing to do. */
+static int place_order(struct box *b, const struct caller *who, enum box_order order,
+                       const double *unused_since, uint64_t *number, struct tn_error *err)
+{
+    enum box_state goal = life_goal(order);
+    bool counts = goal == BOX_RUNNING;
+
+    *number = 0;
+    if (counts)
+        pthread_mutex_lock(&b->all->births);
+    pthread_mutex_lock(&b->lock);
+    int result = alone(b, unused_since, err) || allowed(b, order, err) ? -1 : 0;
+    if (!result && counts && !box_counts_as_running(b)) {
+        pthread_mutex_unlock(&b->lock);
+        result = may_run(b, who, err);
+        pthread_mutex_lock(&b->lock);
+        if (!result)
+            result = allowed(b, order, err);
+    }
+    if (!result && (b->state != goal || b->goal != goal || b->settled != b->order))
+        *number = accept(b, goal);
+    /* It is gone: that is what a deletion wants. */
+    if (b->gone && order == ORDER_DELETE)
+        result = 0;
+    pthread_mutex_unlock(&b->lock);
+    if (counts)
+        pthread_mutex_unlock(&b->all->births);
+    return result;
+}
+
+/* Waits for an order of that number to be done. */
+static int await_order(struct box *b, enum box_state goal, uint64_t number, int64_t deadline,
+                       struct tn_error *err)
+{
+    int result = 0;
+
+    pthread_mutex_lock(&b->lock);
+    while (!result && b->done[goal] < number && !b->gone) {
+        if (b->failed >= number) {
+            *err = b->failure;
+            result = -1;
+        } else if (b->order > number && b->goal != goal) {
+            result =
+                tn_fail(err, TN_E_CONFLICT, "another order came in between: sandbox %s is to be %s",
+                        b->names.id, box_state_words[b->goal]);
+        } else {
+            result = box_sleep(b, deadline, err);
+        }
+    }
+    if (!result && b->gone && goal != BOX_GONE)
+        result = tn_fail(err, TN_E_GONE, "sandbox %s was deleted", b->names.id);
+    pthread_mutex_unlock(&b->lock);
+    return result;
+}
+
+static int carry_out(struct box *b, const struct caller *who, enum box_order order,
+                     const double *unused_since, int64_t deadline, struct tn_error *err)
+{
+    uint64_t number;
+
+    if (box_await_known(b, deadline, err) || place_order(b, who, order, unused_since, &number, err))
+        return -1;
+    if (!number)
+        return 0;
+    box_tell(b);
+    pthread_mutex_lock(&b->lock);
+    box_work(b);
+    pthread_mutex_unlock(&b->lock);
+    return await_order(b, life_goal(order), number, deadline, err);
+}
+
+/* why NULL: it went well. */
+static void audit_own(struct box *b, enum box_order order, const struct tn_error *why)
+{
+    static const char *const names[] = {"sandbox.pause", "sandbox.resume", "sandbox.stop",
+                                        "sandbox.delete"};
+
+    box_audit(b, NULL, names[order], why && why->code != TN_E_TIMEOUT ? why : NULL);
+}
+
+int box_order(struct box *b, const struct caller *who, enum box_order order, int64_t deadline,
+              struct tn_error *err)
+{
+    struct tn_error why = {0};
+    int result = carry_out(b, who, order, NULL, deadline, &why);
+
+    /* Callers are the business of the surface, which knows the request. */
+    if (!who)
+        audit_own(b, order, result ? &why : NULL);
+    if (result && err)
+        *err = why;
+    return result;
+}
+
+int box_rest(struct box *b, enum box_order order, double used, struct tn_error *err)
+{
+    struct tn_error why = {0};
+    int result = carry_out(b, NULL, order, &used, tn_now(), &why);
+
+    if (!result || why.code != TN_E_BUSY)
+        audit_own(b, order, result ? &why : NULL);
+    if (result && err)
+        *err = why;
+    return result;
+}
+
+void boxes_stop_all(struct boxes *all, int64_t deadline)
+{
+    const unsigned states = 1u << BOX_RUNNING | 1u << BOX_PAUSED | 1u << BOX_STARTING;
+    size_t count;
+    struct box **list = boxes_after(all, &(struct box_filter){0}, &count);
+    bool *asked = tn_calloc(count, sizeof *asked);
+    struct tn_error why;
+
+    all->let_go = false;
+    /* All are asked, then all are waited for. */
+    for (size_t i = 0; i < count; i++) {
+        pthread_mutex_lock(&list[i]->lock);
+        asked[i] = states & 1u << list[i]->state && list[i]->goal != BOX_GONE;
+        pthread_mutex_unlock(&list[i]->lock);
+        if (asked[i])
+            carry_out(list[i], NULL, ORDER_STOP, NULL, 0, &why);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (asked[i])
+            box_order(list[i], NULL, ORDER_STOP, deadline, NULL);
+        box_release(list[i]);
+    }
+    free(list);
+    free(asked);
+}

@@ -1,0 +1,180 @@
+"""The runtime API on a container engine: an image is built by the service, found, and started, as OpenHands does it."""
+
+import base64
+import io
+import pathlib
+import sys
+import tarfile
+
+import pytest
+
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "service"))
+
+from openhands_clients import RemoteRuntime  # noqa: E402
+from services import Service, eventually  # noqa: E402
+
+CONFIG = """
+[template.busybox]
+hand_args = ["--shell", "sh"]
+plugins = []
+"""
+
+
+class DockerService(Service):
+    """In the engine's network namespace, where the published ports of its sandboxes are."""
+
+    def __init__(self, base, engine):
+        super().__init__(base, "docker", config=CONFIG, listen=[f"unix:{base}/socket"])
+        self.engine = engine
+        self.env.update(DOCKER_HOST=engine.address, DOCKER_CONFIG=str(self.base / "home"))
+
+    def command(self):
+        return [*self.engine.nsenter(), *super().command()]
+
+
+@pytest.fixture(scope="module")
+def service(engine, static_hand, tmp_path_factory):
+    service = DockerService(tmp_path_factory.mktemp("builds"), engine).start()
+    yield service
+    service.finish()
+
+
+@pytest.fixture(scope="module")
+def acme(service):
+    return service.tenant("acme")
+
+
+@pytest.fixture(scope="module")
+def prefix(acme):
+    return acme.get("/registry_prefix").ok().json["registry_prefix"]
+
+
+def context(dockerfile):
+    """Base64 text of a gzip'ed tar with that Dockerfile, and a file."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for name, text in (("Dockerfile", dockerfile), ("file.txt", "from the context\n")):
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text.encode()))
+    return base64.b64encode(out.getvalue())
+
+
+def form(parts):
+    """A multipart body: pairs of name and bytes."""
+    body = b""
+    for name, content in parts:
+        file = '; filename="context.tar.gz"' if name == "context" else ""
+        body += f'--b\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode() + content + b"\r\n"
+    return body + b"--b--\r\n"
+
+
+def post_build(client, *parts):
+    kind = {"Content-Type": "multipart/form-data; boundary=b"}
+    return client.post("/build", form(parts), headers=kind)
+
+
+def build(client, dockerfile, image, *tags):
+    parts = [("target_image", image.encode()), *(("tags", tag.encode()) for tag in tags)]
+    return post_build(client, *parts, ("context", context(dockerfile))).ok().json["build_id"]
+
+
+def ended(client, ident):
+    def look():
+        told = client.get(f"/build_status?build_id={ident}").ok().json
+        return told if told["status"] != "WORKING" else None
+
+    return eventually(look, "the end of the build")
+
+
+def test_build_find_start(service, engine, acme, prefix, scratch_image):
+    image = f"{prefix}/runtime:one"
+    missing = acme.get(f"/image_exists?image={image}").ok().json
+    assert missing == {"exists": False, "image": {"upload_time": None, "image_size_bytes": 0}}
+    dockerfile = f"FROM {scratch_image}\nCOPY file.txt /file.txt\nRUN echo built >/built\n"
+    told = ended(acme, build(acme, dockerfile, image, f"{prefix}/runtime:two"))
+    assert (told["status"], told["image"], told["error"]) == ("SUCCESS", image, None)
+    for name in (image, f"{prefix}/runtime:two"):
+        found = acme.get(f"/image_exists?image={name}").ok().json
+        assert found["exists"] and found["image"]["image_size_bytes"] > 0 and found["image"]["upload_time"]
+    assert not (service.state / "builds").exists() or not list((service.state / "builds").iterdir())
+
+    runtime = RemoteRuntime(service, acme.key, "built", image=image, runtime_class="busybox")
+    runtime.prepare_image = lambda: None
+    runtime.image = image
+    runtime.setup_environment = lambda: None
+    runtime.connect()
+    assert runtime.act("cat /file.txt /built") == "from the context\nbuilt"
+    runtime.close()
+
+    # Another tenant has no such image, by whatever name.
+    other = service.tenant("other")
+    assert other.get("/registry_prefix").json["registry_prefix"] != prefix
+    for name in (image, f"docker.io/{image}", f"index.docker.io/{image}"):
+        assert other.get(f"/image_exists?image={name}").ok().json["exists"] is False
+        assert other.post("/start", {"image": name, "runtime_class": "busybox"}).status == 404
+    ident = engine.docker("inspect", "--format", "{{.Id}}", image)
+    for name in (ident.removeprefix("sha256:"), ident[7:19]):
+        assert other.get(f"/image_exists?image={name}").ok().json["exists"] is False
+    refused = post_build(other, ("target_image", image.encode()), ("context", context(dockerfile))).ok(400)
+    assert "registry prefix" in refused.json["detail"]
+
+
+def test_a_build_that_fails(acme, prefix, scratch_image):
+    ident = build(acme, f"FROM {scratch_image}\nRUN echo why it failed; exit 3\n", f"{prefix}/runtime:bad")
+    told = ended(acme, ident)
+    assert told["status"] == "FAILURE" and "why it failed" in told["error"]
+    assert acme.service.tenant("other").get(f"/build_status?build_id={ident}").status == 404
+
+
+def test_killed_while_it_builds(service, engine, acme, prefix, scratch_image):
+    dockerfile = f"FROM {scratch_image}\nRUN echo marked; sleep 1000\n"
+    ident = build(acme, dockerfile, f"{prefix}/runtime:long")
+    second = build(acme, dockerfile, f"{prefix}/runtime:longer")
+    refused = post_build(acme, ("target_image", f"{prefix}/x:y".encode()), ("context", context(dockerfile)))
+    assert refused.status == 429 and refused.headers["Retry-After"] == "30", refused
+    eventually(lambda: len(engine.docker("ps", "--quiet").split()) >= 2, "containers of the builds")
+    assert acme.get(f"/build_status?build_id={ident}").json["status"] == "WORKING"
+    service.restart(kill=True)
+    acme.close()
+    for one in (ident, second):
+        told = ended(acme, one)
+        assert told["status"] == "INTERNAL_ERROR" and "stopped" in told["error"]
+    assert not (service.state / "builds").exists()
+    eventually(lambda: not engine.docker("ps", "--quiet"), "the end of the builds in the engine")
+    # A stop ends them too, and says so.
+    ident = build(acme, dockerfile, f"{prefix}/runtime:long")
+    service.restart()
+    acme.close()
+    assert ended(acme, ident)["status"] == "INTERNAL_ERROR"
+    eventually(lambda: not engine.docker("ps", "--quiet"), "the end of the build in the engine")
+
+
+def test_malformed(acme, prefix, scratch_image):
+    image, good = f"{prefix}/runtime:x".encode(), context(f"FROM {scratch_image}\n")
+    for status, parts in (
+        (422, [("target_image", image)]),
+        (422, [("context", good)]),
+        (422, [("context", good), ("context", good), ("target_image", image)]),
+        (422, [("target_image", image), ("target_image", image), ("context", good)]),
+        (422, [("target_image", 600 * b"x"), ("context", good)]),
+        (400, [("target_image", b""), ("context", good)]),
+        (400, [("target_image", b"debian:12"), ("context", good)]),
+        (400, [("target_image", image), ("tags", b"debian:12"), ("context", good)]),
+        (400, [("target_image", f"{prefix}x/y".encode()), ("context", good)]),
+        (400, [("target_image", f"{prefix}/UPPER".encode()), ("context", good)]),
+        (400, [("target_image", image), ("context", b"not base64!")]),
+        (400, [("target_image", image), ("context", good + b"AAAA")]),
+        (400, [("target_image", image), ("context", good[:-1])]),
+        (400, [("target_image", image), ("context", base64.b64encode(b"no gzip"))]),
+        (400, [("target_image", image), ("context", b"")]),
+    ):
+        answer = post_build(acme, *parts)
+        assert answer.status == status, (parts, answer)
+    assert acme.post("/build", b"x", headers={"Content-Type": "text/plain"}).status == 415
+    # Line breaks in the text are fine, and so is any order of the parts.
+    wrapped = b"\r\n".join(good[i : i + 76] for i in range(0, len(good), 76))
+    ident = post_build(acme, ("context", wrapped), ("other", b"ignored"), ("target_image", image)).ok().json["build_id"]
+    assert ended(acme, ident)["status"] == "SUCCESS"
+    reader = acme.service.tenant("acme", "--scope", "read")
+    assert post_build(reader, ("target_image", image), ("context", good)).status == 403

@@ -1,0 +1,47 @@
+"""The sandbox service: one for all tests of a file, or one of a test's own."""
+
+import pytest
+
+from services import Service
+
+
+@pytest.fixture(scope="session")
+def jail_works(tmp_path_factory):
+    """Skips where jails cannot be made."""
+    service = Service(tmp_path_factory.mktemp("doctor"))
+    result = service.tendon("doctor", "--runtime", "jail")
+    service.ids.stop()
+    if result.returncode:
+        pytest.skip(f"the jail does not work here: {result.stdout}{result.stderr}")
+
+
+@pytest.fixture(scope="module")
+def service(jail_works, tmp_path_factory):
+    """A service with jails, shared by the tests of a file."""
+    service = Service(tmp_path_factory.mktemp("service")).start()
+    yield service
+    service.finish()
+
+
+@pytest.fixture
+def make_service(tmp_path):
+    """make_service(...) -> a Service of the test's own, not started yet."""
+    made = []
+
+    def make(*args, **kwargs):
+        base = tmp_path / f"service{len(made)}"
+        base.mkdir()
+        made.append(Service(base, *args, **kwargs))
+        return made[-1]
+
+    yield make
+    for service in made:
+        service.finish()
+
+
+@pytest.fixture
+def client(service):
+    """The administrator."""
+    client = service.client()
+    yield client
+    client.close()

@@ -1,0 +1,217 @@
+"""Random calls and faults at the service, compared with a model; afterwards nothing is left."""
+
+import os
+import random
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from census import read
+from model import Driver, hand_of, report
+from native import at
+from services import PATIENCE, Service, eventually
+
+SEED = int(os.environ.get("TN_MODEL_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 30)
+
+
+class Faults(threading.Thread):
+    """Does terrible things to the service until it is told to end."""
+
+    def __init__(self, service, seed, deeds, pause):
+        super().__init__()
+        self.service, self.random = service, random.Random(seed)
+        self.deeds, self.pause = deeds, pause
+        self.end, self.done, self.trouble = threading.Event(), [], None
+        self.sockets = []
+
+    def run(self):
+        try:
+            while not self.end.wait(self.random.uniform(*self.pause)):
+                deed = self.random.choice(self.deeds)
+                getattr(self, deed)()
+                self.done.append(deed)
+        except Exception as error:  # noqa: BLE001 - told by the test
+            self.trouble = error
+        for s in self.sockets:
+            s.close()
+
+    def kill_service(self):
+        self.service.restart(kill=True)
+
+    def stop_service(self):
+        self.service.restart()
+
+    def half_open(self):
+        """A client that begins and never goes on."""
+        self.socket().sendall(b"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Le")
+
+    def slow_reader(self):
+        """A client that asks for a stream and never reads it."""
+        s = self.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        key = self.service.admin
+        s.sendall(f"GET /v1/watch HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {key}\r\n\r\n".encode())
+
+    def garbage(self):
+        self.socket().sendall(self.random.randbytes(2000))
+
+    def socket(self):
+        s = socket.create_connection(("127.0.0.1", self.service.port), timeout=PATIENCE)
+        self.sockets.append(s)
+        return s
+
+
+def play(service, tenants, steps, deeds, pause, seed):
+    """Drives the service; what happened. Everything is compared, and everything is removed."""
+    keys = [service.make_key(f"tenant{i}", "--tenant", f"t{i}")["key"] for i in range(tenants)]
+    seen = [set() for _ in keys]
+    drivers = []
+    for i, key in enumerate(keys):
+        driver = Driver(service, key, Others(seen, i), seed * 100 + i, steps)
+        driver.mine = seen[i]
+        drivers.append(driver)
+    faults = Faults(service, seed, deeds, pause)
+    for thread in [*drivers, faults]:
+        thread.start()
+    for driver in drivers:
+        driver.join()
+    faults.end.set()
+    faults.join()
+    for thread in [*drivers, faults]:
+        if thread.trouble:
+            raise thread.trouble
+    for driver in drivers:
+        driver.finish()
+    print(f"seed {seed}: {report(drivers)}; faults: {faults.done}")
+    return drivers, faults
+
+
+class Others:
+    """The boxes of all tenants but one, as they come."""
+
+    def __init__(self, seen, i):
+        self.seen, self.i = seen, i
+
+    def __iter__(self):
+        return (id for j, ids in enumerate(self.seen) if j != self.i for id in list(ids))
+
+    def __bool__(self):
+        return any(True for _ in self)
+
+
+@pytest.mark.timeout(300)
+def test_model_with_faults(jail_works, make_service):
+    print(f"TN_MODEL_SEED={SEED}")
+    service = make_service(settings={"drain_seconds": 1}).start()
+    deeds = ["kill_service"] * 4 + ["stop_service", "half_open", "slow_reader", "garbage"]
+    drivers, faults = play(service, 3, 300, deeds, (0.05, 0.5), SEED)
+    assert sum(len(driver.mine) for driver in drivers) > 3, "something was done"
+    assert "kill_service" in faults.done or "stop_service" in faults.done, faults.done
+    assert not service.tendon("--json", "ls").stdout.strip(" []\n"), "no sandbox is left"
+    assert service.tendon("audit", "verify").returncode == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A directory on a file system of 96 MB of its own."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tendon-test", disk], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be made: {mounted.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+def fill_up(folder):
+    """A file that takes the last byte."""
+    filler = folder / "filler"
+    with open(filler, "wb", buffering=0) as file:
+        try:
+            while file.write(bytes(1 << 16)):
+                pass
+        except OSError:
+            return filler
+
+
+@pytest.mark.timeout(300)
+def test_full_disk(jail_works, small_disk):
+    """No byte is left where the state is: calls fail and say why, nothing hangs, what was answered stays true."""
+    service = Service(small_disk / "service", settings={"disk_reserve": "0"}).start()
+    client = service.client()
+    box = client.post("/v1/sandboxes", {"plugins": []}).ok(201).json["id"]
+    filler = fill_up(small_disk)
+    for _ in range(5):
+        answer = client.post("/v1/sandboxes", {"plugins": []})
+        assert answer.status in (201, 500, 503, 507), answer
+        if answer.status == 201:
+            assert answer.json["state"] == "error" and answer.json["reason"], answer
+        assert client.get(at(box)).ok().json["state"] == "running"
+    service.kill()  # it may not even be able to start again, but it loses nothing
+    filler.unlink()
+    service.start()
+    assert client.get(at(box)).ok().json["state"] == "running"
+    assert client.post("/v1/sandboxes", {"plugins": []}).ok(201).json["state"] == "running"
+    for one in client.get("/v1/sandboxes").ok().json["sandboxes"]:
+        assert client.delete(at(one["id"])).status == 204
+    service.finish()
+
+
+# --- a long time ------------------------------------------------------------------------------------
+
+
+def resources(pid):
+    """What must not grow: descriptors, threads, resident kilobytes."""
+    status = dict(line.split(":", 1) for line in read(f"/proc/{pid}/status").decode().splitlines() if ":" in line)
+    return {
+        "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
+        "threads": int(status["Threads"]),
+        "kilobytes": int(status["VmRSS"].split()[0]),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_soak(jail_works, make_service):
+    """Half an hour of everything but the death of the service: what it uses stays flat."""
+    # What AddressSanitizer keeps of freed memory would look like growth.
+    options = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=4"
+    service = make_service(env={"ASAN_OPTIONS": options}).start()
+    seconds = float(os.environ.get("TN_SOAK_SECONDS", "1800"))
+    client = service.client()
+    until, samples, round_ = time.monotonic() + seconds, [], 0
+    keys = [service.make_key(f"soak{i}", "--tenant", f"s{i}")["key"] for i in range(2)]
+    while time.monotonic() < until:
+        drivers = [Driver(service, key, [], SEED + round_ * 10 + i, 40) for i, key in enumerate(keys)]
+        for driver in drivers:
+            driver.start()
+        for driver in drivers:
+            driver.join()
+            if driver.trouble:
+                raise driver.trouble
+            driver.finish()
+            driver.client.close()
+            service.clients.remove(driver.client)
+        client.close()
+        eventually(lambda: resources(service.pid)["threads"] < 30, "workers and connections end")
+        samples.append(resources(service.pid))
+        round_ += 1
+    print(samples[:: max(1, len(samples) // 20)])
+    first, last = samples[len(samples) // 4], samples[-1]
+    assert last["descriptors"] <= first["descriptors"] + 8, (first, last)
+    assert last["threads"] <= first["threads"] + 4, (first, last)
+    assert last["kilobytes"] <= first["kilobytes"] * 1.1 + 8192, (first, last)
+
+
+def test_hand_of_names_the_right_one(service, client):
+    """The model's own tool is right: a killed hand is that of this sandbox."""
+    one, two = (client.post("/v1/sandboxes", {"plugins": []}).ok(201).json["id"] for _ in range(2))
+    assert hand_of(one) != hand_of(two)
+    os.kill(hand_of(one), 9)
+    eventually(lambda: client.get(f"/v1/sandboxes/{one}").json["state"] == "error", "its death is noticed")
+    assert client.get(f"/v1/sandboxes/{two}").json["state"] == "running"
+    for id in (one, two):
+        assert client.delete(f"/v1/sandboxes/{id}").status == 204
