@@ -14,6 +14,8 @@
 #define PID_LIMIT (4 << 20) /* the kernel has no larger numbers */
 #define FREEZE_ROUNDS 16
 #define STILL_MS 1
+/* For all to stop; who cannot be stopped is killed all the same. */
+#define FREEZE_SECONDS 1.0
 #define TICK_MS 5 /* only on kernels without pidfds */
 
 /* Processes in the order they were found, each once. */
@@ -330,9 +332,29 @@ static int list_tree(pid_t root, bool root_too, struct procs *found, struct tn_e
     return find_descendants(root, found, err);
 }
 
-/* Stops everything until a look shows nothing new: what is stopped cannot give birth. */
+/* Until it has ended or is in one of these states.  Nothing tells that a process has stopped (it
+ * does when it next enters or leaves the kernel), only that it has ended. */
+static bool wait_state(const struct tn_proc *p, const char *states, int64_t deadline)
+{
+    tn_autofd int fd = open_proc(p);
+
+    for (;;) {
+        char state = tn_proc_state(p->pid, p->start);
+        if (state == 0 || strchr("ZX", state) || strchr(states, state))
+            return true;
+        if (tn_now() >= deadline)
+            return false;
+        struct pollfd one = {.fd = fd, .events = POLLIN};
+        poll(&one, 1, STILL_MS);
+    }
+}
+
+/* Stops everything until a look shows nothing new: what is stopped cannot give birth.  One that was
+ * giving birth when it was told to stop has done so once it has stopped; one that sleeps deeply
+ * (D) gives birth to nothing. */
 static int freeze_tree(pid_t root, bool root_too, struct procs *all, struct tn_error *err)
 {
+    int64_t deadline = tn_deadline_in(FREEZE_SECONDS);
     size_t stopped = 0;
 
     for (int round = 0; round < FREEZE_ROUNDS; round++) {
@@ -341,7 +363,8 @@ static int freeze_tree(pid_t root, bool root_too, struct procs *all, struct tn_e
         if (all->count == stopped)
             break;
         signal_all(all->items + stopped, all->count - stopped, SIGSTOP, NULL);
-        stopped = all->count;
+        for (; stopped < all->count; stopped++)
+            wait_state(&all->items[stopped], "TtD", deadline);
     }
     return 0;
 }
@@ -368,23 +391,6 @@ int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline
 /* --- stopping and going on ----------------------------------------------------------------------
  */
 
-/* Nothing tells that a process has stopped (it does when it next enters or leaves the kernel), only
- * that it has ended. */
-static bool wait_still(const struct tn_proc *p, int64_t deadline)
-{
-    tn_autofd int fd = open_proc(p);
-
-    for (;;) {
-        char state = tn_proc_state(p->pid, p->start);
-        if (state == 0 || strchr("TtZX", state))
-            return true;
-        if (tn_now() >= deadline)
-            return false;
-        struct pollfd one = {.fd = fd, .events = POLLIN};
-        poll(&one, 1, STILL_MS);
-    }
-}
-
 int tn_proc_stop_tree(pid_t root, int64_t deadline, struct tn_error *err)
 {
     autoprocs struct procs all = {0};
@@ -393,7 +399,7 @@ int tn_proc_stop_tree(pid_t root, int64_t deadline, struct tn_error *err)
         signal_all(all.items, all.count, SIGSTOP, err) < 0) /* again, for the errors */
         return -1;
     for (size_t i = 0; i < all.count; i++)
-        if (!wait_still(&all.items[i], deadline))
+        if (!wait_state(&all.items[i], "Tt", deadline))
             return tn_fail(err, TN_E_TIMEOUT, "process %d did not stop in time",
                            (int)all.items[i].pid);
     return 0;
