@@ -65,8 +65,9 @@ int tn_sandbox_address(struct tn_sandbox *sb, const char **address, const char *
     return 0;
 }
 
-/* A client of the hand at the address the store knows, once it is ready. */
-static struct tn_hand_client *connect_hand(struct tn_sandbox *sb, int64_t deadline,
+/* A client of the hand at the address the store knows, once it is ready.  watch: readable when it
+ * never will be, or -1. */
+static struct tn_hand_client *connect_hand(struct tn_sandbox *sb, int watch, int64_t deadline,
                                            struct tn_error *err)
 {
     if (!reachable(sb)) {
@@ -76,7 +77,7 @@ static struct tn_hand_client *connect_hand(struct tn_sandbox *sb, int64_t deadli
     struct tn_hand_client *client = tn_hand_client_new(sb->record.address, sb->record.key, err);
     if (client)
         tn_hand_client_patience(client, sb->rt->host.config->sandbox.remote_runtime_enable_retries);
-    if (client && tn_hand_client_wait(client, -1, deadline, err)) {
+    if (client && tn_hand_client_wait(client, watch, deadline, err)) {
         tn_hand_client_free(client);
         return NULL;
     }
@@ -92,7 +93,7 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
     if (sb->client)
         return sb->client;
     if (reachable(sb))
-        sb->client = connect_hand(sb, soon < deadline ? soon : deadline, err);
+        sb->client = connect_hand(sb, -1, soon < deadline ? soon : deadline, err);
     if (sb->client)
         return sb->client;
     /* The store may be behind the times: ask (also when no time is left to do anything about it),
@@ -100,7 +101,8 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
     if (tn_sandbox_inspect(sb, NULL, deadline > look_until ? deadline : look_until, err) ||
         wake(sb, err))
         return NULL;
-    sb->client = connect_hand(sb, deadline, err);
+    tn_autofd int watch = tn_sandbox_watch(sb);
+    sb->client = connect_hand(sb, watch, deadline, err);
     return sb->client;
 }
 
