@@ -188,8 +188,8 @@ static void get_me(struct tn_http_exchange *x, void *ctx)
     tn_jw_kstr(&w, "key", who->key_id);
     tn_jw_kstr(&w, "name", search.name);
     tn_jw_kstr(&w, "tenant", who->tenant);
-    native_put_scopes(&w, who->scopes);
-    native_put_limits(&w, &who->limits);
+    key_put_scopes(&w, who->scopes);
+    key_put_limits(&w, &who->limits);
     tn_jw_key(&w, "use");
     tn_jw_object(&w);
     tn_jw_kint(&w, "sandboxes", box_count(s, who->tenant, 0));

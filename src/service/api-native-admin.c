@@ -5,68 +5,12 @@
 
 /* --- keys ------------------------------------------------------------------------------------ */
 
-void native_put_scopes(struct tn_jw *w, unsigned scopes)
-{
-    tn_jw_key(w, "scopes");
-    tn_jw_array(w);
-    for (unsigned i = 0; scope_words[i]; i++)
-        if (scopes & 1u << i)
-            tn_jw_str(w, scope_words[i]);
-    tn_jw_array_end(w);
-}
-
-static const struct tn_field limit_rows[] = {
-    TN_INT("max_sandboxes", struct key_limits, max_sandboxes, .min = 0, .max = 1e9,
-           .help = "that exist at a time"),
-    TN_INT("max_running", struct key_limits, max_running, .min = 0, .max = 1e9,
-           .help = "that run at a time"),
-    TN_INT("max_memory", struct key_limits, max_memory, .min = 0, .max = 1e15,
-           .help = "bytes, of those that run together"),
-    TN_DOUBLE("max_cpus", struct key_limits, max_cpus, .min = 0, .max = 1e6,
-              .help = "of those that run together"),
-    TN_DOUBLE("max_seconds", struct key_limits, max_seconds, .min = 0, .max = 1e9,
-              .help = "time to live of each"),
-    TN_DOUBLE("requests_per_second", struct key_limits, requests_per_second, .min = 0, .max = 1e6,
-              .help = "over it requests are refused"),
-};
-static const struct tn_fields limit_fields = TN_FIELDS(limit_rows);
-
-void native_put_limits(struct tn_jw *w, const struct key_limits *limits)
-{
-    tn_jw_key(w, "limits");
-    tn_jw_object(w);
-    tn_fields_to_json(&limit_fields, limits, w);
-    tn_jw_object_end(w);
-}
-
-static void put_time(struct tn_jw *w, const char *key, double time)
-{
-    if (time > 0)
-        tn_jw_kdouble(w, key, time);
-    else
-        tn_jw_knull(w, key);
-}
-
-/* Members of an object that the caller has opened. */
-static void put_key(struct tn_jw *w, const struct key_info *k)
-{
-    tn_jw_kstr(w, "id", k->id);
-    tn_jw_kstr(w, "name", k->name);
-    tn_jw_kstr(w, "tenant", k->tenant);
-    native_put_scopes(w, k->scopes);
-    native_put_limits(w, &k->limits);
-    put_time(w, "created", k->created);
-    put_time(w, "used", k->used);
-    put_time(w, "expires", k->expires);
-    tn_jw_kbool(w, "revoked", k->revoked);
-}
-
 static int list_key(const struct key_info *k, void *ctx)
 {
     struct tn_jw *w = ctx;
 
     tn_jw_object(w);
-    put_key(w, k);
+    key_info_put(k, w);
     tn_jw_object_end(w);
     return 0;
 }
@@ -105,7 +49,8 @@ static const struct tn_field key_rows[] = {
               .help = "whose sandboxes it sees"),
     TN_STRINGS("scopes", struct key_wish, scopes, .words = scope_words,
                .help = "what it may do; without it read, use and manage"),
-    TN_OBJECT("limits", struct key_wish, limits, &limit_fields, .help = "0: no limit of its own"),
+    TN_OBJECT("limits", struct key_wish, limits, &key_limit_fields,
+              .help = "0: no limit of its own"),
     TN_OPT_DOUBLE("expires", struct key_wish, expires, .min = 1, .max = 1e9,
                   .help = "seconds from now until it counts no more"),
 };
@@ -141,7 +86,7 @@ static void reply_key(struct tn_http_exchange *x, const struct key_info *made, c
     struct tn_jw w = tn_jw(&json);
 
     tn_jw_object(&w);
-    put_key(&w, made);
+    key_info_put(made, &w);
     tn_jw_kstr(&w, "key", text);
     tn_jw_object_end(&w);
     tn_http_set_header(x, "Cache-Control", "no-store");

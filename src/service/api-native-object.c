@@ -1,14 +1,7 @@
 /* A sandbox as the native API shows it. */
 #include "runtime/sandbox-journal.h"
 #include "service/api-native.h"
-
-static void put_time(struct tn_jw *w, const char *key, double time)
-{
-    if (time > 0)
-        tn_jw_kdouble(w, key, time);
-    else
-        tn_jw_knull(w, key);
-}
+#include "service/clock.h"
 
 static void put_known(struct tn_jw *w, const char *key, int64_t value)
 {

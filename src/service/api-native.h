@@ -55,10 +55,6 @@ int native_reply_box(struct tn_http_exchange *x, int status, struct box *b);
 /* A spec without values that nobody should read, into an object that the caller has opened. */
 void native_put_spec(struct tn_jw *w, const struct tn_spec *spec);
 
-/* Members "scopes" and "limits". */
-void native_put_scopes(struct tn_jw *w, unsigned scopes);
-void native_put_limits(struct tn_jw *w, const struct key_limits *limits);
-
 /* --- wishes ------------------------------------------------------------------------------------
  */
 

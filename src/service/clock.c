@@ -38,6 +38,14 @@ double service_time(void)
     return up + (double)atomic_load(&offset) / 1e9;
 }
 
+void put_time(struct tn_jw *w, const char *key, double time)
+{
+    if (time > 0)
+        tn_jw_kdouble(w, key, time);
+    else
+        tn_jw_knull(w, key);
+}
+
 static struct clock_note note_now(double time)
 {
     struct clock_note n = {.time = time, .up = seconds_of(CLOCK_BOOTTIME)};

@@ -6,10 +6,13 @@
 #ifndef TN_SERVICE_CLOCK_H
 #define TN_SERVICE_CLOCK_H
 
+#include "base/json.h"
 #include "runtime/database.h"
 
 /* Seconds since 1970. */
 double service_time(void);
+/* Writes such a time as member `key`; 0 is never: null. */
+void put_time(struct tn_jw *w, const char *key, double time);
 
 /* Goes on from what the last service of this boot has kept, when the wall clock has been set since
  * then; before any time is read.  service_clock_keep writes it down again, now and then. */

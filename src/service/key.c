@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "base/secret.h"
 #include "base/sha256.h"
+#include "service/clock.h"
 
 #define PREFIX "tnk_"
 enum {
@@ -146,12 +147,38 @@ int key_each(struct tn_db *db, key_fn fn, void *ctx, struct tn_error *err)
     return result < 0 ? -1 : 0;
 }
 
-static void put_time(struct tn_jw *w, const char *key, double t)
+static const struct tn_field limit_rows[] = {
+    TN_INT("max_sandboxes", struct key_limits, max_sandboxes, .min = 0, .max = 1e9,
+           .help = "that exist at a time"),
+    TN_INT("max_running", struct key_limits, max_running, .min = 0, .max = 1e9,
+           .help = "that run at a time"),
+    TN_INT("max_memory", struct key_limits, max_memory, .min = 0, .max = 1e15,
+           .help = "bytes, of those that run together"),
+    TN_DOUBLE("max_cpus", struct key_limits, max_cpus, .min = 0, .max = 1e6,
+              .help = "of those that run together"),
+    TN_DOUBLE("max_seconds", struct key_limits, max_seconds, .min = 0, .max = 1e9,
+              .help = "time to live of each"),
+    TN_DOUBLE("requests_per_second", struct key_limits, requests_per_second, .min = 0, .max = 1e6,
+              .help = "over it requests are refused"),
+};
+const struct tn_fields key_limit_fields = TN_FIELDS(limit_rows);
+
+void key_put_scopes(struct tn_jw *w, unsigned scopes)
 {
-    if (t > 0)
-        tn_jw_kdouble(w, key, t);
-    else
-        tn_jw_knull(w, key);
+    tn_jw_key(w, "scopes");
+    tn_jw_array(w);
+    for (unsigned i = 0; scope_words[i]; i++)
+        if (scopes & 1u << i)
+            tn_jw_str(w, scope_words[i]);
+    tn_jw_array_end(w);
+}
+
+void key_put_limits(struct tn_jw *w, const struct key_limits *limits)
+{
+    tn_jw_key(w, "limits");
+    tn_jw_object(w);
+    tn_fields_to_json(&key_limit_fields, limits, w);
+    tn_jw_object_end(w);
 }
 
 void key_info_put(const struct key_info *k, struct tn_jw *w)
@@ -159,21 +186,8 @@ void key_info_put(const struct key_info *k, struct tn_jw *w)
     tn_jw_kstr(w, "id", k->id);
     tn_jw_kstr(w, "name", k->name);
     tn_jw_kstr(w, "tenant", k->tenant);
-    tn_jw_key(w, "scopes");
-    tn_jw_array(w);
-    for (unsigned i = 0; scope_words[i]; i++)
-        if (k->scopes & 1u << i)
-            tn_jw_str(w, scope_words[i]);
-    tn_jw_array_end(w);
-    tn_jw_key(w, "limits");
-    tn_jw_object(w);
-    tn_jw_kint(w, "max_sandboxes", k->limits.max_sandboxes);
-    tn_jw_kint(w, "max_running", k->limits.max_running);
-    tn_jw_kint(w, "max_memory", k->limits.max_memory);
-    tn_jw_kdouble(w, "max_cpus", k->limits.max_cpus);
-    tn_jw_kdouble(w, "max_seconds", k->limits.max_seconds);
-    tn_jw_kdouble(w, "requests_per_second", k->limits.requests_per_second);
-    tn_jw_object_end(w);
+    key_put_scopes(w, k->scopes);
+    key_put_limits(w, &k->limits);
     put_time(w, "created", k->created);
     put_time(w, "used", k->used);
     put_time(w, "expires", k->expires);

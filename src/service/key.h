@@ -54,6 +54,10 @@ struct key_info {
 void key_info_done(struct key_info *k);
 /* Writes its members, for `tendon key` and /v1/keys; times are seconds since 1970 or null. */
 void key_info_put(const struct key_info *k, struct tn_jw *w);
+/* Its members "scopes" and "limits", for whoever tells only these. */
+void key_put_scopes(struct tn_jw *w, unsigned scopes);
+void key_put_limits(struct tn_jw *w, const struct key_limits *limits);
+extern const struct tn_fields key_limit_fields;
 
 struct keyring;
 struct keyring *keyring_new(struct tn_db *db);

@@ -45,3 +45,15 @@ def client(service):
     client = service.client()
     yield client
     client.close()
+
+
+@pytest.fixture(scope="module")
+def acme(service):
+    """A client of one tenant."""
+    return service.tenant("acme")
+
+
+@pytest.fixture(scope="module")
+def other(service):
+    """A client of another."""
+    return service.tenant("other")

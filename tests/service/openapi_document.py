@@ -68,6 +68,16 @@ class Document:
             self.validate(content[kind]["schema"], answer.json)
         return answer
 
+    def caller(self, usual, status=None):
+        """send(method, target...) by that client: each answer is held against the document, and has that status."""
+
+        def send(method, target, body=None, status=status, headers=None, client=usual):
+            answer = self.check(method, target, client.request(method, target, body, headers))
+            assert status is None or answer.status == status, f"{method} {target}: {answer}"
+            return answer
+
+        return send
+
     def check_itself(self):
         """References lead somewhere, every operation is told about whole, every component is used."""
         assert self.file["openapi"].startswith("3.1")

@@ -8,11 +8,6 @@ import pytest
 from services import Client, eventually
 
 
-@pytest.fixture(scope="module")
-def acme(service):
-    return service.tenant("acme")
-
-
 def verify(service, *words):
     """How many lines there are, or why they are not whole."""
     result = service.tendon("--json", "audit", "verify", *words)

@@ -40,30 +40,13 @@ def service(jail_works, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def acme(service):
-    return service.tenant("acme")
-
-
-@pytest.fixture(scope="module")
-def other(service):
-    return service.tenant("other")
-
-
-@pytest.fixture(scope="module")
 def document():
     return Document("openapi-openhands.yaml")
 
 
 @pytest.fixture
 def call(acme, document):
-    """Sends a request and holds the answer against the document."""
-
-    def send(method, target, body=None, status=None, headers=None, client=acme):
-        answer = document.check(method, target, client.request(method, target, body, headers))
-        assert status is None or answer.status == status, f"{method} {target}: {answer}"
-        return answer
-
-    return send
+    return document.caller(acme)
 
 
 @pytest.fixture

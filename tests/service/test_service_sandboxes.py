@@ -29,25 +29,13 @@ def service(jail_works, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def acme(service):
-    return service.tenant("acme")
-
-
-@pytest.fixture(scope="module")
 def document():
     return Document("openapi-sandboxes.yaml")
 
 
 @pytest.fixture
 def call(acme, document):
-    """Sends a request and holds the answer against the document."""
-
-    def send(method, target, body=None, status=200, headers=None, client=acme):
-        answer = document.check(method, target, client.request(method, target, body, headers))
-        assert status is None or answer.status == status, f"{method} {target}: {answer}"
-        return answer
-
-    return send
+    return document.caller(acme, status=200)
 
 
 @pytest.fixture
