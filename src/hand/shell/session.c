@@ -3,8 +3,12 @@
 #include <signal.h>
 
 #include "base/child.h"
+#include "base/proc.h"
 #include "base/thread.h"
 #include "hand/shell/session-internal.h"
+
+/* How long a signal waits for somebody to hear it. */
+#define LISTEN_NS (20 * TN_MILLI)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
@@ -194,12 +198,34 @@ void tn_session_inspect(struct tn_session *s, struct tn_session_state *state)
     pthread_mutex_unlock(&s->lock);
 }
 
+static bool has_ended(pid_t pid)
+{
+    struct tn_proc p;
+
+    return tn_proc_get(pid, &p) == 0 && tn_proc_state(p.pid, p.start) == 'Z';
+}
+
+/* Who has the terminal, or -1.  A program that has just ended hears nothing: for a moment, the
+ * shell or the next program of a loop is waited for (in a pipeline, others of the group may go on).
+ */
+static pid_t listening_group(struct tn_session *s)
+{
+    int64_t until = tn_now() + LISTEN_NS;
+
+    for (;;) {
+        pid_t group = s->shell && !s->exited ? tn_shell_foreground(s->shell) : -1;
+        if (group <= 0 || !s->active || !has_ended(group) || tn_now() >= until)
+            return group;
+        session_wait_line(s, tn_now() + TN_MILLI);
+    }
+}
+
 int tn_session_signal(struct tn_session *s, int signo, struct tn_error *err)
 {
     int r = 0;
 
     pthread_mutex_lock(&s->lock);
-    pid_t group = s->shell && !s->exited ? tn_shell_foreground(s->shell) : -1;
+    pid_t group = listening_group(s);
     if (group <= 0)
         r = tn_fail(err, TN_E_CONFLICT, "session %s has no shell running", s->options.name);
     else if (!s->active)
