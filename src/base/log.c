@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/log-secret.h"
+#include "base/utc.h"
 #include "base/utf8.h"
 
 #define LINE_BYTES PIPE_BUF /* a write of this size to a pipe is never split */
@@ -195,14 +196,13 @@ static void start_line(struct tn_buf *line, enum tn_log_level level)
 {
     struct timespec now;
     struct tm utc;
-    char stamp[40];
 
     clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    size_t n = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(stamp + n, sizeof stamp - n, ".%03ldZ", now.tv_nsec / 1000000);
-    tn_buf_printf(line, as_json ? "{\"timestamp\":\"%s\",\"level\":\"%s\"" : "%s %-5s", stamp,
-                  level_names[level]);
+    tn_utc(now.tv_sec, &utc);
+    tn_buf_puts(line, as_json ? "{\"timestamp\":\"" : "");
+    tn_buf_printf(line, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", utc.tm_year + 1900, utc.tm_mon + 1,
+                  utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000);
+    tn_buf_printf(line, as_json ? "\",\"level\":\"%s\"" : " %-5s", level_names[level]);
 }
 
 /* False when nobody takes it: the descriptor is full, or broken. */

@@ -55,6 +55,20 @@ static int add(struct procs *p, const struct tn_proc *one, struct tn_error *err)
 /* --- looking ------------------------------------------------------------------------------------
  */
 
+int tn_proc_numbers(const char *line, unsigned skip, unsigned long long *out, unsigned count)
+{
+    for (unsigned i = 0; i < skip + count; i++) {
+        line += strspn(line, " ");
+        size_t n = strcspn(line, " \n"), digits = strspn(line, "0123456789");
+        if (n == 0 || (i >= skip && digits != n))
+            return -1;
+        if (i >= skip)
+            out[i - skip] = strtoull(line, NULL, 10);
+        line += n;
+    }
+    return 0;
+}
+
 /* /proc/PID/stat: the name in parentheses may contain anything, so fields count from the last ')'.
  */
 int tn_proc_get(pid_t pid, struct tn_proc *out)
@@ -68,13 +82,9 @@ int tn_proc_get(pid_t pid, struct tn_proc *out)
         return -1;
     text[n] = '\0';
     const char *p = strrchr(text, ')');
-    int parent;
-    unsigned long long start;
-    if (!p || sscanf(p + 1, " %*c %d", &parent) != 1)
-        return -1;
-    for (int blanks = 0; *p && blanks < 20; p++)
-        blanks += *p == ' ';
-    if (sscanf(p, "%llu", &start) != 1)
+    unsigned long long parent, start;
+    if (!p || tn_proc_numbers(p + 1, 1, &parent, 1) < 0 ||
+        tn_proc_numbers(p + 1, 19, &start, 1) < 0)
         return -1;
     *out = (struct tn_proc){.pid = pid, .parent = (pid_t)parent, .start = start};
     return 0;
@@ -438,14 +448,19 @@ void tn_proc_kill_session(pid_t leader, int64_t deadline)
 /* Pages of its own and pages it may share with others. */
 static void count_pages(pid_t pid, int64_t *own, int64_t *shared)
 {
-    char path[64];
-    long long resident = 0, common = 0;
+    char path[64], text[256];
+    unsigned long long pages[2]; /* resident, and of these those that it may share */
 
     snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
-    tn_autofile FILE *f = fopen(path, "re");
-    if (!f || fscanf(f, "%*d %lld %lld", &resident, &common) != 2)
+    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (n <= 0)
         return;
-    *own += resident - common;
+    text[n] = '\0';
+    if (tn_proc_numbers(text, 1, pages, 2) < 0)
+        return;
+    int64_t common = (int64_t)pages[1];
+    *own += (int64_t)pages[0] - common;
     if (common > *shared)
         *shared = common;
 }

@@ -17,6 +17,10 @@ struct tn_proc {
     uint64_t start; /* clock ticks after boot */
 };
 
+/* Reads `count` of the numbers of a line of /proc: words between blanks, of which the first `skip`
+ * are left out.  -1 when one is missing or is no number. */
+int tn_proc_numbers(const char *line, unsigned skip, unsigned long long *out, unsigned count);
+
 /* -1 when there is no such process. */
 int tn_proc_get(pid_t pid, struct tn_proc *out);
 

@@ -12,6 +12,9 @@ extern const struct tn_embedded tn_embedded_files[];
 /* The file of that name, or NULL. */
 const struct tn_embedded *tn_embedded_find(const char *name);
 
+/* The uncompressed text of one named NAME.gz, which is there; the caller frees it. */
+char *tn_embedded_text(const char *name);
+
 /* Writes every file whose name starts with `prefix` ("python/agentskills/") below the existing
  * directory, without the part of the prefix before its last component, readable by everybody.
  * One named NAME.gz becomes NAME, uncompressed. */

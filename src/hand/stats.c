@@ -6,6 +6,7 @@
 #include <sys/sysinfo.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 
 static double cpu_percent(void)
 {
@@ -44,20 +45,20 @@ static long long number_after(const char *text, const char *name)
 static void write_memory(struct tn_jw *w)
 {
     char text[256];
-    long long vms = 0, rss = 0;
+    unsigned long long pages[2] = {0}; /* all, and those in memory */
     long long page = sysconf(_SC_PAGESIZE);
     struct sysinfo info;
 
     read_small("/proc/self/statm", text, sizeof text);
-    if (sscanf(text, "%lld %lld", &vms, &rss) != 2)
-        vms = rss = 0;
+    tn_proc_numbers(text, 0, pages, 2);
+    long long vms = (long long)pages[0] * page, rss = (long long)pages[1] * page;
     sysinfo(&info);
     double total = (double)info.totalram * info.mem_unit;
     tn_jw_key(w, "memory");
     tn_jw_object(w);
-    tn_jw_kint(w, "rss", rss * page);
-    tn_jw_kint(w, "vms", vms * page);
-    tn_jw_kdouble(w, "percent", total > 0 ? 100.0 * (double)(rss * page) / total : 0);
+    tn_jw_kint(w, "rss", rss);
+    tn_jw_kint(w, "vms", vms);
+    tn_jw_kdouble(w, "percent", total > 0 ? 100.0 * (double)rss / total : 0);
     tn_jw_object_end(w);
 }
 

@@ -25,11 +25,11 @@ struct kind {
     void (*show)(struct tn_http_exchange *x, const char *path, const struct kind *kind, int fd);
 };
 
-/* How a script is stored: as it is, or compressed by the build. */
+/* How the build may have compressed a script. */
 static const struct packing {
     const char *suffix;
     const char *encoding;
-} packings[] = {{"", NULL}, {".br", "br"}, {".gz", "gzip"}};
+} packings[] = {{".br", "br"}, {".gz", "gzip"}};
 
 static const struct script {
     const char *name;
@@ -160,8 +160,7 @@ static bool can_draw_pdf(struct tn_http_exchange *x)
 {
     const char *accepted = tn_http_header(x, "Accept-Encoding"), *encoding = NULL;
 
-    return find_script("pdf.js", &encoding) &&
-           (!encoding || (accepted && strstr(accepted, encoding)));
+    return find_script("pdf.js", &encoding) && accepted && strstr(accepted, encoding);
 }
 
 /* The first canvas is there before any script runs: who looks early still sees one. */
@@ -303,8 +302,7 @@ void viewer_script(struct tn_http_exchange *x, void *user)
         return;
     }
     set_page_headers(x); /* a worker has a policy of its own */
-    if (encoding)
-        tn_http_set_header(x, "Content-Encoding", encoding);
+    tn_http_set_header(x, "Content-Encoding", encoding);
     tn_http_reply(x, 200, "text/javascript; charset=utf-8", file->bytes, file->size);
 }
 

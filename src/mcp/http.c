@@ -379,13 +379,23 @@ void tn_mcp_http_post(struct tn_mcp_server *server, struct tn_http_exchange *x)
 
 /* --- GET and DELETE ------------------------------------------------------------------------- */
 
+/* The number that starts there, which then points behind it. */
+static bool take_number(const char **text, uint64_t *out)
+{
+    size_t n = strspn(*text, "0123456789");
+
+    *out = strtoull(*text, NULL, 10);
+    *text += n;
+    return n > 0 && n < 20;
+}
+
 /* The stream of a Last-Event-ID, wound back to what follows; NULL when it is not kept. */
 static struct stream *resume(struct tn_mcp_client *client, const char *event_id)
 {
     uint64_t stream, number;
-    char rest;
 
-    if (sscanf(event_id, "%20" SCNu64 "-%20" SCNu64 "%c", &stream, &number, &rest) != 2)
+    if (!take_number(&event_id, &stream) || *event_id++ != '-' ||
+        !take_number(&event_id, &number) || *event_id)
         return NULL;
     struct stream *s = client->streams;
     while (s && s->number != stream)

@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 
 #include "base/json.h"
+#include "base/utc.h"
 #include "net/http-internal.h"
 #include "net/splice.h"
 
@@ -78,7 +79,7 @@ static void put_number(struct tn_buf *out, int64_t v)
 
 #define PUT(out, literal) tn_buf_add(out, literal, sizeof(literal) - 1)
 
-/* The Date line, made anew once a second; written by hand because strftime follows the locale. */
+/* The Date line, made anew once a second. */
 static void put_date(struct http_conn *c)
 {
     static const char days[] = "SunMonTueWedThuFriSat";
@@ -87,7 +88,8 @@ static void put_date(struct http_conn *c)
     struct tm tm;
 
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    if (now.tv_sec != c->date_second && gmtime_r(&now.tv_sec, &tm)) {
+    if (now.tv_sec != c->date_second) {
+        tn_utc(now.tv_sec, &tm);
         c->date_second = now.tv_sec;
         snprintf(c->date, sizeof c->date, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT",
                  days + 3 * tm.tm_wday, tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900,

@@ -6,6 +6,7 @@
 #include "base/account.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/utc.h"
 #include "hand/browser/act.h"
 #include "hand/browser/browser.h"
 #include "hand/browser/download.h"
@@ -83,18 +84,17 @@ static char *save_screenshot(struct step *s, const struct tn_buf *png)
         tn_asprintf("%s/.browser_screenshots", s->hand->options.working_dir);
     tn_autoact struct tn_act_as as = {0};
     struct timespec now;
-    struct tm local;
-    char stamp[32];
+    struct tm utc;
 
     if (!png->len || tn_act_as_begin(&as, user->account.uid, user->account.gid, user->groups,
                                      user->group_count, NULL) < 0)
         return NULL;
     clock_gettime(CLOCK_REALTIME, &now);
-    localtime_r(&now.tv_sec, &local);
-    strftime(stamp, sizeof stamp, "%Y%m%d_%H%M%S", &local);
+    tn_utc(now.tv_sec, &utc);
     mkdir(directory, 0755);
-    tn_autofree char *path =
-        tn_asprintf("%s/screenshot_%s_%06ld.png", directory, stamp, now.tv_nsec / 1000);
+    tn_autofree char *path = tn_asprintf("%s/screenshot_%04d%02d%02d_%02d%02d%02d_%06ld.png",
+                                         directory, utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+                                         utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1000);
     tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0 || tn_fs_write(fd, png->data, png->len, NULL) < 0) {
         tn_log(TN_LOG_WARN, "a screenshot is not saved", tn_log_str("path", path),

@@ -163,7 +163,7 @@ void request_remove_of(struct tn_page *page, const char *session, const char *fr
 /* --- page-events.c -------------------------------------------------------------------------- */
 
 extern const struct tn_cdp_event chrome_events[];
-/* The script that every document gets in our world. */
-const char *page_script(void);
+/* The script that every document gets in our world; the caller frees it. */
+char *page_script(void);
 
 #endif

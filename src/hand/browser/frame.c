@@ -99,10 +99,11 @@ static void remember_owner(struct tn_page *page, const struct tn_frame_info *f)
 static void run_script(struct tn_page *page, struct tn_frame_info *f, int64_t deadline)
 {
     tn_autobuf struct tn_buf params = TN_BUF_INIT(SCRIPT_MAX);
+    tn_autofree char *script = page_script();
     struct tn_jw w = tn_jw(&params);
 
     tn_jw_object(&w);
-    tn_jw_kstr(&w, "expression", page_script());
+    tn_jw_kstr(&w, "expression", script);
     tn_jw_kint(&w, "contextId", f->context);
     tn_jw_object_end(&w);
     if (tn_cdp_call(page->chrome->cdp, f->session, "Runtime.evaluate", tn_buf_str(&params),

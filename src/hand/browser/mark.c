@@ -2,7 +2,7 @@
 
 #include "hand/embedded.h"
 
-const char *tn_mark_script(void)
+char *tn_mark_script(void)
 {
-    return (const char *)tn_embedded_find("src/hand/browser/mark.js")->bytes;
+    return tn_embedded_text("src/hand/browser/mark.js.gz");
 }

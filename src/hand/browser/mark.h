@@ -14,7 +14,7 @@
 #ifndef TN_HAND_BROWSER_MARK_H
 #define TN_HAND_BROWSER_MARK_H
 
-/* The script's source: a statement for the isolated world. */
-const char *tn_mark_script(void);
+/* The script's source: a statement for the isolated world; the caller frees it. */
+char *tn_mark_script(void);
 
 #endif

@@ -6,9 +6,9 @@
 
 enum { SCRIPT_MAX = 1 << 20 };
 
-const char *page_script(void)
+char *page_script(void)
 {
-    return (const char *)tn_embedded_find("src/hand/browser/page.js")->bytes;
+    return tn_embedded_text("src/hand/browser/page.js.gz");
 }
 
 static void set_text(char **to, const char *text)
@@ -67,10 +67,11 @@ static void frames_told(void *ctx, const struct tn_json *result, const struct tn
 static void post_script(struct tn_chrome *c, const char *session)
 {
     tn_autobuf struct tn_buf params = TN_BUF_INIT(SCRIPT_MAX);
+    tn_autofree char *script = page_script();
     struct tn_jw w = tn_jw(&params);
 
     tn_jw_object(&w);
-    tn_jw_kstr(&w, "source", page_script());
+    tn_jw_kstr(&w, "source", script);
     tn_jw_kstr(&w, "worldName", CHROME_WORLD);
     tn_jw_kbool(&w, "runImmediately", true);
     tn_jw_object_end(&w);

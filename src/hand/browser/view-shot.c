@@ -310,8 +310,8 @@ int tn_shot_take(struct tn_cdp *cdp, struct tn_page *page, const struct tn_shot_
         return -1;
     if (!shot->list.count || shot->list.count > FRAMES_MAX)
         return tn_fail(err, TN_E_TOO_LARGE, "the page has %zu frames", shot->list.count);
-    tn_autofree char *function =
-        tn_asprintf("(prefix) => {\n%s\ntendon.mark(prefix);\n}", tn_mark_script());
+    tn_autofree char *script = tn_mark_script();
+    tn_autofree char *function = tn_asprintf("(prefix) => {\n%s\ntendon.mark(prefix);\n}", script);
     tn_autofree size_t *level = tn_calloc(shot->list.count, sizeof level[0]);
     t.mark_function = function;
     t.level = level;

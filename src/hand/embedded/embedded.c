@@ -1,12 +1,16 @@
 #include "hand/embedded.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/buf.h"
 #include "base/fs.h"
+
+enum { UNPACKED_MAX = 1 << 20 };
 
 const struct tn_embedded *tn_embedded_find(const char *name)
 {
@@ -23,39 +27,54 @@ static int make_parents(int dir, const char *path, struct tn_error *err)
     return 0;
 }
 
-static int write_inflated(int fd, const struct tn_embedded *f, struct tn_error *err)
+static int put_inflated(struct tn_buf *out, const struct tn_embedded *f, struct tn_error *err)
 {
     unsigned char room[8 << 10];
     z_stream z = {.next_in = (unsigned char *)f->bytes, .avail_in = (uInt)f->size};
-    int status = inflateInit2(&z, 16 + MAX_WBITS), written = 0;
+    int status = inflateInit2(&z, 16 + MAX_WBITS), put = 0;
 
-    if (status != Z_OK)
-        return tn_fail(err, TN_E_INTERNAL, "inflate: %d", status);
-    while (status == Z_OK && written == 0) {
+    while (status == Z_OK && put == 0) {
         z.next_out = room;
         z.avail_out = sizeof room;
         status = inflate(&z, Z_NO_FLUSH);
-        written = tn_fs_write(fd, room, sizeof room - z.avail_out, err);
+        put = tn_buf_add(out, room, sizeof room - z.avail_out);
     }
     inflateEnd(&z);
-    if (written == 0 && status != Z_STREAM_END)
-        return tn_fail(err, TN_E_INTERNAL, "inflate: %d", status);
-    return written;
+    if (put < 0 || status != Z_STREAM_END)
+        return tn_fail(err, TN_E_INTERNAL, "inflate %s: %d", f->name, status);
+    return 0;
+}
+
+static bool is_packed(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 3 && strcmp(name + n - 3, ".gz") == 0;
+}
+
+char *tn_embedded_text(const char *name)
+{
+    const struct tn_embedded *f = tn_embedded_find(name);
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(UNPACKED_MAX);
+
+    if (!f || put_inflated(&text, f, NULL) < 0)
+        abort(); /* the build packed it */
+    return tn_buf_take(&text);
 }
 
 static int unpack(int dir, const char *name, const struct tn_embedded *f, struct tn_error *err)
 {
-    size_t n = strlen(name);
-    bool packed = n > 3 && strcmp(name + n - 3, ".gz") == 0;
-    tn_autofree char *path = tn_strndup(name, packed ? n - 3 : n);
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(UNPACKED_MAX);
+    bool packed = is_packed(name);
+    tn_autofree char *path = tn_strndup(name, strlen(name) - (packed ? 3 : 0));
 
-    if (make_parents(dir, path, err) < 0)
+    if (make_parents(dir, path, err) < 0 || (packed && put_inflated(&text, f, err) < 0))
         return -1;
     tn_autofd int fd =
         openat(dir, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         return tn_fail_errno(err, errno, "write %s", path);
-    if ((packed ? write_inflated(fd, f, err) : tn_fs_write(fd, f->bytes, f->size, err)) < 0)
+    if ((packed ? tn_fs_write(fd, text.data, text.len, err)
+                : tn_fs_write(fd, f->bytes, f->size, err)) < 0)
         return tn_error_context(err, "write %s", path);
     return 0;
 }

@@ -1,7 +1,6 @@
 #include "hand/file/zip-format.h"
 
-#include <time.h>
-
+#include "base/utc.h"
 #include "base/utf8.h"
 
 #define MAX16 0xffffu
@@ -70,10 +69,10 @@ static void put(struct tn_buf *out, uint64_t value, size_t bytes)
 /* MS-DOS date and time, in UTC; the range is 1980 to 2107. */
 static uint32_t dos_time(int64_t seconds)
 {
-    time_t t = (time_t)seconds;
     struct tm tm;
 
-    if (!gmtime_r(&t, &tm) || tm.tm_year < 80)
+    tn_utc(seconds, &tm);
+    if (tm.tm_year < 80)
         return 1 << 21 | 1 << 16;
     if (tm.tm_year > 207)
         return 127u << 25 | 12 << 21 | 31 << 16 | 23 << 11 | 59 << 5 | 29;

@@ -33,18 +33,16 @@ bool shell_is_itself(const struct tn_shell *sh)
 int tn_shell_times(const struct tn_shell *sh, double *user, double *system)
 {
     char text[1024];
-    unsigned long long own_user, own_system, child_user, child_system;
+    unsigned long long ticks[4]; /* user, system, and those of its children */
     double tick = (double)sysconf(_SC_CLK_TCK);
 
     if (read_proc(tn_shell_pid(sh), "stat", text, sizeof text) <= 0)
         return -1;
     const char *after_name = strrchr(text, ')');
-    if (!after_name ||
-        sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
-               &own_user, &own_system, &child_user, &child_system) != 4)
+    if (!after_name || tn_proc_numbers(after_name + 1, 11, ticks, 4) < 0)
         return -1;
-    *user = (double)(own_user + child_user) / tick;
-    *system = (double)(own_system + child_system) / tick;
+    *user = (double)(ticks[0] + ticks[2]) / tick;
+    *system = (double)(ticks[1] + ticks[3]) / tick;
     return 0;
 }
 

@@ -56,6 +56,20 @@ static void finish(struct tn_child *c)
     tn_child_free(c);
 }
 
+static void test_numbers(void **state)
+{
+    unsigned long long n[2] = {0};
+
+    assert_int_equal(tn_proc_numbers(" S -1 18446744073709551615 7\n", 2, n, 2), 0);
+    assert_true(n[0] == UINT64_MAX && n[1] == 7);
+    assert_int_equal(tn_proc_numbers("5", 0, n, 1), 0);
+    assert_true(n[0] == 5);
+    assert_int_equal(tn_proc_numbers("5 6\n", 0, n, 0), 0);
+    assert_int_equal(tn_proc_numbers("5 6\n", 1, n, 2), -1);
+    assert_int_equal(tn_proc_numbers("5 -6", 1, n, 1), -1);
+    assert_int_equal(tn_proc_numbers("", 0, n, 1), -1);
+}
+
 static void test_get(void **state)
 {
     struct tn_proc me, none;
@@ -312,6 +326,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "old") == 0)
         return be_on_an_old_kernel();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_get),
         cmocka_unit_test(test_stop_and_continue),
         cmocka_unit_test(test_get_with_a_nasty_name),
