@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "base/child-plan.h"
@@ -134,6 +135,12 @@ RAW static void execute(const struct child_plan *plan)
     errno = sys;
 }
 
+RAW static int mark(uint64_t mark)
+{
+    const uint64_t limits[] = {mark, mark}; /* the soft and the hard one, as the kernel has them */
+    return (int)syscall(SYS_prlimit64, 0, RLIMIT_RTTIME, limits, NULL);
+}
+
 RAW static enum child_step prepare(struct child_plan *plan)
 {
     if (plan->session ? syscall(SYS_setsid) < 0 : plan->group && syscall(SYS_setpgid, 0, 0) < 0)
@@ -142,6 +149,8 @@ RAW static enum child_step prepare(struct child_plan *plan)
         return STEP_DESCRIPTORS;
     if (plan->terminal && syscall(SYS_ioctl, 2, TIOCSCTTY, 0) < 0)
         return STEP_TERMINAL;
+    if (plan->mark && mark(plan->mark) < 0)
+        return STEP_MARK;
     if (plan->set_user) {
         if (syscall(SYS_setgroups, plan->group_count, plan->groups) < 0)
             return STEP_GROUPS;

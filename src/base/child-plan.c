@@ -110,6 +110,7 @@ struct child_plan *child_plan_new(const struct tn_child_spec *spec, struct tn_er
     plan->group = spec->group;
     plan->terminal = spec->terminal;
     plan->death_signal = spec->death_signal;
+    plan->mark = spec->mark;
     plan->parent = getpid();
     plan->report_fd = -1;
     return plan;

@@ -11,6 +11,7 @@ enum child_step {
     STEP_SESSION,
     STEP_DESCRIPTORS,
     STEP_TERMINAL,
+    STEP_MARK,
     STEP_GROUPS,
     STEP_GID,
     STEP_UID,
@@ -42,6 +43,7 @@ struct child_plan {
     size_t group_count;
     bool session, group, terminal;
     int death_signal;
+    uint64_t mark;
     pid_t parent;
     int report_fd;        /* the child's end of the pipe; closed by exec */
     volatile bool shared; /* set by the child: seen by the parent only if they share memory */

@@ -58,6 +58,7 @@ static const char *const step_names[STEP_COUNT] = {
     [STEP_SESSION] = "make a session or process group",
     [STEP_DESCRIPTORS] = "connect its descriptors",
     [STEP_TERMINAL] = "take the controlling terminal",
+    [STEP_MARK] = "mark it",
     [STEP_GROUPS] = "set its groups",
     [STEP_GID] = "set its group",
     [STEP_UID] = "set its user",

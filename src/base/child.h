@@ -53,6 +53,7 @@ struct tn_child_spec {
     bool terminal;    /* descriptor 2 is its controlling terminal; implies session */
     int death_signal; /* sent to it when this process (not merely the calling thread) dies; 0: none
                        */
+    uint64_t mark;    /* of tn_proc_mark_new; 0: none */
     int64_t deadline; /* by when it must run; 0: in ten seconds */
     /* Called by tn_reaper_collect, in its thread (by tn_child_start itself for a child that has
      * ended by then, never for one that could not be started); needs the reaper. */

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "base/fs.h"
@@ -13,6 +15,7 @@
 #define FILE_MAX ((size_t)1 << 20)
 #define PID_LIMIT (4 << 20) /* the kernel has no larger numbers */
 #define FREEZE_ROUNDS 16
+#define QUIET_LOOKS 3
 #define STILL_MS 1
 /* For all to stop; who cannot be stopped is killed all the same. */
 #define FREEZE_SECONDS 1.0
@@ -69,19 +72,24 @@ int tn_proc_numbers(const char *line, unsigned skip, unsigned long long *out, un
     return 0;
 }
 
+/* The beginning of /proc/PID/NAME as a string; empty when there is none. */
+static const char *read_about(pid_t pid, const char *name, char *text, size_t size)
+{
+    char path[40];
+
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    text[n < 0 ? 0 : n] = '\0';
+    return text;
+}
+
 /* /proc/PID/stat: the name in parentheses may contain anything, so fields count from the last ')'.
  */
 int tn_proc_get(pid_t pid, struct tn_proc *out)
 {
-    char path[40], text[1024];
-
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (n <= 0)
-        return -1;
-    text[n] = '\0';
-    const char *p = strrchr(text, ')');
+    char text[1024];
+    const char *p = strrchr(read_about(pid, "stat", text, sizeof text), ')');
     unsigned long long parent, start;
     if (!p || tn_proc_numbers(p + 1, 1, &parent, 1) < 0 ||
         tn_proc_numbers(p + 1, 19, &start, 1) < 0)
@@ -258,13 +266,8 @@ static int signal_all(const struct tn_proc *list, size_t count, int signal, stru
 /* 0 when it is gone. */
 static char state_of(pid_t pid)
 {
-    char path[40], text[512];
-
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    text[n < 0 ? 0 : n] = '\0';
-    const char *state = strrchr(text, ')');
+    char text[512];
+    const char *state = strrchr(read_about(pid, "stat", text, sizeof text), ')');
     return state && state[1] == ' ' ? state[2] : 0;
 }
 
@@ -334,12 +337,54 @@ int tn_proc_kill(const struct tn_proc *list, size_t count, int64_t grace, int64_
     return kill_and_wait(list, count, deadline, err);
 }
 
-static int list_tree(pid_t root, bool root_too, struct procs *found, struct tn_error *err)
+/* Those that belong together: a tree, or all our descendants in a session or with a mark. */
+struct family {
+    pid_t root;
+    bool root_too;
+    pid_t session;
+    uint64_t mark;
+    struct procs *dead; /* where those of a session or mark go that have ended; NULL: nowhere */
+};
+
+static int list_tree(const struct family *f, struct procs *found, struct tn_error *err)
 {
     struct tn_proc one;
-    if (root_too && tn_proc_get(root, &one) == 0 && add(found, &one, err) < 0)
+    if (f->root_too && tn_proc_get(f->root, &one) == 0 && add(found, &one, err) < 0)
         return -1;
-    return find_descendants(root, found, err);
+    return find_descendants(f->root, found, err);
+}
+
+static bool has_mark(pid_t pid, uint64_t mark)
+{
+    static const char title[] = "Max realtime timeout";
+    char text[4096];
+    const char *line = strstr(read_about(pid, "limits", text, sizeof text), title);
+    unsigned long long hard; /* after the soft one */
+
+    return line && tn_proc_numbers(line + strlen(title), 1, &hard, 1) == 0 && hard == mark;
+}
+
+/* Who is not ours to signal is left out: nothing would come of it. */
+static int list_strays(const struct family *f, struct procs *found, struct tn_error *err)
+{
+    autoprocs struct procs ours = {0};
+
+    if (find_descendants(getpid(), &ours, err) < 0)
+        return -1;
+    for (size_t i = 0; i < ours.count; i++) {
+        const struct tn_proc *one = &ours.items[i];
+        if (!(f->mark ? has_mark(one->pid, f->mark) : getsid(one->pid) == f->session))
+            continue;
+        struct procs *to = is_zombie(one->pid) ? f->dead : found;
+        if (to && signal_one(one, 0, NULL) == 0 && add(to, one, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int list_family(const struct family *f, struct procs *found, struct tn_error *err)
+{
+    return f->root ? list_tree(f, found, err) : list_strays(f, found, err);
 }
 
 /* Until it has ended or is in one of these states.  Nothing tells that a process has stopped (it
@@ -362,13 +407,13 @@ static bool wait_state(const struct tn_proc *p, const char *states, int64_t dead
 /* Stops everything until a look shows nothing new: what is stopped cannot give birth.  One that was
  * giving birth when it was told to stop has done so once it has stopped; one that sleeps deeply
  * (D) gives birth to nothing. */
-static int freeze_tree(pid_t root, bool root_too, struct procs *all, struct tn_error *err)
+static int freeze(const struct family *f, struct procs *all, struct tn_error *err)
 {
     int64_t deadline = tn_deadline_in(FREEZE_SECONDS);
     size_t stopped = 0;
 
     for (int round = 0; round < FREEZE_ROUNDS; round++) {
-        if (list_tree(root, root_too, all, err) < 0)
+        if (list_family(f, all, err) < 0)
             return -1;
         if (all->count == stopped)
             break;
@@ -382,10 +427,11 @@ static int freeze_tree(pid_t root, bool root_too, struct procs *all, struct tn_e
 int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline,
                       struct tn_error *err)
 {
+    const struct family tree = {.root = root, .root_too = root_too};
     autoprocs struct procs asked = {0}, all = {0};
 
     if (grace > 0) {
-        if (list_tree(root, root_too, &asked, err) < 0)
+        if (list_tree(&tree, &asked, err) < 0)
             return -1;
         ask_and_wait(asked.items, asked.count, grace);
     }
@@ -393,7 +439,7 @@ int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline
     for (size_t i = 0; i < asked.count; i++)
         if (same(&asked.items[i]) && add(&all, &asked.items[i], err) < 0)
             return -1;
-    int frozen = freeze_tree(root, root_too, &all, err);
+    int frozen = freeze(&tree, &all, err);
     int killed = kill_and_wait(all.items, all.count, deadline, frozen < 0 ? NULL : err);
     return frozen < 0 ? -1 : killed;
 }
@@ -403,9 +449,10 @@ int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline
 
 int tn_proc_stop_tree(pid_t root, int64_t deadline, struct tn_error *err)
 {
+    const struct family tree = {.root = root, .root_too = true};
     autoprocs struct procs all = {0};
 
-    if (freeze_tree(root, true, &all, err) < 0 ||
+    if (freeze(&tree, &all, err) < 0 ||
         signal_all(all.items, all.count, SIGSTOP, err) < 0) /* again, for the errors */
         return -1;
     for (size_t i = 0; i < all.count; i++)
@@ -417,10 +464,11 @@ int tn_proc_stop_tree(pid_t root, int64_t deadline, struct tn_error *err)
 
 int tn_proc_continue_tree(pid_t root, struct tn_error *err)
 {
+    const struct family tree = {.root = root, .root_too = true};
     autoprocs struct procs all = {0};
     int result = 0;
 
-    if (list_tree(root, true, &all, err) < 0)
+    if (list_tree(&tree, &all, err) < 0)
         return -1;
     for (size_t i = all.count; i-- > 0;)
         if (signal_one(&all.items[i], SIGCONT, result == 0 ? err : NULL) < 0)
@@ -428,19 +476,45 @@ int tn_proc_continue_tree(pid_t root, struct tn_error *err)
     return result;
 }
 
+/* --- strays -------------------------------------------------------------------------------------
+ */
+
+/* A look takes time: who has a child and ends meanwhile may hide it.  So one look that finds
+ * nobody, alive or newly dead, is not enough. */
+static void kill_strays(struct family f, int64_t deadline)
+{
+    autoprocs struct procs dead = {0};
+
+    f.dead = &dead;
+    for (int quiet = 0; quiet < QUIET_LOOKS && tn_now() < deadline;) {
+        autoprocs struct procs all = {0};
+        size_t before = dead.count;
+        if (freeze(&f, &all, NULL) < 0)
+            return;
+        kill_and_wait(all.items, all.count, deadline, NULL);
+        quiet = all.count > 0 || dead.count > before ? 0 : quiet + 1;
+    }
+}
+
 void tn_proc_kill_session(pid_t leader, int64_t deadline)
 {
-    tn_autofree struct tn_proc *ours = NULL;
-    size_t n = 0, strays = 0;
+    kill_strays((struct family){.session = leader}, deadline);
+}
 
-    if (tn_proc_descendants(getpid(), &ours, &n, NULL) < 0)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        if (getsid(ours[i].pid) == leader)
-            ours[strays++] = ours[i];
-    }
-    if (strays)
-        tn_proc_kill(ours, strays, 0, deadline, NULL);
+uint64_t tn_proc_mark_new(void)
+{
+    struct rlimit now;
+    uint64_t mark;
+
+    if (getrlimit(RLIMIT_RTTIME, &now) < 0 || now.rlim_max != RLIM_INFINITY ||
+        getrandom(&mark, sizeof mark, 0) != sizeof mark)
+        return 0;
+    return mark >> 3 | UINT64_C(1) << 61;
+}
+
+void tn_proc_kill_marked(uint64_t mark, int64_t deadline)
+{
+    kill_strays((struct family){.mark = mark}, deadline);
 }
 
 /* --- memory --------------------------------------------------------------------------------- */
@@ -465,16 +539,15 @@ static void count_pages(pid_t pid, int64_t *own, int64_t *shared)
         *shared = common;
 }
 
-int64_t tn_proc_memory(pid_t root)
+int64_t tn_proc_memory(pid_t root, uint64_t mark)
 {
-    tn_autofree struct tn_proc *below = NULL;
+    const struct family tree = {.root = root, .root_too = true}, marked = {.mark = mark};
+    autoprocs struct procs all = {0};
     int64_t own = 0, shared = 0;
-    size_t n = 0;
 
-    count_pages(root, &own, &shared);
-    if (tn_proc_descendants(root, &below, &n, NULL) == 0) {
-        for (size_t i = 0; i < n; i++)
-            count_pages(below[i].pid, &own, &shared);
-    }
+    if (list_tree(&tree, &all, NULL) == 0 && mark)
+        list_strays(&marked, &all, NULL);
+    for (size_t i = 0; i < all.count; i++)
+        count_pages(all.items[i].pid, &own, &shared);
     return (own + shared) * sysconf(_SC_PAGESIZE);
 }

@@ -43,6 +43,14 @@ int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline
  * left of it when its parents have ended. */
 void tn_proc_kill_session(pid_t leader, int64_t deadline);
 
+/* A mark for a child (tn_child_spec) and all that come from it, whatever they make of their
+ * environment, session, user and parents: a limit of the real-time CPU time, as large as none and
+ * different each time.  The kernel hands it down, shows it to everybody, and raises it for nobody
+ * without a privilege.  0 when this process is marked itself, or limited: that stays. */
+uint64_t tn_proc_mark_new(void);
+/* Kills those of our descendants that bear the mark, which is not 0. */
+void tn_proc_kill_marked(uint64_t mark, int64_t deadline);
+
 /* Stops (SIGSTOP) root and all its descendants, parents first, until nothing new appears and all of
  * them stand still; lets all of them go on (SIGCONT), children first, so that no parent sees a
  * stopped child.  -1 with the first that could not be reached (all others are), or TN_E_TIMEOUT. */
@@ -53,7 +61,8 @@ int tn_proc_continue_tree(pid_t root, struct tn_error *err);
  * number by now. */
 char tn_proc_state(pid_t pid, uint64_t start);
 
-/* Memory that root and its descendants hold, in bytes; what they share counts once. */
-int64_t tn_proc_memory(pid_t root);
+/* Memory that root and its descendants hold, and (unless 0) our descendants with the mark, in
+ * bytes; what they share counts once. */
+int64_t tn_proc_memory(pid_t root, uint64_t mark);
 
 #endif

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 
@@ -18,8 +19,10 @@ enum { LAST_WORDS = 4096, DRAIN_MOST = 64 };
 struct tn_helper {
     char *name;
     struct tn_child *child;
+    uint64_t mark; /* of all its processes; 0: they are known by their session */
     int to, from, words, quit;
-    pthread_t listener;
+    atomic_bool ending; /* it was asked to */
+    pthread_t attendant;
     pthread_mutex_t lock;  /* of reading them */
     char last[LAST_WORDS]; /* the end of what it said on stderr */
     size_t last_len;
@@ -54,18 +57,41 @@ static bool drain(struct tn_helper *h)
     return open;
 }
 
-/* Reads stderr all the time, so that the helper never waits for us. */
-static void *listen_to_words(void *arg)
-{
-    struct tn_helper *h = arg;
-    struct pollfd p[] = {{.fd = h->words, .events = POLLIN}, {.fd = h->quit, .events = POLLIN}};
+/* --- life ----------------------------------------------------------------------------------- */
 
-    while (poll(p, TN_COUNT(p), -1) < 0 || (!p[1].revents && drain(h)))
-        ;
-    return NULL;
+/* What outlived it, also in sessions of its own. */
+static void kill_strays(const struct tn_helper *h)
+{
+    int64_t deadline = tn_deadline_in(KILL_SECONDS);
+
+    if (h->mark)
+        tn_proc_kill_marked(h->mark, deadline);
+    else
+        tn_proc_kill_session(tn_child_pid(h->child), deadline);
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
+/* Reads stderr all the time, so that the helper never waits for us; and when it ends unasked, so do
+ * its descendants: nobody may come to free it for a long time. */
+static void *attend(void *arg)
+{
+    struct tn_helper *h = arg;
+    struct pollfd p[] = {{.fd = h->quit, .events = POLLIN},
+                         {.fd = h->words, .events = POLLIN},
+                         {.fd = tn_child_pidfd(h->child), .events = POLLIN}};
+
+    while (!p[0].revents && (p[1].fd >= 0 || p[2].fd >= 0)) {
+        if (poll(p, TN_COUNT(p), -1) < 0)
+            continue;
+        if (p[1].revents && !drain(h))
+            p[1].fd = -1;
+        if (p[2].revents) {
+            p[2].fd = -1;
+            if (!atomic_load(&h->ending))
+                kill_strays(h);
+        }
+    }
+    return NULL;
+}
 
 static void free_parts(struct tn_helper *h)
 {
@@ -99,6 +125,7 @@ static int start_child(struct tn_helper *h, struct tn_hand *hand, const struct t
             .user = agent->switch_user ? &user : NULL,
             .session = true,
             .death_signal = SIGKILL,
+            .mark = h->mark,
         };
         h->child = tn_child_start(&child, err);
     } else {
@@ -126,6 +153,7 @@ struct tn_helper *tn_helper_start(struct tn_hand *hand, const struct tn_helper_s
     h->name = tn_strdup(spec->name);
     h->to = h->from = h->words = -1;
     h->quit = eventfd(0, EFD_CLOEXEC);
+    h->mark = tn_proc_mark_new();
     pthread_mutex_init(&h->lock, NULL);
     if (start_child(h, hand, spec, err) < 0) {
         free_parts(h);
@@ -134,7 +162,7 @@ struct tn_helper *tn_helper_start(struct tn_hand *hand, const struct tn_helper_s
     do_not_block(h->to);
     do_not_block(h->from);
     do_not_block(h->words);
-    int sys = tn_thread_start(&h->listener, listen_to_words, h);
+    int sys = tn_thread_start(&h->attendant, attend, h);
     if (sys) {
         tn_fail_errno(err, sys, "thread for %s", h->name);
         tn_helper_end(h, 0);
@@ -146,12 +174,11 @@ struct tn_helper *tn_helper_start(struct tn_hand *hand, const struct tn_helper_s
 
 void tn_helper_end(struct tn_helper *h, double grace)
 {
-    pid_t pid = tn_child_pid(h->child);
-
+    atomic_store(&h->ending, true);
     if (tn_child_wait(h->child, 0, NULL, NULL) < 0) /* its number is its own */
-        tn_proc_kill_tree(pid, true, grace > 0 ? tn_deadline_in(grace) : 0,
+        tn_proc_kill_tree(tn_child_pid(h->child), true, grace > 0 ? tn_deadline_in(grace) : 0,
                           tn_deadline_in(grace + KILL_SECONDS), NULL);
-    tn_proc_kill_session(pid, tn_deadline_in(KILL_SECONDS));
+    kill_strays(h);
     tn_child_wait(h->child, tn_deadline_in(KILL_SECONDS), NULL, NULL);
 }
 
@@ -164,7 +191,7 @@ void tn_helper_free(struct tn_helper *h)
     tn_helper_end(h, 0);
     if (write(h->quit, &one, sizeof one) < 0)
         abort(); /* an eventfd takes its first write always */
-    pthread_join(h->listener, NULL);
+    pthread_join(h->attendant, NULL);
     free_parts(h);
 }
 
@@ -237,7 +264,7 @@ static void put_end(struct tn_helper *h, struct tn_buf *out)
 void tn_helper_obituary(struct tn_helper *h, struct tn_buf *out)
 {
     put_end(h, out);
-    drain(h); /* the listener may not have come to it yet */
+    drain(h); /* the attendant may not have come to it yet */
     pthread_mutex_lock(&h->lock);
     size_t end = h->last_len;
     while (end && strchr(" \r\n\t", h->last[end - 1]))
@@ -251,7 +278,9 @@ void tn_helper_obituary(struct tn_helper *h, struct tn_buf *out)
 
 int64_t tn_helper_memory(const struct tn_helper *h)
 {
-    return tn_child_wait(h->child, 0, NULL, NULL) < 0 ? tn_proc_memory(tn_child_pid(h->child)) : 0;
+    return tn_child_wait(h->child, 0, NULL, NULL) < 0
+               ? tn_proc_memory(tn_child_pid(h->child), h->mark)
+               : 0;
 }
 
 /* --- restarts ------------------------------------------------------------------------------- */

@@ -84,6 +84,15 @@ def census(mark, directory=None):
     return found
 
 
+# A shell command that leaves an orphan in a session of its own without an environment, and prints
+# its number.
+STRAY = "setsid env -i sleep 600 </dev/null >/dev/null 2>&1 & echo $!"
+
+
+def alive(pid):
+    return os.path.exists(f"/proc/{pid}")
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

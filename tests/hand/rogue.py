@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-ACTIONS = "echo crash exit garbage flood chatter stray close hang child number uid".split()
+ACTIONS = "echo crash exit garbage flood chatter stray close hang child leave number uid".split()
 
 
 def say(**message):
@@ -59,6 +59,11 @@ def child():
     return str(subprocess.Popen(["sleep", "600"], start_new_session=True).pid)
 
 
+def leave(command):
+    """The command leaves a process behind, whose number it prints."""
+    return subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
 def number():
     return 7  # a content must be text
 
@@ -77,6 +82,8 @@ for line in sys.stdin:
             open(args["mark"], "w").close()  # it has begun
         if name == "echo":
             content = json.dumps(args)
+        elif name == "leave":
+            content = leave(args["command"])
         elif name == "uid":
             content = str(os.getuid())
         else:

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from harness import Factory, needs_root, wait_until
+from harness import STRAY, Factory, alive, needs_root, wait_until
 from kernels import PYTHON, STILL_STOPPING, Kernel, footer, missing_parts, timed_out
 
 pytestmark = pytest.mark.skipif(bool(missing_parts()), reason=str(missing_parts()))
@@ -108,6 +108,19 @@ def test_children_of_a_dead_kernel_are_gone(kernel, hand):
     os.kill(kernel.status()["pid"], signal.SIGKILL)
     kernel.text("1")
     wait_until(lambda: not any("sleep 612" in c for c in hand.left().values()), 20, "no child")
+
+
+@pytest.mark.parametrize("victim", ["kernel", "bridge"])
+def test_strays_of_a_dead_kernel_are_gone(kernel, victim):
+    """Left on purpose they outlive their cell, but not their kernel."""
+    run = f"subprocess.run(['sh', '-c', {STRAY!r}], stdout=subprocess.PIPE)"
+    pid = int(kernel.text(f"import subprocess\nint({run}.stdout)"))
+    other = Kernel(kernel.hand, "other")
+    assert kernel.text("1") == "1" and other.text("2").endswith("2") and alive(pid)
+    pid_of = (lambda: kernel.status()["pid"]) if victim == "kernel" else lambda: bridge_pid(kernel)
+    kill_during_cell(kernel, pid_of)
+    wait_until(lambda: not alive(pid), 30, "the stray is gone")
+    assert other.text("3") == "3"
 
 
 def test_cell_that_ignores_interrupts(kernel):

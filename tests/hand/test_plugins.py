@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from client import Observation
-from harness import ROOT, Factory, census, needs_root, wait_until
+from harness import ROOT, STRAY, Factory, alive, census, needs_root, wait_until
 
 HERE = pathlib.Path(__file__).parent
 MEMBERS = set("name help enabled usable found missing install running pids memory restarts".split())
@@ -215,7 +215,30 @@ def test_one_that_never_starts_is_not_tried_too_often(start):
 def test_its_children_end_with_it(plugged):
     pid = int(act(plugged, "rogue.child").content)
     assert plugged.client.post("/v1/plugins/rogue/stop", {}).status == 200
-    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 30, "the child is gone")
+    wait_until(lambda: not alive(pid), 30, "the child is gone")
+
+
+def leave(hand, name):
+    return int(act(hand, f"{name}.leave", command=STRAY).content)
+
+
+@pytest.mark.parametrize("crash", ["killed", "in a call"])
+def test_what_left_its_family_ends_with_its_crash(plugged, crash):
+    """At once, not with the next call; and nobody else's."""
+    name = "rogue" if crash == "killed" else "crash"
+    mine = [leave(plugged, name) for _ in range(3)]
+    others = [leave(plugged, "hang"), int(plugged.client.run(f"sh -c '{STRAY}'").content)]
+    before = about(plugged, name)
+    if crash == "killed":
+        os.kill(before["pids"][0], signal.SIGKILL)
+    else:
+        act(plugged, "crash.crash")
+    wait_until(lambda: not any(map(alive, mine)), 30, "its strays are gone")
+    assert all(map(alive, others))
+    works(plugged, name)
+    assert plugged.client.post("/v1/plugins/hang/stop", {}).status == 200
+    assert not alive(others[0]) and alive(others[1])
+    os.kill(others[1], signal.SIGKILL)
 
 
 # --- start and stop --------------------------------------------------------------------------------

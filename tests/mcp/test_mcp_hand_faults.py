@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import wait_until
+from harness import STRAY, alive, wait_until
 from speak import Listener, Session, SseSession, odd, servers, update
 
 
@@ -44,6 +44,18 @@ def test_kill_9_while_calls_are_under_way(hand):
     [t.join(60) for t in threads]
     assert [a["content"][0]["text"] for a in answers] == ["MCP server 'odd' was ended by SIGKILL"] * 3
     assert session.text("echo", text="x") == "odd: x"
+
+
+def test_strays_of_a_dead_server_are_gone(mcp_hand, tmp_path):
+    update(mcp_hand)
+    entry = odd()
+    args = ["-c", f'{STRAY} >>"$0"; exec "$@"', f"{tmp_path}/strays", entry["command"], *entry["args"]]
+    assert update(mcp_hand, {**entry, "command": "sh", "args": args}) == ""
+    pid = int((tmp_path / "strays").read_text())
+    assert Session(mcp_hand).text("echo", text="x") == "odd: x" and alive(pid)
+    os.kill(servers(mcp_hand)["odd"]["pid"], signal.SIGKILL)
+    wait_until(lambda: not alive(pid), 30, "the stray is gone")
+    assert update(mcp_hand) == ""
 
 
 def test_one_that_dies_again_and_again(mcp_hand):

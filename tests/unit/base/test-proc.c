@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -17,7 +19,7 @@ static int64_t soon(void)
 }
 
 /* A shell with the script, and the first byte it writes awaited: then it is set up. */
-static struct tn_child *start_ready(const char *script, int *output)
+static struct tn_child *start_marked(const char *script, uint64_t mark, int *output)
 {
     const char *const argv[] = {"/bin/sh", "-c", script, NULL};
     struct tn_error err;
@@ -26,7 +28,8 @@ static struct tn_child *start_ready(const char *script, int *output)
 
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     struct tn_child_fd fds[] = {{.from = ends[1], .to = 1}};
-    struct tn_child_spec spec = {.argv = argv, .fds = fds, .fd_count = 1, .session = true};
+    struct tn_child_spec spec = {
+        .argv = argv, .fds = fds, .fd_count = 1, .session = true, .mark = mark};
     struct tn_child *c = tn_child_start(&spec, &err);
     if (!c)
         fail_msg("%s", err.text);
@@ -34,6 +37,11 @@ static struct tn_child *start_ready(const char *script, int *output)
     assert_int_equal(read(ends[0], &byte, 1), 1);
     *output = ends[0];
     return c;
+}
+
+static struct tn_child *start_ready(const char *script, int *output)
+{
+    return start_marked(script, 0, output);
 }
 
 /* Everybody who held the pipe has ended. */
@@ -321,6 +329,38 @@ static void test_stop_and_continue(void **state)
     assert_int_equal(tn_proc_state(me.pid, me.start), 0);
 }
 
+/* One of another session, without an environment, whose parents have ended. */
+#define STRAY "(setsid env -i sh -c 'echo; exec sleep 1000' &)"
+
+static void test_kill_marked(void **state)
+{
+    uint64_t marks[] = {tn_proc_mark_new(), tn_proc_mark_new(), 0};
+    int outputs[3];
+
+    if (!marks[0])
+        skip(); /* whoever runs the tests is limited already */
+    assert_true(marks[0] != marks[1]);
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    for (int i = 0; i < 3; i++)
+        finish(start_marked(STRAY, marks[i], &outputs[i]));
+    tn_proc_kill_marked(marks[0], soon());
+    assert_all_gone(outputs[0]);
+    for (int i = 1; i < 3; i++) {
+        struct pollfd alive = {.fd = outputs[i], .events = POLLIN};
+        assert_int_equal(poll(&alive, 1, 0), 0);
+    }
+    assert_true(tn_proc_memory(getpid(), 0) > tn_proc_memory(1 << 22, marks[1]));
+    assert_true(tn_proc_memory(1 << 22, marks[1]) > 0);
+    assert_int_equal(tn_proc_memory(1 << 22, marks[0]), 0);
+    tn_proc_kill_marked(marks[1], soon());
+    assert_all_gone(outputs[1]);
+    assert_int_equal(tn_proc_kill_tree(getpid(), false, 0, soon(), NULL), 0);
+    assert_all_gone(outputs[2]);
+    prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "old") == 0)
@@ -341,6 +381,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kill_tree_without_its_root),
         cmocka_unit_test(test_not_ours_is_reported),
         cmocka_unit_test(test_old_kernels),
+        cmocka_unit_test(test_kill_marked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
