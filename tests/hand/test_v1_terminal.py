@@ -145,6 +145,34 @@ def test_an_action_ends_the_prompt_and_it_comes_back(shell, open_terminal):
     t.expect("\rperson\r\n")
 
 
+def test_no_echo_of_a_key_that_nobody_pressed(shell, open_terminal):
+    for n in range(3):
+        t = open_terminal(offset=2**62)
+        t.type("half of a li")
+        t.expect("half of a li")
+        assert shell.ok(f"echo agent-{n}") == f"agent-{n}"  # ends the prompt
+        t.expect(f"agent-{n}\r\n")
+        t.prompt()
+        t.ws.close(timeout=1)  # ends it as well
+        wait_until(lambda: state(shell, shell.name)["terminals"] == 0, 30, "detached")
+    t = open_terminal(offset=2**62)
+    t.type("echo en''d\n")
+    t.expect("\rend\r\n")
+    t.prompt()
+    whole = open_terminal(prompt=False)  # from the start
+    assert b"^C" not in whole.expect("\rend\r\n")
+    t.type("a key of her own\x03")
+    t.expect("^C")
+
+
+def test_opened_again_at_once(shell, open_terminal):
+    """There is a prompt, although the one before is still being put away."""
+    for _ in range(20):
+        t = open_terminal(offset=2**62)
+        t.ws.close(timeout=1)
+        wait_until(lambda: state(shell, shell.name)["terminals"] == 0, 30, "it has left")
+
+
 def test_many_actions_while_a_person_has_the_prompt(shell, open_terminal):
     t = open_terminal()
     for n in range(20):

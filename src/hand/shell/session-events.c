@@ -6,6 +6,32 @@
 #include "base/account.h"
 #include "hand/shell/session-internal.h"
 
+static void put_on_tape(struct tn_session *s, const char *bytes, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        size_t at = s->tape_end % TAPE_SIZE;
+        size_t room = TAPE_SIZE - at < n - done ? TAPE_SIZE - at : n - done;
+        memcpy(s->tape + at, bytes + done, room);
+        s->tape_end += room;
+        done += room;
+    }
+}
+
+/* People see all of it, but not the echo of a key that nobody pressed. */
+static void tape(struct tn_session *s, const char *bytes, size_t n)
+{
+    const char *echo = s->hush ? memmem(bytes, n, "^C", 2) : NULL;
+
+    if (echo) {
+        s->hush = false;
+        put_on_tape(s, bytes, (size_t)(echo - bytes));
+        n -= (size_t)(echo + 2 - bytes);
+        bytes = echo + 2;
+    }
+    put_on_tape(s, bytes, n);
+    pthread_cond_broadcast(&s->changed);
+}
+
 static void on_output(void *ctx, const char *bytes, size_t n)
 {
     struct tn_session *s = ctx;
@@ -19,16 +45,8 @@ static void on_output(void *ctx, const char *bytes, size_t n)
     }
     if (s->active && !s->interactive && !s->starting && s->output_count)
         tn_output_append(current_output(s), bytes, n);
-    if (s->tape) {
-        for (size_t done = 0; done < n;) {
-            size_t at = s->tape_end % TAPE_SIZE;
-            size_t room = TAPE_SIZE - at < n - done ? TAPE_SIZE - at : n - done;
-            memcpy(s->tape + at, bytes + done, room);
-            s->tape_end += room;
-            done += room;
-        }
-        pthread_cond_broadcast(&s->changed);
-    }
+    if (s->tape)
+        tape(s, bytes, n);
     pthread_mutex_unlock(&s->lock);
 }
 

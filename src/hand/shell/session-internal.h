@@ -92,6 +92,7 @@ struct tn_session {
     bool prompt_running; /* or runs one (neither: it is just coming up) */
     char *tape;          /* ring of TAPE_SIZE raw bytes; NULL until somebody attaches */
     uint64_t tape_end;   /* bytes ever put on it */
+    bool hush;           /* a Ctrl-C of ours is about to be echoed */
     uint64_t wakes;
 };
 

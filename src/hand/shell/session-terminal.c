@@ -47,7 +47,10 @@ void tn_session_detach(struct tn_session *s)
             session_end_prompt(s, tn_deadline_in(2));
             session_leave_turn(s, &me);
         }
-        resize(s, SCREEN_COLUMNS, SCREEN_ROWS);
+        if (s->terminals == 0)
+            resize(s, SCREEN_COLUMNS, SCREEN_ROWS);
+        else
+            session_offer_prompt(s); /* somebody attached meanwhile, and saw the turn taken */
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -92,11 +95,13 @@ bool session_end_prompt(struct tn_session *s, int64_t deadline)
     while (!ended && s->prompt_waiting &&
            tn_now() < deadline) { /* one that comes while the editor sets up is lost */
         int64_t next = tn_now() + INTERRUPT_NS;
+        s->hush = true;
         pthread_mutex_unlock(&s->lock);
         tn_shell_type(shell, "\003", 1, deadline, NULL);
         pthread_mutex_lock(&s->lock);
         ended = session_wait_line(s, next < deadline ? next : deadline);
     }
+    s->hush = false;
     s->status = status;
     tn_transcript_clear(s->transcript); /* what a person did is not part of an agent's output */
     s->taken_changes = s->seen_changes = tn_transcript_changes(s->transcript);
