@@ -30,6 +30,19 @@ int tn_base64_encode(struct tn_buf *out, const void *bytes, size_t n)
     return 0;
 }
 
+int tn_base64_encode_url(struct tn_buf *out, const void *bytes, size_t n)
+{
+    size_t start = out->len;
+
+    if (tn_base64_encode(out, bytes, n) < 0)
+        return -1;
+    for (char *c = out->data + start; *c; c++)
+        *c = *c == '+' ? '-' : *c == '/' ? '_' : *c;
+    while (out->len > start && out->data[out->len - 1] == '=')
+        tn_buf_cut(out, out->len - 1);
+    return 0;
+}
+
 /* The six bits a character stands for, or -1. */
 static int sextet(char c)
 {

@@ -15,6 +15,8 @@ static inline size_t tn_base64_length(size_t n)
 
 /* Appends the encoding of n bytes to out.  0, or -1 when out is full. */
 int tn_base64_encode(struct tn_buf *out, const void *bytes, size_t n);
+/* The same in the alphabet for URLs, without padding. */
+int tn_base64_encode_url(struct tn_buf *out, const void *bytes, size_t n);
 
 /* Appends the bytes that text stands for to out.  Strict: no white space, padding required, unused
  * bits zero.  -1 with err (out is then unchanged). */

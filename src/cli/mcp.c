@@ -2,8 +2,10 @@
 #include "cli/mcp/mcp.h"
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <strings.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
@@ -12,6 +14,7 @@
 #include "cli/job.h"
 #include "cli/verb.h"
 #include "net/listen.h"
+#include "web/web.h"
 
 enum { KEY_FILE_MAX = 4096 };
 #define STOP_SECONDS 5.0
@@ -44,6 +47,7 @@ struct mcp_job {
     const struct mcp_options *options;
     struct mcp_service service;
     struct tn_mcp_server *server;
+    bool loopback;          /* listens on this machine alone */
     char key[KEY_FILE_MAX]; /* "": nobody is asked for one */
 };
 
@@ -118,10 +122,31 @@ static const struct tn_route routes[] = {
     {0},
 };
 
+/* A page in somebody's browser: of another site, or of one whose name was made to mean this
+ * machine. */
+static bool is_foreign(const struct mcp_job *j, const struct tn_http_exchange *x)
+{
+    const char *origin = tn_http_header(x, "Origin"), *host = tn_http_header(x, "Host");
+    const char *site = origin ? strstr(origin, "://") : NULL;
+
+    if (!origin)
+        return false;
+    if (!site || !host || strcasecmp(site + 3, host) != 0)
+        return true;
+    tn_autofree char *name =
+        tn_strndup(host, *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":"));
+    return j->loopback && tn_web_reach_of(name) != TN_WEB_LOOPBACK;
+}
+
 static bool gate(struct tn_http_exchange *x, void *ctx)
 {
     struct mcp_job *j = ctx;
     const char *given = tn_http_header(x, "Authorization");
+
+    if (is_foreign(j, x)) {
+        tn_http_reply_detail(x, 403, "Requests of web pages of other sites are refused");
+        return false;
+    }
 
     if (!*j->key ||
         (given && strncasecmp(given, "Bearer ", 7) == 0 && tn_same_secret(given + 7, j->key)))
@@ -155,6 +180,17 @@ static int read_key(const char *path, char *key, struct tn_error *err)
     return 0;
 }
 
+static bool is_on_loopback(int fd)
+{
+    struct sockaddr_storage a = {0};
+    socklen_t n = sizeof a;
+    char host[NI_MAXHOST];
+
+    return getsockname(fd, (struct sockaddr *)&a, &n) == 0 && a.ss_family != AF_UNIX &&
+           getnameinfo((struct sockaddr *)&a, n, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0 &&
+           tn_web_reach_of(host) == TN_WEB_LOOPBACK;
+}
+
 static int serve_http(struct mcp_job *j, struct tn_error *err)
 {
     const struct tn_route *const tables[] = {routes, NULL};
@@ -170,6 +206,7 @@ static int serve_http(struct mcp_job *j, struct tn_error *err)
     int fd = tn_listen_open(&address, err);
     if (fd < 0)
         return -1;
+    j->loopback = is_on_loopback(fd);
     struct tn_http_server *http = tn_http_server_new(&options);
     if (tn_http_server_listen(http, fd, err) < 0)
         return -1;

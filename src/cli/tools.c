@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "base/fs.h"
+#include "cli/person.h"
 #include "cli/result.h"
 #include "cli/style.h"
 #include "cli/table.h"
@@ -13,7 +14,10 @@
 struct tools_options {
     struct tn_str_list urls, programs;
     char *key;
-    bool functions;
+    bool functions, defaults, login, paste, machine;
+    struct tn_str_list answers;
+    char *client, *secret, *document, *issuer, *scope;
+    int64_t port;
     double timeout;
     char *sandbox;
     struct tn_str_list words;
@@ -31,10 +35,34 @@ static const struct tn_field rows[] = {
             .help = "list them as JSON, as language models are told of functions"),
     TN_DOUBLE("timeout", struct tools_options, timeout, .flag = "--timeout", .value = "S",
               .fallback = "120", .min = 0.001, .max = 1e8, .help = "seconds a call may take"),
+    TN_STRINGS("answers", struct tools_options, answers, .flag = "--answer", .value = "NAME=VALUE",
+               .help = "an answer to what a tool asks during its call; the rest gets its defaults"),
+    TN_BOOL("defaults", struct tools_options, defaults, .flag = "--accept",
+            .help = "answer what a tool asks during its call with the defaults"),
+    TN_BOOL("login", struct tools_options, login, .flag = "--login",
+            .help = "log in meanwhile where a server wants it (see \"login\" below)"),
+    TN_BOOL("paste", struct tools_options, paste, .flag = "--paste",
+            .help = "login: read the address that the browser ended at, for one elsewhere"),
+    TN_STRING("client_id", struct tools_options, client, .flag = "--client-id", .value = "ID",
+              .help = "login: as this client, which is known there already"),
+    TN_STRING("client_secret_from", struct tools_options, secret, .flag = "--client-secret-from",
+              .value = "NAME", .help = "login: the variable that holds its secret"),
+    TN_STRING("client_metadata", struct tools_options, document, .flag = "--client-metadata",
+              .value = "URL", .help = "login: as the client that is described at this URL"),
+    TN_STRING("issuer", struct tools_options, issuer, .flag = "--issuer", .value = "URL",
+              .help = "login: whom the client is known to [whom the server names]"),
+    TN_STRING("scope", struct tools_options, scope, .flag = "--scope", .value = "WORDS",
+              .help = "login: rights to ask for, besides those the server names"),
+    TN_BOOL("machine", struct tools_options, machine, .flag = "--client-credentials",
+            .help = "login: the client acts for itself, nobody logs in"),
+    TN_INT("redirect_port", struct tools_options, port, .flag = "--redirect-port", .value = "N",
+           .fallback = "0", .min = 0, .max = 65535,
+           .help = "login: the port of 127.0.0.1 that the browser comes back to [any]"),
     TN_STRING("sandbox", struct tools_options, sandbox, .flags = TN_FIELD_POSITIONAL,
               .value = VALUE_SANDBOX, .help = "id, start of the id, or name [the only one]"),
     TN_STRINGS("words", struct tools_options, words, .flags = TN_FIELD_POSITIONAL | TN_FIELD_REST,
-               .value = "WORD", .help = "show TOOL, or call TOOL and its arguments [list them]"),
+               .value = "WORD",
+               .help = "show TOOL; call TOOL and its arguments; login; logout [list them]"),
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
@@ -44,6 +72,7 @@ struct job {
     struct tn_sandbox *sb;      /* NULL: with --url or --stdio */
     struct tn_toolbox *toolbox; /* of the sandbox, or own */
     struct tn_toolbox *own;
+    struct person person;
     const char *words[2]; /* what to do, with which tool; NULL: none */
     char *const *arguments;
 };
@@ -310,13 +339,23 @@ static int call(struct job *job, struct tn_error *err)
 /* --- the verb -----------------------------------------------------------------------------------
  */
 
+/* The variable that a flag names. */
+static int from_environment(const char *flag, const char *name, const char **value,
+                            struct tn_error *err)
+{
+    *value = name ? getenv(name) : NULL;
+    if (name && !*value)
+        return tn_fail(err, TN_E_INVALID, "%s: the variable %.60s is not set", flag, name);
+    return 0;
+}
+
 static int add_servers(struct job *job, struct tn_error *err)
 {
     const struct tools_options *o = job->options;
-    const char *key = o->key ? getenv(o->key) : NULL;
+    const char *key;
 
-    if (o->key && !key)
-        return tn_fail(err, TN_E_INVALID, "--key-from: the variable %.60s is not set", o->key);
+    if (from_environment("--key-from", o->key, &key, err) < 0)
+        return -1;
     for (size_t i = 0; i < o->urls.count; i++)
         if (tn_toolbox_add_url(job->own, o->urls.items[i], key, err) < 0)
             return tn_error_context(err, "--url");
@@ -341,12 +380,55 @@ static void read_words(struct job *job)
     job->arguments = rest;
 }
 
+/* --- logins -------------------------------------------------------------------------------------
+ */
+
+static int only_url(struct job *job, const char **url, struct tn_error *err)
+{
+    if (job->options->urls.count != 1)
+        return tn_fail(err, TN_E_INVALID, "%s: expected one --url", job->words[0]);
+    *url = job->options->urls.items[0];
+    return 0;
+}
+
+/* Prepared, then done by the first use. */
+static int log_in(struct job *job, struct tn_error *err)
+{
+    const struct tools_options *o = job->options;
+    struct tn_toolbox_login login = {.client = o->client,
+                                     .document = o->document,
+                                     .issuer = o->issuer,
+                                     .scope = o->scope,
+                                     .machine = o->machine,
+                                     .port = (int)o->port};
+    const char *url = NULL;
+
+    if (only_url(job, &url, err) < 0 ||
+        from_environment("--client-secret-from", o->secret, &login.secret, err) < 0 ||
+        tn_toolbox_prepare_login(job->toolbox, url, &login, err) < 0)
+        return -1;
+    return list(job, err);
+}
+
+static int log_out(struct job *job, struct tn_error *err)
+{
+    const char *url = NULL;
+
+    return only_url(job, &url, err) < 0 ? -1 : tn_toolbox_logout(job->toolbox, url, err);
+}
+
+/* --- what to do ---------------------------------------------------------------------------------
+ */
+
 static const struct {
     const char *word;
     int (*run)(struct job *job, struct tn_error *err);
+    bool plain; /* of no tool */
 } deeds[] = {
-    {"show", show},
-    {"call", call},
+    {"show", show, false},
+    {"call", call, false},
+    {"login", log_in, true},
+    {"logout", log_out, true},
 };
 
 static int perform(struct job *job, struct tn_error *err)
@@ -356,20 +438,50 @@ static int perform(struct job *job, struct tn_error *err)
         return list(job, err);
     for (size_t i = 0; i < TN_COUNT(deeds); i++)
         if (strcmp(deeds[i].word, job->words[0]) == 0)
-            return job->words[1] ? deeds[i].run(job, err)
-                                 : tn_fail(err, TN_E_INVALID, "%s: expected the name of a tool",
-                                           deeds[i].word);
-    return tn_fail(err, TN_E_INVALID, "expected show or call, found '%.60s'", job->words[0]);
+            return job->words[1] || deeds[i].plain
+                       ? deeds[i].run(job, err)
+                       : tn_fail(err, TN_E_INVALID, "%s: expected the name of a tool",
+                                 deeds[i].word);
+    return tn_fail(err, TN_E_INVALID, "expected show, call, login or logout, found '%.60s'",
+                   job->words[0]);
+}
+
+/* Whether a person may be asked to log in. */
+static bool may_log_in(const struct tools_options *o)
+{
+    return o->login || (o->sandbox && strcmp(o->sandbox, "login") == 0);
+}
+
+static struct tn_toolbox *open_own(struct job *job, struct tn_error *err)
+{
+    const struct tools_options *o = job->options;
+    const struct tn_config *config = cli_config(job->cli, err);
+
+    if (!config)
+        return NULL;
+    tn_autofree char *state = tn_config_state(config);
+    const struct tn_toolbox_options options = {
+        .state = state,
+        .visit = may_log_in(o) ? person_visit : NULL,
+        .question = person_answers(&job->person) ? person_question : NULL,
+        .person_ctx = &job->person,
+    };
+    return tn_toolbox_new(&options, err);
 }
 
 static int run(struct cli *cli, const void *given, struct tn_error *err)
 {
     const struct tools_options *options = given;
-    struct job job = {.cli = cli, .options = options};
+    struct job job = {.cli = cli,
+                      .options = options,
+                      .person = {.cli = cli,
+                                 .paste = options->paste,
+                                 .defaults = options->defaults,
+                                 .answers = &options->answers}};
     int status = -1;
 
     if (options->urls.count || options->programs.count) {
-        job.toolbox = job.own = tn_toolbox_new(&(struct tn_toolbox_options){0}, err);
+        job.toolbox = job.own = open_own(&job, err);
         if (job.own && add_servers(&job, err) == 0)
             status = perform(&job, err);
     } else {
@@ -391,7 +503,11 @@ const struct verb verb_tools = {
         "The servers are those of [mcp] in the configuration: the ones with URLs are asked from\n"
         "here, programs run inside the sandbox. \"show TOOL\" tells what one does and takes,\n"
         "\"call TOOL\" calls it: with NAME=VALUE arguments, one JSON object, or - for one that is\n"
-        "read. A tool that reports an error makes the exit status 1.",
+        "read. A tool that reports an error makes the exit status 1.\n"
+        "\n"
+        "\"--url URL login\" logs in at a server that wants it (OAuth): it prints an address for a\n"
+        "browser, which comes back to this program. The tokens are kept in the state directory,\n"
+        "for all who use the server from here; \"logout\" forgets them.",
     .options = &options_table,
     .options_size = sizeof(struct tools_options),
     .run = run,

@@ -115,3 +115,17 @@ static const struct tn_field remote_rows[] = {
               .help = "runtime of the service that sandboxes live in; null: its default"),
 };
 const struct tn_fields tn_config_remote_fields = TN_FIELDS(remote_rows);
+
+char *tn_config_state(const struct tn_config *config)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+
+    if (config->tendon.state)
+        return tn_strdup(config->tendon.state);
+    if (state && *state == '/')
+        return tn_asprintf("%s/tendon", state);
+    if (home && *home == '/')
+        return tn_asprintf("%s/.local/state/tendon", home);
+    return tn_strdup("/var/lib/tendon");
+}

@@ -219,6 +219,10 @@ int tn_config_pools(const struct tn_config *c, tn_config_pool_fn fn, void *ctx,
 int tn_config_spec(const struct tn_config *c, const char *template, struct tn_spec *spec,
                    struct tn_error *err);
 
+/* The state directory, on the heap: the configured one, or tendon in $XDG_STATE_HOME,
+ * ~/.local/state or /var/lib. */
+char *tn_config_state(const struct tn_config *config);
+
 /* -1 with err unless it is a URL that a server of [mcp] may have. */
 int tn_config_check_mcp_url(const char *url, struct tn_error *err);
 /* A list as mcp.stdio_servers has it, checked and in its long form; the caller's to end. */

@@ -11,25 +11,10 @@
 /* What an earlier process left may cost a start this much. */
 #define SWEEP_SECONDS 5.0
 
-/* The configured directory, or tendon in $XDG_STATE_HOME, ~/.local/state or /var/lib. */
-static char *state_directory(const struct tn_config *config)
-{
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-
-    if (config->tendon.state)
-        return tn_strdup(config->tendon.state);
-    if (state && *state == '/')
-        return tn_asprintf("%s/tendon", state);
-    if (home && *home == '/')
-        return tn_asprintf("%s/.local/state/tendon", home);
-    return tn_strdup("/var/lib/tendon");
-}
-
 struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, struct tn_error *err)
 {
     struct tn_runtime *rt = tn_calloc(1, sizeof *rt);
-    tn_autofree char *given = state_directory(options->config);
+    tn_autofree char *given = tn_config_state(options->config);
     tn_autofree char *sandboxes = tn_asprintf("%s/sandbox", given);
 
     pthread_mutex_init(&rt->lock, NULL);

@@ -18,6 +18,19 @@ typedef int (*tn_toolbox_reach_fn)(void *ctx, char **address, char **key, int64_
 /* What went wrong without being a failure, one sentence; never holds a secret.  Any thread. */
 typedef void (*tn_toolbox_note_fn)(const char *text, void *ctx);
 
+/* A person is to open this address in a browser, to log in somewhere.  0 at once when the browser
+ * will come back to us by itself; or 0 with the address that it ended at, on the heap; or -1 with
+ * err. */
+typedef int (*tn_toolbox_visit_fn)(const char *url, char **ended, int64_t deadline, void *ctx,
+                                   struct tn_error *err);
+
+/* A server asks the caller something in the middle of a call (elicitation): params as it sent them,
+ * an object with "message" and "requestedSchema".  Appends the answer, an object with "action" and
+ * "content".  -1 with err: it is told that nobody answers.  `stop` is readable when nobody wants
+ * the answer any more.  Any thread, one at a time. */
+typedef int (*tn_toolbox_question_fn)(const char *server, const struct tn_json *params, int stop,
+                                      struct tn_jw *answer, void *ctx, struct tn_error *err);
+
 struct tn_toolbox_options {
     const struct tn_config *config; /* NULL: only servers that are added */
     tn_toolbox_reach_fn reach;      /* NULL: no sandbox, and no programs of [mcp] */
@@ -25,6 +38,10 @@ struct tn_toolbox_options {
     const char *session;     /* its id, for servers that want to know; or NULL */
     tn_toolbox_note_fn note; /* or NULL */
     void *note_ctx;
+    const char *state;         /* the state directory, for logins; NULL: that of config, or none */
+    tn_toolbox_visit_fn visit; /* NULL: nobody can log in; logins of before are used */
+    tn_toolbox_question_fn question; /* NULL: servers are told that there is nobody to ask */
+    void *person_ctx;                /* of both */
 };
 
 /* Copies what it needs; connects to nobody yet.  NULL with err. */
@@ -48,6 +65,24 @@ int tn_toolbox_add_program(struct tn_toolbox *t, const char *command, struct tn_
 /* What a microagent brings (its mcp_tools): programs for the sandbox. */
 int tn_toolbox_add_microagent(struct tn_toolbox *t, const struct tn_json *mcp_tools,
                               struct tn_error *err);
+
+/* --- logins of servers at URLs that want one (OAuth) ---------------------------------------- */
+
+/* How to log in; what is NULL or 0 is found out.  A secret is sent to nobody but `issuer`, or else
+ * the one that the server names at the first login. */
+struct tn_toolbox_login {
+    const char *client, *secret; /* that are known there already */
+    const char *document;        /* the https URL of a description of the client, which is its id */
+    const char *issuer;
+    const char *scope;
+    bool machine; /* the client acts for itself, with its secret: nobody logs in */
+    int port;     /* of 127.0.0.1, where the browser comes back to */
+};
+/* Forgets the login of before and keeps how to do it: the next use of the server logs in. */
+int tn_toolbox_prepare_login(struct tn_toolbox *t, const char *url,
+                             const struct tn_toolbox_login *login, struct tn_error *err);
+/* Forgets the login. */
+int tn_toolbox_logout(struct tn_toolbox *t, const char *url, struct tn_error *err);
 
 /* --- use ------------------------------------------------------------------------------------ */
 

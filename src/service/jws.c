@@ -17,18 +17,6 @@ static void swap(char *text, size_t n, const char from[3], const char to[3])
             }
 }
 
-static void encode(struct tn_buf *out, const void *bytes, size_t n)
-{
-    size_t start = out->len;
-
-    tn_base64_encode(out, bytes, n);
-    if (!tn_buf_ok(out))
-        return;
-    swap(out->data + start, out->len - start, "+/", "-_");
-    while (out->len > start && out->data[out->len - 1] == '=')
-        tn_buf_cut(out, out->len - 1);
-}
-
 static int decode(struct tn_buf *out, const char *text, size_t n)
 {
     tn_autobuf struct tn_buf plain = TN_BUF_INIT(JWS_MAX + 4);
@@ -52,14 +40,14 @@ int jws_sign(const char *secret, const char *claims, struct tn_buf *out)
     tn_autobuf struct tn_buf token = TN_BUF_INIT(JWS_MAX);
     unsigned char mac[TN_SHA256_BYTES];
 
-    encode(&token, header, sizeof header - 1);
+    tn_base64_encode_url(&token, header, sizeof header - 1);
     tn_buf_putc(&token, '.');
-    encode(&token, claims, strlen(claims));
+    tn_base64_encode_url(&token, claims, strlen(claims));
     if (!tn_buf_ok(&token))
         return -1;
     tn_hmac_sha256(secret, strlen(secret), token.data, token.len, mac);
     tn_buf_putc(&token, '.');
-    encode(&token, mac, sizeof mac);
+    tn_base64_encode_url(&token, mac, sizeof mac);
     return tn_buf_ok(&token) ? tn_buf_add(out, token.data, token.len) : -1;
 }
 

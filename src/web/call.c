@@ -114,6 +114,14 @@ int web_failed(const struct tn_web *web, struct web_transfer *t, CURLcode code,
     enum tn_code mapped = TN_E_PEER;
     int sys = EPIPE;
 
+    if (t->barred) {
+        tn_fail(err, TN_E_DENIED,
+                "it is at an address of this machine or of a private network, "
+                "where its sender has no business");
+        if (err)
+            err->sys = EHOSTUNREACH;
+        return -1;
+    }
     if (code == CURLE_COULDNT_CONNECT)
         return connect_failed(web, t, err);
     for (size_t i = 0; i < TN_COUNT(failures); i++) {
@@ -168,6 +176,8 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *ctx)
     }
     while (end > 0 && strchr("\r\n \t", bytes[end - 1]))
         end--;
+    if (end == 0 && t->call->begun && status_of(t) >= 200 && status_of(t) < 300)
+        t->call->begun(t->call->sink_ctx);
     while (name < end && bytes[name] != ':')
         name++;
     if (name == 0 || name == end)
@@ -277,6 +287,7 @@ static void set_options(const struct tn_web *web, struct web_transfer *t, const 
     CURL *easy = t->easy;
 
     web_set_place(web, t, url);
+    web_set_guard(web, t);
     if (t->call->once)
         curl->easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
     curl->easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
@@ -346,7 +357,12 @@ int web_carry_out(struct web_line *line, struct web_transfer *t, CURLcode *resul
 static int judge(const struct tn_web *web, struct web_transfer *t, CURLcode result,
                  struct tn_error *err)
 {
+    char *peer = NULL;
+
     t->answer->status = (int)status_of(t);
+    if (!web_proxy_named() && !web->socket &&
+        t->curl->easy_getinfo(t->easy, CURLINFO_PRIMARY_IP, &peer) == CURLE_OK && peer)
+        snprintf(t->answer->peer, sizeof t->answer->peer, "%s", peer);
     if (t->answer->stopped)
         return 0;
     if (t->overflow)
@@ -367,10 +383,12 @@ static int transfer(struct tn_web *web, struct web_line *line, struct web_transf
                     struct tn_error *err)
 {
     tn_autofree char *url = tn_asprintf("%s%s", web->base, t->call->target);
-    struct curl_slist *headers = NULL;
+    struct curl_slist *headers = NULL, *pinned = NULL;
     CURLcode result = CURLE_OK;
     int r = web_headers(web, t->call, &headers, err);
 
+    if (r == 0)
+        r = web_guard(web, t, &pinned, err);
     if (r == 0) {
         set_options(web, t, url, headers);
         CURLMcode added = t->curl->multi_add_handle(line->multi, line->easy);
@@ -383,6 +401,7 @@ static int transfer(struct tn_web *web, struct web_line *line, struct web_transf
         t->curl->easy_reset(line->easy); /* it must not remember what ends with this call */
     }
     t->curl->slist_free_all(headers);
+    t->curl->slist_free_all(pinned);
     return r;
 }
 
@@ -404,6 +423,7 @@ int tn_web_call(struct tn_web *web, const struct tn_web_call *call, struct tn_we
     tn_buf_reset(&answer->headers);
     answer->status = 0;
     answer->stopped = false;
+    *answer->peer = '\0';
     if (*call->target != '/' || strpbrk(call->target, " \t\r\n#"))
         return tn_fail(err, TN_E_INVALID, "%s: not a path", call->target);
     struct web_line *line = web_line_take(web);

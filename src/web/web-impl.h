@@ -21,6 +21,7 @@ struct tn_web {
     char *ca, *cert, *key;
     bool insecure;
     double connect_timeout;
+    enum tn_web_reach reach;
 
     pthread_mutex_t lock;  /* of what follows */
     struct web_line *idle; /* lines that no call uses */
@@ -38,7 +39,11 @@ struct web_transfer {
     int64_t moved; /* when something last moved */
     bool overflow; /* the answer does not fit */
     bool source_failed;
+    bool guarded, checked; /* addresses are judged; were judged before the transfer */
+    bool barred;           /* an address was too near */
+    enum tn_web_reach reach;
     struct tn_error source_error;
+    struct curl_slist *pinned; /* the addresses that a connection without a proxy may have */
     char detail[CURL_ERROR_SIZE];
 };
 /* Where to, and how to know that it is the right one there. */
@@ -46,6 +51,13 @@ void web_set_place(const struct tn_web *web, struct web_transfer *t, const char 
 /* Until the transfer is over: 1 with its result, or -1 when it was given up. */
 int web_carry_out(struct web_line *line, struct web_transfer *t, CURLcode *result,
                   struct tn_error *err);
+/* Lets the transfer connect to nothing nearer than web->reach; *pinned is for the caller to free
+ * after it.  -1 with err for a host that is too near. */
+int web_guard(const struct tn_web *web, struct web_transfer *t, struct curl_slist **pinned,
+              struct tn_error *err);
+void web_set_guard(const struct tn_web *web, struct web_transfer *t);
+/* Whether the environment names a proxy that such a transfer may use. */
+bool web_proxy_named(void);
 /* Makes an error of a result; returns -1. */
 int web_failed(const struct tn_web *web, struct web_transfer *t, CURLcode code,
                struct tn_error *err);

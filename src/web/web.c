@@ -44,6 +44,7 @@ struct tn_web *tn_web_new(const struct tn_web_options *o, struct tn_error *err)
     web->key = tn_strdup_or_null(o->tls.key);
     web->insecure = o->tls.insecure;
     web->connect_timeout = o->connect_timeout > 0 ? o->connect_timeout : CONNECT_SECONDS;
+    web->reach = o->reach;
     web->headers = tn_calloc(1, sizeof *web->headers);
     pthread_mutex_init(&web->lock, NULL);
     return web;

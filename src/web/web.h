@@ -13,6 +13,7 @@
  *     TN_E_PEER, ECONNREFUSED         nobody listens
  *     TN_E_PEER, ...                  no such host, no route, connection broken, not HTTP
  *     TN_E_DENIED, EPROTO             TLS: certificate not trusted, or our own refused
+ *     TN_E_DENIED, EHOSTUNREACH       it is nearer than `reach` allows
  *     TN_E_TIMEOUT                    the deadline passed, or nothing moved for `idle`
  *     TN_E_GONE, ECANCELED            cancelled
  *     TN_E_TOO_LARGE                  the answer does not fit
@@ -40,11 +41,22 @@ struct tn_web_tls {
     bool insecure; /* whoever answers is trusted */
 };
 
+/* How near an address is; later ones are nearer.  Link-local addresses, those of nobody and those
+ * of many are nearer than all of these. */
+enum tn_web_reach { TN_WEB_ANYWHERE, TN_WEB_PUBLIC, TN_WEB_PRIVATE, TN_WEB_LOOPBACK };
+
+/* That of a host as a URL has it: an address (v6 in brackets), or localhost; of any other name it
+ * is TN_WEB_PUBLIC. */
+enum tn_web_reach tn_web_reach_of(const char *host);
+
 struct tn_web_options {
     const char *base;       /* "http://HOST[:PORT][/PATH]" or https; no trailing slash */
     const char *socket;     /* connect to this unix socket instead of the host of base */
     struct tn_web_tls tls;  /* for https */
     double connect_timeout; /* seconds; 0: ten */
+    /* Nothing nearer than this is connected to, whatever names say it is and also through a proxy:
+     * for addresses that come from somebody else.  TN_WEB_ANYWHERE: no limit. */
+    enum tn_web_reach reach;
 };
 
 /* Copies the options; connects to nothing yet.  NULL with err. */
@@ -80,6 +92,7 @@ struct tn_web_call {
 
     tn_web_sink_fn sink; /* the body of a 2xx goes here as it comes; NULL: into the answer */
     void *sink_ctx;
+    void (*begun)(void *sink_ctx); /* a 2xx has come, its body follows; or NULL */
 
     bool once; /* never sent a second time: on a connection of its own */
 
@@ -93,6 +106,7 @@ struct tn_web_answer {
     struct tn_buf body;    /* its maximum is the caller's choice */
     struct tn_buf headers; /* "name: value\n" each, names in lower case; trailers too */
     bool stopped;          /* the sink had enough: the rest was not read */
+    char peer[48];         /* the address it came from; "" when a proxy may have been between */
 };
 
 #define TN_WEB_HEADERS_MAX (64u << 10)

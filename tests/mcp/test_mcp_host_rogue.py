@@ -50,14 +50,15 @@ def test_headers_session_and_goodbye(both):
     assert toolbox.text("echo", text="hi") == "hi"
     assert toolbox.text("echo", text="ho") == "ho"
     assert server.methods().count("initialize") == 1 and server.methods().count("tools/list") == 1
-    first, then = server.seen[0][2], server.seen[-1][2]
+    hello = server.methods().index("initialize")
+    first, then = server.seen[hello][2], server.seen[-1][2]
     for headers in first, then:
         assert headers["Authorization"] == "Bearer the-key"
         assert headers["s"] == headers["X-Session-API-Key"] == "the-key"
         assert headers["X-OpenHands-ServerConversation-ID"] == "drive"
         assert "application/json" in headers["Accept"] and "text/event-stream" in headers["Accept"]
     assert "Mcp-Session-Id" not in first and "MCP-Protocol-Version" not in first
-    for method, name, headers in server.seen[1:]:
+    for method, name, headers in server.seen[hello + 1:]:
         assert headers["Mcp-Session-Id"] == "session-1" and headers["MCP-Protocol-Version"] == "2025-11-25", name
     toolbox.driver.stdin.close()
     eventually(lambda: server.seen[-1][0] == "DELETE", "DELETE at the end")

@@ -4,21 +4,27 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "runtime/mcp/modern.h"
+#include "runtime/mcp/questions.h"
 
 #define CONNECT_SECONDS 30.0
 #define LIST_SECONDS 30.0
+#define PROBE_SECONDS 10.0
+/* When a person is asked to log in meanwhile. */
+#define PATIENT_SECONDS 600.0
 
 /* After a failure; doubled by each further one. */
 #define PAUSE_SECONDS 0.5
 #define PAUSE_MAX_SECONDS 30.0
 
-enum { PAGES_MAX = 1000, TOOLS_MAX_BYTES = 32 << 20, FORMER_MAX = 4 };
+enum { PAGES_MAX = 1000, TOOLS_MAX_BYTES = 32 << 20, FORMER_MAX = 4, ROUNDS_MAX = 16 };
 
 /* One conversation; freed when the last of its users has left it. */
 struct talk {
     struct mcp_client *client;
     _Atomic(struct mcp_link *) link; /* NULL while it is being opened */
     struct tn_mcp_peer *peer;
+    struct mcp_questions *questions;
     int users;  /* under the client's lock, the client itself counts */
     bool tells; /* promised to tell when its tools change */
 };
@@ -29,6 +35,7 @@ struct mcp_client {
     pthread_cond_t changed;
     bool busy; /* somebody connects or lists */
     bool stale;
+    bool handshakes; /* it is known to speak a revision with sessions */
     struct talk *talk;
     struct tn_json *tools;
     struct tn_json *former[FORMER_MAX]; /* lists of before, the newest first */
@@ -53,6 +60,7 @@ void mcp_server_done(struct mcp_server *s)
         free(*e);
     free(s->argv);
     free(s->env);
+    mcp_oauth_free(s->oauth);
 }
 
 struct mcp_client *mcp_client_new(struct mcp_server *server)
@@ -81,13 +89,14 @@ static int send_message(void *ctx, void *route, const char *text, size_t n, int6
 
     if (!link)
         return tn_fail(err, TN_E_PEER, "the server speaks before its turn");
-    return link->ops->send(link, text, n, deadline, err);
+    return link->ops->send(link, route, text, n, deadline, err);
 }
 
-/* We are no model and no person: what servers may ask of those is refused. */
 static void take_request(void *ctx, struct tn_mcp_peer *peer, const struct tn_rpc *message)
 {
-    tn_mcp_answer(peer, message->id, TN_RPC_METHOD_NOT_FOUND, "Method not found", NULL);
+    struct talk *talk = ctx;
+
+    mcp_questions_take(talk->questions, peer, message);
 }
 
 static void take_notification(void *ctx, struct tn_mcp_peer *peer, const struct tn_rpc *message)
@@ -109,40 +118,90 @@ static void talk_free(struct talk *talk)
     if (!talk)
         return;
     struct mcp_link *link = talk->link;
+    mcp_questions_stop(talk->questions); /* its answers go over the link */
     if (link)
         link->ops->close(link);
+    mcp_questions_free(talk->questions);
     tn_mcp_peer_free(talk->peer);
     free(talk);
-}
-
-static struct talk *talk_open(struct mcp_client *c, const struct mcp_way *way, int *refused,
-                              int64_t deadline, struct tn_error *err)
-{
-    const struct tn_mcp_hello hello = {
-        .name = "tendon", .version = TN_VERSION, .capabilities = "{}"};
-    struct talk *talk = tn_calloc(1, sizeof *talk);
-    tn_autorpc struct tn_rpc server = {0};
-
-    talk->client = c;
-    talk->users = 1;
-    talk->peer = tn_mcp_peer_new(&peer_ops, talk);
-    struct mcp_link *link = way->ops->open(&c->server, way->url, talk->peer, deadline, err);
-    talk->link = link;
-    if (!link || tn_mcp_initialize(talk->peer, &hello, deadline, &server, err) < 0) {
-        *refused = link ? link->refused : 0;
-        talk_free(talk);
-        return NULL;
-    }
-    const struct tn_json *tools = tn_json_get(tn_json_get(server.result, "capabilities"), "tools");
-    talk->tells = tn_json_bool(tn_json_get(tools, "listChanged"), false);
-    if (talk->tells && link->ops->listen)
-        link->ops->listen(link);
-    return talk;
 }
 
 static int64_t sooner(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+static bool asks(const struct mcp_client *c)
+{
+    return c->server.question;
+}
+
+/* So long something may take that takes `seconds` at most when nobody has to log in. */
+static int64_t limit(const struct mcp_client *c, int64_t deadline, double seconds)
+{
+    bool patient = c->server.oauth && mcp_oauth_is_patient(c->server.oauth);
+
+    return sooner(deadline, tn_deadline_in(patient ? PATIENT_SECONDS : seconds));
+}
+
+/* Whether it is to be spoken to without a handshake: 1 with its capabilities, 0, -1 with err.  Who
+ * does not know the question answers it in any way: all but not being there means 0. */
+static int probe(struct mcp_client *c, struct talk *talk, int64_t deadline,
+                 struct tn_json **capabilities, struct tn_error *err)
+{
+    struct mcp_link *link = talk->link;
+
+    if (!link->ops->modern || c->server.address || c->handshakes)
+        return 0;
+    link->modern = true;
+    int result =
+        mcp_discover(talk->peer, asks(c), limit(c, deadline, PROBE_SECONDS), capabilities, err);
+    link->modern = result > 0;
+    return result < 0 && link->ended ? -1 : result > 0;
+}
+
+/* Its capabilities, whichever way it says them. */
+static int say_hello(struct mcp_client *c, struct talk *talk, int64_t deadline,
+                     struct tn_json **capabilities, struct tn_error *err)
+{
+    const struct tn_mcp_hello hello = {
+        .name = "tendon", .version = TN_VERSION, .capabilities = mcp_capabilities(asks(c))};
+    tn_autorpc struct tn_rpc server = {0};
+    int modern = probe(c, talk, deadline, capabilities, err);
+
+    if (modern)
+        return modern < 0 ? -1 : 0;
+    if (tn_mcp_initialize(talk->peer, &hello, deadline, &server, err) < 0)
+        return -1;
+    c->handshakes = true;
+    *capabilities = tn_json_copy(tn_json_get(server.result, "capabilities"));
+    return 0;
+}
+
+static struct talk *talk_open(struct mcp_client *c, const struct mcp_way *way, int *refused,
+                              int64_t deadline, struct tn_error *err)
+{
+    struct talk *talk = tn_calloc(1, sizeof *talk);
+    tn_autojson struct tn_json *capabilities = NULL;
+
+    talk->client = c;
+    talk->users = 1;
+    talk->questions = mcp_questions_new(&c->server);
+    talk->peer = tn_mcp_peer_new(&peer_ops, talk);
+    struct mcp_link *link = way->ops->open(&c->server, way->url, talk->peer, deadline, err);
+    talk->link = link;
+    if (!link || say_hello(c, talk, deadline, &capabilities, err) < 0) {
+        *refused = link ? link->refused : 0;
+        talk_free(talk);
+        return NULL;
+    }
+    const struct tn_json *tools = tn_json_get(capabilities, "tools");
+    talk->tells = tn_json_bool(tn_json_get(tools, "listChanged"), false);
+    /* Questions may come outside of calls; without sessions they come as results. */
+    bool waits = asks(c) && !link->modern;
+    if ((talk->tells || waits) && link->ops->listen)
+        link->ops->listen(link, waits);
+    return talk;
 }
 
 /* Those statuses are how a server says that it does not know the newer transport. */
@@ -155,7 +214,7 @@ static struct talk *talk_start(struct mcp_client *c, int64_t deadline, struct tn
 {
     if (c->server.before && c->server.before(c->server.ctx, &c->server, deadline, err) < 0)
         return NULL;
-    deadline = sooner(deadline, tn_deadline_in(CONNECT_SECONDS));
+    deadline = limit(c, deadline, CONNECT_SECONDS);
     for (size_t i = 0;; i++) {
         int refused = 0;
         struct talk *talk = talk_open(c, &c->server.ways[i], &refused, deadline, err);
@@ -227,6 +286,13 @@ void mcp_client_stale(struct mcp_client *c)
 
 /* --- tools ---------------------------------------------------------------------------------- */
 
+static bool speaks_modern(const struct talk *talk)
+{
+    const struct mcp_link *link = talk->link;
+
+    return link->modern;
+}
+
 /* Adds one page and sets *cursor to where the next begins, or NULL. */
 static int list_page(struct talk *talk, struct tn_jw *w, char **cursor, int64_t deadline,
                      struct tn_error *err)
@@ -234,10 +300,14 @@ static int list_page(struct talk *talk, struct tn_jw *w, char **cursor, int64_t 
     tn_autobuf struct tn_buf params = TN_BUF_INIT(1 << 20);
     tn_autorpc struct tn_rpc answer = {0};
     struct tn_jw p = tn_jw(&params);
+    bool modern = speaks_modern(talk);
 
-    if (*cursor) {
+    if (*cursor || modern) {
         tn_jw_object(&p);
-        tn_jw_kstr(&p, "cursor", *cursor);
+        if (*cursor)
+            tn_jw_kstr(&p, "cursor", *cursor);
+        if (modern)
+            mcp_put_meta(&p, asks(talk->client));
         tn_jw_object_end(&p);
     }
     free(TN_TAKE_PTR(*cursor));
@@ -253,7 +323,8 @@ static int list_page(struct talk *talk, struct tn_jw *w, char **cursor, int64_t 
     }
     const struct tn_json *tools = tn_json_get(answer.result, "tools");
     for (size_t i = 0, n = tn_json_count(tools); i < n; i++)
-        if (tn_json_get_str(tn_json_at(tools, i), "name", NULL))
+        if (tn_json_get_str(tn_json_at(tools, i), "name", NULL) &&
+            (!modern || mcp_param_headers_valid(tn_json_at(tools, i))))
             tn_jw_tree(w, tn_json_at(tools, i));
     *cursor = tn_strdup_or_null(tn_json_get_str(answer.result, "nextCursor", NULL));
     return 0;
@@ -379,7 +450,7 @@ static int refresh_tools(struct mcp_client *c, struct talk *talk, int64_t deadli
     pthread_mutex_lock(&c->lock);
     c->stale = false;
     pthread_mutex_unlock(&c->lock);
-    if (list_tools(talk, sooner(deadline, tn_deadline_in(LIST_SECONDS)), &tools, err) < 0) {
+    if (list_tools(talk, limit(c, deadline, LIST_SECONDS), &tools, err) < 0) {
         mcp_client_stale(c);
         return -1;
     }
@@ -443,20 +514,52 @@ int mcp_client_ready(struct mcp_client *c, bool refresh, int64_t deadline, struc
 
 /* --- calls ---------------------------------------------------------------------------------- */
 
-static void put_params(struct tn_buf *out, const char *tool, const struct tn_json *arguments)
+/* One call of a tool, in as many rounds as the server needs. */
+struct round {
+    const char *tool;
+    const struct tn_json *arguments;
+    struct tn_rpc *before; /* what the server wants to know first; NULL: nothing yet */
+    int64_t deadline;
+};
+
+static int put_params(struct mcp_client *c, const struct round *r, bool modern, struct tn_buf *out,
+                      struct tn_error *err)
 {
     struct tn_jw w = tn_jw(out);
+    int result = 0;
 
     tn_jw_object(&w);
-    tn_jw_kstr(&w, "name", tool);
+    tn_jw_kstr(&w, "name", r->tool);
     tn_jw_key(&w, "arguments");
-    if (arguments) {
-        tn_jw_tree(&w, arguments);
+    if (r->arguments) {
+        tn_jw_tree(&w, r->arguments);
     } else {
         tn_jw_object(&w);
         tn_jw_object_end(&w);
     }
+    if (r->before)
+        result = mcp_put_inputs(&c->server, r->before->result, &w, err);
+    if (modern)
+        mcp_put_meta(&w, asks(c));
     tn_jw_object_end(&w);
+    if (result == 0 && !tn_buf_ok(out))
+        return tn_fail(err, TN_E_TOO_LARGE, "the arguments have more than %zu bytes", out->max);
+    return result;
+}
+
+/* What the headers repeat of the arguments. */
+static char **headers_for(struct mcp_client *c, const struct round *r)
+{
+    char **headers = NULL;
+
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = 0, n = tn_json_count(c->tools); i < n && !headers; i++) {
+        const struct tn_json *tool = tn_json_at(c->tools, i);
+        if (strcmp(tn_json_get_str(tool, "name", ""), r->tool) == 0)
+            headers = mcp_param_headers(tool, r->arguments);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return headers;
 }
 
 /* The server was not there, or did not know us any more. */
@@ -466,7 +569,29 @@ static bool not_begun(const struct tn_error *err)
            err->sys == ENOENT;
 }
 
-static int call_once(struct mcp_client *c, const struct tn_mcp_call *call, bool *again,
+static int call_over(struct mcp_client *c, struct talk *talk, const struct round *r,
+                     struct tn_rpc *answer, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf params = TN_BUF_INIT(MCP_MESSAGE_MAX);
+    bool modern = speaks_modern(talk);
+
+    if (put_params(c, r, modern, &params, err) < 0) {
+        if (err)
+            err->sys = MCP_REFUSED; /* nothing was sent */
+        return -1;
+    }
+    char **headers = modern ? headers_for(c, r) : NULL;
+    const struct tn_mcp_call call = {.method = "tools/call",
+                                     .params = tn_buf_str(&params),
+                                     .deadline = r->deadline,
+                                     .route = headers,
+                                     .cancel = -1};
+    int result = tn_mcp_call(talk->peer, &call, answer, err);
+    mcp_headers_free(headers);
+    return result;
+}
+
+static int call_once(struct mcp_client *c, const struct round *r, bool *again,
                      struct tn_rpc *answer, struct tn_error *err)
 {
     struct talk *talk = join_talk(c);
@@ -475,7 +600,7 @@ static int call_once(struct mcp_client *c, const struct tn_mcp_call *call, bool 
     *again = !talk;
     if (!talk)
         return tn_fail(err, TN_E_PEER, "the server is gone");
-    int result = tn_mcp_call(talk->peer, call, answer, &why);
+    int result = call_over(c, talk, r, answer, &why);
     if (result < 0) {
         *again = is_over(talk) && not_begun(&why);
         if (err)
@@ -488,22 +613,36 @@ static int call_once(struct mcp_client *c, const struct tn_mcp_call *call, bool 
     return result;
 }
 
+/* One round: sent a second time only when nothing was carried out, because the server was gone or
+ * did not know us any more. */
+static int call_round(struct mcp_client *c, const struct round *r, struct tn_rpc *answer,
+                      struct tn_error *err)
+{
+    bool again;
+    int result = call_once(c, r, &again, answer, err);
+
+    if (result == 0 || !again)
+        return result;
+    if (mcp_client_ready(c, false, r->deadline, err) < 0)
+        return -1;
+    return call_once(c, r, &again, answer, err);
+}
+
 int mcp_client_call(struct mcp_client *c, const char *tool, const struct tn_json *arguments,
                     int64_t deadline, struct tn_rpc *answer, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf params = TN_BUF_INIT(MCP_MESSAGE_MAX);
-    bool again;
+    tn_autorpc struct tn_rpc before = {0};
+    struct round r = {.tool = tool, .arguments = arguments, .deadline = deadline};
 
-    put_params(&params, tool, arguments);
-    if (!tn_buf_ok(&params))
-        return tn_fail(err, TN_E_TOO_LARGE, "the arguments have more than %zu bytes", params.max);
-    const struct tn_mcp_call call = {
-        .method = "tools/call", .params = tn_buf_str(&params), .deadline = deadline, .cancel = -1};
-    int result = call_once(c, &call, &again, answer, err);
-    if (result == 0 || !again)
-        return result;
-    /* Nothing was carried out: the server was gone, or does not know us any more. */
-    if (mcp_client_ready(c, false, deadline, err) < 0)
-        return -1;
-    return call_once(c, &call, &again, answer, err);
+    for (int rounds = 0; rounds < ROUNDS_MAX; rounds++) {
+        if (call_round(c, &r, answer, err) < 0)
+            return -1;
+        if (answer->kind == TN_RPC_ERROR || !mcp_is_input_required(answer->result))
+            return 0;
+        tn_rpc_done(&before);
+        before = *answer;
+        *answer = (struct tn_rpc){0};
+        r.before = &before;
+    }
+    return tn_fail(err, TN_E_PEER, "the tool asks and asks, and gives no result");
 }

@@ -151,6 +151,8 @@ static int transfer(struct mcp_dial *d, struct tn_http_client *http, const struc
         return -1;
     answer->status = status;
     take_headers(http, answer);
+    if (call->begun && status >= 200 && status < 300)
+        call->begun(call->sink_ctx);
     return take_body(http, call, answer, err);
 }
 

@@ -5,11 +5,13 @@
  * the stream breaks off asks for the rest of it.  It is never posted a second time. */
 #include "base/thread.h"
 #include "runtime/mcp/courier.h"
+#include "runtime/mcp/modern.h"
 #include "runtime/mcp/site.h"
 
 #define ACCEPT "Accept: application/json, text/event-stream"
 #define DELIVER_SECONDS 5.0
 #define GOODBYE_SECONDS 1.0
+#define LISTEN_SECONDS 5.0
 
 /* Before asking anew for a stream that has ended, unless the server says otherwise; doubled each
  * time that fails. */
@@ -22,35 +24,61 @@ struct http_link {
     pthread_t listener;
     bool listening;
     pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    bool heard; /* the server knows that we listen, or will not have it */
     char *session, *version;
 };
 
 /* --- headers -------------------------------------------------------------------------------- */
 
-enum { HEADERS = 5 };
+/* What a request has besides what every request has. */
+struct told {
+    const char *accept;
+    const char *last_event;       /* or NULL */
+    const struct tn_rpc *message; /* that is posted, or NULL */
+    const char *const *more;      /* ended by NULL, or NULL */
+};
+
+/* Which member of params a header repeats. */
+static const char *name_of(const struct tn_rpc *m)
+{
+    static const struct {
+        const char *method, *member;
+    } named[] = {{"tools/call", "name"}, {"prompts/get", "name"}, {"resources/read", "uri"}};
+
+    for (size_t i = 0; i < TN_COUNT(named); i++)
+        if (strcmp(m->method, named[i].method) == 0)
+            return tn_json_get_str(m->params, named[i].member, NULL);
+    return NULL;
+}
 
 /* "Name: value" each, on the heap, NULL at the end. */
-static void make_headers(struct http_link *l, const char *accept, const char *last_event,
-                         char *out[HEADERS])
+static char **make_headers(struct http_link *l, const struct told *told)
 {
-    size_t n = 0;
+    enum { OWN = 6 };
+    size_t n = 0, more = 0;
+    const char *method = l->link.modern && told->message ? told->message->method : NULL;
+    const char *name = method ? name_of(told->message) : NULL;
 
-    out[n++] = tn_strdup(accept);
+    while (told->more && told->more[more])
+        more++;
+    char **out = tn_calloc(OWN + more + 1, sizeof *out);
+    out[n++] = tn_strdup(told->accept);
     pthread_mutex_lock(&l->lock);
     if (l->session)
         out[n++] = tn_asprintf("Mcp-Session-Id: %s", l->session);
-    if (l->version)
-        out[n++] = tn_asprintf("MCP-Protocol-Version: %s", l->version);
+    if (l->version || l->link.modern)
+        out[n++] = tn_asprintf("MCP-Protocol-Version: %s", l->version ? l->version : MCP_MODERN);
     pthread_mutex_unlock(&l->lock);
-    if (last_event && *last_event)
-        out[n++] = tn_asprintf("Last-Event-ID: %s", last_event);
-    out[n] = NULL;
-}
-
-static void free_headers(char *headers[HEADERS])
-{
-    for (char **h = headers; *h; h++)
-        free(*h);
+    if (told->last_event && *told->last_event)
+        out[n++] = tn_asprintf("Last-Event-ID: %s", told->last_event);
+    if (method)
+        out[n++] = mcp_header("Mcp-Method", method);
+    if (name)
+        out[n++] = mcp_header("Mcp-Name", name);
+    for (size_t i = 0; i < more && l->link.modern; i++)
+        out[n++] = tn_strdup(told->more[i]);
+    return out;
 }
 
 static bool has_session(struct http_link *l)
@@ -153,12 +181,12 @@ static int take_bytes(const void *bytes, size_t n, void *ctx)
 /* --- requests ------------------------------------------------------------------------------- */
 
 /* One request with its answer taken.  -1 with err when there was none. */
-static int ask(struct reception *r, struct tn_web_call *call, const char *accept,
+static int ask(struct reception *r, struct tn_web_call *call, struct told *told,
                struct tn_error *err)
 {
-    char *headers[HEADERS];
+    told->last_event = tn_buf_str(&r->events.id);
+    char **headers = make_headers(r->l, told);
 
-    make_headers(r->l, accept, tn_buf_str(&r->events.id), headers);
     call->headers = (const char *const *)headers;
     call->sink = take_bytes;
     call->sink_ctx = r;
@@ -166,7 +194,7 @@ static int ask(struct reception *r, struct tn_web_call *call, const char *accept
     tn_buf_reset(&r->whole);
     tn_sse_reader_reset(&r->events);
     int result = mcp_site_call(&r->l->site, call, &r->answer, err);
-    free_headers(headers);
+    mcp_headers_free(headers);
     return result;
 }
 
@@ -207,12 +235,13 @@ static int resume(struct reception *r, int64_t deadline, struct tn_error *err)
     for (int failures = 0; !r->answered && !r->trouble.code;) {
         struct tn_error why = {0};
         struct tn_web_call call = {.deadline = deadline};
+        struct told told = {.accept = "Accept: text/event-stream"};
 
         if (!rest(r, pause, deadline))
             return tn_fail(err, TN_E_PEER, "the connection was closed");
         if (tn_now() >= deadline)
             break; /* which the caller sees for himself */
-        int result = ask(r, &call, "Accept: text/event-stream", &why);
+        int result = ask(r, &call, &told, &why);
         if (result == 0 && !is_success(&r->answer)) {
             mcp_site_refused(&r->answer, &why);
             return tn_fail(err, TN_E_PEER, "the server does not give the rest of it: %.300s",
@@ -243,9 +272,20 @@ static int conclude(struct reception *r, const struct tn_error *broken, int64_t 
     return tn_fail(err, TN_E_PEER, "%s", why ? why->text : "the server did not send one");
 }
 
-static int post(struct http_link *l, const char *text, size_t n, const struct tn_rpc *message,
-                int64_t deadline, struct tn_error *err)
+/* In the revision without sessions a refusal may be the answer. */
+static bool take_refusal(struct reception *r)
 {
+    const struct tn_buf *body = &r->answer.body;
+
+    if (r->l->link.modern && r->want && body->len)
+        take_message(r, body->data, body->len);
+    return r->answered;
+}
+
+static int post(struct http_link *l, const char *const *more, const char *text, size_t n,
+                const struct tn_rpc *message, int64_t deadline, struct tn_error *err)
+{
+    struct told told = {.accept = ACCEPT, .message = message, .more = more};
     bool request = message && message->kind == TN_RPC_REQUEST;
     struct tn_web_call call = {
         .method = "POST",
@@ -260,7 +300,7 @@ static int post(struct http_link *l, const char *text, size_t n, const struct tn
 
     reception_init(&r, l, request ? tn_json_int(message->id, 0) : 0);
     r.hello = request && strcmp(message->method, "initialize") == 0;
-    int result = ask(&r, &call, ACCEPT, &why);
+    int result = ask(&r, &call, &told, &why);
     if (result < 0 && why.code == TN_E_TIMEOUT) {
         result = 0; /* the deadline is the caller's */
     } else if (result < 0 && r.answer.status == 0) {
@@ -268,9 +308,9 @@ static int post(struct http_link *l, const char *text, size_t n, const struct tn
         if (err)
             *err = why;
     } else if (!is_success(&r.answer)) {
-        result = refused(&r, err);
+        result = take_refusal(&r) ? 0 : refused(&r, err);
     } else {
-        result = conclude(&r, result < 0 ? &why : NULL, deadline, err);
+        result = conclude(&r, result < 0 ? &why : NULL, call.deadline, err);
     }
     reception_done(&r);
     return result;
@@ -278,38 +318,88 @@ static int post(struct http_link *l, const char *text, size_t n, const struct tn
 
 static void deliver(void *ctx, const char *text, size_t n)
 {
-    post(ctx, text, n, NULL, tn_deadline_in(DELIVER_SECONDS), NULL);
+    post(ctx, NULL, text, n, NULL, tn_deadline_in(DELIVER_SECONDS), NULL);
 }
 
-static int http_send(struct mcp_link *link, const char *text, size_t n, int64_t deadline,
-                     struct tn_error *err)
+static int http_send(struct mcp_link *link, const char *const *headers, const char *text, size_t n,
+                     int64_t deadline, struct tn_error *err)
 {
     struct http_link *l = (struct http_link *)link;
     tn_autorpc struct tn_rpc message = {0};
 
+    if (deadline == 0 && link->modern)
+        return 0; /* nothing is told there: who hangs up has cancelled */
     if (deadline == 0)
         return mcp_courier_put(l->courier, text, n, err);
     if (tn_rpc_parse(text, n, &message, err) < 0)
         return -1;
     if (mcp_courier_wait(l->courier, deadline, err) < 0)
         return -1;
-    return post(l, text, n, &message, deadline, err);
+    return post(l, headers, text, n, &message, deadline, err);
 }
 
 /* --- listening ------------------------------------------------------------------------------ */
+
+/* The request whose answer is a stream of what changes, in the revision without sessions. */
+static void put_listen(struct tn_buf *out)
+{
+    tn_autobuf struct tn_buf params = TN_BUF_INIT(1 << 16);
+    struct tn_jw w = tn_jw(&params);
+
+    tn_jw_object(&w);
+    mcp_put_meta(&w, false);
+    tn_jw_key(&w, "notifications");
+    tn_jw_object(&w);
+    tn_jw_kbool(&w, "toolsListChanged", true);
+    tn_jw_object_end(&w);
+    tn_jw_object_end(&w);
+    tn_rpc_put_request(out, 0, "subscriptions/listen", tn_buf_str(&params));
+}
+
+static void set_heard(struct http_link *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->heard = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void begin_stream(void *ctx)
+{
+    const struct reception *r = ctx;
+
+    set_heard(r->l);
+}
 
 /* Events between calls.  A server that has none says so with 405. */
 static void *listen_on(void *arg)
 {
     struct http_link *l = arg;
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 16);
+    tn_autorpc struct tn_rpc message = {0};
     int64_t pause = RETRY_MS;
     struct reception r;
 
+    if (l->link.modern) {
+        put_listen(&text);
+        tn_rpc_parse(tn_buf_str(&text), text.len, &message, NULL);
+    }
     reception_init(&r, l, 0);
     for (;;) {
         struct tn_web_call call = {.deadline = TN_NEVER};
-        int result = ask(&r, &call, "Accept: text/event-stream", NULL);
+        struct told told = {.accept = "Accept: text/event-stream"};
 
+        if (l->link.modern) {
+            call = (struct tn_web_call){.type = "application/json",
+                                        .body = tn_buf_str(&text),
+                                        .body_len = text.len,
+                                        .deadline = TN_NEVER};
+            told = (struct told){.accept = ACCEPT, .message = &message};
+        }
+        call.begun = begin_stream;
+        int result = ask(&r, &call, &told, NULL);
+
+        set_heard(l);
         if (result == 0 && (!is_success(&r.answer) || r.trouble.code))
             break;
         pause = result == 0 ? RETRY_MS : pause * 2 < RETRY_MAX_MS ? pause * 2 : RETRY_MAX_MS;
@@ -320,11 +410,17 @@ static void *listen_on(void *arg)
     return NULL;
 }
 
-static void http_listen(struct mcp_link *link)
+static void http_listen(struct mcp_link *link, bool wait)
 {
     struct http_link *l = (struct http_link *)link;
+    struct timespec until = tn_timespec(tn_deadline_in(LISTEN_SECONDS));
+    int late = 0;
 
     l->listening = tn_thread_start(&l->listener, listen_on, l) == 0;
+    pthread_mutex_lock(&l->lock);
+    while (wait && l->listening && !l->heard && !late)
+        late = pthread_cond_timedwait(&l->changed, &l->lock, &until);
+    pthread_mutex_unlock(&l->lock);
 }
 
 /* --- life ----------------------------------------------------------------------------------- */
@@ -333,15 +429,15 @@ static void say_goodbye(struct http_link *l)
 {
     tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(64 << 10);
     struct tn_web_call call = {.method = "DELETE", .deadline = tn_deadline_in(GOODBYE_SECONDS)};
-    char *headers[HEADERS];
+    const struct told told = {.accept = ACCEPT};
 
     mcp_courier_wait(l->courier, tn_deadline_in(GOODBYE_SECONDS), NULL);
     if (!has_session(l))
         return;
-    make_headers(l, ACCEPT, NULL, headers);
+    char **headers = make_headers(l, &told);
     call.headers = (const char *const *)headers;
     mcp_site_call(&l->site, &call, &answer, NULL);
-    free_headers(headers);
+    mcp_headers_free(headers);
 }
 
 static void http_close(struct mcp_link *link)
@@ -356,6 +452,7 @@ static void http_close(struct mcp_link *link)
         pthread_join(l->listener, NULL);
     mcp_courier_free(l->courier);
     mcp_site_done(&l->site);
+    pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
     free(l->session);
     free(l->version);
@@ -369,6 +466,7 @@ static struct mcp_link *http_open(const struct mcp_server *server, const char *u
 
     l->link = (struct mcp_link){.ops = &mcp_over_http, .peer = peer};
     pthread_mutex_init(&l->lock, NULL);
+    tn_cond_init(&l->changed);
     if (mcp_site_open(&l->site, server, url, err) == 0 &&
         (l->courier = mcp_courier_new(deliver, l, err)))
         return &l->link;
@@ -380,5 +478,6 @@ const struct mcp_link_ops mcp_over_http = {
     .open = http_open,
     .send = http_send,
     .listen = http_listen,
+    .modern = true,
     .close = http_close,
 };

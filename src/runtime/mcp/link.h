@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "mcp/peer.h"
+#include "runtime/mcp/oauth.h"
 
 /* Whoever sends more in one message is not listened to. */
 #define MCP_MESSAGE_MAX ((size_t)32 << 20)
@@ -27,6 +28,10 @@ struct mcp_server {
      * Or NULL. */
     int (*before)(void *ctx, struct mcp_server *server, int64_t deadline, struct tn_error *err);
     void *ctx;
+    struct mcp_oauth *oauth; /* tokens for it, where no key is given; or NULL */
+    /* Who answers its questions, or NULL. */
+    tn_toolbox_question_fn question;
+    void *question_ctx;
 };
 void mcp_server_done(struct mcp_server *s);
 
@@ -36,6 +41,7 @@ struct mcp_link {
     struct tn_mcp_peer *peer; /* whom it feeds */
     atomic_bool ended;        /* nothing can be asked over it any more */
     atomic_int refused;       /* the HTTP status of the last refusal, or 0 */
+    bool modern; /* it speaks the revision without sessions; set before the first call */
 };
 
 /* errno values in errors of send: it was refused, and: because the server has forgotten this
@@ -49,11 +55,15 @@ struct mcp_link_ops {
                              struct tn_mcp_peer *peer, int64_t deadline, struct tn_error *err);
     /* As struct tn_mcp_peer_ops has it: never blocks with a deadline of 0.  An error of a call that
      * certainly was not carried out has an errno of connecting, or one of those above; any other
-     * TN_E_PEER leaves that open. */
-    int (*send)(struct mcp_link *l, const char *text, size_t n, int64_t deadline,
-                struct tn_error *err);
-    /* The server may have something to tell between calls.  May be NULL. */
-    void (*listen)(struct mcp_link *l);
+     * TN_E_PEER leaves that open.  headers: "Name: value" for transports that have headers, NULL at
+     * the end; or NULL. */
+    int (*send)(struct mcp_link *l, const char *const *headers, const char *text, size_t n,
+                int64_t deadline, struct tn_error *err);
+    /* The server may have something to tell between calls.  wait: only when it has been told that
+     * we listen, or will not let us, is there a return.  May be NULL. */
+    void (*listen)(struct mcp_link *l, bool wait);
+    /* It can carry the revision without sessions. */
+    bool modern;
     /* Ends it in at most two seconds or so; nothing is fed afterwards. */
     void (*close)(struct mcp_link *l);
 };

@@ -170,8 +170,8 @@ static void wake(struct pipe_link *l)
     (void)!write(l->wake, &one, sizeof one);
 }
 
-static int pipe_send(struct mcp_link *link, const char *text, size_t n, int64_t deadline,
-                     struct tn_error *err)
+static int pipe_send(struct mcp_link *link, const char *const *headers, const char *text, size_t n,
+                     int64_t deadline, struct tn_error *err)
 {
     struct pipe_link *l = (struct pipe_link *)link;
 

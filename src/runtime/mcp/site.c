@@ -8,7 +8,7 @@
 #include "net/url.h"
 
 #define CONNECT_SECONDS 30.0
-enum { REDIRECTIONS_MAX = 5 };
+enum { REDIRECTIONS_MAX = 5, LOGINS_MAX = 2 };
 
 /* --- addresses ------------------------------------------------------------------------------ */
 
@@ -66,7 +66,7 @@ int mcp_site_open(struct mcp_site *site, const struct mcp_server *server, const 
 {
     const char *host = after_scheme(url);
 
-    *site = (struct mcp_site){.stop = -1};
+    *site = (struct mcp_site){.stop = -1, .oauth = server->oauth};
     pthread_mutex_init(&site->lock, NULL);
     if (!host)
         return tn_fail(err, TN_E_UNSUPPORTED, "MCP is spoken over http:// and https:// only");
@@ -154,18 +154,38 @@ static bool is_redirection(int status)
     return status == 307 || status == 308;
 }
 
-int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, struct tn_web_answer *answer,
-                  struct tn_error *err)
+/* At the present target, with that token if there is one. */
+static int call_here(struct mcp_site *site, const struct tn_web_call *wanted, const char *token,
+                     struct tn_web_answer *answer, struct tn_error *err)
 {
-    call->cancel = site->stop;
+    struct tn_web_call call = *wanted;
+    tn_autofree char *bearer = token ? tn_asprintf("Authorization: Bearer %s", token) : NULL;
+    size_t n = 0;
+
+    while (wanted->headers && wanted->headers[n])
+        n++;
+    tn_autofree const char **headers = tn_calloc(n + 2, sizeof *headers);
+    for (size_t i = 0; i < n; i++)
+        headers[i] = wanted->headers[i];
+    headers[n] = bearer;
+    pthread_mutex_lock(&site->lock);
+    tn_autofree char *target = tn_strdup(site->target);
+    pthread_mutex_unlock(&site->lock);
+    call.headers = headers;
+    call.target = target;
+    call.cancel = site->stop;
+    int result = site->web ? tn_web_call(site->web, &call, answer, err)
+                           : mcp_dial_call(site->dial, &call, answer, err);
+    if (bearer)
+        explicit_bzero(bearer, strlen(bearer));
+    return result;
+}
+
+static int follow(struct mcp_site *site, const struct tn_web_call *call, const char *token,
+                  struct tn_web_answer *answer, struct tn_error *err)
+{
     for (int left = REDIRECTIONS_MAX;; left--) {
-        pthread_mutex_lock(&site->lock);
-        tn_autofree char *target = tn_strdup(site->target);
-        pthread_mutex_unlock(&site->lock);
-        call->target = target;
-        int r = site->web ? tn_web_call(site->web, call, answer, err)
-                          : mcp_dial_call(site->dial, call, answer, err);
-        call->target = NULL;
+        int r = call_here(site, call, token, answer, err);
         if (r < 0 || !is_redirection(answer->status))
             return r;
         tn_autofree char *to = tn_web_answer_header(answer, "location");
@@ -175,6 +195,43 @@ int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, struct tn_web
                            to ? "in circles" : "to nowhere");
         if (mcp_site_move(site, to, err) < 0)
             return -1;
+    }
+}
+
+/* 403 is about the login only when the server says so. */
+static bool wants_login(const struct tn_web_answer *answer)
+{
+    tn_autofree char *challenge = tn_web_answer_header(answer, "www-authenticate");
+
+    return answer->status == 401 || (answer->status == 403 && challenge);
+}
+
+int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, struct tn_web_answer *answer,
+                  struct tn_error *err)
+{
+    for (int logins = 0;; logins++) {
+        tn_autofree char *token = NULL;
+        struct tn_error why = {0};
+
+        if (site->oauth && mcp_oauth_token(site->oauth, &token, call->deadline, err) < 0)
+            return -1;
+        if (follow(site, call, token, answer, err) < 0)
+            return -1;
+        if (!site->oauth || !wants_login(answer))
+            return 0;
+        int result = logins == LOGINS_MAX
+                         ? tn_fail(&why, TN_E_DENIED, "it refuses every login")
+                         : mcp_oauth_refused(site->oauth, token, answer, call->deadline, &why);
+        if (token)
+            explicit_bzero(token, strlen(token));
+        if (result < 0) {
+            if (err)
+                *err = why;
+            answer->status = 0;
+            return -1;
+        }
+        if (mcp_oauth_is_patient(site->oauth) && call->deadline < tn_deadline_in(CONNECT_SECONDS))
+            call->deadline = tn_deadline_in(CONNECT_SECONDS);
     }
 }
 

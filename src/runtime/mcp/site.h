@@ -11,12 +11,13 @@
 #include "web/web.h"
 
 struct mcp_site {
-    struct tn_web *web;    /* either this */
-    struct mcp_dial *dial; /* or that */
-    char *base;            /* scheme, host and port */
-    int stop;              /* an event: readable when everything is to end */
-    pthread_mutex_t lock;  /* of target */
-    char *target;          /* path and query */
+    struct tn_web *web;      /* either this */
+    struct mcp_dial *dial;   /* or that */
+    char *base;              /* scheme, host and port */
+    struct mcp_oauth *oauth; /* or NULL */
+    int stop;                /* an event: readable when everything is to end */
+    pthread_mutex_t lock;    /* of target */
+    char *target;            /* path and query */
 };
 
 /* -1 with err for an address that nobody can talk HTTP to. */
@@ -32,7 +33,8 @@ void mcp_site_stop(struct mcp_site *site);
 int mcp_site_move(struct mcp_site *site, const char *to, struct tn_error *err);
 
 /* Sends the request, whose target is filled in here, and follows redirections within the origin.
- * What is no success is one, as tn_web_call has it. */
+ * When the server wants a login, or another one, and that can be had, it is sent again; a login by
+ * a person moves the deadline.  What is no success is one, as tn_web_call has it. */
 int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, struct tn_web_answer *answer,
                   struct tn_error *err);
 

@@ -130,8 +130,8 @@ static void deliver(void *ctx, const char *text, size_t n)
     post(ctx, text, n, tn_deadline_in(DELIVER_SECONDS), NULL);
 }
 
-static int sse_send(struct mcp_link *link, const char *text, size_t n, int64_t deadline,
-                    struct tn_error *err)
+static int sse_send(struct mcp_link *link, const char *const *headers, const char *text, size_t n,
+                    int64_t deadline, struct tn_error *err)
 {
     struct sse_link *l = (struct sse_link *)link;
     struct tn_error why = {0};

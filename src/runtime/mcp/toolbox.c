@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "runtime/mcp/challenge.h"
 #include "runtime/mcp/result.h"
 #include "runtime/mcp/sandbox.h"
 
@@ -15,6 +16,10 @@ struct tn_toolbox {
     char *session;
     tn_toolbox_note_fn note;
     void *note_ctx;
+    char *state; /* or NULL */
+    tn_toolbox_visit_fn visit;
+    tn_toolbox_question_fn question;
+    void *person_ctx;
     struct mcp_sandbox *sandbox; /* or NULL */
     pthread_mutex_t lock;        /* of what follows */
     struct mcp_client **clients; /* in the order in which tools are looked for; never removed */
@@ -46,8 +51,15 @@ static void insert(struct tn_toolbox *t, size_t at, struct mcp_server server)
 
 static void append(struct tn_toolbox *t, struct mcp_server server)
 {
+    const char *url = server.ways[0].url;
+    mcp_autourl struct mcp_url plain = {0}; /* a user in it is a login, too */
+
     if (server.key)
         tn_log_secret(server.key);
+    else if (t->state && url && mcp_url_read(url, &plain, NULL) == 0)
+        server.oauth = mcp_oauth_new(t->state, url, t->visit, t->person_ctx);
+    server.question = t->question;
+    server.question_ctx = t->person_ctx;
     pthread_mutex_lock(&t->lock);
     insert(t, t->count, server);
     pthread_mutex_unlock(&t->lock);
@@ -86,6 +98,10 @@ struct tn_toolbox *tn_toolbox_new(const struct tn_toolbox_options *o, struct tn_
     t->session = tn_strdup_or_null(o->session);
     t->note = o->note;
     t->note_ctx = o->note_ctx;
+    t->state = o->state ? tn_strdup(o->state) : o->config ? tn_config_state(o->config) : NULL;
+    t->visit = o->visit;
+    t->question = o->question;
+    t->person_ctx = o->person_ctx;
     pthread_mutex_init(&t->lock, NULL);
     if (o->reach)
         t->sandbox = mcp_sandbox_new(o);
@@ -105,6 +121,7 @@ void tn_toolbox_free(struct tn_toolbox *t)
     pthread_mutex_destroy(&t->lock);
     free(t->clients);
     free(t->session);
+    free(t->state);
     free(t);
 }
 
@@ -140,6 +157,37 @@ int tn_toolbox_add_microagent(struct tn_toolbox *t, const struct tn_json *mcp_to
         return tn_fail(err, TN_E_UNSUPPORTED, "there is no sandbox for programs of microagents");
     add_programs(t, programs);
     return 0;
+}
+
+/* --- logins --------------------------------------------------------------------------------- */
+
+static struct mcp_oauth *oauth_for(struct tn_toolbox *t, const char *url, struct tn_error *err)
+{
+    if (tn_config_check_mcp_url(url, err) < 0)
+        return NULL;
+    if (t->state)
+        return mcp_oauth_new(t->state, url, NULL, NULL);
+    tn_fail(err, TN_E_UNSUPPORTED, "there is no state directory to keep logins in");
+    return NULL;
+}
+
+int tn_toolbox_prepare_login(struct tn_toolbox *t, const char *url,
+                             const struct tn_toolbox_login *login, struct tn_error *err)
+{
+    struct mcp_oauth *oauth = oauth_for(t, url, err);
+    int result = oauth ? mcp_oauth_prepare(oauth, login, err) : -1;
+
+    mcp_oauth_free(oauth);
+    return result;
+}
+
+int tn_toolbox_logout(struct tn_toolbox *t, const char *url, struct tn_error *err)
+{
+    struct mcp_oauth *oauth = oauth_for(t, url, err);
+    int result = oauth ? mcp_oauth_forget(oauth, err) : -1;
+
+    mcp_oauth_free(oauth);
+    return result;
 }
 
 /* --- readiness of all ----------------------------------------------------------------------- */

@@ -417,6 +417,57 @@ static void test_threads(void **state)
     stop(web);
 }
 
+/* --- where others send us --------------------------------------------------------------------- */
+
+static void test_reach_of_hosts(void **state)
+{
+    static const struct {
+        const char *host;
+        enum tn_web_reach reach;
+    } rows[] = {
+        {"localhost", TN_WEB_LOOPBACK},     {"127.1.2.3", TN_WEB_LOOPBACK},
+        {"[::1]", TN_WEB_LOOPBACK},         {"::ffff:127.0.0.1", TN_WEB_LOOPBACK},
+        {"10.1.2.3", TN_WEB_PRIVATE},       {"172.31.0.1", TN_WEB_PRIVATE},
+        {"192.168.0.1", TN_WEB_PRIVATE},    {"100.64.0.1", TN_WEB_PRIVATE},
+        {"[fd00::1]", TN_WEB_PRIVATE},      {"[64:ff9b::a00:1]", TN_WEB_PRIVATE},
+        {"[2002:a00:1::]", TN_WEB_PRIVATE}, {"172.32.0.1", TN_WEB_PUBLIC},
+        {"8.8.8.8", TN_WEB_PUBLIC},         {"[2001:4860::1]", TN_WEB_PUBLIC},
+        {"a.example", TN_WEB_PUBLIC},       {"169.254.169.254", TN_WEB_PUBLIC},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(rows); i++)
+        assert_int_equal(tn_web_reach_of(rows[i].host), rows[i].reach);
+}
+
+static void ask_near(const char *base, enum tn_web_reach reach, bool refused)
+{
+    const struct tn_web_options o = {.base = base, .reach = reach};
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(100);
+    tn_autoweb struct tn_web *web = tn_web_new(&o, &err);
+    struct tn_web_call call = get("/");
+
+    assert_non_null(web);
+    assert_int_equal(tn_web_call(web, &call, &answer, &err), -1);
+    assert_int_equal(err.code == TN_E_DENIED && err.sys == EHOSTUNREACH, refused);
+}
+
+/* Nobody listens at port 1; but whether that is found out is the question. */
+static void test_too_near(void **state)
+{
+    ask_near("http://127.0.0.1:1", TN_WEB_PUBLIC, true);
+    ask_near("http://127.0.0.1:1", TN_WEB_PRIVATE, true);
+    ask_near("http://localhost:1", TN_WEB_PUBLIC, true);
+    ask_near("http://[::ffff:127.0.0.1]:1", TN_WEB_PUBLIC, true);
+    ask_near("http://0.0.0.0:1", TN_WEB_LOOPBACK, true);
+    ask_near("http://169.254.169.254:1", TN_WEB_LOOPBACK, true);
+    ask_near("http://127.0.0.1:1", TN_WEB_LOOPBACK, false);
+    /* The proxy is not asked to go there either. */
+    setenv("http_proxy", "http://127.0.0.1:1", 1);
+    ask_near("http://10.0.0.1", TN_WEB_PUBLIC, true);
+    ask_near("http://127.0.0.1:1", TN_WEB_PUBLIC, true);
+    unsetenv("http_proxy");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +486,8 @@ int main(void)
         cmocka_unit_test(test_dial),
         cmocka_unit_test(test_not_sendable),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_reach_of_hosts),
+        cmocka_unit_test(test_too_near),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

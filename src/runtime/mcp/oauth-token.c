@@ -1,0 +1,222 @@
+#include "runtime/mcp/oauth-token.h"
+
+#include <strings.h>
+#include <time.h>
+
+#include "base/base64.h"
+#include "base/log.h"
+#include "net/url.h"
+
+enum { FORM_MAX = 64 << 10 };
+
+static void replace(char **text, const char *with)
+{
+    if (*text)
+        explicit_bzero(*text, strlen(*text));
+    free(*text);
+    *text = tn_strdup_or_null(with);
+}
+
+/* --- the client ------------------------------------------------------------------------------- */
+
+/* How a client with this secret (or none) proves itself there. */
+static const char *method_for(const struct mcp_issuer *issuer, bool secret)
+{
+    if (!secret)
+        return "none";
+    return issuer->basic ? "client_secret_basic" : issuer->post ? "client_secret_post" : "none";
+}
+
+static bool is_method(const char *name)
+{
+    return strcmp(name, "none") == 0 || strcmp(name, "client_secret_basic") == 0 ||
+           strcmp(name, "client_secret_post") == 0;
+}
+
+static void put_registration(const struct mcp_issuer *issuer, const char *redirect,
+                             struct tn_buf *out)
+{
+    struct tn_jw w = tn_jw(out);
+    /* A program that everybody can read keeps no secrets; but some give tokens to no other. */
+    const char *method = issuer->none ? "none" : method_for(issuer, true);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "client_name", "Tendon");
+    tn_jw_kstr(&w, "application_type", "native");
+    tn_jw_kstr(&w, "token_endpoint_auth_method", method);
+    tn_jw_key(&w, "redirect_uris");
+    tn_jw_array(&w);
+    tn_jw_str(&w, redirect);
+    tn_jw_array_end(&w);
+    tn_jw_key(&w, "grant_types");
+    tn_jw_array(&w);
+    tn_jw_str(&w, "authorization_code");
+    tn_jw_str(&w, "refresh_token");
+    tn_jw_array_end(&w);
+    tn_jw_key(&w, "response_types");
+    tn_jw_array(&w);
+    tn_jw_str(&w, "code");
+    tn_jw_array_end(&w);
+    tn_jw_object_end(&w);
+}
+
+/* What an endpoint said when it refused, as one sentence. */
+static int refused(const char *what, int status, const struct tn_json *json, struct tn_error *err)
+{
+    const char *error = tn_json_get_str(json, "error", NULL);
+    const char *why = tn_json_get_str(json, "error_description", NULL);
+
+    return tn_fail(err, TN_E_DENIED, "%s: %.100s%s%.200s (HTTP %d)", what,
+                   error ? error : "refused", why ? ": " : "", why ? why : "", status);
+}
+
+static int enrol(const struct mcp_asking *how, const struct mcp_issuer *issuer,
+                 const char *redirect, int port, struct mcp_grant *g, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(FORM_MAX);
+    tn_autojson struct tn_json *json = NULL;
+    int status;
+
+    if (!issuer->register_url)
+        return tn_fail(err, TN_E_DENIED,
+                       "%.200s registers no clients by itself: ask there for one, and give its "
+                       "--client-id",
+                       issuer->issuer);
+    put_registration(issuer, redirect, &body);
+    struct tn_web_call call = {
+        .type = "application/json", .body = tn_buf_str(&body), .body_len = body.len, .once = true};
+    if (mcp_ask(how, issuer->register_url, &call, &status, &json, err) < 0)
+        return tn_error_context(err, "registering");
+    const char *client = tn_json_get_str(json, "client_id", NULL);
+    const char *secret = tn_json_get_str(json, "client_secret", NULL);
+    const char *method = tn_json_get_str(json, "token_endpoint_auth_method", NULL);
+    if (status < 200 || status > 299 || !client)
+        return refused("registering", status, json, err);
+    replace(&g->client, client);
+    replace(&g->secret, secret);
+    replace(&g->method, method && is_method(method) ? method : method_for(issuer, secret));
+    replace(&g->issuer, issuer->issuer);
+    g->port = port;
+    g->given = g->document = false;
+    return 0;
+}
+
+int mcp_client_settle(const struct mcp_asking *how, const struct mcp_issuer *issuer,
+                      const char *redirect, int port, struct mcp_grant *g, struct tn_error *err)
+{
+    bool moved = g->issuer && strcmp(g->issuer, issuer->issuer) != 0;
+
+    if (g->client && moved && g->secret && g->given)
+        return tn_fail(err, TN_E_DENIED,
+                       "the client's secret is for %.150s, but the server now names %.150s: log in "
+                       "anew to send it there",
+                       g->issuer, issuer->issuer);
+    if (g->client && g->document && !issuer->documents)
+        return enrol(how, issuer, redirect, port, g, err);
+    if (g->client && (g->given || (!moved && (!g->port || g->port == port)))) {
+        replace(&g->issuer, issuer->issuer);
+        if (!g->method || g->given)
+            replace(&g->method, method_for(issuer, g->secret));
+        return 0;
+    }
+    return enrol(how, issuer, redirect, port, g, err);
+}
+
+/* --- tokens ----------------------------------------------------------------------------------- */
+
+static void put_member(struct tn_buf *out, const char *name, const char *value)
+{
+    if (!value || !*value)
+        return;
+    tn_buf_printf(out, "%s%s=", out->len ? "&" : "", name);
+    tn_url_encode(out, value, "");
+}
+
+/* "Authorization: Basic ..." (RFC 6749, 2.3.1). */
+static char *basic_header(const struct mcp_grant *g)
+{
+    tn_autobuf struct tn_buf plain = TN_BUF_INIT(FORM_MAX);
+    struct tn_buf line = TN_BUF_INIT(FORM_MAX);
+
+    tn_url_encode(&plain, g->client, "");
+    tn_buf_putc(&plain, ':');
+    tn_url_encode(&plain, g->secret, "");
+    tn_buf_puts(&line, "Authorization: Basic ");
+    tn_base64_encode(&line, tn_buf_str(&plain), plain.len);
+    explicit_bzero(plain.data, plain.len);
+    return tn_buf_take(&line);
+}
+
+/* Something that a header can carry. */
+static bool is_token(const char *text)
+{
+    for (const char *c = text; *c; c++)
+        if (*c <= ' ' || *c > '~')
+            return false;
+    return *text;
+}
+
+static int take_tokens(const struct tn_json *json, const char *scope, struct mcp_grant *g,
+                       struct tn_error *err)
+{
+    const char *access = tn_json_get_str(json, "access_token", "");
+    const char *type = tn_json_get_str(json, "token_type", "");
+    const char *refresh = tn_json_get_str(json, "refresh_token", NULL);
+    int64_t seconds = tn_json_int(tn_json_get(json, "expires_in"), 0);
+
+    if (strcasecmp(type, "Bearer") != 0 || !is_token(access))
+        return tn_fail(err, TN_E_PEER, "expected a Bearer token, found one of type '%.40s'", type);
+    replace(&g->access, access);
+    if (refresh)
+        replace(&g->refresh, refresh);
+    if (scope)
+        replace(&g->scope, scope);
+    g->expires = seconds > 0 && seconds < INT32_MAX ? (int64_t)time(NULL) + seconds : 0;
+    tn_log_secret(access);
+    if (refresh)
+        tn_log_secret(refresh);
+    return 0;
+}
+
+int mcp_token_get(const struct mcp_asking *how, const struct mcp_token_wish *wish,
+                  struct mcp_grant *g, bool *spent, struct tn_error *err)
+{
+    bool basic = g->secret && g->method && strcmp(g->method, "client_secret_basic") == 0;
+    bool post = g->secret && g->method && strcmp(g->method, "client_secret_post") == 0;
+    tn_autofree char *proof = basic ? basic_header(g) : NULL;
+    const char *const headers[] = {"Accept: application/json", proof, NULL};
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(FORM_MAX);
+    tn_autojson struct tn_json *json = NULL;
+    struct tn_error why = {0};
+    int status = 0;
+
+    put_member(&body, "grant_type", wish->type);
+    put_member(&body, "code", wish->code);
+    put_member(&body, "redirect_uri", wish->redirect);
+    put_member(&body, "code_verifier", wish->verifier);
+    put_member(&body, "refresh_token", wish->refresh);
+    put_member(&body, "scope", wish->scope);
+    put_member(&body, "resource", g->resource);
+    put_member(&body, "client_id", basic ? NULL : g->client);
+    put_member(&body, "client_secret", post ? g->secret : NULL);
+    struct tn_web_call call = {.type = "application/x-www-form-urlencoded",
+                               .headers = headers,
+                               .body = tn_buf_str(&body),
+                               .body_len = body.len,
+                               .once = true};
+    int result = mcp_ask(how, g->token_url, &call, &status, &json, &why);
+    if (body.data)
+        explicit_bzero(body.data, body.len);
+    if (proof)
+        explicit_bzero(proof, strlen(proof));
+    *spent = result == 0 || (why.sys != ECONNREFUSED && why.sys != EHOSTUNREACH);
+    if (result < 0) {
+        if (err)
+            *err = why;
+        return tn_error_context(err, "asking for a token");
+    }
+    if (status == 200)
+        return take_tokens(json, wish->scope, g, err);
+    *spent = status >= 500 || strcmp(tn_json_get_str(json, "error", ""), "invalid_grant") == 0;
+    return refused("asking for a token", status, json, err);
+}

@@ -1,0 +1,196 @@
+/* Addresses that others gave us lead outside, not to our own machine and its neighbours.
+ *
+ * What is judged is the address that is connected to, at the moment of connecting, so that a name
+ * cannot mean one thing when it is looked at and another when it is used.  With a proxy that moment
+ * is not ours: then the name is looked up before, and a connection without the proxy (no_proxy) is
+ * held to the addresses that were seen. */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "web/web-impl.h"
+
+/* Nearer than everything that can be allowed. */
+enum { NOBODYS = TN_WEB_LOOPBACK + 1 };
+
+static const struct {
+    uint32_t net;
+    int bits;
+    int kind;
+} nets[] = {
+    {0x00000000, 8, NOBODYS},         /* this host, which is this machine when connected to */
+    {0x0a000000, 8, TN_WEB_PRIVATE},  /* 10.0.0.0 */
+    {0x64400000, 10, TN_WEB_PRIVATE}, /* 100.64.0.0, of carriers */
+    {0x7f000000, 8, TN_WEB_LOOPBACK}, /* 127.0.0.0 */
+    {0xa9fe0000, 16, NOBODYS},        /* 169.254.0.0, link-local: where clouds keep their keys */
+    {0xac100000, 12, TN_WEB_PRIVATE}, /* 172.16.0.0 */
+    {0xc0000000, 24, TN_WEB_PRIVATE}, /* 192.0.0.0 */
+    {0xc0a80000, 16, TN_WEB_PRIVATE}, /* 192.168.0.0 */
+    {0xc6120000, 15, TN_WEB_PRIVATE}, /* 198.18.0.0, for measuring */
+    {0xe0000000, 3, NOBODYS},         /* multicast, and what is beyond */
+};
+
+static int kind_of_v4(uint32_t address)
+{
+    for (size_t i = 0; i < TN_COUNT(nets); i++)
+        if ((address ^ nets[i].net) >> (32 - nets[i].bits) == 0)
+            return nets[i].kind;
+    return TN_WEB_PUBLIC;
+}
+
+static uint32_t v4_at(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+static int kind_of_v6(const unsigned char a[16])
+{
+    static const unsigned char zeros[15], nat64[12] = {0x00, 0x64, 0xff, 0x9b};
+
+    if (memcmp(a, zeros, 15) == 0)
+        return a[15] == 1 ? TN_WEB_LOOPBACK : NOBODYS;
+    if (memcmp(a, zeros, 10) == 0 && a[10] == 0xff && a[11] == 0xff)
+        return kind_of_v4(v4_at(a + 12));
+    if (memcmp(a, zeros, 12) == 0 || memcmp(a, nat64, 12) == 0)
+        return kind_of_v4(v4_at(a + 12));
+    if (a[0] == 0x20 && a[1] == 0x02) /* 6to4 */
+        return kind_of_v4(v4_at(a + 2));
+    if (a[0] == 0xff || (a[0] == 0xfe && (a[1] & 0xc0) == 0x80))
+        return NOBODYS;
+    if ((a[0] & 0xfe) == 0xfc || (a[0] == 0xfe && (a[1] & 0xc0) == 0xc0))
+        return TN_WEB_PRIVATE;
+    return TN_WEB_PUBLIC;
+}
+
+static int kind_of(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return kind_of_v4(
+            ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr));
+    if (address->sa_family == AF_INET6)
+        return kind_of_v6(((const struct sockaddr_in6 *)(const void *)address)->sin6_addr.s6_addr);
+    return NOBODYS;
+}
+
+enum tn_web_reach tn_web_reach_of(const char *host)
+{
+    size_t n = strlen(host);
+    tn_autofree char *bare =
+        n > 2 && host[0] == '[' ? tn_strndup(host + 1, n - 2) : tn_strdup(host);
+    struct in_addr v4;
+    struct in6_addr v6;
+    int kind = TN_WEB_PUBLIC;
+
+    if (strcasecmp(host, "localhost") == 0)
+        return TN_WEB_LOOPBACK;
+    if (inet_pton(AF_INET, bare, &v4) == 1)
+        kind = kind_of_v4(ntohl(v4.s_addr));
+    else if (inet_pton(AF_INET6, bare, &v6) == 1)
+        kind = kind_of_v6(v6.s6_addr);
+    return kind == NOBODYS ? TN_WEB_PUBLIC : (enum tn_web_reach)kind;
+}
+
+/* --- transfers -------------------------------------------------------------------------------- */
+
+bool web_proxy_named(void)
+{
+    static const char *const names[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
+                                        "ALL_PROXY"};
+
+    for (size_t i = 0; i < TN_COUNT(names); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return true;
+    }
+    return false;
+}
+
+static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
+{
+    struct web_transfer *t = ctx;
+
+    if (!t->checked && kind_of(&a->addr) > (int)t->reach) {
+        t->barred = true;
+        return CURL_SOCKET_BAD;
+    }
+    return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
+/* "host" and "port" of the base, on the heap. */
+static void split_base(const char *base, char **host, char **port)
+{
+    const char *start = strstr(base, "://") + 3;
+    size_t n = strcspn(start, "/?#");
+    const char *close = *start == '[' ? memchr(start, ']', n) : NULL;
+    const char *from = close ? close : start;
+    const char *colon = memchr(from, ':', n - (size_t)(from - start));
+
+    *host = tn_strndup(start, colon ? (size_t)(colon - start) : n);
+    *port = colon ? tn_strndup(colon + 1, n - (size_t)(colon + 1 - start))
+                  : tn_strdup(strncmp(base, "https", 5) == 0 ? "443" : "80");
+}
+
+/* Looks the host up and judges every address; "host:port:address,..." when there are any. */
+static int look_up(struct web_transfer *t, const char *host, const char *port, struct tn_buf *pin)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+    size_t n = strlen(host);
+    tn_autofree char *bare =
+        n > 2 && host[0] == '[' ? tn_strndup(host + 1, n - 2) : tn_strdup(host);
+    struct addrinfo *all = NULL;
+
+    if (getaddrinfo(bare, port, &hints, &all) != 0)
+        return 0; /* only the proxy knows it */
+    for (const struct addrinfo *a = all; a; a = a->ai_next) {
+        char text[INET6_ADDRSTRLEN + 16];
+        if (kind_of(a->ai_addr) > (int)t->reach)
+            t->barred = true;
+        if (getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST) != 0)
+            continue;
+        const char *around = a->ai_family == AF_INET6 ? "[]" : NULL;
+        tn_buf_printf(pin, "%s%.1s%s%.1s", pin->len ? "," : "", around ? around : "", text,
+                      around ? around + 1 : "");
+    }
+    freeaddrinfo(all);
+    return t->barred ? -1 : 0;
+}
+
+int web_guard(const struct tn_web *web, struct web_transfer *t, struct curl_slist **pinned,
+              struct tn_error *err)
+{
+    tn_autofree char *host = NULL, *port = NULL;
+    tn_autobuf struct tn_buf pin = TN_BUF_INIT(4096);
+
+    if (web->reach == TN_WEB_ANYWHERE)
+        return 0;
+    t->guarded = true;
+    t->reach = web->reach;
+    split_base(web->base, &host, &port);
+    if (!web_proxy_named() || tn_web_reach_of(host) == TN_WEB_LOOPBACK)
+        return 0;
+    t->checked = true;
+    if (look_up(t, host, port, &pin) < 0)
+        return web_failed(web, t, CURLE_OK, err);
+    if (pin.len) {
+        tn_autofree char *line = tn_asprintf("%s:%s:%s", host, port, tn_buf_str(&pin));
+        *pinned = tn_check_memory(t->curl->slist_append(NULL, line));
+    }
+    t->pinned = *pinned;
+    return 0;
+}
+
+void web_set_guard(const struct tn_web *web, struct web_transfer *t)
+{
+    if (!t->guarded)
+        return;
+    t->curl->easy_setopt(t->easy, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+    t->curl->easy_setopt(t->easy, CURLOPT_OPENSOCKETDATA, t);
+    if (!t->checked)
+        t->curl->easy_setopt(t->easy, CURLOPT_PROXY, "");
+    else if (t->pinned)
+        t->curl->easy_setopt(t->easy, CURLOPT_RESOLVE, t->pinned);
+    else
+        t->curl->easy_setopt(t->easy, CURLOPT_NOPROXY, "");
+}

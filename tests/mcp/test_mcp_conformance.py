@@ -1,0 +1,160 @@
+"""The published conformance suite: against our client (`tendon tools`), and against `tendon mcp` over HTTP.
+
+What a scenario asks for that is not ours to have is excused by name, with the reason; whatever else fails, or is not
+there, fails here. The hand is in test_mcp_hand_peers.py."""
+
+import json
+import os
+import pathlib
+import platform
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from peers import module
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="module")
+def suite():
+    """suite(*words, **options) -> the finished run"""
+    machine = {"x86_64": "x64", "aarch64": "arm64"}[platform.machine()]
+    node = module("mcp", f"node-linux-{machine}/bin/node")
+    path = module("mcp", "@modelcontextprotocol/conformance/dist/index.js")
+
+    def run(*words, cwd=None, env=None):
+        # A proxy has no business between programs of one machine.
+        clean = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy") and not k.startswith("MCP_")}
+        env = {**clean, "TENDON_CONFIG": "/dev/null", "SUITE": path, **(env or {})}
+        return subprocess.run([node, path, *map(str, words)], cwd=cwd, env=env, capture_output=True, text=True,
+                              timeout=300)
+
+    return run
+
+
+def verdicts(done, directory, bad, prefix=""):
+    """{scenario: [checks with a status in bad]} of what a run has written."""
+    found = {}
+    for path in pathlib.Path(directory).rglob("checks.json"):
+        name = str(path.parent.relative_to(directory))
+        name = re.sub(rf"^{prefix}(.*)-\d{{4}}-\d\d-\d\dT.*$", r"\1", name)
+        found[name] = [c["id"] for c in json.loads(path.read_text()) if c["status"] in bad]
+    assert found, done.stdout + done.stderr
+    return found
+
+
+@pytest.fixture(scope="module")
+def listed(suite):
+    """{scenario: [its revisions, or "extension"]} of the scenarios for clients."""
+    lines = re.findall(r"^  - (\S+) \[(\S+)\]", suite("list", "--client").stdout, re.MULTILINE)
+    return {name: marks.split(",") for name, marks in lines}
+
+
+# --- the client ---------------------------------------------------------------------------------
+
+# Extensions of the protocol, which a client may have or not.
+NOT_OURS = {
+    "auth/client-credentials-jwt": "we have no keys to sign with, only secrets",
+    "auth/enterprise-managed-authorization": "there is no identity provider of an enterprise on a developer's machine",
+    "auth/dpop": "we have no keys to sign with",
+    "auth/dpop-nonce": "we have no keys to sign with",
+    "auth/wif-jwt-bearer": "there is no workload identity on a developer's machine",
+    "sep-2640-client-no-prefetch": "skills come from the workspace, not from MCP servers",
+    "sep-2640-client-verify-digest": "skills come from the workspace, not from MCP servers",
+    "sep-2640-client-verify-size": "skills come from the workspace, not from MCP servers",
+    "sep-2640-client-verify-frontmatter": "skills come from the workspace, not from MCP servers",
+}
+OURS = {"auth/client-credentials-basic"}  # of the extensions
+
+
+def client_command(tendon_program):
+    return f"{sys.executable} {HERE / 'conformance_client.py'} {tendon_program}"
+
+
+@pytest.mark.parametrize(
+    "version, count",
+    [("2025-03-26", 2), pytest.param("2025-06-18", 5, marks=pytest.mark.slow), ("2025-11-25", 19), ("2026-07-28", 33)],
+)
+def test_client(suite, listed, tendon_program, tmp_path, version, count):
+    expected = {name for name, marks in listed.items() if version in marks}
+    assert len(expected) == count
+    done = suite("client", "--command", client_command(tendon_program), "--suite", "all", "--spec-version", version,
+                 "--timeout", 200000, "-o", tmp_path, cwd=tmp_path)
+    found = verdicts(done, tmp_path, ("FAILURE", "WARNING"))
+    assert set(found) == expected, done.stdout[-4000:]
+    assert not {name: checks for name, checks in found.items() if checks}, done.stdout[-6000:]
+
+
+def test_client_extensions(suite, listed, tendon_program, tmp_path):
+    assert {name for name, marks in listed.items() if marks == ["extension"]} == OURS | set(NOT_OURS)
+    for scenario in OURS:
+        done = suite("client", "--command", client_command(tendon_program), "--scenario", scenario,
+                     "--timeout", 100000, "-o", tmp_path, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert verdicts(done, tmp_path, ("FAILURE", "WARNING")) == {scenario: []}
+
+
+# --- tendon mcp ---------------------------------------------------------------------------------
+
+NO_FIXTURE = "tendon mcp has tools for a sandbox, not the tools, prompts and resources of the suite"
+SERVER_NOT_OURS = {
+    **dict.fromkeys([
+        "tools-call-simple-text", "tools-call-image", "tools-call-audio", "tools-call-embedded-resource",
+        "tools-call-mixed-content", "tools-call-with-logging", "tools-call-error", "tools-call-with-progress",
+        "tools-call-sampling", "tools-call-elicitation", "json-schema-2020-12", "elicitation-sep1034-defaults",
+        "elicitation-sep1330-enums", "resources-read-text", "resources-read-binary", "resources-templates-read",
+        "http-custom-header-server-validation"], NO_FIXTURE),
+    **dict.fromkeys([
+        "prompts-list", "prompts-get-simple", "prompts-get-with-args", "prompts-get-embedded-resource",
+        "prompts-get-with-image"], "it has no prompts, and says so"),
+    **dict.fromkeys(["resources-subscribe", "resources-unsubscribe"], "it has no subscriptions, and says so"),
+    "logging-set-level": "it logs nothing to clients, and says so",
+    "completion-complete": "it completes nothing, and says so",
+    **dict.fromkeys(["input-required-result-" + name for name in (
+        "basic-elicitation", "basic-sampling", "basic-list-roots", "request-state", "multiple-input-requests",
+        "multi-round", "non-tool-request", "result-type", "tampered-state", "capability-check")],
+        "none of its tools asks anything"),
+}
+# Checks, in scenarios that are otherwise ours.
+CHECKS_NOT_OURS = {
+    "sep-2575-server-rejects-undeclared-capability": NO_FIXTURE,
+    "sep-2575-missing-capability-http-400": NO_FIXTURE,
+    "sep-2575-http-server-no-independent-requests-on-stream": NO_FIXTURE,
+    "sep-2575-server-no-log-without-loglevel": NO_FIXTURE,
+    "sep-2549-prompts-list-caching-hints": "it has no prompts",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tendon_program, tmp_path_factory):
+    """(URL, key) of a `tendon mcp --listen`"""
+    base = tmp_path_factory.mktemp("server")
+    (base / "key").write_text("sesame\n")
+    env = {**os.environ, "HOME": str(base), "TENDON_CONFIG": "/dev/null", "TENDON_STATE": str(base / "state")}
+    with open(base / "log", "w") as log, socket.create_server(("127.0.0.1", 0)) as listening:
+        fd = listening.fileno()
+        child = subprocess.Popen(
+            [tendon_program, "mcp", "--runtime", "local", "--listen", f"fd:{fd}", "--key-file", base / "key"],
+            env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[fd])
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", "sesame"
+        child.terminate()
+        child.wait(60)
+
+
+@pytest.mark.parametrize(
+    "version, count", [pytest.param("2025-06-18", 27, marks=pytest.mark.slow), ("2025-11-25", 33), ("2026-07-28", 40)]
+)
+def test_server(suite, server, tmp_path, version, count):
+    url, key = server
+    done = suite("server", "--url", url, "--suite", "all", "--spec-version", version, "-o", tmp_path,
+                 env={"SUITE_KEY": key, "NODE_OPTIONS": f"--require={HERE / 'conformance-key.cjs'}"})
+    found = verdicts(done, tmp_path, ("FAILURE",), "server-")
+    assert len(found) == count, done.stdout[-4000:]
+    ours = {name: [c for c in checks if c not in CHECKS_NOT_OURS] for name, checks in found.items()
+            if name not in SERVER_NOT_OURS}
+    assert not {name: checks for name, checks in ours.items() if checks}, done.stdout[-6000:]
+    assert {"tools-list", "resources-list", "dns-rebinding-protection"} & set(found) <= set(ours)

@@ -1,0 +1,231 @@
+"""Logins of `tendon tools` at MCP servers that want them (OAuth): what the conformance suite does not ask."""
+
+import json
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from logins import Guarded, Issuer
+
+BROWSER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@pytest.fixture
+def issuer():
+    server = Issuer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def guarded(issuer):
+    server = Guarded(issuer)
+    yield server
+    server.close()
+
+
+class Tools:
+    """`tendon tools --url URL words`"""
+
+    def __init__(self, program, base, url):
+        self.program, self.state, self.url = program, base / "state", url
+        self.env = {
+            **{k: v for k, v in os.environ.items()
+               if not k.startswith(("TENDON_", "MCP_")) and not k.lower().endswith("_proxy")},
+            "HOME": str(base), "TENDON_CONFIG": "/dev/null", "TENDON_STATE": str(self.state), "SECRET": "s3cret-value",
+        }
+
+    def start(self, *words):
+        return subprocess.Popen([self.program, "tools", "--url", self.url, *words], env=self.env,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def __call__(self, *words, stdin=""):
+        child = self.start(*words)
+        out, err = child.communicate(stdin, timeout=100)
+        return child.returncode, out, err
+
+    def login(self, *words, visit=lambda address: BROWSER.open(address, timeout=60).read()):
+        """The login with somebody who opens the address: (status, what it printed, errors)."""
+        child = self.start("login", *words)
+        said, threads = [], []
+        for line in child.stderr:
+            said.append(line)
+            if re.match(r"https?://\S+$", line):
+                threads.append(threading.Thread(target=visit, args=[line.strip()]))
+                threads[-1].start()
+        out = child.stdout.read()
+        for thread in threads:
+            thread.join(60)
+        child.stdin.close()
+        return child.wait(100), out, "".join(said)
+
+    def kept(self):
+        """The file with the login, and what is in it."""
+        (path,) = (self.state / "mcp").glob("*.json")
+        return path, json.loads(path.read_text())
+
+    def change(self, **members):
+        path, kept = self.kept()
+        path.write_text(json.dumps({**kept, **members}))
+
+
+@pytest.fixture
+def tools(tendon_program, tmp_path, guarded):
+    return Tools(tendon_program, tmp_path, guarded.url + "/mcp")
+
+
+def test_a_login_is_kept(tools, guarded):
+    status, _, said = tools("call", "t")
+    assert status != 0 and f"it wants a login: tendon tools --url {tools.url} login" in said
+    status, listed, said = tools.login()
+    assert (status, listed.splitlines()[1].split()[0]) == (0, "t"), said
+    path, kept = tools.kept()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert kept["access"] == "access-1" and kept["issuer"] == guarded.issuer.url
+    assert "access-1" not in said and "refresh-1" not in said
+    assert tools("call", "t")[:2] == (0, "called\n")
+    assert tools("logout") == (0, "", "")
+    assert not list(path.parent.glob("*.json"))
+    assert tools("call", "t")[0] != 0
+
+
+def test_a_refresh_token_is_spent_once(tools, issuer):
+    """Also when many want to renew at once, and when the answer to it is lost."""
+    assert tools.login()[0] == 0
+    tools.change(expires=1)
+    children = [tools.start("call", "t") for _ in range(4)]
+    for child in children:
+        out, err = child.communicate(timeout=100)
+        assert (child.returncode, out) == (0, "called\n"), err
+    assert issuer.refreshes == {"refresh-1": 1}
+    # It is out of the file before it is sent.
+    issuer.valid.clear()
+    answer = issuer.answer
+    kept = []
+
+    def lose(method, path, query, headers, body):
+        if path == "/token":
+            kept.append(tools.kept()[1].get("refresh"))
+            return 502, {}
+        return answer(method, path, query, headers, body)
+
+    issuer.answer = lose
+    assert tools("call", "t")[0] != 0 and tools("call", "t")[0] != 0
+    assert kept == [None]
+
+
+def test_a_revoked_token_is_renewed(tools, issuer):
+    assert tools.login()[0] == 0
+    issuer.valid.clear()
+    assert tools("call", "t")[:2] == (0, "called\n")
+    assert issuer.refreshes == {"refresh-1": 1} and tools.kept()[1]["refresh"] == "refresh-2"
+
+
+def test_a_secret_goes_to_its_issuer_only(tools, guarded, issuer):
+    status, _, said = tools.login("--client-id", "known", "--client-secret-from", "SECRET")
+    assert status == 0, said
+    sent = [headers["Authorization"] for _, path, headers, _ in issuer.seen if path == "/token"]
+    assert sent and all(s.startswith("Basic ") for s in sent)
+    other = Issuer()
+    try:
+        guarded.named = other.url
+        issuer.valid.clear()
+        tools.change(refresh=None)
+        status, _, said = tools("--login", "call", "t")
+        assert status != 0 and "the client's secret is for " + issuer.url in said
+        assert {path for _, path, _, _ in other.seen} == {"/.well-known/oauth-authorization-server"}
+    finally:
+        other.close()
+
+
+def test_the_answer_must_be_the_one_that_is_waited_for(tools):
+    """A stranger who guesses the address of the callback is refused, and the login goes on."""
+    refused = []
+
+    def visit(address):
+        back = re.search(r"redirect_uri=([^&]+)", address)[1]
+        try:
+            BROWSER.open(urllib.parse.unquote(back) + "?code=theirs&state=guessed", timeout=60)
+        except urllib.error.HTTPError as problem:
+            refused.append(problem.code)
+        BROWSER.open(address, timeout=60).read()
+
+    status, _, said = tools.login(visit=visit)
+    assert status == 0 and refused == [400], said
+
+
+def test_a_browser_elsewhere(tools, issuer):
+    """--paste: the address at which the browser ended is typed in."""
+    child = tools.start("login", "--paste")
+    address = next(line for line in child.stderr if line.startswith("http"))
+
+    class Stay(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *args):
+            return None
+
+    with pytest.raises(urllib.error.HTTPError) as sent:
+        urllib.request.build_opener(urllib.request.ProxyHandler({}), Stay).open(address.strip(), timeout=60)
+    out, err = child.communicate(sent.value.headers["Location"] + "\n", timeout=100)
+    assert child.returncode == 0 and out.splitlines()[1].split()[0] == "t", err
+
+
+@pytest.mark.parametrize(
+    "change, complaint",
+    [
+        ({"named": "http://10.0.0.1/issuer"}, "expected https, found 'http://10.0.0.1'"),
+        ({"named": "http://auth.example"}, "expected https"),
+        ({"named": "file:///etc/passwd"}, "expected an http or https URL"),
+        ({"resource": "http://127.0.0.1:1/mcp"}, "not about it"),
+        ({"resource": "nonsense"}, "expected an http or https URL"),
+    ],
+)
+def test_metadata_that_lead_astray(tools, guarded, change, complaint):
+    vars(guarded).update(change)
+    status, _, said = tools.login()
+    assert status != 0 and complaint in said, said
+
+
+@pytest.mark.parametrize(
+    "metadata, complaint",
+    [
+        ({"issuer": "https://elsewhere.example"}, "says that it is https://elsewhere.example"),
+        ({"token_endpoint": "http://169.254.169.254/token"}, "token_endpoint: expected https"),
+        ({"authorization_endpoint": "javascript:alert(1)"}, "authorization_endpoint: expected an http"),
+        ({"token_endpoint": None}, "names no token_endpoint"),
+        ({"code_challenge_methods_supported": ["plain"]}, "PKCE"),
+        ({"registration_endpoint": None}, "registers no clients by itself"),
+    ],
+)
+def test_issuers_that_are_not_to_be_trusted(tools, issuer, metadata, complaint):
+    issuer.metadata = {k: v for k, v in {**issuer.metadata, **metadata}.items() if v}
+    status, _, said = tools.login()
+    assert status != 0 and complaint in said, said
+
+
+@pytest.mark.parametrize(
+    "words, complaint",
+    [
+        (["--client-secret-from", "SECRET"], "expected the id of the client as well"),
+        (["--client-id", "x", "--client-credentials"], "needs a secret"),
+        (["--client-metadata", "http://x/y"], "expected an https URL"),
+        (["--client-id", "x", "--client-secret-from", "NO_SUCH"], "the variable NO_SUCH is not set"),
+    ],
+)
+def test_wrong_usage(tools, words, complaint):
+    status, out, said = tools("login", *words)
+    assert (status, out) == (2, "") and complaint in said
+
+
+def test_a_file_that_was_spoiled(tools):
+    assert tools.login()[0] == 0
+    pathlib.Path(tools.kept()[0]).write_text("{")
+    status, _, said = tools("call", "t")
+    assert status != 0 and ".json" in said
+    assert tools("logout")[0] == 0

@@ -1,0 +1,214 @@
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "runtime/mcp/challenge.h"
+#include "runtime/mcp/modern.h"
+#include "runtime/mcp/oauth-grant.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka.h comes last */
+#include <cmocka.h>
+
+static const char *shown(const char *text)
+{
+    return text ? text : "-";
+}
+
+static void test_challenges(void **state)
+{
+    static const struct {
+        const char *header, *metadata, *scope, *error;
+    } rows[] = {
+        {"", "-", "-", "-"},
+        {"Bearer", "-", "-", "-"},
+        {"Bearer resource_metadata=\"https://x/y\", scope=\"a b\"", "https://x/y", "a b", "-"},
+        {"bearer error=insufficient_scope,scope=\"a\"", "-", "a", "insufficient_scope"},
+        {"Basic realm=\"a, Bearer scope=\\\"z\\\"\", Bearer scope=\"b\"", "-", "b", "-"},
+        {"Negotiate dG9rZW4=, Bearer scope = \"c\" , error=\"e\"", "-", "c", "e"},
+        {"Bearer scope=\"a\", Basic scope=\"b\", Bearer scope=\"c\", error=\"d\"", "-", "a", "-"},
+        {"Bearer scope=\"a\", scope=\"b\"", "-", "a", "-"},
+        {"Bearer scope=\"not closed", "-", "-", "-"},
+        {"Bearer scope=\"a\", error=\"", "-", "a", "-"},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(rows); i++) {
+        mcp_autochallenge struct mcp_challenge c;
+        mcp_challenge_read(rows[i].header, &c);
+        assert_string_equal(shown(c.metadata), rows[i].metadata);
+        assert_string_equal(shown(c.scope), rows[i].scope);
+        assert_string_equal(shown(c.error), rows[i].error);
+    }
+}
+
+static void test_urls(void **state)
+{
+    static const struct {
+        const char *text, *origin, *path, *query;
+    } good[] = {
+        {"https://A.example:443/X?y=Z", "https://a.example", "/X", "?y=Z"},
+        {"HTTP://a.example:80", "http://a.example", "", ""},
+        {"http://[::1]:8080/", "http://[::1]:8080", "/", ""},
+        {"https://a.example:8443?x", "https://a.example:8443", "", "?x"},
+    };
+    static const char *const bad[] = {
+        "",
+        "ftp://a",
+        "https://",
+        "https:///x",
+        "https://u@a/",
+        "https://a#",
+        "https://a:b/",
+        "https://a:1:2/",
+        "https://[::1/x",
+        "https://a b/",
+        "https://a\\b",
+        "https://a:123456/",
+        "https://a/\xc3\xa4",
+        "javascript:alert(1)",
+    };
+
+    for (size_t i = 0; i < TN_COUNT(good); i++) {
+        mcp_autourl struct mcp_url u;
+        assert_int_equal(mcp_url_read(good[i].text, &u, NULL), 0);
+        assert_string_equal(u.origin, good[i].origin);
+        assert_string_equal(u.path, good[i].path);
+        assert_string_equal(u.query, good[i].query);
+    }
+    for (size_t i = 0; i < TN_COUNT(bad); i++) {
+        struct mcp_url u;
+        struct tn_error err = {0};
+        assert_int_equal(mcp_url_read(bad[i], &u, &err), -1);
+        assert_int_equal(err.code, TN_E_INVALID);
+    }
+}
+
+static void test_resources(void **state)
+{
+    static const struct {
+        const char *resource, *url;
+        bool covers;
+    } rows[] = {
+        {"https://a.example/mcp", "https://a.example/mcp", true},
+        {"https://a.example", "https://a.example/mcp", true},
+        {"https://a.example/", "https://A.example:443/mcp", true},
+        {"https://a.example/mc", "https://a.example/mcp", false},
+        {"https://a.example/mcp/x", "https://a.example/mcp", false},
+        {"http://a.example/mcp", "https://a.example/mcp", false},
+        {"https://b.example/mcp", "https://a.example/mcp", false},
+        {"https://a.example:444/mcp", "https://a.example/mcp", false},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(rows); i++) {
+        mcp_autourl struct mcp_url resource, url;
+        assert_int_equal(mcp_url_read(rows[i].resource, &resource, NULL), 0);
+        assert_int_equal(mcp_url_read(rows[i].url, &url, NULL), 0);
+        assert_int_equal(mcp_url_covers(&resource, &url), rows[i].covers);
+    }
+}
+
+static void test_scopes(void **state)
+{
+    tn_autofree char *joined = mcp_scope_join(" a b  a", "c b");
+    tn_autofree char *none = mcp_scope_join(NULL, "");
+
+    assert_string_equal(joined, "a b c");
+    assert_string_equal(none, "");
+    assert_true(mcp_scope_has("a b", "b") && mcp_scope_has(NULL, NULL) && mcp_scope_has("a", " "));
+    assert_false(mcp_scope_has("ab", "a") || mcp_scope_has(NULL, "a"));
+}
+
+static void test_headers(void **state)
+{
+    static const struct {
+        const char *value, *line;
+    } rows[] = {
+        {"plain text", "N: plain text"},
+        {"", "N: "},
+        {" x", "N: =?base64?IHg=?="},
+        {"a\nb", "N: =?base64?YQpi?="},
+        {"\xc3\xa4", "N: =?base64?w6Q=?="},
+        {"=?base64?eA==?=", "N: =?base64?PT9iYXNlNjQ/ZUE9PT89?="},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(rows); i++) {
+        tn_autofree char *line = mcp_header("N", rows[i].value);
+        assert_string_equal(line, rows[i].line);
+    }
+}
+
+static void test_params(void **state)
+{
+    static const char text[] =
+        "{\"inputSchema\":{\"properties\":{\"a\":{\"type\":\"string\",\"x-mcp-header\":\"A\"},"
+        "\"b\":{\"type\":\"object\",\"properties\":{\"c\":{\"type\":\"integer\",\"x-mcp-header\":"
+        "\"C\"}}},\"d\":{\"type\":\"boolean\",\"x-mcp-header\":\"D\"}}}}";
+    static const char given[] = "{\"a\":\"x\",\"b\":{\"c\":-3},\"d\":null}";
+    tn_autojson struct tn_json *tool = NULL, *arguments = NULL;
+
+    tn_json_parse(text, strlen(text), &tool, NULL);
+    tn_json_parse(given, strlen(given), &arguments, NULL);
+    assert_true(mcp_param_headers_valid(tool));
+    char **headers = mcp_param_headers(tool, arguments);
+    assert_string_equal(headers[0], "Mcp-Param-A: x");
+    assert_string_equal(headers[1], "Mcp-Param-C: -3");
+    assert_null(headers[2]);
+    mcp_headers_free(headers);
+}
+
+static void test_vault(void **state)
+{
+    char base[] = "/tmp/tendon-oauth-XXXXXX";
+    struct mcp_vault v, other;
+    struct mcp_grant g;
+    struct tn_error err = {0};
+    struct stat st;
+
+    assert_non_null(mkdtemp(base));
+    tn_autofree char *state_directory = tn_asprintf("%s/state", base);
+    mcp_vault_init(&v, state_directory, "https://a.example/mcp");
+    mcp_vault_init(&other, state_directory, "https://b.example/mcp");
+    assert_string_not_equal(v.path, other.path);
+    assert_int_equal(mcp_vault_read(&v, &g, &err), 0);
+    assert_null(g.access);
+    int lock = mcp_vault_lock(&v, tn_deadline_in(30), &err);
+    assert_true(lock >= 0);
+    assert_int_equal(mcp_vault_lock(&v, 0, &err), -1); /* not for a second one, */
+    int free_lock = mcp_vault_lock(&other, tn_deadline_in(30), &err);
+    assert_true(free_lock >= 0); /* but for another server */
+    tn_close(free_lock);
+    g = (struct mcp_grant){
+        .issuer = tn_strdup("https://i"), .access = tn_strdup("a"), .machine = true, .expires = 77};
+    assert_int_equal(mcp_vault_write(&v, &g, &err), 0);
+    mcp_grant_done(&g);
+    tn_close(lock);
+    assert_int_equal(stat(v.path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(mcp_vault_read(&v, &g, &err), 0);
+    assert_string_equal(g.issuer, "https://i");
+    assert_string_equal(g.access, "a");
+    assert_null(g.refresh);
+    assert_true(g.machine && !g.given && g.expires == 77);
+    mcp_grant_done(&g);
+    assert_int_equal(mcp_vault_remove(&v, &err), 0);
+    assert_int_equal(mcp_vault_remove(&v, &err), 0);
+    mcp_vault_done(&v);
+    mcp_vault_done(&other);
+    tn_autofd int tmp = tn_fs_open(TN_FS_ANYWHERE, "/tmp", O_RDONLY | O_DIRECTORY, 0, &err);
+    assert_int_equal(tn_fs_remove_tree(tmp, base + strlen("/tmp/"), 0, &err), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_challenges), cmocka_unit_test(test_urls),
+        cmocka_unit_test(test_resources),  cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_headers),    cmocka_unit_test(test_params),
+        cmocka_unit_test(test_vault),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
