@@ -1,10 +1,11 @@
 #include <ctype.h>
-#include <time.h>
 
 #include "cli/record.h"
 #include "cli/table.h"
 #include "cli/units.h"
 #include "cli/verb.h"
+#include "service/audit.h"
+#include "service/clock.h"
 #include "service/key.h"
 #include "service/service.h"
 
@@ -72,6 +73,32 @@ static int parse_span(const char *text, double *out, struct tn_error *err)
                    text);
 }
 
+/* With the note for the audit log, or not at all. */
+static int note(struct tn_db *db, const char *what, const char *name, struct tn_error *err)
+{
+    tn_autofree char *detail = tn_asprintf("%.80s (tendon key, by user %d)", name, (int)getuid());
+
+    return audit_note(db, what, detail, err);
+}
+
+struct making {
+    struct key_info *key;
+    char *text;
+};
+
+static int make(struct tn_db *db, void *ctx, struct tn_error *err)
+{
+    struct making *m = ctx;
+
+    return key_create(db, m->key, m->text, err) || note(db, "key.create", m->key->name, err) ? -1
+                                                                                             : 0;
+}
+
+static int withdraw(struct tn_db *db, void *ctx, struct tn_error *err)
+{
+    return key_revoke(db, ctx, err) || note(db, "key.revoke", ctx, err) ? -1 : 0;
+}
+
 static int create(struct cli *cli, struct tn_db *db, const struct key_options *o,
                   struct tn_error *err)
 {
@@ -89,8 +116,9 @@ static int create(struct cli *cli, struct tn_db *db, const struct key_options *o
         return -1;
     k.limits.max_memory = memory < INT64_MAX ? (int64_t)memory : 0;
     if (span > 0)
-        k.expires = (double)time(NULL) + span;
-    if (key_create(db, &k, text, err) < 0)
+        k.expires = service_time() + span;
+    struct making making = {.key = &k, .text = text};
+    if (tn_db_atomically(db, make, &making, err))
         return -1;
     if (cli->json) {
         tn_jw_object(&w);
@@ -131,7 +159,7 @@ static const char *state_of(const struct key_info *k)
 {
     if (k->revoked)
         return "revoked";
-    return k->expires > 0 && seconds_since(k->expires) >= 0 ? "expired" : "good";
+    return k->expires > 0 && k->expires <= service_time() ? "expired" : "good";
 }
 
 static int list_one(const struct key_info *k, void *ctx)
@@ -213,13 +241,16 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     if (!rt)
         return -1;
     struct tn_db *db = tn_store_db(tn_runtime_store(rt));
+    if (service_clock_join(db, err) < 0)
+        return -1;
     if (o->what == KEY_LS)
         return list(cli, db, o, err);
     if (o->what == KEY_LOGIN)
         return print_link(cli, rt, db, err);
     if (!o->name)
         return tn_fail(err, TN_E_INVALID, "which key? tendon key %s NAME", what_words[o->what]);
-    return o->what == KEY_CREATE ? create(cli, db, o, err) : key_revoke(db, o->name, err);
+    return o->what == KEY_CREATE ? create(cli, db, o, err)
+                                 : tn_db_atomically(db, withdraw, o->name, err);
 }
 
 const struct verb verb_key = {

@@ -23,6 +23,7 @@ enum {
 };
 #define END_SECONDS 10.0
 #define REQUEST_MS 500
+#define LOOK_SECONDS 60.0 /* how often its directory is looked at */
 
 struct keeper {
     struct jail *jail;
@@ -249,6 +250,20 @@ static void end_jail(struct keeper *k)
     sys_pidfd_kill(k->pidfd);
 }
 
+/* Somebody has removed its directory: nobody can find it any more, and no store knows it.  (An
+ * inotify for each jail would use up what the kernel allows.) */
+static bool is_lost(const struct jail *j)
+{
+    struct stat st;
+
+    return fstat(j->directory, &st) == 0 && st.st_nlink == 0;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 int jail_keep(struct jail *j, pid_t pid, int pidfd)
 {
     struct keeper k = {
@@ -267,10 +282,11 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
     };
 
     for (;;) {
-        int n = poll(p, COUNT, tn_poll_ms(k.deadline));
+        int n = poll(p, COUNT, tn_poll_ms(earlier(k.deadline, tn_deadline_in(LOOK_SECONDS))));
         if (n < 0 && errno != EINTR)
             break;
-        if (n <= 0 && (k.deadline == TN_NEVER || tn_now() < k.deadline))
+        bool lost = p[SIGNAL].fd >= 0 && is_lost(j);
+        if (n <= 0 && !lost && (k.deadline == TN_NEVER || tn_now() < k.deadline))
             continue;
         if (p[OUTPUT].revents && !pass_on(j->output, j->log))
             p[OUTPUT].fd = -1;
@@ -279,7 +295,7 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
         if (p[REQUEST].revents)
             serve(&k);
         bool late = k.deadline != TN_NEVER && tn_now() >= k.deadline;
-        if (p[OWNER].revents || p[SIGNAL].revents || late) {
+        if (p[OWNER].revents || p[SIGNAL].revents || late || lost) {
             k.orphaned = p[OWNER].revents != 0;
             k.timed_out = late && !k.orphaned;
             k.deadline = TN_NEVER;

@@ -223,6 +223,8 @@ void net_keep_alive(int fd)
         {IPPROTO_TCP, TCP_KEEPIDLE, 30},
         {IPPROTO_TCP, TCP_KEEPINTVL, 10},
         {IPPROTO_TCP, TCP_KEEPCNT, 3},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT,
+         60 * 1000}, /* the same for who does not take what is sent */
     };
 
     for (size_t i = 0; i < TN_COUNT(options); i++)

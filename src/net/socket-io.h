@@ -35,7 +35,8 @@ int net_wait_to_ask(int fd, const struct net_wait *wait);
  * when the file ended early.  Never raises SIGPIPE. */
 int net_send_file(int fd, int file, int64_t offset, int64_t n, const struct net_wait *wait);
 
-/* Notices within a minute that the machine of the peer is gone. */
+/* Notices within a minute or so that the machine of the peer is gone.  What a listening socket
+ * accepts has it from that one. */
 void net_keep_alive(int fd);
 
 /* How long a blocking recv waits; 0 is for ever. */

@@ -69,4 +69,9 @@ static const char service[] =
     "  tenant TEXT NOT NULL, provider TEXT NOT NULL, value TEXT NOT NULL,"
     "  PRIMARY KEY (tenant, provider)) WITHOUT ROWID;";
 
-const char *const tn_db_migrations[] = {sandboxes, service, NULL};
+/* audit-note.c: what programs beside the service did, until it is in the audit log */
+static const char audit_notes[] =
+    "CREATE TABLE audit_note ("
+    "  n INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, detail TEXT, noted REAL NOT NULL);";
+
+const char *const tn_db_migrations[] = {sandboxes, service, audit_notes, NULL};

@@ -103,10 +103,20 @@ int tn_runtime_engine(struct tn_runtime *rt, const char *name, const struct tn_b
     return failed ? tn_error_context(err, "%s", (*backend)->name) : 0;
 }
 
-int tn_runtime_ready(struct tn_runtime *rt, const char *name, struct tn_error *err)
+static int enough(const char *id, void *ctx)
+{
+    return 1;
+}
+
+int tn_runtime_ready(struct tn_runtime *rt, const char *name, int64_t deadline,
+                     struct tn_error *err)
 {
     const struct tn_backend *backend;
     void *engine;
 
-    return tn_runtime_engine(rt, name, &backend, &engine, err);
+    if (tn_runtime_engine(rt, name, &backend, &engine, err))
+        return -1;
+    if (backend->list && backend->list(engine, enough, NULL, deadline, err) < 0)
+        return tn_error_context(err, "%s", backend->name);
+    return 0;
 }

@@ -381,7 +381,11 @@ int tn_sandbox_inspect(struct tn_sandbox *sb, struct tn_place *place, int64_t de
         return tn_error_context(err, "sandbox %s", sb->record.id);
     bool news = differs(&sb->record, p);
     set_place(&sb->record, p);
-    return lock < 0 || !news ? 0 : tn_store_place(sb->rt->store, sb->record.id, p, err);
+    /* A store that cannot be written (a full disk) is behind the times until the next look; how it
+     * is has been seen all the same. */
+    if (lock >= 0 && news)
+        tn_store_place(sb->rt->store, sb->record.id, p, NULL);
+    return 0;
 }
 
 int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
@@ -411,5 +415,5 @@ int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
     struct tn_subject subject = tn_sandbox_subject(sb);
     if (sb->backend->drive(sb->engine, &subject, goal, &place, deadline, err))
         return tn_error_context(err, "sandbox %s", sb->record.id);
-    return tn_sandbox_note(sb, &place, err);
+    return differs(&sb->record, &place) ? tn_sandbox_note(sb, &place, err) : 0;
 }

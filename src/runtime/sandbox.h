@@ -29,7 +29,8 @@ void tn_runtime_close(struct tn_runtime *rt);
 struct tn_store *tn_runtime_store(struct tn_runtime *rt);
 const struct tn_host *tn_runtime_host(const struct tn_runtime *rt);
 /* Whether the backend of that name is open, or can be opened now. */
-int tn_runtime_ready(struct tn_runtime *rt, const char *name, struct tn_error *err);
+int tn_runtime_ready(struct tn_runtime *rt, const char *name, int64_t deadline,
+                     struct tn_error *err);
 
 /* Creates the sandbox, or claims a warm one that fits.  Unless spec->keep, it ends with this
  * process.  On failure nothing is left.  The handle is freed with tn_sandbox_free, which does not

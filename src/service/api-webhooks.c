@@ -40,11 +40,18 @@ static void reply_success(struct tn_http_exchange *x)
 /* The box that the path names, of a request with its session key; NULL: answered. */
 static struct box *enter(struct tn_http_exchange *x, struct tn_service *s)
 {
-    struct box *b = openhands_session_box(s, x, tn_http_param(x, "sandbox_id"));
+    autobox struct box *b = openhands_session_box(s, x, tn_http_param(x, "sandbox_id"));
 
-    if (!b)
+    if (!b) {
         reply_unauthorized(x, "The session key of this sandbox is needed: X-Session-API-Key");
-    return b;
+        return NULL;
+    }
+    double wait = box_take_delivery(b);
+    if (wait > 0) {
+        refuse_rate(x, wait, "Too many deliveries of this sandbox: send more events in each");
+        return NULL;
+    }
+    return TN_TAKE_PTR(b);
 }
 
 static void post_conversation(struct tn_http_exchange *x, void *ctx)

@@ -15,17 +15,21 @@
 
 #define WAIT_SECONDS 30.0 /* for a disk that does not answer */
 #define HALF_LINE_SECONDS 1.0
+#define LOCK_SECONDS 2.0 /* for the child of a killed service to become another program */
 
-enum { PENDING_MAX = 4 << 20 };
+enum { PENDING_MAX = 4 << 20, HEAD_BEHIND = 64 };
 
 struct audit {
     struct tn_db *db; /* or NULL */
     int fd;
     pthread_mutex_t lock;
-    pthread_cond_t written;
-    struct tn_buf pending;     /* lines that nobody writes yet */
+    uint64_t batch;            /* number of the one that gathers */
+    pthread_cond_t written[2]; /* of even and odd batches: one gathers, the one before is written */
+    struct tn_buf pending;     /* lines of the batch that gathers */
     struct audit_place next;   /* behind the pending ones */
     struct audit_place synced; /* behind those on the disk */
+    int64_t noted;             /* number of the head in the database */
+    bool noting;               /* a thread is at that */
     bool writing;              /* a thread is at it, for all who wait */
     bool dirty;                /* what follows synced in the file is no line of ours */
     uint64_t failures;         /* grows when lines that waited were given up */
@@ -69,6 +73,7 @@ static int find_end(struct audit *a, const char *path, struct tn_error *err)
         at.offset = size < 0 ? 0 : size;
     }
     a->next = a->synced = at;
+    a->noted = known ? at.n : 0;
     a->dirty = rest > 0;
     return 0;
 }
@@ -88,7 +93,7 @@ struct audit *audit_open(const char *path, struct tn_db *db, struct tn_error *er
 
     if (fd < 0)
         return NULL;
-    if (tn_byte_lock(fd, 0, 0, err)) {
+    if (tn_byte_lock(fd, 0, tn_deadline_in(LOCK_SECONDS), err)) {
         tn_error_context(err, "audit log %s: another service writes it", path);
         return NULL;
     }
@@ -97,7 +102,8 @@ struct audit *audit_open(const char *path, struct tn_db *db, struct tn_error *er
     struct audit *a = tn_calloc(1, sizeof *a);
     *a = (struct audit){.db = db, .fd = TN_TAKE_FD(fd)};
     pthread_mutex_init(&a->lock, NULL);
-    tn_cond_init(&a->written);
+    for (size_t i = 0; i < TN_COUNT(a->written); i++)
+        tn_cond_init(&a->written[i]);
     tn_buf_init(&a->pending, PENDING_MAX);
     if (find_end(a, path, err) || clean(a, err)) {
         audit_close(a);
@@ -112,9 +118,15 @@ void audit_close(struct audit *a)
         return;
     tn_close(a->fd);
     tn_buf_done(&a->pending);
-    pthread_cond_destroy(&a->written);
+    for (size_t i = 0; i < TN_COUNT(a->written); i++)
+        pthread_cond_destroy(&a->written[i]);
     pthread_mutex_destroy(&a->lock);
     free(a);
+}
+
+struct tn_db *audit_store(const struct audit *a)
+{
+    return a->db;
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -145,21 +157,43 @@ static int write_lines(struct audit *a, const struct tn_buf *lines, struct tn_er
     return 0;
 }
 
+/* Notes the head when nobody waits to write, or when it is far behind: lines stay written without
+ * it.  Called with the lock, which it lets go meanwhile. */
+static void note_head(struct audit *a)
+{
+    while (a->db && !a->noting && a->noted < a->synced.n &&
+           (!a->pending.len || a->synced.n - a->noted >= HEAD_BEHIND)) {
+        struct audit_place head = a->synced;
+        struct tn_error err = {0};
+        a->noting = true;
+        pthread_mutex_unlock(&a->lock);
+        if (audit_head_write(a->db, &head, &err))
+            tn_log(TN_LOG_WARN, "audit log: the head was not noted", tn_log_str("error", err.text));
+        pthread_mutex_lock(&a->lock);
+        a->noting = false;
+        a->noted = head.n;
+    }
+}
+
+static pthread_cond_t *written(struct audit *a, uint64_t batch)
+{
+    return &a->written[batch % TN_COUNT(a->written)];
+}
+
 /* Puts everything that waits on the disk.  Called with the lock, which it lets go meanwhile: more
- * lines gather for the next time. */
+ * lines gather for the next time.  Wakes those whose lines they were, and of those who came
+ * meanwhile one, to do the same. */
 static void write_pending(struct audit *a)
 {
+    uint64_t batch = a->batch++;
     struct tn_buf lines = a->pending;
     struct audit_place end = a->next;
-    struct tn_error err = {0}, late = {0};
+    struct tn_error err = {0};
 
     tn_buf_init(&a->pending, PENDING_MAX);
     a->writing = true;
     pthread_mutex_unlock(&a->lock);
     int result = write_lines(a, &lines, &err);
-    /* Lines stay written without it; the head only lags behind. */
-    if (!result && a->db && audit_head_write(a->db, &end, &late))
-        tn_log(TN_LOG_WARN, "audit log: the head was not noted", tn_log_str("error", late.text));
     tn_buf_done(&lines);
     pthread_mutex_lock(&a->lock);
     a->writing = false;
@@ -170,8 +204,10 @@ static void write_pending(struct audit *a)
         a->failures++;
         a->next = a->synced;
         tn_buf_reset(&a->pending);
+        pthread_cond_broadcast(written(a, a->batch));
     }
-    pthread_cond_broadcast(&a->written);
+    pthread_cond_broadcast(written(a, batch));
+    pthread_cond_signal(written(a, a->batch));
 }
 
 int audit_write(struct audit *a, const struct audit_entry *e, struct tn_error *err)
@@ -185,13 +221,17 @@ int audit_write(struct audit *a, const struct audit_entry *e, struct tn_error *e
         return -1;
     }
     int64_t mine = a->next.n;
-    uint64_t failures = a->failures;
+    uint64_t failures = a->failures, batch = a->batch;
     while (!result && a->failures == failures && a->synced.n < mine) {
-        if (!a->writing)
+        if (!a->writing) {
             write_pending(a);
-        else if (pthread_cond_timedwait(&a->written, &a->lock, &until))
+            note_head(a);
+        } else if (pthread_cond_timedwait(written(a, batch), &a->lock, &until)) {
             result = tn_fail(err, TN_E_TIMEOUT, "audit log: the disk does not answer");
+        }
     }
+    if (result) /* whoever was to write may be the one that leaves */
+        pthread_cond_signal(written(a, batch));
     if (a->failures != failures) {
         if (err)
             *err = a->failure;

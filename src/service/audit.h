@@ -20,6 +20,8 @@ struct audit;
  * stays to be seen; one that fits nothing is TN_E_CONFLICT. */
 struct audit *audit_open(const char *path, struct tn_db *db, struct tn_error *err);
 void audit_close(struct audit *a);
+/* The store it was opened with, or NULL. */
+struct tn_db *audit_store(const struct audit *a);
 
 struct audit_entry {
     const struct caller *who; /* NULL: the service itself */
@@ -31,6 +33,14 @@ struct audit_entry {
 };
 /* Threads that write at the same time share one fsync.  -1: the line is not in the file. */
 int audit_write(struct audit *a, const struct audit_entry *e, struct tn_error *err);
+
+/* For programs beside the service (tendon key), which holds the log: a note in the store, in the
+ * caller's transaction if there is one.  The service writes it into the log when it starts, before
+ * it answers the first request after it, or within a minute; one that is killed in between may
+ * write it twice. */
+int audit_note(struct tn_db *db, const char *what, const char *detail, struct tn_error *err);
+/* Does that; what cannot be written stays, and the next call tries again. */
+void audit_take_notes(struct audit *a);
 
 /* Walks the chain: 0 when whole with *lines, or -1 naming the first line that does not fit.  db may
  * be NULL: then a chain that ends too early is not noticed. */

@@ -72,6 +72,8 @@ static int fill_in(struct box *b, const struct caller *who, const struct box_wis
     b->known = true;
     b->version = 1;
     b->start_began = tn_now();
+    b->asker = who->limits;
+    b->asked = true;
     return measure(b, err);
 }
 
@@ -207,12 +209,14 @@ static int register_birth(struct birth *birth, const struct caller *who, struct 
 
 static void let_live(struct box *b, bool warm)
 {
+    if (warm) {
+        box_work_warm(b, tn_deadline_in(WARM_SECONDS));
+        return;
+    }
     box_tell(b);
     pthread_mutex_lock(&b->lock);
     box_work(b);
     pthread_mutex_unlock(&b->lock);
-    if (warm)
-        box_wait(b, ~(1u << BOX_STARTING), tn_deadline_in(WARM_SECONDS), NULL);
 }
 
 /* Takes the box that is to be. */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "service/admit.h"
 #include "service/box.h"
+#include "service/bucket.h"
 #include "service/life.h"
 
 /* Samples that are remembered of each. */
@@ -53,6 +54,7 @@ struct box {
     double started, used, used_saved;
     int restarts;
     int uses;
+    struct bucket deliveries; /* that webhooks took */
     int64_t last_action;
     char *last_action_text;
     struct tn_usage usage;
@@ -67,6 +69,8 @@ struct box {
     bool look;                   /* it is to be looked at */
     int64_t start_began;         /* when the start was asked for */
     struct place_in_line *place; /* while it waits */
+    bool asked;                  /* who wanted it to run last is known: */
+    struct key_limits asker;     /* what that key may have */
     uint64_t order;              /* number of the newest order, */
     uint64_t settled;            /* of the newest that was carried out or given up, */
     uint64_t done[BOX_GONE + 1]; /* of the newest when each goal was reached last, */
@@ -168,6 +172,9 @@ int measure(struct box *b, struct tn_error *err);
 
 /* Under its lock: sees to it that a worker does what is to be done. */
 void box_work(struct box *b);
+/* Without its lock: starts one that was warm in the caller's own thread, until the deadline; what
+ * that does not bring about is left to a worker. */
+void box_work_warm(struct box *b, int64_t deadline);
 /* Under its lock: what happened to it, by the table. */
 void box_happened(struct box *b, enum life_event event, enum box_cause cause, const char *reason);
 

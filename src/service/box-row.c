@@ -35,6 +35,8 @@ int box_insert(struct tn_db *db, struct box *b, struct tn_error *err)
     if (!spec || (b->metadata && !metadata))
         return tn_fail(err, TN_E_TOO_LARGE, "the %s is larger than %u MiB",
                        spec ? "metadata" : "spec", MAX_JSON >> 20);
+    /* One that was warm runs, as far as anybody knows: after a restart it is looked at. */
+    enum box_state state = b->claimed ? BOX_RUNNING : b->state;
     b->ceiling = b->version + VERSIONS_AHEAD;
     return tn_db_run(db, err,
                      "INSERT INTO box (id, tenant, key_id, session, name, template, runtime,"
@@ -44,10 +46,10 @@ int box_insert(struct tn_db *db, struct box *b, struct tn_error *err)
                      " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                      "ttttttttttttiiiidddddddiii", b->names.id, b->tenant, b->key_id, b->session,
                      b->name, b->template, b->runtime, b->parent, b->snapshot, b->secret, spec,
-                     metadata, (int64_t)b->state, (int64_t)b->goal, (int64_t)b->made,
-                     (int64_t)b->cause, b->created, b->started, b->used, b->expires, b->idle_pause,
-                     b->idle_stop, b->resource_factor, (int64_t)b->restarts, b->last_action,
-                     (int64_t)b->ceiling) < 0
+                     metadata, (int64_t)state, (int64_t)b->goal, (int64_t)b->made,
+                     (int64_t)b->cause, b->created, b->claimed ? b->created : b->started, b->used,
+                     b->expires, b->idle_pause, b->idle_stop, b->resource_factor,
+                     (int64_t)b->restarts, b->last_action, (int64_t)b->ceiling) < 0
                ? -1
                : 0;
 }

@@ -10,6 +10,10 @@
 
 #define MAX_ACTION_TEXT 200
 
+/* What an agent server tells of a conversation, in batches, is far below. */
+#define DELIVERIES_PER_SECOND 20.0
+#define DELIVERIES_AT_ONCE 200.0
+
 /* --- that it was used ------------------------------------------------------------------------- */
 
 /* Under its lock. */
@@ -26,6 +30,14 @@ void box_enter_use(struct box *b)
     b->uses++;
     note_use(b);
     pthread_mutex_unlock(&b->lock);
+}
+
+double box_take_delivery(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    double wait = bucket_take(&b->deliveries, DELIVERIES_PER_SECOND, DELIVERIES_AT_ONCE);
+    pthread_mutex_unlock(&b->lock);
+    return wait;
 }
 
 void box_leave_use(struct box *b)

@@ -179,6 +179,8 @@ int box_with_sandbox(struct box *b, box_use_fn fn, void *ctx, int64_t deadline,
  * counts as a use. */
 void box_enter_use(struct box *b);
 void box_leave_use(struct box *b);
+/* One more delivery to its webhooks: 0, or so many seconds until it may come again. */
+double box_take_delivery(struct box *b);
 bool box_in_use(struct box *b);
 /* An action went through: for the lists of people. */
 void box_note_action(struct box *b, int64_t event, const char *text);

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "image/build.h"
 #include "net/url.h"
+#include "service/clock.h"
 
 #define BUILD_SECONDS 1800.0 /* the clients give up then */
 #define ENGINE_SECONDS 30.0
@@ -137,16 +138,15 @@ static void leave_place(struct builds *b, const char *id)
 
 static int make_row(struct builds *b, const struct build_wish *wish, struct tn_error *err)
 {
-    struct timespec now;
+    double now = service_time();
 
-    clock_gettime(CLOCK_REALTIME, &now);
     if (tn_db_run(b->s->db, err, "DELETE FROM build WHERE status <> 'WORKING' AND created < ?", "d",
-                  (double)now.tv_sec - KEEP_SECONDS) < 0)
+                  now - KEEP_SECONDS) < 0)
         return -1;
     return tn_db_run(b->s->db, err,
                      "INSERT INTO build (id, tenant, status, image, created)"
                      " VALUES (?, ?, 'WORKING', '', ?)",
-                     "ttd", wish->id, wish->tenant, (double)now.tv_sec) < 0
+                     "ttd", wish->id, wish->tenant, now) < 0
                ? -1
                : 0;
 }

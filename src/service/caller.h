@@ -25,6 +25,8 @@ int reply_status(struct tn_http_exchange *x, int status, const char *code, const
 /* For open rows, which see to their callers themselves (a ticket, a session key): the caller is
  * known from here on, and its limit of requests counts.  False: it has answered 429. */
 bool caller_enter(struct tn_http_exchange *x, const struct caller *who);
+/* 429 with Retry-After; false. */
+bool refuse_rate(struct tn_http_exchange *x, double seconds, const char *detail);
 /* The same by the API key that the request carries; false: it has answered 401 or 429. */
 bool caller_present(struct tn_http_exchange *x);
 /* 401; the refusal is counted and audited.  detail holds nothing that was presented. */

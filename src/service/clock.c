@@ -54,12 +54,19 @@ static struct clock_note note_now(double time)
     return n;
 }
 
+/* How late it is by the clock that was kept; one of another boot, or none, says nothing. */
+static double expected(const struct clock_note *kept, const struct clock_note *now)
+{
+    bool says = kept->boot[0] && !strcmp(kept->boot, now->boot) && kept->up <= now->up;
+
+    return says ? kept->time + (now->up - kept->up) : now->time;
+}
+
 double clock_go_on(const struct clock_note *kept, const struct clock_note *now)
 {
-    if (!kept->boot[0] || strcmp(kept->boot, now->boot) != 0 || kept->up > now->up)
-        return now->time;
-    double expected = kept->time + (now->up - kept->up);
-    return fabs(now->time - expected) < JUMP_SECONDS ? now->time : expected;
+    double time = expected(kept, now);
+
+    return fabs(now->time - time) < JUMP_SECONDS ? now->time : time;
 }
 
 static int read_note(const struct tn_db_row *row, void *ctx)
@@ -72,12 +79,29 @@ static int read_note(const struct tn_db_row *row, void *ctx)
     return 0;
 }
 
+static int read_kept(struct tn_db *db, struct clock_note *kept, struct tn_error *err)
+{
+    return tn_db_each(db, read_note, kept, err, "SELECT value FROM setting WHERE name = 'clock'",
+                      "") < 0
+               ? -1
+               : 0;
+}
+
+int service_clock_join(struct tn_db *db, struct tn_error *err)
+{
+    struct clock_note kept = {0}, now = note_now(seconds_of(CLOCK_REALTIME));
+
+    if (read_kept(db, &kept, err) < 0)
+        return -1;
+    set_time(expected(&kept, &now), now.up);
+    return 0;
+}
+
 int service_clock_start(struct tn_db *db, struct tn_error *err)
 {
     struct clock_note kept = {0};
 
-    if (tn_db_each(db, read_note, &kept, err, "SELECT value FROM setting WHERE name = 'clock'",
-                   "") < 0)
+    if (read_kept(db, &kept, err) < 0)
         return -1;
     struct clock_note now = note_now(seconds_of(CLOCK_REALTIME));
     double time = clock_go_on(&kept, &now);

@@ -17,6 +17,8 @@ void put_time(struct tn_jw *w, const char *key, double time);
 /* Goes on from what the last service of this boot has kept, when the wall clock has been set since
  * then; before any time is read.  service_clock_keep writes it down again, now and then. */
 int service_clock_start(struct tn_db *db, struct tn_error *err);
+/* For another program beside it: its time from now on, as far as it was kept. */
+int service_clock_join(struct tn_db *db, struct tn_error *err);
 int service_clock_keep(struct tn_db *db, struct tn_error *err);
 
 /* What it is made of.  `up` is the time since boot. */

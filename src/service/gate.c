@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/audit.h"
+#include "service/bucket.h"
 #include "service/caller.h"
 #include "service/gate.h"
 #include "service/login.h"
@@ -93,25 +94,16 @@ static const char *plain_path(const struct tn_http_exchange *x)
 
 static struct {
     pthread_mutex_t lock;
-    double tokens;
-    int64_t refilled;
+    struct bucket rate;
     int64_t unwritten;
-} denials = {.lock = PTHREAD_MUTEX_INITIALIZER, .tokens = DENIALS_AT_ONCE};
+} denials = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Whether this one is to be written, and how many were not since the last that was. */
 static bool may_note(int64_t *unwritten)
 {
-    int64_t now = tn_now();
-
     pthread_mutex_lock(&denials.lock);
-    if (denials.refilled)
-        denials.tokens += (double)(now - denials.refilled) / 1e9 * DENIALS_PER_SECOND;
-    denials.tokens = fmin(denials.tokens, DENIALS_AT_ONCE);
-    denials.refilled = now;
-    bool may = denials.tokens >= 1;
+    bool may = bucket_take(&denials.rate, DENIALS_PER_SECOND, DENIALS_AT_ONCE) <= 0;
     *unwritten = denials.unwritten;
-    if (may)
-        denials.tokens -= 1;
     denials.unwritten = may ? 0 : denials.unwritten + 1;
     pthread_mutex_unlock(&denials.lock);
     return may;
@@ -192,14 +184,13 @@ int reply_unauthorized(struct tn_http_exchange *x, const char *detail)
     return reply_status(x, 401, "unauthorized", detail);
 }
 
-static bool refuse_rate(struct tn_http_exchange *x, double seconds)
+bool refuse_rate(struct tn_http_exchange *x, double seconds, const char *detail)
 {
     char wait[32];
 
     snprintf(wait, sizeof wait, "%.0f", ceil(seconds));
     tn_http_set_header(x, "Retry-After", wait);
-    reply_status(x, 429, tn_code_row(TN_E_QUOTA)->name,
-                 "Too many requests with this key: requests_per_second is its limit");
+    reply_status(x, 429, tn_code_row(TN_E_QUOTA)->name, detail);
     return false;
 }
 
@@ -210,7 +201,10 @@ bool caller_enter(struct tn_http_exchange *x, const struct caller *who)
     v->who = *who;
     v->known = true;
     double wait = keyring_take(v->service->keys, who);
-    return wait > 0 ? refuse_rate(x, wait) : true;
+    return wait > 0 ? refuse_rate(x, wait,
+                                  "Too many requests with this key: requests_per_second is its "
+                                  "limit")
+                    : true;
 }
 
 bool caller_present(struct tn_http_exchange *x)
@@ -224,8 +218,11 @@ bool caller_present(struct tn_http_exchange *x)
         reply_unauthorized(x, "An API key is needed: X-API-Key or Authorization: Bearer");
         return false;
     }
-    if ((login_is_pass(key) ? login_check(s, key, &who, &err)
-                            : keyring_check(s->keys, key, &who, &err)) == 0)
+    int known = login_is_pass(key) ? login_check(s, key, &who, &err)
+                                   : keyring_check(s->keys, key, &who, &err);
+    if (keyring_news(s->keys))
+        audit_take_notes(s->audit);
+    if (known == 0)
         return caller_enter(x, &who);
     if (err.code == TN_E_DENIED)
         reply_unauthorized(x, err.text);

@@ -25,6 +25,7 @@ struct tn_service {
     struct builds *builds;     /* api-openhands-build.c */
     struct tn_http_kept *kept; /* proxy.c: connections to hands and ports */
     struct desks *desks;       /* proxy.h: act */
+    struct health *health;     /* health.h */
 };
 
 /* Routes of each surface; service.c lists the tables. */

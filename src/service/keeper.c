@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "runtime/registry.h"
+#include "service/audit.h"
 #include "service/clock.h"
 #include "service/metrics.h"
 #include "service/pools.h"
@@ -277,6 +278,7 @@ static void go_round(struct round *r, bool first)
 
     if (service_clock_keep(s->db, &err))
         complain("clock", &err);
+    audit_take_notes(s->audit);
     if (!first) /* the start has looked at all of them */
         check_boxes(r);
     if (is_stopping(k))

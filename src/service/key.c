@@ -4,11 +4,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/fs.h"
 #include "base/secret.h"
 #include "base/sha256.h"
+#include "service/bucket.h"
 #include "service/clock.h"
 
 #define PREFIX "tnk_"
@@ -24,14 +24,6 @@ const char *const scope_words[] = {"read", "use", "manage", "admin", "metrics", 
 
 /* Rows that this process changed: the database tells only of other processes. */
 static atomic_uint changes;
-
-static double wall_clock(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 unsigned scope_bit(const char *word)
 {
@@ -257,7 +249,7 @@ int key_create(struct tn_db *db, struct key_info *k, char text[64], struct tn_er
 {
     struct tn_error why = {0};
 
-    k->created = wall_clock();
+    k->created = service_time();
     k->used = 0;
     k->revoked = false;
     if (check_wish(k, &why) < 0 || make_text(k, text, &why) < 0 || add_row(db, k, text, &why) < 0) {
@@ -300,7 +292,7 @@ int key_make_first(struct tn_db *db, const char *path, struct tn_error *err)
     struct key_info k = {.name = (char[]){"admin"},
                          .tenant = (char[]){"default"},
                          .scopes = SCOPES_USUAL | SCOPE_ADMIN,
-                         .created = wall_clock()};
+                         .created = service_time()};
     const struct tn_fs_replace how = {.mode = 0600, .sync = true};
     char text[64], line[66];
     int64_t count = 0;
@@ -359,13 +351,14 @@ struct entry {
     bool revoked;
     int64_t version; /* of the database when the row was read */
     unsigned changes;
-    double noted;  /* when its use was written down last */
-    double tokens; /* requests it may make now; refilled since `refilled` */
-    double refilled;
+    double noted; /* when its use was written down last */
+    struct bucket requests;
 };
 
 struct keyring {
     struct tn_db *db;
+    _Atomic int64_t seen; /* version of the database */
+    atomic_bool news;     /* it has changed since keyring_news */
     pthread_mutex_t lock; /* never held while the database is asked */
     struct entry *buckets[BUCKETS];
 };
@@ -429,8 +422,7 @@ static void keep_entry(struct keyring *k, struct entry *fresh)
         e = *at = tn_calloc(1, sizeof *e);
     } else {
         fresh->next = e->next;
-        fresh->tokens = e->tokens;
-        fresh->refilled = e->refilled;
+        fresh->requests = e->requests;
         fresh->noted = e->noted > fresh->noted ? e->noted : fresh->noted;
     }
     *e = *fresh;
@@ -443,6 +435,8 @@ static int look_up(struct keyring *k, const char *id, struct entry *out, struct 
     unsigned changed = atomic_load(&changes);
     int64_t version = tn_db_version(k->db);
 
+    if (atomic_exchange(&k->seen, version) != version)
+        atomic_store(&k->news, true);
     pthread_mutex_lock(&k->lock);
     const struct entry *e = *place_of(k, id);
     bool current = e && e->version == version && e->changes == changed;
@@ -506,7 +500,7 @@ int keyring_check(struct keyring *k, const char *text, struct caller *out, struc
     char id[ID + 1] = "", secret[SECRET + 1] = "", digest[2 * TN_SHA256_BYTES + 1];
     struct tn_error why = {0};
     struct entry e = {0};
-    double now = wall_clock();
+    double now = service_time();
 
     bool known = key_parse(text, id, secret) && look_up(k, id, &e, &why) == 0;
     digest_of(secret, digest);
@@ -524,32 +518,27 @@ int keyring_find(struct keyring *k, const char *id, struct caller *out, struct t
     struct tn_error why = {0};
     struct entry e;
 
-    if (look_up(k, id, &e, &why) < 0 || !counts(&e, wall_clock()))
+    if (look_up(k, id, &e, &why) < 0 || !counts(&e, service_time()))
         return refuse(err, &why);
     *out = e.who;
     return 0;
 }
 
+bool keyring_news(struct keyring *k)
+{
+    return atomic_load(&k->news) && atomic_exchange(&k->news, false);
+}
+
 double keyring_take(struct keyring *k, const struct caller *who)
 {
     double rate = who->limits.requests_per_second, most = rate > 1 ? rate : 1, wait = 0;
-    struct timespec t;
 
     if (rate <= 0)
         return 0;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    double now = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
     pthread_mutex_lock(&k->lock);
     struct entry *e = *place_of(k, who->key_id);
-    if (e) {
-        double tokens = e->refilled > 0 ? e->tokens + (now - e->refilled) * rate : most;
-        e->tokens = tokens < most ? tokens : most;
-        e->refilled = now;
-        if (e->tokens >= 1)
-            e->tokens -= 1;
-        else
-            wait = (1 - e->tokens) / rate;
-    }
+    if (e)
+        wait = bucket_take(&e->requests, rate, most);
     pthread_mutex_unlock(&k->lock);
     return wait;
 }

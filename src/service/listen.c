@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "net/listen.h"
+#include "net/socket-io.h"
 #include "service/tls.h"
 
 /* What the program before left: "lock=7" and "127.0.0.1:7171=5", one a line.  Descriptors are
@@ -204,6 +205,7 @@ int doors_serve(struct doors *d, struct tn_http_server *http, struct tn_error *e
         int fd = fcntl(door->fd, F_DUPFD_CLOEXEC, 3);
         if (fd < 0)
             return tn_fail_errno(err, errno, "listen on %s", door->text);
+        net_keep_alive(fd);
         if ((door->tls ? tls_listen(d->tls, fd, http, err) : tn_http_server_listen(http, fd, err)) <
             0)
             return tn_error_context(err, "listen on %s", door->text);

@@ -1,7 +1,6 @@
 /* The link that whoever started the service signs in to the dashboard with. */
-#include <time.h>
-
 #include "base/fs.h"
+#include "service/clock.h"
 #include "service/service.h"
 #include "service/ticket.h"
 
@@ -37,7 +36,7 @@ static int find_caller(struct tn_db *db, const char *state, struct caller *out,
 char *tn_service_login_link(struct tn_db *db, const char *state, struct tn_error *err)
 {
     tn_autobuf struct tn_buf lock = TN_BUF_INIT(FILE_MAX);
-    struct ticket t = {.purpose = "login", .expires = time(NULL) + LINK_SECONDS};
+    struct ticket t = {.purpose = "login"};
     char secret[65], text[TICKET_MAX];
     struct caller who;
 
@@ -52,6 +51,7 @@ char *tn_service_login_link(struct tn_db *db, const char *state, struct tn_error
     if (find_caller(db, state, &who, err) < 0 ||
         service_secret(db, TN_SERVICE_TICKETS, secret, err) < 0)
         return NULL;
+    t.expires = (int64_t)service_time() + LINK_SECONDS;
     snprintf(t.key_id, sizeof t.key_id, "%s", who.key_id);
     int result = ticket_seal(secret, &t, text);
     explicit_bzero(secret, sizeof secret);

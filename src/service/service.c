@@ -2,6 +2,7 @@
 #include "service/service.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -13,12 +14,14 @@
 #include "service/builds.h"
 #include "service/clock.h"
 #include "service/gate.h"
+#include "service/health.h"
 #include "service/keeper.h"
 #include "service/listen.h"
 #include "service/metrics.h"
 #include "service/proxy.h"
 #include "service/watch.h"
 
+#define LOCK_SECONDS 2.0       /* for what a killed service has left to let go of its lock */
 #define HANDSHAKES_SECONDS 1.0 /* that may still end when nobody new is let in */
 #define STOP_SECONDS 5.0       /* for each step after the drain */
 #define STOP_ALL_SECONDS 60.0  /* for the sandboxes, when they are to be stopped too */
@@ -52,13 +55,29 @@ static const struct tn_route *const routes[] = {
 /* --- one per state directory -------------------------------------------------------------------
  */
 
+/* The number of the process that signed the lock; "" when there is none. */
+static void read_holder(int fd, char pid[32])
+{
+    ssize_t n = pread(fd, pid, 31, 0);
+
+    pid[n > 0 ? n : 0] = '\0';
+    pid[strspn(pid, "0123456789")] = '\0';
+}
+
+static bool holder_lives(int fd)
+{
+    char pid[32];
+
+    read_holder(fd, pid);
+    return *pid && (kill((pid_t)strtol(pid, NULL, 10), 0) == 0 || errno == EPERM);
+}
+
 /* Says who has it. */
 static int fail_locked(int fd, const char *state, struct tn_error *err)
 {
-    char pid[32] = "";
-    ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
+    char pid[32];
 
-    pid[n > 0 ? strspn(pid, "0123456789") : 0] = '\0';
+    read_holder(fd, pid);
     return tn_fail(err, TN_E_BUSY,
                    "a service (process %s) works with the state directory %s already: stop it, or "
                    "give this one another --state",
@@ -75,7 +94,8 @@ static int lock_state(const char *state, struct tn_error *err)
         fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return tn_fail_errno(err, errno, "%s", path);
-    if (tn_byte_lock(fd, 0, 0, &why) < 0)
+    /* Of a service that was killed a child may live on, until it is another program. */
+    if (tn_byte_lock(fd, 0, holder_lives(fd) ? 0 : tn_deadline_in(LOCK_SECONDS), &why) < 0)
         return why.code == TN_E_BUSY ? fail_locked(fd, state, err)
                                      : tn_fail(err, why.code, "%s: %s", path, why.text);
     return TN_TAKE_FD(fd);
@@ -118,15 +138,15 @@ static int open_audit(struct tn_service *s, const char *state, struct tn_error *
     s->audit = audit_open(path, s->db, err);
     if (!s->audit)
         return -1;
-    return audit_write(s->audit, &(struct audit_entry){.what = "service.start", .result = "ok"},
-                       err);
+    if (audit_write(s->audit, &(struct audit_entry){.what = "service.start", .result = "ok"}, err))
+        return -1;
+    audit_take_notes(s->audit);
+    return 0;
 }
 
 /* Sandboxes and what looks after them; from here on things happen by themselves. */
 static int open_boxes(struct tn_service *s, struct tn_error *err)
 {
-    if (service_clock_start(s->db, err))
-        return -1;
     s->watchers = watchers_new();
     s->queue = queue_new(s->options);
     s->desks = desks_new();
@@ -176,8 +196,9 @@ static int start(struct tn_service *s, struct tn_error *err)
     for (size_t n = strlen(s->url); n && s->url[n - 1] == '/';)
         s->url[--n] = '\0';
     s->metrics = metrics_new();
-    if (sign_lock(s, err) < 0 || open_audit(s, state, err) < 0 || open_keys(s, state, err) < 0 ||
-        open_boxes(s, err) < 0)
+    s->health = health_new(s);
+    if (service_clock_start(s->db, err) < 0 || sign_lock(s, err) < 0 ||
+        open_audit(s, state, err) < 0 || open_keys(s, state, err) < 0 || open_boxes(s, err) < 0)
         return -1;
     return open_http(s, err);
 }
@@ -234,7 +255,8 @@ static bool send_away(struct tn_service *s)
 /* Nobody works with boxes, keeper and queue any more.  False: somebody still does. */
 static bool rest_boxes(struct tn_service *s, bool stop_sandboxes)
 {
-    if (!keeper_end(s->keeper, tn_deadline_in(STOP_SECONDS)))
+    if (!health_end(s->health, tn_deadline_in(STOP_SECONDS)) ||
+        !keeper_end(s->keeper, tn_deadline_in(STOP_SECONDS)))
         return false;
     if (s->boxes && stop_sandboxes)
         boxes_stop_all(s->boxes, tn_deadline_in(STOP_ALL_SECONDS));
@@ -260,14 +282,17 @@ int tn_service_stop(struct tn_service *s, bool hand_over)
         return -1;
     }
     free_boxes(s);
-    if (s->audit)
+    if (s->audit) {
+        audit_take_notes(s->audit);
         audit_write(s->audit,
                     &(struct audit_entry){.what = "service.stop",
                                           .result = "ok",
                                           .detail = hand_over ? "upgrade" : NULL},
                     NULL);
+    }
     audit_close(s->audit);
     keyring_free(s->keys);
+    health_free(s->health);
     metrics_free(s->metrics);
     if (hand_over && s->doors)
         doors_hand_over(s->doors, TN_TAKE_FD(s->lock));

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 
 #include "base/clock.h"
+#include "service/clock.h"
 
 /* So many changes are remembered; whoever is further behind hears that everything may differ. */
 #define REMEMBERED 4096
@@ -33,7 +34,7 @@ struct watchers *watchers_new(void)
 
     pthread_mutex_init(&w->lock, NULL);
     /* Numbers that somebody got from a service before this one are older than all of ours. */
-    w->first = w->now = (uint64_t)time(NULL) << 20;
+    w->first = w->now = (uint64_t)service_time() << 20;
     return w;
 }
 

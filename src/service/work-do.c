@@ -177,12 +177,20 @@ static void leave_line(struct box *b, struct place_in_line *p)
     queue_leave(p);
 }
 
+/* What the key may have that asked for it; when nobody of now did, that which made it. */
 static int make_room(struct box *b, int64_t deadline, struct tn_error *err)
 {
-    struct caller owner;
-    bool known = !keyring_find(b->s->keys, b->key_id, &owner, NULL);
+    struct caller maker;
 
-    if (!admit_make_room(b->s, b, known ? &owner.limits : NULL, deadline, err))
+    pthread_mutex_lock(&b->lock);
+    bool known = b->asked;
+    struct key_limits limits = b->asker;
+    pthread_mutex_unlock(&b->lock);
+    if (!known && !keyring_find(b->s->keys, b->key_id, &maker, NULL)) {
+        known = true;
+        limits = maker.limits;
+    }
+    if (!admit_make_room(b->s, b, known ? &limits : NULL, deadline, err))
         return 0;
     if (err->code == TN_E_BUSY)
         err->code = TN_E_QUOTA; /* of the service: there is no room */
@@ -241,7 +249,12 @@ static struct tn_sandbox *bring_up(struct box *b, int64_t deadline, struct tn_er
     if (!complete && clear_half_made(b, &complete, deadline, err))
         return NULL;
     sb = complete ? box_attach(b, err) : make(b, deadline, err);
-    if (!sb || (complete && tn_sandbox_drive(sb, TN_GOAL_RUNNING, deadline, err)))
+    if (!sb)
+        return NULL;
+    /* A warm one that answers runs: that is all there is to know. */
+    if (b->claimed && tn_sandbox_client(sb, deadline, NULL))
+        return TN_TAKE_PTR(sb);
+    if (complete && tn_sandbox_drive(sb, TN_GOAL_RUNNING, deadline, err))
         return NULL;
     return TN_TAKE_PTR(sb);
 }

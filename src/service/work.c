@@ -158,6 +158,14 @@ static bool step(struct box *b)
     return false;
 }
 
+static void leave_work(struct boxes *all)
+{
+    pthread_mutex_lock(&all->work_lock);
+    all->workers--;
+    pthread_cond_broadcast(&all->work_done);
+    pthread_mutex_unlock(&all->work_lock);
+}
+
 static void *work(void *arg)
 {
     struct box *b = arg;
@@ -176,28 +184,32 @@ static void *work(void *arg)
         keeper_nudge(b->s->keeper, b);
     }
     box_release(b);
-    pthread_mutex_lock(&all->work_lock);
-    all->workers--;
-    pthread_cond_broadcast(&all->work_done);
-    pthread_mutex_unlock(&all->work_lock);
+    leave_work(all);
     return NULL;
 }
 
-void box_work(struct box *b)
+/* Under its lock: whoever calls is its worker from now on.  False: there is one, or none may be. */
+static bool become_worker(struct box *b)
 {
     struct boxes *all = b->all;
-    pthread_t thread;
 
     if (b->working || b->gone)
-        return;
+        return false;
     pthread_mutex_lock(&all->work_lock);
     bool may = !all->closing;
     if (may)
         all->workers++;
     pthread_mutex_unlock(&all->work_lock);
-    if (!may)
+    b->working = may;
+    return may;
+}
+
+void box_work(struct box *b)
+{
+    pthread_t thread;
+
+    if (!become_worker(b))
         return;
-    b->working = true;
     box_ref(b);
     if (!tn_thread_start(&thread, work, b)) {
         pthread_detach(thread);
@@ -207,6 +219,37 @@ void box_work(struct box *b)
     pthread_mutex_unlock(&b->lock);
     work(b);
     pthread_mutex_lock(&b->lock);
+}
+
+void box_work_warm(struct box *b, int64_t deadline)
+{
+    enum life_event event = EVENT_FAILED;
+    struct tn_error why = {0}; /* the worker will say it */
+
+    pthread_mutex_lock(&b->lock);
+    bool mine = b->state == BOX_STARTING && b->goal == BOX_RUNNING && become_worker(b);
+    if (mine)
+        b->doing = WORK_START;
+    uint64_t order = b->order;
+    pthread_mutex_unlock(&b->lock);
+    int result = mine ? work_functions[WORK_START](b, deadline, &event, &why) : -1;
+    pthread_mutex_lock(&b->lock);
+    if (mine) {
+        b->doing = WORK_NONE;
+        if (!result) {
+            box_happened(b, event, CAUSE_NONE, NULL);
+            b->dirty = b->order != order; /* that it runs is what its row says */
+        }
+        b->working = false;
+        pthread_cond_broadcast(&b->changed);
+    }
+    if (b->state != b->goal || b->look)
+        box_work(b);
+    pthread_mutex_unlock(&b->lock);
+    box_tell(b);
+    keeper_nudge(b->s->keeper, b);
+    if (mine)
+        leave_work(b->all);
 }
 
 /* Wakes up everybody who waits for a box; those in line too when they are to leave it. */
@@ -315,6 +358,10 @@ static int place_order(struct box *b, const struct caller *who, enum box_order o
     }
     if (!result && (b->state != goal || b->goal != goal || b->settled != b->order))
         *number = accept(b, goal);
+    if (*number && counts) {
+        b->asked = who;
+        b->asker = who ? who->limits : (struct key_limits){0};
+    }
     /* It is gone: that is what a deletion wants. */
     if (b->gone && order == ORDER_DELETE)
         result = 0;

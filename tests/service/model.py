@@ -35,6 +35,11 @@ def hand_of(id):
     raise AssertionError(f"no hand of {id}")
 
 
+def keeper_of(id):
+    """The process that keeps its jail: the parent of its hand."""
+    return int(read(f"/proc/{hand_of(id)}/stat").rpartition(b")")[2].split()[1])
+
+
 class Box:
     def __init__(self, id):
         self.id, self.state, self.lines = id, "running", 0
@@ -43,9 +48,11 @@ class Box:
 class Driver(threading.Thread):
     """One client: `steps` random calls, each compared with the model."""
 
-    def __init__(self, service, key, others, seed, steps):
+    def __init__(self, service, key, others, seed, steps, full=False, wish=None):
         super().__init__()
         self.service, self.key = service, key
+        self.full = full  # its disk may be full for a moment: what fails then is tried again
+        self.wish = {"plugins": [], **(wish or {})}
         self.others = others  # ids of boxes of other tenants, which must not exist for this one
         self.random, self.steps = random.Random(seed), steps
         self.client = service.client(key, timeout=PATIENCE)
@@ -69,7 +76,8 @@ class Driver(threading.Thread):
             self.calls += 1
             try:
                 answer = self.client.request(method, path, body, headers)
-                if answer.status != 503:  # it is just stopping, or a box is not known yet
+                # It is just stopping, or a box is not known yet; or nothing can be written.
+                if answer.status != 503 and not (self.full and answer.status in (500, 507)):
                     return answer
             except BROKEN:
                 self.client.close()
@@ -91,20 +99,25 @@ class Driver(threading.Thread):
     # --- what can be done -------------------------------------------------------------------------
 
     def step(self):
-        actions = [self.create, self.order, self.order, self.act, self.act, self.act, self.delete, self.kill_hand]
+        actions = [self.create, self.order, self.order, self.act, self.act, self.act, self.delete, self.kill]
         actions += [self.look, self.trespass, self.repeat_create, self.snapshot]
         self.random.choice(actions)()
 
     def create(self):
         if len(self.boxes) >= LIMIT:
             return
-        answer = self.call("POST", "/v1/sandboxes", {"plugins": []}, self.once())
-        assert answer.status in (200, 201) and answer.json["state"] == "running", answer
-        self.adopt(answer.json["id"])
+        self.adopt(self.call("POST", "/v1/sandboxes", self.wish, self.once()))
 
-    def adopt(self, id):
+    def adopt(self, answer):
+        """The box that was made; None when it could not start because the disk is full."""
+        assert answer.status in (200, 201), answer
+        id = answer.json["id"]
         assert id not in self.mine, "an old one was given out again"
         self.mine.add(id)
+        if self.full and answer.json["state"] == "error":
+            assert self.call("DELETE", at(id)).status in (204, 404)
+            return None
+        assert answer.json["state"] == "running", answer
         self.boxes[id] = Box(id)
         return self.boxes[id]
 
@@ -112,10 +125,10 @@ class Driver(threading.Thread):
         if len(self.boxes) >= LIMIT:
             return
         key = self.once()
-        first = self.call("POST", "/v1/sandboxes", {"plugins": []}, key).json["id"]
-        again = self.call("POST", "/v1/sandboxes", {"plugins": []}, key).ok(200).json["id"]
-        assert first == again
-        self.adopt(first)
+        first = self.call("POST", "/v1/sandboxes", self.wish, key)
+        again = self.call("POST", "/v1/sandboxes", self.wish, key).ok(200)
+        assert first.json["id"] == again.json["id"]
+        self.adopt(again)
 
     def order(self):
         box, name = self.pick(), self.random.choice(list(ORDERS))
@@ -133,8 +146,12 @@ class Driver(threading.Thread):
         if not box:
             return
         answer = self.call("POST", at(box.id, "/actions"), run_action("echo x >> log; wc -l < log"), self.once())
+        told = answer.ok().json["content"].split()[-1]
+        if self.full and told != str(box.lines + 1):  # there was no room for the line; never for two
+            assert told in (str(box.lines), "directory", "device"), (answer, box.lines)
+            return
         box.lines += 1
-        assert answer.ok().json["content"].split()[-1] == str(box.lines), (answer, box.lines)
+        assert told == str(box.lines), (answer, box.lines)
 
     def delete(self):
         box = self.pick()
@@ -146,11 +163,12 @@ class Driver(threading.Thread):
         del self.boxes[box.id]
         assert self.call("GET", at(box.id)).status == 404
 
-    def kill_hand(self):
+    def kill(self):
+        """The hand of a box is killed, or the keeper of its jail, and the hand with it."""
         box = self.pick("running")
         if not box or self.random.random() < 0.6:
             return
-        os.kill(hand_of(box.id), signal.SIGKILL)
+        os.kill(self.random.choice((hand_of, keeper_of))(box.id), signal.SIGKILL)
         told = self.call("GET", at(box.id, state="error", wait=PATIENCE)).json
         assert told["state"] == "error" and told["cause"] in ("ended", "memory") and told["reason"], told
         box.state = "error"
@@ -159,10 +177,9 @@ class Driver(threading.Thread):
         box = self.pick("running", "stopped")
         if not box or len(self.boxes) >= LIMIT or self.random.random() < 0.5:
             return
-        answer = self.call("POST", at(box.id, "/fork"), {}, self.once())
-        assert answer.status in (200, 201), answer
-        child = self.adopt(answer.json["id"])
-        child.lines = box.lines
+        child = self.adopt(self.call("POST", at(box.id, "/fork"), {}, self.once()))
+        if child:
+            child.lines = box.lines
 
     def look(self):
         told = self.call("GET", "/v1/sandboxes?limit=1000").ok().json["sandboxes"]

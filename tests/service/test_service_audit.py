@@ -121,3 +121,20 @@ def test_show_without_a_log(make_service):
     assert result.returncode != 0 and "audit.log" in result.stderr
     result = service.tendon("audit", "nonsense")
     assert result.returncode != 0 and "verify" in result.stderr
+
+
+def test_keys_made_beside_the_service(make_service):
+    """`tendon key` is in the log before the first use of what it made; while no service runs, the next one notes it."""
+    service = make_service().start()
+    key = service.make_key("fresh", "--tenant", "acme")["key"]
+    service.client(key).get("/list").ok()
+    noted = [line for line in service.audit() if line["what"] == "key.create" and "fresh" in line["detail"]]
+    assert len(noted) == 1 and noted[0]["key"] is None and noted[0]["result"] == "ok", noted
+    service.stop()
+    assert service.tendon("key", "revoke", "fresh").returncode == 0
+    assert service.tendon("key", "revoke", "fresh").returncode != 0, "and that is no second one"
+    service.start()
+    noted = [line["detail"] for line in service.audit() if line["what"] == "key.revoke"]
+    assert len(noted) == 1 and noted[0].startswith("fresh "), noted
+    assert verify(service) == len(service.audit())
+    assert key.split("_")[2] not in (service.state / "audit.log").read_text()

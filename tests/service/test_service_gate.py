@@ -2,7 +2,9 @@
 
 import json
 import re
+import socket
 import sqlite3
+import threading
 
 import pytest
 
@@ -307,3 +309,29 @@ def test_health(open_one):
     ready = eventually(lambda: (a := stranger.get("/readyz")).status == 200 and a, "it is ready")
     assert ready.json == {"status": "ready", "reasons": []}
     assert stranger.request("HEAD", "/healthz").status == 200
+
+
+def test_ready_while_the_backend_hangs(make_service, tmp_path):
+    """An engine that takes connections and never answers: 503 and its name, soon, and it is not asked by everybody."""
+    with socket.socket(socket.AF_UNIX) as engine:
+        engine.bind(str(tmp_path / "engine"))
+        engine.listen(64)
+        service = make_service(runtime="docker", env={"DOCKER_HOST": f"unix://{tmp_path}/engine"}).start()
+        askers = [service.stranger() for _ in range(8)]
+        answers = []
+        crew = [threading.Thread(target=lambda one=one: answers.append(one.get("/readyz"))) for one in askers]
+        for member in crew:
+            member.start()
+        for member in crew:
+            member.join()
+        assert len(answers) == len(crew)
+        for answer in answers:
+            assert answer.status == 503 and "backend" in answer.json["reasons"], answer
+        engine.setblocking(False)
+        asked = 0
+        try:
+            while engine.accept()[0].close() is None:
+                asked += 1
+        except BlockingIOError:
+            pass
+        assert asked <= 2, f"{asked} connections for one question"

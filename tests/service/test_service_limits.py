@@ -112,6 +112,20 @@ def test_what_runs_of_a_key_pauses_its_own(service):
     stranger.delete(at(other)).ok(204)
 
 
+def test_a_resume_has_the_limits_of_who_asks(service):
+    """Two keys of a tenant: one may have one sandbox running, the other any number."""
+    free = service.tenant("mixed")
+    tight = service.tenant("mixed", "--max-running", 1)
+    first, second = make(free), make(free)
+    free.post(at(first, "/pause")).ok()
+    tight.post(at(first, "/resume")).ok()
+    assert (state(free, first), state(free, second)) == ("running", "paused")
+    free.post(at(second, "/resume")).ok()
+    assert (state(free, first), state(free, second)) == ("running", "running")
+    for box in (first, second):
+        free.delete(at(box)).ok(204)
+
+
 def test_a_full_disk(make_service, jail_works):
     service = make_service(settings={"disk_reserve": "1000t"}).start()
     reply = service.client().post("/v1/sandboxes", {"plugins": []}).ok(503)

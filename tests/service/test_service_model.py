@@ -1,8 +1,12 @@
 """Random calls and faults at the service, compared with a model; afterwards nothing is left."""
 
+import json
 import os
+import pathlib
 import random
+import shutil
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -55,6 +59,16 @@ class Faults(threading.Thread):
         key = self.service.admin
         s.sendall(f"GET /v1/watch HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {key}\r\n\r\n".encode())
 
+    def jump_clock(self):
+        """Somebody sets the wall clock, by up to ten days."""
+        self.service.set_clock(self.random.randint(-864000, 864000))
+
+    def fill_disk(self):
+        """No byte is left for a moment."""
+        filler = fill_up(self.service.base.parent)
+        self.end.wait(self.random.uniform(0.05, 0.4))
+        filler.unlink()
+
     def garbage(self):
         self.socket().sendall(self.random.randbytes(2000))
 
@@ -64,13 +78,13 @@ class Faults(threading.Thread):
         return s
 
 
-def play(service, tenants, steps, deeds, pause, seed):
+def play(service, tenants, steps, deeds, pause, seed, **kwargs):
     """Drives the service; what happened. Everything is compared, and everything is removed."""
-    keys = [service.make_key(f"tenant{i}", "--tenant", f"t{i}")["key"] for i in range(tenants)]
+    keys = [service.make_key(f"tenant{i}", "--tenant", f"t{i}", "--expires", "1h")["key"] for i in range(tenants)]
     seen = [set() for _ in keys]
     drivers = []
     for i, key in enumerate(keys):
-        driver = Driver(service, key, Others(seen, i), seed * 100 + i, steps)
+        driver = Driver(service, key, Others(seen, i), seed * 100 + i, steps, **kwargs)
         driver.mine = seen[i]
         drivers.append(driver)
     faults = Faults(service, seed, deeds, pause)
@@ -135,6 +149,70 @@ def fill_up(folder):
                 pass
         except OSError:
             return filler
+
+
+class MovedService(Service):
+    """One whose wall clock the test sets (wall-clock.c), and that of `tendon` beside it."""
+
+    def __init__(self, base, **kwargs):
+        self.clock, library = base / "clock", base / "wall-clock.so"
+        self.clock.write_bytes(bytes(8))
+        source = pathlib.Path(__file__).with_name("wall-clock.c")
+        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+        options = f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0".lstrip(":")
+        super().__init__(
+            base, env={"LD_PRELOAD": str(library), "TN_TEST_CLOCK": str(self.clock), "ASAN_OPTIONS": options}, **kwargs
+        )
+
+    def set_clock(self, seconds):
+        with open(self.clock, "r+b", buffering=0) as file:
+            file.write(struct.pack("q", seconds))
+
+
+@pytest.fixture
+def moved_service(jail_works, tmp_path):
+    if not shutil.which(os.environ.get("CC", "cc")):
+        pytest.skip("no C compiler: the clock cannot be moved")
+    service = MovedService(tmp_path, settings={"drain_seconds": 1})
+    yield service
+    service.finish()
+
+
+@pytest.mark.timeout(300)
+def test_model_while_the_clock_jumps(moved_service):
+    """Keys and sandboxes with an hour to live, and days that come and go: nothing ends."""
+    print(f"TN_MODEL_SEED={SEED}")
+    service = moved_service.start()
+    deeds = ["jump_clock"] * 3 + ["kill_service"]
+    _, faults = play(service, 2, 60, deeds, (0.05, 0.4), SEED, wish={"ttl": 3600})
+    assert faults.done, "something was done"
+    assert service.tendon("audit", "verify").returncode == 0
+
+
+def test_times_are_those_of_before_a_jump(moved_service):
+    """What ends in an hour ends in an hour; what was to end has ended, wherever the clock stands."""
+    service = moved_service.start()
+    for seconds in (400 * 86400, -400 * 86400):
+        service.set_clock(seconds)
+        client = service.client(service.make_key(f"after{seconds}", "--expires", "1h")["key"])
+        client.get("/v1/me").ok()
+        link = json.loads(service.tendon("--json", "key", "login").stdout)["link"]
+        ticket = link.partition("#ticket=")[2]
+        assert service.stranger().post("/dashboard/login", {"ticket": ticket}).status == 201, "the link is good"
+    short = service.client(service.make_key("short", "--expires", "1s")["key"])
+    service.set_clock(-400 * 86400 + 7)
+    eventually(lambda: short.get("/v1/me").status == 401, "a key ends when its time is over")
+    service.restart(kill=True)
+    assert short.get("/v1/me").status == 401 and client.get("/v1/me").status == 200
+
+
+@pytest.mark.timeout(300)
+def test_model_while_the_disk_is_full(jail_works, small_disk):
+    """Calls that fail are asked again; nothing is lost, nothing happens twice, and what runs is never called broken."""
+    print(f"TN_MODEL_SEED={SEED}")
+    service = Service(small_disk / "service", settings={"disk_reserve": "0"}).start()
+    play(service, 2, 80, ["fill_disk"] * 3 + ["half_open", "slow_reader"], (0.02, 0.2), SEED, full=True)
+    service.finish()
 
 
 @pytest.mark.timeout(300)

@@ -193,3 +193,12 @@ def test_malformed_secrets(call):
         call("DELETE", f"{BASE}/secrets/n{i}")
     for name in ("a%2Fb", "%20", 65 * "x", "a%0Ab"):
         call("PUT", f"{BASE}/secrets/{name}", b"x", 422)
+
+
+def test_too_many_deliveries(agent, sandbox):
+    """A sandbox that never ends telling is asked to wait; what it is told is when to come again."""
+    for _ in range(20000):
+        answer = agent.post(f"{BASE}/{sandbox['id']}/conversations", {"id": "again"})
+        if answer.status != 200:
+            break
+    assert answer.status == 429 and int(answer.headers["Retry-After"]) >= 1, answer

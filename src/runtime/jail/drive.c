@@ -190,11 +190,15 @@ static int be_launched(struct driving *d, struct tn_error *err)
     return jail_launch(d->e, d->subject, &s, d->place, d->deadline, err);
 }
 
-static void still_there(struct driving *d, enum tn_status status)
+/* Whoever started it may have been killed before the mark was gone. */
+static int still_there(struct driving *d, enum tn_status status, struct tn_error *err)
 {
+    if (jail_set_mark(d->subject, JAIL_STOPPED, false, err) < 0)
+        return -1;
     d->place->status = status;
     d->place->address = jail_address(d->subject);
     d->place->ref = jail_ref_write(&d->ref);
+    return 0;
 }
 
 static int to_running(struct driving *d, struct tn_error *err)
@@ -204,8 +208,7 @@ static int to_running(struct driving *d, struct tn_error *err)
     if (d->now.status == TN_STATUS_PAUSED &&
         jail_freeze(d->e, d->subject, &d->ref, false, d->deadline, err) < 0)
         return -1;
-    still_there(d, TN_STATUS_RUNNING);
-    return 0;
+    return still_there(d, TN_STATUS_RUNNING, err);
 }
 
 static int to_paused(struct driving *d, struct tn_error *err)
@@ -218,8 +221,8 @@ static int to_paused(struct driving *d, struct tn_error *err)
         jail_ref_done(&d->ref);
         jail_ref_read(&fresh, &d->ref);
         d->place->status = TN_STATUS_PAUSED;
-    } else {
-        still_there(d, TN_STATUS_PAUSED);
+    } else if (still_there(d, TN_STATUS_PAUSED, err) < 0) {
+        return -1;
     }
     return jail_freeze(d->e, d->subject, &d->ref, true, d->deadline, err);
 }

@@ -138,6 +138,7 @@ int remote_ask(const struct remote *r, const struct remote_call *call, struct tn
 {
     tn_autoanswer struct tn_web_answer got = TN_WEB_ANSWER_INIT(ANSWER_MAX);
     struct tn_error why = {0};
+    bool lost = false; /* one that may have been carried out was not answered */
     int ms = 0;
 
     *answer = NULL;
@@ -145,6 +146,9 @@ int remote_ask(const struct remote *r, const struct remote_call *call, struct tn
         int failed = send_once(r, call, &got, deadline, &why);
         if (!failed && got.status >= 200 && got.status < 300)
             break;
+        if (!failed && got.status == 404 && call->ends && lost)
+            return 0;
+        lost = lost || failed || got.status == 502 || got.status == 504;
         if (!failed)
             refused(r, &got, &why);
         if (!may_repeat(r, call, &why, failed ? 0 : got.status) ||

@@ -125,7 +125,10 @@ static int fork_sandbox(const struct remote *r, const char *id, const char *name
 static int tell(const struct remote *r, const char *method, const char *target, double patience,
                 int64_t deadline, struct tn_error *err)
 {
-    const struct remote_call call = {.method = method, .target = target, .patience = patience};
+    const struct remote_call call = {.method = method,
+                                     .target = target,
+                                     .ends = !strcmp(method, "DELETE"),
+                                     .patience = patience};
     tn_autojson struct tn_json *tree = NULL;
 
     return remote_ask(r, &call, &tree, deadline, err);

@@ -36,6 +36,7 @@ struct remote_call {
     const struct tn_buf *body; /* JSON, or NULL */
     const char *idempotency;   /* or NULL */
     bool unsafe;               /* doing it twice would be wrong: sent once at most */
+    bool ends;                 /* 404 after an answer that was lost says that it was done */
     bool hurried;              /* whatever goes wrong is told at once */
     tn_web_sink_fn sink;       /* instead of an answer that is JSON; or NULL */
     void *sink_ctx;
