@@ -143,6 +143,9 @@ static int body_fail(struct tn_http_exchange *x, enum tn_code code, struct tn_er
     for (size_t i = 0; i < TN_COUNT(reasons); i++)
         if (reasons[i].code == code)
             text = reasons[i].text;
+    /* Then it was us who stopped reading. */
+    if (code == TN_E_PEER && http_stopping(x->conn->server))
+        return tn_fail(err, TN_E_BUSY, "The server is stopping: try again");
     /* Towards a client that stopped half way we are no gateway: its request is just incomplete. */
     return tn_fail(err, code == TN_E_PEER ? TN_E_INVALID : code, "%s", text);
 }

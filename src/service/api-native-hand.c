@@ -2,6 +2,7 @@
  *
  * Rows are open because pages cannot send a header with a WebSocket: they send a ticket instead,
  * and who asks is found out here. */
+#include "net/url.h"
 #include "service/api-native.h"
 #include "service/proxy.h"
 #include "service/ticket.h"
@@ -114,6 +115,43 @@ static void any_content(struct tn_http_exchange *x, void *ctx)
     pass(x, ctx, 4, "/v1/files/content", "");
 }
 
+/* For browsers: the key is in no address, but a ticket for this one file, good once.  Who can send
+ * a key does. */
+static void get_download(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_service *s = ctx;
+    const char *path = tn_http_query(x, "path"), *ticket = tn_http_query(x, "ticket");
+    tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
+    tn_autobuf struct tn_buf name = TN_BUF_INIT(TARGET_MAX);
+    struct tn_error err = {0};
+    struct caller who;
+
+    tn_http_set_header(x, "Cache-Control", "no-store");
+    if (ticket &&
+        ticket_use_once(s, ticket, tn_http_param(x, "id"), path ? path : "", &who, &err)) {
+        reply_unauthorized(x, err.text);
+        return;
+    }
+    if (ticket ? !caller_enter(x, &who) : !caller_present(x))
+        return;
+    autobox struct box *b = native_box(x, s, SCOPE_READ);
+    if (b && !path)
+        native_refuse(x, TN_E_UNPROCESSABLE, "path: expected, to say which file");
+    if (!b || !path)
+        return;
+    const char *slash = strrchr(path, '/');
+    tn_buf_puts(&target, "/v1/files/content?path=");
+    tn_url_encode(&target, path, "/");
+    tn_buf_puts(&name, "attachment; filename*=UTF-8''");
+    tn_url_encode(&name, slash ? slash + 1 : path, "");
+    if (!tn_buf_ok(&target) || !tn_buf_ok(&name)) {
+        native_refuse(x, TN_E_URI_TOO_LONG, "the path is too long");
+        return;
+    }
+    tn_http_set_header(x, "Content-Disposition", tn_buf_str(&name));
+    proxy_to_hand(x, b, tn_buf_str(&target));
+}
+
 static void any_files(struct tn_http_exchange *x, void *ctx)
 {
     pass(x, ctx, 4, "/v1/files", "");
@@ -133,6 +171,8 @@ static void get_terminal(struct tn_http_exchange *x, void *ctx)
 const struct tn_route routes_native_hand[] = {
     {"GET", BOX "/files", any_content, "the bytes of the file ?path=", TN_ROUTE_OPEN},
     {"PUT", BOX "/files", any_content, "makes the body the file ?path=", TN_ROUTE_OPEN},
+    {"GET", BOX "/download", get_download,
+     "the file ?path= for a browser, with ?ticket=", TN_ROUTE_OPEN},
     {"DELETE", BOX "/files", any_files, "removes ?path=", TN_ROUTE_OPEN},
     {"GET", BOX "/files/{what}", any_files, "list, stat or watch of ?path=", TN_ROUTE_OPEN},
     {"POST", BOX "/files/{what}", any_files, "directory, move or symlink", TN_ROUTE_OPEN},

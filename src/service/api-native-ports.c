@@ -155,14 +155,15 @@ static void post_port(struct tn_http_exchange *x, void *ctx)
 /* --- tickets --------------------------------------------------------------------------------- */
 
 struct ticket_wish {
-    char *purpose, *sandbox;
+    char *purpose, *sandbox, *path;
 };
-static const char *const purposes[] = {"ws", NULL};
+static const char *const purposes[] = {"ws", "download", NULL};
 static const struct tn_field ticket_rows[] = {
     TN_STRING("purpose", struct ticket_wish, purpose, .flags = TN_FIELD_REQUIRED, .words = purposes,
               .help = "what it opens"),
     TN_STRING("sandbox", struct ticket_wish, sandbox, .flags = TN_FIELD_REQUIRED,
               .help = "id of the sandbox that it opens it for"),
+    TN_STRING("path", struct ticket_wish, path, .help = "of the file that is to be downloaded"),
 };
 static const struct tn_fields ticket_fields = TN_FIELDS(ticket_rows);
 
@@ -170,7 +171,12 @@ static int make_ticket(struct tn_service *s, const struct caller *who, const str
                        char ticket[TICKET_MAX], struct tn_error *err)
 {
     autobox struct box *b = box_find(s, native_tenant(who), w->sandbox, err);
+    bool download = !strcmp(w->purpose, "download");
 
+    if (b && download != (w->path != NULL))
+        return tn_fail(err, TN_E_UNPROCESSABLE, "path: expected for a download, and only there");
+    if (b && download)
+        return ticket_make_once(s, who, box_id(b), w->path, TICKET_SECONDS, ticket, err);
     return b ? ticket_make(s, who, w->purpose, box_id(b), TICKET_SECONDS, ticket, err) : -1;
 }
 
@@ -206,6 +212,6 @@ static void post_ticket(struct tn_http_exchange *x, void *ctx)
 const struct tn_route routes_native_ports[] = {
     {"GET", BOX "/ports", get_ports, "ports that are open inside, and where to see them", 0},
     {"POST", BOX "/ports/{port}", post_port, "a link that opens a port in a browser", 0},
-    {"POST", "/v1/tickets", post_ticket, "lets a page open a WebSocket", 0},
+    {"POST", "/v1/tickets", post_ticket, "lets a page open a WebSocket, or download a file", 0},
     {0},
 };

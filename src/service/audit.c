@@ -15,7 +15,7 @@
 
 #define WAIT_SECONDS 30.0 /* for a disk that does not answer */
 #define HALF_LINE_SECONDS 1.0
-#define LOCK_SECONDS 2.0 /* for the child of a killed service to become another program */
+#define LOCK_SECONDS 10.0 /* for the child of a killed service to become another program */
 
 enum { PENDING_MAX = 4 << 20, HEAD_BEHIND = 64 };
 

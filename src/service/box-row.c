@@ -59,6 +59,11 @@ void box_save(struct box *b)
     pthread_mutex_lock(&b->row);
     pthread_mutex_lock(&b->lock);
     bool needed = b->dirty && !b->gone;
+    if (!needed) {
+        pthread_mutex_unlock(&b->lock);
+        pthread_mutex_unlock(&b->row);
+        return;
+    }
     tn_autofree char *reason = tn_strdup_or_null(b->reason);
     tn_autofree char *secret = tn_strdup(b->secret);
     tn_autofree char *text = tn_strdup_or_null(b->last_action_text);
@@ -70,19 +75,18 @@ void box_save(struct box *b)
     pthread_mutex_unlock(&b->lock);
 
     struct tn_error why = {0};
-    int failed =
-        needed && tn_db_run(b->s->db, &why,
-                            "UPDATE box SET state = ?2, goal = ?3, made = ?4, cause = ?5,"
-                            " reason = ?6, secret = ?7, started = ?8, used = ?9,"
-                            " restarts = ?10, last_action = ?11, last_action_text = ?12,"
-                            " version = ?13 WHERE id = ?1",
-                            "tiiiittddiiti", b->names.id, state, goal, made, cause, reason, secret,
-                            started, used, restarts, last, text, (int64_t)ceiling) < 0;
+    int failed = tn_db_run(b->s->db, &why,
+                           "UPDATE box SET state = ?2, goal = ?3, made = ?4, cause = ?5,"
+                           " reason = ?6, secret = ?7, started = ?8, used = ?9,"
+                           " restarts = ?10, last_action = ?11, last_action_text = ?12,"
+                           " version = ?13 WHERE id = ?1",
+                           "tiiiittddiiti", b->names.id, state, goal, made, cause, reason, secret,
+                           started, used, restarts, last, text, (int64_t)ceiling) < 0;
 
     pthread_mutex_lock(&b->lock);
     if (failed) {
         b->dirty = true;
-    } else if (needed) {
+    } else {
         b->ceiling = ceiling;
         b->used_saved = used;
     }

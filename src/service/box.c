@@ -381,6 +381,8 @@ int box_wait(struct box *b, unsigned states, int64_t deadline, struct tn_error *
     if (!result && b->gone)
         result = deleted(b, err);
     pthread_mutex_unlock(&b->lock);
+    if (!result)
+        box_save(b); /* what is told is what the next service knows */
     return result;
 }
 

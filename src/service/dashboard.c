@@ -5,10 +5,15 @@
 #include "service/dashboard.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <zlib.h>
 
 #include "base/sha256.h"
 #include "service/internal.h"
 #include "service/login.h"
+
+enum { PLAIN_MAX = 4 << 20 };
 
 static const char *media_type(const char *name)
 {
@@ -67,12 +72,53 @@ static void set_etag(struct tn_http_exchange *x, const struct tn_embedded *file,
     tn_http_set_header(x, "ETag", tag);
 }
 
+/* What follows the name of an encoding, up to the comma: "", ";q=0.5", "; q=0". */
+static bool is_refused(const char *parameters, size_t n)
+{
+    tn_autofree char *text = tn_strndup(parameters, n);
+    const char *weight = strcasestr(text, "q=");
+
+    return weight && strtod(weight + 2, NULL) <= 0;
+}
+
+/* "gzip", "x-gzip" or "*" in the list, unless with a weight of 0. */
+static bool takes_gzip(const char *accepted)
+{
+    static const char *const names[] = {"gzip", "x-gzip", "*"};
+
+    for (const char *at = accepted; at && *at; at += strcspn(at, ",")) {
+        at += strspn(at, ", \t");
+        size_t n = strcspn(at, ",;"), name = n;
+        while (name && strchr(" \t", at[name - 1]))
+            name--;
+        for (size_t i = 0; i < TN_COUNT(names); i++)
+            if (name == strlen(names[i]) && strncasecmp(at, names[i], name) == 0)
+                return !is_refused(at + n, strcspn(at + n, ","));
+    }
+    return false;
+}
+
+static int inflate_file(const struct tn_embedded *file, struct tn_buf *out)
+{
+    unsigned char room[8 << 10];
+    z_stream z = {.next_in = (unsigned char *)(uintptr_t)file->bytes, .avail_in = (uInt)file->size};
+    int status = inflateInit2(&z, 16 + MAX_WBITS), put = 0;
+
+    while (status == Z_OK && put == 0) {
+        z.next_out = room;
+        z.avail_out = sizeof room;
+        status = inflate(&z, Z_NO_FLUSH);
+        put = tn_buf_add(out, room, sizeof room - z.avail_out);
+    }
+    inflateEnd(&z);
+    return status == Z_STREAM_END && put == 0 ? 0 : -1;
+}
+
 static void serve(struct tn_http_exchange *x, const char *name)
 {
     tn_autofree char *packed = tn_asprintf("%s.gz", name);
     const struct tn_embedded *file = tn_embedded_in(dashboard_files, packed);
     const char *known = tn_http_header(x, "If-None-Match");
-    const char *accepted = tn_http_header(x, "Accept-Encoding");
     char tag[35];
 
     set_headers(x);
@@ -85,12 +131,16 @@ static void serve(struct tn_http_exchange *x, const char *name)
         tn_http_reply(x, 304, media_type(name), NULL, 0);
         return;
     }
-    if (accepted && !strstr(accepted, "gzip") && !strchr(accepted, '*')) {
-        tn_http_reply_detail(x, 406, "the dashboard is stored compressed: accept gzip");
+    if (takes_gzip(tn_http_header(x, "Accept-Encoding"))) {
+        tn_http_set_header(x, "Content-Encoding", "gzip");
+        tn_http_reply(x, 200, media_type(name), file->bytes, file->size);
         return;
     }
-    tn_http_set_header(x, "Content-Encoding", "gzip");
-    tn_http_reply(x, 200, media_type(name), file->bytes, file->size);
+    tn_autobuf struct tn_buf plain = TN_BUF_INIT(PLAIN_MAX);
+    if (inflate_file(file, &plain) < 0)
+        tn_http_reply_detail(x, 500, "the dashboard cannot be unpacked");
+    else
+        tn_http_reply(x, 200, media_type(name), plain.data, plain.len);
 }
 
 static void page(struct tn_http_exchange *x, void *service)

@@ -21,7 +21,7 @@
 #include "service/proxy.h"
 #include "service/watch.h"
 
-#define LOCK_SECONDS 2.0       /* for what a killed service has left to let go of its lock */
+#define LOCK_SECONDS 10.0      /* for what a killed service has left to let go of its lock */
 #define HANDSHAKES_SECONDS 1.0 /* that may still end when nobody new is let in */
 #define STOP_SECONDS 5.0       /* for each step after the drain */
 #define STOP_ALL_SECONDS 60.0  /* for the sandboxes, when they are to be stopped too */

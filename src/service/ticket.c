@@ -1,12 +1,15 @@
 #include "service/ticket.h"
 
+#include <pthread.h>
+#include <sys/random.h>
+
 #include "base/base64.h"
 #include "base/hmac.h"
 #include "service/clock.h"
 
 /* What is signed: the same secret may sign other things some day. */
 #define CONTEXT "tendon ticket 1\n"
-enum { BODY_MAX = 256 };
+enum { BODY_MAX = 256, SPENT_MAX = 1024 };
 
 static void sign(const char *secret, const char *body, size_t n, unsigned char mac[TN_SHA256_BYTES])
 {
@@ -136,6 +139,104 @@ int ticket_check(struct tn_service *s, const char *ticket, const char *purpose, 
     if (!ticket_unseal(s->secret, ticket, &t) || strcmp(t.purpose, purpose) != 0 ||
         strcmp(t.box, box) != 0 || (double)t.expires <= service_time() ||
         keyring_find(s->keys, t.key_id, who, NULL) < 0)
+        return tn_fail(err, TN_E_DENIED, "This ticket is not, or no longer, good for that");
+    return 0;
+}
+
+/* --- for one use -------------------------------------------------------------------------------
+ */
+
+/* Tickets that were used and are not too old yet.  The number of this process is in each, so that
+ * one who does not remember accepts none. */
+static struct {
+    pthread_mutex_t lock;
+    char epoch[9]; /* "": not chosen yet */
+    struct {
+        char nonce[17];
+        double until;
+    } used[SPENT_MAX];
+    size_t next;
+} spent = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int random_digits(char *out, size_t digits, struct tn_error *err)
+{
+    unsigned char bytes[16];
+
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        return tn_fail_errno(err, errno, "no random bytes");
+    for (size_t i = 0; i < digits; i += 2)
+        snprintf(out + i, 3, "%02x", bytes[i / 2]);
+    return 0;
+}
+
+static int know_epoch(char out[9], struct tn_error *err)
+{
+    pthread_mutex_lock(&spent.lock);
+    int result = *spent.epoch ? 0 : random_digits(spent.epoch, 8, err);
+    memcpy(out, spent.epoch, 9);
+    pthread_mutex_unlock(&spent.lock);
+    return result;
+}
+
+/* "once:EPOCH:DIGEST:" of what it is for; the nonce follows. */
+static int purpose_once(const char *what, char out[PURPOSE_MAX + 1], struct tn_error *err)
+{
+    char epoch[9], digest[2 * TN_SHA256_BYTES + 1];
+    struct tn_sha256 h;
+
+    if (know_epoch(epoch, err) < 0)
+        return -1;
+    tn_sha256_init(&h);
+    tn_sha256_add(&h, what, strlen(what));
+    tn_sha256_end_hex(&h, digest);
+    snprintf(out, PURPOSE_MAX + 1, "once:%s:%.32s:", epoch, digest);
+    return 0;
+}
+
+int ticket_make_once(struct tn_service *s, const struct caller *who, const char *box,
+                     const char *what, double seconds, char out[TICKET_MAX], struct tn_error *err)
+{
+    char purpose[PURPOSE_MAX + 1], nonce[17];
+
+    if (purpose_once(what, purpose, err) < 0 || random_digits(nonce, 16, err) < 0)
+        return -1;
+    size_t n = strlen(purpose);
+    snprintf(purpose + n, sizeof purpose - n, "%s", nonce);
+    return ticket_make(s, who, purpose, box, seconds, out, err);
+}
+
+/* False: it was used before, or so many were that nobody remembers. */
+static bool spend(const char *nonce, double until)
+{
+    double now = service_time();
+    bool fresh = true;
+
+    pthread_mutex_lock(&spent.lock);
+    for (size_t i = 0; i < SPENT_MAX; i++)
+        fresh = fresh && (spent.used[i].until <= now || strcmp(spent.used[i].nonce, nonce) != 0);
+    if (spent.used[spent.next].until > now)
+        fresh = false; /* the oldest would be forgotten too early */
+    if (fresh) {
+        snprintf(spent.used[spent.next].nonce, sizeof spent.used[0].nonce, "%s", nonce);
+        spent.used[spent.next].until = until;
+        spent.next = (spent.next + 1) % SPENT_MAX;
+    }
+    pthread_mutex_unlock(&spent.lock);
+    return fresh;
+}
+
+int ticket_use_once(struct tn_service *s, const char *ticket, const char *box, const char *what,
+                    struct caller *who, struct tn_error *err)
+{
+    char purpose[PURPOSE_MAX + 1];
+    struct ticket t;
+
+    if (purpose_once(what, purpose, err) < 0)
+        return -1;
+    size_t n = strlen(purpose);
+    if (!ticket_unseal(s->secret, ticket, &t) || strncmp(t.purpose, purpose, n) != 0 ||
+        ticket_check(s, ticket, t.purpose, box, who, err) < 0 ||
+        !spend(t.purpose + n, (double)t.expires))
         return tn_fail(err, TN_E_DENIED, "This ticket is not, or no longer, good for that");
     return 0;
 }

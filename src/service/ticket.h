@@ -18,6 +18,13 @@ int ticket_make(const struct tn_service *s, const struct caller *who, const char
 int ticket_check(struct tn_service *s, const char *ticket, const char *purpose, const char *box,
                  struct caller *who, struct tn_error *err);
 
+/* The same for one use: `what` (a path) is in it as a digest.  A second use is denied, as is one
+ * after a restart of the service, which forgets what was used. */
+int ticket_make_once(struct tn_service *s, const struct caller *who, const char *box,
+                     const char *what, double seconds, char out[TICKET_MAX], struct tn_error *err);
+int ticket_use_once(struct tn_service *s, const char *ticket, const char *box, const char *what,
+                    struct caller *who, struct tn_error *err);
+
 /* What is in one; below the two above, and for tests. */
 enum { PURPOSE_MAX = 64 };
 struct ticket {

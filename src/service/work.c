@@ -393,6 +393,8 @@ static int await_order(struct box *b, enum box_state goal, uint64_t number, int6
     if (!result && b->gone && goal != BOX_GONE)
         result = tn_fail(err, TN_E_GONE, "sandbox %s was deleted", b->names.id);
     pthread_mutex_unlock(&b->lock);
+    if (!result)
+        box_save(b); /* what is told is what the next service knows */
     return result;
 }
 

@@ -196,6 +196,67 @@ def test_files(alice, box):
     alice.get(content).ok(404)
 
 
+def test_a_save_replaces_what_was_seen(alice, box):
+    """Of two who read the same content one saves it; the other is told."""
+    path = at(box, "/files", path="/tmp/shared.txt")
+    assert alice.put(path, b"one").status == 201
+    seen = alice.get(path).ok().headers["ETag"]
+    saved = alice.put(path, b"two", headers={"If-Match": seen}).ok(204).headers["ETag"]
+    assert alice.get(path).ok().headers["ETag"] == saved != seen
+    assert "changed" in alice.put(path, b"three", headers={"If-Match": seen}).ok(412).text
+    assert alice.get(path).ok().body == b"two"
+    assert alice.put(path, b"four", headers={"If-Match": f'"x", {saved}'}).status == 204
+    gone = at(box, "/files", path="/tmp/never-there.txt")
+    assert alice.put(gone, b"x", headers={"If-Match": "*"}).status == 412
+    assert alice.get(gone).status == 404
+
+
+@pytest.mark.concurrent
+def test_saves_at_the_same_time(alice, service, box):
+    """Everybody has seen the same: exactly one wins."""
+    path = at(box, "/files", path="/tmp/contested.txt")
+    assert alice.put(path, b"zero").status == 201
+    seen = alice.get(path).ok().headers["ETag"]
+    clients, answers = [service.client(alice.key) for _ in range(6)], []
+
+    def save(i):
+        answers.append(clients[i].put(path, f"{i}".encode() * 70000, headers={"If-Match": seen}).status)
+
+    crew = [threading.Thread(target=save, args=(i,)) for i in range(len(clients))]
+    for member in crew:
+        member.start()
+    for member in crew:
+        member.join()
+    assert sorted(answers) == [204] + [412] * (len(crew) - 1), answers
+
+
+def test_a_download_by_ticket(alice, service, box):
+    """What a browser opens: an address without a key, for one file, once."""
+    name = "/tmp/a file \u00fc.bin"
+    content = bytes(range(256)) * 5000
+    assert alice.put(at(box, "/files", path=name), content).status == 201
+    wish = {"purpose": "download", "sandbox": box["id"], "path": name}
+    ticket = alice.post("/v1/tickets", wish).ok(201).json["ticket"]
+    address, stranger = at(box, "/download", path=name, ticket=ticket), service.stranger()
+    for wrong in (
+        at(box, "/download", path="/etc/passwd", ticket=ticket),
+        at("aaaaaaaaaa", "/download", path=name, ticket=ticket),
+        at(box, "/download", path=name, ticket=ticket[:-2]),
+        at(box, "/files", path=name, ticket=ticket),
+    ):
+        assert stranger.get(wrong).status in (401, 404), wrong
+    answer = stranger.get(address).ok()
+    assert answer.body == content
+    assert answer.headers["Content-Disposition"] == "attachment; filename*=UTF-8''a%20file%20%C3%BC.bin"
+    assert answer.headers["Content-Security-Policy"] == "sandbox" and answer.headers["Cache-Control"] == "no-store"
+    assert stranger.get(address).status == 401, "once"
+    assert ticket not in service.log()
+    assert alice.post("/v1/tickets", {"purpose": "download", "sandbox": box["id"]}).status == 422
+    assert alice.post("/v1/tickets", {**wish, "purpose": "ws"}).status == 422
+    other = service.tenant("thief")
+    assert other.post("/v1/tickets", wish).status == 404
+
+
 def test_the_whole_api_of_the_hand(alice, box):
     assert alice.get(at(box, "/hand/alive")).ok().json == {"status": "ok"}
     assert any(r["path"] == "/v1/sessions" for r in alice.get(at(box, "/hand/v1/routes")).ok().json["routes"])

@@ -102,6 +102,8 @@ def test_answers_are_what_the_document_says(api, service):
     call("PUT", file, b"x", 201)
     call("GET", file)
     call("GET", at(box, "/files", path="/nosuch"), status=404)
+    call("GET", at(box, "/download", path="/tmp/f"))
+    call("GET", at(box, "/download"), status=422)
     call("GET", at(box, "/files/list", path="/tmp"))
     call("POST", at(box, "/files/directory"), {"path": "/tmp/d"}, 204)
     call("DELETE", file, status=204)

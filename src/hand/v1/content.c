@@ -1,6 +1,7 @@
 /* /v1/files/content: the bytes of one file, in both directions, with the rights of the sandbox's
  * user. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <strings.h>
 #include <sys/stat.h>
 
@@ -13,6 +14,7 @@ enum {
     PIECE = 64 << 10,
     KERNEL_SIZE = 4096, /* the most that a file of /proc or /sys says it has */
     KERNEL_MAX = 16 << 20,
+    TAG_MAX = 64,
 };
 
 /* --- reading ------------------------------------------------------------------------------------
@@ -23,7 +25,7 @@ struct source {
     struct tn_buf memory; /* all of it, when the file could not tell its size */
     bool in_memory;
     int64_t size;
-    char tag[64];
+    char tag[TAG_MAX];
 };
 
 /* A piece of it; whole: there was no (usable) range; outside: there is nothing of it. */
@@ -94,13 +96,18 @@ static void send_content(struct tn_http_exchange *x, const struct source *s)
         tn_http_end(x);
 }
 
+static void make_tag(const struct stat *st, char tag[TAG_MAX])
+{
+    snprintf(tag, TAG_MAX, "\"%llx-%llx-%llx%08lx\"", (unsigned long long)st->st_ino,
+             (unsigned long long)st->st_size, (unsigned long long)st->st_mtim.tv_sec,
+             (unsigned long)st->st_mtim.tv_nsec);
+}
+
 /* Files of the kernel are empty, or a page long, until they are read. */
 static int measure(struct source *s, const struct stat *st, struct tn_error *err)
 {
     s->size = st->st_size;
-    snprintf(s->tag, sizeof s->tag, "\"%llx-%llx-%llx%08lx\"", (unsigned long long)st->st_ino,
-             (unsigned long long)st->st_size, (unsigned long long)st->st_mtim.tv_sec,
-             (unsigned long)st->st_mtim.tv_nsec);
+    make_tag(st, s->tag);
     s->in_memory = st->st_blocks == 0 && st->st_size <= KERNEL_SIZE;
     if (!s->in_memory)
         return 0;
@@ -150,7 +157,27 @@ struct incoming {
     mode_t mode;
     bool mode_given;
     bool is_new;
+    const char *match; /* If-Match: what the client has seen; or NULL */
+    bool changed;      /* it is something else by now */
+    bool alone;        /* no other save that minds what is there can come in between */
+    char tag[TAG_MAX]; /* of what it has become; "" when nobody can tell */
 };
+
+/* Whether it still is what the client wants to replace. */
+static int check_match(struct incoming *in, struct tn_error *err)
+{
+    char tag[TAG_MAX] = "";
+    struct stat st;
+
+    if (!in->match)
+        return 0;
+    if (tn_where_stat(in->path, &st, NULL) == 0)
+        make_tag(&st, tag);
+    in->changed = !*tag || (strcmp(in->match, "*") != 0 && !strstr(in->match, tag));
+    return in->changed ? tn_fail(err, TN_E_CONFLICT, "%s was changed meanwhile", in->path) : 0;
+}
+
+static pthread_mutex_t saves = PTHREAD_MUTEX_INITIALIZER;
 
 static int write_body(int fd, void *ctx, struct tn_error *err)
 {
@@ -161,8 +188,14 @@ static int write_body(int fd, void *ctx, struct tn_error *err)
         return tn_fail_errno(err, errno, "mode of the new file");
     for (;;) {
         ssize_t n = tn_http_read(in->x, piece, PIECE, err);
-        if (n <= 0)
-            return (int)n;
+        if (n < 0)
+            return -1;
+        if (n == 0) { /* it is about to become the file */
+            if (in->match)
+                pthread_mutex_lock(&saves);
+            in->alone = in->match;
+            return check_match(in, err);
+        }
         if (tn_fs_write(fd, piece, (size_t)n, err) < 0)
             return -1;
     }
@@ -184,8 +217,14 @@ static int store(struct incoming *in, struct tn_hand *hand, struct tn_error *err
     if (*parent && dir < 0)
         return -1;
     tn_autowhere struct tn_where w;
-    if (tn_where(in->path, TN_LAST_FOLLOWED, &w, err) < 0 ||
-        tn_fs_replace(w.root, w.path, &how, write_body, in, err) < 0)
+    if (tn_where(in->path, TN_LAST_FOLLOWED, &w, err) < 0)
+        return -1;
+    int result = tn_fs_replace(w.root, w.path, &how, write_body, in, err);
+    if (result == 0 && tn_where_stat(in->path, &st, NULL) == 0)
+        make_tag(&st, in->tag);
+    if (in->alone)
+        pthread_mutex_unlock(&saves);
+    if (result < 0)
         return -1;
     if (in->mode_given && !in->is_new && tn_where_chmod(in->path, in->mode, err) < 0)
         return tn_error_context(err, "the content is stored, but not its mode");
@@ -197,7 +236,7 @@ static void put_content(struct tn_http_exchange *x, void *ctx)
     const char *raw = tn_http_query(x, "path"), *mode_text = tn_http_query(x, "mode");
     tn_autofree char *path = tn_v1_query_path(x);
     int64_t mode = 0664;
-    struct tn_error err;
+    struct tn_error err = {0};
 
     if (!path)
         return;
@@ -213,15 +252,26 @@ static void put_content(struct tn_http_exchange *x, void *ctx)
         tn_http_reply_detail(x, 400, "a file can only be put as a whole, without Content-Range");
         return;
     }
-    struct incoming in = {.x = x, .path = path, .mode = (mode_t)mode, .mode_given = mode_text};
-    if (store(&in, ctx, &err) < 0)
+    struct incoming in = {.x = x,
+                          .path = path,
+                          .mode = (mode_t)mode,
+                          .mode_given = mode_text,
+                          .match = tn_http_header(x, "If-Match")};
+    int result = store(&in, ctx, &err);
+    if (result < 0 && in.changed) {
+        tn_http_reply_detail(x, 412, err.text);
+    } else if (result < 0) {
         tn_http_reply_error(x, &err);
-    else
+    } else {
+        if (*in.tag)
+            tn_http_set_header(x, "ETag", in.tag);
         tn_http_reply(x, in.is_new ? 201 : 204, NULL, NULL, 0);
+    }
 }
 
 const struct tn_route tn_routes_content[] = {
     {"GET", "/v1/files/content", get_content, "bytes of ?path=; Range is heeded", 0},
-    {"PUT", "/v1/files/content", put_content, "replaces ?path= by the body, in one step", 0},
+    {"PUT", "/v1/files/content", put_content,
+     "replaces ?path= by the body, in one step; If-Match is heeded", 0},
     {0},
 };

@@ -57,27 +57,22 @@ export const statFile = (id, path, signal) => getHand(id, at('/stat', path, '&fo
 export const moveFile = (id, from, to) =>
   sendHand(id, 'POST', '/v1/files/move', { from: decodeURIComponent(from), to: decodeURIComponent(to) });
 
-/* What marks this content; '' when there is none (any more). */
-export async function tagOf(id, path, signal) {
-  try {
-    return (await request('HEAD', contentPath(id, path), { signal })).headers.get('ETag') ?? '';
-  } catch (error) {
-    if (error.status === 404) return '';
-    throw error;
-  }
-}
-
 export const readFile = (id, path, signal) => request('GET', contentPath(id, path), { signal });
 
-/* Puts a Blob or text; progress(sent, total). XMLHttpRequest, because fetch does not tell how far it is. */
-export function writeFile(id, path, content, { progress, signal } = {}) {
+/* Puts a Blob or text; progress(sent, total). match: what marks the content that it may replace; another
+ * one is 412. The mark of what is there now. XMLHttpRequest, because fetch does not tell how far it is. */
+export function writeFile(id, path, content, { progress, match, signal } = {}) {
   return new Promise((resolve, reject) => {
     const call = new XMLHttpRequest();
     call.open('PUT', contentPath(id, path));
     for (const [name, value] of Object.entries(keyHeader())) call.setRequestHeader(name, value);
     call.setRequestHeader('Content-Type', 'application/octet-stream');
+    if (match) call.setRequestHeader('If-Match', match);
     call.upload.onprogress = ({ loaded, total }) => progress?.(loaded, total);
-    call.onload = () => (call.status < 300 ? resolve() : reject(new ApiError(call.status, detailOf(call))));
+    call.onload = () =>
+      call.status < 300
+        ? resolve(call.getResponseHeader('ETag') ?? '')
+        : reject(new ApiError(call.status, detailOf(call)));
     call.onerror = () => reject(new Error('The upload broke off.'));
     call.onabort = () => reject(new DOMException('cancelled', 'AbortError'));
     signal?.addEventListener('abort', () => call.abort(), { once: true });

@@ -45,8 +45,7 @@ export const actOn = (id, action, attempt, signal) =>
   send('POST', box(id, '/actions'), { action }, { signal, headers: { 'Idempotency-Key': attempt } });
 
 export const getUsage = (id, signal) => getJson(box(id, '/usage'), { signal });
-export const logsOf = (id, parameters, signal) =>
-  request('GET', box(id, `/logs${query(parameters)}`), { signal });
+export const logsPath = (id, parameters) => box(id, `/logs${query(parameters)}`);
 export const getPorts = (id, signal) => getJson(box(id, '/ports'), { signal });
 export const openPort = (id, port) => send('POST', box(id, `/ports/${port}`));
 
@@ -69,6 +68,13 @@ export const removePool = (name) => send('DELETE', `/v1/pools/${encodeURICompone
 export const getKeys = (signal) => getJson('/v1/keys', { signal });
 export const createKey = (wish) => send('POST', '/v1/keys', wish);
 export const revokeKey = (id) => send('DELETE', `/v1/keys/${encodeURIComponent(id)}`);
+
+/* An address that gives the file to whoever opens it first, within a minute. */
+export async function downloadPath(id, path, signal) {
+  const wish = { sandbox: id, purpose: 'download', path };
+  const { ticket } = await send('POST', '/v1/tickets', wish, { signal });
+  return box(id, `/download${query({ path, ticket })}`);
+}
 
 export async function ticketFor(id, signal) {
   return (await send('POST', '/v1/tickets', { sandbox: id, purpose: 'ws' }, { signal })).ticket;

@@ -5,10 +5,24 @@ import { ApiError, request } from './client.js';
 
 const UNSEEN = 20000; /* milliseconds until a stream of a tab in the background is let go */
 
+/* The pieces of a text as they come; it may be silent for as long as it likes. */
+export async function* readText(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
 /* path(): the address to (re)start from; tell: { opened(), event(e), lost(error, milliseconds) }.  Ends with
  * the signal, or with an answer that will not change by asking again (thrown).  `hurry` (an Emitter) with
- * "now" cuts a pause short. */
-export async function follow(path, tell, { signal, hurry }) {
+ * "now" cuts a pause short.  `read` makes events of an answer. */
+export async function follow(path, tell, { signal, hurry, read = readEvents }) {
   for (let attempt = 0; !signal.aborted;) {
     await untilSeen(signal);
     const turn = whileSeen(signal);
@@ -16,10 +30,10 @@ export async function follow(path, tell, { signal, hurry }) {
     try {
       const response = await request('GET', path(), {
         signal: turn.signal,
-        headers: { Accept: 'text/event-stream' },
+        headers: read === readEvents ? { Accept: 'text/event-stream' } : {},
       });
       tell.opened?.();
-      for await (const event of readEvents(response)) {
+      for await (const event of read(response)) {
         attempt = 0;
         tell.event(event);
       }

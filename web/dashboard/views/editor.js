@@ -2,8 +2,8 @@
 import { h, replace, setText } from '../base/dom.js';
 import { bytes, plural, visible } from '../base/format.js';
 import { isAbort } from '../api/client.js';
-import { lastOf, readFile, showPath, statFile, tagOf, writeFile } from '../api/files.js';
-import { saveBlob } from '../parts/download.js';
+import { lastOf, readFile, showPath, statFile, writeFile } from '../api/files.js';
+import { downloadFile } from '../parts/download.js';
 import { openDialog } from '../parts/dialog.js';
 import { complain, remark } from '../parts/remarks.js';
 
@@ -46,7 +46,7 @@ export async function editFile(place, { id, path, signal, crumbs, back }) {
       type: 'button',
       onclick: async () => {
         try {
-          saveBlob(await (await readFile(id, path, signal)).blob(), name);
+          await downloadFile(id, path, name, signal);
         } catch (error) {
           complain(error, name);
         }
@@ -103,21 +103,28 @@ function showText(frame, { id, path, name, text, tag, signal, download }) {
     else drafts.delete(`${id} ${path}`);
     setText(state, `${plural(area.value.split('\n').length, 'line')}${changed ? ', not saved' : ''}`);
   };
-  const put = async () => {
+  const put = async (match) => {
     const content = newline === '\n' ? area.value : area.value.replaceAll('\n', newline);
     const kept = area.value;
-    await writeFile(id, path, content, { signal });
-    tag = await tagOf(id, path, signal);
+    tag = await writeFile(id, path, content, { match, signal });
     saved = kept;
     remark(`${visible(name)} was saved.`);
+  };
+  const replaceAnyway = async () => {
+    try {
+      if (await overwrite(name)) await put();
+    } catch (error) {
+      if (!isAbort(error)) complain(error, visible(name));
+    }
   };
   const trySave = async () => {
     if (save.disabled) return;
     save.disabled = true;
     try {
-      if ((await tagOf(id, path, signal)) === tag || (await overwrite(name))) await put();
+      await put(tag);
     } catch (error) {
-      if (!isAbort(error)) complain(error, visible(name));
+      if (error.status === 412) await replaceAnyway();
+      else if (!isAbort(error)) complain(error, visible(name));
     }
     draw();
   };

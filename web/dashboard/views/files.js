@@ -11,7 +11,6 @@ import {
   makeDirectory,
   moveFile,
   parentOf,
-  readFile,
   removeFile,
   segmentOf,
   showPath,
@@ -20,7 +19,7 @@ import {
 } from '../api/files.js';
 import { getBox, getHand } from '../api/service.js';
 import { ask, confirm } from '../parts/dialog.js';
-import { saveBlob } from '../parts/download.js';
+import { downloadFile } from '../parts/download.js';
 import { ICONS } from '../parts/icons.js';
 import { menuButton } from '../parts/menu.js';
 import { complain, remark } from '../parts/remarks.js';
@@ -300,7 +299,7 @@ function updateFileRow(row, entry) {
 
 export async function download(id, path, name) {
   try {
-    saveBlob(await (await readFile(id, path)).blob(), name);
+    await downloadFile(id, path, name);
   } catch (error) {
     complain(error, name);
   }

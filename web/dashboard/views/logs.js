@@ -1,12 +1,12 @@
 /* What the hand of a sandbox, or its container, has written to its log; with what comes. */
 import { h, replace, setText } from '../base/dom.js';
 import { visible } from '../base/format.js';
-import { every } from '../base/wait.js';
 import { isAbort } from '../api/client.js';
-import { logsOf } from '../api/service.js';
+import { logsPath } from '../api/service.js';
+import { follow, readText } from '../api/stream.js';
 import { failure } from '../parts/state.js';
 
-const EVERY = 3000;
+const MOST = 4 << 20; /* characters that are shown */
 
 export function logsView(place, { id, signal }) {
   const pane = h('pre.text-pane', { tabindex: '0', 'aria-label': 'Log' }, h('span.skeleton.w2'));
@@ -33,20 +33,34 @@ export function logsView(place, { id, signal }) {
   };
   search.addEventListener('input', draw);
   replace(place, h('div.row', search, count), problem, pane);
-  every(
-    EVERY,
-    async () => {
-      try {
-        const now = await (await logsOf(id, {}, signal)).text();
-        if (now !== text) {
-          text = now;
-          draw();
-        }
+  let drawing = 0;
+  const drawSoon = () => {
+    drawing ||= requestAnimationFrame(() => {
+      drawing = 0;
+      draw();
+    });
+  };
+  signal.addEventListener('abort', () => cancelAnimationFrame(drawing), { once: true });
+  follow(
+    () => logsPath(id, { follow: 1 }),
+    {
+      /* Each stream begins with all there is. */
+      opened() {
+        text = '';
         replace(problem);
-      } catch (error) {
-        if (!isAbort(error) && !signal.aborted) replace(problem, failure(error));
-      }
+        drawSoon();
+      },
+      event(piece) {
+        text += piece;
+        if (text.length > MOST) text = text.slice(text.indexOf('\n', text.length - MOST) + 1);
+        drawSoon();
+      },
+      lost(error) {
+        if (error) replace(problem, failure(error));
+      },
     },
-    signal,
-  );
+    { signal, read: readText },
+  ).catch((error) => {
+    if (!isAbort(error) && !signal.aborted) replace(problem, failure(error));
+  });
 }

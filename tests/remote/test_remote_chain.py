@@ -1,0 +1,96 @@
+"""A service before a service: `tendon serve` whose sandboxes are those of another one, in both dialects and over TLS."""
+
+import pytest
+from native import at, make, run, run_action
+from services import Service, eventually, self_signed
+
+SERVER = "setsid -f python3 -m http.server {port} --bind 127.0.0.1 --directory /tmp/site >/dev/null 2>&1 </dev/null"
+
+
+@pytest.fixture(scope="module", params=["native", "openhands", "native over TLS"])
+def chain(request, tmp_path_factory):
+    """(the service in front, the one behind)."""
+    behind = Service(tmp_path_factory.mktemp("behind"))
+    doctor = behind.tendon("doctor", "--runtime", "jail")
+    if doctor.returncode:
+        behind.ids.stop()
+        pytest.skip(f"the jail does not work here: {doctor.stdout}{doctor.stderr}")
+    env = {"TENDON_REMOTE_DIALECT": request.param.split()[0]}
+    if request.param.endswith("TLS"):
+        cert, key, behind.context = self_signed(tmp_path_factory.mktemp("tls"))
+        behind.settings.update(tls_cert=cert, tls_key=key)
+        env["SSL_CERT_FILE"] = str(cert)
+    behind.start()
+    front = Service(
+        tmp_path_factory.mktemp("front"),
+        runtime="remote",
+        env={**env, "SANDBOX_API_KEY": behind.admin, "SANDBOX_REMOTE_RUNTIME_API_URL": behind.url},
+    ).start()
+    yield front, behind
+    front.finish()
+    behind.finish()
+
+
+@pytest.fixture
+def box(chain):
+    client = chain[0].tenant("acme")
+    made = make(client)
+    yield client, made["id"]
+    assert client.delete(at(made)).status == 204
+
+
+def test_actions_and_files(box):
+    client, id = box
+    assert run(client, id, "echo hello")["content"].strip() == "hello"
+    assert client.put(at(id, "/files", path="/tmp/from-here"), b"x" * 100000).status in (200, 201, 204)
+    assert run(client, id, "wc -c < /tmp/from-here")["content"].split()[-1] == "100000"
+    assert client.get(at(id, "/files", path="/tmp/from-here")).ok().body == b"x" * 100000
+
+
+def test_a_port(box):
+    client, id = box
+    run(client, id, "mkdir -p /tmp/site && echo from inside > /tmp/site/page")
+    run(client, id, SERVER.format(port=8123))
+
+    def page():
+        answer = client.get(f"/preview/{id}/8123/page")
+        return answer.status == 200 and answer
+
+    assert eventually(page, "the server inside answers").text == "from inside\n"
+
+
+def test_pause_and_resume(chain, box):
+    client, id = box
+    run(client, id, "cd /tmp; kept=here")
+    client.post(at(id, "/pause")).ok()
+    assert client.get(at(id)).ok().json["state"] == "paused"
+    client.post(at(id, "/resume")).ok()
+    assert run(client, id, "echo $kept in $PWD")["content"].strip() == "here in /tmp"
+
+
+def test_the_one_in_front_is_killed(chain, box):
+    client, id = box
+    chain[0].restart(kill=True)
+    client.close()
+    assert run(client, id, "echo still there")["content"].strip() == "still there"
+
+
+def test_the_hand_by_its_path(chain, box):
+    """As OpenHands reaches it: SERVICE/ID/... with the session key."""
+    client, id = box
+    started = client.post("/start", {"session_id": "by-path"}).ok().json
+    hand = chain[0].stranger(headers={"X-Session-API-Key": started["session_api_key"]})
+    answer = hand.post(f"/{started['runtime_id']}/execute_action", run_action("echo by path"))
+    assert answer.ok().json["content"].strip() == "by path"
+    assert chain[0].stranger().get(f"/{started['runtime_id']}/alive").status == 401
+    client.post("/stop", {"runtime_id": started["runtime_id"]}).ok()
+
+
+def test_nothing_is_left_behind(chain):
+    front, behind = chain
+    client = front.tenant("brief")
+    made = make(client)
+    watcher = behind.client()
+    assert watcher.get("/v1/sandboxes").ok().json["sandboxes"]
+    client.delete(at(made)).ok(204)
+    eventually(lambda: not watcher.get("/v1/sandboxes").ok().json["sandboxes"], "it is gone there, too")
