@@ -226,10 +226,7 @@ static void answer_post(struct tn_mcp_client *client, struct stream *s, struct t
     }
 }
 
-/* Reads the messages of a batch: how many, or -1 with err.  All are the caller's, and each a tree
- * of its own, since threads of their own will carry them out. */
-static int read_batch(const struct tn_json *tree, struct tn_rpc messages[BATCH_MAX],
-                      struct tn_error *err)
+int read_batch(const struct tn_json *tree, struct tn_rpc messages[BATCH_MAX], struct tn_error *err)
 {
     size_t n = tn_json_count(tree);
 

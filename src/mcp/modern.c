@@ -3,6 +3,7 @@
  * Every request says by itself who asks and in which version; headers repeat parts of the body and
  * must agree with it.  A client object lives for the one request. */
 #include <strings.h>
+#include <sys/timerfd.h>
 
 #include "base/base64.h"
 #include "mcp/serve-internal.h"
@@ -183,13 +184,14 @@ void listener_notify(struct tn_mcp_client *client, const char *method, const cha
     stream_push(client_main_stream(client), tn_buf_str(&message), message.len, false);
 }
 
-/* Subscribes to a resource the way older revisions do; the owner ends that with the client. */
-static void subscribe(struct tn_mcp_client *client, struct stream *s, const char *uri)
+/* Subscribes to a resource the way older revisions do; the owner ends that with the client.  late:
+ * the descriptor that is readable when that has taken too long. */
+static void subscribe(struct tn_mcp_client *client, struct stream *s, const char *uri, int late)
 {
     struct tn_mcp_server *server = client->server;
     tn_autobuf struct tn_buf params = TN_BUF_INIT(1 << 20), text = TN_BUF_INIT(1 << 20);
     tn_autobuf struct tn_buf result = TN_BUF_INIT(1 << 20);
-    struct tn_mcp_request request = {.refs = 1, .client = client, .stream = s, .cancel = -1};
+    struct tn_mcp_request request = {.refs = 1, .client = client, .stream = s, .cancel = late};
     struct tn_jw w = tn_jw(&params);
 
     tn_jw_object(&w);
@@ -202,6 +204,24 @@ static void subscribe(struct tn_mcp_client *client, struct stream *s, const char
     }
     free(request.refusal);
     free(request.refusal_data);
+}
+
+/* All of them together have so long: a server that hangs must not keep the listener from hearing of
+ * the others. */
+static void subscribe_all(struct tn_mcp_client *client, struct stream *s,
+                          const struct tn_json *uris)
+{
+    const struct itimerspec limit = {.it_value.tv_sec = SUBSCRIBE_SECONDS};
+    size_t n = tn_json_count(uris);
+    tn_autofd int late = n ? timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK) : -1;
+
+    if (late < 0 || timerfd_settime(late, 0, &limit, NULL) < 0)
+        return;
+    for (size_t i = 0; i < n && i < LISTENED_MAX; i++) {
+        const char *uri = tn_json_str(tn_json_at(uris, i), NULL);
+        if (uri)
+            subscribe(client, s, uri, late);
+    }
 }
 
 static void listen_for(struct tn_mcp_client *client, struct tn_http_exchange *x,
@@ -224,11 +244,7 @@ static void listen_for(struct tn_mcp_client *client, struct tn_http_exchange *x,
     stream_push(s, tn_buf_str(&message), message.len, false);
     client->wants = filter;
     pthread_mutex_unlock(&client->server->lock);
-    for (size_t i = 0, n = tn_json_count(uris); i < n && i < LISTENED_MAX; i++) {
-        const char *uri = tn_json_str(tn_json_at(uris, i), NULL);
-        if (uri)
-            subscribe(client, s, uri);
-    }
+    subscribe_all(client, s, uris);
     if (tn_sse_start(x) == 0)
         http_pump(client, s, x, 0, false);
     pthread_mutex_lock(&client->server->lock);

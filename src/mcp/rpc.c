@@ -1,11 +1,14 @@
 #include "mcp/rpc.h"
 
+#include <math.h>
+
 static const char *const id_kinds = "a string or a number";
 
 static bool is_id(const struct tn_json *id)
 {
     enum tn_json_type type = tn_json_type(id);
-    return type == TN_JSON_STRING || type == TN_JSON_INT || type == TN_JSON_DOUBLE;
+    return type == TN_JSON_STRING || type == TN_JSON_INT ||
+           (type == TN_JSON_DOUBLE && isfinite(tn_json_double(id, 0)));
 }
 
 static bool is_params(const struct tn_json *params)

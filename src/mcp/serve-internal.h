@@ -19,6 +19,7 @@ enum {
     KEPT_STREAMS = 8, /* that have ended, for clients who lost the connection */
     KEPT_EVENTS = 256,
     LISTENED_MAX = 256, /* resources of one subscriptions/listen */
+    SUBSCRIBE_SECONDS = 10,
 };
 #define MESSAGE_MAX ((size_t)32 << 20)
 #define UNREAD_MAX ((size_t)64 << 20) /* bytes a client has not taken yet: then it is dropped */
@@ -160,6 +161,9 @@ int client_initialize(struct tn_mcp_client *client, const struct tn_rpc *message
 void client_take(struct tn_mcp_client *client, struct tn_rpc *message, struct stream *s);
 void put_server_info(struct tn_mcp_server *server, struct tn_jw *w);
 bool batches_allowed(const struct tn_mcp_client *client);
+/* Reads the messages of a batch: how many, or -1 with err.  All are the caller's, and each a tree
+ * of its own, since threads of their own will carry them out. */
+int read_batch(const struct tn_json *tree, struct tn_rpc messages[BATCH_MAX], struct tn_error *err);
 
 /* --- over HTTP ------------------------------------------------------------------------------ */
 

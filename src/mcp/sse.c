@@ -34,19 +34,34 @@ static void reply_text(struct tn_http_exchange *x, int status, const char *text)
     tn_http_reply(x, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
+/* Reads one message, or a batch where the revision has them: how many, or -1. */
+static int read_messages(const struct tn_mcp_client *client, const struct tn_buf *body,
+                         struct tn_rpc messages[BATCH_MAX], struct tn_error *err)
+{
+    tn_autojson struct tn_json *tree = NULL;
+
+    if (tn_json_parse(tn_buf_str(body), body->len, &tree, err) < 0)
+        return -1;
+    if (tn_json_type(tree) == TN_JSON_ARRAY && batches_allowed(client))
+        return read_batch(tree, messages, err);
+    return tn_rpc_from_json(TN_TAKE_PTR(tree), &messages[0], err) < 0 ? -1 : 1;
+}
+
 static void post_message(struct tn_mcp_client *client, struct tn_http_exchange *x)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(MESSAGE_MAX);
-    struct tn_rpc message;
+    tn_autofree struct tn_rpc *messages = tn_calloc(BATCH_MAX, sizeof *messages);
     struct tn_error err;
+    int n;
 
     if (tn_http_read_all(x, &body, &err) < 0)
         reply_text(x, tn_code_row(err.code)->http_status, err.text);
-    else if (tn_rpc_parse(tn_buf_str(&body), body.len, &message, &err) < 0)
+    else if ((n = read_messages(client, &body, messages, &err)) < 0)
         reply_text(x, 400, "Could not parse message");
     else {
         reply_text(x, 202, "Accepted");
-        client_take(client, &message, NULL);
+        for (int i = 0; i < n; i++)
+            client_take(client, &messages[i], NULL);
     }
 }
 

@@ -74,11 +74,18 @@ static int kind_of(const struct sockaddr *address)
     return NOBODYS;
 }
 
+/* Without the brackets that a URL has around an address, on the heap. */
+static char *bare_host(const char *host)
+{
+    char *bare = tn_strdup(*host == '[' ? host + 1 : host);
+
+    bare[strcspn(bare, "]")] = '\0';
+    return bare;
+}
+
 enum tn_web_reach tn_web_reach_of(const char *host)
 {
-    size_t n = strlen(host);
-    tn_autofree char *bare =
-        n > 2 && host[0] == '[' ? tn_strndup(host + 1, n - 2) : tn_strdup(host);
+    tn_autofree char *bare = bare_host(host);
     struct in_addr v4;
     struct in6_addr v6;
     int kind = TN_WEB_PUBLIC;
@@ -136,9 +143,7 @@ static void split_base(const char *base, char **host, char **port)
 static int look_up(struct web_transfer *t, const char *host, const char *port, struct tn_buf *pin)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-    size_t n = strlen(host);
-    tn_autofree char *bare =
-        n > 2 && host[0] == '[' ? tn_strndup(host + 1, n - 2) : tn_strdup(host);
+    tn_autofree char *bare = bare_host(host);
     struct addrinfo *all = NULL;
 
     if (getaddrinfo(bare, port, &hints, &all) != 0)

@@ -120,6 +120,18 @@ def test_unknown_methods(session):
     session.tell("notifications/no/such")
 
 
+def test_batches_over_sse(hand):
+    session = SseSession(hand, version="2025-03-26")
+    assert session.post([request("one", "ping"), request("two", "tools/list")])[0] == 202
+    for number in "one", "two":
+        session.stream.wait(lambda m, number=number: isinstance(m, dict) and m.get("id") == number, number)
+    assert session.post([])[0] == 400 and session.post([7])[0] == 400
+    session.close()
+    later = SseSession(hand, version="2025-06-18")
+    assert later.post([request("one", "ping")])[0] == 400
+    later.close()
+
+
 def test_batches_where_the_version_has_them(hand):
     session = Session(hand, version="2025-03-26")
     batch = [

@@ -119,6 +119,26 @@ def test_a_program_here(open_toolbox):
     assert "/does/not/exist" in missing.error("x")
 
 
+def test_what_a_program_started_ends_with_it(open_toolbox, tmp_path):
+    """Also when the program ends by itself, because its input does or because it dies."""
+    command = f"/bin/sh -c 'sleep 1000 & echo $! >> pids; exec /usr/bin/python3 {ODD}'"
+
+    def alive(pid):
+        with contextlib.suppress(FileNotFoundError):
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+
+    toolbox = open_toolbox()
+    assert toolbox.ask("program", command=command) == {"ok": True}
+    assert toolbox.text("echo", text="x") == "odd: x"
+    toolbox.failure("die")
+    assert toolbox.text("echo", text="y") == "odd: y"
+    first, second = (tmp_path / "pids").read_text().split()
+    eventually(lambda: not alive(first), "the first one's sleep has ended")
+    assert alive(second)
+    toolbox.driver.stdin.close()
+    eventually(lambda: not alive(second), "the second one's sleep has ended")
+
+
 # --- the verb --------------------------------------------------------------------------------
 
 

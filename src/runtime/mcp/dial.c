@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
+#include "base/thread.h"
 #include "runtime/hand-address.h"
 
 #define CONNECT_SECONDS 30.0
@@ -15,10 +16,22 @@ struct connection {
 
 struct mcp_dial {
     char *address;
-    struct tn_buf headers; /* "Name: value\r\n" each */
-    pthread_mutex_t lock;  /* of what follows */
+    struct tn_buf headers;  /* "Name: value\r\n" each */
+    pthread_mutex_t lock;   /* of what follows */
+    pthread_cond_t changed; /* stopped, or a dialling is over */
     struct connection *open;
     bool stopped;
+    int users; /* the owner, and threads that dial */
+};
+
+/* A connection that is being made, by a thread of its own: nothing else could be interrupted. Owned
+ * by that thread once nobody waits for it any more. */
+struct dialling {
+    struct mcp_dial *d;
+    int64_t deadline;
+    bool done, left; /* under the lock of d */
+    int fd;
+    struct tn_error err;
 };
 
 struct mcp_dial *mcp_dial_new(const char *address)
@@ -26,9 +39,25 @@ struct mcp_dial *mcp_dial_new(const char *address)
     struct mcp_dial *d = tn_calloc(1, sizeof *d);
 
     d->address = tn_strdup(address);
+    d->users = 1;
     tn_buf_init(&d->headers, TN_WEB_HEADERS_MAX);
     pthread_mutex_init(&d->lock, NULL);
+    tn_cond_init(&d->changed);
     return d;
+}
+
+static void unref(struct mcp_dial *d)
+{
+    pthread_mutex_lock(&d->lock);
+    bool last = --d->users == 0;
+    pthread_mutex_unlock(&d->lock);
+    if (!last)
+        return;
+    tn_buf_done(&d->headers);
+    pthread_cond_destroy(&d->changed);
+    pthread_mutex_destroy(&d->lock);
+    free(d->address);
+    free(d);
 }
 
 void mcp_dial_free(struct mcp_dial *d)
@@ -37,10 +66,7 @@ void mcp_dial_free(struct mcp_dial *d)
         return;
     if (d->headers.data)
         explicit_bzero(d->headers.data, d->headers.len);
-    tn_buf_done(&d->headers);
-    pthread_mutex_destroy(&d->lock);
-    free(d->address);
-    free(d);
+    unref(d);
 }
 
 void mcp_dial_header(struct mcp_dial *d, const char *name, const char *value)
@@ -52,6 +78,7 @@ void mcp_dial_stop(struct mcp_dial *d)
 {
     pthread_mutex_lock(&d->lock);
     d->stopped = true;
+    pthread_cond_broadcast(&d->changed);
     for (struct connection *c = d->open; c; c = c->next)
         shutdown(c->fd, SHUT_RDWR);
     pthread_mutex_unlock(&d->lock);
@@ -59,13 +86,62 @@ void mcp_dial_stop(struct mcp_dial *d)
 
 /* --- connections ---------------------------------------------------------------------------- */
 
+static void *dial(void *arg)
+{
+    struct dialling *g = arg;
+    struct mcp_dial *d = g->d;
+
+    g->fd = tn_hand_dial(d->address, g->deadline, &g->err);
+    pthread_mutex_lock(&d->lock);
+    g->done = true;
+    bool left = g->left;
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->lock);
+    if (left) {
+        tn_close(g->fd);
+        free(g);
+    }
+    unref(d);
+    return NULL;
+}
+
+/* Dials, until the deadline or until everything is to stop. */
+static int dial_or_stop(struct mcp_dial *d, int64_t deadline, struct tn_error *err)
+{
+    struct dialling *g = tn_calloc(1, sizeof *g);
+    pthread_t thread;
+
+    *g = (struct dialling){.d = d, .deadline = deadline, .fd = -1};
+    pthread_mutex_lock(&d->lock);
+    d->users++;
+    int failed = tn_thread_start(&thread, dial, g);
+    d->users -= failed != 0;
+    while (!failed && !g->done && !d->stopped)
+        pthread_cond_wait(&d->changed, &d->lock);
+    bool done = g->done;
+    g->left = !done;
+    pthread_mutex_unlock(&d->lock);
+    if (failed) {
+        free(g);
+        return tn_fail_errno(err, failed, "thread");
+    }
+    pthread_detach(thread);
+    if (!done)
+        return tn_fail(err, TN_E_GONE, "the connection was closed");
+    int fd = g->fd;
+    if (fd < 0 && err)
+        *err = g->err;
+    free(g);
+    return fd;
+}
+
 /* The client owns the descriptor, which is known here as long as it is open. */
 static struct tn_http_client *connect_to(struct mcp_dial *d, struct connection *c, int64_t deadline,
                                          struct tn_error *err)
 {
     int64_t limit = tn_deadline_in(CONNECT_SECONDS);
 
-    c->fd = tn_hand_dial(d->address, limit < deadline ? limit : deadline, err);
+    c->fd = dial_or_stop(d, limit < deadline ? limit : deadline, err);
     if (c->fd < 0)
         return NULL;
     pthread_mutex_lock(&d->lock);

@@ -16,11 +16,15 @@
 
 /* The pipes of the child, as it numbers them. */
 enum { INPUT, OUTPUT, ERRORS, PIPES };
+/* Of what is polled besides: its end. */
+enum { ENDED = PIPES + 1 };
 
 struct pipe_link {
     struct mcp_link link;
     const char *name; /* of the program, borrowed from the server */
     struct tn_child *child;
+    bool reaped; /* its number may be another's by now */
+    struct tn_exit exit;
     int ours[PIPES]; /* our ends, non-blocking; -1: closed */
     int wake;        /* an event: there is something to send, or to end */
     pthread_t mover;
@@ -115,18 +119,36 @@ static bool stopping(struct pipe_link *l)
     return stop;
 }
 
+/* Whether the program has ended, by the deadline; it is not reaped yet. */
+static bool has_ended(const struct pipe_link *l, int64_t deadline)
+{
+    struct pollfd end = {.fd = tn_child_pidfd(l->child), .events = POLLIN};
+
+    return !l->reaped && poll(&end, 1, tn_poll_ms(deadline)) > 0;
+}
+
+/* What it started does not outlive it, also when it ends by itself. */
+static void bury(struct pipe_link *l)
+{
+    if (l->reaped)
+        return;
+    kill(-tn_child_pid(l->child), SIGKILL);
+    l->reaped = tn_child_wait(l->child, tn_deadline_in(END_SECONDS), &l->exit, NULL) == 0;
+}
+
 static void tell_end(struct pipe_link *l, bool too_long)
 {
-    struct tn_exit result;
     tn_autobuf struct tn_buf why = TN_BUF_INIT(4096);
 
     if (l->ours[ERRORS] >= 0)
         pull(l, ERRORS);
+    if (has_ended(l, tn_deadline_in(END_SECONDS)))
+        bury(l);
     tn_buf_printf(&why, "%s ", l->name);
     if (too_long)
         tn_buf_printf(&why, "sent more than %zu bytes in one line", l->in.max);
-    else if (tn_child_wait(l->child, tn_deadline_in(END_SECONDS), &result, NULL) == 0)
-        tn_buf_printf(&why, "has ended with exit code %d", tn_exit_code(&result));
+    else if (l->reaped)
+        tn_buf_printf(&why, "has ended with exit code %d", tn_exit_code(&l->exit));
     else
         tn_buf_puts(&why, "has closed its output");
     tn_buf_printf(&why, "%s%s", l->last_len ? ": " : "", l->last);
@@ -138,6 +160,7 @@ static void *move(void *arg)
 {
     struct pipe_link *l = arg;
     bool too_long = false;
+    int64_t until = TN_NEVER; /* once it has ended: who else holds its pipes is not waited for */
 
     while (!stopping(l)) {
         bool more = l->ours[INPUT] >= 0 && push(l);
@@ -146,17 +169,22 @@ static void *move(void *arg)
             {.fd = l->ours[OUTPUT], .events = POLLIN},
             {.fd = l->ours[ERRORS], .events = POLLIN},
             {.fd = l->wake, .events = POLLIN},
+            {.fd = l->reaped ? -1 : tn_child_pidfd(l->child), .events = POLLIN},
         };
 
-        poll(fds, TN_COUNT(fds), -1);
+        int ready = poll(fds, TN_COUNT(fds), tn_poll_ms(until));
         if (fds[ERRORS].revents)
             pull(l, ERRORS);
         if (fds[OUTPUT].revents)
             too_long = pull(l, OUTPUT) < 0;
-        if (too_long || l->ours[OUTPUT] < 0)
+        if (too_long || l->ours[OUTPUT] < 0 || (ready == 0 && l->reaped))
             break;
+        if (fds[ENDED].revents) {
+            bury(l);
+            until = tn_deadline_in(END_SECONDS);
+        }
     }
-    if (too_long || l->ours[OUTPUT] < 0)
+    if (too_long || l->ours[OUTPUT] < 0 || l->reaped)
         tell_end(l, too_long);
     return NULL;
 }
@@ -193,14 +221,15 @@ static int pipe_send(struct mcp_link *link, const char *const *headers, const ch
 /* Its input ends; then it is asked, then it is made. */
 static void end_child(struct pipe_link *l)
 {
-    static const int signals[] = {0, SIGTERM, SIGKILL};
+    static const int signals[] = {0, SIGTERM};
 
-    for (size_t i = 0; i < TN_COUNT(signals); i++) {
+    for (size_t i = 0; i < TN_COUNT(signals) && !l->reaped; i++) {
         if (signals[i])
             tn_child_signal_group(l->child, signals[i], NULL);
-        if (tn_child_wait(l->child, tn_deadline_in(END_SECONDS), NULL, NULL) == 0)
+        if (has_ended(l, tn_deadline_in(END_SECONDS)))
             break;
     }
+    bury(l);
     tn_child_free(l->child);
 }
 

@@ -27,6 +27,8 @@ static const struct {
     {"{\"jsonrpc\":2.0,\"id\":1,\"method\":\"m\"}", -2},
     {"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"m\"}", -2},
     {"{\"jsonrpc\":\"2.0\",\"id\":[],\"method\":\"m\"}", -2},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1e999,\"method\":\"m\"}", -2},
+    {"{\"jsonrpc\":\"2.0\",\"id\":-1e999,\"result\":{}}", -2},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":5}", -2},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":5}", -2},
     {"{\"jsonrpc\":\"2.0\",\"id\":1}", -2},

@@ -1,5 +1,10 @@
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
 #include "base/clock.h"
 #include "runtime/mcp/courier.h"
+#include "runtime/mcp/dial.h"
 #include "runtime/mcp/result.h"
 #include "runtime/mcp/servers.h"
 #include "runtime/mcp/site.h"
@@ -241,6 +246,45 @@ static void test_courier_that_stands(void **state)
     mcp_courier_free(c);
 }
 
+/* --- dialling --------------------------------------------------------------------------------- */
+
+static void *stop_dial(void *arg)
+{
+    mcp_dial_stop(arg);
+    return NULL;
+}
+
+/* A listener whose queue is full lets nobody connect, and does not say no either. */
+static void test_dialling_is_interrupted(void **state)
+{
+    enum { FULL = 8 };
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t n = sizeof a;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), waiting[FULL];
+    struct tn_error err = {0};
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(1 << 10);
+    pthread_t thread;
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &n), 0);
+    for (int i = 0; i < FULL; i++) {
+        waiting[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)!connect(waiting[i], (struct sockaddr *)&a, sizeof a);
+    }
+    tn_autofree char *address = tn_asprintf("127.0.0.1:%d", ntohs(a.sin_port));
+    struct mcp_dial *dial = mcp_dial_new(address);
+    const struct tn_web_call call = {.target = "/", .deadline = TN_NEVER};
+    assert_int_equal(pthread_create(&thread, NULL, stop_dial, dial), 0);
+    assert_int_equal(mcp_dial_call(dial, &call, &answer, &err), -1);
+    pthread_join(thread, NULL);
+    assert_int_not_equal(err.code, TN_E_TIMEOUT);
+    mcp_dial_free(dial);
+    for (int i = 0; i < FULL; i++)
+        tn_close(waiting[i]);
+    tn_close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_labels_hold_no_secrets),
         cmocka_unit_test(test_moves),
         cmocka_unit_test(test_courier),
+        cmocka_unit_test(test_dialling_is_interrupted),
         cmocka_unit_test(test_courier_that_stands),
     };
 
