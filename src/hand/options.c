@@ -6,6 +6,8 @@
 #include "hand/plugin.h"
 #include "net/listen.h"
 
+#define UID_LAST 4294967294 /* the one after it is none */
+
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 
 static const struct tn_field rows[] = {
@@ -28,11 +30,12 @@ static const struct tn_field rows[] = {
     TN_INT("plugin_seconds", struct tn_hand_options, plugin_seconds, .fallback = "120",
            .env = "INIT_PLUGIN_TIMEOUT", .min = 1, .max = 86400,
            .help = "seconds until such a start is given up"),
-    TN_STRING("username", struct tn_hand_options, username, .fallback = "openhands",
-              .flag = "--username", .value = "NAME",
-              .help = "user that shell and files belong to; created if missing (as root)"),
-    TN_INT("user_id", struct tn_hand_options, user_id, .fallback = "1000", .flag = "--user-id",
-           .value = "N", .max = 4294967294.0, .help = "uid for that user"),
+    TN_STRING("username", struct tn_hand_options, username, .flag = "--username", .value = "NAME",
+              .help = "user that shell and files belong to; created if missing (as root), with "
+                      "--user-id; a number is a uid, whatever its name [openhands]"),
+    TN_OPT_INT("user_id", struct tn_hand_options, user_id, .flag = "--user-id", .value = "N",
+               .max = UID_LAST,
+               .help = "uid of a user that is created; alone: the user of that uid [1000]"),
     TN_BOOL("enable_browser", struct tn_hand_options, enable_browser, .fallback = "true",
             .flag = "--enable-browser", .help = "allow the browser"),
     TN_BOOL("viewer", struct tn_hand_options, viewer, .flag = "--viewer",
@@ -110,11 +113,31 @@ static int check_digest(const struct tn_hand_options *o, struct tn_error *err)
     return 0;
 }
 
+/* A number is no name, but a uid. */
+static int read_uid(struct tn_hand_options *o, struct tn_error *err)
+{
+    const char *name = o->username;
+    int64_t uid = 0;
+
+    if (!name || !*name || strspn(name, "0123456789") != strlen(name))
+        return 0;
+    for (; *name && uid <= UID_LAST; name++)
+        uid = uid * 10 + (*name - '0');
+    if (uid > UID_LAST)
+        return tn_fail(err, TN_E_INVALID, "--username %.40s: there is no such uid", o->username);
+    if (o->user_id.set && o->user_id.value != uid)
+        return tn_fail(err, TN_E_INVALID, "--username %s and --user-id %lld are two users",
+                       o->username, (long long)o->user_id.value);
+    o->user_id = (struct tn_opt_int){.set = true, .value = uid};
+    free(TN_TAKE_PTR(o->username));
+    return 0;
+}
+
 static int check(struct tn_hand_options *o, struct tn_error *err)
 {
     if (o->port == 0 && o->listen.count == 0)
         return tn_fail(err, TN_E_INVALID, "nothing to listen on: give a port or --listen");
-    if (check_digest(o, err) < 0)
+    if (check_digest(o, err) < 0 || read_uid(o, err) < 0)
         return -1;
     if (o->browsergym_eval_env && !o->enable_browser)
         return tn_fail(

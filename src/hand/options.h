@@ -11,8 +11,8 @@ struct tn_hand_options {
     char *plugin_path;
     bool start_plugins;
     int64_t plugin_seconds;
-    char *username;
-    int64_t user_id;
+    char *username; /* NULL: not given, or as a number; then user_id says which, if it is set */
+    struct tn_opt_int user_id;
     bool enable_browser;
     bool viewer; /* also without a port */
     char *browsergym_eval_env;

@@ -7,6 +7,9 @@
 #include "base/fs.h"
 #include "base/log.h"
 
+#define USUAL_NAME "openhands"
+#define USUAL_UID 1000
+
 /* --- making a user -------------------------------------------------------------------------- */
 
 /* Appends a line to a file of the system's, which is created if it is missing. */
@@ -121,26 +124,55 @@ static void take_ourselves(struct tn_user *account)
     };
 }
 
+/* Whoever has the uid; a new user if nobody has, of the usual name if that is free. */
+static int find_uid(uid_t uid, struct tn_user *account, struct tn_error *err)
+{
+    tn_autofree char *other = tn_asprintf("user%u", (unsigned)uid);
+    const char *const names[] = {USUAL_NAME, other};
+
+    if (tn_user_by_uid(TN_FS_ANYWHERE, uid, account, NULL) == 0)
+        return 0;
+    for (size_t i = 0; i < TN_COUNT(names); i++) {
+        struct tn_user taken = {0};
+        if (tn_user_by_name(TN_FS_ANYWHERE, names[i], &taken, NULL) < 0)
+            return create_user(names[i], uid, account, err);
+        tn_user_done(&taken);
+    }
+    return tn_fail(err, TN_E_CONFLICT,
+                   "user %u: nobody has this uid, and the users %s and %s have others",
+                   (unsigned)uid, names[0], names[1]);
+}
+
+static int find_name(const char *name, uid_t uid, struct tn_user *account, struct tn_error *err)
+{
+    if (tn_user_by_name(TN_FS_ANYWHERE, name, account, NULL) < 0)
+        return create_user(name, uid, account, err);
+    if (account->uid != uid)
+        tn_log(TN_LOG_WARN, "the user exists with another uid, which is used from now on",
+               tn_log_str("user", account->name), tn_log_int("uid", account->uid));
+    return 0;
+}
+
 static int find_user(const struct tn_hand_options *o, struct tn_agent_user *user,
                      struct tn_error *err)
 {
-    const char *env_user = getenv("USER");
+    const char *env_user = getenv("USER"), *name = o->username ? o->username : USUAL_NAME;
     struct tn_user *account = &user->account;
-    bool known_name = strcmp(o->username, "root") == 0 || strcmp(o->username, "openhands") == 0;
-    bool is_us = env_user && strcmp(env_user, o->username) == 0 && !known_name;
+    uid_t uid = o->user_id.set ? (uid_t)o->user_id.value : USUAL_UID;
+    bool by_uid = !o->username && o->user_id.set;
+    bool known_name = strcmp(name, "root") == 0 || strcmp(name, USUAL_NAME) == 0;
+    bool is_us = env_user && strcmp(env_user, name) == 0 && !known_name;
 
     user->as_started = geteuid() != 0 || is_us || !o->su_to_user;
-    if (user->as_started || strcmp(o->username, "root") == 0) {
+    if (by_uid && o->su_to_user && geteuid() != 0 && uid != geteuid())
+        return tn_fail(err, TN_E_DENIED, "user %u: only root can become another user than %u",
+                       (unsigned)uid, (unsigned)geteuid());
+    if (user->as_started || strcmp(name, "root") == 0 || (by_uid && uid == 0)) {
         take_ourselves(account);
         return 0;
     }
-    if (tn_user_by_name(TN_FS_ANYWHERE, o->username, account, NULL) < 0) {
-        if (create_user(o->username, (uid_t)o->user_id, account, err) < 0)
-            return -1;
-    } else if (account->uid != (uid_t)o->user_id) {
-        tn_log(TN_LOG_WARN, "the user exists with another uid, which is used from now on",
-               tn_log_str("user", account->name), tn_log_int("uid", account->uid));
-    }
+    if ((by_uid ? find_uid(uid, account, err) : find_name(name, uid, account, err)) < 0)
+        return -1;
     user->switch_user = account->uid != 0;
     return tn_user_groups(TN_FS_ANYWHERE, account, &user->groups, &user->group_count, err);
 }

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import needs, needs_root
+from harness import find_binary, needs, needs_root
 
 
 # --- users --------------------------------------------------------------------------------------
@@ -84,27 +84,35 @@ def test_root_shell_has_roots_home(start):
     assert hand.client.ok("echo $USER $LOGNAME $SHELL").startswith("root root /")
 
 
-@needs_root()
-@needs("unshare")
-@needs("useradd")
-def test_missing_user_is_created(start):
-    """In a private copy of /etc and /home, so that this machine's users stay as they are."""
-    base = start.base()
+def private_users(base, *users):
+    """A command before others: with a copy of /etc and /home of their own, so that this machine's
+    users stay as they are.  In it there are these users (name:uid), and nobody of our usual names."""
     shutil.copytree("/etc", f"{base}/etc", symlinks=True)
     os.mkdir(f"{base}/homes")
     open(f"{base}/etc/sudoers", "a").close()
+    with open("/etc/passwd") as f:
+        lines = [x for x in f if not re.match(r"(openhands|user\d+):|[^:]*:[^:]*:54321:", x)]
+    lines += [f"{name}:x:{uid}:0::/home/{name}:/bin/sh\n" for name, uid in users]
+    with open(f"{base}/etc/passwd", "w") as f:
+        f.writelines(lines)
     script = f'mount --bind {base}/etc /etc && mount --bind {base}/homes /home && exec "$@"'
-    probe = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", "true"], capture_output=True
-    )
+    prefix = ["unshare", "--mount", "sh", "-c", script, "sh"]
+    probe = subprocess.run([*prefix, "true"], capture_output=True)
     if probe.returncode != 0:
         pytest.skip("no private mounts here: " + probe.stderr.decode()[:200])
+    return prefix
+
+
+@needs_root()
+@needs("unshare")
+def test_missing_user_is_created(start):
+    base = start.base()
     hand = start(
         base=base,
         username="openhands",
         user_id=54321,
         env={"SU_TO_USER": "true"},
-        prefix=["unshare", "--mount", "sh", "-c", script, "sh"],
+        prefix=private_users(base),
     )
     client = hand.client
     assert (
@@ -121,6 +129,80 @@ def test_missing_user_is_created(start):
         assert "%sudo ALL=(ALL) NOPASSWD:ALL\n" in f.read()
     with open("/etc/passwd") as f:
         assert "openhands:x:54321" not in f.read()
+
+
+BY_UID = [
+    # users there are, and the name that uid 54321 gets
+    ([], "openhands"),
+    ([("openhands", 1234)], "user54321"),
+    ([("openhands", 1234), ("somebody", 54321)], "somebody"),
+]
+
+
+@needs_root()
+@needs("unshare")
+@pytest.mark.parametrize("users, name", BY_UID)
+def test_a_uid_counts_whoever_has_it(start, users, name):
+    base = start.base()
+    hand = start(
+        base=base,
+        username="54321",
+        user_id=54321,
+        env={"SU_TO_USER": "true"},
+        prefix=private_users(base, *users),
+    )
+    assert hand.client.ok("id -u; id -un; echo $USER") == f"54321\n{name}\n{name}"
+    hand.client.write(hand.workspace / "f", "x")
+    assert os.stat(hand.workspace / "f").st_uid == 54321
+
+
+@needs_root()
+@needs("unshare")
+def test_a_uid_without_a_name_left_for_it(start):
+    base = start.base()
+    prefix = private_users(base, ("openhands", 1234), ("user54321", 1235))
+    env = {"SU_TO_USER": "true"}
+    hand = start(base=base, username="54321", user_id=54321, env=env, prefix=prefix, wait=False)
+    assert hand.process.wait(30) != 0
+    assert (
+        "user 54321: nobody has this uid, and the users openhands and user54321 have others"
+        in hand.stderr
+    )
+    start.hands.remove(hand)
+
+
+BAD_UIDS = [
+    ("99999999999", 0, "--username 99999999999: there is no such uid"),
+    ("4321", 4322, "--username 4321 and --user-id 4322 are two users"),
+]
+
+
+@pytest.mark.parametrize("name, uid, why", BAD_UIDS)
+def test_a_uid_that_is_none(start, name, uid, why):
+    hand = start(username=name, user_id=uid, wait=False)
+    assert hand.process.wait(30) != 0
+    assert why in hand.stderr
+    start.hands.remove(hand)
+
+
+@needs_root()
+def test_only_root_becomes_another(start):
+    base = start.base()
+    os.chmod(base, 0o777)
+    nobody = ["setpriv", "--reuid=65534", "--clear-groups"]
+    if subprocess.run([*nobody, "test", "-x", find_binary()]).returncode:
+        pytest.skip("others cannot run the program from where it is")
+    hand = start(
+        base=base,
+        username="54321",
+        user_id=54321,
+        env={"SU_TO_USER": "true"},
+        prefix=nobody,
+        wait=False,
+    )
+    assert hand.process.wait(30) != 0
+    assert "user 54321: only root can become another user than 65534" in hand.stderr
+    start.hands.remove(hand)
 
 
 def test_local_user_skips_all_set_up(start):

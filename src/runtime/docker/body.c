@@ -51,14 +51,14 @@ static void put_listen(const struct docker_plan *p, struct tn_jw *w)
     tn_jw_str(w, address);
 }
 
-/* A name, or a uid for the usual name. */
+/* A name, or a uid, whoever has it. */
 static void put_user(const struct docker_plan *p, struct tn_jw *w)
 {
     const struct tn_config *c = docker_config(p->docker);
     const char *user = p->subject->spec->user;
     const char *env_name = getenv("RUNTIME_USERNAME"), *env_uid = getenv("RUNTIME_UID");
     bool is_uid = user && *user >= '0' && *user <= '9';
-    const char *name = user && !is_uid            ? user
+    const char *name = user                       ? user
                        : env_name && *env_name    ? env_name
                        : c->core.run_as_openhands ? "openhands"
                                                   : "root";

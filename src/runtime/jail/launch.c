@@ -91,11 +91,7 @@ static int plan_user(const char *user, struct tn_jail_plan *plan, struct tn_erro
             "user %s: a jail of an ordinary user has no user but root, who is %u outside", user,
             (unsigned)geteuid());
     add_copy(&plan->argv, "--username");
-    add_copy(&plan->argv, root ? "root" : number ? "openhands" : name);
-    if (number && !root) {
-        add_copy(&plan->argv, "--user-id");
-        add_copy(&plan->argv, name);
-    }
+    add_copy(&plan->argv, root ? "root" : name);
     return 0;
 }
 
