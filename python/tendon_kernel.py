@@ -19,6 +19,7 @@ The kernel ends with this program, and this program with the kernel, of which it
 import base64
 import collections
 import ctypes
+import hmac
 import importlib.util
 import json
 import os
@@ -34,6 +35,10 @@ BRIDGE = os.getpid()
 LIBC = ctypes.CDLL(None)
 PATH_MAX = 100  # of a socket's name; the system takes 107
 TEXT_MAX = 1000000  # characters of a cell's output; the middle of more is left out
+DISPLAY_MAX = 100000  # of one display that may be updated
+PARTS_MAX = 20  # of a cell's output
+ENDS_MAX = TEXT_MAX // 2  # bytes of each end of a message that is too large
+MESSAGE_MAX = 1 << 24  # bytes; of a larger message only both ends are looked at
 IMAGES_MAX = 12000000  # bytes of all images of a cell as data URLs
 WORDS_MAX = 2000  # bytes of what a kernel that died said last
 STOP_SECONDS = 0.6  # between an interrupt and the answer
@@ -46,6 +51,7 @@ ESCAPES = re.compile(
     r"|[ -/]*[0-~])?"
 )
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml")
+SHOWN = ("execute_result", "display_data", "update_display_data")
 NO_OUTPUT = "[Code executed successfully with no output]"
 TEXTS = ("text/plain", "text/markdown", "text/latex", "application/json", "text/html")
 
@@ -86,47 +92,147 @@ class Text:
         return ESCAPES.sub("", head + note + tail)
 
 
-class Output:
-    """What a cell has shown so far."""
+class Part:
+    """A piece of output: what was printed and shown in a row, or one display that may be updated."""
 
     def __init__(self):
-        self.text = Text()
-        self.images, self.size = [], 0
+        self.text, self.images = Text(), []
 
-    def show(self, data):
+
+class Output:
+    """What a cell shows: what was cleared is gone, what was updated is there once."""
+
+    def __init__(self):
+        self.clear()
+
+    def clear(self):
+        self.parts, self.displays, self.size = [], {}, 0
+        self.stale = False  # to be cleared by what comes next
+
+    def part(self):
+        """Where plain output goes."""
+        if not self.parts or self.parts[-1] in self.displays.values():
+            self.add_part()
+        return self.parts[-1]
+
+    def add_part(self):
+        if len(self.parts) == PARTS_MAX:
+            self.settle()
+        self.parts.append(Part())
+        return self.parts[-1]
+
+    def settle(self):
+        """Makes one part of all: nothing of it can be updated any more."""
+        if self.parts[0] in self.displays.values():
+            self.parts.insert(0, Part())
+        whole = self.parts[0]
+        for part in self.parts[1:]:
+            whole.text.add(str(part.text))
+            whole.images += part.images
+        self.parts, self.displays = [whole], {}
+
+    def display(self, name, update):
+        """An empty part for a display: that of its last content, if this cell has shown any."""
+        part = self.displays.get(name) if update else None
+        if part is None:
+            part = self.displays[name] = self.add_part()
+        self.size -= sum(map(len, part.images))
+        part.text, part.images = Text(DISPLAY_MAX), []
+        return part
+
+    def show(self, data, part):
         """One result in the forms a notebook could choose from: a text and a picture of it."""
         picture = next((kind for kind in IMAGES if kind in data), None)
         text = next((kind for kind in TEXTS if kind in data), None)
         if text and (text == TEXTS[0] or not picture):
-            self.text.add(as_text(data[text]))
+            part.text.add(as_text(data[text]))
         if picture:
-            self.add_image(picture, as_text(data[picture]))
+            self.add_image(picture, as_text(data[picture]), part)
 
-    def add_image(self, kind, content):
+    def add_image(self, kind, content, part):
         if kind == "image/svg+xml":
             content = base64.b64encode(content.encode("utf-8", "replace")).decode()
         url = "data:%s;base64,%s" % (kind, "".join(content.split()))
         self.size += len(url)
         if self.size > IMAGES_MAX:
             self.size -= len(url)
-            self.text.add("\n[An image of %d bytes is too large and left out.]\n" % len(url))
+            part.text.add("\n[An image of %d bytes is too large and left out.]\n" % len(url))
         else:
-            self.images.append(url)
+            part.images.append(url)
 
     def take(self, message):
         kind, content = message["msg_type"], message["content"]
+        if kind == "clear_output":
+            self.stale = True
+            if not content.get("wait"):
+                self.clear()
+            return
+        if kind not in ("stream", "error") + SHOWN:
+            return
+        if self.stale:
+            self.clear()
         if kind == "stream":
-            self.text.add(content["text"])
-        elif kind in ("execute_result", "display_data"):
-            self.show(content["data"])
+            self.part().text.add(content["text"])
         elif kind == "error":
-            self.text.add("\n".join(content["traceback"]))
+            self.part().text.add("\n".join(content["traceback"]))
+        else:
+            name = content.get("transient", {}).get("display_id")
+            update = kind == "update_display_data"
+            self.show(content["data"], self.display(name, update) if name else self.part())
 
     def take_reply(self, content):
         """The reply repeats an error, but holds what `name?` and %page show."""
         for payload in content.get("payload") or []:
             if payload.get("source") == "page":
-                self.show(payload.get("data", {}))
+                self.show(payload.get("data", {}), self.part())
+
+    def note(self, text):
+        self.part().text.add(text)
+
+    @property
+    def text(self):
+        if len(self.parts) == 1:
+            return str(self.parts[0].text)
+        whole = Text()
+        for part in self.parts:
+            whole.add(str(part.text))
+        return str(whole)
+
+    @property
+    def images(self):
+        return [image for part in self.parts for image in part.images]
+
+
+OPENING = re.compile(
+    rb'\s*{\s*(?:"name"\s*:\s*"\w*"\s*,\s*"text"|"data"\s*:\s*{\s*"text/plain")\s*:\s*"'
+)
+CLOSING = re.compile(rb'"\s*}(?:\s*,\s*"(?:metadata|transient|execution_count)"\s*:[^"\\]*)*\s*$')
+
+
+def ends_of(content):
+    """The text that a large message holds, without its middle; content is JSON."""
+    begin = OPENING.match(content[:200])
+    end = CLOSING.search(content[-500:])
+    if not begin or not end:
+        return "\n[An output of %d bytes is too large and left out.]\n" % len(content)
+    first, last = begin.end(), len(content) - min(500, len(content)) + end.start()
+    missing = last - first - 2 * ENDS_MAX
+    head = unquote(bytes(content[first : first + ENDS_MAX]))
+    tail = unquote(bytes(content[last - ENDS_MAX : last]))
+    return "%s\n[... about %d characters of output are left out ...]\n%s" % (head, missing, tail)
+
+
+def unquote(text):
+    """A piece of a JSON string: what is cut in two at its ends is dropped."""
+    text = text.decode("utf-8", "ignore")
+    for begin in range(7):
+        for end in range(13):
+            try:
+                piece = json.loads('"%s"' % text[begin : len(text) - end], strict=False)
+            except ValueError:
+                continue
+            return piece.encode("utf-8", "ignore").decode()
+    return ""
 
 
 def as_text(value):
@@ -265,16 +371,39 @@ class Kernel:
         return messages
 
     def receive(self, channel):
-        messages = []
-        while len(messages) < 100:
+        messages, room = [], MESSAGE_MAX
+        while len(messages) < 100 and room > 0:
             try:
-                _, message = self.session.recv(channel, self.zmq.NOBLOCK)
-            except ValueError:  # a signature that is not ours
-                continue
-            if message is None:
+                frames = channel.recv_multipart(self.zmq.NOBLOCK, copy=False)
+            except self.zmq.Again:
                 break
+            size = sum(len(frame.buffer) for frame in frames)
+            room -= size
+            try:
+                message = (self.unpack if size <= MESSAGE_MAX else self.unpack_ends)(frames)
+            except ValueError:  # a signature that is not ours, or not a message at all
+                continue
             messages.append((channel, message))
         return messages
+
+    def unpack(self, frames):
+        _, frames = self.session.feed_identities(frames, copy=False)
+        return self.session.deserialize(frames, copy=False)
+
+    def unpack_ends(self, frames):
+        """A message that is too large to be taken apart as a whole: once in memory is enough."""
+        _, frames = self.session.feed_identities(frames, copy=False)
+        signature, header, parent, metadata, content = frames[:5]
+        digest = self.session.auth.copy()
+        for frame in (header, parent, metadata, content):
+            digest.update(frame.buffer)
+        if not hmac.compare_digest(digest.hexdigest().encode(), signature.bytes):
+            raise ValueError("signature")
+        header = json.loads(header.bytes.decode())
+        message = {"msg_type": header["msg_type"], "parent_header": json.loads(parent.bytes.decode())}
+        if message["msg_type"] == "execute_reply":  # what %page shows, or an error once more
+            return dict(message, content={"status": "ok"})
+        return dict(message, msg_type="stream", content={"text": ends_of(content.buffer)})
 
     def hear(self):
         """Keeps what it says on stderr: its last words, perhaps."""
@@ -388,7 +517,7 @@ class Cell:
             self.reply = message["content"]
             self.output.take_reply(self.reply)
             if self.reply.get("status") == "aborted":
-                self.output.text.add("[The kernel did not run this cell.]\n")
+                self.output.note("[The kernel did not run this cell.]\n")
 
     @property
     def exits(self):
@@ -422,7 +551,7 @@ class Bridge:
             self.cell = Cell(self.kernel, request["code"])
             done = self.cell.wait(deadline)
         output = self.cell.output
-        text = str(output.text) or (NO_OUTPUT if done else "")
+        text = output.text or (NO_OUTPUT if done else "")
         return {
             "id": request["id"],
             "end": "done" if done else "timeout",
@@ -466,7 +595,7 @@ class Bridge:
                 {
                     "id": request["id"],
                     "end": "died",
-                    "text": str(output.text).rstrip(),
+                    "text": output.text.rstrip(),
                     "images": output.images,
                     "died": self.kernel.end(),
                 }

@@ -135,6 +135,46 @@ def test_image_alone_has_no_text(kernel):
     assert (obs.content, len(obs.extras["image_urls"])) == (NO_OUTPUT, 1)
 
 
+SHOW = "from IPython.display import clear_output, display, update_display\n"
+TEXT = "{'text/plain': %r}, raw=True, display_id=%r"
+CLEARED = {
+    "print(1); clear_output(); print(2)": "2",
+    "print(1); clear_output()": NO_OUTPUT,
+    "print(1); clear_output(wait=True)": "1",
+    "print(1); clear_output(wait=True); print(2); print(3)": "2\n3",
+    "for i in range(50):\n clear_output(wait=True); print(i)": "49",
+    f"display({TEXT % ('a', 'x')}); clear_output(); update_display({TEXT % ('b', 'x')})": "b",
+    f"display({TEXT % ('a', 'x')}); print('-'); update_display({TEXT % ('b', 'x')}); print('+')": (
+        "b-\n+"
+    ),
+    f"display({TEXT % ('a', 'x')}); display({TEXT % ('b', 'y')})\n"
+    f"for i in range(9): update_display({TEXT % ('c', 'x')})": "cb",
+    f"update_display({TEXT % ('new', 'nobody has shown it')})": "new",
+    f"display({TEXT % ('a', 'x')}); display({TEXT % ('b', 'x')}); update_display({TEXT % ('c', 'x')})": (
+        "ac"
+    ),
+    "for i in range(100): display({'text/plain': f'{i} '}, raw=True, display_id=f'd{i}')\n"
+    f"update_display({TEXT % ('!', 'd99')})": " ".join(map(str, range(99))) + " !",
+}
+
+
+@pytest.mark.parametrize("code", CLEARED)
+def test_cleared_and_updated(kernel, code):
+    assert kernel.text(SHOW + code) == CLEARED[code]
+
+
+def test_updated_images_are_there_once(kernel):
+    one, two = (base64.b64encode(word).decode() for word in (b"one", b"two"))
+    image = "{'image/png': %r}, raw=True, display_id='i'"
+    obs = kernel.cell(SHOW + f"display({image % one}); update_display({image % two}); print('x')")
+    assert obs.extras["image_urls"] == [f"data:image/png;base64,{two}"]
+    obs = kernel.cell(SHOW + f"display({image % one}); clear_output()")
+    assert obs.extras["image_urls"] is None
+    large = "display({'image/png': 'A' * 9_000_000}, raw=True, display_id='l')\n"
+    obs = kernel.cell(SHOW + large + large.replace("display(", "update_display("))
+    assert len(obs.extras["image_urls"]) == 1
+
+
 def test_no_late_output_is_lost(kernel):
     """The reply overtakes what was published before it; the cell has ended when both are here."""
     for i in range(20):
@@ -157,6 +197,38 @@ def test_huge_output_is_cut_in_the_middle(hand, kernel):
     assert len(text) < 1_000_100
     assert hand.status("VmHWM") - before < memory_limit(24 << 10)
     assert kernel.text("len('a' * 10)") == "10"
+
+
+HUGE = {
+    "print('é\\n\\\\' * N)": ("é\n\\", "é\n\\"),
+    "'<' + 'x' * 4 * N + '>'": ("'<xxx", "xxx>'"),
+    "display({'text/plain': '<' + 'y' * 4 * N + '>'}, raw=True)": ("<yyy", "yyy>"),
+}
+
+
+@pytest.mark.parametrize("code", HUGE)
+def test_a_single_huge_output_is_once_in_memory(kernel, code):
+    """It comes in one message, of which the bridge looks at the ends only."""
+
+    def most():
+        with open(f"/proc/{kernel.plugin()['pids'][0]}/status") as f:
+            return int(next(line for line in f if line.startswith("VmHWM")).split()[1])
+
+    kernel.text("N = 20_000_000")
+    before = most()
+    obs = kernel.cell(code, timeout=100)
+    start, end = HUGE[code]
+    assert obs.content.startswith(start) and obs.content.endswith(end.rstrip())
+    assert "characters of output are left out ...]" in obs.content
+    assert len(obs.content) < 1_100_000
+    assert most() - before < (190 << 10)  # of 80 MB and more, not three times that
+    assert kernel.text("1") == "1"
+
+
+def test_huge_images_are_left_out(kernel):
+    text = kernel.text("display({'image/png': 'A' * 30_000_000}, raw=True)\nprint('on')")
+    assert text.strip().startswith("[An output of 300000")
+    assert text.endswith("is too large and left out.]\non")
 
 
 def test_images_are_limited(kernel):
