@@ -66,11 +66,15 @@ def bench_burst(results, bench, count):
 def bench_warm(results, bench, count):
     for runtime in ("jail", "local"):
         lines = bench.sandboxes("warm", count, runtime)
-        single, burst = median(lines["warm"]), median(lines["warm burst"])
+        single, first = median(lines["warm"]), median(lines["warm, first command"])
         results.add(f"{runtime}: warm claim, p50", single, "ms", "under 10", single < 10)
+        results.add(f"{runtime}: first command of a claimed one, p50", first, "ms", "", None)
         if runtime == "jail":
+            burst, first = median(lines["warm burst"]), median(lines["warm burst, first command"])
             results.add(f"jail: {count} warm claims at once, p50", burst, "ms", "at most 1.5x of one",
                         burst <= 1.5 * single, burst / single)
+            results.add(f"jail: {count} warm claims at once, all of them", lines["warm burst"]["total"] / MS, "ms", "", None)
+            results.add(f"jail: then {count} first commands at once, p50", first, "ms", "", None)
 
 
 def bench_idle(results, bench, count):

@@ -19,7 +19,7 @@ static struct tn_runtime *rt;
 static struct tn_spec spec;
 static int count;
 static struct tn_sandbox **sandboxes;
-static int64_t *times;
+static int64_t *times, *firsts;
 
 static _Noreturn void give_up(const struct tn_error *err)
 {
@@ -66,6 +66,24 @@ static void create_one(int i)
     sandboxes[i] = create();
     run(sandboxes[i], ":");
     times[i] = tn_now() - start;
+}
+
+/* Until the sandbox is ours. */
+static void claim_one(int i)
+{
+    int64_t start = tn_now();
+
+    sandboxes[i] = create();
+    times[i] = tn_now() - start;
+}
+
+/* The first command of one that is ours already. */
+static void use_one(int i)
+{
+    int64_t start = tn_now();
+
+    run(sandboxes[i], ":");
+    firsts[i] = tn_now() - start;
 }
 
 static void drive(struct tn_sandbox *sb, enum tn_goal goal)
@@ -119,12 +137,17 @@ static void at_once(void (*work)(int), int threads)
     free(t);
 }
 
-static void print_times(const char *what, int64_t total)
+static void print_list(const char *what, int64_t total, const int64_t *each)
 {
     printf("{\"what\": \"%s\", \"total\": %" PRId64 ", \"each\": [", what, total);
     for (int i = 0; i < count; i++)
-        printf("%s%" PRId64, i ? ", " : "", times[i]);
+        printf("%s%" PRId64, i ? ", " : "", each[i]);
     printf("]}\n");
+}
+
+static void print_times(const char *what, int64_t total)
+{
+    print_list(what, total, times);
 }
 
 /* --- modes -------------------------------------------------------------------------------------
@@ -167,14 +190,20 @@ static void fill(void)
 static void mode_warm(void)
 {
     fill();
-    for (int i = 0; i < count; i++)
-        create_one(i);
+    for (int i = 0; i < count; i++) {
+        claim_one(i);
+        use_one(i);
+    }
     print_times("warm", 0);
+    print_list("warm, first command", 0, firsts);
     at_once(remove_one, REMOVERS);
     fill();
     int64_t start = tn_now();
-    at_once(create_one, count);
+    at_once(claim_one, count);
     print_times("warm burst", tn_now() - start);
+    start = tn_now();
+    at_once(use_one, count);
+    print_list("warm burst, first command", tn_now() - start, firsts);
     at_once(remove_one, REMOVERS);
 }
 
@@ -246,8 +275,7 @@ static void mode_layers(void)
         remove_one(i);
     }
     print_times("fork", 0);
-    memcpy(times, rollbacks, (size_t)count * sizeof *times);
-    print_times("rollback", 0);
+    print_list("rollback", 0, rollbacks);
     free(rollbacks);
     tn_spec_done(&child);
     drive(sb, TN_GOAL_GONE);
@@ -283,11 +311,13 @@ int main(int argc, char **argv)
     count = (int)strtol(argv[2], NULL, 10);
     sandboxes = tn_calloc((size_t)count, sizeof *sandboxes);
     times = tn_calloc((size_t)count, sizeof *times);
+    firsts = tn_calloc((size_t)count, sizeof *firsts);
     for (size_t i = 0; i < TN_COUNT(modes); i++)
         if (!strcmp(modes[i].name, argv[1]))
             modes[i].run();
     free(sandboxes);
     free(times);
+    free(firsts);
     tn_spec_done(&spec);
     tn_runtime_close(rt);
     tn_config_done(&config);

@@ -65,8 +65,23 @@ int tn_sandbox_address(struct tn_sandbox *sb, const char **address, const char *
     return 0;
 }
 
-/* A client of the hand at the address the store knows, once it is ready.  watch: readable when it
- * never will be, or -1. */
+/* A client of the hand at the address the store knows. */
+static struct tn_hand_client *make_client(const struct tn_sandbox *sb, struct tn_error *err)
+{
+    struct tn_hand_client *client = tn_hand_client_new(sb->record.address, sb->record.key, err);
+
+    if (client)
+        tn_hand_client_patience(client, sb->rt->host.config->sandbox.remote_runtime_enable_retries);
+    return client;
+}
+
+void tn_sandbox_trust_hand(struct tn_sandbox *sb)
+{
+    if (!sb->client && reachable(sb))
+        sb->client = make_client(sb, NULL);
+}
+
+/* One whose hand is ready.  watch: readable when it never will be, or -1. */
 static struct tn_hand_client *connect_hand(struct tn_sandbox *sb, int watch, int64_t deadline,
                                            struct tn_error *err)
 {
@@ -74,9 +89,7 @@ static struct tn_hand_client *connect_hand(struct tn_sandbox *sb, int watch, int
         not_running(sb, err);
         return NULL;
     }
-    struct tn_hand_client *client = tn_hand_client_new(sb->record.address, sb->record.key, err);
-    if (client)
-        tn_hand_client_patience(client, sb->rt->host.config->sandbox.remote_runtime_enable_retries);
+    struct tn_hand_client *client = make_client(sb, err);
     if (client && tn_hand_client_wait(client, watch, deadline, err)) {
         tn_hand_client_free(client);
         return NULL;

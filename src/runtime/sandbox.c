@@ -1,6 +1,7 @@
 #include "runtime/sandbox.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -247,9 +248,24 @@ static int make_fresh(struct tn_sandbox *sb, const struct tn_subject *subject,
     return sb->backend->create(sb->engine, subject, place, deadline, err);
 }
 
-/* Asked first whether it runs at all: that is quicker than waiting for an answer of the dead. */
+/* Whether the process that was seen ready when the row became a warm one still lives.  False where
+ * the backend cannot tell so quickly. */
+static bool lives(struct tn_sandbox *sb)
+{
+    tn_autofd int watch = tn_sandbox_watch(sb);
+    struct pollfd p = {.fd = watch, .events = POLLIN};
+
+    return watch >= 0 && sb->record.address && poll(&p, 1, 0) == 0;
+}
+
+/* Its first use talks to the hand; here only the dead must be told from the living.
+ * Asked first whether it runs at all: that is quicker than waiting for an answer of the dead. */
 static bool usable(struct tn_sandbox *sb, int64_t deadline)
 {
+    if (lives(sb)) {
+        tn_sandbox_trust_hand(sb);
+        return true;
+    }
     return !tn_sandbox_inspect(sb, NULL, deadline, NULL) &&
            sb->record.status == TN_STATUS_RUNNING && tn_sandbox_client(sb, deadline, NULL);
 }

@@ -1,5 +1,6 @@
 #include "runtime/store.h"
 
+#include <stdatomic.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -10,6 +11,7 @@
 
 struct tn_store {
     struct tn_db *db;
+    atomic_bool claims; /* somebody has found a warm one */
 };
 
 /* The columns of a record, texts first; the order of SELECT and of the parameters of INSERT. */
@@ -273,10 +275,24 @@ int tn_store_touch(struct tn_store *s, const char *id, struct tn_error *err)
                           wall_clock()));
 }
 
+static int count_row(const struct tn_db_row *row, void *ctx)
+{
+    return 0;
+}
+
 int tn_store_claim(struct tn_store *s, const char *digest, const struct tn_record *as,
                    struct tn_record *out, struct tn_error *err)
 {
     *out = (struct tn_record){0};
+    /* Most processes never meet a warm one: to look costs them less than to compile the claim. */
+    if (!atomic_load(&s->claims)) {
+        int any = tn_db_each(s->db, count_row, NULL, err,
+                             "SELECT 1 FROM sandbox WHERE runtime = ?1 AND pool = ?2 LIMIT 1", "tt",
+                             as->runtime, digest);
+        if (any <= 0)
+            return any;
+        atomic_store(&s->claims, true);
+    }
     int found = tn_db_each(
         s->db, take_record, out, err,
         "UPDATE sandbox SET pool = NULL, name = ?3, spec = ?4, boot = ?5, owner_pid = ?6,"
