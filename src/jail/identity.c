@@ -87,6 +87,21 @@ static pid_t clone_holder(int release[2])
     return pid;
 }
 
+/* Holders that are about to end.  Nobody waits for that: the child needs the namespace. */
+static pid_t *holders;
+static size_t holder_count;
+
+void jail_bury_holders(void)
+{
+    while (holder_count > 0) {
+        pid_t pid = holders[--holder_count];
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    free(holders);
+    holders = NULL;
+}
+
 static int userns_with(const char *uid_map, const char *gid_map, struct tn_error *err)
 {
     char path[64];
@@ -102,8 +117,8 @@ static int userns_with(const char *uid_map, const char *gid_map, struct tn_error
     else if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
         tn_fail_errno(err, errno, "%s", path);
     close(release[1]);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    holders = tn_realloc(holders, (holder_count + 1) * sizeof *holders);
+    holders[holder_count++] = pid;
     return fd;
 }
 

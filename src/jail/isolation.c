@@ -5,6 +5,7 @@
 #define ISOLATION struct tn_jail_isolation
 #define FLAG(member, text) TN_BOOL(#member, ISOLATION, member, .help = text)
 
+/* Backends keep flags by their row (a bit each): new ones go to the end. */
 static const struct tn_field rows[] = {
     FLAG(user, "user namespace"),
     FLAG(pid, "process namespace"),

@@ -77,9 +77,12 @@ struct jail {
 
 /* Decides the mapping (retry: a range turned out to be impossible, err says where). */
 int jail_choose_mapping(struct jail *j, bool retry, struct tn_error *err);
-/* A user namespace in which outside..outside+count are inside..; -1 with err. */
+/* A user namespace in which outside..outside+count are inside..; -1 with err.  A child that is
+ * about to end is left behind. */
 int jail_make_userns(uid_t inside, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid,
                      uint32_t count, struct tn_error *err);
+/* Waits for those children. */
+void jail_bury_holders(void);
 /* For mappings that have their namespace made in advance. */
 int jail_prepare_userns(struct jail *j, struct tn_error *err);
 /* In a new user namespace: that user of outside is root here, and nobody else exists. */

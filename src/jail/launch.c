@@ -266,6 +266,7 @@ static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, st
         return tn_fail_errno(err, sys, "make namespaces");
     j->control = control;
     int r = supply_child(j, *pid, step, err);
+    jail_bury_holders();
     if (r == 0) {
         *step = "start";
         r = attend_child(j, step, err);

@@ -207,8 +207,9 @@ static void *read_run(void *arg)
 /* The variables every server gets; the rest of the shells' environment is none of its business. */
 static bool is_inherited(const char *variable)
 {
-    static const char *const names[] = {"HOME", "LOGNAME", "SHELL",  "TERM",   "USER",
-                                        "LANG", "TZ",      "LC_ALL", "TMPDIR", "TENDON_HAND"};
+    static const char *const names[] = {"HOME",     "LOGNAME", "SHELL",      "TERM",
+                                        "USER",     "LANG",    "TZ",         "LC_ALL",
+                                        "LC_CTYPE", "TMPDIR",  "TENDON_HAND"};
 
     for (size_t i = 0; i < TN_COUNT(names); i++) {
         size_t n = strlen(names[i]);

@@ -32,6 +32,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
         return -1;
     }
     e->built_in = jail_limits_built_in(host->config);
+    jail_gate_init(&e->gate);
     *engine = e;
     return 0;
 }
@@ -42,6 +43,7 @@ static void close_engine(void *engine)
 
     if (!e)
         return;
+    jail_gate_done(&e->gate);
     tn_cgroups_done(&e->cgroups);
     free(e->launcher);
     free(e);

@@ -66,11 +66,24 @@ static int kill_group(const struct jail_engine *e, const char *id, int64_t deadl
     }
 }
 
+/* The changed files of a jail that is dead and shall be gone: most of what there is to remove. What
+ * cannot be is met again, and reported, by whoever removes the directory. */
+static void drop_files(const struct tn_subject *subject)
+{
+    tn_autofd int dir = open(subject->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (dir < 0)
+        return;
+    tn_fs_remove_tree(dir, "upper", 0, NULL);
+    tn_fs_remove_tree(dir, "work", 0, NULL);
+}
+
 /* With PID 1 the kernel ends everybody in the jail.  The keeper sees that, writes down how it
- * ended, clears the cgroups and ends too.  What it leaves, and everything when it is gone itself,
- * is done from here. */
+ * ended, clears the cgroups and ends too, while we remove the files of one that shall be gone. What
+ * it leaves, and everything when it is gone itself, is done from here. */
 static int end_processes(struct jail_engine *e, const struct tn_subject *subject,
-                         const struct jail_ref *ref, int64_t deadline, struct tn_error *err)
+                         const struct jail_ref *ref, bool gone, int64_t deadline,
+                         struct tn_error *err)
 {
     tn_autofd int init = open_process(ref->pid, ref->start);
     tn_autofd int keeper = open_process(ref->keeper, ref->keeper_start);
@@ -81,6 +94,8 @@ static int end_processes(struct jail_engine *e, const struct tn_subject *subject
         syscall(SYS_pidfd_send_signal, init, SIGKILL, NULL, 0);
         if (wait_process(init, deadline, err) < 0)
             return -1;
+        if (gone)
+            drop_files(subject);
     }
     if (keeper >= 0 && wait_process(keeper, patience < deadline ? patience : deadline, NULL) < 0) {
         syscall(SYS_pidfd_send_signal, keeper, SIGKILL, NULL, 0);
@@ -90,19 +105,25 @@ static int end_processes(struct jail_engine *e, const struct tn_subject *subject
     return kill_group(e, subject->id, deadline, err);
 }
 
-int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
-              struct tn_error *err)
+static int end_jail(struct jail_engine *e, const struct tn_subject *subject, bool gone,
+                    int64_t deadline, struct tn_error *err)
 {
     jail_autoref struct jail_ref ref = {0};
 
     if (jail_await_start(subject, deadline, err) < 0)
         return -1;
     jail_ref_find(subject, &ref, deadline);
-    if (end_processes(e, subject, &ref, deadline, err) < 0)
+    if (end_processes(e, subject, &ref, gone, deadline, err) < 0)
         return -1;
     if (tn_cgroup_remove(&e->cgroups, subject->id, deadline, err) < 0)
         return -1;
     return jail_set_mark(subject, JAIL_PAUSED, false, err);
+}
+
+int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
+              struct tn_error *err)
+{
+    return end_jail(e, subject, false, deadline, err);
 }
 
 /* --- freezing ------------------------------------------------------------------------------- */
@@ -304,7 +325,7 @@ static int leave_layers(const struct driving *d, struct tn_error *err)
 /* The directory itself is the caller's to remove. */
 static int to_gone(struct driving *d, struct tn_error *err)
 {
-    if (jail_kill(d->e, d->subject, d->deadline, err) < 0 || leave_layers(d, err) < 0)
+    if (end_jail(d->e, d->subject, true, d->deadline, err) < 0 || leave_layers(d, err) < 0)
         return -1;
     d->place->status = TN_STATUS_MISSING;
     return 0;

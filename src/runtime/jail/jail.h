@@ -2,6 +2,8 @@
 #ifndef TN_RUNTIME_JAIL_JAIL_H
 #define TN_RUNTIME_JAIL_JAIL_H
 
+#include <pthread.h>
+
 #include "base/child.h"
 #include "base/proc.h"
 #include "jail/cgroup.h"
@@ -22,8 +24,15 @@
 #define JAIL_COPYING \
     "copying" /* a mark: it is frozen while the process that it names copies files */
 
+struct jail_gate {
+    pthread_mutex_t lock;
+    pthread_cond_t left; /* somebody */
+    int inside, most;
+};
+
 struct jail_engine {
     const struct tn_host *host;
+    struct jail_gate gate;
     struct tn_cgroups cgroups;
     char *launcher;    /* path of tendon-jail */
     unsigned built_in; /* limits whose default nobody has set: enum jail_limit bits */
@@ -31,6 +40,14 @@ struct jail_engine {
 
 /* Path of tendon-jail, on the heap; NULL with err. */
 char *jail_program(const struct tn_host *host, struct tn_error *err);
+
+/* --- gate.c --------------------------------------------------------------------------------- */
+
+void jail_gate_init(struct jail_gate *g);
+void jail_gate_done(struct jail_gate *g);
+/* Waits for its turn, a second at most and not beyond the deadline; every call needs a leave. */
+void jail_gate_enter(struct jail_gate *g, int64_t deadline);
+void jail_gate_leave(struct jail_gate *g);
 
 /* --- limits.c ------------------------------------------------------------------------------- */
 
@@ -73,16 +90,19 @@ struct jail_ref {
     double started;               /* seconds since 1970 */
     int64_t memory, pids, disk;   /* limits, to name them */
     double wall_time;
-    char *workspace;           /* inside */
-    struct tn_json *isolation; /* as the launcher reported it */
+    char *workspace; /* inside */
+    int64_t holds;   /* what the launcher reported: a bit for each row of its table that is true */
+    int mapping;     /* enum tn_jail_mapping */
 };
 void jail_ref_done(struct jail_ref *ref);
 #define jail_autoref TN_CLEANUP(jail_ref_done)
 
-/* The isolation as text, on the heap, or NULL. */
-char *jail_ref_isolation(const struct jail_ref *ref);
 void jail_ref_read(const struct tn_subject *subject, struct jail_ref *ref);
 char *jail_ref_write(const struct jail_ref *ref);
+/* Takes the isolation over from a report. */
+int jail_ref_isolate(struct jail_ref *ref, const struct tn_json *report, struct tn_error *err);
+/* The isolation as text, on the heap, or NULL. */
+char *jail_ref_isolation(const struct jail_ref *ref);
 /* Whether the jail runs; then ref says what is so, also when subject's own was out of date.  Ends
  * with jail_ref_done in either case. */
 bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64_t deadline);

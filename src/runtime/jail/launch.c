@@ -69,13 +69,22 @@ static int set_member(const char *name, struct tn_json *value, void *ctx)
 void jail_environment(const struct tn_subject *subject, const struct jail_storage *s,
                       struct tn_str_list *env)
 {
-    static const char *const ours[] = {PATH_ENTRY, "HOME=/root", "LANG=C.UTF-8", "TMPDIR=/tmp"};
+    static const char *const ours[] = {PATH_ENTRY, "HOME=/root", "TMPDIR=/tmp"};
+    static const char *const locale[] = {"LANG=", "LC_ALL=", "LC_CTYPE="};
+    bool localised = false;
 
     for (size_t i = 0; i < TN_COUNT(ours); i++)
         set_variable(env, tn_strdup(ours[i]));
     for (size_t i = 0; i < s->image.env.count; i++)
         set_variable(env, tn_strdup(s->image.env.items[i]));
     tn_json_each(subject->spec->env, set_member, env);
+    /* Only what characters are differs from the locale C: every program that asks for its locale
+     * would open a dozen files more for LANG. */
+    for (size_t i = 0; i < env->count; i++)
+        for (size_t k = 0; k < TN_COUNT(locale); k++)
+            localised = localised || strncmp(env->items[i], locale[k], strlen(locale[k])) == 0;
+    if (!localised)
+        add_copy(env, "LC_CTYPE=C.UTF-8");
 }
 
 /* "name", "name:group", "1000" or "1000:1000" as images write it. */
@@ -281,7 +290,8 @@ static int take_report(const struct tn_buf *text, struct jail_ref *ref, struct t
     ref->start = tn_json_int(tn_json_get(report, "start"), 0);
     ref->keeper = tn_json_int(tn_json_get(report, "keeper"), 0);
     ref->keeper_start = tn_json_int(tn_json_get(report, "keeper_start"), 0);
-    ref->isolation = tn_json_ref(tn_json_get(report, "isolation"));
+    if (jail_ref_isolate(ref, tn_json_get(report, "isolation"), err) < 0)
+        return tn_error_context(err, "report of the jail");
     place->isolation = jail_ref_isolation(ref);
     return 0;
 }
@@ -316,13 +326,20 @@ int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct 
     return 0;
 }
 
+static void guard_gate(struct jail_gate **gate)
+{
+    jail_gate_leave(*gate);
+}
+
 static int run_launcher(struct jail_engine *e, int plan, int socket, int start,
                         struct tn_buf *report, int64_t deadline, struct tn_error *err)
 {
     const char *const argv[] = {JAIL_PROGRAM, "--detach", "3", "4", "6", NULL};
     static const char *const env[] = {PATH_ENTRY, NULL};
+    TN_CLEANUP(guard_gate) struct jail_gate *gate __attribute__((unused)) = &e->gate;
     int ends[2];
 
+    jail_gate_enter(&e->gate, deadline);
     if (pipe2(ends, O_CLOEXEC) < 0)
         return tn_fail_errno(err, errno, "pipe");
     tn_autofd int ours = ends[0], theirs = ends[1];

@@ -1,4 +1,5 @@
 #include "base/fs.h"
+#include "jail/isolation.h"
 #include "jail/keeper-protocol.h"
 #include "runtime/jail/jail.h"
 
@@ -16,7 +17,8 @@ static const struct tn_field rows[] = {
     TN_INT("disk", REF, disk),
     TN_DOUBLE("wall_time", REF, wall_time),
     TN_STRING("workspace", REF, workspace, .flags = TN_FIELD_NULLABLE),
-    TN_JSON("isolation", REF, isolation, .flags = TN_FIELD_MAP | TN_FIELD_NULLABLE),
+    TN_INT("holds", REF, holds),
+    TN_WORD("mapping", REF, mapping, tn_jail_mappings),
 };
 static const struct tn_fields fields = TN_FIELDS(rows);
 
@@ -37,16 +39,52 @@ void jail_ref_done(struct jail_ref *ref)
     tn_fields_done(&fields, ref);
 }
 
+/* --- isolation ------------------------------------------------------------------------------ */
+
+/* A flag of the isolation by its row; NULL for rows that are none. */
+static bool *flag_of(struct tn_jail_isolation *is, size_t row)
+{
+    const struct tn_field *field = &tn_jail_isolation_fields.rows[row];
+
+    return field->type == TN_FIELD_BOOL ? (bool *)((char *)is + field->offset) : NULL;
+}
+
+int jail_ref_isolate(struct jail_ref *ref, const struct tn_json *report, struct tn_error *err)
+{
+    struct tn_jail_isolation is = {0};
+
+    if (tn_fields_from_json(&tn_jail_isolation_fields, &is, report, err) < 0)
+        return -1;
+    ref->holds = 0;
+    for (size_t i = 0; i < tn_jail_isolation_fields.count; i++) {
+        const bool *flag = flag_of(&is, i);
+        if (flag && *flag)
+            ref->holds |= INT64_C(1) << i;
+    }
+    ref->mapping = is.mapping;
+    return 0;
+}
+
 char *jail_ref_isolation(const struct jail_ref *ref)
 {
+    struct tn_jail_isolation is = {.mapping = ref->mapping};
     tn_autobuf struct tn_buf text = TN_BUF_INIT(REF_MAX);
     struct tn_jw w = tn_jw(&text);
 
-    if (!ref->isolation)
+    if (!ref->holds)
         return NULL;
-    tn_jw_tree(&w, ref->isolation);
+    for (size_t i = 0; i < tn_jail_isolation_fields.count; i++) {
+        bool *flag = flag_of(&is, i);
+        if (flag)
+            *flag = ref->holds >> i & 1;
+    }
+    tn_jw_object(&w);
+    tn_fields_to_json(&tn_jail_isolation_fields, &is, &w);
+    tn_jw_object_end(&w);
     return tn_buf_take(&text);
 }
+
+/* --- as text -------------------------------------------------------------------------------- */
 
 char *jail_ref_write(const struct jail_ref *ref)
 {

@@ -56,8 +56,8 @@ struct mcp_server mcp_server_any(const char *url, const char *key, const char *s
 /* What every program needs; keys and tokens of ours are none of its business. */
 static char **plain_environment(void)
 {
-    static const char *const names[] = {"HOME",  "LANG", "LC_ALL", "LOGNAME", "PATH",
-                                        "SHELL", "TERM", "TMPDIR", "USER"};
+    static const char *const names[] = {"HOME", "LANG",  "LC_ALL", "LC_CTYPE", "LOGNAME",
+                                        "PATH", "SHELL", "TERM",   "TMPDIR",   "USER"};
     char **env = tn_calloc(TN_COUNT(names) + 1, sizeof *env);
     size_t n = 0;
 
