@@ -1,4 +1,5 @@
-#include "base/child.h"
+#include "base/clock.h"
+#include "cli/browser.h"
 #include "cli/forward.h"
 #include "cli/verb.h"
 #include "runtime/hand-vscode.h"
@@ -29,22 +30,10 @@ static const struct tn_fields options_table = TN_FIELDS(rows);
 
 struct page {
     struct cli *cli;
-    bool start; /* a browser */
+    bool start;  /* a browser */
+    bool secret; /* the path holds a token */
     const char *path;
 };
-
-/* On a desktop; elsewhere the printed address has to do. */
-static void start_browser(const char *url)
-{
-    const char *const argv[] = {"xdg-open", url, NULL};
-    tn_autochild struct tn_child *child = NULL;
-
-    if (!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY"))
-        return;
-    child = tn_child_start(&(struct tn_child_spec){.argv = argv, .session = true}, NULL);
-    if (child)
-        tn_child_wait(child, tn_deadline_in(5), NULL, NULL);
-}
 
 static void show(const struct page *p, const char *base)
 {
@@ -62,7 +51,7 @@ static void show(const struct page *p, const char *base)
     }
     fflush(stdout);
     if (p->start)
-        start_browser(url);
+        browser_open(url, p->secret);
 }
 
 static void forwarded(const struct forward *f, void *ctx)
@@ -108,6 +97,7 @@ static int open_vscode(struct page *page, struct tn_sandbox *sb, const struct tn
         return -1;
     tn_autofree char *path = tn_asprintf("%s%s", editor.base, editor.page);
     page->path = path;
+    page->secret = true;
     return open_port(page, sb, editor.port, editor.loopback, editor.base, err);
 }
 

@@ -1,11 +1,16 @@
 """tendon port and tendon open: the way to servers inside."""
 
+import html
 import json
+import os
+import pathlib
 import signal
 import socket
 import urllib.request
 
 import pytest
+
+from tendons import eventually
 
 SERVER = "python3 -u -m http.server 0 --bind 127.0.0.1 --directory /usr/share 2>&1"
 
@@ -113,3 +118,42 @@ def test_open_for_programs(web, serve):
 def test_open_needs_a_port(tendon):
     tendon.ok("new", "--name", "web")
     assert "which port" in tendon.fails(2, "open", "web")
+
+
+def test_open_vscode_shows_the_token_to_nobody_else(tendon, tmp_path):
+    """Not on the command line of the browser: by a page of the user's own, which goes away."""
+    desk, run = tmp_path / "desk", tmp_path / "run"
+    for directory in (desk, run):
+        directory.mkdir()
+    fake = pathlib.Path(__file__).parents[1] / "vscode/fake-server"
+    for name, text in (
+        ("code-server", fake.read_text()),
+        (
+            "xdg-open",
+            f'#!/bin/sh\ncp "${{1#file://}}" {desk}/page\nstat -c %a "${{1#file://}}" >{desk}/mode\n'
+            f'echo "$@" >{desk}/words.new\nmv {desk}/words.new {desk}/words\n',
+        ),
+    ):
+        (desk / name).write_text(text)
+        (desk / name).chmod(0o755)
+    variables = {"TENDON_VSCODE": desk / "code-server", "FAKE_NOTES": desk}
+    given = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
+    tendon.ok("new", "--name", "web", *given)
+    tendon.env.update(
+        DISPLAY=":99", XDG_RUNTIME_DIR=str(run), PATH=f"{desk}:{tendon.env.get('PATH', '')}"
+    )
+    stale = run / "tendon-open-abcdef.html"
+    stale.write_text("of one that was killed")
+    os.utime(stale, (1, 1))
+    process = tendon.start("open", "web", "--vscode")
+    url = process.stdout.readline().strip()
+    assert "tkn=" in url, url
+    eventually((desk / "words").exists, "the browser", 60)
+    words = (desk / "words").read_text().strip()
+    assert words.startswith(f"file://{run}/tendon-open-") and words.endswith(".html")
+    assert "tkn" not in words and (desk / "mode").read_text() == "600\n"
+    assert html.unescape((desk / "page").read_text()).count(f'content="0;url={url}"') == 1
+    assert not stale.exists()
+    end(process)
+    assert process.wait(30) == 0
+    eventually(lambda: not list(run.iterdir()), "the page is removed", 60)

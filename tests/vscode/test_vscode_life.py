@@ -270,6 +270,16 @@ def test_it_cannot_start(fresh):
     assert reply.status == 502 and "the fake cannot start" in reply.detail
 
 
+@pytest.mark.parametrize("ask", ["a visit", "the owner"])
+def test_one_that_ends_when_it_is_asked_is_asked_again(fresh, ask):
+    editor = fresh(env={"FAKE_FAILS": "once"})
+    if ask == "a visit":
+        assert editor.ask("GET", "/x").status == 200
+    else:
+        assert editor.client.post("/v1/vscode", {}).status == 200
+    assert (editor.notes / "failed").exists() and editor.starts() == 1
+
+
 def test_a_visitor_who_leaves_is_noticed(fresh):
     editor = fresh()
     editor.enter()

@@ -272,17 +272,8 @@ static int ensure_ready(struct editor *e, int64_t deadline, struct tn_error *err
     }
 }
 
-int editor_connect(struct editor *e, bool *knows_base, int64_t deadline, struct tn_error *err)
-{
-    pthread_mutex_lock(&e->lock);
-    int r = ensure_ready(e, deadline, err);
-    tn_autofree char *address = r == 0 ? tn_strdup(e->address) : NULL;
-    *knows_base = e->knows_base;
-    pthread_mutex_unlock(&e->lock);
-    return r < 0 ? -1 : dial(e, address, err);
-}
-
-void editor_explain(struct editor *e, struct tn_error *err)
+/* It cannot be reached any more: true, with how it ended, if it has or does so in a moment. */
+static bool explain(struct editor *e, struct tn_error *err)
 {
     int64_t deadline = tn_deadline_in(LAST_SECONDS);
 
@@ -292,9 +283,38 @@ void editor_explain(struct editor *e, struct tn_error *err)
         struct timespec step = tn_timespec(tn_deadline_in(STEP_SECONDS));
         pthread_cond_timedwait(&e->changed, &e->lock, &step);
     }
-    if (e->phase == READY && has_ended(e->helper))
+    bool ended = e->phase == READY && has_ended(e->helper);
+    if (ended)
         tell_end(e->helper, err);
     pthread_mutex_unlock(&e->lock);
+    return ended;
+}
+
+void editor_explain(struct editor *e, struct tn_error *err)
+{
+    explain(e, err);
+}
+
+/* *ended: not reached, because it has ended. */
+static int connect_once(struct editor *e, bool *knows_base, bool *ended, int64_t deadline,
+                        struct tn_error *err)
+{
+    pthread_mutex_lock(&e->lock);
+    int r = ensure_ready(e, deadline, err);
+    tn_autofree char *address = r == 0 ? tn_strdup(e->address) : NULL;
+    *knows_base = e->knows_base;
+    pthread_mutex_unlock(&e->lock);
+    int fd = r < 0 ? -1 : dial(e, address, err);
+    *ended = fd < 0 && (r < 0 ? err->code == TN_E_PEER : explain(e, err));
+    return fd;
+}
+
+int editor_connect(struct editor *e, bool *knows_base, int64_t deadline, struct tn_error *err)
+{
+    bool ended;
+    int fd = connect_once(e, knows_base, &ended, deadline, err);
+
+    return ended ? connect_once(e, knows_base, &ended, deadline, err) : fd;
 }
 
 void editor_stop(struct editor *e)

@@ -16,7 +16,8 @@ struct editor *editor_new(struct tn_hand *hand, const char *base, const char *fo
 /* Nobody may use it any more. */
 void editor_free(struct editor *e);
 
-/* A connection to it, which the caller closes; starts it first when it does not run.
+/* A connection to it, which the caller closes; starts it first when it does not run,
+ * and once more when it ends right then.
  * *knows_base tells whether it is to be asked for whole paths.  -1 with err by the deadline. */
 int editor_connect(struct editor *e, bool *knows_base, int64_t deadline, struct tn_error *err);
 /* Replaces err by how the editor ended, if that is why a connection broke. */
