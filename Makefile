@@ -5,6 +5,7 @@
 #   make test                   unit and whole-program tests under sanitizers; test-all adds the slow ones
 #   make lint fuzz bench        checks, fuzzing (FUZZ_SECONDS=60 for each target), measurements
 #   make install                into DESTDIR/PREFIX
+#   make arm64 test-arm64       the programs for arm64, built on another machine, and their unit tests in qemu
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -12,7 +13,7 @@ FUZZ_SECONDS ?= 60
 # as written, whatever dollars it holds
 override export CMD := $(value CMD)
 
-.PHONY: build run serve test test-all bench lint fuzz install clean format
+.PHONY: arm64 test-arm64 build run serve test test-all bench lint fuzz install clean format
 
 build:
 	@tools/deps build
@@ -31,6 +32,14 @@ test:
 test-all:
 	@tools/deps build test
 	@tools/test --all
+
+arm64:
+	@tools/deps build arm64
+	@tools/arm64
+
+test-arm64:
+	@tools/deps build arm64
+	@tools/arm64 --test
 
 bench:
 	@tools/deps build bench
@@ -55,4 +64,4 @@ format:
 	@tools/sources c h | xargs clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan build-clang build-fuzz build-test
+	rm -rf build build-asan build-tsan build-clang build-fuzz build-test build-arm64
