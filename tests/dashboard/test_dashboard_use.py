@@ -387,3 +387,32 @@ def test_a_tenant_sees_its_own(page, service, box):
     assert not page.is_there("a", "Keys")
     page.go("sandboxes", box)
     page.wait_text("No such sandbox")
+
+
+def test_a_download_does_not_go_through_the_page(signed_in, service, box, tmp_path):
+    page, client = signed_in, service.client()
+    workspace = client.get(box_path(box, "/hand/v1/sessions/main")).json["cwd"]
+    content = bytes(range(256)) * 20000
+    client.put(box_path(box, f"/files?path={workspace}/big.bin"), content).ok(201)
+    page.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    page.evaluate("URL.createObjectURL = () => { throw new Error('it is in memory'); }")
+    page.go("sandboxes", box, "files")
+    page.click_on("button", "Actions for big.bin")
+    page.click_on("[role=menuitem]", "Download")
+    saved = tmp_path / "big.bin"
+    eventually(lambda: saved.exists() and saved.stat().st_size == len(content), "the file is there")
+    assert saved.read_bytes() == content
+
+
+def test_logs_arrive_by_themselves(signed_in, service, box):
+    """One stream, not one request after the other."""
+    page = signed_in
+    page.go("sandboxes", box, "logs")
+    page.wait_for("/[1-9]\\d* lines/.test(document.body.innerText)")
+    asked = page.evaluate("performance.getEntriesByType('resource').filter((e) => e.name.includes('/logs')).length")
+    log = service.state / "sandbox" / box / "hand.log"
+    with open(log, "a") as file:
+        file.write("a line that comes late\n")
+    page.wait_text("a line that comes late")
+    again = page.evaluate("performance.getEntriesByType('resource').filter((e) => e.name.includes('/logs')).length")
+    assert asked <= 1 and again <= 1, (asked, again)

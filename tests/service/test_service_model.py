@@ -8,13 +8,14 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
 from census import read
-from model import Driver, hand_of, report
+from model import Driver, hand_of, keeper_of, report
 from native import at
 from services import PATIENCE, Service, eventually
 
@@ -282,6 +283,72 @@ def test_soak(jail_works, make_service):
     assert last["descriptors"] <= first["descriptors"] + 8, (first, last)
     assert last["threads"] <= first["threads"] + 4, (first, last)
     assert last["kilobytes"] <= first["kilobytes"] * 1.1 + 8192, (first, last)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_jail_whose_directory_was_removed(make_service, jail_works):
+    """Somebody removes the state by hand: its keeper notices, and ends."""
+    service = make_service().start()
+    box = service.client().post("/v1/sandboxes", {"plugins": []}).ok(201).json["id"]
+    keeper = keeper_of(box)
+    service.kill()
+    shutil.rmtree(service.state / "sandbox" / box)
+    eventually(lambda: not os.path.exists(f"/proc/{keeper}"), "the keeper has ended", 150)
+    service.start()
+
+
+@pytest.fixture
+def far_away():
+    """A network namespace with a link to this one: (its name, address here, our end of the link)."""
+    name = f"tn{os.getpid()}"
+    here, there = f"{name}h", f"{name}t"
+    first = 10 + os.getpid() % 200
+    commands = [
+        f"ip netns add {name}",
+        f"ip link add {here} type veth peer name {there} netns {name}",
+        f"ip address add 198.18.{first}.1/24 dev {here}",
+        f"ip link set {here} up",
+        f"ip -n {name} address add 198.18.{first}.2/24 dev {there}",
+        f"ip -n {name} link set {there} up",
+    ]
+    for command in commands:
+        done = subprocess.run(command.split(), capture_output=True, text=True)
+        if done.returncode:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+            pytest.skip(f"no network of its own: {done.stderr.strip()}")
+    yield name, f"198.18.{first}.1", here
+    subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_machine_that_vanishes(make_service, jail_works, far_away):
+    """A client whose cable is cut says no goodbye: its streams end all the same, soon."""
+    name, address, link = far_away
+    port = 7171  # nobody else has this address
+    settings = {"insecure": "true", "hosts": address}
+    service = make_service(listen=["127.0.0.1:0", f"{address}:{port}"], settings=settings).start()
+    before = resources(service.pid)["descriptors"]
+    script = (
+        "import socket, sys, time\n"
+        f"s = socket.create_connection(('{address}', {port}), 30)\n"
+        f"s.sendall(b'GET /v1/watch HTTP/1.1\\r\\nHost: {address}:{port}\\r\\n"
+        f"X-API-Key: {service.admin}\\r\\n\\r\\n')\n"
+        "assert b' 200 ' in s.recv(4096)\n"
+        "print('open', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    client = subprocess.Popen(["ip", "netns", "exec", name, sys.executable, "-c", script], stdout=subprocess.PIPE)
+    try:
+        assert client.stdout.readline() == b"open\n"
+        assert resources(service.pid)["descriptors"] > before
+        subprocess.run(["ip", "link", "set", link, "down"], check=True)
+        eventually(lambda: resources(service.pid)["descriptors"] <= before, "its connection is closed", 120)
+    finally:
+        client.kill()
+        client.wait()
+        client.stdout.close()
 
 
 def test_hand_of_names_the_right_one(service, client):
