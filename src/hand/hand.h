@@ -25,6 +25,8 @@ struct tn_hand {
     struct tn_editor *editor;
     struct tn_plugin_states *plugins; /* atomic while the server starts: see plugin.h */
     int ending;                       /* eventfd: readable once the hand is about to end */
+    bool ready;                       /* atomic: the main shell has read its start-up files */
+    int becoming_ready;               /* eventfd: readable from then on */
     char hostname[64];
     int64_t started;
     int64_t last_action; /* atomic: when the latest action began */

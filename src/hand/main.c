@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 
@@ -92,16 +93,29 @@ static int open_listeners(struct process *p, struct tn_error *err)
     return open_listener(p->server, address, has_key, err);
 }
 
-/* The shell's own start-up files may take their time: the first command waits for them, nothing
- * else does. */
-static void start_main_session(struct tn_session *session)
+static void be_ready(struct tn_hand *hand)
+{
+    __atomic_store_n(&hand->ready, true, __ATOMIC_RELEASE);
+    eventfd_write(hand->becoming_ready, 1);
+}
+
+/* Waits for the shell's own start-up files, which may do anything; readiness waits for them only so
+ * long.  Afterwards, and in an image without the shell, the hand is still good for files and for
+ * sessions with another one: each action that needs the shell says what is missing. */
+static void wait_for_main_session(struct tn_hand *hand, struct tn_session *session)
 {
     struct tn_error err;
+    int r = tn_session_start(session, tn_deadline_in(hand->options.ready_seconds), &err);
 
-    /* An image without the shell is still good for files and for sessions with another one: each
-     * action that needs it says what is missing. */
-    if (tn_session_start(session, &err) < 0)
+    if (r < 0 && err.code == TN_E_TIMEOUT) {
+        tn_log(TN_LOG_WARN, "ready without the main shell", tn_log_str("reason", err.text));
+        be_ready(hand);
+        r = tn_session_start(session, TN_NEVER, &err);
+    }
+    if (r < 0)
         tn_log(TN_LOG_WARN, "no shell in the main session", tn_log_str("reason", err.text));
+    if (!hand->ready)
+        be_ready(hand);
     tn_session_unref(session);
 }
 
@@ -157,14 +171,17 @@ static int start(struct process *p, struct tn_error *err)
     struct tn_sessions *sessions = tn_sessions_new(&defaults, SESSIONS_MAX);
     __atomic_store_n(&hand->sessions, sessions, __ATOMIC_RELEASE);
     struct tn_session *session = tn_sessions_ensure(sessions, TN_MAIN_SESSION, err);
+    if (!session)
+        return -1;
+    tn_session_begin(session); /* its shell reads its files while we go on */
     __atomic_store_n(&hand->plugins, tn_plugins_open(hand), __ATOMIC_RELEASE);
     p->server = tn_hand_server(hand);
-    if (!session || open_listeners(p, err) < 0) {
+    if (open_listeners(p, err) < 0) {
         tn_session_unref(session);
         return -1;
     }
     tn_plugins_start(hand);
-    start_main_session(session);
+    wait_for_main_session(hand, session);
     if (o->viewer && !o->port && !o->confine) /* nobody waits for it */
         start_viewer(p, VIEWER_PORTS);
     return 0;
@@ -327,6 +344,7 @@ static bool stop(struct process *p)
     tn_state_free(hand->state);
     if (!quiet)
         return false;
+    tn_close(hand->becoming_ready);
     tn_once_free(hand->once);
     tn_agent_env_free(hand->shell_env);
     tn_agent_user_done(&hand->user);
@@ -437,6 +455,7 @@ int main(int argc, char **argv)
         return tn_code_row(err.code)->exit_code;
     }
 
+    process.hand.becoming_ready = eventfd(0, EFD_CLOEXEC);
     int sys = tn_thread_start(&process.starter, start_thread, &process);
     if (sys) {
         fprintf(stderr, "tendon-hand: start a thread: %s\n", tn_strerror(sys));

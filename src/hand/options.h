@@ -21,6 +21,7 @@ struct tn_hand_options {
     char *key_file;
     char *key_digest; /* of the key, which is not known then */
     char *shell;
+    double ready_seconds;
     double no_change_seconds;
     bool su_to_user;
     bool exit_with_parent;

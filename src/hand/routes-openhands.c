@@ -9,10 +9,29 @@
 enum { ACTION_BODY_MAX = 64 << 20, ANSWER_MAX = 64 << 20 };
 #define DAY_SECONDS 86400.0
 #define RESET_MS 20
+#define ALIVE_HOLD_MS 1000
+
+/* Whoever asks early is answered at the moment it is true, if that is soon. */
+static bool is_ready(const struct tn_hand *hand)
+{
+    struct pollfd p[] = {{.fd = hand->becoming_ready, .events = POLLIN},
+                         {.fd = hand->ending, .events = POLLIN}};
+
+    if (!__atomic_load_n(&hand->ready, __ATOMIC_ACQUIRE))
+        poll(p, TN_COUNT(p), ALIVE_HOLD_MS);
+    return __atomic_load_n(&hand->ready, __ATOMIC_ACQUIRE);
+}
 
 static void get_alive(struct tn_http_exchange *x, void *ctx)
 {
     static const char body[] = "{\"status\":\"ok\"}";
+
+    if (!is_ready(ctx)) {
+        tn_http_set_header(x, "Retry-After", "1");
+        tn_http_reply_detail(x, 503,
+                             "not ready: the main shell is still busy with its start-up files");
+        return;
+    }
     tn_http_reply(x, 200, "application/json", body, sizeof body - 1);
 }
 

@@ -23,8 +23,8 @@ static void use_host(const char *host, const char *domain)
     tn_autofree char *origin = preview_origin("http://127.0.0.1:7171", domain, id, port);
     char again[11];
     int same;
-    assert(preview_parse_host(origin + strlen("http://"), domain, &same, again) ==
-           !strpbrk(domain, "/"));
+    assert(preview_parse_host(origin + strlen("http://"), domain, &same, again));
+    assert(same == port && strcmp(again, id) == 0);
 }
 
 static void use_target(const char *target)

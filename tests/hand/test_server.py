@@ -281,16 +281,6 @@ def test_the_first_2xx_of_alive_means_ready(start, listen):
     assert hand.client.list_files() == []
 
 
-def test_slow_rc_file(start):
-    """Whoever is told that the server is ready gets a shell that has read its rc file."""
-    base = start.base()
-    os.mkdir(f"{base}/home")
-    with open(f"{base}/home/.bashrc", "w") as f:
-        f.write("sleep 0.7\nexport RC_WAS_READ=1\n")
-    hand = start(base=base)
-    assert hand.client.ok("echo $RC_WAS_READ") == "1"
-
-
 def test_broken_rc_file_does_not_stop_start_up(start):
     base = start.base()
     os.mkdir(f"{base}/home")

@@ -115,6 +115,21 @@ def test_a_range_of_the_same_file_only(shared, ws):
     assert reply.headers["etag"] != tag
 
 
+def test_what_the_client_has_is_not_sent_again(shared, ws):
+    (ws / "f").write_bytes(b"0123456789")
+    tag = get(shared, ws / "f").headers["etag"]
+    for known in (tag, f'"other", W/{tag}', "*"):
+        reply = get(shared, ws / "f", If_None_Match=known, Range="bytes=5-")
+        assert (reply.status, reply.body, reply.headers["etag"]) == (304, b"", tag)
+    assert get(shared, ws / "f", If_None_Match='"other"').status == 200
+    before = os.stat(ws / "f").st_mtime_ns
+    while os.stat(ws / "f").st_mtime_ns == before:  # the clock of files has ticks
+        with open(ws / "f", "r+b") as f:
+            f.write(b"abcdefghij")
+    reply = get(shared, ws / "f", If_None_Match=tag)
+    assert (reply.status, reply.body) == (200, b"abcdefghij")
+
+
 def test_get_what_is_no_file(shared, ws):
     os.mkfifo(ws / "fifo")
     os.symlink("f", ws / "link")
@@ -132,8 +147,20 @@ def test_get_a_file_of_the_kernel(shared):
     reply = get(shared, "/proc/version")
     assert (reply.status, reply.body) == (200, open("/proc/version", "rb").read())
     assert get(shared, "/proc/version", Range="bytes=0-4").body == b"Linux"
+    tag = reply.headers["etag"]
+    assert get(shared, "/proc/version", If_None_Match=tag).status == 304
     assert get(shared, "/sys/kernel/mm/transparent_hugepage/enabled").body.endswith(b"\n")
     assert b"MemTotal" in get(shared, "/proc/meminfo").body
+
+
+def test_a_file_of_the_kernel_that_changes(shared):
+    """Its size and its time stay what they were."""
+    old = get(shared, "/proc/uptime")
+    wait_until(lambda: open("/proc/uptime", "rb").read() != old.body)
+    tag = old.headers["etag"]
+    reply = get(shared, "/proc/uptime", If_None_Match=tag)
+    assert reply.status == 200 and reply.body != old.body and reply.headers["etag"] != tag
+    assert get(shared, "/proc/uptime", Range="bytes=2-", If_Range=tag).status == 200
 
 
 def test_a_file_that_shrinks_breaks_the_transfer(shared, ws):

@@ -111,6 +111,8 @@ static inline struct tn_line session_line(const struct tn_session *s)
 
 /* Waits until the line in progress has ended or the deadline passed; true when it has ended. */
 bool session_wait_line(struct tn_session *s, int64_t deadline);
+/* Makes sure that a shell is there, perhaps still starting, or has ended while it did. */
+int session_begin_shell(struct tn_session *s, struct tn_error *err);
 /* Makes sure that a shell is there and set up; one that is not ready by the deadline goes on
  * starting. */
 int session_ensure_shell(struct tn_session *s, int64_t deadline, struct tn_error *err);

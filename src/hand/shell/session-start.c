@@ -68,7 +68,8 @@ static int begin_set_up(struct tn_session *s, struct tn_error *err)
     s->starting = true;
     s->start_by = tn_deadline_in(SESSION_START_SECONDS);
     s->status_before = s->status;
-    return session_send_line(s, &lines, s->start_by, err);
+    int r = session_send_line(s, &lines, s->start_by, err);
+    return r < 0 && err->sys == EPIPE ? 0 : r; /* it has ended already: end_set_up() tells how */
 }
 
 /* Waits for the end of the first line. */
@@ -160,18 +161,31 @@ static int start_shell(struct tn_session *s, struct tn_error *err)
     return begin_set_up(s, err);
 }
 
+static void give_up(struct tn_session *s)
+{
+    if (s->shell)
+        drop_shell(s);
+    s->active = s->starting = false;
+}
+
+int session_begin_shell(struct tn_session *s, struct tn_error *err)
+{
+    if (s->shell && s->exited && !s->starting)
+        drop_shell(s);
+    if (s->shell || start_shell(s, err) == 0)
+        return 0;
+    give_up(s);
+    return -1;
+}
+
 int session_ensure_shell(struct tn_session *s, int64_t deadline, struct tn_error *err)
 {
     if (s->shell && !s->exited && !s->starting)
         return 0;
-    if (s->shell && s->exited)
-        drop_shell(s);
-    int r = s->shell ? 0 : start_shell(s, err);
-    if (r == 0)
-        r = end_set_up(s, deadline, err);
-    if (r < 0 && s->shell && err->code != TN_E_TIMEOUT) {
-        drop_shell(s);
-        s->active = s->starting = false;
-    }
+    if (session_begin_shell(s, err) < 0)
+        return -1;
+    int r = end_set_up(s, deadline, err);
+    if (r < 0 && err->code != TN_E_TIMEOUT)
+        give_up(s);
     return r;
 }

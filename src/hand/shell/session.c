@@ -61,13 +61,25 @@ void tn_session_unref(struct tn_session *s)
     free(s);
 }
 
-int tn_session_start(struct tn_session *s, struct tn_error *err)
+void tn_session_begin(struct tn_session *s)
+{
+    struct tn_error err;
+    struct turn me;
+
+    pthread_mutex_lock(&s->lock);
+    if (session_take_turn(s, &me, tn_now()))
+        session_begin_shell(s, &err);
+    session_leave_turn(s, &me);
+    pthread_mutex_unlock(&s->lock);
+}
+
+int tn_session_start(struct tn_session *s, int64_t deadline, struct tn_error *err)
 {
     struct turn me;
 
     pthread_mutex_lock(&s->lock);
     int r = session_take_turn(s, &me, tn_deadline_in(2 * SESSION_START_SECONDS))
-                ? session_ensure_shell(s, TN_NEVER, err)
+                ? session_ensure_shell(s, deadline, err)
                 : tn_fail(err, TN_E_BUSY, "session %s is busy", s->options.name);
     session_leave_turn(s, &me);
     session_offer_prompt(s); /* somebody may have attached meanwhile */

@@ -85,8 +85,11 @@ struct tn_session *tn_session_ref(struct tn_session *s);
 /* The last owner's unref kills everything on the terminal and waits for it. */
 void tn_session_unref(struct tn_session *s);
 
-/* Starts the shell if none runs (the first action does it too); waits for its start-up files. */
-int tn_session_start(struct tn_session *s, struct tn_error *err);
+/* Starts the shell if none runs, for tn_session_start to wait for later. */
+void tn_session_begin(struct tn_session *s);
+/* Starts the shell if none runs (the first action does it too) and waits for its start-up files. At
+ * the deadline TN_E_TIMEOUT: the shell goes on starting. */
+int tn_session_start(struct tn_session *s, int64_t deadline, struct tn_error *err);
 
 /* Runs an action.  Never fails: the result says what happened.  Returns by the hard timeout + 1 s.
  */

@@ -1,10 +1,13 @@
 /* /v1/files/content: the bytes of one file, in both directions, with the rights of the sandbox's
  * user. */
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
+#include "base/sha256.h"
 #include "hand/file-actions.h"
 #include "hand/file/confine.h"
 #include "hand/routes.h"
@@ -67,11 +70,23 @@ static const char *wanted_range(struct tn_http_exchange *x, const struct source 
     return unless && strcmp(unless, s->tag) != 0 ? NULL : tn_http_header(x, "Range");
 }
 
+/* A quoted tag cannot be a part of another one. */
+static bool is_known(struct tn_http_exchange *x, const struct source *s)
+{
+    const char *known = tn_http_header(x, "If-None-Match");
+    return known && (strcmp(known, "*") == 0 || strstr(known, s->tag));
+}
+
 static void send_content(struct tn_http_exchange *x, const struct source *s)
 {
     int64_t first = 0, length = s->size;
     char text[96];
 
+    if (is_known(x, s)) {
+        tn_http_set_header(x, "ETag", s->tag);
+        tn_http_reply(x, 304, NULL, NULL, 0);
+        return;
+    }
     enum range range = parse_range(wanted_range(x, s), s->size, &first, &length);
     tn_http_set_header(x, "Accept-Ranges", "bytes");
     tn_http_set_header(x, "ETag", s->tag);
@@ -103,6 +118,25 @@ static void make_tag(const struct stat *st, char tag[TAG_MAX])
              (unsigned long)st->st_mtim.tv_nsec);
 }
 
+static void tag_by_content(struct source *s)
+{
+    char digest[2 * TN_SHA256_BYTES + 1];
+    struct tn_sha256 h;
+
+    tn_sha256_init(&h);
+    tn_sha256_add(&h, tn_buf_str(&s->memory), s->memory.len);
+    tn_sha256_end_hex(&h, digest);
+    snprintf(s->tag, sizeof s->tag, "\"%.32s\"", digest);
+}
+
+/* Whether size and time tell of changes: not in /proc and /sys. */
+static bool is_telling(const struct source *s, const struct stat *st)
+{
+    struct statfs fs;
+
+    return s->size == st->st_size && fstatfs(s->fd, &fs) == 0 && fs.f_type != SYSFS_MAGIC;
+}
+
 /* Files of the kernel are empty, or a page long, until they are read. */
 static int measure(struct source *s, const struct stat *st, struct tn_error *err)
 {
@@ -114,6 +148,8 @@ static int measure(struct source *s, const struct stat *st, struct tn_error *err
     if (tn_fs_read_fd(s->fd, &s->memory, err) < 0)
         return -1;
     s->size = (int64_t)s->memory.len;
+    if (!is_telling(s, st))
+        tag_by_content(s);
     return 0;
 }
 

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "hand/routes.h"
 #include "hand/v1/v1.h"
@@ -112,7 +113,7 @@ static void create_session(struct tn_http_exchange *x, void *ctx)
         tn_http_reply_error(x, &err);
         return;
     }
-    if (tn_session_start(s, &err) < 0) { /* no such shell: do not keep a session that cannot work */
+    if (tn_session_start(s, TN_NEVER, &err) < 0) { /* do not keep what cannot work */
         tn_session_unref(s);
         tn_sessions_remove(hand->sessions, name, NULL);
         reply_no_shell(x, shell, &err);
