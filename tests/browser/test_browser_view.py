@@ -177,13 +177,28 @@ def test_busy_frame_does_not_hold_up_the_page(fresh):
 
 
 def test_busy_page(fresh):
-    """The action ends in time and says why there is nothing to be seen."""
+    """The action ends in time and says why there is nothing to be seen; the page can be left for another of its site,
+    which lives in the same process."""
     browser = fresh()
     browser.go("view.html")  # a first start may take its time
     obs = browser.act(f'goto("{browser.site.url}/view-spin.html")', timeout=3)
     assert "[Error encountered when processing the accessibility tree: the page does not answer" in (
         obs.content
     )
+    browser.go("actions.html")
+    assert "button 'Plain'" in browser.last.content and len(browser.pages()) == 1
+
+
+def test_busy_page_can_be_left(fresh):
+    """By history, and by closing its tab; its scripts start again and again."""
+    browser = fresh()
+    browser.go("actions.html")
+    browser.act(f'goto("{browser.site.url}/spin-again.html")', timeout=2)
+    browser.ok("go_back()")
+    assert "button 'Plain'" in browser.last.content
+    browser.act(f'goto("{browser.site.url}/spin-again.html")', timeout=2)
+    browser.ok("tab_close()")
+    assert [p["url"] for p in browser.pages()] == ["about:blank"]
 
 
 def test_properties(browser):

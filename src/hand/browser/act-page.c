@@ -7,6 +7,7 @@
 
 enum { URL_MAX = 2 << 20 };
 #define GOTO_SECONDS 100.0
+#define RESPITE_NS (100 * TN_MILLI)
 
 int act_noop(struct act *a)
 {
@@ -26,6 +27,70 @@ int act_scroll(struct act *a)
     if (input_wheel(a->page, tn_json_double(a->values[0], 0), tn_json_double(a->values[1], 0),
                     act_within(a, ACT_SLACK_SECONDS), &err) < 0)
         return act_fail_from(a, &err);
+    return 0;
+}
+
+/* --- pages that do not answer --------------------------------------------------------------- */
+
+static bool answers(const struct act *a, double seconds)
+{
+    struct tn_error err;
+
+    return tn_cdp_call(a->chrome->cdp, a->page->session, "Runtime.evaluate",
+                       "{\"expression\":\"0\"}", act_within(a, seconds), NULL, &err) == 0 ||
+           err.code != TN_E_TIMEOUT;
+}
+
+/* Nobody waits any more: that there was no answer says nothing. */
+static bool is_late(struct act *a)
+{
+    chrome_lock(a->chrome);
+    bool late = a->chrome->hurried || tn_now() >= a->deadline;
+    chrome_unlock(a->chrome);
+    return late;
+}
+
+/* Ends the script at work, which also a busy process hears.  True when the page answers then, and
+ * still does a moment later: a timer may have started it again. */
+static bool end_script(struct act *a)
+{
+    int64_t moment = tn_now() + RESPITE_NS;
+
+    tn_cdp_post(a->chrome->cdp, a->page->session, "Runtime.terminateExecution", NULL, NULL, NULL);
+    if (!answers(a, ACT_SLACK_SECONDS))
+        return false;
+    chrome_lock(a->chrome);
+    while (!a->page->closed && !a->page->crashed && chrome_wait(a->chrome, moment))
+        ;
+    chrome_unlock(a->chrome);
+    return answers(a, ACT_SLACK_SECONDS);
+}
+
+static void close_tab(struct tn_chrome *c, const struct tn_page *page)
+{
+    tn_autofree char *params = tn_asprintf("{\"targetId\":\"%s\"}", page->target);
+    tn_cdp_post(c->cdp, NULL, "Target.closeTarget", params, NULL, NULL);
+}
+
+/* Before a navigation.  The next document of a site lives in the same process, which has no time
+ * for it as long as a script runs there: a page whose scripts do not end even so gives its place to
+ * a new one, in a process of its own.  -1: failed. */
+static int make_way(struct act *a, int64_t until)
+{
+    struct tn_error err;
+
+    if (answers(a, ACT_SLACK_SECONDS) || is_late(a) || end_script(a) || is_late(a))
+        return 0;
+    struct tn_page *fresh = act_open_tab(a->chrome, until, &err);
+    if (!fresh)
+        return act_fail_from(a, &err);
+    close_tab(a->chrome, a->page);
+    chrome_lock(a->chrome);
+    while (!a->page->closed && chrome_wait(a->chrome, until))
+        ;
+    chrome_unlock(a->chrome);
+    tn_page_unref(a->page);
+    a->page = fresh;
     return 0;
 }
 
@@ -56,23 +121,21 @@ static void put_url(struct tn_buf *out, const char *url)
     }
 }
 
-int act_goto(struct act *a)
+static int navigate(struct act *a, const char *url, double seconds, int64_t until)
 {
-    tn_autobuf struct tn_buf url = TN_BUF_INIT(URL_MAX), params = TN_BUF_INIT(2 * URL_MAX);
+    tn_autobuf struct tn_buf params = TN_BUF_INIT(2 * URL_MAX);
     tn_autojson struct tn_json *result = NULL;
     struct tn_jw w = tn_jw(&params);
     struct tn_error err;
-    double seconds = seconds_left(a);
-    int64_t until = tn_deadline_in(seconds), commits = wait_commits(a->page);
+    int64_t commits = wait_commits(a->page);
 
-    put_url(&url, act_text(a, 0));
     tn_jw_object(&w);
-    tn_jw_kstr(&w, "url", tn_buf_str(&url));
+    tn_jw_kstr(&w, "url", url);
     tn_jw_object_end(&w);
     if (tn_cdp_call(a->chrome->cdp, a->page->session, "Page.navigate", tn_buf_str(&params), until,
                     &result, &err) < 0) {
         if (err.code == TN_E_TIMEOUT)
-            return navigation_timeout(a, tn_buf_str(&url), seconds);
+            return navigation_timeout(a, url, seconds);
         if (err.code == TN_E_INVALID)
             return act_fail(a, "Error: %s: Protocol error (Page.navigate): %s", a->operation,
                             strchr(err.text, ' ') ? strchr(err.text, ' ') + 1 : err.text);
@@ -84,14 +147,22 @@ int act_goto(struct act *a)
         return act_fail(a,
                         "Error: %s: %s at %s\nCall log:\n  - navigating to \"%s\", waiting until "
                         "\"load\"",
-                        a->operation, tn_json_get_str(result, "errorText", ""), tn_buf_str(&url),
-                        tn_buf_str(&url));
+                        a->operation, tn_json_get_str(result, "errorText", ""), url, url);
     if (!tn_json_has(result, "loaderId")) /* another place in the same document */
         return 0;
     if (wait_loaded(a->page, commits, until, &err) == 0)
         return 0;
-    return err.code == TN_E_TIMEOUT ? navigation_timeout(a, tn_buf_str(&url), seconds)
-                                    : act_fail_from(a, &err);
+    return err.code == TN_E_TIMEOUT ? navigation_timeout(a, url, seconds) : act_fail_from(a, &err);
+}
+
+int act_goto(struct act *a)
+{
+    tn_autobuf struct tn_buf url = TN_BUF_INIT(URL_MAX);
+    double seconds = seconds_left(a);
+    int64_t until = tn_deadline_in(seconds);
+
+    put_url(&url, act_text(a, 0));
+    return make_way(a, until) < 0 ? -1 : navigate(a, tn_buf_str(&url), seconds, until);
 }
 
 /* To another entry of the history; when there is none nothing happens. */
@@ -111,6 +182,12 @@ static int go(struct act *a, int64_t by)
     if (index < 0 || (size_t)index >= tn_json_count(entries))
         return 0;
     const struct tn_json *entry = tn_json_at(entries, (size_t)index);
+    const char *url = tn_json_get_str(entry, "url", "");
+    struct tn_page *before = a->page;
+    if (make_way(a, until) < 0)
+        return -1;
+    if (a->page != before) /* which has no history */
+        return navigate(a, url, seconds, until);
     tn_autofree char *params =
         tn_asprintf("{\"entryId\":%" PRId64 "}", tn_json_int(tn_json_get(entry, "id"), 0));
     if (tn_cdp_call(cdp, a->page->session, "Page.navigateToHistoryEntry", params, until, NULL,
@@ -118,9 +195,7 @@ static int go(struct act *a, int64_t by)
         return act_fail_from(a, &err);
     if (wait_loaded(a->page, commits, until, &err) == 0)
         return 0;
-    return err.code == TN_E_TIMEOUT
-               ? navigation_timeout(a, tn_json_get_str(entry, "url", ""), seconds)
-               : act_fail_from(a, &err);
+    return err.code == TN_E_TIMEOUT ? navigation_timeout(a, url, seconds) : act_fail_from(a, &err);
 }
 
 int act_go_back(struct act *a)
@@ -179,9 +254,8 @@ static void close_crashed(struct tn_chrome *c)
         struct tn_page *page = c->pages[i];
         if (!page->crashed || page->discarded)
             continue;
-        tn_autofree char *params = tn_asprintf("{\"targetId\":\"%s\"}", page->target);
         page->discarded = true;
-        tn_cdp_post(c->cdp, NULL, "Target.closeTarget", params, NULL, NULL);
+        close_tab(c, page);
     }
     chrome_unlock(c);
 }

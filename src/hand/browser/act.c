@@ -82,15 +82,15 @@ int act_call(struct tn_chrome *chrome, const struct tn_browser_call *call, int64
         return act_fail(&a, "%s", call->error);
     if (tn_now() >= deadline)
         return act_fail_timeout(&a, "no time is left");
-    tn_autopage struct tn_page *page = act_page(chrome, deadline, &err);
-    if (!page)
+    a.page = act_page(chrome, deadline, &err);
+    if (!a.page)
         return act_fail_from(&a, &err);
-    a.page = page;
     size_t before = error->len;
     int r = functions[call->function](&a);
     chrome_lock(chrome);
-    bool crashed = page->crashed;
+    bool crashed = a.page->crashed;
     chrome_unlock(chrome);
+    tn_page_unref(a.page);
     if (!crashed)
         return r;
     tn_buf_cut(error, before); /* that explains everything else */

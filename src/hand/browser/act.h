@@ -9,7 +9,7 @@
 struct act {
     struct tn_chrome *chrome;
     int64_t deadline;
-    struct tn_page *page;    /* the active one when the call began; a reference */
+    struct tn_page *page;    /* the active one when the call began, or in its place; a reference */
     const char *operation;   /* "Locator.click" */
     struct tn_json **values; /* the call's arguments */
     struct tn_buf *error;    /* what a Python caller would see: "TimeoutError: ..." */
