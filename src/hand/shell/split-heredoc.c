@@ -37,8 +37,18 @@ static void unquote(struct parser *p, size_t start, size_t end)
     }
 }
 
+/* A delimiter that holds a here-document itself, or lines: bash alone knows where that ends. */
+static bool is_plain(const char *word, size_t len)
+{
+    return !memchr(word, '\n', len) && !memmem(word, len, "<<", 2);
+}
+
 void split_add_heredoc(struct parser *p, size_t start, size_t end, bool tabs)
 {
+    if (!is_plain(p->text + start, end - start)) {
+        split_stop(p, TN_SPLIT_UNSURE);
+        return;
+    }
     if (p->heredoc_count - p->heredoc_base >= SPLIT_MAX_HEREDOCS) {
         split_stop(p, TN_SPLIT_UNSURE);
         return;

@@ -131,9 +131,14 @@ static const struct {
     [IN_BRACKETS] = {'[', ']'}, [IN_ARITH] = {'(', ')'}, [IN_FOR_ARITH] = {'(', ')'},
 };
 
-/* (( was the start of two subshells: read them as such. */
+/* (( was the start of two subshells: read them as such, unless here-documents of the first reading
+ * wait for their newline. */
 static void reread_as_subshell(struct parser *p, struct frame *f)
 {
+    if (p->heredoc_count > p->heredoc_base) {
+        split_stop(p, TN_SPLIT_UNSURE);
+        return;
+    }
     if (!split_go_back(p, f->start))
         return;
     bool may_params = f->may_params;
