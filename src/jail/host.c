@@ -159,14 +159,14 @@ static int follow_directories(int host, int mask, const char *path)
     return 0;
 }
 
-/* Nothing to hide is fine. */
+/* Nothing to hide is fine, and so is what lies in something that is hidden already. */
 static int hide(int host, int mask, const char *path, struct tn_error *err)
 {
     if (faccessat(host, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
     if (follow_directories(host, mask, path) < 0)
-        return errno == ENOENT ? 0 : tn_fail_errno(err, errno, "hide %s", path);
-    if (mknodat(mask, path, S_IFCHR, 0) < 0 && errno != EEXIST)
+        return errno == ENOENT || errno == ENOTDIR ? 0 : tn_fail_errno(err, errno, "hide %s", path);
+    if (mknodat(mask, path, S_IFCHR, 0) < 0 && errno != EEXIST && errno != ENOTDIR)
         return tn_fail_errno(err, errno, "hide %s", path);
     return 0;
 }
