@@ -28,6 +28,23 @@ def peers(group):
     return pathlib.Path(directory)
 
 
+@functools.cache
+def _fetch_criu():
+    try:
+        done = subprocess.run([ROOT / "tools/criu"], capture_output=True, text=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        return None, "criu: fetching it takes too long"
+    return (pathlib.Path(done.stdout.strip()) if done.returncode == 0 else None), done.stderr.strip()
+
+
+def criu():
+    """The program criu of a newer Debian, fetched at first use: see tools/criu."""
+    program, problem = _fetch_criu()
+    if not program:
+        pytest.skip(problem.splitlines()[-1] if problem else "criu: cannot be fetched")
+    return program
+
+
 def module(group, path):
     """The path of a file inside the packages of a group, such as "npm-name/dist/index.js"."""
     found = peers(group) / "node_modules" / path

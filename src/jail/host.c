@@ -386,7 +386,8 @@ int jail_prepare_host(struct jail *j, const char **lower, struct tn_error *err)
     for (size_t i = 0; i < j->plan.host_paths.count; i++)
         if (j->host_paths[i].joined && mask_joined(j, &j->host_paths[i], err) < 0)
             return -1;
-    j->isolation.world_only = j->plan.host_paths.count > 0 && j->privileged;
+    j->isolation.world_only =
+        j->plan.host_paths.count > 0 && j->privileged && !j->plan.criu; /* what appears later */
     if (!j->host_root.there)
         return 0;
     *lower = j->host_root.stacked ? "hr" : "vr";

@@ -5,9 +5,10 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include "base/clock.h"
-#include "jail/jail.h"
+#include "jail/criu.h"
 #include "jail/message.h"
 #include "jail/sys.h"
 
@@ -122,6 +123,51 @@ static int die_with_keeper(struct jail *j, struct tn_error *err)
     return 0;
 }
 
+/* Where criu is to come and go the launcher is in the domain already. */
+static int restrict_scope(struct jail *j, struct tn_error *err)
+{
+    return j->plan.criu ? 0 : jail_restrict_scope(j, err);
+}
+
+/* criu only takes namespaces that belong to the user namespace of their processes. */
+static int own_namespaces(struct jail *j, struct tn_error *err)
+{
+    if (j->plan.criu && unshare(CLONE_NEWNS | CLONE_NEWIPC) < 0)
+        return tn_fail_errno(err, errno, "namespaces of the user namespace");
+    return 0;
+}
+
+/* The socket belongs to the network of the jail, as everything must that criu is to find.  Its name
+ * is outside. */
+static int open_socket(struct jail *j, struct tn_error *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (!j->plan.criu)
+        return 0;
+    tn_autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" TN_JAIL_SOCKET,
+             j->directory);
+    unlinkat(j->directory, TN_JAIL_SOCKET, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+        fchownat(j->directory, TN_JAIL_SOCKET, j->caller_uid, j->caller_gid, AT_SYMLINK_NOFOLLOW) <
+            0 ||
+        fchmodat(j->directory, TN_JAIL_SOCKET, 0600, 0) < 0 || listen(fd, SOMAXCONN) < 0 ||
+        dup2(fd, (int)j->plan.socket_fd) < 0)
+        return tn_fail_errno(err, errno, TN_JAIL_SOCKET);
+    return 0;
+}
+
+/* The host's, until here. */
+static int own_null(struct jail *j, struct tn_error *err)
+{
+    tn_autofd int null = j->plan.criu ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+
+    if (j->plan.criu && (null < 0 || dup2(null, STDIN_FILENO) < 0))
+        return tn_fail_errno(err, errno, "/dev/null");
+    return 0;
+}
+
 static int keep_descriptors(struct jail *j, struct tn_error *err)
 {
     if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
@@ -129,49 +175,59 @@ static int keep_descriptors(struct jail *j, struct tn_error *err)
     for (size_t i = 0; i < j->plan.fds.count; i++)
         if (fcntl((int)j->plan.fds.items[i], F_SETFD, 0) < 0)
             return tn_fail_errno(err, errno, "descriptor %lld", (long long)j->plan.fds.items[i]);
+    if (j->plan.criu)
+        fcntl((int)j->plan.socket_fd, F_SETFD, 0);
     umask(022);
     return 0;
 }
 
 /* --- all of them --------------------------------------------------------------------------- */
 
+enum { FRESH = 1, RESTORED = 2, BOTH = 3 };
+
 static const struct {
     const char *name;
     int (*run)(struct jail *j, struct tn_error *err);
+    int when;
 } steps[] = {
-    {"control groups", join_groups},
-    {"session", leave_session},
-    {"user mapping", jail_map_self},
-    {"namespaces", leave_namespaces},
-    {"private mounts", jail_make_private},
-    {"sources", jail_open_sources},
-    {"resolver", jail_read_resolver},
-    {"owner of new files", act_as_root},
-    {"system file systems", jail_prepare_system},
-    {"storage", get_storage},
-    {"scaffold", jail_make_scaffold},
-    {"skeleton", jail_fill_skeleton},
-    {"owners of files", map_owners},
-    {"layers", jail_attach_sources},
-    {"root file system", jail_make_root},
-    {"volumes", jail_prepare_volumes},
-    {"enter the root", jail_enter_root},
-    {"/proc, /sys and /dev", jail_attach_system},
-    {"cover /proc", jail_mask_proc},
-    {"volumes", jail_attach_volumes},
-    {"workspace", jail_make_workspace},
-    {"resolver", jail_write_resolver},
-    {"host name", set_hostname},
-    {"control groups and network", wait_for_launcher},
-    {"control group namespace", leave_cgroups},
-    {"resource limits", jail_set_limits},
-    {"user namespace", jail_enter_userns},
-    {"capabilities", jail_drop_capabilities},
-    {"user", jail_become_user},
-    {"no new privileges", jail_no_new_privileges},
-    {"Landlock", jail_restrict_scope},
-    {"descriptors", keep_descriptors},
-    {"death signal", die_with_keeper},
+    {"control groups", join_groups, BOTH},
+    {"session", leave_session, BOTH},
+    {"user mapping", jail_map_self, FRESH},
+    {"namespaces", leave_namespaces, BOTH},
+    {"private mounts", jail_make_private, BOTH},
+    {"images", jail_open_images, RESTORED},
+    {"sources", jail_open_sources, BOTH},
+    {"resolver", jail_read_resolver, FRESH},
+    {"owner of new files", act_as_root, BOTH},
+    {"system file systems", jail_prepare_system, BOTH},
+    {"storage", get_storage, BOTH},
+    {"scaffold", jail_make_scaffold, BOTH},
+    {"skeleton", jail_fill_skeleton, BOTH},
+    {"owners of files", map_owners, BOTH},
+    {"layers", jail_attach_sources, BOTH},
+    {"root file system", jail_make_root, BOTH},
+    {"volumes", jail_prepare_volumes, BOTH},
+    {"parts", jail_lay_out, RESTORED},
+    {"enter the root", jail_enter_root, FRESH},
+    {"/proc, /sys and /dev", jail_attach_system, FRESH},
+    {"cover /proc", jail_mask_proc, FRESH},
+    {"volumes", jail_attach_volumes, FRESH},
+    {"workspace", jail_make_workspace, FRESH},
+    {"resolver", jail_write_resolver, FRESH},
+    {"host name", set_hostname, BOTH},
+    {"control groups and network", wait_for_launcher, BOTH},
+    {"socket", open_socket, BOTH},
+    {"control group namespace", leave_cgroups, BOTH},
+    {"resource limits", jail_set_limits, FRESH},
+    {"user namespace", jail_enter_userns, FRESH},
+    {"namespaces of the user namespace", own_namespaces, FRESH},
+    {"capabilities", jail_drop_capabilities, FRESH},
+    {"user", jail_become_user, FRESH},
+    {"no new privileges", jail_no_new_privileges, FRESH},
+    {"Landlock", restrict_scope, FRESH},
+    {"standard input", own_null, FRESH},
+    {"descriptors", keep_descriptors, FRESH},
+    {"death signal", die_with_keeper, BOTH},
 };
 
 static _Noreturn void fail(const struct jail *j, const char *step, enum jail_message_kind kind,
@@ -199,12 +255,17 @@ _Noreturn void jail_inside(struct jail *j)
     static char *const hand_alone[] = {(char *)(uintptr_t)TN_JAIL_HAND, NULL};
     struct tn_error err = {0};
 
+    int when = j->plan.restored ? RESTORED : FRESH;
     for (size_t i = 0; i < TN_COUNT(steps); i++) {
+        if (!(steps[i].when & when))
+            continue;
         int r = steps[i].run(j, &err);
         if (r != 0)
             fail(j, steps[i].name, r > 0 ? JAIL_UNMAPPABLE : JAIL_FAILED, &err);
     }
     announce(j);
+    if (j->plan.restored && jail_become_criu(j, &err) < 0)
+        fail(j, "criu", JAIL_FAILED, &err);
     if (jail_filter_calls(j, &err) < 0)
         fail(j, "system call filter", JAIL_FAILED, &err);
     execve(TN_JAIL_HAND, j->plan.argv.count ? j->plan.argv.items : hand_alone,

@@ -69,6 +69,9 @@ struct jail {
     int system[JAIL_SYSTEM_MOUNTS]; /* detached mounts, see system.c; -1: not wanted */
     struct jail_device *devices;
     size_t device_count;
+    int images;   /* restored: TN_JAIL_SUSPENDED; else -1 */
+    char **parts; /* restored: targets of what is laid out, see criu-restore.c */
+    size_t part_count;
     struct tn_buf resolver; /* the host's resolv.conf */
     int root;               /* inside: the root directory */
 };
@@ -114,6 +117,8 @@ int jail_clone_storage(struct jail *j, bool scaffold, struct tn_error *err);
 /* --- root.c, host.c: the file system -------------------------------------------------------- */
 
 int jail_make_private(struct jail *j, struct tn_error *err);
+/* A directory that every machine has and that neither criu nor its libraries lie in. */
+#define JAIL_LAYOUT "/sys/module"
 /* Mounts the scaffold (a small tmpfs) and enters it. */
 int jail_make_scaffold(struct jail *j, struct tn_error *err);
 /* Attaches storage and sources there, under the names that root.c tells. */
@@ -155,6 +160,10 @@ int jail_new_mount(const char *type, const char *const *options, unsigned attrib
 int jail_prepare_system(struct jail *j, struct tn_error *err); /* before the root is entered */
 int jail_attach_system(struct jail *j, struct tn_error *err);
 int jail_mask_proc(struct jail *j, struct tn_error *err);
+/* Where system[i] belongs. */
+const char *jail_system_target(int i);
+#define JAIL_CPU_INFO "/sys/devices/system/cpu"
+int jail_lock_cpu_info(struct jail *j, struct tn_error *err);
 
 /* --- volume.c ------------------------------------------------------------------------------- */
 

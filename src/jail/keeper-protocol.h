@@ -4,6 +4,7 @@
  *     status   {"pid": ..., "oom_kills": N, "pids_hits": N, "wall_left": SECONDS or null}
  *     storage  "ok", and with it the descriptor of the directory that holds upper/ and work/
  *              (SCM_RIGHTS); owners on it are those inside the jail, however it is mapped
+ *     suspend  "ok" once the jail is on disk (criu.h), and about to end; else "no: REASON"
  *     end      "ok"; the jail is killed, and end.json written
  * Anything else is answered with "unknown". */
 #ifndef TN_JAIL_KEEPER_PROTOCOL_H
@@ -18,6 +19,8 @@
 #define TN_KEEPER_STATUS "status"
 #define TN_KEEPER_STORAGE "storage"
 #define TN_KEEPER_END "end"
+#define TN_KEEPER_SUSPEND "suspend"
+#define TN_KEEPER_NO "no: "
 
 /* Asks the keeper of that directory.  The answer lands in out without its newline; *fd (may be
  * NULL) is the descriptor that came along, or -1.  TN_E_NOT_FOUND or TN_E_PEER when no keeper

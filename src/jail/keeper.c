@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "jail/jail.h"
+#include "jail/criu.h"
 #include "jail/keeper-protocol.h"
 #include "jail/sys.h"
 
@@ -114,12 +114,25 @@ static void answer_end(const struct keeper *k, int socket)
     answer(socket, "ok\n", -1);
 }
 
+static void answer_suspend(const struct keeper *k, int socket)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(ANSWER_MAX);
+    struct tn_error err = {0};
+
+    if (jail_suspend(k->jail, k->pid, k->pidfd, &err) == 0)
+        tn_buf_puts(&text, "ok\n");
+    else
+        tn_buf_printf(&text, TN_KEEPER_NO "%s\n", err.text);
+    answer(socket, tn_buf_str(&text), -1);
+}
+
 static const struct {
     const char *request;
     void (*answer)(const struct keeper *k, int socket);
 } requests[] = {
     {TN_KEEPER_STATUS "\n", answer_status},
     {TN_KEEPER_STORAGE "\n", answer_storage},
+    {TN_KEEPER_SUSPEND "\n", answer_suspend},
     {TN_KEEPER_END "\n", answer_end},
 };
 

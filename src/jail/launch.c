@@ -1,16 +1,18 @@
 /* The launcher's half of a start: what must be done from outside. */
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "jail/jail.h"
+#include "jail/criu.h"
 #include "jail/message.h"
 #include "jail/sys.h"
 
 #define START_SECONDS 30.0
+enum { CRIU_PROCESSES = 32 }; /* criu and its helpers */
 
 /* --- control groups ------------------------------------------------------------------------ */
 
@@ -46,7 +48,9 @@ static int make_groups(struct jail *j, struct tn_error *err)
     const struct tn_jail_plan *p = &j->plan;
     const struct tn_cgroup_limits limits = {
         .memory = p->memory,
-        .pids = j->pids_by_rlimit ? 0 : p->pids,
+        .pids = j->pids_by_rlimit || p->pids == 0
+                    ? 0
+                    : p->pids + (p->restored ? CRIU_PROCESSES : 0), /* until it has ended */
         .cpus = p->cpus,
     };
     return tn_cgroup_make(&j->cgroups, p->id, &limits, err);
@@ -76,7 +80,8 @@ static pid_t clone_child(struct jail *j, int cgroup, int *pidfd)
 {
     bool user = j->mapping == TN_JAIL_MAP_OWN || j->mapping == TN_JAIL_MAP_SUBIDS;
     struct clone_args args = {
-        .flags = CLONE_NEWPID | CLONE_PIDFD | CLONE_CLEAR_SIGHAND | (user ? CLONE_NEWUSER : 0U),
+        .flags = (j->plan.restored ? 0U : CLONE_NEWPID) | CLONE_PIDFD | CLONE_CLEAR_SIGHAND |
+                 (user ? CLONE_NEWUSER : 0U),
         .pidfd = (uintptr_t)pidfd,
         .exit_signal = SIGCHLD,
         .cgroup = cgroup < 0 ? 0 : (uint64_t)cgroup,
@@ -240,6 +245,26 @@ static int supply_child(struct jail *j, pid_t pid, const char **step, struct tn_
     return j->listener >= 0 ? 0 : jail_open_keeper(j, err);
 }
 
+/* The child is criu now.  When it has ended well its place is taken by the PID 1 that it made. */
+static int await_criu(struct jail *j, pid_t *pid, int *pidfd, const char **step,
+                      struct tn_error *err)
+{
+    struct pollfd p = {.fd = *pidfd, .events = POLLIN};
+    int64_t deadline = tn_deadline_in(JAIL_RESTORE_SECONDS);
+    int status = -1;
+
+    *step = "criu";
+    while (poll(&p, 1, tn_poll_ms(deadline)) <= 0)
+        if (tn_now() >= deadline)
+            return tn_fail(err, TN_E_TIMEOUT, "criu does not end");
+    while (waitpid(*pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (jail_take_restored(j, status, pid, pidfd, err) < 0)
+        return -1;
+    const struct tn_cgroup_limits limits = {.pids = j->plan.pids};
+    return tn_cgroup_make(&j->cgroups, j->plan.id, &limits, err);
+}
+
 /* 1: the owners of files cannot be mapped. */
 static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err)
 {
@@ -270,6 +295,8 @@ static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, st
     if (r == 0) {
         *step = "start";
         r = attend_child(j, step, err);
+        if (r == 0 && j->plan.restored)
+            r = await_criu(j, pid, pidfd, step, err);
     } else {
         r = prefer_its_reason(j, step, err);
     }
@@ -290,12 +317,16 @@ int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struc
     *step = "control groups";
     if (find_groups(j, err) < 0)
         return -1;
+    *step = "Landlock";
+    if (j->plan.criu && jail_restrict_scope(j, err) < 0)
+        return -1;
     int r = 1;
     for (int i = 0; i < 2 && r > 0; i++) {
         *step = "mapping";
         r = jail_choose_mapping(j, i > 0, err) < 0 ? -1 : attempt(j, pid, pidfd, step, err);
     }
     if (r != 0) {
+        tn_cgroup_kill(&j->cgroups, j->plan.id, tn_deadline_in(5), NULL); /* what criu has made */
         tn_cgroup_remove(&j->cgroups, j->plan.id, tn_deadline_in(5), NULL);
         return -1;
     }

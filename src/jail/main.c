@@ -5,6 +5,7 @@
 
 #include "base/fs.h"
 #include "base/proc.h"
+#include "jail/criu.h"
 #include "jail/enter.h"
 #include "jail/jail.h"
 #include "jail/keeper-protocol.h"
@@ -113,6 +114,23 @@ static int check_descriptors(const struct tn_jail_plan *plan, struct tn_error *e
     return 0;
 }
 
+/* So that nothing else gets the number that the socket is to have. */
+static int reserve_socket(const struct tn_jail_plan *plan, struct tn_error *err)
+{
+    int number = (int)plan->socket_fd;
+
+    if (!plan->criu)
+        return 0;
+    if (fcntl(number, F_GETFD) >= 0)
+        return tn_fail(err, TN_E_INVALID, "socket_fd: descriptor %d is taken", number);
+    tn_autofd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null == number)
+        TN_TAKE_FD(null);
+    else if (null < 0 || dup3(null, number, O_CLOEXEC) < 0)
+        return tn_fail_errno(err, errno, "descriptor %d", number);
+    return 0;
+}
+
 static bool has_capability(int cap)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -124,6 +142,8 @@ static bool has_capability(int cap)
 static int prepare(struct jail *j, struct tn_error *err)
 {
     umask(0);
+    if (reserve_socket(&j->plan, err) < 0)
+        return -1;
     j->caller_uid = geteuid();
     j->caller_gid = getegid();
     j->privileged = j->caller_uid == 0 && has_capability(CAP_SYS_ADMIN);
@@ -148,6 +168,8 @@ static void settle(struct jail *j, int report, int start)
     for (size_t i = 0; i < j->plan.fds.count; i++)
         if (j->plan.fds.items[i] != report)
             close((int)j->plan.fds.items[i]);
+    if (j->plan.criu)
+        close((int)j->plan.socket_fd);
     tn_close(start);
     tn_close(TN_TAKE_FD(j->child_output));
     for (int i = 0; null >= 0 && i < 3; i++)
@@ -196,7 +218,8 @@ static int launch(int plan, int report, int start)
                      .listener = -1,
                      .log = -1,
                      .owner = -1,
-                     .root = -1};
+                     .root = -1,
+                     .images = -1};
 
     for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
         j.system[i] = -1;
@@ -249,6 +272,8 @@ int main(int argc, char **argv)
         return jail_enter(argc, argv);
     if (argc > 1 && strcmp(argv[1], "--copy") == 0)
         return jail_copy_own(argc, argv);
+    if (argc == 1 && getenv("CRTOOLS_SCRIPT_ACTION"))
+        return jail_criu_action();
     if (argc > 1 && strcmp(argv[1], "--detach") == 0) {
         detach();
         argc--;

@@ -60,6 +60,9 @@ static const struct tn_field rows[] = {
     TN_STRINGS("env", PLAN, env, .flags = TN_FIELD_SECRET),
     TN_INTS("fds", PLAN, fds),
     TN_STRING("log", PLAN, log, .flags = TN_FIELD_NULLABLE),
+    TN_STRING("criu", PLAN, criu, .flags = TN_FIELD_NULLABLE),
+    TN_INT("socket_fd", PLAN, socket_fd, .max = 1023),
+    TN_BOOL("restored", PLAN, restored),
     TN_INT("owner_pid", PLAN, owner_pid, .max = INT32_MAX),
     TN_INT("owner_start", PLAN, owner_start, .max = INFINITY),
 };
@@ -234,6 +237,7 @@ int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err)
     } paths[] = {
         {"directory", plan->directory}, {"storage", plan->storage}, {"seed", plan->seed},
         {"workspace", plan->workspace}, {"hand", plan->hand},       {"log", plan->log},
+        {"criu", plan->criu},
     };
 
     if (tn_fields_check(&plan_fields, plan, err) < 0 || check_id(plan->id, err) < 0 ||
@@ -249,6 +253,10 @@ int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err)
         return tn_fail(err, TN_E_INVALID, "a root file system: expected lowers or host_paths");
     if (!plan->storage == !plan->tmpfs_bytes)
         return tn_fail(err, TN_E_INVALID, "expected either storage or tmpfs_bytes");
+    if (plan->criu ? plan->socket_fd < 3 : plan->restored)
+        return tn_fail(err, TN_E_INVALID,
+                       plan->criu ? "criu: expected socket_fd from 3 on"
+                                  : "restored: expected criu too");
     if (plan->seed && !plan->tmpfs_bytes)
         return tn_fail(err, TN_E_INVALID, "a seed is for a tmpfs: expected tmpfs_bytes too");
     return 0;

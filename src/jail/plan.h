@@ -23,7 +23,9 @@
 #include "base/error.h"
 #include "base/field.h"
 
-#define TN_JAIL_TRASH "discarded-"   /* what is called so in `directory` is removed after a start */
+#define TN_JAIL_TRASH "discarded-" /* what is called so in `directory` is removed after a start */
+#define TN_JAIL_SUSPENDED "suspended" /* what a suspended jail is made anew from, see criu.h */
+#define TN_JAIL_SOCKET "hand.sock"
 #define TN_JAIL_HAND "/.tendon/hand" /* where the program of the plan is inside, read-only */
 
 /* Who root inside is. */
@@ -96,6 +98,13 @@ struct tn_jail_plan {
     struct tn_str_list env;  /* NAME=value: all of its environment */
     struct tn_int_list fds;  /* descriptors it inherits under the same numbers (> 2) */
     char *log;               /* where its output goes, appended; NULL: nowhere */
+
+    /* Suspending (criu.h): the program that will do it, NULL for a jail that never is suspended.
+     * Then the program listens on directory/TN_JAIL_SOCKET under the number socket_fd, and that
+     * socket is made by the jail.  restored: not started but made anew from the images. */
+    char *criu;
+    int64_t socket_fd;
+    bool restored;
 
     int64_t owner_pid, owner_start; /* when this process ends so does the jail, and `directory` is
                                        removed; 0: none */

@@ -10,6 +10,8 @@
  *     skel/@     what a root needs at least: the lowest layer
  *     join       an overlay whose directory @ is the root of the jail
  *     root       the root of the jail
+ *     parts/N    what criu is to mount, see criu-restore.c
+ * criu needs a path to it that every user may walk: then it lies on JAIL_LAYOUT.
  * Entering the root leaves all of it behind; what overlays need of it they hold themselves. */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -29,7 +31,7 @@ int jail_make_private(struct jail *j, struct tn_error *err)
 
 int jail_make_scaffold(struct jail *j, struct tn_error *err)
 {
-    const char *where = j->plan.directory;
+    const char *where = j->plan.restored ? JAIL_LAYOUT : j->plan.directory;
 
     if (mount("tendon", where, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=64m") < 0)
         return tn_fail_errno(err, errno, "mount a tmpfs on %s", where);

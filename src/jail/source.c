@@ -77,7 +77,7 @@ static int open_host_path(const struct jail *j, struct jail_source *s, const cha
         return tn_fail(err, TN_E_INVALID, "%s: expected a directory", path);
     s->there = true;
     s->mode = st.st_mode & 07777;
-    s->stacked = is_overlay(fd);
+    s->stacked = j->plan.criu || is_overlay(fd);
     s->joined = !j->user_xattrs && root_id != 0 && mount_id(fd) == root_id;
     return s->joined ? 0 : clone_host_path(s, fd, err);
 }
@@ -89,7 +89,8 @@ static int open_host_paths(struct jail *j, struct tn_error *err)
     uint64_t root_id = root < 0 ? 0 : mount_id(root);
     bool joined = false;
 
-    j->host_root = (struct jail_source){.path = "/", .mount = -1, .stacked = is_overlay(root)};
+    j->host_root =
+        (struct jail_source){.path = "/", .mount = -1, .stacked = j->plan.criu || is_overlay(root)};
     for (size_t i = 0; i < paths->count; i++) {
         if (open_host_path(j, &j->host_paths[i], paths->items[i], root_id, err) < 0)
             return -1;

@@ -140,6 +140,11 @@ int jail_prepare_system(struct jail *j, struct tn_error *err)
     return fill_dev(j, err);
 }
 
+const char *jail_system_target(int i)
+{
+    return mounts[i].target;
+}
+
 /* --- after it was entered ----------------------------------------------------------------------
  */
 
@@ -152,13 +157,19 @@ static int attach_devices(struct jail *j, struct tn_error *err)
 }
 
 /* Of /sys only which processors there are: programs size themselves by it. */
+int jail_lock_cpu_info(struct jail *j, struct tn_error *err)
+{
+    if (j->cpu_info >= 0 &&
+        sys_set_mount(j->cpu_info, MOUNT_ATTR_RDONLY | LOCKED | MOUNT_ATTR_NOEXEC, -1, 0) < 0)
+        return tn_fail_errno(err, errno, "/sys: read-only");
+    return 0;
+}
+
 static int attach_sys(struct jail *j, struct tn_error *err)
 {
-    if (j->cpu_info < 0)
-        return 0;
-    if (sys_set_mount(j->cpu_info, MOUNT_ATTR_RDONLY | LOCKED | MOUNT_ATTR_NOEXEC, -1, 0) < 0)
-        return tn_fail_errno(err, errno, "/sys: read-only");
-    return jail_attach(j, j->cpu_info, "/sys/devices/system/cpu", true, err);
+    if (jail_lock_cpu_info(j, err) < 0)
+        return -1;
+    return j->cpu_info < 0 ? 0 : jail_attach(j, j->cpu_info, JAIL_CPU_INFO, true, err);
 }
 
 int jail_attach_system(struct jail *j, struct tn_error *err)

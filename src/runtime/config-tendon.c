@@ -54,6 +54,8 @@ static const struct tn_field jail_rows[] = {
            .min = 0, .max = 1073741816, .help = "open files of a process; 0: no limit"),
     TN_STRING("disk", JAIL, disk, .flags = NULLABLE, .env = "TENDON_JAIL_DISK",
               .help = "what it may write to its file system [no limit]"),
+    TN_BOOL("suspend", JAIL, suspend, .env = "TENDON_JAIL_SUSPEND",
+            .help = "make jails that can be suspended to disk; needs root and criu 4.2"),
     TN_BOOL("unprivileged", JAIL, unprivileged, .fallback = "true",
             .env = "TENDON_JAIL_UNPRIVILEGED", .help = "use a user namespace even as root"),
 };

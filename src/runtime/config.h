@@ -87,6 +87,7 @@ struct tn_config_jail {
     double cpus;
     int64_t pids, open_files;
     char *disk;
+    bool suspend;      /* jails can be suspended to disk [false] */
     bool unprivileged; /* use a user namespace even as root [true] */
 };
 

@@ -1,6 +1,7 @@
 """Ways out of a sandbox. Each attack is a program that is first run without the jail, where it works, and
 then in it, where it must not. (What would hurt the host - bombs - is run in a jail without the limit.)"""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -283,34 +284,42 @@ for name, text in json.loads(sys.stdin.read() if sys.argv[1] == "-" else sys.arg
 """
 
 
-@pytest.fixture(scope="session")
-def verdicts():
-    """What each attack says {"outside", "root", "user"}: without a jail, in one of root, and of a user."""
+@contextlib.contextmanager
+def targets():
+    """What the attacks aim at, {title: program}."""
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="tendon-test-"))
     scratch.chmod(0o755)
     (scratch / "marker").write_text("host")
     victim = subprocess.Popen(["sleep", "31536007"])
     name = f"tendon-test-{os.getpid()}"
-    jails = []
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as abstract:
         abstract.bind("\0" + name)
         abstract.listen(4)
         values = {"victim": victim.pid, "scratch": scratch, "port": tcp.getsockname()[1], "name": name}
-        texts = json.dumps({title: program(body, **values) for title, body in ATTACKS.items()})
         try:
-            done = subprocess.run(
-                ["/usr/bin/python3", "-c", DRIVER, "-", "unshare", "-m", "--propagation", "private"],
-                input=texts, capture_output=True, text=True, check=True, timeout=100, cwd="/",
-            )
-            result = {"outside": dict(map(json.loads, done.stdout.splitlines()))}
-            for kind, user in (("root", None), ("user", NOBODY)):
-                jails.append(Jail(argv=["python3", "-c", DRIVER, texts], hand="/usr/bin/python3", user=user))
-                code, log = jails[-1].run(100)
-                result[kind] = dict(map(json.loads, log.splitlines()))
+            yield {title: program(body, **values) for title, body in ATTACKS.items()}
         finally:
             victim.kill()
             victim.wait()
             shutil.rmtree(scratch)
+
+
+@pytest.fixture(scope="session")
+def verdicts():
+    """What each attack says {"outside", "root", "user"}: without a jail, in one of root, and of a user."""
+    jails = []
+    with targets() as texts:
+        try:
+            done = subprocess.run(
+                ["/usr/bin/python3", "-c", DRIVER, "-", "unshare", "-m", "--propagation", "private"],
+                input=json.dumps(texts), capture_output=True, text=True, check=True, timeout=100, cwd="/",
+            )
+            result = {"outside": dict(map(json.loads, done.stdout.splitlines()))}
+            for kind, user in (("root", None), ("user", NOBODY)):
+                jails.append(Jail(argv=["python3", "-c", DRIVER, json.dumps(texts)], hand="/usr/bin/python3", user=user))
+                code, log = jails[-1].run(100)
+                result[kind] = dict(map(json.loads, log.splitlines()))
+        finally:
             for jail in jails:
                 jail.close()
     return result

@@ -186,9 +186,10 @@ def test_doctor(driver):
 
 
 def test_suspend_says_why_not(world, box, driver):
+    """Without a criu, with an old one, without root, or because the jail was not made for it."""
     box.ok("echo kept >/workspace/file")
-    assert "suspend" not in driver.abilities
     with pytest.raises(Refusal) as refusal:
         box.drive("suspended")
-    assert refusal.value.code == "unsupported" and "criu" in refusal.value.text
+    assert refusal.value.code == "unsupported"
+    assert "criu" in refusal.value.text or "jail.suspend" in refusal.value.text or "never tried" in refusal.value.text
     assert box.ok("cat /workspace/file") == "kept"

@@ -41,11 +41,19 @@ static int run_probe(const char *program, struct tn_buf *out, struct tn_error *e
     return tn_child_wait(child, deadline, NULL, err);
 }
 
-static void tell_suspend(tn_finding_fn fn, void *ctx)
+static void tell_suspend(const struct tn_host *host, tn_finding_fn fn, void *ctx)
 {
-    tn_autofree char *obstacle = jail_suspend_obstacle(tn_deadline_in(PROBE_SECONDS));
+    tn_autofree char *criu = NULL;
+    struct jail_engine e = {.host = host};
 
-    fn(&(struct tn_finding){.what = "suspend to disk", .detail = obstacle}, ctx);
+    if (tn_cgroups_find(&e.cgroups, NULL) < 0)
+        return;
+    tn_autofree char *obstacle = jail_suspend_obstacle(&e, &criu, tn_deadline_in(PROBE_SECONDS));
+    fn(&(struct tn_finding){.what = "suspend to disk",
+                            .good = !obstacle,
+                            .detail = obstacle ? obstacle : criu},
+       ctx);
+    tn_cgroups_done(&e.cgroups);
 }
 
 int jail_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err)
@@ -66,6 +74,6 @@ int jail_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct 
                                 .detail = tn_json_get_str(one, "detail", "")},
            ctx);
     }
-    tell_suspend(fn, ctx);
+    tell_suspend(host, fn, ctx);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/fs.h"
+#include "jail/keeper-protocol.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
 #include "runtime/jail/suspend.h"
@@ -284,17 +285,47 @@ static int to_stopped(struct driving *d, struct tn_error *err)
     if (lives(d) && (save_files(d, err) < 0 || note_time(d, err) < 0))
         return -1;
     if (jail_set_mark(d->subject, JAIL_STOPPED, true, err) < 0 ||
+        jail_forget_memory(d->subject, err) < 0 ||
         jail_kill(d->e, d->subject, d->deadline, err) < 0)
         return -1;
     d->place->status = TN_STATUS_STOPPED;
     return 0;
 }
 
+/* The keeper does it.  Who is frozen cannot be written down, and is not for a moment. */
+static int ask_to_suspend(const struct driving *d, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf answer = TN_BUF_INIT(4096);
+    bool paused = d->now.status == TN_STATUS_PAUSED;
+
+    if (paused && jail_freeze(d->e, d->subject, &d->ref, false, d->deadline, err) < 0)
+        return -1;
+    int r =
+        tn_keeper_ask(d->subject->directory, TN_KEEPER_SUSPEND, &answer, NULL, d->deadline, err);
+    const char *said = tn_buf_str(&answer);
+    if (r == 0 && strcmp(said, "ok") != 0)
+        r = tn_fail(err, TN_E_UNSUPPORTED, "the jail is not suspended and runs on: %s",
+                    strncmp(said, TN_KEEPER_NO, strlen(TN_KEEPER_NO)) == 0
+                        ? said + strlen(TN_KEEPER_NO)
+                        : said);
+    if (r < 0 && paused)
+        jail_freeze(d->e, d->subject, &d->ref, true, d->deadline, NULL);
+    return r;
+}
+
 static int to_suspended(struct driving *d, struct tn_error *err)
 {
-    tn_autofree char *obstacle = jail_suspend_obstacle(d->deadline);
-
-    return tn_fail(err, TN_E_UNSUPPORTED, "a jail cannot be suspended to disk: %s", obstacle);
+    d->place->status = TN_STATUS_SUSPENDED;
+    if (d->now.status == TN_STATUS_SUSPENDED)
+        return 0;
+    tn_autofree char *obstacle = jail_suspend_obstacle(d->e, NULL, d->deadline);
+    if (obstacle)
+        return tn_fail(err, TN_E_UNSUPPORTED, "a jail cannot be suspended to disk: %s", obstacle);
+    if (!lives(d))
+        return tn_fail(err, TN_E_CONFLICT, "it does not run: there is nothing to suspend");
+    if (ask_to_suspend(d, err) < 0 || note_time(d, err) < 0)
+        return -1;
+    return jail_kill(d->e, d->subject, d->deadline, err);
 }
 
 /* Leaves every layer that the storage mentions; without a storage, every layer there is. */

@@ -9,6 +9,7 @@
 #include "net/listen.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
+#include "runtime/jail/suspend.h"
 
 #define PLAN_FD 3
 #define REPORT_FD 4
@@ -131,9 +132,13 @@ static int plan_program(const struct jail_engine *e, const struct tn_subject *su
     }
     for (size_t i = 0; i < spec->hand_args.count; i++)
         add_copy(&plan->argv, spec->hand_args.items[i]);
-    plan->fds.items = tn_calloc(1, sizeof *plan->fds.items);
-    plan->fds.items[0] = LISTEN_FD;
-    plan->fds.count = 1;
+    if (plan->criu) {
+        plan->socket_fd = LISTEN_FD;
+    } else {
+        plan->fds.items = tn_calloc(1, sizeof *plan->fds.items);
+        plan->fds.items[0] = LISTEN_FD;
+        plan->fds.count = 1;
+    }
     jail_environment(subject, s, &plan->env);
     set_variable(&plan->env, tn_asprintf("SESSION_API_KEY=%s", subject->key));
     return 0;
@@ -204,9 +209,20 @@ static int plan_network(const struct tn_spec *spec, struct tn_jail_plan *plan, s
     return 0;
 }
 
+/* Whether it may be suspended is decided when it starts. */
+static int plan_criu(const struct jail_engine *e, const struct tn_subject *subject,
+                     struct tn_jail_plan *plan, int64_t deadline, struct tn_error *err)
+{
+    plan->restored = jail_has_mark(subject, TN_JAIL_SUSPENDED);
+    if (!plan->restored && !e->host->config->jail.suspend)
+        return 0;
+    tn_autofree char *obstacle = jail_suspend_obstacle(e, &plan->criu, deadline);
+    return obstacle ? tn_fail(err, TN_E_UNSUPPORTED, "jail.suspend: %s", obstacle) : 0;
+}
+
 static int fill_plan(const struct jail_engine *e, const struct tn_subject *subject,
                      const struct jail_storage *s, struct tn_jail_plan *plan, struct jail_ref *ref,
-                     struct tn_error *err)
+                     int64_t deadline, struct tn_error *err)
 {
     const struct tn_spec *spec = subject->spec;
     const char *workdir =
@@ -221,8 +237,9 @@ static int fill_plan(const struct jail_engine *e, const struct tn_subject *subje
         geteuid() == 0 && !e->host->config->jail.unprivileged ? TN_JAIL_MAP_NONE : TN_JAIL_MAP_AUTO;
     plan->owner_pid = subject->owner.pid;
     plan->owner_start = (int64_t)subject->owner.start;
-    if (plan_network(spec, plan, err) < 0 || jail_root_plan(e, s, plan, err) < 0 ||
-        jail_mounts_plan(e, spec, plan, err) < 0 || plan_limits(e, subject, s, plan, ref, err) < 0)
+    if (plan_criu(e, subject, plan, deadline, err) < 0 || plan_network(spec, plan, err) < 0 ||
+        jail_root_plan(e, s, plan, err) < 0 || jail_mounts_plan(e, spec, plan, err) < 0 ||
+        plan_limits(e, subject, s, plan, ref, err) < 0)
         return -1;
     return plan_program(e, subject, s, plan, err);
 }
@@ -344,14 +361,14 @@ static int run_launcher(struct jail_engine *e, int plan, int socket, int start,
         return tn_fail_errno(err, errno, "pipe");
     tn_autofd int ours = ends[0], theirs = ends[1];
     const struct tn_child_fd fds[] = {
-        {plan, PLAN_FD}, {theirs, REPORT_FD}, {socket, LISTEN_FD}, {start, START_FD}};
+        {plan, PLAN_FD}, {theirs, REPORT_FD}, {start, START_FD}, {socket, LISTEN_FD}};
     tn_autochild struct tn_child *child =
         tn_child_start(&(struct tn_child_spec){.argv = argv,
                                                .file = e->launcher,
                                                .env = env,
                                                .cwd = "/",
                                                .fds = fds,
-                                               .fd_count = TN_COUNT(fds),
+                                               .fd_count = TN_COUNT(fds) - (socket < 0),
                                                .session = true,
                                                .deadline = deadline},
                        err);
@@ -385,12 +402,12 @@ int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct 
     struct timespec now;
 
     tn_jail_plan_init(&plan);
-    if (fill_plan(e, subject, s, &plan, &ref, err) < 0 ||
+    if (fill_plan(e, subject, s, &plan, &ref, deadline, err) < 0 ||
         jail_set_mark(subject, "end.json", false, err) < 0)
         return -1;
     tn_autofd int start = open_start(subject, err);
-    tn_autofd int socket = start < 0 ? -1 : open_socket(subject, err);
-    tn_autofd int text = socket < 0 ? -1 : write_plan(&plan, err);
+    tn_autofd int socket = start < 0 || plan.criu ? -1 : open_socket(subject, err);
+    tn_autofd int text = start < 0 || (socket < 0 && !plan.criu) ? -1 : write_plan(&plan, err);
     if (text < 0 || run_launcher(e, text, socket, start, &report, deadline, err) < 0 ||
         take_report(&report, &ref, place, err) < 0)
         return -1;

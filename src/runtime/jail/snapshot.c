@@ -111,9 +111,11 @@ static int begin(struct taking *t, void *engine, const struct tn_subject *subjec
 {
     *t = (struct taking){.e = engine, .subject = subject, .deadline = deadline};
     jail_storage_init(&t->storage);
+    t->running = jail_ref_find(subject, &t->ref, deadline);
+    if (!t->running && jail_has_mark(subject, TN_JAIL_SUSPENDED))
+        return tn_fail(err, TN_E_CONFLICT, "it is suspended: resume it first, or stop it");
     if (jail_storage_load(t->e->host->state, subject->directory, subject->id, &t->storage, err) < 0)
         return -1;
-    t->running = jail_ref_find(subject, &t->ref, deadline);
     t->paused = t->running && jail_is_frozen(t->e, subject, &t->ref, deadline);
     return 0;
 }

@@ -197,6 +197,8 @@ int jail_inspect(void *engine, const struct tn_subject *subject, struct tn_place
     }
     if (!jail_has_mark(subject, JAIL_STORAGE_FILE))
         place->status = TN_STATUS_MISSING;
+    else if (jail_has_mark(subject, TN_JAIL_SUSPENDED))
+        place->status = TN_STATUS_SUSPENDED;
     else if (jail_has_mark(subject, JAIL_STOPPED))
         place->status = TN_STATUS_STOPPED;
     else

@@ -1,17 +1,17 @@
-/* Suspend to disk: what stands in its way.
+/* Suspend to disk: what stands in its way on this machine.
  *
- * CRIU would have to write down the processes of a jail and make them anew in another one.  The one
- * that Debian 12 has does not even start on x86 with Linux 6.13 or newer, where this was written;
- * docs/internals/jail-layers.md tells what was tried.  So the goal `suspended` is refused, with the
- * first reason that holds on the machine at hand. */
+ * How it is done: jail/criu.h.  docs/suspend.md tells what survives it. */
 #ifndef TN_RUNTIME_JAIL_SUSPEND_H
 #define TN_RUNTIME_JAIL_SUSPEND_H
 
-#include <stdint.h>
+#include "runtime/jail/jail.h"
 
-#include "base/error.h"
+/* Why not, on the heap: for `tendon doctor` and for errors.  NULL: nothing; then *criu (may be
+ * NULL) is the program, on the heap.  That it works is found out once for each version of it and of
+ * the kernel, and written down. */
+char *jail_suspend_obstacle(const struct jail_engine *e, char **criu, int64_t deadline);
 
-/* Why not, on the heap: for `tendon doctor` and for the error. */
-char *jail_suspend_obstacle(int64_t deadline);
+/* Gives up what a suspended jail would be made anew from. */
+int jail_forget_memory(const struct tn_subject *subject, struct tn_error *err);
 
 #endif
