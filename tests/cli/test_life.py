@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 
 from tendons import eventually, processes_with
@@ -280,6 +281,19 @@ def test_warm_ones(tendon):
     tendon.ok("new", "--name", "web")
     assert tendon.ok("exec", "web", "echo warm") == "warm\n"
     assert len(tendon.json("ls", "--all")) == 2
+
+
+def test_a_warm_one_that_died_is_handed_to_nobody(any_tendon):
+    assert any_tendon.ok("new", "--warm", "2") == "2\n"
+    oldest, other = (row["id"] for row in any_tendon.json("ls", "--all"))
+    pid = any_tendon.json("inspect", oldest)["ref"]["pid"]
+    watch = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert select.select([watch], [], [], 60)[0], "it does not die"
+    os.close(watch)
+    any_tendon.ok("new", "--name", "web")
+    assert any_tendon.ok("exec", "web", "echo warm") == "warm\n"
+    assert [row["id"] for row in any_tendon.json("ls", "--all")] == [other]
 
 
 def test_doctor(tendon):
