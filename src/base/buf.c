@@ -109,15 +109,6 @@ int tn_buf_printf(struct tn_buf *b, const char *fmt, ...)
     return r;
 }
 
-ssize_t tn_buf_line(const struct tn_buf *b, size_t *scanned)
-{
-    const char *end =
-        b->len > *scanned ? memchr(b->data + *scanned, '\n', b->len - *scanned) : NULL;
-
-    *scanned = end ? 0 : b->len;
-    return end ? end - b->data : -1;
-}
-
 void tn_buf_eat(struct tn_buf *b, size_t n)
 {
     if (n >= b->len) {

@@ -44,10 +44,6 @@ int tn_buf_vprintf(struct tn_buf *b, const char *fmt, va_list ap);
 char *tn_buf_reserve(struct tn_buf *b, size_t n);
 void tn_buf_grew(struct tn_buf *b, size_t n);
 
-/* Length of the first line, without its line break, once that is there; else -1.  *scanned is how
- * far was looked before: 0 at first, and again after a line. */
-ssize_t tn_buf_line(const struct tn_buf *b, size_t *scanned);
-
 /* Drops n bytes from the front. */
 void tn_buf_eat(struct tn_buf *b, size_t n);
 /* Shortens it to len bytes (no effect when it is shorter). */

@@ -9,9 +9,10 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/lines.h"
 #include "base/thread.h"
 
-enum { PIECE = 64 << 10, KEPT = 256 << 10 };
+enum { KEPT = 256 << 10 };
 
 struct tn_mcp_pipe {
     struct tn_mcp_pipe_options options;
@@ -22,9 +23,7 @@ struct tn_mcp_pipe {
     size_t flushed; /* of those bytes, which are dropped when they are many */
     bool broken;    /* nobody reads any more */
     bool stopped;
-    /* of the thread that runs */
-    struct tn_buf line;
-    bool skipping; /* the rest of a line that is too long */
+    struct tn_lines lines; /* of the thread that runs */
 };
 
 static void make_nonblocking(int fd)
@@ -43,7 +42,7 @@ struct tn_mcp_pipe *tn_mcp_pipe_new(const struct tn_mcp_pipe_options *options)
     pthread_mutex_init(&pipe->lock, NULL);
     tn_cond_init(&pipe->room);
     tn_buf_init(&pipe->unsent, 2 * options->unsent_max + 1); /* with what is flushed */
-    tn_buf_init(&pipe->line, options->line_max);
+    tn_lines_init(&pipe->lines, options->line_max);
     make_nonblocking(options->in);
     make_nonblocking(options->out);
     return pipe;
@@ -57,7 +56,7 @@ void tn_mcp_pipe_free(struct tn_mcp_pipe *pipe)
     pthread_mutex_destroy(&pipe->lock);
     pthread_cond_destroy(&pipe->room);
     tn_buf_done(&pipe->unsent);
-    tn_buf_done(&pipe->line);
+    tn_lines_done(&pipe->lines);
     free(pipe);
 }
 
@@ -195,43 +194,24 @@ int tn_mcp_pipe_send(struct tn_mcp_pipe *pipe, const char *text, size_t n, int64
 
 /* --- reading -------------------------------------------------------------------------------- */
 
-static void end_line(struct tn_mcp_pipe *pipe)
-{
-    size_t n = pipe->line.len;
-
-    if (n > 0 && pipe->line.data[n - 1] == '\r')
-        tn_buf_cut(&pipe->line, --n);
-    if (pipe->skipping)
-        pipe->options.line(pipe->options.ctx, NULL, 0);
-    else if (n > 0)
-        pipe->options.line(pipe->options.ctx, tn_buf_str(&pipe->line), n);
-    pipe->skipping = false;
-    tn_buf_reset(&pipe->line);
-    trim(&pipe->line);
-}
-
 static void take(struct tn_mcp_pipe *pipe, const char *bytes, size_t n)
 {
-    while (n > 0) {
-        const char *end = memchr(bytes, '\n', n);
-        size_t part = end ? (size_t)(end - bytes) : n;
-        if (!pipe->skipping && tn_buf_add(&pipe->line, bytes, part) < 0) {
-            pipe->skipping = true;
-            tn_buf_done(&pipe->line);
-            tn_buf_init(&pipe->line, pipe->options.line_max);
-        }
-        if (end)
-            end_line(pipe);
-        part += end != NULL;
-        bytes += part;
-        n -= part;
+    const char *text;
+    ssize_t length;
+
+    tn_lines_add(&pipe->lines, bytes, n);
+    while ((length = tn_lines_next(&pipe->lines, &text)) != TN_LINES_NONE) {
+        if (length == TN_LINES_TOO_LONG)
+            pipe->options.line(pipe->options.ctx, NULL, 0);
+        else if (length > 0)
+            pipe->options.line(pipe->options.ctx, text, (size_t)length);
     }
 }
 
 /* 1: there may be more, 0: the end, -1 with err. */
 static int read_some(struct tn_mcp_pipe *pipe, char *piece, struct tn_error *err)
 {
-    ssize_t n = read(pipe->options.in, piece, PIECE);
+    ssize_t n = read(pipe->options.in, piece, TN_LINES_PIECE);
 
     if (n > 0)
         take(pipe, piece, (size_t)n);
@@ -244,7 +224,7 @@ static int read_some(struct tn_mcp_pipe *pipe, char *piece, struct tn_error *err
 
 int tn_mcp_pipe_run(struct tn_mcp_pipe *pipe, struct tn_error *err)
 {
-    tn_autofree char *piece = tn_malloc(PIECE);
+    tn_autofree char *piece = tn_malloc(TN_LINES_PIECE);
     int more = 1;
 
     while (more > 0) {

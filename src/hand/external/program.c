@@ -2,6 +2,8 @@
 
 #include <poll.h>
 
+#include "base/lines.h"
+
 /* How long a program that closed its output may take to end. */
 #define END_SECONDS 0.3
 
@@ -9,9 +11,8 @@ struct program {
     char *path;
     const char *name; /* into path */
     struct tn_helper *helper;
-    int64_t id;       /* of the latest question */
-    struct tn_buf in; /* received, not yet a whole line */
-    size_t scanned;   /* of which hold no line end */
+    int64_t id; /* of the latest question */
+    struct tn_lines lines;
 };
 
 struct program *program_start(struct tn_hand *hand, const char *path, struct tn_error *err)
@@ -26,7 +27,7 @@ struct program *program_start(struct tn_hand *hand, const char *path, struct tn_
     p->path = tn_strdup(path);
     p->name = strrchr(p->path, '/') + 1;
     p->helper = helper;
-    tn_buf_init(&p->in, PROGRAM_LINE_MAX);
+    tn_lines_init(&p->lines, PROGRAM_LINE_MAX);
     return p;
 }
 
@@ -36,7 +37,7 @@ void program_free(struct program *p, double grace)
         return;
     tn_helper_end(p->helper, grace);
     tn_helper_free(p->helper);
-    tn_buf_done(&p->in);
+    tn_lines_done(&p->lines);
     free(p->path);
     free(p);
 }
@@ -76,18 +77,17 @@ static int pull(struct program *p, struct tn_error *err)
         return 0;
     if (n <= 0)
         return has_ended(p, err);
-    if (tn_buf_add(&p->in, piece, (size_t)n) < 0)
-        return broke(p, "sent a line that is too long", err);
+    tn_lines_add(&p->lines, piece, (size_t)n);
     return 0;
 }
 
 /* 1: it was the answer; 0: something that is none of our business; -1: nonsense. */
-static int take_line(struct program *p, size_t n, struct tn_rpc *answer, struct tn_error *err)
+static int take_line(struct program *p, const char *text, ssize_t n, struct tn_rpc *answer,
+                     struct tn_error *err)
 {
-    int r = tn_rpc_parse(p->in.data, n, answer, NULL);
-
-    tn_buf_eat(&p->in, n + 1);
-    if (r < 0)
+    if (n == TN_LINES_TOO_LONG)
+        return broke(p, "sent a line that is too long", err);
+    if (tn_rpc_parse(text, (size_t)n, answer, NULL) < 0)
         return broke(p, "sent a line that is no JSON-RPC message", err);
     if (answer->kind == TN_RPC_NOTIFICATION) {
         tn_rpc_done(answer);
@@ -103,9 +103,11 @@ static int take_line(struct program *p, size_t n, struct tn_rpc *answer, struct 
 static int wait_for_answer(struct program *p, int quit, int64_t deadline, struct tn_rpc *answer,
                            struct tn_error *err)
 {
+    const char *text;
+
     for (;;) {
-        for (ssize_t n; (n = tn_buf_line(&p->in, &p->scanned)) >= 0;) {
-            int r = take_line(p, (size_t)n, answer, err);
+        for (ssize_t n; (n = tn_lines_next(&p->lines, &text)) != TN_LINES_NONE;) {
+            int r = take_line(p, text, n, answer, err);
             if (r)
                 return r < 0 ? -1 : 0;
         }

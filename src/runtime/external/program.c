@@ -7,6 +7,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/lines.h"
 
 /* How long it may take to end by itself, and to die. */
 #define END_SECONDS 2.0
@@ -22,8 +23,7 @@ struct program {
     int errors; /* its standard error; -1 once that is closed */
     bool broken;
     int64_t next_id;
-    struct tn_buf in;      /* received, not yet a whole line */
-    size_t scanned;        /* of which hold no line end */
+    struct tn_lines lines;
     char last[LAST_WORDS]; /* of standard error: the last line that says something */
     size_t last_len;
     bool last_done; /* it is complete: what comes next begins a new one */
@@ -67,7 +67,7 @@ struct program *program_start(const char *path, int64_t deadline, struct tn_erro
     p->child = child;
     p->line = TN_TAKE_FD(ours);
     p->errors = TN_TAKE_FD(words);
-    tn_buf_init(&p->in, PROGRAM_LINE_MAX);
+    tn_lines_init(&p->lines, PROGRAM_LINE_MAX);
     return p;
 }
 
@@ -83,7 +83,7 @@ void program_stop(struct program *p)
     tn_child_free(p->child);
     tn_close(p->line);
     tn_close(p->errors);
-    tn_buf_done(&p->in);
+    tn_lines_done(&p->lines);
     free(p->path);
     free(p);
 }
@@ -178,8 +178,7 @@ static int pull(struct program *p, struct tn_error *err)
         return 0;
     if (n <= 0)
         return has_ended(p, err);
-    if (tn_buf_add(&p->in, piece, (size_t)n) < 0)
-        return break_down(p, TN_E_TOO_LARGE, "sent a line that is too long", err);
+    tn_lines_add(&p->lines, piece, (size_t)n);
     return 0;
 }
 
@@ -197,14 +196,16 @@ static enum tn_code code_of(const struct tn_json *error)
 }
 
 /* 1: it was the answer; 0: something else; -1: it was an error, or broke the program. */
-static int take_line(struct program *p, size_t n, int64_t id, tn_progress_fn progress, void *ctx,
-                     struct tn_json **result, struct tn_error *err)
+static int take_line(struct program *p, const char *line, ssize_t n, int64_t id,
+                     tn_progress_fn progress, void *ctx, struct tn_json **result,
+                     struct tn_error *err)
 {
     tn_autojson struct tn_json *message = NULL;
     struct tn_error why = {0};
-    int parsed = tn_json_parse(p->in.data, n, &message, &why);
 
-    tn_buf_eat(&p->in, n + 1);
+    if (n == TN_LINES_TOO_LONG)
+        return break_down(p, TN_E_TOO_LARGE, "sent a line that is too long", err);
+    int parsed = tn_json_parse(line, (size_t)n, &message, &why);
     if (parsed < 0 || tn_json_type(message) != TN_JSON_OBJECT)
         return break_down(p, TN_E_PEER, "sent a line that is not a JSON object", err);
     const char *method = tn_json_get_str(message, "method", NULL);
@@ -252,6 +253,7 @@ int program_call(struct program *p, const char *method, const struct tn_buf *par
 {
     tn_autobuf struct tn_buf request = TN_BUF_INIT(PROGRAM_LINE_MAX);
     int64_t id = ++p->next_id;
+    const char *line;
     size_t sent = 0;
 
     write_request(&request, id, method, params, deadline);
@@ -259,8 +261,8 @@ int program_call(struct program *p, const char *method, const struct tn_buf *par
         return tn_fail(err, TN_E_TOO_LARGE, "%s: more than %zu MiB for one call of %s", p->name,
                        PROGRAM_LINE_MAX >> 20, method);
     for (;;) {
-        for (ssize_t n; (n = tn_buf_line(&p->in, &p->scanned)) >= 0;) {
-            int r = take_line(p, (size_t)n, id, progress, ctx, result, err);
+        for (ssize_t n; (n = tn_lines_next(&p->lines, &line)) != TN_LINES_NONE;) {
+            int r = take_line(p, line, n, id, progress, ctx, result, err);
             if (r)
                 return r < 0 ? -1 : 0;
         }

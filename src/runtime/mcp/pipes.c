@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 
 #include "base/child.h"
+#include "base/lines.h"
 #include "base/thread.h"
 #include "runtime/mcp/link.h"
 
@@ -29,8 +30,7 @@ struct pipe_link {
     int wake;        /* an event: there is something to send, or to end */
     pthread_t mover;
     bool moving;
-    struct tn_buf in;      /* received, not yet a whole line */
-    size_t scanned;        /* of which hold no line end */
+    struct tn_lines lines;
     char last[LAST_WORDS]; /* the last line of its errors that says something */
     size_t last_len;
     bool last_done;
@@ -56,13 +56,18 @@ static void hear_word(struct pipe_link *l, char c)
     l->last[l->last_len] = '\0';
 }
 
-static void take_lines(struct pipe_link *l)
+/* -1 when it sent a line that is too long. */
+static int take_lines(struct pipe_link *l)
 {
-    for (ssize_t n; (n = tn_buf_line(&l->in, &l->scanned)) >= 0;) {
+    const char *text;
+
+    for (ssize_t n; (n = tn_lines_next(&l->lines, &text)) != TN_LINES_NONE;) {
+        if (n == TN_LINES_TOO_LONG)
+            return -1;
         if (n > 0) /* what is no message is noise, as programs make it */
-            tn_mcp_peer_feed(l->link.peer, l->in.data, (size_t)n, NULL);
-        tn_buf_eat(&l->in, (size_t)n + 1);
+            tn_mcp_peer_feed(l->link.peer, text, (size_t)n, NULL);
     }
+    return 0;
 }
 
 static void close_pipe(struct pipe_link *l, int which)
@@ -88,10 +93,8 @@ static int pull(struct pipe_link *l, int which)
             hear_word(l, piece[i]);
         return 0;
     }
-    if (tn_buf_add(&l->in, piece, (size_t)n) < 0)
-        return -1;
-    take_lines(l);
-    return 0;
+    tn_lines_add(&l->lines, piece, (size_t)n);
+    return take_lines(l);
 }
 
 /* Sends some of what waits; true when more does. */
@@ -146,7 +149,7 @@ static void tell_end(struct pipe_link *l, bool too_long)
         bury(l);
     tn_buf_printf(&why, "%s ", l->name);
     if (too_long)
-        tn_buf_printf(&why, "sent more than %zu bytes in one line", l->in.max);
+        tn_buf_printf(&why, "sent more than %zu bytes in one line", (size_t)MCP_MESSAGE_MAX);
     else if (l->reaped)
         tn_buf_printf(&why, "has ended with exit code %d", tn_exit_code(&l->exit));
     else
@@ -249,7 +252,7 @@ static void pipe_close(struct mcp_link *link)
     if (l->child)
         end_child(l);
     tn_close(l->wake);
-    tn_buf_done(&l->in);
+    tn_lines_done(&l->lines);
     tn_buf_done(&l->out);
     pthread_mutex_destroy(&l->lock);
     free(l);
@@ -293,10 +296,10 @@ static struct mcp_link *pipe_open(const struct mcp_server *server, const char *u
         .link = {.ops = &mcp_over_pipes, .peer = peer},
         .name = server->label,
         .ours = {-1, -1, -1},
-        .in = TN_BUF_INIT(MCP_MESSAGE_MAX),
         .out = TN_BUF_INIT(2 * MCP_MESSAGE_MAX),
         .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
     };
+    tn_lines_init(&l->lines, MCP_MESSAGE_MAX);
     pthread_mutex_init(&l->lock, NULL);
     if (l->wake < 0) {
         tn_fail_errno(err, errno, "eventfd");
