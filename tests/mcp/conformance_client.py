@@ -58,7 +58,7 @@ def several(*calls):
 
 def schema_echo():
     """The schema of one tool is given to the other, as it was listed."""
-    command = [TENDON, "--json", "tools", "--url", URL]
+    command = [TENDON, "--json", "tools", "--login", "--url", URL]
     done = subprocess.run(command, env={**os.environ, "TENDON_STATE": STATE}, capture_output=True, check=True)
     schemas = {t["tool"]["name"]: t["tool"]["inputSchema"] for t in json.loads(done.stdout)["tools"]}
     return call("json_schema_echo", schema=schemas["json_schema_2020_12_tool"])
