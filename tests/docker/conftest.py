@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -14,7 +13,7 @@ sys.path.insert(1, str(TESTS / "hand"))  # client and harness
 sys.path.insert(2, str(TESTS / "runtime"))  # conformance
 
 from docker_world import DockerWorld  # noqa: E402
-from engine import Container, Dockerd, Podman  # noqa: E402
+from engine import Container, Dockerd, Podman, start_engine  # noqa: E402
 from images import IMAGE_PATH, box_tar, busybox_tar, debian_tar, is_static  # noqa: E402
 
 
@@ -32,18 +31,6 @@ def static_hand(tmp_path_factory):
     if path.exists() and is_static(path):
         return path
     return build_release(tmp_path_factory.mktemp("release"))
-
-
-def start_engine(kind, *programs):
-    if os.getuid() != 0:
-        pytest.skip("needs root: starts a container engine")
-    for program in (*programs, "docker", "ip", "nsenter", "openssl", "setpriv", "unshare"):
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
-    probe = subprocess.run(["unshare", "--mount", "--net", "true"], capture_output=True, text=True)
-    if probe.returncode != 0:
-        pytest.skip(f"no private namespaces here: {probe.stderr}")
-    return kind()
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ import tempfile
 import time
 import uuid
 
+import pytest
 from client import Client, Shell
 from harness import wait_until
 
@@ -411,3 +412,16 @@ class Container:
         self.engine.docker("rm", "--force", "--volumes", self.id)
         wait_until(lambda: not self.engine.processes(self.id), 5, "its processes ended")
         shutil.rmtree(self.shared)
+
+
+def start_engine(kind, *programs):
+    """One of the kind; skips the test where there can be none."""
+    if os.getuid() != 0:
+        pytest.skip("needs root: starts a container engine")
+    for program in (*programs, "docker", "ip", "nsenter", "openssl", "setpriv", "unshare"):
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed")
+    probe = subprocess.run(["unshare", "--mount", "--net", "true"], capture_output=True, text=True)
+    if probe.returncode != 0:
+        pytest.skip(f"no private namespaces here: {probe.stderr}")
+    return kind()

@@ -11,8 +11,7 @@ import pytest
 
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "service"))
 
-from conftest import start_engine  # noqa: E402
-from engine import Dockerd  # noqa: E402
+from engine import Dockerd, start_engine  # noqa: E402
 from harness import wait_until  # noqa: E402
 from images import busybox_tar  # noqa: E402
 from native import at, run, run_action  # noqa: E402
