@@ -5,6 +5,7 @@ An engine lives in private mount and network namespaces, where its data, /run an
 meets another one of this machine nor leaves mounts, sockets, keys, rules or images behind.  What it publishes is
 reached from inside its network namespace (see nsenter)."""
 
+import contextlib
 import ctypes
 import glob
 import http.client
@@ -266,9 +267,14 @@ class Podman(Engine):
         return sorted(found, key=len, reverse=True)
 
     def remove_cgroups(self):
-        for path in self.libpod_groups():
-            if path not in self.before:
-                os.rmdir(path)
+        def gone():
+            left = [path for path in self.libpod_groups() if path not in self.before]
+            for path in left:
+                with contextlib.suppress(OSError):  # of a conmon that is just ending
+                    os.rmdir(path)
+            return not left
+
+        wait_until(gone, 30, "Podman's control groups are removed")
         return []
 
 

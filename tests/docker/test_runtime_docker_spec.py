@@ -301,7 +301,7 @@ def test_an_image_is_pulled(world, driver, registry):
 def test_put_exec_and_logs(world, box):
     box("put", path="/opt/new/dir/file", text="héllo", mode=0o750)
     assert box("exec", argv=["/bin/busybox", "stat", "-c", "%a %u", "/opt/new/dir/file"])["output"] == "750 0\n"
-    answer = box("exec", argv=["/bin/sh", "-c", "cat /opt/new/dir/file; echo; echo err >&2; exit 7"])
+    answer = box("exec", argv=["/bin/sh", "-c", "echo $(cat /opt/new/dir/file); echo err >&2; exit 7"])
     assert (answer["status"], sorted(answer["output"].split())) == (7, ["err", "héllo"])
     assert box.driver.ask("put", id=box.id, path="relative", text="")["code"] == "invalid"
     assert box.driver.ask("put", id=box.id, path="/a/../../x", text="")["code"] == "invalid"

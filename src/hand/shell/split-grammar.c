@@ -214,6 +214,7 @@ static void open_paren(struct parser *p)
     if (arithmetic) {
         p->pos++;
         f->mark = 1;
+        f->heredocs = p->heredoc_count;
     }
 }
 

@@ -144,6 +144,7 @@ struct frame {
     /* Open brackets; of a word, the position just after its =, or 0; of a substitution, the
      * heredoc_base outside of it. */
     size_t mark;
+    size_t heredocs; /* IN_ARITH: how many there were when it began */
 };
 
 struct heredoc {

@@ -131,11 +131,11 @@ static const struct {
     [IN_BRACKETS] = {'[', ']'}, [IN_ARITH] = {'(', ')'}, [IN_FOR_ARITH] = {'(', ')'},
 };
 
-/* (( was the start of two subshells: read them as such, unless here-documents of the first reading
- * wait for their newline. */
+/* (( was the start of two subshells: read them as such, unless the first reading met
+ * here-documents: they would be there twice. */
 static void reread_as_subshell(struct parser *p, struct frame *f)
 {
-    if (p->heredoc_count > p->heredoc_base) {
+    if (p->heredoc_count != f->heredocs) {
         split_stop(p, TN_SPLIT_UNSURE);
         return;
     }
