@@ -293,6 +293,13 @@ void cli_note(const struct cli *cli, const char *fmt, ...)
     print_lines(stderr, text);
 }
 
+void cli_warn(const struct tn_error *err)
+{
+    progress_pause();
+    fputs("tendon: ", stderr);
+    print_lines(stderr, err->text);
+}
+
 int cli_print(const struct tn_buf *text, struct tn_error *err)
 {
     if (!tn_buf_ok(text))

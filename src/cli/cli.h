@@ -51,6 +51,8 @@ int64_t cli_stop_deadline(struct cli *cli);
 
 /* A sentence for people on standard error, unless --quiet or --json. */
 void cli_note(const struct cli *cli, const char *fmt, ...) TN_PRINTF(2, 3);
+/* What went wrong besides, also with --quiet. */
+void cli_warn(const struct tn_error *err);
 
 /* Prints the buffer and a line break on standard output. */
 int cli_print(const struct tn_buf *text, struct tn_error *err);

@@ -147,7 +147,6 @@ static bool gate(struct tn_http_exchange *x, void *ctx)
         tn_http_reply_detail(x, 403, "Requests of web pages of other sites are refused");
         return false;
     }
-
     if (!*j->key ||
         (given && strncasecmp(given, "Bearer ", 7) == 0 && tn_same_secret(given + 7, j->key)))
         return true;

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
+#include "cli/table.h"
 
 enum { LINE_MAX_BYTES = 64 << 10 };
 
@@ -27,11 +28,15 @@ static int read_line(struct tn_buf *line, int stop, int64_t deadline)
     }
 }
 
-/* Text of a server, which could be more than text to a terminal. */
+/* Text of a server, which could be more than text to a terminal; in one line. */
 static void say_plain(const char *text)
 {
-    for (const char *c = text; *c; c++)
-        fputc((unsigned char)*c < ' ' || *c == 0x7f ? ' ' : *c, stderr);
+    tn_autofree char *line = tn_strdup(text);
+
+    for (char *c = line; *c; c++)
+        if (strchr("\t\r\n", *c))
+            *c = ' ';
+    print_clean_to(stderr, line);
 }
 
 /* --- logins ----------------------------------------------------------------------------------- */
@@ -80,7 +85,7 @@ static bool fits(const struct tn_json *schema, const struct tn_json *value)
 {
     static const struct {
         const char *name;
-        enum tn_json_type type, or ;
+        enum tn_json_type type, also;
     } types[] = {
         {"string", TN_JSON_STRING, TN_JSON_STRING}, {"integer", TN_JSON_INT, TN_JSON_INT},
         {"number", TN_JSON_DOUBLE, TN_JSON_INT},    {"boolean", TN_JSON_BOOL, TN_JSON_BOOL},
@@ -90,7 +95,7 @@ static bool fits(const struct tn_json *schema, const struct tn_json *value)
 
     for (size_t i = 0; i < TN_COUNT(types); i++)
         if (strcmp(types[i].name, type) == 0)
-            return tn_json_type(value) == types[i].type || tn_json_type(value) == types[i].or ;
+            return tn_json_type(value) == types[i].type || tn_json_type(value) == types[i].also;
     return true;
 }
 
@@ -174,7 +179,9 @@ static int ask_field(struct form *f, const char *name, const struct tn_json *sch
         }
         if (!f->line.len && !is_required(f->schema, name))
             return 0;
-        fprintf(stderr, "expected %s\n", tn_json_get_str(schema, "type", "text"));
+        fputs("expected ", stderr);
+        say_plain(tn_json_get_str(schema, "type", "text"));
+        fputc('\n', stderr);
     }
 }
 
@@ -216,7 +223,8 @@ int person_question(const char *server, const struct tn_json *params, int stop,
                      .err = err};
 
     if (!f.person->cli->quiet && !f.person->cli->json) {
-        fprintf(stderr, "%s asks: ", server);
+        say_plain(server);
+        fputs(" asks: ", stderr);
         say_plain(tn_json_get_str(params, "message", ""));
         fputc('\n', stderr);
     }

@@ -187,7 +187,7 @@ static int work(void *ctx, struct tn_error *err)
     if (j->spec.keep)
         cli_note(j->cli, "kept: %s", sandbox_label(j->fresh.sb));
     else if (fresh_remove(&j->fresh, &leftover) < 0)
-        fprintf(stderr, "tendon: %s\n", leftover.text);
+        cli_warn(&leftover);
     return status;
 }
 

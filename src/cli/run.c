@@ -129,7 +129,7 @@ static int work(void *ctx, struct tn_error *err)
     if (j->spec.keep)
         close_kept(j);
     else if (fresh_remove(&j->fresh, &leftover) < 0)
-        fprintf(stderr, "tendon: %s\n", leftover.text);
+        cli_warn(&leftover);
     return status;
 }
 

@@ -66,7 +66,7 @@ static char *clean(const char *text, int most, int *width)
     return tn_buf_take(&out);
 }
 
-static void put_clean(FILE *to, const char *text)
+void print_clean_to(FILE *to, const char *text)
 {
     int width;
     tn_autofree char *safe = clean(text, INT32_MAX, &width);
@@ -76,7 +76,7 @@ static void put_clean(FILE *to, const char *text)
 
 void print_clean(const char *text)
 {
-    put_clean(stdout, text);
+    print_clean_to(stdout, text);
 }
 
 void print_lines(FILE *to, const char *text)
@@ -95,7 +95,7 @@ void print_lines(FILE *to, const char *text)
         for (char *c = line; *c; c++)
             if (*c == '\t' || *c == '\r')
                 *c = ' ';
-        put_clean(to, line);
+        print_clean_to(to, line);
         fputc('\n', to);
         text += n + (text[n] == '\n');
     } while (*text);

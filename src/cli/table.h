@@ -37,6 +37,7 @@ void table_print(const struct table *t);
 
 /* Prints text with control characters replaced. */
 void print_clean(const char *text);
+void print_clean_to(FILE *to, const char *text);
 /* Lines of text, the last one ended too; clean only where a terminal would listen. */
 void print_lines(FILE *to, const char *text);
 

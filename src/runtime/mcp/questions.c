@@ -16,6 +16,7 @@ struct question {
     pthread_t thread;
     struct tn_mcp_peer *peer;
     struct tn_json *id, *params; /* its own */
+    bool answered;               /* its thread has nothing more to do */
 };
 
 struct mcp_questions {
@@ -64,7 +65,33 @@ static void *answer(void *arg)
         tn_mcp_answer(question->peer, question->id, TN_RPC_INTERNAL_ERROR, err.text, NULL);
     else
         tn_mcp_answer(question->peer, question->id, 0, tn_buf_str(&text), NULL);
+    pthread_mutex_lock(&question->all->lock);
+    question->answered = true;
+    pthread_mutex_unlock(&question->all->lock);
     return NULL;
+}
+
+static void question_free(struct question *question)
+{
+    pthread_join(question->thread, NULL);
+    tn_json_free(question->id);
+    tn_json_free(question->params);
+    free(question);
+}
+
+/* Under the lock: those that were answered are over. */
+static void forget_answered(struct mcp_questions *q)
+{
+    for (struct question **at = &q->first; *at;) {
+        struct question *one = *at;
+        if (!one->answered) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        q->count--;
+        question_free(one);
+    }
 }
 
 void mcp_questions_take(struct mcp_questions *q, struct tn_mcp_peer *peer,
@@ -73,6 +100,7 @@ void mcp_questions_take(struct mcp_questions *q, struct tn_mcp_peer *peer,
     struct question *question = NULL;
 
     pthread_mutex_lock(&q->lock);
+    forget_answered(q);
     if (q->server->question && !q->stopped && q->stop >= 0 && q->count < UNDER_WAY_MAX &&
         strcmp(message->method, "elicitation/create") == 0) {
         question = tn_calloc(1, sizeof *question);
@@ -106,10 +134,7 @@ void mcp_questions_stop(struct mcp_questions *q)
     (void)!write(q->stop, &one, sizeof one);
     for (struct question *next; all; all = next) {
         next = all->next;
-        pthread_join(all->thread, NULL);
-        tn_json_free(all->id);
-        tn_json_free(all->params);
-        free(all);
+        question_free(all);
     }
 }
 
