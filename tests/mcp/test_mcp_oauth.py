@@ -229,3 +229,27 @@ def test_a_file_that_was_spoiled(tools):
     status, _, said = tools("call", "t")
     assert status != 0 and ".json" in said
     assert tools("logout")[0] == 0
+
+
+def test_a_login_that_was_kept_in_part(tools):
+    assert tools.login()[0] == 0
+    tools.change(token_url=None, expires=1)
+    assert tools("call", "t")[:2] == (0, "called\n")
+    assert tools.kept()[1]["refresh"] == "refresh-1"
+
+
+def test_nobody_logs_in_to_say_goodbye(tools, guarded, issuer):
+    """A server that refuses the end of the session is left all the same."""
+    answer, tokens = guarded.answer, issuer.tokens
+
+    def refuse_goodbye(method, path, query, headers, body):
+        if method == "DELETE":
+            return 401, {}
+        reply = answer(method, path, query, headers, body)
+        return (*reply, {"Mcp-Session-Id": "s"}) if '"initialize"' in body and reply[0] == 200 else reply
+
+    guarded.answer = refuse_goodbye
+    issuer.tokens = lambda: (200, {k: v for k, v in tokens()[1].items() if k != "refresh_token"})
+    status, _, said = tools.login()
+    assert status == 0 and said.count("To log in") == 1, said
+    assert "DELETE" in [method for method, _, _, _ in guarded.seen]

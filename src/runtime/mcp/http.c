@@ -37,6 +37,7 @@ struct told {
     const char *last_event;       /* or NULL */
     const struct tn_rpc *message; /* that is posted, or NULL */
     const char *const *more;      /* ended by NULL, or NULL */
+    bool alone;                   /* nobody waits for the answer */
 };
 
 /* Which member of params a header repeats. */
@@ -193,7 +194,7 @@ static int ask(struct reception *r, struct tn_web_call *call, struct told *told,
     r->known = false;
     tn_buf_reset(&r->whole);
     tn_sse_reader_reset(&r->events);
-    int result = mcp_site_call(&r->l->site, call, &r->answer, err);
+    int result = mcp_site_call(&r->l->site, call, told->alone, &r->answer, err);
     mcp_headers_free(headers);
     return result;
 }
@@ -285,7 +286,7 @@ static bool take_refusal(struct reception *r)
 static int post(struct http_link *l, const char *const *more, const char *text, size_t n,
                 const struct tn_rpc *message, int64_t deadline, struct tn_error *err)
 {
-    struct told told = {.accept = ACCEPT, .message = message, .more = more};
+    struct told told = {.accept = ACCEPT, .message = message, .more = more, .alone = !message};
     bool request = message && message->kind == TN_RPC_REQUEST;
     struct tn_web_call call = {
         .method = "POST",
@@ -397,6 +398,7 @@ static void *listen_on(void *arg)
             told = (struct told){.accept = ACCEPT, .message = &message};
         }
         call.begun = begin_stream;
+        told.alone = true;
         int result = ask(&r, &call, &told, NULL);
 
         set_heard(l);
@@ -436,7 +438,7 @@ static void say_goodbye(struct http_link *l)
         return;
     char **headers = make_headers(l, &told);
     call.headers = (const char *const *)headers;
-    mcp_site_call(&l->site, &call, &answer, NULL);
+    mcp_site_call(&l->site, &call, true, &answer, NULL);
     mcp_headers_free(headers);
 }
 

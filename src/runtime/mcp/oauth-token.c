@@ -132,7 +132,7 @@ static void put_member(struct tn_buf *out, const char *name, const char *value)
     tn_url_encode(out, value, "");
 }
 
-/* "Authorization: Basic ..." (RFC 6749, 2.3.1). */
+/* "Authorization: Basic ..." (RFC 6749, 2.3.1); NULL when it would be too long. */
 static char *basic_header(const struct mcp_grant *g)
 {
     tn_autobuf struct tn_buf plain = TN_BUF_INIT(FORM_MAX);
@@ -144,7 +144,10 @@ static char *basic_header(const struct mcp_grant *g)
     tn_buf_puts(&line, "Authorization: Basic ");
     tn_base64_encode(&line, tn_buf_str(&plain), plain.len);
     explicit_bzero(plain.data, plain.len);
-    return tn_buf_take(&line);
+    if (tn_buf_ok(&plain) && tn_buf_ok(&line))
+        return tn_buf_take(&line);
+    tn_buf_done(&line);
+    return NULL;
 }
 
 /* Something that a header can carry. */
@@ -181,7 +184,8 @@ static int take_tokens(const struct tn_json *json, const char *scope, struct mcp
 int mcp_token_get(const struct mcp_asking *how, const struct mcp_token_wish *wish,
                   struct mcp_grant *g, bool *spent, struct tn_error *err)
 {
-    bool basic = g->secret && g->method && strcmp(g->method, "client_secret_basic") == 0;
+    bool basic =
+        g->client && g->secret && g->method && strcmp(g->method, "client_secret_basic") == 0;
     bool post = g->secret && g->method && strcmp(g->method, "client_secret_post") == 0;
     tn_autofree char *proof = basic ? basic_header(g) : NULL;
     const char *const headers[] = {"Accept: application/json", proof, NULL};
@@ -190,6 +194,9 @@ int mcp_token_get(const struct mcp_asking *how, const struct mcp_token_wish *wis
     struct tn_error why = {0};
     int status = 0;
 
+    *spent = false;
+    if (!g->token_url || !g->client)
+        return tn_fail(err, TN_E_INVALID, "what is kept of the login is not complete: log in anew");
     put_member(&body, "grant_type", wish->type);
     put_member(&body, "code", wish->code);
     put_member(&body, "redirect_uri", wish->redirect);
@@ -199,6 +206,8 @@ int mcp_token_get(const struct mcp_asking *how, const struct mcp_token_wish *wis
     put_member(&body, "resource", g->resource);
     put_member(&body, "client_id", basic ? NULL : g->client);
     put_member(&body, "client_secret", post ? g->secret : NULL);
+    if (!tn_buf_ok(&body) || (basic && !proof))
+        return tn_fail(err, TN_E_TOO_LARGE, "what is to be shown for a token is too long");
     struct tn_web_call call = {.type = "application/x-www-form-urlencoded",
                                .headers = headers,
                                .body = tn_buf_str(&body),

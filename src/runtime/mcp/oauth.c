@@ -259,7 +259,7 @@ static int check_step_up(const struct mcp_challenge *c, const struct mcp_grant *
 }
 
 static int recover(struct mcp_oauth *o, const char *token, const struct tn_web_answer *answer,
-                   const struct mcp_challenge *c, struct mcp_grant *g, int64_t deadline,
+                   const struct mcp_challenge *c, struct mcp_grant *g, bool visit, int64_t deadline,
                    struct tn_error *err)
 {
     struct mcp_asking how = asking(o, answer->peer, deadline);
@@ -271,7 +271,7 @@ static int recover(struct mcp_oauth *o, const char *token, const struct tn_web_a
         return -1;
     if (!more && g->refresh && token && renew(o, g, deadline, NULL) == 0)
         return 0;
-    if (o->visit || g->machine)
+    if (visit || g->machine)
         return log_in(o, c, &how, g, err);
     return tn_fail(err, TN_E_DENIED, "it wants %s: tendon tools --url %.*s login",
                    more ? "a login with more rights" : "a login", (int)strcspn(o->url, "?"),
@@ -279,18 +279,19 @@ static int recover(struct mcp_oauth *o, const char *token, const struct tn_web_a
 }
 
 int mcp_oauth_refused(struct mcp_oauth *o, const char *token, const struct tn_web_answer *answer,
-                      int64_t deadline, struct tn_error *err)
+                      bool alone, int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *header = challenges(answer);
     mcp_autochallenge struct mcp_challenge c = {0};
     mcp_autogrant struct mcp_grant g = {0};
-    int64_t patient = o->visit ? tn_deadline_in(LOGIN_SECONDS) : deadline;
+    bool visit = o->visit && !alone;
+    int64_t patient = visit ? tn_deadline_in(LOGIN_SECONDS) : deadline;
 
     mcp_challenge_read(header, &c);
     tn_autofd int lock = mcp_vault_lock(&o->vault, patient, err);
     if (lock < 0 || mcp_vault_read(&o->vault, &g, err) < 0)
         return -1;
-    return recover(o, token, answer, &c, &g, o->visit ? TN_NEVER : deadline, err);
+    return recover(o, token, answer, &c, &g, visit, visit ? TN_NEVER : deadline, err);
 }
 
 /* --- how to log in ---------------------------------------------------------------------------- */

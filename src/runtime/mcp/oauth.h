@@ -23,9 +23,10 @@ void mcp_oauth_free(struct mcp_oauth *o);
 int mcp_oauth_token(struct mcp_oauth *o, char **token, int64_t deadline, struct tn_error *err);
 
 /* The server refused a request with that token (NULL: none) by 401 or 403.  0 when there is another
- * one now and the request is worth repeating; -1 with err. */
+ * one now and the request is worth repeating; -1 with err.  alone: no person waits for it, and none
+ * is asked to log in. */
 int mcp_oauth_refused(struct mcp_oauth *o, const char *token, const struct tn_web_answer *answer,
-                      int64_t deadline, struct tn_error *err);
+                      bool alone, int64_t deadline, struct tn_error *err);
 
 /* Whether a person may be asked, who takes his time. */
 bool mcp_oauth_is_patient(const struct mcp_oauth *o);

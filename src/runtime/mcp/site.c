@@ -206,8 +206,8 @@ static bool wants_login(const struct tn_web_answer *answer)
     return answer->status == 401 || (answer->status == 403 && challenge);
 }
 
-int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, struct tn_web_answer *answer,
-                  struct tn_error *err)
+int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, bool alone,
+                  struct tn_web_answer *answer, struct tn_error *err)
 {
     for (int logins = 0;; logins++) {
         tn_autofree char *token = NULL;
@@ -219,9 +219,9 @@ int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, struct tn_web
             return -1;
         if (!site->oauth || !wants_login(answer))
             return 0;
-        int result = logins == LOGINS_MAX
-                         ? tn_fail(&why, TN_E_DENIED, "it refuses every login")
-                         : mcp_oauth_refused(site->oauth, token, answer, call->deadline, &why);
+        int result = logins == LOGINS_MAX ? tn_fail(&why, TN_E_DENIED, "it refuses every login")
+                                          : mcp_oauth_refused(site->oauth, token, answer, alone,
+                                                              call->deadline, &why);
         if (token)
             explicit_bzero(token, strlen(token));
         if (result < 0) {
@@ -230,7 +230,8 @@ int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, struct tn_web
             answer->status = 0;
             return -1;
         }
-        if (mcp_oauth_is_patient(site->oauth) && call->deadline < tn_deadline_in(CONNECT_SECONDS))
+        if (!alone && mcp_oauth_is_patient(site->oauth) &&
+            call->deadline < tn_deadline_in(CONNECT_SECONDS))
             call->deadline = tn_deadline_in(CONNECT_SECONDS);
     }
 }

@@ -34,9 +34,10 @@ int mcp_site_move(struct mcp_site *site, const char *to, struct tn_error *err);
 
 /* Sends the request, whose target is filled in here, and follows redirections within the origin.
  * When the server wants a login, or another one, and that can be had, it is sent again; a login by
- * a person moves the deadline.  What is no success is one, as tn_web_call has it. */
-int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, struct tn_web_answer *answer,
-                  struct tn_error *err);
+ * a person moves the deadline, and is not asked for when nobody waits for the answer (alone).  What
+ * is no success is one, as tn_web_call has it. */
+int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, bool alone,
+                  struct tn_web_answer *answer, struct tn_error *err);
 
 /* Makes an error of an answer that is not 2xx; the reason is that of the JSON-RPC error in it, or
  * its text. */

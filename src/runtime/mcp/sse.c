@@ -67,7 +67,7 @@ static void *read_stream(void *arg)
         .headers = headers, .sink = take_bytes, .sink_ctx = l, .deadline = TN_NEVER};
     struct tn_error why = {0};
 
-    int result = mcp_site_call(&l->stream, &call, &l->answer, &why);
+    int result = mcp_site_call(&l->stream, &call, false, &l->answer, &why);
     if (result == 0 && l->answer.stopped) {
         why = l->why;
     } else if (result == 0 && (l->answer.status < 200 || l->answer.status > 299)) {
@@ -113,7 +113,7 @@ static int post(struct sse_link *l, const char *text, size_t n, int64_t deadline
         .once = true,
     };
 
-    if (mcp_site_call(&l->messages, &call, &answer, err) < 0)
+    if (mcp_site_call(&l->messages, &call, false, &answer, err) < 0)
         return -1;
     if (answer.status >= 200 && answer.status <= 299)
         return 0;
