@@ -7,6 +7,7 @@
 #include "runtime/hand-address.h"
 
 #define CONNECT_SECONDS 30.0
+#define GRACE_SECONDS 1.0 /* for the dialling to say itself that it took too long */
 
 /* A connection in use. */
 struct connection {
@@ -109,15 +110,17 @@ static void *dial(void *arg)
 static int dial_or_stop(struct mcp_dial *d, int64_t deadline, struct tn_error *err)
 {
     struct dialling *g = tn_calloc(1, sizeof *g);
+    struct timespec until = tn_timespec(deadline + (int64_t)(GRACE_SECONDS * TN_SECOND));
     pthread_t thread;
+    int late = 0;
 
     *g = (struct dialling){.d = d, .deadline = deadline, .fd = -1};
     pthread_mutex_lock(&d->lock);
     d->users++;
     int failed = tn_thread_start(&thread, dial, g);
     d->users -= failed != 0;
-    while (!failed && !g->done && !d->stopped)
-        pthread_cond_wait(&d->changed, &d->lock);
+    while (!failed && !g->done && !d->stopped && !late)
+        late = pthread_cond_timedwait(&d->changed, &d->lock, &until);
     bool done = g->done;
     g->left = !done;
     pthread_mutex_unlock(&d->lock);
@@ -126,6 +129,8 @@ static int dial_or_stop(struct mcp_dial *d, int64_t deadline, struct tn_error *e
         return tn_fail_errno(err, failed, "thread");
     }
     pthread_detach(thread);
+    if (!done && late)
+        return tn_fail(err, TN_E_TIMEOUT, "no connection in time");
     if (!done)
         return tn_fail(err, TN_E_GONE, "the connection was closed");
     int fd = g->fd;

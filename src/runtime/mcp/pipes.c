@@ -175,12 +175,12 @@ static void *move(void *arg)
             {.fd = l->reaped ? -1 : tn_child_pidfd(l->child), .events = POLLIN},
         };
 
-        int ready = poll(fds, TN_COUNT(fds), tn_poll_ms(until));
+        poll(fds, TN_COUNT(fds), tn_poll_ms(until));
         if (fds[ERRORS].revents)
             pull(l, ERRORS);
         if (fds[OUTPUT].revents)
             too_long = pull(l, OUTPUT) < 0;
-        if (too_long || l->ours[OUTPUT] < 0 || (ready == 0 && l->reaped))
+        if (too_long || l->ours[OUTPUT] < 0 || tn_now() >= until)
             break;
         if (fds[ENDED].revents) {
             bury(l);
