@@ -48,6 +48,7 @@ static uint32_t v4_at(const unsigned char *bytes)
 static int kind_of_v6(const unsigned char a[16])
 {
     static const unsigned char zeros[15], nat64[12] = {0x00, 0x64, 0xff, 0x9b};
+    static const unsigned char own_nat64[6] = {0x00, 0x64, 0xff, 0x9b, 0x00, 0x01};
 
     if (memcmp(a, zeros, 15) == 0)
         return a[15] == 1 ? TN_WEB_LOOPBACK : NOBODYS;
@@ -59,6 +60,8 @@ static int kind_of_v6(const unsigned char a[16])
         return kind_of_v4(v4_at(a + 2));
     if (a[0] == 0xff || (a[0] == 0xfe && (a[1] & 0xc0) == 0x80))
         return NOBODYS;
+    if (memcmp(a, own_nat64, 6) == 0) /* of a network: what follows is its own affair */
+        return TN_WEB_PRIVATE;
     if ((a[0] & 0xfe) == 0xfc || (a[0] == 0xfe && (a[1] & 0xc0) == 0xc0))
         return TN_WEB_PRIVATE;
     return TN_WEB_PUBLIC;
@@ -142,11 +145,13 @@ static void split_base(const char *base, char **host, char **port)
 /* Looks the host up and judges every address; "host:port:address,..." when there are any. */
 static int look_up(struct web_transfer *t, const char *host, const char *port, struct tn_buf *pin)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+    const struct addrinfo address = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+    const struct addrinfo name = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
     tn_autofree char *bare = bare_host(host);
     struct addrinfo *all = NULL;
 
-    if (getaddrinfo(bare, port, &hints, &all) != 0)
+    /* An address counts also where this machine has none of its kind. */
+    if (getaddrinfo(bare, port, &address, &all) != 0 && getaddrinfo(bare, port, &name, &all) != 0)
         return 0; /* only the proxy knows it */
     for (const struct addrinfo *a = all; a; a = a->ai_next) {
         char text[INET6_ADDRSTRLEN + 16];

@@ -433,6 +433,7 @@ static void test_reach_of_hosts(void **state)
         {"[2002:a00:1::]", TN_WEB_PRIVATE}, {"172.32.0.1", TN_WEB_PUBLIC},
         {"8.8.8.8", TN_WEB_PUBLIC},         {"[2001:4860::1]", TN_WEB_PUBLIC},
         {"a.example", TN_WEB_PUBLIC},       {"169.254.169.254", TN_WEB_PUBLIC},
+        {"[64:ff9b:1::1]", TN_WEB_PRIVATE}, {"[64:ff9b::808:808]", TN_WEB_PUBLIC},
     };
 
     for (size_t i = 0; i < TN_COUNT(rows); i++)
@@ -464,6 +465,7 @@ static void test_too_near(void **state)
     /* The proxy is not asked to go there either. */
     setenv("http_proxy", "http://127.0.0.1:1", 1);
     ask_near("http://10.0.0.1", TN_WEB_PUBLIC, true);
+    ask_near("http://[::ffff:10.0.0.1]", TN_WEB_PUBLIC, true);
     ask_near("http://127.0.0.1:1", TN_WEB_PUBLIC, true);
     unsetenv("http_proxy");
 }
