@@ -159,6 +159,8 @@ uint64_t tn_pump(int a, int b, const struct tn_buf *from_a, const struct tn_buf 
     way_init(&down, b, a, from_b);
     net_keep_alive(a);
     net_keep_alive(b);
+    net_allow_pauses(a); /* a terminal may be held for a while */
+    net_allow_pauses(b);
     net_splice_begin(&s, a, b);
     carry(&up, &down);
     net_splice_end(&s);

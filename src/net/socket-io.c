@@ -223,10 +223,16 @@ void net_keep_alive(int fd)
         {IPPROTO_TCP, TCP_KEEPIDLE, 30},
         {IPPROTO_TCP, TCP_KEEPINTVL, 10},
         {IPPROTO_TCP, TCP_KEEPCNT, 3},
-        {IPPROTO_TCP, TCP_USER_TIMEOUT,
-         60 * 1000}, /* the same for who does not take what is sent */
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, 60 * 1000}, /* also when something is on its way */
     };
 
     for (size_t i = 0; i < TN_COUNT(options); i++)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+}
+
+void net_allow_pauses(int fd)
+{
+    int never = 0;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof never);
 }

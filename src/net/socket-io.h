@@ -38,6 +38,8 @@ int net_send_file(int fd, int file, int64_t offset, int64_t n, const struct net_
 /* Notices within a minute or so that the machine of the peer is gone.  What a listening socket
  * accepts has it from that one. */
 void net_keep_alive(int fd);
+/* Afterwards: one who is there may leave what is sent to him unread for as long as he likes. */
+void net_allow_pauses(int fd);
 
 /* How long a blocking recv waits; 0 is for ever. */
 int net_recv_timeout(int fd, double seconds);

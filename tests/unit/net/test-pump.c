@@ -1,6 +1,9 @@
 /* Pumps between sockets: small pieces, bulk through the kernel, ends of either side. */
 #include "net/pump.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sys/socket.h>
 
@@ -104,6 +107,49 @@ static void test_bulk_arrives_whole_and_in_order(void **state)
     free(got);
 }
 
+static void connect_pair(int pair[2])
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &n), 0);
+    pair[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(pair[0], (struct sockaddr *)&a, sizeof a), 0);
+    pair[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(pair[1] >= 0);
+    close(listener);
+}
+
+static int option_of(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t n = sizeof value;
+
+    assert_int_equal(getsockopt(fd, level, name, &value, &n), 0);
+    return value;
+}
+
+/* A machine that is gone is noticed; one that only does not read for a while is waited for. */
+static void test_who_is_there_may_pause(void **state)
+{
+    int a[2], b[2];
+    char text[16];
+
+    connect_pair(a);
+    connect_pair(b);
+    struct link l = {.left = a[0], .right = b[0], .inner = {a[1], b[1]}};
+    assert_int_equal(pthread_create(&l.thread, NULL, pump, &l), 0);
+    assert_int_equal(read_all(l.right, text, 6), 6); /* it is at work */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(option_of(l.inner[i], SOL_SOCKET, SO_KEEPALIVE), 1);
+        assert_int_equal(option_of(l.inner[i], IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+    }
+    link_close(&l);
+}
+
 /* Nobody takes it: the pump ends, and no signal ends the process. */
 static void test_a_taker_that_leaves_in_the_middle(void **state)
 {
@@ -162,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_ways_and_half_closed),
         cmocka_unit_test(test_bulk_arrives_whole_and_in_order),
+        cmocka_unit_test(test_who_is_there_may_pause),
         cmocka_unit_test(test_a_taker_that_leaves_in_the_middle),
         cmocka_unit_test(test_carry_tells_what_was_left),
     };
