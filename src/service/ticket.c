@@ -9,7 +9,7 @@
 
 /* What is signed: the same secret may sign other things some day. */
 #define CONTEXT "tendon ticket 1\n"
-enum { BODY_MAX = 256, SPENT_MAX = 1024 };
+enum { BODY_MAX = 256, SPENT_MAX = 8192, SPENT_OF_KEY = 1024 };
 
 static void sign(const char *secret, const char *body, size_t n, unsigned char mac[TN_SHA256_BYTES])
 {
@@ -52,12 +52,9 @@ int ticket_seal(const char *secret, const struct ticket *t, char out[TICKET_MAX]
         strchr(t->purpose, '\n'))
         return -1;
     sign(secret, body, (size_t)n, bytes);
-    if (tn_base64_encode(&text, bytes, TN_SHA256_BYTES + (size_t)n) < 0)
+    if (tn_base64_encode_url(&text, bytes, TN_SHA256_BYTES + (size_t)n) < 0)
         return -1;
     snprintf(out, TICKET_MAX, "%s", tn_buf_str(&text));
-    swap(out, '+', '-');
-    swap(out, '/', '_');
-    out[strcspn(out, "=")] = '\0';
     return 0;
 }
 
@@ -152,10 +149,10 @@ static struct {
     pthread_mutex_t lock;
     char epoch[9]; /* "": not chosen yet */
     struct {
-        char nonce[17];
+        char key_id[13], nonce[17];
         double until;
     } used[SPENT_MAX];
-    size_t next;
+    size_t count; /* places that were ever taken: those of old tickets are free again */
 } spent = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int random_digits(char *out, size_t digits, struct tn_error *err)
@@ -205,24 +202,35 @@ int ticket_make_once(struct tn_service *s, const struct caller *who, const char 
     return ticket_make(s, who, purpose, box, seconds, out, err);
 }
 
-/* False: it was used before, or so many were that nobody remembers. */
-static bool spend(const char *nonce, double until)
+/* -1: it was used before, or so many were that not all could be remembered; those of one key do not
+ * take the room of others. */
+static int spend(const struct ticket *t, const char *nonce, struct tn_error *err)
 {
     double now = service_time();
-    bool fresh = true;
+    size_t place = SPENT_MAX, of_key = 0;
+    bool used = false;
 
     pthread_mutex_lock(&spent.lock);
-    for (size_t i = 0; i < SPENT_MAX; i++)
-        fresh = fresh && (spent.used[i].until <= now || strcmp(spent.used[i].nonce, nonce) != 0);
-    if (spent.used[spent.next].until > now)
-        fresh = false; /* the oldest would be forgotten too early */
-    if (fresh) {
-        snprintf(spent.used[spent.next].nonce, sizeof spent.used[0].nonce, "%s", nonce);
-        spent.used[spent.next].until = until;
-        spent.next = (spent.next + 1) % SPENT_MAX;
+    for (size_t i = 0; i < spent.count; i++) {
+        if (spent.used[i].until <= now) {
+            place = i;
+            continue;
+        }
+        used = used || strcmp(spent.used[i].nonce, nonce) == 0;
+        of_key += strcmp(spent.used[i].key_id, t->key_id) == 0;
+    }
+    if (place == SPENT_MAX && spent.count < SPENT_MAX)
+        place = spent.count++;
+    bool room = place < SPENT_MAX && of_key < SPENT_OF_KEY;
+    if (!used && room) {
+        snprintf(spent.used[place].key_id, sizeof spent.used[0].key_id, "%s", t->key_id);
+        snprintf(spent.used[place].nonce, sizeof spent.used[0].nonce, "%s", nonce);
+        spent.used[place].until = (double)t->expires;
     }
     pthread_mutex_unlock(&spent.lock);
-    return fresh;
+    if (!used && !room)
+        return tn_fail(err, TN_E_DENIED, "Too many tickets were used within a minute: try again");
+    return used ? tn_fail(err, TN_E_DENIED, "This ticket was used already") : 0;
 }
 
 int ticket_use_once(struct tn_service *s, const char *ticket, const char *box, const char *what,
@@ -235,8 +243,7 @@ int ticket_use_once(struct tn_service *s, const char *ticket, const char *box, c
         return -1;
     size_t n = strlen(purpose);
     if (!ticket_unseal(s->secret, ticket, &t) || strncmp(t.purpose, purpose, n) != 0 ||
-        ticket_check(s, ticket, t.purpose, box, who, err) < 0 ||
-        !spend(t.purpose + n, (double)t.expires))
+        ticket_check(s, ticket, t.purpose, box, who, err) < 0)
         return tn_fail(err, TN_E_DENIED, "This ticket is not, or no longer, good for that");
-    return 0;
+    return spend(&t, t.purpose + n, err);
 }
