@@ -17,7 +17,7 @@
 #define HALF_LINE_SECONDS 1.0
 #define LOCK_SECONDS 10.0 /* for the child of a killed service to become another program */
 
-enum { PENDING_MAX = 4 << 20, HEAD_BEHIND = 64 };
+enum { PENDING_MAX = 4 << 20, HEAD_BEHIND = 64, HEADS_IN_A_ROW = 8 };
 
 struct audit {
     struct tn_db *db; /* or NULL */
@@ -158,11 +158,13 @@ static int write_lines(struct audit *a, const struct tn_buf *lines, struct tn_er
 }
 
 /* Notes the head when nobody waits to write, or when it is far behind: lines stay written without
- * it.  Called with the lock, which it lets go meanwhile. */
+ * it.  Called with the lock, which it lets go meanwhile; others may write all the time, and whoever
+ * does this has a request to answer. */
 static void note_head(struct audit *a)
 {
-    while (a->db && !a->noting && a->noted < a->synced.n &&
-           (!a->pending.len || a->synced.n - a->noted >= HEAD_BEHIND)) {
+    for (int i = 0; i < HEADS_IN_A_ROW && a->db && !a->noting && a->noted < a->synced.n &&
+                    (!a->pending.len || a->synced.n - a->noted >= HEAD_BEHIND);
+         i++) {
         struct audit_place head = a->synced;
         struct tn_error err = {0};
         a->noting = true;
