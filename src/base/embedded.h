@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/error.h"
+
 struct tn_embedded {
     const char *name; /* "python/tendon_kernel.py" */
     const unsigned char *bytes;
@@ -21,5 +24,8 @@ static inline const struct tn_embedded *tn_embedded_in(const struct tn_embedded 
     }
     return NULL;
 }
+
+/* Adds what a file that the build has packed by gzip holds. */
+int tn_embedded_inflate(const struct tn_embedded *f, struct tn_buf *out, struct tn_error *err);
 
 #endif

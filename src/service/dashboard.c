@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <zlib.h>
 
 #include "base/sha256.h"
 #include "service/internal.h"
@@ -98,22 +97,6 @@ static bool takes_gzip(const char *accepted)
     return false;
 }
 
-static int inflate_file(const struct tn_embedded *file, struct tn_buf *out)
-{
-    unsigned char room[8 << 10];
-    z_stream z = {.next_in = (unsigned char *)(uintptr_t)file->bytes, .avail_in = (uInt)file->size};
-    int status = inflateInit2(&z, 16 + MAX_WBITS), put = 0;
-
-    while (status == Z_OK && put == 0) {
-        z.next_out = room;
-        z.avail_out = sizeof room;
-        status = inflate(&z, Z_NO_FLUSH);
-        put = tn_buf_add(out, room, sizeof room - z.avail_out);
-    }
-    inflateEnd(&z);
-    return status == Z_STREAM_END && put == 0 ? 0 : -1;
-}
-
 static void serve(struct tn_http_exchange *x, const char *name)
 {
     tn_autofree char *packed = tn_asprintf("%s.gz", name);
@@ -137,7 +120,7 @@ static void serve(struct tn_http_exchange *x, const char *name)
         return;
     }
     tn_autobuf struct tn_buf plain = TN_BUF_INIT(PLAIN_MAX);
-    if (inflate_file(file, &plain) < 0)
+    if (tn_embedded_inflate(file, &plain, NULL) < 0)
         tn_http_reply_detail(x, 500, "the dashboard cannot be unpacked");
     else
         tn_http_reply(x, 200, media_type(name), plain.data, plain.len);

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "base/buf.h"
 #include "base/fs.h"
@@ -27,24 +26,6 @@ static int make_parents(int dir, const char *path, struct tn_error *err)
     return 0;
 }
 
-static int put_inflated(struct tn_buf *out, const struct tn_embedded *f, struct tn_error *err)
-{
-    unsigned char room[8 << 10];
-    z_stream z = {.next_in = (unsigned char *)f->bytes, .avail_in = (uInt)f->size};
-    int status = inflateInit2(&z, 16 + MAX_WBITS), put = 0;
-
-    while (status == Z_OK && put == 0) {
-        z.next_out = room;
-        z.avail_out = sizeof room;
-        status = inflate(&z, Z_NO_FLUSH);
-        put = tn_buf_add(out, room, sizeof room - z.avail_out);
-    }
-    inflateEnd(&z);
-    if (put < 0 || status != Z_STREAM_END)
-        return tn_fail(err, TN_E_INTERNAL, "inflate %s: %d", f->name, status);
-    return 0;
-}
-
 static bool is_packed(const char *name)
 {
     size_t n = strlen(name);
@@ -56,7 +37,7 @@ char *tn_embedded_text(const char *name)
     const struct tn_embedded *f = tn_embedded_find(name);
     tn_autobuf struct tn_buf text = TN_BUF_INIT(UNPACKED_MAX);
 
-    if (!f || put_inflated(&text, f, NULL) < 0)
+    if (!f || tn_embedded_inflate(f, &text, NULL) < 0)
         abort(); /* the build packed it */
     return tn_buf_take(&text);
 }
@@ -67,7 +48,7 @@ static int unpack(int dir, const char *name, const struct tn_embedded *f, struct
     bool packed = is_packed(name);
     tn_autofree char *path = tn_strndup(name, strlen(name) - (packed ? 3 : 0));
 
-    if (make_parents(dir, path, err) < 0 || (packed && put_inflated(&text, f, err) < 0))
+    if (make_parents(dir, path, err) < 0 || (packed && tn_embedded_inflate(f, &text, err) < 0))
         return -1;
     tn_autofd int fd =
         openat(dir, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
