@@ -36,7 +36,7 @@ def alive(hand):
 
 
 def test_not_before_the_shell_has_read_its_files(rc):
-    hand = rc("mkfifo ~/gate 2>/dev/null; read -r GATE <~/gate\n")
+    hand = rc("mkfifo ~/gate 2>/dev/null; read -r GATE <~/gate\n", args=["--ready-timeout", "300"])
     reply = alive(hand)
     assert reply.status == 503 and reply.headers["retry-after"] == "1"
     assert "start-up files" in reply.detail
