@@ -352,7 +352,7 @@ def test_resume_after_too_much(shell, open_terminal):
     t = open_terminal(prompt=False, offset=5)
     assert t.hello() > 100000, "where what is kept begins"
     t.expect("200000\r\n")
-    assert len(t.hellos) == 1
+    assert len(t.hellos) <= 2, "a second one when the prompt pushed out what was to be shown first"
 
 
 @pytest.mark.parametrize("offset", ["-1", "x", "", "9" * 30])

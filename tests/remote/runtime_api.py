@@ -208,8 +208,8 @@ class RuntimeApi:
         hand = socket.socket(socket.AF_UNIX)
         with hand:
             hand.connect(f"{runtime.base}/s")
-            hand.sendall(f"{request.method} {target} HTTP/1.1\r\n".encode() + "\r\n".join(lines).encode() + b"\r\n\r\n")
-            hand.sendall(request.body)
+            head = "\r\n".join([f"{request.method} {target} HTTP/1.1", *lines, "", ""])
+            hand.sendall(head.encode() + request.body)  # at once: the hand answers and is gone
             if upgrade:
                 threading.Thread(target=self.pump, args=(connection, hand), daemon=True).start()
             self.pump(hand, None if lost else connection)
