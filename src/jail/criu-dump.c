@@ -106,7 +106,9 @@ static int close_connections(const struct jail *j, pid_t pid, int pidfd, int lis
             return left;
         if (tn_now() >= deadline)
             return tn_fail(err, TN_E_BUSY, "%d connections to it stay open", left);
-        poll(NULL, 0, CLOSE_MS);
+        /* Nothing tells when the hand has closed them; its own end would be told. */
+        if (poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, CLOSE_MS) > 0)
+            return tn_fail(err, TN_E_PEER, "the hand has ended");
     }
 }
 

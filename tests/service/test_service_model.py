@@ -331,13 +331,13 @@ def test_a_machine_that_vanishes(make_service, jail_works, far_away):
     service = make_service(listen=["127.0.0.1:0", f"{address}:{port}"], settings=settings).start()
     before = resources(service.pid)["descriptors"]
     script = (
-        "import socket, sys, time\n"
+        "import signal, socket\n"
         f"s = socket.create_connection(('{address}', {port}), 30)\n"
         f"s.sendall(b'GET /v1/watch HTTP/1.1\\r\\nHost: {address}:{port}\\r\\n"
         f"X-API-Key: {service.admin}\\r\\n\\r\\n')\n"
         "assert b' 200 ' in s.recv(4096)\n"
         "print('open', flush=True)\n"
-        "time.sleep(600)\n"
+        "signal.pause()\n"
     )
     client = subprocess.Popen(["ip", "netns", "exec", name, sys.executable, "-c", script], stdout=subprocess.PIPE)
     try:
