@@ -283,6 +283,12 @@ char tn_proc_state(pid_t pid, uint64_t start)
     return state && same(&(struct tn_proc){.pid = pid, .start = start}) ? state : 0;
 }
 
+bool tn_proc_lives(pid_t pid, uint64_t start)
+{
+    char state = pid > 0 ? tn_proc_state(pid, start) : 0;
+    return state && state != 'Z' && state != 'X';
+}
+
 /* False at the deadline. */
 static bool wait_gone(const struct tn_proc *p, int64_t deadline)
 {

@@ -61,6 +61,9 @@ int tn_proc_continue_tree(pid_t root, struct tn_error *err);
  * number by now. */
 char tn_proc_state(pid_t pid, uint64_t start);
 
+/* Whether that very process runs: one that has ended and waits to be buried does not. */
+bool tn_proc_lives(pid_t pid, uint64_t start);
+
 /* Memory that root and its descendants hold, and (unless 0) our descendants with the mark, in
  * bytes; what they share counts once. */
 int64_t tn_proc_memory(pid_t root, uint64_t mark);

@@ -114,9 +114,7 @@ static int kill_marked(const char *state, const char *directory, int64_t deadlin
 
 static bool lives(const struct tn_proc *p)
 {
-    char state = p->pid ? tn_proc_state(p->pid, p->start) : 0;
-
-    return state && state != 'Z' && state != 'X';
+    return tn_proc_lives(p->pid, p->start);
 }
 
 int tn_process_watch(void *engine, const struct tn_subject *subject)

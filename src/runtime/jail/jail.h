@@ -14,7 +14,6 @@
 
 #define JAIL_PROGRAM "tendon-jail"
 
-#define JAIL_SOCKET "hand.sock"
 #define JAIL_LOG "hand.log"
 #define JAIL_STARTING "starting" /* a FIFO: some launcher has it open */
 #define JAIL_STOPPED "stopped"   /* a mark: it was stopped on purpose */

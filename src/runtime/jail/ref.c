@@ -1,4 +1,3 @@
-#include "base/fs.h"
 #include "jail/isolation.h"
 #include "jail/keeper-protocol.h"
 #include "runtime/jail/jail.h"
@@ -97,29 +96,6 @@ char *jail_ref_write(const struct jail_ref *ref)
     return tn_buf_take(&text);
 }
 
-/* Whether that very process runs: one that has ended and waits to be buried does not. */
-static bool lives(int64_t pid, int64_t start)
-{
-    char path[40];
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(4096);
-    char state;
-    unsigned long long started;
-
-    if (pid <= 0)
-        return false;
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
-    if (tn_fs_read(TN_FS_ANYWHERE, path, &text, NULL) < 0)
-        return false;
-    /* The name, in parentheses, may hold anything; state is the third field, start the 22nd. */
-    const char *rest = strrchr(tn_buf_str(&text), ')');
-    if (!rest || sscanf(rest,
-                        ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                        "%*s %llu",
-                        &state, &started) != 2)
-        return false;
-    return state != 'Z' && state != 'X' && started == (unsigned long long)start;
-}
-
 /* A process that was killed after a start and before it could write down the ref leaves a jail that
  * only its keeper knows about. */
 static bool ask_keeper(const struct tn_subject *subject, struct jail_ref *ref, int64_t deadline)
@@ -146,5 +122,6 @@ static bool ask_keeper(const struct tn_subject *subject, struct jail_ref *ref, i
 bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64_t deadline)
 {
     jail_ref_read(subject, ref);
-    return lives(ref->pid, ref->start) || ask_keeper(subject, ref, deadline);
+    return tn_proc_lives((pid_t)ref->pid, (uint64_t)ref->start) ||
+           ask_keeper(subject, ref, deadline);
 }

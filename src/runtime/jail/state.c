@@ -46,7 +46,7 @@ int jail_mark_copying(const struct tn_subject *subject, struct tn_error *err)
 
 char *jail_address(const struct tn_subject *subject)
 {
-    return tn_asprintf("unix:%s/" JAIL_SOCKET, subject->directory);
+    return tn_asprintf("unix:%s/" TN_JAIL_SOCKET, subject->directory);
 }
 
 /* --- why it ended --------------------------------------------------------------------------- */
