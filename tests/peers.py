@@ -31,7 +31,7 @@ def peers(group):
 @functools.cache
 def _fetch_criu():
     try:
-        done = subprocess.run([ROOT / "tools/criu"], capture_output=True, text=True, timeout=300)
+        done = subprocess.run([ROOT / "tools/criu"], capture_output=True, text=True, timeout=80)  # a test may take 120
     except subprocess.TimeoutExpired:
         return None, "criu: fetching it takes too long"
     return (pathlib.Path(done.stdout.strip()) if done.returncode == 0 else None), done.stderr.strip()
