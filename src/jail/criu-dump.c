@@ -60,7 +60,8 @@ static socklen_t address_of(int fd, struct sockaddr_un *address)
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISSOCK(st.st_mode) ||
         getsockname(fd, (struct sockaddr *)address, &size) < 0 || address->sun_family != AF_UNIX)
         return 0;
-    return size;
+    /* A byte more when the name fills it. */
+    return size < sizeof *address ? size : (socklen_t)sizeof *address;
 }
 
 /* Hangs up on everybody who is connected to the hand; how many there were, -1 with err. */
@@ -139,6 +140,9 @@ static int make_directories(const struct jail *j, struct tn_error *err)
 
     if (tn_fs_remove_tree(j->directory, TN_JAIL_SUSPENDING, 0, err) < 0)
         return -1;
+    /* What accidents may have left under names that will be needed. */
+    unlinkat(j->directory, CLOSED_SOCKET, 0);
+    tn_fs_remove_tree(j->directory, TN_JAIL_TRASH TN_JAIL_SUSPENDED, 0, NULL);
     for (size_t i = 0; i < TN_COUNT(names); i++)
         if (mkdirat(j->directory, names[i], 0700) < 0)
             return tn_fail_errno(err, errno, "%s", names[i]);
@@ -155,7 +159,7 @@ static int64_t room(const struct jail *j)
         return 0;
     int64_t unit = (int64_t)fs.f_frsize;
     int64_t most = ((int64_t)fs.f_bavail - (int64_t)fs.f_blocks / FREE_PART) * unit;
-    if (j->plan.memory > 0 && 2 * j->plan.memory + ROOM_EXTRA < most)
+    if (j->plan.memory > 0 && j->plan.memory < (most - ROOM_EXTRA) / 2)
         most = 2 * j->plan.memory + ROOM_EXTRA;
     return most > 0 ? most : 0;
 }
@@ -246,10 +250,10 @@ static int await(pid_t criu, int pidfd, int images, int64_t most, struct tn_erro
         sys_pidfd_kill(pidfd);
     while (waitpid(criu, &status, 0) < 0 && errno == EINTR)
         ;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0; /* also when it came to its end at the last moment: the processes are gone */
     if (fault)
         return tn_fail(err, TN_E_TOO_LARGE, "%s", fault);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return 0;
     tn_autofree char *words = jail_criu_complaint(images, "dump.log");
     if (WIFSIGNALED(status))
         return tn_fail(err, TN_E_IO, "criu was killed by signal %d", WTERMSIG(status));

@@ -4,6 +4,7 @@
  * criu makes PID 1 a child of the launcher, and ends. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/securebits.h>
 #include <stdlib.h>
 #include <sys/fsuid.h>
@@ -214,10 +215,14 @@ int jail_take_restored(struct jail *j, int status, pid_t *pid, int *pidfd, struc
     tn_autofd int file = openat(images, "pid", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0 || tn_fs_read_fd(file, &text, NULL) < 0)
         return tn_fail(err, TN_E_IO, "criu does not say which process it made");
-    *pid = (pid_t)strtol(tn_buf_str(&text), NULL, 10);
-    tn_close(TN_TAKE_FD(*pidfd));
-    *pidfd = *pid > 1 ? sys_pidfd_open(*pid) : -1;
-    if (*pidfd < 0)
-        return tn_fail_errno(err, errno, "process %d", (int)*pid);
+    long made = strtol(tn_buf_str(&text), NULL, 10);
+    if (made <= 1 || made > INT_MAX)
+        return tn_fail(err, TN_E_IO, "criu made a process %ld", made);
+    int handle = sys_pidfd_open((pid_t)made);
+    if (handle < 0)
+        return tn_fail_errno(err, errno, "process %ld", made);
+    tn_close(*pidfd);
+    *pidfd = handle;
+    *pid = (pid_t)made;
     return check_walls(j, *pid, err);
 }

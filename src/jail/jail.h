@@ -205,7 +205,8 @@ int jail_probe(void);
 /* Whether the limit on a user's processes counts per user namespace (Linux 5.14). */
 bool jail_nproc_is_per_namespace(void);
 
-/* Removes TN_JAIL_TRASH* in the directory, without making anybody wait. */
-void jail_clear_trash(int directory);
+/* Removes TN_JAIL_TRASH* in the directory, and what a suspend that was cut off left there, without
+ * making anybody wait. */
+void jail_clear_trash(const struct jail *j);
 
 #endif

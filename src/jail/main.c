@@ -198,9 +198,9 @@ static int run(struct jail *j, int plan, int report, int start)
         return report_failure(report, step, &err);
     }
     report_success(report, j, pid);
-    jail_clear_trash(j->directory);
     setsid();
     settle(j, report, start);
+    jail_clear_trash(j);
     return jail_keep(j, pid, pidfd);
 }
 

@@ -1,10 +1,10 @@
-/* What a rollback moved out of the way: removed while the jail runs already. */
+/* What was moved out of the way: removed while the jail runs already. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/wait.h>
 
 #include "base/fs.h"
-#include "jail/jail.h"
+#include "jail/criu.h"
 
 static void remove_trash(int directory)
 {
@@ -31,14 +31,16 @@ static bool has_trash(int directory)
 
 /* By a grandchild, which nobody has to bury.  What is left of it when that is killed goes with the
  * next start, or with the sandbox. */
-void jail_clear_trash(int directory)
+void jail_clear_trash(const struct jail *j)
 {
-    if (!has_trash(directory))
+    renameat(j->directory, TN_JAIL_SUSPENDING, j->directory, TN_JAIL_TRASH TN_JAIL_SUSPENDING);
+    if (!has_trash(j->directory))
         return;
     pid_t pid = fork();
     if (pid == 0) {
+        tn_close(j->listener); /* who asks a dead keeper must see that it is */
         if (fork() == 0)
-            remove_trash(directory);
+            remove_trash(j->directory);
         _exit(0);
     }
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)

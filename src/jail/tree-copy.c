@@ -231,7 +231,8 @@ static int begin_level(struct copying *c, const struct stat *st, size_t path_len
     *l = (struct level){.st = *st, .to_inode = to.st_ino, .path_len = path_len};
     if (tree_copy_xattrs(c->at->fd, c->to, err) < 0)
         return tn_error_context(err, "copy %s", tn_buf_str(&c->path));
-    return copy_entries(c, l, err);
+    /* What is mounted in it is something else. */
+    return st->st_dev == c->levels[0].st.st_dev ? copy_entries(c, l, err) : 0;
 }
 
 static int end_level(struct copying *c, struct tn_error *err)

@@ -17,7 +17,8 @@ struct tn_tree_count {
 };
 
 /* Everything in `from` into the empty directory `to`, whose own mode, owner and attributes become
- * those of `from`.  Both are descriptors for reading, borrowed.  count may be NULL. */
+ * those of `from`.  A directory that something is mounted on becomes an empty one.  Both are
+ * descriptors for reading, borrowed.  count may be NULL. */
 int tn_tree_copy(int from, int to, int64_t deadline, struct tn_tree_count *count,
                  struct tn_error *err);
 /* Only counts.  It may change meanwhile. */

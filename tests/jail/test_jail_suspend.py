@@ -1,6 +1,7 @@
 """Jails on disk: suspended with criu, and made anew. The criu is that of tools/criu; where it cannot be had, or
 does not work on this machine, the tests are skipped."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -23,24 +24,28 @@ from test_jail_states import process, wait_dead
 def criu():
     """A directory for PATH."""
     found = peers.criu()
-    done = subprocess.run([found, "check"], capture_output=True, text=True, timeout=60)
+    try:
+        done = subprocess.run([found, "check"], capture_output=True, text=True, timeout=20)
+    except subprocess.TimeoutExpired:
+        pytest.skip("criu check does not end on this machine")
     if done.returncode != 0:
         pytest.skip(f"criu does not work on this machine: {done.stderr.strip().splitlines()[-1:]}")
     return found.parent
 
 
-@pytest.fixture
-def world(criu):
+@contextlib.contextmanager
+def prepared(criu):
     world = JailWorld()
     world.env["PATH"] = f"{criu}:{world.env['PATH']}"
     world.settings = {"jail.suspend": "true"}
     world.hand = static_hand()
-    yield world
-    world.finish()
+    try:
+        yield world
+    finally:
+        world.finish()
 
 
-@pytest.fixture
-def driver(world):
+def opened(world):
     driver = world.open()
     finding = next(f for f in driver("doctor", runtime="jail")["findings"] if f["what"] == "suspend to disk")
     if not finding["good"]:
@@ -49,14 +54,30 @@ def driver(world):
 
 
 @pytest.fixture
-def small(world, driver):
-    """A jail of busybox and bash: nothing of the host has to be searched."""
+def world(criu):
+    with prepared(criu) as world:
+        yield world
+
+
+@pytest.fixture
+def driver(world):
+    return opened(world)
+
+
+@pytest.fixture
+def image(world):
+    """busybox and bash: nothing of the host has to be searched."""
     root = make_root(world.base / "root")
     needed = subprocess.run(["ldd", "/bin/bash"], capture_output=True, text=True, check=True).stdout.split()
     for path in ["/bin/bash", *(word for word in needed if word.startswith("/"))]:
         (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, root / path[1:])
-    return world.new(driver, image=str(root))
+    return str(root)
+
+
+@pytest.fixture
+def small(world, driver, image):
+    return world.new(driver, image=image)
 
 
 def directory(world, box):
@@ -134,13 +155,8 @@ while True:
 @pytest.fixture(scope="module")
 def restored(criu):
     """What each attack says in a jail that was suspended and resumed. (That it works without one: test_escape.py.)"""
-    world = JailWorld()
-    world.env["PATH"] = f"{criu}:{world.env['PATH']}"
-    world.settings = {"jail.suspend": "true"}
-    world.hand = static_hand()
-    try:
-        driver = world.open()
-        box = world.new(driver)
+    with prepared(criu) as world:
+        box = world.new(opened(world))
         suspend(box)
         resume(box)
         with targets() as texts:
@@ -150,8 +166,6 @@ def restored(criu):
             inside = dict(map(json.loads, box("exec", argv=["cat", "/tmp/verdicts"])["output"].splitlines()))
         assert set(inside) == set(texts)
         yield inside
-    finally:
-        world.finish()
 
 
 def test_no_attack_succeeds_in_a_restored_jail(restored):
@@ -165,6 +179,20 @@ def test_hostile_content(small):
     suspend(small)
     resume(small)
     assert small.ok("cat /dev/shm/pipe | head -n 1 || true; ls -A /dev/shm").split()[-1] == "sparse"
+
+
+def test_a_volume_is_not_copied(world, driver, image):
+    """Where a directory in memory has something else in it, that stays where it is."""
+    shared = world.base / "shared"
+    shared.mkdir(0o777)
+    (shared / "file").write_text("shared\n")
+    box = world.new(driver, image=image, volumes=[f"{shared}:/run/shared"])
+    box.ok("echo own >/run/own")
+    suspend(box)
+    kept = directory(world, box) / "suspended/files/run"
+    assert (kept / "own").exists() and not [*(kept / "shared").iterdir()]
+    resume(box)
+    assert box.ok("cat /run/own /run/shared/file").split() == ["own", "shared"]
 
 
 def test_a_connection_is_closed(world, small):
@@ -243,23 +271,30 @@ def test_killed_keeper_in_the_middle(world, small, goal):
     """Whatever it is then, it is whole, and can be got rid of."""
     small.ok("echo kept >/workspace/file")
     keeper, init = process(small, "keeper"), process(small, "pid")
-    pid = os.fork()
-    if pid == 0:
-        while not (directory(world, small) / "suspending/images").exists():
+    over = threading.Event()
+
+    def kill():
+        while not over.is_set() and not (directory(world, small) / "suspending/images").exists():
             pass
-        os.kill(keeper, signal.SIGKILL)
-        os._exit(0)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(keeper, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
     try:
         small.drive("suspended", timeout=60)
     except Refusal:
         pass
-    os.waitpid(pid, 0)
+    finally:
+        over.set()
+        thread.join()
     wait_dead(keeper)
     wait_dead(init)
     assert small.status() in ("suspended", "error")
     small.drive(goal, timeout=60)
     if goal == "running":
         assert small.ok("cat /workspace/file") == "kept"
+        wait_until(lambda: not [*directory(world, small).glob("*suspending*")], 30, "what was written is removed")
 
 
 @pytest.mark.parametrize("who", ["criu", "keeper"])
