@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "base/thread.h"
 #include "net/http-internal.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -72,17 +73,12 @@ static void block_free(const struct http_pool *p, struct http_conn *c)
 
 void http_pool_init(struct http_pool *p, int max, size_t stack_bytes)
 {
-    pthread_condattr_t monotonic;
-
     memset(p, 0, sizeof *p);
     p->max = max;
     p->stack_bytes =
         whole_pages((stack_bytes > STACK_MIN ? stack_bytes : STACK_MIN) * http_stack_factor);
     pthread_mutex_init(&p->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    tn_cond_init(&p->changed);
 }
 
 void http_pool_done(struct http_pool *p)

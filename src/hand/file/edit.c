@@ -1,6 +1,7 @@
 #include "hand/file/edit.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "hand/file/binary.h"
 #include "hand/file/confine.h"
 #include "hand/file/diff.h"
@@ -28,11 +29,7 @@ struct tn_editor *tn_editor_new(const struct tn_editor_options *options, struct 
     if (!history)
         return NULL;
     struct tn_editor *e = tn_calloc(1, sizeof *e);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&e->free, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    tn_cond_init(&e->free);
     pthread_mutex_init(&e->lock, NULL);
     e->history = history;
     e->workspace_root = tn_strdup_or_null(options->workspace_root);

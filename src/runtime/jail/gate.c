@@ -2,6 +2,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "runtime/jail/jail.h"
 
 /* More than the processors can work on only take them from each other, and the kernel's locks
@@ -14,14 +15,10 @@
 
 void jail_gate_init(struct jail_gate *g)
 {
-    pthread_condattr_t monotonic;
     cpu_set_t cpus;
 
     pthread_mutex_init(&g->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&g->left, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    tn_cond_init(&g->left);
     g->most = PER_CPU * (sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1);
     g->inside = 0;
 }
