@@ -271,6 +271,7 @@ def test_keyboard_only(page, service, box):
     page.press("g")
     page.press("s")
     page.wait_for("location.hash == '#/sandboxes'")
+    page.wait_element("input[type=search]")
     page.press("/")
     page.wait_for("document.activeElement?.type == 'search'")
     # Every stop of Tab can be seen and has a name.

@@ -91,7 +91,9 @@ def test_everything_over_tls(secure, screen, tmp_path):
     assert shell.wait() == 7
 
     server = secure.start("exec", "web", SERVER)
-    port = server.stdout.readline().split("port ")[1].split()[0]
+    line = server.stdout.readline()
+    assert "port " in line, (line, server.stderr.read())
+    port = line.split("port ")[1].split()[0]
     forward = secure.start("port", "web", f"0:{port}")
     local = forward.stdout.readline().split()[0]
     with urllib.request.urlopen(f"http://{local}/", timeout=30) as page:
