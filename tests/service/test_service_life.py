@@ -418,8 +418,8 @@ def test_line_and_deadline(make_service):
         for _ in range(3):
             waiting.append(client.post("/v1/sandboxes", {"plugins": [], "wait": 0}).ok(201).json)
             assert waiting[-1]["state"] == "starting"
-        places = eventually(lambda: positions(client, waiting), "three wait in line")
-        assert places == [1, 2, 3]
+            eventually(lambda: positions(client, waiting), "they wait in line")  # it is joined after the answer
+        assert positions(client, waiting) == [1, 2, 3]
         order(client, waiting[0], "delete").ok(204)  # while the line stands still
         assert eventually(lambda: positions(client, waiting[1:]) == [1, 2], "the others moved up")
         service.restart(kill=True)  # they stay in line
