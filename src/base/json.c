@@ -477,6 +477,16 @@ const char *tn_json_get_str(const struct tn_json *v, const char *key, const char
     return s ? s : fallback;
 }
 
+bool tn_json_lists(const struct tn_json *list, const char *word)
+{
+    for (size_t i = 0, n = tn_json_count(list); i < n; i++) {
+        const char *one = tn_json_str(tn_json_at(list, i), NULL);
+        if (one && strcmp(one, word) == 0)
+            return true;
+    }
+    return false;
+}
+
 bool tn_json_bool(const struct tn_json *v, bool fallback)
 {
     return is(v, json_type_boolean) ? json_object_get_boolean(raw(v)) : fallback;

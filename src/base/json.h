@@ -55,6 +55,8 @@ struct tn_json *tn_json_at(const struct tn_json *v, size_t i);
 const char *tn_json_str(const struct tn_json *v, size_t *len);
 /* Convenience: string member or fallback. */
 const char *tn_json_get_str(const struct tn_json *v, const char *key, const char *fallback);
+/* Whether a list has that string among its elements. */
+bool tn_json_lists(const struct tn_json *list, const char *word);
 bool tn_json_bool(const struct tn_json *v, bool fallback);
 int64_t tn_json_int(const struct tn_json *v, int64_t fallback);
 double tn_json_double(const struct tn_json *v, double fallback); /* also takes ints */

@@ -126,18 +126,6 @@ struct form {
     struct tn_error *err;
 };
 
-static bool is_required(const struct tn_json *schema, const char *name)
-{
-    const struct tn_json *required = tn_json_get(schema, "required");
-
-    for (size_t i = 0, n = tn_json_count(required); i < n; i++) {
-        const char *one = tn_json_str(tn_json_at(required, i), NULL);
-        if (one && strcmp(one, name) == 0)
-            return true;
-    }
-    return false;
-}
-
 static void prompt(const char *name, const struct tn_json *schema, const struct tn_json *fallback)
 {
     const char *title = tn_json_get_str(schema, "description", NULL);
@@ -177,7 +165,7 @@ static int ask_field(struct form *f, const char *name, const struct tn_json *sch
             tn_jw_tree(f->w, fallback);
             return 0;
         }
-        if (!f->line.len && !is_required(f->schema, name))
+        if (!f->line.len && !tn_json_lists(tn_json_get(f->schema, "required"), name))
             return 0;
         fputs("expected ", stderr);
         say_plain(tn_json_get_str(schema, "type", "text"));
@@ -202,7 +190,7 @@ static int fill_field(const char *name, struct tn_json *schema, void *ctx)
     if (fallback) {
         tn_jw_key(f->w, name);
         tn_jw_tree(f->w, fallback);
-    } else if (is_required(f->schema, name)) {
+    } else if (tn_json_lists(tn_json_get(f->schema, "required"), name)) {
         return tn_fail(f->err, TN_E_INVALID, "the server asks for '%.60s': give it by --answer",
                        name);
     }

@@ -12,14 +12,6 @@ struct page {
     const struct tn_json *required;
 };
 
-static bool is_required(const struct tn_json *list, const char *name)
-{
-    for (size_t i = 0, n = tn_json_count(list); i < n; i++)
-        if (strcmp(tn_json_str(tn_json_at(list, i), NULL) ?: "", name) == 0)
-            return true;
-    return false;
-}
-
 static void print_kind(const struct tn_json *property)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
@@ -45,7 +37,7 @@ static int print_property(const char *name, struct tn_json *property, void *ctx)
     print_clean(name);
     fputs(p->colour ? STYLE_PLAIN "  " : "  ", stdout);
     print_kind(property);
-    fputs(is_required(p->required, name) ? ", required" : "", stdout);
+    fputs(tn_json_lists(p->required, name) ? ", required" : "", stdout);
     if (*description) {
         tn_autofree char *line = tn_strndup(description, strcspn(description, "\r\n"));
         fputs(": ", stdout);

@@ -78,16 +78,6 @@ static char *join(const struct tn_json *list)
     return NULL;
 }
 
-static bool lists(const struct tn_json *list, const char *word)
-{
-    for (size_t i = 0, n = tn_json_count(list); i < n; i++) {
-        const char *one = tn_json_str(tn_json_at(list, i), NULL);
-        if (one && strcmp(one, word) == 0)
-            return true;
-    }
-    return false;
-}
-
 static int find_resource(const struct mcp_asking *how, const struct mcp_url *server,
                          const char *metadata, struct tn_json **json, struct tn_error *err)
 {
@@ -196,16 +186,17 @@ static int take_metadata(const struct mcp_asking *how, const struct tn_json *jso
     if (!out->token_url)
         return tn_fail(err, TN_E_PEER, "the authorization server %.200s names no token_endpoint",
                        out->issuer);
-    if (out->authorize_url && !lists(tn_json_get(json, "code_challenge_methods_supported"), "S256"))
+    if (out->authorize_url &&
+        !tn_json_lists(tn_json_get(json, "code_challenge_methods_supported"), "S256"))
         free(TN_TAKE_PTR(out->authorize_url)); /* no PKCE: not to be used by a person */
-    out->offline = lists(scopes, "offline_access");
+    out->offline = tn_json_lists(scopes, "offline_access");
     out->says_iss =
         tn_json_bool(tn_json_get(json, "authorization_response_iss_parameter_supported"), false);
     out->documents =
         tn_json_bool(tn_json_get(json, "client_id_metadata_document_supported"), false);
-    out->basic = !methods || lists(methods, "client_secret_basic");
-    out->post = lists(methods, "client_secret_post");
-    out->none = lists(methods, "none");
+    out->basic = !methods || tn_json_lists(methods, "client_secret_basic");
+    out->post = tn_json_lists(methods, "client_secret_post");
+    out->none = tn_json_lists(methods, "none");
     return 0;
 }
 
