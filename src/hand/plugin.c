@@ -22,6 +22,11 @@ const struct tn_plugin *tn_plugin_find(const char *name)
     return NULL;
 }
 
+int tn_plugin_lacks(const struct tn_plugin *plugin, struct tn_error *err)
+{
+    return err ? tn_fail(err, err->code, "%s; to get it: %s", err->text, plugin->install) : -1;
+}
+
 /* --- names on the command line -------------------------------------------------------------- */
 
 static void list_program(const char *name, void *ctx)
@@ -43,8 +48,10 @@ int tn_plugin_check(const struct tn_hand_options *options, const char *name, str
             list_program((*p)->name, &known);
     }
     tn_external_list(options, list_program, &known);
-    return tn_fail(err, TN_E_INVALID, "Plugin %.60s not found: there are %s", name,
-                   tn_buf_str(&known));
+    return tn_fail(err, TN_E_INVALID,
+                   "Plugin %.60s not found: put a program tendon-plugin-%.60s %s, or name another: "
+                   "there are %s",
+                   name, name, TN_EXTERNAL_PLACE, tn_buf_str(&known));
 }
 
 /* --- states --------------------------------------------------------------------------------- */

@@ -72,6 +72,9 @@ const struct tn_plugin *tn_plugin_find(const char *name);
  */
 int tn_plugin_check(const struct tn_hand_options *options, const char *name, struct tn_error *err);
 
+/* Adds how to get what is missing to the text of err, and returns -1. */
+int tn_plugin_lacks(const struct tn_plugin *plugin, struct tn_error *err);
+
 /* --- in a running hand: the rows above, and one for each program that --plugins names ----------
  */
 

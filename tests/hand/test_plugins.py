@@ -3,8 +3,10 @@
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
+import subprocess
 import threading
 
 import pytest
@@ -87,8 +89,9 @@ def test_every_plugin_tells_about_itself(plugged):
 def test_a_name_that_is_none(start):
     hand = with_plugins(start, "exmaple", wait=False)
     assert hand.process.wait(10) != 0
-    assert "Plugin exmaple not found: there are" in hand.stderr
-    assert "example" in hand.stderr and "rogue" in hand.stderr
+    told = "Plugin exmaple not found: put a program tendon-plugin-exmaple into a directory of"
+    assert told in hand.stderr and "there are jupyter" in hand.stderr
+    assert " example" in hand.stderr and "rogue" in hand.stderr
     start.hands.remove(hand)
 
 
@@ -146,6 +149,57 @@ def test_a_late_action_is_cancelled(plugged):
     )
     assert act(plugged, "example.wait", seconds=0.01).content == "waited 0.01 s"
     assert about(plugged, "example")["pids"] == pids
+
+
+def test_the_example_sees_a_cancel_that_comes_with_its_question():
+    question = {"id": 1, "method": "execute", "params": {"action": "wait", "args": {"seconds": 600}}}
+    cancel = {"method": "cancel", "params": {"id": 1}}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([ROOT / "examples/tendon-plugin-example"], **pipes) as program:
+        program.stdin.write("".join(json.dumps(m) + "\n" for m in (question, cancel)).encode())
+        program.stdin.flush()
+        try:
+            assert select.select([program.stdout], [], [], 30)[0], "it goes on waiting"
+            assert b"InterruptedError: stopped early" in program.stdout.readline()
+        finally:
+            program.kill()
+
+
+def test_interrupted_by_the_owner(plugged):
+    interrupt = "/v1/plugins/example/interrupt"
+    assert act(plugged, "example.reverse", text="ab").content == "ba"
+    pids = about(plugged, "example")["pids"]
+    assert plugged.client.post(interrupt, {}).status == 200  # nothing is under way
+    replies = []
+
+    def ended():  # one that comes too early interrupts nothing
+        assert plugged.client.post(interrupt, {}).status == 200
+        return replies
+
+    thread = threading.Thread(
+        target=lambda: replies.append(act(plugged, "example.wait", 60, seconds=600))
+    )
+    thread.start()
+    wait_until(ended, 30, "the action ended")
+    thread.join(30)
+    told = "example.wait: was interrupted: InterruptedError: stopped early"
+    assert (replies[0].type, replies[0].content) == ("error", told)
+    assert act(plugged, "example.wait", seconds=0.01).content == "waited 0.01 s"
+    assert about(plugged, "example")["pids"] == pids
+
+
+def test_one_that_does_not_heed_an_interrupt_is_ended(plugged):
+    works(plugged, "hang")
+    pids = about(plugged, "hang")["pids"]
+    replies = []
+    thread = hang(plugged, "hang", replies)
+    assert plugged.client.post("/v1/plugins/hang/interrupt", {}).status == 200
+    thread.join(30)
+    assert Observation(replies[0].json).content == (
+        "hang.hang: was interrupted, and its program was ended"
+    )
+    assert not os.path.exists(f"/proc/{pids[0]}")
+    works(plugged, "hang")
 
 
 # --- misbehaviour ----------------------------------------------------------------------------------
@@ -237,7 +291,8 @@ def test_what_left_its_family_ends_with_its_crash(plugged, crash):
     assert all(map(alive, others))
     works(plugged, name)
     assert plugged.client.post("/v1/plugins/hang/stop", {}).status == 200
-    assert not alive(others[0]) and alive(others[1])
+    wait_until(lambda: not alive(others[0]), 30, "the strays of the one that was stopped are gone")
+    assert alive(others[1])
     os.kill(others[1], signal.SIGKILL)
 
 

@@ -53,6 +53,7 @@ def test_no_program(fresh):
     assert status["usable"] is False and "code-server" in status["install"]
     reply = editor.client.post("/v1/vscode", {})
     assert reply.status == 501 and "no openvscode-server" in reply.detail
+    assert reply.detail.endswith("; to get it: npm install -g code-server")
 
 
 def test_other_users_have_none(fresh):

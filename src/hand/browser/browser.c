@@ -65,7 +65,7 @@ static struct tn_chrome *start(struct browser *b, int64_t deadline, struct tn_er
         tn_backoff_good(&b->backoff);
         b->starts++;
         b->chrome = chrome_ref(c);
-    } else {
+    } else if (err->code != TN_E_NOT_FOUND) { /* to look again costs nothing */
         tn_backoff_bad(&b->backoff);
     }
     pthread_mutex_unlock(&b->lock);
@@ -205,8 +205,13 @@ static int browser_probe(void *state, struct tn_buf *found, struct tn_error *err
 
 static int browser_start(void *state, int64_t deadline, struct tn_error *err)
 {
-    struct tn_chrome *c = browser_use(state, deadline, err);
+    struct tn_error why = {0};
+    struct tn_chrome *c = browser_use(state, deadline, &why);
 
+    if (!c && why.code == TN_E_NOT_FOUND)
+        tn_plugin_lacks(&tn_plugin_browser, &why);
+    if (!c && err)
+        *err = why;
     if (!c)
         return -1;
     chrome_unref(c);

@@ -20,6 +20,7 @@ struct tn_external {
     struct tn_hand *hand;
     char *name, *path, *help; /* path NULL: gone since the command line was read */
     int quit;                 /* readable once the hand is ending */
+    int interrupted;          /* readable once who has entered shall give up */
 
     pthread_mutex_t lock;
     pthread_cond_t freed;
@@ -34,6 +35,14 @@ struct tn_external {
 
 /* --- one at a time -------------------------------------------------------------------------- */
 
+/* Whether it is, which is forgotten then. */
+static bool take_interrupt(struct tn_external *x)
+{
+    eventfd_t count;
+
+    return eventfd_read(x->interrupted, &count) == 0;
+}
+
 static int enter(struct tn_external *x, int64_t deadline, struct tn_error *err)
 {
     struct timespec until = tn_timespec(deadline);
@@ -43,8 +52,10 @@ static int enter(struct tn_external *x, int64_t deadline, struct tn_error *err)
     while (x->busy && !x->ending && r == 0)
         r = pthread_cond_timedwait(&x->freed, &x->lock, &until);
     bool ending = x->ending, mine = !ending && !x->busy;
-    if (mine)
+    if (mine) {
         x->busy = true;
+        take_interrupt(x); /* that of somebody before */
+    }
     pthread_mutex_unlock(&x->lock);
     if (ending)
         return tn_fail(err, TN_E_GONE, "the hand is ending");
@@ -100,9 +111,10 @@ static bool makes_sense(const struct tn_json *about)
 
 static int ask_what_it_does(struct tn_external *x, int64_t deadline, struct tn_error *err)
 {
+    const struct program_patience patience = {x->quit, x->interrupted, deadline};
     struct tn_rpc answer;
 
-    if (program_call(x->program, "describe", "{}", x->quit, deadline, &answer, err) < 0)
+    if (program_call(x->program, "describe", "{}", &patience, &answer, err) < 0)
         return -1;
     int r = 0;
     if (answer.kind == TN_RPC_ERROR)
@@ -121,17 +133,31 @@ static int ask_what_it_does(struct tn_external *x, int64_t deadline, struct tn_e
     return r;
 }
 
+static int probe(void *state, struct tn_buf *found, struct tn_error *err)
+{
+    struct tn_external *x = state;
+
+    if (!x->path || access(x->path, X_OK) < 0)
+        return tn_fail(err, TN_E_NOT_FOUND, "there is no program tendon-plugin-%s", x->name);
+    tn_buf_puts(found, x->path);
+    return 0;
+}
+
 /* The program runs and has said what it does. */
 static int get_ready(struct tn_external *x, int64_t deadline, struct tn_error *err)
 {
+    tn_autobuf struct tn_buf found = TN_BUF_INIT(8192);
+
     if (x->program && tn_helper_wait(program_helper(x->program), 0, NULL) == 0)
         drop_broken(x); /* it ended while nobody looked */
     if (x->program)
         return 0;
-    if (!x->path)
-        return tn_fail(err, TN_E_NOT_FOUND, "there is no program tendon-plugin-%s", x->name);
+    if (probe(x, &found, err) < 0)
+        return tn_plugin_lacks(&x->row, err);
     if (tn_backoff_wait(&x->backoff, x->quit, deadline, err) < 0)
         return -1;
+    if (take_interrupt(x))
+        return tn_fail(err, TN_E_TIMEOUT, "was interrupted");
     struct program *program = program_start(x->hand, x->path, err);
     if (!program)
         return -1;
@@ -146,16 +172,6 @@ static int get_ready(struct tn_external *x, int64_t deadline, struct tn_error *e
 }
 
 /* --- the row -------------------------------------------------------------------------------- */
-
-static int probe(void *state, struct tn_buf *found, struct tn_error *err)
-{
-    struct tn_external *x = state;
-
-    if (!x->path || access(x->path, X_OK) < 0)
-        return tn_fail(err, TN_E_NOT_FOUND, "there is no program tendon-plugin-%s", x->name);
-    tn_buf_puts(found, x->path);
-    return 0;
-}
 
 static int start(void *state, int64_t deadline, struct tn_error *err)
 {
@@ -191,6 +207,16 @@ static void interrupt(void *state)
     pthread_cond_broadcast(&x->freed);
     pthread_mutex_unlock(&x->lock);
     eventfd_write(x->quit, 1);
+}
+
+static void cancel(void *state)
+{
+    struct tn_external *x = state;
+
+    pthread_mutex_lock(&x->lock);
+    if (x->busy)
+        eventfd_write(x->interrupted, 1);
+    pthread_mutex_unlock(&x->lock);
 }
 
 static void put_about(const struct tn_json *about, struct tn_jw *w)
@@ -236,6 +262,7 @@ static void close_(void *state)
     program_free(x->program, 0);
     tn_json_free(x->about);
     tn_close(x->quit);
+    tn_close(x->interrupted);
     pthread_cond_destroy(&x->freed);
     pthread_mutex_destroy(&x->lock);
     free(x->help);
@@ -253,15 +280,17 @@ struct tn_external *tn_external_open(struct tn_hand *hand, const char *name)
     x->path = tn_external_find(&hand->options, name);
     x->help = tn_asprintf("actions %s.*, by a program of their own", name);
     x->quit = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    x->interrupted = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&x->lock, NULL);
     tn_cond_init(&x->freed);
     x->row = (struct tn_plugin){
         .name = x->name,
         .help = x->help,
-        .install = "put it into a directory of TENDON_PLUGIN_PATH or PATH of the hand",
+        .install = "put it " TN_EXTERNAL_PLACE,
         .flags = TN_PLUGIN_NAMED,
         .close = close_,
         .interrupt = interrupt,
+        .cancel = cancel,
         .probe = probe,
         .start = start,
         .stop = stop,
@@ -308,19 +337,23 @@ static void put_execute(const struct tn_action *a, const char *action, double se
 /* The program was told to stop: keep it if it did. */
 static int wind_up(struct tn_external *x, double seconds, struct tn_error *err)
 {
+    const struct program_patience patience = {x->quit, -1, tn_deadline_in(CANCEL_SECONDS)};
     struct tn_rpc answer;
-    struct tn_error why;
-    char text[32];
+    struct tn_error ignored;
+    char number[32], what[80];
 
-    tn_format_double(text, seconds);
-    if (program_cancel(x->program, x->quit, tn_deadline_in(CANCEL_SECONDS), &answer, &why) < 0) {
+    tn_format_double(number, seconds);
+    if (take_interrupt(x))
+        snprintf(what, sizeof what, "was interrupted");
+    else
+        snprintf(what, sizeof what, "timed out after %s seconds", number);
+    if (program_cancel(x->program, &patience, &answer, &ignored) < 0) {
         drop_broken(x);
-        return tn_fail(err, TN_E_TIMEOUT, "timed out after %s seconds, and its program was ended",
-                       text);
+        return tn_fail(err, TN_E_TIMEOUT, "%s, and its program was ended", what);
     }
     const char *last = answer.kind == TN_RPC_ERROR ? answer.message
                                                    : tn_json_get_str(answer.result, "content", "");
-    tn_fail(err, TN_E_TIMEOUT, "timed out after %s seconds: %.300s", text, last);
+    tn_fail(err, TN_E_TIMEOUT, "%s: %.300s", what, last);
     tn_rpc_done(&answer);
     return -1;
 }
@@ -328,6 +361,7 @@ static int wind_up(struct tn_external *x, double seconds, struct tn_error *err)
 static int call(struct tn_external *x, const struct tn_action *a, double seconds, int64_t deadline,
                 struct tn_rpc *answer, struct tn_error *err)
 {
+    const struct program_patience patience = {x->quit, x->interrupted, deadline};
     const char *action = strchr(a->plugin.name, '.') + 1;
     tn_autobuf struct tn_buf params = TN_BUF_INIT(PROGRAM_LINE_MAX);
 
@@ -337,8 +371,7 @@ static int call(struct tn_external *x, const struct tn_action *a, double seconds
     if (!tn_buf_ok(&params))
         return tn_fail(err, TN_E_TOO_LARGE, "the arguments are longer than %zu MiB",
                        PROGRAM_LINE_MAX >> 20);
-    if (program_call(x->program, "execute", tn_buf_str(&params), x->quit, deadline, answer, err) ==
-        0)
+    if (program_call(x->program, "execute", tn_buf_str(&params), &patience, answer, err) == 0)
         return 0;
     switch ((int)err->code) {
     case TN_E_TIMEOUT:

@@ -9,6 +9,9 @@
 
 #include "hand/plugin.h"
 
+/* Where such a program is looked for. */
+#define TN_EXTERNAL_PLACE "into a directory of TENDON_PLUGIN_PATH or PATH of the hand"
+
 struct tn_external;
 
 /* Its path, on the heap; NULL when there is none, or only in the workspace. */

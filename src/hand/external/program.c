@@ -100,8 +100,8 @@ static int take_line(struct program *p, const char *text, ssize_t n, struct tn_r
     return broke(p, "answered something that was not asked", err);
 }
 
-static int wait_for_answer(struct program *p, int quit, int64_t deadline, struct tn_rpc *answer,
-                           struct tn_error *err)
+static int wait_for_answer(struct program *p, const struct program_patience *patience,
+                           struct tn_rpc *answer, struct tn_error *err)
 {
     const char *text;
 
@@ -112,12 +112,15 @@ static int wait_for_answer(struct program *p, int quit, int64_t deadline, struct
                 return r < 0 ? -1 : 0;
         }
         struct pollfd fds[] = {{.fd = tn_helper_from(p->helper), .events = POLLIN},
-                               {.fd = quit, .events = POLLIN}};
-        int ready = poll(fds, TN_COUNT(fds), tn_poll_ms(deadline));
-        if (ready == 0 || tn_now() > deadline)
+                               {.fd = patience->quit, .events = POLLIN},
+                               {.fd = patience->stop, .events = POLLIN}};
+        int ready = poll(fds, TN_COUNT(fds), tn_poll_ms(patience->deadline));
+        if (ready == 0 || tn_now() > patience->deadline)
             return tn_fail(err, TN_E_TIMEOUT, "%s did not answer in time", p->name);
         if (ready > 0 && fds[1].revents)
             return tn_fail(err, TN_E_GONE, "the hand is ending");
+        if (ready > 0 && fds[2].revents)
+            return tn_fail(err, TN_E_TIMEOUT, "was interrupted");
         if (ready > 0 && fds[0].revents && pull(p, err) < 0)
             return -1;
     }
@@ -135,26 +138,27 @@ static int send_line(struct program *p, struct tn_buf *line, int64_t deadline, s
     return err->code == TN_E_PEER ? has_ended(p, err) : -1;
 }
 
-int program_call(struct program *p, const char *method, const char *params, int quit,
-                 int64_t deadline, struct tn_rpc *answer, struct tn_error *err)
+int program_call(struct program *p, const char *method, const char *params,
+                 const struct program_patience *patience, struct tn_rpc *answer,
+                 struct tn_error *err)
 {
     tn_autobuf struct tn_buf line = TN_BUF_INIT(PROGRAM_LINE_MAX);
 
     tn_rpc_put_request(&line, ++p->id, method, params);
-    if (send_line(p, &line, deadline, err) < 0)
+    if (send_line(p, &line, patience->deadline, err) < 0)
         return -1;
-    return wait_for_answer(p, quit, deadline, answer, err);
+    return wait_for_answer(p, patience, answer, err);
 }
 
-int program_cancel(struct program *p, int quit, int64_t deadline, struct tn_rpc *answer,
-                   struct tn_error *err)
+int program_cancel(struct program *p, const struct program_patience *patience,
+                   struct tn_rpc *answer, struct tn_error *err)
 {
     tn_autobuf struct tn_buf line = TN_BUF_INIT(256);
     char params[64];
 
     snprintf(params, sizeof params, "{\"id\":%lld}", (long long)p->id);
     tn_rpc_put_notification(&line, "cancel", params);
-    if (send_line(p, &line, deadline, err) < 0)
+    if (send_line(p, &line, patience->deadline, err) < 0)
         return -1;
-    return wait_for_answer(p, quit, deadline, answer, err);
+    return wait_for_answer(p, patience, answer, err);
 }

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "hand/mcp/backend-internal.h"
+#include "hand/mcp/launcher.h"
 
 #define HELLO_SECONDS 30.0
 #define LAST_MOMENT_SECONDS 0.5
@@ -270,8 +271,11 @@ static struct mcp_run *launch(struct mcp_backend *b, struct tn_error *err)
     };
     struct tn_helper *helper = tn_helper_start(b->hand, &spec, err);
     tn_agent_env_free(env);
-    if (!helper)
+    if (!helper) {
+        if (err->code == TN_E_NOT_FOUND)
+            mcp_launcher_missing(spec.argv[0], err);
         return NULL;
+    }
     struct mcp_run *run = tn_calloc(1, sizeof *run);
     run->refs = 2;
     run->backend = mcp_backend_ref(b);
@@ -345,6 +349,8 @@ static void settle(struct mcp_backend *b, struct mcp_run *run, struct tn_json *h
             mcp_set_error(b, "%s", err->text);
         if (!wanted_end)
             tn_backoff_bad(&b->backoff);
+        if (!run && err->code == TN_E_NOT_FOUND) /* to look again costs nothing */
+            b->backoff.until = 0;
         if (run)
             tn_mcp_pipe_stop(run->pipe);
     }

@@ -172,14 +172,23 @@ static int find_program(const struct vscode *v, struct editor_program *program,
     return editor_program_find((const char *const *)v->hand->shell_env, program, err);
 }
 
+/* For who wants it now. */
+static int need_program(const struct vscode *v, struct tn_error *err)
+{
+    autoprogram struct editor_program program = {0};
+
+    if (find_program(v, &program, err) == 0)
+        return 0;
+    return v->problem ? -1 : tn_plugin_lacks(&tn_plugin_vscode, err);
+}
+
 /* The port is bound at once; the editor itself starts with the first visit. */
 static int vscode_start(void *state, int64_t deadline, struct tn_error *err)
 {
     struct vscode *v = state;
-    autoprogram struct editor_program program = {0};
     struct tn_error why;
 
-    if (find_program(v, &program, err) < 0 || check_username(v->hand, err) < 0)
+    if (need_program(v, err) < 0 || check_username(v->hand, err) < 0)
         return -1;
     pthread_mutex_lock(&v->lock);
     bool was_open = v->door;
@@ -194,10 +203,9 @@ static int vscode_start(void *state, int64_t deadline, struct tn_error *err)
  * (and a tunnel into it) can reach. */
 static int open_on_demand(struct vscode *v, struct tn_error *err)
 {
-    autoprogram struct editor_program program = {0};
     bool knows_base;
 
-    if (find_program(v, &program, err) < 0 || tn_plugin_enable(v->hand, &tn_plugin_vscode, err) < 0)
+    if (need_program(v, err) < 0 || tn_plugin_enable(v->hand, &tn_plugin_vscode, err) < 0)
         return -1;
     pthread_mutex_lock(&v->lock);
     int r = v->door || open_on_wanted_port(v, NULL) == 0 ? 0 : try_port(v, "127.0.0.1", 0, err);
