@@ -97,6 +97,13 @@ static struct tn_hand_client *connect_hand(struct tn_sandbox *sb, int watch, int
     return client;
 }
 
+/* When it has ended since the last look, why says more than that nobody answers. */
+static void tell_end(struct tn_sandbox *sb, struct tn_error *err)
+{
+    if (tn_sandbox_inspect(sb, NULL, tn_deadline_in(LOOK_SECONDS), NULL) == 0 && !reachable(sb))
+        not_running(sb, err);
+}
+
 struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline,
                                          struct tn_error *err)
 {
@@ -116,6 +123,8 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
         return NULL;
     tn_autofd int watch = tn_sandbox_watch(sb);
     sb->client = connect_hand(sb, watch, deadline, err);
+    if (!sb->client)
+        tell_end(sb, err);
     return sb->client;
 }
 
