@@ -1,48 +1,397 @@
-"""What an agent can do in a sandbox beyond shell and files, checked the same way in every backend: through
-`tendon mcp`, which is one more way in."""
+"""What an agent can do in a sandbox beyond shell and files, checked the same way in every backend.
 
+A Place makes sandboxes of three kinds, one of each for all tests of a file: `full` has everything, `poor` a Python
+without packages, `bare` nothing at all. WORKING and ABSENT are the checks; what they get is a Box."""
+
+import collections
+import concurrent.futures
+import contextlib
+import pathlib
+import shutil
+import sqlite3
+import sys
+import time
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path += [str(HERE / folder) for folder in ("hand", "mcp")]
+
+from client import Client, Shell  # noqa: E402
+from harness import wait_until  # noqa: E402
+from speak import Listener, Session, SseSession, servers, update  # noqa: E402
+
+# Seconds until somebody whose helper was killed has heard of it, on a busy machine; calls themselves may take LONG.
+IN_TIME, LONG = 15, 90
+PYTHON = "/usr/bin/python3"
+PARTS = "/opt/parts"  # where the files below are inside
+
+# A page, and one that is never answered.
+SITE = """
+import http.server, pathlib, threading
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/hang":
+            pathlib.Path("/tmp/site-hangs").touch()
+            threading.Event().wait(600)
+        super().do_GET()
+
+http.server.ThreadingHTTPServer(("127.0.0.1", 8123), Handler).serve_forever()
+"""
+SITE_URL = "http://127.0.0.1:8123"
 PAGE = """<!doctype html><title>A page</title><h1>Hello</h1>
 <button onclick="document.title = 'Pressed'">Press</button>"""
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+# What pages say, whatever their status; each is named as seen from the one before, and cookies are kept.
+FETCH = """
+import sys, urllib.error, urllib.parse, urllib.request as u, http.cookiejar as c
+opener = u.build_opener(u.ProxyHandler({}), u.HTTPCookieProcessor(c.CookieJar()))
+url = ""
+for name in sys.argv[1:]:
+    url = urllib.parse.urljoin(url, name)
+    try:
+        answer = opener.open(url, timeout=100)
+    except urllib.error.HTTPError as error:
+        answer = error
+    url = answer.geturl()
+    print(answer.status, answer.read().decode().strip())
+"""
+CONFIG = f"""
+[mcp]
+stdio_servers = [{{ name = "host", command = "{PYTHON}", args = ["{PARTS}/odd.py", "--name", "host"] }}]
+"""
 
 
-def check_python(client):
-    assert "x is 42" in client.text("python", code="x = 42\nprint('x is', x)", timeout=120)
-    assert "43" in client.text("python", code="x + 1")
-    result = client.tool("python", code="import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    assert "SIGKILL" in str(result) or "died" in str(result) or "ended" in str(result)
-    assert "again" in client.text("python", code="print('again')", timeout=120)
+class Place:
+    """Where sandboxes are made. images: words of `tendon new` for each kind; static_hand: one that needs no libraries."""
+
+    def __init__(self, tendon, base, images, static_hand):
+        self.tendon, self.images, self.boxes = tendon, images, {}
+        self.static_hand = str(static_hand)
+        self.parts, self.empty, self.gone = (base / name for name in ("parts", "empty", "gone"))
+        for directory in (self.parts, self.empty, self.gone):
+            directory.mkdir()
+        for source, name in (
+            (HERE.parent / "examples/tendon-plugin-example", "tendon-plugin-example"),
+            (HERE / "hand/rogue.py", "tendon-plugin-rogue"),
+            (HERE / "vscode/fake-server", "code-server"),
+            (HERE / "mcp/servers/odd.py", "odd.py"),
+        ):
+            shutil.copy(source, self.parts / name)
+            (self.parts / name).chmod(0o755)
+        (self.parts / "site.py").write_text(SITE)
+        (self.parts / "fetch.py").write_text(FETCH)
+        shutil.copy(self.parts / "tendon-plugin-rogue", self.gone / "tendon-plugin-gone")
+        (base / "config.toml").write_text(CONFIG)
+        self.config = str(base / "config.toml")
+
+    def words(self, kind):
+        words = [*self.images[kind], "--volume", f"{self.parts}:{PARTS}:ro"]
+        if kind == "full":
+            env = {"TENDON_PLUGIN_PATH": PARTS, "TENDON_VSCODE": f"{PARTS}/code-server", "FAKE_NOTES": "/tmp"}
+            words += [word for pair in env.items() for word in ("--env", "=".join(pair))]
+            return [*words, "--plugins", "jupyter,agent_skills,example,rogue"]
+        if kind == "poor":
+            for path in ("/usr/lib/python3/dist-packages", "/usr/local/lib"):
+                words += ["--volume", f"{self.empty}:{path}:ro"]
+            return words
+        words += ["--volume", f"{self.gone}:/opt/gone:ro", "--env", "TENDON_PLUGIN_PATH=/opt/gone"]
+        return [*words, "--plugins", "jupyter,agent_skills,gone"]
+
+    def box(self, kind):
+        if kind not in self.boxes:
+            env = {"bare": {"TENDON_HAND_PROGRAM": self.static_hand}, "full": {"TENDON_CONFIG": self.config}}.get(kind)
+            self.tendon.ok("--quiet", "new", "--name", kind, *self.words(kind), env=env)
+            (self.gone / "tendon-plugin-gone").unlink(missing_ok=kind != "bare")
+            self.boxes[kind] = Box(self, kind)
+        return self.boxes[kind]
+
+    def finish(self):
+        self.tendon.ok("rm", "--all", "--quiet")
+        assert self.tendon.leftovers() == []
 
 
-def check_browser(client):
+class Box:
+    """A sandbox, with a client of its hand."""
+
+    def __init__(self, place, name):
+        self.place, self.tendon, self.name = place, place.tendon, name
+        with contextlib.closing(sqlite3.connect(self.tendon.state / "tendon.db", timeout=20)) as db:
+            row = db.execute("SELECT key, address FROM sandbox WHERE name = ?", (name,)).fetchone()
+        self.headers = {"X-Session-API-Key": row[0]}
+        self.client = Client(row[1].removeprefix("unix:"), self.headers)
+
+    def plugin(self, name):
+        reply = self.client.get(f"/v1/plugins/{name}")
+        assert reply.status == 200, reply
+        return reply.json
+
+    def exists(self, path):
+        return self.client.run(f"test -e {path}").exit == 0
+
+    def kill9(self, pid):
+        assert pid > 1
+        self.client.ok(f"kill -9 {pid}")
+
+    def killed(self, call, begun, pid):
+        """What a call returns whose helper is killed while it is at it."""
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(call)
+            wait_until(lambda: begun() or answer.done(), LONG, "the call is under way")
+            assert not answer.done(), answer.result()
+            self.kill9(pid())
+            return answer.result(IN_TIME)
+
+
+# --- what is there ---------------------------------------------------------------------------------
+
+
+def cell(box, code, timeout=LONG):
+    obs = box.client.act("run_ipython", {"code": code, "include_extra": False}, timeout)
+    assert obs.type == "run_ipython", obs
+    return obs.content
+
+
+def check_ipython(box):
+    assert cell(box, "x = 41\nprint('x is', x + 1)") == "x is 42"
+    assert cell(box, "x") == "41"
+    for helper in ("bridge", "kernel"):
+        mark = f"/tmp/cell-{helper}"
+        code = f"import threading\nopen({mark!r}, 'w').close()\nthreading.Event().wait(600)"
+        place = ("bridge", "kernel").index(helper)
+        told = box.killed(
+            lambda: cell(box, code), lambda: box.exists(mark), lambda: box.plugin("jupyter")["pids"][place]
+        )
+        assert "SIGKILL" in told and "Its variables are lost; the next cell starts a new one." in told, helper
+        assert "again" in cell(box, "print('again')")
+
+
+def check_agent_skills(box):
+    made = cell(box, "print(file_editor(command='create', path='/tmp/skill.txt', file_text='one\\ntwo\\n'))")
+    assert "File created successfully at: /tmp/skill.txt" in made
+    assert "[File: /tmp/skill.txt (2 lines total)]" in cell(box, "open_file('/tmp/skill.txt')")
+    assert "parse_pdf(file_path):" in cell(box, "import agentskills; print(agentskills.DOCUMENTATION)")
+    assert "SIGKILL" in cell(box, "import os; os.kill(os.getpid(), 9)")
+    found = cell(box, "search_file('two', '/tmp/skill.txt')")
+    assert "Line 2: two" in found, found  # a new kernel has them as well
+
+
+def start_site(box):
+    if not box.exists("/tmp/site/index.html"):
+        box.client.write("/tmp/site/index.html", PAGE)
+        box.client.ok(f"(cd /tmp/site && exec {PYTHON} {PARTS}/site.py >/dev/null 2>&1) &")
+    listening = "until (exec 3<>/dev/tcp/127.0.0.1/8123) 2>/dev/null; do sleep 0.05; done"
+    box.client.ok(f"bash -c '{listening}'", timeout=60)
+
+
+def browse(box, actions, timeout=LONG):
+    obs = box.client.act("browse_interactive", {"browser_actions": actions}, timeout)
+    assert obs.type == "browse", obs
+    return obs
+
+
+def check_browser(box):
     """A page of a server inside; a button is pressed by the id that the tree shows."""
-    client.text("write_file", path="/tmp/site/index.html", content=PAGE)
-    client.text("shell", command="cd /tmp/site && python3 -m http.server 8123 >/dev/null 2>&1 & cd /")
-    ready = "until (exec 3<>/dev/tcp/127.0.0.1/8123) 2>/dev/null; do sleep 0.05; done"
-    client.text("shell", command=f"bash -c '{ready}'", timeout=60)
-    assert "Hello" in client.text("browse", url="http://127.0.0.1:8123/", timeout=120)
-    result = client.tool("browser", actions="noop(1)", screenshot=True)
-    tree = result["content"][0]["text"]
-    bid = next(line for line in tree.splitlines() if "button 'Press'" in line).split("]")[0].strip("\t [")
-    assert result["content"][1]["mimeType"] == "image/png"
-    assert "Pressed" in client.text("browser", actions=f'click("{bid}")')
-    picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    client.text("shell", command=f"echo {picture} | base64 -d >/tmp/site/dot.png")
-    viewer = client.text("shell", command="cat /tmp/oh-server-url").split("\n")[0]
-    tree = client.text("browser", actions=f'goto("{viewer}/view?path=/tmp/site/dot.png")')
-    assert "File Viewer - dot.png" in tree
-    client.text("shell", command="pkill -9 chrom; true")
-    result = client.tool("browse", url="http://127.0.0.1:8123/", timeout=120)
-    if result["isError"]:  # it met the end of the browser
-        assert "SIGKILL" in result["content"][0]["text"]
-        result = client.tool("browse", url="http://127.0.0.1:8123/", timeout=120)
-    assert "Hello" in result["content"][0]["text"]
+    start_site(box)
+    shown = browse(box, f'goto("{SITE_URL}/")')
+    assert "Hello" in shown.content and shown.extras["screenshot"].startswith("data:image/")
+    line = next(line for line in shown.content.splitlines() if "button 'Press'" in line)
+    assert "Pressed" in browse(box, f'click("{line.split("]")[0].strip(chr(9) + " [")}")').content
+    told = box.killed(
+        lambda: browse(box, f'goto("{SITE_URL}/hang")'),
+        lambda: box.exists("/tmp/site-hangs"),
+        lambda: box.plugin("browser")["pids"][0],
+    )
+    assert told.extras["error"] and "SIGKILL" in told.extras["last_browser_action_error"], told
+    assert "Hello" in browse(box, f'goto("{SITE_URL}/")').content
 
 
-def check_missing(client):
-    """Nothing of it is there: each says what to install."""
-    for tool, arguments, name in (
-        ("python", {"code": "1"}, "ipykernel"),
-        ("browse", {"url": "http://127.0.0.1:1/"}, "chromium"),
-    ):
-        result = client.tool(tool, **arguments)
-        assert result["isError"] and name in result["content"][0]["text"], result
+def check_viewer(box):
+    """It is for the browser inside, and for nobody else."""
+    box.client.ok(f"echo {PICTURE} | base64 -d >/tmp/dot.png")
+    url = box.client.ok("cat /tmp/oh-server-url") + "/view?path=/tmp/dot.png"
+    assert "File Viewer - dot.png" in box.client.ok(f"{PYTHON} {PARTS}/fetch.py '{url}'")
+    shown = browse(box, f'goto("{url}")')
+    assert "File Viewer - dot.png" in shown.content and not shown.extras["error"]
+
+
+def server(name, *args):
+    return {"name": name, "command": PYTHON, "args": [f"{PARTS}/odd.py", "--name", name, *args], "env": {}}
+
+
+def check_mcp(box):
+    # Those of the configuration, through the host.
+    env = {"TENDON_CONFIG": box.place.config}
+    assert box.tendon.ok("tools", box.name, "call", "echo", "text=hello", env=env) == "host: hello\n"
+    # Others instead of them, through both kinds of endpoints.
+    assert update(box, server("one"), server("two")) == ""
+    session, sse = Session(box, headers=box.headers), SseSession(box, headers=box.headers)
+    assert session.text("one_echo", text="x") == "one: x"
+    heard = sse.call("tools/call", name="two_echo", arguments={"text": "y"})
+    assert heard["content"][0]["text"] == "two: y"
+    pids = {name: status["pid"] for name, status in servers(box).items()}
+    assert set(pids) == {"one", "two"}
+    # Replaced: what is no more has ended, what stays goes on.
+    assert update(box, server("two"), server("three")) == ""
+    wait_until(lambda: not box.exists(f"/proc/{pids['one']}"), IN_TIME, "what is no more has ended")
+    assert servers(box)["two"]["pid"] == pids["two"]
+    assert "three_echo" in session.tools() and "one_echo" not in session.tools()
+    log = Listener(session.get())
+
+    def hanging():
+        return any(isinstance(m, dict) and m.get("params", {}).get("data") == "hanging" for m in log.said)
+
+    told = box.killed(lambda: session.tool("three_hang"), hanging, lambda: servers(box)["three"]["pid"])
+    assert told["isError"] and "MCP server 'three' was ended by SIGKILL" in told["content"][0]["text"]
+    assert session.text("three_echo", text="z") == "three: z"
+    sse.close()
+
+
+def check_editor(box):
+    """One who visits it while it is killed is told; the next visit starts another one."""
+    place = box.client.post("/v1/vscode", {}, timeout=LONG).json
+    fetch = f"{PYTHON} {PARTS}/fetch.py 'http://127.0.0.1:{place['port']}{place['base']}{place['page']}'"
+    visitor = Shell(box.client, "visitor", "/tmp")
+    first = visitor.ok(fetch, timeout=LONG)
+    assert first.startswith("200 ") and '"target": "/?folder=' in first, first
+    (pid,) = box.plugin("vscode")["pids"]
+    told = box.killed(
+        lambda: visitor.ok(f"{fetch} hang | tail -n 1", timeout=LONG),
+        lambda: box.exists("/tmp/hangs"),
+        lambda: pid,
+    )
+    assert told.startswith("502 "), told
+    again = visitor.ok(fetch, timeout=LONG)
+    assert again.startswith("200 ") and box.plugin("vscode")["pids"] != [pid]
+    visitor.remove()
+
+
+def check_plugin(box):
+    """Programs of their own, in and out of the tree."""
+    obs = box.client.act("example.reverse", {"text": "abc"}, LONG)
+    assert (obs.type, obs.content) == ("mcp", "cba")
+    told = box.killed(
+        lambda: box.client.act("rogue.hang", {"mark": "/tmp/rogue-hangs"}, LONG),
+        lambda: box.exists("/tmp/rogue-hangs"),
+        lambda: box.plugin("rogue")["pids"][0],
+    )
+    assert (told.type, told.content) == ("error", "rogue.hang: tendon-plugin-rogue was ended by SIGKILL")
+    assert box.client.act("rogue.echo", {"text": "again"}, LONG).content == '{"text": "again"}'
+    assert box.plugin("rogue")["restarts"] == 1
+
+
+WORKING = {
+    "ipython": check_ipython,
+    "agent_skills": check_agent_skills,
+    "browser": check_browser,
+    "viewer": check_viewer,
+    "mcp": check_mcp,
+    "editor": check_editor,
+    "plugin": check_plugin,
+}
+
+
+# --- what is not there -----------------------------------------------------------------------------
+
+
+def action(kind, **args):
+    def ask(box):
+        obs = box.client.act(kind, args, LONG)
+        assert obs.type == "error", obs
+        return obs.content
+
+    return ask
+
+
+def refused(path):
+    def ask(box):
+        reply = box.client.post(path, {}, timeout=LONG)
+        assert reply.status in (404, 501), reply
+        return reply.detail
+
+    return ask
+
+
+Absent = collections.namedtuple("Absent", "kind plugin ask install")
+KERNEL = "apt-get install python3-ipykernel"
+ABSENT = {
+    "ipython-no-python": Absent("bare", "jupyter", action("run_ipython", code="1"), KERNEL),
+    "ipython-no-ipykernel": Absent("poor", "jupyter", action("run_ipython", code="1"), KERNEL),
+    "skills-no-python": Absent("bare", "agent_skills", refused("/v1/plugins/agent_skills/start"), KERNEL),
+    "skills-no-ipykernel": Absent("poor", "agent_skills", refused("/v1/plugins/agent_skills/start"), KERNEL),
+    "browse": Absent("bare", "browser", action("browse", url=SITE_URL), "apt-get install chromium"),
+    "browser": Absent("bare", "browser", refused("/v1/plugins/browser/start"), "apt-get install chromium"),
+    "vscode": Absent("bare", "vscode", refused("/v1/vscode"), "npm install -g code-server"),
+    "plugin": Absent("bare", "gone", action("gone.echo"), "put it into a directory of TENDON_PLUGIN_PATH"),
+}
+LAUNCHERS = {
+    "npx": "apt-get install npm",
+    "node": "apt-get install nodejs",
+    "uvx": "pip install uv",
+    "python3": "apt-get install python3",
+    "of-ours": "install of-ours in the sandbox",
+}
+
+
+def check_absent(place, row):
+    """Who uses it is told what to install, and so is who looks."""
+    box = place.box(row.kind)
+    assert row.install in row.ask(box)
+    about = box.plugin(row.plugin)
+    assert (about["usable"], about["running"], about["found"]) == (False, False, None)
+    assert about["missing"] and about["install"].startswith(row.install), about
+    shown = box.tendon.ok("inspect", box.name).splitlines()
+    assert any(f"{row.plugin}: missing: " in line and f"to get it: {row.install}" in line for line in shown), shown
+
+
+def check_absent_often(place):
+    """What is not there is not waited for, as what crashes again and again is."""
+    for _ in range(8):
+        obs = place.box("bare").client.act("browse", {"url": SITE_URL}, 2)
+        assert obs.type == "error" and "apt-get install chromium" in obs.content, obs
+
+
+def check_absent_launchers(place):
+    box = place.box("bare")
+    log = update(box, *({"name": name, "command": name, "args": ["x"]} for name in LAUNCHERS)).splitlines()
+    session = Session(box, headers=box.headers)
+    for name, install in LAUNCHERS.items():
+        assert any(f"MCP server '{name}' could not be started: " in line and install in line for line in log), log
+        assert install in servers(box)[name]["last_error"]
+        told = session.tool(f"{name}_echo")
+        assert told["isError"] and install in told["content"][0]["text"], told
+
+
+def check_unknown_plugin(place):
+    """One that nobody has put there, and one that nobody named."""
+    told = place.tendon("new", "--name", "nosuch", *place.images["full"], "--plugins", "nosuch")
+    assert told.returncode != 0
+    assert "put a program tendon-plugin-nosuch into a directory of TENDON_PLUGIN_PATH" in told.stderr, told
+    reply = place.box("bare").client.post_action({"action": "nosuch.echo", "args": {}, "timeout": LONG})
+    assert reply.status == 500 and "--plugins must name a program tendon-plugin-nosuch" in reply.detail
+
+
+# --- the tests, for a file that has a fixture `place` ----------------------------------------------
+
+
+@pytest.mark.parametrize("ability", WORKING)
+def test_works_and_survives(place, ability):
+    WORKING[ability](place.box("full"))
+
+
+@pytest.mark.parametrize("row", ABSENT.values(), ids=ABSENT)
+def test_says_what_to_install(place, row):
+    check_absent(place, row)
+
+
+def test_says_so_however_often_it_is_asked(place):
+    check_absent_often(place)
+
+
+def test_says_which_launcher_to_install(place):
+    check_absent_launchers(place)
+
+
+def test_says_where_a_plugin_belongs(place):
+    check_unknown_plugin(place)

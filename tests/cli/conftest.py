@@ -2,7 +2,7 @@
 
 import pytest
 
-from tendons import Screen, Tendon
+from tendons import Screen, Tendon, jail_problem
 
 
 @pytest.fixture
@@ -27,11 +27,6 @@ def make_tendon(tendon_program, tmp_path):
 def tendon(make_tendon):
     """With the local runtime: what is tested is the program."""
     return make_tendon("local")
-
-
-def jail_problem(tendon):
-    result = tendon("doctor", "--runtime", "jail")
-    return None if result.returncode == 0 else result.stdout + result.stderr
 
 
 @pytest.fixture(params=["local", "jail"])

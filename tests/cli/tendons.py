@@ -108,6 +108,12 @@ class Tendon:
         return sandboxes + sorted(path.name for path in self.tmp.iterdir())
 
 
+def jail_problem(tendon):
+    """Why there can be no jail here, or None."""
+    result = tendon("doctor", "--runtime", "jail")
+    return None if result.returncode == 0 else result.stdout + result.stderr
+
+
 class Screen:
     """A program on a terminal of its own."""
 

@@ -1,57 +1,42 @@
-"""IPython and the browser in containers; see tests/abilities.py.
+"""Every ability in a container, there and absent; see tests/abilities.py.
 
-The image is a minimal Debian. What this machine has installed is lent to it for the tests of what is there;
-without that it shows how an ability is missed."""
+The image is a minimal Debian. What this machine has installed is lent to it, unless it is to show how an ability is
+missed."""
 
-import os
-import subprocess
+import pathlib
+import shlex
+import sys
 
 import pytest
 
-import abilities
-from mcp_clients import Stdio
+from abilities import (  # noqa: F401
+    Place,
+    test_says_so_however_often_it_is_asked,
+    test_says_what_to_install,
+    test_says_where_a_plugin_belongs,
+    test_says_which_launcher_to_install,
+    test_works_and_survives,
+)
 from trees import BUILD, program
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+
+from tendons import Tendon  # noqa: E402
 
 LENT = ("/usr", "/etc/alternatives", "/etc/fonts", "/etc/chromium.d")
 
 
-@pytest.fixture
-def client(engine, debian_image, static_hand, tmp_path, request):
-    lent = [word for path in LENT for word in ("--volume", f"{path}:{path}:ro")]
-    env = {
-        **os.environ,
-        "HOME": str(tmp_path),
-        "DOCKER_HOST": engine.address,
-        "DOCKER_CONFIG": str(tmp_path),
-        "TENDON_CONFIG": "/dev/null",
-        "TENDON_STATE": str(tmp_path / "state"),
-        "TENDON_HAND_PROGRAM": str(static_hand),
-    }
-    words = ["mcp", "--runtime", "docker", "--image", debian_image]
-    words += lent if request.param == "lent" else []
-    process = subprocess.Popen(
-        [*engine.nsenter(), str(program(BUILD, "tendon")), *words],
-        env=env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    client = Stdio(process)
-    client.hello()
-    yield client
-    assert client.leave() == 0
-
-
-@pytest.mark.parametrize("client", ["lent"], indirect=True)
-def test_python(client):
-    abilities.check_python(client)
-
-
-@pytest.mark.parametrize("client", ["lent"], indirect=True)
-def test_browser(client):
-    abilities.check_browser(client)
-
-
-@pytest.mark.parametrize("client", ["bare"], indirect=True)
-def test_what_is_missing_is_named(client):
-    abilities.check_missing(client)
+@pytest.fixture(scope="module")
+def place(engine, debian_image, static_hand, tmp_path_factory):
+    base = tmp_path_factory.mktemp("abilities")
+    script = base / "tendon"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join([*engine.nsenter(), str(program(BUILD, "tendon"))])} "$@"\n')
+    script.chmod(0o755)
+    tendon = Tendon(script, base, "docker")
+    tendon.env.update(DOCKER_HOST=engine.address, DOCKER_CONFIG=str(tendon.home))
+    tendon.env["TENDON_HAND_PROGRAM"] = str(static_hand)
+    bare = ["--image", debian_image]
+    lent = bare + [word for path in LENT for word in ("--volume", f"{path}:{path}:ro")]
+    place = Place(tendon, base, {"full": lent, "poor": lent, "bare": bare}, static_hand)
+    yield place
+    place.finish()

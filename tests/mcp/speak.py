@@ -64,7 +64,7 @@ class Session:
     """A session of streamable HTTP.  One connection per message."""
 
     def __init__(self, hand, version="2025-11-25", capabilities=None, headers=None, path="/mcp"):
-        self.address, self.path, self.headers = hand.address, path, dict(headers or {})
+        self.client, self.path, self.headers = hand.client, path, dict(headers or {})
         self.number = 0
         self.said = []  # requests and notifications that came on the streams of our calls
         self.answers = {}  # method -> result that we give the server
@@ -79,7 +79,7 @@ class Session:
         self.tell("notifications/initialized")
 
     def connect(self):
-        return http.client.HTTPConnection(*self.address, timeout=PATIENCE)
+        return self.client.connection(PATIENCE)
 
     def post(self, message, headers=None):
         connection = self.connect()
@@ -189,8 +189,8 @@ class SseSession:
     """A session of HTTP+SSE."""
 
     def __init__(self, hand, prefix="/mcp", headers=None, version="2024-11-05", hello=True):
-        self.address, self.headers, self.number = hand.address, headers or {}, 0
-        connection = http.client.HTTPConnection(*self.address, timeout=PATIENCE)
+        self.client, self.headers, self.number = hand.client, headers or {}, 0
+        connection = self.client.connection(PATIENCE)
         connection.request("GET", prefix + "/sse", headers=self.headers)
         response = connection.getresponse()
         self.connection = connection
@@ -201,7 +201,7 @@ class SseSession:
             self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def post(self, message):
-        connection = http.client.HTTPConnection(*self.address, timeout=PATIENCE)
+        connection = self.client.connection(PATIENCE)
         body = message if isinstance(message, (bytes, str)) else json.dumps(message)
         connection.request("POST", self.endpoint, body, {"Content-Type": "application/json", **self.headers})
         response = connection.getresponse()

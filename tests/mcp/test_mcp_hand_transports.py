@@ -222,7 +222,7 @@ class Modern:
 
     def __init__(self, hand):
         self.session = Session.__new__(Session)
-        self.session.address, self.session.path, self.session.headers = hand.address, "/mcp", {}
+        self.session.client, self.session.path, self.session.headers = hand.client, "/mcp", {}
 
     def post(self, method, headers=None, meta=None, **params):
         given = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}, **(meta or {})}
