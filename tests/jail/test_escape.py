@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import uuid
 
 import pytest
 
@@ -291,7 +292,7 @@ def targets():
     scratch.chmod(0o755)
     (scratch / "marker").write_text("host")
     victim = subprocess.Popen(["sleep", "31536007"])
-    name = f"tendon-test-{os.getpid()}"
+    name = f"tendon-test-{uuid.uuid4()}"
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as abstract:
         abstract.bind("\0" + name)
         abstract.listen(4)
@@ -542,7 +543,7 @@ def test_device_on_a_volume(jail, scratch):
 def test_abstract_sockets_with_the_network_of_the_host(jail):
     """They have no path that could be hidden: only Landlock stands before them."""
     with socket.socket(socket.AF_UNIX) as server:
-        name = f"tendon-test-{os.getpid()}-host"
+        name = f"tendon-test-{uuid.uuid4()}"
         server.bind("\0" + name)
         server.listen(1)
         must_be_refused(
