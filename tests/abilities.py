@@ -9,8 +9,8 @@ import contextlib
 import pathlib
 import shutil
 import sqlite3
+import subprocess
 import sys
-import time
 
 import pytest
 
@@ -19,6 +19,7 @@ sys.path += [str(HERE / folder) for folder in ("hand", "mcp")]
 
 from client import Client, Shell  # noqa: E402
 from harness import wait_until  # noqa: E402
+from mcp_clients import Stdio  # noqa: E402
 from speak import Listener, Session, SseSession, servers, update  # noqa: E402
 
 # Seconds until somebody whose helper was killed has heard of it, on a busy machine; calls themselves may take LONG.
@@ -133,6 +134,14 @@ class Box:
     def kill9(self, pid):
         assert pid > 1
         self.client.ok(f"kill -9 {pid}")
+
+    @contextlib.contextmanager
+    def tools(self):
+        """A client of `tendon mcp`, which is one more way in."""
+        client = Stdio(self.tendon.start("mcp", "--sandbox", self.name, stdin=subprocess.PIPE))
+        client.hello()
+        yield client
+        assert client.leave() == 0
 
     def killed(self, call, begun, pid):
         """What a call returns whose helper is killed while it is at it."""
@@ -279,6 +288,26 @@ def check_plugin(box):
     assert (told.type, told.content) == ("error", "rogue.hang: tendon-plugin-rogue was ended by SIGKILL")
     assert box.client.act("rogue.echo", {"text": "again"}, LONG).content == '{"text": "again"}'
     assert box.plugin("rogue")["restarts"] == 1
+    pids = box.plugin("example")["pids"]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(box.client.act, "example.wait", {"seconds": 600}, LONG)
+
+        def ended():  # one that comes too early interrupts nothing
+            assert box.client.post("/v1/plugins/example/interrupt", {}).status == 200
+            return answer.done()
+
+        wait_until(ended, IN_TIME, "the action is interrupted")
+    assert answer.result().content == "example.wait: was interrupted: InterruptedError: stopped early"
+    assert box.plugin("example")["pids"] == pids
+
+
+def check_tools(box):
+    start_site(box)
+    with box.tools() as client:
+        assert "x is 42" in client.text("python", code="x = 42\nprint('x is', x)", timeout=LONG)
+        assert "Hello" in client.text("browse", url=f"{SITE_URL}/", timeout=LONG)
+        tree, picture = client.tool("browser", actions="noop(1)", screenshot=True)["content"]
+        assert "button 'Press'" in tree["text"] and picture["mimeType"] == "image/png"
 
 
 WORKING = {
@@ -289,6 +318,7 @@ WORKING = {
     "mcp": check_mcp,
     "editor": check_editor,
     "plugin": check_plugin,
+    "tools": check_tools,
 }
 
 
@@ -300,6 +330,16 @@ def action(kind, **args):
         obs = box.client.act(kind, args, LONG)
         assert obs.type == "error", obs
         return obs.content
+
+    return ask
+
+
+def tool(name, **args):
+    def ask(box):
+        with box.tools() as client:
+            result = client.tool(name, **args)
+        assert result["isError"], result
+        return result["content"][0]["text"]
 
     return ask
 
@@ -318,9 +358,11 @@ KERNEL = "apt-get install python3-ipykernel"
 ABSENT = {
     "ipython-no-python": Absent("bare", "jupyter", action("run_ipython", code="1"), KERNEL),
     "ipython-no-ipykernel": Absent("poor", "jupyter", action("run_ipython", code="1"), KERNEL),
+    "python-tool": Absent("bare", "jupyter", tool("python", code="1"), KERNEL),
     "skills-no-python": Absent("bare", "agent_skills", refused("/v1/plugins/agent_skills/start"), KERNEL),
     "skills-no-ipykernel": Absent("poor", "agent_skills", refused("/v1/plugins/agent_skills/start"), KERNEL),
     "browse": Absent("bare", "browser", action("browse", url=SITE_URL), "apt-get install chromium"),
+    "browse-tool": Absent("bare", "browser", tool("browse", url=SITE_URL), "apt-get install chromium"),
     "browser": Absent("bare", "browser", refused("/v1/plugins/browser/start"), "apt-get install chromium"),
     "vscode": Absent("bare", "vscode", refused("/v1/vscode"), "npm install -g code-server"),
     "plugin": Absent("bare", "gone", action("gone.echo"), "put it into a directory of TENDON_PLUGIN_PATH"),
