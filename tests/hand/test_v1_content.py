@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import io
 import os
+import pathlib
 import socket
 import stat
 import threading
@@ -128,6 +129,37 @@ def test_what_the_client_has_is_not_sent_again(shared, ws):
             f.write(b"abcdefghij")
     reply = get(shared, ws / "f", If_None_Match=tag)
     assert (reply.status, reply.body) == (200, b"abcdefghij")
+
+
+def write_like_before(path, body):
+    """Other bytes, as many, and the time of the old ones."""
+    before = os.stat(path)
+    path.write_bytes(body)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("write", [pathlib.Path.write_bytes, write_like_before])
+@pytest.mark.parametrize("read", [True, False], ids=["read", "put"])
+def test_two_changes_in_a_moment(shared, ws, write, read):
+    """The clock of files has ticks: of two changes in one the older tag is still that of the older."""
+    file = ws / "f"
+    for _ in range(25):
+        tag = put(shared, file, b"one").headers["etag"]
+        if read:
+            write(file, b"two")
+            assert get(shared, file).headers["etag"] != tag
+            tag = get(shared, file).headers["etag"]
+        write(file, b"six")
+        assert put(shared, file, b"ten", {"If-Match": tag}).status == 412
+        assert file.read_bytes() == b"six"
+        new = put(shared, file, b"ten").headers["etag"]
+        assert put(shared, file, b"one", {"If-Match": new}).status == 204
+
+
+def test_a_tag_with_another_mode(shared, ws):
+    (ws / "f").write_bytes(b"one")
+    tag = put(shared, ws / "f", b"two", mode="600").headers["etag"]
+    assert put(shared, ws / "f", b"six", {"If-Match": tag}).status == 204
 
 
 def test_get_what_is_no_file(shared, ws):

@@ -6,7 +6,9 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/timerfd.h>
 
+#include "base/clock.h"
 #include "base/sha256.h"
 #include "hand/file-actions.h"
 #include "hand/file/confine.h"
@@ -17,8 +19,56 @@ enum {
     PIECE = 64 << 10,
     KERNEL_SIZE = 4096, /* the most that a file of /proc or /sys says it has */
     KERNEL_MAX = 16 << 20,
-    TAG_MAX = 64,
+    TAG_MAX = 96,
+    LOOKS = 8, /* at a file that goes on changing */
 };
+
+/* --- tags ---------------------------------------------------------------------------------------
+ */
+
+/* Times alone can be set back by whoever writes; that of the change to the inode cannot. */
+static void make_tag(const struct stat *st, char tag[TAG_MAX])
+{
+    snprintf(tag, TAG_MAX, "\"%llx-%llx-%llx%08lx-%llx%08lx\"", (unsigned long long)st->st_ino,
+             (unsigned long long)st->st_size, (unsigned long long)st->st_mtim.tv_sec,
+             (unsigned long)st->st_mtim.tv_nsec, (unsigned long long)st->st_ctim.tv_sec,
+             (unsigned long)st->st_ctim.tv_nsec);
+}
+
+static int64_t nanoseconds(const struct timespec *t)
+{
+    return t->tv_sec * TN_SECOND + t->tv_nsec;
+}
+
+static void await_tick(const struct timespec *tick)
+{
+    tn_autofd int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    uint64_t ticks;
+
+    if (timerfd_settime(timer, 0, &(struct itimerspec){.it_value = *tick}, NULL) == 0)
+        while (read(timer, &ticks, sizeof ticks) < 0 && errno == EINTR)
+            ;
+}
+
+/* The clock of files has ticks of some milliseconds: what changes twice in one may look the same.
+ * So a file that was changed in this tick is looked at again in the next: from then on every change
+ * shows.  False: it goes on changing, and no tag would be worth anything. */
+static bool settle(int fd, const char *path, struct stat *st)
+{
+    struct timespec now, tick;
+
+    clock_getres(CLOCK_REALTIME_COARSE, &tick);
+    for (int i = 0; i < LOOKS; i++) {
+        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        int64_t age = nanoseconds(&now) - nanoseconds(&st->st_ctim);
+        if (age > 0 || age < -nanoseconds(&tick)) /* in the future: by another clock than ours */
+            return true;
+        await_tick(&tick);
+        if ((fd >= 0 ? fstat(fd, st) : tn_where_stat(path, st, NULL)) < 0)
+            return false;
+    }
+    return false;
+}
 
 /* --- reading ------------------------------------------------------------------------------------
  */
@@ -28,7 +78,7 @@ struct source {
     struct tn_buf memory; /* all of it, when the file could not tell its size */
     bool in_memory;
     int64_t size;
-    char tag[TAG_MAX];
+    char tag[TAG_MAX]; /* "" while it goes on changing */
 };
 
 /* A piece of it; whole: there was no (usable) range; outside: there is nothing of it. */
@@ -74,7 +124,13 @@ static const char *wanted_range(struct tn_http_exchange *x, const struct source 
 static bool is_known(struct tn_http_exchange *x, const struct source *s)
 {
     const char *known = tn_http_header(x, "If-None-Match");
-    return known && (strcmp(known, "*") == 0 || strstr(known, s->tag));
+    return known && (strcmp(known, "*") == 0 || (*s->tag && strstr(known, s->tag)));
+}
+
+static void set_tag(struct tn_http_exchange *x, const char *tag)
+{
+    if (*tag)
+        tn_http_set_header(x, "ETag", tag);
 }
 
 static void send_content(struct tn_http_exchange *x, const struct source *s)
@@ -83,13 +139,13 @@ static void send_content(struct tn_http_exchange *x, const struct source *s)
     char text[96];
 
     if (is_known(x, s)) {
-        tn_http_set_header(x, "ETag", s->tag);
+        set_tag(x, s->tag);
         tn_http_reply(x, 304, NULL, NULL, 0);
         return;
     }
     enum range range = parse_range(wanted_range(x, s), s->size, &first, &length);
     tn_http_set_header(x, "Accept-Ranges", "bytes");
-    tn_http_set_header(x, "ETag", s->tag);
+    set_tag(x, s->tag);
     if (range == RANGE_OUTSIDE) {
         snprintf(text, sizeof text, "bytes */%lld", (long long)s->size);
         tn_http_set_header(x, "Content-Range", text);
@@ -109,13 +165,6 @@ static void send_content(struct tn_http_exchange *x, const struct source *s)
         tn_http_abort(x);
     else
         tn_http_end(x);
-}
-
-static void make_tag(const struct stat *st, char tag[TAG_MAX])
-{
-    snprintf(tag, TAG_MAX, "\"%llx-%llx-%llx%08lx\"", (unsigned long long)st->st_ino,
-             (unsigned long long)st->st_size, (unsigned long long)st->st_mtim.tv_sec,
-             (unsigned long)st->st_mtim.tv_nsec);
 }
 
 static void tag_by_content(struct source *s)
@@ -138,10 +187,11 @@ static bool is_telling(const struct source *s, const struct stat *st)
 }
 
 /* Files of the kernel are empty, or a page long, until they are read. */
-static int measure(struct source *s, const struct stat *st, struct tn_error *err)
+static int measure(struct source *s, struct stat *st, struct tn_error *err)
 {
+    if (settle(s->fd, NULL, st))
+        make_tag(st, s->tag);
     s->size = st->st_size;
-    make_tag(st, s->tag);
     s->in_memory = st->st_blocks == 0 && st->st_size <= KERNEL_SIZE;
     if (!s->in_memory)
         return 0;
@@ -196,6 +246,7 @@ struct incoming {
     const char *match; /* If-Match: what the client has seen; or NULL */
     bool changed;      /* it is something else by now */
     bool alone;        /* no other save that minds what is there can come in between */
+    struct timespec written;
     char tag[TAG_MAX]; /* of what it has become; "" when nobody can tell */
 };
 
@@ -215,6 +266,25 @@ static int check_match(struct incoming *in, struct tn_error *err)
 
 static pthread_mutex_t saves = PTHREAD_MUTEX_INITIALIZER;
 
+/* A time to the nanosecond, which no tick gives to anything else: its tag need not wait for one. */
+static void stamp(struct incoming *in, int fd)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}};
+
+    clock_gettime(CLOCK_REALTIME, &in->written);
+    times[1] = in->written;
+    futimens(fd, times); /* who may write may not always do that: then it is waited for */
+}
+
+static void tag_written(struct incoming *in)
+{
+    struct stat st;
+
+    if (tn_where_stat(in->path, &st, NULL) == 0 &&
+        (nanoseconds(&st.st_mtim) == nanoseconds(&in->written) || settle(-1, in->path, &st)))
+        make_tag(&st, in->tag);
+}
+
 static int write_body(int fd, void *ctx, struct tn_error *err)
 {
     struct incoming *in = ctx;
@@ -230,6 +300,7 @@ static int write_body(int fd, void *ctx, struct tn_error *err)
             if (in->match)
                 pthread_mutex_lock(&saves);
             in->alone = in->match;
+            stamp(in, fd);
             return check_match(in, err);
         }
         if (tn_fs_write(fd, piece, (size_t)n, err) < 0)
@@ -256,15 +327,13 @@ static int store(struct incoming *in, struct tn_hand *hand, struct tn_error *err
     if (tn_where(in->path, TN_LAST_FOLLOWED, &w, err) < 0)
         return -1;
     int result = tn_fs_replace(w.root, w.path, &how, write_body, in, err);
-    if (result == 0 && tn_where_stat(in->path, &st, NULL) == 0)
-        make_tag(&st, in->tag);
+    if (result == 0 && in->mode_given && !in->is_new && tn_where_chmod(in->path, in->mode, err) < 0)
+        result = tn_error_context(err, "the content is stored, but not its mode");
+    if (result == 0)
+        tag_written(in);
     if (in->alone)
         pthread_mutex_unlock(&saves);
-    if (result < 0)
-        return -1;
-    if (in->mode_given && !in->is_new && tn_where_chmod(in->path, in->mode, err) < 0)
-        return tn_error_context(err, "the content is stored, but not its mode");
-    return 0;
+    return result;
 }
 
 static void put_content(struct tn_http_exchange *x, void *ctx)
@@ -299,8 +368,7 @@ static void put_content(struct tn_http_exchange *x, void *ctx)
     } else if (result < 0) {
         tn_http_reply_error(x, &err);
     } else {
-        if (*in.tag)
-            tn_http_set_header(x, "ETag", in.tag);
+        set_tag(x, in.tag);
         tn_http_reply(x, in.is_new ? 201 : 204, NULL, NULL, 0);
     }
 }
