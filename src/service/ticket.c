@@ -5,11 +5,17 @@
 
 #include "base/base64.h"
 #include "base/hmac.h"
+#include "service/bucket.h"
 #include "service/clock.h"
 
 /* What is signed: the same secret may sign other things some day. */
 #define CONTEXT "tendon ticket 1\n"
-enum { BODY_MAX = 256, SPENT_MAX = 8192, SPENT_OF_KEY = 1024 };
+enum { BODY_MAX = 256 };
+
+/* Those for one use are remembered until they are too old, so there cannot be any number of them:
+ * a tenant may have so many after a rest, and then so many a second. */
+#define ONCE_AT_ONCE 500.0
+#define ONCE_PER_SECOND 10.0
 
 static void sign(const char *secret, const char *body, size_t n, unsigned char mac[TN_SHA256_BYTES])
 {
@@ -143,17 +149,40 @@ int ticket_check(struct tn_service *s, const char *ticket, const char *purpose, 
 /* --- for one use -------------------------------------------------------------------------------
  */
 
-/* Tickets that were used and are not too old yet.  The number of this process is in each, so that
- * one who does not remember accepts none. */
+/* What is remembered of one tenant; other tenants have no part in its limit. */
+struct tenant_tickets {
+    struct tenant_tickets *next;
+    char tenant[65];
+    struct bucket made;
+    struct spent {
+        char nonce[17];
+        double until;
+    } * spent; /* used, and not too old yet */
+    size_t count, room;
+};
+
+/* The number of this process is in each ticket, so that one who does not remember accepts none. */
 static struct {
     pthread_mutex_t lock;
     char epoch[9]; /* "": not chosen yet */
-    struct {
-        char key_id[13], nonce[17];
-        double until;
-    } used[SPENT_MAX];
-    size_t count; /* places that were ever taken: those of old tickets are free again */
-} spent = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct tenant_tickets *tenants;
+} once = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Under the lock. */
+static struct tenant_tickets *tickets_of(const char *tenant)
+{
+    struct tenant_tickets *t = once.tenants;
+
+    while (t && strcmp(t->tenant, tenant) != 0)
+        t = t->next;
+    if (t)
+        return t;
+    t = tn_calloc(1, sizeof *t);
+    snprintf(t->tenant, sizeof t->tenant, "%s", tenant);
+    t->next = once.tenants;
+    once.tenants = t;
+    return t;
+}
 
 static int random_digits(char *out, size_t digits, struct tn_error *err)
 {
@@ -168,10 +197,10 @@ static int random_digits(char *out, size_t digits, struct tn_error *err)
 
 static int know_epoch(char out[9], struct tn_error *err)
 {
-    pthread_mutex_lock(&spent.lock);
-    int result = *spent.epoch ? 0 : random_digits(spent.epoch, 8, err);
-    memcpy(out, spent.epoch, 9);
-    pthread_mutex_unlock(&spent.lock);
+    pthread_mutex_lock(&once.lock);
+    int result = *once.epoch ? 0 : random_digits(once.epoch, 8, err);
+    memcpy(out, once.epoch, 9);
+    pthread_mutex_unlock(&once.lock);
     return result;
 }
 
@@ -190,47 +219,57 @@ static int purpose_once(const char *what, char out[PURPOSE_MAX + 1], struct tn_e
     return 0;
 }
 
+static int may_make(const char *tenant, struct tn_error *err)
+{
+    pthread_mutex_lock(&once.lock);
+    double wait = bucket_take(&tickets_of(tenant)->made, ONCE_PER_SECOND, ONCE_AT_ONCE);
+    pthread_mutex_unlock(&once.lock);
+    return wait > 0 ? tn_fail(err, TN_E_QUOTA,
+                              "a tenant may have %g tickets for one use at once and %g a second: "
+                              "try again in a moment",
+                              ONCE_AT_ONCE, ONCE_PER_SECOND)
+                    : 0;
+}
+
 int ticket_make_once(struct tn_service *s, const struct caller *who, const char *box,
                      const char *what, double seconds, char out[TICKET_MAX], struct tn_error *err)
 {
     char purpose[PURPOSE_MAX + 1], nonce[17];
 
-    if (purpose_once(what, purpose, err) < 0 || random_digits(nonce, 16, err) < 0)
+    if (may_make(who->tenant, err) < 0 || purpose_once(what, purpose, err) < 0 ||
+        random_digits(nonce, 16, err) < 0)
         return -1;
     size_t n = strlen(purpose);
     snprintf(purpose + n, sizeof purpose - n, "%s", nonce);
     return ticket_make(s, who, purpose, box, seconds, out, err);
 }
 
-/* -1: it was used before, or so many were that not all could be remembered; those of one key do not
- * take the room of others. */
-static int spend(const struct ticket *t, const char *nonce, struct tn_error *err)
+/* False: it was used before. */
+static bool spend(const struct ticket *t, const char *nonce, const char *tenant)
 {
     double now = service_time();
-    size_t place = SPENT_MAX, of_key = 0;
     bool used = false;
 
-    pthread_mutex_lock(&spent.lock);
-    for (size_t i = 0; i < spent.count; i++) {
-        if (spent.used[i].until <= now) {
-            place = i;
+    pthread_mutex_lock(&once.lock);
+    struct tenant_tickets *of = tickets_of(tenant);
+    for (size_t i = 0; i < of->count;) {
+        if (of->spent[i].until <= now) {
+            of->spent[i] = of->spent[--of->count];
             continue;
         }
-        used = used || strcmp(spent.used[i].nonce, nonce) == 0;
-        of_key += strcmp(spent.used[i].key_id, t->key_id) == 0;
+        used |= strcmp(of->spent[i++].nonce, nonce) == 0;
     }
-    if (place == SPENT_MAX && spent.count < SPENT_MAX)
-        place = spent.count++;
-    bool room = place < SPENT_MAX && of_key < SPENT_OF_KEY;
-    if (!used && room) {
-        snprintf(spent.used[place].key_id, sizeof spent.used[0].key_id, "%s", t->key_id);
-        snprintf(spent.used[place].nonce, sizeof spent.used[0].nonce, "%s", nonce);
-        spent.used[place].until = (double)t->expires;
+    if (!used) {
+        if (of->count == of->room) {
+            of->room = of->room ? 2 * of->room : 16;
+            of->spent = tn_realloc(of->spent, of->room * sizeof *of->spent);
+        }
+        struct spent *s = &of->spent[of->count++];
+        snprintf(s->nonce, sizeof s->nonce, "%s", nonce);
+        s->until = (double)t->expires;
     }
-    pthread_mutex_unlock(&spent.lock);
-    if (!used && !room)
-        return tn_fail(err, TN_E_DENIED, "Too many tickets were used within a minute: try again");
-    return used ? tn_fail(err, TN_E_DENIED, "This ticket was used already") : 0;
+    pthread_mutex_unlock(&once.lock);
+    return !used;
 }
 
 int ticket_use_once(struct tn_service *s, const char *ticket, const char *box, const char *what,
@@ -245,5 +284,7 @@ int ticket_use_once(struct tn_service *s, const char *ticket, const char *box, c
     if (!ticket_unseal(s->secret, ticket, &t) || strncmp(t.purpose, purpose, n) != 0 ||
         ticket_check(s, ticket, t.purpose, box, who, err) < 0)
         return tn_fail(err, TN_E_DENIED, "This ticket is not, or no longer, good for that");
-    return spend(&t, t.purpose + n, err);
+    return spend(&t, t.purpose + n, who->tenant)
+               ? 0
+               : tn_fail(err, TN_E_DENIED, "This ticket was used already");
 }

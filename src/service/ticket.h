@@ -19,7 +19,8 @@ int ticket_check(struct tn_service *s, const char *ticket, const char *purpose, 
                  struct caller *who, struct tn_error *err);
 
 /* The same for one use: `what` (a path) is in it as a digest.  A second use is denied, as is one
- * after a restart of the service, which forgets what was used. */
+ * after a restart of the service, which forgets what was used.  TN_E_QUOTA: the tenant has made too
+ * many. */
 int ticket_make_once(struct tn_service *s, const struct caller *who, const char *box,
                      const char *what, double seconds, char out[TICKET_MAX], struct tn_error *err);
 int ticket_use_once(struct tn_service *s, const char *ticket, const char *box, const char *what,

@@ -257,6 +257,24 @@ def test_a_download_by_ticket(alice, service, box):
     assert other.post("/v1/tickets", wish).status == 404
 
 
+def test_too_many_downloads_of_one_tenant(service, box, alice):
+    """It has to wait a moment, whichever of its keys it takes; others do not."""
+    greedy = [service.client(service.make_key(f"greedy{i}", "--tenant", "greedy")["key"]) for i in range(2)]
+    mine = greedy[0].post("/v1/sandboxes", {"plugins": []}).ok(201).json
+    wish = {"purpose": "download", "sandbox": mine["id"], "path": "/etc/hostname"}
+    refused = next(
+        (answer for i in range(5000) if (answer := greedy[i % 2].post("/v1/tickets", wish)).status != 201), None
+    )
+    assert refused.ok(429).headers["Retry-After"] == "1"
+    assert "tickets" in refused.json["detail"]
+    theirs = {"purpose": "download", "sandbox": box["id"], "path": "/etc/passwd"}
+    ticket = alice.post("/v1/tickets", theirs).ok(201).json["ticket"]
+    service.stranger().get(at(box, "/download", path="/etc/passwd", ticket=ticket)).ok()
+    assert greedy[0].post("/v1/tickets", {"purpose": "ws", "sandbox": mine["id"]}).status == 201
+    eventually(lambda: greedy[1].post("/v1/tickets", wish).status == 201, "there is room again")
+    greedy[0].delete(f"/v1/sandboxes/{mine['id']}").ok(204)
+
+
 def test_the_whole_api_of_the_hand(alice, box):
     assert alice.get(at(box, "/hand/alive")).ok().json == {"status": "ok"}
     assert any(r["path"] == "/v1/sessions" for r in alice.get(at(box, "/hand/v1/routes")).ok().json["routes"])
