@@ -1,4 +1,6 @@
 /* New sandboxes: POST /v1/sandboxes, POST /v1/sandboxes/{id}/fork. */
+#include <math.h>
+
 #include "base/clock.h"
 #include "base/sha256.h"
 #include "service/api-native.h"
@@ -7,6 +9,9 @@ enum { MAX_NAME = 128, MAX_METADATA = 16 << 10 };
 /* Beyond the time that a start may take by itself. */
 #define WAIT_MORE_SECONDS 5.0
 #define LONGEST_WAIT 3600.0
+/* A fork fetches nothing: whoever asks for one hears of it before clients of the usual patience, a
+ * minute, give up. */
+#define FORK_WAIT_SECONDS 30.0
 
 /* What a request says beside the spec. */
 struct wish {
@@ -125,13 +130,19 @@ static const char *idempotency_of(const struct tn_http_exchange *x, struct tn_er
     return key;
 }
 
-/* Waits as asked, and tells how it is by then. */
-static void answer(struct tn_http_exchange *x, struct tn_service *s, struct box *b,
-                   const struct wish *w, bool again)
+/* What a start takes at most, failures included. */
+static double start_time(const struct tn_service *s)
+{
+    return s->options->start_seconds + WAIT_MORE_SECONDS;
+}
+
+/* Waits as asked (or for the usual time), and tells how it is by then. */
+static void answer(struct tn_http_exchange *x, double usual, struct box *b, const struct wish *w,
+                   bool again)
 {
     static const unsigned settled = 1u << BOX_RUNNING | 1u << BOX_PAUSED | 1u << BOX_STOPPED |
                                     1u << BOX_ERROR | 1u << BOX_MISSING;
-    double seconds = w->wait.set ? w->wait.value : s->options->start_seconds + WAIT_MORE_SECONDS;
+    double seconds = w->wait.set ? w->wait.value : usual;
     char location[64];
 
     if (seconds > 0)
@@ -179,7 +190,7 @@ static void post_sandboxes(struct tn_http_exchange *x, void *ctx)
         b = create(x, s, body, &w, &again, &err);
     if (native_audit(x, s, "sandbox.create", b ? box_id(b) : NULL, b ? NULL : &err) == 0) {
         if (b)
-            answer(x, s, b, &w, again);
+            answer(x, start_time(s), b, &w, again);
         else
             reply_error(x, &err);
     }
@@ -221,7 +232,7 @@ static void post_fork(struct tn_http_exchange *x, void *ctx)
         b = fork_box(x, parent, &w, body, &err);
     if (native_audit(x, s, "sandbox.fork", box_id(b ? b : parent), b ? NULL : &err) == 0) {
         if (b)
-            answer(x, s, b, &w, false);
+            answer(x, fmin(FORK_WAIT_SECONDS, start_time(s)), b, &w, false);
         else
             reply_error(x, &err);
     }

@@ -16,6 +16,7 @@ from census import all_pids, command_of, read
 from native import at, run_action
 from services import PATIENCE
 
+START = 120 + 5  # seconds: service.start_seconds, which a create may take, and what telling of its failure may
 BROKEN = (OSError, http.client.HTTPException)  # the service is not there, or went away in the middle
 LIMIT = 4  # boxes that a client has at a time
 
@@ -55,7 +56,7 @@ class Driver(threading.Thread):
         self.wish = {"plugins": [], **(wish or {})}
         self.others = others  # ids of boxes of other tenants, which must not exist for this one
         self.random, self.steps = random.Random(seed), steps
-        self.client = service.client(key, timeout=PATIENCE)
+        self.client = service.client(key, timeout=START + PATIENCE)
         self.boxes, self.mine = {}, set()
         self.calls, self.repeats, self.trouble = 0, 0, None
 
@@ -71,7 +72,7 @@ class Driver(threading.Thread):
     def call(self, method, path, body=None, once=None):
         """The answer, asked for until there is one; `once` makes sure that it is done only once."""
         headers = {"Idempotency-Key": once} if once else {}
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + START + PATIENCE
         while True:
             self.calls += 1
             try:
@@ -117,6 +118,8 @@ class Driver(threading.Thread):
         if self.full and answer.json["state"] == "error":
             assert self.call("DELETE", at(id)).status in (204, 404)
             return None
+        if answer.json["state"] == "starting":  # a fork is answered sooner than it may take
+            answer = self.call("GET", at(id, state="running,error", wait=START))
         assert answer.json["state"] == "running", answer
         self.boxes[id] = Box(id)
         return self.boxes[id]
