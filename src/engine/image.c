@@ -104,7 +104,8 @@ static bool is_exact(const char *reference)
 }
 
 int tn_engine_pull(struct tn_engine *e, const char *reference, const char *platform,
-                   tn_engine_progress_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
+                   tn_engine_progress_fn fn, void *ctx, int cancel, int64_t deadline,
+                   struct tn_error *err)
 {
     tn_autobuf struct tn_buf target = TN_BUF_INIT(8192), query = TN_BUF_INIT(4096);
     tn_autofree char *auth = engine_auth_header(reference, deadline);
@@ -119,7 +120,8 @@ int tn_engine_pull(struct tn_engine *e, const char *reference, const char *platf
                                   .target = tn_buf_str(&target),
                                   .headers = headers,
                                   .deadline = deadline,
-                                  .idle = IDLE_SECONDS};
+                                  .idle = IDLE_SECONDS,
+                                  .cancel = cancel};
     int r = carry_out(e, &call, &work, err);
     if (auth)
         explicit_bzero(auth, strlen(auth));

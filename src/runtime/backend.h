@@ -53,6 +53,8 @@ struct tn_subject {
         *directory;  /* absolute, mode 0700, of this sandbox alone; gc removes it at the end */
     const char *ref; /* what place.ref said last, or NULL */
     struct tn_owner owner;
+    int cancel; /* of a create: 0, or a descriptor: readable means that nobody wants it any more,
+                   and what takes long (a pull) ends with TN_E_GONE */
 };
 
 /* Where and how it is.  Members are owned; NULL when unknown. */

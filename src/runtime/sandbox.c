@@ -245,7 +245,10 @@ struct tn_sandbox *tn_sandbox_bring_up(struct tn_runtime *rt, struct tn_record *
 static int make_fresh(struct tn_sandbox *sb, const struct tn_subject *subject,
                       struct tn_place *place, int64_t deadline, void *ctx, struct tn_error *err)
 {
-    return sb->backend->create(sb->engine, subject, place, deadline, err);
+    struct tn_subject wanted = *subject;
+
+    wanted.cancel = ctx ? *(const int *)ctx : 0;
+    return sb->backend->create(sb->engine, &wanted, place, deadline, err);
 }
 
 /* Whether the process that was seen ready when the row became a warm one still lives.  False where
@@ -330,7 +333,7 @@ struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec
 }
 
 struct tn_sandbox *tn_sandbox_create_as(struct tn_runtime *rt, const char *id, const char *key,
-                                        const struct tn_spec *spec, int64_t deadline,
+                                        const struct tn_spec *spec, int cancel, int64_t deadline,
                                         struct tn_error *err)
 {
     struct tn_record record;
@@ -338,7 +341,7 @@ struct tn_sandbox *tn_sandbox_create_as(struct tn_runtime *rt, const char *id, c
     if (prepare(rt, spec, &record, err))
         return NULL;
     tn_record_rename(&record, id, key);
-    return tn_sandbox_bring_up(rt, &record, make_fresh, NULL, deadline, err);
+    return tn_sandbox_bring_up(rt, &record, make_fresh, &cancel, deadline, err);
 }
 
 int tn_sandbox_claim(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_record *out,

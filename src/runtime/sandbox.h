@@ -38,9 +38,10 @@ int tn_runtime_ready(struct tn_runtime *rt, const char *name, int64_t deadline,
 struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec *spec,
                                      int64_t deadline, struct tn_error *err);
 /* The same under an id and a key of the caller's (owner.h makes them), never a warm one.
- * TN_E_CONFLICT when the id is taken. */
+ * TN_E_CONFLICT when the id is taken.  cancel: 0, or a descriptor: once it is readable, a pull ends
+ * with TN_E_GONE. */
 struct tn_sandbox *tn_sandbox_create_as(struct tn_runtime *rt, const char *id, const char *key,
-                                        const struct tn_spec *spec, int64_t deadline,
+                                        const struct tn_spec *spec, int cancel, int64_t deadline,
                                         struct tn_error *err);
 /* Takes a warm one that fits out of its pool, in one statement of the database: the caller may put
  * further rows into the same transaction.  It belongs to nobody then if spec->keep.  Nobody has

@@ -255,6 +255,9 @@ static const struct room_limit *obstacle(struct tn_service *s, struct box *b,
     autoview struct box_view me = {0};
     const struct room_limit *found = NULL;
 
+    if (boxes_unknown(s->boxes))
+        box_count(s, NULL,
+                  1u << BOX_RUNNING); /* looks at them, which takes time, without the lock */
     box_look(b, &me);
     pthread_mutex_lock(&r->lock);
     forget_settled(s, r);

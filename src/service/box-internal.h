@@ -68,7 +68,8 @@ struct box {
     enum life_work doing;        /* and does that */
     bool look;                   /* it is to be looked at */
     int64_t start_began;         /* when the start was asked for */
-    struct place_in_line *place; /* while it waits */
+    struct place_in_line *place; /* from when a start was asked for until it has ended */
+    int cancel;                  /* an eventfd that ends a pull, or -1 */
     bool asked;                  /* who wanted it to run last is known: */
     struct key_limits asker;     /* what that key may have */
     uint64_t order;              /* number of the newest order, */
@@ -76,7 +77,8 @@ struct box {
     uint64_t done[BOX_GONE + 1]; /* of the newest when each goal was reached last, */
     uint64_t failed;             /* and of the newest that failed: */
     struct tn_error failure;
-    int pidfd; /* of its hand, or -1: box-end.c */
+    int pidfd;                 /* of its hand, or -1: box-end.c */
+    struct box *next_unserved; /* under work_lock */
 
     pthread_mutex_t row; /* keeps the writes of its row in order; taken before lock */
 };
@@ -96,8 +98,11 @@ struct boxes {
     pthread_mutex_t births; /* over counting and adding, so that nobody gets the last place twice */
 
     pthread_mutex_t work_lock;
-    pthread_cond_t work_done;
+    pthread_cond_t work_done, work_wanted;
     int workers;
+    struct box *unserved; /* have to be worked on, and no thread could be started; in order */
+    pthread_t reserve;    /* sees to those */
+    bool reserve_running;
     atomic_bool let_go;  /* nobody waits any more */
     atomic_bool closing; /* no work begins any more */
     atomic_bool begun;   /* boxes_begin was called */
@@ -172,6 +177,9 @@ int measure(struct box *b, struct tn_error *err);
 
 /* Under its lock: sees to it that a worker does what is to be done. */
 void box_work(struct box *b);
+/* The thread for boxes that get none of their own; it ends with boxes_close. */
+int reserve_open(struct boxes *all, struct tn_error *err);
+void reserve_close(struct boxes *all);
 /* Without its lock: starts one that was warm in the caller's own thread, until the deadline; what
  * that does not bring about is left to a worker. */
 void box_work_warm(struct box *b, int64_t deadline);
@@ -185,6 +193,11 @@ void box_happened(struct box *b, enum life_event event, enum box_cause cause, co
 typedef int (*work_fn)(struct box *b, int64_t deadline, enum life_event *event,
                        struct tn_error *err);
 extern const work_fn work_functions[LIFE_WORKS];
+/* Under its lock: its place in the line of starts.  A worker leaves it, once it has one. */
+void box_join_line(struct box *b);
+void box_leave_line(struct box *b);
+/* Under its lock: a start that is under way need not go on. */
+void box_give_up_start(struct box *b);
 /* How it really is. */
 void box_look_at_sandbox(struct box *b);
 /* What a failed start is called. */

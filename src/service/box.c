@@ -39,7 +39,7 @@ struct box *box_new(struct tn_service *s)
     b->order = 1; /* what it was made for, or what the last service was at */
     b->last_action = -1;
     b->usage = (struct tn_usage){-1, -1, -1, -1, -1};
-    b->pidfd = -1;
+    b->pidfd = b->cancel = -1;
     return b;
 }
 
@@ -248,7 +248,8 @@ struct boxes *boxes_new(struct tn_service *s, struct tn_error *err)
     pthread_mutex_init(&all->births, NULL);
     pthread_mutex_init(&all->work_lock, NULL);
     tn_cond_init(&all->work_done);
-    if (!boxes_load(all, err))
+    tn_cond_init(&all->work_wanted);
+    if (!boxes_load(all, err) && !reserve_open(all, err))
         return all;
     boxes_free(all, 0);
     return NULL;
@@ -272,6 +273,7 @@ void boxes_free(struct boxes *all, int64_t deadline)
     free(list);
     if (!rests)
         return; /* whoever still works needs everything; the process ends soon */
+    reserve_close(all);
     for (size_t i = 0; i < all->count; i++)
         box_release(all->order[i]);
     for (size_t i = 0; i < all->found_count; i++)
@@ -284,6 +286,7 @@ void boxes_free(struct boxes *all, int64_t deadline)
     pthread_mutex_destroy(&all->births);
     pthread_mutex_destroy(&all->work_lock);
     pthread_cond_destroy(&all->work_done);
+    pthread_cond_destroy(&all->work_wanted);
     free(all);
 }
 

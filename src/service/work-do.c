@@ -1,4 +1,6 @@
 /* What the works of the table do to the sandbox of a box. */
+#include <sys/eventfd.h>
+
 #include "runtime/owner.h"
 #include "service/box-internal.h"
 #include "service/key.h"
@@ -152,29 +154,35 @@ static int give_up(struct box *b, struct tn_error *err)
     return tn_fail(err, TN_E_GONE, "sandbox %s: its start was given up", b->names.id);
 }
 
+void box_join_line(struct box *b)
+{
+    if (b->place)
+        return;
+    b->place = queue_join(b->s->queue, b->tenant);
+    box_bump(b);
+}
+
+void box_leave_line(struct box *b)
+{
+    if (!b->place)
+        return;
+    queue_leave(TN_TAKE_PTR(b->place));
+    box_bump(b);
+}
+
 /* Our turn in line; the place is left when everything is done. */
-static int stand_in_line(struct box *b, struct place_in_line *p, int64_t deadline,
-                         struct tn_error *err)
+static int stand_in_line(struct box *b, int64_t deadline, struct tn_error *err)
 {
     int64_t began = tn_now();
 
     pthread_mutex_lock(&b->lock);
-    b->place = p;
-    box_bump(b);
+    box_join_line(b);
+    struct place_in_line *p = b->place; /* only its worker, which is us, leaves it */
     bool late = b->goal == BOX_GONE || b->all->closing;
     pthread_mutex_unlock(&b->lock);
     int result = late ? give_up(b, err) : queue_wait(p, deadline, err);
     metric_seconds(b->s->metrics, METRIC_QUEUE_SECONDS, (double)(tn_now() - began) / 1e9);
     return result;
-}
-
-static void leave_line(struct box *b, struct place_in_line *p)
-{
-    pthread_mutex_lock(&b->lock);
-    b->place = NULL;
-    box_bump(b);
-    pthread_mutex_unlock(&b->lock);
-    queue_leave(p);
 }
 
 /* What the key may have that asked for it; when nobody of now did, that which made it. */
@@ -225,6 +233,33 @@ static struct tn_sandbox *fork_from_parent(struct box *b, const struct tn_spec *
                   : NULL;
 }
 
+/* A descriptor that box_give_up_start makes readable; without one a start goes on to its end. */
+static int open_cancel(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->cancel = eventfd(0, EFD_CLOEXEC);
+    if (b->goal == BOX_GONE || b->all->closing)
+        box_give_up_start(b);
+    int fd = b->cancel;
+    pthread_mutex_unlock(&b->lock);
+    return fd < 0 ? 0 : fd;
+}
+
+static void close_cancel(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    tn_close(TN_TAKE_FD(b->cancel));
+    pthread_mutex_unlock(&b->lock);
+}
+
+void box_give_up_start(struct box *b)
+{
+    if (b->place)
+        queue_cancel(b->place);
+    if (b->cancel >= 0)
+        eventfd_write(b->cancel, 1);
+}
+
 static struct tn_sandbox *make(struct box *b, int64_t deadline, struct tn_error *err)
 {
     struct tn_sandbox *sb = NULL;
@@ -232,10 +267,13 @@ static struct tn_sandbox *make(struct box *b, int64_t deadline, struct tn_error 
 
     if (sandbox_spec(b, &spec, err))
         return NULL;
-    if (b->parent)
+    if (b->parent) {
         sb = fork_from_parent(b, &spec, deadline, err);
-    else
-        sb = tn_sandbox_create_as(b->s->rt, b->names.id, b->secret, &spec, deadline, err);
+    } else {
+        sb = tn_sandbox_create_as(b->s->rt, b->names.id, b->secret, &spec, open_cancel(b), deadline,
+                                  err);
+        close_cancel(b);
+    }
     tn_spec_done(&spec);
     return sb;
 }
@@ -302,15 +340,15 @@ static int start_sandbox(struct box *b, int64_t deadline, struct tn_error *err)
 static int start(struct box *b, int64_t deadline, enum life_event *event, struct tn_error *err)
 {
     /* One that was warm costs nothing: it goes past the line. */
-    struct place_in_line *p = b->claimed ? NULL : queue_join(b->s->queue, b->tenant);
-    int result = p ? stand_in_line(b, p, deadline, err) : 0;
+    int result = b->claimed ? 0 : stand_in_line(b, deadline, err);
 
     if (!result)
         result = make_room(b, deadline, err);
     if (!result)
         result = start_sandbox(b, deadline, err);
-    if (p)
-        leave_line(b, p);
+    pthread_mutex_lock(&b->lock);
+    box_leave_line(b);
+    pthread_mutex_unlock(&b->lock);
     *event = EVENT_RUNNING;
     return result;
 }

@@ -113,6 +113,8 @@ static bool do_work(struct box *b, enum life_work work)
 
     begin(b, work);
     b->doing = work;
+    if (work != WORK_START)
+        box_leave_line(b);
     int64_t deadline = deadline_of(b, work);
     pthread_mutex_unlock(&b->lock);
     box_tell(b);
@@ -166,9 +168,9 @@ static void leave_work(struct boxes *all)
     pthread_mutex_unlock(&all->work_lock);
 }
 
-static void *work(void *arg)
+/* Until there is nothing left to do for it; takes the reference and the worker's place. */
+static void work_on(struct box *b)
 {
-    struct box *b = arg;
     struct boxes *all = b->all;
     bool more = true;
 
@@ -176,6 +178,7 @@ static void *work(void *arg)
         pthread_mutex_lock(&b->lock);
         more = step(b);
         if (!more) {
+            box_leave_line(b);
             b->working = false;
             pthread_cond_broadcast(&b->changed);
         }
@@ -185,8 +188,90 @@ static void *work(void *arg)
     }
     box_release(b);
     leave_work(all);
+}
+
+/* The first of those that got no thread, or that one (NULL: any); NULL: there is none. */
+static struct box *take_unserved(struct boxes *all, const struct box *wanted)
+{
+    struct box **at = &all->unserved;
+
+    pthread_mutex_lock(&all->work_lock);
+    while (wanted && *at && *at != wanted)
+        at = &(*at)->next_unserved;
+    struct box *b = *at;
+    if (b)
+        *at = TN_TAKE_PTR(b->next_unserved);
+    pthread_mutex_unlock(&all->work_lock);
+    return b;
+}
+
+static void *work(void *arg)
+{
+    struct boxes *all = ((struct box *)arg)->all;
+
+    for (struct box *b = arg; b; b = take_unserved(all, NULL))
+        work_on(b);
     return NULL;
 }
+
+/* --- when no thread can be had ------------------------------------------------------------------
+ */
+
+/* Whoever asks for work may hold locks, or a turn in line that the work would wait for: it cannot
+ * do it itself.  So one thread is there from the beginning, and helps whoever has none. */
+static void *serve_unserved(void *arg)
+{
+    struct boxes *all = arg;
+    struct box *b;
+
+    pthread_mutex_lock(&all->work_lock);
+    while (all->unserved || !all->closing) {
+        if (!all->unserved) {
+            pthread_cond_wait(&all->work_wanted, &all->work_lock);
+            continue;
+        }
+        pthread_mutex_unlock(&all->work_lock);
+        if ((b = take_unserved(all, NULL)))
+            work_on(b);
+        pthread_mutex_lock(&all->work_lock);
+    }
+    pthread_mutex_unlock(&all->work_lock);
+    return NULL;
+}
+
+int reserve_open(struct boxes *all, struct tn_error *err)
+{
+    int sys = tn_thread_start(&all->reserve, serve_unserved, all);
+
+    all->reserve_running = !sys;
+    return sys ? tn_fail_errno(err, sys, "a thread for the sandboxes") : 0;
+}
+
+void reserve_close(struct boxes *all)
+{
+    if (all->reserve_running)
+        pthread_join(all->reserve, NULL);
+    all->reserve_running = false;
+}
+
+/* Under its lock.  It joins the line when somebody has time for it: a turn that it had by then
+ * would be nobody's. */
+static void wait_for_thread(struct box *b)
+{
+    struct boxes *all = b->all;
+    struct box **at = &all->unserved;
+
+    box_leave_line(b);
+    pthread_mutex_lock(&all->work_lock);
+    while (*at)
+        at = &(*at)->next_unserved;
+    *at = b;
+    pthread_cond_signal(&all->work_wanted);
+    pthread_mutex_unlock(&all->work_lock);
+}
+
+/* --- who works ----------------------------------------------------------------------------------
+ */
 
 /* Under its lock: whoever calls is its worker from now on.  False: there is one, or none may be. */
 static bool become_worker(struct box *b)
@@ -204,21 +289,24 @@ static bool become_worker(struct box *b)
     return may;
 }
 
+/* Under its lock: who asked first for a start is first in line, whenever its worker gets there. */
+static void join_line(struct box *b)
+{
+    if (!b->claimed && life_next(b->state, b->goal) == WORK_START)
+        box_join_line(b);
+}
+
 void box_work(struct box *b)
 {
     pthread_t thread;
 
     if (!become_worker(b))
         return;
-    box_ref(b);
-    if (!tn_thread_start(&thread, work, b)) {
+    join_line(b);
+    if (!tn_thread_start(&thread, work, box_ref(b)))
         pthread_detach(thread);
-        return;
-    }
-    /* No thread to be had: whoever asks has one. */
-    pthread_mutex_unlock(&b->lock);
-    work(b);
-    pthread_mutex_lock(&b->lock);
+    else
+        wait_for_thread(b);
 }
 
 void box_work_warm(struct box *b, int64_t deadline)
@@ -252,16 +340,16 @@ void box_work_warm(struct box *b, int64_t deadline)
         leave_work(b->all);
 }
 
-/* Wakes up everybody who waits for a box; those in line too when they are to leave it. */
-static void wake_all(struct boxes *all, bool leave_line)
+/* Wakes up everybody who waits for a box; starts too when they are to be given up. */
+static void wake_all(struct boxes *all, bool give_up_starts)
 {
     size_t count;
     struct box **list = boxes_after(all, &(struct box_filter){0}, &count);
 
     for (size_t i = 0; i < count; i++) {
         pthread_mutex_lock(&list[i]->lock);
-        if (list[i]->place && leave_line)
-            queue_cancel(list[i]->place);
+        if (give_up_starts)
+            box_give_up_start(list[i]);
         pthread_cond_broadcast(&list[i]->changed);
         pthread_mutex_unlock(&list[i]->lock);
         box_release(list[i]);
@@ -282,6 +370,7 @@ bool boxes_close(struct boxes *all, int64_t deadline)
 
     pthread_mutex_lock(&all->work_lock);
     all->closing = all->let_go = true;
+    pthread_cond_signal(&all->work_wanted);
     pthread_mutex_unlock(&all->work_lock);
     wake_all(all, true);
     pthread_mutex_lock(&all->work_lock);
@@ -313,8 +402,8 @@ static uint64_t accept(struct box *b, enum box_state goal)
     b->dirty = true;
     if (b->doing == WORK_NONE)
         begin(b, life_next(b->state, goal));
-    if (goal == BOX_GONE && b->place)
-        queue_cancel(b->place);
+    if (goal == BOX_GONE)
+        box_give_up_start(b);
     box_bump(b);
     return ++b->order;
 }
@@ -411,6 +500,9 @@ static int carry_out(struct box *b, const struct caller *who, enum box_order ord
     pthread_mutex_lock(&b->lock);
     box_work(b);
     pthread_mutex_unlock(&b->lock);
+    /* Whoever waits for it anyway, with no lock in its hands, need not wait for another thread. */
+    if (deadline > tn_now() && take_unserved(b->all, b))
+        work_on(b);
     return await_order(b, life_goal(order), number, deadline, err);
 }
 

@@ -16,6 +16,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -35,6 +36,7 @@ ip link set lo up
 exec "$@"
 """
 CLONE_NEWNET = 0x40000000
+REGISTRY = "127.0.0.1:5000"
 
 # Podman raises limits beyond what root may have on some machines.
 CONTAINERS_CONF = """
@@ -51,9 +53,9 @@ network_config_dir = "{base}/net"
 REGISTRIES_CONF = """
 unqualified-search-registries = ["docker.io"]
 [[registry]]
-location = "127.0.0.1:5000"
+location = "%s"
 insecure = true
-"""
+""" % REGISTRY
 STORAGE_CONF = """
 [storage]
 driver = "overlay"
@@ -106,6 +108,16 @@ class Engine:
     def nsenter(self):
         """Words before a command that is to run in the engine's network namespace."""
         return ["nsenter", f"--net=/proc/{self.process.pid}/ns/net"]
+
+    @contextlib.contextmanager
+    def registry(self, layer):
+        """The process of registry.py in the engine's network, at REGISTRY."""
+        script = [sys.executable, str(pathlib.Path(__file__).with_name("registry.py")), REGISTRY.rpartition(":")[2]]
+        process = subprocess.Popen([*self.nsenter(), *script, layer], stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.kill()
+        process.wait()
 
     # --- talking --------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""registry.py PORT LAYER_TAR: an image registry with one image, box:1, of one layer; ends with its parent."""
+"""registry.py PORT LAYER_TAR: an image registry with one image, box:1, of one layer, and the same as stall:1,
+whose layer never comes: it prints "asked" when somebody wants that; ends with its parent."""
 
 import ctypes
 import gzip
@@ -11,6 +12,7 @@ import signal
 import sys
 
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+IMAGES = ("box", "stall")
 PR_SET_PDEATHSIG = 1
 
 
@@ -25,7 +27,7 @@ def blob(kind, data):
 class Registry(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     blobs = {}
-    manifest = b""
+    manifest, layer = b"", ""
 
     def answer(self, status, body, kind="application/json"):
         self.send_response(status)
@@ -41,15 +43,25 @@ class Registry(http.server.BaseHTTPRequestHandler):
         parts = self.path.split("/")
         if self.path == "/v2/":
             self.answer(200, b"{}")
-        elif parts[2:4] == ["box", "manifests"] and parts[4] in ("1", digest(self.manifest)):
+        elif parts[2:4] == ["stall", "blobs"] and parts[4] == self.layer:
+            self.stall()
+        elif parts[2] in IMAGES and parts[3] == "manifests" and parts[4] in ("1", digest(self.manifest)):
             self.answer(200, self.manifest, MANIFEST)
-        elif parts[2:4] == ["box", "blobs"] and parts[4] in self.blobs:
+        elif parts[2] in IMAGES and parts[3] == "blobs" and parts[4] in self.blobs:
             self.answer(200, self.blobs[parts[4]], "application/octet-stream")
         else:
             error = {"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}
             self.answer(404, json.dumps({"errors": [error]}).encode())
 
     do_HEAD = do_GET
+
+    def stall(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.blobs[self.layer])))
+        self.end_headers()
+        print("asked", flush=True)
+        self.rfile.read(1)  # whoever asked leaves
+        self.close_connection = True
 
     def log_message(self, *_):
         pass
@@ -73,6 +85,7 @@ def main():
         "config": blob("container.image.v1+json", config),
         "layers": [blob("image.rootfs.diff.tar.gzip", layer)],
     }
+    Registry.layer = digest(layer)
     Registry.manifest = json.dumps(manifest).encode()
     Registry.blobs = {digest(config): config, digest(layer): layer}
     server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Registry)

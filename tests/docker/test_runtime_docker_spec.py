@@ -2,11 +2,11 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
 from conformance import Refusal
+from engine import REGISTRY
 
 GOOD = '{"mem_limit": "64m", "shm_size": "8m", "hostname": "inside", "extra_hosts": {"db": "10.1.2.3"}, '
 GOOD += '"tmpfs": {"/scratch": "size=1m"}, "ulimits": [{"name": "nofile", "soft": 100, "hard": 200}, {"Name": "nproc", "Soft": 4096, "Hard": 4096}], '
@@ -274,13 +274,8 @@ def test_additional_networks(docker_world):
 @pytest.fixture
 def registry(world):
     """A registry in the engine's network."""
-    script = [sys.executable, __file__.replace("test_runtime_docker_spec", "registry")]
-    tar = world.engine.base / "box.tar"
-    process = subprocess.Popen([*world.engine.nsenter(), *script, "5000", tar], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
-    yield "127.0.0.1:5000"
-    process.kill()
-    process.wait()
+    with world.engine.registry(world.engine.base / "box.tar"):
+        yield REGISTRY
 
 
 def test_an_image_is_pulled(world, driver, registry):

@@ -2,14 +2,17 @@
 
 import base64
 import io
+import os
 import pathlib
 import sys
 import tarfile
+import time
 
 import pytest
 
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "service"))
 
+from engine import REGISTRY  # noqa: E402
 from openhands_clients import RemoteRuntime  # noqa: E402
 from services import Service, eventually  # noqa: E402
 
@@ -178,3 +181,20 @@ def test_malformed(acme, prefix, scratch_image):
     assert ended(acme, ident)["status"] == "SUCCESS"
     reader = acme.service.tenant("acme", "--scope", "read")
     assert post_build(reader, ("target_image", image), ("context", good)).status == 403
+
+
+def test_a_delete_ends_a_pull(service, engine, tmp_path):
+    """Whoever deletes a sandbox does not wait for an image that nobody wants any more."""
+    client, layer = service.client(), tmp_path / "layer.tar"
+    with tarfile.open(layer, "w") as tar:
+        info = tarfile.TarInfo("unique")
+        info.size = 1 << 20
+        tar.addfile(info, io.BytesIO(os.urandom(info.size)))
+    with engine.registry(layer) as registry:
+        wish = {"template": "busybox", "image": f"{REGISTRY}/stall:1", "wait": 0}
+        box = client.post("/v1/sandboxes", wish).ok(201).json
+        assert registry.stdout.readline() == "asked\n"
+        began = time.monotonic()
+        client.delete(f"/v1/sandboxes/{box['id']}").ok(204)
+        assert time.monotonic() - began < 30, "a start may take two minutes"
+        client.get(f"/v1/sandboxes/{box['id']}").ok(404)

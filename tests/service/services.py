@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import ssl
@@ -12,6 +13,8 @@ import subprocess
 import sys
 import threading
 import time
+
+import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "runtime"))
 
@@ -29,6 +32,18 @@ def eventually(condition, what, seconds=PATIENCE):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.01)
     return value
+
+
+def preloaded(source, folder):
+    """The environment of a program that has this file beside us for a library before all others."""
+    compiler = os.environ.get("CC", "cc")
+    if not shutil.which(compiler):
+        pytest.skip(f"no C compiler ({compiler}): {source} cannot be preloaded")
+    library = folder / pathlib.Path(source).with_suffix(".so")
+    path = pathlib.Path(__file__).with_name(source)
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, path], check=True)
+    options = f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0".lstrip(":")
+    return {"LD_PRELOAD": str(library), "ASAN_OPTIONS": options}
 
 
 class Answer:

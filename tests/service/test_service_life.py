@@ -16,7 +16,7 @@ import time
 import pytest
 
 from native import at, make, run, run_action, url
-from services import PATIENCE, Service, eventually
+from services import PATIENCE, Service, eventually, preloaded
 from trees import ROOT
 
 NOWHERE = "unix:///nonexistent/docker.sock"
@@ -417,8 +417,7 @@ def test_line_and_deadline(make_service):
         waiting = []
         for _ in range(3):
             waiting.append(client.post("/v1/sandboxes", {"plugins": [], "wait": 0}).ok(201).json)
-            assert waiting[-1]["state"] == "starting"
-            eventually(lambda: positions(client, waiting), "they wait in line")  # it is joined after the answer
+            assert waiting[-1]["state"] == "starting" and waiting[-1]["queue_position"] == len(waiting)
         assert positions(client, waiting) == [1, 2, 3]
         order(client, waiting[0], "delete").ok(204)  # while the line stands still
         assert eventually(lambda: positions(client, waiting[1:]) == [1, 2], "the others moved up")
@@ -429,6 +428,32 @@ def test_line_and_deadline(make_service):
             becomes(client, one, "running", "error")
     order(client, box, "resume").ok()
     for one in [box, *waiting[1:]]:
+        order(client, one, "delete").ok(204)
+
+
+def test_no_thread_can_be_started(make_service, tmp_path):
+    """Requests are answered in time all the same, and everything that was ordered is done."""
+    switch = tmp_path / "no-threads"
+    env = {**preloaded("no-threads.c", tmp_path), "TN_TEST_NO_THREADS": str(switch)}
+    service = make_service(settings={"max_starts": 1, "max_sandboxes": 2}, env=env).start()
+    client = service.client()
+    box, second = make(client), make(client)
+    order(client, box, "stop").ok()
+    switch.touch()
+    with held(service, box):
+        order(client, box, "resume", wait=0).ok(202)
+        waiting = [client.post("/v1/sandboxes", {"plugins": [], "wait": 0}).ok(201).json for _ in range(3)]
+        assert {one["state"] for one in waiting} == {"starting"}
+        order(client, waiting[0], "delete").ok(204)  # whoever waits for it does it
+        assert state(client, box)["state"] == "starting"
+    for one in waiting[1:]:
+        becomes(client, one, "running")
+    for one in (box, second):  # two may run, and these are the oldest
+        assert becomes(client, one, "paused")["reason"] is None
+    assert run(client, waiting[2], "echo up")["content"] == "up"
+    order(client, waiting[2], "pause").ok()
+    switch.unlink()
+    for one in [box, second, *waiting[1:]]:
         order(client, one, "delete").ok(204)
 
 

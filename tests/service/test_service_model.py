@@ -17,7 +17,7 @@ import pytest
 from census import read
 from model import Driver, hand_of, keeper_of, report
 from native import at
-from services import PATIENCE, Service, eventually
+from services import PATIENCE, Service, eventually, preloaded
 
 SEED = int(os.environ.get("TN_MODEL_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 30)
 
@@ -156,14 +156,9 @@ class MovedService(Service):
     """One whose wall clock the test sets (wall-clock.c), and that of `tendon` beside it."""
 
     def __init__(self, base, **kwargs):
-        self.clock, library = base / "clock", base / "wall-clock.so"
+        self.clock = base / "clock"
         self.clock.write_bytes(bytes(8))
-        source = pathlib.Path(__file__).with_name("wall-clock.c")
-        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
-        options = f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0".lstrip(":")
-        super().__init__(
-            base, env={"LD_PRELOAD": str(library), "TN_TEST_CLOCK": str(self.clock), "ASAN_OPTIONS": options}, **kwargs
-        )
+        super().__init__(base, env={**preloaded("wall-clock.c", base), "TN_TEST_CLOCK": str(self.clock)}, **kwargs)
 
     def set_clock(self, seconds):
         with open(self.clock, "r+b", buffering=0) as file:
@@ -172,8 +167,6 @@ class MovedService(Service):
 
 @pytest.fixture
 def moved_service(jail_works, tmp_path):
-    if not shutil.which(os.environ.get("CC", "cc")):
-        pytest.skip("no C compiler: the clock cannot be moved")
     service = MovedService(tmp_path, settings={"drain_seconds": 1})
     yield service
     service.finish()

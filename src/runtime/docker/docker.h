@@ -153,8 +153,9 @@ bool docker_is_owner(const struct tn_subject *s);
 
 /* --- images (image.c) ----------------------------------------------------------------------- */
 
-/* Pulls it, telling the host's progress function. */
-int docker_pull(const struct docker *d, const char *image, int64_t deadline, struct tn_error *err);
+/* Pulls it, telling the host's progress function.  cancel: as that of a subject. */
+int docker_pull(const struct docker *d, const char *image, int cancel, int64_t deadline,
+                struct tn_error *err);
 
 /* --- life (create.c, drive.c, state.c, ready.c) --------------------------------------------- */
 

@@ -60,7 +60,8 @@ static void on_progress(const struct tn_engine_progress *progress, void *ctx)
     tell_percent(p);
 }
 
-int docker_pull(const struct docker *d, const char *image, int64_t deadline, struct tn_error *err)
+int docker_pull(const struct docker *d, const char *image, int cancel, int64_t deadline,
+                struct tn_error *err)
 {
     tn_autofree struct pull *p = tn_calloc(1, sizeof *p);
     tn_autofree char *first = tn_asprintf("pulling %s", image);
@@ -69,11 +70,11 @@ int docker_pull(const struct docker *d, const char *image, int64_t deadline, str
     p->image = image;
     p->told = -1;
     tell(p, first);
-    if (tn_engine_pull(d->engine, image, docker_config(d)->sandbox.platform, on_progress, p,
+    if (tn_engine_pull(d->engine, image, docker_config(d)->sandbox.platform, on_progress, p, cancel,
                        deadline, err) == 0)
         return 0;
     /* Whatever the registry or the way to it says: there is no such image here. */
-    if (err && err->code != TN_E_TIMEOUT)
+    if (err && err->code != TN_E_TIMEOUT && err->code != TN_E_GONE)
         err->code = TN_E_NOT_FOUND;
     return tn_error_context(err, "image %s is not here and cannot be pulled", image);
 }

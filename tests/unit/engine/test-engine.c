@@ -155,7 +155,8 @@ static void test_pull(void **state)
         "unknown\"}\n");
     answer(200, "{}");
     struct tn_engine *e = start();
-    assert_int_equal(tn_engine_pull(e, "reg.example:5000/a/b", NULL, count, &sum, soon(), &err), 0);
+    assert_int_equal(tn_engine_pull(e, "reg.example:5000/a/b", NULL, count, &sum, 0, soon(), &err),
+                     0);
     assert_int_equal(sum, 6);
     assert_non_null(
         strstr(server.asked, "/images/create?fromImage=reg.example%3A5000%2Fa%2Fb&tag=latest "));
@@ -163,12 +164,13 @@ static void test_pull(void **state)
     assert_non_null(
         strstr(server.asked, "X-Registry-Auth: eyJ1c2VybmFtZSI6InVzZXIiLCJwYXNzd29yZCI6InBhc3Mi"));
     size_t before = server.asked_len;
-    assert_int_equal(tn_engine_pull(e, "busybox:1", "linux/arm64", NULL, NULL, soon(), &err), -1);
+    assert_int_equal(tn_engine_pull(e, "busybox:1", "linux/arm64", NULL, NULL, 0, soon(), &err),
+                     -1);
     assert_int_equal(err.code, TN_E_NOT_FOUND);
     assert_non_null(strstr(server.asked + before, "fromImage=busybox%3A1&platform=linux%2Farm64 "));
     assert_null(strstr(server.asked + before, "X-Registry-Auth"));
     before = server.asked_len;
-    assert_int_equal(tn_engine_pull(e, "x@sha256:0", NULL, NULL, NULL, soon(), &err), 0);
+    assert_int_equal(tn_engine_pull(e, "x@sha256:0", NULL, NULL, NULL, 0, soon(), &err), 0);
     assert_null(strstr(server.asked + before, "latest"));
     tn_engine_free(e);
     script_stop(&server);
@@ -198,7 +200,7 @@ static void test_credential_helper(void **state)
     answer(200, VERSION);
     answer(200, "{}");
     struct tn_engine *e = start();
-    assert_int_equal(tn_engine_pull(e, "reg.example/x:1", NULL, NULL, NULL, soon(), &err), 0);
+    assert_int_equal(tn_engine_pull(e, "reg.example/x:1", NULL, NULL, NULL, 0, soon(), &err), 0);
     /* {"identitytoken":"t0ken", */
     assert_non_null(strstr(server.asked, "X-Registry-Auth: eyJpZGVudGl0eXRva2VuIjoidDBrZW4i"));
     tn_engine_free(e);
