@@ -1,7 +1,7 @@
 """What an agent can do in a sandbox beyond shell and files, checked the same way in every backend.
 
-A Place makes sandboxes of three kinds, one of each for all tests of a file: `full` has everything, `poor` a Python
-without packages, `bare` nothing at all. WORKING and ABSENT are the checks; what they get is a Box."""
+A Place makes sandboxes, one of each kind for all tests of a file: `full` has everything, with a stand-in for the editor;
+`editor` has code-server, `poor` a Python without packages, `bare` nothing at all. WORKING and ABSENT are the checks; what they get is a Box."""
 
 import collections
 import concurrent.futures
@@ -19,6 +19,7 @@ sys.path += [str(HERE / folder) for folder in ("hand", "mcp")]
 
 from client import Client, Shell  # noqa: E402
 from harness import wait_until  # noqa: E402
+from peers import code_server  # noqa: E402
 from mcp_clients import Stdio  # noqa: E402
 from speak import Listener, Session, SseSession, servers, update  # noqa: E402
 
@@ -58,6 +59,26 @@ for name in sys.argv[1:]:
     url = answer.geturl()
     print(answer.status, answer.read().decode().strip())
 """
+# Holds a web socket of the editor until it ends; the argument is the page that lets in.
+HOLD = """
+import http.client, http.cookiejar, pathlib, sys, urllib.parse, urllib.request as u
+jar = http.cookiejar.CookieJar()
+opener = u.build_opener(u.ProxyHandler({}), u.HTTPCookieProcessor(jar))
+at = urllib.parse.urlsplit(opener.open(sys.argv[1], timeout=100).geturl())
+connection = http.client.HTTPConnection(at.netloc, timeout=100)
+connection.request("GET", at.path + "socket?reconnectionToken=1&reconnection=false", headers={
+    "Cookie": "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar),
+    "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Origin": "http://" + at.netloc})
+print(connection.getresponse().status)
+pathlib.Path("/tmp/held").touch()
+try:
+    while connection.sock.recv(65536):
+        pass
+except ConnectionResetError:
+    pass
+print("ended")
+"""
 CONFIG = f"""
 [mcp]
 stdio_servers = [{{ name = "host", command = "{PYTHON}", args = ["{PARTS}/odd.py", "--name", "host"] }}]
@@ -65,10 +86,11 @@ stdio_servers = [{{ name = "host", command = "{PYTHON}", args = ["{PARTS}/odd.py
 
 
 class Place:
-    """Where sandboxes are made. images: words of `tendon new` for each kind; static_hand: one that needs no libraries."""
+    """Where sandboxes are made. equipped, bare: words of `tendon new` for a system with everything, and with nothing;
+    static_hand: one that needs no libraries."""
 
-    def __init__(self, tendon, base, images, static_hand):
-        self.tendon, self.images, self.boxes = tendon, images, {}
+    def __init__(self, tendon, base, equipped, bare, static_hand):
+        self.tendon, self.equipped, self.bare, self.boxes = tendon, equipped, bare, {}
         self.static_hand = str(static_hand)
         self.parts, self.empty, self.gone = (base / name for name in ("parts", "empty", "gone"))
         for directory in (self.parts, self.empty, self.gone):
@@ -83,16 +105,20 @@ class Place:
             (self.parts / name).chmod(0o755)
         (self.parts / "site.py").write_text(SITE)
         (self.parts / "fetch.py").write_text(FETCH)
+        (self.parts / "hold.py").write_text(HOLD)
         shutil.copy(self.parts / "tendon-plugin-rogue", self.gone / "tendon-plugin-gone")
         (base / "config.toml").write_text(CONFIG)
         self.config = str(base / "config.toml")
 
     def words(self, kind):
-        words = [*self.images[kind], "--volume", f"{self.parts}:{PARTS}:ro"]
+        words = [*(self.bare if kind == "bare" else self.equipped), "--volume", f"{self.parts}:{PARTS}:ro"]
         if kind == "full":
             env = {"TENDON_PLUGIN_PATH": PARTS, "TENDON_VSCODE": f"{PARTS}/code-server", "FAKE_NOTES": "/tmp"}
             words += [word for pair in env.items() for word in ("--env", "=".join(pair))]
             return [*words, "--plugins", "jupyter,agent_skills,example,rogue"]
+        if kind == "editor":
+            words += ["--volume", f"{code_server()}:/opt/editor:ro"]
+            return [*words, "--env", "TENDON_VSCODE=/opt/editor/node_modules/.bin/code-server", "--plugins", ""]
         if kind == "poor":
             for path in ("/usr/lib/python3/dist-packages", "/usr/local/lib"):
                 words += ["--volume", f"{self.empty}:{path}:ro"]
@@ -104,7 +130,8 @@ class Place:
         if kind not in self.boxes:
             env = {"bare": {"TENDON_HAND_PROGRAM": self.static_hand}, "full": {"TENDON_CONFIG": self.config}}.get(kind)
             self.tendon.ok("--quiet", "new", "--name", kind, *self.words(kind), env=env)
-            (self.gone / "tendon-plugin-gone").unlink(missing_ok=kind != "bare")
+            if kind == "bare":
+                (self.gone / "tendon-plugin-gone").unlink()
             self.boxes[kind] = Box(self, kind)
         return self.boxes[kind]
 
@@ -257,10 +284,14 @@ def check_mcp(box):
     sse.close()
 
 
+def editor_page(box):
+    place = box.client.post("/v1/vscode", {}, timeout=LONG).json
+    return f"'http://127.0.0.1:{place['port']}{place['base']}{place['page']}'"
+
+
 def check_editor(box):
     """One who visits it while it is killed is told; the next visit starts another one."""
-    place = box.client.post("/v1/vscode", {}, timeout=LONG).json
-    fetch = f"{PYTHON} {PARTS}/fetch.py 'http://127.0.0.1:{place['port']}{place['base']}{place['page']}'"
+    fetch = f"{PYTHON} {PARTS}/fetch.py {editor_page(box)}"
     visitor = Shell(box.client, "visitor", "/tmp")
     first = visitor.ok(fetch, timeout=LONG)
     assert first.startswith("200 ") and '"target": "/?folder=' in first, first
@@ -273,6 +304,24 @@ def check_editor(box):
     assert told.startswith("502 "), told
     again = visitor.ok(fetch, timeout=LONG)
     assert again.startswith("200 ") and box.plugin("vscode")["pids"] != [pid]
+    visitor.remove()
+
+
+def check_code_server(box):
+    """The real one."""
+    page = editor_page(box)
+    visitor = Shell(box.client, "visitor", "/tmp")
+    first = visitor.ok(f"{PYTHON} {PARTS}/fetch.py {page}", timeout=LONG)
+    assert first.startswith("200 ") and "vscode-workbench" in first, first
+    (pid,) = box.plugin("vscode")["pids"]
+    told = box.killed(
+        lambda: visitor.ok(f"{PYTHON} {PARTS}/hold.py {page}", timeout=LONG),
+        lambda: box.exists("/tmp/held"),
+        lambda: pid,
+    )
+    assert told.split() == ["101", "ended"]
+    assert visitor.ok(f"{PYTHON} {PARTS}/fetch.py {page}", timeout=LONG).startswith("200 ")
+    assert box.plugin("vscode")["pids"] != [pid]
     visitor.remove()
 
 
@@ -407,7 +456,7 @@ def check_absent_launchers(place):
 
 def check_unknown_plugin(place):
     """One that nobody has put there, and one that nobody named."""
-    told = place.tendon("new", "--name", "nosuch", *place.images["full"], "--plugins", "nosuch")
+    told = place.tendon("new", "--name", "nosuch", *place.equipped, "--plugins", "nosuch")
     assert told.returncode != 0
     assert "put a program tendon-plugin-nosuch into a directory of TENDON_PLUGIN_PATH" in told.stderr, told
     reply = place.box("bare").client.post_action({"action": "nosuch.echo", "args": {}, "timeout": LONG})
@@ -420,6 +469,10 @@ def check_unknown_plugin(place):
 @pytest.mark.parametrize("ability", WORKING)
 def test_works_and_survives(place, ability):
     WORKING[ability](place.box("full"))
+
+
+def test_a_real_editor(place):
+    check_code_server(place.box("editor"))
 
 
 @pytest.mark.parametrize("row", ABSENT.values(), ids=ABSENT)

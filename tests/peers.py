@@ -4,6 +4,7 @@ The machine may have no npm, or no way to packages: then tests that need a peer 
 
 import functools
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -26,6 +27,16 @@ def peers(group):
         pytest.skip(f"peers {group}: {problem.splitlines()[-1] if problem else 'cannot be installed'}")
     assert code == 0, problem
     return pathlib.Path(directory)
+
+
+def code_server():
+    """The directory with the packages of code-server, where there is a node that can run it."""
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout.strip()
+    if int(version[1:].split(".")[0]) < 20:
+        pytest.skip(f"code-server needs node 20, this is {version}")
+    return peers("code-server")
 
 
 @functools.cache

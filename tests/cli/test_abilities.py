@@ -7,6 +7,7 @@ import pytest
 
 from abilities import (  # noqa: F401
     Place,
+    test_a_real_editor,
     test_says_so_however_often_it_is_asked,
     test_says_what_to_install,
     test_says_where_a_plugin_belongs,
@@ -29,6 +30,6 @@ def place(tendon_program, tmp_path_factory):
     if problem := jail_problem(tendon):
         pytest.skip(f"the jail does not work here: {problem}")
     bare = ["--image", str(make_root(base / "root"))]
-    place = Place(tendon, base, {"full": [], "poor": [], "bare": bare}, program(RELEASE, "tendon-hand"))
+    place = Place(tendon, base, [], bare, program(RELEASE, "tendon-hand"))
     yield place
     place.finish()

@@ -11,6 +11,7 @@ import pytest
 
 from abilities import (  # noqa: F401
     Place,
+    test_a_real_editor,
     test_says_so_however_often_it_is_asked,
     test_says_what_to_install,
     test_says_where_a_plugin_belongs,
@@ -37,6 +38,6 @@ def place(engine, debian_image, static_hand, tmp_path_factory):
     tendon.env["TENDON_HAND_PROGRAM"] = str(static_hand)
     bare = ["--image", debian_image]
     lent = bare + [word for path in LENT for word in ("--volume", f"{path}:{path}:ro")]
-    place = Place(tendon, base, {"full": lent, "poor": lent, "bare": bare}, static_hand)
+    place = Place(tendon, base, lent, bare, static_hand)
     yield place
     place.finish()

@@ -4,14 +4,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 
 import pytest
 
 from chrome import Chrome
 from editors import FAKE, Editor
 from harness import Factory, census, wait_until
-from peers import module, peers
+from peers import code_server
 from tendons import Tendon
 
 pytestmark = pytest.mark.timeout(240)
@@ -19,12 +18,7 @@ pytestmark = pytest.mark.timeout(240)
 
 def node(path):
     """The command of a program inside code-server's package."""
-    if not shutil.which("node"):
-        pytest.skip("node is not installed")
-    version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout.strip()
-    if int(version[1:].split(".")[0]) < 20:
-        pytest.skip(f"code-server needs node 20, this is {version}")
-    return f"{shutil.which('node')} {module('code-server', 'code-server/' + path)}"
+    return f"{shutil.which('node')} {code_server()}/node_modules/code-server/{path}"
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +112,7 @@ def jailed(tendon_program, tmp_path):
 def test_in_a_jail_without_any_network(jailed, chrome):
     editor = "/opt/editor/node_modules/.bin/code-server"
     jailed.ok("new", "--name", "box", "--network", "none", "--env", f"TENDON_VSCODE={editor}",
-              "--volume", f"{peers('code-server')}:/opt/editor:ro")  # fmt: skip
+              "--volume", f"{code_server()}:/opt/editor:ro")  # fmt: skip
     jailed.ok("exec", "box", "touch hello.txt")
     process = jailed.start("open", "box", "--vscode", "--print")
     url = process.stdout.readline().strip()

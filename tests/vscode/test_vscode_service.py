@@ -1,7 +1,6 @@
 """The real editor of a sandbox, through the service's preview, in a real browser."""
 
 import pathlib
-import shutil
 import sys
 
 import pytest
@@ -10,7 +9,7 @@ sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "service"))
 
 from chrome import Chrome  # noqa: E402
 from native import at, make, run  # noqa: E402
-from peers import peers  # noqa: E402
+from peers import code_server  # noqa: E402
 from services import Service  # noqa: E402
 from test_vscode_real import see_file, see_workspace  # noqa: E402
 
@@ -25,9 +24,7 @@ env = {{TENDON_VSCODE = "/opt/editor/node_modules/.bin/code-server"}}
 
 @pytest.fixture
 def service(tmp_path):
-    if not shutil.which("node"):
-        pytest.skip("node is not installed")
-    service = Service(tmp_path / "service", config=CONFIG.format(peer=peers("code-server")))
+    service = Service(tmp_path / "service", config=CONFIG.format(peer=code_server()))
     doctor = service.tendon("doctor", "--runtime", "jail")
     if doctor.returncode:
         service.ids.stop()
