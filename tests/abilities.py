@@ -91,7 +91,7 @@ class Place:
 
     def __init__(self, tendon, base, equipped, bare, static_hand):
         self.tendon, self.equipped, self.bare, self.boxes = tendon, equipped, bare, {}
-        self.static_hand = str(static_hand)
+        self.base, self.static_hand = base, str(static_hand)
         self.parts, self.empty, self.gone = (base / name for name in ("parts", "empty", "gone"))
         for directory in (self.parts, self.empty, self.gone):
             directory.mkdir()
@@ -452,6 +452,9 @@ def check_absent_launchers(place):
         assert install in servers(box)[name]["last_error"]
         told = session.tool(f"{name}_echo")
         assert told["isError"] and install in told["content"][0]["text"], told
+    (place.base / "npx.toml").write_text('[mcp]\nstdio_servers = [{ name = "thing", command = "npx" }]\n')
+    told = box.tendon.fails(66, "tools", box.name, "call", "echo", env={"TENDON_CONFIG": str(place.base / "npx.toml")})
+    assert "MCP server 'thing' could not be started: " in told and LAUNCHERS["npx"] in told, told
 
 
 def check_unknown_plugin(place):
