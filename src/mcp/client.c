@@ -412,6 +412,11 @@ const struct tn_json *tn_mcp_client_hello(const struct tn_mcp_client *client)
     return client->hello;
 }
 
+bool tn_mcp_client_is_modern(const struct tn_mcp_client *client)
+{
+    return client->kind == CLIENT_MODERN;
+}
+
 bool tn_mcp_client_can(const struct tn_mcp_client *client, const char *capability)
 {
     return client->kind != CLIENT_MODERN &&

@@ -40,7 +40,7 @@ void http_refuse(struct tn_http_exchange *x, int status, const struct tn_json *i
 void put_versions(struct tn_jw *w)
 {
     tn_jw_array(w);
-    tn_jw_str(w, MODERN_VERSION);
+    tn_jw_str(w, TN_MCP_MODERN);
     for (size_t i = 0; tn_mcp_versions[i]; i++)
         tn_jw_str(w, tn_mcp_versions[i]);
     tn_jw_array_end(w);
@@ -57,7 +57,8 @@ void http_refuse_version(struct tn_http_exchange *x, const struct tn_json *id, c
     tn_jw_key(&w, "requested");
     tn_jw_strn(&w, version, strnlen(version, 64));
     tn_jw_object_end(&w);
-    http_refuse(x, 400, id, UNSUPPORTED_VERSION, "Unsupported protocol version", tn_buf_str(&data));
+    http_refuse(x, 400, id, TN_MCP_UNSUPPORTED_VERSION, "Unsupported protocol version",
+                tn_buf_str(&data));
 }
 
 /* False when the header names a version we do not speak: answered then. */
@@ -176,6 +177,21 @@ bool http_answered(struct tn_mcp_client *client, struct stream *s, struct tn_htt
     }
 }
 
+/* Some errors are also told by the status, in the revision without sessions. */
+static int status_of(int64_t code)
+{
+    switch (code) {
+    case TN_RPC_METHOD_NOT_FOUND:
+        return 404;
+    case TN_MCP_HEADER_MISMATCH:
+    case TN_MCP_MISSING_CAPABILITY:
+    case TN_MCP_UNSUPPORTED_VERSION:
+        return 400;
+    default:
+        return 200;
+    }
+}
+
 void http_reply_answers(struct tn_mcp_client *client, struct stream *s, struct tn_http_exchange *x,
                         bool batch)
 {
@@ -192,9 +208,9 @@ void http_reply_answers(struct tn_mcp_client *client, struct stream *s, struct t
     }
     if (batch)
         tn_buf_putc(&json, ']');
-    bool unknown = client->kind == CLIENT_MODERN && s->unknown;
+    int status = client->kind == CLIENT_MODERN ? status_of(s->code) : 200;
     pthread_mutex_unlock(&client->server->lock);
-    tn_http_reply_json(x, unknown ? 404 : 200, &json);
+    tn_http_reply_json(x, status, &json);
 }
 
 /* By this event a client knows where to resume, should the connection break before the first

@@ -5,11 +5,8 @@
 #include <strings.h>
 #include <sys/timerfd.h>
 
-#include "base/base64.h"
 #include "mcp/serve-internal.h"
 #include "net/sse.h"
-
-#define META "io.modelcontextprotocol/"
 
 static const struct tn_json *meta(const struct tn_json *tree, const char *key)
 {
@@ -21,8 +18,8 @@ bool is_modern(const struct tn_http_exchange *x, const struct tn_json *tree)
     const char *header = tn_http_header(x, "MCP-Protocol-Version");
     const char *method = tn_json_get_str(tree, "method", "");
 
-    return (header && strcmp(header, MODERN_VERSION) == 0) || meta(tree, META "protocolVersion") ||
-           strcmp(method, "server/discover") == 0;
+    return (header && strcmp(header, TN_MCP_MODERN) == 0) ||
+           meta(tree, TN_MCP_META "protocolVersion") || strcmp(method, "server/discover") == 0;
 }
 
 /* --- headers against the body --------------------------------------------------------------- */
@@ -36,29 +33,12 @@ static const struct {
     {"resources/read", "uri"},
 };
 
-/* The value of a header that may be wrapped as =?base64?...?=; NULL when that is malformed. */
-static char *unwrap(const char *value)
-{
-    static const char before[] = "=?base64?", after[] = "?=";
-    size_t n = strlen(value), wrap = sizeof before - 1 + sizeof after - 1;
-
-    if (n < wrap || strncmp(value, before, sizeof before - 1) != 0 ||
-        strcmp(value + n - (sizeof after - 1), after) != 0)
-        return tn_strdup(value);
-    struct tn_buf text = TN_BUF_INIT(n);
-    if (tn_base64_decode(&text, value + sizeof before - 1, n - wrap, NULL) < 0) {
-        tn_buf_done(&text);
-        return NULL;
-    }
-    return tn_buf_take(&text);
-}
-
 /* True when header and body agree; else says why not. */
 static bool agrees(struct tn_http_exchange *x, const char *header, const char *body,
                    struct tn_error *err)
 {
     const char *given = tn_http_header(x, header);
-    tn_autofree char *value = given ? unwrap(given) : NULL;
+    tn_autofree char *value = given ? tn_mcp_header_value(given) : NULL;
 
     if (!given)
         tn_fail(err, TN_E_INVALID, "Header mismatch: %s header is required", header);
@@ -84,6 +64,24 @@ static bool headers_agree(struct tn_http_exchange *x, const struct tn_rpc *m, co
     return true;
 }
 
+static const char *get_header(void *ctx, const char *header)
+{
+    return tn_http_header(ctx, header);
+}
+
+/* Of a tool that wants arguments repeated in headers. */
+static bool params_agree(struct tn_mcp_server *server, struct tn_http_exchange *x,
+                         const struct tn_rpc *m, struct tn_error *err)
+{
+    const char *name = tn_json_get_str(m->params, "name", NULL);
+
+    if (!server->ops->tool || !name || strcmp(m->method, "tools/call") != 0)
+        return true;
+    tn_autojson struct tn_json *tool = server->ops->tool(server->ctx, name);
+    return !tool || tn_mcp_param_headers_check(tool, tn_json_get(m->params, "arguments"),
+                                               get_header, x, err) == 0;
+}
+
 /* --- what we answer ourselves --------------------------------------------------------------- */
 
 static void discover(struct tn_mcp_server *server, struct tn_http_exchange *x,
@@ -104,7 +102,7 @@ static void discover(struct tn_mcp_server *server, struct tn_http_exchange *x,
     put_server_info(server, &w);
     tn_jw_key(&w, "_meta");
     tn_jw_object(&w);
-    tn_jw_key(&w, META "serverInfo");
+    tn_jw_key(&w, TN_MCP_META "serverInfo");
     put_server_info(server, &w);
     tn_jw_object_end(&w);
     if (text.len)
@@ -160,7 +158,7 @@ static void put_listened(struct tn_buf *out, const struct tn_mcp_client *client,
     tn_jw_object(&w);
     tn_jw_key(&w, "_meta");
     tn_jw_object(&w);
-    tn_jw_key(&w, META "subscriptionId");
+    tn_jw_key(&w, TN_MCP_META "subscriptionId");
     tn_jw_tree(&w, client->listen_id);
     tn_jw_object_end(&w);
     if (value) {
@@ -258,18 +256,21 @@ static void listen_for(struct tn_mcp_client *client, struct tn_http_exchange *x,
 static struct tn_json *make_hello(const struct tn_json *tree)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
-    const struct tn_json *info = meta(tree, META "clientInfo");
+    const struct tn_json *info = meta(tree, TN_MCP_META "clientInfo");
+    const char *level = tn_json_str(meta(tree, TN_MCP_META "logLevel"), NULL);
     struct tn_json *hello = NULL;
     struct tn_jw w = tn_jw(&text);
 
     tn_jw_object(&w);
-    tn_jw_kstr(&w, "protocolVersion", MODERN_VERSION);
+    tn_jw_kstr(&w, "protocolVersion", TN_MCP_MODERN);
     tn_jw_key(&w, "capabilities");
-    tn_jw_tree(&w, meta(tree, META "clientCapabilities"));
+    tn_jw_tree(&w, meta(tree, TN_MCP_META "clientCapabilities"));
     if (info) {
         tn_jw_key(&w, "clientInfo");
         tn_jw_tree(&w, info);
     }
+    if (level)
+        tn_jw_kstr(&w, "logLevel", level);
     tn_jw_object_end(&w);
     if (tn_buf_ok(&text))
         tn_json_parse(tn_buf_str(&text), text.len, &hello, NULL);
@@ -300,7 +301,7 @@ static void serve_request(struct tn_mcp_server *server, struct tn_http_exchange 
         http_refuse(x, 503, m->id, TN_RPC_INTERNAL_ERROR, "the server is about to end", NULL);
         return;
     }
-    client->version = MODERN_VERSION;
+    client->version = TN_MCP_MODERN;
     client->hello = make_hello(m->tree);
     if (server->ops->client_open)
         client->state = server->ops->client_open(server->ctx, client);
@@ -328,7 +329,7 @@ static bool is_removed(const char *method)
 
 void http_modern(struct tn_mcp_server *server, struct tn_http_exchange *x, struct tn_json *tree)
 {
-    const char *version = tn_json_str(meta(tree, META "protocolVersion"), NULL);
+    const char *version = tn_json_str(meta(tree, TN_MCP_META "protocolVersion"), NULL);
     struct tn_rpc m;
     struct tn_error err;
 
@@ -342,14 +343,16 @@ void http_modern(struct tn_mcp_server *server, struct tn_http_exchange *x, struc
         http_refuse(x, 400, NULL, TN_RPC_INVALID_REQUEST, "expected a request", NULL);
     else if (!version)
         http_refuse(x, 400, m.id, TN_RPC_INVALID_PARAMS,
-                    "_meta: " META "protocolVersion is missing", NULL);
+                    "_meta: " TN_MCP_META "protocolVersion is missing", NULL);
     else if (!headers_agree(x, &m, version, &err))
-        http_refuse(x, 400, m.id, HEADER_MISMATCH, err.text, NULL);
-    else if (strcmp(version, MODERN_VERSION) != 0)
+        http_refuse(x, 400, m.id, TN_MCP_HEADER_MISMATCH, err.text, NULL);
+    else if (strcmp(version, TN_MCP_MODERN) != 0)
         http_refuse_version(x, m.id, version);
-    else if (tn_json_type(meta(tree, META "clientCapabilities")) != TN_JSON_OBJECT)
+    else if (tn_json_type(meta(tree, TN_MCP_META "clientCapabilities")) != TN_JSON_OBJECT)
         http_refuse(x, 400, m.id, TN_RPC_INVALID_PARAMS,
-                    "_meta: " META "clientCapabilities: expected an object", NULL);
+                    "_meta: " TN_MCP_META "clientCapabilities: expected an object", NULL);
+    else if (!params_agree(server, x, &m, &err))
+        http_refuse(x, 400, m.id, TN_MCP_HEADER_MISMATCH, err.text, NULL);
     else if (is_removed(m.method))
         http_refuse(x, 404, m.id, TN_RPC_METHOD_NOT_FOUND, "Method not found", NULL);
     else if (strcmp(m.method, "server/discover") == 0)

@@ -169,8 +169,8 @@ int tn_mcp_notify(struct tn_mcp_peer *peer, const char *method, const char *para
     return send_message(peer, NULL, &message, 0, err);
 }
 
-int tn_mcp_ask(struct tn_mcp_peer *peer, const char *method, const char *params,
-               struct tn_error *err)
+int64_t tn_mcp_ask(struct tn_mcp_peer *peer, const char *method, const char *params,
+                   struct tn_error *err)
 {
     tn_autobuf struct tn_buf message = TN_BUF_INIT(MESSAGE_MAX);
 
@@ -178,7 +178,7 @@ int tn_mcp_ask(struct tn_mcp_peer *peer, const char *method, const char *params,
     int64_t id = peer->next_id++;
     pthread_mutex_unlock(&peer->lock);
     tn_rpc_put_request(&message, id, method, params);
-    return send_message(peer, NULL, &message, 0, err);
+    return send_message(peer, NULL, &message, 0, err) < 0 ? -1 : id;
 }
 
 int tn_mcp_answer(struct tn_mcp_peer *peer, const struct tn_json *id, int64_t code,

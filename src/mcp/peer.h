@@ -58,9 +58,10 @@ int tn_mcp_call(struct tn_mcp_peer *peer, const struct tn_mcp_call *call, struct
                 struct tn_error *err);
 int tn_mcp_notify(struct tn_mcp_peer *peer, const char *method, const char *params,
                   struct tn_error *err);
-/* Asks something whose answer does not matter: it is dropped when it comes.  Never blocks. */
-int tn_mcp_ask(struct tn_mcp_peer *peer, const char *method, const char *params,
-               struct tn_error *err);
+/* Asks something whose answer does not matter: it is dropped when it comes.  Never blocks.  The
+ * number of the request, by which it can be cancelled; or -1 with err. */
+int64_t tn_mcp_ask(struct tn_mcp_peer *peer, const char *method, const char *params,
+                   struct tn_error *err);
 /* Answers a request of the other side: with a result (ready JSON object, "" for {}), or with an
  * error when code is not 0 (text is then its message).  Never blocks. */
 int tn_mcp_answer(struct tn_mcp_peer *peer, const struct tn_json *id, int64_t code,

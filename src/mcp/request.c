@@ -150,6 +150,10 @@ static void put_modern_result(struct tn_mcp_request *r, struct tn_buf *out,
                                             "resources/read", "server/discover"};
     const char *rest = tn_buf_str(result) + (result->len > 0);
 
+    if (r->asks) {
+        tn_buf_add(out, tn_buf_str(result), result->len);
+        return;
+    }
     tn_buf_puts(out, "{\"resultType\":\"complete\"");
     for (size_t i = 0; i < TN_COUNT(cacheable); i++) {
         if (strcmp(r->message.method, cacheable[i]) == 0)
@@ -183,7 +187,7 @@ static void answer_request(struct tn_mcp_request *r, int outcome, const struct t
     }
     pthread_mutex_lock(&r->client->server->lock);
     bool cancelled = r->cancelled;
-    r->stream->unknown = outcome < 0 && r->code == TN_RPC_METHOD_NOT_FOUND;
+    r->stream->code = outcome < 0 ? r->code : 0;
     pthread_mutex_unlock(&r->client->server->lock);
     finish(r->client, r->stream, cancelled ? NULL : &message);
 }
@@ -347,6 +351,11 @@ struct tn_mcp_client *tn_mcp_request_client(const struct tn_mcp_request *request
 int tn_mcp_request_cancel_fd(const struct tn_mcp_request *request)
 {
     return request->cancel;
+}
+
+void tn_mcp_request_asks(struct tn_mcp_request *request)
+{
+    request->asks = true;
 }
 
 void tn_mcp_request_notify(struct tn_mcp_request *request, const char *method, const char *params)

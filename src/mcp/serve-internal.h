@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "mcp/peer.h"
+#include "mcp/meta.h"
 #include "mcp/pipe.h"
 #include "mcp/serve.h"
 
@@ -25,9 +25,7 @@ enum {
 #define UNREAD_MAX ((size_t)64 << 20) /* bytes a client has not taken yet: then it is dropped */
 #define KEPT_BYTES ((size_t)4 << 20)
 
-/* The revision without handshake and sessions. */
-#define MODERN_VERSION "2026-07-28"
-enum { HEADER_MISMATCH = -32020, UNSUPPORTED_VERSION = -32022, SERVER_BUSY = -32000 };
+enum { SERVER_BUSY = -32000 };
 
 /* --- streams: messages to a client, in order ------------------------------------------------ */
 
@@ -53,7 +51,7 @@ struct stream {
     bool talk;     /* something else than answers was sent */
     int pending;   /* answers still to come */
     bool done;     /* nothing more will come */
-    bool unknown;  /* the one answer is that there is no such method */
+    int64_t code;  /* of the one answer when it is an error */
     int ready;     /* eventfd: look again */
     int readers;   /* connections that write it out: the latest one does */
     unsigned turn; /* which one that is */
@@ -116,6 +114,7 @@ struct tn_mcp_request {
     int cancel;
     bool cancelled;
     const struct tn_json *progress_token;
+    bool asks;    /* the result says what it is by itself */
     int64_t code; /* of the refusal */
     char *refusal;
     char *refusal_data;

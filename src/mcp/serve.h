@@ -28,6 +28,9 @@ struct tn_mcp_server_ops {
     int (*request)(void *ctx, void *state, struct tn_mcp_request *request, struct tn_buf *result);
     /* Any notification but initialized and cancelled.  May be NULL. */
     void (*notification)(void *ctx, void *state, const struct tn_rpc *message);
+    /* A tool whose schema wants arguments repeated in headers, the caller's to end; NULL for all
+     * others.  May block as a request may; may be NULL. */
+    struct tn_json *(*tool)(void *ctx, const char *name);
 };
 
 struct tn_mcp_server *tn_mcp_server_new(const struct tn_mcp_server_ops *ops, void *ctx);
@@ -51,6 +54,9 @@ void tn_mcp_progress(struct tn_mcp_request *request, double progress, double tot
 bool tn_mcp_wants_progress(const struct tn_mcp_request *request);
 /* The same as somebody else reported it: params of a progress notification, with another token. */
 void tn_mcp_progress_forward(struct tn_mcp_request *request, const struct tn_json *params);
+/* The result that will be given is not the last word: it asks something first (input_required).
+ * Only for a client that takes no requests. */
+void tn_mcp_request_asks(struct tn_mcp_request *request);
 /* A notification that belongs to this request. */
 void tn_mcp_request_notify(struct tn_mcp_request *request, const char *method, const char *params);
 int tn_mcp_refuse(struct tn_mcp_request *request, int64_t code, const char *fmt, ...)
@@ -74,10 +80,14 @@ void tn_mcp_server_notify(struct tn_mcp_server *server, const char *method, cons
 int tn_mcp_client_call(struct tn_mcp_client *client, struct tn_mcp_request *during,
                        const char *method, const char *params, int64_t deadline,
                        struct tn_rpc *answer, struct tn_error *err);
-/* What it said in initialize (params), or an object with the same members. */
+/* What it said in initialize (params), or an object with the same members; of a client without a
+ * session also logLevel, when it gave one. */
 const struct tn_json *tn_mcp_client_hello(const struct tn_mcp_client *client);
-/* Whether the client can be asked that ("sampling", "elicitation", "roots"). */
+/* Whether the client can be asked that ("sampling", "elicitation", "roots") in the middle of a
+ * request. */
 bool tn_mcp_client_can(const struct tn_mcp_client *client, const char *capability);
+/* Whether it takes no requests: each request of its own says all, and answers in rounds. */
+bool tn_mcp_client_is_modern(const struct tn_mcp_client *client);
 
 /* --- transports ----------------------------------------------------------------------------- */
 

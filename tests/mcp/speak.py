@@ -11,6 +11,7 @@ ODD = pathlib.Path(__file__).resolve().parent / "servers" / "odd.py"
 BOTH = "application/json, text/event-stream"
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 PATIENCE = 60
+META = "io.modelcontextprotocol/"
 
 
 def odd(name="odd", *args, env=None, **more):
@@ -188,8 +189,10 @@ class Listener:
 class SseSession:
     """A session of HTTP+SSE."""
 
-    def __init__(self, hand, prefix="/mcp", headers=None, version="2024-11-05", hello=True):
+    def __init__(self, hand, prefix="/mcp", headers=None, version="2024-11-05", hello=True, capabilities=None,
+                 answers=None):
         self.client, self.headers, self.number = hand.client, headers or {}, 0
+        self.answers = answers or {}  # method -> result that we give the server
         connection = self.client.connection(PATIENCE)
         connection.request("GET", prefix + "/sse", headers=self.headers)
         response = connection.getresponse()
@@ -197,7 +200,8 @@ class SseSession:
         self.stream = Listener(response)
         self.endpoint = self.stream.wait(lambda m: m[0] == "endpoint" if type(m) is tuple else False)[1]
         if hello:
-            self.hello = self.call("initialize", **{**HELLO, "protocolVersion": version})
+            self.hello = self.call("initialize", **{**HELLO, "protocolVersion": version,
+                                                    "capabilities": capabilities or {}})
             self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def post(self, message):
@@ -211,10 +215,39 @@ class SseSession:
         self.number += 1
         number = self.number
         assert self.post(request(number, method, **params)) == (202, "Accepted")
-        answer = self.stream.wait(lambda m: isinstance(m, dict) and m.get("id") == number, method)
+        asked = set()
+        while True:
+            answer = self.stream.wait(lambda m: isinstance(m, dict) and (
+                (m.get("id") == number and "method" not in m) or
+                (m.get("method") in self.answers and m["id"] not in asked)), method)
+            if "method" not in answer:
+                break
+            asked.add(answer["id"])
+            self.post({"jsonrpc": "2.0", "id": answer["id"], "result": self.answers[answer["method"]]})
         if "error" in answer:
             raise Failure(answer["error"])
         return answer["result"]
 
     def close(self):
         self.connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+class Modern:
+    """Requests of revision 2026-07-28."""
+
+    def __init__(self, hand):
+        self.session = Session.__new__(Session)
+        self.session.client, self.session.path, self.session.headers = hand.client, "/mcp", {}
+
+    def post(self, method, headers=None, meta=None, **params):
+        given = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}, **(meta or {})}
+        params["_meta"] = {k: v for k, v in given.items() if v is not None}
+        named = params.get("name") or params.get("uri")
+        sent = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, **({"Mcp-Name": named} if named else {})}
+        return self.session.post(request("m", method, **params), {**sent, **(headers or {})})
+
+    def call(self, method, **params):
+        response = self.post(method, **params)
+        answer = json.loads(response.read())
+        assert answer["id"] == "m", answer
+        return answer.get("result") or answer["error"]

@@ -8,9 +8,22 @@ import threading
 import pytest
 
 from harness import wait_until
-from speak import BOTH, HELLO, Failure, Listener, Session, SseSession, events, odd, request, servers, update
+from speak import (
+    BOTH,
+    HELLO,
+    META,
+    Failure,
+    Listener,
+    Modern,
+    Session,
+    SseSession,
+    events,
+    odd,
+    request,
+    servers,
+    update,
+)
 
-META = "io.modelcontextprotocol/"
 pytestmark = pytest.mark.concurrent
 
 
@@ -215,27 +228,6 @@ def test_many_clients_at_once(hand):
 
 
 # --- without sessions ---------------------------------------------------------------------------
-
-
-class Modern:
-    """Requests of revision 2026-07-28."""
-
-    def __init__(self, hand):
-        self.session = Session.__new__(Session)
-        self.session.client, self.session.path, self.session.headers = hand.client, "/mcp", {}
-
-    def post(self, method, headers=None, meta=None, **params):
-        given = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}, **(meta or {})}
-        params["_meta"] = {k: v for k, v in given.items() if v is not None}
-        named = params.get("name") or params.get("uri")
-        sent = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, **({"Mcp-Name": named} if named else {})}
-        return self.session.post(request("m", method, **params), {**sent, **(headers or {})})
-
-    def call(self, method, **params):
-        response = self.post(method, **params)
-        answer = json.loads(response.read())
-        assert answer["id"] == "m", answer
-        return answer.get("result") or answer["error"]
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "hand/helper.h"
 #include "hand/mcp/backend.h"
+#include "mcp/meta.h"
 #include "mcp/pipe.h"
 
 /* A request under way, on the stack of who carries it out. */
@@ -23,7 +24,10 @@ struct mcp_run {
     struct tn_helper *helper;
     struct tn_mcp_pipe *pipe;
     struct tn_mcp_peer *peer;
-    bool wanted_end; /* we ended it */
+    bool modern;       /* it speaks the revision without sessions; set before it is up */
+    int64_t listening; /* the request by which it tells of changes, in that revision; 0: none */
+    int level;         /* of logging, plus 1, that it was told last; 0: none */
+    bool wanted_end;   /* we ended it */
     bool dead;
     int silent; /* calls in a row that ran out of time while nothing was heard */
 };
@@ -43,7 +47,8 @@ struct mcp_backend {
     bool ended; /* for ever */
     unsigned attempts;
     struct mcp_run *run;   /* the present one, also while it starts */
-    struct tn_json *hello; /* what it said to initialize */
+    struct tn_json *hello; /* what it said to initialize or server/discover */
+    bool modern;           /* to the latter */
     struct tn_backoff backoff;
     int starts; /* that succeeded */
     char *last_error;
@@ -60,6 +65,12 @@ struct mcp_backend {
 void mcp_start(struct mcp_backend *b);
 /* Forgets what it listed. */
 void mcp_forget_list(struct mcp_backend *b, enum mcp_list which);
+/* What the hand says of itself; capabilities are the caller's to set. */
+#define MCP_HAND_META                         \
+    (struct tn_mcp_meta)                      \
+    {                                         \
+        "tendon-hand", TN_VERSION, "{}", NULL \
+    }
 void mcp_set_error(struct mcp_backend *b, const char *fmt, ...) TN_PRINTF(2, 3);
 
 #endif

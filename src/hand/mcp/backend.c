@@ -1,11 +1,14 @@
 #include "hand/mcp/backend.h"
 
+#include <inttypes.h>
+
 #include "base/thread.h"
 #include "hand/mcp/backend-internal.h"
 
 enum { PAGES_MAX = 256, TRIES = 3 };
 #define END_SECONDS 1.0
 #define LIST_MAX ((size_t)16 << 20)
+#define PARAMS_MAX ((size_t)32 << 20)
 
 struct mcp_backend *mcp_backend_new(struct tn_hand *hand, struct mcp_spec *spec,
                                     const struct mcp_backend_ops *ops, void *ctx)
@@ -187,12 +190,56 @@ static void forward_progress(void *ctx, const struct tn_json *params)
     tn_mcp_progress_forward(ctx, params);
 }
 
+/* What a client has that servers may ask of it. */
+static void put_capabilities(struct tn_buf *out, const struct tn_mcp_client *client)
+{
+    static const char *const asked[] = {"roots", "sampling", "elicitation"};
+    const struct tn_json *all = tn_json_get(tn_mcp_client_hello(client), "capabilities");
+    struct tn_jw w = tn_jw(out);
+
+    tn_jw_object(&w);
+    for (size_t i = 0; i < TN_COUNT(asked); i++) {
+        const struct tn_json *one = tn_json_get(all, asked[i]);
+        if (tn_json_type(one) == TN_JSON_OBJECT) {
+            tn_jw_key(&w, asked[i]);
+            tn_jw_tree(&w, one);
+        }
+    }
+    tn_jw_object_end(&w);
+}
+
+/* A server without sessions is told with every request whom it is for. */
+static int put_params(struct mcp_backend *b, struct tn_buf *out, const char *params,
+                      const char *inputs, struct tn_mcp_request *request, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf capabilities = TN_BUF_INIT(1 << 20);
+    const struct tn_mcp_client *client = request ? tn_mcp_request_client(request) : NULL;
+    struct tn_mcp_meta meta = MCP_HAND_META;
+
+    if (client) {
+        put_capabilities(&capabilities, client);
+        if (tn_buf_ok(&capabilities))
+            meta.capabilities = tn_buf_str(&capabilities);
+        meta.log_level = b->ops->level(b->ctx, client);
+    }
+    if (tn_mcp_put_params(out, params, inputs, &meta, err) < 0)
+        return -1;
+    return tn_buf_ok(out) ? 0 : tn_fail(err, TN_E_TOO_LARGE, "the request is too large");
+}
+
 /* 1: it was not sent, and the server has ended. */
 static int call_run(struct mcp_backend *b, struct mcp_run *run, const char *method,
-                    const char *params, struct tn_mcp_request *request, int64_t deadline,
-                    struct tn_rpc *answer, struct tn_error *err)
+                    const char *params, const char *inputs, struct tn_mcp_request *request,
+                    int64_t deadline, struct tn_rpc *answer, struct tn_error *err)
 {
+    tn_autobuf struct tn_buf modern = TN_BUF_INIT(PARAMS_MAX);
     struct mcp_active active = {.request = request};
+
+    if (run->modern) {
+        if (put_params(b, &modern, params, inputs, request, err) < 0)
+            return -1;
+        params = tn_buf_str(&modern);
+    }
     struct tn_mcp_call call = {
         .method = method,
         .params = params,
@@ -223,6 +270,13 @@ static int call_run(struct mcp_backend *b, struct mcp_run *run, const char *meth
 int mcp_backend_call(struct mcp_backend *b, const char *method, const char *params,
                      struct tn_mcp_request *request, struct tn_rpc *answer, struct tn_error *err)
 {
+    return mcp_backend_call_again(b, method, params, "", request, answer, err);
+}
+
+int mcp_backend_call_again(struct mcp_backend *b, const char *method, const char *params,
+                           const char *inputs, struct tn_mcp_request *request,
+                           struct tn_rpc *answer, struct tn_error *err)
+{
     int64_t deadline = tn_deadline_in(b->spec.timeout);
     int result = 1;
 
@@ -230,13 +284,14 @@ int mcp_backend_call(struct mcp_backend *b, const char *method, const char *para
         struct mcp_run *run = take_run(b, deadline, err);
         if (!run)
             return -1;
-        result = call_run(b, run, method, params, request, deadline, answer, err);
+        result = call_run(b, run, method, params, inputs, request, deadline, answer, err);
         mcp_run_unref(run);
     }
     return result > 0 ? tn_error_context(err, "MCP server '%s'", b->spec.name) : result;
 }
 
-void mcp_backend_ask(struct mcp_backend *b, const char *method, const char *params)
+/* The one that is up, with a reference; or NULL. */
+static struct mcp_run *present_run(struct mcp_backend *b)
 {
     struct mcp_run *run = NULL;
 
@@ -246,6 +301,13 @@ void mcp_backend_ask(struct mcp_backend *b, const char *method, const char *para
         run->refs++;
     }
     pthread_mutex_unlock(&b->lock);
+    return run;
+}
+
+void mcp_backend_ask(struct mcp_backend *b, const char *method, const char *params)
+{
+    struct mcp_run *run = present_run(b);
+
     if (run) {
         tn_mcp_ask(run->peer, method, params, NULL);
         mcp_run_unref(run);
@@ -258,6 +320,85 @@ bool mcp_backend_can(struct mcp_backend *b, const char *capability)
     bool can = tn_json_has(tn_json_get(b->hello, "capabilities"), capability);
     pthread_mutex_unlock(&b->lock);
     return can;
+}
+
+bool mcp_backend_subscribes(struct mcp_backend *b)
+{
+    pthread_mutex_lock(&b->lock);
+    const struct tn_json *all = tn_json_get(b->hello, "capabilities");
+    bool can = tn_json_bool(tn_json_get(tn_json_get(all, "resources"), "subscribe"), false);
+    pthread_mutex_unlock(&b->lock);
+    return can;
+}
+
+bool mcp_backend_is_modern(struct mcp_backend *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool modern = b->modern;
+    pthread_mutex_unlock(&b->lock);
+    return modern;
+}
+
+bool mcp_backend_note_level(struct mcp_backend *b, int level)
+{
+    pthread_mutex_lock(&b->lock);
+    bool is_new = b->run && b->run->level != level + 1;
+    if (is_new)
+        b->run->level = level + 1;
+    pthread_mutex_unlock(&b->lock);
+    return is_new;
+}
+
+static void cancel_listen(struct mcp_run *run, int64_t number)
+{
+    tn_autofree char *params = tn_asprintf("{\"requestId\":%" PRId64 "}", number);
+
+    tn_mcp_notify(run->peer, "notifications/cancelled", params, NULL);
+}
+
+static int listen_anew(struct mcp_run *run, const char *notifications, struct tn_error *err)
+{
+    tn_autofree char *wish = tn_asprintf("{\"notifications\":%s}", notifications);
+    tn_autobuf struct tn_buf params = TN_BUF_INIT(PARAMS_MAX);
+
+    if (tn_mcp_put_params(&params, wish, "", &MCP_HAND_META, err) < 0)
+        return -1;
+    int64_t number = tn_mcp_ask(run->peer, "subscriptions/listen", tn_buf_str(&params), err);
+    if (number < 0)
+        return -1;
+    pthread_mutex_lock(&run->backend->lock);
+    int64_t before = run->listening;
+    run->listening = number;
+    pthread_mutex_unlock(&run->backend->lock);
+    if (before)
+        cancel_listen(run, before);
+    return 0;
+}
+
+int mcp_backend_listen(struct mcp_backend *b, const char *notifications, struct tn_error *err)
+{
+    struct mcp_run *run = present_run(b);
+    int result = run && run->modern ? listen_anew(run, notifications, err) : 0;
+
+    if (run)
+        mcp_run_unref(run);
+    return result;
+}
+
+size_t mcp_backend_requests(struct mcp_backend *b, struct tn_mcp_request ***requests)
+{
+    size_t n = 0;
+
+    *requests = NULL;
+    pthread_mutex_lock(&b->lock);
+    for (struct mcp_active *at = b->active; at; at = at->next) {
+        if (tn_mcp_client_is_modern(tn_mcp_request_client(at->request))) {
+            *requests = tn_realloc(*requests, (n + 1) * sizeof **requests);
+            (*requests)[n++] = tn_mcp_request_ref(at->request);
+        }
+    }
+    pthread_mutex_unlock(&b->lock);
+    return n;
 }
 
 struct tn_mcp_request *mcp_backend_cause(struct mcp_backend *b, const char *capability)
@@ -394,6 +535,9 @@ void mcp_backend_status(struct mcp_backend *b, struct tn_jw *w, struct mcp_backe
     int64_t memory = run ? tn_helper_memory(run->helper) : 0;
     pthread_mutex_lock(&b->lock);
     const struct tn_json *info = tn_json_get(b->hello, "serverInfo");
+    const char *version = tn_json_get_str(b->hello, "protocolVersion", NULL);
+    if (!info)
+        info = tn_json_get(tn_json_get(b->hello, "_meta"), TN_MCP_META "serverInfo");
     int restarts = b->starts > 1 ? b->starts - 1 : 0;
     bool failed = b->state == MCP_OFF && b->backoff.failures > 0;
     tn_jw_object(w);
@@ -402,7 +546,7 @@ void mcp_backend_status(struct mcp_backend *b, struct tn_jw *w, struct mcp_backe
     tn_jw_kint(w, "pid", run ? tn_helper_pid(run->helper) : 0);
     tn_jw_kint(w, "memory", memory);
     tn_jw_kint(w, "restarts", restarts);
-    tn_jw_kstr(w, "version", tn_json_get_str(b->hello, "protocolVersion", NULL));
+    tn_jw_kstr(w, "version", b->modern ? TN_MCP_MODERN : version);
     tn_jw_kstr(w, "server", tn_json_get_str(info, "name", NULL));
     tn_jw_key(w, "tools");
     tn_jw_array(w);

@@ -17,8 +17,10 @@ struct mcp_backend_ops {
     void (*request)(void *ctx, struct mcp_backend *b, struct mcp_run *run,
                     const struct tn_rpc *message);
     void (*notification)(void *ctx, struct mcp_backend *b, const struct tn_rpc *message);
-    /* It is up again after it had ended. */
-    void (*again)(void *ctx, struct mcp_backend *b);
+    /* It is up; again: after it had ended. */
+    void (*up)(void *ctx, struct mcp_backend *b, bool again);
+    /* What this client wants to hear of what is logged for its requests: a level, or NULL. */
+    const char *(*level)(void *ctx, const struct tn_mcp_client *client);
 };
 
 /* The spec is the backend's from now on. */
@@ -41,11 +43,25 @@ void mcp_backend_await(struct mcp_backend *b, int64_t deadline);
  * whom it is done for, or NULL.  err (required): TN_E_GONE when cancelled. */
 int mcp_backend_call(struct mcp_backend *b, const char *method, const char *params,
                      struct tn_mcp_request *request, struct tn_rpc *answer, struct tn_error *err);
+/* The same with answers to what a server without sessions has asked in its result before: members
+ * of params, as text without braces. */
+int mcp_backend_call_again(struct mcp_backend *b, const char *method, const char *params,
+                           const char *inputs, struct tn_mcp_request *request,
+                           struct tn_rpc *answer, struct tn_error *err);
 /* Asks a server that runs something whose answer does not matter; nothing happens for one that does
  * not.  Never blocks. */
 void mcp_backend_ask(struct mcp_backend *b, const char *method, const char *params);
 /* Whether a running server has said it can do that ("prompts"). */
 bool mcp_backend_can(struct mcp_backend *b, const char *capability);
+/* Whether it tells of changes of single resources. */
+bool mcp_backend_subscribes(struct mcp_backend *b);
+/* Whether it speaks the revision without sessions: it asks in results, not in the middle. */
+bool mcp_backend_is_modern(struct mcp_backend *b);
+/* Whether the server that runs was not told this level of logging before; it counts as told now. */
+bool mcp_backend_note_level(struct mcp_backend *b, int level);
+/* Tells a running server of that revision what we want to hear of (a JSON object), in the place of
+ * what it was told before; nothing happens for others.  Never blocks. */
+int mcp_backend_listen(struct mcp_backend *b, const char *notifications, struct tn_error *err);
 
 enum mcp_list { MCP_TOOLS, MCP_PROMPTS, MCP_RESOURCES, MCP_TEMPLATES, MCP_LIST_COUNT };
 /* A list as several threads hold it: never changed, only replaced. */
@@ -65,6 +81,9 @@ static inline void mcp_guard_items(struct mcp_items **items)
 struct mcp_items *mcp_backend_list(struct mcp_backend *b, enum mcp_list which,
                                    struct tn_error *err);
 
+/* The requests of clients without sessions that are under way here, with a reference each; how many
+ * there are. */
+size_t mcp_backend_requests(struct mcp_backend *b, struct tn_mcp_request ***requests);
 /* The latest request under way here whose client can be asked that, with a reference; or NULL. */
 struct tn_mcp_request *mcp_backend_cause(struct mcp_backend *b, const char *capability);
 struct mcp_run *mcp_run_ref(struct mcp_run *run);

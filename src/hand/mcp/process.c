@@ -323,9 +323,16 @@ static int greet(struct mcp_run *run, struct tn_json **hello, struct tn_error *e
         .capabilities = "{\"roots\":{},\"sampling\":{},\"elicitation\":{}}",
     };
     tn_autorpc struct tn_rpc server = {0};
+    int64_t deadline = tn_deadline_in(HELLO_SECONDS);
+    struct tn_error why;
 
-    if (tn_mcp_initialize(run->peer, &words, tn_deadline_in(HELLO_SECONDS), &server, err) < 0)
-        return -1;
+    /* The handshake comes first: older servers need not bear another question before it, and those
+     * that have none any more refuse it. */
+    if (tn_mcp_initialize(run->peer, &words, deadline, &server, err) < 0) {
+        if (tn_mcp_discover(run->peer, &MCP_HAND_META, deadline, &server, &why) <= 0)
+            return -1;
+        run->modern = true;
+    }
     *hello = tn_json_ref(server.result);
     return 0;
 }
@@ -337,6 +344,7 @@ static void settle(struct mcp_backend *b, struct mcp_run *run, struct tn_json *h
     pthread_mutex_lock(&b->lock);
     tn_json_free(b->hello);
     b->hello = hello;
+    b->modern = run && run->modern;
     bool wanted_end = run && run->wanted_end;
     b->state = hello && !wanted_end && !run->dead ? MCP_UP : MCP_OFF;
     b->attempts++;
@@ -376,10 +384,10 @@ static void *start_run(void *arg)
                tn_log_str("reason", err.text));
     settle(b, run, hello, &err);
     pthread_mutex_lock(&b->lock);
-    bool again = b->state == MCP_UP && b->starts > 1;
+    bool up = b->state == MCP_UP, again = b->starts > 1;
     pthread_mutex_unlock(&b->lock);
-    if (again)
-        b->ops->again(b->ctx, b);
+    if (up)
+        b->ops->up(b->ctx, b, again);
     if (run)
         mcp_run_unref(run);
     leave(b);

@@ -59,6 +59,7 @@ struct mcp_proxy *mcp_proxy_new(struct tn_hand *hand)
     p->set = new_set(0);
     pthread_mutex_init(&p->updating, NULL);
     pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->listening, NULL);
     tn_cond_init(&p->fewer);
     return p;
 }
@@ -94,6 +95,7 @@ void mcp_proxy_free(struct mcp_proxy *p)
     tn_mcp_server_free(p->server);
     pthread_mutex_destroy(&p->updating);
     pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->listening);
     pthread_cond_destroy(&p->fewer);
     free(p);
 }

@@ -1,4 +1,5 @@
 /* What servers tell and ask by themselves, and who hears it. */
+#include "base/log.h"
 #include "base/thread.h"
 #include "hand/mcp/proxy-internal.h"
 
@@ -7,8 +8,8 @@ enum { RELAYS_MAX = 32 };
 
 /* --- levels of logging ---------------------------------------------------------------------- */
 
-static const char *const levels[] = {"debug", "info",     "notice", "warning",
-                                     "error", "critical", "alert",  "emergency"};
+static const char *const levels[MCP_LEVELS] = {"debug", "info",     "notice", "warning",
+                                               "error", "critical", "alert",  "emergency"};
 
 int mcp_level(const char *name)
 {
@@ -22,7 +23,7 @@ int mcp_level(const char *name)
 void mcp_send_level(struct mcp_proxy *p, struct mcp_backend *b)
 {
     tn_autorpc struct tn_rpc answer = {0};
-    int level = (int)TN_COUNT(levels);
+    int level = MCP_LEVELS;
     struct tn_error err;
 
     pthread_mutex_lock(&p->lock);
@@ -31,7 +32,10 @@ void mcp_send_level(struct mcp_proxy *p, struct mcp_backend *b)
             level = l->level;
     }
     pthread_mutex_unlock(&p->lock);
-    if (level == (int)TN_COUNT(levels) || !mcp_backend_pid(b) || !mcp_backend_can(b, "logging"))
+    if (level == MCP_LEVELS || !mcp_backend_pid(b) || !mcp_backend_can(b, "logging") ||
+        mcp_backend_is_modern(b))
+        return;
+    if (!mcp_backend_note_level(b, level))
         return;
     tn_autofree char *params = tn_asprintf("{\"level\":\"%s\"}", levels[level]);
     mcp_backend_call(b, "logging/setLevel", params, NULL, &answer, &err);
@@ -72,6 +76,39 @@ static void tell(struct mcp_proxy *p, const struct tn_rpc *m, const char *params
     free(clients);
 }
 
+/* What is logged for a client without a session comes with its request; servers do not say for
+ * which it is. */
+static void tell_requests(struct mcp_proxy *p, struct mcp_backend *b, const struct tn_rpc *m,
+                          const char *params)
+{
+    struct tn_mcp_request **requests;
+    size_t n = mcp_backend_requests(b, &requests);
+    int level = mcp_level(tn_json_get_str(m->params, "level", ""));
+
+    for (size_t i = 0; i < n; i++) {
+        const struct tn_json *hello = tn_mcp_client_hello(tn_mcp_request_client(requests[i]));
+        int wanted = mcp_level(tn_json_get_str(hello, "logLevel", ""));
+        if (wanted >= 0 && level >= wanted)
+            tn_mcp_request_notify(requests[i], m->method, params);
+        tn_mcp_request_unref(requests[i]);
+    }
+    free(requests);
+}
+
+static const char *level_of(void *ctx, const struct tn_mcp_client *client)
+{
+    struct mcp_proxy *p = ctx;
+    int level = MCP_LEVELS;
+
+    pthread_mutex_lock(&p->lock);
+    for (const struct mcp_listener *l = p->listeners; l; l = l->next) {
+        if (l->client == client)
+            level = l->level;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return level < MCP_LEVELS ? levels[level] : NULL;
+}
+
 static const struct {
     const char *method;
     bool (*wants)(const struct mcp_listener *l, const struct tn_json *params); /* NULL: all do */
@@ -87,12 +124,12 @@ static void take_notification(void *ctx, struct mcp_backend *b, const struct tn_
 {
     struct mcp_proxy *p = ctx;
     tn_autobuf struct tn_buf params = TN_BUF_INIT(TEXT_MAX);
-    struct tn_jw w = tn_jw(&params);
 
-    if (m->params)
-        tn_jw_tree(&w, m->params);
+    mcp_copy_params(&params, m->params, NULL, NULL);
     if (!tn_buf_ok(&params))
         return;
+    if (strcmp(m->method, "notifications/message") == 0)
+        tell_requests(p, b, m, tn_buf_str(&params));
     for (size_t i = 0; i < TN_COUNT(notifications); i++) {
         if (strcmp(notifications[i].method, m->method) != 0)
             continue;
@@ -151,15 +188,20 @@ static void *run_relay(void *arg)
     return NULL;
 }
 
-/* Which ability of a client a request of a server needs. */
-static const struct {
-    const char *method, *capability;
-    const char *otherwise; /* what is answered when nobody can be asked; NULL: an error */
-} questions[] = {
+static const struct mcp_question questions[] = {
     {"sampling/createMessage", "sampling", NULL},
     {"elicitation/create", "elicitation", NULL},
     {"roots/list", "roots", "{\"roots\":[]}"},
 };
+
+const struct mcp_question *mcp_question_find(const char *method)
+{
+    for (size_t i = 0; i < TN_COUNT(questions); i++) {
+        if (strcmp(questions[i].method, method) == 0)
+            return &questions[i];
+    }
+    return NULL;
+}
 
 /* False when there are too many, or no thread is to be had. */
 static bool start_relay(struct mcp_proxy *p, struct mcp_backend *b, struct mcp_run *run,
@@ -199,22 +241,80 @@ static bool start_relay(struct mcp_proxy *p, struct mcp_backend *b, struct mcp_r
 static void take_request(void *ctx, struct mcp_backend *b, struct mcp_run *run,
                          const struct tn_rpc *m)
 {
-    for (size_t i = 0; i < TN_COUNT(questions); i++) {
-        if (strcmp(questions[i].method, m->method) != 0)
-            continue;
-        struct tn_mcp_request *cause = mcp_backend_cause(b, questions[i].capability);
-        if (cause && start_relay(ctx, b, run, m, cause))
-            return;
-        if (cause)
-            tn_mcp_request_unref(cause);
-        if (questions[i].otherwise)
-            mcp_run_answer(run, m->id, 0, questions[i].otherwise);
-        else
-            mcp_run_answer(run, m->id, TN_RPC_METHOD_NOT_FOUND,
-                           "no client that could answer this has a request under way here");
+    const struct mcp_question *q = mcp_question_find(m->method);
+
+    if (!q) {
+        mcp_run_answer(run, m->id, TN_RPC_METHOD_NOT_FOUND, "Method not found");
         return;
     }
-    mcp_run_answer(run, m->id, TN_RPC_METHOD_NOT_FOUND, "Method not found");
+    struct tn_mcp_request *cause = mcp_backend_cause(b, q->capability);
+    if (cause && start_relay(ctx, b, run, m, cause))
+        return;
+    if (cause)
+        tn_mcp_request_unref(cause);
+    if (q->otherwise)
+        mcp_run_answer(run, m->id, 0, q->otherwise);
+    else
+        mcp_run_answer(run, m->id, TN_RPC_METHOD_NOT_FOUND,
+                       "no client that could answer this has a request under way here");
+}
+
+/* --- what a server without sessions tells ----------------------------------------------------- */
+
+#define LISTEN_MAX ((size_t)2 << 20)
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The resources of a server that clients want to hear of, once each. */
+static void put_wanted(struct mcp_proxy *p, const char *server, struct tn_jw *w)
+{
+    const char **uris = NULL;
+    size_t n = 0;
+
+    pthread_mutex_lock(&p->lock);
+    for (const struct mcp_listener *l = p->listeners; l; l = l->next) {
+        for (size_t i = 0; i < l->subscription_count; i++) {
+            if (strcmp(l->subscriptions[i].server, server) == 0) {
+                uris = tn_realloc(uris, (n + 1) * sizeof *uris);
+                uris[n++] = l->subscriptions[i].uri;
+            }
+        }
+    }
+    if (n)
+        qsort(uris, n, sizeof *uris, compare);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || strcmp(uris[i], uris[i - 1]) != 0)
+            tn_jw_str(w, uris[i]);
+    }
+    pthread_mutex_unlock(&p->lock);
+    free(uris);
+}
+
+int mcp_relisten(struct mcp_proxy *p, struct mcp_backend *b, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf wish = TN_BUF_INIT(LISTEN_MAX);
+    struct tn_jw w = tn_jw(&wish);
+
+    pthread_mutex_lock(&p->listening);
+    tn_jw_object(&w);
+    tn_jw_kbool(&w, "toolsListChanged", true);
+    tn_jw_kbool(&w, "promptsListChanged", true);
+    tn_jw_kbool(&w, "resourcesListChanged", true);
+    tn_jw_key(&w, "resourceSubscriptions");
+    tn_jw_array(&w);
+    put_wanted(p, mcp_backend_spec(b)->name, &w);
+    tn_jw_array_end(&w);
+    tn_jw_object_end(&w);
+    int result = tn_buf_ok(&wish)
+                     ? mcp_backend_listen(b, tn_buf_str(&wish), err)
+                     : tn_fail(err, TN_E_TOO_LARGE,
+                               "the subscriptions at MCP server '%s' need more than %zu MB",
+                               mcp_backend_spec(b)->name, LISTEN_MAX >> 20);
+    pthread_mutex_unlock(&p->listening);
+    return result;
 }
 
 /* --- a server is back ----------------------------------------------------------------------- */
@@ -250,17 +350,26 @@ static void resubscribe(struct mcp_proxy *p, struct mcp_backend *b)
     free(uris);
 }
 
-static void take_return(void *ctx, struct mcp_backend *b)
+static void take_up(void *ctx, struct mcp_backend *b, bool again)
 {
     struct mcp_proxy *p = ctx;
+    struct tn_error err;
 
-    mcp_send_level(p, b);
-    resubscribe(p, b);
-    tn_mcp_server_notify(p->server, "notifications/tools/list_changed", "");
+    if (mcp_backend_is_modern(b)) {
+        if (mcp_relisten(p, b, &err) < 0)
+            tn_log(TN_LOG_WARN, "MCP server does not tell of changes",
+                   tn_log_str("name", mcp_backend_spec(b)->name), tn_log_str("reason", err.text));
+    } else if (again) {
+        mcp_send_level(p, b);
+        resubscribe(p, b);
+    }
+    if (again)
+        tn_mcp_server_notify(p->server, "notifications/tools/list_changed", "");
 }
 
 const struct mcp_backend_ops mcp_relay_ops = {
     .request = take_request,
     .notification = take_notification,
-    .again = take_return,
+    .up = take_up,
+    .level = level_of,
 };

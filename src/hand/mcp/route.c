@@ -1,5 +1,6 @@
 /* Requests of clients: which server they are for, and under which name it knows the thing. */
 #include "hand/mcp/proxy-internal.h"
+#include "mcp/meta.h"
 
 #define PARAMS_MAX ((size_t)32 << 20)
 enum { SUBSCRIPTIONS_MAX = 1024 };
@@ -12,6 +13,10 @@ static void *client_open(void *ctx, struct tn_mcp_client *client)
     struct mcp_listener *l = tn_calloc(1, sizeof *l);
 
     l->client = client;
+    if (tn_mcp_client_is_modern(client)) {
+        int level = mcp_level(tn_json_get_str(tn_mcp_client_hello(client), "logLevel", ""));
+        l->level = level < 0 ? MCP_LEVELS : level;
+    }
     pthread_mutex_lock(&p->lock);
     l->next = p->listeners;
     p->listeners = l;
@@ -67,7 +72,9 @@ static void unsubscribe(struct mcp_proxy *p, struct mcp_subscription *s)
     pthread_mutex_unlock(&p->lock);
     struct mcp_set *set = mcp_set_take(p);
     struct mcp_backend *b = find_server(set, s->server);
-    if (!wanted && b) {
+    if (!wanted && b && mcp_backend_is_modern(b)) {
+        mcp_relisten(p, b, NULL);
+    } else if (!wanted && b) {
         put_uri(&params, s->uri);
         mcp_backend_ask(b, "resources/unsubscribe", tn_buf_str(&params));
     }
@@ -138,8 +145,8 @@ static int copy_param(const char *key, struct tn_json *value, void *ctx)
     return 0;
 }
 
-static void copy_params(struct tn_buf *out, const struct tn_json *params, const char *member,
-                        const char *value)
+void mcp_copy_params(struct tn_buf *out, const struct tn_json *params, const char *member,
+                     const char *value)
 {
     struct tn_jw w = tn_jw(out);
 
@@ -174,17 +181,37 @@ static int fail(struct tn_mcp_request *request, struct tn_buf *result, const str
     return tn_mcp_refuse(request, TN_RPC_INTERNAL_ERROR, "%s", err->text);
 }
 
+/* What results of the revision without sessions say of themselves: their client is told anew. */
+static int copy_result(const char *key, struct tn_json *value, void *ctx)
+{
+    static const char *const own[] = {"resultType", "ttlMs", "cacheScope"};
+
+    for (size_t i = 0; i < TN_COUNT(own); i++) {
+        if (strcmp(own[i], key) == 0)
+            return 0;
+    }
+    tn_jw_key(ctx, key);
+    tn_jw_tree(ctx, value);
+    return 0;
+}
+
 static int take_answer(struct tn_mcp_request *request, const struct tn_rpc *answer,
                        struct tn_buf *result)
 {
     struct tn_jw w = tn_jw(result);
+    bool asks = tn_mcp_is_input_required(answer->result) &&
+                tn_mcp_client_is_modern(tn_mcp_request_client(request));
 
     if (answer->kind == TN_RPC_ERROR)
         return tn_mcp_refuse_with(request, answer->code, answer->message, answer->data);
-    if (tn_json_type(answer->result) == TN_JSON_OBJECT)
+    if (asks) {
+        tn_mcp_request_asks(request);
         tn_jw_tree(&w, answer->result);
-    else
-        tn_buf_puts(result, "{}");
+        return 0;
+    }
+    tn_jw_object(&w);
+    tn_json_each(answer->result, copy_result, &w);
+    tn_jw_object_end(&w);
     return 0;
 }
 
@@ -197,8 +224,8 @@ static int pass_on(struct mcp_backend *b, struct tn_mcp_request *request, const 
     tn_autorpc struct tn_rpc answer = {0};
     struct tn_error err;
 
-    copy_params(&params, m->params, member, value);
-    if (mcp_backend_call(b, m->method, tn_buf_str(&params), request, &answer, &err) < 0)
+    mcp_copy_params(&params, m->params, member, value);
+    if (mcp_call_in_rounds(b, tn_buf_str(&params), request, &answer, &err) < 0)
         return fail(request, result, &err);
     return take_answer(request, &answer, result);
 }
@@ -339,7 +366,9 @@ static int call_named(struct mcp_proxy *p, const struct mcp_set *set, enum mcp_l
 static int ask_owner(const struct mcp_set *set, struct tn_mcp_request *request,
                      struct tn_buf *result, struct mcp_backend **who)
 {
-    const char *uri = tn_json_get_str(tn_mcp_request_message(request)->params, "uri", NULL);
+    const struct tn_rpc *m = tn_mcp_request_message(request);
+    const char *uri = tn_json_get_str(m->params, "uri", NULL);
+    bool subscribes = strcmp(m->method, "resources/subscribe") == 0;
     int outcome = -1;
 
     if (!uri)
@@ -353,7 +382,7 @@ static int ask_owner(const struct mcp_set *set, struct tn_mcp_request *request,
     tn_mcp_refuse(request, TN_RPC_NOT_FOUND, "Resource not found: %.300s", uri);
     for (size_t i = 0; i < set->count && outcome < 0; i++) {
         *who = set->backends[i];
-        if (mcp_backend_can(*who, "resources"))
+        if (mcp_backend_can(*who, "resources") && !(subscribes && mcp_backend_is_modern(*who)))
             outcome = pass_on(*who, request, NULL, NULL, result);
     }
     return outcome;
@@ -366,17 +395,22 @@ static int read_resource(struct mcp_proxy *p, const struct mcp_set *set, struct 
     return ask_owner(set, request, result, &who);
 }
 
-static int subscribe(struct mcp_proxy *p, const struct mcp_set *set, struct mcp_listener *l,
-                     struct tn_mcp_request *request, struct tn_buf *result)
+/* The first server without sessions that tells of resources; of this one, where that is listed.  Or
+ * NULL. */
+static struct mcp_backend *find_teller(const struct mcp_set *set, const char *listed)
 {
-    struct mcp_backend *who = NULL;
+    for (size_t i = 0; i < set->count; i++) {
+        struct mcp_backend *b = set->backends[i];
+        if ((!listed || lists_name(b, MCP_RESOURCES, "uri", listed)) && mcp_backend_is_modern(b) &&
+            mcp_backend_subscribes(b))
+            return b;
+    }
+    return NULL;
+}
 
-    if (l->subscription_count >= SUBSCRIPTIONS_MAX)
-        return tn_mcp_refuse(request, TN_RPC_INVALID_REQUEST, "more than %d subscriptions",
-                             SUBSCRIPTIONS_MAX);
-    if (ask_owner(set, request, result, &who) < 0)
-        return -1;
-    const char *uri = tn_json_get_str(tn_mcp_request_message(request)->params, "uri", "");
+static void keep_subscription(struct mcp_proxy *p, struct mcp_listener *l, const char *uri,
+                              const struct mcp_backend *who)
+{
     pthread_mutex_lock(&p->lock);
     if (!mcp_subscribed(l, uri)) {
         l->subscriptions =
@@ -387,13 +421,12 @@ static int subscribe(struct mcp_proxy *p, const struct mcp_set *set, struct mcp_
         };
     }
     pthread_mutex_unlock(&p->lock);
-    return 0;
 }
 
-static int end_subscription(struct mcp_proxy *p, const struct mcp_set *set, struct mcp_listener *l,
-                            struct tn_mcp_request *request, struct tn_buf *result)
+/* The client's subscription to it, taken out; no uri: there is none. */
+static struct mcp_subscription take_subscription(struct mcp_proxy *p, struct mcp_listener *l,
+                                                 const char *uri)
 {
-    const char *uri = tn_json_get_str(tn_mcp_request_message(request)->params, "uri", "");
     struct mcp_subscription gone = {0};
 
     pthread_mutex_lock(&p->lock);
@@ -404,6 +437,51 @@ static int end_subscription(struct mcp_proxy *p, const struct mcp_set *set, stru
         }
     }
     pthread_mutex_unlock(&p->lock);
+    return gone;
+}
+
+static int listen_to(struct mcp_proxy *p, struct mcp_listener *l, struct mcp_backend *who,
+                     struct tn_mcp_request *request, const char *uri, struct tn_buf *result)
+{
+    struct tn_error err;
+
+    keep_subscription(p, l, uri, who);
+    if (mcp_relisten(p, who, &err) < 0) {
+        struct mcp_subscription gone = take_subscription(p, l, uri);
+        free(gone.uri);
+        free(gone.server);
+        return tn_mcp_refuse(request, TN_RPC_INVALID_REQUEST, "%s", err.text);
+    }
+    tn_buf_puts(result, "{}");
+    return 0;
+}
+
+static int subscribe(struct mcp_proxy *p, const struct mcp_set *set, struct mcp_listener *l,
+                     struct tn_mcp_request *request, struct tn_buf *result)
+{
+    struct mcp_backend *who = NULL;
+    const char *uri = tn_json_get_str(tn_mcp_request_message(request)->params, "uri", "");
+
+    if (l->subscription_count >= SUBSCRIPTIONS_MAX)
+        return tn_mcp_refuse(request, TN_RPC_INVALID_REQUEST, "more than %d subscriptions",
+                             SUBSCRIPTIONS_MAX);
+    struct mcp_backend *teller = find_teller(set, uri);
+    if (teller)
+        return listen_to(p, l, teller, request, uri, result);
+    if (ask_owner(set, request, result, &who) == 0) {
+        keep_subscription(p, l, uri, who);
+        return 0;
+    }
+    teller = *uri ? find_teller(set, NULL) : NULL;
+    return teller ? listen_to(p, l, teller, request, uri, result) : -1;
+}
+
+static int end_subscription(struct mcp_proxy *p, const struct mcp_set *set, struct mcp_listener *l,
+                            struct tn_mcp_request *request, struct tn_buf *result)
+{
+    const char *uri = tn_json_get_str(tn_mcp_request_message(request)->params, "uri", "");
+    struct mcp_subscription gone = take_subscription(p, l, uri);
+
     if (gone.uri)
         unsubscribe(p, &gone);
     tn_buf_puts(result, "{}");
@@ -425,7 +503,7 @@ static int complete_prompt(const struct mcp_set *set, struct tn_mcp_request *req
 
     if (!b)
         return tn_mcp_refuse(request, TN_RPC_INVALID_PARAMS, "Unknown prompt: %.200s", name);
-    copy_params(&ref, tn_json_get(m->params, "ref"), "name", inner);
+    mcp_copy_params(&ref, tn_json_get(m->params, "ref"), "name", inner);
     tn_jw_object(&w);
     tn_jw_key(&w, "ref");
     tn_jw_raw(&w, tn_buf_str(&ref), ref.len);
@@ -515,10 +593,36 @@ static int handle_request(void *ctx, void *state, struct tn_mcp_request *request
     if (!h)
         return tn_mcp_refuse(request, TN_RPC_METHOD_NOT_FOUND, "Method not found");
     struct mcp_set *set = mcp_set_take(p);
+    struct mcp_listener *l = state;
+    /* Who has no session sets its level with the request. */
+    bool sets_level = l->level < MCP_LEVELS && tn_mcp_client_is_modern(l->client);
+    for (size_t i = 0; i < set->count && sets_level; i++)
+        mcp_send_level(p, set->backends[i]);
     int outcome = h->handle ? h->handle(p, set, state, request, result)
                             : h->of_list(p, set, h->which, request, result);
     mcp_set_release(p, set);
     return outcome;
+}
+
+/* The definition of a tool that wants arguments in headers, for whoever checks those. */
+static struct tn_json *find_tool(void *ctx, const char *name)
+{
+    struct mcp_proxy *p = ctx;
+    struct mcp_set *set = mcp_set_take(p);
+    const char *inner = NULL;
+    struct mcp_backend *b = resolve(set, MCP_TOOLS, name, &inner);
+    struct tn_json *found = NULL;
+    struct tn_error err;
+    mcp_autoitems struct mcp_items *items = b ? mcp_backend_list(b, MCP_TOOLS, &err) : NULL;
+
+    for (size_t i = 0, n = items ? tn_json_count(items->array) : 0; i < n && !found; i++) {
+        const struct tn_json *tool = tn_json_at(items->array, i);
+        if (strcmp(tn_json_get_str(tool, "name", ""), inner) == 0 &&
+            tn_mcp_param_headers_wanted(tool))
+            found = tn_json_copy(tool);
+    }
+    mcp_set_release(p, set);
+    return found;
 }
 
 const struct tn_mcp_server_ops mcp_server_ops = {
@@ -529,4 +633,5 @@ const struct tn_mcp_server_ops mcp_server_ops = {
     .client_open = client_open,
     .client_close = client_close,
     .request = handle_request,
+    .tool = find_tool,
 };

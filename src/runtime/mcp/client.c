@@ -17,7 +17,7 @@
 #define PAUSE_SECONDS 0.5
 #define PAUSE_MAX_SECONDS 30.0
 
-enum { PAGES_MAX = 1000, TOOLS_MAX_BYTES = 32 << 20, FORMER_MAX = 4, ROUNDS_MAX = 16 };
+enum { PAGES_MAX = 1000, TOOLS_MAX_BYTES = 32 << 20, FORMER_MAX = 4 };
 
 /* One conversation; freed when the last of its users has left it. */
 struct talk {
@@ -150,13 +150,16 @@ static int probe(struct mcp_client *c, struct talk *talk, int64_t deadline,
                  struct tn_json **capabilities, struct tn_error *err)
 {
     struct mcp_link *link = talk->link;
+    tn_autorpc struct tn_rpc answer = {0};
 
     if (!link->ops->modern || c->server.address || c->handshakes)
         return 0;
     link->modern = true;
-    int result =
-        mcp_discover(talk->peer, asks(c), limit(c, deadline, PROBE_SECONDS), capabilities, err);
+    int result = tn_mcp_discover(talk->peer, mcp_meta(asks(c)), limit(c, deadline, PROBE_SECONDS),
+                                 &answer, err);
     link->modern = result > 0;
+    if (result > 0)
+        *capabilities = tn_json_copy(tn_json_get(answer.result, "capabilities"));
     return result < 0 && link->ended ? -1 : result > 0;
 }
 
@@ -165,7 +168,7 @@ static int say_hello(struct mcp_client *c, struct talk *talk, int64_t deadline,
                      struct tn_json **capabilities, struct tn_error *err)
 {
     const struct tn_mcp_hello hello = {
-        .name = "tendon", .version = TN_VERSION, .capabilities = mcp_capabilities(asks(c))};
+        .name = "tendon", .version = TN_VERSION, .capabilities = mcp_meta(asks(c))->capabilities};
     tn_autorpc struct tn_rpc server = {0};
     int modern = probe(c, talk, deadline, capabilities, err);
 
@@ -307,7 +310,7 @@ static int list_page(struct talk *talk, struct tn_jw *w, char **cursor, int64_t 
         if (*cursor)
             tn_jw_kstr(&p, "cursor", *cursor);
         if (modern)
-            mcp_put_meta(&p, asks(talk->client));
+            tn_mcp_put_meta(&p, mcp_meta(asks(talk->client)));
         tn_jw_object_end(&p);
     }
     free(TN_TAKE_PTR(*cursor));
@@ -324,7 +327,7 @@ static int list_page(struct talk *talk, struct tn_jw *w, char **cursor, int64_t 
     const struct tn_json *tools = tn_json_get(answer.result, "tools");
     for (size_t i = 0, n = tn_json_count(tools); i < n; i++)
         if (tn_json_get_str(tn_json_at(tools, i), "name", NULL) &&
-            (!modern || mcp_param_headers_valid(tn_json_at(tools, i))))
+            (!modern || tn_mcp_param_headers_valid(tn_json_at(tools, i))))
             tn_jw_tree(w, tn_json_at(tools, i));
     *cursor = tn_strdup_or_null(tn_json_get_str(answer.result, "nextCursor", NULL));
     return 0;
@@ -540,26 +543,27 @@ static int put_params(struct mcp_client *c, const struct round *r, bool modern, 
     if (r->before)
         result = mcp_put_inputs(&c->server, r->before->result, &w, err);
     if (modern)
-        mcp_put_meta(&w, asks(c));
+        tn_mcp_put_meta(&w, mcp_meta(asks(c)));
     tn_jw_object_end(&w);
     if (result == 0 && !tn_buf_ok(out))
         return tn_fail(err, TN_E_TOO_LARGE, "the arguments have more than %zu bytes", out->max);
     return result;
 }
 
-/* What the headers repeat of the arguments. */
-static char **headers_for(struct mcp_client *c, const struct round *r)
+/* What the headers repeat of the arguments, or NULL; -1 when that cannot be said. */
+static int headers_for(struct mcp_client *c, const struct round *r, char ***headers,
+                       struct tn_error *err)
 {
-    char **headers = NULL;
+    int result = 0;
 
     pthread_mutex_lock(&c->lock);
-    for (size_t i = 0, n = tn_json_count(c->tools); i < n && !headers; i++) {
+    for (size_t i = 0, n = tn_json_count(c->tools); i < n && !*headers && result == 0; i++) {
         const struct tn_json *tool = tn_json_at(c->tools, i);
         if (strcmp(tn_json_get_str(tool, "name", ""), r->tool) == 0)
-            headers = mcp_param_headers(tool, r->arguments);
+            result = (*headers = tn_mcp_param_headers(tool, r->arguments, err)) ? 0 : -1;
     }
     pthread_mutex_unlock(&c->lock);
-    return headers;
+    return result;
 }
 
 /* The server was not there, or did not know us any more. */
@@ -575,19 +579,21 @@ static int call_over(struct mcp_client *c, struct talk *talk, const struct round
     tn_autobuf struct tn_buf params = TN_BUF_INIT(MCP_MESSAGE_MAX);
     bool modern = speaks_modern(talk);
 
-    if (put_params(c, r, modern, &params, err) < 0) {
+    char **headers = NULL;
+
+    if (put_params(c, r, modern, &params, err) < 0 ||
+        (modern && headers_for(c, r, &headers, err) < 0)) {
         if (err)
             err->sys = MCP_REFUSED; /* nothing was sent */
         return -1;
     }
-    char **headers = modern ? headers_for(c, r) : NULL;
     const struct tn_mcp_call call = {.method = "tools/call",
                                      .params = tn_buf_str(&params),
                                      .deadline = r->deadline,
                                      .route = headers,
                                      .cancel = -1};
     int result = tn_mcp_call(talk->peer, &call, answer, err);
-    mcp_headers_free(headers);
+    tn_mcp_headers_free(headers);
     return result;
 }
 
@@ -634,10 +640,10 @@ int mcp_client_call(struct mcp_client *c, const char *tool, const struct tn_json
     tn_autorpc struct tn_rpc before = {0};
     struct round r = {.tool = tool, .arguments = arguments, .deadline = deadline};
 
-    for (int rounds = 0; rounds < ROUNDS_MAX; rounds++) {
+    for (int rounds = 0; rounds < TN_MCP_ROUNDS_MAX; rounds++) {
         if (call_round(c, &r, answer, err) < 0)
             return -1;
-        if (answer->kind == TN_RPC_ERROR || !mcp_is_input_required(answer->result))
+        if (answer->kind == TN_RPC_ERROR || !tn_mcp_is_input_required(answer->result))
             return 0;
         tn_rpc_done(&before);
         before = *answer;

@@ -69,14 +69,14 @@ static char **make_headers(struct http_link *l, const struct told *told)
     if (l->session)
         out[n++] = tn_asprintf("Mcp-Session-Id: %s", l->session);
     if (l->version || l->link.modern)
-        out[n++] = tn_asprintf("MCP-Protocol-Version: %s", l->version ? l->version : MCP_MODERN);
+        out[n++] = tn_asprintf("MCP-Protocol-Version: %s", l->version ? l->version : TN_MCP_MODERN);
     pthread_mutex_unlock(&l->lock);
     if (told->last_event && *told->last_event)
         out[n++] = tn_asprintf("Last-Event-ID: %s", told->last_event);
     if (method)
-        out[n++] = mcp_header("Mcp-Method", method);
-    if (name)
-        out[n++] = mcp_header("Mcp-Name", name);
+        out[n++] = tn_mcp_header("Mcp-Method", method);
+    if (name && (out[n] = tn_mcp_header("Mcp-Name", name)))
+        n++;
     for (size_t i = 0; i < more && l->link.modern; i++)
         out[n++] = tn_strdup(told->more[i]);
     return out;
@@ -195,7 +195,7 @@ static int ask(struct reception *r, struct tn_web_call *call, struct told *told,
     tn_buf_reset(&r->whole);
     tn_sse_reader_reset(&r->events);
     int result = mcp_site_call(&r->l->site, call, told->alone, &r->answer, err);
-    mcp_headers_free(headers);
+    tn_mcp_headers_free(headers);
     return result;
 }
 
@@ -348,7 +348,7 @@ static void put_listen(struct tn_buf *out)
     struct tn_jw w = tn_jw(&params);
 
     tn_jw_object(&w);
-    mcp_put_meta(&w, false);
+    tn_mcp_put_meta(&w, mcp_meta(false));
     tn_jw_key(&w, "notifications");
     tn_jw_object(&w);
     tn_jw_kbool(&w, "toolsListChanged", true);
@@ -439,7 +439,7 @@ static void say_goodbye(struct http_link *l)
     char **headers = make_headers(l, &told);
     call.headers = (const char *const *)headers;
     mcp_site_call(&l->site, &call, true, &answer, NULL);
-    mcp_headers_free(headers);
+    tn_mcp_headers_free(headers);
 }
 
 static void http_close(struct mcp_link *link)

@@ -4,8 +4,9 @@
 #include <sys/eventfd.h>
 
 #include "base/thread.h"
+#include "mcp/meta.h"
 
-enum { UNDER_WAY_MAX = 8, ANSWER_MAX = 1 << 20, INPUTS_MAX = 32 };
+enum { UNDER_WAY_MAX = 8, ANSWER_MAX = 1 << 20 };
 
 /* Several servers may ask at once; a person is asked one thing at a time. */
 static pthread_mutex_t person = PTHREAD_MUTEX_INITIALIZER;
@@ -147,11 +148,6 @@ void mcp_questions_free(struct mcp_questions *q)
 
 /* --- as a result ------------------------------------------------------------------------------ */
 
-bool mcp_is_input_required(const struct tn_json *result)
-{
-    return strcmp(tn_json_get_str(result, "resultType", ""), "input_required") == 0;
-}
-
 struct inputs {
     const struct mcp_server *server;
     struct tn_jw *w;
@@ -177,8 +173,8 @@ int mcp_put_inputs(const struct mcp_server *server, const struct tn_json *result
     const struct tn_json *state = tn_json_get(result, "requestState");
     struct inputs in = {.server = server, .w = w, .err = err};
 
-    if (tn_json_count(requests) > INPUTS_MAX)
-        return tn_fail(err, TN_E_TOO_LARGE, "the tool asks more than %d things", INPUTS_MAX);
+    if (tn_json_count(requests) > TN_MCP_INPUTS_MAX)
+        return tn_fail(err, TN_E_TOO_LARGE, "the tool asks more than %d things", TN_MCP_INPUTS_MAX);
     if (tn_json_count(requests)) {
         tn_jw_key(w, "inputResponses");
         tn_jw_object(w);

@@ -16,8 +16,6 @@ void mcp_questions_take(struct mcp_questions *q, struct tn_mcp_peer *peer,
 void mcp_questions_stop(struct mcp_questions *q);
 void mcp_questions_free(struct mcp_questions *q);
 
-/* Whether the result says that the server wants to know something first. */
-bool mcp_is_input_required(const struct tn_json *result);
 /* Adds the members inputResponses and requestState, with which the request is to be repeated, to
  * its params.  -1 with err when something is asked that nobody answers. */
 int mcp_put_inputs(const struct mcp_server *server, const struct tn_json *result, struct tn_jw *w,

@@ -244,10 +244,15 @@ def serve(message):
         send(id=message["id"], error={"code": code, "message": words, "data": data})
 
 
-for line in sys.stdin:
-    message = json.loads(line)
-    if "method" in message and "id" in message:
-        threading.Thread(target=serve, args=(message,), daemon=True).start()
-    elif message.get("id") in answers:
-        answers[message["id"]][1] = message.get("result")
-        answers[message["id"]][0].set()
+def main():
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "method" in message and "id" in message:
+            threading.Thread(target=serve, args=(message,), daemon=True).start()
+        elif message.get("id") in answers:
+            answers[message["id"]][1] = message.get("result")
+            answers[message["id"]][0].set()
+
+
+if __name__ == "__main__":
+    main()

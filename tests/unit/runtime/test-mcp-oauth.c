@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "runtime/mcp/challenge.h"
-#include "runtime/mcp/modern.h"
 #include "runtime/mcp/oauth-grant.h"
 
 #include <setjmp.h>
@@ -121,44 +120,6 @@ static void test_scopes(void **state)
     assert_false(mcp_scope_has("ab", "a") || mcp_scope_has(NULL, "a"));
 }
 
-static void test_headers(void **state)
-{
-    static const struct {
-        const char *value, *line;
-    } rows[] = {
-        {"plain text", "N: plain text"},
-        {"", "N: "},
-        {" x", "N: =?base64?IHg=?="},
-        {"a\nb", "N: =?base64?YQpi?="},
-        {"\xc3\xa4", "N: =?base64?w6Q=?="},
-        {"=?base64?eA==?=", "N: =?base64?PT9iYXNlNjQ/ZUE9PT89?="},
-    };
-
-    for (size_t i = 0; i < TN_COUNT(rows); i++) {
-        tn_autofree char *line = mcp_header("N", rows[i].value);
-        assert_string_equal(line, rows[i].line);
-    }
-}
-
-static void test_params(void **state)
-{
-    static const char text[] =
-        "{\"inputSchema\":{\"properties\":{\"a\":{\"type\":\"string\",\"x-mcp-header\":\"A\"},"
-        "\"b\":{\"type\":\"object\",\"properties\":{\"c\":{\"type\":\"integer\",\"x-mcp-header\":"
-        "\"C\"}}},\"d\":{\"type\":\"boolean\",\"x-mcp-header\":\"D\"}}}}";
-    static const char given[] = "{\"a\":\"x\",\"b\":{\"c\":-3},\"d\":null}";
-    tn_autojson struct tn_json *tool = NULL, *arguments = NULL;
-
-    tn_json_parse(text, strlen(text), &tool, NULL);
-    tn_json_parse(given, strlen(given), &arguments, NULL);
-    assert_true(mcp_param_headers_valid(tool));
-    char **headers = mcp_param_headers(tool, arguments);
-    assert_string_equal(headers[0], "Mcp-Param-A: x");
-    assert_string_equal(headers[1], "Mcp-Param-C: -3");
-    assert_null(headers[2]);
-    mcp_headers_free(headers);
-}
-
 static void test_vault(void **state)
 {
     char base[] = "/tmp/tendon-oauth-XXXXXX";
@@ -206,7 +167,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_challenges), cmocka_unit_test(test_urls),
         cmocka_unit_test(test_resources),  cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_headers),    cmocka_unit_test(test_params),
         cmocka_unit_test(test_vault),
     };
 
