@@ -64,7 +64,7 @@ static int fill_in(struct box *b, const struct caller *who, const struct box_wis
     b->resource_factor = factor > 0 ? factor : 1;
     b->idle_pause = wish->idle_pause;
     b->idle_stop = wish->idle_stop;
-    b->created = b->used = b->used_saved = wall_clock();
+    b->created = b->used = wall_clock();
     double ttl = time_to_live(b->s, who, wish);
     b->expires = ttl > 0 ? b->created + ttl : 0;
     b->state = BOX_STARTING;

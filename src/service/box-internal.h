@@ -51,7 +51,9 @@ struct box {
     bool claimed; /* it was warm: no line, only a look whether it lives */
     bool known;   /* it was looked at since the service started */
     bool gone;
-    double started, used, used_saved;
+    double started, used;
+    bool use_unsaved;      /* it is on the list of those used, */
+    struct box *next_used; /* under used_lock */
     int restarts;
     int uses;
     struct bucket deliveries; /* that webhooks took */
@@ -94,6 +96,9 @@ struct boxes {
         double created;
     } past[1024]; /* the newest that were removed: pages may go on after them */
     size_t past_count;
+
+    pthread_mutex_t used_lock; /* taken last */
+    struct box *used;          /* since their uses were saved */
 
     pthread_mutex_t births; /* over counting and adding, so that nobody gets the last place twice */
 

@@ -88,7 +88,6 @@ void box_save(struct box *b)
         b->dirty = true;
     } else {
         b->ceiling = ceiling;
-        b->used_saved = used;
     }
     pthread_mutex_unlock(&b->lock);
     pthread_mutex_unlock(&b->row);
@@ -97,6 +96,69 @@ void box_save(struct box *b)
     if (failed)
         tn_log(TN_LOG_ERROR, "no row for a change", tn_log_str("sandbox", b->names.id),
                tn_log_str("error", why.text));
+}
+
+/* --- uses --------------------------------------------------------------------------------------
+ */
+
+struct use {
+    struct box *box;
+    double used;
+    int64_t action;
+    char *text;
+};
+
+/* Off the list: a use from now on puts it there again. */
+static struct use take_use(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    struct use use = {.box = b,
+                      .used = b->used,
+                      .action = b->last_action,
+                      .text = tn_strdup_or_null(b->last_action_text)};
+    b->next_used = NULL;
+    b->use_unsaved = false;
+    pthread_mutex_unlock(&b->lock);
+    return use;
+}
+
+/* A row that has a newer use already stays. */
+static int save_uses(struct tn_db *db, void *ctx, struct tn_error *err)
+{
+    for (const struct use *u = ctx; u->box; u++)
+        if (tn_db_run(db, err,
+                      "UPDATE box SET used = ?2, last_action = ?3, last_action_text = ?4"
+                      " WHERE id = ?1 AND used <= ?2 AND last_action <= ?3",
+                      "tdit", u->box->names.id, u->used, u->action, u->text) < 0)
+            return -1;
+    return 0;
+}
+
+void boxes_save_uses(struct boxes *all)
+{
+    struct tn_error why = {0};
+    size_t count = 0;
+
+    pthread_mutex_lock(&all->used_lock);
+    struct box *first = TN_TAKE_PTR(all->used);
+    pthread_mutex_unlock(&all->used_lock);
+    if (!first)
+        return;
+    for (const struct box *b = first; b; b = b->next_used)
+        count++;
+    struct use *uses = tn_calloc(count + 1, sizeof *uses);
+    for (size_t i = 0; i < count; i++) {
+        struct box *next = first->next_used;
+        uses[i] = take_use(first);
+        first = next;
+    }
+    if (tn_db_atomically(all->s->db, save_uses, uses, &why))
+        tn_log(TN_LOG_ERROR, "no rows for uses", tn_log_str("error", why.text));
+    for (size_t i = 0; i < count; i++) {
+        box_release(uses[i].box);
+        free(uses[i].text);
+    }
+    free(uses);
 }
 
 int box_erase_row(struct box *b, struct tn_error *err)
@@ -155,7 +217,7 @@ static void read_numbers(const struct tn_db_row *row, struct box *b)
     b->version = b->ceiling = (uint64_t)tn_db_int(row, 22);
     b->created = tn_db_double(row, 23);
     b->started = tn_db_double(row, 24);
-    b->used = b->used_saved = tn_db_double(row, 25);
+    b->used = tn_db_double(row, 25);
     b->expires = tn_db_double(row, 26);
     b->idle_pause = tn_db_double(row, 27);
     b->idle_stop = tn_db_double(row, 28);

@@ -246,6 +246,7 @@ struct boxes *boxes_new(struct tn_service *s, struct tn_error *err)
     all->epoll = all->epoll_end = -1;
     pthread_mutex_init(&all->lock, NULL);
     pthread_mutex_init(&all->births, NULL);
+    pthread_mutex_init(&all->used_lock, NULL);
     pthread_mutex_init(&all->work_lock, NULL);
     tn_cond_init(&all->work_done);
     tn_cond_init(&all->work_wanted);
@@ -263,10 +264,8 @@ void boxes_free(struct boxes *all, int64_t deadline)
     struct box **list = boxes_after(all, &(struct box_filter){0}, &count);
     bool rests = boxes_close(all, deadline);
     ends_close(all);
+    boxes_save_uses(all);
     for (size_t i = 0; i < count; i++) {
-        pthread_mutex_lock(&list[i]->lock);
-        list[i]->dirty |= list[i]->used != list[i]->used_saved;
-        pthread_mutex_unlock(&list[i]->lock);
         box_save(list[i]);
         box_release(list[i]);
     }
@@ -284,6 +283,7 @@ void boxes_free(struct boxes *all, int64_t deadline)
     free(all->found);
     pthread_mutex_destroy(&all->lock);
     pthread_mutex_destroy(&all->births);
+    pthread_mutex_destroy(&all->used_lock);
     pthread_mutex_destroy(&all->work_lock);
     pthread_cond_destroy(&all->work_done);
     pthread_cond_destroy(&all->work_wanted);

@@ -204,6 +204,8 @@ struct boxes *boxes_new(struct tn_service *s, struct tn_error *err);
 void boxes_begin(struct boxes *all);
 /* How many were not looked at yet; 0: all are known (for /readyz). */
 int boxes_unknown(struct boxes *all);
+/* Writes down, in one transaction, when boxes were used last and with which action. */
+void boxes_save_uses(struct boxes *all);
 /* Stops every one that runs or is paused, in parallel: for a graceful stop that is asked to. */
 void boxes_stop_all(struct boxes *all, int64_t deadline);
 /* Whoever waits for a box (box_wait, box_order, ...) is sent away with TN_E_BUSY from now on; work

@@ -15,6 +15,7 @@
 #include "service/pools.h"
 #include "service/timers.h"
 
+#define USES_SECONDS 1.0 /* a killed service forgets no older use */
 #define ROUND_SECONDS 60.0
 #define SAMPLE_SECONDS 2.0
 #define WATCH_SECONDS 60.0
@@ -35,6 +36,7 @@ struct keeper {
     pthread_cond_t nudged;
     bool stopping;
     struct timers times;
+    int64_t save_uses; /* when */
     struct watched *watched;
     size_t watched_count;
     pthread_t threads[3];
@@ -129,8 +131,16 @@ static void *keep_times_loop(void *arg)
 
     pthread_mutex_lock(&k->lock);
     while (!k->stopping) {
+        if (tn_now() >= k->save_uses) {
+            k->save_uses = TN_NEVER;
+            pthread_mutex_unlock(&k->lock);
+            boxes_save_uses(k->s->boxes);
+            pthread_mutex_lock(&k->lock);
+            continue;
+        }
         if (!timers_take(&k->times, tn_now(), id)) {
-            doze(k, &k->nudged, timers_next(&k->times));
+            int64_t next = timers_next(&k->times);
+            doze(k, &k->nudged, next < k->save_uses ? next : k->save_uses);
             continue;
         }
         pthread_mutex_unlock(&k->lock);
@@ -150,6 +160,16 @@ void keeper_nudge(struct keeper *k, struct box *b)
         return;
     pthread_mutex_lock(&k->lock);
     timers_set(&k->times, box_id(b), tn_now());
+    pthread_cond_signal(&k->nudged);
+    pthread_mutex_unlock(&k->lock);
+}
+
+void keeper_save_uses_soon(struct keeper *k)
+{
+    if (!k)
+        return;
+    pthread_mutex_lock(&k->lock);
+    k->save_uses = tn_deadline_in(USES_SECONDS);
     pthread_cond_signal(&k->nudged);
     pthread_mutex_unlock(&k->lock);
 }
@@ -315,6 +335,7 @@ struct keeper *keeper_new(struct tn_service *s, struct tn_error *err)
     struct keeper *k = tn_calloc(1, sizeof *k);
 
     k->s = s;
+    k->save_uses = tn_deadline_in(USES_SECONDS); /* those from before there was a keeper */
     pthread_mutex_init(&k->lock, NULL);
     tn_cond_init(&k->changed);
     tn_cond_init(&k->nudged);

@@ -16,6 +16,8 @@ bool keeper_end(struct keeper *k, int64_t deadline);
 void keeper_free(struct keeper *k);
 /* The times of this box, or its state, have changed.  Takes no lock of any box. */
 void keeper_nudge(struct keeper *k, struct box *b);
+/* boxes_save_uses is called within a second.  Takes no lock of any box. */
+void keeper_save_uses_soon(struct keeper *k);
 /* Somebody looks at this box: box_sample is called every other second for a minute from now on. */
 void keeper_watch(struct keeper *k, struct box *b);
 

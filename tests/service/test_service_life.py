@@ -223,6 +223,29 @@ def test_versions_grow(service, client):
 # --- lists ---------------------------------------------------------------------------------------
 
 
+def is_saved(service, told):
+    """Whether the row of that box has its last use."""
+    ((used, action),) = rows(service, "SELECT used, last_action FROM box WHERE id = ?", told["id"])
+    return action == told["last_action"]["id"] and abs(used - told["used"]) < 0.001
+
+
+def test_a_killed_service_knows_the_last_use(service, client):
+    boxes = [make(client) for _ in range(3)]
+    for box in boxes:
+        run(client, box, "echo one")
+        run(client, box, "echo two")
+    told = {box["id"]: state(client, box) for box in boxes}
+    eventually(
+        lambda: all(is_saved(service, one) for one in told.values()),
+        "its uses are written down, though nobody asks for anything",
+    )
+    service.restart(kill=True)
+    for id, before in told.items():
+        after = state(client, id)
+        assert (after["used"], after["last_action"]) == (before["used"], before["last_action"])
+        order(client, id, "delete").ok(204)
+
+
 def test_pages_go_on_after_what_was_deleted(service):
     client = service.tenant("pages")
     boxes = [make(client, name=f"n{i}")["id"] for i in range(5)]
