@@ -61,6 +61,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def get_file(self, query):
         name = query.get("name", "file")
+        time.sleep(int(query.get("ms", 0)) / 1000)  # as in get_slow
         self.reply(
             query["text"].encode(),
             "application/octet-stream",

@@ -2,6 +2,9 @@
 
 import pathlib
 import re
+import time
+
+import pytest
 
 
 def arrived(browser, actions):
@@ -46,6 +49,24 @@ def test_download_is_waited_for(browser):
     browser.go("tabs.html")
     (path,) = arrived(browser, browser.call("click", "link 'Drip'"))
     assert path.suffix == ".gz" and len(path.read_bytes()) == 20000
+
+
+@pytest.mark.parametrize("link, text", [("Save late", "a,b"), ("Answer late", "c,d")])
+def test_promised_download_is_waited_for(browser, link, text):
+    """The server takes its time before it answers at all."""
+    browser.go("saving.html")
+    (path,) = arrived(browser, browser.call("click", f"link '{link}'"))
+    assert path.suffix == ".csv" and path.read_text() == text
+
+
+@pytest.mark.parametrize("link, title", [("Own way", "own way"), ("Missing", "Saving")])
+def test_no_download_is_not_waited_for(browser, link, title):
+    """A page that does something else with its link, and a file that is not there."""
+    browser.go("saving.html")
+    began = time.monotonic()
+    obs = browser.ok(browser.call("click", f"link '{link}'"))
+    assert f"RootWebArea '{title}'" in obs.content
+    assert time.monotonic() - began < 4, "as long as for a promised one"
 
 
 def test_browse_of_a_file(browser):

@@ -1,5 +1,9 @@
 """Navigation, tabs, frames, shadow roots, dialogs, and waiting for what an action sets off."""
 
+import time
+
+import pytest
+
 from harness import free_port
 
 
@@ -121,3 +125,30 @@ def test_calls_after_a_navigation(browser):
     leave = browser.bid("button 'Leave'")
     obs = browser.ok(f'click("{leave}")\ngo_back()\nnoop(1)')
     assert "RootWebArea 'Tabs'" in obs.content
+
+
+@pytest.mark.parametrize("which", ["near", "far"])
+def test_click_in_a_frame_that_vanishes(browser, which):
+    """The page removes the frame as soon as the mouse is there: what counts as done was done."""
+    browser.go("vanishing.html")
+    bid = tree_bids(browser, "button 'Vanish'")[which == "far"]
+    obs = browser.act(f'click("{bid}")')
+    assert (f"pressed ?{which}" in obs.content) != obs.extras["error"], obs
+    assert bid not in tree_bids(browser, "button 'Vanish'")
+
+
+@pytest.mark.parametrize("way", ["Stop", "Remove", "Remove at once", "Remove old", "Replace"])
+def test_aborted_navigation_is_not_waited_for(browser, way):
+    browser.go("aborting.html")
+    click = browser.call("click", f"button '{way}'")
+    began = time.monotonic()
+    assert f"RootWebArea '{way}'" in browser.ok(click).content
+    assert time.monotonic() - began < 5, "as long as for one that goes on"
+
+
+def test_frame_that_hangs_holds_up_one_action(browser):
+    browser.go("aborting.html")
+    browser.ok(browser.call("click", "button 'Hang'"))
+    began = time.monotonic()
+    browser.ok("noop(1)")
+    assert time.monotonic() - began < 5, "as long as the action that set it off"

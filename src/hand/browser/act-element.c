@@ -1,12 +1,10 @@
-/* Elements: finding them, waiting until they can be acted upon, pointing at them. */
+/* Elements: finding them, waiting until they can be acted upon, dragging, files. */
 #include <fcntl.h>
 
 #include "base/account.h"
 #include "hand/browser/act.h"
 
 enum { PARAMS_MAX = 16 << 20, FRAMES_DEEP = 64 };
-/* A page that keeps replacing its document under our hands. */
-enum { ATTEMPTS = 5 };
 #define CHOOSER_SECONDS 3.0
 #define DRAG_SECONDS 1.0
 
@@ -22,8 +20,8 @@ void act_element_done(struct act_element *e)
     tn_frame_list_done(&e->frames);
 }
 
-static void put_call(struct tn_buf *out, const char *function, const char *object, int64_t context,
-                     const char *arguments, bool by_value)
+void act_put_call(struct tn_buf *out, const char *function, const char *object, int64_t context,
+                  const char *arguments, bool by_value)
 {
     struct tn_jw w = tn_jw(out);
 
@@ -56,8 +54,8 @@ static ssize_t frame_of(struct act *a, const struct tn_frame_list *frames, size_
     tn_jw_kstr(&w, "value", bid);
     tn_jw_object_end(&w);
     tn_jw_array_end(&w);
-    put_call(&find, "(bid) => globalThis.tendon ? tendon.find(bid) : null", NULL, f->context,
-             tn_buf_str(&arguments), false);
+    act_put_call(&find, "(bid) => globalThis.tendon ? tendon.find(bid) : null", NULL, f->context,
+                 tn_buf_str(&arguments), false);
     if (tn_cdp_call(a->chrome->cdp, f->session, "Runtime.callFunctionOn", tn_buf_str(&find),
                     act_within(a, ACT_SLACK_SECONDS), &found, err) < 0)
         return -1;
@@ -102,7 +100,7 @@ static int find_once(struct act *a, const char *bid, struct act_element *e)
 
 int act_find(struct act *a, const char *bid, struct act_element *e)
 {
-    for (int i = 0; i < ATTEMPTS; i++) {
+    for (int i = 0; i < ACT_ATTEMPTS; i++) {
         int r = find_once(a, bid, e);
         if (r == 0)
             return 0;
@@ -149,8 +147,8 @@ static int judge(struct act *a, const char *bid, const struct tn_json *answer)
     return 0;
 }
 
-static int ask_element(struct act *a, struct act_element *e, const char *bid, const char *method,
-                       const char *argument_json, struct tn_json **answer)
+int act_ask_element(struct act *a, struct act_element *e, const char *bid, const char *method,
+                    const char *argument_json, struct tn_json **answer)
 {
     struct tn_error err;
 
@@ -160,7 +158,7 @@ static int ask_element(struct act *a, struct act_element *e, const char *bid, co
         if (ask_once(a, e, method, argument_json, answer, &err) == 0)
             break;
         act_element_done(e);
-        if (err.code != TN_E_GONE || i >= ATTEMPTS)
+        if (err.code != TN_E_GONE || i >= ACT_ATTEMPTS)
             return act_fail_from(a, &err);
     }
     return judge(a, bid, *answer);
@@ -172,150 +170,10 @@ int act_ask(struct act *a, const char *bid, const char *method, const char *argu
     act_autoelement struct act_element e = {0};
 
     *answer = NULL;
-    if (ask_element(a, &e, bid, method, argument_json, answer) == 0)
+    if (act_ask_element(a, &e, bid, method, argument_json, answer) == 0)
         return 0;
     tn_json_free(TN_TAKE_PTR(*answer));
     return -1;
-}
-
-/* --- pointing ------------------------------------------------------------------------------- */
-
-/* A handle on the element that holds the frame. */
-static char *owner_object(struct act *a, const struct tn_frame_info *parent, int64_t node,
-                          struct tn_error *err)
-{
-    tn_autojson struct tn_json *result = NULL;
-    tn_autofree char *params = tn_asprintf("{\"backendNodeId\":%lld,\"executionContextId\":%lld}",
-                                           (long long)node, (long long)parent->context);
-
-    if (tn_cdp_call(a->chrome->cdp, parent->session, "DOM.resolveNode", params,
-                    act_within(a, ACT_SLACK_SECONDS), &result, err) < 0)
-        return NULL;
-    return tn_strdup(tn_json_get_str(tn_json_get(result, "object"), "objectId", ""));
-}
-
-/* From the window of a frame to that of its parent; nothing may be in front of the frame. */
-static int step_out(struct act *a, const struct tn_frame_list *frames, size_t frame,
-                    struct input_point *at)
-{
-    const struct tn_frame_info *f = &frames->frames[frame], *parent = &frames->frames[f->parent];
-    tn_autobuf struct tn_buf params = TN_BUF_INIT(8192);
-    tn_autojson struct tn_json *result = NULL, *value = NULL;
-    struct tn_error err;
-    tn_autofree char *object = owner_object(a, parent, f->owner_backend_node, &err);
-    char arguments[128];
-
-    if (!object)
-        return act_fail_from(a, &err);
-    snprintf(arguments, sizeof arguments, "[{\"value\":%.3f},{\"value\":%.3f}]", at->x, at->y);
-    put_call(&params, "function (x, y) { return tendonPage.through(this, x, y); }", object, 0,
-             arguments, true);
-    if (tn_cdp_call(a->chrome->cdp, parent->session, "Runtime.callFunctionOn", tn_buf_str(&params),
-                    act_within(a, ACT_SLACK_SECONDS), &result, &err) < 0 ||
-        tn_cdp_function_value(result, &value, &err) < 0)
-        return act_fail_from(a, &err);
-    if (tn_json_has(value, "why"))
-        return act_fail_timeout(a, tn_json_get_str(value, "why", ""));
-    at->x = tn_json_double(tn_json_get(value, "x"), 0);
-    at->y = tn_json_double(tn_json_get(value, "y"), 0);
-    return 0;
-}
-
-/* From the window of frame `f` to that of the page. */
-static int step_all_out(struct act *a, const struct tn_frame_list *frames, size_t f,
-                        struct input_point *at)
-{
-    for (; frames->frames[f].parent_id; f = frames->frames[f].parent) {
-        if (step_out(a, frames, f, at) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* Scrolling a frame of another process scrolls those around it a moment later: the place counts
- * when it is the same a frame later. */
-static int settle_point(struct act *a, const struct act_element *e, struct input_point inside,
-                        struct input_point *at)
-{
-    const struct tn_frame_info *top = &e->frames.frames[0];
-    struct input_point before;
-
-    *at = inside;
-    if (step_all_out(a, &e->frames, e->frame, at) < 0)
-        return -1;
-    for (int i = 0; e->frame && i < ATTEMPTS; i++) {
-        before = *at;
-        tn_cdp_function(a->chrome->cdp, top->session, top->context, "() => tendonPage.frame()",
-                        NULL, act_within(a, ACT_SLACK_SECONDS), NULL, NULL);
-        *at = inside;
-        if (step_all_out(a, &e->frames, e->frame, at) < 0)
-            return -1;
-        if (at->x == before.x && at->y == before.y)
-            return 0;
-    }
-    return e->frame ? act_fail_timeout(a, "element is not stable") : 0;
-}
-
-int act_point(struct act *a, const char *bid, bool enabled, struct input_point *at)
-{
-    act_autoelement struct act_element e = {0};
-    tn_autojson struct tn_json *answer = NULL;
-
-    if (ask_element(a, &e, bid, "point", enabled ? "{\"enabled\":true}" : "{}", &answer) < 0)
-        return -1;
-    struct input_point inside = {tn_json_double(tn_json_get(answer, "x"), 0),
-                                 tn_json_double(tn_json_get(answer, "y"), 0)};
-    return settle_point(a, &e, inside, at);
-}
-
-/* --- the mouse ------------------------------------------------------------------------------ */
-
-static int modifiers_of(const struct tn_json *list)
-{
-    int bits = 0;
-
-    for (size_t i = 0; i < tn_json_count(list); i++) {
-        const char *name = tn_json_str(tn_json_at(list, i), NULL);
-        bits |= name ? input_modifier(name) : 0;
-    }
-    return bits;
-}
-
-static int click(struct act *a, int clicks)
-{
-    enum input_button button = input_button_from(act_text(a, 1));
-    struct input_point at;
-    struct tn_error err;
-
-    if (act_point(a, act_text(a, 0), true, &at) < 0)
-        return -1;
-    if (input_click(a->page, at, button, clicks, modifiers_of(a->values[2]),
-                    act_within(a, ACT_SLACK_SECONDS), &err) < 0 &&
-        err.code != TN_E_GONE) /* the click has closed its page */
-        return act_fail_from(a, &err);
-    return 0;
-}
-
-int act_click(struct act *a)
-{
-    return click(a, 1);
-}
-
-int act_dblclick(struct act *a)
-{
-    return click(a, 2);
-}
-
-int act_hover(struct act *a)
-{
-    struct input_point at;
-    struct tn_error err;
-
-    if (act_point(a, act_text(a, 0), false, &at) < 0)
-        return -1;
-    if (input_move(a->page, at, INPUT_NONE, 0, act_within(a, ACT_SLACK_SECONDS), &err) < 0)
-        return act_fail_from(a, &err);
-    return 0;
 }
 
 /* --- dragging ------------------------------------------------------------------------------- */
@@ -383,7 +241,7 @@ static int drag_held(struct act *a, const char *from_bid, const char *to_bid,
     if (input_move(a->page, nudge, INPUT_LEFT, 0, act_within(a, ACT_SLACK_SECONDS), &err) < 0)
         return act_fail_from(a, &err);
     data = native_drag(a, from_bid);
-    if (act_point(a, to_bid, false, &to) < 0)
+    if (act_point(a, to_bid, &to) < 0)
         return -1;
     for (size_t i = 0; data && i < TN_COUNT(native); i++) {
         if (drag_event(a, native[i], to, data) < 0)
@@ -404,7 +262,7 @@ int act_drag_and_drop(struct act *a)
     struct input_point from;
     struct tn_error err;
 
-    if (act_point(a, from_bid, false, &from) < 0 || intercept_drags(a, true) < 0 ||
+    if (act_point(a, from_bid, &from) < 0 || intercept_drags(a, true) < 0 ||
         act_ask(a, from_bid, "dragging", "true", &armed) < 0)
         return -1;
     chrome_lock(a->chrome);
@@ -478,18 +336,15 @@ int act_upload_file(struct act *a)
 {
     tn_autobuf struct tn_buf params = TN_BUF_INIT(PARAMS_MAX);
     tn_autofree char *session = NULL;
-    struct input_point at;
     struct tn_error err;
     bool multiple = false;
     size_t count = 0;
 
-    if (act_point(a, act_text(a, 0), true, &at) < 0)
-        return -1;
     chrome_lock(a->chrome);
     a->page->chooser_node = 0;
     chrome_unlock(a->chrome);
-    if (input_click(a->page, at, INPUT_LEFT, 1, 0, act_within(a, ACT_SLACK_SECONDS), &err) < 0)
-        return act_fail_from(a, &err);
+    if (act_press_mouse(a, act_text(a, 0), INPUT_LEFT, 1, 0) < 0)
+        return -1;
     int64_t node = await_chooser(a, &session, &multiple);
     if (!node)
         return act_fail(a,

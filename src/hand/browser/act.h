@@ -29,6 +29,8 @@ struct tn_page *act_open_tab(struct tn_chrome *c, int64_t deadline, struct tn_er
 /* How long an element may take to become ready, and the browser to take our word for it. */
 #define ACT_MS 500
 #define ACT_SLACK_SECONDS 2.0
+/* How often to look again at a page that keeps replacing its document under our hands. */
+enum { ACT_ATTEMPTS = 5 };
 
 int act_fail(struct act *a, const char *fmt, ...) TN_PRINTF(2, 3);
 /* "Error: Locator.click: <text>", or the timeout of an operation. */
@@ -58,14 +60,31 @@ int act_find(struct act *a, const char *bid, struct act_element *e);
  * element is missing or was not ready in time. */
 int act_ask(struct act *a, const char *bid, const char *method, const char *argument_json,
             struct tn_json **answer);
+/* The same, and tells which element that was; it is the caller's in either case. */
+int act_ask_element(struct act *a, struct act_element *e, const char *bid, const char *method,
+                    const char *argument_json, struct tn_json **answer);
+/* Appends the params of Runtime.callFunctionOn: on the object, or in the context when that is NULL;
+ * arguments is a JSON array of {"value":...}. */
+void act_put_call(struct tn_buf *out, const char *function, const char *object, int64_t context,
+                  const char *arguments, bool by_value);
+
+int act_drag_and_drop(struct act *a);
+int act_upload_file(struct act *a);
+
+/* act-point.c */
+
 /* Where to point at the element once it is ready, in the page's window.  -1: failed. */
-int act_point(struct act *a, const char *bid, bool enabled, struct input_point *at);
+int act_point(struct act *a, const char *bid, struct input_point *at);
+/* Clicks on the element once it is ready.  A document that is replaced before the button is pressed
+ * is looked at again.  -1: failed. */
+int act_press_mouse(struct act *a, const char *bid, enum input_button button, int clicks,
+                    int modifiers);
+/* Moves the mouse onto the element once it is ready.  -1: failed. */
+int act_move_mouse(struct act *a, const char *bid);
 
 int act_click(struct act *a);
 int act_dblclick(struct act *a);
 int act_hover(struct act *a);
-int act_drag_and_drop(struct act *a);
-int act_upload_file(struct act *a);
 
 /* act-form.c */
 int act_fill(struct act *a);

@@ -35,11 +35,26 @@ struct chrome_frame {
     bool asked;         /* the page wants it to navigate */
     bool moving;        /* a navigation has begun and not ended */
     int64_t commits;    /* navigations that have ended in a document, or a place in it */
+    bool given_up;      /* was waited for long enough, and nothing has come of it since */
 };
 
 struct chrome_request {
     char *id, *session, *frame, *loader;
     uint64_t number;
+    bool answered; /* a document's: with something to show, or to save */
+};
+
+/* Downloads that are to begin. */
+struct chrome_promise {
+    int count;
+    uint64_t number; /* when the latest was made */
+};
+
+/* What our script has told about the mouse since it was asked to watch an element. */
+struct chrome_aim {
+    int64_t number; /* of the request to watch */
+    bool met;       /* the mouse has moved onto the element */
+    bool pressed;   /* a button has been pressed in its document */
 };
 
 /* Somebody who looks on.  Both are called in the reader thread with the lock: be quick. */
@@ -65,6 +80,10 @@ struct tn_page {
     size_t request_count;
     char *title;
     double mouse_x, mouse_y;
+    struct chrome_aim aim;
+    struct chrome_promise linked; /* a link that is to be saved was used */
+    struct chrome_promise
+        answered;         /* a document was given up when it had come: it is being saved */
     int64_t chooser_node; /* of the latest file chooser, 0: none has opened */
     char *chooser_session;
     bool chooser_multiple;
@@ -155,6 +174,7 @@ void frame_remove_children(struct tn_page *page, const char *id);
 void frame_set_session(struct chrome_frame *f, const char *session);
 
 void request_add(struct tn_page *page, const struct chrome_request *request);
+struct chrome_request *request_find(const struct tn_page *page, const char *id);
 void request_remove(struct tn_page *page, const char *id);
 /* Those of a document that is not there any more, or of a whole session. */
 void request_remove_of(struct tn_page *page, const char *session, const char *frame,

@@ -43,9 +43,10 @@ static void put_mouse(struct tn_buf *out, const struct mouse_event *e)
     tn_jw_object_end(&w);
 }
 
-/* All of them are sent at once: the browser keeps their order. */
-static int send_mouse(struct tn_page *page, const struct mouse_event *events, size_t count,
-                      int64_t deadline, struct tn_error *err)
+/* All of them are sent at once: the browser keeps their order.  The last is at that place. */
+static int send_to(struct tn_page *page, const struct input_place *place,
+                   const struct mouse_event *events, size_t count, int64_t deadline,
+                   struct tn_error *err)
 {
     struct tn_cdp_command commands[1 + 2 * CLICKS_MAX] = {0};
     struct tn_buf params[1 + 2 * CLICKS_MAX];
@@ -53,19 +54,27 @@ static int send_mouse(struct tn_page *page, const struct mouse_event *events, si
     for (size_t i = 0; i < count; i++) {
         tn_buf_init(&params[i], EVENT_MAX);
         put_mouse(&params[i], &events[i]);
-        commands[i].session = page->session;
+        commands[i].session = place->session;
         commands[i].method = "Input.dispatchMouseEvent";
         commands[i].params_json = tn_buf_str(&params[i]);
     }
     chrome_lock(page->chrome);
-    page->mouse_x = events[count - 1].at.x;
-    page->mouse_y = events[count - 1].at.y;
+    page->mouse_x = place->page.x;
+    page->mouse_y = place->page.y;
     chrome_unlock(page->chrome);
     int r = tn_cdp_call_all(page->chrome->cdp, commands, count, deadline, err);
     tn_cdp_commands_done(commands, count);
     for (size_t i = 0; i < count; i++)
         tn_buf_done(&params[i]);
     return r;
+}
+
+/* One event in the page's own window. */
+static int send_mouse(struct tn_page *page, const struct mouse_event *event, int64_t deadline,
+                      struct tn_error *err)
+{
+    const struct input_place place = {page->session, event->at, event->at};
+    return send_to(page, &place, event, 1, deadline, err);
 }
 
 int input_move(struct tn_page *page, struct input_point at, enum input_button held, int modifiers,
@@ -78,7 +87,7 @@ int input_move(struct tn_page *page, struct input_point at, enum input_button he
         .held = button_bits[held],
         .modifiers = modifiers,
     };
-    return send_mouse(page, &event, 1, deadline, err);
+    return send_mouse(page, &event, deadline, err);
 }
 
 static struct mouse_event button_event(bool down, struct input_point at, enum input_button button,
@@ -98,28 +107,38 @@ int input_press_button(struct tn_page *page, struct input_point at, enum input_b
                        int clicks, int modifiers, int64_t deadline, struct tn_error *err)
 {
     const struct mouse_event event = button_event(true, at, button, clicks, modifiers);
-    return send_mouse(page, &event, 1, deadline, err);
+    return send_mouse(page, &event, deadline, err);
 }
 
 int input_release_button(struct tn_page *page, struct input_point at, enum input_button button,
                          int clicks, int modifiers, int64_t deadline, struct tn_error *err)
 {
     const struct mouse_event event = button_event(false, at, button, clicks, modifiers);
-    return send_mouse(page, &event, 1, deadline, err);
+    return send_mouse(page, &event, deadline, err);
 }
 
-int input_click(struct tn_page *page, struct input_point at, enum input_button button, int clicks,
-                int modifiers, int64_t deadline, struct tn_error *err)
+int input_approach(struct tn_page *page, const struct input_place *place, int64_t deadline,
+                   struct tn_error *err)
+{
+    const struct mouse_event events[] = {
+        {.type = "mouseMoved", .at = {place->at.x + 1, place->at.y}},
+        {.type = "mouseMoved", .at = place->at},
+    };
+    return send_to(page, place, events, TN_COUNT(events), deadline, err);
+}
+
+int input_click(struct tn_page *page, const struct input_place *place, enum input_button button,
+                int clicks, int modifiers, int64_t deadline, struct tn_error *err)
 {
     struct mouse_event events[1 + 2 * CLICKS_MAX] = {
-        {.type = "mouseMoved", .at = at, .modifiers = modifiers}};
+        {.type = "mouseMoved", .at = place->at, .modifiers = modifiers}};
     size_t n = 1;
 
     for (int i = 1; i <= clicks && i <= CLICKS_MAX; i++) {
-        events[n++] = button_event(true, at, button, i, modifiers);
-        events[n++] = button_event(false, at, button, i, modifiers);
+        events[n++] = button_event(true, place->at, button, i, modifiers);
+        events[n++] = button_event(false, place->at, button, i, modifiers);
     }
-    return send_mouse(page, events, n, deadline, err);
+    return send_to(page, place, events, n, deadline, err);
 }
 
 int input_wheel(struct tn_page *page, double dx, double dy, int64_t deadline, struct tn_error *err)
@@ -128,7 +147,7 @@ int input_wheel(struct tn_page *page, double dx, double dy, int64_t deadline, st
     struct mouse_event event = {
         .type = "mouseWheel", .at = {page->mouse_x, page->mouse_y}, .dx = dx, .dy = dy};
     chrome_unlock(page->chrome);
-    return send_mouse(page, &event, 1, deadline, err);
+    return send_mouse(page, &event, deadline, err);
 }
 
 /* --- keyboard ------------------------------------------------------------------------------- */

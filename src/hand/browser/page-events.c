@@ -230,12 +230,12 @@ static void new_document(struct chrome_frame *f, const char *loader)
     if (strcmp(f->loader, loader) == 0)
         return;
     set_text(&f->loader, loader);
-    f->ready = f->loaded = false;
+    f->ready = f->loaded = f->given_up = false;
 }
 
 static void arrived(struct chrome_frame *f)
 {
-    f->asked = f->moving = false;
+    f->asked = f->moving = f->given_up = false;
     f->commits++;
 }
 
@@ -246,8 +246,10 @@ PAGE_EVENT(frame_navigated)
     struct chrome_frame *f = frame_add(page, id, tn_json_get_str(frame, "parentId", NULL), session);
 
     frame_remove_children(page, id);
-    if (!f->parent)
+    if (!f->parent) {
         set_text(&page->title, "");
+        page->linked = page->answered = (struct chrome_promise){0};
+    }
     free(f->url);
     f->url = tn_asprintf("%s%s", text_of(frame, "url"), fragment);
     new_document(f, text_of(frame, "loaderId"));
@@ -269,16 +271,20 @@ PAGE_EVENT(navigation_asked)
 {
     struct chrome_frame *f = frame_find(page, text_of(params, "frameId"));
 
-    if (f && strcmp(text_of(params, "disposition"), "currentTab") == 0)
+    if (f && strcmp(text_of(params, "disposition"), "currentTab") == 0) {
         f->asked = true;
+        f->given_up = false;
+    }
 }
 
 PAGE_EVENT(navigation_started)
 {
     struct chrome_frame *f = frame_find(page, text_of(params, "frameId"));
 
-    if (f)
+    if (f) {
         f->moving = true;
+        f->given_up = false;
+    }
 }
 
 PAGE_EVENT(stopped_loading)
@@ -337,6 +343,27 @@ PAGE_EVENT(contexts_cleared)
     }
 }
 
+static void promise(struct tn_page *page, struct chrome_promise *p)
+{
+    p->count++;
+    p->number = page->chrome->counter;
+}
+
+/* One of them has begun, or come to nothing. */
+static void keep_promise(struct chrome_promise *p)
+{
+    p->count -= p->count > 0;
+}
+
+/* "NAME:NUMBER" about the element that is being aimed at. */
+static bool is_told(const struct tn_page *page, const char *what, const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncmp(what, name, n) == 0 && what[n] == ':' &&
+           strtoll(what + n + 1, NULL, 10) == page->aim.number;
+}
+
 /* What our script tells (page.js). */
 PAGE_EVENT(binding_called)
 {
@@ -347,6 +374,12 @@ PAGE_EVENT(binding_called)
         page->active = page->chrome->counter;
     if (strncmp(what, "title:", 6) == 0)
         set_text(&page->title, what + 6);
+    if (strcmp(what, "download") == 0)
+        promise(page, &page->linked);
+    if (strcmp(what, "no download") == 0)
+        keep_promise(&page->linked);
+    page->aim.met = page->aim.met || is_told(page, what, "met");
+    page->aim.pressed = page->aim.pressed || is_told(page, what, "pressed");
     for (size_t i = 0; strcmp(what, "still") == 0 && i < page->frame_count; i++) {
         struct chrome_frame *f = page->frames[i];
         f->still = f->still || (f->context == context && strcmp(f->session, session) == 0);
@@ -370,6 +403,8 @@ PAGE_EVENT(request_sent)
         .number = page->chrome->counter,
     };
 
+    if (!frame_find(page, request.frame))
+        return; /* it has been removed, and nobody will tell how this ends */
     /* A worker's script is asked for here but arrives in a session that we do not look into. */
     if (strcmp(kind, "Document") != 0 && !strchr(request.id, '.'))
         return;
@@ -382,9 +417,29 @@ PAGE_EVENT(request_sent)
     }
 }
 
+/* Answers 204 and 205 leave a page as it is. */
+PAGE_EVENT(request_answered)
+{
+    struct chrome_request *r = request_find(page, text_of(params, "requestId"));
+    int64_t status = tn_json_int(tn_json_get(tn_json_get(params, "response"), "status"), 0);
+
+    if (r && strcmp(text_of(params, "type"), "Document") == 0)
+        r->answered = status >= 200 && status < 300 && status != 204 && status != 205;
+}
+
 PAGE_EVENT(request_over)
 {
     request_remove(page, text_of(params, "requestId"));
+}
+
+/* The browser lets go of a document that is to be saved before it tells of the download. */
+PAGE_EVENT(request_failed)
+{
+    const struct chrome_request *r = request_find(page, text_of(params, "requestId"));
+
+    if (r && r->answered && tn_json_bool(tn_json_get(params, "canceled"), false))
+        promise(page, &page->answered);
+    request_over_page(page, session, params);
 }
 
 /* --- the rest ------------------------------------------------------------------------------- */
@@ -438,8 +493,10 @@ static void download_begins(void *ctx, const char *session, const struct tn_json
     /* The navigation that led to it comes to nothing. */
     for (size_t i = 0; i < c->page_count; i++) {
         struct chrome_frame *f = frame_find(c->pages[i], text_of(params, "frameId"));
-        if (f)
-            f->asked = f->moving = false;
+        if (!f)
+            continue;
+        f->asked = f->moving = false;
+        keep_promise(c->pages[i]->answered.count ? &c->pages[i]->answered : &c->pages[i]->linked);
     }
     chrome_changed(c);
     chrome_unlock(c);
@@ -477,7 +534,8 @@ const struct tn_cdp_event chrome_events[] = {
     {"Runtime.bindingCalled", binding_called},
     {"Network.requestWillBeSent", request_sent},
     {"Network.loadingFinished", request_over},
-    {"Network.loadingFailed", request_over},
+    {"Network.responseReceived", request_answered},
+    {"Network.loadingFailed", request_failed},
     {"Input.dragIntercepted", drag_intercepted},
     {"Browser.downloadWillBegin", download_begins},
     {"Browser.downloadProgress", download_goes_on},

@@ -132,14 +132,21 @@ void request_add(struct tn_page *page, const struct chrome_request *request)
     };
 }
 
-void request_remove(struct tn_page *page, const char *id)
+struct chrome_request *request_find(const struct tn_page *page, const char *id)
 {
     for (size_t i = 0; i < page->request_count; i++) {
-        if (strcmp(page->requests[i].id, id) == 0) {
-            remove_at(page, i);
-            return;
-        }
+        if (strcmp(page->requests[i].id, id) == 0)
+            return &page->requests[i];
     }
+    return NULL;
+}
+
+void request_remove(struct tn_page *page, const char *id)
+{
+    const struct chrome_request *r = request_find(page, id);
+
+    if (r)
+        remove_at(page, (size_t)(r - page->requests));
 }
 
 void request_remove_of(struct tn_page *page, const char *session, const char *frame,

@@ -29,6 +29,16 @@
             if (document.head) new MutationObserver(title).observe(document.head, options);
         });
 
+    /* A link that is to be saved promises a file, which may take its time, unless the page's own
+     * scripts have something else in mind. */
+    const isSaved = (node) => node instanceof Element && node.matches("a[download], area[download]") &&
+        (node.origin === location.origin || /^(blob|data):/.test(node.protocol));
+    world.addEventListener("click", (event) => {
+        if (!event.composedPath().some(isSaved)) return;
+        tell("download");
+        setTimeout(() => { if (event.defaultPrevented) tell("no download"); });
+    }, { capture: true, passive: true });
+
     /* A sandboxed document parses <noscript> as if there were no scripts, and there are none. */
     const still = () => {
         if (document.contentType !== "text/html") return false;
@@ -173,7 +183,21 @@
         }
     };
 
-    /* Where to point at the element, in this frame's window: {x, y}, or {why} after ms. */
+    /* What the mouse does with the element that was pointed at last, if that is wanted. */
+    let aim = null;
+    const near = (event) => Math.abs(event.clientX - aim.x) < 1 && Math.abs(event.clientY - aim.y) < 1;
+    world.addEventListener("pointermove", (event) => {
+        if (aim && event.isTrusted && near(event) && !obstacle(aim.element, aim.x, aim.y))
+            tell("met:" + aim.number);
+    }, { capture: true, passive: true });
+    world.addEventListener("pointerdown", (event) => {
+        if (!aim || !event.isTrusted) return;
+        tell("pressed:" + aim.number);
+        aim = null;
+    }, { capture: true, passive: true });
+
+    /* Where to point at the element, in this frame's window: {x, y}, or {why} after ms.  With
+     * need.aim, a number, it is told when the mouse meets it and when a button is pressed. */
     const point = (bid, need, ms) => until(bid, ms, async (element, round) => {
         const why = lacks(element, need);
         if (why) return { why };
@@ -182,7 +206,9 @@
         const at = middle(element);
         if (!at) return { why: "element is outside of the viewport", blocked: true };
         const obstructed = obstacle(element, at.x, at.y);
-        return obstructed ? { why: obstructed, blocked: true } : at;
+        if (obstructed) return { why: obstructed, blocked: true };
+        aim = need.aim ? { element, number: need.aim, ...at } : null;
+        return at;
     });
 
     /* --- forms ----------------------------------------------------------------------------- */

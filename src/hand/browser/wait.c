@@ -5,6 +5,7 @@
 #define MOVE_SECONDS 5.0
 #define READY_SECONDS 3.0
 #define NETWORK_SECONDS 2.0
+#define DOWNLOAD_SECONDS 1.0 /* for one whose answer has come to be told of */
 #define QUIET_SECONDS 0.5
 #define LOAD_SECONDS 10.0
 /* How long nothing may change before a document that did change counts as quiet. */
@@ -35,32 +36,19 @@ static bool is_unknown(const struct tn_page *page, uint64_t moment)
     return !page->known;
 }
 
-static bool any_asked(const struct tn_page *page, uint64_t moment)
+static bool is_asked(const struct chrome_frame *f)
 {
-    for (size_t i = 0; i < page->frame_count; i++) {
-        if (page->frames[i]->asked && !page->frames[i]->moving)
-            return true;
-    }
-    return false;
+    return f->asked && !f->moving;
 }
 
-static bool any_moving(const struct tn_page *page, uint64_t moment)
+static bool is_moving(const struct chrome_frame *f)
 {
-    for (size_t i = 0; i < page->frame_count; i++) {
-        if (page->frames[i]->moving)
-            return true;
-    }
-    return false;
+    return f->moving;
 }
 
-static bool any_unready(const struct tn_page *page, uint64_t moment)
+static bool is_unready(const struct chrome_frame *f)
 {
-    for (size_t i = 0; i < page->frame_count; i++) {
-        const struct chrome_frame *f = page->frames[i];
-        if (!f->ready && f->loader[0] && f->commits)
-            return true;
-    }
-    return false;
+    return !f->ready && f->loader[0] && f->commits;
 }
 
 static bool any_request(const struct tn_page *page, uint64_t moment)
@@ -72,17 +60,72 @@ static bool any_request(const struct tn_page *page, uint64_t moment)
     return false;
 }
 
+static bool any_link(const struct tn_page *page, uint64_t moment)
+{
+    return page->linked.count && page->linked.number > moment;
+}
+
+static bool any_answer(const struct tn_page *page, uint64_t moment)
+{
+    return page->answered.count && page->answered.number > moment;
+}
+
 /* --- after an action ------------------------------------------------------------------------ */
 
-typedef bool (*holds_fn)(const struct tn_page *page, uint64_t moment);
-
-static const struct {
-    holds_fn holds;
+/* One thing to wait for, of each frame or of the page. */
+struct stage {
+    bool (*frame_holds)(const struct chrome_frame *f);
+    bool (*page_holds)(const struct tn_page *page, uint64_t moment);
     double seconds;
-} stages[] = {
-    {is_unknown, READY_SECONDS},  {any_asked, ASKED_SECONDS},     {any_moving, MOVE_SECONDS},
-    {any_unready, READY_SECONDS}, {any_request, NETWORK_SECONDS},
 };
+
+static const struct stage stages[] = {
+    {.page_holds = is_unknown, .seconds = READY_SECONDS},
+    {.frame_holds = is_asked, .seconds = ASKED_SECONDS},
+    {.frame_holds = is_moving, .seconds = MOVE_SECONDS},
+    {.frame_holds = is_unready, .seconds = READY_SECONDS},
+    {.page_holds = any_request, .seconds = NETWORK_SECONDS},
+    {.page_holds = any_link, .seconds = MOVE_SECONDS},
+    {.page_holds = any_answer, .seconds = DOWNLOAD_SECONDS},
+};
+
+static bool holds_up(const struct stage *stage, const struct tn_page *page, uint64_t moment)
+{
+    if (stage->page_holds)
+        return stage->page_holds(page, moment);
+    for (size_t i = 0; i < page->frame_count; i++) {
+        if (!page->frames[i]->given_up && stage->frame_holds(page->frames[i]))
+            return true;
+    }
+    return false;
+}
+
+/* A frame that hangs holds up one action, not every one after it. */
+static void give_up(const struct stage *stage, struct tn_page *page)
+{
+    for (size_t i = 0; stage->frame_holds && i < page->frame_count; i++) {
+        struct chrome_frame *f = page->frames[i];
+        f->given_up = f->given_up || stage->frame_holds(f);
+    }
+}
+
+/* With the lock.  True when it had to wait at all. */
+static bool pass_stage(const struct stage *stage, struct tn_page *page, uint64_t moment,
+                       int64_t deadline)
+{
+    int64_t until = tn_deadline_in(stage->seconds);
+    bool waited = false;
+
+    while (!is_over(page) && holds_up(stage, page, moment)) {
+        waited = true;
+        if (chrome_wait(page->chrome, earlier(until, deadline)))
+            continue;
+        if (tn_now() >= until)
+            give_up(stage, page);
+        break;
+    }
+    return waited;
+}
 
 /* True when it had to wait at all. */
 static bool pass_stages(struct tn_page *page, uint64_t moment, int64_t deadline)
@@ -90,14 +133,8 @@ static bool pass_stages(struct tn_page *page, uint64_t moment, int64_t deadline)
     bool waited = false;
 
     chrome_lock(page->chrome);
-    for (size_t i = 0; i < TN_COUNT(stages); i++) {
-        int64_t until = earlier(deadline, tn_deadline_in(stages[i].seconds));
-        while (!is_over(page) && stages[i].holds(page, moment)) {
-            waited = true;
-            if (!chrome_wait(page->chrome, until))
-                break;
-        }
-    }
+    for (size_t i = 0; i < TN_COUNT(stages); i++)
+        waited = pass_stage(&stages[i], page, moment, deadline) || waited;
     chrome_unlock(page->chrome);
     return waited;
 }
