@@ -72,6 +72,9 @@ for line in sys.stdin:
     request = json.loads(line)
     if os.path.exists(os.environ.get("ROGUE_BREAK", "")):
         exit()
+    if "deaf" in sys.argv[0]:  # once it has said what it does
+        say(id=request["id"], result={"actions": [{"name": "echo"}]})
+        signal.pause()
     if request["method"] == "describe" and "boast" in sys.argv[0]:
         say(id=request["id"], result={"actions": [{"name": "x" * (1 << 20)}]})
     elif request["method"] == "describe":

@@ -1,5 +1,6 @@
 """Plugins: what /v1/plugins tells, and programs tendon-plugin-NAME that add actions."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -7,6 +8,8 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
+import termios
 import threading
 
 import pytest
@@ -35,7 +38,7 @@ def install(directory):
     directory = pathlib.Path(directory)
     directory.mkdir(exist_ok=True)
     shutil.copy(ROOT / "examples/tendon-plugin-example", directory)
-    for name in ("rogue", "hang", "stop", "boast", *BREAKDOWNS):
+    for name in ("rogue", "hang", "stop", "boast", "deaf", *BREAKDOWNS):
         shutil.copy(HERE / "rogue.py", directory / f"tendon-plugin-{name}")
         (directory / f"tendon-plugin-{name}").chmod(0o755)
     return directory
@@ -52,7 +55,7 @@ def with_plugins(factory, *names, **options):
 def plugged():
     """One hand with all plugins for the whole file."""
     factory = Factory()
-    hand = with_plugins(factory, "example", "rogue", "hang", "stop", "boast", *BREAKDOWNS)
+    hand = with_plugins(factory, "example", "rogue", "hang", "stop", "boast", "deaf", *BREAKDOWNS)
     yield hand
     factory.finish()
 
@@ -171,16 +174,11 @@ def test_interrupted_by_the_owner(plugged):
     pids = about(plugged, "example")["pids"]
     assert plugged.client.post(interrupt, {}).status == 200  # nothing is under way
     replies = []
-
-    def ended():  # one that comes too early interrupts nothing
-        assert plugged.client.post(interrupt, {}).status == 200
-        return replies
-
     thread = threading.Thread(
         target=lambda: replies.append(act(plugged, "example.wait", 60, seconds=600))
     )
     thread.start()
-    wait_until(ended, 30, "the action ended")
+    until_over(plugged, "example", replies)
     thread.join(30)
     told = "example.wait: was interrupted: InterruptedError: stopped early"
     assert (replies[0].type, replies[0].content) == ("error", told)
@@ -226,6 +224,41 @@ def test_one_that_hangs_is_ended(plugged):
     assert obs.content == "hang.hang: timed out after 0.3 seconds, and its program was ended"
     assert not os.path.exists(f"/proc/{pids[0]}")
     works(plugged, "hang")
+
+
+def unread(pid):
+    """How many bytes wait in the input of a program."""
+    with open(f"/proc/{pid}/fd/0", "rb") as pipe:
+        count = fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4)
+    return int.from_bytes(count, sys.byteorder)
+
+
+def until_over(hand, name, replies):
+    """Interrupts until the action of a plugin is over; one that comes too early interrupts nothing."""
+
+    def over():
+        assert hand.client.post(f"/v1/plugins/{name}/interrupt", {}).status == 200
+        return replies
+
+    wait_until(over, 30, "the action ended")
+    return replies[0]
+
+
+MUCH = "x" * (1 << 20)  # more than a pipe holds
+
+
+def test_one_that_takes_no_input(plugged):
+    start = "/v1/plugins/deaf/start"
+    assert plugged.client.post(start, {}).json["running"]
+    obs = act(plugged, "deaf.echo", timeout=0.3, text=MUCH)
+    assert obs.content == "deaf.echo: timed out after 0.3 seconds, and its program was ended"
+    assert plugged.client.post(start, {}).json["running"]
+    replies = []
+    thread = threading.Thread(target=lambda: replies.append(act(plugged, "deaf.echo", 60, text=MUCH)))
+    thread.start()
+    obs = until_over(plugged, "deaf", replies)
+    assert obs.content == "deaf.echo: was interrupted, and its program was ended"
+    thread.join(30)
 
 
 def test_odd_answers(plugged):
@@ -375,6 +408,21 @@ def test_the_end_of_the_hand_answers_what_is_under_way(start):
     hand.stop()
     thread.join(30)
     assert Observation(replies[0].json).content == "rogue.hang: the hand is ending"
+
+
+@pytest.mark.concurrent
+def test_the_end_of_the_hand_does_not_wait_for_who_takes_no_input(start):
+    hand = with_plugins(start, "deaf")
+    assert hand.client.post("/v1/plugins/deaf/start", {}).json["running"]
+    replies = []
+    action = {"action": "deaf.echo", "args": {"text": MUCH}, "timeout": 60}
+    thread = threading.Thread(target=lambda: replies.append(hand.client.post_action(action)))
+    thread.start()
+    (pid,) = about(hand, "deaf")["pids"]
+    wait_until(lambda: unread(pid), 30, "its pipe is full")
+    hand.stop()
+    thread.join(30)
+    assert Observation(replies[0].json).content == "deaf.echo: the hand is ending"
 
 
 def test_kill9_of_the_hand_leaves_nothing(start):

@@ -67,6 +67,25 @@ static int has_ended(struct program *p, struct tn_error *err)
 
 /* --- lines ---------------------------------------------------------------------------------- */
 
+/* 0 when there may be something to do with that descriptor; -1 when it is not waited for any more.
+ */
+static int await(const struct program *p, int fd, short events,
+                 const struct program_patience *patience, struct tn_error *err)
+{
+    struct pollfd fds[] = {{.fd = fd, .events = events},
+                           {.fd = patience->quit, .events = POLLIN},
+                           {.fd = patience->stop, .events = POLLIN}};
+    int ready = poll(fds, TN_COUNT(fds), tn_poll_ms(patience->deadline));
+
+    if (ready == 0 || tn_now() > patience->deadline)
+        return tn_fail(err, TN_E_TIMEOUT, "%s did not answer in time", p->name);
+    if (ready > 0 && fds[1].revents)
+        return tn_fail(err, TN_E_GONE, "the hand is ending");
+    if (ready > 0 && fds[2].revents)
+        return tn_fail(err, TN_E_TIMEOUT, "was interrupted");
+    return 0;
+}
+
 /* Receives some: 0, or -1 when that was the end. */
 static int pull(struct program *p, struct tn_error *err)
 {
@@ -111,31 +130,33 @@ static int wait_for_answer(struct program *p, const struct program_patience *pat
             if (r)
                 return r < 0 ? -1 : 0;
         }
-        struct pollfd fds[] = {{.fd = tn_helper_from(p->helper), .events = POLLIN},
-                               {.fd = patience->quit, .events = POLLIN},
-                               {.fd = patience->stop, .events = POLLIN}};
-        int ready = poll(fds, TN_COUNT(fds), tn_poll_ms(patience->deadline));
-        if (ready == 0 || tn_now() > patience->deadline)
-            return tn_fail(err, TN_E_TIMEOUT, "%s did not answer in time", p->name);
-        if (ready > 0 && fds[1].revents)
-            return tn_fail(err, TN_E_GONE, "the hand is ending");
-        if (ready > 0 && fds[2].revents)
-            return tn_fail(err, TN_E_TIMEOUT, "was interrupted");
-        if (ready > 0 && fds[0].revents && pull(p, err) < 0)
+        if (await(p, tn_helper_from(p->helper), POLLIN, patience, err) < 0 || pull(p, err) < 0)
             return -1;
     }
 }
 
-/* What it had to say before it closed its input is worth more than that it did. */
-static int send_line(struct program *p, struct tn_buf *line, int64_t deadline, struct tn_error *err)
+/* It may take its time with its input, as with its answer.  What it had to say before it closed it
+ * is worth more than that it did.  A pipe whose reader is gone raises a signal, which every thread
+ * of ours has blocked. */
+static int send_line(struct program *p, struct tn_buf *line,
+                     const struct program_patience *patience, struct tn_error *err)
 {
+    int fd = tn_helper_to(p->helper);
+
     tn_buf_putc(line, '\n');
     if (!tn_buf_ok(line))
         return tn_fail(err, TN_E_TOO_LARGE, "more than %zu MiB for one call of %s",
                        PROGRAM_LINE_MAX >> 20, p->name);
-    if (tn_helper_write(p->helper, tn_buf_str(line), line->len, deadline, err) == 0)
-        return 0;
-    return err->code == TN_E_PEER ? has_ended(p, err) : -1;
+    for (size_t done = 0; done < line->len;) {
+        ssize_t n = write(fd, line->data + done, line->len - done);
+        if (n > 0)
+            done += (size_t)n;
+        else if (errno != EAGAIN && errno != EINTR)
+            return has_ended(p, err);
+        else if (await(p, fd, POLLOUT, patience, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int program_call(struct program *p, const char *method, const char *params,
@@ -145,7 +166,7 @@ int program_call(struct program *p, const char *method, const char *params,
     tn_autobuf struct tn_buf line = TN_BUF_INIT(PROGRAM_LINE_MAX);
 
     tn_rpc_put_request(&line, ++p->id, method, params);
-    if (send_line(p, &line, patience->deadline, err) < 0)
+    if (send_line(p, &line, patience, err) < 0)
         return -1;
     return wait_for_answer(p, patience, answer, err);
 }
@@ -158,7 +179,7 @@ int program_cancel(struct program *p, const struct program_patience *patience,
 
     snprintf(params, sizeof params, "{\"id\":%lld}", (long long)p->id);
     tn_rpc_put_notification(&line, "cancel", params);
-    if (send_line(p, &line, patience->deadline, err) < 0)
+    if (send_line(p, &line, patience, err) < 0)
         return -1;
     return wait_for_answer(p, patience, answer, err);
 }

@@ -325,6 +325,11 @@ static void stop_skills(void *state)
     stop(its_jupyter(state));
 }
 
+static void cancel_skills(void *state)
+{
+    cancel(its_jupyter(state));
+}
+
 static void status_skills(void *state, struct tn_jw *w)
 {
     struct jupyter *j = its_jupyter(state);
@@ -352,6 +357,7 @@ const struct tn_plugin tn_plugin_agent_skills = {
     .flags = TN_PLUGIN_NAMED,
     .open = open_skills,
     .close = close_skills,
+    .cancel = cancel_skills,
     .probe = probe_skills,
     .start = start_skills,
     .stop = stop_skills,
