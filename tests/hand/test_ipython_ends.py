@@ -183,6 +183,14 @@ def test_bridge_stopped(kernel):
     assert kernel.text("2") == "2"  # nothing was lost
 
 
+def test_bridge_that_takes_no_cell(kernel):
+    """More than a pipe holds: what is half told cannot be taken back."""
+    os.kill(bridge_pid(kernel), signal.SIGSTOP)
+    how = "did not take its input in time"
+    assert kernel.text(f"x = {'x' * (1 << 20)!r}", timeout=0.5) == f"[The kernel {how}. {LOST}"
+    assert kernel.text("1") == new(how) + "1"
+
+
 def test_stop_and_start_by_the_owner(kernel, hand):
     kernel.text("x = 1")
     assert hand.client.post("/v1/plugins/jupyter/stop", {}).status < 300

@@ -49,12 +49,24 @@ struct tn_helper *bridge_helper(struct bridge *b)
     return b->helper;
 }
 
+static int fail_ended(struct bridge *b, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf how = TN_BUF_INIT(8192);
+
+    tn_helper_wait(b->helper, tn_deadline_in(END_SECONDS), NULL);
+    tn_helper_obituary(b->helper, &how);
+    return tn_fail(err, TN_E_PEER, "%s", tn_buf_str(&how));
+}
+
 int bridge_send(struct bridge *b, const struct tn_buf *line, int64_t deadline, struct tn_error *err)
 {
     if (!tn_buf_ok(line))
         return tn_fail(err, TN_E_TOO_LARGE, "the cell is too long");
     b->unasked = 0;
-    return tn_helper_write(b->helper, tn_buf_str(line), line->len, deadline, err);
+    if (tn_helper_write(b->helper, tn_buf_str(line), line->len, deadline, err) == 0)
+        return 0;
+    return err->code == TN_E_PEER ? fail_ended(b, err)
+                                  : tn_fail(err, err->code, "did not take its input in time");
 }
 
 /* 1 with the first whole line taken off the buffer, 0 when there is none. */
@@ -81,15 +93,6 @@ static int take_line(struct bridge *b, struct tn_json **message, struct tn_error
         return tn_error_context(err, "the kernel's bridge");
     }
     return 1;
-}
-
-static int fail_ended(struct bridge *b, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf how = TN_BUF_INIT(8192);
-
-    tn_helper_wait(b->helper, tn_deadline_in(END_SECONDS), NULL);
-    tn_helper_obituary(b->helper, &how);
-    return tn_fail(err, TN_E_PEER, "%s", tn_buf_str(&how));
 }
 
 int bridge_receive(struct bridge *b, int64_t deadline, struct tn_json **message,

@@ -14,7 +14,8 @@ struct bridge *bridge_start(struct tn_hand *hand, const char *interpreter, const
 /* Kills it and its kernel. */
 void bridge_free(struct bridge *b);
 
-/* Sends one line, which ends with its newline. */
+/* Sends one line, which ends with its newline.  -1 with what became of the bridge, as the end of a
+ * sentence. */
 int bridge_send(struct bridge *b, const struct tn_buf *line, int64_t deadline,
                 struct tn_error *err);
 /* Waits for the next line: 0 with *message, which the caller frees, or -1: TN_E_TIMEOUT (a deadline
