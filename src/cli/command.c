@@ -6,6 +6,9 @@
 
 /* A command that is done by then needs one request; the output of others is followed. */
 #define FIRST_SECONDS 0.2
+/* How long the hand waits each time for a shell that is busy with its start-up files; it gives one
+ * up by itself after a while. */
+#define STARTING_SECONDS 1.0
 /* To ask for the status of one that has ended. */
 #define LAST_SECONDS 10.0
 #define CONTROL_SECONDS 5.0
@@ -137,6 +140,14 @@ static int act(struct run *r, const char *text, double timeout, struct tn_error 
     return tn_sandbox_execute(r->c->sb, &action, &r->observation, err);
 }
 
+/* The shell was not ready: nothing has been sent to it. */
+static bool still_starting(const struct tn_observation *o)
+{
+    const char *end = o->type == TN_OBSERVATION_RUN ? o->run.metadata.end : NULL;
+
+    return end && strcmp(end, "starting") == 0;
+}
+
 static bool still_running(const struct tn_observation *o)
 {
     const struct tn_run_metadata *m = &o->run.metadata;
@@ -149,6 +160,33 @@ static int too_late(struct command *c, struct tn_error *err)
 {
     command_kill(c);
     return tn_fail(err, TN_E_TIMEOUT, "not done after %g s: killed (see --timeout)", c->timeout);
+}
+
+static int not_ready(const struct command *c, struct tn_error *err)
+{
+    return tn_fail(err, TN_E_TIMEOUT,
+                   "the shell was not ready after %g s: nothing has been run (see --timeout)",
+                   c->timeout);
+}
+
+/* Gives the command to the shell, as soon as that has read its start-up files: the hand is ready
+ * when its main shell is, or takes too long; and another shell may have yet to begin. */
+static int begin(struct run *r, struct tn_error *err)
+{
+    const struct command *c = r->c;
+    int64_t start = cli_start_deadline(c->cli);
+    double limit = c->timeout > 0 && c->timeout < FIRST_SECONDS ? c->timeout : FIRST_SECONDS;
+
+    if (!tn_sandbox_client(c->sb, r->deadline < start ? r->deadline : start, err))
+        return tn_now() < r->deadline ? -1 : not_ready(c, err);
+    int status = act(r, c->text, limit, err);
+    while (status == 0 && still_starting(&r->observation)) {
+        double left = (double)(r->deadline - tn_now()) / 1e9;
+        if (left <= 0)
+            return not_ready(c, err);
+        status = act(r, c->text, left < STARTING_SECONDS ? left : STARTING_SECONDS, err);
+    }
+    return status;
 }
 
 /* Shows the output until the command has ended, then asks for the end. */
@@ -249,12 +287,10 @@ static int conclude(struct run *r, const struct tn_buf *output, struct tn_error 
 static int run(struct run *r, struct tn_error *err)
 {
     struct command *c = r->c;
-    bool limited = c->timeout > 0;
-    double first = limited && c->timeout < FIRST_SECONDS ? c->timeout : FIRST_SECONDS;
 
-    r->deadline = limited ? tn_deadline_in(c->timeout) : TN_NEVER;
+    r->deadline = c->timeout > 0 ? tn_deadline_in(c->timeout) : TN_NEVER;
     __atomic_store_n(&c->running, true, __ATOMIC_RELEASE);
-    int status = act(r, c->text, first, err);
+    int status = begin(r, err);
     if (status == 0 && still_running(&r->observation))
         status = follow(r, err);
     if (status == 0 && r->observation.type == TN_OBSERVATION_RUN &&

@@ -46,6 +46,23 @@ def test_no_shell_to_run_it(tendon):
     assert tendon.leftovers() == []
 
 
+@pytest.mark.parametrize("runtime", ["local", "cli"])
+def test_a_shell_that_is_slow_to_start_is_waited_for(make_tendon, runtime):
+    tendon = make_tendon(runtime)
+    (tendon.home / ".bashrc").write_text("sleep 1; export SLOW=yes\n")
+    assert tendon.ok("run", "--quiet", "echo $SLOW") == "yes\n"
+    name = tendon.ok("new", "--quiet").split()[0]
+    assert tendon.ok("exec", name, "echo $SLOW") == "yes\n"
+    assert tendon.ok("exec", "--session", "main", name, "echo $SLOW") == "yes\n"
+
+
+def test_a_shell_that_starts_for_longer_than_the_command_may_take(tendon, gate):
+    (tendon.home / ".bashrc").write_text(f"read x < {gate}\n")
+    result = tendon("run", "--timeout", "0.7", "touch ran")
+    assert (result.stdout, result.returncode) == ("", 124)
+    assert "not ready after 0.7 s: nothing has been run" in result.stderr
+
+
 def test_several_arguments_arrive_as_they_are(any_tendon):
     words = ["a b", "it's", "$HOME", "*", "", '"', "\\", "-x", "new\nline"]
     assert any_tendon.ok("run", "--", "printf", "<%s>", *words) == "".join(f"<{word}>" for word in words)

@@ -14,7 +14,7 @@ const char *tn_shell_end_name(enum tn_shell_end end)
         [TN_END_TIMEOUT] = "hard_timeout",      [TN_END_REJECTED] = "rejected",
         [TN_END_NOTHING] = "nothing_running",   [TN_END_MULTIPLE] = "multiple_commands",
         [TN_END_SHELL_EXITED] = "shell_exited", [TN_END_FAILED] = "failed",
-        [TN_END_ABANDONED] = "abandoned",
+        [TN_END_STARTING] = "starting",         [TN_END_ABANDONED] = "abandoned",
     };
     return names[end];
 }

@@ -321,7 +321,9 @@ static void run_in_turn(struct tn_session *s, const struct tn_shell_request *q, 
     if (refused(s, q, text, r))
         return;
     if (dispatch(s, q, text, hard, &err) < 0) {
-        session_report_plain(r, TN_END_FAILED, "ERROR: ");
+        /* A command may be sent again as it is; what was collected line by line may not. */
+        bool again = s->starting && err.code == TN_E_TIMEOUT && !q->is_input;
+        session_report_plain(r, again ? TN_END_STARTING : TN_END_FAILED, "ERROR: ");
         tn_buf_puts(&r->content, err.text);
         s->running = false;
         return;

@@ -142,6 +142,8 @@ static int send_somehow(struct tn_session *s, const char *text, size_t len, int6
 int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
                          struct tn_error *err)
 {
+    if (session_ensure_shell(s, deadline, err) < 0)
+        return -1;
     clear_transcript(s);
     remember_output(s);
     s->sent = true;

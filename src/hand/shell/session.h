@@ -54,6 +54,7 @@ enum tn_shell_end {
     TN_END_MULTIPLE,  /* several commands: content is the error text */
     TN_END_SHELL_EXITED,
     TN_END_FAILED,    /* no shell could be started: content says why */
+    TN_END_STARTING,  /* the shell is not ready yet: nothing was sent, it goes on starting */
     TN_END_ABANDONED, /* the client is gone and another action came: it goes on unreported */
 };
 const char *tn_shell_end_name(enum tn_shell_end end);
