@@ -1,10 +1,13 @@
 #include "runtime/database.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
+#include "base/file-lock.h"
 #include "runtime/database-schema.h"
 
 /* Pages in the log at which it is taken over into the file: by whoever writes; and by whoever
@@ -251,6 +254,25 @@ static int open_file(struct tn_db *d, const char *path, struct tn_error *err)
            migrate(d, err);
 }
 
+/* One process at a time, by a lock on the directory: where the file is new, SQLite refuses all but
+ * one of those who turn the log on, without waiting. */
+static int open_in_turn(struct tn_db *d, const char *path, struct tn_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    tn_autofree char *directory =
+        slash ? tn_strndup(path, (size_t)(slash - path) + 1) : tn_strdup(".");
+    tn_autofd int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return tn_fail_errno(err, errno, "the store: %s", directory);
+    int held = tn_file_lock(fd, tn_now() + BUSY_MS * TN_MILLI, err);
+    if (held < 0)
+        return tn_error_context(err, "the store: %s", directory);
+    int failed = open_file(d, path, err);
+    tn_file_unlock(fd, held);
+    return failed;
+}
+
 struct tn_db *tn_db_open(const char *path, struct tn_error *err)
 {
     struct tn_db *d = tn_calloc(1, sizeof *d);
@@ -262,7 +284,7 @@ struct tn_db *tn_db_open(const char *path, struct tn_error *err)
     pthread_mutex_init(&d->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
     before = umask(0077); /* keys are in there */
-    int failed = open_file(d, path, err);
+    int failed = open_in_turn(d, path, err);
     umask(before);
     if (failed) {
         tn_db_close(d);

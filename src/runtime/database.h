@@ -12,7 +12,8 @@
 struct tn_db;
 struct tn_db_row;
 
-/* The file is made (0600) when missing, and brought up to the newest schema (database-schema.c). */
+/* The file is made (0600) when missing, and brought up to the newest schema (database-schema.c);
+ * several processes that do so at once wait for each other. */
 struct tn_db *tn_db_open(const char *path, struct tn_error *err);
 void tn_db_close(struct tn_db *db);
 

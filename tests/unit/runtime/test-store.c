@@ -298,6 +298,49 @@ static void test_killed_writer(void **state)
     tn_store_close(s);
 }
 
+/* Opens a new store when told to, as others do at the same moment. */
+static int open_when_told(int gun, const char *directory)
+{
+    struct tn_error err = {0};
+    char byte;
+
+    if (read(gun, &byte, 1) != 0)
+        return 2;
+    struct tn_store *s = tn_store_open(directory, &err);
+    if (!s)
+        fprintf(stderr, "%s\n", err.text);
+    tn_store_close(s);
+    return s ? 0 : 1;
+}
+
+static void test_made_by_many_at_once(void **state)
+{
+    enum { ROUNDS = 30, PROCESSES = 8 };
+
+    for (int round = 0; round < ROUNDS; round++) {
+        char directory[64];
+        pid_t pids[PROCESSES];
+        int gun[2], status;
+
+        snprintf(directory, sizeof directory, "%s/new%d", scratch_path, round);
+        assert_int_equal(pipe(gun), 0);
+        for (int i = 0; i < PROCESSES; i++) {
+            pids[i] = fork();
+            assert_true(pids[i] >= 0);
+            if (pids[i] == 0) {
+                close(gun[1]);
+                _exit(open_when_told(gun[0], directory));
+            }
+        }
+        close(gun[1]);
+        close(gun[0]);
+        for (int i = 0; i < PROCESSES; i++) {
+            assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+            assert_int_equal(status, 0);
+        }
+    }
+}
+
 /* --- locks -------------------------------------------------------------------------------------
  */
 
@@ -392,6 +435,7 @@ int main(void)
         TEST(test_a_pool_is_bounded),
         TEST(test_claims_of_others),
         TEST(test_killed_writer),
+        TEST(test_made_by_many_at_once),
         TEST(test_lock),
         TEST(test_lock_of_the_dead),
         TEST(test_owner),
