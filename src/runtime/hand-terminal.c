@@ -9,8 +9,8 @@
 
 enum { MESSAGE_MAX = 1 << 20 };
 
-/* Beyond any offset: only what comes. */
-#define FROM_NOW_ON ((uint64_t)INT64_MAX)
+/* Beyond any offset: the line that the cursor is in, and what comes. */
+#define FROM_THIS_LINE_ON ((uint64_t)INT64_MAX)
 
 struct tn_hand_terminal {
     char *address, *key, *session;
@@ -88,7 +88,7 @@ struct tn_hand_terminal *tn_hand_terminal_open(const char *address, const char *
         .key = tn_strdup_or_null(key),
         .session = tn_strdup(session),
         .fd = -1,
-        .offset = history ? 0 : FROM_NOW_ON,
+        .offset = history ? 0 : FROM_THIS_LINE_ON,
         .exit_code = -1,
     };
     if (ensure_session(t, shell, deadline, err) == 0 && connect_terminal(t, deadline, err) == 0)

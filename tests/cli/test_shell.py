@@ -72,6 +72,28 @@ def test_detach_and_come_back(web, shell, screen):
     assert again.wait() == 0
 
 
+def test_who_comes_while_a_prompt_waits_sees_it(web, shell, screen):
+    shell.type("echo se''en\r")
+    shell.wait_for("seen")
+    shell.wait_for(PROMPT)
+    other = screen(web, "shell", "web")
+    other.wait_for(PROMPT)
+    assert "seen" not in other.text
+    shell.type("~.")  # one leaves, and the other's prompt stays
+    assert shell.wait() == 0
+    other.type("echo $((6 * 7))\r")
+    other.wait_for(r"\n\r?42\r")
+
+
+def test_coming_back_while_the_one_before_is_just_leaving(web, screen):
+    for _ in range(5):
+        terminal = screen(web, "shell", "web")
+        terminal.wait_for(PROMPT)
+        terminal.process.send_signal(signal.SIGKILL)
+    last = screen(web, "shell", "web")
+    last.wait_for(PROMPT)
+
+
 def test_a_program_goes_on_while_nobody_looks(web, shell, screen):
     shell.type("echo begun$((1)); sleep 1; echo done >/tmp/.tendon-test-done; sleep 0.2; echo over\r")
     shell.wait_for("begun1")

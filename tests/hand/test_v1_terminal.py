@@ -173,6 +173,28 @@ def test_opened_again_at_once(shell, open_terminal):
         wait_until(lambda: state(shell, shell.name)["terminals"] == 0, 30, "it has left")
 
 
+def test_who_comes_later_sees_the_prompt_that_waits(open_terminal):
+    first = open_terminal()
+    first.type("echo be''fore\n")
+    first.expect("\rbefore\r\n")
+    first.prompt()
+    second = open_terminal(offset=2**62)
+    second.type("half of a li")
+    first.expect("half of a li")
+    third = open_terminal(offset=2**62)
+    third.expect("half of a li")
+    assert b"before" not in second.seen + third.seen
+
+
+def test_who_comes_later_sees_the_question_of_a_program(shell, open_terminal):
+    open_terminal(offset=2**62).ws.close(timeout=1)
+    obs = shell.run("printf 'before\\nGo on? '; read answer", timeout=1)
+    assert obs.exit == -1
+    t = open_terminal(prompt=False, offset=2**62)
+    t.expect("Go on? ")
+    assert shell.input("yes").exit == 0
+
+
 def test_many_actions_while_a_person_has_the_prompt(shell, open_terminal):
     t = open_terminal()
     for n in range(20):
@@ -338,8 +360,8 @@ def test_resume_from_the_start_and_from_the_end(shell, open_terminal):
     assert late.hello() == 0
     late.expect("\rfirst\r\n")
     late.prompt()
-    now = open_terminal(prompt=False, offset=2**62)
-    assert now.hello() == t.offset
+    now = open_terminal(offset=2**62)
+    assert now.hello() < t.offset, "from the prompt that waits"
     t.type("echo second\n")
     now.expect("\rsecond\r\n")
     assert b"first" not in now.seen

@@ -8,6 +8,10 @@
 
 static void put_on_tape(struct tn_session *s, const char *bytes, size_t n)
 {
+    const char *newline = memrchr(bytes, '\n', n);
+
+    if (newline)
+        s->tape_line = s->tape_end + (uint64_t)(newline + 1 - bytes);
     for (size_t done = 0; done < n;) {
         size_t at = s->tape_end % TAPE_SIZE;
         size_t room = TAPE_SIZE - at < n - done ? TAPE_SIZE - at : n - done;
@@ -93,6 +97,7 @@ static void line_ended(struct tn_session *s)
     s->ended = tn_now();
     if (s->interactive) {
         s->interactive = s->prompt_waiting = false;
+        s->tape_line = s->tape_end; /* nobody is to take it for one that waits */
     } else if (s->output_count && !s->starting) {
         tn_output_finish(current_output(s));
     }

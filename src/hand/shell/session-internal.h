@@ -20,6 +20,7 @@ enum {
     WINDOW_BYTES = 4 << 20,
     OUTPUTS_KEPT = 32,
     TAPE_SIZE = 256 << 10,
+    TAPE_LINE_MAX = 4 << 10,
 };
 
 #define SESSION_START_SECONDS 60.0
@@ -92,6 +93,8 @@ struct tn_session {
     bool prompt_running; /* or runs one (neither: it is just coming up) */
     char *tape;          /* ring of TAPE_SIZE raw bytes; NULL until somebody attaches */
     uint64_t tape_end;   /* bytes ever put on it */
+    uint64_t tape_line;  /* where the line that the cursor is in began, perhaps with a prompt */
+    bool prompt_ending;  /* what waits there is just being put away */
     bool hush;           /* a Ctrl-C of ours is about to be echoed */
     uint64_t wakes;
 };

@@ -4,12 +4,23 @@
 
 #define INTERRUPT_NS (500 * TN_MILLI)
 
-int tn_session_attach(struct tn_session *s, struct tn_error *err)
+/* Who does not ask for the past sees at least the line that the cursor is in: a prompt, a question.
+ * A prompt that is about to go is no help: another one follows. */
+static uint64_t present(const struct tn_session *s)
+{
+    bool useful = !s->prompt_ending && s->tape_end - s->tape_line <= TAPE_LINE_MAX;
+
+    return useful ? s->tape_line : s->tape_end;
+}
+
+int tn_session_attach(struct tn_session *s, uint64_t *offset, struct tn_error *err)
 {
     struct turn me;
     int r = 0;
 
     pthread_mutex_lock(&s->lock);
+    if (*offset > s->tape_end)
+        *offset = present(s); /* before the prompt that may come up below */
     if (!s->tape)
         s->tape = tn_malloc(TAPE_SIZE);
     s->terminals++;
@@ -92,6 +103,7 @@ bool session_end_prompt(struct tn_session *s, int64_t deadline)
         return false;
     int status = s->status;
     bool ended = false;
+    s->prompt_ending = true;
     while (!ended && s->prompt_waiting &&
            tn_now() < deadline) { /* one that comes while the editor sets up is lost */
         int64_t next = tn_now() + INTERRUPT_NS;
@@ -101,7 +113,7 @@ bool session_end_prompt(struct tn_session *s, int64_t deadline)
         pthread_mutex_lock(&s->lock);
         ended = session_wait_line(s, next < deadline ? next : deadline);
     }
-    s->hush = false;
+    s->hush = s->prompt_ending = false;
     s->status = status;
     tn_transcript_clear(s->transcript); /* what a person did is not part of an agent's output */
     s->taken_changes = s->seen_changes = tn_transcript_changes(s->transcript);

@@ -136,9 +136,10 @@ void tn_session_each_output(struct tn_session *s, void (*fn)(struct tn_output *o
 /* --- a person's terminal on the session ---------------------------------------------------------
  */
 
-/* Attaches: from now on the raw terminal stream is kept for resuming.  When nothing runs, a prompt
- * with line editing is started; an agent's next command ends it. */
-int tn_session_attach(struct tn_session *s, struct tn_error *err);
+/* Attaches: from now on the raw terminal stream is kept for resuming.  An offset beyond its end is
+ * moved to the start of the line that the cursor is in.  When nothing runs, a prompt with line
+ * editing is started; an agent's next command ends it. */
+int tn_session_attach(struct tn_session *s, uint64_t *offset, struct tn_error *err);
 void tn_session_detach(struct tn_session *s);
 /* How often the session was woken, by tn_session_wake or by the end of its shell: to be asked for
  * before one looks at what the wake is about. */

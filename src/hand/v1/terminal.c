@@ -222,9 +222,7 @@ static void serve(struct terminal *t)
     pthread_t shower;
     struct tn_error err;
 
-    /* Before the prompt that attaching may bring up: "from now on" includes it. */
-    tn_session_tape(t->session, &t->offset, NULL, 0, 0, tn_now());
-    if (tn_session_attach(t->session, &err) < 0) {
+    if (tn_session_attach(t->session, &t->offset, &err) < 0) {
         tn_ws_close(&t->ws, CLOSE_FAILED, err.text);
         return;
     }
