@@ -283,6 +283,15 @@ char tn_proc_state(pid_t pid, uint64_t start)
     return state && same(&(struct tn_proc){.pid = pid, .start = start}) ? state : 0;
 }
 
+double tn_proc_age(uint64_t start)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9 -
+           (double)start / (double)sysconf(_SC_CLK_TCK);
+}
+
 bool tn_proc_lives(pid_t pid, uint64_t start)
 {
     char state = pid > 0 ? tn_proc_state(pid, start) : 0;

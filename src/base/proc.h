@@ -60,6 +60,8 @@ int tn_proc_continue_tree(pid_t root, struct tn_error *err);
 /* Its state as /proc has it ('R', 'S', 'T', 'Z'...); 0 when it is gone, or another process has its
  * number by now. */
 char tn_proc_state(pid_t pid, uint64_t start);
+/* Seconds since that start time of a process of this boot, also those that the machine slept. */
+double tn_proc_age(uint64_t start);
 
 /* Whether that very process runs: one that has ended and waits to be buried does not. */
 bool tn_proc_lives(pid_t pid, uint64_t start);

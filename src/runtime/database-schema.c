@@ -74,4 +74,11 @@ static const char audit_notes[] =
     "CREATE TABLE audit_note ("
     "  n INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, detail TEXT, noted REAL NOT NULL);";
 
-const char *const tn_db_migrations[] = {sandboxes, service, audit_notes, NULL};
+/* When a sandbox was last used, by a clock that nobody sets (the functions are those of
+ * database.c); of those that are there the wall clock has the last word once more. */
+static const char leases[] = "ALTER TABLE sandbox ADD COLUMN used_up REAL NOT NULL DEFAULT 0;"
+                             "ALTER TABLE sandbox ADD COLUMN used_boot TEXT;"
+                             "UPDATE sandbox SET used_boot = boot_id(), used_up = uptime() -"
+                             "  max(0, min(lease, (julianday('now') - 2440587.5) * 86400 - used));";
+
+const char *const tn_db_migrations[] = {sandboxes, service, audit_notes, leases, NULL};

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/file-lock.h"
 #include "runtime/database-schema.h"
+#include "runtime/owner.h"
 
 /* Pages in the log at which it is taken over into the file: by whoever writes; and by whoever
  * leaves, because the next one to come alone has to read all of it. */
@@ -183,6 +184,29 @@ int tn_db_atomically(struct tn_db *d, tn_db_step_fn fn, void *ctx, struct tn_err
 /* --- opening -----------------------------------------------------------------------------------
  */
 
+/* uptime(): seconds since this machine was started, also those it slept.  boot_id(): the start that
+ * they count from. */
+static void tell_uptime(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    sqlite3_result_double(ctx, (double)t.tv_sec + (double)t.tv_nsec / 1e9);
+}
+
+static void tell_boot_id(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    sqlite3_result_text(ctx, tn_boot_id(), -1, SQLITE_STATIC);
+}
+
+static int add_functions(struct tn_db *d, struct tn_error *err)
+{
+    if (sqlite3_create_function(d->db, "uptime", 0, SQLITE_UTF8, NULL, tell_uptime, NULL, NULL) ||
+        sqlite3_create_function(d->db, "boot_id", 0, SQLITE_UTF8, NULL, tell_boot_id, NULL, NULL))
+        return fail(d, err);
+    return 0;
+}
+
 static int64_t schema_version(struct tn_db *d, struct tn_error *err)
 {
     int64_t version = -1;
@@ -250,7 +274,8 @@ static int open_file(struct tn_db *d, const char *path, struct tn_error *err)
     sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_file_control(d->db, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
     /* Rows must survive a killed process; after a power cut no sandbox of this machine lives. */
-    return exec(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", err) ||
+    return add_functions(d, err) ||
+           exec(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", err) ||
            migrate(d, err);
 }
 

@@ -17,7 +17,10 @@ struct tn_db_row;
 struct tn_db *tn_db_open(const char *path, struct tn_error *err);
 void tn_db_close(struct tn_db *db);
 
-/* Parameters follow the statement in its order, one letter each in `types`: 't' const char * (NULL
+/* Statements may call uptime(), seconds since the machine was started, and boot_id(), which start
+ * that was: together a clock that nobody sets.
+ *
+ * Parameters follow the statement in its order, one letter each in `types`: 't' const char * (NULL
  * is null), 'i' int64_t, 'd' double.  sql is a string constant: its address names the compiled
  * statement. */
 

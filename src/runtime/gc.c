@@ -1,7 +1,6 @@
 /* Reclaiming what nobody owns any more. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
@@ -21,12 +20,9 @@ struct sweep {
 /* Why the sandbox of that record may go; NULL when it may not. */
 static const char *verdict(const struct tn_record *r)
 {
-    struct timespec now;
-
     if (r->owner.pid && !tn_owner_lives(r->owner, r->boot))
         return r->status == TN_STATUS_STARTING ? "its start was interrupted" : "its owner is gone";
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (r->lease > 0 && r->used + r->lease < (double)now.tv_sec)
+    if (r->lease > 0 && r->idle > r->lease)
         return "its lease has run out";
     return NULL;
 }

@@ -18,6 +18,9 @@ struct tn_store {
 #define COLUMNS                                                                           \
     "id, name, runtime, spec, key, address, ref, pool, parent, reason, isolation, boot, " \
     "status, owner_pid, owner_start, created, used, lease"
+/* By a clock that nobody sets.  What was used before the machine was started counts from then. */
+#define IDLE "(uptime() - CASE WHEN used_boot = boot_id() THEN used_up ELSE 0 END)"
+#define SELECTED COLUMNS ", " IDLE
 
 static const size_t text_columns[] = {
     offsetof(struct tn_record, id),        offsetof(struct tn_record, name),
@@ -34,7 +37,8 @@ enum number_column {
     OWNER_START,
     CREATED,
     USED,
-    LEASE
+    LEASE,
+    IDLE_SECONDS
 };
 
 static char **text_at(const struct tn_record *r, size_t column)
@@ -68,6 +72,7 @@ static void read_record(const struct tn_db_row *row, struct tn_record *r)
     r->created = tn_db_double(row, CREATED);
     r->used = tn_db_double(row, USED);
     r->lease = tn_db_double(row, LEASE);
+    r->idle = tn_db_double(row, IDLE_SECONDS);
 }
 
 /* --- opening -----------------------------------------------------------------------------------
@@ -109,14 +114,15 @@ struct tn_db *tn_store_db(struct tn_store *s)
 int tn_store_add(struct tn_store *s, const struct tn_record *r, struct tn_error *err)
 {
     /* One statement, so that two who fill a pool cannot both have its last place. */
-    int added = tn_db_run(
-        s->db, err,
-        "INSERT INTO sandbox (" COLUMNS ") SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,"
-        " ?15,?16,?17,?18 WHERE ?19 = 0 OR"
-        " (SELECT count(*) FROM sandbox WHERE runtime = ?3 AND pool = ?8) < ?19",
-        "ttttttttttttiiidddi", r->id, r->name, r->runtime, r->spec, r->key, r->address, r->ref,
-        r->pool, r->parent, r->reason, r->isolation, r->boot, (int64_t)r->status,
-        (int64_t)r->owner.pid, (int64_t)r->owner.start, r->created, r->used, r->lease, r->pool_max);
+    int added = tn_db_run(s->db, err,
+                          "INSERT INTO sandbox (" COLUMNS ", used_up, used_boot)"
+                          " SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,"
+                          " uptime() - ?20, boot_id() WHERE ?19 = 0 OR"
+                          " (SELECT count(*) FROM sandbox WHERE runtime = ?3 AND pool = ?8) < ?19",
+                          "ttttttttttttiiidddid", r->id, r->name, r->runtime, r->spec, r->key,
+                          r->address, r->ref, r->pool, r->parent, r->reason, r->isolation, r->boot,
+                          (int64_t)r->status, (int64_t)r->owner.pid, (int64_t)r->owner.start,
+                          r->created, r->used, r->lease, r->pool_max, r->idle);
 
     if (added > 0)
         return 0;
@@ -140,9 +146,10 @@ static int find_exact(struct tn_store *s, const char *which, struct tn_record *o
                       struct tn_error *err)
 {
     *out = (struct tn_record){0};
-    return tn_db_each(
-        s->db, take_record, out, err,
-        "SELECT " COLUMNS " FROM sandbox WHERE id = ?1 OR name = ?1 ORDER BY id <> ?1", "t", which);
+    return tn_db_each(s->db, take_record, out, err,
+                      "SELECT " SELECTED
+                      " FROM sandbox WHERE id = ?1 OR name = ?1 ORDER BY id <> ?1",
+                      "t", which);
 }
 
 static int find_prefix(struct tn_store *s, const char *which, struct tn_record *out,
@@ -150,10 +157,11 @@ static int find_prefix(struct tn_store *s, const char *which, struct tn_record *
 {
     if (strlen(which) < MIN_PREFIX)
         return 0;
-    int found = tn_db_each(
-        s->db, take_record, out, err,
-        "SELECT " COLUMNS " FROM sandbox WHERE id >= ?1 AND substr(id, 1, length(?1)) = ?1 LIMIT 2",
-        "t", which);
+    int found =
+        tn_db_each(s->db, take_record, out, err,
+                   "SELECT " SELECTED
+                   " FROM sandbox WHERE id >= ?1 AND substr(id, 1, length(?1)) = ?1 LIMIT 2",
+                   "t", which);
 
     if (found > 1) {
         tn_record_done(out);
@@ -209,10 +217,11 @@ int tn_store_find(struct tn_store *s, const char *which, struct tn_record *out,
 }
 
 static const char *const part_queries[] = {
-    [TN_STORE_CLAIMED] = "SELECT " COLUMNS " FROM sandbox WHERE pool IS NULL ORDER BY created, id",
-    [TN_STORE_ALL] = "SELECT " COLUMNS " FROM sandbox ORDER BY created, id",
-    [TN_STORE_BOUND] = "SELECT " COLUMNS " FROM sandbox WHERE owner_pid > 0 OR lease > 0",
-    [TN_STORE_WARM] = "SELECT " COLUMNS " FROM sandbox WHERE pool IS NOT NULL ORDER BY created, id",
+    [TN_STORE_CLAIMED] = "SELECT " SELECTED " FROM sandbox WHERE pool IS NULL ORDER BY created, id",
+    [TN_STORE_ALL] = "SELECT " SELECTED " FROM sandbox ORDER BY created, id",
+    [TN_STORE_BOUND] = "SELECT " SELECTED " FROM sandbox WHERE owner_pid > 0 OR lease > 0",
+    [TN_STORE_WARM] =
+        "SELECT " SELECTED " FROM sandbox WHERE pool IS NOT NULL ORDER BY created, id",
 };
 
 struct records {
@@ -265,14 +274,17 @@ int tn_store_place(struct tn_store *s, const char *id, const struct tn_place *pl
 int tn_store_own(struct tn_store *s, const char *id, struct tn_owner owner, struct tn_error *err)
 {
     return done(tn_db_run(s->db, err,
-                          "UPDATE sandbox SET owner_pid = ?2, owner_start = ?3 WHERE id = ?1",
+                          "UPDATE sandbox SET owner_pid = ?2, owner_start = ?3, boot = boot_id()"
+                          " WHERE id = ?1",
                           "tii", id, (int64_t)owner.pid, (int64_t)owner.start));
 }
 
 int tn_store_touch(struct tn_store *s, const char *id, struct tn_error *err)
 {
-    return done(tn_db_run(s->db, err, "UPDATE sandbox SET used = ?2 WHERE id = ?1", "td", id,
-                          wall_clock()));
+    return done(tn_db_run(s->db, err,
+                          "UPDATE sandbox SET used = ?2, used_up = uptime(), used_boot = boot_id()"
+                          " WHERE id = ?1",
+                          "td", id, wall_clock()));
 }
 
 static int count_row(const struct tn_db_row *row, void *ctx)
@@ -296,11 +308,12 @@ int tn_store_claim(struct tn_store *s, const char *digest, const struct tn_recor
     int found = tn_db_each(
         s->db, take_record, out, err,
         "UPDATE sandbox SET pool = NULL, name = ?3, spec = ?4, boot = ?5, owner_pid = ?6,"
-        " owner_start = ?7, created = ?8, used = ?8, lease = ?9 WHERE id ="
+        " owner_start = ?7, created = ?8, used = ?8, lease = ?9, used_up = uptime(),"
+        " used_boot = boot_id() WHERE id ="
         " (SELECT id FROM sandbox WHERE runtime = ?1 AND pool = ?2 AND status = ?10"
         "  AND (owner_pid = 0 OR (owner_pid = ?6 AND owner_start = ?7))"
-        "  AND (lease = 0 OR used + lease > ?8)"
-        "  ORDER BY created LIMIT 1) RETURNING " COLUMNS,
+        "  AND (lease = 0 OR lease > " IDLE ")"
+        "  ORDER BY created LIMIT 1) RETURNING " SELECTED,
         "tttttiiddi", as->runtime, digest, as->name, as->spec, as->boot, (int64_t)as->owner.pid,
         (int64_t)as->owner.start, as->created, as->lease, (int64_t)TN_STATUS_RUNNING);
 
@@ -336,8 +349,8 @@ int tn_store_warm_count(struct tn_store *s, const char *runtime, const char *dig
 int tn_store_unpool(struct tn_store *s, const char *id, struct tn_owner owner, struct tn_error *err)
 {
     return tn_db_run(s->db, err,
-                     "UPDATE sandbox SET pool = NULL, owner_pid = ?2, owner_start = ?3"
-                     " WHERE id = ?1 AND pool IS NOT NULL",
+                     "UPDATE sandbox SET pool = NULL, owner_pid = ?2, owner_start = ?3,"
+                     " boot = boot_id() WHERE id = ?1 AND pool IS NOT NULL",
                      "tii", id, (int64_t)owner.pid, (int64_t)owner.start);
 }
 

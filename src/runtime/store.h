@@ -38,8 +38,10 @@ struct tn_record {
     char *isolation;  /* JSON text, or NULL */
     enum tn_status status;
     struct tn_owner owner;
-    char *boot;                  /* boot id of the owner's kernel */
-    double created, used, lease; /* seconds since 1970; lease: seconds after `used`, 0 for ever */
+    char *boot;           /* boot id of the owner's kernel */
+    double created, used; /* seconds since 1970, to show them */
+    double idle;          /* seconds since the last use, or since the machine was started */
+    double lease;         /* seconds without a use after which it may go; 0: never */
 };
 void tn_record_done(struct tn_record *r);
 #define tn_autorecord TN_CLEANUP(tn_record_done)

@@ -253,15 +253,13 @@ static int to_paused(struct driving *d, struct tn_error *err)
 static int note_time(const struct driving *d, struct tn_error *err)
 {
     jail_autostorage struct jail_storage s = {0};
-    struct timespec now;
 
     if (!d->ref.wall_time)
         return 0;
     jail_storage_init(&s);
     if (jail_storage_load(d->e->host->state, d->subject->directory, d->subject->id, &s, err) < 0)
         return -1;
-    clock_gettime(CLOCK_REALTIME, &now);
-    s.ran += (double)now.tv_sec + (double)now.tv_nsec / 1e9 - d->ref.started;
+    s.ran += tn_proc_age((uint64_t)d->ref.start);
     return jail_storage_save(d->subject->directory, &s, err);
 }
 

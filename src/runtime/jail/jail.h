@@ -86,7 +86,6 @@ int jail_mounts_plan(const struct jail_engine *e, const struct tn_spec *spec,
 struct jail_ref {
     int64_t pid, start;           /* of PID 1 of the jail */
     int64_t keeper, keeper_start; /* of its keeper */
-    double started;               /* seconds since 1970 */
     int64_t memory, pids, disk;   /* limits, to name them */
     double wall_time;
     char *workspace; /* inside */

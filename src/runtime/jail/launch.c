@@ -399,7 +399,6 @@ int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct 
     tn_autobuf struct tn_buf report = TN_BUF_INIT(REPORT_MAX);
     tn_autoplan struct tn_jail_plan plan;
     jail_autoref struct jail_ref ref = {0};
-    struct timespec now;
 
     tn_jail_plan_init(&plan);
     if (fill_plan(e, subject, s, &plan, &ref, deadline, err) < 0 ||
@@ -411,8 +410,6 @@ int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct 
     if (text < 0 || run_launcher(e, text, socket, start, &report, deadline, err) < 0 ||
         take_report(&report, &ref, place, err) < 0)
         return -1;
-    clock_gettime(CLOCK_REALTIME, &now);
-    ref.started = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
     if (jail_set_mark(subject, JAIL_STOPPED, false, err) < 0)
         return -1;
     place->status = TN_STATUS_RUNNING;

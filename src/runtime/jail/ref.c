@@ -10,7 +10,6 @@ static const struct tn_field rows[] = {
     TN_INT("start", REF, start),
     TN_INT("keeper", REF, keeper),
     TN_INT("keeper_start", REF, keeper_start),
-    TN_DOUBLE("started", REF, started),
     TN_INT("memory", REF, memory),
     TN_INT("pids", REF, pids),
     TN_INT("disk", REF, disk),

@@ -89,6 +89,16 @@ static void test_get(void **state)
 }
 
 /* A name with spaces, parentheses and digits must not shift the fields. */
+static void test_age(void **state)
+{
+    struct tn_proc me;
+
+    assert_int_equal(tn_proc_get(getpid(), &me), 0);
+    double age = tn_proc_age(me.start);
+    assert_true(age >= 0 && age < 600);
+    assert_true(tn_proc_age(me.start) >= age);
+}
+
 static void test_get_with_a_nasty_name(void **state)
 {
     int output;
@@ -368,6 +378,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_get),
+        cmocka_unit_test(test_age),
         cmocka_unit_test(test_stop_and_continue),
         cmocka_unit_test(test_get_with_a_nasty_name),
         cmocka_unit_test(test_descendants),

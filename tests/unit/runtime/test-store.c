@@ -256,7 +256,7 @@ static void test_claims_of_others(void **state)
 
     as.owner = (struct tn_owner){.pid = 4242, .start = 1};
     foreign.owner = (struct tn_owner){.pid = 4242, .start = 2};
-    spent.used = as.created - 10;
+    spent.idle = 10;
     spent.lease = 5;
     assert_int_equal(tn_store_add(s, &foreign, NULL), 0);
     assert_int_equal(tn_store_add(s, &spent, NULL), 0);
@@ -295,6 +295,80 @@ static void test_killed_writer(void **state)
         assert_true(rows_of(s, TN_STORE_ALL) >= before + 10);
     }
     add(s, "afterwards", NULL, NULL);
+    tn_store_close(s);
+}
+
+/* --- leases ------------------------------------------------------------------------------------
+ */
+
+static struct tn_record find(struct tn_store *s, const char *id)
+{
+    struct tn_record r;
+
+    assert_int_equal(tn_store_find(s, id, &r, NULL), 0);
+    return r;
+}
+
+/* Whatever the wall clock says. */
+static void test_idle_follows_no_wall_clock(void **state)
+{
+    struct tn_store *s = open_store();
+    struct tn_record given = row("abcdefghij", NULL, NULL);
+
+    given.used = 4e9; /* as if the clock had been in another century */
+    given.idle = 100;
+    given.lease = 50;
+    given.boot = (char *)"another boot";
+    assert_int_equal(tn_store_add(s, &given, NULL), 0);
+    tn_autorecord struct tn_record spent = find(s, "abcdefghij");
+    assert_true(spent.idle >= 100 && spent.idle < 160);
+    assert_int_equal(tn_store_touch(s, "abcdefghij", NULL), 0);
+    assert_int_equal(tn_store_own(s, "abcdefghij", tn_owner_self(), NULL), 0);
+    tn_autorecord struct tn_record used = find(s, "abcdefghij");
+    assert_true(used.idle >= 0 && used.idle < 60);
+    assert_true(tn_owner_lives(used.owner, used.boot));
+
+    struct timespec up;
+    assert_true(tn_db_run(tn_store_db(s), NULL, "UPDATE sandbox SET used_boot = 'b'", "") == 1);
+    tn_autorecord struct tn_record earlier = find(s, "abcdefghij");
+    clock_gettime(CLOCK_BOOTTIME, &up);
+    assert_true(earlier.idle >= (double)up.tv_sec - 60 && earlier.idle <= (double)up.tv_sec + 1);
+    tn_store_close(s);
+}
+
+/* A store as version 3 left it: the wall clock decides once more, within the lease. */
+static void test_leases_of_the_version_before(void **state)
+{
+    struct tn_store *s = open_store();
+    double now = (double)time(NULL);
+    const struct {
+        const char *id;
+        double used, lease, least, most;
+    } table[] = {
+        {"fresh00000", now - 20, 100, 19, 60},
+        {"spent00000", now - 1000, 100, 100, 160},
+        {"future0000", now + 1e6, 100, 0, 60},
+        {"forever000", now - 1000, 0, 0, 60},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(table); i++) {
+        struct tn_record r = row(table[i].id, NULL, NULL);
+        r.used = table[i].used;
+        r.lease = table[i].lease;
+        assert_int_equal(tn_store_add(s, &r, NULL), 0);
+    }
+    static const char *const back[] = {"ALTER TABLE sandbox DROP COLUMN used_up",
+                                       "ALTER TABLE sandbox DROP COLUMN used_boot",
+                                       "PRAGMA user_version = 3"};
+    for (size_t i = 0; i < TN_COUNT(back); i++)
+        assert_true(tn_db_run(tn_store_db(s), NULL, back[i], "") >= 0);
+    tn_store_close(s);
+    s = open_store();
+    for (size_t i = 0; i < TN_COUNT(table); i++) {
+        tn_autorecord struct tn_record r = find(s, table[i].id);
+        assert_true(r.idle >= table[i].least && r.idle <= table[i].most);
+        assert_true(r.lease == table[i].lease && r.used == table[i].used);
+    }
     tn_store_close(s);
 }
 
@@ -435,6 +509,8 @@ int main(void)
         TEST(test_a_pool_is_bounded),
         TEST(test_claims_of_others),
         TEST(test_killed_writer),
+        TEST(test_idle_follows_no_wall_clock),
+        TEST(test_leases_of_the_version_before),
         TEST(test_made_by_many_at_once),
         TEST(test_lock),
         TEST(test_lock_of_the_dead),
