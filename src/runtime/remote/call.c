@@ -1,6 +1,5 @@
 /* One request to a service, as often as it takes and as often as it may be sent. */
-#include <poll.h>
-
+#include "base/again.h"
 #include "base/clock.h"
 #include "net/url.h"
 #include "runtime/remote/remote.h"
@@ -12,22 +11,13 @@ enum {
     LONGEST_PAUSE_MS = 2000,
 };
 
-/* A service gives no sign when it is well again: there is nothing to wait for but time. */
-static void wait_ms(int ms)
-{
-    struct pollfd nothing = {.fd = -1};
-
-    poll(&nothing, 1, ms);
-}
-
 int remote_pause(int *ms, int64_t deadline, struct tn_error *err)
 {
     *ms = *ms < FIRST_PAUSE_MS         ? FIRST_PAUSE_MS
           : *ms * 2 < LONGEST_PAUSE_MS ? *ms * 2
                                        : LONGEST_PAUSE_MS;
-    if (tn_now() + *ms * TN_MILLI >= deadline)
+    if (!tn_look_again_in(*ms, deadline))
         return tn_fail(err, TN_E_TIMEOUT, "not in time");
-    wait_ms(*ms);
     return 0;
 }
 
@@ -99,12 +89,8 @@ static int pause_again(const struct tn_web_answer *answer, int *ms, int attempt,
 
     if (!asked && attempt >= TRIES)
         return -1;
-    if (seconds > 0 && seconds * 1000 > *ms) {
-        if (seconds > 86400 || tn_now() + (int64_t)(seconds * 1e9) >= deadline)
-            return -1;
-        wait_ms((int)(seconds * 1000));
-        return 0;
-    }
+    if (seconds > 0 && seconds * 1000 > *ms)
+        return seconds <= 86400 && tn_look_again_in((int)(seconds * 1000), deadline) ? 0 : -1;
     return remote_pause(ms, deadline, NULL);
 }
 
