@@ -73,6 +73,14 @@ def test_files_and_processes_survive_what_they_should(box):
     assert box.run("kill -0 $(cat pid)")[0] != 0
 
 
+def test_paused_again_at_once(box):
+    """The engine may tell of the resumption once more when it has been paused since."""
+    for _ in range(20):
+        assert box.drive("paused") == "paused"
+        assert box.drive("running") == "running"
+    assert box.ok("echo alive") == "alive"
+
+
 def test_the_hand_ends_in_order(world, box):
     box.drive("stopped")
     assert world.container(box)["State"]["ExitCode"] == 0
@@ -208,7 +216,8 @@ def test_the_end_by_lack_of_memory_is_named(docker_world):
     box = docker_world.new(driver, memory="24m", user="root")
     # The likeliest victim is killed; let the hand itself be that.
     driver.ask("run", id=box.id, command="echo 1000 > /proc/1/oom_score_adj; head -c 40m /dev/zero | tail")
-    wait_until(lambda: box.status() == "error", 20, "the container ends")
-    assert box("inspect")["reason"] == "killed: out of memory (limit 24 MiB)"
+    # The first who sees its end is told why, although the engine hears of the memory later.
+    ended = wait_until(lambda: (seen := box("inspect"))["status"] == "error" and seen, 20, "the container ends")
+    assert ended["reason"] == "killed: out of memory (limit 24 MiB)"
     assert box.drive("running") == "running"
     assert (box.ok("echo back"), box("inspect")["reason"]) == ("back", None)

@@ -173,11 +173,16 @@ int docker_wait_ready(const struct docker *d, const struct tn_subject *s, const 
 /* Fills a place from what the engine says. */
 int docker_place(const struct docker *d, const struct tn_subject *s, const struct tn_json *tree,
                  struct tn_place *place, int64_t deadline, struct tn_error *err);
-/* Why it ended, on the heap. */
-char *docker_end_reason(const struct docker *d, const struct tn_json *tree, int64_t deadline);
 /* Address of the hand of a running container, for net/http-client.h; NULL with err. */
 char *docker_address(const struct docker *d, const struct tn_subject *s, const struct tn_json *tree,
                      struct tn_error *err);
+
+/* --- the end (end.c) ------------------------------------------------------------------------ */
+
+/* Why it ended, on the heap. */
+char *docker_end_reason(const struct docker *d, const struct tn_json *tree, int64_t deadline);
+/* A limit that a running one has hit, on the heap; or NULL. */
+char *docker_trouble(const struct docker *d, const struct tn_json *tree, int64_t deadline);
 
 /* --- ports (ports.c) ------------------------------------------------------------------------ */
 

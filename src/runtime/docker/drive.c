@@ -1,8 +1,13 @@
 /* From any state to another. */
+#include "base/again.h"
 #include "runtime/docker/docker.h"
 
 /* The hand gives what it runs two seconds to end; then the engine kills. */
 enum { GRACE_SECONDS = 6 };
+
+/* An engine that was asked for one thing after another may tell of the first once more. */
+#define SETTLE_SECONDS 5.0
+#define SETTLE_MS 20
 
 /* States in which processes exist. */
 static bool is_alive(const char *status)
@@ -103,6 +108,33 @@ static int (*const goals[])(const struct docker *d, const struct tn_subject *s,
     [TN_GOAL_SUSPENDED] = suspend,
 };
 
+/* Whether the engine still tells what was before. */
+static bool is_belated(enum tn_goal goal, const char *status)
+{
+    return (goal == TN_GOAL_PAUSED && strcmp(status, "running") == 0) ||
+           (goal == TN_GOAL_RUNNING && strcmp(status, "paused") == 0) ||
+           (goal == TN_GOAL_STOPPED && is_alive(status));
+}
+
+/* The container after what was done to it: looked at again while the engine tells what was before.
+ */
+static int look_after(const struct docker *d, const struct tn_subject *s, enum tn_goal goal,
+                      struct tn_json **out, int64_t deadline, struct tn_error *err)
+{
+    int64_t settled = tn_deadline_in(SETTLE_SECONDS);
+    int64_t until = settled < deadline ? settled : deadline;
+
+    for (;;) {
+        tn_autojson struct tn_json *tree = NULL;
+        if (docker_must_find(d, s, &tree, deadline, err) < 0)
+            return -1;
+        if (!is_belated(goal, docker_status(tree)) || !tn_look_again_in(SETTLE_MS, until)) {
+            *out = TN_TAKE_PTR(tree);
+            return 0;
+        }
+    }
+}
+
 static int reach(const struct docker *d, const struct tn_subject *s, enum tn_goal goal,
                  struct tn_place *place, int64_t deadline, struct tn_error *err)
 {
@@ -116,7 +148,7 @@ static int reach(const struct docker *d, const struct tn_subject *s, enum tn_goa
     }
     if (docker_must_find(d, s, &before, deadline, err) < 0 ||
         goals[goal](d, s, before, deadline, err) < 0 ||
-        docker_must_find(d, s, &after, deadline, err) < 0)
+        look_after(d, s, goal, &after, deadline, err) < 0)
         return -1;
     struct tn_subject now = *s;
     /* Whatever its exit status is: this end was wanted. */

@@ -4,59 +4,6 @@
 
 #include "runtime/docker/docker.h"
 
-enum { LAST_LINES = 3, LAST_WORDS_MAX = 400 };
-#define EVENTS_SECONDS 1.0
-
-/* --- why it ended --------------------------------------------------------------------------- */
-
-static int keep_tail(int stream, const void *bytes, size_t n, void *ctx)
-{
-    tn_buf_add(ctx, bytes, n);
-    return 0;
-}
-
-/* The last lines it printed as one; empty when it printed nothing. */
-static char *last_words(const struct docker *d, const char *id, int64_t deadline)
-{
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(64 << 10), out = TN_BUF_INIT(LAST_WORDS_MAX);
-
-    tn_engine_logs(d->engine, id, false, LAST_LINES, keep_tail, &text, deadline, NULL);
-    for (const char *line = tn_buf_str(&text); *line;) {
-        size_t n = strcspn(line, "\r\n");
-        if (n)
-            tn_buf_printf(&out, "%s%.*s", out.len ? "; " : "", (int)n, line);
-        line += n + strspn(line + n, "\r\n");
-    }
-    return tn_buf_take(&out);
-}
-
-static char *out_of_memory(const struct tn_json *tree)
-{
-    int64_t limit = tn_json_int(tn_json_get(tn_json_get(tree, "HostConfig"), "Memory"), 0);
-
-    return limit > 0
-               ? tn_asprintf("killed: out of memory (limit %lld MiB)", (long long)(limit >> 20))
-               : tn_strdup("killed: out of memory");
-}
-
-char *docker_end_reason(const struct docker *d, const struct tn_json *tree, int64_t deadline)
-{
-    const struct tn_json *state = tn_json_get(tree, "State");
-    const char *error = tn_json_get_str(state, "Error", "");
-    int64_t code = tn_json_int(tn_json_get(state, "ExitCode"), -1);
-
-    if (tn_json_bool(tn_json_get(state, "OOMKilled"), false))
-        return out_of_memory(tree);
-    if (*error)
-        return tn_strdup(error);
-    if (code > 128 && code < 128 + 65)
-        return tn_asprintf("killed by signal %lld (%s)", (long long)code - 128,
-                           sigabbrev_np((int)code - 128) ? sigabbrev_np((int)code - 128) : "?");
-    tn_autofree char *line = last_words(d, docker_id(tree), deadline);
-    return tn_asprintf("the hand ended with status %lld%s%s", (long long)code, *line ? ": " : "",
-                       line);
-}
-
 /* --- isolation ------------------------------------------------------------------------------ */
 
 static bool has_option(const struct tn_json *list, const char *start)
@@ -191,45 +138,6 @@ static bool ended_well(const struct tn_subject *s, const struct tn_json *tree)
            tn_json_bool(tn_json_get(ref, "stopped"), false);
 }
 
-/* "2026-01-31T12:00:00.123Z". */
-static double seconds_of(const char *text)
-{
-    struct tm tm = {0};
-    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-    double fraction = 0, digit = 0.1;
-
-    for (const char *p = rest && *rest == '.' ? rest + 1 : ""; *p >= '0' && *p <= '9'; p++) {
-        fraction += (*p - '0') * digit;
-        digit /= 10;
-    }
-    return rest ? (double)timegm(&tm) + fraction : 0;
-}
-
-static int count_event(const struct tn_json *event, void *ctx)
-{
-    ++*(int *)ctx;
-    return 0;
-}
-
-/* A limit that was hit while the sandbox lives on.  (Podman has no event for it.) */
-static char *trouble(const struct docker *d, const struct tn_json *tree, int64_t deadline)
-{
-    int64_t soon = tn_deadline_in(EVENTS_SECONDS);
-    const char *const filters[] = {"container", docker_id(tree), "event", "oom", NULL};
-    double started = seconds_of(tn_json_get_str(tn_json_get(tree, "State"), "StartedAt", ""));
-    int count = 0;
-
-    if (strcmp(tn_engine_info(d->engine)->name, "docker") != 0 ||
-        !is_positive(tn_json_get(tree, "HostConfig"), "Memory"))
-        return NULL;
-    tn_engine_past_events(d->engine, filters, started, count_event, &count,
-                          soon < deadline ? soon : deadline, NULL);
-    if (!count)
-        return NULL;
-    tn_autofree char *what = out_of_memory(tree);
-    return tn_asprintf("processes were %s, %d time%s", what, count, count == 1 ? "" : "s");
-}
-
 int docker_place(const struct docker *d, const struct tn_subject *s, const struct tn_json *tree,
                  struct tn_place *place, int64_t deadline, struct tn_error *err)
 {
@@ -264,6 +172,6 @@ int docker_inspect(void *engine, const struct tn_subject *s, struct tn_place *pl
         return tn_error_context(err, "docker: sandbox %s", s->id);
     }
     if (place->status == TN_STATUS_RUNNING)
-        place->reason = trouble(d, tree, deadline);
+        place->reason = docker_trouble(d, tree, deadline);
     return 0;
 }
