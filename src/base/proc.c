@@ -223,9 +223,7 @@ static bool same(const struct tn_proc *p)
     return tn_proc_get(p->pid, &now) == 0 && now.start == p->start;
 }
 
-/* A descriptor that stands for this very process; -1 with ESRCH when it is gone, or another errno.
- */
-static int open_proc(const struct tn_proc *p)
+int tn_proc_open(const struct tn_proc *p)
 {
     int fd = (int)syscall(SYS_pidfd_open, p->pid, 0);
     if (fd >= 0 && !same(p)) {
@@ -239,7 +237,7 @@ static int open_proc(const struct tn_proc *p)
 /* 0, also when it is gone. */
 static int signal_one(const struct tn_proc *p, int signal, struct tn_error *err)
 {
-    tn_autofd int fd = open_proc(p);
+    tn_autofd int fd = tn_proc_open(p);
     int result;
 
     if (fd >= 0)
@@ -301,7 +299,7 @@ bool tn_proc_lives(pid_t pid, uint64_t start)
 /* False at the deadline. */
 static bool wait_gone(const struct tn_proc *p, int64_t deadline)
 {
-    tn_autofd int fd = open_proc(p);
+    tn_autofd int fd = tn_proc_open(p);
     bool blind = fd < 0 && errno == ENOSYS;
 
     for (;;) {
@@ -406,7 +404,7 @@ static int list_family(const struct family *f, struct procs *found, struct tn_er
  * does when it next enters or leaves the kernel), only that it has ended. */
 static bool wait_state(const struct tn_proc *p, const char *states, int64_t deadline)
 {
-    tn_autofd int fd = open_proc(p);
+    tn_autofd int fd = tn_proc_open(p);
 
     for (;;) {
         char state = tn_proc_state(p->pid, p->start);

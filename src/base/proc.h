@@ -57,6 +57,10 @@ void tn_proc_kill_marked(uint64_t mark, int64_t deadline);
 int tn_proc_stop_tree(pid_t root, int64_t deadline, struct tn_error *err);
 int tn_proc_continue_tree(pid_t root, struct tn_error *err);
 
+/* A descriptor that stands for this very process and becomes readable when it ends; -1 with ESRCH
+ * when it is gone, or another errno. */
+int tn_proc_open(const struct tn_proc *p);
+
 /* Its state as /proc has it ('R', 'S', 'T', 'Z'...); 0 when it is gone, or another process has its
  * number by now. */
 char tn_proc_state(pid_t pid, uint64_t start);

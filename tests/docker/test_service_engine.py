@@ -110,3 +110,20 @@ def test_the_engine_is_killed(mortal, static_hand, tmp_path):
     for one in client.get("/v1/sandboxes").ok().json["sandboxes"]:
         assert client.delete(at(one)).status == 204
     service.finish()
+
+
+@pytest.mark.timeout(240)
+def test_who_died_with_the_engine_is_not_shown_as_running(mortal, static_hand, tmp_path):
+    """Also when nobody uses it; the round over all sandboxes would notice within a minute."""
+    image = mortal.load("busybox-only", busybox_tar(mortal.base / "busybox.tar"))
+    service = DockerService(tmp_path, mortal).start()
+    client = service.client()
+    box = client.post("/v1/sandboxes", {"template": "busybox", "image": image}).ok(201).json
+    container = mortal.docker("ps", "--quiet", "--filter", f"label=tendon.id={box['id']}")
+    pid = int(mortal.docker("inspect", "--format={{.State.Pid}}", container))
+    mortal.kill()
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: client.get(at(box)).json["state"] != "running", "its end is seen", 15)
+    mortal.start_again()
+    assert client.delete(at(box)).status == 204
+    service.finish()

@@ -63,5 +63,6 @@ const struct tn_backend tn_backend_docker = {
     .url = docker_url,
     .logs = docker_logs,
     .usage = docker_usage,
+    .watch = docker_watch,
     .doctor = docker_doctor,
 };

@@ -15,6 +15,7 @@
 #ifndef TN_RUNTIME_DOCKER_DOCKER_H
 #define TN_RUNTIME_DOCKER_DOCKER_H
 
+#include "base/proc.h"
 #include "engine/engine.h"
 #include "runtime/backend.h"
 
@@ -61,8 +62,8 @@ const char *docker_workspace(const struct docker *d, const struct tn_subject *s)
 char *docker_run_directory(const struct tn_subject *s);
 char *docker_socket_address(const struct tn_subject *s); /* "unix:..." */
 char *docker_hand_copy(const struct tn_subject *s);
-/* What place.ref says; stopped: by us. */
-char *docker_ref(const char *container, bool stopped);
+/* What place.ref says; stopped: by us; process: its first one, or pid 0. */
+char *docker_ref(const char *container, bool stopped, const struct tn_proc *process);
 
 /* --- finding (find.c) ----------------------------------------------------------------------- */
 
@@ -183,6 +184,14 @@ char *docker_address(const struct docker *d, const struct tn_subject *s, const s
 char *docker_end_reason(const struct docker *d, const struct tn_json *tree, int64_t deadline);
 /* A limit that a running one has hit, on the heap; or NULL. */
 char *docker_trouble(const struct docker *d, const struct tn_json *tree, int64_t deadline);
+
+/* --- watching (watch.c) --------------------------------------------------------------------- */
+
+/* The first process of a running container as this machine knows it; pid 0 where it cannot be told
+ * for certain. */
+void docker_process(const struct docker *d, const struct tn_json *tree, struct tn_proc *out);
+/* tn_backend.watch: costs no question to the engine. */
+int docker_watch(void *engine, const struct tn_subject *s);
 
 /* --- ports (ports.c) ------------------------------------------------------------------------ */
 

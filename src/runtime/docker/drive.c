@@ -152,7 +152,8 @@ static int reach(const struct docker *d, const struct tn_subject *s, enum tn_goa
         return -1;
     struct tn_subject now = *s;
     /* Whatever its exit status is: this end was wanted. */
-    tn_autofree char *ref = docker_ref(docker_id(after), goal == TN_GOAL_STOPPED);
+    tn_autofree char *ref =
+        docker_ref(docker_id(after), goal == TN_GOAL_STOPPED, &(struct tn_proc){0});
     now.ref = ref;
     return docker_place(d, &now, after, place, deadline, err);
 }

@@ -142,6 +142,7 @@ int docker_place(const struct docker *d, const struct tn_subject *s, const struc
                  struct tn_place *place, int64_t deadline, struct tn_error *err)
 {
     const char *word = docker_status(tree);
+    struct tn_proc process;
 
     place->status = TN_STATUS_ERROR;
     for (size_t i = 0; i < TN_COUNT(states); i++)
@@ -149,7 +150,8 @@ int docker_place(const struct docker *d, const struct tn_subject *s, const struc
             place->status = states[i].status;
     if (place->status == TN_STATUS_ERROR && strcmp(word, "dead") != 0 && ended_well(s, tree))
         place->status = TN_STATUS_STOPPED;
-    place->ref = docker_ref(docker_id(tree), place->status == TN_STATUS_STOPPED);
+    docker_process(d, tree, &process);
+    place->ref = docker_ref(docker_id(tree), place->status == TN_STATUS_STOPPED, &process);
     place->isolation = isolation(d, tree);
     if (place->status == TN_STATUS_ERROR)
         place->reason = docker_end_reason(d, tree, deadline);

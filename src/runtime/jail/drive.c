@@ -21,14 +21,7 @@
 /* A descriptor of exactly that process; -1 when it is gone. */
 static int open_process(int64_t pid, int64_t start)
 {
-    struct tn_proc proc;
-
-    if (pid <= 0)
-        return -1;
-    tn_autofd int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-    if (fd < 0 || tn_proc_get((pid_t)pid, &proc) < 0 || proc.start != (uint64_t)start)
-        return -1;
-    return TN_TAKE_FD(fd);
+    return tn_proc_open(&(struct tn_proc){.pid = (pid_t)pid, .start = (uint64_t)start});
 }
 
 int jail_watch(void *engine, const struct tn_subject *subject)

@@ -1,0 +1,39 @@
+/* The first process of a container, where it is one of this machine: its end is heard of at once,
+ * also when the engine went with it. */
+#include "base/fs.h"
+#include "runtime/docker/docker.h"
+
+enum { CGROUPS_MAX = 64 << 10 };
+
+/* An engine in a virtual machine counts processes of its own: ours is known by its control groups,
+ * which bear the name of the container. */
+static bool is_in(pid_t pid, const char *container)
+{
+    tn_autofree char *path = tn_asprintf("/proc/%d/cgroup", (int)pid);
+    tn_autobuf struct tn_buf groups = TN_BUF_INIT(CGROUPS_MAX);
+
+    return tn_fs_read(TN_FS_ANYWHERE, path, &groups, NULL) == 0 &&
+           strstr(tn_buf_str(&groups), container);
+}
+
+void docker_process(const struct docker *d, const struct tn_json *tree, struct tn_proc *out)
+{
+    pid_t pid = (pid_t)tn_json_int(tn_json_get(tn_json_get(tree, "State"), "Pid"), 0);
+
+    if (!tn_engine_info(d->engine)->local || pid <= 0 || tn_proc_get(pid, out) < 0 ||
+        !is_in(pid, docker_id(tree)))
+        *out = (struct tn_proc){0};
+}
+
+int docker_watch(void *engine, const struct tn_subject *s)
+{
+    tn_autojson struct tn_json *ref = NULL;
+
+    if (!s->ref || tn_json_parse(s->ref, strlen(s->ref), &ref, NULL) < 0)
+        return -1;
+    const struct tn_proc process = {
+        .pid = (pid_t)tn_json_int(tn_json_get(ref, "pid"), 0),
+        .start = (uint64_t)tn_json_int(tn_json_get(ref, "start"), 0),
+    };
+    return process.pid > 0 ? tn_proc_open(&process) : -1;
+}
