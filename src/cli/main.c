@@ -124,6 +124,14 @@ static int run_verb(const struct verb *v, const struct parsed *p, struct tn_erro
     return status;
 }
 
+/* Whatever was wrong, it is wrong usage: the error also says where the right one is told. */
+static int misused(const char *verb, struct tn_error *err)
+{
+    tn_autofree char *said = tn_strdup(err->text);
+
+    return tn_fail(err, TN_E_INVALID, "%.400s (see: tendon %s --help)", said, verb);
+}
+
 /* Exit status of the verb, or -1 with err; *json tells how to report that. */
 static int obey(struct line *line, const struct verb *v, bool *json, struct tn_error *err)
 {
@@ -137,7 +145,7 @@ static int obey(struct line *line, const struct verb *v, bool *json, struct tn_e
     merge(parsed_globals(&p), &line->globals);
     *json |= parsed_globals(&p)->json;
     if (status < 0)
-        err->code = TN_E_INVALID; /* whatever was wrong with them, it is wrong usage */
+        misused(v->name, err);
     else if (status == 1)
         status = print_help(v);
     else
@@ -196,7 +204,7 @@ int main(int argc, char **argv)
     /* A reader that went away is an error of writing, which ends a verb in order. */
     signal(SIGPIPE, SIG_IGN);
     if (read_line(&line, argc, argv, &err) < 0) {
-        err.code = TN_E_INVALID;
+        misused("COMMAND", &err);
     } else {
         const struct verb *v = find_verb(line.rest.items[0], &err);
         if (v)

@@ -38,8 +38,11 @@ const struct verb *find_verb(const char *name, struct tn_error *err)
         tn_nearest_offer(&near, (*v)->name);
     }
     if (near.best)
-        tn_fail(err, TN_E_INVALID, "there is no verb '%s': did you mean '%s'?", name, near.best);
+        tn_fail(err, TN_E_INVALID,
+                "there is no verb '%.60s': did you mean '%s'? (see: tendon %s --help)", name,
+                near.best, near.best);
     else
-        tn_fail(err, TN_E_INVALID, "there is no verb '%s': see tendon help", name);
+        tn_fail(err, TN_E_INVALID,
+                "there is no verb '%.60s' (see: tendon help, and tendon COMMAND --help)", name);
     return NULL;
 }

@@ -46,8 +46,25 @@ def test_help_of_run_names_what_a_sandbox_can_be(tendon):
 
 
 def test_unknown_verb_names_the_nearest(tendon):
-    assert tendon.fails(2, "rum") == "there is no verb 'rum': did you mean 'run'?"
-    assert tendon.fails(2, "help", "snapshto") == "there is no verb 'snapshto': did you mean 'snapshot'?"
+    assert tendon.fails(2, "rum") == "there is no verb 'rum': did you mean 'run'? (see: tendon run --help)"
+    assert "there is no verb 'snapshto': did you mean 'snapshot'?" in tendon.fails(2, "help", "snapshto")
+
+
+@pytest.mark.parametrize(
+    "line, where",
+    [
+        ("frobnicate", "tendon COMMAND --help"),
+        ("--frobnicate ls", "tendon COMMAND --help"),
+        ("ls --frobnicate", "tendon ls --help"),
+        ("exec", "tendon exec --help"),
+        ("run --timeout", "tendon run --help"),
+        ("rm --all=perhaps", "tendon rm --help"),
+        ("version 1", "tendon version --help"),
+    ],
+)
+def test_wrong_usage_is_one_line_that_says_where_the_right_one_is_told(tendon, line, where):
+    complaint = tendon.fails(2, *line.split())
+    assert "\n" not in complaint and f"{where})" in complaint
 
 
 def test_unknown_option_names_the_nearest(tendon):
