@@ -218,13 +218,7 @@ def test_killed_criu_leaves_it_running(world, small):
 
     thread = threading.Thread(target=drive)
     thread.start()
-    killed = False
-    while thread.is_alive() and not killed:
-        for child in children(keeper):
-            if images.exists() and b"criu" in cmdline(child):
-                os.kill(child, signal.SIGKILL)
-                killed = True
-    thread.join(90)
+    hunt(thread, lambda: [child for child in children(keeper) if images.exists() and b"criu" in cmdline(child)])
     if "refusal" in answer:
         assert "runs on" in answer["refusal"].text
         assert small.status() == "running"
@@ -234,6 +228,17 @@ def test_killed_criu_leaves_it_running(world, small):
     suspend(small)
     resume(small)
     assert small.ok("echo $MARK") == "kept"
+
+
+def hunt(thread, victims):
+    """Kills the first that victims() finds while the thread works, and waits for the thread."""
+    found = []
+    while thread.is_alive() and not found:
+        found = victims()
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    thread.join(90)
 
 
 def children(pid):
@@ -304,17 +309,12 @@ def test_killed_while_it_is_restored(world, small, who):
     suspend(small)
     thread = threading.Thread(target=lambda: small.driver.ask("drive", id=small.id, goal="running", timeout=60))
     thread.start()
-    while thread.is_alive():
+
+    def victims():
         inside = [pid for group in world.groups() for pid in processes_in(group) if b"restore" in cmdline(pid)]
-        victims = inside if who == "criu" else [keeper for keeper in map(parent, inside) if b"tendon-jail" in cmdline(keeper)]
-        for pid in victims:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        if victims:
-            break
-    thread.join(90)
+        return inside if who == "criu" else [keeper for keeper in map(parent, inside) if b"tendon-jail" in cmdline(keeper)]
+
+    hunt(thread, victims)
     wait_until(lambda: small.status() in ("suspended", "error", "running"), 30, "it settles")
     resume(small)
     assert small.ok("cat /workspace/file") == "kept"
