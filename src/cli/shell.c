@@ -233,6 +233,10 @@ static int attach(struct cli *cli, struct tn_sandbox *sb, const struct shell_opt
     tn_hand_terminal_close(t.terminal);
     tn_buf_done(&t.out);
     *number = how == KILLED ? t.number : 0;
+    if (how == ENDED && exit_code < 0) {
+        tn_fail(err, TN_E_GONE, "the terminal was closed: its sandbox is being stopped");
+        how = FAILED;
+    }
     if (how == DETACHED)
         cli_note(cli, "detached; to come back: tendon shell %s", sandbox_label(sb));
     return how == FAILED ? -1 : how == ENDED && exit_code > 0 ? exit_code : 0;
