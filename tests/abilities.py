@@ -218,7 +218,7 @@ def start_site(box):
         box.client.write("/tmp/site/index.html", PAGE)
         box.client.ok(f"(cd /tmp/site && exec {PYTHON} {PARTS}/site.py >/dev/null 2>&1) &")
     listening = "until (exec 3<>/dev/tcp/127.0.0.1/8123) 2>/dev/null; do sleep 0.05; done"
-    box.client.ok(f"bash -c '{listening}'", timeout=60)
+    box.client.ok(f"bash -c '{listening}'", timeout=LONG, blocking=True)
 
 
 def browse(box, actions, timeout=LONG):
@@ -247,7 +247,7 @@ def check_viewer(box):
     """It is for the browser inside, and for nobody else."""
     box.client.ok(f"echo {PICTURE} | base64 -d >/tmp/dot.png")
     url = box.client.ok("cat /tmp/oh-server-url") + "/view?path=/tmp/dot.png"
-    assert "File Viewer - dot.png" in box.client.ok(f"{PYTHON} {PARTS}/fetch.py '{url}'")
+    assert "File Viewer - dot.png" in box.client.ok(f"{PYTHON} {PARTS}/fetch.py '{url}'", timeout=LONG, blocking=True)
     shown = browse(box, f'goto("{url}")')
     assert "File Viewer - dot.png" in shown.content and not shown.extras["error"]
 
@@ -284,6 +284,16 @@ def check_mcp(box):
     sse.close()
 
 
+class Visitor:
+    """Commands beside the main shell, however long they say nothing."""
+
+    def __init__(self, box):
+        self.shell = Shell(box.client, "visitor", "/tmp")
+
+    def __call__(self, command):
+        return self.shell.ok(command, timeout=LONG, blocking=True)
+
+
 def editor_page(box):
     place = box.client.post("/v1/vscode", {}, timeout=LONG).json
     return f"'http://127.0.0.1:{place['port']}{place['base']}{place['page']}'"
@@ -292,37 +302,37 @@ def editor_page(box):
 def check_editor(box):
     """One who visits it while it is killed is told; the next visit starts another one."""
     fetch = f"{PYTHON} {PARTS}/fetch.py {editor_page(box)}"
-    visitor = Shell(box.client, "visitor", "/tmp")
-    first = visitor.ok(fetch, timeout=LONG)
+    visit = Visitor(box)
+    first = visit(fetch)
     assert first.startswith("200 ") and '"target": "/?folder=' in first, first
     (pid,) = box.plugin("vscode")["pids"]
     told = box.killed(
-        lambda: visitor.ok(f"{fetch} hang | tail -n 1", timeout=LONG),
+        lambda: visit(f"{fetch} hang | tail -n 1"),
         lambda: box.exists("/tmp/hangs"),
         lambda: pid,
     )
     assert told.startswith("502 "), told
-    again = visitor.ok(fetch, timeout=LONG)
+    again = visit(fetch)
     assert again.startswith("200 ") and box.plugin("vscode")["pids"] != [pid]
-    visitor.remove()
+    visit.shell.remove()
 
 
 def check_code_server(box):
     """The real one."""
     page = editor_page(box)
-    visitor = Shell(box.client, "visitor", "/tmp")
-    first = visitor.ok(f"{PYTHON} {PARTS}/fetch.py {page}", timeout=LONG)
+    visit = Visitor(box)
+    first = visit(f"{PYTHON} {PARTS}/fetch.py {page}")
     assert first.startswith("200 ") and "vscode-workbench" in first, first
     (pid,) = box.plugin("vscode")["pids"]
     told = box.killed(
-        lambda: visitor.ok(f"{PYTHON} {PARTS}/hold.py {page}", timeout=LONG),
+        lambda: visit(f"{PYTHON} {PARTS}/hold.py {page}"),
         lambda: box.exists("/tmp/held"),
         lambda: pid,
     )
     assert told.split() == ["101", "ended"]
-    assert visitor.ok(f"{PYTHON} {PARTS}/fetch.py {page}", timeout=LONG).startswith("200 ")
+    assert visit(f"{PYTHON} {PARTS}/fetch.py {page}").startswith("200 ")
     assert box.plugin("vscode")["pids"] != [pid]
-    visitor.remove()
+    visit.shell.remove()
 
 
 def check_plugin(box):
@@ -474,6 +484,7 @@ def test_works_and_survives(place, ability):
     WORKING[ability](place.box("full"))
 
 
+@pytest.mark.timeout(240)  # it may have to be fetched
 def test_a_real_editor(place):
     check_code_server(place.box("editor"))
 
