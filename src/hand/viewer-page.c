@@ -247,8 +247,10 @@ static int open_requested(struct tn_http_exchange *x, const struct tn_agent_user
     *kind = dot ? kind_of(dot) : NULL;
     if (!*kind) {
         tn_autobuf struct tn_buf why = TN_BUF_INIT(8 << 10);
-        tn_buf_printf(&why,
-                      "Unsupported file extension: %s. Supported extensions are: ", dot ? dot : "");
+        tn_buf_puts(&why, "Unsupported file extension: ");
+        for (const char *p = dot ? dot : ""; *p; p++)
+            tn_buf_putc(&why, *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p);
+        tn_buf_puts(&why, ". Supported extensions are: ");
         for (size_t i = 0; i < TN_COUNT(kinds); i++)
             tn_buf_printf(&why, "%s%s", i ? ", " : "", kinds[i].extension);
         reply_problem(x, 500, "Error viewing file", path, tn_buf_str(&why));

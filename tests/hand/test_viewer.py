@@ -61,12 +61,19 @@ def view(client, path):
 def test_root(viewer):
     reply = viewer[1].get("/")
     assert (reply.status, reply.json) == (200, {"status": "File viewer server is running"})
-    assert viewer[1].get("/docs").status == 404
+    for path in ("/docs", "/redoc", "/openapi.json"):
+        assert viewer[1].get(path).status == 404
+    assert viewer[1].get("/view").status == 422
 
 
 @pytest.mark.parametrize(
     "name, mime",
-    [("test_image.png", "image/png"), ("b.JPG", "image/jpeg"), ("c.gif", "image/gif")],
+    [
+        ("test_image.png", "image/png"),
+        ("b.JPG", "image/jpeg"),
+        ("c.gif", "image/gif"),
+        ("d.e.jpeg", "image/jpeg"),
+    ],
 )
 def test_image(viewer, name, mime):
     hand, client = viewer
@@ -143,14 +150,15 @@ def test_errors(viewer, path, status, text):
 
 def test_unsupported(viewer):
     hand, client = viewer
-    (hand.workspace / "a.txt").write_text("x")
-    path = f"{hand.workspace}/a.txt"
-    reply = view(client, path)
-    assert reply.status == 500
-    assert reply.body.decode() == (
-        f"<h1>Error viewing file</h1><p>{path}</p><p>Unsupported file extension: .txt. "
-        "Supported extensions are: .pdf, .png, .jpg, .jpeg, .gif</p>"
-    )
+    for name in ("a.txt", "b.TXT"):
+        (hand.workspace / name).write_text("x")
+        path = f"{hand.workspace}/{name}"
+        reply = view(client, path)
+        assert reply.status == 500
+        assert reply.body.decode() == (
+            f"<h1>Error viewing file</h1><p>{path}</p><p>Unsupported file extension: .txt. "
+            "Supported extensions are: .pdf, .png, .jpg, .jpeg, .gif</p>"
+        )
 
 
 def test_pipe(viewer):
