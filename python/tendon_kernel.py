@@ -12,6 +12,7 @@ First line out: {"interpreter", "kernel": pid, "file"} once the kernel process e
 one answer {"id": 1, "end": "done" | "timeout" | "died", "text", "images", "warnings", "stopped"}.
 When a cell has not stopped yet although it was interrupted, {"id": 1, "stopped": true} follows;
 after one that makes the kernel exit, nothing does but the end.
+SIGURG interrupts the cell that runs.
 The kernel ends with this program, and this program with the kernel, of which its last line tells:
 {"died": "ended with exit code 1"}.
 """
@@ -284,6 +285,7 @@ class Kernel:
             stderr=subprocess.PIPE,
             preexec_fn=prepare_kernel,
         )
+        signal.signal(signal.SIGURG, lambda *_: self.interrupt())  # the owner wishes it
         self.stderr = self.process.stderr.fileno()
         os.set_blocking(self.stderr, False)
         self.words = b""
@@ -441,7 +443,8 @@ class Kernel:
                     return
 
     def interrupt(self):
-        os.killpg(self.process.pid, signal.SIGINT)
+        if self.process.returncode is None:  # its number is still its own
+            os.killpg(self.process.pid, signal.SIGINT)
 
     def end(self):
         """Kills what is left of it and says how it ended."""

@@ -189,6 +189,17 @@ void tn_plugins_interrupt(struct tn_hand *hand)
     }
 }
 
+void tn_plugins_session_gone(struct tn_hand *hand, const char *name)
+{
+    struct tn_plugin_states *states = states_of(hand);
+
+    for (size_t i = 0; states && i < states->count; i++) {
+        struct slot *slot = &states->slots[i];
+        if (slot->row->session_gone)
+            slot->row->session_gone(slot->state, name);
+    }
+}
+
 void tn_plugins_close(struct tn_hand *hand)
 {
     struct tn_plugin_states *states = states_of(hand);

@@ -45,6 +45,8 @@ struct tn_plugin {
     /* Makes what is under way now end as if its time were up; what comes next is as usual.  May be
      * NULL: then only its time or a stop ends it. */
     void (*cancel)(void *state);
+    /* A shell session was removed: what goes with it ends.  May be NULL. */
+    void (*session_gone)(void *state, const char *name);
     /* Can it work here?  0 with what was found ("/usr/bin/chromium"), or -1 with what is missing.
      * Looks at files only. */
     int (*probe)(void *state, struct tn_buf *found, struct tn_error *err);
@@ -88,6 +90,9 @@ void tn_plugins_start(struct tn_hand *hand);
 void tn_plugins_interrupt(struct tn_hand *hand);
 /* Waits for the background; no action may be under way. */
 void tn_plugins_close(struct tn_hand *hand);
+
+/* Tells all of them that a shell session was removed. */
+void tn_plugins_session_gone(struct tn_hand *hand, const char *name);
 
 size_t tn_plugins_count(const struct tn_hand *hand);
 const struct tn_plugin *tn_plugins_at(const struct tn_hand *hand, size_t i);

@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from harness import Factory, memory_limit, wait_until
+from harness import Factory, alive, memory_limit, wait_until
 from kernels import NO_OUTPUT, PYTHON, Kernel, footer, missing_parts, timed_out, without_haste
 
 pytestmark = pytest.mark.skipif(bool(missing_parts()), reason=str(missing_parts()))
@@ -128,6 +128,26 @@ def test_images(kernel):
         f"data:image/svg+xml;base64,{encoded}",
         f"data:image/png;base64,{PNG}",
     ]
+
+
+def test_pictures_of_ipython(kernel):
+    """The objects people use, shown and as the result of a cell."""
+    svg = "<svg xmlns='http://www.w3.org/2000/svg'/>"
+    obs = kernel.cell(
+        f"""
+        import base64
+        from IPython.display import Image, SVG
+        display(Image(data=base64.b64decode({PNG!r}), format="png"), SVG("{svg}"))
+        Image(data=b"\\xff\\xd8\\xff\\xe0", format="jpeg")
+        """
+    )
+    kinds = [url.split(",")[0] for url in obs.extras["image_urls"]]
+    assert kinds == [f"data:image/{kind};base64" for kind in ("png", "svg+xml", "jpeg")]
+    assert obs.extras["image_urls"][0].endswith(PNG)
+    assert b"<svg" in base64.b64decode(obs.extras["image_urls"][1].split(",")[1])
+    assert obs.extras["image_urls"][2].endswith(",/9j/4A==")
+    shown = "<IPython.core.display.%s object>"
+    assert obs.content == shown % "Image" + shown % "SVG" + shown % "Image"
 
 
 def test_image_alone_has_no_text(kernel):
@@ -323,6 +343,36 @@ def test_new_kernel_has_the_environment_of_the_shell(hand):
     assert kernel.text("'arr' in os.environ, 'TENDON_HAND' in os.environ") == "(False, True)"
 
 
+def test_environment_equals_that_of_the_shell(hand):
+    """All of it, as the kernel was started; `_` is the shell's word for the program itself."""
+    hand.client.run("export ODD=$'a  b\\n$HOME \\'x\\' '; export EMPTY=", script=True)
+    kernel = Kernel(hand, "equal")
+    kernel.text("1")
+    theirs = base64.b64decode(hand.client.ok("env -0 | base64 -w 0"))
+    ours = pathlib.Path(f"/proc/{kernel.status()['pid']}/environ").read_bytes()
+    without = [b"_"]
+    assert parsed(ours, without) == parsed(theirs, without)
+    hand.client.ok("unset ODD EMPTY")
+
+
+def parsed(block, without):
+    entries = (entry.partition(b"=") for entry in block.split(b"\0") if entry)
+    return {name: value for name, _, value in entries if name not in without}
+
+
+def test_a_removed_session_takes_its_kernel_along(hand, kernel):
+    kernel.text("stays = 1")
+    hand.client.post("/v1/sessions", {"name": "short"})
+    short = Kernel(hand, "short")
+    short.text("mine = 1")
+    pid = short.status()["pid"]
+    assert hand.client.request("DELETE", "/v1/sessions/short").status == 204
+    assert short.status() is None
+    wait_until(lambda: not alive(pid), 30, "the kernel has ended")
+    assert kernel.text("stays") == "1"
+    assert short.text("'mine' in globals()") == "False", "another one by that name"
+
+
 def test_named_kernels_are_apart(hand, kernel):
     hand.client.post("/v1/sessions", {"name": "two", "cwd": "/usr"})
     other = Kernel(hand, "two")
@@ -349,6 +399,12 @@ def test_timeout_interrupts(hand, kernel):
     assert without_haste(obs.content) == f"{timed_out(1)}\n{footer(hand.workspace)}"
     assert obs.extras["image_urls"] is None
     assert kernel.text("kept") == "1"
+
+
+def test_timeout_has_no_images(kernel):
+    code = f"display({{'image/png': {PNG!r}}}, raw=True)\nfrom time import sleep; sleep(60)"
+    obs = kernel.cell(code, timeout=1.5)
+    assert (without_haste(obs.content), obs.extras["image_urls"]) == (timed_out(1.5), None)
 
 
 def test_timeout_shows_what_was_printed(kernel):

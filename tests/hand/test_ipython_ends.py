@@ -211,6 +211,73 @@ def test_interrupted_by_the_owner(kernel, hand):
     assert kernel.text("kept") == "1", "an idle kernel does not mind"
 
 
+def test_an_interrupt_reaches_what_the_cell_started(kernel, hand, tmp_path):
+    """Python itself does not mind while it waits for a program."""
+    code = f"import os; print(os.system('touch {tmp_path}/begun; exec sleep 613'))"
+    with kernel.in_background(code) as cell:
+        wait_until((tmp_path / "begun").exists, 60, "the program runs")
+        assert hand.client.post("/v1/plugins/jupyter/interrupt", {}).status == 200
+    assert cell.content == str(int(signal.SIGINT))
+
+
+# --- programs that pass for a bridge ---------------------------------------------------------------
+
+
+def pass_for_python(directory, kernel, then):
+    """A python3 that says what a bridge says at its start, with a kernel of its choice."""
+    program = directory / "python3"
+    program.write_text(
+        f"""#!/bin/sh
+        echo '{{"interpreter": "/x", "kernel": {kernel}, "file": "/x"}}' >&4
+        echo '{{"ready": true}}' >&4
+        {then}
+        """
+    )
+    program.chmod(0o755)
+    return {"PATH": f"{directory}:/usr/bin:/bin"}
+
+
+def test_an_interrupt_hits_nobody_else(start, tmp_path):
+    """The bridge is the agent's: it may call any process its kernel."""
+    with subprocess.Popen(["sleep", "614"], start_new_session=True) as victim:
+        try:
+            then = f"read line <&3; touch {tmp_path}/asked; exec sleep 614"
+            hand = start(args=PLUGINS, env=pass_for_python(tmp_path, victim.pid, then))
+            with Kernel(hand).in_background("1", timeout=2) as cell:
+                wait_until((tmp_path / "asked").exists, 60, "the cell runs")
+                assert hand.client.post("/v1/plugins/jupyter/interrupt", {}).status == 200
+            assert cell.content.startswith(timed_out(2))
+            assert victim.poll() is None
+        finally:
+            victim.kill()
+
+
+ANSWER = """{"id": '$n', "end": "done", "text": "ok", "images": [], "warnings": [], "stopped": true}"""
+ANSWERING = f"""n=0; while read -r line; do n=$((n+1)); echo '{ANSWER}' >&4; done <&3"""
+
+
+def test_so_many_kernels_and_no_more(start, tmp_path):
+    """Bridges without a kernel: sixteen real ones would be a gigabyte."""
+    hand = start(args=PLUGINS, env=pass_for_python(tmp_path, 0, ANSWERING))
+    for number in range(16):
+        assert Kernel(hand, f"k{number}").text("1") == "ok"
+    obs = hand.client.act("run_ipython", {"code": "1", "session": "k16"}, 60)
+    assert (obs.type, obs.content) == ("error", "there are 16 kernels already: use one of them")
+    assert Kernel(hand, "k15").text("1") == "ok"
+    assert hand.client.post("/v1/plugins/jupyter/stop", {}).status == 200
+    assert Kernel(hand, "k16").text("1") == "ok", "one that has ended makes room"
+
+
+def test_an_end_by_the_owner_is_no_breakdown(start, tmp_path):
+    hand = start(args=PLUGINS, env=pass_for_python(tmp_path, 0, ANSWERING))
+    for _ in range(9):
+        assert hand.client.post("/v1/plugins/jupyter/start?timeout=4", {}).status == 200
+        assert hand.client.post("/v1/plugins/jupyter/stop", {}).status == 200
+    assert Kernel(hand).plugin()["restarts"] == 0
+    how = "was stopped"
+    assert Kernel(hand).text("1") == new(how) + "ok"
+
+
 # --- init code, answers that are asked for again --------------------------------------------------
 
 
@@ -271,6 +338,8 @@ def test_hand_ends_during_a_cell(start):
 def test_hand_killed(start):
     hand = start(args=PLUGINS)
     kernel = Kernel(hand)
+    idle = kernel.plugin()
+    assert (idle["usable"], idle["running"], idle["pids"], idle["kernels"]) == (True, False, [], [])
     kernel.text("1")
     hand.kill9()
     wait_until(lambda: not hand.left(), 20, "nothing is left")
@@ -285,6 +354,11 @@ def test_kernel_that_does_not_start(start, tmp_path):
     obs = hand.client.act("run_ipython", {"code": "1"}, 60.0)
     assert obs.type == "error"
     assert obs.content == "the kernel did not start: ended with exit code 1: not today"
+
+    def refused():
+        return "times in a row" in hand.client.act("run_ipython", {"code": "1"}, 0.2).content
+
+    wait_until(refused, 60, "it is not tried too often")
     (tmp_path / "ipykernel_launcher.py").unlink()
     assert Kernel(hand).text("1") == "1"
 

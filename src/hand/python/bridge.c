@@ -1,6 +1,7 @@
 #include "hand/python/bridge.h"
 
 #include <poll.h>
+#include <signal.h>
 
 enum { LINE_MAX_BYTES = 32 << 20, READ_BYTES = 64 << 10, UNASKED_MAX = 16 };
 #define END_SECONDS 0.2
@@ -42,6 +43,13 @@ void bridge_free(struct bridge *b)
     tn_helper_free(b->helper);
     tn_buf_done(&b->in);
     free(b);
+}
+
+/* Not to the kernel itself: which process that is, only the bridge knows for certain, and what the
+ * bridge says is the agent's word.  One that does not expect this signal yet ignores it. */
+void bridge_interrupt(struct bridge *b)
+{
+    tn_helper_signal(b->helper, SIGURG, NULL);
 }
 
 struct tn_helper *bridge_helper(struct bridge *b)

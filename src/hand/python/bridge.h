@@ -23,6 +23,9 @@ int bridge_send(struct bridge *b, const struct tn_buf *line, int64_t deadline,
 int bridge_receive(struct bridge *b, int64_t deadline, struct tn_json **message,
                    struct tn_error *err);
 
+/* The cell that runs, if one does, and the programs it started get a SIGINT. */
+void bridge_interrupt(struct bridge *b);
+
 struct tn_helper *bridge_helper(struct bridge *b);
 
 #endif

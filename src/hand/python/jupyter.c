@@ -11,7 +11,13 @@ enum { KERNELS_MAX = 16, CONTENT_MAX = 16 << 20 };
 struct jupyter {
     struct kernel_place place;
     pthread_mutex_t lock;
-    struct kernel *kernels[KERNELS_MAX]; /* added, never removed */
+    struct kernel *kernels[KERNELS_MAX];
+    size_t count;
+};
+
+/* All kernels at some moment. */
+struct kernels {
+    struct kernel *items[KERNELS_MAX];
     size_t count;
 };
 
@@ -30,7 +36,7 @@ static void close_jupyter(void *state)
     struct jupyter *j = state;
 
     for (size_t i = 0; i < j->count; i++)
-        kernel_free(j->kernels[i]);
+        kernel_unref(j->kernels[i]);
     pthread_mutex_destroy(&j->lock);
     pthread_mutex_destroy(&j->place.lock);
     free(j->place.directory);
@@ -39,31 +45,68 @@ static void close_jupyter(void *state)
     free(j);
 }
 
-static size_t kernel_count(struct jupyter *j)
+static void borrow(struct jupyter *j, struct kernels *all)
 {
     pthread_mutex_lock(&j->lock);
-    size_t count = j->count;
+    for (all->count = 0; all->count < j->count; all->count++)
+        all->items[all->count] = kernel_ref(j->kernels[all->count]);
     pthread_mutex_unlock(&j->lock);
-    return count;
 }
 
+static void give_back(struct kernels *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        kernel_unref(all->items[i]);
+}
+
+/* These with the lock. */
+
+static struct kernel **find(struct jupyter *j, const char *name)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        if (strcmp(kernel_name(j->kernels[i]), name) == 0)
+            return &j->kernels[i];
+    }
+    return NULL;
+}
+
+static struct kernel *take_off(struct jupyter *j, struct kernel **at)
+{
+    struct kernel *k = *at;
+
+    *at = j->kernels[--j->count];
+    return k;
+}
+
+static void make_room(struct jupyter *j)
+{
+    for (size_t i = 0; i < j->count && j->count == KERNELS_MAX; i++) {
+        if (kernel_is_spare(j->kernels[i]))
+            kernel_unref(take_off(j, &j->kernels[i]));
+    }
+}
+
+/* The caller unrefs it. */
 static struct kernel *kernel_named(struct jupyter *j, const char *name, struct tn_error *err)
 {
-    struct kernel *found = NULL;
+    struct kernel *k = NULL;
 
     if (tn_sessions_check_name(name, err) < 0)
         return NULL;
     pthread_mutex_lock(&j->lock);
-    for (size_t i = 0; i < j->count && !found; i++) {
-        if (strcmp(kernel_name(j->kernels[i]), name) == 0)
-            found = j->kernels[i];
+    struct kernel **at = find(j, name);
+    if (!at)
+        make_room(j);
+    if (!at && j->count < KERNELS_MAX) {
+        at = &j->kernels[j->count++];
+        *at = kernel_new(&j->place, name);
     }
-    if (!found && j->count < KERNELS_MAX)
-        found = j->kernels[j->count++] = kernel_new(&j->place, name);
+    if (at)
+        k = kernel_ref(*at);
     pthread_mutex_unlock(&j->lock);
-    if (!found)
+    if (!k)
         tn_fail(err, TN_E_BUSY, "there are %d kernels already: use one of them", KERNELS_MAX);
-    return found;
+    return k;
 }
 
 /* --- the action ----------------------------------------------------------------------------- */
@@ -169,6 +212,7 @@ static void run_ipython(struct tn_hand *hand, const struct tn_action *a, struct 
     else
         observe(run, &r, cell.timeout, o);
     kernel_result_done(&r);
+    kernel_unref(k);
 }
 
 /* --- jupyter -------------------------------------------------------------------------------- */
@@ -202,23 +246,44 @@ static int probe(void *state, struct tn_buf *found, struct tn_error *err)
 static int start(void *state, int64_t deadline, struct tn_error *err)
 {
     struct kernel *k = kernel_named(state, TN_MAIN_SESSION, err);
-    return k ? kernel_start(k, deadline, err) : -1;
+    int r = k ? kernel_start(k, deadline, err) : -1;
+
+    kernel_unref(k);
+    return r;
 }
 
 static void stop(void *state)
 {
-    struct jupyter *j = state;
+    struct kernels all;
 
-    for (size_t i = 0, n = kernel_count(j); i < n; i++)
-        kernel_stop(j->kernels[i]);
+    borrow(state, &all);
+    for (size_t i = 0; i < all.count; i++)
+        kernel_stop(all.items[i]);
+    give_back(&all);
 }
 
 static void cancel(void *state)
 {
+    struct kernels all;
+
+    borrow(state, &all);
+    for (size_t i = 0; i < all.count; i++)
+        kernel_interrupt(all.items[i]);
+    give_back(&all);
+}
+
+/* The kernel that shared its directory and variables goes as well. */
+static void session_gone(void *state, const char *name)
+{
     struct jupyter *j = state;
 
-    for (size_t i = 0, n = kernel_count(j); i < n; i++)
-        kernel_interrupt(j->kernels[i]);
+    pthread_mutex_lock(&j->lock);
+    struct kernel **at = find(j, name);
+    struct kernel *k = at ? take_off(j, at) : NULL;
+    pthread_mutex_unlock(&j->lock);
+    if (k)
+        kernel_stop(k);
+    kernel_unref(k);
 }
 
 static void put_kernel(struct tn_jw *w, const char *name, const struct kernel_state *k)
@@ -239,17 +304,17 @@ static void put_kernel(struct tn_jw *w, const char *name, const struct kernel_st
 
 static void status(void *state, struct tn_jw *w)
 {
-    struct jupyter *j = state;
+    struct kernels all;
     struct kernel_state kernels[KERNELS_MAX];
     int64_t memory = 0, restarts = 0;
     bool running = false;
-    size_t n = kernel_count(j);
 
+    borrow(state, &all);
     tn_jw_key(w, "pids");
     tn_jw_array(w);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < all.count; i++) {
         struct kernel_state *k = &kernels[i];
-        kernel_inspect(j->kernels[i], k);
+        kernel_inspect(all.items[i], k);
         running = running || k->running;
         memory += k->memory;
         restarts += k->restarts;
@@ -264,12 +329,13 @@ static void status(void *state, struct tn_jw *w)
     tn_jw_kint(w, "restarts", restarts);
     tn_jw_key(w, "kernels");
     tn_jw_array(w);
-    for (size_t i = 0; i < n; i++) {
-        put_kernel(w, kernel_name(j->kernels[i]), &kernels[i]);
+    for (size_t i = 0; i < all.count; i++) {
+        put_kernel(w, kernel_name(all.items[i]), &kernels[i]);
         free(kernels[i].file);
         free(kernels[i].interpreter);
     }
     tn_jw_array_end(w);
+    give_back(&all);
 }
 
 static const struct tn_plugin_action actions[] = {{TN_ACTION_RUN_IPYTHON, run_ipython}, {0}};
@@ -284,6 +350,7 @@ const struct tn_plugin tn_plugin_jupyter = {
     .close = close_jupyter,
     .interrupt = interrupt,
     .cancel = cancel,
+    .session_gone = session_gone,
     .probe = probe,
     .start = start,
     .stop = stop,
@@ -332,16 +399,18 @@ static void cancel_skills(void *state)
 
 static void status_skills(void *state, struct tn_jw *w)
 {
-    struct jupyter *j = its_jupyter(state);
+    struct kernels all;
     bool running = false;
 
-    for (size_t i = 0, n = kernel_count(j); i < n; i++) {
+    borrow(its_jupyter(state), &all);
+    for (size_t i = 0; i < all.count; i++) {
         struct kernel_state k;
-        kernel_inspect(j->kernels[i], &k);
+        kernel_inspect(all.items[i], &k);
         running = running || k.running;
         free(k.file);
         free(k.interpreter);
     }
+    give_back(&all);
     tn_jw_kbool(w, "running", running);
     tn_jw_key(w, "pids"); /* those of jupyter */
     tn_jw_array(w);

@@ -14,6 +14,7 @@ struct kernel_turn {
 struct kernel {
     struct kernel_place *place;
     char *name;
+    int refs; /* atomic */
 
     bool ready;       /* it has answered */
     bool fresh;       /* and has run nothing yet */
@@ -32,8 +33,9 @@ struct kernel {
     pthread_cond_t changed;
     struct kernel_turn *turns; /* first come, first served */
     struct bridge *bridge;     /* NULL: nothing runs */
-    pid_t pid;
-    char *file, *interpreter; /* of the latest one */
+    bool stopped;              /* by its owner: no fault of its own */
+    pid_t pid;                 /* by its own account: to be shown, not to be used */
+    char *file, *interpreter;  /* of the latest one */
     int64_t cells, restarts;
 };
 

@@ -52,14 +52,17 @@ void kernel_lose(struct kernel *k, const char *why)
 {
     pthread_mutex_lock(&k->lock);
     struct bridge *bridge = TN_TAKE_PTR(k->bridge);
+    bool stopped = k->stopped;
+    k->stopped = false;
     k->pid = 0;
-    k->restarts++;
+    k->restarts += !stopped;
     pthread_mutex_unlock(&k->lock);
     bridge_free(bridge);
-    tn_backoff_bad(&k->backoff);
+    if (!stopped)
+        tn_backoff_bad(&k->backoff);
     tn_autofree char *died = TN_TAKE_PTR(k->died);
     if (k->ready && !k->lost)
-        k->lost = tn_strdup(died ? died : why);
+        k->lost = tn_strdup(stopped ? "was stopped" : died ? died : why);
     k->ready = false;
     k->owed = 0;
     free(TN_TAKE_PTR(k->cwd));

@@ -20,6 +20,7 @@ struct kernel *kernel_new(struct kernel_place *place, const char *name)
 {
     struct kernel *k = tn_calloc(1, sizeof *k);
 
+    k->refs = 1;
     k->place = place;
     k->name = tn_strdup(name);
     pthread_mutex_init(&k->lock, NULL);
@@ -27,9 +28,15 @@ struct kernel *kernel_new(struct kernel_place *place, const char *name)
     return k;
 }
 
-void kernel_free(struct kernel *k)
+struct kernel *kernel_ref(struct kernel *k)
 {
-    if (!k)
+    __atomic_add_fetch(&k->refs, 1, __ATOMIC_RELAXED);
+    return k;
+}
+
+void kernel_unref(struct kernel *k)
+{
+    if (!k || __atomic_sub_fetch(&k->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     bridge_free(k->bridge);
     exports_free(k->exports);
@@ -43,6 +50,14 @@ void kernel_free(struct kernel *k)
     free(k->file);
     free(k->interpreter);
     free(k);
+}
+
+bool kernel_is_spare(struct kernel *k)
+{
+    pthread_mutex_lock(&k->lock);
+    bool spare = !k->bridge && __atomic_load_n(&k->refs, __ATOMIC_ACQUIRE) == 1;
+    pthread_mutex_unlock(&k->lock);
+    return spare;
 }
 
 const char *kernel_name(const struct kernel *k)
@@ -300,6 +315,7 @@ void kernel_stop(struct kernel *k)
     struct kernel_turn me;
 
     pthread_mutex_lock(&k->lock);
+    k->stopped = k->bridge;
     if (k->bridge) /* whoever waits for it hears of it */
         tn_helper_signal(bridge_helper(k->bridge), SIGKILL, NULL);
     pthread_mutex_unlock(&k->lock);
@@ -311,8 +327,8 @@ void kernel_stop(struct kernel *k)
 void kernel_interrupt(struct kernel *k)
 {
     pthread_mutex_lock(&k->lock);
-    if (k->turns && k->bridge && k->pid && tn_helper_wait(bridge_helper(k->bridge), 0, NULL) < 0)
-        kill(k->pid, SIGINT);
+    if (k->turns && k->bridge)
+        bridge_interrupt(k->bridge);
     pthread_mutex_unlock(&k->lock);
 }
 

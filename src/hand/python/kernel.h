@@ -19,8 +19,11 @@ struct kernel_place {
 struct kernel;
 /* Starts nothing.  name is that of a session as well. */
 struct kernel *kernel_new(struct kernel_place *place, const char *name);
-/* Nobody may use it any more. */
-void kernel_free(struct kernel *k);
+struct kernel *kernel_ref(struct kernel *k);
+/* The last one ends it. */
+void kernel_unref(struct kernel *k);
+/* Nothing runs, and nobody but the caller has it. */
+bool kernel_is_spare(struct kernel *k);
 const char *kernel_name(const struct kernel *k);
 
 struct kernel_cell {

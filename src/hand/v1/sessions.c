@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "hand/plugin.h"
 #include "hand/routes.h"
 #include "hand/v1/v1.h"
 
@@ -128,10 +129,12 @@ static void remove_session(struct tn_http_exchange *x, void *ctx)
     const char *name = tn_http_param(x, "name");
     struct tn_error err;
 
-    if (tn_sessions_remove(hand->sessions, name ? name : "", &err) < 0)
+    if (tn_sessions_remove(hand->sessions, name ? name : "", &err) < 0) {
         tn_http_reply_error(x, &err);
-    else
-        tn_http_reply(x, 204, NULL, NULL, 0);
+        return;
+    }
+    tn_plugins_session_gone(hand, name);
+    tn_http_reply(x, 204, NULL, NULL, 0);
 }
 
 static void end_shell(struct tn_http_exchange *x, struct tn_hand *hand, bool keep)
