@@ -154,6 +154,11 @@ def test_not_installed(start_hand):
     assert "ended with exit code 1" in obs.content
     assert not os.path.exists(hand.workspace / ".browser_screenshots")
 
+    def refused():
+        return "times in a row" in hand.client.act("browse", {"url": "about:blank"}, 0.2).content
+
+    wait_until(refused, 60, "it is not tried too often")
+
 
 @needs_root()
 @pytest.mark.parametrize("sandbox", [True, False])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import select
 import signal
@@ -125,6 +126,16 @@ def test_inspect_tells_of_plugins(tendon):
     tendon.ok("stop", "web")
     assert tendon.json("inspect", "web")["plugins"] is None
     assert "plugins:\n" not in tendon.ok("inspect", "web")
+
+
+def test_inspect_tells_what_runs(tendon):
+    place = pathlib.Path(__file__).parents[2] / "examples"
+    wish = ("--plugins", "example", "--env", f"TENDON_PLUGIN_PATH={place}")
+    tendon.ok("new", "--name", "web", *wish, "--hand-arg=--start-plugins")
+    line = rf"^  example: running, [\d.]+ MiB: {place}/tendon-plugin-example$"
+    eventually(lambda: re.search(line, tendon.ok("inspect", "web"), re.M), "the plugin runs")
+    example = next(p for p in tendon.json("inspect", "web")["plugins"] if p["name"] == "example")
+    assert example["memory"] > 1 << 20 and example["restarts"] == 0 and len(example["pids"]) == 1
 
 
 def test_plugins_are_those_asked_for(tendon):

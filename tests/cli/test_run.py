@@ -225,6 +225,14 @@ def test_tour_without_a_browser(tendon, tmp_path):
     assert re.search(r"A page in the browser\n +not here: .*\n +to get it: apt-get install chromium", out)
 
 
+def test_tour_without_ipython(jailed, tmp_path):
+    """A Python that has no packages."""
+    (tmp_path / "empty").mkdir()
+    hidden = [f"--volume={tmp_path}/empty:{path}:ro" for path in ("/usr/lib/python3/dist-packages", "/usr/local/lib")]
+    out = jailed.ok("run", *hidden, "--hand-arg=--no-enable-browser")
+    assert re.search(r"A cell of Python.*\n +not here: .*ipykernel.*\n +to get it: apt-get install python3-ipykernel", out), out
+
+
 QUICK = ("--plugins", "", "--hand-arg=--no-enable-browser")  # a tour through the shell alone
 
 

@@ -366,7 +366,10 @@ def test_kernel_that_does_not_start(start, tmp_path):
 def test_not_asked_for(start):
     hand = start()
     reply = hand.client.post_action({"action": "run_ipython", "args": {"code": "1"}, "timeout": 5})
-    assert "JupyterRequirement not found. Unable to run IPython action." in reply.body.decode()
+    assert reply.status == 500
+    assert reply.detail == (
+        "Internal server error: JupyterRequirement not found. Unable to run IPython action."
+    )
 
 
 def test_skills_are_there(start):
