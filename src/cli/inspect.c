@@ -112,7 +112,7 @@ static bool is(const struct tn_json *plugin, const char *key)
     return tn_json_bool(tn_json_get(plugin, key), false);
 }
 
-/* "browser: running, 210 MB: /usr/bin/chromium", "vscode: missing: ...; get it: ..." */
+/* "browser: running, 210 MiB: /usr/bin/chromium", "vscode: missing: ...; get it: ..." */
 static void print_plugin(const struct tn_json *plugin, const struct page *p)
 {
     const char *install = tn_json_get_str(plugin, "install", NULL);

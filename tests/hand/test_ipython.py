@@ -360,6 +360,19 @@ def parsed(block, without):
     return {name: value for name, _, value in entries if name not in without}
 
 
+def test_a_busy_shell_holds_up_no_cell(hand, kernel):
+    """What it had set when it became busy is known."""
+    kernel.text("import os")
+    hand.client.ok("cd /usr; export BEFORE_WORK=1")
+    hand.client.run("sleep 615", timeout=0.3)
+    try:
+        assert kernel.text("os.getcwd(), os.environ.get('BEFORE_WORK')") == "('/usr', '1')"
+        assert Kernel(hand, "meanwhile").text("import os; os.environ.get('BEFORE_WORK')") == "'1'"
+    finally:
+        hand.client.input("C-c")
+    hand.client.ok("unset BEFORE_WORK")
+
+
 def test_a_removed_session_takes_its_kernel_along(hand, kernel):
     kernel.text("stays = 1")
     hand.client.post("/v1/sessions", {"name": "short"})
