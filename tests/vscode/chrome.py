@@ -120,3 +120,24 @@ class Chrome:
                 button="left",
                 clickCount=1,
             )
+
+    def press(self, key, number):
+        for kind in ("keyDown", "keyUp"):
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=number,
+            )
+
+    def command(self, title):
+        """Runs a command of the editor from its palette."""
+        self.press("F1", 112)
+        self.wait_for("document.activeElement?.closest('.quick-input-widget') != null")
+        self.call("Input.insertText", text=title)
+        self.wait_for(
+            "document.querySelector('.quick-input-list .monaco-list-row.focused')?.innerText"
+            f".includes({json.dumps(title)})"
+        )
+        self.press("Enter", 13)

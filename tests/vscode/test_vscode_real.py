@@ -47,6 +47,24 @@ def see_file(chrome, name, content):
     )
 
 
+def see_extensions(chrome):
+    """Ours run in there: one is in the status bar, one answers to its command."""
+    chrome.wait_for(
+        r"/\d (MB|GB) \/ [\d.]+ (MB|GB)/.test(document.querySelector('.part.statusbar')?.innerText)"
+    )
+    chrome.command("Tendon: Hello World")
+    chrome.wait_for(
+        "document.querySelector('.notifications-toasts')?.innerText"
+        ".includes('Hello World from Tendon')"
+    )
+    chrome.command("Tendon: Show Memory")
+    chrome.wait_for(
+        "document.querySelector('.quick-input-widget')?.innerText.includes('Memory of the sandbox')"
+        " && document.querySelector('.quick-input-list').innerText.includes(' in all')"
+    )
+    chrome.press("Escape", 27)
+
+
 def processes(editor):
     return {pid for pid, command in census(editor.hand.mark).items() if "node" in command}
 
@@ -58,6 +76,10 @@ def test_code_server(factory, chrome):
     url += str(editor.hand.workspace)
     see_workspace(chrome, url, "hello.txt")
     see_file(chrome, "hello.txt", "good morning")
+    see_extensions(chrome)
+    listed = editor.hand.home / ".local/share/code-server/extensions/extensions.json"
+    ids = {extension["identifier"]["id"] for extension in json.loads(listed.read_text())}
+    assert {"tendon.hello-world", "tendon.memory-monitor"} <= ids
     assert editor.token not in chrome.evaluate("location.href + document.cookie")
 
     first = editor.status["pids"][0]
@@ -80,6 +102,7 @@ def test_the_server_of_vscode_itself_below_a_path(factory, chrome):
     (editor.hand.workspace / "hello.txt").touch()
     url = f"http://127.0.0.1:{editor.port}/one/two/?tkn={editor.wait_token()}"
     see_workspace(chrome, url, "hello.txt")
+    see_extensions(chrome)
     assert chrome.evaluate("location.pathname").startswith("/one/two/")
     editor.hand.stop(20)
 
@@ -118,6 +141,7 @@ def test_in_a_jail_without_any_network(jailed, chrome):
     url = process.stdout.readline().strip()
     assert url.startswith("http://127.0.0.1:"), url
     see_workspace(chrome, url, "hello.txt")
+    see_extensions(chrome)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     assert process.returncode == 0

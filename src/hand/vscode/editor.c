@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "hand/file-actions.h"
 #include "hand/helper.h"
+#include "hand/vscode/extensions.h"
 #include "hand/vscode/program.h"
 #include "net/http-client.h"
 #include "net/listen.h"
@@ -119,16 +120,30 @@ static char **environment(const struct tn_hand *hand, const char *runtime_dir)
     return env;
 }
 
+/* An editor without our extensions is an editor.  On somebody's own machine they have no place. */
+static void install_extensions(struct editor *e, const char *directory)
+{
+    struct tn_error err;
+
+    if (!e->hand->options.confine && editor_extensions_install(e->hand, directory, &err) < 0)
+        tn_log(TN_LOG_WARN, "the editor goes without extensions of ours",
+               tn_log_str("directory", directory), tn_log_str("reason", err.text));
+}
+
 static struct tn_helper *run(struct editor *e, const struct editor_program *program,
                              const char *directory, const char *socket, struct tn_error *err)
 {
+    tn_autofree char *extensions =
+        editor_extensions_directory(program, (const char *const *)e->hand->shell_env);
     /* The kernel takes short names of sockets only; through its own directory it is short. */
     bool fits = strlen(socket) < sizeof(((struct sockaddr_un *)0)->sun_path);
     const struct editor_place place = {
         .socket = fits ? socket : "/proc/self/cwd/socket",
         .directory = fits ? directory : "/proc/self/cwd",
         .base = e->base,
+        .extensions = extensions,
     };
+    install_extensions(e, extensions);
     char **argv = editor_arguments(program, &place);
     char **env = environment(e->hand, directory);
     const struct tn_helper_spec spec = {

@@ -10,6 +10,8 @@ static const char *const openvscode_args[] = {
     "--without-connection-token",
     "--server-base-path",
     "{base}",
+    "--extensions-dir",
+    "{extensions}",
     "--accept-server-license-terms",
     "--disable-workspace-trust",
     "--telemetry-level",
@@ -25,14 +27,29 @@ static const char *const code_server_args[] = {
     "{directory}/config.yaml",
     "--session-socket",
     "{directory}/session",
+    "--extensions-dir",
+    "{extensions}",
     "--disable-workspace-trust",
     "--disable-telemetry",
     "--disable-update-check",
     NULL,
 };
 
-static const struct editor_dialect openvscode = {"openvscode-server", openvscode_args, true};
-static const struct editor_dialect code_server = {"code-server", code_server_args, false};
+static const struct editor_dialect openvscode = {
+    .name = "openvscode-server",
+    .args = openvscode_args,
+    .knows_base = true,
+    .data_variable = "VSCODE_AGENT_FOLDER",
+    .data = ".openvscode-server",
+    .extensions = "extensions",
+};
+static const struct editor_dialect code_server = {
+    .name = "code-server",
+    .args = code_server_args,
+    .data_variable = "XDG_DATA_HOME",
+    .data = ".local/share",
+    .extensions = "code-server/extensions",
+};
 
 /* In the order of preference. */
 static const struct {
@@ -122,6 +139,15 @@ int editor_program_find(const char *const *env, struct editor_program *out, stru
                                "no openvscode-server or code-server in this sandbox");
 }
 
+char *editor_extensions_directory(const struct editor_program *p, const char *const *env)
+{
+    const struct editor_dialect *d = p->dialect;
+    const char *data = variable(env, d->data_variable);
+
+    return data[0] == '/' ? tn_asprintf("%s/%s", data, d->extensions)
+                          : tn_asprintf("%s/%s/%s", variable(env, "HOME"), d->data, d->extensions);
+}
+
 /* --- calling ------------------------------------------------------------------------------------
  */
 
@@ -130,7 +156,11 @@ static char *fill_in(const char *argument, const struct editor_place *place)
     const struct {
         const char *mark, *value;
     } marks[] = {
-        {"{socket}", place->socket}, {"{directory}", place->directory}, {"{base}", place->base}};
+        {"{socket}", place->socket},
+        {"{directory}", place->directory},
+        {"{base}", place->base},
+        {"{extensions}", place->extensions},
+    };
 
     for (size_t i = 0; i < TN_COUNT(marks); i++) {
         size_t n = strlen(marks[i].mark);

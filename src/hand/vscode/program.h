@@ -8,9 +8,11 @@
 
 struct editor_dialect {
     const char *name;        /* of the program */
-    const char *const *args; /* ended by NULL; "{socket}", "{directory}" or "{base}" first in one
-                                stand for what follows from the sandbox */
+    const char *const *args; /* ended by NULL; a field of editor_place in braces ("{socket}") first
+                                in one stands for its value */
     bool knows_base;         /* it wants to see the whole path, not what follows the base */
+    /* Where it keeps extensions: below what the variable says, or else below home. */
+    const char *data_variable, *data, *extensions;
 };
 
 struct editor_program {
@@ -29,7 +31,10 @@ struct editor_place {
     const char *socket;    /* where it shall listen */
     const char *directory; /* for files of its own */
     const char *base;      /* "/a/b": the path below which visitors see it */
+    const char *extensions;
 };
+/* Where it keeps extensions if nobody says otherwise; the caller frees it. */
+char *editor_extensions_directory(const struct editor_program *p, const char *const *env);
 /* Its command line, ended by NULL; free with editor_free_strings. */
 char **editor_arguments(const struct editor_program *p, const struct editor_place *place);
 void editor_free_strings(char **strings);
