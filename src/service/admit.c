@@ -133,37 +133,30 @@ static bool pause_one(struct tn_service *s, const char *id, int64_t deadline)
     return true;
 }
 
-/* Oldest first; how many. */
+/* Oldest first, passing over those that cannot be paused; how many. */
 static int pause_oldest(struct tn_service *s, const char *tenant, const char *except, size_t count,
-                        bool insist, paused_fn fn, void *ctx, int64_t deadline)
+                        int64_t deadline)
 {
     struct box_filter running = {.tenant = tenant, .states = 1u << BOX_RUNNING};
     struct ids ids = {.except = except};
     size_t paused = 0;
 
     box_each(s, &running, note_id, &ids, NULL);
-    for (size_t i = 0; i < ids.count && tn_now() < deadline; i++) {
-        if (insist ? paused >= count : i >= count)
-            break;
-        if (!pause_one(s, ids.items[i], deadline))
-            continue;
-        paused++;
-        if (fn)
-            fn(ids.items[i], ctx);
-    }
+    for (size_t i = 0; i < ids.count && paused < count && tn_now() < deadline; i++)
+        paused += pause_one(s, ids.items[i], deadline);
     free(ids.items);
     return (int)paused;
 }
 
-int pause_old_sandboxes(struct tn_service *s, const char *tenant, int64_t max, paused_fn fn,
-                        void *ctx, int64_t deadline, struct tn_error *err)
+int pause_old_sandboxes(struct tn_service *s, const char *tenant, int64_t max, int64_t deadline,
+                        struct tn_error *err)
 {
     if (max < 1)
         return tn_fail(err, TN_E_INVALID, "max_num_sandboxes must be greater than 0");
     int64_t excess = box_count(s, tenant, 1u << BOX_RUNNING) - max;
     if (excess <= 0)
         return 0;
-    return pause_oldest(s, tenant, NULL, (size_t)excess, false, fn, ctx, deadline);
+    return pause_oldest(s, tenant, NULL, (size_t)excess, deadline);
 }
 
 /* --- room for one more --------------------------------------------------------------------------
@@ -290,7 +283,7 @@ int admit_make_room(struct tn_service *s, struct box *b, const struct key_limits
             return tn_fail(err, l->code,
                            "%lld sandboxes run already (%s): pause or delete one first",
                            (long long)l->max, l->name);
-        if (pause_oldest(s, l->tenant, box_id(b), (size_t)excess, true, NULL, NULL, deadline) > 0 ||
+        if (pause_oldest(s, l->tenant, box_id(b), (size_t)excess, deadline) > 0 ||
             await_arrival(s, l->tenant, box_id(b), deadline)) {
             looked = false;
             continue;

@@ -51,10 +51,9 @@ struct queue_numbers queue_numbers(struct queue *q);
  * The place is kept for it until it is seen in another state than starting or paused. */
 int admit_make_room(struct tn_service *s, struct box *for_whom, const struct key_limits *limits,
                     int64_t deadline, struct tn_error *err);
-/* Pauses the oldest running boxes of the tenant (NULL: all) beyond `max`; fn (may be NULL) is told
- * each id.  max below 1 is TN_E_INVALID.  How many, or -1. */
-typedef void (*paused_fn)(const char *id, void *ctx);
-int pause_old_sandboxes(struct tn_service *s, const char *tenant, int64_t max, paused_fn fn,
-                        void *ctx, int64_t deadline, struct tn_error *err);
+/* Pauses the oldest running boxes of the tenant (NULL: all) beyond `max`, single failures ignored.
+ * max below 1 is TN_E_INVALID.  How many, or -1. */
+int pause_old_sandboxes(struct tn_service *s, const char *tenant, int64_t max, int64_t deadline,
+                        struct tn_error *err);
 
 #endif

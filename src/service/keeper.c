@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "runtime/registry.h"
+#include "service/admit.h"
 #include "service/audit.h"
 #include "service/clock.h"
 #include "service/metrics.h"
@@ -22,6 +23,7 @@
 #define LOOK_SECONDS 2.0   /* of the round for each box, */
 #define LOOKS_SECONDS 20.0 /* and for all; the next round goes on where this one stopped */
 #define GC_SECONDS 5.0
+#define ROOM_SECONDS 5.0
 
 struct watched {
     char id[11];
@@ -289,6 +291,18 @@ static void complain(const char *what, const struct tn_error *err)
            tn_log_str("why", err->text));
 }
 
+/* Whoever starts makes room for itself; but the limit may be lower than that of the service before.
+ */
+static void keep_room(struct tn_service *s)
+{
+    const struct tn_service_options *o = s->options;
+    struct tn_error err = {0};
+
+    if (o->pause_old_sandboxes && o->max_sandboxes > 0 &&
+        pause_old_sandboxes(s, NULL, o->max_sandboxes, tn_deadline_in(ROOM_SECONDS), &err) < 0)
+        complain("room", &err);
+}
+
 /* Everything that events should have told already, and what has none. */
 static void go_round(struct round *r, bool first)
 {
@@ -303,6 +317,7 @@ static void go_round(struct round *r, bool first)
         check_boxes(r);
     if (is_stopping(k))
         return;
+    keep_room(s);
     if (tn_runtime_gc(s->rt, tell_stray, NULL, tn_deadline_in(GC_SECONDS), &err) < 0)
         complain("strays", &err);
     pools_check(k->pools, tn_deadline_in(GC_SECONDS));

@@ -8,6 +8,7 @@ import pytest
 
 from native import at, make, run, run_action, upgrade
 from services import eventually
+from trees import ROOT
 
 
 def state(client, box):
@@ -193,6 +194,46 @@ def test_a_limit_of_one(make_service, jail_works):
     assert (state(client, first), state(client, second)) == ("paused", "running")
     client.post(at(first, "/resume")).ok()
     assert (state(client, first), state(client, second)) == ("running", "paused")
+
+
+def test_one_that_cannot_be_paused_is_passed_over(make_service, jail_works, tmp_path):
+    """The oldest is of a runtime that fails at it: the next one makes room."""
+    text, pause = (ROOT / "examples/tendon-runtime-example").read_text(), '            if goal == "paused":\n'
+    assert pause in text
+    plugin = tmp_path / "tendon-runtime-restless"
+    plugin.write_text(text.replace(pause, pause + '                raise Failure("unsupported", "it never rests")\n'))
+    plugin.chmod(0o755)
+    env = {"TENDON_RUNTIME_PATH": str(tmp_path)}
+    service = make_service(settings={"max_sandboxes": 2}, env=env).start()
+    client = service.client()
+    boxes = [make(client, runtime="restless"), make(client), make(client)]
+    assert [state(client, box) for box in boxes] == ["running", "paused", "running"]
+    assert run(client, boxes[1], "echo back")["content"] == "back"
+    assert [state(client, box) for box in boxes] == ["running", "running", "paused"]
+    refused = client.post(at(boxes[0], "/pause"))
+    assert refused.status == 501 and "it never rests" in refused.json["detail"], refused
+    assert any("could not be paused" in line["message"] for line in service.log_lines())
+
+
+def test_a_lower_limit_pauses_the_oldest(make_service, jail_works):
+    """The limit of the next service counts for what runs already."""
+    service = make_service(settings={"max_sandboxes": 0}).start()
+    client = service.client()
+    boxes = [make(client) for _ in range(4)]
+    run(client, boxes[0], "KEPT=yes")
+    service.settings["max_sandboxes"] = 2
+    service.restart()
+    client = service.client()
+    for box in boxes[:2]:
+        eventually_state(client, box, "paused")
+    assert [state(client, box) for box in boxes] == ["paused", "paused", "running", "running"]
+    assert run(client, boxes[0], "echo $KEPT")["content"] == "yes"  # which makes room for itself
+    assert [state(client, box) for box in boxes] == ["running", "paused", "paused", "running"]
+    service.settings.update(max_sandboxes=1, pause_old_sandboxes="false")
+    service.restart()
+    client = service.client()
+    eventually(lambda: client.get("/readyz").status == 200, "all are known")
+    assert [state(client, box) for box in boxes] == ["running", "paused", "paused", "running"], "only if that is wanted"
 
 
 def test_refusing_instead_of_pausing(make_service, jail_works):
