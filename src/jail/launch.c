@@ -107,6 +107,18 @@ static int end_child(pid_t pid, int pidfd)
     return -1;
 }
 
+/* It has crashed, or was killed before it could say anything. */
+static int end_unheard(const struct jail *j, struct tn_error *err)
+{
+    struct tn_cgroup_events events;
+
+    tn_cgroup_events(&j->cgroups, j->plan.id, &events);
+    if (events.oom_kills > 0)
+        return tn_fail(err, TN_E_INTERNAL, "killed: out of memory (limit %lld KiB)",
+                       (long long)j->plan.memory >> 10);
+    return tn_fail(err, TN_E_INTERNAL, "ended without a word");
+}
+
 /* Listens to the child until it has become the program: 0; 1: ids cannot be mapped; -1. */
 static int attend_child(struct jail *j, const char **step, struct tn_error *err)
 {
@@ -119,7 +131,7 @@ static int attend_child(struct jail *j, const char **step, struct tn_error *err)
         if (r < 0)
             return -1;
         if (r == 0)
-            return ready ? 0 : tn_fail(err, TN_E_INTERNAL, "ended without a word");
+            return ready ? 0 : end_unheard(j, err);
         switch (message.kind) {
         case JAIL_STORAGE:
             j->storage = fd;

@@ -404,6 +404,13 @@ def test_no_memory(service, client):
     order(client, box, "delete").ok(204)
 
 
+@pytest.mark.parametrize("memory", ["100k", "400k"])
+def test_no_memory_to_start_with(service, client, memory):
+    """The program that makes the jail is killed, or the hand in it: a matter of memory, not of the engine."""
+    box = failed(client, "memory", "out of memory (limit", memory=memory)
+    order(client, box, "delete").ok(204)
+
+
 def test_no_engine(service, client):
     box = failed(client, "engine", NOWHERE, runtime="docker", image="busybox")
     assert order(client, box, "resume").status >= 500
