@@ -261,7 +261,8 @@ struct tn_sandbox *cli_sandbox(struct cli *cli, const char *which, struct tn_err
     if (why.code == TN_E_NOT_FOUND && which) {
         struct census c = {.near = tn_nearest(which)};
         tn_store_each(tn_runtime_store(rt), TN_STORE_CLAIMED, count_sandbox, &c, NULL);
-        unknown(&c, which, err);
+        if (!c.near.best || strcmp(c.near.best, which) != 0) /* else its runtime is missing */
+            unknown(&c, which, err);
         free(c.only);
     }
     return NULL;

@@ -1,7 +1,9 @@
 """tendon exec: commands in a sandbox that is there."""
 
+import contextlib
 import json
 import signal
+import sqlite3
 import time
 
 import pytest
@@ -82,6 +84,19 @@ def test_a_signal_kills_the_command(web):
 def test_names_that_are_nearly_right(web):
     assert web.fails(66, "exec", "wbe", "true") == "no sandbox wbe: did you mean web?"
     assert web.fails(66, "exec", "quite-other", "true") == "no sandbox quite-other: tendon ls shows what there is"
+
+
+def test_a_sandbox_whose_runtime_is_missing(web):
+    """It is there, and its runtime is what is asked after; nobody meant another one."""
+    with contextlib.closing(sqlite3.connect(web.state / "tendon.db", timeout=20)) as db:
+        (runtime,) = db.execute("SELECT runtime FROM sandbox").fetchone()
+        with db:
+            db.execute("UPDATE sandbox SET runtime = 'gone'")
+        complaint = web.fails(66, "exec", "web", "true")
+        with db:
+            db.execute("UPDATE sandbox SET runtime = ?", (runtime,))
+    assert "gone" in complaint and "did you mean" not in complaint
+    web.ok("exec", "web", "true")
 
 
 def test_what_is_missing(tendon):
