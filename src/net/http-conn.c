@@ -309,7 +309,7 @@ static bool run_exchange(struct http_conn *c)
         /* Where the next request would begin is anybody's guess. */
         c->x.close = true;
         c->x.body_done = false;
-        tn_http_reply_error(&c->x, &err);
+        refuse(&c->x, tn_code_row(err.code)->http_status, err.text);
     } else {
         answer(&c->x);
     }

@@ -58,8 +58,10 @@ static bool is_sane_id(const char *text)
     return n > 0 && n <= REQUEST_ID_MAX;
 }
 
-static void begin_visit(struct tn_service *s, struct tn_http_exchange *x)
+void gate_begin(struct tn_http_exchange *x, struct tn_service *s)
 {
+    if (visit_of(x))
+        return;
     struct visit *v = tn_calloc(1, sizeof *v);
     const char *given = tn_http_header(x, "X-Request-Id");
     unsigned char bytes[10];
@@ -158,7 +160,7 @@ bool gate_front(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
 
-    begin_visit(s, x);
+    gate_begin(x, s);
     return !preview_take(s, x) && host_check(s, x) && origin_check(s, x) && !openhands_take(s, x);
 }
 

@@ -10,6 +10,8 @@ bool gate_check(struct tn_http_exchange *x, void *ctx); /* those that need a key
 void gate_refuse(struct tn_http_exchange *x, int status, const char *detail, void *ctx);
 void gate_log(const struct tn_http_exchange *x, int status, int64_t nanoseconds, void *ctx);
 
+/* Gives the request its id, which every answer tells, unless it has one already. */
+void gate_begin(struct tn_http_exchange *x, struct tn_service *s);
 /* Answers with that status, and remembers it: false. */
 bool gate_deny(struct tn_http_exchange *x, int status, const char *why);
 

@@ -71,10 +71,12 @@ void gate_refuse(struct tn_http_exchange *x, int status, const char *detail, voi
     static const struct {
         int status;
         enum tn_code code;
-    } codes[] = {{404, TN_E_NOT_FOUND}, {405, TN_E_METHOD},      {413, TN_E_TOO_LARGE},
-                 {500, TN_E_INTERNAL},  {501, TN_E_UNSUPPORTED}, {417, TN_E_INVALID}};
+    } codes[] = {{400, TN_E_INVALID},   {404, TN_E_NOT_FOUND},    {405, TN_E_METHOD},
+                 {413, TN_E_TOO_LARGE}, {414, TN_E_URI_TOO_LONG}, {417, TN_E_INVALID},
+                 {500, TN_E_INTERNAL},  {501, TN_E_UNSUPPORTED}};
     const char *code = NULL;
 
+    gate_begin(x, ctx); /* it may have come to nothing before the gate saw it */
     for (size_t i = 0; i < TN_COUNT(codes); i++)
         if (codes[i].status == status)
             code = tn_code_row(codes[i].code)->name;
