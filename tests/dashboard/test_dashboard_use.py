@@ -140,6 +140,8 @@ def test_an_event_arrives(signed_in, service, box):
     page.wait_element(".event")
     page.wait_text("exit 1")
     page.wait_text("medium risk")
+    page.wait_for("/\\d:\\d\\d/.test(document.querySelector('.event time').innerText)")  # when it began
+    page.wait_for("[...document.querySelectorAll('.event .badge')].some((e) => /^[\\d.]+ m?s$/.test(e.innerText))")
     page.click_on(".event summary")
     page.wait_for("document.querySelector('.event pre')?.innerText.includes('loud')")
     act(client, box, "run", command="echo quiet")
@@ -148,6 +150,24 @@ def test_an_event_arrives(signed_in, service, box):
     page.wait_for("document.querySelectorAll('.event').length == 1")
     page.go("sandboxes")
     page.wait_text("run: echo quiet")
+
+
+def test_the_list_tells_of_each(signed_in, service, box):
+    """State, image, age, processor, memory and the last action; all of it comes by itself."""
+    page = signed_in
+    page.go("sandboxes")
+    cell = f"[...document.querySelectorAll('tbody tr')].find((row) => row.dataset.id == '{box}')?.querySelector"
+    page.wait_for(f"{cell}('.state-cell').innerText == 'running'")
+    assert page.evaluate(f"{cell}('.image').innerText") == "jail"
+    assert page.evaluate(f"/^[0-9]+ (s|min)$/.test({cell}('[data-label=Age]').innerText)")
+    act(service.client(), box, "run", command="echo seen")
+    page.wait_for(f"{cell}('.action').innerText == 'run: echo seen'")
+    page.wait_for(f"/^[0-9.]+ %$/.test({cell}('[data-label=CPU]').innerText)")
+    page.wait_for(f"/^[0-9.]+ [KMG]B$/.test({cell}('[data-label=Memory]').innerText)")
+    labels = "[...document.querySelectorAll('.boxes thead button')].map((e) => e.textContent)"
+    assert page.evaluate(labels) == ["Name", "State", "Image", "Age", "CPU", "Memory", "Last action"]
+    service.client().post(box_path(box, "/pause")).ok()
+    page.wait_for(f"{cell}('.state-cell').innerText == 'paused' && {cell}('[data-label=CPU]').innerText == '–'")
 
 
 def test_survives_a_restart(signed_in, service, box):

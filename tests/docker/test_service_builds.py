@@ -90,6 +90,13 @@ def ended(client, ident):
     return eventually(look, "the end of the build")
 
 
+def images(client):
+    """Names of all images that a client is told of."""
+    listed = client.get("/v1/images").ok().json["images"]
+    assert all(one["names"] and one["size"] > 0 and one["created"] > 0 for one in listed), listed
+    return {name for one in listed for name in one["names"]}
+
+
 def test_build_find_start(service, engine, acme, prefix, scratch_image):
     image = f"{prefix}/runtime:one"
     missing = acme.get(f"/image_exists?image={image}").ok().json
@@ -101,6 +108,7 @@ def test_build_find_start(service, engine, acme, prefix, scratch_image):
         found = acme.get(f"/image_exists?image={name}").ok().json
         assert found["exists"] and found["image"]["image_size_bytes"] > 0 and found["image"]["upload_time"]
     assert not (service.state / "builds").exists() or not list((service.state / "builds").iterdir())
+    assert images(acme) >= {image, f"{prefix}/runtime:two"}
 
     runtime = RemoteRuntime(service, acme.key, "built", image=image, runtime_class="busybox")
     runtime.prepare_image = lambda: None
@@ -113,6 +121,7 @@ def test_build_find_start(service, engine, acme, prefix, scratch_image):
     # Another tenant has no such image, by whatever name.
     other = service.tenant("other")
     assert other.get("/registry_prefix").json["registry_prefix"] != prefix
+    assert not any(name.startswith(prefix) for name in images(other)) and image in images(service.client())
     for name in (image, f"docker.io/{image}", f"index.docker.io/{image}"):
         assert other.get(f"/image_exists?image={name}").ok().json["exists"] is False
         assert other.post("/start", {"image": name, "runtime_class": "busybox"}).status == 404

@@ -314,13 +314,13 @@ def far_away():
     subprocess.run(["ip", "netns", "del", name], check=True)
 
 
-@pytest.mark.slow
 def connections(port):
     """How many clients a port of this machine has."""
     words = ["ss", "--no-header", "--tcp", "--numeric", "state", "established", f"sport = :{port}"]
     return len(subprocess.run(words, capture_output=True, check=True, timeout=30).stdout.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_machine_that_vanishes(make_service, jail_works, far_away):
     """A client whose cable is cut says no goodbye: its streams end all the same, soon."""

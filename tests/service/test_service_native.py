@@ -172,6 +172,26 @@ def test_an_action_is_answered_as_the_hand_answers_and_noted(alice, box):
     assert told.returncode == 0 and "exit_code()" in told.stdout
 
 
+def test_a_request_is_found_in_the_log_of_the_hand(service):
+    """By its id, on each of the ways into a sandbox; also by the one that the service gave it."""
+    admin = service.client()
+    made = make(admin, hand_args=["--log-level", "debug"])
+    named = {"X-Request-Id": "follow-me-inside"}
+    ways = {
+        "action": admin.post(at(made, "/actions"), run_action("true"), headers=named),
+        "old action": admin.post(f"/{made['id']}/execute_action", run_action("true")),
+        "file": admin.get(at(made, "/files/stat", path="/tmp")),
+        "hand": admin.get(at(made, "/hand/alive")),
+    }
+    ids = {way: answer.ok().headers["x-request-id"] for way, answer in ways.items()}
+    assert ids["action"] == "follow-me-inside" and len(set(ids.values())) == len(ids)
+    for way, ident in ids.items():
+        eventually(lambda: ident in admin.get(at(made, "/logs")).ok().text, f"{way} is in the log of the hand")
+    logged = [line for line in service.log_lines() if line.get("request_id") == "follow-me-inside"]
+    assert [line["path"] for line in logged] == [at(made, "/actions")]
+    admin.delete(at(made)).ok(204)
+
+
 def test_the_key_of_the_hand_and_secret_variables_are_in_no_event(alice):
     made = make(alice, env={"MY_TOKEN": "tell-nobody-7"})
     run(alice, made, "echo $MY_TOKEN; echo tell-nobody-7")

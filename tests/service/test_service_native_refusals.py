@@ -126,6 +126,35 @@ def test_what_is_another_tenants_does_not_exist(service, routes, box):
     assert service.client().get(at(box)).ok().json["tenant"] == "alice", "the administrator sees it"
 
 
+def test_names_that_two_tenants_give_do_not_meet(service, alice, box):
+    """The same name, session and idempotency key: nobody learns that somebody else has them."""
+    carol = service.tenant("carol")
+    wish = {"plugins": [], "name": "same", "session": "same"}
+    once = {"Idempotency-Key": "same"}
+    hers, his = (client.post("/v1/sandboxes", wish, headers=once).ok(201).json for client in (alice, carol))
+    assert hers["id"] != his["id"] and (hers["tenant"], his["tenant"]) == ("alice", "carol")
+    for client, made in ((alice, hers), (carol, his)):
+        assert client.post("/v1/sandboxes", wish, headers=once).ok(200).json["id"] == made["id"]
+        for query in ({"session": "same"}, {"name": "same"}):
+            assert [b["id"] for b in client.get(url("/v1/sandboxes", **query)).ok().json["sandboxes"]] == [made["id"]]
+        act = {**once, "X-Request-Id": "same"}
+        told = run(client, made, f"echo {made['id']}", headers=act)
+        assert told["content"] == made["id"], "nor are their actions one"
+    # A page goes on behind what the token says, whoever's it was: among one's own.
+    page = alice.get("/v1/sandboxes?limit=1").ok().json
+    assert page["next"] and box["id"] in page["next"]
+    assert [b["id"] for b in carol.get(url("/v1/sandboxes", page=page["next"])).ok().json["sandboxes"]] == [his["id"]]
+    assert carol.get("/v1/me").ok().json["use"] == {"sandboxes": 1, "running": 1}
+    said = [
+        {**check_problem(carol.post("/v1/tickets", {"purpose": "ws", "sandbox": one}), 404), "request_id": None}
+        for one in (box["id"], "nosuchnone")
+    ]
+    assert said[0] == json.loads(json.dumps(said[1]).replace("nosuchnone", box["id"]))
+    alice.delete(at(hers)).ok(204)
+    assert carol.get(at(his)).ok().json["state"] == "running"
+    carol.delete(at(his)).ok(204)
+
+
 def test_methods_and_paths_that_are_not_there(service, alice, routes, box):
     known = {}
     for method, path in routes:

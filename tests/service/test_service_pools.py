@@ -167,6 +167,24 @@ def test_a_pool_by_the_api(service):
     service.client().delete("/v1/pools/api").ok(404)
 
 
+def test_a_burst_is_as_large_as_it_may_be(service):
+    """Never more are made at a time than that, however many are missing."""
+    full(service, "small")
+    others = set(warm(service))
+    set_pool(service, "slow", plugins=[], memory="144m", target=5, burst=1)
+    seen = []
+
+    def is_full():
+        mine = [status for box, (status, _) in warm(service).items() if box not in others]
+        seen.append(sum(status != 1 for status in mine))
+        return mine == [1] * 5
+
+    eventually(is_full, "one after the other")
+    assert max(seen) <= 1, seen
+    service.client().delete("/v1/pools/slow").ok(204)
+    eventually(lambda: set(warm(service)) == others, "its warm ones are gone")
+
+
 def test_wrong_wishes(service):
     for name, body, word in (
         ("a b", {"target": 1}, "letters"),
