@@ -296,6 +296,29 @@ bool tn_proc_lives(pid_t pid, uint64_t start)
     return state && state != 'Z' && state != 'X';
 }
 
+/* In a line of /proc/PID/status: a set of signals, in hexadecimal. */
+static bool kill_is_pending(const char *status, const char *title)
+{
+    const char *line = strstr(status, title);
+    return line && strtoull(line + strlen(title), NULL, 16) >> (SIGKILL - 1) & 1;
+}
+
+/* A signal that kills is pending until the process takes it; from then on it is exiting, which may
+ * take long: PID 1 of a namespace waits for all others there. */
+bool tn_proc_is_dying(pid_t pid)
+{
+    enum { FLAGS_AT = 6, EXITING = 0x4 }; /* after the name; as the kernel has it */
+    char text[4096];
+    unsigned long long flags;
+
+    read_about(pid, "status", text, sizeof text);
+    if (kill_is_pending(text, "\nSigPnd:") || kill_is_pending(text, "\nShdPnd:"))
+        return true;
+    const char *p = strrchr(read_about(pid, "stat", text, sizeof text), ')');
+    return !p || tn_proc_numbers(p + 1, FLAGS_AT, &flags, 1) < 0 || flags & EXITING ||
+           is_zombie(pid);
+}
+
 /* False at the deadline. */
 static bool wait_gone(const struct tn_proc *p, int64_t deadline)
 {

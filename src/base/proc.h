@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -69,6 +70,14 @@ double tn_proc_age(uint64_t start);
 
 /* Whether that very process runs: one that has ended and waits to be buried does not. */
 bool tn_proc_lives(pid_t pid, uint64_t start);
+
+/* Whether it is on its way out, or gone: killed but not yet ended, ending, or ended. */
+bool tn_proc_is_dying(pid_t pid);
+
+/* Its environment into `out`, each variable with a NUL at its end; nothing for a thread of the
+ * kernel and for the dead.  -1 when it is gone, not ours to look at, or larger than `out` may
+ * become.  Who is just becoming another program is waited for, a second at most (then -1). */
+int tn_proc_environ(pid_t pid, struct tn_buf *out);
 
 /* Memory that root and its descendants hold, and (unless 0) our descendants with the mark, in
  * bytes; what they share counts once. */

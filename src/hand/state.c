@@ -13,6 +13,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/proc.h"
 
 #define PREFIX "tendon-hand-"
 enum { SLOTS = 64, YOUNG_SECONDS = 10 };
@@ -34,12 +35,6 @@ struct tn_state {
 
 /* --- after the dead ------------------------------------------------------------------------- */
 
-static int read_environment(const char *path, struct tn_buf *out)
-{
-    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -1 : tn_fs_read_fd(fd, out, NULL);
-}
-
 /* Kills every process that carries TENDON_HAND=id. */
 static void kill_marked(const char *id)
 {
@@ -52,11 +47,9 @@ static void kill_marked(const char *id)
         long pid = strtol(e->d_name, &end, 10);
         if (*end || pid <= 1 || pid == getpid())
             continue;
-        tn_autofree char *path = tn_asprintf("/proc/%ld/environ", pid);
         /* The descriptor keeps naming this process even if its number is used again. */
         tn_autofd int handle = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-        tn_buf_reset(&env);
-        if (handle < 0 || read_environment(path, &env) < 0)
+        if (handle < 0 || tn_proc_environ((pid_t)pid, &env) < 0)
             continue;
         for (size_t at = 0; at < env.len; at += strlen(env.data + at) + 1) {
             if (strcmp(env.data + at, mark) == 0) {

@@ -144,15 +144,17 @@ static int set_limits(const struct tn_cgroups *c, const char *id,
     return 0;
 }
 
-/* Memory and processes are counted even without a limit; the processor and the freezer only where
- * nothing else does it. */
+/* Memory and processes are counted even without a limit; the freezer only serves where nothing else
+ * does it. */
+static bool always_made(const struct tn_cgroups *c, int kind)
+{
+    return c->base[kind] && kind != TN_CGROUP_CPU &&
+           (kind != TN_CGROUP_FREEZER || !c->base[TN_CGROUP_UNIFIED]);
+}
+
 static bool needed(const struct tn_cgroups *c, int kind, const struct tn_cgroup_limits *limits)
 {
-    if (!c->base[kind])
-        return false;
-    if (kind == TN_CGROUP_CPU)
-        return limits->cpus > 0;
-    return kind != TN_CGROUP_FREEZER || !c->base[TN_CGROUP_UNIFIED];
+    return always_made(c, kind) || (c->base[kind] && kind == TN_CGROUP_CPU && limits->cpus > 0);
 }
 
 int tn_cgroup_make(const struct tn_cgroups *c, const char *id,
@@ -187,7 +189,7 @@ int tn_cgroup_join(const struct tn_cgroups *c, const char *id, pid_t pid, bool u
          * RCU grace period, which takes milliseconds. */
         const char *file = pid == 0 && i != TN_CGROUP_UNIFIED ? "tasks" : "cgroup.procs";
         tn_autofree char *path = cgroup_path(c, (enum tn_cgroup_kind)i, id, file);
-        if (path && cgroup_write(path, text) < 0 && errno != ENOENT)
+        if (path && cgroup_write(path, text) < 0 && (errno != ENOENT || always_made(c, i)))
             return tn_fail_errno(err, errno, "join the control group %s", path);
     }
     return 0;

@@ -265,6 +265,15 @@ bool tn_cgroups_can_limit(const struct tn_cgroups *c, enum tn_cgroup_kind what)
     return cgroup_where(c, what) >= 0;
 }
 
+bool tn_cgroup_holds(const char *id, pid_t pid)
+{
+    tn_autobuf struct tn_buf groups = TN_BUF_INIT(64 << 10);
+    tn_autofree char *file = tn_asprintf("/proc/%d/cgroup", (int)pid);
+    tn_autofree char *ours = tn_asprintf("/" CGROUP_FOLDER "/%s\n", id);
+
+    return tn_fs_read(TN_FS_ANYWHERE, file, &groups, NULL) < 0 || strstr(tn_buf_str(&groups), ours);
+}
+
 /* --- listing ------------------------------------------------------------------------------- */
 
 static bool listed_before(const struct tn_cgroups *c, int kind, const char *id)

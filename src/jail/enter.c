@@ -97,6 +97,9 @@ static int join_groups(struct entry *e, struct tn_error *err)
     if (tn_cgroups_find(&j->cgroups, err) < 0)
         return -1;
     j->pids_by_rlimit = j->plan.pids > 0 && !tn_cgroups_can_limit(&j->cgroups, TN_CGROUP_PIDS);
+    /* One that was started where nothing was delegated has none, even if who comes now has some. */
+    if (!tn_cgroup_holds(j->plan.id, e->pid))
+        return 0;
     return tn_cgroup_join(&j->cgroups, j->plan.id, 0, true, err);
 }
 

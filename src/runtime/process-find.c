@@ -1,12 +1,10 @@
 /* Finding the processes of a sandbox, and ending them. */
 #include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 
 #include "base/clock.h"
-#include "base/fs.h"
 #include "runtime/process.h"
 
 #define MAX_ENVIRONMENT (4u << 20)
@@ -39,12 +37,8 @@ static int look_at(pid_t pid, const char *directory, const char *above, struct t
                    tn_process_marked_fn fn, void *ctx)
 {
     struct tn_proc before, after;
-    char path[40];
 
-    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    tn_buf_reset(env);
-    if (fd < 0 || tn_proc_get(pid, &before) < 0 || tn_fs_read_fd(fd, env, NULL) < 0)
+    if (tn_proc_get(pid, &before) < 0 || tn_proc_environ(pid, env) < 0)
         return 0;
     const char *mark = mark_of(env);
     if (!mark || !fits(mark, directory, above))
@@ -123,7 +117,7 @@ int tn_process_watch(void *engine, const struct tn_subject *subject)
 
     tn_process_ref_read(subject, &ref);
     tn_autofd int fd = ref.hand.pid ? (int)syscall(SYS_pidfd_open, ref.hand.pid, 0) : -1;
-    return lives(&ref.hand) ? TN_TAKE_FD(fd) : -1;
+    return lives(&ref.hand) && !tn_proc_is_dying(ref.hand.pid) ? TN_TAKE_FD(fd) : -1;
 }
 
 /* Asks the hand to end, and waits for it. */

@@ -307,6 +307,21 @@ def test_a_warm_one_that_died_is_handed_to_nobody(any_tendon):
     assert [row["id"] for row in any_tendon.json("ls", "--all")] == [other]
 
 
+def test_warm_ones_that_are_dying_are_handed_to_nobody(any_tendon):
+    assert any_tendon.ok("new", "--warm", "4") == "4\n"
+    ids = [row["id"] for row in any_tendon.json("ls", "--all")]
+    pids = [any_tendon.json("inspect", one)["ref"]["pid"] for one in ids]
+    watches = [os.pidfd_open(pid) for pid in pids[:3]]
+    for pid in pids[:3]:
+        os.kill(pid, signal.SIGKILL)
+    any_tendon.ok("new", "--name", "web")  # at once: some are only about to die
+    assert any_tendon.ok("exec", "web", "echo warm") == "warm\n"
+    for watch in watches:
+        assert select.select([watch], [], [], 60)[0], "it does not die"
+        os.close(watch)
+    assert [row["id"] for row in any_tendon.json("ls", "--all")] == ids[3:]
+
+
 def test_doctor(tendon):
     result = tendon("doctor", "--runtime", "local")
     assert result.returncode == 0

@@ -371,6 +371,23 @@ static void test_kill_marked(void **state)
         ;
 }
 
+static void test_dying(void **state)
+{
+    int output;
+    struct tn_child *c = start_ready("echo; exec sleep 60", &output);
+    pid_t pid = tn_child_pid(c);
+
+    assert_false(tn_proc_is_dying(pid));
+    assert_false(tn_proc_is_dying(getpid()));
+    kill(pid, SIGKILL);
+    assert_true(tn_proc_is_dying(pid)); /* from the first moment, whatever has happened by now */
+    assert_all_gone(output);
+    assert_true(tn_proc_is_dying(pid)); /* not buried yet */
+    tn_child_wait(c, soon(), NULL, NULL);
+    assert_true(tn_proc_is_dying(pid));
+    tn_child_free(c);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "old") == 0)
@@ -393,6 +410,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_not_ours_is_reported),
         cmocka_unit_test(test_old_kernels),
         cmocka_unit_test(test_kill_marked),
+        cmocka_unit_test(test_dying),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Control groups, on directories that look like theirs: what the kernel does with the files is for
  * the tests of the launcher to see. */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -227,6 +228,48 @@ static void test_limit_that_cannot_be(void **state)
     assert_int_equal(access(left, F_OK), -1);
 }
 
+/* --- joining ------------------------------------------------------------------------------- */
+
+/* The cpu group is there only with a limit; any other that is missing must not be passed over. */
+static void test_join(void **state)
+{
+    tn_autocgroups struct tn_cgroups c;
+    struct tn_error err;
+
+    make_file("m/cgroup.procs", "");
+    make_file("p/cgroup.procs", "");
+    make_file("c/cgroup.procs", "");
+    make_file("m/tendon/box/cgroup.procs", "");
+    make_file("p/tendon/box/cgroup.procs", "");
+    make_file("m/tendon/half/cgroup.procs", "");
+    parse(&c,
+          "1 1 0:1 / @/m rw - cgroup x rw,memory\n2 1 0:2 / @/p rw - cgroup x rw,pids\n"
+          "3 1 0:3 / @/c rw - cgroup x rw,cpu\n",
+          "");
+    assert_int_equal(tn_cgroup_join(&c, "box", 42, false, &err), 0);
+    assert_file("m/tendon/box/cgroup.procs", "42");
+    assert_file("p/tendon/box/cgroup.procs", "42");
+    assert_int_equal(tn_cgroup_join(&c, "half", 42, false, &err), -1);
+    assert_int_equal(err.sys, ENOENT);
+    assert_int_equal(tn_cgroup_join(&c, "other", 42, false, &err), -1);
+    assert_int_equal(err.sys, ENOENT);
+}
+
+static void test_join_v2(void **state)
+{
+    tn_autocgroups struct tn_cgroups c;
+    struct tn_error err;
+
+    one_unified(&c);
+    make_file("cg/tendon/box/cgroup.procs", "");
+    assert_int_equal(tn_cgroup_join(&c, "box", 42, true, &err), 0);
+    assert_file("cg/tendon/box/cgroup.procs", "42");
+    assert_int_equal(tn_cgroup_join(&c, "other", 42, true, &err), -1);
+    assert_int_equal(err.sys, ENOENT);
+    assert_int_equal(tn_cgroup_join(&c, "other", 42, false, &err), 0); /* it is in there already */
+    assert_false(tn_cgroup_holds("box", getpid()));
+}
+
 /* --- numbers ------------------------------------------------------------------------------- */
 
 static void test_numbers(void **state)
@@ -296,6 +339,8 @@ int main(void)
         TEST(test_limits_v2),
         TEST(test_limits_v1),
         TEST(test_limit_that_cannot_be),
+        TEST(test_join),
+        TEST(test_join_v2),
         TEST(test_numbers),
         TEST(test_list),
     };
