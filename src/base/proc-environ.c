@@ -1,6 +1,7 @@
 /* The environment of another process. */
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/syscall.h>
 
 #include "base/fs.h"
 #include "base/proc.h"
@@ -50,6 +51,7 @@ static int read_once(pid_t pid, struct tn_buf *out)
 int tn_proc_environ(pid_t pid, struct tn_buf *out)
 {
     int64_t deadline = tn_deadline_in(EXEC_SECONDS);
+    tn_autofd int end = -1;
 
     for (;;) {
         if (read_once(pid, out) < 0)
@@ -60,6 +62,10 @@ int tn_proc_environ(pid_t pid, struct tn_buf *out)
             return read_once(pid, out);
         if (tn_now() >= deadline)
             return -1;
-        poll(NULL, 0, LOOK_MS);
+        /* Nothing tells that an exec is over, only that a process is. */
+        if (end < 0)
+            end = (int)syscall(SYS_pidfd_open, pid, 0);
+        struct pollfd one = {.fd = end, .events = POLLIN};
+        poll(&one, 1, LOOK_MS);
     }
 }

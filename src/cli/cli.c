@@ -95,7 +95,8 @@ const struct tn_config *cli_config(struct cli *cli, struct tn_error *err)
     return &p->config;
 }
 
-struct tn_runtime *cli_runtime(struct cli *cli, struct tn_error *err)
+struct tn_runtime *cli_runtime_for(struct cli *cli, const struct tn_spec *expect,
+                                   struct tn_error *err)
 {
     struct cli_private *p = cli->private;
     const struct tn_config *config = cli_config(cli, err);
@@ -103,9 +104,16 @@ struct tn_runtime *cli_runtime(struct cli *cli, struct tn_error *err)
     if (!config)
         return NULL;
     if (!p->runtime)
-        p->runtime = tn_runtime_open(
-            &(struct tn_runtime_options){.config = config, .progress = progress_say}, err);
+        p->runtime = tn_runtime_open(&(struct tn_runtime_options){.config = config,
+                                                                  .progress = progress_say,
+                                                                  .expect = expect},
+                                     err);
     return p->runtime;
+}
+
+struct tn_runtime *cli_runtime(struct cli *cli, struct tn_error *err)
+{
+    return cli_runtime_for(cli, NULL, err);
 }
 
 /* Where nothing is isolated the workspace is a directory here, and people name it from where they

@@ -32,6 +32,9 @@ void cli_done(struct cli *cli);
  * be made.  The configuration has the flags --set, --state and --runtime in it. */
 const struct tn_config *cli_config(struct cli *cli, struct tn_error *err);
 struct tn_runtime *cli_runtime(struct cli *cli, struct tn_error *err);
+/* The same for one who creates such a sandbox next. */
+struct tn_runtime *cli_runtime_for(struct cli *cli, const struct tn_spec *expect,
+                                   struct tn_error *err);
 
 /* The sandbox of that id, name or prefix; which NULL: the only one there is.  The error for an
  * unknown one names the nearest, or says how to make one.  The caller frees it. */

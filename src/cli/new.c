@@ -68,7 +68,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
 
     fresh_init(&j.fresh, cli);
     if (cli_spec(cli, j.options->template, &j.options->spec, &j.spec, err) == 0 &&
-        cli_runtime(cli, err)) {
+        cli_runtime_for(cli, &j.spec, err)) {
         j.spec.keep = true;
         status = job_run(&(struct job){.work = work, .abandon = abandon, .ctx = &j}, err);
     }

@@ -164,7 +164,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         return tn_fail(err, TN_E_INVALID, "the tour is for people: --json needs a COMMAND");
     fresh_init(&j.fresh, cli);
     if (cli_spec(cli, options->template, &options->spec, &j.spec, err) == 0 &&
-        cli_runtime(cli, err))
+        cli_runtime_for(cli, &j.spec, err))
         status = job_run(
             &(struct job){.work = work, .signalled = signalled, .abandon = abandon, .ctx = &j},
             err);

@@ -55,8 +55,8 @@ int tn_cgroup_make(const struct tn_cgroups *c, const char *id,
 /* A descriptor of the directory in v2 for CLONE_INTO_CGROUP; -1 when there is none. */
 int tn_cgroup_open_unified(const struct tn_cgroups *c, const char *id);
 /* Moves the process into the v1 directories (and into v2, if `unified`).  pid 0 is the caller,
- * which must have one thread: that is quick.  A sandbox without control groups is an error (ENOENT):
- * who is to be limited must not run unlimited. */
+ * which must have one thread: that is quick.  A sandbox without control groups is an error
+ * (ENOENT): who is to be limited must not run unlimited. */
 int tn_cgroup_join(const struct tn_cgroups *c, const char *id, pid_t pid, bool unified,
                    struct tn_error *err);
 

@@ -2,6 +2,8 @@
  * program of the plan. */
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -87,6 +89,23 @@ static int set_hostname(struct jail *j, struct tn_error *err)
     if (sethostname(name, strlen(name)) < 0)
         return tn_fail_errno(err, errno, "host name");
     return 0;
+}
+
+/* Layers that are still being filled must not be mounted: overlayfs would not notice.  The byte
+ * stays in the pipe, for another attempt. */
+static int await_files(struct jail *j, struct tn_error *err)
+{
+    const struct jail_message message = {.kind = JAIL_FILLED};
+    int fd = (int)j->plan.files_fd, bytes = 0;
+    struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = j->control}};
+
+    if (fd == 0)
+        return 0;
+    while (!p[0].revents && !p[1].revents)
+        poll(p, TN_COUNT(p), -1); /* either end closes with its process */
+    if (ioctl(fd, FIONREAD, &bytes) < 0 || bytes == 0)
+        return tn_fail(err, TN_E_PEER, "the files were not completed");
+    return jail_send(j->control, &message, -1, err);
 }
 
 /* When the control groups are joined; the network comes along. */
@@ -205,6 +224,7 @@ static const struct {
     {"skeleton", jail_fill_skeleton, BOTH},
     {"owners of files", map_owners, BOTH},
     {"layers", jail_attach_sources, BOTH},
+    {"content of the layers", await_files, BOTH},
     {"root file system", jail_make_root, BOTH},
     {"volumes", jail_prepare_volumes, BOTH},
     {"parts", jail_lay_out, RESTORED},

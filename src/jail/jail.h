@@ -20,6 +20,7 @@ enum {
 };
 #define JAIL_RANGE_FIRST UINT32_C(0x70000000) /* nobody gives these numbers to people */
 #define JAIL_RANGE_SLOTS UINT32_C(4096)
+#define JAIL_FD_HIGH 64                    /* from here on no plan asks for a number */
 #define JAIL_SEED_SECONDS 600.0            /* a seed may be large */
 #define JAIL_NOBODY (JAIL_RANGE_FIRST - 1) /* owns nothing anywhere */
 
@@ -61,6 +62,9 @@ struct jail {
     int log;                  /* and the file it ends up in; -1: none */
     int listener;             /* of the keeper */
     int owner;                /* pidfd; -1: none */
+    int network;              /* the namespace that the launcher has made for the jail; -1: none */
+    int host_network;         /* and the one that it was in before; -1: it has not left it */
+    bool cgroups_known;       /* cgroups says where they are */
     bool in_group;            /* the child was born in its control group of v2 */
     bool pids_by_rlimit;      /* the limit on processes is one of this user in this namespace */
     struct jail_source *lowers, *host_paths;
@@ -195,6 +199,8 @@ int jail_landlock_version(void);
 
 /* In the child: everything up to exec.  Never returns. */
 _Noreturn void jail_inside(struct jail *j);
+/* What can be done before the plan is known; what fails here will fail again when it is needed. */
+void jail_prepare_launch(struct jail *j);
 /* Starts the jail; on success *pid and *pidfd are those of its PID 1. */
 int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err);
 /* Waits for the end of the jail, and cleans up.  Returns the exit code. */

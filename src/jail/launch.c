@@ -30,7 +30,7 @@ static int find_groups(struct jail *j, struct tn_error *err)
 {
     const char *id = j->plan.id;
 
-    if (tn_cgroups_find(&j->cgroups, err) < 0 ||
+    if ((!j->cgroups_known && tn_cgroups_find(&j->cgroups, err) < 0) ||
         tn_cgroup_kill(&j->cgroups, id, tn_deadline_in(5), err) < 0)
         return -1;
     return tn_cgroup_remove(&j->cgroups, id, tn_deadline_in(5), err);
@@ -123,7 +123,10 @@ static int end_unheard(const struct jail *j, struct tn_error *err)
 static int attend_child(struct jail *j, const char **step, struct tn_error *err)
 {
     static struct jail_message message; /* its step is the caller's */
-    int64_t deadline = tn_deadline_in(START_SECONDS + (j->plan.seed ? JAIL_SEED_SECONDS : 0));
+    /* Who fills the layers has a deadline of its own, and closes the pipe then. */
+    int64_t deadline = j->plan.files_fd
+                           ? TN_NEVER
+                           : tn_deadline_in(START_SECONDS + (j->plan.seed ? JAIL_SEED_SECONDS : 0));
     bool ready = false;
 
     for (;;) {
@@ -135,6 +138,9 @@ static int attend_child(struct jail *j, const char **step, struct tn_error *err)
         switch (message.kind) {
         case JAIL_STORAGE:
             j->storage = fd;
+            break;
+        case JAIL_FILLED:
+            deadline = tn_deadline_in(START_SECONDS);
             break;
         case JAIL_READY:
             j->isolation = message.isolation;
@@ -173,19 +179,39 @@ static int prefer_its_reason(const struct jail *j, const char **step, struct tn_
     return -1;
 }
 
-/* The launcher has no use for a network itself: it moves into the jail's, and shows the way.  -1
- * when there is none, -2 with err. */
-static int make_network(const struct jail *j, struct tn_error *err)
+/* --- the network --------------------------------------------------------------------------- */
+
+/* The launcher has no use for a network itself: it moves into the jail's, and shows the way. */
+static int make_network(struct jail *j, struct tn_error *err)
 {
-    if (j->plan.network != TN_JAIL_NET_NONE)
-        return -1;
+    if (j->network >= 0)
+        return 0;
     if (jail_make_network(j, err) < 0)
-        return -2;
-    int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        return fd;
-    tn_fail_errno(err, errno, "/proc/self/ns/net");
-    return -2;
+        return -1;
+    tn_autofd int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    j->network = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, JAIL_FD_HIGH);
+    return j->network < 0 ? tn_fail_errno(err, errno, "/proc/self/ns/net") : 0;
+}
+
+/* Most jails have no network but their own, so one was made; this one is to have the host's. */
+static int return_to_host_network(const struct jail *j, struct tn_error *err)
+{
+    if (j->plan.network == TN_JAIL_NET_NONE || j->host_network < 0)
+        return 0;
+    return setns(j->host_network, CLONE_NEWNET) < 0
+               ? tn_fail_errno(err, errno, "go back to the network of the host")
+               : 0;
+}
+
+void jail_prepare_launch(struct jail *j)
+{
+    j->cgroups_known = tn_cgroups_find(&j->cgroups, NULL) == 0;
+    if (!j->privileged)
+        return;
+    tn_autofd int host = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    j->host_network = host < 0 ? -1 : fcntl(host, F_DUPFD_CLOEXEC, JAIL_FD_HIGH);
+    if (j->host_network >= 0)
+        make_network(j, NULL);
 }
 
 /* Inside, the plan's user owns what the owner of the directory owns outside; and whatever it makes
@@ -248,11 +274,10 @@ static int supply_child(struct jail *j, pid_t pid, const char **step, struct tn_
     if (!j->privileged && tn_cgroup_join(&j->cgroups, j->plan.id, pid, !j->in_group, err) < 0)
         return -1;
     *step = "network";
-    tn_autofd int network = -1;
-    if (j->privileged && (network = make_network(j, err)) == -2)
+    if (j->privileged && j->plan.network == TN_JAIL_NET_NONE && make_network(j, err) < 0)
         return -1;
     message.kind = JAIL_GO;
-    jail_send(j->control, &message, network, NULL);
+    jail_send(j->control, &message, j->plan.network == TN_JAIL_NET_NONE ? j->network : -1, NULL);
     *step = "keeper";
     return j->listener >= 0 ? 0 : jail_open_keeper(j, err);
 }
@@ -328,6 +353,9 @@ int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struc
 {
     *step = "control groups";
     if (find_groups(j, err) < 0)
+        return -1;
+    *step = "network";
+    if (return_to_host_network(j, err) < 0)
         return -1;
     *step = "Landlock";
     if (j->plan.criu && jail_restrict_scope(j, err) < 0)

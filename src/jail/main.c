@@ -1,6 +1,7 @@
 /* tendon-jail: launches one jail and keeps it.  See plan.h for how it is called. */
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/fs.h"
@@ -9,6 +10,7 @@
 #include "jail/enter.h"
 #include "jail/jail.h"
 #include "jail/keeper-protocol.h"
+#include "jail/parcel.h"
 #include "jail/sys.h"
 
 enum {
@@ -107,6 +109,8 @@ static int open_output(struct jail *j, struct tn_error *err)
 
 static int check_descriptors(const struct tn_jail_plan *plan, struct tn_error *err)
 {
+    if (plan->files_fd && fcntl((int)plan->files_fd, F_GETFD) < 0)
+        return tn_fail_errno(err, errno, "descriptor %lld of the plan", (long long)plan->files_fd);
     for (size_t i = 0; i < plan->fds.count; i++)
         if (fcntl((int)plan->fds.items[i], F_GETFD) < 0)
             return tn_fail_errno(err, errno, "descriptor %lld of the plan",
@@ -144,33 +148,41 @@ static int prepare(struct jail *j, struct tn_error *err)
     umask(0);
     if (reserve_socket(&j->plan, err) < 0)
         return -1;
-    j->caller_uid = geteuid();
-    j->caller_gid = getegid();
-    j->privileged = j->caller_uid == 0 && has_capability(CAP_SYS_ADMIN);
-    j->user_xattrs = !j->privileged || !tn_jail_in_first_userns();
     j->directory = open(j->plan.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (j->directory < 0)
         return tn_fail_errno(err, errno, "%s", j->plan.directory);
     unlinkat(j->directory, "end.json", 0);
     if (check_descriptors(&j->plan, err) < 0 || follow_owner(j, err) < 0)
         return -1;
+    if (j->plan.files_fd)
+        fcntl((int)j->plan.files_fd, F_SETFD, FD_CLOEXEC);
     return open_output(j, err);
 }
 
 /* --- after it ------------------------------------------------------------------------------ */
 
+/* Descriptors between the launcher and whoever started it; -1: none. */
+struct ways {
+    int plan, report, start, parcel;
+};
+
 /* Lets go of everything the keeper does not need: the jail's own descriptors above all, or nobody
  * would notice that it is gone. */
-static void settle(struct jail *j, int report, int start)
+static void settle(struct jail *j, const struct ways *w)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     for (size_t i = 0; i < j->plan.fds.count; i++)
-        if (j->plan.fds.items[i] != report)
+        if (j->plan.fds.items[i] != w->report)
             close((int)j->plan.fds.items[i]);
     if (j->plan.criu)
         close((int)j->plan.socket_fd);
-    tn_close(start);
+    if (j->plan.files_fd)
+        close((int)j->plan.files_fd);
+    tn_close(w->start);
+    tn_close(w->parcel);
+    tn_close(TN_TAKE_FD(j->network));
+    tn_close(TN_TAKE_FD(j->host_network));
     tn_close(TN_TAKE_FD(j->child_output));
     for (int i = 0; null >= 0 && i < 3; i++)
         dup2(null, i);
@@ -181,60 +193,70 @@ static void settle(struct jail *j, int report, int start)
 }
 
 /* Everything from the plan to the end; j is empty before, and to be freed after it. */
-static int run(struct jail *j, int plan, int report, int start)
+static int run(struct jail *j, const struct ways *w)
 {
     struct tn_error err = {0};
     const char *step = "plan";
     int pidfd = -1;
     pid_t pid = -1;
 
-    if (read_plan(plan, &j->plan, &err) < 0)
-        return report_failure(report, step, &err);
-    close(plan);
+    if (read_plan(w->plan, &j->plan, &err) < 0)
+        return report_failure(w->report, step, &err);
+    close(w->plan);
     step = "prepare";
     if (prepare(j, &err) < 0 || jail_launch(j, &pid, &pidfd, &step, &err) < 0) {
         if (j->listener >= 0)
             unlinkat(j->directory, TN_KEEPER_SOCKET, 0);
-        return report_failure(report, step, &err);
+        return report_failure(w->report, step, &err);
     }
-    report_success(report, j, pid);
+    report_success(w->report, j, pid);
     setsid();
-    settle(j, report, start);
+    settle(j, w);
     jail_clear_trash(j);
     return jail_keep(j, pid, pidfd);
 }
 
-static int launch(int plan, int report, int start)
+static void begin(struct jail *j)
 {
-    struct jail j = {.userns = -1,
-                     .directory = -1,
-                     .storage = -1,
-                     .storage_mount = -1,
-                     .control = -1,
-                     .hand = -1,
-                     .cpu_info = -1,
-                     .output = -1,
-                     .child_output = -1,
-                     .listener = -1,
-                     .log = -1,
-                     .owner = -1,
-                     .root = -1,
-                     .images = -1};
-
+    *j = (struct jail){.userns = -1,
+                       .directory = -1,
+                       .storage = -1,
+                       .storage_mount = -1,
+                       .control = -1,
+                       .hand = -1,
+                       .cpu_info = -1,
+                       .output = -1,
+                       .child_output = -1,
+                       .listener = -1,
+                       .log = -1,
+                       .owner = -1,
+                       .root = -1,
+                       .images = -1,
+                       .network = -1,
+                       .host_network = -1};
     for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
-        j.system[i] = -1;
-    fcntl(report, F_SETFD, FD_CLOEXEC);
-    fcntl(start, F_SETFD, FD_CLOEXEC);
-    tn_jail_plan_init(&j.plan);
-    int code = run(&j, plan, report, start);
-    tn_cgroups_done(&j.cgroups);
-    tn_jail_plan_done(&j.plan);
+        j->system[i] = -1;
+    tn_jail_plan_init(&j->plan);
+    j->caller_uid = geteuid();
+    j->caller_gid = getegid();
+    j->privileged = j->caller_uid == 0 && has_capability(CAP_SYS_ADMIN);
+    j->user_xattrs = !j->privileged || !tn_jail_in_first_userns();
+}
+
+static int launch(struct jail *j, const struct ways *w)
+{
+    fcntl(w->report, F_SETFD, FD_CLOEXEC);
+    fcntl(w->start, F_SETFD, FD_CLOEXEC);
+    int code = run(j, w);
+    tn_cgroups_done(&j->cgroups);
+    tn_jail_plan_done(&j->plan);
     return code;
 }
 
 static int usage(void)
 {
     fputs("usage: tendon-jail [--detach] PLAN_FD REPORT_FD [START_FD]\n"
+          "       tendon-jail --parcel SOCKET_FD\n"
           "       tendon-jail --enter ... (see enter.c)\n"
           "       tendon-jail --copy ... (see copy-own.c)\n"
           "       tendon-jail --probe\n"
@@ -262,6 +284,28 @@ static void detach(void)
         setsid();
 }
 
+/* Until the parcel comes there is time for what every jail needs. */
+static int launch_by_parcel(int socket)
+{
+    struct ways w = {.plan = 3, .report = 4, .start = 6, .parcel = socket};
+    struct tn_error err = {0};
+    struct jail j;
+
+    detach();
+    pid_t self = getpid();
+    fcntl(socket, F_SETFD, FD_CLOEXEC);
+    if (send(socket, &self, sizeof self, MSG_NOSIGNAL) < 0)
+        return 0; /* nobody is there any more */
+    begin(&j);
+    jail_prepare_launch(&j);
+    int r = tn_parcel_receive(socket, &err);
+    if (r > 0)
+        return launch(&j, &w);
+    tn_cgroups_done(&j.cgroups);
+    tn_jail_plan_done(&j.plan);
+    return r < 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
@@ -274,13 +318,18 @@ int main(int argc, char **argv)
         return jail_copy_own(argc, argv);
     if (argc == 1 && getenv("CRTOOLS_SCRIPT_ACTION"))
         return jail_criu_action();
+    if (argc == 3 && strcmp(argv[1], "--parcel") == 0 && number(argv[2]) > 0)
+        return launch_by_parcel(number(argv[2]));
     if (argc > 1 && strcmp(argv[1], "--detach") == 0) {
         detach();
         argc--;
         argv++;
     }
-    int start = argc == 4 ? number(argv[3]) : -1;
-    if ((argc != 3 && start < 0) || number(argv[1]) < 0 || number(argv[2]) < 0)
+    struct ways w = {.start = argc == 4 ? number(argv[3]) : -1, .parcel = -1};
+    struct jail j;
+    if ((argc != 3 && w.start < 0) || (w.plan = number(argv[1])) < 0 ||
+        (w.report = number(argv[2])) < 0)
         return usage();
-    return launch(number(argv[1]), number(argv[2]), start);
+    begin(&j);
+    return launch(&j, &w);
 }

@@ -14,6 +14,7 @@ enum jail_message_kind {
     JAIL_MAPPED,  /* its ids are mapped */
     JAIL_GO,      /* the control groups are joined; its network comes along */
     /* from the child */
+    JAIL_FILLED,     /* its layers are complete */
     JAIL_READY,      /* about to exec; `isolation` is what it has */
     JAIL_FAILED,     /* `step` and `error` */
     JAIL_UNMAPPABLE, /* ids cannot be mapped: `error` names the file system */

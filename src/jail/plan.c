@@ -63,6 +63,7 @@ static const struct tn_field rows[] = {
     TN_STRING("criu", PLAN, criu, .flags = TN_FIELD_NULLABLE),
     TN_INT("socket_fd", PLAN, socket_fd, .max = 1023),
     TN_BOOL("restored", PLAN, restored),
+    TN_INT("files_fd", PLAN, files_fd, .max = 1023),
     TN_INT("owner_pid", PLAN, owner_pid, .max = INT32_MAX),
     TN_INT("owner_start", PLAN, owner_start, .max = INFINITY),
 };

@@ -7,7 +7,10 @@
  *     tendon-jail PLAN_FD REPORT_FD [START_FD]
  *                                        launches, reports, and stays as the keeper of the jail;
  *                                        START_FD is closed once the report is written
- *     tendon-jail --probe                what this machine offers, as JSON (see probe.c)
+ *     tendon-jail --parcel SOCKET_FD     the same for one that is started before its plan is known:
+ *                                        these descriptors (3, 4 and 6) and those of the plan come
+ * in a parcel (parcel.h); first it sends its own number tendon-jail --probe                what
+ * this machine offers, as JSON (see probe.c)
  *
  * The report is one line.  {"pid": INIT, "start": TICKS, "keeper": PID, "keeper_start": TICKS,
  * "isolation": {...}} once the program runs as PID 1 of the jail; {"error": "...", "step": "...",
@@ -105,6 +108,9 @@ struct tn_jail_plan {
     char *criu;
     int64_t socket_fd;
     bool restored;
+
+    int64_t files_fd; /* > 0: a pipe; the layers are complete when there is a byte in it, and if it
+                         is closed before that they never will be */
 
     int64_t owner_pid, owner_start; /* when this process ends so does the jail, and `directory` is
                                        removed; 0: none */

@@ -126,6 +126,9 @@ struct tn_backend {
     int (*open)(const struct tn_host *host, void **engine, struct tn_error *err);
     void (*close)(void *engine);
 
+    /* A create is about to follow: what takes time and is the same for all may be prepared. */
+    void (*expect)(void *engine);
+
     /* Makes and starts it; returns once the hand can be connected to (a connection may wait in its
      * backlog).  After a failure the caller drives it to GONE. */
     int (*create)(void *engine, const struct tn_subject *subject, struct tn_place *place,

@@ -11,18 +11,30 @@
 /* What an earlier process left may cost a start this much. */
 #define SWEEP_SECONDS 5.0
 
+/* The state directory, made when missing: its real path, on the heap. */
+static char *make_state(const struct tn_config *config, struct tn_error *err)
+{
+    tn_autofree char *given = tn_config_state(config);
+    tn_autofree char *sandboxes = tn_asprintf("%s/sandbox", given);
+    tn_autofd int dir = tn_fs_mkdirs(TN_FS_ANYWHERE, given, 0700, NULL, NULL, err);
+
+    if (dir < 0) {
+        tn_error_context(err, "state directory");
+        return NULL;
+    }
+    char *state = mkdirat(dir, "sandbox", 0700) && errno != EEXIST ? NULL : realpath(given, NULL);
+    if (!state)
+        tn_fail_errno(err, errno, "%s", sandboxes);
+    return state;
+}
+
 struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, struct tn_error *err)
 {
     struct tn_runtime *rt = tn_calloc(1, sizeof *rt);
-    tn_autofree char *given = tn_config_state(options->config);
-    tn_autofree char *sandboxes = tn_asprintf("%s/sandbox", given);
 
     pthread_mutex_init(&rt->lock, NULL);
-    rt->store = tn_store_open(given, err);
-    rt->state = realpath(given, NULL);
-    if (!rt->store || !rt->state || (mkdir(sandboxes, 0700) && errno != EEXIST)) {
-        if (rt->store)
-            tn_fail_errno(err, errno, "%s", sandboxes);
+    rt->state = make_state(options->config, err);
+    if (!rt->state) {
         tn_runtime_close(rt);
         return NULL;
     }
@@ -34,6 +46,14 @@ struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, str
                                 .program = dirname(rt->program),
                                 .progress = options->progress,
                                 .progress_ctx = options->progress_ctx};
+    /* Backends may be opened from here on: the host is complete. */
+    if (options->expect)
+        tn_sandbox_expect(rt, options->expect);
+    rt->store = tn_store_open(rt->state, err);
+    if (!rt->store) {
+        tn_runtime_close(rt);
+        return NULL;
+    }
     /* What resists stays for gc, which can say why. */
     tn_runtime_sweep(rt, NULL, NULL, tn_deadline_in(SWEEP_SECONDS), NULL);
     return rt;

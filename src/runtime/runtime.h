@@ -41,6 +41,9 @@ struct tn_sandbox {
 int tn_runtime_engine(struct tn_runtime *rt, const char *name, const struct tn_backend **backend,
                       void **engine, struct tn_error *err);
 
+/* Such a sandbox is about to be created: its backend may prepare what takes time. */
+void tn_sandbox_expect(struct tn_runtime *rt, const struct tn_spec *spec);
+
 /* A handle that takes the record over; NULL with err (the record is then ended). */
 struct tn_sandbox *tn_sandbox_from_record(struct tn_runtime *rt, struct tn_record *record,
                                           struct tn_error *err);

@@ -128,6 +128,8 @@ struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, c
         tn_record_done(&record);
         return NULL;
     }
+    if (sb->backend->expect)
+        sb->backend->expect(sb->engine);
     struct tn_subject parent = tn_sandbox_subject(sb);
     struct fork_from from = {.parent = &parent, .name = name};
     return tn_sandbox_bring_up(sb->rt, &record, make_fork, &from, deadline, err);

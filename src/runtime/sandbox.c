@@ -300,6 +300,16 @@ static const char *runtime_name(const struct tn_runtime *rt, const struct tn_spe
     return spec->runtime ? spec->runtime : c->tendon.runtime ? c->tendon.runtime : "jail";
 }
 
+void tn_sandbox_expect(struct tn_runtime *rt, const struct tn_spec *spec)
+{
+    const char *name = runtime_name(rt, spec);
+    const struct tn_backend *backend = tn_backend_find(rt->host.config, name, NULL);
+    void *engine;
+
+    if (backend && backend->expect && tn_runtime_engine(rt, name, &backend, &engine, NULL) == 0)
+        backend->expect(engine);
+}
+
 /* What every creation begins with: the record of a sandbox that can be made here. */
 static int prepare(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_record *record,
                    struct tn_error *err)
@@ -329,6 +339,7 @@ struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec
         tn_record_done(&record);
         return warm;
     }
+    tn_sandbox_expect(rt, spec);
     return tn_sandbox_bring_up(rt, &record, make_fresh, NULL, deadline, err);
 }
 

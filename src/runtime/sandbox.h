@@ -20,9 +20,11 @@ struct tn_runtime_options {
     const struct tn_config *config; /* must outlive the runtime */
     tn_progress_fn progress;        /* may be NULL */
     void *progress_ctx;
+    const struct tn_spec *expect; /* of a sandbox that is created at once, or NULL */
 };
 
-/* Opens the store.  Backends are opened when first needed.  One per process is enough; it serves
+/* Opens the store.  Backends are opened when first needed; one that is expected prepares itself
+ * meanwhile.  One per process is enough; it serves
  * several threads. */
 struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, struct tn_error *err);
 void tn_runtime_close(struct tn_runtime *rt);

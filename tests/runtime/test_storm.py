@@ -93,11 +93,15 @@ def test_a_long_storm_of_another_kind_each_time(make_place):
 
 # --- a moment that a storm seldom meets -----------------------------------------------------------------
 
-# Stands in for tendon-jail: says that it was started, and waits until it may go on.
-LATE = """#!/bin/sh
-touch {base}/started
-while [ ! -e {base}/go ]; do sleep 0.01; done
-exec {program} "$@"
+# Stands in for tendon-jail: says that it was told what to launch, and waits until it may go on.
+LATE = """#!/usr/bin/python3
+import os, pathlib, socket, sys, time
+parcel = socket.socket(fileno=os.dup(int(sys.argv[2])))
+if parcel.recv(1, socket.MSG_PEEK):
+    pathlib.Path("{base}/started").touch()
+    while not os.path.exists("{base}/go"):
+        time.sleep(0.01)
+os.execv("{program}", sys.argv)
 """
 
 

@@ -33,6 +33,8 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
     }
     e->built_in = jail_limits_built_in(host->config);
     jail_gate_init(&e->gate);
+    pthread_mutex_init(&e->early_lock, NULL);
+    e->early = JAIL_LAUNCHER_NONE;
     *engine = e;
     return 0;
 }
@@ -43,6 +45,8 @@ static void close_engine(void *engine)
 
     if (!e)
         return;
+    jail_launcher_done(&e->early);
+    pthread_mutex_destroy(&e->early_lock);
     jail_gate_done(&e->gate);
     tn_cgroups_done(&e->cgroups);
     free(e->launcher);
@@ -57,6 +61,11 @@ static void spread_sandboxes(const struct tn_subject *subject)
 
     if (fd >= 0)
         jail_spread_directories(fd);
+}
+
+static void expect(void *engine)
+{
+    jail_launcher_expect(engine);
 }
 
 static int create(void *engine, const struct tn_subject *subject, struct tn_place *place,
@@ -121,6 +130,7 @@ const struct tn_backend tn_backend_jail = {
                  TN_CAN_IMAGE | TN_CAN_NETWORK_NONE | TN_CAN_SUSPEND,
     .open = open_engine,
     .close = close_engine,
+    .expect = expect,
     .create = create,
     .inspect = jail_inspect,
     .drive = jail_drive,

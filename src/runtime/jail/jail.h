@@ -14,6 +14,8 @@
 
 #define JAIL_PROGRAM "tendon-jail"
 
+#define JAIL_PATH_ENTRY "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 #define JAIL_LOG "hand.log"
 #define JAIL_STARTING "starting" /* a FIFO: some launcher has it open */
 #define JAIL_STOPPED "stopped"   /* a mark: it was stopped on purpose */
@@ -29,12 +31,24 @@ struct jail_gate {
     int inside, most;
 };
 
+/* A process that launches a jail. */
+struct jail_launcher {
+    struct tn_child *child; /* what was started, which ends at once and leaves the launcher behind;
+                               NULL: there is none */
+    int socket;             /* where its parcel goes; open on its side until it has reported */
+    int report;             /* where its report comes from, once it has its parcel */
+    struct jail_gate *gate; /* where it still counts */
+};
+#define JAIL_LAUNCHER_NONE ((struct jail_launcher){.socket = -1, .report = -1})
+
 struct jail_engine {
     const struct tn_host *host;
     struct jail_gate gate;
     struct tn_cgroups cgroups;
-    char *launcher;    /* path of tendon-jail */
-    unsigned built_in; /* limits whose default nobody has set: enum jail_limit bits */
+    char *launcher; /* path of tendon-jail */
+    pthread_mutex_t early_lock;
+    struct jail_launcher early; /* one that waits for somebody to need it */
+    unsigned built_in;          /* limits whose default nobody has set: enum jail_limit bits */
 };
 
 /* Path of tendon-jail, on the heap; NULL with err. */
@@ -110,11 +124,45 @@ bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64
 /* The environment inside, without the key. */
 void jail_environment(const struct tn_subject *subject, const struct jail_storage *s,
                       struct tn_str_list *env);
+/* Starts the jail on its storage and fills place. */
+int jail_launch(struct jail_engine *e, const struct tn_subject *subject,
+                const struct jail_storage *s, struct tn_place *place, int64_t deadline,
+                struct tn_error *err);
+
+/* The same in two steps, while its layers are still being filled: files is the end to read from of
+ * a pipe; a byte in it says that they are complete, its end that they never will be.  -1: they are.
+ * Every begin needs a done. */
+struct jail_start {
+    struct jail_launcher launcher;
+    struct jail_ref ref;
+};
+int jail_launch_begin(struct jail_engine *e, const struct tn_subject *subject,
+                      const struct jail_storage *s, int files, struct jail_start *start,
+                      int64_t deadline, struct tn_error *err);
+int jail_launch_finish(const struct tn_subject *subject, struct jail_start *start,
+                       struct tn_place *place, int64_t deadline, struct tn_error *err);
+void jail_start_done(struct jail_start *start);
+
+/* --- launcher.c ----------------------------------------------------------------------------- */
+
+/* Numbers that the plan knows them by. */
+#define JAIL_LISTEN_FD 5
+#define JAIL_FILES_FD 7
+
+/* A jail will be started soon: its launcher comes up meanwhile, and makes what all jails need.
+ * Without one nothing is different but the time. */
+void jail_launcher_expect(struct jail_engine *e);
+/* Tells a launcher what to do; socket and files may be -1. */
+int jail_launcher_start(struct jail_engine *e, const struct tn_subject *subject,
+                        const struct tn_jail_plan *plan, int socket, int files,
+                        struct jail_launcher *l, int64_t deadline, struct tn_error *err);
+/* Waits for its report. */
+int jail_launcher_finish(struct jail_launcher *l, struct jail_ref *ref, struct tn_place *place,
+                         int64_t deadline, struct tn_error *err);
+/* One that was not needed ends by itself; one that was not heard is killed, with its children. */
+void jail_launcher_done(struct jail_launcher *l);
 /* Waits for the launcher of a process that was killed in the middle of a start. */
 int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct tn_error *err);
-/* Starts the jail on its storage and fills place. */
-int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct jail_storage *s,
-                struct tn_place *place, int64_t deadline, struct tn_error *err);
 
 /* --- state.c -------------------------------------------------------------------------------- */
 

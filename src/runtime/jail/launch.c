@@ -1,24 +1,8 @@
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <time.h>
-
-#include "base/fs.h"
 #include "net/listen.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
 #include "runtime/jail/suspend.h"
 
-#define PLAN_FD 3
-#define REPORT_FD 4
-#define LISTEN_FD 5
-#define START_FD 6
-
-#define REPORT_MAX (64u << 10)
-
-#define PATH_ENTRY "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define WORKSPACE "/workspace"
 
 /* --- lists ---------------------------------------------------------------------------------- */
@@ -70,7 +54,7 @@ static int set_member(const char *name, struct tn_json *value, void *ctx)
 void jail_environment(const struct tn_subject *subject, const struct jail_storage *s,
                       struct tn_str_list *env)
 {
-    static const char *const ours[] = {PATH_ENTRY, "HOME=/root", "TMPDIR=/tmp"};
+    static const char *const ours[] = {JAIL_PATH_ENTRY, "HOME=/root", "TMPDIR=/tmp"};
     static const char *const locale[] = {"LANG=", "LC_ALL=", "LC_CTYPE="};
     bool localised = false;
 
@@ -117,7 +101,7 @@ static int plan_program(const struct jail_engine *e, const struct tn_subject *su
     set_text(&plan->hand, e->host->hand);
     add_copy(&plan->argv, "tendon-hand");
     add_copy(&plan->argv, "--listen");
-    add(&plan->argv, tn_asprintf("fd:%d", LISTEN_FD));
+    add(&plan->argv, tn_asprintf("fd:%d", JAIL_LISTEN_FD));
     add_copy(&plan->argv, "--working-dir");
     add_copy(&plan->argv, plan->workspace);
     if (plan_user(user, plan, err) < 0)
@@ -133,10 +117,10 @@ static int plan_program(const struct jail_engine *e, const struct tn_subject *su
     for (size_t i = 0; i < spec->hand_args.count; i++)
         add_copy(&plan->argv, spec->hand_args.items[i]);
     if (plan->criu) {
-        plan->socket_fd = LISTEN_FD;
+        plan->socket_fd = JAIL_LISTEN_FD;
     } else {
         plan->fds.items = tn_calloc(1, sizeof *plan->fds.items);
-        plan->fds.items[0] = LISTEN_FD;
+        plan->fds.items[0] = JAIL_LISTEN_FD;
         plan->fds.count = 1;
     }
     jail_environment(subject, s, &plan->env);
@@ -244,145 +228,9 @@ static int fill_plan(const struct jail_engine *e, const struct tn_subject *subje
     return plan_program(e, subject, s, plan, err);
 }
 
-/* --- the launcher --------------------------------------------------------------------------- */
+/* --- starting it ----------------------------------------------------------------------------- */
 
-/* The plan holds the key: it is never in a file. */
-static int write_plan(const struct tn_jail_plan *plan, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(16u << 20);
-    tn_autofd int fd = memfd_create("plan", MFD_CLOEXEC);
-    struct tn_jw w = tn_jw(&text);
-
-    tn_jail_plan_to_json(plan, &w);
-    if (!tn_buf_ok(&text))
-        return tn_fail(err, TN_E_TOO_LARGE, "the plan of the jail is too large");
-    if (fd < 0)
-        return tn_fail_errno(err, errno, "memory for the plan");
-    if (tn_fs_write(fd, text.data, text.len, err) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-        return -1;
-    return TN_TAKE_FD(fd);
-}
-
-/* One line, or whatever came until the end. */
-static int read_report(int fd, struct tn_buf *report, int64_t deadline, struct tn_error *err)
-{
-    for (;;) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        int ready = poll(&p, 1, tn_poll_ms(deadline));
-        if (ready == 0)
-            return tn_fail(err, TN_E_TIMEOUT, "the jail did not start in time");
-        char *to = tn_buf_reserve(report, 4096);
-        ssize_t n = ready < 0 ? -1 : to ? read(fd, to, 4096) : 0;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return tn_fail_errno(err, errno, "report of the jail");
-        tn_buf_grew(report, (size_t)n);
-        if (n == 0 || memchr(report->data, '\n', report->len))
-            return 0;
-    }
-}
-
-static enum tn_code code_by_name(const char *name)
-{
-    for (int i = 0; name && i < TN_CODE_COUNT; i++)
-        if (strcmp(tn_code_row((enum tn_code)i)->name, name) == 0)
-            return (enum tn_code)i;
-    return TN_E_INTERNAL;
-}
-
-static int take_report(const struct tn_buf *text, struct jail_ref *ref, struct tn_place *place,
-                       struct tn_error *err)
-{
-    tn_autojson struct tn_json *report = NULL;
-
-    if (text->len == 0)
-        return tn_fail(err, TN_E_INTERNAL, "%s ended without a word", JAIL_PROGRAM);
-    if (tn_json_parse(text->data, text->len, &report, err) < 0)
-        return tn_error_context(err, "report of the jail");
-    const char *error = tn_json_get_str(report, "error", NULL);
-    if (error)
-        return tn_fail(err, code_by_name(tn_json_get_str(report, "code", NULL)), "%s", error);
-    ref->pid = tn_json_int(tn_json_get(report, "pid"), 0);
-    ref->start = tn_json_int(tn_json_get(report, "start"), 0);
-    ref->keeper = tn_json_int(tn_json_get(report, "keeper"), 0);
-    ref->keeper_start = tn_json_int(tn_json_get(report, "keeper_start"), 0);
-    if (jail_ref_isolate(ref, tn_json_get(report, "isolation"), err) < 0)
-        return tn_error_context(err, "report of the jail");
-    place->isolation = jail_ref_isolation(ref);
-    return 0;
-}
-
-/* A FIFO that the launcher holds open until its report is written, also when the process that
- * started it was killed: whoever comes after that one must not overtake the start. */
-static int open_start(const struct tn_subject *subject, struct tn_error *err)
-{
-    tn_autofree char *path = tn_asprintf("%s/" JAIL_STARTING, subject->directory);
-    int fd = mkfifo(path, 0600) < 0 && errno != EEXIST
-                 ? -1
-                 : open(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-
-    return fd < 0 ? tn_fail_errno(err, errno, "%s", path) : fd;
-}
-
-int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct tn_error *err)
-{
-    tn_autofree char *path = tn_asprintf("%s/" JAIL_STARTING, subject->directory);
-    tn_autofd int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    char byte;
-
-    if (fd < 0)
-        return errno == ENOENT ? 0 : tn_fail_errno(err, errno, "%s", path);
-    while (read(fd, &byte, 1) < 0) { /* 0: nobody has it open for writing */
-        if (errno != EAGAIN && errno != EINTR)
-            return tn_fail_errno(err, errno, "%s", path);
-        if (poll(&p, 1, tn_poll_ms(deadline)) == 0)
-            return tn_fail(err, TN_E_BUSY, "the jail is still being started");
-    }
-    return 0;
-}
-
-static void guard_gate(struct jail_gate **gate)
-{
-    jail_gate_leave(*gate);
-}
-
-static int run_launcher(struct jail_engine *e, int plan, int socket, int start,
-                        struct tn_buf *report, int64_t deadline, struct tn_error *err)
-{
-    const char *const argv[] = {JAIL_PROGRAM, "--detach", "3", "4", "6", NULL};
-    static const char *const env[] = {PATH_ENTRY, NULL};
-    TN_CLEANUP(guard_gate) struct jail_gate *gate __attribute__((unused)) = &e->gate;
-    int ends[2];
-
-    jail_gate_enter(&e->gate, deadline);
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return tn_fail_errno(err, errno, "pipe");
-    tn_autofd int ours = ends[0], theirs = ends[1];
-    const struct tn_child_fd fds[] = {
-        {plan, PLAN_FD}, {theirs, REPORT_FD}, {start, START_FD}, {socket, LISTEN_FD}};
-    tn_autochild struct tn_child *child =
-        tn_child_start(&(struct tn_child_spec){.argv = argv,
-                                               .file = e->launcher,
-                                               .env = env,
-                                               .cwd = "/",
-                                               .fds = fds,
-                                               .fd_count = TN_COUNT(fds) - (socket < 0),
-                                               .session = true,
-                                               .deadline = deadline},
-                       err);
-    if (!child)
-        return -1;
-    tn_close(TN_TAKE_FD(theirs));
-    if (read_report(ours, report, deadline, err) < 0) {
-        tn_child_signal(child, SIGKILL, NULL);
-        tn_child_wait(child, tn_deadline_in(1.0), NULL, NULL);
-        return -1;
-    }
-    return tn_child_wait(child, deadline, NULL, err);
-}
-
+/* The one that the hand will listen on; a jail that may be suspended makes its own. */
 static int open_socket(const struct tn_subject *subject, struct tn_error *err)
 {
     tn_autofree char *address = jail_address(subject);
@@ -393,27 +241,52 @@ static int open_socket(const struct tn_subject *subject, struct tn_error *err)
     return tn_listen_open(&where, err);
 }
 
-int jail_launch(struct jail_engine *e, const struct tn_subject *subject, struct jail_storage *s,
-                struct tn_place *place, int64_t deadline, struct tn_error *err)
+int jail_launch_begin(struct jail_engine *e, const struct tn_subject *subject,
+                      const struct jail_storage *s, int files, struct jail_start *start,
+                      int64_t deadline, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf report = TN_BUF_INIT(REPORT_MAX);
     tn_autoplan struct tn_jail_plan plan;
-    jail_autoref struct jail_ref ref = {0};
 
+    *start = (struct jail_start){.launcher = JAIL_LAUNCHER_NONE};
     tn_jail_plan_init(&plan);
-    if (fill_plan(e, subject, s, &plan, &ref, deadline, err) < 0 ||
+    plan.files_fd = files < 0 ? 0 : JAIL_FILES_FD;
+    if (fill_plan(e, subject, s, &plan, &start->ref, deadline, err) < 0 ||
         jail_set_mark(subject, "end.json", false, err) < 0)
         return -1;
-    tn_autofd int start = open_start(subject, err);
-    tn_autofd int socket = start < 0 || plan.criu ? -1 : open_socket(subject, err);
-    tn_autofd int text = start < 0 || (socket < 0 && !plan.criu) ? -1 : write_plan(&plan, err);
-    if (text < 0 || run_launcher(e, text, socket, start, &report, deadline, err) < 0 ||
-        take_report(&report, &ref, place, err) < 0)
+    tn_autofd int socket = plan.criu ? -1 : open_socket(subject, err);
+    if (socket < 0 && !plan.criu)
+        return -1;
+    return jail_launcher_start(e, subject, &plan, socket, files, &start->launcher, deadline, err);
+}
+
+int jail_launch_finish(const struct tn_subject *subject, struct jail_start *start,
+                       struct tn_place *place, int64_t deadline, struct tn_error *err)
+{
+    struct jail_ref *ref = &start->ref;
+
+    if (jail_launcher_finish(&start->launcher, ref, place, deadline, err) < 0)
         return -1;
     if (jail_set_mark(subject, JAIL_STOPPED, false, err) < 0)
         return -1;
     place->status = TN_STATUS_RUNNING;
     place->address = jail_address(subject);
-    place->ref = jail_ref_write(&ref);
+    place->ref = jail_ref_write(ref);
     return 0;
+}
+
+void jail_start_done(struct jail_start *start)
+{
+    jail_launcher_done(&start->launcher);
+    jail_ref_done(&start->ref);
+}
+
+int jail_launch(struct jail_engine *e, const struct tn_subject *subject,
+                const struct jail_storage *s, struct tn_place *place, int64_t deadline,
+                struct tn_error *err)
+{
+    TN_CLEANUP(jail_start_done) struct jail_start start;
+
+    if (jail_launch_begin(e, subject, s, -1, &start, deadline, err) < 0)
+        return -1;
+    return jail_launch_finish(subject, &start, place, deadline, err);
 }

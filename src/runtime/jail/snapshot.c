@@ -145,17 +145,23 @@ static int copy_frozen(struct taking *t, int from, int to, struct tn_tree_count 
     return r;
 }
 
+static int fill_layer(struct taking *t, const char *layer, int upper, int tree,
+                      struct tn_error *err)
+{
+    struct tn_tree_count count;
+
+    if (copy_frozen(t, upper, tree, &count, err) < 0)
+        return -1;
+    return jail_layer_set_size(t->e->host->state, layer, count.bytes, err);
+}
+
 /* The layer has been written down by whoever will use it. */
 static int copy_layer(struct taking *t, const char *layer, const char *user, int upper,
                       struct tn_error *err)
 {
-    const char *state = t->e->host->state;
-    struct tn_tree_count count;
-    tn_autofd int tree = jail_layer_make(state, layer, user, err);
+    tn_autofd int tree = jail_layer_make(t->e->host->state, layer, user, err);
 
-    if (tree < 0 || copy_frozen(t, upper, tree, &count, err) < 0)
-        return -1;
-    return jail_layer_set_size(state, layer, count.bytes, err);
+    return tree < 0 ? -1 : fill_layer(t, layer, upper, tree, err);
 }
 
 /* upper becomes the first of the sandbox's own layers. */
@@ -340,20 +346,68 @@ static int join_layers(const struct taking *t, const struct tn_subject *child,
     return 0;
 }
 
+static int check_count(const struct jail_storage *s, struct tn_error *err)
+{
+    if (s->layers.count <= LAYERS_MAX)
+        return 0;
+    return tn_fail(err, TN_E_TOO_LARGE,
+                   "a fork of a fork, %d times over: more layers cannot be mounted", LAYERS_MAX);
+}
+
 static int fork_snapshot(struct taking *t, const struct tn_str_list *layers,
                          const struct tn_subject *child, struct jail_storage *s,
-                         struct tn_error *err)
+                         struct tn_place *place, struct tn_error *err)
 {
     jail_list_done(&s->layers);
     s->layers = jail_list_copy(NULL, layers);
-    if (jail_storage_save(child->directory, s, err) < 0)
+    if (jail_storage_save(child->directory, s, err) < 0 || check_count(s, err) < 0 ||
+        join_layers(t, child, layers, err) < 0)
         return -1;
-    return join_layers(t, child, layers, err);
+    return jail_launch(t->e, child, s, place, t->deadline, err);
+}
+
+static bool has_disk_limit(const struct taking *t, const struct tn_subject *child)
+{
+    struct tn_limits limits;
+
+    return jail_limits(t->e, child->spec, &limits, NULL) < 0 || limits.disk > 0;
+}
+
+/* The jail comes up while its topmost layer is filled.  With a disk limit it has to wait: what the
+ * layer holds counts. */
+static int launch_and_copy(struct taking *t, const struct tn_subject *child,
+                           const struct jail_storage *s, int upper, struct tn_place *place,
+                           struct tn_error *err)
+{
+    TN_CLEANUP(jail_start_done) struct jail_start start = {.launcher = JAIL_LAUNCHER_NONE};
+    const char *layer = s->layers.items[0];
+    tn_autofd int tree = jail_layer_make(t->e->host->state, layer, child->id, err);
+    int ends[2];
+
+    if (tree < 0 || join_layers(t, child, &t->storage.layers, err) < 0)
+        return -1;
+    if (has_disk_limit(t, child))
+        return fill_layer(t, layer, upper, tree, err) < 0
+                   ? -1
+                   : jail_launch(t->e, child, s, place, t->deadline, err);
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return tn_fail_errno(err, errno, "pipe");
+    tn_autofd int theirs = ends[0], ours = ends[1];
+    if (jail_launch_begin(t->e, child, s, theirs, &start, t->deadline, err) < 0)
+        return -1;
+    if (fill_layer(t, layer, upper, tree, err) < 0) {
+        tn_close(TN_TAKE_FD(ours)); /* the launcher hears that, and gives up */
+        jail_launch_finish(child, &start, place, t->deadline, NULL);
+        return -1;
+    }
+    if (tn_fs_write(ours, "", 1, err) < 0) /* our own end to read from is open: no SIGPIPE */
+        return -1;
+    return jail_launch_finish(child, &start, place, t->deadline, err);
 }
 
 /* As it is now: one more layer that only the child has, unless the parent holds still anyway. */
 static int fork_now(struct taking *t, const struct tn_subject *child, struct jail_storage *s,
-                    struct tn_error *err)
+                    struct tn_place *place, struct tn_error *err)
 {
     char layer[JAIL_LAYER_NAME];
     tn_autofd int upper = jail_open_upper(t->subject, t->running, t->deadline, err);
@@ -361,20 +415,19 @@ static int fork_now(struct taking *t, const struct tn_subject *child, struct jai
     if (upper < 0)
         return -1;
     if (is_empty(upper, t->storage.host))
-        return fork_snapshot(t, &t->storage.layers, child, s, err);
+        return fork_snapshot(t, &t->storage.layers, child, s, place, err);
     if (can_fold(t)) {
         if (jail_layer_name(t->subject->id, layer, err) < 0 || fold(t, layer, err) < 0)
             return -1;
-        return fork_snapshot(t, &t->storage.layers, child, s, err);
+        return fork_snapshot(t, &t->storage.layers, child, s, place, err);
     }
     if (jail_layer_name(child->id, layer, err) < 0)
         return -1;
     jail_list_done(&s->layers);
     s->layers = jail_list_copy(layer, &t->storage.layers);
-    if (jail_storage_save(child->directory, s, err) < 0 ||
-        copy_layer(t, layer, child->id, upper, err) < 0)
+    if (jail_storage_save(child->directory, s, err) < 0 || check_count(s, err) < 0)
         return -1;
-    return join_layers(t, child, &t->storage.layers, err);
+    return launch_and_copy(t, child, s, upper, place, err);
 }
 
 static int fork_child(struct taking *t, const char *name, const struct tn_subject *child,
@@ -387,14 +440,8 @@ static int fork_child(struct taking *t, const char *name, const struct tn_subjec
     if (name && !found)
         return tn_fail(err, TN_E_NOT_FOUND, "the sandbox has no snapshot %s", name);
     inherit(&t->storage, &s);
-    int r = found ? fork_snapshot(t, &found->layers, child, &s, err) : fork_now(t, child, &s, err);
-    if (r < 0)
-        return -1;
-    if (s.layers.count > LAYERS_MAX)
-        return tn_fail(err, TN_E_TOO_LARGE,
-                       "a fork of a fork, %d times over: more layers cannot be mounted",
-                       LAYERS_MAX);
-    return jail_launch(t->e, child, &s, place, t->deadline, err);
+    return found ? fork_snapshot(t, &found->layers, child, &s, place, err)
+                 : fork_now(t, child, &s, place, err);
 }
 
 int jail_fork(void *engine, const struct tn_subject *subject, const char *name,

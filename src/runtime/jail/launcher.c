@@ -1,0 +1,277 @@
+/* The process that launches a jail, as seen from here: it is started, if possible before it is
+ * needed, gets what it needs in a parcel, and reports. */
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/fs.h"
+#include "jail/parcel.h"
+#include "runtime/jail/jail.h"
+
+/* Numbers that the launcher knows them by. */
+#define PLAN_FD 3
+#define REPORT_FD 4
+#define START_FD 6
+#define PARCEL_FD 8
+#define NUMBER(fd) TEXT(fd)
+#define TEXT(fd) #fd
+
+#define REPORT_MAX (64u << 10)
+#define KILL_SECONDS 5.0
+
+/* --- what it gets and what it says ------------------------------------------------------------ */
+
+/* The plan holds the key: it is never in a file. */
+static int write_plan(const struct tn_jail_plan *plan, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(16u << 20);
+    tn_autofd int fd = memfd_create("plan", MFD_CLOEXEC);
+    struct tn_jw w = tn_jw(&text);
+
+    tn_jail_plan_to_json(plan, &w);
+    if (!tn_buf_ok(&text))
+        return tn_fail(err, TN_E_TOO_LARGE, "the plan of the jail is too large");
+    if (fd < 0)
+        return tn_fail_errno(err, errno, "memory for the plan");
+    if (tn_fs_write(fd, text.data, text.len, err) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return -1;
+    return TN_TAKE_FD(fd);
+}
+
+/* One line, or whatever came until the end. */
+static int read_report(int fd, struct tn_buf *report, int64_t deadline, struct tn_error *err)
+{
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int ready = poll(&p, 1, tn_poll_ms(deadline));
+        if (ready == 0)
+            return tn_fail(err, TN_E_TIMEOUT, "the jail did not start in time");
+        char *to = tn_buf_reserve(report, 4096);
+        ssize_t n = ready < 0 ? -1 : to ? read(fd, to, 4096) : 0;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return tn_fail_errno(err, errno, "report of the jail");
+        tn_buf_grew(report, (size_t)n);
+        if (n == 0 || memchr(report->data, '\n', report->len))
+            return 0;
+    }
+}
+
+static enum tn_code code_by_name(const char *name)
+{
+    for (int i = 0; name && i < TN_CODE_COUNT; i++)
+        if (strcmp(tn_code_row((enum tn_code)i)->name, name) == 0)
+            return (enum tn_code)i;
+    return TN_E_INTERNAL;
+}
+
+static int take_report(const struct tn_buf *text, struct jail_ref *ref, struct tn_place *place,
+                       struct tn_error *err)
+{
+    tn_autojson struct tn_json *report = NULL;
+
+    if (text->len == 0)
+        return tn_fail(err, TN_E_INTERNAL, "%s ended without a word", JAIL_PROGRAM);
+    if (tn_json_parse(text->data, text->len, &report, err) < 0)
+        return tn_error_context(err, "report of the jail");
+    const char *error = tn_json_get_str(report, "error", NULL);
+    if (error)
+        return tn_fail(err, code_by_name(tn_json_get_str(report, "code", NULL)), "%s", error);
+    ref->pid = tn_json_int(tn_json_get(report, "pid"), 0);
+    ref->start = tn_json_int(tn_json_get(report, "start"), 0);
+    ref->keeper = tn_json_int(tn_json_get(report, "keeper"), 0);
+    ref->keeper_start = tn_json_int(tn_json_get(report, "keeper_start"), 0);
+    if (jail_ref_isolate(ref, tn_json_get(report, "isolation"), err) < 0)
+        return tn_error_context(err, "report of the jail");
+    place->isolation = jail_ref_isolation(ref);
+    return 0;
+}
+
+/* A FIFO that the launcher holds open until its report is written, also when the process that
+ * started it was killed: whoever comes after that one must not overtake the start. */
+static int open_start(const struct tn_subject *subject, struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/" JAIL_STARTING, subject->directory);
+    int fd = mkfifo(path, 0600) < 0 && errno != EEXIST
+                 ? -1
+                 : open(path, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+
+    return fd < 0 ? tn_fail_errno(err, errno, "%s", path) : fd;
+}
+
+int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/" JAIL_STARTING, subject->directory);
+    tn_autofd int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    char byte;
+
+    if (fd < 0)
+        return errno == ENOENT ? 0 : tn_fail_errno(err, errno, "%s", path);
+    while (read(fd, &byte, 1) < 0) { /* 0: nobody has it open for writing */
+        if (errno != EAGAIN && errno != EINTR)
+            return tn_fail_errno(err, errno, "%s", path);
+        if (poll(&p, 1, tn_poll_ms(deadline)) == 0)
+            return tn_fail(err, TN_E_BUSY, "the jail is still being started");
+    }
+    return 0;
+}
+
+/* --- the process ------------------------------------------------------------------------------ */
+
+/* Its first process ends at once: who is left is nobody's child, and needs no burial by us. */
+static int spawn(const struct jail_engine *e, struct jail_launcher *l, int64_t deadline,
+                 struct tn_error *err)
+{
+    static const char *const argv[] = {JAIL_PROGRAM, "--parcel", NUMBER(PARCEL_FD), NULL};
+    static const char *const env[] = {JAIL_PATH_ENTRY, NULL};
+    int pair[2];
+
+    if (tn_parcel_pair(pair, err) < 0)
+        return -1;
+    tn_autofd int theirs = pair[1];
+    l->socket = pair[0];
+    const struct tn_child_fd fds[] = {{theirs, PARCEL_FD}};
+    l->child = tn_child_start(&(struct tn_child_spec){.argv = argv,
+                                                      .file = e->launcher,
+                                                      .env = env,
+                                                      .cwd = "/",
+                                                      .fds = fds,
+                                                      .fd_count = TN_COUNT(fds),
+                                                      .session = true,
+                                                      .deadline = deadline},
+                              err);
+    return l->child ? 0 : -1;
+}
+
+/* The first thing it says is its number. */
+static pid_t number_of(const struct jail_launcher *l)
+{
+    pid_t pid;
+
+    return recv(l->socket, &pid, sizeof pid, MSG_DONTWAIT) == sizeof pid ? pid : -1;
+}
+
+/* One that nobody listens to any more ends with everything it has begun; its socket is open for as
+ * long as it lives, so the number is still its own. */
+static void kill_launcher(const struct jail_launcher *l)
+{
+    struct pollfd p = {.fd = l->socket};
+    pid_t pid = number_of(l);
+
+    if (pid > 1 && poll(&p, 1, 0) == 0)
+        tn_proc_kill_tree(pid, true, 0, tn_deadline_in(KILL_SECONDS), NULL);
+}
+
+void jail_launcher_done(struct jail_launcher *l)
+{
+    if (l->report >= 0) /* it was told what to do, and not heard */
+        kill_launcher(l);
+    tn_close(TN_TAKE_FD(l->report));
+    tn_close(TN_TAKE_FD(l->socket)); /* one that waits for its parcel ends */
+    if (l->child)
+        tn_child_wait(l->child, tn_deadline_in(KILL_SECONDS), NULL, NULL);
+    tn_child_free(TN_TAKE_PTR(l->child));
+    if (l->gate)
+        jail_gate_leave(l->gate);
+    l->gate = NULL;
+}
+
+/* --- before it is needed ---------------------------------------------------------------------- */
+
+void jail_launcher_expect(struct jail_engine *e)
+{
+    struct jail_launcher l = JAIL_LAUNCHER_NONE;
+
+    pthread_mutex_lock(&e->early_lock);
+    bool wanted = !e->early.child;
+    pthread_mutex_unlock(&e->early_lock);
+    if (!wanted || spawn(e, &l, 0, NULL) < 0) { /* who needs it will see why */
+        jail_launcher_done(&l);
+        return;
+    }
+    pthread_mutex_lock(&e->early_lock);
+    if (!e->early.child) {
+        e->early = l;
+        l = JAIL_LAUNCHER_NONE;
+    }
+    pthread_mutex_unlock(&e->early_lock);
+    jail_launcher_done(&l);
+}
+
+/* False when there is none. */
+static bool take_early(struct jail_engine *e, struct jail_launcher *l)
+{
+    pthread_mutex_lock(&e->early_lock);
+    bool there = e->early.child != NULL;
+    if (there) {
+        l->child = TN_TAKE_PTR(e->early.child);
+        l->socket = TN_TAKE_FD(e->early.socket);
+    }
+    pthread_mutex_unlock(&e->early_lock);
+    return there;
+}
+
+/* --- launching -------------------------------------------------------------------------------- */
+
+/* To the one that is there, if it lives; to a new one otherwise. */
+static int send_parcel(struct jail_engine *e, struct jail_launcher *l,
+                       const struct tn_child_fd *fds, size_t count, int64_t deadline,
+                       struct tn_error *err)
+{
+    if (take_early(e, l)) {
+        /* Once its first process has ended the socket is open only in one that lives. */
+        if (tn_child_wait(l->child, deadline, NULL, NULL) == 0 &&
+            tn_parcel_send(l->socket, fds, count, NULL) == 0)
+            return 0;
+        struct jail_gate *gate = TN_TAKE_PTR(l->gate);
+        jail_launcher_done(l);
+        l->gate = gate;
+    }
+    return spawn(e, l, deadline, err) < 0 ? -1 : tn_parcel_send(l->socket, fds, count, err);
+}
+
+int jail_launcher_start(struct jail_engine *e, const struct tn_subject *subject,
+                        const struct tn_jail_plan *plan, int socket, int files,
+                        struct jail_launcher *l, int64_t deadline, struct tn_error *err)
+{
+    int ends[2];
+
+    tn_autofd int start = open_start(subject, err);
+    tn_autofd int text = start < 0 ? -1 : write_plan(plan, err);
+    if (text < 0)
+        return -1;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return tn_fail_errno(err, errno, "pipe");
+    tn_autofd int report = ends[0], theirs = ends[1];
+    struct tn_child_fd fds[TN_PARCEL_MOST] = {
+        {text, PLAN_FD}, {theirs, REPORT_FD}, {start, START_FD}};
+    size_t count = 3;
+    if (socket >= 0)
+        fds[count++] = (struct tn_child_fd){socket, JAIL_LISTEN_FD};
+    if (files >= 0)
+        fds[count++] = (struct tn_child_fd){files, JAIL_FILES_FD};
+    jail_gate_enter(&e->gate, deadline);
+    l->gate = &e->gate;
+    if (send_parcel(e, l, fds, count, deadline, err) < 0)
+        return -1;
+    l->report = TN_TAKE_FD(report);
+    if (files >= 0) /* whoever waits for files does not keep others from starting */
+        jail_gate_leave(TN_TAKE_PTR(l->gate));
+    return 0;
+}
+
+int jail_launcher_finish(struct jail_launcher *l, struct jail_ref *ref, struct tn_place *place,
+                         int64_t deadline, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf report = TN_BUF_INIT(REPORT_MAX);
+
+    if (read_report(l->report, &report, deadline, err) < 0)
+        return -1;
+    tn_close(TN_TAKE_FD(l->report)); /* it was heard */
+    jail_launcher_done(l);
+    return take_report(&report, ref, place, err);
+}

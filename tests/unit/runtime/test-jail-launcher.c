@@ -1,0 +1,189 @@
+/* Launchers, with a stand-in: this program does as one when it is called like one. */
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "base/fs.h"
+#include "jail/parcel.h"
+#include "runtime/jail/jail.h"
+
+#define REFUSAL "{\"error\": \"no such thing\", \"step\": \"plan\", \"code\": \"unsupported\"}\n"
+#define SECONDS 20
+
+static char *directory;
+static struct jail_engine engine;
+
+/* --- the stand-in ------------------------------------------------------------------------------
+ */
+
+/* Does what its plan calls the host: is silent, as is its child; or refuses. */
+static int obey(void)
+{
+    tn_autobuf struct tn_buf plan = TN_BUF_INIT(1 << 20);
+
+    if (tn_fs_read_fd(3, &plan, NULL) < 0)
+        return 1;
+    if (strstr(tn_buf_str(&plan), "silent")) {
+        fork();
+        for (;;)
+            pause();
+    }
+    return write(4, REFUSAL, strlen(REFUSAL)) < 0;
+}
+
+static int be_a_launcher(int socket)
+{
+    if (fork() > 0)
+        return 0;
+    pid_t self = getpid();
+    if (send(socket, &self, sizeof self, MSG_NOSIGNAL) < 0 || tn_parcel_receive(socket, NULL) != 1)
+        return 0;
+    return obey();
+}
+
+/* --- tests -------------------------------------------------------------------------------------
+ */
+
+static int start(const char *hostname, struct jail_launcher *l, struct tn_error *err)
+{
+    const struct tn_subject subject = {.id = "box", .directory = directory};
+    tn_autoplan struct tn_jail_plan plan;
+
+    tn_jail_plan_init(&plan);
+    plan.hostname = tn_strdup(hostname);
+    return jail_launcher_start(&engine, &subject, &plan, -1, -1, l, tn_deadline_in(SECONDS), err);
+}
+
+static void assert_nobody_is_left(void)
+{
+    const struct tn_subject subject = {.id = "box", .directory = directory};
+
+    /* Launchers and their children have it open. */
+    assert_int_equal(jail_await_start(&subject, tn_deadline_in(SECONDS), NULL), 0);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* and nobody waits to be buried */
+    assert_int_equal(errno, ECHILD);
+}
+
+static void assert_refusal(struct jail_launcher *l)
+{
+    jail_autoref struct jail_ref ref = {0};
+    tn_autoplace struct tn_place place = {0};
+    struct tn_error err;
+
+    assert_int_equal(jail_launcher_finish(l, &ref, &place, tn_deadline_in(SECONDS), &err), -1);
+    assert_string_equal(err.text, "no such thing");
+    assert_int_equal(err.code, TN_E_UNSUPPORTED);
+    jail_launcher_done(l);
+    assert_nobody_is_left();
+}
+
+static void test_needed(void **state)
+{
+    struct jail_launcher l = JAIL_LAUNCHER_NONE;
+    struct tn_error err;
+
+    assert_int_equal(start("refuse", &l, &err), 0); /* there is none yet */
+    assert_refusal(&l);
+    jail_launcher_expect(&engine);
+    struct tn_child *early = engine.early.child;
+    assert_non_null(early);
+    jail_launcher_expect(&engine); /* one is enough */
+    assert_ptr_equal(engine.early.child, early);
+    assert_int_equal(start("refuse", &l, &err), 0);
+    assert_ptr_equal(l.child, early);
+    assert_null(engine.early.child);
+    assert_refusal(&l);
+}
+
+static pid_t number_of(const struct jail_launcher *l)
+{
+    pid_t pid = -1;
+
+    assert_int_equal(recv(l->socket, &pid, sizeof pid, MSG_PEEK), sizeof pid);
+    return pid;
+}
+
+static void await_end(const struct tn_proc *p)
+{
+    tn_autofd int fd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+
+    if (tn_proc_lives(p->pid, p->start))
+        assert_int_equal(poll(&end, 1, SECONDS * 1000), 1);
+}
+
+static void test_not_needed(void **state)
+{
+    struct tn_proc launcher;
+
+    jail_launcher_expect(&engine);
+    assert_int_equal(tn_proc_get(number_of(&engine.early), &launcher), 0);
+    jail_launcher_done(&engine.early);
+    await_end(&launcher);
+    assert_nobody_is_left();
+}
+
+static void test_dead_before_it_was_needed(void **state)
+{
+    struct jail_launcher l = JAIL_LAUNCHER_NONE;
+    struct tn_proc launcher;
+    struct tn_error err;
+
+    jail_launcher_expect(&engine);
+    assert_int_equal(tn_proc_get(number_of(&engine.early), &launcher), 0);
+    kill(launcher.pid, SIGKILL);
+    await_end(&launcher);
+    assert_int_equal(start("refuse", &l, &err), 0);
+    assert_refusal(&l);
+}
+
+static void test_unheard(void **state)
+{
+    struct jail_launcher l = JAIL_LAUNCHER_NONE;
+    jail_autoref struct jail_ref ref = {0};
+    tn_autoplace struct tn_place place = {0};
+    struct tn_error err;
+
+    assert_int_equal(start("silent", &l, &err), 0);
+    number_of(&l);
+    assert_int_equal(jail_launcher_finish(&l, &ref, &place, tn_deadline_in(0.1), &err), -1);
+    assert_int_equal(err.code, TN_E_TIMEOUT);
+    jail_launcher_done(&l);
+    assert_nobody_is_left();
+    assert_int_equal(engine.gate.inside, 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--parcel") == 0)
+        return be_a_launcher((int)strtol(argv[2], NULL, 10));
+    char name[] = "/tmp/tendon-test-XXXXXX";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_needed),
+        cmocka_unit_test(test_not_needed),
+        cmocka_unit_test(test_dead_before_it_was_needed),
+        cmocka_unit_test(test_unheard),
+    };
+
+    directory = mkdtemp(name);
+    engine.launcher = realpath("/proc/self/exe", NULL);
+    engine.early = JAIL_LAUNCHER_NONE;
+    pthread_mutex_init(&engine.early_lock, NULL);
+    jail_gate_init(&engine.gate);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    jail_gate_done(&engine.gate);
+    pthread_mutex_destroy(&engine.early_lock);
+    free(engine.launcher);
+    tn_autofd int above = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tn_fs_remove_tree(above, directory + strlen("/tmp/"), 0, NULL);
+    return failed;
+}
