@@ -386,6 +386,18 @@ def test_a_removed_session_takes_its_kernel_along(hand, kernel):
     assert short.text("'mine' in globals()") == "False", "another one by that name"
 
 
+@pytest.mark.concurrent
+def test_a_session_removed_under_a_cell(hand):
+    hand.client.post("/v1/sessions", {"name": "removed"})
+    removed = Kernel(hand, "removed")
+    removed.text("1")
+    with removed.in_background("from time import sleep; sleep(60)") as cell:
+        wait_until(lambda: removed.status()["busy"], 30, "the cell runs")
+        assert hand.client.request("DELETE", "/v1/sessions/removed").status == 204
+    assert cell.content.startswith("[The kernel was ended by SIGKILL. Its variables are lost")
+    assert removed.status() is None
+
+
 def test_named_kernels_are_apart(hand, kernel):
     hand.client.post("/v1/sessions", {"name": "two", "cwd": "/usr"})
     other = Kernel(hand, "two")

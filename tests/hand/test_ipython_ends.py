@@ -211,6 +211,7 @@ def test_interrupted_by_the_owner(kernel, hand):
     assert kernel.text("kept") == "1", "an idle kernel does not mind"
 
 
+@pytest.mark.concurrent
 def test_an_interrupt_reaches_what_the_cell_started(kernel, hand, tmp_path):
     """Python itself does not mind while it waits for a program."""
     code = f"import os; print(os.system('touch {tmp_path}/begun; exec sleep 613'))"
