@@ -41,7 +41,8 @@ static void say_plain(const char *text)
 
 /* --- logins ----------------------------------------------------------------------------------- */
 
-int person_visit(const char *url, char **ended, int64_t deadline, void *ctx, struct tn_error *err)
+int person_visit(const char *url, char **ended, int stop, int64_t deadline, void *ctx,
+                 struct tn_error *err)
 {
     const struct person *p = ctx;
     tn_autobuf struct tn_buf line = TN_BUF_INIT(LINE_MAX_BYTES);
@@ -52,7 +53,7 @@ int person_visit(const char *url, char **ended, int64_t deadline, void *ctx, str
     if (!p->paste)
         return 0;
     fputs("Then give the address that the browser ended at:\n", stderr);
-    if (!read_line(&line, -1, deadline))
+    if (!read_line(&line, stop, deadline))
         return tn_fail(err, TN_E_INVALID, "expected an address on standard input");
     *ended = tn_buf_take(&line);
     return 0;

@@ -13,7 +13,8 @@ struct person {
 };
 
 /* tn_toolbox_visit_fn and tn_toolbox_question_fn; ctx is a struct person. */
-int person_visit(const char *url, char **ended, int64_t deadline, void *ctx, struct tn_error *err);
+int person_visit(const char *url, char **ended, int stop, int64_t deadline, void *ctx,
+                 struct tn_error *err);
 int person_question(const char *server, const struct tn_json *params, int stop,
                     struct tn_jw *answer, void *ctx, struct tn_error *err);
 /* Whether questions can be answered at all: by flags, or at a terminal. */

@@ -16,7 +16,7 @@ struct tools_options {
     char *key;
     bool functions, defaults, login, paste, machine;
     struct tn_str_list answers;
-    char *client, *secret, *document, *issuer, *scope;
+    char *client, *secret, *client_key, *workload, *document, *issuer, *scope;
     int64_t port;
     double timeout;
     char *sandbox;
@@ -47,6 +47,12 @@ static const struct tn_field rows[] = {
               .help = "login: as this client, which is known there already"),
     TN_STRING("client_secret_from", struct tools_options, secret, .flag = "--client-secret-from",
               .value = "NAME", .help = "login: the variable that holds its secret"),
+    TN_STRING("client_key", struct tools_options, client_key, .flag = "--client-key",
+              .value = "FILE",
+              .help = "login: the private key (PEM) that it signs with instead of a secret"),
+    TN_STRING("workload_token", struct tools_options, workload, .flag = "--workload-token",
+              .value = "FILE",
+              .help = "login: the token that vouches for this machine; nobody logs in"),
     TN_STRING("client_metadata", struct tools_options, document, .flag = "--client-metadata",
               .value = "URL", .help = "login: as the client that is described at this URL"),
     TN_STRING("issuer", struct tools_options, issuer, .flag = "--issuer", .value = "URL",
@@ -396,6 +402,8 @@ static int log_in(struct job *job, struct tn_error *err)
 {
     const struct tools_options *o = job->options;
     struct tn_toolbox_login login = {.client = o->client,
+                                     .key = o->client_key,
+                                     .workload = o->workload,
                                      .document = o->document,
                                      .issuer = o->issuer,
                                      .scope = o->scope,

@@ -20,9 +20,9 @@ typedef void (*tn_toolbox_note_fn)(const char *text, void *ctx);
 
 /* A person is to open this address in a browser, to log in somewhere.  0 at once when the browser
  * will come back to us by itself; or 0 with the address that it ended at, on the heap; or -1 with
- * err. */
-typedef int (*tn_toolbox_visit_fn)(const char *url, char **ended, int64_t deadline, void *ctx,
-                                   struct tn_error *err);
+ * err.  `stop` is readable when nobody waits for the login any more; -1: somebody always does. */
+typedef int (*tn_toolbox_visit_fn)(const char *url, char **ended, int stop, int64_t deadline,
+                                   void *ctx, struct tn_error *err);
 
 /* A server asks the caller something in the middle of a call (elicitation): params as it sent them,
  * an object with "message" and "requestedSchema".  Appends the answer, an object with "action" and
@@ -72,10 +72,12 @@ int tn_toolbox_add_microagent(struct tn_toolbox *t, const struct tn_json *mcp_to
  * the one that the server names at the first login. */
 struct tn_toolbox_login {
     const char *client, *secret; /* that are known there already */
+    const char *key;             /* a file: the private key (PEM) that it signs with instead */
+    const char *workload;        /* a file: the token that its surroundings give it (RFC 7523) */
     const char *document;        /* the https URL of a description of the client, which is its id */
     const char *issuer;
     const char *scope;
-    bool machine; /* the client acts for itself, with its secret: nobody logs in */
+    bool machine; /* the client acts for itself, with one of these: nobody logs in */
     int port;     /* of 127.0.0.1, where the browser comes back to */
 };
 /* Forgets the login of before and keeps how to do it: the next use of the server logs in. */

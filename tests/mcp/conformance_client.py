@@ -75,6 +75,22 @@ def credentials(*words):
     return login("--client-id", CONTEXT["client_id"], "--client-secret-from", "CLIENT_SECRET", *words, env=secret)
 
 
+def key_file():
+    """The key that the suite gives, as a file that only we read."""
+    path = os.path.join(STATE, "key.pem")
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        file.write(CONTEXT["private_key_pem"])
+    return path
+
+
+def workload():
+    """As the surroundings of a program give it: in a file."""
+    path = os.path.join(STATE, "workload.jwt")
+    with open(path, "w") as file:
+        file.write(CONTEXT["valid_jwt"] + "\n")
+    return login("--client-id", CONTEXT["client_id"], "--workload-token", path)
+
+
 DEEDS = {
     "initialize": tools,
     "request-metadata": tools,
@@ -93,6 +109,9 @@ DEEDS = {
     "auth/basic-cimd": lambda: login("--client-metadata", DOCUMENT),
     "auth/pre-registration": lambda: credentials("--issuer", CONTEXT["issuer"]),
     "auth/client-credentials-basic": lambda: credentials("--client-credentials"),
+    "auth/client-credentials-jwt": lambda: login(
+        "--client-id", CONTEXT["client_id"], "--client-key", key_file(), "--client-credentials"),
+    "auth/wif-jwt-bearer": workload,
 }
 
 with tempfile.TemporaryDirectory() as STATE:

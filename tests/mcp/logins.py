@@ -78,6 +78,7 @@ class Issuer(Site):
             "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
         }
         self.lifetime = 3600
+        self.kind = "Bearer"  # of tokens
         self.challenges = {}
         self.valid = set()
         self.refreshes = Counter()
@@ -88,7 +89,7 @@ class Issuer(Site):
             self.made += 1
             self.valid.add(f"access-{self.made}")
             return 200, {"access_token": f"access-{self.made}", "refresh_token": f"refresh-{self.made}",
-                         "token_type": "Bearer", "expires_in": self.lifetime}
+                         "token_type": self.kind, "expires_in": self.lifetime}
 
     def answer(self, method, path, query, headers, body):
         asked = dict(urllib.parse.parse_qsl(query or body))
@@ -106,6 +107,8 @@ class Issuer(Site):
             if proof != self.challenges.pop(asked["code"], None):
                 return 400, {"error": "invalid_grant"}
             return self.tokens()
+        if path == "/token" and "refresh_token" not in asked:
+            return self.tokens()  # to a machine
         if path == "/token":
             self.refreshes[asked["refresh_token"]] += 1
             return self.tokens()
@@ -120,15 +123,16 @@ class Guarded(Site):
         self.issuer = issuer
         self.named = issuer.url  # as the authorization server
         self.resource = self.url + "/mcp"
+        self.scheme = "Bearer"
 
     def answer(self, method, path, query, headers, body):
         if path == "/.well-known/oauth-protected-resource/mcp":
             return 200, {"resource": self.resource, "authorization_servers": [self.named]}
         if path != "/mcp" or method != "POST":
             return 404 if path != "/mcp" else 405, {}
-        if headers.get("Authorization", "").removeprefix("Bearer ") not in self.issuer.valid:
+        if headers.get("Authorization", "").removeprefix(self.scheme + " ") not in self.issuer.valid:
             where = f"{self.url}/.well-known/oauth-protected-resource/mcp"
-            return 401, {}, {"WWW-Authenticate": f'Basic realm="x, y", Bearer resource_metadata="{where}"'}
+            return 401, {}, {"WWW-Authenticate": f'Basic realm="x, y", {self.scheme} resource_metadata="{where}"'}
         message = json.loads(body)
         results = {
             "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},

@@ -1,5 +1,7 @@
 """Logins of `tendon tools` at MCP servers that want them (OAuth): what the conformance suite does not ask."""
 
+import base64
+import hashlib
 import json
 import os
 import pathlib
@@ -8,6 +10,7 @@ import stat
 import subprocess
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import pytest
@@ -253,3 +256,112 @@ def test_nobody_logs_in_to_say_goodbye(tools, guarded, issuer):
     status, _, said = tools.login()
     assert status == 0 and said.count("To log in") == 1, said
     assert "DELETE" in [method for method, _, _, _ in guarded.seen]
+
+
+# --- keys ---------------------------------------------------------------------------------------
+
+KINDS = {"ES256": ["EC", "-pkeyopt", "ec_paramgen_curve:P-256"], "RS256": ["RSA", "-pkeyopt", "rsa_keygen_bits:2048"]}
+
+
+def make_key(path, kind):
+    subprocess.run(["openssl", "genpkey", "-algorithm", *KINDS[kind], "-out", path], check=True, capture_output=True,
+                   timeout=60)
+    path.chmod(0o600)
+    return path
+
+
+def posted(site, path="/token"):
+    """The forms that were posted there."""
+    return [dict(urllib.parse.parse_qsl(body)) for _, at, _, body in site.seen if at == path]
+
+
+def unpack(part):
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_that_signs(tools, issuer, tmp_path, kind):
+    key = make_key(tmp_path / "key.pem", kind)
+    issuer.metadata["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]
+    status, listed, said = tools("login", "--client-id", "robot", "--client-key", key, "--client-credentials")
+    assert (status, listed.splitlines()[1].split()[0]) == (0, "t"), said
+    (form,) = posted(issuer)
+    assert form["grant_type"] == "client_credentials" and form["client_id"] == "robot"
+    assert form["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+    header, payload, signature = form["client_assertion"].split(".")
+    assert json.loads(unpack(header)) == {"alg": kind, "typ": "JWT"}
+    claims = json.loads(unpack(payload))
+    assert (claims["iss"], claims["sub"], claims["aud"]) == ("robot", "robot", issuer.url)
+    assert 0 < claims["exp"] - claims["iat"] <= 300 and len(claims["jti"]) >= 16
+    if kind == "RS256":  # the suite looks at the other
+        (tmp_path / "signature").write_bytes(unpack(signature))
+        public = subprocess.run(["openssl", "pkey", "-in", key, "-pubout"], check=True, capture_output=True).stdout
+        (tmp_path / "public.pem").write_bytes(public)
+        subprocess.run(["openssl", "dgst", "-sha256", "-verify", tmp_path / "public.pem", "-signature",
+                        tmp_path / "signature"], input=f"{header}.{payload}".encode(), check=True, capture_output=True)
+    kept = tools.kept()[0].read_text()
+    assert str(key) in kept and "PRIVATE" not in kept
+
+
+def test_a_key_that_others_may_read(tools, issuer, tmp_path):
+    key = make_key(tmp_path / "key.pem", "ES256")
+    key.chmod(0o640)
+    words = ["login", "--client-id", "robot", "--client-key", key, "--client-credentials"]
+    status, _, said = tools(*words)
+    assert status != 0 and f"(mode 0640); say: chmod 600 {key}" in said and not issuer.seen
+    key.chmod(0o600)
+    status, _, said = tools(*words)  # and one for whom only secrets count
+    assert status != 0 and "takes no proofs signed with such a key (ES256)" in said and not posted(issuer)
+
+
+@pytest.mark.parametrize("text, complaint", [("nonsense", "expected a private key as PEM text"), (None, "No such file")])
+def test_what_is_no_key(tools, tmp_path, text, complaint):
+    key = tmp_path / "key.pem"
+    if text:
+        key.write_text(text)
+        key.chmod(0o600)
+    status, _, said = tools("login", "--client-id", "robot", "--client-key", key, "--client-credentials")
+    assert status != 0 and complaint in said, said
+
+
+def test_a_workload(tools, issuer, tmp_path):
+    """Its token is read each time: whoever gives it replaces it."""
+    token = tmp_path / "token"
+    token.write_text("first.of.three\n")
+    status, _, said = tools("login", "--client-id", "pod", "--workload-token", token)
+    assert status == 0, said
+    issuer.valid.clear()
+    tools.change(refresh=None)
+    token.write_text("second.of.three")
+    assert tools("call", "t")[:2] == (0, "called\n")
+    assert [(f["grant_type"], f["assertion"], f["client_id"]) for f in posted(issuer)] == [
+        ("urn:ietf:params:oauth:grant-type:jwt-bearer", f"{n}.of.three", "pod") for n in ("first", "second")]
+    assert "of.three" not in tools.kept()[0].read_text()
+    issuer.valid.clear()
+    tools.change(refresh=None)
+    issuer.tokens = lambda: (400, {"error": "invalid_grant", "error_description": "expired"})
+    status, _, said = tools("call", "t")
+    assert status != 0 and "invalid_grant: expired" in said and len(posted(issuer)) == 3
+    token.write_text("two words")
+    status, _, said = tools("call", "t")
+    assert status != 0 and "expected one word, a token" in said and len(posted(issuer)) == 3
+
+
+def test_tokens_that_are_bound_to_a_key(tools, guarded, issuer):
+    guarded.scheme = issuer.kind = "DPoP"
+    status, _, said = tools.login()
+    assert status == 0, said
+    proofs = [headers["DPoP"] for _, path, headers, _ in guarded.seen + issuer.seen if "DPoP" in headers]
+    claims = [json.loads(unpack(proof.split(".")[1])) for proof in proofs]
+    keys = {json.dumps(json.loads(unpack(proof.split(".")[0]))["jwk"], sort_keys=True) for proof in proofs}
+    assert len({c["jti"] for c in claims}) == len(claims) >= 3 and len(keys) == 1 and '"d"' not in keys.pop()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(b"access-1").digest()).decode().rstrip("=")
+    assert {(c["htu"], c.get("ath")) for c in claims} == {(issuer.url + "/token", None), (tools.url, digest)}
+    assert "PRIVATE KEY" in tools.kept()[1]["bound"]
+    issuer.valid.clear()
+    assert tools("call", "t")[:2] == (0, "called\n")  # renewed, for the same key
+    issuer.kind = "Bearer"
+    issuer.valid.clear()
+    tools.change(refresh=None)
+    status, _, said = tools.login()
+    assert status != 0 and "expected a token of type DPoP, found one of type 'Bearer'" in said

@@ -6,8 +6,11 @@ import pty
 import select
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from logins import Site
 
 # Asks as often as it is told, then says what the answers were.
 SERVER = r"""
@@ -76,3 +79,68 @@ def test_what_a_server_says_is_text_to_the_terminal(command):
     assert json.loads(out) == [{"action": "accept", "content": {"n\x1b[31m": 5}}]
     assert b"asks: one" in said and b"two" in said and b"expected in" in said
     assert not any(escape in said for escape in (b"\x1b[31m", b"\x1b]", "\u009b".encode(), b"\x07")), said
+
+
+class Asking(Site):
+    """A server without sessions whose one tool asks before it answers."""
+
+    def answer(self, method, path, query, headers, body):
+        message = json.loads(body or "{}")
+        form = {"method": "elicitation/create", "params": {"message": "name?", "requestedSchema": {
+            "type": "object", "properties": {"n": {"type": "string"}}, "required": ["n"]}}}
+        results = {
+            "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
+            "tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"resultType": "input_required", "inputRequests": {"q": form}},
+        }
+        if message.get("method") not in results:
+            return 404, {"jsonrpc": "2.0", "id": message.get("id"), "error": {"code": -32601, "message": "no"}}
+        return 200, {"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}
+
+
+def test_a_question_as_a_result_has_a_deadline(tendon_program, command):
+    """Somebody sits there and says nothing."""
+    server = Asking()
+    ours, theirs = pty.openpty()
+    _, env = command([], 0, {})
+    env = {k: v for k, v in env.items() if not k.lower().endswith("_proxy")}
+    try:
+        child = subprocess.Popen([tendon_program, "tools", "--url", server.url + "/mcp", "--timeout", "3", "call", "t"],
+                                 env=env, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE)
+        os.close(theirs)
+        child.communicate(timeout=60)
+        said = b""
+        while select.select([ours], [], [], 0)[0]:
+            try:
+                said += os.read(ours, 65536)
+            except OSError:
+                break
+        assert child.returncode != 0 and b"asks: name?" in said and b"timed out" in said, said
+    finally:
+        os.close(ours)
+        server.close()
+
+
+def test_a_server_without_sessions_that_is_slow_at_first(tendon_program, command):
+    """It is taken for an older one, refuses the handshake, and is asked once more."""
+    server, asked = Asking(), threading.Event()
+    answer, methods = server.answer, []
+
+    def slow(method, path, query, headers, body):
+        methods.append(json.loads(body or "{}").get("method"))
+        if methods[-1] == "initialize":
+            asked.set()
+        if methods[-1] == "server/discover":
+            asked.wait(60)
+        return answer(method, path, query, headers, body)
+
+    server.answer = slow
+    _, env = command([], 0, {})
+    env = {k: v for k, v in env.items() if not k.lower().endswith("_proxy")}
+    try:
+        done = subprocess.run([tendon_program, "tools", "--url", server.url + "/mcp"], env=env, capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL, timeout=100)
+        assert done.returncode == 0 and done.stdout.splitlines()[1].split()[0] == "t", done.stderr
+        assert methods[:4] == ["server/discover", "initialize", "server/discover", "tools/list"]
+    finally:
+        server.close()

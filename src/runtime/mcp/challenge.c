@@ -88,8 +88,10 @@ void mcp_challenge_read(const char *value, struct mcp_challenge *out)
         skip(&after, " \t");
         bool member = *after.at == '=' && after.at[1] != '=';
         if (!member) { /* the next scheme; only the first that is ours counts */
-            ours = tn_http_same(name, n, "Bearer") && !out->bearer;
-            out->bearer |= ours;
+            bool bearer = tn_http_same(name, n, "Bearer"), dpop = tn_http_same(name, n, "DPoP");
+            ours = (bearer || dpop) && !out->bearer && !out->dpop;
+            out->bearer |= ours && bearer;
+            out->dpop |= ours && dpop;
             /* Some have one opaque word after them. */
             size_t opaque = strspn(after.at, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                              "0123456789-._~+/");

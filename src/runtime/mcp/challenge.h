@@ -7,9 +7,10 @@
 
 #include "base/error.h"
 
-/* Of the Bearer challenge; each may be NULL. */
+/* Of the Bearer or DPoP challenge, whichever comes first; each may be NULL. */
 struct mcp_challenge {
-    bool bearer; /* there was one */
+    bool bearer; /* there was one of the former kind, */
+    bool dpop;   /* or of the latter: tokens are bound to a key (RFC 9449) */
     char *metadata, *scope, *error;
 };
 /* Reads the value of the header into uninitialised memory; several of them are joined by commas.

@@ -145,22 +145,30 @@ static int64_t limit(const struct mcp_client *c, int64_t deadline, double second
 }
 
 /* Whether it is to be spoken to without a handshake: 1 with its capabilities, 0, -1 with err.  Who
- * does not know the question answers it in any way: all but not being there means 0. */
-static int probe(struct mcp_client *c, struct talk *talk, int64_t deadline,
+ * does not know the question answers it in any way, or not at all (*late): all but not being there
+ * means 0. */
+static int probe(struct mcp_client *c, struct talk *talk, int64_t deadline, bool *late,
                  struct tn_json **capabilities, struct tn_error *err)
 {
     struct mcp_link *link = talk->link;
     tn_autorpc struct tn_rpc answer = {0};
+    struct tn_error why = {0};
 
     if (!link->ops->modern || c->server.address || c->handshakes)
         return 0;
     link->modern = true;
-    int result = tn_mcp_discover(talk->peer, mcp_meta(asks(c)), limit(c, deadline, PROBE_SECONDS),
-                                 &answer, err);
+    int result = tn_mcp_discover(talk->peer, mcp_meta(asks(c)), deadline, &answer, &why);
     link->modern = result > 0;
     if (result > 0)
         *capabilities = tn_json_copy(tn_json_get(answer.result, "capabilities"));
-    return result < 0 && link->ended ? -1 : result > 0;
+    *late = result < 0 && why.code == TN_E_TIMEOUT;
+    /* A login that failed would fail again. */
+    bool no_login = result < 0 && why.code == TN_E_DENIED && !link->refused;
+    if (result >= 0 || !(link->ended || no_login))
+        return result > 0;
+    if (err)
+        *err = why;
+    return -1;
 }
 
 /* Its capabilities, whichever way it says them. */
@@ -170,12 +178,14 @@ static int say_hello(struct mcp_client *c, struct talk *talk, int64_t deadline,
     const struct tn_mcp_hello hello = {
         .name = "tendon", .version = TN_VERSION, .capabilities = mcp_meta(asks(c))->capabilities};
     tn_autorpc struct tn_rpc server = {0};
-    int modern = probe(c, talk, deadline, capabilities, err);
+    bool late = false;
+    int modern = probe(c, talk, limit(c, deadline, PROBE_SECONDS), &late, capabilities, err);
 
     if (modern)
         return modern < 0 ? -1 : 0;
     if (tn_mcp_initialize(talk->peer, &hello, deadline, &server, err) < 0)
-        return -1;
+        /* It was only slow, perhaps, and has no handshake. */
+        return late && probe(c, talk, deadline, &late, capabilities, NULL) > 0 ? 0 : -1;
     c->handshakes = true;
     *capabilities = tn_json_copy(tn_json_get(server.result, "capabilities"));
     return 0;
@@ -541,7 +551,7 @@ static int put_params(struct mcp_client *c, const struct round *r, bool modern, 
         tn_jw_object_end(&w);
     }
     if (r->before)
-        result = mcp_put_inputs(&c->server, r->before->result, &w, err);
+        result = mcp_put_inputs(&c->server, r->before->result, r->deadline, &w, err);
     if (modern)
         tn_mcp_put_meta(&w, mcp_meta(asks(c)));
     tn_jw_object_end(&w);

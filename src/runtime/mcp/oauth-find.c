@@ -30,11 +30,17 @@ int mcp_ask(const struct mcp_asking *how, const char *url, struct tn_web_call *c
     tn_autofree char *target = tn_asprintf("%s%s%s", *u.path ? "" : "/", u.path, u.query);
     call->target = target;
     call->deadline = how->deadline;
+    call->cancel = how->stop > 0 ? how->stop : 0;
     int result = web ? tn_web_call(web, call, &answer, err) : -1;
     call->target = NULL;
     if (result < 0)
         return -1;
     *status = answer.status;
+    char *nonce = how->nonce ? tn_web_answer_header(&answer, "dpop-nonce") : NULL;
+    if (nonce) {
+        free(*how->nonce);
+        *how->nonce = nonce;
+    }
     if (answer.body.len)
         tn_json_parse(answer.body.data, answer.body.len, json, NULL);
     if (tn_json_type(*json) != TN_JSON_OBJECT)
@@ -197,6 +203,11 @@ static int take_metadata(const struct mcp_asking *how, const struct tn_json *jso
     out->basic = !methods || tn_json_lists(methods, "client_secret_basic");
     out->post = tn_json_lists(methods, "client_secret_post");
     out->none = tn_json_lists(methods, "none");
+    const struct tn_json *kinds =
+        tn_json_get(json, "token_endpoint_auth_signing_alg_values_supported");
+    bool by_key = tn_json_lists(methods, "private_key_jwt");
+    out->es256 = by_key && (!kinds || tn_json_lists(kinds, "ES256"));
+    out->rs256 = by_key && (!kinds || tn_json_lists(kinds, "RS256"));
     return 0;
 }
 

@@ -11,6 +11,8 @@
 struct mcp_asking {
     enum tn_web_reach reach; /* no nearer than this */
     int64_t deadline;
+    int stop;     /* a descriptor: readable means that nobody waits any more; -1: none */
+    char **nonce; /* replaced by the DPoP-Nonce of the answer, if it has one; or NULL */
 };
 
 /* A request to an address that somebody told us, which is checked first: 0 with the status and,
@@ -30,6 +32,7 @@ struct mcp_issuer {
     bool says_iss;          /* answers name the issuer */
     bool documents;         /* clients may be URLs */
     bool basic, post, none; /* ways of a client to prove itself */
+    bool es256, rs256;      /* by what it signed, of these kinds (private_key_jwt) */
 };
 void mcp_issuer_done(struct mcp_issuer *i);
 #define mcp_autoissuer TN_CLEANUP(mcp_issuer_done)

@@ -1,14 +1,17 @@
 #include "runtime/mcp/oauth-grant.h"
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file-lock.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/sha256.h"
 
 #define FILE_MAX (1u << 20)
+#define MOMENT_SECONDS 0.2
 
 /* --- members ---------------------------------------------------------------------------------- */
 
@@ -24,7 +27,8 @@ static const struct {
     MEMBER(issuer, TEXT),    MEMBER(client, TEXT),    MEMBER(secret, TEXT),  MEMBER(method, TEXT),
     MEMBER(given, FLAG),     MEMBER(document, FLAG),  MEMBER(machine, FLAG), MEMBER(port, NUMBER),
     MEMBER(token_url, TEXT), MEMBER(resource, TEXT),  MEMBER(access, TEXT),  MEMBER(refresh, TEXT),
-    MEMBER(scope, TEXT),     MEMBER(expires, NUMBER), MEMBER(reach, NUMBER),
+    MEMBER(scope, TEXT),     MEMBER(expires, NUMBER), MEMBER(reach, NUMBER), MEMBER(key, TEXT),
+    MEMBER(workload, TEXT),  MEMBER(bound, TEXT),
 #undef MEMBER
 };
 
@@ -98,7 +102,34 @@ void mcp_vault_done(struct mcp_vault *v)
     free(v->locks);
 }
 
-int mcp_vault_lock(const struct mcp_vault *v, int64_t deadline, struct tn_error *err)
+static bool is_readable(int fd)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+
+    return fd >= 0 && poll(&ready, 1, 0) > 0;
+}
+
+/* Who holds the lock may be waiting for a person: so this may take long, and is looked after. */
+static int lock_byte(int fd, uint32_t number, int stop, int64_t deadline, struct tn_error *err)
+{
+    struct tn_error why = {0};
+
+    for (;;) {
+        int64_t moment = tn_deadline_in(MOMENT_SECONDS);
+        bool last = deadline <= moment;
+        if (tn_byte_lock(fd, number, last ? deadline : moment, &why) == 0)
+            return 0;
+        if (is_readable(stop))
+            return tn_fail(err, TN_E_GONE, "nobody waits for the login any more");
+        if (last || why.code != TN_E_BUSY)
+            break;
+    }
+    if (err)
+        *err = why;
+    return -1;
+}
+
+int mcp_vault_lock(const struct mcp_vault *v, int stop, int64_t deadline, struct tn_error *err)
 {
     int made = tn_fs_mkdirs(TN_FS_ANYWHERE, v->folder, 0700, NULL, NULL, err);
 
@@ -106,7 +137,7 @@ int mcp_vault_lock(const struct mcp_vault *v, int64_t deadline, struct tn_error 
         return -1;
     tn_close(made);
     int fd = tn_fs_open(TN_FS_ANYWHERE, v->locks, O_RDWR | O_CREAT | O_NOFOLLOW, 0600, err);
-    if (fd < 0 || tn_byte_lock(fd, v->number, deadline, err) == 0)
+    if (fd < 0 || lock_byte(fd, v->number, stop, deadline, err) == 0)
         return fd;
     tn_close(fd);
     return -1;

@@ -10,12 +10,15 @@
 struct mcp_grant {
     /* The client, and whom it is known to: its secret goes nowhere else. */
     char *issuer, *client, *secret, *method;
-    bool given;    /* by the user, not by registering */
-    bool document; /* the client is the URL of its own description */
-    bool machine;  /* acts for itself: no person logs in */
-    int64_t port;  /* of the redirection that was registered; 0: any */
+    char *key;      /* the file of the key that it signs with instead of a secret, or NULL */
+    char *workload; /* the file of the token that its surroundings give it, or NULL */
+    bool given;     /* by the user, not by registering */
+    bool document;  /* the client is the URL of its own description */
+    bool machine;   /* acts for itself: no person logs in */
+    int64_t port;   /* of the redirection that was registered; 0: any */
     /* The tokens. */
     char *token_url, *resource, *access, *refresh;
+    char *bound;     /* PEM of the key that they are bound to (DPoP), or NULL */
     char *scope;     /* asked for so far, or NULL */
     int64_t reach;   /* how near token_url may be (web/web.h) */
     int64_t expires; /* of the access token, seconds of the calendar; 0: not told */
@@ -32,8 +35,9 @@ void mcp_vault_init(struct mcp_vault *v, const char *state, const char *url);
 void mcp_vault_done(struct mcp_vault *v);
 
 /* Keeps everybody else, in this process and in others, from changing what is kept for the server,
- * until the descriptor that is returned is closed.  -1 with err by the deadline. */
-int mcp_vault_lock(const struct mcp_vault *v, int64_t deadline, struct tn_error *err);
+ * until the descriptor that is returned is closed.  -1 with err by the deadline, or soon after
+ * stop has become readable (-1: never). */
+int mcp_vault_lock(const struct mcp_vault *v, int stop, int64_t deadline, struct tn_error *err);
 
 /* Reads into uninitialised memory; empty when nothing is kept. */
 int mcp_vault_read(const struct mcp_vault *v, struct mcp_grant *g, struct tn_error *err);

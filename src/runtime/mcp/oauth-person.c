@@ -1,14 +1,15 @@
 #include "runtime/mcp/oauth-person.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/secret.h"
-#include "base/thread.h"
 #include "net/http-server.h"
 #include "net/listen.h"
 #include "net/url.h"
@@ -21,10 +22,10 @@ struct mcp_doorstep {
     struct tn_http_server *server;
     int port;
     char *url;
+    int came;             /* an event: the answer is here */
     pthread_mutex_t lock; /* of what follows */
-    pthread_cond_t changed;
-    char state[64]; /* what the answer must repeat; "": nobody is expected */
-    char *query;    /* of the answer */
+    char state[64];       /* what the answer must repeat; "": nobody is expected */
+    char *query;          /* of the answer */
 };
 
 static const char page[] = "<!doctype html><meta charset=utf-8><title>Tendon</title>"
@@ -58,8 +59,9 @@ static bool accept_query(struct mcp_doorstep *d, const char *query)
     bool ours = state && *d->state && !d->query && tn_same_secret(state, d->state);
     if (ours)
         d->query = tn_strdup(query);
-    pthread_cond_broadcast(&d->changed);
     pthread_mutex_unlock(&d->lock);
+    if (ours)
+        (void)!write(d->came, &(uint64_t){1}, sizeof(uint64_t));
     return ours;
 }
 
@@ -93,13 +95,17 @@ struct mcp_doorstep *mcp_doorstep_new(int port, struct tn_error *err)
         return NULL;
     struct mcp_doorstep *d = tn_calloc(1, sizeof *d);
     pthread_mutex_init(&d->lock, NULL);
-    tn_cond_init(&d->changed);
+    d->came = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     getsockname(fd, (struct sockaddr *)&bound, &length);
     d->port = ntohs(bound.sin_port);
     d->url = tn_asprintf("http://127.0.0.1:%d" CALLBACK, d->port);
     d->server = tn_http_server_new(&(struct tn_http_options){.routes = tables, .ctx = d});
-    if (tn_http_server_listen(d->server, fd, err) == 0)
+    if (d->came < 0) {
+        tn_fail_errno(err, errno, "eventfd");
+        tn_close(fd);
+    } else if (tn_http_server_listen(d->server, fd, err) == 0) {
         return d;
+    }
     mcp_doorstep_free(d);
     return NULL;
 }
@@ -111,7 +117,7 @@ void mcp_doorstep_free(struct mcp_doorstep *d)
     if (tn_http_server_stop(d->server, STOP_SECONDS) > 0)
         return; /* a connection that does not end keeps it */
     tn_http_server_free(d->server);
-    pthread_cond_destroy(&d->changed);
+    tn_close(d->came);
     pthread_mutex_destroy(&d->lock);
     free(d->query);
     free(d->url);
@@ -156,18 +162,22 @@ static void put_address(const struct mcp_doorstep *d, const struct mcp_visit *v,
         put_member(out, "prompt", "consent");
 }
 
-static char *wait_for_query(struct mcp_doorstep *d, int64_t deadline, struct tn_error *err)
+static char *wait_for_query(struct mcp_doorstep *d, int stop, int64_t deadline,
+                            struct tn_error *err)
 {
-    struct timespec until = tn_timespec(deadline);
-    int late = 0;
+    struct pollfd fds[] = {{.fd = d->came, .events = POLLIN}, {.fd = stop, .events = POLLIN}};
+    int n;
 
+    do
+        n = poll(fds, 2, tn_poll_ms(deadline));
+    while ((n < 0 && errno == EINTR) || (n == 0 && tn_now() < deadline));
     pthread_mutex_lock(&d->lock);
-    while (!d->query && !late)
-        late = pthread_cond_timedwait(&d->changed, &d->lock, &until);
     char *query = TN_TAKE_PTR(d->query);
     *d->state = '\0';
     pthread_mutex_unlock(&d->lock);
-    if (!query)
+    if (!query && n > 0)
+        tn_fail(err, TN_E_GONE, "the login was given up");
+    else if (!query)
         tn_fail(err, TN_E_TIMEOUT, "nobody has logged in in time");
     return query;
 }
@@ -220,13 +230,13 @@ char *mcp_doorstep_visit(struct mcp_doorstep *d, const struct mcp_visit *v, stru
     memcpy(d->state, tn_buf_str(&state), state.len + 1);
     free(TN_TAKE_PTR(d->query));
     pthread_mutex_unlock(&d->lock);
-    if (v->visit(tn_buf_str(&url), &pasted, v->deadline, v->visit_ctx, err) < 0)
+    if (v->visit(tn_buf_str(&url), &pasted, v->stop, v->deadline, v->visit_ctx, err) < 0)
         return NULL;
     const char *mark = pasted ? strchr(pasted, '?') : NULL;
     if (pasted && (!mark || !accept_query(d, mark + 1))) {
         tn_fail(err, TN_E_INVALID, "that is not the address that the login ended with");
         return NULL;
     }
-    tn_autofree char *query = wait_for_query(d, v->deadline, err);
+    tn_autofree char *query = wait_for_query(d, v->stop, v->deadline, err);
     return query ? take_code(v->issuer, query, err) : NULL;
 }

@@ -24,6 +24,7 @@ struct mcp_visit {
     tn_toolbox_visit_fn visit;
     void *visit_ctx;
     int64_t deadline;
+    int stop; /* a descriptor: readable means that nobody waits any more; -1: none */
 };
 /* The code that the authorization server gave, on the heap; NULL with err: it was refused, the
  * answer is not from that server, or none came in time. */

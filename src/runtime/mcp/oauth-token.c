@@ -6,6 +6,7 @@
 #include "base/base64.h"
 #include "base/log.h"
 #include "net/url.h"
+#include "runtime/mcp/oauth-key.h"
 
 enum { FORM_MAX = 64 << 10 };
 
@@ -18,6 +19,8 @@ static void replace(char **text, const char *with)
 }
 
 /* --- the client ------------------------------------------------------------------------------- */
+
+#define BY_KEY "private_key_jwt"
 
 /* How a client with this secret (or none) proves itself there. */
 static const char *method_for(const struct mcp_issuer *issuer, bool secret)
@@ -101,16 +104,36 @@ static int enrol(const struct mcp_asking *how, const struct mcp_issuer *issuer,
     return 0;
 }
 
+static int settle_by_key(const struct mcp_issuer *issuer, struct mcp_grant *g, struct tn_error *err)
+{
+    mcp_autokey struct mcp_key *key = mcp_key_read(g->key, err);
+
+    if (!key)
+        return -1;
+    const char *kind = mcp_key_algorithm(key);
+    if (!(strcmp(kind, "ES256") == 0 ? issuer->es256 : issuer->rs256))
+        return tn_fail(err, TN_E_UNSUPPORTED, "%.200s takes no proofs signed with such a key (%s)",
+                       issuer->issuer, kind);
+    replace(&g->issuer, issuer->issuer);
+    replace(&g->method, BY_KEY);
+    return 0;
+}
+
 int mcp_client_settle(const struct mcp_asking *how, const struct mcp_issuer *issuer,
                       const char *redirect, int port, struct mcp_grant *g, struct tn_error *err)
 {
     bool moved = g->issuer && strcmp(g->issuer, issuer->issuer) != 0;
 
-    if (g->client && moved && g->secret && g->given)
+    if (g->client && moved && (g->secret || g->key || g->workload) && g->given)
         return tn_fail(err, TN_E_DENIED,
-                       "the client's secret is for %.150s, but the server now names %.150s: log in "
+                       "the client's %s is for %.150s, but the server now names %.150s: log in "
                        "anew to send it there",
+                       g->workload ? "token"
+                       : g->key    ? "proof"
+                                   : "secret",
                        g->issuer, issuer->issuer);
+    if (g->key)
+        return settle_by_key(issuer, g, err);
     if (g->client && g->document && !issuer->documents)
         return enrol(how, issuer, redirect, port, g, err);
     if (g->client && (g->given || (!moved && (!g->port || g->port == port)))) {
@@ -167,8 +190,13 @@ static int take_tokens(const struct tn_json *json, const char *scope, struct mcp
     const char *refresh = tn_json_get_str(json, "refresh_token", NULL);
     int64_t seconds = tn_json_int(tn_json_get(json, "expires_in"), 0);
 
-    if (strcasecmp(type, "Bearer") != 0 || !is_token(access))
-        return tn_fail(err, TN_E_PEER, "expected a Bearer token, found one of type '%.40s'", type);
+    const char *wanted = g->bound ? "DPoP" : "Bearer";
+
+    if (!is_token(access))
+        return tn_fail(err, TN_E_PEER, "the authorization server gave no token that can be sent");
+    if (strcasecmp(type, wanted) != 0)
+        return tn_fail(err, TN_E_PEER, "expected a token of type %s, found one of type '%.40s'",
+                       wanted, type);
     replace(&g->access, access);
     if (refresh)
         replace(&g->refresh, refresh);
@@ -181,6 +209,52 @@ static int take_tokens(const struct tn_json *json, const char *scope, struct mcp
     return 0;
 }
 
+/* What a client that has a key says of itself. */
+static int put_proof(struct tn_buf *body, const struct mcp_grant *g, struct tn_error *err)
+{
+    mcp_autokey struct mcp_key *key = mcp_key_read(g->key, err);
+    tn_autofree char *proof = key ? mcp_key_client_proof(key, g->client, g->issuer, err) : NULL;
+
+    if (!proof)
+        return -1;
+    put_member(body, "client_assertion_type",
+               "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
+    put_member(body, "client_assertion", proof);
+    return 0;
+}
+
+/* Posts the form, once more with the nonce that the server wants repeated; tokens that are to be
+ * bound to a key are asked for with a proof of it. */
+static int post_form(const struct mcp_asking *asking, const struct mcp_grant *g,
+                     struct tn_web_call *call, const char *accept, const char *authorization,
+                     int *status, struct tn_json **json, struct tn_error *err)
+{
+    mcp_autokey struct mcp_key *key = g->bound ? mcp_key_parse(g->bound, err) : NULL;
+    tn_autofree char *nonce = NULL;
+    struct mcp_asking how = *asking;
+
+    if (g->bound && !key)
+        return -1;
+    how.nonce = &nonce;
+    for (int tries = 0;; tries++) {
+        tn_autofree char *proof =
+            key ? mcp_key_request_proof(key, "POST", g->token_url, NULL, nonce, err) : NULL;
+        tn_autofree char *line = proof ? tn_asprintf("DPoP: %s", proof) : NULL;
+        const char *headers[] = {accept, line ? line : authorization, line ? authorization : NULL,
+                                 NULL};
+        if (key && !proof)
+            return -1;
+        call->headers = headers;
+        int result = mcp_ask(&how, g->token_url, call, status, json, err);
+        call->headers = NULL;
+        bool again = result == 0 && key && tries == 0 && nonce && *status == 400 &&
+                     strcmp(tn_json_get_str(*json, "error", ""), "use_dpop_nonce") == 0;
+        if (!again)
+            return result;
+        tn_json_free(TN_TAKE_PTR(*json));
+    }
+}
+
 int mcp_token_get(const struct mcp_asking *how, const struct mcp_token_wish *wish,
                   struct mcp_grant *g, bool *spent, struct tn_error *err)
 {
@@ -188,7 +262,6 @@ int mcp_token_get(const struct mcp_asking *how, const struct mcp_token_wish *wis
         g->client && g->secret && g->method && strcmp(g->method, "client_secret_basic") == 0;
     bool post = g->secret && g->method && strcmp(g->method, "client_secret_post") == 0;
     tn_autofree char *proof = basic ? basic_header(g) : NULL;
-    const char *const headers[] = {"Accept: application/json", proof, NULL};
     tn_autobuf struct tn_buf body = TN_BUF_INIT(FORM_MAX);
     tn_autojson struct tn_json *json = NULL;
     struct tn_error why = {0};
@@ -202,18 +275,20 @@ int mcp_token_get(const struct mcp_asking *how, const struct mcp_token_wish *wis
     put_member(&body, "redirect_uri", wish->redirect);
     put_member(&body, "code_verifier", wish->verifier);
     put_member(&body, "refresh_token", wish->refresh);
+    put_member(&body, "assertion", wish->assertion);
     put_member(&body, "scope", wish->scope);
     put_member(&body, "resource", g->resource);
     put_member(&body, "client_id", basic ? NULL : g->client);
     put_member(&body, "client_secret", post ? g->secret : NULL);
+    if (g->key && put_proof(&body, g, err) < 0)
+        return -1;
     if (!tn_buf_ok(&body) || (basic && !proof))
         return tn_fail(err, TN_E_TOO_LARGE, "what is to be shown for a token is too long");
     struct tn_web_call call = {.type = "application/x-www-form-urlencoded",
-                               .headers = headers,
                                .body = tn_buf_str(&body),
                                .body_len = body.len,
                                .once = true};
-    int result = mcp_ask(how, g->token_url, &call, &status, &json, &why);
+    int result = post_form(how, g, &call, "Accept: application/json", proof, &status, &json, &why);
     if (body.data)
         explicit_bzero(body.data, body.len);
     if (proof)

@@ -16,6 +16,7 @@ struct mcp_token_wish {
     const char *type; /* "authorization_code" and so on */
     const char *code, *redirect, *verifier;
     const char *refresh;
+    const char *assertion; /* what vouches for us (RFC 7523) */
     const char *scope;
 };
 /* Asks at the grant's token_url and puts what comes into the grant.  -1 with err; *spent says

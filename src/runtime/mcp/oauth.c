@@ -6,15 +6,17 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/sha256.h"
+#include "runtime/mcp/oauth-key.h"
 #include "runtime/mcp/oauth-person.h"
 #include "runtime/mcp/oauth-token.h"
 
 #define LOGIN_SECONDS 300.0
 #define ASK_SECONDS 30.0
 /* An access token is renewed so many seconds before its end. */
-enum { EARLY_SECONDS = 30, VERIFIER_BYTES = 32 };
+enum { EARLY_SECONDS = 30, VERIFIER_BYTES = 32, WORKLOAD_MAX = 32 << 10 };
 
 struct mcp_oauth {
     char *url;
@@ -57,7 +59,8 @@ static int64_t sooner(int64_t a, int64_t b)
 }
 
 /* The server may send us as near as it is itself.  peer: its address, or "". */
-static struct mcp_asking asking(const struct mcp_oauth *o, const char *peer, int64_t deadline)
+static struct mcp_asking asking(const struct mcp_oauth *o, const char *peer, int stop,
+                                int64_t deadline)
 {
     mcp_autourl struct mcp_url u = {0};
     enum tn_web_reach reach = TN_WEB_PUBLIC, seen = *peer ? tn_web_reach_of(peer) : TN_WEB_PUBLIC;
@@ -65,16 +68,18 @@ static struct mcp_asking asking(const struct mcp_oauth *o, const char *peer, int
     if (mcp_url_read(o->url, &u, NULL) == 0)
         reach = tn_web_reach_of(u.host);
     return (struct mcp_asking){.reach = seen > reach ? seen : reach,
-                               .deadline = sooner(deadline, tn_deadline_in(ASK_SECONDS))};
+                               .deadline = sooner(deadline, tn_deadline_in(ASK_SECONDS)),
+                               .stop = stop};
 }
 
 /* --- renewing --------------------------------------------------------------------------------- */
 
 /* With the lock held.  Servers take it for theft when a refresh token comes twice: it leaves the
  * file before it is sent, and comes back only when it certainly was not used. */
-static int renew(struct mcp_oauth *o, struct mcp_grant *g, int64_t deadline, struct tn_error *err)
+static int renew(struct mcp_oauth *o, struct mcp_grant *g, int stop, int64_t deadline,
+                 struct tn_error *err)
 {
-    struct mcp_asking how = asking(o, "", deadline);
+    struct mcp_asking how = asking(o, "", stop, deadline);
     tn_autofree char *refresh = TN_TAKE_PTR(g->refresh);
     bool spent;
 
@@ -98,34 +103,69 @@ static bool has_run_out(const struct mcp_grant *g)
     return g->expires && (int64_t)time(NULL) >= g->expires - EARLY_SECONDS;
 }
 
-int mcp_oauth_token(struct mcp_oauth *o, char **token, int64_t deadline, struct tn_error *err)
+void mcp_access_done(struct mcp_access *access)
+{
+    if (access->token)
+        explicit_bzero(access->token, strlen(access->token));
+    free(access->token);
+    mcp_key_free(access->key);
+    *access = (struct mcp_access){0};
+}
+
+int mcp_oauth_token(struct mcp_oauth *o, struct mcp_access *access, int stop, int64_t deadline,
+                    struct tn_error *err)
 {
     mcp_autogrant struct mcp_grant g = {0};
 
-    *token = NULL;
+    *access = (struct mcp_access){0};
     if (mcp_vault_read(&o->vault, &g, err) < 0)
         return -1;
     if (g.access && g.refresh && has_run_out(&g)) {
-        tn_autofd int lock = mcp_vault_lock(&o->vault, deadline, err);
+        tn_autofd int lock = mcp_vault_lock(&o->vault, stop, deadline, err);
         if (lock < 0)
             return -1;
         mcp_grant_done(&g);
         if (mcp_vault_read(&o->vault, &g, err) < 0)
             return -1;
         if (g.refresh && has_run_out(&g))
-            renew(o, &g, deadline, NULL); /* what the server says to the old one decides */
+            renew(o, &g, stop, deadline, NULL); /* what the server says to the old one decides */
     }
-    *token = tn_strdup_or_null(g.access);
+    if (g.access && g.bound && !(access->key = mcp_key_parse(g.bound, err)))
+        return -1;
+    access->token = tn_strdup_or_null(g.access);
     return 0;
 }
 
 /* --- logging in ------------------------------------------------------------------------------- */
 
+/* What the surroundings of a program say of it: given anew before it runs out, so read each time.
+ */
+static int read_workload(const char *path, struct tn_buf *token, struct tn_error *err)
+{
+    if (tn_fs_read(TN_FS_ANYWHERE, path, token, err) < 0)
+        return tn_error_context(err, "the workload's token");
+    const char *text = tn_buf_str(token);
+    size_t n = strcspn(text, " \t\r\n");
+    if (n == 0 || text[n + strspn(text + n, " \t\r\n")])
+        return tn_fail(err, TN_E_INVALID, "%.200s: expected one word, a token", path);
+    tn_buf_cut(token, n);
+    tn_log_secret(tn_buf_str(token));
+    return 0;
+}
+
 static int log_in_machine(const struct mcp_asking *how, const struct mcp_issuer *issuer,
                           const char *scope, struct mcp_grant *g, struct tn_error *err)
 {
-    const struct mcp_token_wish wish = {.type = "client_credentials", .scope = scope};
+    tn_autobuf struct tn_buf workload = TN_BUF_INIT(WORKLOAD_MAX);
+    struct mcp_token_wish wish = {.type = "client_credentials", .scope = scope};
     bool spent;
+
+    if (g->workload) {
+        if (read_workload(g->workload, &workload, err) < 0)
+            return -1;
+        wish.type = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+        wish.assertion = tn_buf_str(&workload);
+    }
 
     if (mcp_client_settle(how, issuer, "", 0, g, err) < 0)
         return -1;
@@ -169,6 +209,7 @@ static int log_in_person(struct mcp_oauth *o, struct mcp_asking *how,
         .visit = o->visit,
         .visit_ctx = o->visit_ctx,
         .deadline = tn_deadline_in(LOGIN_SECONDS),
+        .stop = how->stop,
     };
     tn_autofree char *code = mcp_doorstep_visit(door, &visit, err);
     if (!code)
@@ -194,6 +235,20 @@ static struct mcp_doorstep *open_door(const struct mcp_grant *g, struct tn_error
     return door || (g->port && g->given) ? door : mcp_doorstep_new(0, err);
 }
 
+/* Where tokens are bound to a key, there is one, which never leaves this machine. */
+static int bind_tokens(const struct mcp_challenge *c, struct mcp_grant *g, struct tn_error *err)
+{
+    if (!c->dpop) {
+        free(TN_TAKE_PTR(g->bound));
+        return 0;
+    }
+    if (g->bound)
+        return 0;
+    mcp_autokey struct mcp_key *key = mcp_key_new(err);
+    g->bound = key ? mcp_key_pem(key, err) : NULL;
+    return g->bound ? 0 : -1;
+}
+
 static int log_in(struct mcp_oauth *o, const struct mcp_challenge *c, struct mcp_asking *how,
                   struct mcp_grant *g, struct tn_error *err)
 {
@@ -206,6 +261,8 @@ static int log_in(struct mcp_oauth *o, const struct mcp_challenge *c, struct mcp
     tn_autofree char *wanted = mcp_scope_join(g->scope, c->scope ? c->scope : issuer.scopes);
     tn_autofree char *scope =
         mcp_scope_join(wanted, person && issuer.offline ? "offline_access" : "");
+    if (bind_tokens(c, g, err) < 0)
+        return -1;
     free(g->resource);
     g->resource = tn_strdup(issuer.resource);
     g->reach = how->reach;
@@ -259,17 +316,17 @@ static int check_step_up(const struct mcp_challenge *c, const struct mcp_grant *
 }
 
 static int recover(struct mcp_oauth *o, const char *token, const struct tn_web_answer *answer,
-                   const struct mcp_challenge *c, struct mcp_grant *g, bool visit, int64_t deadline,
-                   struct tn_error *err)
+                   const struct mcp_challenge *c, struct mcp_grant *g, bool visit, int stop,
+                   int64_t deadline, struct tn_error *err)
 {
-    struct mcp_asking how = asking(o, answer->peer, deadline);
+    struct mcp_asking how = asking(o, answer->peer, stop, deadline);
     bool more = answer->status == 403;
 
     if (g->access && (!token || strcmp(g->access, token) != 0))
         return 0; /* another one has done it meanwhile */
     if (more && check_step_up(c, g, err) < 0)
         return -1;
-    if (!more && g->refresh && token && renew(o, g, deadline, NULL) == 0)
+    if (!more && g->refresh && token && renew(o, g, stop, deadline, NULL) == 0)
         return 0;
     if (visit || g->machine)
         return log_in(o, c, &how, g, err);
@@ -279,7 +336,7 @@ static int recover(struct mcp_oauth *o, const char *token, const struct tn_web_a
 }
 
 int mcp_oauth_refused(struct mcp_oauth *o, const char *token, const struct tn_web_answer *answer,
-                      bool alone, int64_t deadline, struct tn_error *err)
+                      bool alone, int stop, int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *header = challenges(answer);
     mcp_autochallenge struct mcp_challenge c = {0};
@@ -288,10 +345,21 @@ int mcp_oauth_refused(struct mcp_oauth *o, const char *token, const struct tn_we
     int64_t patient = visit ? tn_deadline_in(LOGIN_SECONDS) : deadline;
 
     mcp_challenge_read(header, &c);
-    tn_autofd int lock = mcp_vault_lock(&o->vault, patient, err);
+    tn_autofd int lock = mcp_vault_lock(&o->vault, stop, patient, err);
     if (lock < 0 || mcp_vault_read(&o->vault, &g, err) < 0)
         return -1;
-    return recover(o, token, answer, &c, &g, visit, visit ? TN_NEVER : deadline, err);
+    return recover(o, token, answer, &c, &g, visit, stop, visit ? TN_NEVER : deadline, err);
+}
+
+char *mcp_oauth_nonce(const struct tn_web_answer *answer)
+{
+    tn_autofree char *header = challenges(answer);
+    mcp_autochallenge struct mcp_challenge c = {0};
+
+    mcp_challenge_read(header, &c);
+    if (answer->status != 401 || !c.dpop || !c.error || strcmp(c.error, "use_dpop_nonce") != 0)
+        return NULL;
+    return tn_web_answer_header(answer, "dpop-nonce");
 }
 
 /* --- how to log in ---------------------------------------------------------------------------- */
@@ -304,10 +372,12 @@ int mcp_oauth_prepare(struct mcp_oauth *o, const struct tn_toolbox_login *login,
         .issuer = tn_strdup_or_null(client ? login->issuer : NULL),
         .client = tn_strdup_or_null(client),
         .secret = tn_strdup_or_null(login->secret),
+        .key = login->key ? realpath(login->key, NULL) : NULL,
+        .workload = login->workload ? realpath(login->workload, NULL) : NULL,
         .scope = tn_strdup_or_null(login->scope),
         .given = client,
         .document = login->document,
-        .machine = login->machine,
+        .machine = login->machine || login->workload,
         .port = login->port,
     };
     mcp_autourl struct mcp_url server = {0}, document = {0};
@@ -316,19 +386,32 @@ int mcp_oauth_prepare(struct mcp_oauth *o, const struct tn_toolbox_login *login,
         return -1;
     if (login->document && (mcp_url_read(login->document, &document, err) < 0 || !document.secure))
         return tn_fail(err, TN_E_INVALID, "the description of the client: expected an https URL");
-    if ((login->secret || login->machine || login->issuer) && !client)
+    if ((login->secret || login->key || login->workload || login->machine || login->issuer) &&
+        !client)
         return tn_fail(err, TN_E_INVALID, "expected the id of the client as well");
-    if (login->machine && !login->secret)
-        return tn_fail(err, TN_E_INVALID, "a client that acts for itself needs a secret");
+    if (!!login->secret + !!login->key + !!login->workload > 1)
+        return tn_fail(err, TN_E_INVALID,
+                       "expected a secret, a key or a token of the workload, found several");
+    if (login->machine && !login->secret && !login->key && !login->workload)
+        return tn_fail(err, TN_E_INVALID,
+                       "a client that acts for itself needs a secret, a key or a token of the "
+                       "workload");
+    if (login->key) { /* said now, not at the first use */
+        mcp_autokey struct mcp_key *key = mcp_key_read(login->key, err);
+        if (!key)
+            return -1;
+    }
+    if (login->workload && !g.workload)
+        return tn_fail_errno(err, errno, "%.200s", login->workload);
     if (login->secret)
         tn_log_secret(login->secret);
-    tn_autofd int lock = mcp_vault_lock(&o->vault, tn_deadline_in(ASK_SECONDS), err);
+    tn_autofd int lock = mcp_vault_lock(&o->vault, -1, tn_deadline_in(ASK_SECONDS), err);
     return lock < 0 ? -1 : mcp_vault_write(&o->vault, &g, err);
 }
 
 int mcp_oauth_forget(struct mcp_oauth *o, struct tn_error *err)
 {
-    tn_autofd int lock = mcp_vault_lock(&o->vault, tn_deadline_in(ASK_SECONDS), err);
+    tn_autofd int lock = mcp_vault_lock(&o->vault, -1, tn_deadline_in(ASK_SECONDS), err);
 
     return lock < 0 ? -1 : mcp_vault_remove(&o->vault, err);
 }

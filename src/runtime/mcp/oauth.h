@@ -18,15 +18,27 @@ struct mcp_oauth *mcp_oauth_new(const char *state, const char *url, tn_toolbox_v
                                 void *visit_ctx);
 void mcp_oauth_free(struct mcp_oauth *o);
 
-/* The token to send, on the heap; NULL in *token when there is none yet.  One that has run out is
- * renewed if that is possible. */
-int mcp_oauth_token(struct mcp_oauth *o, char **token, int64_t deadline, struct tn_error *err);
+/* What is sent with requests. */
+struct mcp_access {
+    char *token;         /* NULL: there is none yet */
+    struct mcp_key *key; /* that it is bound to (DPoP): it is sent with a proof; or NULL */
+};
+void mcp_access_done(struct mcp_access *access);
+#define mcp_autoaccess TN_CLEANUP(mcp_access_done)
+
+/* The token to send, into uninitialised memory.  One that has run out is renewed if that is
+ * possible.  stop: a descriptor that is readable when nobody waits any more, or -1. */
+int mcp_oauth_token(struct mcp_oauth *o, struct mcp_access *access, int stop, int64_t deadline,
+                    struct tn_error *err);
 
 /* The server refused a request with that token (NULL: none) by 401 or 403.  0 when there is another
  * one now and the request is worth repeating; -1 with err.  alone: no person waits for it, and none
  * is asked to log in. */
 int mcp_oauth_refused(struct mcp_oauth *o, const char *token, const struct tn_web_answer *answer,
-                      bool alone, int64_t deadline, struct tn_error *err);
+                      bool alone, int stop, int64_t deadline, struct tn_error *err);
+/* Whether it was refused only because the proof must repeat something: the header DPoP-Nonce, on
+ * the heap; else NULL. */
+char *mcp_oauth_nonce(const struct tn_web_answer *answer);
 
 /* Whether a person may be asked, who takes his time. */
 bool mcp_oauth_is_patient(const struct mcp_oauth *o);

@@ -1,11 +1,15 @@
 #include "runtime/mcp/questions.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "mcp/meta.h"
 
+#define MOMENT_SECONDS 0.2
 enum { UNDER_WAY_MAX = 8, ANSWER_MAX = 1 << 20 };
 
 /* Several servers may ask at once; a person is asked one thing at a time. */
@@ -29,6 +33,20 @@ struct mcp_questions {
     bool stopped;
 };
 
+/* Until the others have their answers, or nobody wants ours any more. */
+static int wait_for_person(int stop, struct tn_error *err)
+{
+    struct pollfd over = {.fd = stop, .events = POLLIN};
+
+    for (;;) {
+        struct timespec until = tn_timespec(tn_deadline_in(MOMENT_SECONDS));
+        if (pthread_mutex_clocklock(&person, CLOCK_MONOTONIC, &until) == 0)
+            return 0;
+        if (poll(&over, 1, 0) > 0)
+            return tn_fail(err, TN_E_GONE, "nobody waits for the answer any more");
+    }
+}
+
 static int ask(const struct mcp_server *server, const struct tn_json *params, int stop,
                struct tn_jw *w, struct tn_error *err)
 {
@@ -37,7 +55,8 @@ static int ask(const struct mcp_server *server, const struct tn_json *params, in
     if (strcmp(mode, "form") != 0)
         return tn_fail(err, TN_E_UNSUPPORTED, "questions of the kind '%.40s' are not answered",
                        mode);
-    pthread_mutex_lock(&person);
+    if (wait_for_person(stop, err) < 0)
+        return -1;
     int result = server->question(server->label, params, stop, w, server->question_ctx, err);
     pthread_mutex_unlock(&person);
     return result;
@@ -150,6 +169,7 @@ void mcp_questions_free(struct mcp_questions *q)
 
 struct inputs {
     const struct mcp_server *server;
+    int late; /* readable at the deadline */
     struct tn_jw *w;
     struct tn_error *err;
 };
@@ -163,16 +183,35 @@ static int put_input(const char *key, struct tn_json *request, void *ctx)
         return tn_fail(in->err, TN_E_UNSUPPORTED,
                        "the tool asks for '%.60s', and there is nobody to answer", method);
     tn_jw_key(in->w, key);
-    return ask(in->server, tn_json_get(request, "params"), -1, in->w, in->err);
+    int result = ask(in->server, tn_json_get(request, "params"), in->late, in->w, in->err);
+    if (result < 0 && poll(&(struct pollfd){.fd = in->late, .events = POLLIN}, 1, 0) > 0)
+        return tn_fail(in->err, TN_E_TIMEOUT, "what the tool asks was not answered in time");
+    return result;
 }
 
-int mcp_put_inputs(const struct mcp_server *server, const struct tn_json *result, struct tn_jw *w,
-                   struct tn_error *err)
+/* A descriptor that is readable from the deadline on. */
+static int open_timer(int64_t deadline, struct tn_error *err)
 {
+    const struct itimerspec at = {.it_value = tn_timespec(deadline)};
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+    if (fd >= 0 && (deadline == TN_NEVER || timerfd_settime(fd, TFD_TIMER_ABSTIME, &at, NULL) == 0))
+        return fd;
+    tn_fail_errno(err, errno, "timerfd");
+    tn_close(fd);
+    return -1;
+}
+
+int mcp_put_inputs(const struct mcp_server *server, const struct tn_json *result, int64_t deadline,
+                   struct tn_jw *w, struct tn_error *err)
+{
+    tn_autofd int late = open_timer(deadline, err);
     const struct tn_json *requests = tn_json_get(result, "inputRequests");
     const struct tn_json *state = tn_json_get(result, "requestState");
-    struct inputs in = {.server = server, .w = w, .err = err};
+    struct inputs in = {.server = server, .late = late, .w = w, .err = err};
 
+    if (late < 0)
+        return -1;
     if (tn_json_count(requests) > TN_MCP_INPUTS_MAX)
         return tn_fail(err, TN_E_TOO_LARGE, "the tool asks more than %d things", TN_MCP_INPUTS_MAX);
     if (tn_json_count(requests)) {

@@ -17,8 +17,8 @@ void mcp_questions_stop(struct mcp_questions *q);
 void mcp_questions_free(struct mcp_questions *q);
 
 /* Adds the members inputResponses and requestState, with which the request is to be repeated, to
- * its params.  -1 with err when something is asked that nobody answers. */
-int mcp_put_inputs(const struct mcp_server *server, const struct tn_json *result, struct tn_jw *w,
-                   struct tn_error *err);
+ * its params.  -1 with err when something is asked that nobody answers, or not by the deadline. */
+int mcp_put_inputs(const struct mcp_server *server, const struct tn_json *result, int64_t deadline,
+                   struct tn_jw *w, struct tn_error *err);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/base64.h"
 #include "net/url.h"
+#include "runtime/mcp/oauth-key.h"
 
 #define CONNECT_SECONDS 30.0
 enum { REDIRECTIONS_MAX = 5, LOGINS_MAX = 2 };
@@ -99,6 +100,7 @@ void mcp_site_done(struct mcp_site *site)
     tn_close(site->stop);
     free(site->base);
     free(site->target);
+    free(site->nonce);
     pthread_mutex_destroy(&site->lock);
 }
 
@@ -154,23 +156,48 @@ static bool is_redirection(int status)
     return status == 307 || status == 308;
 }
 
+/* "DPoP: ..." for a request with a token that is bound to a key; NULL with err. */
+static char *make_proof(struct mcp_site *site, const char *method, const char *target,
+                        const struct mcp_access *access, struct tn_error *err)
+{
+    tn_autofree char *url = tn_asprintf("%s%s", site->base, target);
+
+    pthread_mutex_lock(&site->lock);
+    tn_autofree char *nonce = tn_strdup_or_null(site->nonce);
+    pthread_mutex_unlock(&site->lock);
+    tn_autofree char *proof =
+        mcp_key_request_proof(access->key, method, url, access->token, nonce, err);
+    return proof ? tn_asprintf("DPoP: %s", proof) : NULL;
+}
+
 /* At the present target, with that token if there is one. */
-static int call_here(struct mcp_site *site, const struct tn_web_call *wanted, const char *token,
-                     struct tn_web_answer *answer, struct tn_error *err)
+static int call_here(struct mcp_site *site, const struct tn_web_call *wanted,
+                     const struct mcp_access *access, struct tn_web_answer *answer,
+                     struct tn_error *err)
 {
     struct tn_web_call call = *wanted;
-    tn_autofree char *bearer = token ? tn_asprintf("Authorization: Bearer %s", token) : NULL;
+    const char *method = call.method ? call.method : call.body || call.source ? "POST" : "GET";
+    tn_autofree char *bearer =
+        access->token
+            ? tn_asprintf("Authorization: %s %s", access->key ? "DPoP" : "Bearer", access->token)
+            : NULL;
     size_t n = 0;
 
-    while (wanted->headers && wanted->headers[n])
-        n++;
-    tn_autofree const char **headers = tn_calloc(n + 2, sizeof *headers);
-    for (size_t i = 0; i < n; i++)
-        headers[i] = wanted->headers[i];
-    headers[n] = bearer;
     pthread_mutex_lock(&site->lock);
     tn_autofree char *target = tn_strdup(site->target);
     pthread_mutex_unlock(&site->lock);
+    tn_autofree char *proof =
+        access->token && access->key ? make_proof(site, method, target, access, err) : NULL;
+    if (access->token && access->key && !proof)
+        return -1;
+    while (wanted->headers && wanted->headers[n])
+        n++;
+    tn_autofree const char **headers = tn_calloc(n + 3, sizeof *headers);
+    for (size_t i = 0; i < n; i++)
+        headers[i] = wanted->headers[i];
+    headers[n] = bearer;
+    if (bearer)
+        headers[n + 1] = proof;
     call.headers = headers;
     call.target = target;
     call.cancel = site->stop;
@@ -181,11 +208,12 @@ static int call_here(struct mcp_site *site, const struct tn_web_call *wanted, co
     return result;
 }
 
-static int follow(struct mcp_site *site, const struct tn_web_call *call, const char *token,
-                  struct tn_web_answer *answer, struct tn_error *err)
+static int follow(struct mcp_site *site, const struct tn_web_call *call,
+                  const struct mcp_access *access, struct tn_web_answer *answer,
+                  struct tn_error *err)
 {
     for (int left = REDIRECTIONS_MAX;; left--) {
-        int r = call_here(site, call, token, answer, err);
+        int r = call_here(site, call, access, answer, err);
         if (r < 0 || !is_redirection(answer->status))
             return r;
         tn_autofree char *to = tn_web_answer_header(answer, "location");
@@ -206,24 +234,46 @@ static bool wants_login(const struct tn_web_answer *answer)
     return answer->status == 401 || (answer->status == 403 && challenge);
 }
 
+/* Whether it was refused for want of a nonce, which the site has now. */
+static bool take_nonce(struct mcp_site *site, const struct mcp_access *access,
+                       const struct tn_web_answer *answer)
+{
+    char *nonce = access->key ? mcp_oauth_nonce(answer) : NULL;
+
+    if (!nonce)
+        return false;
+    pthread_mutex_lock(&site->lock);
+    free(site->nonce);
+    site->nonce = nonce;
+    pthread_mutex_unlock(&site->lock);
+    return true;
+}
+
 int mcp_site_call(struct mcp_site *site, struct tn_web_call *call, bool alone,
                   struct tn_web_answer *answer, struct tn_error *err)
 {
+    bool repeated = false; /* because of a nonce */
+
     for (int logins = 0;; logins++) {
-        tn_autofree char *token = NULL;
+        mcp_autoaccess struct mcp_access access = {0};
         struct tn_error why = {0};
 
-        if (site->oauth && mcp_oauth_token(site->oauth, &token, call->deadline, err) < 0)
+        if (site->oauth &&
+            mcp_oauth_token(site->oauth, &access, site->stop, call->deadline, err) < 0)
             return -1;
-        if (follow(site, call, token, answer, err) < 0)
+        if (follow(site, call, &access, answer, err) < 0)
             return -1;
         if (!site->oauth || !wants_login(answer))
             return 0;
-        int result = logins == LOGINS_MAX ? tn_fail(&why, TN_E_DENIED, "it refuses every login")
-                                          : mcp_oauth_refused(site->oauth, token, answer, alone,
-                                                              call->deadline, &why);
-        if (token)
-            explicit_bzero(token, strlen(token));
+        if (!repeated && take_nonce(site, &access, answer)) {
+            repeated = true;
+            logins--;
+            continue;
+        }
+        int result = logins == LOGINS_MAX
+                         ? tn_fail(&why, TN_E_DENIED, "it refuses every login")
+                         : mcp_oauth_refused(site->oauth, access.token, answer, alone, site->stop,
+                                             call->deadline, &why);
         if (result < 0) {
             if (err)
                 *err = why;

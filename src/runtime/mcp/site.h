@@ -16,8 +16,9 @@ struct mcp_site {
     char *base;              /* scheme, host and port */
     struct mcp_oauth *oauth; /* or NULL */
     int stop;                /* an event: readable when everything is to end */
-    pthread_mutex_t lock;    /* of target */
+    pthread_mutex_t lock;    /* of what follows */
     char *target;            /* path and query */
+    char *nonce;             /* what proofs must repeat (DPoP), or NULL */
 };
 
 /* -1 with err for an address that nobody can talk HTTP to. */

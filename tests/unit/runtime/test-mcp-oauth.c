@@ -1,9 +1,11 @@
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
 #include "runtime/mcp/challenge.h"
 #include "runtime/mcp/oauth-grant.h"
+#include "runtime/mcp/oauth-person.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -135,10 +137,10 @@ static void test_vault(void **state)
     assert_string_not_equal(v.path, other.path);
     assert_int_equal(mcp_vault_read(&v, &g, &err), 0);
     assert_null(g.access);
-    int lock = mcp_vault_lock(&v, tn_deadline_in(30), &err);
+    int lock = mcp_vault_lock(&v, -1, tn_deadline_in(30), &err);
     assert_true(lock >= 0);
-    assert_int_equal(mcp_vault_lock(&v, 0, &err), -1); /* not for a second one, */
-    int free_lock = mcp_vault_lock(&other, tn_deadline_in(30), &err);
+    assert_int_equal(mcp_vault_lock(&v, -1, 0, &err), -1); /* not for a second one, */
+    int free_lock = mcp_vault_lock(&other, -1, tn_deadline_in(30), &err);
     assert_true(free_lock >= 0); /* but for another server */
     tn_close(free_lock);
     g = (struct mcp_grant){
@@ -162,12 +164,53 @@ static void test_vault(void **state)
     assert_int_equal(tn_fs_remove_tree(tmp, base + strlen("/tmp/"), 0, &err), 0);
 }
 
+static int visit_nowhere(const char *url, char **ended, int stop, int64_t deadline, void *ctx,
+                         struct tn_error *err)
+{
+    return 0;
+}
+
+/* Nobody waits for a login that nobody wants any more: not for the browser, nor for the lock. */
+static void test_giving_up(void **state)
+{
+    char base[] = "/tmp/tendon-oauth-XXXXXX";
+    tn_autofd int stop = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct mcp_issuer issuer = {.issuer = (char *)(uintptr_t) "https://i",
+                                .authorize_url = (char *)(uintptr_t) "https://i/a"};
+    struct mcp_visit visit = {.issuer = &issuer,
+                              .client = "c",
+                              .challenge = "x",
+                              .visit = visit_nowhere,
+                              .deadline = tn_deadline_in(300),
+                              .stop = stop};
+    struct mcp_vault v;
+    struct tn_error err;
+    int64_t before = tn_now();
+
+    struct mcp_doorstep *door = mcp_doorstep_new(0, &err);
+    assert_non_null(door);
+    assert_null(mcp_doorstep_visit(door, &visit, &err));
+    assert_int_equal(err.code, TN_E_GONE);
+    mcp_doorstep_free(door);
+    assert_non_null(mkdtemp(base));
+    mcp_vault_init(&v, base, "http://x/mcp");
+    int lock = mcp_vault_lock(&v, -1, tn_deadline_in(30), &err);
+    assert_true(lock >= 0);
+    assert_int_equal(mcp_vault_lock(&v, stop, tn_deadline_in(300), &err), -1);
+    assert_int_equal(err.code, TN_E_GONE);
+    assert_true(tn_now() - before < 100 * TN_SECOND);
+    tn_close(lock);
+    mcp_vault_done(&v);
+    tn_autofd int tmp = tn_fs_open(TN_FS_ANYWHERE, "/tmp", O_RDONLY | O_DIRECTORY, 0, &err);
+    assert_int_equal(tn_fs_remove_tree(tmp, base + strlen("/tmp/"), 0, &err), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_challenges), cmocka_unit_test(test_urls),
         cmocka_unit_test(test_resources),  cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_vault),
+        cmocka_unit_test(test_vault),      cmocka_unit_test(test_giving_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
