@@ -143,12 +143,15 @@ static void put_framing(struct tn_http_exchange *x, int status, int64_t length)
 /* Builds the whole head in conn->out.  0, or -1 when it would not fit. */
 static int build_head(struct tn_http_exchange *x, int status, const char *type, int64_t length)
 {
+    const struct tn_http_options *options = &http_settings_of(x->conn->server)->options;
     struct tn_buf *out = &x->conn->out;
 
     if (status < 200 || status > 999)
         status = 500; /* perhaps somebody else's status, passed on unseen */
     x->status = status;
     x->close = !can_keep(x);
+    if (options->head)
+        options->head(x, options->ctx);
     tn_buf_reset(out);
     PUT(out, "HTTP/1.1 ");
     put_number(out, status);

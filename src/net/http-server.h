@@ -45,11 +45,15 @@ typedef void (*tn_http_log_fn)(const struct tn_http_exchange *x, int status, int
 typedef void (*tn_http_refuse_fn)(struct tn_http_exchange *x, int status, const char *detail,
                                   void *ctx);
 
+/* Called when the head of an answer is about to be written: it may add headers.  May be NULL. */
+typedef void (*tn_http_head_fn)(struct tn_http_exchange *x, void *ctx);
+
 struct tn_http_options {
     const struct tn_route *const *routes; /* NULL-terminated list of tables, each ended by {0} */
     tn_http_gate_fn front; /* first of all, for every request: false when it has answered */
     tn_http_gate_fn gate;
     tn_http_refuse_fn refuse; /* NULL: {"detail": ...} */
+    tn_http_head_fn head;
     tn_http_log_fn log;
     void *ctx; /* passed to handlers, gate and log */
     /* Limits; 0 takes the default in brackets. */

@@ -35,13 +35,33 @@ struct tn_db_row {
     sqlite3_stmt *st;
 };
 
+/* Of this thread: what it spent here, waiting for others included. */
+static _Thread_local struct {
+    int depth;
+    int64_t since, spent;
+} mine;
+
+static pthread_mutex_t *take_lock(struct tn_db *d)
+{
+    if (mine.depth++ == 0)
+        mine.since = tn_now();
+    pthread_mutex_lock(&d->lock);
+    return &d->lock;
+}
+
 static void guard_lock(pthread_mutex_t **lock)
 {
     pthread_mutex_unlock(*lock);
+    if (--mine.depth == 0)
+        mine.spent += tn_now() - mine.since;
 }
-#define LOCK(d)                                                                           \
-    TN_CLEANUP(guard_lock) pthread_mutex_t *locked_ __attribute__((unused)) = &(d)->lock; \
-    pthread_mutex_lock(locked_)
+#define LOCK(d) \
+    TN_CLEANUP(guard_lock) pthread_mutex_t *locked_ __attribute__((unused)) = take_lock(d)
+
+int64_t tn_db_spent(void)
+{
+    return mine.spent + (mine.depth ? tn_now() - mine.since : 0);
+}
 
 static int fail(struct tn_db *d, struct tn_error *err)
 {

@@ -45,6 +45,9 @@ double tn_db_double(const struct tn_db_row *row, int column);
 typedef int (*tn_db_step_fn)(struct tn_db *db, void *ctx, struct tn_error *err);
 int tn_db_atomically(struct tn_db *db, tn_db_step_fn fn, void *ctx, struct tn_error *err);
 
+/* Nanoseconds that this thread has spent in databases so far. */
+int64_t tn_db_spent(void);
+
 /* Changes whenever another process has written something; for caches. */
 int64_t tn_db_version(struct tn_db *db);
 

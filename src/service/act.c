@@ -4,6 +4,7 @@
 #include "service/desk.h"
 #include "service/metrics.h"
 #include "service/proxy.h"
+#include "service/timing.h"
 
 /* An action without a timeout of its own is given up after this. */
 #define LONGEST_SECONDS 3600.0
@@ -120,7 +121,9 @@ static int send(const struct errand *e, bool expect_known, bool *again, struct t
     struct tn_hand_client *client = desk_client(e->desk, e->address, e->key, err);
     if (!client)
         return -1;
+    timing_enter(TIMING_BACKEND);
     int status = tn_hand_client_send(client, &r, out, again, &why);
+    timing_leave();
     if (status >= 0) {
         desk_put_client(e->desk, e->address, client);
         return status;

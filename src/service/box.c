@@ -8,6 +8,7 @@
 #include "service/audit.h"
 #include "service/box-internal.h"
 #include "service/clock.h"
+#include "service/timing.h"
 #include "service/watch.h"
 
 double wall_clock(void)
@@ -361,10 +362,12 @@ int box_sleep(struct box *b, int64_t deadline, struct tn_error *err)
     if (tn_now() >= deadline)
         return tn_fail(err, TN_E_TIMEOUT, "sandbox %s is %s", b->names.id,
                        box_state_words[b->state]);
+    timing_enter(b->place && queue_position(b->place) ? TIMING_QUEUE : TIMING_BACKEND);
     if (deadline == TN_NEVER)
         pthread_cond_wait(&b->changed, &b->lock);
     else
         pthread_cond_timedwait(&b->changed, &b->lock, &until);
+    timing_leave();
     return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "service/metrics.h"
 #include "service/openhands.h"
 #include "service/proxy.h"
+#include "service/timing.h"
 
 enum { REQUEST_ID_MAX = 64 };
 
@@ -66,6 +67,7 @@ void gate_begin(struct tn_http_exchange *x, struct tn_service *s)
     const char *given = tn_http_header(x, "X-Request-Id");
     unsigned char bytes[10];
 
+    timing_begin();
     v->service = s;
     if (is_sane_id(given)) {
         snprintf(v->request_id, sizeof v->request_id, "%s", given);
@@ -247,6 +249,17 @@ char *base_url(const struct tn_http_exchange *x)
     if (s->options->url || !host || strcmp(tn_http_peer(x), "unix") == 0)
         return tn_strdup(s->url);
     return tn_asprintf("%.*s%s", (int)(colon - s->url) + 3, s->url, host);
+}
+
+/* Who has shown no key is told no times either. */
+void gate_head(struct tn_http_exchange *x, void *ctx)
+{
+    char times[TIMING_TEXT];
+
+    if (!caller_of(x))
+        return;
+    timing_tell(times);
+    tn_http_set_header(x, "Server-Timing", times);
 }
 
 /* --- the log -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 bool gate_front(struct tn_http_exchange *x, void *ctx); /* every request */
 bool gate_check(struct tn_http_exchange *x, void *ctx); /* those that need a key */
 void gate_refuse(struct tn_http_exchange *x, int status, const char *detail, void *ctx);
+void gate_head(struct tn_http_exchange *x, void *ctx);
 void gate_log(const struct tn_http_exchange *x, int status, int64_t nanoseconds, void *ctx);
 
 /* Gives the request its id, which every answer tells, unless it has one already. */

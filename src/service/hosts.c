@@ -106,7 +106,7 @@ static void allow_page(struct tn_http_exchange *x, const char *origin)
 {
     tn_http_set_header(x, "Access-Control-Allow-Origin", origin);
     tn_http_set_header(x, "Access-Control-Expose-Headers",
-                       "X-Request-Id, Retry-After, Location, Link, ETag");
+                       "X-Request-Id, Retry-After, Location, Link, ETag, Server-Timing");
     tn_http_set_header(x, "Vary", "Origin");
 }
 

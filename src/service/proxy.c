@@ -9,6 +9,7 @@
 #include "service/metrics.h"
 #include "service/preview-lines.h"
 #include "service/preview-page.h"
+#include "service/timing.h"
 
 #define READY_SECONDS 60.0   /* for the box to be there: a paused one may be woken */
 #define DIAL_SECONDS 10.0    /* to reach its hand, or a port of it */
@@ -116,7 +117,9 @@ static int go(struct journey *j, struct tn_http_forward *to, struct tn_error *er
     to->keep = keep;
     to->ctx = j;
     box_enter_use(j->b);
+    timing_enter(TIMING_BACKEND);
     int r = tn_http_forward(j->x, to, err);
+    timing_leave();
     box_leave_use(j->b);
     metric_add(s->metrics, METRIC_PROXIED_BYTES, NULL, to->carried);
     if (r < 0 && (err->code == TN_E_GONE || tn_http_peer_gone(j->x))) {

@@ -169,6 +169,7 @@ static int open_http(struct tn_service *s, struct tn_error *err)
         .front = gate_front,
         .gate = gate_check,
         .refuse = gate_refuse,
+        .head = gate_head,
         .log = gate_log,
         .ctx = s,
         .max_header_bytes = HEADER_BYTES,

@@ -180,7 +180,13 @@ static int stand_in_line(struct box *b, int64_t deadline, struct tn_error *err)
     struct place_in_line *p = b->place; /* only its worker, which is us, leaves it */
     bool late = b->goal == BOX_GONE || b->all->closing;
     pthread_mutex_unlock(&b->lock);
+    bool waits = queue_position(p) > 0;
     int result = late ? give_up(b, err) : queue_wait(p, deadline, err);
+    if (waits) { /* whoever watches sees that its turn has come */
+        pthread_mutex_lock(&b->lock);
+        box_bump(b);
+        pthread_mutex_unlock(&b->lock);
+    }
     metric_seconds(b->s->metrics, METRIC_QUEUE_SECONDS, (double)(tn_now() - began) / 1e9);
     return result;
 }

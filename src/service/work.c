@@ -4,6 +4,7 @@
 #include "service/box-internal.h"
 #include "service/keeper.h"
 #include "service/metrics.h"
+#include "service/timing.h"
 
 /* --- what happens to a box -------------------------------------------------------------------- */
 
@@ -320,7 +321,9 @@ void box_work_warm(struct box *b, int64_t deadline)
         b->doing = WORK_START;
     uint64_t order = b->order;
     pthread_mutex_unlock(&b->lock);
+    timing_enter(TIMING_BACKEND);
     int result = mine ? work_functions[WORK_START](b, deadline, &event, &why) : -1;
+    timing_leave();
     pthread_mutex_lock(&b->lock);
     if (mine) {
         b->doing = WORK_NONE;

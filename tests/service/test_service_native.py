@@ -277,6 +277,28 @@ def test_a_download_by_ticket(alice, service, box):
     assert other.post("/v1/tickets", wish).status == 404
 
 
+def times(answer):
+    """The parts of Server-Timing, in seconds."""
+    parts = (part.split(";dur=") for part in answer.headers["Server-Timing"].split(", "))
+    return {name: float(value) / 1000 for name, value in parts}
+
+
+def test_where_the_time_went(service, alice, box):
+    told = times(alice.get("/v1/sandboxes").ok())
+    assert 0 < told["total"] < 30 and "queue" not in told
+    told = times(alice.post(at(box, "/actions"), run_action("sleep 0.25")).ok())
+    assert 0.25 <= told["backend"] <= told["total"]
+    told = times(alice.get(at(box, "/files", path="/etc/passwd")).ok())
+    assert 0 < told["backend"] <= told["total"]
+    made = alice.post("/v1/sandboxes", {"plugins": []}).ok(201)
+    told = times(made)
+    assert {"store", "backend", "total"} <= told.keys()
+    assert sum(told.values()) - told["total"] <= told["total"] + 0.001  # they are parts of it
+    alice.delete(at(made.json)).ok(204)
+    for stranger in (service.stranger().get("/v1/sandboxes"), service.client("tnk_no_key").get("/v1/me")):
+        assert stranger.status == 401 and "Server-Timing" not in stranger.headers
+
+
 def test_too_many_downloads_of_one_tenant(service, box, alice):
     """It has to wait a moment, whichever of its keys it takes; others do not."""
     greedy = [service.client(service.make_key(f"greedy{i}", "--tenant", "greedy")["key"]) for i in range(2)]
