@@ -6,8 +6,10 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import stat
 import subprocess
+import tempfile
 import threading
 import urllib.error
 import urllib.parse
@@ -325,14 +327,26 @@ def test_what_is_no_key(tools, tmp_path, text, complaint):
 
 
 def test_a_workload(tools, issuer, tmp_path):
-    """Its token is read each time: whoever gives it replaces it."""
-    token = tmp_path / "token"
-    token.write_text("first.of.three\n")
+    """Its token is read each time: whoever gives it replaces it, as Kubernetes does, by where a link leads."""
+    def give(text):
+        made = pathlib.Path(tempfile.mkdtemp(dir=tmp_path))
+        (made / "token").write_text(text)
+        (tmp_path / "new").symlink_to(made.name)
+        before = latest.resolve() if latest.is_symlink() else None
+        (tmp_path / "new").rename(latest)
+        if before:
+            shutil.rmtree(before)
+
+    latest, token = tmp_path / "..data", tmp_path / "token"
+    token.symlink_to("..data/token")
+    status, _, said = tools("login", "--client-id", "pod", "--workload-token", token)
+    assert status != 0 and "No such file" in said and not issuer.seen
+    give("first.of.three\n")
     status, _, said = tools("login", "--client-id", "pod", "--workload-token", token)
     assert status == 0, said
     issuer.valid.clear()
     tools.change(refresh=None)
-    token.write_text("second.of.three")
+    give("second.of.three")
     assert tools("call", "t")[:2] == (0, "called\n")
     assert [(f["grant_type"], f["assertion"], f["client_id"]) for f in posted(issuer)] == [
         ("urn:ietf:params:oauth:grant-type:jwt-bearer", f"{n}.of.three", "pod") for n in ("first", "second")]
@@ -342,9 +356,29 @@ def test_a_workload(tools, issuer, tmp_path):
     issuer.tokens = lambda: (400, {"error": "invalid_grant", "error_description": "expired"})
     status, _, said = tools("call", "t")
     assert status != 0 and "invalid_grant: expired" in said and len(posted(issuer)) == 3
-    token.write_text("two words")
+    give("two words")
     status, _, said = tools("call", "t")
     assert status != 0 and "expected one word, a token" in said and len(posted(issuer)) == 3
+
+
+def test_no_proof_is_sent_twice(tools, guarded, issuer, tmp_path):
+    """Nor when the server wants the request again, with something that it says."""
+    def wants_nonce():
+        issuer.tokens = tokens
+        return 400, {"error": "use_dpop_nonce"}, {"DPoP-Nonce": "n-1"}
+
+    guarded.scheme = issuer.kind = "DPoP"
+    issuer.metadata["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]
+    tokens, issuer.tokens = issuer.tokens, wants_nonce
+    key = make_key(tmp_path / "key.pem", "ES256")
+    status, _, said = tools("login", "--client-id", "robot", "--client-key", key, "--client-credentials")
+    assert status == 0, said
+    forms = posted(issuer)
+    proofs = [headers["DPoP"] for _, path, headers, _ in issuer.seen if path == "/token"]
+    first, second = (json.loads(unpack(proof.split(".")[1])) for proof in proofs)
+    assert "nonce" not in first and second["nonce"] == "n-1" and first["jti"] != second["jti"]
+    first, second = (json.loads(unpack(form.pop("client_assertion").split(".")[1])) for form in forms)
+    assert first["jti"] != second["jti"] and forms[0] == forms[1]
 
 
 def test_tokens_that_are_bound_to_a_key(tools, guarded, issuer):

@@ -176,11 +176,9 @@ struct mcp_key *mcp_key_read(const char *path, struct tn_error *err)
                 (unsigned)st.st_mode & 07777, path);
         return NULL;
     }
-    if (tn_fs_read_fd(fd, &text, err) < 0) {
-        tn_error_context(err, "%.200s", path);
-        return NULL;
-    }
-    struct mcp_key *key = mcp_key_parse(tn_buf_str(&text), err);
+    tn_buf_reserve(&text, TEXT_MAX); /* at once: what it grows out of would not be wiped */
+    struct mcp_key *key =
+        tn_fs_read_fd(fd, &text, err) == 0 ? mcp_key_parse(tn_buf_str(&text), err) : NULL;
     if (text.data)
         explicit_bzero(text.data, text.len);
     if (!key)

@@ -223,15 +223,24 @@ static int put_proof(struct tn_buf *body, const struct mcp_grant *g, struct tn_e
     return 0;
 }
 
+/* What came of it. */
+struct posted {
+    bool sent; /* perhaps */
+    int status;
+    struct tn_json *json; /* the caller's */
+};
+
 /* Posts the form, once more with the nonce that the server wants repeated; tokens that are to be
- * bound to a key are asked for with a proof of it. */
+ * bound to a key are asked for with a proof of it.  No proof, of this key or the client's, is sent
+ * twice. */
 static int post_form(const struct mcp_asking *asking, const struct mcp_grant *g,
-                     struct tn_web_call *call, const char *accept, const char *authorization,
-                     int *status, struct tn_json **json, struct tn_error *err)
+                     struct tn_buf *form, const char *authorization, struct posted *out,
+                     struct tn_error *err)
 {
     mcp_autokey struct mcp_key *key = g->bound ? mcp_key_parse(g->bound, err) : NULL;
     tn_autofree char *nonce = NULL;
     struct mcp_asking how = *asking;
+    size_t len = form->len;
 
     if (g->bound && !key)
         return -1;
@@ -240,18 +249,27 @@ static int post_form(const struct mcp_asking *asking, const struct mcp_grant *g,
         tn_autofree char *proof =
             key ? mcp_key_request_proof(key, "POST", g->token_url, NULL, nonce, err) : NULL;
         tn_autofree char *line = proof ? tn_asprintf("DPoP: %s", proof) : NULL;
-        const char *headers[] = {accept, line ? line : authorization, line ? authorization : NULL,
-                                 NULL};
+        const char *headers[] = {"Accept: application/json", line ? line : authorization,
+                                 line ? authorization : NULL, NULL};
         if (key && !proof)
             return -1;
-        call->headers = headers;
-        int result = mcp_ask(&how, g->token_url, call, status, json, err);
-        call->headers = NULL;
-        bool again = result == 0 && key && tries == 0 && nonce && *status == 400 &&
-                     strcmp(tn_json_get_str(*json, "error", ""), "use_dpop_nonce") == 0;
+        tn_buf_cut(form, len);
+        if (g->key && put_proof(form, g, err) < 0)
+            return -1;
+        if (!tn_buf_ok(form))
+            return tn_fail(err, TN_E_TOO_LARGE, "what is to be shown for a token is too long");
+        struct tn_web_call call = {.type = "application/x-www-form-urlencoded",
+                                   .headers = headers,
+                                   .body = tn_buf_str(form),
+                                   .body_len = form->len,
+                                   .once = true};
+        out->sent = true;
+        int result = mcp_ask(&how, g->token_url, &call, &out->status, &out->json, err);
+        bool again = result == 0 && key && tries == 0 && nonce && out->status == 400 &&
+                     strcmp(tn_json_get_str(out->json, "error", ""), "use_dpop_nonce") == 0;
         if (!again)
             return result;
-        tn_json_free(TN_TAKE_PTR(*json));
+        tn_json_free(TN_TAKE_PTR(out->json));
     }
 }
 
@@ -263,9 +281,8 @@ int mcp_token_get(const struct mcp_asking *how, const struct mcp_token_wish *wis
     bool post = g->secret && g->method && strcmp(g->method, "client_secret_post") == 0;
     tn_autofree char *proof = basic ? basic_header(g) : NULL;
     tn_autobuf struct tn_buf body = TN_BUF_INIT(FORM_MAX);
-    tn_autojson struct tn_json *json = NULL;
+    struct posted posted = {0};
     struct tn_error why = {0};
-    int status = 0;
 
     *spent = false;
     if (!g->token_url || !g->client)
@@ -280,27 +297,23 @@ int mcp_token_get(const struct mcp_asking *how, const struct mcp_token_wish *wis
     put_member(&body, "resource", g->resource);
     put_member(&body, "client_id", basic ? NULL : g->client);
     put_member(&body, "client_secret", post ? g->secret : NULL);
-    if (g->key && put_proof(&body, g, err) < 0)
-        return -1;
-    if (!tn_buf_ok(&body) || (basic && !proof))
+    if (basic && !proof)
         return tn_fail(err, TN_E_TOO_LARGE, "what is to be shown for a token is too long");
-    struct tn_web_call call = {.type = "application/x-www-form-urlencoded",
-                               .body = tn_buf_str(&body),
-                               .body_len = body.len,
-                               .once = true};
-    int result = post_form(how, g, &call, "Accept: application/json", proof, &status, &json, &why);
+    int result = post_form(how, g, &body, proof, &posted, &why);
+    tn_autojson struct tn_json *json = posted.json;
     if (body.data)
         explicit_bzero(body.data, body.len);
     if (proof)
         explicit_bzero(proof, strlen(proof));
-    *spent = result == 0 || (why.sys != ECONNREFUSED && why.sys != EHOSTUNREACH);
+    *spent = posted.sent && (result == 0 || (why.sys != ECONNREFUSED && why.sys != EHOSTUNREACH));
     if (result < 0) {
         if (err)
             *err = why;
         return tn_error_context(err, "asking for a token");
     }
-    if (status == 200)
+    if (posted.status == 200)
         return take_tokens(json, wish->scope, g, err);
-    *spent = status >= 500 || strcmp(tn_json_get_str(json, "error", ""), "invalid_grant") == 0;
-    return refused("asking for a token", status, json, err);
+    *spent =
+        posted.status >= 500 || strcmp(tn_json_get_str(json, "error", ""), "invalid_grant") == 0;
+    return refused("asking for a token", posted.status, json, err);
 }

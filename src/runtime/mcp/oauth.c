@@ -364,6 +364,16 @@ char *mcp_oauth_nonce(const struct tn_web_answer *answer)
 
 /* --- how to log in ---------------------------------------------------------------------------- */
 
+/* From wherever it is read.  Links stay: who replaces such a file often has one lead to the latest
+ * (Kubernetes), and what it leads to today is removed with the next. */
+static char *absolute(const char *path)
+{
+    if (!path || *path == '/')
+        return tn_strdup_or_null(path);
+    tn_autofree char *here = getcwd(NULL, 0);
+    return here ? tn_asprintf("%s/%s", here, path) : NULL;
+}
+
 int mcp_oauth_prepare(struct mcp_oauth *o, const struct tn_toolbox_login *login,
                       struct tn_error *err)
 {
@@ -372,8 +382,8 @@ int mcp_oauth_prepare(struct mcp_oauth *o, const struct tn_toolbox_login *login,
         .issuer = tn_strdup_or_null(client ? login->issuer : NULL),
         .client = tn_strdup_or_null(client),
         .secret = tn_strdup_or_null(login->secret),
-        .key = login->key ? realpath(login->key, NULL) : NULL,
-        .workload = login->workload ? realpath(login->workload, NULL) : NULL,
+        .key = absolute(login->key),
+        .workload = absolute(login->workload),
         .scope = tn_strdup_or_null(login->scope),
         .given = client,
         .document = login->document,
@@ -401,8 +411,11 @@ int mcp_oauth_prepare(struct mcp_oauth *o, const struct tn_toolbox_login *login,
         if (!key)
             return -1;
     }
-    if (login->workload && !g.workload)
-        return tn_fail_errno(err, errno, "%.200s", login->workload);
+    tn_autobuf struct tn_buf workload = TN_BUF_INIT(WORKLOAD_MAX);
+    if (login->workload && read_workload(login->workload, &workload, err) < 0)
+        return -1;
+    if ((login->key && !g.key) || (login->workload && !g.workload))
+        return tn_fail(err, TN_E_NOT_FOUND, "the current directory has no name any more");
     if (login->secret)
         tn_log_secret(login->secret);
     tn_autofd int lock = mcp_vault_lock(&o->vault, -1, tn_deadline_in(ASK_SECONDS), err);
