@@ -84,11 +84,10 @@ void box_save(struct box *b)
                            started, used, restarts, last, text, (int64_t)ceiling) < 0;
 
     pthread_mutex_lock(&b->lock);
-    if (failed) {
+    if (failed)
         b->dirty = true;
-    } else {
+    else
         b->ceiling = ceiling;
-    }
     pthread_mutex_unlock(&b->lock);
     pthread_mutex_unlock(&b->row);
     explicit_bzero(secret, strlen(secret));
@@ -152,9 +151,15 @@ void boxes_save_uses(struct boxes *all)
         uses[i] = take_use(first);
         first = next;
     }
-    if (tn_db_atomically(all->s->db, save_uses, uses, &why))
+    bool failed = tn_db_atomically(all->s->db, save_uses, uses, &why) != 0;
+    if (failed)
         tn_log(TN_LOG_ERROR, "no rows for uses", tn_log_str("error", why.text));
     for (size_t i = 0; i < count; i++) {
+        if (failed) { /* the next use, or the end of the service, is another try */
+            pthread_mutex_lock(&uses[i].box->lock);
+            uses[i].box->dirty = true;
+            pthread_mutex_unlock(&uses[i].box->lock);
+        }
         box_release(uses[i].box);
         free(uses[i].text);
     }

@@ -169,10 +169,10 @@ static void leave_work(struct boxes *all)
     pthread_mutex_unlock(&all->work_lock);
 }
 
-/* Until there is nothing left to do for it; takes the reference and the worker's place. */
+/* Until there is nothing left to do for it; takes the reference.  Its worker's place is the
+ * caller's to leave: with the last one all boxes may be freed. */
 static void work_on(struct box *b)
 {
-    struct boxes *all = b->all;
     bool more = true;
 
     while (more) {
@@ -188,7 +188,6 @@ static void work_on(struct box *b)
         keeper_nudge(b->s->keeper, b);
     }
     box_release(b);
-    leave_work(all);
 }
 
 /* The first of those that got no thread, or that one (NULL: any); NULL: there is none. */
@@ -208,10 +207,14 @@ static struct box *take_unserved(struct boxes *all, const struct box *wanted)
 
 static void *work(void *arg)
 {
-    struct boxes *all = ((struct box *)arg)->all;
+    struct box *b = arg;
+    struct boxes *all = b->all;
 
-    for (struct box *b = arg; b; b = take_unserved(all, NULL))
+    while (b) {
         work_on(b);
+        b = take_unserved(all, NULL); /* which has a place of its own */
+        leave_work(all);
+    }
     return NULL;
 }
 
@@ -232,8 +235,10 @@ static void *serve_unserved(void *arg)
             continue;
         }
         pthread_mutex_unlock(&all->work_lock);
-        if ((b = take_unserved(all, NULL)))
+        if ((b = take_unserved(all, NULL))) {
             work_on(b);
+            leave_work(all);
+        }
         pthread_mutex_lock(&all->work_lock);
     }
     pthread_mutex_unlock(&all->work_lock);
@@ -504,8 +509,10 @@ static int carry_out(struct box *b, const struct caller *who, enum box_order ord
     box_work(b);
     pthread_mutex_unlock(&b->lock);
     /* Whoever waits for it anyway, with no lock in its hands, need not wait for another thread. */
-    if (deadline > tn_now() && take_unserved(b->all, b))
+    if (deadline > tn_now() && take_unserved(b->all, b)) {
         work_on(b);
+        leave_work(b->all);
+    }
     return await_order(b, life_goal(order), number, deadline, err);
 }
 

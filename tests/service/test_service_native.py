@@ -292,7 +292,8 @@ def test_where_the_time_went(service, alice, box):
     assert 0 < told["backend"] <= told["total"]
     made = alice.post("/v1/sandboxes", {"plugins": []}).ok(201)
     told = times(made)
-    assert {"store", "backend", "total"} <= told.keys()
+    # No word of the sandbox where it was there before anybody began to wait for it.
+    assert {"store", "total"} <= told.keys()
     assert sum(told.values()) - told["total"] <= told["total"] + 0.001  # they are parts of it
     alice.delete(at(made.json)).ok(204)
     for stranger in (service.stranger().get("/v1/sandboxes"), service.client("tnk_no_key").get("/v1/me")):

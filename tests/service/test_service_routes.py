@@ -99,7 +99,6 @@ def test_more_than_anybody_wants_to_read(service):
         client.close()  # what follows on that connection is the rest of the body
 
 
-
 @pytest.mark.parametrize(
     "method, target, headers, status, problem",
     [
