@@ -12,6 +12,7 @@
 
 /* Most locks are held for microseconds: look again so often before a thread is worth it. */
 #define ATTEMPTS 20
+#define LOOK_MS 100
 
 /* A thread waits for the lock on a description of its own, so that it can be left behind: it then
  * gives the lock back when it gets it. */
@@ -146,7 +147,9 @@ static int try_byte(int fd, uint64_t byte)
     return fcntl(fd, F_OFD_SETLK, &range);
 }
 
-/* Whoever closes the file may have held another byte: then there is another look. */
+/* Whoever closes the file may have held another byte: then there is another look.  The kernel tells
+ * of a close before it drops the lock: who was too quick to look, or began to listen in between,
+ * hears nothing more, and looks again after a while. */
 static int wait_for_byte(int fd, uint64_t byte, int64_t deadline, struct tn_error *err)
 {
     tn_autofd int events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -159,7 +162,9 @@ static int wait_for_byte(int fd, uint64_t byte, int64_t deadline, struct tn_erro
     while (try_byte(fd, byte)) {
         if (errno != EAGAIN && errno != EACCES && errno != EINTR)
             return tn_fail_errno(err, errno, "lock");
-        if (poll(&p, 1, tn_poll_ms(deadline)) == 0)
+        int64_t again = tn_now() + LOOK_MS * TN_MILLI;
+        if (poll(&p, 1, tn_poll_ms(again < deadline ? again : deadline)) == 0 &&
+            tn_now() >= deadline)
             return tn_fail(err, TN_E_BUSY, "somebody else holds the lock");
         while (read(events, drain, sizeof drain) > 0)
             ;

@@ -299,20 +299,19 @@ static int open_file(struct tn_db *d, const char *path, struct tn_error *err)
            migrate(d, err);
 }
 
-/* One process at a time, by a lock on the directory: where the file is new, SQLite refuses all but
- * one of those who turn the log on, without waiting. */
+/* One process at a time: where the file is new, SQLite refuses all but one of those who turn the
+ * log on, without waiting.  The lock is a file of its own: SQLite's locks on its own files would be
+ * lost with our descriptor, and the directory may be one that others can open, and lock, too. */
 static int open_in_turn(struct tn_db *d, const char *path, struct tn_error *err)
 {
-    const char *slash = strrchr(path, '/');
-    tn_autofree char *directory =
-        slash ? tn_strndup(path, (size_t)(slash - path) + 1) : tn_strdup(".");
-    tn_autofd int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tn_autofree char *beside = tn_asprintf("%s-lock", path);
+    tn_autofd int fd = open(beside, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
     if (fd < 0)
-        return tn_fail_errno(err, errno, "the store: %s", directory);
+        return tn_fail_errno(err, errno, "the store: %s", beside);
     int held = tn_file_lock(fd, tn_now() + BUSY_MS * TN_MILLI, err);
     if (held < 0)
-        return tn_error_context(err, "the store: %s", directory);
+        return tn_error_context(err, "the store: %s", beside);
     int failed = open_file(d, path, err);
     tn_file_unlock(fd, held);
     return failed;

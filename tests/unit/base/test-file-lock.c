@@ -6,12 +6,15 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 
+#include "base/again.h"
 #include "base/clock.h"
 #include "base/file-lock.h"
+#include "base/proc.h"
 
 struct lockable {
     char path[64];
@@ -126,12 +129,51 @@ static void test_wait(void **state)
     end(&l);
 }
 
+/* Gives the byte free without a sign, once the first thread waits for it. */
+static void *open_byte(void *arg)
+{
+    struct flock range = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = 7, .l_len = 1};
+    int64_t deadline = tn_deadline_in(20);
+    struct tn_proc me;
+
+    if (tn_proc_get(getpid(), &me) < 0)
+        return arg;
+    while (tn_proc_state(me.pid, me.start) != 'S' && tn_look_again_in(1, deadline))
+        ;
+    return fcntl(*(int *)arg, F_OFD_SETLK, &range) < 0 ? arg : NULL;
+}
+
+/* The sign may come before the lock falls. */
+static void test_byte_without_a_sign(void **state)
+{
+    struct tn_error err = {0};
+    struct lockable l;
+    pthread_t thread;
+    void *failed;
+
+    make(&l);
+    int first = open(l.path, O_RDWR | O_CLOEXEC), second = open(l.path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(tn_byte_lock(first, 7, 0, &err), 0);
+    assert_int_equal(tn_byte_lock(second, 8, 0, &err), 0);
+    assert_int_equal(tn_byte_lock(second, 7, 0, &err), -1);
+    assert_int_equal(tn_byte_lock(second, 7, tn_deadline_in(0.01), &err), -1);
+    assert_int_equal(err.code, TN_E_BUSY);
+    assert_int_equal(pthread_create(&thread, NULL, open_byte, &first), 0);
+    assert_int_equal(tn_byte_lock(second, 7, tn_deadline_in(60), &err), 0);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    close(first);
+    close(second);
+    end(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_else),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_byte_without_a_sign),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
