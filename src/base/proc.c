@@ -319,6 +319,16 @@ bool tn_proc_is_dying(pid_t pid)
            is_zombie(pid);
 }
 
+bool tn_proc_fd_is_dying(int pidfd)
+{
+    char name[32], text[512];
+
+    snprintf(name, sizeof name, "fdinfo/%d", pidfd);
+    const char *line = strstr(read_about(getpid(), name, text, sizeof text), "\nPid:");
+    long pid = line ? strtol(line + strlen("\nPid:"), NULL, 10) : 0; /* -1: it is gone */
+    return pid < 0 || (pid > 0 && tn_proc_is_dying((pid_t)pid));
+}
+
 /* False at the deadline. */
 static bool wait_gone(const struct tn_proc *p, int64_t deadline)
 {

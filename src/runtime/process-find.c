@@ -117,7 +117,7 @@ int tn_process_watch(void *engine, const struct tn_subject *subject)
 
     tn_process_ref_read(subject, &ref);
     tn_autofd int fd = ref.hand.pid ? (int)syscall(SYS_pidfd_open, ref.hand.pid, 0) : -1;
-    return lives(&ref.hand) && !tn_proc_is_dying(ref.hand.pid) ? TN_TAKE_FD(fd) : -1;
+    return lives(&ref.hand) ? TN_TAKE_FD(fd) : -1;
 }
 
 /* Asks the hand to end, and waits for it. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/proc.h"
 #include "runtime/owner.h"
 #include "runtime/programs.h"
 #include "runtime/registry.h"
@@ -258,7 +259,7 @@ static bool lives(struct tn_sandbox *sb)
     tn_autofd int watch = tn_sandbox_watch(sb);
     struct pollfd p = {.fd = watch, .events = POLLIN};
 
-    return watch >= 0 && sb->record.address && poll(&p, 1, 0) == 0;
+    return watch >= 0 && sb->record.address && poll(&p, 1, 0) == 0 && !tn_proc_fd_is_dying(watch);
 }
 
 /* Its first use talks to the hand; here only the dead must be told from the living.

@@ -29,8 +29,7 @@ int jail_watch(void *engine, const struct tn_subject *subject)
     jail_autoref struct jail_ref ref = {0};
 
     jail_ref_read(subject, &ref);
-    tn_autofd int fd = open_process(ref.pid, ref.start);
-    return fd >= 0 && !tn_proc_is_dying((pid_t)ref.pid) ? TN_TAKE_FD(fd) : -1;
+    return open_process(ref.pid, ref.start);
 }
 
 static int wait_process(int pidfd, int64_t deadline, struct tn_error *err)

@@ -88,7 +88,6 @@ static void test_get(void **state)
     assert_int_equal(tn_proc_get(0x3ffffe, &none), -1);
 }
 
-/* A name with spaces, parentheses and digits must not shift the fields. */
 static void test_age(void **state)
 {
     struct tn_proc me;
@@ -99,6 +98,7 @@ static void test_age(void **state)
     assert_true(tn_proc_age(me.start) >= age);
 }
 
+/* A name with spaces, parentheses and digits must not shift the fields. */
 static void test_get_with_a_nasty_name(void **state)
 {
     int output;
@@ -379,12 +379,16 @@ static void test_dying(void **state)
 
     assert_false(tn_proc_is_dying(pid));
     assert_false(tn_proc_is_dying(getpid()));
+    assert_false(tn_proc_fd_is_dying(tn_child_pidfd(c)));
+    assert_false(tn_proc_fd_is_dying(output)); /* no pidfd */
     kill(pid, SIGKILL);
     assert_true(tn_proc_is_dying(pid)); /* from the first moment, whatever has happened by now */
+    assert_true(tn_proc_fd_is_dying(tn_child_pidfd(c)));
     assert_all_gone(output);
     assert_true(tn_proc_is_dying(pid)); /* not buried yet */
     tn_child_wait(c, soon(), NULL, NULL);
     assert_true(tn_proc_is_dying(pid));
+    assert_true(tn_proc_fd_is_dying(tn_child_pidfd(c)));
     tn_child_free(c);
 }
 
