@@ -255,7 +255,7 @@ static int launch(struct jail *j, const struct ways *w)
 
 static int usage(void)
 {
-    fputs("usage: tendon-jail [--detach] PLAN_FD REPORT_FD [START_FD]\n"
+    fputs("usage: tendon-jail PLAN_FD REPORT_FD [START_FD]\n"
           "       tendon-jail --parcel SOCKET_FD\n"
           "       tendon-jail --enter ... (see enter.c)\n"
           "       tendon-jail --copy ... (see copy-own.c)\n"
@@ -273,21 +273,24 @@ static int number(const char *text)
     return *text && !*end && value > 2 && value < 1 << 20 ? (int)value : -1;
 }
 
-/* The keeper is nobody's child then: whoever starts jails need not bury their keepers. */
+/* The keeper is nobody's child then: whoever starts jails need not bury their keepers.  Who cannot
+ * be left behind ends, too: its starter waits for the end of the first process. */
 static void detach(void)
 {
     pid_t pid = fork();
 
-    if (pid > 0)
-        _exit(0);
-    if (pid == 0)
-        setsid();
+    if (pid != 0)
+        _exit(pid < 0);
+    setsid();
 }
 
 /* Until the parcel comes there is time for what every jail needs. */
 static int launch_by_parcel(int socket)
 {
-    struct ways w = {.plan = 3, .report = 4, .start = 6, .parcel = socket};
+    struct ways w = {.plan = TN_JAIL_PLAN_FD,
+                     .report = TN_JAIL_REPORT_FD,
+                     .start = TN_JAIL_START_FD,
+                     .parcel = socket};
     struct tn_error err = {0};
     struct jail j;
 
@@ -320,11 +323,6 @@ int main(int argc, char **argv)
         return jail_criu_action();
     if (argc == 3 && strcmp(argv[1], "--parcel") == 0 && number(argv[2]) > 0)
         return launch_by_parcel(number(argv[2]));
-    if (argc > 1 && strcmp(argv[1], "--detach") == 0) {
-        detach();
-        argc--;
-        argv++;
-    }
     struct ways w = {.start = argc == 4 ? number(argv[3]) : -1, .parcel = -1};
     struct jail j;
     if ((argc != 3 && w.start < 0) || (w.plan = number(argv[1])) < 0 ||

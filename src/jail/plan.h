@@ -7,10 +7,12 @@
  *     tendon-jail PLAN_FD REPORT_FD [START_FD]
  *                                        launches, reports, and stays as the keeper of the jail;
  *                                        START_FD is closed once the report is written
- *     tendon-jail --parcel SOCKET_FD     the same for one that is started before its plan is known:
- *                                        these descriptors (3, 4 and 6) and those of the plan come
- * in a parcel (parcel.h); first it sends its own number tendon-jail --probe                what
- * this machine offers, as JSON (see probe.c)
+ *     tendon-jail --parcel SOCKET_FD
+ *                                        the same for one that is started before its plan is known:
+ *                                        all these come in a parcel (parcel.h), under the numbers
+ *                                        below; first it sends its own process number
+ *     tendon-jail --probe
+ *                                        what this machine offers, as JSON (see probe.c)
  *
  * The report is one line.  {"pid": INIT, "start": TICKS, "keeper": PID, "keeper_start": TICKS,
  * "isolation": {...}} once the program runs as PID 1 of the jail; {"error": "...", "step": "...",
@@ -25,6 +27,9 @@
 
 #include "base/error.h"
 #include "base/field.h"
+
+/* What comes in a parcel with the descriptors that the plan names. */
+enum { TN_JAIL_PLAN_FD = 3, TN_JAIL_REPORT_FD = 4, TN_JAIL_START_FD = 6 };
 
 #define TN_JAIL_TRASH "discarded-" /* what is called so in `directory` is removed after a start */
 #define TN_JAIL_SUSPENDED "suspended" /* what a suspended jail is made anew from, see criu.h */

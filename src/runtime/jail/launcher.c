@@ -10,10 +10,7 @@
 #include "jail/parcel.h"
 #include "runtime/jail/jail.h"
 
-/* Numbers that the launcher knows them by. */
-#define PLAN_FD 3
-#define REPORT_FD 4
-#define START_FD 6
+/* Beyond those that come in a parcel. */
 #define PARCEL_FD 8
 #define NUMBER(fd) TEXT(fd)
 #define TEXT(fd) #fd
@@ -248,7 +245,7 @@ int jail_launcher_start(struct jail_engine *e, const struct tn_subject *subject,
         return tn_fail_errno(err, errno, "pipe");
     tn_autofd int report = ends[0], theirs = ends[1];
     struct tn_child_fd fds[TN_PARCEL_MOST] = {
-        {text, PLAN_FD}, {theirs, REPORT_FD}, {start, START_FD}};
+        {text, TN_JAIL_PLAN_FD}, {theirs, TN_JAIL_REPORT_FD}, {start, TN_JAIL_START_FD}};
     size_t count = 3;
     if (socket >= 0)
         fds[count++] = (struct tn_child_fd){socket, JAIL_LISTEN_FD};
