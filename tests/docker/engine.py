@@ -114,10 +114,12 @@ class Engine:
         """The process of registry.py in the engine's network, at REGISTRY."""
         script = [sys.executable, str(pathlib.Path(__file__).with_name("registry.py")), REGISTRY.rpartition(":")[2]]
         process = subprocess.Popen([*self.nsenter(), *script, layer], stdout=subprocess.PIPE, text=True)
-        assert process.stdout.readline() == "ready\n"
-        yield process
-        process.kill()
-        process.wait()
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
     # --- talking --------------------------------------------------------------------------------
 
