@@ -69,7 +69,11 @@ static void peer_notification(void *ctx, struct tn_mcp_peer *peer, const struct 
         ops->notification(client->server->ctx, client->state, message);
 }
 
-static const struct tn_mcp_peer_ops peer_ops = {peer_send, peer_request, peer_notification};
+static const struct tn_mcp_peer_ops peer_ops = {
+    .send = peer_send,
+    .request = peer_request,
+    .notification = peer_notification,
+};
 
 /* --- coming and going ----------------------------------------------------------------------- */
 

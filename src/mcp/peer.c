@@ -73,7 +73,7 @@ static struct waiting *find(struct tn_mcp_peer *peer, const struct tn_json *id)
     return NULL;
 }
 
-/* An answer nobody waits for came late: its caller has given up. */
+/* One that nobody waits for came late, its caller has given up, or was never waited for. */
 static void take_answer(struct tn_mcp_peer *peer, struct tn_rpc *m)
 {
     pthread_mutex_lock(&peer->lock);
@@ -85,6 +85,8 @@ static void take_answer(struct tn_mcp_peer *peer, struct tn_rpc *m)
         wake(call);
     }
     pthread_mutex_unlock(&peer->lock);
+    if (!call && peer->ops->answer)
+        peer->ops->answer(peer->ctx, peer, m);
 }
 
 /* False when it is about no call of ours. */

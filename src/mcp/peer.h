@@ -23,6 +23,9 @@ struct tn_mcp_peer_ops {
      * whenever. */
     void (*request)(void *ctx, struct tn_mcp_peer *peer, const struct tn_rpc *message);
     void (*notification)(void *ctx, struct tn_mcp_peer *peer, const struct tn_rpc *message);
+    /* It answers what nobody waits for: tn_mcp_ask, or too late.  In the same thread; may be NULL.
+     */
+    void (*answer)(void *ctx, struct tn_mcp_peer *peer, const struct tn_rpc *message);
 };
 
 struct tn_mcp_peer *tn_mcp_peer_new(const struct tn_mcp_peer_ops *ops, void *ctx);
@@ -58,8 +61,8 @@ int tn_mcp_call(struct tn_mcp_peer *peer, const struct tn_mcp_call *call, struct
                 struct tn_error *err);
 int tn_mcp_notify(struct tn_mcp_peer *peer, const char *method, const char *params,
                   struct tn_error *err);
-/* Asks something whose answer does not matter: it is dropped when it comes.  Never blocks.  The
- * number of the request, by which it can be cancelled; or -1 with err. */
+/* Asks something whose answer is not waited for: ops->answer gets it when it comes.  Never blocks.
+ * The number of the request, by which it can be cancelled; or -1 with err. */
 int64_t tn_mcp_ask(struct tn_mcp_peer *peer, const char *method, const char *params,
                    struct tn_error *err);
 /* Answers a request of the other side: with a result (ready JSON object, "" for {}), or with an

@@ -276,6 +276,15 @@ def test_after_its_end_it_is_listened_to_again(hand, session):
     assert session.delete() == 200
 
 
+def test_one_that_ends_what_it_tells_by_is_listened_to_again(session):
+    session.call("resources/subscribe", uri="test://static-text")
+    for _ in range(3):  # too soon for that, and later
+        assert session.text("hang_up") == "hung up"
+        wait_until(lambda: [w["resourceSubscriptions"] for w in listened(session)] == [["test://static-text"]], 30,
+                   "one stream")
+    assert session.delete() == 200
+
+
 # --- beside others ------------------------------------------------------------------------------
 
 

@@ -26,6 +26,8 @@ struct mcp_run {
     struct tn_mcp_peer *peer;
     bool modern;       /* it speaks the revision without sessions; set before it is up */
     int64_t listening; /* the request by which it tells of changes, in that revision; 0: none */
+    int64_t listened;  /* since when */
+    bool unheard;      /* that request has ended by itself */
     int level;         /* of logging, plus 1, that it was told last; 0: none */
     bool wanted_end;   /* we ended it */
     bool dead;
@@ -63,6 +65,9 @@ struct mcp_backend {
 
 /* Begins to start it in a thread of its own.  With the lock held, in state MCP_OFF. */
 void mcp_start(struct mcp_backend *b);
+/* Listens again to a server that has ended that, at most once a second: when it ends, and with
+ * every call after that. */
+void mcp_listen_again(struct mcp_run *run);
 /* Forgets what it listed. */
 void mcp_forget_list(struct mcp_backend *b, enum mcp_list which);
 /* What the hand says of itself; capabilities are the caller's to set. */

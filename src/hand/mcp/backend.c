@@ -7,6 +7,7 @@
 
 enum { PAGES_MAX = 256, TRIES = 3 };
 #define END_SECONDS 1.0
+#define LISTEN_SECONDS 1.0
 #define LIST_MAX ((size_t)16 << 20)
 #define PARAMS_MAX ((size_t)32 << 20)
 
@@ -236,6 +237,7 @@ static int call_run(struct mcp_backend *b, struct mcp_run *run, const char *meth
     struct mcp_active active = {.request = request};
 
     if (run->modern) {
+        mcp_listen_again(run);
         if (put_params(b, &modern, params, inputs, request, err) < 0)
             return -1;
         params = tn_buf_str(&modern);
@@ -369,10 +371,29 @@ static int listen_anew(struct mcp_run *run, const char *notifications, struct tn
     pthread_mutex_lock(&run->backend->lock);
     int64_t before = run->listening;
     run->listening = number;
+    run->listened = tn_now();
+    run->unheard = false;
     pthread_mutex_unlock(&run->backend->lock);
     if (before)
         cancel_listen(run, before);
     return 0;
+}
+
+void mcp_listen_again(struct mcp_run *run)
+{
+    struct mcp_backend *b = run->backend;
+
+    pthread_mutex_lock(&b->lock);
+    bool due = run->unheard && b->run == run &&
+               tn_now() - run->listened >= (int64_t)(LISTEN_SECONDS * TN_SECOND);
+    if (due) {
+        run->unheard = false;
+        for (int i = 0; i < MCP_LIST_COUNT; i++) /* it may have changed them meanwhile */
+            mcp_forget_list(b, (enum mcp_list)i);
+    }
+    pthread_mutex_unlock(&b->lock);
+    if (due)
+        b->ops->listen(b->ctx, b);
 }
 
 int mcp_backend_listen(struct mcp_backend *b, const char *notifications, struct tn_error *err)

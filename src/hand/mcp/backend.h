@@ -19,6 +19,8 @@ struct mcp_backend_ops {
     void (*notification)(void *ctx, struct mcp_backend *b, const struct tn_rpc *message);
     /* It is up; again: after it had ended. */
     void (*up)(void *ctx, struct mcp_backend *b, bool again);
+    /* It shall be told anew what we want to hear of. */
+    void (*listen)(void *ctx, struct mcp_backend *b);
     /* What this client wants to hear of what is logged for its requests: a level, or NULL. */
     const char *(*level)(void *ctx, const struct tn_mcp_client *client);
 };

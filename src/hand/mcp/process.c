@@ -122,7 +122,29 @@ static void peer_notification(void *ctx, struct tn_mcp_peer *peer, const struct 
         b->ops->notification(b->ctx, b, message);
 }
 
-static const struct tn_mcp_peer_ops peer_ops = {peer_send, peer_request, peer_notification};
+/* What it told us by may end, and it still has something to tell. */
+static void peer_answer(void *ctx, struct tn_mcp_peer *peer, const struct tn_rpc *message)
+{
+    struct mcp_run *run = ctx;
+    struct mcp_backend *b = run->backend;
+
+    pthread_mutex_lock(&b->lock);
+    bool ours = run->listening && tn_json_int(message->id, 0) == run->listening;
+    if (ours) {
+        run->listening = 0;
+        run->unheard = message->kind == TN_RPC_RESULT; /* an error: it does not want to */
+    }
+    pthread_mutex_unlock(&b->lock);
+    if (ours)
+        mcp_listen_again(run);
+}
+
+static const struct tn_mcp_peer_ops peer_ops = {
+    .send = peer_send,
+    .request = peer_request,
+    .notification = peer_notification,
+    .answer = peer_answer,
+};
 
 static void take_line(void *ctx, const char *text, size_t n)
 {

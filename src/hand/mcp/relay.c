@@ -350,15 +350,21 @@ static void resubscribe(struct mcp_proxy *p, struct mcp_backend *b)
     free(uris);
 }
 
+static void listen_to_all(void *ctx, struct mcp_backend *b)
+{
+    struct tn_error err;
+
+    if (mcp_relisten(ctx, b, &err) < 0)
+        tn_log(TN_LOG_WARN, "MCP server does not tell of changes",
+               tn_log_str("name", mcp_backend_spec(b)->name), tn_log_str("reason", err.text));
+}
+
 static void take_up(void *ctx, struct mcp_backend *b, bool again)
 {
     struct mcp_proxy *p = ctx;
-    struct tn_error err;
 
     if (mcp_backend_is_modern(b)) {
-        if (mcp_relisten(p, b, &err) < 0)
-            tn_log(TN_LOG_WARN, "MCP server does not tell of changes",
-                   tn_log_str("name", mcp_backend_spec(b)->name), tn_log_str("reason", err.text));
+        listen_to_all(p, b);
     } else if (again) {
         mcp_send_level(p, b);
         resubscribe(p, b);
@@ -371,5 +377,6 @@ const struct mcp_backend_ops mcp_relay_ops = {
     .request = take_request,
     .notification = take_notification,
     .up = take_up,
+    .listen = listen_to_all,
     .level = level_of,
 };

@@ -146,6 +146,14 @@ def tell(wish, method, **params):
     return [text(json.dumps(list(listens.values())))]
 
 
+def hang_up(a, m):
+    """Ends what it tells by, as a server may."""
+    for number in list(listens):
+        listens.pop(number)
+        plain_send(id=number, result={"resultType": "complete"})
+    return [text("hung up")]
+
+
 SUITE = "test_input_required_result_"
 TOOLS = {
     SUITE + "elicitation": hello,
@@ -164,6 +172,7 @@ TOOLS = {
     "touch": lambda a, m: tell("resourceSubscriptions", "notifications/resources/updated", uri=a["uri"]),
     "in_header": lambda a, m: [text(json.dumps(a))],
     "insatiable": insatiable,
+    "hang_up": hang_up,
     "meta": lambda a, m: [text(json.dumps(m))],
     "told": lambda a, m: [text(json.dumps(told))],
 }

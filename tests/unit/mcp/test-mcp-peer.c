@@ -46,7 +46,11 @@ static void note_notification(void *ctx, struct tn_mcp_peer *peer, const struct 
     ((struct other *)ctx)->told++;
 }
 
-static const struct tn_mcp_peer_ops ops = {keep, note_request, note_notification};
+static const struct tn_mcp_peer_ops ops = {
+    .send = keep,
+    .request = note_request,
+    .notification = note_notification,
+};
 
 static void begin(struct other *o)
 {
