@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from harness import free_port
+from harness import free_port, wait_until
 
 
 def test_history(browser):
@@ -92,6 +92,23 @@ def test_frames(browser):
 def tree_bids(browser, what):
     lines = [line.strip() for line in browser.last.content.splitlines() if what in line]
     return [line[1:].split("]")[0] for line in lines if line[0] == "["]
+
+
+@pytest.mark.parametrize(
+    "what, where, then",
+    [("'Drag me'", "'Drop here'", "dropped cargo"), ("'Knob'", "'Slot'", "slotted")],
+)
+def test_drag_in_a_frame_of_another_site(browser, what, where, then):
+    """Which has to be scrolled to; one of the two is smaller than it thinks."""
+    browser.go("dragging.html")
+    sources, targets = tree_bids(browser, what), tree_bids(browser, where)
+    for count, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
+        drag = f'drag_and_drop("{source}", "{target}")'
+        # A page has half a second to get ready, in which a busy machine may show nothing of it.
+        wait_until(lambda: "500ms exceeded" not in browser.act(drag).content, 90, "it got ready")
+        assert not browser.last.extras["error"], browser.last
+        assert browser.last.content.count(then) == count, browser.last.content
+    assert count == 2
 
 
 def test_shadow_root(browser):

@@ -262,15 +262,14 @@ int act_drag_and_drop(struct act *a)
     struct input_point from;
     struct tn_error err;
 
-    if (act_point(a, from_bid, &from) < 0 || intercept_drags(a, true) < 0 ||
-        act_ask(a, from_bid, "dragging", "true", &armed) < 0)
+    if (act_reach(a, from_bid, &from) < 0 || act_ask(a, from_bid, "dragging", "true", &armed) < 0 ||
+        intercept_drags(a, true) < 0)
         return -1;
     chrome_lock(a->chrome);
     tn_json_free(TN_TAKE_PTR(a->page->drag));
     chrome_unlock(a->chrome);
-    int r = input_move(a->page, from, INPUT_NONE, 0, act_within(a, ACT_SLACK_SECONDS), &err) < 0 ||
-                    input_press_button(a->page, from, INPUT_LEFT, 1, 0,
-                                       act_within(a, ACT_SLACK_SECONDS), &err) < 0
+    int r = input_press_button(a->page, from, INPUT_LEFT, 1, 0, act_within(a, ACT_SLACK_SECONDS),
+                               &err) < 0
                 ? act_fail_from(a, &err)
                 : drag_held(a, from_bid, to_bid, from);
     if (r < 0) /* never leave the button held */

@@ -252,6 +252,25 @@ int act_move_mouse(struct act *a, const char *bid)
     return unreached(a);
 }
 
+int act_reach(struct act *a, const char *bid, struct input_point *at)
+{
+    struct tn_error err;
+
+    for (int i = 0; i < ACT_ATTEMPTS; i++) {
+        autotarget struct target t = {0};
+        if (locate(a, bid, false, new_aim(a->page), &t.element, &t.place) < 0)
+            return -1;
+        *at = t.place.page;
+        const struct input_place place = {a->page->session, *at, *at};
+        if (input_approach(a->page, &place, act_within(a, ACT_SLACK_SECONDS), &err) < 0)
+            return act_fail_from(a, &err);
+        if (!has_foreign_frames(&t.element.frames) ||
+            await_told(a, &t, &a->page->aim.met, MET_SECONDS))
+            return 0;
+    }
+    return unreached(a);
+}
+
 /* --- the mouse ------------------------------------------------------------------------------ */
 
 static int modifiers_of(const struct tn_json *list)

@@ -81,6 +81,9 @@ int act_press_mouse(struct act *a, const char *bid, enum input_button button, in
                     int modifiers);
 /* Moves the mouse onto the element once it is ready.  -1: failed. */
 int act_move_mouse(struct act *a, const char *bid);
+/* The same by events of the page, as those that follow in a drag have to be; tells where it is in
+ * the page's window.  -1: failed. */
+int act_reach(struct act *a, const char *bid, struct input_point *at);
 
 int act_click(struct act *a);
 int act_dblclick(struct act *a);
