@@ -266,7 +266,8 @@ static int check_match(struct incoming *in, struct tn_error *err)
 
 static pthread_mutex_t saves = PTHREAD_MUTEX_INITIALIZER;
 
-/* A time to the nanosecond, which no tick gives to anything else: its tag need not wait for one. */
+/* A time to the nanosecond, which no tick gives to anything else: its tag need not wait for one.
+ * Who sets that time again in the same tick is seen by finer times of change only (Linux 6.13). */
 static void stamp(struct incoming *in, int fd)
 {
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}};
