@@ -122,6 +122,8 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
         wake(sb, err))
         return NULL;
     tn_autofd int watch = tn_sandbox_watch(sb);
+    if (watch < 0 && sb->backend->watch) /* it may have ended since that look: nobody would tell */
+        tn_sandbox_inspect(sb, NULL, look_until, NULL);
     sb->client = connect_hand(sb, watch, deadline, err);
     if (!sb->client && err && err->code == TN_E_PEER) /* not for who has no time left */
         tell_end(sb, err);
