@@ -477,7 +477,7 @@ def test_leftover_output_precedes_the_next_command(shell):
         obs = shell.run("echo new")
         if obs.exit == -1:  # the prompt was not back yet
             assert obs.suffix == busy("echo new")
-            shell.run("rm -f ended")
+            wait_until(lambda: shell.run("rm -f ended").exit == 0, 20, "the prompt comes back")
             continue
         assert (obs.exit, obs.content, obs.suffix) == (0, "late\nnew", done(0))
         break

@@ -335,7 +335,7 @@ def test_output_nobody_asks_for(hand):
 def test_fork_storm_is_survived(shell):
     obs = timed(
         lambda: shell.run(
-            "for i in $(seq 1 300); do (sleep 30 &) ; done; echo started", timeout=60.0
+            "for i in $(seq 1 300); do (sleep 30 &) ; done; echo started", timeout=60.0, blocking=True
         ),
         60,
     )
