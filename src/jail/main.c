@@ -295,8 +295,10 @@ static int launch_by_parcel(int socket)
     struct jail j;
 
     detach();
-    pid_t self = getpid();
+    struct tn_proc self;
     fcntl(socket, F_SETFD, FD_CLOEXEC);
+    if (tn_proc_get(getpid(), &self) < 0)
+        return 1;
     if (send(socket, &self, sizeof self, MSG_NOSIGNAL) < 0)
         return 0; /* nobody is there any more */
     begin(&j);

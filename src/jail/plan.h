@@ -10,7 +10,7 @@
  *     tendon-jail --parcel SOCKET_FD
  *                                        the same for one that is started before its plan is known:
  *                                        all these come in a parcel (parcel.h), under the numbers
- *                                        below; first it sends its own process number
+ *                                        below; first it says who it is: a struct tn_proc
  *     tendon-jail --probe
  *                                        what this machine offers, as JSON (see probe.c)
  *

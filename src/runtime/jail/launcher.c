@@ -144,23 +144,17 @@ static int spawn(const struct jail_engine *e, struct jail_launcher *l, int64_t d
     return l->child ? 0 : -1;
 }
 
-/* The first thing it says is its number. */
-static pid_t number_of(const struct jail_launcher *l)
-{
-    pid_t pid;
-
-    return recv(l->socket, &pid, sizeof pid, MSG_DONTWAIT) == sizeof pid ? pid : -1;
-}
-
-/* One that nobody listens to any more ends with everything it has begun; its socket is open for as
- * long as it lives, so the number is still its own. */
+/* One that nobody listens to any more ends with everything it has begun.  The first thing it says
+ * is who it is; its socket is open until it has reported, or longer than it lives, if it has left a
+ * child: by then its number may be another's. */
 static void kill_launcher(const struct jail_launcher *l)
 {
     struct pollfd p = {.fd = l->socket};
-    pid_t pid = number_of(l);
+    struct tn_proc it;
 
-    if (pid > 1 && poll(&p, 1, 0) == 0)
-        tn_proc_kill_tree(pid, true, 0, tn_deadline_in(KILL_SECONDS), NULL);
+    if (recv(l->socket, &it, sizeof it, MSG_DONTWAIT) == sizeof it && poll(&p, 1, 0) == 0 &&
+        tn_proc_lives(it.pid, it.start))
+        tn_proc_kill_tree(it.pid, true, 0, tn_deadline_in(KILL_SECONDS), NULL);
 }
 
 void jail_launcher_done(struct jail_launcher *l)

@@ -44,8 +44,9 @@ static int be_a_launcher(int socket)
 {
     if (fork() > 0)
         return 0;
-    pid_t self = getpid();
-    if (send(socket, &self, sizeof self, MSG_NOSIGNAL) < 0 || tn_parcel_receive(socket, NULL) != 1)
+    struct tn_proc self;
+    if (tn_proc_get(getpid(), &self) < 0 || send(socket, &self, sizeof self, MSG_NOSIGNAL) < 0 ||
+        tn_parcel_receive(socket, NULL) != 1)
         return 0;
     return obey();
 }
@@ -104,12 +105,12 @@ static void test_needed(void **state)
     assert_refusal(&l);
 }
 
-static pid_t number_of(const struct jail_launcher *l)
+static struct tn_proc process_of(const struct jail_launcher *l)
 {
-    pid_t pid = -1;
+    struct tn_proc it;
 
-    assert_int_equal(recv(l->socket, &pid, sizeof pid, MSG_PEEK), sizeof pid);
-    return pid;
+    assert_int_equal(recv(l->socket, &it, sizeof it, MSG_PEEK), sizeof it);
+    return it;
 }
 
 static void await_end(const struct tn_proc *p)
@@ -123,10 +124,8 @@ static void await_end(const struct tn_proc *p)
 
 static void test_not_needed(void **state)
 {
-    struct tn_proc launcher;
-
     jail_launcher_expect(&engine);
-    assert_int_equal(tn_proc_get(number_of(&engine.early), &launcher), 0);
+    struct tn_proc launcher = process_of(&engine.early);
     jail_launcher_done(&engine.early);
     await_end(&launcher);
     assert_nobody_is_left();
@@ -135,11 +134,10 @@ static void test_not_needed(void **state)
 static void test_dead_before_it_was_needed(void **state)
 {
     struct jail_launcher l = JAIL_LAUNCHER_NONE;
-    struct tn_proc launcher;
     struct tn_error err;
 
     jail_launcher_expect(&engine);
-    assert_int_equal(tn_proc_get(number_of(&engine.early), &launcher), 0);
+    struct tn_proc launcher = process_of(&engine.early);
     kill(launcher.pid, SIGKILL);
     await_end(&launcher);
     assert_int_equal(start("refuse", &l, &err), 0);
@@ -154,7 +152,7 @@ static void test_unheard(void **state)
     struct tn_error err;
 
     assert_int_equal(start("silent", &l, &err), 0);
-    number_of(&l);
+    process_of(&l);
     assert_int_equal(jail_launcher_finish(&l, &ref, &place, tn_deadline_in(0.1), &err), -1);
     assert_int_equal(err.code, TN_E_TIMEOUT);
     jail_launcher_done(&l);
