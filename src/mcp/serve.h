@@ -95,9 +95,8 @@ bool tn_mcp_client_is_modern(const struct tn_mcp_client *client);
 void tn_mcp_http_post(struct tn_mcp_server *server, struct tn_http_exchange *x);
 void tn_mcp_http_get(struct tn_mcp_server *server, struct tn_http_exchange *x);
 void tn_mcp_http_delete(struct tn_mcp_server *server, struct tn_http_exchange *x);
-/* HTTP+SSE: the stream, which tells the client to post to `messages`?session_id=..., and the post.
- */
-void tn_mcp_sse_get(struct tn_mcp_server *server, struct tn_http_exchange *x, const char *messages);
+/* HTTP+SSE: the stream, which tells the client to post to "messages/" beside it, and the post. */
+void tn_mcp_sse_get(struct tn_mcp_server *server, struct tn_http_exchange *x);
 void tn_mcp_sse_post(struct tn_mcp_server *server, struct tn_http_exchange *x);
 /* One client on two descriptors, a message per line; returns when it has gone. */
 void tn_mcp_stdio(struct tn_mcp_server *server, int in, int out);

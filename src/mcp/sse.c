@@ -4,7 +4,19 @@
 #include "mcp/serve-internal.h"
 #include "net/sse.h"
 
-void tn_mcp_sse_get(struct tn_mcp_server *server, struct tn_http_exchange *x, const char *messages)
+/* Where to post, beside the stream.  Behind a proxy that serves us below a prefix our own path
+ * leads elsewhere, and before that proxy there may be another: then it is told as seen from the
+ * stream, which is right behind all of them.  What the header says is not used. */
+static char *messages_of(const struct tn_http_exchange *x, const char *session)
+{
+    const char *path = tn_http_path(x), *slash = strrchr(path, '/');
+    bool below = tn_http_header(x, "X-Forwarded-Prefix") != NULL;
+
+    return tn_asprintf("%.*smessages/?session_id=%s", below ? 0 : (int)(slash + 1 - path), path,
+                       session);
+}
+
+void tn_mcp_sse_get(struct tn_mcp_server *server, struct tn_http_exchange *x)
 {
     struct tn_mcp_client *client = client_new(server, CLIENT_SSE);
 
@@ -13,7 +25,7 @@ void tn_mcp_sse_get(struct tn_mcp_server *server, struct tn_http_exchange *x, co
         tn_http_reply_detail(x, 503, "too many MCP sessions");
         return;
     }
-    tn_autofree char *endpoint = tn_asprintf("%s?session_id=%s", messages, client->id);
+    tn_autofree char *endpoint = messages_of(x, client->id);
     if (tn_sse_start(x) == 0 && tn_sse_send(x, "endpoint", NULL, endpoint, strlen(endpoint)) == 0)
         http_pump(client, client_main_stream(client), x, 0, false);
     client_end(client);

@@ -129,6 +129,16 @@ static int go(struct journey *j, struct tn_http_forward *to, struct tn_error *er
     return r;
 }
 
+/* Below which path clients see the hand, when its own target is the end of theirs. */
+static void put_prefix(struct journey *j, const char *target)
+{
+    const char *asked = tn_http_target(j->x);
+    size_t all = strlen(asked), own = strlen(target);
+
+    if (all > own && *asked == '/' && strcmp(asked + all - own, target) == 0)
+        tn_buf_printf(&j->extra, "X-Forwarded-Prefix: %.*s\r\n", (int)(all - own), asked);
+}
+
 void proxy_to_hand(struct tn_http_exchange *x, struct box *b, const char *target)
 {
     autojourney struct journey j = {.x = x, .b = b, .extra = TN_BUF_INIT(EXTRA_MAX)};
@@ -154,6 +164,7 @@ void proxy_to_hand(struct tn_http_exchange *x, struct box *b, const char *target
     j.name = tn_asprintf("%s %s", box_id(b), j.address);
     if (j.key)
         tn_buf_printf(&j.extra, "X-Session-API-Key: %s\r\n", j.key);
+    put_prefix(&j, target);
     if (go(&j, &to, &err) == 0)
         return;
     if (err.code == TN_E_PEER)

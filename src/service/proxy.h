@@ -5,9 +5,9 @@
 #include "service/box.h"
 
 /* To the hand of the box: `target` is path and query there.  The service's own key never goes
- * along, the hand's does; X-Request-Id does.  Connections to hands are kept and used again.  Always
- * answers: with the hand's answer (streams and WebSockets too), or 503 while it does not run, 502,
- * 504. */
+ * along, the hand's does; X-Request-Id and X-Forwarded-Prefix do.  Connections to hands are kept
+ * and used again.  Always answers: with the hand's answer (streams and WebSockets too), or 503
+ * while it does not run, 502, 504. */
 void proxy_to_hand(struct tn_http_exchange *x, struct box *b, const char *target);
 /* To a port inside.  prefix is the path below which clients see it on an address that others share
  * ("/preview/ID/8080"; `target` is without it), NULL when it has a host of its own.  Our cookies,

@@ -6,6 +6,7 @@ import pathlib
 import socket
 import sys
 import threading
+import urllib.parse
 
 ODD = pathlib.Path(__file__).resolve().parent / "servers" / "odd.py"
 BOTH = "application/json, text/event-stream"
@@ -198,7 +199,8 @@ class SseSession:
         response = connection.getresponse()
         self.connection = connection
         self.stream = Listener(response)
-        self.endpoint = self.stream.wait(lambda m: m[0] == "endpoint" if type(m) is tuple else False)[1]
+        self.told = self.stream.wait(lambda m: m[0] == "endpoint" if type(m) is tuple else False)[1]
+        self.endpoint = urllib.parse.urljoin(prefix + "/sse", self.told)
         if hello:
             self.hello = self.call("initialize", **{**HELLO, "protocolVersion": version,
                                                     "capabilities": capabilities or {}})

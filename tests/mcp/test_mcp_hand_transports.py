@@ -307,12 +307,22 @@ def test_modern_listening(hand, modern):
 @pytest.mark.parametrize("prefix", ["/mcp", ""])
 def test_sse(hand, prefix):
     session = SseSession(hand, prefix)
-    assert re.fullmatch(re.escape(prefix) + r"/messages/\?session_id=[0-9a-f]{32}", session.endpoint)
+    assert re.fullmatch(re.escape(prefix) + r"/messages/\?session_id=[0-9a-f]{32}", session.told)
     assert session.hello["protocolVersion"] == "2024-11-05"
     assert session.call("ping") == {}
     assert "echo" in [t["name"] for t in session.call("tools/list")["tools"]]
     answer = session.call("tools/call", name="echo", arguments={"text": "x"})
     assert answer["content"][0]["text"] == "odd: x"
+    session.close()
+
+
+@pytest.mark.parametrize("prefix", ["/mcp", ""])
+@pytest.mark.parametrize("value", ["/somewhere", "", "//elsewhere.example"])
+def test_sse_below_a_proxys_prefix(hand, prefix, value):
+    """Where to post is told as seen from the stream, whatever the prefix is said to be."""
+    session = SseSession(hand, prefix, headers={"X-Forwarded-Prefix": value})
+    assert re.fullmatch(r"messages/\?session_id=[0-9a-f]{32}", session.told)
+    assert session.call("ping") == {}
     session.close()
 
 

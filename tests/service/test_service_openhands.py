@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import signal
 import threading
+from urllib.parse import urljoin
 
 import pytest
 
@@ -374,6 +375,32 @@ def test_the_editor(service, sid):
     second.close()
     runtime.close()
     assert stranger.get(f"/{runtime.runtime_id}/vscode?tkn={token}").status == 401
+
+
+@pytest.mark.parametrize("place", ["/{}", "/v1/sandboxes/{}/hand"])
+def test_mcp_over_sse(acme, shared, place):
+    """Where messages go is told so that it is found behind us as well."""
+    base = place.format(shared["runtime_id"])
+    server = (ROOT / "tests/mcp/servers/fixture.py").read_text()
+    written = {"action": {"action": "write", "args": {"path": "/tmp/server.py", "content": server}}}
+    acme.post(f"/{shared['runtime_id']}/execute_action", written).ok()
+    servers = [{"name": "local", "command": "python3", "args": ["/tmp/server.py"]}]
+    acme.post(base + "/update_mcp_server", servers).ok()
+    stream = acme.service.client(acme.key).send("GET", base + "/mcp/sse")
+    assert stream.status == 200
+
+    def event(kind):
+        """The data of the next event, which is of that kind."""
+        lines = iter(stream.readline, b"")
+        line = next(line for line in lines if not line.startswith(b":") and line.strip())
+        assert line.strip() == b"event: " + kind, line
+        return next(lines).decode().removeprefix("data: ").strip()
+
+    messages = urljoin(base + "/mcp/sse", event(b"endpoint"))
+    hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    acme.post(messages, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).ok(202)
+    assert json.loads(event(b"message"))["result"]["protocolVersion"] == "2024-11-05"
+    stream.close()
 
 
 # --- every endpoint ----------------------------------------------------------------------------------

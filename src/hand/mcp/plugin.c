@@ -90,15 +90,7 @@ static void get_sse(struct tn_http_exchange *x, void *ctx)
     struct tn_mcp_server *server = mounted(x, ctx);
 
     if (server)
-        tn_mcp_sse_get(server, x, "/messages/");
-}
-
-static void get_mcp_sse(struct tn_http_exchange *x, void *ctx)
-{
-    struct tn_mcp_server *server = mounted(x, ctx);
-
-    if (server)
-        tn_mcp_sse_get(server, x, "/mcp/messages/");
+        tn_mcp_sse_get(server, x);
 }
 
 static void post_message(struct tn_http_exchange *x, void *ctx)
@@ -114,7 +106,7 @@ static const struct tn_route routes[] = {
     {"POST", "/mcp", post_mcp, "a message to the MCP servers (streamable HTTP)", 0},
     {"GET", "/mcp", get_mcp, "what they say by themselves", 0},
     {"DELETE", "/mcp", delete_mcp, "ends an MCP session", 0},
-    {"GET", "/mcp/sse", get_mcp_sse, "an MCP session over HTTP+SSE", 0},
+    {"GET", "/mcp/sse", get_sse, "an MCP session over HTTP+SSE", 0},
     {"POST", "/mcp/messages/", post_message, "a message of it", 0},
     {"GET", "/sse", get_sse, "an MCP session over HTTP+SSE", 0},
     {"POST", "/messages/", post_message, "a message of it", 0},
