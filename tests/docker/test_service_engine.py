@@ -14,14 +14,18 @@ sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "service"))
 from engine import Dockerd, start_engine  # noqa: E402
 from harness import wait_until  # noqa: E402
 from images import busybox_tar  # noqa: E402
+from model import SEED, Box, Driver, report  # noqa: E402
 from native import at, run, run_action  # noqa: E402
-from services import eventually  # noqa: E402
+from services import PATIENCE, eventually  # noqa: E402
 from test_service_builds import DockerService  # noqa: E402
+
+ENGINE_KILLS = 2
 
 
 class MortalDockerd(Dockerd):
     """One that can be killed and started again with its data, in the namespaces it had."""
 
+    stragglers = ["containerd-shim"]  # of a container that it was busy with: no later engine knows of them
     words = None
 
     def command(self):
@@ -39,6 +43,18 @@ class MortalDockerd(Dockerd):
         wait_until(lambda: not self.containerds(), 30, "containerd has ended")
         for path in (self.base / "exec/containerd").glob("containerd*.[ps]*"):
             path.unlink()
+
+    def remove_cgroups(self):
+        """Those of such containers may be left too, but empty."""
+
+        def gone():
+            for path in self.cgroups():
+                with contextlib.suppress(OSError):  # of a process that is just ending
+                    os.rmdir(path)
+            return not self.cgroups()
+
+        wait_until(gone, 30, "control groups are empty, and removed")
+        return []
 
     def containerds(self):
         return [pid for pid, command in self.processes().items() if command.split(" ")[0].endswith("containerd")]
@@ -76,6 +92,14 @@ def mortal():
     engine.stop()
 
 
+def runs(client, box):
+    """An engine that starts ends the containers of the one before; who uses one notices, and resumes it."""
+    if client.post(at(box, "/actions"), run_action(":")).status == 200:
+        return True
+    client.post(at(box, "/resume"))
+    return False
+
+
 @pytest.mark.timeout(240)
 def test_the_engine_is_killed(mortal, static_hand, tmp_path):
     image = mortal.load("busybox-only", busybox_tar(mortal.base / "busybox.tar"))
@@ -97,15 +121,7 @@ def test_the_engine_is_killed(mortal, static_hand, tmp_path):
 
     mortal.start_again()
     eventually(lambda: stranger.get("/readyz").status == 200, "it is ready again")
-
-    def works():
-        """An engine that starts ends the containers of the one before; who uses one notices."""
-        if client.post(at(box, "/actions"), run_action(":")).status == 200:
-            return True
-        client.post(at(box, "/resume"))
-        return False
-
-    eventually(works, "the sandbox runs again")
+    eventually(lambda: runs(client, box), "the sandbox runs again")
     assert run(client, box, "echo x >> /tmp/log; wc -l < /tmp/log")["content"].split()[-1] == "2"
     for one in client.get("/v1/sandboxes").ok().json["sandboxes"]:
         assert client.delete(at(one)).status == 204
@@ -127,3 +143,77 @@ def test_who_died_with_the_engine_is_not_shown_as_running(mortal, static_hand, t
     mortal.start_again()
     assert client.delete(at(box)).status == 204
     service.finish()
+
+
+class EngineDriver(Driver):
+    """A client of the model that also kills the engine, and asks for a sandbox while there is none. Never while a
+    container is being made: what is left of such a one no later engine knows of, and nobody could remove it."""
+
+    def __init__(self, engine, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.engine = engine
+        self.kills = set(self.random.sample(range(self.steps), ENGINE_KILLS))
+        self.step_number = 0
+
+    def step(self):
+        if self.step_number in self.kills:
+            self.kill_engine()
+        self.step_number += 1
+        actions = [self.create, self.repeat_create, self.delete, self.kill, self.look]
+        self.random.choice(actions + [self.order, self.act] * 3)()
+
+    def kill(self):
+        """The first process of a container, which is its hand, is killed."""
+        box = self.pick("running")
+        if not box or self.random.random() < 0.5:
+            return
+        container = self.engine.docker("ps", "--quiet", "--filter", f"label=tendon.id={box.id}")
+        os.kill(int(self.engine.docker("inspect", "--format={{.State.Pid}}", container)), signal.SIGKILL)
+        told = self.call("GET", at(box.id, state="error", wait=PATIENCE)).json
+        assert told["state"] == "error" and told["cause"] in ("ended", "memory") and told["reason"], told
+        box.state = "error"
+
+    def kill_engine(self):
+        self.engine.kill()
+        for box in self.boxes.values():  # nobody waits for the engine to be told something
+            self.client.get(at(box.id)).ok()
+        key = self.once()
+        answer = self.client.post("/v1/sandboxes", self.wish, headers={"Idempotency-Key": key})
+        assert answer.status in (201, 502, 503), answer
+        self.engine.start_again()
+        eventually(lambda: self.service.stranger().get("/readyz").status == 200, "it is ready again")
+        for box in self.boxes.values():
+            self.recover(box)
+        self.find_made(key, answer)
+
+    def recover(self, box):
+        """An engine that starts ends the containers of the one before; what stood still is as it was."""
+        if box.state in ("running", "paused"):
+            box.state = "running"
+            eventually(lambda: runs(self.client, box.id), "the sandbox runs again")
+        self.agree(box)
+
+    def find_made(self, key, answer):
+        """What was to be made meanwhile is there once, and can be made to run."""
+        again = self.call("POST", "/v1/sandboxes", self.wish, key)
+        assert again.status in (200, 201), (answer, again)
+        assert answer.status != 201 or answer.json["id"] == again.json["id"], (answer, again)
+        id = again.json["id"]
+        self.mine.add(id)
+        self.boxes[id] = box = Box(id)
+        self.recover(box)
+
+
+@pytest.mark.timeout(600)
+def test_model_while_the_engine_is_killed(mortal, static_hand, tmp_path):
+    print(f"TN_MODEL_SEED={SEED}")
+    image = mortal.load("busybox-only", busybox_tar(mortal.base / "busybox.tar"))
+    service = DockerService(tmp_path, mortal).start()
+    driver = EngineDriver(mortal, service, service.admin, [], SEED, 40, wish={"template": "busybox", "image": image})
+    driver.run()
+    if driver.trouble:
+        raise driver.trouble
+    driver.finish()
+    print(report([driver]))
+    service.finish()
+    assert not mortal.docker("ps", "--all", "--quiet"), "no container is left"

@@ -18,6 +18,7 @@ from services import PATIENCE
 
 START = 120 + 5  # seconds: service.start_seconds, which a create may take, and what telling of its failure may
 BROKEN = (OSError, http.client.HTTPException)  # the service is not there, or went away in the middle
+SEED = int(os.environ.get("TN_MODEL_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 30)
 LIMIT = 4  # boxes that a client has at a time
 
 # state x order: the state that follows, None where the order must be refused with 409

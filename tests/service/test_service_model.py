@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import random
 import shutil
 import socket
@@ -15,11 +14,9 @@ import time
 import pytest
 
 from census import read
-from model import Driver, hand_of, keeper_of, report
+from model import SEED, Driver, hand_of, keeper_of, report
 from native import at
 from services import PATIENCE, Service, eventually, preloaded
-
-SEED = int(os.environ.get("TN_MODEL_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 30)
 
 
 class Faults(threading.Thread):
