@@ -34,7 +34,8 @@ def test_metadata_user_time(shared):
 def test_metadata_peak_memory(shared):
     small = shared.run("true").meta.get("peak_memory", 0)
     obs = shared.run(
-        'python3 -c "import signal; x = bytearray(120 << 20); signal.sigtimedwait([], 0.4)"'
+        'python3 -c "import signal; x = bytearray(120 << 20); signal.sigtimedwait([], 0.4)"',
+        blocking=True,
     )
     assert obs.exit == 0
     assert obs.meta["peak_memory"] > 100 << 20 > small, "bytes"
