@@ -77,7 +77,7 @@ int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
 struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline,
                                          struct tn_error *err);
 /* Address and key of the hand, for clients of one's own (terminals, tunnels, second threads).
- * Borrowed from the handle. */
+ * Borrowed from the handle, until it is used for anything else. */
 int tn_sandbox_address(struct tn_sandbox *sb, const char **address, const char **key,
                        int64_t deadline, struct tn_error *err);
 /* Executes an action.  When the sandbox died under it the observation is an error observation that

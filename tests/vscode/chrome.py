@@ -131,13 +131,26 @@ class Chrome:
                 windowsVirtualKeyCode=number,
             )
 
-    def command(self, title):
-        """Runs a command of the editor from its palette."""
-        self.press("F1", 112)
-        self.wait_for("document.activeElement?.closest('.quick-input-widget') != null")
-        self.call("Input.insertText", text=title)
-        self.wait_for(
-            "document.querySelector('.quick-input-list .monaco-list-row.focused')?.innerText"
-            f".includes({json.dumps(title)})"
+    def command(self, title, sign):
+        """Runs a command of the editor from its palette, until the sign of it is true in the page: a key
+        that is pressed while the editor moves its focus is lost, and so is a list of its without focus."""
+        steps = (
+            (lambda: self.press("F1", 112), "document.activeElement?.closest('.quick-input-widget') != null"),
+            (
+                lambda: self.call("Input.insertText", text=title),
+                "document.querySelector('.quick-input-list .monaco-list-row.focused')?.innerText"
+                f".includes({json.dumps(title)})",
+            ),
+            (lambda: self.press("Enter", 13), sign),
         )
-        self.press("Enter", 13)
+        deadline = time.monotonic() + 90
+        while not all(self.leads_to(*step) for step in steps):
+            assert time.monotonic() < deadline, f"{title}: no {sign}; the page is {self.evaluate('document.body.innerText')}"
+            self.press("Escape", 27)
+
+    def leads_to(self, act, sign, seconds=10):
+        act()
+        try:
+            return self.wait_for(sign, seconds)
+        except AssertionError:
+            return False

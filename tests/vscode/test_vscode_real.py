@@ -52,15 +52,15 @@ def see_extensions(chrome):
     chrome.wait_for(
         r"/\d (MB|GB) \/ [\d.]+ (MB|GB)/.test(document.querySelector('.part.statusbar')?.innerText)"
     )
-    chrome.command("Tendon: Hello World")
-    chrome.wait_for(
+    chrome.command(
+        "Tendon: Hello World",
         "document.querySelector('.notifications-toasts')?.innerText"
-        ".includes('Hello World from Tendon')"
+        ".includes('Hello World from Tendon')",
     )
-    chrome.command("Tendon: Show Memory")
-    chrome.wait_for(
+    chrome.command(
+        "Tendon: Show Memory",
         "document.querySelector('.quick-input-widget')?.innerText.includes('Memory of the sandbox')"
-        " && document.querySelector('.quick-input-list').innerText.includes(' in all')"
+        " && document.querySelector('.quick-input-list').innerText.includes(' in all')",
     )
     chrome.press("Escape", 27)
 

@@ -85,9 +85,14 @@ int mcp_execute(struct tool_call *c, const char *sandbox, const struct tn_action
     tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, sandbox, err);
     struct watch w = {
         .client = c->client, .request = c->request, .action = action, .started = tn_now()};
+    const char *address, *key;
 
-    if (!sb || tn_sandbox_address(sb, &w.at.address, &w.at.key, tn_deadline_in(30), err) < 0)
+    if (!sb || tn_sandbox_address(sb, &address, &key, tn_deadline_in(30), err) < 0)
         return -1;
+    /* The sandbox may replace its own while the thread uses them. */
+    tn_autofree char *own_address = tn_strdup(address);
+    tn_autofree char *own_key = tn_strdup_or_null(key);
+    w.at = (struct tn_hand_address){.address = own_address, .key = own_key};
     if (is_cancelled(c->request)) /* while the sandbox was made */
         return tn_fail(err, TN_E_GONE, "cancelled");
     tn_autofd int done = w.done = eventfd(0, EFD_CLOEXEC);
