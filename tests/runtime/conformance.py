@@ -6,7 +6,9 @@ import os
 import pathlib
 import queue
 import random
+import select
 import shutil
+import signal
 import string
 import subprocess
 import tempfile
@@ -49,6 +51,16 @@ def marked(text, environment=True):
         if text.encode() in where and state not in "ZX":
             found[int(entry)] = command
     return found
+
+
+def kill_wholly(pid):
+    """Ends a process, and returns when its files are closed: it loses its command line before that."""
+    watch = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(watch, signal.SIGKILL)
+        assert select.select([watch], [], [], 30)[0], f"{pid} does not end"
+    finally:
+        os.close(watch)
 
 
 class Refusal(AssertionError):

@@ -1,10 +1,8 @@
 """Runtimes that are programs of their own: how they are found, and what happens when they misbehave."""
 
-import os
-
 import pytest
 
-from conformance import Refusal, marked, wait_until
+from conformance import Refusal, kill_wholly, marked, wait_until
 
 # A program that answers what it must; METHODS overrides or adds some.
 PROGRAM = """#!/usr/bin/python3
@@ -120,8 +118,7 @@ def test_one_that_died_while_idle_is_replaced(world, plug):
     box = subject(world, driver)
     box("exec", argv=["true"])
     for pid in marked(f"{plug.directory}/tendon-runtime-odd", environment=False):
-        os.kill(pid, 9)
-    wait_until(lambda: not marked(f"{plug.directory}/tendon-runtime-odd", environment=False))
+        kill_wholly(pid)
     box("exec", argv=["true"])
 
 
