@@ -1,10 +1,9 @@
 #include "runtime/yaml-tree.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <strings.h>
 #include <yaml.h>
 
+#include "base/library.h"
 #include "base/py-literal.h"
 
 #define DEPTH_MAX 32
@@ -26,33 +25,20 @@ static struct {
     FUNCTIONS(MEMBER)
 } lib;
 
-static const struct {
-    const char *name;
-    size_t offset;
-} symbols[] = {
+static const struct tn_library_symbol symbols[] = {
 #define SYMBOL(name) {#name, offsetof(__typeof__(lib), name)},
     FUNCTIONS(SYMBOL)};
 
-static struct tn_error failure;
-
-static void load(void)
-{
-    void *library = dlopen("libyaml-0.so.2", RTLD_NOW | RTLD_LOCAL);
-
-    if (!library) {
-        tn_fail(&failure, TN_E_UNSUPPORTED,
-                "libyaml cannot be loaded (%s): install the package libyaml-0-2", dlerror());
-        return;
-    }
-    for (size_t i = 0; i < TN_COUNT(symbols); i++) {
-        void *symbol = dlsym(library, symbols[i].name);
-        if (!symbol) {
-            tn_fail(&failure, TN_E_UNSUPPORTED, "this libyaml has no %s", symbols[i].name);
-            return;
-        }
-        memcpy((char *)&lib + symbols[i].offset, &symbol, sizeof symbol);
-    }
-}
+static struct tn_library library = {
+    .user = "YAML",
+    .name = "libyaml",
+    .file = "libyaml-0.so.2",
+    .package = "libyaml-0-2",
+    .symbols = symbols,
+    .symbol_count = TN_COUNT(symbols),
+    .functions = &lib,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
 /* --- scalars ------------------------------------------------------------------------------ */
 
@@ -221,13 +207,11 @@ static int read_all(struct reader *r)
 
 int tn_yaml_parse(const char *text, size_t len, struct tn_json **tree, struct tn_error *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     tn_autobuf struct tn_buf json = TN_BUF_INIT(BYTES_MAX);
     struct reader r = {.w = tn_jw(&json), .err = err};
 
-    pthread_once(&once, load);
-    if (failure.code != TN_OK)
-        return tn_fail(err, failure.code, "%s", failure.text);
+    if (tn_library_load(&library, err) < 0)
+        return -1;
     if (len > BYTES_MAX)
         return tn_fail(err, TN_E_TOO_LARGE, "YAML: too large");
     if (!lib.yaml_parser_initialize(&r.parser))

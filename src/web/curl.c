@@ -1,51 +1,35 @@
 #include "web/curl.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
+#include "base/library.h"
 
 static struct web_curl functions;
-static struct tn_error failure;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static const struct {
-    const char *name;
-    size_t offset;
-} symbols[] = {
+static const struct tn_library_symbol symbols[] = {
 #define SYMBOL(name) {"curl_" #name, offsetof(struct web_curl, name)},
     WEB_CURL_FUNCTIONS(SYMBOL)
 #undef SYMBOL
 };
 
-static int load(struct tn_error *err)
+static int initialise(struct tn_error *err)
 {
-    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-
-    if (!library)
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "libcurl cannot be loaded (%s): install the package libcurl4", dlerror());
-    for (size_t i = 0; i < TN_COUNT(symbols); i++) {
-        void *symbol = dlsym(library, symbols[i].name);
-        if (!symbol)
-            return tn_fail(err, TN_E_UNSUPPORTED, "this libcurl is too old: it has no %s",
-                           symbols[i].name);
-        memcpy((char *)&functions + symbols[i].offset, &symbol, sizeof symbol);
-    }
-    if (functions.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return tn_fail(err, TN_E_UNSUPPORTED, "libcurl cannot be initialised");
-    return 0;
+    if (functions.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK)
+        return 0;
+    return tn_fail(err, TN_E_UNSUPPORTED, "libcurl cannot be initialised");
 }
 
-static void load_once(void)
-{
-    load(&failure);
-}
+static struct tn_library library = {
+    .user = "a request",
+    .name = "libcurl",
+    .file = "libcurl.so.4",
+    .package = "libcurl4",
+    .symbols = symbols,
+    .symbol_count = TN_COUNT(symbols),
+    .functions = &functions,
+    .prepare = initialise,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
 const struct web_curl *web_curl(struct tn_error *err)
 {
-    pthread_once(&once, load_once);
-    if (failure.code == TN_OK)
-        return &functions;
-    if (err)
-        *err = failure;
-    return NULL;
+    return tn_library_load(&library, err) == 0 ? &functions : NULL;
 }

@@ -1,45 +1,27 @@
 #include "runtime/jail/archive-lib.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
+#include "base/library.h"
 
-static struct jail_archive_lib lib;
-static struct tn_error failure;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct jail_archive_lib functions;
 
-#define ROW(name) {#name, offsetof(struct jail_archive_lib, name)},
-static const struct {
-    const char *name;
-    size_t offset;
-} rows[] = {JAIL_ARCHIVE_FUNCTIONS(ROW)};
-#undef ROW
+static const struct tn_library_symbol symbols[] = {
+#define SYMBOL(name) {#name, offsetof(struct jail_archive_lib, name)},
+    JAIL_ARCHIVE_FUNCTIONS(SYMBOL)
+#undef SYMBOL
+};
 
-static void load(void)
-{
-    void *handle = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
-
-    if (!handle) {
-        tn_fail(&failure, TN_E_UNSUPPORTED,
-                "an image in an archive needs libarchive (Debian: libarchive13): %s", dlerror());
-        return;
-    }
-    for (size_t i = 0; i < TN_COUNT(rows); i++) {
-        void *function = dlsym(handle, rows[i].name);
-        if (!function) {
-            tn_fail(&failure, TN_E_UNSUPPORTED, "libarchive has no %s: it is too old",
-                    rows[i].name);
-            return;
-        }
-        memcpy((char *)&lib + rows[i].offset, &function, sizeof function);
-    }
-}
+static struct tn_library library = {
+    .user = "an image in an archive",
+    .name = "libarchive",
+    .file = "libarchive.so.13",
+    .package = "libarchive13",
+    .symbols = symbols,
+    .symbol_count = TN_COUNT(symbols),
+    .functions = &functions,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
 const struct jail_archive_lib *jail_archive_lib(struct tn_error *err)
 {
-    pthread_once(&once, load);
-    if (failure.code == TN_OK)
-        return &lib;
-    if (err)
-        *err = failure;
-    return NULL;
+    return tn_library_load(&library, err) == 0 ? &functions : NULL;
 }

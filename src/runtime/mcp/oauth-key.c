@@ -1,12 +1,10 @@
 #include "runtime/mcp/oauth-key.h"
 
-#include <dlfcn.h>
 #include <openssl/bio.h>
 #include <openssl/core_names.h>
 #include <openssl/ecdsa.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <pthread.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -14,6 +12,7 @@
 #include "base/base64.h"
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/library.h"
 #include "base/sha256.h"
 
 enum { COORDINATE_BYTES = 32, RSA_BITS_MIN = 2048, PROOF_SECONDS = 120, TEXT_MAX = 64 << 10 };
@@ -56,46 +55,23 @@ static struct {
     FUNCTIONS(MEMBER)
 #undef MEMBER
 } lib;
-static struct tn_error failure;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void load(void)
-{
-    static const struct {
-        const char *name;
-        size_t offset;
-    } symbols[] = {
+static const struct tn_library_symbol symbols[] = {
 #define SYMBOL(name) {#name, offsetof(__typeof__(lib), f_##name)},
-        FUNCTIONS(SYMBOL)
+    FUNCTIONS(SYMBOL)
 #undef SYMBOL
-    };
-    void *library = dlopen("libcrypto.so.3", RTLD_NOW | RTLD_LOCAL);
+};
 
-    if (!library) {
-        tn_fail(&failure, TN_E_UNSUPPORTED,
-                "signing needs OpenSSL, which cannot be loaded (%s): install the package libssl3",
-                dlerror());
-        return;
-    }
-    for (size_t i = 0; i < TN_COUNT(symbols); i++) {
-        void *symbol = dlsym(library, symbols[i].name);
-        if (!symbol) {
-            tn_fail(&failure, TN_E_UNSUPPORTED, "this OpenSSL has no %s", symbols[i].name);
-            return;
-        }
-        memcpy((char *)&lib + symbols[i].offset, &symbol, sizeof symbol);
-    }
-}
-
-static int need_library(struct tn_error *err)
-{
-    pthread_once(&once, load);
-    if (failure.code == TN_OK)
-        return 0;
-    if (err)
-        *err = failure;
-    return -1;
-}
+static struct tn_library library = {
+    .user = "signing",
+    .name = "OpenSSL",
+    .file = "libcrypto.so.3",
+    .package = "libssl3",
+    .symbols = symbols,
+    .symbol_count = TN_COUNT(symbols),
+    .functions = &lib,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
@@ -130,7 +106,7 @@ static struct mcp_key *take_key(EVP_PKEY *pkey, struct tn_error *err)
 
 struct mcp_key *mcp_key_new(struct tn_error *err)
 {
-    if (need_library(err) < 0)
+    if (tn_library_load(&library, err) < 0)
         return NULL;
     EVP_PKEY *pkey = lib.f_EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");
     if (pkey)
@@ -147,7 +123,7 @@ static int no_password(char *buf, int size, int writing, void *ctx)
 
 struct mcp_key *mcp_key_parse(const char *pem, struct tn_error *err)
 {
-    if (need_library(err) < 0)
+    if (tn_library_load(&library, err) < 0)
         return NULL;
     BIO *in = lib.f_BIO_new_mem_buf(pem, -1);
     EVP_PKEY *pkey = in ? lib.f_PEM_read_bio_PrivateKey(in, NULL, no_password, NULL) : NULL;
