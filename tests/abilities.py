@@ -192,6 +192,10 @@ def cell(box, code, timeout=LONG):
 def check_ipython(box):
     assert cell(box, "x = 41\nprint('x is', x + 1)") == "x is 42"
     assert cell(box, "x") == "41"
+    box.client.ok("greet() { echo \"it's $1\"; }; export -f greet")
+    assert cell(box, "!bash -c 'greet you'") == "it's you"
+    box.client.ok("unset -f greet")
+    assert cell(box, "!bash -c greet 2>/dev/null || echo gone") == "gone"
     for helper in ("bridge", "kernel"):
         mark = f"/tmp/cell-{helper}"
         code = f"import threading\nopen({mark!r}, 'w').close()\nthreading.Event().wait(600)"

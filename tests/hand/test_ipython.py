@@ -326,6 +326,54 @@ def test_exported_variables_reach_the_kernel(hand, kernel, value):
     assert kernel.text("'FROM_BASH' in os.environ") == "False"
 
 
+# Bodies of functions, and what they print; the last ones look like what ends a list of functions.
+FUNCTIONS = {
+    "plain": ("echo hello", "hello"),
+    "quotes": ("""echo "it's $1" '"$HOME" {' \\\\ $'a\\tb'""", 'it\'s x "$HOME" { \\ a\tb'),
+    "lines": ("if true; then\n  for i in 1 2; do echo $i; done\nfi", "1\n2"),
+    "braces": ("{ echo '}'; { echo \"{\"; }; }", "}\n{"),
+    "string": ("echo 'one\n}\ndeclare -fx f\n'", "one\n}\ndeclare -fx f"),
+    "document": ("cat <<END\n}\ndeclare -fx f\nEND", "}\ndeclare -fx f"),
+}
+
+
+@pytest.mark.parametrize("body", FUNCTIONS)
+def test_exported_functions_reach_the_kernel(hand, kernel, body):
+    """As they reach the programs that the shell starts: bash has them, also when they are changed, until they are unset."""
+    code, printed = FUNCTIONS[body]
+    show = "import subprocess; print(subprocess.run(['bash', '-c', 'f x'], capture_output=True, text=True).stdout)"
+    definitions = "bash -c 'declare -fx' | base64 -w 0"
+    hand.client.run(f"f() {{ {code}\n}}; g-h() {{ echo other; }}; export -f f g-h", script=True)
+    assert kernel.text(show).strip() == printed
+    assert kernel.text("!bash -c g-h") == "other"
+    assert kernel.text(f"!{definitions}") == hand.client.ok(definitions)
+    hand.client.ok("f() { echo changed; }")
+    assert kernel.text(show).strip() == "changed"
+    hand.client.ok("unset -f f; export -fn g-h")
+    assert kernel.text("[name for name in os.environ if name.startswith('BASH_FUNC')]") == "[]"
+    hand.client.ok("unset -f g-h")
+
+
+def test_new_kernel_has_the_functions_of_the_shell(hand):
+    hand.client.ok("early() { echo \"early $1\"; }; export -f early; own() { :; }")
+    kernel = Kernel(hand, "with-functions")
+    assert kernel.text("!bash -c 'early bird; type -t own || echo none'").split() == ["early", "bird", "none"]
+    hand.client.ok("unset -f early own")
+    assert kernel.text("!bash -c 'early bird' 2>/dev/null || echo gone") == "gone"
+
+
+def test_what_a_function_holds_is_never_run(hand, kernel):
+    """Text that would end a definition if it was read as one, and more after it."""
+    mark = hand.workspace / "was-run"
+    hand.client.run(
+        f"trick() {{ cat <<'END'\n}}; touch {mark}\n}}\ndeclare -fx trick\n$(touch {mark})\nEND\n}}; export -f trick",
+        script=True,
+    )
+    assert "declare -fx trick" in kernel.text("!bash -c trick")
+    assert not mark.exists()
+    hand.client.ok("unset -f trick")
+
+
 def test_variables_of_the_kernel_are_its_own(hand, kernel):
     kernel.text('import os\nos.environ["MINE"] = "abc\\"def"\n')  # as a host sets them
     hand.client.ok("export OTHER=1")

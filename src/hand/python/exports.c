@@ -70,6 +70,60 @@ static const char *take_word(const char *p, struct tn_buf *out)
     return p;
 }
 
+/* --- functions ------------------------------------------------------------------------------ */
+
+/* The length of the name when a definition starts at *p, which is moved to the name; else 0. */
+static size_t function_name(const char **p)
+{
+    static const char keyword[] = "function "; /* before a name that is a word of the grammar */
+    const char *name = *p;
+
+    if (strncmp(name, keyword, strlen(keyword)) == 0)
+        name += strlen(keyword);
+    size_t n = strcspn(name, " =\n");
+    if (strncmp(name + n, " () \n{", 6) != 0)
+        return 0;
+    *p = name;
+    return n;
+}
+
+/* The line `declare -fx NAME` after a definition, or NULL.  The text of a here-document may have
+ * such a line too, but then no other definition follows, nor the end. */
+static const char *function_end(const char *p, const char *name, size_t n, const char **rest)
+{
+    static const char mark[] = "\ndeclare -f";
+
+    while ((p = strstr(p, mark))) {
+        const char *end = p;
+        p += strlen(mark);
+        const char *word = p + strcspn(p, " \n") + 1;
+        if (word[-1] != ' ' || strncmp(word, name, n) != 0 || word[n] != '\n')
+            continue;
+        const char *next = *rest = word + n;
+        next++;
+        if (!*next || function_name(&next))
+            return end;
+    }
+    return NULL;
+}
+
+/* Appends the assignment by which bash hands on the function that is defined at p, and returns what
+ * follows; NULL: there is none. */
+static const char *take_function(const char *p, struct tn_buf *out)
+{
+    const char *rest, *name = p;
+    size_t n = function_name(&name);
+
+    if (!n)
+        return NULL;
+    const char *body = name + n + strlen(" () \n"), *end = function_end(body, name, n, &rest);
+    if (!end)
+        return p + strlen(p); /* cut off: nothing after it makes sense */
+    tn_buf_printf(out, "BASH_FUNC_%.*s%%%%=() ", (int)n, name);
+    tn_buf_add(out, body, (size_t)(end - body));
+    return rest;
+}
+
 /* --- lists ---------------------------------------------------------------------------------- */
 
 static size_t count(char *const *exports)
@@ -90,6 +144,28 @@ static size_t name_length(const char *p)
     return isdigit((unsigned char)*p) ? 0 : n;
 }
 
+/* Appends the variable that a line is about unless it is an array or has no value; a line may also
+ * be left of a function whose name no variable can hold. */
+static const char *take_variable(const char *p, struct tn_buf *out)
+{
+    bool plain = true;
+
+    p += strcspn(p, " \n"); /* `declare` or `export` */
+    p += strspn(p, " ");
+    if (*p == '-') { /* attributes */
+        size_t flags = strcspn(p, " \n");
+        plain = !memchr(p, 'a', flags) && !memchr(p, 'A', flags) && !memchr(p, 'f', flags);
+        p += flags;
+        p += strspn(p, " ");
+    }
+    size_t name = name_length(p);
+    bool assigned = name && p[name] == '=';
+    p = take_word(p, out);
+    if (!assigned || !plain)
+        tn_buf_reset(out);
+    return p;
+}
+
 char **exports_parse(const char *listing)
 {
     tn_autobuf struct tn_buf entry = TN_BUF_INIT(VALUE_MAX);
@@ -97,20 +173,10 @@ char **exports_parse(const char *listing)
     size_t n = 0, room = 1;
 
     for (const char *p = listing; *p; p += *p == '\n') {
-        bool array = false;
-        p += strcspn(p, " \n"); /* `declare` or `export` */
-        p += strspn(p, " ");
-        if (*p == '-') { /* attributes */
-            size_t flags = strcspn(p, " \n");
-            array = memchr(p, 'a', flags) || memchr(p, 'A', flags);
-            p += flags;
-            p += strspn(p, " ");
-        }
         tn_buf_reset(&entry);
-        size_t name = name_length(p);
-        bool assigned = name && p[name] == '=';
-        p = take_word(p, &entry);
-        if (!assigned || array || !tn_buf_ok(&entry) || strlen(tn_buf_str(&entry)) != entry.len)
+        const char *rest = take_function(p, &entry);
+        p = rest ? rest : take_variable(p, &entry);
+        if (!entry.len || !tn_buf_ok(&entry) || strlen(tn_buf_str(&entry)) != entry.len)
             continue;
         if (n + 1 == room)
             exports = tn_realloc(exports, (room *= 2) * sizeof *exports);

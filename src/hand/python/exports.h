@@ -1,12 +1,13 @@
-/* Exported variables, from the text in which a shell lists them: `declare -px` of bash, `export -p`
- * of others. */
+/* The environment that a shell gives to programs, from the text in which it lists what it exports:
+ * `declare -px` and `declare -fx` of bash, `export -p` of others.  It is read, never evaluated. */
 #ifndef TN_HAND_PYTHON_EXPORTS_H
 #define TN_HAND_PYTHON_EXPORTS_H
 
 #include "base/json.h"
 
-/* "NAME=VALUE" entries, ended by NULL.  Arrays, variables without a value and lines that make no
- * sense are left out.  The caller frees it with exports_free. */
+/* "NAME=VALUE" entries, ended by NULL; functions as bash passes them on ("BASH_FUNC_f%%=() {...}").
+ * Arrays, variables without a value and lines that make no sense are left out.  The caller frees it
+ * with exports_free. */
 char **exports_parse(const char *listing);
 void exports_free(char **exports);
 

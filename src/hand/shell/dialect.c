@@ -59,10 +59,11 @@ static void put_run(struct tn_buf *out, const struct tn_line *line, const struct
 }
 
 static void put_snapshot(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp,
-                         const char *list)
+                         const char *variables, const char *functions)
 {
-    tn_buf_printf(out, "{ %1$s '%%s\\0' %2$s S %3$llu; %4$s; %1$s '\\0'; } >&0 2>&-\n", sp->print,
-                  line->token, (unsigned long long)line->seq, list);
+    tn_buf_printf(out,
+                  "{ %1$s '%%s\\0' %2$s S %3$llu; %4$s; %1$s '\\0'; %5$s%1$s '\\0'; } >&0 2>&-\n",
+                  sp->print, line->token, (unsigned long long)line->seq, variables, functions);
 }
 
 static const struct spelling bash_spelling = {
@@ -85,7 +86,7 @@ static void bash_put_report(struct tn_buf *out, const struct tn_line *line)
 
 static void bash_put_snapshot(struct tn_buf *out, const struct tn_line *line)
 {
-    put_snapshot(out, line, &bash_spelling, "\\builtin declare -px");
+    put_snapshot(out, line, &bash_spelling, "\\builtin declare -px", "\\builtin declare -fx; ");
 }
 
 /* Bash's own line editor serves the person; each line is evaluated like an action's command, so
@@ -157,7 +158,7 @@ static void sh_put_report(struct tn_buf *out, const struct tn_line *line)
 
 static void sh_put_snapshot(struct tn_buf *out, const struct tn_line *line)
 {
-    put_snapshot(out, line, &sh_spelling, "\\export -p");
+    put_snapshot(out, line, &sh_spelling, "\\export -p", "");
 }
 
 static const char *const sh_argv[] = {"-i", NULL};
@@ -222,7 +223,7 @@ size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn
         int fields;
     } kinds[] = {{'E', TN_RECORD_EVALUATED, 4},
                  {'D', TN_RECORD_DONE, 4},
-                 {'S', TN_RECORD_SNAPSHOT, 3},
+                 {'S', TN_RECORD_SNAPSHOT, 4},
                  {'I', TN_RECORD_INTERACTIVE, 3}};
     const char *field[4] = {"", "", "", ""};
     size_t token_len = strlen(token) + 1; /* with its NUL */
@@ -250,7 +251,7 @@ size_t tn_record_parse(const char *bytes, size_t n, const char *token, struct tn
         parse_report(field[2], record);
     else
         record->status = number(field[2], -1);
-    record->path = field[3];
+    record->path = record->functions = field[3];
     record->environment = field[2];
     return at;
 }

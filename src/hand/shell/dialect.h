@@ -72,7 +72,8 @@ struct tn_record {
     bool errexit;            /* evaluated, done: `set -e` is on */
     const char *cwd;         /* evaluated, done */
     const char *path;        /* evaluated, done: $PATH */
-    const char *environment; /* snapshot: text the shell can eval */
+    const char *environment; /* snapshot: variables, as text the shell can eval */
+    const char *functions;   /* snapshot: definitions of the exported ones */
 };
 
 /* Takes the first record from bytes, with whatever stands before it: the length of both with

@@ -142,8 +142,10 @@ static void on_record(void *ctx, const struct tn_record *r)
     } else if (r->kind == TN_RECORD_SNAPSHOT) {
         const char *start = tn_shell_dialect(s->shell)->snapshot_start;
         s->snapshot_got = r->seq;
-        if (strncmp(r->environment, start, strlen(start)) == 0) /* nothing a trap printed */
+        if (strncmp(r->environment, start, strlen(start)) == 0) { /* nothing a trap printed */
             session_set_text(&s->environment, r->environment);
+            session_set_text(&s->functions, r->functions);
+        }
     } else if (r->seq == s->seq && s->active) {
         on_report(s, r);
     }

@@ -58,6 +58,7 @@ struct tn_session {
     char *cwd;
     char *path;        /* $PATH */
     char *environment; /* exported variables, as text for eval */
+    char *functions;   /* exported ones, as the shell shows them; not kept for another shell */
     uint64_t commands;
 
     struct tn_buf pending; /* an unfinished command being typed line by line */

@@ -55,6 +55,7 @@ void tn_session_unref(struct tn_session *s)
     free(s->cwd);
     free(s->path);
     free(s->environment);
+    free(s->functions);
     free(s->tape);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
@@ -119,7 +120,7 @@ char *tn_session_exports(struct tn_session *s, int64_t deadline)
     }
     if (deadline)
         learn_environment(s);
-    char *exports = tn_strdup_or_null(s->environment);
+    char *exports = s->environment ? tn_asprintf("%s%s", s->environment, s->functions) : NULL;
     pthread_mutex_unlock(&s->lock);
     return exports;
 }

@@ -115,7 +115,8 @@ void tn_session_inspect(struct tn_session *s, struct tn_session_state *state);
 const char *tn_session_name(const struct tn_session *s);
 /* Current directory; the caller frees it. */
 char *tn_session_cwd(struct tn_session *s);
-/* The variables its shell exports, in the words of the shell (`declare -px`); the caller frees it.
+/* What its shell exports, in the words of the shell: variables (`declare -px`), then functions
+ * (`declare -fx`); the caller frees it.
  * Waits until the deadline for a shell that is just starting, and a moment for an idle one to tell;
  * of a busy one it is what was known last.  A deadline of 0 asks nobody.  NULL: not known. */
 char *tn_session_exports(struct tn_session *s, int64_t deadline);

@@ -65,6 +65,7 @@ static void test_records(void **state)
                                 "S\0"
                                 "12\0"
                                 "declare -x A=\"1\"\n\0"
+                                "f () \n{ \n    :\n}\ndeclare -fx f\n\0"
                                 "T\0"
                                 "I\0"
                                 "13\0"
@@ -93,6 +94,7 @@ static void test_records(void **state)
     at += tn_record_parse(bytes + at, size - at, "T", &r); /* what a trap printed is passed over */
     assert_int_equal(r.kind, TN_RECORD_SNAPSHOT);
     assert_string_equal(r.environment, "declare -x A=\"1\"\n");
+    assert_string_equal(r.functions, "f () \n{ \n    :\n}\ndeclare -fx f\n");
     at += tn_record_parse(bytes + at, size - at, "T", &r);
     assert_int_equal(r.kind, TN_RECORD_INTERACTIVE);
     assert_int_equal(r.status, 1);

@@ -26,6 +26,18 @@ static const struct {
     {"declare -x A='open", {"A=open"}},
     {"declare -x A=$'open\\", {"A=open\\"}},
     {"declare -x A=$'a\\000b'\ndeclare -x B=\"1\"", {"B=1"}},
+    {"declare -x A=\"1\"\nf () \n{ \n    echo \"it's\"\n}\ndeclare -fx f\n",
+     {"A=1", "BASH_FUNC_f%%=() { \n    echo \"it's\"\n}"}},
+    {"a.b () \n{ \n    :\n} 1>&2\ndeclare -ftx a.b\nfunction if () \n{ \n    x\n}\ndeclare -frx if\n",
+     {"BASH_FUNC_a.b%%=() { \n    :\n} 1>&2", "BASH_FUNC_if%%=() { \n    x\n}"}},
+    /* A here-document that looks like the end of the function. */
+    {"f () \n{ \n    cat <<X\n}\ndeclare -fx f\nX\n\n}\ndeclare -fx f\ng () \n{ \n    :\n}\ndeclare -fx g\n",
+     {"BASH_FUNC_f%%=() { \n    cat <<X\n}\ndeclare -fx f\nX\n\n}",
+      "BASH_FUNC_g%%=() { \n    :\n}"}},
+    {"declare -x A=\"\nf () \n{ \n}\ndeclare -fx f\n\"\n", {"A=\nf () \n{ \n}\ndeclare -fx f\n"}},
+    {"f () \n{ \n    :\n}\ndeclare -fx g\ndeclare -x B=\"1\"\n", {NULL}},
+    {"f () \n{ \n    open", {NULL}},
+    {"a=b () \n{ \n    :\n}\ndeclare -fx a=b\nB () \n", {NULL}},
 };
 
 static void test_parse(void **state)
@@ -76,6 +88,8 @@ static void test_changes(void **state)
     check_changes("export A=1\nexport B=2", "export B=2\nexport A=1", "{}");
     check_changes("export A=1\nexport B=2", "export A=3\nexport C=\"'\"",
                   "{\"A\":\"3\",\"C\":\"'\",\"B\":null}");
+    check_changes("f () \n{ \n    :\n}\ndeclare -fx f\n", "g () \n{ \n    :\n}\ndeclare -fx g\n",
+                  "{\"BASH_FUNC_g%%\":\"() { \\n    :\\n}\",\"BASH_FUNC_f%%\":null}");
     check_changes("export A=1", "export AB=1\nexport A=1", "{\"AB\":\"1\"}");
     check_changes("export SHLVL=1\nexport _=x\nexport TENDON_HAND=1", "export OLDPWD=/", "{}");
 }
