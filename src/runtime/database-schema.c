@@ -81,4 +81,11 @@ static const char leases[] = "ALTER TABLE sandbox ADD COLUMN used_up REAL NOT NU
                              "UPDATE sandbox SET used_boot = boot_id(), used_up = uptime() -"
                              "  max(0, min(lease, (julianday('now') - 2440587.5) * 86400 - used));";
 
-const char *const tn_db_migrations[] = {sandboxes, service, audit_notes, leases, NULL};
+/* A process from before goes on with the store, and knows nothing of that clock: what it has used
+ * has no time by it. */
+static const char leases_of_older[] =
+    "CREATE TRIGGER sandbox_used AFTER UPDATE OF used ON sandbox WHEN NEW.used_up = OLD.used_up"
+    " BEGIN UPDATE sandbox SET used_boot = NULL WHERE id = NEW.id; END;";
+
+const char *const tn_db_migrations[] = {sandboxes, service,         audit_notes,
+                                        leases,    leases_of_older, NULL};

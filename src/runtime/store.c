@@ -18,8 +18,12 @@ struct tn_store {
 #define COLUMNS                                                                           \
     "id, name, runtime, spec, key, address, ref, pool, parent, reason, isolation, boot, " \
     "status, owner_pid, owner_start, created, used, lease"
-/* By a clock that nobody sets.  What was used before the machine was started counts from then. */
-#define IDLE "(uptime() - CASE WHEN used_boot = boot_id() THEN used_up ELSE 0 END)"
+/* By a clock that nobody sets.  What was used before the machine was started counts from then; of
+ * what a process of an older version has used there is only the wall clock. */
+#define IDLE                                                  \
+    "CASE WHEN used_boot = boot_id() THEN uptime() - used_up" \
+    " WHEN used_boot IS NOT NULL THEN uptime()"               \
+    " ELSE max(0, (julianday('now') - 2440587.5) * 86400 - used) END"
 #define SELECTED COLUMNS ", " IDLE
 
 static const size_t text_columns[] = {
@@ -312,7 +316,7 @@ int tn_store_claim(struct tn_store *s, const char *digest, const struct tn_recor
         " used_boot = boot_id() WHERE id ="
         " (SELECT id FROM sandbox WHERE runtime = ?1 AND pool = ?2 AND status = ?10"
         "  AND (owner_pid = 0 OR (owner_pid = ?6 AND owner_start = ?7))"
-        "  AND (lease = 0 OR lease > " IDLE ")"
+        "  AND (lease = 0 OR lease > (" IDLE "))"
         "  ORDER BY created LIMIT 1) RETURNING " SELECTED,
         "tttttiiddi", as->runtime, digest, as->name, as->spec, as->boot, (int64_t)as->owner.pid,
         (int64_t)as->owner.start, as->created, as->lease, (int64_t)TN_STATUS_RUNNING);

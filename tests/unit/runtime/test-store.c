@@ -357,9 +357,9 @@ static void test_leases_of_the_version_before(void **state)
         r.lease = table[i].lease;
         assert_int_equal(tn_store_add(s, &r, NULL), 0);
     }
-    static const char *const back[] = {"ALTER TABLE sandbox DROP COLUMN used_up",
-                                       "ALTER TABLE sandbox DROP COLUMN used_boot",
-                                       "PRAGMA user_version = 3"};
+    static const char *const back[] = {
+        "DROP TRIGGER sandbox_used", "ALTER TABLE sandbox DROP COLUMN used_up",
+        "ALTER TABLE sandbox DROP COLUMN used_boot", "PRAGMA user_version = 3"};
     for (size_t i = 0; i < TN_COUNT(back); i++)
         assert_true(tn_db_run(tn_store_db(s), NULL, back[i], "") >= 0);
     tn_store_close(s);
@@ -368,6 +368,53 @@ static void test_leases_of_the_version_before(void **state)
         tn_autorecord struct tn_record r = find(s, table[i].id);
         assert_true(r.idle >= table[i].least && r.idle <= table[i].most);
         assert_true(r.lease == table[i].lease && r.used == table[i].used);
+    }
+    tn_store_close(s);
+}
+
+/* A process of version 3 goes on with a store that is of this version by now: what it uses, makes
+ * and claims is not older than it says. */
+static void test_leases_of_an_older_process(void **state)
+{
+    static const char *const statements[] = {
+        "UPDATE sandbox SET used = ?2 WHERE id = ?1",
+        "INSERT INTO sandbox (id, name, runtime, spec, key, status, owner_pid, owner_start,"
+        " created, used, lease) VALUES (?1, ?1, 'jail', '{}', 'key', 1, 0, 0, ?2, ?2, 100)",
+        "UPDATE sandbox SET pool = NULL, name = ?1, spec = '{}', boot = NULL, owner_pid = 0,"
+        " owner_start = 0, created = ?2, used = ?2, lease = 100 WHERE id = ?1",
+    };
+    static const char *const ids[] = {"touched000", "inserted00", "claimed000"};
+    struct tn_store *s = open_store();
+    struct tn_db *db = tn_store_db(s);
+    double now = (double)time(NULL);
+
+    for (size_t i = 0; i < TN_COUNT(ids); i++) {
+        struct tn_record old = row(ids[i], NULL, NULL);
+        old.idle = 1000;
+        old.lease = 100;
+        if (strncmp(statements[i], "INSERT", 6) != 0)
+            assert_int_equal(tn_store_add(s, &old, NULL), 0);
+        assert_true(tn_db_run(db, NULL, statements[i], "td", ids[i], now - 20) >= 0);
+        tn_autorecord struct tn_record by_older = find(s, ids[i]);
+        assert_true(by_older.idle >= 19 && by_older.idle < 80);
+
+        /* Its clock may be wrong, but then nothing is taken before its time. */
+        assert_true(tn_db_run(db, NULL, statements[0], "td", ids[i], now + 1e6) >= 0);
+        tn_autorecord struct tn_record future = find(s, ids[i]);
+        assert_true(future.idle >= 0 && future.idle < 1e-9);
+
+        /* And of what runs out there, it does. */
+        assert_true(tn_db_run(db, NULL, statements[0], "td", ids[i], now - 500) >= 0);
+        tn_autorecord struct tn_record spent = find(s, ids[i]);
+        assert_true(spent.idle >= 499);
+
+        assert_int_equal(tn_store_touch(s, ids[i], NULL), 0); /* by one of this version */
+        tn_autorecord struct tn_record touched = find(s, ids[i]);
+        assert_true(touched.idle >= 0 && touched.idle < 60);
+        assert_true(tn_db_run(db, NULL, "UPDATE sandbox SET owner_pid = 0 WHERE id = ?1", "t",
+                              ids[i]) == 1);
+        tn_autorecord struct tn_record same = find(s, ids[i]);
+        assert_true(same.idle >= touched.idle && same.idle < 60);
     }
     tn_store_close(s);
 }
@@ -511,6 +558,7 @@ int main(void)
         TEST(test_killed_writer),
         TEST(test_idle_follows_no_wall_clock),
         TEST(test_leases_of_the_version_before),
+        TEST(test_leases_of_an_older_process),
         TEST(test_made_by_many_at_once),
         TEST(test_lock),
         TEST(test_lock_of_the_dead),
