@@ -10,6 +10,10 @@
 
 #define MIB (1024.0 * 1024)
 
+/* A pause that takes longer goes on by itself, while the next oldest is tried. */
+#define PATIENCE_SECONDS 5.0
+#define PATIENCE_ENDLESS (-1.0) /* where there is no next one: a pause has its own deadline */
+
 /* --- what a key may have ------------------------------------------------------------------------
  */
 
@@ -98,21 +102,28 @@ int admit_check(const struct tn_service *s, const struct key_limits *limits,
 /* --- pausing the oldest -------------------------------------------------------------------------
  */
 
-struct ids {
-    char (*items)[11];
+struct candidates {
+    struct candidate {
+        char id[11];
+        bool ordered; /* it is being paused already, which may never end */
+    } * items;
     size_t count;
     const char *except;
 };
 
-static int note_id(struct box *b, void *ctx)
+static int note_candidate(struct box *b, void *ctx)
 {
-    struct ids *ids = ctx;
+    struct candidates *c = ctx;
+    autoview struct box_view v = {0};
 
-    if (ids->except && strcmp(box_id(b), ids->except) == 0)
+    if (c->except && strcmp(box_id(b), c->except) == 0)
         return 0;
-    if ((ids->count & (ids->count - 1)) == 0) /* a power of two: full */
-        ids->items = tn_realloc(ids->items, (ids->count ? ids->count * 2 : 1) * sizeof *ids->items);
-    snprintf(ids->items[ids->count++], sizeof *ids->items, "%s", box_id(b));
+    if ((c->count & (c->count - 1)) == 0) /* a power of two: full */
+        c->items = tn_realloc(c->items, (c->count ? c->count * 2 : 1) * sizeof *c->items);
+    box_look(b, &v);
+    struct candidate *new = &c->items[c->count++];
+    *new = (struct candidate){.ordered = v.goal == BOX_PAUSED};
+    memcpy(new->id, v.id, sizeof new->id);
     return 0;
 }
 
@@ -133,18 +144,23 @@ static bool pause_one(struct tn_service *s, const char *id, int64_t deadline)
     return true;
 }
 
-/* Oldest first, passing over those that cannot be paused; how many. */
+/* Oldest first, those last that somebody is pausing already, passing over those that cannot be
+ * paused or take longer than `patience` seconds each; how many. */
 static int pause_oldest(struct tn_service *s, const char *tenant, const char *except, size_t count,
-                        int64_t deadline)
+                        double patience, int64_t deadline)
 {
     struct box_filter running = {.tenant = tenant, .states = 1u << BOX_RUNNING};
-    struct ids ids = {.except = except};
+    struct candidates found = {.except = except};
     size_t paused = 0;
 
-    box_each(s, &running, note_id, &ids, NULL);
-    for (size_t i = 0; i < ids.count && paused < count && tn_now() < deadline; i++)
-        paused += pause_one(s, ids.items[i], deadline);
-    free(ids.items);
+    box_each(s, &running, note_candidate, &found, NULL);
+    for (int ordered = 0; ordered < 2; ordered++)
+        for (size_t i = 0; i < found.count && paused < count && tn_now() < deadline; i++) {
+            int64_t until = tn_deadline_in(patience);
+            if (found.items[i].ordered == ordered)
+                paused += pause_one(s, found.items[i].id, until < deadline ? until : deadline);
+        }
+    free(found.items);
     return (int)paused;
 }
 
@@ -156,7 +172,7 @@ int pause_old_sandboxes(struct tn_service *s, const char *tenant, int64_t max, i
     int64_t excess = box_count(s, tenant, 1u << BOX_RUNNING) - max;
     if (excess <= 0)
         return 0;
-    return pause_oldest(s, tenant, NULL, (size_t)excess, deadline);
+    return pause_oldest(s, tenant, NULL, (size_t)excess, PATIENCE_SECONDS, deadline);
 }
 
 /* --- room for one more --------------------------------------------------------------------------
@@ -276,14 +292,17 @@ int admit_make_room(struct tn_service *s, struct box *b, const struct key_limits
     const struct room_limit *l;
     int64_t excess;
 
-    bool looked = false; /* again, because some have arrived meanwhile */
+    /* Again, because some have arrived meanwhile; then there is nothing left but to wait for
+     * those that take their time. */
+    bool looked = false;
 
     while ((l = obstacle(s, b, all, deadline, &excess))) {
         if (!s->options->pause_old_sandboxes)
             return tn_fail(err, l->code,
                            "%lld sandboxes run already (%s): pause or delete one first",
                            (long long)l->max, l->name);
-        if (pause_oldest(s, l->tenant, box_id(b), (size_t)excess, deadline) > 0 ||
+        double patience = looked ? PATIENCE_ENDLESS : PATIENCE_SECONDS;
+        if (pause_oldest(s, l->tenant, box_id(b), (size_t)excess, patience, deadline) > 0 ||
             await_arrival(s, l->tenant, box_id(b), deadline)) {
             looked = false;
             continue;

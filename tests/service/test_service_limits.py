@@ -1,8 +1,10 @@
 """Limits: quotas of keys, how many may run, the line, idle pause and stop, time to live; and /metrics."""
 
 import math
+import os
 import re
 import threading
+import time
 
 import pytest
 
@@ -196,14 +198,19 @@ def test_a_limit_of_one(make_service, jail_works):
     assert (state(client, first), state(client, second)) == ("running", "paused")
 
 
-def test_one_that_cannot_be_paused_is_passed_over(make_service, jail_works, tmp_path):
-    """The oldest is of a runtime that fails at it: the next one makes room."""
+def runtime_whose_pause(directory, name, does):
+    """The example runtime, but for what its pause does; what a service must have in its environment."""
     text, pause = (ROOT / "examples/tendon-runtime-example").read_text(), '            if goal == "paused":\n'
     assert pause in text
-    plugin = tmp_path / "tendon-runtime-restless"
-    plugin.write_text(text.replace(pause, pause + '                raise Failure("unsupported", "it never rests")\n'))
+    plugin = directory / f"tendon-runtime-{name}"
+    plugin.write_text(text.replace(pause, f"{pause}                {does}\n"))
     plugin.chmod(0o755)
-    env = {"TENDON_RUNTIME_PATH": str(tmp_path)}
+    return {"TENDON_RUNTIME_PATH": str(directory)}
+
+
+def test_one_that_cannot_be_paused_is_passed_over(make_service, jail_works, tmp_path):
+    """The oldest is of a runtime that fails at it: the next one makes room."""
+    env = runtime_whose_pause(tmp_path, "restless", 'raise Failure("unsupported", "it never rests")')
     service = make_service(settings={"max_sandboxes": 2}, env=env).start()
     client = service.client()
     boxes = [make(client, runtime="restless"), make(client), make(client)]
@@ -213,6 +220,39 @@ def test_one_that_cannot_be_paused_is_passed_over(make_service, jail_works, tmp_
     refused = client.post(at(boxes[0], "/pause"))
     assert refused.status == 501 and "it never rests" in refused.json["detail"], refused
     assert any("could not be paused" in line["message"] for line in service.log_lines())
+
+
+def test_a_pause_that_hangs_holds_nobody_up(make_service, jail_works, tmp_path):
+    """The oldest is of a runtime that never answers: others make room, and the next service starts as ever."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    env = runtime_whose_pause(tmp_path, "stuck", f"open({str(gate)!r}).read()")
+    service = make_service(settings={"max_sandboxes": 2}, env=env).start()
+    client = service.client()
+    boxes = [make(client, runtime="stuck"), make(client)]
+    began = time.monotonic()
+    boxes.append(make(client))
+    once = time.monotonic() - began
+    assert [state(client, box) for box in boxes[1:]] == ["paused", "running"]
+    assert once < 40, "a pause has a minute: it was waited for"
+    # That pause still hangs, which is known by now: there is no reason to wait for it a little.
+    began = time.monotonic()
+    assert run(client, boxes[1], "echo back")["content"] == "back"
+    again = time.monotonic() - began
+    assert [state(client, box) for box in boxes[1:]] == ["running", "paused"]
+    assert again < 5, f"{again} s, and {once} s before"
+    began = time.monotonic()
+    service.restart()
+    client = service.client()
+    assert client.get("/healthz").ok()
+    assert run(client, boxes[2], "echo here")["content"] == "here"
+    assert time.monotonic() - began < 40
+
+    def rests_when_let():
+        os.close(os.open(gate, os.O_RDWR))
+        return state(client, boxes[0]) == "paused"
+
+    eventually(rests_when_let, "the next service has ordered the pause again")
 
 
 def test_a_lower_limit_pauses_the_oldest(make_service, jail_works):
