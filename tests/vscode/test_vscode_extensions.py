@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -37,7 +38,8 @@ def start():
 
 
 def content(directory):
-    return sorted(p.name for p in directory.iterdir())
+    """What editors look at: names without a dot."""
+    return sorted(p.name for p in directory.iterdir() if not p.name.startswith("."))
 
 
 def end(editor):
@@ -102,6 +104,88 @@ def test_they_are_added_to_the_list_of_the_editor(start):
     end(editor)
     editor.ask("GET", "/x")
     assert path.stat().st_ino == before, "written once"
+
+
+def listed(directory):
+    return [entry["relativeLocation"] for entry in json.loads((directory / "extensions.json").read_text())]
+
+
+def write_list(directory, *places):
+    """As the editor does: what is not on it does not count, whether its directory is still there or not."""
+    entries = [{"identifier": {"id": p.rsplit("-", 1)[0]}, "version": p.rsplit("-", 1)[1], "relativeLocation": p} for p in places]
+    (directory / "extensions.json").write_text(json.dumps(entries))
+
+
+def test_what_a_user_removed_stays_away(start):
+    """Off the list, then also off the disk, as editors do it; without a list too."""
+    editor = start()
+    write_list(editor.extensions, OURS[1])
+    for _ in range(2):
+        end(editor)
+        editor.ask("GET", "/x")
+        assert listed(editor.extensions) == [OURS[1]]
+        if (editor.extensions / OURS[0]).exists():
+            shutil.rmtree(editor.extensions / OURS[0])
+    (editor.extensions / "extensions.json").unlink()
+    shutil.rmtree(editor.extensions / OURS[1])
+    end(editor)
+    editor.ask("GET", "/x")
+    assert content(editor.extensions) == []
+
+
+def put_older(directory, removed=False, with_list=True):
+    """One of ours from an earlier version, which was brought here then."""
+    old = "tendon.hello-world-0.9.0"
+    (directory / old).mkdir(parents=True)
+    (directory / f".{old}").touch()
+    (directory / "a.b-1.2.3").mkdir()
+    if with_list:
+        write_list(directory, "a.b-1.2.3", *([] if removed else [old]))
+    elif removed:
+        (directory / old).rmdir()
+
+
+@pytest.mark.parametrize("with_list", [True, False])
+def test_a_newer_version_replaces_ours_unless_it_was_removed(start, with_list):
+    editor = start(lambda directory: put_older(directory, with_list=with_list))
+    assert set(content(editor.extensions)) >= {*OURS, "a.b-1.2.3"}
+    if with_list:
+        assert listed(editor.extensions) == ["a.b-1.2.3", *OURS]
+    assert sorted(p.name for p in editor.extensions.glob(".tendon*")) == [f".{ours}" for ours in OURS]
+    other = start(lambda directory: put_older(directory, True, with_list))
+    assert OURS[0] not in content(other.extensions) and OURS[1] in content(other.extensions)
+    if with_list:
+        assert listed(other.extensions) == ["a.b-1.2.3", OURS[1]]
+
+
+def test_another_version_that_a_user_put_there_is_not_replaced(start):
+    """Ours was there once, and then the user took another."""
+
+    def prepare(directory):
+        put_older(directory)
+        (directory / "tendon.hello-world-0.9.5").mkdir()
+        write_list(directory, "tendon.hello-world-0.9.5")
+
+    editor = start(prepare)
+    assert listed(editor.extensions) == ["tendon.hello-world-0.9.5", OURS[1]]
+    assert OURS[0] not in content(editor.extensions)
+
+
+def test_what_could_not_be_listed_is_tried_again(start):
+    editor = start(put_half_a_list)
+    write_list(editor.extensions)
+    end(editor)
+    editor.ask("GET", "/x")
+    assert listed(editor.extensions) == OURS
+
+
+def test_a_mark_that_leads_elsewhere_writes_nothing_there(start, tmp_path):
+    def prepare(directory):
+        directory.mkdir(parents=True)
+        (directory / f".{OURS[0]}").symlink_to(tmp_path / "made")
+
+    editor = start(prepare)
+    assert editor.ask("GET", "/x").status == 200 and not (tmp_path / "made").exists()
 
 
 def put_file(directory):

@@ -1,6 +1,7 @@
 #include "hand/vscode/extensions.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -20,6 +21,10 @@ enum { LIST_MAX = 8 << 20 };
 
 static const char *const names[] = {"hello-world", "memory-monitor"};
 
+/* An empty file beside an extension that was brought here once: what its user has removed since
+ * stays away.  Editors do not look at names with a dot. */
+#define MARK "."
+
 /* --- directories -------------------------------------------------------------------------------
  */
 
@@ -28,16 +33,17 @@ static char *directory_name(const char *name)
     return tn_asprintf(PUBLISHER ".%s-" VERSION, name);
 }
 
-/* Some version of it is there: ours from the last time, or somebody's own. */
-static bool is_installed(const char *directory, const char *name)
+/* What is there of any version of it, of names that begin with that; on the heap, or NULL. */
+static char *find_version(const char *directory, const char *begin, const char *name)
 {
-    tn_autofree char *id = tn_asprintf(PUBLISHER ".%s", name);
+    tn_autofree char *id = tn_asprintf("%s" PUBLISHER ".%s", begin, name);
     size_t n = strlen(id);
     DIR *dir = opendir(directory);
-    bool found = false;
+    char *found = NULL;
 
     for (struct dirent *d; dir && !found && (d = readdir(dir));)
-        found = strncasecmp(d->d_name, id, n) == 0 && (!d->d_name[n] || d->d_name[n] == '-');
+        if (strncasecmp(d->d_name, id, n) == 0 && (!d->d_name[n] || d->d_name[n] == '-'))
+            found = tn_strdup(d->d_name);
     if (dir)
         closedir(dir);
     return found;
@@ -64,14 +70,16 @@ static int unpack(int dir, const char *directory, const char *name, struct tn_er
 /* --- the list ----------------------------------------------------------------------------------
  */
 
-static bool is_listed(const struct tn_json *list, const char *id)
+static const struct tn_json *find_entry(const struct tn_json *list, const char *name)
 {
+    tn_autofree char *id = tn_asprintf(PUBLISHER ".%s", name);
+
     for (size_t i = 0; i < tn_json_count(list); i++) {
         const struct tn_json *identifier = tn_json_get(tn_json_at(list, i), "identifier");
         if (strcasecmp(tn_json_get_str(identifier, "id", ""), id) == 0)
-            return true;
+            return tn_json_at(list, i);
     }
-    return false;
+    return NULL;
 }
 
 static void put_entry(struct tn_jw *w, const char *directory, const char *name)
@@ -96,19 +104,51 @@ static void put_entry(struct tn_jw *w, const char *directory, const char *name)
     tn_jw_object_end(w);
 }
 
-/* Appends the list with ours on it; false when they are on it already. */
-static bool put_list(struct tn_buf *out, const struct tn_json *list, int dir, const char *directory)
+/* What is to become of one of ours here. */
+enum fate {
+    STAYS_AS_IT_IS,
+    COMES,      /* unless some version of it is there: somebody's own */
+    IS_REPLACED /* our version from before */
+};
+
+static enum fate decide(int dir, const char *directory, const struct tn_json *list,
+                        const char *name)
 {
+    tn_autofree char *mark = find_version(directory, MARK, name);
+    tn_autofree char *now = directory_name(name);
+
+    if (!mark)
+        return COMES;
+    const char *before = mark + strlen(MARK);
+    bool there =
+        list ? strcmp(tn_json_get_str(find_entry(list, name), "relativeLocation", ""), before) == 0
+             : faccessat(dir, before, F_OK, 0) == 0;
+    return there && strcasecmp(before, now) != 0 ? IS_REPLACED : STAYS_AS_IT_IS;
+}
+
+/* Appends the list with ours on it; false when it is as it should be. */
+static bool put_list(struct tn_buf *out, const struct tn_json *list, const enum fate *fates,
+                     int dir, const char *directory)
+{
+    const struct tn_json *replaced[TN_COUNT(names)] = {0};
     struct tn_jw w = tn_jw(out);
     bool any = false;
 
     tn_jw_array(&w);
-    for (size_t i = 0; i < tn_json_count(list); i++)
-        tn_jw_tree(&w, tn_json_at(list, i));
+    for (size_t i = 0; i < TN_COUNT(names); i++)
+        if (fates[i] == IS_REPLACED)
+            replaced[i] = find_entry(list, names[i]);
+    for (size_t i = 0; i < tn_json_count(list); i++) {
+        bool stays = true;
+        for (size_t j = 0; j < TN_COUNT(names); j++)
+            stays = stays && replaced[j] != tn_json_at(list, i);
+        if (stays)
+            tn_jw_tree(&w, tn_json_at(list, i));
+    }
     for (size_t i = 0; i < TN_COUNT(names); i++) {
-        tn_autofree char *id = tn_asprintf(PUBLISHER ".%s", names[i]);
         tn_autofree char *place = directory_name(names[i]);
-        if (is_listed(list, id) || faccessat(dir, place, F_OK, 0) < 0)
+        if (fates[i] == STAYS_AS_IT_IS || (fates[i] == COMES && find_entry(list, names[i])) ||
+            faccessat(dir, place, F_OK, 0) < 0)
             continue;
         put_entry(&w, directory, names[i]);
         any = true;
@@ -123,22 +163,29 @@ static int write_text(int fd, void *ctx, struct tn_error *err)
     return tn_fs_write(fd, text->data, text->len, err);
 }
 
-static int extend_list(int dir, const char *directory, struct tn_error *err)
+/* *list is NULL when the editor has none yet. */
+static int read_list(int dir, const char *path, struct tn_json **list, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf old = TN_BUF_INIT(LIST_MAX), new = TN_BUF_INIT(2 * LIST_MAX);
-    tn_autofree char *path = tn_asprintf("%s/" LIST, directory);
-    tn_autojson struct tn_json *list = NULL;
-    const struct tn_fs_replace how = {.mode = 0644};
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(LIST_MAX);
 
     if (faccessat(dir, LIST, F_OK, 0) < 0)
         return 0;
-    if (tn_fs_read(TN_FS_ANYWHERE, path, &old, err) < 0)
+    if (tn_fs_read(TN_FS_ANYWHERE, path, &text, err) < 0)
         return -1;
-    if (tn_json_parse(tn_buf_str(&old), old.len, &list, err) < 0)
+    if (tn_json_parse(tn_buf_str(&text), text.len, list, err) < 0)
         return tn_error_context(err, "%s", path);
-    if (tn_json_type(list) != TN_JSON_ARRAY)
+    if (tn_json_type(*list) != TN_JSON_ARRAY)
         return tn_fail(err, TN_E_INVALID, "%s: expected a list", path);
-    if (!put_list(&new, list, dir, directory))
+    return 0;
+}
+
+static int extend_list(const char *path, const struct tn_json *list, const enum fate *fates,
+                       int dir, const char *directory, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf new = TN_BUF_INIT(2 * LIST_MAX);
+    const struct tn_fs_replace how = {.mode = 0644};
+
+    if (!list || !put_list(&new, list, fates, dir, directory))
         return 0;
     if (!tn_buf_ok(&new))
         return tn_fail(err, TN_E_TOO_LARGE, "%s: too long a list", path);
@@ -148,19 +195,52 @@ static int extend_list(int dir, const char *directory, struct tn_error *err)
 /* --- both --------------------------------------------------------------------------------------
  */
 
+static int bring(int dir, const char *directory, enum fate fate, const char *name,
+                 struct tn_error *err)
+{
+    tn_autofree char *there = find_version(directory, "", name);
+
+    return fate == STAYS_AS_IT_IS || (fate == COMES && there) ? 0
+                                                              : unpack(dir, directory, name, err);
+}
+
+/* One mark for each, of the newest. */
+static int leave_mark(int dir, const char *directory, const char *name, struct tn_error *err)
+{
+    tn_autofree char *before = find_version(directory, MARK, name);
+    tn_autofree char *place = directory_name(name);
+    tn_autofree char *mark = tn_asprintf(MARK "%s", place);
+    tn_autofd int fd = openat(dir, mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+
+    if (fd < 0)
+        return tn_fail_errno(err, errno, "%s/%s", directory, mark);
+    if (before && strcmp(before, mark) != 0)
+        unlinkat(dir, before, 0);
+    return 0;
+}
+
 int editor_extensions_install(struct tn_hand *hand, const char *directory, struct tn_error *err)
 {
     struct tn_file_user user = tn_hand_file_user(hand);
+    tn_autofree char *path = tn_asprintf("%s/" LIST, directory);
+    tn_autojson struct tn_json *list = NULL;
     tn_autoact struct tn_act_as as = {0};
+    enum fate fates[TN_COUNT(names)];
 
     if (tn_file_act_as(&as, &user, err) < 0)
         return -1;
     tn_autofd int dir = tn_fs_mkdirs(TN_FS_ANYWHERE, directory, 0755, NULL, NULL, err);
-    if (dir < 0)
+    if (dir < 0 || read_list(dir, path, &list, err) < 0)
         return -1;
     for (size_t i = 0; i < TN_COUNT(names); i++) {
-        if (!is_installed(directory, names[i]) && unpack(dir, directory, names[i], err) < 0)
+        fates[i] = decide(dir, directory, list, names[i]);
+        if (bring(dir, directory, fates[i], names[i], err) < 0)
             return -1;
     }
-    return extend_list(dir, directory, err);
+    if (extend_list(path, list, fates, dir, directory, err) < 0)
+        return -1;
+    for (size_t i = 0; i < TN_COUNT(names); i++)
+        if (fates[i] != STAYS_AS_IT_IS && leave_mark(dir, directory, names[i], err) < 0)
+            return -1;
+    return 0;
 }
