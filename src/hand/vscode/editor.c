@@ -33,8 +33,11 @@ struct editor {
     char *address;            /* of its socket, for tn_dial */
     bool knows_base;
     bool stopping, closing;
+    bool again; /* the last one has ended unasked: the next start is one more */
     int64_t restarts;
-    struct tn_backoff backoff; /* of whoever is STARTING */
+    struct tn_backoff backoff; /* changed by whoever is STARTING only */
+    struct tn_error last;      /* how the last one ended unasked; TN_OK: none has */
+    uint64_t failed;           /* starts, ever */
 };
 
 struct editor *editor_new(struct tn_hand *hand, const char *base, const char *folder)
@@ -83,6 +86,11 @@ static int dial(const struct editor *e, const char *address, struct tn_error *er
     return tn_file_act_as(&as, &user, err) < 0
                ? -1
                : tn_dial(address, tn_deadline_in(DIAL_SECONDS), err);
+}
+
+static int refuse(struct tn_error *err)
+{
+    return tn_fail(err, TN_E_GONE, "the editor is being stopped");
 }
 
 static bool unwanted(struct editor *e)
@@ -185,14 +193,14 @@ static int wait_until_ready(struct editor *e, struct tn_helper *helper, const ch
         if (tn_helper_wait(helper, tn_deadline_in(STEP_SECONDS), NULL) == 0)
             return tell_end(helper, err);
         if (unwanted(e))
-            return tn_fail(err, TN_E_GONE, "the editor is being stopped");
+            return refuse(err);
         if (tn_now() >= deadline)
             return tn_fail(err, TN_E_TIMEOUT, "the editor was not ready in time");
     }
     return 0;
 }
 
-/* Notes what others need to know of a new process. */
+/* Notes what others need to know of a new process.  The address is ours from now on. */
 static void introduce(struct editor *e, struct tn_helper *helper, char *address, bool knows_base)
 {
     pthread_mutex_lock(&e->lock);
@@ -200,16 +208,41 @@ static void introduce(struct editor *e, struct tn_helper *helper, char *address,
     e->address = address;
     e->helper = helper;
     e->knows_base = knows_base;
+    e->restarts += e->again;
+    e->again = false;
     pthread_mutex_unlock(&e->lock);
 }
 
-static void bury(struct editor *e)
+/* The process is no good, for that reason. */
+static void bury(struct editor *e, const struct tn_error *why)
 {
     pthread_mutex_lock(&e->lock);
     struct tn_helper *helper = TN_TAKE_PTR(e->helper);
+    if (why->code != TN_E_GONE) { /* nobody has asked it to end */
+        tn_backoff_bad(&e->backoff);
+        e->last = *why;
+        e->again = true;
+    }
     pthread_mutex_unlock(&e->lock);
     tn_helper_free(helper);
-    tn_backoff_bad(&e->backoff);
+}
+
+/* What crashes again and again is not started at once, unless somebody stops it meanwhile. */
+static int wait_to_start(struct editor *e, int64_t deadline, struct tn_error *err)
+{
+    struct timespec until = tn_timespec(e->backoff.until);
+
+    pthread_mutex_lock(&e->lock);
+    while (!e->stopping && !e->closing && e->backoff.until <= deadline &&
+           tn_now() < e->backoff.until)
+        pthread_cond_timedwait(&e->changed, &e->lock, &until);
+    bool wanted = !e->stopping && !e->closing;
+    pthread_mutex_unlock(&e->lock);
+    if (!wanted)
+        return refuse(err);
+    if (tn_backoff_wait(&e->backoff, e->hand->ending, deadline, err) < 0)
+        return tn_error_context(err, "the editor");
+    return 0;
 }
 
 static int launch(struct editor *e, int64_t deadline, struct tn_error *err)
@@ -217,7 +250,7 @@ static int launch(struct editor *e, int64_t deadline, struct tn_error *err)
     const struct tn_user *user = &e->hand->user.account;
     autoprogram struct editor_program program = {0};
 
-    if (tn_backoff_wait(&e->backoff, e->hand->ending, deadline, err) < 0 ||
+    if (wait_to_start(e, deadline, err) < 0 ||
         editor_program_find((const char *const *)e->hand->shell_env, &program, err) < 0)
         return -1;
     tn_autofree char *directory =
@@ -233,10 +266,12 @@ static int launch(struct editor *e, int64_t deadline, struct tn_error *err)
     bool knows_base = program.dialect->knows_base;
     introduce(e, helper, address, knows_base);
     if (wait_until_ready(e, helper, address, knows_base, deadline, err) < 0) {
-        bury(e);
+        bury(e, err);
         return -1;
     }
+    pthread_mutex_lock(&e->lock);
     tn_backoff_good(&e->backoff);
+    pthread_mutex_unlock(&e->lock);
     tn_log(TN_LOG_INFO, "the editor is ready", tn_log_str("program", program.path),
            tn_log_int("pid", tn_helper_pid(helper)));
     return 0;
@@ -251,28 +286,41 @@ static void succeed_the_dead(struct editor *e)
         return;
     tell_end(e->helper, &err);
     tn_log(TN_LOG_WARN, "the editor's server has ended", tn_log_str("how", err.text));
-    bury(e);
-    pthread_mutex_lock(&e->lock);
-    e->restarts++;
-    pthread_mutex_unlock(&e->lock);
+    bury(e, &err);
 }
 
 /* --- what others call ---------------------------------------------------------------------------
  */
 
+/* With the lock held: until the one who is STARTING has come to an end.  An editor that ends at its
+ * start tells all who wait at once: a page asks for much at the same time, and one start after the
+ * other for each of them would take for ever. */
+static int wait_for_other(struct editor *e, int64_t deadline, struct tn_error *err)
+{
+    struct timespec until = tn_timespec(deadline);
+    uint64_t failed = e->failed;
+
+    while (e->phase == STARTING && e->failed == failed) {
+        if (pthread_cond_timedwait(&e->changed, &e->lock, &until) == ETIMEDOUT)
+            return tn_fail(err, TN_E_TIMEOUT, "the editor was not ready in time");
+    }
+    if (e->failed == failed || e->last.code != TN_E_PEER)
+        return 0;
+    *err = e->last;
+    return -1;
+}
+
 /* With the lock held: until it is ready, by our own doing if nobody else is at it. */
 static int ensure_ready(struct editor *e, int64_t deadline, struct tn_error *err)
 {
-    struct timespec until = tn_timespec(deadline);
-
     for (;;) {
         if (e->closing || e->stopping)
-            return tn_fail(err, TN_E_GONE, "the editor is being stopped");
+            return refuse(err);
         if (e->phase == READY && !has_ended(e->helper))
             return 0;
         if (e->phase == STARTING) {
-            if (pthread_cond_timedwait(&e->changed, &e->lock, &until) == ETIMEDOUT)
-                return tn_fail(err, TN_E_TIMEOUT, "the editor was not ready in time");
+            if (wait_for_other(e, deadline, err) < 0)
+                return -1;
             continue;
         }
         e->phase = STARTING;
@@ -281,6 +329,7 @@ static int ensure_ready(struct editor *e, int64_t deadline, struct tn_error *err
         int r = launch(e, deadline, err);
         pthread_mutex_lock(&e->lock);
         e->phase = r == 0 ? READY : IDLE;
+        e->failed += r < 0;
         pthread_cond_broadcast(&e->changed);
         if (r < 0)
             return -1;
@@ -336,13 +385,16 @@ void editor_stop(struct editor *e)
 {
     pthread_mutex_lock(&e->lock);
     e->stopping = true;
+    pthread_cond_broadcast(&e->changed);
     if (e->helper)
         tn_helper_end(e->helper, 0);
     while (e->phase == STARTING)
         pthread_cond_wait(&e->changed, &e->lock);
     struct tn_helper *helper = TN_TAKE_PTR(e->helper);
     e->phase = IDLE;
-    e->stopping = false;
+    e->stopping = e->again = false;
+    e->backoff = (struct tn_backoff){0};
+    e->last = (struct tn_error){0};
     pthread_mutex_unlock(&e->lock);
     tn_helper_free(helper);
 }
@@ -367,5 +419,8 @@ void editor_status(struct editor *e, struct tn_jw *w)
     tn_jw_array_end(w);
     tn_jw_kint(w, "memory", running ? tn_helper_memory(e->helper) : 0);
     tn_jw_kint(w, "restarts", e->restarts);
+    tn_jw_kbool(w, "starting", e->phase == STARTING);
+    tn_jw_kint(w, "failures", e->backoff.failures);
+    tn_jw_kstr(w, "last_error", e->last.code ? e->last.text : NULL);
     pthread_mutex_unlock(&e->lock);
 }

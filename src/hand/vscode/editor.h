@@ -17,17 +17,19 @@ struct editor *editor_new(struct tn_hand *hand, const char *base, const char *fo
 void editor_free(struct editor *e);
 
 /* A connection to it, which the caller closes; starts it first when it does not run,
- * and once more when it ends right then.
+ * and once more when it ends right then.  One that has ended unasked several times in a row is
+ * started after a pause (tn_backoff).
  * *knows_base tells whether it is to be asked for whole paths.  -1 with err by the deadline. */
 int editor_connect(struct editor *e, bool *knows_base, int64_t deadline, struct tn_error *err);
 /* Replaces err by how the editor ended, if that is why a connection broke. */
 void editor_explain(struct editor *e, struct tn_error *err);
 
-/* Ends it; the next connection starts it again. */
+/* Ends it, or the pause before its start; the next connection starts it again, at once. */
 void editor_stop(struct editor *e);
 /* From now on every connection is refused: the hand is about to end. */
 void editor_interrupt(struct editor *e);
-/* Writes running, pids, memory and restarts. */
+/* Writes running, pids, memory and restarts, whether somebody waits for it to start, how often in a
+ * row it has ended unasked (failures), and how it did the last time (last_error). */
 void editor_status(struct editor *e, struct tn_jw *w);
 
 #endif
