@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include "base/key-file.h"
 #include "engine/engine-impl.h"
 #include "engine/find.h"
 #include "net/url.h"
@@ -223,13 +224,18 @@ static int connect_web(struct tn_engine *e, const struct engine_target *t,
     tn_autofree char *ca = tn_asprintf("%s/ca.pem", certs);
     tn_autofree char *cert = tn_asprintf("%s/cert.pem", certs);
     tn_autofree char *key = tn_asprintf("%s/key.pem", certs);
+    tn_autokeyfile struct tn_buf key_text = TN_KEY_FILE_INIT;
     struct tn_web_options options = {.base = t->base, .socket = t->socket};
 
     if (strncmp(t->base, "https://", 8) == 0) {
         options.tls.insecure = !o->tls_verify && o->cert_path && *o->cert_path;
         options.tls.ca_file = access(ca, F_OK) == 0 ? ca : NULL;
         options.tls.cert_file = access(cert, F_OK) == 0 ? cert : NULL;
-        options.tls.key_file = access(key, F_OK) == 0 ? key : NULL;
+        if (access(key, F_OK) == 0) {
+            if (tn_key_file_read(key, TN_KEY_FILE_READABLE, &key_text, err) < 0)
+                return -1;
+            options.tls.key = tn_buf_str(&key_text);
+        }
     }
     e->web = tn_web_new(&options, err);
     return e->web ? 0 : -1;

@@ -3,14 +3,19 @@
 #define TN_SERVICE_TLS_LIB_H
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 
 #include "base/error.h"
 
 #define TLS_FUNCTIONS(X)                  \
+    X(BIO_free)                           \
+    X(BIO_new_mem_buf)                    \
     X(ERR_clear_error)                    \
     X(ERR_error_string_n)                 \
     X(ERR_get_error)                      \
+    X(EVP_PKEY_free)                      \
+    X(PEM_read_bio_PrivateKey)            \
     X(SSL_accept)                         \
     X(SSL_CTX_check_private_key)          \
     X(SSL_CTX_ctrl)                       \
@@ -18,7 +23,7 @@
     X(SSL_CTX_new)                        \
     X(SSL_CTX_set_options)                \
     X(SSL_CTX_use_certificate_chain_file) \
-    X(SSL_CTX_use_PrivateKey_file)        \
+    X(SSL_CTX_use_PrivateKey)             \
     X(SSL_free)                           \
     X(SSL_get_error)                      \
     X(SSL_new)                            \

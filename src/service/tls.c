@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/key-file.h"
 #include "base/thread.h"
 #include "service/listen.h"
 #include "service/tls-lib.h"
@@ -65,6 +66,29 @@ static int fail(const struct tls *t, struct tn_error *err, const char *what, con
     return tn_fail(err, TN_E_INVALID, "%s %s: %s", what, path, text);
 }
 
+/* Nobody is asked for a password. */
+static int no_password(char *buf, int size, int writing, void *ctx)
+{
+    return -1;
+}
+
+/* As text: what is used is the file that was looked at. */
+static int use_key(struct tls *t, const char *path, struct tn_error *err)
+{
+    const struct tls_lib *lib = t->lib;
+    tn_autokeyfile struct tn_buf text = TN_KEY_FILE_INIT;
+
+    if (tn_key_file_read(path, TN_KEY_FILE_READABLE, &text, err) < 0)
+        return tn_error_context(err, "private key");
+    BIO *in = lib->BIO_new_mem_buf(tn_buf_str(&text), (int)text.len);
+    EVP_PKEY *key = in ? lib->PEM_read_bio_PrivateKey(in, NULL, no_password, NULL) : NULL;
+    bool used = key && lib->SSL_CTX_use_PrivateKey(t->ctx, key) == 1 &&
+                lib->SSL_CTX_check_private_key(t->ctx) == 1;
+    lib->EVP_PKEY_free(key);
+    lib->BIO_free(in);
+    return used ? 0 : fail(t, err, "private key", path);
+}
+
 static int set_up(struct tls *t, const char *cert, const char *key, struct tn_error *err)
 {
     const struct tls_lib *lib = t->lib;
@@ -82,11 +106,7 @@ static int set_up(struct tls *t, const char *cert, const char *key, struct tn_er
                                          SSL_OP_IGNORE_UNEXPECTED_EOF);
     if (lib->SSL_CTX_use_certificate_chain_file(t->ctx, cert) != 1)
         return fail(t, err, "certificate", cert);
-    if (lib->SSL_CTX_use_PrivateKey_file(t->ctx, key, SSL_FILETYPE_PEM) != 1)
-        return fail(t, err, "private key", key);
-    if (lib->SSL_CTX_check_private_key(t->ctx) != 1)
-        return fail(t, err, "private key", key);
-    return 0;
+    return use_key(t, key, err);
 }
 
 struct tls *tls_new(const char *cert, const char *key, struct tn_error *err)

@@ -223,7 +223,7 @@ static void set_tls(const struct tn_web *web, struct web_transfer *t)
     } parts[] = {
         {CURLOPT_CAINFO, CURLOPT_CAINFO_BLOB, web->ca_file, web->ca},
         {CURLOPT_SSLCERT, CURLOPT_SSLCERT_BLOB, web->cert_file, web->cert},
-        {CURLOPT_SSLKEY, CURLOPT_SSLKEY_BLOB, web->key_file, web->key},
+        {CURLOPT_SSLKEY, CURLOPT_SSLKEY_BLOB, NULL, web->key},
     };
 
     for (size_t i = 0; i < TN_COUNT(parts); i++) {

@@ -17,7 +17,7 @@ struct web_line {
 struct tn_web {
     const struct web_curl *curl;
     char *base, *socket;
-    char *ca_file, *cert_file, *key_file;
+    char *ca_file, *cert_file;
     char *ca, *cert, *key;
     bool insecure;
     double connect_timeout;

@@ -38,7 +38,6 @@ struct tn_web *tn_web_new(const struct tn_web_options *o, struct tn_error *err)
     web->socket = tn_strdup_or_null(o->socket);
     web->ca_file = tn_strdup_or_null(ca_file_of(&o->tls));
     web->cert_file = tn_strdup_or_null(o->tls.cert_file);
-    web->key_file = tn_strdup_or_null(o->tls.key_file);
     web->ca = tn_strdup_or_null(o->tls.ca);
     web->cert = tn_strdup_or_null(o->tls.cert);
     web->key = tn_strdup_or_null(o->tls.key);
@@ -83,7 +82,6 @@ void tn_web_free(struct tn_web *web)
     free(web->socket);
     free(web->ca_file);
     free(web->cert_file);
-    free(web->key_file);
     free(web->ca);
     free(web->cert);
     free_secret(web->key);

@@ -33,10 +33,10 @@
 
 struct tn_web;
 
-/* Files, or the same as PEM text; all optional.  Copied.  Without ca_file and ca it is the file
- * that $SSL_CERT_FILE names, or the system's. */
+/* Files, or the same as PEM text, as a key always is; all optional.  Copied.  Without ca_file and
+ * ca it is the file that $SSL_CERT_FILE names, or the system's. */
 struct tn_web_tls {
-    const char *ca_file, *cert_file, *key_file;
+    const char *ca_file, *cert_file;
     const char *ca, *cert, *key;
     bool insecure; /* whoever answers is trusted */
 };

@@ -250,6 +250,37 @@ def test_certificates_that_do_not_work(make_service, tmp_path, what):
     assert result.returncode == 2 and re.search("certificate|private key|tls_key", result.stderr)
 
 
+def test_a_tls_key_that_others_may_change(make_service, tmp_path):
+    cert, key, _ = self_signed(tmp_path)
+    service = make_service(runtime="local")
+
+    def refusal():
+        result = service.tendon("serve", "--tls-cert", cert, "--tls-key", key)
+        assert result.returncode == 77, result
+        return result.stderr
+
+    key.chmod(0o660)
+    assert f"(mode 0660); say: chmod go-w {key}" in refusal()
+    key.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(key, 12345, 0)
+        assert "belongs to another user (12345)" in refusal()
+        os.chown(key, 0, 0)
+    key.unlink()
+    os.mkfifo(key, 0o600)
+    assert service.tendon("serve", "--tls-cert", cert, "--tls-key", key).returncode == 2
+
+
+def test_a_tls_key_with_a_password(make_service, tmp_path):
+    """It asks nobody, least of all at an upgrade."""
+    cert, key, _ = self_signed(tmp_path)
+    locked = tmp_path / "locked.pem"
+    words = ["openssl", "pkey", "-in", key, "-aes256", "-passout", "pass:sesame", "-out", locked]
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    result = make_service(runtime="local").tendon("serve", "--tls-cert", cert, "--tls-key", locked)
+    assert result.returncode == 2 and "private key" in result.stderr, result
+
+
 def test_tls_lets_it_listen_anywhere(make_service, tmp_path):
     service = with_tls(make_service, tmp_path, listen=["0.0.0.0:0"])
     assert service.stranger().get("/healthz").status == 200

@@ -6,12 +6,11 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/base64.h"
-#include "base/fs.h"
 #include "base/json.h"
+#include "base/key-file.h"
 #include "base/library.h"
 #include "base/sha256.h"
 
@@ -136,27 +135,11 @@ struct mcp_key *mcp_key_parse(const char *pem, struct tn_error *err)
 
 struct mcp_key *mcp_key_read(const char *path, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(TEXT_MAX);
-    tn_autofd int fd = tn_fs_open(TN_FS_ANYWHERE, path, O_RDONLY | O_NONBLOCK, 0, err);
-    struct stat st;
+    tn_autokeyfile struct tn_buf text = TN_KEY_FILE_INIT;
 
-    if (fd < 0)
+    if (tn_key_file_read(path, TN_KEY_FILE_OURS, &text, err) < 0)
         return NULL;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        tn_fail(err, TN_E_INVALID, "%.200s: expected a file", path);
-        return NULL;
-    }
-    if (st.st_mode & (S_IRWXG | S_IRWXO)) {
-        tn_fail(err, TN_E_DENIED,
-                "%.200s: others may use this key (mode %04o); say: chmod 600 %.200s", path,
-                (unsigned)st.st_mode & 07777, path);
-        return NULL;
-    }
-    tn_buf_reserve(&text, TEXT_MAX); /* at once: what it grows out of would not be wiped */
-    struct mcp_key *key =
-        tn_fs_read_fd(fd, &text, err) == 0 ? mcp_key_parse(tn_buf_str(&text), err) : NULL;
-    if (text.data)
-        explicit_bzero(text.data, text.len);
+    struct mcp_key *key = mcp_key_parse(tn_buf_str(&text), err);
     if (!key)
         tn_error_context(err, "%.200s", path);
     return key;
