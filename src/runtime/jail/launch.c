@@ -230,13 +230,15 @@ static int fill_plan(const struct jail_engine *e, const struct tn_subject *subje
 
 /* --- starting it ----------------------------------------------------------------------------- */
 
-/* The one that the hand will listen on; a jail that may be suspended makes its own. */
+/* The one that the hand will listen on; a jail that may be suspended makes its own.  Whoever had
+ * one before is dead, but may be closing its files yet: it would look as if it were in use. */
 static int open_socket(const struct tn_subject *subject, struct tn_error *err)
 {
     tn_autofree char *address = jail_address(subject);
     struct tn_listen_address where;
 
-    if (tn_listen_parse(address, &where, err) < 0)
+    if (jail_set_mark(subject, TN_JAIL_SOCKET, false, err) < 0 ||
+        tn_listen_parse(address, &where, err) < 0)
         return -1;
     return tn_listen_open(&where, err);
 }
