@@ -128,6 +128,26 @@ static void start_viewer(struct process *p, int after)
         tn_log(TN_LOG_WARN, "no file viewer", tn_log_str("reason", err.text));
 }
 
+/* All that an action needs, and then the doors. */
+static int open_for_actions(struct process *p, struct tn_error *err)
+{
+    struct tn_hand *hand = &p->hand;
+    const struct tn_editor_options editor = {
+        .history_dir = tn_state_undo(hand->state),
+        .workspace_root = hand->options.working_dir,
+    };
+
+    if (tn_state_complete(hand->state, hand->user.account.gid, err) < 0)
+        return -1;
+    hand->editor = tn_editor_new(&editor, err);
+    if (!hand->editor)
+        return -1;
+    hand->once = tn_once_new(ANSWERS_MAX, ANSWERS_BYTES);
+    __atomic_store_n(&hand->plugins, tn_plugins_open(hand), __ATOMIC_RELEASE);
+    p->server = tn_hand_server(hand);
+    return open_listeners(p, err);
+}
+
 static int start(struct process *p, struct tn_error *err)
 {
     struct tn_hand *hand = &p->hand;
@@ -140,20 +160,12 @@ static int start(struct process *p, struct tn_error *err)
         start_viewer(p, (int)o->port);
     hand->started = hand->last_action = tn_now();
     const struct tn_user *account = &hand->user.account;
-    hand->state = tn_state_new(NULL, account->gid, err);
+    hand->state = tn_state_new(NULL, err);
     if (!hand->state)
         return -1;
     gethostname(hand->hostname, sizeof hand->hostname - 1);
     hand->hostname[strcspn(hand->hostname, ".")] = '\0';
     hand->shell_env = tn_agent_env(&hand->user, o->shell, tn_state_id(hand->state));
-    struct tn_editor_options editor = {
-        .history_dir = tn_state_undo(hand->state),
-        .workspace_root = o->working_dir,
-    };
-    hand->editor = tn_editor_new(&editor, err);
-    if (!hand->editor)
-        return -1;
-    hand->once = tn_once_new(ANSWERS_MAX, ANSWERS_BYTES);
     struct tn_session_options defaults = {
         .name = TN_MAIN_SESSION,
         .program = o->shell,
@@ -168,15 +180,15 @@ static int start(struct process *p, struct tn_error *err)
         .output_directory = tn_state_outputs(hand->state),
         .setup = "alias git=\"git --no-pager\"",
     };
+    /* The shell takes longest to be ready, so it comes first; its state directory is there by now
+     * because whoever cleans up after us finds its processes by that. */
     struct tn_sessions *sessions = tn_sessions_new(&defaults, SESSIONS_MAX);
     __atomic_store_n(&hand->sessions, sessions, __ATOMIC_RELEASE);
     struct tn_session *session = tn_sessions_ensure(sessions, TN_MAIN_SESSION, err);
     if (!session)
         return -1;
     tn_session_begin(session); /* its shell reads its files while we go on */
-    __atomic_store_n(&hand->plugins, tn_plugins_open(hand), __ATOMIC_RELEASE);
-    p->server = tn_hand_server(hand);
-    if (open_listeners(p, err) < 0) {
+    if (open_for_actions(p, err) < 0) {
         tn_session_unref(session);
         return -1;
     }

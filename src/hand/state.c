@@ -154,14 +154,13 @@ static void withdraw(void *ctx, const char *path)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int make_subdirectory(struct tn_state *s, const char *name, gid_t group, mode_t mode,
-                             char **path, struct tn_error *err)
+static int make_outputs(const struct tn_state *s, gid_t group, struct tn_error *err)
 {
-    *path = tn_asprintf("%s/%s", s->directory, name);
-    if (mkdir(*path, mode) < 0)
-        return tn_fail_errno(err, errno, "%s", *path);
-    if (geteuid() == 0 && (chown(*path, 0, group) < 0 || chmod(*path, mode) < 0))
-        return tn_fail_errno(err, errno, "%s", *path);
+    const mode_t mode = 0750;
+
+    if (mkdir(s->outputs, mode) < 0 ||
+        (geteuid() == 0 && (chown(s->outputs, 0, group) < 0 || chmod(s->outputs, mode) < 0)))
+        return tn_fail_errno(err, errno, "%s", s->outputs);
     return 0;
 }
 
@@ -180,7 +179,7 @@ static int map_journal(struct tn_state *s, struct tn_error *err)
     return 0;
 }
 
-static int make_directory(struct tn_state *s, gid_t group, struct tn_error *err)
+static int make_directory(struct tn_state *s, struct tn_error *err)
 {
     uint64_t random;
 
@@ -195,13 +194,12 @@ static int make_directory(struct tn_state *s, gid_t group, struct tn_error *err)
     s->lock_fd = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (s->lock_fd < 0 || flock(s->lock_fd, LOCK_EX) < 0 || write(s->lock_fd, "\n", 1) != 1)
         return tn_fail_errno(err, errno, "%s", lock);
-    if (make_subdirectory(s, "output", group, 0750, &s->outputs, err) < 0 ||
-        make_subdirectory(s, "undo", 0, 0700, &s->undo, err) < 0)
-        return -1;
-    return map_journal(s, err);
+    s->outputs = tn_asprintf("%s/output", s->directory);
+    s->undo = tn_asprintf("%s/undo", s->directory);
+    return 0;
 }
 
-struct tn_state *tn_state_new(const char *parent, gid_t group, struct tn_error *err)
+struct tn_state *tn_state_new(const char *parent, struct tn_error *err)
 {
     struct tn_state *s = tn_calloc(1, sizeof *s);
     const char *tmp = getenv("TMPDIR");
@@ -213,12 +211,19 @@ struct tn_state *tn_state_new(const char *parent, gid_t group, struct tn_error *
     if (mkdir(s->parent, 01777) == 0) /* a scratch image has no /tmp */
         chmod(s->parent, 01777);
     reclaim(s->parent);
-    if (make_directory(s, group, err) < 0) {
+    if (make_directory(s, err) < 0) {
         tn_error_context(err, "state directory");
         tn_state_free(s);
         return NULL;
     }
     return s;
+}
+
+int tn_state_complete(struct tn_state *s, gid_t group, struct tn_error *err)
+{
+    if (make_outputs(s, group, err) < 0 || map_journal(s, err) < 0)
+        return tn_error_context(err, "state directory");
+    return 0;
 }
 
 void tn_state_free(struct tn_state *s)

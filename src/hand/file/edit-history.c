@@ -14,7 +14,8 @@ struct entry {
 
 struct edit_history {
     char *dir;
-    int fd;
+    int above; /* the directory that it is in */
+    int fd;    /* -1 until there is something to remember */
     uint64_t next_file;
     size_t bytes;
     size_t count;
@@ -32,29 +33,42 @@ static struct file_name file_name(uint64_t file)
     return name;
 }
 
-struct edit_history *edit_history_new(const char *dir, struct tn_error *err)
+static const char *name_of(const char *dir)
 {
     const char *slash = strrchr(dir, '/');
-    tn_autofree char *parent = slash ? tn_strndup(dir, (size_t)(slash - dir) + 1) : tn_strdup(".");
-    tn_autofd int above = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    const char *name = slash ? slash + 1 : dir;
+    return slash ? slash + 1 : dir;
+}
 
-    /* What is there was left behind by a server that was killed. */
-    if (above >= 0 && tn_fs_remove_tree(above, name, 0, err)) {
-        tn_error_context(err, "edit history");
+struct edit_history *edit_history_new(const char *dir, struct tn_error *err)
+{
+    const char *name = name_of(dir);
+    tn_autofree char *parent = name > dir ? tn_strndup(dir, (size_t)(name - dir)) : tn_strdup(".");
+    tn_autofd int above = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (above < 0) {
+        tn_fail_errno(err, errno, "edit history: %s", dir);
         return NULL;
     }
-    tn_autofd int fd = -1;
-    if (above >= 0 && mkdirat(above, name, 0700) == 0)
-        fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) {
-        tn_fail_errno(err, errno, "edit history: %s", dir);
+    /* What is there was left behind by a server that was killed. */
+    if (tn_fs_remove_tree(above, name, 0, err)) {
+        tn_error_context(err, "edit history");
         return NULL;
     }
     struct edit_history *h = tn_calloc(1, sizeof *h);
     h->dir = tn_strdup(dir);
-    h->fd = TN_TAKE_FD(fd);
+    h->above = TN_TAKE_FD(above);
+    h->fd = -1;
     return h;
+}
+
+/* Most sandboxes end before anything was edited. */
+static int make_directory(struct edit_history *h, struct tn_error *err)
+{
+    const char *name = name_of(h->dir);
+
+    if (h->fd < 0 && mkdirat(h->above, name, 0700) == 0)
+        h->fd = openat(h->above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return h->fd < 0 ? tn_fail_errno(err, errno, "create") : 0;
 }
 
 static void drop(struct edit_history *h, size_t i)
@@ -72,8 +86,10 @@ void edit_history_free(struct edit_history *h)
         return;
     while (h->count)
         drop(h, h->count - 1);
-    rmdir(h->dir);
+    if (h->fd >= 0)
+        unlinkat(h->above, name_of(h->dir), AT_REMOVEDIR);
     tn_close(h->fd);
+    tn_close(h->above);
     free(h->dir);
     free(h);
 }
@@ -132,8 +148,9 @@ int edit_history_push(struct edit_history *h, const char *path, bool created, st
         return tn_fail(err, TN_E_TOO_LARGE, "edit history: %s is too large to be kept", path);
     }
     make_room(h, path, bytes.n);
-    if (store(h, file, bytes, err)) {
-        unlinkat(h->fd, file_name(file).s, 0);
+    if (make_directory(h, err) < 0 || store(h, file, bytes, err)) {
+        if (h->fd >= 0)
+            unlinkat(h->fd, file_name(file).s, 0);
         edit_history_forget(h, path);
         return tn_error_context(err, "edit history: %s", h->dir);
     }

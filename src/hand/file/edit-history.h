@@ -16,7 +16,8 @@
 
 struct edit_history;
 
-/* Makes the directory (mode 0700; its parent must exist) anew. */
+/* Removes what is there.  The directory (mode 0700; its parent must exist) is made with the first
+ * entry. */
 struct edit_history *edit_history_new(const char *dir, struct tn_error *err);
 void edit_history_free(struct edit_history *h); /* removes the directory too */
 
