@@ -172,6 +172,11 @@ int tn_cgroup_make(const struct tn_cgroups *c, const char *id,
     return r;
 }
 
+int tn_cgroup_make_unified(const struct tn_cgroups *c, const char *id, struct tn_error *err)
+{
+    return c->base[TN_CGROUP_UNIFIED] ? make_directory(c, TN_CGROUP_UNIFIED, id, err) : 0;
+}
+
 int tn_cgroup_open_unified(const struct tn_cgroups *c, const char *id)
 {
     tn_autofree char *path = cgroup_path(c, TN_CGROUP_UNIFIED, id, NULL);

@@ -48,6 +48,8 @@ struct tn_cgroup_limits {
 /* Whether the hierarchies can enforce it. */
 bool tn_cgroups_can_limit(const struct tn_cgroups *c, enum tn_cgroup_kind what);
 
+/* Makes its directory in the v2 tree, if there is one: a process can be born in it. */
+int tn_cgroup_make_unified(const struct tn_cgroups *c, const char *id, struct tn_error *err);
 /* Makes the directories of the sandbox and sets its limits.  A limit that cannot be set is an error
  * that names it; what was made until then is removed. */
 int tn_cgroup_make(const struct tn_cgroups *c, const char *id,

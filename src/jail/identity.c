@@ -91,6 +91,12 @@ static pid_t clone_holder(int release[2])
 static pid_t *holders;
 static size_t holder_count;
 
+void jail_bury_later(pid_t pid)
+{
+    holders = tn_realloc(holders, (holder_count + 1) * sizeof *holders);
+    holders[holder_count++] = pid;
+}
+
 void jail_bury_holders(void)
 {
     while (holder_count > 0) {
@@ -117,8 +123,7 @@ static int userns_with(const char *uid_map, const char *gid_map, struct tn_error
     else if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
         tn_fail_errno(err, errno, "%s", path);
     close(release[1]);
-    holders = tn_realloc(holders, (holder_count + 1) * sizeof *holders);
-    holders[holder_count++] = pid;
+    jail_bury_later(pid);
     return fd;
 }
 

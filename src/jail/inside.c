@@ -17,7 +17,8 @@
 /* --- steps that are too small for a file of their own ------------------------------------------
  */
 
-/* Whoever has no right to do that is moved by the launcher. */
+/* They are there, with their limits, when the storage has come.  Whoever has no right to do that is
+ * moved by the launcher. */
 static int join_groups(struct jail *j, struct tn_error *err)
 {
     return j->privileged ? tn_cgroup_join(&j->cgroups, j->plan.id, 0, !j->in_group, err) : 0;
@@ -209,7 +210,6 @@ static const struct {
     int (*run)(struct jail *j, struct tn_error *err);
     int when;
 } steps[] = {
-    {"control groups", join_groups, BOTH},
     {"session", leave_session, BOTH},
     {"user mapping", jail_map_self, FRESH},
     {"namespaces", leave_namespaces, BOTH},
@@ -220,6 +220,7 @@ static const struct {
     {"owner of new files", act_as_root, BOTH},
     {"system file systems", jail_prepare_system, BOTH},
     {"storage", get_storage, BOTH},
+    {"control groups", join_groups, BOTH},
     {"scaffold", jail_make_scaffold, BOTH},
     {"skeleton", jail_fill_skeleton, BOTH},
     {"owners of files", map_owners, BOTH},

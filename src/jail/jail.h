@@ -62,8 +62,8 @@ struct jail {
     int log;                  /* and the file it ends up in; -1: none */
     int listener;             /* of the keeper */
     int owner;                /* pidfd; -1: none */
-    int network;              /* the namespace that the launcher has made for the jail; -1: none */
-    int host_network;         /* and the one that it was in before; -1: it has not left it */
+    int network;              /* the namespace that was made for the jail; -1: none (yet) */
+    int network_maker;        /* who makes it passes it on here; -1: nobody does */
     bool cgroups_known;       /* cgroups says where they are */
     bool in_group;            /* the child was born in its control group of v2 */
     bool pids_by_rlimit;      /* the limit on processes is one of this user in this namespace */
@@ -88,8 +88,9 @@ int jail_choose_mapping(struct jail *j, bool retry, struct tn_error *err);
  * about to end is left behind. */
 int jail_make_userns(uid_t inside, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid,
                      uint32_t count, struct tn_error *err);
-/* Waits for those children. */
+/* Waits for those children, and for others that are about to end. */
 void jail_bury_holders(void);
+void jail_bury_later(pid_t pid);
 /* For mappings that have their namespace made in advance. */
 int jail_prepare_userns(struct jail *j, struct tn_error *err);
 /* In a new user namespace: that user of outside is root here, and nobody else exists. */
@@ -182,6 +183,11 @@ int jail_write_resolver(struct jail *j, struct tn_error *err);
 
 /* Moves the calling process into a network with nothing but loopback, if the plan wants that. */
 int jail_make_network(const struct jail *j, struct tn_error *err);
+/* Root's is made by a process of its own while the launcher goes on: begins that, unless it has
+ * begun. */
+int jail_begin_network(struct jail *j, struct tn_error *err);
+/* Waits for it: j->network. */
+int jail_take_network(struct jail *j, struct tn_error *err);
 
 /* --- confine.c: what a process may do -----------------------------------------------------------
  */

@@ -153,6 +153,7 @@ static int attend_child(struct jail *j, const char **step, struct tn_error *err)
                 *err = message.error;
             return message.kind == JAIL_FAILED ? -1 : 1;
         case JAIL_GO:
+        case JAIL_NETWORK:
         case JAIL_MAPPED:
         case JAIL_USERNS:
             return tn_fail(err, TN_E_INTERNAL, "unexpected message %d", message.kind);
@@ -179,39 +180,20 @@ static int prefer_its_reason(const struct jail *j, const char **step, struct tn_
     return -1;
 }
 
-/* --- the network --------------------------------------------------------------------------- */
+/* --- what is made outside ------------------------------------------------------------------ */
 
-/* The launcher has no use for a network itself: it moves into the jail's, and shows the way. */
-static int make_network(struct jail *j, struct tn_error *err)
+/* An ordinary user's is made by the child. */
+static bool has_own_network(const struct jail *j)
 {
-    if (j->network >= 0)
-        return 0;
-    if (jail_make_network(j, err) < 0)
-        return -1;
-    tn_autofd int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    j->network = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, JAIL_FD_HIGH);
-    return j->network < 0 ? tn_fail_errno(err, errno, "/proc/self/ns/net") : 0;
+    return j->privileged && j->plan.network == TN_JAIL_NET_NONE;
 }
 
-/* Most jails have no network but their own, so one was made; this one is to have the host's. */
-static int return_to_host_network(const struct jail *j, struct tn_error *err)
-{
-    if (j->plan.network == TN_JAIL_NET_NONE || j->host_network < 0)
-        return 0;
-    return setns(j->host_network, CLONE_NEWNET) < 0
-               ? tn_fail_errno(err, errno, "go back to the network of the host")
-               : 0;
-}
-
+/* Most jails have a network of their own, which takes the kernel longest. */
 void jail_prepare_launch(struct jail *j)
 {
+    if (j->privileged)
+        jail_begin_network(j, NULL);
     j->cgroups_known = tn_cgroups_find(&j->cgroups, NULL) == 0;
-    if (!j->privileged)
-        return;
-    tn_autofd int host = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    j->host_network = host < 0 ? -1 : fcntl(host, F_DUPFD_CLOEXEC, JAIL_FD_HIGH);
-    if (j->host_network >= 0)
-        make_network(j, NULL);
 }
 
 /* Inside, the plan's user owns what the owner of the directory owns outside; and whatever it makes
@@ -244,12 +226,16 @@ static int supply_volumes(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* What the child needs from outside, in the order in which it asks for it.  A child that has failed
+/* What the child needs from outside, in the order in which it asks for it: it joins its control
+ * groups when it has the storage.  A child that has failed
  * by then has said why: sending is no place to find fault. */
 static int supply_child(struct jail *j, pid_t pid, const char **step, struct tn_error *err)
 {
     struct jail_message message = {.kind = JAIL_MAPPED};
 
+    *step = "control groups";
+    if (make_groups(j, err) < 0)
+        return -1;
     if (j->mapping == TN_JAIL_MAP_SUBIDS) {
         *step = "user mapping";
         if (jail_map_subids(j, pid, err) < 0)
@@ -274,10 +260,10 @@ static int supply_child(struct jail *j, pid_t pid, const char **step, struct tn_
     if (!j->privileged && tn_cgroup_join(&j->cgroups, j->plan.id, pid, !j->in_group, err) < 0)
         return -1;
     *step = "network";
-    if (j->privileged && j->plan.network == TN_JAIL_NET_NONE && make_network(j, err) < 0)
+    if (has_own_network(j) && jail_take_network(j, err) < 0)
         return -1;
     message.kind = JAIL_GO;
-    jail_send(j->control, &message, j->plan.network == TN_JAIL_NET_NONE ? j->network : -1, NULL);
+    jail_send(j->control, &message, has_own_network(j) ? j->network : -1, NULL);
     *step = "keeper";
     return j->listener >= 0 ? 0 : jail_open_keeper(j, err);
 }
@@ -309,7 +295,7 @@ static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, st
 
     *step = "control groups";
     j->pids_by_rlimit = limit_by_user(j);
-    if (make_groups(j, err) < 0)
+    if (tn_cgroup_make_unified(&j->cgroups, j->plan.id, err) < 0)
         return -1;
     *step = "namespaces";
     tn_autofd int cgroup = tn_cgroup_open_unified(&j->cgroups, j->plan.id);
@@ -355,7 +341,7 @@ int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struc
     if (find_groups(j, err) < 0)
         return -1;
     *step = "network";
-    if (return_to_host_network(j, err) < 0)
+    if (has_own_network(j) && jail_begin_network(j, err) < 0)
         return -1;
     *step = "Landlock";
     if (j->plan.criu && jail_restrict_scope(j, err) < 0)

@@ -182,7 +182,7 @@ static void settle(struct jail *j, const struct ways *w)
     tn_close(w->start);
     tn_close(w->parcel);
     tn_close(TN_TAKE_FD(j->network));
-    tn_close(TN_TAKE_FD(j->host_network));
+    tn_close(TN_TAKE_FD(j->network_maker));
     tn_close(TN_TAKE_FD(j->child_output));
     for (int i = 0; null >= 0 && i < 3; i++)
         dup2(null, i);
@@ -233,7 +233,7 @@ static void begin(struct jail *j)
                        .root = -1,
                        .images = -1,
                        .network = -1,
-                       .host_network = -1};
+                       .network_maker = -1};
     for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
         j->system[i] = -1;
     tn_jail_plan_init(&j->plan);
