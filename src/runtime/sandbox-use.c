@@ -1,5 +1,8 @@
 /* Using a sandbox: its hand, its ports, its logs. */
+#include <poll.h>
+
 #include "base/clock.h"
+#include "base/proc.h"
 #include "runtime/hand-tunnel.h"
 #include "runtime/runtime.h"
 #include "runtime/sandbox-journal.h"
@@ -212,6 +215,17 @@ static bool is_lost(const struct tn_sandbox *sb, const struct tn_error *why)
     return sb->backend->elsewhere && (why->code == TN_E_BUSY || why->code == TN_E_NOT_FOUND);
 }
 
+/* A hand that is killed lets go of its connections before it is dead for whoever asks: waits for
+ * that, or a look would find it running and nothing to tell. */
+static void await_end(struct tn_sandbox *sb)
+{
+    tn_autofd int watch = tn_sandbox_watch(sb);
+    struct pollfd p = {.fd = watch, .events = POLLIN};
+
+    if (watch >= 0 && tn_proc_fd_is_dying(watch))
+        poll(&p, 1, (int)(LOOK_SECONDS * 1000));
+}
+
 static int execute(struct tn_sandbox *sb, const struct tn_action *action,
                    struct tn_observation *observation, struct tn_error *err)
 {
@@ -232,6 +246,7 @@ static int execute(struct tn_sandbox *sb, const struct tn_action *action,
         sb->client = NULL;
         if (!is_lost(sb, &why))
             break;
+        await_end(sb);
         tn_sandbox_inspect(sb, NULL, tn_deadline_in(LOOK_SECONDS), NULL);
         if (reachable(sb))
             break;

@@ -135,6 +135,13 @@ def test_a_command_that_is_not_done_in_time(tendon, gate):
     assert tendon.leftovers() == []
 
 
+def test_a_sandbox_whose_time_is_over_says_so(jailed):
+    """Its hand lets go of the command a moment before it is dead; whoever asks then must not be told that it runs."""
+    for _ in range(5):
+        reason = jailed.fails(76, "run", "--wall-time", "0.7", "sleep 60")
+        assert reason == "The sandbox has ended (error): killed: its time of 0.7 seconds was over"
+
+
 def test_a_quiet_command_is_waited_for(tendon):
     """The soft timeout of the hand ends the wait of an agent, not ours."""
     assert tendon.ok("run", "sleep 1.5; echo done", env={"NO_CHANGE_TIMEOUT_SECONDS": "1"}) == "done\n"
