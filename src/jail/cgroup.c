@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 
 #include "base/buf.h"
 #include "base/fs.h"
@@ -263,6 +264,15 @@ void tn_cgroups_done(struct tn_cgroups *c)
 bool tn_cgroups_can_limit(const struct tn_cgroups *c, enum tn_cgroup_kind what)
 {
     return cgroup_where(c, what) >= 0;
+}
+
+bool tn_nproc_is_per_namespace(void)
+{
+    struct utsname u;
+    unsigned major, minor;
+
+    return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major, &minor) == 2 &&
+           (major > 5 || (major == 5 && minor >= 14));
 }
 
 bool tn_cgroup_holds(const char *id, pid_t pid)

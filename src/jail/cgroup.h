@@ -47,6 +47,9 @@ struct tn_cgroup_limits {
 };
 /* Whether the hierarchies can enforce it. */
 bool tn_cgroups_can_limit(const struct tn_cgroups *c, enum tn_cgroup_kind what);
+/* Whether RLIMIT_NPROC counts per user namespace (Linux 5.14): what limits the processes of an
+ * ordinary user's sandbox where no hierarchy does. */
+bool tn_nproc_is_per_namespace(void);
 
 /* Makes its directory in the v2 tree, if there is one: a process can be born in it. */
 int tn_cgroup_make_unified(const struct tn_cgroups *c, const char *id, struct tn_error *err);

@@ -214,8 +214,6 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd);
 /* Opens the log, and the socket of keeper-protocol.h. */
 int jail_open_keeper(struct jail *j, struct tn_error *err);
 int jail_probe(void);
-/* Whether the limit on a user's processes counts per user namespace (Linux 5.14). */
-bool jail_nproc_is_per_namespace(void);
 
 /* Removes TN_JAIL_TRASH* in the directory, and what a suspend that was cut off left there, without
  * making anybody wait. */

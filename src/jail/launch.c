@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -15,15 +14,6 @@
 enum { CRIU_PROCESSES = 32 }; /* criu and its helpers */
 
 /* --- control groups ------------------------------------------------------------------------ */
-
-bool jail_nproc_is_per_namespace(void)
-{
-    struct utsname u;
-    unsigned major, minor;
-
-    return uname(&u) == 0 && sscanf(u.release, "%u.%u", &major, &minor) == 2 &&
-           (major > 5 || (major == 5 && minor >= 14));
-}
 
 /* What a killed keeper left of an earlier life has counters of its own: away with it. */
 static int find_groups(struct jail *j, struct tn_error *err)
@@ -40,7 +30,7 @@ static int find_groups(struct jail *j, struct tn_error *err)
 static bool limit_by_user(const struct jail *j)
 {
     return j->plan.pids > 0 && j->mapping == TN_JAIL_MAP_OWN &&
-           !tn_cgroups_can_limit(&j->cgroups, TN_CGROUP_PIDS) && jail_nproc_is_per_namespace();
+           !tn_cgroups_can_limit(&j->cgroups, TN_CGROUP_PIDS) && tn_nproc_is_per_namespace();
 }
 
 static int make_groups(struct jail *j, struct tn_error *err)

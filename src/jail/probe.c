@@ -191,7 +191,7 @@ static bool pids_limit(struct probe *p)
 {
     if (cgroup_limit(p, TN_CGROUP_PIDS, "the number of processes"))
         return true;
-    if (p->root || !jail_nproc_is_per_namespace())
+    if (p->root || !tn_nproc_is_per_namespace())
         return false;
     say(p, "the number of processes is limited by RLIMIT_NPROC in its user namespace");
     return true;

@@ -108,6 +108,8 @@ def test_our_own_defaults_give_way(world, driver):
     """Where they cannot be enforced, and visibly; what somebody asked for never does."""
     box = world.new(driver)
     assert box("inspect")["isolation"]["memory_limit"] is can(world, None)
+    assert box("inspect")["isolation"]["pids_limit"] is True  # which takes no control group
+    assert box.ok("ulimit -u") == "512" or can(world, None)
     if not can(world, None):
         world.settings = {"jail.memory": "4g"}
         with pytest.raises(Refusal) as refusal:

@@ -44,11 +44,19 @@ unsigned jail_limits_built_in(const struct tn_config *config)
     return bits;
 }
 
+/* An ordinary user is root of its jail and alone there: the launcher limits its processes without a
+ * control group too. */
+static bool can_limit(const struct jail_engine *e, enum tn_cgroup_kind kind)
+{
+    return tn_cgroups_can_limit(&e->cgroups, kind) ||
+           (kind == TN_CGROUP_PIDS && geteuid() != 0 && tn_nproc_is_per_namespace());
+}
+
 /* The configured limit counts where the spec is silent; `dropped` says that nobody asked for it and
  * that it cannot be had. */
 static bool dropped(const struct jail_engine *e, size_t row)
 {
-    return (e->built_in & rows[row].bit) && !tn_cgroups_can_limit(&e->cgroups, rows[row].kind);
+    return (e->built_in & rows[row].bit) && !can_limit(e, rows[row].kind);
 }
 
 int jail_limits(const struct jail_engine *e, const struct tn_spec *spec, struct tn_limits *out,
