@@ -142,6 +142,14 @@ def docker_world(engine, static_hand):
 
 
 @pytest.fixture
+def podman_world(podman, static_hand):
+    """And for what only Podman is asked."""
+    world = make_world(podman, static_hand)
+    yield world
+    world.finish()
+
+
+@pytest.fixture
 def driver(world):
     return world.open()
 

@@ -272,6 +272,20 @@ class Podman(Engine):
         self.before = set(self.libpod_groups())
         return ["podman", "system", "service", "--time", "0", self.address]
 
+    @contextlib.contextmanager
+    def over_tcp(self):
+        """The same engine at an address without encryption, which is given."""
+        address = "tcp://127.0.0.1:2375"
+        service = ["podman", "system", "service", "--time", "0", address.replace("tcp://", "tcp:")]
+        into = ["nsenter", f"--target={self.process.pid}", "--mount", "--net"]
+        with open(self.log, "ab") as log:
+            process = subprocess.Popen([*into, *service], stdout=log, stderr=log, cwd=self.base, env={**os.environ, **self.env})
+        try:
+            yield address
+        finally:
+            process.terminate()
+            process.wait(20)
+
     @staticmethod
     def libpod_groups():
         """Where Podman puts containers; it cannot be told another place."""

@@ -1,11 +1,12 @@
 """What a spec and the configuration mean for a container of dockerd and of Podman."""
 
+import contextlib
 import json
 import subprocess
 
 import pytest
 
-from conformance import Refusal
+from conformance import Refusal, wait_until
 from engine import REGISTRY
 
 GOOD = '{"mem_limit": "64m", "shm_size": "8m", "hostname": "inside", "extra_hosts": {"db": "10.1.2.3"}, '
@@ -115,7 +116,12 @@ def test_limits_of_the_spec(world):
 @pytest.mark.parametrize("field, value", [("disk", "100m"), ("wall_time", 5)])
 def test_a_limit_that_cannot_be_kept(world, driver, field, value):
     refusal = refused(world, driver, **{field: value})
-    assert field == "disk" or (refusal.code, field in refusal.text) == ("unsupported", True)
+    assert (refusal.code, field in refusal.text) == ("unsupported", True)
+
+
+def test_a_name_that_no_image_can_have(world, driver):
+    refusal = refused(world, driver, image="box::latest")
+    assert (refusal.code, "image" in refusal.text) == ("invalid", True)
 
 
 def test_keyword_arguments(world):
@@ -150,6 +156,7 @@ def test_wrong_keyword_arguments(docker_world, kwargs, text):
 def test_gpus_are_asked_for(docker_world):
     refusal = refused(docker_world, docker_world.open(), gpus="0,1")
     assert "device driver" in refusal.text and "gpu" in refusal.text
+    assert refusal.code == "unsupported"
 
 
 # --- volumes ------------------------------------------------------------------------------------------
@@ -361,12 +368,8 @@ def test_an_engine_that_does_not_see_our_files(docker_world):
     world.open()
 
 
-def test_over_tls(docker_world):
-    """An engine elsewhere: the hand is copied in, and reached over a published port."""
-    world = docker_world
-    engine = world.engine
-    env = {"DOCKER_HOST": engine.tls, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(engine.certs)}
-    world.env.update(env)
+def use_an_engine_elsewhere(world):
+    """The hand is copied in, and reached over a published port."""
     driver = world.open()
     box = world.new(driver, ports=[8000])
     place = box("inspect")
@@ -382,6 +385,32 @@ def test_over_tls(docker_world):
     assert refusal.code == "unsupported" and "network none" in refusal.text
     box = world.new(driver, network="host")
     assert box.ok("echo host") == "host"
+    box.drive("gone")
+
+
+def test_over_tls(docker_world):
+    engine = docker_world.engine
+    env = {"DOCKER_HOST": engine.tls, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(engine.certs)}
+    docker_world.env.update(env)
+    use_an_engine_elsewhere(docker_world)
+
+
+def test_over_tcp(podman_world):
+    world = podman_world
+    before = dict(world.env)
+
+    def answers():
+        with contextlib.suppress(Refusal):
+            return world.open()
+
+    with world.engine.over_tcp() as address:
+        world.env["DOCKER_HOST"] = address
+        wait_until(answers, 30, "the engine answers over TCP")
+        use_an_engine_elsewhere(world)
+        for driver in world.drivers:
+            driver.finish()
+    world.drivers.clear()
+    world.env.update(before)
 
 
 def test_tls_that_does_not_fit(docker_world, tmp_path):

@@ -24,7 +24,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
     struct tn_engine *e = tn_engine_open(&options, tn_deadline_in(OPEN_SECONDS), err);
 
     if (!e)
-        return tn_error_context(err, "docker");
+        return -1;
     struct docker *d = tn_calloc(1, sizeof *d);
     d->host = host;
     d->engine = e;

@@ -23,6 +23,27 @@ struct attempt {
 
 /* --- the container -------------------------------------------------------------------------- */
 
+/* Wishes that an engine says in words of its own, and as a fault of its own, that it cannot keep.
+ */
+static const struct {
+    const char *words, *wish;
+    enum tn_code code;
+} refusals[] = {
+    {"storage-opt", "disk: the engine cannot limit it", TN_E_UNSUPPORTED},
+    {"could not select device driver", "gpus: the engine cannot pass them", TN_E_UNSUPPORTED},
+    {"invalid reference format", "image", TN_E_INVALID},
+};
+
+static void name_wish(struct tn_error *err)
+{
+    for (size_t i = 0; i < TN_COUNT(refusals); i++)
+        if (strstr(err->text, refusals[i].words)) {
+            err->code = refusals[i].code;
+            tn_error_context(err, "%s", refusals[i].wish);
+            return;
+        }
+}
+
 static int call_create(struct attempt *a, int64_t deadline, struct tn_error *err)
 {
     const struct docker *d = a->plan.docker;
@@ -145,6 +166,7 @@ static enum outcome attempt(struct attempt *a, int64_t deadline, struct tn_error
         tn_engine_remove(a->plan.docker->engine, a->container, tn_deadline_in(10), NULL);
     free(TN_TAKE_PTR(a->container));
     free(TN_TAKE_PTR(a->address));
+    name_wish(&why);
     if (err)
         *err = why;
     return outcome;
@@ -203,6 +225,5 @@ int docker_create(void *engine, const struct tn_subject *s, struct tn_place *pla
     if (r == 0)
         return 0;
     tn_place_done(place);
-    return tn_error_context(err, "docker: create sandbox %s",
-                            s->spec->name ? s->spec->name : s->id);
+    return tn_error_context(err, "create sandbox %s", s->spec->name ? s->spec->name : s->id);
 }
