@@ -183,6 +183,7 @@ static void print_report(const struct bench_job *j, const char *runtime)
         table_format(table, "%.2fx",
                      (double)percentile(s, 50) / (double)percentile(&j->samples[PLAIN], 50));
     }
+    progress_end();
     printf("%s, on this machine, now:\n", runtime);
     table_print(table);
 }
@@ -227,6 +228,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     int status = -1;
 
     fresh_init(&j.fresh, cli);
+    j.fresh.one_of_many = true;
     for (int i = 0; i < KINDS; i++) {
         size_t room = 10 * (size_t)j.options->rounds;
         j.samples[i] = (struct samples){
@@ -251,5 +253,6 @@ const struct verb verb_bench = {
                "and runs a first action in it.",
     .options = &options_table,
     .options_size = sizeof(struct bench_options),
+    .doing = "measuring",
     .run = run,
 };

@@ -65,6 +65,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     complete(&options->recipe, config);
     if (tn_recipe_check(&options->recipe, err))
         return -1;
+    progress_begin("building");
     tn_autoengine struct tn_engine *engine = cli_engine(cli, deadline, err);
     if (!engine)
         return -1;
@@ -73,7 +74,6 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
                                    .dry_run = options->dry_run,
                                    .context = options->context,
                                    .progress = progress_say};
-    progress_begin("building");
     int failed = tn_image_build(engine, &options->recipe, &how, &built, deadline, err);
     progress_end();
     if (failed)

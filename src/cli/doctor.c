@@ -1,3 +1,4 @@
+#include "cli/progress.h"
 #include "cli/style.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -20,6 +21,7 @@ static void tell(const struct tn_finding *f, void *ctx)
     struct visit *v = ctx;
     int mark = f->good ? 0 : f->needed ? 2 : 1;
 
+    progress_pause();
     v->works &= f->good || !f->needed;
     if (v->cli->json) {
         tn_jw_object(&v->w);
@@ -47,6 +49,7 @@ static void put_head(struct visit *v, const struct tn_backend *b)
     tn_jw_kstr(&v->w, "summary", b->summary);
     tn_jw_key(&v->w, "findings");
     tn_jw_array(&v->w);
+    progress_pause();
     if (!v->cli->json)
         printf("%s%s%s: %s\n", v->colour ? STYLE_BOLD : "", b->name, v->colour ? STYLE_PLAIN : "",
                b->summary);
@@ -62,15 +65,32 @@ static void visit(struct visit *v, const struct tn_backend *b, const struct tn_h
         tell(&(struct tn_finding){.what = "examination", .needed = true, .detail = err.text}, v);
     void *engine = NULL;
     err = (struct tn_error){0};
-    if (b->open(host, &engine, &err) < 0)
+    if (v->works && b->open(host, &engine, &err) < 0)
         tell(&(struct tn_finding){.what = "start", .needed = true, .detail = err.text}, v);
-    else
+    else if (engine)
         b->close(engine);
     tn_jw_array_end(&v->w);
     tn_jw_kbool(&v->w, "works", v->works);
     tn_jw_object_end(&v->w);
+    progress_pause();
     if (!v->cli->json)
         putchar('\n');
+}
+
+struct round {
+    struct visit *visit;
+    const struct tn_host *host;
+    const struct tn_backend *usual; /* comes last */
+};
+
+/* Also those that are programs of somebody. */
+static void visit_named(const char *name, const char *summary, void *ctx)
+{
+    const struct round *r = ctx;
+    const struct tn_backend *b = tn_backend_find(r->host->config, name, NULL);
+
+    if (b && b != r->usual)
+        visit(r->visit, b, r->host);
 }
 
 static int run(struct cli *cli, const void *given, struct tn_error *err)
@@ -87,13 +107,14 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     if (!usual)
         return -1;
     tn_jw_array(&v.w);
-    for (const struct tn_backend *const *b = tn_backends; *b && !cli->globals.runtime; b++)
-        if (*b != usual)
-            visit(&v, *b, host);
+    if (!cli->globals.runtime)
+        tn_backend_each(host->config, visit_named,
+                        &(struct round){.visit = &v, .host = host, .usual = usual});
     visit(&v, usual, host);
     tn_jw_array_end(&v.w);
     if (cli->json && cli_print(&json, err) < 0)
         return -1;
+    progress_end();
     if (!cli->json)
         printf("sandboxes are made with %s unless --runtime says otherwise\n", usual->name);
     return v.works ? 0 : 1;
@@ -107,5 +128,6 @@ const struct verb verb_doctor = {
                "there; without what is `missing` the backend works less well. Exits with 1 when\n"
                "the backend that sandboxes are made with does not work.",
     .options = &options_table,
+    .doing = "examining what sandboxes need",
     .run = run,
 };

@@ -36,14 +36,27 @@ static void warn_of_no_isolation(struct fresh *f)
 {
     const struct tn_backend *backend = tn_sandbox_backend(f->sb);
 
-    if (!(backend->abilities & TN_CAN_ISOLATE))
+    if (!f->warned && !(backend->abilities & TN_CAN_ISOLATE))
         cli_note(f->cli, "warning: %s isolates nothing: commands run on this machine as you",
                  backend->name);
+    f->warned = true;
+}
+
+static void begin(const struct fresh *f, const char *what)
+{
+    if (!f->one_of_many)
+        progress_begin(what);
+}
+
+static void end(const struct fresh *f)
+{
+    if (!f->one_of_many)
+        progress_end();
 }
 
 static int made(struct fresh *f, struct tn_sandbox *sb)
 {
-    progress_end();
+    end(f);
     f->sb = sb;
     set_state(f, false, sb ? tn_sandbox_record(sb)->id : "");
     if (!sb)
@@ -59,7 +72,7 @@ int fresh_make(struct fresh *f, const struct tn_spec *spec, struct tn_error *err
     if (!rt)
         return -1;
     set_state(f, true, "");
-    progress_begin("starting a sandbox");
+    begin(f, "starting a sandbox");
     return made(f, tn_sandbox_create(rt, spec, cli_start_deadline(f->cli), err));
 }
 
@@ -67,7 +80,7 @@ int fresh_fork(struct fresh *f, struct tn_sandbox *from, const char *name,
                const struct tn_spec *spec, struct tn_error *err)
 {
     set_state(f, true, "");
-    progress_begin("forking");
+    begin(f, "forking");
     return made(f, tn_sandbox_fork(from, name, spec, cli_start_deadline(f->cli), err));
 }
 
@@ -78,9 +91,9 @@ void fresh_leave(struct fresh *f)
 
 int fresh_remove(struct fresh *f, struct tn_error *err)
 {
-    progress_begin("removing the sandbox");
+    begin(f, "removing the sandbox");
     int r = tn_sandbox_drive(f->sb, TN_GOAL_GONE, cli_stop_deadline(f->cli), err);
-    progress_end();
+    end(f);
     if (r == 0)
         set_state(f, false, "");
     return r;

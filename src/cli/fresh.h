@@ -13,6 +13,8 @@
 struct fresh {
     struct cli *cli;
     struct tn_sandbox *sb;
+    bool one_of_many;     /* whoever makes them tells of the progress of all */
+    bool warned;          /* of what they do not isolate, once */
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     bool making;

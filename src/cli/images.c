@@ -127,5 +127,6 @@ const struct verb verb_images = {
     .summary = "list the runtime images that were built here, or remove unused ones",
     .options = &options_table,
     .options_size = sizeof(struct images_options),
+    .doing = "asking the container engine",
     .run = run,
 };

@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "cli/progress.h"
 #include "cli/record.h"
 #include "cli/style.h"
 #include "cli/table.h"
@@ -171,6 +172,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     if (tn_json_parse(tn_buf_str(&text), text.len, &json, err) < 0)
         return -1;
     struct page page = {.colour = style_wanted(stdout)};
+    progress_end();
     tn_json_each(json, print_member, &page);
     print_plugins(plugins, &page);
     return 0;
@@ -185,5 +187,6 @@ const struct verb verb_inspect = {
                "is there, what runs, and how to get what is missing.",
     .options = &options_table,
     .options_size = sizeof(struct inspect_options),
+    .doing = "asking about the sandbox",
     .run = run,
 };

@@ -153,5 +153,6 @@ const struct verb verb_ls = {
                "What they use is shown by: tendon ps. What is known of one: tendon inspect.",
     .options = &options_table,
     .options_size = sizeof(struct ls_options),
+    .doing = "asking how the sandboxes are",
     .run = run,
 };

@@ -118,6 +118,8 @@ static int run_verb(const struct verb *v, const struct parsed *p, struct tn_erro
     *own = (struct globals){0};
     cli_init(&cli, &given);
     progress_allow(!cli.quiet && !cli.json);
+    if (v->doing)
+        progress_begin(v->doing);
     int status = v->run(&cli, p->memory, err);
     progress_end();
     cli_done(&cli);

@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "cli/browser.h"
 #include "cli/forward.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
 #include "runtime/hand-vscode.h"
 
@@ -39,6 +40,7 @@ static void show(const struct page *p, const char *base)
 {
     tn_autofree char *url = tn_asprintf("%s%s%s", base, *p->path == '/' ? "" : "/", p->path);
 
+    progress_end();
     if (p->cli->json) {
         tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
         struct tn_jw w = tn_jw(&json);
@@ -129,5 +131,6 @@ const struct verb verb_open = {
                "The address of the editor holds its token: who has it has a shell inside.",
     .options = &options_table,
     .options_size = sizeof(struct open_options),
+    .doing = "opening",
     .run = run,
 };

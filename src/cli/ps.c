@@ -164,5 +164,6 @@ const struct verb verb_ps = {
     .summary = "show what sandboxes use, or the processes of one",
     .options = &options_table,
     .options_size = sizeof(struct ps_options),
+    .doing = "asking what is used",
     .run = run,
 };

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cli/fresh.h"
 #include "cli/job.h"
+#include "cli/progress.h"
 #include "cli/style.h"
 #include "cli/table.h"
 #include "cli/units.h"
@@ -78,6 +79,7 @@ static void print_step(const struct replay_job *j, const struct tn_replay_step *
     tn_autofree char *message = tn_strndup(step->message, strcspn(step->message, "\n"));
     char time[32];
 
+    progress_pause();
     printf("%s%-10s%s ", in(j, styles[step->outcome]), tn_replay_outcome_words[step->outcome],
            in(j, STYLE_PLAIN));
     if (step->id >= 0)
@@ -169,7 +171,10 @@ static int replay(struct replay_job *j, struct tn_error *err)
         tn_jw_key(&j->w, "steps");
         tn_jw_array(&j->w);
     }
-    if (tn_replay(&j->recording, &how, &summary, err) || print_summary(j, &summary, err))
+    progress_begin("replaying");
+    int failed = tn_replay(&j->recording, &how, &summary, err);
+    progress_end();
+    if (failed || print_summary(j, &summary, err))
         return -1;
     return summary.outcomes[TN_REPLAY_DIFFERENT] ? 1 : 0;
 }

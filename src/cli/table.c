@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "cli/progress.h"
 #include "cli/style.h"
 
 struct cell {
@@ -157,6 +158,7 @@ void table_print(const struct table *t)
     bool colour = style_wanted(stdout);
     int left = screen_width();
 
+    progress_end();
     for (size_t i = 0; i < t->count; i++) {
         widths[i] = column_width(t, i);
         left -= i + 1 < t->count ? widths[i] + 2 : 0;

@@ -25,6 +25,8 @@ struct verb {
     const char *details; /* paragraphs for its own help, or NULL */
     const struct tn_fields *options;
     size_t options_size; /* of the struct that the options fill */
+    const char *doing;   /* what is said of it when it takes long; NULL: it says that itself, or
+                          * prints all the time */
     /* The exit status of the program, or -1 with err (then the code of err decides). */
     int (*run)(struct cli *cli, const void *options, struct tn_error *err);
 };

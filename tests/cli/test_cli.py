@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 
 import pytest
@@ -197,6 +198,27 @@ def test_fish_completion(tendon):
 
 def test_unknown_shell(tendon):
     assert "fish" in tendon.fails(2, "completion", "csh")
+
+
+@pytest.mark.parametrize(
+    "words, doing, status",
+    [
+        (["doctor", "--runtime", "docker"], "examining what sandboxes need", 1),
+        (["images"], "asking the container engine", 124),
+        (["build", "debian"], "building", 124),
+        (["run", "--runtime", "docker", "true"], "starting a sandbox", 124),
+        (["gc"], "collecting what nobody owns", 0),
+    ],
+)
+def test_an_engine_that_does_not_answer_is_waited_for_with_a_word(tendon, screen, tmp_path, words, doing, status):
+    """On a terminal; and not for long."""
+    with socket.socket(socket.AF_UNIX) as engine:
+        engine.bind(str(tmp_path / "engine"))
+        engine.listen(20)
+        waiting = screen(tendon, *words, env={"DOCKER_HOST": f"unix://{tmp_path}/engine"})
+        waiting.wait_for(doing + r" \(\d+ s\)")
+        assert waiting.wait(60) == status
+    assert "no answer in time" in waiting.text or status == 0
 
 
 def test_errors_cannot_speak_to_the_terminal(tendon, tmp_path):

@@ -8,6 +8,7 @@ import select
 import signal
 
 from tendons import eventually, processes_with
+from trees import ROOT
 
 
 def names(tendon):
@@ -327,7 +328,17 @@ def test_doctor(tendon):
     assert result.returncode == 0
     assert "local" in result.stdout
     found = json.loads(tendon("--json", "doctor").stdout)
-    assert {"local", "jail", "docker", "cli"} <= {row["runtime"] for row in found}
+    assert {"local", "jail", "docker", "cli", "remote"} <= {row["runtime"] for row in found}
+
+
+def test_doctor_examines_programs_too(tendon):
+    """Once each, and what does not work is told once."""
+    tendon.env["PATH"] = f"{ROOT}/examples:{tendon.env['PATH']}"
+    found = json.loads(tendon("--json", "doctor", env={"DOCKER_HOST": "unix:///nowhere/at/all"}).stdout)
+    names = [row["runtime"] for row in found]
+    assert "example" in names and len(set(names)) == len(names)
+    (docker,) = [row for row in found if row["runtime"] == "docker"]
+    assert docker["works"] is False and [f["what"] for f in docker["findings"]] == ["container engine"]
 
 
 def test_bench(any_tendon):
@@ -335,4 +346,5 @@ def test_bench(any_tendon):
     for what in ("bash -c true", "create to first observation", "warm claim", "action round trip"):
         assert found[what]["count"] >= 2 and found[what]["p50"] > 0
     assert found["bash -c true"]["ratio"] == 1.0
+    assert any_tendon("bench", "--rounds", "2").stderr == ""  # it warns once, not of each
     assert any_tendon.leftovers() == []
