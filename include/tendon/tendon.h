@@ -23,6 +23,7 @@ extern "C" {
 
 struct tendon;
 struct tendon_sandbox;
+struct tendon_session;
 
 struct tendon_error {
     const char *code; /* one word: "not_found", "timeout", "unsupported", ...; lives for ever */
@@ -112,6 +113,59 @@ TENDON_API int tendon_rollback(struct tendon_sandbox *sb, const char *name, doub
 TENDON_API struct tendon_sandbox *tendon_fork(struct tendon_sandbox *sb, const char *snapshot,
                                               const char *spec, double seconds,
                                               struct tendon_error *err);
+
+/* --- sessions --------------------------------------------------------------------------------- */
+
+/* What an agent has of a sandbox beyond actions: its environment, a repository with its set-up
+ * script, hooks and microagents, actions that wait for a confirmation, a task list. A session uses
+ * the handle it was opened with; it is closed before that is given up. docs/workspace.md tells what
+ * each step does. */
+
+/* Told in the middle of the calls below, in their thread; each function may be NULL. */
+struct tendon_session_watch {
+    /* status is OpenHands' word, "STATUS$READY"; level is "info" or "error"; message may be "". */
+    void (*status)(const char *level, const char *status, const char *message, void *ctx);
+    /* What went wrong and is no failure, in one sentence, without secrets. */
+    void (*note)(const char *text, void *ctx);
+    void *ctx;
+};
+
+/* options is a JSON object or NULL: "id" (of the session), "workspace" (inside; else that of the
+ * spec, else where the main shell is), "directory" (on this machine: events and task list are kept
+ * there), "attached" (the environment is left alone), "env" (names and values), "tokens"
+ * ([{"provider": "github", "token": "...", "host": null}]), "token_in_url". watch may be NULL and
+ * is copied. */
+TENDON_API struct tendon_session *tendon_session_open(struct tendon_sandbox *sb,
+                                                      const char *options,
+                                                      const struct tendon_session_watch *watch,
+                                                      struct tendon_error *err);
+/* The sandbox stays as it is. */
+TENDON_API void tendon_session_close(struct tendon_session *s);
+
+/* Environment, workspace and git's identity in one action. */
+TENDON_API int tendon_session_setup(struct tendon_session *s, struct tendon_error *err);
+/* Sets further variables, {"NAME": "value"}; values are never evaluated, and in no message. */
+TENDON_API int tendon_session_add_env(struct tendon_session *s, const char *env,
+                                      struct tendon_error *err);
+/* Clones the repository, {"name": "OWNER/NAME", "provider": "github", "branch": "..."} (name may be
+ * a URL or a path; the others may be missing), and then runs its set-up script, installs its hooks
+ * and reads its microagents. NULL: the workspace itself. Returns {"directory", "microagents"}. */
+TENDON_API char *tendon_session_prepare(struct tendon_session *s, const char *repository,
+                                        struct tendon_error *err);
+/* Executes an action as an agent's: one that waits for its confirmation is not executed, a rejected
+ * one is answered, thoughts and task lists are dealt with here. There is an observation also when
+ * the sandbox is gone; NULL only for what is no action. */
+TENDON_API char *tendon_session_act(struct tendon_session *s, const char *action,
+                                    struct tendon_error *err);
+
+/* [{"status", "path"}] of what differs from the origin; cwd NULL: the workspace. */
+TENDON_API char *tendon_session_changes(struct tendon_session *s, const char *cwd,
+                                        struct tendon_error *err);
+/* {"original", "modified"} of a file. */
+TENDON_API char *tendon_session_diff(struct tendon_session *s, const char *file, const char *cwd,
+                                     struct tendon_error *err);
+TENDON_API char *tendon_session_branch(struct tendon_session *s, const char *cwd,
+                                       struct tendon_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,6 @@
 /* The public interface over runtime/sandbox.h: text in, text out. */
+#include "tendon/library.h"
+
 #include <sys/mman.h>
 #include <tendon/tendon.h>
 
@@ -8,25 +10,13 @@
 #include "runtime/record-json.h"
 
 #define ACTION_SECONDS 120.0
-#define MAX_TEXT (256u << 20)
-
-struct tendon {
-    struct tn_config config;
-    struct tn_runtime *runtime;
-};
-
-struct tendon_sandbox {
-    struct tendon *tendon;
-    struct tn_sandbox *sb;
-};
 
 const char *tendon_version(void)
 {
     return TN_VERSION;
 }
 
-/* Passes an error on; returns -1. */
-static int give(struct tendon_error *to, const struct tn_error *from)
+int tn_library_fail(struct tendon_error *to, const struct tn_error *from)
 {
     if (to) {
         to->code = tn_code_row(from->code)->name;
@@ -41,18 +31,17 @@ static int refuse(struct tendon_error *to, const char *text)
     struct tn_error err;
 
     tn_fail(&err, TN_E_INVALID, "%s", text);
-    return give(to, &err);
+    return tn_library_fail(to, &err);
 }
 
-/* The text of a buffer, or NULL when it did not fit. */
-static char *finish(struct tn_buf *out, struct tendon_error *to)
+char *tn_library_text(struct tn_buf *out, struct tendon_error *to)
 {
     struct tn_error err;
 
     if (tn_buf_ok(out))
         return tn_buf_take(out);
     tn_fail(&err, TN_E_TOO_LARGE, "the answer is larger than %zu bytes", out->max);
-    give(to, &err);
+    tn_library_fail(to, &err);
     return NULL;
 }
 
@@ -98,7 +87,7 @@ struct tendon *tendon_open(const char *config, const char *settings, struct tend
 
     if (tn_config_load(&t->config, config, &why) < 0) {
         free(t);
-        give(err, &why);
+        tn_library_fail(err, &why);
         return NULL;
     }
     if (apply_settings(&t->config, settings, &why) == 0)
@@ -106,7 +95,7 @@ struct tendon *tendon_open(const char *config, const char *settings, struct tend
     if (t->runtime)
         return t;
     tendon_close(t);
-    give(err, &why);
+    tn_library_fail(err, &why);
     return NULL;
 }
 
@@ -135,11 +124,11 @@ char *tendon_list(struct tendon *t, struct tendon_error *err)
 
     tn_jw_array(&w);
     if (tn_store_each(tn_runtime_store(t->runtime), TN_STORE_CLAIMED, list_one, &w, &why) < 0) {
-        give(err, &why);
+        tn_library_fail(err, &why);
         return NULL;
     }
     tn_jw_array_end(&w);
-    return finish(&out, err);
+    return tn_library_text(&out, err);
 }
 
 int tendon_gc(struct tendon *t, double seconds, struct tendon_error *err)
@@ -147,7 +136,7 @@ int tendon_gc(struct tendon *t, double seconds, struct tendon_error *err)
     struct tn_error why = {0};
     int count = tn_runtime_gc(t->runtime, NULL, NULL, tn_deadline_in(seconds), &why);
 
-    return count < 0 ? give(err, &why) : count;
+    return count < 0 ? tn_library_fail(err, &why) : count;
 }
 
 /* --- sandboxes ---------------------------------------------------------------------------------
@@ -158,7 +147,7 @@ static struct tendon_sandbox *wrap(struct tendon *t, struct tn_sandbox *sb,
                                    const struct tn_error *why, struct tendon_error *err)
 {
     if (!sb) {
-        give(err, why);
+        tn_library_fail(err, why);
         return NULL;
     }
     struct tendon_sandbox *handle = tn_calloc(1, sizeof *handle);
@@ -213,7 +202,7 @@ int tendon_remove(struct tendon_sandbox *sb, double seconds, struct tendon_error
     int r = tn_sandbox_drive(sb->sb, TN_GOAL_GONE, tn_deadline_in(seconds), &why);
 
     tendon_detach(sb);
-    return r < 0 ? give(err, &why) : 0;
+    return r < 0 ? tn_library_fail(err, &why) : 0;
 }
 
 const char *tendon_id(const struct tendon_sandbox *sb)
@@ -228,13 +217,13 @@ char *tendon_inspect(struct tendon_sandbox *sb, double seconds, struct tendon_er
     struct tn_error why = {0};
 
     if (tn_sandbox_inspect(sb->sb, NULL, tn_deadline_in(seconds), &why) < 0) {
-        give(err, &why);
+        tn_library_fail(err, &why);
         return NULL;
     }
     tn_jw_object(&w);
     tn_sandbox_put_json(sb->tendon->runtime, sb->sb, &w);
     tn_jw_object_end(&w);
-    return finish(&out, err);
+    return tn_library_text(&out, err);
 }
 
 int tendon_drive(struct tendon_sandbox *sb, const char *goal, double seconds,
@@ -246,7 +235,7 @@ int tendon_drive(struct tendon_sandbox *sb, const char *goal, double seconds,
         if (strcmp(tn_goal_words[i], goal) != 0)
             continue;
         int r = tn_sandbox_drive(sb->sb, (enum tn_goal)i, tn_deadline_in(seconds), &why);
-        return r < 0 ? give(err, &why) : 0;
+        return r < 0 ? tn_library_fail(err, &why) : 0;
     }
     return refuse(err, "the goal must be running, paused, stopped or suspended");
 }
@@ -279,11 +268,11 @@ char *tendon_execute(struct tendon_sandbox *sb, const char *action, struct tendo
 
     tn_observation_init(&o, TN_OBSERVATION_NULL);
     if (execute_text(sb, action, &o, &why) < 0) {
-        give(err, &why);
+        tn_library_fail(err, &why);
         return NULL;
     }
     tn_observation_to_json(&o, &w);
-    return finish(&out, err);
+    return tn_library_text(&out, err);
 }
 
 static int put_function(const struct tn_tool *tool, void *ctx)
@@ -300,13 +289,13 @@ char *tendon_tools(struct tendon_sandbox *sb, double seconds, struct tendon_erro
     struct tn_toolbox *toolbox = tn_sandbox_toolbox(sb->sb, &why);
 
     if (!toolbox) {
-        give(err, &why);
+        tn_library_fail(err, &why);
         return NULL;
     }
     tn_jw_array(&w);
     tn_toolbox_list(toolbox, tn_deadline_in(seconds), put_function, NULL, &w);
     tn_jw_array_end(&w);
-    return finish(&out, err);
+    return tn_library_text(&out, err);
 }
 
 /* The exit status, or -1 with err when it has none. */
@@ -341,7 +330,7 @@ int tendon_run(struct tendon_sandbox *sb, const char *command, double seconds, c
         status = conclude(&o, seconds, &why);
     if (output)
         *output = tn_strdup(o.content.data ? o.content.data : "");
-    return status < 0 ? give(err, &why) : status;
+    return status < 0 ? tn_library_fail(err, &why) : status;
 }
 
 /* --- files and ports ---------------------------------------------------------------------------
@@ -379,7 +368,7 @@ int tendon_write_file(struct tendon_sandbox *sb, const char *path, const void *b
 
     if (fd < 0 ||
         tn_hand_files_write(files, path, fd, (int64_t)n, mode, NULL, NULL, deadline, &why) < 0)
-        return give(err, &why);
+        return tn_library_fail(err, &why);
     return 0;
 }
 
@@ -410,7 +399,7 @@ char *tendon_read_file(struct tendon_sandbox *sb, const char *path, size_t max, 
     struct tn_error why = {0};
 
     if (read_file(sb, path, &out, tn_deadline_in(seconds), &why) < 0) {
-        give(err, &why);
+        tn_library_fail(err, &why);
         return NULL;
     }
     if (n)
@@ -423,7 +412,7 @@ int tendon_dial(struct tendon_sandbox *sb, int port, double seconds, struct tend
     struct tn_error why = {0};
     int fd = tn_sandbox_dial(sb->sb, port, tn_deadline_in(seconds), &why);
 
-    return fd < 0 ? give(err, &why) : fd;
+    return fd < 0 ? tn_library_fail(err, &why) : fd;
 }
 
 /* --- files as they were ------------------------------------------------------------------------
@@ -435,7 +424,7 @@ int tendon_snapshot(struct tendon_sandbox *sb, const char *name, double seconds,
     struct tn_error why = {0};
     int r = tn_sandbox_snapshot(sb->sb, name, tn_deadline_in(seconds), &why);
 
-    return r < 0 ? give(err, &why) : 0;
+    return r < 0 ? tn_library_fail(err, &why) : 0;
 }
 
 int tendon_rollback(struct tendon_sandbox *sb, const char *name, double seconds,
@@ -444,7 +433,7 @@ int tendon_rollback(struct tendon_sandbox *sb, const char *name, double seconds,
     struct tn_error why = {0};
     int r = tn_sandbox_rollback(sb->sb, name, tn_deadline_in(seconds), &why);
 
-    return r < 0 ? give(err, &why) : 0;
+    return r < 0 ? tn_library_fail(err, &why) : 0;
 }
 
 struct tendon_sandbox *tendon_fork(struct tendon_sandbox *sb, const char *snapshot,

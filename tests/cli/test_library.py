@@ -207,6 +207,133 @@ def test_every_function(installed, run, tmp_path, runtime):
     assert run.tendon.leftovers() == []
 
 
+SESSION = r"""
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tendon/tendon.h>
+
+static struct tendon_error err;
+static char statuses[4096], notes[4096];
+
+static void *must(void *p)
+{
+    if (!p) {
+        fprintf(stderr, "%s: %s\n", err.code, err.text);
+        exit(1);
+    }
+    return p;
+}
+
+static void status(const char *level, const char *word, const char *message, void *ctx)
+{
+    assert(strcmp(level, "info") == 0 && message && strcmp(ctx, "mine") == 0);
+    strcat(strcat(statuses, word), " ");
+}
+
+static void note(const char *text, void *ctx)
+{
+    assert(strcmp(ctx, "mine") == 0);
+    strcat(strcat(notes, text), "\n");
+}
+
+static void say(char *text)
+{
+    puts(must(text));
+    free(text);
+}
+
+/* SPEC OPTIONS REPOSITORY */
+int main(int argc, char **argv)
+{
+    struct tendon *t = must(tendon_open(NULL, NULL, &err));
+    struct tendon_sandbox *sb = must(tendon_create(t, argv[1], 60, &err));
+    const struct tendon_session_watch watch = {.status = status, .note = note, .ctx = (char[]){"mine"}};
+
+    assert(argc == 4);
+    assert(!tendon_session_open(sb, "{\"tokens\": [{\"provider\": \"nobody\", \"token\": \"x\"}]}", NULL, &err));
+    assert(!tendon_session_open(sb, "{\"workspce\": \"/\"}", NULL, &err) && strstr(err.text, "workspace"));
+    assert(!tendon_session_open(sb, "[]", NULL, &err));
+    struct tendon_session *s = must(tendon_session_open(sb, argv[2], &watch, &err));
+    if (tendon_session_setup(s, &err) < 0 || tendon_session_add_env(s, "{\"later\": \"$(id) `id`\"}", &err) < 0)
+        must(NULL);
+    assert(tendon_session_add_env(s, "{", &err) < 0);
+    assert(!tendon_session_prepare(s, "{\"name\": \"/nowhere/at/all\"}", &err) && err.text[0]);
+    say(tendon_session_prepare(s, argv[3], &err));
+    say(tendon_session_branch(s, "thing", &err));
+    say(tendon_session_act(s, "{\"action\": \"run\", \"args\": {\"command\": \"echo $FIRST $LATER $FROM_SETUP; echo new >a.txt; pwd\"}}", &err));
+    say(tendon_session_changes(s, "thing", &err));
+    say(tendon_session_diff(s, "a.txt", "thing", &err));
+    say(tendon_session_act(s, "{\"action\": \"run\", \"args\": {\"command\": \"touch ran\", \"confirmation_state\": \"awaiting_confirmation\"}}", &err));
+    say(tendon_session_act(s, "{\"action\": \"run\", \"args\": {\"command\": \"touch ran\", \"confirmation_state\": \"rejected\"}}", &err));
+    say(tendon_session_act(s, "{\"action\": \"task_tracking\", \"args\": {\"command\": \"plan\", \"task_list\": [{\"title\": \"T\", \"status\": \"todo\"}]}}", &err));
+    assert(tendon_run(sb, "test ! -e ran", 30, NULL, &err) == 0);
+    assert(!tendon_session_act(s, "{\"action\": \"fly\"}", &err));
+    tendon_session_close(s);
+    tendon_session_close(NULL);
+    puts(statuses);
+    assert(tendon_remove(sb, 30, &err) == 0);
+    tendon_close(t);
+    fputs(notes, stderr);
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """One to clone, with everything that a session looks for."""
+    path = tmp_path / "upstream" / "thing"
+    for name, text in {
+        "a.txt": "old\n",
+        ".openhands/setup.sh": "export FROM_SETUP=yes\n",
+        ".openhands/pre-commit.sh": "exit 0\n",
+        ".openhands/microagents/style.md": "---\ntriggers: [style]\n---\nBe brief.\n",
+    }.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+        (path / name).chmod(0o755 if name.endswith(".sh") else 0o644)
+    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "first"], ["branch", "feature"]):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        subprocess.run(["git", *identity, "-C", str(path), *words], check=True, capture_output=True)
+    return path
+
+
+@pytest.mark.parametrize("runtime", ["local", "jail"])
+def test_a_session(installed, run, tmp_path, repository, runtime):
+    """Environment, clone, set-up script, hooks, microagents, confirmation and tasks, for programs that are not ours."""
+    source = tmp_path / "session.c"
+    source.write_text(SESSION)
+    program = build(installed, tmp_path, source)
+    if runtime == "jail" and run.tendon("doctor", "--runtime", "jail").returncode:
+        pytest.skip("the jail does not work here")
+    place = str(repository) if runtime == "local" else "/upstream/thing"
+    spec = {"volumes": [f"{repository.parent}:/upstream:ro"]} if runtime == "jail" else {}
+    options = {"directory": str(tmp_path / "record"), "env": {"first": "a $HOME"}}
+    words = [json.dumps(part) for part in (spec, options, {"name": place, "branch": "feature"})]
+    run.tendon.env["GIT_CONFIG_COUNT"] = "1"  # the repository is not that of who clones it
+    run.tendon.env |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    result = run(program, *words, runtime=runtime)
+    assert result.returncode == 0, result
+    prepared, branch, acted, changes, diff, waiting, rejected, tasks, statuses = result.stdout.splitlines()
+    prepared = json.loads(prepared)
+    assert prepared["directory"] == "thing" and branch == "feature"
+    assert [(m["name"], m["triggers"], m["content"].strip()) for m in prepared["microagents"]] == [
+        ("style", ["style"], "Be brief.")
+    ]
+    assert json.loads(acted)["content"].startswith("a $HOME $(id) `id` yes\n/")
+    assert json.loads(changes) == [{"status": "M", "path": "a.txt"}]
+    assert json.loads(diff) == {"original": "old\n", "modified": "new\n"}
+    assert json.loads(waiting)["observation"] == "null"
+    assert json.loads(rejected)["observation"] == "user_rejected"
+    assert "TASKS.md" in json.loads(tasks)["content"]
+    assert (tmp_path / "record/TASKS.md").read_text().startswith("# Task List")
+    assert statuses.split()[0] == "STATUS$READY"
+    assert {"STATUS$SETTING_UP_WORKSPACE", "STATUS$SETTING_UP_GIT_HOOKS"} <= set(statuses.split())
+    assert run.tendon.leftovers() == []
+
+
 def test_static(installed, run, tmp_path):
     """The archive has everything of ours in it."""
     (archive,) = installed.rglob("libtendon.a")
