@@ -4,6 +4,7 @@
 #define ASKED_SECONDS 0.3
 #define MOVE_SECONDS 5.0
 #define READY_SECONDS 3.0
+#define HEAR_SECONDS 1.0 /* for an answer of a page's process */
 #define NETWORK_SECONDS 2.0
 #define DOWNLOAD_SECONDS 1.0 /* for one whose answer has come to be told of */
 #define QUIET_SECONDS 0.5
@@ -54,7 +55,8 @@ static bool is_unready(const struct chrome_frame *f)
 static bool any_request(const struct tn_page *page, uint64_t moment)
 {
     for (size_t i = 0; i < page->request_count; i++) {
-        if (page->requests[i].number > moment)
+        const struct chrome_frame *f = frame_find(page, page->requests[i].frame);
+        if (page->requests[i].number > moment && !(f && f->given_up))
             return true;
     }
     return false;
@@ -166,9 +168,32 @@ static void quiet(struct tn_page *page, int64_t deadline)
                     earlier(deadline, tn_deadline_in(2 * QUIET_SECONDS)), NULL, NULL);
 }
 
-void wait_arrived(struct tn_page *page, uint64_t moment, int64_t deadline)
+/* The processes of the page have told of everything that scripts did before: input is acknowledged
+ * by the browser's own process, and what the page made of it, a navigation for example, may still
+ * be on its way to us.  A page at work says nothing for as long as that takes. */
+static void hear_page(struct tn_page *page, int64_t deadline)
 {
-    pass_stages(page, moment, deadline);
+    struct tn_cdp_command *commands = NULL;
+    size_t count = 0;
+
+    chrome_lock(page->chrome);
+    const struct tn_chrome *c = page->chrome;
+    commands = tn_calloc(c->session_count + 1, sizeof *commands);
+    for (size_t i = 0; i < c->session_count; i++) {
+        if (c->sessions[i].page == page)
+            commands[count++] = (struct tn_cdp_command){
+                .session = tn_strdup(c->sessions[i].id),
+                .method = "Runtime.evaluate",
+                .params_json = "{\"expression\":\"0\"}",
+            };
+    }
+    chrome_unlock(page->chrome);
+    tn_cdp_call_all(page->chrome->cdp, commands, count,
+                    earlier(deadline, tn_deadline_in(HEAR_SECONDS)), NULL);
+    for (size_t i = 0; i < count; i++)
+        free((char *)commands[i].session);
+    tn_cdp_commands_done(commands, count);
+    free(commands);
 }
 
 /* The browser's own process has told of everything that pages asked of it before: navigations,
@@ -182,8 +207,16 @@ static void hear_browser(struct tn_chrome *c, int64_t deadline)
         tn_json_free(answer);
 }
 
+void wait_arrived(struct tn_page *page, uint64_t moment, int64_t deadline)
+{
+    hear_page(page, deadline);
+    hear_browser(page->chrome, deadline);
+    pass_stages(page, moment, deadline);
+}
+
 void wait_settled(struct tn_page *page, uint64_t moment, int64_t deadline)
 {
+    hear_page(page, deadline);
     hear_browser(page->chrome, deadline);
     pass_stages(page, moment, deadline);
     moment = wait_moment(page->chrome);
