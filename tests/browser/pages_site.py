@@ -59,6 +59,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
             pass
         self.close_connection = True
 
+    def get_stall(self, query):
+        """A part of a document, and the rest of it when the client goes away: never."""
+        parts = {
+            "head": "<!doctype html><title>Half</title><meta charset=utf-8>",
+            "style": "<!doctype html><title>Half</title><link rel=stylesheet href=/never><p>hidden yet",
+            "body": "<!doctype html><title>Half</title><h1>Upper half</h1><button>Press</button><p>and",
+        }
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", "10000")
+        self.end_headers()
+        self.wfile.write(parts[query["part"]].encode())
+        self.wfile.flush()
+        self.get_never({})
+
     def get_file(self, query):
         name = query.get("name", "file")
         time.sleep(int(query.get("ms", 0)) / 1000)  # as in get_slow

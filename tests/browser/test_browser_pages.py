@@ -163,6 +163,28 @@ def test_aborted_navigation_is_not_waited_for(browser, way):
     assert time.monotonic() - began < 5, "as long as for one that goes on"
 
 
+@pytest.mark.parametrize(
+    "part, shown, drawn",
+    [("head", "RootWebArea 'Half'", False), ("style", "hidden yet", False), ("body", "heading 'Upper half'", True)],
+)
+def test_document_that_stalls_is_shown_as_far_as_it_has_come(browser, part, shown, drawn):
+    """A server sends a part of it and then nothing. Without a body, or a style sheet that it waits for, nothing is drawn."""
+    browser.go("stalling.html")
+    for action in (browser.call("click", f"link '{part}'"), "noop(1)"):
+        began = time.monotonic()
+        obs = browser.ok(action)
+        assert time.monotonic() - began < 15, action
+        assert "[The page is still loading: this is what has come of it so far.]\n" in obs.content
+        assert shown in obs.content and obs.extras["url"].endswith(f"part={part}")
+        assert bool(obs.extras["screenshot"]) == bool(obs.extras["screenshot_path"]) == drawn
+    text = browser.hand.client.get("/v1/browser/pages").json
+    assert text["pages"][-1]["url"].endswith(f"part={part}")
+    if drawn:
+        browser.ok(browser.call("click", "button 'Press'"))
+    obs = browser.go("tabs.html")
+    assert "RootWebArea 'Tabs'" in obs.content and "still loading" not in obs.content
+
+
 def test_frame_that_hangs_holds_up_one_action(browser):
     browser.go("aborting.html")
     browser.ok(browser.call("click", "button 'Hang'"))

@@ -457,6 +457,15 @@ static void finish(struct tn_cdp_command *k, struct pending *p)
     free(TN_TAKE_PTR(p->text));
 }
 
+/* Until when a command is waited for whose neighbours took so long. */
+static int64_t grace_end(double seconds, int64_t taken, int64_t deadline)
+{
+    int64_t grace = (int64_t)(seconds * 1e9);
+    int64_t end = tn_now() + (taken > grace ? taken : grace);
+
+    return end < deadline ? end : deadline;
+}
+
 int tn_cdp_call_all(struct tn_cdp *c, struct tn_cdp_command *commands, size_t count,
                     int64_t deadline, struct tn_error *err)
 {
@@ -473,9 +482,16 @@ int tn_cdp_call_all(struct tn_cdp *c, struct tn_cdp_command *commands, size_t co
             put_command(&bytes, list[i].id, k->session, k->method, k->params_json);
     }
     struct tn_error unsent = {0};
+    int64_t began = tn_now();
     bool sent = bytes.len == 0 || send_bytes(c, &bytes, &unsent) == 0;
     for (size_t i = 0; i < count; i++) {
-        await(c, &list[i], sent ? deadline : 0);
+        if (commands[i].grace == 0)
+            await(c, &list[i], sent ? deadline : 0);
+    }
+    int64_t taken = tn_now() - began;
+    for (size_t i = 0; i < count; i++) {
+        if (commands[i].grace > 0)
+            await(c, &list[i], sent ? grace_end(commands[i].grace, taken, deadline) : 0);
         if (!sent && !list[i].text)
             list[i].err = unsent;
         finish(&commands[i], &list[i]);

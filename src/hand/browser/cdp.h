@@ -47,6 +47,8 @@ void tn_cdp_forget_session(struct tn_cdp *c, const char *session, const char *wh
 struct tn_cdp_command {
     const char *session, *method, *params_json;
     bool raw;               /* the result is wanted as text, not as a tree: it may be huge */
+    double grace;           /* seconds for it when the others have been answered, or as long as
+                               those took; 0: as long as there is time */
     int status;             /* out: 0 or -1 with err */
     struct tn_json *result; /* out: the caller frees it; raw: NULL */
     char *text;             /* out, raw: the result's JSON text; the caller frees it */

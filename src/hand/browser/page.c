@@ -278,6 +278,19 @@ const char *tn_page_session(const struct tn_page *page)
     return page->session;
 }
 
+struct tn_page_progress tn_page_progress(struct tn_page *page)
+{
+    chrome_lock(page->chrome);
+    const struct chrome_frame *f = frame_main(page);
+    bool known = f && f->commits && f->loader[0]; /* else nobody has told */
+    struct tn_page_progress progress = {
+        .ready = !known || f->ready,
+        .loaded = !known || f->loaded,
+    };
+    chrome_unlock(page->chrome);
+    return progress;
+}
+
 char *tn_page_url(struct tn_page *page)
 {
     chrome_lock(page->chrome);

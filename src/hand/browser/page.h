@@ -47,6 +47,11 @@ static inline void tn_guard_page(struct tn_page **page)
 
 /* The session of the page itself; lives as long as the page. */
 const char *tn_page_session(const struct tn_page *page);
+/* How far its document is: all of it has come (ready), and all that it shows has (loaded). */
+struct tn_page_progress {
+    bool ready, loaded;
+};
+struct tn_page_progress tn_page_progress(struct tn_page *page);
 /* The caller frees both. */
 char *tn_page_url(struct tn_page *page);
 char *tn_page_title(struct tn_page *page);

@@ -11,12 +11,17 @@ static void put_error(struct tn_buf *out, const char *when, const char *error)
                   when, error);
 }
 
+static const char still_loading[] =
+    "[The page is still loading: this is what has come of it so far.]\n";
+
 void tn_view_put_interactive(struct tn_buf *out, const struct tn_view_facts *facts,
                              const struct tn_view *view)
 {
     tn_buf_printf(out, "[Current URL: %s]\n[Focused element bid: %s]\n", facts->url, view->focused);
     if (facts->screenshot_path)
         tn_buf_printf(out, "[Screenshot saved to: %s]\n", facts->screenshot_path);
+    if (view->loading)
+        tn_buf_puts(out, still_loading);
     tn_buf_putc(out, '\n');
     if (facts->error && *facts->error)
         put_error(out, "executing the last action", facts->error);
@@ -40,6 +45,8 @@ void tn_view_put_browse(struct tn_buf *out, const struct tn_view_facts *facts,
                         const struct tn_view *view)
 {
     tn_buf_printf(out, "[Current URL: %s]\n", facts->url);
+    if (view->loading)
+        tn_buf_puts(out, still_loading);
     if (facts->error && *facts->error)
         put_error(out, "trying to visit the URL", facts->error);
     tn_buf_puts(out, "============== BEGIN webpage content ==============\n");

@@ -36,6 +36,7 @@ struct taking {
     size_t *level; /* of each frame */
     size_t deepest;
     int64_t deadline;
+    double patience; /* for the picture */
     char *mark_function;
     struct tn_error *err;
 };
@@ -62,6 +63,7 @@ static void add(struct taking *t, struct batch *b, enum purpose purpose, size_t 
         .session = t->shot->list.frames[s->root].session,
         .method = method,
         .params_json = params,
+        .grace = purpose == PICTURE ? t->patience : 0,
         .raw = purpose == TREE || purpose == SNAPSHOT || purpose == PICTURE,
     };
     p->about[p->count++] = (struct about){purpose, session, index, params};
@@ -192,7 +194,7 @@ static int run_part(struct taking *t, struct part *p, int64_t deadline)
         } else if (k->err.code == TN_E_GONE || k->err.code == TN_E_PEER) {
             *t->err = k->err;
             return -1;
-        } else if (k->err.code == TN_E_TIMEOUT) {
+        } else if (k->err.code == TN_E_TIMEOUT && !k->grace) {
             t->shot->sessions[p->about[i].session].silent = true;
         }
     }
@@ -301,7 +303,8 @@ static void sort_out(struct taking *t)
 int tn_shot_take(struct tn_cdp *cdp, struct tn_page *page, const struct tn_shot_wishes *wishes,
                  int64_t deadline, struct tn_shot *shot, struct tn_error *err)
 {
-    struct taking t = {.cdp = cdp, .shot = shot, .deadline = deadline, .err = err};
+    struct taking t = {
+        .cdp = cdp, .shot = shot, .deadline = deadline, .patience = wishes->patience, .err = err};
 
     *shot = (struct tn_shot){0};
     *err = (struct tn_error){0};

@@ -32,6 +32,8 @@ struct tn_shot {
 
 struct tn_shot_wishes {
     bool trees, snapshots, picture;
+    double
+        patience; /* seconds for the picture when all else is there; 0: as long as there is time */
 };
 
 /* Takes it by the deadline.  0 also when parts are missing, err then tells why the first one is

@@ -19,6 +19,9 @@ enum {
 enum { TRIES = 5 };
 /* A page that does not answer for so long is busy with itself. */
 #define STEP_SECONDS 20.0
+/* A document of which only the head has come, or that waits for a style sheet, is not drawn at all,
+ * but its tree is there. */
+#define PICTURE_SECONDS 1.0
 
 struct looking {
     const struct tn_view_options *options;
@@ -321,9 +324,11 @@ static void looking_done(struct looking *l)
 int tn_view_take(struct tn_cdp *cdp, struct tn_page *page, const struct tn_view_options *options,
                  int64_t deadline, struct tn_view *out, struct tn_error *err)
 {
+    const struct tn_page_progress progress = tn_page_progress(page);
     struct tn_shot_wishes wishes = {.trees = options->tree || options->objects,
                                     .snapshots = true,
-                                    .picture = options->pictures};
+                                    .picture = options->pictures,
+                                    .patience = progress.loaded ? 0 : PICTURE_SECONDS};
     struct looking l = {.options = options, .view = out};
     int64_t step = tn_deadline_in(STEP_SECONDS);
     int r = -1;
@@ -345,6 +350,7 @@ int tn_view_take(struct tn_cdp *cdp, struct tn_page *page, const struct tn_view_
         assemble(&l, err);
     else
         out->tree_error = explain(err);
+    out->loading = !progress.ready || (!progress.loaded && options->pictures && !out->png.len);
     looking_done(&l);
     return gone ? -1 : 0;
 }

@@ -20,14 +20,16 @@ struct tn_view {
     char *tree_error; /* why there is no tree or no text, or NULL */
     char *text;
     char *focused;      /* bid of the focused element, or "" */
+    bool loading;       /* not all of the page has come */
     struct tn_buf png;  /* the picture as a file */
     char *screenshot;   /* the same as a data URL */
     char *set_of_marks; /* data URL: with boxes and bids drawn on it */
     struct tn_json *axtree_object, *extra_element_properties; /* NULL stands for {} */
 };
 
-/* Looks at the page.  What cannot be had by the deadline (a script keeps a frame busy, a frame went
- * away five times) is left out and tree_error tells why; -1 with err only when the page or the
+/* Looks at the page.  A page that is loading may not be drawn yet: its picture is not waited for
+ * long, and left out.  What cannot be had by the deadline (a script keeps a frame busy, a frame
+ * went away five times) is left out and tree_error tells why; -1 with err only when the page or the
  * browser is gone.  *out is to be freed with tn_view_done in either case. */
 int tn_view_take(struct tn_cdp *cdp, struct tn_page *page, const struct tn_view_options *options,
                  int64_t deadline, struct tn_view *out, struct tn_error *err);

@@ -5,12 +5,14 @@
 
 static char tree[] = "RootWebArea 'x'\n\t[1] button 'y'", page[] = "# x\n", bid[] = "12";
 
+static bool loading;
+
 static void check(bool interactive, const struct tn_view_facts *facts, char *tree_error,
                   const char *expected)
 {
     tn_autobuf struct tn_buf out = TN_BUF_INIT(1 << 14);
     const struct tn_view view = {
-        .tree = tree, .tree_error = tree_error, .text = page, .focused = bid};
+        .tree = tree, .tree_error = tree_error, .text = page, .focused = bid, .loading = loading};
 
     if (interactive)
         tn_view_put_interactive(&out, facts, &view);
@@ -67,12 +69,27 @@ static void test_browse(void **state)
           "============== END webpage content ==============\n");
 }
 
+static void test_loading(void **state)
+{
+    loading = true;
+    check(true, &(struct tn_view_facts){.url = "u:"}, NULL,
+          "[Current URL: u:]\n[Focused element bid: 12]\n"
+          "[The page is still loading: this is what has come of it so far.]\n\n"
+          "[Action executed successfully.]\n" TREE);
+    check(false, &(struct tn_view_facts){.url = "u:"}, NULL,
+          "[Current URL: u:]\n[The page is still loading: this is what has come of it so far.]\n"
+          "============== BEGIN webpage content ==============\n# x\n\n"
+          "============== END webpage content ==============\n");
+    loading = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interactive),
         cmocka_unit_test(test_without_a_tree),
         cmocka_unit_test(test_browse),
+        cmocka_unit_test(test_loading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
