@@ -1,5 +1,6 @@
 """Navigation, tabs, frames, shadow roots, dialogs, and waiting for what an action sets off."""
 
+import re
 import time
 
 import pytest
@@ -94,6 +95,13 @@ def tree_bids(browser, what):
     return [line[1:].split("]")[0] for line in lines if line[0] == "["]
 
 
+def drag(browser, source, target):
+    """A page has half a second to get ready, in which a busy machine may show nothing of it."""
+    call = f'drag_and_drop("{source}", "{target}")'
+    wait_until(lambda: "500ms exceeded" not in browser.act(call).content, 90, "it got ready")
+    assert not browser.last.extras["error"], browser.last
+
+
 @pytest.mark.parametrize(
     "what, where, then",
     [("'Drag me'", "'Drop here'", "dropped cargo"), ("'Knob'", "'Slot'", "slotted")],
@@ -103,12 +111,31 @@ def test_drag_in_a_frame_of_another_site(browser, what, where, then):
     browser.go("dragging.html")
     sources, targets = tree_bids(browser, what), tree_bids(browser, where)
     for count, (source, target) in enumerate(zip(sources, targets, strict=True), 1):
-        drag = f'drag_and_drop("{source}", "{target}")'
-        # A page has half a second to get ready, in which a busy machine may show nothing of it.
-        wait_until(lambda: "500ms exceeded" not in browser.act(drag).content, 90, "it got ready")
-        assert not browser.last.extras["error"], browser.last
+        drag(browser, source, target)
         assert browser.last.content.count(then) == count, browser.last.content
     assert count == 2
+
+
+@pytest.mark.parametrize("way", ["into the first", "into the second", "out of the first", "out of the second", "across"])
+def test_drag_from_one_site_to_another(browser, way):
+    """What is dragged is dropped where it was meant to be and nowhere else: the frames are out of sight at first."""
+    browser.go("dropping.html")
+    cargos, places = tree_bids(browser, "'Drag me'"), tree_bids(browser, "'Drop here'")
+    outer, place = browser.bid("'Outer cargo'"), browser.bid("'Outer drop'")
+    source, target, then = {
+        "into the first": (outer, places[0], "dropped freight"),
+        "into the second": (outer, places[1], "dropped freight"),
+        "out of the first": (cargos[0], place, "outside cargo"),
+        "out of the second": (cargos[1], place, "outside cargo"),
+        "across": (cargos[0], places[1], "dropped cargo"),
+    }[way]
+    drag(browser, source, target)
+    assert re.findall(r"'((?:dropped|outside) \w+)'", browser.last.content) == [then], browser.last.content
+    # It said so beside the place where it was dropped.
+    shown = browser.last.content
+    assert shown.index(f"[{target}]") < shown.index(f"'{then}'")
+    later = [shown.index(f"[{bid}]") for bid in places if shown.index(f"[{bid}]") > shown.index(f"[{target}]")]
+    assert all(shown.index(f"'{then}'") < at for at in later)
 
 
 def test_shadow_root(browser):
