@@ -23,12 +23,26 @@ static const struct table_column columns[] = {
     {"IMAGE", false}, {"BASE", false}, {"PLUGINS", false}, {"SIZE", true}, {"AGE", true},
 };
 
+/* The i-th of the names that an image really has, or NULL: one that lost its name is called
+ * <none>. */
+static const char *real_name(const struct tn_json *image, size_t i)
+{
+    const struct tn_json *names = tn_json_get(image, "RepoTags");
+
+    for (size_t at = 0; at < tn_json_count(names); at++) {
+        const char *name = tn_json_str(tn_json_at(names, at), NULL);
+        if (name && strcmp(name, "<none>:<none>") != 0 && i-- == 0)
+            return name;
+    }
+    return NULL;
+}
+
 /* The first name of an image, or its id. */
 static const char *name_of(const struct tn_json *image)
 {
-    const char *name = tn_json_str(tn_json_at(tn_json_get(image, "RepoTags"), 0), NULL);
+    const char *name = real_name(image, 0);
 
-    return name && strcmp(name, "<none>:<none>") ? name : tn_json_get_str(image, "Id", "");
+    return name ? name : tn_json_get_str(image, "Id", "");
 }
 
 static const char *label(const struct tn_json *image, const char *name)
@@ -65,7 +79,10 @@ static void put_json(const struct tn_json *images, struct tn_buf *out)
         tn_jw_object(&w);
         tn_jw_kstr(&w, "id", tn_json_get_str(image, "Id", ""));
         tn_jw_key(&w, "names");
-        tn_jw_tree(&w, tn_json_get(image, "RepoTags"));
+        tn_jw_array(&w);
+        for (size_t j = 0; real_name(image, j); j++)
+            tn_jw_str(&w, real_name(image, j));
+        tn_jw_array_end(&w);
         tn_jw_kstr(&w, "base", label(image, TN_IMAGE_LABEL_BASE));
         tn_jw_kstr(&w, "plugins", label(image, TN_IMAGE_LABEL_PLUGINS));
         tn_jw_kint(&w, "size", tn_json_int(tn_json_get(image, "Size"), -1));
@@ -75,26 +92,44 @@ static void put_json(const struct tn_json *images, struct tn_buf *out)
     tn_jw_array_end(&w);
 }
 
-/* Without force the engine refuses what a container uses; all names of an image must go. */
+/* Whether it is gone: without force the engine refuses what a container uses.  -1 with err. */
+static int remove_by(struct tn_engine *engine, const char *name, int64_t deadline,
+                     struct tn_error *err)
+{
+    struct tn_error why = {0};
+
+    if (!tn_engine_image_remove(engine, name, false, deadline, &why) ||
+        why.code == TN_E_NOT_FOUND) /* with one that was built on it */
+        return 1;
+    if (why.code == TN_E_CONFLICT)
+        return 0;
+    *err = why;
+    return -1;
+}
+
+/* All names of an image must go, and one without a name goes by its id. */
+static int remove_image(struct tn_engine *engine, const struct tn_json *image, int64_t deadline,
+                        struct tn_error *err)
+{
+    int removed = 1;
+
+    if (!real_name(image, 0))
+        return remove_by(engine, tn_json_get_str(image, "Id", ""), deadline, err);
+    for (size_t i = 0; real_name(image, i) && removed >= 0; i++) {
+        int one = remove_by(engine, real_name(image, i), deadline, err);
+        removed = one < removed ? one : removed;
+    }
+    return removed;
+}
+
 static int prune(struct cli *cli, struct tn_engine *engine, const struct tn_json *images,
                  int64_t deadline, struct tn_error *err)
 {
     for (size_t i = 0; i < tn_json_count(images); i++) {
         const struct tn_json *image = tn_json_at(images, i);
-        const struct tn_json *names = tn_json_get(image, "RepoTags");
-        bool removed = tn_json_count(names) > 0;
-
-        for (size_t j = 0; j < tn_json_count(names); j++) {
-            struct tn_error why = {0};
-            const char *name = tn_json_str(tn_json_at(names, j), NULL);
-            if (!name || !tn_engine_image_remove(engine, name, false, deadline, &why))
-                continue;
-            removed = false;
-            if (why.code != TN_E_CONFLICT) {
-                *err = why;
-                return -1;
-            }
-        }
+        int removed = remove_image(engine, image, deadline, err);
+        if (removed < 0)
+            return -1;
         cli_note(cli, "%s %s", removed ? "removed" : "in use:", name_of(image));
     }
     return 0;

@@ -1,5 +1,6 @@
 #include "image/build.h"
 
+#include "base/sha256.h"
 #include "image/context.h"
 #include "image/reference.h"
 #include "net/url.h"
@@ -137,6 +138,23 @@ static void put_labels(struct tn_buf *query, const struct tn_recipe *r)
     put_pair(query, "labels", tn_buf_str(&labels));
 }
 
+/* Docker takes one after the other, Podman a JSON list. */
+static void put_hosts(struct tn_buf *query, const struct tn_str_list *hosts, bool as_list)
+{
+    tn_autobuf struct tn_buf list = TN_BUF_INIT(MAX_QUERY);
+    struct tn_jw w = tn_jw(&list);
+
+    tn_jw_array(&w);
+    for (size_t i = 0; i < hosts->count; i++) {
+        tn_jw_str(&w, hosts->items[i]);
+        if (!as_list)
+            put_pair(query, "extrahosts", hosts->items[i]);
+    }
+    tn_jw_array_end(&w);
+    if (as_list && hosts->count)
+        put_pair(query, "extrahosts", tn_buf_str(&list));
+}
+
 static int run_build(struct tn_engine *e, const struct tn_recipe *r,
                      const struct tn_build_options *o, const char *image, const char *dockerfile,
                      int64_t deadline, struct tn_error *err)
@@ -159,6 +177,9 @@ static int run_build(struct tn_engine *e, const struct tn_recipe *r,
         tn_jw_tree(&w, r->build_args);
         put_pair(&query, "buildargs", tn_buf_str(&args));
     }
+    if (o->network)
+        put_pair(&query, "networkmode", o->network);
+    put_hosts(&query, &o->hosts, strcmp(tn_engine_info(e)->name, "podman") == 0);
     put_labels(&query, r);
     int failed = !tn_buf_ok(&query)
                      ? tn_fail(err, TN_E_TOO_LARGE, "the build arguments are too long")
@@ -258,6 +279,30 @@ static int name_it(struct work *k, const struct tn_recipe_tags *tags, struct tn_
     return 0;
 }
 
+/* What the tags follow from besides the recipe, on the heap: the base image, and the files that are
+ * sent along.  (These with their times and in the order of the directory: files that were touched
+ * cost a build, files that were changed are never missed.) */
+static char *ground(const char *base_id, const char *directory, struct tn_error *err)
+{
+    tn_autocontext struct tn_context *context =
+        directory ? tn_context_new("", directory, err) : NULL;
+    char bytes[16 << 10], hex[2 * TN_SHA256_BYTES + 1];
+    struct tn_sha256 h;
+    ssize_t n;
+
+    if (!directory)
+        return tn_strdup(base_id ? base_id : "");
+    if (!context)
+        return NULL;
+    tn_sha256_init(&h);
+    while ((n = tn_context_read(bytes, sizeof bytes, context, err)) > 0)
+        tn_sha256_add(&h, bytes, (size_t)n);
+    if (n < 0)
+        return NULL;
+    tn_sha256_end_hex(&h, hex);
+    return tn_asprintf("%s %s", base_id ? base_id : "", hex);
+}
+
 int tn_image_build(struct tn_engine *e, const struct tn_recipe *r, const struct tn_build_options *o,
                    struct tn_built *out, int64_t deadline, struct tn_error *err)
 {
@@ -274,7 +319,10 @@ int tn_image_build(struct tn_engine *e, const struct tn_recipe *r, const struct 
             *err = why;
         return tn_error_context(err, "base image %s", r->base);
     }
-    tn_recipe_tags(r, tn_json_get_str(base, "Id", NULL), &tags);
+    tn_autofree char *on = ground(tn_json_get_str(base, "Id", NULL), o->context, err);
+    if (!on)
+        return -1;
+    tn_recipe_tags(r, on, &tags);
     struct work k = {.engine = e,
                      .recipe = r,
                      .options = o,

@@ -8,10 +8,12 @@
 typedef void (*tn_build_progress_fn)(const char *text, void *ctx);
 
 struct tn_build_options {
-    bool force;          /* build all of it, whatever exists */
-    bool pull;           /* images that are not here may be pulled */
-    bool dry_run;        /* decide, but change nothing */
-    const char *context; /* directory whose files the recipe's commands may use, or NULL */
+    bool force;               /* build all of it, whatever exists */
+    bool pull;                /* images that are not here may be pulled */
+    bool dry_run;             /* decide, but change nothing */
+    const char *context;      /* directory whose files ONBUILD steps of the base may use, or NULL */
+    const char *network;      /* that steps see: none, host, ...; NULL: as the engine has it */
+    struct tn_str_list hosts; /* NAME:ADDRESS, known while it is built; borrowed */
     tn_build_progress_fn progress; /* one line each; may be NULL */
     void *ctx;
 };

@@ -96,6 +96,15 @@ static bool platform_name(const char *s)
            strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789/._-") == strlen(s);
 }
 
+static int check_build_arg(const char *name, struct tn_json *value, void *err)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+
+    if (*name && !isdigit((unsigned char)*name) && strspn(name, letters) == strlen(name))
+        return 0;
+    return tn_fail(err, TN_E_INVALID, "'%.60s' is no name of a build argument", name);
+}
+
 static int check_plugin(const char *name, struct tn_error *err)
 {
     struct tn_nearest near = tn_nearest(name);
@@ -137,7 +146,7 @@ int tn_recipe_check(const struct tn_recipe *r, struct tn_error *err)
     if (r->platform && !platform_name(r->platform))
         return tn_fail(err, TN_E_INVALID, "platform '%s': expected OS/ARCH, such as linux/arm64",
                        r->platform);
-    return 0;
+    return tn_json_each(r->build_args, check_build_arg, err) ? -1 : 0;
 }
 
 bool tn_recipe_has(const struct tn_recipe *r, enum tn_recipe_step step)
@@ -193,10 +202,18 @@ static void put_installation(const struct tn_recipe *r, struct tn_buf *out)
     }
 }
 
+/* Without it a value that is given to the build is nobody's. */
+static int put_arg(const char *name, struct tn_json *value, void *out)
+{
+    tn_buf_printf(out, "ARG %s\n", name);
+    return 0;
+}
+
 void tn_recipe_put_dockerfile(const struct tn_recipe *r, enum tn_recipe_step step, const char *from,
                               const char *user, struct tn_buf *out)
 {
     tn_buf_printf(out, "FROM %s\nUSER 0\n", from);
+    tn_json_each(r->build_args, put_arg, out);
     if (step == TN_RECIPE_PACKAGES)
         put_installation(r, out);
     else

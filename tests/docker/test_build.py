@@ -6,21 +6,22 @@ import subprocess
 
 import pytest
 
+from images import busybox_tar
 from trees import BUILD, program
 
 
 @pytest.fixture
-def tendon(engine, tmp_path):
+def tendon(any_engine, tmp_path):
     env = {
         **os.environ,
-        "DOCKER_HOST": engine.address,
+        "DOCKER_HOST": any_engine.address,
         "HOME": str(tmp_path),
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "OH_RUNTIME_RUNTIME_IMAGE_REPO": "example.org/team/runtime",
     }
 
-    def run(*args, check=True):
-        result = subprocess.run([program(BUILD, "tendon"), *args], env=env, capture_output=True, text=True,
+    def run(*args, check=True, **more):
+        result = subprocess.run([program(BUILD, "tendon"), *args], env={**env, **more}, capture_output=True, text=True,
                                 stdin=subprocess.DEVNULL, timeout=120)
         if check:
             assert result.returncode == 0, result.stderr
@@ -30,12 +31,16 @@ def tendon(engine, tmp_path):
 
 
 @pytest.fixture
-def base(scratch_image):
-    return scratch_image
+def base(any_engine):
+    """busybox, and nothing else, in either engine."""
+    name = "busybox-only"
+    if any_engine.try_docker("image", "inspect", name).returncode:
+        any_engine.load(name, busybox_tar(any_engine.base / "base.tar"))
+    return name
 
 
-def build(tendon, *args):
-    return json.loads(tendon("build", "--json", *args).stdout)
+def build(tendon, *args, **more):
+    return json.loads(tendon("build", "--json", *args, **more).stdout)
 
 
 def test_nothing_to_add(tendon, base):
@@ -43,7 +48,8 @@ def test_nothing_to_add(tendon, base):
     assert built["how"] == "base" and built["image"] == base
 
 
-def test_extra_deps(tendon, engine, base, tmp_path):
+def test_extra_deps(tendon, any_engine, base, tmp_path):
+    engine = any_engine
     script = "echo \"made here\" >/made; echo '$HOME' >>/made"
     first = build(tendon, base, "--extra-deps", script, "--tag", "localhost:5000/mine:1")
     assert first["how"] == "built"
@@ -62,7 +68,40 @@ def test_extra_deps(tendon, engine, base, tmp_path):
     assert json.loads(tendon("images", "--json").stdout) == []
 
 
-def test_user_of_the_base_is_kept(tendon, engine, base, tmp_path):
+def test_arguments(tendon, any_engine, base):
+    """Of the command line and of the configuration, which is written for `docker buildx build`."""
+    script = 'echo "$A $B" >/made; cat /etc/hosts >>/made'
+    extra = '["--build-arg=A=config", "--build-arg", "B=b c", "--network=host", "--add-host=db:10.1.2.3"]'
+    args = [base, "--extra-deps", script, "--build-arg", "A=line"]
+    built = build(tendon, *args, SANDBOX_RUNTIME_EXTRA_BUILD_ARGS=extra)
+    made = any_engine.docker("run", "--rm", built["image"], "/bin/sh", "-c", "cat /made; echo [$A]")
+    assert made.startswith("line b c\n") and made.endswith("[]")
+    assert "10.1.2.3" in made
+    for wrong, says in (('["--squash"]', "--squash"), ('["--build-arg=1=2"]', "no name of a build argument"), ('["--help"]', "--help")):
+        result = tendon("build", *args, check=False, SANDBOX_RUNTIME_EXTRA_BUILD_ARGS=wrong)
+        assert result.returncode == 2 and says in result.stderr
+    tendon("images", "--prune")
+
+
+def test_files(tendon, any_engine, base, tmp_path):
+    """What is sent along counts for the name."""
+    (tmp_path / "Dockerfile").write_text(f"FROM {base}\nONBUILD COPY file /copied\n")
+    any_engine.docker("build", "-t", "on-build", str(tmp_path))
+    context = tmp_path / "context"
+    context.mkdir()
+    names = set()
+    for text in ("one", "two", "two"):
+        if not names or text != (context / "file").read_text():
+            (context / "file").write_text(text)
+        built = build(tendon, "on-build", "--extra-deps", "true", "--context", str(context))
+        assert any_engine.docker("run", "--rm", built["image"], "/bin/sh", "-c", "cat /copied") == text
+        names.add(built["image"])
+    assert len(names) == 2
+    tendon("images", "--prune")
+
+
+def test_user_of_the_base_is_kept(tendon, any_engine, base, tmp_path):
+    engine = any_engine
     context = tmp_path / "context"
     context.mkdir()
     (context / "Dockerfile").write_text(f"FROM {base}\nUSER 1000:1000\n")
@@ -85,7 +124,15 @@ def test_packages_need_a_manager(tendon, base):
     assert "no package manager that tendon knows" in result.stderr
 
 
+def test_what_a_failed_build_leaves_is_pruned(tendon, base):
+    """Podman keeps the last good step, without a name."""
+    tendon("build", base, "--extra-deps", "exit 7", check=False)
+    tendon("images", "--prune")
+    assert json.loads(tendon("images", "--json").stdout) == []
+
+
 def test_dry_run(tendon, base):
+    tendon("images", "--prune")
     text = tendon("build", base, "--plugin", "jupyter", "--package", "git", "--dry-run").stdout
     assert text.startswith(f"FROM {base}\n") and "python3-ipykernel" in text
     assert json.loads(tendon("images", "--json").stdout) == []
