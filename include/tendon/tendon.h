@@ -149,7 +149,8 @@ TENDON_API int tendon_session_add_env(struct tendon_session *s, const char *env,
                                       struct tendon_error *err);
 /* Clones the repository, {"name": "OWNER/NAME", "provider": "github", "branch": "..."} (name may be
  * a URL or a path; the others may be missing), and then runs its set-up script, installs its hooks
- * and reads its microagents. NULL: the workspace itself. Returns {"directory", "microagents"}. */
+ * and reads its microagents. Without a name: that of sandbox.selected_repo, or else the workspace
+ * itself. NULL is {}. Returns {"directory", "microagents"}. */
 TENDON_API char *tendon_session_prepare(struct tendon_session *s, const char *repository,
                                         struct tendon_error *err);
 /* Executes an action as an agent's: one that waits for its confirmation is not executed, a rejected

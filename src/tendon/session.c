@@ -235,8 +235,10 @@ static int prepare(struct tendon_session *s, const struct repository *wanted, st
 {
     tn_automicroagents struct tn_microagents list = {0};
     tn_autofree char *directory = NULL;
-    struct tn_repository repository = {
-        .name = wanted->name, .provider = TN_GIT_PROVIDERS, .branch = wanted->branch};
+    const char *usual = s->sandbox->tendon->config.sandbox.selected_repo;
+    struct tn_repository repository = {.name = wanted->name ? wanted->name : usual,
+                                       .provider = TN_GIT_PROVIDERS,
+                                       .branch = wanted->branch};
 
     if ((wanted->provider &&
          tn_git_provider_find(wanted->provider, &repository.provider, err) < 0) ||

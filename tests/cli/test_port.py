@@ -115,6 +115,22 @@ def test_open_for_programs(web, serve):
     assert process.wait(30) == 0
 
 
+@pytest.mark.parametrize(
+    "env, url",
+    [
+        ({}, "http://localhost:8000/"),
+        ({"SANDBOX_LOCAL_RUNTIME_URL": "http://127.0.0.1"}, "http://127.0.0.1:8000/"),
+        ({"RUNTIME_URL": "https://h.example/r7", "RUNTIME_ID": "r7"}, "https://h.example/r7/work-1/"),
+        ({"RUNTIME_URL": "https://r7.example"}, "https://work-1-r7.example/"),
+        ({"RUNTIME_URL_PATTERN": "https://{runtime_id}.example", "RUNTIME_ID": "r7"}, "https://work-1-r7.example/"),
+    ],
+)
+def test_addresses_of_the_local_runtime(tendon, env, url):
+    """On this machine, below a path, or a name of its own, as the surroundings say."""
+    tendon.ok("new", "--name", "web", "--port", "8000")
+    assert tendon.ok("open", "--print", "web", env=env).strip() == url
+
+
 def test_open_needs_a_port(tendon):
     tendon.ok("new", "--name", "web")
     assert "which port" in tendon.fails(2, "open", "web")

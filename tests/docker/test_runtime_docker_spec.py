@@ -225,6 +225,23 @@ def test_published_ports(world, driver):
     assert box("url", port=8000)["url"] == f"http://localhost:{binding['HostPort']}"
 
 
+@pytest.mark.parametrize(
+    "settings, host",
+    [
+        ({"docker.host_addr": "127.0.0.3", "sandbox.local_runtime_url": "http://127.0.0.2"}, "127.0.0.3"),
+        ({"sandbox.local_runtime_url": "http://127.0.0.2/"}, "127.0.0.2"),
+        ({"sandbox.local_runtime_url": "http://localhost"}, "localhost"),
+    ],
+)
+def test_where_published_ports_are_reached(docker_world, settings, host):
+    """As an application in a container says with DOCKER_HOST_ADDR, or SANDBOX_LOCAL_RUNTIME_URL."""
+    world = docker_world
+    world.settings = {"sandbox.runtime_binding_address": "0.0.0.0", **settings}
+    box = world.new(world.open(), ports=[8000])
+    url = box("url", port=8000)["url"]
+    assert url.startswith(f"http://{host}:")
+
+
 def test_a_range_of_ports(world):
     """Ports that are taken are passed over; when all are, that is an error."""
     world.settings["docker.port_range"] = "28500-28502"

@@ -16,6 +16,22 @@ static bool runs_as_us(const struct tn_engine_info *info)
            st.st_uid == geteuid();
 }
 
+/* docker.host_addr, or the host of sandbox.local_runtime_url where that says more than "here". */
+static char *configured_reach(const struct tn_config *c)
+{
+    const char *url = c->sandbox.local_runtime_url, *scheme = url ? strstr(url, "://") : NULL;
+    const char *host = scheme ? scheme + 3 : url;
+
+    if (c->docker.host_addr && *c->docker.host_addr)
+        return tn_strdup(c->docker.host_addr);
+    if (!host || !*host)
+        return NULL;
+    bool v6 = *host == '[';
+    host += v6;
+    tn_autofree char *name = tn_strndup(host, strcspn(host, v6 ? "]" : ":/"));
+    return *name && strcmp(name, "localhost") != 0 ? TN_TAKE_PTR(name) : NULL;
+}
+
 static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err)
 {
     const struct tn_config_docker *c = &host->config->docker;
@@ -28,6 +44,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
     struct docker *d = tn_calloc(1, sizeof *d);
     d->host = host;
     d->engine = e;
+    d->reach = configured_reach(host->config);
     d->root_is_us = runs_as_us(tn_engine_info(e));
     tn_state_mark(host->state, d->mark);
     *engine = d;
@@ -41,6 +58,7 @@ static void close_engine(void *engine)
     if (!d)
         return;
     tn_engine_free(d->engine);
+    free(d->reach);
     free(d);
 }
 

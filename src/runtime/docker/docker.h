@@ -42,6 +42,7 @@ struct docker {
     const struct tn_host *host;
     struct tn_engine *engine;
     char mark[17];   /* value of DOCKER_LABEL_STATE */
+    char *reach;     /* host at which published ports are reached, as configured; or NULL */
     bool root_is_us; /* the way "socket" is open */
 };
 

@@ -8,11 +8,10 @@ static bool is_any(const char *address)
 
 const char *docker_reach(const struct docker *d, const char *bound)
 {
-    const char *given = docker_config(d)->docker.host_addr;
     const struct tn_engine_info *info = tn_engine_info(d->engine);
 
-    if (given && *given)
-        return given;
+    if (d->reach)
+        return d->reach;
     if (!info->local)
         return info->host;
     return is_any(bound) ? "127.0.0.1" : bound;
