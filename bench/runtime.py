@@ -86,7 +86,7 @@ def bench_idle(results, bench, count):
 
 def bench_layers(results, bench, rounds):
     lines = bench.sandboxes("layers", rounds, "jail")
-    for what in ("rollback", "fork"):
+    for what in ("snapshot", "rollback", "fork"):
         results.add(f"jail: {what}, 1,000 changed files, p50", median(lines[what]), "ms", "under 20",
                     median(lines[what]) < 20)
 

@@ -257,12 +257,13 @@ static void mode_idle(void)
            found, used, listed, tn_now() - start);
 }
 
-/* Roll back and fork of a sandbox with 1,000 changed files, to the first observation. */
+/* Snapshot, rollback and fork of a sandbox with 1,000 changed files. */
 static void mode_layers(void)
 {
     struct tn_error err = {0};
     struct tn_sandbox *sb = create();
     int64_t *rollbacks = tn_calloc((size_t)count, sizeof *rollbacks);
+    int64_t *snapshots = tn_calloc((size_t)count, sizeof *snapshots);
     const char *change =
         "mkdir -p /root/d && cd /root/d && for i in $(seq 1000); do echo $i >f$i; done";
     struct tn_spec child;
@@ -282,6 +283,14 @@ static void mode_layers(void)
     run(sb, change);
     for (int i = 0; i < count; i++) {
         int64_t start = tn_now();
+        if (tn_sandbox_snapshot(sb, "more", tn_deadline_in(LONG), &err))
+            give_up(&err);
+        snapshots[i] = tn_now() - start;
+        if (tn_sandbox_forget(sb, "more", tn_deadline_in(LONG), &err))
+            give_up(&err);
+    }
+    for (int i = 0; i < count; i++) {
+        int64_t start = tn_now();
         sandboxes[i] = tn_sandbox_fork(sb, NULL, &child, tn_deadline_in(LONG), &err);
         if (!sandboxes[i])
             give_up(&err);
@@ -291,7 +300,9 @@ static void mode_layers(void)
     }
     print_times("fork", 0);
     print_list("rollback", 0, rollbacks);
+    print_list("snapshot", 0, snapshots);
     free(rollbacks);
+    free(snapshots);
     tn_spec_done(&child);
     drive(sb, TN_GOAL_GONE);
     tn_sandbox_free(sb);

@@ -92,7 +92,7 @@ static int set_hostname(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* Layers that are still being filled must not be mounted: overlayfs would not notice.  The byte
+/* A layer that is still being filled must not be mounted: overlayfs would not notice.  The byte
  * stays in the pipe, for another attempt. */
 static int await_files(struct jail *j, struct tn_error *err)
 {
@@ -106,7 +106,9 @@ static int await_files(struct jail *j, struct tn_error *err)
         poll(p, TN_COUNT(p), -1); /* either end closes with its process */
     if (ioctl(fd, FIONREAD, &bytes) < 0 || bytes == 0)
         return tn_fail(err, TN_E_PEER, "the files were not completed");
-    return jail_send(j->control, &message, -1, err);
+    if (jail_send(j->control, &message, -1, err) < 0)
+        return -1;
+    return jail_open_filled(j, err);
 }
 
 /* When the control groups are joined; the network comes along. */

@@ -114,6 +114,9 @@ int jail_open_sources(struct jail *j, struct tn_error *err);
  * file systems (err names it). */
 int jail_map_sources(struct jail *j, struct tn_error *err);
 
+/* Inside: the layer that had to be filled first, to its place in the scaffold.  1: as above. */
+int jail_open_filled(struct jail *j, struct tn_error *err);
+
 /* Opens or makes plan.storage, or the tmpfs, with upper/ and work/ in it: j->storage. */
 int jail_open_storage(struct jail *j, struct tn_error *err);
 /* Inside: j->storage_mount; called before and after the scaffold is there. */

@@ -258,6 +258,9 @@ int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err)
         return tn_fail(err, TN_E_INVALID,
                        plan->criu ? "criu: expected socket_fd from 3 on"
                                   : "restored: expected criu too");
+    if (plan->files_fd && !plan->lowers.count)
+        return tn_fail(err, TN_E_INVALID,
+                       "files_fd: expected lowers, the first of which is filled");
     if (plan->seed && !plan->tmpfs_bytes)
         return tn_fail(err, TN_E_INVALID, "a seed is for a tmpfs: expected tmpfs_bytes too");
     return 0;

@@ -73,7 +73,7 @@ struct tn_jail_plan {
      * into it, for with host_paths it has a shape of its own.  Whiteouts are character devices 0:0;
      * opaque directories have the attribute trusted.overlay.opaque=y, or user.overlay.opaque=y, see
      * tn_jail_in_first_userns.  Layers from elsewhere must not have other attributes *.overlay.*.
-     */
+     * A layer that is a file is an image of one (erofs.h), and the caller's alone. */
     struct tn_str_list lowers;
     struct tn_str_list
         host_paths; /* "/usr", ...; missing ones are skipped, links are kept as links */
@@ -114,8 +114,8 @@ struct tn_jail_plan {
     int64_t socket_fd;
     bool restored;
 
-    int64_t files_fd; /* > 0: a pipe; the layers are complete when there is a byte in it, and if it
-                         is closed before that they never will be */
+    int64_t files_fd; /* > 0: a pipe; the first layer is complete when there is a byte in it, and
+                         need not exist before; if the pipe is closed before, it never will be */
 
     int64_t owner_pid, owner_start; /* when this process ends so does the jail, and `directory` is
                                        removed; 0: none */

@@ -1,6 +1,7 @@
 /* What a root file system is made of: layers, directories of the host, volumes, the program.  Each
  * is opened once, here, as a mount that is attached nowhere yet; from then on no path of the host
- * is looked up again, so nothing can be exchanged behind our back. */
+ * is looked up again, so nothing can be exchanged behind our back.  Only a layer that is still
+ * being filled is opened later. */
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -8,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
+#include "jail/erofs.h"
 #include "jail/jail.h"
 #include "jail/message.h"
 #include "jail/sys.h"
@@ -15,10 +17,28 @@
 /* --- layers and directories of the host ---------------------------------------------------------
  */
 
-static int open_layer(struct jail_source *s, const char *path, struct tn_error *err)
+/* The kernel reads an image as it is: only one that nobody else can have written will do. */
+static int open_image(const struct jail *j, int fd, const struct stat *st, struct tn_error *err)
 {
-    *s = (struct jail_source){.path = path, .there = true};
-    s->mount = sys_clone_mount(AT_FDCWD, path, 0);
+    if (st->st_uid != j->caller_uid || (st->st_mode & 022))
+        return tn_fail(err, TN_E_DENIED, "an image that others can write to");
+    return tn_erofs_mount(fd, err);
+}
+
+static int open_layer(const struct jail *j, struct jail_source *s, const char *path,
+                      struct tn_error *err)
+{
+    tn_autofd int fd = open(path, O_PATH | O_CLOEXEC);
+    struct stat st;
+
+    *s = (struct jail_source){.path = path, .mount = -1, .there = true};
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return tn_fail_errno(err, errno, "layer %s", path);
+    if (S_ISREG(st.st_mode)) {
+        s->mount = open_image(j, fd, &st, err);
+        return s->mount < 0 ? tn_error_context(err, "layer %s", path) : 0;
+    }
+    s->mount = sys_clone_mount(fd, "", 0);
     return s->mount < 0 ? tn_fail_errno(err, errno, "layer %s", path) : 0;
 }
 
@@ -160,9 +180,11 @@ int jail_open_sources(struct jail *j, struct tn_error *err)
     j->volumes = tn_calloc(p->mount_count, sizeof *j->volumes);
     if (open_program(j, err) < 0 || open_host_paths(j, err) < 0)
         return -1;
-    for (size_t i = 0; i < p->lowers.count; i++)
-        if (open_layer(&j->lowers[i], p->lowers.items[i], err) < 0)
+    for (size_t i = 0; i < p->lowers.count; i++) {
+        j->lowers[i] = (struct jail_source){.path = p->lowers.items[i], .mount = -1};
+        if ((i > 0 || !p->files_fd) && open_layer(j, &j->lowers[i], p->lowers.items[i], err) < 0)
             return -1;
+    }
     for (size_t i = 0; i < p->mount_count; i++)
         if (open_volume(&p->mounts[i], &j->volumes[i], err) < 0)
             return -1;
@@ -218,4 +240,14 @@ int jail_map_sources(struct jail *j, struct tn_error *err)
     for (size_t i = 0; r == 0 && i < p->mount_count; i++)
         r = map_volume(j, j->volumes[i], p->mounts[i].source, err);
     return r;
+}
+
+int jail_open_filled(struct jail *j, struct tn_error *err)
+{
+    struct jail_source *first = j->lowers;
+
+    if (open_layer(j, first, first->path, err) < 0)
+        return -1;
+    int r = map_mount(j, first->mount, j->userns, first->path, err);
+    return r != 0 ? r : jail_attach_here(&first->mount, "l0", err);
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "jail/tree-file.h"
+#include "jail/tree-links.h"
 #include "jail/whiteout.h"
 
 /* A directory on the way down.  Only the deepest is open; going up is opening "..", so depth costs
@@ -21,12 +22,6 @@ struct level {
     size_t path_len; /* of `path` before this one was entered */
 };
 
-/* A file with several names: where its first copy is.  A row of a hash table. */
-struct linked {
-    ino_t inode;
-    char *path; /* from the top of the copy */
-};
-
 struct copying {
     int top;             /* of the copy */
     struct tree_dir *at; /* the directory being read */
@@ -34,8 +29,7 @@ struct copying {
     struct level *levels;
     size_t depth, room;
     struct tn_buf path; /* of `at`, from the top; "" or "a/b/" */
-    struct linked *links;
-    size_t link_count, link_room;
+    struct tree_links links;
     struct tree_queue *queue;
     struct tree_self self;
     mode_t umask;
@@ -61,44 +55,12 @@ static int fail(const struct copying *c, const char *name, struct tn_error *err)
 
 /* --- things that are not directories -------------------------------------------------------- */
 
-/* Where the inode is in the table, or would be; the table is never full. */
-static struct linked *slot_of(const struct copying *c, ino_t inode)
-{
-    uint64_t hash = (uint64_t)inode * UINT64_C(0x9e3779b97f4a7c15);
-    size_t at = (size_t)(hash >> 32) & (c->link_room - 1);
-
-    while (c->links[at].path && c->links[at].inode != inode)
-        at = (at + 1) & (c->link_room - 1);
-    return &c->links[at];
-}
-
-static const char *linked_path(const struct copying *c, ino_t inode)
-{
-    return c->link_room ? slot_of(c, inode)->path : NULL;
-}
-
-static void grow_links(struct copying *c)
-{
-    struct linked *old = c->links;
-    size_t room = c->link_room;
-
-    c->link_room = room ? room * 2 : 64;
-    c->links = tn_calloc(c->link_room, sizeof *c->links);
-    for (size_t i = 0; i < room; i++)
-        if (old[i].path)
-            *slot_of(c, old[i].inode) = old[i];
-    free(old);
-}
-
 static void remember_link(struct copying *c, ino_t inode, const char *name)
 {
     if (c->path.len + strlen(name) >= PATH_MAX)
         return; /* no call could name it: its other names become files of their own */
-    if (2 * c->link_count >= c->link_room)
-        grow_links(c);
-    *slot_of(c, inode) =
-        (struct linked){.inode = inode, .path = tn_asprintf("%s%s", tn_buf_str(&c->path), name)};
-    c->link_count++;
+    struct tree_link *link = tree_links_add(&c->links, inode);
+    link->path = tn_asprintf("%s%s", tn_buf_str(&c->path), name);
 }
 
 static int copy_file(struct copying *c, const char *name, const struct stat *st,
@@ -163,9 +125,9 @@ static int copy_plain(struct copying *c, const char *name, const struct stat *st
 
     /* overlayfs makes all whiteouts links of one: they are nobody's content */
     if (st->st_nlink > 1 && !whiteout) {
-        const char *first = linked_path(c, st->st_ino);
+        const struct tree_link *first = tree_links_find(&c->links, st->st_ino);
         if (first)
-            return linkat(c->top, first, c->to, name, 0) < 0 ? fail(c, name, err) : 0;
+            return linkat(c->top, first->path, c->to, name, 0) < 0 ? fail(c, name, err) : 0;
         remember_link(c, st->st_ino, name);
     }
     c->count.bytes += (uint64_t)st->st_blocks * 512;
@@ -279,12 +241,6 @@ static int enter(struct copying *c, const char *name, struct tn_error *err)
     return begin_level(c, &st, path_len, err);
 }
 
-static bool is_inode(int fd, ino_t inode)
-{
-    struct stat st;
-    return fstat(fd, &st) == 0 && st.st_ino == inode;
-}
-
 static int leave(struct copying *c, struct tn_error *err)
 {
     size_t path_len = c->levels[c->depth - 1].path_len;
@@ -292,12 +248,10 @@ static int leave(struct copying *c, struct tn_error *err)
     if (end_level(c, err) < 0)
         return -1;
     const struct level *above = &c->levels[c->depth - 1];
-    tn_autofd int from = openat(c->at->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    tn_autofd int to = openat(c->to, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (from < 0 || to < 0)
-        return fail(c, "..", err);
-    if (!is_inode(from, above->st.st_ino) || !is_inode(to, above->to_inode))
-        return tn_fail(err, TN_E_CONFLICT, "copy %s: it moved meanwhile", tn_buf_str(&c->path));
+    tn_autofd int from = tree_open_above(c->at->fd, above->st.st_ino, err);
+    tn_autofd int to = from < 0 ? -1 : tree_open_above(c->to, above->to_inode, err);
+    if (to < 0)
+        return tn_error_context(err, "copy %s", tn_buf_str(&c->path));
     move_to(c, TN_TAKE_FD(from), TN_TAKE_FD(to));
     tn_buf_cut(&c->path, path_len);
     return 0;
@@ -344,9 +298,9 @@ static void free_all(struct copying *c)
         free(l->below);
     }
     free(c->levels);
-    for (size_t i = 0; i < c->link_room; i++)
-        free(c->links[i].path);
-    free(c->links);
+    for (size_t i = 0; i < c->links.room; i++)
+        free(c->links.rows[i].path);
+    tree_links_done(&c->links);
     if (c->at)
         tree_dir_unref(c->at);
     tn_close(c->to);

@@ -31,6 +31,18 @@ int tree_copy_owner(int to, const struct stat *st, const struct tree_self *self)
     return fchown(to, st->st_uid, st->st_gid);
 }
 
+int tree_open_above(int fd, ino_t inode, struct tn_error *err)
+{
+    tn_autofd int above = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+
+    if (above < 0 || fstat(above, &st) < 0)
+        return tn_fail_errno(err, errno, "..");
+    if (st.st_ino != inode)
+        return tn_fail(err, TN_E_CONFLICT, "it moved meanwhile");
+    return TN_TAKE_FD(above);
+}
+
 /* --- attributes ----------------------------------------------------------------------------- */
 
 /* The part after "trusted.overlay." or "user.overlay."; NULL for other attributes. */
@@ -54,46 +66,59 @@ static bool only_of_upper(const char *part)
     return false;
 }
 
-static int copy_xattr(int from, int to, const char *name, struct tn_error *err)
+static int give_xattr(int fd, const char *name, tree_xattr_fn fn, void *ctx, struct tn_error *err)
 {
     const char *part = overlay_part(name);
     tn_autofree char *value = NULL;
 
     if (part && only_of_upper(part))
         return 0;
-    ssize_t n = fgetxattr(from, name, NULL, 0);
+    ssize_t n = fgetxattr(fd, name, NULL, 0);
     if (n > 0 && n <= (ssize_t)VALUE_MAX) {
         value = tn_malloc((size_t)n);
-        n = fgetxattr(from, name, value, (size_t)n);
+        n = fgetxattr(fd, name, value, (size_t)n);
     }
     if (n < 0 || n > (ssize_t)VALUE_MAX)
         return n < 0 && errno == ENODATA ? 0 : tn_fail_errno(err, errno, "attribute %s", name);
-    if (fsetxattr(to, name, value ? value : "", (size_t)n, 0) == 0)
-        return 0;
-    /* What a file system has no place for, or this user may not set, is lost; but never a part of
-     * the structure of the layers. */
-    if (!part && (errno == ENOTSUP || errno == EPERM))
-        return 0;
-    return tn_fail_errno(err, errno, "attribute %s", name);
+    const struct tree_xattr one = {
+        .name = name, .value = value ? value : "", .size = (size_t)n, .structure = part != NULL};
+    return fn(&one, ctx, err);
 }
 
-int tree_copy_xattrs(int from, int to, struct tn_error *err)
+int tree_each_xattr(int fd, tree_xattr_fn fn, void *ctx, struct tn_error *err)
 {
     char few[512];
     tn_autofree char *many = NULL;
     char *names = few;
-    ssize_t n = flistxattr(from, few, sizeof few);
+    ssize_t n = flistxattr(fd, few, sizeof few);
 
     if (n < 0 && errno == ERANGE) {
         names = many = tn_malloc(XATTR_LIST_MAX);
-        n = flistxattr(from, many, XATTR_LIST_MAX);
+        n = flistxattr(fd, many, XATTR_LIST_MAX);
     }
     if (n < 0)
         return errno == ENOTSUP ? 0 : tn_fail_errno(err, errno, "attributes");
     for (char *name = names; name < names + n; name += strlen(name) + 1)
-        if (copy_xattr(from, to, name, err) < 0)
+        if (give_xattr(fd, name, fn, ctx, err) < 0)
             return -1;
     return 0;
+}
+
+static int set_xattr(const struct tree_xattr *x, void *ctx, struct tn_error *err)
+{
+    const int *to = ctx;
+
+    if (fsetxattr(*to, x->name, x->value, x->size, 0) == 0)
+        return 0;
+    /* What a file system has no place for, or this user may not set, is lost. */
+    if (!x->structure && (errno == ENOTSUP || errno == EPERM))
+        return 0;
+    return tn_fail_errno(err, errno, "attribute %s", x->name);
+}
+
+int tree_copy_xattrs(int from, int to, struct tn_error *err)
+{
+    return tree_each_xattr(from, set_xattr, &to, err);
 }
 
 /* --- content -------------------------------------------------------------------------------- */

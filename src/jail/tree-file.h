@@ -34,8 +34,19 @@ struct tree_job {
 /* Content, owner, attributes, mode and time; ends the job in every case. */
 int tree_fill(struct tree_job *job, struct tn_error *err);
 
-/* Attributes from one open file to the other; those that overlayfs keeps about an upper layer
- * alone are left behind. */
+/* Goes up: a descriptor of the directory above, which must be the inode. */
+int tree_open_above(int fd, ino_t inode, struct tn_error *err);
+
+/* Attributes of an open file, one by one; those that overlayfs keeps about an upper layer alone are
+ * left out. */
+struct tree_xattr {
+    const char *name, *value;
+    size_t size;
+    bool structure; /* of the layers: it must not be lost */
+};
+typedef int (*tree_xattr_fn)(const struct tree_xattr *x, void *ctx, struct tn_error *err);
+int tree_each_xattr(int fd, tree_xattr_fn fn, void *ctx, struct tn_error *err);
+/* The same attributes from one open file to the other. */
 int tree_copy_xattrs(int from, int to, struct tn_error *err);
 /* Nothing when it is right already. */
 int tree_copy_owner(int to, const struct stat *st, const struct tree_self *self);

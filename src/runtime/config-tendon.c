@@ -58,6 +58,9 @@ static const struct tn_field jail_rows[] = {
             .help = "make jails that can be suspended to disk; needs root and criu 4.2"),
     TN_BOOL("unprivileged", JAIL, unprivileged, .fallback = "true",
             .env = "TENDON_JAIL_UNPRIVILEGED", .help = "use a user namespace even as root"),
+    TN_BOOL("layer_images", JAIL, layer_images, .fallback = "true",
+            .env = "TENDON_JAIL_LAYER_IMAGES",
+            .help = "keep changed files in one file where this kernel can mount it, as root"),
 };
 const struct tn_fields tn_config_jail_fields = TN_FIELDS(jail_rows);
 

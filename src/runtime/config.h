@@ -89,6 +89,7 @@ struct tn_config_jail {
     char *disk;
     bool suspend;      /* jails can be suspended to disk [false] */
     bool unprivileged; /* use a user namespace even as root [true] */
+    bool layer_images; /* layers may be images, where this kernel mounts them [true] */
 };
 
 /* [docker] */

@@ -7,16 +7,16 @@ import threading
 import pytest
 
 from conformance import Refusal, wait_until
+from jail_world import NOBODY, JailWorld
 
 STATES = ["running", "paused", "stopped"]
 
-# Everything a layer must carry: new, changed and removed files, a directory removed and made anew, modes, links, holes.
+# Everything a layer must carry: new, changed and removed files, a directory removed and made anew, modes, links.
 BEFORE = "cd /workspace; mkdir renewed; touch renewed/old removed; echo before >changed"
 CHANGE = """
 set -e; cd /workspace
 mkdir -p tree/deep; echo one >tree/deep/file; chmod 4711 tree/deep/file; chmod 1770 tree/deep
 ln tree/deep/file tree/hard; ln -s deep/file tree/soft
-truncate -s 50M tree/hole; printf end >>tree/hole
 echo after >>changed; rm removed; rm -r renewed; mkdir renewed; echo mine >renewed/only
 echo x >>/etc/hostname; rm /etc/shells
 mkdir /var/own /own; echo x >/var/own/x
@@ -26,8 +26,6 @@ CHECK = """
 cd /workspace
 stat -c '%a %h' tree/deep/file; stat -c %a tree/deep; cat tree/soft
 [ tree/hard -ef tree/deep/file ] && echo same
-stat -c %s tree/hole; tail -c 3 tree/hole; echo
-[ $(stat -c %b tree/hole) -lt 1000 ] && echo sparse
 cat changed; ls removed 2>&1; ls renewed
 tail -n 1 /etc/hostname; ls /etc/shells 2>&1
 ls -d /own; cat /var/own/x; stat -c %Y tree/old
@@ -36,9 +34,6 @@ EXPECTED = """4711 2
 1770
 one
 same
-52428803
-end
-sparse
 before
 after
 ls: cannot access 'removed': No such file or directory
@@ -48,6 +43,37 @@ ls: cannot access '/etc/shells': No such file or directory
 /own
 x
 1000000000"""
+
+
+# What no image has a place for.
+HOLE = "cd /workspace; truncate -s 50M tree/hole; printf end >>tree/hole"
+CHECK_HOLE = "cd /workspace; stat -c %s tree/hole; tail -c 3 tree/hole; echo; [ $(stat -c %b tree/hole) -lt 1000 ] && echo sparse"
+EXPECTED_HOLE = "52428803\nend\nsparse"
+
+KINDS = ["root", "root-files", "user"]
+
+
+@pytest.fixture(params=KINDS)
+def world(request):
+    """Layers are images if root's kernel mounts them; then they are tried as files, too."""
+    world = JailWorld(NOBODY if request.param == "user" else None)
+    if request.param == "root-files":
+        world.settings = {"jail.layer_images": "false"}
+    yield world
+    world.finish()
+
+
+def are_images(world):
+    """Whether new layers of this world can be images."""
+    findings = world.drivers[0]("doctor", runtime="jail")["findings"]
+    works = next(finding["good"] for finding in findings if finding["what"] == "layers as images")
+    return works and "jail.layer_images" not in world.settings
+
+
+def kinds(world):
+    """Of each layer: "image" or "files"."""
+    trees = [world.state / "layers" / name / "tree" for name in world.layers]
+    return ["files" if tree.is_dir() else "image" if tree.is_file() else "nothing" for tree in trees]
 
 
 @pytest.fixture(params=["disk", "tmpfs"])
@@ -104,6 +130,74 @@ def test_a_fork_has_the_files_of_now(world, changed, state):
     assert do(changed, CHECK) == EXPECTED
     changed.ok("echo of the parent >/workspace/tree/deep/file")
     assert child.ok("cat /workspace/tree/deep/file") == "of the child"
+
+
+def test_what_layers_are_made_of(world, box):
+    box.ok("mkdir tree; echo x >tree/file")
+    box("snapshot", name="one")
+    assert kinds(world) == ["image" if are_images(world) else "files"]
+    box.ok(HOLE)
+    child = world.fork(box)
+    child("ready")
+    assert sorted(kinds(world)) == sorted(["image" if are_images(world) else "files", "files"])
+    assert do(child, CHECK_HOLE) == EXPECTED_HOLE
+    grandchild = world.fork(child)
+    grandchild("ready")
+    assert do(grandchild, CHECK_HOLE) == EXPECTED_HOLE
+    box("rollback", name="one")
+    box("ready")
+    assert box.ok("cat /workspace/tree/file; ls /workspace/tree") == "x\nfile"
+
+
+def test_layers_of_both_kinds_in_one_root(world, box):
+    """A stopped sandbox gives its files away as they are; a running one is copied; and the next change hides some."""
+    box.ok("mkdir a b; echo 1 >a/1; echo 1 >b/1; cp $(which true) a/program")
+    box.drive("stopped")
+    box("snapshot", name="one")
+    box.drive("running")
+    box.ok("echo 2 >a/2; rm -r b; mkdir b; echo 2 >b/2; rm a/1; chmod 700 a/program")
+    child = world.fork(box)
+    child("ready")
+    assert sorted(kinds(world)) == sorted(["files", "image" if are_images(world) else "files"])
+    assert child.ok("cd /workspace; a/program && ls -1 a b") == "a:\n2\nprogram\n\nb:\n2"
+    child.ok("cd /workspace; echo 3 >>a/2; rm b/2; echo 3 >b/3; mv a/program a/moved; chmod 755 a/moved")
+    grandchild = world.fork(child)
+    box.drive("gone")
+    child.drive("gone")
+    assert grandchild.ok("cd /workspace; a/moved && ls -1 a b; cat a/2") == "a:\n2\nmoved\n\nb:\n3\n2\n3"
+    for state in ("stopped", "running"):
+        grandchild.drive(state)
+    assert grandchild.ok("cd /workspace; a/moved && ls -1 a b; cat a/2") == "a:\n2\nmoved\n\nb:\n3\n2\n3"
+
+
+def test_images_when_they_are_no_longer_wanted(world, box):
+    """What is there is used, whatever new layers are made of."""
+    box.ok("echo 1 >/workspace/one")
+    box("snapshot", name="one")
+    box.ok("echo 2 >/workspace/two")
+    world.settings = {"jail.layer_images": "false"}
+    other = world.open()
+    mine = box.seen_by(other)
+    mine("snapshot", name="two")
+    assert "files" in kinds(world)
+    for name, files in (("one", "one"), ("two", "one\ntwo")):
+        mine("rollback", name=name)
+        mine("ready")
+        assert mine.ok("ls -1 /workspace") == files
+
+
+def test_attributes_and_owners_are_kept(world, box):
+    box.ok("cd /workspace; echo x >file; mkdir dir")
+    box.ok("python3 -c 'import os; os.setxattr(\"file\", \"user.mine\", b\"kept\"); os.setxattr(\"dir\", \"user.mine\", b\"kept\")'")
+    if world.user is None:
+        box.ok("cd /workspace; chown 12:34 file; chown 56:78 dir")
+    box.ok("cd /workspace; touch -d @1000000000.123456789 file dir")
+    show = "cd /workspace; stat -c '%u %g %.9Y' file dir; python3 -c 'import os; print(os.getxattr(\"file\", \"user.mine\"), os.getxattr(\"dir\", \"user.mine\"))'"
+    before = box.ok(show)
+    child = world.fork(box)
+    child("ready")
+    assert child.ok(show) == before
+    assert ".123456789" in before and "b'kept' b'kept'" in before
 
 
 def test_a_fork_of_a_snapshot(world, changed):

@@ -271,6 +271,22 @@ def test_what_cannot_be_restored_stays_suspended(world, small):
     assert small.ok("echo $MARK") == "kept"
 
 
+@pytest.mark.parametrize("images", ["true", "false"])
+def test_a_fork_is_suspended_too(world, image, images):
+    """Files that it has open, and runs from, are in a layer; and it stands on the same one when it is made anew."""
+    world.settings = {**world.settings, "jail.layer_images": images}
+    driver = opened(world)
+    box = world.new(driver, image=image)
+    box.ok("cd /workspace; cp /bin/busybox ./busybox; echo kept >file; ln -s file link")
+    child = world.fork(box)
+    child("ready")
+    child.ok("cd /workspace; ./busybox sleep 1000 <file >/dev/null 2>&1 & exec 7</workspace/file; export MARK=here")
+    suspend(child)
+    resume(child)
+    assert child.ok("echo $MARK; cat <&7; cat /workspace/link; cd /workspace && ./busybox echo runs").split() == ["here", "kept", "kept", "runs"]
+    assert "busybox sleep 1000" in child.ok("ps ax 2>/dev/null || /workspace/busybox ps")
+
+
 @pytest.mark.parametrize("goal", ["running", "stopped", "gone"])
 def test_killed_keeper_in_the_middle(world, small, goal):
     """Whatever it is then, it is whole, and can be got rid of."""

@@ -559,6 +559,7 @@ def test_keeper_is_small(jails):
         ({"host_paths": []}, "expected lowers or host_paths"),
         ({"tmpfs_bytes": 1 << 20}, "either storage or tmpfs_bytes"),
         ({"lowers": ["/nonexistent"]}, "layer /nonexistent"),
+        ({"files_fd": 2}, "files_fd: expected lowers"),
         ({"hand": "/nonexistent"}, "program /nonexistent"),
         ({"hand": "/etc/passwd"}, "execute /etc/passwd"),
         ({"devices": ["/dev/nonexistent"]}, "/dev/nonexistent"),
@@ -575,6 +576,33 @@ def test_bad_plans(jail, change, text):
     assert text in report["error"], report
     assert j.process.wait(20) != 0
     assert not (j.directory / "keeper.sock").exists()
+
+
+@pytest.mark.parametrize(
+    "owner, mode, text",
+    [(0, 0o600, "EROFS"), (0, 0o622, "others can write"), (0, 0o620, "others can write"), (NOBODY, 0o600, "others can write")],
+)
+def test_a_layer_that_is_a_strange_file(jails, owner, mode, text):
+    """The kernel is given no image that somebody else may have made; and what is none is named."""
+    j = jails("true")
+    junk = j.directory / "junk"
+    junk.write_bytes(bytes(1024) + bytes.fromhex("e2e1f5e0") + b"\xff" * 8192)
+    os.chown(junk, owner, owner)
+    junk.chmod(mode)
+    j.plan["lowers"] = [str(junk)]
+    report = j.start()
+    assert text in report["error"] and str(junk) in report["error"], report
+    assert j.process.wait(20) != 0
+
+
+def test_a_layer_that_never_comes(jail):
+    """A fork whose copy failed: the pipe is closed without a byte."""
+    ours, theirs = os.pipe()
+    j = jail("true", fds=(ours,), lowers=["/nonexistent/tree"], files_fd=ours)
+    os.close(theirs)
+    report = j.start()
+    os.close(ours)
+    assert "not completed" in report["error"], report
 
 
 @pytest.mark.parametrize("mapping", ["identity", "none"])

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "base/fs.h"
+#include "jail/erofs.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/suspend.h"
 #include "runtime/programs.h"
@@ -56,6 +57,22 @@ static void tell_suspend(const struct tn_host *host, tn_finding_fn fn, void *ctx
     tn_cgroups_done(&e.cgroups);
 }
 
+/* Where there is no state directory yet nobody can tell. */
+static void tell_images(const struct tn_host *host, tn_finding_fn fn, void *ctx)
+{
+    tn_autofd int state = open(host->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool good = state >= 0 && tn_erofs_works(state);
+
+    if (state >= 0)
+        fn(&(struct tn_finding){.what = "layers as images",
+                                .good = good,
+                                .detail = good ? "EROFS in one file"
+                                               : "snapshots and forks copy file by file; images "
+                                                 "need root, Linux 6.12 with EROFS, and a state "
+                                                 "directory on a disk"},
+           ctx);
+}
+
 int jail_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(PROBE_MAX);
@@ -75,5 +92,6 @@ int jail_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct 
            ctx);
     }
     tell_suspend(host, fn, ctx);
+    tell_images(host, fn, ctx);
     return 0;
 }

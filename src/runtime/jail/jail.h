@@ -48,6 +48,7 @@ struct jail_engine {
     char *launcher; /* path of tendon-jail */
     pthread_mutex_t early_lock;
     struct jail_launcher early; /* one that waits for somebody to need it */
+    int images;                 /* whether layers can be images; see layer-fill.c */
     unsigned built_in;          /* limits whose default nobody has set: enum jail_limit bits */
 };
 
@@ -197,6 +198,12 @@ bool jail_is_frozen(struct jail_engine *e, const struct tn_subject *subject,
 /* tn_tree_copy, also of what the jail has closed to the user who owns it. */
 int jail_copy(const struct jail_engine *e, int from, int to, int64_t deadline,
               struct tn_tree_count *count, struct tn_error *err);
+
+/* --- layer-fill.c --------------------------------------------------------------------------- */
+
+/* Fills a layer that jail_layer_make has made with what is in upper. */
+int jail_layer_fill(struct jail_engine *e, int layer, int upper, int64_t deadline,
+                    struct tn_tree_count *count, struct tn_error *err);
 
 /* --- snapshot.c ----------------------------------------------------------------------------- */
 

@@ -55,7 +55,7 @@ int jail_layer_name(const char *sandbox, char out[JAIL_LAYER_NAME], struct tn_er
 
 char *jail_layer_path(const char *state, const char *layer)
 {
-    return tn_asprintf("%s/layers/%s/tree", state, layer);
+    return tn_asprintf("%s/layers/%s/" JAIL_LAYER_TREE, state, layer);
 }
 
 bool jail_layer_exists(const char *state, const char *layer)
@@ -92,12 +92,9 @@ static int begin(const char *state, const char *layer, const char *sandbox)
 
 int jail_layer_make(const char *state, const char *layer, const char *sandbox, struct tn_error *err)
 {
-    tn_autofd int fd = begin(state, layer, sandbox);
+    int fd = begin(state, layer, sandbox);
 
-    if (fd < 0 || mkdirat(fd, "tree", 0755) < 0)
-        return tn_fail_errno(err, errno, "layer %s", layer);
-    int tree = open_dir(fd, "tree");
-    return tree < 0 ? tn_fail_errno(err, errno, "layer %s", layer) : tree;
+    return fd < 0 ? tn_fail_errno(err, errno, "layer %s", layer) : fd;
 }
 
 int jail_layer_take(const char *state, const char *layer, const char *sandbox, int dir,
@@ -105,7 +102,7 @@ int jail_layer_take(const char *state, const char *layer, const char *sandbox, i
 {
     tn_autofd int fd = begin(state, layer, sandbox);
 
-    if (fd < 0 || renameat(dir, name, fd, "tree") < 0)
+    if (fd < 0 || renameat(dir, name, fd, JAIL_LAYER_TREE) < 0)
         return tn_fail_errno(err, errno, "layer %s", layer);
     return 0;
 }

@@ -1,8 +1,10 @@
-/* The store of layers: directories of changed files that sandboxes share and never write to.
+/* The store of layers: changed files that sandboxes share and never write to.
  *
- *     STATE/layers/LAYER/tree            what was an upper directory at some time
+ *     STATE/layers/LAYER/tree            what was an upper directory at some time: a directory, or
+ *                                        a file that is an image of one (jail/erofs.h)
+ *     STATE/layers/LAYER/writing         an image that is not complete
  *     STATE/layers/LAYER/users/SANDBOX   one empty file for each sandbox that builds on it
- *     STATE/layers/LAYER/size            bytes in tree, as text
+ *     STATE/layers/LAYER/size            bytes of the files in tree, as text
  *     STATE/layers/gone-LAYER            on its way out
  *
  * LAYER is SANDBOX-NUMBER, with the sandbox that made it: a layer without `users` is one whose
@@ -18,14 +20,15 @@
 #include "base/field.h"
 
 #define JAIL_LAYER_NAME 40
+#define JAIL_LAYER_TREE "tree"
 
 /* A new name; nothing is made yet, so that it can be written down first. */
 int jail_layer_name(const char *sandbox, char out[JAIL_LAYER_NAME], struct tn_error *err);
 
-/* Makes the layer with an empty tree and one user.  Returns a descriptor of tree, or -1. */
+/* Makes the layer with one user and without a tree.  Returns a descriptor of it, or -1. */
 int jail_layer_make(const char *state, const char *layer, const char *sandbox,
                     struct tn_error *err);
-/* The same, and tree is the directory `name` of dir, which is moved. */
+/* The same with a tree: the directory `name` of dir, which is moved. */
 int jail_layer_take(const char *state, const char *layer, const char *sandbox, int dir,
                     const char *name, struct tn_error *err);
 int jail_layer_set_size(const char *state, const char *layer, uint64_t bytes, struct tn_error *err);

@@ -80,7 +80,8 @@ int jail_root_plan(const struct jail_engine *e, const struct jail_storage *s,
 
     for (size_t i = 0; i < s->layers.count; i++) {
         add(&plan->lowers, jail_layer_path(e->host->state, s->layers.items[i]));
-        if (check_there(plan->lowers.items[plan->lowers.count - 1], "layer", err) < 0)
+        bool filled = i > 0 || !plan->files_fd;
+        if (filled && check_there(plan->lowers.items[plan->lowers.count - 1], "layer", err) < 0)
             return -1;
     }
     for (size_t i = 0; i < s->image.layers.count; i++) {

@@ -126,15 +126,15 @@ static void end(struct taking *t)
     jail_ref_done(&t->ref);
 }
 
-static int copy_frozen(struct taking *t, int from, int to, struct tn_tree_count *count,
+static int copy_frozen(struct taking *t, int upper, int layer, struct tn_tree_count *count,
                        struct tn_error *err)
 {
     if (!t->running || t->paused)
-        return jail_copy(t->e, from, to, t->deadline, count, err);
+        return jail_layer_fill(t->e, layer, upper, t->deadline, count, err);
     if (jail_mark_copying(t->subject, err) < 0 ||
         jail_freeze(t->e, t->subject, &t->ref, true, t->deadline, err) < 0)
         return -1;
-    int r = jail_copy(t->e, from, to, t->deadline, count, err);
+    int r = jail_layer_fill(t->e, layer, upper, t->deadline, count, err);
     struct tn_error why = {0};
     if (jail_freeze(t->e, t->subject, &t->ref, false, tn_deadline_in(5.0), &why) < 0 && r == 0) {
         if (err)
@@ -145,23 +145,23 @@ static int copy_frozen(struct taking *t, int from, int to, struct tn_tree_count 
     return r;
 }
 
-static int fill_layer(struct taking *t, const char *layer, int upper, int tree,
+static int fill_layer(struct taking *t, const char *name, int upper, int layer,
                       struct tn_error *err)
 {
     struct tn_tree_count count;
 
-    if (copy_frozen(t, upper, tree, &count, err) < 0)
+    if (copy_frozen(t, upper, layer, &count, err) < 0)
         return -1;
-    return jail_layer_set_size(t->e->host->state, layer, count.bytes, err);
+    return jail_layer_set_size(t->e->host->state, name, count.bytes, err);
 }
 
 /* The layer has been written down by whoever will use it. */
-static int copy_layer(struct taking *t, const char *layer, const char *user, int upper,
+static int copy_layer(struct taking *t, const char *name, const char *user, int upper,
                       struct tn_error *err)
 {
-    tn_autofd int tree = jail_layer_make(t->e->host->state, layer, user, err);
+    tn_autofd int layer = jail_layer_make(t->e->host->state, name, user, err);
 
-    return tree < 0 ? -1 : fill_layer(t, layer, upper, tree, err);
+    return layer < 0 ? -1 : fill_layer(t, name, upper, layer, err);
 }
 
 /* upper becomes the first of the sandbox's own layers. */
@@ -380,14 +380,14 @@ static int launch_and_copy(struct taking *t, const struct tn_subject *child,
                            struct tn_error *err)
 {
     TN_CLEANUP(jail_start_done) struct jail_start start = {.launcher = JAIL_LAUNCHER_NONE};
-    const char *layer = s->layers.items[0];
-    tn_autofd int tree = jail_layer_make(t->e->host->state, layer, child->id, err);
+    const char *name = s->layers.items[0];
+    tn_autofd int layer = jail_layer_make(t->e->host->state, name, child->id, err);
     int ends[2];
 
-    if (tree < 0 || join_layers(t, child, &t->storage.layers, err) < 0)
+    if (layer < 0 || join_layers(t, child, &t->storage.layers, err) < 0)
         return -1;
     if (has_disk_limit(t, child))
-        return fill_layer(t, layer, upper, tree, err) < 0
+        return fill_layer(t, name, upper, layer, err) < 0
                    ? -1
                    : jail_launch(t->e, child, s, place, t->deadline, err);
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -395,7 +395,7 @@ static int launch_and_copy(struct taking *t, const struct tn_subject *child,
     tn_autofd int theirs = ends[0], ours = ends[1];
     if (jail_launch_begin(t->e, child, s, theirs, &start, t->deadline, err) < 0)
         return -1;
-    if (fill_layer(t, layer, upper, tree, err) < 0) {
+    if (fill_layer(t, name, upper, layer, err) < 0) {
         tn_close(TN_TAKE_FD(ours)); /* the launcher hears that, and gives up */
         jail_launch_finish(child, &start, place, t->deadline, NULL);
         return -1;

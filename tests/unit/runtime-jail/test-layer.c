@@ -35,11 +35,11 @@ static int tear_down(void **state)
 
 static void make(void)
 {
-    int tree = jail_layer_make(scratch_path, layer, PARENT, &err);
+    tn_autofd int fd = jail_layer_make(scratch_path, layer, PARENT, &err);
 
-    assert_true(tree >= 0);
-    put_file(tree, "f", "content");
-    close(tree);
+    assert_true(fd >= 0);
+    assert_int_equal(mkdirat(fd, JAIL_LAYER_TREE, 0755), 0);
+    put_file(fd, JAIL_LAYER_TREE "/f", "content");
 }
 
 static bool there(void)
