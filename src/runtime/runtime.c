@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/thread.h"
 #include "runtime/programs.h"
 #include "runtime/registry.h"
 
@@ -28,6 +29,35 @@ static char *make_state(const struct tn_config *config, struct tn_error *err)
     return state;
 }
 
+/* A backend that is expected prepares itself while the store is opened. */
+struct expecting {
+    struct tn_runtime *rt;
+    const struct tn_spec *spec; /* NULL: none is */
+    pthread_t thread;
+    bool apart; /* in that thread */
+};
+
+static void *expect_thread(void *arg)
+{
+    const struct expecting *x = arg;
+
+    tn_sandbox_expect(x->rt, x->spec);
+    return NULL;
+}
+
+static void expect_begin(struct expecting *x)
+{
+    x->apart = x->spec && tn_thread_start(&x->thread, expect_thread, x) == 0;
+    if (x->spec && !x->apart)
+        expect_thread(x);
+}
+
+static void expect_end(const struct expecting *x)
+{
+    if (x->apart)
+        pthread_join(x->thread, NULL);
+}
+
 struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, struct tn_error *err)
 {
     struct tn_runtime *rt = tn_calloc(1, sizeof *rt);
@@ -47,9 +77,10 @@ struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, str
                                 .progress = options->progress,
                                 .progress_ctx = options->progress_ctx};
     /* Backends may be opened from here on: the host is complete. */
-    if (options->expect)
-        tn_sandbox_expect(rt, options->expect);
+    struct expecting expecting = {.rt = rt, .spec = options->expect};
+    expect_begin(&expecting);
     rt->store = tn_store_open(rt->state, err);
+    expect_end(&expecting);
     if (!rt->store) {
         tn_runtime_close(rt);
         return NULL;

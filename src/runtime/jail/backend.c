@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/thread.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
 #include "runtime/programs.h"
@@ -34,6 +35,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
     e->built_in = jail_limits_built_in(host->config);
     jail_gate_init(&e->gate);
     pthread_mutex_init(&e->early_lock, NULL);
+    tn_cond_init(&e->early_came);
     e->early = JAIL_LAUNCHER_NONE;
     *engine = e;
     return 0;
@@ -45,7 +47,8 @@ static void close_engine(void *engine)
 
     if (!e)
         return;
-    jail_launcher_done(&e->early);
+    jail_launcher_expect_none(e);
+    pthread_cond_destroy(&e->early_came);
     pthread_mutex_destroy(&e->early_lock);
     jail_gate_done(&e->gate);
     tn_cgroups_done(&e->cgroups);

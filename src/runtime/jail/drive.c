@@ -354,9 +354,10 @@ static int to_gone(struct driving *d, struct tn_error *err)
 }
 
 static int (*const ways[])(struct driving *d, struct tn_error *err) = {
-    [TN_GOAL_RUNNING] = to_running, [TN_GOAL_PAUSED] = to_paused,
-    [TN_GOAL_STOPPED] = to_stopped, [TN_GOAL_SUSPENDED] = to_suspended,
-    [TN_GOAL_GONE] = to_gone,
+    [TN_GOAL_RUNNING] = to_running,
+    [TN_GOAL_PAUSED] = to_paused,
+    [TN_GOAL_STOPPED] = to_stopped,
+    [TN_GOAL_SUSPENDED] = to_suspended,
 };
 
 int jail_drive(void *engine, const struct tn_subject *subject, enum tn_goal goal,
@@ -364,13 +365,15 @@ int jail_drive(void *engine, const struct tn_subject *subject, enum tn_goal goal
 {
     struct driving d = {.e = engine, .subject = subject, .place = place, .deadline = deadline};
 
+    if (goal == TN_GOAL_GONE) /* however it is now */
+        return to_gone(&d, err);
     if (jail_inspect(engine, subject, &d.now, deadline, err) < 0)
         return -1;
     enum tn_status was = d.now.status;
     jail_ref_find(subject, &d.ref, deadline);
     tn_place_done(&d.now);
     d.now.status = was;
-    if (was == TN_STATUS_MISSING && goal != TN_GOAL_GONE) {
+    if (was == TN_STATUS_MISSING) {
         jail_ref_done(&d.ref);
         return tn_fail(err, TN_E_NOT_FOUND, "the jail of sandbox %s does not exist any more",
                        subject->id);

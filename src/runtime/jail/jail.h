@@ -47,6 +47,8 @@ struct jail_engine {
     struct tn_cgroups cgroups;
     char *launcher; /* path of tendon-jail */
     pthread_mutex_t early_lock;
+    pthread_cond_t early_came;
+    bool early_comes;           /* it is being started */
     struct jail_launcher early; /* one that waits for somebody to need it */
     int images;                 /* whether layers can be images; see layer-fill.c */
     unsigned built_in;          /* limits whose default nobody has set: enum jail_limit bits */
@@ -153,6 +155,8 @@ void jail_start_done(struct jail_start *start);
 /* A jail will be started soon: its launcher comes up meanwhile, and makes what all jails need.
  * Without one nothing is different but the time. */
 void jail_launcher_expect(struct jail_engine *e);
+/* The last one ends. */
+void jail_launcher_expect_none(struct jail_engine *e);
 /* Tells a launcher what to do; socket and files may be -1. */
 int jail_launcher_start(struct jail_engine *e, const struct tn_subject *subject,
                         const struct tn_jail_plan *plan, int socket, int files,

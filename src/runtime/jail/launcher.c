@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/fs.h"
+#include "base/thread.h"
 #include "jail/parcel.h"
 #include "runtime/jail/jail.h"
 
@@ -173,30 +175,49 @@ void jail_launcher_done(struct jail_launcher *l)
 
 /* --- before it is needed ---------------------------------------------------------------------- */
 
-void jail_launcher_expect(struct jail_engine *e)
+/* Who needs it will see why there is none. */
+static void *start_early(void *arg)
 {
+    struct jail_engine *e = arg;
     struct jail_launcher l = JAIL_LAUNCHER_NONE;
 
-    pthread_mutex_lock(&e->early_lock);
-    bool wanted = !e->early.child;
-    pthread_mutex_unlock(&e->early_lock);
-    if (!wanted || spawn(e, &l, 0, NULL) < 0) { /* who needs it will see why */
+    if (spawn(e, &l, 0, NULL) < 0)
         jail_launcher_done(&l);
-        return;
-    }
     pthread_mutex_lock(&e->early_lock);
-    if (!e->early.child) {
-        e->early = l;
-        l = JAIL_LAUNCHER_NONE;
-    }
+    e->early = l;
+    e->early_comes = false;
+    pthread_cond_broadcast(&e->early_came);
     pthread_mutex_unlock(&e->early_lock);
-    jail_launcher_done(&l);
+    return NULL;
+}
+
+/* By a thread: whoever expects a jail has enough to do until it is there. */
+void jail_launcher_expect(struct jail_engine *e)
+{
+    pthread_t thread;
+
+    pthread_mutex_lock(&e->early_lock);
+    bool wanted = !e->early.child && !e->early_comes;
+    if (wanted)
+        e->early_comes = true;
+    pthread_mutex_unlock(&e->early_lock);
+    if (!wanted)
+        return;
+    if (tn_thread_start(&thread, start_early, e) == 0)
+        pthread_detach(thread);
+    else
+        start_early(e);
 }
 
 /* False when there is none. */
-static bool take_early(struct jail_engine *e, struct jail_launcher *l)
+static bool take_early(struct jail_engine *e, struct jail_launcher *l, int64_t deadline)
 {
+    struct timespec until = tn_timespec(deadline);
+
     pthread_mutex_lock(&e->early_lock);
+    while (e->early_comes &&
+           pthread_cond_timedwait(&e->early_came, &e->early_lock, &until) != ETIMEDOUT)
+        ;
     bool there = e->early.child != NULL;
     if (there) {
         l->child = TN_TAKE_PTR(e->early.child);
@@ -206,6 +227,15 @@ static bool take_early(struct jail_engine *e, struct jail_launcher *l)
     return there;
 }
 
+void jail_launcher_expect_none(struct jail_engine *e)
+{
+    pthread_mutex_lock(&e->early_lock);
+    while (e->early_comes) /* at most as long as a start may take */
+        pthread_cond_wait(&e->early_came, &e->early_lock);
+    pthread_mutex_unlock(&e->early_lock);
+    jail_launcher_done(&e->early);
+}
+
 /* --- launching -------------------------------------------------------------------------------- */
 
 /* To the one that is there, if it lives; to a new one otherwise. */
@@ -213,7 +243,7 @@ static int send_parcel(struct jail_engine *e, struct jail_launcher *l,
                        const struct tn_child_fd *fds, size_t count, int64_t deadline,
                        struct tn_error *err)
 {
-    if (take_early(e, l)) {
+    if (take_early(e, l, deadline)) {
         /* Once its first process has ended the socket is open only in one that lives. */
         if (tn_child_wait(l->child, deadline, NULL, NULL) == 0 &&
             tn_parcel_send(l->socket, fds, count, NULL) == 0)

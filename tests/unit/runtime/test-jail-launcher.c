@@ -12,7 +12,9 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/fs.h"
+#include "base/thread.h"
 #include "jail/parcel.h"
 #include "runtime/jail/jail.h"
 
@@ -87,6 +89,18 @@ static void assert_refusal(struct jail_launcher *l)
     assert_nobody_is_left();
 }
 
+/* It comes while others do something else. */
+static void expect_one(void)
+{
+    struct timespec until = tn_timespec(tn_deadline_in(SECONDS));
+
+    jail_launcher_expect(&engine);
+    pthread_mutex_lock(&engine.early_lock);
+    while (engine.early_comes)
+        assert_int_equal(pthread_cond_timedwait(&engine.early_came, &engine.early_lock, &until), 0);
+    pthread_mutex_unlock(&engine.early_lock);
+}
+
 static void test_needed(void **state)
 {
     struct jail_launcher l = JAIL_LAUNCHER_NONE;
@@ -94,10 +108,10 @@ static void test_needed(void **state)
 
     assert_int_equal(start("refuse", &l, &err), 0); /* there is none yet */
     assert_refusal(&l);
-    jail_launcher_expect(&engine);
+    expect_one();
     struct tn_child *early = engine.early.child;
     assert_non_null(early);
-    jail_launcher_expect(&engine); /* one is enough */
+    expect_one(); /* is enough */
     assert_ptr_equal(engine.early.child, early);
     assert_int_equal(start("refuse", &l, &err), 0);
     assert_ptr_equal(l.child, early);
@@ -124,11 +138,29 @@ static void await_end(const struct tn_proc *p)
 
 static void test_not_needed(void **state)
 {
-    jail_launcher_expect(&engine);
+    expect_one();
     struct tn_proc launcher = process_of(&engine.early);
-    jail_launcher_done(&engine.early);
+    jail_launcher_expect_none(&engine);
     await_end(&launcher);
     assert_nobody_is_left();
+    jail_launcher_expect(&engine);
+    jail_launcher_expect_none(&engine); /* before it has come */
+    assert_null(engine.early.child);
+    assert_nobody_is_left();
+}
+
+/* Who needs it does not start another one. */
+static void test_needed_before_it_has_come(void **state)
+{
+    struct jail_launcher l = JAIL_LAUNCHER_NONE;
+    struct tn_error err;
+
+    jail_launcher_expect(&engine);
+    assert_int_equal(start("refuse", &l, &err), 0);
+    assert_null(engine.early.child);
+    assert_refusal(&l);
+    assert_false(engine.early_comes);
+    assert_null(engine.early.child);
 }
 
 static void test_dead_before_it_was_needed(void **state)
@@ -136,7 +168,7 @@ static void test_dead_before_it_was_needed(void **state)
     struct jail_launcher l = JAIL_LAUNCHER_NONE;
     struct tn_error err;
 
-    jail_launcher_expect(&engine);
+    expect_one();
     struct tn_proc launcher = process_of(&engine.early);
     kill(launcher.pid, SIGKILL);
     await_end(&launcher);
@@ -168,6 +200,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_needed),
         cmocka_unit_test(test_not_needed),
+        cmocka_unit_test(test_needed_before_it_has_come),
         cmocka_unit_test(test_dead_before_it_was_needed),
         cmocka_unit_test(test_unheard),
     };
@@ -176,9 +209,11 @@ int main(int argc, char **argv)
     engine.launcher = realpath("/proc/self/exe", NULL);
     engine.early = JAIL_LAUNCHER_NONE;
     pthread_mutex_init(&engine.early_lock, NULL);
+    tn_cond_init(&engine.early_came);
     jail_gate_init(&engine.gate);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     jail_gate_done(&engine.gate);
+    pthread_cond_destroy(&engine.early_came);
     pthread_mutex_destroy(&engine.early_lock);
     free(engine.launcher);
     tn_autofd int above = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
