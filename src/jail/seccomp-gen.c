@@ -7,7 +7,10 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <seccomp.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +154,120 @@ static void check(int r, const char *what)
     exit(1);
 }
 
+static const struct refusal *find_refusal(const char *name)
+{
+    for (size_t i = 0; i < COUNT(refused); i++)
+        if (strcmp(refused[i].call, name) == 0)
+            return &refused[i];
+    return NULL;
+}
+
+/* --- calls by their number ---------------------------------------------------------------------
+ *
+ * Neighbours mostly have the same answer, so this filter searches among ranges of numbers: it has a
+ * quarter of the instructions of one that knows each call by itself.  The kernel translates a
+ * filter, and walks through it once for each number, whenever a jail starts. */
+
+static struct range {
+    uint32_t first;
+    uint32_t answer;
+    bool personality; /* by its argument */
+} ranges[NUMBERS];
+static size_t range_count;
+
+static struct sock_filter code[INSTRUCTIONS_MAX];
+static size_t code_count;
+
+static void add(struct sock_filter instruction)
+{
+    if (code_count == INSTRUCTIONS_MAX)
+        check(-E2BIG, "filter");
+    code[code_count++] = instruction;
+}
+
+static void add_range(struct range r)
+{
+    const struct range *before = range_count ? &ranges[range_count - 1] : NULL;
+
+    if (before && before->answer == r.answer && before->personality == r.personality)
+        return;
+    if (range_count == NUMBERS)
+        check(-E2BIG, "ranges");
+    ranges[range_count++] = r;
+}
+
+static bool is_newer(int number)
+{
+    for (size_t i = 0; i < COUNT(newer); i++)
+        if (newer[i] == number)
+            return true;
+    return false;
+}
+
+static struct range range_of(uint32_t arch, int number)
+{
+    char *name = seccomp_syscall_resolve_num_arch(arch, number);
+    const struct refusal *refusal = name ? find_refusal(name) : NULL;
+    struct range r = {.first = (uint32_t)number, .answer = SCMP_ACT_ERRNO(ENOSYS)};
+
+    if (refusal)
+        r.answer = SCMP_ACT_ERRNO((uint32_t)refusal->error);
+    else if (name || is_newer(number))
+        r.answer = SCMP_ACT_ALLOW;
+    r.personality = name && strcmp(name, "personality") == 0;
+    free(name);
+    return r;
+}
+
+static void answer_personality(void)
+{
+    add((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                     offsetof(struct seccomp_data, args[0])));
+    for (size_t i = 0; i < COUNT(personalities); i++) {
+        add((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, personalities[i], 0, 1));
+        add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_ALLOW));
+    }
+    add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_ERRNO(ENOSYS)));
+}
+
+/* The answer to numbers of ranges [from, to). */
+static void search(size_t from, size_t to)
+{
+    size_t middle = from + (to - from) / 2, at = code_count;
+
+    if (to - from > 1) {
+        add((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, ranges[middle].first, 0, 0));
+        search(from, middle);
+        if (code_count - at - 1 > UINT8_MAX)
+            check(-E2BIG, "jump");
+        code[at].jt = (uint8_t)(code_count - at - 1);
+        search(middle, to);
+    } else if (ranges[from].personality) {
+        answer_personality();
+    } else {
+        add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, ranges[from].answer));
+    }
+}
+
+static void filter_calls(uint32_t arch)
+{
+    for (int number = 0; number < NUMBERS; number++)
+        add_range(range_of(arch, number));
+    if (arch == SCMP_ARCH_X86_64) { /* x32: calls under other numbers; -1 is what tracers write */
+        add_range((struct range){.first = 0x40000000, .answer = SCMP_ACT_KILL_PROCESS});
+        add_range((struct range){.first = UINT32_MAX, .answer = SCMP_ACT_ERRNO(ENOSYS)});
+    }
+    add((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                     offsetof(struct seccomp_data, arch)));
+    add((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0));
+    add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_KILL_PROCESS));
+    add((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+    search(0, range_count);
+}
+
+/* --- calls by their arguments ------------------------------------------------------------------
+ */
+
 static scmp_filter_ctx new_filter(uint32_t arch, uint32_t fallback)
 {
     scmp_filter_ctx ctx = seccomp_init(fallback);
@@ -164,52 +281,6 @@ static scmp_filter_ctx new_filter(uint32_t arch, uint32_t fallback)
     /* A program of another architecture (32 bits on amd64) would find calls under other numbers. */
     check(seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), "bad arch");
     check(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), "binary tree");
-    return ctx;
-}
-
-static const struct refusal *find_refusal(const char *name)
-{
-    for (size_t i = 0; i < COUNT(refused); i++)
-        if (strcmp(refused[i].call, name) == 0)
-            return &refused[i];
-    return NULL;
-}
-
-/* Rules name calls by their number on the machine of the build, whatever the filter is for. */
-static void add_call(scmp_filter_ctx ctx, const char *name)
-{
-    const struct refusal *refusal = find_refusal(name);
-    int number = seccomp_syscall_resolve_name(name);
-
-    if (strcmp(name, "personality") == 0) {
-        for (size_t i = 0; i < COUNT(personalities); i++)
-            check(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, number, 1, IS(0, personalities[i])), name);
-        return;
-    }
-    if (refusal && refusal->error == ENOSYS)
-        return;
-    check(seccomp_rule_add(ctx, refusal ? SCMP_ACT_ERRNO((uint32_t)refusal->error) : SCMP_ACT_ALLOW,
-                           number, 0),
-          name);
-}
-
-static scmp_filter_ctx filter_calls(uint32_t arch)
-{
-    scmp_filter_ctx ctx = new_filter(arch, SCMP_ACT_ERRNO(ENOSYS));
-    char known[NUMBERS] = {0};
-
-    for (int number = 0; number < NUMBERS; number++) {
-        char *name = seccomp_syscall_resolve_num_arch(arch, number);
-        if (name) {
-            known[number] = 1;
-            add_call(ctx, name);
-        }
-        free(name);
-    }
-    /* Without a name there is no translation: a filter for another machine does without them. */
-    for (size_t i = 0; arch == seccomp_arch_native() && i < COUNT(newer); i++)
-        if (!known[newer[i]])
-            check(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, newer[i], 0), "newer call");
     return ctx;
 }
 
@@ -234,20 +305,24 @@ static scmp_filter_ctx filter_arguments(uint32_t arch)
     return ctx;
 }
 
-static void put(FILE *out, const char *name, scmp_filter_ctx ctx)
+/* As libseccomp translates it. */
+static void translate(scmp_filter_ctx ctx)
 {
-    static struct sock_filter code[INSTRUCTIONS_MAX];
     FILE *binary = tmpfile();
 
     if (!binary)
         check(-errno, "temporary file");
     check(seccomp_export_bpf(ctx, fileno(binary)), "export");
     rewind(binary);
-    size_t n = fread(code, sizeof code[0], INSTRUCTIONS_MAX, binary);
+    code_count = fread(code, sizeof code[0], INSTRUCTIONS_MAX, binary);
     fclose(binary);
     seccomp_release(ctx);
+}
+
+static void put(FILE *out, const char *name)
+{
     fprintf(out, "static const struct sock_filter %s[] = {\n", name);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < code_count; i++)
         fprintf(out, "    {0x%04x, %u, %u, 0x%08x},\n", code[i].code, code[i].jt, code[i].jf,
                 code[i].k);
     fprintf(out, "};\n");
@@ -263,7 +338,9 @@ int main(int argc, char **argv)
         return 2;
     }
     fprintf(out, "/* Written by seccomp-gen for %s. */\n", argv[1]);
-    put(out, "filter_calls", filter_calls(arch));
-    put(out, "filter_arguments", filter_arguments(arch));
+    filter_calls(arch);
+    put(out, "filter_calls");
+    translate(filter_arguments(arch));
+    put(out, "filter_arguments");
     return fclose(out) == 0 ? 0 : 1;
 }
