@@ -65,6 +65,7 @@ static int begin_set_up(struct tn_session *s, struct tn_error *err)
     line.len = script.len;
     dialect->put_run(&lines, &line);
     dialect->put_report(&lines, &line);
+    session_put_snapshot(s, &lines); /* or the first command would have to wait for it */
     s->starting = true;
     s->start_by = tn_deadline_in(SESSION_START_SECONDS);
     s->status_before = s->status;
