@@ -248,7 +248,7 @@ static int set_up_directory(const char *dir, const struct tn_agent_user *user, s
         return 0;
     if (stat(dir, &st) == 0 && st.st_uid != user->account.uid)
         give_tree(dir, user->account.uid, workspace_group());
-    if (stat(dir, &st) == 0)
+    if (stat(dir, &st) == 0 && (st.st_mode & 0060) != 0060) /* on an overlay a change is a copy */
         chmod(dir, (st.st_mode | 0060) & 07777);
     return 0;
 }

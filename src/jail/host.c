@@ -108,6 +108,22 @@ static int add_host_path(int dir, const struct jail_source *s)
     return s->joined ? add_redirect(dir, s, path) : 0;
 }
 
+/* One that stands at the top is part of the skeleton: it costs the disk nothing until something is
+ * written there.  Others are made where they belong once the root is there. */
+static int add_workspace(const struct jail *j, int dir, struct tn_error *err)
+{
+    const char *name = j->plan.workspace ? j->plan.workspace + 1 : "";
+
+    if (!*name || strchr(name, '/'))
+        return 0;
+    if (mkdirat(dir, name, 0775) < 0)
+        return errno == EEXIST ? 0 : tn_fail_errno(err, errno, "skeleton: %s", name);
+    if (fchownat(dir, name, j->base + (uid_t)j->plan.uid, j->base + (gid_t)j->plan.gid,
+                 AT_SYMLINK_NOFOLLOW) < 0)
+        return tn_fail_errno(err, errno, "skeleton: %s", name);
+    return 0;
+}
+
 static int add_host_paths(const struct jail *j, int dir, struct tn_error *err)
 {
     if (make_entries(dir, around, TN_COUNT(around), err) < 0)
@@ -117,6 +133,8 @@ static int add_host_paths(const struct jail *j, int dir, struct tn_error *err)
     for (size_t i = 0; i < j->plan.host_paths.count; i++)
         if (add_host_path(dir, &j->host_paths[i]) < 0)
             return tn_fail_errno(err, errno, "skeleton: %s", j->host_paths[i].path);
+    if (add_workspace(j, dir, err) < 0)
+        return -1;
     if (j->host_root.there && fsetxattr(dir, "trusted.overlay.opaque", "y", 1, 0) < 0)
         return tn_fail_errno(err, errno, "skeleton: opaque");
     return 0;
