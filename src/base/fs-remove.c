@@ -83,9 +83,24 @@ static bool move_to_top(struct removal *r, int dir, const char *name)
     return renameat(dir, name, r->top, fresh) == 0;
 }
 
-static void remove_entry(struct removal *r, int dir, const char *name, int depth, const char *path)
+/* What is no directory, or an empty one, at once.  The listing may be out of date. */
+static bool remove_simple(int dir, const char *name, bool directory)
 {
-    if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+    if (directory && (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT))
+        return true;
+    if (directory && errno != ENOTDIR) {
+        errno = EISDIR;
+        return false;
+    }
+    return unlinkat(dir, name, 0) == 0 || errno == ENOENT;
+}
+
+static void remove_entry(struct removal *r, int dir, const struct dirent *entry, int depth,
+                         const char *path)
+{
+    const char *name = entry->d_name;
+
+    if (remove_simple(dir, name, entry->d_type == DT_DIR))
         return;
     if (errno != EISDIR && errno != EPERM) {
         note(r, errno, path, name);
@@ -127,7 +142,7 @@ static void remove_contents(struct removal *r, int fd, int depth, const char *pa
     struct dirent *entry;
     while ((entry = readdir(dir)))
         if (!is_dots(entry->d_name))
-            remove_entry(r, fd, entry->d_name, depth, path);
+            remove_entry(r, fd, entry, depth, path);
     closedir(dir);
 }
 
