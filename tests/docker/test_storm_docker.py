@@ -1,4 +1,4 @@
-"""The storm of tests/runtime/storm.py over sandboxes that are containers of a real dockerd: nothing of them may be
+"""The storm of tests/runtime/storm.py over sandboxes that are containers of a real dockerd and of Podman: nothing of them may be
 left, and containers of others are not touched."""
 
 import os
@@ -9,8 +9,9 @@ from storm import Place, Storm, clear, report
 
 
 @pytest.fixture
-def docker_place(tendon_program, engine, static_hand):
+def docker_place(tendon_program, any_engine, static_hand):
     """tendon runs in the engine's network namespace, where published ports are."""
+    engine = any_engine
     place = Place(tendon_program, {"DOCKER_HOST": engine.address, "DOCKER_CONFIG": "/nowhere"}, engine.nsenter())
     place.env["TENDON_HAND_PROGRAM"] = str(static_hand)
     yield place
@@ -27,7 +28,8 @@ def volumes(engine):
 
 
 @pytest.mark.timeout(300)
-def test_a_storm_leaves_no_container_and_touches_nobody_else(engine, docker_place):
+def test_a_storm_leaves_no_container_and_touches_nobody_else(any_engine, docker_place):
+    engine = any_engine
     image = engine.load("storm-box", box_tar(engine.base / "storm-box.tar"))
     seed = os.environ.get("TN_STORM_SEED", "1")
     idle = ["--entrypoint", "/bin/busybox", image, "sleep", "1000000"]

@@ -16,18 +16,27 @@ from storm import Place, Storm, clear, report
 
 KINDS = {
     "local": ([], []),
+    "cli": ([], []),
     "example": ([], []),
     "jail": ([], ["--disk=16m", "--memory=256m", "--network=host"]),
 }
+NOBODY = 65534
 EVERYTHING = {"new", "run", "exec", "pause", "resume", "stop", "rm", "snapshot", "fork", "cp", "gc", "ls"}
+
+
+def as_user(user):
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
 
 
 @pytest.fixture
 def make_place(tendon_program):
     places = []
 
-    def make():
-        places.append(Place(tendon_program))
+    def make(user=None):
+        places.append(Place(tendon_program, before=as_user(user) if user else ()))
+        if user:
+            for path in (places[-1].base, *places[-1].base.iterdir()):
+                os.chown(path, user, user)
         return places[-1]
 
     yield make
@@ -81,6 +90,20 @@ def test_a_storm_leaves_nothing_and_touches_nobody(make_place):
     seed = os.environ.get("TN_STORM_SEED", "1")
     storm = ride_out(make_place, seed, 400)
     assert storm.succeeded() >= EVERYTHING, "the storm did not get round to everything"
+    assert any(outcome == "killed" for _, outcome in storm.tally)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which can be anybody")
+@pytest.mark.timeout(300)
+def test_a_storm_of_an_ordinary_user(make_place):
+    """Whose jails have no control groups: what ends them is the end of their first process."""
+    seed = os.environ.get("TN_STORM_SEED", "1")
+    storm = Storm(make_place(NOBODY), {"jail": ([], ["--disk=16m"])}, ["jail"], seed, 120)
+    storm.rage()
+    left = storm.calm()
+    assert not storm.problems, "\n".join(storm.problems)
+    assert not left, f"seed {seed}: left behind:\n{report(left)}"
+    assert "new" in storm.succeeded()
     assert any(outcome == "killed" for _, outcome in storm.tally)
 
 
