@@ -81,6 +81,8 @@ def test_the_whole_machine_is_no_image(plain):
 
 def test_no_such_image(plain):
     assert refused(plain, image="/no/such/image").code == "not_found"
+    by_name = refused(plain, image="debian:12")
+    assert by_name.code == "not_found" and "--runtime docker" in by_name.text
 
 
 # --- archives ----------------------------------------------------------------------------------------

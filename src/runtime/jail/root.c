@@ -42,7 +42,13 @@ int jail_root_find(const struct jail_engine *e, const struct tn_spec *spec, stru
     if (!path || stat(path, &st) < 0) {
         int sys = errno;
         free(path);
-        return tn_fail_errno(err, sys, "image %s", wish);
+        tn_fail_errno(err, sys, "image %s", wish);
+        if (err && sys == ENOENT && *wish != '/')
+            tn_fail(err, err->code,
+                    "image %.200s: no such directory or file; a jail takes a directory, a tar or "
+                    "what `docker save` wrote (images by name: --runtime docker)",
+                    wish);
+        return -1;
     }
     if (S_ISDIR(st.st_mode))
         return take_directory(e, path, s, err);
