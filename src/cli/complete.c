@@ -289,6 +289,7 @@ void put_zsh_completion(struct tn_buf *out)
                      "    case $words[1] in\n");
     for (const struct verb *const *v = verbs; *v; v++) {
         tn_buf_printf(out, "    %s) _arguments -S", (*v)->name);
+        tn_buf_puts(out, " \\\n        '(- *)'{-h,--help}'[print how it is used]'");
         tn_fields_each_flag((*v)->options, put_zsh_flag, out);
         tn_fields_each_flag(&global_fields, put_zsh_flag, out);
         put_zsh_positionals(out, *v);
@@ -381,6 +382,7 @@ void put_fish_completion(struct tn_buf *out)
         put_fish_text(out, (*v)->summary);
         tn_buf_puts(out, "'\n");
     }
+    tn_buf_puts(out, "complete -c tendon -l help -s h -d 'print how it is used'\n");
     each_verb(put_fish_flag, out);
     for (const struct verb *const *v = verbs; *v; v++)
         put_fish_positionals(out, *v);

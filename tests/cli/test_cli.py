@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import subprocess
 import pytest
 
 from tendons import Screen
+from trees import ROOT
 
 VERBS = """run exec shell cp port open replay new pause resume stop rm snapshot rollback fork ls ps logs events
     inspect build images config doctor gc bench completion version help""".split()
@@ -194,6 +196,19 @@ def test_fish_completion(tendon):
     result = subprocess.run([fish, "--no-config", "-c", script], env=tendon.env, capture_output=True, text=True, timeout=60)
     assert result.stderr == ""
     assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["snapshot", "--network"]
+
+
+def test_completions_and_manual_know_every_verb_and_flag(tendon):
+    """As each verb tells them itself."""
+    bash, zsh, fish = (tendon.ok("completion", shell) for shell in ("bash", "zsh", "fish"))
+    manual = (ROOT / "docs/man/tendon.1").read_text().replace("\\-", "-")
+    listed = re.findall(r"^  (\w+)  ", tendon.ok("help"), re.MULTILINE)
+    assert set(VERBS) <= set(listed)
+    for verb in listed:
+        flags = re.findall(r"^ +(?:-\w, )?--(?:\[no-\])?([a-z-]+)", tendon.ok("help", verb), re.MULTILINE)
+        for flag in flags:
+            assert f"--{flag}" in bash and f"--{flag}" in zsh and f"-l {flag}" in fish, (verb, flag)
+            assert re.search(rf"Fl.*-{flag}\b", manual), (verb, flag)
 
 
 def test_unknown_shell(tendon):
