@@ -304,29 +304,20 @@ static bool kill_is_pending(const char *status, const char *title)
 }
 
 /* A signal that kills is pending until the process takes it; from then on it is exiting, which may
- * take long: PID 1 of a namespace waits for all others there. */
-bool tn_proc_is_dying(pid_t pid)
+ * take long (PID 1 of a namespace waits for all others there), and stays so until it is buried.  In
+ * this order: one that is killed between both looks is seen by the second. */
+bool tn_proc_is_well(const struct tn_proc *p)
 {
-    enum { FLAGS_AT = 6, EXITING = 0x4 }; /* after the name; as the kernel has it */
+    enum { FLAGS_AT = 6, START_AT = 19, EXITING = 0x4 }; /* after the name; as the kernel has it */
     char text[4096];
-    unsigned long long flags;
+    unsigned long long flags, start;
 
-    read_about(pid, "status", text, sizeof text);
+    read_about(p->pid, "status", text, sizeof text);
     if (kill_is_pending(text, "\nSigPnd:") || kill_is_pending(text, "\nShdPnd:"))
-        return true;
-    const char *p = strrchr(read_about(pid, "stat", text, sizeof text), ')');
-    return !p || tn_proc_numbers(p + 1, FLAGS_AT, &flags, 1) < 0 || flags & EXITING ||
-           is_zombie(pid);
-}
-
-bool tn_proc_fd_is_dying(int pidfd)
-{
-    char name[32], text[512];
-
-    snprintf(name, sizeof name, "fdinfo/%d", pidfd);
-    const char *line = strstr(read_about(getpid(), name, text, sizeof text), "\nPid:");
-    long pid = line ? strtol(line + strlen("\nPid:"), NULL, 10) : 0; /* -1: it is gone */
-    return pid < 0 || (pid > 0 && tn_proc_is_dying((pid_t)pid));
+        return false;
+    const char *rest = strrchr(read_about(p->pid, "stat", text, sizeof text), ')');
+    return rest && tn_proc_numbers(rest + 1, FLAGS_AT, &flags, 1) == 0 && !(flags & EXITING) &&
+           tn_proc_numbers(rest + 1, START_AT, &start, 1) == 0 && start == p->start;
 }
 
 /* False at the deadline. */

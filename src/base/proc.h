@@ -71,10 +71,8 @@ double tn_proc_age(uint64_t start);
 /* Whether that very process runs: one that has ended and waits to be buried does not. */
 bool tn_proc_lives(pid_t pid, uint64_t start);
 
-/* Whether it is on its way out, or gone: killed but not yet ended, ending, or ended. */
-bool tn_proc_is_dying(pid_t pid);
-/* The same of the one that a pidfd stands for; false for any other descriptor. */
-bool tn_proc_fd_is_dying(int pidfd);
+/* Whether that very process runs and is not on its way out: killed but not yet ended, or ending. */
+bool tn_proc_is_well(const struct tn_proc *p);
 
 /* Its environment into `out`, each variable with a NUL at its end; nothing for a thread of the
  * kernel and for the dead.  -1 when it is gone, not ours to look at, or larger than `out` may

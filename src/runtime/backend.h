@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/proc.h"
 #include "runtime/config.h"
 #include "runtime/spec.h"
 
@@ -161,9 +162,9 @@ struct tn_backend {
     /* The rest may be NULL where the abilities say so.  name is [A-Za-z0-9._-]{1,64}. */
     int (*usage)(void *engine, const struct tn_subject *subject, struct tn_usage *out,
                  struct tn_error *err);
-    /* A descriptor that becomes readable when its hand ends, or -1; the caller closes it.  NULL:
-     * only inspect tells. */
-    int (*watch)(void *engine, const struct tn_subject *subject);
+    /* The process that its hand ends with, as the ref has it, whether it lives or not; pid 0 where
+     * there is none on this machine.  Asks nobody.  NULL: only inspect tells of an end. */
+    struct tn_proc (*process)(void *engine, const struct tn_subject *subject);
     int (*snapshot)(void *engine, const struct tn_subject *subject, const char *name,
                     int64_t deadline, struct tn_error *err);
     int (*forget)(void *engine, const struct tn_subject *subject, const char *name,

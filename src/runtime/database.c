@@ -6,8 +6,10 @@
 #include <stdarg.h>
 #include <sys/stat.h>
 
+#include "base/again.h"
 #include "base/clock.h"
 #include "base/file-lock.h"
+#include "base/gather.h"
 #include "runtime/database-schema.h"
 #include "runtime/owner.h"
 
@@ -17,6 +19,10 @@ enum { LOG_PAGES = 1000, LOG_PAGES_LEFT = 128 };
 
 /* How long a statement waits for another process that writes. */
 #define BUSY_MS 10000
+
+/* A transaction is over in less than the first of these, unless the disk is waited for. */
+#define BUSY_NAP_FIRST (TN_MILLI / 20)
+#define BUSY_NAP_LAST (10 * TN_MILLI)
 
 struct compiled {
     const char *sql;
@@ -28,7 +34,9 @@ struct tn_db {
     pthread_mutex_t lock; /* of everything; recursive: see tn_db_atomically */
     struct compiled *statements;
     size_t count;
-    int log_pages; /* after our last change */
+    int log_pages;          /* after our last change */
+    int64_t busy_since;     /* when the statement at work began to wait for another process */
+    struct tn_gather steps; /* who wants a transaction */
 };
 
 struct tn_db_row {
@@ -39,12 +47,24 @@ struct tn_db_row {
 static _Thread_local struct {
     int depth;
     int64_t since, spent;
+    struct tn_db *inside; /* whose transaction it is at work on */
 } mine;
 
-static pthread_mutex_t *take_lock(struct tn_db *d)
+static void count_from_here(void)
 {
     if (mine.depth++ == 0)
         mine.since = tn_now();
+}
+
+static void count_to_here(void)
+{
+    if (--mine.depth == 0)
+        mine.spent += tn_now() - mine.since;
+}
+
+static pthread_mutex_t *take_lock(struct tn_db *d)
+{
+    count_from_here();
     pthread_mutex_lock(&d->lock);
     return &d->lock;
 }
@@ -52,8 +72,7 @@ static pthread_mutex_t *take_lock(struct tn_db *d)
 static void guard_lock(pthread_mutex_t **lock)
 {
     pthread_mutex_unlock(*lock);
-    if (--mine.depth == 0)
-        mine.spent += tn_now() - mine.since;
+    count_to_here();
 }
 #define LOCK(d) \
     TN_CLEANUP(guard_lock) pthread_mutex_t *locked_ __attribute__((unused)) = take_lock(d)
@@ -188,17 +207,88 @@ int64_t tn_db_version(struct tn_db *d)
 /* --- whole or not at all -----------------------------------------------------------------------
  */
 
+/* What one thread wants. */
+struct step {
+    struct tn_waiter waiter;
+    tn_db_step_fn fn;
+    void *ctx;
+    struct tn_error *err;
+    int result;
+};
+
+static struct step *step_of(struct tn_waiter *w)
+{
+    return (struct step *)w;
+}
+
+/* Nothing of what they did is left, whatever each of them thinks; who has failed before has its own
+ * reason. */
+static void fail_all(struct tn_waiter *all, const struct tn_error *why)
+{
+    for (struct tn_waiter *w = all; w; w = w->next) {
+        struct step *step = step_of(w);
+        if (!step->result && step->err)
+            *step->err = *why;
+        if (!step->result)
+            step->result = -1;
+    }
+}
+
+/* One of several: its failure is nobody else's.  -1 when all of them are undone: there are errors,
+ * a full disk for one, at which SQLite ends the transaction by itself. */
+static int do_among_others(struct tn_db *d, struct step *step, struct tn_error *err)
+{
+    if (tn_db_run(d, err, "SAVEPOINT step", "") < 0)
+        return -1;
+    step->result = step->fn(d, step->ctx, step->err);
+    if (sqlite3_get_autocommit(d->db))
+        return tn_fail(err, TN_E_IO, "the store: a change made at the same time failed");
+    if (step->result && tn_db_run(d, err, "ROLLBACK TO step", "") < 0)
+        return -1;
+    return tn_db_run(d, err, "RELEASE step", "") < 0 ? -1 : 0;
+}
+
+static int do_steps(struct tn_db *d, struct tn_waiter *all, struct tn_error *err)
+{
+    for (struct tn_waiter *w = all; w; w = w->next)
+        if (do_among_others(d, step_of(w), err))
+            return -1;
+    return 0;
+}
+
+/* The commit costs most, and the same for one change as for many. */
+static void do_together(struct tn_waiter *all, void *ctx)
+{
+    struct tn_db *d = ctx;
+    LOCK(d);
+    struct step *alone = all->next ? NULL : step_of(all);
+    struct tn_error why = {0};
+
+    if (tn_db_run(d, &why, "BEGIN IMMEDIATE", "") < 0) {
+        fail_all(all, &why);
+        return;
+    }
+    mine.inside = d;
+    int failed =
+        alone ? (alone->result = alone->fn(d, alone->ctx, alone->err)) : do_steps(d, all, &why);
+    mine.inside = NULL;
+    if (!failed && tn_db_run(d, &why, "COMMIT", "") >= 0)
+        return;
+    fail_all(all, &why);
+    if (!sqlite3_get_autocommit(d->db))
+        tn_db_run(d, NULL, "ROLLBACK", "");
+}
+
 int tn_db_atomically(struct tn_db *d, tn_db_step_fn fn, void *ctx, struct tn_error *err)
 {
-    LOCK(d);
-    if (tn_db_run(d, err, "BEGIN IMMEDIATE", "") < 0)
-        return -1;
-    int result = fn(d, ctx, err);
-    if (!result && tn_db_run(d, err, "COMMIT", "") < 0)
-        result = -1;
-    if (result)
-        tn_db_run(d, NULL, "ROLLBACK", "");
-    return result;
+    struct step step = {.fn = fn, .ctx = ctx, .err = err};
+
+    if (mine.inside == d)
+        return fn(d, ctx, err);
+    count_from_here();
+    tn_gather(&d->steps, &step.waiter, do_together, d);
+    count_to_here();
+    return step.result;
 }
 
 /* --- opening -----------------------------------------------------------------------------------
@@ -280,6 +370,23 @@ static int note_log(void *ctx, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
+/* Others hold the file for a moment only, unless they are many: the longer it takes, the longer the
+ * naps. */
+static int wait_for_others(void *ctx, int tries)
+{
+    struct tn_db *d = ctx;
+    int64_t now = tn_now();
+
+    if (tries == 0)
+        d->busy_since = now;
+    int64_t nap = (now - d->busy_since) / 4;
+    if (nap < BUSY_NAP_FIRST)
+        nap = BUSY_NAP_FIRST;
+    if (nap > BUSY_NAP_LAST)
+        nap = BUSY_NAP_LAST;
+    return tn_look_again_after(nap, d->busy_since + BUSY_MS * TN_MILLI);
+}
+
 static int open_file(struct tn_db *d, const char *path, struct tn_error *err)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
@@ -288,7 +395,7 @@ static int open_file(struct tn_db *d, const char *path, struct tn_error *err)
     if (sqlite3_open_v2(path, &d->db, flags, NULL) != SQLITE_OK)
         return d->db ? tn_error_context((fail(d, err), err), "%s", path)
                      : tn_fail(err, TN_E_IO, "the store: no memory");
-    sqlite3_busy_timeout(d->db, BUSY_MS);
+    sqlite3_busy_handler(d->db, wait_for_others, d);
     sqlite3_wal_hook(d->db, note_log, d);
     /* The log outlives the process: the last one to leave seldom waits for the disk. */
     sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
@@ -327,6 +434,7 @@ struct tn_db *tn_db_open(const char *path, struct tn_error *err)
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&d->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
+    tn_gather_init(&d->steps);
     before = umask(0077); /* keys are in there */
     int failed = open_in_turn(d, path, err);
     umask(before);
@@ -350,5 +458,6 @@ void tn_db_close(struct tn_db *d)
     }
     sqlite3_close(d->db);
     pthread_mutex_destroy(&d->lock);
+    tn_gather_done(&d->steps);
     free(d);
 }

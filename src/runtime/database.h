@@ -39,9 +39,10 @@ const char *tn_db_text(const struct tn_db_row *row, int column); /* NULL for nul
 int64_t tn_db_int(const struct tn_db_row *row, int column);
 double tn_db_double(const struct tn_db_row *row, int column);
 
-/* What fn does happens whole or not at all; the thread holds the connection meanwhile, and calls of
- * the functions above inside it belong to it.  Non-zero from fn undoes everything and is returned.
- */
+/* What fn does happens whole or not at all; the functions above inside it belong to it, and so does
+ * this one.  Non-zero from fn undoes everything it did and is returned.  What several threads ask
+ * for at the same time becomes one transaction with a part for each: fn may be called in another of
+ * those threads, while this one waits. */
 typedef int (*tn_db_step_fn)(struct tn_db *db, void *ctx, struct tn_error *err);
 int tn_db_atomically(struct tn_db *db, tn_db_step_fn fn, void *ctx, struct tn_error *err);
 

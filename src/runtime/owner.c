@@ -10,13 +10,21 @@
 #include "base/proc.h"
 #include "base/sha256.h"
 
+/* Read once: a process keeps both.  A child that was forked is another. */
 struct tn_owner tn_owner_self(void)
 {
+    static _Atomic uint64_t start;
+    static _Atomic pid_t whose;
+    pid_t pid = getpid();
     struct tn_proc me;
 
-    if (tn_proc_get(getpid(), &me) < 0)
-        return (struct tn_owner){.pid = getpid()};
-    return (struct tn_owner){.pid = me.pid, .start = me.start};
+    if (whose == pid)
+        return (struct tn_owner){.pid = pid, .start = start};
+    if (tn_proc_get(pid, &me) < 0)
+        return (struct tn_owner){.pid = pid};
+    start = me.start;
+    whose = pid;
+    return (struct tn_owner){.pid = pid, .start = me.start};
 }
 
 static char boot_id[64];

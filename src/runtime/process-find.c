@@ -111,13 +111,12 @@ static bool lives(const struct tn_proc *p)
     return tn_proc_lives(p->pid, p->start);
 }
 
-int tn_process_watch(void *engine, const struct tn_subject *subject)
+struct tn_proc tn_process_hand(void *engine, const struct tn_subject *subject)
 {
     tn_autoprocessref struct tn_process_ref ref;
 
     tn_process_ref_read(subject, &ref);
-    tn_autofd int fd = ref.hand.pid ? (int)syscall(SYS_pidfd_open, ref.hand.pid, 0) : -1;
-    return lives(&ref.hand) ? TN_TAKE_FD(fd) : -1;
+    return ref.hand;
 }
 
 /* Asks the hand to end, and waits for it. */

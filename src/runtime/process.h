@@ -113,7 +113,7 @@ int tn_process_logs(void *engine, const struct tn_subject *subject, bool follow,
                     void *ctx, int64_t deadline, struct tn_error *err);
 int tn_process_usage(void *engine, const struct tn_subject *subject, struct tn_usage *out,
                      struct tn_error *err);
-/* process-find.c: a descriptor of the hand's process. */
-int tn_process_watch(void *engine, const struct tn_subject *subject);
+/* process-find.c: the hand's own. */
+struct tn_proc tn_process_hand(void *engine, const struct tn_subject *subject);
 
 #endif

@@ -55,6 +55,8 @@ int tn_sandbox_note(struct tn_sandbox *sb, const struct tn_place *place, struct 
 int tn_sandbox_reload(struct tn_sandbox *sb, struct tn_error *err);
 /* Its lock, under which the handle is up to date; -1. */
 int tn_sandbox_hold(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err);
+/* The process that its hand ends with; pid 0 where the backend knows none. */
+struct tn_proc tn_sandbox_process(struct tn_sandbox *sb);
 /* Its hand was seen ready and lives: whoever uses it next need not ask again. */
 void tn_sandbox_trust_hand(struct tn_sandbox *sb);
 /* Everything of it, without taking its lock. */

@@ -125,7 +125,8 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
         wake(sb, err))
         return NULL;
     tn_autofd int watch = tn_sandbox_watch(sb);
-    if (watch < 0 && sb->backend->watch) /* it may have ended since that look: nobody would tell */
+    if (watch < 0 &&
+        sb->backend->process) /* it may have ended since that look: nobody would tell */
         tn_sandbox_inspect(sb, NULL, look_until, NULL);
     sb->client = connect_hand(sb, watch, deadline, err);
     if (!sb->client && err && err->code == TN_E_PEER) /* not for who has no time left */
@@ -219,10 +220,11 @@ static bool is_lost(const struct tn_sandbox *sb, const struct tn_error *why)
  * that, or a look would find it running and nothing to tell. */
 static void await_end(struct tn_sandbox *sb)
 {
+    struct tn_proc process = tn_sandbox_process(sb);
     tn_autofd int watch = tn_sandbox_watch(sb);
     struct pollfd p = {.fd = watch, .events = POLLIN};
 
-    if (watch >= 0 && tn_proc_fd_is_dying(watch))
+    if (watch >= 0 && !tn_proc_is_well(&process))
         poll(&p, 1, (int)(LOOK_SECONDS * 1000));
 }
 
@@ -351,9 +353,16 @@ int tn_sandbox_usage(struct tn_sandbox *sb, struct tn_usage *out, struct tn_erro
     return sb->backend->usage ? sb->backend->usage(sb->engine, &subject, out, err) : 0;
 }
 
-int tn_sandbox_watch(struct tn_sandbox *sb)
+struct tn_proc tn_sandbox_process(struct tn_sandbox *sb)
 {
     struct tn_subject subject = tn_sandbox_subject(sb);
 
-    return sb->backend->watch ? sb->backend->watch(sb->engine, &subject) : -1;
+    return sb->backend->process ? sb->backend->process(sb->engine, &subject) : (struct tn_proc){0};
+}
+
+int tn_sandbox_watch(struct tn_sandbox *sb)
+{
+    struct tn_proc process = tn_sandbox_process(sb);
+
+    return process.pid > 0 ? tn_proc_open(&process) : -1;
 }

@@ -1,7 +1,6 @@
 #include "runtime/sandbox.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -256,10 +255,9 @@ static int make_fresh(struct tn_sandbox *sb, const struct tn_subject *subject,
  * the backend cannot tell so quickly. */
 static bool lives(struct tn_sandbox *sb)
 {
-    tn_autofd int watch = tn_sandbox_watch(sb);
-    struct pollfd p = {.fd = watch, .events = POLLIN};
+    struct tn_proc process = tn_sandbox_process(sb);
 
-    return watch >= 0 && sb->record.address && poll(&p, 1, 0) == 0 && !tn_proc_fd_is_dying(watch);
+    return sb->record.address && process.pid > 0 && tn_proc_is_well(&process);
 }
 
 /* Its first use talks to the hand; here only the dead must be told from the living.
@@ -366,12 +364,10 @@ int tn_sandbox_claim(struct tn_runtime *rt, const struct tn_spec *spec, struct t
 
     if (!backend || tn_record_make(backend, spec, &as, err))
         return -1;
+    if (spec->keep)
+        as.owner = (struct tn_owner){0};
     tn_spec_digest(spec, digest);
-    int found = tn_store_claim(rt->store, digest, &as, out, err);
-    if (found != 1 || !spec->keep)
-        return found;
-    out->owner = (struct tn_owner){0};
-    return tn_store_own(rt->store, out->id, out->owner, err) ? -1 : 1;
+    return tn_store_claim(rt->store, digest, &as, out, err);
 }
 
 /* --- states ------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ import re
 import select
 import signal
 
+import pytest
+
 from tendons import eventually, processes_with
 from trees import ROOT
 
@@ -293,6 +295,18 @@ def test_warm_ones(tendon):
     tendon.ok("new", "--name", "web")
     assert tendon.ok("exec", "web", "echo warm") == "warm\n"
     assert len(tendon.json("ls", "--all")) == 2
+
+
+@pytest.mark.concurrent
+def test_many_who_claim_at_once_get_one_each(tendon):
+    """Processes, more than there are warm ones: the others make their own."""
+    assert tendon.ok("new", "--warm", "5") == "5\n"
+    warm = {row["id"] for row in tendon.json("ls", "--all")}
+    claims = [tendon.start("new") for _ in range(8)]
+    made = [process.communicate(timeout=100)[0].strip() for process in claims]
+    assert [process.returncode for process in claims] == [0] * 8
+    assert len(set(made)) == 8 and warm < set(made)
+    assert {row["id"] for row in tendon.json("ls", "--all")} == set(made)
 
 
 def test_a_warm_one_that_died_is_handed_to_nobody(any_tendon):

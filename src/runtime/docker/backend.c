@@ -81,6 +81,6 @@ const struct tn_backend tn_backend_docker = {
     .url = docker_url,
     .logs = docker_logs,
     .usage = docker_usage,
-    .watch = docker_watch,
+    .process = docker_first_process,
     .doctor = docker_doctor,
 };

@@ -191,8 +191,8 @@ char *docker_trouble(const struct docker *d, const struct tn_json *tree, int64_t
 /* The first process of a running container as this machine knows it; pid 0 where it cannot be told
  * for certain. */
 void docker_process(const struct docker *d, const struct tn_json *tree, struct tn_proc *out);
-/* tn_backend.watch: costs no question to the engine. */
-int docker_watch(void *engine, const struct tn_subject *s);
+/* tn_backend.process: the one that was noted in the ref. */
+struct tn_proc docker_first_process(void *engine, const struct tn_subject *s);
 
 /* --- ports (ports.c) ------------------------------------------------------------------------ */
 

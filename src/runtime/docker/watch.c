@@ -25,15 +25,14 @@ void docker_process(const struct docker *d, const struct tn_json *tree, struct t
         *out = (struct tn_proc){0};
 }
 
-int docker_watch(void *engine, const struct tn_subject *s)
+struct tn_proc docker_first_process(void *engine, const struct tn_subject *s)
 {
     tn_autojson struct tn_json *ref = NULL;
 
     if (!s->ref || tn_json_parse(s->ref, strlen(s->ref), &ref, NULL) < 0)
-        return -1;
-    const struct tn_proc process = {
+        return (struct tn_proc){0};
+    return (struct tn_proc){
         .pid = (pid_t)tn_json_int(tn_json_get(ref, "pid"), 0),
         .start = (uint64_t)tn_json_int(tn_json_get(ref, "start"), 0),
     };
-    return process.pid > 0 ? tn_proc_open(&process) : -1;
 }

@@ -24,12 +24,12 @@ static int open_process(int64_t pid, int64_t start)
     return tn_proc_open(&(struct tn_proc){.pid = (pid_t)pid, .start = (uint64_t)start});
 }
 
-int jail_watch(void *engine, const struct tn_subject *subject)
+struct tn_proc jail_process(void *engine, const struct tn_subject *subject)
 {
     jail_autoref struct jail_ref ref = {0};
 
     jail_ref_read(subject, &ref);
-    return open_process(ref.pid, ref.start);
+    return (struct tn_proc){.pid = (pid_t)ref.pid, .start = (uint64_t)ref.start};
 }
 
 static int wait_process(int pidfd, int64_t deadline, struct tn_error *err)

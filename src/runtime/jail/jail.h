@@ -184,8 +184,8 @@ char *jail_address(const struct tn_subject *subject);
 
 int jail_drive(void *engine, const struct tn_subject *subject, enum tn_goal goal,
                struct tn_place *place, int64_t deadline, struct tn_error *err);
-/* A descriptor of PID 1, if the one that the ref names still lives. */
-int jail_watch(void *engine, const struct tn_subject *subject);
+/* tn_backend.process: PID 1. */
+struct tn_proc jail_process(void *engine, const struct tn_subject *subject);
 /* Ends every process of the jail; storage stays as it is. */
 int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
               struct tn_error *err);

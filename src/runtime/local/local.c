@@ -76,6 +76,6 @@ const struct tn_backend tn_backend_local = {
     .url = tn_process_url,
     .logs = tn_process_logs,
     .usage = tn_process_usage,
-    .watch = tn_process_watch,
+    .process = tn_process_hand,
     .doctor = doctor,
 };

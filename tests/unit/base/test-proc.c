@@ -375,20 +375,21 @@ static void test_dying(void **state)
 {
     int output;
     struct tn_child *c = start_ready("echo; exec sleep 60", &output);
-    pid_t pid = tn_child_pid(c);
+    struct tn_proc child, self, another;
 
-    assert_false(tn_proc_is_dying(pid));
-    assert_false(tn_proc_is_dying(getpid()));
-    assert_false(tn_proc_fd_is_dying(tn_child_pidfd(c)));
-    assert_false(tn_proc_fd_is_dying(output)); /* no pidfd */
-    kill(pid, SIGKILL);
-    assert_true(tn_proc_is_dying(pid)); /* from the first moment, whatever has happened by now */
-    assert_true(tn_proc_fd_is_dying(tn_child_pidfd(c)));
+    assert_int_equal(tn_proc_get(tn_child_pid(c), &child), 0);
+    assert_int_equal(tn_proc_get(getpid(), &self), 0);
+    another = child;
+    another.start++;
+    assert_true(tn_proc_is_well(&child));
+    assert_true(tn_proc_is_well(&self));
+    assert_false(tn_proc_is_well(&another));
+    kill(child.pid, SIGKILL);
+    assert_false(tn_proc_is_well(&child)); /* from the first moment, whatever has happened by now */
     assert_all_gone(output);
-    assert_true(tn_proc_is_dying(pid)); /* not buried yet */
+    assert_false(tn_proc_is_well(&child)); /* not buried yet */
     tn_child_wait(c, soon(), NULL, NULL);
-    assert_true(tn_proc_is_dying(pid));
-    assert_true(tn_proc_fd_is_dying(tn_child_pidfd(c)));
+    assert_false(tn_proc_is_well(&child));
     tn_child_free(c);
 }
 

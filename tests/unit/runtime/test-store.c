@@ -137,6 +137,16 @@ static void test_place(void **state)
 #define CLAIMERS 4
 #define WARM 40
 
+static void fill_pool(struct tn_store *s)
+{
+    char id[11];
+
+    for (int i = 0; i < WARM; i++) {
+        snprintf(id, sizeof id, "warm%06d", i);
+        add(s, id, NULL, "pool");
+    }
+}
+
 static void *claim_all(void *arg)
 {
     struct tn_store *s = open_store();
@@ -157,12 +167,8 @@ static void test_claims(void **state)
     struct tn_store *s = open_store();
     pthread_t threads[CLAIMERS];
     intptr_t total = 0;
-    char id[11];
 
-    for (int i = 0; i < WARM; i++) {
-        snprintf(id, sizeof id, "warm%06d", i);
-        add(s, id, NULL, "pool");
-    }
+    fill_pool(s);
     assert_int_equal(tn_store_warm_count(s, "jail", "pool", NULL, NULL), WARM);
     for (int i = 0; i < CLAIMERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, claim_all, NULL), 0);
@@ -173,6 +179,98 @@ static void test_claims(void **state)
     }
     assert_int_equal(total, WARM);
     assert_int_equal(tn_store_warm_count(s, "jail", "pool", NULL, NULL), 0);
+    tn_store_close(s);
+}
+
+/* Threads of one process share a handle: what they ask for at once is one transaction. */
+static void *claim_some(void *arg)
+{
+    struct tn_record as = row("", NULL, NULL), got;
+    intptr_t n = 0;
+
+    while (tn_store_claim(arg, "pool", &as, &got, NULL) == 1) {
+        n += got.pool == NULL && got.id != NULL;
+        tn_record_done(&got);
+    }
+    return (void *)n;
+}
+
+static intptr_t claim_in_threads(void)
+{
+    struct tn_store *s = open_store();
+    pthread_t threads[CLAIMERS];
+    intptr_t total = 0;
+
+    for (int i = 0; i < CLAIMERS; i++)
+        if (pthread_create(&threads[i], NULL, claim_some, s))
+            abort();
+    for (int i = 0; i < CLAIMERS; i++) {
+        void *n;
+        pthread_join(threads[i], &n);
+        total += (intptr_t)n;
+    }
+    tn_store_close(s);
+    return total;
+}
+
+/* Two processes with several threads each: together they get what there is, and nothing twice. */
+static void test_claims_of_threads_in_two_processes(void **state)
+{
+    struct tn_store *s = open_store();
+    int status;
+
+    fill_pool(s);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit((int)claim_in_threads());
+    intptr_t ours = claim_in_threads();
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(ours + WEXITSTATUS(status), WARM);
+    assert_int_equal(rows_of(s, TN_STORE_CLAIMED), WARM);
+    assert_int_equal(rows_of(s, TN_STORE_WARM), 0);
+    tn_store_close(s);
+}
+
+/* One that is killed among its claims leaves every row claimed or warm, and lets the next one. */
+static void test_a_killed_claimer(void **state)
+{
+    struct tn_store *s = open_store();
+
+    fill_pool(s);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit((int)claim_in_threads());
+    int64_t deadline = tn_deadline_in(30);
+    while (rows_of(s, TN_STORE_CLAIMED) < 2)
+        assert_true(tn_now() < deadline);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    int taken = rows_of(s, TN_STORE_CLAIMED);
+    assert_int_equal(claim_in_threads(), WARM - taken);
+    assert_int_equal(rows_of(s, TN_STORE_CLAIMED), WARM);
+    tn_store_close(s);
+}
+
+/* A name that is taken costs the claimer its claim, and the sandbox stays where it is. */
+static void test_a_claim_with_a_name(void **state)
+{
+    struct tn_store *s = open_store();
+    struct tn_record as = row("", "web", NULL), got;
+    struct tn_error err = {0};
+
+    add(s, "warm000001", NULL, "pool");
+    add(s, "warm000002", NULL, "pool");
+    assert_int_equal(tn_store_claim(s, "pool", &as, &got, NULL), 1);
+    assert_string_equal(got.name, "web");
+    tn_record_done(&got);
+    tn_autorecord struct tn_record found = {0};
+    assert_int_equal(tn_store_find(s, "web", &found, NULL), 0);
+    assert_string_equal(found.id, "warm000001");
+    assert_int_equal(tn_store_claim(s, "pool", &as, &got, &err), -1);
+    assert_int_equal(err.code, TN_E_CONFLICT);
+    assert_null(got.id);
+    assert_int_equal(tn_store_warm_count(s, "jail", "pool", NULL, NULL), 1);
     tn_store_close(s);
 }
 
@@ -252,20 +350,24 @@ static void test_claims_of_others(void **state)
     struct tn_store *s = open_store();
     struct tn_record as = row("", NULL, NULL), got;
     struct tn_record foreign = row("foreign001", NULL, "pool"),
-                     spent = row("spent00001", NULL, "pool");
+                     spent = row("spent00001", NULL, "pool"), own = row("own0000001", NULL, "pool");
 
-    as.owner = (struct tn_owner){.pid = 4242, .start = 1};
-    foreign.owner = (struct tn_owner){.pid = 4242, .start = 2};
+    own.owner = foreign.owner = tn_owner_self();
+    foreign.owner.start++;
     spent.idle = 10;
     spent.lease = 5;
     assert_int_equal(tn_store_add(s, &foreign, NULL), 0);
     assert_int_equal(tn_store_add(s, &spent, NULL), 0);
     assert_int_equal(tn_store_claim(s, "pool", &as, &got, NULL), 0);
 
-    as.owner.start = 2;
+    assert_int_equal(tn_store_add(s, &own, NULL), 0);
     assert_int_equal(tn_store_claim(s, "pool", &as, &got, NULL), 1);
-    assert_string_equal(got.id, "foreign001");
+    assert_string_equal(got.id, "own0000001");
+    assert_int_equal(got.owner.pid, 0); /* as the claimer wants it */
     tn_record_done(&got);
+    tn_autorecord struct tn_record found = {0};
+    assert_int_equal(tn_store_find(s, "own0000001", &found, NULL), 0);
+    assert_int_equal(found.owner.pid, 0);
     tn_store_close(s);
 }
 
@@ -553,6 +655,9 @@ int main(void)
         TEST(test_parts),
         TEST(test_place),
         TEST(test_claims),
+        TEST(test_claims_of_threads_in_two_processes),
+        TEST(test_a_killed_claimer),
+        TEST(test_a_claim_with_a_name),
         TEST(test_a_pool_is_bounded),
         TEST(test_claims_of_others),
         TEST(test_killed_writer),
