@@ -231,7 +231,7 @@ static void test_empty(void **state)
 
 static void test_modes_owners_and_times(void **state)
 {
-    static const mode_t modes[] = {0, 0400, 0644, 0755, 0777, 04711, 02755, 01777, 07777};
+    static const mode_t modes[] = {0400, 0644, 0755, 0777, 04711, 02755, 01777, 07777};
     char path[32];
 
     for (size_t i = 0; i < TN_COUNT(modes); i++) {
@@ -247,6 +247,8 @@ static void test_modes_owners_and_times(void **state)
         set_mode(path, modes[i] | 0500);
         set_time(path, (time_t)i, 1);
     }
+    if (geteuid() == 0)
+        set_mode("from/f0", 0);
     set_time("from", 99, 123456789);
     check();
     assert_int_equal(count.files, 2 * TN_COUNT(modes));
@@ -296,14 +298,19 @@ static void test_names(void **state)
     check();
 }
 
+/* Few files, because creating one takes its time. */
 static void test_many_entries(void **state)
 {
-    char path[64];
+    char path[64], first[64];
 
     mkdirat(scratch, "from/many", 0755);
     for (int i = 0; i < 10000; i++) {
         snprintf(path, sizeof path, "from/many/%*d", i % 40 + 1, i);
-        put_file(scratch, path, path);
+        snprintf(first, sizeof first, "from/many/%*d", i % 40 + 1, i % 40);
+        if (i < 40)
+            put_file(scratch, path, path);
+        else
+            assert_int_equal(linkat(scratch, first, scratch, path, 0), 0);
     }
     check();
     assert_int_equal(count.files, 10001);
@@ -397,9 +404,10 @@ static void test_attributes(void **state)
 /* Attributes that do not fit into a block with their inode; where the file system has them. */
 static void test_large_attributes(void **state)
 {
-    tn_autofree char *path = tn_asprintf("%s/from/f", scratch_path);
+    char path[64];
     static char value[3000];
 
+    snprintf(path, sizeof path, "%s/from/f", scratch_path);
     put_file(scratch, "from/f", "content");
     memset(value, 'v', sizeof value);
     if (setxattr(path, "user.large", value, sizeof value, 0) < 0) {
@@ -448,7 +456,7 @@ static void test_not_worth_it(void **state)
 /* Far beyond PATH_MAX and the limit of open files. */
 static void test_deep(void **state)
 {
-    const int depth = 3000;
+    const int depth = 1500;
     int at = open_dir(scratch, "from");
 
     for (int i = 0; i < depth; i++) {
@@ -477,7 +485,7 @@ static void test_any_tree(void **state)
     uint32_t seed = 1;
     char path[1024] = "from";
 
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 1000; i++) {
         char name[1400];
         seed = seed * 1664525 + 1013904223;
         uint32_t r = seed >> 8;
