@@ -179,7 +179,7 @@ static void hear_page(struct tn_page *page, int64_t deadline)
     chrome_lock(page->chrome);
     const struct tn_chrome *c = page->chrome;
     commands = tn_calloc(c->session_count + 1, sizeof *commands);
-    for (size_t i = 0; i < c->session_count; i++) {
+    for (size_t i = 0; i < c->session_count && !is_over(page); i++) {
         if (c->sessions[i].page == page)
             commands[count++] = (struct tn_cdp_command){
                 .session = tn_strdup(c->sessions[i].id),
