@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "cli/fresh.h"
 #include "cli/job.h"
+#include "cli/progress.h"
 #include "cli/record.h"
 #include "cli/verb.h"
 
@@ -26,15 +27,43 @@ struct new_job {
     struct fresh fresh;
 };
 
+/* How many were made until that many wait, or -1. */
+static int have_warm(struct new_job *j, int64_t count, struct tn_error *err)
+{
+    return tn_pool_fill(cli_runtime(j->cli, err), &j->spec, (int)count,
+                        tn_deadline_in(60.0 * (double)count), err);
+}
+
 static int fill_pool(struct new_job *j, struct tn_error *err)
 {
-    int made = tn_pool_fill(cli_runtime(j->cli, err), &j->spec, (int)j->options->warm,
-                            tn_deadline_in(60.0 * (double)j->options->warm), err);
+    int made = have_warm(j, j->options->warm, err);
 
     if (made < 0)
         return -1;
     printf(j->cli->json ? "{\"made\":%d}\n" : "%d\n", made);
     return 0;
+}
+
+/* What the configuration wants to wait for the next one of this kind.  That it could not be made is
+ * no failure of the one that was asked for. */
+static void keep_warm(struct new_job *j)
+{
+    const struct tn_config *c = tn_runtime_host(cli_runtime(j->cli, NULL))->config;
+    bool local = strcmp(tn_sandbox_backend(j->fresh.sb)->name, "local") == 0;
+    int64_t count = c->tendon.warm;
+    struct tn_error why = {0};
+
+    if (local && c->local.initial_warm > count)
+        count = c->local.initial_warm;
+    if (local && c->local.desired_warm > count)
+        count = c->local.desired_warm;
+    if (count <= 0)
+        return;
+    free(TN_TAKE_PTR(j->spec.name));
+    progress_begin("making warm sandboxes");
+    if (have_warm(j, count, &why) < 0)
+        cli_note(j->cli, "warm sandboxes: %s", why.text);
+    progress_end();
 }
 
 static int work(void *ctx, struct tn_error *err)
@@ -51,7 +80,11 @@ static int work(void *ctx, struct tn_error *err)
         return -1;
     }
     fresh_leave(&j->fresh);
-    return print_new(j->cli, j->fresh.sb, err);
+    int status = print_new(j->cli, j->fresh.sb, err);
+    fflush(stdout);
+    if (status == 0)
+        keep_warm(j);
+    return status;
 }
 
 static void abandon(void *ctx)

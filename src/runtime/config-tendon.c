@@ -23,7 +23,7 @@ static const struct tn_field tendon_rows[] = {
     TN_DOUBLE("stop_timeout", TENDON, stop_timeout, .fallback = "20", .env = "TENDON_STOP_TIMEOUT",
               .min = 0.001, .max = 1e8, .help = "seconds for pausing, stopping and removing one"),
     TN_INT("warm", TENDON, warm, .env = "TENDON_WARM", .min = 0, .max = 10000,
-           .help = "warm sandboxes to keep for the spec of a create"),
+           .help = "warm sandboxes that tendon new has wait for the next one of the same kind"),
     TN_STRING("log_level", TENDON, log_level, .fallback = "info", .env = "TENDON_LOG",
               .words = levels, .help = "what is logged at least"),
 };
@@ -99,9 +99,10 @@ const struct tn_fields tn_config_docker_fields = TN_FIELDS(docker_rows);
 #define LOCAL struct tn_config_local
 static const struct tn_field local_rows[] = {
     TN_INT("initial_warm", LOCAL, initial_warm, .env = "INITIAL_NUM_WARM_SERVERS", .min = 0,
-           .max = 10000, .help = "warm servers to start with"),
+           .max = 10000,
+           .help = "warm ones that tendon new has wait, if this is more than tendon.warm"),
     TN_INT("desired_warm", LOCAL, desired_warm, .env = "DESIRED_NUM_WARM_SERVERS", .min = 0,
-           .max = 10000, .help = "warm servers to keep"),
+           .max = 10000, .help = "the same, if this is more than both"),
 };
 const struct tn_fields tn_config_local_fields = TN_FIELDS(local_rows);
 

@@ -309,6 +309,22 @@ def test_many_who_claim_at_once_get_one_each(tendon):
     assert {row["id"] for row in tendon.json("ls", "--all")} == set(made)
 
 
+@pytest.mark.parametrize(
+    "env", [{"TENDON_WARM": "2"}, {"INITIAL_NUM_WARM_SERVERS": "2"}, {"TENDON_WARM": "1", "DESIRED_NUM_WARM_SERVERS": "2"}]
+)
+def test_warm_ones_by_the_configuration(tendon, env):
+    """So many wait after each new one; and each has a workspace of its own, whoever was there before."""
+    tendon.ok("new", "--name", "one", env=env)
+    waiting = {row["id"] for row in tendon.json("ls", "--all") if row["warm"]}
+    assert len(waiting) == 2
+    tendon.ok("exec", "one", "echo mine >note")
+    tendon.ok("new", "--name", "two", env=env)
+    assert tendon.json("inspect", "two")["id"] in waiting
+    assert len([row for row in tendon.json("ls", "--all") if row["warm"]]) == 2
+    assert len({tendon.ok("exec", name, "pwd") for name in ("one", "two")}) == 2
+    assert tendon.ok("exec", "two", "ls") == ""
+
+
 def test_a_warm_one_that_died_is_handed_to_nobody(any_tendon):
     assert any_tendon.ok("new", "--warm", "2") == "2\n"
     oldest, other = (row["id"] for row in any_tendon.json("ls", "--all"))

@@ -176,6 +176,13 @@ def test_containers_of_others_are_left_alone(world, driver):
         world.docker("rm", foreign)
 
 
+def test_a_name_that_begins_like_another(world, driver):
+    """Who ends `a` does not end `ab`."""
+    one, other = (world.new(driver, name=f"{world.mark}{end}") for end in ("a", "ab"))
+    one.drive("gone")
+    assert other.status() == "running" and other.ok("echo here") == "here"
+
+
 def test_many_at_once(world):
     drivers = [world.open() for _ in range(3)]
     boxes = [world.new(driver, create=False) for driver in drivers for _ in range(2)]
