@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from rooms import sweep
 from trees import BUILD, RELEASE, program
 
 # Who is started in the background may ignore it, and so would every program under test.
@@ -24,6 +25,10 @@ CONCURRENT = (
     "net/*.py",
     "session/test_session_actions.py",
 )
+
+
+def pytest_sessionstart():
+    sweep()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects

@@ -24,6 +24,7 @@ import uuid
 import pytest
 from client import Client, Shell
 from harness import wait_until
+from rooms import room
 
 # Run with the directories that are to be private, "--", and the command of the daemon.
 PRIVATE = """
@@ -80,7 +81,7 @@ class Engine:
     env = {}
 
     def __init__(self):
-        self.base = pathlib.Path(tempfile.mkdtemp(prefix="td-", dir="/tmp"))
+        self.base = room("d")
         self.cgroup = f"tendon-test-{uuid.uuid4().hex[:12]}"
         self.address = f"unix://{self.base}/sock"
         self.log = self.base / "log"

@@ -10,13 +10,13 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 import uuid
 
 import pytest
 
 from client import Client, done
+from rooms import room
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SANITIZER = re.compile(
@@ -310,7 +310,7 @@ class Factory:
         self.bases = []
 
     def base(self):
-        path = tempfile.mkdtemp(prefix="th-", dir="/tmp")
+        path = str(room("h"))
         os.chmod(path, 0o755)
         self.bases.append(path)
         return path

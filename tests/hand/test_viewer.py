@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -17,6 +16,7 @@ import pytest
 from client import Client
 from harness import Factory, listening, memory_limit, wait_until
 from pdf_files import make_pdf
+from rooms import room
 
 PNG = (
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\10\6\0\0\0\x1f\x15\xc4\x89"
@@ -301,7 +301,7 @@ class Browser:
 def browser():
     if not shutil.which("chromium"):
         pytest.skip("chromium is not installed")
-    directory = tempfile.mkdtemp(prefix="th-browser-")
+    directory = str(room("b"))
     browser = Browser(directory)
     try:
         browser.connect()

@@ -12,11 +12,11 @@ import select
 import shutil
 import signal
 import subprocess
-import tempfile
 import termios
 import time
 import uuid
 
+from rooms import room
 from trees import BUILD, program
 
 NOBODY = 65534
@@ -60,7 +60,7 @@ class Jail:
     def __init__(self, script=None, user=None, argv=None, fds=(), wrap=(), **plan):
         self.id = uuid.uuid4().hex[:10]
         self.user = user
-        self.base = pathlib.Path(tempfile.mkdtemp(prefix="tendon-test-"))
+        self.base = room("j")
         self.directory = self.base / self.id
         self.directory.mkdir(mode=0o700)
         self.program = self.base / "tendon-jail"

@@ -18,6 +18,7 @@ import uuid
 import pytest
 
 from launcher import NOBODY, Jail
+from rooms import room
 
 MIB = 1 << 20
 
@@ -77,7 +78,7 @@ def must_be_refused(jail, body, wrap=(), plan=None, **values):
 
 @pytest.fixture
 def scratch():
-    path = pathlib.Path(tempfile.mkdtemp(prefix="tendon-test-"))
+    path = room("e")
     path.chmod(0o755)
     yield path
     subprocess.run(["rm", "-rf", path], check=True)
@@ -288,7 +289,7 @@ for name, text in json.loads(sys.stdin.read() if sys.argv[1] == "-" else sys.arg
 @contextlib.contextmanager
 def targets():
     """What the attacks aim at, {title: program}."""
-    scratch = pathlib.Path(tempfile.mkdtemp(prefix="tendon-test-"))
+    scratch = room("e")
     scratch.chmod(0o755)
     (scratch / "marker").write_text("host")
     victim = subprocess.Popen(["sleep", "31536007"])

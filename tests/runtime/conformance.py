@@ -11,10 +11,10 @@ import shutil
 import signal
 import string
 import subprocess
-import tempfile
 import threading
 import time
 
+from rooms import room
 from trees import BUILD, ROOT, program
 
 ABILITIES = ("pause", "stop", "suspend", "snapshot", "limit", "isolate", "image", "network_none")
@@ -189,7 +189,7 @@ class World:
 
     def __init__(self, runtime):
         self.runtime = runtime
-        self.base = pathlib.Path(tempfile.mkdtemp(prefix="tr-", dir="/tmp"))
+        self.base = room("r")
         self.state, self.cwd, self.home = (self.base / name for name in ("s", "cwd", "home"))
         for directory in (self.cwd, self.home, self.base / "tmp"):
             directory.mkdir()

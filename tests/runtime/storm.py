@@ -4,17 +4,16 @@ keepers and hands, are killed in the middle of it."""
 import collections
 import json
 import os
-import pathlib
 import random
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 import uuid
 
 from census import Census, Ids, all_pids, command_of, links, lives, read
+from rooms import room
 from trees import ROOT
 
 PATIENCE = 60  # seconds; a call that takes longer hangs
@@ -43,7 +42,7 @@ class Place:
     """A state directory of its own, and the tendon that uses it."""
 
     def __init__(self, program, env=(), before=()):
-        self.base = pathlib.Path(tempfile.mkdtemp(prefix="storm-", dir="/tmp"))
+        self.base = room("s")
         self.state, self.home, self.tmp = (self.base / name for name in ("state", "home", "tmp"))
         self.home.mkdir()
         self.tmp.mkdir()
