@@ -99,11 +99,15 @@ static int await_files(struct jail *j, struct tn_error *err)
     const struct jail_message message = {.kind = JAIL_FILLED};
     int fd = (int)j->plan.files_fd, bytes = 0;
     struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = j->control}};
+    int64_t deadline = tn_deadline_in(j->plan.files_seconds);
 
     if (fd == 0)
         return 0;
-    while (!p[0].revents && !p[1].revents)
-        poll(p, TN_COUNT(p), -1); /* either end closes with its process */
+    /* Either end closes with its process; but who fills them may be stopped, or hang. */
+    while (poll(p, TN_COUNT(p), tn_poll_ms(deadline)) <= 0)
+        if (tn_now() >= deadline)
+            return tn_fail(err, TN_E_TIMEOUT, "the files were not completed within %g seconds",
+                           j->plan.files_seconds);
     if (ioctl(fd, FIONREAD, &bytes) < 0 || bytes == 0)
         return tn_fail(err, TN_E_PEER, "the files were not completed");
     if (jail_send(j->control, &message, -1, err) < 0)

@@ -113,10 +113,8 @@ static int end_unheard(const struct jail *j, struct tn_error *err)
 static int attend_child(struct jail *j, const char **step, struct tn_error *err)
 {
     static struct jail_message message; /* its step is the caller's */
-    /* Who fills the layers has a deadline of its own, and closes the pipe then. */
-    int64_t deadline = j->plan.files_fd
-                           ? TN_NEVER
-                           : tn_deadline_in(START_SECONDS + (j->plan.seed ? JAIL_SEED_SECONDS : 0));
+    int64_t deadline = tn_deadline_in(START_SECONDS + (j->plan.seed ? JAIL_SEED_SECONDS : 0) +
+                                      (j->plan.files_fd ? j->plan.files_seconds : 0));
     bool ready = false;
 
     for (;;) {

@@ -64,6 +64,7 @@ static const struct tn_field rows[] = {
     TN_INT("socket_fd", PLAN, socket_fd, .max = 1023),
     TN_BOOL("restored", PLAN, restored),
     TN_INT("files_fd", PLAN, files_fd, .max = 1023),
+    TN_DOUBLE("files_seconds", PLAN, files_seconds, .max = 1e9),
     TN_INT("owner_pid", PLAN, owner_pid, .max = INT32_MAX),
     TN_INT("owner_start", PLAN, owner_start, .max = INFINITY),
 };

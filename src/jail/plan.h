@@ -116,6 +116,7 @@ struct tn_jail_plan {
 
     int64_t files_fd; /* > 0: a pipe; the first layer is complete when there is a byte in it, and
                          need not exist before; if the pipe is closed before, it never will be */
+    double files_seconds; /* nor when it takes longer than that */
 
     int64_t owner_pid, owner_start; /* when this process ends so does the jail, and `directory` is
                                        removed; 0: none */

@@ -13,6 +13,7 @@ import subprocess
 import pytest
 
 from launcher import ENV, NOBODY, Jail, cgroups_of, is_running, wait_until
+from rooms import room
 from trees import RELEASE, program
 
 MIB = 1 << 20
@@ -172,7 +173,7 @@ def test_layers(jail):
 @pytest.fixture
 def image(tmp_path_factory):
     """A root file system with nothing but busybox, some links, and a private file."""
-    root = pathlib.Path(subprocess.check_output(["mktemp", "-d", "/tmp/tendon-test-image-XXXXXX"], text=True).strip())
+    root = room("j")
     root.chmod(0o755)
     (root / "bin").mkdir()
     shutil.copy("/bin/busybox", root / "bin/busybox")
@@ -317,7 +318,7 @@ def test_network(jail):
 @pytest.fixture
 def volume():
     """A directory of a user of its own, with a file."""
-    path = pathlib.Path(subprocess.check_output(["mktemp", "-d", "/tmp/tendon-test-volume-XXXXXX"], text=True).strip())
+    path = room("j")
     (path / "file").write_text("from outside\n")
     path.chmod(0o755)
     yield path
@@ -427,6 +428,23 @@ def test_resource_limits(jail):
     assert j.report["isolation"]["open_files_limit"] and j.report["isolation"]["file_size_limit"]
 
 
+def test_files_that_nobody_completes(jail, image):
+    """Whoever copies them hangs: the pipe is open, and no byte comes."""
+    reader, writer = os.pipe()
+    plan = {"fds": [reader], "files_fd": reader, "lowers": [str(image)], "host_paths": [], "hand": "/bin/busybox"}
+    try:
+        report = jail("true", files_seconds=0.3, **plan).start()
+        assert "not completed within 0.3 seconds" in report["error"], report
+        os.write(writer, b"x")
+        j = jail("echo complete", files_seconds=60, **plan)
+        if j.user:
+            subprocess.run(["chown", "-R", f"{j.user}:{j.user}", image], check=True)
+        assert j.run() == (0, "complete\n")
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
 def test_wall_time(jail):
     j = jail("sleep 60", wall_time=0.2)
     j.must_start()
@@ -498,7 +516,7 @@ def test_dead_owner(jail):
     """The jail ends with its owner, and its directory goes, whatever is in it."""
     owner = subprocess.Popen(["sleep", "1000"])
     start = int(pathlib.Path(f"/proc/{owner.pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
-    outside = pathlib.Path(subprocess.check_output(["mktemp", "-d", "/tmp/tendon-test-XXXXXX"], text=True).strip())
+    outside = room("j")
     (outside / "precious").write_text("x")
     try:
         j = jail(
@@ -624,7 +642,7 @@ def test_root_that_is_root_outside(jails, mapping):
 
 def test_owners_that_cannot_be_mapped(jails, image):
     """A layer on a file system without idmapped mounts: an identity mapping, and the report says so."""
-    work = pathlib.Path(subprocess.check_output(["mktemp", "-d", "/tmp/tendon-test-XXXXXX"], text=True).strip())
+    work = room("j")
     for name in ("u", "w", "m"):
         (work / name).mkdir()
     mount = f"mount -t overlay -o lowerdir={image},upperdir={work}/u,workdir={work}/w x {work}/m && exec \"$@\""

@@ -1,9 +1,11 @@
+#include "base/clock.h"
 #include "net/listen.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
 #include "runtime/jail/suspend.h"
 
 #define WORKSPACE "/workspace"
+#define FILES_SECONDS_MOST 86400.0 /* for whoever has no deadline */
 
 /* --- lists ---------------------------------------------------------------------------------- */
 
@@ -243,6 +245,14 @@ static int open_socket(const struct tn_subject *subject, struct tn_error *err)
     return tn_listen_open(&where, err);
 }
 
+/* That files may take to be copied. */
+static double seconds_until(int64_t deadline)
+{
+    double left = (double)(deadline - tn_now()) / (double)TN_SECOND;
+
+    return left < 0 ? 0 : left > FILES_SECONDS_MOST ? FILES_SECONDS_MOST : left;
+}
+
 int jail_launch_begin(struct jail_engine *e, const struct tn_subject *subject,
                       const struct jail_storage *s, int files, struct jail_start *start,
                       int64_t deadline, struct tn_error *err)
@@ -252,6 +262,7 @@ int jail_launch_begin(struct jail_engine *e, const struct tn_subject *subject,
     *start = (struct jail_start){.launcher = JAIL_LAUNCHER_NONE};
     tn_jail_plan_init(&plan);
     plan.files_fd = files < 0 ? 0 : JAIL_FILES_FD;
+    plan.files_seconds = files < 0 ? 0 : seconds_until(deadline);
     if (fill_plan(e, subject, s, &plan, &start->ref, deadline, err) < 0 ||
         jail_set_mark(subject, "end.json", false, err) < 0)
         return -1;
