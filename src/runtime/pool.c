@@ -12,7 +12,10 @@
 static int make_warm(struct tn_sandbox *sb, const struct tn_subject *subject,
                      struct tn_place *place, int64_t deadline, void *ctx, struct tn_error *err)
 {
-    if (sb->backend->create(sb->engine, subject, place, deadline, err))
+    struct tn_subject wanted = *subject;
+
+    wanted.cancel = *(const int *)ctx;
+    if (sb->backend->create(sb->engine, &wanted, place, deadline, err))
         return -1;
     /* Only what is known to be ready may be handed out. */
     struct tn_hand_client *client = tn_hand_client_new(place->address, subject->key, err);
@@ -41,8 +44,8 @@ int tn_pool_name(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_po
     return 0;
 }
 
-int tn_pool_add(struct tn_runtime *rt, const struct tn_spec *spec, int most, int64_t deadline,
-                struct tn_error *err)
+int tn_pool_add(struct tn_runtime *rt, const struct tn_spec *spec, int most, int cancel,
+                int64_t deadline, struct tn_error *err)
 {
     const struct tn_backend *backend;
     struct tn_pool_name pool;
@@ -56,7 +59,7 @@ int tn_pool_add(struct tn_runtime *rt, const struct tn_spec *spec, int most, int
         return -1;
     record.pool = tn_strdup(pool.digest);
     record.pool_max = most;
-    struct tn_sandbox *sb = tn_sandbox_bring_up(rt, &record, make_warm, NULL, deadline, &why);
+    struct tn_sandbox *sb = tn_sandbox_bring_up(rt, &record, make_warm, &cancel, deadline, &why);
     tn_sandbox_free(sb);
     if (sb)
         return 1;
@@ -75,7 +78,7 @@ int tn_pool_fill(struct tn_runtime *rt, const struct tn_spec *spec, int count, i
 
     if (count <= 0)
         return 0;
-    while ((added = tn_pool_add(rt, spec, count, deadline, err)) == 1)
+    while ((added = tn_pool_add(rt, spec, count, 0, deadline, err)) == 1)
         made++;
     return added < 0 ? -1 : made;
 }

@@ -127,9 +127,9 @@ struct tn_pool_name {
 int tn_pool_name(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_pool_name *out,
                  struct tn_error *err);
 /* Makes one, known to be ready, unless its pool has `most` already, those that are being made by
- * anybody included: 1, or 0 when it has; -1. */
-int tn_pool_add(struct tn_runtime *rt, const struct tn_spec *spec, int most, int64_t deadline,
-                struct tn_error *err);
+ * anybody included: 1, or 0 when it has; -1.  cancel: as that of tn_sandbox_create_as. */
+int tn_pool_add(struct tn_runtime *rt, const struct tn_spec *spec, int most, int cancel,
+                int64_t deadline, struct tn_error *err);
 /* Makes warm sandboxes of that spec until `count` are there; returns how many were made, or -1. */
 int tn_pool_fill(struct tn_runtime *rt, const struct tn_spec *spec, int count, int64_t deadline,
                  struct tn_error *err);

@@ -4,6 +4,8 @@
  * after the other behind the line (admit.h) until the pool is full.  They wait until nobody has
  * claimed for a moment, unless the pool is below its minimum: a burst of claims has the machine for
  * itself. */
+#include <sys/eventfd.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -21,7 +23,19 @@ struct pool_worker {
     struct pools *pools;
     struct pool *pool;
     struct place_in_line *place; /* while it waits */
+    int cancel;                  /* of one that fills: what ends a pull; 0: there is none */
+    bool fills, unwanted;
 };
+
+/* Under the lock: what it waits for or makes is wanted no more. */
+static void give_up(struct pool_worker *w)
+{
+    w->unwanted = true;
+    if (w->place)
+        queue_cancel(w->place);
+    if (w->cancel)
+        eventfd_write(w->cancel, 1);
+}
 
 /* Under the lock: until that time or a change. */
 static void doze(struct pools *p, int64_t until)
@@ -76,7 +90,7 @@ static int make_one(struct pool_worker *w, bool urgent, const struct tn_spec *sp
 
     pthread_mutex_lock(&p->lock);
     w->place = place;
-    if (p->stopping)
+    if (p->stopping || w->unwanted)
         queue_cancel(place);
     pthread_mutex_unlock(&p->lock);
     int result = queue_wait(place, deadline, err);
@@ -86,7 +100,7 @@ static int make_one(struct pool_worker *w, bool urgent, const struct tn_spec *sp
     if (!result)
         result = admit_disk(s, err);
     if (!result)
-        result = tn_pool_add(s->rt, spec, target, deadline, err);
+        result = tn_pool_add(s->rt, spec, target, w->cancel, deadline, err);
     queue_leave(place);
     return result;
 }
@@ -129,7 +143,7 @@ static bool fill_step(struct pool_worker *w)
         note_success(x);
     else if (result < 0 && err.code != TN_E_GONE)
         note_failure(x, &err);
-    return result > 0;
+    return result > 0 && !w->unwanted;
 }
 
 /* --- workers ------------------------------------------------------------------------------------
@@ -147,6 +161,8 @@ static void end_worker(struct pool_worker *w)
     w->pool->workers--;
     w->pool->look = true;
     pthread_cond_broadcast(&p->changed);
+    if (w->cancel)
+        close(w->cancel);
     free(w);
 }
 
@@ -188,11 +204,16 @@ static void *drain(void *arg)
 
 static void start_worker(struct pools *p, struct pool *x, void *(*work)(void *))
 {
+    int cancel = work == fill ? eventfd(0, EFD_CLOEXEC) : -1;
     struct pool_worker *w = tn_calloc(1, sizeof *w);
     struct tn_error err = {0};
     pthread_t thread;
 
-    *w = (struct pool_worker){.pools = p, .pool = x, .next = p->workers};
+    *w = (struct pool_worker){.pools = p,
+                              .pool = x,
+                              .next = p->workers,
+                              .cancel = cancel > 0 ? cancel : 0,
+                              .fills = work == fill};
     p->workers = w;
     x->workers++;
     int sys = tn_thread_start(&thread, work, w);
@@ -208,6 +229,18 @@ static void start_worker(struct pools *p, struct pool *x, void *(*work)(void *))
 /* --- what is missing ----------------------------------------------------------------------------
  */
 
+/* Under the lock: as many as are making too much; all of a pool that is to have none. */
+static void give_up_makers(struct pools *p, const struct pool *x, int64_t too_many)
+{
+    for (const struct pool_worker *w = p->workers; w; w = w->next)
+        too_many -= w->pool == x && w->unwanted;
+    for (struct pool_worker *w = p->workers; w; w = w->next)
+        if (w->pool == x && w->fills && !w->unwanted && (x->gone || (too_many > 0 && !w->place))) {
+            give_up(w);
+            too_many--;
+        }
+}
+
 /* Under the lock, which it leaves meanwhile. */
 static void look_at(struct pools *p, struct pool *x)
 {
@@ -222,6 +255,8 @@ static void look_at(struct pools *p, struct pool *x)
     x->pins--;
     x->ready = ready;
     int64_t target = x->gone ? 0 : x->info.target;
+    if (x->gone || all > target)
+        give_up_makers(p, x, all - target);
     if (all < 0) {
         note_failure(x, &err);
     } else if (all > target) {
@@ -287,8 +322,7 @@ bool pools_end(struct pools *p, int64_t deadline)
     pthread_mutex_lock(&p->lock);
     p->stopping = true;
     for (struct pool_worker *w = p->workers; w; w = w->next)
-        if (w->place)
-            queue_cancel(w->place);
+        give_up(w);
     pthread_cond_broadcast(&p->changed);
     while (p->workers && tn_now() < deadline)
         doze(p, deadline);

@@ -1,9 +1,11 @@
 """The runtime API on a container engine: an image is built by the service, found, and started, as OpenHands does it."""
 
 import base64
+import contextlib
 import io
 import os
 import pathlib
+import sqlite3
 import sys
 import tarfile
 import time
@@ -192,14 +194,20 @@ def test_malformed(acme, prefix, scratch_image):
     assert post_build(reader, ("target_image", image), ("context", good)).status == 403
 
 
-def test_a_delete_ends_a_pull(service, engine, tmp_path):
-    """Whoever deletes a sandbox does not wait for an image that nobody wants any more."""
-    client, layer = service.client(), tmp_path / "layer.tar"
+def unique_layer(directory):
+    """A layer that the engine does not have yet, so that it asks the registry for it."""
+    layer = directory / "layer.tar"
     with tarfile.open(layer, "w") as tar:
         info = tarfile.TarInfo("unique")
         info.size = 1 << 20
         tar.addfile(info, io.BytesIO(os.urandom(info.size)))
-    with engine.registry(layer) as registry:
+    return layer
+
+
+def test_a_delete_ends_a_pull(service, engine, tmp_path):
+    """Whoever deletes a sandbox does not wait for an image that nobody wants any more."""
+    client = service.client()
+    with engine.registry(unique_layer(tmp_path)) as registry:
         wish = {"template": "busybox", "image": f"{REGISTRY}/stall:1", "wait": 0}
         box = client.post("/v1/sandboxes", wish).ok(201).json
         assert registry.stdout.readline() == "asked\n"
@@ -207,3 +215,32 @@ def test_a_delete_ends_a_pull(service, engine, tmp_path):
         client.delete(f"/v1/sandboxes/{box['id']}").ok(204)
         assert time.monotonic() - began < 30, "a start may take two minutes"
         client.get(f"/v1/sandboxes/{box['id']}").ok(404)
+
+
+def warm(service):
+    """How many sandboxes of pools there are or are being made, as the store has them."""
+    with contextlib.closing(sqlite3.connect(f"file:{service.state}/tendon.db?mode=ro", uri=True)) as database:
+        return database.execute("SELECT count(*) FROM sandbox WHERE pool IS NOT NULL").fetchone()[0]
+
+
+@pytest.mark.parametrize("how", ["lowered", "removed", "stopped"])
+def test_a_pool_that_nobody_wants_ends_its_pull(service, engine, tmp_path, how):
+    wish = {"template": "busybox", "image": f"{REGISTRY}/stall:1", "target": 1}
+    with engine.registry(unique_layer(tmp_path)) as registry:
+        service.client().put("/v1/pools/stalled", wish).ok()
+        assert registry.stdout.readline() == "asked\n" and warm(service) == 1
+        began = time.monotonic()
+        if how == "lowered":
+            service.client().put("/v1/pools/stalled", {**wish, "target": 0}).ok()
+        elif how == "removed":
+            service.client().delete("/v1/pools/stalled").ok(204)
+        else:
+            assert service.stop() == 0, "it did not wait for all that it had begun"
+        eventually(lambda: warm(service) == 0, "the pull has ended, and what it was for is gone")
+        assert time.monotonic() - began < 30, "a start may take two minutes"
+        if how == "stopped":
+            service.start()
+        if how != "removed":
+            service.client().delete("/v1/pools/stalled").ok(204)
+        eventually(lambda: warm(service) == 0, "nothing is left of it")
+    assert not any("cannot be filled" in line["message"] and "cancel" in line["why"] for line in service.log_lines())

@@ -1,8 +1,11 @@
 """A service before a service: `tendon serve` whose sandboxes are those of another one, in both dialects and over TLS."""
 
+import os
+import time
+
 import pytest
 from native import at, make, run, run_action
-from services import Service, eventually, self_signed
+from services import Service, eventually, example_runtime, self_signed
 
 SERVER = "setsid -f python3 -m http.server {port} --bind 127.0.0.1 --directory /tmp/site >/dev/null 2>&1 </dev/null"
 
@@ -94,3 +97,40 @@ def test_nothing_is_left_behind(chain):
     assert watcher.get("/v1/sandboxes").ok().json["sandboxes"]
     client.delete(at(made)).ok(204)
     eventually(lambda: not watcher.get("/v1/sandboxes").ok().json["sandboxes"], "it is gone there, too")
+
+
+@pytest.mark.parametrize("dialect", ["native", "openhands"])
+def test_a_delete_ends_a_start_that_is_waited_for(dialect, tmp_path):
+    """Behind, a start that hangs has the only turn: what stands in line there can be given up in front."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    for name in ("plugin", "behind", "front"):
+        (tmp_path / name).mkdir()
+    env = example_runtime(tmp_path / "plugin", "stuck", "    def create(self, params):\n", f"        open({str(gate)!r}).read()\n")
+    behind = Service(tmp_path / "behind", runtime="local", settings={"max_starts": 1}, env=env).start()
+    there = behind.client()
+    first = there.post("/v1/sandboxes", {"plugins": [], "runtime": "stuck", "wait": 0}).ok(201).json
+    env = {"TENDON_REMOTE_DIALECT": dialect, "SANDBOX_API_KEY": behind.admin, "SANDBOX_REMOTE_RUNTIME_API_URL": behind.url}
+    front = Service(tmp_path / "front", runtime="remote", env=env).start()
+    try:
+        client = front.client()
+        box = client.post("/v1/sandboxes", {"plugins": [], "wait": 0}).ok(201).json
+
+        def listed():
+            return [b["id"] for b in there.get("/v1/sandboxes").ok().json["sandboxes"]]
+
+        eventually(lambda: len(listed()) == 2, "it stands in line behind")
+        began = time.monotonic()
+        client.delete(at(box)).ok(204)
+        assert time.monotonic() - began < 25, "a start may take two minutes, one question half a minute"
+        assert listed() == [first["id"]]
+    finally:
+
+        def goes_on():
+            os.close(os.open(gate, os.O_RDWR))
+            return there.get(at(first)).ok().json["state"] == "running"
+
+        eventually(goes_on, "the one that hung has started")
+        there.delete(at(first)).ok(204)
+        front.finish()
+        behind.finish()

@@ -19,7 +19,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "runtime"))
 
 from census import Census, Ids  # noqa: E402
-from trees import BUILD, RELEASE, program  # noqa: E402
+from trees import BUILD, RELEASE, ROOT, program  # noqa: E402
 
 PATIENCE = 60  # seconds for whatever must happen
 OWN_FILES = {"service.key", "service.lock", "audit.log", "lock"}  # of the service in its state directory
@@ -324,6 +324,16 @@ def eventually_nothing(count, seconds=20):
     while (left := count()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return left
+
+
+def example_runtime(directory, name, after, more):
+    """The example of a runtime plugin with more lines after one of its own; what a service must have in its environment."""
+    text = (ROOT / "examples/tendon-runtime-example").read_text()
+    assert text.count(after) == 1
+    plugin = pathlib.Path(directory, f"tendon-runtime-{name}")
+    plugin.write_text(text.replace(after, after + more))
+    plugin.chmod(0o755)
+    return {"TENDON_RUNTIME_PATH": str(directory)}
 
 
 def self_signed(folder, name="localhost"):

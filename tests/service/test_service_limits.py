@@ -9,8 +9,7 @@ import time
 import pytest
 
 from native import at, make, run, run_action, upgrade
-from services import eventually
-from trees import ROOT
+from services import eventually, example_runtime
 
 
 def state(client, box):
@@ -199,13 +198,7 @@ def test_a_limit_of_one(make_service, jail_works):
 
 
 def runtime_whose_pause(directory, name, does):
-    """The example runtime, but for what its pause does; what a service must have in its environment."""
-    text, pause = (ROOT / "examples/tendon-runtime-example").read_text(), '            if goal == "paused":\n'
-    assert pause in text
-    plugin = directory / f"tendon-runtime-{name}"
-    plugin.write_text(text.replace(pause, f"{pause}                {does}\n"))
-    plugin.chmod(0o755)
-    return {"TENDON_RUNTIME_PATH": str(directory)}
+    return example_runtime(directory, name, '            if goal == "paused":\n', f"                {does}\n")
 
 
 def test_one_that_cannot_be_paused_is_passed_over(make_service, jail_works, tmp_path):

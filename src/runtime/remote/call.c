@@ -113,6 +113,7 @@ static int send_once(const struct remote *r, const struct remote_call *call,
         .sink = call->sink,
         .sink_ctx = call->sink_ctx,
         .once = call->unsafe,
+        .cancel = call->cancel,
         .deadline = soon < deadline && !call->sink ? soon : deadline,
     };
 

@@ -1,4 +1,6 @@
 /* What is asked when, whatever the dialect: create, inspect, drive. */
+#include <poll.h>
+
 #include "base/clock.h"
 #include "base/proc.h"
 #include "runtime/hand-client.h"
@@ -70,6 +72,13 @@ static bool is_on_its_way(const struct remote_view *v)
     return v->known && v->status == TN_STATUS_STARTING;
 }
 
+static bool is_given_up(const struct tn_subject *s)
+{
+    struct pollfd p = {.fd = s->cancel, .events = POLLIN};
+
+    return s->cancel > 0 && poll(&p, 1, 0) > 0;
+}
+
 /* Until it is on its way no more.  The view is replaced. */
 static int wait_settled(const struct remote *r, const struct tn_subject *s, struct remote_view *v,
                         int64_t deadline, struct tn_error *err)
@@ -78,6 +87,8 @@ static int wait_settled(const struct remote *r, const struct tn_subject *s, stru
 
     while (is_on_its_way(v)) {
         struct remote_view next = {0};
+        if (is_given_up(s))
+            return tn_fail(err, TN_E_GONE, "nobody wants it any more");
         if (tn_now() >= deadline)
             return tn_fail(err, TN_E_TIMEOUT, "it is still starting%s%s", v->reason ? ": " : "",
                            v->reason ? v->reason : "");

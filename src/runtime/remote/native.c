@@ -18,17 +18,17 @@ static double wait_for(int64_t deadline)
 /* --- looking ---------------------------------------------------------------------------------- */
 
 /* One that is not there is fine: out->known says so. */
-static int get_one(const struct remote *r, const char *target, double patience,
+static int get_one(const struct remote *r, const char *target, double patience, int cancel,
                    struct remote_view *out, int64_t deadline, struct tn_error *err)
 {
-    const struct remote_call call = {.target = target, .patience = patience};
+    const struct remote_call call = {.target = target, .patience = patience, .cancel = cancel};
     tn_autojson struct tn_json *tree = NULL;
     struct tn_error why = {0};
 
     *out = (struct remote_view){0};
     if (remote_ask(r, &call, &tree, deadline, &why) == 0)
         return remote_read_native(r, tree, out, err);
-    if (why.code == TN_E_NOT_FOUND || why.code == TN_E_GONE)
+    if (why.code == TN_E_NOT_FOUND || (why.code == TN_E_GONE && why.sys != ECANCELED))
         return 0;
     if (err)
         *err = why;
@@ -64,7 +64,7 @@ static int look(const struct remote *r, const struct tn_subject *s, const char *
     if (!id && !found)
         return 0;
     tn_autofree char *target = remote_target("/v1/sandboxes/", id ? id : found, "");
-    return get_one(r, target, 0, out, deadline, err);
+    return get_one(r, target, 0, 0, out, deadline, err);
 }
 
 static int next(const struct remote *r, const struct tn_subject *s, const struct remote_view *now,
@@ -75,7 +75,7 @@ static int next(const struct remote *r, const struct tn_subject *s, const struct
         tn_asprintf("?wait=%.3f&version=%lld", seconds, (long long)now->version);
     tn_autofree char *target = remote_target("/v1/sandboxes/", now->id, query);
 
-    return get_one(r, target, seconds, out, deadline, err);
+    return get_one(r, target, seconds, s->cancel, out, deadline, err);
 }
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -99,7 +99,9 @@ static int start(const struct remote *r, const struct tn_subject *s, struct remo
                  int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(REMOTE_BODY_MAX);
-    double wait = wait_for(deadline);
+    /* What may be given up is ordered first, and then waited for: the order itself is not cut off.
+     */
+    double wait = s->cancel ? 0 : wait_for(deadline);
 
     if (remote_native_body(r, s, wait, &body, err) < 0)
         return -1;

@@ -41,6 +41,7 @@ struct remote_call {
     tn_web_sink_fn sink;       /* instead of an answer that is JSON; or NULL */
     void *sink_ctx;
     double patience; /* seconds that the answer may take beyond the usual (long polls) */
+    int cancel;      /* 0, or a descriptor: readable means that nobody waits for it (TN_E_GONE) */
 };
 
 /* 0 with the tree of the answer (which may be NULL), to be freed by the caller; or -1.  What failed
