@@ -131,6 +131,13 @@ int tn_fs_mkdirs(int root, const char *path, mode_t mode, tn_fs_made_fn made, vo
 /* --- whole files -------------------------------------------------------------------------------
  */
 
+bool tn_fs_is_directory(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 int tn_fs_read_fd(int fd, struct tn_buf *out, struct tn_error *err)
 {
     for (;;) {

@@ -22,6 +22,9 @@
  * that leads outside is TN_E_DENIED). */
 int tn_fs_open(int root, const char *path, int flags, mode_t mode, struct tn_error *err);
 
+/* Whether there is a directory at that path, links followed. */
+bool tn_fs_is_directory(const char *path);
+
 /* Like mkdir -p beneath root.  Calls made (may be NULL) for each directory that did not exist, from
  * the top down, with an O_PATH descriptor of it - fchownat(fd, "", uid, gid, AT_EMPTY_PATH) works
  * on that - and its path as given so far.  Returns an O_PATH descriptor of the last one, or -1. */

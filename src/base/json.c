@@ -9,6 +9,7 @@
 #include <json-c/json.h>
 #include <limits.h>
 
+#include "base/hex.h"
 #include "base/json-scan.h"
 #include "base/utf8.h"
 
@@ -87,20 +88,12 @@ static bool accept(struct reader *r, char c)
     return true;
 }
 
-static int hex_digit(int c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Four hex digits at `from`, or -1. */
 static int32_t hex4(const struct reader *r, size_t from)
 {
     int32_t value = 0;
     for (size_t i = from; i < from + 4; i++) {
-        int digit = i < r->len ? hex_digit((unsigned char)r->text[i]) : -1;
+        int digit = i < r->len ? tn_hex_digit((unsigned char)r->text[i]) : -1;
         if (digit < 0)
             return -1;
         value = value << 4 | digit;

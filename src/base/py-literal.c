@@ -1,6 +1,7 @@
 /* Translates the literal to JSON text and lets the JSON reader build the tree. */
 #include "base/py-literal.h"
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #define DEPTH_MAX 32
@@ -48,23 +49,15 @@ static bool accept(struct reader *r, char c)
     return true;
 }
 
-static int digit_value(int c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
-}
-
 /* Up to `most` digits in base; at least `fewest` must be there. */
 static int read_code(struct reader *r, int base, int fewest, int most)
 {
     uint32_t cp = 0;
     char bytes[4];
-    int n = 0;
+    int n = 0, digit;
 
-    while (n < most && digit_value(peek(r)) < base) {
-        cp = cp * (uint32_t)base + (uint32_t)digit_value(peek(r));
+    while (n < most && (digit = tn_hex_digit(peek(r))) >= 0 && digit < base) {
+        cp = cp * (uint32_t)base + (uint32_t)digit;
         r->at++;
         n++;
     }

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 
 #include "base/buf.h"
+#include "base/hex.h"
 #include "base/toml-tree.h"
 #include "base/utf8.h"
 
@@ -119,13 +120,10 @@ static int read_unicode_escape(struct parser *p, int digits)
     const char *start = p->at;
 
     for (int i = 0; i < digits; i++, p->at++) {
-        int c = peek(p);
-        if (c >= '0' && c <= '9')
-            cp = cp << 4 | (uint32_t)(c - '0');
-        else if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
-            cp = cp << 4 | (uint32_t)((c | 0x20) - 'a' + 10);
-        else
+        int digit = tn_hex_digit(peek(p));
+        if (digit < 0)
             return expected(p, "a hexadecimal digit");
+        cp = cp << 4 | (uint32_t)digit;
     }
     if (cp > 0x10ffff || (cp >= 0xd800 && cp <= 0xdfff))
         return fail_at(p, start, "U+%04X is not a character", cp);

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/buf.h"
+#include "base/hex.h"
 #include "base/json-scan.h"
 #include "base/toml-tree.h"
 
@@ -139,11 +140,8 @@ static const char *read_moment(const char *word, size_t n, bool date_first, stru
 
 static int digit_of(char c, int base)
 {
-    int value = 99;
-    if (is_digit(c))
-        value = c - '0';
-    else if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
-        value = (c | 0x20) - 'a' + 10;
+    int value = tn_hex_digit(c);
+
     return value < base ? value : -1;
 }
 

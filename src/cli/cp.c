@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
@@ -94,12 +93,11 @@ static char *last_name(const char *path)
 static bool is_directory(const struct place *p)
 {
     tn_autoentry struct tn_entry e = {0};
-    struct stat st;
 
     if (p->files)
         return tn_hand_files_stat(p->files, p->path, true, &e, tn_deadline_in(60), NULL) == 0 &&
                e.type == TN_ENTRY_DIRECTORY;
-    return stat(p->path, &st) == 0 && S_ISDIR(st.st_mode);
+    return tn_fs_is_directory(p->path);
 }
 
 /* --- copying -----------------------------------------------------------------------------------

@@ -382,16 +382,24 @@ static int put_member(const char *key, struct tn_json *value, void *ctx)
     return 0;
 }
 
+/* The beginning of what a notification says; false: nobody wants one. */
+static bool begin_progress(const struct tn_mcp_request *request, struct tn_jw *w)
+{
+    if (!request->progress_token)
+        return false;
+    tn_jw_object(w);
+    tn_jw_key(w, "progressToken");
+    tn_jw_tree(w, request->progress_token);
+    return true;
+}
+
 void tn_mcp_progress_forward(struct tn_mcp_request *request, const struct tn_json *params)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
     struct tn_jw w = tn_jw(&text);
 
-    if (!request->progress_token)
+    if (!begin_progress(request, &w))
         return;
-    tn_jw_object(&w);
-    tn_jw_key(&w, "progressToken");
-    tn_jw_tree(&w, request->progress_token);
     tn_json_each(params, put_member, &w);
     tn_jw_object_end(&w);
     if (tn_buf_ok(&text))
@@ -404,11 +412,8 @@ void tn_mcp_progress(struct tn_mcp_request *request, double progress, double tot
     tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
     struct tn_jw w = tn_jw(&text);
 
-    if (!request->progress_token)
+    if (!begin_progress(request, &w))
         return;
-    tn_jw_object(&w);
-    tn_jw_key(&w, "progressToken");
-    tn_jw_tree(&w, request->progress_token);
     tn_jw_kdouble(&w, "progress", progress);
     if (total >= 0)
         tn_jw_kdouble(&w, "total", total);

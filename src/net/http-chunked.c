@@ -1,4 +1,5 @@
 /* The framing of chunked bodies, byte by byte; data is never touched here. */
+#include "base/hex.h"
 #include "net/http-parse.h"
 
 enum {
@@ -6,17 +7,6 @@ enum {
     MAX_EXTENSION = 1024,
     MAX_TRAILERS = 8192,
 };
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 static bool is_text(char c)
 {
@@ -26,7 +16,7 @@ static bool is_text(char c)
 /* A byte of the size line before its CR. */
 static bool take_size(struct tn_http_chunked *c, char byte)
 {
-    int digit = hex_digit(byte);
+    int digit = tn_hex_digit(byte);
 
     if (digit >= 0) {
         if (++c->digits > MAX_SIZE_DIGITS)

@@ -1,15 +1,6 @@
 #include "net/url.h"
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
+#include "base/hex.h"
 
 /* The byte escaped at text (n bytes left, the first is '%'); -1 when it is no escape, or one of
  * NUL. */
@@ -17,7 +8,7 @@ static int escape(const char *text, size_t n)
 {
     if (n < 3)
         return -1;
-    int high = hex_digit(text[1]), low = hex_digit(text[2]);
+    int high = tn_hex_digit(text[1]), low = tn_hex_digit(text[2]);
     if (high < 0 || low < 0 || (high | low) == 0)
         return -1;
     return high << 4 | low;

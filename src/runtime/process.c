@@ -303,3 +303,13 @@ int tn_process_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline
     free(l.seen);
     return result;
 }
+
+void tn_process_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx)
+{
+    fn(&(struct tn_finding){.what = "tendon-hand",
+                            .good = host->hand,
+                            .needed = true,
+                            .detail =
+                                host->hand ? host->hand : "not found: build it or set tendon.hand"},
+       ctx);
+}

@@ -2,8 +2,6 @@
  *
  * The process that owns a sandbox talks to it over a socket pair, so nobody else can; one that is
  * kept beyond its maker listens on a socket in its directory. */
-#include <sys/stat.h>
-
 #include "base/fs.h"
 #include "runtime/process.h"
 
@@ -15,26 +13,19 @@
 /* What everybody calls the workspace inside of a sandbox. */
 #define USUAL_NAME "/workspace"
 
-static bool is_directory(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* The directory that was named, else the configured one, else where the user is. */
 static char *workspace(const struct tn_host *host, const struct tn_subject *subject,
                        struct tn_error *err)
 {
     const char *given = subject->spec->workspace, *base = host->config->core.workspace_base;
 
-    if (given && strcmp(given, USUAL_NAME) == 0 && !is_directory(given))
+    if (given && strcmp(given, USUAL_NAME) == 0 && !tn_fs_is_directory(given))
         given = NULL;
     const char *named = given ? given : base && *base ? base : ".";
     char *path = realpath(named, NULL);
     if (!path)
         tn_fail_errno(err, errno, "workspace: %s", named);
-    else if (!is_directory(path))
+    else if (!tn_fs_is_directory(path))
         tn_fail(err, TN_E_INVALID, "workspace: %s is not a directory", named);
     else
         return path;
@@ -61,12 +52,7 @@ static int doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struc
     tn_autofd int root = tn_fs_open(TN_FS_ANYWHERE, "/", O_PATH | O_DIRECTORY, 0, NULL);
     tn_autofd int beneath = tn_fs_open(root, ".", O_PATH | O_DIRECTORY, 0, &why);
 
-    fn(&(struct tn_finding){.what = "tendon-hand",
-                            .good = host->hand,
-                            .needed = true,
-                            .detail =
-                                host->hand ? host->hand : "not found: build it or set tendon.hand"},
-       ctx);
+    tn_process_doctor(host, fn, ctx);
     fn(&(struct tn_finding){.what = "openat2",
                             .good = beneath >= 0,
                             .needed = true,

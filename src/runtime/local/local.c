@@ -1,19 +1,13 @@
 /* local: the hand as a process of this machine, with no isolation whatever. */
 #include <sys/stat.h>
 
+#include "base/fs.h"
 #include "runtime/process.h"
 
 #define ISOLATION                                                                          \
     "{\"user\": false, \"mount\": false, \"pid\": false, \"ipc\": false, \"uts\": false, " \
     "\"network\": false, \"seccomp\": false, \"landlock\": false, \"limits\": false, "     \
     "\"file_actions\": false, \"atomic_pause\": false}"
-
-static bool is_directory(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
 
 /* A directory of the user's where one was named, else one of the sandbox's own: no two sandboxes
  * share one by accident. */
@@ -22,9 +16,9 @@ static char *workspace(const struct tn_host *host, const struct tn_subject *subj
 {
     const char *given = subject->spec->workspace, *base = host->config->core.workspace_base;
 
-    if (given && given[0] == '/' && is_directory(given))
+    if (given && given[0] == '/' && tn_fs_is_directory(given))
         return tn_strdup(given);
-    if (base && base[0] == '/' && is_directory(base))
+    if (base && base[0] == '/' && tn_fs_is_directory(base))
         return tn_strdup(base);
     tn_autofree char *own = tn_asprintf("%s/workspace", subject->directory);
     if (mkdir(own, 0700) < 0 && errno != EEXIST) {
@@ -47,12 +41,7 @@ static int open_local(const struct tn_host *host, void **engine, struct tn_error
 
 static int doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err)
 {
-    fn(&(struct tn_finding){.what = "tendon-hand",
-                            .good = host->hand,
-                            .needed = true,
-                            .detail =
-                                host->hand ? host->hand : "not found: build it or set tendon.hand"},
-       ctx);
+    tn_process_doctor(host, fn, ctx);
     fn(&(struct tn_finding){.what = "isolation",
                             .detail = "none: commands run with all the rights of the user who "
                                       "starts them; use jail or docker for what is not trusted"},
