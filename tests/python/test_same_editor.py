@@ -4,14 +4,12 @@ Each case runs on two equal directories, once through the hand and once through 
 
 import json
 import os
-import pathlib
 import random
 import re
 import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 
 import pytest
 
@@ -20,6 +18,7 @@ import office_files as office
 from agentskills import document
 from agentskills.editor import Editor, EditorError, file_editor
 from harness import Factory, needs_root
+from rooms import room
 
 MANY = "".join(f"line {n}\n" for n in range(1, 41))
 
@@ -343,7 +342,7 @@ def as_nobody(code):
 @pytest.fixture
 def public():
     """A directory that every user can reach."""
-    path = pathlib.Path(tempfile.mkdtemp(prefix="th-"))
+    path = room("h")
     path.chmod(0o755)
     yield path
     shutil.rmtree(path)
