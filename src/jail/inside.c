@@ -40,7 +40,7 @@ static int leave_session(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* The launcher made the pid namespace (and an ordinary user's); root's network it makes meanwhile.
+/* The launcher made the pid namespace (and an ordinary user's); root's network is made meanwhile.
  */
 static int leave_namespaces(struct jail *j, struct tn_error *err)
 {
@@ -122,6 +122,8 @@ static int wait_for_launcher(struct jail *j, struct tn_error *err)
 
     if (network == -2)
         return -1;
+    if (network < 0 && jail_gets_network(j)) /* or the program would be in the host's */
+        return tn_fail(err, TN_E_INTERNAL, "the network namespace did not come along");
     if (network >= 0 && setns(network, CLONE_NEWNET) < 0)
         return tn_fail_errno(err, errno, "enter the network namespace");
     return 0;

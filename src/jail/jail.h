@@ -186,6 +186,8 @@ int jail_write_resolver(struct jail *j, struct tn_error *err);
 
 /* Moves the calling process into a network with nothing but loopback, if the plan wants that. */
 int jail_make_network(const struct jail *j, struct tn_error *err);
+/* Whether the child gets its network from the launcher; an ordinary user's makes its own. */
+bool jail_gets_network(const struct jail *j);
 /* Root's is made by a process of its own while the launcher goes on: begins that, unless it has
  * begun. */
 int jail_begin_network(struct jail *j, struct tn_error *err);

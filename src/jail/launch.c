@@ -170,12 +170,6 @@ static int prefer_its_reason(const struct jail *j, const char **step, struct tn_
 
 /* --- what is made outside ------------------------------------------------------------------ */
 
-/* An ordinary user's is made by the child. */
-static bool has_own_network(const struct jail *j)
-{
-    return j->privileged && j->plan.network == TN_JAIL_NET_NONE;
-}
-
 /* Most jails have a network of their own, which takes the kernel longest. */
 void jail_prepare_launch(struct jail *j)
 {
@@ -215,8 +209,8 @@ static int supply_volumes(struct jail *j, struct tn_error *err)
 }
 
 /* What the child needs from outside, in the order in which it asks for it: it joins its control
- * groups when it has the storage.  A child that has failed
- * by then has said why: sending is no place to find fault. */
+ * groups when it has the storage.  A child that has failed by then has said why: sending is no
+ * place to find fault. */
 static int supply_child(struct jail *j, pid_t pid, const char **step, struct tn_error *err)
 {
     struct jail_message message = {.kind = JAIL_MAPPED};
@@ -248,10 +242,10 @@ static int supply_child(struct jail *j, pid_t pid, const char **step, struct tn_
     if (!j->privileged && tn_cgroup_join(&j->cgroups, j->plan.id, pid, !j->in_group, err) < 0)
         return -1;
     *step = "network";
-    if (has_own_network(j) && jail_take_network(j, err) < 0)
+    if (jail_gets_network(j) && jail_take_network(j, err) < 0)
         return -1;
     message.kind = JAIL_GO;
-    jail_send(j->control, &message, has_own_network(j) ? j->network : -1, NULL);
+    jail_send(j->control, &message, jail_gets_network(j) ? j->network : -1, NULL);
     *step = "keeper";
     return j->listener >= 0 ? 0 : jail_open_keeper(j, err);
 }
@@ -329,7 +323,7 @@ int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struc
     if (find_groups(j, err) < 0)
         return -1;
     *step = "network";
-    if (has_own_network(j) && jail_begin_network(j, err) < 0)
+    if (jail_gets_network(j) && jail_begin_network(j, err) < 0)
         return -1;
     *step = "Landlock";
     if (j->plan.criu && jail_restrict_scope(j, err) < 0)

@@ -51,6 +51,11 @@ int jail_make_network(const struct jail *j, struct tn_error *err)
 /* --- one made in advance ---------------------------------------------------------------------
  */
 
+bool jail_gets_network(const struct jail *j)
+{
+    return j->privileged && j->plan.network == TN_JAIL_NET_NONE;
+}
+
 /* In a process of its own, which ends with it. */
 static _Noreturn void make_and_pass_on(const struct jail *j, int socket)
 {
@@ -81,15 +86,14 @@ int jail_begin_network(struct jail *j, struct tn_error *err)
     pid_t pid = sys_clone3(&args);
     if (pid == 0)
         make_and_pass_on(j, pair[1]);
+    int maker = pid < 0 ? -1 : fcntl(pair[0], F_DUPFD_CLOEXEC, JAIL_FD_HIGH);
     int sys = errno;
     close(pair[1]);
-    j->network_maker = fcntl(pair[0], F_DUPFD_CLOEXEC, JAIL_FD_HIGH);
     close(pair[0]);
     if (pid > 0)
         jail_bury_later(pid);
-    if (pid < 0 || j->network_maker < 0)
-        return tn_fail_errno(err, pid < 0 ? sys : errno, "network namespace");
-    return 0;
+    j->network_maker = maker; /* -1: the next one who asks begins anew */
+    return maker < 0 ? tn_fail_errno(err, sys, "network namespace") : 0;
 }
 
 int jail_take_network(struct jail *j, struct tn_error *err)
@@ -105,11 +109,10 @@ int jail_take_network(struct jail *j, struct tn_error *err)
         return -1;
     if (r == 0)
         return tn_fail(err, TN_E_INTERNAL, "who makes the network namespace ended without a word");
-    if (message.kind != JAIL_NETWORK || fd < 0) {
-        if (err)
-            *err = message.error;
-        return -1;
-    }
     j->network = fd;
-    return 0;
+    if (message.kind == JAIL_NETWORK)
+        return fd < 0 ? tn_fail(err, TN_E_INTERNAL, "the network namespace did not come along") : 0;
+    if (err)
+        *err = message.error;
+    return -1;
 }

@@ -36,6 +36,7 @@ static const struct refusal {
     {EPERM, "pivot_root"},
     {EPERM, "move_mount"},
     {EPERM, "open_tree"},
+    {EPERM, "open_tree_attr"},
     {EPERM, "fsopen"},
     {EPERM, "fsconfig"},
     {EPERM, "fsmount"},
