@@ -235,19 +235,55 @@ static bool is_the_shells_own(const char *name)
     return false;
 }
 
+/* Of entries: their names, which end with "=". */
+static int by_name(const void *a, const void *b)
+{
+    const char *p = *(char *const *)a, *q = *(char *const *)b;
+
+    while (*p == *q && *p && *p != '=')
+        p++, q++;
+    return (*p == '=' ? 0 : (unsigned char)*p) - (*q == '=' ? 0 : (unsigned char)*q);
+}
+
+/* To search in: a shell may export a hundred thousand. */
+struct index {
+    char **entries;
+    size_t count;
+};
+
+static struct index index_of(char *const *exports)
+{
+    struct index x = {.count = count(exports)};
+
+    x.entries = tn_calloc(x.count + 1, sizeof *x.entries);
+    memcpy(x.entries, exports, x.count * sizeof *x.entries);
+    qsort(x.entries, x.count, sizeof *x.entries, by_name);
+    return x;
+}
+
+static const char *look_up(const struct index *x, const char *entry)
+{
+    char **found = bsearch(&entry, x->entries, x->count, sizeof *x->entries, by_name);
+
+    return found ? *found : NULL;
+}
+
 void exports_put_changes(char *const *before, char *const *after, struct tn_jw *w)
 {
+    struct index old = index_of(before), new = index_of(after);
+
     for (size_t i = 0; after[i]; i++) {
         size_t len = strcspn(after[i], "=");
         tn_autofree char *name = tn_strndup(after[i], len);
-        char **old = find(before, name, len);
-        if (!is_the_shells_own(name) && (!old || strcmp(*old, after[i]) != 0))
+        const char *was = look_up(&old, after[i]);
+        if (!is_the_shells_own(name) && (!was || strcmp(was, after[i]) != 0))
             tn_jw_kstr(w, name, after[i] + len + 1);
     }
     for (size_t i = 0; before[i]; i++) {
-        size_t len = strcspn(before[i], "=");
-        tn_autofree char *name = tn_strndup(before[i], len);
-        if (!is_the_shells_own(name) && !find(after, name, len))
+        tn_autofree char *name = tn_strndup(before[i], strcspn(before[i], "="));
+        if (!is_the_shells_own(name) && !look_up(&new, before[i]))
             tn_jw_knull(w, name);
     }
+    free(old.entries);
+    free(new.entries);
 }

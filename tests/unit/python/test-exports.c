@@ -94,12 +94,28 @@ static void test_changes(void **state)
     check_changes("export SHLVL=1\nexport _=x\nexport TENDON_HAND=1", "export OLDPWD=/", "{}");
 }
 
+/* As many as a shell can list: each is not compared with each. */
+static void test_changes_of_many(void **state)
+{
+    tn_autobuf struct tn_buf before = TN_BUF_INIT(8 << 20), after = TN_BUF_INIT(8 << 20);
+
+    for (int i = 0; i < 150000; i++) {
+        tn_buf_printf(&before, "declare -x V%d=\"%d\"\n", i, i);
+        if (i != 777)
+            tn_buf_printf(&after, "declare -x V%d=\"%d\"\n", i, i == 99999 ? 0 : i);
+    }
+    tn_buf_puts(&after, "declare -x V=\"new\"\n");
+    check_changes(tn_buf_str(&before), tn_buf_str(&after),
+                  "{\"V99999\":\"0\",\"V\":\"new\",\"V777\":null}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_changes_of_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
