@@ -188,6 +188,14 @@ def test_a_mark_that_leads_elsewhere_writes_nothing_there(start, tmp_path):
     assert editor.ask("GET", "/x").status == 200 and not (tmp_path / "made").exists()
 
 
+def test_a_mark_that_is_a_pipe_holds_up_nothing(start):
+    def prepare(directory):
+        put_older(directory)
+        os.mkfifo(directory / f".{OURS[0]}")
+
+    assert start(prepare).ask("GET", "/x").status == 200
+
+
 def put_file(directory):
     directory.write_text("not a directory")
 

@@ -66,7 +66,8 @@ static int make_directory(struct edit_history *h, struct tn_error *err)
 {
     const char *name = name_of(h->dir);
 
-    if (h->fd < 0 && mkdirat(h->above, name, 0700) == 0)
+    /* It is there when it could not be opened the last time. */
+    if (h->fd < 0 && (mkdirat(h->above, name, 0700) == 0 || errno == EEXIST))
         h->fd = openat(h->above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return h->fd < 0 ? tn_fail_errno(err, errno, "create") : 0;
 }

@@ -210,7 +210,8 @@ static int leave_mark(int dir, const char *directory, const char *name, struct t
     tn_autofree char *before = find_version(directory, MARK, name);
     tn_autofree char *place = directory_name(name);
     tn_autofree char *mark = tn_asprintf(MARK "%s", place);
-    tn_autofd int fd = openat(dir, mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    tn_autofd int fd =
+        openat(dir, mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
 
     if (fd < 0)
         return tn_fail_errno(err, errno, "%s/%s", directory, mark);

@@ -354,6 +354,21 @@ static size_t files_in(const char *dir)
     return count;
 }
 
+/* A directory that was made but could not be opened does not end all undoing. */
+static void history_takes_its_directory_when_it_is_there(void **state)
+{
+    struct scratch *s = *state;
+    tn_autofree char *dir = in_scratch(s, "undo");
+    struct edit_history *h = edit_history_new(dir, NULL);
+    struct tn_error err = {0};
+
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(edit_history_push(h, "/a", false, tn_slice("x"), &err), 0);
+    assert_int_equal(files_in(dir), 1);
+    edit_history_free(h);
+    assert_false(in_scratch_exists(s, "undo"));
+}
+
 static void history_is_bounded(void **state)
 {
     struct scratch *s = *state;
@@ -511,6 +526,7 @@ int main(void)
         BENCH_TEST(stops_at_the_deadline),
         BENCH_TEST(refuses_odd_paths),
         BENCH_TEST(undoes_ten_edits),
+        SCRATCH_TEST(history_takes_its_directory_when_it_is_there),
         SCRATCH_TEST(history_is_bounded),
         BENCH_TEST(does_not_grow_with_edits),
         BENCH_TEST(edits_do_not_overtake_each_other),
