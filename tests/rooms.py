@@ -1,7 +1,8 @@
 """Directories of tests directly below /tmp, with short names: the path of a unix socket has 107 bytes.
 
 All of one run are below one directory, which is locked as long as the run lives. A run that was killed leaves its
-directory unlocked: the next run removes it. Processes are not asked, runs have process namespaces of their own."""
+directory unlocked: the next run removes it. Processes are not asked, runs have process namespaces of their own. A directory
+that somebody made by hand under such a name is told by its mode and by what is in it."""
 
 import atexit
 import fcntl
@@ -19,6 +20,8 @@ import sys
 
 ALPHABET = string.digits + string.ascii_lowercase
 OF_A_RUN = "/tmp/tn-????"
+MODE = 0o711  # other users reach what is theirs; nobody else can lock it
+A_ROOM = re.compile("[a-z][0-9a-z]{3}")
 counter = itertools.count()
 
 
@@ -57,7 +60,7 @@ def of_this_run():
             continue
         if take(path) is None:  # which stays open until the run has ended
             continue  # another run has swept it already
-        os.chmod(path, 0o711)  # other users reach what is theirs; nobody else can lock it
+        os.chmod(path, MODE)
         atexit.register(leave, path, os.getpid())
         return path
 
@@ -73,6 +76,7 @@ def leave(path, pid):
 def room(kind):
     """A new directory for its user alone; kind is a letter that tells people what it is for."""
     path = pathlib.Path(of_this_run(), kind + word(next(counter), 3))
+    assert A_ROOM.fullmatch(path.name), path
     path.mkdir(mode=0o700)
     return path
 
@@ -98,14 +102,24 @@ def remove(path):
     subprocess.run(["rm", "-rf", "--one-file-system", path], timeout=600)  # deeper than Python can remove
 
 
+def is_a_run(path):
+    """Whether such a process made it: nothing else is ever removed."""
+    found = os.lstat(path)
+    return (
+        stat.S_ISDIR(found.st_mode)
+        and stat.S_IMODE(found.st_mode) == MODE
+        and found.st_uid == os.geteuid()
+        and all(A_ROOM.fullmatch(name) for name in os.listdir(path))
+    )
+
+
 def sweep():
     """Removes what killed runs of this user have left."""
     for path in glob.glob(OF_A_RUN):
         try:
-            found = os.lstat(path)
+            fd = take(path) if is_a_run(path) else None
         except FileNotFoundError:
             continue
-        fd = take(path) if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() else None
         if fd is None:
             continue
         try:

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import secrets
 import signal
 import subprocess
 import sys
@@ -105,15 +106,34 @@ def test_who_makes_one_while_others_sweep_has_it(monkeypatch):
     os.rmdir(path)
 
 
+def unused_name():
+    """One that a run could have."""
+    return pathlib.Path(rooms.OF_A_RUN.replace("????", rooms.word(secrets.randbelow(36**4), 4)))
+
+
 def test_what_is_not_a_run_is_left_alone(tmp_path):
     (tmp_path / "kept").touch()
-    link = pathlib.Path(rooms.OF_A_RUN.replace("????", "LINK"))
+    link = unused_name()
     link.symlink_to(tmp_path)
     try:
         rooms.sweep()
         assert link.is_symlink() and (tmp_path / "kept").exists()
     finally:
         link.unlink()
+
+
+@pytest.mark.parametrize("mode, name", [(0o755, "t000"), (0o700, "t000"), (0o711, "notes.txt"), (0o711, "Work")])
+def test_what_somebody_made_under_such_a_name_is_left_alone(mode, name):
+    path = unused_name()
+    path.mkdir()
+    try:
+        (path / name).touch()
+        path.chmod(mode)
+        rooms.sweep()
+        assert (path / name).exists()
+    finally:
+        (path / name).unlink()
+        path.rmdir()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts, and gives files away")
