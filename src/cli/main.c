@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <signal.h>
 
 #include "cli/progress.h"
@@ -176,6 +177,17 @@ static void report(const struct tn_error *err, bool json)
     fprintf(stderr, "%s\n", tn_buf_str(&text));
 }
 
+/* Whoever reads no further, as head does, need not be told: ends as filters do. */
+static void leave_if_unread(const struct tn_error *err)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+    if (err->sys != EPIPE || poll(&out, 1, 0) <= 0 || !(out.revents & POLLERR))
+        return;
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+}
+
 /* The line as it was given; "tendon", "tendon --help" and the like as a verb. */
 static int read_line(struct line *line, int argc, char **argv, struct tn_error *err)
 {
@@ -215,11 +227,13 @@ int main(int argc, char **argv)
     json |= line.globals.json;
     tn_fields_done(&line_fields, &line);
     if (status < 0) {
+        leave_if_unread(&err);
         report(&err, json);
         status = tn_code_row(err.code)->exit_code;
     }
     if (fflush(stdout) || ferror(stdout)) {
         tn_fail_errno(&err, errno, "standard output");
+        leave_if_unread(&err);
         report(&err, json);
         return status ? status : tn_code_row(TN_E_IO)->exit_code;
     }
