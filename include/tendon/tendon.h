@@ -8,7 +8,8 @@
  *
  * A function that can fail returns 0 or -1, or NULL, and takes a struct tendon_error last (NULL
  * when the reason does not matter).  Text that is returned belongs to the caller, who ends it with
- * free().  Every call that waits has a limit in seconds; a negative one is none.  Nothing here
+ * free().  Every call that waits has a limit in seconds, a negative one is none; or one of its own,
+ * where it says so.  Nothing here
  * prints, exits or changes signal handlers. */
 #ifndef TENDON_TENDON_H
 #define TENDON_TENDON_H
@@ -118,8 +119,10 @@ TENDON_API struct tendon_sandbox *tendon_fork(struct tendon_sandbox *sb, const c
 
 /* What an agent has of a sandbox beyond actions: its environment, a repository with its set-up
  * script, hooks and microagents, actions that wait for a confirmation, a task list. A session uses
- * the handle it was opened with; it is closed before that is given up. docs/workspace.md tells what
- * each step does. */
+ * the handle it was opened with, in one thread at a time like everything else that does, and is
+ * closed before that is given up. These calls have limits of their own: a minute for the
+ * environment, ten for a clone and ten for its script, an action the one it has, or else
+ * sandbox.timeout. docs/workspace.md tells what each step does. */
 
 /* Told in the middle of the calls below, in their thread; each function may be NULL. */
 struct tendon_session_watch {

@@ -1,7 +1,8 @@
 /* The database behind the store, for whoever keeps rows of its own in it: statements, no SQL types.
  *
- * One connection, used by any number of threads; a statement is compiled once and kept.  Everything
- * waits at most ten seconds for other processes that write (TN_E_BUSY). */
+ * One connection, used by any number of threads; a statement is compiled once and kept.  A
+ * statement or transaction waits at most ten seconds for other processes that write (TN_E_BUSY),
+ * after those of other threads that wait so already. */
 #ifndef TN_RUNTIME_DATABASE_H
 #define TN_RUNTIME_DATABASE_H
 

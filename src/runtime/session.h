@@ -131,13 +131,14 @@ char *tn_session_git_branch(struct tn_session *s, const char *cwd, struct tn_err
 
 /* What becomes of an action.  There is always an observation (the caller ends it): that of the
  * hand, that of the host (a thought, a task list, a rejection), `null` for one that nobody answers
- * or that waits for its confirmation, or `error`.  Sets the timeout of an action that has none.
+ * or that waits for its confirmation, or `error`.  Sets the timeout of an action that has none; a
+ * token that a command uses is refreshed before.
  * Returns 0, or -1 with err when the sandbox could not be asked; the status says so, too. */
 int tn_session_run_action(struct tn_session *s, struct tn_action *action,
                           struct tn_observation *observation, struct tn_error *err);
 
 /* From now on actions that others add to the stream are executed, in their order, and their
- * observations added; a token that a command uses is refreshed before. */
+ * observations added. */
 int tn_session_subscribe(struct tn_session *s, struct tn_error *err);
 
 #endif

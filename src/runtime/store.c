@@ -327,10 +327,11 @@ static int claim_one(struct tn_db *db, void *ctx, struct tn_error *err)
                   "tttiidd", c->out->id, as->spec, as->boot, (int64_t)as->owner.pid,
                   (int64_t)as->owner.start, as->created, as->lease) < 0)
         return -1;
-    /* On its own: it is seldom there, and its index is a page of the log more. */
-    return as->name ? done(tn_db_run(db, err, "UPDATE sandbox SET name = ?2 WHERE id = ?1", "tt",
-                                     c->out->id, as->name))
-                    : 0;
+    /* On its own: there is seldom one before or after, and its index is a page of the log more. */
+    if (!as->name && !c->out->name)
+        return 0;
+    return done(tn_db_run(db, err, "UPDATE sandbox SET name = ?2 WHERE id = ?1", "tt", c->out->id,
+                          as->name));
 }
 
 static void replace(char **to, const char *value)

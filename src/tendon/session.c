@@ -3,6 +3,7 @@
 
 #include <tendon/tendon.h>
 
+#include "runtime/sandbox-journal.h"
 #include "tendon/library.h"
 
 enum { TOKENS_MAX = 16 };
@@ -61,6 +62,18 @@ static const struct tn_field option_rows[] = {
 };
 static const struct tn_fields option_fields = TN_FIELDS(option_rows);
 
+struct token {
+    char *provider, *token, *host;
+};
+
+#define TOKEN struct token
+static const struct tn_field token_rows[] = {
+    TN_STRING("provider", TOKEN, provider),
+    TN_STRING("token", TOKEN, token, .flags = TN_FIELD_NULLABLE | TN_FIELD_SECRET),
+    TN_STRING("host", TOKEN, host, .flags = TN_FIELD_NULLABLE),
+};
+static const struct tn_fields token_fields = TN_FIELDS(token_rows);
+
 struct repository {
     char *name, *provider, *branch;
 };
@@ -89,6 +102,20 @@ static int read_fields(const struct tn_fields *fields, void *out, const char *wh
     return 0;
 }
 
+/* A host that is misspelt must not send the token to the usual one. */
+static int check_token(const struct tn_json *one, struct tn_error *err)
+{
+    struct token token;
+
+    tn_fields_defaults(&token_fields, &token);
+    int failed = tn_fields_refuse_unknown(&token_fields, one, err) < 0 ||
+                 tn_fields_from_json(&token_fields, &token, one, err) < 0;
+    if (!failed && !token.token)
+        failed = tn_fail(err, TN_E_INVALID, "one has no token");
+    tn_fields_done(&token_fields, &token);
+    return failed ? tn_error_context(err, "tokens") : 0;
+}
+
 /* How many there are, or -1; borrowed from the JSON. */
 static int read_tokens(const struct tn_json *list, struct tn_git_token out[TOKENS_MAX],
                        struct tn_error *err)
@@ -102,10 +129,10 @@ static int read_tokens(const struct tn_json *list, struct tn_git_token out[TOKEN
     for (size_t i = 0; i < count; i++) {
         const struct tn_json *one = tn_json_at(list, i);
 
+        if (check_token(one, err) < 0)
+            return -1;
         out[i] = (struct tn_git_token){.token = tn_json_get_str(one, "token", NULL),
                                        .host = tn_json_get_str(one, "host", NULL)};
-        if (!out[i].token)
-            return tn_fail(err, TN_E_INVALID, "tokens: one has no token");
         if (tn_git_provider_find(tn_json_get_str(one, "provider", ""), &out[i].provider, err) < 0)
             return tn_error_context(err, "tokens");
     }
@@ -320,7 +347,10 @@ char *tendon_session_act(struct tendon_session *s, const char *text, struct tend
         tn_error_context(&why, "action");
         return fail(err, &why);
     }
+    int64_t id = tn_note_action(s->stream, &action);
     tn_session_run_action(s->session, &action, &o, &why);
+    if (o.type != TN_OBSERVATION_NULL)
+        tn_note_observation(s->stream, &action, id, &o);
     tn_action_done(&action);
     tn_observation_to_json(&o, &w);
     return tn_library_text(&out, err);

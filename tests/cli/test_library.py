@@ -255,10 +255,12 @@ int main(int argc, char **argv)
     assert(!tendon_session_open(sb, "{\"tokens\": [{\"provider\": \"nobody\", \"token\": \"x\"}]}", NULL, &err));
     assert(!tendon_session_open(sb, "{\"workspce\": \"/\"}", NULL, &err) && strstr(err.text, "workspace"));
     assert(!tendon_session_open(sb, "[]", NULL, &err));
+    assert(!tendon_session_open(sb, "{\"tokens\": [{\"provider\": \"github\", \"token\": \"x\", \"hots\": \"h\"}]}", NULL, &err));
+    assert(strstr(err.text, "host") && !tendon_session_open(sb, "{\"tokens\": [{\"provider\": \"github\"}]}", NULL, &err));
     struct tendon_session *s = must(tendon_session_open(sb, argv[2], &watch, &err));
     if (tendon_session_setup(s, &err) < 0 || tendon_session_add_env(s, "{\"later\": \"$(id) `id`\"}", &err) < 0)
         must(NULL);
-    assert(tendon_session_add_env(s, "{", &err) < 0);
+    assert(tendon_session_add_env(s, "{", &err) < 0 && tendon_session_add_env(s, "[\"A=1\"]", &err) < 0);
     assert(!tendon_session_prepare(s, "{\"name\": \"/nowhere/at/all\"}", &err) && err.text[0]);
     say(tendon_session_prepare(s, argv[3], &err));
     say(tendon_session_branch(s, "thing", &err));
@@ -328,6 +330,9 @@ def test_a_session(installed, run, tmp_path, repository, runtime):
     assert json.loads(waiting)["observation"] == "null"
     assert json.loads(rejected)["observation"] == "user_rejected"
     assert "TASKS.md" in json.loads(tasks)["content"]
+    events = [json.loads(path.read_text()) for path in (tmp_path / "record/events").glob("*.json")]
+    (mine,) = [e for e in events if "$FROM_SETUP" in e.get("args", {}).get("command", "")]
+    assert [e["content"] for e in events if e.get("cause") == mine["id"]] == [json.loads(acted)["content"]]
     assert (tmp_path / "record/TASKS.md").read_text().startswith("# Task List")
     assert statuses.split()[0] == "STATUS$READY"
     assert {"STATUS$SETTING_UP_WORKSPACE", "STATUS$SETTING_UP_GIT_HOOKS"} <= set(statuses.split())

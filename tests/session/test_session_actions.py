@@ -170,6 +170,15 @@ def test_the_script_runs_once(open_session, tmp_path):
     assert seen[0]["source"] == "environment" and "setup.sh" in seen[0]["args"]["command"]
 
 
+def test_a_token_is_refreshed_for_an_action_without_a_stream(open_session):
+    session = open_session(refresh=True, tokens=[{"provider": "github", "token": "old-t0ken"}])
+    session("setup")
+    assert session.run("echo one") == "one"
+    waiting = session.act("run", command='echo "[$GITHUB_TOKEN]"', confirmation_state="awaiting_confirmation")
+    assert waiting["observation"] == "null"
+    assert session.run('echo "[$GITHUB_TOKEN]"') == "[fresh-github-default-1]"
+
+
 def test_tokens_are_refreshed_before_use_and_masked(open_session, tmp_path):
     directory = tmp_path / "conversation"
     session = open_session(

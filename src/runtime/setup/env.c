@@ -91,6 +91,9 @@ int setup_env_add(struct setup_env *env, const struct tn_json *object, struct tn
 {
     struct adding a = {.env = env, .err = err};
 
+    if (object && tn_json_type(object) != TN_JSON_OBJECT)
+        return tn_fail(err, TN_E_INVALID, "variables: expected an object, found %s",
+                       tn_json_type_name(object));
     return tn_json_each(object, add_member, &a);
 }
 

@@ -69,8 +69,8 @@ static int refresh_token(struct tn_session *s, const struct tn_git_token *old, s
         return 0;
     replace_token(s, old->provider, token);
     /* Added to what is hidden already: nothing is uncovered. */
-    const struct tn_secret secret = {.name = key, .value = token};
-    if (tn_stream_update_secrets(s->stream, &secret, 1, err) < 0)
+    const struct tn_git_token fresh = {.provider = old->provider, .token = token};
+    if (session_hide_token(s, &fresh, err) < 0)
         return -1;
     tn_jw_object(&w);
     tn_jw_kstr(&w, key, token);
@@ -80,8 +80,7 @@ static int refresh_token(struct tn_session *s, const struct tn_git_token *old, s
     return tn_session_add_env(s, env, err);
 }
 
-/* A command that names a token is about to use it. */
-static void refresh_tokens(struct tn_session *s, const struct tn_action *action)
+void session_refresh_tokens(struct tn_session *s, const struct tn_action *action)
 {
     if (action->type != TN_ACTION_RUN || !action->run.command || !s->refresh)
         return;
@@ -146,7 +145,6 @@ static int take_event(const struct tn_stream_event *event, void *ctx)
     }
     if (!action.timeout.set && action.type == TN_ACTION_RUN)
         action.run.blocking = false;
-    refresh_tokens(s, &action);
     tn_session_run_action(s, &action, &o, &err);
     answer(s, &o, source_of(&action.event), event->id);
     tn_action_done(&action);

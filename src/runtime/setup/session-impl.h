@@ -42,6 +42,12 @@ struct git_tokens session_tokens(struct tn_session *s);
 void git_tokens_done(struct git_tokens *t);
 #define autotokens TN_CLEANUP(git_tokens_done)
 
+/* From now on neither the log nor the stream shows it. */
+int session_hide_token(struct tn_session *s, const struct tn_git_token *token,
+                       struct tn_error *err);
+/* A command that names a token is about to use it: it gets a fresh one. */
+void session_refresh_tokens(struct tn_session *s, const struct tn_action *action);
+
 /* Replaces every token in the text of the error. */
 void session_hide_tokens(struct tn_session *s, struct tn_error *err);
 

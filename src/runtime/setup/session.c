@@ -19,7 +19,7 @@ static bool has_plugin(const struct tn_str_list *plugins, const char *name)
     return false;
 }
 
-static int hide_token(struct tn_session *s, const struct tn_git_token *token, struct tn_error *err)
+int session_hide_token(struct tn_session *s, const struct tn_git_token *token, struct tn_error *err)
 {
     const struct tn_secret secret = {.name = tn_git_provider_key(token->provider),
                                      .value = token->token};
@@ -102,7 +102,7 @@ struct tn_session *tn_session_new(const struct tn_session_options *o, struct tn_
     for (size_t i = 0; i < TN_COUNT(s->own); i++)
         s->own[i] = -1;
     for (size_t i = 0; i < s->token_count; i++)
-        if (hide_token(s, &s->tokens[i], err) < 0) {
+        if (session_hide_token(s, &s->tokens[i], err) < 0) {
             tn_session_free(s);
             return NULL;
         }

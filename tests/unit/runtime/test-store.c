@@ -274,6 +274,20 @@ static void test_a_claim_with_a_name(void **state)
     tn_store_close(s);
 }
 
+/* That of whoever filled the pool is not that of whoever claims. */
+static void test_a_claim_without_the_name_of_before(void **state)
+{
+    struct tn_store *s = open_store();
+    struct tn_record as = row("", NULL, NULL), got;
+
+    add(s, "warm000001", "before", "pool");
+    assert_int_equal(tn_store_claim(s, "pool", &as, &got, NULL), 1);
+    assert_null(got.name);
+    tn_record_done(&got);
+    assert_int_equal(tn_store_find(s, "before", &got, NULL), -1);
+    tn_store_close(s);
+}
+
 #define FILLERS 4
 #define MOST 10
 
@@ -658,6 +672,7 @@ int main(void)
         TEST(test_claims_of_threads_in_two_processes),
         TEST(test_a_killed_claimer),
         TEST(test_a_claim_with_a_name),
+        TEST(test_a_claim_without_the_name_of_before),
         TEST(test_a_pool_is_bounded),
         TEST(test_claims_of_others),
         TEST(test_killed_writer),
