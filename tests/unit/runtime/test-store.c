@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "base/clock.h"
 #include "runtime/owner.h"
@@ -10,7 +11,7 @@
 
 static struct tn_record row(const char *id, const char *name, const char *pool)
 {
-    static double age = 1000;
+    static atomic_int age = 1000; /* threads make rows, too */
 
     return (struct tn_record){.id = (char *)id,
                               .name = (char *)name,
