@@ -20,8 +20,10 @@
 /* The kernel reads an image as it is: only one that nobody else can have written will do. */
 static int open_image(const struct jail *j, int fd, const struct stat *st, struct tn_error *err)
 {
+    if (!j->privileged)
+        return tn_fail(err, TN_E_DENIED, "an image, which only root can mount");
     if (st->st_uid != j->caller_uid || (st->st_mode & 022))
-        return tn_fail(err, TN_E_DENIED, "an image that others can write to");
+        return tn_fail(err, TN_E_DENIED, "an image of another user, or that others can write to");
     return tn_erofs_mount(fd, err);
 }
 

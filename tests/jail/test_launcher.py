@@ -613,6 +613,17 @@ def test_a_layer_that_is_a_strange_file(jails, owner, mode, text):
     assert j.process.wait(20) != 0
 
 
+def test_an_image_is_for_root(jails):
+    """A state that root has given away: its files can be used, its images cannot, and that is said."""
+    j = jails("true", user=NOBODY)
+    image = j.directory / "image"
+    image.write_bytes(bytes(4096))
+    os.chown(image, NOBODY, NOBODY)
+    j.plan["lowers"] = [str(image)]
+    report = j.start()
+    assert "only root" in report["error"] and str(image) in report["error"], report
+
+
 def test_a_layer_that_never_comes(jail):
     """A fork whose copy failed: the pipe is closed without a byte."""
     ours, theirs = os.pipe()
