@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdarg.h>
-#include <sys/stat.h>
 
 #include "base/again.h"
 #include "base/clock.h"
@@ -387,6 +386,16 @@ static int wait_for_others(void *ctx, int tries)
     return tn_look_again_after(nap, d->busy_since + BUSY_MS * TN_MILLI);
 }
 
+/* Keys are in there, and SQLite gives the files beside it the same mode.  Not by a umask, which is
+ * that of all threads.  One that is there already is left alone: SQLite's locks on it would be lost
+ * with our descriptor. */
+static int make_private(const char *path, struct tn_error *err)
+{
+    tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    return fd < 0 && errno != EEXIST ? tn_fail_errno(err, errno, "the store: %s", path) : 0;
+}
+
 static int open_file(struct tn_db *d, const char *path, struct tn_error *err)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
@@ -419,7 +428,7 @@ static int open_in_turn(struct tn_db *d, const char *path, struct tn_error *err)
     int held = tn_file_lock(fd, tn_now() + BUSY_MS * TN_MILLI, err);
     if (held < 0)
         return tn_error_context(err, "the store: %s", beside);
-    int failed = open_file(d, path, err);
+    int failed = make_private(path, err) || open_file(d, path, err);
     tn_file_unlock(fd, held);
     return failed;
 }
@@ -428,17 +437,13 @@ struct tn_db *tn_db_open(const char *path, struct tn_error *err)
 {
     struct tn_db *d = tn_calloc(1, sizeof *d);
     pthread_mutexattr_t recursive;
-    mode_t before;
 
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&d->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
     tn_gather_init(&d->steps);
-    before = umask(0077); /* keys are in there */
-    int failed = open_in_turn(d, path, err);
-    umask(before);
-    if (failed) {
+    if (open_in_turn(d, path, err)) {
         tn_db_close(d);
         return NULL;
     }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "runtime/database.h"
@@ -45,6 +46,25 @@ static int64_t words(void)
 static int put(struct tn_db *d, void *ctx, struct tn_error *err)
 {
     return tn_db_run(d, err, "INSERT INTO word VALUES (?)", "i", *(int64_t *)ctx) < 0 ? -1 : 0;
+}
+
+/* Whatever the umask is, which stays as it is. */
+static void test_nobody_else_can_read_it(void **state)
+{
+    static const char *const ends[] = {"", "-wal", "-shm", "-lock"};
+    tn_autofree char *path = tn_asprintf("%s/private.db", scratch_path);
+    struct stat st;
+    mode_t before = umask(0);
+    struct tn_db *own = tn_db_open(path, NULL);
+
+    assert_int_equal(umask(before), 0);
+    assert_non_null(own);
+    for (size_t i = 0; i < TN_COUNT(ends); i++) {
+        tn_autofree char *file = tn_asprintf("%s%s", path, ends[i]);
+        assert_int_equal(stat(file, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0600);
+    }
+    tn_db_close(own);
 }
 
 /* --- alone -------------------------------------------------------------------------------------
@@ -199,9 +219,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_database, close_database)
     const struct CMUnitTest tests[] = {
-        TEST(test_whole_or_not_at_all),
-        TEST(test_a_transaction_that_does_not_begin),
-        TEST(test_a_failure_is_nobody_elses),
+        TEST(test_nobody_else_can_read_it),           TEST(test_whole_or_not_at_all),
+        TEST(test_a_transaction_that_does_not_begin), TEST(test_a_failure_is_nobody_elses),
         TEST(test_an_end_for_all_is_told_to_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
