@@ -89,7 +89,8 @@ STRING, BOOLEAN = {"type": "string"}, {"type": "boolean"}
 
 
 def hello(a, m):
-    return [text(f"Hello, {need(user_name=form('What is your name?', name=STRING))[0]['content']['name']}!")]
+    answer = need(user_name=form("What is your name?", name=STRING))[0]
+    return [text(f"Hello, {answer['content']['name'] if answer['action'] == 'accept' else 'whoever you are'}!")]
 
 
 def capital(a, m):
