@@ -34,10 +34,8 @@ static void run(struct tn_sandbox *sb, const char *command)
     struct tn_action action;
     struct tn_observation observation;
 
-    tn_action_init(&action, TN_ACTION_RUN);
-    action.run.command = tn_strdup(command);
+    tn_action_init_run(&action, command, LONG);
     action.run.blocking = true;
-    action.timeout = (struct tn_opt_double){.set = true, .value = LONG};
     if (tn_sandbox_execute(sb, &action, &observation, &err))
         give_up(&err);
     if (observation.type != TN_OBSERVATION_RUN || observation.run.metadata.exit_code != 0) {

@@ -66,11 +66,8 @@ static int act(struct tn_sandbox *sb, struct tn_error *err)
     tn_autoaction struct tn_action action;
     tn_autoobservation struct tn_observation observation;
 
-    tn_action_init(&action, TN_ACTION_RUN);
+    tn_action_init_run(&action, "true", 30);
     tn_observation_init(&observation, TN_OBSERVATION_NULL);
-    free(action.run.command);
-    action.run.command = tn_strdup("true");
-    action.timeout = (struct tn_opt_double){.set = true, .value = 30};
     if (tn_sandbox_execute(sb, &action, &observation, err) < 0)
         return -1;
     if (observation.type != TN_OBSERVATION_RUN || observation.run.metadata.exit_code != 0)

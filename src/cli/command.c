@@ -128,13 +128,10 @@ static int act(struct run *r, const char *text, double timeout, struct tn_error 
 {
     tn_autoaction struct tn_action action;
 
-    tn_action_init(&action, TN_ACTION_RUN);
-    free(action.run.command);
-    action.run.command = tn_strdup(text);
+    tn_action_init_run(&action, text, timeout);
     action.run.session = tn_strdup(r->c->session);
     action.run.blocking = true;
     action.run.script = true;
-    action.timeout = (struct tn_opt_double){.set = true, .value = timeout};
     tn_observation_done(&r->observation);
     tn_observation_init(&r->observation, TN_OBSERVATION_NULL);
     return tn_sandbox_execute(r->c->sb, &action, &r->observation, err);

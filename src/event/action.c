@@ -91,6 +91,13 @@ void tn_action_init(struct tn_action *a, enum tn_action_type type)
     tn_fields_defaults(&tn_action_kinds[type].args, a);
 }
 
+void tn_action_init_run(struct tn_action *a, const char *command, double seconds)
+{
+    tn_action_init(a, TN_ACTION_RUN);
+    a->run.command = tn_strdup(command);
+    a->timeout = (struct tn_opt_double){.set = true, .value = seconds};
+}
+
 void tn_action_done(struct tn_action *a)
 {
     tn_fields_done(&tn_action_kinds[a->type].args, a);

@@ -208,6 +208,8 @@ struct tn_action {
 
 /* Makes an action of that type with all defaults; required arguments are left NULL. */
 void tn_action_init(struct tn_action *a, enum tn_action_type type);
+/* One that runs a command and gives it so many seconds. */
+void tn_action_init_run(struct tn_action *a, const char *command, double seconds);
 void tn_action_done(struct tn_action *a);
 #define tn_autoaction TN_CLEANUP(tn_action_done)
 

@@ -69,9 +69,7 @@ static int find_listeners(struct tn_sandbox *sb, void *ctx, struct tn_error *err
     struct tn_hand_client *client = tn_hand_client_new(address, key, err);
     if (!client)
         return -1;
-    tn_action_init(&action, TN_ACTION_RUN);
-    action.timeout = (struct tn_opt_double){.set = true, .value = LOOK_SECONDS};
-    action.run.command = tn_strdup(command);
+    tn_action_init_run(&action, command, LOOK_SECONDS);
     action.run.is_static = action.run.hidden = true;
     int failed = tn_hand_client_execute(client, &action, &tables, err);
     if (!failed) {

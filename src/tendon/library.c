@@ -317,14 +317,10 @@ int tendon_run(struct tendon_sandbox *sb, const char *command, double seconds, c
     tn_autoobservation struct tn_observation o;
     struct tn_error why = {0};
 
-    tn_action_init(&action, TN_ACTION_RUN);
+    tn_action_init_run(&action, command, seconds < 0 || seconds > 1e8 ? 1e8 : seconds);
     tn_observation_init(&o, TN_OBSERVATION_NULL);
-    free(action.run.command);
-    action.run.command = tn_strdup(command);
     action.run.blocking = true;
     action.run.script = true;
-    action.timeout =
-        (struct tn_opt_double){.set = true, .value = seconds < 0 || seconds > 1e8 ? 1e8 : seconds};
     int status = tn_sandbox_execute(sb->sb, &action, &o, &why);
     if (status == 0)
         status = conclude(&o, seconds, &why);

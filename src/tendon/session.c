@@ -145,12 +145,9 @@ static char *ask_directory(struct tn_sandbox *sb, struct tn_error *err)
     tn_autoaction struct tn_action action;
     tn_autoobservation struct tn_observation o;
 
-    tn_action_init(&action, TN_ACTION_RUN);
+    tn_action_init_run(&action, "pwd", 30);
     tn_observation_init(&o, TN_OBSERVATION_NULL);
-    free(action.run.command);
-    action.run.command = tn_strdup("pwd");
     action.run.hidden = true;
-    action.timeout = (struct tn_opt_double){.set = true, .value = 30};
     if (tn_sandbox_execute(sb, &action, &o, err) < 0)
         return NULL;
     if (o.type == TN_OBSERVATION_RUN && o.run.metadata.exit_code == 0 && o.content.data &&

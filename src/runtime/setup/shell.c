@@ -48,11 +48,9 @@ void setup_put_assignments(struct tn_buf *out, const struct tn_json *env)
 
 static void make_action(struct tn_action *action, const char *text, double timeout)
 {
-    tn_action_init(action, TN_ACTION_RUN);
-    action->run.command = tn_strdup(text);
+    tn_action_init_run(action, text, timeout);
     action->run.hidden = true;
     action->run.blocking = true;
-    action->timeout = (struct tn_opt_double){.set = true, .value = timeout};
 }
 
 static void interrupt(const struct setup_executor *x)
