@@ -13,13 +13,7 @@
 #include <sys/syscall.h>
 
 #include "base/child-plan.h"
-
-/* Sanitizers keep notes per function call; a call that ends in exec would leave them open. */
-#if defined(__has_attribute) && __has_attribute(disable_sanitizer_instrumentation)
-#define RAW __attribute__((disable_sanitizer_instrumentation, no_sanitize("address", "undefined")))
-#else
-#define RAW __attribute__((no_sanitize("address", "undefined", "thread")))
-#endif
+#include "base/raw.h"
 
 #define SIGNALS 64
 #define DIRENTS 2048
@@ -34,20 +28,20 @@ struct dirent64_header {
 
 /* Whatever the parent catches or ignores is default again; zeros say so in every layout of the
  * kernel's struct.  Refused for SIGKILL and SIGSTOP. */
-RAW static void reset_signals(void)
+TN_RAW static void reset_signals(void)
 {
     uint64_t action[8] = {0};
     for (int signal = 1; signal <= SIGNALS; signal++)
         syscall(SYS_rt_sigaction, signal, action, NULL, SIGNALS / 8);
 }
 
-RAW static void unblock_signals(void)
+TN_RAW static void unblock_signals(void)
 {
     uint64_t none = 0;
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, SIGNALS / 8);
 }
 
-RAW static int number_of(const char *name)
+TN_RAW static int number_of(const char *name)
 {
     int value = 0;
     for (; *name >= '0' && *name <= '9'; name++)
@@ -56,7 +50,7 @@ RAW static int number_of(const char *name)
 }
 
 /* For kernels before 5.11. */
-RAW static int close_listed_on_exec(void)
+TN_RAW static int close_listed_on_exec(void)
 {
     _Alignas(8) char entries[DIRENTS];
     long n;
@@ -78,7 +72,7 @@ RAW static int close_listed_on_exec(void)
 }
 
 /* Exec will close every descriptor that is open now; the wanted ones are made afterwards. */
-RAW static int close_all_on_exec(void)
+TN_RAW static int close_all_on_exec(void)
 {
     if (syscall(SYS_close_range, 0, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
         return 0;
@@ -86,7 +80,7 @@ RAW static int close_all_on_exec(void)
 }
 
 /* First all of them out of the way of the targets, then each to its place. */
-RAW static int connect_descriptors(struct child_plan *plan)
+TN_RAW static int connect_descriptors(struct child_plan *plan)
 {
     long moved = syscall(SYS_fcntl, plan->report_fd, F_DUPFD_CLOEXEC, plan->above);
     if (moved < 0)
@@ -107,7 +101,7 @@ RAW static int connect_descriptors(struct child_plan *plan)
 }
 
 /* The other half of PR_SET_PDEATHSIG: the parent may have died before it was set. */
-RAW static int die_with_parent(const struct child_plan *plan)
+TN_RAW static int die_with_parent(const struct child_plan *plan)
 {
     if (syscall(SYS_prctl, PR_SET_PDEATHSIG, plan->death_signal, 0, 0, 0) < 0)
         return -1;
@@ -118,7 +112,7 @@ RAW static int die_with_parent(const struct child_plan *plan)
 }
 
 /* Returns only on failure; like execvp, "not permitted" beats "not there". */
-RAW static void execute(const struct child_plan *plan)
+TN_RAW static void execute(const struct child_plan *plan)
 {
     int sys = ENOENT;
 
@@ -135,13 +129,13 @@ RAW static void execute(const struct child_plan *plan)
     errno = sys;
 }
 
-RAW static int mark(uint64_t mark)
+TN_RAW static int mark(uint64_t mark)
 {
     const uint64_t limits[] = {mark, mark}; /* the soft and the hard one, as the kernel has them */
     return (int)syscall(SYS_prlimit64, 0, RLIMIT_RTTIME, limits, NULL);
 }
 
-RAW static enum child_step prepare(struct child_plan *plan)
+TN_RAW static enum child_step prepare(struct child_plan *plan)
 {
     if (plan->session ? syscall(SYS_setsid) < 0 : plan->group && syscall(SYS_setpgid, 0, 0) < 0)
         return STEP_SESSION;
@@ -167,17 +161,37 @@ RAW static enum child_step prepare(struct child_plan *plan)
     return STEP_EXEC;
 }
 
-RAW int child_run(void *arg)
+TN_RAW static void report(const struct child_plan *plan, enum child_step step)
+{
+    struct child_report report = {.step = (int)step, .sys = errno};
+    syscall(SYS_write, plan->report_fd, &report, sizeof report);
+}
+
+TN_RAW static int become_program(void *arg)
 {
     struct child_plan *plan = arg;
 
-    plan->shared = true;
     reset_signals();
-    struct child_report report = {.step = (int)prepare(plan)};
-    if (report.step == STEP_EXEC)
+    enum child_step step = prepare(plan);
+    if (step == STEP_EXEC)
         execute(plan);
-    report.sys = errno;
-    syscall(SYS_write, plan->report_fd, &report, sizeof report);
+    report(plan, step);
     syscall(SYS_exit_group, 127);
+    __builtin_unreachable();
+}
+
+TN_RAW int child_run(void *arg)
+{
+    struct child_plan *plan = arg;
+    int status = 0;
+
+    plan->shared = true;
+    if (!plan->orphan_stack)
+        become_program(plan);
+    if (clone(become_program, plan->orphan_stack + CHILD_STACK, CHILD_BORROW | SIGCHLD, plan) < 0) {
+        report(plan, STEP_ORPHAN);
+        status = 127;
+    }
+    syscall(SYS_exit_group, status);
     __builtin_unreachable();
 }

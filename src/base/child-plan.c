@@ -111,6 +111,7 @@ struct child_plan *child_plan_new(const struct tn_child_spec *spec, struct tn_er
     plan->terminal = spec->terminal;
     plan->death_signal = spec->death_signal;
     plan->mark = spec->mark;
+    plan->orphan_stack = spec->orphan ? tn_malloc(CHILD_STACK) : NULL;
     plan->parent = getpid();
     plan->report_fd = -1;
     return plan;
@@ -118,7 +119,7 @@ struct child_plan *child_plan_new(const struct tn_child_spec *spec, struct tn_er
 
 void child_plan_free(struct child_plan *plan)
 {
-    if (!plan)
+    if (!plan || plan->lost)
         return;
     free_list(plan->argv);
     free_list(plan->env);
@@ -127,5 +128,6 @@ void child_plan_free(struct child_plan *plan)
     free(plan->fds);
     free(plan->moved);
     free(plan->groups);
+    free(plan->orphan_stack);
     free(plan);
 }

@@ -2,12 +2,29 @@
 #ifndef TN_BASE_CHILD_PLAN_H
 #define TN_BASE_CHILD_PLAN_H
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "base/child.h"
 
+/* What a new process borrows from the one that starts it until it has exec'd.  ThreadSanitizer does
+ * not know of two processes in one memory. */
+#if defined(__SANITIZE_THREAD__)
+#define CHILD_BORROW 0
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CHILD_BORROW 0
+#endif
+#endif
+#ifndef CHILD_BORROW
+#define CHILD_BORROW (CLONE_VM | CLONE_VFORK)
+#endif
+
+#define CHILD_STACK (64 * 1024)
+
 /* In the order in which they happen. */
 enum child_step {
+    STEP_ORPHAN,
     STEP_SESSION,
     STEP_DESCRIPTORS,
     STEP_TERMINAL,
@@ -47,6 +64,8 @@ struct child_plan {
     pid_t parent;
     int report_fd;        /* the child's end of the pipe; closed by exec */
     volatile bool shared; /* set by the child: seen by the parent only if they share memory */
+    char *orphan_stack;   /* of the program itself, when it is to be nobody's child; or NULL */
+    bool lost;            /* an orphan that never exec'd may still use all of this */
 };
 
 struct child_plan *child_plan_new(const struct tn_child_spec *spec, struct tn_error *err);

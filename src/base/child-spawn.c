@@ -24,19 +24,6 @@
 
 #define THREADS_MAX 8
 #define THREAD_STACK (256 * 1024)
-#define CHILD_STACK (64 * 1024)
-
-/* ThreadSanitizer does not know of two processes in one memory. */
-#if defined(__SANITIZE_THREAD__)
-#define BORROW 0
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define BORROW 0
-#endif
-#endif
-#ifndef BORROW
-#define BORROW (CLONE_VM | CLONE_VFORK)
-#endif
 
 struct request {
     struct child_plan *plan;
@@ -55,6 +42,7 @@ static struct request *first, **last = &first;
 static int threads, idle, queued;
 
 static const char *const step_names[STEP_COUNT] = {
+    [STEP_ORPHAN] = "leave it to itself",
     [STEP_SESSION] = "make a session or process group",
     [STEP_DESCRIPTORS] = "connect its descriptors",
     [STEP_TERMINAL] = "take the controlling terminal",
@@ -93,12 +81,15 @@ static int hear(struct request *r, int from)
         if (errno != EAGAIN)
             return tn_fail_errno(&r->err, errno, "start %s: read its report", r->plan->argv[0]);
         /* With borrowed memory the child is past exec or dead by now; the pipe only looks open
-         * because another child, just being born, holds a copy of it. */
-        if (r->plan->shared)
+         * because another child, just being born, holds a copy of it.  But whoever starts an orphan
+         * can be killed before that one is past exec. */
+        if (r->plan->shared && !r->plan->orphan_stack)
             return 0;
         struct pollfd p = {.fd = from, .events = POLLIN};
-        if (poll(&p, 1, tn_poll_ms(r->deadline)) == 0)
+        if (poll(&p, 1, tn_poll_ms(r->deadline)) == 0) {
+            r->plan->lost = r->plan->orphan_stack != NULL;
             return tn_fail(&r->err, TN_E_TIMEOUT, "start %s: it hung on the way", r->plan->argv[0]);
+        }
     }
 }
 
@@ -110,7 +101,7 @@ static int give_birth(struct request *r)
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
         return tn_fail_errno(&r->err, errno, "start %s: pipe", r->plan->argv[0]);
     r->plan->report_fd = ends[1];
-    pid_t pid = clone(child_run, stack + sizeof stack, BORROW | CLONE_PARENT_SETTID | SIGCHLD,
+    pid_t pid = clone(child_run, stack + sizeof stack, CHILD_BORROW | CLONE_PARENT_SETTID | SIGCHLD,
                       r->plan, (pid_t *)&r->slot->pid);
     int sys = errno;
     close(ends[1]);

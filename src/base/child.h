@@ -51,6 +51,7 @@ struct tn_child_spec {
     bool session;                     /* its own session, hence group */
     bool group;                       /* its own process group */
     bool terminal;    /* descriptor 2 is its controlling terminal; implies session */
+    bool orphan;      /* nobody's child: the handle is of a process that only starts it and ends */
     int death_signal; /* sent to it when this process (not merely the calling thread) dies; 0: none
                        */
     uint64_t mark;    /* of tn_proc_mark_new; 0: none */

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/raw.h"
 #include "jail/jail.h"
 #include "jail/message.h"
 #include "jail/sys.h"
@@ -65,65 +66,81 @@ static int write_of(pid_t pid, const char *file, const char *text)
     return write_file(path, text);
 }
 
-/* A namespace exists as long as somebody is in it or holds a descriptor of it: the child is only
- * there until we hold one.  It ends with the pipe. */
-static pid_t clone_holder(int release[2])
+/* Children that are about to end.  Nobody waits for that: the child needs what they leave. */
+struct ending {
+    pid_t pid;
+    void *memory; /* that it uses until then; or NULL */
+    struct ending *next;
+};
+static struct ending *endings;
+
+static void bury_later(pid_t pid, void *memory)
 {
-    struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
-    char byte;
+    struct ending *e = tn_malloc(sizeof *e);
 
-    if (pipe2(release, O_CLOEXEC) < 0)
-        return -1;
-    pid_t pid = sys_clone3(&args);
-    if (pid == 0) {
-        close(release[1]);
-        _exit(read(release[0], &byte, 1) == 0 ? 0 : 1);
-    }
-    int saved = errno;
-    close(release[0]);
-    if (pid < 0)
-        close(release[1]);
-    errno = saved;
-    return pid;
+    *e = (struct ending){.pid = pid, .memory = memory, .next = endings};
+    endings = e;
 }
-
-/* Holders that are about to end.  Nobody waits for that: the child needs the namespace. */
-static pid_t *holders;
-static size_t holder_count;
 
 void jail_bury_later(pid_t pid)
 {
-    holders = tn_realloc(holders, (holder_count + 1) * sizeof *holders);
-    holders[holder_count++] = pid;
+    bury_later(pid, NULL);
 }
 
-void jail_bury_holders(void)
+void jail_bury_all(void)
 {
-    while (holder_count > 0) {
-        pid_t pid = holders[--holder_count];
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+    while (endings) {
+        struct ending *e = endings;
+        while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)
             ;
+        endings = e->next;
+        free(e->memory);
+        free(e);
     }
-    free(holders);
-    holders = NULL;
+}
+
+/* Who holds a user namespace until we have a descriptor of it; it ends with the pipe.  Its memory
+ * is ours, since a copy would cost more than all the rest: it does nothing that might set errno. */
+struct holder {
+    int release[2];
+    _Alignas(16) char stack[16 << 10];
+};
+
+TN_RAW static int hold(void *arg)
+{
+    const struct holder *h = arg;
+    char byte;
+
+    syscall(SYS_close, h->release[1]);
+    syscall(SYS_read, h->release[0], &byte, 1);
+    syscall(SYS_exit_group, 0);
+    __builtin_unreachable();
 }
 
 static int userns_with(const char *uid_map, const char *gid_map, struct tn_error *err)
 {
     char path[64];
-    int release[2];
+    struct holder *h = tn_malloc(sizeof *h);
     int fd = -1;
-    pid_t pid = clone_holder(release);
 
-    if (pid < 0)
-        return tn_fail_errno(err, errno, "new user namespace");
+    if (pipe2(h->release, O_CLOEXEC) < 0) {
+        free(h);
+        return tn_fail_errno(err, errno, "pipe");
+    }
+    pid_t pid = clone(hold, h->stack + sizeof h->stack, CLONE_VM | CLONE_NEWUSER | SIGCHLD, h);
     snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
-    if (write_of(pid, "uid_map", uid_map) < 0 || write_of(pid, "gid_map", gid_map) < 0)
+    if (pid < 0)
+        tn_fail_errno(err, errno, "new user namespace");
+    else if (write_of(pid, "uid_map", uid_map) < 0 || write_of(pid, "gid_map", gid_map) < 0)
         tn_fail_errno(err, errno, "map the ids of a user namespace");
     else if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
         tn_fail_errno(err, errno, "%s", path);
-    close(release[1]);
-    jail_bury_later(pid);
+    close(h->release[0]);
+    close(h->release[1]);
+    if (pid > 0)
+        bury_later(pid, h);
+    else
+        free(h);
     return fd;
 }
 

@@ -88,8 +88,8 @@ int jail_choose_mapping(struct jail *j, bool retry, struct tn_error *err);
  * about to end is left behind. */
 int jail_make_userns(uid_t inside, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid,
                      uint32_t count, struct tn_error *err);
-/* Waits for those children, and for others that are about to end. */
-void jail_bury_holders(void);
+/* Waits for such children, and for others of which it is said that they are about to end. */
+void jail_bury_all(void);
 void jail_bury_later(pid_t pid);
 /* For mappings that have their namespace made in advance. */
 int jail_prepare_userns(struct jail *j, struct tn_error *err);
@@ -212,6 +212,8 @@ int jail_landlock_version(void);
 _Noreturn void jail_inside(struct jail *j);
 /* What can be done before the plan is known; what fails here will fail again when it is needed. */
 void jail_prepare_launch(struct jail *j);
+/* The part of it that can be done once for many. */
+void jail_find_groups(struct jail *j);
 /* Starts the jail; on success *pid and *pidfd are those of its PID 1. */
 int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err);
 /* Waits for the end of the jail, and cleans up.  Returns the exit code. */

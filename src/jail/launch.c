@@ -170,12 +170,18 @@ static int prefer_its_reason(const struct jail *j, const char **step, struct tn_
 
 /* --- what is made outside ------------------------------------------------------------------ */
 
+void jail_find_groups(struct jail *j)
+{
+    if (!j->cgroups_known)
+        j->cgroups_known = tn_cgroups_find(&j->cgroups, NULL) == 0;
+}
+
 /* Most jails have a network of their own, which takes the kernel longest. */
 void jail_prepare_launch(struct jail *j)
 {
     if (j->privileged)
         jail_begin_network(j, NULL);
-    j->cgroups_known = tn_cgroups_find(&j->cgroups, NULL) == 0;
+    jail_find_groups(j);
 }
 
 /* Inside, the plan's user owns what the owner of the directory owns outside; and whatever it makes
@@ -296,7 +302,7 @@ static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, st
         return tn_fail_errno(err, sys, "make namespaces");
     j->control = control;
     int r = supply_child(j, *pid, step, err);
-    jail_bury_holders();
+    jail_bury_all();
     if (r == 0) {
         *step = "start";
         r = attend_child(j, step, err);

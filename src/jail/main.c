@@ -257,6 +257,7 @@ static int usage(void)
 {
     fputs("usage: tendon-jail PLAN_FD REPORT_FD [START_FD]\n"
           "       tendon-jail --parcel SOCKET_FD\n"
+          "       tendon-jail --nursery SOCKET_FD\n"
           "       tendon-jail --enter ... (see enter.c)\n"
           "       tendon-jail --copy ... (see copy-own.c)\n"
           "       tendon-jail --probe\n"
@@ -273,41 +274,49 @@ static int number(const char *text)
     return *text && !*end && value > 2 && value < 1 << 20 ? (int)value : -1;
 }
 
-/* The keeper is nobody's child then: whoever starts jails need not bury their keepers.  Who cannot
- * be left behind ends, too: its starter waits for the end of the first process. */
-static void detach(void)
-{
-    pid_t pid = fork();
-
-    if (pid != 0)
-        _exit(pid < 0);
-    setsid();
-}
-
 /* Until the parcel comes there is time for what every jail needs. */
-static int launch_by_parcel(int socket)
+static int launch_by_parcel(struct jail *j, int socket)
 {
     struct ways w = {.plan = TN_JAIL_PLAN_FD,
                      .report = TN_JAIL_REPORT_FD,
                      .start = TN_JAIL_START_FD,
                      .parcel = socket};
     struct tn_error err = {0};
-    struct jail j;
-
-    detach();
     struct tn_proc self;
+
     fcntl(socket, F_SETFD, FD_CLOEXEC);
     if (tn_proc_get(getpid(), &self) < 0)
         return 1;
     if (send(socket, &self, sizeof self, MSG_NOSIGNAL) < 0)
         return 0; /* nobody is there any more */
-    begin(&j);
-    jail_prepare_launch(&j);
+    jail_prepare_launch(j);
     int r = tn_parcel_receive(socket, &err);
     if (r > 0)
-        return launch(&j, &w);
-    tn_cgroups_done(&j.cgroups);
-    tn_jail_plan_done(&j.plan);
+        return launch(j, &w);
+    tn_cgroups_done(&j->cgroups);
+    tn_jail_plan_done(&j->plan);
+    return r < 0;
+}
+
+/* Forks a launcher for each socket that comes.  Nobody waits for them, and none needs a burial. */
+static int nurse(struct jail *j, int socket)
+{
+    int r;
+
+    signal(SIGCHLD, SIG_IGN);
+    jail_find_groups(j);
+    while ((r = tn_parcel_receive(socket, NULL)) > 0) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            signal(SIGCHLD, SIG_DFL);
+            close(socket);
+            setsid();
+            return launch_by_parcel(j, TN_PARCEL_FD);
+        }
+        close(TN_PARCEL_FD);
+    }
+    tn_cgroups_done(&j->cgroups);
+    tn_jail_plan_done(&j->plan);
     return r < 0;
 }
 
@@ -323,13 +332,15 @@ int main(int argc, char **argv)
         return jail_copy_own(argc, argv);
     if (argc == 1 && getenv("CRTOOLS_SCRIPT_ACTION"))
         return jail_criu_action();
-    if (argc == 3 && strcmp(argv[1], "--parcel") == 0 && number(argv[2]) > 0)
-        return launch_by_parcel(number(argv[2]));
-    struct ways w = {.start = argc == 4 ? number(argv[3]) : -1, .parcel = -1};
     struct jail j;
+    begin(&j);
+    if (argc == 3 && strcmp(argv[1], "--parcel") == 0 && number(argv[2]) > 0)
+        return launch_by_parcel(&j, number(argv[2]));
+    if (argc == 3 && strcmp(argv[1], "--nursery") == 0 && number(argv[2]) > 0)
+        return nurse(&j, number(argv[2]));
+    struct ways w = {.start = argc == 4 ? number(argv[3]) : -1, .parcel = -1};
     if ((argc != 3 && w.start < 0) || (w.plan = number(argv[1])) < 0 ||
         (w.report = number(argv[2])) < 0)
         return usage();
-    begin(&j);
     return launch(&j, &w);
 }

@@ -36,7 +36,7 @@ int tn_parcel_send(int socket, const struct tn_child_fd *fds, size_t count, stru
     c->cmsg_len = CMSG_LEN(count * sizeof(int));
     memcpy(CMSG_DATA(c), from, count * sizeof *from);
     ssize_t n;
-    while ((n = sendmsg(socket, &packet, MSG_NOSIGNAL)) < 0 && errno == EINTR)
+    while ((n = sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR)
         ;
     return n < 0 ? tn_fail_errno(err, errno, "send descriptors") : 0;
 }

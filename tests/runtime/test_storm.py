@@ -119,8 +119,6 @@ def test_a_long_storm_of_another_kind_each_time(make_place):
 # Stands in for tendon-jail: says that it was told what to launch, and waits until it may go on.
 LATE = """#!/usr/bin/python3
 import os, pathlib, socket, sys, time
-if os.fork():
-    os._exit(0)
 parcel = socket.socket(fileno=os.dup(int(sys.argv[2])))
 if parcel.recv(1, socket.MSG_PEEK):
     pathlib.Path("{base}/started").touch()

@@ -37,6 +37,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
     pthread_mutex_init(&e->early_lock, NULL);
     tn_cond_init(&e->early_came);
     e->early = JAIL_LAUNCHER_NONE;
+    jail_nursery_init(&e->nursery);
     *engine = e;
     return 0;
 }
@@ -48,6 +49,7 @@ static void close_engine(void *engine)
     if (!e)
         return;
     jail_launcher_expect_none(e);
+    jail_nursery_done(&e->nursery);
     pthread_cond_destroy(&e->early_came);
     pthread_mutex_destroy(&e->early_lock);
     jail_gate_done(&e->gate);

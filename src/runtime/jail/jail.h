@@ -31,15 +31,22 @@ struct jail_gate {
     int inside, most;
 };
 
-/* A process that launches a jail. */
+/* A process that launches a jail; nobody's child. */
 struct jail_launcher {
-    struct tn_child *child; /* what was started, which ends at once and leaves the launcher behind;
-                               NULL: there is none */
-    int socket;             /* where its parcel goes; open on its side until it has reported */
-    int report;             /* where its report comes from, once it has its parcel */
+    int socket; /* where its parcel goes; open on its side until it has reported; -1: there is none
+                 */
+    int report; /* where its report comes from, once it has its parcel */
     struct jail_gate *gate; /* where it still counts */
 };
 #define JAIL_LAUNCHER_NONE ((struct jail_launcher){.socket = -1, .report = -1})
+
+/* A process that forks launchers. */
+struct jail_nursery {
+    pthread_mutex_t lock;
+    int socket; /* -1: there is none */
+    uid_t user; /* who started it */
+    bool asked; /* before */
+};
 
 struct jail_engine {
     const struct tn_host *host;
@@ -50,8 +57,9 @@ struct jail_engine {
     pthread_cond_t early_came;
     bool early_comes;           /* it is being started */
     struct jail_launcher early; /* one that waits for somebody to need it */
-    int images;                 /* whether layers can be images; see layer-fill.c */
-    unsigned built_in;          /* limits whose default nobody has set: enum jail_limit bits */
+    struct jail_nursery nursery;
+    int images;        /* whether layers can be images; see layer-fill.c */
+    unsigned built_in; /* limits whose default nobody has set: enum jail_limit bits */
 };
 
 /* Path of tendon-jail, on the heap; NULL with err. */
@@ -152,6 +160,10 @@ void jail_start_done(struct jail_start *start);
 #define JAIL_LISTEN_FD 5
 #define JAIL_FILES_FD 7
 
+/* Starts tendon-jail in this mode, nobody's child, with one end of a socket pair as that
+ * descriptor. Returns the other one, or -1. */
+int jail_program_start(const struct jail_engine *e, const char *mode, int number, int64_t deadline,
+                       struct tn_error *err);
 /* A jail will be started soon: its launcher comes up meanwhile, and makes what all jails need.
  * Without one nothing is different but the time. */
 void jail_launcher_expect(struct jail_engine *e);
@@ -168,6 +180,15 @@ int jail_launcher_finish(struct jail_launcher *l, struct jail_ref *ref, struct t
 void jail_launcher_done(struct jail_launcher *l);
 /* Waits for the launcher of a process that was killed in the middle of a start. */
 int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct tn_error *err);
+
+/* --- nursery.c ------------------------------------------------------------------------------ */
+
+void jail_nursery_init(struct jail_nursery *n);
+void jail_nursery_done(struct jail_nursery *n);
+bool jail_nursery_ready(struct jail_nursery *n);
+/* Has a launcher forked that gets its parcel from this socket.  False: there is no nursery, because
+ * nobody has asked before, or it cannot be had; then the program has to be started. */
+bool jail_nursery_bear(struct jail_engine *e, int parcel, int64_t deadline);
 
 /* --- state.c -------------------------------------------------------------------------------- */
 

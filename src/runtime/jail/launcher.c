@@ -12,13 +12,9 @@
 #include "jail/parcel.h"
 #include "runtime/jail/jail.h"
 
-/* Beyond those that come in a parcel. */
-#define PARCEL_FD 8
-#define NUMBER(fd) TEXT(fd)
-#define TEXT(fd) #fd
-
 #define REPORT_MAX (64u << 10)
 #define KILL_SECONDS 5.0
+#define START_SECONDS 10.0 /* of one that is not needed yet */
 
 /* --- what it gets and what it says ------------------------------------------------------------ */
 
@@ -121,29 +117,47 @@ int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct 
 
 /* --- the process ------------------------------------------------------------------------------ */
 
-/* Its first process ends at once: who is left is nobody's child, and needs no burial by us. */
-static int spawn(const struct jail_engine *e, struct jail_launcher *l, int64_t deadline,
+int jail_program_start(const struct jail_engine *e, const char *mode, int number, int64_t deadline,
+                       struct tn_error *err)
+{
+    char digits[16];
+    const char *const argv[] = {JAIL_PROGRAM, mode, digits, NULL};
+    static const char *const env[] = {JAIL_PATH_ENTRY, NULL};
+    int pair[2];
+
+    snprintf(digits, sizeof digits, "%d", number);
+    if (tn_parcel_pair(pair, err) < 0)
+        return -1;
+    tn_autofd int ours = pair[0], theirs = pair[1];
+    const struct tn_child_fd fds[] = {{theirs, number}};
+    tn_autochild struct tn_child *starter =
+        tn_child_start(&(struct tn_child_spec){.argv = argv,
+                                               .file = e->launcher,
+                                               .env = env,
+                                               .cwd = "/",
+                                               .fds = fds,
+                                               .fd_count = TN_COUNT(fds),
+                                               .session = true,
+                                               .orphan = true,
+                                               .deadline = deadline},
+                       err);
+    if (!starter || tn_child_wait(starter, deadline, NULL, err) < 0)
+        return -1;
+    return TN_TAKE_FD(ours);
+}
+
+static int spawn(struct jail_engine *e, struct jail_launcher *l, int64_t deadline,
                  struct tn_error *err)
 {
-    static const char *const argv[] = {JAIL_PROGRAM, "--parcel", NUMBER(PARCEL_FD), NULL};
-    static const char *const env[] = {JAIL_PATH_ENTRY, NULL};
     int pair[2];
 
     if (tn_parcel_pair(pair, err) < 0)
         return -1;
-    tn_autofd int theirs = pair[1];
-    l->socket = pair[0];
-    const struct tn_child_fd fds[] = {{theirs, PARCEL_FD}};
-    l->child = tn_child_start(&(struct tn_child_spec){.argv = argv,
-                                                      .file = e->launcher,
-                                                      .env = env,
-                                                      .cwd = "/",
-                                                      .fds = fds,
-                                                      .fd_count = TN_COUNT(fds),
-                                                      .session = true,
-                                                      .deadline = deadline},
-                              err);
-    return l->child ? 0 : -1;
+    tn_autofd int ours = pair[0], theirs = pair[1];
+    l->socket = jail_nursery_bear(e, theirs, deadline)
+                    ? TN_TAKE_FD(ours)
+                    : jail_program_start(e, "--parcel", TN_PARCEL_FD, deadline, err);
+    return l->socket < 0 ? -1 : 0;
 }
 
 /* One that nobody listens to any more ends with everything it has begun.  The first thing it says
@@ -165,9 +179,6 @@ void jail_launcher_done(struct jail_launcher *l)
         kill_launcher(l);
     tn_close(TN_TAKE_FD(l->report));
     tn_close(TN_TAKE_FD(l->socket)); /* one that waits for its parcel ends */
-    if (l->child)
-        tn_child_wait(l->child, tn_deadline_in(KILL_SECONDS), NULL, NULL);
-    tn_child_free(TN_TAKE_PTR(l->child));
     if (l->gate)
         jail_gate_leave(l->gate);
     l->gate = NULL;
@@ -181,8 +192,7 @@ static void *start_early(void *arg)
     struct jail_engine *e = arg;
     struct jail_launcher l = JAIL_LAUNCHER_NONE;
 
-    if (spawn(e, &l, 0, NULL) < 0)
-        jail_launcher_done(&l);
+    spawn(e, &l, tn_deadline_in(START_SECONDS), NULL);
     pthread_mutex_lock(&e->early_lock);
     e->early = l;
     e->early_comes = false;
@@ -191,22 +201,22 @@ static void *start_early(void *arg)
     return NULL;
 }
 
-/* By a thread: whoever expects a jail has enough to do until it is there. */
+/* By a thread, if it takes time: whoever expects a jail has enough to do until it is there. */
 void jail_launcher_expect(struct jail_engine *e)
 {
     pthread_t thread;
 
     pthread_mutex_lock(&e->early_lock);
-    bool wanted = !e->early.child && !e->early_comes;
+    bool wanted = e->early.socket < 0 && !e->early_comes;
     if (wanted)
         e->early_comes = true;
     pthread_mutex_unlock(&e->early_lock);
     if (!wanted)
         return;
-    if (tn_thread_start(&thread, start_early, e) == 0)
-        pthread_detach(thread);
-    else
+    if (jail_nursery_ready(&e->nursery) || tn_thread_start(&thread, start_early, e) != 0)
         start_early(e);
+    else
+        pthread_detach(thread);
 }
 
 /* False when there is none. */
@@ -218,13 +228,9 @@ static bool take_early(struct jail_engine *e, struct jail_launcher *l, int64_t d
     while (e->early_comes &&
            pthread_cond_timedwait(&e->early_came, &e->early_lock, &until) != ETIMEDOUT)
         ;
-    bool there = e->early.child != NULL;
-    if (there) {
-        l->child = TN_TAKE_PTR(e->early.child);
-        l->socket = TN_TAKE_FD(e->early.socket);
-    }
+    l->socket = TN_TAKE_FD(e->early.socket);
     pthread_mutex_unlock(&e->early_lock);
-    return there;
+    return l->socket >= 0;
 }
 
 void jail_launcher_expect_none(struct jail_engine *e)
@@ -244,9 +250,7 @@ static int send_parcel(struct jail_engine *e, struct jail_launcher *l,
                        struct tn_error *err)
 {
     if (take_early(e, l, deadline)) {
-        /* Once its first process has ended the socket is open only in one that lives. */
-        if (tn_child_wait(l->child, deadline, NULL, NULL) == 0 &&
-            tn_parcel_send(l->socket, fds, count, NULL) == 0)
+        if (tn_parcel_send(l->socket, fds, count, NULL) == 0)
             return 0;
         struct jail_gate *gate = TN_TAKE_PTR(l->gate);
         jail_launcher_done(l);

@@ -451,6 +451,46 @@ static int be_on_an_old_kernel(void)
     return tn_exit_code(&result);
 }
 
+/* The handle is of who started it: that one has ended when the program says anything. */
+static void test_orphan(void **state)
+{
+    int ends[2], told[2];
+    char text[64] = "";
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+    const struct tn_child_fd fds[] = {{.from = told[0], .to = 0}, {.from = ends[1], .to = 1}};
+    struct tn_child_spec spec = {.argv = ARGV("/bin/sh", "-c", "read x; echo $PPID $$"),
+                                 .fds = fds,
+                                 .fd_count = TN_COUNT(fds),
+                                 .orphan = true};
+    tn_autochild struct tn_child *c = start(&spec);
+    struct tn_exit result = finish(c);
+    assert_int_equal(tn_exit_code(&result), 0);
+    close(told[0]);
+    close(ends[1]);
+    assert_no_children();
+    assert_int_equal(write(told[1], "\n", 1), 1);
+    assert_true(read(ends[0], text, sizeof text - 1) > 0);
+    char *rest;
+    long parent = strtol(text, &rest, 10), self = strtol(rest, NULL, 10);
+    assert_int_not_equal(parent, getpid());
+    assert_int_not_equal(parent, tn_child_pid(c));
+    assert_int_not_equal(self, tn_child_pid(c));
+    close(told[1]);
+    close(ends[0]);
+}
+
+static void test_orphan_that_cannot_be_started(void **state)
+{
+    struct tn_child_spec spec = {.argv = ARGV("/bin/true"), .cwd = "/nowhere", .orphan = true};
+    struct tn_error err;
+
+    assert_null(tn_child_start(&spec, &err));
+    assert_non_null(strstr(err.text, "enter its directory /nowhere"));
+    assert_no_children();
+}
+
 static void test_old_kernels(void **state)
 {
     struct tn_child_spec spec = {.argv = ARGV("/proc/self/exe", "old")};
@@ -648,6 +688,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_controlling_terminal),
         cmocka_unit_test(test_user),
         cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_orphan),
+        cmocka_unit_test(test_orphan_that_cannot_be_started),
         cmocka_unit_test(test_old_kernels),
     };
     const struct CMUnitTest reaping[] = {

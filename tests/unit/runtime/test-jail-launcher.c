@@ -44,13 +44,25 @@ static int obey(void)
 
 static int be_a_launcher(int socket)
 {
-    if (fork() > 0)
-        return 0;
     struct tn_proc self;
+
     if (tn_proc_get(getpid(), &self) < 0 || send(socket, &self, sizeof self, MSG_NOSIGNAL) < 0 ||
         tn_parcel_receive(socket, NULL) != 1)
         return 0;
     return obey();
+}
+
+static int be_a_nursery(int socket)
+{
+    signal(SIGCHLD, SIG_IGN);
+    while (tn_parcel_receive(socket, NULL) == 1) {
+        if (fork() == 0) {
+            close(socket);
+            return be_a_launcher(TN_PARCEL_FD);
+        }
+        close(TN_PARCEL_FD);
+    }
+    return 0;
 }
 
 /* --- tests -------------------------------------------------------------------------------------
@@ -109,13 +121,13 @@ static void test_needed(void **state)
     assert_int_equal(start("refuse", &l, &err), 0); /* there is none yet */
     assert_refusal(&l);
     expect_one();
-    struct tn_child *early = engine.early.child;
-    assert_non_null(early);
+    int early = engine.early.socket;
+    assert_true(early >= 0);
     expect_one(); /* is enough */
-    assert_ptr_equal(engine.early.child, early);
+    assert_int_equal(engine.early.socket, early);
     assert_int_equal(start("refuse", &l, &err), 0);
-    assert_ptr_equal(l.child, early);
-    assert_null(engine.early.child);
+    assert_int_equal(l.socket, early);
+    assert_int_equal(engine.early.socket, -1);
     assert_refusal(&l);
 }
 
@@ -145,7 +157,7 @@ static void test_not_needed(void **state)
     assert_nobody_is_left();
     jail_launcher_expect(&engine);
     jail_launcher_expect_none(&engine); /* before it has come */
-    assert_null(engine.early.child);
+    assert_int_equal(engine.early.socket, -1);
     assert_nobody_is_left();
 }
 
@@ -157,10 +169,10 @@ static void test_needed_before_it_has_come(void **state)
 
     jail_launcher_expect(&engine);
     assert_int_equal(start("refuse", &l, &err), 0);
-    assert_null(engine.early.child);
+    assert_int_equal(engine.early.socket, -1);
     assert_refusal(&l);
     assert_false(engine.early_comes);
-    assert_null(engine.early.child);
+    assert_int_equal(engine.early.socket, -1);
 }
 
 static void test_dead_before_it_was_needed(void **state)
@@ -192,10 +204,46 @@ static void test_unheard(void **state)
     assert_int_equal(engine.gate.inside, 0);
 }
 
+static struct tn_proc expect_another(void)
+{
+    jail_launcher_expect_none(&engine);
+    expect_one();
+    return process_of(&engine.early);
+}
+
+/* Every launcher but the first is forked by one process, which is replaced when it dies, or when we
+ * are somebody else. */
+static void test_nursery(void **state)
+{
+    jail_nursery_done(&engine.nursery);
+    jail_nursery_init(&engine.nursery);
+    expect_another();
+    assert_false(jail_nursery_ready(&engine.nursery));
+    struct tn_proc second = expect_another();
+    pid_t nursery = second.parent;
+    struct tn_proc third = expect_another();
+    assert_int_equal(third.parent, nursery);
+    engine.nursery.user++;
+    struct tn_proc fourth = expect_another();
+    assert_int_not_equal(fourth.parent, nursery);
+    struct tn_proc other = {.pid = fourth.parent};
+    assert_int_equal(tn_proc_get(other.pid, &other), 0);
+    kill(other.pid, SIGKILL);
+    await_end(&other);
+    struct tn_proc fifth = expect_another();
+    assert_int_not_equal(fifth.parent, other.pid);
+    struct jail_launcher l = JAIL_LAUNCHER_NONE;
+    struct tn_error err;
+    assert_int_equal(start("refuse", &l, &err), 0);
+    assert_refusal(&l);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--parcel") == 0)
         return be_a_launcher((int)strtol(argv[2], NULL, 10));
+    if (argc == 3 && strcmp(argv[1], "--nursery") == 0)
+        return be_a_nursery((int)strtol(argv[2], NULL, 10));
     char name[] = "/tmp/tendon-test-XXXXXX";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_needed),
@@ -203,6 +251,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_needed_before_it_has_come),
         cmocka_unit_test(test_dead_before_it_was_needed),
         cmocka_unit_test(test_unheard),
+        cmocka_unit_test(test_nursery),
     };
 
     directory = mkdtemp(name);
@@ -211,7 +260,9 @@ int main(int argc, char **argv)
     pthread_mutex_init(&engine.early_lock, NULL);
     tn_cond_init(&engine.early_came);
     jail_gate_init(&engine.gate);
+    jail_nursery_init(&engine.nursery);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    jail_nursery_done(&engine.nursery);
     jail_gate_done(&engine.gate);
     pthread_cond_destroy(&engine.early_came);
     pthread_mutex_destroy(&engine.early_lock);
