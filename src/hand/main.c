@@ -3,6 +3,7 @@
  * The main thread only waits for signals, so that children are reaped from the first moment (this
  * may be PID 1). A second thread starts everything up; from then on each connection has its own. */
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -433,6 +434,8 @@ int main(int argc, char **argv)
     struct tn_error err = {0};
     sigset_t signals;
 
+    mallopt(M_ARENA_MAX,
+            1); /* a heap for each thread costs every start more than they save later */
     fill_standard_descriptors();
     int r = tn_hand_options_read(&process.hand.options, argc, argv, &err);
     if (r < 0)

@@ -66,45 +66,28 @@ static int write_of(pid_t pid, const char *file, const char *text)
     return write_file(path, text);
 }
 
-/* Children that are about to end.  Nobody waits for that: the child needs what they leave. */
-struct ending {
-    pid_t pid;
-    void *memory; /* that it uses until then; or NULL */
-    struct ending *next;
-};
-static struct ending *endings;
-
-static void bury_later(pid_t pid, void *memory)
-{
-    struct ending *e = tn_malloc(sizeof *e);
-
-    *e = (struct ending){.pid = pid, .memory = memory, .next = endings};
-    endings = e;
-}
-
-void jail_bury_later(pid_t pid)
-{
-    bury_later(pid, NULL);
-}
-
-void jail_bury_all(void)
-{
-    while (endings) {
-        struct ending *e = endings;
-        while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-        endings = e->next;
-        free(e->memory);
-        free(e);
-    }
-}
-
 /* Who holds a user namespace until we have a descriptor of it; it ends with the pipe.  Its memory
  * is ours, since a copy would cost more than all the rest: it does nothing that might set errno. */
 struct holder {
     int release[2];
+    pid_t pid;
+    struct holder *next;
     _Alignas(16) char stack[16 << 10];
 };
+
+/* Nobody waits for their ends before the child has what it needs. */
+static struct holder *holders;
+
+void jail_bury_holders(void)
+{
+    while (holders) {
+        struct holder *h = holders;
+        while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        holders = h->next;
+        free(h);
+    }
+}
 
 TN_RAW static int hold(void *arg)
 {
@@ -117,30 +100,43 @@ TN_RAW static int hold(void *arg)
     __builtin_unreachable();
 }
 
-static int userns_with(const char *uid_map, const char *gid_map, struct tn_error *err)
+static struct holder *clone_holder(void)
 {
-    char path[64];
     struct holder *h = tn_malloc(sizeof *h);
-    int fd = -1;
 
     if (pipe2(h->release, O_CLOEXEC) < 0) {
         free(h);
-        return tn_fail_errno(err, errno, "pipe");
+        return NULL;
     }
-    pid_t pid = clone(hold, h->stack + sizeof h->stack, CLONE_VM | CLONE_NEWUSER | SIGCHLD, h);
-    snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
-    if (pid < 0)
-        tn_fail_errno(err, errno, "new user namespace");
-    else if (write_of(pid, "uid_map", uid_map) < 0 || write_of(pid, "gid_map", gid_map) < 0)
+    h->pid = clone(hold, h->stack + sizeof h->stack, CLONE_VM | CLONE_NEWUSER | SIGCHLD, h);
+    if (h->pid > 0) {
+        h->next = holders;
+        holders = h;
+        return h;
+    }
+    int saved = errno;
+    close(h->release[0]);
+    close(h->release[1]);
+    free(h);
+    errno = saved;
+    return NULL;
+}
+
+static int userns_with(const char *uid_map, const char *gid_map, struct tn_error *err)
+{
+    char path[64];
+    int fd = -1;
+    const struct holder *h = clone_holder();
+
+    if (!h)
+        return tn_fail_errno(err, errno, "new user namespace");
+    snprintf(path, sizeof path, "/proc/%d/ns/user", (int)h->pid);
+    if (write_of(h->pid, "uid_map", uid_map) < 0 || write_of(h->pid, "gid_map", gid_map) < 0)
         tn_fail_errno(err, errno, "map the ids of a user namespace");
     else if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
         tn_fail_errno(err, errno, "%s", path);
     close(h->release[0]);
     close(h->release[1]);
-    if (pid > 0)
-        bury_later(pid, h);
-    else
-        free(h);
     return fd;
 }
 

@@ -40,8 +40,7 @@ static int leave_session(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* The launcher made the pid namespace (and an ordinary user's); root's network is made meanwhile.
- */
+/* The launcher made the pid namespace, an ordinary user's, and root's network. */
 static int leave_namespaces(struct jail *j, struct tn_error *err)
 {
     if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
@@ -115,18 +114,9 @@ static int await_files(struct jail *j, struct tn_error *err)
     return jail_open_filled(j, err);
 }
 
-/* When the control groups are joined; the network comes along. */
 static int wait_for_launcher(struct jail *j, struct tn_error *err)
 {
-    tn_autofd int network = jail_expect(j->control, JAIL_GO, NULL, err);
-
-    if (network == -2)
-        return -1;
-    if (network < 0 && jail_gets_network(j)) /* or the program would be in the host's */
-        return tn_fail(err, TN_E_INTERNAL, "the network namespace did not come along");
-    if (network >= 0 && setns(network, CLONE_NEWNET) < 0)
-        return tn_fail_errno(err, errno, "enter the network namespace");
-    return 0;
+    return jail_expect(j->control, JAIL_GO, NULL, err) == -2 ? -1 : 0;
 }
 
 /* Only now is this process where the namespace is to have its root. */
@@ -244,7 +234,7 @@ static const struct {
     {"workspace", jail_make_workspace, FRESH},
     {"resolver", jail_write_resolver, FRESH},
     {"host name", set_hostname, BOTH},
-    {"control groups and network", wait_for_launcher, BOTH},
+    {"launcher", wait_for_launcher, BOTH},
     {"socket", open_socket, BOTH},
     {"control group namespace", leave_cgroups, BOTH},
     {"resource limits", jail_set_limits, FRESH},

@@ -62,8 +62,7 @@ struct jail {
     int log;                  /* and the file it ends up in; -1: none */
     int listener;             /* of the keeper */
     int owner;                /* pidfd; -1: none */
-    int network;              /* the namespace that was made for the jail; -1: none (yet) */
-    int network_maker;        /* who makes it passes it on here; -1: nobody does */
+    int left_network;         /* the launcher's own, while it is in that of the jail; or -1 */
     bool cgroups_known;       /* cgroups says where they are */
     bool in_group;            /* the child was born in its control group of v2 */
     bool pids_by_rlimit;      /* the limit on processes is one of this user in this namespace */
@@ -88,9 +87,8 @@ int jail_choose_mapping(struct jail *j, bool retry, struct tn_error *err);
  * about to end is left behind. */
 int jail_make_userns(uid_t inside, uid_t outside_uid, gid_t inside_gid, gid_t outside_gid,
                      uint32_t count, struct tn_error *err);
-/* Waits for such children, and for others of which it is said that they are about to end. */
-void jail_bury_all(void);
-void jail_bury_later(pid_t pid);
+/* Waits for such children. */
+void jail_bury_holders(void);
 /* For mappings that have their namespace made in advance. */
 int jail_prepare_userns(struct jail *j, struct tn_error *err);
 /* In a new user namespace: that user of outside is root here, and nobody else exists. */
@@ -186,13 +184,11 @@ int jail_write_resolver(struct jail *j, struct tn_error *err);
 
 /* Moves the calling process into a network with nothing but loopback, if the plan wants that. */
 int jail_make_network(const struct jail *j, struct tn_error *err);
-/* Whether the child gets its network from the launcher; an ordinary user's makes its own. */
+/* Whether the child is born into its network; an ordinary user's makes its own. */
 bool jail_gets_network(const struct jail *j);
-/* Root's is made by a process of its own while the launcher goes on: begins that, unless it has
- * begun. */
-int jail_begin_network(struct jail *j, struct tn_error *err);
-/* Waits for it: j->network. */
-int jail_take_network(struct jail *j, struct tn_error *err);
+/* In the launcher, which is in the network of the jail until it has a child there. */
+int jail_enter_network(struct jail *j, struct tn_error *err);
+int jail_leave_network(struct jail *j, struct tn_error *err);
 
 /* --- confine.c: what a process may do -----------------------------------------------------------
  */

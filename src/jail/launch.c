@@ -141,7 +141,6 @@ static int attend_child(struct jail *j, const char **step, struct tn_error *err)
                 *err = message.error;
             return message.kind == JAIL_FAILED ? -1 : 1;
         case JAIL_GO:
-        case JAIL_NETWORK:
         case JAIL_MAPPED:
         case JAIL_USERNS:
             return tn_fail(err, TN_E_INTERNAL, "unexpected message %d", message.kind);
@@ -180,7 +179,7 @@ void jail_find_groups(struct jail *j)
 void jail_prepare_launch(struct jail *j)
 {
     if (j->privileged)
-        jail_begin_network(j, NULL);
+        jail_enter_network(j, NULL);
     jail_find_groups(j);
 }
 
@@ -247,11 +246,8 @@ static int supply_child(struct jail *j, pid_t pid, const char **step, struct tn_
     *step = "control groups";
     if (!j->privileged && tn_cgroup_join(&j->cgroups, j->plan.id, pid, !j->in_group, err) < 0)
         return -1;
-    *step = "network";
-    if (jail_gets_network(j) && jail_take_network(j, err) < 0)
-        return -1;
     message.kind = JAIL_GO;
-    jail_send(j->control, &message, jail_gets_network(j) ? j->network : -1, NULL);
+    jail_send(j->control, &message, -1, NULL);
     *step = "keeper";
     return j->listener >= 0 ? 0 : jail_open_keeper(j, err);
 }
@@ -285,6 +281,9 @@ static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, st
     j->pids_by_rlimit = limit_by_user(j);
     if (tn_cgroup_make_unified(&j->cgroups, j->plan.id, err) < 0)
         return -1;
+    *step = "network";
+    if ((jail_gets_network(j) ? jail_enter_network(j, err) : jail_leave_network(j, err)) < 0)
+        return -1;
     *step = "namespaces";
     tn_autofd int cgroup = tn_cgroup_open_unified(&j->cgroups, j->plan.id);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -301,8 +300,9 @@ static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, st
     if (*pid < 0)
         return tn_fail_errno(err, sys, "make namespaces");
     j->control = control;
-    int r = supply_child(j, *pid, step, err);
-    jail_bury_all();
+    *step = "network";
+    int r = jail_leave_network(j, err) < 0 ? -1 : supply_child(j, *pid, step, err);
+    jail_bury_holders();
     if (r == 0) {
         *step = "start";
         r = attend_child(j, step, err);
@@ -327,9 +327,6 @@ int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struc
 {
     *step = "control groups";
     if (find_groups(j, err) < 0)
-        return -1;
-    *step = "network";
-    if (jail_gets_network(j) && jail_begin_network(j, err) < 0)
         return -1;
     *step = "Landlock";
     if (j->plan.criu && jail_restrict_scope(j, err) < 0)

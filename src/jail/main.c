@@ -1,6 +1,7 @@
 /* tendon-jail: launches one jail and keeps it.  See plan.h for how it is called. */
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,7 @@
 enum {
     PLAN_MAX = 4 << 20,
     REPORT_MAX = 16 << 10,
+    QUIET_MS = 3,
 };
 
 /* --- the report ---------------------------------------------------------------------------- */
@@ -181,8 +183,6 @@ static void settle(struct jail *j, const struct ways *w)
         close((int)j->plan.files_fd);
     tn_close(w->start);
     tn_close(w->parcel);
-    tn_close(TN_TAKE_FD(j->network));
-    tn_close(TN_TAKE_FD(j->network_maker));
     tn_close(TN_TAKE_FD(j->child_output));
     for (int i = 0; null >= 0 && i < 3; i++)
         dup2(null, i);
@@ -232,8 +232,7 @@ static void begin(struct jail *j)
                        .owner = -1,
                        .root = -1,
                        .images = -1,
-                       .network = -1,
-                       .network_maker = -1};
+                       .left_network = -1};
     for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
         j->system[i] = -1;
     tn_jail_plan_init(&j->plan);
@@ -298,6 +297,17 @@ static int launch_by_parcel(struct jail *j, int socket)
     return r < 0;
 }
 
+/* When nobody has come for a while there is time for the network of the next jail: its launcher
+ * will be born there.  Only the next one's: two jails must not meet in one. */
+static int await_socket(struct jail *j, int socket)
+{
+    struct pollfd p = {.fd = socket, .events = POLLIN};
+
+    if (poll(&p, 1, QUIET_MS) == 0 && j->privileged)
+        jail_enter_network(j, NULL);
+    return tn_parcel_receive(socket, NULL);
+}
+
 /* Forks a launcher for each socket that comes.  Nobody waits for them, and none needs a burial. */
 static int nurse(struct jail *j, int socket)
 {
@@ -305,7 +315,7 @@ static int nurse(struct jail *j, int socket)
 
     signal(SIGCHLD, SIG_IGN);
     jail_find_groups(j);
-    while ((r = tn_parcel_receive(socket, NULL)) > 0) {
+    while ((r = await_socket(j, socket)) > 0) {
         pid_t pid = fork();
         if (pid == 0) {
             signal(SIGCHLD, SIG_DFL);
@@ -314,6 +324,8 @@ static int nurse(struct jail *j, int socket)
             return launch_by_parcel(j, TN_PARCEL_FD);
         }
         close(TN_PARCEL_FD);
+        if (jail_leave_network(j, NULL) < 0)
+            return 1;
     }
     tn_cgroups_done(&j->cgroups);
     tn_jail_plan_done(&j->plan);

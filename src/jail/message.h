@@ -12,9 +12,7 @@ enum jail_message_kind {
     JAIL_USERNS,  /* a user namespace comes along: the jail's, then one for each volume */
     JAIL_STORAGE, /* the storage comes along; also from the child of an ordinary user */
     JAIL_MAPPED,  /* its ids are mapped */
-    JAIL_GO,      /* the control groups are joined; its network comes along */
-    /* from who makes the network */
-    JAIL_NETWORK, /* it comes along; or JAIL_FAILED with `error` */
+    JAIL_GO,      /* the control groups are joined */
     /* from the child */
     JAIL_FILLED,     /* its layers are complete */
     JAIL_READY,      /* about to exec; `isolation` is what it has */

@@ -132,7 +132,7 @@ static bool idmap(struct probe *p)
     }
     tn_autofd int userns =
         jail_make_userns(0, JAIL_RANGE_FIRST, 0, JAIL_RANGE_FIRST, JAIL_IDS, NULL);
-    jail_bury_all();
+    jail_bury_holders();
     tn_autofd int usr = sys_clone_mount(AT_FDCWD, "/usr", 0);
     if (userns >= 0 && usr >= 0 && sys_set_mount(usr, MOUNT_ATTR_IDMAP, userns, 0) == 0) {
         say(p, "owners of files are mapped: root inside is nobody outside");
