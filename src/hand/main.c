@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -195,8 +196,10 @@ static int start(struct process *p, struct tn_error *err)
     }
     tn_plugins_start(hand);
     wait_for_main_session(hand, session);
-    if (o->viewer && !o->port && !o->confine) /* nobody waits for it */
+    if (o->viewer && !o->port && !o->confine) {
+        sched_yield(); /* others waited for us; nobody waits for this */
         start_viewer(p, VIEWER_PORTS);
+    }
     return 0;
 }
 
