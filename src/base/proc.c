@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/fs.h"
@@ -587,4 +588,29 @@ int64_t tn_proc_memory(pid_t root, uint64_t mark)
     for (size_t i = 0; i < all.count; i++)
         count_pages(all.items[i].pid, &own, &shared);
     return (own + shared) * sysconf(_SC_PAGESIZE);
+}
+
+/* --- threads -------------------------------------------------------------------------------- */
+
+uint64_t tn_proc_threads_of(uid_t uid)
+{
+    DIR *dir = opendir("/proc");
+    uint64_t threads = 0;
+    pid_t pid;
+
+    while (dir && (pid = next_pid(dir))) {
+        char path[40], text[1024];
+        unsigned long long count;
+        struct stat st;
+
+        snprintf(path, sizeof path, "/proc/%d", (int)pid);
+        if (stat(path, &st) < 0 || st.st_uid != uid)
+            continue;
+        const char *after_name = strrchr(read_about(pid, "stat", text, sizeof text), ')');
+        if (after_name && tn_proc_numbers(after_name + 1, 17, &count, 1) == 0)
+            threads += count;
+    }
+    if (dir)
+        closedir(dir);
+    return threads;
 }

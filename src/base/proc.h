@@ -83,4 +83,8 @@ int tn_proc_environ(pid_t pid, struct tn_buf *out);
  * bytes; what they share counts once. */
 int64_t tn_proc_memory(pid_t root, uint64_t mark);
 
+/* How many threads the user has in all processes that can be seen, the dead that wait to be buried
+ * included: what RLIMIT_NPROC counts. */
+uint64_t tn_proc_threads_of(uid_t uid);
+
 #endif

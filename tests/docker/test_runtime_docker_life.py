@@ -218,6 +218,22 @@ def test_out_of_memory_is_named(docker_world):
     assert box.ok("echo alive") == "alive"
 
 
+def test_the_process_limit_is_named(world, driver):
+    """Container engines do not tell; the hand sees what its control group counts."""
+    named = "\n[The sandbox reports: process limit of 24 reached]"
+    box = world.new(driver, pids=24)
+
+    def told(command):
+        metadata = box("run", command=command)["observation"]["extras"]["metadata"]
+        return metadata["exit_code"], metadata["suffix"]
+
+    assert named not in told("false")[1]
+    code, suffix = told("sh -c 'for i in 1 2 3 4 5 6; do for k in 1 2 3 4 5; do sleep 30 & done; done' 2>/dev/null")
+    assert code != 0 and suffix.endswith(named)
+    assert named not in told("false")[1], "told once"
+    assert box.status() == "running"
+
+
 def test_the_end_by_lack_of_memory_is_named(docker_world):
     driver = docker_world.open()
     box = docker_world.new(driver, memory="24m", user="root")

@@ -59,6 +59,13 @@ def root_world():
 
 
 @pytest.fixture
+def user_world():
+    world = JailWorld(NOBODY)
+    yield world
+    world.finish()
+
+
+@pytest.fixture
 def driver(world):
     return world.open()
 

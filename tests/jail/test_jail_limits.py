@@ -51,6 +51,31 @@ def test_processes(limited):
         assert reason and reason.startswith("process limit of 20 reached")
 
 
+NAMED = "\n[The sandbox reports: process limit of 20 reached]"
+FORKS = "import os, time\nfor _ in range(40):\n    os.fork() or (time.sleep(30), os._exit(0))"
+
+
+def told(box, command):
+    observation = box("run", command=command, timeout=60)["observation"]
+    metadata = observation["extras"]["metadata"]
+    return metadata["exit_code"], observation["content"], metadata["suffix"]
+
+
+def test_processes_of_an_ordinary_user_are_named_in_the_observation(user_world):
+    """The kernel counts no refusals there: the hand looks at the moment in which one is told of."""
+    box = user_world.new(user_world.open(), pids=20)
+    code, output, suffix = told(box, f"python3 -c '{FORKS}'")
+    assert code == 1 and "BlockingIOError" in output and suffix.endswith(NAMED)
+    box.ok("kill -KILL -1")
+    # Bash tries again, and has more luck: that the limit was met is no less true.
+    code, output, suffix = told(box, "for i in $(seq 30); do sleep 3 & done; wait")
+    assert code == 0 and "fork: retry: " in output and suffix.endswith(NAMED)
+    # Told once; and words alone are no proof.
+    assert NAMED not in told(box, "false")[2]
+    code, output, suffix = told(box, "echo fork: retry: Resource temporarily unavailable; false")
+    assert code == 1 and "unavailable" in output and NAMED not in suffix
+
+
 def test_disk(limited):
     box = limited(disk="8m")
     assert box("inspect")["reason"] is None

@@ -36,6 +36,15 @@ static void tape(struct tn_session *s, const char *bytes, size_t n)
     pthread_cond_broadcast(&s->changed);
 }
 
+/* It may not be met any more when the command ends. */
+static void look_at_process_limit(struct tn_session *s, const char *bytes, size_t n)
+{
+    uid_t uid = s->options.switch_user ? s->options.uid : geteuid();
+
+    if (!s->process_limit_met && tn_process_limit_is_mentioned(bytes, n))
+        s->process_limit_met = tn_process_limit_now(&s->process_limit, uid);
+}
+
 static void on_output(void *ctx, const char *bytes, size_t n)
 {
     struct tn_session *s = ctx;
@@ -49,6 +58,7 @@ static void on_output(void *ctx, const char *bytes, size_t n)
     }
     if (s->active && !s->interactive && !s->starting && s->output_count)
         tn_output_append(current_output(s), bytes, n);
+    look_at_process_limit(s, bytes, n);
     if (s->tape)
         tape(s, bytes, n);
     pthread_mutex_unlock(&s->lock);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "hand/shell/process-limit.h"
 #include "hand/shell/process.h"
 #include "hand/shell/session.h"
 #include "hand/shell/transcript.h"
@@ -82,10 +83,14 @@ struct tn_session {
     bool have_base;
     int64_t peak_memory;
 
+    struct tn_process_limit process_limit;
+    int64_t process_limit_met; /* which is to be told; 0: none */
+
     uint64_t deliveries;
     uint64_t unsettled; /* the delivery whose reader may turn out to be gone; 0: none */
     struct {
         bool running, reported;
+        int64_t process_limit_met;
     } before_delivery;
 
     int terminals;

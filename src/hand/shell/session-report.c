@@ -155,9 +155,21 @@ void tn_session_undeliver(struct tn_session *s, uint64_t delivery)
         s->taken_changes = 0;
         s->running = true;
         s->reported = s->before_delivery.reported;
+        s->process_limit_met = s->before_delivery.process_limit_met;
         s->deliveries++;
     }
     pthread_mutex_unlock(&s->lock);
+}
+
+/* The group is asked only when something went wrong: that takes a file. */
+static void tell_process_limit(struct tn_session *s, struct tn_shell_result *r)
+{
+    if (!s->process_limit_met && r->exit_code != 0)
+        s->process_limit_met = tn_process_limit_of_group(&s->process_limit);
+    if (s->process_limit_met)
+        tn_buf_printf(&r->suffix, TN_TEXT_PROCESS_LIMIT, (long long)s->process_limit_met);
+    s->before_delivery.process_limit_met = s->process_limit_met;
+    s->process_limit_met = 0;
 }
 
 void session_report_completed(struct tn_session *s, struct tn_shell_result *r, struct text sent,
@@ -183,6 +195,7 @@ void session_report_completed(struct tn_session *s, struct tn_shell_result *r, s
         tn_buf_printf(&r->suffix, TN_TEXT_SHELL_KILLED, WTERMSIG(s->wait_status));
     else if (s->exited)
         tn_buf_puts(&r->suffix, TN_TEXT_SHELL_GONE);
+    tell_process_limit(s, r);
     s->running = false;
     s->reported = false;
 }
@@ -204,6 +217,7 @@ void session_report_running(struct tn_session *s, struct tn_shell_result *r, enu
         tn_format_double(seconds, timeout);
         tn_buf_printf(&r->suffix, TN_TEXT_HARD, seconds);
     }
+    tell_process_limit(s, r);
     s->running = true;
     s->reported = true;
 }

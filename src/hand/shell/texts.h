@@ -30,5 +30,6 @@
 #define TN_TEXT_SHELL_KILLED                                                                \
     "\n[The shell was ended by signal %d. The next command runs in a new one, in the same " \
     "directory and with the same exported environment.]"
+#define TN_TEXT_PROCESS_LIMIT "\n[The sandbox reports: process limit of %lld reached]"
 
 #endif

@@ -14,6 +14,7 @@
 #include "hand/shell/dialect.h"
 #include "hand/shell/keys.h"
 #include "hand/shell/output.h"
+#include "hand/shell/process-limit.h"
 
 static void assert_word(const struct tn_dialect *d, const char *text, const char *expected)
 {
@@ -201,6 +202,29 @@ static void test_output_without_a_disk_is_counted(void **state)
     tn_output_unref(o);
 }
 
+static void test_refusals_of_processes_are_recognised(void **state)
+{
+    static const char *const said[] = {
+        "bash: fork: retry: Resource temporarily unavailable\r\n",
+        "sh: 1: Cannot fork\r\n",
+        "RuntimeError: can't start new thread\r\n",
+        "runtime/cgo: pthread_create failed: Resource temporarily unavailable\nSIGABRT: abort\n",
+    };
+    static char much[8192];
+
+    for (size_t i = 0; i < TN_COUNT(said); i++) {
+        size_t n = strlen(said[i]);
+        assert_true(tn_process_limit_is_mentioned(said[i], n));
+        memcpy(much + sizeof much - n, said[i], n);
+        assert_true(tn_process_limit_is_mentioned(much, sizeof much));
+        memset(much, '.', sizeof much);
+        memcpy(much, said[i], n); /* who was refused would not have gone on like this */
+        assert_false(tn_process_limit_is_mentioned(much, sizeof much));
+    }
+    assert_false(tn_process_limit_is_mentioned("bash: nothing: command not found\n", 33));
+    assert_false(tn_process_limit_is_mentioned("", 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_small_output_stays_in_memory),
         cmocka_unit_test(test_large_output_keeps_its_tail),
         cmocka_unit_test(test_output_without_a_disk_is_counted),
+        cmocka_unit_test(test_refusals_of_processes_are_recognised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
