@@ -46,6 +46,7 @@ struct jail_nursery {
     int socket; /* -1: there is none */
     uid_t user; /* who started it */
     bool asked; /* before */
+    bool comes; /* somebody is about to start it */
 };
 
 struct jail_engine {
@@ -187,7 +188,8 @@ void jail_nursery_init(struct jail_nursery *n);
 void jail_nursery_done(struct jail_nursery *n);
 bool jail_nursery_ready(struct jail_nursery *n);
 /* Has a launcher forked that gets its parcel from this socket.  False: there is no nursery, because
- * nobody has asked before, or it cannot be had; then the program has to be started. */
+ * nobody has asked before, it is not there yet, or it cannot be had; then the program has to be
+ * started. */
 bool jail_nursery_bear(struct jail_engine *e, int parcel, int64_t deadline);
 
 /* --- state.c -------------------------------------------------------------------------------- */

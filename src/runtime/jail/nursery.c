@@ -10,7 +10,7 @@ void jail_nursery_init(struct jail_nursery *n)
 {
     pthread_mutex_init(&n->lock, NULL);
     n->socket = -1;
-    n->asked = false;
+    n->asked = n->comes = false;
 }
 
 /* It ends when it hears that nobody is there any more. */
@@ -35,19 +35,36 @@ bool jail_nursery_ready(struct jail_nursery *n)
     return ready;
 }
 
+/* Whether it is on us to start one: there never was one, it has died, or it is of whom this process
+ * no longer is. */
+static bool must_start(struct jail_nursery *n)
+{
+    bool must = n->asked && !n->comes;
+
+    if (must) {
+        tn_close(TN_TAKE_FD(n->socket));
+        n->user = geteuid();
+        n->comes = true;
+    }
+    n->asked = true;
+    return must;
+}
+
 bool jail_nursery_bear(struct jail_engine *e, int parcel, int64_t deadline)
 {
     struct jail_nursery *n = &e->nursery;
 
     pthread_mutex_lock(&n->lock);
     bool born = n->user == geteuid() && ask(n, parcel);
-    if (!born && n->asked) { /* it never was, has died, or is of whom this process no longer is */
-        tn_close(TN_TAKE_FD(n->socket));
-        n->user = geteuid();
-        n->socket = jail_program_start(e, "--nursery", TN_NURSERY_FD, deadline, NULL);
-        born = ask(n, parcel);
-    }
-    n->asked = true;
+    bool starts = !born && must_start(n);
+    pthread_mutex_unlock(&n->lock);
+    if (!starts)
+        return born;
+    int socket = jail_program_start(e, "--nursery", TN_NURSERY_FD, deadline, NULL);
+    pthread_mutex_lock(&n->lock);
+    n->comes = false;
+    n->socket = socket;
+    born = ask(n, parcel);
     pthread_mutex_unlock(&n->lock);
     return born;
 }
