@@ -28,6 +28,7 @@ static int list(struct cli *cli, struct tn_sandbox *sb, struct tn_error *err)
     tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
     autotable struct table *table = table_new(columns, TN_COUNT(columns));
     struct tn_jw w = tn_jw(&json);
+    int hidden = 0; /* the first that is not published */
 
     tn_jw_array(&w);
     for (size_t i = 0; i < ports->count; i++) {
@@ -39,6 +40,8 @@ static int list(struct cli *cli, struct tn_sandbox *sb, struct tn_error *err)
         tn_jw_object_end(&w);
         table_format(table, "%d", (int)ports->items[i]);
         table_cell(table, url, NULL);
+        if (!url && !hidden)
+            hidden = (int)ports->items[i];
     }
     tn_jw_array_end(&w);
     if (cli->json)
@@ -48,6 +51,9 @@ static int list(struct cli *cli, struct tn_sandbox *sb, struct tn_error *err)
     else
         cli_note(cli, "no port of %s is published; forward one with: tendon port %s PORT",
                  sandbox_label(sb), sandbox_label(sb));
+    if (hidden)
+        cli_note(cli, "a port without a URL is not published; forward it with: tendon port %s %d",
+                 sandbox_label(sb), hidden);
     return 0;
 }
 

@@ -95,6 +95,26 @@ def test_list(tendon):
     assert [row["port"] for row in tendon.json("port", "two")] == [8000]
 
 
+def test_a_port_that_nobody_publishes(any_tendon):
+    """It is listed, with how to reach it; and it is the one that is opened."""
+    tendon = any_tendon
+    tendon.ok("new", "--name", "web", "--port", "8000", "--port", "8001")
+    result = tendon("port", "web")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert (result.returncode, lines[0]) == (0, ["PORT", "URL"])
+    if tendon.runtime == "local":
+        assert lines[1:] == [["8000", "http://localhost:8000"], ["8001", "http://localhost:8001"]]
+        assert result.stderr == ""
+        return
+    assert lines[1:] == [["8000", "-"], ["8001", "-"]]
+    assert result.stderr == "tendon: a port without a URL is not published; forward it with: tendon port web 8000\n"
+    assert tendon.ok("--quiet", "port", "web") == result.stdout
+    process = tendon.start("open", "--print", "web")
+    assert process.stdout.readline().startswith("http://127.0.0.1:")
+    end(process)
+    assert process.wait(30) == 0
+
+
 def test_open(web, serve):
     """Where nothing is published it forwards until it is interrupted."""
     process = web.start("open", "--print", "--path", "/doc/", "web", str(serve))
