@@ -217,25 +217,27 @@ def test_unknown_shell(tendon):
     assert "fish" in tendon.fails(2, "completion", "csh")
 
 
-@pytest.mark.parametrize(
-    "words, doing, status",
-    [
-        (["doctor", "--runtime", "docker"], "examining what sandboxes need", 1),
-        (["images"], "asking the container engine", 124),
-        (["build", "debian"], "building", 124),
-        (["run", "--runtime", "docker", "true"], "starting a sandbox", 124),
-        (["gc"], "collecting what nobody owns", 0),
-    ],
+WAITS_FOR_THE_ENGINE = (
+    (["doctor", "--runtime", "docker"], "examining what sandboxes need", 1),
+    (["images"], "asking the container engine", 124),
+    (["build", "debian"], "building", 124),
+    (["run", "--runtime", "docker", "true"], "starting a sandbox", 124),
+    (["gc"], "collecting what nobody owns", 0),
 )
-def test_an_engine_that_does_not_answer_is_waited_for_with_a_word(tendon, screen, tmp_path, words, doing, status):
-    """On a terminal; and not for long."""
+
+
+def test_an_engine_that_does_not_answer_is_waited_for_with_a_word(make_tendon, screen, tmp_path):
+    """On a terminal; and not for long. Each waits for itself, all at the same time."""
     with socket.socket(socket.AF_UNIX) as engine:
         engine.bind(str(tmp_path / "engine"))
-        engine.listen(20)
-        waiting = screen(tendon, *words, env={"DOCKER_HOST": f"unix://{tmp_path}/engine"})
-        waiting.wait_for(doing + r" \(\d+ s\)")
-        assert waiting.wait(60) == status
-    assert "no answer in time" in waiting.text or status == 0
+        engine.listen(100)
+        env = {"DOCKER_HOST": f"unix://{tmp_path}/engine"}
+        waiting = [screen(make_tendon("local"), *words, env=env) for words, _, _ in WAITS_FOR_THE_ENGINE]
+        for one, (_, doing, _) in zip(waiting, WAITS_FOR_THE_ENGINE):
+            one.wait_for(doing + r" \(\d+ s\)")
+        for one, (words, _, status) in zip(waiting, WAITS_FOR_THE_ENGINE):
+            assert one.wait(60) == status, words
+            assert "no answer in time" in one.text or status == 0, words
 
 
 def test_errors_cannot_speak_to_the_terminal(tendon, tmp_path):
