@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import pathlib
 import socket
 import sys
@@ -167,6 +168,11 @@ class Listener:
         with self.more:
             self.over = True
             self.more.notify_all()
+
+    def close(self):
+        """Hangs up. The response would be closed when its reader has something to read again: seconds later."""
+        with socket.socket(fileno=os.dup(self.response.fileno())) as stream:
+            stream.shutdown(socket.SHUT_RDWR)
 
     def wait(self, condition, what="message"):
         """The first message that fits."""

@@ -229,8 +229,7 @@ def test_one_stream_has_all_that_clients_want(hand, session, modern):
     other.call("resources/subscribe", uri="test://static-text")
     other.call("resources/subscribe", uri="test://watched-resource")
     wishes = {"resourceSubscriptions": ["test://static-binary"]}
-    response = modern.post("subscriptions/listen", notifications=wishes)
-    listener = Listener(response)
+    listener = Listener(modern.post("subscriptions/listen", notifications=wishes))
     listener.wait_method("notifications/subscriptions/acknowledged")
 
     def subscribed(*uris):
@@ -247,7 +246,7 @@ def test_one_stream_has_all_that_clients_want(hand, session, modern):
     for name, uri in [("session", "static-text"), ("other", "watched-resource"), ("listener", "static-binary")]:
         streams[name].wait(lambda m, uri=uri: m.get("method") == updates and m["params"]["uri"] == f"test://{uri}")
     assert [m["params"]["uri"] for m in streams["session"].said if m["method"] == updates] == ["test://static-text"]
-    response.close()
+    listener.close()
     other.call("resources/unsubscribe", uri="test://watched-resource")
     wait_until(lambda: subscribed("static-text"), 30, "what is left")
     assert other.delete() == 200
