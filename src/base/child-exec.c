@@ -187,13 +187,15 @@ TN_RAW int child_run(void *arg)
     struct child_plan *plan = arg;
     int status = 0;
 
-    plan->shared = true;
-    if (!plan->orphan_stack)
+    if (!plan->orphan_stack) {
+        plan->shared = true;
         become_program(plan);
+    }
     if (clone(become_program, plan->orphan_stack + CHILD_STACK, CHILD_BORROW | SIGCHLD, plan) < 0) {
         report(plan, STEP_ORPHAN);
         status = 127;
     }
+    plan->shared = true; /* who is killed while the orphan is on its way never says so */
     syscall(SYS_exit_group, status);
     __builtin_unreachable();
 }

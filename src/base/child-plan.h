@@ -63,10 +63,15 @@ struct child_plan {
     uint64_t mark;
     pid_t parent;
     int report_fd;        /* the child's end of the pipe; closed by exec */
-    volatile bool shared; /* set by the child: seen by the parent only if they share memory */
+    volatile bool shared; /* set by the child (who starts an orphan: when that one has exec'd or
+                             failed): seen by the parent only if they share memory */
     char *orphan_stack;   /* of the program itself, when it is to be nobody's child; or NULL */
-    bool lost;            /* an orphan that never exec'd may still use all of this */
+    bool lost;            /* an orphan that may never have exec'd may still use all of this */
 };
+
+/* After a fork: the threads that start processes are not there.  In between nobody has the lock. */
+void child_spawn_before_fork(void);
+void child_spawn_after_fork(bool child);
 
 struct child_plan *child_plan_new(const struct tn_child_spec *spec, struct tn_error *err);
 void child_plan_free(struct child_plan *plan);

@@ -70,8 +70,11 @@ static int hear(struct request *r, int from)
 {
     struct child_report report;
 
+    r->plan->lost = r->plan->orphan_stack && !r->plan->shared;
     for (;;) {
         ssize_t n = read(from, &report, sizeof report);
+        if (n >= 0)
+            r->plan->lost = false;
         if (n == (ssize_t)sizeof report)
             return explain(r, &report, &r->err);
         if (n >= 0)
@@ -81,15 +84,12 @@ static int hear(struct request *r, int from)
         if (errno != EAGAIN)
             return tn_fail_errno(&r->err, errno, "start %s: read its report", r->plan->argv[0]);
         /* With borrowed memory the child is past exec or dead by now; the pipe only looks open
-         * because another child, just being born, holds a copy of it.  But whoever starts an orphan
-         * can be killed before that one is past exec. */
-        if (r->plan->shared && !r->plan->orphan_stack)
+         * because another child, just being born, holds a copy of it. */
+        if (r->plan->shared)
             return 0;
         struct pollfd p = {.fd = from, .events = POLLIN};
-        if (poll(&p, 1, tn_poll_ms(r->deadline)) == 0) {
-            r->plan->lost = r->plan->orphan_stack != NULL;
+        if (poll(&p, 1, tn_poll_ms(r->deadline)) == 0)
             return tn_fail(&r->err, TN_E_TIMEOUT, "start %s: it hung on the way", r->plan->argv[0]);
-        }
     }
 }
 
@@ -181,6 +181,23 @@ static int add_thread(struct tn_error *err)
         return tn_fail_errno(err, sys, "start a thread");
     threads++;
     return 0;
+}
+
+void child_spawn_before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+/* What waits on them is not there either: nobody could wake it. */
+void child_spawn_after_fork(bool child)
+{
+    if (child) {
+        work = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+        first = NULL;
+        last = &first;
+        threads = idle = queued = 0;
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static struct request *request_new(struct child_plan *plan, struct child_slot *slot,

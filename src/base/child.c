@@ -179,8 +179,37 @@ static void call_back(struct tn_child *c)
     pthread_mutex_lock(&lock);
 }
 
+/* --- starting -----------------------------------------------------------------------------------
+ */
+
+static void before_fork(void)
+{
+    child_spawn_before_fork();
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+    child_spawn_after_fork(false);
+}
+
+static void after_fork_in_child(void)
+{
+    pthread_mutex_unlock(&lock);
+    child_spawn_after_fork(true);
+}
+
+static void prepare_for_forks(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
 struct tn_child *tn_child_start(const struct tn_child_spec *spec, struct tn_error *err)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, prepare_for_forks);
     struct child_plan *plan = child_plan_new(spec, err);
     if (!plan)
         return NULL;

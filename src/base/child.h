@@ -5,7 +5,7 @@
  * descriptor is readable; that one thread waits for every child and hands the result to whoever
  * holds its handle.  A process (or a library inside a foreign process) that never calls it waits
  * for its own children only. Everything else here may be called from any thread, and works the same
- * either way. */
+ * either way; also in a fork of this process, for children of its own. */
 #ifndef TN_BASE_CHILD_H
 #define TN_BASE_CHILD_H
 

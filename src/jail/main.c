@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -18,15 +19,20 @@ enum {
     PLAN_MAX = 4 << 20,
     REPORT_MAX = 16 << 10,
     QUIET_MS = 3,
+    OWNER_END_MS = 1000, /* of one that has closed its descriptors */
 };
 
 /* --- the report ---------------------------------------------------------------------------- */
 
-static void send_report(int fd, struct tn_buf *text)
+/* -1: nobody is there any more, which is no reason to end without cleaning up. */
+static int send_report(int fd, struct tn_buf *text)
 {
     tn_buf_putc(text, '\n');
-    tn_fs_write(fd, tn_buf_str(text), text->len, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    int r = tn_fs_write(fd, tn_buf_str(text), text->len, NULL);
+    signal(SIGPIPE, SIG_DFL);
     close(fd);
+    return r;
 }
 
 static uint64_t start_of(pid_t pid)
@@ -35,7 +41,7 @@ static uint64_t start_of(pid_t pid)
     return tn_proc_get(pid, &proc) < 0 ? 0 : proc.start;
 }
 
-static void report_success(int fd, const struct jail *j, pid_t pid)
+static int report_success(int fd, const struct jail *j, pid_t pid)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(REPORT_MAX);
     struct tn_jw w = tn_jw(&text);
@@ -50,7 +56,7 @@ static void report_success(int fd, const struct jail *j, pid_t pid)
     tn_fields_to_json(&tn_jail_isolation_fields, &j->isolation, &w);
     tn_jw_object_end(&w);
     tn_jw_object_end(&w);
-    send_report(fd, &text);
+    return send_report(fd, &text);
 }
 
 static int report_failure(int fd, const char *step, const struct tn_error *err)
@@ -192,6 +198,14 @@ static void settle(struct jail *j, const struct ways *w)
         return; /* then it stays where it is */
 }
 
+/* Whether the keeper will see the end of the owner, and remove everything. */
+static bool owner_ends(const struct jail *j)
+{
+    struct pollfd p = {.fd = j->owner, .events = POLLIN};
+
+    return j->owner >= 0 && poll(&p, 1, OWNER_END_MS) > 0;
+}
+
 /* Everything from the plan to the end; j is empty before, and to be freed after it. */
 static int run(struct jail *j, const struct ways *w)
 {
@@ -209,7 +223,8 @@ static int run(struct jail *j, const struct ways *w)
             unlinkat(j->directory, TN_KEEPER_SOCKET, 0);
         return report_failure(w->report, step, &err);
     }
-    report_success(w->report, j, pid);
+    if (report_success(w->report, j, pid) < 0 && !owner_ends(j))
+        sys_pidfd_kill(pidfd); /* nobody wants it any more; the keeper clears up after it */
     setsid();
     settle(j, w);
     jail_clear_trash(j);

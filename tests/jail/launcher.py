@@ -89,8 +89,8 @@ class Jail:
             os.chown(path, user or 0, user or 0)
         self.base.chmod(0o711)
 
-    def start(self):
-        """The report of the launcher."""
+    def launch(self):
+        """Starts the launcher; where its report comes from."""
         plan_read, plan_write = os.pipe()
         report_read, report_write = os.pipe()
         who = {"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}
@@ -107,7 +107,11 @@ class Jail:
         os.close(report_write)
         with os.fdopen(plan_write, "w") as f:
             json.dump(self.plan, f)
-        with os.fdopen(report_read) as f:
+        return report_read
+
+    def start(self):
+        """The report of the launcher."""
+        with os.fdopen(self.launch()) as f:
             assert select.select([f], [], [], SECONDS)[0], "the launcher does not report"
             self.report = json.loads(f.read())
         return self.report

@@ -512,6 +512,14 @@ def test_keeper_that_is_asked_to_stop(jail):
     assert not cgroups_of(j.id)
 
 
+def test_nobody_waits_for_the_report(jail):
+    """Whoever wanted the jail was killed: it ends, and nothing of it is left."""
+    j = jail("sleep 1000")
+    os.close(j.launch())
+    assert j.end()["signal"] == signal.SIGKILL
+    assert not cgroups_of(j.id)
+
+
 def test_dead_owner(jail):
     """The jail ends with its owner, and its directory goes, whatever is in it."""
     owner = subprocess.Popen(["sleep", "1000"])

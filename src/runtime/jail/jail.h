@@ -31,11 +31,20 @@ struct jail_gate {
     int inside, most;
 };
 
+/* As whom this process acts, and a launcher of it; see nursery.c. */
+struct jail_user {
+    uid_t uid;
+    gid_t gid;
+    uint64_t groups; /* a number for all of them */
+};
+
 /* A process that launches a jail; nobody's child. */
 struct jail_launcher {
     int socket; /* where its parcel goes; open on its side until it has reported; -1: there is none
                  */
     int report; /* where its report comes from, once it has its parcel */
+    unsigned nursery;       /* number of the one that was asked for it; 0: it was executed */
+    struct jail_user user;  /* who had it started */
     struct jail_gate *gate; /* where it still counts */
 };
 #define JAIL_LAUNCHER_NONE ((struct jail_launcher){.socket = -1, .report = -1})
@@ -43,10 +52,11 @@ struct jail_launcher {
 /* A process that forks launchers. */
 struct jail_nursery {
     pthread_mutex_t lock;
-    int socket; /* -1: there is none */
-    uid_t user; /* who started it */
-    bool asked; /* before */
-    bool comes; /* somebody is about to start it */
+    int socket;            /* -1: there is none */
+    unsigned number;       /* how many there have been */
+    struct jail_user user; /* who started it */
+    bool asked;            /* before */
+    bool comes;            /* it is being started */
 };
 
 struct jail_engine {
@@ -186,11 +196,16 @@ int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct 
 
 void jail_nursery_init(struct jail_nursery *n);
 void jail_nursery_done(struct jail_nursery *n);
-bool jail_nursery_ready(struct jail_nursery *n);
-/* Has a launcher forked that gets its parcel from this socket.  False: there is no nursery, because
- * nobody has asked before, it is not there yet, or it cannot be had; then the program has to be
- * started. */
-bool jail_nursery_bear(struct jail_engine *e, int parcel, int64_t deadline);
+/* Asks for a launcher that gets its parcel from this socket; does not wait.  Returns the number of
+ * the nursery; 0: there is none.  One that dies or finds no process for it closes the socket. */
+unsigned jail_nursery_ask(struct jail_nursery *n, int parcel);
+/* The same, but starts a nursery if need be.  0: nobody has asked before, another thread is
+ * starting it, or it cannot be had; then the program has to be started. */
+unsigned jail_nursery_bear(struct jail_engine *e, int parcel, int64_t deadline);
+/* That one does not do what it was asked for: the next who asks has another started. */
+void jail_nursery_leave(struct jail_nursery *n, unsigned number);
+struct jail_user jail_user_now(void);
+bool jail_user_is(const struct jail_user *user); /* still the same */
 
 /* --- state.c -------------------------------------------------------------------------------- */
 

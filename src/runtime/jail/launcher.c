@@ -15,6 +15,7 @@
 #define REPORT_MAX (64u << 10)
 #define KILL_SECONDS 5.0
 #define START_SECONDS 10.0 /* of one that is not needed yet */
+#define BIRTH_SECONDS 2.0  /* until one that a nursery was asked for must have said something */
 
 /* --- what it gets and what it says ------------------------------------------------------------ */
 
@@ -146,18 +147,44 @@ int jail_program_start(const struct jail_engine *e, const char *mode, int number
     return TN_TAKE_FD(ours);
 }
 
-static int spawn(struct jail_engine *e, struct jail_launcher *l, int64_t deadline,
-                 struct tn_error *err)
+static int execute(const struct jail_engine *e, struct jail_launcher *l, int64_t deadline,
+                   struct tn_error *err)
+{
+    l->nursery = 0;
+    l->user = jail_user_now();
+    l->socket = jail_program_start(e, "--parcel", TN_PARCEL_FD, deadline, err);
+    return l->socket < 0 ? -1 : 0;
+}
+
+/* Asks for one to be forked; deadline 0: of a nursery that is there.  It may never come. */
+static bool order(struct jail_engine *e, struct jail_launcher *l, int64_t deadline)
 {
     int pair[2];
 
-    if (tn_parcel_pair(pair, err) < 0)
-        return -1;
+    if (tn_parcel_pair(pair, NULL) < 0)
+        return false;
     tn_autofd int ours = pair[0], theirs = pair[1];
-    l->socket = jail_nursery_bear(e, theirs, deadline)
-                    ? TN_TAKE_FD(ours)
-                    : jail_program_start(e, "--parcel", TN_PARCEL_FD, deadline, err);
-    return l->socket < 0 ? -1 : 0;
+    l->user = jail_user_now();
+    l->nursery =
+        deadline ? jail_nursery_bear(e, theirs, deadline) : jail_nursery_ask(&e->nursery, theirs);
+    l->socket = l->nursery ? TN_TAKE_FD(ours) : -1;
+    return l->nursery != 0;
+}
+
+/* Whether the one that a nursery was asked for is there; what it says stays to be read. */
+static bool is_born(struct jail_engine *e, const struct jail_launcher *l, int64_t deadline)
+{
+    int64_t patience = tn_deadline_in(BIRTH_SECONDS);
+    int ms = tn_poll_ms(patience < deadline ? patience : deadline);
+    struct pollfd p = {.fd = l->socket, .events = POLLIN};
+    struct tn_proc it;
+    int ready;
+
+    while ((ready = poll(&p, 1, ms)) < 0 && errno == EINTR)
+        ;
+    if (ready == 0) /* it was stopped, say, and may keep what it gets for ever */
+        jail_nursery_leave(&e->nursery, l->nursery);
+    return ready > 0 && recv(l->socket, &it, sizeof it, MSG_PEEK | MSG_DONTWAIT) == sizeof it;
 }
 
 /* One that nobody listens to any more ends with everything it has begun.  The first thing it says
@@ -186,24 +213,32 @@ void jail_launcher_done(struct jail_launcher *l)
 
 /* --- before it is needed ---------------------------------------------------------------------- */
 
+static void early_came(struct jail_engine *e, const struct jail_launcher *l)
+{
+    pthread_mutex_lock(&e->early_lock);
+    e->early = *l;
+    e->early_comes = false;
+    pthread_cond_broadcast(&e->early_came);
+    pthread_mutex_unlock(&e->early_lock);
+}
+
 /* Who needs it will see why there is none. */
 static void *start_early(void *arg)
 {
     struct jail_engine *e = arg;
     struct jail_launcher l = JAIL_LAUNCHER_NONE;
+    int64_t deadline = tn_deadline_in(START_SECONDS);
 
-    spawn(e, &l, tn_deadline_in(START_SECONDS), NULL);
-    pthread_mutex_lock(&e->early_lock);
-    e->early = l;
-    e->early_comes = false;
-    pthread_cond_broadcast(&e->early_came);
-    pthread_mutex_unlock(&e->early_lock);
+    if (!order(e, &l, deadline))
+        execute(e, &l, deadline, NULL);
+    early_came(e, &l);
     return NULL;
 }
 
 /* By a thread, if it takes time: whoever expects a jail has enough to do until it is there. */
 void jail_launcher_expect(struct jail_engine *e)
 {
+    struct jail_launcher l = JAIL_LAUNCHER_NONE;
     pthread_t thread;
 
     pthread_mutex_lock(&e->early_lock);
@@ -213,13 +248,21 @@ void jail_launcher_expect(struct jail_engine *e)
     pthread_mutex_unlock(&e->early_lock);
     if (!wanted)
         return;
-    if (jail_nursery_ready(&e->nursery) || tn_thread_start(&thread, start_early, e) != 0)
-        start_early(e);
-    else
+    if (order(e, &l, 0))
+        early_came(e, &l);
+    else if (tn_thread_start(&thread, start_early, e) == 0)
         pthread_detach(thread);
+    else
+        start_early(e);
 }
 
-/* False when there is none. */
+/* Without what it counts for: another one will do that. */
+static void dismiss(struct jail_launcher *l)
+{
+    tn_close(TN_TAKE_FD(l->socket));
+}
+
+/* False when there is none, or only one of whom this process was before. */
 static bool take_early(struct jail_engine *e, struct jail_launcher *l, int64_t deadline)
 {
     struct timespec until = tn_timespec(deadline);
@@ -229,8 +272,10 @@ static bool take_early(struct jail_engine *e, struct jail_launcher *l, int64_t d
            pthread_cond_timedwait(&e->early_came, &e->early_lock, &until) != ETIMEDOUT)
         ;
     l->socket = TN_TAKE_FD(e->early.socket);
+    l->nursery = e->early.nursery;
+    l->user = e->early.user;
     pthread_mutex_unlock(&e->early_lock);
-    return l->socket >= 0;
+    return l->socket >= 0 && jail_user_is(&l->user);
 }
 
 void jail_launcher_expect_none(struct jail_engine *e)
@@ -244,19 +289,20 @@ void jail_launcher_expect_none(struct jail_engine *e)
 
 /* --- launching -------------------------------------------------------------------------------- */
 
-/* To the one that is there, if it lives; to a new one otherwise. */
+/* To the one that is there, if it lives; to a new one otherwise.  Who is not born yet gets none: it
+ * might never be, and what it holds of the sandbox would be in nobody's hands. */
 static int send_parcel(struct jail_engine *e, struct jail_launcher *l,
                        const struct tn_child_fd *fds, size_t count, int64_t deadline,
                        struct tn_error *err)
 {
-    if (take_early(e, l, deadline)) {
-        if (tn_parcel_send(l->socket, fds, count, NULL) == 0)
+    for (int i = 0; i < 2; i++) {
+        bool there = i == 0 ? take_early(e, l, deadline) : order(e, l, deadline);
+        if (there && (!l->nursery || is_born(e, l, deadline)) &&
+            tn_parcel_send(l->socket, fds, count, NULL) == 0)
             return 0;
-        struct jail_gate *gate = TN_TAKE_PTR(l->gate);
-        jail_launcher_done(l);
-        l->gate = gate;
+        dismiss(l);
     }
-    return spawn(e, l, deadline, err) < 0 ? -1 : tn_parcel_send(l->socket, fds, count, err);
+    return execute(e, l, deadline, err) < 0 ? -1 : tn_parcel_send(l->socket, fds, count, err);
 }
 
 int jail_launcher_start(struct jail_engine *e, const struct tn_subject *subject,

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -492,6 +494,42 @@ static void test_orphan_that_cannot_be_started(void **state)
     assert_no_children();
 }
 
+/* It has none of the threads that start processes. */
+static int start_in_a_fork(void)
+{
+    for (int i = 0; i < 3; i++) {
+        tn_autochild struct tn_child *c =
+            tn_child_start(&(struct tn_child_spec){.argv = SH("exit 7")}, NULL);
+        struct tn_exit result;
+        if (!c || tn_child_wait(c, soon(), &result, NULL) < 0 || tn_exit_code(&result) != 7)
+            return 1;
+    }
+    return 0;
+}
+
+static void test_fork(void **state)
+{
+#if defined(__SANITIZE_THREAD__)
+    print_message("ThreadSanitizer allows no threads in a fork of a process that has some\n");
+    skip();
+#endif
+    for (int i = 0; i < 5; i++) {
+        tn_autochild struct tn_child *c = start(&(struct tn_child_spec){.argv = SH("exit 0")});
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(start_in_a_fork());
+        tn_autofd int end = (int)syscall(SYS_pidfd_open, pid, 0);
+        struct pollfd p = {.fd = end, .events = POLLIN};
+        int status = -1, ended = poll(&p, 1, tn_poll_ms(soon()));
+        if (ended == 0)
+            kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(ended, 1);
+        assert_int_equal(status, 0);
+        finish(c);
+    }
+}
+
 static void test_old_kernels(void **state)
 {
     struct tn_child_spec spec = {.argv = ARGV("/proc/self/exe", "old")};
@@ -691,6 +729,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_many_threads),
         cmocka_unit_test(test_orphan),
         cmocka_unit_test(test_orphan_that_cannot_be_started),
+        cmocka_unit_test(test_fork),
         cmocka_unit_test(test_old_kernels),
     };
     const struct CMUnitTest reaping[] = {

@@ -218,12 +218,12 @@ static void test_nursery(void **state)
     jail_nursery_done(&engine.nursery);
     jail_nursery_init(&engine.nursery);
     expect_another();
-    assert_false(jail_nursery_ready(&engine.nursery));
+    assert_int_equal(engine.nursery.socket, -1);
     struct tn_proc second = expect_another();
     pid_t nursery = second.parent;
     struct tn_proc third = expect_another();
     assert_int_equal(third.parent, nursery);
-    engine.nursery.user++;
+    engine.nursery.user.uid++;
     struct tn_proc fourth = expect_another();
     assert_int_not_equal(fourth.parent, nursery);
     struct tn_proc other = {.pid = fourth.parent};
@@ -236,6 +236,59 @@ static void test_nursery(void **state)
     struct tn_error err;
     assert_int_equal(start("refuse", &l, &err), 0);
     assert_refusal(&l);
+}
+
+static struct tn_proc parent_of(const struct tn_proc *p)
+{
+    struct tn_proc it;
+
+    assert_int_equal(tn_proc_get(p->parent, &it), 0);
+    return it;
+}
+
+static void assert_started_without_it(void)
+{
+    struct jail_launcher l = JAIL_LAUNCHER_NONE;
+    struct tn_error err;
+
+    if (start("refuse", &l, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_refusal(&l);
+}
+
+/* What was asked of it, and it has not done yet, others do. */
+static void test_nursery_that_does_nothing(void **state)
+{
+    expect_another();
+    struct tn_proc launcher = expect_another(), nursery = parent_of(&launcher);
+
+    jail_launcher_expect_none(&engine);
+    kill(nursery.pid, SIGSTOP);
+    jail_launcher_expect(&engine);
+    kill(nursery.pid, SIGKILL);
+    assert_started_without_it();
+    await_end(&nursery);
+
+    launcher = expect_another();
+    nursery = parent_of(&launcher);
+    jail_launcher_expect_none(&engine);
+    kill(nursery.pid, SIGSTOP);
+    jail_launcher_expect(&engine);
+    assert_started_without_it();
+    launcher = expect_another();
+    assert_int_not_equal(launcher.parent, nursery.pid);
+    kill(nursery.pid, SIGCONT); /* and it ends */
+    await_end(&nursery);
+}
+
+/* A launcher that waits is of whom we were when it was started. */
+static void test_another_user(void **state)
+{
+    struct tn_proc launcher = expect_another();
+
+    engine.early.user.gid++;
+    assert_started_without_it();
+    await_end(&launcher);
 }
 
 int main(int argc, char **argv)
@@ -252,6 +305,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dead_before_it_was_needed),
         cmocka_unit_test(test_unheard),
         cmocka_unit_test(test_nursery),
+        cmocka_unit_test(test_nursery_that_does_nothing),
+        cmocka_unit_test(test_another_user),
     };
 
     directory = mkdtemp(name);
