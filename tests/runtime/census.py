@@ -1,7 +1,7 @@
 """A census of one state directory: everything on this machine that belongs to sandboxes of it, by kind.
 
 What belongs to it is told by its marks: the path of the directory that holds the state (in environments, command
-lines, open files and mounts), a mark that every sandbox has in its environment, and the ids that sandboxes ever had
+lines, programs, open files and mounts), a mark that every sandbox has in its environment, and the ids that sandboxes ever had
 (Ids watches for them), which name their control groups."""
 
 import ctypes

@@ -224,6 +224,23 @@ def test_census_sees_a_process_by_its_files(empty, sleeper):
     assert found.startswith(f"{process.pid} (open files)")
 
 
+def test_census_sees_a_nursery(empty):
+    """Which knows no sandbox, and ends when nobody holds the other end of its socket."""
+    place, census = empty
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    words = ["tendon-jail", "--nursery", str(theirs.fileno())]
+    program = place.base / "bin/tendon-jail"
+    process = subprocess.Popen(words, executable=program, env={}, cwd="/", pass_fds=[theirs.fileno()])
+    theirs.close()
+    try:
+        (found,) = wait_for(lambda: census.take().get("processes"))
+    finally:
+        ours.close()
+        status = process.wait(20)
+    assert found.startswith(f"{process.pid} (open files)")
+    assert status == 0
+
+
 def test_census_sees_namespaces(empty, sleeper):
     place, census = empty
     if os.getuid():
