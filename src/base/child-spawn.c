@@ -81,7 +81,7 @@ static int hear(struct request *r, int from)
             return 0;
         if (errno == EINTR)
             continue;
-        if (errno != EAGAIN)
+        if (errno != EAGAIN && !r->plan->lost) /* a lost orphan writes to our errno */
             return tn_fail_errno(&r->err, errno, "start %s: read its report", r->plan->argv[0]);
         /* With borrowed memory the child is past exec or dead by now; the pipe only looks open
          * because another child, just being born, holds a copy of it. */
