@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "runtime/hand-output.h"
+#include "runtime/sandbox-report.h"
 
 /* A command that is done by then needs one request; the output of others is followed. */
 #define FIRST_SECONDS 0.2
@@ -227,9 +228,9 @@ static int fetch(struct run *r, struct tn_error *err)
 static const char *remark(const struct tn_observation *o)
 {
     const char *suffix = o->type == TN_OBSERVATION_RUN ? o->run.metadata.suffix : NULL;
-    const char *found = suffix ? strstr(suffix, "[The sandbox reports: ") : NULL;
+    const char *found = suffix ? strstr(suffix, TN_REPORT_BEGIN) : NULL;
 
-    return found ? found + 1 : NULL;
+    return found ? found + strlen("\n[") : NULL;
 }
 
 static void put_json(const struct run *r, const struct tn_buf *output, struct tn_buf *out)

@@ -6,6 +6,7 @@
 #include "runtime/hand-tunnel.h"
 #include "runtime/runtime.h"
 #include "runtime/sandbox-journal.h"
+#include "runtime/sandbox-report.h"
 
 /* What a look at a sandbox may cost after something went wrong. */
 #define LOOK_SECONDS 5.0
@@ -137,24 +138,6 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
 /* --- actions -----------------------------------------------------------------------------------
  */
 
-/* The sandbox has something to say about what happened: a limit that was hit, its end.  True when
- * that is news. */
-static bool look(struct tn_sandbox *sb)
-{
-    tn_autofree char *before = tn_strdup_or_null(sb->record.reason);
-
-    if (tn_sandbox_inspect(sb, NULL, tn_deadline_in(LOOK_SECONDS), NULL) || !sb->record.reason)
-        return false;
-    return !before || strcmp(before, sb->record.reason) != 0;
-}
-
-static void set_text(struct tn_text *text, const char *value)
-{
-    free(text->data);
-    text->data = tn_strdup(value);
-    text->len = strlen(value);
-}
-
 /* It died under the action: say why. */
 static int died(struct tn_sandbox *sb, struct tn_observation *observation)
 {
@@ -163,30 +146,20 @@ static int died(struct tn_sandbox *sb, struct tn_observation *observation)
                     sb->record.reason ? ": " : "", sb->record.reason ? sb->record.reason : ".");
 
     tn_observation_init(observation, TN_OBSERVATION_ERROR);
-    set_text(&observation->content, text);
+    tn_observation_set_content(observation, text);
     return 0;
 }
 
 /* A command that failed may have met a limit of the sandbox. */
 static void name_limits(struct tn_sandbox *sb, struct tn_observation *o)
 {
-    bool failed = o->type == TN_OBSERVATION_ERROR ||
-                  (o->type == TN_OBSERVATION_RUN && o->run.metadata.exit_code != 0);
-
-    if (!failed || !(sb->backend->abilities & TN_CAN_LIMIT) || !look(sb))
+    if (!tn_report_is_due(o) || !(sb->backend->abilities & TN_CAN_LIMIT))
         return;
-    tn_autofree char *suffix =
-        o->type == TN_OBSERVATION_RUN ? tn_strdup_or_null(o->run.metadata.suffix) : NULL;
-    if (o->type == TN_OBSERVATION_RUN) {
-        free(o->run.metadata.suffix);
-        o->run.metadata.suffix =
-            tn_asprintf("%s\n[The sandbox reports: %s]", suffix ? suffix : "", sb->record.reason);
-    } else {
-        tn_autofree char *text =
-            tn_asprintf("%s\n[The sandbox reports: %s]", o->content.data ? o->content.data : "",
-                        sb->record.reason);
-        set_text(&o->content, text);
-    }
+    tn_autofree char *before = tn_strdup_or_null(sb->record.reason);
+    if (tn_sandbox_inspect(sb, NULL, tn_deadline_in(LOOK_SECONDS), NULL))
+        return;
+    tn_autofree char *news = tn_report_without(sb->record.reason, before);
+    tn_report_add(o, news);
 }
 
 /* --- the journal -------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 /* Actions on their way to a hand: sent as they came, answered as the hand answers, journaled. */
 #include "base/clock.h"
 #include "runtime/hand-answer.h"
+#include "runtime/sandbox-report.h"
 #include "service/desk.h"
 #include "service/metrics.h"
 #include "service/proxy.h"
@@ -160,21 +161,49 @@ static int send_again(const struct errand *e, const struct tn_action *action,
     return 200;
 }
 
-static void note_answer(const struct errand *e, const struct tn_action *action, int64_t id,
-                        const struct tn_buf *answer)
+/* What failed may have met a limit of the sandbox. */
+static void look_for_limits(const struct errand *e)
+{
+    int64_t look_until = tn_deadline_in(LOOK_SECONDS);
+
+    timing_enter(TIMING_BACKEND);
+    box_check_limits(e->box, look_until < e->deadline ? look_until : e->deadline);
+    timing_leave();
+}
+
+/* One that has become too large for an answer stays as it was. */
+static void rewrite(struct tn_buf *answer, const struct tn_observation *observation)
+{
+    tn_autobuf struct tn_buf whole = TN_BUF_INIT(answer->max);
+    struct tn_jw w = tn_jw(&whole);
+
+    tn_observation_to_json(observation, &w);
+    if (!tn_buf_ok(&whole))
+        return;
+    struct tn_buf before = *answer;
+    *answer = whole;
+    whole = before;
+}
+
+/* known: what the box was known to report before the action. */
+static void note_answer(const struct errand *e, const struct tn_action *action,
+                        const struct noted *noted, const char *known, struct tn_buf *answer)
 {
     tn_autojson struct tn_json *tree = NULL;
     struct tn_observation observation;
     struct tn_error why = {0};
 
-    if (id < 0)
+    if (noted->id < 0)
         return;
     if (tn_json_parse(tn_buf_str(answer), answer->len, &tree, &why) ||
         tn_observation_from_json(tree, &observation, &why)) {
-        desk_note_failure(e->desk, action, id, why.text);
+        desk_note_failure(e->desk, action, noted->id, why.text);
         return;
     }
-    desk_note_observation(e->desk, action, id, &observation);
+    if (tn_report_is_due(&observation) && !noted->answered)
+        look_for_limits(e);
+    if (desk_note_observation(e->desk, e->box, action, noted->id, known, &observation))
+        rewrite(answer, &observation);
     tn_observation_done(&observation);
 }
 
@@ -195,6 +224,7 @@ static int carry_out(const struct errand *e, const struct tn_action *action, boo
     struct metrics *metrics = box_service(e->box)->metrics;
     struct tn_error why = {0};
     int64_t began = tn_now();
+    tn_autofree char *known = box_reason(e->box);
     struct noted noted = desk_note_action(e->desk, e->box, action, e->idempotency);
     int64_t id = noted.id;
 
@@ -203,7 +233,7 @@ static int carry_out(const struct errand *e, const struct tn_action *action, boo
     int status = noted.known ? send_again(e, action, &noted, again, out, &why)
                              : send(e, false, again, out, &why);
     if (status == 200)
-        note_answer(e, action, id, out);
+        note_answer(e, action, &noted, known, out);
     else if (!noted.known)
         note_failure(e, action, id, status, out, &why);
     metric_add(metrics, METRIC_ACTIONS, tn_action_name(action->type), 1);

@@ -47,9 +47,10 @@ struct box {
     enum box_state state, goal;
     enum box_cause cause;
     char *reason, *secret, *address, *isolation;
-    bool made;    /* its sandbox was complete once */
-    bool claimed; /* it was warm: no line, only a look whether it lives */
-    bool known;   /* it was looked at since the service started */
+    char *reported; /* sentences of the reason that observations have told */
+    bool made;      /* its sandbox was complete once */
+    bool claimed;   /* it was warm: no line, only a look whether it lives */
+    bool known;     /* it was looked at since the service started */
     bool gone;
     double started, used;
     bool use_unsaved;      /* it is on the list of those used, */

@@ -1,6 +1,7 @@
 /* Using a box: its hand, its ports, what it uses. */
 #include "runtime/hand-tunnel.h"
 #include "runtime/registry.h"
+#include "runtime/sandbox-report.h"
 #include "service/box-internal.h"
 #include "service/keeper.h"
 #include "service/key.h"
@@ -162,6 +163,36 @@ void box_check(struct box *b, int64_t deadline)
     while ((b->look || b->working) && !b->gone && !box_sleep(b, deadline, NULL))
         ;
     pthread_mutex_unlock(&b->lock);
+}
+
+/* --- its limits ------------------------------------------------------------------------------- */
+
+char *box_reason(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    char *reason = tn_strdup_or_null(b->reason);
+    pthread_mutex_unlock(&b->lock);
+    return reason;
+}
+
+void box_check_limits(struct box *b, int64_t deadline)
+{
+    const struct tn_config *config = tn_runtime_host(b->s->rt)->config;
+    const struct tn_backend *backend = tn_backend_find(config, b->runtime, NULL);
+
+    if (backend && backend->abilities & TN_CAN_LIMIT)
+        box_check(b, deadline);
+}
+
+char *box_take_report(struct box *b, const char *known)
+{
+    pthread_mutex_lock(&b->lock);
+    tn_autofree char *untold = tn_report_without(b->reason, b->reported);
+    char *news = tn_report_without(untold, known);
+    if (news)
+        replace(&b->reported, b->reason);
+    pthread_mutex_unlock(&b->lock);
+    return news;
 }
 
 /* --- its sandbox ------------------------------------------------------------------------------ */

@@ -54,9 +54,9 @@ void box_release(struct box *b)
 {
     if (!b || atomic_fetch_sub(&b->refs, 1) > 1)
         return;
-    char *const texts[] = {b->tenant,  b->key_id,    b->session,         b->name,      b->template,
-                           b->runtime, b->parent,    b->snapshot,        b->directory, b->reason,
-                           b->address, b->isolation, b->last_action_text};
+    char *const texts[] = {b->tenant,  b->key_id,    b->session,          b->name,      b->template,
+                           b->runtime, b->parent,    b->snapshot,         b->directory, b->reason,
+                           b->address, b->isolation, b->last_action_text, b->reported};
     for (size_t i = 0; i < TN_COUNT(texts); i++)
         free(texts[i]);
     if (b->secret)

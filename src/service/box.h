@@ -164,6 +164,14 @@ int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct
 void box_suspect(struct box *b);
 /* The same, and waits for the outcome: for the slow round. */
 void box_check(struct box *b, int64_t deadline);
+/* Its reason as last seen, for the caller to free; NULL: it has none. */
+char *box_reason(struct box *b);
+/* Looks whether it has met a limit, where its backend knows of any; waits for the outcome. */
+void box_check_limits(struct box *b, int64_t deadline);
+/* What is in its reason now that was not in `known` (what box_reason said before) and that nobody
+ * has taken yet, for the observation of a command that failed (runtime/sandbox-report.h).  NULL:
+ * nothing.  The caller frees it. */
+char *box_take_report(struct box *b, const char *known);
 /* What it uses now, for those that somebody looks at; costs a read of its cgroup. */
 int box_sample(struct box *b, struct tn_error *err);
 /* A stream to a port inside it. */

@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "event/journal.h"
 #include "runtime/sandbox-journal.h"
+#include "runtime/sandbox-report.h"
 #include "service/clock.h"
 #include "service/proxy.h"
 
@@ -27,6 +28,7 @@ struct known_key {
     int64_t action; /* id of its event */
     double time;
     bool answered;
+    char *report; /* that was added to the answer, or NULL */
 };
 
 /* `refs`, `next` and `forgotten` are under the lock of all desks, the rest under its own. */
@@ -76,6 +78,8 @@ static void free_desk(struct desk *d)
     if (d->journal)
         tn_stream_close(d->journal);
     pthread_mutex_destroy(&d->lock);
+    for (size_t i = 0; i < d->key_count; i++)
+        free(d->keys[i].report);
     free(d->keys);
     free(d);
 }
@@ -261,6 +265,8 @@ static struct known_key *add_key(struct desk *d, const unsigned char digest[16],
     }
     if (d->key_count < d->key_room)
         d->key_next = d->key_count++;
+    else
+        free(d->keys[d->key_next].report);
     struct known_key *k = &d->keys[d->key_next];
     d->key_next = (d->key_next + 1) % MAX_KEYS;
     *k = (struct known_key){.action = action, .time = time};
@@ -285,6 +291,18 @@ static bool is_answer(const struct tn_json *event)
     return tn_event_kind(event) == TN_EVENT_OBSERVATION && strcmp(id, NO_ANSWER) != 0;
 }
 
+/* What an answer of a service before this one reports: the hand would tell it again without. */
+static char *report_in(const struct tn_json *event)
+{
+    struct tn_observation observation;
+
+    if (tn_observation_from_json(event, &observation, NULL))
+        return NULL;
+    char *report = tn_report_of(&observation);
+    tn_observation_done(&observation);
+    return report;
+}
+
 /* One event of the journal.  Under the desk's lock. */
 static void read_key(struct desk *d, int64_t id, const struct tn_json *event)
 {
@@ -298,6 +316,8 @@ static void read_key(struct desk *d, int64_t id, const struct tn_json *event)
         add_key(d, digest, id, time_of(event));
     } else if (of && is_answer(event)) {
         of->answered = true;
+        free(of->report);
+        of->report = report_in(event);
     }
 }
 
@@ -346,18 +366,26 @@ struct noted desk_note_action(struct desk *d, struct box *b, const struct tn_act
     return noted;
 }
 
-void desk_note_observation(struct desk *d, const struct tn_action *action, int64_t id,
-                           const struct tn_observation *observation)
+bool desk_note_observation(struct desk *d, struct box *b, const struct tn_action *action,
+                           int64_t id, const char *known, struct tn_observation *observation)
 {
+    tn_autofree char *report = NULL;
+
     pthread_mutex_lock(&d->lock);
     struct known_key *key = find_action(d, id);
     bool first = !key || !key->answered;
-    if (key)
+    if (tn_report_is_due(observation))
+        report = first ? box_take_report(b, known) : tn_strdup_or_null(key->report);
+    if (key && first) {
         key->answered = true;
+        key->report = tn_strdup_or_null(report);
+    }
     struct tn_stream *journal = d->journal;
     pthread_mutex_unlock(&d->lock);
+    bool changed = tn_report_add(observation, report);
     if (first)
         tn_note_observation(journal, action, id, observation);
+    return changed;
 }
 
 void desk_note_failure(struct desk *d, const struct tn_action *action, int64_t id, const char *why)

@@ -37,9 +37,11 @@ struct noted {
  * already.  Before the others below. */
 struct noted desk_note_action(struct desk *d, struct box *b, const struct tn_action *action,
                               const char *idempotency);
-/* Notes what became of it, once for each idempotency key. */
-void desk_note_observation(struct desk *d, const struct tn_action *action, int64_t id,
-                           const struct tn_observation *observation);
+/* Notes what became of it, once for each idempotency key.  Before, what the box reports of limits
+ * that was not known (box_take_report) is added to the observation of a failure; whoever asks again
+ * gets the same report.  True when the observation was changed. */
+bool desk_note_observation(struct desk *d, struct box *b, const struct tn_action *action,
+                           int64_t id, const char *known, struct tn_observation *observation);
 /* Nobody could say what became of it, so far. */
 void desk_note_failure(struct desk *d, const struct tn_action *action, int64_t id, const char *why);
 /* Appends the observation that answers it, as the journal has it; -1 when there is none. */

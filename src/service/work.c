@@ -1,6 +1,7 @@
 /* Orders, and the workers that carry them out: at most one thread for each box, whoever asked. */
 #include "base/log.h"
 #include "base/thread.h"
+#include "runtime/sandbox-report.h"
 #include "service/box-internal.h"
 #include "service/keeper.h"
 #include "service/metrics.h"
@@ -25,6 +26,15 @@ static void note_goal(struct box *b)
         b->done[b->state] = b->settled = b->order;
 }
 
+/* Under its lock.  What is not so any more is told again when it is. */
+static void set_reason(struct box *b, const char *reason)
+{
+    tn_autofree char *still = tn_report_shared(b->reported, reason);
+
+    replace(&b->reported, still);
+    replace(&b->reason, reason);
+}
+
 void box_happened(struct box *b, enum life_event event, enum box_cause cause, const char *reason)
 {
     enum box_state before = b->state;
@@ -37,7 +47,7 @@ void box_happened(struct box *b, enum life_event event, enum box_cause cause, co
     note_goal(b);
     if (b->state != BOX_RUNNING && b->state != BOX_PAUSED)
         replace(&b->address, NULL);
-    replace(&b->reason, reason);
+    set_reason(b, reason);
     b->dirty = true;
     box_bump(b);
     note_change(b, before);
@@ -66,7 +76,7 @@ static void begin(struct box *b, enum life_work work)
     enum box_state before = b->state;
     b->state = during;
     b->cause = CAUSE_NONE;
-    replace(&b->reason, NULL);
+    set_reason(b, NULL);
     b->dirty = true;
     box_bump(b);
     note_change(b, before);

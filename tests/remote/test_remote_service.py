@@ -69,6 +69,18 @@ def test_what_is_waited_for_in_a_line(world, driver):
     assert [box.status() for box in boxes] == ["running"] * 6
 
 
+def test_a_limit_is_named_once_by_service_and_client(world, driver):
+    """Both look: the client adds nothing to what the service has told."""
+    box = world.new(driver, memory="64m")
+
+    def reports(command):
+        suffix = box("run", command=command, timeout=60)["observation"]["extras"]["metadata"]["suffix"]
+        return suffix.count("[The sandbox reports: out of memory: "), suffix.count("The sandbox reports")
+
+    assert reports("head -c 300m /dev/zero | tail >/dev/null") == (1, 1)
+    assert reports("false") == (0, 0)
+
+
 def test_an_action_survives_the_service(world, driver, service):
     """kill -9 of the service under an action: it is asked for again, and has run once."""
     box = world.new(driver)
