@@ -69,18 +69,6 @@ def test_what_is_waited_for_in_a_line(world, driver):
     assert [box.status() for box in boxes] == ["running"] * 6
 
 
-def test_a_limit_is_named_once_by_service_and_client(world, driver):
-    """Both look: the client adds nothing to what the service has told."""
-    box = world.new(driver, memory="64m")
-
-    def reports(command):
-        suffix = box("run", command=command, timeout=60)["observation"]["extras"]["metadata"]["suffix"]
-        return suffix.count("[The sandbox reports: out of memory: "), suffix.count("The sandbox reports")
-
-    assert reports("head -c 300m /dev/zero | tail >/dev/null") == (1, 1)
-    assert reports("false") == (0, 0)
-
-
 def test_an_action_survives_the_service(world, driver, service):
     """kill -9 of the service under an action: it is asked for again, and has run once."""
     box = world.new(driver)
@@ -105,6 +93,17 @@ def test_the_service_forgets_it(world, driver, service):
 
 
 # --- the program -------------------------------------------------------------------------------------
+
+
+def test_a_limit_is_named_once_by_service_and_client(tendon):
+    """Both look; the client adds nothing to what the service has told."""
+    assert tendon("new", "--name", "small", "--memory", "64m").returncode == 0
+    bomb = tendon("exec", "small", "head -c 300m /dev/zero | tail >/dev/null")
+    assert bomb.returncode == 137 and bomb.stderr.count("The sandbox reports: out of memory: ") == 1, bomb
+    assert tendon("exec", "small", "false").returncode == 1
+    events = [json.loads(line) for line in tendon("events", "small", "--json").stdout.splitlines()]
+    suffixes = [e["extras"]["metadata"]["suffix"] for e in events if e.get("observation") == "run"]
+    assert [suffix.count("The sandbox reports: ") for suffix in suffixes] == [1, 0], suffixes
 
 
 def test_the_program_over_a_service(tendon, screen, tmp_path):
