@@ -179,7 +179,7 @@ static int map_journal(struct tn_state *s, struct tn_error *err)
     return 0;
 }
 
-static int make_directory(struct tn_state *s, struct tn_error *err)
+static int choose_name(struct tn_state *s, struct tn_error *err)
 {
     uint64_t random;
 
@@ -187,6 +187,13 @@ static int make_directory(struct tn_state *s, struct tn_error *err)
         return tn_fail_errno(err, errno, "random number");
     s->name = tn_asprintf(PREFIX "%016llx", (unsigned long long)random);
     s->directory = tn_asprintf("%s/%s", s->parent, s->name);
+    s->outputs = tn_asprintf("%s/output", s->directory);
+    s->undo = tn_asprintf("%s/undo", s->directory);
+    return 0;
+}
+
+static int make_directory(struct tn_state *s, struct tn_error *err)
+{
     /* Others may pass through (to outputs that they know), not look around. */
     if (mkdir(s->directory, 0711) < 0 || chmod(s->directory, 0711) < 0)
         return tn_fail_errno(err, errno, "%s", s->directory);
@@ -194,8 +201,6 @@ static int make_directory(struct tn_state *s, struct tn_error *err)
     s->lock_fd = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (s->lock_fd < 0 || flock(s->lock_fd, LOCK_EX) < 0 || write(s->lock_fd, "\n", 1) != 1)
         return tn_fail_errno(err, errno, "%s", lock);
-    s->outputs = tn_asprintf("%s/output", s->directory);
-    s->undo = tn_asprintf("%s/undo", s->directory);
     return 0;
 }
 
@@ -211,7 +216,9 @@ struct tn_state *tn_state_new(const char *parent, struct tn_error *err)
     if (mkdir(s->parent, 01777) == 0) /* a scratch image has no /tmp */
         chmod(s->parent, 01777);
     reclaim(s->parent);
-    if (make_directory(s, err) < 0) {
+    /* With PID 1 all processes end: nobody will look for those with the mark, and they come first.
+     */
+    if (choose_name(s, err) < 0 || (getpid() != 1 && make_directory(s, err) < 0)) {
         tn_error_context(err, "state directory");
         tn_state_free(s);
         return NULL;
@@ -221,7 +228,8 @@ struct tn_state *tn_state_new(const char *parent, struct tn_error *err)
 
 int tn_state_complete(struct tn_state *s, gid_t group, struct tn_error *err)
 {
-    if (make_outputs(s, group, err) < 0 || map_journal(s, err) < 0)
+    if ((s->lock_fd < 0 && make_directory(s, err) < 0) || make_outputs(s, group, err) < 0 ||
+        map_journal(s, err) < 0)
         return tn_error_context(err, "state directory");
     return 0;
 }

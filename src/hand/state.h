@@ -14,8 +14,8 @@
 
 struct tn_state;
 
-/* Cleans up after the dead, then makes a directory below `parent` (NULL: $TMPDIR or /tmp): all that
- * must be there before the first process that carries the mark. */
+/* Cleans up after the dead, then makes a directory below `parent` (NULL: $TMPDIR or /tmp), unless
+ * this is PID 1: all that must be there before the first process that carries the mark. */
 struct tn_state *tn_state_new(const char *parent, struct tn_error *err);
 /* The rest of it, before the first action: the outputs, which group may enter and read, and the
  * journal. */
