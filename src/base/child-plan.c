@@ -119,7 +119,7 @@ struct child_plan *child_plan_new(const struct tn_child_spec *spec, struct tn_er
 
 void child_plan_free(struct child_plan *plan)
 {
-    if (!plan || plan->lost)
+    if (!plan)
         return;
     free_list(plan->argv);
     free_list(plan->env);

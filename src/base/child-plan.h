@@ -67,6 +67,8 @@ struct child_plan {
                              failed): seen by the parent only if they share memory */
     char *orphan_stack;   /* of the program itself, when it is to be nobody's child; or NULL */
     bool lost;            /* an orphan that may never have exec'd may still use all of this */
+    int lost_fd;          /* then: our end of the pipe, which ends when it is past that */
+    struct child_plan *next_lost;
 };
 
 /* After a fork: the threads that start processes are not there.  In between nobody has the lock. */

@@ -39,6 +39,7 @@ struct request {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static struct request *first, **last = &first;
+static struct child_plan *lost;
 static int threads, idle, queued;
 
 static const char *const step_names[STEP_COUNT] = {
@@ -73,7 +74,7 @@ static int hear(struct request *r, int from)
     r->plan->lost = r->plan->orphan_stack && !r->plan->shared;
     for (;;) {
         ssize_t n = read(from, &report, sizeof report);
-        if (n >= 0)
+        if (n == 0)
             r->plan->lost = false;
         if (n == (ssize_t)sizeof report)
             return explain(r, &report, &r->err);
@@ -107,7 +108,10 @@ static int give_birth(struct request *r)
     close(ends[1]);
     int result = pid < 0 ? tn_fail_errno(&r->err, sys, "start %s: clone", r->plan->argv[0])
                          : hear(r, ends[0]);
-    close(ends[0]);
+    if (r->plan->lost)
+        r->plan->lost_fd = ends[0];
+    else
+        close(ends[0]);
     if (pid > 0 && result < 0) {
         r->slot->kill(r->slot);
         r->slot->bury(r->slot);
@@ -115,9 +119,34 @@ static int give_birth(struct request *r)
     return result;
 }
 
+/* The plan of a lost orphan is kept until that one has exec'd or is dead. */
+static void plan_free(struct child_plan *plan)
+{
+    struct child_plan **at = &lost, *past;
+    char report[sizeof(struct child_report)];
+
+    pthread_mutex_lock(&lock);
+    if (plan->lost) {
+        plan->next_lost = lost;
+        lost = plan;
+    } else {
+        child_plan_free(plan);
+    }
+    while ((past = *at)) {
+        if (read(past->lost_fd, report, sizeof report) != 0) { /* who reports is still there */
+            at = &past->next_lost;
+            continue;
+        }
+        *at = past->next_lost;
+        close(past->lost_fd);
+        child_plan_free(past);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 static void request_free(struct request *r)
 {
-    child_plan_free(r->plan);
+    plan_free(r->plan);
     r->slot->unref(r->slot);
     pthread_cond_destroy(&r->done);
     free(r);

@@ -494,6 +494,22 @@ static void test_orphan_that_cannot_be_started(void **state)
     assert_no_children();
 }
 
+/* Its starter may be killed while it still reads what to become: that is kept, and is no leak. */
+static void test_orphan_that_is_given_up(void **state)
+{
+    struct tn_child_spec spec = {.argv = ARGV("/bin/true"), .orphan = true, .deadline = 1};
+
+    for (int i = 0; i < 100; i++) {
+        tn_autochild struct tn_child *c = tn_child_start(&spec, NULL);
+        if (c) /* fast enough to beat a deadline in the past */
+            finish(c);
+    }
+    spec.deadline = soon();
+    tn_autochild struct tn_child *c = start(&spec);
+    struct tn_exit result = finish(c);
+    assert_int_equal(tn_exit_code(&result), 0);
+}
+
 /* It has none of the threads that start processes. */
 static int start_in_a_fork(void)
 {
@@ -729,6 +745,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_many_threads),
         cmocka_unit_test(test_orphan),
         cmocka_unit_test(test_orphan_that_cannot_be_started),
+        cmocka_unit_test(test_orphan_that_is_given_up),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_old_kernels),
     };
