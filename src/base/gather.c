@@ -1,7 +1,12 @@
 #include "base/gather.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stddef.h>
+
+#include "base/clock.h"
+
+#define PATIENCE (TN_MILLI / 4)
 
 void tn_gather_init(struct tn_gather *g)
 {
@@ -9,11 +14,29 @@ void tn_gather_init(struct tn_gather *g)
     g->first = NULL;
     g->last = &g->first;
     g->led = false;
+    cpu_set_t processors;
+    g->alone =
+        sched_getaffinity(0, sizeof processors, &processors) == 0 && CPU_COUNT(&processors) == 1;
 }
 
 void tn_gather_done(struct tn_gather *g)
 {
     pthread_mutex_destroy(&g->lock);
+}
+
+/* Work of the kind is done sooner than a thread falls asleep and wakes up; and one that does not
+ * sleep leaves no processor to those who would come to wait here as well. */
+static void wait_to_be_told(const struct tn_gather *g, struct tn_waiter *mine)
+{
+    int64_t patience = g->alone ? 0 : tn_now() + PATIENCE;
+
+    while (sem_trywait(&mine->told) < 0) {
+        if (tn_now() < patience)
+            continue;
+        while (sem_wait(&mine->told) < 0 && errno == EINTR)
+            ;
+        return;
+    }
 }
 
 /* Whether it is on us to do the work. */
@@ -27,8 +50,7 @@ static bool join(struct tn_gather *g, struct tn_waiter *mine)
     pthread_mutex_unlock(&g->lock);
     if (leads)
         return true;
-    while (sem_wait(&mine->told) < 0 && errno == EINTR)
-        ;
+    wait_to_be_told(g, mine);
     return mine->leads;
 }
 

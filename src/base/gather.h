@@ -17,7 +17,8 @@ struct tn_waiter {
 struct tn_gather {
     pthread_mutex_t lock; /* of the rest */
     struct tn_waiter *first, **last;
-    bool led; /* somebody is at work, or was told to be */
+    bool led;   /* somebody is at work, or was told to be */
+    bool alone; /* on one processor nobody works while another one waits awake */
 };
 
 void tn_gather_init(struct tn_gather *g);
