@@ -13,6 +13,8 @@
 #define GRACE_SECONDS 0.9
 /* To learn what became of a sandbox that does not answer any more. */
 #define LOOK_SECONDS 1.0
+/* To learn which limit a command has met; the library takes as long. */
+#define LIMITS_SECONDS 5.0
 
 enum { MAX_KEY = 255, TEXT_BYTES = 120, READ_BYTES = 4096 };
 
@@ -164,7 +166,7 @@ static int send_again(const struct errand *e, const struct tn_action *action,
 /* What failed may have met a limit of the sandbox. */
 static void look_for_limits(const struct errand *e)
 {
-    int64_t look_until = tn_deadline_in(LOOK_SECONDS);
+    int64_t look_until = tn_deadline_in(LIMITS_SECONDS);
 
     timing_enter(TIMING_BACKEND);
     box_check_limits(e->box, look_until < e->deadline ? look_until : e->deadline);

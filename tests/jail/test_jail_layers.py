@@ -318,8 +318,16 @@ def test_killed_while_it_copies(world, box, moment):
     except (AssertionError, BrokenPipeError):
         pass
     timer.join()
-    assert second.status() == "running"
-    assert second.ok("ls many | wc -l", timeout=20) == "3000"
+
+    def runs_on():
+        """Who looks thaws it, unless that comes before the last of the killed one is gone."""
+        assert second.status() == "running"
+        try:
+            return second.ok("ls many | wc -l", timeout=5) == "3000"
+        except Refusal:
+            return False
+
+    wait_until(runs_on, 60, "it runs on")
     second.driver.ask("forget", id=second.id, name="s")
     second("snapshot", name="t")
     second("forget", name="t")
