@@ -149,7 +149,7 @@ def test_terminal_settings_left_behind(shell, setting):
     obs = shell.input("x y", timeout=5)
     assert (obs.exit, obs.content) == (0, "got x y")
     obs = shell.run("sh -c 'echo up; exec sleep 60'", timeout=0.2)
-    while "up" not in obs.content: # a shell that is just starting a program loses the signal
+    while "up" not in obs.content:  # a shell that is just starting a program loses the signal
         obs = shell.input("", timeout=1)
     assert shell.input("C-c", timeout=5).exit == 130
 
