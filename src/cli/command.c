@@ -7,6 +7,7 @@
 
 /* A command that is done by then needs one request; the output of others is followed. */
 #define FIRST_SECONDS 0.2
+#define REMARK "The sandbox reports: "
 /* How long the hand waits each time for a shell that is busy with its start-up files; it gives one
  * up by itself after a while. */
 #define STARTING_SECONDS 1.0
@@ -121,8 +122,18 @@ struct run {
     struct sink sink;
     uint64_t offset, lost;
     int64_t deadline;
-    struct tn_observation observation;
+    struct tn_observation observation; /* the last one */
+    char *remarks; /* of all of them: what the sandbox adds about its limits, once; or NULL */
 };
+
+static void keep_remark(struct run *r)
+{
+    tn_autofree char *remark = tn_report_of(&r->observation);
+    tn_autofree char *before = TN_TAKE_PTR(r->remarks);
+
+    r->remarks = before && remark ? tn_asprintf("%s; %s", before, remark)
+                                  : tn_strdup_or_null(remark ? remark : before);
+}
 
 /* text "" asks what became of the command. */
 static int act(struct run *r, const char *text, double timeout, struct tn_error *err)
@@ -135,7 +146,10 @@ static int act(struct run *r, const char *text, double timeout, struct tn_error 
     action.run.script = true;
     tn_observation_done(&r->observation);
     tn_observation_init(&r->observation, TN_OBSERVATION_NULL);
-    return tn_sandbox_execute(r->c->sb, &action, &r->observation, err);
+    int status = tn_sandbox_execute(r->c->sb, &action, &r->observation, err);
+    if (status == 0 && r->observation.type == TN_OBSERVATION_RUN)
+        keep_remark(r);
+    return status;
 }
 
 /* The shell was not ready: nothing has been sent to it. */
@@ -224,19 +238,9 @@ static int fetch(struct run *r, struct tn_error *err)
     return r->sink.closed ? tn_fail_errno(err, EPIPE, "standard output") : status;
 }
 
-/* What the sandbox adds about its limits. */
-static const char *remark(const struct tn_observation *o)
-{
-    const char *suffix = o->type == TN_OBSERVATION_RUN ? o->run.metadata.suffix : NULL;
-    const char *found = suffix ? strstr(suffix, TN_REPORT_BEGIN) : NULL;
-
-    return found ? found + strlen("\n[") : NULL;
-}
-
 static void put_json(const struct run *r, const struct tn_buf *output, struct tn_buf *out)
 {
     const struct tn_run_metadata *m = &r->observation.run.metadata;
-    const char *note = remark(&r->observation);
     struct tn_jw w = tn_jw(out);
 
     tn_jw_object(&w);
@@ -250,9 +254,9 @@ static void put_json(const struct run *r, const struct tn_buf *output, struct tn
         tn_jw_kdouble(&w, "duration", m->duration.value);
     if (m->signal)
         tn_jw_kstr(&w, "signal", m->signal);
-    if (note) {
-        tn_jw_key(&w, "note");
-        tn_jw_strn(&w, note, strcspn(note, "]"));
+    if (r->remarks) {
+        tn_autofree char *note = tn_asprintf(REMARK "%s", r->remarks);
+        tn_jw_kstr(&w, "note", note);
     }
     tn_jw_object_end(&w);
 }
@@ -262,7 +266,6 @@ static int conclude(struct run *r, const struct tn_buf *output, struct tn_error 
 {
     const struct tn_observation *o = &r->observation;
     const char *content = o->content.data ? o->content.data : "";
-    const char *note = remark(o);
 
     if (o->type == TN_OBSERVATION_ERROR)
         return tn_fail(err, TN_E_PEER, "%s", content);
@@ -271,8 +274,8 @@ static int conclude(struct run *r, const struct tn_buf *output, struct tn_error 
     if (r->lost)
         cli_note(r->c->cli, "%llu bytes of output were dropped: they came too fast",
                  (unsigned long long)r->lost);
-    if (note)
-        cli_note(r->c->cli, "%.*s", (int)strcspn(note, "]"), note);
+    if (r->remarks)
+        cli_note(r->c->cli, REMARK "%s", r->remarks);
     if (r->c->cli->json) {
         tn_autobuf struct tn_buf json = TN_BUF_INIT(8 * (size_t)OUTPUT_MAX);
         put_json(r, output, &json);
@@ -313,6 +316,7 @@ int command_run(struct command *c, struct tn_error *err)
     if (status == 0)
         status = conclude(&r, &output, err);
     tn_observation_done(&r.observation);
+    free(r.remarks);
     if (c->remove_session)
         tn_hand_session_remove(&c->at, c->session, tn_deadline_in(CONTROL_SECONDS), NULL);
     return status;
