@@ -3,6 +3,8 @@
 #   make run                    build, then a short tour of a hand (CMD='...' runs that command instead)
 #   make serve                  build, then the sandbox service with its dashboard on 127.0.0.1:7171
 #   make test                   unit and whole-program tests under sanitizers; test-all adds the slow ones
+#   make check                  what the changed files concern, in a minute (REV=... since when); says what it left out
+#   make hunt TEST=... TIMES=   one test a hundred times beside a load, to find out why it fails now and then
 #   make lint fuzz bench        checks, fuzzing (FUZZ_SECONDS=60 for each target), measurements
 #   make install                into DESTDIR/PREFIX
 #   make arm64 test-arm64       the programs for arm64, built on another machine, and their unit tests in qemu
@@ -13,7 +15,7 @@ FUZZ_SECONDS ?= 60
 # as written, whatever dollars it holds
 override export CMD := $(value CMD)
 
-.PHONY: arm64 test-arm64 build run serve test test-all bench lint fuzz install clean format
+.PHONY: arm64 test-arm64 build run serve test test-all check hunt bench lint fuzz install clean format
 
 build:
 	@tools/deps build
@@ -28,6 +30,14 @@ serve: build
 test:
 	@tools/deps build test
 	@tools/test
+
+check:
+	@tools/deps build test
+	@tools/check $(REV)
+
+hunt:
+	@tools/deps build test
+	@tools/hunt "$(TEST)" $(TIMES)
 
 test-all:
 	@tools/deps build test
