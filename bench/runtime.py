@@ -74,12 +74,12 @@ def bench_warm(results, bench, count):
         if runtime == "jail":
             burst, first = median(lines["warm burst"]), median(lines["warm burst, first command"])
             since = median(lines["warm burst, since the start"])
-            results.add(f"jail: {count} warm claims at once, p50 of the call", burst, "ms", "at most 1.5x of one",
-                        burst <= 1.5 * single, burst / single)
+            results.add(f"jail: {count} warm claims at once, p50 of the call", burst, "ms", "", None, burst / single)
             # With fewer processors than claims most of this is the wait for a processor, before the call.
             results.add(f"jail: {count} warm claims at once, p50 since the start of all", since, "ms", "", None,
                         since / single)
-            results.add(f"jail: {count} warm claims at once, all of them", lines["warm burst"]["total"] / MS, "ms", "", None)
+            total = lines["warm burst"]["total"] / MS  # an error has ended the program that claims
+            results.add(f"jail: {count} warm claims at once, all of them", total, "ms", "under 30", total < 30)
             results.add(f"jail: then {count} first commands at once, p50", first, "ms", "", None)
 
 
