@@ -271,6 +271,30 @@ def test_rejected_commands_do_not_run(shell):
     assert shell.ok("ls") == ""
 
 
+# What OpenHands' parser gives up on, it sends whole.  Which texts those are: tests/shell/test_split_original.py.
+@pytest.mark.parametrize(
+    "command, content",
+    [
+        ("cat > a.sh <<'EOF'\necho \"it's $1\"\nEOF\nbash a.sh here", "it's here"),
+        ("bash -s <<'EOF'\necho 1\nEOF\nbash -s <<'EOF'\necho 2\nEOF", "1\n2"),
+        ("x=b\n[[ $x == b ]] && echo yes\necho after", "yes\nafter"),
+        ("i=0\nwhile [ $i -lt 2 ]; do\n  i=$((i + 1))\ndone\necho $i", "2"),
+        ("case abc in\n  a*) echo first ;;\nesac\necho second", "first\nsecond"),
+        ("a=(1 2 3)\necho ${#a[@]}", "3"),
+        ("for ((i = 0; i < 2; i++)); do echo $i; done\necho end", "0\n1\nend"),
+        ("d=$(cd / && pwd)\necho $d", "/"),
+        ("true\nwhile :\ndo break; done\n[[ a ]]\nfalse; (exit 0)", ""),
+    ],
+)
+def test_what_the_original_runs_whole_is_run(shell, command, content):
+    obs = shell.run(command)
+    assert (obs.type, obs.exit, obs.content) == ("run", 0, content)
+
+
+def test_the_last_status_of_a_whole_text_counts(shared):
+    assert shared.run("[[ a ]]\n(exit 7)").exit == 7
+
+
 def test_hidden_rejection_is_a_run_observation(shared):
     obs = shared.run("echo a\necho b", hidden=True)
     assert (obs.type, obs.exit, obs.content) == ("run", -1, multi("echo a", "echo b"))

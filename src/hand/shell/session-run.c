@@ -149,7 +149,7 @@ static bool several_commands(struct text text, struct tn_shell_result *r)
 {
     struct tn_split split;
     tn_split(text.at, text.len, &split);
-    bool several = split.count > 1;
+    bool several = split.count > 1 && !split.beyond;
     if (several) {
         tn_split_format_error(text.at, &split, &r->content);
         r->end = TN_END_MULTIPLE;

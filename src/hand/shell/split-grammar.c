@@ -195,6 +195,10 @@ void split_compound_done(struct parser *p)
 static struct frame *open_compound(struct parser *p, enum phase phase)
 {
     struct frame *f = split_top(p);
+    if (phase == IN_COND || phase == IN_SELECT_NAME)
+        split_beyond_command(p);
+    else if (phase == IN_CASE_WORD)
+        split_beyond_word(p, p->pos); /* the ) of its patterns end a substitution */
     if (is_list(f))
         return split_push(p, phase);
     f->start = p->pos;
@@ -222,9 +226,11 @@ static void open_paren(struct parser *p)
 static void close_paren(struct parser *p, struct frame *f)
 {
     if (f->phase == IN_SUBSTITUTION && may_end(f)) {
+        split_beyond_close(p, f);
         /* Here-documents left open are read at the next newline outside. */
         p->heredoc_base = f->mark;
         p->substitutions--;
+        p->unread = f->unread;
         p->depth--;
         if (p->heredoc_count - p->heredoc_base > SPLIT_MAX_HEREDOCS)
             bad_syntax(p);
@@ -243,6 +249,9 @@ static bool follow_rule(struct parser *p, struct frame *f, enum symbol symbol)
     const struct rule *rule = find_rule(f->phase, symbol);
     if (!rule || (is_list(f) && !may_end(f)))
         return false;
+    /* while COMMAND, newline, do: one command and no ; behind it fails there. */
+    if (f->phase == IN_WHILE && f->separator == S_NEWLINE && !f->joined)
+        split_beyond_command(p);
     if (rule->to != IN_NOTHING)
         split_set(f, rule->to);
     else if (f->phase == IN_ARRAY)
@@ -253,6 +262,15 @@ static bool follow_rule(struct parser *p, struct frame *f, enum symbol symbol)
 }
 
 /* --- operators --------------------------------------------------------------------------- */
+
+/* A separator behind a whole command. */
+static void note_separator(struct parser *p, struct frame *f, enum symbol symbol)
+{
+    f->joined = f->separator != S_SEPARATORS;
+    f->separator = symbol;
+    if (p->one_line && symbol == S_NEWLINE && f->phase == IN_TOP)
+        split_stop(p, TN_SPLIT_COMPLETE);
+}
 
 static void list_operator(struct parser *p, struct frame *f, enum symbol symbol)
 {
@@ -275,6 +293,10 @@ static void list_operator(struct parser *p, struct frame *f, enum symbol symbol)
             bad_syntax(p);
             return;
         }
+        if (column <= S_AND_OR && f->at >= AT_NAME)
+            note_separator(p, f, symbol);
+        else if (column != S_REDIRECT && f->at == AT_PREFIX)
+            split_beyond_command(p); /* a ! that negates nothing */
         f->at = next;
         if (column == S_REDIRECT) {
             f->seen = true;
@@ -283,6 +305,8 @@ static void list_operator(struct parser *p, struct frame *f, enum symbol symbol)
                                                    : TARGET_FILE;
         } else if (symbol == S_NEWLINE && f->phase == IN_TOP && next == AT_START) {
             p->in_command = false;
+        } else if (symbol == S_NEWLINE && f->phase == IN_SUBSTITUTION && next == AT_START) {
+            p->unread |= f->seen;
         }
     }
 }
@@ -296,6 +320,7 @@ static void header_operator(struct parser *p, struct frame *f, enum symbol symbo
         open_paren(p);
     } else if (double_paren && f->phase == IN_FOR_NAME) {
         p->pos++;
+        split_beyond_command(p);
         split_set(f, IN_FOR_ARITH);
         f->mark = 1;
     } else {
@@ -306,6 +331,8 @@ static void header_operator(struct parser *p, struct frame *f, enum symbol symbo
 void split_operator(struct parser *p, enum symbol symbol)
 {
     struct frame *f = split_top(p);
+    p->late = p->late && symbol == S_NEWLINE;
+    f->brace = false;
     if (f->target)
         bad_syntax(p);
     else if (is_list(f))
@@ -341,6 +368,8 @@ static bool list_reserved(struct parser *p, struct frame *f, const struct reserv
     bool after_pipe = f->at == AT_PIPE, in_coproc = f->at == AT_COPROC || f->at == AT_COPROC_NAME;
     bool compound = f->at == AT_COMPOUND;
 
+    if (word->symbol == S_TIME || word->symbol == S_COPROC)
+        split_beyond_command(p);
     if (word->symbol == S_TIME) {
         if (after_pipe || in_coproc)
             return false;
@@ -410,6 +439,9 @@ static void list_word(struct parser *p, struct frame *f, size_t start, size_t en
     const struct reserved *reserved = accepts_reserved(f->at) ? find_reserved(word, len) : NULL;
     if (reserved && list_reserved(p, f, reserved))
         return;
+    if (f->brace && find_reserved(word, len))
+        split_beyond_command(p); /* it is reserved there even as an argument */
+    f->brace = is_word(word, len, "{") || is_word(word, len, "}");
     f->seen = true;
     f->at = after_word(f->at, word, len, assignment);
     if (f->at == BAD)
@@ -437,6 +469,7 @@ static void header_word(struct parser *p, struct frame *f, size_t start, size_t 
 void split_word(struct parser *p, size_t start, size_t end, bool assignment)
 {
     struct frame *f = split_top(p);
+    p->late = false;
     if (is_list(f))
         list_word(p, f, start, end, assignment);
     else

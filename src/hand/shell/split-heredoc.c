@@ -62,6 +62,12 @@ void split_add_heredoc(struct parser *p, size_t start, size_t end, bool tabs)
     unquote(p, start, end);
     h->len = p->delimiters.len - h->start;
     h->quoted = h->len != end - start;
+    if (memchr(p->text + start, '\\', end - start))
+        split_beyond_word(p, start);
+    else if (h->quoted)
+        split_beyond_command(p); /* it looks for the quotes in the closing line, too */
+    enum phase phase = split_top(p)->phase;
+    p->late = phase != IN_TOP && phase != IN_SUBSTITUTION;
     if (!tn_buf_ok(&p->delimiters)) {
         p->no_memory = true;
         split_stop(p, TN_SPLIT_UNSURE);
@@ -112,6 +118,9 @@ void split_read_heredocs(struct parser *p)
 {
     for (size_t i = p->heredoc_base; i < p->heredoc_count; i++) {
         bool closed = false;
+        size_t start = p->pos;
+        if (p->late && i + 1 == p->heredoc_count)
+            split_beyond_body(p, &p->heredocs[i]);
         while (!closed && p->running && (p->pos < p->len || !p->at_end))
             closed = skip_body_line(p, &p->heredocs[i]);
         if (!closed) {
@@ -119,7 +128,9 @@ void split_read_heredocs(struct parser *p)
                 split_stop(p, TN_SPLIT_INCOMPLETE);
             return;
         }
+        split_beyond_body_end(p, start);
     }
+    p->late = false;
     if (p->heredoc_count > p->heredoc_base) {
         tn_buf_cut(&p->delimiters, p->heredocs[p->heredoc_base].start);
         p->heredoc_count = p->heredoc_base;

@@ -16,6 +16,7 @@
 enum {
     SPLIT_MAX_DEPTH = 1000,
     SPLIT_MAX_HEREDOCS = 16, /* that may wait for one newline: bash's own limit */
+    SPLIT_MAX_REREADS = 4,   /* how often the text may be read once more, on the whole */
 };
 
 enum phase {
@@ -137,10 +138,16 @@ struct frame {
     enum at at;
     enum target target;
     unsigned flags;
-    bool seen;       /* lists: not empty */
-    bool may_params; /* subshells: () would be the parentheses of a function */
-    bool regex;      /* IN_COND: the next word is a regular expression */
-    size_t start;    /* where the construct began */
+    bool seen;             /* lists: not empty */
+    bool may_params;       /* subshells: () would be the parentheses of a function */
+    bool regex;            /* IN_COND: the next word is a regular expression */
+    bool live;             /* words: OpenHands' parser sees expansions in a quoted piece */
+    bool brace;            /* lists: the argument before was a { or } */
+    bool skipped;          /* substitutions: not read, it stands in a ${...} */
+    bool unread;           /* substitutions: parser.unread outside of it */
+    bool joined;           /* lists: more than one separator stood behind a command */
+    enum symbol separator; /* lists: the last of them; S_SEPARATORS: none yet */
+    size_t start;          /* where the construct began */
     /* Open brackets; of a word, the position just after its =, or 0; of a substitution, the
      * heredoc_base outside of it. */
     size_t mark;
@@ -184,6 +191,15 @@ struct parser {
     struct tn_span *commands;
     size_t command_count;
     size_t command_cap;
+
+    /* What OpenHands' parser makes of it: split-beyond.c. */
+    bool beyond;       /* it gives up */
+    bool unread;       /* it does not read commands here, words it does */
+    bool late;         /* it reads the first line of the here-document to come as commands */
+    bool one_line;     /* the run ends after the first line of commands */
+    size_t skip_until; /* it reads nothing before this position */
+    unsigned level;    /* how often a text inside a text is being read once more */
+    size_t *budget;    /* bytes that may be read once more */
 };
 
 /* Ends the run. */
@@ -201,7 +217,7 @@ static inline struct frame *split_top(struct parser *p)
 /* Makes f a fresh frame of this phase. */
 static inline void split_set(struct frame *f, enum phase phase)
 {
-    *f = (struct frame){.phase = phase, .start = f->start};
+    *f = (struct frame){.phase = phase, .start = f->start, .separator = S_SEPARATORS};
 }
 
 /* The last command found so far reaches to the last token or comment. */
@@ -222,7 +238,7 @@ static inline struct frame *split_push(struct parser *p, enum phase phase)
     }
     p->depth++;
     struct frame *f = split_top(p);
-    *f = (struct frame){.phase = phase, .start = p->pos};
+    *f = (struct frame){.phase = phase, .start = p->pos, .separator = S_SEPARATORS};
     return f;
 }
 
@@ -252,6 +268,25 @@ static inline bool split_go_back(struct parser *p, size_t pos)
     p->pos = pos;
     return true;
 }
+
+/* split.c: what tn_split does, for a parser whose text, length, budget and wishes are set. */
+int split_run(struct parser *p, struct tn_split *out);
+
+/* split-beyond.c: OpenHands' parser does not know this command... */
+void split_beyond_command(struct parser *p);
+/* ...or what stands at this position of a word. */
+void split_beyond_word(struct parser *p, size_t at);
+/* Whether it would see expansions in this text, which has none for bash: in single quotes... */
+bool split_is_live(const struct parser *p, size_t start, size_t end);
+/* ...and if so, whether that counts here. */
+void split_beyond_text(struct parser *p, size_t start, size_t end);
+/* It reads this part of the text as commands; of those in backquotes only the first line. */
+void split_beyond_inner(struct parser *p, size_t start, size_t end, bool backquotes);
+/* A ) ends the substitution of frame f. */
+void split_beyond_close(struct parser *p, const struct frame *f);
+/* The body of the here-document h starts here; the one that ended here started at start. */
+void split_beyond_body(struct parser *p, const struct heredoc *h);
+void split_beyond_body_end(struct parser *p, size_t start);
 
 /* split-scan.c: reads on until the top frame changes or one token is done. */
 void split_step(struct parser *p);

@@ -70,26 +70,44 @@ static void open_substitution(struct parser *p)
     struct frame *f = split_push(p, IN_SUBSTITUTION);
     if (!f)
         return;
+    f->unread = p->unread;
+    f->skipped = p->pos < p->skip_until;
+    p->unread = f->skipped;
     f->mark = p->heredoc_base;
     p->heredoc_base = p->heredoc_count;
     p->substitutions++;
 }
 
+/* After ${.  OpenHands' parser looks for the first } and for nothing before that. */
+static void open_parameter(struct parser *p)
+{
+    const char *end = memchr(p->text + p->pos, '}', p->len - p->pos);
+    size_t skip = end ? (size_t)(end - p->text) : p->len;
+    if (p->pos >= p->skip_until)
+        p->skip_until = skip;
+    open_nested(p, IN_PARAM);
+}
+
 static void scan_dollar(struct parser *p, bool quoted)
 {
     int next = split_peek(p, 1);
+    if (next == '[' || (next == '(' && split_peek(p, 2) == '('))
+        split_beyond_word(p, p->pos);
     if (next == '(') {
         p->pos += 2;
         open_substitution(p);
     } else if (next == '{') {
         p->pos += 2;
-        open_nested(p, IN_PARAM);
+        open_parameter(p);
     } else if (next == '[') {
         p->pos += 2;
         open_nested(p, IN_BRACKETS);
     } else if (next == '\'' && !quoted) {
         p->pos += 2;
+        size_t start = p->pos;
         skip_escaped_quote(p, '\'');
+        if (p->running)
+            split_beyond_text(p, start, p->pos);
     } else {
         p->pos += next == '$' ? 2 : 1;
     }
@@ -106,14 +124,20 @@ static void scan_piece(struct parser *p, enum phase phase)
     } else if (c == '$') {
         scan_dollar(p, quoted);
     } else if (c == '`') {
-        p->pos++;
+        size_t start = ++p->pos;
         skip_escaped_quote(p, '`');
+        if (p->running)
+            split_beyond_inner(p, start, p->pos - 1, true);
     } else if (c == '"' && !quoted) {
         p->pos++;
         open_nested(p, IN_DQUOTE);
     } else if (c == '\'' && !quoted) {
-        p->pos++;
+        size_t start = ++p->pos;
         skip_single_quote(p);
+        if (phase == IN_WORD && !p->unread)
+            split_top(p)->live = split_top(p)->live || split_is_live(p, start, p->pos);
+        else
+            split_beyond_text(p, start, p->pos);
     } else if ((c == '<' || c == '>') && split_peek(p, 1) == '(' && !comparing) {
         p->pos += 2;
         open_substitution(p);
@@ -155,6 +179,8 @@ static void close_nested(struct parser *p)
     }
     bool arithmetic = split_peek(p, 0) == ')';
     if (arithmetic) {
+        if (f->phase == IN_ARITH)
+            split_beyond_inner(p, f->start + 1, p->pos - 1, false);
         p->pos++;
         p->last_end = p->pos;
         if (f->phase == IN_ARITH)
@@ -227,6 +253,9 @@ static void end_word(struct parser *p)
         end -= p->text[end - 2] == '\r' ? 3 : 2;
     p->depth--;
     p->last_end = end;
+    /* From quote to quote OpenHands' parser takes a word as it is. */
+    if (word.live && (p->text[word.start] != '\'' || p->text[end - 1] != '\''))
+        split_beyond_word(p, end);
     if (!is_redirect_prefix(p, word.start, end))
         split_word(p, word.start, end, word.mark > 0);
 }
@@ -276,11 +305,13 @@ static void scan_word(struct parser *p)
             continue;
         if (c == '(' && f->mark && p->pos == f->mark) {
             p->pos++;
+            split_beyond_command(p);
             split_push(p, IN_ARRAY);
         } else if (c == '(' && (f->flags & WORD_REGEX)) {
             p->pos++;
             open_nested(p, IN_PARENS);
         } else if (is_pattern_prefix(c) && split_peek(p, 1) == '(') {
+            split_beyond_command(p);
             p->pos += 2;
             open_nested(p, IN_PARENS);
         } else if (c == '|' && (f->flags & WORD_REGEX) && split_peek(p, 1) != '|') {
@@ -327,9 +358,12 @@ static bool scan_operator(struct parser *p, enum symbol *symbol)
 
 static void skip_comment(struct parser *p)
 {
+    size_t start = p->pos;
     const char *end = memchr(p->text + p->pos, '\n', p->len - p->pos);
     p->pos = end ? (size_t)(end - p->text) : p->len;
     p->last_end = p->pos;
+    if (p->substitutions)
+        split_beyond_text(p, start, p->pos);
     while (is_blank(p->text[p->last_end - 1]) || p->text[p->last_end - 1] == '\r')
         p->last_end--;
 }

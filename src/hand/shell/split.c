@@ -21,7 +21,9 @@ static int whole(struct tn_split *out, size_t start, size_t end, enum tn_split_s
     if (!span)
         return -1;
     *span = (struct tn_span){.start = start, .len = end - start};
-    *out = (struct tn_split){.commands = span, .count = 1, .state = state};
+    out->commands = span;
+    out->count = 1;
+    out->state = state;
     return 0;
 }
 
@@ -30,33 +32,42 @@ static int take(struct parser *p, struct tn_split *out)
 {
     if (p->no_memory)
         return -1;
+    out->beyond = p->beyond;
     if (p->state != TN_SPLIT_COMPLETE)
         return whole(out, 0, p->len, p->state);
     if (p->command_count == 0)
         return whole(out, p->first, p->last_end, p->state);
     size_t end = p->commands[0].start + p->commands[0].len;
     p->commands[0] = (struct tn_span){.start = p->first, .len = end - p->first};
-    *out = (struct tn_split){
-        .commands = TN_TAKE_PTR(p->commands), .count = p->command_count, .state = p->state};
+    out->commands = TN_TAKE_PTR(p->commands);
+    out->count = p->command_count;
+    out->state = p->state;
     return 0;
+}
+
+int split_run(struct parser *p, struct tn_split *out)
+{
+    *out = (struct tn_split){0};
+    p->running = true;
+    tn_buf_init(&p->delimiters, p->len + 1);
+    p->stack = malloc(SPLIT_MAX_DEPTH * sizeof(*p->stack));
+    int result = -1;
+    if (p->stack) {
+        run(p);
+        result = take(p, out);
+    }
+    free(p->stack);
+    free(p->heredocs);
+    free(p->commands);
+    tn_buf_done(&p->delimiters);
+    return result;
 }
 
 int tn_split(const char *text, size_t len, struct tn_split *out)
 {
-    *out = (struct tn_split){0};
-    struct parser p = {.text = text, .len = len, .running = true};
-    tn_buf_init(&p.delimiters, len + 1);
-    p.stack = malloc(SPLIT_MAX_DEPTH * sizeof(*p.stack));
-    int result = -1;
-    if (p.stack) {
-        run(&p);
-        result = take(&p, out);
-    }
-    free(p.stack);
-    free(p.heredocs);
-    free(p.commands);
-    tn_buf_done(&p.delimiters);
-    return result;
+    size_t budget = SPLIT_MAX_REREADS * len;
+    struct parser p = {.text = text, .len = len, .budget = &budget};
+    return split_run(&p, out);
 }
 
 void tn_split_done(struct tn_split *split)

@@ -3,10 +3,15 @@
  * The splitter reads the shape of bash (words, quotes, here-documents, compound commands), not its
  * meaning: aliases and options are unknown to it, extended patterns such as @(a|b) always count as
  * patterns, and a CR before a newline is part of the line end.  Any byte may occur in the text.
- * Time and memory are linear in its length. */
+ * Time and memory are linear in its length.
+ *
+ * Several commands at once are refused because OpenHands refuses them.  Its own parser (bashlex)
+ * knows less of bash than this one: where that parser gives up, OpenHands runs the text as it is.
+ * Such texts are marked `beyond`, and only the others are refused. */
 #ifndef TN_HAND_SHELL_SPLIT_H
 #define TN_HAND_SHELL_SPLIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
@@ -26,6 +31,7 @@ struct tn_split {
     struct tn_span *commands; /* in order, never overlapping */
     size_t count;             /* at least 1 */
     enum tn_split_state state;
+    bool beyond; /* holds something that OpenHands' parser does not read */
 };
 
 /* Splits len bytes of text.  Blank text is one empty command; text that is not TN_SPLIT_COMPLETE is

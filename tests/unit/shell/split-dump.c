@@ -1,6 +1,6 @@
 /* Splits the text on standard input and prints what was found as one line of JSON:
  *
- *   {"state": "complete", "commands": [[start, length], ...]}
+ *   {"state": "complete", "beyond": false, "commands": [[start, length], ...]}
  *
  * With -0 the input is any number of texts, each ended by a NUL, and every one gets its line. */
 #include <stdio.h>
@@ -19,7 +19,8 @@ static int dump(const char *text, size_t len)
     struct tn_split split;
     if (tn_split(text, len, &split) < 0)
         return -1;
-    printf("{\"state\": \"%s\", \"commands\": [", state_names[split.state]);
+    printf("{\"state\": \"%s\", \"beyond\": %s, \"commands\": [", state_names[split.state],
+           split.beyond ? "true" : "false");
     for (size_t i = 0; i < split.count; i++)
         printf("%s[%zu, %zu]", i ? ", " : "", split.commands[i].start, split.commands[i].len);
     printf("]}\n");
