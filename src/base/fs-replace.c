@@ -177,6 +177,11 @@ static int make_temp(struct replacement *r, struct tn_error *err)
     return tn_fail_errno(err, sys, "%s: temporary file beside it", r->path);
 }
 
+static bool is_owners(const char *attribute)
+{
+    return strncmp(attribute, "user.", 5) == 0 || strncmp(attribute, "system.posix_acl_", 17) == 0;
+}
+
 static int copy_xattr(int from, int to, const char *name)
 {
     tn_autofree char *value = tn_malloc(XATTR_MAX);
@@ -184,8 +189,11 @@ static int copy_xattr(int from, int to, const char *name)
 
     if (n >= 0 && fsetxattr(to, name, value, (size_t)n, 0) == 0)
         return 0;
-    /* Labels and privileges that only the system may give stay behind. */
-    return errno == EPERM || errno == EACCES || errno == EOPNOTSUPP || errno == ENODATA ? 0 : -1;
+    /* Labels and privileges that only the system may give stay behind.  What belongs to the file's
+     * owner does not: where a filter of system calls refuses it the old file has to stay. */
+    if (errno == EOPNOTSUPP)
+        return is_owners(name) ? -1 : 0;
+    return errno == EPERM || errno == EACCES || errno == ENODATA ? 0 : -1;
 }
 
 static int copy_xattrs(int from, int to)
@@ -280,7 +288,8 @@ static int finish_in_place(struct replacement *r, struct tn_error *err)
 static bool may_go_in_place(const struct replacement *r, const struct tn_error *why)
 {
     return r->how->in_place && r->old_fd >= 0 && !r->executed &&
-           (why->sys == EACCES || why->sys == EPERM || why->sys == EBUSY || why->sys == EXDEV);
+           (why->sys == EACCES || why->sys == EPERM || why->sys == EBUSY || why->sys == EXDEV ||
+            why->sys == EOPNOTSUPP);
 }
 
 static int copy_in_place(struct replacement *r, struct tn_error *err)

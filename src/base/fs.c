@@ -60,12 +60,13 @@ int fs_open_quiet(int root, const char *path, int flags, mode_t mode)
 
     if (root != TN_FS_ANYWHERE)
         resolve |= RESOLVE_BENEATH;
-    int fd = fs_openat2(root, path[0] ? path : ".", flags, mode, resolve);
-    if (fd >= 0 || root != TN_FS_ANYWHERE)
+    if (!path[0])
+        path = ".";
+    int fd = fs_openat2(root, path, flags, mode, resolve);
+    /* "." leads nowhere else: no need of openat2 for that. */
+    if (fd >= 0 || (root != TN_FS_ANYWHERE && strcmp(path, ".") != 0) || !fs_openat2_missing(errno))
         return fd;
-    if (!fs_openat2_missing(errno))
-        return -1;
-    return openat(root, path[0] ? path : ".", flags | O_CLOEXEC | O_NOCTTY, mode);
+    return openat(root, path, flags | O_CLOEXEC | O_NOCTTY, mode);
 }
 
 int tn_fs_open(int root, const char *path, int flags, mode_t mode, struct tn_error *err)

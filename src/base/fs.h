@@ -4,7 +4,8 @@
  * absolute or not, not by a /proc link; a path then never starts with "/".  TN_FS_ANYWHERE instead
  * of a descriptor means no confinement: the path is taken as open(2) takes it (but links of /proc
  * are still refused where the kernel can).  Confinement needs openat2 (Linux 5.6); where it is
- * missing these functions fail with TN_E_UNSUPPORTED, they never fall back to something weaker. */
+ * missing these functions fail with TN_E_UNSUPPORTED (but for "." itself, which needs none), they
+ * never fall back to something weaker. */
 #ifndef TN_BASE_FS_H
 #define TN_BASE_FS_H
 
@@ -69,7 +70,8 @@ struct tn_fs_replace {
     mode_t mode;   /* of a file that did not exist, less the umask */
     bool sync;     /* the content is on disk before the name points to it */
     bool in_place; /* when the file cannot be replaced (its directory is not ours to write, it is a
-                      mount, its owner could not be kept) overwrite it instead of failing */
+                      mount, its owner or its attributes could not be kept) overwrite it instead of
+                      failing */
     const struct tn_fs_journal *journal; /* or NULL */
 };
 

@@ -140,6 +140,10 @@ static int check_without_openat2(void)
     int fd = tn_fs_open(TN_FS_ANYWHERE, "/etc/passwd", O_RDONLY, 0, &err);
     if (fd < 0)
         return 2;
+    close(fd);
+    tn_autofd int itself = tn_fs_open(scratch, ".", O_PATH | O_DIRECTORY, 0, &err);
+    if (itself < 0 || open_beneath("..", &err) >= 0 || open_beneath("./f", &err) >= 0)
+        return 6;
     tn_autofd int made = tn_fs_mkdirs(scratch, "x/y", 0755, NULL, NULL, &err);
     if (made >= 0 || err.code != TN_E_UNSUPPORTED)
         return 3;
