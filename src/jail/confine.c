@@ -66,20 +66,23 @@ static const int kept[] = {
     CAP_SETUID, CAP_SETPCAP,      CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_SETFCAP,
 };
 
-static uint64_t kept_mask(void)
+/* Without the second a write takes set-id bits off a file. */
+#define SET_ID_CAPABILITIES (UINT64_C(1) << CAP_SETFCAP | UINT64_C(1) << CAP_FSETID)
+
+static uint64_t kept_mask(const struct jail *j)
 {
     uint64_t mask = 0;
 
     for (size_t i = 0; i < TN_COUNT(kept); i++)
         mask |= UINT64_C(1) << kept[i];
-    return mask;
+    return j->shares ? mask & ~SET_ID_CAPABILITIES : mask;
 }
 
 int jail_drop_capabilities(struct jail *j, struct tn_error *err)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2];
-    uint64_t mask = kept_mask();
+    uint64_t mask = kept_mask(j);
 
     for (int cap = 0; cap < 64 && prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
         if (!(mask >> cap & 1) && prctl(PR_CAPBSET_DROP, cap) < 0)
@@ -154,7 +157,8 @@ static int install(const struct sock_filter *code, size_t count, struct tn_error
 
 int jail_filter_calls(struct jail *j, struct tn_error *err)
 {
-    if (install(filter_arguments, TN_COUNT(filter_arguments), err) < 0 ||
+    if ((j->shares && install(filter_set_id, TN_COUNT(filter_set_id), err) < 0) ||
+        install(filter_arguments, TN_COUNT(filter_arguments), err) < 0 ||
         install(filter_calls, TN_COUNT(filter_calls), err) < 0)
         return -1;
     j->isolation.seccomp = true;

@@ -185,6 +185,8 @@ static int check_walls(struct jail *j, pid_t pid, struct tn_error *err)
         return tn_fail(err, TN_E_INTERNAL, "criu left out a part of the isolation");
     j->isolation.user = j->isolation.no_new_privs = j->isolation.seccomp = true;
     j->isolation.capabilities = true;
+    /* One that an older tendon suspended has fewer. */
+    j->isolation.no_set_id = j->shares && number_in(status, "\nSeccomp_filters:") >= JAIL_FILTERS;
     j->isolation.file_size_limit = j->plan.file_size > 0;
     j->isolation.open_files_limit = j->plan.open_files > 0;
     return 0;

@@ -1,13 +1,13 @@
 /* tendon-jail --enter: something runs inside a jail that exists already, also when its PID 1 does
  * not answer.  It gets the same namespaces, control groups and restrictions.
  *
- *     --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE PIDS DIR -- PROGRAM [ARGUMENT...]
- *     --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE PIDS DIR --put PATH MODE
+ *     --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE PIDS SHARES DIR -- PROGRAM [ARGUMENT...]
+ *     --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE PIDS SHARES DIR --put PATH MODE
  *
- * PID and START name PID 1 of the jail; DIR is where the program starts, if it exists.  --put
- * writes what comes on standard input, and makes the directories on the way.  The exit code is the
- * program's, or 128 + the signal that ended it; when it could not be started REPORT_FD says why,
- * otherwise it is closed without a word. */
+ * PID and START name PID 1 of the jail; SHARES is 1 when it writes to directories of the host; DIR
+ * is where the program starts, if it exists.  --put writes what comes on standard input, and makes
+ * the directories on the way.  The exit code is the program's, or 128 + the signal that ended it;
+ * when it could not be started REPORT_FD says why, otherwise it is closed without a word. */
 #include "jail/enter.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include "jail/sys.h"
 
 enum {
-    ARGUMENTS = 11, /* up to and with the "--" */
+    ARGUMENTS = 12, /* up to and with the "--" */
     FAILED = 125,
 };
 
@@ -49,17 +49,18 @@ static bool number(const char *text, int64_t *out)
 static int read_arguments(struct entry *e, char **argv, struct tn_error *err)
 {
     struct tn_jail_plan *plan = &e->jail.plan;
-    int64_t report, pid, start;
+    int64_t report, pid, start, shares;
 
     if (!number(argv[2], &report) || !number(argv[3], &pid) || !number(argv[4], &start) ||
         !number(argv[6], &plan->open_files) || !number(argv[7], &plan->file_size) ||
-        !number(argv[8], &plan->pids) || pid <= 0 || report < 3)
+        !number(argv[8], &plan->pids) || !number(argv[9], &shares) || pid <= 0 || report < 3)
         return tn_fail(err, TN_E_INVALID, "--enter: expected numbers");
     e->report = (int)report;
     e->pid = (pid_t)pid;
     e->start = (uint64_t)start;
     e->argv = argv + ARGUMENTS - 1;
-    e->directory = argv[9];
+    e->jail.shares = shares != 0;
+    e->directory = argv[10];
     plan->id = tn_strdup(argv[5]);
     bool put = strcmp(e->argv[0], "--put") == 0 && e->argv[1] && e->argv[2] && *e->argv[1] == '/';
     if (!put && (strcmp(e->argv[0], "--") != 0 || !e->argv[1]))

@@ -264,6 +264,7 @@ static void announce(struct jail *j)
     struct jail_message message = {.kind = JAIL_READY};
 
     j->isolation.seccomp = true; /* the very next step; should it fail this is never reported */
+    j->isolation.no_set_id = j->shares && !j->plan.restored;
     message.isolation = j->isolation;
     jail_send(j->control, &message, -1, NULL);
 }

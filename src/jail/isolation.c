@@ -30,6 +30,8 @@ static const struct tn_field rows[] = {
     FLAG(wall_time_limit, "its time is limited"),
     FLAG(kill_group, "a control group ends all of its processes at once"),
     FLAG(freeze, "a control group can freeze it"),
+    FLAG(no_set_id,
+         "no file becomes set-uid or set-gid or gets capabilities: it writes to the host"),
 };
 
 const struct tn_fields tn_jail_isolation_fields = TN_FIELDS(rows);

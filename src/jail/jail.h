@@ -65,6 +65,7 @@ struct jail {
     int left_network;         /* the launcher's own, while it is in that of the jail; or -1 */
     bool cgroups_known;       /* cgroups says where they are */
     bool in_group;            /* the child was born in its control group of v2 */
+    bool shares;              /* it writes to directories of the host, see tn_jail_plan_shares */
     bool pids_by_rlimit;      /* the limit on processes is one of this user in this namespace */
     struct jail_source *lowers, *host_paths;
     struct jail_source host_root;   /* for the joined ones */
@@ -198,6 +199,7 @@ int jail_drop_capabilities(struct jail *j, struct tn_error *err);
 int jail_restrict_scope(struct jail *j, struct tn_error *err); /* Landlock; absence is no error */
 int jail_no_new_privileges(struct jail *j, struct tn_error *err);
 int jail_filter_calls(struct jail *j, struct tn_error *err);
+#define JAIL_FILTERS 3 /* with the one for jails that write to directories of the host */
 /* The Landlock version of this kernel, 0 when it has none. */
 int jail_landlock_version(void);
 

@@ -217,6 +217,7 @@ static int run(struct jail *j, const struct ways *w)
     if (read_plan(w->plan, &j->plan, &err) < 0)
         return report_failure(w->report, step, &err);
     close(w->plan);
+    j->shares = tn_jail_plan_shares(&j->plan);
     step = "prepare";
     if (prepare(j, &err) < 0 || jail_launch(j, &pid, &pidfd, &step, &err) < 0) {
         if (j->listener >= 0)

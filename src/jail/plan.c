@@ -267,6 +267,14 @@ int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err)
     return 0;
 }
 
+bool tn_jail_plan_shares(const struct tn_jail_plan *plan)
+{
+    for (size_t i = 0; i < plan->mount_count; i++)
+        if (!plan->mounts[i].read_only && !plan->mounts[i].overlay)
+            return true;
+    return false;
+}
+
 bool tn_jail_in_first_userns(void)
 {
     tn_autofile FILE *f = fopen("/proc/self/uid_map", "re");

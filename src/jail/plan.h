@@ -135,6 +135,9 @@ int tn_jail_plan_from_json(const struct tn_json *json, struct tn_jail_plan *plan
                            struct tn_error *err);
 int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err);
 
+/* Whether what the jail writes can end up in a directory of the host, as somebody's there. */
+bool tn_jail_plan_shares(const struct tn_jail_plan *plan);
+
 /* Whether this process is in the user namespace that the machine started with: only there do
  * overlays of root use trusted.overlay.*; elsewhere it is user.overlay.*, as for ordinary users. */
 bool tn_jail_in_first_userns(void);

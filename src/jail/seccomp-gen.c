@@ -1,9 +1,10 @@
 /* Writes the system call filters of the jail as C, at build time: seccomp-gen ARCHITECTURE FILE.
  *
- * Two filters.  The first knows every call that libseccomp knows and answers "no such call" to all
+ * The first filter knows every call that libseccomp knows and answers "no such call" to all
  * others, so that what a future kernel adds is closed until somebody looks at it; of the known ones
  * the table below takes away what a sandbox has no business with.  The second looks at arguments.
- * Nothing is compiled when a jail starts. */
+ * A third is for jails that write to directories of the host, see `set_id`.  Nothing is compiled
+ * when a jail starts. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -95,6 +97,8 @@ static const struct refusal {
     {ENOSYS, "io_uring_setup"},
     {ENOSYS, "io_uring_enter"},
     {ENOSYS, "io_uring_register"},
+    /* counted for the whole machine (fs.aio-max-nr): one jail could take all of it */
+    {ENOSYS, "io_setup"},
 };
 
 /* Harmless calls newer than the libseccomp of the build; these numbers are the same everywhere. */
@@ -145,6 +149,44 @@ static const struct {
     {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 1)}},
     {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 2)}},
     {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 3)}},
+    {"socketpair", EAFNOSUPPORT, 1, {ABOVE(0, AF_UNIX)}},
+};
+
+/* A file that is made or changed in a directory of the host is somebody's there: were it set-uid or
+ * had it capabilities, everybody who can reach it would be that somebody.  So nobody gives those
+ * bits to anything (as RestrictSUIDSGID= of systemd has it).  What stands behind a pointer cannot
+ * be judged, and is refused in the words that programs know how to go on from. */
+enum verdict {
+    BY_MODE,  /* EPERM when the mode, in that argument, has one of the bits */
+    BY_FLAGS, /* the same where the flags, in the argument before it, make a file */
+    NEVER,
+};
+enum {
+    SET_ID_BITS = S_ISUID | S_ISGID,
+    MAKES_FILE = 0100 | 020000000, /* O_CREAT, O_TMPFILE: the same on all machines of ours */
+};
+static const struct set_id {
+    const char *call; /* NULL: `number`, of a call newer than the libseccomp of the build */
+    int number;
+    enum verdict verdict;
+    unsigned mode; /* its argument; NEVER: the error */
+} set_id[] = {
+    {"chmod", 0, BY_MODE, 1},
+    {"fchmod", 0, BY_MODE, 1},
+    {"fchmodat", 0, BY_MODE, 2},
+    {NULL, 452, BY_MODE, 2}, /* fchmodat2 */
+    {"mkdir", 0, BY_MODE, 1},
+    {"mkdirat", 0, BY_MODE, 2},
+    {"mknod", 0, BY_MODE, 1},
+    {"mknodat", 0, BY_MODE, 2},
+    {"creat", 0, BY_MODE, 1},
+    {"open", 0, BY_FLAGS, 2},
+    {"openat", 0, BY_FLAGS, 3},
+    {"openat2", 0, NEVER, ENOSYS},
+    {"setxattr", 0, NEVER, EOPNOTSUPP},
+    {"lsetxattr", 0, NEVER, EOPNOTSUPP},
+    {"fsetxattr", 0, NEVER, EOPNOTSUPP},
+    {NULL, 463, NEVER, ENOSYS}, /* setxattrat */
 };
 
 static void check(int r, const char *what)
@@ -250,6 +292,16 @@ static void search(size_t from, size_t to)
     }
 }
 
+/* Another architecture ends the process; then loads the number of the call. */
+static void add_head(uint32_t arch)
+{
+    add((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                     offsetof(struct seccomp_data, arch)));
+    add((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0));
+    add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_KILL_PROCESS));
+    add((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+}
+
 static void filter_calls(uint32_t arch)
 {
     for (int number = 0; number < NUMBERS; number++)
@@ -258,12 +310,53 @@ static void filter_calls(uint32_t arch)
         add_range((struct range){.first = 0x40000000, .answer = SCMP_ACT_KILL_PROCESS});
         add_range((struct range){.first = UINT32_MAX, .answer = SCMP_ACT_ERRNO(ENOSYS)});
     }
-    add((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                     offsetof(struct seccomp_data, arch)));
-    add((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0));
-    add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_KILL_PROCESS));
-    add((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+    add_head(arch);
     search(0, range_count);
+}
+
+/* --- set-uid, set-gid and capabilities of files ------------------------------------------------
+ */
+
+static void load_argument(unsigned i)
+{
+    add((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                     (uint32_t)(offsetof(struct seccomp_data, args) +
+                                                i * sizeof(uint64_t)))); /* its lower half */
+}
+
+/* Leaves the loaded number as it is for the next one, unless it is this call. */
+static void judge_set_id(const struct set_id *s, int number)
+{
+    size_t at = code_count;
+
+    add((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 0));
+    if (s->verdict == NEVER) {
+        add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_ERRNO(s->mode)));
+    } else {
+        if (s->verdict == BY_FLAGS) {
+            load_argument(s->mode - 1);
+            add((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAKES_FILE, 1, 0));
+            add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_ALLOW));
+        }
+        load_argument(s->mode);
+        add((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SET_ID_BITS, 0, 1));
+        add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_ERRNO(EPERM)));
+        add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_ALLOW));
+    }
+    code[at].jf = (uint8_t)(code_count - at - 1);
+}
+
+static void filter_set_id(uint32_t arch)
+{
+    code_count = 0;
+    add_head(arch);
+    for (size_t i = 0; i < COUNT(set_id); i++) {
+        int number = set_id[i].call ? seccomp_syscall_resolve_name_arch(arch, set_id[i].call)
+                                    : set_id[i].number;
+        if (number >= 0) /* arm64 has none without "at" */
+            judge_set_id(&set_id[i], number);
+    }
+    add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_ALLOW));
 }
 
 /* --- calls by their arguments ------------------------------------------------------------------
@@ -343,5 +436,7 @@ int main(int argc, char **argv)
     put(out, "filter_calls");
     translate(filter_arguments(arch));
     put(out, "filter_arguments");
+    filter_set_id(arch);
+    put(out, "filter_set_id");
     return fclose(out) == 0 ? 0 : 1;
 }

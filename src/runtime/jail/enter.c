@@ -22,8 +22,10 @@ static int fill_arguments(const struct jail_entry *entry, struct arguments *a, s
 {
     struct tn_limits limits;
     size_t count = 0, n = 0;
+    int shares;
 
-    if (jail_limits(entry->e, entry->subject->spec, &limits, err) < 0)
+    if (jail_limits(entry->e, entry->subject->spec, &limits, err) < 0 ||
+        (shares = jail_mounts_share(entry->subject->spec, err)) < 0)
         return -1;
     while (entry->argv[count])
         count++;
@@ -32,12 +34,18 @@ static int fill_arguments(const struct jail_entry *entry, struct arguments *a, s
     snprintf(a->files, sizeof a->files, "%llu", (unsigned long long)limits.open_files);
     snprintf(a->size, sizeof a->size, "%llu", (unsigned long long)limits.file_size);
     snprintf(a->pids, sizeof a->pids, "%llu", (unsigned long long)limits.pids);
-    a->items = tn_calloc(count + 11, sizeof *a->items);
-    const char *const head[] = {JAIL_PROGRAM, "--enter",
-                                "3",          a->pid,
-                                a->start,     entry->subject->id,
-                                a->files,     a->size,
-                                a->pids,      entry->ref->workspace ? entry->ref->workspace : "/"};
+    a->items = tn_calloc(count + 12, sizeof *a->items);
+    const char *const head[] = {JAIL_PROGRAM,
+                                "--enter",
+                                "3",
+                                a->pid,
+                                a->start,
+                                entry->subject->id,
+                                a->files,
+                                a->size,
+                                a->pids,
+                                shares ? "1" : "0",
+                                entry->ref->workspace ? entry->ref->workspace : "/"};
     for (; n < TN_COUNT(head); n++)
         a->items[n] = head[n];
     memcpy(a->items + n, entry->argv, count * sizeof *a->items);

@@ -113,6 +113,8 @@ int jail_root_plan(const struct jail_engine *e, const struct jail_storage *s,
 /* --- mounts.c ------------------------------------------------------------------------------- */
 
 /* Volumes, devices and GPUs of the spec. */
+/* Whether it has volumes by which it writes to directories of the host; -1. */
+int jail_mounts_share(const struct tn_spec *spec, struct tn_error *err);
 int jail_mounts_plan(const struct jail_engine *e, const struct tn_spec *spec,
                      struct tn_jail_plan *plan, struct tn_error *err);
 

@@ -97,6 +97,19 @@ static int plan_gpus(const char *gpus, struct tn_jail_plan *plan, struct tn_erro
     return 0;
 }
 
+int jail_mounts_share(const struct tn_spec *spec, struct tn_error *err)
+{
+    bool shares = false;
+
+    for (size_t i = 0; i < spec->volumes.count && !shares; i++) {
+        tn_autovolume struct tn_volume v = {0};
+        if (tn_volume_parse(spec->volumes.items[i], &v, err) < 0)
+            return -1;
+        shares = !v.read_only && !v.overlay;
+    }
+    return shares;
+}
+
 int jail_mounts_plan(const struct jail_engine *e, const struct tn_spec *spec,
                      struct tn_jail_plan *plan, struct tn_error *err)
 {

@@ -48,6 +48,9 @@ static uint32_t run(const struct seccomp_data *data)
         case BPF_JMP | BPF_JGE | BPF_K:
             at += a >= i->k ? i->jt : i->jf;
             break;
+        case BPF_JMP | BPF_JSET | BPF_K:
+            at += a & i->k ? i->jt : i->jf;
+            break;
         case BPF_RET | BPF_K:
             return i->k;
         default:
@@ -112,6 +115,7 @@ static void look_at_some_names(uint32_t arch)
         {"init_module", REFUSED(EPERM)},
         {"bpf", REFUSED(ENOSYS)},
         {"io_uring_setup", REFUSED(ENOSYS)},
+        {"io_setup", REFUSED(ENOSYS)},
         {"clone3", REFUSED(ENOSYS)},
     };
 
@@ -140,10 +144,92 @@ static void look_at_all(uint32_t arch)
     look_at_some_names(arch);
 }
 
+/* --- the filter of jails that write to the host's directories ----------------------------------
+ */
+
+static uint32_t answer_to(uint32_t arch, const char *call, int number, unsigned arg, uint64_t value,
+                          uint64_t flags)
+{
+    struct seccomp_data data = {.nr = call ? seccomp_syscall_resolve_name_arch(arch, call) : number,
+                                .arch = arch};
+
+    if (arg > 0)
+        data.args[arg - 1] = flags;
+    data.args[arg] = value;
+    return run(&data);
+}
+
+static void look_at_modes(uint32_t arch, const char *call, int number, unsigned arg, bool flagged)
+{
+    static const uint64_t modes[] = {0,
+                                     0644,
+                                     0777,
+                                     01777,
+                                     0100644,
+                                     02000,
+                                     04000,
+                                     06000,
+                                     06755,
+                                     0104755,
+                                     UINT64_C(1) << 32 | 02755};
+    static const uint64_t flags[] = {0, 2, 0100, 020000000, 0200000, UINT64_C(1) << 32 | 0100};
+
+    if (call && seccomp_syscall_resolve_name_arch(arch, call) < 0)
+        return; /* not there */
+    for (size_t i = 0; i < COUNT(modes); i++) {
+        for (size_t k = 0; k < COUNT(flags); k++) {
+            bool makes = !flagged || (uint32_t)flags[k] & (0100 | 020000000);
+            uint32_t should = makes && modes[i] & 06000 ? REFUSED(EPERM) : SCMP_ACT_ALLOW;
+            uint32_t got = answer_to(arch, call, number, arg, modes[i], flags[k]);
+            expect(got == should, call ? call : "by number", (uint32_t)modes[i], got, should);
+        }
+    }
+}
+
+static void look_at_set_id(uint32_t arch)
+{
+    static const struct {
+        const char *call;
+        int number;
+        unsigned mode;
+        bool flagged;
+    } by_mode[] = {
+        {"chmod", 0, 1, false}, {"fchmod", 0, 1, false},  {"fchmodat", 0, 2, false},
+        {NULL, 452, 2, false},  {"mkdir", 0, 1, false},   {"mkdirat", 0, 2, false},
+        {"mknod", 0, 1, false}, {"mknodat", 0, 2, false}, {"creat", 0, 1, false},
+        {"open", 0, 2, true},   {"openat", 0, 3, true},
+    };
+    static const struct {
+        const char *call;
+        int number;
+        int error;
+    } never[] = {{"openat2", 0, ENOSYS},
+                 {"setxattr", 0, EOPNOTSUPP},
+                 {"lsetxattr", 0, EOPNOTSUPP},
+                 {"fsetxattr", 0, EOPNOTSUPP},
+                 {NULL, 463, ENOSYS}};
+    static const char *const free_of_it[] = {"read", "execve", "renameat", "linkat", "getxattr"};
+
+    filter_set_id(arch);
+    for (size_t i = 0; i < COUNT(by_mode); i++)
+        look_at_modes(arch, by_mode[i].call, by_mode[i].number, by_mode[i].mode,
+                      by_mode[i].flagged);
+    for (size_t i = 0; i < COUNT(never); i++) {
+        uint32_t got = answer_to(arch, never[i].call, never[i].number, 0, 0, 0);
+        expect(got == REFUSED(never[i].error), "never", (uint32_t)i, got, REFUSED(never[i].error));
+    }
+    for (size_t i = 0; i < COUNT(free_of_it); i++) {
+        uint32_t got = answer_to(arch, free_of_it[i], 0, 2, 06755, 0100);
+        expect(got == SCMP_ACT_ALLOW, free_of_it[i], (uint32_t)i, got, SCMP_ACT_ALLOW);
+    }
+}
+
 int main(void)
 {
     look_at_all(SCMP_ARCH_X86_64);
     look_at_all(SCMP_ARCH_AARCH64);
+    look_at_set_id(SCMP_ARCH_X86_64);
+    look_at_set_id(SCMP_ARCH_AARCH64);
     printf("%lu answers, %lu of them wrong\n", looks, failures);
     return failures ? 1 : 0;
 }
