@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "jail/cgroup.h"
 #include "jail/isolation.h"
+#include "jail/parcel.h"
 #include "jail/plan.h"
 
 enum {
@@ -20,7 +21,7 @@ enum {
 };
 #define JAIL_RANGE_FIRST UINT32_C(0x70000000) /* nobody gives these numbers to people */
 #define JAIL_RANGE_SLOTS UINT32_C(4096)
-#define JAIL_FD_HIGH 64                    /* from here on no plan asks for a number */
+#define JAIL_FD_HIGH (TN_NURSERY_FD + 1)   /* from here on no parcel asks for a number */
 #define JAIL_SEED_SECONDS 600.0            /* a seed may be large */
 #define JAIL_NOBODY (JAIL_RANGE_FIRST - 1) /* owns nothing anywhere */
 

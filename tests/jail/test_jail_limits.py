@@ -147,3 +147,21 @@ def test_what_comes_in_from_outside_is_limited_too(limited):
     answer = box("exec", argv=["sh", "-c", f"ulimit -Hn; {HOG}; echo done"])
     assert answer["output"].split()[0] == "277"
     assert wait_until(lambda: box("inspect")["reason"]).startswith("out of memory: ")
+
+
+# --- few descriptors ---------------------------------------------------------------------------------
+
+
+def test_who_starts_it_may_open_few_files(world):
+    """The numbers that descriptors get on the way lie below any limit that leaves room to work."""
+    script = world.base / "few"
+    script.write_text(f'#!/bin/sh\nulimit -n 64\nexec {world.driver} "$@"\n')
+    script.chmod(0o755)
+    world.driver = script
+    box = world.new(world.open())
+    assert box.ok("ulimit -n") == "64"
+
+
+def test_few_open_files(limited):
+    box = limited(open_files=48)
+    assert box.ok("ulimit -n; cat </dev/null; echo hi | cat") == "48\nhi"

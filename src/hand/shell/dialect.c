@@ -66,12 +66,16 @@ static void put_snapshot(struct tn_buf *out, const struct tn_line *line, const s
                   sp->print, line->token, (unsigned long long)line->seq, variables, functions);
 }
 
+/* Above the ten or so that bash takes for itself, and below any limit on open files that leaves
+ * room to work. */
+#define BASH_TTY 27
+
 static const struct spelling bash_spelling = {
     .eval = "\\builtin eval ",
     .print = "\\builtin printf",
     .no_prompt = "PS1= PROMPT_COMMAND=()",
     .put_word = put_dollar_quoted,
-    .tty_fd = 97,
+    .tty_fd = BASH_TTY,
 };
 
 static void bash_put_run(struct tn_buf *out, const struct tn_line *line)
@@ -96,10 +100,10 @@ static void bash_put_interactive(struct tn_buf *out, const struct tn_line *line)
     tn_buf_printf(
         out,
         "while \\builtin printf '%%s\\0' %1$s I %2$llu 0 >&0 2>&-; "
-        "\\builtin read -e -r -p \"${USER-}@${HOSTNAME-}:${PWD-}\\$ \" __tendon_line <&97; do "
+        "\\builtin read -e -r -p \"${USER-}@${HOSTNAME-}:${PWD-}\\$ \" __tendon_line <&%3$d; do "
         "\\builtin printf '%%s\\0' %1$s I %2$llu 1 >&0 2>&-; "
-        "\\builtin eval \"$__tendon_line\" <&97 97<&-; done\n",
-        line->token, (unsigned long long)line->seq);
+        "\\builtin eval \"$__tendon_line\" <&%3$d %3$d<&-; done\n",
+        line->token, (unsigned long long)line->seq, BASH_TTY);
     bash_put_report(out, line);
 }
 
@@ -108,7 +112,7 @@ static const char *const bash_argv[] = {"--noediting", "-i", NULL};
 const struct tn_dialect tn_dialect_bash = {
     .name = "bash",
     .argv_tail = bash_argv,
-    .tty_fd = 97,
+    .tty_fd = BASH_TTY,
     .snapshot_start = "declare -",
     /* A function named `builtin`: only in POSIX mode, which an assignment turns on, does `unset`
        beat functions. */
