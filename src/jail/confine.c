@@ -11,6 +11,8 @@
 #include "seccomp-filter.h"
 
 #define MEMLOCK_BYTES (INT64_C(8) << 20)
+#define SIGNALS_QUEUED 8192
+#define QUEUE_BYTES 819200 /* what Linux begins with */
 
 /* --- limits -------------------------------------------------------------------------------- */
 
@@ -42,6 +44,9 @@ int jail_set_limits(struct jail *j, struct tn_error *err)
         {RLIMIT_CORE, true, 1, NULL},
         {RLIMIT_MEMLOCK, true, MEMLOCK_BYTES, NULL},
         {RLIMIT_RTPRIO, true, 0, NULL},
+        /* Counted by user: queued signals and timers, bytes in POSIX message queues. */
+        {RLIMIT_SIGPENDING, true, SIGNALS_QUEUED, NULL},
+        {RLIMIT_MSGQUEUE, true, QUEUE_BYTES, NULL},
         {RLIMIT_FSIZE, p->file_size > 0, p->file_size, &j->isolation.file_size_limit},
         {RLIMIT_NOFILE, p->open_files > 0, p->open_files, &j->isolation.open_files_limit},
         {RLIMIT_NPROC, j->pids_by_rlimit, p->pids, &j->isolation.pids_limit},

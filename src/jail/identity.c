@@ -100,7 +100,31 @@ TN_RAW static int hold(void *arg)
     __builtin_unreachable();
 }
 
-static struct holder *clone_holder(void)
+/* Clones it as that user, who is then the owner of its namespace: what the kernel counts by user
+ * (inotify, signals, message queues) it counts for a user namespace to the owner as well. */
+static pid_t clone_owned(struct holder *h, uid_t owner)
+{
+    const int flags = CLONE_VM | CLONE_NEWUSER | SIGCHLD;
+    int bits = prctl(PR_GET_SECUREBITS), dumpable = prctl(PR_GET_DUMPABLE);
+    uid_t self = geteuid();
+
+    if (owner == self)
+        return clone(hold, h->stack + sizeof h->stack, flags, h);
+    /* Keeps the capabilities meanwhile. */
+    if (prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP) < 0)
+        return -1;
+    pid_t pid = -1;
+    if (syscall(SYS_setresuid, -1, owner, -1) == 0)
+        pid = clone(hold, h->stack + sizeof h->stack, flags, h);
+    int saved = errno;
+    if (syscall(SYS_setresuid, -1, self, -1) < 0 || prctl(PR_SET_SECUREBITS, bits) < 0 ||
+        prctl(PR_SET_DUMPABLE, dumpable) < 0)
+        _exit(1); /* a launcher that is somebody else must not go on */
+    errno = saved;
+    return pid;
+}
+
+static struct holder *clone_holder(uid_t owner)
 {
     struct holder *h = tn_malloc(sizeof *h);
 
@@ -108,7 +132,7 @@ static struct holder *clone_holder(void)
         free(h);
         return NULL;
     }
-    h->pid = clone(hold, h->stack + sizeof h->stack, CLONE_VM | CLONE_NEWUSER | SIGCHLD, h);
+    h->pid = clone_owned(h, owner);
     if (h->pid > 0) {
         h->next = holders;
         holders = h;
@@ -122,11 +146,11 @@ static struct holder *clone_holder(void)
     return NULL;
 }
 
-static int userns_with(const char *uid_map, const char *gid_map, struct tn_error *err)
+static int userns_with(const char *uid_map, const char *gid_map, uid_t owner, struct tn_error *err)
 {
     char path[64];
     int fd = -1;
-    const struct holder *h = clone_holder();
+    const struct holder *h = clone_holder(owner);
 
     if (!h)
         return tn_fail_errno(err, errno, "new user namespace");
@@ -147,7 +171,19 @@ int jail_make_userns(uid_t inside, uid_t outside_uid, gid_t inside_gid, gid_t ou
 
     snprintf(uids, sizeof uids, "%u %u %u", inside, outside_uid, count);
     snprintf(gids, sizeof gids, "%u %u %u", inside_gid, outside_gid, count);
-    return userns_with(uids, gids, err);
+    return userns_with(uids, gids, geteuid(), err);
+}
+
+/* Its owner is root of the range, and so of no other sandbox.  Without CAP_SYS_PTRACE such a
+ * namespace cannot be opened; then all of them have the launcher's user as their owner. */
+static int make_range(struct jail *j, struct tn_error *err)
+{
+    char map[64];
+
+    snprintf(map, sizeof map, "0 %u %u", j->base, JAIL_IDS);
+    int fd = userns_with(map, map, j->base, NULL);
+    j->counted_alone = fd >= 0;
+    return fd >= 0 ? fd : userns_with(map, map, geteuid(), err);
 }
 
 /* Every id that exists here, as itself. */
@@ -167,12 +203,12 @@ int jail_prepare_userns(struct jail *j, struct tn_error *err)
     char uids[2048], gids[2048];
 
     if (j->mapping == TN_JAIL_MAP_RANGE) {
-        j->userns = jail_make_userns(0, j->base, 0, j->base, JAIL_IDS, err);
+        j->userns = make_range(j, err);
     } else if (j->mapping == TN_JAIL_MAP_IDENTITY) {
         if (identity_map("/proc/self/uid_map", uids, sizeof uids) < 0 ||
             identity_map("/proc/self/gid_map", gids, sizeof gids) < 0)
             return tn_fail(err, TN_E_IO, "cannot read /proc/self/uid_map");
-        j->userns = userns_with(uids, gids, err);
+        j->userns = userns_with(uids, gids, geteuid(), err);
     } else {
         return 0;
     }
@@ -203,6 +239,37 @@ int jail_map_self(struct jail *j, struct tn_error *err)
         return -1;
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return tn_fail_errno(err, errno, "become root of the user namespace");
+    return 0;
+}
+
+/* The caller's own count is shared by all of its jails: each may have a quarter of what a user may,
+ * but no less than programs need. */
+static const struct {
+    const char *whole, *ours;
+    long least;
+} shares[] = {
+    {"/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances", 16},
+    {"/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches", 1024},
+};
+enum { SHARE_OF_A_USER = 4 };
+
+int jail_take_shares(struct jail *j, struct tn_error *err)
+{
+    bool all = true;
+
+    if (j->privileged)
+        return 0;
+    for (size_t i = 0; i < TN_COUNT(shares); i++) {
+        tn_autofile FILE *f = fopen(shares[i].whole, "re");
+        long whole = 0;
+        char text[24];
+        all = f && fscanf(f, "%ld", &whole) == 1 && all;
+        long share = whole / SHARE_OF_A_USER;
+        snprintf(text, sizeof text, "%ld", share > shares[i].least ? share : shares[i].least);
+        all = write_file(shares[i].ours, text) == 0 && all;
+    }
+    /* Such a limit is one of each user inside: who has several has as many times as much. */
+    j->isolation.inotify_limit = all && j->mapping == TN_JAIL_MAP_OWN;
     return 0;
 }
 

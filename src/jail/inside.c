@@ -210,6 +210,7 @@ static const struct {
 } steps[] = {
     {"session", leave_session, BOTH},
     {"user mapping", jail_map_self, FRESH},
+    {"shares of the user", jail_take_shares, FRESH},
     {"namespaces", leave_namespaces, BOTH},
     {"private mounts", jail_make_private, BOTH},
     {"images", jail_open_images, RESTORED},

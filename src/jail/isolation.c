@@ -32,6 +32,10 @@ static const struct tn_field rows[] = {
     FLAG(freeze, "a control group can freeze it"),
     FLAG(no_set_id,
          "no file becomes set-uid or set-gid or gets capabilities: it writes to the host"),
+    FLAG(inotify_limit, "inotify is counted for it alone, or it has a share of the user's"),
+    FLAG(terminals_limit, "terminals are limited"),
+    FLAG(counted_alone,
+         "what the kernel counts by user (signals, pipes, ...) is counted for it alone"),
 };
 
 const struct tn_fields tn_jail_isolation_fields = TN_FIELDS(rows);

@@ -67,6 +67,7 @@ struct jail {
     bool cgroups_known;       /* cgroups says where they are */
     bool in_group;            /* the child was born in its control group of v2 */
     bool shares;              /* it writes to directories of the host, see tn_jail_plan_shares */
+    bool counted_alone;       /* its user namespace has an owner of its own */
     bool pids_by_rlimit;      /* the limit on processes is one of this user in this namespace */
     struct jail_source *lowers, *host_paths;
     struct jail_source host_root;   /* for the joined ones */
@@ -99,6 +100,8 @@ int jail_map_own(uid_t uid, gid_t gid, struct tn_error *err);
 int jail_map_self(struct jail *j, struct tn_error *err);
 /* Outside, mapping subids: runs newuidmap and newgidmap for the child. */
 int jail_map_subids(struct jail *j, pid_t child, struct tn_error *err);
+/* Inside, an ordinary user's: of what the kernel counts to that user only a part may be taken. */
+int jail_take_shares(struct jail *j, struct tn_error *err);
 /* Makes the files that this process creates belong to root inside, keeping its capabilities. */
 int jail_act_as_root(const struct jail *j, struct tn_error *err);
 int jail_enter_userns(struct jail *j, struct tn_error *err);

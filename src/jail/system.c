@@ -14,21 +14,22 @@
 enum { PROC, DEV, PTS, SHM, RUN, TMP };
 
 #define SHM_BYTES (INT64_C(64) << 20)
-#define TTY_GROUP 5 /* as everywhere on Linux */
+#define TTY_GROUP 5    /* as everywhere on Linux */
+#define TERMINALS "64" /* of the 3072 that the kernel has for all that are not the host's own */
 
 #define LOCKED (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
 static const struct {
     const char *target, *type;
     unsigned attributes;
-    const char *options[4];
+    const char *options[5];
 } mounts[JAIL_SYSTEM_MOUNTS] = {
     [PROC] = {"/proc", "proc", LOCKED | MOUNT_ATTR_NOEXEC, {NULL}},
     [DEV] = {"/dev", "tmpfs", MOUNT_ATTR_NOSUID, {"mode=0755", "size=64k", NULL}},
     [PTS] = {"/dev/pts",
              "devpts",
              MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
-             {"newinstance", "ptmxmode=0666", "mode=0620", NULL}},
+             {"newinstance", "ptmxmode=0666", "mode=0620", "max=" TERMINALS, NULL}},
     [SHM] = {"/dev/shm", "tmpfs", LOCKED, {"mode=1777", NULL}},
     [RUN] = {"/run", "tmpfs", LOCKED, {"mode=0755", "size=16m", NULL}},
     [TMP] = {"/tmp", "tmpfs", LOCKED, {"mode=1777", NULL}},
