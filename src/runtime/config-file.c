@@ -129,13 +129,6 @@ static const char *const other_core_keys[] = {
     "max_budget_per_task",
     "max_chars_per_turn",
     "disable_color",
-    "e2b_api_key",
-    "modal_api_token_id",
-    "modal_api_token_secret",
-    "runloop_api_key",
-    "daytona_api_key",
-    "daytona_api_url",
-    "daytona_target",
     "file_uploads_max_file_size_mb",
     "file_uploads_restrict_file_types",
     "file_uploads_allowed_extensions",
@@ -171,6 +164,14 @@ static void warn_of_keys(struct tn_config *c, const struct tn_config_section *s,
     for (size_t i = 0, n = tn_toml_count(table); i < n; i++) {
         const char *key = tn_toml_key_at(table, i, NULL);
         struct tn_nearest near = tn_nearest(key);
+        const char *platform = tn_config_platform_of(key);
+        const char *text = tn_toml_str(tn_toml_at(table, i), NULL);
+        if (platform && (!text || *text))
+            tn_config_warn(c, "%s:%d: %s in [%s] has no effect: there is no runtime %s here",
+                           c->private->path, tn_toml_line(tn_toml_at(table, i)), key, s->name,
+                           platform);
+        if (platform)
+            continue;
         if (tn_fields_find(s->fields, key) || is_among(other_core_keys, key))
             continue;
         for (size_t k = 0; k < s->fields->count; k++)

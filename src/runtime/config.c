@@ -29,8 +29,15 @@ const struct tn_config_section tn_config_sections[] = {
      .summary = "OpenHands' `[core]`, as far as sandboxes are concerned; its other keys are left "
                 "alone."},
     {SECTION(sandbox), .summary = "OpenHands' `[sandbox]`."},
-    {SECTION(kubernetes), .summary = "OpenHands' `[kubernetes]`."},
-    {SECTION(security), .summary = "OpenHands' `[security]`."},
+    {SECTION(kubernetes), .idle = "there is no runtime kubernetes here",
+     .summary = "OpenHands' `[kubernetes]`. **No effect**: there is no runtime of this name yet. "
+                "What is set here is warned of."},
+    {SECTION(security),
+     .summary =
+         "OpenHands' `[security]`. **No effect**: nobody is asked here, and nothing is "
+         "analyzed; what is set is warned of. Whoever drives the agent asks. Actions that it "
+         "marks `awaiting_confirmation` or `rejected` are never carried out "
+         "([events](events.md#confirmation))."},
     {SECTION(mcp), .summary = "OpenHands' `[mcp]`: servers of tools."},
     {.name = NULL},
 };

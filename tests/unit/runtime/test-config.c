@@ -209,9 +209,10 @@ static void test_environment(void **state)
     assert_int_equal(c.sandbox.additional_networks.count, 2);
     assert_string_equal(c.sandbox.trusted_dirs.items[1], "/y");
     assert_false(c.core.run_as_openhands || c.core.debug || c.sandbox.user_id.set);
-    assert_warnings(&c,
-                    "SANDBOX_USER_ID is ignored: expected an integer from 0 to 4294967294 or null, "
-                    "found 'many'\n");
+    assert_warnings(
+        &c, "SANDBOX_USER_ID is ignored: expected an integer from 0 to 4294967294 or null, "
+            "found 'many'\n"
+            "[kubernetes] has no effect: there is no runtime kubernetes here (namespace)\n");
     assert_value(&c, "sandbox.api_key", "*** (environment: SANDBOX_API_KEY)");
     assert_value(&c, "sandbox.runtime_startup_env_vars",
                  "{\"A\":\"***\",\"D\":\"***\"} (environment: SANDBOX_RUNTIME_STARTUP_ENV_VARS)");
@@ -287,6 +288,9 @@ static void test_errors(void **state)
                 "given.toml: [jail]: line 2: unknown key memroy; did you mean memory?");
     refuse_text("[sandbox]\ntimout = 1\n", "line 2: unknown key timout; did you mean timeout?");
     refuse_text("[security]\nenable_security_analyzer = true\n", "[security]: line 2: unknown key");
+    refuse_text(
+        "[security]\nsecurity_analyzer = 'nonsense'\n",
+        "security.security_analyzer: expected llm, invariant or grayswan, found 'nonsense'");
     refuse_text("[mcp]\nservers = []\n", "[mcp]: line 2: unknown key servers");
     refuse_text("[kubernetes]\nx = 1\n", "[kubernetes]: line 2: unknown key x");
     refuse_text("[sandbox]\ntimeout = 'soon'\n", "line 2: timeout: expected a number");
@@ -414,6 +418,36 @@ static void put_everything(const char *section, const struct tn_field *row, cons
     tn_buf_printf(ctx, "%s.%s=%s\n", section, row->name, value);
 }
 
+/* A wish that nobody fulfils is never dropped silently, wherever it comes from. */
+static void test_idle_wishes(void **state)
+{
+    static const char *const keys[] = {
+        "e2b_api_key",     "modal_api_token_id", "modal_api_token_secret", "runloop_api_key",
+        "daytona_api_key", "daytona_api_url",    "daytona_target",
+    };
+    struct tn_config c;
+    struct tn_error err = {0};
+
+    for (size_t i = 0; i < TN_COUNT(keys); i++) {
+        tn_autofree char *text = tn_asprintf("[core]\n%s = 'x'\n", keys[i]);
+        tn_autofree char *expected =
+            tn_asprintf("given.toml:2: %s in [core] has no effect: there is no runtime %.*s here\n",
+                        keys[i], (int)strcspn(keys[i], "_"), keys[i]);
+        load_text(&c, text);
+        assert_warnings(&c, expected);
+        tn_config_done(&c);
+    }
+    load_text(&c, "[security]\nconfirmation_mode = false\nsecurity_analyzer = ''\n");
+    assert_warnings(&c, "");
+    assert_int_equal(tn_config_set(&c, "security.security_analyzer", "nonsense", &err), -1);
+    tn_config_done(&c);
+    setenv("KUBERNETES_PRIVILEGED", "true", 1);
+    load(&c, NULL);
+    assert_warnings(
+        &c, "[kubernetes] has no effect: there is no runtime kubernetes here (privileged)\n");
+    tn_config_done(&c);
+}
+
 static void test_openhands_file(void **state)
 {
     const struct place *p = *state;
@@ -421,7 +455,17 @@ static void test_openhands_file(void **state)
     struct tn_config c;
 
     load(&c, TN_SOURCE_ROOT "/tests/unit/runtime/openhands.toml");
-    assert_warnings(&c, "");
+    assert_warnings(
+        &c, TN_SOURCE_ROOT
+        "/tests/unit/runtime/openhands.toml:4: e2b_api_key in [core] has no effect: there is no "
+        "runtime e2b here\n"
+        "[kubernetes] has no effect: there is no runtime kubernetes here (namespace, "
+        "ingress_domain, pvc_storage_size, pvc_storage_class, resource_cpu_request, "
+        "tolerations_yaml, privileged)\n"
+        "security.confirmation_mode has no effect: nobody is asked here; whoever drives the agent "
+        "asks, and marks actions that are to wait\n"
+        "security.security_analyzer has no effect: there is no analyzer llm here, and no action "
+        "is judged\n");
     assert_string_equal(c.tendon.runtime, "docker");
     assert_string_equal(c.core.workspace_base, "/srv/project");
     tn_autofree char *store = tn_asprintf("%s/.store", p->path);
@@ -563,6 +607,7 @@ int main(void)
         TEST(test_runtime),
         TEST(test_mcp),
         TEST(test_openhands_file),
+        TEST(test_idle_wishes),
         TEST(test_spec),
         TEST(test_pools),
         TEST(test_page_is_up_to_date),
