@@ -27,7 +27,7 @@ const char *const tn_confirmations[] = {
 #define CONFIRMATION_STATE \
     TN_WORD("confirmation_state", ACTION, confirmation_state, tn_confirmations, \
             .fallback = "confirmed", .alias = "is_confirmed", \
-            .help = "interpreted by the host only")
+            .help = "one that is not confirmed is answered, not carried out")
 #define RETURN_AXTREE(member) \
     TN_BOOL("return_axtree", ACTION, member, .help = "return the accessibility tree as JSON too")
 /* clang-format on */

@@ -96,7 +96,8 @@ void tn_event_describe(struct tn_buf *out)
         "Arguments that are not given, or given as null, have their default. Unknown arguments\n"
         "and extras are ignored. What is marked Tendon is an addition to the protocol; it is\n"
         "written only when it is set. Every action takes `confirmation_state`; where it is not\n"
-        "listed below it is written only when it is not `confirmed`.\n\n"
+        "listed below it is written only when it is not `confirmed`. One that is `rejected` or\n"
+        "`awaiting_confirmation` is never carried out: the answer is `user_rejected` or `null`.\n\n"
         "Both may carry an envelope, which is kept and otherwise ignored:\n\n");
     tn_buf_puts(out, "| key | takes | default | meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < tn_event_head.count; i++)

@@ -94,6 +94,24 @@ void tn_observation_init_error(struct tn_observation *o, const struct tn_action 
     tn_observation_take_content(o, &text);
 }
 
+bool tn_observation_init_unconfirmed(struct tn_observation *o, const struct tn_action *a)
+{
+    switch (a->confirmation_state) {
+    case TN_CONFIRMED:
+        return false;
+    case TN_AWAITING_CONFIRMATION:
+        tn_observation_init(o, TN_OBSERVATION_NULL);
+        tn_observation_set_content(o, "");
+        return true;
+    case TN_REJECTED:
+        tn_observation_init(o, TN_OBSERVATION_USER_REJECTED);
+        tn_observation_set_content(
+            o, "Action has been rejected by the user! Waiting for further user input.");
+        return true;
+    }
+    return false;
+}
+
 /* --- the cut --------------------------------------------------------------------------- */
 
 static bool is_cut(const struct tn_observation *o)

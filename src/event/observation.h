@@ -157,6 +157,12 @@ void tn_observation_set_content(struct tn_observation *o, const char *text);
 void tn_observation_init_error(struct tn_observation *o, const struct tn_action *a, const char *fmt,
                                ...) TN_PRINTF(3, 4);
 
+/* An action that its user rejected, or has not confirmed yet, is never carried out: whoever is
+ * about to do so asks here first.  True when it is such a one; *o (uninitialised memory) is then
+ * the answer that OpenHands gives: `user_rejected`, or `null` for one that waits.  Else *o is not
+ * touched. */
+bool tn_observation_init_unconfirmed(struct tn_observation *o, const struct tn_action *a);
+
 /* Writes it in one pass.  The content of a `run` that is not hidden is cut as tn_put_cut does. */
 void tn_observation_to_json(const struct tn_observation *o, struct tn_jw *w);
 

@@ -133,6 +133,8 @@ static const handler_fn handlers[TN_ACTION_TYPE_COUNT] = {
 int tn_execute(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
                struct tn_delivery *delivery, struct tn_error *err)
 {
+    if (tn_observation_init_unconfirmed(o, a))
+        return 0;
     if (!handlers[a->type])
         return tn_plugins_execute(hand, a, o, delivery, err);
     handlers[a->type](hand, a, o, delivery);

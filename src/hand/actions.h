@@ -13,8 +13,9 @@ struct tn_delivery {
     uint64_t number;
 };
 
-/* Fills *o (uninitialised memory).  -1 with err for an action this server has no handler for;
- * everything an agent can recover from is an observation. */
+/* Fills *o (uninitialised memory).  An action that is not confirmed is answered and not carried
+ * out. -1 with err for an action this server has no handler for; everything an agent can recover
+ * from is an observation. */
 int tn_execute(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
                struct tn_delivery *delivery, struct tn_error *err);
 

@@ -173,8 +173,9 @@ static void post_execute_action(struct tn_http_exchange *x, void *ctx)
         tn_http_reply_json(x, 500, &json);
         return;
     }
+    /* What is not carried out is not remembered: its key is free for when it is confirmed. */
     const char *key = tn_http_header(x, "Idempotency-Key");
-    if (key)
+    if (key && action.confirmation_state == TN_CONFIRMED)
         execute_once(x, hand, &action, key, tn_once_digest(tn_buf_str(&body), body.len));
     else
         execute(x, hand, &action);

@@ -75,7 +75,7 @@ int64_t tn_note_action(struct tn_stream *s, const struct tn_action *action)
 void tn_note_observation(struct tn_stream *s, const struct tn_action *action, int64_t cause,
                          const struct tn_observation *observation)
 {
-    if (s && cause >= 0)
+    if (s && cause >= 0 && observation->type != TN_OBSERVATION_NULL)
         tn_stream_add_observation(s, observation, source_of(action), cause, NULL, NULL);
 }
 

@@ -23,7 +23,7 @@ struct tn_stream *tn_sandbox_journal_open(const struct tn_sandbox_journal *of);
 /* The id that the action got, or -1.  Set-up by the host (hidden actions) is not noted: it may hold
  * values that nobody should read. */
 int64_t tn_note_action(struct tn_stream *s, const struct tn_action *action);
-/* What became of it; nothing for a cause of -1. */
+/* What became of it; nothing for a cause of -1, nor for a `null` observation: nothing has. */
 void tn_note_observation(struct tn_stream *s, const struct tn_action *action, int64_t cause,
                          const struct tn_observation *observation);
 /* There is an answer to every action in the journal, also when nobody could give one. */

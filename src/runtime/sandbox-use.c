@@ -242,6 +242,8 @@ static int execute(struct tn_sandbox *sb, const struct tn_action *action,
 static int carry_out(struct tn_sandbox *sb, const struct tn_action *action,
                      struct tn_observation *observation, struct tn_error *err)
 {
+    if (tn_observation_init_unconfirmed(observation, action))
+        return 0;
     if (action->type != TN_ACTION_CALL_TOOL_MCP)
         return execute(sb, action, observation, err);
     struct tn_toolbox *tools = tn_sandbox_toolbox(sb, err);

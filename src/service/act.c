@@ -245,6 +245,24 @@ static int carry_out(const struct errand *e, const struct tn_action *action, boo
     return status;
 }
 
+/* An action that its user rejected or has not confirmed is journaled and answered here; no sandbox
+ * is woken for it, and its idempotency key stays free for when it is confirmed. */
+static bool answer_unconfirmed(const struct errand *e, const struct tn_action *action,
+                               struct tn_buf *out)
+{
+    struct tn_observation observation;
+    struct tn_jw w = tn_jw(out);
+
+    if (!tn_observation_init_unconfirmed(&observation, action))
+        return false;
+    struct noted noted = desk_note_action(e->desk, e->box, action, NULL);
+    if (noted.id >= 0)
+        desk_note_observation(e->desk, e->box, action, noted.id, NULL, &observation);
+    tn_observation_to_json(&observation, &w);
+    tn_observation_done(&observation);
+    return true;
+}
+
 int act(struct box *b, const struct caller *who, const char *body, size_t n,
         const char *idempotency, const char *request, bool *again, struct tn_buf *out,
         struct tn_error *err)
@@ -267,6 +285,10 @@ int act(struct box *b, const struct caller *who, const char *body, size_t n,
                  !tn_action_from_json(tn_json_get(tree, "action"), &action, NULL);
     if (sound && action.timeout.set && action.timeout.value > 0)
         e.deadline = tn_deadline_in(action.timeout.value + GRACE_SECONDS);
+    if (sound && answer_unconfirmed(&e, &action, out)) {
+        tn_action_done(&action);
+        return 200;
+    }
     box_enter_use(b);
     int status = box_hand(b, &e.address, &e.key, e.deadline, err);
     if (status == 0) /* a hand says itself what is wrong with a body */

@@ -346,8 +346,7 @@ char *tendon_session_act(struct tendon_session *s, const char *text, struct tend
     }
     int64_t id = tn_note_action(s->stream, &action);
     tn_session_run_action(s->session, &action, &o, &why);
-    if (o.type != TN_OBSERVATION_NULL)
-        tn_note_observation(s->stream, &action, id, &o);
+    tn_note_observation(s->stream, &action, id, &o);
     tn_action_done(&action);
     tn_observation_to_json(&o, &w);
     return tn_library_text(&out, err);

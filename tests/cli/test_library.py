@@ -142,6 +142,11 @@ int main(void)
     assert(strstr(text, "\"observation\":\"run\"") && strstr(text, "\"content\":\"hi\""));
     free(text);
     assert(!tendon_execute(sb, "{\"action\": \"fly\"}", &err));
+    text = must(tendon_execute(sb, "{\"action\": \"run\", \"args\": {\"command\": \"touch /tmp/no\","
+                                   " \"confirmation_state\": \"rejected\"}}", &err));
+    assert(strstr(text, "\"observation\":\"user_rejected\""));
+    free(text);
+    assert(tendon_run(sb, "test -e /tmp/no", 30, NULL, &err) == 1);
 
     assert(tendon_run(sb, "cd /tmp; x=kept", 30, NULL, &err) == 0);
     assert(tendon_run(sb, "echo $x; exit_is() { return $1; }; exit_is 9", 30, &text, &err) == 9);

@@ -218,9 +218,15 @@ def test_through_the_library(box, tmp_path):
     )
     action = {"action": "call_tool_mcp", "args": {"name": "one_echo", "arguments": {"text": "lib"}}}
     env = {**box.env, "PATH": f"{BUILD}:{os.environ['PATH']}"}
-    done = subprocess.run([tmp_path / "x", json.dumps(action)], env=env, capture_output=True, text=True, timeout=100)
-    assert (done.returncode, done.stderr) == (0, ""), done
-    tools, seen = map(json.loads, done.stdout.splitlines())
+
+    def execute(asked):
+        done = subprocess.run([tmp_path / "x", json.dumps(asked)], env=env, capture_output=True, text=True, timeout=100)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return map(json.loads, done.stdout.splitlines())
+
+    tools, seen = execute(action)
     assert {"type", "function"} == set(tools[0]) and "one_echo" in [tool["function"]["name"] for tool in tools]
     assert seen["observation"] == "mcp" and seen["extras"] == {"name": "one_echo", "arguments": {"text": "lib"}}
     assert json.loads(seen["content"])["content"][0]["text"] == "one: lib"
+    action["args"]["confirmation_state"] = "rejected"
+    assert list(execute(action))[1]["observation"] == "user_rejected"

@@ -31,22 +31,6 @@ static bool answer_by_host(struct tn_session *s, const struct tn_action *action,
     return true;
 }
 
-static bool answer_by_user(const struct tn_action *action, struct tn_observation *o)
-{
-    switch (action->confirmation_state) {
-    case TN_CONFIRMED:
-        return false;
-    case TN_AWAITING_CONFIRMATION:
-        answer_text(o, TN_OBSERVATION_NULL, "");
-        return true;
-    case TN_REJECTED:
-        answer_text(o, TN_OBSERVATION_USER_REJECTED,
-                    "Action has been rejected by the user! Waiting for further user input.");
-        return true;
-    }
-    return false;
-}
-
 /* Every action that is executed has a deadline; true when it cannot be executed at all. */
 static bool refuse_unfit(const struct tn_session *s, struct tn_action *action,
                          struct tn_observation *o)
@@ -99,7 +83,8 @@ int tn_session_run_action(struct tn_session *s, struct tn_action *action, struct
 {
     int result = 0;
 
-    if (!answer_by_host(s, action, o) && !answer_by_user(action, o) && !refuse_unfit(s, action, o))
+    if (!answer_by_host(s, action, o) && !tn_observation_init_unconfirmed(o, action) &&
+        !refuse_unfit(s, action, o))
         result = execute(s, action, o, err);
     if (action->event.id.set)
         o->event.cause = action->event.id;
