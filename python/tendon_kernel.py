@@ -210,6 +210,9 @@ OPENING = re.compile(
 CLOSING = re.compile(rb'"\s*}(?:\s*,\s*"(?:metadata|transient|execution_count)"\s*:[^"\\]*)*\s*$')
 
 
+FAILED = re.compile(rb'"status"\s*:\s*"error"')  # a key: quotes inside of texts are escaped
+
+
 def ends_of(content):
     """The text that a large message holds, without its middle; content is JSON."""
     begin = OPENING.match(content[:200])
@@ -404,7 +407,8 @@ class Kernel:
         header = json.loads(header.bytes.decode())
         message = {"msg_type": header["msg_type"], "parent_header": json.loads(parent.bytes.decode())}
         if message["msg_type"] == "execute_reply":  # what %page shows, or an error once more
-            return dict(message, content={"status": "ok"})
+            status = "error" if FAILED.search(content.buffer) else "ok"
+            return dict(message, content={"status": status})
         return dict(message, msg_type="stream", content={"text": ends_of(content.buffer)})
 
     def hear(self):
@@ -523,6 +527,11 @@ class Cell:
                 self.output.note("[The kernel did not run this cell.]\n")
 
     @property
+    def failed(self):
+        """It raised something, or was not run."""
+        return self.reply.get("status") in ("error", "aborted")
+
+    @property
     def exits(self):
         return any(p.get("source") == "ask_exit" for p in self.reply.get("payload") or [])
 
@@ -560,6 +569,7 @@ class Bridge:
             "end": "done" if done else "timeout",
             "text": text.rstrip(),
             "images": output.images if done else [],
+            "failed": self.cell.failed,
             "warnings": warnings,
             "stopped": (done or self.stop()) and not self.cell.exits,
         }

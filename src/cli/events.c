@@ -81,12 +81,16 @@ static const char *put_observation(const struct tn_json *tree, struct tn_buf *ou
     int64_t exit_code = tn_json_int(tn_json_get(metadata, "exit_code"), -1);
     size_t n;
     const char *content = tn_json_str(tn_json_get(tree, "content"), &n);
-    bool run = strcmp(type, "run") == 0, bad = strcmp(type, "error") == 0 || (run && exit_code > 0);
+    bool run = strcmp(type, "run") == 0;
+    bool failed = !run && !tn_json_bool(tn_json_get(tree, "success"), true); /* a cell */
+    bool bad = strcmp(type, "error") == 0 || failed || (run && exit_code > 0);
 
     if (run && exit_code >= 0)
         tn_buf_printf(out, "exit %d%s", (int)exit_code, n ? ": " : "");
     else if (run)
         tn_buf_printf(out, "not finished%s", n ? ": " : "");
+    else if (failed)
+        tn_buf_printf(out, "failed%s", n ? ": " : "");
     tn_buf_add(out, content, n);
     return bad ? STYLE_RED : "";
 }

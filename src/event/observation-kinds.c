@@ -181,9 +181,9 @@ static bool exit_code_is_zero(const struct tn_observation *o)
     return o->run.metadata.exit_code == 0;
 }
 
-static bool always(const struct tn_observation *o)
+static bool cell_worked(const struct tn_observation *o)
 {
-    return true;
+    return !o->run_ipython.failed;
 }
 
 const struct tn_observation_kind tn_observation_kinds[TN_OBSERVATION_TYPE_COUNT] = {
@@ -197,7 +197,7 @@ const struct tn_observation_kind tn_observation_kinds[TN_OBSERVATION_TYPE_COUNT]
                                     .help = "What a cell printed and returned",
                                     .extras = TN_FIELDS(run_ipython),
                                     .message = "Code executed in IPython cell.",
-                                    .success = always},
+                                    .success = cell_worked},
     [TN_OBSERVATION_READ] = {.name = "read",
                              .help = "What a file holds",
                              .extras = TN_FIELDS(read_),

@@ -276,5 +276,7 @@ int tn_observation_from_json(const struct tn_json *json, struct tn_observation *
         tn_observation_done(o);
         return -1;
     }
+    if (type == TN_OBSERVATION_RUN_IPYTHON) /* an extra would be one too many for OpenHands */
+        o->run_ipython.failed = !tn_json_bool(tn_json_get(json, "success"), true);
     return 0;
 }

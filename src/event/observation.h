@@ -60,6 +60,7 @@ struct tn_run_observation {
 struct tn_ipython_observation {
     char *code;
     struct tn_str_list image_urls;
+    bool failed; /* it raised something, or did not end; on the wire: success */
 };
 
 struct tn_read_observation {

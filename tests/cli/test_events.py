@@ -68,6 +68,13 @@ def test_timeline(tendon, session):
     assert shown.stdout.splitlines() == TIMELINE
 
 
+def test_a_cell_that_raised_has_failed(tendon, session):
+    cell = {"observation": "run_ipython", "content": "ZeroDivisionError", "extras": {"code": "1/0"}, "success": False}
+    (session / "events.log").write_bytes(line(0, cell) + line(1, {**cell, "content": "1", "success": True}))
+    shown = tendon("events", f"{session}/").stdout.splitlines()
+    assert shown[0].endswith("failed: ZeroDivisionError") and shown[1].endswith(" 1")
+
+
 def test_from_and_full(tendon, session):
     shown = tendon("events", f"{session}/", "--from", "1", "--full")
     assert shown.stdout.splitlines() == [TIMELINE[1].removesuffix(" ..."), " " * 40 + "two", TIMELINE[2]]

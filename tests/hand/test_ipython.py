@@ -105,9 +105,15 @@ def test_help_is_shown(kernel):
     ],
 )
 def test_errors(kernel, code, part):
-    shown = kernel.text(f"print('before')\n{code}" if code[0] != "d" else code)
-    assert part in shown and "\x1b" not in shown
-    assert kernel.text("'next'") == "'next'"
+    seen = kernel.cell(f"print('before')\n{code}" if code[0] != "d" else code)
+    assert part in seen.content and "\x1b" not in seen.content
+    assert seen.raw["success"] is False
+    seen = kernel.cell("'next'")
+    assert seen.content == "'next'" and seen.raw["success"] is True
+
+
+def test_an_error_of_many_bytes_is_one_too(kernel):
+    assert kernel.cell("raise ValueError('x' * 40_000_000)").raw["success"] is False
 
 
 def test_images(kernel):

@@ -179,6 +179,8 @@ static void observe(const struct tn_ipython_action *run, const struct kernel_res
 
     tn_observation_init(o, TN_OBSERVATION_RUN_IPYTHON);
     o->run_ipython.code = tn_strdup(run->code);
+    o->run_ipython.failed =
+        r->end != KERNEL_DONE || tn_json_bool(tn_json_get(r->answer, "failed"), false);
     put_heading(r, &content);
     tn_buf_add(&content, text ? text : "", len);
     put_end(r, timeout, &content);

@@ -132,7 +132,7 @@ static const char *const complete[] = {
     "\"signal\":\"SIGKILL\",\"end\":\"completed\",\"command_id\":\"c1\",\"output_path\":\"/o\","
     "\"output_size\":0,\"output_dropped\":0},\"hidden\":true},\"success\":true}",
     "{\"message\":\"Code executed in IPython cell.\",\"observation\":\"run_ipython\","
-    "\"content\":\"c\",\"extras\":{\"code\":\"c\",\"image_urls\":[\"data:\"]},\"success\":true}",
+    "\"content\":\"c\",\"extras\":{\"code\":\"c\",\"image_urls\":[\"data:\"]},\"success\":false}",
     "{\"message\":\"I read the file p.\",\"observation\":\"read\",\"content\":\"c\","
     "\"extras\":{\"path\":\"p\",\"impl_source\":\"oh_aci\"}}",
     "{\"message\":\"I edited the file p.\",\"observation\":\"edit\",\"content\":\"c\","
