@@ -65,6 +65,7 @@ class Stdio(Client):
 
     def leave(self):
         self.process.stdin.close()
+        self.process.stdout.close()
         return self.process.wait(60)
 
 

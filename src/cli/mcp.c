@@ -55,11 +55,17 @@ struct mcp_job {
 
 static void describe(void *ctx, struct tn_buf *capabilities, struct tn_buf *instructions)
 {
+    struct mcp_service *s = ctx;
+
     tn_buf_puts(capabilities, "{\"tools\":{},\"resources\":{}}");
     tn_buf_puts(instructions,
-                "A computer of your own: a shell, files, Python and a browser in a sandbox that is "
-                "made when you first use it and removed when you leave. sandbox_info tells how it "
-                "is isolated.");
+                "A computer of your own: a shell, files, Python and a browser in a sandbox. ");
+    tn_buf_puts(instructions,
+                s->given ? "It was there before you and stays. "
+                         : "It is made when you first use it and removed when you leave. ");
+    mcp_put_about(s, instructions);
+    tn_buf_puts(instructions, "Paths that are not absolute start where the shell `main` is. "
+                              "sandbox_info tells more.");
 }
 
 struct method {

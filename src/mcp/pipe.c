@@ -66,6 +66,11 @@ static void kick(struct tn_mcp_pipe *pipe)
     (void)!write(pipe->kick, &one, sizeof one);
 }
 
+void tn_mcp_pipe_wake(struct tn_mcp_pipe *pipe)
+{
+    kick(pipe);
+}
+
 void tn_mcp_pipe_stop(struct tn_mcp_pipe *pipe)
 {
     pthread_mutex_lock(&pipe->lock);
@@ -222,25 +227,35 @@ static int read_some(struct tn_mcp_pipe *pipe, char *piece, struct tn_error *err
     return 1;
 }
 
+/* Whether there is reason to go on after the end of the input. */
+static bool is_owing(const struct tn_mcp_pipe *pipe, bool waiting)
+{
+    return pipe->options.owes && (waiting || pipe->options.owes(pipe->options.ctx));
+}
+
 int tn_mcp_pipe_run(struct tn_mcp_pipe *pipe, struct tn_error *err)
 {
     tn_autofree char *piece = tn_malloc(TN_LINES_PIECE);
     int more = 1;
 
-    while (more > 0) {
+    while (more >= 0) {
         pthread_mutex_lock(&pipe->lock);
-        bool stopped = pipe->stopped, waiting = left(pipe) > 0 && !pipe->broken;
+        bool stopped = pipe->stopped, broken = pipe->broken, waiting = left(pipe) > 0 && !broken;
         pthread_mutex_unlock(&pipe->lock);
-        if (stopped)
+        if (stopped || (more == 0 && (broken || !is_owing(pipe, waiting))))
             return 0;
-        struct pollfd fds[] = {{.fd = pipe->options.in, .events = POLLIN},
-                               {.fd = pipe->kick, .events = POLLIN},
-                               {.fd = waiting ? pipe->options.out : -1, .events = POLLOUT}};
+        /* Without input, the output alone tells that the other side has gone. */
+        struct pollfd fds[] = {
+            {.fd = more ? pipe->options.in : -1, .events = POLLIN},
+            {.fd = pipe->kick, .events = POLLIN},
+            {.fd = waiting || !more ? pipe->options.out : -1, .events = waiting ? POLLOUT : 0}};
         if (poll(fds, 3, -1) < 0)
             continue;
         uint64_t kicks;
         if (fds[1].revents)
             (void)!read(pipe->kick, &kicks, sizeof kicks);
+        if (more == 0 && fds[2].revents & (POLLERR | POLLHUP | POLLNVAL))
+            return 0;
         if (fds[2].revents)
             flush(pipe);
         if (fds[0].revents)

@@ -6,6 +6,7 @@
 #ifndef TN_MCP_PIPE_H
 #define TN_MCP_PIPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,9 @@ struct tn_mcp_pipe_options {
     /* A line without its end, in the thread that runs; text is NULL for one that was too long.
      * Empty lines are left out. */
     void (*line)(void *ctx, const char *text, size_t n);
+    /* After the end of the input: whether something is still to be sent.  The pipe runs on until it
+     * is not (tn_mcp_pipe_wake makes it ask again), or nobody reads any more.  May be NULL. */
+    bool (*owes)(void *ctx);
     void *ctx;
 };
 
@@ -33,8 +37,10 @@ void tn_mcp_pipe_free(struct tn_mcp_pipe *pipe);
 int tn_mcp_pipe_send(struct tn_mcp_pipe *pipe, const char *text, size_t n, int64_t deadline,
                      struct tn_error *err);
 
-/* Reads until the other side closes, or stop is called: 0; or -1 with err. */
+/* Reads until the other side closes and nothing is owed to it, or stop is called: 0; or -1 with
+ * err. */
 int tn_mcp_pipe_run(struct tn_mcp_pipe *pipe, struct tn_error *err);
+void tn_mcp_pipe_wake(struct tn_mcp_pipe *pipe); /* any thread; see owes */
 void tn_mcp_pipe_stop(struct tn_mcp_pipe *pipe); /* any thread, at any time */
 
 #endif

@@ -212,6 +212,11 @@ static void *run_request(void *arg)
     server->threads--;
     pthread_mutex_unlock(&server->lock);
     answer_request(r, outcome, &result);
+    pthread_mutex_lock(&server->lock);
+    client->owed--;
+    if (client->pipe)
+        tn_mcp_pipe_wake(client->pipe);
+    pthread_mutex_unlock(&server->lock);
     tn_mcp_request_unref(r);
     return NULL;
 }
@@ -234,6 +239,7 @@ static const char *enlist(struct tn_mcp_request *r)
         r->next = client->requests;
         client->requests = r;
         client->request_count++;
+        client->owed++;
         server->threads++;
         client->refs++;
         r->stream->refs++;

@@ -96,6 +96,7 @@ struct tn_mcp_client {
     uint64_t next_stream;
     struct tn_mcp_request *requests;
     int request_count;
+    int owed;        /* requests that are not answered yet, those among them that have ended too */
     int connections; /* that are open for it now */
     int64_t last_used;
     struct tn_mcp_peer *peer;    /* what we ask it */

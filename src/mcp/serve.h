@@ -98,7 +98,8 @@ void tn_mcp_http_delete(struct tn_mcp_server *server, struct tn_http_exchange *x
 /* HTTP+SSE: the stream, which tells the client to post to "messages/" beside it, and the post. */
 void tn_mcp_sse_get(struct tn_mcp_server *server, struct tn_http_exchange *x);
 void tn_mcp_sse_post(struct tn_mcp_server *server, struct tn_http_exchange *x);
-/* One client on two descriptors, a message per line; returns when it has gone. */
+/* One client on two descriptors, a message per line; returns when it has gone: when its input has
+ * ended and every request is answered, or when it does not read any more. */
 void tn_mcp_stdio(struct tn_mcp_server *server, int in, int out);
 
 #endif

@@ -42,6 +42,17 @@ static void take_line(void *ctx, const char *text, size_t n)
     }
 }
 
+/* Who has said all may still be reading: `echo REQUEST | server` gets its answer. */
+static bool owes(void *ctx)
+{
+    struct tn_mcp_client *client = ctx;
+
+    pthread_mutex_lock(&client->server->lock);
+    bool some = client->owed > 0;
+    pthread_mutex_unlock(&client->server->lock);
+    return some;
+}
+
 void tn_mcp_stdio(struct tn_mcp_server *server, int in, int out)
 {
     struct tn_mcp_client *client = client_new(server, CLIENT_STDIO);
@@ -55,6 +66,7 @@ void tn_mcp_stdio(struct tn_mcp_server *server, int in, int out)
         .line_max = MESSAGE_MAX,
         .unsent_max = UNREAD_MAX,
         .line = take_line,
+        .owes = owes,
         .ctx = client,
     };
     struct tn_mcp_pipe *pipe = tn_mcp_pipe_new(&options);

@@ -23,9 +23,15 @@ const call = (name, args, options) =>
 const text = (result) => result.content.map((block) => block.text ?? "").join("");
 
 let progress = 0;
-const slow = "until [ -e go ]; do sleep 0.1; done; echo from the sandbox";
-const running = call("shell", { command: slow, session: "slow" }, { onprogress: () => progress++ });
-while (!progress) await new Promise((resolve) => setTimeout(resolve, 50));
+let told;
+const onprogress = ({ message }) => {
+  progress++;
+  told ??= message;
+};
+const slow = "echo on its way; until [ -e go ]; do sleep 0.1; done; echo from the sandbox";
+await client.listTools(); // with the schemas, by which it checks results from here on
+const running = call("shell", { command: slow, session: "slow" }, { onprogress });
+while (!told) await new Promise((resolve) => setTimeout(resolve, 50));
 await call("shell", { command: "touch go" });
 const shell = text(await running);
 await call("write_file", { path: "f.txt", content: "text" });
@@ -40,6 +46,7 @@ console.log(
     shell,
     file,
     progress,
+    told,
     wrong: (await call("shell", {})).isError,
   }),
 );

@@ -4,12 +4,14 @@ import base64
 import http.client
 import json
 import pathlib
+import re
 import signal
 import socket
 import subprocess
 import textwrap
 import threading
 
+import jsonschema
 import pytest
 
 import peers
@@ -66,27 +68,152 @@ def test_every_tool_has_a_schema(client):
         assert schema["type"] == "object" and tool["description"]
         assert set(schema["required"]) <= set(schema["properties"])
         assert all(p["description"] for p in schema["properties"].values())
+        assert ("sandbox" in schema["properties"]) == (tool["name"] not in ("sandbox_new", "sandbox_list"))
+
+
+def test_results_are_as_their_schemas_say(client):
+    schemas = {tool["name"]: tool.get("outputSchema") for tool in client.call("tools/list")["tools"]}
+    calls = {
+        "shell": [{"command": "echo x"}, {"command": "sleep 100", "timeout": 0.3}, {"command": "", "session": "none"}],
+        "python": [{"code": "1/0"}],
+        "read_file": [{"path": "/etc/hostname"}, {"path": "/nowhere"}],
+        "list_files": [{}],
+        "sandbox_info": [{}],
+        "sandbox_list": [{}],
+        "sandbox_new": [{}],
+    }
+    for name, all_arguments in calls.items():
+        for arguments in all_arguments:
+            result = client.tool(name, **arguments)
+            if schemas[name]:
+                jsonschema.validate(result["structuredContent"], schemas[name])
+            else:
+                assert "structuredContent" not in result
+
+
+def test_the_instructions_tell_where_one_is(tendon, jailed):
+    def instructions(*args, of=tendon):
+        client = stdio(of, *args)
+        text = client.hello()["instructions"]
+        client.leave()
+        return text
+
+    system = re.search('PRETTY_NAME="(.*)"', pathlib.Path("/etc/os-release").read_text())[1]
+    assert system in instructions() and "that of the machine" in instructions()
+    inside = instructions(of=jailed)
+    assert "start in /workspace, as user root" in inside and "There is no network" in inside
+    inside = instructions("--workspace", "/srv/x", "--network", "host", of=jailed)
+    assert "start in /srv/x" in inside and "that of the machine" in inside
+
+
+def test_what_a_sandbox_tells_of_itself(jailed):
+    client = stdio(jailed)
+    client.hello()
+    info = client.tool("sandbox_info")["structuredContent"]
+    assert (info["directory"], info["network"], info["user"]) == ("/workspace", "none", "root")
+    assert "Linux on" in info["system"] and info["isolation"]["pid"]
+    (listed,) = client.tool("sandbox_list")["structuredContent"]["sandboxes"]
+    assert listed == {key: info[key] for key in ("id", "own", "runtime", "image")}
+    client.leave()
+
+
+def test_what_did_not_work_is_an_error(client):
+    where = client.text("shell", command="pwd; echo one >f").split("\n")[0]
+    assert client.tool("edit_file", command="str_replace", path="f", old_str="two", new_str="2")["isError"]
+    assert client.tool("edit_file", command="view", path=f"{where}/none")["isError"]
+    assert client.tool("edit_file", command="undo", path=f"{where}/f")["isError"]
+    assert not client.tool("edit_file", command="view", path="f").get("isError")
+    assert client.tool("shell", command="", session="other")["isError"]
+    assert client.tool("shell", command="x", is_input=True, session="other")["isError"]
+    assert not client.tool("shell", command="false")["isError"]
+    assert client.tool("python", code="1/0")["isError"]
+    assert not client.tool("python", code="1")["isError"]
+
+
+def test_the_shell_speaks_of_itself_only(client):
+    """Its texts are for who has these tools, not those of OpenHands."""
+    texts = [client.tool("shell", command="read x", timeout=0.3), client.tool("shell", command="ls")]
+    for result in texts:
+        text = result["content"][0]["text"]
+        assert "execute_bash" not in text and "is_input true" in text and result["structuredContent"]["running"]
+    assert [result["isError"] for result in texts] == [False, True]
+    assert "Not executed" in texts[1]["content"][0]["text"]
+    assert "exit code 130" in client.text("shell", command="C-c", is_input=True)
+
+
+def size(result):
+    return sum(len(block.get("text", "")) for block in result["content"])
+
+
+def test_one_budget_for_all(client):
+    client.text("shell", command="seq 1 300000 >many; head -c 3000000 /dev/zero | tr '\\0' x >long; mkdir d; cd d; "
+                                 "touch $(seq -f '%060g' 1 2000); cd ..")
+    for name, arguments in [
+        ("shell", {"command": "cat many"}),
+        ("python", {"code": "print('x' * 500000)"}),
+        ("read_file", {"path": "many"}),
+        ("read_file", {"path": "long"}),
+        ("list_files", {"path": "d"}),
+        ("edit_file", {"command": "view", "path": "many"}),
+    ]:
+        result = client.tool(name, **arguments)
+        assert not result["isError"] and 20000 < size(result) < 31000, (name, size(result))
+
+
+def test_a_long_file_is_read_in_parts(client):
+    client.text("shell", command="seq 1 20000 >many; printf 'a\\nb' >two; : >none")
+    lines, offset = [], 1
+    while offset:
+        text, *note = [block["text"] for block in client.tool("read_file", path="many", offset=offset)["content"]]
+        lines += text.splitlines()
+        offset = int(match[1]) if (match := re.search(r"Go on with offset (\d+)", *note)) else None
+    assert lines == [str(i) for i in range(1, 20001)]
+    read = [block["text"] for block in client.tool("read_file", path="many", offset=7, limit=2)["content"]]
+    assert read == ["7\n8\n", "[Lines 7 to 8 of 20000. Go on with offset 9.]"]
+    assert client.text("read_file", path="two") == "a\nb" and client.text("read_file", path="none") == ""
+    beyond = client.tool("read_file", path="two", offset=3)
+    assert beyond["isError"] and "has only 2 lines" in beyond["content"][0]["text"]
+
+
+def test_the_end_of_input_drops_no_answer(tendon):
+    """echo REQUESTS | tendon mcp"""
+    command = {"name": "shell", "arguments": {"command": "sleep 1; echo late"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": command},
+    ]
+    process = tendon.start("mcp", stdin=subprocess.PIPE)
+    out, _ = process.communicate("".join(json.dumps(m) + "\n" for m in messages), timeout=100)
+    answers = {m["id"]: m for m in map(json.loads, out.splitlines()) if "id" in m}
+    assert "late" in answers[2]["result"]["content"][0]["text"]
+    assert process.returncode == 0 and sandboxes(tendon) == []
 
 
 def test_a_shell_keeps_its_state(client):
     client.text("shell", command="cd /; X=7")
     result = client.tool("shell", command="echo $X $PWD; false")
     assert "7 /" in result["content"][0]["text"]
-    assert result["structuredContent"] == {"exit_code": 1, "running": False, "working_dir": "/"}
+    structured = result["structuredContent"]
+    assert structured.pop("output") == result["content"][0]["text"]
+    assert structured == {"exit_code": 1, "running": False, "working_dir": "/"}
 
 
 def test_a_command_that_goes_on_is_polled_and_answered(client):
     result = client.tool("shell", command="read -r line; echo got $line", timeout=0.5)
     assert result["structuredContent"]["running"]
-    assert "got it" in client.text("shell", command="it", input=True)
+    assert "got it" in client.text("shell", command="it", is_input=True)
 
 
 def test_files_are_kept_as_they_are(client):
     client.text("write_file", path="d/e/a.txt", content="one\r\ntwo")
     assert client.text("read_file", path="d/e/a.txt") == "one\r\ntwo"
     where = client.text("shell", command="pwd").split("\n")[0]
-    assert "8  a.txt" in client.text("list_files", path=f"{where}/d/e")
-    client.text("edit_file", command="str_replace", path=f"{where}/d/e/a.txt", old_str="two", new_str="2")
+    assert "8  a.txt" in client.text("list_files", path=f"{where}/d/e") and "d/" in client.text("list_files")
+    client.text("edit_file", command="str_replace", path="d/e/a.txt", old_str="two", new_str="2")
+    client.text("edit_file", command="undo", path="d/e/a.txt")
+    assert client.text("read_file", path="d/e/a.txt") == "one\r\ntwo"
+    client.text("edit_file", command="str_replace", path="d/e/a.txt", old_str="two", new_str="2")
     assert "2" in client.text("edit_file", command="view", path=f"{where}/d/e/a.txt", view_range=[2, 2])
 
 
@@ -116,6 +243,8 @@ def test_files_are_resources(client):
     "arguments, complaint",
     [
         ({"comand": "ls"}, "did you mean command"),
+        ({"command": "ls", "input": "y"}, "arguments of shell: sandbox, command, is_input, session, timeout"),
+        ({"command": "ls", "is_input": "y"}, "is_input"),
         ({}, "command"),
         ({"command": 3}, "command"),
         ({"command": "ls", "sandbox": "nobody"}, "no sandbox 'nobody' of yours"),
@@ -365,5 +494,5 @@ def test_with_the_published_client(tendon, served, transport):
     seen = json.loads(result.stdout)
     assert seen["server"] == "tendon" and "shell" in seen["tools"]
     assert "from the sandbox" in seen["shell"] and seen["file"] == "text"
-    assert seen["progress"] > 0
+    assert seen["progress"] > 0 and "on its way" in seen["told"]
     assert seen["wrong"]

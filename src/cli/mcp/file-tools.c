@@ -1,19 +1,86 @@
 /* Tools for the files of a sandbox. */
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "cli/mcp/mcp.h"
 #include "runtime/hand-files.h"
+
+#define PATH_HELP "absolute, or relative to the directory the main shell is in"
 
 struct read_arguments {
     char *sandbox;
     char *path;
+    struct tn_opt_int offset, limit;
 };
 
 static const struct tn_field read_rows[] = {
     TOOL_SANDBOX(struct read_arguments),
-    TN_STRING("path", struct read_arguments, path, .flags = TN_FIELD_REQUIRED,
-              .help = "absolute, or relative to the directory of the main shell"),
+    TN_STRING("path", struct read_arguments, path, .flags = TN_FIELD_REQUIRED, .help = PATH_HELP),
+    TN_OPT_INT("offset", struct read_arguments, offset, .min = 1, .max = 1e9,
+               .help = "first line to read, counted from 1; default: 1"),
+    TN_OPT_INT("limit", struct read_arguments, limit, .min = 1, .max = 1e9,
+               .help = "how many lines at most; default: as many as fit"),
 };
 static const struct tn_fields read_fields = TN_FIELDS(read_rows);
+
+/* A run of lines of a text; counted from 1, last is in it. */
+struct lines {
+    size_t first, last, total;
+    const char *at;
+    size_t len;
+};
+
+static size_t line_length(const char *text, size_t n)
+{
+    const char *lf = memchr(text, '\n', n);
+
+    return lf ? (size_t)(lf - text) + 1 : n;
+}
+
+/* From line `offset` on at most `limit` lines, and no more than a model gets to see; one line that
+ * is longer than that comes alone. */
+static struct lines choose_lines(const struct tn_buf *text, size_t offset, size_t limit)
+{
+    const char *s = tn_buf_str(text);
+    struct lines l = {.first = offset, .last = offset - 1, .at = s};
+    size_t chars = 0;
+    bool full = false;
+
+    for (size_t i = 0, n; i < text->len; i += n) {
+        n = line_length(s + i, text->len - i);
+        if (++l.total < offset || full)
+            continue;
+        chars += tn_utf8_length(s + i, n);
+        full = l.len && (chars > TN_CONTENT_LIMIT || l.last - l.first + 1 >= limit);
+        if (full)
+            continue;
+        if (!l.len)
+            l.at = s + i;
+        l.len += n;
+        l.last++;
+    }
+    return l;
+}
+
+static int put_lines(struct tool_call *c, const struct read_arguments *a, const struct tn_buf *text,
+                     struct tn_error *err)
+{
+    size_t offset = a->offset.set ? (size_t)a->offset.value : 1;
+    size_t limit = a->limit.set ? (size_t)a->limit.value : SIZE_MAX;
+    struct lines l = choose_lines(text, offset, limit);
+
+    if (l.total < offset && offset > 1)
+        return tn_fail(err, TN_E_INVALID, "%s has only %zu lines", a->path, l.total);
+    put_output(c, l.at, l.len);
+    if (l.first == 1 && l.last == l.total)
+        return 0;
+    tn_autobuf struct tn_buf note = TN_BUF_INIT(256);
+    tn_buf_printf(&note, "[Lines %zu to %zu of %zu.", l.first, l.last, l.total);
+    if (l.last < l.total)
+        tn_buf_printf(&note, " Go on with offset %zu.", l.last + 1);
+    tn_buf_putc(&note, ']');
+    put_text(c, tn_buf_str(&note), note.len);
+    return 0;
+}
 
 /* What a client can show, by its first bytes. */
 static const char *picture_type(const struct tn_buf *bytes)
@@ -47,7 +114,7 @@ static int call_read(struct tool_call *c, const void *given, struct tn_error *er
     if (picture)
         put_image_bytes(c, picture, &bytes);
     else if (mcp_is_text(&bytes))
-        put_text(c, tn_buf_str(&bytes), bytes.len);
+        return put_lines(c, a, &bytes, err);
     else
         return tn_fail(err, TN_E_INVALID, "%s is neither text nor a picture: use the shell",
                        a->path);
@@ -62,8 +129,7 @@ struct write_arguments {
 
 static const struct tn_field write_rows[] = {
     TOOL_SANDBOX(struct write_arguments),
-    TN_STRING("path", struct write_arguments, path, .flags = TN_FIELD_REQUIRED,
-              .help = "absolute, or relative to the directory of the main shell"),
+    TN_STRING("path", struct write_arguments, path, .flags = TN_FIELD_REQUIRED, .help = PATH_HELP),
     TN_TEXT("content", struct write_arguments, content, .flags = TN_FIELD_REQUIRED,
             .help = "all of the new file"),
 };
@@ -81,8 +147,8 @@ static int call_write(struct tool_call *c, const void *given, struct tn_error *e
     return 0;
 }
 
-static const char *const edit_commands[] = {"view",   "create",    "str_replace",
-                                            "insert", "undo_edit", NULL};
+#define UNDO "undo"
+static const char *const edit_commands[] = {"view", "create", "str_replace", "insert", UNDO, NULL};
 
 struct edit_arguments {
     char *sandbox;
@@ -95,23 +161,29 @@ struct edit_arguments {
 static const struct tn_field edit_rows[] = {
     TOOL_SANDBOX(struct edit_arguments),
     TN_STRING("command", struct edit_arguments, command, .flags = TN_FIELD_REQUIRED,
-              .words = edit_commands, .help = "what to do"),
+              .words = edit_commands,
+              .help =
+                  "view: show with line numbers; create: a new file; str_replace: replace text; "
+                  "insert: add lines; undo: undo the last edit of this file"),
     TN_STRING("path", struct edit_arguments, path, .flags = TN_FIELD_REQUIRED,
-              .help = "absolute path of a file, or of a directory to view"),
+              .help = "a file, or a directory to view; " PATH_HELP),
     TN_TEXT("file_text", struct edit_arguments, file_text, .flags = TN_FIELD_NULLABLE,
             .help = "create: all of the new file"),
     TN_TEXT("old_str", struct edit_arguments, old_str, .flags = TN_FIELD_NULLABLE,
-            .help = "str_replace: what stands there, exactly once"),
+            .help = "str_replace: text of the file that occurs exactly once"),
     TN_TEXT("new_str", struct edit_arguments, new_str, .flags = TN_FIELD_NULLABLE,
-            .help = "str_replace: what takes its place; insert: what is put in"),
+            .help = "str_replace: the text to put in its place; insert: the lines to add"),
     TN_OPT_INT("insert_line", struct edit_arguments, insert_line, .flags = TN_FIELD_NULLABLE,
-               .help = "insert: after this line"),
+               .help = "insert: after this line; 0: before the first"),
     TN_INTS("view_range", struct edit_arguments, view_range, .flags = TN_FIELD_NULLABLE,
             .help = "view: first and last line, counted from 1; last -1: to the end"),
 };
 static const struct tn_fields edit_fields = TN_FIELDS(edit_rows);
 
-/* Executes it and shows what it says; an error observation is a failed call. */
+/* How the editor begins when it did not do it; what it shows of a file begins otherwise. */
+#define EDITOR_FAILED "ERROR:"
+
+/* Executes it and shows what it says. */
 static int show(struct tool_call *c, const char *sandbox, const struct tn_action *action,
                 struct tn_error *err)
 {
@@ -120,8 +192,10 @@ static int show(struct tool_call *c, const char *sandbox, const struct tn_action
     tn_observation_init(&o, TN_OBSERVATION_NULL);
     if (mcp_execute(c, sandbox, action, &o, err) < 0)
         return -1;
-    c->failed = o.type == TN_OBSERVATION_ERROR;
-    put_text(c, o.content.data ? o.content.data : "", o.content.len);
+    const char *content = o.content.data ? o.content.data : "";
+    c->failed = o.type == TN_OBSERVATION_ERROR ||
+                strncmp(content, EDITOR_FAILED, strlen(EDITOR_FAILED)) == 0;
+    put_output(c, content, o.content.len);
     return 0;
 }
 
@@ -132,7 +206,7 @@ static void put_text_member(struct tn_jw *w, const char *key, const struct tn_te
 }
 
 /* A view is a read of the editor, everything else an edit; both have the same words. */
-static void put_edit_action(const struct edit_arguments *a, struct tn_jw *w)
+static void put_edit_action(const struct edit_arguments *a, const char *path, struct tn_jw *w)
 {
     bool view = strcmp(a->command, "view") == 0;
 
@@ -141,7 +215,7 @@ static void put_edit_action(const struct edit_arguments *a, struct tn_jw *w)
     tn_jw_kdouble(w, "timeout", 60);
     tn_jw_key(w, "args");
     tn_jw_object(w);
-    tn_jw_kstr(w, "path", a->path);
+    tn_jw_kstr(w, "path", path);
     tn_jw_kstr(w, "impl_source", "oh_aci");
     if (view && a->view_range.items) {
         tn_jw_key(w, "view_range");
@@ -151,7 +225,7 @@ static void put_edit_action(const struct edit_arguments *a, struct tn_jw *w)
         tn_jw_array_end(w);
     }
     if (!view) {
-        tn_jw_kstr(w, "command", a->command);
+        tn_jw_kstr(w, "command", strcmp(a->command, UNDO) == 0 ? "undo_edit" : a->command);
         put_text_member(w, "file_text", &a->file_text);
         put_text_member(w, "old_str", &a->old_str);
         put_text_member(w, "new_str", &a->new_str);
@@ -171,7 +245,11 @@ static int call_edit(struct tool_call *c, const void *given, struct tn_error *er
     struct tn_jw w = tn_jw(&json);
 
     tn_action_init(&action, TN_ACTION_NULL);
-    put_edit_action(a, &w);
+    tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, a->sandbox, err);
+    tn_autofree char *path = sb ? mcp_absolute(sb, a->path, err) : NULL;
+    if (!path)
+        return -1;
+    put_edit_action(a, path, &w);
     if (tn_json_parse(tn_buf_str(&json), json.len, &tree, err) < 0)
         return -1;
     tn_action_done(&action);
@@ -189,8 +267,8 @@ struct list_arguments {
 
 static const struct tn_field list_rows[] = {
     TOOL_SANDBOX(struct list_arguments),
-    TN_STRING("path", struct list_arguments, path, .flags = TN_FIELD_REQUIRED,
-              .help = "absolute path of a directory"),
+    TN_STRING("path", struct list_arguments, path, .fallback = ".",
+              .help = "a directory, " PATH_HELP "; default: that one"),
 };
 static const struct tn_fields list_fields = TN_FIELDS(list_rows);
 
@@ -216,10 +294,11 @@ static int call_list(struct tool_call *c, const void *given, struct tn_error *er
 
     if (!sb || tn_sandbox_address(sb, &address, &key, tn_deadline_in(30), err) < 0)
         return -1;
-    tn_autofiles struct tn_hand_files *files = tn_hand_files_new(address, key, err);
-    if (!files || tn_hand_files_list(files, a->path, put_entry, &text, tn_deadline_in(60), err) < 0)
+    tn_autofree char *path = mcp_absolute(sb, a->path, err);
+    tn_autofiles struct tn_hand_files *files = path ? tn_hand_files_new(address, key, err) : NULL;
+    if (!files || tn_hand_files_list(files, path, put_entry, &text, tn_deadline_in(60), err) < 0)
         return -1;
-    put_text(c, tn_buf_str(&text), text.len);
+    put_output(c, tn_buf_str(&text), text.len);
     return 0;
 }
 
@@ -227,7 +306,8 @@ const struct tool file_tools[] = {
     {
         .name = "read_file",
         .title = "Read a file",
-        .description = "The text of a file in the sandbox, or a picture.",
+        .description = "Reads a text file in the sandbox, or shows a picture. A long file comes in "
+                       "parts: the result says with which offset to go on.",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .arguments = &read_fields,
         .size = sizeof(struct read_arguments),
@@ -236,7 +316,7 @@ const struct tool file_tools[] = {
     {
         .name = "write_file",
         .title = "Write a file",
-        .description = "Replaces a file in the sandbox, or makes it, with its directories.",
+        .description = "Writes a whole file in the sandbox; directories that are missing are made.",
         .hints = TOOL_DESTRUCTIVE | TOOL_IDEMPOTENT,
         .arguments = &write_fields,
         .size = sizeof(struct write_arguments),
@@ -245,8 +325,8 @@ const struct tool file_tools[] = {
     {
         .name = "edit_file",
         .title = "Edit a file",
-        .description = "Views a file with line numbers, replaces a piece of it, inserts lines, or "
-                       "takes the last edit back.",
+        .description = "Views a file with line numbers, creates it, replaces text in it, inserts "
+                       "lines, or undoes the last edit.",
         .hints = TOOL_DESTRUCTIVE,
         .arguments = &edit_fields,
         .size = sizeof(struct edit_arguments),
@@ -255,7 +335,7 @@ const struct tool file_tools[] = {
     {
         .name = "list_files",
         .title = "List a directory",
-        .description = "Names and sizes of what is in a directory of the sandbox.",
+        .description = "Lists a directory of the sandbox: size in bytes and name of each entry.",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         .arguments = &list_fields,
         .size = sizeof(struct list_arguments),

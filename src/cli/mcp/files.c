@@ -10,21 +10,32 @@
 #define LOOK_SECONDS 30.0
 #define MOVE_SECONDS 60.0
 
-/* Its files, and the path made absolute (the caller's). */
-static struct tn_hand_files *open_files(struct tn_sandbox *sb, const char *path, char **absolute,
-                                        struct tn_error *err)
+char *mcp_absolute(struct tn_sandbox *sb, const char *path, struct tn_error *err)
 {
     tn_autojson struct tn_json *session = NULL;
     struct tn_hand_address at;
 
-    if (tn_sandbox_address(sb, &at.address, &at.key, tn_deadline_in(LOOK_SECONDS), err) < 0)
-        return NULL;
-    if (*path != '/' &&
+    if (*path == '/')
+        return tn_strdup(path);
+    if (tn_sandbox_address(sb, &at.address, &at.key, tn_deadline_in(LOOK_SECONDS), err) < 0 ||
         tn_hand_session_get(&at, "main", &session, tn_deadline_in(LOOK_SECONDS), err) < 0)
         return NULL;
-    *absolute = *path == '/' ? tn_strdup(path)
-                             : tn_asprintf("%s/%s", tn_json_get_str(session, "cwd", ""), path);
-    return tn_hand_files_new(at.address, at.key, err);
+    const char *cwd = tn_json_get_str(session, "cwd", "");
+    if (!*path || strcmp(path, ".") == 0)
+        return tn_strdup(cwd);
+    return tn_asprintf("%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd, path);
+}
+
+/* Its files, and the path made absolute (the caller's). */
+static struct tn_hand_files *open_files(struct tn_sandbox *sb, const char *path, char **absolute,
+                                        struct tn_error *err)
+{
+    const char *address, *key;
+
+    if (tn_sandbox_address(sb, &address, &key, tn_deadline_in(LOOK_SECONDS), err) < 0 ||
+        !(*absolute = mcp_absolute(sb, path, err)))
+        return NULL;
+    return tn_hand_files_new(address, key, err);
 }
 
 int mcp_fetch(struct tn_sandbox *sb, const char *path, struct tn_buf *bytes, struct tn_error *err)
@@ -39,11 +50,12 @@ int mcp_fetch(struct tn_sandbox *sb, const char *path, struct tn_buf *bytes, str
     if (entry.type != TN_ENTRY_FILE)
         return tn_fail(err, TN_E_INVALID, "%s is no file", path);
     if (entry.size > MCP_FILE_MAX)
-        return tn_fail(err, TN_E_TOO_LARGE, "%s is larger than %d MiB", path, MCP_FILE_MAX >> 20);
+        return tn_fail(err, TN_E_TOO_LARGE, "%s is larger than %d MiB: use the shell", path,
+                       MCP_FILE_MAX >> 20);
     tn_autofd int memory = memfd_create("file", MFD_CLOEXEC);
     if (memory < 0)
         return tn_fail_errno(err, errno, "memory for %s", path);
-    int64_t n = tn_hand_files_read(files, absolute, 0, MCP_FILE_MAX, memory, NULL, NULL,
+    int64_t n = tn_hand_files_read(files, absolute, 0, entry.size, memory, NULL, NULL,
                                    tn_deadline_in(MOVE_SECONDS), err);
     if (n < 0)
         return -1;

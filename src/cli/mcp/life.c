@@ -9,6 +9,9 @@ struct box_arguments {
 static const struct tn_field box_rows[] = {TOOL_SANDBOX(struct box_arguments)};
 static const struct tn_fields box_fields = TN_FIELDS(box_rows);
 
+/* No arguments at all. */
+static const struct tn_fields no_fields = {0};
+
 struct named_arguments {
     char *sandbox;
     char *name;
@@ -23,21 +26,55 @@ static const struct tn_fields named_fields = TN_FIELDS(named_rows);
 
 /* --- telling about one ---------------------------------------------------------------------- */
 
-static void put_sandbox(const struct tn_sandbox *sb, const char *own, struct tn_jw *w)
+#define SANDBOX_MEMBERS                                                                           \
+    "\"id\":{\"type\":\"string\",\"description\":\"for the argument sandbox of other tools\"},"   \
+    "\"own\":{\"type\":\"boolean\",\"description\":\"the one you work in unless you name one\"}," \
+    "\"runtime\":{\"type\":\"string\"},\"image\":{\"type\":[\"string\",\"null\"]}"
+#define SANDBOX_REQUIRED "\"id\",\"own\",\"runtime\",\"image\""
+#define SANDBOX_RESULT                                           \
+    "{\"type\":\"object\",\"properties\":{" SANDBOX_MEMBERS "}," \
+    "\"required\":[" SANDBOX_REQUIRED "]}"
+#define LIST_RESULT                                                                                    \
+    "{\"type\":\"object\",\"properties\":{\"sandboxes\":{\"type\":\"array\",\"items\":" SANDBOX_RESULT \
+    "}},\"required\":[\"sandboxes\"]}"
+#define INFO_RESULT                                                                                \
+    "{\"type\":\"object\",\"properties\":{" SANDBOX_MEMBERS ","                                    \
+    "\"system\":{\"type\":\"string\",\"description\":\"operating system and processor\"},"         \
+    "\"user\":{\"type\":\"string\"},"                                                              \
+    "\"directory\":{\"type\":\"string\",\"description\":\"the one the main shell is in\"},"        \
+    "\"network\":{\"enum\":[\"none\",\"host\",\"bridge\"]},"                                       \
+    "\"isolation\":{\"type\":[\"object\",\"null\"],\"description\":\"what holds it, as far as it " \
+    "holds\"}},"                                                                                   \
+    "\"required\":[" SANDBOX_REQUIRED                                                              \
+    ",\"system\",\"user\",\"directory\",\"network\",\"isolation\"]}"
+
+/* What tells it from others: members of an object. */
+static void put_identity(const struct tn_sandbox *sb, const char *own, struct tn_jw *w)
 {
     const struct tn_record *r = tn_sandbox_record(sb);
 
-    tn_jw_object(w);
     tn_jw_kstr(w, "id", r->id);
     tn_jw_kbool(w, "own", own && strcmp(own, r->id) == 0);
     tn_jw_kstr(w, "runtime", tn_sandbox_backend(sb)->name);
     tn_jw_kstr(w, "image", tn_sandbox_spec(sb)->image);
+}
+
+static void put_sandbox(const struct tn_sandbox *sb, const char *own, struct tn_jw *w)
+{
+    tn_jw_object(w);
+    put_identity(sb, own, w);
+    tn_jw_object_end(w);
+}
+
+static void put_isolation(const struct tn_sandbox *sb, struct tn_jw *w)
+{
+    const struct tn_record *r = tn_sandbox_record(sb);
+
     tn_jw_key(w, "isolation");
     if (r->isolation && *r->isolation)
         tn_jw_raw(w, r->isolation, strlen(r->isolation));
     else
         tn_jw_null(w);
-    tn_jw_object_end(w);
 }
 
 /* The text of a result is its JSON, for clients that know nothing else. */
@@ -68,9 +105,18 @@ static int call_info(struct tool_call *c, const void *given, struct tn_error *er
     const struct box_arguments *a = given;
     tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, a->sandbox, err);
 
+    tn_autofree char *own = mcp_own_id(c->client);
+    struct tn_jw w = tn_jw(c->data);
+
     if (!sb)
         return -1;
-    tell(c, sb);
+    tn_jw_object(&w);
+    put_identity(sb, own, &w);
+    if (mcp_put_facts(sb, &w, err) < 0)
+        return -1;
+    put_isolation(sb, &w);
+    tn_jw_object_end(&w);
+    put_data_as_text(c);
     return 0;
 }
 
@@ -140,7 +186,7 @@ static int call_snapshot(struct tool_call *c, const void *given, struct tn_error
 
     if (!sb || tn_sandbox_snapshot(sb, a->name, tn_deadline_in(120), err) < 0)
         return -1;
-    return say(c, "its files are kept as they are now");
+    return say(c, "the files are saved as they are now");
 }
 
 static int call_rollback(struct tool_call *c, const void *given, struct tn_error *err)
@@ -150,7 +196,7 @@ static int call_rollback(struct tool_call *c, const void *given, struct tn_error
 
     if (!sb || tn_sandbox_rollback(sb, a->name, tn_deadline_in(120), err) < 0)
         return -1;
-    return say(c, "its files are as they were; programs that ran have ended");
+    return say(c, "the files are restored; programs that ran have ended");
 }
 
 /* --- the table ------------------------------------------------------------------------------ */
@@ -161,32 +207,42 @@ const struct tool life_tools[] = {
     {
         .name = "sandbox_info",
         .title = "About a sandbox",
-        .description = "What the sandbox is and how it is isolated.",
+        .description =
+            "Tells what the sandbox is: operating system, user, directory, network, and how "
+            "it is isolated.",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
         ROW_OF(box),
+        .result = INFO_RESULT,
         .call = call_info,
     },
     {
         .name = "sandbox_new",
         .title = "Make another sandbox",
         .description = "Makes a further sandbox and returns its id, to be given to other tools. "
-                       "Your own one is made by itself when it is first needed.",
-        ROW_OF(box),
+                       "Your own is made by itself when you first use a tool.",
+        .arguments = &no_fields,
+        .size = 1,
+        .result = SANDBOX_RESULT,
         .call = call_new,
     },
     {
         .name = "sandbox_list",
         .title = "List sandboxes",
-        .description = "The sandboxes you have.",
+        .description =
+            "Lists your sandboxes: the one you work in, and those made by sandbox_new and "
+            "sandbox_fork.",
         .hints = TOOL_READ_ONLY | TOOL_IDEMPOTENT,
-        ROW_OF(box),
+        .arguments = &no_fields,
+        .size = 1,
+        .result = LIST_RESULT,
         .call = call_list,
     },
     {
         .name = "sandbox_remove",
         .title = "Remove a sandbox",
-        .description = "Ends a sandbox and removes everything in it; your own one starts afresh "
-                       "at the next use.",
+        .description =
+            "Ends a sandbox and deletes everything in it. If it is your own, the next call "
+            "of a tool makes a new one.",
         .hints = TOOL_DESTRUCTIVE | TOOL_IDEMPOTENT,
         ROW_OF(box),
         .call = call_remove,
@@ -194,21 +250,26 @@ const struct tool life_tools[] = {
     {
         .name = "sandbox_fork",
         .title = "Fork a sandbox",
-        .description = "Makes a further sandbox with the files of this one and returns its id.",
+        .description =
+            "Copies a sandbox: makes a further one with the same files and returns its id.",
         ROW_OF(box),
+        .result = SANDBOX_RESULT,
         .call = call_fork,
     },
     {
         .name = "sandbox_snapshot",
-        .title = "Keep the files",
-        .description = "Keeps the files of the sandbox as they are now, under a name.",
+        .title = "Snapshot the files",
+        .description = "Saves the state of all files of the sandbox under a name, for "
+                       "sandbox_rollback.",
         ROW_OF(named),
         .call = call_snapshot,
     },
     {
         .name = "sandbox_rollback",
-        .title = "Go back to a snapshot",
-        .description = "Puts the files of the sandbox back to a snapshot.",
+        .title = "Restore a snapshot",
+        .description =
+            "Restores all files of the sandbox to what they were at a snapshot; what runs in "
+            "it ends.",
         .hints = TOOL_DESTRUCTIVE | TOOL_IDEMPOTENT,
         ROW_OF(named),
         .call = call_rollback,

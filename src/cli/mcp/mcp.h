@@ -1,5 +1,6 @@
 /* The inside of `tendon mcp`: sandboxes for MCP clients, the tools and the resources they get.
  *
+ * about.c    what a sandbox is like, for the model
  * boxes.c    which sandboxes there are, and whose
  * tools.c    the table of tools: listing and calling
  * work.c     tools that are actions: shell, Python, browser
@@ -67,6 +68,13 @@ struct tn_str_list mcp_list(struct mcp_client *c);
 /* All of them, at the end; those in the making too, if that does not take long. */
 void mcp_remove_all(struct mcp_service *s);
 
+/* --- what they are like ---------------------------------------------------------------------- */
+
+/* For the instructions: what is known of a sandbox before there is one. */
+void mcp_put_about(struct mcp_service *s, struct tn_buf *out);
+/* Members of an object: what the sandbox says of itself. */
+int mcp_put_facts(struct tn_sandbox *sb, struct tn_jw *w, struct tn_error *err);
+
 /* --- tools ---------------------------------------------------------------------------------- */
 
 struct tool_call {
@@ -87,8 +95,9 @@ enum {
 struct tool {
     const char *name, *title, *description;
     unsigned hints;
-    const struct tn_fields *arguments; /* every struct begins with `char *sandbox` */
+    const struct tn_fields *arguments;
     size_t size;
+    const char *result; /* outputSchema, as JSON, of one that gives structuredContent; or NULL */
     /* -1 with err: the tool failed, and the model is told why. */
     int (*call)(struct tool_call *c, const void *arguments, struct tn_error *err);
 };
@@ -110,6 +119,9 @@ int mcp_execute(struct tool_call *c, const char *sandbox, const struct tn_action
                 struct tn_observation *o, struct tn_error *err);
 
 void put_text(struct tool_call *c, const char *text, size_t n);
+/* As much of it as a model gets to see of anything (TN_CONTENT_LIMIT): the middle of more is left
+ * out. */
+void put_output(struct tool_call *c, const char *text, size_t n);
 /* An image from a data URL; false when it is none. */
 bool put_image(struct tool_call *c, const char *url);
 void put_image_bytes(struct tool_call *c, const char *type, const struct tn_buf *bytes);
@@ -118,8 +130,9 @@ void put_image_bytes(struct tool_call *c, const char *type, const struct tn_buf 
 
 enum { MCP_FILE_MAX = 8 << 20 };
 
-/* All bytes of a file.  bytes has room for MCP_FILE_MAX + 1.  A path that is not absolute starts
- * where the main shell is. */
+/* The path, absolute: one that is not starts where the main shell is.  The caller frees it. */
+char *mcp_absolute(struct tn_sandbox *sb, const char *path, struct tn_error *err);
+/* All bytes of a file.  bytes has room for MCP_FILE_MAX + 1. */
 int mcp_fetch(struct tn_sandbox *sb, const char *path, struct tn_buf *bytes, struct tn_error *err);
 /* Replaces the file or makes it, with its directories. */
 int mcp_store(struct tn_sandbox *sb, const char *path, const char *bytes, size_t n,

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "cli/mcp/mcp.h"
+#include "runtime/hand-output.h"
 #include "runtime/hand-plugins.h"
 #include "runtime/hand-sessions.h"
 
@@ -58,6 +59,85 @@ static void give_up(struct watch *w)
         interrupt(&w->at, w->action);
 }
 
+/* --- the tail of the output ------------------------------------------------------------------ */
+
+enum { TAIL_BYTES = 2000, TAIL_LINES = 3, TAIL_SHOWN = 500, LIST_MAX = 1 << 20 };
+#define TAIL_SECONDS 2.0
+
+static int keep(const void *bytes, size_t n, void *ctx)
+{
+    return tn_buf_add(ctx, bytes, n) < 0;
+}
+
+/* Bytes of a terminal as plain lines: without escape sequences and other controls. */
+static void make_plain(struct tn_buf *b)
+{
+    char *s = b->data;
+    size_t to = 0;
+
+    for (size_t i = 0; i < b->len; i++) {
+        if (s[i] == '\033' && i + 1 < b->len && s[i + 1] == '[')
+            for (i += 2; i < b->len && (s[i] < '@' || s[i] > '~'); i++)
+                ;
+        else if (s[i] == '\n' || s[i] == '\t' || ((unsigned char)s[i] >= ' ' && s[i] != 127))
+            s[to++] = s[i];
+    }
+    tn_buf_cut(b, to);
+}
+
+/* Where the last lines begin. */
+static const char *last_lines(const struct tn_buf *text)
+{
+    const char *s = tn_buf_str(text);
+    size_t at = text->len, lines = 0;
+
+    while (at > 0 && text->len - at < TAIL_SHOWN && (s[at - 1] != '\n' || ++lines < TAIL_LINES))
+        at--;
+    while (((unsigned char)s[at] & 0xC0) == 0x80) /* not in the middle of a letter */
+        at++;
+    return s + at;
+}
+
+/* What the command that runs there wrote last; "" when nothing did, or it cannot be told. */
+static void put_tail(const struct watch *w, struct tn_buf *out)
+{
+    tn_autobuf struct tn_buf list = TN_BUF_INIT(LIST_MAX), bytes = TN_BUF_INIT(64 << 10);
+    const struct tn_buf nothing = TN_BUF_INIT(1);
+    tn_autojson struct tn_json *tree = NULL;
+    tn_autofree char *target = tn_asprintf("/v1/sessions/%s/commands", w->action->run.session);
+    int64_t deadline = tn_deadline_in(TAIL_SECONDS);
+
+    if (tn_hand_ask(&w->at, "GET", target, &nothing, &list, deadline, NULL) < 0 ||
+        tn_json_parse(tn_buf_str(&list), list.len, &tree, NULL) < 0)
+        return;
+    const struct tn_json *commands = tn_json_get(tree, "commands");
+    size_t n = tn_json_count(commands);
+    const struct tn_json *last = n ? tn_json_at(commands, n - 1) : NULL;
+    const char *id = tn_json_get_str(last, "id", NULL);
+    int64_t size = tn_json_int(tn_json_get(last, "size"), 0);
+    uint64_t offset = size > TAIL_BYTES ? (uint64_t)(size - TAIL_BYTES) : 0;
+    if (!id || tn_json_bool(tn_json_get(last, "finished"), false) ||
+        tn_hand_output(w->at.address, w->at.key, id, false, &offset, NULL, keep, &bytes, deadline,
+                       NULL) < 0)
+        return;
+    make_plain(&bytes);
+    while (bytes.len && bytes.data[bytes.len - 1] == '\n')
+        tn_buf_cut(&bytes, bytes.len - 1);
+    tn_buf_puts(out, last_lines(&bytes));
+}
+
+static void tell_progress(const struct watch *w)
+{
+    tn_autobuf struct tn_buf tail = TN_BUF_INIT(64 << 10);
+
+    if (!tn_mcp_wants_progress(w->request))
+        return;
+    if (w->action->type == TN_ACTION_RUN)
+        put_tail(w, &tail);
+    tn_mcp_progress(w->request, (double)(tn_now() - w->started) / 1e9, -1,
+                    tail.len ? tn_buf_str(&tail) : NULL);
+}
+
 static void *watch(void *arg)
 {
     struct watch *w = arg;
@@ -74,7 +154,7 @@ static void *watch(void *arg)
         }
         if (cancelled)
             give_up(w);
-        tn_mcp_progress(w->request, (double)(tn_now() - w->started) / 1e9, -1, NULL);
+        tell_progress(w);
     }
     return NULL;
 }

@@ -85,6 +85,10 @@ static void put_tool(const struct tool *t, struct tn_jw *w)
     tn_jw_kstr(w, "description", t->description);
     tn_jw_key(w, "inputSchema");
     put_schema(t->arguments, w);
+    if (t->result) {
+        tn_jw_key(w, "outputSchema");
+        tn_jw_raw(w, t->result, strlen(t->result));
+    }
     tn_jw_key(w, "annotations");
     tn_jw_object(w);
     tn_jw_kbool(w, "readOnlyHint", t->hints & TOOL_READ_ONLY);
@@ -134,6 +138,14 @@ void put_text(struct tool_call *c, const char *text, size_t n)
     tn_jw_object_end(c->content);
 }
 
+void put_output(struct tool_call *c, const char *text, size_t n)
+{
+    tn_autobuf struct tn_buf cut = TN_BUF_INIT(8 * TN_CONTENT_LIMIT);
+
+    tn_put_cut(text, n, &cut);
+    put_text(c, tn_buf_str(&cut), cut.len);
+}
+
 static void put_encoded(struct tool_call *c, const char *type, size_t n, const char *base64)
 {
     tn_jw_object(c->content);
@@ -163,6 +175,21 @@ void put_image_bytes(struct tool_call *c, const char *type, const struct tn_buf 
     put_encoded(c, type, strlen(type), tn_buf_str(&encoded));
 }
 
+/* Names all that would have been right: who guessed once would guess again. */
+static int refuse_unknown(const struct tool *t, const struct tn_json *arguments,
+                          struct tn_error *err)
+{
+    tn_autobuf struct tn_buf names = TN_BUF_INIT(4096);
+    struct tn_error why = {0};
+
+    if (tn_fields_refuse_unknown(t->arguments, arguments, &why) == 0)
+        return 0;
+    for (size_t i = 0; i < t->arguments->count; i++)
+        tn_buf_printf(&names, "%s%s", i ? ", " : "", t->arguments->rows[i].name);
+    return tn_fail(err, why.code, "%s (arguments of %s: %s)", why.text, t->name,
+                   names.len ? tn_buf_str(&names) : "none");
+}
+
 /* What is wrong with the arguments is for the model to mend: it is told as a result. */
 static int call_with(const struct tool *t, struct tool_call *c, const struct tn_json *arguments,
                      struct tn_error *err)
@@ -171,7 +198,7 @@ static int call_with(const struct tool *t, struct tool_call *c, const struct tn_
     int r = -1;
 
     tn_fields_defaults(t->arguments, object);
-    if ((!arguments || (tn_fields_refuse_unknown(t->arguments, arguments, err) == 0 &&
+    if ((!arguments || (refuse_unknown(t, arguments, err) == 0 &&
                         tn_fields_from_json(t->arguments, object, arguments, err) == 0)) &&
         tn_fields_check(t->arguments, object, err) == 0)
         r = t->call(c, object, err);
