@@ -136,14 +136,21 @@ static void put_welcome(const struct tn_service *s, struct tn_runtime *rt, const
     tn_buf_printf(out, "Tendon serves sandboxes at %s\n", tn_service_url(s));
     if (link)
         tn_buf_printf(out, "Sign in within five minutes by %s\n", link);
-    tn_buf_printf(out, "The first key is in %s; others are made by: tendon key create NAME", key);
+    if (key)
+        tn_buf_printf(out, "The first key is in %s; others are made by: tendon key create NAME",
+                      key);
+    else
+        tn_buf_puts(out, "The state directory holds no key that opens it; an administrator's is "
+                         "made by: tendon key create NAME --scope read,use,manage,admin");
 }
 
 /* Nobody may be listening any more, least of all after an upgrade: that ends no service. */
 static void tell(const struct cli *cli, const struct tn_service *s, struct tn_runtime *rt)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(16 * 1024);
-    tn_autofree char *key = tn_asprintf("%s/" TN_SERVICE_KEY_FILE, tn_runtime_host(rt)->state);
+    const char *state = tn_runtime_host(rt)->state;
+    bool counts = tn_service_has_first_key(tn_store_db(tn_runtime_store(rt)), state);
+    tn_autofree char *key = counts ? tn_asprintf("%s/" TN_SERVICE_KEY_FILE, state) : NULL;
 
     if (cli->json)
         put_json(s, key, &text);

@@ -17,6 +17,7 @@ enum {
     SECRET = KEY_SECRET,
     BUCKETS = 256,
     NAME_MAX_BYTES = 64,
+    FIRST_NAMES = 100,   /* tried, when somebody has the usual one */
     NOTE_USE_EVERY = 60, /* seconds */
 };
 
@@ -287,17 +288,36 @@ static int write_text(int fd, void *ctx, struct tn_error *err)
     return tn_fs_write(fd, ctx, strlen(ctx), err);
 }
 
+/* "admin", unless somebody has that name already. */
+static int add_first(struct tn_db *db, struct key_info *k, const char *text, struct tn_error *err)
+{
+    struct tn_error why = {0};
+    char name[32] = "admin";
+
+    k->name = name;
+    for (int i = 2; add_row(db, k, text, &why) < 0; i++) {
+        if (why.code != TN_E_CONFLICT || i > FIRST_NAMES) {
+            if (err)
+                *err = why;
+            return -1;
+        }
+        snprintf(name, sizeof name, "admin-%d", i);
+    }
+    k->name = NULL;
+    return 0;
+}
+
 int key_make_first(struct tn_db *db, const char *path, struct tn_error *err)
 {
-    struct key_info k = {.name = (char[]){"admin"},
-                         .tenant = (char[]){"default"},
+    struct key_info k = {.tenant = (char[]){"default"},
                          .scopes = SCOPES_USUAL | SCOPE_ADMIN,
                          .created = service_time()};
     const struct tn_fs_replace how = {.mode = 0600, .sync = true};
     char text[64], line[66];
     int64_t count = 0;
 
-    if (tn_db_each(db, count_row, &count, err, "SELECT count(*) FROM api_key", "") < 0)
+    if (tn_db_each(db, count_row, &count, err, "SELECT count(*) FROM api_key WHERE scopes & ?", "i",
+                   (int64_t)SCOPE_ADMIN) < 0)
         return -1;
     if (count > 0)
         return 0;
@@ -308,7 +328,7 @@ int key_make_first(struct tn_db *db, const char *path, struct tn_error *err)
     unlink(path);
     int result = tn_fs_replace(TN_FS_ANYWHERE, path, &how, write_text, line, err);
     if (result == 0)
-        result = add_row(db, &k, text, err);
+        result = add_first(db, &k, text, err);
     explicit_bzero(text, sizeof text);
     explicit_bzero(line, sizeof line);
     return result < 0 ? -1 : 1;

@@ -83,8 +83,8 @@ bool key_parse(const char *text, char id[13], char secret[KEY_SECRET + 1]);
  * that counts has that name. */
 int key_create(struct tn_db *db, struct key_info *wish, char text[64], struct tn_error *err);
 int key_revoke(struct tn_db *db, const char *id_or_name, struct tn_error *err);
-/* Where there is no key at all: makes one for the administrator and writes it to the file (0600).
- * 1 when it did, 0, or -1. */
+/* Where no administrator ever had a key: makes one and writes it to the file (0600).  1 when it
+ * did, 0, or -1. */
 int key_make_first(struct tn_db *db, const char *path, struct tn_error *err);
 typedef int (*key_fn)(const struct key_info *k, void *ctx);
 int key_each(struct tn_db *db, key_fn fn, void *ctx, struct tn_error *err);

@@ -33,6 +33,13 @@ static int find_caller(struct tn_db *db, const char *state, struct caller *out,
     return result;
 }
 
+bool tn_service_has_first_key(struct tn_db *db, const char *state)
+{
+    struct caller who;
+
+    return find_caller(db, state, &who, NULL) == 0 && who.scopes & SCOPE_ADMIN;
+}
+
 char *tn_service_login_link(struct tn_db *db, const char *state, struct tn_error *err)
 {
     tn_autobuf struct tn_buf lock = TN_BUF_INIT(FILE_MAX);

@@ -27,6 +27,9 @@ int tn_service_check(const struct tn_service_options *options, struct tn_error *
  * reached on this machine (the caller frees that one). */
 const char *tn_service_url(const struct tn_service *s);
 char *tn_service_local_url(const struct tn_service *s);
+/* Whether the key in the state directory is an administrator's and counts (nobody has revoked it,
+ * the file is there). */
+bool tn_service_has_first_key(struct tn_db *db, const char *state);
 /* A link to its dashboard that signs in, as the first key, who opens it within five minutes; for
  * the one who has the state directory.  The caller frees it. */
 char *tn_service_login_link(struct tn_db *db, const char *state, struct tn_error *err);

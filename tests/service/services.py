@@ -211,7 +211,7 @@ class Service:
         port = told["local_url"].rpartition(":")[2]
         self.port = int(port) if port.isdigit() else None
         self.listen = [address.replace("127.0.0.1:0", f"127.0.0.1:{self.port}") for address in self.listen]
-        if pathlib.Path(told["key_file"]).exists():
+        if told["key_file"]:
             self.admin = pathlib.Path(told["key_file"]).read_text().strip()
         return self
 
