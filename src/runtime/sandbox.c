@@ -279,6 +279,9 @@ static struct tn_sandbox *claim(struct tn_runtime *rt, const struct tn_record *a
     char digest[17];
 
     tn_spec_digest(spec, digest);
+    /* A service counts what it hands out: those that it keeps are its clients'. */
+    if (tn_store_is_served(rt->store, as->runtime, digest, NULL) != 0)
+        return NULL;
     for (;;) {
         struct tn_record record = {0};
         if (tn_store_claim(rt->store, digest, as, &record, NULL) != 1)

@@ -297,6 +297,14 @@ static int count_row(const struct tn_db_row *row, void *ctx)
     return 0;
 }
 
+int tn_store_is_served(struct tn_store *s, const char *runtime, const char *digest,
+                       struct tn_error *err)
+{
+    return tn_db_each(s->db, count_row, NULL, err,
+                      "SELECT 1 FROM pool WHERE runtime = ?1 AND digest = ?2 LIMIT 1", "tt",
+                      runtime, digest);
+}
+
 struct claim {
     const char *digest;
     const struct tn_record *as;

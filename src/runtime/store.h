@@ -73,6 +73,9 @@ int tn_store_place(struct tn_store *s, const char *id, const struct tn_place *pl
 int tn_store_own(struct tn_store *s, const char *id, struct tn_owner owner, struct tn_error *err);
 /* The sandbox was used just now. */
 int tn_store_touch(struct tn_store *s, const char *id, struct tn_error *err);
+/* Whether a service keeps warm sandboxes of that kind, for clients of its own: 1, 0, or -1. */
+int tn_store_is_served(struct tn_store *s, const char *runtime, const char *digest,
+                       struct tn_error *err);
 /* Takes the oldest warm sandbox with that runtime and digest out of its pool, in one step: no two
  * callers get the same.  One that belongs to another process, or whose lease has run out, is gc's
  * alone.  Name, spec, owner, boot, times and lease become those of `as`.  1 with *out, 0 when the
