@@ -14,7 +14,7 @@ static const char *const what_words[] = {"create", "ls", "revoke", "login", NULL
 
 struct key_options {
     int what;
-    char *name, *tenant, *memory, *expires;
+    char *name, *tenant, *memory, *disk, *expires;
     struct tn_str_list scopes;
     struct key_limits limits;
     bool all;
@@ -41,6 +41,10 @@ static const struct tn_field rows[] = {
               .help = "of those that run, together: 512m, 8g"),
     TN_DOUBLE("max_cpus", KEY, limits.max_cpus, .flag = "--max-cpus", .value = "N", .min = 0,
               .max = 1e6, .help = "of those that run, together"),
+    TN_INT("max_pids", KEY, limits.max_pids, .flag = "--max-pids", .value = "N", .min = 0,
+           .max = 1e12, .help = "processes of those that run, together"),
+    TN_STRING("max_disk", KEY, disk, .flag = "--max-disk", .value = "SIZE",
+              .help = "that all of them may write, together: 20g"),
     TN_DOUBLE("max_seconds", KEY, limits.max_seconds, .flag = "--max-seconds", .value = "N",
               .min = 0, .max = 1e9, .help = "that each may live"),
     TN_DOUBLE("requests_per_second", KEY, limits.requests_per_second, .flag = "--rate",
@@ -105,16 +109,18 @@ static int create(struct cli *cli, struct tn_db *db, const struct key_options *o
     tn_autobuf struct tn_buf json = TN_BUF_INIT(64 * 1024);
     struct key_info k = {.name = o->name, .tenant = o->tenant, .limits = o->limits};
     struct tn_jw w = tn_jw(&json);
-    uint64_t memory = 0;
+    uint64_t memory = 0, disk = 0;
     double span = 0;
     char text[64];
 
     for (size_t i = 0; i < o->scopes.count; i++)
         k.scopes |= scope_bit(o->scopes.items[i]);
     if ((o->memory && tn_size_parse(o->memory, &memory, err) < 0) ||
+        (o->disk && tn_size_parse(o->disk, &disk, err) < 0) ||
         (o->expires && parse_span(o->expires, &span, err) < 0))
         return -1;
-    k.limits.max_memory = memory < INT64_MAX ? (int64_t)memory : 0;
+    k.limits.max_memory = (int64_t)memory;
+    k.limits.max_disk = (int64_t)disk;
     if (span > 0)
         k.expires = service_time() + span;
     struct making making = {.key = &k, .text = text};

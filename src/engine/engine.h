@@ -175,12 +175,15 @@ struct tn_engine_progress {
 };
 typedef void (*tn_engine_progress_fn)(const struct tn_engine_progress *p, void *ctx);
 
-/* Pulls; a reference without tag and digest means :latest.  Credentials are those of `docker
- * login`.  fn may be NULL.  Nothing moving for five minutes is an error.  cancel: 0, or a
- * descriptor: readable means stop (TN_E_GONE), and the engine stops too. */
-int tn_engine_pull(struct tn_engine *e, const char *reference, const char *platform,
-                   tn_engine_progress_fn fn, void *ctx, int cancel, int64_t deadline,
-                   struct tn_error *err);
+struct tn_engine_pull {
+    const char *platform; /* NULL: the engine's own */
+    bool anonymous;       /* without the credentials of `docker login` */
+    int cancel;           /* 0, or a descriptor: readable means stop (TN_E_GONE); the engine, too */
+};
+/* Pulls; a reference without tag and digest means :latest.  how and fn may be NULL.  Nothing moving
+ * for five minutes is an error. */
+int tn_engine_pull(struct tn_engine *e, const char *reference, const struct tn_engine_pull *how,
+                   tn_engine_progress_fn fn, void *ctx, int64_t deadline, struct tn_error *err);
 int tn_engine_tag(struct tn_engine *e, const char *image, const char *repository, const char *tag,
                   int64_t deadline, struct tn_error *err);
 /* One that is gone already: success. */

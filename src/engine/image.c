@@ -103,25 +103,25 @@ static bool is_exact(const char *reference)
     return strchr(reference, '@') || strchr(slash ? slash : reference, ':');
 }
 
-int tn_engine_pull(struct tn_engine *e, const char *reference, const char *platform,
-                   tn_engine_progress_fn fn, void *ctx, int cancel, int64_t deadline,
-                   struct tn_error *err)
+int tn_engine_pull(struct tn_engine *e, const char *reference, const struct tn_engine_pull *given,
+                   tn_engine_progress_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
 {
+    struct tn_engine_pull how = given ? *given : (struct tn_engine_pull){0};
     tn_autobuf struct tn_buf target = TN_BUF_INIT(8192), query = TN_BUF_INIT(4096);
-    tn_autofree char *auth = engine_auth_header(reference, deadline);
+    tn_autofree char *auth = how.anonymous ? NULL : engine_auth_header(reference, deadline);
     const char *const headers[] = {auth, NULL};
     struct work work = {.fn = fn, .ctx = ctx};
 
     engine_query(&query, "fromImage", reference);
     engine_query(&query, "tag", is_exact(reference) ? NULL : "latest");
-    engine_query(&query, "platform", platform);
+    engine_query(&query, "platform", how.platform);
     tn_buf_printf(&target, "/images/create?%s", tn_buf_str(&query));
     struct tn_engine_call call = {.method = "POST",
                                   .target = tn_buf_str(&target),
                                   .headers = headers,
                                   .deadline = deadline,
                                   .idle = IDLE_SECONDS,
-                                  .cancel = cancel};
+                                  .cancel = how.cancel};
     int r = carry_out(e, &call, &work, err);
     if (auth)
         explicit_bzero(auth, strlen(auth));

@@ -59,7 +59,8 @@ static int look_for(struct tn_engine *e, const struct tn_recipe *r, const char *
         return 1;
     if (err.code == TN_E_NOT_FOUND && pull && !o->dry_run) {
         tell(o, "pulling %s", image);
-        if (!tn_engine_pull(e, image, r->platform, show_pull, (void *)o, 0, deadline, &err))
+        if (!tn_engine_pull(e, image, &(struct tn_engine_pull){.platform = r->platform}, show_pull,
+                            (void *)o, deadline, &err))
             return tn_engine_image(e, image, out, deadline, why) ? -1 : 1;
         *why = err;
         return 0;

@@ -54,8 +54,9 @@ struct tn_subject {
         *directory;  /* absolute, mode 0700, of this sandbox alone; gc removes it at the end */
     const char *ref; /* what place.ref said last, or NULL */
     struct tn_owner owner;
+    bool anonymous; /* of a create: whatever has to be fetched is, without this machine's logins */
     int cancel; /* of a create: 0, or a descriptor: readable means that nobody wants it any more,
-                   and what takes long (a pull) ends with TN_E_GONE */
+               and what takes long (a pull) ends with TN_E_GONE */
 };
 
 /* Where and how it is.  Members are owned; NULL when unknown. */
@@ -126,6 +127,11 @@ struct tn_backend {
      * outlives the engine. */
     int (*open)(const struct tn_host *host, void **engine, struct tn_error *err);
     void (*close)(void *engine);
+
+    /* Whether a sandbox of that spec could ever be, as far as can be told without asking anybody:
+     * -1 (TN_E_INVALID, TN_E_UNSUPPORTED) names the part that cannot be kept.  Quick; needs no
+     * engine. NULL: only create tells. */
+    int (*check)(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err);
 
     /* A create is about to follow: what takes time and is the same for all may be prepared. */
     void (*expect)(void *engine);

@@ -33,8 +33,8 @@ static const char top[] =
     "A `config.toml` that merely lies in the current directory is used only when it belongs to\n"
     "you or root and others cannot write to it, and it may neither name programs (`tendon.hand`,\n"
     "`tendon.runtime_path`) nor open the service to others (`service.listen`, `insecure`, `hosts`,\n"
-    "`origins`, `open_metrics`): a repository that was just cloned does not decide what runs on\n"
-    "your machine and who may use it.\n";
+    "`origins`, `open_metrics`, `runtimes`): a repository that was just cloned does not decide what\n"
+    "runs on your machine and who may use it.\n";
 
 static const char middle[] =
     "\n"

@@ -243,6 +243,7 @@ static const struct {
     {"service", "hosts", "opens the service to others"},
     {"service", "origins", "opens the service to others"},
     {"service", "open_metrics", "opens the service to others"},
+    {"service", "runtimes", "opens the service to others"},
 };
 
 static int refuse_implied(const char *section, const struct tn_toml *table, struct tn_error *err)

@@ -135,14 +135,24 @@ struct tn_service_options {
     char *preview_domain;       /* "localhost": PORT-ID.localhost */
     bool open_metrics;          /* /metrics needs no key */
 
+    /* What tenants may ask for; an administrator may have anything. */
+    struct tn_str_list runtimes; /* by name; empty: the configured one alone */
+    struct tn_str_list images;   /* patterns; empty: any, pulled without this machine's logins */
+    char *sandbox_memory;        /* ceilings of one sandbox; unset: the runtime's own limit, */
+    struct tn_opt_double sandbox_cpus; /* 0: none */
+    struct tn_opt_int sandbox_pids, sandbox_open_files;
+    char *sandbox_disk; /* the keeper sees to it where the runtime does not */
+
     int64_t max_sandboxes;     /* that run at a time; over it the oldest is paused */
     int64_t max_starts;        /* creations at a time; the rest waits in line; 0: by cores */
     double start_seconds;      /* for a sandbox to start, time in line included */
     double idle_pause_seconds; /* unused for so long: paused; 0: never */
     double idle_stop_seconds;  /* unused for so long: stopped; 0: never */
     double ttl_seconds;        /* whatever it does, it is deleted after so long; 0: never */
-    char *disk_reserve;        /* no sandbox starts with less than this left ("1g") */
-    bool pause_old_sandboxes;  /* at the limit: pause the oldest instead of refusing */
+    char *disk_reserve;        /* no sandbox starts with less than this left ("1g"), */
+    char *memory_reserve;      /* nor with less memory of the machine */
+    bool pause_old_sandboxes;  /* at the limit: pause the tenant's oldest instead of refusing */
+    bool pause_others;         /* and then the oldest of other tenants */
     double drain_seconds;      /* for requests under way when it is asked to stop */
     bool stop_sandboxes;       /* a graceful stop stops them; else they are handed over */
     bool resume_on_use;        /* an action on a paused sandbox wakes it */

@@ -87,5 +87,10 @@ static const char leases_of_older[] =
     "CREATE TRIGGER sandbox_used AFTER UPDATE OF used ON sandbox WHEN NEW.used_up = OLD.used_up"
     " BEGIN UPDATE sandbox SET used_boot = NULL WHERE id = NEW.id; END;";
 
-const char *const tn_db_migrations[] = {sandboxes, service,         audit_notes,
-                                        leases,    leases_of_older, NULL};
+/* key.c: further ceilings of a key */
+static const char key_limits[] =
+    "ALTER TABLE api_key ADD COLUMN max_pids INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE api_key ADD COLUMN max_disk INTEGER NOT NULL DEFAULT 0;";
+
+const char *const tn_db_migrations[] = {sandboxes,       service,    audit_notes, leases,
+                                        leases_of_older, key_limits, NULL};

@@ -112,14 +112,13 @@ static const struct {
     {"wall_time", wants_wall_time, "it cannot enforce limits"},
 };
 
-int tn_process_check(const struct tn_process_engine *e, const struct tn_spec *spec,
-                     struct tn_error *err)
+int tn_process_check(const char *runtime, const struct tn_spec *spec, struct tn_error *err)
 {
     for (size_t i = 0; i < TN_COUNT(refusals); i++)
         if (refusals[i].wanted(spec))
             return tn_fail(err, TN_E_UNSUPPORTED,
                            "%s: the runtime %s has no such thing: %s (jail and docker do)",
-                           refusals[i].field, e->kind->name, refusals[i].why);
+                           refusals[i].field, runtime, refusals[i].why);
     return 0;
 }
 

@@ -178,7 +178,8 @@ int tn_process_create(void *engine, const struct tn_subject *subject, struct tn_
     struct tn_process_engine *e = engine;
     tn_autoprocessref struct tn_process_ref ref = {0};
 
-    if (tn_process_check(e, subject->spec, err) < 0 || start(e, subject, &ref, deadline, err) < 0)
+    if (tn_process_check(e->kind->name, subject->spec, err) < 0 ||
+        start(e, subject, &ref, deadline, err) < 0)
         return -1;
     describe(e, subject, &ref, place);
     return 0;

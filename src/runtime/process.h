@@ -61,9 +61,8 @@ char *tn_process_ref_write(const struct tn_process_ref *ref);
 
 /* --- process-start.c --- */
 
-/* -1 naming the first part of the spec that a plain process cannot keep. */
-int tn_process_check(const struct tn_process_engine *e, const struct tn_spec *spec,
-                     struct tn_error *err);
+/* -1 naming the first part of the spec that a plain process of that runtime cannot keep. */
+int tn_process_check(const char *runtime, const struct tn_spec *spec, struct tn_error *err);
 /* The environment for what runs in it, ending with NULL; key may be NULL.  Free with
  * tn_process_env_free. */
 char **tn_process_env(const struct tn_subject *subject, const char *key);

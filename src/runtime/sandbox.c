@@ -245,9 +245,11 @@ struct tn_sandbox *tn_sandbox_bring_up(struct tn_runtime *rt, struct tn_record *
 static int make_fresh(struct tn_sandbox *sb, const struct tn_subject *subject,
                       struct tn_place *place, int64_t deadline, void *ctx, struct tn_error *err)
 {
+    const struct tn_sandbox_how *how = ctx;
     struct tn_subject wanted = *subject;
 
-    wanted.cancel = ctx ? *(const int *)ctx : 0;
+    wanted.cancel = how ? how->cancel : 0;
+    wanted.anonymous = how && how->anonymous;
     return sb->backend->create(sb->engine, &wanted, place, deadline, err);
 }
 
@@ -312,6 +314,19 @@ void tn_sandbox_expect(struct tn_runtime *rt, const struct tn_spec *spec)
         backend->expect(engine);
 }
 
+int tn_sandbox_check(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_error *err)
+{
+    const struct tn_backend *backend =
+        tn_spec_check(spec, err) ? NULL
+                                 : tn_backend_find(rt->host.config, runtime_name(rt, spec), err);
+
+    if (!backend)
+        return -1;
+    if (backend->check && backend->check(&rt->host, spec, err))
+        return tn_error_context(err, "%s", backend->name);
+    return 0;
+}
+
 /* What every creation begins with: the record of a sandbox that can be made here. */
 static int prepare(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_record *record,
                    struct tn_error *err)
@@ -319,7 +334,7 @@ static int prepare(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_
     const struct tn_backend *backend;
     void *engine;
 
-    if (tn_spec_check(spec, err) ||
+    if (tn_sandbox_check(rt, spec, err) ||
         tn_runtime_engine(rt, runtime_name(rt, spec), &backend, &engine, err))
         return -1;
     if (!rt->hand) {
@@ -345,16 +360,16 @@ struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec
     return tn_sandbox_bring_up(rt, &record, make_fresh, NULL, deadline, err);
 }
 
-struct tn_sandbox *tn_sandbox_create_as(struct tn_runtime *rt, const char *id, const char *key,
-                                        const struct tn_spec *spec, int cancel, int64_t deadline,
+struct tn_sandbox *tn_sandbox_create_as(struct tn_runtime *rt, const struct tn_sandbox_how *how,
+                                        const struct tn_spec *spec, int64_t deadline,
                                         struct tn_error *err)
 {
     struct tn_record record;
 
     if (prepare(rt, spec, &record, err))
         return NULL;
-    tn_record_rename(&record, id, key);
-    return tn_sandbox_bring_up(rt, &record, make_fresh, &cancel, deadline, err);
+    tn_record_rename(&record, how->id, how->key);
+    return tn_sandbox_bring_up(rt, &record, make_fresh, (void *)(uintptr_t)how, deadline, err);
 }
 
 int tn_sandbox_claim(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_record *out,

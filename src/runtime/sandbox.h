@@ -39,11 +39,18 @@ int tn_runtime_ready(struct tn_runtime *rt, const char *name, int64_t deadline,
  * end the sandbox. */
 struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec *spec,
                                      int64_t deadline, struct tn_error *err);
-/* The same under an id and a key of the caller's (owner.h makes them), never a warm one.
- * TN_E_CONFLICT when the id is taken.  cancel: 0, or a descriptor: once it is readable, a pull ends
- * with TN_E_GONE. */
-struct tn_sandbox *tn_sandbox_create_as(struct tn_runtime *rt, const char *id, const char *key,
-                                        const struct tn_spec *spec, int cancel, int64_t deadline,
+/* Whether a sandbox of that spec could ever be made here, before anything is: what every creation
+ * begins with.  Asks no engine; -1 (TN_E_INVALID, TN_E_UNSUPPORTED) names what cannot be kept. */
+int tn_sandbox_check(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_error *err);
+/* The same as tn_sandbox_create under an id and a key of the caller's (owner.h makes them), never a
+ * warm one.  TN_E_CONFLICT when the id is taken. */
+struct tn_sandbox_how {
+    const char *id, *key;
+    int cancel;     /* 0, or a descriptor: once it is readable, a pull ends with TN_E_GONE */
+    bool anonymous; /* an image is pulled without this machine's logins */
+};
+struct tn_sandbox *tn_sandbox_create_as(struct tn_runtime *rt, const struct tn_sandbox_how *how,
+                                        const struct tn_spec *spec, int64_t deadline,
                                         struct tn_error *err);
 /* Takes a warm one that fits out of its pool, in one statement of the database: the caller may put
  * further rows into the same transaction.  It belongs to nobody then if spec->keep.  Nobody has
@@ -127,7 +134,7 @@ struct tn_pool_name {
 int tn_pool_name(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_pool_name *out,
                  struct tn_error *err);
 /* Makes one, known to be ready, unless its pool has `most` already, those that are being made by
- * anybody included: 1, or 0 when it has; -1.  cancel: as that of tn_sandbox_create_as. */
+ * anybody included: 1, or 0 when it has; -1.  cancel: as that of struct tn_sandbox_how. */
 int tn_pool_add(struct tn_runtime *rt, const struct tn_spec *spec, int most, int cancel,
                 int64_t deadline, struct tn_error *err);
 /* Makes warm sandboxes of that spec until `count` are there; returns how many were made, or -1. */

@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "service/metrics.h"
 #include "service/room.h"
@@ -17,61 +18,99 @@
 /* --- what a key may have ------------------------------------------------------------------------
  */
 
-int admit_disk(const struct tn_service *s, struct tn_error *err)
+/* So much is left of something, and so much of it is kept. */
+static int keep_reserve(const char *what, const char *setting, const char *text, double left,
+                        struct tn_error *err)
 {
-    const char *state = tn_runtime_host(s->rt)->state;
-    struct statvfs disk;
     uint64_t reserve = 0;
 
-    if (!s->options->disk_reserve || statvfs(state, &disk))
+    if (!text)
         return 0;
-    if (tn_size_parse(s->options->disk_reserve, &reserve, err))
-        return tn_error_context(err, "service.disk_reserve");
-    double left = (double)disk.f_bavail * (double)disk.f_frsize;
-    if (left >= (double)reserve)
+    if (tn_size_parse(text, &reserve, err))
+        return tn_error_context(err, "service.%s", setting);
+    if (left < 0 || left >= (double)reserve)
         return 0;
     return tn_fail(err, TN_E_BUSY,
-                   "the disk of the sandboxes is nearly full: %.0f MiB are left and "
-                   "service.disk_reserve keeps %.0f MiB; delete sandboxes or make room on it",
-                   left / MIB, (double)reserve / MIB);
+                   "%s: %.0f MiB are left and service.%s keeps %.0f MiB; delete sandboxes or make "
+                   "room on it",
+                   what, left / MIB, setting, (double)reserve / MIB);
 }
 
-static int check_memory(const struct key_limits *limits, const struct quota_use *used,
-                        const struct quota_use *wanted, struct tn_error *err)
+double admit_disk_left(const struct tn_service *s)
 {
-    if (limits->max_memory <= 0)
+    struct statvfs disk;
+
+    return statvfs(tn_runtime_host(s->rt)->state, &disk)
+               ? -1
+               : (double)disk.f_bavail * (double)disk.f_frsize;
+}
+
+/* What the kernel could give without taking it from anybody; -1: it does not say. */
+static double memory_left(void)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(64 << 10);
+    const char *line;
+
+    if (tn_fs_read(TN_FS_ANYWHERE, "/proc/meminfo", &text, NULL) < 0 ||
+        !(line = strstr(tn_buf_str(&text), "MemAvailable:")))
+        return -1;
+    return strtod(line + strlen("MemAvailable:"), NULL) * 1024;
+}
+
+int admit_reserve(const struct tn_service *s, struct tn_error *err)
+{
+    const struct tn_service_options *o = s->options;
+
+    return keep_reserve("the disk of the sandboxes is nearly full", "disk_reserve", o->disk_reserve,
+                        admit_disk_left(s), err) ||
+                   keep_reserve("the memory of the machine is nearly used up", "memory_reserve",
+                                o->memory_reserve, memory_left(), err)
+               ? -1
+               : 0;
+}
+
+/* What sandboxes of a key may have together. */
+struct sum {
+    const char *limit, *of, *unit;
+    double scale, most, used, wanted;
+};
+
+static int check_sum(const struct sum *x, struct tn_error *err)
+{
+    if (x->most <= 0)
         return 0;
-    if (wanted->memory <= 0)
+    if (x->wanted <= 0)
         return tn_fail(err, TN_E_QUOTA,
-                       "sandboxes of this key need a limit on their memory, because together they "
-                       "may have %.0f MiB (max_memory): say how much this one needs",
-                       (double)limits->max_memory / MIB);
-    if (used->memory <= limits->max_memory - wanted->memory)
+                       "sandboxes of this key need a limit on their %s, because together they may "
+                       "have %g%s (%s): say how much this one needs",
+                       x->of, x->most / x->scale, x->unit, x->limit);
+    if (x->used + x->wanted <= x->most * (1 + 1e-9)) /* sums of fractions */
         return 0;
     return tn_fail(err, TN_E_QUOTA,
-                   "running sandboxes of this key may have %.0f MiB of memory together "
-                   "(max_memory): %.0f MiB are taken and this one needs %.0f MiB; pause or delete "
-                   "one, or ask for less",
-                   (double)limits->max_memory / MIB, (double)used->memory / MIB,
-                   (double)wanted->memory / MIB);
+                   "sandboxes of this key may have %g%s of %s together (%s): %g%s are taken and "
+                   "this one needs %g%s; pause or delete one, or ask for less",
+                   x->most / x->scale, x->unit, x->of, x->limit, x->used / x->scale, x->unit,
+                   x->wanted / x->scale, x->unit);
 }
 
-static int check_cpus(const struct key_limits *limits, const struct quota_use *used,
+static int check_sums(const struct key_limits *l, const struct quota_use *used,
                       const struct quota_use *wanted, struct tn_error *err)
 {
-    if (limits->max_cpus <= 0)
-        return 0;
-    if (wanted->cpus <= 0)
-        return tn_fail(err, TN_E_QUOTA,
-                       "sandboxes of this key need a limit on their processors, because together "
-                       "they may have %g (max_cpus): say how many this one needs",
-                       limits->max_cpus);
-    if (used->cpus + wanted->cpus <= limits->max_cpus * (1 + 1e-9)) /* sums of fractions */
-        return 0;
-    return tn_fail(err, TN_E_QUOTA,
-                   "running sandboxes of this key may have %g processors together (max_cpus): %g "
-                   "are taken and this one needs %g; pause or delete one, or ask for less",
-                   limits->max_cpus, used->cpus, wanted->cpus);
+    const struct sum sums[] = {
+        {"max_memory", "memory", " MiB", MIB, (double)l->max_memory, (double)used->memory,
+         (double)wanted->memory},
+        {"max_cpus", "processors", "", 1, l->max_cpus, used->cpus, wanted->cpus},
+        {"max_pids", "processes", "", 1, (double)l->max_pids, (double)used->pids,
+         (double)wanted->pids},
+        /* Of all that exist: one that runs again takes no more of it. */
+        {"max_disk", "disk", " MiB", MIB, wanted->sandboxes ? (double)l->max_disk : 0,
+         (double)used->disk, (double)wanted->disk},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(sums); i++)
+        if (check_sum(&sums[i], err))
+            return -1;
+    return 0;
 }
 
 int admit_check(const struct tn_service *s, const struct key_limits *limits,
@@ -94,9 +133,17 @@ int admit_check(const struct tn_service *s, const struct key_limits *limits,
                        "a sandbox of this key may live %g seconds (max_seconds): ask for a ttl of "
                        "at most that",
                        limits->max_seconds);
-    if (check_memory(limits, used, wanted, err) || check_cpus(limits, used, wanted, err))
+    if (check_sums(limits, used, wanted, err))
         return -1;
-    return wanted->sandboxes ? admit_disk(s, err) : 0;
+    const struct tn_service_options *o = s->options;
+    if (wanted->sandboxes && o->max_sandboxes > 0 && used->everybody >= o->max_sandboxes &&
+        used->running == 0 && o->pause_old_sandboxes && !o->pause_others)
+        return tn_fail(
+            err, TN_E_BUSY,
+            "%lld sandboxes run already (service.max_sandboxes) and none of them is this "
+            "tenant's to be paused: try again later",
+            (long long)o->max_sandboxes);
+    return wanted->sandboxes ? admit_reserve(s, err) : 0;
 }
 
 /* --- pausing the oldest -------------------------------------------------------------------------
@@ -248,6 +295,17 @@ static bool await_arrival(struct tn_service *s, const char *tenant, const char *
     return v.state == v.goal || !box_wait_change(b, v.version, deadline, NULL);
 }
 
+/* The oldest of its own tenant make way; those of others only where the operator says so. */
+static int make_way(struct tn_service *s, const struct box *b, bool everybody, size_t count,
+                    double patience, int64_t deadline)
+{
+    int paused = pause_oldest(s, box_tenant(b), box_id(b), count, patience, deadline);
+
+    if (paused == 0 && everybody && s->options->pause_others)
+        paused = pause_oldest(s, NULL, box_id(b), count, patience, deadline);
+    return paused;
+}
+
 struct room_limit {
     int64_t max;
     const char *tenant; /* NULL: of all */
@@ -302,16 +360,18 @@ int admit_make_room(struct tn_service *s, struct box *b, const struct key_limits
                            "%lld sandboxes run already (%s): pause or delete one first",
                            (long long)l->max, l->name);
         double patience = looked ? PATIENCE_ENDLESS : PATIENCE_SECONDS;
-        if (pause_oldest(s, l->tenant, box_id(b), (size_t)excess, patience, deadline) > 0 ||
-            await_arrival(s, l->tenant, box_id(b), deadline)) {
+        const char *whose = s->options->pause_others ? l->tenant : box_tenant(b);
+        if (make_way(s, b, !l->tenant, (size_t)excess, patience, deadline) > 0 ||
+            await_arrival(s, whose, box_id(b), deadline)) {
             looked = false;
             continue;
         }
         if (looked)
             return tn_fail(err, l->code,
-                           "%lld sandboxes run or start already (%s) and none of them could be "
-                           "paused: try again, or delete one",
-                           (long long)l->max, l->name);
+                           "%lld sandboxes run or start already (%s) and none%s could be paused: "
+                           "try again, or delete one",
+                           (long long)l->max, l->name,
+                           s->options->pause_others ? " of them" : " of this tenant's");
         looked = true;
     }
     return 0;

@@ -10,15 +10,19 @@
  * blocks.  Where the service pauses old sandboxes, limits->max_running is left to admit_make_room.
  */
 struct quota_use {
-    int64_t sandboxes, running, memory;
+    int64_t sandboxes, running, memory, pids;
+    int64_t disk;      /* of all that exist */
+    int64_t everybody; /* that run, of all tenants */
     double cpus;
     double seconds; /* wanted: time to live; 0: for ever */
 };
 int admit_check(const struct tn_service *s, const struct key_limits *limits,
                 const struct quota_use *used, const struct quota_use *wanted, struct tn_error *err);
 
-/* The part of it that concerns the disk alone. */
-int admit_disk(const struct tn_service *s, struct tn_error *err);
+/* The part of it that concerns the machine: what it keeps of its disk and memory. */
+int admit_reserve(const struct tn_service *s, struct tn_error *err);
+/* Bytes that are left where the state directory is; -1: it does not say. */
+double admit_disk_left(const struct tn_service *s);
 
 /* The line for creations (and resumes): at most options.max_starts at a time, first come first
  * served within a tenant, tenants in turn, so that a burst of one does not hold up another.  Pools
@@ -45,10 +49,11 @@ struct queue_numbers {
 struct queue_numbers queue_numbers(struct queue *q);
 
 /* Before this box runs (a start or a resume; after its turn in line, without the table's lock):
- * when max_sandboxes run already, pauses the oldest of all (RUNNING ones by creation, oldest first,
- * single failures ignored); when max_running of its key's limits (NULL: none) is reached, the
- * oldest of its own tenant.  TN_E_BUSY or TN_E_QUOTA when that is switched off or does not help.
- * The place is kept for it until it is seen in another state than starting or paused. */
+ * when max_sandboxes run already, or max_running of its key's limits (NULL: none), pauses the
+ * oldest of its own tenant (RUNNING ones by creation, oldest first, single failures ignored); for
+ * max_sandboxes then the oldest of all, where options.pause_others says so.  TN_E_BUSY or
+ * TN_E_QUOTA when that is switched off or does not help. The place is kept for it until it is seen
+ * in another state than starting or paused. */
 int admit_make_room(struct tn_service *s, struct box *for_whom, const struct key_limits *limits,
                     int64_t deadline, struct tn_error *err);
 /* Pauses the oldest running boxes of the tenant (NULL: all) beyond `max`, single failures ignored.

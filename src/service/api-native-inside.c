@@ -1,5 +1,6 @@
 /* What there is of a sandbox beside its files: snapshots, usage, logs. */
 #include "base/clock.h"
+#include "service/admit.h"
 #include "service/api-native.h"
 
 enum { MAX_SAMPLES = 600 };
@@ -90,7 +91,7 @@ static void post_snapshot(struct tn_http_exchange *x, void *ctx)
     if (!b || native_read(x, tables, &body))
         return;
     if (tn_fields_from_json(&snapshot_fields, &wish, body, &err) ||
-        tn_fields_check(&snapshot_fields, &wish, &err)) {
+        tn_fields_check(&snapshot_fields, &wish, &err) || admit_reserve(ctx, &err)) {
         reply_error(x, &err);
     } else {
         struct layer l = {.name = wish.name, .work = tn_sandbox_snapshot};

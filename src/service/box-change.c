@@ -1,4 +1,5 @@
 /* Other words and other times for a box that exists. */
+#include "service/bounds.h"
 #include "service/box-internal.h"
 #include "service/keeper.h"
 
@@ -27,7 +28,17 @@ static int check(const struct box *b, const struct box_change *change, const str
     if (check_time("idle_pause", change->idle_pause, err) ||
         check_time("idle_stop", change->idle_stop, err) || check_time("ttl", change->ttl, err))
         return -1;
+    const struct tn_service_options *o = b->s->options;
+    if ((change->idle_pause && bounds_time(who, "idle_pause", *change->idle_pause,
+                                           o->idle_pause_seconds, "idle_pause_seconds", err)) ||
+        (change->idle_stop && bounds_time(who, "idle_stop", *change->idle_stop,
+                                          o->idle_stop_seconds, "idle_stop_seconds", err)))
+        return -1;
     double expires = change->ttl ? expiry(b, *change->ttl) : 0;
+    if (change->ttl &&
+        bounds_time(who, "ttl, counted from its creation,", expires > 0 ? expires - b->created : 0,
+                    o->ttl_seconds, "ttl_seconds", err))
+        return -1;
     if (change->ttl && most > 0 && (expires == 0 || expires > b->created + most))
         return tn_fail(err, TN_E_QUOTA,
                        "ttl: a sandbox of this key may live %g seconds (max_seconds), and %.0f of "

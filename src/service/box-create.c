@@ -1,5 +1,6 @@
 /* New boxes: the row and what it was asked for with in one transaction, then the rest. */
 #include "runtime/owner.h"
+#include "service/bounds.h"
 #include "service/box-internal.h"
 #include "service/keeper.h"
 #include "service/metrics.h"
@@ -39,8 +40,26 @@ static double time_to_live(const struct tn_service *s, const struct caller *who,
     return wish->ttl < 0 && most > 0 && (ttl <= 0 || ttl > most) ? most : ttl;
 }
 
+static int check_times(const struct tn_service *s, const struct caller *who,
+                       const struct box_wish *wish, struct tn_error *err)
+{
+    const struct tn_service_options *o = s->options;
+
+    return bounds_time(who, "idle_pause", wish->idle_pause, o->idle_pause_seconds,
+                       "idle_pause_seconds", err) ||
+                   bounds_time(who, "idle_stop", wish->idle_stop, o->idle_stop_seconds,
+                               "idle_stop_seconds", err) ||
+                   bounds_time(who, "ttl", wish->ttl, o->ttl_seconds, "ttl_seconds", err)
+               ? -1
+               : 0;
+}
+
+/* How far the wishes of the caller go. */
+typedef int (*bounds_fn)(struct tn_service *s, const struct caller *who, const char *template,
+                         double factor, struct tn_spec *spec, struct tn_error *err);
+
 static int fill_in(struct box *b, const struct caller *who, const struct box_wish *wish,
-                   struct tn_error *err)
+                   bounds_fn bounds, struct tn_error *err)
 {
     const struct tn_backend *backend = spec_backend(b->s, &wish->spec, err);
     double factor = wish->resource_factor;
@@ -50,7 +69,9 @@ static int fill_in(struct box *b, const struct caller *who, const struct box_wis
         return -1;
     if (!(factor >= 0 && factor <= MAX_FACTOR))
         return tn_fail(err, TN_E_INVALID, "resource_factor is from 0 to %g", MAX_FACTOR);
-    if (tn_spec_copy(&wish->spec, &b->spec, err) || tn_new_key(key, err))
+    factor = factor > 0 ? factor : 1;
+    if (check_times(b->s, who, wish, err) || tn_spec_copy(&wish->spec, &b->spec, err) ||
+        bounds(b->s, who, wish->template, factor, &b->spec, err) || tn_new_key(key, err))
         return -1;
     b->secret = tn_strdup(key);
     explicit_bzero(key, sizeof key);
@@ -61,7 +82,7 @@ static int fill_in(struct box *b, const struct caller *who, const struct box_wis
     b->template = tn_strdup_or_null(wish->template);
     b->runtime = tn_strdup(backend->name);
     b->metadata = wish->metadata ? tn_json_copy(wish->metadata) : NULL;
-    b->resource_factor = factor > 0 ? factor : 1;
+    b->resource_factor = factor;
     b->idle_pause = wish->idle_pause;
     b->idle_stop = wish->idle_stop;
     b->created = b->used = wall_clock();
@@ -183,6 +204,8 @@ static int may_have(struct box *b, const struct caller *who, struct tn_error *er
                                      .running = 1,
                                      .memory = b->memory,
                                      .cpus = b->cpus,
+                                     .pids = b->pids,
+                                     .disk = b->disk,
                                      .seconds = b->expires ? b->expires - b->created : 0};
 
     boxes_use(b->all, b->tenant, NULL, &used);
@@ -219,6 +242,16 @@ static void let_live(struct box *b, bool warm)
     pthread_mutex_unlock(&b->lock);
 }
 
+/* What can never work is the caller's mistake, and nothing is made of it. */
+static int can_be(const struct box *b, const struct tn_spec *spec, struct tn_error *err)
+{
+    struct tn_error why = {0};
+
+    if (!tn_sandbox_check(b->s->rt, spec, &why))
+        return 0;
+    return tn_fail(err, why.code == TN_E_UNSUPPORTED ? TN_E_INVALID : why.code, "%s", why.text);
+}
+
 /* Takes the box that is to be. */
 static struct box *give_birth(struct box *given, const struct caller *who,
                               const struct box_wish *wish, bool *again, struct tn_error *err)
@@ -229,6 +262,10 @@ static struct box *give_birth(struct box *given, const struct caller *who,
 
     if (sandbox_spec(b, &birth.spec, err))
         return NULL;
+    if (can_be(b, &birth.spec, err)) {
+        tn_spec_done(&birth.spec);
+        return NULL;
+    }
     if (!register_birth(&birth, who, err)) {
         if (again)
             *again = birth.found;
@@ -249,7 +286,7 @@ struct box *box_create(struct tn_service *s, const struct caller *who, const str
 {
     struct box *b = box_new(s);
 
-    if (!fill_in(b, who, wish, err))
+    if (!fill_in(b, who, wish, bounds_settle, err))
         return give_birth(b, who, wish, again, err);
     box_release(b);
     return NULL;
@@ -295,9 +332,10 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
     inherited.spec = b->spec; /* borrowed, with the child's own labels */
     inherited.spec.runtime = b->runtime;
     inherited.resource_factor = b->resource_factor;
+    inherited.template = b->template;
     if (wish->spec.labels)
         inherited.spec.labels = wish->spec.labels;
-    if (fill_in(child, who, &inherited, err)) {
+    if (fill_in(child, who, &inherited, bounds_limits, err)) {
         box_release(child);
         return NULL;
     }

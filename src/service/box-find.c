@@ -101,6 +101,12 @@ bool box_counts_as_running(const struct box *b)
     return b->state == BOX_RUNNING || b->state == BOX_STARTING || b->goal == BOX_RUNNING;
 }
 
+static void add(int64_t *sum, int64_t more)
+{
+    if (__builtin_add_overflow(*sum, more, sum))
+        *sum = INT64_MAX;
+}
+
 void boxes_use(struct boxes *all, const char *tenant, const struct box *but, struct quota_use *out)
 {
     size_t count;
@@ -110,13 +116,16 @@ void boxes_use(struct boxes *all, const char *tenant, const struct box *but, str
     for (size_t i = 0; i < count; i++) {
         struct box *b = list[i];
         pthread_mutex_lock(&b->lock);
+        out->everybody += b != but && !b->gone && box_counts_as_running(b);
         bool ours = b != but && !b->gone && !strcmp(b->tenant, tenant);
-        if (ours)
+        if (ours) {
             out->sandboxes++;
+            add(&out->disk, b->disk);
+        }
         if (ours && box_counts_as_running(b)) {
             out->running++;
-            if (__builtin_add_overflow(out->memory, b->memory, &out->memory))
-                out->memory = INT64_MAX;
+            add(&out->memory, b->memory);
+            add(&out->pids, b->pids);
             out->cpus += b->cpus;
         }
         pthread_mutex_unlock(&b->lock);

@@ -36,7 +36,7 @@ struct box {
     char *tenant, *key_id, *session, *template, *runtime, *parent, *snapshot, *directory;
     struct tn_spec spec; /* as it was wished */
     double created, resource_factor;
-    int64_t memory; /* limits, for quotas; 0: none */
+    int64_t memory, pids, disk; /* limits, for quotas; 0: none */
     double cpus;
 
     pthread_mutex_t lock; /* of everything below; never held over I/O */
@@ -47,10 +47,12 @@ struct box {
     enum box_state state, goal;
     enum box_cause cause;
     char *reason, *secret, *address, *isolation;
-    char *reported; /* sentences of the reason that observations have told */
-    bool made;      /* its sandbox was complete once */
-    bool claimed;   /* it was warm: no line, only a look whether it lives */
-    bool known;     /* it was looked at since the service started */
+    char *notice;    /* why the keeper put it to rest, until that is over */
+    int64_t noticed; /* when */
+    char *reported;  /* sentences of the reason that observations have told */
+    bool made;       /* its sandbox was complete once */
+    bool claimed;    /* it was warm: no line, only a look whether it lives */
+    bool known;      /* it was looked at since the service started */
     bool gone;
     double started, used;
     bool use_unsaved;      /* it is on the list of those used, */
@@ -175,7 +177,7 @@ const struct tn_backend *spec_backend(struct tn_service *s, const struct tn_spec
                                       struct tn_error *err);
 /* What the sandbox of a box is made of: limits by the factor, kept, marked as ours. */
 int sandbox_spec(struct box *b, struct tn_spec *out, struct tn_error *err);
-/* Fills in memory and cpus, for quotas. */
+/* Fills in its limits, for quotas. */
 int measure(struct box *b, struct tn_error *err);
 
 /* --- work.c ------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
 /* Using a box: its hand, its ports, what it uses. */
+#include <math.h>
+
 #include "runtime/hand-tunnel.h"
 #include "runtime/registry.h"
 #include "runtime/sandbox-report.h"
@@ -92,11 +94,12 @@ void box_note_action(struct box *b, int64_t event, const char *text)
 static int not_running(const struct box *b, struct tn_error *err)
 {
     bool on_its_way = b->goal != b->state;
+    const char *why = b->reason ? b->reason : b->notice;
 
     return tn_fail(err, TN_E_BUSY, "sandbox %s is %s%s%s%s%s%s", b->names.id,
                    box_state_words[b->state], on_its_way ? " (to be " : "",
                    on_its_way ? box_state_words[b->goal] : "", on_its_way ? ")" : "",
-                   b->reason ? ": " : "", b->reason ? b->reason : "");
+                   why ? ": " : "", why ? why : "");
 }
 
 /* Under its lock. */
@@ -261,6 +264,33 @@ int box_sample(struct box *b, struct tn_error *err)
     if (news)
         box_tell(b);
     return 0;
+}
+
+int64_t box_disk_limit(const struct box *b)
+{
+    return b->disk;
+}
+
+void box_set_notice(struct box *b, const char *text)
+{
+    pthread_mutex_lock(&b->lock);
+    bool news = text ? !b->notice || strcmp(text, b->notice) != 0 : b->notice != NULL;
+    b->noticed = tn_now();
+    if (news) {
+        replace(&b->notice, text);
+        box_bump(b);
+    }
+    pthread_mutex_unlock(&b->lock);
+    if (news)
+        box_tell(b);
+}
+
+double box_notice_age(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    double age = b->notice ? (double)(tn_now() - b->noticed) / 1e9 : INFINITY;
+    pthread_mutex_unlock(&b->lock);
+    return age;
 }
 
 size_t box_samples(struct box *b, struct box_sample *out, size_t max)

@@ -54,9 +54,10 @@ void box_release(struct box *b)
 {
     if (!b || atomic_fetch_sub(&b->refs, 1) > 1)
         return;
-    char *const texts[] = {b->tenant,  b->key_id,    b->session,          b->name,      b->template,
-                           b->runtime, b->parent,    b->snapshot,         b->directory, b->reason,
-                           b->address, b->isolation, b->last_action_text, b->reported};
+    char *const texts[] = {b->tenant,    b->key_id,           b->session, b->name,
+                           b->template,  b->runtime,          b->parent,  b->snapshot,
+                           b->directory, b->reason,           b->notice,  b->address,
+                           b->isolation, b->last_action_text, b->reported};
     for (size_t i = 0; i < TN_COUNT(texts); i++)
         free(texts[i]);
     if (b->secret)
@@ -323,7 +324,7 @@ void box_look(struct box *b, struct box_view *out)
     out->state = b->state;
     out->goal = b->goal;
     out->cause = b->cause;
-    out->reason = tn_strdup_or_null(b->reason);
+    out->reason = tn_strdup_or_null(b->reason ? b->reason : b->notice);
     out->session_key = tn_strdup(b->secret);
     out->isolation = tn_strdup_or_null(b->isolation);
     out->started = b->started;

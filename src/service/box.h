@@ -174,6 +174,12 @@ void box_check_limits(struct box *b, int64_t deadline);
 char *box_take_report(struct box *b, const char *known);
 /* What it uses now, for those that somebody looks at; costs a read of its cgroup. */
 int box_sample(struct box *b, struct tn_error *err);
+/* What it may write to its disk; 0: as much as there is. */
+int64_t box_disk_limit(const struct box *b);
+/* A reason of the keeper's own, told where the sandbox itself has none; NULL: it is over. */
+void box_set_notice(struct box *b, const char *text);
+/* Seconds since it was set; very many: there is none. */
+double box_notice_age(struct box *b);
 /* A stream to a port inside it. */
 int box_dial(struct box *b, int port, int64_t deadline, struct tn_error *err);
 /* Its directory on the host, where its journal is (event/journal.h); lives as long as the box. */

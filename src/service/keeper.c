@@ -1,6 +1,6 @@
-/* Three threads that sleep nearly always: one for the times of boxes, one for the slow round, one
- * for the usage of those that somebody looks at.  None holds a lock while it does something to a
- * box, and none waits for what it has ordered: the workers of the boxes do that. */
+/* Four threads that sleep nearly always: one for the times of boxes, one for the slow round, one
+ * for the usage of those that somebody looks at, one for the disk.  None holds a lock while it does
+ * something to a box, and none waits for what it has ordered: the workers of the boxes do that. */
 #include "service/keeper.h"
 
 #include <pthread.h>
@@ -18,6 +18,7 @@
 
 #define USES_SECONDS 1.0 /* a killed service forgets no older use */
 #define ROUND_SECONDS 60.0
+#define DISK_SECONDS 1.0
 #define SAMPLE_SECONDS 2.0
 #define WATCH_SECONDS 60.0
 #define LOOK_SECONDS 2.0   /* of the round for each box, */
@@ -41,7 +42,7 @@ struct keeper {
     int64_t save_uses; /* when */
     struct watched *watched;
     size_t watched_count;
-    pthread_t threads[3];
+    pthread_t threads[4];
     size_t thread_count;
 };
 
@@ -341,12 +342,28 @@ static void *round_loop(void *arg)
     return NULL;
 }
 
+static void *disk_loop(void *arg)
+{
+    struct keeper *k = arg;
+    struct disk_watch w = {0};
+
+    while (!is_stopping(k)) {
+        int64_t next = tn_deadline_in(DISK_SECONDS);
+        disk_watch_tick(k->s, &w);
+        pthread_mutex_lock(&k->lock);
+        while (!k->stopping && tn_now() < next)
+            doze(k, &k->changed, next);
+        pthread_mutex_unlock(&k->lock);
+    }
+    return NULL;
+}
+
 /* --- all of it ---------------------------------------------------------------------------------
  */
 
 struct keeper *keeper_new(struct tn_service *s, struct tn_error *err)
 {
-    void *(*const loops[])(void *) = {keep_times_loop, sample_loop, round_loop};
+    void *(*const loops[])(void *) = {keep_times_loop, sample_loop, round_loop, disk_loop};
     struct keeper *k = tn_calloc(1, sizeof *k);
 
     k->s = s;

@@ -21,6 +21,16 @@ void keeper_save_uses_soon(struct keeper *k);
 /* Somebody looks at this box: box_sample is called every other second for a minute from now on. */
 void keeper_watch(struct keeper *k, struct box *b);
 
+/* disk.c: once a second.  A box that has written more than its limit is paused (stopped, where that
+ * is all its backend can), and so is whoever writes the most when the disk is nearly full; its
+ * reason says why.  Blocks while it measures. */
+struct disk_watch {
+    double left;     /* a second ago */
+    double measured; /* left when the boxes were measured last */
+    int64_t next;    /* when they are again; 0: they never were */
+};
+void disk_watch_tick(struct tn_service *s, struct disk_watch *w);
+
 /* What is to be done with a box that nobody touches: the rule alone. */
 enum keep {
     KEEP_AS_IT_IS,

@@ -87,7 +87,7 @@ static void digest_of(const char *secret, char out[2 * TN_SHA256_BYTES + 1])
 
 #define COLUMNS                                                                                 \
     "id, name, tenant, scopes, max_sandboxes, max_running, max_memory, max_cpus, max_seconds, " \
-    "requests_per_second, created, used, expires, revoked, digest"
+    "requests_per_second, created, used, expires, revoked, digest, max_pids, max_disk"
 
 void key_info_done(struct key_info *k)
 {
@@ -110,6 +110,8 @@ static void read_row(const struct tn_db_row *row, struct key_info *k)
         .max_cpus = tn_db_double(row, 7),
         .max_seconds = tn_db_double(row, 8),
         .requests_per_second = tn_db_double(row, 9),
+        .max_pids = tn_db_int(row, 15),
+        .max_disk = tn_db_int(row, 16),
     };
     k->created = tn_db_double(row, 10);
     k->used = tn_db_double(row, 11);
@@ -149,6 +151,10 @@ static const struct tn_field limit_rows[] = {
            .help = "bytes, of those that run together"),
     TN_DOUBLE("max_cpus", struct key_limits, max_cpus, .min = 0, .max = 1e6,
               .help = "of those that run together"),
+    TN_INT("max_pids", struct key_limits, max_pids, .min = 0, .max = 1e12,
+           .help = "processes, of those that run together"),
+    TN_INT("max_disk", struct key_limits, max_disk, .min = 0, .max = 1e15,
+           .help = "bytes, of those that exist together"),
     TN_DOUBLE("max_seconds", struct key_limits, max_seconds, .min = 0, .max = 1e9,
               .help = "time to live of each"),
     TN_DOUBLE("requests_per_second", struct key_limits, requests_per_second, .min = 0, .max = 1e6,
@@ -235,12 +241,13 @@ static int add_row(struct tn_db *db, const struct key_info *k, const char *text,
     const struct key_limits *l = &k->limits;
 
     digest_of(text + sizeof PREFIX + ID, digest);
-    int added = tn_db_run(db, err,
-                          "INSERT INTO api_key (" COLUMNS
-                          ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?)",
-                          "tttiiiidddddt", k->id, k->name, k->tenant, (int64_t)k->scopes,
-                          l->max_sandboxes, l->max_running, l->max_memory, l->max_cpus,
-                          l->max_seconds, l->requests_per_second, k->created, k->expires, digest);
+    int added =
+        tn_db_run(db, err,
+                  "INSERT INTO api_key (" COLUMNS
+                  ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, ?)",
+                  "tttiiiidddddtii", k->id, k->name, k->tenant, (int64_t)k->scopes,
+                  l->max_sandboxes, l->max_running, l->max_memory, l->max_cpus, l->max_seconds,
+                  l->requests_per_second, k->created, k->expires, digest, l->max_pids, l->max_disk);
     if (added < 0 && err && err->code == TN_E_CONFLICT)
         return tn_fail(err, TN_E_CONFLICT, "there is a key of the name %s already", k->name);
     return added < 0 ? -1 : 0;

@@ -31,6 +31,8 @@ struct key_limits {
     int64_t max_running;        /* that run at a time */
     int64_t max_memory;         /* bytes, of the limits of those that run together */
     double max_cpus;            /* likewise */
+    int64_t max_pids;           /* likewise processes */
+    int64_t max_disk;           /* bytes, of the limits of those that exist together */
     double max_seconds;         /* time to live of each */
     double requests_per_second; /* over it: 429 with Retry-After */
 };

@@ -98,7 +98,7 @@ static int make_one(struct pool_worker *w, bool urgent, const struct tn_spec *sp
     w->place = NULL;
     pthread_mutex_unlock(&p->lock);
     if (!result)
-        result = admit_disk(s, err);
+        result = admit_reserve(s, err);
     if (!result)
         result = tn_pool_add(s->rt, spec, target, w->cancel, deadline, err);
     queue_leave(place);

@@ -265,6 +265,8 @@ int pool_set(struct tn_service *s, const struct pool_info *wish, struct tn_error
 
     if (!p)
         return -1;
+    if (tn_sandbox_check(s->rt, &wish->spec, err))
+        return -1;
     pthread_mutex_lock(&p->rows);
     int result = put_pool(s, wish, err) || pools_reload(p, err) ? -1 : 0;
     pthread_mutex_unlock(&p->rows);

@@ -11,6 +11,7 @@
 #include "net/http-kept.h"
 #include "service/admit.h"
 #include "service/audit.h"
+#include "service/bounds.h"
 #include "service/builds.h"
 #include "service/clock.h"
 #include "service/gate.h"
@@ -221,7 +222,9 @@ struct tn_service *tn_service_start(struct tn_runtime *rt, const struct tn_servi
 
 int tn_service_check(const struct tn_service_options *options, struct tn_error *err)
 {
-    return hosts_check(options, err) < 0 ? -1 : doors_check(options, err);
+    return hosts_check(options, err) < 0 || bounds_check(options, err) < 0
+               ? -1
+               : doors_check(options, err);
 }
 
 const char *tn_service_url(const struct tn_service *s)

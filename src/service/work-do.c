@@ -2,6 +2,7 @@
 #include <sys/eventfd.h>
 
 #include "runtime/owner.h"
+#include "service/bounds.h"
 #include "service/box-internal.h"
 #include "service/key.h"
 #include "service/metrics.h"
@@ -276,8 +277,13 @@ static struct tn_sandbox *make(struct box *b, int64_t deadline, struct tn_error 
     if (b->parent) {
         sb = fork_from_parent(b, &spec, deadline, err);
     } else {
-        sb = tn_sandbox_create_as(b->s->rt, b->names.id, b->secret, &spec, open_cancel(b), deadline,
-                                  err);
+        struct tn_sandbox_how how = {
+            .id = b->names.id,
+            .key = b->secret,
+            .cancel = open_cancel(b),
+            .anonymous = b->spec.image && !bounds_login(b->s, b->key_id, b->template, &b->spec),
+        };
+        sb = tn_sandbox_create_as(b->s->rt, &how, &spec, deadline, err);
         close_cancel(b);
     }
     tn_spec_done(&spec);

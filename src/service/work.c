@@ -405,7 +405,8 @@ bool boxes_close(struct boxes *all, int64_t deadline)
 static int may_run(struct box *b, const struct caller *who, struct tn_error *err)
 {
     static const struct key_limits unlimited;
-    struct quota_use used, wanted = {.running = 1, .memory = b->memory, .cpus = b->cpus};
+    struct quota_use used,
+        wanted = {.running = 1, .memory = b->memory, .cpus = b->cpus, .pids = b->pids};
 
     boxes_use(b->all, b->tenant, b, &used);
     return admit_check(b->s, who ? &who->limits : &unlimited, &used, &wanted, err);

@@ -142,25 +142,30 @@ def test_a_full_disk(make_service, jail_works):
 def crowded(jail_works, tmp_path_factory):
     from services import Service
 
-    service = Service(tmp_path_factory.mktemp("crowded"), settings={"max_sandboxes": 2}).start()
+    settings = {"max_sandboxes": 2, "pause_others": "true"}
+    service = Service(tmp_path_factory.mktemp("crowded"), settings=settings).start()
     yield service
     service.finish()
 
 
 def test_the_oldest_makes_room(crowded):
+    """Its own oldest; that of others where it has none and the operator says so."""
     client, other = crowded.tenant("a"), crowded.tenant("b")
     first, second = make(client), make(other)
     third = make(client)
-    assert [state(crowded.client(), box) for box in (first, second, third)] == ["paused", "running", "running"]
-    # A resume makes room too: now the second is the oldest that runs. Never the box itself.
+    states = lambda *boxes: [state(crowded.client(), box) for box in boxes]
+    assert states(first, second, third) == ["paused", "running", "running"]
+    # A resume makes room too. Never the box itself.
     client.post(at(first, "/resume")).ok()
-    assert [state(crowded.client(), box) for box in (first, second, third)] == ["running", "paused", "running"]
+    assert states(first, second, third) == ["running", "running", "paused"]
     client.post(at(first, "/resume")).ok()  # runs already: nothing happens to anybody
-    assert state(client, third) == "running"
+    assert states(first, second, third) == ["running", "running", "paused"]
     # Using a paused one is a resume.
-    assert run(other, second, "echo back")["content"] == "back"
-    assert state(client, first) == "paused"
-    for box in (first, second, third):
+    assert run(client, third, "echo back")["content"] == "back"
+    assert states(first, second, third) == ["paused", "running", "running"]
+    fourth = make(crowded.tenant("c"))
+    assert states(first, second, third, fourth) == ["paused", "paused", "running", "running"]
+    for box in (first, second, third, fourth):
         crowded.client().delete(at(box)).ok(204)
 
 

@@ -14,11 +14,12 @@ host = "unix:///nowhere/docker.sock"
 plugins = []
 volumes = ["/usr/share:/mnt:ro"]
 """
+SETTINGS = {"resume_on_use": "false", "runtimes": "jail,docker"}
 
 
 @pytest.fixture(scope="module")
 def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("refusals"), config=CONFIG, settings={"resume_on_use": "false"}).start()
+    service = Service(tmp_path_factory.mktemp("refusals"), config=CONFIG, settings=SETTINGS).start()
     yield service
     service.finish()
 

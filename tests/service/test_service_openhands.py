@@ -249,8 +249,8 @@ def test_an_image_is_no_path_of_this_machine(acme):
 
 def test_working_dir_and_resources(acme):
     command = [*COMMAND[: COMMAND.index("--working-dir")], "--working-dir", "/elsewhere/project"]
-    runtime = start(acme, command=command, resource_factor=2, run_as_user=10001, run_as_group=10001, fs_group=10001)
-    assert runtime["resource_factor"] == 2
+    runtime = start(acme, command=command, resource_factor=0.5, run_as_user=10001, run_as_group=10001, fs_group=10001)
+    assert runtime["resource_factor"] == 0.5
     assert run(acme, runtime, "pwd").json["content"] == "/elsewhere/project"
     stop(acme, runtime)
 

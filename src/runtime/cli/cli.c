@@ -66,12 +66,18 @@ static int doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struc
     return 0;
 }
 
+static int check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
+{
+    return tn_process_check(kind.name, spec, err);
+}
+
 const struct tn_backend tn_backend_cli = {
     .name = "cli",
     .summary = "the user's own directory, which file actions cannot leave; commands are free",
     .abilities = TN_CAN_PAUSE | TN_CAN_STOP,
     .open = open_cli,
     .close = tn_process_close,
+    .check = check,
     .create = tn_process_create,
     .inspect = tn_process_inspect,
     .drive = tn_process_drive,

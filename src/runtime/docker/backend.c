@@ -72,6 +72,7 @@ const struct tn_backend tn_backend_docker = {
                  TN_CAN_NETWORK_NONE,
     .open = open_engine,
     .close = close_engine,
+    .check = docker_check,
     .create = docker_create,
     .inspect = docker_inspect,
     .drive = docker_drive,

@@ -76,8 +76,7 @@ static int create_container(struct attempt *a, int64_t deadline, struct tn_error
     if (call_create(a, deadline, &why) == 0)
         return 0;
     if (!a->container && why.code == TN_E_NOT_FOUND && image_is_missing(a, deadline))
-        return docker_pull(a->plan.docker, a->plan.image, a->plan.subject->cancel, deadline, err) <
-                       0
+        return docker_pull(a->plan.docker, a->plan.image, a->plan.subject, deadline, err) < 0
                    ? -1
                    : call_create(a, deadline, err);
     if (err)

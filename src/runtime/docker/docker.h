@@ -156,11 +156,12 @@ bool docker_is_owner(const struct tn_subject *s);
 /* --- images (image.c) ----------------------------------------------------------------------- */
 
 /* Pulls it, telling the host's progress function.  cancel: as that of a subject. */
-int docker_pull(const struct docker *d, const char *image, int cancel, int64_t deadline,
-                struct tn_error *err);
+int docker_pull(const struct docker *d, const char *image, const struct tn_subject *s,
+                int64_t deadline, struct tn_error *err);
 
 /* --- life (create.c, drive.c, state.c, ready.c) --------------------------------------------- */
 
+int docker_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err);
 int docker_create(void *engine, const struct tn_subject *s, struct tn_place *place,
                   int64_t deadline, struct tn_error *err);
 int docker_drive(void *engine, const struct tn_subject *s, enum tn_goal goal,

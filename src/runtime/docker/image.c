@@ -60,8 +60,8 @@ static void on_progress(const struct tn_engine_progress *progress, void *ctx)
     tell_percent(p);
 }
 
-int docker_pull(const struct docker *d, const char *image, int cancel, int64_t deadline,
-                struct tn_error *err)
+int docker_pull(const struct docker *d, const char *image, const struct tn_subject *s,
+                int64_t deadline, struct tn_error *err)
 {
     tn_autofree struct pull *p = tn_calloc(1, sizeof *p);
     tn_autofree char *first = tn_asprintf("pulling %s", image);
@@ -70,8 +70,10 @@ int docker_pull(const struct docker *d, const char *image, int cancel, int64_t d
     p->image = image;
     p->told = -1;
     tell(p, first);
-    if (tn_engine_pull(d->engine, image, docker_config(d)->sandbox.platform, on_progress, p, cancel,
-                       deadline, err) == 0)
+    const struct tn_engine_pull how = {.platform = docker_config(d)->sandbox.platform,
+                                       .anonymous = s->anonymous,
+                                       .cancel = s->cancel};
+    if (tn_engine_pull(d->engine, image, &how, on_progress, p, deadline, err) == 0)
         return 0;
     /* Whatever the registry or the way to it says: there is no such image here. */
     if (err && err->code != TN_E_TIMEOUT && err->code != TN_E_GONE)

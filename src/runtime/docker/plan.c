@@ -193,6 +193,30 @@ int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct
     return 0;
 }
 
+/* What a reference can be made of; the engine knows the rest of its grammar. */
+static bool may_be_image(const char *image)
+{
+    return strspn(image,
+                  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@-[]") ==
+               strlen(image) &&
+           !strchr("/-.:@", *image);
+}
+
+int docker_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
+{
+    const struct docker d = {.host = host};
+    const struct tn_subject s = {.id = "", .spec = spec};
+    struct docker_plan p;
+    int r = docker_plan_init(&p, &d, &s, err);
+
+    if (r == 0 && !may_be_image(p.image))
+        r = tn_fail(err, TN_E_INVALID, "image: '%.120s' is no name of an image", p.image);
+    if (r == 0)
+        r = docker_plan_way(&p, DOCKER_BY_SOCKET, err);
+    docker_plan_done(&p);
+    return r;
+}
+
 void docker_plan_done(struct docker_plan *p)
 {
     free(p->name);

@@ -135,6 +135,7 @@ const struct tn_backend tn_backend_jail = {
                  TN_CAN_IMAGE | TN_CAN_NETWORK_NONE | TN_CAN_SUSPEND,
     .open = open_engine,
     .close = close_engine,
+    .check = jail_check,
     .expect = expect,
     .create = create,
     .inspect = jail_inspect,

@@ -149,6 +149,8 @@ bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64
 void jail_environment(const struct tn_subject *subject, const struct jail_storage *s,
                       struct tn_str_list *env);
 /* Starts the jail on its storage and fills place. */
+/* What no jail of this user could keep. */
+int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err);
 int jail_launch(struct jail_engine *e, const struct tn_subject *subject,
                 const struct jail_storage *s, struct tn_place *place, int64_t deadline,
                 struct tn_error *err);

@@ -75,19 +75,32 @@ void jail_environment(const struct tn_subject *subject, const struct jail_storag
 }
 
 /* "name", "name:group", "1000" or "1000:1000" as images write it. */
+static bool is_root(const char *name)
+{
+    bool number = *name && strspn(name, "0123456789") == strlen(name);
+
+    return strcmp(name, "root") == 0 || (number && strtoull(name, NULL, 10) == 0);
+}
+
+static int check_user(const char *user, struct tn_error *err)
+{
+    tn_autofree char *name = tn_strndup(user, strcspn(user, ":"));
+
+    if (is_root(name) || geteuid() == 0)
+        return 0;
+    return tn_fail(err, TN_E_UNSUPPORTED,
+                   "user %s: a jail of an ordinary user has no user but root, who is %u outside",
+                   user, (unsigned)geteuid());
+}
+
 static int plan_user(const char *user, struct tn_jail_plan *plan, struct tn_error *err)
 {
     tn_autofree char *name = tn_strndup(user, strcspn(user, ":"));
-    bool number = *name && strspn(name, "0123456789") == strlen(name);
-    bool root = strcmp(name, "root") == 0 || (number && strtoull(name, NULL, 10) == 0);
 
-    if (!root && geteuid() != 0)
-        return tn_fail(
-            err, TN_E_UNSUPPORTED,
-            "user %s: a jail of an ordinary user has no user but root, who is %u outside", user,
-            (unsigned)geteuid());
+    if (check_user(user, err) < 0)
+        return -1;
     add_copy(&plan->argv, "--username");
-    add_copy(&plan->argv, root ? "root" : name);
+    add_copy(&plan->argv, is_root(name) ? "root" : name);
     return 0;
 }
 
@@ -186,11 +199,19 @@ static int plan_limits(const struct jail_engine *e, const struct tn_subject *sub
     return 0;
 }
 
-static int plan_network(const struct tn_spec *spec, struct tn_jail_plan *plan, struct tn_error *err)
+int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
     if (spec->network == TN_NETWORK_BRIDGE)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network: a jail has none, or that of the host; bridge is for docker");
+    return spec->user ? check_user(spec->user, err) : 0;
+}
+
+static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
+                        struct tn_jail_plan *plan, struct tn_error *err)
+{
+    if (jail_check(e->host, spec, err) < 0)
+        return -1;
     plan->network = spec->network == TN_NETWORK_HOST ? TN_JAIL_NET_HOST : TN_JAIL_NET_NONE;
     return 0;
 }
@@ -223,7 +244,7 @@ static int fill_plan(const struct jail_engine *e, const struct tn_subject *subje
         geteuid() == 0 && !e->host->config->jail.unprivileged ? TN_JAIL_MAP_NONE : TN_JAIL_MAP_AUTO;
     plan->owner_pid = subject->owner.pid;
     plan->owner_start = (int64_t)subject->owner.start;
-    if (plan_criu(e, subject, plan, deadline, err) < 0 || plan_network(spec, plan, err) < 0 ||
+    if (plan_criu(e, subject, plan, deadline, err) < 0 || plan_network(e, spec, plan, err) < 0 ||
         jail_root_plan(e, s, plan, err) < 0 || jail_mounts_plan(e, spec, plan, err) < 0 ||
         plan_limits(e, subject, s, plan, ref, err) < 0)
         return -1;

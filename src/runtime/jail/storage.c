@@ -111,6 +111,23 @@ static bool needs(const struct jail_storage *s, const char *layer)
     return false;
 }
 
+struct tn_str_list jail_storage_all_layers(const struct jail_storage *s)
+{
+    struct tn_str_list all = jail_list_copy(NULL, &s->layers);
+
+    for (size_t i = 0; i < s->snapshot_count; i++) {
+        const struct tn_str_list *layers = &s->snapshots[i].layers;
+        for (size_t k = 0; k < layers->count; k++) {
+            if (lists(&all, layers->items[k]))
+                continue;
+            struct tn_str_list longer = jail_list_copy(layers->items[k], &all);
+            jail_list_done(&all);
+            all = longer;
+        }
+    }
+    return all;
+}
+
 void jail_storage_release(struct jail_storage *s, const struct tn_str_list *layers)
 {
     for (size_t i = 0; i < layers->count; i++) {

@@ -53,6 +53,8 @@ int jail_storage_read(const char *directory, struct jail_storage *s, struct tn_e
 struct jail_snapshot *jail_storage_find(const struct jail_storage *s, const char *name);
 void jail_storage_add(struct jail_storage *s, const char *name, const struct tn_str_list *layers);
 void jail_storage_drop(struct jail_storage *s, const char *name);
+/* Those of `layers` and of all snapshots, each once.  The caller ends it (jail_list_done). */
+struct tn_str_list jail_storage_all_layers(const struct jail_storage *s);
 /* Moves those of the layers that neither `layers` nor a snapshot needs to `leaving`. */
 void jail_storage_release(struct jail_storage *s, const struct tn_str_list *layers);
 /* Does what is written down as to be done, and then writes that it is. */

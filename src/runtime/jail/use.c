@@ -9,6 +9,8 @@
 #include "jail/tree-copy.h"
 #include "runtime/jail/enter.h"
 #include "runtime/jail/jail.h"
+#include "runtime/jail/layer.h"
+#include "runtime/jail/storage.h"
 
 /* --- going in ------------------------------------------------------------------------------- */
 
@@ -143,8 +145,24 @@ int jail_tmpfs_room(const struct tn_subject *subject, int64_t *used, int64_t *le
     return 0;
 }
 
-static int64_t disk_used(const struct tn_subject *subject, const struct jail_ref *ref, bool running,
-                         int64_t deadline)
+/* Layers that it stands on or keeps as snapshots were written by it, too. */
+static int64_t layers_used(const struct jail_engine *e, const struct tn_subject *subject)
+{
+    jail_autostorage struct jail_storage s;
+    uint64_t sum = 0;
+
+    jail_storage_init(&s);
+    if (jail_storage_read(subject->directory, &s, NULL) < 0)
+        return 0;
+    struct tn_str_list all = jail_storage_all_layers(&s);
+    for (size_t i = 0; i < all.count; i++)
+        sum += jail_layer_size(e->host->state, all.items[i]);
+    jail_list_done(&all);
+    return (int64_t)sum;
+}
+
+static int64_t disk_used(const struct jail_engine *e, const struct tn_subject *subject,
+                         const struct jail_ref *ref, bool running, int64_t deadline)
 {
     struct tn_tree_count count;
     int64_t used, left;
@@ -154,7 +172,7 @@ static int64_t disk_used(const struct tn_subject *subject, const struct jail_ref
     tn_autofd int upper = jail_open_upper(subject, false, deadline, NULL);
     if (upper < 0 || tn_tree_measure(upper, deadline, &count, NULL) < 0)
         return -1;
-    return (int64_t)count.bytes;
+    return (int64_t)count.bytes + layers_used(e, subject);
 }
 
 /* Without cgroups: what the processes say. */
@@ -193,7 +211,7 @@ int jail_usage(void *engine, const struct tn_subject *subject, struct tn_usage *
         tn_cgroup_usage(&e->cgroups, subject->id, &usage);
     *out = (struct tn_usage){.memory = usage.memory,
                              .memory_peak = usage.memory_peak,
-                             .disk = disk_used(subject, &ref, running, deadline),
+                             .disk = disk_used(e, subject, &ref, running, deadline),
                              .cpu_seconds = usage.cpu_seconds,
                              .processes = usage.processes};
     if (running && out->memory < 0 && out->processes < 0)

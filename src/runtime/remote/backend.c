@@ -137,6 +137,7 @@ const struct tn_backend tn_backend_remote = {
     .elsewhere = true,
     .open = open_engine,
     .close = close_engine,
+    .check = remote_check,
     .create = remote_create,
     .inspect = remote_inspect,
     .drive = remote_drive,

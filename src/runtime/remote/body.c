@@ -81,6 +81,13 @@ static int wish_of(const struct tn_spec *spec, struct tn_json **out, struct tn_e
     return tn_json_parse(tn_buf_str(&text), text.len, out, err);
 }
 
+int remote_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
+{
+    tn_autojson struct tn_json *wish = NULL;
+
+    return wish_of(spec, &wish, err) < 0 || check_spec(wish, true, err) < 0 ? -1 : 0;
+}
+
 static int finish(const struct tn_buf *out, struct tn_error *err)
 {
     return tn_buf_ok(out) ? 0 : tn_fail(err, TN_E_TOO_LARGE, "the spec is too large");

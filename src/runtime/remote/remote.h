@@ -126,6 +126,8 @@ extern const struct remote_dialect remote_native, remote_openhands;
 /* --- the table (life.c, use.c, layers.c, doctor.c) ---------------------------------------------
  */
 
+/* What no service could keep. */
+int remote_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err);
 int remote_create(void *engine, const struct tn_subject *s, struct tn_place *place,
                   int64_t deadline, struct tn_error *err);
 int remote_inspect(void *engine, const struct tn_subject *s, struct tn_place *place,

@@ -132,6 +132,7 @@ static void count(const struct tn_engine_progress *p, void *ctx)
 static void test_pull(void **state)
 {
     char directory[] = "/tmp/tn-engine-XXXXXX";
+    const struct tn_engine_pull arm = {.platform = "linux/arm64"}, nobody = {.anonymous = true};
     int64_t sum = 0;
 
     /* Credentials of that registry, and of no other. */
@@ -154,9 +155,9 @@ static void test_pull(void **state)
         "{\"status\":\"x\"}\n{\"errorDetail\":{\"message\":\"manifest unknown\"},\"error\":\"manifest "
         "unknown\"}\n");
     answer(200, "{}");
+    answer(200, "{}");
     struct tn_engine *e = start();
-    assert_int_equal(tn_engine_pull(e, "reg.example:5000/a/b", NULL, count, &sum, 0, soon(), &err),
-                     0);
+    assert_int_equal(tn_engine_pull(e, "reg.example:5000/a/b", NULL, count, &sum, soon(), &err), 0);
     assert_int_equal(sum, 6);
     assert_non_null(
         strstr(server.asked, "/images/create?fromImage=reg.example%3A5000%2Fa%2Fb&tag=latest "));
@@ -164,14 +165,18 @@ static void test_pull(void **state)
     assert_non_null(
         strstr(server.asked, "X-Registry-Auth: eyJ1c2VybmFtZSI6InVzZXIiLCJwYXNzd29yZCI6InBhc3Mi"));
     size_t before = server.asked_len;
-    assert_int_equal(tn_engine_pull(e, "busybox:1", "linux/arm64", NULL, NULL, 0, soon(), &err),
-                     -1);
+    assert_int_equal(tn_engine_pull(e, "busybox:1", &arm, NULL, NULL, soon(), &err), -1);
     assert_int_equal(err.code, TN_E_NOT_FOUND);
     assert_non_null(strstr(server.asked + before, "fromImage=busybox%3A1&platform=linux%2Farm64 "));
     assert_null(strstr(server.asked + before, "X-Registry-Auth"));
     before = server.asked_len;
-    assert_int_equal(tn_engine_pull(e, "x@sha256:0", NULL, NULL, NULL, 0, soon(), &err), 0);
+    assert_int_equal(tn_engine_pull(e, "x@sha256:0", NULL, NULL, NULL, soon(), &err), 0);
     assert_null(strstr(server.asked + before, "latest"));
+    /* For those who are not to have them. */
+    before = server.asked_len;
+    assert_int_equal(tn_engine_pull(e, "reg.example:5000/a/b", &nobody, NULL, NULL, soon(), &err),
+                     0);
+    assert_null(strstr(server.asked + before, "X-Registry-Auth"));
     tn_engine_free(e);
     script_stop(&server);
     unlink(path);
@@ -200,7 +205,7 @@ static void test_credential_helper(void **state)
     answer(200, VERSION);
     answer(200, "{}");
     struct tn_engine *e = start();
-    assert_int_equal(tn_engine_pull(e, "reg.example/x:1", NULL, NULL, NULL, 0, soon(), &err), 0);
+    assert_int_equal(tn_engine_pull(e, "reg.example/x:1", NULL, NULL, NULL, soon(), &err), 0);
     /* {"identitytoken":"t0ken", */
     assert_non_null(strstr(server.asked, "X-Registry-Auth: eyJpZGVudGl0eXRva2VuIjoidDBrZW4i"));
     tn_engine_free(e);

@@ -474,9 +474,12 @@ static void test_leases_of_the_version_before(void **state)
         r.lease = table[i].lease;
         assert_int_equal(tn_store_add(s, &r, NULL), 0);
     }
-    static const char *const back[] = {
-        "DROP TRIGGER sandbox_used", "ALTER TABLE sandbox DROP COLUMN used_up",
-        "ALTER TABLE sandbox DROP COLUMN used_boot", "PRAGMA user_version = 3"};
+    static const char *const back[] = {"DROP TRIGGER sandbox_used",
+                                       "ALTER TABLE sandbox DROP COLUMN used_up",
+                                       "ALTER TABLE sandbox DROP COLUMN used_boot",
+                                       "ALTER TABLE api_key DROP COLUMN max_pids",
+                                       "ALTER TABLE api_key DROP COLUMN max_disk",
+                                       "PRAGMA user_version = 3"};
     for (size_t i = 0; i < TN_COUNT(back); i++)
         assert_true(tn_db_run(tn_store_db(s), NULL, back[i], "") >= 0);
     tn_store_close(s);

@@ -1,0 +1,510 @@
+#include "service/bounds.h"
+
+#include <fnmatch.h>
+
+#include "image/reference.h"
+#include "runtime/registry.h"
+#include "service/openhands.h"
+
+#define MIB (1024.0 * 1024)
+
+/* clang-format off */
+static const struct bound_row rows[] = {
+    {"runtime",    BOUND_CHOICE,   "service.runtimes, or that of the template"},
+    {"name",       BOUND_FREE,     "for people; the sandbox itself goes by its id"},
+    {"image",      BOUND_CHOICE,   "service.images, or that of the template; never of a jail"},
+    {"workspace",  BOUND_FREE,     "a directory inside"},
+    {"user",       BOUND_FREE,     "somebody inside"},
+    {"plugins",    BOUND_FREE,     "run inside"},
+    {"volumes",    BOUND_OPERATOR, "directories of the machine"},
+    {"env",        BOUND_FREE,     "variables inside"},
+    {"labels",     BOUND_FREE,     "engines see them as tenant/NAME"},
+    {"network",    BOUND_CHOICE,   "never that of the host, nor any where the template has none"},
+    {"ports",      BOUND_FREE,     "ports inside; who may reach them is the service's business"},
+    {"devices",    BOUND_OPERATOR, "devices of the machine"},
+    {"gpus",       BOUND_OPERATOR, "devices of the machine"},
+    {"memory",     BOUND_CEILING,  "service.sandbox_memory, or the limit of the runtime"},
+    {"cpus",       BOUND_CEILING,  "service.sandbox_cpus, or the limit of the runtime"},
+    {"pids",       BOUND_CEILING,  "service.sandbox_pids, or the limit of the runtime"},
+    {"file_size",  BOUND_FREE,     "of a file inside: disk bounds them all"},
+    {"open_files", BOUND_CEILING,  "service.sandbox_open_files, or the limit of the runtime"},
+    {"disk",       BOUND_CEILING,  "service.sandbox_disk, or the limit of the runtime"},
+    {"wall_time",  BOUND_FREE,     "it only ends a sandbox; ttl has a ceiling"},
+    {"keep",       BOUND_SERVICE,  "a sandbox of the service is kept"},
+    {"lease",      BOUND_SERVICE,  "ttl is for clients"},
+    {"hand_args",  BOUND_OPERATOR, "arguments of the hand"},
+};
+/* clang-format on */
+
+const struct bound_row *bound_find(const char *member)
+{
+    for (size_t i = 0; i < TN_COUNT(rows); i++)
+        if (strcmp(rows[i].member, member) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+static int denied(const char *what, struct tn_error *err)
+{
+    return tn_fail(err, TN_E_DENIED,
+                   "%s reaches into the machine itself: that takes the scope admin, or a template "
+                   "that says so",
+                   what);
+}
+
+int bounds_members(const struct caller *who, const struct tn_json *body, struct tn_error *err)
+{
+    for (size_t i = 0; i < tn_spec_fields.count; i++) {
+        const char *member = tn_spec_fields.rows[i].name;
+        const struct bound_row *row = bound_find(member);
+        enum bound bound = row ? row->bound : BOUND_OPERATOR;
+        if (bound == BOUND_SERVICE && tn_json_has(body, member))
+            return tn_fail(err, TN_E_UNPROCESSABLE, "%s is not for clients of the service", member);
+        if (bound == BOUND_OPERATOR && !(who->scopes & SCOPE_ADMIN) && tn_json_get(body, member))
+            return denied(member, err);
+    }
+    return 0;
+}
+
+/* --- limits ----------------------------------------------------------------------------------- */
+
+enum { MEMORY, CPUS, PIDS, OPEN_FILES, DISK, LIMITS };
+
+static const struct {
+    const char *member, *unit;
+    double scale;
+    bool scaled; /* by the resource factor */
+} limits[LIMITS] = {
+    [MEMORY] = {"memory", " MiB", MIB, true}, [CPUS] = {"cpus", "", 1, true},
+    [PIDS] = {"pids", "", 1, false},          [OPEN_FILES] = {"open_files", "", 1, false},
+    [DISK] = {"disk", " MiB", MIB, false},
+};
+
+/* What one place says of each limit. */
+struct said {
+    struct tn_opt_double of[LIMITS];
+    const char *where; /* "jail": the section of its settings */
+};
+
+static int take_size(const char *where, const char *name, const char *text,
+                     struct tn_opt_double *out, struct tn_error *err)
+{
+    uint64_t bytes = 0;
+
+    if (!text || !*text)
+        return 0;
+    if (tn_size_parse(text, &bytes, err))
+        return tn_error_context(err, "%s%s", where, name);
+    *out = (struct tn_opt_double){.set = true, .value = (double)bytes};
+    return 0;
+}
+
+static struct tn_opt_double number(struct tn_opt_int v)
+{
+    return (struct tn_opt_double){.set = v.set, .value = (double)v.value};
+}
+
+static struct tn_opt_double always(double v)
+{
+    return (struct tn_opt_double){.set = true, .value = v};
+}
+
+static int spec_says(const struct tn_spec *spec, struct said *out, struct tn_error *err)
+{
+    *out = (struct said){.of = {[CPUS] = spec->cpus,
+                                [PIDS] = number(spec->pids),
+                                [OPEN_FILES] = number(spec->open_files)}};
+    return take_size("", "memory", spec->memory, &out->of[MEMORY], err) ||
+                   take_size("", "disk", spec->disk, &out->of[DISK], err)
+               ? -1
+               : 0;
+}
+
+/* Runtimes without a section have no limits of their own. */
+static int runtime_says(const struct tn_config *c, const char *runtime, struct said *out,
+                        struct tn_error *err)
+{
+    *out = (struct said){.where = runtime};
+    if (strcmp(runtime, "jail") == 0) {
+        out->of[CPUS] = always(c->jail.cpus);
+        out->of[PIDS] = always((double)c->jail.pids);
+        out->of[OPEN_FILES] = always((double)c->jail.open_files);
+        return take_size("jail.", "memory", c->jail.memory, &out->of[MEMORY], err) ||
+                       take_size("jail.", "disk", c->jail.disk, &out->of[DISK], err)
+                   ? -1
+                   : 0;
+    }
+    if (strcmp(runtime, "docker") == 0) {
+        out->of[CPUS] = always(c->docker.cpus);
+        out->of[PIDS] = always((double)c->docker.pids);
+        return take_size("docker.", "memory", c->docker.memory, &out->of[MEMORY], err);
+    }
+    return 0;
+}
+
+static int service_says(const struct tn_service_options *o, struct said *out, struct tn_error *err)
+{
+    *out = (struct said){.of = {[CPUS] = o->sandbox_cpus,
+                                [PIDS] = number(o->sandbox_pids),
+                                [OPEN_FILES] = number(o->sandbox_open_files)}};
+    return take_size("service.", "sandbox_memory", o->sandbox_memory, &out->of[MEMORY], err) ||
+                   take_size("service.", "sandbox_disk", o->sandbox_disk, &out->of[DISK], err)
+               ? -1
+               : 0;
+}
+
+static const char *runtime_of(const struct tn_service *s, const struct tn_spec *spec,
+                              struct tn_error *err)
+{
+    const struct tn_config *c = tn_runtime_host(s->rt)->config;
+    const char *name = spec->runtime ? spec->runtime : c->tendon.runtime;
+    const struct tn_backend *backend = tn_backend_find(c, name ? name : "jail", err);
+
+    return backend ? backend->name : NULL;
+}
+
+/* Everything that is said about a spec and what it is made from. */
+struct words {
+    struct said wish, template, runtime, service;
+};
+
+static int gather(const struct tn_service *s, const char *runtime, const struct tn_spec *base,
+                  const struct tn_spec *spec, struct words *w, struct tn_error *err)
+{
+    return spec_says(spec, &w->wish, err) || spec_says(base, &w->template, err) ||
+                   runtime_says(tn_runtime_host(s->rt)->config, runtime, &w->runtime, err) ||
+                   service_says(s->options, &w->service, err)
+               ? -1
+               : 0;
+}
+
+/* The ceiling of a limit and its name; 0: there is none. */
+static double ceiling_of(const struct words *w, int i, char name[64])
+{
+    const struct tn_opt_double *template = &w->template.of[i];
+    double most;
+
+    if (w->service.of[i].set) {
+        most = w->service.of[i].value;
+        snprintf(name, 64, "service.sandbox_%s", limits[i].member);
+    } else {
+        most = w->runtime.of[i].value;
+        snprintf(name, 64, "%.20s.%s", w->runtime.where, limits[i].member);
+    }
+    if (template->set && (template->value <= 0 || (most > 0 && template->value > most))) {
+        most = template->value;
+        snprintf(name, 64, "%s of the template", limits[i].member);
+    }
+    return most > 0 ? most : 0;
+}
+
+static int refuse_limit(int i, double wanted, double factor, double most, const char *name,
+                        struct tn_error *err)
+{
+    double scale = limits[i].scale;
+    char by[64] = "";
+
+    if (limits[i].scaled && factor != 1)
+        snprintf(by, sizeof by, " with a resource_factor of %g", factor);
+    if (wanted <= 0)
+        return tn_fail(err, TN_E_DENIED,
+                       "%s: 0 is no limit; a sandbox may have %g%s at most here (%s)",
+                       limits[i].member, most / scale, limits[i].unit, name);
+    return tn_fail(
+        err, TN_E_DENIED, "%s: %g%s%s is more than a sandbox may have here: %g%s at most (%s)",
+        limits[i].member, wanted / scale, limits[i].unit, by, most / scale, limits[i].unit, name);
+}
+
+static void impose(struct tn_spec *spec, int i, double most)
+{
+    switch (i) {
+    case MEMORY:
+        free(spec->memory);
+        spec->memory = tn_asprintf("%.0f", most);
+        break;
+    case CPUS:
+        spec->cpus = always(most);
+        break;
+    case PIDS:
+        spec->pids = (struct tn_opt_int){.set = true, .value = (int64_t)most};
+        break;
+    case OPEN_FILES:
+        spec->open_files = (struct tn_opt_int){.set = true, .value = (int64_t)most};
+        break;
+    default: /* the keeper looks at disks: a limit of a jail's is one in memory */
+        break;
+    }
+}
+
+static int settle_limit(const struct words *w, int i, double factor, struct tn_spec *spec,
+                        struct tn_error *err)
+{
+    const struct tn_opt_double *wish = &w->wish.of[i];
+    double by = limits[i].scaled ? factor : 1;
+    char name[64];
+    double most = ceiling_of(w, i, name);
+    double wanted = (wish->set ? wish->value : w->runtime.of[i].value) * by;
+    bool over = wanted <= 0 || wanted > most * (1 + 1e-9);
+
+    if (most <= 0 || !over)
+        return 0;
+    if (wish->set || (by > 1 && wanted > 0))
+        return refuse_limit(i, wanted, factor, most, name, err);
+    impose(spec, i, by > 1 ? most / by : most);
+    return 0;
+}
+
+int bounds_measure(const struct tn_service *s, const char *runtime, const struct tn_spec *spec,
+                   double factor, struct bound_limits *out, struct tn_error *err)
+{
+    double of[LIMITS];
+    struct words w;
+
+    if (gather(s, runtime, spec, spec, &w, err))
+        return -1;
+    for (int i = 0; i < LIMITS; i++) {
+        const struct tn_opt_double *v = w.wish.of[i].set ? &w.wish.of[i] : &w.runtime.of[i];
+        double value = v->value * (limits[i].scaled ? factor : 1);
+        of[i] = value > 0 && value < 1e18 ? value : value > 0 ? 1e18 : 0;
+    }
+    if (of[DISK] <= 0)
+        of[DISK] = w.service.of[DISK].value;
+    *out = (struct bound_limits){.memory = of[MEMORY],
+                                 .cpus = of[CPUS],
+                                 .pids = of[PIDS],
+                                 .open_files = of[OPEN_FILES],
+                                 .disk = of[DISK]};
+    return 0;
+}
+
+static int settle_limits(struct tn_service *s, const struct tn_spec *base, double factor,
+                         struct tn_spec *spec, struct tn_error *err)
+{
+    const char *runtime = runtime_of(s, spec, err);
+    struct words w;
+
+    if (!runtime || gather(s, runtime, base, spec, &w, err))
+        return -1;
+    for (int i = 0; i < LIMITS; i++)
+        if (settle_limit(&w, i, factor, spec, err))
+            return -1;
+    return 0;
+}
+
+int bounds_time(const struct caller *who, const char *what, double seconds, double most,
+                const char *setting, struct tn_error *err)
+{
+    if (!who || who->scopes & SCOPE_ADMIN || most <= 0 || seconds < 0 ||
+        (seconds > 0 && seconds <= most))
+        return 0;
+    return tn_fail(err, TN_E_DENIED, "%s: %g seconds at most here (service.%s)%s", what, most,
+                   setting, seconds > 0 ? "" : "; 0 is for ever");
+}
+
+/* --- choices ---------------------------------------------------------------------------------- */
+
+static bool lists(const struct tn_service *s, const struct tn_str_list *names, const char *name)
+{
+    const struct tn_config *c = tn_runtime_host(s->rt)->config;
+
+    for (size_t i = 0; i < names->count; i++) {
+        const struct tn_backend *backend = tn_backend_find(c, names->items[i], NULL);
+        if (backend && strcmp(backend->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void put_names(const struct tn_str_list *names, const char *usual, struct tn_buf *out)
+{
+    for (size_t i = 0; i < names->count; i++)
+        tn_buf_printf(out, "%s%s", i ? ", " : "", names->items[i]);
+    if (!names->count)
+        tn_buf_puts(out, usual);
+}
+
+static int check_runtime(struct tn_service *s, const struct tn_spec *base,
+                         const struct tn_spec *spec, struct tn_error *err)
+{
+    const struct tn_str_list *allowed = &s->options->runtimes;
+    const char *name = runtime_of(s, spec, err), *usual = name ? runtime_of(s, base, err) : NULL;
+    tn_autobuf struct tn_buf names = TN_BUF_INIT(256);
+
+    if (!name || !usual)
+        return -1;
+    if (strcmp(name, usual) == 0 || lists(s, allowed, name))
+        return 0;
+    put_names(allowed, usual, &names);
+    return tn_fail(err, TN_E_DENIED,
+                   "runtime %s: tenants of this service may have %s (service.runtimes); another "
+                   "takes the scope admin, or a template that says so",
+                   name, tn_buf_str(&names));
+}
+
+static int check_network(const struct tn_spec *base, const struct tn_spec *spec,
+                         struct tn_error *err)
+{
+    if (spec->network == base->network)
+        return 0;
+    if (spec->network == TN_NETWORK_HOST)
+        return denied("network host", err);
+    if (base->network == TN_NETWORK_NONE)
+        return tn_fail(err, TN_E_DENIED,
+                       "network: the template has none; another takes the scope admin");
+    return 0;
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool is_own(const struct tn_service *s, const char *tenant, const struct tn_reference *r)
+{
+    tn_autofree char *prefix = openhands_registry_prefix(s, tenant);
+    size_t n = strlen(prefix);
+
+    return !r->host && strncmp(r->path, prefix, n) == 0 && r->path[n] == '/';
+}
+
+/* Patterns match the whole name, docker.io/library/debian:latest: part of a name could be that of
+ * another registry. */
+static bool matches(const struct tn_str_list *patterns, const struct tn_reference *r)
+{
+    tn_autobuf struct tn_buf full = TN_BUF_INIT(4096);
+
+    tn_reference_put_full(r, &full);
+    for (size_t i = 0; tn_buf_ok(&full) && i < patterns->count; i++)
+        if (fnmatch(patterns->items[i], tn_buf_str(&full), 0) == 0)
+            return true;
+    return false;
+}
+
+static int check_image(struct tn_service *s, const struct caller *who, const struct tn_spec *base,
+                       const struct tn_spec *spec, struct tn_error *err)
+{
+    const struct tn_str_list *patterns = &s->options->images;
+    tn_autoreference struct tn_reference r = {0};
+    const char *runtime = runtime_of(s, spec, err);
+
+    if (!runtime)
+        return -1;
+    if (!spec->image || same(spec->image, base->image))
+        return 0;
+    if (strcmp(runtime, tn_backend_jail.name) == 0) /* a path on this machine */
+        return denied("the image of a jail", err);
+    if (!patterns->count)
+        return 0;
+    if (tn_reference_parse(spec->image, &r, err))
+        return tn_error_context(err, "image");
+    if (is_own(s, who->tenant, &r) || matches(patterns, &r))
+        return 0;
+    tn_autobuf struct tn_buf names = TN_BUF_INIT(256);
+    put_names(patterns, "", &names);
+    return tn_fail(err, TN_E_DENIED,
+                   "image %.200s: tenants of this service may name %s (service.images)",
+                   spec->image, tn_buf_str(&names));
+}
+
+/* Surfaces that have no word for them leave them as they are: then they are the template's. */
+static int check_operators(const struct tn_spec *base, const struct tn_spec *spec,
+                           struct tn_error *err)
+{
+    static const char *const members[] = {"volumes", "devices", "gpus"};
+
+    for (size_t i = 0; i < TN_COUNT(members); i++) {
+        const struct tn_fields one = {.rows = tn_fields_find(&tn_spec_fields, members[i]),
+                                      .count = 1};
+        tn_autobuf struct tn_buf was = TN_BUF_INIT(1 << 20), is = TN_BUF_INIT(1 << 20);
+        struct tn_jw w = tn_jw(&was), v = tn_jw(&is);
+        tn_fields_to_json(&one, base, &w);
+        tn_fields_to_json(&one, spec, &v);
+        if (!tn_buf_ok(&was) || !tn_buf_ok(&is) || was.len != is.len ||
+            memcmp(tn_buf_str(&was), tn_buf_str(&is), is.len) != 0)
+            return denied(members[i], err);
+    }
+    return 0;
+}
+
+int bounds_check(const struct tn_service_options *o, struct tn_error *err)
+{
+    struct tn_opt_double ignored;
+    struct said said;
+
+    return service_says(o, &said, err) ||
+                   take_size("service.", "disk_reserve", o->disk_reserve, &ignored, err) ||
+                   take_size("service.", "memory_reserve", o->memory_reserve, &ignored, err)
+               ? -1
+               : 0;
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+/* What the operator says about a sandbox of that template; one that is gone says nothing. */
+static int base_of(const struct tn_service *s, const char *template, struct tn_spec *base,
+                   struct tn_error *err)
+{
+    const struct tn_config *c = tn_runtime_host(s->rt)->config;
+
+    tn_spec_init(base);
+    return tn_config_spec(c, template && tn_config_template(c, template) ? template : NULL, base,
+                          err);
+}
+
+static int settle(struct tn_service *s, const struct caller *who, const char *template,
+                  double factor, bool all, struct tn_spec *spec, struct tn_error *err)
+{
+    struct tn_spec base;
+
+    if (who->scopes & SCOPE_ADMIN)
+        return 0;
+    int failed =
+        base_of(s, template, &base, err) ||
+        (all && (check_runtime(s, &base, spec, err) || check_network(&base, spec, err) ||
+                 check_image(s, who, &base, spec, err) || check_operators(&base, spec, err))) ||
+        settle_limits(s, &base, factor, spec, err);
+    tn_spec_done(&base);
+    return failed ? -1 : 0;
+}
+
+int bounds_settle(struct tn_service *s, const struct caller *who, const char *template,
+                  double factor, struct tn_spec *spec, struct tn_error *err)
+{
+    return settle(s, who, template, factor, true, spec, err);
+}
+
+int bounds_limits(struct tn_service *s, const struct caller *who, const char *template,
+                  double factor, struct tn_spec *spec, struct tn_error *err)
+{
+    return settle(s, who, template, factor, false, spec, err);
+}
+
+struct tn_json *bounds_labels(const struct tn_service *s, const char *template)
+{
+    struct tn_spec base;
+    struct tn_json *labels =
+        base_of(s, template, &base, NULL) == 0 ? TN_TAKE_PTR(base.labels) : NULL;
+
+    tn_spec_done(&base);
+    return labels;
+}
+
+bool bounds_admin(const struct tn_service *s, const char *key_id)
+{
+    struct caller maker;
+
+    return !keyring_find(s->keys, key_id, &maker, NULL) && maker.scopes & SCOPE_ADMIN;
+}
+
+bool bounds_login(struct tn_service *s, const char *key_id, const char *template,
+                  const struct tn_spec *spec)
+{
+    tn_autoreference struct tn_reference r = {0};
+    struct tn_spec base;
+
+    bool ours = base_of(s, template, &base, NULL) == 0 && same(base.image, spec->image);
+    tn_spec_done(&base);
+    if (ours || bounds_admin(s, key_id))
+        return true;
+    return tn_reference_parse(spec->image, &r, NULL) == 0 && matches(&s->options->images, &r);
+}

@@ -1,0 +1,66 @@
+/* What a tenant may ask a sandbox to be, whatever surface it asks through.
+ *
+ * An administrator may have anything.  A template is the operator's word: what it says is allowed.
+ * Nothing is lowered silently: a wish beyond its bound is refused with a text that names the bound.
+ */
+#ifndef TN_SERVICE_BOUNDS_H
+#define TN_SERVICE_BOUNDS_H
+
+#include "service/internal.h"
+#include "service/key.h"
+
+enum bound {
+    BOUND_FREE,     /* concerns the inside of the sandbox alone */
+    BOUND_CEILING,  /* a limit: at most what the operator has set */
+    BOUND_CHOICE,   /* one of those that the operator allows */
+    BOUND_OPERATOR, /* reaches into the machine itself: the scope admin, or a template */
+    BOUND_SERVICE,  /* the service decides */
+};
+
+/* Whether the settings can be read: sizes are. */
+int bounds_check(const struct tn_service_options *options, struct tn_error *err);
+
+/* The row of a member of the spec, with what holds for it; NULL: there is no such member.  Every
+ * member has one: tests/unit/service. */
+struct bound_row {
+    const char *member;
+    enum bound bound;
+    const char *how;
+};
+const struct bound_row *bound_find(const char *member);
+
+/* Whether this caller may write these members of a spec at all: for surfaces that take a spec word
+ * by word.  TN_E_DENIED, or TN_E_UNPROCESSABLE for what is the service's. */
+int bounds_members(const struct caller *who, const struct tn_json *body, struct tn_error *err);
+
+/* Whether this caller may have a sandbox of that spec, made from the template (NULL: none) with
+ * that factor: TN_E_DENIED.  A limit that neither it nor the runtime names becomes the ceiling. */
+int bounds_settle(struct tn_service *s, const struct caller *who, const char *template,
+                  double factor, struct tn_spec *spec, struct tn_error *err);
+/* The part of it that concerns limits: for the fork of a sandbox that was allowed as it is. */
+int bounds_limits(struct tn_service *s, const struct caller *who, const char *template,
+                  double factor, struct tn_spec *spec, struct tn_error *err);
+
+/* Whether that key is an administrator's, and counts. */
+bool bounds_admin(const struct tn_service *s, const char *key_id);
+/* The labels that the operator gives sandboxes of that template; NULL: none.  The caller's to end.
+ */
+struct tn_json *bounds_labels(const struct tn_service *s, const char *template);
+/* Whether an image that this key named may be pulled with the logins of this machine. */
+bool bounds_login(struct tn_service *s, const char *key_id, const char *template,
+                  const struct tn_spec *spec);
+
+/* Limits that hold for a spec on its runtime, by what the operator has set where it is silent; 0:
+ * none. */
+struct bound_limits {
+    double memory, cpus, pids, open_files, disk;
+};
+int bounds_measure(const struct tn_service *s, const char *runtime, const struct tn_spec *spec,
+                   double factor, struct bound_limits *out, struct tn_error *err);
+
+/* Whether this caller may have that time, which the service limits to `most` seconds (0: it does
+ * not) by its setting of that name; negative: as the service says, 0: for ever. */
+int bounds_time(const struct caller *who, const char *what, double seconds, double most,
+                const char *setting, struct tn_error *err);
+
+#endif
