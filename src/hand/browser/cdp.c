@@ -541,10 +541,13 @@ void tn_cdp_post(struct tn_cdp *c, const char *session, const char *method, cons
         tell_poster(p);
         return;
     }
-    put_command(&bytes, p->id, session, method, params_json);
+    int64_t id = p->id; /* p is the reader's as soon as the command is sent */
+    put_command(&bytes, id, session, method, params_json);
     struct tn_error err;
-    if (send_bytes(c, &bytes, &err) < 0)
+    if (send_bytes(c, &bytes, &err) < 0) {
         tn_log(TN_LOG_WARN, "browser", tn_log_str("command", method), tn_log_str("why", err.text));
+        deliver(c, id, NULL, 0, &err); /* unless a broken connection has told it already */
+    }
 }
 
 /* --- life ----------------------------------------------------------------------------------- */

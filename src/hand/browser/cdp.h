@@ -61,8 +61,9 @@ int tn_cdp_call_all(struct tn_cdp *c, struct tn_cdp_command *commands, size_t co
 /* Frees the results and texts. */
 void tn_cdp_commands_done(struct tn_cdp_command *commands, size_t count);
 
-/* Sends a command and does not wait; for event handlers.  `answered` (may be NULL) is called in the
- * reader thread with the result, or with NULL and err when it failed; never after tn_cdp_free. */
+/* Sends a command and does not wait; for event handlers.  `answered` (may be NULL) is called once,
+ * in the reader thread with the result, or with NULL and err when it failed; when it could not be
+ * sent, perhaps in the caller's own before this returns; never after tn_cdp_free. */
 typedef void (*tn_cdp_answer_fn)(void *ctx, const struct tn_json *result,
                                  const struct tn_error *err);
 void tn_cdp_post(struct tn_cdp *c, const char *session, const char *method, const char *params_json,
