@@ -27,9 +27,9 @@
 
 enum {
     SESSIONS_MAX = 64,
-    ANSWERS_MAX = 4096,
-    ANSWERS_BYTES = 8 << 20,
-    VIEWER_PORTS = 40000, /* after this one, where no PORT says otherwise */
+    KEYS_MAX = 4096,         /* of actions that were carried out */
+    ANSWERS_BYTES = 1 << 20, /* of these keys and their answers */
+    VIEWER_PORTS = 40000,    /* after this one, where no PORT says otherwise */
 };
 #define STOP_SECONDS 2.0
 #define GRACE_SECONDS 2.0
@@ -144,7 +144,7 @@ static int open_for_actions(struct process *p, struct tn_error *err)
     hand->editor = tn_editor_new(&editor, err);
     if (!hand->editor)
         return -1;
-    hand->once = tn_once_new(ANSWERS_MAX, ANSWERS_BYTES);
+    hand->once = tn_once_new(KEYS_MAX, ANSWERS_BYTES);
     __atomic_store_n(&hand->plugins, tn_plugins_open(hand), __ATOMIC_RELEASE);
     p->server = tn_hand_server(hand);
     return open_listeners(p, err);

@@ -16,15 +16,17 @@ struct entry {
     int64_t arrived;
     bool finished;
     int status;
-    char *answer;
+    char *answer; /* NULL: not there yet, or dropped */
     size_t len;
+    struct entry *newer; /* whose answer came next */
 };
 
 struct tn_once {
     pthread_mutex_t lock;
     pthread_cond_t finished;
     struct entry *first, **end;
-    struct entry *buckets[BUCKETS]; /* by key */
+    struct entry *buckets[BUCKETS];   /* by key */
+    struct entry *answered, **newest; /* those with answers, in order of these */
     size_t count, bytes;
     size_t max_count, max_bytes;
 };
@@ -44,6 +46,7 @@ struct tn_once *tn_once_new(size_t max_answers, size_t max_bytes)
     pthread_mutex_init(&o->lock, NULL);
     tn_cond_init(&o->finished);
     o->end = &o->first;
+    o->newest = &o->answered;
     o->max_count = max_answers;
     o->max_bytes = max_bytes;
     return o;
@@ -54,19 +57,38 @@ static struct entry **bucket(struct tn_once *o, const char *key)
     return &o->buckets[tn_once_digest(key, strlen(key)) % BUCKETS];
 }
 
+/* What it takes besides its answer. */
+static size_t key_cost(const struct entry *e)
+{
+    return sizeof *e + strlen(e->key) + 1;
+}
+
+static void drop_answer(struct tn_once *o, struct entry **at)
+{
+    struct entry *e = *at;
+    *at = e->newer;
+    if (o->newest == &e->newer)
+        o->newest = at;
+    o->bytes -= e->len;
+    free(TN_TAKE_PTR(e->answer));
+}
+
 static void remove_entry(struct tn_once *o, struct entry **at)
 {
-    struct entry *e = *at, **same = bucket(o, e->key);
+    struct entry *e = *at, **same = bucket(o, e->key), **answered = &o->answered;
     while (*same != e)
         same = &(*same)->same;
     *same = e->same;
+    while (e->answer && *answered != e)
+        answered = &(*answered)->newer;
+    if (e->answer)
+        drop_answer(o, answered);
     *at = e->next;
     if (o->end == &e->next)
         o->end = at;
     o->count--;
-    o->bytes -= e->len;
+    o->bytes -= key_cost(e);
     free(e->key);
-    free(e->answer);
     free(e);
 }
 
@@ -81,14 +103,17 @@ void tn_once_free(struct tn_once *o)
     free(o);
 }
 
-/* Drops what is too old, and the oldest finished answers while there are too many. */
+/* Drops what is too old, and the oldest while there is too much: answers first, keys then. */
 static void make_room(struct tn_once *o, size_t more)
 {
     int64_t now = tn_now();
+    /* The newest stays whatever its size: its repeat may be on the way. */
+    while (o->bytes > o->max_bytes && o->answered && o->answered->newer)
+        drop_answer(o, &o->answered);
     for (struct entry **at = &o->first; *at;) {
         struct entry *e = *at;
-        bool over = o->count + more > o->max_count || o->bytes > o->max_bytes;
-        /* The newest stays whatever its size: its repeat may be on the way. */
+        size_t kept = o->answered ? o->answered->len : 0; /* the newest one, if over */
+        bool over = o->count + more > o->max_count || o->bytes - kept > o->max_bytes;
         bool old = now - e->arrived > KEEP_NS;
         if (!over && !old)
             break; /* nor are those that came later */
@@ -114,16 +139,8 @@ static int check_key(const char *key, struct tn_error *err)
     return 0;
 }
 
-bool tn_once_knows(struct tn_once *o, const char *key)
-{
-    pthread_mutex_lock(&o->lock);
-    bool known = find(o, key) != NULL;
-    pthread_mutex_unlock(&o->lock);
-    return known;
-}
-
-int tn_once_begin(struct tn_once *o, const char *key, uint64_t digest, int64_t deadline,
-                  int *status, struct tn_buf *answer, struct tn_error *err)
+int tn_once_begin(struct tn_once *o, const char *key, uint64_t digest, bool replay,
+                  int64_t deadline, int *status, struct tn_buf *answer, struct tn_error *err)
 {
     struct timespec until = tn_timespec(deadline);
     struct entry *e;
@@ -140,11 +157,17 @@ int tn_once_begin(struct tn_once *o, const char *key, uint64_t digest, int64_t d
     }
     if (e && e->digest != digest) {
         r = tn_fail(err, TN_E_UNPROCESSABLE, "this Idempotency-Key was used for another request");
+    } else if (e && !e->answer) {
+        r = tn_fail(err, TN_E_GONE,
+                    "the action with this Idempotency-Key was carried out; its answer is not kept "
+                    "any more");
     } else if (e) {
         *status = e->status;
         r = tn_buf_add(answer, e->answer, e->len) < 0
                 ? tn_fail(err, TN_E_TOO_LARGE, "the stored answer is too large")
                 : 0;
+    } else if (replay) {
+        r = tn_fail(err, TN_E_NOT_FOUND, "no action with this Idempotency-Key is known here");
     } else {
         make_room(o, 1);
         if (o->count >= o->max_count) {
@@ -159,6 +182,7 @@ int tn_once_begin(struct tn_once *o, const char *key, uint64_t digest, int64_t d
             *o->end = e;
             o->end = &e->next;
             o->count++;
+            o->bytes += key_cost(e);
         }
     }
 out:
@@ -177,6 +201,8 @@ void tn_once_finish(struct tn_once *o, const char *key, int status, const char *
         memcpy(e->answer, answer, n);
         e->len = n;
         o->bytes += n;
+        *o->newest = e;
+        o->newest = &e->newer;
         make_room(o, 0);
         pthread_cond_broadcast(&o->finished);
     }

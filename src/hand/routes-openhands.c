@@ -101,12 +101,9 @@ static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand,
     /* Who was told of it before this server was started anew wants to hear of it, not to have it
      * done again. */
     const char *expected = tn_http_header(x, "Idempotency-Expect");
-    if (expected && strcmp(expected, "replay") == 0 && !tn_once_knows(hand->once, key)) {
-        tn_http_reply_detail(x, 412, "no action with this Idempotency-Key is known here");
-        return;
-    }
-    switch (
-        tn_once_begin(hand->once, key, digest, tn_deadline_in(seconds + 1), &status, &json, &err)) {
+    bool replay = expected && strcmp(expected, "replay") == 0;
+    switch (tn_once_begin(hand->once, key, digest, replay, tn_deadline_in(seconds + 1), &status,
+                          &json, &err)) {
     case 0:
         tn_http_set_header(x, "Idempotency-Replayed", "true");
         tn_http_reply_json(x, status, &json);
@@ -118,7 +115,10 @@ static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand,
         tn_delivery_done(&delivery);
         break;
     default:
-        tn_http_reply_error(x, &err);
+        if (err.code == TN_E_NOT_FOUND)
+            tn_http_reply_detail(x, 412, err.text);
+        else
+            tn_http_reply_error(x, &err);
     }
 }
 

@@ -105,7 +105,7 @@ struct errand {
 };
 
 /* What a hand answers that is to tell of an action, not to carry it out, and knows none. */
-enum { NOT_KNOWN = 412 };
+enum { NOT_KNOWN = 412, NOT_KEPT = 410 }; /* ...or knows that it was done, and not how it ended */
 
 /* The hand's answer as it comes: its status, or -1. */
 static int send(const struct errand *e, bool expect_known, bool *again, struct tn_buf *out,
@@ -144,10 +144,10 @@ static int send_again(const struct errand *e, const struct tn_action *action,
     int status = send(e, true, again, out, err);
     autoview struct box_view view = {0};
 
-    if (status != NOT_KNOWN)
+    if (status != NOT_KNOWN && status != NOT_KEPT)
         return status;
     box_look(e->box, &view);
-    if (!noted->answered && view.started <= noted->time)
+    if (status == NOT_KNOWN && !noted->answered && view.started <= noted->time)
         return send(e, false, again, out, err); /* it never got there */
     if (again)
         *again = true;
@@ -156,8 +156,10 @@ static int send_again(const struct errand *e, const struct tn_action *action,
     tn_autoobservation struct tn_observation lost;
     struct tn_jw w = tn_jw(out);
     tn_observation_init_error(&lost, action,
-                              "The sandbox was started anew while this action was under way; "
-                              "whether it was completed is not known.");
+                              status == NOT_KEPT
+                                  ? "The action was carried out; its answer is not kept any more."
+                                  : "The sandbox was started anew while this action was under way; "
+                                    "whether it was completed is not known.");
     tn_buf_reset(out);
     tn_observation_to_json(&lost, &w);
     return 200;

@@ -181,6 +181,18 @@ def test_too_long_key_is_refused(hand):
     assert count(hand) == 0
 
 
+def test_an_answer_that_was_dropped_is_not_made_again(hand):
+    """Answers are kept within a mebibyte; who asks for one that went is told so, and nothing runs."""
+    client = hand.client
+    action = {"action": "run", "args": {"command": "echo x >> log; head -c 20000 /dev/zero | tr '\\0' x"}}
+    assert client.post_action({**action, "timeout": 20.0}, key="first").status == 200
+    for n in range(60):
+        client.run("head -c 20000 /dev/zero | tr '\\0' x", key=f"key-{n}")
+    reply = client.post_action({**action, "timeout": 20.0}, key="first")
+    assert reply.status == 410 and "not kept" in reply.detail
+    assert count(hand) == 1
+
+
 def test_many_keys_stay_bounded(hand):
     client = hand.client
     for n in range(20):

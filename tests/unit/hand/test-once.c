@@ -17,9 +17,20 @@ static int begin(struct tn_once *o, const char *key, const char *body, char *ans
 {
     tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
     struct tn_error err;
-    int r = tn_once_begin(o, key, tn_once_digest(body, strlen(body)), tn_deadline_in(0.05), status,
-                          &out, &err);
+    int r = tn_once_begin(o, key, tn_once_digest(body, strlen(body)), false, tn_deadline_in(0.05),
+                          status, &out, &err);
     snprintf(answer, size, "%s", r < 0 ? err.text : tn_buf_str(&out));
+    return r < 0 ? -(int)err.code : r;
+}
+
+/* The same without running anything. */
+static int replay(struct tn_once *o, const char *key, const char *body)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
+    struct tn_error err;
+    int status = 0;
+    int r = tn_once_begin(o, key, tn_once_digest(body, strlen(body)), true, tn_deadline_in(0.05),
+                          &status, &out, &err);
     return r < 0 ? -(int)err.code : r;
 }
 
@@ -60,14 +71,14 @@ static void test_what_is_known(void **state)
 
     for (int i = 0; i < ALL; i++) {
         snprintf(key, sizeof key, "key-%d", i);
-        assert_false(tn_once_knows(o, key));
+        assert_int_equal(replay(o, key, "x"), -TN_E_NOT_FOUND);
         assert_int_equal(begin(o, key, "x", text, sizeof text, &status), 1);
-        assert_true(tn_once_knows(o, key));
         tn_once_finish(o, key, 200, key, strlen(key));
+        assert_int_equal(replay(o, key, "x"), 0);
     }
     for (int i = 0; i < ALL; i++) {
         snprintf(key, sizeof key, "key-%d", i);
-        assert_int_equal(tn_once_knows(o, key), i >= ALL - KEPT);
+        assert_int_equal(replay(o, key, "x"), i >= ALL - KEPT ? 0 : -TN_E_NOT_FOUND);
     }
     assert_int_equal(begin(o, "key-4999", "x", text, sizeof text, &status), 0);
     assert_string_equal(text, "key-4999");
@@ -102,8 +113,9 @@ static void test_a_waiter_is_told(void **state)
 
     assert_int_equal(begin(o, "k", "x", text, sizeof text, &status), 1);
     pthread_create(&thread, NULL, finish_it, o);
-    assert_int_equal(
-        tn_once_begin(o, "k", tn_once_digest("x", 1), tn_deadline_in(10), &status, &out, NULL), 0);
+    assert_int_equal(tn_once_begin(o, "k", tn_once_digest("x", 1), false, tn_deadline_in(10),
+                                   &status, &out, NULL),
+                     0);
     pthread_join(thread, NULL);
     assert_int_equal(status, 500);
     assert_string_equal(tn_buf_str(&out), "late");
@@ -131,18 +143,112 @@ static void test_number_is_bounded(void **state)
 
 static void test_bytes_are_bounded(void **state)
 {
-    struct tn_once *o = tn_once_new(8, 10);
-    char text[512];
+    struct tn_once *o = tn_once_new(8, 4096);
+    char text[512], large[3000];
     int status;
 
+    memset(large, 'x', sizeof large);
     assert_int_equal(begin(o, "a", "", text, sizeof text, &status), 1);
-    tn_once_finish(o, "a", 200, "0123456", 7);
+    tn_once_finish(o, "a", 200, large, sizeof large);
+    assert_int_equal(replay(o, "a", ""), 0);
     assert_int_equal(begin(o, "b", "", text, sizeof text, &status), 1);
-    tn_once_finish(o, "b", 200, "0123456", 7);
-    assert_int_equal(begin(o, "b", "", text, sizeof text, &status), 0);
-    assert_int_equal(begin(o, "a", "", text, sizeof text, &status),
-                     1); /* forgotten: the oldest goes first */
-    tn_once_finish(o, "a", 200, "", 0);
+    tn_once_finish(o, "b", 200, large, sizeof large);
+    assert_int_equal(replay(o, "b", ""), 0);
+    /* The oldest goes first, and is not run again. */
+    assert_int_equal(replay(o, "a", ""), -TN_E_GONE);
+    assert_int_equal(begin(o, "a", "", text, sizeof text, &status), -TN_E_GONE);
+    assert_int_equal(begin(o, "a", "other", text, sizeof text, &status), -TN_E_UNPROCESSABLE);
+    tn_once_free(o);
+}
+
+/* Answers in the order they came, whatever the order of their requests. */
+static void test_the_answer_that_came_first_goes_first(void **state)
+{
+    struct tn_once *o = tn_once_new(8, 4096);
+    char text[512], large[3000];
+    int status;
+
+    memset(large, 'x', sizeof large);
+    assert_int_equal(begin(o, "slow", "", text, sizeof text, &status), 1);
+    assert_int_equal(begin(o, "quick", "", text, sizeof text, &status), 1);
+    tn_once_finish(o, "quick", 200, large, sizeof large);
+    tn_once_finish(o, "slow", 200, large, sizeof large);
+    assert_int_equal(replay(o, "quick", ""), -TN_E_GONE);
+    assert_int_equal(replay(o, "slow", ""), 0);
+    tn_once_free(o);
+}
+
+/* One answer that is larger than all that may be kept: it stays until the next one comes, and costs
+ * no key. */
+static void test_the_newest_stays_whatever_its_size(void **state)
+{
+    struct tn_once *o = tn_once_new(8, 1000);
+    char text[512], large[3000];
+    int status;
+
+    memset(large, 'x', sizeof large);
+    assert_int_equal(begin(o, "a", "", text, sizeof text, &status), 1);
+    tn_once_finish(o, "a", 200, "A", 1);
+    assert_int_equal(begin(o, "b", "", text, sizeof text, &status), 1);
+    tn_once_finish(o, "b", 200, large, sizeof large);
+    assert_int_equal(replay(o, "a", ""), -TN_E_GONE);
+    assert_int_equal(replay(o, "b", ""), 0);
+    assert_int_equal(begin(o, "c", "", text, sizeof text, &status), 1);
+    tn_once_finish(o, "c", 200, "C", 1);
+    assert_int_equal(replay(o, "b", ""), -TN_E_GONE);
+    assert_int_equal(replay(o, "c", ""), 0);
+    tn_once_free(o);
+}
+
+/* Keys count, too: when they alone are too many bytes, the oldest are forgotten. */
+static void test_bytes_of_keys_are_bounded(void **state)
+{
+    struct tn_once *o = tn_once_new(1000, 20000);
+    char text[512], key[250];
+    int status, known = 0;
+
+    for (int i = 0; i < 500; i++) {
+        snprintf(key, sizeof key, "%0*d", (int)sizeof key - 1, i);
+        assert_int_equal(begin(o, key, "", text, sizeof text, &status), 1);
+        tn_once_finish(o, key, 200, "", 0);
+    }
+    for (int i = 0; i < 500; i++) {
+        snprintf(key, sizeof key, "%0*d", (int)sizeof key - 1, i);
+        known += replay(o, key, "") != -TN_E_NOT_FOUND;
+    }
+    assert_in_range(known, 30, 80);
+    tn_once_free(o);
+}
+
+static void *run_others(void *arg)
+{
+    char text[512], key[32];
+    int status;
+
+    for (int i = 0; i < 20000; i++) {
+        snprintf(key, sizeof key, "other-%d", i);
+        if (begin(arg, key, "", text, sizeof text, &status) == 1)
+            tn_once_finish(arg, key, 200, "", 0);
+    }
+    return NULL;
+}
+
+/* While others push it out, a key is known or it is not: nothing is run by who wants a replay. */
+static void test_a_replay_never_runs_anything(void **state)
+{
+    struct tn_once *o = tn_once_new(4, 4096);
+    char text[512];
+    int status, r = 0;
+    pthread_t thread;
+
+    assert_int_equal(begin(o, "k", "", text, sizeof text, &status), 1);
+    tn_once_finish(o, "k", 200, "", 0);
+    pthread_create(&thread, NULL, run_others, o);
+    for (int i = 0; i < 20000 && r != 1; i++)
+        r = replay(o, "k", "");
+    pthread_join(thread, NULL);
+    assert_int_not_equal(r, 1);
+    assert_int_equal(replay(o, "k", ""), -TN_E_NOT_FOUND);
     tn_once_free(o);
 }
 
@@ -169,6 +275,10 @@ int main(void)
         cmocka_unit_test(test_a_waiter_is_told),
         cmocka_unit_test(test_number_is_bounded),
         cmocka_unit_test(test_bytes_are_bounded),
+        cmocka_unit_test(test_the_answer_that_came_first_goes_first),
+        cmocka_unit_test(test_the_newest_stays_whatever_its_size),
+        cmocka_unit_test(test_bytes_of_keys_are_bounded),
+        cmocka_unit_test(test_a_replay_never_runs_anything),
         cmocka_unit_test(test_keys_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
