@@ -75,6 +75,69 @@ int tn_fs_open(int root, const char *path, int flags, mode_t mode, struct tn_err
     return fd >= 0 ? fd : explain(errno, root, path, err);
 }
 
+/* --- what a stranger may have put there --------------------------------------------------------
+ */
+
+const char *tn_fs_kind(mode_t mode)
+{
+    static const struct {
+        mode_t type;
+        const char *words;
+    } kinds[] = {
+        {S_IFREG, "a regular file"}, {S_IFDIR, "a directory"}, {S_IFLNK, "a symbolic link"},
+        {S_IFIFO, "a FIFO"},         {S_IFSOCK, "a socket"},   {S_IFCHR, "a device"},
+        {S_IFBLK, "a device"},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(kinds); i++)
+        if ((mode & S_IFMT) == kinds[i].type)
+            return kinds[i].words;
+    return "something else";
+}
+
+/* The file that handle stands for: looked at before it is opened, for opening a device acts. */
+static int open_handle(int handle, const char *path, int flags, struct tn_error *err)
+{
+    struct stat st;
+    char link[40];
+
+    if (fstat(handle, &st) < 0)
+        return tn_fail_errno(err, errno, "%s", path);
+    if (!S_ISREG(st.st_mode))
+        return tn_fail(err, TN_E_DENIED, "%s: expected a regular file, found %s", path,
+                       tn_fs_kind(st.st_mode));
+    snprintf(link, sizeof link, "/proc/self/fd/%d", handle);
+    int fd = open(link, (flags & ~(O_CREAT | O_EXCL | O_NOFOLLOW)) | O_CLOEXEC | O_NOCTTY);
+    return fd < 0 ? tn_fail_errno(err, errno, "%s", path) : fd;
+}
+
+int tn_fs_open_shared(const char *directory, const char *path, int flags, mode_t mode,
+                      struct tn_error *err)
+{
+    const uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    tn_autofd int root = tn_fs_open(TN_FS_ANYWHERE, directory, O_PATH | O_DIRECTORY, 0, err);
+    int made = -1;
+
+    if (root < 0)
+        return -1;
+    for (int i = 0; i < RACE_TRIES; i++) {
+        tn_autofd int handle = fs_openat2(root, path, O_PATH | O_NOFOLLOW, 0, resolve);
+        if (handle >= 0) {
+            int fd = open_handle(handle, path, flags, err);
+            return fd >= 0 ? fd : tn_error_context(err, "%s", directory);
+        }
+        if (errno != ENOENT || !(flags & O_CREAT))
+            break;
+        made = fs_openat2(root, path, flags | O_EXCL | O_NOFOLLOW, mode, resolve);
+        if (made >= 0 || errno != EEXIST) /* otherwise somebody was faster */
+            break;
+    }
+    if (made >= 0)
+        return made;
+    explain(errno, root, path, err);
+    return tn_error_context(err, "%s", directory);
+}
+
 /* --- directories -------------------------------------------------------------------------------
  */
 

@@ -23,6 +23,16 @@
  * that leads outside is TN_E_DENIED). */
 int tn_fs_open(int root, const char *path, int flags, mode_t mode, struct tn_error *err);
 
+/* Opens a regular file of a directory that a stranger may write to as well: path is beneath the
+ * directory, no part of it may be a link, and a FIFO or a device, which opening alone would wait
+ * for or set off, is TN_E_DENIED like everything else that is no regular file.  Never blocks. flags
+ * may hold O_CREAT. */
+int tn_fs_open_shared(const char *directory, const char *path, int flags, mode_t mode,
+                      struct tn_error *err);
+
+/* "a FIFO", "a symbolic link", ...: what a file of that st_mode is. */
+const char *tn_fs_kind(mode_t mode);
+
 /* Whether there is a directory at that path, links followed. */
 bool tn_fs_is_directory(const char *path);
 

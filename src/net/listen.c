@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "net/pair.h"
+#include "net/socket-file.h"
 
 enum { BACKLOG = 1024 };
 
@@ -371,7 +372,7 @@ int tn_dial(const char *address, int64_t deadline, struct tn_error *err)
 {
     struct tn_listen_address a;
     struct endpoint e;
-    tn_autofd int dir = -1;
+    tn_autofd int file = -1;
 
     if (tn_listen_parse(address, &a, err) < 0)
         return -1;
@@ -379,10 +380,14 @@ int tn_dial(const char *address, int64_t deadline, struct tn_error *err)
         return tn_fail(err, TN_E_INVALID, "cannot connect to %s", address);
     if (a.kind == TN_LISTEN_PAIR)
         return check_pair(&a, err) < 0 ? -1 : net_pair_dial(a.fd, deadline, err);
-    if (a.kind == TN_LISTEN_UNIX && unix_endpoint(a.path, &e, &dir) < 0)
-        return tn_fail_errno(err, errno, "connect to %s", address);
-    if (a.kind == TN_LISTEN_TCP)
+    if (a.kind == TN_LISTEN_UNIX) {
+        file = net_socket_file(a.path, err);
+        if (file < 0)
+            return -1;
+        e = (struct endpoint){.addr.un = net_socket_file_address(file), .len = sizeof e.addr.un};
+    } else {
         endpoint_of(a.host, a.port, &e);
+    }
     int fd = dial_one(&e, deadline);
     int why = errno;
     if (fd < 0 && strncmp(address, "localhost:", 10) == 0) {

@@ -25,7 +25,9 @@ int tn_listen_parse(const char *text, struct tn_listen_address *out, struct tn_e
  * accepts) is replaced, a live one is TN_E_CONFLICT.  fd:N is checked to be a listening socket,
  * pair:N to be the end of a pair. */
 int tn_listen_open(const struct tn_listen_address *a, struct tn_error *err);
-/* A connected descriptor (CLOEXEC, TCP_NODELAY) by the deadline. */
+/* A connected descriptor (CLOEXEC, TCP_NODELAY) by the deadline.  The name of a unix socket is
+ * never followed: when it is a link, or anything but a socket, nothing is connected to
+ * (TN_E_DENIED), because whoever shares the directory could send us to another server. */
 int tn_dial(const char *address, int64_t deadline, struct tn_error *err);
 
 #endif

@@ -291,16 +291,13 @@ static struct tn_child *spawn(const struct tn_process_engine *e, const struct tn
                               const char *workspace, int socket, bool pair, int64_t deadline,
                               struct tn_error *err)
 {
-    tn_autofree char *path = tn_asprintf("%s/hand.log", subject->directory);
-    tn_autofd int log =
-        open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
+    tn_autofd int log = tn_fs_open_shared(subject->directory, TN_PROCESS_LOG,
+                                          O_WRONLY | O_CREAT | O_APPEND, 0600, err);
     TN_CLEANUP(guard_env) char **env = tn_process_env(subject, subject->key);
     struct arguments a = {0};
 
-    if (log < 0) {
-        tn_fail_errno(err, errno, "%s", path);
+    if (log < 0)
         return NULL;
-    }
     struct tn_child_fd fds[] = {{log, 1}, {log, 2}, {socket, LISTEN_FD}};
     fill_arguments(&a, e, subject, workspace, pair);
     struct tn_child *child = tn_child_start(&(struct tn_child_spec){.argv = a.items,

@@ -266,16 +266,16 @@ static int copy_log(int fd, tn_log_fn fn, void *ctx, struct tn_error *err)
 int tn_process_logs(void *engine, const struct tn_subject *subject, bool follow, tn_log_fn fn,
                     void *ctx, int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *path = tn_asprintf("%s/hand.log", subject->directory);
-    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    tn_autofd int fd = tn_fs_open_shared(subject->directory, TN_PROCESS_LOG, O_RDONLY, 0, err);
     tn_autofd int watch = follow ? inotify_init1(IN_CLOEXEC | IN_NONBLOCK) : -1;
     struct pollfd p = {.fd = watch, .events = POLLIN};
-    char events[4096];
+    char events[4096], path[40];
 
     if (fd < 0)
-        return tn_fail_errno(err, errno, "%s", path);
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (follow && (watch < 0 || inotify_add_watch(watch, path, IN_MODIFY | IN_ATTRIB) < 0))
-        return tn_fail_errno(err, errno, "watch %s", path);
+        return tn_fail_errno(err, errno, "watch " TN_PROCESS_LOG);
     for (;;) {
         struct stat st;
         int r = copy_log(fd, fn, ctx, err);

@@ -89,8 +89,7 @@ static bool exists(const char *directory, const char *name)
 /* The last line that the hand printed; "" when it said nothing. */
 static char *last_words(const char *directory)
 {
-    tn_autofree char *path = tn_asprintf("%s/hand.log", directory);
-    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    tn_autofd int fd = tn_fs_open_shared(directory, TN_PROCESS_LOG, O_RDONLY, 0, NULL);
     char text[LAST_WORDS + 1];
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
     ssize_t n =
@@ -133,7 +132,7 @@ static enum tn_status status_of(const struct tn_subject *subject, const struct t
     }
     if (exists(subject->directory, "stopped"))
         return TN_STATUS_STOPPED;
-    return exists(subject->directory, "hand.log") ? TN_STATUS_ERROR : TN_STATUS_MISSING;
+    return exists(subject->directory, TN_PROCESS_LOG) ? TN_STATUS_ERROR : TN_STATUS_MISSING;
 }
 
 static void describe(const struct tn_process_engine *e, const struct tn_subject *subject,
@@ -219,11 +218,11 @@ static int to_paused(struct tn_process_engine *e, const struct tn_subject *subje
 static int to_stopped(struct tn_process_engine *e, const struct tn_subject *subject,
                       struct tn_process_ref *ref, int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *path = tn_asprintf("%s/stopped", subject->directory);
-    tn_autofd int note = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    tn_autofd int note =
+        tn_fs_open_shared(subject->directory, "stopped", O_WRONLY | O_CREAT, 0600, err);
 
     if (note < 0)
-        return tn_fail_errno(err, errno, "%s", path);
+        return -1;
     return tn_process_end(e, subject, ref, tn_deadline_in(STOP_SECONDS), deadline, err);
 }
 
@@ -237,7 +236,7 @@ static int to_suspended(struct tn_process_engine *e, const struct tn_subject *su
 static int to_gone(struct tn_process_engine *e, const struct tn_subject *subject,
                    struct tn_process_ref *ref, int64_t deadline, struct tn_error *err)
 {
-    static const char *const ours[] = {"hand.sock", "hand.log", "stopped"};
+    static const char *const ours[] = {"hand.sock", TN_PROCESS_LOG, "stopped"};
 
     if (tn_process_end(e, subject, ref, tn_deadline_in(GONE_SECONDS), deadline, err) < 0)
         return -1;

@@ -20,6 +20,7 @@
 #include "runtime/backend.h"
 
 #define TN_PROCESS_MARK "TENDON_SANDBOX"
+#define TN_PROCESS_LOG "hand.log"
 
 /* In what the two backends differ. */
 struct tn_process_kind {

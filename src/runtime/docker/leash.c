@@ -3,7 +3,10 @@
 #include <pthread.h>
 #include <sys/file.h>
 
+#include "base/fs.h"
 #include "runtime/docker/docker.h"
+
+#define OWNER "run/owner" /* which the container can replace by anything */
 
 /* Locks that this process holds; only its end, or that of the sandbox, releases them. */
 struct leash {
@@ -17,7 +20,7 @@ static struct leash *held;
 
 static char *lock_path(const struct tn_subject *s)
 {
-    return tn_asprintf("%s/run/owner", s->directory);
+    return tn_asprintf("%s/" OWNER, s->directory);
 }
 
 bool docker_is_owner(const struct tn_subject *s)
@@ -43,8 +46,10 @@ int docker_leash(const struct tn_subject *s, struct tn_error *err)
         return 0;
     pthread_mutex_lock(&lock);
     if (!*find(path)) {
-        tn_autofd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        tn_autofd int fd = tn_fs_open_shared(s->directory, OWNER, O_RDWR | O_CREAT, 0600, err);
+        if (fd < 0) {
+            r = -1;
+        } else if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
             r = tn_fail_errno(err, errno, "%s", path);
         } else {
             struct leash *leash = tn_calloc(1, sizeof *leash);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mount.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
 #include <cmocka.h>
@@ -78,6 +79,62 @@ static void test_open_refuses_links_of_proc(void **state)
     assert_int_equal(tn_fs_open(TN_FS_ANYWHERE, "/proc/self/root/etc/passwd", O_RDONLY, 0, &err),
                      -1);
     close(proc);
+}
+
+static int open_shared(const char *path, int flags, struct tn_error *err)
+{
+    return tn_fs_open_shared(scratch_path, path, flags, 0600, err);
+}
+
+static void test_open_shared(void **state)
+{
+    struct tn_error err = {0};
+    mkdirat(scratch, "d", 0755);
+    int fd = open_shared("d/f", O_WRONLY | O_CREAT, &err);
+    assert_true(fd >= 0 && fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    assert_int_equal(tn_fs_write(fd, "one", 3, &err), 0);
+    close(fd);
+    fd = open_shared("d/f", O_WRONLY | O_CREAT | O_APPEND, &err);
+    assert_int_equal(tn_fs_write(fd, "two", 3, &err), 0);
+    close(fd);
+    assert_file(scratch, "d/f", "onetwo");
+    fd = open_shared("d/f", O_RDONLY, &err);
+    assert_true(fd >= 0 && !(fcntl(fd, F_GETFL) & O_NONBLOCK));
+    close(fd);
+    assert_int_equal(open_shared("none", O_RDONLY, &err), -1);
+    assert_int_equal(err.code, TN_E_NOT_FOUND);
+}
+
+/* Neither opened, nor waited for, nor written through. */
+static void test_open_shared_refuses(void **state)
+{
+    static const struct {
+        const char *path, *text;
+    } bad[] = {
+        {"fifo", "found a FIFO"},          {"d", "found a directory"},
+        {"link", "found a symbolic link"}, {"dangling", "found a symbolic link"},
+        {"device", "found a device"},      {"dirlink/f", "dirlink/f"},
+        {"../f", "leads outside"},         {"/etc/passwd", "leads outside"},
+    };
+    static const int ways[] = {O_RDONLY, O_WRONLY | O_CREAT, O_RDWR | O_CREAT | O_TRUNC};
+
+    mkdirat(scratch, "d", 0755);
+    put_file(scratch, "d/f", "kept");
+    put_link("d/f", "link");
+    put_link("d", "dirlink");
+    put_link("made-elsewhere", "dangling");
+    assert_int_equal(mkfifoat(scratch, "fifo", 0600), 0);
+    bool devices = mknodat(scratch, "device", S_IFCHR | 0600, makedev(1, 3)) == 0;
+    for (size_t i = 0; i < TN_COUNT(bad); i++)
+        for (size_t k = 0; k < TN_COUNT(ways); k++) {
+            struct tn_error err = {0};
+            if (!devices && strcmp(bad[i].path, "device") == 0)
+                continue;
+            assert_int_equal(open_shared(bad[i].path, ways[k], &err), -1);
+            assert_non_null(strstr(err.text, bad[i].text));
+        }
+    assert_file(scratch, "d/f", "kept");
+    assert_false(exists(scratch, "made-elsewhere"));
 }
 
 static void test_open_anywhere(void **state)
@@ -545,6 +602,8 @@ int main(void)
         FS_TEST(test_open_beneath),
         FS_TEST(test_open_does_not_escape),
         FS_TEST(test_open_refuses_links_of_proc),
+        FS_TEST(test_open_shared),
+        FS_TEST(test_open_shared_refuses),
         FS_TEST(test_open_anywhere),
         FS_TEST(test_open_wins_the_race),
         FS_TEST(test_kernels_without_openat2),

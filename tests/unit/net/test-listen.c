@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -130,6 +131,77 @@ static void test_unix(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
+static void put_link(const char *path, const char *other)
+{
+    assert_int_equal(symlink(other, path), 0);
+}
+
+static void put_fifo(const char *path, const char *other)
+{
+    assert_int_equal(mkfifo(path, 0600), 0);
+}
+
+static void put_file(const char *path, const char *other)
+{
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+}
+
+static void put_directory(const char *path, const char *other)
+{
+    assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static bool was_reached(int listening)
+{
+    struct pollfd p = {.fd = listening, .events = POLLIN};
+
+    return poll(&p, 1, 0) != 0;
+}
+
+/* What whoever shares the directory can put in the place of a socket: nobody is connected to. */
+static void test_unix_replaced(void **state)
+{
+    static const struct {
+        void (*put)(const char *path, const char *other);
+        const char *found;
+    } cases[] = {
+        {put_link, "found a symbolic link"},
+        {put_fifo, "found a FIFO"},
+        {put_file, "found a regular file"},
+        {put_directory, "found a directory"},
+    };
+    char dir[] = "/tmp/tn-listen-XXXXXX", path[64], other[64], address[80], decoy[80];
+    struct tn_error err;
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/s", dir);
+    snprintf(other, sizeof other, "%s/other", dir);
+    snprintf(address, sizeof address, "unix:%s", path);
+    snprintf(decoy, sizeof decoy, "unix:%s", other);
+    int fd = listen_on(decoy, &err);
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < TN_COUNT(cases); i++) {
+        cases[i].put(path, other);
+        assert_int_equal(tn_dial(address, tn_deadline_in(1), &err), -1);
+        assert_int_equal(err.code, TN_E_DENIED);
+        assert_non_null(strstr(err.text, cases[i].found));
+        assert_false(was_reached(fd));
+        assert_int_equal(remove(path), 0);
+    }
+    /* Above it links are as good as directories. */
+    char link[64], through[80];
+    snprintf(link, sizeof link, "%s/link", dir);
+    snprintf(through, sizeof through, "unix:%s/link/other", dir);
+    put_link(link, ".");
+    int peer = tn_dial(through, tn_deadline_in(1), &err);
+    assert_true(peer >= 0 && was_reached(fd));
+    close(peer);
+    close(fd);
+    unlink(link);
+    unlink(other);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 /* The kernel takes 107 bytes of a path. */
 static void test_long_unix_path(void **state)
 {
@@ -207,11 +279,9 @@ static void test_tcp_and_inherited(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_unix),
-        cmocka_unit_test(test_long_unix_path),
-        cmocka_unit_test(test_dial_deadline),
-        cmocka_unit_test(test_tcp_and_inherited),
+        cmocka_unit_test(test_parse),         cmocka_unit_test(test_unix),
+        cmocka_unit_test(test_unix_replaced), cmocka_unit_test(test_long_unix_path),
+        cmocka_unit_test(test_dial_deadline), cmocka_unit_test(test_tcp_and_inherited),
     };
 
     return cmocka_run_group_tests_name("listen", tests, NULL, NULL);
