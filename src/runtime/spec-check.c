@@ -65,10 +65,16 @@ static int check_image(const struct tn_spec *spec, struct tn_error *err)
 
 static int check_workspace(const struct tn_spec *spec, struct tn_error *err)
 {
-    if (!spec->workspace || is_clean_path(spec->workspace))
+    if (!spec->workspace)
         return 0;
-    return tn_fail(err, TN_E_INVALID, "expected an absolute path without '..', found '%.120s'",
-                   spec->workspace);
+    if (!is_clean_path(spec->workspace))
+        return tn_fail(err, TN_E_INVALID, "expected an absolute path without '..', found '%.120s'",
+                       spec->workspace);
+    if (tn_inside_is_ours(spec->workspace))
+        return tn_fail(err, TN_E_INVALID,
+                       "%.120s is in " TN_INSIDE ", which is ours: expected another directory",
+                       spec->workspace);
+    return 0;
 }
 
 static int check_user(const struct tn_spec *spec, struct tn_error *err)

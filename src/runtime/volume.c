@@ -109,6 +109,14 @@ static char *clean_path(const char *path)
     return tn_buf_take(&out);
 }
 
+bool tn_inside_is_ours(const char *path)
+{
+    tn_autofree char *clean = clean_path(path);
+    size_t n = strlen(TN_INSIDE);
+
+    return strncmp(clean, TN_INSIDE, n) == 0 && (clean[n] == '/' || !clean[n]);
+}
+
 static int check_places(struct tn_volume *v, struct tn_error *err)
 {
     if (!v->named && v->host[0] != '/') {
@@ -131,6 +139,8 @@ static int check_places(struct tn_volume *v, struct tn_error *err)
                        v->inside);
     if (strcmp(v->inside, "/") == 0)
         return tn_fail(err, TN_E_INVALID, "nothing can be mounted over the root of a sandbox");
+    if (tn_inside_is_ours(v->inside))
+        return tn_fail(err, TN_E_INVALID, "nothing can be mounted in " TN_INSIDE ", which is ours");
     return 0;
 }
 

@@ -17,6 +17,11 @@ struct tn_volume {
     char *mode; /* as given, or "rw" */
 };
 
+/* Whether a path inside a sandbox is in the directory there that is ours: what the hand is carried
+ * in by, and in containers its socket.  Nothing else is mounted or works there. */
+#define TN_INSIDE "/.tendon"
+bool tn_inside_is_ours(const char *path);
+
 int tn_volume_parse(const char *text, struct tn_volume *out, struct tn_error *err);
 void tn_volume_done(struct tn_volume *v);
 

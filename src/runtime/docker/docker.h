@@ -18,6 +18,7 @@
 #include "base/proc.h"
 #include "engine/engine.h"
 #include "runtime/backend.h"
+#include "runtime/volume.h"
 
 #define DOCKER_LABEL_ID "tendon.id"
 #define DOCKER_LABEL_STATE "tendon.state"
@@ -25,7 +26,7 @@
 #define DOCKER_LABEL_HAND "tendon.hand" /* "socket", or the TCP port it listens on inside */
 #define DOCKER_LABEL_PREFIX "tendon."
 
-#define DOCKER_INSIDE "/.tendon"
+#define DOCKER_INSIDE TN_INSIDE
 #define DOCKER_HAND DOCKER_INSIDE "/hand"
 #define DOCKER_SOCKET DOCKER_INSIDE "/run/hand.sock"
 #define DOCKER_OWNER DOCKER_INSIDE "/run/owner"

@@ -4,7 +4,6 @@
 
 #include "base/fs.h"
 #include "runtime/docker/docker.h"
-#include "runtime/volume.h"
 
 /* File in the sandbox's directory that says where its overlay layers are, when that is elsewhere.
  */
