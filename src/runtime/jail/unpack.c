@@ -385,10 +385,11 @@ static int finish_directories(struct unpacking *u, struct tn_error *err)
     for (size_t i = u->late_count; i-- > 0;) {
         const struct late *late = &u->late[i];
         struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, late->mtime};
-        tn_autofd int fd = open_in_root(u->how->root, late->path, O_RDONLY | O_NOFOLLOW);
-        struct stat st;
-        /* A later entry may have put something else in its place. */
-        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode))
+        /* A later entry may have put something else in its place, which to open may mean to wait.
+         */
+        tn_autofd int fd =
+            open_in_root(u->how->root, late->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        if (fd < 0)
             continue;
         if (futimens(fd, times) < 0 || fchmod(fd, late->mode) < 0)
             return tn_fail_errno(err, errno, "%s", late->path);

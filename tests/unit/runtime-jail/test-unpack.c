@@ -168,6 +168,67 @@ static void test_devices_are_left_out(void **state)
     assert_false(exists(scratch, "root/sda"));
 }
 
+/* What a name of an archive can be. */
+static const struct made_entry kinds[] = {
+    {.type = '0', .content = "evil", .length = 4},
+    {.type = '5', .mode = 0755},
+    {.type = '6'},                         /* a FIFO: to open it is to wait */
+    {.type = '1', .link = "base"},         /* another name of a file, ... */
+    {.type = '1', .link = "pipe"},         /* ... of a FIFO ... */
+    {.type = '1', .link = "dangling"},     /* ... and of a link */
+    {.type = '2', .link = "pipe"},         /* links to one, ... */
+    {.type = '2', .link = "base"},         /* ... to a file, ... */
+    {.type = '2', .link = "sub"},          /* ... to a directory, ... */
+    {.type = '2', .link = "../../../out"}, /* ... out of it, ... */
+    {.type = '2', .link = "x"},            /* ... and to itself */
+    {.type = '3'},
+    {.type = '4'},
+};
+
+static void add_kind(const char *name, size_t kind)
+{
+    struct made_entry entry = kinds[kind];
+
+    entry.name = name;
+    tar_add(&tar, entry);
+}
+
+static void clear_root(void)
+{
+    assert_int_equal(tn_fs_remove_tree(scratch, "root", 0, &err), 0);
+    assert_int_equal(mkdirat(scratch, "root", 0755), 0);
+    err = (struct tn_error){0};
+}
+
+/* Each kind after each other under one name, and then below it: no order of them makes it wait,
+ * write through a name, or reach anything else. */
+static void test_every_kind_at_every_place(void **state)
+{
+    static const char *const places[] = {"x", "x/y", "sub/x"};
+    const size_t n = TN_COUNT(kinds), last = 3; /* a file, a directory, a FIFO */
+
+    alarm(120); /* the end of a test that waits for ever */
+    put_file(scratch, "out/victim", "untouched");
+    for (size_t i = 0; i < n * n * last * TN_COUNT(places); i++) {
+        clear_root();
+        tn_buf_reset(&tar);
+        tar_text(&tar, "base", "kept");
+        tar_add(&tar, (struct made_entry){.name = "pipe", .type = '6'});
+        tar_add(&tar, (struct made_entry){.name = "sub", .type = '5', .mode = 0755});
+        tar_add(&tar, (struct made_entry){.name = "dangling", .type = '2', .link = "../out/evil"});
+        add_kind("x", i % n);
+        add_kind("x", i / n % n);
+        add_kind(places[i / n / n / last], i / n / n % last);
+        if (unpack(i % 2) < 0)
+            assert_true(err.text[0]);
+        assert_file(scratch, "root/base", "kept");
+        assert_file(scratch, "out/victim", "untouched");
+        assert_int_equal(unlinkat(scratch, "out/evil", 0), -1);
+        assert_int_equal(unlinkat(scratch, "out/y", 0), -1);
+    }
+    alarm(0);
+}
+
 static void test_limits(void **state)
 {
     static const char much[4000];
@@ -242,6 +303,7 @@ int main(void)
         TEST(test_dots_are_refused),
         TEST(test_a_link_is_not_written_through),
         TEST(test_devices_are_left_out),
+        TEST(test_every_kind_at_every_place),
         TEST(test_limits),
         TEST(test_whiteouts),
         TEST(test_whiteout_names),
