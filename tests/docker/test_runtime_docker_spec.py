@@ -278,6 +278,21 @@ def test_network_of_the_host(world):
     assert box("url", port=8000)["url"] == "http://localhost:8000"
 
 
+def test_each_has_ports_of_its_own_in_the_network_of_the_host(world):
+    """They share one network: two editors or two applications could not have one port."""
+    ranges = {"port": (30000, 39999), "VSCODE_PORT": (40000, 49999), "APP_PORT_1": (50000, 54999), "APP_PORT_2": (55000, 59999)}
+    command = "echo " + " ".join(f"${name}" for name in ranges)
+    driver = world.open()
+    told = [[int(word) for word in world.new(driver, network="host").ok(command).split()] for _ in range(3)]
+    for ports in told:
+        assert all(first <= port <= last for port, (first, last) in zip(ports, ranges.values())), told
+    assert len({port for ports in told for port in ports}) == 12, told
+    said = world.new(driver, network="host", ports=[50123])
+    assert said.ok("echo $APP_PORT_1") == "50123"
+    # In networks of their own they are the usual ones.
+    assert world.new(driver).ok(command).split() == ["30000", "40000", "50000", "55000"]
+
+
 def test_additional_networks(docker_world):
     world = docker_world
     world.docker("network", "create", "tendon-test-net")

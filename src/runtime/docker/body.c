@@ -142,24 +142,19 @@ static void put_environment(struct body *b)
     const struct docker_plan *p = b->p;
     const struct tn_spec *spec = p->subject->spec;
     const struct tn_config *c = docker_config(p->docker);
-    const struct tn_opt_int *vscode = &c->sandbox.vscode_port;
-    const int64_t *ports = spec->ports.items;
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {
-        {"port", p->hand_port ? p->hand_port : DOCKER_PORT_HAND},
-        {"VSCODE_PORT", vscode->set ? vscode->value : DOCKER_PORT_VSCODE},
-        {"APP_PORT_1", spec->ports.count > 0 ? ports[0] : DOCKER_PORT_APP_1},
-        {"APP_PORT_2", spec->ports.count > 1 ? ports[1] : DOCKER_PORT_APP_2},
+    static const char *const names[] = {
+        [DOCKER_PORT_HAND] = "port",
+        [DOCKER_PORT_VSCODE] = "VSCODE_PORT",
+        [DOCKER_PORT_APP_1] = "APP_PORT_1",
+        [DOCKER_PORT_APP_2] = "APP_PORT_2",
     };
 
     key(b, "Env");
     tn_jw_array(&b->w);
-    for (size_t i = 0; i < TN_COUNT(numbers); i++) {
+    for (size_t i = 0; i < TN_COUNT(names); i++) {
         char value[32];
-        snprintf(value, sizeof value, "%lld", (long long)numbers[i].value);
-        put_variable(&b->w, numbers[i].name, value);
+        snprintf(value, sizeof value, "%d", p->own[i]);
+        put_variable(&b->w, names[i], value);
     }
     put_variable(&b->w, "PYTHONUNBUFFERED", "1");
     put_variable(&b->w, "PIP_BREAK_SYSTEM_PACKAGES", "1");
@@ -191,6 +186,13 @@ static void put_labels(struct body *b)
     tn_jw_kstr(&b->w, DOCKER_LABEL_STATE, p->docker->mark);
     snprintf(port, sizeof port, "%d", p->hand_port);
     tn_jw_kstr(&b->w, DOCKER_LABEL_HAND, p->way == DOCKER_BY_SOCKET ? "socket" : port);
+    if (p->host_network) {
+        const int *own = p->own;
+        tn_autofree char *ports =
+            tn_asprintf("%d %d %d %d", own[DOCKER_PORT_HAND], own[DOCKER_PORT_VSCODE],
+                        own[DOCKER_PORT_APP_1], own[DOCKER_PORT_APP_2]);
+        tn_jw_kstr(&b->w, DOCKER_LABEL_PORTS, ports);
+    }
     if (owner->pid) {
         tn_autofree char *who = tn_asprintf("%lld:%llu:%s", (long long)owner->pid,
                                             (unsigned long long)owner->start, tn_boot_id());

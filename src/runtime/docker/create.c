@@ -212,6 +212,8 @@ int docker_create(void *engine, const struct tn_subject *s, struct tn_place *pla
 
     *place = (struct tn_place){0};
     int r = docker_plan_init(&a.plan, d, s, err);
+    if (r == 0 && a.plan.host_network)
+        r = docker_taken_ports(d, a.plan.taken, deadline, err);
     if (r == 0)
         r = try_all(&a, deadline, err);
     if (r == 0)

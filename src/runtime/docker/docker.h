@@ -23,7 +23,8 @@
 #define DOCKER_LABEL_ID "tendon.id"
 #define DOCKER_LABEL_STATE "tendon.state"
 #define DOCKER_LABEL_OWNER "tendon.owner"
-#define DOCKER_LABEL_HAND "tendon.hand" /* "socket", or the TCP port it listens on inside */
+#define DOCKER_LABEL_HAND "tendon.hand"   /* "socket", or the TCP port it listens on inside */
+#define DOCKER_LABEL_PORTS "tendon.ports" /* its own, of one in the network of the host */
 #define DOCKER_LABEL_PREFIX "tendon."
 
 #define DOCKER_INSIDE TN_INSIDE
@@ -31,12 +32,13 @@
 #define DOCKER_SOCKET DOCKER_INSIDE "/run/hand.sock"
 #define DOCKER_OWNER DOCKER_INSIDE "/run/owner"
 
-/* Ports inside, the first of the ranges that OpenHands takes them from. */
-enum {
-    DOCKER_PORT_HAND = 30000,
-    DOCKER_PORT_VSCODE = 40000,
-    DOCKER_PORT_APP_1 = 50000,
-    DOCKER_PORT_APP_2 = 55000,
+/* Ports that a sandbox has for itself, each from a range of its own as OpenHands takes them. */
+enum docker_own_port {
+    DOCKER_PORT_HAND,
+    DOCKER_PORT_VSCODE,
+    DOCKER_PORT_APP_1,
+    DOCKER_PORT_APP_2,
+    DOCKER_PORT_COUNT
 };
 
 struct docker {
@@ -78,6 +80,10 @@ int docker_must_find(const struct docker *d, const struct tn_subject *s, struct 
                      int64_t deadline, struct tn_error *err);
 int docker_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
 
+/* Sets the bits of the ports that sandboxes in the network of the host have for themselves. */
+int docker_taken_ports(const struct docker *d, uint8_t *taken, int64_t deadline,
+                       struct tn_error *err);
+
 static inline const char *docker_id(const struct tn_json *tree)
 {
     return tn_json_get_str(tree, "Id", "");
@@ -104,17 +110,19 @@ struct docker_plan {
     char *name, *image;
     bool host_network, no_network;
     enum docker_way way;
-    int hand_port; /* inside; 0 by socket */
+    int own[DOCKER_PORT_COUNT]; /* inside */
+    int hand_port;              /* inside; 0 by socket */
     struct docker_port ports[DOCKER_PORTS_MAX];
     size_t port_count;
-    unsigned range_start; /* where in the range the search for ports began */
+    uint8_t taken[(1 << 16) / 8]; /* bits of ports that are others' own, in the host's network */
+    unsigned range_start;         /* where in the range the search for ports began */
 };
 
 /* Everything that can be wrong without asking the engine. */
 int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct tn_subject *s,
                      struct tn_error *err);
 void docker_plan_done(struct docker_plan *p);
-/* Sets way and hand_port, and the ports that follow from them. */
+/* Sets way, the sandbox's own ports, hand_port, and the ports that follow from them. */
 int docker_plan_way(struct docker_plan *p, enum docker_way way, struct tn_error *err);
 /* Gives the published ports other numbers of the range (attempt counts from 0); false when nothing
  * can be changed. */

@@ -37,6 +37,26 @@ static int ours(const struct docker *d, const char *id, struct tn_json **list, i
     return tn_engine_containers(d->engine, filters, list, deadline, err);
 }
 
+int docker_taken_ports(const struct docker *d, uint8_t *taken, int64_t deadline,
+                       struct tn_error *err)
+{
+    tn_autojson struct tn_json *list = NULL;
+
+    if (ours(d, NULL, &list, deadline, err) < 0)
+        return -1;
+    for (size_t i = 0; i < tn_json_count(list); i++) {
+        const struct tn_json *labels = tn_json_get(tn_json_at(list, i), "Labels");
+        const char *at = tn_json_get_str(labels, DOCKER_LABEL_PORTS, "");
+        for (char *end; *at; at = end) {
+            unsigned long port = strtoul(at, &end, 10);
+            if (end == at || port > 65535)
+                break;
+            taken[port / 8] |= (uint8_t)(1 << port % 8);
+        }
+    }
+    return 0;
+}
+
 static int id_from_labels(const struct docker *d, const struct tn_subject *s, char **id,
                           int64_t deadline, struct tn_error *err)
 {

@@ -1,7 +1,11 @@
 /* What a spec means for this engine, before anything is asked of it. */
+#include <arpa/inet.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 
 #include "runtime/docker/docker.h"
+
+#define PORT_LOOKS 256u
 
 static const char *choose_image(const struct docker *d, const struct tn_subject *s)
 {
@@ -96,8 +100,8 @@ static int take_ports(struct docker_plan *p, struct tn_error *err)
     for (size_t i = 0; i < spec->ports.count; i++)
         if (add_port(p, spec->ports.items[i], 0, err) < 0)
             return -1;
-    if (has_plugin(spec, "vscode") && add_port(p, vscode->set ? vscode->value : DOCKER_PORT_VSCODE,
-                                               vscode->set ? (int)vscode->value : 0, err) < 0)
+    if (has_plugin(spec, "vscode") &&
+        add_port(p, p->own[DOCKER_PORT_VSCODE], vscode->set ? (int)vscode->value : 0, err) < 0)
         return -1;
     return p->hand_port ? add_port(p, p->hand_port, 0, err) : 0;
 }
@@ -137,29 +141,100 @@ bool docker_plan_next_ports(struct docker_plan *p, int attempt)
     return changed && (unsigned)attempt * (unsigned)p->port_count <= last - first;
 }
 
-/* In the host's network nobody gives out ports: take one at random. */
-static int random_hand_port(struct docker_plan *p, struct tn_error *err)
-{
-    unsigned first = 30000, last = 39999, number;
+/* --- the sandbox's own ports ---------------------------------------------------------------- */
 
-    if (read_range(p, &first, &last, err) < 0)
+struct range {
+    unsigned first, last;
+};
+
+static const struct range ranges[DOCKER_PORT_COUNT] = {
+    [DOCKER_PORT_HAND] = {30000, 39999},
+    [DOCKER_PORT_VSCODE] = {40000, 49999},
+    [DOCKER_PORT_APP_1] = {50000, 54999},
+    [DOCKER_PORT_APP_2] = {55000, 59999},
+};
+
+/* What the user has said it is, or 0. */
+static int said_port(const struct docker_plan *p, enum docker_own_port which)
+{
+    const struct tn_spec *spec = p->subject->spec;
+    const struct tn_opt_int *vscode = &docker_config(p->docker)->sandbox.vscode_port;
+    size_t app = which == DOCKER_PORT_APP_2;
+
+    if (which == DOCKER_PORT_VSCODE)
+        return vscode->set ? (int)vscode->value : 0;
+    return which != DOCKER_PORT_HAND && app < spec->ports.count ? (int)spec->ports.items[app] : 0;
+}
+
+/* Whether nobody on this machine listens there; elsewhere it cannot be known. */
+static bool is_free(const struct docker_plan *p, unsigned port)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    tn_autofd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int on = 1;
+
+    if (!tn_engine_info(p->docker->engine)->local || fd < 0)
+        return true;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    return bind(fd, (struct sockaddr *)&any, sizeof any) == 0;
+}
+
+static bool is_taken(const struct docker_plan *p, unsigned port)
+{
+    if (p->taken[port / 8] & 1 << port % 8)
+        return true;
+    for (size_t i = 0; i < DOCKER_PORT_COUNT; i++)
+        if ((unsigned)p->own[i] == port)
+            return true;
+    return false;
+}
+
+/* In the host's network all sandboxes share one set of ports and nobody gives them out: the first
+ * free one from a random place on. */
+static int random_port(struct docker_plan *p, struct range r, int *out, struct tn_error *err)
+{
+    unsigned start;
+
+    if (read_range(p, &r.first, &r.last, err) < 0)
         return -1;
-    if (getrandom(&number, sizeof number, 0) != sizeof number)
+    if (getrandom(&start, sizeof start, 0) != sizeof start)
         return tn_fail_errno(err, errno, "no random bytes for a port");
-    p->hand_port = (int)(first + number % (last - first + 1));
+    unsigned count = r.last - r.first + 1;
+    for (unsigned i = 0; i < count && i < PORT_LOOKS; i++) {
+        unsigned port = r.first + (start % count + i) % count;
+        if (!is_taken(p, port) && is_free(p, port)) {
+            *out = (int)port;
+            return 0;
+        }
+    }
+    return tn_fail(err, TN_E_CONFLICT, "no port from %u to %u is free", r.first, r.last);
+}
+
+static int take_own_ports(struct docker_plan *p, struct tn_error *err)
+{
+    for (size_t i = 0; i < DOCKER_PORT_COUNT; i++)
+        p->own[i] = said_port(p, (enum docker_own_port)i);
+    for (size_t i = 0; i < DOCKER_PORT_COUNT; i++) {
+        if (p->own[i])
+            continue;
+        if (!p->host_network)
+            p->own[i] = (int)ranges[i].first;
+        else if (random_port(p, ranges[i], &p->own[i], err) < 0)
+            return -1;
+    }
     return 0;
 }
 
 int docker_plan_way(struct docker_plan *p, enum docker_way way, struct tn_error *err)
 {
     p->way = way;
-    p->hand_port = way == DOCKER_BY_PORT ? DOCKER_PORT_HAND : 0;
     if (way == DOCKER_BY_PORT && p->no_network)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network none: without a network the hand is reached through a socket, "
                        "which needs an engine on this machine that runs as this user");
-    if (way == DOCKER_BY_PORT && p->host_network && random_hand_port(p, err) < 0)
+    if (take_own_ports(p, err) < 0)
         return -1;
+    p->hand_port = way == DOCKER_BY_PORT ? p->own[DOCKER_PORT_HAND] : 0;
     return take_ports(p, err);
 }
 
