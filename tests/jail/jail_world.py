@@ -1,5 +1,6 @@
 """Sandboxes of the jail backend, as root and as an ordinary user; see tests/runtime/conformance.py."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -135,11 +136,36 @@ def save_image(path, layers, **config):
     return path
 
 
+def save_layout(path, layers, **config):
+    """An OCI image layout as a directory; the layers from the bottom up, every other one compressed."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+    blobs = path / "blobs/sha256"
+    blobs.mkdir(parents=True)
+
+    def blob(kind, data):
+        digest = hashlib.sha256(data).hexdigest()
+        (blobs / digest).write_bytes(data)
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}", "size": len(data)}
+
+    ids = ["sha256:" + hashlib.sha256(data).hexdigest() for data in layers]
+    packed = [blob("layer.v1.tar+gzip", gzip.compress(data)) if i % 2 else blob("layer.v1.tar", data) for i, data in enumerate(layers)]
+    settings = {"architecture": machine, "os": "linux", "config": config, "rootfs": {"type": "layers", "diff_ids": ids}}
+    manifest = {
+        "schemaVersion": 2,
+        "config": blob("config.v1+json", json.dumps(settings).encode()),
+        "layers": packed,
+    }
+    index = {"schemaVersion": 2, "manifests": [blob("manifest.v1+json", json.dumps(manifest).encode())]}
+    (path / "index.json").write_text(json.dumps(index))
+    (path / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    return path
+
+
 def children_of(pid):
     listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
     return [int(word) for word in listed.stdout.split()]
 
 
 __all__ = [
-    "NOBODY", "JailWorld", "Sandbox", "children_of", "layer", "make_root", "save_image", "static_hand", "tar_of",
+    "NOBODY", "JailWorld", "Sandbox", "children_of", "layer", "make_root", "save_image", "save_layout", "static_hand", "tar_of",
 ]  # fmt: skip

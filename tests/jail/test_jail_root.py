@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from conformance import Refusal
-from jail_world import layer, make_root, save_image, static_hand, tar_of
+from jail_world import layer, make_root, save_image, save_layout, static_hand, tar_of
 
 
 @pytest.fixture
@@ -121,6 +121,38 @@ def test_a_saved_image(plain, root):
     assert box.ok("cat /etc/mark; ls /dir") == "from the middle\nnew"
     assert box.run("ls /etc/gone")[0] != 0
     assert box.ok("pwd; echo $COLOUR; id -un") == f"/srv/app\ndeep blue\n{'root' if plain.user else 'app'}"
+
+
+def test_a_layout_of_an_image(plain, root):
+    """The directory that skopeo and others write; it is no root, though it is a directory."""
+    path = save_layout(plain.base / "layout", image_layers(root, plain.base), Env=["COLOUR=blue"], WorkingDir="/srv/app")
+    for _ in range(2):  # unpacked, and found unpacked
+        box = plain.new(plain.open(), image=str(path))
+        assert box.ok("cat /etc/mark; ls /dir; pwd; echo $COLOUR") == "from the middle\nnew\n/srv/app\nblue"
+        assert box.run("ls /etc/gone /blobs /index.json")[0] != 0
+
+
+def put_fifo(path):
+    os.mkfifo(path)
+
+
+def put_link(path):
+    path.symlink_to("/etc/passwd")
+
+
+@pytest.mark.parametrize("put", [put_fifo, put_link, os.mkdir, None])
+@pytest.mark.parametrize("part", ["manifest", "config", "layer"])
+def test_a_layout_with_something_else_in_it(plain, root, part, put):
+    path = save_layout(plain.base / "layout", image_layers(root, plain.base))
+    for blob in (path / "blobs/sha256").iterdir():
+        text = blob.read_bytes()[:40]
+        kind = "manifest" if b"schemaVersion" in text else "config" if text.startswith(b"{") else "layer"
+        if kind == part:
+            blob.unlink()
+            if put:
+                put(blob)
+    refusal = refused(plain, image=str(path))
+    assert str(path) in refusal.text and "root:" not in refusal.text
 
 
 def test_the_spec_counts_more_than_the_image(plain, root):

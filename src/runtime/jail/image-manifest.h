@@ -32,6 +32,8 @@ struct jail_manifest {
 bool jail_papers_likely(const char *first);
 /* Reads the whole archive, keeps what may be JSON of the image. */
 int jail_papers_collect(struct jail_tar *tar, struct jail_papers *out, struct tn_error *err);
+/* The same of an OCI layout that is a directory. */
+int jail_papers_collect_layout(int layout, struct jail_papers *out, struct tn_error *err);
 void jail_papers_done(struct jail_papers *papers);
 #define jail_autopapers TN_CLEANUP(jail_papers_done)
 

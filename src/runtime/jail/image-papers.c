@@ -1,10 +1,15 @@
 #include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 
+#include "base/fs.h"
 #include "runtime/jail/image-manifest.h"
 
 #define PAPER_MAX (4u << 20)
 #define PAPERS_MAX_BYTES (64u << 20)
 #define PAPERS_MAX_COUNT 10000
+#define BLOBS "blobs/sha256"
 
 static const char *without_dot(const char *name)
 {
@@ -48,6 +53,11 @@ static int add(struct jail_papers *papers, const char *name, struct tn_buf *text
 }
 
 /* JSON begins with a brace or a bracket; a layer does not. */
+static bool begins_json(char first)
+{
+    return first == '{' || first == '[';
+}
+
 static int collect_file(struct jail_tar *tar, struct jail_papers *papers, const char *name,
                         struct tn_error *err)
 {
@@ -60,8 +70,7 @@ static int collect_file(struct jail_tar *tar, struct jail_papers *papers, const 
     while ((r = jail_tar_data(tar, (const void **)&bytes, &n, &offset, err)) > 0) {
         if (n == 0)
             continue;
-        if ((text.len == 0 && bytes[0] != '{' && bytes[0] != '[') ||
-            tn_buf_add(&text, bytes, n) < 0)
+        if ((text.len == 0 && !begins_json(bytes[0])) || tn_buf_add(&text, bytes, n) < 0)
             return 0;
     }
     return r < 0 ? -1 : add(papers, name, &text, false, err);
@@ -96,6 +105,43 @@ int jail_papers_collect(struct jail_tar *tar, struct jail_papers *out, struct tn
             lib->archive_entry_size(entry) <= PAPER_MAX && collect_file(tar, out, kept, err) < 0)
             return -1;
     }
+    return r;
+}
+
+/* One file of a layout, if it may be JSON. */
+static int collect_blob(int layout, const char *name, struct jail_papers *papers,
+                        struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(PAPER_MAX);
+    tn_autofd int fd = tn_fs_open(layout, name, O_RDONLY | O_NONBLOCK, 0, err);
+    struct stat st;
+    char first;
+
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) < 0)
+        return tn_fail_errno(err, errno, "%s", name);
+    if (!S_ISREG(st.st_mode) || st.st_size > (off_t)PAPER_MAX || pread(fd, &first, 1, 0) != 1 ||
+        !begins_json(first))
+        return 0;
+    if (tn_fs_read_fd(fd, &text, err) < 0)
+        return tn_error_context(err, "%s", name);
+    return add(papers, name, &text, false, err);
+}
+
+int jail_papers_collect_layout(int layout, struct jail_papers *out, struct tn_error *err)
+{
+    int fd = tn_fs_open(layout, BLOBS, O_RDONLY | O_DIRECTORY, 0, err);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    int r = list ? collect_blob(layout, "index.json", out, err) : -1;
+
+    for (struct dirent *e; r == 0 && (e = readdir(list));) {
+        tn_autofree char *name = tn_asprintf(BLOBS "/%s", e->d_name);
+        if (starts_with_digest(e->d_name))
+            r = collect_blob(layout, name, out, err);
+    }
+    if (list)
+        closedir(list);
     return r;
 }
 

@@ -27,6 +27,7 @@ struct opening {
     const struct tn_host *host;
     const char *path;
     int fd;
+    bool layout; /* fd is a directory */
     uint64_t size;
     int64_t deadline;
     struct jail_cache cache;
@@ -278,6 +279,52 @@ static int unpack_root(struct opening *o, struct jail_image *out, struct tn_erro
     return 0;
 }
 
+/* A layer that is a file of a layout. */
+static int unpack_blob(struct opening *o, const char *file, const char *expected,
+                       struct tn_error *err)
+{
+    tn_autofd int fd = tn_fs_open(o->fd, file, O_RDONLY | O_NONBLOCK, 0, err);
+    jail_autofilesource struct jail_file_source source;
+    char digest[DIGEST_CHARS + 1];
+    struct stat st = {0};
+
+    jail_file_source_init(&source, fd);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return tn_fail(err, TN_E_INVALID, "%s: expected a regular file, found %s", file,
+                       tn_fs_kind(st.st_mode));
+    o->size = (uint64_t)st.st_size;
+    source.told = o->host->progress ? tell : NULL;
+    source.told_ctx = o;
+    return unpack_one(o, &source.source, expected, digest, err);
+}
+
+static int unpack_blobs(struct opening *o, const struct jail_manifest *m, struct tn_error *err)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (!jail_cache_has(&o->cache, m->layers[i].digest) &&
+            unpack_blob(o, m->layers[i].file, m->layers[i].digest, err) < 0)
+            return tn_error_context(err, "layer %zu", i + 1);
+    return 0;
+}
+
+static int unpack_layout(struct opening *o, struct jail_image *out, struct tn_error *err)
+{
+    jail_autopapers struct jail_papers papers = {0};
+    jail_automanifest struct jail_manifest manifest = {0};
+
+    if (jail_papers_collect_layout(o->fd, &papers, err) < 0)
+        return -1;
+    int r = jail_manifest_read(&papers, &manifest, err);
+    if (r == 0)
+        return tn_fail(err, TN_E_INVALID, "index.json of the layout describes no image");
+    if (r < 0 || unpack_blobs(o, &manifest, err) < 0)
+        return -1;
+    take_manifest(&manifest, out);
+    return 0;
+}
+
 static int unpack_file(struct opening *o, struct jail_image *out, struct tn_error *err)
 {
     jail_autopapers struct jail_papers papers = {0};
@@ -306,10 +353,41 @@ static int open_locked(struct opening *o, const char *record, struct jail_image 
     if (record_read(&o->cache, record, out)) /* somebody else has just done it */
         return 0;
     tn_fields_defaults(&jail_image_fields, out);
-    if (unpack_file(o, out, err) < 0 || record_write(&o->cache, record, out, err) < 0) {
+    if ((o->layout ? unpack_layout : unpack_file)(o, out, err) < 0 ||
+        record_write(&o->cache, record, out, err) < 0) {
         jail_image_done(out);
         return -1;
     }
+    return 0;
+}
+
+bool jail_image_is_layout(const char *path)
+{
+    static const struct {
+        const char *name;
+        mode_t type;
+    } parts[] = {{"oci-layout", S_IFREG}, {"index.json", S_IFREG}, {"blobs", S_IFDIR}};
+    struct stat st;
+
+    for (size_t i = 0; i < TN_COUNT(parts); i++) {
+        tn_autofree char *part = tn_asprintf("%s/%s", path, parts[i].name);
+        if (lstat(part, &st) < 0 || (st.st_mode & S_IFMT) != parts[i].type)
+            return false;
+    }
+    return true;
+}
+
+/* What tells one state of the image from another. */
+static int look_at(struct opening *o, const char *path, struct stat *st, struct tn_error *err)
+{
+    if (fstat(o->fd, st) < 0)
+        return tn_fail_errno(err, errno, "image %s", path);
+    o->layout = S_ISDIR(st->st_mode);
+    if (o->layout && fstatat(o->fd, "index.json", st, AT_SYMLINK_NOFOLLOW) < 0)
+        return tn_fail_errno(err, errno, "image %s: index.json", path);
+    if (!S_ISREG(st->st_mode))
+        return tn_fail(err, TN_E_INVALID, "image %s is neither a file nor a directory", path);
+    o->size = (uint64_t)st->st_size;
     return 0;
 }
 
@@ -321,14 +399,11 @@ int jail_image_open(const struct tn_host *host, const char *path, struct jail_im
     tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
 
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0)
         return tn_fail_errno(err, errno, "image %s", path);
-    if (!S_ISREG(st.st_mode))
-        return tn_fail(err, TN_E_INVALID, "image %s is neither a file nor a directory", path);
-    if (jail_cache_open(host->state, &cache, err) < 0)
-        return -1;
     o.fd = fd;
-    o.size = (uint64_t)st.st_size;
+    if (look_at(&o, path, &st, err) < 0 || jail_cache_open(host->state, &cache, err) < 0)
+        return -1;
     o.cache = cache;
     tn_autofree char *record = record_name(&st);
     if (open_locked(&o, record, out, err) < 0)

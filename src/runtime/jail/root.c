@@ -45,12 +45,12 @@ int jail_root_find(const struct jail_engine *e, const struct tn_spec *spec, stru
         tn_fail_errno(err, sys, "image %s", wish);
         if (err && sys == ENOENT && *wish != '/')
             tn_fail(err, err->code,
-                    "image %.200s: no such directory or file; a jail takes a directory, a tar or "
-                    "what `docker save` wrote (images by name: --runtime docker)",
+                    "image %.200s: no such directory or file; a jail takes a directory, a tar, an "
+                    "OCI layout or what `docker save` wrote (images by name: --runtime docker)",
                     wish);
         return -1;
     }
-    if (S_ISDIR(st.st_mode))
+    if (S_ISDIR(st.st_mode) && !jail_image_is_layout(path))
         return take_directory(e, path, s, err);
     tn_autofree char *file = path;
     jail_image_done(&s->image);
