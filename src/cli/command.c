@@ -1,7 +1,12 @@
 #include "cli/command.h"
 
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/thread.h"
+#include "runtime/hand-input.h"
 #include "runtime/hand-output.h"
 #include "runtime/sandbox-report.h"
 
@@ -114,6 +119,73 @@ static void sink_end(struct sink *s)
     s->carriage_return = false;
 }
 
+/* --- input -------------------------------------------------------------------------------------
+ */
+
+#define NO_INPUT "/dev/null"
+
+/* Passes on what this program reads, on a thread of its own. */
+struct feeder {
+    struct command *c;
+    struct tn_hand_input *in; /* NULL: there is none */
+    pthread_t thread;
+    int status; /* of the thread, once it is joined */
+    struct tn_error why;
+};
+
+static bool has_no_input(void)
+{
+    struct stat st;
+
+    return fstat(STDIN_FILENO, &st) < 0 ||
+           (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)); /* the null device */
+}
+
+static void *feed(void *ctx)
+{
+    struct feeder *f = ctx;
+
+    f->status = tn_hand_input_feed(f->in, STDIN_FILENO, &f->why);
+    if (f->status < 0)
+        command_kill(f->c);
+    return NULL;
+}
+
+/* *path: what the command reads inside, on the heap; NULL for its terminal. */
+static int feeder_start(struct feeder *f, char **path, struct tn_error *err)
+{
+    *path = NULL;
+    if (isatty(STDIN_FILENO) && !f->c->read_terminal)
+        return 0;
+    if (has_no_input()) {
+        *path = tn_strdup(NO_INPUT);
+        return 0;
+    }
+    f->in = tn_hand_input_open(&f->c->at, cli_start_deadline(f->c->cli), err);
+    if (!f->in)
+        return -1;
+    int error = tn_thread_start(&f->thread, feed, f);
+    if (error) {
+        tn_hand_input_close(TN_TAKE_PTR(f->in));
+        return tn_fail_errno(err, error, "no thread for standard input");
+    }
+    *path = tn_strdup(tn_hand_input_path(f->in));
+    return 0;
+}
+
+/* After the command.  -1 when it did not get all that it was to read. */
+static int feeder_end(struct feeder *f, struct tn_error *err)
+{
+    if (!f->in)
+        return 0;
+    tn_hand_input_stop(f->in);
+    pthread_join(f->thread, NULL);
+    tn_hand_input_close(TN_TAKE_PTR(f->in));
+    if (f->status < 0 && err)
+        *err = f->why;
+    return f->status;
+}
+
 /* --- the actions -------------------------------------------------------------------------------
  */
 
@@ -122,6 +194,8 @@ struct run {
     struct sink sink;
     uint64_t offset, lost;
     int64_t deadline;
+    struct feeder feeder;
+    char *input_path;                  /* what the command reads; NULL: its terminal */
     struct tn_observation observation; /* the last one */
     char *remarks; /* of all of them: what the sandbox adds about its limits, once; or NULL */
 };
@@ -144,6 +218,7 @@ static int act(struct run *r, const char *text, double timeout, struct tn_error 
     action.run.session = tn_strdup(r->c->session);
     action.run.blocking = true;
     action.run.script = true;
+    action.run.input_path = tn_strdup_or_null(*text ? r->input_path : NULL);
     tn_observation_done(&r->observation);
     tn_observation_init(&r->observation, TN_OBSERVATION_NULL);
     int status = tn_sandbox_execute(r->c->sb, &action, &r->observation, err);
@@ -191,6 +266,8 @@ static int begin(struct run *r, struct tn_error *err)
 
     if (!tn_sandbox_client(c->sb, r->deadline < start ? r->deadline : start, err))
         return tn_now() < r->deadline ? -1 : not_ready(c, err);
+    if (feeder_start(&r->feeder, &r->input_path, err) < 0)
+        return -1;
     int status = act(r, c->text, limit, err);
     while (status == 0 && still_starting(&r->observation)) {
         double left = (double)(r->deadline - tn_now()) / 1e9;
@@ -298,6 +375,8 @@ static int run(struct run *r, struct tn_error *err)
         r->observation.run.metadata.command_id)
         status = fetch(r, err);
     sink_end(&r->sink);
+    if (feeder_end(&r->feeder, err) < 0)
+        status = -1;
     __atomic_store_n(&c->running, false, __ATOMIC_RELEASE);
     return status;
 }
@@ -307,6 +386,7 @@ int command_run(struct command *c, struct tn_error *err)
     tn_autobuf struct tn_buf output = TN_BUF_INIT(OUTPUT_MAX);
     struct run r = {
         .c = c,
+        .feeder = {.c = c},
         .sink = {.raw = isatty(STDOUT_FILENO) && !c->cli->json,
                  .to = c->cli->json ? &output : NULL},
     };
@@ -317,6 +397,7 @@ int command_run(struct command *c, struct tn_error *err)
         status = conclude(&r, &output, err);
     tn_observation_done(&r.observation);
     free(r.remarks);
+    free(r.input_path);
     if (c->remove_session)
         tn_hand_session_remove(&c->at, c->session, tn_deadline_in(CONTROL_SECONDS), NULL);
     return status;

@@ -15,6 +15,7 @@ struct command {
     const char *text;    /* for the shell */
     const char *session; /* where it runs */
     double timeout;      /* seconds; 0: as long as it takes */
+    bool read_terminal;  /* the command reads standard input also when that is a terminal */
     bool remove_session; /* of its own: removed at the end, whatever happens */
 
     struct tn_hand_address at; /* of the hand, from command_prepare */
@@ -32,7 +33,8 @@ void put_quoted(struct tn_buf *out, const char *word);
 /* Finds out where the hand is. */
 int command_prepare(struct command *c, struct tn_error *err);
 void command_done(struct command *c);
-/* Runs it and prints its output (with --json: one document at the end).  The exit status, or -1
+/* Runs it and prints its output (with --json: one document at the end).  It reads what this program
+ * reads, to its end; a terminal stays here, and the command has its own.  The exit status, or -1
  * with err. */
 int command_run(struct command *c, struct tn_error *err);
 /* From the thread of signals: ctrl-C for the command.  False when nothing runs, or it did not

@@ -1,11 +1,9 @@
 #include <signal.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/job.h"
 #include "cli/verb.h"
-#include "runtime/hand-files.h"
 
 #define MAX_COMMAND (8u << 20)
 
@@ -31,7 +29,7 @@ static const struct tn_field rows[] = {
               .min = 0.001, .max = 1e8,
               .help = "seconds the command may take [as long as it takes]"),
     TN_BOOL("stdin", struct exec_options, input, .flag = "--stdin", .letter = 'i',
-            .help = "the command reads what this program reads (to its end, before it starts)"),
+            .help = "the command reads what this program reads also when that is a terminal"),
     TN_STRING("sandbox", struct exec_options, sandbox,
               .flags = TN_FIELD_POSITIONAL | TN_FIELD_REQUIRED, .value = VALUE_SANDBOX,
               .help = "id, start of the id, or name"),
@@ -45,7 +43,6 @@ struct exec_job {
     const struct exec_options *options;
     struct command command;
     char id[32]; /* nobody else's, for names */
-    char *input; /* path inside of what the command reads, or NULL */
 };
 
 /* --- preparation -------------------------------------------------------------------------------
@@ -72,13 +69,7 @@ static int put_script(const struct exec_job *j, struct tn_buf *out, struct tn_er
         put_quoted(out, o->directory);
         tn_buf_puts(out, " || (exit 66) && {\n");
     }
-    if (j->input)
-        tn_buf_puts(out, "{\n");
     put_words(out, &o->command, !o->session);
-    if (j->input) {
-        tn_buf_puts(out, "\n} <");
-        put_quoted(out, j->input);
-    }
     if (o->directory)
         tn_buf_puts(out, "\n}");
     if (!tn_buf_ok(out))
@@ -86,43 +77,15 @@ static int put_script(const struct exec_job *j, struct tn_buf *out, struct tn_er
     return 0;
 }
 
-static int upload_input(struct exec_job *j, struct tn_error *err)
-{
-    tn_autofiles struct tn_hand_files *files =
-        tn_hand_files_new(j->command.address, j->command.key, err);
-    tn_autofree char *path = tn_asprintf("/tmp/.tendon-%s", j->id);
-
-    if (!files ||
-        tn_hand_files_write(files, path, STDIN_FILENO, -1, 0600, NULL, NULL, TN_NEVER, err) < 0)
-        return tn_error_context(err, "standard input");
-    j->input = TN_TAKE_PTR(path);
-    return 0;
-}
-
-static void remove_input(struct exec_job *j)
-{
-    tn_autofiles struct tn_hand_files *files =
-        j->input ? tn_hand_files_new(j->command.address, j->command.key, NULL) : NULL;
-
-    if (files)
-        tn_hand_files_remove(files, j->input, false, tn_deadline_in(5), NULL);
-    free(TN_TAKE_PTR(j->input));
-}
-
 static int work(void *ctx, struct tn_error *err)
 {
     struct exec_job *j = ctx;
     tn_autobuf struct tn_buf script = TN_BUF_INIT(MAX_COMMAND);
-    int status = -1;
 
-    if (j->options->input && upload_input(j, err) < 0)
+    if (put_script(j, &script, err) < 0)
         return -1;
-    if (put_script(j, &script, err) == 0) {
-        j->command.text = tn_buf_str(&script);
-        status = command_run(&j->command, err);
-    }
-    remove_input(j);
-    return status;
+    j->command.text = tn_buf_str(&script);
+    return command_run(&j->command, err);
 }
 
 /* --- the job -----------------------------------------------------------------------------------
@@ -151,6 +114,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         .command = {.cli = cli,
                     .sb = sb,
                     .timeout = options->timeout,
+                    .read_terminal = options->input,
                     .remove_session = !options->session},
     };
     uint64_t random;
@@ -176,8 +140,10 @@ const struct verb verb_exec = {
     .summary = "run a command in a sandbox",
     .details = "Prints the output as it comes; the exit status is the command's. One argument is\n"
                "a line for the shell; several are a program and its arguments, passed on as they\n"
-               "are. Each command has a shell and a terminal of its own, unless --session names\n"
-               "one: \"main\" is the one that the agent uses.\n"
+               "are. Each command has a shell and a terminal of its own, which end with it: what\n"
+               "it set, and the directory it changed to, are gone. --session names a shell that\n"
+               "stays and keeps them: \"main\" is the one that the agent uses.\n"
+               "The command reads what this program reads, unless that is a terminal.\n"
                "The first ctrl-C interrupts the command, the second kills it.",
     .options = &options_table,
     .options_size = sizeof(struct exec_options),

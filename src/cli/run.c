@@ -181,7 +181,8 @@ const struct verb verb_run = {
     .details = "Makes a sandbox, runs COMMAND in it, prints the output as it comes, and removes\n"
                "everything again (unless --keep). The exit status is the command's.\n"
                "One argument is a line for the shell; several are a program and its arguments,\n"
-               "passed on as they are. Without COMMAND: a short tour.\n"
+               "passed on as they are. It reads what this program reads, unless that is a\n"
+               "terminal. Without COMMAND: a short tour.\n"
                "The first ctrl-C interrupts the command, the second ends everything.",
     .options = &options_table,
     .options_size = sizeof(struct run_options),

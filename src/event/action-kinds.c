@@ -50,6 +50,8 @@ static const struct tn_field run[] = {
               .help = "Tendon: which shell session; null is the default one"),
     TN_BOOL("script", ACTION, run.script, .flags = TN_FIELD_SPARSE,
             .help = "Tendon: several commands at once are fine"),
+    TN_STRING("stdin", ACTION, run.input_path, .flags = TN_FIELD_NULLABLE | TN_FIELD_SPARSE,
+              .help = "Tendon: the command reads this file; null: the session's terminal"),
     TN_BOOL("literal", ACTION, run.literal, .flags = TN_FIELD_SPARSE,
             .help = "Tendon: input is text, never the name of a key"),
 };

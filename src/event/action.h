@@ -74,9 +74,10 @@ struct tn_run_action {
     char *cwd; /* NULL; only with is_static */
     bool hidden;
     /* ours */
-    char *session; /* NULL: the default session */
-    bool script;   /* several commands at once are fine */
-    bool literal;  /* input is text, never the name of a key */
+    char *session;    /* NULL: the default session */
+    bool script;      /* several commands at once are fine */
+    bool literal;     /* input is text, never the name of a key */
+    char *input_path; /* standard input of the command; NULL: the terminal */
 };
 
 struct tn_ipython_action {

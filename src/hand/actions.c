@@ -85,6 +85,7 @@ static void do_run(struct tn_hand *hand, const struct tn_action *a, struct tn_ob
         .blocking = run->blocking,
         .script = run->script || run->is_static,
         .literal = run->literal,
+        .input_path = run->input_path,
         .timeout = a->timeout.set ? a->timeout.value : 0,
         .client = delivery->client,
     };

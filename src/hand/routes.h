@@ -12,6 +12,7 @@ extern const struct tn_route tn_routes_index[];
 extern const struct tn_route tn_routes_sessions[];
 extern const struct tn_route tn_routes_output[];
 extern const struct tn_route tn_routes_terminal[];
+extern const struct tn_route tn_routes_input[];
 extern const struct tn_route tn_routes_files[];
 extern const struct tn_route tn_routes_content[];
 extern const struct tn_route tn_routes_watch[];

@@ -321,6 +321,7 @@ int tendon_run(struct tendon_sandbox *sb, const char *command, double seconds, c
     tn_observation_init(&o, TN_OBSERVATION_NULL);
     action.run.blocking = true;
     action.run.script = true;
+    action.run.input_path = tn_strdup("/dev/null"); /* nobody can type */
     int status = tn_sandbox_execute(sb->sb, &action, &o, &why);
     if (status == 0)
         status = conclude(&o, seconds, &why);

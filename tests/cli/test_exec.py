@@ -4,6 +4,7 @@ import contextlib
 import json
 import signal
 import sqlite3
+import subprocess
 import time
 
 import pytest
@@ -44,11 +45,59 @@ def test_directory_and_variables(web):
     assert result.returncode == 66 and "not reached" not in result.stdout
 
 
+@pytest.mark.parametrize("session", [[], ["--session", "work"]], ids=["own", "named"])
+def test_no_input_is_the_end_of_file(web, session):
+    assert web.ok("exec", *session, "web", "cat") == ""
+    assert web("exec", *session, "web", "read x").returncode == 1
+    assert web.ok("exec", *session, "web", "test ! -t 0 && cat - <<< 'its own'") == "its own\n"
+
+
 def test_standard_input(web):
-    data = bytes(range(256)) * 1000
-    result = web("exec", "-i", "web", "cat", stdin=data)
-    assert (result.returncode, result.stderr, result.stdout) == (0, b"", data)
-    assert web.ok("exec", "web", "ls -A /tmp | grep tendon-exec || true") == ""
+    data = bytes(range(256)) * 5000
+    for options in ([], ["-i"], ["--session", "work"]):
+        result = web("exec", *options, "web", "cat", stdin=data)
+        assert (result.returncode, result.stderr, result.stdout) == (0, b"", data)
+    result = web("exec", "-C", "/usr", "web", "pwd; cat; cat", stdin=b"once")
+    assert (result.returncode, result.stdout) == (0, b"/usr\nonce")
+
+
+def test_input_that_nobody_reads(web):
+    assert web("exec", "web", "echo out", stdin=bytes(3_000_000)).stdout == b"out\n"
+    result = web("exec", "web", "head -c 3", stdin=b"abc" * 1_000_000)
+    assert (result.returncode, result.stdout) == (0, b"abc")
+
+
+def test_input_that_does_not_end(web):
+    """Who was started with an open pipe must not wait for its end."""
+    process = web.start("exec", "web", "echo out", stdin=subprocess.PIPE)
+    assert (process.stdout.read(), process.wait(30)) == ("out\n", 0)
+    process.stdin.close()
+    process.stderr.close()
+
+
+def test_input_as_it_comes(web):
+    process = web.start("exec", "web", "while read -r x; do echo got $x; done; echo end", stdin=subprocess.PIPE)
+    for word in ("one", "two"):
+        process.stdin.write(f"{word}\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == f"got {word}\n"
+    assert process.communicate(timeout=30) == ("end\n", "")
+
+
+def test_a_terminal_is_not_read(web, screen):
+    it = screen(web, "exec", "web", "test -t 0 && echo a terminal")
+    assert it.wait() == 0 and "a terminal" in it.text
+    it = screen(web, "exec", "-i", "web", "cat")
+    it.type("typed here\n")
+    it.wait_for("typed here\r\ntyped here")
+    it.type("\x04")
+    assert it.wait() == 0
+
+
+def test_the_shell_goes_on_after_input_that_cannot_be_read(web):
+    """What an action asks for is the shell's to open."""
+    assert web("exec", "--session", "work", "web", "read x; echo $x", stdin="first\n").stdout == "first\n"
+    assert web.ok("exec", "--session", "work", "web", "echo $x") == "first\n"
 
 
 def test_json(web):

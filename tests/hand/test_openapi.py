@@ -257,6 +257,8 @@ def test_session_routes(call, shared, ws):
     call("GET", f"/v1/sessions/{name}/terminal", status=400)
     call("GET", f"/v1/sessions/{name}/terminal?offset=x", status=422)
     call("GET", f"/v1/sessions/{name}/terminal", headers={"Sec-WebSocket-Version": "8"}, status=426)
+    call("GET", "/v1/input", status=400)
+    call("GET", "/v1/input", headers={"Sec-WebSocket-Version": "8"}, status=426)
     call("DELETE", f"/v1/sessions/{name}", status=204)
     call("DELETE", f"/v1/sessions/{name}", status=404)
     call("DELETE", "/v1/sessions/main", status=409)

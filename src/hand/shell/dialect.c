@@ -38,6 +38,7 @@ struct spelling {
     const char *eval, *print, *no_prompt;
     void (*put_word)(struct tn_buf *out, const char *text, size_t len);
     int tty_fd;
+    int input_fd; /* of a named pipe; the one before it too, for a moment */
 };
 
 static void put_report(struct tn_buf *out, const struct tn_line *line, char letter,
@@ -48,13 +49,48 @@ static void put_report(struct tn_buf *out, const struct tn_line *line, char lett
                   sp->print, line->token, letter, (unsigned long long)line->seq, sp->no_prompt);
 }
 
+/* By `command` a failure does not end the shell; by `builtin` it would not last. */
+#define OPEN "\\command exec "
+
+/* A named pipe is first opened for both directions: to open it for reading alone would wait until
+ * somebody writes, and for ever when its writer is done already.  And that by a command of its own:
+ * as redirections of the eval they would be kept for when it is over, and the shell itself would be
+ * a writer whose end the reader waits for.  It is closed before the next command. */
+static void put_pipe(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)
+{
+    if (line->input_was_pipe)
+        tn_buf_printf(out, OPEN "%d<&-; ", sp->input_fd);
+    if (!line->input_path || !line->input_is_pipe)
+        return;
+    tn_buf_printf(out, OPEN "%d<>", sp->input_fd - 1);
+    sp->put_word(out, line->input_path, strlen(line->input_path));
+    tn_buf_printf(out, " %d<", sp->input_fd);
+    sp->put_word(out, line->input_path, strlen(line->input_path));
+    tn_buf_printf(out, " %d<&-; ", sp->input_fd - 1);
+}
+
+/* Standard input of what is evaluated, to which the descriptor of the terminal is closed. */
+static void put_input(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)
+{
+    if (line->input_path && line->input_is_pipe) {
+        tn_buf_printf(out, " <&%1$d %1$d<&-", sp->input_fd);
+    } else if (line->input_path) {
+        tn_buf_puts(out, " <");
+        sp->put_word(out, line->input_path, strlen(line->input_path));
+    } else {
+        tn_buf_printf(out, " <&%d", sp->tty_fd);
+    }
+    tn_buf_printf(out, " %d<&-; ", sp->tty_fd);
+}
+
 static void put_run(struct tn_buf *out, const struct tn_line *line, const struct spelling *sp)
 {
+    put_pipe(out, line, sp);
     if (line->previous)
         tn_buf_printf(out, "__tendon_status %d; ", line->previous);
     tn_buf_puts(out, sp->eval);
     sp->put_word(out, line->text, line->len);
-    tn_buf_printf(out, " <&%1$d %1$d<&-; ", sp->tty_fd);
+    put_input(out, line, sp);
     put_report(out, line, 'E', sp);
 }
 
@@ -69,6 +105,7 @@ static void put_snapshot(struct tn_buf *out, const struct tn_line *line, const s
 /* Above the ten or so that bash takes for itself, and below any limit on open files that leaves
  * room to work. */
 #define BASH_TTY 27
+#define BASH_INPUT (BASH_TTY - 1)
 
 static const struct spelling bash_spelling = {
     .eval = "\\builtin eval ",
@@ -76,6 +113,7 @@ static const struct spelling bash_spelling = {
     .no_prompt = "PS1= PROMPT_COMMAND=()",
     .put_word = put_dollar_quoted,
     .tty_fd = BASH_TTY,
+    .input_fd = BASH_INPUT,
 };
 
 static void bash_put_run(struct tn_buf *out, const struct tn_line *line)
@@ -148,6 +186,7 @@ static const struct spelling sh_spelling = {
     .no_prompt = "PS1= PS2=; \\unset PROMPT_COMMAND",
     .put_word = put_single_quoted,
     .tty_fd = 9,
+    .input_fd = 8,
 };
 
 static void sh_put_run(struct tn_buf *out, const struct tn_line *line)

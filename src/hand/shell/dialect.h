@@ -21,6 +21,9 @@ struct tn_line {
     int previous;     /* the status that `$?` shall show; 0 to leave it */
     const char *text; /* of a command */
     size_t len;
+    const char *input_path; /* its standard input; NULL: the terminal */
+    bool input_is_pipe;     /* and that is a named pipe */
+    bool input_was_pipe;    /* that of the command before was one: the shell has it open */
 };
 
 struct tn_dialect {

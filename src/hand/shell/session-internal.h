@@ -64,11 +64,12 @@ struct tn_session {
 
     struct tn_buf pending; /* an unfinished command being typed line by line */
     bool collecting;
-    bool sent;       /* the latest command has reached the shell */
-    bool report_due; /* the report alone has not been sent after it */
-    bool evaluated;  /* it has ended, but the shell may yet tell about its jobs */
-    bool jobs;       /* the shell has, or had, programs in the background */
-    bool rescued;    /* the shell has been sent its rescue line */
+    bool sent;           /* the latest command has reached the shell */
+    bool report_due;     /* the report alone has not been sent after it */
+    bool evaluated;      /* it has ended, but the shell may yet tell about its jobs */
+    bool jobs;           /* the shell has, or had, programs in the background */
+    bool rescued;        /* the shell has been sent its rescue line */
+    bool input_was_pipe; /* of the last command: the shell has it open yet */
 
     struct tn_transcript *transcript;
     int64_t last_change; /* when its text last changed */
@@ -135,8 +136,14 @@ int session_send_line(struct tn_session *s, const struct tn_buf *text, int64_t d
 void session_send_report(struct tn_session *s);
 /* Appends the line that asks for the exported environment. */
 void session_put_snapshot(struct tn_session *s, struct tn_buf *line);
-/* Sends the line that runs text as seq + 1 and makes it active.  Refuses what is too long. */
-int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
+/* A command and its standard input, NULL for the terminal. */
+struct script {
+    const char *text;
+    size_t len;
+    const char *input_path;
+};
+/* Sends the line that runs it as seq + 1 and makes it active.  Refuses what is too long. */
+int session_send_command(struct tn_session *s, const struct script *script, int64_t deadline,
                          struct tn_error *err);
 /* With the turn: ends a person's waiting prompt so that a command can run; false when something
  * else is running there. */

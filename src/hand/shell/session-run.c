@@ -258,6 +258,10 @@ static bool refused(struct tn_session *s, const struct tn_shell_request *q, stru
         session_report_plain(r, TN_END_FAILED, "ERROR: A command cannot contain a NUL byte.");
         return true;
     }
+    if (q->input_path && q->input_path[0] != '/') {
+        session_report_plain(r, TN_END_FAILED, "ERROR: stdin must be an absolute path.");
+        return true;
+    }
     if (!q->is_input && !q->script && several_commands(text, r))
         return true;
     if (s->running && (s->active || s->collecting) && !q->is_input && text.len) {
@@ -278,8 +282,9 @@ static int dispatch(struct tn_session *s, const struct tn_shell_request *q, stru
     if (text.len == 0)
         return 0;
     if (!q->is_input) {
-        if (q->script || split_state(text.at, text.len) != TN_SPLIT_INCOMPLETE)
-            return session_send_command(s, text.at, text.len, deadline, err);
+        const struct script whole = {text.at, text.len, q->input_path};
+        if (q->script || q->input_path || split_state(text.at, text.len) != TN_SPLIT_INCOMPLETE)
+            return session_send_command(s, &whole, deadline, err);
         /* An open quote or here-document waits for its other lines, as it would at a prompt. */
         tn_buf_reset(&s->pending);
         if (tn_buf_add(&s->pending, text.at, text.len) < 0)
@@ -297,7 +302,9 @@ static int dispatch(struct tn_session *s, const struct tn_shell_request *q, stru
         return 0;
     s->collecting = false;
     if (next == COLLECT_RUN)
-        return session_send_command(s, tn_buf_str(&s->pending), s->pending.len, deadline, err);
+        return session_send_command(
+            s, &(struct script){.text = tn_buf_str(&s->pending), .len = s->pending.len}, deadline,
+            err);
     if (next == COLLECT_TOO_MUCH)
         return session_refuse_length(err);
     s->status = 130;

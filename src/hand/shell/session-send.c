@@ -1,4 +1,6 @@
 /* What goes to the shell: lines, and commands with all that begins with them. */
+#include <sys/stat.h>
+
 #include "hand/shell/session-internal.h"
 
 #define BREATH_NS (TN_MILLI / 10)
@@ -94,8 +96,15 @@ int session_refuse_length(struct tn_error *err)
     return tn_fail(err, TN_E_TOO_LARGE, "the command is too long; write it to a file and run that");
 }
 
+static bool is_pipe(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
 /* Sends it to the shell there is; -1 when that does not take it. */
-static int send_to_shell(struct tn_session *s, const char *text, size_t len, int64_t deadline,
+static int send_to_shell(struct tn_session *s, const struct script *script, int64_t deadline,
                          struct tn_error *err)
 {
     tn_autobuf struct tn_buf lines = TN_BUF_INIT(16 << 20);
@@ -109,8 +118,12 @@ static int send_to_shell(struct tn_session *s, const char *text, size_t len, int
     s->seq++;
     struct tn_line line = session_line(s);
     line.previous = s->errexit ? 0 : s->status; /* a failing line would end such a shell */
-    line.text = text;
-    line.len = len;
+    line.text = script->text;
+    line.len = script->len;
+    line.input_path = script->input_path;
+    line.input_is_pipe = script->input_path && is_pipe(script->input_path);
+    line.input_was_pipe = s->input_was_pipe;
+    s->input_was_pipe = line.input_is_pipe;
     tn_shell_dialect(s->shell)->put_run(&lines, &line);
     if (s->jobs)
         tn_shell_dialect(s->shell)->put_report(&lines, &line);
@@ -122,10 +135,10 @@ static int send_to_shell(struct tn_session *s, const char *text, size_t len, int
 }
 
 /* The same, with a new shell if the one there was dead before it could read the line. */
-static int send_somehow(struct tn_session *s, const char *text, size_t len, int64_t deadline,
+static int send_somehow(struct tn_session *s, const struct script *script, int64_t deadline,
                         struct tn_error *err)
 {
-    if (send_to_shell(s, text, len, deadline, err) == 0)
+    if (send_to_shell(s, script, deadline, err) == 0)
         return 0;
     if (!s->shell || s->starting || err->code == TN_E_TOO_LARGE)
         return -1;
@@ -136,10 +149,10 @@ static int send_somehow(struct tn_session *s, const char *text, size_t len, int6
     if (!was_dead || !s->exited)
         return -1;
     remember_output(s); /* the first one ended with its shell */
-    return send_to_shell(s, text, len, deadline, err);
+    return send_to_shell(s, script, deadline, err);
 }
 
-int session_send_command(struct tn_session *s, const char *text, size_t len, int64_t deadline,
+int session_send_command(struct tn_session *s, const struct script *script, int64_t deadline,
                          struct tn_error *err)
 {
     if (session_ensure_shell(s, deadline, err) < 0)
@@ -151,7 +164,7 @@ int session_send_command(struct tn_session *s, const char *text, size_t len, int
     s->have_base = false;
     s->peak_memory = -1;
     s->reported = false;
-    int r = send_somehow(s, text, len, deadline, err);
+    int r = send_somehow(s, script, deadline, err);
     if (r < 0)
         tn_output_finish(current_output(s)); /* whoever follows it hears that nothing will come */
     return r;

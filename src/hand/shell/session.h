@@ -38,9 +38,10 @@ struct tn_shell_request {
     size_t command_len;
     bool is_input;
     bool blocking;
-    bool script;    /* several commands at once are fine */
-    bool literal;   /* input is text, never a key name */
-    double timeout; /* seconds; 0 for none */
+    bool script;            /* several commands at once are fine */
+    bool literal;           /* input is text, never a key name */
+    const char *input_path; /* standard input of a command; NULL: the terminal */
+    double timeout;         /* seconds; 0 for none */
     int client; /* socket of who asks, or -1: an action whose client is gone makes way for the next
                    one */
 };
