@@ -98,7 +98,7 @@ TENDON_API char *tendon_read_file(struct tendon_sandbox *sb, const char *path, s
                                   size_t *n, double seconds, struct tendon_error *err);
 
 /* A connected stream socket to a TCP port inside, whatever network the sandbox has.  The caller
- * closes it. */
+ * closes it.  A sandbox with a lease counts as used until the handle is given up. */
 TENDON_API int tendon_dial(struct tendon_sandbox *sb, int port, double seconds,
                            struct tendon_error *err);
 

@@ -139,12 +139,25 @@ void tn_file_unlock(int fd, int held)
 /* --- one byte -----------------------------------------------------------------------------------
  */
 
-static int try_byte(int fd, uint64_t byte)
+static int try_kind(int fd, uint64_t byte, short kind)
 {
-    struct flock range = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+    struct flock range = {.l_type = kind, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
 
     return fcntl(fd, F_OFD_SETLK, &range);
+}
+
+static int try_byte(int fd, uint64_t byte)
+{
+    return try_kind(fd, byte, F_WRLCK);
+}
+
+int tn_byte_share(int fd, uint64_t byte, struct tn_error *err)
+{
+    if (try_kind(fd, byte, F_RDLCK) == 0)
+        return 0;
+    return errno == EAGAIN || errno == EACCES
+               ? tn_fail(err, TN_E_BUSY, "somebody else holds the lock")
+               : tn_fail_errno(err, errno, "lock");
 }
 
 /* Whoever closes the file may have held another byte: then there is another look.  The kernel tells

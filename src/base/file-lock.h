@@ -16,5 +16,8 @@ void tn_file_unlock(int fd, int held);
  * It falls when fd, which must be open for writing, is closed; waiters are told by that and by
  * nothing else.  -1: TN_E_BUSY at the deadline (0: at once), or what the system said. */
 int tn_byte_lock(int fd, uint64_t byte, int64_t deadline, struct tn_error *err);
+/* The same together with others who share it; fd must be open for reading.  TN_E_BUSY at once while
+ * somebody has it alone. */
+int tn_byte_share(int fd, uint64_t byte, struct tn_error *err);
 
 #endif

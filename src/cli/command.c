@@ -55,6 +55,7 @@ int command_prepare(struct command *c, struct tn_error *err)
     c->address = tn_strdup(address);
     c->key = tn_strdup(key);
     c->at = (struct tn_hand_address){.address = c->address, .key = c->key};
+    tn_sandbox_use(c->sb);
     return 0;
 }
 
@@ -420,6 +421,7 @@ void command_kill(struct command *c)
 
     if (!c->at.address)
         return;
+    tn_sandbox_touch(c->sb); /* this process may be about to end */
     if (c->remove_session)
         tn_hand_session_remove(&c->at, c->session, deadline, NULL);
     else

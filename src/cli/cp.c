@@ -72,6 +72,7 @@ static int parse_place(struct cli *cli, const char *text, struct place *p, struc
     p->sb = cli_sandbox(cli, which, err);
     if (!p->sb || tn_sandbox_address(p->sb, &at.address, &at.key, cli_start_deadline(cli), err) < 0)
         return -1;
+    tn_sandbox_use(p->sb);
     p->files = tn_hand_files_new(at.address, at.key, err);
     p->path = p->files ? inside(p->sb, &at, text + n + 1, err) : NULL;
     return p->path ? 0 : -1;

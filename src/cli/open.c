@@ -118,6 +118,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         return tn_fail(err, TN_E_INVALID, "which port? %s publishes none", sandbox_label(sb));
     if (tn_sandbox_address(sb, &at.address, &at.key, cli_start_deadline(cli), err) < 0)
         return -1;
+    tn_sandbox_use(sb);
     return options->vscode ? open_vscode(&page, sb, &at, err)
                            : open_port(&page, sb, port, false, "", err);
 }

@@ -88,6 +88,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     /* Better told now than to every connection. */
     if (tn_sandbox_address(sb, &address, &key, cli_start_deadline(cli), err) < 0)
         return -1;
+    tn_sandbox_use(sb);
     return forward_all(cli, sb, forwards, count, tell, cli, err);
 }
 

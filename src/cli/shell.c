@@ -223,6 +223,7 @@ static int attach(struct cli *cli, struct tn_sandbox *sb, const struct shell_opt
 
     if (tn_sandbox_address(sb, &address, &key, cli_start_deadline(cli), err) < 0)
         return -1;
+    tn_sandbox_use(sb);
     t.terminal = tn_hand_terminal_open(address, key, options->session, options->program,
                                        options->history, cli_start_deadline(cli), err);
     if (!t.terminal)

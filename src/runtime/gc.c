@@ -17,13 +17,15 @@ struct sweep {
     struct tn_error first; /* what resisted first */
 };
 
+static const char spent[] = "its lease has run out";
+
 /* Why the sandbox of that record may go; NULL when it may not. */
 static const char *verdict(const struct tn_record *r)
 {
     if (r->owner.pid && !tn_owner_lives(r->owner, r->boot))
         return r->status == TN_STATUS_STARTING ? "its start was interrupted" : "its owner is gone";
     if (r->lease > 0 && r->idle > r->lease)
-        return "its lease has run out";
+        return spent;
     return NULL;
 }
 
@@ -54,7 +56,13 @@ static int reclaim_row(const struct tn_record *found, void *ctx)
     lock = tn_sandbox_lock(s->rt->state, found->id, 0, NULL);
     if (lock < 0 || tn_store_find(s->rt->store, found->id, &now, NULL))
         return 0;
-    if (!verdict(&now)) {
+    reason = verdict(&now);
+    tn_autofd int unused = reason == spent ? tn_sandbox_use_none(s->rt->state, found->id) : -1;
+    if (reason == spent && unused < 0) { /* from now on at the latest */
+        tn_store_touch(s->rt->store, found->id, NULL);
+        reason = NULL;
+    }
+    if (!reason) {
         tn_record_done(&now);
         return 0;
     }

@@ -134,13 +134,34 @@ static uint64_t place_in_file(const char *id)
     return hash >> 2;
 }
 
+static int open_locks(const char *state, const char *name, struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/%s", state, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+    return fd < 0 ? tn_fail_errno(err, errno, "%s", path) : fd;
+}
+
+int tn_sandbox_use_mark(const char *state, const char *id)
+{
+    tn_autofd int fd = open_locks(state, "use", NULL);
+
+    return fd < 0 || tn_byte_share(fd, place_in_file(id), NULL) ? -1 : TN_TAKE_FD(fd);
+}
+
+int tn_sandbox_use_none(const char *state, const char *id)
+{
+    tn_autofd int fd = open_locks(state, "use", NULL);
+
+    return fd < 0 || tn_byte_lock(fd, place_in_file(id), 0, NULL) ? -1 : TN_TAKE_FD(fd);
+}
+
 int tn_sandbox_lock(const char *state, const char *id, int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *path = tn_asprintf("%s/lock", state);
-    tn_autofd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    tn_autofd int fd = open_locks(state, "lock", err);
 
     if (fd < 0)
-        return tn_fail_errno(err, errno, "%s", path);
+        return -1;
     if (!tn_byte_lock(fd, place_in_file(id), deadline, err))
         return TN_TAKE_FD(fd);
     if (err && err->code == TN_E_BUSY)

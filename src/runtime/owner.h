@@ -27,4 +27,10 @@ int tn_new_key(char out[33], struct tn_error *err);
  * once when that is 0. */
 int tn_sandbox_lock(const char *state, const char *id, int64_t deadline, struct tn_error *err);
 
+/* That a sandbox is in use, which falls with who uses it: the descriptor that says so until it is
+ * closed, or -1. */
+int tn_sandbox_use_mark(const char *state, const char *id);
+/* The proof that it is not, for as long as the descriptor is open; -1: it is, or may be. */
+int tn_sandbox_use_none(const char *state, const char *id);
+
 #endif

@@ -35,6 +35,9 @@ struct tn_sandbox {
     struct tn_hand_client *client;
     struct tn_stream *stream;   /* its journal; NULL before the first action */
     struct tn_toolbox *toolbox; /* NULL before its first use */
+    int uses;                   /* of tn_sandbox_use, without those that have ended */
+    bool command_runs;          /* one of them is a command that its action did not see end */
+    int use_mark;               /* descriptor, while there are any and it has a lease; or -1 */
 };
 
 /* The backend and its engine, opened at most once. */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "runtime/hand-tunnel.h"
+#include "runtime/owner.h"
 #include "runtime/runtime.h"
 #include "runtime/sandbox-journal.h"
 #include "runtime/sandbox-report.h"
@@ -14,6 +15,34 @@
 /* How long a hand that answers at all may take to say that it is ready, before the backend is asked
  * what is the matter. */
 #define PATIENCE_SECONDS 2.0
+
+/* --- that it is used ---------------------------------------------------------------------------
+ */
+
+void tn_sandbox_touch(struct tn_sandbox *sb)
+{
+    if (sb->record.lease > 0)
+        tn_store_touch(sb->rt->store, sb->record.id, NULL);
+}
+
+void tn_sandbox_use(struct tn_sandbox *sb)
+{
+    if (sb->uses++ || sb->record.lease <= 0)
+        return;
+    sb->use_mark = tn_sandbox_use_mark(sb->rt->state, sb->record.id);
+    tn_sandbox_touch(sb);
+}
+
+void tn_sandbox_rest(struct tn_sandbox *sb)
+{
+    if (--sb->uses)
+        return;
+    tn_sandbox_touch(sb); /* before others may look */
+    tn_close(TN_TAKE_FD(sb->use_mark));
+}
+
+/* --- its hand ----------------------------------------------------------------------------------
+ */
 
 /* What to do about a state in which there is nobody to talk to. */
 static const char *const advice[] = {
@@ -253,13 +282,31 @@ static int carry_out(struct tn_sandbox *sb, const struct tn_action *action,
     return 0;
 }
 
+/* A command that goes on after its action is a use too, until one is seen to have ended. */
+static void note_command(struct tn_sandbox *sb, const struct tn_observation *o)
+{
+    if (o->type != TN_OBSERVATION_RUN || !o->run.metadata.command_id)
+        return;
+    bool runs = o->run.metadata.exit_code < 0;
+    if (runs && !sb->command_runs)
+        tn_sandbox_use(sb);
+    if (!runs && sb->command_runs)
+        tn_sandbox_rest(sb);
+    sb->command_runs = runs;
+}
+
 int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
                        struct tn_observation *observation, struct tn_error *err)
 {
     struct tn_stream *stream = tn_action_hidden(action) ? NULL : journal(sb);
     struct tn_error why = {0};
     int64_t id = tn_note_action(stream, action);
+
+    tn_sandbox_use(sb);
     int failed = carry_out(sb, action, observation, &why);
+    if (!failed)
+        note_command(sb, observation);
+    tn_sandbox_rest(sb);
 
     if (failed)
         tn_note_failure(stream, action, id, why.text);
@@ -294,6 +341,7 @@ int tn_sandbox_dial(struct tn_sandbox *sb, int port, int64_t deadline, struct tn
     struct tn_subject subject = tn_sandbox_subject(sb);
     const char *address, *key;
 
+    tn_sandbox_use(sb);
     if (sb->backend->dial)
         return sb->backend->dial(sb->engine, &subject, port, deadline, err);
     if (tn_sandbox_address(sb, &address, &key, deadline, err))

@@ -41,6 +41,7 @@ struct tn_sandbox *tn_sandbox_from_record(struct tn_runtime *rt, struct tn_recor
     struct tn_sandbox *sb = tn_calloc(1, sizeof *sb);
 
     sb->rt = rt;
+    sb->use_mark = -1;
     sb->record = *record;
     *record = (struct tn_record){0};
     sb->directory = directory_of(rt, sb->record.id);
@@ -66,6 +67,10 @@ void tn_sandbox_free(struct tn_sandbox *sb)
 {
     if (!sb)
         return;
+    if (sb->uses) {
+        sb->uses = 1;
+        tn_sandbox_rest(sb);
+    }
     tn_toolbox_free(sb->toolbox);
     tn_hand_client_free(sb->client);
     tn_stream_close(sb->stream);

@@ -87,6 +87,14 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
  * Borrowed from the handle, until it is used for anything else. */
 int tn_sandbox_address(struct tn_sandbox *sb, const char **address, const char **key,
                        int64_t deadline, struct tn_error *err);
+/* It is in use from here to the tn_sandbox_rest that belongs to it, or to the end of the handle:
+ * its lease begins anew then, and nobody takes it away meanwhile.  An action is a use by itself,
+ * and so is a stream of tn_sandbox_dial, to the end of the handle. */
+void tn_sandbox_use(struct tn_sandbox *sb);
+void tn_sandbox_rest(struct tn_sandbox *sb);
+/* From any thread, for a process that is about to end: its lease begins anew. */
+void tn_sandbox_touch(struct tn_sandbox *sb);
+
 /* Executes an action.  When the sandbox died under it the observation is an error observation that
  * names the reason (out of memory, ...). */
 int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,

@@ -362,11 +362,13 @@ int tendon_write_file(struct tendon_sandbox *sb, const char *path, const void *b
     int64_t deadline = tn_deadline_in(seconds);
     tn_autofiles struct tn_hand_files *files = open_files(sb, deadline, &why);
     tn_autofd int fd = files ? file_of(bytes, n, &why) : -1;
+    int status = -1;
 
-    if (fd < 0 ||
-        tn_hand_files_write(files, path, fd, (int64_t)n, mode, NULL, NULL, deadline, &why) < 0)
-        return tn_library_fail(err, &why);
-    return 0;
+    tn_sandbox_use(sb->sb);
+    if (fd >= 0)
+        status = tn_hand_files_write(files, path, fd, (int64_t)n, mode, NULL, NULL, deadline, &why);
+    tn_sandbox_rest(sb->sb);
+    return status < 0 ? tn_library_fail(err, &why) : 0;
 }
 
 static int read_file(struct tendon_sandbox *sb, const char *path, struct tn_buf *out,
@@ -395,7 +397,10 @@ char *tendon_read_file(struct tendon_sandbox *sb, const char *path, size_t max, 
     tn_autobuf struct tn_buf out = TN_BUF_INIT(max);
     struct tn_error why = {0};
 
-    if (read_file(sb, path, &out, tn_deadline_in(seconds), &why) < 0) {
+    tn_sandbox_use(sb->sb);
+    int status = read_file(sb, path, &out, tn_deadline_in(seconds), &why);
+    tn_sandbox_rest(sb->sb);
+    if (status < 0) {
         tn_library_fail(err, &why);
         return NULL;
     }

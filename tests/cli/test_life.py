@@ -1,11 +1,14 @@
 """Sandboxes from birth to end: new, ls, ps, inspect, logs, pause, stop, snapshots, gc."""
 
+import contextlib
 import json
 import os
 import pathlib
 import re
 import select
 import signal
+import sqlite3
+import subprocess
 
 import pytest
 
@@ -378,3 +381,94 @@ def test_bench(any_tendon):
     assert found["bash -c true"]["ratio"] == 1.0
     assert any_tendon("bench", "--rounds", "2").stderr == ""  # it warns once, not of each
     assert any_tendon.leftovers() == []
+
+
+# --- leases -------------------------------------------------------------------------------------
+
+
+def let_time_pass(tendon, seconds=1000):
+    with contextlib.closing(sqlite3.connect(tendon.state / "tendon.db", timeout=20)) as db, db:
+        db.execute("UPDATE sandbox SET used_up = used_up - ?", (seconds,))
+
+
+@pytest.fixture
+def leased(tendon):
+    tendon.ok("new", "--name", "web", "--lease", "100")
+    return tendon
+
+
+def check_use(tendon, end):
+    """In use, however long; then for as long as its lease, and no longer."""
+    let_time_pass(tendon)
+    assert tendon.ok("gc") == "" and names(tendon) == ["web"]
+    let_time_pass(tendon)
+    end()
+    assert names(tendon) == ["web"]
+    let_time_pass(tendon, 50)
+    assert names(tendon) == ["web"]
+    let_time_pass(tendon)
+    assert names(tendon) == []
+
+
+def test_a_command_that_runs_is_use(leased):
+    process = leased.start("exec", "web", "echo begun; cat", stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "begun\n"
+    check_use(leased, lambda: process.communicate("", timeout=30))
+
+
+def test_a_command_that_is_killed_was_use(leased):
+    process = leased.start("exec", "web", "echo begun; cat", stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "begun\n"
+
+    def end():
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+    check_use(leased, end)
+
+
+def test_each_command_is_use(leased):
+    let_time_pass(leased, 60)
+    leased.ok("exec", "web", "true")
+    let_time_pass(leased, 60)
+    assert names(leased) == ["web"]
+    let_time_pass(leased, 60)
+    assert names(leased) == []
+
+
+def test_an_attached_shell_is_use(leased, screen):
+    it = screen(leased, "shell", "web")
+    it.type("echo rea''dy\n")
+    it.wait_for("ready")
+
+    def end():
+        it.type("\n~.")
+        it.wait()
+
+    check_use(leased, end)
+
+
+def test_a_forwarded_port_is_use(leased):
+    process = leased.start("port", "web", "0:8000")
+    assert "->" in process.stdout.readline()
+
+    def end():
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+
+    check_use(leased, end)
+
+
+def test_a_copy_is_use(leased):
+    process = leased.start("cp", "-", "web:/tmp/streamed", stdin=subprocess.PIPE)
+    process.stdin.write("x" * 300_000)  # more than a pipe holds: it is under way once all is written
+    process.stdin.flush()
+    check_use(leased, lambda: process.communicate("", timeout=30))
+
+
+def test_to_look_is_no_use(leased):
+    let_time_pass(leased, 60)
+    for look in (["ls"], ["ps", "web"], ["inspect", "web"], ["logs", "web"]):
+        leased(*look)
+    let_time_pass(leased, 60)
+    assert names(leased) == []

@@ -269,7 +269,7 @@ static struct tn_sandbox *ensure_own(struct mcp_client *c, struct tn_error *err)
     return sb;
 }
 
-struct tn_sandbox *mcp_sandbox(struct mcp_client *c, const char *which, struct tn_error *err)
+static struct tn_sandbox *find(struct mcp_client *c, const char *which, struct tn_error *err)
 {
     if (!which || !*which)
         return ensure_own(c, err);
@@ -278,4 +278,13 @@ struct tn_sandbox *mcp_sandbox(struct mcp_client *c, const char *which, struct t
         return NULL;
     }
     return tn_sandbox_attach(cli_runtime(c->service->cli, NULL), which, err);
+}
+
+struct tn_sandbox *mcp_sandbox(struct mcp_client *c, const char *which, struct tn_error *err)
+{
+    struct tn_sandbox *sb = find(c, which, err);
+
+    if (sb)
+        tn_sandbox_use(sb);
+    return sb;
 }
