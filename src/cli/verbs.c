@@ -9,24 +9,50 @@ const char *const verb_group_titles[VERB_GROUPS] = {
     [VERB_SYSTEM] = "This machine and this program",
 };
 
-extern const struct verb verb_run, verb_exec, verb_shell, verb_cp, verb_port, verb_open,
-    verb_replay, verb_tools, verb_mcp;
-extern const struct verb verb_new, verb_pause, verb_resume, verb_stop, verb_rm;
-extern const struct verb verb_snapshot, verb_rollback, verb_fork;
-extern const struct verb verb_ls, verb_ps, verb_logs, verb_events, verb_inspect;
-extern const struct verb verb_serve, verb_key, verb_audit;
-extern const struct verb verb_build, verb_images, verb_config, verb_doctor, verb_gc, verb_bench;
-extern const struct verb verb_completion, verb_version, verb_help;
+/* In the order of the help text, and nowhere else. */
+/* clang-format off */
+#define VERBS(X)  \
+    X(run) \
+    X(exec) \
+    X(shell) \
+    X(cp) \
+    X(port) \
+    X(open) \
+    X(replay) \
+    X(tools) \
+    X(mcp) \
+    X(new) \
+    X(pause) \
+    X(resume) \
+    X(stop) \
+    X(rm) \
+    X(snapshot) \
+    X(rollback) \
+    X(fork) \
+    X(ls) \
+    X(ps) \
+    X(logs) \
+    X(events) \
+    X(inspect) \
+    X(serve) \
+    X(key) \
+    X(audit) \
+    X(build) \
+    X(images) \
+    X(config) \
+    X(doctor) \
+    X(gc) \
+    X(bench) \
+    X(completion) \
+    X(version) \
+    X(help)
+/* clang-format on */
 
-/* One a line: who adds a verb touches one line. */
-const struct verb *const verbs[] = {
-    &verb_run,    &verb_exec,       &verb_shell,    &verb_cp,       &verb_port,   &verb_open,
-    &verb_replay, &verb_tools,      &verb_mcp,      &verb_new,      &verb_pause,  &verb_resume,
-    &verb_stop,   &verb_rm,         &verb_snapshot, &verb_rollback, &verb_fork,   &verb_ls,
-    &verb_ps,     &verb_logs,       &verb_events,   &verb_inspect,  &verb_serve,  &verb_key,
-    &verb_audit,  &verb_build,      &verb_images,   &verb_config,   &verb_doctor, &verb_gc,
-    &verb_bench,  &verb_completion, &verb_version,  &verb_help,     NULL, /* the end */
-};
+#define DECLARE(name) extern const struct verb verb_##name;
+VERBS(DECLARE)
+
+#define LIST(name) &verb_##name,
+const struct verb *const verbs[] = {VERBS(LIST) NULL};
 
 const struct verb *find_verb(const char *name, struct tn_error *err)
 {
