@@ -84,7 +84,8 @@ TENDON_API char *tendon_execute(struct tendon_sandbox *sb, const char *action,
  * is left out. */
 TENDON_API char *tendon_tools(struct tendon_sandbox *sb, double seconds, struct tendon_error *err);
 /* A line for the shell; the shell keeps its state from call to call, and what it runs finds the end
- * of file where it reads standard input.  Its output as an observation has it (at most 30000 characters) in *output, which may be NULL; its exit status, or -1. */
+ * of file where it reads standard input.  Its output as an observation has it (at most 30000
+ * characters) in *output, which may be NULL; its exit status, or -1. */
 TENDON_API int tendon_run(struct tendon_sandbox *sb, const char *command, double seconds,
                           char **output, struct tendon_error *err);
 

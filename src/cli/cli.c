@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "base/nearest.h"
+#include "cli/clean.h"
 #include "cli/progress.h"
-#include "cli/table.h"
 #include "runtime/registry.h"
 
 #define GLOBALS struct globals
@@ -299,14 +299,14 @@ void cli_note(const struct cli *cli, const char *fmt, ...)
         abort();
     va_end(ap);
     fputs("tendon: ", stderr);
-    print_lines(stderr, text);
+    print_message(stderr, text);
 }
 
 void cli_warn(const struct tn_error *err)
 {
     progress_pause();
     fputs("tendon: ", stderr);
-    print_lines(stderr, err->text);
+    print_message(stderr, err->text);
 }
 
 int cli_print(const struct tn_buf *text, struct tn_error *err)

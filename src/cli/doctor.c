@@ -1,6 +1,6 @@
+#include "cli/clean.h"
 #include "cli/progress.h"
 #include "cli/style.h"
-#include "cli/table.h"
 #include "cli/verb.h"
 #include "runtime/registry.h"
 

@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "cli/clean.h"
 #include "cli/style.h"
-#include "cli/table.h"
 #include "cli/verb.h"
 #include "event/journal.h"
 #include "runtime/recording.h"

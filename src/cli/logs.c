@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "base/fs.h"
+#include "cli/clean.h"
 #include "cli/verb.h"
 
 struct logs_options {
@@ -18,6 +19,8 @@ static const struct tn_fields options_table = TN_FIELDS(rows);
 struct log {
     struct tn_buf line; /* with --json */
     bool json;
+    bool terminal; /* standard output is one */
+    struct clean_stream clean;
     struct tn_error err;
 };
 
@@ -39,6 +42,8 @@ static int print_bytes(const void *bytes, size_t n, void *ctx)
 {
     struct log *log = ctx;
 
+    if (log->terminal)
+        return clean_stream_write(&log->clean, STDOUT_FILENO, bytes, n, &log->err);
     if (!log->json)
         return tn_fs_write(STDOUT_FILENO, bytes, n, &log->err);
     for (const char *c = bytes; n > 0; c++, n--) {
@@ -52,7 +57,9 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
 {
     const struct logs_options *options = given;
     tn_autosandbox struct tn_sandbox *sb = cli_sandbox(cli, options->sandbox, err);
-    struct log log = {.line = TN_BUF_INIT(1 << 20), .json = cli->json};
+    struct log log = {.line = TN_BUF_INIT(1 << 20),
+                      .json = cli->json,
+                      .terminal = !cli->json && isatty(STDOUT_FILENO)};
 
     if (!sb)
         return -1;

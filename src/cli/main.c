@@ -1,8 +1,8 @@
 #include <poll.h>
 #include <signal.h>
 
+#include "cli/clean.h"
 #include "cli/progress.h"
-#include "cli/table.h"
 #include "cli/verb.h"
 
 /* Before the verb: the options of all verbs; then the verb and everything behind it. */
@@ -164,7 +164,7 @@ static void report(const struct tn_error *err, bool json)
 
     if (!json) {
         fputs("tendon: ", stderr);
-        print_lines(stderr, err->text);
+        print_message(stderr, err->text);
         return;
     }
     tn_jw_object(&w);

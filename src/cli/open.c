@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "cli/browser.h"
+#include "cli/clean.h"
 #include "cli/forward.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
@@ -49,7 +50,8 @@ static void show(const struct page *p, const char *base)
         tn_jw_object_end(&w);
         puts(tn_buf_str(&json));
     } else {
-        puts(url);
+        print_clean(url);
+        putchar('\n');
     }
     fflush(stdout);
     if (p->start)

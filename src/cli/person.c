@@ -3,7 +3,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
-#include "cli/table.h"
+#include "cli/clean.h"
 
 enum { LINE_MAX_BYTES = 64 << 10 };
 

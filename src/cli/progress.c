@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "base/utf8.h"
+#include "cli/clean.h"
 #include "cli/units.h"
 
 #define FIRST (1 * TN_SECOND)
@@ -71,6 +71,7 @@ static void put_amounts(struct tn_buf *line)
 static void draw(void)
 {
     tn_autobuf struct tn_buf line = TN_BUF_INIT(4 * LINE_MAX_BYTES);
+    int width;
 
     tn_buf_puts(&line, p.what);
     if (p.done >= 0)
@@ -78,11 +79,8 @@ static void draw(void)
     else if (*p.detail)
         tn_buf_printf(&line, ": %s", p.detail);
     tn_buf_printf(&line, " (%lld s)", (long long)((tn_now() - p.since) / TN_SECOND));
-    for (size_t i = 0; i < line.len; i++)
-        if ((unsigned char)line.data[i] < 0x20 || line.data[i] == 0x7f)
-            line.data[i] = ' ';
-    fprintf(stderr, "\r%.*s\033[K", (int)tn_utf8_offset(tn_buf_str(&line), line.len, columns() - 1),
-            tn_buf_str(&line));
+    tn_autofree char *safe = clean_text(tn_buf_str(&line), (int)columns() - 1, &width);
+    fprintf(stderr, "\r%s\033[K", safe);
     p.drawn = true;
 }
 

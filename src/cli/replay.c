@@ -3,11 +3,11 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "cli/clean.h"
 #include "cli/fresh.h"
 #include "cli/job.h"
 #include "cli/progress.h"
 #include "cli/style.h"
-#include "cli/table.h"
 #include "cli/units.h"
 #include "cli/verb.h"
 

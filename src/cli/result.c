@@ -1,7 +1,7 @@
 #include "cli/result.h"
 
+#include "cli/clean.h"
 #include "cli/style.h"
-#include "cli/table.h"
 #include "cli/units.h"
 
 /* --- a tool -------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ void result_print_tool(const char *server, const struct tn_json *tool)
     print_clean(server);
     putchar('\n');
     if (*description)
-        print_lines(stdout, description);
+        print_content_lines(stdout, description);
     puts(tn_json_count(properties) ? "arguments:" : "no arguments");
     tn_json_each(properties, print_property, &p);
 }
@@ -99,7 +99,7 @@ static void print_block(const struct tn_json *block)
     else if (resource)
         print_place("resource", resource);
     if (text)
-        print_lines(stdout, text);
+        print_content_lines(stdout, text);
 }
 
 static int print_content(const struct tn_json *result)
@@ -112,7 +112,7 @@ static int print_content(const struct tn_json *result)
         print_block(tn_json_at(content, i));
     if (!tn_json_count(content) && tn_json_get(result, "structuredContent")) {
         tn_jw_tree(&w, tn_json_get(result, "structuredContent"));
-        print_lines(stdout, tn_buf_str(&text));
+        print_content_lines(stdout, tn_buf_str(&text));
     }
     return tn_json_bool(tn_json_get(result, "isError"), false);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "cli/clean.h"
 #include "cli/fresh.h"
 #include "cli/job.h"
 #include "cli/tty.h"
@@ -101,7 +102,9 @@ static void send_size(struct talk *t)
 
 static void show_note(const char *text)
 {
-    tn_autofree char *line = tn_asprintf("\r\n[tendon: %s]\r\n", text);
+    int width;
+    tn_autofree char *safe = clean_text(text, INT32_MAX, &width);
+    tn_autofree char *line = tn_asprintf("\r\n[tendon: %s]\r\n", safe);
 
     tn_fs_write(STDOUT_FILENO, line, strlen(line), NULL);
 }

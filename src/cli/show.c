@@ -1,6 +1,7 @@
 #include "cli/show.h"
 
 #include "base/utf8.h"
+#include "cli/clean.h"
 #include "cli/style.h"
 #include "cli/units.h"
 
@@ -25,7 +26,7 @@ static void put_line(const struct show *s, const char *line, size_t n)
             point = 0xfffd;
             length = 1;
         }
-        bool control = (point < 0x20 && point != '\t') || (point >= 0x7f && point < 0xa0);
+        bool control = point != '\t' && !clean_is_printable(point);
         char utf8[4];
         size_t bytes = tn_utf8_encode(control ? 0xfffd : point, utf8);
 

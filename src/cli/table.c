@@ -1,11 +1,10 @@
 #include "cli/table.h"
 
 #include <stdarg.h>
-#include <stdint.h>
 #include <sys/ioctl.h>
 
 #include "base/buf.h"
-#include "base/utf8.h"
+#include "cli/clean.h"
 #include "cli/progress.h"
 #include "cli/style.h"
 
@@ -41,67 +40,6 @@ void table_free(struct table *t)
     free(t);
 }
 
-/* The text in printable characters, on the heap, and the columns it takes (at most `most`). */
-static char *clean(const char *text, int most, int *width)
-{
-    size_t n = strlen(text);
-    tn_autobuf struct tn_buf out = TN_BUF_INIT(4 * n + 8);
-
-    *width = 0;
-    for (size_t i = 0; i < n;) {
-        uint32_t point;
-        char utf8[4];
-        size_t length = tn_utf8_decode(text + i, n - i, &point);
-
-        bool control = length == 0 || point < 0x20 || (point >= 0x7f && point < 0xa0) ||
-                       (point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
-        if (control)
-            point = '?';
-        int columns = tn_utf8_width(point);
-        if (*width + columns > most)
-            break;
-        tn_buf_add(&out, utf8, tn_utf8_encode(point, utf8));
-        *width += columns;
-        i += length ? length : 1;
-    }
-    return tn_buf_take(&out);
-}
-
-void print_clean_to(FILE *to, const char *text)
-{
-    int width;
-    tn_autofree char *safe = clean(text, INT32_MAX, &width);
-
-    fputs(safe, to);
-}
-
-void print_clean(const char *text)
-{
-    print_clean_to(stdout, text);
-}
-
-void print_lines(FILE *to, const char *text)
-{
-    size_t n = strlen(text);
-
-    if (!isatty(fileno(to))) {
-        fputs(text, to);
-        if (n == 0 || text[n - 1] != '\n')
-            fputc('\n', to);
-        return;
-    }
-    do {
-        n = strcspn(text, "\n");
-        tn_autofree char *line = tn_strndup(text, n);
-        for (char *c = line; *c; c++)
-            if (*c == '\t' || *c == '\r')
-                *c = ' ';
-        print_clean_to(to, line);
-        fputc('\n', to);
-        text += n + (text[n] == '\n');
-    } while (*text);
-}
-
 void table_cell(struct table *t, const char *text, const char *style)
 {
     if (t->used == t->room) {
@@ -110,7 +48,7 @@ void table_cell(struct table *t, const char *text, const char *style)
     }
     struct cell *cell = &t->cells[t->used++];
     cell->style = style;
-    cell->text = clean(text && *text ? text : "-", INT32_MAX, &cell->width);
+    cell->text = clean_text(text && *text ? text : "-", INT32_MAX, &cell->width);
 }
 
 void table_format(struct table *t, const char *fmt, ...)
@@ -175,7 +113,7 @@ void table_print(const struct table *t)
         bool last = column + 1 == t->count;
         struct cell cell = t->cells[i];
         tn_autofree char *cut =
-            last && left > 8 && cell.width > left ? clean(cell.text, left, &cell.width) : NULL;
+            last && left > 8 && cell.width > left ? clean_text(cell.text, left, &cell.width) : NULL;
         if (cut)
             cell.text = cut;
         print_cell(&cell, widths[column], t->columns[column].right, last, colour);

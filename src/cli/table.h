@@ -35,10 +35,4 @@ void table_format(struct table *t, const char *fmt, ...) TN_PRINTF(2, 3);
 /* Prints the titles and all rows.  The last column is cut to fit a terminal. */
 void table_print(const struct table *t);
 
-/* Prints text with control characters replaced. */
-void print_clean(const char *text);
-void print_clean_to(FILE *to, const char *text);
-/* Lines of text, the last one ended too; clean only where a terminal would listen. */
-void print_lines(FILE *to, const char *text);
-
 #endif

@@ -241,15 +241,19 @@ int64_t tn_hand_files_read(struct tn_hand_files *f, const char *path, int64_t of
         return tn_error_context(err, "the hand");
     if (status >= 300)
         return refused_stream(f, status, soonest(deadline), err);
+    if (offset > 0 && status != 206)
+        return tn_fail(err, TN_E_PEER, "%s: the hand does not begin where it was asked to", path);
     for (;;) {
         ssize_t n = tn_http_client_read(f->http, piece, PIECE, soonest(deadline), err);
         if (n < 0)
             return tn_error_context(err, "%s", path);
         if (n == 0)
             return all;
+        all += n;
+        if (length > 0 && all > length)
+            return tn_fail(err, TN_E_PEER, "%s: the hand sends more than it was asked for", path);
         if (tn_fs_write(fd, piece, (size_t)n, err) < 0)
             return -1;
-        all += n;
         if (moved)
             moved((size_t)n, ctx);
     }
