@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/thread.h"
+#include "hand/browser/download.h"
 #include "hand/file/confine.h"
 #include "hand/file/edit.h"
 #include "hand/hand.h"
@@ -125,7 +126,7 @@ static void start_viewer(struct process *p, int after)
 {
     struct tn_error err;
 
-    p->viewer = tn_viewer_start(after, &p->hand.user, &err);
+    p->viewer = tn_viewer_start(after, p->hand.options.viewer_secret, &p->hand.user, &err);
     if (!p->viewer)
         tn_log(TN_LOG_WARN, "no file viewer", tn_log_str("reason", err.text));
 }
@@ -145,6 +146,8 @@ static int open_for_actions(struct process *p, struct tn_error *err)
     if (!hand->editor)
         return -1;
     hand->once = tn_once_new(KEYS_MAX, ANSWERS_BYTES);
+    if (hand->options.downloads && hand->options.enable_browser && download_prepare(hand, err) < 0)
+        return -1;
     __atomic_store_n(&hand->plugins, tn_plugins_open(hand), __ATOMIC_RELEASE);
     p->server = tn_hand_server(hand);
     return open_listeners(p, err);
@@ -167,10 +170,11 @@ static int start(struct process *p, struct tn_error *err)
         return -1;
     gethostname(hand->hostname, sizeof hand->hostname - 1);
     hand->hostname[strcspn(hand->hostname, ".")] = '\0';
-    hand->shell_env = tn_agent_env(&hand->user, o->shell, tn_state_id(hand->state));
+    const char *shell = tn_agent_shell(o->shell);
+    hand->shell_env = tn_agent_env(&hand->user, shell, tn_state_id(hand->state));
     struct tn_session_options defaults = {
         .name = TN_MAIN_SESSION,
-        .program = o->shell,
+        .program = shell,
         .cwd = o->working_dir,
         .env = hand->shell_env,
         .uid = account->uid,

@@ -15,6 +15,8 @@ struct tn_hand_options {
     struct tn_opt_int user_id;
     bool enable_browser;
     bool viewer; /* also without a port */
+    bool viewer_secret;
+    bool downloads;
     char *browsergym_eval_env;
     struct tn_str_list listen;
     char *key;

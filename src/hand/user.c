@@ -9,6 +9,7 @@
 
 #define USUAL_NAME "openhands"
 #define USUAL_UID 1000
+#define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* --- making a user -------------------------------------------------------------------------- */
 
@@ -81,6 +82,34 @@ static int join_sudo(const char *name, struct tn_error *err)
     return tn_fs_replace(TN_FS_ANYWHERE, "/etc/group", &how, write_buf, &new, err);
 }
 
+static bool is_taken(uid_t uid)
+{
+    tn_autouser struct tn_user other = {0};
+    return tn_user_by_uid(TN_FS_ANYWHERE, uid, &other, NULL) == 0;
+}
+
+/* One whose uid another account has too comes first: it is the name that everybody sees then. */
+static int add_account(const char *line, bool first, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf all = TN_BUF_INIT(9 << 20);
+    const struct tn_fs_replace how = {.mode = 0644, .sync = true, .in_place = true};
+
+    if (!first)
+        return append_line("/etc/passwd", 0644, line, err);
+    tn_buf_puts(&all, line);
+    if (tn_fs_read(TN_FS_ANYWHERE, "/etc/passwd", &all, err) < 0)
+        return -1;
+    return tn_fs_replace(TN_FS_ANYWHERE, "/etc/passwd", &how, write_buf, &all, err);
+}
+
+static int make_home(const char *home, uid_t uid, gid_t gid, struct tn_error *err)
+{
+    if ((mkdir("/home", 0755) < 0 && errno != EEXIST) ||
+        (mkdir(home, 0755) < 0 && errno != EEXIST) || chown(home, uid, gid) < 0)
+        return tn_fail_errno(err, errno, "home directory %s", home);
+    return 0;
+}
+
 /* Written by hand rather than through useradd: any image will do, also one without it. */
 static int create_user(const char *name, uid_t uid, struct tn_user *account, struct tn_error *err)
 {
@@ -94,13 +123,12 @@ static int create_user(const char *name, uid_t uid, struct tn_user *account, str
     if (add_sudoer(err) < 0)
         return -1;
     if ((mkdir("/etc", 0755) < 0 && errno != EEXIST) ||
-        append_line("/etc/passwd", 0644, passwd, err) < 0 ||
+        add_account(passwd, is_taken(uid), err) < 0 ||
         (access("/etc/shadow", F_OK) == 0 && append_line("/etc/shadow", 0640, shadow, err) < 0) ||
         join_sudo(name, err) < 0)
         return tn_error_context(err, "Failed to create user %s", name);
-    if ((mkdir("/home", 0755) < 0 && errno != EEXIST) ||
-        (mkdir(home, 0755) < 0 && errno != EEXIST) || chown(home, uid, 0) < 0)
-        return tn_fail_errno(err, errno, "Failed to create user %s: %s", name, home);
+    if (make_home(home, uid, 0, err) < 0)
+        return tn_error_context(err, "Failed to create user %s", name);
     return tn_user_by_name(TN_FS_ANYWHERE, name, account, err);
 }
 
@@ -174,6 +202,10 @@ static int find_user(const struct tn_hand_options *o, struct tn_agent_user *user
     if ((by_uid ? find_uid(uid, account, err) : find_name(name, uid, account, err)) < 0)
         return -1;
     user->switch_user = account->uid != 0;
+    /* An account of the machine whose directories a sandbox has: its home was left out. */
+    if (strncmp(account->home, "/home/", 6) == 0 && access(account->home, F_OK) < 0 &&
+        make_home(account->home, account->uid, account->gid, err) < 0)
+        return -1;
     return tn_user_groups(TN_FS_ANYWHERE, account, &user->groups, &user->group_count, err);
 }
 
@@ -265,6 +297,27 @@ int tn_agent_user_set_up(const struct tn_hand_options *o, struct tn_agent_user *
     return set_up_directory(o->working_dir, user, err);
 }
 
+/* --- the shell ------------------------------------------------------------------------------- */
+
+static bool is_in_path(const char *program)
+{
+    const char *path = getenv("PATH");
+
+    for (const char *at = path ? path : USUAL_PATH; *at;) {
+        size_t n = strcspn(at, ":");
+        tn_autofree char *file = tn_asprintf("%.*s/%s", (int)n, at, program);
+        if (n > 0 && access(file, X_OK) == 0)
+            return true;
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+const char *tn_agent_shell(const char *wanted)
+{
+    return strcmp(wanted, "bash") == 0 && !is_in_path("bash") && is_in_path("sh") ? "sh" : wanted;
+}
+
 /* --- the environment ------------------------------------------------------------------------ */
 
 /* What only the server itself needs, or what is set anew. */
@@ -296,7 +349,7 @@ char **tn_agent_env(const struct tn_agent_user *user, const char *shell, const c
             env[n++] = tn_strdup(environ[i]);
     }
     if (!getenv("PATH"))
-        env[n++] = tn_strdup("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        env[n++] = tn_strdup("PATH=" USUAL_PATH);
     const char *home = user->as_started ? getenv("HOME") : NULL;
     env[n++] = tn_asprintf("HOME=%s", home && *home ? home : a->home);
     env[n++] = tn_asprintf("USER=%s", a->name);

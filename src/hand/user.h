@@ -20,6 +20,9 @@ int tn_agent_user_set_up(const struct tn_hand_options *options, struct tn_agent_
 
 void tn_agent_user_done(struct tn_agent_user *user);
 
+/* The shell to use: sh where bash is wanted and there is none.  Borrowed. */
+const char *tn_agent_shell(const char *wanted);
+
 /* Environment of the user's processes: ours without secrets, with HOME, USER, SHELL, LOGNAME and
  * TERM set, and TENDON_HAND=id, by which a later start finds what a killed server left behind.
  * NULL-terminated; the caller frees it with tn_agent_env_free. */

@@ -170,12 +170,12 @@ static void show_pdf(struct tn_http_exchange *x, const char *path, const struct 
 
     if (can_draw_pdf(x)) {
         put_head(&html, path,
-                 "<script src=\"/script/pdf.js\" defer></script>"
-                 "<script src=\"/script/view.js\" defer></script>");
+                 "<script src=\"script/pdf.js\" defer></script>"
+                 "<script src=\"script/view.js\" defer></script>");
         tn_buf_puts(&html, "<canvas class=\"page\" aria-label=\"Page 1\"></canvas>");
     } else {
         put_head(&html, path, "");
-        tn_buf_printf(&html, "<embed type=\"%s\" width=\"100%%\" height=\"1000\" src=\"/file?path=",
+        tn_buf_printf(&html, "<embed type=\"%s\" width=\"100%%\" height=\"1000\" src=\"file?path=",
                       kind->mime);
         tn_url_encode(&html, path, "/");
         tn_buf_puts(&html, "\">");

@@ -24,12 +24,51 @@ static const struct tn_route routes[] = {
 };
 static const struct tn_route *const tables[] = {routes, NULL};
 
+/* The same behind a secret, which the gate has compared. */
+static const struct tn_route secret_routes[] = {
+    {"GET", "/{secret}", root, "says that the viewer runs", 0},
+    {"GET", "/{secret}/view", viewer_view, "an image or PDF file as a page", 0},
+    {"GET", "/{secret}/file", viewer_file, "the bytes of a PDF file, for its page", 0},
+    {"GET", "/{secret}/script/{name}", viewer_script, "what pages run", 0},
+    {0},
+};
+static const struct tn_route *const secret_tables[] = {secret_routes, NULL};
+
 static char published[64]; /* what we wrote, for the end */
+static char prefix[40];    /* "/SECRET", or nothing */
+
+static bool make_secret(struct tn_error *err)
+{
+    unsigned char bytes[16];
+
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
+        tn_fail(err, TN_E_IO, "no random numbers");
+        return false;
+    }
+    prefix[0] = '/';
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(prefix + 1 + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+static bool secret_gate(struct tn_http_exchange *x, void *user)
+{
+    const char *path = tn_http_path(x);
+    size_t n = strlen(prefix);
+    unsigned char differs = strlen(path) < n;
+
+    for (size_t i = 0; !differs && i < n; i++)
+        differs |= (unsigned char)(path[i] ^ prefix[i]);
+    if (!differs && (path[n] == '\0' || path[n] == '/'))
+        return viewer_gate(x, user);
+    tn_http_reply_detail(x, 404, "Not Found");
+    return false;
+}
 
 /* Written anew rather than followed: the file lies in a directory that everybody may write to. */
 static void publish(int port)
 {
-    int n = snprintf(published, sizeof published, "http://localhost:%d", port);
+    int n = snprintf(published, sizeof published, "http://localhost:%d%s", port, prefix);
 
     unlink(URL_FILE);
     tn_autofd int fd = open(URL_FILE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -46,10 +85,13 @@ void tn_viewer_withdraw(void)
         unlink(URL_FILE); /* another server may have written its own */
 }
 
-struct tn_http_server *tn_viewer_start(int port, struct tn_agent_user *user, struct tn_error *err)
+struct tn_http_server *tn_viewer_start(int port, bool secret, struct tn_agent_user *user,
+                                       struct tn_error *err)
 {
     int span = port + PORT_SPAN <= 65535 ? PORT_SPAN : 65535 - port;
 
+    if (secret && !make_secret(err))
+        return NULL;
     for (int i = 0; i < TRIES && span > 0; i++) {
         struct tn_listen_address at = {
             .kind = TN_LISTEN_TCP, .host = "127.0.0.1", .loopback = true};
@@ -61,7 +103,11 @@ struct tn_http_server *tn_viewer_start(int port, struct tn_agent_user *user, str
         if (fd < 0)
             continue;
         struct tn_http_options options = {
-            .routes = tables, .gate = viewer_gate, .ctx = user, .max_connections = 16};
+            .routes = secret ? secret_tables : tables,
+            .gate = secret ? secret_gate : viewer_gate,
+            .ctx = user,
+            .max_connections = 16,
+        };
         struct tn_http_server *server = tn_http_server_new(&options);
         if (tn_http_server_listen(server, fd, err) < 0) {
             tn_http_server_free(server);

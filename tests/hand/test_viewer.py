@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import subprocess
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 from urllib.request import urlopen
 
 import pytest
@@ -56,6 +56,23 @@ def with_pdfjs(viewer):
 
 def view(client, path):
     return client.get("/view?path=" + quote(str(path)))
+
+
+def test_a_secret_address(start):
+    """Where others share the loopback: nothing is answered without the part that only the sandbox knows."""
+    hand = start(listen="port", args=["--viewer-secret"])
+    with open("/tmp/oh-server-url") as f:
+        url = f.read()
+    base, secret = re.fullmatch(r"(http://localhost:\d+)(/[0-9a-f]{32})", url).groups()
+    client = Client(("127.0.0.1", int(base.rsplit(":", 1)[1])))
+    image = str(hand.workspace / "x.png")
+    with open(image, "wb") as f:
+        f.write(PNG)
+    query = "/view?path=" + quote(image)
+    assert client.get(secret + query).status == 200 and client.get(secret).status == 200
+    wrong = "/" + "0" * 32
+    for path in ("/", query, wrong, wrong + query, secret[:-1] + query, secret + "0" + query, "//" + query):
+        assert client.get(path).status in (400, 404), path
 
 
 def test_root(viewer):
@@ -107,7 +124,7 @@ def test_pdf_page(viewer, with_pdfjs):
     assert reply.status == 200 and "<title>File Viewer - doc.pdf</title>" in page
     assert '<canvas class="page"' in page and "http:" not in page and "https:" not in page
     for script in re.findall(r'src="([^"]*)"', page) + ["/script/pdf.worker.js"]:
-        reply = client.get(script)
+        reply = client.get(urljoin("/view", script))
         assert reply.status == 200 and reply.headers["content-type"].startswith("text/javascript")
         encoding = reply.headers.get("content-encoding")
         assert encoding in ("br", "gzip")
@@ -123,7 +140,7 @@ def test_pdf_for_a_client_that_cannot_draw_it(viewer):
     path.write_bytes(make_pdf(["x"]))
     page = view(client, path).body.decode()
     source = re.search(r'<embed type="application/pdf" [^>]*src="([^"]*)"', page)[1]
-    assert client.get(source).body == path.read_bytes()
+    assert client.get(urljoin("/view", source)).body == path.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ class Pages {
 
 async function show() {
   const pdf = await pdfjsLib.getDocument({
-    url: '/file' + location.search,
+    url: 'file' + location.search,
     isEvalSupported: false, /* the fonts of a file are not to become programs */
   }).promise;
   const count = Math.min(pdf.numPages, MOST);
@@ -101,7 +101,7 @@ async function show() {
   for (const canvas of numbers.keys()) observer.observe(canvas);
 }
 
-pdfjsLib.GlobalWorkerOptions.workerSrc = '/script/pdf.worker.js';
+pdfjsLib.GlobalWorkerOptions.workerSrc = 'script/pdf.worker.js';
 show().catch((error) => {
   document.querySelector('canvas.page').remove();
   problem(`Error viewing file: ${error.message}`);

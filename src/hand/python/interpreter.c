@@ -6,7 +6,7 @@
 
 #include "base/fs.h"
 
-static const char *const names[] = {"python3", "python"};
+static const char *const names[] = {"python", "python3"}; /* as who types it gets it */
 static const char usual[] = "/usr/local/bin:/usr/bin";
 
 /* --- programs ------------------------------------------------------------------------------- */
@@ -28,6 +28,14 @@ static bool is_known(const struct interpreters *list, const struct stat *program
     return false;
 }
 
+/* Which some systems still mean by "python". */
+static bool is_python2(const char *path)
+{
+    tn_autofree char *real = realpath(path, NULL);
+
+    return real && strncmp(strrchr(real, '/') + 1, "python2", strlen("python2")) == 0;
+}
+
 static void look_into(struct interpreters *list, const char *directory)
 {
     struct stat program, parent;
@@ -35,7 +43,7 @@ static void look_into(struct interpreters *list, const char *directory)
     for (size_t i = 0; i < TN_COUNT(names) && list->count < INTERPRETERS_MAX; i++) {
         tn_autofree char *path = tn_asprintf("%s/%s", directory, names[i]);
         if (directory[0] == '/' && stat(path, &program) == 0 && S_ISREG(program.st_mode) &&
-            (program.st_mode & 0111) && stat(directory, &parent) == 0 &&
+            (program.st_mode & 0111) && stat(directory, &parent) == 0 && !is_python2(path) &&
             !is_known(list, &program, &parent))
             list->paths[list->count++] = TN_TAKE_PTR(path);
     }

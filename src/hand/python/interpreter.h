@@ -12,7 +12,7 @@ struct interpreters {
     size_t count;
 };
 
-/* python3 and python in the directories of a PATH, first come first, and then in the usual ones. */
+/* python and python3 in the directories of a PATH, first come first, and then in the usual ones. */
 void interpreters_find(struct interpreters *list, const char *path);
 void interpreters_done(struct interpreters *list);
 
