@@ -74,9 +74,12 @@ static const int kept[] = {
 /* Without the second a write takes set-id bits off a file. */
 #define SET_ID_CAPABILITIES (UINT64_C(1) << CAP_SETFCAP | UINT64_C(1) << CAP_FSETID)
 
+/* Where file capabilities count a program that has one beyond the bounding set cannot be executed:
+ * that would be ping.  Over the network of the jail it says nothing, which is root's of outside;
+ * an ordinary user's has only loopback. */
 static uint64_t kept_mask(const struct jail *j)
 {
-    uint64_t mask = 0;
+    uint64_t mask = j->gains ? UINT64_C(1) << CAP_NET_RAW : 0;
 
     for (size_t i = 0; i < TN_COUNT(kept); i++)
         mask |= UINT64_C(1) << kept[i];
@@ -140,10 +143,17 @@ int jail_restrict_scope(struct jail *j, struct tn_error *err)
 
 /* --- the rest ------------------------------------------------------------------------------ */
 
+int jail_leave_keyring(struct jail *j, struct tn_error *err)
+{
+    /* Where keys cannot be had at all there is nothing to leave. */
+    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+    return 0;
+}
+
 int jail_no_new_privileges(struct jail *j, struct tn_error *err)
 {
-    /* Its own session keyring; where keys cannot be had at all there is nothing to leave. */
-    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+    if (j->gains)
+        return 0;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return tn_fail_errno(err, errno, "no new privileges");
     j->isolation.no_new_privs = true;
@@ -167,5 +177,6 @@ int jail_filter_calls(struct jail *j, struct tn_error *err)
         install(filter_calls, TN_COUNT(filter_calls), err) < 0)
         return -1;
     j->isolation.seccomp = true;
+    j->isolation.no_set_id = j->shares;
     return 0;
 }

@@ -23,6 +23,7 @@
 enum {
     ARGUMENTS = 12, /* up to and with the "--" */
     FAILED = 125,
+    STATUS_MAX = 64 << 10,
 };
 
 struct entry {
@@ -79,6 +80,16 @@ static bool same_namespace(pid_t pid, const char *name)
     return stat(mine, &ours) == 0 && stat(other, &theirs) == 0 && ours.st_ino == theirs.st_ino;
 }
 
+/* Nobody can take no_new_privs off again: PID 1 has it if the jail does. */
+static bool may_gain(pid_t pid)
+{
+    tn_autofree char *path = tn_asprintf("/proc/%d/status", (int)pid);
+    tn_autobuf struct tn_buf status = TN_BUF_INIT(STATUS_MAX);
+
+    return tn_fs_read(TN_FS_ANYWHERE, path, &status, NULL) == 0 &&
+           strstr(tn_buf_str(&status), "\nNoNewPrivs:\t0\n");
+}
+
 static int find_jail(struct entry *e, struct tn_error *err)
 {
     struct tn_proc proc;
@@ -88,6 +99,7 @@ static int find_jail(struct entry *e, struct tn_error *err)
         return tn_fail(err, TN_E_GONE, "the jail is gone");
     e->same_user = same_namespace(e->pid, "user");
     e->same_network = same_namespace(e->pid, "net");
+    e->jail.gains = !e->same_user && may_gain(e->pid);
     return 0;
 }
 
@@ -129,11 +141,12 @@ static int confine(struct entry *e, struct tn_error *err)
 {
     struct jail *j = &e->jail;
 
-    if (jail_drop_capabilities(j, err) < 0 || jail_become_user(j, err) < 0 ||
-        jail_no_new_privileges(j, err) < 0 || (e->same_network && jail_restrict_scope(j, err) < 0))
+    if (jail_leave_keyring(j, err) < 0 || (e->same_network && jail_restrict_scope(j, err) < 0) ||
+        jail_filter_calls(j, err) < 0 || jail_drop_capabilities(j, err) < 0 ||
+        jail_become_user(j, err) < 0 || jail_no_new_privileges(j, err) < 0)
         return -1;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    return jail_filter_calls(j, err);
+    return 0;
 }
 
 /* --- what is done there -------------------------------------------------------------------- */

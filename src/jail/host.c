@@ -57,6 +57,17 @@ static const struct entry around[] = {
     {"var/local", 0755}, {"var/log", 0755},  {"var/mail", 0755},  {"var/opt", 0755},
     {"var/spool", 0755}, {"var/tmp", 01777},
 };
+/* What dpkg and apt write to besides JAIL_DPKG. */
+static const struct entry debian[] = {
+    {"var/cache/apt", 0755},
+    {"var/cache/apt/archives", 0755},
+    {"var/cache/apt/archives/partial", 0755},
+    {"var/cache/debconf", 0755},
+    {"var/lib/apt", 0755},
+    {"var/lib/apt/lists", 0755},
+    {"var/lib/apt/lists/partial", 0755},
+    {"var/log/apt", 0755},
+};
 
 static int make_entries(int dir, const struct entry *entries, size_t count, struct tn_error *err)
 {
@@ -130,9 +141,14 @@ static int add_host_paths(const struct jail *j, int dir, struct tn_error *err)
         return -1;
     if (symlinkat("/run", dir, "var/run") < 0 || symlinkat("/run/lock", dir, "var/lock") < 0)
         return tn_fail_errno(err, errno, "skeleton: var");
-    for (size_t i = 0; i < j->plan.host_paths.count; i++)
-        if (add_host_path(dir, &j->host_paths[i]) < 0)
-            return tn_fail_errno(err, errno, "skeleton: %s", j->host_paths[i].path);
+    for (size_t i = 0; i < j->plan.host_paths.count; i++) {
+        const struct jail_source *s = &j->host_paths[i];
+        if (add_host_path(dir, s) < 0)
+            return tn_fail_errno(err, errno, "skeleton: %s", s->path);
+        if (s->there && strcmp(s->path, JAIL_DPKG) == 0 &&
+            make_entries(dir, debian, TN_COUNT(debian), err) < 0)
+            return -1;
+    }
     if (add_workspace(j, dir, err) < 0)
         return -1;
     if (j->host_root.there && fsetxattr(dir, "trusted.overlay.opaque", "y", 1, 0) < 0)
@@ -152,14 +168,17 @@ int jail_fill_skeleton(struct jail *j, struct tn_error *err)
     tn_autofd int hand = openat(dir, &TN_JAIL_HAND[1], O_WRONLY | O_CREAT | O_CLOEXEC, 0555);
     if (hand < 0)
         return tn_fail_errno(err, errno, "skeleton: %s", TN_JAIL_HAND);
-    return j->plan.host_paths.count ? add_host_paths(j, dir, err) : 0;
+    if (j->plan.host_paths.count)
+        return add_host_paths(j, dir, err);
+    tn_autofd int etc = openat(dir, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return etc < 0 ? tn_fail_errno(err, errno, "skeleton: etc")
+                   : jail_write_default_names(j, etc, err);
 }
 
 /* --- what is hidden: a layer of whiteouts
  * --------------------------------------------------------- */
 
-/* The same directories, with the same modes, down to the last part of path, below `mask`. */
-static int follow_directories(int host, int mask, const char *path)
+int jail_follow_directories(int host, int mask, const char *path)
 {
     tn_autofree char *copy = tn_strdup(path);
     struct stat st;
@@ -177,12 +196,11 @@ static int follow_directories(int host, int mask, const char *path)
     return 0;
 }
 
-/* Nothing to hide is fine, and so is what lies in something that is hidden already. */
-static int hide(int host, int mask, const char *path, struct tn_error *err)
+int jail_hide(int host, int mask, const char *path, struct tn_error *err)
 {
     if (faccessat(host, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
-    if (follow_directories(host, mask, path) < 0)
+    if (jail_follow_directories(host, mask, path) < 0)
         return errno == ENOENT || errno == ENOTDIR ? 0 : tn_fail_errno(err, errno, "hide %s", path);
     if (mknodat(mask, path, S_IFCHR, 0) < 0 && errno != EEXIST && errno != ENOTDIR)
         return tn_fail_errno(err, errno, "hide %s", path);
@@ -204,7 +222,7 @@ static int hide_pattern(int host, int mask, const char *pattern, struct tn_error
             continue;
         tn_autofree char *path =
             slash ? tn_asprintf("%s/%s", folder, e->d_name) : tn_strdup(e->d_name);
-        r = hide(host, mask, path, err);
+        r = jail_hide(host, mask, path, err);
     }
     if (dir)
         closedir(dir);
@@ -216,7 +234,7 @@ static int hide_listed(const struct jail *j, int host, int mask, struct tn_error
     for (size_t i = 0; i < j->plan.etc_hidden.count; i++) {
         const char *entry = j->plan.etc_hidden.items[i];
         int r = strpbrk(entry, "*?[") ? hide_pattern(host, mask, entry, err)
-                                      : hide(host, mask, entry, err);
+                                      : jail_hide(host, mask, entry, err);
         if (r < 0)
             return -1;
     }
@@ -245,7 +263,7 @@ static int hide_unreadable(int top, int mask, int fd, const char *path, int dept
         tn_autofree char *below =
             path[0] ? tn_asprintf("%s/%s", path, e->d_name) : tn_strdup(e->d_name);
         if (!S_ISDIR(st.st_mode) ? !(st.st_mode & S_IROTH) : (st.st_mode & 05) != 05) {
-            r = hide(top, mask, below, err);
+            r = jail_hide(top, mask, below, err);
         } else if (S_ISDIR(st.st_mode)) {
             int next =
                 openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -278,32 +296,11 @@ static int make_own(int host, int mask, const char *host_path, struct tn_error *
             fstatat(host, own[i].path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
             (st.st_mode & 05) != 05)
             continue;
-        if (follow_directories(host, mask, own[i].path) < 0 ||
+        if (jail_follow_directories(host, mask, own[i].path) < 0 ||
             (mkdirat(mask, own[i].path, st.st_mode & 0777) < 0 && errno != EEXIST))
             return tn_fail_errno(err, errno, "%s/%s", host_path, own[i].path);
     }
     return 0;
-}
-
-static int write_text(int dir, const char *name, const char *text, struct tn_error *err)
-{
-    tn_autofd int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-
-    if (fd < 0 || write(fd, text, strlen(text)) < 0)
-        return tn_fail_errno(err, errno, "etc/%s", name);
-    return 0;
-}
-
-/* The jail has a name of its own. */
-static int write_names(const struct jail *j, int mask, struct tn_error *err)
-{
-    tn_autofree char *name = tn_asprintf("%s\n", j->plan.hostname ? j->plan.hostname : "tendon");
-    tn_autofree char *hosts =
-        tn_asprintf("127.0.0.1\tlocalhost %s::1\tlocalhost ip6-localhost\n", name);
-
-    if (write_text(mask, "hostname", name, err) < 0)
-        return -1;
-    return j->plan.network == TN_JAIL_NET_HOST ? 0 : write_text(mask, "hosts", hosts, err);
 }
 
 /* What is hidden, and what is shown instead, of one host path: host is the directory, mask the
@@ -312,7 +309,11 @@ static int fill_mask(struct jail *j, const struct jail_source *s, int host, int 
                      struct tn_error *err)
 {
     if (strcmp(s->path, "/etc") == 0 &&
-        (hide_listed(j, host, mask, err) < 0 || write_names(j, mask, err) < 0))
+        (hide_listed(j, host, mask, err) < 0 || jail_write_etc(j, host, mask, err) < 0))
+        return -1;
+    if (strcmp(s->path, "/usr") == 0 && jail_change_usr(host, mask, err) < 0)
+        return -1;
+    if (strcmp(s->path, JAIL_DPKG) == 0 && jail_change_dpkg(host, mask, err) < 0)
         return -1;
     if (!j->privileged)
         return make_own(host, mask, s->path, err);

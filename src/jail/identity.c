@@ -47,6 +47,8 @@ int jail_choose_mapping(struct jail *j, bool retry, struct tn_error *err)
                        "'subids' (newuidmap, /etc/subuid) gives more",
                        (long long)j->plan.uid, (long long)j->plan.gid);
     j->base = j->mapping == TN_JAIL_MAP_RANGE ? range_of(j->plan.id) : 0;
+    j->gains = j->plan.new_privs && !j->plan.criu &&
+               (j->mapping == TN_JAIL_MAP_RANGE || j->mapping == TN_JAIL_MAP_SUBIDS);
     return 0;
 }
 

@@ -234,6 +234,7 @@ static const struct {
     {"volumes", jail_attach_volumes, FRESH},
     {"workspace", jail_make_workspace, FRESH},
     {"resolver", jail_write_resolver, FRESH},
+    {"names", jail_correct_names, FRESH},
     {"host name", set_hostname, BOTH},
     {"launcher", wait_for_launcher, BOTH},
     {"socket", open_socket, BOTH},
@@ -241,10 +242,12 @@ static const struct {
     {"resource limits", jail_set_limits, FRESH},
     {"user namespace", jail_enter_userns, FRESH},
     {"namespaces of the user namespace", own_namespaces, FRESH},
+    {"keyring", jail_leave_keyring, FRESH},
+    {"Landlock", restrict_scope, FRESH},
+    {"system call filter", jail_filter_calls, FRESH},
     {"capabilities", jail_drop_capabilities, FRESH},
     {"user", jail_become_user, FRESH},
     {"no new privileges", jail_no_new_privileges, FRESH},
-    {"Landlock", restrict_scope, FRESH},
     {"standard input", own_null, FRESH},
     {"descriptors", keep_descriptors, FRESH},
     {"death signal", die_with_keeper, BOTH},
@@ -260,13 +263,10 @@ static _Noreturn void fail(const struct jail *j, const char *step, enum jail_mes
     _exit(1);
 }
 
-static void announce(struct jail *j)
+static void announce(const struct jail *j)
 {
-    struct jail_message message = {.kind = JAIL_READY};
+    const struct jail_message message = {.kind = JAIL_READY, .isolation = j->isolation};
 
-    j->isolation.seccomp = true; /* the very next step; should it fail this is never reported */
-    j->isolation.no_set_id = j->shares && !j->plan.restored;
-    message.isolation = j->isolation;
     jail_send(j->control, &message, -1, NULL);
 }
 
@@ -287,8 +287,6 @@ _Noreturn void jail_inside(struct jail *j)
     announce(j);
     if (j->plan.restored && jail_become_criu(j, &err) < 0)
         fail(j, "criu", JAIL_FAILED, &err);
-    if (jail_filter_calls(j, &err) < 0)
-        fail(j, "system call filter", JAIL_FAILED, &err);
     execve(TN_JAIL_HAND, j->plan.argv.count ? j->plan.argv.items : hand_alone,
            j->plan.env.items ? j->plan.env.items : no_strings);
     tn_fail_errno(&err, errno, "execute %s", j->plan.hand);

@@ -51,6 +51,7 @@ struct jail {
     uid_t caller_uid; /* who started the launcher */
     gid_t caller_gid;
     int mapping;       /* enum tn_jail_mapping; never auto */
+    bool gains;        /* set-uid programs give rights, inside: nobody there is one of outside */
     uid_t base;        /* root inside is this user outside */
     bool user_xattrs;  /* overlays keep their notes in user.overlay.*: not root of the machine */
     int userns;        /* its user namespace, when made in advance; else -1 */
@@ -153,6 +154,26 @@ int jail_prepare_host(struct jail *j, const char **lower, struct tn_error *err);
 /* Mounts the host's directories that are not joined. */
 int jail_mount_host_paths(struct jail *j, struct tn_error *err);
 
+#define JAIL_DPKG "/var/lib/dpkg"
+
+/* In the layer `mask` over the directory `host`: directories with the same modes as there, down to
+ * the last part of path. */
+int jail_follow_directories(int host, int mask, const char *path);
+/* Covers it there.  Nothing to hide is fine, and so is what lies in something that is hidden. */
+int jail_hide(int host, int mask, const char *path, struct tn_error *err);
+
+/* --- etc.c: files of the system that a jail has of its own ----------------------------------- */
+
+/* In the layer `mask` over the host's /etc, where what is hidden has been: its own instead. */
+int jail_write_etc(const struct jail *j, int host, int mask, struct tn_error *err);
+/* The same for /usr and JAIL_DPKG: python, pip and dpkg work. */
+int jail_change_usr(int host, int mask, struct tn_error *err);
+int jail_change_dpkg(int host, int mask, struct tn_error *err);
+/* hosts and hostname for images that have none... */
+int jail_write_default_names(struct jail *j, int etc, struct tn_error *err);
+/* ...and, once the root is there, for those that have others. */
+int jail_correct_names(struct jail *j, struct tn_error *err);
+
 /* --- beneath.c: paths inside ------------------------------------------------------------------ */
 
 /* Opens a path of the jail (absolute; links are followed as the jail would), or makes it: missing
@@ -199,11 +220,16 @@ int jail_leave_network(struct jail *j, struct tn_error *err);
  */
 
 int jail_set_limits(struct jail *j, struct tn_error *err);
-int jail_drop_capabilities(struct jail *j, struct tn_error *err);
-int jail_restrict_scope(struct jail *j, struct tn_error *err); /* Landlock; absence is no error */
-int jail_no_new_privileges(struct jail *j, struct tn_error *err);
+/* A session keyring of its own. */
+int jail_leave_keyring(struct jail *j, struct tn_error *err);
+/* Landlock and the filters take CAP_SYS_ADMIN in the user namespace: before it is dropped, since a
+ * jail may do without no_new_privs.  Landlock: absence is no error. */
+int jail_restrict_scope(struct jail *j, struct tn_error *err);
 int jail_filter_calls(struct jail *j, struct tn_error *err);
 #define JAIL_FILTERS 3 /* with the one for jails that write to directories of the host */
+int jail_drop_capabilities(struct jail *j, struct tn_error *err);
+/* Nothing where j->gains. */
+int jail_no_new_privileges(struct jail *j, struct tn_error *err);
 /* The Landlock version of this kernel, 0 when it has none. */
 int jail_landlock_version(void);
 

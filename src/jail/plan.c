@@ -49,6 +49,7 @@ static const struct tn_field rows[] = {
     TN_WORD("network", PLAN, network, tn_jail_networks, .fallback = "none"),
     TN_INT("uid", PLAN, uid, .max = 65535),
     TN_INT("gid", PLAN, gid, .max = 65535),
+    TN_BOOL("new_privs", PLAN, new_privs),
     TN_INT("memory", PLAN, memory, .max = LARGEST),
     TN_INT("file_size", PLAN, file_size, .max = LARGEST),
     TN_INT("pids", PLAN, pids, .max = 4194304),

@@ -95,6 +95,9 @@ struct tn_jail_plan {
     int mapping;      /* enum tn_jail_mapping */
     int network;      /* enum tn_jail_network */
     int64_t uid, gid; /* inside, of the program */
+    bool new_privs;   /* set-uid programs give rights (sudo works), where root inside has none of
+                         another user outside: mappings range and subids; a jail that may be
+                         suspended has no_new_privs always */
 
     /* Limits; 0 is none.  What cannot be enforced makes the launch fail and is named. */
     int64_t memory, file_size; /* bytes */

@@ -87,7 +87,8 @@ int jail_mount_overlay(const struct jail *j, const char *on, const char *lowers,
                   j->user_xattrs ? ",userxattr" : "");
     if (!tn_buf_ok(&options))
         return tn_fail(err, TN_E_TOO_LARGE, "too many layers: their list exceeds a page");
-    if (mount("tendon", on, "overlay", MS_NOSUID | MS_NODEV, tn_buf_str(&options)) < 0)
+    if (mount("tendon", on, "overlay", MS_NODEV | (j->gains ? 0 : MS_NOSUID),
+              tn_buf_str(&options)) < 0)
         return tn_fail_errno(err, errno, "overlay of %.200s", lowers);
     return 0;
 }

@@ -131,7 +131,9 @@ static const struct {
 } arguments[] = {
     {"ioctl", EPERM, 1, {IS(1, 0x5412)}}, /* TIOCSTI: types into a terminal */
     {"ioctl", EPERM, 1, {IS(1, 0x541c)}}, /* TIOCLINUX: pastes into a console */
-    /* Sockets: unix, inet, inet6, and netlink for routes and socket lists. */
+    /* Sockets: unix, inet, inet6, and netlink for routes and socket lists.  The answer to the rest
+     * of netlink is that of a kernel without it: who writes audit records (useradd, su, sudo) goes
+     * on without an audit, but takes EPERM for a fault. */
     {"socket", EAFNOSUPPORT, 1, {ABOVE(0, AF_NETLINK)}},
     {"socket", EAFNOSUPPORT, 1, {IS(0, 3)}},
     {"socket", EAFNOSUPPORT, 1, {IS(0, 4)}},
@@ -145,10 +147,10 @@ static const struct {
     {"socket", EAFNOSUPPORT, 1, {IS(0, 13)}},
     {"socket", EAFNOSUPPORT, 1, {IS(0, 14)}},
     {"socket", EAFNOSUPPORT, 1, {IS(0, 15)}},
-    {"socket", EPERM, 2, {IS(0, AF_NETLINK), ABOVE(2, 4)}},
-    {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 1)}},
-    {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 2)}},
-    {"socket", EPERM, 2, {IS(0, AF_NETLINK), IS(2, 3)}},
+    {"socket", EPROTONOSUPPORT, 2, {IS(0, AF_NETLINK), ABOVE(2, 4)}},
+    {"socket", EPROTONOSUPPORT, 2, {IS(0, AF_NETLINK), IS(2, 1)}},
+    {"socket", EPROTONOSUPPORT, 2, {IS(0, AF_NETLINK), IS(2, 2)}},
+    {"socket", EPROTONOSUPPORT, 2, {IS(0, AF_NETLINK), IS(2, 3)}},
     {"socketpair", EAFNOSUPPORT, 1, {ABOVE(0, AF_UNIX)}},
 };
 

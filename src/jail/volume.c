@@ -37,7 +37,10 @@ static int overlay_volume(struct jail *j, size_t i, struct tn_error *err)
         return -1;
     close(j->volumes[i]);
     j->volumes[i] = sys_clone_mount(AT_FDCWD, top, 0);
-    return j->volumes[i] < 0 ? tn_fail_errno(err, errno, "overlay of a volume") : 0;
+    if (j->volumes[i] < 0 ||
+        sys_set_mount(j->volumes[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1, 0) < 0)
+        return tn_fail_errno(err, errno, "overlay of a volume");
+    return 0;
 }
 
 int jail_prepare_volumes(struct jail *j, struct tn_error *err)

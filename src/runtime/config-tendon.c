@@ -40,7 +40,7 @@ static const struct tn_field jail_rows[] = {
     TN_STRING("rootfs", JAIL, rootfs, .flags = NULLABLE, .env = "TENDON_JAIL_ROOTFS",
               .help = "image for sandboxes that name none [this machine's system directories]"),
     TN_STRINGS("host_paths", JAIL, host_paths, .env = "TENDON_JAIL_HOST_PATHS",
-               .fallback = "/usr,/bin,/sbin,/lib,/lib32,/lib64,/libx32,/etc,/opt",
+               .fallback = "/usr,/bin,/sbin,/lib,/lib32,/lib64,/libx32,/etc,/opt,/var/lib/dpkg",
                .help = "system directories of this machine that a sandbox sees"),
     TN_STRINGS("etc_hidden", JAIL, etc_hidden, .env = "TENDON_JAIL_ETC_HIDDEN",
                .fallback = ETC_HIDDEN, .help = "entries of /etc that it never sees"),
@@ -58,6 +58,9 @@ static const struct tn_field jail_rows[] = {
             .help = "make jails that can be suspended to disk; needs root and criu 4.2"),
     TN_BOOL("unprivileged", JAIL, unprivileged, .fallback = "true",
             .env = "TENDON_JAIL_UNPRIVILEGED", .help = "use a user namespace even as root"),
+    TN_BOOL("no_new_privileges", JAIL, no_new_privileges, .env = "TENDON_JAIL_NO_NEW_PRIVILEGES",
+            .help = "setuid programs (sudo, su) gain nothing; always so where root inside is root "
+                    "outside"),
     TN_BOOL("layer_images", JAIL, layer_images, .fallback = "true",
             .env = "TENDON_JAIL_LAYER_IMAGES",
             .help = "keep changed files in one file where this kernel can mount it, as root"),

@@ -87,9 +87,10 @@ struct tn_config_jail {
     double cpus;
     int64_t pids, open_files;
     char *disk;
-    bool suspend;      /* jails can be suspended to disk [false] */
-    bool unprivileged; /* use a user namespace even as root [true] */
-    bool layer_images; /* layers may be images, where this kernel mounts them [true] */
+    bool suspend;           /* jails can be suspended to disk [false] */
+    bool unprivileged;      /* use a user namespace even as root [true] */
+    bool no_new_privileges; /* setuid programs gain nothing [false] */
+    bool layer_images;      /* layers may be images, where this kernel mounts them [true] */
 };
 
 /* [docker] */

@@ -37,8 +37,8 @@ def refused(world, **spec):
 
 def test_system_directories_without_secrets(box):
     assert {"bin", "etc", "usr"} <= set(box.ok("ls /").split())
-    assert box.run("cat /etc/shadow")[0] != 0
-    for path in ("/root", "/home", "/var/lib", "/work", str(box.driver.world.base)):
+    assert "$" not in box.ok("cat /etc/shadow")  # its own, see test_jail_machine.py
+    for path in ("/root", "/home", "/var/log/apt", "/var/lib/apt/lists/partial", "/work", str(box.driver.world.base)):
         assert box.run(f"ls -A {path} | grep .")[0] != 0, path
 
 

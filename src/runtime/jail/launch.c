@@ -121,10 +121,10 @@ static int plan_program(const struct jail_engine *e, const struct tn_subject *su
     add_copy(&plan->argv, plan->workspace);
     if (plan_user(user, plan, err) < 0)
         return -1;
-    if (!e->host->config->core.enable_browser)
-        add_copy(&plan->argv, "--no-enable-browser");
-    else if (spec->network != TN_NETWORK_HOST) /* nobody else's loopback */
-        add_copy(&plan->argv, "--viewer");
+    add_copy(&plan->argv,
+             e->host->config->core.enable_browser ? "--viewer" : "--no-enable-browser");
+    if (spec->network == TN_NETWORK_HOST) /* others' loopback too */
+        add_copy(&plan->argv, "--viewer-secret");
     for (size_t i = 0; i < spec->plugins.count; i++) {
         add_copy(&plan->argv, "--plugins");
         add_copy(&plan->argv, spec->plugins.items[i]);
@@ -242,6 +242,7 @@ static int fill_plan(const struct jail_engine *e, const struct tn_subject *subje
     plan->log = tn_asprintf("%s/" JAIL_LOG, subject->directory);
     plan->mapping =
         geteuid() == 0 && !e->host->config->jail.unprivileged ? TN_JAIL_MAP_NONE : TN_JAIL_MAP_AUTO;
+    plan->new_privs = !e->host->config->jail.no_new_privileges;
     plan->owner_pid = subject->owner.pid;
     plan->owner_start = (int64_t)subject->owner.start;
     if (plan_criu(e, subject, plan, deadline, err) < 0 || plan_network(e, spec, plan, err) < 0 ||
