@@ -134,17 +134,6 @@ static int read_start(struct tn_http_exchange *x, struct start *w)
     return 0;
 }
 
-/* The value after that flag of the command, or NULL. */
-static const char *flag_of(const struct tn_json *command, const char *flag)
-{
-    for (size_t i = 0; i + 1 < tn_json_count(command); i++) {
-        const char *word = tn_json_str(tn_json_at(command, i), NULL);
-        if (word && strcmp(word, flag) == 0)
-            return tn_json_str(tn_json_at(command, i + 1), NULL);
-    }
-    return NULL;
-}
-
 struct variables {
     struct tn_jw w;
     const struct tn_json *over; /* what weighs more */
@@ -189,7 +178,6 @@ static int choose(struct tn_service *s, const struct caller *who, const struct s
                   struct tn_spec *spec, const char **template, struct tn_error *err)
 {
     const struct tn_config *config = tn_runtime_host(s->rt)->config;
-    const char *workspace = flag_of(w->command, "--working-dir");
 
     *template = w->runtime_class && *w->runtime_class ? w->runtime_class : NULL;
     if (*template && !tn_config_template(config, *template))
@@ -213,10 +201,8 @@ static int choose(struct tn_service *s, const struct caller *who, const struct s
                    tn_log_str("image", w->image), tn_log_str("runtime", spec->runtime));
         }
     }
-    if (workspace) {
-        free(spec->workspace);
-        spec->workspace = tn_strdup(workspace);
-    }
+    if (openhands_take_command(s, spec, w->command, err))
+        return -1;
     return add_environment(spec, w->environment, err) || tn_spec_check(spec, err) ? -1 : 0;
 }
 

@@ -36,6 +36,10 @@ void openhands_put_time(struct tn_jw *w, const char *key, double time);
 /* The backend of the configuration takes references of images ("python:3.12"), not paths of this
  * machine or nothing at all. */
 bool openhands_takes_images(const struct tn_service *s, const char *runtime);
+/* Into the spec what the command that a client of the original wants started says about the
+ * sandbox: directory, user, plugins, browser.  Everything else of it is let pass. */
+int openhands_take_command(const struct tn_service *s, struct tn_spec *spec,
+                           const struct tn_json *command, struct tn_error *err);
 /* Where a tenant's images are, "tendon-tenant/0123456789abcdef0123456789abcdef": nobody else can
  * guess it.  Freed by the caller. */
 char *openhands_registry_prefix(const struct tn_service *s, const char *tenant);

@@ -33,6 +33,7 @@ def service(jail_works, tmp_path_factory):
     """One that does not wake what is paused: the client sees 503, as with the original."""
     settings = {"resume_on_use": "false"}
     editors = tmp_path_factory.mktemp("editors")
+    editors.chmod(0o755)
     shutil.copy(ROOT / "tests/vscode/fake-server", editors / "code-server")
     config = TEMPLATES.replace("EDITORS", str(editors))
     service = Service(tmp_path_factory.mktemp("openhands"), settings=settings, config=config).start()
@@ -243,7 +244,8 @@ def test_an_image_is_no_path_of_this_machine(acme):
     for image in ("/", "/root", "../..", "file:///etc"):
         runtime = start(acme, image=image)
         assert "workspace" in run(acme, runtime, "ls /").json["content"]
-        assert run(acme, runtime, "ls /root").json["content"] == ""
+        assert "Permission denied" in run(acme, runtime, "ls /root").json["content"]
+        assert run(acme, runtime, "sudo -n ls /root").json["content"] == "" or not shutil.which("sudo")
         stop(acme, runtime)
 
 
@@ -253,6 +255,48 @@ def test_working_dir_and_resources(acme):
     assert runtime["resource_factor"] == 0.5
     assert run(acme, runtime, "pwd").json["content"] == "/elsewhere/project"
     stop(acme, runtime)
+
+
+def words_of(username, uid, *more):
+    return ["python", "-m", "openhands.runtime.action_execution_server", "60000", "--working-dir", "/workspace", "--username", username, "--user-id", uid, *more]
+
+
+@pytest.mark.parametrize("uid", ["1000", "42420", "2"])
+def test_the_user_of_the_command(acme, uid):
+    """Made inside, with a home, whatever account this machine has under that number."""
+    runtime = start(acme, command=words_of("openhands", uid))
+    said = run(acme, runtime, "id -un; id -u; echo ~; stat -c %U . ~").json["content"]
+    assert said.split() == ["openhands", uid, "/home/openhands", "openhands", "openhands"]
+    if shutil.which("sudo"):
+        assert run(acme, runtime, "sudo -n id -u").json["content"] == "0"
+    stop(acme, runtime)
+
+
+def test_root_by_the_command(acme):
+    runtime = start(acme, command=words_of("root", "0"))
+    assert run(acme, runtime, "id -un; id -u; echo ~").json["content"].split() == ["root", "0", "/root"]
+    stop(acme, runtime)
+
+
+def test_plugins_and_browser_of_the_command(acme):
+    cell = {"action": {"action": "run_ipython", "args": {"code": "print(6 * 7)"}}}
+    page = {"action": {"action": "browse", "args": {"url": "about:blank"}}}
+    for more, downloads in ((("--no-enable-browser",), False), ((), True), (("--plugins", "jupyter"), True)):
+        runtime = start(acme, command=words_of("openhands", "1000", *more))
+        base = f"/{runtime['runtime_id']}"
+        listed = acme.post(f"{base}/list_files", {"path": "/workspace"}).ok().json
+        assert (".downloads/" in listed) == downloads, (more, listed)
+        if not downloads:
+            told = acme.post(f"{base}/execute_action", page).json
+            assert "Browser functionality is not supported or disabled" in json.dumps(told), told
+        if "jupyter" not in more:
+            assert "42" not in json.dumps(acme.post(f"{base}/execute_action", cell).json)
+        stop(acme, runtime)
+
+
+def test_a_command_that_makes_no_sense(acme):
+    for command in (words_of("openhands", "x"), words_of("a:b", "1000"), words_of("openhands", "-1")):
+        assert acme.post("/start", {"image": IMAGE, "command": command}).status in (400, 422), command
 
 
 def test_a_restart_that_fails_keeps_the_files(service, acme, sid, tmp_path):
