@@ -14,6 +14,8 @@ static const struct tn_field head_rows[] = {
 static const struct tn_field tail_rows[] = {
     TN_STRING("idempotency_key", EVENT, idempotency_key, .flags = LENIENT,
               .help = "Tendon: that the action was sent with; written by a service"),
+    TN_OPT_INT("start", EVENT, start, .flags = LENIENT,
+               .help = "Tendon: how often the sandbox had been restarted; written by a service"),
     TN_JSON("tool_call_metadata", EVENT, tool_call_metadata, .flags = LENIENT,
             .help = "the model's tool call behind the event"),
     TN_JSON("llm_metrics", EVENT, llm_metrics, .flags = LENIENT, .help = "tokens and cost so far"),

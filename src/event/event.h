@@ -14,6 +14,7 @@ struct tn_event {
     char *source;            /* "agent", "user" or "environment" */
     struct tn_opt_int cause; /* id of the event this one answers */
     char *idempotency_key;   /* that the action was sent with */
+    struct tn_opt_int start; /* of the sandbox that it was sent to: how often it was restarted */
     struct tn_json *tool_call_metadata;
     struct tn_json *llm_metrics;
 };

@@ -147,7 +147,7 @@ static int send_again(const struct errand *e, const struct tn_action *action,
     if (status != NOT_KNOWN && status != NOT_KEPT)
         return status;
     box_look(e->box, &view);
-    if (status == NOT_KNOWN && !noted->answered && view.started <= noted->time)
+    if (status == NOT_KNOWN && !noted->answered && view.restarts == noted->start)
         return send(e, false, again, out, err); /* it never got there */
     if (again)
         *again = true;

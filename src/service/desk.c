@@ -1,14 +1,12 @@
 #include "service/desk.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/sha256.h"
 #include "event/journal.h"
 #include "runtime/sandbox-journal.h"
 #include "runtime/sandbox-report.h"
-#include "service/clock.h"
 #include "service/proxy.h"
 
 enum {
@@ -19,6 +17,8 @@ enum {
     LOOK_BACK = 4096, /* events of a journal that are searched for keys of another process */
 };
 
+enum { START_UNKNOWN = -1 }; /* of an action that a service before noted without it */
+
 /* The error_id of an observation that stands for one that nobody could give. */
 #define NO_ANSWER "no_answer"
 
@@ -26,7 +26,7 @@ enum {
 struct known_key {
     unsigned char digest[16];
     int64_t action; /* id of its event */
-    double time;
+    int64_t start;  /* as struct noted has it */
     bool answered;
     char *report; /* that was added to the answer, or NULL */
 };
@@ -257,7 +257,7 @@ static struct known_key *find_action(struct desk *d, int64_t id)
 }
 
 static struct known_key *add_key(struct desk *d, const unsigned char digest[16], int64_t action,
-                                 double time)
+                                 int64_t start)
 {
     if (d->key_count == d->key_room && d->key_room < MAX_KEYS) {
         d->key_room = d->key_room ? 2 * d->key_room : 16;
@@ -269,19 +269,9 @@ static struct known_key *add_key(struct desk *d, const unsigned char digest[16],
         free(d->keys[d->key_next].report);
     struct known_key *k = &d->keys[d->key_next];
     d->key_next = (d->key_next + 1) % MAX_KEYS;
-    *k = (struct known_key){.action = action, .time = time};
+    *k = (struct known_key){.action = action, .start = start};
     memcpy(k->digest, digest, 16);
     return k;
-}
-
-/* "2026-11-15T12:34:56.123456", local time, as seconds since 1970; 0: it is none. */
-static double time_of(const struct tn_json *event)
-{
-    struct tm local = {.tm_isdst = -1};
-    const char *text = tn_json_get_str(event, "timestamp", "");
-    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &local);
-
-    return rest ? (double)mktime(&local) + strtod(rest, NULL) : 0;
 }
 
 static bool is_answer(const struct tn_json *event)
@@ -313,7 +303,7 @@ static void read_key(struct desk *d, int64_t id, const struct tn_json *event)
 
     if (key && tn_event_kind(event) == TN_EVENT_ACTION) {
         digest_key(key, digest);
-        add_key(d, digest, id, time_of(event));
+        add_key(d, digest, id, tn_json_int(tn_json_get(event, "start"), START_UNKNOWN));
     } else if (of && is_answer(event)) {
         of->answered = true;
         free(of->report);
@@ -337,6 +327,14 @@ static void read_keys(struct desk *d, const char *directory)
     }
 }
 
+static int64_t start_of(struct box *b)
+{
+    autoview struct box_view view = {0};
+
+    box_look(b, &view);
+    return view.restarts;
+}
+
 struct noted desk_note_action(struct desk *d, struct box *b, const struct tn_action *action,
                               const char *idempotency)
 {
@@ -346,6 +344,7 @@ struct noted desk_note_action(struct desk *d, struct box *b, const struct tn_act
     unsigned char digest[16];
 
     entry.event.idempotency_key = (char *)(uintptr_t)idempotency;
+    entry.event.start = (struct tn_opt_int){.set = idempotency, .value = start_of(b)};
     pthread_mutex_lock(&d->lock);
     struct tn_stream *journal = open_journal(d, b);
     if (journal && idempotency) {
@@ -357,10 +356,10 @@ struct noted desk_note_action(struct desk *d, struct box *b, const struct tn_act
     noted.known = key != NULL;
     noted.id = key ? key->action : tn_note_action(journal, &entry);
     if (!key && idempotency && noted.id >= 0)
-        key = add_key(d, digest, noted.id, service_time());
+        key = add_key(d, digest, noted.id, entry.event.start.value);
     if (key) {
         noted.answered = key->answered;
-        noted.time = key->time;
+        noted.start = key->start;
     }
     pthread_mutex_unlock(&d->lock);
     return noted;

@@ -31,7 +31,8 @@ struct noted {
     int64_t id;    /* -1: nothing to note it in, or none of anybody's business */
     bool known;    /* it was there already: somebody asks again */
     bool answered; /* with what became of it */
-    double time;   /* when it was noted, seconds since 1970 */
+    int64_t
+        start; /* how often the box had been restarted then; clocks tell nothing: they are set */
 };
 /* Notes the action in the journal, unless one with this idempotency key (NULL: none) is there
  * already.  Before the others below. */

@@ -1,5 +1,6 @@
 """Random calls and faults at the service, compared with a model; afterwards nothing is left."""
 
+import http.client
 import json
 import os
 import random
@@ -178,6 +179,52 @@ def test_model_while_the_clock_jumps(moved_service):
     _, faults = play(service, 2, 60, deeds, (0.01, 0.1), SEED, wish={"ttl": 3600})
     assert faults.done, "something was done"
     assert service.tendon("audit", "verify").returncode == 0
+
+
+AUTUMN = 1792887600  # 2026-10-25 02:20 in Berlin, the first of the two
+
+
+@pytest.mark.parametrize(
+    ("zone", "first", "noted", "then"),
+    [("Europe/Berlin", AUTUMN, 0, 0), ("Europe/Berlin", AUTUMN, 0, 3300), ("UTC", None, 86400, 0)],
+)
+def test_no_action_runs_twice_because_of_a_clock(jail_works, tmp_path, zone, first, noted, then):
+    """It is noted, its service and its sandbox end, and it is asked for again: clocks do not tell whether it ran."""
+    service = MovedService(tmp_path, settings={"drain_seconds": 1})
+    service.env["TZ"] = zone
+    began = first - int(time.time()) if first else 0
+    service.set_clock(began)
+    service.start()
+    service.set_clock(began + noted)
+    client = service.client()
+    box = client.post("/v1/sandboxes", {"plugins": []}).ok(201).json["id"]
+    action = {"action": {"action": "run", "args": {"command": "echo ran >> /tmp/ran; sleep 600"}, "timeout": 600}}
+    once = {"Idempotency-Key": "once"}
+
+    def ask():
+        try:
+            service.client().post(at(box, "/actions"), action, headers=once)
+        except (http.client.HTTPException, OSError):
+            pass
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+
+    def ran():
+        answer = client.get(at(box, "/files", path="/tmp/ran"))
+        return answer.status == 200 and answer.text
+
+    eventually(ran, "it runs")
+    service.set_clock(began + then)
+    service.kill()
+    asking.join()
+    service.start()
+    client = service.client()
+    client.post(at(box, "/stop")).ok()
+    client.post(at(box, "/resume")).ok()
+    again = client.post(at(box, "/actions"), action, headers=once).ok()
+    assert "is not known" in again.json["content"] and ran() == "ran\n", again
+    service.finish()
 
 
 def test_times_are_those_of_before_a_jump(moved_service):
