@@ -40,12 +40,13 @@ static void reply_success(struct tn_http_exchange *x)
 /* The box that the path names, of a request with its session key; NULL: answered. */
 static struct box *enter(struct tn_http_exchange *x, struct tn_service *s)
 {
-    autobox struct box *b = openhands_session_box(s, x, tn_http_param(x, "sandbox_id"));
+    autobox struct box *b = NULL;
+    int entered = openhands_session_enter(s, x, tn_http_param(x, "sandbox_id"), &b);
 
-    if (!b) {
+    if (entered > 0)
         reply_unauthorized(x, "The session key of this sandbox is needed: X-Session-API-Key");
+    if (entered)
         return NULL;
-    }
     double wait = box_take_delivery(b);
     if (wait > 0) {
         refuse_rate(x, wait, "Too many deliveries of this sandbox: send more events in each");

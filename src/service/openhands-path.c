@@ -21,32 +21,14 @@ static const char *behind_id(const char *target, char id[ID_LENGTH + 1])
     return *target == '/' ? target : NULL;
 }
 
-/* Who has the session key of a box has no other: links made with it end with the key that made the
- * box. */
-static struct caller session_caller(struct box *b)
-{
-    struct caller who = {.scopes = SCOPE_READ | SCOPE_USE};
-    autoview struct box_view view = {0};
-
-    box_look(b, &view);
-    snprintf(who.key_id, sizeof who.key_id, "%s", view.key_id);
-    snprintf(who.tenant, sizeof who.tenant, "%s", box_tenant(b));
-    return who;
-}
-
 /* By its session key, or by a key of its tenant.  NULL: answered. */
 static struct box *enter(struct tn_service *s, struct tn_http_exchange *x, const char *id)
 {
     struct tn_error err = {0};
-    struct box *b = openhands_session_box(s, x, id);
+    struct box *b = NULL;
 
-    if (b) {
-        const struct caller who = session_caller(b);
-        if (caller_enter(x, &who))
-            return b;
-        box_release(b);
-        return NULL;
-    }
+    if (openhands_session_enter(s, x, id, &b) <= 0)
+        return b;
     if (!gate_check(x, s) || !caller_may(x, SCOPE_USE))
         return NULL;
     b = box_find(s, native_tenant(caller_of(x)), id, &err);

@@ -11,17 +11,30 @@
 
 /* --- sessions ------------------------------------------------------------------------------- */
 
-struct box *openhands_session_box(struct tn_service *s, const struct tn_http_exchange *x,
-                                  const char *id)
+int openhands_session_enter(struct tn_service *s, struct tn_http_exchange *x, const char *id,
+                            struct box **out)
 {
     const char *given = tn_http_header(x, "X-Session-API-Key");
     autobox struct box *b = given ? box_find(s, NULL, id, NULL) : NULL;
+    struct caller who;
 
     if (!b)
-        return NULL;
+        return 1;
     autoview struct box_view v;
     box_look(b, &v);
-    return v.session_key && tn_same_secret(given, v.session_key) ? TN_TAKE_PTR(b) : NULL;
+    if (!v.session_key || !tn_same_secret(given, v.session_key))
+        return 1;
+    if (keyring_find(s->keys, v.key_id, &who, NULL)) {
+        reply_unauthorized(x, "The key that made this sandbox does not count any more");
+        return -1;
+    }
+    /* It opens this box and nothing else, whatever the other one may. */
+    who.scopes = SCOPE_READ | SCOPE_USE;
+    snprintf(who.tenant, sizeof who.tenant, "%s", box_tenant(b));
+    if (!caller_enter(x, &who))
+        return -1;
+    *out = TN_TAKE_PTR(b);
+    return 0;
 }
 
 int openhands_order(struct tn_http_exchange *x, struct box *b, enum box_order order)

@@ -19,9 +19,11 @@ enum {
  * has the session key of the box, or a key of its tenant.  For the front of the server. */
 bool openhands_take(struct tn_service *s, struct tn_http_exchange *x);
 
-/* The box of that id when the request has its session key (X-Session-API-Key), or NULL. */
-struct box *openhands_session_box(struct tn_service *s, const struct tn_http_exchange *x,
-                                  const char *id);
+/* Lets a request in by the session key of the box of that id (X-Session-API-Key).  A session key is
+ * worth as much as the API key that made the box: it ends with it, and its requests count.  0 with
+ * the box, 1 when it has no such key, -1: answered. */
+int openhands_session_enter(struct tn_service *s, struct tn_http_exchange *x, const char *id,
+                            struct box **out);
 /* Gives the order, waits for it, and notes it in the audit log.  0, or -1: answered. */
 int openhands_order(struct tn_http_exchange *x, struct box *b, enum box_order order);
 

@@ -357,6 +357,25 @@ def test_the_session_key_opens_its_runtime_and_nothing_else(service, acme, share
     stop(acme, second)
 
 
+def test_the_session_key_is_worth_as_much_as_the_key_it_came_from(service):
+    made = service.make_key("short-lived", "--tenant", "brief", "--rate", "5")
+    client, stranger = service.client(made["key"]), service.stranger()
+    runtime = start(client)
+    session = {"X-Session-API-Key": runtime["session_api_key"]}
+    alive = f"/{runtime['runtime_id']}/alive"
+    answers = [stranger.get(alive, headers=session) for _ in range(40)]
+    assert {answer.status for answer in answers} == {200, 429}, "its rate is the key's"
+    assert next(answer for answer in answers if answer.status == 429).headers["Retry-After"]
+    service.client().delete(f"/v1/keys/{made['id']}").ok(204)
+    for method, path in (("GET", alive), ("POST", f"/{runtime['runtime_id']}/execute_action")):
+        refused = stranger.request(method, path, headers=session)
+        assert refused.status == 401 and "does not count any more" in refused.json["detail"], refused
+    webhook = f"/api/v1/webhooks/{runtime['runtime_id']}/conversations"
+    refused = stranger.post(webhook, {}, headers=session)
+    assert refused.status == 401, refused
+    service.client().post("/stop", {"runtime_id": runtime["runtime_id"]}).ok()
+
+
 def test_keys_that_open_nothing(service, other, shared):
     stranger, path = service.stranger(), f"/{shared['runtime_id']}/alive"
     unknown = "/abcdefghij/alive"
