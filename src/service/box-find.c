@@ -1,4 +1,5 @@
 /* Finding boxes, and counting what they use. */
+#include "base/secret.h"
 #include "service/box-internal.h"
 
 /* The same words whether it is not there or somebody else's. */
@@ -92,6 +93,22 @@ int box_count(struct tn_service *s, const char *tenant, unsigned states)
 
     box_each(s, &f, count_one, &count, NULL);
     return count;
+}
+
+bool box_has_session_key(struct tn_service *s, const char *text)
+{
+    size_t count;
+    struct box **list = boxes_after(s->boxes, &(struct box_filter){0}, &count);
+    bool found = false;
+
+    for (size_t i = 0; i < count; i++) {
+        pthread_mutex_lock(&list[i]->lock);
+        found |= list[i]->secret && tn_same_secret(text, list[i]->secret);
+        pthread_mutex_unlock(&list[i]->lock);
+        box_release(list[i]);
+    }
+    free(list);
+    return found;
 }
 
 /* --- quotas ----------------------------------------------------------------------------------- */

@@ -105,6 +105,8 @@ struct box_filter {
 /* Non-zero from fn stops and is returned.  *more (may be NULL): there are others after the last. */
 typedef int (*box_fn)(struct box *b, void *ctx);
 int box_each(struct tn_service *s, const struct box_filter *f, box_fn fn, void *ctx, bool *more);
+/* Whether the text is the session key of any box. */
+bool box_has_session_key(struct tn_service *s, const char *text);
 /* How many of the tenant (NULL: all) are in one of these states. */
 int box_count(struct tn_service *s, const char *tenant, unsigned states);
 

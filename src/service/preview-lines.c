@@ -62,10 +62,23 @@ static enum tn_http_verdict pass_cookies(const struct passage *p, const char *va
 /* Nobody but us tells the sandbox who asks. */
 static bool is_forwarding(const char *name)
 {
-    static const char *const names[] = {"forwarded", "x-real-ip", "x-request-id",
-                                        "x-session-api-key", NULL};
+    static const char *const names[] = {"forwarded", "x-real-ip", "x-request-id", NULL};
 
     return starts_with(name, "x-forwarded-") || is_one_of(name, names);
+}
+
+/* A server inside may want a key of its own in any of these lines: only ours are taken away. */
+static bool opens_a_sandbox(const struct passage *p, const char *name, const char *value)
+{
+    static const char *const names[] = {"authorization", "x-api-key", "x-session-api-key", NULL};
+
+    if (!is_one_of(name, names))
+        return false;
+    if (strcasecmp(name, "X-Session-API-Key") == 0 && carries_our_key("X-API-Key", value))
+        return true;
+    if (starts_with(value, "Bearer"))
+        value += 6 + strspn(value + 6, " \t");
+    return p->is_session_key && p->is_session_key(value, p->ctx);
 }
 
 enum tn_http_verdict passage_request(const char *name, const char *value, struct tn_buf *changed,
@@ -73,7 +86,7 @@ enum tn_http_verdict passage_request(const char *name, const char *value, struct
 {
     if (strcasecmp(name, "Cookie") == 0)
         return pass_cookies(ctx, value, changed);
-    if (is_forwarding(name) || carries_our_key(name, value) ||
+    if (is_forwarding(name) || carries_our_key(name, value) || opens_a_sandbox(ctx, name, value) ||
         (strcasecmp(name, "Referer") == 0 && strstr(value, TICKET_QUERY "=")))
         return TN_HTTP_DROP;
     return TN_HTTP_PASS;
@@ -82,8 +95,8 @@ enum tn_http_verdict passage_request(const char *name, const char *value, struct
 enum tn_http_verdict hand_request(const char *name, const char *value, struct tn_buf *changed,
                                   void *ctx)
 {
-    static const char *const hidden[] = {"authorization", "cookie",    "origin",
-                                         "referer",       "x-api-key", NULL};
+    static const char *const hidden[] = {
+        "authorization", "cookie", "origin", "referer", "x-api-key", "x-session-api-key", NULL};
     bool ticket =
         strcasecmp(name, "Sec-WebSocket-Protocol") == 0 && strstr(value, "ticket.") != NULL;
 

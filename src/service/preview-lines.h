@@ -15,6 +15,9 @@ struct passage {
     const char *prefix; /* "/preview/ID/8080" on a shared address; NULL: a host of its own */
     const char *host;   /* the client's, or NULL */
     int port;
+    /* Whether a text is the session key of one of our sandboxes; NULL: none is. */
+    bool (*is_session_key)(const char *text, void *ctx);
+    void *ctx;
 };
 
 /* Filters of http-forward.h; ctx is a struct passage. */

@@ -188,11 +188,20 @@ static void put_forwarded(struct journey *j)
         tn_buf_printf(&j->extra, "X-Forwarded-Prefix: %s\r\n", j->passage.prefix);
 }
 
+static bool is_session_key(const char *text, void *service)
+{
+    return box_has_session_key(service, text);
+}
+
 void proxy_to_port(struct tn_http_exchange *x, struct box *b, int port, const char *target,
                    const char *prefix)
 {
     autojourney struct journey j = {
-        .passage = {.prefix = prefix, .host = tn_http_header(x, "Host"), .port = port},
+        .passage = {.prefix = prefix,
+                    .host = tn_http_header(x, "Host"),
+                    .port = port,
+                    .is_session_key = is_session_key,
+                    .ctx = box_service(b)},
         .x = x,
         .b = b,
         .name = tn_asprintf("%s:%d", box_id(b), port),

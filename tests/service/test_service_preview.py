@@ -160,7 +160,7 @@ def test_programs_send_their_key(service, alice, box, url):
     ):
         headers = {
             "Host": to.netloc,
-            "X-Session-API-Key": "s",
+            "X-Session-API-Key": box["session_key"],
             "X-Forwarded-For": "9.9.9.9",
             "Forwarded": "for=9.9.9.9",
             **key,
@@ -179,8 +179,26 @@ def test_programs_send_their_key(service, alice, box, url):
     # What the server inside asks for is none of our business.
     visitor = Visitor(service)
     visitor.get(with_ticket(url("/echo"), link(alice, box)))
-    seen = visitor.get(url("/echo"), headers={"Authorization": "Basic eDp5", "X-API-Key": "its-own"})
+    own = {"Authorization": "Basic eDp5", "X-API-Key": "its-own", "X-Session-API-Key": "its-own-too"}
+    seen = visitor.get(url("/echo"), headers=own)
     assert fields(seen, "authorization") == ["Basic eDp5"] and fields(seen, "x-api-key") == ["its-own"]
+    assert fields(seen, "x-session-api-key") == ["its-own-too"]
+
+
+def test_no_key_of_ours_in_another_line(service, alice, box, url):
+    """Not even that of another sandbox, whose client has mistaken the address."""
+    other = alice.post("/v1/sandboxes", {"plugins": []}).ok(201).json
+    visitor = Visitor(service)
+    visitor.get(with_ticket(url("/echo"), link(alice, box)))
+    for key in (box["session_key"], other["session_key"]):
+        for headers in (
+            {"X-Session-API-Key": key},
+            {"x-session-api-key": key},
+            {"Authorization": f"Bearer {key}"},
+        ):
+            assert key not in visitor.get(url("/echo"), headers=headers).text
+    assert alice.key not in visitor.get(url("/echo"), headers={"X-Session-API-Key": alice.key}).text
+    alice.delete(at(other)).ok(204)
 
 
 def test_a_ticket_never_reaches_the_sandbox(service, alice, box, url):

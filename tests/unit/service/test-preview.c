@@ -110,6 +110,12 @@ static void check_line(tn_http_filter_fn filter, const struct passage *p, const 
 static const struct passage host = {.host = "80-x.localhost:7171", .port = 80};
 static const struct passage path = {.prefix = "/preview/x/8080", .host = "h:7171", .port = 8080};
 
+static bool is_ours(const char *text, void *ctx)
+{
+    return strcmp(text, "ours") == 0;
+}
+static const struct passage keyed = {.host = "h:7171", .port = 80, .is_session_key = is_ours};
+
 static void test_requests(void **state)
 {
     check_line(passage_request, &host, "X-API-Key", "tnk_abc", NULL);
@@ -117,7 +123,13 @@ static void test_requests(void **state)
     check_line(passage_request, &host, "X-API-Key", "theirs", "theirs");
     check_line(passage_request, &host, "Authorization", "bearer  tnk_abc", NULL);
     check_line(passage_request, &host, "Authorization", "Bearer abc", "Bearer abc");
-    check_line(passage_request, &host, "X-Session-Api-Key", "abc", NULL);
+    check_line(passage_request, &host, "X-Session-Api-Key", "theirs", "theirs");
+    check_line(passage_request, &host, "X-Session-Api-Key", "tnk_abc", NULL);
+    check_line(passage_request, &keyed, "X-Session-Api-Key", "theirs", "theirs");
+    check_line(passage_request, &keyed, "X-Session-Api-Key", "ours", NULL);
+    check_line(passage_request, &keyed, "X-API-Key", "ours", NULL);
+    check_line(passage_request, &keyed, "Authorization", "Bearer ours", NULL);
+    check_line(hand_request, &host, "X-Session-Api-Key", "abc", NULL);
     check_line(passage_request, &host, "X-Forwarded-Anything", "abc", NULL);
     check_line(passage_request, &host, "Cookie", "tendon-a=1; b=2; __Host-Tendon-c=3", "b=2");
     check_line(passage_request, &host, "Cookie", "tendon-a=1", NULL);
