@@ -267,8 +267,8 @@ const struct verb verb_key = {
         "A key is shown when it is made and never again: the store keeps a digest. A key that is\n"
         "revoked opens nothing from the next request on; a running service need not be told.\n"
         "The service itself makes the first one and writes it to service.key in the state\n"
-        "directory. login prints a link that signs you in to the dashboard with that one; it is\n"
-        "good for five minutes.",
+        "directory. login prints a link that signs you in to the dashboard with that one, once;\n"
+        "it is good for five minutes.",
     .options = &options_table,
     .options_size = sizeof(struct key_options),
     .run = run,

@@ -1,6 +1,5 @@
 /* The link that whoever started the service signs in to the dashboard with. */
 #include "base/fs.h"
-#include "service/clock.h"
 #include "service/service.h"
 #include "service/ticket.h"
 
@@ -43,7 +42,6 @@ bool tn_service_has_first_key(struct tn_db *db, const char *state)
 char *tn_service_login_link(struct tn_db *db, const char *state, struct tn_error *err)
 {
     tn_autobuf struct tn_buf lock = TN_BUF_INIT(FILE_MAX);
-    struct ticket t = {.purpose = "login"};
     char secret[65], text[TICKET_MAX];
     struct caller who;
 
@@ -58,13 +56,9 @@ char *tn_service_login_link(struct tn_db *db, const char *state, struct tn_error
     if (find_caller(db, state, &who, err) < 0 ||
         service_secret(db, TN_SERVICE_TICKETS, secret, err) < 0)
         return NULL;
-    t.expires = (int64_t)service_time() + LINK_SECONDS;
-    snprintf(t.key_id, sizeof t.key_id, "%s", who.key_id);
-    int result = ticket_seal(secret, &t, text);
+    int result = ticket_make_link(secret, who.key_id, LINK_SECONDS, text, err);
     explicit_bzero(secret, sizeof secret);
-    if (result < 0) {
-        tn_fail(err, TN_E_INTERNAL, "the ticket cannot be written");
+    if (result < 0)
         return NULL;
-    }
     return tn_asprintf("%.*s/#ticket=%s", (int)strcspn(url, "\n"), url, text);
 }

@@ -58,7 +58,8 @@ void login_make_link(struct tn_http_exchange *x, void *service)
                      "You signed in by a link: only who has the key itself can make another");
         return;
     }
-    if (ticket_make(service, caller_of(x), "login", "", LINK_SECONDS, ticket, &err) < 0) {
+    if (ticket_make_link(((struct tn_service *)service)->secret, caller_of(x)->key_id, LINK_SECONDS,
+                         ticket, &err) < 0) {
         reply_error(x, &err);
         return;
     }
@@ -77,8 +78,11 @@ void login_take_ticket(struct tn_http_exchange *x, void *service)
 
     if (read_json(x, BODY_MAX, &body) < 0)
         return;
-    if (ticket_check(s, tn_json_get_str(body, "ticket", ""), "login", "", &who, &err) < 0) {
-        reply_unauthorized(x, "This link is too old, or was not made by this service");
+    if (ticket_use_link(s, tn_json_get_str(body, "ticket", ""), &who, &err) < 0) {
+        if (err.code == TN_E_DENIED)
+            reply_unauthorized(x, err.text);
+        else
+            reply_error(x, &err);
         return;
     }
     const struct audit_entry entry = {.who = &who,

@@ -10,7 +10,7 @@
 
 /* What is signed: the same secret may sign other things some day. */
 #define CONTEXT "tendon ticket 1\n"
-enum { BODY_MAX = 256 };
+enum { BODY_MAX = 256, LINK_DIGITS = 32 };
 
 /* Those for one use are remembered until they are too old, so there cannot be any number of them:
  * a tenant may have so many after a rest, and then so many a second. */
@@ -242,6 +242,62 @@ int ticket_make_once(struct tn_service *s, const struct caller *who, const char 
     size_t n = strlen(purpose);
     snprintf(purpose + n, sizeof purpose - n, "%s", nonce);
     return ticket_make(s, who, purpose, box, seconds, out, err);
+}
+
+/* --- sign-in links -----------------------------------------------------------------------------
+ */
+
+#define LINK_PURPOSE "login:"
+
+int ticket_make_link(const char *secret, const char *key_id, double seconds, char out[TICKET_MAX],
+                     struct tn_error *err)
+{
+    struct ticket t = {.expires = (int64_t)(service_time() + seconds), .purpose = LINK_PURPOSE};
+    const size_t n = sizeof LINK_PURPOSE - 1;
+
+    /* Two of the same moment are two. */
+    if (random_digits(t.purpose + n, LINK_DIGITS, err) < 0)
+        return -1;
+    snprintf(t.key_id, sizeof t.key_id, "%s", key_id);
+    return ticket_seal(secret, &t, out) < 0
+               ? tn_fail(err, TN_E_INTERNAL, "the ticket cannot be written")
+               : 0;
+}
+
+struct link_use {
+    const struct ticket *ticket;
+    int64_t first; /* 1: nobody had used it */
+};
+
+static int note_link(struct tn_db *db, void *ctx, struct tn_error *err)
+{
+    struct link_use *use = ctx;
+
+    if (tn_db_run(db, err,
+                  "DELETE FROM setting WHERE name GLOB '" LINK_PURPOSE "*'"
+                  " AND CAST(value AS INTEGER) < ?",
+                  "i", (int64_t)service_time()) < 0)
+        return -1;
+    use->first = tn_db_run(
+        db, err, "INSERT OR IGNORE INTO setting (name, value) VALUES (?, CAST(? AS TEXT))", "ti",
+        use->ticket->purpose, use->ticket->expires);
+    return use->first < 0 ? -1 : 0;
+}
+
+int ticket_use_link(struct tn_service *s, const char *ticket, struct caller *who,
+                    struct tn_error *err)
+{
+    struct ticket t;
+    struct link_use use = {.ticket = &t};
+
+    if (!ticket_unseal(s->secret, ticket, &t) ||
+        strncmp(t.purpose, LINK_PURPOSE, sizeof LINK_PURPOSE - 1) != 0 ||
+        ticket_check(s, ticket, t.purpose, "", who, NULL) < 0)
+        return tn_fail(err, TN_E_DENIED, "This link is too old, or was not made by this service");
+    if (tn_db_atomically(s->db, note_link, &use, err))
+        return -1;
+    return use.first == 1 ? 0
+                          : tn_fail(err, TN_E_DENIED, "This link was used already: make another");
 }
 
 /* False: it was used before. */

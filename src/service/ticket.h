@@ -26,6 +26,13 @@ int ticket_make_once(struct tn_service *s, const struct caller *who, const char 
 int ticket_use_once(struct tn_service *s, const char *ticket, const char *box, const char *what,
                     struct caller *who, struct tn_error *err);
 
+/* Sign-in links: good once, also for a service that was started again meanwhile (the store knows
+ * which were used).  Whoever has the secret makes them (`tendon serve --link`, POST /v1/login). */
+int ticket_make_link(const char *secret, const char *key_id, double seconds, char out[TICKET_MAX],
+                     struct tn_error *err);
+int ticket_use_link(struct tn_service *s, const char *ticket, struct caller *who,
+                    struct tn_error *err);
+
 /* What is in one; below the two above, and for tests. */
 enum { PURPOSE_MAX = 64 };
 struct ticket {

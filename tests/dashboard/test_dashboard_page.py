@@ -82,6 +82,13 @@ def test_links_sign_in_once_exchanged(service, stranger):
     told = stranger.post("/dashboard/login", {"ticket": ticket}).ok(201).json
     guest = service.client(told["key"])
     assert guest.get("/v1/me").ok().json["tenant"] == "links"
+    # It works once, and two of the same second are two.
+    again = stranger.post("/dashboard/login", {"ticket": ticket})
+    assert again.status == 401 and "used already" in again.json["detail"]
+    links = {client.post("/dashboard/link").ok(201).json["link"] for _ in range(5)}
+    assert len(links) == 5
+    for link in links:
+        stranger.post("/dashboard/login", {"ticket": link.partition("/#ticket=")[2]}).ok(201)
     # A ticket of one kind opens nothing of another, and a pass makes no further links.
     assert service.client("tnt_" + ticket).get("/v1/me").status == 401
     assert stranger.post("/dashboard/login", {"ticket": told["key"].removeprefix("tnt_")}).status == 401
