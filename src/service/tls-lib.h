@@ -21,6 +21,7 @@
     X(SSL_CTX_ctrl)                       \
     X(SSL_CTX_free)                       \
     X(SSL_CTX_new)                        \
+    X(SSL_CTX_set_cipher_list)            \
     X(SSL_CTX_set_options)                \
     X(SSL_CTX_use_certificate_chain_file) \
     X(SSL_CTX_use_PrivateKey)             \

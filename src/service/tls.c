@@ -18,7 +18,11 @@
 enum {
     RECORD = 16 * 1024,   /* the most that TLS carries in one piece */
     RESOURCE_PAUSE = 100, /* ms before accept is tried again when descriptors ran out */
+    SHAKING_MAX = 512,    /* handshakes at a time: over it the oldest goes */
 };
+/* Of TLS 1.2: who learns the private key one day does not read what was recorded before.  All
+ * of 1.3 are so. */
+#define SUITES_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 #define HANDSHAKE_SECONDS 10.0
 #define FLUSH_SECONDS 10.0 /* for a client to take the last bytes */
 #define LINGER_SECONDS 1.0 /* and to close, so that nothing is reset under them */
@@ -97,6 +101,8 @@ static int set_up(struct tls *t, const char *cert, const char *key, struct tn_er
     if (!t->ctx)
         return fail(t, err, "TLS", "cannot be set up");
     lib->SSL_CTX_ctrl(t->ctx, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL);
+    if (lib->SSL_CTX_set_cipher_list(t->ctx, SUITES_1_2) != 1)
+        return fail(t, err, "TLS", "has no such suites here: " SUITES_1_2);
     lib->SSL_CTX_ctrl(t->ctx, SSL_CTRL_MODE,
                       SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                           SSL_MODE_RELEASE_BUFFERS,
