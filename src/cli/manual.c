@@ -275,7 +275,7 @@ void put_manual(struct tn_buf *out)
         out,
         ".Sh ENVIRONMENT\n.Bl -tag -width Ds\n"
         ".It Ev TENDON_CONFIG\nThe configuration file.\n"
-        ".It Ev TENDON_STATE\nThe state directory.\n"
+        ".It Ev TENDON_STATE\nThe state directory, which nobody but you may write to.\n"
         ".It Ev TENDON_RUNTIME\nThe runtime of new sandboxes.\n"
         ".It Ev TENDON_HAND_PROGRAM\nThe\n.Xr tendon-hand 1\nthat goes into sandboxes.\n"
         ".It Ev DOCKER_HOST\nWhere the container engine is.\n"

@@ -17,12 +17,10 @@ static char *make_state(const struct tn_config *config, struct tn_error *err)
 {
     tn_autofree char *given = tn_config_state(config);
     tn_autofree char *sandboxes = tn_asprintf("%s/sandbox", given);
-    tn_autofd int dir = tn_fs_mkdirs(TN_FS_ANYWHERE, given, 0700, NULL, NULL, err);
+    tn_autofd int dir = tn_state_open(given, err);
 
-    if (dir < 0) {
-        tn_error_context(err, "state directory");
+    if (dir < 0)
         return NULL;
-    }
     char *state = mkdirat(dir, "sandbox", 0700) && errno != EEXIST ? NULL : realpath(given, NULL);
     if (!state)
         tn_fail_errno(err, errno, "%s", sandboxes);

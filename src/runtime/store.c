@@ -1,6 +1,7 @@
 #include "runtime/store.h"
 
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -83,15 +84,36 @@ static void read_record(const struct tn_db_row *row, struct tn_record *r)
 /* --- opening -----------------------------------------------------------------------------------
  */
 
-struct tn_store *tn_store_open(const char *directory, struct tn_error *err)
+int tn_state_open(const char *directory, struct tn_error *err)
 {
     tn_autofd int dir = tn_fs_mkdirs(TN_FS_ANYWHERE, directory, 0700, NULL, NULL, err);
+    struct stat st;
+
+    if (dir < 0)
+        return tn_error_context(err, "state directory");
+    if (fstat(dir, &st) < 0)
+        return tn_fail_errno(err, errno, "state directory %s", directory);
+    if (st.st_uid != geteuid())
+        return tn_fail(err, TN_E_DENIED,
+                       "state directory %s: it belongs to user %u, and you are user %u: use one of "
+                       "your own (--state or TENDON_STATE), or chown it",
+                       directory, (unsigned)st.st_uid, (unsigned)geteuid());
+    if (st.st_mode & (S_IWGRP | S_IWOTH))
+        return tn_fail(
+            err, TN_E_DENIED,
+            "state directory %s: others can write to it (mode %04o): chmod 700 it after a "
+            "look at what is in it",
+            directory, (unsigned)st.st_mode & 07777);
+    return TN_TAKE_FD(dir);
+}
+
+struct tn_store *tn_store_open(const char *directory, struct tn_error *err)
+{
+    tn_autofd int dir = tn_state_open(directory, err);
     tn_autofree char *path = tn_asprintf("%s/tendon.db", directory);
 
-    if (dir < 0) {
-        tn_error_context(err, "state directory");
+    if (dir < 0)
         return NULL;
-    }
     struct tn_db *db = tn_db_open(path, err);
     if (!db)
         return NULL;

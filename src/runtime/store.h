@@ -16,7 +16,11 @@
 
 struct tn_store;
 
-/* directory is made (0700) when missing. */
+/* The state directory: made (0700) when missing.  Keys and programs are read from it, so it must be
+ * ours and nobody else may write to it: TN_E_DENIED.  An O_PATH descriptor, or -1. */
+int tn_state_open(const char *directory, struct tn_error *err);
+
+/* directory is as tn_state_open wants it. */
 struct tn_store *tn_store_open(const char *directory, struct tn_error *err);
 void tn_store_close(struct tn_store *s);
 /* The database that it is in; borrowed. */
