@@ -92,24 +92,25 @@ static const char *plain_path(const struct tn_http_exchange *x)
 /* --- refusals are remembered -------------------------------------------------------------------
  */
 
-/* Anybody can be refused any number of times: only so many of them are written down. */
-#define DENIALS_PER_SECOND 5.0
-#define DENIALS_AT_ONCE 50.0
-
-static struct {
+/* Anybody without a key can ask, and be refused, any number of times: only so many of each are
+ * written down, and how many were not. */
+struct notes {
+    const double a_second, at_once;
     pthread_mutex_t lock;
     struct bucket rate;
     int64_t unwritten;
-} denials = {.lock = PTHREAD_MUTEX_INITIALIZER};
+};
+static struct notes denials = {.a_second = 5, .at_once = 50, .lock = PTHREAD_MUTEX_INITIALIZER};
+static struct notes strangers = {.a_second = 20, .at_once = 200, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Whether this one is to be written, and how many were not since the last that was. */
-static bool may_note(int64_t *unwritten)
+static bool may_note(struct notes *of, int64_t *unwritten)
 {
-    pthread_mutex_lock(&denials.lock);
-    bool may = bucket_take(&denials.rate, DENIALS_PER_SECOND, DENIALS_AT_ONCE) <= 0;
-    *unwritten = denials.unwritten;
-    denials.unwritten = may ? 0 : denials.unwritten + 1;
-    pthread_mutex_unlock(&denials.lock);
+    pthread_mutex_lock(&of->lock);
+    bool may = bucket_take(&of->rate, of->a_second, of->at_once) <= 0;
+    *unwritten = of->unwritten;
+    of->unwritten = may ? 0 : of->unwritten + 1;
+    pthread_mutex_unlock(&of->lock);
     return may;
 }
 
@@ -121,7 +122,7 @@ void note_denied(struct tn_http_exchange *x, const char *why)
     int64_t unwritten;
 
     metric_add(s->metrics, METRIC_DENIED, NULL, 1);
-    if (!may_note(&unwritten))
+    if (!may_note(&denials, &unwritten))
         return;
     snprintf(detail, sizeof detail, "%s %.200s from %s: %s", tn_http_method(x), plain_path(x),
              tn_http_peer(x), why);
@@ -275,6 +276,12 @@ void gate_log(const struct tn_http_exchange *x, int status, int64_t nanoseconds,
 
     metric_add(s->metrics, METRIC_REQUESTS, classes[class >= 1 && class <= 5 ? class : 0], 1);
     metric_seconds(s->metrics, METRIC_REQUEST_SECONDS, seconds);
+    int64_t unwritten = 0;
+    if (!who && !may_note(&strangers, &unwritten))
+        return;
+    if (unwritten)
+        tn_log(TN_LOG_WARN, "requests without a key were left out of the log",
+               tn_log_int("requests", unwritten));
     tn_log(TN_LOG_INFO, "request", tn_log_str("method", tn_http_method(x)),
            tn_log_str("path", plain_path(x)), tn_log_int("status", status),
            tn_log_double("seconds", seconds), tn_log_str("peer", tn_http_peer(x)),
