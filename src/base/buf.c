@@ -8,17 +8,30 @@ void tn_buf_init(struct tn_buf *b, size_t max)
     *b = (struct tn_buf)TN_BUF_INIT(max);
 }
 
+/* What a buffer of that capacity takes from its purse. */
+static size_t price(size_t cap)
+{
+    return cap > TN_BUF_FREE ? cap - TN_BUF_FREE : 0;
+}
+
+/* Nothing is held any more. */
+static void let_go(struct tn_buf *b)
+{
+    tn_purse_give(b->purse, price(b->cap));
+    b->data = NULL;
+    b->len = b->cap = 0;
+}
+
 void tn_buf_done(struct tn_buf *b)
 {
     free(b->data);
-    b->data = NULL;
-    b->len = b->cap = 0;
+    let_go(b);
 }
 
 void tn_buf_reset(struct tn_buf *b)
 {
     b->len = 0;
-    b->failed = false;
+    b->failed = b->poor = false;
     if (b->data)
         b->data[0] = '\0';
 }
@@ -37,8 +50,12 @@ char *tn_buf_reserve(struct tn_buf *b, size_t n)
             cap = cap > SIZE_MAX / 2 ? need : cap * 2;
         if (cap > max + 1)
             cap = max + 1;
-        char *data = realloc(b->data, cap);
+        size_t more = price(cap) - price(b->cap);
+        b->poor = !tn_purse_take(b->purse, more);
+        char *data = b->poor ? NULL : realloc(b->data, cap);
         if (!data) {
+            if (!b->poor)
+                tn_purse_give(b->purse, more);
             b->failed = true;
             return NULL;
         }
@@ -132,7 +149,6 @@ void tn_buf_cut(struct tn_buf *b, size_t len)
 char *tn_buf_take(struct tn_buf *b)
 {
     char *data = b->data ? b->data : tn_strdup("");
-    b->data = NULL;
-    b->len = b->cap = 0;
+    let_go(b);
     return data;
 }

@@ -2,7 +2,10 @@
  *
  * Every buffer has a mandatory maximum.  The first append that would pass it (or finds no memory)
  * fails, marks the buffer failed and leaves what was there; later appends fail too, so a caller may
- * check once at the end with tn_buf_ok.  The contents are always followed by a NUL. */
+ * check once at the end with tn_buf_ok.  The contents are always followed by a NUL.
+ *
+ * Where a purse is set (before the first append), what the buffer holds beyond TN_BUF_FREE is taken
+ * from it: an empty purse fails the buffer as its maximum does, and tn_buf_poor tells which. */
 #ifndef TN_BASE_BUF_H
 #define TN_BASE_BUF_H
 
@@ -12,6 +15,9 @@
 #include <sys/types.h>
 
 #include "base/guard.h"
+#include "base/purse.h"
+
+enum { TN_BUF_FREE = 16 << 10 }; /* so that small requests do not suffer from large ones */
 
 struct tn_buf {
     char *data; /* NULL until the first append: use tn_buf_str */
@@ -19,6 +25,8 @@ struct tn_buf {
     size_t cap;
     size_t max;
     bool failed;
+    bool poor;              /* for want of a purse's bytes */
+    struct tn_purse *purse; /* or NULL; borrowed */
 };
 
 #define TN_BUF_INIT(maximum) \
@@ -54,13 +62,20 @@ static inline bool tn_buf_ok(const struct tn_buf *b)
     return !b->failed;
 }
 
+/* Whether it failed because others hold too much: later it might not. */
+static inline bool tn_buf_poor(const struct tn_buf *b)
+{
+    return b->failed && b->poor;
+}
+
 /* The contents as a string; never NULL, valid until the next append. */
 static inline const char *tn_buf_str(const struct tn_buf *b)
 {
     return b->data ? b->data : "";
 }
 
-/* Hands the contents to the caller, who frees them; the buffer is empty afterwards.  Never NULL. */
+/* Hands the contents to the caller, who frees them; the buffer is empty afterwards and its purse
+ * has its bytes back.  Never NULL. */
 char *tn_buf_take(struct tn_buf *b);
 
 #endif

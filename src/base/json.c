@@ -21,12 +21,16 @@
 #define ARRAY_BYTES 160
 #define SCALAR_BYTES 64
 #define TREE_BYTES_MAX ((size_t)256 << 20)
+#define HELD_FREE ((size_t)64 << 10) /* of a tree, not taken from its purse */
+#define HELD_STEP ((size_t)64 << 10)
 
 struct reader {
     const char *text;
     size_t at, len;
     int depth;
-    size_t weight;         /* of the tree so far, in bytes */
+    size_t weight; /* of the tree so far, in bytes */
+    struct tn_purse *purse;
+    size_t held;           /* taken from it */
     struct tn_buf scratch; /* the string or number being decoded */
     struct tn_error *err;
 };
@@ -57,11 +61,26 @@ static int no_memory(struct reader *r)
     return tn_fail(r->err, TN_E_TOO_LARGE, "JSON: out of memory at byte %zu", r->at);
 }
 
+/* The strings of a tree are at most as long as its text. */
+static int hold(struct reader *r)
+{
+    size_t due = r->len + r->weight;
+
+    if (due <= HELD_FREE + r->held)
+        return 0;
+    size_t step = due - HELD_FREE - r->held + HELD_STEP;
+    if (!tn_purse_take(r->purse, step))
+        return tn_fail(r->err, TN_E_BUSY,
+                       "JSON: there is no memory for %zu bytes just now: try again later", r->len);
+    r->held += step;
+    return 0;
+}
+
 static int weigh(struct reader *r, size_t bytes)
 {
     r->weight += bytes;
     if (r->weight <= TREE_BYTES_MAX)
-        return 0;
+        return hold(r);
     return tn_fail(r->err, TN_E_TOO_LARGE,
                    "JSON: too many values: their tree passes %zu MB at byte %zu",
                    TREE_BYTES_MAX >> 20, r->at);
@@ -362,19 +381,32 @@ static int read_value(struct reader *r, struct json_object **out)
 
 int tn_json_parse(const char *text, size_t len, struct tn_json **tree, struct tn_error *err)
 {
+    size_t held;
+
+    return tn_json_parse_held(text, len, NULL, &held, tree, err);
+}
+
+int tn_json_parse_held(const char *text, size_t len, struct tn_purse *purse, size_t *held,
+                       struct tn_json **tree, struct tn_error *err)
+{
     *tree = NULL;
+    *held = 0;
     if (len > INT_MAX)
         return tn_fail(err, TN_E_TOO_LARGE, "JSON: %zu bytes, the most is %d", len, INT_MAX);
-    struct reader r = {.text = text, .len = len, .scratch = TN_BUF_INIT(len), .err = err};
+    struct reader r = {
+        .text = text, .len = len, .scratch = TN_BUF_INIT(len), .purse = purse, .err = err};
     struct json_object *root = NULL;
     int result = read_value(&r, &root);
     if (result == 0 && peek_after_space(&r) >= 0)
         result = fail_at(&r, "nothing after the value");
     tn_buf_done(&r.scratch);
-    if (result < 0)
+    if (result < 0) {
         json_object_put(root);
-    else
+        tn_purse_give(purse, r.held);
+    } else {
         *tree = (struct tn_json *)root;
+        *held = r.held;
+    }
     return result;
 }
 

@@ -28,6 +28,11 @@ enum tn_json_type {
  * may not contain NUL; half a surrogate pair becomes U+FFFD, an integer beyond 64 bits a double.
  * The JSON text `null` is a tree too: *tree is then NULL and the result 0. */
 int tn_json_parse(const char *text, size_t len, struct tn_json **tree, struct tn_error *err);
+/* The same where the tree and its strings are held in a purse (NULL: none), but for the first 64
+ * KB: *held is what was taken from it, and the caller gives it back when the tree is gone.
+ * TN_E_BUSY: there was not enough in it. */
+int tn_json_parse_held(const char *text, size_t len, struct tn_purse *purse, size_t *held,
+                       struct tn_json **tree, struct tn_error *err);
 void tn_json_free(struct tn_json *tree);
 static inline void tn_guard_json(struct tn_json **tree)
 {

@@ -288,12 +288,23 @@ ssize_t tn_http_client_read(struct tn_http_client *c, void *to, size_t n, int64_
     return got;
 }
 
+static int no_room(const struct tn_http_client *c, const struct tn_buf *out, struct tn_error *err)
+{
+    if (tn_buf_poor(out))
+        return tn_fail(err, TN_E_BUSY,
+                       "there is no memory for the answer of %s just now: try again later",
+                       c->host);
+    return tn_fail(err, TN_E_TOO_LARGE, "the answer of %s is too large", c->host);
+}
+
 /* Reads the rest of the answer into out. */
 static int read_whole(struct tn_http_client *c, struct tn_buf *out, int64_t deadline,
                       struct tn_error *err)
 {
     const struct http_answer *a = &c->answer;
 
+    if (a->kind == HTTP_BODY_COUNTED && (uint64_t)a->left > out->max - out->len)
+        return no_room(c, out, err);
     while (!a->done) {
         size_t room = out->max - out->len;
         size_t want =
@@ -301,14 +312,14 @@ static int read_whole(struct tn_http_client *c, struct tn_buf *out, int64_t dead
         char one;
         char *to = room ? tn_buf_reserve(out, want < room ? want : room) : &one;
         if (!to)
-            return tn_fail(err, TN_E_TOO_LARGE, "the answer of %s is too large", c->host);
+            return no_room(c, out, err);
         ssize_t got = tn_http_client_read(c, to,
                                           !room         ? 1
                                           : want < room ? want
                                                         : room,
                                           deadline, err);
         if (got > 0 && !room)
-            return tn_fail(err, TN_E_TOO_LARGE, "the answer of %s is too large", c->host);
+            return no_room(c, out, err);
         if (got < 0)
             return -1;
         if (got > 0)

@@ -45,6 +45,7 @@ struct tn_http_exchange {
     struct tn_http_chunked chunks;
     int64_t body_left; /* of a Content-Length */
     int64_t body_read;
+    int64_t body_by; /* when the next of its bytes must be there; 0: as body_seconds says */
     bool body_done;
     enum tn_code body_error; /* TN_OK, or why no further byte can be read */
     bool owes_continue;      /* the client waits for 100 Continue */

@@ -9,6 +9,7 @@ enum {
     DIRECT_BYTES = 1024, /* reads of at least this go straight to the caller's memory */
     READ_STEP = 64 * 1024,
     CHUNK_STEP = 4096,
+    WHOLE_RATE = 32 * 1024, /* bytes a second that a body read whole must bring on average */
 };
 
 char *http_scrap(struct tn_http_exchange *x, size_t n)
@@ -166,7 +167,7 @@ static int send_continue(struct tn_http_exchange *x)
 static ssize_t receive(struct tn_http_exchange *x, void *to, size_t n, struct tn_error *err)
 {
     struct net_wait wait = {.each = http_settings_of(x->conn->server)->body_wait,
-                            .deadline = TN_NEVER};
+                            .deadline = x->body_by ? x->body_by : TN_NEVER};
 
     if (x->ready_only)
         return -1;
@@ -312,6 +313,9 @@ static ssize_t read_some(struct tn_http_exchange *x, struct tn_buf *out, struct 
     if (want > room)
         want = room;
     char *to = room ? tn_buf_reserve(out, want) : &one;
+    if (!to && tn_buf_poor(out))
+        return tn_fail(err, TN_E_BUSY,
+                       "There is no memory for this request body just now: try again later");
     if (!to)
         return tn_fail(err, TN_E_TOO_LARGE, "The request body is too large");
     ssize_t got = tn_http_read(x, to, room ? want : 1, err);
@@ -322,14 +326,31 @@ static ssize_t read_some(struct tn_http_exchange *x, struct tn_buf *out, struct 
     return got;
 }
 
+/* What arrives buys time, so that nobody makes us hold a body for long by sending it slowly; but
+ * not more than a little in advance, or who sends most of it at once could be slow with the rest.
+ */
+static int64_t earn_time(int64_t by, ssize_t bytes, int64_t patience)
+{
+    int64_t most = tn_now() + 2 * patience;
+
+    by += bytes * (TN_SECOND / WHOLE_RATE);
+    return by < most ? by : most;
+}
+
 int tn_http_read_all(struct tn_http_exchange *x, struct tn_buf *out, struct tn_error *err)
 {
+    const int64_t patience = http_settings_of(x->conn->server)->body_wait;
     ssize_t got = 1;
 
     if (!x->body_done && !x->head.chunked && (uint64_t)x->body_left > out->max - out->len)
         return tn_fail(err, TN_E_TOO_LARGE, "The request body is too large");
-    while (!x->body_done && got > 0)
+    x->body_by = tn_now() + patience;
+    while (!x->body_done && got > 0) {
         got = read_some(x, out, err);
+        if (got > 0)
+            x->body_by = earn_time(x->body_by, got, patience);
+    }
+    x->body_by = 0;
     return got < 0 ? -1 : 0;
 }
 

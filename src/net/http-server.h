@@ -108,7 +108,9 @@ const char *tn_http_peer(const struct tn_http_exchange *x);       /* "127.0.0.1"
 /* Next bytes of the body: count, 0 at its end, -1 with err (408, 413, peer gone).  Sends
  * 100-continue by itself when the client waits for it. */
 ssize_t tn_http_read(struct tn_http_exchange *x, void *to, size_t n, struct tn_error *err);
-/* The whole body into out, whose maximum is the limit (over it: TN_E_TOO_LARGE). */
+/* The whole body into out, whose maximum is the limit (over it: TN_E_TOO_LARGE; TN_E_BUSY: its
+ * purse is empty).  It must come at 32 KiB a second on average, but for what body_seconds allow:
+ * what is held in memory is not held for long. */
 int tn_http_read_all(struct tn_http_exchange *x, struct tn_buf *out, struct tn_error *err);
 
 /* True when the client has closed its connection, or only its sending side (a look, no wait; a

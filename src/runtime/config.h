@@ -152,6 +152,7 @@ struct tn_service_options {
     double ttl_seconds;        /* whatever it does, it is deleted after so long; 0: never */
     char *disk_reserve;        /* no sandbox starts with less than this left ("1g"), */
     char *memory_reserve;      /* nor with less memory of the machine */
+    char *request_memory;      /* that bodies and answers may take together ("512m") */
     bool pause_old_sandboxes;  /* at the limit: pause the tenant's oldest instead of refusing */
     bool pause_others;         /* and then the oldest of other tenants */
     double drain_seconds;      /* for requests under way when it is asked to stop */

@@ -8,8 +8,9 @@
 #include "runtime/hand-address.h"
 #include "runtime/hand-answer.h"
 
-/* Of an action or an observation; a document as a data URL is the largest. */
-#define MAX_BODY (256u << 20)
+/* Of an action or an observation, as a hand itself has it; a document as a data URL is the largest.
+ */
+#define MAX_BODY (64u << 20)
 #define MAX_HEADERS (8u << 10)
 
 /* How much longer than the action itself the host waits (the hand answers within one second). */
@@ -29,6 +30,7 @@
 
 struct tn_hand_client {
     struct tn_http_client *http;
+    size_t max_answer;
     bool far;                                            /* behind a service */
     bool patient;                                        /* asks again what went wrong on the way */
     enum { KEYS_UNKNOWN, KEYS_KEPT, KEYS_IGNORED } keys; /* does it know idempotency keys? */
@@ -46,6 +48,7 @@ struct tn_hand_client *tn_hand_client_new(const char *address, const char *key,
         return NULL;
     struct tn_hand_client *h = tn_calloc(1, sizeof *h);
     h->http = http;
+    h->max_answer = MAX_BODY;
     h->far = h->patient = place.far;
     h->keys = place.far ? KEYS_UNKNOWN : KEYS_KEPT;
     return h;
@@ -54,6 +57,11 @@ struct tn_hand_client *tn_hand_client_new(const char *address, const char *key,
 void tn_hand_client_patience(struct tn_hand_client *h, bool patient)
 {
     h->patient = h->far && patient;
+}
+
+void tn_hand_client_expect(struct tn_hand_client *h, size_t max_answer)
+{
+    h->max_answer = max_answer;
 }
 
 void tn_hand_client_free(struct tn_hand_client *h)
@@ -290,7 +298,7 @@ static int refused(const struct tn_hand_client *h, int status, const struct tn_j
 static int execute(struct tn_hand_client *h, const struct tn_action *action,
                    struct tn_observation *observation, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(MAX_BODY);
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(h->max_answer);
     tn_autojson struct tn_json *answer = NULL;
 
     if (!action->timeout.set)

@@ -18,6 +18,9 @@ struct tn_hand_client;
 struct tn_hand_client *tn_hand_client_new(const char *address, const char *key,
                                           struct tn_error *err);
 void tn_hand_client_free(struct tn_hand_client *h);
+/* No answer to tn_hand_client_execute is larger than that [64 MiB]: a sandbox says what it likes.
+ */
+void tn_hand_client_expect(struct tn_hand_client *h, size_t max_answer);
 
 /* Whether a hand behind a service is asked again, with growing pauses and never beyond the
  * deadline, when the way to it fails (it is, from the start).  An action is never run twice for it.

@@ -43,6 +43,17 @@ static const char *subject_of(const struct tn_action *a)
     }
 }
 
+/* Bytes of a purse, until the end of a scope. */
+struct held {
+    struct tn_purse *purse;
+    size_t bytes;
+};
+static void held_done(const struct held *h)
+{
+    tn_purse_give(h->purse, h->bytes);
+}
+#define autoheld TN_CLEANUP(held_done)
+
 static void tell(struct box *b, struct desk *d, const struct tn_action *a, int64_t id)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(8 << 10), shown = TN_BUF_INIT(1 << 20);
@@ -79,6 +90,13 @@ static int explain(struct box *b, const struct tn_error *why, int64_t deadline,
         1u << BOX_PAUSED | 1u << BOX_STOPPED | 1u << BOX_ERROR | 1u << BOX_MISSING;
     int64_t look_until = tn_deadline_in(LOOK_SECONDS);
 
+    if (why->code == TN_E_BUSY)
+        return tn_fail(err, TN_E_BUSY,
+                       "The action was carried out, but there is no memory for its answer just "
+                       "now. Ask again with the same Idempotency-Key to have it.");
+    if (why->code == TN_E_TOO_LARGE)
+        return tn_fail(err, TN_E_PEER, "The answer of the sandbox is larger than %d MiB",
+                       OBSERVATION_MAX >> 20);
     box_suspect(b);
     if (why->code == TN_E_TIMEOUT)
         return tn_fail(err, TN_E_TIMEOUT,
@@ -178,7 +196,7 @@ static void look_for_limits(const struct errand *e)
 /* One that has become too large for an answer stays as it was. */
 static void rewrite(struct tn_buf *answer, const struct tn_observation *observation)
 {
-    tn_autobuf struct tn_buf whole = TN_BUF_INIT(answer->max);
+    tn_autobuf struct tn_buf whole = {.max = answer->max, .purse = answer->purse};
     struct tn_jw w = tn_jw(&whole);
 
     tn_observation_to_json(observation, &w);
@@ -199,7 +217,8 @@ static void note_answer(const struct errand *e, const struct tn_action *action,
 
     if (noted->id < 0)
         return;
-    if (tn_json_parse(tn_buf_str(answer), answer->len, &tree, &why) ||
+    autoheld struct held held = {.purse = answer->purse};
+    if (tn_json_parse_held(tn_buf_str(answer), answer->len, held.purse, &held.bytes, &tree, &why) ||
         tn_observation_from_json(tree, &observation, &why)) {
         desk_note_failure(e->desk, action, noted->id, why.text);
         return;
@@ -270,7 +289,9 @@ int act(struct box *b, const struct caller *who, const char *body, size_t n,
         struct tn_error *err)
 {
     autodesk struct desk *desk = desk_take(b);
+    autoheld struct held held = {.purse = out->purse};
     tn_autojson struct tn_json *tree = NULL;
+    struct tn_error why = {0};
     struct tn_action action;
     struct errand e = {.box = b,
                        .desk = desk,
@@ -283,8 +304,10 @@ int act(struct box *b, const struct caller *who, const char *body, size_t n,
     if (idempotency && !usable_key(idempotency))
         return tn_fail(err, TN_E_INVALID, "Idempotency-Key: expected 1 to %d printable characters",
                        MAX_KEY);
-    bool sound = !tn_json_parse(body, n, &tree, NULL) &&
-                 !tn_action_from_json(tn_json_get(tree, "action"), &action, NULL);
+    bool parsed = !tn_json_parse_held(body, n, held.purse, &held.bytes, &tree, &why);
+    if (!parsed && why.code == TN_E_BUSY)
+        return tn_fail(err, TN_E_BUSY, "%s", why.text);
+    bool sound = parsed && !tn_action_from_json(tn_json_get(tree, "action"), &action, NULL);
     if (sound && action.timeout.set && action.timeout.value > 0)
         e.deadline = tn_deadline_in(action.timeout.value + GRACE_SECONDS);
     if (sound && answer_unconfirmed(&e, &action, out)) {

@@ -4,16 +4,16 @@
 #include "service/api-native.h"
 #include "service/proxy.h"
 
-/* What a hand takes and gives. */
-enum { ACTION_MAX = 64 << 20, OBSERVATION_MAX = 64 << 20 };
-
 /* Why a hand would not take this body; false: it is an action. */
-static bool is_malformed(const struct tn_buf *body, struct tn_error *err)
+static bool is_malformed(const struct tn_http_exchange *x, const struct tn_buf *body,
+                         struct tn_error *err)
 {
     tn_autojson struct tn_json *tree = NULL;
     struct tn_action action;
 
-    if (tn_json_parse(tn_buf_str(body), body->len, &tree, err)) {
+    if (hold_json(x, body, &tree, err)) {
+        if (err->code == TN_E_BUSY)
+            return true;
         tn_error_context(err, "The body is not JSON");
         err->code = TN_E_INVALID;
         return true;
@@ -38,7 +38,7 @@ static void refuse(struct tn_http_exchange *x, int status, const struct tn_buf *
 {
     struct tn_error err = {0};
 
-    if (is_malformed(body, &err)) {
+    if (is_malformed(x, body, &err)) {
         reply_error(x, &err);
         return;
     }
@@ -55,10 +55,9 @@ static void post_action(struct tn_http_exchange *x, void *ctx)
 
     if (!b)
         return;
-    if (tn_http_read_all(x, &body, &err)) {
-        reply_status(x, tn_code_row(err.code)->http_status, tn_code_row(err.code)->name, err.text);
+    if (read_whole(x, &body))
         return;
-    }
+    out.purse = purse_of(x);
     int status = act(b, caller_of(x), tn_buf_str(&body), body.len,
                      tn_http_header(x, "Idempotency-Key"), request_id(x), &again, &out, &err);
     if (again)

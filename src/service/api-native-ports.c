@@ -5,7 +5,7 @@
 #include "service/proxy.h"
 #include "service/ticket.h"
 
-enum { MAX_PORTS = 256 };
+enum { MAX_PORTS = 256, TABLES_MAX = 4 << 20 };
 #define LOOK_SECONDS 10.0
 #define TICKET_SECONDS 60.0
 
@@ -69,6 +69,7 @@ static int find_listeners(struct tn_sandbox *sb, void *ctx, struct tn_error *err
     struct tn_hand_client *client = tn_hand_client_new(address, key, err);
     if (!client)
         return -1;
+    tn_hand_client_expect(client, TABLES_MAX);
     tn_action_init_run(&action, command, LOOK_SECONDS);
     action.run.is_static = action.run.hidden = true;
     int failed = tn_hand_client_execute(client, &action, &tables, err);

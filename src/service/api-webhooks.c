@@ -391,19 +391,20 @@ static void put_secret(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
     const char *provider = provider_of(x);
-    struct tn_buf value = TN_BUF_INIT(SECRET_MAX);
+    tn_autobuf struct tn_buf value = TN_BUF_INIT(SECRET_MAX);
     struct tn_error err = {0};
 
     if (!provider)
         return;
-    int failed = tn_http_read_all(x, &value, &err);
-    if (!failed && (!value.len || memchr(value.data, 0, value.len)))
+    if (read_whole(x, &value))
+        return;
+    int failed = 0;
+    if (!value.len || memchr(value.data, 0, value.len))
         failed = tn_fail(&err, TN_E_UNPROCESSABLE, "the body: expected the secret, as text");
     if (!failed)
         failed = keep_secret(s, caller_of(x)->tenant, provider, value.data, &err);
     if (value.data)
         explicit_bzero(value.data, value.cap);
-    tn_buf_done(&value);
     if (native_audit(x, s, "secret.set", NULL, failed ? &err : NULL))
         return;
     if (failed)

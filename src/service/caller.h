@@ -37,6 +37,14 @@ void note_denied(struct tn_http_exchange *x, const char *why);
 /* How this client reaches the service, without a final slash: options.url, else by the Host of its
  * request (which was checked).  The caller frees it. */
 char *base_url(const struct tn_http_exchange *x);
+/* What this request holds in memory is taken from here: the purse of its tenant, or of strangers.
+ */
+struct tn_purse *purse_of(const struct tn_http_exchange *x);
+/* Parses it; the tree is held in the purse until the end of the exchange. */
+int hold_json(const struct tn_http_exchange *x, const struct tn_buf *text, struct tn_json **out,
+              struct tn_error *err);
+/* Reads the whole body into out, whose purse is set; -1: it has answered. */
+int read_whole(struct tn_http_exchange *x, struct tn_buf *out);
 /* Reads the whole body as JSON, at most max bytes; -1: it has answered. */
 int read_json(struct tn_http_exchange *x, size_t max, struct tn_json **out);
 

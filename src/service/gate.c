@@ -15,6 +15,7 @@
 #include "service/metrics.h"
 #include "service/openhands.h"
 #include "service/proxy.h"
+#include "service/purses.h"
 #include "service/timing.h"
 
 enum { REQUEST_ID_MAX = 64 };
@@ -25,7 +26,18 @@ struct visit {
     char request_id[REQUEST_ID_MAX + 1];
     bool known; /* who is set */
     struct caller who;
+    struct tn_purse *purse; /* NULL until something is held */
+    size_t held;            /* in it, until the end of the exchange */
 };
+
+static void visit_end(void *data)
+{
+    struct visit *v = data;
+
+    tn_purse_give(v->purse, v->held);
+    purse_release(v->service->purses, v->purse);
+    free(v);
+}
 
 static struct visit *visit_of(const struct tn_http_exchange *x)
 {
@@ -44,6 +56,25 @@ const char *request_id(const struct tn_http_exchange *x)
     const struct visit *v = visit_of(x);
 
     return v ? v->request_id : "";
+}
+
+struct tn_purse *purse_of(const struct tn_http_exchange *x)
+{
+    struct visit *v = visit_of(x);
+
+    if (!v->purse)
+        v->purse = purse_get(v->service->purses, v->known ? v->who.tenant : "");
+    return v->purse;
+}
+
+int hold_json(const struct tn_http_exchange *x, const struct tn_buf *text, struct tn_json **out,
+              struct tn_error *err)
+{
+    size_t held;
+    int result = tn_json_parse_held(tn_buf_str(text), text->len, purse_of(x), &held, out, err);
+
+    visit_of(x)->held += held;
+    return result;
 }
 
 /* --- request ids -------------------------------------------------------------------------------
@@ -77,7 +108,7 @@ void gate_begin(struct tn_http_exchange *x, struct tn_service *s)
         for (size_t i = 0; i < sizeof bytes; i++)
             snprintf(v->request_id + 2 * i, 3, "%02x", bytes[i]);
     }
-    tn_http_attach(x, v, free);
+    tn_http_attach(x, v, visit_end);
     tn_http_set_header(x, "X-Request-Id", v->request_id);
 }
 

@@ -26,6 +26,7 @@ struct tn_service {
     struct tn_http_kept *kept; /* proxy.c: connections to hands and ports */
     struct desks *desks;       /* proxy.h: act */
     struct health *health;     /* health.h */
+    struct purses *purses;     /* purses.h: memory of requests */
 };
 
 /* Routes of each surface; service.c lists the tables. */

@@ -8,7 +8,7 @@
 #define EDITOR_SECONDS 60.0
 #define LOOK_SECONDS 10.0
 
-enum { ID_LENGTH = 10, ACTION_MAX = 64 << 20, OBSERVATION_MAX = 256 << 20 };
+enum { ID_LENGTH = 10 };
 
 /* The path and query behind /ID in target, or NULL when there is no id. */
 static const char *behind_id(const char *target, char id[ID_LENGTH + 1])
@@ -43,10 +43,9 @@ static void execute(struct tn_http_exchange *x, struct box *b)
     struct tn_error err = {0};
     bool again = false;
 
-    if (tn_http_read_all(x, &body, &err)) {
-        reply_error(x, &err);
+    if (read_whole(x, &body))
         return;
-    }
+    out.purse = purse_of(x);
     int status = act(b, caller_of(x), tn_buf_str(&body), body.len,
                      tn_http_header(x, "Idempotency-Key"), request_id(x), &again, &out, &err);
     if (status < 0) {

@@ -46,20 +46,33 @@ int reply_error(struct tn_http_exchange *x, const struct tn_error *err)
     return reply_status(x, status, row->name, err->text);
 }
 
+int read_whole(struct tn_http_exchange *x, struct tn_buf *out)
+{
+    struct tn_error err = {0};
+
+    out->purse = purse_of(x);
+    if (tn_http_read_all(x, out, &err) == 0)
+        return 0;
+    if (err.code == TN_E_TIMEOUT) /* 408: it was the client that was too slow */
+        reply_status(x, tn_code_row(err.code)->http_status, tn_code_row(err.code)->name, err.text);
+    else
+        reply_error(x, &err);
+    return -1;
+}
+
 int read_json(struct tn_http_exchange *x, size_t max, struct tn_json **out)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(max);
     struct tn_error err = {0};
 
     *out = NULL;
-    if (tn_http_read_all(x, &body, &err) < 0) {
-        const struct tn_code_row *row = tn_code_row(err.code);
-        reply_status(x, row->http_status, row->name, err.text);
+    if (read_whole(x, &body) < 0)
         return -1;
-    }
-    if (tn_json_parse(tn_buf_str(&body), body.len, out, &err) < 0) {
-        tn_error_context(&err, "The body is not JSON");
-        err.code = TN_E_INVALID;
+    if (hold_json(x, &body, out, &err) < 0) {
+        if (err.code != TN_E_BUSY) {
+            tn_error_context(&err, "The body is not JSON");
+            err.code = TN_E_INVALID;
+        }
         reply_error(x, &err);
         return -1;
     }

@@ -20,6 +20,7 @@
 #include "service/listen.h"
 #include "service/metrics.h"
 #include "service/proxy.h"
+#include "service/purses.h"
 #include "service/watch.h"
 
 #define LOCK_SECONDS 10.0      /* for what a killed service has left to let go of its lock */
@@ -185,9 +186,13 @@ static int open_http(struct tn_service *s, struct tn_error *err)
 static int start(struct tn_service *s, struct tn_error *err)
 {
     const char *state = tn_runtime_host(s->rt)->state;
+    uint64_t memory;
 
     if (tn_service_check(s->options, err) < 0)
         return -1;
+    if (tn_size_parse(s->options->request_memory, &memory, err) < 0)
+        return tn_error_context(err, "service.request_memory");
+    s->purses = purses_new(memory ? memory : SIZE_MAX);
     s->lock = lock_state(state, err);
     if (s->lock < 0)
         return -1;
@@ -298,6 +303,7 @@ int tn_service_stop(struct tn_service *s, bool hand_over)
     keyring_free(s->keys);
     health_free(s->health);
     metrics_free(s->metrics);
+    purses_free(s->purses);
     if (hand_over && s->doors)
         doors_hand_over(s->doors, TN_TAKE_FD(s->lock));
     doors_close(s->doors, tn_deadline_in(STOP_SECONDS));

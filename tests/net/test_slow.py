@@ -37,6 +37,25 @@ def test_slow_body(server, framing):
     assert status_of(answer) == 408 and 0.8 < seconds < 6
 
 
+def test_a_byte_now_and_then_does_not_keep_a_body(server):
+    """What is read whole must bring 32 KiB a second, or come within a second here."""
+
+    def drip():
+        with server.socket() as s:
+            s.sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 200_000)
+            s.settimeout(0.1)
+            for _ in range(100):
+                try:
+                    s.sendall(b"x" * 100)
+                    return s.recv(1000)
+                except TimeoutError:
+                    pass
+            return b""
+
+    answer, seconds = timed(drip)
+    assert status_of(answer) == 408 and 1 < seconds < 6
+
+
 def test_body_cut_short(server):
     answer = server.raw(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello", shut=True)
     assert status_of(answer) == 400

@@ -46,6 +46,22 @@ def preloaded(source, folder):
     return {"LD_PRELOAD": str(library), "ASAN_OPTIONS": options}
 
 
+def memory(service, what="VmHWM"):
+    """Bytes that the process of a service has in memory: VmRSS now, VmHWM at most so far."""
+    for line in pathlib.Path(f"/proc/{service.pid}/status").read_text().splitlines():
+        if line.startswith(what):
+            return int(line.split()[1]) << 10
+    raise AssertionError(what)
+
+
+def measured(service):
+    """The service, not started yet, as a program whose memory can be measured: sanitizers keep what was freed."""
+    if (RELEASE / "tendon").exists():
+        service.program = RELEASE / "tendon"
+    service.env["ASAN_OPTIONS"] = f"{os.environ.get('ASAN_OPTIONS', '')}:quarantine_size_mb=1".lstrip(":")
+    return service
+
+
 class Answer:
     """A whole answer."""
 

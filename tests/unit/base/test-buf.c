@@ -118,9 +118,35 @@ static void test_growth_keeps_everything(void **state)
     assert_true(b.cap <= 100001);
 }
 
+static void test_a_purse_is_taken_from_and_given_back(void **state)
+{
+    struct tn_purse all = {.max = 1 << 20}, one = {.of = &all, .max = 1 << 19};
+    struct tn_buf a = {.max = 1 << 20, .purse = &one}, b = a;
+
+    assert_non_null(tn_buf_reserve(&a, TN_BUF_FREE - 1));
+    assert_int_equal(one.held, 0);
+    assert_non_null(tn_buf_reserve(&a, 300000));
+    assert_int_equal(one.held, a.cap - TN_BUF_FREE);
+    assert_int_equal(all.held, one.held);
+    assert_null(tn_buf_reserve(&b, 300000));
+    assert_true(tn_buf_poor(&b));
+    assert_int_equal(all.held, one.held); /* nothing of it was taken */
+    tn_buf_reset(&b);
+    assert_int_equal(tn_buf_puts(&b, "small ones never suffer"), 0);
+    assert_null(tn_buf_reserve(&a, 1 << 21));
+    assert_false(tn_buf_poor(&a)); /* its own maximum */
+    tn_buf_done(&a);
+    assert_int_equal(one.held, 0);
+    assert_non_null(tn_buf_reserve(&b, 300000));
+    assert_int_equal(one.held, b.cap - TN_BUF_FREE);
+    free(tn_buf_take(&b));
+    assert_int_equal(all.held, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_purse_is_taken_from_and_given_back),
         cmocka_unit_test(test_starts_empty),
         cmocka_unit_test(test_appends),
         cmocka_unit_test(test_printf_longer_than_its_own_room),

@@ -473,9 +473,40 @@ static void test_doubles_read_back(void **state)
     }
 }
 
+static void test_a_tree_is_held_in_a_purse(void **state)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
+    struct tn_purse purse = {.max = 1 << 20};
+    struct tn_json *tree;
+    struct tn_error err;
+    size_t held;
+
+    assert_int_equal(tn_json_parse_held("{}", 2, &purse, &held, &tree, &err), 0);
+    assert_int_equal(held + purse.held, 0); /* small ones are free */
+    tn_json_free(tree);
+    tn_buf_puts(&text, "[0");
+    for (int i = 0; i < 5000; i++)
+        tn_buf_puts(&text, ",0");
+    tn_buf_puts(&text, "]");
+    assert_int_equal(tn_json_parse_held(text.data, text.len, &purse, &held, &tree, &err), 0);
+    assert_true(held > 5000 * 48 && held == purse.held);
+    tn_json_free(tree);
+    tn_purse_give(&purse, held);
+    tn_buf_cut(&text, text.len - 1); /* malformed, seen late: nothing stays taken */
+    assert_int_equal(tn_json_parse_held(text.data, text.len, &purse, &held, &tree, &err), -1);
+    assert_int_equal(err.code, TN_E_INVALID);
+    assert_int_equal(held + purse.held, 0);
+    purse.max = 1 << 17;
+    tn_buf_puts(&text, "]");
+    assert_int_equal(tn_json_parse_held(text.data, text.len, &purse, &held, &tree, &err), -1);
+    assert_int_equal(err.code, TN_E_BUSY);
+    assert_int_equal(held + purse.held, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_tree_is_held_in_a_purse),
         cmocka_unit_test(test_reads_every_kind),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_strings),
