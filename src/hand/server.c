@@ -7,7 +7,7 @@
 #include "hand/plugin.h"
 #include "hand/routes.h"
 
-enum { REQUEST_ID_MAX = 64 };
+enum { REQUEST_ID_MAX = 64, STRANGERS_MAX = 64 };
 
 /* Where only the digest is known, digests are compared. */
 static bool fits(const struct tn_hand_options *o, const char *given)
@@ -83,9 +83,13 @@ static bool gate(struct tn_http_exchange *x, void *ctx)
         tn_http_reply_detail(x, 403, "Requests of web pages from elsewhere need a key");
         return false;
     }
-    if (given && fits(o, given))
+    if (!given || !fits(o, given)) {
+        tn_http_reply_detail(x, 403, "Invalid API Key");
+        return false;
+    }
+    if (tn_http_know(x, NULL))
         return true;
-    tn_http_reply_detail(x, 403, "Invalid API Key");
+    tn_http_reply_detail(x, 503, "Too many connections");
     return false;
 }
 
@@ -141,6 +145,8 @@ struct tn_http_server *tn_hand_server(struct tn_hand *hand)
         .gate = gate,
         .log = tn_log_enabled(TN_LOG_DEBUG) ? log_request : NULL,
         .ctx = hand,
+        /* Anybody inside can connect: who has the key gets in all the same. */
+        .max_strangers = tn_hand_has_key(&hand->options) ? STRANGERS_MAX : 0,
     };
 
     collect_tables();

@@ -13,7 +13,7 @@ enum {
     LINGER_SECONDS = 3,
 };
 
-void http_conn_init(struct http_conn *c, struct tn_http_server *s, const char *peer)
+void http_conn_init(struct http_conn *c, struct tn_http_server *s)
 {
     memset(&c->x, 0, offsetof(struct tn_http_exchange, head.fields));
     c->server = s;
@@ -21,7 +21,6 @@ void http_conn_init(struct http_conn *c, struct tn_http_server *s, const char *p
     c->in_cap = sizeof c->small;
     tn_buf_init(&c->out, OUT_MAX);
     tn_buf_init(&c->x.fields, FIELDS_MAX);
-    snprintf(c->peer, sizeof c->peer, "%s", peer);
 }
 
 void http_conn_enter(struct http_conn *c, enum http_phase phase)

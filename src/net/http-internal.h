@@ -65,6 +65,7 @@ struct tn_http_exchange {
     struct tn_http_head head; /* offsets into conn->in; last, because its table is never cleared */
 };
 
+enum { STRANGER_SECONDS = 60 };
 enum { HTTP_IN_BYTES = 4096 }; /* what an idle connection keeps to receive into */
 
 /* Where a connection stands, for who wants to stop the server. */
@@ -81,6 +82,11 @@ struct http_conn {
     struct http_conn *next, *prev; /* the pool's lists, under its lock */
     int fd;
     _Atomic enum http_phase phase; /* set by its thread alone */
+    /* Under the pool's lock; only its thread makes it known. */
+    bool known;     /* to be somebody's */
+    bool dismissed; /* to make room: its thread is about to end */
+    uint64_t owner; /* a hash */
+    int64_t since;
     pthread_t thread;
     struct tn_http_server *server;
     /* Bytes received.  While an exchange is on, [0, in_head) is its head and does not move; [in_at,
@@ -108,7 +114,7 @@ const struct http_routes *http_routes_of(const struct tn_http_server *s);
 bool http_stopping(const struct tn_http_server *s);
 
 /* http-conn.c: serves the connection until it ends.  The pool owns memory and descriptor. */
-void http_conn_init(struct http_conn *c, struct tn_http_server *s, const char *peer);
+void http_conn_init(struct http_conn *c, struct tn_http_server *s);
 void http_conn_run(struct http_conn *c);
 void http_conn_done(struct http_conn *c);
 /* Notes where it stands; a stopping server has asked those that wait or flow to end. */

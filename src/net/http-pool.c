@@ -71,10 +71,11 @@ static void block_free(const struct http_pool *p, struct http_conn *c)
 
 /* --- the pool ------------------------------------------------------------------------------ */
 
-void http_pool_init(struct http_pool *p, int max, size_t stack_bytes)
+void http_pool_init(struct http_pool *p, int max, int max_strangers, size_t stack_bytes)
 {
     memset(p, 0, sizeof *p);
     p->max = max;
+    p->max_strangers = max_strangers;
     p->stack_bytes =
         whole_pages((stack_bytes > STACK_MIN ? stack_bytes : STACK_MIN) * http_stack_factor);
     pthread_mutex_init(&p->lock, NULL);
@@ -138,6 +139,8 @@ static void unlink_conn(struct http_pool *p, struct http_conn *c)
     if (c->next)
         c->next->prev = c->prev;
     p->count--;
+    p->dismissed -= c->dismissed;
+    p->strangers -= !c->known && !c->dismissed;
     pthread_cond_broadcast(&p->changed);
 }
 
@@ -165,11 +168,127 @@ static void *run(void *arg)
     return NULL;
 }
 
+/* --- who goes when it gets tight ----------------------------------------------------------- */
+
+/* Nothing is lost with these. */
+static bool is_idle(const struct http_conn *c)
+{
+    return 1u << atomic_load(&c->phase) &
+           (1u << HTTP_FRESH | 1u << HTTP_READING | 1u << HTTP_WAITING);
+}
+
+static bool goes_before(const struct http_conn *a, const struct http_conn *b)
+{
+    return is_idle(a) != is_idle(b) ? is_idle(a) : a->since < b->since;
+}
+
+/* The stranger of that address (NULL: of any) that goes first; *count is how many there are. */
+static struct http_conn *first_stranger(const struct http_pool *p, const char *peer, int *count)
+{
+    struct http_conn *first = NULL;
+
+    *count = 0;
+    for (struct http_conn *c = p->live; c; c = c->next) {
+        if (c->known || c->dismissed || (peer && strcmp(c->peer, peer) != 0))
+            continue;
+        ++*count;
+        if (!first || goes_before(c, first))
+            first = c;
+    }
+    return first;
+}
+
+/* The connection of that owner (NULL: of any) that waits for a request for longest; *count is how
+ * many the owner has in all. */
+static struct http_conn *first_waiting(const struct http_pool *p, const uint64_t *owner, int *count)
+{
+    struct http_conn *first = NULL;
+
+    *count = 0;
+    for (struct http_conn *c = p->live; c; c = c->next) {
+        if (!c->known || c->dismissed || (owner && c->owner != *owner))
+            continue;
+        ++*count;
+        if (atomic_load(&c->phase) == HTTP_WAITING && (!first || c->since < first->since))
+            first = c;
+    }
+    return first;
+}
+
+static void dismiss(struct http_pool *p, struct http_conn *c)
+{
+    shutdown(c->fd, SHUT_RDWR);
+    c->dismissed = true;
+    p->dismissed++;
+    p->strangers -= !c->known;
+}
+
+/* Whether one more of that address may come in.  Under the lock. */
+static bool let_in(struct http_pool *p, const char *peer)
+{
+    int count;
+
+    if (p->closed)
+        return false;
+    if (!p->max_strangers)
+        return p->count < p->max;
+    struct http_conn *first = first_stranger(p, peer, &count);
+    if (count < p->max_strangers / 2)
+        first = p->strangers < p->max_strangers ? NULL : first_stranger(p, NULL, &count);
+    if (first)
+        dismiss(p, first);
+    /* Those that were dismissed may take a moment to end. */
+    return p->count < p->max + p->max_strangers;
+}
+
+static uint64_t hash(const char *text)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    return h;
+}
+
+/* Whether there is room for one more of these, if need be by dismissing one that waits. */
+static bool clear_place(struct http_pool *p, const uint64_t *owner, int max)
+{
+    int count;
+    struct http_conn *first = first_waiting(p, owner, &count);
+
+    if (count < max)
+        return true;
+    if (first)
+        dismiss(p, first);
+    return first != NULL;
+}
+
+bool http_pool_know(struct http_pool *p, struct http_conn *c, const char *owner)
+{
+    uint64_t of = owner ? hash(owner) : 0;
+    int all = p->max - p->max_strangers;
+
+    if (!p->max_strangers || (c->known && c->owner == of))
+        return true;
+    pthread_mutex_lock(&p->lock);
+    bool may = !c->dismissed && clear_place(p, &of, owner ? all / 2 : all) &&
+               (c->known || clear_place(p, NULL, all));
+    if (may) {
+        p->strangers -= !c->known;
+        c->known = true;
+        c->owner = of;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return may;
+}
+
+/* --- coming in ----------------------------------------------------------------------------- */
+
 /* A block on the list of the living, or NULL with err. */
-static struct http_conn *enlist(struct http_pool *p, int fd, struct tn_error *err)
+static struct http_conn *enlist(struct http_pool *p, int fd, const char *peer, struct tn_error *err)
 {
     pthread_mutex_lock(&p->lock);
-    bool room = !p->closed && p->count < p->max;
+    bool room = let_in(p, peer);
     struct http_conn *c = room ? p->spare : NULL;
     if (c) {
         p->spare = c->next;
@@ -181,6 +300,9 @@ static struct http_conn *enlist(struct http_pool *p, int fd, struct tn_error *er
         memset(c, 0, offsetof(struct http_conn, x));
         c->fd = fd;
         c->pool = p;
+        c->since = tn_now();
+        snprintf(c->peer, sizeof c->peer, "%s", peer);
+        p->strangers++;
         c->next = p->live;
         if (c->next)
             c->next->prev = c;
@@ -207,11 +329,11 @@ int http_pool_start(struct http_pool *p, struct tn_http_server *s, int fd, const
 {
     pthread_attr_t attr;
     pthread_t thread;
-    struct http_conn *c = enlist(p, fd, err);
+    struct http_conn *c = enlist(p, fd, peer, err);
 
     if (!c)
         return -1;
-    http_conn_init(c, s, peer);
+    http_conn_init(c, s);
     pthread_attr_init(&attr);
     int why = pthread_attr_setstack(&attr, block_of(p, c) + page_bytes(), p->stack_bytes);
     if (!why)

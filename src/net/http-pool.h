@@ -16,23 +16,27 @@ struct tn_http_server;
 struct http_pool {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a connection ended */
-    int max;
+    int max, max_strangers;
     size_t stack_bytes;
     atomic_bool closed; /* nothing new is taken */
-    int count;
+    int count;          /* of threads; the rest are connections that were not dismissed */
+    int dismissed, strangers;
     struct http_conn *live;
     struct http_conn *dead; /* ended, their threads not joined yet */
     struct http_conn *spare;
     int spare_count;
 };
 
-void http_pool_init(struct http_pool *p, int max, size_t stack_bytes);
+/* max_strangers 0: no difference is made between connections. */
+void http_pool_init(struct http_pool *p, int max, int max_strangers, size_t stack_bytes);
 void http_pool_done(struct http_pool *p); /* when nothing is left */
 
 /* Serves the connected fd in a thread of its own; owns fd on success.  TN_E_BUSY when the pool is
  * full or closed. */
 int http_pool_start(struct http_pool *p, struct tn_http_server *s, int fd, const char *peer,
                     struct tn_error *err);
+/* As tn_http_know says. */
+bool http_pool_know(struct http_pool *p, struct http_conn *c, const char *owner);
 void http_pool_close(struct http_pool *p);
 /* Shuts down all connections in the given direction (as shutdown(2)) and waits for their threads to
  * be gone; returns how many are left at the deadline. */

@@ -117,6 +117,20 @@ const char *tn_http_query(struct tn_http_exchange *x, const char *name)
     return value;
 }
 
+bool tn_http_know(struct tn_http_exchange *x, const char *owner)
+{
+    struct http_conn *c = x->conn;
+    bool before = c->known;
+
+    if (!http_pool_know(c->pool, c, owner)) {
+        x->close = true;
+        return false;
+    }
+    if (!before && c->known)
+        net_recv_timeout(c->fd, http_settings_of(c->server)->options.idle_seconds);
+    return true;
+}
+
 bool tn_http_peer_gone(const struct tn_http_exchange *x)
 {
     struct pollfd p = {.fd = x->conn->fd, .events = POLLRDHUP};

@@ -86,7 +86,8 @@ struct tn_http_server *tn_http_server_new(const struct tn_http_options *options)
     s->routes = http_routes_new(options->routes);
     s->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&s->lock, NULL);
-    http_pool_init(&s->pool, s->settings.options.max_connections, s->settings.options.stack_bytes);
+    http_pool_init(&s->pool, s->settings.options.max_connections, s->settings.options.max_strangers,
+                   s->settings.options.stack_bytes);
     return s;
 }
 
@@ -95,10 +96,11 @@ struct tn_http_server *tn_http_server_new(const struct tn_http_options *options)
 /* Serves the connected fd, which it owns on success. */
 static int start_conn(struct tn_http_server *s, int fd, const char *peer, struct tn_error *err)
 {
+    const struct tn_http_options *o = &s->settings.options;
     int on = 1;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (net_recv_timeout(fd, s->settings.options.idle_seconds) < 0)
+    if (net_recv_timeout(fd, o->max_strangers ? o->header_seconds : o->idle_seconds) < 0)
         return tn_fail_errno(err, errno, "set up a connection");
     return http_pool_start(&s->pool, s, fd, peer, err);
 }

@@ -61,12 +61,18 @@ struct tn_http_options {
     size_t max_target_bytes; /* request target [8 KiB]: over it 414 */
     int64_t max_body_bytes;  /* [16 GiB]: over it 413 */
     int max_connections;     /* [256]: over it 503 and close */
+    int max_strangers;       /* of them, whose client is not known yet: see tn_http_know [0] */
     double header_seconds;   /* first byte to end of headers [10] : over it 408 */
     double idle_seconds;     /* keep-alive between requests [75]: closed silently */
     double body_seconds;     /* longest wait for the next bytes of a body [30]: over it 408 */
     double write_seconds;    /* longest wait for the client to take bytes [30]: connection closed */
     size_t stack_bytes;      /* of a connection's thread [128 KiB] */
 };
+
+/* Connections of strangers, where max_strangers is set: however many come, the next one gets in,
+ * and the oldest of them goes, of its own address when half of them are from there.  One that is
+ * idle goes before one that is being answered.  Each has header_seconds for its next request and a
+ * minute in all.  The others have the rest of max_connections for themselves. */
 
 struct tn_http_server *tn_http_server_new(const struct tn_http_options *options);
 /* Starts accepting on a listening socket (TCP or unix; the server owns it from now on).  May be
@@ -104,6 +110,11 @@ const char *tn_http_query(struct tn_http_exchange *x, const char *name);
 const char *tn_http_header(const struct tn_http_exchange *x, const char *name);
 int64_t tn_http_content_length(const struct tn_http_exchange *x); /* -1: chunked; 0: none */
 const char *tn_http_peer(const struct tn_http_exchange *x);       /* "127.0.0.1", "unix", ... */
+
+/* Whose connection this is from here on: it has shown a key, say.  An owner (NULL: the only one
+ * there is) has at most half of what strangers leave; where there is no room, the oldest that waits
+ * for a request goes first.  False: all are busy, and this one stays a stranger's. */
+bool tn_http_know(struct tn_http_exchange *x, const char *owner);
 
 /* Next bytes of the body: count, 0 at its end, -1 with err (408, 413, peer gone).  Sends
  * 100-continue by itself when the client waits for it. */

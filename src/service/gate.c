@@ -236,6 +236,12 @@ bool caller_enter(struct tn_http_exchange *x, const struct caller *who)
 
     v->who = *who;
     v->known = true;
+    if (!tn_http_know(x, who->tenant)) {
+        tn_http_set_header(x, "Retry-After", "1");
+        reply_status(x, 503, tn_code_row(TN_E_BUSY)->name,
+                     "This tenant, or all together, have too many connections that are in use");
+        return false;
+    }
     double wait = keyring_take(v->service->keys, who);
     return wait > 0 ? refuse_rate(x, wait,
                                   "Too many requests with this key: requests_per_second is its "

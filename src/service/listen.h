@@ -5,7 +5,8 @@
 #include "net/http-server.h"
 #include "runtime/config.h"
 
-enum { SERVICE_CONNECTIONS = 4096 };
+/* Connections at a time; of them, those that may be without a key. */
+enum { SERVICE_CONNECTIONS = 4096, SERVICE_STRANGERS = 1024 };
 
 struct doors;
 /* Opens every address of options.listen, or takes it over from the program before

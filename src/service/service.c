@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -29,6 +30,7 @@
 #define STOP_ALL_SECONDS 60.0  /* for the sandboxes, when they are to be stopped too */
 #define KEPT_SECONDS 30.0
 enum { KEPT_EACH = 4, KEPT_ALL = 512 }; /* connections to hands */
+enum { OTHER_FILES = 1024, MOST_SHARES = 64 };
 enum { STACK = 256 * 1024, HEADER_BYTES = 32 * 1024 };
 
 /* One a line: who adds a surface touches one line. */
@@ -164,8 +166,23 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
     return 0;
 }
 
+/* Where there are few descriptors there are as many times fewer connections: without one left, not
+ * even health could be told.  A connection that is passed on needs two. */
+static int connection_share(void)
+{
+    struct rlimit files = {.rlim_cur = RLIM_INFINITY};
+    rlim_t wanted = 2 * SERVICE_CONNECTIONS + OTHER_FILES;
+    int share = 1;
+
+    getrlimit(RLIMIT_NOFILE, &files);
+    while (share < MOST_SHARES && files.rlim_cur < wanted / (rlim_t)share)
+        share *= 2;
+    return share;
+}
+
 static int open_http(struct tn_service *s, struct tn_error *err)
 {
+    const int share = connection_share();
     const struct tn_http_options options = {
         .routes = routes,
         .front = gate_front,
@@ -175,7 +192,8 @@ static int open_http(struct tn_service *s, struct tn_error *err)
         .log = gate_log,
         .ctx = s,
         .max_header_bytes = HEADER_BYTES,
-        .max_connections = SERVICE_CONNECTIONS,
+        .max_connections = SERVICE_CONNECTIONS / share,
+        .max_strangers = SERVICE_STRANGERS / share,
         .stack_bytes = STACK,
     };
 

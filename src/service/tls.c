@@ -52,7 +52,7 @@ struct client {
     struct tn_http_server *http;
     SSL *ssl;
     int fd;
-    bool shaking; /* under the lock */
+    bool shaking, dropped; /* under the lock */
     char peer[INET6_ADDRSTRLEN];
 };
 
@@ -351,13 +351,29 @@ static void part(const struct client *c)
 /* --- clients -----------------------------------------------------------------------------------
  */
 
-/* False: there are too many. */
+/* The handshake that has taken longest goes.  Under the lock. */
+static void drop_handshake(struct tls *t)
+{
+    struct client *oldest = NULL;
+
+    for (struct client *c = t->clients; c; c = c->next)
+        if (c->shaking && !c->dropped)
+            oldest = c;
+    if (oldest) {
+        oldest->dropped = true;
+        shutdown(oldest->fd, SHUT_RDWR);
+    }
+}
+
+/* False: there are too many, though the server lets no more be than it has places for. */
 static bool enlist(struct client *c)
 {
     struct tls *t = c->tls;
 
     pthread_mutex_lock(&t->lock);
-    if (t->count >= SERVICE_CONNECTIONS) {
+    if (t->shaking >= SHAKING_MAX)
+        drop_handshake(t);
+    if (t->count >= SERVICE_CONNECTIONS + SERVICE_STRANGERS + 2 * SHAKING_MAX) {
         pthread_mutex_unlock(&t->lock);
         return false;
     }

@@ -770,3 +770,33 @@ def test_pages_from_elsewhere_need_a_key(start):
         reply = hand.client.request("GET", "/v1/sessions", headers={**host, "Origin": origin})
         assert reply.status == status, (origin, reply)
     assert hand.client.request("GET", "/v1/sessions").status == 200
+
+
+def test_pages_from_elsewhere_get_no_websocket(start):
+    """An upgrade is a request like any other to the gate."""
+    hand = start()
+    upgrade = {
+        "Host": "127.0.0.1:8000",
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }
+    for path in ("/v1/sessions/default/terminal", "/v1/tunnel?port=1", "/v1/files/watch?path=/"):
+        for origin in ("http://evil.example", "null", "http://127.0.0.1:8001", "http://127.0.0.1:8000.evil.example"):
+            reply = hand.client.request("GET", path, headers={**upgrade, "Origin": origin})
+            assert reply.status == 403, (path, origin, reply)
+
+
+def test_connections_without_the_key_keep_nobody_out(start):
+    """A process inside can connect as often as it likes: who has the key gets in, and stays."""
+    hand = start(env={"SESSION_API_KEY": "the-key"})
+    key = {"X-Session-API-Key": "the-key"}
+    assert hand.client.get("/v1/sessions", headers=key).status == 200
+    idle = [hand.client.socket() for _ in range(400)]
+    for s in idle[::2]:
+        s.sendall(b"GET /alive HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+    for _ in range(20):
+        assert hand.client.get("/v1/sessions", headers=key).status == 200
+    for s in idle:
+        s.close()
