@@ -243,6 +243,8 @@ static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
     int64_t by = call->stall && tn_now() < call->deadline - call->stall ? tn_now() + call->stall
                                                                         : call->deadline;
     int status = http_answer_head(&c->answer, c->fd, head_request, by, &why);
+    if (status == 101 && !has_field(c, call, "Upgrade"))
+        status = tn_fail(&why, TN_E_PEER, "it switches to a protocol that nobody asked for");
     if (status >= 0) {
         c->used = true;
         c->answer.keep &= !unsent;

@@ -145,10 +145,13 @@ static int send(const struct errand *e, bool expect_known, bool *again, struct t
     timing_enter(TIMING_BACKEND);
     int status = tn_hand_client_send(client, &r, out, again, &why);
     timing_leave();
-    if (status >= 0) {
+    if (status == 200 || status >= 400) {
         desk_put_client(e->desk, e->address, client);
         return status;
     }
+    /* Whoever answers so is no hand of ours: no client of the service is sent elsewhere by it. */
+    if (status >= 0)
+        tn_fail(&why, TN_E_PEER, "it answered %d, which no hand does", status);
     tn_hand_client_free(client);
     return explain(e->box, &why, e->deadline, err);
 }

@@ -227,3 +227,58 @@ def test_upgrade(editor, wanted):
         data += piece
     assert data == b"BYTES " * 100000
     connection.close()
+
+
+# --- nothing is smuggled ------------------------------------------------------------------------
+
+
+def talk(editor, data):
+    """What the door says to these bytes until it closes."""
+    with socket.create_connection(("127.0.0.1", editor.port), timeout=20) as s:
+        s.sendall(data)
+        s.shutdown(socket.SHUT_WR)
+        answer = b""
+        try:
+            while piece := s.recv(1 << 16):
+                answer += piece
+        except ConnectionResetError:
+            pass
+        return answer
+
+
+HIDDEN = b"GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Content-Length: 5\r\nContent-Length: 0\r\n\r\n",
+        b"Content-Length: +5\r\n\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"X: a\r\n Transfer-Encoding: chunked\r\n\r\n",
+        b"X: a\nTransfer-Encoding: chunked\r\n\r\n",
+        b"X: a\rTransfer-Encoding: chunked\r\n\r\n",
+        b"X: a\0b\r\n\r\n",
+    ],
+)
+def test_two_ideas_of_a_length_are_none(editor, framing):
+    editor.enter()
+    head = f"POST {editor.base}/echo HTTP/1.1\r\nHost: 127.0.0.1:{editor.port}\r\nCookie: {editor.cookie}\r\n".encode()
+    answer = talk(editor, head + framing + HIDDEN)
+    assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 501 ")) and answer.count(b"HTTP/1.1 ") == 1, answer[:500]
+    assert b"hidden" not in answer
+
+
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+def test_what_follows_a_refused_upgrade_is_asked_for_its_cookie(editor, protocol):
+    editor.enter()
+    upgrade = (
+        f"GET {editor.base}/socket HTTP/1.1\r\nHost: 127.0.0.1:{editor.port}\r\nCookie: {editor.cookie}\r\n"
+        f"Connection: Upgrade\r\nUpgrade: {protocol}\r\nOrigin: http://evil.example\r\n\r\n"
+    ).encode()
+    answer = talk(editor, upgrade + HIDDEN)
+    statuses = [line.split()[1] for line in answer.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+    assert statuses and b"101" not in statuses and b"200" not in statuses[1:], answer[:1000]
