@@ -793,9 +793,11 @@ def test_connections_without_the_key_keep_nobody_out(start):
     hand = start(env={"SESSION_API_KEY": "the-key"})
     key = {"X-Session-API-Key": "the-key"}
     assert hand.client.get("/v1/sessions", headers=key).status == 200
-    idle = [hand.client.socket() for _ in range(400)]
-    for s in idle[::2]:
-        s.sendall(b"GET /alive HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+    idle = []
+    for i in range(400):
+        idle.append(hand.client.socket())
+        if i % 2:
+            idle[-1].sendall(b"GET /alive HTTP/1.1\r\nHost: x\r\nX-Slow: ")
     for _ in range(20):
         assert hand.client.get("/v1/sessions", headers=key).status == 200
     for s in idle:
