@@ -177,13 +177,15 @@ int jail_make_userns(uid_t inside, uid_t outside_uid, gid_t inside_gid, gid_t ou
 }
 
 /* Its owner is root of the range, and so of no other sandbox.  Without CAP_SYS_PTRACE such a
- * namespace cannot be opened; then all of them have the launcher's user as their owner. */
+ * namespace cannot be opened; then all of them have the launcher's user as their owner.  So do
+ * those for criu, which needs every capability over it that an owner has (CAP_SYS_RESOURCE, for
+ * one, even root of a machine may lack). */
 static int make_range(struct jail *j, struct tn_error *err)
 {
     char map[64];
 
     snprintf(map, sizeof map, "0 %u %u", j->base, JAIL_IDS);
-    int fd = userns_with(map, map, j->base, NULL);
+    int fd = j->plan.criu ? -1 : userns_with(map, map, j->base, NULL);
     j->counted_alone = fd >= 0;
     return fd >= 0 ? fd : userns_with(map, map, geteuid(), err);
 }

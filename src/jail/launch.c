@@ -62,7 +62,7 @@ static void note_limits(struct jail *j)
     is->freeze = c->base[TN_CGROUP_UNIFIED] || c->base[TN_CGROUP_FREEZER];
     is->mapping = j->mapping;
     is->idmapped = j->mapping == TN_JAIL_MAP_RANGE;
-    is->counted_alone = j->counted_alone && !p->restored; /* criu makes its own namespace */
+    is->counted_alone = j->counted_alone;
     is->inotify_limit = is->inotify_limit || is->counted_alone;
     is->terminals_limit = true;
 }
