@@ -29,6 +29,7 @@ struct keeper {
     struct jail *jail;
     pid_t pid;
     int pidfd;
+    int copier;       /* pidfd of who has frozen it last in order to copy; -1: nobody */
     int64_t deadline; /* of the jail */
     bool timed_out;
     bool orphaned; /* its owner is gone */
@@ -83,7 +84,7 @@ static void answer(int socket, const char *text, int fd)
     sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void answer_status(const struct keeper *k, int socket)
+static void answer_status(struct keeper *k, int socket)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(ANSWER_MAX);
     struct tn_jw w = tn_jw(&text);
@@ -103,18 +104,18 @@ static void answer_status(const struct keeper *k, int socket)
     answer(socket, tn_buf_str(&text), -1);
 }
 
-static void answer_storage(const struct keeper *k, int socket)
+static void answer_storage(struct keeper *k, int socket)
 {
     answer(socket, "ok\n", k->jail->storage);
 }
 
-static void answer_end(const struct keeper *k, int socket)
+static void answer_end(struct keeper *k, int socket)
 {
     sys_pidfd_kill(k->pidfd);
     answer(socket, "ok\n", -1);
 }
 
-static void answer_suspend(const struct keeper *k, int socket)
+static void answer_suspend(struct keeper *k, int socket)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(ANSWER_MAX);
     struct tn_error err = {0};
@@ -126,13 +127,34 @@ static void answer_suspend(const struct keeper *k, int socket)
     answer(socket, tn_buf_str(&text), -1);
 }
 
+static void answer_copying(struct keeper *k, int socket)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+
+    tn_close(TN_TAKE_FD(k->copier));
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+        k->copier = sys_pidfd_open(peer.pid);
+    answer(socket, "ok\n", -1);
+}
+
+/* Nobody else would thaw it before somebody wants something of it. */
+static void thaw_abandoned(struct keeper *k)
+{
+    const struct jail *j = k->jail;
+
+    tn_close(TN_TAKE_FD(k->copier));
+    if (faccessat(j->directory, TN_KEEPER_COPYING, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+        tn_cgroup_freeze(&j->cgroups, j->plan.id, false, tn_deadline_in(END_SECONDS), NULL) == 0)
+        unlinkat(j->directory, TN_KEEPER_COPYING, 0);
+}
+
 static const struct {
     const char *request;
-    void (*answer)(const struct keeper *k, int socket);
+    void (*answer)(struct keeper *k, int socket);
 } requests[] = {
-    {TN_KEEPER_STATUS "\n", answer_status},
-    {TN_KEEPER_STORAGE "\n", answer_storage},
-    {TN_KEEPER_SUSPEND "\n", answer_suspend},
+    {TN_KEEPER_STATUS "\n", answer_status},   {TN_KEEPER_STORAGE "\n", answer_storage},
+    {TN_KEEPER_SUSPEND "\n", answer_suspend}, {TN_KEEPER_COPYING "\n", answer_copying},
     {TN_KEEPER_END "\n", answer_end},
 };
 
@@ -145,7 +167,7 @@ static bool is_ours(int socket)
            (peer.uid == 0 || peer.uid == geteuid());
 }
 
-static void serve(const struct keeper *k)
+static void serve(struct keeper *k)
 {
     tn_autofd int socket = accept4(k->jail->listener, NULL, NULL, SOCK_CLOEXEC);
     struct pollfd p = {.fd = socket, .events = POLLIN};
@@ -283,18 +305,21 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
         .jail = j,
         .pid = pid,
         .pidfd = pidfd,
+        .copier = -1,
         .deadline = j->plan.wall_time > 0 ? tn_deadline_in(j->plan.wall_time) : TN_NEVER,
     };
-    enum { END, OWNER, REQUEST, OUTPUT, SIGNAL, COUNT };
+    enum { END, OWNER, REQUEST, OUTPUT, SIGNAL, COPIER, COUNT };
     struct pollfd p[COUNT] = {
         [END] = {.fd = pidfd, .events = POLLIN},
         [OWNER] = {.fd = j->owner, .events = POLLIN},
         [REQUEST] = {.fd = j->listener, .events = POLLIN},
         [OUTPUT] = {.fd = j->output, .events = POLLIN},
         [SIGNAL] = {.fd = catch_signals(), .events = POLLIN},
+        [COPIER] = {.fd = -1, .events = POLLIN},
     };
 
     for (;;) {
+        p[COPIER].fd = k.copier;
         int n = poll(p, COUNT, tn_poll_ms(earlier(k.deadline, tn_deadline_in(LOOK_SECONDS))));
         if (n < 0 && errno != EINTR)
             break;
@@ -305,6 +330,8 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
             p[OUTPUT].fd = -1;
         if (p[END].revents)
             break;
+        if (p[COPIER].revents)
+            thaw_abandoned(&k);
         if (p[REQUEST].revents)
             serve(&k);
         bool late = k.deadline != TN_NEVER && tn_now() >= k.deadline;

@@ -16,6 +16,9 @@
 
 #define SLICE_MS 20
 
+#define ASK_SECONDS 1.0
+#define THAW_SECONDS 5.0
+
 /* --- ending --------------------------------------------------------------------------------- */
 
 /* A descriptor of exactly that process; -1 when it is gone. */
@@ -111,7 +114,9 @@ static int end_jail(struct jail_engine *e, const struct tn_subject *subject, boo
         return -1;
     if (tn_cgroup_remove(&e->cgroups, subject->id, deadline, err) < 0)
         return -1;
-    return jail_set_mark(subject, JAIL_PAUSED, false, err);
+    return jail_set_mark(subject, JAIL_COPYING, false, err) < 0
+               ? -1
+               : jail_set_mark(subject, JAIL_PAUSED, false, err);
 }
 
 int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t deadline,
@@ -178,6 +183,29 @@ int jail_freeze(struct jail_engine *e, const struct tn_subject *subject, const s
     return continue_all(ref, err) < 0 ? -1 : jail_set_mark(subject, JAIL_PAUSED, false, err);
 }
 
+int jail_freeze_to_copy(struct jail_engine *e, const struct tn_subject *subject,
+                        const struct jail_ref *ref, int64_t deadline, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf answer = TN_BUF_INIT(256);
+    int64_t patience = tn_deadline_in(ASK_SECONDS);
+
+    if (jail_mark_copying(subject, false, err) < 0)
+        return -1;
+    /* A keeper that does not answer will not thaw it either; whoever looks next does. */
+    tn_keeper_ask(subject->directory, TN_KEEPER_COPYING, &answer, NULL,
+                  patience < deadline ? patience : deadline, NULL);
+    return jail_freeze(e, subject, ref, true, deadline, err);
+}
+
+int jail_thaw_copied(struct jail_engine *e, const struct tn_subject *subject,
+                     const struct jail_ref *ref, struct tn_error *err)
+{
+    if (jail_freeze(e, subject, ref, false, tn_deadline_in(THAW_SECONDS), err) == 0)
+        return jail_set_mark(subject, JAIL_COPYING, false, err);
+    jail_mark_copying(subject, true, NULL);
+    return -1;
+}
+
 /* --- one goal each -------------------------------------------------------------------------- */
 
 struct driving {
@@ -239,6 +267,9 @@ static int to_paused(struct driving *d, struct tn_error *err)
     } else if (still_there(d, TN_STATUS_PAUSED, err) < 0) {
         return -1;
     }
+    /* Left by somebody who died before it froze anything: nobody is to thaw it for that. */
+    if (jail_set_mark(d->subject, JAIL_COPYING, false, err) < 0)
+        return -1;
     return jail_freeze(d->e, d->subject, &d->ref, true, d->deadline, err);
 }
 
@@ -262,12 +293,14 @@ static int save_files(struct driving *d, struct tn_error *err)
     if (!d->ref.disk)
         return 0;
     tn_autofd int upper = jail_open_upper(d->subject, true, d->deadline, err);
-    if (upper < 0 || jail_freeze(d->e, d->subject, &d->ref, true, d->deadline, err) < 0)
+    bool paused = d->now.status == TN_STATUS_PAUSED;
+    if (upper < 0)
         return -1;
-    if (jail_save_upper(d->e, d->subject, upper, d->deadline, err) == 0)
+    if ((paused || jail_freeze_to_copy(d->e, d->subject, &d->ref, d->deadline, err) == 0) &&
+        jail_save_upper(d->e, d->subject, upper, d->deadline, err) == 0)
         return 0;
-    if (d->now.status == TN_STATUS_RUNNING)
-        jail_freeze(d->e, d->subject, &d->ref, false, d->deadline, NULL);
+    if (!paused)
+        jail_thaw_copied(d->e, d->subject, &d->ref, NULL);
     return -1;
 }
 

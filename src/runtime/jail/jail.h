@@ -7,6 +7,7 @@
 #include "base/child.h"
 #include "base/proc.h"
 #include "jail/cgroup.h"
+#include "jail/keeper-protocol.h"
 #include "jail/plan.h"
 #include "jail/tree-copy.h"
 #include "runtime/backend.h"
@@ -23,7 +24,7 @@
     "paused" /* a mark: its processes are stopped by signal, for want of cgroups \
               */
 #define JAIL_COPYING \
-    "copying" /* a mark: it is frozen while the process that it names copies files */
+    TN_KEEPER_COPYING /* a mark: it is frozen while the process that it names copies files */
 
 struct jail_gate {
     pthread_mutex_t lock;
@@ -218,8 +219,9 @@ int jail_inspect(void *engine, const struct tn_subject *subject, struct tn_place
 bool jail_has_mark(const struct tn_subject *subject, const char *name);
 int jail_set_mark(const struct tn_subject *subject, const char *name, bool there,
                   struct tn_error *err);
-/* Sets JAIL_COPYING for this process. */
-int jail_mark_copying(const struct tn_subject *subject, struct tn_error *err);
+/* Sets JAIL_COPYING for this process; abandoned: for nobody, so that whoever looks next thaws it.
+ */
+int jail_mark_copying(const struct tn_subject *subject, bool abandoned, struct tn_error *err);
 char *jail_address(const struct tn_subject *subject);
 
 /* --- drive.c -------------------------------------------------------------------------------- */
@@ -234,6 +236,12 @@ int jail_kill(struct jail_engine *e, const struct tn_subject *subject, int64_t d
 /* Stops all processes where they are, or lets them go on. */
 int jail_freeze(struct jail_engine *e, const struct tn_subject *subject, const struct jail_ref *ref,
                 bool frozen, int64_t deadline, struct tn_error *err);
+/* The same for who copies its files: should this process die, the keeper thaws it, or whoever looks
+ * at it next (jail_is_frozen).  The second must follow the first, also when that failed. */
+int jail_freeze_to_copy(struct jail_engine *e, const struct tn_subject *subject,
+                        const struct jail_ref *ref, int64_t deadline, struct tn_error *err);
+int jail_thaw_copied(struct jail_engine *e, const struct tn_subject *subject,
+                     const struct jail_ref *ref, struct tn_error *err);
 /* Paused, that is: a moment of copying does not count, and one whose process was killed ends here.
  */
 bool jail_is_frozen(struct jail_engine *e, const struct tn_subject *subject,

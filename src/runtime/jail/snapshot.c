@@ -131,17 +131,15 @@ static int copy_frozen(struct taking *t, int upper, int layer, struct tn_tree_co
 {
     if (!t->running || t->paused)
         return jail_layer_fill(t->e, layer, upper, t->deadline, count, err);
-    if (jail_mark_copying(t->subject, err) < 0 ||
-        jail_freeze(t->e, t->subject, &t->ref, true, t->deadline, err) < 0)
-        return -1;
-    int r = jail_layer_fill(t->e, layer, upper, t->deadline, count, err);
+    int r = jail_freeze_to_copy(t->e, t->subject, &t->ref, t->deadline, err);
+    if (r == 0)
+        r = jail_layer_fill(t->e, layer, upper, t->deadline, count, err);
     struct tn_error why = {0};
-    if (jail_freeze(t->e, t->subject, &t->ref, false, tn_deadline_in(5.0), &why) < 0 && r == 0) {
+    if (jail_thaw_copied(t->e, t->subject, &t->ref, &why) < 0 && r == 0) {
         if (err)
             *err = why;
         return -1;
     }
-    jail_set_mark(t->subject, JAIL_COPYING, false, NULL);
     return r;
 }
 

@@ -31,14 +31,14 @@ int jail_set_mark(const struct tn_subject *subject, const char *name, bool there
     return fd < 0 ? tn_fail_errno(err, errno, "%s", path) : 0;
 }
 
-int jail_mark_copying(const struct tn_subject *subject, struct tn_error *err)
+int jail_mark_copying(const struct tn_subject *subject, bool abandoned, struct tn_error *err)
 {
     tn_autofree char *path = tn_asprintf("%s/" JAIL_COPYING, subject->directory);
     tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    struct tn_proc self;
+    struct tn_proc self = {0};
     char text[64];
 
-    if (fd < 0 || tn_proc_get(getpid(), &self) < 0)
+    if (fd < 0 || (!abandoned && tn_proc_get(getpid(), &self) < 0))
         return tn_fail_errno(err, errno, "%s", path);
     int n = snprintf(text, sizeof text, "%d %llu\n", (int)self.pid, (unsigned long long)self.start);
     return tn_fs_write(fd, text, (size_t)n, err);
@@ -172,7 +172,7 @@ bool jail_is_frozen(struct jail_engine *e, const struct tn_subject *subject,
     char *rest;
     pid = strtol(tn_buf_str(&text), &rest, 10);
     start = strtoull(rest, NULL, 10);
-    if (tn_proc_get((pid_t)pid, &copier) == 0 && copier.start == start)
+    if (pid > 0 && tn_proc_get((pid_t)pid, &copier) == 0 && copier.start == start)
         return false;
     if (jail_freeze(e, subject, ref, false, deadline, NULL) < 0)
         return true;
