@@ -339,7 +339,7 @@ def test_a_session(installed, run, tmp_path, repository, runtime):
     (mine,) = [e for e in events if "$FROM_SETUP" in e.get("args", {}).get("command", "")]
     assert [e["content"] for e in events if e.get("cause") == mine["id"]] == [json.loads(acted)["content"]]
     assert (tmp_path / "record/TASKS.md").read_text().startswith("# Task List")
-    assert statuses.split()[0] == "STATUS$READY"
+    assert statuses.split()[:2] == ["STATUS$RUNTIME_STARTED", "STATUS$READY"]
     assert {"STATUS$SETTING_UP_WORKSPACE", "STATUS$SETTING_UP_GIT_HOOKS"} <= set(statuses.split())
     assert run.tendon.leftovers() == []
 

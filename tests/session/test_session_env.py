@@ -92,7 +92,7 @@ def test_sources_and_their_order(open_session):
     assert seen["ENABLE_AUTO_LINT"] == "true"
     assert seen["GITHUB_TOKEN"] == "ghp_secret" and seen["ENTERPRISE_SSO_TOKEN"] == "sso-secret"
     assert seen["LAST"] == "config" and seen["BAZ"] == "config"
-    assert session.statuses == ["STATUS$READY"] and session.notes == []
+    assert session.statuses == ["STATUS$RUNTIME_STARTED", "STATUS$READY"] and session.notes == []
     identity = (session.home / ".gitconfig").read_text()
     assert "name = openhands\n" in identity and "email = openhands@all-hands.dev\n" in identity
 

@@ -241,6 +241,8 @@ int tn_session_setup(struct tn_session *s, struct tn_error *err)
                core->git_user_email && *core->git_user_email;
 
     if (!s->attached) {
+        /* It was made for this session, which finds it running. */
+        tn_session_tell(s, TN_RUNTIME_RUNTIME_STARTED, "info", "");
         if (setup_env_initial(&env, s->config, s->env, tokens.items, tokens.count, err) < 0)
             return -1;
         const struct setup_batch batch = {
