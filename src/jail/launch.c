@@ -106,9 +106,13 @@ static int end_unheard(const struct jail *j, struct tn_error *err)
     struct tn_cgroup_events events;
 
     tn_cgroup_events(&j->cgroups, j->plan.id, &events);
-    if (events.oom_kills > 0)
-        return tn_fail(err, TN_E_INTERNAL, "killed: out of memory (limit %lld KiB)",
-                       (long long)j->plan.memory >> 10);
+    if (events.oom_kills > 0) {
+        tn_fail(err, TN_E_INTERNAL, "killed: out of memory (limit %lld KiB)",
+                (long long)j->plan.memory >> 10);
+        if (err)
+            err->sys = ENOMEM;
+        return -1;
+    }
     return tn_fail(err, TN_E_INTERNAL, "ended without a word");
 }
 

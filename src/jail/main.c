@@ -69,6 +69,7 @@ static int report_failure(int fd, const char *step, const struct tn_error *err)
     tn_jw_kstr(&w, "error", err->text);
     tn_jw_kstr(&w, "step", step);
     tn_jw_kstr(&w, "code", row->name);
+    tn_jw_kbool(&w, "out_of_memory", err->sys == ENOMEM);
     tn_jw_object_end(&w);
     send_report(fd, &text);
     return row->exit_code;

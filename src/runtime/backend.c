@@ -12,6 +12,21 @@ const char *const tn_goal_words[] = {
     [TN_GOAL_SUSPENDED] = "suspended", [TN_GOAL_GONE] = "gone",     NULL,
 };
 
+const char *const tn_blame_words[] = {
+    [TN_BLAME_NONE] = "none",
+    [TN_BLAME_IMAGE] = "image",
+    [TN_BLAME_MEMORY] = "memory",
+    NULL,
+};
+
+enum tn_blame tn_blame_find(const char *word)
+{
+    for (int i = 0; word && tn_blame_words[i]; i++)
+        if (strcmp(tn_blame_words[i], word) == 0)
+            return (enum tn_blame)i;
+    return TN_BLAME_NONE;
+}
+
 void tn_place_done(struct tn_place *place)
 {
     if (place->key)

@@ -30,6 +30,15 @@ enum tn_status {
 };
 extern const char *const tn_status_words[]; /* "starting", "running", ...; ends with NULL */
 
+/* What an error or an end is owed to, for programs; people read the reason. */
+enum tn_blame {
+    TN_BLAME_NONE,   /* nothing in particular */
+    TN_BLAME_IMAGE,  /* it is not there, or cannot be used */
+    TN_BLAME_MEMORY, /* it ran out */
+};
+extern const char *const tn_blame_words[];     /* "none", "image", "memory"; ends with NULL */
+enum tn_blame tn_blame_find(const char *word); /* of an unknown one, or NULL: none */
+
 enum tn_goal {
     TN_GOAL_RUNNING,
     TN_GOAL_PAUSED,
@@ -66,7 +75,8 @@ struct tn_place {
     char *key;     /* of the hand when it is not the subject's, but one that others chose; secret */
     char *ref;     /* JSON text in which a backend notes what it needs to find the thing again */
     char *reason;  /* of an error or an end, for people: "killed: out of memory (limit 512 MiB)" */
-    char *isolation; /* JSON object of what really holds: {"pid": true, "seccomp": true, ...} */
+    enum tn_blame blame; /* of an error or an end; also after a create that failed */
+    char *isolation;     /* JSON object of what really holds: {"pid": true, "seccomp": true, ...} */
 };
 void tn_place_done(struct tn_place *place);
 #define tn_autoplace TN_CLEANUP(tn_place_done)

@@ -123,6 +123,7 @@ static void set(char **to, const char *value)
 static void set_place(struct tn_record *r, const struct tn_place *place)
 {
     r->status = place->status;
+    r->blame = place->blame;
     set(&r->address, place->address);
     set(&r->reason, place->reason);
     if (place->ref)
@@ -255,7 +256,10 @@ static int make_fresh(struct tn_sandbox *sb, const struct tn_subject *subject,
 
     wanted.cancel = how ? how->cancel : 0;
     wanted.anonymous = how && how->anonymous;
-    return sb->backend->create(sb->engine, &wanted, place, deadline, err);
+    int r = sb->backend->create(sb->engine, &wanted, place, deadline, err);
+    if (r && how && how->blame)
+        *how->blame = place->blame;
+    return r;
 }
 
 /* Whether the process that was seen ready when the row became a warm one still lives.  False where

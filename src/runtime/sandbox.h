@@ -46,8 +46,9 @@ int tn_sandbox_check(struct tn_runtime *rt, const struct tn_spec *spec, struct t
  * warm one.  TN_E_CONFLICT when the id is taken. */
 struct tn_sandbox_how {
     const char *id, *key;
-    int cancel;     /* 0, or a descriptor: once it is readable, a pull ends with TN_E_GONE */
-    bool anonymous; /* an image is pulled without this machine's logins */
+    int cancel;           /* 0, or a descriptor: once it is readable, a pull ends with TN_E_GONE */
+    bool anonymous;       /* an image is pulled without this machine's logins */
+    enum tn_blame *blame; /* NULL, or what a failure is owed to */
 };
 struct tn_sandbox *tn_sandbox_create_as(struct tn_runtime *rt, const struct tn_sandbox_how *how,
                                         const struct tn_spec *spec, int64_t deadline,

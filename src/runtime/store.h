@@ -33,13 +33,14 @@ struct tn_record {
     char *runtime; /* canonical name of the backend */
     char *spec;    /* JSON text */
     char *key;
-    char *address;    /* of the hand, as last heard, or NULL */
-    char *ref;        /* or NULL */
-    char *pool;       /* digest of the spec while it waits in a warm pool, else NULL */
-    int64_t pool_max; /* only for tn_store_add: no more of its pool than these; 0: any number */
-    char *parent;     /* id it was forked from, or NULL */
-    char *reason;     /* why it ended, or NULL */
-    char *isolation;  /* JSON text, or NULL */
+    char *address;       /* of the hand, as last heard, or NULL */
+    char *ref;           /* or NULL */
+    char *pool;          /* digest of the spec while it waits in a warm pool, else NULL */
+    int64_t pool_max;    /* only for tn_store_add: no more of its pool than these; 0: any number */
+    char *parent;        /* id it was forked from, or NULL */
+    char *reason;        /* why it ended, or NULL */
+    char *isolation;     /* JSON text, or NULL */
+    enum tn_blame blame; /* of the reason, as a backend said it to this handle; no column */
     enum tn_status status;
     struct tn_owner owner;
     char *boot;           /* boot id of the owner's kernel */

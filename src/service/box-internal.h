@@ -57,6 +57,7 @@ struct box {
     double started, used;
     bool use_unsaved;      /* it is on the list of those used, */
     struct box *next_used; /* under used_lock */
+    enum tn_blame blame;   /* of the work that failed last; its worker's */
     int restarts;
     int uses;
     struct bucket deliveries; /* that webhooks took */
@@ -209,7 +210,7 @@ void box_give_up_start(struct box *b);
 /* How it really is. */
 void box_look_at_sandbox(struct box *b);
 /* What a failed start is called. */
-enum box_cause cause_of(const struct tn_error *err, const char *reason);
+enum box_cause cause_of(const struct tn_error *err, enum tn_blame blame);
 struct tn_sandbox *box_attach(struct box *b, struct tn_error *err);
 
 /* --- recover.c ---------------------------------------------------------------------------------

@@ -33,14 +33,15 @@ struct tn_sandbox *box_attach(struct box *b, struct tn_error *err)
 
 /* --- how it is -------------------------------------------------------------------------------- */
 
-static bool out_of_memory(const char *reason)
-{
-    return reason && strstr(reason, "out of memory");
-}
+static const enum box_cause blamed[] = {
+    [TN_BLAME_NONE] = CAUSE_NONE,
+    [TN_BLAME_IMAGE] = CAUSE_IMAGE,
+    [TN_BLAME_MEMORY] = CAUSE_MEMORY,
+};
 
-enum box_cause cause_of(const struct tn_error *err, const char *reason)
+enum box_cause cause_of(const struct tn_error *err, enum tn_blame blame)
 {
-    if (out_of_memory(reason) || out_of_memory(err->text))
+    if (err->sys == ENOMEM)
         return CAUSE_MEMORY;
     if (err->sys == ENOSPC || err->sys == EDQUOT)
         return CAUSE_QUOTA;
@@ -50,8 +51,8 @@ enum box_cause cause_of(const struct tn_error *err, const char *reason)
         return CAUSE_TIMEOUT;
     case TN_E_QUOTA:
         return CAUSE_QUOTA;
-    default: /* backends name what they could not use */
-        return strstr(err->text, "image") ? CAUSE_IMAGE : CAUSE_ENGINE;
+    default:
+        return blame ? blamed[blame] : CAUSE_ENGINE;
     }
 }
 
@@ -82,10 +83,11 @@ static bool take_over(struct box *b, const struct tn_record *r)
 }
 
 /* Under its lock, only when it says something new. */
-static void saw(struct box *b, enum life_event event, const char *reason, bool news)
+static void saw(struct box *b, enum life_event event, const char *reason, enum tn_blame blame,
+                bool news)
 {
     enum box_cause cause = event == EVENT_UNREACHABLE ? CAUSE_ENGINE
-                           : out_of_memory(reason)    ? CAUSE_MEMORY
+                           : blame                    ? blamed[blame]
                                                       : CAUSE_ENDED;
     enum box_state next = life_table[b->state][event].to;
 
@@ -132,10 +134,10 @@ void box_look_at_sandbox(struct box *b)
         b->look = true; /* it may have begun to be otherwise: another time */
     } else if (!failed) {
         bool news = take_over(b, r);
-        saw(b, seen[r->status], r->reason, news);
+        saw(b, seen[r->status], r->reason, r->blame, news);
     } else {
         saw(b, why.code == TN_E_NOT_FOUND ? EVENT_MISSING : EVENT_UNREACHABLE,
-            why.code == TN_E_NOT_FOUND ? NULL : why.text, false);
+            why.code == TN_E_NOT_FOUND ? NULL : why.text, TN_BLAME_NONE, false);
     }
     pthread_mutex_unlock(&b->lock);
 }
@@ -282,6 +284,7 @@ static struct tn_sandbox *make(struct box *b, int64_t deadline, struct tn_error 
             .key = b->secret,
             .cancel = open_cancel(b),
             .anonymous = b->spec.image && !bounds_login(b->s, b->key_id, b->template, &b->spec),
+            .blame = &b->blame,
         };
         sb = tn_sandbox_create_as(b->s->rt, &how, &spec, deadline, err);
         close_cancel(b);
@@ -310,13 +313,15 @@ static struct tn_sandbox *bring_up(struct box *b, int64_t deadline, struct tn_er
 }
 
 /* The hand does not answer: what the sandbox says about it is the better reason. */
-static int explain(struct tn_sandbox *sb, struct tn_error *err)
+static int explain(struct box *b, struct tn_sandbox *sb, struct tn_error *err)
 {
     const struct tn_record *r = tn_sandbox_record(sb);
 
     if (!tn_sandbox_inspect(sb, NULL, tn_deadline_in(LOOK_SECONDS), NULL) &&
-        r->status == TN_STATUS_ERROR && r->reason)
+        r->status == TN_STATUS_ERROR && r->reason) {
+        b->blame = r->blame;
         return tn_fail(err, TN_E_PEER, "%s", r->reason);
+    }
     return -1;
 }
 
@@ -330,7 +335,7 @@ static int start_sandbox(struct box *b, int64_t deadline, struct tn_error *err)
     if (!sb)
         return -1;
     if (!tn_sandbox_client(sb, deadline, err)) {
-        explain(sb, err);
+        explain(b, sb, err);
         if (!b->made)
             tn_sandbox_drive(sb, TN_GOAL_GONE, tn_deadline_in(CLEAR_SECONDS), NULL);
         return -1;
@@ -351,6 +356,7 @@ static int start_sandbox(struct box *b, int64_t deadline, struct tn_error *err)
 
 static int start(struct box *b, int64_t deadline, enum life_event *event, struct tn_error *err)
 {
+    b->blame = TN_BLAME_NONE;
     /* One that was warm costs nothing: it goes past the line. */
     int result = b->claimed ? 0 : stand_in_line(b, deadline, err);
 
@@ -372,15 +378,17 @@ static int drive(struct box *b, enum tn_goal goal, int64_t deadline, enum life_e
 {
     tn_autosandbox struct tn_sandbox *sb = NULL;
 
+    b->blame = TN_BLAME_NONE;
     if (!b->made)
         return tn_fail(err, TN_E_CONFLICT, "sandbox %s was never started", b->names.id);
     sb = box_attach(b, err);
     if (!sb || tn_sandbox_drive(sb, goal, deadline, err))
         return -1;
     if (goal == TN_GOAL_RUNNING && !tn_sandbox_client(sb, deadline, err))
-        return explain(sb, err);
+        return explain(b, sb, err);
     const struct tn_record *r = tn_sandbox_record(sb);
     *event = seen[r->status];
+    b->blame = r->blame;
     if (*event == EVENT_ENDED || *event == EVENT_MISSING)
         return tn_fail(err, TN_E_PEER, "sandbox %s is %s%s%s", b->names.id,
                        tn_status_words[r->status], r->reason ? ": " : "",

@@ -418,6 +418,11 @@ def test_no_engine(service, client):
     order(client, box, "delete").ok(204)
 
 
+def test_a_cause_is_no_word_of_a_sentence(make_service):
+    service = make_service(config='[docker]\nhost = "unix:///nowhere/image/out of memory/docker.sock"\n').start()
+    failed(service.client(), "engine", "out of memory", runtime="docker", image="busybox")
+
+
 def test_an_unknown_runtime_is_refused_at_once(service, client):
     assert client.post("/v1/sandboxes", {"runtime": "nonsense"}).status in (400, 404, 422)
 

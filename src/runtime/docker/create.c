@@ -19,6 +19,7 @@ struct attempt {
     struct docker_plan plan;
     char *container; /* id, once there is one */
     char *address;
+    enum tn_blame blame; /* of what failed */
 };
 
 /* --- the container -------------------------------------------------------------------------- */
@@ -75,10 +76,13 @@ static int create_container(struct attempt *a, int64_t deadline, struct tn_error
 
     if (call_create(a, deadline, &why) == 0)
         return 0;
-    if (!a->container && why.code == TN_E_NOT_FOUND && image_is_missing(a, deadline))
-        return docker_pull(a->plan.docker, a->plan.image, a->plan.subject, deadline, err) < 0
-                   ? -1
-                   : call_create(a, deadline, err);
+    if (!a->container && why.code == TN_E_NOT_FOUND && image_is_missing(a, deadline)) {
+        a->blame = TN_BLAME_IMAGE;
+        if (docker_pull(a->plan.docker, a->plan.image, a->plan.subject, deadline, err) < 0)
+            return -1;
+        a->blame = TN_BLAME_NONE;
+        return call_create(a, deadline, err);
+    }
     if (err)
         *err = why;
     return -1;
@@ -226,5 +230,6 @@ int docker_create(void *engine, const struct tn_subject *s, struct tn_place *pla
     if (r == 0)
         return 0;
     tn_place_done(place);
+    place->blame = a.blame;
     return tn_error_context(err, "create sandbox %s", s->spec->name ? s->spec->name : s->id);
 }

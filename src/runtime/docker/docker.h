@@ -192,7 +192,8 @@ char *docker_address(const struct docker *d, const struct tn_subject *s, const s
 /* --- the end (end.c) ------------------------------------------------------------------------ */
 
 /* Why it ended, on the heap. */
-char *docker_end_reason(const struct docker *d, const struct tn_json *tree, int64_t deadline);
+char *docker_end_reason(const struct docker *d, const struct tn_json *tree, enum tn_blame *blame,
+                        int64_t deadline);
 /* A limit that a running one has hit, on the heap; or NULL. */
 char *docker_trouble(const struct docker *d, const struct tn_json *tree, int64_t deadline);
 

@@ -119,13 +119,15 @@ static char *last_words(const struct docker *d, const char *id, int64_t deadline
     return tn_buf_take(&out);
 }
 
-char *docker_end_reason(const struct docker *d, const struct tn_json *tree, int64_t deadline)
+char *docker_end_reason(const struct docker *d, const struct tn_json *tree, enum tn_blame *blame,
+                        int64_t deadline)
 {
     const struct tn_json *state = tn_json_get(tree, "State");
     const char *error = tn_json_get_str(state, "Error", "");
     int64_t code = tn_json_int(tn_json_get(state, "ExitCode"), -1);
 
-    if (memory_ran_out(d, tree, deadline))
+    *blame = memory_ran_out(d, tree, deadline) ? TN_BLAME_MEMORY : TN_BLAME_NONE;
+    if (*blame)
         return out_of_memory(tree);
     if (*error)
         return tn_strdup(error);

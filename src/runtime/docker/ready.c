@@ -66,8 +66,12 @@ static int look(const struct docker *d, const struct tn_subject *s, const char *
             *address = docker_address(d, s, tree, NULL);
         return 0;
     }
-    tn_autofree char *reason = docker_end_reason(d, tree, deadline);
-    return tn_fail(err, TN_E_PEER, "%s", reason);
+    enum tn_blame blame;
+    tn_autofree char *reason = docker_end_reason(d, tree, &blame, deadline);
+    tn_fail(err, TN_E_PEER, "%s", reason);
+    if (err && blame == TN_BLAME_MEMORY)
+        err->sys = ENOMEM;
+    return -1;
 }
 
 int docker_wait_ready(const struct docker *d, const struct tn_subject *s, const char *container,

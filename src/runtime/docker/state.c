@@ -154,7 +154,7 @@ int docker_place(const struct docker *d, const struct tn_subject *s, const struc
     place->ref = docker_ref(docker_id(tree), place->status == TN_STATUS_STOPPED, &process);
     place->isolation = isolation(d, tree);
     if (place->status == TN_STATUS_ERROR)
-        place->reason = docker_end_reason(d, tree, deadline);
+        place->reason = docker_end_reason(d, tree, &place->blame, deadline);
     if (place->status != TN_STATUS_RUNNING && place->status != TN_STATUS_PAUSED)
         return 0;
     place->address = docker_address(d, s, tree, err);

@@ -85,6 +85,7 @@ int wire_place(const struct tn_json *result, struct tn_place *place, struct tn_e
     tn_place_done(place);
     place->address = tn_strdup_or_null(tn_json_get_str(result, "address", NULL));
     place->reason = tn_strdup_or_null(tn_json_get_str(result, "reason", NULL));
+    place->blame = tn_blame_find(tn_json_get_str(result, "blame", NULL));
     place->ref = text_of(tn_json_get(result, "ref"));
     place->isolation = text_of(tn_json_get(result, "isolation"));
     return 0;

@@ -81,8 +81,11 @@ static int create(void *engine, const struct tn_subject *subject, struct tn_plac
 
     jail_storage_init(&s);
     spread_sandboxes(subject);
-    if (jail_root_find(e, subject->spec, &s, deadline, err) < 0 ||
-        jail_storage_save(subject->directory, &s, err) < 0)
+    if (jail_root_find(e, subject->spec, &s, deadline, err) < 0) {
+        place->blame = TN_BLAME_IMAGE;
+        return -1;
+    }
+    if (jail_storage_save(subject->directory, &s, err) < 0)
         return -1;
     return jail_launch(e, subject, &s, place, deadline, err);
 }

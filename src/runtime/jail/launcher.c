@@ -74,6 +74,8 @@ static int take_report(const struct tn_buf *text, struct jail_ref *ref, struct t
     if (tn_json_parse(text->data, text->len, &report, err) < 0)
         return tn_error_context(err, "report of the jail");
     const char *error = tn_json_get_str(report, "error", NULL);
+    if (tn_json_bool(tn_json_get(report, "out_of_memory"), false))
+        place->blame = TN_BLAME_MEMORY;
     if (error)
         return tn_fail(err, code_by_name(tn_json_get_str(report, "code", NULL)), "%s", error);
     ref->pid = tn_json_int(tn_json_get(report, "pid"), 0);

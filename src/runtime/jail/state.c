@@ -78,6 +78,11 @@ static char *last_words(const struct tn_subject *subject)
     return tn_buf_take(&out);
 }
 
+static bool ran_out_of_memory(const struct tn_jail_end *end)
+{
+    return !end->wall_time && end->oom_kills > 0 && end->signal.set && end->signal.value == SIGKILL;
+}
+
 static char *end_reason(const struct tn_subject *subject, const struct tn_jail_end *end,
                         const struct jail_ref *ref)
 {
@@ -85,7 +90,7 @@ static char *end_reason(const struct tn_subject *subject, const struct tn_jail_e
 
     if (end->wall_time)
         return tn_asprintf("killed: its time of %g seconds was over", ref->wall_time);
-    if (end->oom_kills > 0 && end->signal.set && end->signal.value == SIGKILL) {
+    if (ran_out_of_memory(end)) {
         jail_size_text(limit, (uint64_t)ref->memory);
         return tn_asprintf("killed: out of memory (limit %s)", limit);
     }
@@ -106,7 +111,9 @@ static void describe_end(const struct tn_subject *subject, const struct jail_ref
     struct tn_jail_end end;
 
     place->status = TN_STATUS_ERROR;
-    if (tn_jail_end_read(subject->directory, &end, NULL) == 0)
+    bool told = tn_jail_end_read(subject->directory, &end, NULL) == 0;
+    place->blame = told && ran_out_of_memory(&end) ? TN_BLAME_MEMORY : TN_BLAME_NONE;
+    if (told)
         place->reason = end_reason(subject, &end, ref);
     else
         place->reason = tn_strdup(ref->pid ? "its keeper was killed, and the jail with it"

@@ -51,6 +51,7 @@ static void fill_place(const struct remote *r, struct remote_view *v, struct tn_
         return;
     place->ref = ref_of(r, v->id);
     place->reason = TN_TAKE_PTR(v->reason);
+    place->blame = v->blame;
     place->isolation = v->isolation ? TN_TAKE_PTR(v->isolation)
                                     : tn_asprintf("{\"service\": \"%s\"}", r->dialect->name);
     if (place->status != TN_STATUS_RUNNING && place->status != TN_STATUS_PAUSED)
@@ -118,8 +119,10 @@ int remote_settle(const struct remote *r, const struct tn_subject *s, struct rem
 {
     if (wait_settled(r, s, v, deadline, err) < 0)
         return -1;
-    if (!v->known || v->status != TN_STATUS_RUNNING)
+    if (!v->known || v->status != TN_STATUS_RUNNING) {
+        place->blame = v->blame;
         return not_running(v, err);
+    }
     if (!v->address)
         return tn_fail(err, TN_E_PEER, "the service does not say where to reach it");
     if (!v->key && !r->dialect->unsure)

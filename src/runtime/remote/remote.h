@@ -63,6 +63,7 @@ struct remote_view {
     enum tn_status status;
     char *address, *key;  /* of the hand; NULL when it cannot be reached now */
     enum tn_code failure; /* of an error; TN_OK: the service does not say */
+    enum tn_blame blame;
     char *reason, *isolation;
     int64_t version; /* of a long poll */
 };

@@ -162,6 +162,7 @@ int remote_read_native(const struct remote *r, const struct tn_json *tree, struc
     out->version = tn_json_int(tn_json_get(tree, "version"), 0);
     out->reason = reason ? sentence(reason) : NULL;
     out->failure = failure_of(tn_json_get_str(tree, "cause", ""));
+    out->blame = tn_blame_find(tn_json_get_str(tree, "cause", NULL));
     if (has_processes(out->status)) {
         out->address = tn_asprintf("%s/%s", r->api, out->id);
         out->key = tn_strdup_or_null(tn_json_get_str(tree, "session_key", NULL));
