@@ -7,6 +7,7 @@ import { go, parseRoute, routeTo } from './base/route.js';
 import { boxes } from './api/boxes.js';
 import { session, takeTicket } from './api/session.js';
 import { getMe } from './api/service.js';
+import { closeDialogs } from './parts/dialog.js';
 import { ICONS } from './parts/icons.js';
 import { openPalette } from './parts/palette.js';
 import { announce, remark, setPage } from './parts/remarks.js';
@@ -212,12 +213,20 @@ function runApp(me) {
     if (document.activeElement === document.body || !document.activeElement?.isConnected)
       main.focus({ preventScroll: true });
   };
-  addEventListener('hashchange', show, { signal: life.signal });
+  addEventListener(
+    'hashchange',
+    () => {
+      closeDialogs();
+      show();
+    },
+    { signal: life.signal },
+  );
   life.signal.addEventListener('abort', () => current?.life.abort());
   session.on(
     'end',
     (why) => {
       life.abort();
+      closeDialogs();
       boxes.clear();
       start(why);
     },

@@ -12,6 +12,11 @@ function show(dialog, closed) {
   return dialog;
 }
 
+/* A question belongs to the view it was asked in: going elsewhere is no answer. */
+export function closeDialogs() {
+  for (const dialog of document.querySelectorAll('dialog[open]')) dialog.close();
+}
+
 /* A dialog with content of one's own; returns it. */
 export function openDialog(title, content, { kind = '', closed } = {}) {
   const id = uniqueId('dialog');

@@ -43,6 +43,19 @@ export function wishOf(values) {
   return Object.fromEntries(Object.entries(wish).filter(([, value]) => value !== undefined));
 }
 
+/* What the browser would say of the first field that is wrong, also of one that is folded away, where
+ * its own bubble cannot appear: the fold opens, the field gets the focus. "" when all is well. */
+export function check(form) {
+  const wrong = [...form.elements].find((control) => control.willValidate && !control.checkValidity());
+  if (!wrong) return '';
+  const fold = wrong.closest('details');
+  if (fold) fold.open = true;
+  wrong.focus();
+  const label = wrong.labels?.[0]?.querySelector('span')?.textContent ?? wrong.name;
+  const told = wrong.validity.patternMismatch && wrong.title;
+  return `${label}: ${told ? `Expected ${told}.` : wrong.validationMessage}`;
+}
+
 export async function createView(place, { route, signal, title }) {
   title('New sandbox');
   replace(place, h('div.head', h('h1', 'New sandbox')), h('div.card', skeleton(6)));
@@ -68,6 +81,7 @@ export async function createView(place, { route, signal, title }) {
     .map((runtime) => [runtime.usual ? `${runtime.name} (usual)` : runtime.name, runtime.name]);
   const form = h(
     'form.stack',
+    { novalidate: true } /* see check */,
     h(
       'div.card.pad.stack',
       h(
@@ -151,7 +165,10 @@ export async function createView(place, { route, signal, title }) {
   );
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
-    problem.hidden = true;
+    const wrong = check(form);
+    problem.hidden = !wrong;
+    problem.textContent = wrong;
+    if (wrong) return;
     button.disabled = true;
     try {
       const made = boxes.put(await createBox(wishOf(Object.fromEntries(new FormData(form))), attempt));
