@@ -12,7 +12,7 @@ import { parseVariables, wishOf } from '../../web/dashboard/views/create.js';
 import { textOf } from '../../web/dashboard/views/editor.js';
 import { selectBoxes } from '../../web/dashboard/views/list.js';
 import { safeUrl } from '../../web/dashboard/views/ports.js';
-import { marksOf, subject, Timeline } from '../../web/dashboard/views/timeline.js';
+import { diffOf, marksOf, picturesOf, subject, Timeline } from '../../web/dashboard/views/timeline.js';
 
 const failures = [];
 function same(found, expected, what) {
@@ -215,6 +215,25 @@ same(
 );
 same(marksOf(timeline.entries.get(4)), { exit: 2, seconds: 1.5, risk: 'high risk', failed: true }, 'marks');
 same(timeline.select('MAKE don').length, 1, 'search');
+same(
+  picturesOf({
+    observation: 'browse',
+    extras: {
+      screenshot: 'data:image/png;base64,AA==',
+      image_urls: ['data:image/svg+xml;base64,AA==', 'https://elsewhere.example/x.png', 7, 'data:image/gif;base64,BB=='],
+    },
+  }),
+  [
+    { type: 'image/gif', base64: 'BB==' },
+    { type: 'image/png', base64: 'AA==' },
+  ],
+  'pictures: none that holds a script or comes from elsewhere',
+);
+const edit = { action: 'edit', args: { old_str: 'a\nb\n', new_str: 'c' } };
+same(diffOf(edit, { extras: { diff: '--- f' } }), '--- f', 'the diff of the hand');
+same(diffOf(edit, undefined), '-a\n-b\n+c', 'the diff of what was asked for');
+same(diffOf({ action: 'edit', args: { file_text: 'x' } }, {}), '+x', 'a new file');
+same(marksOf({ observation: { observation: 'run_ipython', success: false } }).failed, true, 'a failed cell');
 same(subject({ action: 'edit', args: { command: 'view', path: '/x' } }), 'view /x', 'subject');
 same(
   [

@@ -240,6 +240,52 @@ def test_upload_edit_rename_delete(signed_in, service, box, tmp_path):
     assert content("renamed.txt") is None
 
 
+def test_what_is_wrong_is_shown_where_it_is_folded_away(signed_in):
+    page = signed_in
+    page.go("new")
+    page.wait_element("input[name=name]")
+    page.evaluate("document.querySelector('details.card').open = true")
+    page.fill("input[name=memory]", "much")
+    page.evaluate("document.querySelector('details.card').open = false")
+    page.click_on("button", "Create")
+    page.wait_text("Memory: Expected a number with k, m, g or t.")
+    assert page.evaluate("document.querySelector('details.card').open")
+    assert page.evaluate("document.activeElement.name") == "memory"
+    assert page.evaluate("location.hash") == "#/new"
+
+
+def test_a_question_does_not_survive_navigation(signed_in, service, box):
+    page = signed_in
+    page.go("sandboxes")
+    page.wait_text("box")
+    page.go("sandboxes", box)
+    page.click_on("button", "Delete")
+    page.wait_element("dialog")
+    page.evaluate("history.back()")
+    page.wait_for("location.hash == '#/sandboxes' && !document.querySelector('dialog')")
+    assert service.client().get(box_path(box)).ok().json["state"] == "running"
+    page.press("Control+k")
+    page.wait_element("dialog.palette")
+    page.go("sandboxes", box, "files")
+    page.wait_for("!document.querySelector('dialog')")
+
+
+def test_what_a_cell_showed_and_an_edit_changed(signed_in, service, box):
+    page, client = signed_in, service.client()
+    act(client, box, "edit", command="create", path="/workspace/f", file_text="one\ntwo\nthree\n")
+    act(client, box, "edit", command="str_replace", path="/workspace/f", old_str="two", new_str="2")
+    failed = act(client, box, "run_ipython", code="1/0")
+    page.go("sandboxes", box, "events")
+    page.wait_text("str_replace /workspace/f")
+    page.evaluate("document.querySelectorAll('.event details').forEach((d) => { d.open = true; })")
+    page.wait_for("document.querySelectorAll('.event pre .gone').length")
+    lines = "[...document.querySelectorAll('.event pre span.{}')].map((e) => e.textContent.trim())"
+    assert page.evaluate(lines.format("gone")) == ["-two"]
+    assert "+2" in page.evaluate(lines.format("added"))
+    if failed["observation"] == "run_ipython":
+        page.wait_for("[...document.querySelectorAll('.event')].at(-1).querySelector('.badge.bad')?.innerText == 'failed'")
+
+
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
 

@@ -7,7 +7,7 @@ import { follow } from '../api/stream.js';
 import { boxes } from '../api/boxes.js';
 import { complain } from '../parts/remarks.js';
 import { failure, skeleton } from '../parts/state.js';
-import { marksOf, subject, Timeline } from './timeline.js';
+import { diffOf, marksOf, picturesOf, subject, Timeline } from './timeline.js';
 
 const PAGE = 200;
 const MOST_OUTPUT = 20000; /* characters shown before one asks for all */
@@ -174,31 +174,69 @@ function showOutput(row, action, observation) {
   const texts = [
     action?.args?.thought && ['Thought', action.args.thought],
     action?.action === 'write' && ['Content', action.args.content],
-    action?.action === 'edit' &&
-      (action.args.new_str ?? action.args.file_text) && [
-        'Change',
-        [action.args.old_str, action.args.new_str ?? action.args.file_text].filter(Boolean).join('\n⟶\n'),
-      ],
+    ['Change', diffOf(action, observation), fillDiff],
     observation?.content && ['Output', observation.content],
-  ].filter(Boolean);
+  ].filter((part) => part && part[1]);
+  const pictures = picturesOf(observation);
   const wasOpen = row.querySelector('details')?.open;
   row.querySelector('details')?.remove();
-  if (!texts.length) return;
+  if (!texts.length && !pictures.length) return;
   const size = texts.reduce((sum, [, text]) => sum + text.length, 0);
-  const details = h('details', h('summary', `${texts.map(([label]) => label).join(', ')} · ${bytes(size)}`));
+  const words = [
+    ...texts.map(([label]) => label),
+    ...(pictures.length ? [plural(pictures.length, 'picture')] : []),
+  ];
+  const details = h('details', h('summary', `${words.join(', ')} · ${bytes(size)}`));
   /* Made when it is opened: a thousand outputs would burden the page. */
   const fill = () =>
     details.open &&
     details.childElementCount === 1 &&
-    details.append(...texts.map(([label, text]) => outputBlock(label, text, texts.length > 1)));
+    details.append(
+      ...texts.map(([label, text, put = setText]) => outputBlock(label, text, texts.length > 1, put)),
+      ...pictures.map(pictureOf),
+    );
   details.addEventListener('toggle', fill);
   details.open = Boolean(wasOpen);
   fill();
   row.append(details);
 }
 
-function outputBlock(label, text, labelled) {
-  const pre = h('pre', { tabindex: '0', 'aria-label': label }, visible(text.slice(0, MOST_OUTPUT)));
+/* The page's policy knows no data URLs; a blob is given back as soon as it is drawn. */
+function pictureOf({ type, base64 }, number) {
+  const picture = h('img', { alt: `Picture ${number + 1}` });
+  let content;
+  try {
+    content = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  } catch {
+    return h('p.muted', 'A picture that cannot be read.');
+  }
+  const address = URL.createObjectURL(new Blob([content], { type }));
+  const done = () => URL.revokeObjectURL(address);
+  picture.addEventListener('load', done);
+  picture.addEventListener('error', () => {
+    done();
+    picture.replaceWith(h('p.muted', 'A picture that cannot be read.'));
+  });
+  picture.src = address;
+  return picture;
+}
+
+const DIFF_KINDS = { '+': 'added', '-': 'gone', '@': 'place' };
+
+/* Lines in the colours of a diff; the mark at their beginning says the same. */
+function fillDiff(pre, text) {
+  const head = /^(---|\+\+\+) /;
+  replace(
+    pre,
+    text
+      .split('\n')
+      .map((line) => h('span', { class: head.test(line) ? 'place' : DIFF_KINDS[line[0]] }, `${line}\n`)),
+  );
+}
+
+function outputBlock(label, text, labelled, put) {
+  const pre = h('pre', { tabindex: '0', 'aria-label': label });
+  put(pre, visible(text.slice(0, MOST_OUTPUT)));
   const all =
     text.length > MOST_OUTPUT &&
     h(
@@ -206,7 +244,7 @@ function outputBlock(label, text, labelled) {
       {
         type: 'button',
         onclick: () => {
-          setText(pre, visible(text));
+          put(pre, visible(text));
           all.remove();
         },
       },

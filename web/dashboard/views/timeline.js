@@ -37,6 +37,33 @@ export function marksOf({ action, observation }) {
   };
 }
 
+/* Pictures that an observation brought along: data URLs of kinds that hold no script. */
+const PICTURE = /^data:(image\/(?:png|jpeg|gif|webp));base64,([A-Za-z0-9+/=\s]+)$/;
+
+export function picturesOf(observation) {
+  const extras = observation?.extras ?? {};
+  const urls = Array.isArray(extras.image_urls) ? [...extras.image_urls] : [];
+  if (observation?.observation === 'browse') urls.push(extras.screenshot);
+  return urls.flatMap((url) => {
+    const [, type, base64] = PICTURE.exec(typeof url === 'string' ? url : '') ?? [];
+    return type ? [{ type, base64 }] : [];
+  });
+}
+
+function diffLines(mark, text) {
+  const lines = text ? text.replace(/\n$/, '').split('\n') : [];
+  return lines.map((line) => mark + line);
+}
+
+/* An edit as lines of a diff: what the hand says has changed, or else what was asked for; "" for none. */
+export function diffOf(action, observation) {
+  const diff = observation?.extras?.diff;
+  if (typeof diff === 'string' && diff) return diff;
+  const { old_str: before, new_str: after, file_text: whole } = action?.args ?? {};
+  if (action?.action !== 'edit') return '';
+  return [...diffLines('-', before), ...diffLines('+', after ?? whole)].join('\n');
+}
+
 /* Entries { id, action, observation } by number; an observation belongs to the action it names. */
 export class Timeline {
   entries = new Map();
