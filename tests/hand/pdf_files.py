@@ -3,9 +3,9 @@
 import zlib
 
 
-def make_pdf(texts, compress=False):
-    """One page per text, which stands in its upper part."""
-    bodies = [b"<< /Type /Catalog /Pages 2 0 R >>", b""]
+def make_pdf(texts, compress=False, catalog=b""):
+    """One page per text, which stands in its upper part; catalog: what else the document says of itself."""
+    bodies = [b"<< /Type /Catalog /Pages 2 0 R %s >>" % catalog, b""]
     bodies.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
     kids = []
     for text in texts:

@@ -384,3 +384,52 @@ def test_image_is_shown(viewer, browser):
     assert browser.value("document.querySelector('img').naturalWidth") == 1
     assert ("RootWebArea", "File Viewer - test_image.png") in browser.tree()
     assert not browser.complaints()
+
+
+RUN = "window.intruded=1"
+NAMES = [
+    f"<script>{RUN}<",
+    f"<img src=x onerror={RUN}>",
+    f"<svg onload={RUN}>",
+    f"'\" onload={RUN} x=\"",
+    "<img src=http:∕∕elsewhere.invalid∕i>",
+    f"javascript:{RUN}",
+    f"<title>x<base href='http:elsewhere.invalid'><script>{RUN}<",
+]
+
+
+def expect_untouched(hand, browser, where):
+    """No script but the viewer's, no request to anybody else."""
+    assert browser.value("window.intruded") is None, where
+    assert browser.value("document.querySelectorAll('iframe, object, base').length") == 0, where
+    sent = [e["params"]["request"]["url"] for e in browser.events if e["method"] == "Network.requestWillBeSent"]
+    assert sent and not [url for url in sent if not url.startswith((hand.viewer_url + "/", "blob:", "data:"))], sent
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_only_text(viewer, browser, name):
+    hand, _ = viewer
+    browser.call("Network.enable")
+    html = f"<script>{RUN}</script>".encode()
+    for ending in (".png", ".gif", ".pdf", ".txt", ".svg", ".html"):
+        content = PNG if ending == ".png" else html
+        (hand.workspace / (name + ending)).write_bytes(content)
+        for path in (f"{hand.workspace}/{name}{ending}", f"/nowhere/{name}{ending}", name + ending):
+            for route in ("view", "file"):
+                if (route, ending) == ("file", ".pdf"):
+                    continue  # a viewer of the browser's own
+                browser.open(f"{hand.viewer_url}/{route}?path={quote(path)}")
+                expect_untouched(hand, browser, (route, path))
+
+
+def test_a_document_is_only_drawn(viewer, browser, with_pdfjs):
+    """Scripts, links and forms of a PDF do nothing; its text is text."""
+    hand, _ = viewer
+    browser.call("Network.enable")
+    text = f"<img src=x onerror={RUN}>"  # what does not fit on the page is left out
+    action = f"/OpenAction << /S /JavaScript /JS ({RUN}) >> /AA << /O << /S /URI /URI (http://elsewhere.invalid/o) >> >>"
+    path = hand.workspace / "evil.pdf"
+    path.write_bytes(make_pdf([text], catalog=action.encode()))
+    browser.open(f"{hand.viewer_url}/view?path={path}")
+    wait_until(lambda: browser.value("document.querySelector('canvas')?.textContent") == text, 60, "its text")
+    expect_untouched(hand, browser, "evil.pdf")
