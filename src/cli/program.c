@@ -9,13 +9,13 @@
 #define CHECK_SECONDS 30.0
 #define DELETED " (deleted)"
 
-struct program {
+struct own_program {
     char *path;
     char **words; /* of its command line, with room for one more; NULL at the end */
     size_t count;
 };
 
-static int read_path(struct program *p, struct tn_error *err)
+static int read_path(struct own_program *p, struct tn_error *err)
 {
     char path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -30,7 +30,7 @@ static int read_path(struct program *p, struct tn_error *err)
     return 0;
 }
 
-static int read_words(struct program *p, struct tn_error *err)
+static int read_words(struct own_program *p, struct tn_error *err)
 {
     tn_autobuf struct tn_buf line = TN_BUF_INIT(8u << 20);
     tn_autofd int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -47,17 +47,17 @@ static int read_words(struct program *p, struct tn_error *err)
     return 0;
 }
 
-struct program *program_here(struct tn_error *err)
+struct own_program *own_program_here(struct tn_error *err)
 {
-    struct program *p = tn_calloc(1, sizeof *p);
+    struct own_program *p = tn_calloc(1, sizeof *p);
 
     if (read_path(p, err) == 0 && read_words(p, err) == 0)
         return p;
-    program_free(p);
+    own_program_free(p);
     return NULL;
 }
 
-void program_free(struct program *p)
+void own_program_free(struct own_program *p)
 {
     if (!p)
         return;
@@ -68,7 +68,7 @@ void program_free(struct program *p)
     free(p);
 }
 
-int program_check(const struct program *p, struct tn_error *err)
+int own_program_check(const struct own_program *p, struct tn_error *err)
 {
     const struct tn_child_fd fds[] = {{.from = STDERR_FILENO, .to = STDERR_FILENO}};
     int64_t deadline = tn_deadline_in(CHECK_SECONDS);
@@ -97,7 +97,7 @@ int program_check(const struct program *p, struct tn_error *err)
     return 0;
 }
 
-void program_exec(const struct program *p, struct tn_error *err)
+void own_program_exec(const struct own_program *p, struct tn_error *err)
 {
     execv(p->path, p->words);
     tn_fail_errno(err, errno, "%s", p->path);

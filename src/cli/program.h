@@ -4,13 +4,13 @@
 
 #include "base/error.h"
 
-struct program;
+struct own_program;
 /* File and arguments of this process; asked at the start, before the file can be replaced. */
-struct program *program_here(struct tn_error *err);
-void program_free(struct program *p);
+struct own_program *own_program_here(struct tn_error *err);
+void own_program_free(struct own_program *p);
 /* Runs it with the same arguments and --check: 0 when that succeeds. */
-int program_check(const struct program *p, struct tn_error *err);
+int own_program_check(const struct own_program *p, struct tn_error *err);
 /* Becomes it.  Returns only when that fails. */
-void program_exec(const struct program *p, struct tn_error *err);
+void own_program_exec(const struct own_program *p, struct tn_error *err);
 
 #endif

@@ -206,7 +206,7 @@ static bool has_terminal(void)
 struct server {
     struct cli *cli;
     const struct tn_config *config;
-    struct program *program;
+    struct own_program *program;
     struct tn_runtime *rt;
     struct tn_service *service;
     int signals, reaper;
@@ -275,7 +275,7 @@ static int wait_for_end(const struct server *s)
             return number;
         if (s->terminal && !has_terminal())
             return SIGTERM;
-        if (program_check(s->program, &err) == 0)
+        if (own_program_check(s->program, &err) == 0)
             return number;
         tn_log(TN_LOG_ERROR, "no upgrade: this service goes on", tn_log_str("reason", err.text));
     }
@@ -293,7 +293,7 @@ static int serve(struct server *s, struct tn_error *err)
         if (whole)
             tn_runtime_close(s->rt);
         if (upgrade)
-            program_exec(s->program, err);
+            own_program_exec(s->program, err);
         if (!upgrade && whole)
             return 0;
         tn_log(TN_LOG_ERROR, upgrade ? err->text : "ended without waiting for all requests");
@@ -316,10 +316,10 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         return tn_service_check(&s.config->service, err);
     start_log(cli, s.config);
     allow_descriptors();
-    s.program = program_here(err);
+    s.program = own_program_here(err);
     s.reaper = s.program ? tn_reaper_start(false, err) : -1;
     if (s.reaper < 0) {
-        program_free(s.program);
+        own_program_free(s.program);
         return -1;
     }
     block_signals(&set);
@@ -328,7 +328,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     int result =
         signals < 0 ? tn_fail_errno(err, errno, "cannot listen for signals") : serve(&s, err);
     tn_reaper_stop();
-    program_free(s.program);
+    own_program_free(s.program);
     return result;
 }
 

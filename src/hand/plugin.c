@@ -39,7 +39,7 @@ static void list_program(const char *name, void *ctx)
 int tn_plugin_check(const struct tn_hand_options *options, const char *name, struct tn_error *err)
 {
     tn_autobuf struct tn_buf known = TN_BUF_INIT(300);
-    tn_autofree char *program = tn_plugin_find(name) ? NULL : tn_external_find(options, name);
+    tn_autofree char *program = tn_plugin_find(name) ? NULL : tn_plugin_search(options, name);
 
     if (program || tn_plugin_find(name))
         return 0;

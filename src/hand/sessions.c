@@ -77,7 +77,7 @@ static struct tn_session *add(struct tn_sessions *r, const char *name, const cha
         options.program = program;
     if (cwd)
         options.cwd = cwd;
-    return r->items[r->count++] = tn_session_new(&options);
+    return r->items[r->count++] = tn_shell_session_new(&options);
 }
 
 struct tn_session *tn_sessions_create(struct tn_sessions *r, const char *name, const char *program,
@@ -163,5 +163,5 @@ struct tn_session *tn_sessions_temporary(struct tn_sessions *r, const char *cwd)
     options.must_enter = true;
     if (cwd)
         options.cwd = cwd;
-    return tn_session_new(&options);
+    return tn_shell_session_new(&options);
 }

@@ -205,7 +205,7 @@ static int wait_for(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int jail_enter(int argc, char **argv)
+int jail_enter_main(int argc, char **argv)
 {
     struct entry e = {.report = -1, .pidfd = -1};
     struct tn_error err = {0};

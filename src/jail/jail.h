@@ -243,7 +243,7 @@ void jail_prepare_launch(struct jail *j);
 /* The part of it that can be done once for many. */
 void jail_find_groups(struct jail *j);
 /* Starts the jail; on success *pid and *pidfd are those of its PID 1. */
-int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err);
+int jail_spawn(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err);
 /* Waits for the end of the jail, and cleans up.  Returns the exit code. */
 int jail_keep(struct jail *j, pid_t pid, int pidfd);
 /* Opens the log, and the socket of keeper-protocol.h. */

@@ -330,7 +330,7 @@ static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, st
 
 /* --- the whole ----------------------------------------------------------------------------- */
 
-int jail_launch(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err)
+int jail_spawn(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct tn_error *err)
 {
     *step = "control groups";
     if (find_groups(j, err) < 0)

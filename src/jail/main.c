@@ -220,7 +220,7 @@ static int run(struct jail *j, const struct ways *w)
     close(w->plan);
     j->shares = tn_jail_plan_shares(&j->plan);
     step = "prepare";
-    if (prepare(j, &err) < 0 || jail_launch(j, &pid, &pidfd, &step, &err) < 0) {
+    if (prepare(j, &err) < 0 || jail_spawn(j, &pid, &pidfd, &step, &err) < 0) {
         if (j->listener >= 0)
             unlinkat(j->directory, TN_KEEPER_SOCKET, 0);
         return report_failure(w->report, step, &err);
@@ -356,7 +356,7 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--probe") == 0)
         return jail_probe();
     if (argc > 1 && strcmp(argv[1], "--enter") == 0)
-        return jail_enter(argc, argv);
+        return jail_enter_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], "--copy") == 0)
         return jail_copy_own(argc, argv);
     if (argc == 1 && getenv("CRTOOLS_SCRIPT_ACTION"))

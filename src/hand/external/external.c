@@ -26,8 +26,8 @@ struct tn_external {
     pthread_cond_t freed;
     bool busy; /* somebody talks to the program; only he may replace it */
     bool ending;
-    struct program *program; /* NULL: not running */
-    struct tn_json *about;   /* what it said of itself the last time */
+    struct plugin_program *program; /* NULL: not running */
+    struct tn_json *about;          /* what it said of itself the last time */
     struct tn_backoff backoff;
     bool broken; /* since its latest good start */
     int64_t restarts;
@@ -72,13 +72,13 @@ static void leave(struct tn_external *x)
 
 /* --- its program, for whoever has entered --------------------------------------------------- */
 
-static void replace(struct tn_external *x, struct program *program, double grace)
+static void replace(struct tn_external *x, struct plugin_program *program, double grace)
 {
     pthread_mutex_lock(&x->lock);
-    struct program *old = x->program;
+    struct plugin_program *old = x->program;
     x->program = program;
     pthread_mutex_unlock(&x->lock);
-    program_free(old, grace);
+    plugin_program_free(old, grace);
 }
 
 static void drop_broken(struct tn_external *x)
@@ -111,10 +111,10 @@ static bool makes_sense(const struct tn_json *about)
 
 static int ask_what_it_does(struct tn_external *x, int64_t deadline, struct tn_error *err)
 {
-    const struct program_patience patience = {x->quit, x->interrupted, deadline};
+    const struct plugin_program_patience patience = {x->quit, x->interrupted, deadline};
     struct tn_rpc answer;
 
-    if (program_call(x->program, "describe", "{}", &patience, &answer, err) < 0)
+    if (plugin_program_call(x->program, "describe", "{}", &patience, &answer, err) < 0)
         return -1;
     int r = 0;
     if (answer.kind == TN_RPC_ERROR)
@@ -148,7 +148,7 @@ static int get_ready(struct tn_external *x, int64_t deadline, struct tn_error *e
 {
     tn_autobuf struct tn_buf found = TN_BUF_INIT(8192);
 
-    if (x->program && tn_helper_wait(program_helper(x->program), 0, NULL) == 0)
+    if (x->program && tn_helper_wait(plugin_program_helper(x->program), 0, NULL) == 0)
         drop_broken(x); /* it ended while nobody looked */
     if (x->program)
         return 0;
@@ -158,7 +158,7 @@ static int get_ready(struct tn_external *x, int64_t deadline, struct tn_error *e
         return -1;
     if (take_interrupt(x))
         return tn_fail(err, TN_E_TIMEOUT, "was interrupted");
-    struct program *program = program_start(x->hand, x->path, err);
+    struct plugin_program *program = plugin_program_start(x->hand, x->path, err);
     if (!program)
         return -1;
     replace(x, program, 0);
@@ -190,7 +190,7 @@ static void stop(void *state)
 
     pthread_mutex_lock(&x->lock);
     if (x->busy && x->program) /* what it does then fails */
-        tn_helper_signal(program_helper(x->program), SIGKILL, NULL);
+        tn_helper_signal(plugin_program_helper(x->program), SIGKILL, NULL);
     pthread_mutex_unlock(&x->lock);
     if (enter(x, tn_deadline_in(YIELD_SECONDS), NULL) < 0)
         return;
@@ -240,7 +240,7 @@ static void status(void *state, struct tn_jw *w)
     struct tn_external *x = state;
 
     pthread_mutex_lock(&x->lock);
-    struct tn_helper *helper = x->program ? program_helper(x->program) : NULL;
+    struct tn_helper *helper = x->program ? plugin_program_helper(x->program) : NULL;
     bool running = helper && tn_helper_wait(helper, 0, NULL) < 0;
     tn_jw_kbool(w, "running", running);
     tn_jw_key(w, "pids");
@@ -259,7 +259,7 @@ static void close_(void *state)
 {
     struct tn_external *x = state;
 
-    program_free(x->program, 0);
+    plugin_program_free(x->program, 0);
     tn_json_free(x->about);
     tn_close(x->quit);
     tn_close(x->interrupted);
@@ -277,7 +277,7 @@ struct tn_external *tn_external_open(struct tn_hand *hand, const char *name)
 
     x->hand = hand;
     x->name = tn_strdup(name);
-    x->path = tn_external_find(&hand->options, name);
+    x->path = tn_plugin_search(&hand->options, name);
     x->help = tn_asprintf("actions %s.*, by a program of their own", name);
     x->quit = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     x->interrupted = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -337,7 +337,7 @@ static void put_execute(const struct tn_action *a, const char *action, double se
 /* The program was told to stop: keep it if it did. */
 static int wind_up(struct tn_external *x, double seconds, struct tn_error *err)
 {
-    const struct program_patience patience = {x->quit, -1, tn_deadline_in(CANCEL_SECONDS)};
+    const struct plugin_program_patience patience = {x->quit, -1, tn_deadline_in(CANCEL_SECONDS)};
     struct tn_rpc answer;
     struct tn_error ignored;
     char number[32], what[80];
@@ -347,7 +347,7 @@ static int wind_up(struct tn_external *x, double seconds, struct tn_error *err)
         snprintf(what, sizeof what, "was interrupted");
     else
         snprintf(what, sizeof what, "timed out after %s seconds", number);
-    if (program_cancel(x->program, &patience, &answer, &ignored) < 0) {
+    if (plugin_program_cancel(x->program, &patience, &answer, &ignored) < 0) {
         drop_broken(x);
         return tn_fail(err, TN_E_TIMEOUT, "%s, and its program was ended", what);
     }
@@ -361,7 +361,7 @@ static int wind_up(struct tn_external *x, double seconds, struct tn_error *err)
 static int call(struct tn_external *x, const struct tn_action *a, double seconds, int64_t deadline,
                 struct tn_rpc *answer, struct tn_error *err)
 {
-    const struct program_patience patience = {x->quit, x->interrupted, deadline};
+    const struct plugin_program_patience patience = {x->quit, x->interrupted, deadline};
     const char *action = strchr(a->plugin.name, '.') + 1;
     tn_autobuf struct tn_buf params = TN_BUF_INIT(PROGRAM_LINE_MAX);
 
@@ -371,7 +371,8 @@ static int call(struct tn_external *x, const struct tn_action *a, double seconds
     if (!tn_buf_ok(&params))
         return tn_fail(err, TN_E_TOO_LARGE, "the arguments are longer than %zu MiB",
                        PROGRAM_LINE_MAX >> 20);
-    if (program_call(x->program, "execute", tn_buf_str(&params), &patience, answer, err) == 0)
+    if (plugin_program_call(x->program, "execute", tn_buf_str(&params), &patience, answer, err) ==
+        0)
         return 0;
     switch ((int)err->code) {
     case TN_E_TIMEOUT:

@@ -15,7 +15,7 @@
 struct tn_external;
 
 /* Its path, on the heap; NULL when there is none, or only in the workspace. */
-char *tn_external_find(const struct tn_hand_options *options, const char *name);
+char *tn_plugin_search(const struct tn_hand_options *options, const char *name);
 /* Calls fn with the names of all there are, each once. */
 void tn_external_list(const struct tn_hand_options *options,
                       void (*fn)(const char *name, void *ctx), void *ctx);

@@ -7,7 +7,7 @@
 /* How long a program that closed its output may take to end. */
 #define END_SECONDS 0.3
 
-struct program {
+struct plugin_program {
     char *path;
     const char *name; /* into path */
     struct tn_helper *helper;
@@ -15,7 +15,8 @@ struct program {
     struct tn_lines lines;
 };
 
-struct program *program_start(struct tn_hand *hand, const char *path, struct tn_error *err)
+struct plugin_program *plugin_program_start(struct tn_hand *hand, const char *path,
+                                            struct tn_error *err)
 {
     const char *argv[] = {path, NULL};
     struct tn_helper_spec spec = {.name = strrchr(path, '/') + 1, .argv = argv, .in = 0, .out = 1};
@@ -23,7 +24,7 @@ struct program *program_start(struct tn_hand *hand, const char *path, struct tn_
 
     if (!helper)
         return NULL;
-    struct program *p = tn_calloc(1, sizeof *p);
+    struct plugin_program *p = tn_calloc(1, sizeof *p);
     p->path = tn_strdup(path);
     p->name = strrchr(p->path, '/') + 1;
     p->helper = helper;
@@ -31,7 +32,7 @@ struct program *program_start(struct tn_hand *hand, const char *path, struct tn_
     return p;
 }
 
-void program_free(struct program *p, double grace)
+void plugin_program_free(struct plugin_program *p, double grace)
 {
     if (!p)
         return;
@@ -42,20 +43,20 @@ void program_free(struct program *p, double grace)
     free(p);
 }
 
-struct tn_helper *program_helper(const struct program *p)
+struct tn_helper *plugin_program_helper(const struct plugin_program *p)
 {
     return p->helper;
 }
 
 /* --- breaking down -------------------------------------------------------------------------- */
 
-static int broke(const struct program *p, const char *what, struct tn_error *err)
+static int broke(const struct plugin_program *p, const char *what, struct tn_error *err)
 {
     return tn_fail(err, TN_E_PEER, "%s %s", p->name, what);
 }
 
 /* It closed its side: say how it ended. */
-static int has_ended(struct program *p, struct tn_error *err)
+static int has_ended(struct plugin_program *p, struct tn_error *err)
 {
     tn_autobuf struct tn_buf how = TN_BUF_INIT(8192);
 
@@ -69,8 +70,8 @@ static int has_ended(struct program *p, struct tn_error *err)
 
 /* 0 when there may be something to do with that descriptor; -1 when it is not waited for any more.
  */
-static int await(const struct program *p, int fd, short events,
-                 const struct program_patience *patience, struct tn_error *err)
+static int await(const struct plugin_program *p, int fd, short events,
+                 const struct plugin_program_patience *patience, struct tn_error *err)
 {
     struct pollfd fds[] = {{.fd = fd, .events = events},
                            {.fd = patience->quit, .events = POLLIN},
@@ -87,7 +88,7 @@ static int await(const struct program *p, int fd, short events,
 }
 
 /* Receives some: 0, or -1 when that was the end. */
-static int pull(struct program *p, struct tn_error *err)
+static int pull(struct plugin_program *p, struct tn_error *err)
 {
     char piece[16384];
     ssize_t n = read(tn_helper_from(p->helper), piece, sizeof piece);
@@ -101,7 +102,7 @@ static int pull(struct program *p, struct tn_error *err)
 }
 
 /* 1: it was the answer; 0: something that is none of our business; -1: nonsense. */
-static int take_line(struct program *p, const char *text, ssize_t n, struct tn_rpc *answer,
+static int take_line(struct plugin_program *p, const char *text, ssize_t n, struct tn_rpc *answer,
                      struct tn_error *err)
 {
     if (n == TN_LINES_TOO_LONG)
@@ -119,7 +120,7 @@ static int take_line(struct program *p, const char *text, ssize_t n, struct tn_r
     return broke(p, "answered something that was not asked", err);
 }
 
-static int wait_for_answer(struct program *p, const struct program_patience *patience,
+static int wait_for_answer(struct plugin_program *p, const struct plugin_program_patience *patience,
                            struct tn_rpc *answer, struct tn_error *err)
 {
     const char *text;
@@ -138,8 +139,8 @@ static int wait_for_answer(struct program *p, const struct program_patience *pat
 /* It may take its time with its input, as with its answer.  What it had to say before it closed it
  * is worth more than that it did.  A pipe whose reader is gone raises a signal, which every thread
  * of ours has blocked. */
-static int send_line(struct program *p, struct tn_buf *line,
-                     const struct program_patience *patience, struct tn_error *err)
+static int send_line(struct plugin_program *p, struct tn_buf *line,
+                     const struct plugin_program_patience *patience, struct tn_error *err)
 {
     int fd = tn_helper_to(p->helper);
 
@@ -159,9 +160,9 @@ static int send_line(struct program *p, struct tn_buf *line,
     return 0;
 }
 
-int program_call(struct program *p, const char *method, const char *params,
-                 const struct program_patience *patience, struct tn_rpc *answer,
-                 struct tn_error *err)
+int plugin_program_call(struct plugin_program *p, const char *method, const char *params,
+                        const struct plugin_program_patience *patience, struct tn_rpc *answer,
+                        struct tn_error *err)
 {
     tn_autobuf struct tn_buf line = TN_BUF_INIT(PROGRAM_LINE_MAX);
 
@@ -171,8 +172,8 @@ int program_call(struct program *p, const char *method, const char *params,
     return wait_for_answer(p, patience, answer, err);
 }
 
-int program_cancel(struct program *p, const struct program_patience *patience,
-                   struct tn_rpc *answer, struct tn_error *err)
+int plugin_program_cancel(struct plugin_program *p, const struct plugin_program_patience *patience,
+                          struct tn_rpc *answer, struct tn_error *err)
 {
     tn_autobuf struct tn_buf line = TN_BUF_INIT(256);
     char params[64];

@@ -68,7 +68,7 @@ static bool look_for(const char *directory, void *ctx)
     return true;
 }
 
-char *tn_external_find(const struct tn_hand_options *options, const char *name)
+char *tn_plugin_search(const struct tn_hand_options *options, const char *name)
 {
     struct wanted w = {.options = options, .name = name};
 
@@ -93,7 +93,7 @@ static bool list_directory(const char *directory, void *ctx)
         if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
             continue;
         tn_autofree char *here = tn_asprintf("%s/%s", directory, e->d_name);
-        tn_autofree char *first = tn_external_find(l->options, name);
+        tn_autofree char *first = tn_plugin_search(l->options, name);
         if (first && strcmp(first, here) == 0)
             l->fn(name, l->ctx);
     }

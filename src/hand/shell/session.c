@@ -12,7 +12,7 @@
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-struct tn_session *tn_session_new(const struct tn_session_options *options)
+struct tn_session *tn_shell_session_new(const struct tn_session_options *options)
 {
     struct tn_session *s = tn_calloc(1, sizeof *s);
 

@@ -82,7 +82,7 @@ struct tn_shell_result {
 void tn_shell_result_init(struct tn_shell_result *r);
 void tn_shell_result_done(struct tn_shell_result *r);
 
-struct tn_session *tn_session_new(const struct tn_session_options *options);
+struct tn_session *tn_shell_session_new(const struct tn_session_options *options);
 struct tn_session *tn_session_ref(struct tn_session *s);
 /* The last owner's unref kills everything on the terminal and waits for it. */
 void tn_session_unref(struct tn_session *s);
