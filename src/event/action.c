@@ -179,6 +179,12 @@ static int read_args(struct tn_action *a, const struct tn_json *json, struct tn_
     const struct tn_action_kind *kind = &tn_action_kinds[a->type];
     struct tn_json *args = tn_json_get(json, "args");
 
+    /* What an action does not have is ignored; this one is a mistake with a meaning, and the whole
+     * file instead of the lines that were asked for is no answer to it. */
+    if (a->type == TN_ACTION_EDIT && tn_json_type(tn_json_get(args, "view_range")) == TN_JSON_ARRAY)
+        return tn_fail(err, TN_E_INVALID,
+                       "action edit: args: view_range is for viewing: send the action read with "
+                       "impl_source oh_aci");
     if (args && (tn_fields_from_json(&kind->args, a, args, err) < 0 ||
                  tn_fields_from_json(&confirmation_field, a, args, err) < 0 ||
                  merge_translated_code(a, args, err) < 0))

@@ -79,6 +79,8 @@ static const struct tn_field edit[] = {
             .help = "as in the action"),
     TN_STRING("diff", OBSERVATION, edit.diff, .flags = TN_FIELD_NULLABLE,
               .help = "unified diff of the file without context"),
+    TN_JSON("_diff_cache", OBSERVATION, edit.diff_cache, .flags = TN_FIELD_NULLABLE,
+            .help = "null; OpenHands keeps something here in memory"),
 };
 
 static const struct tn_field browse[] = {

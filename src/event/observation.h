@@ -78,6 +78,7 @@ struct tn_edit_observation {
     struct tn_text old_content, new_content; /* the action's old_str and new_str */
     enum tn_edit_source impl_source;
     char *diff;
+    struct tn_json *diff_cache; /* OpenHands' own; NULL from a hand */
 };
 
 struct tn_browse_observation {

@@ -139,6 +139,18 @@ def test_view_range_errors(shared, put, view_range, hint):
     assert obs.content == invalid("view_range", view_range, hint)
 
 
+@pytest.mark.parametrize("command", ["view", "create", "str_replace"])
+def test_view_range_is_not_for_edits(shared, put, command):
+    """Ignoring it would answer with more than was asked for.  A view of some lines is a read."""
+    path = put("a\nb\n")
+    args = {"path": str(path), "command": command, "view_range": [1, 1], "file_text": "x", "old_str": "a"}
+    reply = shared.post_action({"action": "edit", "args": args, "timeout": 5.0})
+    assert reply.status == 500 and "view_range" in reply.detail and "read" in reply.detail
+    assert path.read_text() == "a\nb\n"
+    args = {"path": str(path), "command": "view", "view_range": None}
+    assert shared.post_action({"action": "edit", "args": args, "timeout": 5.0}).status == 200
+
+
 def test_view_directory(shared, ws):
     (ws / "sub/deeper/deepest").mkdir(parents=True)
     (ws / "sub/.hidden").write_text("")

@@ -16,8 +16,12 @@
 enum {
     SCREEN_COLUMNS = 1000,
     SCREEN_ROWS = 1000,
-    WINDOW_ROWS =
-        10988, /* 10000 lines of history and a screen, less what a prompt took in the original */
+    /* What is kept is what tmux keeps under OpenHands, to the row.  Its history of 10000 rows loses
+     * a tenth of itself when it is full; above the screen and on it stand two prompts besides: one
+     * before the command, which goes with the first rows, and one behind it. */
+    PROMPT_ROWS = 12,
+    WINDOW_ROWS = 10000 + SCREEN_ROWS - PROMPT_ROWS,
+    WINDOW_BATCH = 1000,
     WINDOW_BYTES = 4 << 20,
     OUTPUTS_KEPT = 32,
     TAPE_SIZE = 256 << 10,

@@ -179,8 +179,10 @@ void session_report_completed(struct tn_session *s, struct tn_shell_result *r, s
 
     start_delivery(s, r);
     take_content(s, r, key ? (struct text){0} : sent);
+    /* The number is OpenHands': the empty line between output and prompt counts there. */
     if (dropped > 0 && !s->reported)
-        tn_buf_printf(&r->prefix, TN_TEXT_TRUNCATED, count_lines(&r->content));
+        tn_buf_printf(&r->prefix, TN_TEXT_TRUNCATED,
+                      count_lines(&r->content) + !tn_transcript_mid_line(s->transcript));
     r->end = s->exited ? TN_END_SHELL_EXITED : TN_END_COMPLETED;
     r->exit_code = s->status;
     r->background_pid = s->background_pid;

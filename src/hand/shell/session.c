@@ -27,6 +27,7 @@ struct tn_session *tn_shell_session_new(const struct tn_session_options *options
     s->cwd = tn_strdup(options->cwd);
     s->background_pid = -1;
     s->transcript = tn_transcript_new(SCREEN_COLUMNS, SCREEN_ROWS, WINDOW_ROWS, WINDOW_BYTES);
+    tn_transcript_drop_by(s->transcript, WINDOW_BATCH, PROMPT_ROWS);
     tn_buf_init(&s->pending, 1 << 20);
     tn_process_limit_init(&s->process_limit);
     s->last_change = s->ended = tn_now();

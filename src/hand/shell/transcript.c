@@ -1,5 +1,7 @@
 #include "hand/shell/transcript.h"
 
+#include <assert.h>
+
 #include "hand/shell/vt-term.h"
 
 struct tn_transcript {
@@ -12,6 +14,14 @@ struct tn_transcript *tn_transcript_new(int columns, int rows, size_t max_rows, 
     struct tn_transcript *t = tn_calloc(1, sizeof *t);
     vt_term_init(&t->term, columns, rows, max_rows, max_bytes);
     return t;
+}
+
+void tn_transcript_drop_by(struct tn_transcript *t, size_t batch, size_t lead)
+{
+    struct vt_screen *s = &t->term.main;
+    assert(batch > 0 && batch + lead < s->max_rows);
+    s->batch = batch - 1;
+    s->lead = lead;
 }
 
 void tn_transcript_free(struct tn_transcript *t)

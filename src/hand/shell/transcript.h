@@ -26,6 +26,9 @@ struct tn_transcript;
 /* max_rows is taken to be at least `rows`.  Never NULL. */
 struct tn_transcript *tn_transcript_new(int columns, int rows, size_t max_rows, size_t max_bytes);
 void tn_transcript_free(struct tn_transcript *t);
+/* Rows are dropped `batch` at a time, and for the first time when there are `lead` fewer than
+ * max_rows: as if so many had stood before the text.  Unless told, one by one. */
+void tn_transcript_drop_by(struct tn_transcript *t, size_t batch, size_t lead);
 
 void tn_transcript_feed(struct tn_transcript *t, const char *bytes, size_t n);
 

@@ -146,11 +146,13 @@ static void shed_rows(struct vt_screen *s, int y)
 
 static void keep_limits(struct vt_screen *s, int y)
 {
-    if (s->history.count + (size_t)s->used <= s->max_rows &&
-        s->history.bytes + s->bytes <= s->max_bytes)
+    size_t used = (size_t)s->used, rows = s->history.count + used;
+    size_t max_rows = s->max_rows - (s->history.dropped ? 0 : s->lead);
+    if (rows <= max_rows && s->history.bytes + s->bytes <= s->max_bytes)
         return;
     size_t bytes = s->max_bytes > s->bytes ? s->max_bytes - s->bytes : 0;
-    vt_history_trim(&s->history, s->max_rows - (size_t)s->used, bytes);
+    size_t keep = rows > max_rows ? s->max_rows - s->batch : rows;
+    vt_history_trim(&s->history, keep > used ? keep - used : 0, bytes);
     if (s->bytes > s->max_bytes)
         shed_rows(s, y);
 }

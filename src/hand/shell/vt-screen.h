@@ -35,6 +35,8 @@ struct vt_screen {
     bool keeps_history;
     struct vt_history history;
     size_t max_rows, max_bytes;
+    size_t batch; /* rows that go besides the one that is too many */
+    size_t lead;  /* by how much fewer there may be before the first of them goes */
 
     struct vt_mark mark;  /* what lies before it was read and has not changed */
     struct vt_mark undo;  /* where the mark stood before */

@@ -45,7 +45,7 @@ static const struct {
         {"{\"observation\":\"edit\",\"content\":\"c\",\"extras\":{\"path\":\"/a\"}}",
          "{\"message\":\"I edited the file /a.\",\"observation\":\"edit\",\"content\":\"c\","
          "\"extras\":{\"path\":\"/a\",\"prev_exist\":false,\"old_content\":null,"
-         "\"new_content\":null,\"impl_source\":\"oh_aci\",\"diff\":null}}"},
+         "\"new_content\":null,\"impl_source\":\"oh_aci\",\"diff\":null,\"_diff_cache\":null}}"},
     [TN_OBSERVATION_BROWSE] =
         {"{\"observation\":\"browse\",\"content\":\"c\",\"extras\":{\"url\":\"u\","
          "\"trigger_by_action\":\"browse\"}}",
@@ -137,7 +137,7 @@ static const char *const complete[] = {
     "\"extras\":{\"path\":\"p\",\"impl_source\":\"oh_aci\"}}",
     "{\"message\":\"I edited the file p.\",\"observation\":\"edit\",\"content\":\"c\","
     "\"extras\":{\"path\":\"p\",\"prev_exist\":true,\"old_content\":\"o\\u0000\","
-    "\"new_content\":\"\",\"impl_source\":\"llm_based_edit\",\"diff\":\"--- p\"}}",
+    "\"new_content\":\"\",\"impl_source\":\"llm_based_edit\",\"diff\":\"--- p\",\"_diff_cache\":null}}",
     "{\"message\":\"Visited u\",\"observation\":\"browse\",\"content\":\"c\",\"extras\":{"
     "\"url\":\"u\",\"trigger_by_action\":\"browse_interactive\",\"screenshot\":\"s\","
     "\"screenshot_path\":\"/s\",\"set_of_marks\":\"m\",\"error\":true,\"goal_image_urls\":[\"g\"],"
