@@ -7,7 +7,7 @@
  *     hr         the root of the host, vr the view of it
  *     h0 h1 ...  directories of the host that are mounts of their own, v0 ... the views of them,
  *                m0 ... what hides in them
- *     skel/@     what a root needs at least: the lowest layer
+ *     skel/@     what a root needs at least: the lowest layer, but for an image of somebody else's
  *     join       an overlay whose directory @ is the root of the jail
  *     root       the root of the jail
  *     parts/N    what criu is to mount, see criu-restore.c
@@ -95,10 +95,10 @@ int jail_mount_overlay(const struct jail *j, const char *on, const char *lowers,
 
 /* --- the three shapes of a root ------------------------------------------------------------- */
 
-/* All layers, or those of them that have the part. */
-static void list_layers(const struct jail *j, const char *part, struct tn_buf *lowers)
+/* The first layers, or those of them that have the part. */
+static void list_layers(const struct jail *j, size_t count, const char *part, struct tn_buf *lowers)
 {
-    for (size_t i = 0; i < j->plan.lowers.count; i++) {
+    for (size_t i = 0; i < count; i++) {
         tn_autofree char *path = tn_asprintf("l%zu%s", i, part);
         if (!part[0] || access(path, F_OK) == 0)
             tn_buf_printf(lowers, "%s:", path);
@@ -112,13 +112,21 @@ static int make_upper(const char *name, struct tn_error *err)
     return 0;
 }
 
-/* Layers are root file systems. */
+/* Layers are root file systems.  The skeleton lies below them all, but above a directory of
+ * somebody else's. */
 static int mount_plain(struct jail *j, struct tn_error *err)
 {
     tn_autobuf struct tn_buf lowers = TN_BUF_INIT(OPTIONS_MAX);
+    size_t count = j->plan.lowers.count;
+    tn_autofree char *lowest = tn_asprintf("l%zu", count - 1);
+    bool foreign = count > 0 && jail_is_foreign(j, lowest);
 
-    list_layers(j, "", &lowers);
+    if (foreign && jail_shadow(lowest, "skel/@", err) < 0)
+        return -1;
+    list_layers(j, foreign ? count - 1 : count, "", &lowers);
     tn_buf_puts(&lowers, "skel/@");
+    if (foreign)
+        tn_buf_printf(&lowers, ":%s", lowest);
     return jail_mount_overlay(j, "root", tn_buf_str(&lowers), "st/upper", "st/work", false, err);
 }
 
@@ -127,7 +135,7 @@ static int mount_parts(struct jail *j, struct tn_error *err)
 {
     tn_autobuf struct tn_buf lowers = TN_BUF_INIT(OPTIONS_MAX);
 
-    list_layers(j, "/@", &lowers);
+    list_layers(j, j->plan.lowers.count, "/@", &lowers);
     tn_buf_puts(&lowers, "skel/@");
     if (make_upper("st/upper/@", err) < 0)
         return -1;
@@ -139,7 +147,7 @@ static int mount_joined(struct jail *j, const char *host, struct tn_error *err)
 {
     tn_autobuf struct tn_buf lowers = TN_BUF_INIT(OPTIONS_MAX);
 
-    list_layers(j, "", &lowers);
+    list_layers(j, j->plan.lowers.count, "", &lowers);
     tn_buf_printf(&lowers, "skel:%s", host);
     if (make_upper("st/upper/@", err) < 0 ||
         jail_mount_overlay(j, "join", tn_buf_str(&lowers), "st/upper", "st/work", true, err) < 0)

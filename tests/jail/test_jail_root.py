@@ -69,6 +69,24 @@ def test_a_directory_is_never_written(plain, root):
     assert subprocess.check_output(["find", root, "-printf", "%p %T@ %m %s\n"]) == before
 
 
+def test_a_directory_of_somebody_else(plain):
+    """An ordinary user has no id for its owner: files are still made, replaced and removed; what is there is not changed."""
+    root = make_root(plain.base / "root")  # of root
+    for name, mode in (("tmp", 0o1777), ("root", 0o700), ("srv", 0o755)):
+        (root / name).mkdir()
+        (root / name).chmod(mode)
+    (root / "root/secret").write_text("secret")
+    (root / "srv/old").write_text("old")
+    box = plain.new(plain.open(), image=str(root))
+    assert box.ok("cat /etc/mark; cd /srv; echo new >new; echo x >/tmp/x; mkdir /etc/d /bin/d; rm -f /srv/old; ls") == "of the image\nnew"
+    assert box.ok("echo replaced >/etc/other; mv -f /etc/other /etc/mark; cat /etc/mark") == "replaced"
+    assert box.ok("touch /root/mine; ls /root").split() == (["mine"] if plain.user else ["mine", "secret"])
+    child = plain.fork(box)
+    child("ready")
+    assert child.ok("cat /etc/mark; ls /srv; echo more >>/srv/new; cat /srv/new") == "replaced\nnew\nnew\nmore"
+    assert (root / "srv/old").read_text() == "old" and not (root / "srv/new").exists()
+
+
 def test_the_configured_root_is_the_default(plain, root):
     plain.settings = {"jail.rootfs": str(root)}
     assert plain.new(plain.open()).ok("cat /etc/mark") == "of the image"
