@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import socket
 import stat
 
 import pytest
@@ -117,6 +118,39 @@ def test_other_kinds_are_skipped_and_told(web, tmp_path):
     assert (result.returncode, result.stdout) == (0, "")
     assert "1 files were skipped" in result.stderr
     assert web.json("cp", "web:odd", str(tmp_path / "back")) == {"files": 1, "bytes": 1, "skipped": 0}
+
+
+def put_socket(path):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(path))
+
+
+THERE = {"fifo": os.mkfifo, "socket": put_socket, "loop": lambda path: path.symlink_to("loop")}
+
+
+def test_over_other_kinds_of_files(web, tmp_path):
+    """Each at the destination, here and inside: nobody waits for one, and what is refused names it."""
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/file").write_text("x")
+    web.ok("cp", str(tmp_path / "file"), str(tmp_path / "tree"), "web:.")
+    web.ok("exec", "web", f"cd {web.inside} && mkfifo fifo && ln fifo hard && ln -s loop loop")
+    for name, put in THERE.items():
+        for source in ("file", "tree"):
+            here = tmp_path / f"{name}-{source}"
+            put(here) if name != "loop" else here.symlink_to(here)
+            back = web("cp", f"web:{source}", str(here), timeout=60)
+            if back.returncode == 0:
+                assert (here if source == "file" else here / "file").read_text() == "x"
+            else:
+                assert here.name in back.stderr, (name, source, back.stderr)
+    for name in ("fifo", "hard", "loop"):
+        for source in ("file", "tree"):
+            there = web("cp", str(tmp_path / source), f"web:{name}", timeout=60)
+            assert there.returncode == 0 or name in there.stderr, (name, source, there.stderr)
+    # And as what is copied.
+    result = web("cp", "web:fifo", str(tmp_path / "out"), timeout=60)
+    assert "1 files were skipped" in result.stderr and not (tmp_path / "out").exists()
 
 
 def test_links_of_the_sandbox_are_not_followed_here(web, tmp_path):

@@ -71,6 +71,18 @@ def test_a_start_does_not_follow_either(docker_world, engine, decoy):
     assert decoy.heard == []
 
 
+@pytest.mark.parametrize("there", ["mkfifo x", "mkfifo y; ln -s y x", "ln -s /proc/1/root/tmp/evil x", "ln -s x x", "mkdir x"])
+def test_a_copy_over_something_else(docker_world, there):
+    """Files go in by the engine: it does not wait, and what it cannot do is told."""
+    box = docker_world.new(docker_world.open(), user="root")
+    box.ok(f"mkdir /data; cd /data; {there}")
+    try:
+        box("put", path="/data/x", text="new", mode=0o644, timeout=20)
+        assert box.ok("cat /data/x") == "new"
+    except Refusal as refusal:
+        assert "mkdir" in there and "x" in refusal.text
+
+
 # --- through the service ---------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import io
 import os
 import random
 import shutil
+import socket
 import stat
 import struct
 import subprocess
@@ -378,6 +379,29 @@ def test_link_in_the_destination(unpack, dest, tmp_path):
     (dest / "d").symlink_to(tmp_path / "elsewhere")
     assert "d exists and is not a directory" in refused(unpack, dest, zip_of([("a", b"1"), ("d/evil", b"1")]))
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def put_socket(path):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(path))
+
+
+THERE = {
+    "a FIFO": os.mkfifo,
+    "a socket": put_socket,
+    "a link to a FIFO": lambda path: (os.mkfifo(f"{path}.fifo"), path.symlink_to(f"{path}.fifo")),
+    "a link to itself": lambda path: path.symlink_to(path),
+    "another name of a FIFO": lambda path: (os.mkfifo(f"{path}.fifo"), os.link(f"{path}.fifo", path)),
+}
+
+
+@pytest.mark.parametrize("there", THERE)
+def test_over_other_kinds_of_files(there, unpack, dest):
+    """A file takes their place, a directory does not; nobody waits for them or writes through them."""
+    THERE[there](dest / "x")
+    assert "x exists and is not a directory" in refused(unpack, dest, zip_of([("a", b"1"), ("x/y", b"1")]))
+    assert unpack(zip_of([("x", b"new")]), dest) is None
+    assert stat.S_ISREG((dest / "x").lstat().st_mode) and (dest / "x").read_bytes() == b"new"
 
 
 def test_file_where_a_directory_is_needed_and_the_other_way(unpack, dest):

@@ -200,6 +200,24 @@ def test_attributes_and_owners_are_kept(world, box):
     assert ".123456789" in before and "b'kept' b'kept'" in before
 
 
+def test_every_kind_of_file_is_kept(world, box):
+    """Nobody waits for a FIFO, follows a link or talks to a socket on the way."""
+    box.ok(
+        "cd /workspace && mkfifo fifo && ln fifo again && ln -s fifo soft && ln -s /etc/passwd out && ln -s loop loop && mkdir -m 0 shut"
+        " && python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'"
+    )
+    look = "cd /workspace && stat -c '%N %F %h %a' *"
+    before = box.ok(look)
+    box("snapshot", name="one", timeout=60)
+    child = world.fork(box, "one")
+    child("ready")
+    assert child.ok(look) == before
+    box.ok("cd /workspace && rm -rf * && mkfifo shut && mkdir fifo")
+    box("rollback", name="one", timeout=60)
+    box("ready")
+    assert box.ok(look) == before
+
+
 def test_a_fork_of_a_snapshot(world, changed):
     changed("snapshot", name="then")
     changed.ok("echo later >/workspace/tree/deep/file")
