@@ -2,6 +2,7 @@
 #include "cli/progress.h"
 #include "cli/record.h"
 #include "cli/verb.h"
+#include "runtime/owner.h"
 
 struct drive_options {
     bool all, force, suspend;
@@ -29,7 +30,8 @@ static const struct tn_fields pause_table = TN_FIELDS(pause_rows);
 static const struct tn_field rm_rows[] = {
     ALL_ROW,
     TN_BOOL("force", DRIVE, force, .flag = "--force", .letter = 'f',
-            .help = "one that does not exist is no error"),
+            .help = "one that does not exist is no error; one whose runtime cannot be asked is "
+                    "forgotten"),
     SANDBOXES_ROW,
 };
 static const struct tn_fields rm_table = TN_FIELDS(rm_rows);
@@ -72,6 +74,23 @@ static void print_driven(struct drive *d, struct tn_sandbox *sb)
     cli_print(&json, NULL);
 }
 
+/* One that cannot be removed, because its runtime cannot be asked, is forgotten here. */
+static bool forget(struct drive *d, const char *which, const struct tn_error *why)
+{
+    struct tn_runtime *rt = cli_runtime(d->cli, NULL);
+    tn_autorecord struct tn_record r = {0};
+
+    if (!d->force || d->goal != TN_GOAL_GONE || why->code == TN_E_BUSY || !rt ||
+        tn_store_find(tn_runtime_store(rt), which, &r, NULL) < 0)
+        return false;
+    tn_autofd int lock = tn_sandbox_lock(tn_runtime_host(rt)->state, r.id, 0, NULL);
+    if (lock < 0 || tn_sandbox_abandon(rt, &r, NULL) < 0)
+        return false;
+    cli_note(d->cli, "%s is forgotten, but %s may still have it: %s", record_label(&r), r.runtime,
+             why->text);
+    return true;
+}
+
 static void drive_one(struct drive *d, const char *which)
 {
     struct tn_error why = {0};
@@ -79,7 +98,7 @@ static void drive_one(struct drive *d, const char *which)
     tn_autofree char *label = NULL;
 
     if (!sb) {
-        if (!d->force || why.code != TN_E_NOT_FOUND)
+        if (!forget(d, which, &why) && (!d->force || why.code != TN_E_NOT_FOUND))
             failed(d, &why);
         return;
     }
@@ -89,10 +108,10 @@ static void drive_one(struct drive *d, const char *which)
     int r = tn_sandbox_drive(sb, d->goal,
                              starts ? cli_start_deadline(d->cli) : cli_stop_deadline(d->cli), &why);
     progress_end();
-    if (r < 0)
-        failed(d, &why);
-    else
+    if (r == 0)
         print_driven(d, sb);
+    else if (!forget(d, tn_sandbox_record(sb)->id, &why))
+        failed(d, &why);
 }
 
 static int add_id(const struct tn_record *r, void *ctx)
@@ -195,6 +214,9 @@ const struct verb verb_rm = {
     .name = "rm",
     .group = VERB_LIFE,
     .summary = "remove sandboxes with everything in them",
+    .details = "With --force, a sandbox whose runtime cannot be asked (a service that is gone, a\n"
+               "program that is not installed any more) is forgotten here; whoever ran it may\n"
+               "still have it.",
     .options = &rm_table,
     .options_size = sizeof(struct drive_options),
     .run = run_rm,

@@ -4,7 +4,15 @@
 
 #define GC_SECONDS 120.0
 
-static const struct tn_fields options_table = {0};
+struct gc_options {
+    bool force;
+};
+
+static const struct tn_field rows[] = {
+    TN_BOOL("force", struct gc_options, force, .flag = "--force", .letter = 'f',
+            .help = "also forget those whose runtime cannot be asked, and may still have them"),
+};
+static const struct tn_fields options_table = TN_FIELDS(rows);
 
 struct tally {
     struct cli *cli;
@@ -28,6 +36,7 @@ static void tell(const char *id, const char *why, void *ctx)
 static int run(struct cli *cli, const void *given, struct tn_error *err)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(64 << 20);
+    const struct gc_options *options = given;
     struct tally t = {.cli = cli, .w = tn_jw(&json)};
     struct tn_runtime *rt = cli_runtime(cli, err);
 
@@ -35,7 +44,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         return -1;
     tn_jw_array(&t.w);
     progress_begin("collecting what nobody owns");
-    int count = tn_runtime_gc(rt, tell, &t, tn_deadline_in(GC_SECONDS), err);
+    int count = tn_runtime_gc(rt, options->force, tell, &t, tn_deadline_in(GC_SECONDS), err);
     progress_end();
     tn_jw_array_end(&t.w);
     if (cli->json && cli_print(&json, err) < 0)
@@ -47,9 +56,11 @@ const struct verb verb_gc = {
     .name = "gc",
     .group = VERB_SYSTEM,
     .summary = "remove what dead processes and spent leases left behind",
-    .details = "Every start of tendon does the quick part of it. This also asks each backend for\n"
-               "things that carry our marks and that nobody knows. What belongs to a living\n"
-               "process or to somebody else is never touched.",
+    .details =
+        "Every start of tendon does the quick part of it. This also asks each runtime,\n"
+        "programs among them, for things that carry our marks and that nobody knows. What belongs to a living\n"
+        "process or to somebody else is never touched.",
     .options = &options_table,
+    .options_size = sizeof(struct gc_options),
     .run = run,
 };

@@ -4,6 +4,7 @@
 #include "cli/units.h"
 #include "cli/verb.h"
 #include "runtime/record-json.h"
+#include "runtime/registry.h"
 
 /* More than these are not asked one by one unless that is wanted. */
 enum { ASK_AT_MOST = 50 };
@@ -34,7 +35,9 @@ struct listing {
     struct cli *cli;
     const struct ls_options *options;
     struct tn_runtime *rt;
-    size_t count; /* of all */
+    const char *runtime; /* canonical; only those of it, or NULL */
+    size_t count;        /* of all */
+    size_t shown;
     bool refresh;
     struct table *table;
     struct tn_jw w;
@@ -98,6 +101,8 @@ static int list_one(const struct tn_record *r, void *ctx)
     tn_autosandbox struct tn_sandbox *sb = NULL;
 
     tn_json_parse(r->spec, strlen(r->spec), &spec, NULL);
+    if (l->runtime && strcmp(l->runtime, r->runtime) != 0)
+        return 0;
     if (l->options->labels) {
         struct match m = {.labels = tn_json_get(spec, "labels")};
         if (tn_json_each(l->options->labels, missing_label, &m))
@@ -109,6 +114,7 @@ static int list_one(const struct tn_record *r, void *ctx)
     if (sb && tn_sandbox_inspect(sb, NULL, tn_deadline_in(ASK_SECONDS), NULL) == 0)
         r = tn_sandbox_record(sb);
     print_record(l, r, spec);
+    l->shown++;
     return 0;
 }
 
@@ -124,6 +130,10 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
 
     if (!l.rt)
         return -1;
+    const char *asked = cli->globals.runtime;
+    const struct tn_config *config = tn_runtime_host(l.rt)->config;
+    const struct tn_backend *backend = asked ? tn_backend_find(config, asked, NULL) : NULL;
+    l.runtime = backend ? backend->name : asked; /* one that is gone may have left some */
     struct tn_store *store = tn_runtime_store(l.rt);
     enum tn_store_part part = l.options->all ? TN_STORE_ALL : TN_STORE_CLAIMED;
     if (tn_store_each(store, part, count, &l, err) < 0)
@@ -134,6 +144,10 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     if (tn_store_each(store, part, list_one, &l, err) < 0)
         return -1;
     tn_jw_array_end(&l.w);
+    if (asked && !backend && !l.shown) {
+        tn_backend_find(config, asked, err);
+        return -1;
+    }
     if (cli->json)
         return cli_print(&json, err);
     if (l.count && !cli->quiet)
@@ -149,7 +163,7 @@ const struct verb verb_ls = {
     .name = "ls",
     .group = VERB_LOOK,
     .summary = "list the sandboxes",
-    .details = "With --quiet their names alone.\n"
+    .details = "With --quiet their names alone, with --runtime those of one runtime.\n"
                "What they use is shown by: tendon ps. What is known of one: tendon inspect.",
     .options = &options_table,
     .options_size = sizeof(struct ls_options),

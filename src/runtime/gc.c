@@ -8,8 +8,12 @@
 #include "runtime/registry.h"
 #include "runtime/runtime.h"
 
+/* One that does not answer keeps gc from no other. */
+#define BACKEND_SECONDS 30.0
+
 struct sweep {
     struct tn_runtime *rt;
+    bool force;
     tn_gc_fn tell;
     void *ctx;
     int64_t deadline;
@@ -69,6 +73,8 @@ static int reclaim_row(const struct tn_record *found, void *ctx)
     tn_autosandbox struct tn_sandbox *sb = tn_sandbox_from_record(s->rt, &now, &why);
     if (sb && !tn_sandbox_erase(sb, s->deadline, &why))
         reclaimed(s, found->id, reason);
+    else if (s->force && !tn_sandbox_abandon(s->rt, found, NULL))
+        reclaimed(s, found->id, "forgotten: its runtime cannot be asked and may still have it");
     else
         resisted(s, &why);
     return 0;
@@ -137,17 +143,22 @@ static int reclaim_stray(const char *id, void *ctx)
     return 0;
 }
 
-static void sweep_backend(struct sweep *s, const struct tn_backend *backend)
+/* Built in, or a program of somebody else's. */
+static void sweep_backend(const char *name, const char *summary, void *ctx)
 {
-    struct stray x = {.sweep = s, .backend = backend};
-    const struct tn_backend *same;
+    struct sweep *s = ctx;
+    struct stray x = {.sweep = s};
+    int64_t soon = tn_deadline_in(BACKEND_SECONDS);
     struct tn_error why = {0};
 
     /* An engine that is not there holds nothing. */
-    if (tn_runtime_engine(s->rt, backend->name, &same, &x.engine, NULL))
+    if (tn_runtime_engine(s->rt, name, &x.backend, &x.engine, NULL))
         return;
-    if (backend->list && backend->list(x.engine, reclaim_stray, &x, s->deadline, &why))
+    if (x.backend->list && x.backend->list(x.engine, reclaim_stray, &x,
+                                           soon < s->deadline ? soon : s->deadline, &why)) {
+        tn_error_context(&why, "%s", name);
         resisted(s, &why);
+    }
 }
 
 /* Directories whose sandbox has no row and no backend any more. */
@@ -172,15 +183,14 @@ static void sweep_directories(struct sweep *s)
         closedir(dir);
 }
 
-int tn_runtime_gc(struct tn_runtime *rt, tn_gc_fn tell, void *ctx, int64_t deadline,
+int tn_runtime_gc(struct tn_runtime *rt, bool force, tn_gc_fn tell, void *ctx, int64_t deadline,
                   struct tn_error *err)
 {
-    struct sweep s = {.rt = rt, .tell = tell, .ctx = ctx, .deadline = deadline};
+    struct sweep s = {.rt = rt, .force = force, .tell = tell, .ctx = ctx, .deadline = deadline};
 
     if (tn_store_each(rt->store, TN_STORE_BOUND, reclaim_row, &s, err))
         return -1;
-    for (const struct tn_backend *const *b = tn_backends; *b; b++)
-        sweep_backend(&s, *b);
+    tn_backend_each(rt->host.config, sweep_backend, &s);
     sweep_directories(&s);
     if (s.first.code) {
         if (err)

@@ -1,5 +1,6 @@
 #include "runtime/programs.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 
@@ -44,6 +45,17 @@ static char *program_in_path(const char *name)
         p += n + (p[n] == ':');
     }
     return NULL;
+}
+
+char *tn_program_called(void)
+{
+    const char *slash = strrchr(program_invocation_name, '/');
+    tn_autofree char *found = slash ? program_in_path(slash + 1) : NULL;
+    struct stat there, here;
+    bool same = found && !stat(found, &there) && !stat("/proc/self/exe", &here) &&
+                there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+
+    return tn_strdup(same ? slash + 1 : program_invocation_name);
 }
 
 char *tn_program_find(const char *name, const char *given, struct tn_error *err)

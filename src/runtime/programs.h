@@ -8,4 +8,8 @@
  * ../lib/tendon from there, in $PATH.  The caller frees it; NULL with err. */
 char *tn_program_find(const char *name, const char *given, struct tn_error *err);
 
+/* What a person types to start the running program again: its name if PATH leads to it, or else the
+ * path that it was started by.  The caller frees it. */
+char *tn_program_called(void);
+
 #endif

@@ -195,19 +195,34 @@ void tn_record_rename(struct tn_record *r, const char *id, const char *key)
     set(&r->key, key);
 }
 
+/* What is here of it. */
+static int erase_record(struct tn_runtime *rt, const char *id, struct tn_error *err)
+{
+    tn_autofree char *above = tn_asprintf("%s/sandbox", rt->state);
+    tn_autofd int parent = tn_fs_open(TN_FS_ANYWHERE, above, O_RDONLY | O_DIRECTORY, 0, err);
+
+    if (parent < 0 || tn_fs_remove_tree(parent, id, 0, err))
+        return -1;
+    return tn_store_remove(rt->store, id, err);
+}
+
+int tn_sandbox_abandon(struct tn_runtime *rt, const struct tn_record *record, struct tn_error *err)
+{
+    const struct tn_backend *backend = tn_backend_find(rt->host.config, record->runtime, NULL);
+
+    if (backend && backend->process)
+        return tn_fail(err, TN_E_UNSUPPORTED, "%s runs on this machine", record->id);
+    return erase_record(rt, record->id, err);
+}
+
 int tn_sandbox_erase(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err)
 {
     struct tn_subject subject = tn_sandbox_subject(sb);
     tn_autoplace struct tn_place place = {0};
-    tn_autofd int parent = -1;
 
     if (sb->backend->drive(sb->engine, &subject, TN_GOAL_GONE, &place, deadline, err))
         return tn_error_context(err, "sandbox %s", sb->record.id);
-    tn_autofree char *above = tn_asprintf("%s/sandbox", sb->rt->state);
-    parent = tn_fs_open(TN_FS_ANYWHERE, above, O_RDONLY | O_DIRECTORY, 0, err);
-    if (parent < 0 || tn_fs_remove_tree(parent, sb->record.id, 0, err))
-        return -1;
-    if (tn_store_remove(sb->rt->store, sb->record.id, err))
+    if (erase_record(sb->rt, sb->record.id, err))
         return -1;
     sb->record.status = TN_STATUS_MISSING;
     return 0;

@@ -80,6 +80,11 @@ int tn_sandbox_inspect(struct tn_sandbox *sb, struct tn_place *place, int64_t de
 int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
                      struct tn_error *err);
 
+/* Forgets a sandbox whose runtime cannot be asked (a service that is gone, a program that is not
+ * there any more): row and directory go, and what the runtime has of it stays there.
+ * TN_E_UNSUPPORTED for one whose processes are ours to end. */
+int tn_sandbox_abandon(struct tn_runtime *rt, const struct tn_record *record, struct tn_error *err);
+
 /* The client of its hand, connected and ready; made once, owned by the handle, for one thread at a
  * time.  A sandbox that is not running is an error that says what to do. */
 struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline,
@@ -159,9 +164,10 @@ int tn_pool_disown(struct tn_runtime *rt, struct tn_error *err);
 int tn_pool_check(struct tn_runtime *rt, int64_t deadline, struct tn_error *err);
 
 /* Reclaims what dead owners, spent leases and killed processes left: rows, and things that backends
- * find without a row.  Calls tell (may be NULL) for each.  Returns how many, or -1. */
+ * find without a row.  force: also rows whose runtime cannot be asked, see tn_sandbox_abandon.
+ * Calls tell (may be NULL) for each.  Returns how many, or -1. */
 typedef void (*tn_gc_fn)(const char *id, const char *why, void *ctx);
-int tn_runtime_gc(struct tn_runtime *rt, tn_gc_fn tell, void *ctx, int64_t deadline,
+int tn_runtime_gc(struct tn_runtime *rt, bool force, tn_gc_fn tell, void *ctx, int64_t deadline,
                   struct tn_error *err);
 
 #endif

@@ -319,7 +319,7 @@ static void go_round(struct round *r, bool first)
     if (is_stopping(k))
         return;
     keep_room(s);
-    if (tn_runtime_gc(s->rt, tell_stray, NULL, tn_deadline_in(GC_SECONDS), &err) < 0)
+    if (tn_runtime_gc(s->rt, false, tell_stray, NULL, tn_deadline_in(GC_SECONDS), &err) < 0)
         complain("strays", &err);
     pools_check(k->pools, tn_deadline_in(GC_SECONDS));
 }

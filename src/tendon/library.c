@@ -134,7 +134,7 @@ char *tendon_list(struct tendon *t, struct tendon_error *err)
 int tendon_gc(struct tendon *t, double seconds, struct tendon_error *err)
 {
     struct tn_error why = {0};
-    int count = tn_runtime_gc(t->runtime, NULL, NULL, tn_deadline_in(seconds), &why);
+    int count = tn_runtime_gc(t->runtime, false, NULL, NULL, tn_deadline_in(seconds), &why);
 
     return count < 0 ? tn_library_fail(err, &why) : count;
 }

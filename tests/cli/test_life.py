@@ -472,3 +472,60 @@ def test_to_look_is_no_use(leased):
         leased(*look)
     let_time_pass(leased, 60)
     assert names(leased) == []
+
+
+# --- runtimes that are programs, and those that are gone -----------------------------------------
+
+
+@pytest.fixture
+def example(make_tendon):
+    tendon = make_tendon("example")
+    tendon.env["PATH"] = f"{ROOT}/examples:{tendon.env['PATH']}"
+    return tendon
+
+
+def forget(tendon):
+    with contextlib.closing(sqlite3.connect(tendon.state / "tendon.db", timeout=20)) as db, db:
+        db.execute("DELETE FROM sandbox")
+
+
+def test_gc_asks_programs_too(example):
+    ident = example.ok("new", "--quiet").strip()
+    forget(example)
+    mark = f"{example.state}/{ident}"
+    assert processes_with(mark)
+    assert f"{ident}: nobody knows it" in example.ok("gc")
+    eventually(lambda: not processes_with(mark), "its processes end")
+    assert example.ok("gc") == "" and list((example.state / "example").iterdir()) == []
+
+
+def test_gc_is_not_held_up_by_a_program_that_is_broken(example, tmp_path):
+    broken = tmp_path / "tendon-runtime-broken"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    example.env["PATH"] = f"{tmp_path}:{example.env['PATH']}"
+    assert example.ok("gc") == ""
+
+
+def test_a_runtime_that_is_gone(example):
+    """The sandbox can be forgotten, and that is all that can be done from here."""
+    ident = example.ok("new", "--quiet", "--name", "web") and example.json("ls")[0]["id"]
+    here = example.env["PATH"]
+    example.env["PATH"] = here.replace(f"{ROOT}/examples:", "")
+    assert "example" in example.fails(66, "rm", "web")
+    assert example("rm", "--all").returncode == 66
+    assert names(example) == ["web"]
+    result = example("rm", "-f", "web")
+    assert result.returncode == 0 and "web is forgotten, but example may still have it" in result.stderr
+    assert names(example) == [] and not (example.state / "sandbox" / ident).exists()
+    example.env["PATH"] = here
+    assert f"{ident}: nobody knows it" in example.ok("gc")  # once it is back
+
+
+def test_ls_of_one_runtime(example):
+    example.ok("new", "--quiet", "--name", "one")
+    example.ok("new", "--name", "two", "--runtime", "local", "--quiet")
+    assert sorted(names(example)) == ["one", "two"]
+    assert example.ok("ls", "-q", "--runtime", "example") == "one\n"
+    assert [box["name"] for box in example.json("ls", "--runtime", "local")] == ["two"]
+    assert "there is no runtime 'nonsense'" in example.fails(66, "ls", "--runtime", "nonsense")
