@@ -8,6 +8,7 @@
 #include "cli/tour.h"
 #include "cli/units.h"
 #include "cli/verb.h"
+#include "runtime/programs.h"
 
 #define MAX_COMMAND (8u << 20)
 
@@ -79,7 +80,8 @@ static int take_tour(struct tn_sandbox *sb, int64_t started, struct tn_error *er
         return -1;
     if (failed)
         return 1;
-    printf("\nYour turn: tendon run 'COMMAND', or in your browser: tendon serve\n");
+    tn_autofree char *name = tn_program_called();
+    printf("\nYour turn: %1$s run 'COMMAND', or in your browser: %1$s serve\n", name);
     return 0;
 }
 

@@ -404,3 +404,9 @@ def test_warning_of_no_isolation(tendon):
     assert tendon.warned == (tendon.runtime == "local")
     tendon("--quiet", "run", "true")
     assert not tendon.warned
+
+
+def test_the_tour_ends_with_what_can_be_typed(tendon):
+    assert f"Your turn: {tendon.program} run 'COMMAND'" in tendon.ok("run", *QUICK)
+    path = f"{tendon.program.parent}:{tendon.env.get('PATH', '/usr/bin:/bin')}"
+    assert "Your turn: tendon run 'COMMAND'" in tendon.ok("run", *QUICK, env={"PATH": path})
