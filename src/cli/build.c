@@ -1,20 +1,36 @@
-#include "image/build.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/fs.h"
 #include "cli/engine.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
+#include "image/build.h"
+#include "image/remote.h"
 
 struct build_options {
     struct tn_recipe recipe;
     char *context, *network;
     struct tn_str_list hosts;
+    char *output;
+    int builder;
     bool force, pull, dry_run;
     double timeout;
 };
+
+static const char *const builder_words[] = {"engine", "remote", NULL};
+enum { BUILDER_ENGINE, BUILDER_REMOTE };
 
 static const struct tn_field rows[] = {
     TN_STRING("base", struct build_options, recipe.base, .flags = TN_FIELD_POSITIONAL,
               .value = "BASE", .help = "image to build on [sandbox.base_container_image]"),
     TN_OBJECT("recipe", struct build_options, recipe, &tn_recipe_fields),
+    TN_WORD("builder", struct build_options, builder, builder_words, .fallback = "engine",
+            .flag = "--builder", .value = "WORD",
+            .help = "who builds: the container engine here, or the runtime service of "
+                    "sandbox.remote_runtime_api_url"),
+    TN_STRING("output", struct build_options, output, .flag = "--output", .letter = 'o',
+              .value = "DIR", .help = "write the Dockerfile there instead; needs no engine"),
     TN_STRING("context", struct build_options, context, .flag = "--context", .value = "DIR",
               .help = "directory whose files ONBUILD steps of the base may use"),
     TN_STRING("network", struct build_options, network, .flag = "--network", .value = "NAME",
@@ -134,6 +150,104 @@ static void put_result(const struct tn_built *built, struct tn_buf *out)
     tn_jw_object_end(&w);
 }
 
+/* --- other builders ----------------------------------------------------------------------------
+ */
+
+static int write_dockerfile(int fd, void *ctx, struct tn_error *err)
+{
+    const struct tn_built *built = ctx;
+
+    return tn_fs_write(fd, built->dockerfile, strlen(built->dockerfile), err);
+}
+
+/* For whoever builds it by other means. */
+static int write_folder(const struct build_options *options, const struct tn_build_options *how,
+                        struct tn_built *built, struct tn_error *err)
+{
+    const struct tn_fs_replace replace = {.mode = 0644};
+
+    if (tn_image_describe(&options->recipe, how, NULL, built, err) < 0)
+        return -1;
+    if (!built->dockerfile)
+        built->dockerfile = tn_asprintf("FROM %s\n", built->image);
+    if (mkdir(options->output, 0777) < 0 && errno != EEXIST)
+        return tn_fail_errno(err, errno, "%s", options->output);
+    tn_autofd int dir = open(options->output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return tn_fail_errno(err, errno, "%s", options->output);
+    return tn_fs_replace(dir, "Dockerfile", &replace, write_dockerfile, built, err);
+}
+
+static struct tn_web *open_service(const struct tn_config_sandbox *c, struct tn_error *err)
+{
+    if (!c->remote_runtime_api_url || !*c->remote_runtime_api_url || !c->api_key || !*c->api_key) {
+        tn_fail(err, TN_E_INVALID,
+                "--builder remote: set sandbox.remote_runtime_api_url and sandbox.api_key");
+        return NULL;
+    }
+    tn_autofree char *base = tn_strdup(c->remote_runtime_api_url);
+    for (size_t n = strlen(base); n && base[n - 1] == '/'; n--)
+        base[n - 1] = '\0';
+    struct tn_web *web = tn_web_new(&(struct tn_web_options){.base = base}, err);
+    if (web && tn_web_header(web, "X-API-Key", c->api_key, err) < 0) {
+        tn_web_free(web);
+        return NULL;
+    }
+    return web;
+}
+
+static int build_remotely(const struct tn_config *config, const struct build_options *options,
+                          const struct tn_build_options *how, struct tn_built *built,
+                          int64_t deadline, struct tn_error *err)
+{
+    if (options->network || options->hosts.count || options->recipe.platform)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "--builder remote: the service chooses network, hosts and platform");
+    tn_autoweb struct tn_web *web = open_service(&config->sandbox, err);
+    tn_autofree char *prefix = web ? tn_remote_registry_prefix(web, deadline, err) : NULL;
+    if (!prefix || tn_image_describe(&options->recipe, how, prefix, built, err) < 0)
+        return -1;
+    int there = how->force || !built->dockerfile
+                    ? 0
+                    : tn_remote_image_exists(web, built->image, deadline, err);
+    if (there < 0)
+        return -1;
+    if (there)
+        built->how = "found";
+    if (there || !built->dockerfile || how->dry_run)
+        return 0;
+    tn_autocontext struct tn_context *context =
+        tn_context_new(built->dockerfile, how->context, err);
+    const struct tn_remote_build order = {.context = context,
+                                          .image = built->image,
+                                          .tags = (const char *const *)options->recipe.tags.items,
+                                          .tag_count = options->recipe.tags.count,
+                                          .progress = how->progress};
+    char *image = NULL;
+    if (!context || tn_remote_build(web, &order, &image, deadline, err) < 0)
+        return -1;
+    free(built->image);
+    built->image = image;
+    return 0;
+}
+
+/* A dry run has no need of an engine, but one that is there knows what need not be built. */
+static int build_here(struct cli *cli, const struct build_options *options,
+                      const struct tn_build_options *how, struct tn_built *built, int64_t deadline,
+                      struct tn_error *err)
+{
+    struct tn_error why = {0};
+    tn_autoengine struct tn_engine *engine = cli_engine(cli, deadline, &why);
+
+    if (!engine && !how->dry_run) {
+        *err = why;
+        return -1;
+    }
+    if (!engine)
+        cli_note(cli, "no container engine was asked what is there already: %s", why.text);
+    return tn_image_build(engine, &options->recipe, how, built, deadline, err);
+}
+
 static int run(struct cli *cli, const void *given, struct tn_error *err)
 {
     struct build_options *options = (struct build_options *)given;
@@ -150,9 +264,6 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     if (tn_recipe_check(&options->recipe, err))
         return -1;
     progress_begin("building");
-    tn_autoengine struct tn_engine *engine = cli_engine(cli, deadline, err);
-    if (!engine)
-        return -1;
     struct tn_build_options how = {.force = options->force || config->sandbox.force_rebuild_runtime,
                                    .pull = options->pull,
                                    .dry_run = options->dry_run,
@@ -160,7 +271,10 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
                                    .network = options->network,
                                    .hosts = options->hosts,
                                    .progress = progress_say};
-    int failed = tn_image_build(engine, &options->recipe, &how, &built, deadline, err);
+    int failed = options->output ? write_folder(options, &how, &built, err)
+                 : options->builder == BUILDER_REMOTE
+                     ? build_remotely(config, options, &how, &built, deadline, err)
+                     : build_here(cli, options, &how, &built, deadline, err);
     progress_end();
     if (failed)
         return -1;

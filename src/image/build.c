@@ -55,6 +55,8 @@ static int look_for(struct tn_engine *e, const struct tn_recipe *r, const char *
 {
     struct tn_error err = {0};
 
+    if (!e)
+        return 0;
     if (!tn_engine_image(e, image, out, deadline, &err))
         return 1;
     if (err.code == TN_E_NOT_FOUND && pull && !o->dry_run) {
@@ -341,4 +343,48 @@ int tn_image_build(struct tn_engine *e, const struct tn_recipe *r, const struct 
     if (failed)
         tn_built_done(out);
     return failed ? -1 : 0;
+}
+
+/* --- for others ----------------------------------------------------------------------------------
+ */
+
+/* The steps as stages, each upon the one before. */
+static int put_stages(const struct tn_recipe *r, struct tn_buf *out, struct tn_error *err)
+{
+    tn_autofree char *from = tn_strdup(r->base);
+
+    for (int step = 0; step < TN_RECIPE_STEPS; step++) {
+        if (!tn_recipe_has(r, (enum tn_recipe_step)step))
+            continue;
+        tn_autofree char *stage = tn_asprintf("%s AS step%d", from, step);
+        tn_recipe_put_dockerfile(r, (enum tn_recipe_step)step, stage, NULL, out);
+        free(from);
+        from = tn_asprintf("step%d", step);
+    }
+    return tn_buf_ok(out) ? 0 : tn_fail(err, TN_E_TOO_LARGE, "the recipe is too long");
+}
+
+int tn_image_describe(const struct tn_recipe *r, const struct tn_build_options *o,
+                      const char *prefix, struct tn_built *out, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(2 * MAX_DOCKERFILE);
+    struct tn_recipe_tags tags;
+
+    *out = (struct tn_built){.how = "base"};
+    if (tn_recipe_check(r, err))
+        return -1;
+    tn_autofree char *on = ground(NULL, o->context, err);
+    if (!on || put_stages(r, &text, err))
+        return -1;
+    if (!text.len) {
+        out->image = tn_strdup(r->base);
+        return 0;
+    }
+    bool extra = tn_recipe_has(r, TN_RECIPE_EXTRA);
+    tn_recipe_tags(r, on, &tags);
+    const char *tag = tags.step[extra ? TN_RECIPE_EXTRA : TN_RECIPE_PACKAGES];
+    out->image = prefix ? tn_asprintf("%s/runtime:%s", prefix, tag) : named(tag);
+    out->dockerfile = tn_buf_take(&text);
+    out->how = "built";
+    return 0;
 }

@@ -27,9 +27,16 @@ struct tn_built {
 void tn_built_done(struct tn_built *b);
 #define tn_autobuilt TN_CLEANUP(tn_built_done)
 
-/* 0 with the image, or -1; the error of a failed build has the last lines of its output. */
+/* 0 with the image, or -1; the error of a failed build has the last lines of its output.  A dry run
+ * does without an engine (NULL): it then knows of no image that is here. */
 int tn_image_build(struct tn_engine *e, const struct tn_recipe *r, const struct tn_build_options *o,
                    struct tn_built *out, int64_t deadline, struct tn_error *err);
+
+/* The recipe for another builder, as one Dockerfile: nothing is looked for or changed.  prefix:
+ * where that keeps its images ("registry.example.org/team"), or NULL.  What the base image runs as
+ * is not known: the result runs as root. */
+int tn_image_describe(const struct tn_recipe *r, const struct tn_build_options *o,
+                      const char *prefix, struct tn_built *out, struct tn_error *err);
 
 /* Labels of images that were built here. */
 #define TN_IMAGE_LABEL "tendon.image"

@@ -141,3 +141,71 @@ def test_refused(service, build):
     service.builds = [(500, {}, {"detail": "no disk"})]
     result = build()
     assert result.returncode == 1 and "no disk" in result.stderr
+
+
+# --- from the command line ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tendon(service, tmp_path):
+    """tendon build without a container engine."""
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "TENDON_CONFIG": "/dev/null",
+        "TENDON_STATE": str(tmp_path / "state"),
+        "DOCKER_HOST": "unix:///nowhere/at/all",
+        "SANDBOX_REMOTE_RUNTIME_API_URL": service.url + "/",
+        "SANDBOX_API_KEY": KEY,
+    }
+
+    def run(*args, **more):
+        command = [program(BUILD, "tendon"), *args]
+        return subprocess.run(command, env={**env, **more}, capture_output=True, text=True, timeout=60)
+
+    return run
+
+
+RECIPE = ("build", "debian:12", "--package", "git", "--extra-deps", "touch /extra")
+
+
+def test_the_verb_builds_at_the_service(service, tendon, tmp_path):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/mine").write_text("a file")
+    result = tendon(*RECIPE, "--builder", "remote", "--force", "--context", str(tmp_path / "files"))
+    assert (result.stdout, result.returncode) == ("reg.example/runtime:done\n", 0), result
+    parts = {part.get_param("name", header="content-disposition"): part for part in service.uploads[0].iter_parts()}
+    assert parts["target_image"].get_content().startswith("reg.example/team/runtime:")
+    context = gzip.decompress(base64.b64decode(parts["context"].get_payload(decode=True)))
+    with tarfile.open(fileobj=io.BytesIO(context)) as tar:
+        dockerfile = tar.extractfile("Dockerfile").read().decode()
+        assert tar.extractfile("mine").read() == b"a file"
+    assert dockerfile.count("FROM ") == 2
+    assert "FROM debian:12 AS step0\n" in dockerfile and "FROM step0 AS step1\n" in dockerfile
+
+
+def test_the_verb_finds_what_the_service_has(service, tendon):
+    result = tendon("--json", *RECIPE, "--builder", "remote")
+    found = json.loads(result.stdout)
+    assert found["how"] == "found" and found["image"].startswith("reg.example/team/runtime:")
+    assert service.uploads == []
+
+
+def test_the_verb_says_what_is_missing(tendon):
+    result = tendon(*RECIPE, "--builder", "remote", SANDBOX_API_KEY="")
+    assert result.returncode == 2 and "sandbox.api_key" in result.stderr
+    result = tendon(*RECIPE, "--builder", "remote", "--network", "none")
+    assert result.returncode == 69 and "network" in result.stderr
+
+
+def test_no_engine_is_needed_to_see_what_would_be_built(tendon):
+    result = tendon(*RECIPE, "--dry-run")
+    assert result.returncode == 0 and "FROM debian:12\n" in result.stdout
+    assert "no container engine was asked" in result.stderr
+    assert tendon(*RECIPE).returncode != 0
+
+
+def test_the_build_folder_needs_no_engine(tendon, tmp_path):
+    result = tendon(*RECIPE, "--output", str(tmp_path / "out"))
+    assert result.returncode == 0 and result.stdout.startswith("tendon/runtime:"), result
+    assert "FROM debian:12 AS step0\n" in (tmp_path / "out/Dockerfile").read_text()
