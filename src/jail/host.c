@@ -207,8 +207,9 @@ int jail_hide(int host, int mask, const char *path, struct tn_error *err)
     return 0;
 }
 
-/* A pattern in the last part of the path, such as ssh/ssh_host_*. */
-static int hide_pattern(int host, int mask, const char *pattern, struct tn_error *err)
+/* Such as ssh/ssh_host_*. */
+int jail_hide_matching(int host, int mask, const char *pattern,
+                       bool (*choose)(int host, const char *path), struct tn_error *err)
 {
     const char *slash = strrchr(pattern, '/');
     tn_autofree char *folder =
@@ -222,7 +223,8 @@ static int hide_pattern(int host, int mask, const char *pattern, struct tn_error
             continue;
         tn_autofree char *path =
             slash ? tn_asprintf("%s/%s", folder, e->d_name) : tn_strdup(e->d_name);
-        r = jail_hide(host, mask, path, err);
+        if (!choose || choose(host, path))
+            r = jail_hide(host, mask, path, err);
     }
     if (dir)
         closedir(dir);
@@ -233,7 +235,7 @@ static int hide_listed(const struct jail *j, int host, int mask, struct tn_error
 {
     for (size_t i = 0; i < j->plan.etc_hidden.count; i++) {
         const char *entry = j->plan.etc_hidden.items[i];
-        int r = strpbrk(entry, "*?[") ? hide_pattern(host, mask, entry, err)
+        int r = strpbrk(entry, "*?[") ? jail_hide_matching(host, mask, entry, NULL, err)
                                       : jail_hide(host, mask, entry, err);
         if (r < 0)
             return -1;
@@ -310,6 +312,8 @@ static int fill_mask(struct jail *j, const struct jail_source *s, int host, int 
 {
     if (strcmp(s->path, "/etc") == 0 &&
         (hide_listed(j, host, mask, err) < 0 || jail_write_etc(j, host, mask, err) < 0))
+        return -1;
+    if (jail_hide_credentials(host, mask, s->path, err) < 0)
         return -1;
     if (strcmp(s->path, "/usr") == 0 && jail_change_usr(host, mask, err) < 0)
         return -1;

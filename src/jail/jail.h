@@ -165,6 +165,12 @@ int jail_mount_host_paths(struct jail *j, struct tn_error *err);
 int jail_follow_directories(int host, int mask, const char *path);
 /* Covers it there.  Nothing to hide is fine, and so is what lies in something that is hidden. */
 int jail_hide(int host, int mask, const char *path, struct tn_error *err);
+/* The same for what a pattern in the last part of the path matches, or for those of them that are
+ * chosen (NULL: all). */
+int jail_hide_matching(int host, int mask, const char *pattern,
+                       bool (*choose)(int host, const char *path), struct tn_error *err);
+/* credentials.c: hides the settings in that host path that hold a password, a token or a key. */
+int jail_hide_credentials(int host, int mask, const char *host_path, struct tn_error *err);
 
 /* --- etc.c: files of the system that a jail has of its own ----------------------------------- */
 
