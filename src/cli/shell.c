@@ -135,8 +135,7 @@ static int hear(struct talk *t, struct tn_error *err)
     case TN_TERMINAL_QUIET:
         return GO_ON;
     case TN_TERMINAL_BYTES:
-        return tn_fs_write(STDOUT_FILENO, tn_buf_str(&t->out), t->out.len, err) < 0 ? FAILED
-                                                                                    : GO_ON;
+        return tty_write(t->tty, tn_buf_str(&t->out), t->out.len, err) < 0 ? FAILED : GO_ON;
     case TN_TERMINAL_NOTE:
         show_note(tn_buf_str(&t->out));
         return GO_ON;
@@ -232,7 +231,7 @@ static int attach(struct cli *cli, struct tn_sandbox *sb, const struct shell_opt
     if (!t.terminal)
         return -1;
     int how = tty_open(&tty, err) < 0 ? FAILED : converse(&t, err);
-    tty_close(&tty, how != ENDED);
+    tty_close(&tty);
     int exit_code = tn_hand_terminal_exit_code(t.terminal);
     tn_hand_terminal_close(t.terminal);
     tn_buf_done(&t.out);

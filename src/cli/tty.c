@@ -6,10 +6,6 @@
 
 #include "base/fs.h"
 
-/* The ordinary screen, a visible cursor, no mouse, no bracketed paste, ordinary keys, no colour. */
-#define RESET \
-    "\033[?1049l\033[?25h\033[?1000l\033[?1002l\033[?1003l\033[?1006l\033[?2004l\033[?1l\033>\033[0m"
-
 static const int heard[] = {SIGWINCH, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT};
 
 static int set_raw(struct tty *t)
@@ -43,16 +39,25 @@ int tty_open(struct tty *t, struct tn_error *err)
     t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (t->signals < 0 || set_raw(t) < 0) {
         tn_fail_errno(err, errno, "the terminal");
-        tty_close(t, false);
+        tty_close(t);
         return -1;
     }
     return 0;
 }
 
-void tty_close(struct tty *t, bool reset)
+int tty_write(struct tty *t, const char *bytes, size_t n, struct tn_error *err)
 {
-    if (reset && t->raw)
-        tn_fs_write(STDOUT_FILENO, RESET, strlen(RESET), NULL);
+    undo_watch(&t->undo, bytes, n);
+    return tn_fs_write(STDOUT_FILENO, bytes, n, err);
+}
+
+void tty_close(struct tty *t)
+{
+    tn_autobuf struct tn_buf reset = TN_BUF_INIT(4096);
+
+    undo_put(&t->undo, &reset);
+    if (t->raw)
+        tn_fs_write(STDOUT_FILENO, tn_buf_str(&reset), reset.len, NULL);
     set_ordinary(t);
     if (t->signals >= 0)
         pthread_sigmask(SIG_SETMASK, &t->mask_before, NULL);

@@ -7,6 +7,7 @@
 #include <termios.h>
 
 #include "base/error.h"
+#include "cli/undo.h"
 
 struct tty {
     int fd;
@@ -14,13 +15,16 @@ struct tty {
     bool raw;
     int signals; /* signalfd of everything that ends, stops or resizes; they are blocked */
     sigset_t mask_before;
+    struct undo undo;
 };
 
 /* Takes it over; TN_E_INVALID when standard input or output is none. */
 int tty_open(struct tty *t, struct tn_error *err);
-/* Gives it back.  reset: also takes back what a program left on the screen (another screen, a
- * hidden cursor, mouse reports). */
-void tty_close(struct tty *t, bool reset);
+/* Writes what programs inside print. */
+int tty_write(struct tty *t, const char *bytes, size_t n, struct tn_error *err);
+/* Gives it back, and takes back what was left by what was written (another screen, a hidden cursor,
+ * mouse reports). */
+void tty_close(struct tty *t);
 
 void tty_size(const struct tty *t, int *columns, int *rows);
 

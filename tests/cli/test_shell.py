@@ -1,6 +1,10 @@
 """tendon shell: a real terminal."""
 
+import os
+import re
+import shutil
 import signal
+import subprocess
 
 import pytest
 
@@ -172,3 +176,91 @@ def test_a_shell_that_does_not_exist(web, screen):
     assert terminal.wait() != 0
     assert "/no/such/shell" in terminal.text
     assert terminal.is_ordinary()
+
+
+# --- on a terminal that answers ------------------------------------------------------------------
+
+
+class Tmux:
+    """A real terminal: it answers questions, and knows where its cursor is."""
+
+    def __init__(self, tendon, directory):
+        self.tendon, self.socket = tendon, str(directory / "tmux")
+        env = {**tendon.env, "TERM": "xterm-256color", "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+        self.call("-f", "/dev/null", "new-session", "-d", "-x", "250", "-y", "24", "sh", env=env)
+
+    def call(self, *args, env=None):
+        done = subprocess.run(["tmux", "-S", self.socket, *args], env=env or os.environ, capture_output=True, text=True)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def type(self, text):
+        self.call("send-keys", "-l", text)
+
+    def line(self, text):
+        self.type(text)
+        self.call("send-keys", "Enter")
+
+    def shown(self):
+        return self.call("capture-pane", "-p")
+
+    def wait_for(self, pattern):
+        return eventually(lambda: re.search(pattern, self.shown(), re.M), f"{pattern!r} is shown")
+
+    def ask(self, what):
+        return self.call("display-message", "-p", what).strip()
+
+
+@pytest.fixture
+def tmux(web, tmp_path):
+    if not shutil.which("tmux"):
+        pytest.skip("there is no tmux")
+    terminal = Tmux(web, tmp_path)
+    yield terminal
+    terminal.call("kill-server")
+
+
+def test_the_past_asks_the_terminal_nothing(web, tmux):
+    """Its answers would be typed into the shell."""
+    tmux.line(f"{web.program} shell web")
+    tmux.wait_for(r"@.*[$#] ?$")
+    # DA, DSR, the colours, a mode, a capability; answers to these come at once, and are read here.
+    ask = r"printf '\033[c\033[6n\033]10;?\007\033[?25$p\033P+q544e\033\\'; read -rst 1 -n 500; echo as''ked"
+    tmux.line(ask)
+    tmux.wait_for("^asked")
+    tmux.line("clear; cat")
+    tmux.line("~.")
+    tmux.wait_for("detached;")
+    tmux.line(f"clear; {web.program} shell --history web")
+    tmux.wait_for(r"shell --history|asked|^$")
+    tmux.line("the end")
+    tmux.wait_for("^the end\nthe end")
+    assert "1;2c" not in tmux.shown() and "rgb:" not in tmux.shown() and ";1R" not in tmux.shown()
+
+
+def test_detached_in_the_middle_of_a_program(web, tmux):
+    tmux.line(f"echo above; {web.program} shell web")
+    tmux.wait_for(r"@.*[$#] ?$")
+    modes = r"\033[?1049h\033[?25l\033[?1000h\033[?1006h\033[?2004h\033[?1h\033=\033[5;10r\033[31m"
+    tmux.line(rf"printf '{modes}on the other screen\n'; cat")
+    tmux.wait_for("on the other screen")
+    assert tmux.ask("#{alternate_on}#{cursor_flag}#{mouse_any_flag}") == "101"
+    tmux.line("")
+    tmux.type("~.")
+    tmux.wait_for("detached;")
+    assert tmux.ask("#{alternate_on}#{cursor_flag}#{mouse_any_flag}#{keypad_cursor_flag}#{keypad_flag}") == "01000"
+    assert tmux.ask("#{scroll_region_upper} #{scroll_region_lower}") == "0 23"
+    assert "above" in tmux.shown()
+
+
+def test_detached_after_a_program_on_another_screen(web, tmux):
+    """The cursor is below what was shown last, not where that program had saved it."""
+    tmux.line(f"{web.program} shell web")
+    tmux.wait_for(r"@.*[$#] ?$")
+    tmux.line(r"printf '\033[?1049h\033[?1049l'; seq 5")
+    tmux.wait_for(r"^5\n.*[$#] ?$")
+    tmux.line("")
+    tmux.type("~.")
+    tmux.wait_for("detached;")
+    lines = tmux.shown().rstrip().splitlines()
+    assert next(i for i, line in enumerate(lines) if "detached;" in line) > lines.index("5")

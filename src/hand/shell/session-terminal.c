@@ -13,12 +13,13 @@ static uint64_t present(const struct tn_session *s)
     return useful ? s->tape_line : s->tape_end;
 }
 
-int tn_session_attach(struct tn_session *s, uint64_t *offset, struct tn_error *err)
+int tn_session_attach(struct tn_session *s, uint64_t *offset, uint64_t *past, struct tn_error *err)
 {
     struct turn me;
     int r = 0;
 
     pthread_mutex_lock(&s->lock);
+    *past = s->tape_end;
     if (*offset > s->tape_end)
         *offset = present(s); /* before the prompt that may come up below */
     if (!s->tape)

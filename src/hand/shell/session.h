@@ -139,9 +139,10 @@ void tn_session_each_output(struct tn_session *s, void (*fn)(struct tn_output *o
  */
 
 /* Attaches: from now on the raw terminal stream is kept for resuming.  An offset beyond its end is
- * moved to the start of the line that the cursor is in.  When nothing runs, a prompt with line
+ * moved to the start of the line that the cursor is in.  *past: what is before has been shown to
+ * others, or to nobody.  When nothing runs, a prompt with line
  * editing is started; an agent's next command ends it. */
-int tn_session_attach(struct tn_session *s, uint64_t *offset, struct tn_error *err);
+int tn_session_attach(struct tn_session *s, uint64_t *offset, uint64_t *past, struct tn_error *err);
 void tn_session_detach(struct tn_session *s);
 /* How often the session was woken, by tn_session_wake or by the end of its shell: to be asked for
  * before one looks at what the wake is about. */

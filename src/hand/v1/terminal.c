@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "hand/routes.h"
+#include "hand/shell/vt-queries.h"
 #include "hand/v1/v1.h"
 #include "net/websocket.h"
 
@@ -33,6 +34,7 @@ struct terminal {
     struct tn_ws ws;
     pthread_mutex_t sending;
     uint64_t offset; /* of the next byte to show */
+    uint64_t past;   /* before this one it is shown what was, and must not answer */
     int over;        /* eventfd: nothing more will be shown */
     bool left;       /* atomic: the client has gone */
 };
@@ -68,6 +70,12 @@ static ssize_t show_some(struct terminal *t, char *piece, uint64_t wakes, int64_
     bool gap = next - n != t->offset;
 
     t->offset = next - n;
+    if (t->offset < t->past) {
+        size_t old = t->past - t->offset < n ? (size_t)(t->past - t->offset) : n;
+        size_t settled = vt_mute_queries(piece, old, t->offset + old == t->past);
+        n = settled < old ? settled : n;
+        next = t->offset + n;
+    }
     if ((gap && say_hello(t) < 0) || (n && say(t, TN_WS_BINARY, piece, n) < 0))
         return -1;
     t->offset = next;
@@ -222,7 +230,7 @@ static void serve(struct terminal *t)
     pthread_t shower;
     struct tn_error err;
 
-    if (tn_session_attach(t->session, &t->offset, &err) < 0) {
+    if (tn_session_attach(t->session, &t->offset, &t->past, &err) < 0) {
         tn_ws_close(&t->ws, CLOSE_FAILED, err.text);
         return;
     }
