@@ -25,6 +25,7 @@ extern "C" {
 struct tendon;
 struct tendon_sandbox;
 struct tendon_session;
+struct tendon_events;
 
 struct tendon_error {
     const char *code; /* one word: "not_found", "timeout", "unsupported", ...; lives for ever */
@@ -115,6 +116,22 @@ TENDON_API int tendon_rollback(struct tendon_sandbox *sb, const char *name, doub
 TENDON_API struct tendon_sandbox *tendon_fork(struct tendon_sandbox *sb, const char *snapshot,
                                               const char *spec, double seconds,
                                               struct tendon_error *err);
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+/* What happens in a sandbox, whoever does it, in the order of its journal: each action, and what
+ * came of it, as docs/events.md tells.  Several can be open at a time, each for one thread, also
+ * another one than the handle's; they outlive the handle. */
+
+/* From the event of that number on; 0: all there are; negative: only those that come. */
+TENDON_API struct tendon_events *tendon_events_open(struct tendon_sandbox *sb, long long from,
+                                                    struct tendon_error *err);
+TENDON_API void tendon_events_close(struct tendon_events *e);
+/* Waits for the next one and returns it, a JSON object whose "id" is its number: to go on after it
+ * another time, open from id + 1.  NULL: "timeout" when none came, "gone" when none will, because
+ * the sandbox is no more. */
+TENDON_API char *tendon_events_next(struct tendon_events *e, double seconds,
+                                    struct tendon_error *err);
 
 /* --- sessions --------------------------------------------------------------------------------- */
 

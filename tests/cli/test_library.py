@@ -148,7 +148,21 @@ int main(void)
     free(text);
     assert(tendon_run(sb, "test -e /tmp/no", 30, NULL, &err) == 1);
 
+    struct tendon_events *events = must(tendon_events_open(sb, 0, &err));
+    text = must(tendon_events_next(events, 30, &err));
+    assert(strstr(text, "\"id\":0") && strstr(text, "\"action\":\"run\"") && strstr(text, "echo hi"));
+    free(text);
+    text = must(tendon_events_next(events, 30, &err));
+    assert(strstr(text, "\"id\":1") && strstr(text, "\"cause\":0") && strstr(text, "\"observation\":\"run\""));
+    free(text);
+    tendon_events_close(events);
+    struct tendon_events *news = must(tendon_events_open(sb, -1, &err));
+    assert(!tendon_events_next(news, 0.1, &err) && strcmp(err.code, "timeout") == 0);
     assert(tendon_run(sb, "cd /tmp; x=kept", 30, NULL, &err) == 0);
+    text = must(tendon_events_next(news, 30, &err));
+    assert(strstr(text, "x=kept"));
+    free(text);
+    assert(tendon_run(sb, "cat", 30, NULL, &err) == 0); /* nobody can type */
     assert(tendon_run(sb, "echo $x; exit_is() { return $1; }; exit_is 9", 30, &text, &err) == 9);
     assert(strcmp(text, "kept") == 0);
     free(text);
@@ -188,6 +202,12 @@ int main(void)
         assert(!tendon_read_file(sb, "/tmp/later", 10, NULL, 30, &err));
     }
     assert(tendon_remove(sb, 30, &err) == 0);
+    do
+        free(text = tendon_events_next(news, 30, &err));
+    while (text);
+    assert(strcmp(err.code, "gone") == 0);
+    tendon_events_close(news);
+    tendon_events_close(NULL);
     assert(tendon_gc(t, 30, &err) == 0);
     tendon_close(t);
     tendon_close(NULL);
