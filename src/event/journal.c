@@ -132,7 +132,7 @@ static struct iovec part(const char *bytes, size_t n)
 static int put_line(struct tn_journal *j, const char *first, size_t first_n, const char *rest,
                     size_t rest_n, struct tn_error *err)
 {
-    char head[LINE_HEAD + 1];
+    char head[LINE_HEAD + 1] = "";
     struct iovec parts[] = {part(head, LINE_HEAD), part(first, first_n), part(rest, rest_n),
                             part("\n", 1)};
 
