@@ -144,7 +144,7 @@ static bool is_foreign(const struct mcp_job *j, const struct tn_http_exchange *x
     return j->loopback && tn_web_reach_of(name) != TN_WEB_LOOPBACK;
 }
 
-static bool gate(struct tn_http_exchange *x, void *ctx)
+static bool allow(struct tn_http_exchange *x, void *ctx)
 {
     struct mcp_job *j = ctx;
     const char *given = tn_http_header(x, "Authorization");
@@ -199,7 +199,7 @@ static bool is_on_loopback(int fd)
 static int serve_http(struct mcp_job *j, struct tn_error *err)
 {
     const struct tn_route *const tables[] = {routes, NULL};
-    const struct tn_http_options options = {.routes = tables, .gate = gate, .ctx = j};
+    const struct tn_http_options options = {.routes = tables, .allow = allow, .ctx = j};
     struct tn_listen_address address;
 
     if (tn_listen_parse(j->options->listen, &address, err) < 0)

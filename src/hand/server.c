@@ -71,7 +71,7 @@ static const char *given_key(const struct tn_http_exchange *x)
     return key;
 }
 
-static bool gate(struct tn_http_exchange *x, void *ctx)
+static bool allow(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_hand *hand = ctx;
     const struct tn_hand_options *o = &hand->options;
@@ -142,7 +142,7 @@ struct tn_http_server *tn_hand_server(struct tn_hand *hand)
 {
     struct tn_http_options options = {
         .routes = tn_route_tables,
-        .gate = gate,
+        .allow = allow,
         .log = tn_log_enabled(TN_LOG_DEBUG) ? log_request : NULL,
         .ctx = hand,
         /* Anybody inside can connect: who has the key gets in all the same. */

@@ -308,7 +308,7 @@ void viewer_script(struct tn_http_exchange *x, void *user)
     tn_http_reply(x, 200, "text/javascript; charset=utf-8", file->bytes, file->size);
 }
 
-bool viewer_gate(struct tn_http_exchange *x, void *user)
+bool viewer_allow(struct tn_http_exchange *x, void *user)
 {
     static const char *const ours[] = {"localhost", "127.0.0.1", "[::1]"};
     const char *host = tn_http_header(x, "Host");

@@ -16,6 +16,6 @@ void viewer_script(struct tn_http_exchange *x, void *user); /* {name}: what page
 
 /* Lets in what was sent to a name of this machine.  Any other name means that a page from elsewhere
  * made its own name point here, to read files as if they were its own. */
-bool viewer_gate(struct tn_http_exchange *x, void *user);
+bool viewer_allow(struct tn_http_exchange *x, void *user);
 
 #endif

@@ -24,7 +24,7 @@ static const struct tn_route routes[] = {
 };
 static const struct tn_route *const tables[] = {routes, NULL};
 
-/* The same behind a secret, which the gate has compared. */
+/* The same behind a secret, which `allow` has compared. */
 static const struct tn_route secret_routes[] = {
     {"GET", "/{secret}", root, "says that the viewer runs", 0},
     {"GET", "/{secret}/view", viewer_view, "an image or PDF file as a page", 0},
@@ -60,7 +60,7 @@ static bool secret_gate(struct tn_http_exchange *x, void *user)
     for (size_t i = 0; !differs && i < n; i++)
         differs |= (unsigned char)(path[i] ^ prefix[i]);
     if (!differs && (path[n] == '\0' || path[n] == '/'))
-        return viewer_gate(x, user);
+        return viewer_allow(x, user);
     tn_http_reply_detail(x, 404, "Not Found");
     return false;
 }
@@ -104,7 +104,7 @@ struct tn_http_server *tn_viewer_start(int port, bool secret, struct tn_agent_us
             continue;
         struct tn_http_options options = {
             .routes = secret ? secret_tables : tables,
-            .gate = secret ? secret_gate : viewer_gate,
+            .allow = secret ? secret_gate : viewer_allow,
             .ctx = user,
             .max_connections = 16,
         };

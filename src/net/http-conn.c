@@ -215,7 +215,7 @@ static void dispatch(struct tn_http_exchange *x)
         return;
     http_routes_match(routes, x->method, x->target + x->raw_path.at, x->raw_path.len, &x->match);
     const struct tn_route *route = x->match.route;
-    if (o->gate && !(route && route->flags & TN_ROUTE_OPEN) && !o->gate(x, o->ctx))
+    if (o->allow && !(route && route->flags & TN_ROUTE_OPEN) && !o->allow(x, o->ctx))
         return;
     if (route) {
         route->handle(x, o->ctx);

@@ -8,8 +8,8 @@
 #include <netinet/in.h>
 
 #include "base/clock.h"
+#include "net/http-conns.h"
 #include "net/http-parse.h"
-#include "net/http-pool.h"
 #include "net/http-route.h"
 #include "net/http-server.h"
 #include "net/socket-io.h"
@@ -78,7 +78,7 @@ enum http_phase {
 };
 
 struct http_conn {
-    struct http_pool *pool;
+    struct http_conns *pool;
     struct http_conn *next, *prev; /* the pool's lists, under its lock */
     int fd;
     _Atomic enum http_phase phase; /* set by its thread alone */

@@ -122,7 +122,7 @@ bool tn_http_know(struct tn_http_exchange *x, const char *owner)
     struct http_conn *c = x->conn;
     bool before = c->known;
 
-    if (!http_pool_know(c->pool, c, owner)) {
+    if (!http_conns_know(c->pool, c, owner)) {
         x->close = true;
         return false;
     }

@@ -29,7 +29,7 @@ struct listener {
 struct tn_http_server {
     struct http_settings settings;
     struct http_routes *routes;
-    struct http_pool pool;
+    struct http_conns pool;
     int stop_event; /* readable for ever once stopping */
     pthread_mutex_t lock;
     struct listener *listeners;
@@ -86,8 +86,8 @@ struct tn_http_server *tn_http_server_new(const struct tn_http_options *options)
     s->routes = http_routes_new(options->routes);
     s->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&s->lock, NULL);
-    http_pool_init(&s->pool, s->settings.options.max_connections, s->settings.options.max_strangers,
-                   s->settings.options.stack_bytes);
+    http_conns_init(&s->pool, s->settings.options.max_connections,
+                    s->settings.options.max_strangers, s->settings.options.stack_bytes);
     return s;
 }
 
@@ -102,7 +102,7 @@ static int start_conn(struct tn_http_server *s, int fd, const char *peer, struct
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (net_recv_timeout(fd, o->max_strangers ? o->header_seconds : o->idle_seconds) < 0)
         return tn_fail_errno(err, errno, "set up a connection");
-    return http_pool_start(&s->pool, s, fd, peer, err);
+    return http_conns_start(&s->pool, s, fd, peer, err);
 }
 
 static void name_peer(const struct sockaddr_storage *addr, char out[INET6_ADDRSTRLEN])
@@ -301,7 +301,7 @@ static void stop_accepting(struct tn_http_server *s)
     ssize_t woken = write(s->stop_event, &one, sizeof one);
     (void)woken;
     join_listeners(s); /* before the pool closes: who was accepted is served */
-    http_pool_close(&s->pool);
+    http_conns_close(&s->pool);
 }
 
 int tn_http_server_drain(struct tn_http_server *s, double seconds)
@@ -310,9 +310,9 @@ int tn_http_server_drain(struct tn_http_server *s, double seconds)
     int64_t start = tn_now(), span = (int64_t)(seconds * 1e9);
 
     stop_accepting(s);
-    http_pool_drain(&s->pool, busy | 1u << HTTP_FRESH,
-                    start + (span < TN_SECOND ? span : TN_SECOND));
-    return http_pool_drain(&s->pool, busy, start + span);
+    http_conns_drain(&s->pool, busy | 1u << HTTP_FRESH,
+                     start + (span < TN_SECOND ? span : TN_SECOND));
+    return http_conns_drain(&s->pool, busy, start + span);
 }
 
 int tn_http_server_stop(struct tn_http_server *s, double seconds)
@@ -321,9 +321,9 @@ int tn_http_server_stop(struct tn_http_server *s, double seconds)
 
     stop_accepting(s);
     /* First only the reading side, so that answers under way still reach their clients. */
-    if (http_pool_shut(&s->pool, SHUT_RD, start + span / 2) == 0)
+    if (http_conns_shut(&s->pool, SHUT_RD, start + span / 2) == 0)
         return 0;
-    return http_pool_shut(&s->pool, SHUT_RDWR, start + span);
+    return http_conns_shut(&s->pool, SHUT_RDWR, start + span);
 }
 
 void tn_http_server_free(struct tn_http_server *s)
@@ -331,7 +331,7 @@ void tn_http_server_free(struct tn_http_server *s)
     if (!s)
         return;
     http_routes_free(s->routes);
-    http_pool_done(&s->pool);
+    http_conns_done(&s->pool);
     pthread_mutex_destroy(&s->lock);
     tn_close(s->stop_event);
     free(s);

@@ -31,11 +31,11 @@ struct tn_route {
     const char *help;
     unsigned flags;
 };
-enum { TN_ROUTE_OPEN = 1 }; /* answered without asking the gate */
+enum { TN_ROUTE_OPEN = 1 }; /* answered without asking `allow` */
 
 /* Called before routing of anything but TN_ROUTE_OPEN rows, unknown paths included.  Returns true
  * to go on; otherwise it has answered. */
-typedef bool (*tn_http_gate_fn)(struct tn_http_exchange *x, void *ctx);
+typedef bool (*tn_http_allow_fn)(struct tn_http_exchange *x, void *ctx);
 
 /* Called once per finished request, for the access log.  May be NULL. */
 typedef void (*tn_http_log_fn)(const struct tn_http_exchange *x, int status, int64_t nanoseconds,
@@ -50,12 +50,12 @@ typedef void (*tn_http_head_fn)(struct tn_http_exchange *x, void *ctx);
 
 struct tn_http_options {
     const struct tn_route *const *routes; /* NULL-terminated list of tables, each ended by {0} */
-    tn_http_gate_fn front; /* first of all, for every request: false when it has answered */
-    tn_http_gate_fn gate;
+    tn_http_allow_fn front; /* first of all, for every request: false when it has answered */
+    tn_http_allow_fn allow;
     tn_http_refuse_fn refuse; /* NULL: {"detail": ...} */
     tn_http_head_fn head;
     tn_http_log_fn log;
-    void *ctx; /* passed to handlers, gate and log */
+    void *ctx; /* passed to handlers, allow and log */
     /* Limits; 0 takes the default in brackets. */
     size_t max_header_bytes; /* all header lines together [32 KiB]: over it 431 */
     size_t max_target_bytes; /* request target [8 KiB]: over it 414 */

@@ -1,7 +1,7 @@
 /* Keys and warm pools: for administrators. */
 #include "service/api-native.h"
 #include "service/clock.h"
-#include "service/keeper.h"
+#include "service/steward.h"
 
 /* --- keys ------------------------------------------------------------------------------------ */
 

@@ -231,7 +231,7 @@ static void impose(struct tn_spec *spec, int i, double most)
     case OPEN_FILES:
         spec->open_files = (struct tn_opt_int){.set = true, .value = (int64_t)most};
         break;
-    default: /* the keeper looks at disks: a limit of a jail's is one in memory */
+    default: /* the steward looks at disks: a limit of a jail's is one in memory */
         break;
     }
 }

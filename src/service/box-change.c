@@ -1,7 +1,7 @@
 /* Other words and other times for a box that exists. */
 #include "service/bounds.h"
 #include "service/box-internal.h"
-#include "service/keeper.h"
+#include "service/steward.h"
 
 #define MAX_SECONDS 1e9
 
@@ -93,6 +93,6 @@ int box_change(struct box *b, const struct caller *who, const struct box_change 
     if (result)
         return -1;
     box_tell(b);
-    keeper_nudge(b->s->keeper, b);
+    steward_nudge(b->s->steward, b);
     return 0;
 }

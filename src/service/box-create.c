@@ -2,8 +2,8 @@
 #include "runtime/owner.h"
 #include "service/bounds.h"
 #include "service/box-internal.h"
-#include "service/keeper.h"
 #include "service/metrics.h"
+#include "service/steward.h"
 
 /* How long a request waits for a warm one to say that it lives. */
 #define WARM_SECONDS 2.0

@@ -47,7 +47,7 @@ struct box {
     enum box_state state, goal;
     enum box_cause cause;
     char *reason, *secret, *address, *isolation;
-    char *notice;    /* why the keeper put it to rest, until that is over */
+    char *notice;    /* why the steward put it to rest, until that is over */
     int64_t noticed; /* when */
     char *reported;  /* sentences of the reason that observations have told */
     bool made;       /* its sandbox was complete once */

@@ -5,8 +5,8 @@
 #include "runtime/registry.h"
 #include "runtime/sandbox-report.h"
 #include "service/box-internal.h"
-#include "service/keeper.h"
 #include "service/key.h"
+#include "service/steward.h"
 
 #define MAX_ACTION_TEXT 200
 
@@ -31,7 +31,7 @@ static void note_use(struct box *b)
     all->used = box_ref(b);
     pthread_mutex_unlock(&all->used_lock);
     if (first)
-        keeper_save_uses_soon(b->s->keeper);
+        steward_save_uses_soon(b->s->steward);
 }
 
 void box_enter_use(struct box *b)
@@ -295,7 +295,7 @@ double box_notice_age(struct box *b)
 
 size_t box_samples(struct box *b, struct box_sample *out, size_t max)
 {
-    keeper_watch(b->s->keeper, b);
+    steward_watch(b->s->steward, b);
     pthread_mutex_lock(&b->lock);
     size_t count = b->sample_count < BOX_SAMPLES ? b->sample_count : BOX_SAMPLES;
     if (count > max)

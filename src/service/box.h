@@ -178,7 +178,7 @@ char *box_take_report(struct box *b, const char *known);
 int box_sample(struct box *b, struct tn_error *err);
 /* What it may write to its disk; 0: as much as there is. */
 int64_t box_disk_limit(const struct box *b);
-/* A reason of the keeper's own, told where the sandbox itself has none; NULL: it is over. */
+/* A reason of the steward's own, told where the sandbox itself has none; NULL: it is over. */
 void box_set_notice(struct box *b, const char *text);
 /* Seconds since it was set; very many: there is none. */
 double box_notice_age(struct box *b);
@@ -202,7 +202,7 @@ bool box_in_use(struct box *b);
 void box_note_action(struct box *b, int64_t event, const char *text);
 
 /* Its last samples, oldest first, at most `max`; how many.  Who asks watches: it is sampled every
- * other second for a minute from now on (keeper.h). */
+ * other second for a minute from now on (steward.h). */
 struct box_sample {
     double time; /* seconds since 1970 */
     struct tn_usage usage;
@@ -228,7 +228,7 @@ void boxes_stop_all(struct boxes *all, int64_t deadline);
  * goes on.  For a stop that cannot wait for all requests. */
 void boxes_let_go(struct boxes *all);
 /* No work begins any more, and nobody waits; waits for what is under way.  False at the deadline:
- * somebody still works with keeper, queue and boxes, which then may not be freed. */
+ * somebody still works with steward, queue and boxes, which then may not be freed. */
 bool boxes_close(struct boxes *all, int64_t deadline);
 /* The same, and frees them (unless somebody still works); nothing of the sandboxes ends. */
 void boxes_free(struct boxes *all, int64_t deadline);

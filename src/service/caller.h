@@ -1,4 +1,4 @@
-/* Who asks: made by the gate for every request that needs a key, before routing.  What it needs to
+/* Who asks: made by the front for every request that needs a key, before routing.  What it needs to
  * know is attached to the exchange (tn_http_attach): handlers attach nothing. */
 #ifndef TN_SERVICE_CALLER_H
 #define TN_SERVICE_CALLER_H

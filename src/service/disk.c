@@ -1,5 +1,5 @@
 /* Disks that fill.  Not every runtime can limit what a sandbox writes (a limit of a jail's is a
- * file system in memory), so the keeper looks: at the disk every second, which costs nothing, and
+ * file system in memory), so the steward looks: at the disk every second, which costs nothing, and
  * at the sandboxes when it sees that somebody writes. */
 #include <math.h>
 
@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "runtime/registry.h"
 #include "service/admit.h"
-#include "service/keeper.h"
 #include "service/metrics.h"
+#include "service/steward.h"
 
 #define MIB (1024.0 * 1024)
 

@@ -3,8 +3,8 @@
 #include <sys/resource.h>
 
 #include "service/admit.h"
-#include "service/keeper.h"
 #include "service/metrics.h"
+#include "service/steward.h"
 
 static void gauge(struct tn_buf *out, const char *name, const char *help, double value)
 {

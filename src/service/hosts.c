@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "service/caller.h"
-#include "service/gate.h"
+#include "service/front.h"
 
 enum { HOST_MAX = 255 };
 
@@ -76,7 +76,7 @@ bool host_check(const struct tn_service *s, struct tn_http_exchange *x)
         return true;
     if (host_name(host, name) && is_our_name(s, name))
         return true;
-    return gate_deny(x, 421, "This service does not know itself by that Host: see service.hosts");
+    return front_deny(x, 421, "This service does not know itself by that Host: see service.hosts");
 }
 
 /* --- pages that may call -----------------------------------------------------------------------
@@ -129,8 +129,8 @@ bool origin_check(const struct tn_service *s, struct tn_http_exchange *x)
     if (!origin || is_own_page(s, x, origin))
         return true;
     if (!is_in(&s->options->origins, origin))
-        return gate_deny(x, 403,
-                         "Pages of that Origin may not call this service: see service.origins");
+        return front_deny(x, 403,
+                          "Pages of that Origin may not call this service: see service.origins");
     allow_page(x, origin);
     if (strcmp(tn_http_method(x), "OPTIONS") == 0 &&
         tn_http_header(x, "Access-Control-Request-Method"))

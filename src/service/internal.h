@@ -17,7 +17,7 @@ struct tn_service {
     struct doors *doors;       /* listen.c: listeners, TLS */
     struct boxes *boxes;       /* box.h */
     struct queue *queue;       /* admit.h */
-    struct keeper *keeper;     /* keeper.h: limits of time, pools, strays */
+    struct steward *steward;   /* steward.h: limits of time, pools, strays */
     struct keyring *keys;      /* key.h */
     struct audit *audit;       /* audit.h */
     struct metrics *metrics;   /* metrics.h */

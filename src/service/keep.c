@@ -1,5 +1,5 @@
 /* When a box has been left alone for too long. */
-#include "service/keeper.h"
+#include "service/steward.h"
 
 /* Until what was ordered, and has not happened, is ordered again. */
 #define RETRY_SECONDS 60.0

@@ -1,7 +1,7 @@
 /* The way from SERVICE/ID to the hand of a box, and to its editor. */
 #include "base/secret.h"
 #include "runtime/hand-plugins.h"
-#include "service/gate.h"
+#include "service/front.h"
 #include "service/openhands.h"
 #include "service/proxy.h"
 
@@ -29,7 +29,7 @@ static struct box *enter(struct tn_service *s, struct tn_http_exchange *x, const
 
     if (openhands_session_enter(s, x, id, &b) <= 0)
         return b;
-    if (!gate_check(x, s) || !caller_may(x, SCOPE_USE))
+    if (!front_check(x, s) || !caller_may(x, SCOPE_USE))
         return NULL;
     b = box_find(s, native_tenant(caller_of(x)), id, &err);
     if (!b)

@@ -352,7 +352,7 @@ void pools_check(struct pools *p, int64_t deadline)
 
 void pool_used(struct tn_service *s, const struct tn_spec *spec, bool found)
 {
-    struct pools *p = s->keeper ? keeper_pools(s->keeper) : NULL;
+    struct pools *p = s->steward ? steward_pools(s->steward) : NULL;
     struct tn_pool_name pool;
 
     if (!p || tn_pool_name(s->rt, spec, &pool, NULL))

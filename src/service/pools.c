@@ -253,8 +253,8 @@ static int put_pool(struct tn_service *s, const struct pool_info *wish, struct t
 
 static struct pools *pools_of(struct tn_service *s, struct tn_error *err)
 {
-    if (s->keeper)
-        return keeper_pools(s->keeper);
+    if (s->steward)
+        return steward_pools(s->steward);
     tn_fail(err, TN_E_BUSY, "the service is starting: try again");
     return NULL;
 }

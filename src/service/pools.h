@@ -1,4 +1,4 @@
-/* Between the files of the pools and the keeper; what others may ask is in keeper.h.
+/* Between the files of the pools and the steward; what others may ask is in steward.h.
  *
  * What a pool has is in the store alone: rows of sandboxes that nobody has claimed.  The statement
  * that adds one counts them, so a pool never has more than its target, however many fill it and
@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include "service/keeper.h"
+#include "service/steward.h"
 
 struct pool {
     struct pool *next;
@@ -51,6 +51,6 @@ int pools_begin(struct pools *p, struct tn_error *err);
 /* False: something is still being made at the deadline. */
 bool pools_end(struct pools *p, int64_t deadline);
 
-struct pools *keeper_pools(const struct keeper *k);
+struct pools *steward_pools(const struct steward *k);
 
 #endif

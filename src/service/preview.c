@@ -79,7 +79,7 @@ char *preview_link(const struct tn_service *s, const struct caller *who, const c
  */
 
 /* A page elsewhere makes the visitor's browser ask, with our cookie: what changes something, or
- * lasts, must come from this sandbox itself.  By a path the gate has looked at the origin. */
+ * lasts, must come from this sandbox itself.  By a path the front has looked at the origin. */
 static bool comes_from_elsewhere(const struct visitor *v)
 {
     const char *origin = tn_http_header(v->x, "Origin"), *method = tn_http_method(v->x);

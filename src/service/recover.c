@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "service/box-internal.h"
-#include "service/keeper.h"
+#include "service/steward.h"
 
 #define MAX_THREADS 4
 
@@ -29,7 +29,7 @@ static void get_to_know(struct box *b)
         box_work(b);
     pthread_mutex_unlock(&b->lock);
     box_tell(b);
-    keeper_nudge(b->s->keeper, b);
+    steward_nudge(b->s->steward, b);
 }
 
 int box_await_known(struct box *b, int64_t deadline, struct tn_error *err)

@@ -1,6 +1,6 @@
 /* Answers: errors as each surface wants them, and bodies that should be JSON. */
 #include "service/caller.h"
-#include "service/gate.h"
+#include "service/front.h"
 
 /* Problem details below /v1; what OpenHands' clients expect everywhere else. */
 static bool wants_problem(const struct tn_http_exchange *x)
@@ -79,7 +79,7 @@ int read_json(struct tn_http_exchange *x, size_t max, struct tn_json **out)
     return 0;
 }
 
-void gate_refuse(struct tn_http_exchange *x, int status, const char *detail, void *ctx)
+void front_refuse(struct tn_http_exchange *x, int status, const char *detail, void *ctx)
 {
     static const struct {
         int status;
@@ -89,7 +89,7 @@ void gate_refuse(struct tn_http_exchange *x, int status, const char *detail, voi
                  {500, TN_E_INTERNAL},  {501, TN_E_UNSUPPORTED}};
     const char *code = NULL;
 
-    gate_begin(x, ctx); /* it may have come to nothing before the gate saw it */
+    front_begin(x, ctx); /* it may have come to nothing before the front saw it */
     for (size_t i = 0; i < TN_COUNT(codes); i++)
         if (codes[i].status == status)
             code = tn_code_row(codes[i].code)->name;

@@ -15,13 +15,13 @@
 #include "service/bounds.h"
 #include "service/builds.h"
 #include "service/clock.h"
-#include "service/gate.h"
+#include "service/front.h"
 #include "service/health.h"
-#include "service/keeper.h"
 #include "service/listen.h"
 #include "service/metrics.h"
 #include "service/proxy.h"
 #include "service/purses.h"
+#include "service/steward.h"
 #include "service/watch.h"
 
 #define LOCK_SECONDS 10.0      /* for what a killed service has left to let go of its lock */
@@ -159,8 +159,8 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
     if (!s->boxes)
         return -1;
     s->builds = builds_new(s, err);
-    s->keeper = s->builds ? keeper_new(s, err) : NULL;
-    if (!s->keeper)
+    s->steward = s->builds ? steward_new(s, err) : NULL;
+    if (!s->steward)
         return -1;
     boxes_begin(s->boxes);
     return 0;
@@ -185,11 +185,11 @@ static int open_http(struct tn_service *s, struct tn_error *err)
     const int share = connection_share();
     const struct tn_http_options options = {
         .routes = routes,
-        .front = gate_front,
-        .gate = gate_check,
-        .refuse = gate_refuse,
-        .head = gate_head,
-        .log = gate_log,
+        .front = front_enter,
+        .allow = front_check,
+        .refuse = front_refuse,
+        .head = front_head,
+        .log = front_log,
         .ctx = s,
         .max_header_bytes = HEADER_BYTES,
         .max_connections = SERVICE_CONNECTIONS / share,
@@ -279,11 +279,11 @@ static bool send_away(struct tn_service *s)
     return true;
 }
 
-/* Nobody works with boxes, keeper and queue any more.  False: somebody still does. */
+/* Nobody works with boxes, steward and queue any more.  False: somebody still does. */
 static bool rest_boxes(struct tn_service *s, bool stop_sandboxes)
 {
     if (!health_end(s->health, tn_deadline_in(STOP_SECONDS)) ||
-        !keeper_end(s->keeper, tn_deadline_in(STOP_SECONDS)))
+        !steward_end(s->steward, tn_deadline_in(STOP_SECONDS)))
         return false;
     if (s->boxes && stop_sandboxes)
         boxes_stop_all(s->boxes, tn_deadline_in(STOP_ALL_SECONDS));
@@ -294,7 +294,7 @@ static void free_boxes(struct tn_service *s)
 {
     builds_free(s->builds);
     boxes_free(s->boxes, 0);
-    keeper_free(s->keeper);
+    steward_free(s->steward);
     tn_http_kept_free(s->kept);
     desks_free(s->desks);
     queue_free(s->queue);

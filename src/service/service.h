@@ -2,7 +2,7 @@
  *
  * One process.  What it knows is in the store; memory holds only what can be rebuilt from there and
  * from the backends, so a killed service starts again as if nothing had been.  A request enters
- * through the gate (who asks?), is routed to one file per surface (api-*.c), which speaks of boxes
+ * through the front (who asks?), is routed to one file per surface (api-*.c), which speaks of boxes
  * (box.h); everything below knows nothing of HTTP. */
 #ifndef TN_SERVICE_SERVICE_H
 #define TN_SERVICE_SERVICE_H

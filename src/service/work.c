@@ -3,8 +3,8 @@
 #include "base/thread.h"
 #include "runtime/sandbox-report.h"
 #include "service/box-internal.h"
-#include "service/keeper.h"
 #include "service/metrics.h"
+#include "service/steward.h"
 #include "service/timing.h"
 
 /* --- what happens to a box -------------------------------------------------------------------- */
@@ -195,7 +195,7 @@ static void work_on(struct box *b)
         }
         pthread_mutex_unlock(&b->lock);
         box_tell(b);
-        keeper_nudge(b->s->keeper, b);
+        steward_nudge(b->s->steward, b);
     }
     box_release(b);
 }
@@ -353,7 +353,7 @@ void box_work_warm(struct box *b, int64_t deadline)
         box_work(b);
     pthread_mutex_unlock(&b->lock);
     box_tell(b);
-    keeper_nudge(b->s->keeper, b);
+    steward_nudge(b->s->steward, b);
     if (mine)
         leave_work(b->all);
 }

@@ -33,7 +33,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
         return -1;
     }
     e->built_in = jail_limits_built_in(host->config);
-    jail_gate_init(&e->gate);
+    jail_turns_init(&e->turns);
     pthread_mutex_init(&e->early_lock, NULL);
     tn_cond_init(&e->early_came);
     e->early = JAIL_LAUNCHER_NONE;
@@ -52,7 +52,7 @@ static void close_engine(void *engine)
     jail_nursery_done(&e->nursery);
     pthread_cond_destroy(&e->early_came);
     pthread_mutex_destroy(&e->early_lock);
-    jail_gate_done(&e->gate);
+    jail_turns_done(&e->turns);
     tn_cgroups_done(&e->cgroups);
     free(e->launcher);
     free(e);

@@ -26,7 +26,7 @@
 #define JAIL_COPYING \
     TN_KEEPER_COPYING /* a mark: it is frozen while the process that it names copies files */
 
-struct jail_gate {
+struct jail_turns {
     pthread_mutex_t lock;
     pthread_cond_t left; /* somebody */
     int inside, most;
@@ -44,9 +44,9 @@ struct jail_launcher {
     int socket; /* where its parcel goes; open on its side until it has reported; -1: there is none
                  */
     int report; /* where its report comes from, once it has its parcel */
-    unsigned nursery;       /* number of the one that was asked for it; 0: it was executed */
-    struct jail_user user;  /* who had it started */
-    struct jail_gate *gate; /* where it still counts */
+    unsigned nursery;         /* number of the one that was asked for it; 0: it was executed */
+    struct jail_user user;    /* who had it started */
+    struct jail_turns *turns; /* where it still counts */
 };
 #define JAIL_LAUNCHER_NONE ((struct jail_launcher){.socket = -1, .report = -1})
 
@@ -62,7 +62,7 @@ struct jail_nursery {
 
 struct jail_engine {
     const struct tn_host *host;
-    struct jail_gate gate;
+    struct jail_turns turns;
     struct tn_cgroups cgroups;
     char *launcher; /* path of tendon-jail */
     pthread_mutex_t early_lock;
@@ -77,13 +77,13 @@ struct jail_engine {
 /* Path of tendon-jail, on the heap; NULL with err. */
 char *jail_program(const struct tn_host *host, struct tn_error *err);
 
-/* --- gate.c --------------------------------------------------------------------------------- */
+/* --- turns.c --------------------------------------------------------------------------------- */
 
-void jail_gate_init(struct jail_gate *g);
-void jail_gate_done(struct jail_gate *g);
+void jail_turns_init(struct jail_turns *g);
+void jail_turns_done(struct jail_turns *g);
 /* Waits for its turn, a second at most and not beyond the deadline; every call needs a leave. */
-void jail_gate_enter(struct jail_gate *g, int64_t deadline);
-void jail_gate_leave(struct jail_gate *g);
+void jail_turns_enter(struct jail_turns *g, int64_t deadline);
+void jail_turns_leave(struct jail_turns *g);
 
 /* --- limits.c ------------------------------------------------------------------------------- */
 

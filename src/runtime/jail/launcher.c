@@ -208,9 +208,9 @@ void jail_launcher_done(struct jail_launcher *l)
         kill_launcher(l);
     tn_close(TN_TAKE_FD(l->report));
     tn_close(TN_TAKE_FD(l->socket)); /* one that waits for its parcel ends */
-    if (l->gate)
-        jail_gate_leave(l->gate);
-    l->gate = NULL;
+    if (l->turns)
+        jail_turns_leave(l->turns);
+    l->turns = NULL;
 }
 
 /* --- before it is needed ---------------------------------------------------------------------- */
@@ -327,13 +327,13 @@ int jail_launcher_start(struct jail_engine *e, const struct tn_subject *subject,
         fds[count++] = (struct tn_child_fd){socket, JAIL_LISTEN_FD};
     if (files >= 0)
         fds[count++] = (struct tn_child_fd){files, JAIL_FILES_FD};
-    jail_gate_enter(&e->gate, deadline);
-    l->gate = &e->gate;
+    jail_turns_enter(&e->turns, deadline);
+    l->turns = &e->turns;
     if (send_parcel(e, l, fds, count, deadline, err) < 0)
         return -1;
     l->report = TN_TAKE_FD(report);
     if (files >= 0) /* whoever waits for files does not keep others from starting */
-        jail_gate_leave(TN_TAKE_PTR(l->gate));
+        jail_turns_leave(TN_TAKE_PTR(l->turns));
     return 0;
 }
 

@@ -379,7 +379,7 @@ static const struct tn_route routes[] = {
 
 /* --- the program --------------------------------------------------------------------------- */
 
-static bool gate(struct tn_http_exchange *x, void *ctx)
+static bool allow(struct tn_http_exchange *x, void *ctx)
 {
     const char *key = tn_http_header(x, "x-refuse");
 
@@ -433,7 +433,7 @@ static int bound_port(int fd)
 int main(int argc, char **argv)
 {
     static const struct tn_route *const tables[] = {routes, NULL};
-    struct tn_http_options options = {.routes = tables, .gate = gate};
+    struct tn_http_options options = {.routes = tables, .allow = allow};
     struct tn_listen_address address;
     struct tn_error err;
     sigset_t stop;

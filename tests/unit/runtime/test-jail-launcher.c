@@ -203,7 +203,7 @@ static void test_unheard(void **state)
     assert_int_equal(err.code, TN_E_TIMEOUT);
     jail_launcher_done(&l);
     assert_nobody_is_left();
-    assert_int_equal(engine.gate.inside, 0);
+    assert_int_equal(engine.turns.inside, 0);
 }
 
 static struct tn_proc expect_another(void)
@@ -316,11 +316,11 @@ int main(int argc, char **argv)
     engine.early = JAIL_LAUNCHER_NONE;
     pthread_mutex_init(&engine.early_lock, NULL);
     tn_cond_init(&engine.early_came);
-    jail_gate_init(&engine.gate);
+    jail_turns_init(&engine.turns);
     jail_nursery_init(&engine.nursery);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     jail_nursery_done(&engine.nursery);
-    jail_gate_done(&engine.gate);
+    jail_turns_done(&engine.turns);
     pthread_cond_destroy(&engine.early_came);
     pthread_mutex_destroy(&engine.early_lock);
     free(engine.launcher);

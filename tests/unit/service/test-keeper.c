@@ -1,4 +1,4 @@
-/* The parts of the keeper that need no boxes: the heap of times, the rule, the clock. */
+/* The parts of the steward that need no boxes: the heap of times, the rule, the clock. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/guard.h"
 #include "service/clock.h"
-#include "service/keeper.h"
+#include "service/steward.h"
 #include "service/timers.h"
 
 /* --- the heap -----------------------------------------------------------------------------------

@@ -8,18 +8,18 @@
 #include "service/box.h"
 
 /* Begins at once; the boxes are there. */
-struct keeper *keeper_new(struct tn_service *s, struct tn_error *err);
+struct steward *steward_new(struct tn_service *s, struct tn_error *err);
 /* Ends its threads; what others still tell it then has no effect.  False: something is still being
  * made at the deadline, and what that uses must not be freed. */
-bool keeper_end(struct keeper *k, int64_t deadline);
-/* After keeper_end, when nobody can tell it anything any more. */
-void keeper_free(struct keeper *k);
+bool steward_end(struct steward *k, int64_t deadline);
+/* After steward_end, when nobody can tell it anything any more. */
+void steward_free(struct steward *k);
 /* The times of this box, or its state, have changed.  Takes no lock of any box. */
-void keeper_nudge(struct keeper *k, struct box *b);
+void steward_nudge(struct steward *k, struct box *b);
 /* boxes_save_uses is called within a second.  Takes no lock of any box. */
-void keeper_save_uses_soon(struct keeper *k);
+void steward_save_uses_soon(struct steward *k);
 /* Somebody looks at this box: box_sample is called every other second for a minute from now on. */
-void keeper_watch(struct keeper *k, struct box *b);
+void steward_watch(struct steward *k, struct box *b);
 
 /* disk.c: once a second.  A box that has written more than its limit is paused (stopped, where that
  * is all its backend can), and so is whoever writes the most when the disk is nearly full; its

@@ -13,7 +13,7 @@
 struct http_conn;
 struct tn_http_server;
 
-struct http_pool {
+struct http_conns {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a connection ended */
     int max, max_strangers;
@@ -28,23 +28,23 @@ struct http_pool {
 };
 
 /* max_strangers 0: no difference is made between connections. */
-void http_pool_init(struct http_pool *p, int max, int max_strangers, size_t stack_bytes);
-void http_pool_done(struct http_pool *p); /* when nothing is left */
+void http_conns_init(struct http_conns *p, int max, int max_strangers, size_t stack_bytes);
+void http_conns_done(struct http_conns *p); /* when nothing is left */
 
 /* Serves the connected fd in a thread of its own; owns fd on success.  TN_E_BUSY when the pool is
  * full or closed. */
-int http_pool_start(struct http_pool *p, struct tn_http_server *s, int fd, const char *peer,
-                    struct tn_error *err);
+int http_conns_start(struct http_conns *p, struct tn_http_server *s, int fd, const char *peer,
+                     struct tn_error *err);
 /* As tn_http_know says. */
-bool http_pool_know(struct http_pool *p, struct http_conn *c, const char *owner);
-void http_pool_close(struct http_pool *p);
+bool http_conns_know(struct http_conns *p, struct http_conn *c, const char *owner);
+void http_conns_close(struct http_conns *p);
 /* Shuts down all connections in the given direction (as shutdown(2)) and waits for their threads to
  * be gone; returns how many are left at the deadline. */
-int http_pool_shut(struct http_pool *p, int how, int64_t deadline);
+int http_conns_shut(struct http_conns *p, int how, int64_t deadline);
 
 /* Shuts the reading side of all connections but those in one of these phases (bits of enum
  * http_phase), and waits likewise. */
-int http_pool_drain(struct http_pool *p, unsigned spared, int64_t deadline);
+int http_conns_drain(struct http_conns *p, unsigned spared, int64_t deadline);
 
 /* Stack sizes times this: sanitizers make frames larger. */
 extern const size_t http_stack_factor;

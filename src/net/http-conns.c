@@ -1,4 +1,4 @@
-#include "net/http-pool.h"
+#include "net/http-conns.h"
 
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -40,17 +40,17 @@ static size_t whole_pages(size_t n)
     return (n + page - 1) / page * page;
 }
 
-static size_t block_bytes(const struct http_pool *p)
+static size_t block_bytes(const struct http_conns *p)
 {
     return page_bytes() + p->stack_bytes + whole_pages(sizeof(struct http_conn));
 }
 
-static char *block_of(const struct http_pool *p, struct http_conn *c)
+static char *block_of(const struct http_conns *p, struct http_conn *c)
 {
     return (char *)c - p->stack_bytes - page_bytes();
 }
 
-static struct http_conn *block_new(const struct http_pool *p)
+static struct http_conn *block_new(const struct http_conns *p)
 {
     size_t size = block_bytes(p);
     char *block = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -64,14 +64,14 @@ static struct http_conn *block_new(const struct http_pool *p)
     return (struct http_conn *)(block + page_bytes() + p->stack_bytes);
 }
 
-static void block_free(const struct http_pool *p, struct http_conn *c)
+static void block_free(const struct http_conns *p, struct http_conn *c)
 {
     munmap(block_of(p, c), block_bytes(p));
 }
 
 /* --- the pool ------------------------------------------------------------------------------ */
 
-void http_pool_init(struct http_pool *p, int max, int max_strangers, size_t stack_bytes)
+void http_conns_init(struct http_conns *p, int max, int max_strangers, size_t stack_bytes)
 {
     memset(p, 0, sizeof *p);
     p->max = max;
@@ -82,7 +82,7 @@ void http_pool_init(struct http_pool *p, int max, int max_strangers, size_t stac
     tn_cond_init(&p->changed);
 }
 
-void http_pool_done(struct http_pool *p)
+void http_conns_done(struct http_conns *p)
 {
     while (p->spare) {
         struct http_conn *next = p->spare->next;
@@ -93,7 +93,7 @@ void http_pool_done(struct http_pool *p)
     pthread_cond_destroy(&p->changed);
 }
 
-void http_pool_close(struct http_pool *p)
+void http_conns_close(struct http_conns *p)
 {
     pthread_mutex_lock(&p->lock);
     atomic_store(&p->closed, true);
@@ -101,7 +101,7 @@ void http_pool_close(struct http_pool *p)
 }
 
 /* Waits for threads that are ending and keeps a few of their blocks.  Not under the lock. */
-static void bury(struct http_pool *p, struct http_conn *dead)
+static void bury(struct http_conns *p, struct http_conn *dead)
 {
     while (dead) {
         struct http_conn *c = dead;
@@ -120,7 +120,7 @@ static void bury(struct http_pool *p, struct http_conn *dead)
     }
 }
 
-static struct http_conn *take_dead(struct http_pool *p)
+static struct http_conn *take_dead(struct http_conns *p)
 {
     pthread_mutex_lock(&p->lock);
     struct http_conn *dead = p->dead;
@@ -130,7 +130,7 @@ static struct http_conn *take_dead(struct http_pool *p)
 }
 
 /* Under the lock. */
-static void unlink_conn(struct http_pool *p, struct http_conn *c)
+static void unlink_conn(struct http_conns *p, struct http_conn *c)
 {
     if (c->prev)
         c->prev->next = c->next;
@@ -145,8 +145,8 @@ static void unlink_conn(struct http_pool *p, struct http_conn *c)
 }
 
 /* Takes the connection off the list.  A thread cannot join itself: the next to end does, or the one
- * who waits in http_pool_shut. */
-static void retire(struct http_pool *p, struct http_conn *c)
+ * who waits in http_conns_shut. */
+static void retire(struct http_conns *p, struct http_conn *c)
 {
     bury(p, take_dead(p));
     pthread_mutex_lock(&p->lock);
@@ -183,7 +183,7 @@ static bool goes_before(const struct http_conn *a, const struct http_conn *b)
 }
 
 /* The stranger of that address (NULL: of any) that goes first; *count is how many there are. */
-static struct http_conn *first_stranger(const struct http_pool *p, const char *peer, int *count)
+static struct http_conn *first_stranger(const struct http_conns *p, const char *peer, int *count)
 {
     struct http_conn *first = NULL;
 
@@ -200,7 +200,8 @@ static struct http_conn *first_stranger(const struct http_pool *p, const char *p
 
 /* The connection of that owner (NULL: of any) that waits for a request for longest; *count is how
  * many the owner has in all. */
-static struct http_conn *first_waiting(const struct http_pool *p, const uint64_t *owner, int *count)
+static struct http_conn *first_waiting(const struct http_conns *p, const uint64_t *owner,
+                                       int *count)
 {
     struct http_conn *first = NULL;
 
@@ -215,7 +216,7 @@ static struct http_conn *first_waiting(const struct http_pool *p, const uint64_t
     return first;
 }
 
-static void dismiss(struct http_pool *p, struct http_conn *c)
+static void dismiss(struct http_conns *p, struct http_conn *c)
 {
     shutdown(c->fd, SHUT_RDWR);
     c->dismissed = true;
@@ -224,7 +225,7 @@ static void dismiss(struct http_pool *p, struct http_conn *c)
 }
 
 /* Whether one more of that address may come in.  Under the lock. */
-static bool let_in(struct http_pool *p, const char *peer)
+static bool let_in(struct http_conns *p, const char *peer)
 {
     int count;
 
@@ -251,7 +252,7 @@ static uint64_t hash(const char *text)
 }
 
 /* Whether there is room for one more of these, if need be by dismissing one that waits. */
-static bool clear_place(struct http_pool *p, const uint64_t *owner, int max)
+static bool clear_place(struct http_conns *p, const uint64_t *owner, int max)
 {
     int count;
     struct http_conn *first = first_waiting(p, owner, &count);
@@ -263,7 +264,7 @@ static bool clear_place(struct http_pool *p, const uint64_t *owner, int max)
     return first != NULL;
 }
 
-bool http_pool_know(struct http_pool *p, struct http_conn *c, const char *owner)
+bool http_conns_know(struct http_conns *p, struct http_conn *c, const char *owner)
 {
     uint64_t of = owner ? hash(owner) : 0;
     int all = p->max - p->max_strangers;
@@ -285,7 +286,8 @@ bool http_pool_know(struct http_pool *p, struct http_conn *c, const char *owner)
 /* --- coming in ----------------------------------------------------------------------------- */
 
 /* A block on the list of the living, or NULL with err. */
-static struct http_conn *enlist(struct http_pool *p, int fd, const char *peer, struct tn_error *err)
+static struct http_conn *enlist(struct http_conns *p, int fd, const char *peer,
+                                struct tn_error *err)
 {
     pthread_mutex_lock(&p->lock);
     bool room = let_in(p, peer);
@@ -316,7 +318,7 @@ static struct http_conn *enlist(struct http_pool *p, int fd, const char *peer, s
 }
 
 /* The thread could not be started: undoes enlist.  The block has no thread to join. */
-static void delist(struct http_pool *p, struct http_conn *c)
+static void delist(struct http_conns *p, struct http_conn *c)
 {
     pthread_mutex_lock(&p->lock);
     unlink_conn(p, c);
@@ -324,8 +326,8 @@ static void delist(struct http_pool *p, struct http_conn *c)
     block_free(p, c);
 }
 
-int http_pool_start(struct http_pool *p, struct tn_http_server *s, int fd, const char *peer,
-                    struct tn_error *err)
+int http_conns_start(struct http_conns *p, struct tn_http_server *s, int fd, const char *peer,
+                     struct tn_error *err)
 {
     pthread_attr_t attr;
     pthread_t thread;
@@ -346,7 +348,7 @@ int http_pool_start(struct http_pool *p, struct tn_http_server *s, int fd, const
     return tn_fail_errno(err, why, "start a connection thread");
 }
 
-static int shut(struct http_pool *p, unsigned spared, int how, int64_t deadline)
+static int shut(struct http_conns *p, unsigned spared, int how, int64_t deadline)
 {
     struct timespec until = tn_timespec(deadline);
     int r = 0;
@@ -363,12 +365,12 @@ static int shut(struct http_pool *p, unsigned spared, int how, int64_t deadline)
     return left;
 }
 
-int http_pool_shut(struct http_pool *p, int how, int64_t deadline)
+int http_conns_shut(struct http_conns *p, int how, int64_t deadline)
 {
     return shut(p, 0, how, deadline);
 }
 
-int http_pool_drain(struct http_pool *p, unsigned spared, int64_t deadline)
+int http_conns_drain(struct http_conns *p, unsigned spared, int64_t deadline)
 {
     return shut(p, spared, SHUT_RD, deadline);
 }

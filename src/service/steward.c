@@ -1,7 +1,7 @@
 /* Four threads that sleep nearly always: one for the times of boxes, one for the slow round, one
  * for the usage of those that somebody looks at, one for the disk.  None holds a lock while it does
  * something to a box, and none waits for what it has ordered: the workers of the boxes do that. */
-#include "service/keeper.h"
+#include "service/steward.h"
 
 #include <pthread.h>
 
@@ -31,7 +31,7 @@ struct watched {
     int64_t until;
 };
 
-struct keeper {
+struct steward {
     struct tn_service *s;
     struct pools *pools;
     pthread_mutex_t lock;   /* of what follows */
@@ -46,7 +46,7 @@ struct keeper {
     size_t thread_count;
 };
 
-struct pools *keeper_pools(const struct keeper *k)
+struct pools *steward_pools(const struct steward *k)
 {
     return k->pools;
 }
@@ -63,7 +63,7 @@ static const struct {
     [KEEP_DELETE] = {ORDER_DELETE, "ttl", "a sandbox has reached its time to live: deleted"},
 };
 
-static void order(struct keeper *k, struct box *b, enum keep what, double used)
+static void order(struct steward *k, struct box *b, enum keep what, double used)
 {
     enum box_order order = measures[what].order;
     struct tn_error err = {0};
@@ -91,7 +91,7 @@ static unsigned abilities_of(struct tn_service *s, const char *runtime)
 }
 
 /* When to look at it again, after what there was to do. */
-static int64_t consider(struct keeper *k, const char *id)
+static int64_t consider(struct steward *k, const char *id)
 {
     autobox struct box *b = box_find(k->s, NULL, id, NULL);
     autoview struct box_view v = {0};
@@ -117,7 +117,7 @@ static int64_t consider(struct keeper *k, const char *id)
 }
 
 /* Under the lock, which it leaves meanwhile; until that time, or a change. */
-static void doze(struct keeper *k, pthread_cond_t *on, int64_t until)
+static void doze(struct steward *k, pthread_cond_t *on, int64_t until)
 {
     struct timespec t = tn_timespec(until);
 
@@ -129,7 +129,7 @@ static void doze(struct keeper *k, pthread_cond_t *on, int64_t until)
 
 static void *keep_times_loop(void *arg)
 {
-    struct keeper *k = arg;
+    struct steward *k = arg;
     char id[11];
 
     pthread_mutex_lock(&k->lock);
@@ -157,7 +157,7 @@ static void *keep_times_loop(void *arg)
     return NULL;
 }
 
-void keeper_nudge(struct keeper *k, struct box *b)
+void steward_nudge(struct steward *k, struct box *b)
 {
     if (!k)
         return;
@@ -167,7 +167,7 @@ void keeper_nudge(struct keeper *k, struct box *b)
     pthread_mutex_unlock(&k->lock);
 }
 
-void keeper_save_uses_soon(struct keeper *k)
+void steward_save_uses_soon(struct steward *k)
 {
     if (!k)
         return;
@@ -179,14 +179,14 @@ void keeper_save_uses_soon(struct keeper *k)
 
 static int nudge_box(struct box *b, void *ctx)
 {
-    keeper_nudge(ctx, b);
+    steward_nudge(ctx, b);
     return 0;
 }
 
 /* --- usage -------------------------------------------------------------------------------------
  */
 
-void keeper_watch(struct keeper *k, struct box *b)
+void steward_watch(struct steward *k, struct box *b)
 {
     size_t i = 0;
 
@@ -204,7 +204,7 @@ void keeper_watch(struct keeper *k, struct box *b)
     pthread_mutex_unlock(&k->lock);
 }
 
-static void sample(struct keeper *k, const char *id)
+static void sample(struct steward *k, const char *id)
 {
     autobox struct box *b = box_find(k->s, NULL, id, NULL);
 
@@ -214,7 +214,7 @@ static void sample(struct keeper *k, const char *id)
 
 static void *sample_loop(void *arg)
 {
-    struct keeper *k = arg;
+    struct steward *k = arg;
 
     pthread_mutex_lock(&k->lock);
     while (!k->stopping) {
@@ -242,7 +242,7 @@ static void *sample_loop(void *arg)
 /* --- the slow round ----------------------------------------------------------------------------
  */
 
-static bool is_stopping(struct keeper *k)
+static bool is_stopping(struct steward *k)
 {
     pthread_mutex_lock(&k->lock);
     bool stopping = k->stopping;
@@ -251,7 +251,7 @@ static bool is_stopping(struct keeper *k)
 }
 
 struct round {
-    struct keeper *k;
+    struct steward *k;
     int64_t deadline;
     char last[11]; /* looked at */
     double created;
@@ -263,7 +263,7 @@ static int check_box(struct box *b, void *ctx)
     autoview struct box_view v = {0};
 
     box_check(b, tn_deadline_in(LOOK_SECONDS));
-    keeper_nudge(r->k, b);
+    steward_nudge(r->k, b);
     box_look(b, &v);
     memcpy(r->last, v.id, sizeof r->last);
     r->created = v.created;
@@ -307,7 +307,7 @@ static void keep_room(struct tn_service *s)
 /* Everything that events should have told already, and what has none. */
 static void go_round(struct round *r, bool first)
 {
-    struct keeper *k = r->k;
+    struct steward *k = r->k;
     struct tn_service *s = k->s;
     struct tn_error err = {0};
 
@@ -326,7 +326,7 @@ static void go_round(struct round *r, bool first)
 
 static void *round_loop(void *arg)
 {
-    struct keeper *k = arg;
+    struct steward *k = arg;
     struct round r = {.k = k};
     bool first = true;
 
@@ -344,7 +344,7 @@ static void *round_loop(void *arg)
 
 static void *disk_loop(void *arg)
 {
-    struct keeper *k = arg;
+    struct steward *k = arg;
     struct disk_watch w = {0};
 
     while (!is_stopping(k)) {
@@ -361,13 +361,13 @@ static void *disk_loop(void *arg)
 /* --- all of it ---------------------------------------------------------------------------------
  */
 
-struct keeper *keeper_new(struct tn_service *s, struct tn_error *err)
+struct steward *steward_new(struct tn_service *s, struct tn_error *err)
 {
     void *(*const loops[])(void *) = {keep_times_loop, sample_loop, round_loop, disk_loop};
-    struct keeper *k = tn_calloc(1, sizeof *k);
+    struct steward *k = tn_calloc(1, sizeof *k);
 
     k->s = s;
-    k->save_uses = tn_deadline_in(USES_SECONDS); /* those from before there was a keeper */
+    k->save_uses = tn_deadline_in(USES_SECONDS); /* those from before there was a steward */
     pthread_mutex_init(&k->lock, NULL);
     tn_cond_init(&k->changed);
     tn_cond_init(&k->nudged);
@@ -376,19 +376,19 @@ struct keeper *keeper_new(struct tn_service *s, struct tn_error *err)
     for (size_t i = 0; k->pools && i < TN_COUNT(loops); i++) {
         int sys = tn_thread_start(&k->threads[i], loops[i], k);
         if (sys) {
-            tn_fail_errno(err, sys, "a thread of the keeper");
+            tn_fail_errno(err, sys, "a thread of the steward");
             break;
         }
         k->thread_count++;
     }
     if (k->thread_count == TN_COUNT(loops))
         return k;
-    keeper_end(k, TN_NEVER);
-    keeper_free(k);
+    steward_end(k, TN_NEVER);
+    steward_free(k);
     return NULL;
 }
 
-bool keeper_end(struct keeper *k, int64_t deadline)
+bool steward_end(struct steward *k, int64_t deadline)
 {
     if (!k)
         return true;
@@ -402,7 +402,7 @@ bool keeper_end(struct keeper *k, int64_t deadline)
     return pools_end(k->pools, deadline);
 }
 
-void keeper_free(struct keeper *k)
+void steward_free(struct steward *k)
 {
     if (!k)
         return;

@@ -10,7 +10,7 @@
 #include "service/audit.h"
 #include "service/bucket.h"
 #include "service/caller.h"
-#include "service/gate.h"
+#include "service/front.h"
 #include "service/login.h"
 #include "service/metrics.h"
 #include "service/openhands.h"
@@ -90,7 +90,7 @@ static bool is_sane_id(const char *text)
     return n > 0 && n <= REQUEST_ID_MAX;
 }
 
-void gate_begin(struct tn_http_exchange *x, struct tn_service *s)
+void front_begin(struct tn_http_exchange *x, struct tn_service *s)
 {
     if (visit_of(x))
         return;
@@ -170,7 +170,7 @@ void note_denied(struct tn_http_exchange *x, const char *why)
                 NULL);
 }
 
-bool gate_deny(struct tn_http_exchange *x, int status, const char *why)
+bool front_deny(struct tn_http_exchange *x, int status, const char *why)
 {
     note_denied(x, why);
     reply_status(x, status, tn_code_row(TN_E_DENIED)->name, why);
@@ -187,14 +187,14 @@ bool caller_may(struct tn_http_exchange *x, unsigned scope)
     for (unsigned i = 0; scope_words[i]; i++)
         if (scope & 1u << i)
             snprintf(why, sizeof why, "This needs a key with the scope %s", scope_words[i]);
-    return gate_deny(x, 403, why);
+    return front_deny(x, 403, why);
 }
 
-bool gate_front(struct tn_http_exchange *x, void *ctx)
+bool front_enter(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
 
-    gate_begin(x, s);
+    front_begin(x, s);
     return !preview_take(s, x) && host_check(s, x) && origin_check(s, x) && !openhands_take(s, x);
 }
 
@@ -273,7 +273,7 @@ bool caller_present(struct tn_http_exchange *x)
     return false;
 }
 
-bool gate_check(struct tn_http_exchange *x, void *ctx)
+bool front_check(struct tn_http_exchange *x, void *ctx)
 {
     return caller_present(x);
 }
@@ -290,7 +290,7 @@ char *base_url(const struct tn_http_exchange *x)
 }
 
 /* Who has shown no key is told no times either. */
-void gate_head(struct tn_http_exchange *x, void *ctx)
+void front_head(struct tn_http_exchange *x, void *ctx)
 {
     char times[TIMING_TEXT];
 
@@ -303,7 +303,7 @@ void gate_head(struct tn_http_exchange *x, void *ctx)
 /* --- the log -----------------------------------------------------------------------------------
  */
 
-void gate_log(const struct tn_http_exchange *x, int status, int64_t nanoseconds, void *ctx)
+void front_log(const struct tn_http_exchange *x, int status, int64_t nanoseconds, void *ctx)
 {
     static const char *const classes[] = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
     struct tn_service *s = ctx;

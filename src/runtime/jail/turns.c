@@ -13,7 +13,7 @@
 /* Who waited so long goes on all the same: those before may hang on something that is not ours. */
 #define WAIT_SECONDS 1.0
 
-void jail_gate_init(struct jail_gate *g)
+void jail_turns_init(struct jail_turns *g)
 {
     cpu_set_t cpus;
 
@@ -23,13 +23,13 @@ void jail_gate_init(struct jail_gate *g)
     g->inside = 0;
 }
 
-void jail_gate_done(struct jail_gate *g)
+void jail_turns_done(struct jail_turns *g)
 {
     pthread_cond_destroy(&g->left);
     pthread_mutex_destroy(&g->lock);
 }
 
-void jail_gate_enter(struct jail_gate *g, int64_t deadline)
+void jail_turns_enter(struct jail_turns *g, int64_t deadline)
 {
     int64_t patience = tn_deadline_in(WAIT_SECONDS);
     struct timespec until = tn_timespec(patience < deadline ? patience : deadline);
@@ -41,7 +41,7 @@ void jail_gate_enter(struct jail_gate *g, int64_t deadline)
     pthread_mutex_unlock(&g->lock);
 }
 
-void jail_gate_leave(struct jail_gate *g)
+void jail_turns_leave(struct jail_turns *g)
 {
     pthread_mutex_lock(&g->lock);
     g->inside--;
