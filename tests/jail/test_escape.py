@@ -100,7 +100,7 @@ attacks(
         p = pathlib.Path("{path}")
         return bool(os.listdir(p) if p.is_dir() else p.read_bytes())
         """
-        for path in ("/etc/gshadow", "/root", "/var/log", "/var/lib/dpkg", "/sys/kernel")
+        for path in ("/etc/gshadow", "/root", "/var/log/dpkg.log", "/var/spool", "/sys/kernel")
     },
     by_handle="""
         # around all directories, by the number of a file: the classic way out of containers
