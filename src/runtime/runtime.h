@@ -29,6 +29,7 @@ struct tn_sandbox {
     struct tn_runtime *rt;
     const struct tn_backend *backend;
     void *engine;
+    char *id; /* that of the record, which is another one after every look; this never changes */
     struct tn_record record;
     struct tn_spec spec;
     char *directory;

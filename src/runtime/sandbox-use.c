@@ -21,8 +21,7 @@
 
 void tn_sandbox_touch(struct tn_sandbox *sb)
 {
-    if (sb->record.lease > 0)
-        tn_store_touch(sb->rt->store, sb->record.id, NULL);
+    tn_store_touch(sb->rt->store, sb->id, NULL);
 }
 
 void tn_sandbox_use(struct tn_sandbox *sb)
@@ -37,7 +36,8 @@ void tn_sandbox_rest(struct tn_sandbox *sb)
 {
     if (--sb->uses)
         return;
-    tn_sandbox_touch(sb); /* before others may look */
+    if (sb->record.lease > 0)
+        tn_sandbox_touch(sb); /* before others may look */
     tn_close(TN_TAKE_FD(sb->use_mark));
 }
 

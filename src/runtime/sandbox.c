@@ -44,7 +44,8 @@ struct tn_sandbox *tn_sandbox_from_record(struct tn_runtime *rt, struct tn_recor
     sb->use_mark = -1;
     sb->record = *record;
     *record = (struct tn_record){0};
-    sb->directory = directory_of(rt, sb->record.id);
+    sb->id = tn_strdup(sb->record.id);
+    sb->directory = directory_of(rt, sb->id);
     if (read_spec(sb->record.spec, &sb->spec, err) ||
         tn_runtime_engine(rt, sb->record.runtime, &sb->backend, &sb->engine, err)) {
         tn_error_context(err, "sandbox %s", sb->record.id);
@@ -77,6 +78,7 @@ void tn_sandbox_free(struct tn_sandbox *sb)
     tn_record_done(&sb->record);
     tn_spec_done(&sb->spec);
     free(sb->directory);
+    free(sb->id);
     free(sb);
 }
 

@@ -401,7 +401,7 @@ def test_interpreter_of_the_shell(start, tmp_path):
             pytest.skip("python3-venv is not installed")
     hand = start(args=PLUGINS)
     hand.client.ok(f"export PATH={tmp_path}/good/bin:$PATH")
-    good = f"{tmp_path}/good/bin/python3"
+    good = f"{tmp_path}/good/bin/python"
     obs = Kernel(hand, "good").cell("import sys; print(sys.prefix)", include_extra=True)
     assert obs.content == f"{tmp_path}/good\n{footer(hand.workspace, good)}"
     assert Kernel(hand).plugin()["found"] == good
