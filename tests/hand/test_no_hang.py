@@ -203,7 +203,9 @@ def test_disconnect_does_not_end_the_command(shell):
 
 def test_disconnect_then_another_command(shell):
     s = shell.socket()
-    s.sendall(run_request("touch began; sleep 60", timeout=60.0, blocking=True, session=shell.name))
+    # made by the program that is to be interrupted: a shell that is just starting one may lose the signal
+    began = "sh -c 'touch began; exec sleep 60'"
+    s.sendall(run_request(began, timeout=60.0, blocking=True, session=shell.name))
     wait_until(lambda: (shell.dir / "began").exists())
     s.close()
     obs = timed(lambda: shell.run("echo next", timeout=3.0), 3)
