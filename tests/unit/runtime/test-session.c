@@ -115,7 +115,7 @@ static void test_setup_is_one_call(void **state)
 
     assert_int_equal(tn_session_setup(f->session, &err), 0);
     assert_int_equal(f->fake.next, 1);
-    assert_string_equal(tn_buf_str(&f->fake.told), "info READY \n");
+    assert_string_equal(tn_buf_str(&f->fake.told), "info RUNTIME_STARTED \ninfo READY \n");
     assert_int_equal(tn_session_status(f->session), TN_RUNTIME_READY);
     assert_non_null(strstr(f->fake.commands.data, "export GITHUB_TOKEN='ghp-s3cret' && "));
     assert_non_null(strstr(f->fake.commands.data, "mkdir -p -- '/workspace'"));
