@@ -85,7 +85,8 @@ static int look_at(struct box *b, void *ctx)
 
 static void spare_the_rest(struct round *r)
 {
-    autobox struct box *b = r->writer[0] ? box_find(r->s, NULL, r->writer, NULL) : NULL;
+    /* Who wrote next to nothing does not fill the disk: that is somebody else's doing. */
+    autobox struct box *b = r->wrote > NOISE ? box_find(r->s, NULL, r->writer, NULL) : NULL;
     autoview struct box_view v = {0};
 
     if (!b)
@@ -106,7 +107,7 @@ void disk_watch_tick(struct tn_service *s, struct disk_watch *w)
 
     if (left < 0)
         return;
-    bool scarce = fall > NOISE && left - fall * SECONDS_AHEAD < reserve;
+    bool scarce = reserve > 0 && fall > NOISE && left - fall * SECONDS_AHEAD < reserve;
     double step = fmin(STEP, fmax(NOISE, size_of(s->options->sandbox_disk) / 4));
     w->left = left;
     if (since < 0)

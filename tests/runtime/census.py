@@ -192,7 +192,7 @@ class Census:
             path = self.state / name
             if path.is_dir():
                 found += [str(path / entry) for entry in sorted(os.listdir(path))]
-            elif name != "lock" and not name.startswith("tendon.db"):
+            elif name not in ("lock", "use") and not name.startswith("tendon.db"):
                 found.append(str(path))
         return found
 
