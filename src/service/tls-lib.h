@@ -2,6 +2,7 @@
 #ifndef TN_SERVICE_TLS_LIB_H
 #define TN_SERVICE_TLS_LIB_H
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -15,6 +16,7 @@
     X(ERR_error_string_n)                 \
     X(ERR_get_error)                      \
     X(EVP_PKEY_free)                      \
+    X(OPENSSL_thread_stop)                \
     X(PEM_read_bio_PrivateKey)            \
     X(SSL_accept)                         \
     X(SSL_CTX_check_private_key)          \

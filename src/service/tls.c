@@ -406,6 +406,9 @@ static void forget(struct client *c)
 
     if (c->ssl)
         t->lib->SSL_free(c->ssl);
+    /* What the library keeps for this thread goes before anybody is told that the thread is done:
+     * the process may end then. */
+    t->lib->OPENSSL_thread_stop();
     pthread_mutex_lock(&t->lock);
     *c->at = c->next;
     if (c->next)
