@@ -79,14 +79,23 @@ static bool gives_value(const char *begin, const char *word, const char *at, con
            (word == begin || memmem(begin, (size_t)(word - begin), "login", 5));
 }
 
+/* Only where a word begins, also one within a name such as authToken. */
+static bool begins_word(const char *begin, const char *at)
+{
+    return at == begin || !isalnum((unsigned char)at[-1]) ||
+           (islower((unsigned char)at[-1]) && isupper((unsigned char)*at));
+}
+
 static bool names_secret(const char *begin, const char *end)
 {
     for (const char *at = begin; at < end; at++) {
+        if (!begins_word(begin, at))
+            continue;
         for (size_t i = 0; i < TN_COUNT(names); i++) {
+            if (tolower((unsigned char)*at) != names[i][0])
+                continue;
             size_t n = strlen(names[i]);
-            bool within = at > begin && isalnum((unsigned char)at[-1]) &&
-                          !(islower((unsigned char)at[-1]) && isupper((unsigned char)*at));
-            if (!within && (size_t)(end - at) >= n && strncasecmp(at, names[i], n) == 0 &&
+            if ((size_t)(end - at) >= n && strncasecmp(at, names[i], n) == 0 &&
                 gives_value(begin, at, at + n, end))
                 return true;
         }

@@ -57,6 +57,13 @@ def test_unsteady_unit_programs(tmp_path, again, closing):
     assert tally(tmp_path)[1].splitlines()[-1] == closing
 
 
+def test_a_third_run_counts_too(tmp_path):
+    report(tmp_path / "program-x.xml", test_bad="failed", test_worse="failed", test_good="passed")
+    report(tmp_path / "program-x-again.xml", test_bad="passed", test_worse="failed")
+    report(tmp_path / "program-x-again-again.xml", test_worse="passed")
+    assert tally(tmp_path)[1].splitlines()[-1] == "1 passed, 0 failed, 0 skipped, 2 unsteady"
+
+
 def test_a_sanitizer_is_not_asked_twice(tmp_path):
     report(tmp_path / "program-x.xml", test_bad="sanitized", test_good="passed")
     report(tmp_path / "program-x-again.xml", test_bad="passed")

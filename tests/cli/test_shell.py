@@ -227,7 +227,7 @@ def test_the_past_asks_the_terminal_nothing(web, tmux):
     # DA, DSR, the colours, a mode, a capability; answers to these come at once, and are read here.
     ask = r"printf '\033[c\033[6n\033]10;?\007\033[?25$p\033P+q544e\033\\'; read -rst 1 -n 500; echo as''ked"
     tmux.line(ask)
-    tmux.wait_for("^asked")
+    tmux.wait_for("asked")  # behind answers that came before `read` had turned the echo off
     tmux.line("clear; cat")
     tmux.line("~.")
     tmux.wait_for("detached;")

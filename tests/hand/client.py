@@ -294,7 +294,7 @@ class Client:
 
     def ok(self, command, **kw):
         """A command that must end with exit code 0; returns its content."""
-        obs = self.run(command, **kw)
+        obs = self.run(command, **{"blocking": True, **kw})
         assert obs.exit == 0, obs
         return obs.content
 
@@ -303,6 +303,14 @@ class Client:
 
     def poll(self, **kw):
         return self.run("", **kw)
+
+    def run_until(self, command, shown):
+        """A command that goes on, once it has shown that text: a program may take long to start."""
+        obs = self.run(command)
+        while shown not in obs.content:
+            assert obs.exit == -1, obs
+            obs = self.poll()
+        return obs
 
     def read(self, path, **args):
         return self.act("read", {"path": str(path), **args})

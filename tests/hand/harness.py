@@ -113,7 +113,7 @@ def listening(port):
 
 
 def still_works(client, cwd=None):
-    obs = client.run("echo works; echo err >&2")
+    obs = client.run("echo works; echo err >&2", blocking=True)
     assert (obs.exit, obs.content, obs.suffix, obs.prefix) == (0, "works\nerr", done(0), ""), obs
     if cwd is not None:
         assert obs.cwd == str(cwd)

@@ -570,7 +570,7 @@ def test_python_input(hand):
     hand.client.write(
         "ask.py", "name = input('Name? ')\nage = input('Age? ')\nprint(f'{name} is {age}')"
     )
-    obs = hand.client.run("python3 ask.py")
+    obs = hand.client.run_until("python3 ask.py", "Name?")
     assert (obs.content, obs.exit, obs.suffix) == ("Name?", -1, soft(1))
     obs = hand.client.input("Alice")
     assert (obs.content, obs.exit, obs.prefix) == ("Age?", -1, CONT)
@@ -580,7 +580,7 @@ def test_python_input(hand):
 
 @needs("python3")
 def test_python_input_without_is_input(shell):
-    obs = shell.run("python3 -c \"print('Hi', input('Name? '))\"")
+    obs = shell.run_until("python3 -c \"print('Hi', input('Name? '))\"", "Name?")
     assert obs.suffix == soft(1)
     obs = shell.run("Alice")
     assert obs.suffix == busy("Alice")

@@ -304,7 +304,7 @@ def test_truncated_file_ends_the_stream(hand):
     client = hand.client
     obs = client.run("seq 1 100000; read x", timeout=1)
     ident = obs.meta["command_id"]
-    whole = sum(len(str(n)) + 1 for n in range(1, 100001))  # what comes later would fill the file again
+    whole = sum(len(f"{n}\r\n") for n in range(1, 100001))  # what comes later would fill the file again
     wait_until(lambda: commands(client, "main")[-1]["size"] >= whole, what="spooled")
     open(commands(client, "main")[-1]["path"], "w").close()
     with follow(client, ident) as events:
