@@ -138,6 +138,7 @@ def test_the_name_of_a_sandbox(page, service, box, payload):
     for place in (["sandboxes"], ["sandboxes", box, "details"], ["sandboxes", box]):
         page.go(*place)
         page.wait_text(name)
+    page.wait_for("document.activeElement?.closest('.xterm')")  # which takes keys from then on, and comes late
     page.press("F6")
     page.press("Control+k")
     page.wait_element("dialog.palette")
