@@ -1,7 +1,8 @@
 """Drives one IPython kernel for the hand, with JSON lines: requests on descriptor 3, answers on 4.
 
-Run as: python3 tendon_kernel.py PREFIX.  The kernel listens on sockets PREFIX-1 to PREFIX-5 (no
-port is opened) and PREFIX.json is its connection file, for whoever attaches with Jupyter's tools.
+Run as: python3 tendon_kernel.py PREFIX [MODULE...].  The kernel listens on sockets PREFIX-1 to
+PREFIX-5 (no port is opened) and PREFIX.json is its connection file, for whoever attaches with
+Jupyter's tools.  Once it is ready it imports the modules in a thread of its own.
 
 First line out: {"interpreter", "kernel": pid, "file"} once the kernel process exists, or
 {"missing": [modules]}.  Second: {"ready": true}.  Then for every request
@@ -55,6 +56,20 @@ IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml")
 SHOWN = ("execute_result", "display_data", "update_display_data")
 NO_OUTPUT = "[Code executed successfully with no output]"
 TEXTS = ("text/plain", "text/markdown", "text/latex", "application/json", "text/html")
+
+
+# Defines no name that a cell could see.  At the normal priority: threads that a module starts, those
+# of OpenBLAS for one, keep the priority of the thread that imported it.
+PRELOAD = """
+import contextlib, importlib, threading
+
+def load():
+    for module in modules:
+        with contextlib.suppress(Exception):  # a cell that wants it will be told
+            importlib.import_module(module)
+
+threading.Thread(target=load, daemon=True).start()
+"""
 
 
 class Died(Exception):
@@ -446,6 +461,10 @@ class Kernel:
                     self.words = b""  # nothing that matters any more
                     return
 
+    def preload(self, modules):
+        """The reply is not waited for: it is of no cell."""
+        Cell(self, "exec(%r, {'modules': %r})" % (PRELOAD, modules), silent=True)
+
     def interrupt(self):
         if self.process.returncode is None:  # its number is still its own
             os.killpg(self.process.pid, signal.SIGINT)
@@ -648,6 +667,8 @@ def main():
         send({"interpreter": sys.executable, "kernel": kernel.process.pid, "file": kernel.file})
         kernel.connect()
         kernel.wait_ready()
+        if sys.argv[2:]:
+            kernel.preload(sys.argv[2:])
         send({"ready": True})
         Bridge(kernel).serve()
     except Died:

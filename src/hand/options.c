@@ -30,6 +30,10 @@ static const struct tn_field rows[] = {
     TN_INT("plugin_seconds", struct tn_hand_options, plugin_seconds, .fallback = "120",
            .env = "INIT_PLUGIN_TIMEOUT", .min = 1, .max = 86400,
            .help = "seconds until such a start is given up"),
+    TN_STRINGS("python_preload", struct tn_hand_options, python_preload, .flag = "--python-preload",
+               .value = "MODULE",
+               .help = "module that new kernels import in the background; may be given several "
+                       "times"),
     TN_STRING("username", struct tn_hand_options, username, .flag = "--username", .value = "NAME",
               .help = "user that shell and files belong to; created if missing (as root), with "
                       "--user-id; a number is a uid, whatever its name [openhands]"),

@@ -11,6 +11,7 @@ struct tn_hand_options {
     char *plugin_path;
     bool start_plugins;
     int64_t plugin_seconds;
+    struct tn_str_list python_preload;
     char *username; /* NULL: not given, or as a number; then user_id says which, if it is set */
     struct tn_opt_int user_id;
     bool enable_browser;

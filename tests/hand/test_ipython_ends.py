@@ -393,6 +393,26 @@ def test_skills_that_cannot_be_loaded(start, tmp_path):
     assert kernel.text("1") == "1"
 
 
+def test_modules_are_preloaded(start, tmp_path):
+    """In the background, before any cell; one that is missing or slow holds up nobody."""
+    wait = "while not os.path.exists(p + 'go') and time.monotonic() < end: time.sleep(0.01)"
+    (tmp_path / "sluggish.py").write_text(
+        f"import os, time\np, end = {str(tmp_path)!r} + '/', time.monotonic() + 60\n"
+        f"open(p + 'begun', 'w').close()\n{wait}\n"
+    )
+    preload = [f"--python-preload={name}" for name in ("no_such_module", "colorsys", "sluggish")]
+    hand = start(
+        args=["--plugins", "jupyter", "--start-plugins", *preload],
+        env={"PYTHONPATH": str(tmp_path)},
+    )
+    wait_until((tmp_path / "begun").exists, 60, "the modules are imported without any cell")
+    kernel = Kernel(hand)
+    look = "import sys; [m in sys.modules for m in ('no_such_module', 'colorsys')], 'load' in dir()"
+    assert kernel.text(look) == "([False, True], False)"
+    (tmp_path / "go").touch()
+    assert kernel.text("import sluggish; sluggish.p") == repr(str(tmp_path) + "/")
+
+
 def test_interpreter_of_the_shell(start, tmp_path):
     """The Python that the shell finds, where it can run a kernel; or else the next one."""
     for name, extra in (("good", ["--system-site-packages"]), ("bare", [])):

@@ -18,7 +18,12 @@ struct bridge *bridge_start(struct tn_hand *hand, const char *interpreter, const
 {
     tn_autofree char *program = tn_asprintf("%s/tendon_kernel.py", directory);
     tn_autofree char *prefix = tn_asprintf("%s/%s", directory, name);
-    const char *const argv[] = {interpreter, "-W", "ignore", program, prefix, NULL};
+    const struct tn_str_list *preload = &hand->options.python_preload;
+    const char *const words[] = {interpreter, "-W", "ignore", program, prefix};
+    tn_autofree const char **argv = tn_calloc(TN_COUNT(words) + preload->count + 1, sizeof *argv);
+    memcpy(argv, words, sizeof words);
+    for (size_t i = 0; i < preload->count; i++)
+        argv[TN_COUNT(words) + i] = preload->items[i];
     struct tn_helper_spec spec = {
         .name = "the kernel",
         .argv = argv,
