@@ -154,11 +154,31 @@ static void fill_shadow(int host, struct tn_buf *out)
     }
 }
 
-static int write_accounts(int host, int mask, struct tn_error *err)
+/* An overlay cannot copy up what belongs to nobody inside, and useradd opens these for writing.
+ * What it keeps beside them as a backup, it makes anew. */
+static int own_accounts(int host, int mask, struct tn_error *err)
+{
+    static const char *const files[] = {"passwd", "group", "subuid", "subgid"};
+
+    for (size_t i = 0; i < TN_COUNT(files); i++) {
+        tn_autobuf struct tn_buf text = TN_BUF_INIT(ETC_MAX);
+        tn_autofree char *backup = tn_asprintf("%s-", files[i]);
+        if (jail_hide(host, mask, backup, err) < 0)
+            return -1;
+        if (!is_hidden(mask, files[i]) && read_small(host, files[i], &text) &&
+            write_new(mask, files[i], 0644, tn_buf_str(&text), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int write_accounts(const struct jail *j, int host, int mask, struct tn_error *err)
 {
     tn_autobuf struct tn_buf shadow = TN_BUF_INIT(2 * ETC_MAX);
 
     if (jail_hide(host, mask, ".pwd.lock", err) < 0) /* root's alone: nobody could take it */
+        return -1;
+    if (!j->privileged && own_accounts(host, mask, err) < 0)
         return -1;
     if (is_hidden(mask, "shadow")) {
         fill_shadow(host, &shadow);
@@ -190,7 +210,7 @@ static int write_apt(const struct jail *j, int host, int mask, struct tn_error *
 
 int jail_write_etc(const struct jail *j, int host, int mask, struct tn_error *err)
 {
-    if (write_names(j, host, mask, err) < 0 || write_accounts(host, mask, err) < 0)
+    if (write_names(j, host, mask, err) < 0 || write_accounts(j, host, mask, err) < 0)
         return -1;
     return write_apt(j, host, mask, err);
 }

@@ -88,6 +88,21 @@ def test_users_are_made_and_changed_to(root_world):
     box.ok("userdel -r worker")
 
 
+@pytest.mark.parametrize("image", [False, True], ids=["host", "forked"])
+def test_accounts_are_made_where_root_is_alone(user_world, image):
+    """An ordinary user's jail: /etc is this machine's, whose files belong to nobody there."""
+    box = user_world.new(user_world.open())
+    if image:
+        box.ok("useradd -M first")
+        box = user_world.fork(box)
+        assert box.ok("id -un first") == "first"
+    box.ok("useradd -M -s /bin/bash worker && groupadd crew && usermod -aG crew worker")
+    assert box.ok("id -nG worker; getent passwd worker | cut -d: -f7") == "worker crew\n/bin/bash"
+    box.ok("userdel worker")
+    assert box.run("id worker")[0] != 0
+    assert not {"worker", "first"} & {line.split(":")[0] for line in pathlib.Path("/etc/passwd").read_text().splitlines()}
+
+
 def test_a_user_whose_uid_another_account_has(root_world):
     """It is made, with a home, and it is the name that everybody sees."""
     box = root_world.new(root_world.open(), user="agent", hand_args=["--user-id", "1"])
