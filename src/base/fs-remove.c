@@ -16,10 +16,14 @@
 
 #define PASSES_MAX 100000
 
+/* Somebody who goes on filling the tree is not raced for ever. */
+#define LATE_MAX 100
+
 struct removal {
     int top;        /* the directory being removed; deep ones are moved here */
     uint64_t nonce; /* names of the moved ones, which nobody can have taken before */
     unsigned moved; /* how many were */
+    unsigned late;  /* directories that got something after they were listed */
     bool cross;     /* into other mounts too */
     dev_t device;   /* of the top */
     struct tn_error *err;
@@ -118,7 +122,11 @@ static void remove_entry(struct removal *r, int dir, const struct dirent *entry,
     }
     tn_autofree char *below = tn_asprintf("%s/%s", path, name);
     remove_contents(r, TN_TAKE_FD(fd), depth + 1, below);
-    if (unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+    if (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return;
+    if (errno == ENOTEMPTY && r->late < LATE_MAX && !r->failed)
+        r->late++;
+    else
         note(r, errno, path, name);
 }
 
@@ -146,21 +154,26 @@ static void remove_contents(struct removal *r, int fd, int depth, const char *pa
     closedir(dir);
 }
 
-/* What was moved up appears in the listing of the top, if not in this pass then in the next. */
-static int remove_all(struct removal *r, const char *name)
+/* What was moved up, and what came late, appears in the listing of the top, if not in this pass
+ * then in the next. */
+static int remove_all(struct removal *r, int dir, const char *name)
 {
-    unsigned moved;
-
     for (int pass = 0; pass < PASSES_MAX; pass++) {
-        moved = r->moved;
+        unsigned moved = r->moved, late = r->late;
         int again = openat(r->top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (again < 0)
             return tn_fail_errno(r->err, errno, "%s", name);
         remove_contents(r, again, 0, name);
-        if (r->moved == moved)
+        if (r->moved != moved || r->late != late)
+            continue;
+        if (r->failed)
+            return -1;
+        if (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+            return 0;
+        if (errno != ENOTEMPTY || ++r->late > LATE_MAX)
             break;
     }
-    return r->failed ? -1 : 0;
+    return tn_fail_errno(r->err, errno, "%s", name);
 }
 
 int tn_fs_remove_tree(int dir, const char *name, unsigned flags, struct tn_error *err)
@@ -184,9 +197,5 @@ int tn_fs_remove_tree(int dir, const char *name, unsigned flags, struct tn_error
     if (top < 0)
         return tn_fail_errno(err, errno == ENOTDIR ? sys : errno, "%s", name);
     r.top = top;
-    if (remove_all(&r, name) < 0)
-        return -1;
-    if (unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-        return tn_fail_errno(err, errno, "%s", name);
-    return 0;
+    return remove_all(&r, dir, name);
 }

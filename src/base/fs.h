@@ -48,8 +48,9 @@ enum tn_fs_remove_flags {
 };
 
 /* Removes the file or the whole directory `name` (one component) in dir.  Links are removed, never
- * followed.  Removes as much as it can, then reports the first thing it could not.  Something that
- * does not exist is removed already: 0. */
+ * followed.  Removes as much as it can, then reports the first thing it could not.  What somebody
+ * puts in meanwhile is removed too, unless he never ends.  Something that does not exist is removed
+ * already: 0. */
 int tn_fs_remove_tree(int dir, const char *name, unsigned flags, struct tn_error *err);
 
 /* Reads to the end of the file; TN_E_TOO_LARGE when out (whose maximum is the limit) is too small.

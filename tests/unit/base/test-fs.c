@@ -425,6 +425,34 @@ static void test_remove_opens_closed_directories(void **state)
     assert_false(exists(scratch, "t"));
 }
 
+/* Puts some files into t and t/d, for as long as these are there. */
+static void *fill_late(void *nothing)
+{
+    for (int i = 0; i < 40; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "t/%s%d", i % 2 ? "d/" : "", i);
+        int fd = openat(scratch, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        tn_close(fd);
+    }
+    return nothing;
+}
+
+static void test_remove_what_comes_late(void **state)
+{
+    for (int round = 0; round < 200; round++) {
+        pthread_t filler;
+        struct tn_error err = {0};
+        mkdirat(scratch, "t", 0755);
+        mkdirat(scratch, "t/d", 0755);
+        assert_int_equal(pthread_create(&filler, NULL, fill_late, NULL), 0);
+        int result = tn_fs_remove_tree(scratch, "t", 0, &err);
+        pthread_join(filler, NULL);
+        if (result < 0)
+            fail_msg("round %d: %s", round, err.text);
+        assert_false(exists(scratch, "t"));
+    }
+}
+
 static void test_remove_reports_and_goes_on(void **state)
 {
     if (geteuid() != 0)
@@ -617,6 +645,7 @@ int main(void)
         FS_TEST(test_remove_deep),
         FS_TEST(test_remove_wide),
         FS_TEST(test_remove_opens_closed_directories),
+        FS_TEST(test_remove_what_comes_late),
         FS_TEST(test_remove_reports_and_goes_on),
         FS_TEST(test_remove_stays_on_its_mount),
         FS_TEST(test_read),
