@@ -50,11 +50,11 @@ static const struct step steps[] = {
     {.command = "sh ../greet.sh world", .expected_text = "good morning, world"},
 
     {.title = "A long command is waited for as long as asked, then polled",
-     .command = "for i in 1 2 3; do echo \"part $i\"; sleep 0.3; done",
+     .command = "for i in 1 2 3; do echo \"part $i\"; sleep 0.3; done; echo \"that is all\"",
      .timeout = 0.5,
      .expected_exit_code = RUNNING,
      .expected_text = "part 1"},
-    {.shown = "(the empty command: wait for more)", .command = "", .expected_text = "part 3"},
+    {.shown = "(the empty command: wait for more)", .command = "", .expected_text = "that is all"},
 
     {.title = "A stuck program is interrupted, and the shell goes on",
      .command = "sleep 1000",

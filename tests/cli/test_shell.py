@@ -244,7 +244,7 @@ def test_detached_in_the_middle_of_a_program(web, tmux):
     modes = r"\033[?1049h\033[?25l\033[?1000h\033[?1006h\033[?2004h\033[?1h\033=\033[5;10r\033[31m"
     tmux.line(rf"printf '{modes}on the other screen\n'; cat")
     tmux.wait_for("on the other screen")
-    assert tmux.ask("#{alternate_on}#{cursor_flag}#{mouse_any_flag}") == "101"
+    eventually(lambda: tmux.ask("#{alternate_on}#{cursor_flag}#{mouse_any_flag}") == "101", "it is another screen")
     tmux.line("")
     tmux.type("~.")
     tmux.wait_for("detached;")

@@ -14,6 +14,14 @@ pytestmark = needs("git")
 
 
 @pytest.fixture
+def homely(start):
+    """As everywhere, but git and Python may be silent for longer than a second."""
+    hand = start(env={"NO_CHANGE_TIMEOUT_SECONDS": "30"})
+    assert hand.client.ok("echo $HOME") == str(hand.home)
+    return hand
+
+
+@pytest.fixture
 def client(homely):
     return homely.client
 

@@ -538,7 +538,7 @@ def test_deleted_directory(shell):
 
 
 def test_deep_directory(shell):
-    obs = shell.run("for i in {1..60}; do mkdir -p " + "d" * 60 + " && cd " + "d" * 60 + "; done")
+    obs = shell.run("for i in {1..60}; do mkdir -p " + "d" * 60 + " && cd " + "d" * 60 + "; done", blocking=True)
     assert obs.exit == 0 and len(obs.cwd) > 3600
     still_works(shell)
     shell.ok("cd /")
