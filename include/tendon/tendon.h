@@ -45,6 +45,15 @@ TENDON_API struct tendon *tendon_open(const char *config, const char *settings,
 /* After the last handle is freed.  Sandboxes stay. */
 TENDON_API void tendon_close(struct tendon *t);
 
+/* Who wants to know what becomes of sandboxes while this program makes, stops, wakes and removes
+ * them is told in the middle of those calls, in their threads.  status is OpenHands' word,
+ * "STATUS$BUILDING_RUNTIME"; message may be "", or tells more: "pulling debian:12".  docs/events.md
+ * lists which is told when.  Before the first sandbox; status NULL: nobody. */
+TENDON_API void tendon_watch(struct tendon *t,
+                             void (*status)(const char *id, const char *status, const char *message,
+                                            void *ctx),
+                             void *ctx);
+
 /* All sandboxes as a JSON array, oldest first. */
 TENDON_API char *tendon_list(struct tendon *t, struct tendon_error *err);
 /* Removes what nobody owns any more; how much, or -1. */
@@ -144,7 +153,8 @@ TENDON_API char *tendon_events_next(struct tendon_events *e, double seconds,
 
 /* Told in the middle of the calls below, in their thread; each function may be NULL. */
 struct tendon_session_watch {
-    /* status is OpenHands' word, "STATUS$READY"; level is "info" or "error"; message may be "". */
+    /* status is OpenHands' word, "STATUS$READY"; level is "info" or "error"; message may be "".
+     * Also told in tendon_drive of the handle: STOPPED, and READY when it runs again. */
     void (*status)(const char *level, const char *status, const char *message, void *ctx);
     /* What went wrong and is no failure, in one sentence, without secrets. */
     void (*note)(const char *text, void *ctx);

@@ -37,3 +37,10 @@ void tn_place_done(struct tn_place *place)
     free(TN_TAKE_PTR(place->reason));
     free(TN_TAKE_PTR(place->isolation));
 }
+
+void tn_host_tell(const struct tn_host *host, const char *id, enum tn_runtime_status status,
+                  const char *message)
+{
+    if (host->told)
+        host->told(id, status, message, host->told_ctx);
+}

@@ -18,6 +18,7 @@
 #include "base/proc.h"
 #include "runtime/config.h"
 #include "runtime/spec.h"
+#include "runtime/status.h"
 
 enum tn_status {
     TN_STATUS_STARTING,
@@ -114,6 +115,9 @@ typedef int (*tn_log_fn)(const void *bytes, size_t n, void *ctx);
 typedef int (*tn_found_fn)(const char *id, void *ctx);
 /* Progress of something long, for people: "pulling python:3.12: 34%". */
 typedef void (*tn_progress_fn)(const char *text, void *ctx);
+/* What becomes of the sandbox of that id, in OpenHands' words; message may be "". */
+typedef void (*tn_told_fn)(const char *id, enum tn_runtime_status status, const char *message,
+                           void *ctx);
 
 /* What backends get from the process they work in. */
 struct tn_host {
@@ -123,7 +127,13 @@ struct tn_host {
     const char *program;     /* directory of our own helper programs */
     tn_progress_fn progress; /* may be NULL */
     void *progress_ctx;
+    tn_told_fn told; /* may be NULL: tn_host_tell */
+    void *told_ctx;
 };
+/* A backend itself tells only that it prepares an image (BUILDING_RUNTIME, and STARTING_RUNTIME
+ * when that is done); sandbox.c tells the rest. */
+void tn_host_tell(const struct tn_host *host, const char *id, enum tn_runtime_status status,
+                  const char *message);
 
 struct tn_backend {
     const char *name;

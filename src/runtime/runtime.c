@@ -73,7 +73,9 @@ struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, str
                                 .hand = rt->hand,
                                 .program = dirname(rt->program),
                                 .progress = options->progress,
-                                .progress_ctx = options->progress_ctx};
+                                .progress_ctx = options->progress_ctx,
+                                .told = options->told,
+                                .told_ctx = options->told_ctx};
     /* Backends may be opened from here on: the host is complete. */
     struct expecting expecting = {.rt = rt, .spec = options->expect};
     expect_begin(&expecting);

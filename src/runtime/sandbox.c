@@ -156,6 +156,11 @@ int tn_sandbox_note(struct tn_sandbox *sb, const struct tn_place *place, struct 
     return tn_store_place(sb->rt->store, sb->record.id, place, err);
 }
 
+static void tell(const struct tn_sandbox *sb, enum tn_runtime_status status)
+{
+    tn_host_tell(&sb->rt->host, sb->id, status, "");
+}
+
 /* --- making ------------------------------------------------------------------------------------
  */
 
@@ -227,6 +232,7 @@ int tn_sandbox_erase(struct tn_sandbox *sb, int64_t deadline, struct tn_error *e
     if (erase_record(sb->rt, sb->record.id, err))
         return -1;
     sb->record.status = TN_STATUS_MISSING;
+    tell(sb, TN_RUNTIME_STOPPED);
     return 0;
 }
 
@@ -251,11 +257,14 @@ struct tn_sandbox *tn_sandbox_bring_up(struct tn_runtime *rt, struct tn_record *
     if (lock < 0 || tn_store_add(rt->store, &sb->record, err))
         return NULL;
     struct tn_subject subject = tn_sandbox_subject(sb);
+    tell(sb, TN_RUNTIME_STARTING_RUNTIME);
     if (mkdir(sb->directory, 0700))
         tn_fail_errno(&why, errno, "%s", sb->directory);
     else if (!make(sb, &subject, &place, deadline, ctx, &why) &&
-             !tn_sandbox_note(sb, &place, &why) && !disown(sb, &why))
+             !tn_sandbox_note(sb, &place, &why) && !disown(sb, &why)) {
+        tell(sb, TN_RUNTIME_RUNTIME_STARTED);
         return TN_TAKE_PTR(sb);
+    }
 
     /* What could not be cleared keeps its row, and gc tries again. */
     tn_sandbox_erase(sb, tn_deadline_in(CLEAR_SECONDS), NULL);
@@ -380,6 +389,7 @@ struct tn_sandbox *tn_sandbox_create(struct tn_runtime *rt, const struct tn_spec
     struct tn_sandbox *warm = claim(rt, &record, spec, deadline);
     if (warm) {
         tn_record_done(&record);
+        tell(warm, TN_RUNTIME_RUNTIME_STARTED);
         return warm;
     }
     tn_sandbox_expect(rt, spec);
@@ -459,6 +469,17 @@ int tn_sandbox_inspect(struct tn_sandbox *sb, struct tn_place *place, int64_t de
     return 0;
 }
 
+/* Whether bringing it from that state to the goal starts or stops a runtime in OpenHands' sense: a
+ * pause does neither. */
+static bool turns(enum tn_status from, enum tn_goal goal)
+{
+    bool rests = from == TN_STATUS_STOPPED || from == TN_STATUS_SUSPENDED;
+
+    if (goal == TN_GOAL_RUNNING)
+        return rests || from == TN_STATUS_ERROR || from == TN_STATUS_MISSING;
+    return goal != TN_GOAL_PAUSED && !rests;
+}
+
 int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
                      struct tn_error *err)
 {
@@ -484,7 +505,12 @@ int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
     }
 
     struct tn_subject subject = tn_sandbox_subject(sb);
+    bool start = goal == TN_GOAL_RUNNING, turn = turns(sb->record.status, goal);
+    if (turn && start)
+        tell(sb, TN_RUNTIME_STARTING_RUNTIME);
     if (sb->backend->drive(sb->engine, &subject, goal, &place, deadline, err))
         return tn_error_context(err, "sandbox %s", sb->record.id);
+    if (turn)
+        tell(sb, start ? TN_RUNTIME_RUNTIME_STARTED : TN_RUNTIME_STOPPED);
     return differs(&sb->record, &place) ? tn_sandbox_note(sb, &place, err) : 0;
 }

@@ -20,6 +20,8 @@ struct tn_runtime_options {
     const struct tn_config *config; /* must outlive the runtime */
     tn_progress_fn progress;        /* may be NULL */
     void *progress_ctx;
+    tn_told_fn told; /* may be NULL; called in the threads that use the runtime */
+    void *told_ctx;
     const struct tn_spec *expect; /* of a sandbox that is created at once, or NULL */
 };
 

@@ -80,6 +80,23 @@ static int apply_settings(struct tn_config *config, const char *text, struct tn_
     return tn_json_each(json, set_one, &s) ? -1 : 0;
 }
 
+static void on_told(const char *id, enum tn_runtime_status status, const char *message, void *ctx)
+{
+    const struct tendon *t = ctx;
+
+    if (t->watch)
+        t->watch(id, tn_runtime_status_text(status), message, t->watch_ctx);
+}
+
+void tendon_watch(struct tendon *t,
+                  void (*status)(const char *id, const char *status, const char *message,
+                                 void *ctx),
+                  void *ctx)
+{
+    t->watch = status;
+    t->watch_ctx = ctx;
+}
+
 struct tendon *tendon_open(const char *config, const char *settings, struct tendon_error *err)
 {
     struct tendon *t = tn_calloc(1, sizeof *t);
@@ -91,7 +108,9 @@ struct tendon *tendon_open(const char *config, const char *settings, struct tend
         return NULL;
     }
     if (apply_settings(&t->config, settings, &why) == 0)
-        t->runtime = tn_runtime_open(&(struct tn_runtime_options){.config = &t->config}, &why);
+        t->runtime = tn_runtime_open(
+            &(struct tn_runtime_options){.config = &t->config, .told = on_told, .told_ctx = t},
+            &why);
     if (t->runtime)
         return t;
     tendon_close(t);
@@ -234,8 +253,10 @@ int tendon_drive(struct tendon_sandbox *sb, const char *goal, double seconds,
     for (int i = 0; i < TN_GOAL_GONE; i++) {
         if (strcmp(tn_goal_words[i], goal) != 0)
             continue;
-        int r = tn_sandbox_drive(sb->sb, (enum tn_goal)i, tn_deadline_in(seconds), &why);
-        return r < 0 ? tn_library_fail(err, &why) : 0;
+        if (tn_sandbox_drive(sb->sb, (enum tn_goal)i, tn_deadline_in(seconds), &why) < 0)
+            return tn_library_fail(err, &why);
+        tn_library_tell_sessions(sb, (enum tn_goal)i);
+        return 0;
     }
     return refuse(err, "the goal must be running, paused, stopped or suspended");
 }

@@ -13,6 +13,7 @@ struct tendon_session {
     struct tendon_session_watch watch;
     struct tn_stream *stream;
     struct tn_session *session;
+    struct tendon_session *next; /* on the same handle */
 };
 
 static char *fail(struct tendon_error *to, const struct tn_error *from)
@@ -39,6 +40,21 @@ static void tell_note(const char *text, void *ctx)
 
     if (s->watch.note)
         s->watch.note(text, s->watch.ctx);
+}
+
+void tn_library_tell_sessions(struct tendon_sandbox *sb, enum tn_goal goal)
+{
+    bool stop = goal == TN_GOAL_STOPPED || goal == TN_GOAL_SUSPENDED;
+
+    for (struct tendon_session *s = sb->sessions, *next; s; s = next) {
+        bool stopped = tn_session_status(s->session) == TN_RUNTIME_STOPPED;
+
+        next = s->next; /* what is told may close it */
+        if (stop && !stopped)
+            tn_session_tell(s->session, TN_RUNTIME_STOPPED, "info", "");
+        else if (goal == TN_GOAL_RUNNING && stopped)
+            tn_session_tell(s->session, TN_RUNTIME_READY, "info", "");
+    }
 }
 
 /* --- options -----------------------------------------------------------------------------------
@@ -217,8 +233,10 @@ struct tendon_session *tendon_session_open(struct tendon_sandbox *sb, const char
     if (!failed)
         failed = start(s, &o, &why);
     tn_fields_done(&option_fields, &o);
-    if (!failed)
-        return s;
+    if (!failed) {
+        s->next = sb->sessions;
+        return sb->sessions = s;
+    }
     tendon_session_close(s);
     tn_library_fail(err, &why);
     return NULL;
@@ -228,6 +246,11 @@ void tendon_session_close(struct tendon_session *s)
 {
     if (!s)
         return;
+    for (struct tendon_session **at = &s->sandbox->sessions; *at; at = &(*at)->next)
+        if (*at == s) {
+            *at = s->next;
+            break;
+        }
     tn_session_free(s->session);
     tn_stream_close(s->stream);
     free(s);

@@ -3,12 +3,15 @@
 import json
 import os
 import re
+import shutil
 import subprocess
+import tarfile
 
 import pytest
 
+import trees
 from tendons import eventually
-from trees import BUILD, ROOT
+from trees import BUILD, RELEASE, ROOT
 
 PREFIX = "/usr/local"
 
@@ -362,6 +365,110 @@ def test_a_session(installed, run, tmp_path, repository, runtime):
     assert statuses.split()[:2] == ["STATUS$RUNTIME_STARTED", "STATUS$READY"]
     assert {"STATUS$SETTING_UP_WORKSPACE", "STATUS$SETTING_UP_GIT_HOOKS"} <= set(statuses.split())
     assert run.tendon.leftovers() == []
+
+
+STATUSES = r"""
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tendon/tendon.h>
+
+static struct tendon_error err;
+
+static void *must(void *p)
+{
+    if (!p) {
+        fprintf(stderr, "%s\n", err.text);
+        exit(1);
+    }
+    return p;
+}
+
+static void of_a_sandbox(const char *id, const char *status, const char *message, void *ctx)
+{
+    assert(strlen(id) == 10 && strcmp(ctx, "mine") == 0);
+    printf("%s %s\n", status, message);
+}
+
+static void of_a_session(const char *level, const char *status, const char *message, void *ctx)
+{
+    assert(strcmp(level, "info") == 0 && strcmp(ctx, "mine") == 0 && !*message);
+    printf("session %s\n", status);
+}
+
+/* SPEC */
+int main(int argc, char **argv)
+{
+    static char mine[] = "mine";
+    struct tendon *t = must(tendon_open(NULL, NULL, &err));
+    const struct tendon_session_watch watch = {.status = of_a_session, .ctx = mine};
+    static const char *const goals[] = {"paused", "running", "stopped", "stopped", "running"};
+
+    assert(argc == 2);
+    tendon_watch(t, of_a_sandbox, mine);
+    struct tendon_sandbox *sb = must(tendon_create(t, argv[1], 60, &err));
+    struct tendon_session *s = must(tendon_session_open(sb, NULL, &watch, &err));
+    for (size_t i = 0; i < sizeof goals / sizeof goals[0]; i++) {
+        puts(goals[i]);
+        if (tendon_drive(sb, goals[i], 30, &err) < 0)
+            must(NULL);
+    }
+    tendon_session_close(s);
+    puts("removed");
+    if (tendon_remove(sb, 30, &err) < 0)
+        must(NULL);
+    puts("again");
+    sb = must(tendon_create(t, argv[1], 60, &err));
+    tendon_watch(t, NULL, NULL);
+    if (tendon_remove(sb, 30, &err) < 0)
+        must(NULL);
+    tendon_close(t);
+    return 0;
+}
+"""
+
+
+def test_statuses_of_a_sandbox(installed, run, tmp_path):
+    """From an image that is unpacked to the end, in OpenHands' words."""
+    source = tmp_path / "statuses.c"
+    source.write_text(STATUSES)
+    program = build(installed, tmp_path, source)
+    if run.tendon("doctor", "--runtime", "jail").returncode:
+        pytest.skip("the jail does not work here")
+    busybox = shutil.which("busybox")
+    if not busybox:
+        pytest.skip("busybox-static is not installed")
+    image = tmp_path / "root.tar"
+    with tarfile.open(image, "w") as tar:
+        tar.add(busybox, "bin/busybox")
+        link = tarfile.TarInfo("bin/sh")
+        link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+        tar.addfile(link)
+    run.tendon.env["TENDON_HAND_PROGRAM"] = str(trees.program(RELEASE, "tendon-hand"))  # there are no libraries inside
+    result = run(program, json.dumps({"image": str(image)}))
+    assert result.returncode == 0, result
+    assert result.stdout.replace("STATUS$", "").splitlines() == [
+        "STARTING_RUNTIME ",
+        f"BUILDING_RUNTIME unpacking {image}",
+        "STARTING_RUNTIME ",
+        "RUNTIME_STARTED ",
+        "paused",
+        "running",
+        "stopped",
+        "STOPPED ",
+        "session STOPPED",
+        "stopped",
+        "running",
+        "STARTING_RUNTIME ",
+        "RUNTIME_STARTED ",
+        "session READY",
+        "removed",
+        "STOPPED ",
+        "again",
+        "STARTING_RUNTIME ",
+        "RUNTIME_STARTED ",
+    ]
 
 
 def test_static(installed, run, tmp_path):

@@ -321,8 +321,15 @@ def test_an_image_is_pulled(world, driver, registry):
     try:
         box = world.new(driver, image=f"{registry}/box:1")
         assert driver.progress[0] == f"pulling {registry}/box:1"
+        assert driver.statuses == [
+            (box.id, "BUILDING_RUNTIME", f"pulling {registry}/box:1"),
+            (box.id, "STARTING_RUNTIME", ""),
+        ]
         assert box.ok("echo pulled") == "pulled"
         box.drive("gone")
+        driver.statuses.clear()
+        world.new(driver, image=f"{registry}/box:1").drive("gone")
+        assert driver.statuses == []  # it is here
     finally:
         world.docker("rmi", f"{registry}/box:1")
     refusal = refused(world, driver, image=f"{registry}/box:2")

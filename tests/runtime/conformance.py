@@ -76,7 +76,7 @@ class Driver:
 
     def __init__(self, world):
         self.world = world
-        self.progress = []
+        self.progress, self.statuses = [], []
         self.log = open(world.base / "driver.log", "ab")
         command = [world.driver, world.state, world.hand, BUILD, world.config]
         self.process = subprocess.Popen(
@@ -114,9 +114,12 @@ class Driver:
         while True:
             answer = self.lines.get(timeout=members.get("timeout", 30) + PATIENCE)
             assert answer is not None, f"the driver ended: {self.words()}"
-            if "progress" not in answer:
+            if "ok" in answer:
                 return answer
-            self.progress.append(answer["progress"])
+            if "progress" in answer:
+                self.progress.append(answer["progress"])
+            else:
+                self.statuses.append(tuple(answer["status"]))
 
     def __call__(self, verb, **members):
         answer = self.ask(verb, **members)

@@ -164,7 +164,7 @@ bool docker_is_owner(const struct tn_subject *s);
 
 /* --- images (image.c) ----------------------------------------------------------------------- */
 
-/* Pulls it, telling the host's progress function.  cancel: as that of a subject. */
+/* Pulls it, telling the host so.  cancel: as that of a subject. */
 int docker_pull(const struct docker *d, const char *image, const struct tn_subject *s,
                 int64_t deadline, struct tn_error *err);
 

@@ -70,11 +70,14 @@ int docker_pull(const struct docker *d, const char *image, const struct tn_subje
     p->image = image;
     p->told = -1;
     tell(p, first);
+    tn_host_tell(d->host, s->id, TN_RUNTIME_BUILDING_RUNTIME, first);
     const struct tn_engine_pull how = {.platform = docker_config(d)->sandbox.platform,
                                        .anonymous = s->anonymous,
                                        .cancel = s->cancel};
-    if (tn_engine_pull(d->engine, image, &how, on_progress, p, deadline, err) == 0)
+    if (tn_engine_pull(d->engine, image, &how, on_progress, p, deadline, err) == 0) {
+        tn_host_tell(d->host, s->id, TN_RUNTIME_STARTING_RUNTIME, "");
         return 0;
+    }
     /* Whatever the registry or the way to it says: there is no such image here. */
     if (err && err->code != TN_E_TIMEOUT && err->code != TN_E_GONE)
         err->code = TN_E_NOT_FOUND;

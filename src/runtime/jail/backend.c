@@ -81,7 +81,7 @@ static int create(void *engine, const struct tn_subject *subject, struct tn_plac
 
     jail_storage_init(&s);
     spread_sandboxes(subject);
-    if (jail_root_find(e, subject->spec, &s, deadline, err) < 0) {
+    if (jail_root_find(e, subject, &s, deadline, err) < 0) {
         place->blame = TN_BLAME_IMAGE;
         return -1;
     }

@@ -25,7 +25,7 @@ const struct tn_fields jail_image_fields = TN_FIELDS(rows);
 /* One file being opened. */
 struct opening {
     const struct tn_host *host;
-    const char *path;
+    const char *path, *id;
     int fd;
     bool layout; /* fd is a directory */
     uint64_t size;
@@ -352,12 +352,15 @@ static int open_locked(struct opening *o, const char *record, struct jail_image 
         return -1;
     if (record_read(&o->cache, record, out)) /* somebody else has just done it */
         return 0;
+    tn_autofree char *what = tn_asprintf("unpacking %s", o->path);
+    tn_host_tell(o->host, o->id, TN_RUNTIME_BUILDING_RUNTIME, what);
     tn_fields_defaults(&jail_image_fields, out);
     if ((o->layout ? unpack_layout : unpack_file)(o, out, err) < 0 ||
         record_write(&o->cache, record, out, err) < 0) {
         jail_image_done(out);
         return -1;
     }
+    tn_host_tell(o->host, o->id, TN_RUNTIME_STARTING_RUNTIME, "");
     return 0;
 }
 
@@ -391,10 +394,10 @@ static int look_at(struct opening *o, const char *path, struct stat *st, struct 
     return 0;
 }
 
-int jail_image_open(const struct tn_host *host, const char *path, struct jail_image *out,
-                    int64_t deadline, struct tn_error *err)
+int jail_image_open(const struct tn_host *host, const char *path, const char *id,
+                    struct jail_image *out, int64_t deadline, struct tn_error *err)
 {
-    struct opening o = {.host = host, .path = path, .deadline = deadline, .percent = -1};
+    struct opening o = {.host = host, .path = path, .id = id, .deadline = deadline, .percent = -1};
     jail_autocache struct jail_cache cache = JAIL_CACHE_INIT;
     tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;

@@ -33,9 +33,9 @@ extern const struct tn_fields jail_image_fields;
 
 /* Whether a directory is an OCI layout, and not a root. */
 bool jail_image_is_layout(const char *path);
-/* Unpacks what is not unpacked yet.  jail_image_done frees *out. */
-int jail_image_open(const struct tn_host *host, const char *path, struct jail_image *out,
-                    int64_t deadline, struct tn_error *err);
+/* Unpacks what is not unpacked yet, for the sandbox of that id.  jail_image_done frees *out. */
+int jail_image_open(const struct tn_host *host, const char *path, const char *id,
+                    struct jail_image *out, int64_t deadline, struct tn_error *err);
 void jail_image_done(struct jail_image *image);
 #define jail_autoimage TN_CLEANUP(jail_image_done)
 

@@ -105,8 +105,8 @@ void jail_size_text(char out[32], uint64_t bytes);
 /* --- root.c --------------------------------------------------------------------------------- */
 
 /* Fills the part of a fresh storage that lies below all layers. */
-int jail_root_find(const struct jail_engine *e, const struct tn_spec *spec, struct jail_storage *s,
-                   int64_t deadline, struct tn_error *err);
+int jail_root_find(const struct jail_engine *e, const struct tn_subject *subject,
+                   struct jail_storage *s, int64_t deadline, struct tn_error *err);
 /* Puts layers and what lies below them into the plan. */
 int jail_root_plan(const struct jail_engine *e, const struct jail_storage *s,
                    struct tn_jail_plan *plan, struct tn_error *err);

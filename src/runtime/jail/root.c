@@ -28,10 +28,10 @@ static int take_directory(const struct jail_engine *e, char *path, struct jail_s
     return 0;
 }
 
-int jail_root_find(const struct jail_engine *e, const struct tn_spec *spec, struct jail_storage *s,
-                   int64_t deadline, struct tn_error *err)
+int jail_root_find(const struct jail_engine *e, const struct tn_subject *subject,
+                   struct jail_storage *s, int64_t deadline, struct tn_error *err)
 {
-    const char *wish = spec->image ? spec->image : e->host->config->jail.rootfs;
+    const char *wish = subject->spec->image ? subject->spec->image : e->host->config->jail.rootfs;
     struct stat st;
 
     if (!wish) {
@@ -54,7 +54,7 @@ int jail_root_find(const struct jail_engine *e, const struct tn_spec *spec, stru
         return take_directory(e, path, s, err);
     tn_autofree char *file = path;
     jail_image_done(&s->image);
-    return jail_image_open(e->host, file, &s->image, deadline, err);
+    return jail_image_open(e->host, file, subject->id, &s->image, deadline, err);
 }
 
 /* --- the plan ------------------------------------------------------------------------------- */

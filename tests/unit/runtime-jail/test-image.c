@@ -83,7 +83,7 @@ static int open_image(void)
     tn_autofree char *path = tn_asprintf("%s/image.tar", scratch_path);
 
     jail_image_done(&image);
-    return jail_image_open(&host, path, &image, tn_deadline_in(30), &err);
+    return jail_image_open(&host, path, "box", &image, tn_deadline_in(30), &err);
 }
 
 static void must_open(void)

@@ -6,8 +6,8 @@
  * directory of our helper programs, CONFIG a config.toml ("" or absent: none but the environment).
  *
  * A request is {"do": VERB, ...}; the answer {"ok": true, ...} or {"ok": false, "code":
- * "not_found", "error": "..."}, preceded by {"progress": "..."} lines.  Every request may carry
- * "timeout" (seconds, 30).
+ * "not_found", "error": "..."}, preceded by {"progress": "..."} and {"status": [ID, WORD, MESSAGE]}
+ * lines.  Every request may carry "timeout" (seconds, 30).
  *
  *     set     {"name": "docker.memory", "value": "1g"}   configuration; before open
  *     find    {"runtime": "docker"}                      -> name, abilities
@@ -686,6 +686,23 @@ static void tell_progress(const char *text, void *ctx)
     print_line(&out);
 }
 
+static void tell_status(const char *id, enum tn_runtime_status status, const char *message,
+                        void *ctx)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(64 << 10);
+    struct tn_jw w = tn_jw(&out);
+
+    tn_jw_object(&w);
+    tn_jw_key(&w, "status");
+    tn_jw_array(&w);
+    tn_jw_str(&w, id);
+    tn_jw_str(&w, tn_runtime_status_name(status));
+    tn_jw_str(&w, message);
+    tn_jw_array_end(&w);
+    tn_jw_object_end(&w);
+    print_line(&out);
+}
+
 static int make_directories(struct tn_error *err)
 {
     static const char *const below[] = {"", "/sandbox", "/drive"};
@@ -712,6 +729,7 @@ int main(int argc, char **argv)
     host.hand = argv[2];
     host.program = argv[3];
     host.progress = tell_progress;
+    host.told = tell_status;
     if (make_directories(&err) < 0 ||
         tn_config_load(&config, argc > 4 && *argv[4] ? argv[4] : "/dev/null", &err) < 0) {
         fprintf(stderr, "backend-drive: %s\n", err.text);
