@@ -1,7 +1,8 @@
 /* Measures sandboxes through the library: sandboxes MODE COUNT STATE RUNTIME [IMAGE]
  *
  * Prints one JSON object per line; times in nanoseconds.  bench/runtime.py compares them with
- * something real in the same run. */
+ * something real in the same run.  With hold, each step waits for a
+ * character or the end of the input. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -194,6 +195,38 @@ static void mode_burst(void)
     at_once(remove_one, REMOVERS);
 }
 
+/* Round trips in one sandbox. */
+static void mode_actions(void)
+{
+    sandboxes[0] = create();
+    use_one(0);
+    for (int i = 0; i < count; i++) {
+        int64_t start = tn_now();
+        run(sandboxes[0], "true");
+        firsts[i] = tn_now() - start;
+        start = tn_now();
+        run(sandboxes[0], "echo hello");
+        times[i] = tn_now() - start;
+    }
+    print_list("true", 0, firsts);
+    print_times("echo", 0);
+    remove_one(0);
+}
+
+/* One, then the rest, then none; whoever reads this looks at the machine in between. */
+static void mode_hold(void)
+{
+    for (int i = 0; i < count; i++) {
+        create_one(i);
+        if (i == 0 || i == count - 1) {
+            printf("{\"what\": \"held\", \"count\": %d}\n", i + 1);
+            fflush(stdout);
+            getchar();
+        }
+    }
+    at_once(remove_one, REMOVERS);
+}
+
 static void fill(void)
 {
     struct tn_error err = {0};
@@ -313,8 +346,8 @@ static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
-    {"create", mode_create}, {"burst", mode_burst},   {"warm", mode_warm},
-    {"idle", mode_idle},     {"layers", mode_layers},
+    {"create", mode_create}, {"burst", mode_burst},     {"warm", mode_warm}, {"idle", mode_idle},
+    {"layers", mode_layers}, {"actions", mode_actions}, {"hold", mode_hold},
 };
 
 int main(int argc, char **argv)
