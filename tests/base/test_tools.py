@@ -1,7 +1,8 @@
-"""The tools that count tests and choose among them."""
+"""The tools that count tests and choose among them, and the one that follows links."""
 
 import json
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -94,3 +95,41 @@ def test_every_source_has_a_row():
     patterns = [line.split()[0] for line in (ROOT / "tests/CONCERNS").read_text().splitlines() if line[:1] not in ("", "#")]
     for folder in folders:
         assert any(pattern.endswith("/") and f"{folder}/".startswith(pattern) for pattern in patterns), folder
+
+
+PAGE = """# The page
+
+## What it is: `x_y`, and [more](other.md)
+## Twice
+## Twice
+
+```
+# no heading
+```
+"""
+
+
+@pytest.mark.parametrize("link, wrong", [
+    ("page.md", None),
+    ("page.md#the-page", None),
+    ("page.md#what-it-is-x_y-and-more", None),
+    ("page.md#twice", None),
+    ("page.md#twice-1", None),
+    ("#other", None),
+    ("https://example.org/page.md#nowhere", None),
+    ("missing.md#the-page", "no such file"),
+    ("page.md#measured", "no such heading"),
+    ("page.md#The-page", "no such heading"),
+    ("page.md#no-heading", "no such heading"),
+    ("page.md#twice-2", "no such heading"),
+    ("#the-page", "no such heading"),
+])
+def test_links_lead_to_headings(tmp_path, link, wrong):
+    (tmp_path / "tools").mkdir()
+    for tool in ("lint-links", "sources"):
+        shutil.copy(ROOT / "tools" / tool, tmp_path / "tools")
+    (tmp_path / "page.md").write_text(PAGE)
+    (tmp_path / "other.md").write_text(f"# Other\n\n[There]({link}).\n")
+    done = subprocess.run([tmp_path / "tools/lint-links"], stdout=subprocess.PIPE, text=True, timeout=60)
+    told = f"other.md: link to {link}: {wrong}\n" if wrong else ""
+    assert (done.stdout, done.returncode) == (told, int(bool(wrong)))
