@@ -115,8 +115,7 @@ static void remove_one(int i)
     sandboxes[i] = NULL;
 }
 
-/* --- many at once ------------------------------------------------------------------------------
- */
+/* --- many at once -------------------------------------------------------------------------- */
 
 struct crew {
     void (*work)(int i);
@@ -167,8 +166,7 @@ static void print_times(const char *what, int64_t total)
     print_list(what, total, times);
 }
 
-/* --- modes -------------------------------------------------------------------------------------
- */
+/* --- modes --------------------------------------------------------------------------------- */
 
 /* One at a time, each removed before the next. */
 static void mode_create(void)

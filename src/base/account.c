@@ -8,8 +8,7 @@
 #define FIELDS 7
 #define GROUPS_MAX 65536 /* the kernel's limit */
 
-/* --- the files ----------------------------------------------------------------------------------
- */
+/* --- the files ----------------------------------------------------------------------------- */
 
 /* The fields of one line, cut at the colons; those that are missing are NULL. */
 typedef bool (*line_fn)(char *const field[FIELDS], void *ctx);
@@ -76,8 +75,7 @@ static bool is_name(const char *text)
     return text && *text && *text != '+' && *text != '-' && *text != '#';
 }
 
-/* --- users --------------------------------------------------------------------------------------
- */
+/* --- users --------------------------------------------------------------------------------- */
 
 struct user_query {
     const char *name; /* or NULL: by uid */
@@ -136,8 +134,7 @@ void tn_user_done(struct tn_user *user)
     *user = (struct tn_user){0};
 }
 
-/* --- groups -------------------------------------------------------------------------------------
- */
+/* --- groups -------------------------------------------------------------------------------- */
 
 struct group_query {
     const char *name; /* or NULL: by gid */
@@ -226,8 +223,7 @@ int tn_user_groups(int root, const struct tn_user *user, gid_t **groups, size_t 
     return 0;
 }
 
-/* --- acting as a user ---------------------------------------------------------------------------
- */
+/* --- acting as a user ---------------------------------------------------------------------- */
 
 /* The libc applies setgroups to all threads; the kernel knows it, like setfsuid, per thread. */
 static int set_groups(const gid_t *groups, size_t count)

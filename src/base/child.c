@@ -35,8 +35,7 @@ static struct tn_child *children;
 static int reaper_fd = -1;
 static pthread_t reaper_thread;
 
-/* --- the handle ---------------------------------------------------------------------------------
- */
+/* --- the handle ---------------------------------------------------------------------------- */
 
 static struct tn_child *of_slot(struct child_slot *slot)
 {
@@ -179,8 +178,7 @@ static void call_back(struct tn_child *c)
     pthread_mutex_lock(&lock);
 }
 
-/* --- starting -----------------------------------------------------------------------------------
- */
+/* --- starting ------------------------------------------------------------------------------ */
 
 static void before_fork(void)
 {
@@ -269,8 +267,7 @@ int tn_exit_code(const struct tn_exit *result)
     return WIFEXITED(result->status) ? WEXITSTATUS(result->status) : 128 + WTERMSIG(result->status);
 }
 
-/* --- waiting ------------------------------------------------------------------------------------
- */
+/* --- waiting ------------------------------------------------------------------------------- */
 
 /* These three wait a while and come back with the lock held; false when the deadline has passed. */
 
@@ -329,8 +326,7 @@ int tn_child_wait(struct tn_child *c, int64_t deadline, struct tn_exit *out, str
     return result;
 }
 
-/* --- the reaper ---------------------------------------------------------------------------------
- */
+/* --- the reaper ---------------------------------------------------------------------------- */
 
 int tn_reaper_start(bool adopt, struct tn_error *err)
 {

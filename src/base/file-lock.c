@@ -136,8 +136,7 @@ void tn_file_unlock(int fd, int held)
         unlock_and_close(held);
 }
 
-/* --- one byte -----------------------------------------------------------------------------------
- */
+/* --- one byte ------------------------------------------------------------------------------ */
 
 static int try_kind(int fd, uint64_t byte, short kind)
 {

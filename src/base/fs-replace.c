@@ -37,8 +37,7 @@ static void replacement_done(struct replacement *r)
     free(r->announced);
 }
 
-/* --- finding the file ---------------------------------------------------------------------------
- */
+/* --- finding the file ---------------------------------------------------------------------- */
 
 /* The target of the link `name` in dir as a path from the root, or NULL with errno (EINVAL: no
  * link). */
@@ -114,8 +113,7 @@ static int inspect_old(struct replacement *r, struct tn_error *err)
     return check_regular(r, r->old.st_mode, err);
 }
 
-/* --- the temporary file -------------------------------------------------------------------------
- */
+/* --- the temporary file -------------------------------------------------------------------- */
 
 static void withdraw(struct replacement *r)
 {
@@ -271,8 +269,7 @@ static int sync_dir(const struct replacement *r, struct tn_error *err)
     return 0;
 }
 
-/* --- in place -----------------------------------------------------------------------------------
- */
+/* --- in place ------------------------------------------------------------------------------ */
 
 /* The old file gets its new end last: what fails halfway loses as little as possible. */
 static int finish_in_place(struct replacement *r, struct tn_error *err)
@@ -301,8 +298,7 @@ static int copy_in_place(struct replacement *r, struct tn_error *err)
     return finish_in_place(r, err);
 }
 
-/* --- all together -------------------------------------------------------------------------------
- */
+/* --- all together -------------------------------------------------------------------------- */
 
 static int finish_temp(struct replacement *r, struct tn_error *err)
 {

@@ -75,8 +75,7 @@ int tn_fs_open(int root, const char *path, int flags, mode_t mode, struct tn_err
     return fd >= 0 ? fd : explain(errno, root, path, err);
 }
 
-/* --- what a stranger may have put there --------------------------------------------------------
- */
+/* --- what a stranger may have put there ---------------------------------------------------- */
 
 const char *tn_fs_kind(mode_t mode)
 {
@@ -138,8 +137,7 @@ int tn_fs_open_shared(const char *directory, const char *path, int flags, mode_t
     return tn_error_context(err, "%s", directory);
 }
 
-/* --- directories -------------------------------------------------------------------------------
- */
+/* --- directories --------------------------------------------------------------------------- */
 
 /* Makes the last component of `path` in parent, and returns it opened. */
 static int make_one(int root, int parent, const char *name, const char *path, mode_t mode,
@@ -192,8 +190,7 @@ int tn_fs_mkdirs(int root, const char *path, mode_t mode, tn_fs_made_fn made, vo
     return TN_TAKE_FD(parent);
 }
 
-/* --- whole files -------------------------------------------------------------------------------
- */
+/* --- whole files --------------------------------------------------------------------------- */
 
 bool tn_fs_is_directory(const char *path)
 {
@@ -257,8 +254,7 @@ int tn_fs_write(int fd, const void *bytes, size_t n, struct tn_error *err)
     return 0;
 }
 
-/* --- copying -----------------------------------------------------------------------------------
- */
+/* --- copying ------------------------------------------------------------------------------- */
 
 static ssize_t copy_by_range(int from, int to, size_t n)
 {

@@ -71,8 +71,7 @@ double tn_json_double(const struct tn_json *v, double fallback); /* also takes i
 typedef int (*tn_json_member_fn)(const char *key, struct tn_json *value, void *ctx);
 int tn_json_each(const struct tn_json *v, tn_json_member_fn fn, void *ctx);
 
-/* --- writer: appends to a buffer, commas and nesting looked after ------------------------------
- */
+/* --- writer: appends to a buffer, commas and nesting looked after -------------------------- */
 
 struct tn_jw {
     struct tn_buf *out;

@@ -56,8 +56,7 @@ static int add(struct procs *p, const struct tn_proc *one, struct tn_error *err)
     return 0;
 }
 
-/* --- looking ------------------------------------------------------------------------------------
- */
+/* --- looking ------------------------------------------------------------------------------- */
 
 int tn_proc_numbers(const char *line, unsigned skip, unsigned long long *out, unsigned count)
 {
@@ -215,8 +214,7 @@ int tn_proc_descendants(pid_t root, struct tn_proc **list, size_t *count, struct
     return 0;
 }
 
-/* --- ending -------------------------------------------------------------------------------------
- */
+/* --- ending -------------------------------------------------------------------------------- */
 
 static bool same(const struct tn_proc *p)
 {
@@ -482,8 +480,7 @@ int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline
     return frozen < 0 ? -1 : killed;
 }
 
-/* --- stopping and going on ----------------------------------------------------------------------
- */
+/* --- stopping and going on ----------------------------------------------------------------- */
 
 int tn_proc_stop_tree(pid_t root, int64_t deadline, struct tn_error *err)
 {
@@ -514,8 +511,7 @@ int tn_proc_continue_tree(pid_t root, struct tn_error *err)
     return result;
 }
 
-/* --- strays -------------------------------------------------------------------------------------
- */
+/* --- strays -------------------------------------------------------------------------------- */
 
 /* A look takes time: who has a child and ends meanwhile may hide it.  So one look that finds
  * nobody, alive or newly dead, is not enough. */

@@ -111,8 +111,7 @@ static void skip_space(struct parser *p)
     } while (accept_newline(p));
 }
 
-/* --- strings -----------------------------------------------------------------------------------
- */
+/* --- strings ------------------------------------------------------------------------------- */
 
 static int read_unicode_escape(struct parser *p, int digits)
 {
@@ -221,8 +220,7 @@ static int read_string(struct parser *p, bool multiline_allowed)
     return 0;
 }
 
-/* --- keys and tables ---------------------------------------------------------------------------
- */
+/* --- keys and tables ----------------------------------------------------------------------- */
 
 static bool is_bare(int c)
 {
@@ -412,8 +410,7 @@ static int parse_pair(struct parser *p, struct tn_toml *table)
     return 0;
 }
 
-/* --- values ------------------------------------------------------------------------------------
- */
+/* --- values -------------------------------------------------------------------------------- */
 
 static int parse_elements(struct parser *p, struct tn_toml *array)
 {
@@ -514,8 +511,7 @@ static struct tn_toml *parse_value(struct parser *p, int depth)
     return NULL;
 }
 
-/* --- the document ------------------------------------------------------------------------------
- */
+/* --- the document -------------------------------------------------------------------------- */
 
 static int parse_line(struct parser *p)
 {

@@ -37,8 +37,7 @@ static bool is_literal(const char *word, size_t n, struct tn_toml *v)
     return false;
 }
 
-/* --- dates and times ---------------------------------------------------------------------------
- */
+/* --- dates and times ----------------------------------------------------------------------- */
 
 /* Takes `width` digits worth least..most from the front of the word. */
 static bool take_number(const char **p, const char *end, int width, int least, int most, int *out)
@@ -135,8 +134,7 @@ static const char *read_moment(const char *word, size_t n, bool date_first, stru
     return NULL;
 }
 
-/* --- numbers -----------------------------------------------------------------------------------
- */
+/* --- numbers ------------------------------------------------------------------------------- */
 
 static int digit_of(char c, int base)
 {

@@ -20,8 +20,7 @@ static const struct tn_field rows[] = {
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
-/* --- samples -----------------------------------------------------------------------------------
- */
+/* --- samples ------------------------------------------------------------------------------- */
 
 struct samples {
     const char *what;
@@ -58,8 +57,7 @@ static int64_t percentile(const struct samples *s, int percent)
     return s->count ? s->times[(s->count - 1) * (size_t)percent / 100] : -1;
 }
 
-/* --- what is measured --------------------------------------------------------------------------
- */
+/* --- what is measured ---------------------------------------------------------------------- */
 
 static int act(struct tn_sandbox *sb, struct tn_error *err)
 {
@@ -130,8 +128,7 @@ static int measure(struct bench_job *j, struct tn_error *err)
     return 0;
 }
 
-/* --- the report --------------------------------------------------------------------------------
- */
+/* --- the report ---------------------------------------------------------------------------- */
 
 static void put_json(const struct bench_job *j, const char *runtime, struct tn_buf *out)
 {

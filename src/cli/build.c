@@ -61,8 +61,7 @@ static void complete(struct tn_recipe *r, const struct tn_config *config)
         r->platform = tn_strdup_or_null(s->platform);
 }
 
-/* --- arguments that OpenHands would pass to `docker buildx build` -------------------------------
- */
+/* --- arguments that OpenHands would pass to `docker buildx build` -------------------------- */
 
 struct extra {
     struct tn_json *build_args;
@@ -150,8 +149,7 @@ static void put_result(const struct tn_built *built, struct tn_buf *out)
     tn_jw_object_end(&w);
 }
 
-/* --- other builders ----------------------------------------------------------------------------
- */
+/* --- other builders ------------------------------------------------------------------------ */
 
 static int write_dockerfile(int fd, void *ctx, struct tn_error *err)
 {

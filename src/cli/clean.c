@@ -75,8 +75,7 @@ void print_content_lines(FILE *to, const char *text)
         fputc('\n', to);
 }
 
-/* --- streams -----------------------------------------------------------------------------------
- */
+/* --- streams ------------------------------------------------------------------------------- */
 
 /* How many bytes the character has that begins so. */
 static size_t length_of(unsigned char first)

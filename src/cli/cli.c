@@ -50,8 +50,7 @@ void cli_done(struct cli *cli)
     tn_fields_done(&global_fields, &cli->globals);
 }
 
-/* --- configuration and runtime ----------------------------------------------------------------
- */
+/* --- configuration and runtime ------------------------------------------------------------- */
 
 static int set_pair(struct tn_config *config, const char *pair, struct tn_error *err)
 {
@@ -188,8 +187,7 @@ int64_t cli_stop_deadline(struct cli *cli)
     return tn_deadline_in(seconds(cli, false));
 }
 
-/* --- sandboxes ---------------------------------------------------------------------------------
- */
+/* --- sandboxes ----------------------------------------------------------------------------- */
 
 #define HOW_TO_MAKE "there is no sandbox; make one with: tendon new"
 
@@ -283,8 +281,7 @@ const char *sandbox_label(const struct tn_sandbox *sb)
     return r->name ? r->name : r->id;
 }
 
-/* --- printing ----------------------------------------------------------------------------------
- */
+/* --- printing ------------------------------------------------------------------------------ */
 
 void cli_note(const struct cli *cli, const char *fmt, ...)
 {

@@ -65,8 +65,7 @@ void command_done(struct command *c)
     free(TN_TAKE_PTR(c->key));
 }
 
-/* --- output ------------------------------------------------------------------------------------
- */
+/* --- output -------------------------------------------------------------------------------- */
 
 /* A terminal gets what the command's terminal got.  Anything else gets what the command wrote: the
  * carriage return that a terminal puts before each line break is taken away again. */
@@ -120,8 +119,7 @@ static void sink_end(struct sink *s)
     s->carriage_return = false;
 }
 
-/* --- input -------------------------------------------------------------------------------------
- */
+/* --- input --------------------------------------------------------------------------------- */
 
 #define NO_INPUT "/dev/null"
 
@@ -187,8 +185,7 @@ static int feeder_end(struct feeder *f, struct tn_error *err)
     return f->status;
 }
 
-/* --- the actions -------------------------------------------------------------------------------
- */
+/* --- the actions --------------------------------------------------------------------------- */
 
 struct run {
     struct command *c;
@@ -404,8 +401,7 @@ int command_run(struct command *c, struct tn_error *err)
     return status;
 }
 
-/* --- from outside ------------------------------------------------------------------------------
- */
+/* --- from outside -------------------------------------------------------------------------- */
 
 bool command_interrupt(struct command *c)
 {

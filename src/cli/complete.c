@@ -66,8 +66,7 @@ static void each_verb(tn_flag_fn fn, struct tn_buf *out)
     tn_fields_each_flag(&global_fields, fn, &all);
 }
 
-/* --- bash --------------------------------------------------------------------------------------
- */
+/* --- bash ---------------------------------------------------------------------------------- */
 
 static bool put_bash_name(const struct tn_field *row, void *object, void *ctx)
 {
@@ -183,8 +182,7 @@ void put_bash_completion(struct tn_buf *out)
                      "complete -o bashdefault -o default -F _tendon tendon\n");
 }
 
-/* --- zsh ---------------------------------------------------------------------------------------
- */
+/* --- zsh ----------------------------------------------------------------------------------- */
 
 /* In single quotes, inside brackets, before a colon. */
 static void put_zsh_text(struct tn_buf *out, const char *text)
@@ -301,8 +299,7 @@ void put_zsh_completion(struct tn_buf *out)
                      "tendon; fi\n");
 }
 
-/* --- fish --------------------------------------------------------------------------------------
- */
+/* --- fish ---------------------------------------------------------------------------------- */
 
 static void put_fish_text(struct tn_buf *out, const char *text)
 {

@@ -30,8 +30,7 @@ static char *below(const char *directory, const char *name)
     return tn_asprintf("%s%s%s", directory, strcmp(directory, "/") == 0 ? "" : "/", name);
 }
 
-/* --- streams -----------------------------------------------------------------------------------
- */
+/* --- streams ------------------------------------------------------------------------------- */
 
 int copy_stream_in(struct copy *c, int fd, const char *to, struct tn_error *err)
 {
@@ -45,8 +44,7 @@ int copy_stream_out(struct copy *c, const char *from, int fd, struct tn_error *e
     return tn_hand_files_read(c->files, from, 0, -1, fd, moved, c, TN_NEVER, err) < 0 ? -1 : 0;
 }
 
-/* --- into the sandbox --------------------------------------------------------------------------
- */
+/* --- into the sandbox ---------------------------------------------------------------------- */
 
 static int put_entry(struct copy *c, int dir, const char *name, const char *to, int depth,
                      struct tn_error *err);
@@ -124,8 +122,7 @@ int copy_in(struct copy *c, const char *path, const char *to, struct tn_error *e
     return put_entry(c, AT_FDCWD, path, to, 0, err);
 }
 
-/* --- out of the sandbox ------------------------------------------------------------------------
- */
+/* --- out of the sandbox -------------------------------------------------------------------- */
 
 struct taking {
     struct copy *copy;

@@ -19,8 +19,7 @@ static const struct tn_field rows[] = {
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
-/* --- places ------------------------------------------------------------------------------------
- */
+/* --- places -------------------------------------------------------------------------------- */
 
 struct place {
     bool stream;           /* "-" */
@@ -101,8 +100,7 @@ static bool is_directory(const struct place *p)
     return tn_fs_is_directory(p->path);
 }
 
-/* --- copying -----------------------------------------------------------------------------------
- */
+/* --- copying ------------------------------------------------------------------------------- */
 
 /* The path at the destination: `to` itself, or the source's name in it. */
 static char *target_of(const struct place *from, const struct place *to, bool into,

@@ -36,8 +36,7 @@ static const struct tn_field rm_rows[] = {
 };
 static const struct tn_fields rm_table = TN_FIELDS(rm_rows);
 
-/* --- what they share ---------------------------------------------------------------------------
- */
+/* --- what they share ----------------------------------------------------------------------- */
 
 struct drive {
     struct cli *cli;
@@ -157,8 +156,7 @@ static int drive(struct cli *cli, const struct drive_options *options, enum tn_g
     return d.failures ? -1 : 0;
 }
 
-/* --- the verbs ---------------------------------------------------------------------------------
- */
+/* --- the verbs ----------------------------------------------------------------------------- */
 
 static int run_pause(struct cli *cli, const void *given, struct tn_error *err)
 {

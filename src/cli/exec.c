@@ -45,8 +45,7 @@ struct exec_job {
     char id[32]; /* nobody else's, for names */
 };
 
-/* --- preparation -------------------------------------------------------------------------------
- */
+/* --- preparation --------------------------------------------------------------------------- */
 
 static int export_variable(const char *name, struct tn_json *value, void *ctx)
 {
@@ -88,8 +87,7 @@ static int work(void *ctx, struct tn_error *err)
     return command_run(&j->command, err);
 }
 
-/* --- the job -----------------------------------------------------------------------------------
- */
+/* --- the job ------------------------------------------------------------------------------- */
 
 static bool signalled(void *ctx, int number, int count)
 {

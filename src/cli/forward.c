@@ -16,8 +16,7 @@
 
 enum { MAX_CONNECTIONS = 256 };
 
-/* --- what is wanted ----------------------------------------------------------------------------
- */
+/* --- what is wanted ------------------------------------------------------------------------ */
 
 static bool read_port(const char *text, size_t n, int least, int *port)
 {
@@ -54,8 +53,7 @@ int forward_parse(const char *text, struct forward *out, struct tn_error *err)
     return 0;
 }
 
-/* --- carrying ----------------------------------------------------------------------------------
- */
+/* --- carrying ------------------------------------------------------------------------------ */
 
 struct connection {
     struct connection *next;
@@ -159,8 +157,7 @@ static void carrier_done(struct carrier *carrier)
     pthread_mutex_destroy(&carrier->dialling);
 }
 
-/* --- listening ---------------------------------------------------------------------------------
- */
+/* --- listening ----------------------------------------------------------------------------- */
 
 static int listen_on(struct forward *f, struct tn_error *err)
 {

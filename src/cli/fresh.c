@@ -99,8 +99,7 @@ int fresh_remove(struct fresh *f, struct tn_error *err)
     return r;
 }
 
-/* --- when a signal ends it all -----------------------------------------------------------------
- */
+/* --- when a signal ends it all ------------------------------------------------------------- */
 
 /* `tendon gc` with the options of this process; the strings are borrowed, the list is on the heap.
  */

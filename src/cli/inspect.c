@@ -18,8 +18,7 @@ static const struct tn_field rows[] = {
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
-/* --- for people --------------------------------------------------------------------------------
- */
+/* --- for people ---------------------------------------------------------------------------- */
 
 struct page {
     bool colour;
@@ -88,8 +87,7 @@ static void print_value(const char *key, const struct tn_json *v, const struct p
     }
 }
 
-/* --- plugins ------------------------------------------------------------------------------------
- */
+/* --- plugins ------------------------------------------------------------------------------- */
 
 #define PLUGINS_SECONDS 5
 

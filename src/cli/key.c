@@ -54,8 +54,7 @@ static const struct tn_field rows[] = {
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
-/* --- create ------------------------------------------------------------------------------------
- */
+/* --- create -------------------------------------------------------------------------------- */
 
 /* "12h" in seconds. */
 static int parse_span(const char *text, double *out, struct tn_error *err)
@@ -141,8 +140,7 @@ static int create(struct cli *cli, struct tn_db *db, const struct key_options *o
     return result;
 }
 
-/* --- ls ----------------------------------------------------------------------------------------
- */
+/* --- ls ------------------------------------------------------------------------------------ */
 
 struct listing {
     const struct key_options *options;
@@ -214,8 +212,7 @@ static int list(struct cli *cli, struct tn_db *db, const struct key_options *o,
     return 0;
 }
 
-/* --- login -------------------------------------------------------------------------------------
- */
+/* --- login --------------------------------------------------------------------------------- */
 
 static int print_link(struct cli *cli, struct tn_runtime *rt, struct tn_db *db,
                       struct tn_error *err)
@@ -236,8 +233,7 @@ static int print_link(struct cli *cli, struct tn_runtime *rt, struct tn_db *db,
     return cli_print(&text, err);
 }
 
-/* --- all of it ---------------------------------------------------------------------------------
- */
+/* --- all of it ----------------------------------------------------------------------------- */
 
 static int run(struct cli *cli, const void *given, struct tn_error *err)
 {

@@ -32,8 +32,7 @@ static const char *synonym(const char *name)
     return NULL;
 }
 
-/* --- the options of a verb ---------------------------------------------------------------------
- */
+/* --- the options of a verb ----------------------------------------------------------------- */
 
 /* Those of the verb, and behind them in the same memory those of all verbs. */
 struct parsed {
@@ -100,8 +99,7 @@ static void merge(struct globals *behind, struct globals *before)
     behind->quiet |= before->quiet;
 }
 
-/* --- running it --------------------------------------------------------------------------------
- */
+/* --- running it ---------------------------------------------------------------------------- */
 
 static int print_help(const struct verb *v)
 {

@@ -2,8 +2,7 @@
 
 #include "cli/verb.h"
 
-/* --- mdoc --------------------------------------------------------------------------------------
- */
+/* --- mdoc ---------------------------------------------------------------------------------- */
 
 /* A line of text: nothing in it is taken for a macro or an escape. */
 static void put_text(struct tn_buf *out, const char *text, size_t n)
@@ -77,8 +76,7 @@ static void put_argument(struct tn_buf *out, const char *text)
     tn_buf_putc(out, '"');
 }
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options ------------------------------------------------------------------------------- */
 
 static bool positional(const struct tn_field *row)
 {
@@ -166,8 +164,7 @@ static void put_options(struct tn_buf *out, const struct verb *v)
         tn_buf_puts(out, ".Pp\nIt also takes the options of\n.Sx SANDBOXES .\n");
 }
 
-/* --- the page ----------------------------------------------------------------------------------
- */
+/* --- the page ------------------------------------------------------------------------------ */
 
 static void put_usage(struct tn_buf *out, const struct verb *v)
 {

@@ -17,8 +17,7 @@ static const struct tn_field rows[] = {
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
-/* --- listing -----------------------------------------------------------------------------------
- */
+/* --- listing ------------------------------------------------------------------------------- */
 
 static int list(struct cli *cli, struct tn_sandbox *sb, struct tn_error *err)
 {
@@ -57,8 +56,7 @@ static int list(struct cli *cli, struct tn_sandbox *sb, struct tn_error *err)
     return 0;
 }
 
-/* --- forwarding --------------------------------------------------------------------------------
- */
+/* --- forwarding ---------------------------------------------------------------------------- */
 
 static void tell(const struct forward *f, void *ctx)
 {

@@ -16,8 +16,7 @@ static const struct tn_field rows[] = {
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
-/* --- what all use ------------------------------------------------------------------------------
- */
+/* --- what all use -------------------------------------------------------------------------- */
 
 static const struct table_column usage_columns[] = {
     {.title = "ID"},
@@ -86,8 +85,7 @@ static int all(struct cli *cli, struct tn_error *err)
     return 0;
 }
 
-/* --- the processes of one ----------------------------------------------------------------------
- */
+/* --- the processes of one ------------------------------------------------------------------ */
 
 static const struct table_column process_columns[] = {
     {.title = "PID", .right = true},

@@ -4,8 +4,7 @@
 #include "cli/style.h"
 #include "cli/units.h"
 
-/* --- a tool -------------------------------------------------------------------------------------
- */
+/* --- a tool -------------------------------------------------------------------------------- */
 
 struct page {
     bool colour;
@@ -65,8 +64,7 @@ void result_print_tool(const char *server, const struct tn_json *tool)
     tn_json_each(properties, print_property, &p);
 }
 
-/* --- an answer ----------------------------------------------------------------------------------
- */
+/* --- an answer ----------------------------------------------------------------------------- */
 
 static void print_media(const struct tn_json *block)
 {

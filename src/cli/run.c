@@ -40,8 +40,7 @@ struct run_job {
     struct command command;
 };
 
-/* --- the tour ----------------------------------------------------------------------------------
- */
+/* --- the tour ------------------------------------------------------------------------------ */
 
 static int put_layer(const char *key, struct tn_json *value, void *ctx)
 {
@@ -85,8 +84,7 @@ static int take_tour(struct tn_sandbox *sb, int64_t started, struct tn_error *er
     return 0;
 }
 
-/* --- the job -----------------------------------------------------------------------------------
- */
+/* --- the job ------------------------------------------------------------------------------- */
 
 static int run_command(struct run_job *j, struct tn_error *err)
 {

@@ -46,8 +46,7 @@ static const struct tn_field rows[] = {
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options ------------------------------------------------------------------------------- */
 
 static void add_setting(struct tn_str_list *set, char *text)
 {
@@ -109,8 +108,7 @@ static void allow_descriptors(void)
     }
 }
 
-/* --- telling -----------------------------------------------------------------------------------
- */
+/* --- telling ------------------------------------------------------------------------------- */
 
 static void put_json(const struct tn_service *s, const char *key, struct tn_buf *out)
 {
@@ -160,8 +158,7 @@ static void tell(const struct cli *cli, const struct tn_service *s, struct tn_ru
         clearerr(stdout);
 }
 
-/* --- signals -----------------------------------------------------------------------------------
- */
+/* --- signals ------------------------------------------------------------------------------- */
 
 static void block_signals(sigset_t *set)
 {
@@ -200,8 +197,7 @@ static bool has_terminal(void)
     return fd >= 0;
 }
 
-/* --- running -----------------------------------------------------------------------------------
- */
+/* --- running ------------------------------------------------------------------------------- */
 
 struct server {
     struct cli *cli;

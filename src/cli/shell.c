@@ -39,8 +39,7 @@ static const struct tn_field rows[] = {
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
-/* --- the keyboard ------------------------------------------------------------------------------
- */
+/* --- the keyboard -------------------------------------------------------------------------- */
 
 /* `~.` at the start of a line detaches, as people know it from ssh; `~~` is a tilde. */
 struct keys {
@@ -71,8 +70,7 @@ static size_t filter_keys(struct keys *k, const char *in, size_t n, char *out)
     return used;
 }
 
-/* --- the conversation --------------------------------------------------------------------------
- */
+/* --- the conversation ---------------------------------------------------------------------- */
 
 struct talk {
     struct tn_hand_terminal *terminal;
@@ -212,8 +210,7 @@ static int converse(struct talk *t, struct tn_error *err)
     return how;
 }
 
-/* --- the verb ----------------------------------------------------------------------------------
- */
+/* --- the verb ------------------------------------------------------------------------------ */
 
 /* The exit status, or -1 with err; *number is the signal that ended it. */
 static int attach(struct cli *cli, struct tn_sandbox *sb, const struct shell_options *options,

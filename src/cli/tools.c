@@ -83,8 +83,7 @@ struct job {
     char *const *arguments;
 };
 
-/* --- listing ------------------------------------------------------------------------------------
- */
+/* --- listing ------------------------------------------------------------------------------- */
 
 static const struct table_column columns[] = {
     {.title = "TOOL"},
@@ -189,8 +188,7 @@ static int list(struct job *job, struct tn_error *err)
     return result;
 }
 
-/* --- one tool -----------------------------------------------------------------------------------
- */
+/* --- one tool ------------------------------------------------------------------------------ */
 
 struct search {
     const char *name;
@@ -251,8 +249,7 @@ static int show(struct job *job, struct tn_error *err)
     return result;
 }
 
-/* --- arguments of a call ------------------------------------------------------------------------
- */
+/* --- arguments of a call ------------------------------------------------------------------- */
 
 static bool takes_text(const struct tn_json *tool, const char *name)
 {
@@ -319,8 +316,7 @@ static int read_arguments(struct job *job, struct tn_json **out, struct tn_error
     return tn_fail(err, TN_E_INVALID, "arguments: expected a JSON object");
 }
 
-/* --- a call -------------------------------------------------------------------------------------
- */
+/* --- a call -------------------------------------------------------------------------------- */
 
 static int call(struct job *job, struct tn_error *err)
 {
@@ -342,8 +338,7 @@ static int call(struct job *job, struct tn_error *err)
     return result_print(&o, job->cli->json, err);
 }
 
-/* --- the verb -----------------------------------------------------------------------------------
- */
+/* --- the verb ------------------------------------------------------------------------------ */
 
 /* The variable that a flag names. */
 static int from_environment(const char *flag, const char *name, const char **value,
@@ -386,8 +381,7 @@ static void read_words(struct job *job)
     job->arguments = rest;
 }
 
-/* --- logins -------------------------------------------------------------------------------------
- */
+/* --- logins -------------------------------------------------------------------------------- */
 
 static int only_url(struct job *job, const char **url, struct tn_error *err)
 {
@@ -425,8 +419,7 @@ static int log_out(struct job *job, struct tn_error *err)
     return only_url(job, &url, err) < 0 ? -1 : tn_toolbox_logout(job->toolbox, url, err);
 }
 
-/* --- what to do ---------------------------------------------------------------------------------
- */
+/* --- what to do ---------------------------------------------------------------------------- */
 
 static const struct {
     const char *word;

@@ -141,8 +141,7 @@ char *tour_warm_up(struct tn_sandbox *sb, struct tn_error *err)
     return NULL;
 }
 
-/* --- abilities that may be missing --------------------------------------------------------------
- */
+/* --- abilities that may be missing --------------------------------------------------------- */
 
 static bool is(const struct tn_json *plugin, const char *key)
 {
@@ -175,8 +174,7 @@ static struct tn_json *ask_plugins(struct tn_sandbox *sb)
     return plugins;
 }
 
-/* --- all of it ----------------------------------------------------------------------------------
- */
+/* --- all of it ----------------------------------------------------------------------------- */
 
 static const char *shown(const struct step *step)
 {

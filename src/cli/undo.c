@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what can be changed -----------------------------------------------------------------------
- */
+/* --- what can be changed ------------------------------------------------------------------- */
 
 /* Modes of CSI ? N h and l, in the order in which they are taken back: the other screen last, since
  * leaving it puts the cursor where it was. */
@@ -54,8 +53,7 @@ static void note(struct undo *u, size_t bit, bool changed)
     u->changed = changed ? u->changed | UINT32_C(1) << bit : u->changed & ~(UINT32_C(1) << bit);
 }
 
-/* --- watching ----------------------------------------------------------------------------------
- */
+/* --- watching ------------------------------------------------------------------------------ */
 
 static void note_modes(struct undo *u, const char *numbers, bool set)
 {
@@ -152,8 +150,7 @@ void undo_watch(struct undo *u, const char *bytes, size_t n)
         step(u, bytes[i]);
 }
 
-/* --- taking back -------------------------------------------------------------------------------
- */
+/* --- taking back --------------------------------------------------------------------------- */
 
 void undo_put(const struct undo *u, struct tn_buf *out)
 {

@@ -215,8 +215,10 @@ void tn_action_done(struct tn_action *a);
 #define tn_autoaction TN_CLEANUP(tn_action_done)
 
 /* Decodes an action into uninitialised memory; on success the caller ends it with tn_action_done,
- * on failure there is nothing to free.  Errors: TN_E_INVALID        not an event at all, or an
- * observation (text "400: Invalid action type") TN_E_UNSUPPORTED    no such type of action
+ * on failure there is nothing to free.  Errors:
+ *
+ *   TN_E_INVALID        not an event at all, or an observation (text "400: Invalid action type")
+ *   TN_E_UNSUPPORTED    no such type of action
  *   TN_E_UNPROCESSABLE  an argument is missing or wrong */
 int tn_action_from_json(const struct tn_json *json, struct tn_action *a, struct tn_error *err);
 void tn_action_to_json(const struct tn_action *a, struct tn_jw *w);

@@ -77,8 +77,7 @@ int tn_plugin_check(const struct tn_hand_options *options, const char *name, str
 /* Adds how to get what is missing to the text of err, and returns -1. */
 int tn_plugin_lacks(const struct tn_plugin *plugin, struct tn_error *err);
 
-/* --- in a running hand: the rows above, and one for each program that --plugins names ----------
- */
+/* --- in a running hand: the rows above, and one for each program that --plugins names ------ */
 
 /* The states of all of them; to be kept in hand->plugins. */
 struct tn_plugin_states;

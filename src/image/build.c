@@ -33,8 +33,7 @@ static void tell(const struct tn_build_options *o, const char *fmt, ...)
     o->progress(text, o->ctx);
 }
 
-/* --- looking -------------------------------------------------------------------------------------
- */
+/* --- looking ------------------------------------------------------------------------------- */
 
 static void show_pull(const struct tn_engine_progress *p, void *ctx)
 {
@@ -345,8 +344,7 @@ int tn_image_build(struct tn_engine *e, const struct tn_recipe *r, const struct 
     return failed ? -1 : 0;
 }
 
-/* --- for others ----------------------------------------------------------------------------------
- */
+/* --- for others ---------------------------------------------------------------------------- */
 
 /* The steps as stages, each upon the one before. */
 static int put_stages(const struct tn_recipe *r, struct tn_buf *out, struct tn_error *err)

@@ -33,8 +33,7 @@ void tn_recipe_done(struct tn_recipe *r)
     tn_fields_done(&tn_recipe_fields, r);
 }
 
-/* --- what plugins need, in the words of each package manager -------------------------------------
- */
+/* --- what plugins need, in the words of each package manager ------------------------------- */
 
 enum manager { APT, APK, DNF, MANAGERS };
 
@@ -79,8 +78,7 @@ static int plugin_index(const char *name)
     return -1;
 }
 
-/* --- checks --------------------------------------------------------------------------------------
- */
+/* --- checks -------------------------------------------------------------------------------- */
 
 static bool package_name(const char *s)
 {

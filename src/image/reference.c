@@ -21,8 +21,7 @@ void tn_reference_done(struct tn_reference *r)
     *r = (struct tn_reference){0};
 }
 
-/* --- what each part may look like ---------------------------------------------------------------
- */
+/* --- what each part may look like ---------------------------------------------------------- */
 
 static bool lower_or_digit(char c)
 {
@@ -149,8 +148,7 @@ static bool looks_like_host(const char *s, size_t n)
     return n == 9 && !memcmp(s, "localhost", 9);
 }
 
-/* --- parsing ------------------------------------------------------------------------------------
- */
+/* --- parsing ------------------------------------------------------------------------------- */
 
 static int wrong(const char *text, const char *what, struct tn_error *err)
 {
@@ -215,8 +213,7 @@ int tn_reference_parse(const char *text, struct tn_reference *out, struct tn_err
     return -1;
 }
 
-/* --- writing ------------------------------------------------------------------------------------
- */
+/* --- writing ------------------------------------------------------------------------------- */
 
 static void put_end(const char *tag, const char *digest, struct tn_buf *out)
 {

@@ -37,8 +37,7 @@ void jail_words_execute(const struct jail_words *words, const struct jail *j, pi
 /* The first complaint in a log of criu, on the heap; "" when there is none. */
 char *jail_criu_complaint(int images, const char *log);
 
-/* --- criu-files.c -------------------------------------------------------------------------------
- */
+/* --- criu-files.c -------------------------------------------------------------------------- */
 
 /* criu calls this program on its way, with CRTOOLS_SCRIPT_ACTION in its environment: it keeps the
  * files in memory of the processes that are about to end, or uses the images up. */

@@ -40,8 +40,7 @@ static bool read_small(int dir, const char *name, struct tn_buf *out)
            tn_fs_read_fd(fd, out, NULL) == 0;
 }
 
-/* --- the names of the network ------------------------------------------------------------------
- */
+/* --- the names of the network -------------------------------------------------------------- */
 
 /* Whether a line of a hosts file has the name. */
 static bool knows_name(const char *hosts, const char *name)

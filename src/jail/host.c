@@ -417,8 +417,7 @@ int jail_prepare_host(struct jail *j, const char **lower, struct tn_error *err)
     return j->host_root.stacked ? 0 : mount_view("hr", "vr", err);
 }
 
-/* --- one overlay for each ----------------------------------------------------------------------
- */
+/* --- one overlay for each ------------------------------------------------------------------ */
 
 /* What the overlay of a host path is called below upper/. */
 static char *part_name(const char *path)

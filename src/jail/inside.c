@@ -14,8 +14,7 @@
 #include "jail/message.h"
 #include "jail/sys.h"
 
-/* --- steps that are too small for a file of their own ------------------------------------------
- */
+/* --- steps that are too small for a file of their own -------------------------------------- */
 
 /* They are there, with their limits, when the storage has come.  Whoever has no right to do that is
  * moved by the launcher. */

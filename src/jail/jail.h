@@ -196,8 +196,7 @@ int jail_attach(const struct jail *j, int mount, const char *target, bool direct
 int jail_new_mount(const char *type, const char *const *options, unsigned attributes,
                    struct tn_error *err);
 
-/* --- system.c: /proc, /sys, /dev and other things every root has -------------------------------
- */
+/* --- system.c: /proc, /sys, /dev and other things every root has --------------------------- */
 
 int jail_prepare_system(struct jail *j, struct tn_error *err); /* before the root is entered */
 int jail_attach_system(struct jail *j, struct tn_error *err);
@@ -215,8 +214,7 @@ int jail_make_workspace(struct jail *j, struct tn_error *err);
 int jail_read_resolver(struct jail *j, struct tn_error *err);
 int jail_write_resolver(struct jail *j, struct tn_error *err);
 
-/* --- network.c ---------------------------------------------------------------------------------
- */
+/* --- network.c ----------------------------------------------------------------------------- */
 
 /* Moves the calling process into a network with nothing but loopback, if the plan wants that. */
 int jail_make_network(const struct jail *j, struct tn_error *err);
@@ -226,8 +224,7 @@ bool jail_gets_network(const struct jail *j);
 int jail_enter_network(struct jail *j, struct tn_error *err);
 int jail_leave_network(struct jail *j, struct tn_error *err);
 
-/* --- confine.c: what a process may do -----------------------------------------------------------
- */
+/* --- confine.c: what a process may do ------------------------------------------------------ */
 
 int jail_set_limits(struct jail *j, struct tn_error *err);
 /* A session keyring of its own. */
@@ -243,8 +240,7 @@ int jail_no_new_privileges(struct jail *j, struct tn_error *err);
 /* The Landlock version of this kernel, 0 when it has none. */
 int jail_landlock_version(void);
 
-/* --- inside.c, launch.c, keeper.c, probe.c -------------------------------------------------------
- */
+/* --- inside.c, launch.c, keeper.c, probe.c ------------------------------------------------- */
 
 /* In the child: everything up to exec.  Never returns. */
 _Noreturn void jail_inside(struct jail *j);

@@ -42,8 +42,7 @@ int jail_make_network(const struct jail *j, struct tn_error *err)
     return raise_loopback(err);
 }
 
-/* --- for the child of root -------------------------------------------------------------------
- */
+/* --- for the child of root ----------------------------------------------------------------- */
 
 bool jail_gets_network(const struct jail *j)
 {

@@ -316,8 +316,7 @@ static void filter_calls(uint32_t arch)
     search(0, range_count);
 }
 
-/* --- set-uid, set-gid and capabilities of files ------------------------------------------------
- */
+/* --- set-uid, set-gid and capabilities of files -------------------------------------------- */
 
 static void load_argument(unsigned i)
 {
@@ -361,8 +360,7 @@ static void filter_set_id(uint32_t arch)
     add((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_ALLOW));
 }
 
-/* --- calls by their arguments ------------------------------------------------------------------
- */
+/* --- calls by their arguments -------------------------------------------------------------- */
 
 static scmp_filter_ctx new_filter(uint32_t arch, uint32_t fallback)
 {

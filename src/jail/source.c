@@ -14,8 +14,7 @@
 #include "jail/message.h"
 #include "jail/sys.h"
 
-/* --- layers and directories of the host ---------------------------------------------------------
- */
+/* --- layers and directories of the host ---------------------------------------------------- */
 
 /* The kernel reads an image as it is: only one that nobody else can have written will do. */
 static int open_image(const struct jail *j, int fd, const struct stat *st, struct tn_error *err)

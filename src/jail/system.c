@@ -106,8 +106,7 @@ static int fill_dev(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* --- before the root is entered ----------------------------------------------------------------
- */
+/* --- before the root is entered ------------------------------------------------------------ */
 
 static int make_mount(struct jail *j, int i, struct tn_error *err)
 {
@@ -146,8 +145,7 @@ const char *jail_system_target(int i)
     return mounts[i].target;
 }
 
-/* --- after it was entered ----------------------------------------------------------------------
- */
+/* --- after it was entered ------------------------------------------------------------------ */
 
 static int attach_devices(struct jail *j, struct tn_error *err)
 {

@@ -83,8 +83,7 @@ int jail_make_workspace(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* --- names of the network ----------------------------------------------------------------------
- */
+/* --- names of the network ------------------------------------------------------------------ */
 
 int jail_read_resolver(struct jail *j, struct tn_error *err)
 {

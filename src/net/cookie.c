@@ -39,8 +39,7 @@ static size_t value_len(const struct part *p)
     return (size_t)(p->text + p->len - value_of(p));
 }
 
-/* --- in a request ------------------------------------------------------------------------------
- */
+/* --- in a request -------------------------------------------------------------------------- */
 
 static bool any_in(const char *cookies, const char *name, tn_cookie_value_fn fits, void *ctx)
 {
@@ -98,8 +97,7 @@ void tn_cookies_below(const char *cookies, const char *prefix, struct tn_buf *ou
     }
 }
 
-/* --- in an answer ------------------------------------------------------------------------------
- */
+/* --- in an answer -------------------------------------------------------------------------- */
 
 bool tn_set_cookie_parse(const char *text, struct tn_set_cookie *out)
 {

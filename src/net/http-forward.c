@@ -32,8 +32,7 @@ struct errand {
     bool repeat; /* nothing came back, and it may be sent again */
 };
 
-/* --- the request -------------------------------------------------------------------------------
- */
+/* --- the request --------------------------------------------------------------------------- */
 
 /* May be done twice without doing it twice. */
 static bool is_idempotent(const struct tn_http_exchange *x)
@@ -171,8 +170,7 @@ static int send_request(struct errand *e, struct tn_error *err)
     return stopped || e->whole ? 0 : send_body(e, err);
 }
 
-/* --- the answer --------------------------------------------------------------------------------
- */
+/* --- the answer ---------------------------------------------------------------------------- */
 
 /* Until the server says something; -1 when nobody waits for it any more. */
 static int wait_for_bytes(const struct errand *e, int64_t deadline, struct tn_error *err)
@@ -313,8 +311,7 @@ static int pass_back(struct errand *e, struct http_answer *a, struct tn_error *e
     return 0;
 }
 
-/* --- all together ------------------------------------------------------------------------------
- */
+/* --- all together -------------------------------------------------------------------------- */
 
 static int attempt(struct errand *e, bool fresh, struct tn_error *err)
 {

@@ -12,8 +12,7 @@
 
 enum { PIPE_BYTES = 512 << 10, SOCKET_BYTES = 1 << 20 };
 
-/* --- the pipe ----------------------------------------------------------------------------------
- */
+/* --- the pipe ------------------------------------------------------------------------------ */
 
 int net_pipe_open(struct net_pipe *p)
 {
@@ -54,8 +53,7 @@ ssize_t net_pipe_drain(struct net_pipe *p, int to)
     return sent;
 }
 
-/* --- the sockets -------------------------------------------------------------------------------
- */
+/* --- the sockets --------------------------------------------------------------------------- */
 
 static void only_sigpipe(sigset_t *set)
 {
@@ -106,8 +104,7 @@ void net_splice_end(struct net_splice *s)
     errno = saved;
 }
 
-/* --- carrying ----------------------------------------------------------------------------------
- */
+/* --- carrying ------------------------------------------------------------------------------ */
 
 /* Until there is more to carry: 0, 1 or -1 as net_carry. */
 static int wait_for_giver(const struct net_carry *c)

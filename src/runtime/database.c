@@ -95,8 +95,7 @@ static int fail(struct tn_db *d, struct tn_error *err)
     return tn_fail(err, code, "the store: %s", sqlite3_errmsg(d->db));
 }
 
-/* --- statements --------------------------------------------------------------------------------
- */
+/* --- statements ---------------------------------------------------------------------------- */
 
 /* Compiled once; a statement that is at work further up the stack is compiled a second time. */
 static sqlite3_stmt *compile(struct tn_db *d, const char *sql, struct tn_error *err)
@@ -203,8 +202,7 @@ int64_t tn_db_version(struct tn_db *d)
     return version;
 }
 
-/* --- whole or not at all -----------------------------------------------------------------------
- */
+/* --- whole or not at all ------------------------------------------------------------------- */
 
 /* What one thread wants. */
 struct step {
@@ -290,8 +288,7 @@ int tn_db_atomically(struct tn_db *d, tn_db_step_fn fn, void *ctx, struct tn_err
     return step.result;
 }
 
-/* --- opening -----------------------------------------------------------------------------------
- */
+/* --- opening ------------------------------------------------------------------------------- */
 
 /* uptime(): seconds since this machine was started, also those it slept.  boot_id(): the start that
  * they count from. */

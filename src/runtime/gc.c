@@ -95,8 +95,7 @@ int tn_runtime_sweep(struct tn_runtime *rt, tn_gc_fn tell, void *ctx, int64_t de
     return s.count;
 }
 
-/* --- things without a row ----------------------------------------------------------------------
- */
+/* --- things without a row ------------------------------------------------------------------ */
 
 static bool is_id(const char *name)
 {

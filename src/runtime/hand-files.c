@@ -46,8 +46,7 @@ void tn_hand_files_free(struct tn_hand_files *f)
     free(f);
 }
 
-/* --- requests ----------------------------------------------------------------------------------
- */
+/* --- requests ------------------------------------------------------------------------------ */
 
 /* "ROUTE?path=..." in out. */
 static void put_target(struct tn_buf *out, const char *route, const char *path)
@@ -92,8 +91,7 @@ static int ask_json(struct tn_hand_files *f, const struct tn_buf *target, struct
     return 0;
 }
 
-/* --- looking -----------------------------------------------------------------------------------
- */
+/* --- looking ------------------------------------------------------------------------------- */
 
 /* A string that may be no UTF-8: its bytes are then in a second member. */
 static char *get_bytes(const struct tn_json *json, const char *key, const char *raw_key)
@@ -195,8 +193,7 @@ int tn_hand_files_list(struct tn_hand_files *f, const char *path, tn_entry_fn fn
     return 0;
 }
 
-/* --- contents ----------------------------------------------------------------------------------
- */
+/* --- contents ------------------------------------------------------------------------------ */
 
 /* The error in the rest of an answer that was opened as a stream. */
 static int refused_stream(struct tn_hand_files *f, int status, int64_t deadline,
@@ -309,8 +306,7 @@ int tn_hand_files_write(struct tn_hand_files *f, const char *path, int fd, int64
     return 0;
 }
 
-/* --- the rest ----------------------------------------------------------------------------------
- */
+/* --- the rest ------------------------------------------------------------------------------ */
 
 static int tell(struct tn_hand_files *f, const char *method, const struct tn_buf *target,
                 int64_t deadline, struct tn_error *err)

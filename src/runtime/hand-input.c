@@ -19,8 +19,7 @@ struct tn_hand_input {
     bool open;
 };
 
-/* --- the connection ----------------------------------------------------------------------------
- */
+/* --- the connection ------------------------------------------------------------------------ */
 
 static int take_hello(struct tn_hand_input *in, int64_t deadline, struct tn_error *err)
 {
@@ -93,8 +92,7 @@ void tn_hand_input_stop(struct tn_hand_input *in)
     shutdown(in->fd, SHUT_RDWR);
 }
 
-/* --- feeding -----------------------------------------------------------------------------------
- */
+/* --- feeding ------------------------------------------------------------------------------- */
 
 static bool stopped(const struct tn_hand_input *in)
 {

@@ -47,8 +47,7 @@ static int hand_over(struct follower *f, const void *bytes, size_t n)
     return f->stopped ? STOPPED : 0;
 }
 
-/* --- the stream of events ----------------------------------------------------------------------
- */
+/* --- the stream of events ------------------------------------------------------------------ */
 
 /* What came before the offset of an event is lost. */
 static void skip_to(struct follower *f, int64_t offset)
@@ -98,8 +97,7 @@ static int read_events(struct follower *f, struct tn_error *err)
     }
 }
 
-/* --- what there is now -------------------------------------------------------------------------
- */
+/* --- what there is now --------------------------------------------------------------------- */
 
 static int read_bytes(struct follower *f, struct tn_error *err)
 {

@@ -21,8 +21,7 @@ struct tn_hand_terminal {
     int exit_code;
 };
 
-/* --- the session -------------------------------------------------------------------------------
- */
+/* --- the session --------------------------------------------------------------------------- */
 
 /* One that is there already is fine. */
 static int ensure_session(const struct tn_hand_terminal *t, const char *shell, int64_t deadline,
@@ -41,8 +40,7 @@ static int ensure_session(const struct tn_hand_terminal *t, const char *shell, i
     return -1;
 }
 
-/* --- the connection ----------------------------------------------------------------------------
- */
+/* --- the connection ------------------------------------------------------------------------ */
 
 static void disconnect(struct tn_hand_terminal *t)
 {
@@ -130,8 +128,7 @@ int tn_hand_terminal_exit_code(const struct tn_hand_terminal *t)
     return t->exit_code;
 }
 
-/* --- messages ----------------------------------------------------------------------------------
- */
+/* --- messages ------------------------------------------------------------------------------ */
 
 /* A text message: what it says is remembered, a complaint is passed on. */
 static int take_text(struct tn_hand_terminal *t, struct tn_buf *out)

@@ -84,8 +84,7 @@ bool tn_owner_lives(struct tn_owner owner, const char *boot)
     return state && state != 'Z' && state != 'X';
 }
 
-/* --- names -------------------------------------------------------------------------------------
- */
+/* --- names --------------------------------------------------------------------------------- */
 
 /* n characters of the alphabet, evenly. */
 static int random_word(char *out, size_t n, const char *alphabet, struct tn_error *err)
@@ -120,8 +119,7 @@ int tn_new_key(char out[33], struct tn_error *err)
                        err);
 }
 
-/* --- the lock ----------------------------------------------------------------------------------
- */
+/* --- the lock ------------------------------------------------------------------------------ */
 
 /* One byte of one file per sandbox: a file of its own would have to be unlinked some day, and a
  * waiter would then hold a lock that nobody else sees. */

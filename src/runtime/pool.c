@@ -83,8 +83,7 @@ int tn_pool_fill(struct tn_runtime *rt, const struct tn_spec *spec, int count, i
     return added < 0 ? -1 : made;
 }
 
-/* --- removing -----------------------------------------------------------------------------------
- */
+/* --- removing ------------------------------------------------------------------------------ */
 
 /* Out of its pool first, so that nobody claims it; if this process dies then, gc has it. */
 static int remove_warm(struct tn_runtime *rt, const struct tn_record *found, int64_t deadline,
@@ -146,8 +145,7 @@ int tn_pool_disown(struct tn_runtime *rt, struct tn_error *err)
                : 0;
 }
 
-/* --- looking ------------------------------------------------------------------------------------
- */
+/* --- looking ------------------------------------------------------------------------------- */
 
 struct check {
     struct tn_runtime *rt;

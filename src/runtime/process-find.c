@@ -10,8 +10,7 @@
 #define MAX_ENVIRONMENT (4u << 20)
 #define MAX_ROUNDS 64
 
-/* --- by their mark -----------------------------------------------------------------------------
- */
+/* --- by their mark ------------------------------------------------------------------------- */
 
 /* The value of our mark in the environment of a process, or NULL. */
 static const char *mark_of(const struct tn_buf *env)
@@ -69,8 +68,7 @@ int tn_process_marked(const char *state, const char *directory, tn_process_marke
     return result;
 }
 
-/* --- ending ------------------------------------------------------------------------------------
- */
+/* --- ending -------------------------------------------------------------------------------- */
 
 struct found {
     struct tn_proc *items;

@@ -15,8 +15,7 @@
 /* The number of its socket in the hand. */
 #define LISTEN_FD 3
 
-/* --- what cannot be kept -----------------------------------------------------------------------
- */
+/* --- what cannot be kept ------------------------------------------------------------------- */
 
 static bool wants_image(const struct tn_spec *s)
 {
@@ -122,8 +121,7 @@ int tn_process_check(const char *runtime, const struct tn_spec *spec, struct tn_
     return 0;
 }
 
-/* --- its environment ---------------------------------------------------------------------------
- */
+/* --- its environment ----------------------------------------------------------------------- */
 
 struct env {
     char **items;
@@ -194,8 +192,7 @@ static void guard_env(char ***env)
     tn_process_env_free(*env);
 }
 
-/* --- its arguments -----------------------------------------------------------------------------
- */
+/* --- its arguments ------------------------------------------------------------------------- */
 
 struct arguments {
     const char **items;
@@ -239,8 +236,7 @@ static void fill_arguments(struct arguments *a, const struct tn_process_engine *
         add(a, spec->hand_args.items[i]);
 }
 
-/* --- starting ----------------------------------------------------------------------------------
- */
+/* --- starting ------------------------------------------------------------------------------ */
 
 static int make_directory(const char *path, struct tn_error *err)
 {

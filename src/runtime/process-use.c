@@ -24,8 +24,7 @@ static int read_ref(const struct tn_subject *subject, struct tn_process_ref *ref
     return tn_fail(err, TN_E_NOT_FOUND, "sandbox %s was never started", subject->id);
 }
 
-/* --- put ---------------------------------------------------------------------------------------
- */
+/* --- put ----------------------------------------------------------------------------------- */
 
 struct contents {
     const void *bytes;
@@ -96,8 +95,7 @@ int tn_process_put(void *engine, const struct tn_subject *subject, const char *p
     return root < 0 ? -1 : put_beneath(root, rest, &contents, err);
 }
 
-/* --- exec --------------------------------------------------------------------------------------
- */
+/* --- exec ---------------------------------------------------------------------------------- */
 
 /* Takes what is there; false at the end of the stream. */
 static bool drain(int from, struct tn_buf *out)
@@ -175,8 +173,7 @@ int tn_process_exec(void *engine, const struct tn_subject *subject, const char *
     return 0;
 }
 
-/* --- ports -------------------------------------------------------------------------------------
- */
+/* --- ports --------------------------------------------------------------------------------- */
 
 int tn_process_dial(void *engine, const struct tn_subject *subject, int port, int64_t deadline,
                     struct tn_error *err)
@@ -243,8 +240,7 @@ char *tn_process_url(void *engine, const struct tn_subject *subject, int port, s
     return tn_asprintf("%.*s%s-%s", (int)(host - url), url, name, host);
 }
 
-/* --- logs --------------------------------------------------------------------------------------
- */
+/* --- logs ---------------------------------------------------------------------------------- */
 
 static int copy_log(int fd, tn_log_fn fn, void *ctx, struct tn_error *err)
 {
@@ -288,8 +284,7 @@ int tn_process_logs(void *engine, const struct tn_subject *subject, bool follow,
     }
 }
 
-/* --- usage -------------------------------------------------------------------------------------
- */
+/* --- usage --------------------------------------------------------------------------------- */
 
 /* Adds resident memory and processor time of one process. */
 static void add_usage(pid_t pid, struct tn_usage *u)

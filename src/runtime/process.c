@@ -37,8 +37,7 @@ void tn_process_close(void *engine)
     free(e);
 }
 
-/* --- what is noted -----------------------------------------------------------------------------
- */
+/* --- what is noted ------------------------------------------------------------------------- */
 
 void tn_process_ref_done(struct tn_process_ref *ref)
 {
@@ -76,8 +75,7 @@ char *tn_process_ref_write(const struct tn_process_ref *ref)
     return tn_buf_take(&text);
 }
 
-/* --- how it is ---------------------------------------------------------------------------------
- */
+/* --- how it is ----------------------------------------------------------------------------- */
 
 static bool exists(const char *directory, const char *name)
 {
@@ -158,8 +156,7 @@ int tn_process_inspect(void *engine, const struct tn_subject *subject, struct tn
     return 0;
 }
 
-/* --- how it shall be ---------------------------------------------------------------------------
- */
+/* --- how it shall be ----------------------------------------------------------------------- */
 
 static int start(struct tn_process_engine *e, const struct tn_subject *subject,
                  struct tn_process_ref *ref, int64_t deadline, struct tn_error *err)
@@ -266,8 +263,7 @@ int tn_process_drive(void *engine, const struct tn_subject *subject, enum tn_goa
     return 0;
 }
 
-/* --- all of them -------------------------------------------------------------------------------
- */
+/* --- all of them --------------------------------------------------------------------------- */
 
 struct listing {
     char **seen;

@@ -18,8 +18,7 @@ static bool is_called(const struct tn_backend *b, const char *name)
     return false;
 }
 
-/* --- an unknown name ---------------------------------------------------------------------------
- */
+/* --- an unknown name ----------------------------------------------------------------------- */
 
 struct known {
     struct tn_buf list;
@@ -60,8 +59,7 @@ static void fail_unknown(const struct tn_config *config, const char *name, struc
     tn_buf_done(&k.list);
 }
 
-/* --- finding -----------------------------------------------------------------------------------
- */
+/* --- finding ------------------------------------------------------------------------------- */
 
 const struct tn_backend *tn_backend_find(const struct tn_config *config, const char *name,
                                          struct tn_error *err)

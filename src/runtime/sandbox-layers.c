@@ -71,8 +71,7 @@ int tn_sandbox_rollback(struct tn_sandbox *sb, const char *name, int64_t deadlin
     return tn_sandbox_note(sb, &place, err);
 }
 
-/* --- fork --------------------------------------------------------------------------------------
- */
+/* --- fork ---------------------------------------------------------------------------------- */
 
 struct fork_from {
     const struct tn_subject *parent;

@@ -3,8 +3,7 @@
 #define BETWEEN "; "
 #define END "]"
 
-/* --- sentences --------------------------------------------------------------------------------
- */
+/* --- sentences ----------------------------------------------------------------------------- */
 
 /* The length of the first sentence; *rest is what follows it, or NULL. */
 static size_t first_sentence(const char *report, const char **rest)
@@ -48,8 +47,7 @@ char *tn_report_shared(const char *report, const char *other)
     return pick(report, other, true);
 }
 
-/* --- in an observation ------------------------------------------------------------------------
- */
+/* --- in an observation --------------------------------------------------------------------- */
 
 bool tn_report_is_due(const struct tn_observation *o)
 {

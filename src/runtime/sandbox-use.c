@@ -16,8 +16,7 @@
  * what is the matter. */
 #define PATIENCE_SECONDS 2.0
 
-/* --- that it is used ---------------------------------------------------------------------------
- */
+/* --- that it is used ----------------------------------------------------------------------- */
 
 void tn_sandbox_touch(struct tn_sandbox *sb)
 {
@@ -41,8 +40,7 @@ void tn_sandbox_rest(struct tn_sandbox *sb)
     tn_close(TN_TAKE_FD(sb->use_mark));
 }
 
-/* --- its hand ----------------------------------------------------------------------------------
- */
+/* --- its hand ------------------------------------------------------------------------------ */
 
 /* What to do about a state in which there is nobody to talk to. */
 static const char *const advice[] = {
@@ -164,8 +162,7 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
     return sb->client;
 }
 
-/* --- actions -----------------------------------------------------------------------------------
- */
+/* --- actions ------------------------------------------------------------------------------- */
 
 /* It died under the action: say why. */
 static int died(struct tn_sandbox *sb, struct tn_observation *observation)
@@ -191,8 +188,7 @@ static void name_limits(struct tn_sandbox *sb, struct tn_observation *o)
     tn_report_add(o, news);
 }
 
-/* --- the journal -------------------------------------------------------------------------------
- */
+/* --- the journal --------------------------------------------------------------------------- */
 
 static struct tn_stream *journal(struct tn_sandbox *sb)
 {
@@ -206,8 +202,7 @@ static struct tn_stream *journal(struct tn_sandbox *sb)
     return sb->stream;
 }
 
-/* --- actions, done -----------------------------------------------------------------------------
- */
+/* --- actions, done ------------------------------------------------------------------------- */
 
 /* The way to the hand failed, or its service does not have it running: something is to be learnt by
  * asking the backend. */
@@ -317,8 +312,7 @@ int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
     return failed;
 }
 
-/* --- the backend's own ways --------------------------------------------------------------------
- */
+/* --- the backend's own ways ---------------------------------------------------------------- */
 
 int tn_sandbox_put(struct tn_sandbox *sb, const char *path, const void *bytes, size_t n,
                    mode_t mode, int64_t deadline, struct tn_error *err)

@@ -17,8 +17,7 @@
 
 #define MAX_SPEC (1u << 20)
 
-/* --- handles -----------------------------------------------------------------------------------
- */
+/* --- handles ------------------------------------------------------------------------------- */
 
 static char *directory_of(const struct tn_runtime *rt, const char *id)
 {
@@ -161,8 +160,7 @@ static void tell(const struct tn_sandbox *sb, enum tn_runtime_status status)
     tn_host_tell(&sb->rt->host, sb->id, status, "");
 }
 
-/* --- making ------------------------------------------------------------------------------------
- */
+/* --- making -------------------------------------------------------------------------------- */
 
 int tn_record_make(const struct tn_backend *backend, const struct tn_spec *spec,
                    struct tn_record *out, struct tn_error *err)
@@ -424,8 +422,7 @@ int tn_sandbox_claim(struct tn_runtime *rt, const struct tn_spec *spec, struct t
     return tn_store_claim(rt->store, digest, &as, out, err);
 }
 
-/* --- states ------------------------------------------------------------------------------------
- */
+/* --- states -------------------------------------------------------------------------------- */
 
 int tn_sandbox_reload(struct tn_sandbox *sb, struct tn_error *err)
 {

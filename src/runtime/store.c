@@ -81,8 +81,7 @@ static void read_record(const struct tn_db_row *row, struct tn_record *r)
     r->idle = tn_db_double(row, IDLE_SECONDS);
 }
 
-/* --- opening -----------------------------------------------------------------------------------
- */
+/* --- opening ------------------------------------------------------------------------------- */
 
 int tn_state_open(const char *directory, struct tn_error *err)
 {
@@ -135,8 +134,7 @@ struct tn_db *tn_store_db(struct tn_store *s)
     return s->db;
 }
 
-/* --- sandboxes ---------------------------------------------------------------------------------
- */
+/* --- sandboxes ----------------------------------------------------------------------------- */
 
 int tn_store_add(struct tn_store *s, const struct tn_record *r, struct tn_error *err)
 {
@@ -442,8 +440,7 @@ int tn_store_remove(struct tn_store *s, const char *id, struct tn_error *err)
     return done(tn_db_run(s->db, err, "DELETE FROM sandbox WHERE id = ?", "t", id));
 }
 
-/* --- snapshots ---------------------------------------------------------------------------------
- */
+/* --- snapshots ----------------------------------------------------------------------------- */
 
 int tn_store_snapshot_add(struct tn_store *s, const char *sandbox, const char *name,
                           struct tn_error *err)

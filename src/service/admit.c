@@ -15,8 +15,7 @@
 #define PATIENCE_SECONDS 5.0
 #define PATIENCE_ENDLESS (-1.0) /* where there is no next one: a pause has its own deadline */
 
-/* --- what a key may have ------------------------------------------------------------------------
- */
+/* --- what a key may have ------------------------------------------------------------------- */
 
 /* So much is left of something, and so much of it is kept. */
 static int keep_reserve(const char *what, const char *setting, const char *text, double left,
@@ -146,8 +145,7 @@ int admit_check(const struct tn_service *s, const struct key_limits *limits,
     return wanted->sandboxes ? admit_reserve(s, err) : 0;
 }
 
-/* --- pausing the oldest -------------------------------------------------------------------------
- */
+/* --- pausing the oldest -------------------------------------------------------------------- */
 
 struct candidates {
     struct candidate {
@@ -222,8 +220,7 @@ int pause_old_sandboxes(struct tn_service *s, const char *tenant, int64_t max, i
     return pause_oldest(s, tenant, NULL, (size_t)excess, PATIENCE_SECONDS, deadline);
 }
 
-/* --- room for one more --------------------------------------------------------------------------
- */
+/* --- room for one more --------------------------------------------------------------------- */
 
 /* Still on its way to running? */
 static bool is_coming(struct tn_service *s, const struct kept_place *p, const char *tenant)

@@ -42,8 +42,7 @@ int native_refuse(struct tn_http_exchange *x, enum tn_code code, const char *fmt
 int native_audit(struct tn_http_exchange *x, struct tn_service *s, const char *what,
                  const char *box, const struct tn_error *why);
 
-/* --- the sandbox as an object ------------------------------------------------------------------
- */
+/* --- the sandbox as an object -------------------------------------------------------------- */
 
 enum {
     NATIVE_WHOLE = 1, /* with its spec */
@@ -55,8 +54,7 @@ int native_reply_box(struct tn_http_exchange *x, int status, struct box *b);
 /* A spec without values that nobody should read, into an object that the caller has opened. */
 void native_put_spec(struct tn_jw *w, const struct tn_spec *spec);
 
-/* --- wishes ------------------------------------------------------------------------------------
- */
+/* --- wishes -------------------------------------------------------------------------------- */
 
 /* The spec that the configuration, a template (NULL: none) and the members of a body make; of those
  * a caller who is no administrator may not choose what reaches into the machine itself.  spec is

@@ -22,8 +22,7 @@ static bool takes_images(const struct tn_service *s)
     return openhands_takes_images(s, NULL);
 }
 
-/* --- looking -----------------------------------------------------------------------------------
- */
+/* --- looking ------------------------------------------------------------------------------- */
 
 static void handle_prefix(struct tn_http_exchange *x, void *ctx)
 {
@@ -93,8 +92,7 @@ static void handle_exists(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
-/* --- building ----------------------------------------------------------------------------------
- */
+/* --- building ------------------------------------------------------------------------------ */
 
 static ssize_t read_body(void *ctx, void *to, size_t n, struct tn_error *err)
 {

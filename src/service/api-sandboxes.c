@@ -21,8 +21,7 @@ static const char *const statuses[BOX_STATES] = {
     [BOX_STOPPED] = "PAUSED",    [BOX_ERROR] = "ERROR",     [BOX_MISSING] = "MISSING",
 };
 
-/* --- a sandbox as an object --------------------------------------------------------------------
- */
+/* --- a sandbox as an object ---------------------------------------------------------------- */
 
 static void put_url(struct tn_jw *w, const char *name, const char *url, int port)
 {
@@ -72,8 +71,7 @@ static void put_sandbox(struct tn_jw *w, const struct tn_http_exchange *x, struc
     tn_jw_object_end(w);
 }
 
-/* --- queries -----------------------------------------------------------------------------------
- */
+/* --- queries ------------------------------------------------------------------------------- */
 
 /* Every id=... of the query, in order; *count of them point into *text.  -1: answered. */
 static int read_ids(struct tn_http_exchange *x, char **text, const char *ids[PAGE_MAX],
@@ -99,8 +97,7 @@ static int read_ids(struct tn_http_exchange *x, char **text, const char *ids[PAG
                   : native_refuse(x, TN_E_UNPROCESSABLE, "id: expected at least one in the query");
 }
 
-/* --- sandboxes ---------------------------------------------------------------------------------
- */
+/* --- sandboxes ----------------------------------------------------------------------------- */
 
 struct page {
     struct tn_jw w;
@@ -255,8 +252,7 @@ static void handle_delete(struct tn_http_exchange *x, void *ctx)
         give_order(x, ctx, ORDER_DELETE);
 }
 
-/* --- specs -------------------------------------------------------------------------------------
- */
+/* --- specs --------------------------------------------------------------------------------- */
 
 /* "default", then the templates in their order; NULL after the last. */
 static const char *spec_at(const struct tn_config *config, size_t i)

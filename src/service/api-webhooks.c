@@ -34,8 +34,7 @@ static void reply_success(struct tn_http_exchange *x)
     tn_http_reply(x, 200, "application/json", json, sizeof json - 1);
 }
 
-/* --- from agent servers ------------------------------------------------------------------------
- */
+/* --- from agent servers -------------------------------------------------------------------- */
 
 /* The box that the path names, of a request with its session key; NULL: answered. */
 static struct box *enter(struct tn_http_exchange *x, struct tn_service *s)
@@ -175,8 +174,7 @@ static void post_events(struct tn_http_exchange *x, void *ctx)
         reply_success(x);
 }
 
-/* --- for people --------------------------------------------------------------------------------
- */
+/* --- for people ---------------------------------------------------------------------------- */
 
 struct page {
     struct tn_buf json;
@@ -288,8 +286,7 @@ static void get_events(struct tn_http_exchange *x, void *ctx)
     page_end(&p, x, p.left < 0 ? next : NULL, rows, &err);
 }
 
-/* --- secrets -----------------------------------------------------------------------------------
- */
+/* --- secrets ------------------------------------------------------------------------------- */
 
 static int take_value(const struct tn_db_row *row, void *ctx)
 {

@@ -127,8 +127,7 @@ struct boxes {
     bool end_running;
 };
 
-/* --- box.c -------------------------------------------------------------------------------------
- */
+/* --- box.c --------------------------------------------------------------------------------- */
 
 struct box *box_new(struct tn_service *s);
 struct box *box_ref(struct box *b);
@@ -150,16 +149,14 @@ void box_bump(struct box *b);
 /* Without its lock, after box_bump: writes the row, tells whoever wants to know. */
 void box_tell(struct box *b);
 
-/* --- box-find.c --------------------------------------------------------------------------------
- */
+/* --- box-find.c ---------------------------------------------------------------------------- */
 
 /* Under its lock: it runs, or will in a moment. */
 bool box_counts_as_running(const struct box *b);
 /* What the boxes of a tenant use; without `but`. */
 void boxes_use(struct boxes *all, const char *tenant, const struct box *but, struct quota_use *out);
 
-/* --- box-row.c ---------------------------------------------------------------------------------
- */
+/* --- box-row.c ----------------------------------------------------------------------------- */
 
 /* Inside a transaction. */
 int box_insert(struct tn_db *db, struct box *b, struct tn_error *err);
@@ -170,8 +167,7 @@ int box_erase_row(struct box *b, struct tn_error *err);
 /* Every row as a box, in the table. */
 int boxes_load(struct boxes *all, struct tn_error *err);
 
-/* --- box-spec.c --------------------------------------------------------------------------------
- */
+/* --- box-spec.c ---------------------------------------------------------------------------- */
 
 /* The canonical name of the backend that the spec names, or of the configured one. */
 const struct tn_backend *spec_backend(struct tn_service *s, const struct tn_spec *spec,
@@ -181,8 +177,7 @@ int sandbox_spec(struct box *b, struct tn_spec *out, struct tn_error *err);
 /* Fills in its limits, for quotas. */
 int measure(struct box *b, struct tn_error *err);
 
-/* --- work.c ------------------------------------------------------------------------------------
- */
+/* --- work.c -------------------------------------------------------------------------------- */
 
 /* Under its lock: sees to it that a worker does what is to be done. */
 void box_work(struct box *b);
@@ -195,8 +190,7 @@ void box_work_warm(struct box *b, int64_t deadline);
 /* Under its lock: what happened to it, by the table. */
 void box_happened(struct box *b, enum life_event event, enum box_cause cause, const char *reason);
 
-/* --- work-do.c ---------------------------------------------------------------------------------
- */
+/* --- work-do.c ----------------------------------------------------------------------------- */
 
 /* The works of the table; each fills *event with what it brought about. */
 typedef int (*work_fn)(struct box *b, int64_t deadline, enum life_event *event,
@@ -213,15 +207,13 @@ void box_look_at_sandbox(struct box *b);
 enum box_cause cause_of(const struct tn_error *err, enum tn_blame blame);
 struct tn_sandbox *box_attach(struct box *b, struct tn_error *err);
 
-/* --- recover.c ---------------------------------------------------------------------------------
- */
+/* --- recover.c ----------------------------------------------------------------------------- */
 
 /* Waits until it was looked at since the service started (does it, if nobody is at it): until the
  * deadline, and for KNOWN_SECONDS after that start in any case. */
 int box_await_known(struct box *b, int64_t deadline, struct tn_error *err);
 
-/* --- box-end.c ---------------------------------------------------------------------------------
- */
+/* --- box-end.c ----------------------------------------------------------------------------- */
 
 void ends_open(struct boxes *all);
 void ends_close(struct boxes *all);

@@ -79,8 +79,7 @@ static inline void guard_box(struct box **b)
 }
 #define autobox TN_CLEANUP(guard_box)
 
-/* --- finding -----------------------------------------------------------------------------------
- */
+/* --- finding ------------------------------------------------------------------------------- */
 
 /* TN_E_NOT_FOUND with the same words whether it is not there or somebody else's. */
 struct box *box_find(struct tn_service *s, const char *tenant, const char *id,
@@ -110,8 +109,7 @@ bool box_has_session_key(struct tn_service *s, const char *text);
 /* How many of the tenant (NULL: all) are in one of these states. */
 int box_count(struct tn_service *s, const char *tenant, unsigned states);
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ---------------------------------------------------------------------------------- */
 
 /* Writes the row (state starting) and starts it in the background; the box is there at once.  A
  * warm one of its pool that is ready is handed out running.  A request with an idempotency key that
@@ -154,8 +152,7 @@ struct box_change {
 int box_change(struct box *b, const struct caller *who, const struct box_change *change,
                struct tn_error *err);
 
-/* --- use ---------------------------------------------------------------------------------------
- */
+/* --- use ----------------------------------------------------------------------------------- */
 
 /* Address and key of its hand while it runs; both are copies for the caller to free.  A paused one
  * is resumed first when the service is set to.  TN_E_BUSY (503) when it is not running.  Counts as
@@ -209,8 +206,7 @@ struct box_sample {
 };
 size_t box_samples(struct box *b, struct box_sample *out, size_t max);
 
-/* --- the table of all --------------------------------------------------------------------------
- */
+/* --- the table of all ---------------------------------------------------------------------- */
 
 /* Reads every row.  A request for a box waits until that box was looked at. */
 struct boxes *boxes_new(struct tn_service *s, struct tn_error *err);

@@ -35,8 +35,7 @@ struct builds {
     int threads;
 };
 
-/* --- beginning and end -------------------------------------------------------------------------
- */
+/* --- beginning and end --------------------------------------------------------------------- */
 
 /* What a service left that was killed. */
 static int remove_files(const char *state, struct tn_error *err)
@@ -102,8 +101,7 @@ struct tn_engine *builds_engine(struct tn_service *s, int64_t deadline, struct t
                           deadline, err);
 }
 
-/* --- places ------------------------------------------------------------------------------------
- */
+/* --- places -------------------------------------------------------------------------------- */
 
 static int take_place(struct builds *b, const struct build_wish *wish, struct tn_error *err)
 {
@@ -205,8 +203,7 @@ void build_drop(struct builds *b, struct build_wish *wish)
     clear(b, wish);
 }
 
-/* --- building ----------------------------------------------------------------------------------
- */
+/* --- building ------------------------------------------------------------------------------ */
 
 struct job {
     struct builds *b;
@@ -341,8 +338,7 @@ int build_run(struct builds *b, struct build_wish *wish, struct tn_error *err)
     return tn_fail_errno(err, failed, "a thread for the build");
 }
 
-/* --- looking -----------------------------------------------------------------------------------
- */
+/* --- looking ------------------------------------------------------------------------------- */
 
 void build_info_done(struct build_info *i)
 {

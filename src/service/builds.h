@@ -11,8 +11,7 @@ struct builds *builds_new(struct tn_service *s, struct tn_error *err);
 /* Stops those under way and waits for their threads; each ends within a moment. */
 void builds_free(struct builds *b);
 
-/* --- for api-openhands-build.c -----------------------------------------------------------------
- */
+/* --- for api-openhands-build.c ------------------------------------------------------------- */
 
 struct build_wish {
     char id[17];

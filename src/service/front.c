@@ -77,8 +77,7 @@ int hold_json(const struct tn_http_exchange *x, const struct tn_buf *text, struc
     return result;
 }
 
-/* --- request ids -------------------------------------------------------------------------------
- */
+/* --- request ids --------------------------------------------------------------------------- */
 
 static bool is_sane_id(const char *text)
 {
@@ -120,8 +119,7 @@ static const char *plain_path(const struct tn_http_exchange *x)
     return strstr(path, "tnk_") || strstr(path, "tnt_") ? "(hidden: it has a key in it)" : path;
 }
 
-/* --- refusals are remembered -------------------------------------------------------------------
- */
+/* --- refusals are remembered --------------------------------------------------------------- */
 
 /* Anybody without a key can ask, and be refused, any number of times: only so many of each are
  * written down, and how many were not. */
@@ -198,8 +196,7 @@ bool front_enter(struct tn_http_exchange *x, void *ctx)
     return !preview_take(s, x) && host_check(s, x) && origin_check(s, x) && !openhands_take(s, x);
 }
 
-/* --- keys --------------------------------------------------------------------------------------
- */
+/* --- keys ---------------------------------------------------------------------------------- */
 
 static const char *given_key(const struct tn_http_exchange *x)
 {
@@ -300,8 +297,7 @@ void front_head(struct tn_http_exchange *x, void *ctx)
     tn_http_set_header(x, "Server-Timing", times);
 }
 
-/* --- the log -----------------------------------------------------------------------------------
- */
+/* --- the log ------------------------------------------------------------------------------- */
 
 void front_log(const struct tn_http_exchange *x, int status, int64_t nanoseconds, void *ctx)
 {

@@ -29,8 +29,7 @@ static void write_queue(struct tn_service *s, struct tn_buf *out)
     gauge(out, "tendon_queue_turns", "Starts that may be under way at a time.", n.turns);
 }
 
-/* --- pools: a family lists all of them before the next begins -----------------------------------
- */
+/* --- pools: a family lists all of them before the next begins ------------------------------ */
 
 static int64_t get_target(const struct pool_info *p)
 {
@@ -104,8 +103,7 @@ static void write_pools(struct tn_service *s, struct tn_buf *out)
     }
 }
 
-/* --- the process --------------------------------------------------------------------------------
- */
+/* --- the process --------------------------------------------------------------------------- */
 
 static int count_entries(const char *path)
 {

@@ -68,8 +68,7 @@ static const struct {
     {"recovery", boxes_known},
 };
 
-/* --- one examination at a time ------------------------------------------------------------------
- */
+/* --- one examination at a time ------------------------------------------------------------- */
 
 struct health {
     struct tn_service *s;

@@ -79,8 +79,7 @@ bool host_check(const struct tn_service *s, struct tn_http_exchange *x)
     return front_deny(x, 421, "This service does not know itself by that Host: see service.hosts");
 }
 
-/* --- pages that may call -----------------------------------------------------------------------
- */
+/* --- pages that may call ------------------------------------------------------------------- */
 
 /* "https://a.example" of "https://a.example/path"? */
 static bool same_origin(const char *origin, const char *url)
@@ -138,8 +137,7 @@ bool origin_check(const struct tn_service *s, struct tn_http_exchange *x)
     return true;
 }
 
-/* --- settings ----------------------------------------------------------------------------------
- */
+/* --- settings ------------------------------------------------------------------------------ */
 
 /* "https://name:port" and nothing behind it. */
 static bool is_origin(const char *text)

@@ -34,8 +34,7 @@ unsigned scope_bit(const char *word)
     return 0;
 }
 
-/* --- the text of a key -------------------------------------------------------------------------
- */
+/* --- the text of a key --------------------------------------------------------------------- */
 
 static const char id_letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 static const char secret_letters[] =
@@ -82,8 +81,7 @@ static void digest_of(const char *secret, char out[2 * TN_SHA256_BYTES + 1])
     tn_sha256_end_hex(&hash, out);
 }
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows ---------------------------------------------------------------------------------- */
 
 #define COLUMNS                                                                                 \
     "id, name, tenant, scopes, max_sandboxes, max_running, max_memory, max_cpus, max_seconds, " \
@@ -193,8 +191,7 @@ void key_info_put(const struct key_info *k, struct tn_jw *w)
     tn_jw_kbool(w, "revoked", k->revoked);
 }
 
-/* --- making and revoking -----------------------------------------------------------------------
- */
+/* --- making and revoking ------------------------------------------------------------------- */
 
 static int check_word(const char *what, const char *text, struct tn_error *err)
 {
@@ -341,8 +338,7 @@ int key_make_first(struct tn_db *db, const char *path, struct tn_error *err)
     return result < 0 ? -1 : 1;
 }
 
-/* --- settings ----------------------------------------------------------------------------------
- */
+/* --- settings ------------------------------------------------------------------------------ */
 
 static int take_secret(const struct tn_db_row *row, void *ctx)
 {
@@ -366,8 +362,7 @@ int service_secret(struct tn_db *db, const char *name, char out[65], struct tn_e
     return found == 1 ? 0 : tn_fail(err, TN_E_INTERNAL, "the store lost the secret %s", name);
 }
 
-/* --- the ring ----------------------------------------------------------------------------------
- */
+/* --- the ring ------------------------------------------------------------------------------ */
 
 /* What is known of one key. */
 struct entry {

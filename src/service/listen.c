@@ -28,8 +28,7 @@ struct doors {
     bool handed_over;
 };
 
-/* --- what may be listened on -------------------------------------------------------------------
- */
+/* --- what may be listened on --------------------------------------------------------------- */
 
 /* Where a socket listens. */
 union place {
@@ -103,8 +102,7 @@ int doors_check(const struct tn_service_options *o, struct tn_error *err)
     return tls ? 0 : -1;
 }
 
-/* --- from the program before -------------------------------------------------------------------
- */
+/* --- from the program before --------------------------------------------------------------- */
 
 /* The descriptor that the variable gives for `name`, or -1. */
 static int inherited(const char *name)
@@ -157,8 +155,7 @@ static void close_strays(const struct doors *d)
     unsetenv(INHERITED);
 }
 
-/* --- opening -----------------------------------------------------------------------------------
- */
+/* --- opening ------------------------------------------------------------------------------- */
 
 static int open_door(struct door *door, const struct tn_service_options *o, struct tn_error *err)
 {
@@ -253,8 +250,7 @@ char *doors_url(const struct doors *d)
     return tn_buf_take(&url);
 }
 
-/* --- closing -----------------------------------------------------------------------------------
- */
+/* --- closing ------------------------------------------------------------------------------- */
 
 void doors_shut(struct doors *d, int64_t deadline)
 {

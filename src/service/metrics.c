@@ -115,8 +115,7 @@ void metric_seconds(struct metrics *m, enum metric which, double seconds)
     add(&m->numbers[which].counts[i], 1);
 }
 
-/* --- the page ----------------------------------------------------------------------------------
- */
+/* --- the page ------------------------------------------------------------------------------ */
 
 void metric_head(struct tn_buf *out, const char *name, const char *type, const char *help)
 {

@@ -57,8 +57,7 @@ static void execute(struct tn_http_exchange *x, struct box *b)
     tn_http_reply(x, status, "application/json", out.data, out.len);
 }
 
-/* --- the editor --------------------------------------------------------------------------------
- */
+/* --- the editor ---------------------------------------------------------------------------- */
 
 /* The box whose editor a link with this token opens, and who made the box; NULL: answered. */
 static struct box *enter_by_token(struct tn_service *s, struct tn_http_exchange *x, const char *id,
@@ -137,8 +136,7 @@ static void tell_token(struct tn_http_exchange *x, struct box *b)
     tn_http_reply_json(x, 200, &json);
 }
 
-/* --- all of it ---------------------------------------------------------------------------------
- */
+/* --- all of it ----------------------------------------------------------------------------- */
 
 bool openhands_take(struct tn_service *s, struct tn_http_exchange *x)
 {

@@ -54,8 +54,7 @@ static int64_t quiet_after(const struct pool *x)
     return x->last_use ? x->last_use + (int64_t)(QUIET_SECONDS * TN_SECOND) : 0;
 }
 
-/* --- making one ---------------------------------------------------------------------------------
- */
+/* --- making one ---------------------------------------------------------------------------- */
 
 static void note_failure(struct pool *x, const struct tn_error *why)
 {
@@ -146,8 +145,7 @@ static bool fill_step(struct pool_worker *w)
     return result > 0 && !w->unwanted;
 }
 
-/* --- workers ------------------------------------------------------------------------------------
- */
+/* --- workers ------------------------------------------------------------------------------- */
 
 /* Under the lock; frees itself. */
 static void end_worker(struct pool_worker *w)
@@ -226,8 +224,7 @@ static void start_worker(struct pools *p, struct pool *x, void *(*work)(void *))
     end_worker(w);
 }
 
-/* --- what is missing ----------------------------------------------------------------------------
- */
+/* --- what is missing ----------------------------------------------------------------------- */
 
 /* Under the lock: as many as are making too much; all of a pool that is to have none. */
 static void give_up_makers(struct pools *p, const struct pool *x, int64_t too_many)
@@ -334,8 +331,7 @@ bool pools_end(struct pools *p, int64_t deadline)
     return done;
 }
 
-/* --- news ---------------------------------------------------------------------------------------
- */
+/* --- news ---------------------------------------------------------------------------------- */
 
 void pools_check(struct pools *p, int64_t deadline)
 {

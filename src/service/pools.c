@@ -30,8 +30,7 @@ void pool_info_done(struct pool_info *p)
     info_done(p);
 }
 
-/* --- reading rows -------------------------------------------------------------------------------
- */
+/* --- reading rows -------------------------------------------------------------------------- */
 
 struct rows {
     struct pool *first, **end;
@@ -144,8 +143,7 @@ int pools_reload(struct pools *p, struct tn_error *err)
     return -1;
 }
 
-/* --- writing rows -------------------------------------------------------------------------------
- */
+/* --- writing rows -------------------------------------------------------------------------- */
 
 static int check_wish(const struct pool_info *wish, struct tn_error *err)
 {
@@ -310,8 +308,7 @@ void pools_forget(struct pools *p, const char *runtime, const char *digest)
     pthread_mutex_unlock(&p->rows);
 }
 
-/* --- asking -------------------------------------------------------------------------------------
- */
+/* --- asking -------------------------------------------------------------------------------- */
 
 static size_t copy_all(struct pools *p, struct pool_info **out)
 {
@@ -373,8 +370,7 @@ int pool_each(struct tn_service *s, pool_fn fn, void *ctx, struct tn_error *err)
     return result;
 }
 
-/* --- beginning and end --------------------------------------------------------------------------
- */
+/* --- beginning and end --------------------------------------------------------------------- */
 
 struct configured {
     struct tn_service *s;

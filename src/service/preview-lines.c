@@ -18,8 +18,7 @@ static bool starts_with(const char *text, const char *start)
     return strncasecmp(text, start, strlen(start)) == 0;
 }
 
-/* --- towards the sandbox -----------------------------------------------------------------------
- */
+/* --- towards the sandbox ------------------------------------------------------------------- */
 
 bool carries_our_key(const char *name, const char *value)
 {
@@ -103,8 +102,7 @@ enum tn_http_verdict hand_request(const char *name, const char *value, struct tn
     return ticket || is_forwarding(name) || is_one_of(name, hidden) ? TN_HTTP_DROP : TN_HTTP_PASS;
 }
 
-/* --- towards the client ------------------------------------------------------------------------
- */
+/* --- towards the client -------------------------------------------------------------------- */
 
 /* What these say holds for a whole origin, or for all that its name covers. */
 static const char *const of_site[] = {"clear-site-data", "set-cookie2", "x-request-id", NULL};
@@ -223,8 +221,7 @@ enum tn_http_verdict hand_answer(const char *name, const char *value, struct tn_
                : TN_HTTP_PASS;
 }
 
-/* --- targets -----------------------------------------------------------------------------------
- */
+/* --- targets ------------------------------------------------------------------------------- */
 
 /* Names are taken literally, so that what is found is also what is removed. */
 static bool is_ticket(const char *pair, size_t n)

@@ -36,8 +36,7 @@ static void visitor_done(struct visitor *v)
 }
 #define autovisitor TN_CLEANUP(visitor_done)
 
-/* --- addresses ---------------------------------------------------------------------------------
- */
+/* --- addresses ----------------------------------------------------------------------------- */
 
 static bool is_secure(const struct tn_service *s)
 {
@@ -75,8 +74,7 @@ char *preview_link(const struct tn_service *s, const struct caller *who, const c
                        memchr(rest, '?', visible) ? "&" : "?", ticket, rest + visible);
 }
 
-/* --- who comes in ------------------------------------------------------------------------------
- */
+/* --- who comes in -------------------------------------------------------------------------- */
 
 /* A page elsewhere makes the visitor's browser ask, with our cookie: what changes something, or
  * lasts, must come from this sandbox itself.  By a path the front has looked at the origin. */
@@ -160,8 +158,7 @@ static bool has_key(const struct tn_http_exchange *x)
     return false;
 }
 
-/* --- tickets -----------------------------------------------------------------------------------
- */
+/* --- tickets ------------------------------------------------------------------------------- */
 
 /* The ticket of a link becomes a cookie for this port alone, and leaves the address. */
 static void exchange_ticket(struct visitor *v, const struct caller *who)
@@ -230,8 +227,7 @@ static void visit(struct visitor *v)
         preview_no_box(v->x);
 }
 
-/* --- by host -----------------------------------------------------------------------------------
- */
+/* --- by host ------------------------------------------------------------------------------- */
 
 /* What follows scheme and host of an absolute target, which must be the Host that was looked at;
  * NULL: it is not. */
@@ -277,8 +273,7 @@ bool preview_take(struct tn_service *s, struct tn_http_exchange *x)
     return true;
 }
 
-/* --- by path -----------------------------------------------------------------------------------
- */
+/* --- by path ------------------------------------------------------------------------------- */
 
 /* The raw target behind "/preview/ID/PORT". */
 static const char *behind_port(const struct tn_http_exchange *x)

@@ -46,8 +46,7 @@ static void journey_done(struct journey *j)
 }
 #define autojourney TN_CLEANUP(journey_done)
 
-/* --- connections -------------------------------------------------------------------------------
- */
+/* --- connections --------------------------------------------------------------------------- */
 
 static struct tn_http_kept *kept_of(const struct journey *j)
 {
@@ -102,8 +101,7 @@ static int connect_port(void *ctx, bool fresh, bool *kept, struct tn_error *err)
     return fd < 0 ? behind_us(err) : fd;
 }
 
-/* --- the way there -----------------------------------------------------------------------------
- */
+/* --- the way there ------------------------------------------------------------------------- */
 
 /* 0, or -1 with err when it was not answered. */
 static int go(struct journey *j, struct tn_http_forward *to, struct tn_error *err)

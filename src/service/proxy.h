@@ -33,8 +33,7 @@ void desks_free(struct desks *d);
 /* The box is gone: so is what was kept of it. */
 void desks_forget(struct desks *d, const char *id);
 
-/* --- ports and editors, for browsers: docs/internals/service-proxy.md --------------------------
- */
+/* --- ports and editors, for browsers: docs/internals/service-proxy.md ---------------------- */
 
 /* True when the Host of the request is that of a preview; it is answered then. */
 bool preview_take(struct tn_service *s, struct tn_http_exchange *x);

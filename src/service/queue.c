@@ -68,8 +68,7 @@ struct room *queue_room(struct queue *q)
     return &q->room;
 }
 
-/* --- lines -------------------------------------------------------------------------------------
- */
+/* --- lines --------------------------------------------------------------------------------- */
 
 /* A tenant that had nobody waiting comes last in the ring. */
 static struct line *line_of(struct queue *q, const char *tenant)
@@ -124,8 +123,7 @@ static void take_out(struct place_in_line *p)
         drop_line(q, l);
 }
 
-/* --- turns -------------------------------------------------------------------------------------
- */
+/* --- turns --------------------------------------------------------------------------------- */
 
 /* Whose turn it is; NULL: nobody that may. */
 static struct place_in_line *next_place(struct queue *q)
@@ -239,8 +237,7 @@ void queue_leave(struct place_in_line *p)
     free(p);
 }
 
-/* --- numbers -----------------------------------------------------------------------------------
- */
+/* --- numbers ------------------------------------------------------------------------------- */
 
 static int length(const struct line *l, int at_most)
 {

@@ -56,8 +56,7 @@ static const struct tn_route *const routes[] = {
     NULL,
 };
 
-/* --- one per state directory -------------------------------------------------------------------
- */
+/* --- one per state directory --------------------------------------------------------------- */
 
 /* The number of the process that signed the lock; "" when there is none. */
 static void read_holder(int fd, char pid[32])
@@ -116,8 +115,7 @@ static int sign_lock(const struct tn_service *s, struct tn_error *err)
     return 0;
 }
 
-/* --- starting ----------------------------------------------------------------------------------
- */
+/* --- starting ------------------------------------------------------------------------------ */
 
 static int open_keys(struct tn_service *s, const char *state, struct tn_error *err)
 {
@@ -260,8 +258,7 @@ char *tn_service_local_url(const struct tn_service *s)
     return doors_url(s->doors);
 }
 
-/* --- stopping ----------------------------------------------------------------------------------
- */
+/* --- stopping ------------------------------------------------------------------------------ */
 
 /* Clients first: from here on nobody uses what is freed next.  False: some are still there. */
 static bool send_away(struct tn_service *s)

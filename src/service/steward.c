@@ -51,8 +51,7 @@ struct pools *steward_pools(const struct steward *k)
     return k->pools;
 }
 
-/* --- times -------------------------------------------------------------------------------------
- */
+/* --- times --------------------------------------------------------------------------------- */
 
 static const struct {
     enum box_order order;
@@ -183,8 +182,7 @@ static int nudge_box(struct box *b, void *ctx)
     return 0;
 }
 
-/* --- usage -------------------------------------------------------------------------------------
- */
+/* --- usage --------------------------------------------------------------------------------- */
 
 void steward_watch(struct steward *k, struct box *b)
 {
@@ -239,8 +237,7 @@ static void *sample_loop(void *arg)
     return NULL;
 }
 
-/* --- the slow round ----------------------------------------------------------------------------
- */
+/* --- the slow round ------------------------------------------------------------------------ */
 
 static bool is_stopping(struct steward *k)
 {
@@ -358,8 +355,7 @@ static void *disk_loop(void *arg)
     return NULL;
 }
 
-/* --- all of it ---------------------------------------------------------------------------------
- */
+/* --- all of it ----------------------------------------------------------------------------- */
 
 struct steward *steward_new(struct tn_service *s, struct tn_error *err)
 {

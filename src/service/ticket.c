@@ -37,8 +37,7 @@ static bool same_mac(const unsigned char *a, const unsigned char *b)
     return difference == 0;
 }
 
-/* --- sealing -----------------------------------------------------------------------------------
- */
+/* --- sealing ------------------------------------------------------------------------------- */
 
 static void swap(char *text, char from, char to)
 {
@@ -64,8 +63,7 @@ int ticket_seal(const char *secret, const struct ticket *t, char out[TICKET_MAX]
     return 0;
 }
 
-/* --- opening -----------------------------------------------------------------------------------
- */
+/* --- opening ------------------------------------------------------------------------------- */
 
 static int decode(const char *text, struct tn_buf *out)
 {
@@ -116,8 +114,7 @@ bool ticket_unseal(const char *secret, const char *text, struct ticket *out)
     return true;
 }
 
-/* --- for whom ----------------------------------------------------------------------------------
- */
+/* --- for whom ------------------------------------------------------------------------------ */
 
 int ticket_make(const struct tn_service *s, const struct caller *who, const char *purpose,
                 const char *box, double seconds, char out[TICKET_MAX], struct tn_error *err)
@@ -146,8 +143,7 @@ int ticket_check(struct tn_service *s, const char *ticket, const char *purpose, 
     return 0;
 }
 
-/* --- for one use -------------------------------------------------------------------------------
- */
+/* --- for one use --------------------------------------------------------------------------- */
 
 /* What is remembered of one tenant; other tenants have no part in its limit. */
 struct tenant_tickets {
@@ -244,8 +240,7 @@ int ticket_make_once(struct tn_service *s, const struct caller *who, const char 
     return ticket_make(s, who, purpose, box, seconds, out, err);
 }
 
-/* --- sign-in links -----------------------------------------------------------------------------
- */
+/* --- sign-in links ------------------------------------------------------------------------- */
 
 #define LINK_PURPOSE "login:"
 

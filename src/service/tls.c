@@ -56,8 +56,7 @@ struct client {
     char peer[INET6_ADDRSTRLEN];
 };
 
-/* --- setting up --------------------------------------------------------------------------------
- */
+/* --- setting up ---------------------------------------------------------------------------- */
 
 /* What OpenSSL complained about last. */
 static int fail(const struct tls *t, struct tn_error *err, const char *what, const char *path)
@@ -145,8 +144,7 @@ void tls_free(struct tls *t)
     free(t);
 }
 
-/* --- the handshake -----------------------------------------------------------------------------
- */
+/* --- the handshake ------------------------------------------------------------------------- */
 
 /* What OpenSSL waits for after that result: poll events, or 0 when it is over. */
 static short wanted(const struct client *c, int result)
@@ -194,8 +192,7 @@ static int open_inner(const struct client *c)
     return pair[0];
 }
 
-/* --- carrying bytes ----------------------------------------------------------------------------
- */
+/* --- carrying bytes ------------------------------------------------------------------------ */
 
 /* One direction. */
 struct flow {
@@ -348,8 +345,7 @@ static void part(const struct client *c)
         ;
 }
 
-/* --- clients -----------------------------------------------------------------------------------
- */
+/* --- clients ------------------------------------------------------------------------------- */
 
 /* The handshake that has taken longest goes.  Under the lock. */
 static void drop_handshake(struct tls *t)
@@ -515,8 +511,7 @@ int tls_listen(struct tls *t, int fd, struct tn_http_server *http, struct tn_err
     return tn_fail_errno(err, why, "TLS");
 }
 
-/* --- the end -----------------------------------------------------------------------------------
- */
+/* --- the end ------------------------------------------------------------------------------- */
 
 void tls_shut(struct tls *t, int64_t deadline)
 {

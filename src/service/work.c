@@ -228,8 +228,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* --- when no thread can be had ------------------------------------------------------------------
- */
+/* --- when no thread can be had ------------------------------------------------------------- */
 
 /* Whoever asks for work may hold locks, or a turn in line that the work would wait for: it cannot
  * do it itself.  So one thread is there from the beginning, and helps whoever has none. */
@@ -286,8 +285,7 @@ static void wait_for_thread(struct box *b)
     pthread_mutex_unlock(&all->work_lock);
 }
 
-/* --- who works ----------------------------------------------------------------------------------
- */
+/* --- who works ----------------------------------------------------------------------------- */
 
 /* Under its lock: whoever calls is its worker from now on.  False: there is one, or none may be. */
 static bool become_worker(struct box *b)

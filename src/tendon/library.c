@@ -45,8 +45,7 @@ char *tn_library_text(struct tn_buf *out, struct tendon_error *to)
     return NULL;
 }
 
-/* --- the runtime -------------------------------------------------------------------------------
- */
+/* --- the runtime --------------------------------------------------------------------------- */
 
 struct settings {
     struct tn_config *config;
@@ -158,8 +157,7 @@ int tendon_gc(struct tendon *t, double seconds, struct tendon_error *err)
     return count < 0 ? tn_library_fail(err, &why) : count;
 }
 
-/* --- sandboxes ---------------------------------------------------------------------------------
- */
+/* --- sandboxes ----------------------------------------------------------------------------- */
 
 /* Takes the inner handle; NULL is a failure. */
 static struct tendon_sandbox *wrap(struct tendon *t, struct tn_sandbox *sb,
@@ -261,8 +259,7 @@ int tendon_drive(struct tendon_sandbox *sb, const char *goal, double seconds,
     return refuse(err, "the goal must be running, paused, stopped or suspended");
 }
 
-/* --- work --------------------------------------------------------------------------------------
- */
+/* --- work ---------------------------------------------------------------------------------- */
 
 static int execute_text(struct tendon_sandbox *sb, const char *text, struct tn_observation *o,
                         struct tn_error *err)
@@ -351,8 +348,7 @@ int tendon_run(struct tendon_sandbox *sb, const char *command, double seconds, c
     return status < 0 ? tn_library_fail(err, &why) : status;
 }
 
-/* --- files and ports ---------------------------------------------------------------------------
- */
+/* --- files and ports ----------------------------------------------------------------------- */
 
 static struct tn_hand_files *open_files(struct tendon_sandbox *sb, int64_t deadline,
                                         struct tn_error *err)
@@ -438,8 +434,7 @@ int tendon_dial(struct tendon_sandbox *sb, int port, double seconds, struct tend
     return fd < 0 ? tn_library_fail(err, &why) : fd;
 }
 
-/* --- files as they were ------------------------------------------------------------------------
- */
+/* --- files as they were -------------------------------------------------------------------- */
 
 int tendon_snapshot(struct tendon_sandbox *sb, const char *name, double seconds,
                     struct tendon_error *err)

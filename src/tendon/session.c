@@ -22,8 +22,7 @@ static char *fail(struct tendon_error *to, const struct tn_error *from)
     return NULL;
 }
 
-/* --- being told --------------------------------------------------------------------------------
- */
+/* --- being told ---------------------------------------------------------------------------- */
 
 static void tell_status(const char *level, enum tn_runtime_status status, const char *message,
                         void *ctx)
@@ -57,8 +56,7 @@ void tn_library_tell_sessions(struct tendon_sandbox *sb, enum tn_goal goal)
     }
 }
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options ------------------------------------------------------------------------------- */
 
 struct options {
     char *id, *workspace, *directory;
@@ -173,8 +171,7 @@ static char *ask_directory(struct tn_sandbox *sb, struct tn_error *err)
     return NULL;
 }
 
-/* --- opening -----------------------------------------------------------------------------------
- */
+/* --- opening ------------------------------------------------------------------------------- */
 
 static int start(struct tendon_session *s, struct options *o, struct tn_error *err)
 {
@@ -256,8 +253,7 @@ void tendon_session_close(struct tendon_session *s)
     free(s);
 }
 
-/* --- the workspace -------------------------------------------------------------------------------
- */
+/* --- the workspace ------------------------------------------------------------------------- */
 
 int tendon_session_setup(struct tendon_session *s, struct tendon_error *err)
 {
@@ -349,8 +345,7 @@ char *tendon_session_branch(struct tendon_session *s, const char *cwd, struct te
     return branch ? branch : fail(err, &why);
 }
 
-/* --- actions -------------------------------------------------------------------------------------
- */
+/* --- actions ------------------------------------------------------------------------------- */
 
 char *tendon_session_act(struct tendon_session *s, const char *text, struct tendon_error *err)
 {

@@ -11,8 +11,7 @@
 #define END_SECONDS 1.0     /* for all of them when the process ends */
 enum { PIECE = 16 << 10 };
 
-/* --- the thread that encrypts ------------------------------------------------------------------
- */
+/* --- the thread that encrypts -------------------------------------------------------------- */
 
 /* One direction: bytes read but not yet taken by the other side. */
 struct way {
@@ -241,8 +240,7 @@ static int start_relay(const struct web_curl *curl, struct web_line *line, int t
     return tn_fail_errno(err, failed, "thread");
 }
 
-/* --- connecting --------------------------------------------------------------------------------
- */
+/* --- connecting ---------------------------------------------------------------------------- */
 
 static int connect_line(struct tn_web *web, struct web_line *line, int64_t deadline, int *socket,
                         struct tn_error *err)

@@ -1,14 +1,14 @@
 /* The inside of `tendon mcp`: sandboxes for MCP clients, the tools and the resources they get.
  *
- * about.c    what a sandbox is like, for the model
- * boxes.c    which sandboxes there are, and whose
- * tools.c    the table of tools: listing and calling
- * work.c     tools that are actions: shell, Python, browser
- * running.c  an action while it runs
- * file-tools.c  tools for files
- * life.c     tools about sandboxes themselves
- * files.c    whole files, to and from it
- * resources.c  files as resources */
+ *   about.c       what a sandbox is like, for the model
+ *   boxes.c       which sandboxes there are, and whose
+ *   tools.c       the table of tools: listing and calling
+ *   work.c        tools that are actions: shell, Python, browser
+ *   running.c     an action while it runs
+ *   file-tools.c  tools for files
+ *   life.c        tools about sandboxes themselves
+ *   files.c       whole files, to and from it
+ *   resources.c   files as resources */
 #ifndef TN_CLI_MCP_MCP_H
 #define TN_CLI_MCP_MCP_H
 

@@ -35,8 +35,7 @@ int tn_view_take(struct tn_cdp *cdp, struct tn_page *page, const struct tn_view_
                  int64_t deadline, struct tn_view *out, struct tn_error *err);
 void tn_view_done(struct tn_view *v);
 
-/* --- the text given to the agent ---------------------------------------------------------------
- */
+/* --- the text given to the agent ----------------------------------------------------------- */
 
 struct tn_view_facts {
     const char *url;

@@ -34,8 +34,7 @@ bool tn_confined(void)
     return root.fd >= 0;
 }
 
-/* --- resolving ---------------------------------------------------------------------------------
- */
+/* --- resolving ----------------------------------------------------------------------------- */
 
 /* What follows the directory in the path, without slashes in front; NULL when it is not beneath. */
 static const char *rest_after(const char *path, const char *directory)
@@ -139,8 +138,7 @@ char *tn_confined_path(const char *path, struct tn_error *err)
     return tn_asprintf("%s/%s", root.path[1] ? root.path : "", rest);
 }
 
-/* --- using -------------------------------------------------------------------------------------
- */
+/* --- using --------------------------------------------------------------------------------- */
 
 int tn_where_open(const char *path, int flags, struct tn_error *err)
 {

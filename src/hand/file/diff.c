@@ -84,8 +84,7 @@ static int put_hunk(struct tn_buf *out, struct run *a, size_t gone, struct run *
     return put_lines(out, '-', a, gone) || put_lines(out, '+', b, came) ? -1 : 0;
 }
 
-/* --- numbers for lines, so that comparing two is comparing integers -----------------------------
- */
+/* --- numbers for lines, so that comparing two is comparing integers ------------------------ */
 
 struct table {
     struct tn_slice *lines; /* one per number */

@@ -22,8 +22,7 @@ int edit_create(struct edit *x)
     return 0;
 }
 
-/* --- str_replace --------------------------------------------------------------------------------
- */
+/* --- str_replace --------------------------------------------------------------------------- */
 
 /* Where old is next found at or after `from`, or SIZE_MAX.  An empty one is found everywhere. */
 static size_t find(struct tn_slice in, struct tn_slice old, size_t from)
@@ -132,8 +131,7 @@ int edit_str_replace(struct edit *x)
     return 0;
 }
 
-/* --- insert -------------------------------------------------------------------------------------
- */
+/* --- insert -------------------------------------------------------------------------------- */
 
 int edit_insert(struct edit *x)
 {
@@ -183,8 +181,7 @@ int edit_insert(struct edit *x)
     return 0;
 }
 
-/* --- undo_edit ----------------------------------------------------------------------------------
- */
+/* --- undo_edit ----------------------------------------------------------------------------- */
 
 static int undo_create(struct edit *x)
 {

@@ -63,8 +63,7 @@ void tn_edit_result_done(struct tn_edit_result *r)
     tn_buf_done(&r->after);
 }
 
-/* --- failures -----------------------------------------------------------------------------------
- */
+/* --- failures ------------------------------------------------------------------------------ */
 
 static void start_failure(struct edit *x)
 {
@@ -116,8 +115,7 @@ int edit_fail_io(struct edit *x, const struct tn_error *err, const char *doing)
                      x->path);
 }
 
-/* --- files --------------------------------------------------------------------------------------
- */
+/* --- files --------------------------------------------------------------------------------- */
 
 int edit_load(struct edit *x, struct document *d)
 {
@@ -184,8 +182,7 @@ int edit_save(struct edit *x, const struct document *before, const struct docume
     return 0;
 }
 
-/* --- checks before any command ------------------------------------------------------------------
- */
+/* --- checks before any command ------------------------------------------------------------- */
 
 /* What is at the path, with the user's rights: 0, or the errno value. */
 static int look_at(const struct tn_file_user *user, const char *path, struct stat *st)

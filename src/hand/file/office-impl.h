@@ -19,8 +19,7 @@ int office_docx(struct zip_archive *z, struct tn_buf *out, struct tn_error *err)
 int office_xlsx(struct zip_archive *z, struct tn_buf *out, struct tn_error *err);
 int office_pptx(struct zip_archive *z, struct tn_buf *out, struct tn_error *err);
 
-/* --- XML, as much of it as these documents use -------------------------------------------------
- */
+/* --- XML, as much of it as these documents use --------------------------------------------- */
 
 enum xml_kind { XML_END, XML_OPEN, XML_CLOSE, XML_TEXT };
 

@@ -61,8 +61,7 @@ static int check(struct zip_archive *z, int dest, const struct tn_zip_limits *li
     return r < 0 ? -1 : check_room(dest, bytes, err);
 }
 
-/* --- unpacking into the staging directory --------------------------------------------------------
- */
+/* --- unpacking into the staging directory -------------------------------------------------- */
 
 static int give(int fd, const struct tn_file_user *user, mode_t mode, struct tn_error *err)
 {

@@ -33,8 +33,7 @@ struct tn_zip_plan {
     struct zip_entry entry; /* the one at hand; its name is the path of the walk */
 };
 
-/* --- planning -----------------------------------------------------------------------------------
- */
+/* --- planning ------------------------------------------------------------------------------ */
 
 static int add_file(struct tn_zip_plan *p, int dir, const char *name, const struct stat *st,
                     struct tn_error *err)
@@ -189,8 +188,7 @@ uint64_t tn_zip_plan_length(const struct tn_zip_plan *p)
     return p->data + p->central + zip_end_length(p->entries, p->data, p->central);
 }
 
-/* --- sending ------------------------------------------------------------------------------------
- */
+/* --- sending ------------------------------------------------------------------------------- */
 
 struct sending {
     tn_zip_sink_fn sink;

@@ -3,8 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 
-/* --- bash --------------------------------------------------------------------------------------
- */
+/* --- bash ---------------------------------------------------------------------------------- */
 
 /* As the inside of $'...', on one line and without any byte that history expansion or a quote
  * scanner could care about. */
@@ -164,8 +163,7 @@ const struct tn_dialect tn_dialect_bash = {
     .put_word = put_dollar_quoted,
 };
 
-/* --- POSIX sh ----------------------------------------------------------------------------------
- */
+/* --- POSIX sh ------------------------------------------------------------------------------ */
 
 static void put_single_quoted(struct tn_buf *out, const char *text, size_t len)
 {
@@ -225,8 +223,7 @@ const struct tn_dialect *tn_dialect_for(const char *program)
     return strcmp(slash ? slash + 1 : program, "bash") == 0 ? &tn_dialect_bash : &tn_dialect_sh;
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records ------------------------------------------------------------------------------- */
 
 static int number(const char *text, int fallback)
 {

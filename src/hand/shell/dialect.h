@@ -55,8 +55,7 @@ extern const struct tn_dialect tn_dialect_sh;
 /* The dialect for a shell program's name ("bash", "/bin/dash", ...). */
 const struct tn_dialect *tn_dialect_for(const char *program);
 
-/* --- records: NUL-terminated fields ------------------------------------------------------------
- */
+/* --- records: NUL-terminated fields -------------------------------------------------------- */
 
 enum tn_record_kind {
     TN_RECORD_EVALUATED,   /* a command ended; the shell may yet tell about its jobs */

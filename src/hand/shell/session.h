@@ -135,8 +135,7 @@ struct tn_output *tn_session_output(struct tn_session *s, const char *id);
 void tn_session_each_output(struct tn_session *s, void (*fn)(struct tn_output *o, void *ctx),
                             void *ctx);
 
-/* --- a person's terminal on the session ---------------------------------------------------------
- */
+/* --- a person's terminal on the session ---------------------------------------------------- */
 
 /* Attaches: from now on the raw terminal stream is kept for resuming.  An offset beyond its end is
  * moved to the start of the line that the cursor is in.  *past: what is before has been shown to

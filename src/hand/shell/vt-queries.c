@@ -17,8 +17,7 @@ enum {
     ESC = 0x1b,
 };
 
-/* --- CSI ---------------------------------------------------------------------------------------
- */
+/* --- CSI ----------------------------------------------------------------------------------- */
 
 struct csi {
     char prefix; /* one of <=>? or 0 */
@@ -83,8 +82,7 @@ static size_t scan_csi(const char *s, size_t n, bool *asks)
     return CUT_OFF;
 }
 
-/* --- strings -----------------------------------------------------------------------------------
- */
+/* --- strings ------------------------------------------------------------------------------- */
 
 static bool begins(const char *s, size_t n, const char *with)
 {
@@ -130,8 +128,7 @@ static size_t scan_string(const char *s, size_t n, size_t *length)
     return CUT_OFF;
 }
 
-/* --- sequences ---------------------------------------------------------------------------------
- */
+/* --- sequences ----------------------------------------------------------------------------- */
 
 static const struct string {
     char letter; /* behind ESC; as a C1 control it is 0x40 more */

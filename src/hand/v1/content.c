@@ -23,8 +23,7 @@ enum {
     LOOKS = 8, /* at a file that goes on changing */
 };
 
-/* --- tags ---------------------------------------------------------------------------------------
- */
+/* --- tags ---------------------------------------------------------------------------------- */
 
 /* Times alone can be set back by whoever writes; that of the change to the inode cannot. */
 static void make_tag(const struct stat *st, char tag[TAG_MAX])
@@ -70,8 +69,7 @@ static bool settle(int fd, const char *path, struct stat *st)
     return false;
 }
 
-/* --- reading ------------------------------------------------------------------------------------
- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 struct source {
     int fd;
@@ -234,8 +232,7 @@ static void get_content(struct tn_http_exchange *x, void *ctx)
     tn_buf_done(&source.memory);
 }
 
-/* --- writing ------------------------------------------------------------------------------------
- */
+/* --- writing ------------------------------------------------------------------------------- */
 
 struct incoming {
     struct tn_http_exchange *x;

@@ -36,8 +36,7 @@ static void reply_no_directory(struct tn_http_exchange *x, const struct tn_error
     tn_http_reply_detail(x, status, err->text);
 }
 
-/* --- looking ------------------------------------------------------------------------------------
- */
+/* --- looking ------------------------------------------------------------------------------- */
 
 static const char *kind_name(mode_t mode)
 {
@@ -115,8 +114,7 @@ static void get_stat(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
-/* --- a page of a directory ----------------------------------------------------------------------
- */
+/* --- a page of a directory ----------------------------------------------------------------- */
 
 /* The first `limit` names after some name, in order.  There is room for twice as many: when it is
  * full, the later half goes, so that a directory of any size needs no more. */
@@ -256,8 +254,7 @@ static void get_list(struct tn_http_exchange *x, void *ctx)
         list_directory(x, path, (size_t)limit, after);
 }
 
-/* --- changing -----------------------------------------------------------------------------------
- */
+/* --- changing ------------------------------------------------------------------------------ */
 
 /* "0755" or "755"; -1 when there is none.  False: answered. */
 static bool read_mode(struct tn_http_exchange *x, const char *text, int64_t *mode)

@@ -28,8 +28,7 @@ struct input {
     struct tn_ws ws;
 };
 
-/* --- the pipe ----------------------------------------------------------------------------------
- */
+/* --- the pipe ------------------------------------------------------------------------------ */
 
 /* In a directory that the user can read but not write: what is opened here is what was made. */
 static int make_pipe(struct input *i, const struct tn_hand *hand, struct tn_error *err)
@@ -56,8 +55,7 @@ static void end_pipe(struct input *i)
     free(i->path);
 }
 
-/* --- the client --------------------------------------------------------------------------------
- */
+/* --- the client ---------------------------------------------------------------------------- */
 
 /* Waits for room in the pipe; false when the client has gone meanwhile. */
 static bool wait_for_room(struct input *i)

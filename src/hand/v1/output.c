@@ -53,8 +53,7 @@ static struct tn_output *find_output(struct tn_hand *hand, const char *id)
     return o;
 }
 
-/* --- what is there now --------------------------------------------------------------------------
- */
+/* --- what is there now --------------------------------------------------------------------- */
 
 static void set_number(struct tn_http_exchange *x, const char *name, uint64_t value)
 {
@@ -91,8 +90,7 @@ static void send_bytes(struct tn_http_exchange *x, struct tn_output *o, uint64_t
     tn_http_end(x);
 }
 
-/* --- and what comes -----------------------------------------------------------------------------
- */
+/* --- and what comes ------------------------------------------------------------------------ */
 
 /* Its id is the offset to resume from. */
 static int send_event(struct tn_http_exchange *x, const char *event, uint64_t offset,

@@ -8,8 +8,7 @@
 #include "hand/routes.h"
 #include "hand/v1/v1.h"
 
-/* --- looking ------------------------------------------------------------------------------------
- */
+/* --- looking ------------------------------------------------------------------------------- */
 
 static void write_session(struct tn_session *s, void *ctx)
 {
@@ -64,8 +63,7 @@ static void get_session(struct tn_http_exchange *x, void *ctx)
         reply_session(x, 200, s);
 }
 
-/* --- making and ending --------------------------------------------------------------------------
- */
+/* --- making and ending --------------------------------------------------------------------- */
 
 /* A shell would start elsewhere and only complain on its terminal.  -1: answered. */
 static int check_cwd(struct tn_http_exchange *x, struct tn_hand *hand, const char *cwd)
@@ -157,8 +155,7 @@ static void kill_session(struct tn_http_exchange *x, void *ctx)
     end_shell(x, ctx, true);
 }
 
-/* --- signals ------------------------------------------------------------------------------------
- */
+/* --- signals ------------------------------------------------------------------------------- */
 
 /* "INT", "SIGINT" or 2; 0 for none of them. */
 static int signal_number(const struct tn_json *v)

@@ -39,8 +39,7 @@ struct terminal {
     bool left;       /* atomic: the client has gone */
 };
 
-/* --- from the session to the client -------------------------------------------------------------
- */
+/* --- from the session to the client -------------------------------------------------------- */
 
 static int say(struct terminal *t, enum tn_ws_kind kind, const void *bytes, size_t n)
 {
@@ -145,8 +144,7 @@ static void *show(void *arg)
     return NULL;
 }
 
-/* --- from the client to the session -------------------------------------------------------------
- */
+/* --- from the client to the session -------------------------------------------------------- */
 
 static void complain(struct terminal *t, const char *why)
 {
@@ -222,8 +220,7 @@ static void listen_to_client(struct terminal *t)
     }
 }
 
-/* --- the connection -----------------------------------------------------------------------------
- */
+/* --- the connection ------------------------------------------------------------------------ */
 
 static void serve(struct terminal *t)
 {

@@ -12,8 +12,7 @@ static void refuse(struct tn_http_exchange *x, const char *name, const char *why
     tn_http_reply_detail(x, 422, detail);
 }
 
-/* --- the query ----------------------------------------------------------------------------------
- */
+/* --- the query ----------------------------------------------------------------------------- */
 
 bool tn_v1_number(const char *text, int base, int64_t max, int64_t *out)
 {
@@ -57,8 +56,7 @@ int tn_v1_query_flag(struct tn_http_exchange *x, const char *name)
     return -1;
 }
 
-/* --- the body -----------------------------------------------------------------------------------
- */
+/* --- the body ------------------------------------------------------------------------------ */
 
 int tn_v1_body(struct tn_http_exchange *x, struct tn_json **tree)
 {
@@ -92,8 +90,7 @@ int tn_v1_string(struct tn_http_exchange *x, const struct tn_json *body, const c
     return -1;
 }
 
-/* --- files and sessions -------------------------------------------------------------------------
- */
+/* --- files and sessions -------------------------------------------------------------------- */
 
 char *tn_v1_path(struct tn_http_exchange *x, const char *path, const char *name)
 {

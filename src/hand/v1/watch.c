@@ -50,8 +50,7 @@ struct todo {
     size_t count;
 };
 
-/* --- what is being watched ----------------------------------------------------------------------
- */
+/* --- what is being watched ----------------------------------------------------------------- */
 
 /* Where the id is, or would be. */
 static size_t place_of(const struct watcher *w, int id)
@@ -146,8 +145,7 @@ static void watcher_done(struct watcher *w)
     tn_close(w->fd);
 }
 
-/* --- telling ------------------------------------------------------------------------------------
- */
+/* --- telling ------------------------------------------------------------------------------- */
 
 static char *joined(const char *dir, const char *name)
 {
@@ -170,8 +168,7 @@ static void tell(struct watcher *w, const char *event, const char *path, bool di
         w->over = true;
 }
 
-/* --- going down ---------------------------------------------------------------------------------
- */
+/* --- going down ---------------------------------------------------------------------------- */
 
 /* Looks into a directory: tells what is in it, when that is new, and notes its directories. */
 static void look_into(struct watcher *w, const char *path, bool is_new, struct todo *todo)
@@ -231,8 +228,7 @@ static void watch_new_directory(struct watcher *w, const char *path)
         tell(w, "skipped", path, true, 0);
 }
 
-/* --- events -------------------------------------------------------------------------------------
- */
+/* --- events -------------------------------------------------------------------------------- */
 
 static void take_event(struct watcher *w, const struct inotify_event *event)
 {

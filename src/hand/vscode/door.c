@@ -27,8 +27,7 @@ struct door {
     int port;
 };
 
-/* --- who may enter ------------------------------------------------------------------------------
- */
+/* --- who may enter ------------------------------------------------------------------------- */
 
 static bool is_token(const char *value, void *ctx)
 {
@@ -72,8 +71,7 @@ static void say(struct tn_http_exchange *x, int status, const char *text)
     tn_http_reply(x, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-/* --- letting in ---------------------------------------------------------------------------------
- */
+/* --- letting in ---------------------------------------------------------------------------- */
 
 /* The query as it came, without the token. */
 static void put_query(const struct door *d, struct tn_http_exchange *x, struct tn_buf *out)
@@ -194,8 +192,7 @@ static const struct tn_route routes[] = {
 };
 static const struct tn_route *const tables[] = {routes, NULL};
 
-/* --- opening and closing ------------------------------------------------------------------------
- */
+/* --- opening and closing ------------------------------------------------------------------- */
 
 static int bound_port(int fd)
 {

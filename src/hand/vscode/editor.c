@@ -101,8 +101,7 @@ static bool unwanted(struct editor *e)
     return answer;
 }
 
-/* --- starting, by one thread at a time ----------------------------------------------------------
- */
+/* --- starting, by one thread at a time ----------------------------------------------------- */
 
 static bool starts_with(const char *text, const char *prefix)
 {
@@ -289,8 +288,7 @@ static void succeed_the_dead(struct editor *e)
     bury(e, &err);
 }
 
-/* --- what others call ---------------------------------------------------------------------------
- */
+/* --- what others call ---------------------------------------------------------------------- */
 
 /* With the lock held: until the one who is STARTING has come to an end.  An editor that ends at its
  * start tells all who wait at once: a page asks for much at the same time, and one start after the

@@ -25,8 +25,7 @@ static const char *const names[] = {"hello-world", "memory-monitor"};
  * stays away.  Editors do not look at names with a dot. */
 #define MARK "."
 
-/* --- directories -------------------------------------------------------------------------------
- */
+/* --- directories --------------------------------------------------------------------------- */
 
 static char *directory_name(const char *name)
 {
@@ -67,8 +66,7 @@ static int unpack(int dir, const char *directory, const char *name, struct tn_er
     return r;
 }
 
-/* --- the list ----------------------------------------------------------------------------------
- */
+/* --- the list ------------------------------------------------------------------------------ */
 
 static const struct tn_json *find_entry(const struct tn_json *list, const char *name)
 {
@@ -192,8 +190,7 @@ static int extend_list(const char *path, const struct tn_json *list, const enum 
     return tn_fs_replace(TN_FS_ANYWHERE, path, &how, write_text, &new, err);
 }
 
-/* --- both --------------------------------------------------------------------------------------
- */
+/* --- both ---------------------------------------------------------------------------------- */
 
 static int bring(int dir, const char *directory, enum fate fate, const char *name,
                  struct tn_error *err)

@@ -67,8 +67,7 @@ void editor_program_done(struct editor_program *p)
     p->path = NULL;
 }
 
-/* --- finding ------------------------------------------------------------------------------------
- */
+/* --- finding ------------------------------------------------------------------------------- */
 
 static bool is_program(const char *path)
 {
@@ -148,8 +147,7 @@ char *editor_extensions_directory(const struct editor_program *p, const char *co
                           : tn_asprintf("%s/%s/%s", variable(env, "HOME"), d->data, d->extensions);
 }
 
-/* --- calling ------------------------------------------------------------------------------------
- */
+/* --- calling ------------------------------------------------------------------------------- */
 
 static char *fill_in(const char *argument, const struct editor_place *place)
 {

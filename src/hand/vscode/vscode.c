@@ -30,8 +30,7 @@ struct vscode {
     bool loopback;        /* it is on that interface */
 };
 
-/* --- what the environment says ------------------------------------------------------------------
- */
+/* --- what the environment says ------------------------------------------------------------- */
 
 static const char *variable(const char *name)
 {
@@ -98,8 +97,7 @@ static int check_username(const struct tn_hand *hand, struct tn_error *err)
                    hand->options.username);
 }
 
-/* --- settings -----------------------------------------------------------------------------------
- */
+/* --- settings ------------------------------------------------------------------------------ */
 
 static const char settings[] = "{\n"
                                "    \"workbench.colorTheme\": \"Default Dark Modern\",\n"
@@ -129,8 +127,7 @@ static int write_settings(const struct vscode *v, struct tn_error *err)
     return tn_fs_write(fd, settings, sizeof settings - 1, err);
 }
 
-/* --- opening ------------------------------------------------------------------------------------
- */
+/* --- opening ------------------------------------------------------------------------------- */
 
 static int try_port(struct vscode *v, const char *host, int port, struct tn_error *err)
 {
@@ -217,8 +214,7 @@ static int open_on_demand(struct vscode *v, struct tn_error *err)
     return fd < 0 ? -1 : 0;
 }
 
-/* --- routes -------------------------------------------------------------------------------------
- */
+/* --- routes -------------------------------------------------------------------------------- */
 
 static void get_connection_token(struct tn_http_exchange *x, void *ctx)
 {
@@ -274,8 +270,7 @@ static const struct tn_route routes[] = {
     {0},
 };
 
-/* --- the row ------------------------------------------------------------------------------------
- */
+/* --- the row ------------------------------------------------------------------------------- */
 
 /* A random UUID of version 4. */
 static bool make_token(char token[40])

@@ -54,8 +54,7 @@ static void close_engine(void *engine)
     engine_close(engine);
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ---------------------------------------------------------------------------------- */
 
 static int run_for_place(struct call *c, void *engine, const char *method, struct tn_place *place,
                          int64_t deadline, struct tn_error *err)
@@ -114,8 +113,7 @@ static int list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, st
     return 0;
 }
 
-/* --- use ---------------------------------------------------------------------------------------
- */
+/* --- use ----------------------------------------------------------------------------------- */
 
 static void write_bytes(struct call *c, const char *key, const void *bytes, size_t n)
 {
@@ -254,8 +252,7 @@ static int usage(void *engine, const struct tn_subject *subject, struct tn_usage
     return 0;
 }
 
-/* --- layers ------------------------------------------------------------------------------------
- */
+/* --- layers -------------------------------------------------------------------------------- */
 
 static int snapshot(void *engine, const struct tn_subject *subject, const char *name,
                     int64_t deadline, struct tn_error *err)

@@ -10,8 +10,7 @@
 
 #define DESCRIBE_SECONDS 10.0
 
-/* --- slots: open and doctor are not told which backend they belong to --------------------------
- */
+/* --- slots: open and doctor are not told which backend they belong to ---------------------- */
 
 #define SLOTS(X) \
     X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
@@ -66,8 +65,7 @@ static const struct {
     SLOTS(SLOT)};
 _Static_assert(TN_COUNT(slots) == MAX_EXTERNALS, "one slot for each");
 
-/* --- finding -----------------------------------------------------------------------------------
- */
+/* --- finding ------------------------------------------------------------------------------- */
 
 static void external_free(struct external *x)
 {

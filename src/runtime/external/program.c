@@ -93,8 +93,7 @@ bool program_broken(struct program *p)
     return p->broken || tn_child_wait(p->child, 0, NULL, NULL) == 0;
 }
 
-/* --- its last words ----------------------------------------------------------------------------
- */
+/* --- its last words ------------------------------------------------------------------------ */
 
 static void hear_word(struct program *p, char c)
 {
@@ -126,8 +125,7 @@ static void hear_errors(struct program *p)
     }
 }
 
-/* --- breaking ----------------------------------------------------------------------------------
- */
+/* --- breaking ------------------------------------------------------------------------------ */
 
 static int break_down(struct program *p, enum tn_code code, const char *what, struct tn_error *err)
 {
@@ -157,8 +155,7 @@ static int is_late(struct program *p, const char *method, struct tn_error *err)
     return break_down(p, TN_E_TIMEOUT, what, err);
 }
 
-/* --- lines -------------------------------------------------------------------------------------
- */
+/* --- lines --------------------------------------------------------------------------------- */
 
 /* Sends some of the request; bytes sent, or -1 when it has closed its end. */
 static ssize_t push(const struct program *p, const char *bytes, size_t n)
@@ -182,8 +179,7 @@ static int pull(struct program *p, struct tn_error *err)
     return 0;
 }
 
-/* --- messages ----------------------------------------------------------------------------------
- */
+/* --- messages ------------------------------------------------------------------------------ */
 
 static enum tn_code code_of(const struct tn_json *error)
 {

@@ -20,7 +20,7 @@
 #define JAIL_LOG "hand.log"
 #define JAIL_STARTING "starting" /* a FIFO: some launcher has it open */
 #define JAIL_STOPPED "stopped"   /* a mark: it was stopped on purpose */
-#define JAIL_PAUSED                                                              \
+#define JAIL_PAUSED \
     "paused" /* a mark: its processes are stopped by signal, for want of cgroups \
               */
 #define JAIL_COPYING \

@@ -124,8 +124,7 @@ struct remote_dialect {
 };
 extern const struct remote_dialect remote_native, remote_openhands;
 
-/* --- the table (life.c, use.c, layers.c, doctor.c) ---------------------------------------------
- */
+/* --- the table (life.c, use.c, layers.c, doctor.c) ----------------------------------------- */
 
 /* What no service could keep. */
 int remote_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err);

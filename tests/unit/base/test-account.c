@@ -180,8 +180,7 @@ static void test_nul_bytes_and_an_empty_file(void **state)
     tn_user_done(&user);
 }
 
-/* --- acting as a user ---------------------------------------------------------------------------
- */
+/* --- acting as a user ---------------------------------------------------------------------- */
 
 static void test_act_as(void **state)
 {

@@ -90,8 +90,7 @@ static void assert_no_children(void)
     assert_int_equal(errno, ECHILD);
 }
 
-/* --- what a child is like -----------------------------------------------------------------------
- */
+/* --- what a child is like ------------------------------------------------------------------ */
 
 static void test_exit_code_and_usage(void **state)
 {
@@ -289,8 +288,7 @@ static void test_user(void **state)
     rmdir(dir);
 }
 
-/* --- waiting and signals ------------------------------------------------------------------------
- */
+/* --- waiting and signals ------------------------------------------------------------------- */
 
 static void test_wait_has_a_deadline(void **state)
 {
@@ -590,8 +588,7 @@ static void test_many_threads(void **state)
     assert_no_children();
 }
 
-/* --- the reaper ---------------------------------------------------------------------------------
- */
+/* --- the reaper ---------------------------------------------------------------------------- */
 
 static int reaper = -1;
 

@@ -211,8 +211,7 @@ static void test_failing_writer_changes_nothing(void **state)
     assert_no_temp(".");
 }
 
-/* --- the journal --------------------------------------------------------------------------------
- */
+/* --- the journal --------------------------------------------------------------------------- */
 
 struct journal_log {
     char path[4096];
@@ -290,8 +289,7 @@ static void test_without_nameless_files(void **state)
     assert_no_temp(".");
 }
 
-/* --- when replacing is not possible -------------------------------------------------------------
- */
+/* --- when replacing is not possible -------------------------------------------------------- */
 
 static int replace_as(uid_t uid, const char *path, const struct tn_fs_replace *how,
                       struct tn_error *err)
@@ -422,8 +420,7 @@ static void test_running_program(void **state)
     close(started[0]);
 }
 
-/* --- many at once -------------------------------------------------------------------------------
- */
+/* --- many at once -------------------------------------------------------------------------- */
 
 static atomic_bool reading;
 

@@ -16,8 +16,7 @@
 #include "base/fs.h"
 #include "scratch.h"
 
-/* --- opening beneath a root ---------------------------------------------------------------------
- */
+/* --- opening beneath a root ---------------------------------------------------------------- */
 
 static int open_beneath(const char *path, struct tn_error *err)
 {
@@ -234,8 +233,7 @@ static void test_kernels_without_openat2(void **state)
     }
 }
 
-/* --- directories --------------------------------------------------------------------------------
- */
+/* --- directories --------------------------------------------------------------------------- */
 
 static int note_made(int fd, const char *path, void *ctx, struct tn_error *err)
 {
@@ -331,8 +329,7 @@ static void test_mkdirs_stops_when_told(void **state)
     assert_false(exists(scratch, "a/b"));
 }
 
-/* --- removing -----------------------------------------------------------------------------------
- */
+/* --- removing ------------------------------------------------------------------------------ */
 
 static void assert_removed(const char *name)
 {
@@ -517,8 +514,7 @@ static void test_remove_stays_on_its_mount(void **state)
     assert_int_equal(result, 0);
 }
 
-/* --- reading, writing, copying ------------------------------------------------------------------
- */
+/* --- reading, writing, copying ------------------------------------------------------------- */
 
 static void test_read(void **state)
 {

@@ -64,8 +64,7 @@ static void test_everybody(void **state)
     tn_gather_done(&gather);
 }
 
-/* --- who comes while somebody is at work -------------------------------------------------------
- */
+/* --- who comes while somebody is at work --------------------------------------------------- */
 
 static int lists, longest;
 

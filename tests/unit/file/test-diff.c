@@ -36,8 +36,7 @@ static void looks_like_difflib(void **state)
     assert_diff("x  ", "y \t", HEAD "@@ -1 +1 @@\n-x\n+y");
 }
 
-/* --- applying -----------------------------------------------------------------------------------
- */
+/* --- applying ------------------------------------------------------------------------------ */
 
 static const char *line_end(const char *s)
 {

@@ -247,8 +247,7 @@ static void tells_not_all_of_many_lines(void **state)
                     "999, 1000, ...]. Please ensure it is unique.");
 }
 
-/* --- directories --------------------------------------------------------------------------------
- */
+/* --- directories --------------------------------------------------------------------------- */
 
 static void follows_links_but_no_loops(void **state)
 {
@@ -320,8 +319,7 @@ static void refuses_odd_paths(void **state)
     assert_string_equal(tn_buf_str(&b->result.content), "ERROR:\nembedded null byte in a path");
 }
 
-/* --- history ------------------------------------------------------------------------------------
- */
+/* --- history ------------------------------------------------------------------------------- */
 
 static void undoes_ten_edits(void **state)
 {
@@ -456,8 +454,7 @@ static void does_not_grow_with_edits(void **state)
 }
 #endif
 
-/* --- threads ------------------------------------------------------------------------------------
- */
+/* --- threads ------------------------------------------------------------------------------- */
 
 static void *edit_often(void *arg)
 {

@@ -18,8 +18,7 @@ struct player {
     int failures;
 };
 
-/* --- reading the table --------------------------------------------------------------------------
- */
+/* --- reading the table --------------------------------------------------------------------- */
 
 static char unescape_one(const char **at)
 {
@@ -59,8 +58,7 @@ static void unescape(const struct player *p, const char *s, struct tn_buf *out)
     }
 }
 
-/* --- playing it ---------------------------------------------------------------------------------
- */
+/* --- playing it ---------------------------------------------------------------------------- */
 
 static void complain(struct player *p, const char *what, const struct tn_buf *want,
                      const struct tn_buf *got)

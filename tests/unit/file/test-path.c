@@ -55,8 +55,7 @@ static void words_errors_like_python(void **state)
     assert_string_equal(got, "[Errno 2] No such file or directory: '/x'");
 }
 
-/* --- destinations -------------------------------------------------------------------------------
- */
+/* --- destinations -------------------------------------------------------------------------- */
 
 static int open_destination(const struct scratch *s, const char *name, struct tn_error *err)
 {

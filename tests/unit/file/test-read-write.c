@@ -45,8 +45,7 @@ static void assert_write(const struct scratch *s, const char *path, const char *
     assert_file(s, path, want);
 }
 
-/* --- read ---------------------------------------------------------------------------------------
- */
+/* --- read ---------------------------------------------------------------------------------- */
 
 static void reads_relative_and_absolute(void **state)
 {
@@ -199,8 +198,7 @@ static void reads_with_the_rights_of_the_user(void **state)
     assert_memory_equal(got, "!Not a regular file", 19);
 }
 
-/* --- write --------------------------------------------------------------------------------------
- */
+/* --- write --------------------------------------------------------------------------------- */
 
 static void writes_new_files(void **state)
 {

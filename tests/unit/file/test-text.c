@@ -76,8 +76,7 @@ static void changes_line_endings(void **state)
     assert_string_equal(tn_buf_str(&out), "a\nb\r\n");
 }
 
-/* --- encodings ----------------------------------------------------------------------------------
- */
+/* --- encodings ----------------------------------------------------------------------------- */
 
 static void detects(void **state)
 {
@@ -135,8 +134,7 @@ static void refuses_broken_text(void **state)
     assert_non_null(strstr(err.text, "U+4E2D"));
 }
 
-/* --- kinds of files ------------------------------------------------------------------------------
- */
+/* --- kinds of files ------------------------------------------------------------------------ */
 
 static void knows_text_from_binary(void **state)
 {

@@ -72,8 +72,7 @@ static void withdraw(void *ctx, const char *path)
 
 static const struct tn_fs_journal journal = {.announce = announce, .withdraw = withdraw};
 
-/* --- upload -------------------------------------------------------------------------------------
- */
+/* --- upload -------------------------------------------------------------------------------- */
 
 static void stores_a_file(void **state)
 {
@@ -229,8 +228,7 @@ static void gives_new_things_to_the_user(void **state)
     assert_int_equal(stat_file(s, "to/plain").st_uid, 4242);
 }
 
-/* --- download -----------------------------------------------------------------------------------
- */
+/* --- download ------------------------------------------------------------------------------ */
 
 static void names_the_download(void **state)
 {
@@ -251,8 +249,7 @@ static void names_the_download(void **state)
     }
 }
 
-/* --- list ---------------------------------------------------------------------------------------
- */
+/* --- list ---------------------------------------------------------------------------------- */
 
 static int put_name(const char *name, void *ctx)
 {

@@ -7,8 +7,7 @@
 #include "hand/file/zip-name.h"
 #include "hand/file/zip-write.h"
 
-/* --- records ------------------------------------------------------------------------------------
- */
+/* --- records ------------------------------------------------------------------------------- */
 
 static void lengths_agree(void **state)
 {
@@ -37,8 +36,7 @@ static void lengths_agree(void **state)
     assert_true(zip_end_length(0xffff, 0, 0) > 22);
 }
 
-/* --- names --------------------------------------------------------------------------------------
- */
+/* --- names --------------------------------------------------------------------------------- */
 
 static void takes_plain_names(void **state)
 {
@@ -117,8 +115,7 @@ static void refuses_other_names(void **state)
     assert_int_equal(zip_name(long_name, 4999, false, &out, &is_dir, &err), -1);
 }
 
-/* --- sending ------------------------------------------------------------------------------------
- */
+/* --- sending ------------------------------------------------------------------------------- */
 
 /* Collects the archive in a file; on the first bytes it lets something happen to the files. */
 struct collector {

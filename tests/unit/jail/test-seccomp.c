@@ -144,8 +144,7 @@ static void look_at_all(uint32_t arch)
     look_at_some_names(arch);
 }
 
-/* --- the filter of jails that write to the host's directories ----------------------------------
- */
+/* --- the filter of jails that write to the host's directories ------------------------------ */
 
 static uint32_t answer_to(uint32_t arch, const char *call, int number, unsigned arg, uint64_t value,
                           uint64_t flags)

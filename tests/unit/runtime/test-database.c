@@ -67,8 +67,7 @@ static void test_nobody_else_can_read_it(void **state)
     tn_db_close(own);
 }
 
-/* --- alone -------------------------------------------------------------------------------------
- */
+/* --- alone --------------------------------------------------------------------------------- */
 
 static int put_and_fail(struct tn_db *d, void *ctx, struct tn_error *err)
 {
@@ -109,8 +108,7 @@ static void test_a_transaction_that_does_not_begin(void **state)
     assert_int_equal(tn_db_atomically(db, put, &n, &err), 0);
 }
 
-/* --- together ----------------------------------------------------------------------------------
- */
+/* --- together ------------------------------------------------------------------------------ */
 
 struct asker {
     int64_t n;

@@ -24,8 +24,7 @@
 static char *directory;
 static struct jail_engine engine;
 
-/* --- the stand-in ------------------------------------------------------------------------------
- */
+/* --- the stand-in -------------------------------------------------------------------------- */
 
 /* Does what its plan calls the host: is silent, as is its child; or refuses. */
 static int obey(void)
@@ -65,8 +64,7 @@ static int be_a_nursery(int socket)
     return 0;
 }
 
-/* --- tests -------------------------------------------------------------------------------------
- */
+/* --- tests --------------------------------------------------------------------------------- */
 
 static int start(const char *hostname, struct jail_launcher *l, struct tn_error *err)
 {

@@ -44,8 +44,7 @@ static void expect_peek(struct tn_transcript *t, const char *want)
     expect(&got, want);
 }
 
-/* --- marks --------------------------------------------------------------------------------------
- */
+/* --- marks --------------------------------------------------------------------------------- */
 
 static void test_take_gives_what_is_new(void **state)
 {
@@ -205,8 +204,7 @@ static void test_take_appends(void **state)
     tn_transcript_free(t);
 }
 
-/* --- changes, clear, resize ---------------------------------------------------------------------
- */
+/* --- changes, clear, resize ---------------------------------------------------------------- */
 
 static void test_changes_count_visible_text_only(void **state)
 {
@@ -279,8 +277,7 @@ static void test_resize(void **state)
     tn_transcript_free(t);
 }
 
-/* --- limits -------------------------------------------------------------------------------------
- */
+/* --- limits -------------------------------------------------------------------------------- */
 
 static void feed_lines(struct tn_transcript *t, int from, int to)
 {
