@@ -18,13 +18,10 @@
 #define JAIL_PATH_ENTRY "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 #define JAIL_LOG "hand.log"
-#define JAIL_STARTING "starting" /* a FIFO: some launcher has it open */
-#define JAIL_STOPPED "stopped"   /* a mark: it was stopped on purpose */
-#define JAIL_PAUSED \
-    "paused" /* a mark: its processes are stopped by signal, for want of cgroups \
-              */
-#define JAIL_COPYING \
-    TN_KEEPER_COPYING /* a mark: it is frozen while the process that it names copies files */
+#define JAIL_STARTING "starting"       /* a FIFO: some launcher has it open */
+#define JAIL_STOPPED "stopped"         /* a mark: it was stopped on purpose */
+#define JAIL_PAUSED "paused"           /* a mark: stopped by signals, for want of control groups */
+#define JAIL_COPYING TN_KEEPER_COPYING /* a mark: frozen while the process it names copies files */
 
 struct jail_turns {
     pthread_mutex_t lock;
