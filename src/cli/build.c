@@ -1,11 +1,8 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-
-#include "base/fs.h"
+#include "image/build.h"
 #include "cli/engine.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
-#include "image/build.h"
+#include "image/folder.h"
 #include "image/remote.h"
 
 struct build_options {
@@ -30,7 +27,9 @@ static const struct tn_field rows[] = {
             .help = "who builds: the container engine here, or the runtime service of "
                     "sandbox.remote_runtime_api_url"),
     TN_STRING("output", struct build_options, output, .flag = "--output", .letter = 'o',
-              .value = "DIR", .help = "write the Dockerfile there instead; needs no engine"),
+              .value = "DIR",
+              .help = "write the Dockerfile and the files it needs there instead; needs no "
+                      "engine"),
     TN_STRING("context", struct build_options, context, .flag = "--context", .value = "DIR",
               .help = "directory whose files ONBUILD steps of the base may use"),
     TN_STRING("network", struct build_options, network, .flag = "--network", .value = "NAME",
@@ -151,29 +150,15 @@ static void put_result(const struct tn_built *built, struct tn_buf *out)
 
 /* --- other builders ------------------------------------------------------------------------ */
 
-static int write_dockerfile(int fd, void *ctx, struct tn_error *err)
-{
-    const struct tn_built *built = ctx;
-
-    return tn_fs_write(fd, built->dockerfile, strlen(built->dockerfile), err);
-}
-
 /* For whoever builds it by other means. */
 static int write_folder(const struct build_options *options, const struct tn_build_options *how,
                         struct tn_built *built, struct tn_error *err)
 {
-    const struct tn_fs_replace replace = {.mode = 0644};
-
     if (tn_image_describe(&options->recipe, how, NULL, built, err) < 0)
         return -1;
     if (!built->dockerfile)
         built->dockerfile = tn_asprintf("FROM %s\n", built->image);
-    if (mkdir(options->output, 0777) < 0 && errno != EEXIST)
-        return tn_fail_errno(err, errno, "%s", options->output);
-    tn_autofd int dir = open(options->output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0)
-        return tn_fail_errno(err, errno, "%s", options->output);
-    return tn_fs_replace(dir, "Dockerfile", &replace, write_dockerfile, built, err);
+    return tn_folder_write(options->output, built->dockerfile, options->context, err);
 }
 
 static struct tn_web *open_service(const struct tn_config_sandbox *c, struct tn_error *err)

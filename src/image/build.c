@@ -349,7 +349,8 @@ int tn_image_build(struct tn_engine *e, const struct tn_recipe *r, const struct 
 /* The steps as stages, each upon the one before. */
 static int put_stages(const struct tn_recipe *r, struct tn_buf *out, struct tn_error *err)
 {
-    tn_autofree char *from = tn_strdup(r->base);
+    tn_autofree char *from =
+        r->platform ? tn_asprintf("--platform=%s %s", r->platform, r->base) : tn_strdup(r->base);
 
     for (int step = 0; step < TN_RECIPE_STEPS; step++) {
         if (!tn_recipe_has(r, (enum tn_recipe_step)step))
@@ -362,6 +363,14 @@ static int put_stages(const struct tn_recipe *r, struct tn_buf *out, struct tn_e
     return tn_buf_ok(out) ? 0 : tn_fail(err, TN_E_TOO_LARGE, "the recipe is too long");
 }
 
+static int check_one_line(const char *name, struct tn_json *value, void *err)
+{
+    return strpbrk(tn_json_str(value, NULL), "\r\n")
+               ? tn_fail(err, TN_E_UNSUPPORTED,
+                         "build argument %.60s: a Dockerfile cannot hold its line breaks", name)
+               : 0;
+}
+
 int tn_image_describe(const struct tn_recipe *r, const struct tn_build_options *o,
                       const char *prefix, struct tn_built *out, struct tn_error *err)
 {
@@ -369,7 +378,7 @@ int tn_image_describe(const struct tn_recipe *r, const struct tn_build_options *
     struct tn_recipe_tags tags;
 
     *out = (struct tn_built){.how = "base"};
-    if (tn_recipe_check(r, err))
+    if (tn_recipe_check(r, err) || tn_json_each(r->build_args, check_one_line, err))
         return -1;
     tn_autofree char *on = ground(NULL, o->context, err);
     if (!on || put_stages(r, &text, err))

@@ -98,9 +98,12 @@ static int check_build_arg(const char *name, struct tn_json *value, void *err)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
 
-    if (*name && !isdigit((unsigned char)*name) && strspn(name, letters) == strlen(name))
-        return 0;
-    return tn_fail(err, TN_E_INVALID, "'%.60s' is no name of a build argument", name);
+    if (!*name || isdigit((unsigned char)*name) || strspn(name, letters) != strlen(name))
+        return tn_fail(err, TN_E_INVALID, "'%.60s' is no name of a build argument", name);
+    if (tn_json_type(value) != TN_JSON_STRING)
+        return tn_fail(err, TN_E_INVALID, "build argument %.60s: expected a text, found %s", name,
+                       tn_json_type_name(value));
+    return 0;
 }
 
 static int check_plugin(const char *name, struct tn_error *err)
@@ -200,10 +203,24 @@ static void put_installation(const struct tn_recipe *r, struct tn_buf *out)
     }
 }
 
-/* Without it a value that is given to the build is nobody's. */
-static int put_arg(const char *name, struct tn_json *value, void *out)
+/* Without it a value that is given to the build is nobody's.  The value is there, too, so that the
+ * text needs nothing beside it, unless a line of a Dockerfile cannot hold it. */
+static int put_arg(const char *name, struct tn_json *value, void *ctx)
 {
-    tn_buf_printf(out, "ARG %s\n", name);
+    struct tn_buf *out = ctx;
+    const char *text = tn_json_str(value, NULL);
+
+    if (text[strcspn(text, "\r\n")]) {
+        tn_buf_printf(out, "ARG %s\n", name);
+        return 0;
+    }
+    tn_buf_printf(out, "ARG %s=\"", name);
+    for (const char *c = text; *c; c++) {
+        if (strchr("\"\\$", *c))
+            tn_buf_putc(out, '\\');
+        tn_buf_putc(out, *c);
+    }
+    tn_buf_puts(out, "\"\n");
     return 0;
 }
 

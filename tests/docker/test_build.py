@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -98,6 +99,31 @@ def test_files(tendon, any_engine, base, tmp_path):
         names.add(built["image"])
     assert len(names) == 2
     tendon("images", "--prune")
+
+
+def test_a_folder_that_others_build(tendon, any_engine, base, tmp_path):
+    """All that the build needs is in the folder: the files of the context and the values of the arguments."""
+    (tmp_path / "Dockerfile").write_text(f"FROM {base}\nONBUILD COPY . /copied/\n")
+    any_engine.docker("build", "-t", "on-build-all", str(tmp_path))
+    context = tmp_path / "context"
+    (context / "deep").mkdir(parents=True)
+    (context / "deep/program").write_text("#!/bin/sh\necho it runs\n")
+    (context / "deep/program").chmod(0o755)
+    (context / "link").symlink_to("deep/program")
+    (context / "Dockerfile").write_text("FROM somewhere-else\n")
+    value = """a 'b' "c" $HOME \\ \\n $(id) #"""
+    script = 'printf "%s" "$A" >/made'
+    arguments = ["--extra-deps", script, "--build-arg", f"A={value}", "--context", str(context)]
+    tendon("build", "on-build-all", *arguments, "--output", str(tmp_path / "out"), DOCKER_HOST="unix:///nowhere")
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "out").rename(elsewhere)
+    shutil.rmtree(context)
+    any_engine.docker("build", "-t", "built-elsewhere", str(elsewhere))
+    try:
+        made = any_engine.docker("run", "--rm", "built-elsewhere", "/bin/sh", "-c", "/copied/link; cat /made")
+        assert made == f"it runs\n{value}"
+    finally:
+        any_engine.docker("rmi", "built-elsewhere")
 
 
 def test_user_of_the_base_is_kept(tendon, any_engine, base, tmp_path):

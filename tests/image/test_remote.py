@@ -7,6 +7,7 @@ import gzip
 import http.server
 import io
 import json
+import os
 import subprocess
 import tarfile
 import threading
@@ -209,3 +210,35 @@ def test_the_build_folder_needs_no_engine(tendon, tmp_path):
     result = tendon(*RECIPE, "--output", str(tmp_path / "out"))
     assert result.returncode == 0 and result.stdout.startswith("tendon/runtime:"), result
     assert "FROM debian:12 AS step0\n" in (tmp_path / "out/Dockerfile").read_text()
+
+
+def test_the_build_folder_has_the_files_of_the_context(tendon, tmp_path):
+    context, out = tmp_path / "context", tmp_path / "out"
+    (context / "a").mkdir(parents=True)
+    (context / "a/file").write_text("new")
+    (context / "link").symlink_to("/etc/passwd")
+    (context / "Dockerfile").write_text("theirs")
+    os.mkfifo(context / "fifo")
+    (out / "link").mkdir(parents=True)  # of an earlier time
+    (out / "a").symlink_to(tmp_path)
+    (out / "other").write_text("stays")
+    arguments = [*RECIPE, "--context", str(context), "--platform", "linux/arm64"]
+    result = tendon(*arguments, "--output", str(out))
+    assert result.returncode == 0, result
+    assert sorted(p.relative_to(out).as_posix() for p in out.rglob("*")) == ["Dockerfile", "a", "a/file", "link", "other"]
+    assert (out / "a/file").read_text() == "new" and not (out / "a").is_symlink()
+    assert os.readlink(out / "link") == "/etc/passwd"
+    assert "FROM --platform=linux/arm64 debian:12 AS step0\n" in (out / "Dockerfile").read_text()
+    for inside in (context, context / "out"):
+        result = tendon(*arguments, "--output", str(inside))
+        assert result.returncode == 2 and "lies in the build context" in result.stderr
+    assert (context / "Dockerfile").read_text() == "theirs" and not (context / "out").exists()
+
+
+def test_a_build_argument_of_two_lines(tendon, tmp_path):
+    arguments = [*RECIPE, "--build-arg", "A=1\nRUN false"]
+    assert "\nARG A\n" in tendon(*arguments, "--dry-run").stdout  # an engine is told beside it
+    result = tendon(*arguments, "--output", str(tmp_path / "out"))
+    assert result.returncode == 69 and "line breaks" in result.stderr
+    result = tendon(*RECIPE, "--dry-run", "--build-arg", '{"A": 1}')
+    assert result.returncode == 2 and "build argument A" in result.stderr
