@@ -75,7 +75,9 @@ def test_verify_beside_the_service(service, acme):
     assert verify(service) >= len(written)
 
 
-def test_tampering_is_found(service):
+def test_tampering_is_found(service, acme):
+    runtime = acme.post("/start", {"image": "x"}).ok().json["runtime_id"]
+    acme.post("/stop", {"runtime_id": runtime}).ok()
     path = service.state / "audit.log"
     whole = path.read_bytes()
     copy = service.base / "copy.log"

@@ -10,19 +10,6 @@
 
 #define TEMP "tmp-"
 
-int jail_cache_open(const char *state, struct jail_cache *c, struct tn_error *err)
-{
-    tn_autofree char *path = tn_asprintf("%s/images", state);
-
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return tn_fail_errno(err, errno, "%s", path);
-    c->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    c->lock = c->dir < 0 ? -1 : openat(c->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (c->lock < 0)
-        return tn_fail_errno(err, errno, "%s", path);
-    return 0;
-}
-
 void jail_cache_close(struct jail_cache *c)
 {
     tn_close(c->dir);
@@ -104,9 +91,22 @@ static void remove_orphans(const struct jail_cache *c)
     closedir(dir);
 }
 
+int jail_cache_open(const char *state, struct jail_cache *c, struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/images", state);
+
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return tn_fail_errno(err, errno, "%s", path);
+    c->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    c->lock = c->dir < 0 ? -1 : openat(c->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (c->lock < 0)
+        return tn_fail_errno(err, errno, "%s", path);
+    remove_orphans(c);
+    return 0;
+}
+
 int jail_cache_make(struct jail_cache *c, char **name, struct tn_error *err)
 {
-    remove_orphans(c);
     for (int attempt = 0; attempt < 100; attempt++) {
         uint64_t number;
         if (getrandom(&number, sizeof number, 0) != sizeof number)

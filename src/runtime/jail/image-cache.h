@@ -16,7 +16,7 @@ struct jail_cache {
     }
 #define jail_autocache TN_CLEANUP(jail_cache_close)
 
-/* Makes it when missing. */
+/* Makes it when missing; removes what killed processes left. */
 int jail_cache_open(const char *state, struct jail_cache *c, struct tn_error *err);
 /* Gives back every lock. */
 void jail_cache_close(struct jail_cache *c);
@@ -24,8 +24,7 @@ void jail_cache_close(struct jail_cache *c);
 /* The lock that belongs to a name, against all other processes and caches. */
 int jail_cache_lock(struct jail_cache *c, const char *name, int64_t deadline, struct tn_error *err);
 
-/* Removes what killed processes left, then makes an empty directory for a layer.  Its descriptor;
- * *name is its name, which the caller frees. */
+/* An empty directory for a layer: its descriptor; *name is its name, which the caller frees. */
 int jail_cache_make(struct jail_cache *c, char **name, struct tn_error *err);
 /* The directory becomes layer-DIGEST, unless there is one already: then it is removed. */
 int jail_cache_publish(struct jail_cache *c, const char *name, const char *digest,
