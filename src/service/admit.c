@@ -81,15 +81,16 @@ static int check_sum(const struct sum *x, struct tn_error *err)
     if (x->wanted <= 0)
         return tn_fail(err, TN_E_QUOTA,
                        "sandboxes of this key need a limit on their %s, because together they may "
-                       "have %g%s (%s): say how much this one needs",
+                       "have %.15g%s (%s): say how much this one needs",
                        x->of, x->most / x->scale, x->unit, x->limit);
     if (x->used + x->wanted <= x->most * (1 + 1e-9)) /* sums of fractions */
         return 0;
-    return tn_fail(err, TN_E_QUOTA,
-                   "sandboxes of this key may have %g%s of %s together (%s): %g%s are taken and "
-                   "this one needs %g%s; pause or delete one, or ask for less",
-                   x->most / x->scale, x->unit, x->of, x->limit, x->used / x->scale, x->unit,
-                   x->wanted / x->scale, x->unit);
+    return tn_fail(
+        err, TN_E_QUOTA,
+        "sandboxes of this key may have %.15g%s of %s together (%s): %.15g%s are taken and "
+        "this one needs %.15g%s; pause or delete one, or ask for less",
+        x->most / x->scale, x->unit, x->of, x->limit, x->used / x->scale, x->unit,
+        x->wanted / x->scale, x->unit);
 }
 
 static int check_sums(const struct key_limits *l, const struct quota_use *used,

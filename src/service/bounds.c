@@ -208,11 +208,12 @@ static int refuse_limit(int i, double wanted, double factor, double most, const 
         snprintf(by, sizeof by, " with a resource_factor of %g", factor);
     if (wanted <= 0)
         return tn_fail(err, TN_E_DENIED,
-                       "%s: 0 is no limit; a sandbox may have %g%s at most here (%s)",
+                       "%s: 0 is no limit; a sandbox may have %.15g%s at most here (%s)",
                        limits[i].member, most / scale, limits[i].unit, name);
-    return tn_fail(
-        err, TN_E_DENIED, "%s: %g%s%s is more than a sandbox may have here: %g%s at most (%s)",
-        limits[i].member, wanted / scale, limits[i].unit, by, most / scale, limits[i].unit, name);
+    return tn_fail(err, TN_E_DENIED,
+                   "%s: %.15g%s%s is more than a sandbox may have here: %.15g%s at most (%s)",
+                   limits[i].member, wanted / scale, limits[i].unit, by, most / scale,
+                   limits[i].unit, name);
 }
 
 static void impose(struct tn_spec *spec, int i, double most)

@@ -74,7 +74,7 @@ def nothing_was_made(client):
     [
         ({"memory": "0"}, ["memory", "no limit", "512 MiB", "jail.memory"]),
         ({"memory": "513m"}, ["memory", "513 MiB", "512 MiB", "jail.memory"]),
-        ({"memory": "999t"}, ["memory", "512 MiB"]),
+        ({"memory": "999t"}, ["memory: 1047527424 MiB", "512 MiB"]),
         ({"memory": "1.1g", "template": "large"}, ["memory", "700 MiB", "template"]),
         ({"pids": 0}, ["pids", "256", "jail.pids"]),
         ({"pids": 257}, ["pids", "257", "256"]),
