@@ -4,6 +4,9 @@ import urllib.request
 
 import pytest
 
+from runtime_api import RuntimeApi
+from tendons import eventually
+
 PROMPT = r"[$#] "
 SERVER = "python3 -u -m http.server 0 --bind 127.0.0.1 --directory /usr/share 2>&1"
 
@@ -109,3 +112,27 @@ def test_the_doctor_looks_at_it(make_tendon, api, secure):
     assert "in the clear" in plain.stdout, plain
     nobody = make_tendon("http://127.0.0.1:1")
     assert "runtime service" in nobody("doctor", "--runtime", "remote").stdout
+
+
+# --- a service that is gone --------------------------------------------------------------------------
+
+
+def test_sandboxes_of_a_service_that_is_gone(make_tendon, hand_program):
+    """They stay until somebody says that they are to be forgotten, one by one, all, or those whose time is over."""
+    api = RuntimeApi(hand_program)
+    tendon = make_tendon(api.url)
+    for name in ("one", "two"):
+        tendon.ok("new", "--quiet", "--name", name)
+    tendon.ok("new", "--quiet", "--name", "leased", "--lease", "1")
+    api.close()
+
+    def names():
+        return sorted(box["name"] for box in tendon.json("ls"))
+
+    assert tendon("rm", "one").returncode and tendon("rm", "--all").returncode
+    eventually(lambda: tendon("gc").returncode, "the lease is over, and its service cannot be asked")
+    assert names() == ["leased", "one", "two"]
+    assert "forgotten" in tendon.ok("gc", "--force") and names() == ["one", "two"]
+    result = tendon("rm", "--force", "one")
+    assert result.returncode == 0 and "one is forgotten, but remote may still have it" in result.stderr
+    assert tendon("rm", "--force", "--all").returncode == 0 and names() == []
