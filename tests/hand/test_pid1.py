@@ -55,7 +55,8 @@ def test_orphans_are_reaped(pid1):
     client = pid1.client
     obs = client.run(
         "for i in $(seq 1 100); do (sleep 0.05 &) ; done; (setsid sh -c 'sleep 0.05 & exec sleep "
-        "0.02' &) ; echo ok"
+        "0.02' &) ; echo ok",
+        blocking=True,
     )
     assert obs.content == "ok"
     wait_until(lambda: len(children_of(pid1.pid)) <= 3, 5, "orphans ended")
