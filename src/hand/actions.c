@@ -1,5 +1,6 @@
 #include "hand/actions.h"
 
+#include <limits.h>
 #include <signal.h>
 
 #include "hand/file-actions.h"
@@ -22,6 +23,16 @@ static void set_opt(struct tn_opt_double *to, double value)
     *to = (struct tn_opt_double){.set = value >= 0, .value = value};
 }
 
+/* Asked for each time: a sandbox that waited for its user gets its name late. */
+static char *host_name(void)
+{
+    char name[HOST_NAME_MAX + 1] = "";
+
+    gethostname(name, sizeof name - 1);
+    name[strcspn(name, ".")] = '\0';
+    return tn_strdup(name);
+}
+
 static void fill_metadata(struct tn_hand *hand, struct tn_run_metadata *m,
                           struct tn_shell_result *r)
 {
@@ -32,7 +43,7 @@ static void fill_metadata(struct tn_hand *hand, struct tn_run_metadata *m,
     m->pid = r->background_pid;
     if (finished) {
         m->username = tn_strdup(hand->user.account.name);
-        m->hostname = tn_strdup(hand->hostname);
+        m->hostname = host_name();
         m->working_dir = TN_TAKE_PTR(r->cwd);
         m->py_interpreter_path = TN_TAKE_PTR(r->python);
         m->signal = tn_strdup_or_null(signal_name(r->exit_code, name, sizeof name));

@@ -27,7 +27,6 @@ struct tn_hand {
     int ending;                       /* eventfd: readable once the hand is about to end */
     bool ready;                       /* atomic: the main shell has read its start-up files */
     int becoming_ready;               /* eventfd: readable from then on */
-    char hostname[64];
     int64_t started;
     int64_t last_action; /* atomic: when the latest action began */
 };

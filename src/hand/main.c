@@ -168,8 +168,6 @@ static int start(struct process *p, struct tn_error *err)
     hand->state = tn_state_new(NULL, err);
     if (!hand->state)
         return -1;
-    gethostname(hand->hostname, sizeof hand->hostname - 1);
-    hand->hostname[strcspn(hand->hostname, ".")] = '\0';
     const char *shell = tn_agent_shell(o->shell);
     hand->shell_env = tn_agent_env(&hand->user, shell, tn_state_id(hand->state));
     struct tn_session_options defaults = {

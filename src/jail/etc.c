@@ -55,19 +55,22 @@ static bool knows_name(const char *hosts, const char *name)
     return false;
 }
 
-/* With the network of the host its names stay; the jail's own comes along. */
-static void fill_hosts(const struct jail *j, int host, struct tn_buf *out)
+static void add_name(struct tn_buf *out, const char *name)
 {
-    const char *name = host_name(j);
-
-    if (j->plan.network == TN_JAIL_NET_HOST && host >= 0)
-        read_small(host, "hosts", out);
     if (out->len == 0)
         tn_buf_puts(out, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n");
     else if (out->data[out->len - 1] != '\n')
         tn_buf_putc(out, '\n');
     if (!knows_name(tn_buf_str(out), name))
         tn_buf_printf(out, "127.0.1.1\t%s\n", name);
+}
+
+/* With the network of the host its names stay; the jail's own comes along. */
+static void fill_hosts(const struct jail *j, int host, struct tn_buf *out)
+{
+    if (j->plan.network == TN_JAIL_NET_HOST && host >= 0)
+        read_small(host, "hosts", out);
+    add_name(out, host_name(j));
 }
 
 static int write_names(const struct jail *j, int host, int etc, struct tn_error *err)
@@ -116,6 +119,34 @@ int jail_correct_names(struct jail *j, struct tn_error *err)
     tn_buf_add(&all, hosts.data, hosts.len);
     fill_hosts(j, -1, &all);
     return replace(etc, "hosts", tn_buf_str(&all), err);
+}
+
+/* The hosts file without the line that a jail of the old name had of us. */
+static void drop_line(const char *hosts, const char *old, struct tn_buf *out)
+{
+    tn_autofree char *line = tn_asprintf("127.0.1.1\t%s\n", old);
+    size_t n = strlen(line);
+    const char *at = hosts;
+
+    while ((at = strstr(at, line)) && at > hosts && at[-1] != '\n')
+        at++;
+    tn_buf_add(out, hosts, at ? (size_t)(at - hosts) : strlen(hosts));
+    if (at)
+        tn_buf_puts(out, at + n);
+}
+
+int jail_change_names(int etc, const char *old, const char *name, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf hosts = TN_BUF_INIT(ETC_MAX), all = TN_BUF_INIT(ETC_MAX + 4096);
+    tn_autofree char *line = tn_asprintf("%s\n", name);
+
+    read_small(etc, "hosts", &hosts);
+    drop_line(tn_buf_str(&hosts), old, &all);
+    add_name(&all, name);
+    return replace(etc, "hostname", line, err) < 0 ||
+                   replace(etc, "hosts", tn_buf_str(&all), err) < 0
+               ? -1
+               : 0;
 }
 
 /* --- accounts ------------------------------------------------------------------------------ */

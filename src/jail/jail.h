@@ -183,6 +183,14 @@ int jail_change_dpkg(int host, int mask, struct tn_error *err);
 int jail_write_default_names(struct jail *j, int etc, struct tn_error *err);
 /* ...and, once the root is there, for those that have others. */
 int jail_correct_names(struct jail *j, struct tn_error *err);
+/* The same when it is called otherwise from now on; for whoever looks at its /etc from outside. */
+int jail_change_names(int etc, const char *old, const char *name, struct tn_error *err);
+
+/* --- rename.c: a name for a jail that runs ---------------------------------------------------- */
+
+/* Host name, /etc/hostname and /etc/hosts become those of a jail that was made with the name. For
+ * the keeper; TN_E_UNSUPPORTED where that is not root's. */
+int jail_take_name(struct jail *j, pid_t pid, int pidfd, const char *name, struct tn_error *err);
 
 /* --- beneath.c: paths inside ------------------------------------------------------------------ */
 

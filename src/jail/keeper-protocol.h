@@ -1,11 +1,12 @@
 /* What the keeper of a jail answers on directory/keeper.sock, to its own user (and root) only.
  *
- * One request per connection: one word and a newline.  The answer is one line, then the end.
+ * One request per connection: a line.  The answer is one line, then the end.
  *     status   {"pid": ..., "oom_kills": N, "pids_hits": N, "wall_left": SECONDS or null}
  *     storage  "ok", and with it the descriptor of the directory that holds upper/ and work/
  *              (SCM_RIGHTS); owners on it are those inside the jail, however it is mapped
  *     copying  "ok"; when whoever asks dies before the mark of that name in the directory is gone,
  *              the jail is thawed: it was frozen so that its files could be copied
+ *     name NAME  "ok" once it is called so inside (rename.c); else "no: REASON"
  *     suspend  "ok" once the jail is on disk (criu.h), and about to end; else "no: REASON"
  *     end      "ok"; the jail is killed, and end.json written
  * Anything else is answered with "unknown". */
@@ -22,6 +23,7 @@
 #define TN_KEEPER_STORAGE "storage"
 #define TN_KEEPER_END "end"
 #define TN_KEEPER_SUSPEND "suspend"
+#define TN_KEEPER_NAME "name "
 #define TN_KEEPER_COPYING "copying"
 #define TN_KEEPER_NO "no: "
 

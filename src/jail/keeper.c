@@ -115,16 +115,30 @@ static void answer_end(struct keeper *k, int socket)
     answer(socket, "ok\n", -1);
 }
 
-static void answer_suspend(struct keeper *k, int socket)
+static void answer_result(int socket, int result, const struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(ANSWER_MAX);
-    struct tn_error err = {0};
 
-    if (jail_suspend(k->jail, k->pid, k->pidfd, &err) == 0)
+    if (result == 0)
         tn_buf_puts(&text, "ok\n");
     else
-        tn_buf_printf(&text, TN_KEEPER_NO "%s\n", err.text);
+        tn_buf_printf(&text, TN_KEEPER_NO "%s\n", err->text);
     answer(socket, tn_buf_str(&text), -1);
+}
+
+static void answer_suspend(struct keeper *k, int socket)
+{
+    struct tn_error err = {0};
+
+    answer_result(socket, jail_suspend(k->jail, k->pid, k->pidfd, &err), &err);
+}
+
+static void answer_name(struct keeper *k, int socket, char *name)
+{
+    struct tn_error err = {0};
+
+    name[strcspn(name, "\n")] = '\0';
+    answer_result(socket, jail_take_name(k->jail, k->pid, k->pidfd, name, &err), &err);
 }
 
 static void answer_copying(struct keeper *k, int socket)
@@ -171,12 +185,16 @@ static void serve(struct keeper *k)
 {
     tn_autofd int socket = accept4(k->jail->listener, NULL, NULL, SOCK_CLOEXEC);
     struct pollfd p = {.fd = socket, .events = POLLIN};
-    char line[64] = "";
+    char line[128] = "";
 
     if (socket < 0 || !is_ours(socket) || poll(&p, 1, REQUEST_MS) <= 0)
         return;
     ssize_t n = recv(socket, line, sizeof line - 1, MSG_DONTWAIT);
     line[n < 0 ? 0 : n] = '\0';
+    if (strncmp(line, TN_KEEPER_NAME, strlen(TN_KEEPER_NAME)) == 0 && strchr(line, '\n')) {
+        answer_name(k, socket, line + strlen(TN_KEEPER_NAME));
+        return;
+    }
     for (size_t i = 0; i < TN_COUNT(requests); i++) {
         if (strcmp(line, requests[i].request) == 0) {
             requests[i].answer(k, socket);

@@ -198,7 +198,7 @@ static int check_id(const char *id, struct tn_error *err)
     return 0;
 }
 
-static int check_hostname(const char *name, struct tn_error *err)
+int tn_jail_check_hostname(const char *name, struct tn_error *err)
 {
     size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.");
 
@@ -244,7 +244,7 @@ int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err)
     };
 
     if (tn_fields_check(&plan_fields, plan, err) < 0 || check_id(plan->id, err) < 0 ||
-        (plan->hostname && check_hostname(plan->hostname, err) < 0) ||
+        (plan->hostname && tn_jail_check_hostname(plan->hostname, err) < 0) ||
         check_paths("lowers", &plan->lowers, err) < 0 ||
         check_paths("host_paths", &plan->host_paths, err) < 0 ||
         check_paths("devices", &plan->devices, err) < 0 || check_lists(plan, err) < 0)

@@ -137,6 +137,7 @@ void tn_jail_plan_to_json(const struct tn_jail_plan *plan, struct tn_jw *w);
 int tn_jail_plan_from_json(const struct tn_json *json, struct tn_jail_plan *plan,
                            struct tn_error *err);
 int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err);
+int tn_jail_check_hostname(const char *name, struct tn_error *err);
 
 /* Whether what the jail writes can end up in a directory of the host, as somebody's there. */
 bool tn_jail_plan_shares(const struct tn_jail_plan *plan);

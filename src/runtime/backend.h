@@ -185,6 +185,11 @@ struct tn_backend {
     int (*logs)(void *engine, const struct tn_subject *subject, bool follow, tn_log_fn fn,
                 void *ctx, int64_t deadline, struct tn_error *err);
 
+    /* It was made before it had the name of its spec: what is its host name inside becomes that, as
+     * if it had been made with it.  Quick: a claim waits for it.  NULL: it keeps its id. */
+    int (*rename)(void *engine, const struct tn_subject *subject, int64_t deadline,
+                  struct tn_error *err);
+
     /* The rest may be NULL where the abilities say so.  name is [A-Za-z0-9._-]{1,64}. */
     int (*usage)(void *engine, const struct tn_subject *subject, struct tn_usage *out,
                  struct tn_error *err);

@@ -14,6 +14,8 @@
 
 /* What a failed start may take to be cleared away, whatever the caller's deadline was. */
 #define CLEAR_SECONDS 15.0
+/* What a claim waits for its host name at most. */
+#define NAME_SECONDS 1.0
 
 #define MAX_SPEC (1u << 20)
 
@@ -307,6 +309,15 @@ static bool usable(struct tn_sandbox *sb, int64_t deadline)
            sb->record.status == TN_STATUS_RUNNING && tn_sandbox_client(sb, deadline, NULL);
 }
 
+void tn_sandbox_take_name(struct tn_sandbox *sb)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+
+    /* It serves as well under another name: no reason not to hand it out. */
+    if (sb->spec.name && sb->backend->rename)
+        sb->backend->rename(sb->engine, &subject, tn_deadline_in(NAME_SECONDS), NULL);
+}
+
 /* A warm one, verified; NULL when there is none.  The record says what it becomes. */
 static struct tn_sandbox *claim(struct tn_runtime *rt, const struct tn_record *as,
                                 const struct tn_spec *spec, int64_t deadline)
@@ -322,8 +333,10 @@ static struct tn_sandbox *claim(struct tn_runtime *rt, const struct tn_record *a
         if (tn_store_claim(rt->store, digest, as, &record, NULL) != 1)
             return NULL;
         struct tn_sandbox *sb = tn_sandbox_from_record(rt, &record, NULL);
-        if (sb && usable(sb, deadline) && !disown(sb, NULL))
+        if (sb && usable(sb, deadline) && !disown(sb, NULL)) {
+            tn_sandbox_take_name(sb);
             return sb;
+        }
         if (sb)
             tn_sandbox_drive(sb, TN_GOAL_GONE, tn_deadline_in(CLEAR_SECONDS), NULL);
         tn_sandbox_free(sb);

@@ -312,6 +312,27 @@ def test_many_who_claim_at_once_get_one_each(tendon):
     assert {row["id"] for row in tendon.json("ls", "--all")} == set(made)
 
 
+NAMES = "hostname; uname -n; cat /etc/hostname /etc/hosts; stat -c '%u %g %a' /etc/hostname /etc/hosts; getent hosts $(hostname)"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the keeper of an ordinary user's jail cannot rename it")
+@pytest.mark.parametrize("network", ["none", "host"])
+def test_a_warm_one_has_its_name_inside(jailed, network):
+    """As one that was made with its name: host name and files of /etc."""
+    wish = ["--network", network, "--memory", "256m"]
+    jailed.ok("new", "--warm", "1", *wish)
+    (waiting,) = [row["id"] for row in jailed.json("ls", "--all")]
+    claimed = jailed.ok("new", "--name", "claimed-one", *wish).strip()
+    assert waiting in {row["id"] for row in jailed.json("ls") if row["name"] == "claimed-one"}, claimed
+    jailed.ok("new", "--name", "another-one", *wish)
+    names = jailed.ok("exec", "claimed-one", NAMES)
+    assert names == jailed.ok("exec", "another-one", NAMES).replace("another-one", "claimed-one")
+    assert names.startswith("claimed-one\nclaimed-one\nclaimed-one\n")
+    jailed.ok("stop", "claimed-one")
+    jailed.ok("resume", "claimed-one")
+    assert jailed.ok("exec", "claimed-one", NAMES) == names
+
+
 @pytest.mark.parametrize(
     "env", [{"TENDON_WARM": "2"}, {"INITIAL_NUM_WARM_SERVERS": "2"}, {"TENDON_WARM": "1", "DESIRED_NUM_WARM_SERVERS": "2"}]
 )

@@ -146,6 +146,7 @@ const struct tn_backend tn_backend_jail = {
     .list = list,
     .put = jail_put,
     .exec = jail_exec,
+    .rename = jail_rename,
     .logs = jail_logs,
     .usage = jail_usage,
     .process = jail_process,

@@ -283,6 +283,8 @@ int jail_put(void *engine, const struct tn_subject *subject, const char *path, c
              size_t n, mode_t mode, int64_t deadline, struct tn_error *err);
 int jail_exec(void *engine, const struct tn_subject *subject, const char *const *argv,
               struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err);
+int jail_rename(void *engine, const struct tn_subject *subject, int64_t deadline,
+                struct tn_error *err);
 int jail_logs(void *engine, const struct tn_subject *subject, bool follow, tn_log_fn fn, void *ctx,
               int64_t deadline, struct tn_error *err);
 int jail_usage(void *engine, const struct tn_subject *subject, struct tn_usage *out,

@@ -69,6 +69,19 @@ int jail_exec(void *engine, const struct tn_subject *subject, const char *const 
     return jail_enter(&entry, err);
 }
 
+int jail_rename(void *engine, const struct tn_subject *subject, int64_t deadline,
+                struct tn_error *err)
+{
+    tn_autobuf struct tn_buf answer = TN_BUF_INIT(4096);
+    tn_autofree char *request = tn_asprintf(TN_KEEPER_NAME "%s", subject->spec->name);
+
+    if (tn_keeper_ask(subject->directory, request, &answer, NULL, deadline, err) < 0)
+        return -1;
+    if (strcmp(tn_buf_str(&answer), "ok") != 0)
+        return tn_fail(err, TN_E_IO, "rename: %s", tn_buf_str(&answer));
+    return 0;
+}
+
 /* --- logs ----------------------------------------------------------------------------------- */
 
 /* Hands on what is new; non-zero when fn wants no more, -1 with err. */
