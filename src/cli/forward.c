@@ -59,6 +59,8 @@ struct connection {
     struct connection *next;
     struct carrier *carrier;
     int client, inside, port;
+    pthread_t thread;
+    bool over; /* its thread has nothing more to do but to end */
 };
 
 struct carrier {
@@ -87,22 +89,32 @@ static int dial(struct connection *c, struct tn_error *err)
     return closing ? -1 : fd;
 }
 
-static void forget(struct connection *c)
+static void end(struct connection *c)
 {
     struct carrier *carrier = c->carrier;
 
     pthread_mutex_lock(&carrier->lock);
-    for (struct connection **at = &carrier->connections; *at; at = &(*at)->next)
-        if (*at == c) {
-            *at = c->next;
-            break;
-        }
-    tn_close(c->inside);
-    tn_close(c->client);
-    free(c);
-    carrier->count--;
+    tn_close(TN_TAKE_FD(c->inside));
+    tn_close(TN_TAKE_FD(c->client));
+    c->over = true;
     pthread_cond_broadcast(&carrier->changed);
     pthread_mutex_unlock(&carrier->lock);
+}
+
+/* Their threads are joined: what libraries keep for a thread is given up at its very end, and a
+ * process that ended before would leave it behind.  With the lock. */
+static void bury(struct carrier *carrier)
+{
+    for (struct connection **at = &carrier->connections, *c; (c = *at);) {
+        if (!c->over) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        pthread_join(c->thread, NULL);
+        free(c);
+        carrier->count--;
+    }
 }
 
 static void *serve(void *arg)
@@ -115,28 +127,28 @@ static void *serve(void *arg)
         tn_pump(c->client, inside, NULL, NULL);
     else if (err.code)
         cli_note(c->carrier->cli, "%s", err.text);
-    forget(c);
+    end(c);
     return NULL;
 }
 
 static void take(struct carrier *carrier, int listener, int port)
 {
-    int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    pthread_t thread;
+    tn_autofd int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
     if (client < 0)
         return;
     struct connection *c = tn_calloc(1, sizeof *c);
     *c = (struct connection){.carrier = carrier, .client = client, .inside = -1, .port = port};
     pthread_mutex_lock(&carrier->lock);
-    bool room = carrier->count++ < MAX_CONNECTIONS;
-    c->next = carrier->connections;
-    carrier->connections = c;
+    bury(carrier);
+    if (carrier->count < MAX_CONNECTIONS && tn_thread_start(&c->thread, serve, c) == 0) {
+        TN_TAKE_FD(client);
+        c->next = carrier->connections;
+        carrier->connections = TN_TAKE_PTR(c);
+        carrier->count++;
+    }
     pthread_mutex_unlock(&carrier->lock);
-    if (!room || tn_thread_start(&thread, serve, c) != 0)
-        forget(c);
-    else
-        pthread_detach(thread);
+    free(c);
 }
 
 /* Ends what is carried, and waits for it: a thread may still use the sandbox. */
@@ -145,11 +157,12 @@ static void carrier_done(struct carrier *carrier)
     pthread_mutex_lock(&carrier->lock);
     carrier->closing = true;
     for (struct connection *c = carrier->connections; c; c = c->next) {
-        shutdown(c->client, SHUT_RDWR);
+        if (c->client >= 0)
+            shutdown(c->client, SHUT_RDWR);
         if (c->inside >= 0)
             shutdown(c->inside, SHUT_RDWR);
     }
-    while (carrier->count > 0)
+    for (bury(carrier); carrier->count > 0; bury(carrier))
         pthread_cond_wait(&carrier->changed, &carrier->lock);
     pthread_mutex_unlock(&carrier->lock);
     pthread_cond_destroy(&carrier->changed);
