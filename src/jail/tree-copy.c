@@ -130,7 +130,7 @@ static int copy_plain(struct copying *c, const char *name, const struct stat *st
             return linkat(c->top, first->path, c->to, name, 0) < 0 ? fail(c, name, err) : 0;
         remember_link(c, st->st_ino, name);
     }
-    c->count.bytes += (uint64_t)st->st_blocks * 512;
+    c->count.bytes += tn_tree_bytes(st);
     if (S_ISREG(st->st_mode))
         return copy_file(c, name, st, err);
     if (S_ISLNK(st->st_mode))
@@ -203,7 +203,7 @@ static int end_level(struct copying *c, struct tn_error *err)
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, l->st.st_mtim};
 
     free(l->below);
-    c->count.bytes += (uint64_t)l->st.st_blocks * 512;
+    c->count.bytes += tn_tree_bytes(&l->st);
     if (tree_copy_owner(c->to, &l->st, &c->self) < 0 || fchmod(c->to, l->st.st_mode & 07777) < 0 ||
         futimens(c->to, times) < 0)
         return fail(c, ".", err);

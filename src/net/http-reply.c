@@ -243,6 +243,10 @@ int tn_http_reply(struct tn_http_exchange *x, int status, const char *type, cons
 
 int tn_http_reply_json(struct tn_http_exchange *x, int status, const struct tn_buf *json)
 {
+    if (tn_buf_poor(json)) {
+        tn_http_set_header(x, "Retry-After", "1");
+        return tn_http_reply_detail(x, 503, "There is no memory for the answer just now");
+    }
     if (!tn_buf_ok(json))
         return tn_http_reply_detail(x, 500, "The answer is too large");
     return tn_http_reply(x, status, "application/json", json->data, json->len);

@@ -1,6 +1,7 @@
 /* Limits: what a key may have, what the disk has left, how many may run. */
 #include "service/admit.h"
 
+#include <math.h>
 #include <sys/statvfs.h>
 
 #include "base/clock.h"
@@ -10,6 +11,7 @@
 #include "service/room.h"
 
 #define MIB (1024.0 * 1024)
+#define BYTES_PER_INODE (16.0 * 1024)
 
 /* A pause that takes longer goes on by itself, while the next oldest is tried. */
 #define PATIENCE_SECONDS 5.0
@@ -35,13 +37,25 @@ static int keep_reserve(const char *what, const char *setting, const char *text,
                    what, left / MIB, setting, (double)reserve / MIB);
 }
 
-double admit_disk_left(const struct tn_service *s)
+/* Without a free inode no byte is of use; a file has BYTES_PER_INODE on the average. */
+static double disk_left(const struct tn_service *s, bool *by_inodes)
 {
     struct statvfs disk;
 
-    return statvfs(tn_runtime_host(s->rt)->state, &disk)
-               ? -1
-               : (double)disk.f_bavail * (double)disk.f_frsize;
+    *by_inodes = false;
+    if (statvfs(tn_runtime_host(s->rt)->state, &disk))
+        return -1;
+    double bytes = (double)disk.f_bavail * (double)disk.f_frsize;
+    double files = disk.f_files ? (double)disk.f_favail * BYTES_PER_INODE : INFINITY;
+    *by_inodes = files < bytes;
+    return fmin(bytes, files);
+}
+
+double admit_disk_left(const struct tn_service *s)
+{
+    bool by_inodes;
+
+    return disk_left(s, &by_inodes);
 }
 
 /* What the kernel could give without taking it from anybody; -1: it does not say. */
@@ -59,9 +73,13 @@ static double memory_left(void)
 int admit_reserve(const struct tn_service *s, struct tn_error *err)
 {
     const struct tn_service_options *o = s->options;
+    bool by_inodes;
+    double left = disk_left(s, &by_inodes);
 
-    return keep_reserve("the disk of the sandboxes is nearly full", "disk_reserve", o->disk_reserve,
-                        admit_disk_left(s), err) ||
+    return keep_reserve(by_inodes ? "the disk of the sandboxes has few inodes left (each counts "
+                                    "as 16 KiB)"
+                                  : "the disk of the sandboxes is nearly full",
+                        "disk_reserve", o->disk_reserve, left, err) ||
                    keep_reserve("the memory of the machine is nearly used up", "memory_reserve",
                                 o->memory_reserve, memory_left(), err)
                ? -1

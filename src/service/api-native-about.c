@@ -23,7 +23,7 @@ static const struct tn_route *const tables[] = {
 
 static void get_routes(struct tn_http_exchange *x, void *ctx)
 {
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, 1 << 20);
     struct tn_jw w = tn_jw(&json);
 
     tn_jw_object(&w);
@@ -144,7 +144,7 @@ static void get_info(struct tn_http_exchange *x, void *ctx)
     tn_autofree char *url = base_url(x);
     tn_autofree char *backends =
         runtimes(tn_runtime_host(s->rt), caller_of(x)->scopes & SCOPE_ADMIN);
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(4 << 20);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, 4 << 20);
     struct tn_jw w = tn_jw(&json);
 
     tn_jw_object(&w);
@@ -225,7 +225,7 @@ static void get_templates(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
     const struct tn_config *config = tn_runtime_host(s->rt)->config;
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(NATIVE_ANSWER_MAX);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, NATIVE_ANSWER_MAX);
     struct tn_jw w = tn_jw(&json);
     const char *name;
 
@@ -293,7 +293,7 @@ static void get_images(struct tn_http_exchange *x, void *ctx)
     struct tn_service *s = ctx;
     int64_t deadline = tn_deadline_in(ENGINE_SECONDS);
     tn_autojson struct tn_json *images = NULL;
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(NATIVE_ANSWER_MAX);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, NATIVE_ANSWER_MAX);
     struct tn_jw w = tn_jw(&json);
 
     if (!caller_may(x, SCOPE_READ))

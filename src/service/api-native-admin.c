@@ -18,7 +18,7 @@ static int list_key(const struct key_info *k, void *ctx)
 static void get_keys(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(NATIVE_ANSWER_MAX);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, NATIVE_ANSWER_MAX);
     struct tn_jw w = tn_jw(&json);
     struct tn_error err = {0};
 
@@ -167,7 +167,7 @@ static int put_pool(const struct pool_info *p, void *ctx)
 
 static void get_pools(struct tn_http_exchange *x, void *ctx)
 {
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(NATIVE_ANSWER_MAX);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, NATIVE_ANSWER_MAX);
     struct tn_jw w = tn_jw(&json);
     struct tn_error err = {0};
 
@@ -236,7 +236,7 @@ static void put_pools(struct tn_http_exchange *x, void *ctx)
     static const struct tn_fields *const tables[] = {&pool_fields, &tn_spec_fields, NULL};
     struct tn_service *s = ctx;
     tn_autojson struct tn_json *body = NULL;
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, 1 << 20);
     struct tn_jw w = tn_jw(&json);
     struct pool_wish wish;
     struct tn_error err = {0};

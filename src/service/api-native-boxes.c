@@ -110,7 +110,7 @@ static int read_order(struct tn_http_exchange *x, bool *newest_first)
 static void get_sandboxes(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(NATIVE_ANSWER_MAX), token = TN_BUF_INIT(64);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, NATIVE_ANSWER_MAX), token = TN_BUF_INIT(64);
     struct page page = {.w = tn_jw(&json)};
     int64_t limit = USUAL_PAGE;
     bool more = false;

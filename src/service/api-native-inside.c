@@ -26,7 +26,7 @@ static void get_snapshots(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
     autobox struct box *b = native_box(x, s, SCOPE_READ);
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(NATIVE_ANSWER_MAX);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, NATIVE_ANSWER_MAX);
     struct tn_jw w = tn_jw(&json);
     struct tn_error err = {0};
 
@@ -131,7 +131,7 @@ static void get_usage(struct tn_http_exchange *x, void *ctx)
 {
     autobox struct box *b = native_box(x, ctx, SCOPE_READ);
     tn_autofree struct box_sample *samples = tn_calloc(MAX_SAMPLES, sizeof *samples);
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, 1 << 20);
     struct tn_jw w = tn_jw(&json);
     autoview struct box_view v = {0};
 

@@ -132,7 +132,7 @@ void native_put_box(struct tn_jw *w, struct box *b, unsigned flags)
 
 int native_reply_box(struct tn_http_exchange *x, int status, struct box *b)
 {
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(NATIVE_ANSWER_MAX);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, NATIVE_ANSWER_MAX);
     struct tn_jw w = tn_jw(&json);
 
     native_put_box(

@@ -94,7 +94,7 @@ static void get_ports(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
     autobox struct box *b = native_box(x, s, SCOPE_READ);
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, 1 << 20);
     struct tn_jw w = tn_jw(&json);
     struct ports open = {0};
     autoview struct box_view v = {0};

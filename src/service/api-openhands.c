@@ -82,7 +82,7 @@ static void put_runtime(struct tn_jw *w, const struct tn_http_exchange *x, struc
 
 static void reply_runtime(struct tn_http_exchange *x, struct box *b)
 {
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, 1 << 20);
     struct tn_jw w = tn_jw(&json);
 
     put_runtime(&w, x, b);
@@ -452,7 +452,7 @@ static int put_one(struct box *b, void *ctx)
 
 static void handle_list(struct tn_http_exchange *x, void *ctx)
 {
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, ANSWER_MAX);
     struct list l = {.w = tn_jw(&json), .x = x};
 
     if (!caller_may(x, SCOPE_READ))

@@ -116,7 +116,7 @@ static int put_one(struct box *b, void *ctx)
 
 static void handle_search(struct tn_http_exchange *x, void *ctx)
 {
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, ANSWER_MAX);
     struct page p = {.w = tn_jw(&json), .x = x};
     int64_t limit = PAGE_MAX;
     bool more = false;
@@ -139,7 +139,7 @@ static void handle_search(struct tn_http_exchange *x, void *ctx)
 
 static void handle_get(struct tn_http_exchange *x, void *ctx)
 {
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, ANSWER_MAX);
     struct tn_jw w = tn_jw(&json);
     tn_autofree char *text = NULL;
     const char *ids[PAGE_MAX];
@@ -186,7 +186,7 @@ static struct box *create(struct tn_service *s, const struct caller *who, const 
 
 static void reply_sandbox(struct tn_http_exchange *x, struct box *b)
 {
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, 1 << 20);
     struct tn_jw w = tn_jw(&json);
 
     put_sandbox(&w, x, b);
@@ -311,7 +311,7 @@ static void handle_search_specs(struct tn_http_exchange *x, void *ctx)
 {
     const struct tn_config *config = tn_runtime_host(((struct tn_service *)ctx)->rt)->config;
     const char *after = tn_http_query(x, "page_id"), *id = NULL, *last = NULL;
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, ANSWER_MAX);
     struct tn_jw w = tn_jw(&json);
     struct tn_error err = {0};
     int64_t limit = PAGE_MAX, told = 0;
@@ -341,7 +341,7 @@ static void handle_search_specs(struct tn_http_exchange *x, void *ctx)
 static void handle_get_specs(struct tn_http_exchange *x, void *ctx)
 {
     const struct tn_config *config = tn_runtime_host(((struct tn_service *)ctx)->rt)->config;
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, ANSWER_MAX);
     struct tn_jw w = tn_jw(&json);
     struct tn_error err = {0};
     tn_autofree char *text = NULL;

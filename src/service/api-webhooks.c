@@ -225,9 +225,10 @@ static int put_event(const struct tn_db_row *row, void *ctx)
     return 0;
 }
 
-static void page_begin(struct page *p)
+static void page_begin(struct page *p, const struct tn_http_exchange *x)
 {
     tn_buf_init(&p->json, 64 << 20); /* more than all that is kept of a box */
+    p->json.purse = purse_of(x);
     p->w = tn_jw(&p->json);
     tn_jw_object(&p->w);
     tn_jw_key(&p->w, "items");
@@ -256,7 +257,7 @@ static void get_conversations(struct tn_http_exchange *x, void *ctx)
 
     if (!b)
         return;
-    page_begin(&p);
+    page_begin(&p, x);
     int rows = tn_db_each(s->db, put_conversation, &p, &err,
                           "SELECT id, info, updated FROM conversation WHERE box = ?"
                           " ORDER BY updated DESC",
@@ -276,7 +277,7 @@ static void get_events(struct tn_http_exchange *x, void *ctx)
     if (!b || native_query_int(x, "limit", 1, PAGE_MAX, &p.left) ||
         native_query_int(x, "page_id", 0, INT64_MAX, &after))
         return;
-    page_begin(&p);
+    page_begin(&p, x);
     int rows =
         tn_db_each(s->db, put_event, &p, &err,
                    "SELECT n, event, added FROM webhook_event"

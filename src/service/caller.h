@@ -40,6 +40,12 @@ char *base_url(const struct tn_http_exchange *x);
 /* What this request holds in memory is taken from here: the purse of its tenant, or of strangers.
  */
 struct tn_purse *purse_of(const struct tn_http_exchange *x);
+/* An answer of at most so many bytes, which are the caller's until it is written: who reads slowly
+ * holds no more than his share. */
+#define ANSWER_BUF(x, most)                  \
+    {                                        \
+        .max = (most), .purse = purse_of(x), \
+    }
 /* Parses it; the tree is held in the purse until the end of the exchange. */
 int hold_json(const struct tn_http_exchange *x, const struct tn_buf *text, struct tn_json **out,
               struct tn_error *err);

@@ -322,6 +322,20 @@ def test_a_disk_limit_holds_after_a_fork(world, driver):
     child.ok("rm /workspace/second; head -c 8M /dev/zero >/workspace/third")
 
 
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("limit", [None, "64m"])
+def test_what_snapshots_keep_is_counted(world, driver, state, limit):
+    """However a layer comes about: copied or folded; an empty file is not nothing, but in an image."""
+    box = world.new(driver, **({"disk": limit} if limit else {}))
+    box.ok("cd /workspace; head -c 5M /dev/urandom >big; mkdir many; cd many; touch $(seq 500)")
+    reach(box, state)
+    box("snapshot", name="one")
+    box("rollback", name="one")
+    box("ready")
+    box.ok("rm -r /workspace/big /workspace/many")
+    assert box("usage")["disk"] >= (5 << 20) + (500 * 4096 if kinds(world) == ["files"] else 0)
+
+
 @pytest.mark.parametrize("moment", range(6))
 def test_killed_while_it_copies(world, box, moment):
     """Whenever the process that takes a snapshot is killed, the sandbox runs on and nothing is left over."""

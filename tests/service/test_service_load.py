@@ -135,6 +135,34 @@ def test_a_small_text_with_a_large_tree(released, jail_works):
     assert run(alice, box, "echo fine")["content"] == "fine"
 
 
+def test_slow_readers_of_a_large_list(released, jail_works):
+    """25 MB for each of forty who ask and do not read: what they hold is their tenant's, and others read on."""
+    service = released()
+    alice, bob = service.tenant("alice"), service.tenant("bob")
+    box = alice.post("/api/v1/sandboxes").ok().json
+    path = f"/api/v1/webhooks/{box['id']}/conversations"
+    agent = service.stranger(headers={"X-Session-API-Key": box["session_api_key"]})
+    for n in range(100):
+        agent.post(path, {"id": f"c{n}", "title": "x" * (250 << 10)}).ok()
+    before = memory(service)
+    readers = []
+    for _ in range(40):
+        reader = socket.socket()
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.settimeout(20)
+        reader.connect(("127.0.0.1", service.port))
+        reader.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {alice.key}\r\n\r\n".encode())
+        readers.append(reader)
+    first = [reader.recv(256) for reader in readers]
+    poor = [line for line in first if line.startswith(b"HTTP/1.1 503")]
+    assert 1 <= len(poor) < 40 and all(b"retry-after" in line.lower() for line in poor), first
+    assert memory(service) - before < 400 * MEGA
+    assert bob.get("/v1/sandboxes").status == alice.get(f"/v1/sandboxes/{box['id']}").status == 200
+    for reader in readers:
+        reader.close()
+    eventually(lambda: alice.get(path).status == 200, "what was held is given back")
+
+
 # --- connections -----------------------------------------------------------------------------------
 
 

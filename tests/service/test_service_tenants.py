@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+import subprocess
 import threading
 
 import pytest
@@ -381,6 +382,30 @@ def test_no_snapshot_without_room(make_service, jail_works):
     client.close()
     denied(client.post(at(box, "/snapshots"), {"name": "s"}), "service.disk_reserve", status=503)
     client.delete(at(box)).ok(204)
+
+
+@pytest.fixture
+def few_inodes(tmp_path):
+    """A disk of a gigabyte with room for 5000 files."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1g,nr_inodes=5000", "tendon-test", disk], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be made: {mounted.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_a_disk_without_inodes_is_full(jail_works, few_inodes):
+    service = Service(few_inodes / "service", settings={"disk_reserve": "64m"}).start()
+    client = service.client()
+    box = make(client)
+    for n in range(1500):
+        (few_inodes / str(n)).touch()
+    denied(client.post("/v1/sandboxes", {"plugins": []}), "service.disk_reserve", "inodes", status=503)
+    denied(client.post(at(box, "/snapshots"), {"name": "s"}), "service.disk_reserve", status=503)
+    client.delete(at(box)).ok(204)
+    service.finish()
 
 
 # --- keys ------------------------------------------------------------------------------------------

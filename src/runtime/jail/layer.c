@@ -98,11 +98,13 @@ int jail_layer_make(const char *state, const char *layer, const char *sandbox, s
 }
 
 int jail_layer_take(const char *state, const char *layer, const char *sandbox, int dir,
-                    const char *name, struct tn_error *err)
+                    const char *name, uint64_t bytes, struct tn_error *err)
 {
-    tn_autofd int fd = begin(state, layer, sandbox);
+    tn_autofd int fd = jail_layer_make(state, layer, sandbox, err);
 
-    if (fd < 0 || renameat(dir, name, fd, JAIL_LAYER_TREE) < 0)
+    if (fd < 0 || jail_layer_set_size(state, layer, bytes, err) < 0)
+        return -1;
+    if (renameat(dir, name, fd, JAIL_LAYER_TREE) < 0)
         return tn_fail_errno(err, errno, "layer %s", layer);
     return 0;
 }

@@ -28,9 +28,10 @@ int jail_layer_name(const char *sandbox, char out[JAIL_LAYER_NAME], struct tn_er
 /* Makes the layer with one user and without a tree.  Returns a descriptor of it, or -1. */
 int jail_layer_make(const char *state, const char *layer, const char *sandbox,
                     struct tn_error *err);
-/* The same with a tree: the directory `name` of dir, which is moved. */
+/* The same with a tree, which is moved: the directory `name` of dir, of that size.  Whenever it is
+ * killed, a tree that is there has its size. */
 int jail_layer_take(const char *state, const char *layer, const char *sandbox, int dir,
-                    const char *name, struct tn_error *err);
+                    const char *name, uint64_t bytes, struct tn_error *err);
 int jail_layer_set_size(const char *state, const char *layer, uint64_t bytes, struct tn_error *err);
 /* 0 when nobody knows. */
 uint64_t jail_layer_size(const char *state, const char *layer);

@@ -163,17 +163,20 @@ static int copy_layer(struct taking *t, const char *name, const char *user, int 
 }
 
 /* upper becomes the first of the sandbox's own layers. */
-static int fold(struct taking *t, const char *layer, struct tn_error *err)
+static int fold(struct taking *t, const char *layer, int upper, struct tn_error *err)
 {
     const char *state = t->e->host->state;
     struct jail_storage *s = &t->storage;
     tn_autofd int dir = open(t->subject->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct tn_tree_count count;
 
+    if (tn_tree_measure(upper, t->deadline, &count, err) < 0)
+        return -1;
     s->folding = tn_strdup(layer);
     if (dir < 0)
         return tn_fail_errno(err, errno, "%s", t->subject->directory);
     if (jail_storage_save(t->subject->directory, s, err) < 0 ||
-        jail_layer_take(state, layer, t->subject->id, dir, "upper", err) < 0)
+        jail_layer_take(state, layer, t->subject->id, dir, "upper", count.bytes, err) < 0)
         return -1;
     struct tn_str_list layers = jail_list_copy(layer, &s->layers);
     jail_list_done(&s->layers);
@@ -205,7 +208,7 @@ static int take_layers(struct taking *t, struct tn_str_list *out, struct tn_erro
     if (jail_layer_name(t->subject->id, layer, err) < 0)
         return -1;
     if (can_fold(t)) {
-        if (fold(t, layer, err) < 0)
+        if (fold(t, layer, upper, err) < 0)
             return -1;
         *out = jail_list_copy(NULL, &s->layers);
         return 0;
@@ -415,7 +418,7 @@ static int fork_now(struct taking *t, const struct tn_subject *child, struct jai
     if (is_empty(upper, t->storage.host))
         return fork_snapshot(t, &t->storage.layers, child, s, place, err);
     if (can_fold(t)) {
-        if (jail_layer_name(t->subject->id, layer, err) < 0 || fold(t, layer, err) < 0)
+        if (jail_layer_name(t->subject->id, layer, err) < 0 || fold(t, layer, upper, err) < 0)
             return -1;
         return fork_snapshot(t, &t->storage.layers, child, s, place, err);
     }

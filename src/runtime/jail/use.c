@@ -178,14 +178,18 @@ static int64_t disk_used(const struct jail_engine *e, const struct tn_subject *s
                          const struct jail_ref *ref, bool running, int64_t deadline)
 {
     struct tn_tree_count count;
+    struct tn_error why = {0};
     int64_t used, left;
 
     if (running && ref->disk)
-        return jail_tmpfs_room(subject, &used, &left, deadline) < 0 ? -1 : used;
+        return jail_tmpfs_room(subject, &used, &left, deadline) < 0
+                   ? -1
+                   : used + layers_used(e, subject);
     tn_autofd int upper = jail_open_upper(subject, false, deadline, NULL);
-    if (upper < 0 || tn_tree_measure(upper, deadline, &count, NULL) < 0)
+    if (upper < 0 ||
+        (tn_tree_measure(upper, deadline, &count, &why) < 0 && why.code != TN_E_TIMEOUT))
         return -1;
-    return (int64_t)count.bytes + layers_used(e, subject);
+    return (int64_t)count.bytes + layers_used(e, subject); /* that much at least */
 }
 
 /* Without cgroups: what the processes say. */

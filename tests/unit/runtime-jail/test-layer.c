@@ -77,10 +77,22 @@ static void test_take(void **state)
 
     mkdirat(dir, "upper", 0755);
     put_file(dir, "upper/f", "moved");
-    assert_int_equal(jail_layer_take(scratch_path, layer, PARENT, dir, "upper", &err), 0);
+    assert_int_equal(jail_layer_take(scratch_path, layer, PARENT, dir, "upper", 4096, &err), 0);
     tn_autofd int tree = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_file(tree, "f", "moved");
     assert_false(exists(dir, "upper"));
+    assert_int_equal(jail_layer_size(scratch_path, layer), 4096);
+}
+
+/* Killed right after the tree came: there is nothing left to be done that its size would need. */
+static void test_a_tree_comes_after_its_size(void **state)
+{
+    tn_autofd int dir = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    assert_int_equal(jail_layer_take(scratch_path, layer, PARENT, dir, "upper", 77, &err), -1);
+    assert_int_equal(err.code, TN_E_NOT_FOUND);
+    assert_false(jail_layer_exists(scratch_path, layer));
+    assert_int_equal(jail_layer_size(scratch_path, layer), 77);
 }
 
 static int count_users(const char *sandbox, void *ctx)
@@ -160,11 +172,13 @@ static void test_a_fold_is_finished(void **state)
         assert_int_equal(jail_storage_save(directory, &s, &err), 0);
         mkdirat(dir, "upper", 0755);
         if (moved)
-            assert_int_equal(jail_layer_take(scratch_path, layer, PARENT, dir, "upper", &err), 0);
+            assert_int_equal(jail_layer_take(scratch_path, layer, PARENT, dir, "upper", 4096, &err),
+                             0);
         assert_int_equal(jail_storage_load(scratch_path, directory, PARENT, &read, &err), 0);
         assert_null(read.folding);
         assert_int_equal(read.layers.count, moved);
         assert_int_equal(exists(dir, "upper"), !moved);
+        assert_int_equal(jail_layer_size(scratch_path, layer), moved ? 4096 : 0);
     }
 }
 
@@ -227,6 +241,7 @@ int main(void)
         TEST(test_the_last_user_takes_it_along),
         TEST(test_size),
         TEST(test_take),
+        TEST(test_a_tree_comes_after_its_size),
         TEST(test_users_are_found),
         TEST(test_storage_round_trip),
         TEST(test_storage_missing),

@@ -255,6 +255,39 @@ static void test_measure(void **state)
     put_file(scratch, "from/d/f", "content");
     assert_int_equal(tn_tree_measure(from, tn_deadline_in(10), &count, &err), 0);
     assert_int_equal(count.files, 3);
+    assert_true(count.bytes >= 3 * 4096);
+}
+
+/* Names that paths cannot reach any more, and a directory that is only a link. */
+static void test_measure_what_hides(void **state)
+{
+    tn_autofd int from = openat(scratch, "from", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int at = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    static const char name[] = "a-long-name-that-fills-a-path-soon-when-it-is-nested-many-times";
+
+    symlinkat("/usr", from, "link");
+    for (int depth = 0; depth < 100; depth++) {
+        mkdirat(at, name, 0755);
+        int next = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(at);
+        at = next;
+    }
+    static char large[1 << 20];
+    memset(large, 'x', sizeof large);
+    tn_autofd int file = openat(at, "f", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(file, large, sizeof large), sizeof large);
+    assert_int_equal(tn_tree_measure(from, tn_deadline_in(10), &count, &err), 0);
+    assert_int_equal(count.files, 1 + 1 + 100 + 1);
+    assert_true(count.bytes >= sizeof large);
+    for (int depth = 0; depth < 200; depth++) {
+        mkdirat(at, "d", 0755);
+        int next = openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(at);
+        at = next;
+    }
+    close(at);
+    assert_int_equal(tn_tree_measure(from, tn_deadline_in(10), &count, &err), 0);
+    assert_true(count.bytes >= UINT64_C(1) << 40);
 }
 
 int main(void)
@@ -264,7 +297,7 @@ int main(void)
         TEST(test_modes_and_times), TEST(test_owners),     TEST(test_links),
         TEST(test_holes),           TEST(test_large_file), TEST(test_overlay_marks),
         TEST(test_other_kinds),     TEST(test_many),       TEST(test_deep),
-        TEST(test_deadline),        TEST(test_measure),
+        TEST(test_deadline),        TEST(test_measure),    TEST(test_measure_what_hides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
