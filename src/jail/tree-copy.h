@@ -30,8 +30,8 @@ static inline uint64_t tn_tree_bytes(const struct stat *st)
  * descriptors for reading, borrowed.  count may be NULL. */
 int tn_tree_copy(int from, int to, int64_t deadline, struct tn_tree_count *count,
                  struct tn_error *err);
-/* Only counts, an empty file as 4 KiB.  It may change meanwhile.  TN_E_TIMEOUT: the count is of what
- * was seen in time. */
+/* Only counts, an empty file as 4 KiB.  It may change meanwhile.
+ * TN_E_TIMEOUT: the count is of what was seen in time. */
 int tn_tree_measure(int fd, int64_t deadline, struct tn_tree_count *count, struct tn_error *err);
 
 #endif
