@@ -11,6 +11,7 @@
 #include "jail/enter.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -196,6 +197,37 @@ static _Noreturn void be_inside(struct entry *e)
     complain(e, &err);
 }
 
+/* Who is cut off ends its child and waits for it: whoever got it otherwise, the first process of
+ * the machine, may be one that waits for nobody, and a jail does not end before its last process
+ * has. */
+static volatile sig_atomic_t child_inside;
+
+static void cut_off(int number)
+{
+    (void)number;
+    if (child_inside > 0)
+        kill(child_inside, SIGKILL);
+}
+
+/* The child, with a handler of which it must know nothing. */
+static pid_t start_inside(struct entry *e)
+{
+    sigset_t term, before;
+
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, &before);
+    pid_t pid = fork();
+    if (pid == 0) {
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        be_inside(e);
+    }
+    child_inside = pid;
+    signal(SIGTERM, cut_off);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return pid;
+}
+
 static int wait_for(pid_t pid)
 {
     int status = 0;
@@ -220,9 +252,7 @@ int jail_enter_main(int argc, char **argv)
     if (find_jail(&e, &err) < 0 || join_groups(&e, &err) < 0 || join_namespaces(&e, &err) < 0)
         complain(&e, &err);
     /* Only a child is in the pid namespace. */
-    pid_t pid = fork();
-    if (pid == 0)
-        be_inside(&e);
+    pid_t pid = start_inside(&e);
     if (pid < 0) {
         tn_fail_errno(&err, errno, "start a process");
         complain(&e, &err);

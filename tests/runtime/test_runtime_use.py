@@ -1,5 +1,11 @@
 """What every backend lets one do with a running sandbox."""
 
+import contextlib
+import ctypes
+import glob
+import os
+import pathlib
+
 import pytest
 
 from conformance import Refusal
@@ -97,6 +103,35 @@ def test_exec_ends_at_its_deadline(box):
         box("exec", argv=["sleep", "100"], timeout=1)
     assert refusal.value.code == "timeout"
     assert box.ok("echo works") == "works"
+
+
+@contextlib.contextmanager
+def orphans_come_here():
+    """This process is the one that orphans of its descendants are given to, and waits for none of them."""
+    libc, set_subreaper = ctypes.CDLL(None, use_errno=True), 36
+    assert libc.prctl(set_subreaper, 1, 0, 0, 0) == 0
+    yield
+    assert libc.prctl(set_subreaper, 0, 0, 0, 0) == 0
+
+
+def dead_children():
+    """Names of children of this process that have ended and that nobody has waited for."""
+    names = []
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            name, _, rest = pathlib.Path(path).read_text().partition("(")[2].rpartition(")")
+            if rest.split()[:2] == ["Z", str(os.getpid())]:
+                names.append(name)
+    return names
+
+
+def test_what_is_cut_off_is_nobodys_orphan(box):
+    """Where the first process waits for nobody, as in many containers, a dead orphan would keep a jail from ending."""
+    with orphans_come_here():
+        with pytest.raises(Refusal):
+            box("exec", argv=["sleep", "101"], timeout=1)
+        assert "sleep" not in dead_children()
+        box.drive("gone")
 
 
 def test_exec_of_what_is_not_there(box):

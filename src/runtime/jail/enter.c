@@ -9,6 +9,7 @@
 
 #define REPORT_FD 3
 #define REPORT_MAX 4096
+#define CUT_OFF_MS 2000 /* for one that is to end */
 
 /* --- what it is told ------------------------------------------------------------------------ */
 
@@ -171,6 +172,17 @@ static int finish(const struct jail_entry *entry, struct streams *s, struct tn_c
     return 0;
 }
 
+/* It ends what it started inside, and then itself. */
+static void cut_off(struct tn_child *child)
+{
+    struct pollfd p = {.fd = tn_child_pidfd(child), .events = POLLIN};
+
+    tn_child_signal(child, SIGTERM, NULL);
+    poll(&p, 1, CUT_OFF_MS);
+    tn_child_signal_group(child, SIGKILL, NULL);
+    tn_child_wait(child, tn_deadline_in(CUT_OFF_MS / 1000.0), NULL, NULL);
+}
+
 int jail_enter(const struct jail_entry *entry, struct tn_error *err)
 {
     struct streams s = {.in = -1, .out = -1, .report = -1, .failure = TN_BUF_INIT(REPORT_MAX)};
@@ -189,12 +201,10 @@ int jail_enter(const struct jail_entry *entry, struct tn_error *err)
         while (sigtimedwait(&pipe_signal, NULL, &none) > 0)
             ;
         pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (r < 0) {
-            tn_child_signal_group(child, SIGKILL, NULL);
-            tn_child_wait(child, tn_deadline_in(2.0), NULL, NULL);
-        } else {
+        if (r < 0)
+            cut_off(child);
+        else
             r = finish(entry, &s, child, err);
-        }
     }
     tn_child_free(child);
     tn_close(s.in);
