@@ -407,24 +407,28 @@ static int check_image(struct tn_service *s, const struct caller *who, const str
                    spec->image, tn_buf_str(&names));
 }
 
-/* Surfaces that have no word for them leave them as they are: then they are the template's. */
+static bool has_all(const struct tn_str_list *list, const struct tn_str_list *wanted)
+{
+    for (size_t i = 0; i < wanted->count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < list->count && !found; k++)
+            found = strcmp(list->items[k], wanted->items[i]) == 0;
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+/* Nothing that the operator does not say; a sandbox that is older than a part of it has less. */
 static int check_operators(const struct tn_spec *base, const struct tn_spec *spec,
                            struct tn_error *err)
 {
-    static const char *const members[] = {"volumes", "devices", "gpus"};
+    const char *what = !has_all(&base->volumes, &spec->volumes)      ? "volumes"
+                       : !has_all(&base->devices, &spec->devices)    ? "devices"
+                       : spec->gpus && !same(spec->gpus, base->gpus) ? "gpus"
+                                                                     : NULL;
 
-    for (size_t i = 0; i < TN_COUNT(members); i++) {
-        const struct tn_fields one = {.rows = tn_fields_find(&tn_spec_fields, members[i]),
-                                      .count = 1};
-        tn_autobuf struct tn_buf was = TN_BUF_INIT(1 << 20), is = TN_BUF_INIT(1 << 20);
-        struct tn_jw w = tn_jw(&was), v = tn_jw(&is);
-        tn_fields_to_json(&one, base, &w);
-        tn_fields_to_json(&one, spec, &v);
-        if (!tn_buf_ok(&was) || !tn_buf_ok(&is) || was.len != is.len ||
-            memcmp(tn_buf_str(&was), tn_buf_str(&is), is.len) != 0)
-            return denied(members[i], err);
-    }
-    return 0;
+    return what ? denied(what, err) : 0;
 }
 
 int bounds_check(const struct tn_service_options *o, struct tn_error *err)
@@ -452,18 +456,22 @@ static int base_of(const struct tn_service *s, const char *template, struct tn_s
                           err);
 }
 
+/* What of the machine a sandbox may have. */
+static int check_reach(const struct tn_spec *base, const struct tn_spec *spec, struct tn_error *err)
+{
+    return check_network(base, spec, err) || check_operators(base, spec, err) ? -1 : 0;
+}
+
 static int settle(struct tn_service *s, const struct caller *who, const char *template,
-                  double factor, bool all, struct tn_spec *spec, struct tn_error *err)
+                  double factor, bool fork, struct tn_spec *spec, struct tn_error *err)
 {
     struct tn_spec base;
 
     if (who->scopes & SCOPE_ADMIN)
         return 0;
-    int failed =
-        base_of(s, template, &base, err) ||
-        (all && (check_runtime(s, &base, spec, err) || check_network(&base, spec, err) ||
-                 check_image(s, who, &base, spec, err) || check_operators(&base, spec, err))) ||
-        settle_limits(s, &base, factor, spec, err);
+    int failed = base_of(s, template, &base, err) || check_runtime(s, &base, spec, err) ||
+                 (!fork && check_image(s, who, &base, spec, err)) ||
+                 check_reach(&base, spec, err) || settle_limits(s, &base, factor, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;
 }
@@ -471,13 +479,25 @@ static int settle(struct tn_service *s, const struct caller *who, const char *te
 int bounds_settle(struct tn_service *s, const struct caller *who, const char *template,
                   double factor, struct tn_spec *spec, struct tn_error *err)
 {
+    return settle(s, who, template, factor, false, spec, err);
+}
+
+int bounds_fork(struct tn_service *s, const struct caller *who, const char *template, double factor,
+                struct tn_spec *spec, struct tn_error *err)
+{
     return settle(s, who, template, factor, true, spec, err);
 }
 
-int bounds_limits(struct tn_service *s, const struct caller *who, const char *template,
-                  double factor, struct tn_spec *spec, struct tn_error *err)
+int bounds_again(const struct tn_service *s, const char *key_id, const char *template,
+                 const struct tn_spec *spec, struct tn_error *err)
 {
-    return settle(s, who, template, factor, false, spec, err);
+    struct tn_spec base;
+
+    if (bounds_admin(s, key_id))
+        return 0;
+    int failed = base_of(s, template, &base, err) || check_reach(&base, spec, err);
+    tn_spec_done(&base);
+    return failed ? -1 : 0;
 }
 
 struct tn_json *bounds_labels(const struct tn_service *s, const char *template)

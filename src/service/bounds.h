@@ -37,9 +37,13 @@ int bounds_members(const struct caller *who, const struct tn_json *body, struct 
  * that factor: TN_E_DENIED.  A limit that neither it nor the runtime names becomes the ceiling. */
 int bounds_settle(struct tn_service *s, const struct caller *who, const char *template,
                   double factor, struct tn_spec *spec, struct tn_error *err);
-/* The part of it that concerns limits: for the fork of a sandbox that was allowed as it is. */
-int bounds_limits(struct tn_service *s, const struct caller *who, const char *template,
-                  double factor, struct tn_spec *spec, struct tn_error *err);
+/* The same for the fork of a sandbox; its image is part of the files that it has already. */
+int bounds_fork(struct tn_service *s, const struct caller *who, const char *template, double factor,
+                struct tn_spec *spec, struct tn_error *err);
+/* Whether a sandbox that this key made may start once more with the network, volumes and devices
+ * that it has: TN_E_DENIED. */
+int bounds_again(const struct tn_service *s, const char *key_id, const char *template,
+                 const struct tn_spec *spec, struct tn_error *err);
 
 /* Whether that key is an administrator's, and counts. */
 bool bounds_admin(const struct tn_service *s, const char *key_id);

@@ -335,7 +335,7 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
     inherited.template = b->template;
     if (wish->spec.labels)
         inherited.spec.labels = wish->spec.labels;
-    if (fill_in(child, who, &inherited, bounds_limits, err)) {
+    if (fill_in(child, who, &inherited, bounds_fork, err)) {
         box_release(child);
         return NULL;
     }
