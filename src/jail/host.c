@@ -18,7 +18,6 @@
  * top of each other): there, what the world may not read is looked for and hidden one by one. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <linux/capability.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
@@ -207,42 +206,6 @@ int jail_hide(int host, int mask, const char *path, struct tn_error *err)
     return 0;
 }
 
-/* Such as ssh/ssh_host_*. */
-int jail_hide_matching(int host, int mask, const char *pattern,
-                       bool (*choose)(int host, const char *path), struct tn_error *err)
-{
-    const char *slash = strrchr(pattern, '/');
-    tn_autofree char *folder =
-        slash ? tn_strndup(pattern, (size_t)(slash - pattern)) : tn_strdup(".");
-    int fd = openat(host, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    int r = 0;
-
-    for (struct dirent *e; dir && r == 0 && (e = readdir(dir));) {
-        if (fnmatch(slash ? slash + 1 : pattern, e->d_name, FNM_PERIOD) != 0)
-            continue;
-        tn_autofree char *path =
-            slash ? tn_asprintf("%s/%s", folder, e->d_name) : tn_strdup(e->d_name);
-        if (!choose || choose(host, path))
-            r = jail_hide(host, mask, path, err);
-    }
-    if (dir)
-        closedir(dir);
-    return r;
-}
-
-static int hide_listed(const struct jail *j, int host, int mask, struct tn_error *err)
-{
-    for (size_t i = 0; i < j->plan.etc_hidden.count; i++) {
-        const char *entry = j->plan.etc_hidden.items[i];
-        int r = strpbrk(entry, "*?[") ? jail_hide_matching(host, mask, entry, NULL, err)
-                                      : jail_hide(host, mask, entry, err);
-        if (r < 0)
-            return -1;
-    }
-    return 0;
-}
-
 /* Everything that the world may not read, one by one; owns fd. */
 static int hide_unreadable(int top, int mask, int fd, const char *path, int depth,
                            struct tn_error *err)
@@ -310,10 +273,9 @@ static int make_own(int host, int mask, const char *host_path, struct tn_error *
 static int fill_mask(struct jail *j, const struct jail_source *s, int host, int mask,
                      struct tn_error *err)
 {
-    if (strcmp(s->path, "/etc") == 0 &&
-        (hide_listed(j, host, mask, err) < 0 || jail_write_etc(j, host, mask, err) < 0))
+    if (jail_hide_found(j, s->path, host, mask, err) < 0)
         return -1;
-    if (jail_hide_credentials(host, mask, s->path, err) < 0)
+    if (strcmp(s->path, "/etc") == 0 && jail_write_etc(j, host, mask, err) < 0)
         return -1;
     if (strcmp(s->path, "/usr") == 0 && jail_change_usr(host, mask, err) < 0)
         return -1;
@@ -406,6 +368,7 @@ static int mount_view(const char *source, const char *view, struct tn_error *err
 int jail_prepare_host(struct jail *j, const char **lower, struct tn_error *err)
 {
     *lower = NULL;
+    jail_find_hidden(j);
     for (size_t i = 0; i < j->plan.host_paths.count; i++)
         if (j->host_paths[i].joined && mask_joined(j, &j->host_paths[i], err) < 0)
             return -1;

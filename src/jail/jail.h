@@ -72,6 +72,7 @@ struct jail {
     bool pids_by_rlimit;      /* the limit on processes is one of this user in this namespace */
     struct jail_source *lowers, *host_paths;
     struct jail_source host_root;   /* for the joined ones */
+    struct tn_str_list hidden;      /* paths of the host, without the links on the way there */
     int *volumes;                   /* detached mounts, one per plan.mounts */
     int system[JAIL_SYSTEM_MOUNTS]; /* detached mounts, see system.c; -1: not wanted */
     struct jail_device *devices;
@@ -165,12 +166,17 @@ int jail_mount_host_paths(struct jail *j, struct tn_error *err);
 int jail_follow_directories(int host, int mask, const char *path);
 /* Covers it there.  Nothing to hide is fine, and so is what lies in something that is hidden. */
 int jail_hide(int host, int mask, const char *path, struct tn_error *err);
-/* The same for what a pattern in the last part of the path matches, or for those of them that are
- * chosen (NULL: all). */
-int jail_hide_matching(int host, int mask, const char *pattern,
-                       bool (*choose)(int host, const char *path), struct tn_error *err);
-/* credentials.c: hides the settings in that host path that hold a password, a token or a key. */
-int jail_hide_credentials(int host, int mask, const char *host_path, struct tn_error *err);
+
+/* --- hidden.c, credentials.c: what a jail does not see of the host's directories -------------- */
+
+/* Fills j->hidden, by what the scaffold has. */
+void jail_find_hidden(struct jail *j);
+/* Hides what of it is in that host path: the directory `host`, with the layer `mask` above it. */
+int jail_hide_found(const struct jail *j, const char *host_path, int host, int mask,
+                    struct tn_error *err);
+/* Files that may hold a credential, some of them patterns in the last part; NULL ends them. */
+extern const char *const jail_settings[];
+bool jail_holds_credential(int fd);
 
 /* --- etc.c: files of the system that a jail has of its own ----------------------------------- */
 
