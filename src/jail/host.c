@@ -365,6 +365,21 @@ static int mount_view(const char *source, const char *view, struct tn_error *err
 
 /* --- together ------------------------------------------------------------------------------ */
 
+/* Whether a view is between the jail and each of them: what was searched for at the start says
+ * nothing about what appears later. */
+static bool has_views(const struct jail *j)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < j->plan.host_paths.count; i++) {
+        const struct jail_source *s = &j->host_paths[i];
+        if (s->there && s->stacked)
+            return false;
+        any = any || s->there;
+    }
+    return any && j->privileged;
+}
+
 int jail_prepare_host(struct jail *j, const char **lower, struct tn_error *err)
 {
     *lower = NULL;
@@ -372,8 +387,7 @@ int jail_prepare_host(struct jail *j, const char **lower, struct tn_error *err)
     for (size_t i = 0; i < j->plan.host_paths.count; i++)
         if (j->host_paths[i].joined && mask_joined(j, &j->host_paths[i], err) < 0)
             return -1;
-    j->isolation.world_only =
-        j->plan.host_paths.count > 0 && j->privileged && !j->plan.criu; /* what appears later */
+    j->isolation.world_only = has_views(j);
     if (!j->host_root.there)
         return 0;
     *lower = j->host_root.stacked ? "hr" : "vr";
