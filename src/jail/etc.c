@@ -140,8 +140,8 @@ int jail_change_names(int etc, const char *old, const char *name, struct tn_erro
     tn_autobuf struct tn_buf hosts = TN_BUF_INIT(ETC_MAX), all = TN_BUF_INIT(ETC_MAX + 4096);
     tn_autofree char *line = tn_asprintf("%s\n", name);
 
-    read_small(etc, "hosts", &hosts);
-    drop_line(tn_buf_str(&hosts), old, &all);
+    if (read_small(etc, "hosts", &hosts))
+        drop_line(tn_buf_str(&hosts), old, &all);
     add_name(&all, name);
     return replace(etc, "hostname", line, err) < 0 ||
                    replace(etc, "hosts", tn_buf_str(&all), err) < 0

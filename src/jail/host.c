@@ -19,7 +19,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -322,45 +321,19 @@ static int mask_apart(struct jail *j, size_t i, struct tn_error *err)
 
 /* --- the view ------------------------------------------------------------------------------ */
 
-/* Sets the effective capabilities of this thread to those of `wanted` that it is permitted. */
-static int set_effective(uint64_t wanted, uint64_t *before)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2];
-
-    if (syscall(SYS_capget, &header, data) < 0)
-        return -1;
-    *before = data[0].effective | (uint64_t)data[1].effective << 32;
-    data[0].effective = (uint32_t)wanted & data[0].permitted;
-    data[1].effective = (uint32_t)(wanted >> 32) & data[1].permitted;
-    return (int)syscall(SYS_capset, &header, data);
-}
-
 static int mount_view(const char *source, const char *view, struct tn_error *err)
 {
     tn_autofree char *options = tn_asprintf("lowerdir=%s:empty", source);
-    uint64_t before, ours;
+    struct jail_actor before;
     int r = 0;
 
     if (mkdir(view, 0755) < 0 || (mkdir("empty", 0755) < 0 && errno != EEXIST))
         return tn_fail_errno(err, errno, "scaffold: %s", view);
-    if (set_effective(UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_SETUID |
-                          UINT64_C(1) << CAP_SETGID,
-                      &before) < 0)
-        return tn_fail_errno(err, errno, "give up capabilities");
-    uid_t uid = (uid_t)setfsuid(JAIL_NOBODY);
-    gid_t gid = (gid_t)setfsgid(JAIL_NOBODY);
-    bool nobody =
-        (uid_t)setfsuid((uid_t)-1) == JAIL_NOBODY && (gid_t)setfsgid((gid_t)-1) == JAIL_NOBODY;
-    if (!nobody)
-        r = tn_fail(err, TN_E_IO, "cannot act as nobody");
-    else if (mount("tendon", view, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options) < 0)
+    if (jail_act_as(JAIL_NOBODY, UINT64_C(1) << CAP_SYS_ADMIN, &before, err) < 0)
+        return -1;
+    if (mount("tendon", view, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options) < 0)
         r = tn_fail_errno(err, errno, "view of %s", source);
-    setfsuid(uid);
-    setfsgid(gid);
-    if (set_effective(before, &ours) < 0)
-        return tn_fail_errno(err, errno, "take capabilities back");
-    return r;
+    return jail_act_again(&before, r < 0 ? NULL : err) < 0 ? -1 : r;
 }
 
 /* --- together ------------------------------------------------------------------------------ */

@@ -277,6 +277,52 @@ int jail_take_shares(struct jail *j, struct tn_error *err)
     return 0;
 }
 
+/* Sets the effective capabilities of this thread to those of `wanted` that it is permitted. */
+static int set_effective(uint64_t wanted, uint64_t *before)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+
+    if (syscall(SYS_capget, &header, data) < 0)
+        return -1;
+    *before = data[0].effective | (uint64_t)data[1].effective << 32;
+    data[0].effective = (uint32_t)wanted & data[0].permitted;
+    data[1].effective = (uint32_t)(wanted >> 32) & data[1].permitted;
+    return (int)syscall(SYS_capset, &header, data);
+}
+
+/* These calls never say whether they did anything: the next one tells who it was. */
+static bool set_files_owner(uid_t uid, gid_t gid)
+{
+    setfsgid(gid);
+    setfsuid(uid);
+    return (uid_t)setfsuid((uid_t)-1) == uid && (gid_t)setfsgid((gid_t)-1) == gid;
+}
+
+int jail_act_as(uid_t id, uint64_t capabilities, struct jail_actor *before, struct tn_error *err)
+{
+    uint64_t ours;
+
+    *before =
+        (struct jail_actor){.uid = (uid_t)setfsuid((uid_t)-1), .gid = (gid_t)setfsgid((gid_t)-1)};
+    if (set_effective(UINT64_MAX, &before->effective) < 0 || setgroups(0, NULL) < 0)
+        return tn_fail_errno(err, errno, "give up groups");
+    if (set_files_owner(id, id) && set_effective(capabilities, &ours) == 0)
+        return 0;
+    jail_act_again(before, NULL);
+    return tn_fail(err, TN_E_IO, "cannot act as user %u", id);
+}
+
+int jail_act_again(const struct jail_actor *before, struct tn_error *err)
+{
+    uint64_t ours;
+
+    return set_effective(UINT64_MAX, &ours) == 0 && set_files_owner(before->uid, before->gid) &&
+                   set_effective(before->effective, &ours) == 0
+               ? 0
+               : tn_fail(err, TN_E_IO, "cannot act as user %u again", before->uid);
+}
+
 int jail_act_as_root(const struct jail *j, struct tn_error *err)
 {
     if (j->base == 0)
@@ -284,9 +330,7 @@ int jail_act_as_root(const struct jail *j, struct tn_error *err)
     /* Without this bit the kernel takes away the capabilities that go with being root. */
     if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
         return tn_fail_errno(err, errno, "keep capabilities");
-    setfsgid(j->base);
-    setfsuid(j->base);
-    return (uid_t)setfsuid((uid_t)-1) == j->base
+    return set_files_owner(j->base, j->base)
                ? 0
                : tn_fail(err, TN_E_IO, "cannot act as user %u", j->base);
 }

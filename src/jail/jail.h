@@ -106,6 +106,15 @@ int jail_map_subids(struct jail *j, pid_t child, struct tn_error *err);
 int jail_take_shares(struct jail *j, struct tn_error *err);
 /* Makes the files that this process creates belong to root inside, keeping its capabilities. */
 int jail_act_as_root(const struct jail *j, struct tn_error *err);
+/* Acts on files as that user and group with these capabilities alone, of this thread, until
+ * jail_act_again.  Other groups are given up for good: nobody here needs them. */
+struct jail_actor {
+    uid_t uid;
+    gid_t gid;
+    uint64_t effective;
+};
+int jail_act_as(uid_t id, uint64_t capabilities, struct jail_actor *before, struct tn_error *err);
+int jail_act_again(const struct jail_actor *before, struct tn_error *err);
 int jail_enter_userns(struct jail *j, struct tn_error *err);
 int jail_become_user(struct jail *j, struct tn_error *err);
 

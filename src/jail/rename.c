@@ -5,7 +5,6 @@
  * there may be anybody's work. */
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/fsuid.h>
 
 #include "jail/jail.h"
 #include "jail/sys.h"
@@ -23,20 +22,20 @@ static int set_host_name(int pidfd, const char *name, struct tn_error *err)
     return r < 0 ? tn_fail_errno(err, sys, "host name") : 0;
 }
 
-/* With the rights of the jail's root on files, and no others: the kernel takes the capabilities for
- * files away with the user, and gives them back. */
+/* As the owner of the jail's files and no more: where that is root of the machine, without the
+ * capabilities that root has. */
 static int write_names(const struct jail *j, int root, const char *old, const char *name,
                        struct tn_error *err)
 {
-    setfsgid(j->base);
-    setfsuid(j->base);
+    struct jail_actor keeper;
+
+    if (jail_act_as(j->base, 0, &keeper, err) < 0)
+        return -1;
     tn_autofd int etc = sys_openat2(root, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
                                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
     int r =
         etc < 0 ? tn_fail_errno(err, errno, "/etc inside") : jail_change_names(etc, old, name, err);
-    setfsuid(0);
-    setfsgid(0);
-    return r;
+    return jail_act_again(&keeper, r < 0 ? NULL : err) < 0 ? -1 : r;
 }
 
 int jail_take_name(struct jail *j, pid_t pid, int pidfd, const char *name, struct tn_error *err)
