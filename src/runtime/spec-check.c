@@ -2,6 +2,13 @@
 #include "runtime/spec.h"
 #include "runtime/volume.h"
 
+enum {
+    SPEC_MAX = 512 << 10,     /* bytes of all of it, as JSON */
+    VARIABLE_MAX = 128 << 10, /* the kernel's, of NAME=value with its end */
+    ENV_MAX = 1024,
+    LIST_MAX = 256,
+};
+
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -144,7 +151,13 @@ static int check_variable(const char *key, struct tn_json *value, void *err)
         return tn_fail(err, TN_E_INVALID,
                        "'%.60s' is no name of a variable: letters, digits and '_', no digit first",
                        key);
-    return check_text(key, value, err);
+    if (check_text(key, value, err))
+        return -1;
+    return strlen(key) + 1 + strlen(tn_json_str(value, NULL)) < VARIABLE_MAX
+               ? 0
+               : tn_fail(err, TN_E_TOO_LARGE,
+                         "%.60s: with a variable of %d KiB no program can be started", key,
+                         VARIABLE_MAX >> 10);
 }
 
 static int check_env(const struct tn_spec *spec, struct tn_error *err)
@@ -212,10 +225,40 @@ static const struct {
     {"ports", check_ports},         {"devices", check_devices}, {"gpus", check_gpus},
 };
 
+/* Whoever runs sandboxes of others keeps their specs for as long as they live. */
+static int check_size(const struct tn_spec *spec, struct tn_error *err)
+{
+    const struct {
+        const char *field;
+        size_t count, most;
+    } lists[] = {
+        {"plugins", spec->plugins.count, LIST_MAX},
+        {"volumes", spec->volumes.count, LIST_MAX},
+        {"ports", spec->ports.count, LIST_MAX},
+        {"devices", spec->devices.count, LIST_MAX},
+        {"env", tn_json_count(spec->env), ENV_MAX},
+        {"labels", tn_json_count(spec->labels), ENV_MAX},
+    };
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_MAX);
+    struct tn_jw w = tn_jw(&text);
+
+    for (size_t i = 0; i < TN_COUNT(lists); i++)
+        if (lists[i].count > lists[i].most)
+            return tn_fail(err, TN_E_TOO_LARGE, "%s: at most %zu of them, found %zu",
+                           lists[i].field, lists[i].most, lists[i].count);
+    tn_fields_to_json(&tn_spec_fields, spec, &w);
+    return tn_buf_ok(&text) ? 0
+                            : tn_fail(err, TN_E_TOO_LARGE,
+                                      "what is asked of a sandbox has more than %d KiB together",
+                                      SPEC_MAX >> 10);
+}
+
 int tn_spec_check(const struct tn_spec *spec, struct tn_error *err)
 {
     struct tn_limits limits;
 
+    if (check_size(spec, err))
+        return -1;
     for (size_t i = 0; i < TN_COUNT(checks); i++)
         if (checks[i].check(spec, err) != 0)
             return tn_error_context(err, "%s", checks[i].field);

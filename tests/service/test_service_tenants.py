@@ -110,6 +110,26 @@ def test_numbers_that_are_none(alice, wish):
     nothing_was_made(alice)
 
 
+@pytest.mark.parametrize(
+    "wish, words",
+    [
+        ({"env": {f"V{n}": "x" for n in range(1025)}}, ["env", "1024"]),
+        ({"env": {"V": "x" * (128 << 10)}}, ["env", "V", "128 KiB"]),
+        ({"env": {f"V{n}": "x" * 100_000 for n in range(6)}}, ["512 KiB"]),
+        ({"ports": list(range(1, 258))}, ["ports", "256"]),
+        ({"plugins": [f"p{n}" for n in range(257)]}, ["plugins", "256"]),
+        ({"workspace": "/" + "x" * (600 << 10)}, ["512 KiB"]),
+    ],
+    ids=["variables", "one variable", "bytes", "ports", "plugins", "workspace"],
+)
+def test_what_is_kept_of_a_wish_is_bounded(service, alice, wish, words):
+    denied(alice.post("/v1/sandboxes", {"plugins": [], **wish}), *words, status=413)
+    nothing_was_made(alice)
+    if "env" in wish:
+        start = {"image": "x", "session_id": "large", "command": ["x"], "environment": wish["env"]}
+        assert service.tenant("large").post("/start", start).status == 413
+
+
 def test_up_to_the_ceiling(alice):
     box = make(alice, memory="512m", pids=256, cpus=2, open_files=1024, ttl=7200, idle_pause=600)
     alice.delete(at(box)).ok(204)
