@@ -44,15 +44,17 @@ static void tell_note(const char *text, void *ctx)
 void tn_library_tell_sessions(struct tendon_sandbox *sb, enum tn_goal goal)
 {
     bool stop = goal == TN_GOAL_STOPPED || goal == TN_GOAL_SUSPENDED;
+    struct tendon_session *s = sb->sessions;
 
-    for (struct tendon_session *s = sb->sessions, *next; s; s = next) {
-        bool stopped = tn_session_status(s->session) == TN_RUNTIME_STOPPED;
-
-        next = s->next; /* what is told may close it */
-        if (stop && !stopped)
-            tn_session_tell(s->session, TN_RUNTIME_STOPPED, "info", "");
-        else if (goal == TN_GOAL_RUNNING && stopped)
-            tn_session_tell(s->session, TN_RUNTIME_READY, "info", "");
+    if (!stop && goal != TN_GOAL_RUNNING)
+        return;
+    while (s) {
+        if ((tn_session_status(s->session) == TN_RUNTIME_STOPPED) == stop) {
+            s = s->next;
+            continue;
+        }
+        tn_session_tell(s->session, stop ? TN_RUNTIME_STOPPED : TN_RUNTIME_READY, "info", "");
+        s = sb->sessions; /* whoever was told may have closed any of them */
     }
 }
 

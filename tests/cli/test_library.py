@@ -10,7 +10,7 @@ import tarfile
 import pytest
 
 import trees
-from tendons import eventually
+from tendons import eventually, jail_problem
 from trees import BUILD, RELEASE, ROOT
 
 PREFIX = "/usr/local"
@@ -67,6 +67,11 @@ def run(installed, make_tendon):
 
     start.tendon = tendon
     return start
+
+
+def needs_jail(run):
+    if problem := jail_problem(run.tendon):
+        pytest.skip(f"the jail does not work here: {problem}")
 
 
 @pytest.mark.parametrize("runtime", ["local", "jail"])
@@ -226,8 +231,7 @@ def test_every_function(installed, run, tmp_path, runtime):
     source.write_text(EVERYTHING)
     program = build(installed, tmp_path, source)
     if runtime == "jail":
-        if problem := run.tendon("doctor", "--runtime", "jail").returncode:
-            pytest.skip(f"the jail does not work here: {problem}")
+        needs_jail(run)
         run.tendon.env["LAYERS"] = "1"
     result = run(program, runtime=runtime)
     assert (result.stderr, result.returncode) == ("", 0)
@@ -336,8 +340,8 @@ def test_a_session(installed, run, tmp_path, repository, runtime):
     source = tmp_path / "session.c"
     source.write_text(SESSION)
     program = build(installed, tmp_path, source)
-    if runtime == "jail" and run.tendon("doctor", "--runtime", "jail").returncode:
-        pytest.skip("the jail does not work here")
+    if runtime == "jail":
+        needs_jail(run)
     place = str(repository) if runtime == "local" else "/upstream/thing"
     spec = {"volumes": [f"{repository.parent}:/upstream:ro"]} if runtime == "jail" else {}
     options = {"directory": str(tmp_path / "record"), "env": {"first": "a $HOME"}}
@@ -365,6 +369,54 @@ def test_a_session(installed, run, tmp_path, repository, runtime):
     assert statuses.split()[:2] == ["STATUS$RUNTIME_STARTED", "STATUS$READY"]
     assert {"STATUS$SETTING_UP_WORKSPACE", "STATUS$SETTING_UP_GIT_HOOKS"} <= set(statuses.split())
     assert run.tendon.leftovers() == []
+
+
+CLOSING = r"""
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tendon/tendon.h>
+
+enum { COUNT = 4 };
+static struct tendon_session *sessions[COUNT];
+static int told;
+
+/* Whoever is told first closes all others, and at last itself. */
+static void status(const char *level, const char *word, const char *message, void *ctx)
+{
+    assert(level && word && message && ctx == sessions);
+    told++;
+    for (int i = 0; i < COUNT; i++) {
+        tendon_session_close(sessions[i]);
+        sessions[i] = NULL;
+    }
+}
+
+int main(void)
+{
+    const struct tendon_session_watch watch = {.status = status, .ctx = sessions};
+    struct tendon_error err;
+    struct tendon *t = tendon_open(NULL, NULL, &err);
+    struct tendon_sandbox *sb = t ? tendon_create(t, NULL, 60, &err) : NULL;
+
+    assert(sb);
+    for (int i = 0; i < COUNT; i++)
+        assert((sessions[i] = tendon_session_open(sb, "{\"attached\": true}", &watch, &err)));
+    assert(tendon_drive(sb, "stopped", 60, &err) == 0);
+    assert(told == 1 && tendon_remove(sb, 30, &err) == 0);
+    tendon_close(t);
+    return 0;
+}
+"""
+
+
+def test_who_is_told_closes_other_sessions(installed, run, tmp_path):
+    source = tmp_path / "closing.c"
+    source.write_text(CLOSING)
+    program = build(installed, tmp_path, source)
+    needs_jail(run)
+    result = run(program)
+    assert (result.stderr, result.returncode) == ("", 0)
 
 
 STATUSES = r"""
@@ -434,8 +486,7 @@ def test_statuses_of_a_sandbox(installed, run, tmp_path):
     source = tmp_path / "statuses.c"
     source.write_text(STATUSES)
     program = build(installed, tmp_path, source)
-    if run.tendon("doctor", "--runtime", "jail").returncode:
-        pytest.skip("the jail does not work here")
+    needs_jail(run)
     busybox = shutil.which("busybox")
     if not busybox:
         pytest.skip("busybox-static is not installed")
