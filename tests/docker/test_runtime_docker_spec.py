@@ -3,6 +3,7 @@
 import contextlib
 import json
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -291,6 +292,16 @@ def test_each_has_ports_of_its_own_in_the_network_of_the_host(world):
     assert said.ok("echo $APP_PORT_1") == "50123"
     # In networks of their own they are the usual ones.
     assert world.new(driver).ok(command).split() == ["30000", "40000", "50000", "55000"]
+
+
+def test_those_made_at_once_have_ports_of_their_own_in_the_network_of_the_host(world):
+    """Each looks which ports are taken before any of them has taken one."""
+    world.settings["docker.port_range"] = "31000-31023"
+    boxes = [world.new(world.open(), create=False, network="host") for _ in range(4)]
+    with ThreadPoolExecutor(len(boxes)) as pool:
+        list(pool.map(lambda box: box.create(), boxes))
+    told = [box.ok("echo $port $VSCODE_PORT $APP_PORT_1 $APP_PORT_2").split() for box in boxes]
+    assert len({port for ports in told for port in ports}) == 16, told
 
 
 def test_additional_networks(docker_world):

@@ -19,6 +19,7 @@ struct attempt {
     struct docker_plan plan;
     char *container; /* id, once there is one */
     char *address;
+    bool clashes;        /* with another in the host's network */
     enum tn_blame blame; /* of what failed */
 };
 
@@ -116,11 +117,26 @@ static int join_networks(const struct attempt *a, int64_t deadline, struct tn_er
     return 0;
 }
 
+/* Two that were made at once may have chosen the same ports: whoever of them looks later, now that
+ * its own are on its label, sees the other one. */
+static int check_ports(struct attempt *a, int64_t deadline, struct tn_error *err)
+{
+    struct docker_plan *p = &a->plan;
+
+    if (!p->host_network)
+        return 0;
+    if (docker_taken_ports(p->docker, a->container, p->taken, deadline, err) < 0)
+        return -1;
+    a->clashes = docker_plan_clashes(p);
+    return a->clashes ? tn_fail(err, TN_E_CONFLICT, "another sandbox has chosen the same port") : 0;
+}
+
 static int start(struct attempt *a, int64_t deadline, struct tn_error *err)
 {
     const struct docker_plan *p = &a->plan;
 
     if (docker_make_directories(p, err) < 0 || create_container(a, deadline, err) < 0 ||
+        check_ports(a, deadline, err) < 0 ||
         (p->way == DOCKER_BY_PORT && put_hand(a, deadline, err) < 0) ||
         join_networks(a, deadline, err) < 0 ||
         tn_engine_start(p->docker->engine, a->container, deadline, err) < 0)
@@ -149,6 +165,8 @@ static enum outcome judge(const struct attempt *a, const struct tn_error *why)
     tn_autofree char *run = docker_run_directory(a->plan.subject);
     tn_autofree char *hand = docker_hand_copy(a->plan.subject);
 
+    if (a->clashes)
+        return OTHER_PORTS;
     if (a->plan.way == DOCKER_BY_SOCKET &&
         (strstr(why->text, run) || strstr(why->text, hand) || strstr(why->text, DOCKER_INSIDE)))
         return OTHER_WAY;
@@ -162,6 +180,7 @@ static enum outcome attempt(struct attempt *a, int64_t deadline, struct tn_error
 {
     struct tn_error why = {0};
 
+    a->clashes = false;
     if (start(a, deadline, &why) == 0)
         return DONE;
     enum outcome outcome = judge(a, &why);
@@ -182,6 +201,9 @@ static int try_all(struct attempt *a, int64_t deadline, struct tn_error *err)
     bool again = true;
 
     for (int i = 0; again && i < PORT_TRIES; i++) {
+        if (a->plan.host_network &&
+            docker_taken_ports(a->plan.docker, NULL, a->plan.taken, deadline, err) < 0)
+            return -1;
         if (docker_plan_way(&a->plan, way, &why) < 0)
             return tn_fail(err, why.code, "%s%s%s", why.text, first.code ? "; it failed: " : "",
                            first.code ? first.text : "");
@@ -194,8 +216,8 @@ static int try_all(struct attempt *a, int64_t deadline, struct tn_error *err)
             way = DOCKER_BY_PORT;
             break;
         case OTHER_PORTS:
-            /* In the host's network the hand's own port is another one the next time. */
-            again = more || (a->plan.host_network && way == DOCKER_BY_PORT);
+            /* In the host's network its own ports are others the next time. */
+            again = more || a->plan.host_network;
             break;
         case FAILED:
             again = false;
@@ -216,8 +238,6 @@ int docker_create(void *engine, const struct tn_subject *s, struct tn_place *pla
 
     *place = (struct tn_place){0};
     int r = docker_plan_init(&a.plan, d, s, err);
-    if (r == 0 && a.plan.host_network)
-        r = docker_taken_ports(d, a.plan.taken, deadline, err);
     if (r == 0)
         r = try_all(&a, deadline, err);
     if (r == 0)

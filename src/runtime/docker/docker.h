@@ -80,8 +80,10 @@ int docker_must_find(const struct docker *d, const struct tn_subject *s, struct 
                      int64_t deadline, struct tn_error *err);
 int docker_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
 
-/* Sets the bits of the ports that sandboxes in the network of the host have for themselves. */
-int docker_taken_ports(const struct docker *d, uint8_t *taken, int64_t deadline,
+/* The bits of the ports that sandboxes in the network of the host have for themselves, of this
+ * store or another; but not those of that container (NULL: all). */
+enum { DOCKER_TAKEN_BYTES = (1 << 16) / 8 };
+int docker_taken_ports(const struct docker *d, const char *but, uint8_t *taken, int64_t deadline,
                        struct tn_error *err);
 
 static inline const char *docker_id(const struct tn_json *tree)
@@ -114,8 +116,9 @@ struct docker_plan {
     int hand_port;              /* inside; 0 by socket */
     struct docker_port ports[DOCKER_PORTS_MAX];
     size_t port_count;
-    uint8_t taken[(1 << 16) / 8]; /* bits of ports that are others' own, in the host's network */
-    unsigned range_start;         /* where in the range the search for ports began */
+    uint8_t
+        taken[DOCKER_TAKEN_BYTES]; /* bits of ports that are others' own, in the host's network */
+    unsigned range_start;          /* where in the range the search for ports began */
 };
 
 /* Everything that can be wrong without asking the engine. */
@@ -124,6 +127,8 @@ int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct
 void docker_plan_done(struct docker_plan *p);
 /* Sets way, the sandbox's own ports, hand_port, and the ports that follow from them. */
 int docker_plan_way(struct docker_plan *p, enum docker_way way, struct tn_error *err);
+/* Whether one of those ports, but for such as the user has said, is another's: in taken. */
+bool docker_plan_clashes(const struct docker_plan *p);
 /* Gives the published ports other numbers of the range (attempt counts from 0); false when nothing
  * can be changed. */
 bool docker_plan_next_ports(struct docker_plan *p, int attempt);

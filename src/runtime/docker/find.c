@@ -37,16 +37,20 @@ static int ours(const struct docker *d, const char *id, struct tn_json **list, i
     return tn_engine_containers(d->engine, filters, list, deadline, err);
 }
 
-int docker_taken_ports(const struct docker *d, uint8_t *taken, int64_t deadline,
+int docker_taken_ports(const struct docker *d, const char *but, uint8_t *taken, int64_t deadline,
                        struct tn_error *err)
 {
+    const char *const filters[] = {"label", DOCKER_LABEL_PORTS, NULL};
     tn_autojson struct tn_json *list = NULL;
 
-    if (ours(d, NULL, &list, deadline, err) < 0)
+    if (tn_engine_containers(d->engine, filters, &list, deadline, err) < 0)
         return -1;
+    memset(taken, 0, DOCKER_TAKEN_BYTES);
     for (size_t i = 0; i < tn_json_count(list); i++) {
-        const struct tn_json *labels = tn_json_get(tn_json_at(list, i), "Labels");
+        const struct tn_json *one = tn_json_at(list, i), *labels = tn_json_get(one, "Labels");
         const char *at = tn_json_get_str(labels, DOCKER_LABEL_PORTS, "");
+        if (but && strcmp(tn_json_get_str(one, "Id", ""), but) == 0)
+            continue;
         for (char *end; *at; at = end) {
             unsigned long port = strtoul(at, &end, 10);
             if (end == at || port > 65535)

@@ -179,9 +179,14 @@ static bool is_free(const struct docker_plan *p, unsigned port)
     return bind(fd, (struct sockaddr *)&any, sizeof any) == 0;
 }
 
+static bool is_others(const struct docker_plan *p, unsigned port)
+{
+    return p->taken[port / 8] & 1 << port % 8;
+}
+
 static bool is_taken(const struct docker_plan *p, unsigned port)
 {
-    if (p->taken[port / 8] & 1 << port % 8)
+    if (is_others(p, port))
         return true;
     for (size_t i = 0; i < DOCKER_PORT_COUNT; i++)
         if ((unsigned)p->own[i] == port)
@@ -223,6 +228,14 @@ static int take_own_ports(struct docker_plan *p, struct tn_error *err)
             return -1;
     }
     return 0;
+}
+
+bool docker_plan_clashes(const struct docker_plan *p)
+{
+    for (size_t i = 0; i < DOCKER_PORT_COUNT; i++)
+        if (!said_port(p, (enum docker_own_port)i) && is_others(p, (unsigned)p->own[i]))
+            return true;
+    return false;
 }
 
 int docker_plan_way(struct docker_plan *p, enum docker_way way, struct tn_error *err)
