@@ -55,10 +55,12 @@ static bool knows_name(const char *hosts, const char *name)
     return false;
 }
 
+/* localhost is 127.0.0.1 alone: servers listen there, and many clients try the first address only,
+ * which would be ::1.  In a container that has no IPv6 it is the same. */
 static void add_name(struct tn_buf *out, const char *name)
 {
     if (out->len == 0)
-        tn_buf_puts(out, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n");
+        tn_buf_puts(out, "127.0.0.1\tlocalhost\n::1\tip6-localhost ip6-loopback\n");
     else if (out->data[out->len - 1] != '\n')
         tn_buf_putc(out, '\n');
     if (!knows_name(tn_buf_str(out), name))
