@@ -158,7 +158,7 @@ int jail_mount_overlay(const struct jail *j, const char *on, const char *lowers,
                        const char *work, bool follow, struct tn_error *err);
 /* Fills the scaffold's skel/@ with what a root must have. */
 int jail_fill_skeleton(struct jail *j, struct tn_error *err);
-/* Whether the layer belongs to somebody who does not exist inside. */
+/* Whether the layer, or a directory at its top, belongs to somebody who does not exist inside. */
 bool jail_is_foreign(const struct jail *j, const char *layer);
 /* Makes the directories of such a layer once more below `on`, as this user's own. */
 int jail_shadow(const char *layer, const char *on, struct tn_error *err);

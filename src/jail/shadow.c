@@ -17,12 +17,28 @@ enum {
     OVERFLOW_ID = 65534,     /* what ids look like that do not exist here */
 };
 
-bool jail_is_foreign(const struct jail *j, const char *layer)
+static bool is_foreign_directory(int dir, const char *name)
 {
     struct stat st;
 
-    return (j->mapping == TN_JAIL_MAP_OWN || j->mapping == TN_JAIL_MAP_SUBIDS) &&
-           stat(layer, &st) == 0 && st.st_uid == OVERFLOW_ID;
+    return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+           st.st_uid == OVERFLOW_ID;
+}
+
+/* It, or what is at its top: whoever unpacks an image into a directory of its own owns that alone. */
+bool jail_is_foreign(const struct jail *j, const char *layer)
+{
+    if (j->mapping != TN_JAIL_MAP_OWN && j->mapping != TN_JAIL_MAP_SUBIDS)
+        return false;
+    if (is_foreign_directory(AT_FDCWD, layer))
+        return true;
+    DIR *list = opendir(layer);
+    bool found = false;
+    for (struct dirent *e; list && !found && (e = readdir(list));)
+        found = strcmp(e->d_name, "..") != 0 && is_foreign_directory(dirfd(list), e->d_name);
+    if (list)
+        closedir(list);
+    return found;
 }
 
 /* One that this user may not read cannot be looked through either: the copy hides it. */

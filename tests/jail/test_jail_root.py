@@ -69,9 +69,12 @@ def test_a_directory_is_never_written(plain, root):
     assert subprocess.check_output(["find", root, "-printf", "%p %T@ %m %s\n"]) == before
 
 
-def test_a_directory_of_somebody_else(plain):
+@pytest.mark.parametrize("top", ["theirs", "ours"])
+def test_a_directory_of_somebody_else(plain, top):
     """An ordinary user has no id for its owner: files are still made, replaced and removed; what is there is not changed."""
     root = make_root(plain.base / "root")  # of root
+    if top == "ours":
+        os.chown(root, plain.user or 0, plain.user or 0)
     for name, mode in (("tmp", 0o1777), ("root", 0o700), ("srv", 0o755)):
         (root / name).mkdir()
         (root / name).chmod(mode)
