@@ -1,28 +1,15 @@
 #include "image/context.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include "base/buf.h"
 #include "base/fs.h"
+#include "image/walk.h"
 
 #define BLOCK 512
-#define MAX_DEPTH 64
-#define MAX_PATH 4096
-
-/* Where in the tree we are: one open directory per level. */
-struct level {
-    DIR *dir;
-    size_t path_len; /* of the path down to it */
-};
 
 struct tn_context {
     char *dockerfile;
     char *directory; /* or NULL */
-    struct level levels[MAX_DEPTH];
-    int depth; /* -1: the Dockerfile is next */
-    char path[MAX_PATH];
+    struct tn_walk walk;
 
     struct tn_buf pending; /* headers and padding to be sent */
     size_t sent;           /* of pending */
@@ -39,7 +26,7 @@ struct tn_context *tn_context_new(const char *dockerfile, const char *directory,
 
     c->dockerfile = tn_strdup(dockerfile);
     c->directory = tn_strdup_or_null(directory);
-    c->file = c->depth = -1;
+    c->file = c->walk.file = c->walk.depth = -1;
     tn_buf_init(&c->pending, 1 << 20);
     if (!tn_context_rewind(c, err))
         return c;
@@ -49,10 +36,8 @@ struct tn_context *tn_context_new(const char *dockerfile, const char *directory,
 
 static void close_all(struct tn_context *c)
 {
-    for (; c->depth >= 0; c->depth--)
-        closedir(c->levels[c->depth].dir);
-    tn_close(c->file);
-    c->file = -1;
+    tn_walk_done(&c->walk);
+    tn_close(TN_TAKE_FD(c->file));
 }
 
 void tn_context_free(struct tn_context *c)
@@ -130,7 +115,7 @@ static void put_pax(struct tn_buf *out, const char *key, const char *value)
 static void put_entry(struct tn_context *c, const char *name, char type, const struct stat *st,
                       const char *link)
 {
-    tn_autobuf struct tn_buf pax = TN_BUF_INIT(3 * MAX_PATH);
+    tn_autobuf struct tn_buf pax = TN_BUF_INIT(3 * TN_WALK_PATH);
     uint64_t size = type == '0' ? (uint64_t)st->st_size : 0;
 
     if (strlen(name) > 100)
@@ -162,24 +147,6 @@ static void put_dockerfile(struct tn_context *c)
 /* --- the walk
  * -------------------------------------------------------------------------------------- */
 
-static int enter(struct tn_context *c, int parent, const char *name, size_t path_len,
-                 struct tn_error *err)
-{
-    tn_autofd int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-    if (fd < 0)
-        return tn_fail_errno(err, errno, "build context %s", name);
-    if (c->depth + 1 == MAX_DEPTH)
-        return tn_fail(err, TN_E_TOO_LARGE, "build context: more than %d directories deep at %s",
-                       MAX_DEPTH, c->path);
-    DIR *dir = fdopendir(fd);
-    if (!dir)
-        return tn_fail_errno(err, errno, "build context %s", name);
-    (void)TN_TAKE_FD(fd);
-    c->levels[++c->depth] = (struct level){.dir = dir, .path_len = path_len};
-    return 0;
-}
-
 int tn_context_rewind(struct tn_context *c, struct tn_error *err)
 {
     close_all(c);
@@ -187,92 +154,34 @@ int tn_context_rewind(struct tn_context *c, struct tn_error *err)
     c->sent = 0;
     c->left = c->size = 0;
     c->ended = false;
-    c->depth = -1;
     put_dockerfile(c);
-    if (!c->directory)
-        return 0;
-    tn_autofree char *real = realpath(c->directory, NULL);
-    if (!real)
-        return tn_fail_errno(err, errno, "build context %s", c->directory);
-    return enter(c, AT_FDCWD, real, 0, err);
-}
-
-static int add_link(struct tn_context *c, int dir, const char *name, const struct stat *st,
-                    struct tn_error *err)
-{
-    char target[MAX_PATH];
-    ssize_t n = readlinkat(dir, name, target, sizeof target - 1);
-
-    if (n < 0)
-        return tn_fail_errno(err, errno, "build context %s", c->path);
-    target[n] = '\0';
-    put_entry(c, c->path, '2', st, target);
-    return 0;
-}
-
-static int add_file(struct tn_context *c, int dir, const char *name, struct tn_error *err)
-{
-    tn_autofd int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    struct stat st;
-
-    if (fd < 0 || fstat(fd, &st))
-        return tn_fail_errno(err, errno, "build context %s", c->path);
-    if (!S_ISREG(st.st_mode))
-        return 0; /* exchanged since we looked */
-    put_entry(c, c->path, '0', &st, NULL);
-    c->left = c->size = (uint64_t)st.st_size;
-    c->file = TN_TAKE_FD(fd);
-    return 0;
-}
-
-static int add(struct tn_context *c, const char *name, struct tn_error *err)
-{
-    struct level *level = &c->levels[c->depth];
-    int dir = dirfd(level->dir);
-    struct stat st;
-
-    if (c->depth == 0 && !strcmp(name, "Dockerfile"))
-        return 0;
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW))
-        return errno == ENOENT ? 0 : tn_fail_errno(err, errno, "build context %s", name);
-    int n = snprintf(c->path + level->path_len, sizeof c->path - level->path_len, "%s%s", name,
-                     S_ISDIR(st.st_mode) ? "/" : "");
-    if (level->path_len + (size_t)n >= sizeof c->path)
-        return tn_fail(err, TN_E_TOO_LARGE, "build context: a path is longer than %d bytes",
-                       MAX_PATH);
-    if (S_ISLNK(st.st_mode))
-        return add_link(c, dir, name, &st, err);
-    if (S_ISREG(st.st_mode))
-        return add_file(c, dir, name, err);
-    if (!S_ISDIR(st.st_mode))
-        return 0;
-    put_entry(c, c->path, '5', &st, NULL);
-    return enter(c, dir, name, level->path_len + (size_t)n, err);
+    return tn_walk_init(&c->walk, c->directory, err);
 }
 
 /* The next entry's header to pending, or the end marker. */
 static int advance(struct tn_context *c, struct tn_error *err)
 {
-    static const char end[2 * BLOCK];
+    static const char end[2 * BLOCK],
+        types[] = {[TN_WALK_FILE] = '0', [TN_WALK_LINK] = '2', [TN_WALK_DIRECTORY] = '5'};
+    struct tn_walk *w = &c->walk;
+    int kind;
 
-    while (c->depth >= 0) {
-        errno = 0;
-        struct dirent *e = readdir(c->levels[c->depth].dir);
-        if (!e && errno)
-            return tn_fail_errno(err, errno, "build context %s", c->path);
-        if (!e) {
-            closedir(c->levels[c->depth--].dir);
-            continue;
-        }
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        if (add(c, e->d_name, err))
-            return -1;
-        if (c->pending.len)
-            return 0;
+    do
+        kind = tn_walk_next(w, err);
+    while (kind == TN_WALK_LEFT);
+    if (kind < 0)
+        return -1;
+    if (kind == TN_WALK_END) {
+        tn_buf_add(&c->pending, end, sizeof end);
+        c->ended = true;
+        return 0;
     }
-    tn_buf_add(&c->pending, end, sizeof end);
-    c->ended = true;
+    tn_autofree char *name = tn_asprintf("%s%s", w->path, kind == TN_WALK_DIRECTORY ? "/" : "");
+    put_entry(c, name, types[kind], &w->st, kind == TN_WALK_LINK ? w->target : NULL);
+    if (kind == TN_WALK_FILE) {
+        c->left = c->size = (uint64_t)w->st.st_size;
+        c->file = TN_TAKE_FD(w->file);
+    }
     return 0;
 }
 
@@ -285,7 +194,7 @@ static ssize_t read_file(struct tn_context *c, void *to, size_t n, struct tn_err
     ssize_t got = read(c->file, to, n < c->left ? n : (size_t)c->left);
 
     if (got < 0)
-        return tn_fail_errno(err, errno, "build context %s", c->path);
+        return tn_fail_errno(err, errno, "build context %s", c->walk.path);
     if (got == 0) {
         got = (ssize_t)(n < c->left ? n : c->left);
         memset(to, 0, (size_t)got);

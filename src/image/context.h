@@ -10,8 +10,7 @@
 
 struct tn_context;
 
-/* directory may be NULL: the Dockerfile alone.  A Dockerfile in the directory is left out.  Links
- * are sent as links, never followed; sockets and devices are left out.  NULL with err. */
+/* directory may be NULL: the Dockerfile alone; what of it is sent says walk.h.  NULL with err. */
 struct tn_context *tn_context_new(const char *dockerfile, const char *directory,
                                   struct tn_error *err);
 void tn_context_free(struct tn_context *c);

@@ -1,104 +1,58 @@
 #include "image/folder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include "base/fs.h"
 #include "base/guard.h"
+#include "image/walk.h"
 
-#define MAX_DEPTH 64
-
-static int copy_directory(int from, int to, int depth, struct tn_error *err);
-
-static int copy_file(int from, int to, const char *name, struct tn_error *err)
+static int copy_file(const struct tn_walk *w, int to, const char *name, struct tn_error *err)
 {
-    tn_autofd int in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    struct stat st;
-
-    if (in < 0 || fstat(in, &st) < 0)
-        return tn_fail_errno(err, errno, "%s", name);
-    if (!S_ISREG(st.st_mode))
-        return 0; /* exchanged since we looked */
+    const struct timespec times[] = {w->st.st_atim, w->st.st_mtim};
     tn_autofd int out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (out < 0)
-        return tn_fail_errno(err, errno, "%s", name);
-    const struct timespec times[] = {st.st_atim, st.st_mtim};
-    if (tn_fs_copy(in, out, UINT64_MAX, err) < 0)
-        return -1;
-    if (fchmod(out, st.st_mode & 07777) < 0 || futimens(out, times) < 0)
-        return tn_fail_errno(err, errno, "%s", name);
-    return 0;
+
+    if (out >= 0 && tn_fs_copy(w->file, out, UINT64_MAX, err) < 0)
+        return tn_error_context(err, "%s", w->path);
+    return out < 0 || fchmod(out, w->st.st_mode & 07777) < 0 || futimens(out, times) < 0
+               ? tn_fail_errno(err, errno, "%s", w->path)
+               : 0;
 }
 
-static int copy_link(int from, int to, const char *name, struct tn_error *err)
+/* What is there under the same name makes way, but for a directory that is to be filled. */
+static int copy_one(const struct tn_walk *w, int kind, int top, struct tn_error *err)
 {
-    char target[4096];
-    ssize_t n = readlinkat(from, name, target, sizeof target - 1);
+    const char *slash = strrchr(w->path, '/'), *name = slash ? slash + 1 : w->path;
+    tn_autofree char *folder = slash ? tn_strndup(w->path, (size_t)(slash - w->path)) : NULL;
+    tn_autofd int to =
+        openat(top, folder ? folder : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat old;
+    int r;
 
-    if (n < 0)
-        return tn_fail_errno(err, errno, "%s", name);
-    target[n] = '\0';
-    return symlinkat(target, to, name) < 0 ? tn_fail_errno(err, errno, "%s", name) : 0;
-}
-
-static int copy_below(int from, int to, const char *name, mode_t mode, int depth,
-                      struct tn_error *err)
-{
-    if (depth == MAX_DEPTH)
-        return tn_fail(err, TN_E_TOO_LARGE, "%s: more than %d directories deep", name, MAX_DEPTH);
-    if (mkdirat(to, name, 0700) < 0 && errno != EEXIST)
-        return tn_fail_errno(err, errno, "%s", name);
-    tn_autofd int in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    tn_autofd int out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (in < 0 || out < 0)
-        return tn_fail_errno(err, errno, "%s", name);
-    if (copy_directory(in, out, depth + 1, err) < 0)
-        return tn_error_context(err, "%s", name);
-    return fchmod(out, mode & 07777) < 0 ? tn_fail_errno(err, errno, "%s", name) : 0;
-}
-
-static int copy_one(int from, int to, const char *name, int depth, struct tn_error *err)
-{
-    struct stat st, old;
-
-    if (depth == 0 && strcmp(name, "Dockerfile") == 0)
-        return 0;
-    if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : tn_fail_errno(err, errno, "%s", name);
-    bool directory = S_ISDIR(st.st_mode);
-    if (!directory && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
-        return 0;
-    bool merge =
-        directory && fstatat(to, name, &old, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(old.st_mode);
+    if (to < 0)
+        return tn_fail_errno(err, errno, "%s", folder);
+    if (kind == TN_WALK_LEFT) { /* its mode comes last: it may be one that nothing can be made in */
+        r = fchmodat(to, name, w->st.st_mode & 07777, 0);
+        return r < 0 ? tn_fail_errno(err, errno, "%s", w->path) : 0;
+    }
+    bool merge = kind == TN_WALK_DIRECTORY && fstatat(to, name, &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+                 S_ISDIR(old.st_mode);
     if (!merge && tn_fs_remove_tree(to, name, 0, err) < 0)
         return -1;
-    if (directory)
-        return copy_below(from, to, name, st.st_mode, depth, err);
-    return S_ISLNK(st.st_mode) ? copy_link(from, to, name, err) : copy_file(from, to, name, err);
+    if (kind == TN_WALK_FILE)
+        return copy_file(w, to, name, err);
+    r = kind == TN_WALK_LINK ? symlinkat(w->target, to, name) : merge ? 0 : mkdirat(to, name, 0700);
+    return r < 0 ? tn_fail_errno(err, errno, "%s", w->path) : 0;
 }
 
-static int copy_directory(int from, int to, int depth, struct tn_error *err)
+static int copy_all(const char *context, int to, struct tn_error *err)
 {
-    DIR *dir = NULL;
-    int copy = fcntl(from, F_DUPFD_CLOEXEC, 0), r = 0;
+    struct tn_walk w;
+    int kind = tn_walk_init(&w, context, err) < 0 ? -1 : tn_walk_next(&w, err);
 
-    if (copy < 0 || !(dir = fdopendir(copy))) {
-        tn_close(copy);
-        return tn_fail_errno(err, errno, "read");
-    }
-    while (r == 0) {
-        errno = 0;
-        const struct dirent *e = readdir(dir);
-        if (!e) {
-            r = errno ? tn_fail_errno(err, errno, "read") : 0;
-            break;
-        }
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            r = copy_one(from, to, e->d_name, depth, err);
-    }
-    closedir(dir);
-    return r;
+    while (kind > TN_WALK_END)
+        kind = copy_one(&w, kind, to, err) < 0 ? -1 : tn_walk_next(&w, err);
+    tn_walk_done(&w);
+    return kind;
 }
 
 /* A folder within what is copied to it would never be complete. */
@@ -113,11 +67,7 @@ static int copy_context(const char *directory, int to, const char *context, stru
         (target[n] == '/' || target[n] == '\0' || strcmp(source, "/") == 0))
         return tn_fail(err, TN_E_INVALID, "%s lies in the build context %s: choose another place",
                        directory, context);
-    tn_autofd int from = open(source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (from < 0)
-        return tn_fail_errno(err, errno, "%s", context);
-    return copy_directory(from, to, 0, err) < 0 ? tn_error_context(err, "build context %s", context)
-                                                : 0;
+    return copy_all(source, to, err);
 }
 
 static int write_text(int fd, void *ctx, struct tn_error *err)
