@@ -1,5 +1,6 @@
 """Exactly once, and in time: actions through the service, whatever happens to it."""
 
+import contextlib
 import http.client
 import os
 import signal
@@ -10,7 +11,7 @@ import pytest
 
 from model import hand_of
 from native import at, make, run, run_action
-from services import eventually
+from services import eventually, preloaded
 
 
 @pytest.fixture
@@ -150,6 +151,81 @@ def test_an_action_is_not_carried_out_again_by_a_hand_that_was_started_anew(serv
         again = admin.post(at(box, "/actions"), run_action("echo x >> lost; sleep 100", timeout=90), headers=lost).ok()
         assert again.json["observation"] == "error" and "started anew" in again.json["content"]
     assert on_the_side(admin, box, "cat /workspace/done /workspace/lost | wc -l") == "2"
+    admin.delete(at(box)).ok(204)
+
+
+def crowd_out(client, box):
+    """More answers than a hand keeps: those of before are gone, their keys are not."""
+    for number in range(5):
+        action = {"action": "read", "args": {"path": "/tmp/large"}}
+        client.post(at(box, "/actions"), {"action": action}, headers={"Idempotency-Key": f"crowd-{number}"}).ok()
+
+
+def test_an_answer_that_the_hand_does_not_keep_is_the_journals(service):
+    admin = service.client()
+    box = make(admin)
+    key = {"Idempotency-Key": "answered"}
+    run(admin, box, "head -c 300000 /dev/zero | tr '\\0' x >/tmp/large")
+    first = run(admin, box, "echo ran >> /tmp/ran; wc -l < /tmp/ran", headers=key)
+    crowd_out(admin, box)
+    for restart in (False, True):
+        if restart:
+            service.restart(kill=True)
+            admin = service.client()
+        again = admin.post(at(box, "/actions"), run_action("echo ran >> /tmp/ran; wc -l < /tmp/ran"), headers=key).ok()
+        assert again.headers["idempotency-replayed"] == "true" and again.json["content"] == first["content"] == "1"
+    assert on_the_side(admin, box, "wc -l < /tmp/ran") == "1"
+    admin.delete(at(box)).ok(204)
+
+
+def test_an_answer_that_nobody_kept_is_told_as_such_and_the_action_is_not_run_again(service):
+    """It came when its service was gone, and the hand let go of it before somebody asked for it again."""
+    admin = service.client()
+    box = make(admin)
+    key = {"Idempotency-Key": "lost"}
+    run(admin, box, "head -c 300000 /dev/zero | tr '\\0' x >/tmp/large")
+    slow = run_action("echo ran >> /tmp/ran; until [ -e /tmp/go ]; do :; done; touch /tmp/done", timeout=60)
+
+    def ask():
+        with contextlib.suppress(http.client.HTTPException, OSError):
+            service.client().post(at(box, "/actions"), slow, headers=key)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    eventually(lambda: on_the_side(admin, box, "cat /tmp/ran 2>/dev/null"), "it runs")
+    service.restart(kill=True)
+    asking.join()
+    admin = service.client()
+    admin.put(at(box, "/files", path="/tmp/go"), b"").ok(201)
+    eventually(lambda: on_the_side(admin, box, "ls /tmp/done 2>/dev/null"), "it is done")
+    crowd_out(admin, box)
+    again = admin.post(at(box, "/actions"), slow, headers=key).ok()
+    assert again.json["observation"] == "error" and "not kept any more" in again.json["content"], again.json
+    assert again.headers["idempotency-replayed"] == "true"
+    assert on_the_side(admin, box, "wc -l < /tmp/ran") == "1"
+    admin.delete(at(box)).ok(204)
+
+
+def test_an_action_that_never_reached_the_hand_is_carried_out_when_asked_for_again(make_service, jail_works, tmp_path):
+    """The service dies between its journal and the hand, which is the same one afterwards and does not know it."""
+    switch = tmp_path / "switch"
+    service = make_service(env={**preloaded("never-sent.c", tmp_path), "TN_TEST_NEVER_SENT": str(switch)}).start()
+    admin = service.client()
+    box = make(admin)
+    key = {"Idempotency-Key": "never-sent"}
+    action = run_action("echo ran >> /tmp/ran; wc -l < /tmp/ran")
+    switch.touch()
+    with pytest.raises((http.client.HTTPException, OSError)):
+        service.client().post(at(box, "/actions"), action, headers=key)
+    service.wait()
+    service.start()
+    admin = service.client()
+    assert [e.get("idempotency_key") for e in admin.get(at(box, "/events")).ok().json["events"]] == ["never-sent"]
+    for replayed in (None, "true"):
+        reply = admin.post(at(box, "/actions"), action, headers=key).ok()
+        assert reply.json["content"] == "1" and reply.headers["idempotency-replayed"] == replayed, reply
+    events = admin.get(at(box, "/events")).ok().json["events"]
+    assert len(events) == 2 and events[1]["cause"] == events[0]["id"]
     admin.delete(at(box)).ok(204)
 
 
