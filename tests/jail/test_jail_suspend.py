@@ -140,9 +140,16 @@ def test_everything_is_still_there(world, driver):
     assert box("exec", argv=["cat", "/dev/shm/file"])["output"].strip() == "file"
 
 
+# While it is suspended its port is free, and on the network of the host anybody may be given it: so it is none of those
+# that the kernel gives out by itself.
 SERVER = """
-import os, socket
-server = socket.create_server(("127.0.0.1", 0))
+import os, random, socket
+server = None
+while not server:
+    try:
+        server = socket.create_server(("127.0.0.1", random.randrange(20000, 32768)))
+    except OSError:
+        pass
 open("/tmp/port.new", "w").write(str(server.getsockname()[1]))
 os.rename("/tmp/port.new", "/tmp/port")
 while True:
