@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include "cli/clean.h"
+#include "cli/docker.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
 
@@ -22,7 +23,11 @@ static const struct tn_fields line_fields = TN_FIELDS(line_rows);
 static const struct {
     const char *option;
     const char *verb;
-} synonyms[] = {{"--help", "help"}, {"-h", "help"}, {"--version", "version"}, {"-V", "version"}};
+} synonyms[] = {{"--help", "help"},
+                {"-h", "help"},
+                {"--version", "version"},
+                {"-V", "version"},
+                {"-v", "version"}};
 
 static const char *synonym(const char *name)
 {
@@ -145,12 +150,14 @@ static int obey(struct line *line, const struct verb *v, bool *json, struct tn_e
         status = tn_fields_check(&p.table, p.memory, err);
     merge(parsed_globals(&p), &line->globals);
     *json |= parsed_globals(&p)->json;
-    if (status < 0)
+    if (status < 0) {
+        docker_explain_flags(v->name, &line->rest, err);
         misused(v->name, err);
-    else if (status == 1)
+    } else if (status == 1) {
         status = print_help(v);
-    else
+    } else {
         status = run_verb(v, &p, err);
+    }
     parsed_done(&p);
     return status;
 }

@@ -7,10 +7,13 @@
 #include "runtime/record-json.h"
 
 struct ps_options {
+    bool all;
     char *sandbox;
 };
 
 static const struct tn_field rows[] = {
+    TN_BOOL("all", struct ps_options, all, .flag = "--all", .letter = 'a',
+            .help = "also those that do not run, which are shown anyway"),
     TN_STRING("sandbox", struct ps_options, sandbox, .flags = TN_FIELD_POSITIONAL,
               .value = VALUE_SANDBOX, .help = "its processes [what all sandboxes use]"),
 };

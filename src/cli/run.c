@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "cli/command.h"
+#include "cli/docker.h"
 #include "cli/fresh.h"
 #include "cli/job.h"
 #include "cli/show.h"
@@ -12,10 +13,13 @@
 
 #define MAX_COMMAND (8u << 20)
 
+enum { NOT_FOUND = 127 }; /* as shells say it */
+
 struct run_options {
     struct tn_spec spec;
     char *template;
     double timeout;
+    bool remove;
     struct tn_str_list command;
 };
 
@@ -26,6 +30,8 @@ static const struct tn_field rows[] = {
     TN_DOUBLE("timeout", struct run_options, timeout, .flag = "--timeout", .value = "S",
               .min = 0.001, .max = 1e8,
               .help = "seconds the command may take [as long as it takes]"),
+    TN_BOOL("rm", struct run_options, remove, .flag = "--rm",
+            .help = "remove the sandbox at the end, as it is anyway without --keep"),
     TN_STRINGS("command", struct run_options, command, .flags = TN_FIELD_POSITIONAL | TN_FIELD_REST,
                .value = "COMMAND",
                .help = "one line for the shell, or a program and its arguments"),
@@ -97,7 +103,12 @@ static int run_command(struct run_job *j, struct tn_error *err)
     j->command.text = tn_buf_str(&text);
     if (command_prepare(&j->command, err) < 0)
         return -1;
-    return command_run(&j->command, err);
+    int status = command_run(&j->command, err);
+    if (status == NOT_FOUND && docker_is_image(*j->options->command.items))
+        cli_note(j->cli,
+                 "for a command in an image: tendon run --runtime docker --image %s COMMAND",
+                 *j->options->command.items);
+    return status;
 }
 
 /* A service is paid for what runs: what OpenHands keeps there it pauses, if so configured. */
@@ -162,6 +173,8 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
 
     if (cli->json && !options->command.count)
         return tn_fail(err, TN_E_INVALID, "the tour is for people: --json needs a COMMAND");
+    if (options->remove && options->spec.keep)
+        return tn_fail(err, TN_E_INVALID, "--rm and --keep: it cannot be both");
     fresh_init(&j.fresh, cli);
     if (cli_spec(cli, options->template, &options->spec, &j.spec, err) == 0 &&
         cli_runtime_for(cli, &j.spec, err))

@@ -1,5 +1,6 @@
 /* Everything `tendon` can do. */
 #include "base/nearest.h"
+#include "cli/docker.h"
 #include "cli/verb.h"
 
 const char *const verb_group_titles[VERB_GROUPS] = {
@@ -57,12 +58,17 @@ const struct verb *const verbs[] = {VERBS(LIST) NULL};
 const struct verb *find_verb(const char *name, struct tn_error *err)
 {
     struct tn_nearest near = tn_nearest(name);
+    const char *same = docker_same(name);
 
+    if (same)
+        return find_verb(same, err);
     for (const struct verb *const *v = verbs; *v; v++) {
         if (!strcmp((*v)->name, name))
             return *v;
         tn_nearest_offer(&near, (*v)->name);
     }
+    if (docker_refuse_verb(name, err) < 0)
+        return NULL;
     if (near.best)
         tn_fail(err, TN_E_INVALID,
                 "there is no verb '%.60s': did you mean '%s'? (see: tendon %s --help)", name,

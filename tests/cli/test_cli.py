@@ -55,6 +55,51 @@ def test_unknown_verb_names_the_nearest(tendon):
 
 
 @pytest.mark.parametrize(
+    "line, here",
+    [
+        ("pull debian", "an image is fetched at its first use: tendon run --runtime docker --image IMAGE COMMAND"),
+        ("rmi debian", "tendon images --prune"),
+        ("restart web", "tendon stop SANDBOX, then tendon resume SANDBOX"),
+        ("help attach", "tendon shell SANDBOX"),
+        ("run -it debian bash", "tendon shell --new, for a terminal"),
+        ("run --name web --detach sleep 9", "tendon new --name NAME, then tendon exec --session main NAME 'COMMAND &'"),
+        ("exec -it web bash", "tendon shell SANDBOX, for a terminal"),
+        ("exec -w /tmp web ls", "tendon exec --directory DIR SANDBOX COMMAND"),
+    ],
+)
+def test_what_docker_calls_otherwise_is_told(tendon, line, here):
+    complaint = tendon.fails(2, *line.split())
+    assert "\n" not in complaint and f" as in docker; here: {here}" in complaint
+    assert not tendon.state.exists()
+
+
+def test_words_of_docker_that_mean_the_same(tendon):
+    assert tendon.ok("help", "start") == tendon.ok("help", "unpause") == tendon.ok("help", "resume")
+    assert tendon.ok("help", "top") == tendon.ok("help", "ps")
+    assert tendon.ok("--version") == tendon.ok("-v") == tendon.ok("version")
+    assert tendon.ok("run", "--rm", "echo here").strip() == "here"
+    assert tendon.fails(2, "run", "--rm", "--keep", "true") == "--rm and --keep: it cannot be both"
+    tendon.ok("new", "--name", "web")
+    tendon.ok("stop", "web")
+    assert "web" in tendon.ok("ps", "-a")
+    assert tendon.ok("start", "web").strip() == "web"
+    assert tendon.ok("exec", "web", "echo up").strip() == "up"
+    tendon.ok("rm", "web")
+
+
+@pytest.mark.parametrize("words", [["debian:12", "true"], ["ubuntu"], ["registry.example/a", "b"]])
+def test_an_image_in_place_of_the_command_is_noticed(tendon, words):
+    done = tendon("run", *words)
+    assert done.returncode == 127
+    assert f"for a command in an image: tendon run --runtime docker --image {words[0]} COMMAND\n" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["no-such-command"], ["./here", "x"], ["exit 127"]])
+def test_what_is_no_image_is_not_called_one(tendon, words):
+    assert "in an image" not in tendon("run", *words).stderr
+
+
+@pytest.mark.parametrize(
     "line, where",
     [
         ("frobnicate", "tendon COMMAND --help"),
