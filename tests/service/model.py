@@ -140,6 +140,10 @@ class Driver(threading.Thread):
             return
         expected = ORDERS[name][box.state]
         answer = self.call("POST", at(box.id, f"/{name}"))
+        if self.full and name == "resume" and box.state in ("stopped", "error") and answer.status == 502:
+            box.state = "error"  # its hand found no room for what it needs to start, and ended
+            self.agree(box)
+            return
         assert answer.status == (200 if expected else 409), (name, box.state, answer)
         box.state = expected or box.state
         assert not expected or answer.json["state"] == expected, (name, answer)

@@ -116,8 +116,10 @@ static void describe_end(const struct tn_subject *subject, const struct jail_ref
     if (told)
         place->reason = end_reason(subject, &end, ref);
     else
-        place->reason = tn_strdup(ref->pid ? "its keeper was killed, and the jail with it"
-                                           : "it was never started");
+        place->reason =
+            tn_strdup(ref->pid ? "its keeper ended without a word (killed, or no room on "
+                                 "the disk), and the jail with it"
+                               : "it was never started");
 }
 
 /* --- which limits it has met ---------------------------------------------------------------- */
