@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/guard.h"
+
 struct tn_purse {
     struct tn_purse *of; /* or NULL */
     size_t max;
@@ -32,5 +34,16 @@ static inline void tn_purse_give(struct tn_purse *p, size_t bytes)
     for (; p; p = p->of)
         atomic_fetch_sub(&p->held, bytes);
 }
+
+/* What was taken out of one, until the end of a scope. */
+struct tn_held {
+    struct tn_purse *purse;
+    size_t bytes;
+};
+static inline void tn_guard_held(const struct tn_held *h)
+{
+    tn_purse_give(h->purse, h->bytes);
+}
+#define tn_autoheld TN_CLEANUP(tn_guard_held)
 
 #endif

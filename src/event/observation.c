@@ -112,6 +112,28 @@ bool tn_observation_init_unconfirmed(struct tn_observation *o, const struct tn_a
     return false;
 }
 
+void tn_observation_init_bad_action(struct tn_observation *o, const struct tn_action *a,
+                                    const char *why)
+{
+    tn_observation_init_error(o, NULL, "Action %s %s", tn_action_name(a->type), why);
+    free(o->error_id);
+    o->error_id = tn_strdup("AGENT_ERROR$BAD_ACTION");
+}
+
+bool tn_observation_init_by_host(struct tn_observation *o, const struct tn_action *a)
+{
+    if (a->type == TN_ACTION_EDIT && a->edit.impl_source == TN_EDIT_LLM) {
+        tn_observation_init_bad_action(o, a, "is not supported in the current runtime.");
+        return true;
+    }
+    if (tn_action_runnable(a->type))
+        return false;
+    bool thought = a->type == TN_ACTION_THINK;
+    tn_observation_init(o, thought ? TN_OBSERVATION_THINK : TN_OBSERVATION_NULL);
+    tn_observation_set_content(o, thought ? "Your thought has been logged." : "");
+    return true;
+}
+
 /* --- the cut --------------------------------------------------------------------------- */
 
 static bool is_cut(const struct tn_observation *o)

@@ -164,6 +164,12 @@ void tn_observation_init_error(struct tn_observation *o, const struct tn_action 
  * the answer that OpenHands gives: `user_rejected`, or `null` for one that waits.  Else *o is not
  * touched. */
 bool tn_observation_init_unconfirmed(struct tn_observation *o, const struct tn_action *a);
+/* Likewise for one that no hand carries out: a thought is noted, what only passes through the
+ * host is `null`, and what no runtime supports an `error`. */
+bool tn_observation_init_by_host(struct tn_observation *o, const struct tn_action *a);
+/* Likewise an `error` of OpenHands' kind for actions that make no sense: "Action NAME WHY". */
+void tn_observation_init_bad_action(struct tn_observation *o, const struct tn_action *a,
+                                    const char *why);
 
 /* Writes it in one pass.  The content of a `run` that is not hidden is cut as tn_put_cut does. */
 void tn_observation_to_json(const struct tn_observation *o, struct tn_jw *w);

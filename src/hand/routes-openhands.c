@@ -2,6 +2,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
+#include "event/action-body.h"
 #include "hand/actions.h"
 #include "hand/routes.h"
 #include "hand/stats.h"
@@ -54,17 +55,6 @@ static void get_server_info(struct tn_http_exchange *x, void *ctx)
 
 /* --- /execute_action ------------------------------------------------------------------------ */
 
-static void put_internal_error(struct tn_buf *json, const char *text)
-{
-    tn_autobuf struct tn_buf detail = TN_BUF_INIT(4096);
-    struct tn_jw w = tn_jw(json);
-
-    tn_buf_printf(&detail, "Internal server error: %s", text);
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "detail", tn_buf_str(&detail));
-    tn_jw_object_end(&w);
-}
-
 /* Runs the action and writes the answer; returns its status. */
 static int answer_action(struct tn_hand *hand, const struct tn_action *action, struct tn_buf *json,
                          struct tn_delivery *delivery)
@@ -74,7 +64,7 @@ static int answer_action(struct tn_hand *hand, const struct tn_action *action, s
 
     __atomic_store_n(&hand->last_action, tn_now(), __ATOMIC_RELAXED);
     if (tn_execute(hand, action, &observation, delivery, &err) < 0) {
-        put_internal_error(json, err.text);
+        tn_put_internal_error(json, err.text);
         return 500;
     }
     struct tn_jw w = tn_jw(json);
@@ -83,7 +73,7 @@ static int answer_action(struct tn_hand *hand, const struct tn_action *action, s
     if (tn_buf_ok(json))
         return 200;
     tn_buf_reset(json);
-    put_internal_error(json, "the observation is too large");
+    tn_put_internal_error(json, "the observation is too large");
     return 500;
 }
 
@@ -150,27 +140,19 @@ static void post_execute_action(struct tn_http_exchange *x, void *ctx)
     tn_autojson struct tn_json *tree = NULL;
     tn_autoaction struct tn_action action;
     struct tn_error err;
+    size_t held;
 
     tn_action_init(&action, TN_ACTION_NULL);
     if (tn_http_read_all(x, &body, &err) < 0) {
         tn_http_reply_error(x, &err);
         return;
     }
-    if (tn_json_parse(tn_buf_str(&body), body.len, &tree, &err) < 0) {
-        tn_reply_invalid(x, "'body',", "JSON decode error");
-        return;
-    }
-    struct tn_json *event = tn_json_get(tree, "action");
-    if (tn_json_type(event) != TN_JSON_OBJECT) {
-        tn_reply_invalid(x, "'body', 'action'",
-                         event ? "Input should be a valid dictionary" : "Field required");
-        return;
-    }
     tn_action_done(&action);
-    if (tn_action_from_json(event, &action, &err) < 0) {
+    enum tn_body fault =
+        tn_action_body_read(tn_buf_str(&body), body.len, NULL, &held, &tree, &action, &err);
+    if (fault) {
         tn_action_init(&action, TN_ACTION_NULL);
-        put_internal_error(&json, err.text);
-        tn_http_reply_json(x, 500, &json);
+        tn_http_reply_json(x, tn_action_body_refuse(fault, &err, &json), &json);
         return;
     }
     /* What is not carried out is not remembered: its key is free for when it is confirmed. */

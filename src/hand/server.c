@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/sha256.h"
+#include "event/action-body.h"
 #include "hand/plugin.h"
 #include "hand/routes.h"
 
@@ -107,13 +108,8 @@ static void log_request(const struct tn_http_exchange *x, int status, int64_t na
 void tn_reply_invalid(struct tn_http_exchange *x, const char *where, const char *why)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(8192);
-    tn_autofree char *errors = tn_asprintf("[{'loc': (%s), 'msg': '%s'}]", where, why);
-    struct tn_jw w = tn_jw(&json);
 
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "detail", "Invalid request parameters");
-    tn_jw_kstr(&w, "errors", errors);
-    tn_jw_object_end(&w);
+    tn_put_invalid_request(&json, where, why);
     tn_http_reply_json(x, 422, &json);
 }
 

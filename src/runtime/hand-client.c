@@ -8,9 +8,6 @@
 #include "runtime/hand-address.h"
 #include "runtime/hand-answer.h"
 
-/* Of an action or an observation, as a hand itself has it; a document as a data URL is the largest.
- */
-#define MAX_BODY (64u << 20)
 #define MAX_HEADERS (8u << 10)
 
 /* How much longer than the action itself the host waits (the hand answers within one second). */
@@ -48,7 +45,7 @@ struct tn_hand_client *tn_hand_client_new(const char *address, const char *key,
         return NULL;
     struct tn_hand_client *h = tn_calloc(1, sizeof *h);
     h->http = http;
-    h->max_answer = MAX_BODY;
+    h->max_answer = TN_HAND_BODY_MAX;
     h->far = h->patient = place.far;
     h->keys = place.far ? KEYS_UNKNOWN : KEYS_KEPT;
     return h;
@@ -133,17 +130,17 @@ int tn_hand_client_wait(struct tn_hand_client *h, int watch, int64_t deadline, s
 
 /* --- actions ---------------------------------------------------------------------------------- */
 
-static int make_key(char out[33], struct tn_error *err)
+int tn_hand_make_key(char out[TN_HAND_KEY_SIZE], struct tn_error *err)
 {
     uint64_t random[2];
 
     if (getrandom(random, sizeof random, 0) != sizeof random)
         return tn_fail_errno(err, errno, "no random bytes for an idempotency key");
-    snprintf(out, 33, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+    snprintf(out, TN_HAND_KEY_SIZE, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     return 0;
 }
 
-static void write_request(struct tn_buf *out, const struct tn_action *action)
+int tn_hand_write_request(const struct tn_action *action, struct tn_buf *out, struct tn_error *err)
 {
     struct tn_jw w = tn_jw(out);
 
@@ -151,6 +148,9 @@ static void write_request(struct tn_buf *out, const struct tn_action *action)
     tn_jw_key(&w, "action");
     tn_action_to_json(action, &w);
     tn_jw_object_end(&w);
+    if (!tn_buf_ok(out))
+        return tn_fail(err, TN_E_TOO_LARGE, "it is larger than %zu MiB", out->max >> 20);
+    return 0;
 }
 
 /* --- asking again ------------------------------------------------------------------------------
@@ -238,14 +238,16 @@ int tn_hand_client_send(struct tn_hand_client *h, const struct tn_hand_request *
 {
     tn_autobuf struct tn_buf headers = TN_BUF_INIT(MAX_HEADERS);
     struct tn_error why = {0};
-    char made[33];
 
-    if (!r->key && make_key(made, err))
-        return -1;
     if (h->keys == KEYS_UNKNOWN)
         learn_kind(h, r->deadline);
+    tn_buf_reset(answer);
+    if (r->replay && h->keys != KEYS_KEPT)
+        return TN_HAND_KEEPS_NOTHING;
     if (h->keys == KEYS_KEPT)
-        tn_buf_printf(&headers, "Idempotency-Key: %s\r\n", r->key ? r->key : made);
+        tn_buf_printf(&headers, "Idempotency-Key: %s\r\n", r->key);
+    if (r->replay)
+        tn_buf_puts(&headers, "Idempotency-Expect: replay\r\n");
     tn_buf_puts(&headers, r->headers ? r->headers : "");
     if (!tn_buf_ok(&headers))
         return tn_fail(err, TN_E_HEADERS_TOO_LARGE, "its headers are too large");
@@ -266,53 +268,55 @@ int tn_hand_client_send(struct tn_hand_client *h, const struct tn_hand_request *
     return status;
 }
 
-static int post(struct tn_hand_client *h, const struct tn_action *action, struct tn_buf *answer,
-                struct tn_error *err)
+bool tn_hand_client_is_far(const struct tn_hand_client *h)
 {
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(MAX_BODY);
-
-    write_request(&body, action);
-    if (!tn_buf_ok(&body))
-        return tn_fail(err, TN_E_TOO_LARGE, "it is larger than %u MiB", MAX_BODY >> 20);
-    const struct tn_hand_request r = {
-        .body = body.data,
-        .len = body.len,
-        .deadline = tn_deadline_in(action->timeout.value + GRACE_SECONDS),
-    };
-    return tn_hand_client_send(h, &r, answer, NULL, err);
+    return h->far;
 }
 
-/* A refusal of whoever stands between us and the hand. */
-static int refused(const struct tn_hand_client *h, int status, const struct tn_json *answer,
-                   struct tn_error *err)
+void tn_hand_client_refused(const struct tn_hand_client *h, int status, const struct tn_buf *answer,
+                            struct tn_error *err)
 {
-    if (h->far && status == 404)
-        return tn_fail(err, TN_E_NOT_FOUND,
-                       "the sandbox is not responding: its service does not "
-                       "know it (any more)");
-    if (h->far && (status == 502 || status == 504))
-        return tn_fail(err, TN_E_PEER, "the sandbox is temporarily unavailable (HTTP %d)", status);
-    return tn_hand_refused(status, answer, err);
+    tn_autojson struct tn_json *tree = NULL;
+
+    if (h->far && status == 404) {
+        tn_fail(err, TN_E_NOT_FOUND,
+                "the sandbox is not responding: its service does not know it (any more)");
+    } else if (h->far && (status == 502 || status == 504)) {
+        tn_fail(err, TN_E_PEER, "the sandbox is temporarily unavailable (HTTP %d)", status);
+    } else {
+        tn_json_parse(tn_buf_str(answer), answer->len, &tree, NULL);
+        tn_hand_refused(status, tree, err);
+    }
 }
 
 static int execute(struct tn_hand_client *h, const struct tn_action *action,
                    struct tn_observation *observation, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(h->max_answer);
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(TN_HAND_BODY_MAX),
+                             bytes = TN_BUF_INIT(h->max_answer);
     tn_autojson struct tn_json *answer = NULL;
+    char key[TN_HAND_KEY_SIZE];
 
     if (!action->timeout.set)
         return tn_fail(err, TN_E_INVALID, "it has no timeout");
-    int status = post(h, action, &body, err);
+    if (tn_hand_write_request(action, &body, err) || tn_hand_make_key(key, err))
+        return -1;
+    const struct tn_hand_request r = {
+        .body = body.data,
+        .len = body.len,
+        .key = key,
+        .deadline = tn_deadline_in(action->timeout.value + GRACE_SECONDS),
+    };
+    int status = tn_hand_client_send(h, &r, &bytes, NULL, err);
     if (status < 0)
         return -1;
-    if (tn_json_parse(tn_buf_str(&body), body.len, &answer, err) && status == 200)
-        return tn_error_context(err, "the answer of the hand");
-    if (status != 200)
-        return refused(h, status, answer, err);
-
+    if (status != 200) {
+        tn_hand_client_refused(h, status, &bytes, err);
+        return -1;
+    }
     struct tn_observation decoded;
-    if (tn_observation_from_json(answer, &decoded, err))
+    if (tn_json_parse(tn_buf_str(&bytes), bytes.len, &answer, err) ||
+        tn_observation_from_json(answer, &decoded, err))
         return tn_error_context(err, "the answer of the hand");
     *observation = decoded;
     return 0;

@@ -44,13 +44,31 @@ int tn_hand_client_execute(struct tn_hand_client *h, const struct tn_action *act
 struct tn_hand_request {
     const char *body; /* {"action": {...}} */
     size_t len;
-    const char *key;     /* its idempotency key; NULL: one made for it */
+    const char *key;     /* its idempotency key */
+    bool replay;         /* it was sent before: tell what became of it, and do not carry it out */
     const char *headers; /* further ones, "Name: value\r\n...", or NULL */
     int64_t deadline;
+};
+/* Statuses of a hand that is to tell of an action. */
+enum {
+    TN_HAND_NOT_KNOWN = 412,
+    TN_HAND_NOT_KEPT = 410,      /* it was done; how it ended is not known any more */
+    TN_HAND_KEEPS_NOTHING = 501, /* a hand that knows no keys is not asked */
 };
 /* The status of the hand with its answer, byte for byte, or -1.  *again (may be NULL): it had been
  * carried out before. */
 int tn_hand_client_send(struct tn_hand_client *h, const struct tn_hand_request *r,
                         struct tn_buf *answer, bool *again, struct tn_error *err);
+
+/* What an answer that is no success says, and what is known of whoever stands before the hand. */
+void tn_hand_client_refused(const struct tn_hand_client *h, int status, const struct tn_buf *answer,
+                            struct tn_error *err);
+/* It is behind a service. */
+bool tn_hand_client_is_far(const struct tn_hand_client *h);
+
+/* The pieces of a request. */
+enum { TN_HAND_KEY_SIZE = 33, TN_HAND_BODY_MAX = 64 << 20 };
+int tn_hand_make_key(char out[TN_HAND_KEY_SIZE], struct tn_error *err);
+int tn_hand_write_request(const struct tn_action *action, struct tn_buf *out, struct tn_error *err);
 
 #endif

@@ -55,6 +55,8 @@ static void make_new(struct tn_action *action, double timeout)
 {
     action->event.id.set = false;
     action->event.cause.set = false;
+    action->event.start.set = false;
+    free(TN_TAKE_PTR(action->event.idempotency_key));
     if (!action->timeout.set || action->timeout.value <= 0)
         action->timeout = (struct tn_opt_double){.set = true, .value = timeout};
 }

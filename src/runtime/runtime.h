@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 
-#include "event/stream.h"
 #include "runtime/sandbox.h"
 
 #define TN_MAX_ENGINES 32
@@ -25,6 +24,8 @@ struct tn_runtime {
     size_t engine_count;
 };
 
+struct tn_ledger;
+
 struct tn_sandbox {
     struct tn_runtime *rt;
     const struct tn_backend *backend;
@@ -34,7 +35,7 @@ struct tn_sandbox {
     struct tn_spec spec;
     char *directory;
     struct tn_hand_client *client;
-    struct tn_stream *stream;   /* its journal; NULL before the first action */
+    struct tn_ledger *ledger;   /* NULL before the first action */
     struct tn_toolbox *toolbox; /* NULL before its first use */
     int uses;                   /* of tn_sandbox_use, without those that have ended */
     bool command_runs;          /* one of them is a command that its action did not see end */

@@ -78,13 +78,3 @@ void tn_note_observation(struct tn_stream *s, const struct tn_action *action, in
     if (s && cause >= 0 && observation->type != TN_OBSERVATION_NULL)
         tn_stream_add_observation(s, observation, source_of(action), cause, NULL, NULL);
 }
-
-void tn_note_failure(struct tn_stream *s, const struct tn_action *action, int64_t cause,
-                     const char *why)
-{
-    tn_autoobservation struct tn_observation failure;
-
-    tn_observation_init(&failure, TN_OBSERVATION_ERROR);
-    tn_observation_set_content(&failure, why);
-    tn_note_observation(s, action, cause, &failure);
-}

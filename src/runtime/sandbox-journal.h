@@ -26,10 +26,6 @@ int64_t tn_note_action(struct tn_stream *s, const struct tn_action *action);
 /* What became of it; nothing for a cause of -1, nor for a `null` observation: nothing has. */
 void tn_note_observation(struct tn_stream *s, const struct tn_action *action, int64_t cause,
                          const struct tn_observation *observation);
-/* There is an answer to every action in the journal, also when nobody could give one. */
-void tn_note_failure(struct tn_stream *s, const struct tn_action *action, int64_t cause,
-                     const char *why);
-
 /* A variable of that name holds what nobody should read. */
 bool tn_names_secret(const char *name);
 

@@ -3,10 +3,10 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
+#include "runtime/execute.h"
 #include "runtime/hand-tunnel.h"
 #include "runtime/owner.h"
 #include "runtime/runtime.h"
-#include "runtime/sandbox-journal.h"
 #include "runtime/sandbox-report.h"
 
 /* What a look at a sandbox may cost after something went wrong. */
@@ -164,53 +164,72 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
 
 /* --- actions ------------------------------------------------------------------------------- */
 
-/* It died under the action: say why. */
-static int died(struct tn_sandbox *sb, struct tn_observation *observation)
+static void reach_enter(void *ctx)
 {
-    tn_autofree char *text =
-        tn_asprintf("The sandbox has ended (%s)%s%s", tn_status_words[sb->record.status],
-                    sb->record.reason ? ": " : "", sb->record.reason ? sb->record.reason : ".");
+    tn_sandbox_use(ctx);
+}
 
-    tn_observation_init(observation, TN_OBSERVATION_ERROR);
-    tn_observation_set_content(observation, text);
+/* A command that goes on after its action is a use too, until one is seen to have ended. */
+static void reach_leave(void *ctx, const struct tn_observation *o)
+{
+    struct tn_sandbox *sb = ctx;
+
+    if (o && o->type == TN_OBSERVATION_RUN && o->run.metadata.command_id) {
+        bool runs = o->run.metadata.exit_code < 0;
+        if (runs && !sb->command_runs)
+            tn_sandbox_use(sb);
+        if (!runs && sb->command_runs)
+            tn_sandbox_rest(sb);
+        sb->command_runs = runs;
+    }
+    tn_sandbox_rest(sb);
+}
+
+/* What has to be waked first has its own time for that. */
+static int reach_ready(void *ctx, int64_t *deadline, struct tn_error *err)
+{
+    int64_t began = tn_now();
+
+    if (!tn_sandbox_client(ctx, *deadline, err))
+        return -1;
+    *deadline += tn_now() - began;
     return 0;
 }
 
-/* A command that failed may have met a limit of the sandbox. */
-static void name_limits(struct tn_sandbox *sb, struct tn_observation *o)
+static struct tn_ledger *reach_ledger(void *ctx)
 {
-    if (!tn_report_is_due(o) || !(sb->backend->abilities & TN_CAN_LIMIT))
-        return;
-    tn_autofree char *before = tn_strdup_or_null(sb->record.reason);
-    if (tn_sandbox_inspect(sb, NULL, tn_deadline_in(LOOK_SECONDS), NULL))
-        return;
-    tn_autofree char *news = tn_report_without(sb->record.reason, before);
-    tn_report_add(o, news);
-}
-
-/* --- the journal --------------------------------------------------------------------------- */
-
-static struct tn_stream *journal(struct tn_sandbox *sb)
-{
+    struct tn_sandbox *sb = ctx;
     const struct tn_sandbox_journal of = {.directory = sb->directory,
                                           .key = sb->record.key,
                                           .env = sb->spec.env,
                                           .config = sb->rt->host.config};
 
-    if (!sb->stream)
-        sb->stream = tn_sandbox_journal_open(&of);
-    return sb->stream;
+    if (!sb->ledger)
+        sb->ledger = tn_ledger_new();
+    tn_ledger_open(sb->ledger, &of);
+    return sb->ledger;
 }
 
-/* --- actions, done ------------------------------------------------------------------------- */
-
-/* The way to the hand failed, or its service does not have it running: something is to be learnt by
- * asking the backend. */
-static bool is_lost(const struct tn_sandbox *sb, const struct tn_error *why)
+/* The store does not count them. */
+static int64_t reach_starts(void *ctx)
 {
-    if (why->code == TN_E_PEER || why->code == TN_E_TIMEOUT)
-        return true;
-    return sb->backend->elsewhere && (why->code == TN_E_BUSY || why->code == TN_E_NOT_FOUND);
+    (void)ctx;
+    return TN_START_UNKNOWN;
+}
+
+static struct tn_hand_client *reach_client(void *ctx, int64_t deadline, struct tn_error *err)
+{
+    return tn_sandbox_client(ctx, deadline, err);
+}
+
+static void reach_release(void *ctx, struct tn_hand_client *client, bool broken)
+{
+    struct tn_sandbox *sb = ctx;
+
+    if (!broken)
+        return;
+    tn_hand_client_free(client);
+    sb->client = NULL;
 }
 
 /* A hand that is killed lets go of its connections before it is dead for whoever asks: waits for
@@ -225,91 +244,110 @@ static void await_end(struct tn_sandbox *sb)
         poll(&p, 1, (int)(LOOK_SECONDS * 1000));
 }
 
-static int execute(struct tn_sandbox *sb, const struct tn_action *action,
-                   struct tn_observation *observation, struct tn_error *err)
+/* The way to the hand failed, or its service does not have it running: something is to be learnt by
+ * asking the backend. */
+static enum tn_loss reach_lost(void *ctx, int status, const struct tn_error *why, int64_t *deadline,
+                               struct tn_error *err)
 {
-    double patience = action->timeout.set ? action->timeout.value : LOOK_SECONDS;
-    bool far = sb->backend->elsewhere; /* the way there takes its time */
-    struct tn_error why = {0};
+    struct tn_sandbox *sb = ctx;
+    bool asleep = status >= 0 && why->code == TN_E_BUSY && sb->backend->elsewhere;
+    int64_t began = tn_now();
 
-    for (bool again = true;; again = false) {
-        struct tn_hand_client *client =
-            tn_sandbox_client(sb, tn_deadline_in(patience + (far ? LOOK_SECONDS : 0)), err);
-        if (!client)
-            return -1;
-        if (!tn_hand_client_execute(client, action, observation, &why)) {
-            name_limits(sb, observation);
-            return 0;
-        }
-        tn_hand_client_free(sb->client);
-        sb->client = NULL;
-        if (!is_lost(sb, &why))
-            break;
-        await_end(sb);
-        tn_sandbox_inspect(sb, NULL, tn_deadline_in(LOOK_SECONDS), NULL);
-        if (reachable(sb))
-            break;
-        if (why.code != TN_E_BUSY)
-            return died(sb, observation);
-        /* A service that had it paused has not run the action. */
-        if (again && wake(sb, err))
-            return -1;
-        if (!again || !reachable(sb))
-            return not_running(sb, err);
+    if (!asleep && why->code != TN_E_PEER && why->code != TN_E_TIMEOUT &&
+        !(why->code == TN_E_NOT_FOUND && sb->backend->elsewhere))
+        return TN_LOSS_NONE;
+    tn_hand_client_free(TN_TAKE_PTR(sb->client));
+    await_end(sb);
+    tn_sandbox_inspect(sb, NULL, tn_deadline_in(LOOK_SECONDS), NULL);
+    if (reachable(sb))
+        return TN_LOSS_NONE;
+    /* A service that had it paused has not run the action. */
+    if (asleep && wake(sb, err))
+        return TN_LOSS_ASLEEP;
+    if (asleep && reachable(sb)) {
+        *deadline += tn_now() - began;
+        return TN_LOSS_AGAIN;
     }
-    if (err)
-        *err = why;
-    return -1;
+    if (asleep) {
+        not_running(sb, err);
+        return TN_LOSS_ASLEEP;
+    }
+    tn_fail(err, TN_E_PEER, "The sandbox has ended (%s)%s%s", tn_status_words[sb->record.status],
+            sb->record.reason ? ": " : "", sb->record.reason ? sb->record.reason : ".");
+    return TN_LOSS_ENDED;
 }
 
-/* Whoever carries it out: the hand, or this side for tools of MCP servers. */
-static int carry_out(struct tn_sandbox *sb, const struct tn_action *action,
-                     struct tn_observation *observation, struct tn_error *err)
+static bool has_limits(const struct tn_sandbox *sb)
 {
-    if (tn_observation_init_unconfirmed(observation, action))
-        return 0;
-    if (action->type != TN_ACTION_CALL_TOOL_MCP)
-        return execute(sb, action, observation, err);
-    struct tn_toolbox *tools = tn_sandbox_toolbox(sb, err);
-    if (!tools)
-        return -1;
-    tn_toolbox_execute(tools, action, observation);
-    return 0;
+    return sb->backend->abilities & TN_CAN_LIMIT;
 }
 
-/* A command that goes on after its action is a use too, until one is seen to have ended. */
-static void note_command(struct tn_sandbox *sb, const struct tn_observation *o)
+static char *reach_known(void *ctx)
 {
-    if (o->type != TN_OBSERVATION_RUN || !o->run.metadata.command_id)
-        return;
-    bool runs = o->run.metadata.exit_code < 0;
-    if (runs && !sb->command_runs)
-        tn_sandbox_use(sb);
-    if (!runs && sb->command_runs)
-        tn_sandbox_rest(sb);
-    sb->command_runs = runs;
+    const struct tn_sandbox *sb = ctx;
+
+    return tn_strdup_or_null(sb->record.reason);
 }
+
+static void reach_look(void *ctx, int64_t deadline)
+{
+    if (has_limits(ctx))
+        tn_sandbox_inspect(ctx, NULL, deadline, NULL);
+}
+
+static char *reach_news(void *ctx, const char *known)
+{
+    const struct tn_sandbox *sb = ctx;
+
+    return has_limits(sb) ? tn_report_without(sb->record.reason, known) : NULL;
+}
+
+static struct tn_toolbox *reach_tools(void *ctx, struct tn_error *err)
+{
+    return tn_sandbox_toolbox(ctx, err);
+}
+
+static const struct tn_reach reach_sandbox = {
+    .enter = reach_enter,
+    .leave = reach_leave,
+    .ready = reach_ready,
+    .ledger = reach_ledger,
+    .starts = reach_starts,
+    .client = reach_client,
+    .release = reach_release,
+    .lost = reach_lost,
+    .known = reach_known,
+    .look = reach_look,
+    .news = reach_news,
+    .tools = reach_tools,
+};
 
 int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
                        struct tn_observation *observation, struct tn_error *err)
 {
-    struct tn_stream *stream = tn_action_hidden(action) ? NULL : journal(sb);
-    struct tn_error why = {0};
-    int64_t id = tn_note_action(stream, action);
+    const struct tn_errand errand = {.reach = &reach_sandbox,
+                                     .ctx = sb,
+                                     .action = action,
+                                     .seconds = sb->rt->host.config->sandbox.timeout,
+                                     .grace = LOOK_SECONDS};
+    struct tn_outcome out = {.answer = TN_BUF_INIT(TN_HAND_BODY_MAX)};
 
-    tn_sandbox_use(sb);
-    int failed = carry_out(sb, action, observation, &why);
-    if (!failed)
-        note_command(sb, observation);
-    tn_sandbox_rest(sb);
+    int r = tn_execute_errand(&errand, &out, err);
+    tn_buf_done(&out.answer);
+    if (r == TN_ANSWERED || r == TN_ENDED) {
+        *observation = out.observation;
+        return 0;
+    }
+    if (r >= 0)
+        tn_error_context(err, "action %s",
+                         action->type == TN_ACTION_PLUGIN ? action->plugin.name
+                                                          : tn_action_name(action->type));
+    return -1;
+}
 
-    if (failed)
-        tn_note_failure(stream, action, id, why.text);
-    else
-        tn_note_observation(stream, action, id, observation);
-    if (failed && err)
-        *err = why;
-    return failed;
+void tn_sandbox_hide(struct tn_sandbox *sb, const struct tn_secret *secret)
+{
+    tn_ledger_hide(reach_ledger(sb), secret, 1);
 }
 
 /* --- the backend's own ways ---------------------------------------------------------------- */

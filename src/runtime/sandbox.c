@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/proc.h"
+#include "runtime/ledger.h"
 #include "runtime/owner.h"
 #include "runtime/programs.h"
 #include "runtime/registry.h"
@@ -75,7 +76,7 @@ void tn_sandbox_free(struct tn_sandbox *sb)
     }
     tn_toolbox_free(sb->toolbox);
     tn_hand_client_free(sb->client);
-    tn_stream_close(sb->stream);
+    tn_ledger_free(sb->ledger);
     tn_record_done(&sb->record);
     tn_spec_done(&sb->spec);
     free(sb->directory);
@@ -509,8 +510,7 @@ int tn_sandbox_drive(struct tn_sandbox *sb, enum tn_goal goal, int64_t deadline,
         sb->client = NULL;
     }
     if (goal == TN_GOAL_GONE) {
-        tn_stream_close(sb->stream);
-        sb->stream = NULL;
+        tn_ledger_free(TN_TAKE_PTR(sb->ledger));
         return tn_sandbox_erase(sb, deadline, err);
     }
 

@@ -7,6 +7,7 @@
 #define TN_RUNTIME_SANDBOX_H
 
 #include "event/action.h"
+#include "event/mask.h"
 #include "event/observation.h"
 #include "runtime/backend.h"
 #include "runtime/hand-client.h"
@@ -106,10 +107,13 @@ void tn_sandbox_rest(struct tn_sandbox *sb);
 /* From any thread, for a process that is about to end: its lease begins anew. */
 void tn_sandbox_touch(struct tn_sandbox *sb);
 
-/* Executes an action.  When the sandbox died under it the observation is an error observation that
- * names the reason (out of memory, ...). */
+/* Executes an action (runtime/execute.h), which gets sandbox.timeout if it has none.  When the
+ * sandbox died under it the observation is an error observation that names the reason (out of
+ * memory, ...). */
 int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
                        struct tn_observation *observation, struct tn_error *err);
+/* Its journal does not show this from now on. */
+void tn_sandbox_hide(struct tn_sandbox *sb, const struct tn_secret *secret);
 
 /* The tools of MCP servers that an agent in it has, which call_tool_mcp actions use; made once,
  * owned by the handle. */

@@ -26,10 +26,14 @@ typedef void (*tn_session_note_fn)(const char *text, void *ctx);
 typedef char *(*tn_token_refresh_fn)(enum tn_git_provider provider, const char *session, void *ctx,
                                      struct tn_error *err);
 
+/* Whatever executes actions keeps a journal of its own, which is not to show this. */
+typedef void (*tn_session_hide_fn)(void *ctx, const struct tn_secret *secret);
+
 struct tn_session_options {
     const struct tn_config *config; /* must outlive the session */
     tn_execute_fn execute;          /* tn_session_in_sandbox, with the sandbox as ctx */
-    void *execute_ctx;
+    tn_session_hide_fn hide;        /* tn_session_hide_in_sandbox; or NULL */
+    void *execute_ctx;              /* of both */
 
     const char *id;             /* NULL: "default" */
     const char *workspace;      /* inside; NULL: core.workspace_mount_path_in_sandbox */
@@ -67,6 +71,7 @@ static inline void tn_guard_session(struct tn_session **s)
 /* tn_execute_fn for a struct tn_sandbox. */
 int tn_session_in_sandbox(void *sandbox, const struct tn_action *action,
                           struct tn_observation *observation, struct tn_error *err);
+void tn_session_hide_in_sandbox(void *sandbox, const struct tn_secret *secret);
 /* tn_token_refresh_fn: asks https://$WEB_HOST for it, with the key $SESSION_API_KEY. */
 char *tn_session_refresh_token(enum tn_git_provider provider, const char *session, void *ctx,
                                struct tn_error *err);

@@ -1,5 +1,5 @@
 /* POST /v1/sandboxes/{id}/actions. */
-#include "event/action.h"
+#include "event/action-body.h"
 #include "runtime/hand-answer.h"
 #include "service/api-native.h"
 #include "service/proxy.h"
@@ -8,28 +8,19 @@
 static bool is_malformed(const struct tn_http_exchange *x, const struct tn_buf *body,
                          struct tn_error *err)
 {
+    tn_autoheld struct tn_held held = {.purse = purse_of(x)};
     tn_autojson struct tn_json *tree = NULL;
     struct tn_action action;
 
-    if (hold_json(x, body, &tree, err)) {
-        if (err->code == TN_E_BUSY)
-            return true;
+    enum tn_body fault = tn_action_body_read(tn_buf_str(body), body->len, held.purse, &held.bytes,
+                                             &tree, &action, err);
+    if (fault == TN_BODY_SOUND)
+        tn_action_done(&action);
+    else if (fault == TN_BODY_NOT_JSON)
         tn_error_context(err, "The body is not JSON");
-        err->code = TN_E_INVALID;
-        return true;
-    }
-    err->code = TN_E_UNPROCESSABLE;
-    const struct tn_json *event = tn_json_get(tree, "action");
-    if (tn_json_type(event) != TN_JSON_OBJECT) {
-        tn_fail(err, TN_E_UNPROCESSABLE, "the body: expected {\"action\": {...}}");
-        return true;
-    }
-    if (tn_action_from_json(event, &action, err)) {
-        err->code = TN_E_UNPROCESSABLE;
-        return true;
-    }
-    tn_action_done(&action);
-    return false;
+    if (fault != TN_BODY_COSTLY)
+        err->code = fault == TN_BODY_NOT_JSON ? TN_E_INVALID : TN_E_UNPROCESSABLE;
+    return fault != TN_BODY_SOUND;
 }
 
 /* The hand's refusal in our words: its status says less than the body does. */

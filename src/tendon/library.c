@@ -9,8 +9,6 @@
 #include "runtime/hand-files.h"
 #include "runtime/record-json.h"
 
-#define ACTION_SECONDS 120.0
-
 const char *tendon_version(void)
 {
     return TN_VERSION;
@@ -270,8 +268,6 @@ static int execute_text(struct tendon_sandbox *sb, const char *text, struct tn_o
     if (tn_json_parse(text, strlen(text), &json, err) < 0 ||
         tn_action_from_json(json, &action, err) < 0)
         return tn_error_context(err, "action");
-    if (!action.timeout.set)
-        action.timeout = (struct tn_opt_double){.set = true, .value = ACTION_SECONDS};
     int r = tn_sandbox_execute(sb->sb, &action, o, err);
     tn_action_done(&action);
     return r;

@@ -241,3 +241,34 @@ def test_a_page_goes_on_behind_a_sandbox_that_is_gone_also_for_the_next_service(
     assert [b["id"] for b in rest["sandboxes"]] == ids[2:]
     for ident in (ids[0], *ids[2:]):
         admin.delete(at(ident)).ok(204)
+
+
+def test_a_hidden_action_is_carried_out_once_also_after_its_hand_was_started_anew(service):
+    """No journal has it, and its new hand knows nothing."""
+    admin = service.client()
+    box = make(admin)
+    action = {"action": "run", "args": {"command": "echo ran >> ran; cat ran", "hidden": True}, "timeout": 20}
+    key = {"Idempotency-Key": "hidden"}
+    assert admin.post(at(box, "/actions"), {"action": action}, headers=key).ok().json["content"] == "ran"
+    admin.post(at(box, "/stop")).ok()
+    admin.post(at(box, "/resume")).ok()
+    again = admin.post(at(box, "/actions"), {"action": action}, headers=key).ok()
+    assert again.headers["idempotency-replayed"] == "true"
+    assert again.json["content"] == "The action was carried out; its answer is not kept any more."
+    assert again.json["extras"]["hidden"] is True
+    assert run(admin, box, "cat ran")["content"] == "ran"
+    admin.delete(at(box)).ok(204)
+
+
+def test_what_is_no_action_wakes_nobody(service):
+    admin = service.client()
+    box = make(admin)
+    admin.post(at(box, "/pause")).ok()
+    for body, status in ((b"{", 400), ({}, 422), ({"action": 1}, 422), ({"action": {"action": "no such"}}, 422)):
+        admin.post(at(box, "/actions"), body).ok(status)
+    assert admin.post(at(box, "/actions"), {"action": {"action": "think", "args": {"thought": "x"}}}).ok().json[
+        "observation"
+    ] == "think"
+    assert admin.get(at(box)).ok().json["state"] == "paused"
+    assert [e.get("action") for e in admin.get(at(box, "/events")).ok().json["events"]] == ["think", None]
+    admin.delete(at(box)).ok(204)

@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "net/http-client.h"
+#include "runtime/hand-address.h"
 #include "runtime/hand-answer.h"
 
 #define UPDATE "/update_mcp_server"
@@ -93,13 +93,11 @@ static int send_programs(struct mcp_sandbox *s, const char *address, const char 
                          int64_t deadline, struct tn_buf *answer, struct tn_error *err)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(16 << 20);
-    struct tn_http_client *http = tn_http_client_new(address, err);
+    struct tn_http_client *http = tn_hand_http(address, key, err);
     int64_t limit = tn_deadline_in(UPDATE_SECONDS);
 
     if (!http)
         return -1;
-    if (key)
-        tn_http_client_header(http, "X-Session-API-Key", key);
     write_programs(s, &body);
     const struct tn_http_call call = {
         .method = "POST",

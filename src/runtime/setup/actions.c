@@ -1,33 +1,13 @@
 /* What becomes of an action, in the order in which OpenHands decides it. */
 #include "runtime/setup/session-impl.h"
 
-#define BAD_ACTION "AGENT_ERROR$BAD_ACTION"
-
-static void answer_text(struct tn_observation *o, enum tn_observation_type type, const char *text)
-{
-    tn_observation_init(o, type);
-    tn_observation_set_content(o, text);
-}
-
-static void refuse(struct tn_observation *o, const struct tn_action *action, const char *what)
-{
-    tn_observation_init_error(o, NULL, "Action %s %s", tn_action_name(action->type), what);
-    free(o->error_id);
-    o->error_id = tn_strdup(BAD_ACTION);
-}
-
 /* The ones that no hand executes; true when there is an answer. */
 static bool answer_by_host(struct tn_session *s, const struct tn_action *action,
                            struct tn_observation *o)
 {
-    if (tn_action_runnable(action->type))
-        return false;
-    if (action->type == TN_ACTION_THINK)
-        answer_text(o, TN_OBSERVATION_THINK, "Your thought has been logged.");
-    else if (action->type == TN_ACTION_TASK_TRACKING)
-        session_track_tasks(s, action, o);
-    else
-        answer_text(o, TN_OBSERVATION_NULL, "");
+    if (action->type != TN_ACTION_TASK_TRACKING)
+        return !tn_action_runnable(action->type) && tn_observation_init_by_host(o, action);
+    session_track_tasks(s, action, o);
     return true;
 }
 
@@ -35,14 +15,12 @@ static bool answer_by_host(struct tn_session *s, const struct tn_action *action,
 static bool refuse_unfit(const struct tn_session *s, struct tn_action *action,
                          struct tn_observation *o)
 {
-    if (action->type == TN_ACTION_EDIT && action->edit.impl_source == TN_EDIT_LLM) {
-        refuse(o, action, "is not supported in the current runtime.");
+    if (tn_observation_init_by_host(o, action))
         return true;
-    }
     if (action->timeout.set)
         return false;
     if (action->type == TN_ACTION_RUN && action->run.blocking) {
-        refuse(o, action, "that blocks needs a timeout.");
+        tn_observation_init_bad_action(o, action, "that blocks needs a timeout.");
         return true;
     }
     action->timeout = (struct tn_opt_double){.set = true, .value = s->config->sandbox.timeout};

@@ -12,6 +12,11 @@ int tn_session_in_sandbox(void *sandbox, const struct tn_action *action,
     return tn_sandbox_execute(sandbox, action, observation, err);
 }
 
+void tn_session_hide_in_sandbox(void *sandbox, const struct tn_secret *secret)
+{
+    tn_sandbox_hide(sandbox, secret);
+}
+
 static char *ask(const char *host, const char *target, struct tn_error *err)
 {
     tn_autofree char *base = tn_asprintf("https://%s", host);

@@ -25,6 +25,8 @@ int session_hide_token(struct tn_session *s, const struct tn_git_token *token, s
                                      .value = token->token};
 
     tn_log_secret(token->token);
+    if (s->hide)
+        s->hide(s->executor.ctx, &secret);
     return s->stream ? tn_stream_update_secrets(s->stream, &secret, 1, err) : 0;
 }
 
@@ -78,6 +80,7 @@ struct tn_session *tn_session_new(const struct tn_session_options *o, struct tn_
     *s = (struct tn_session){
         .config = o->config,
         .executor = {.execute = o->execute, .ctx = o->execute_ctx, .lock = &s->executing},
+        .hide = o->hide,
         .id = tn_strdup(o->id ? o->id : "default"),
         .workspace = tn_strdup(workspace),
         .directory = tn_strdup_or_null(o->directory),

@@ -1,0 +1,303 @@
+#include "runtime/execute.h"
+
+#include "base/clock.h"
+#include "runtime/hand-answer.h"
+#include "runtime/sandbox-report.h"
+
+/* To learn which limit a command has met. */
+#define LIMITS_SECONDS 5.0
+
+/* One errand on its way. */
+struct work {
+    const struct tn_errand *e;
+    const struct tn_reach *reach;
+    void *ctx;
+    struct tn_outcome *out;
+    struct tn_ledger *ledger;
+    struct tn_noted noted;
+    struct tn_hand_request request;
+    int64_t deadline;
+    char *known; /* report, before the action */
+};
+
+bool tn_errand_key_fits(const char *key)
+{
+    size_t n = 0;
+
+    for (; key[n] && n <= TN_KEY_MAX; n++)
+        if ((unsigned char)key[n] < ' ' || (unsigned char)key[n] > '~')
+            return false;
+    return n > 0 && n <= TN_KEY_MAX;
+}
+
+/* --- the answer ------------------------------------------------------------------------------- */
+
+/* The observation as bytes, for who wants such; one that has become too large stays as it was. */
+static void write_answer(struct work *w)
+{
+    tn_autobuf struct tn_buf whole = {.max = w->out->answer.max, .purse = w->out->answer.purse};
+    struct tn_jw jw = tn_jw(&whole);
+
+    if (!w->e->body)
+        return;
+    tn_observation_to_json(&w->out->observation, &jw);
+    if (!tn_buf_ok(&whole))
+        return;
+    struct tn_buf before = w->out->answer;
+    w->out->answer = whole;
+    whole = before;
+}
+
+static char *take_news(void *ctx)
+{
+    const struct work *w = ctx;
+
+    return w->reach->news(w->ctx, w->known);
+}
+
+/* There is an observation: what failed may have met a limit of the sandbox. */
+static int answered(struct work *w)
+{
+    struct tn_observation *o = &w->out->observation;
+    int64_t look_until = tn_deadline_in(LIMITS_SECONDS);
+
+    if (tn_report_is_due(o) && !w->noted.answered)
+        w->reach->look(w->ctx, look_until < w->deadline ? look_until : w->deadline);
+    if (tn_ledger_end(w->ledger, w->e->action, &w->noted, take_news, w, o))
+        write_answer(w);
+    return TN_ANSWERED;
+}
+
+/* The hand's bytes. */
+static int read_answer(struct work *w, struct tn_error *err)
+{
+    const struct tn_buf *answer = &w->out->answer;
+    tn_autoheld struct tn_held held = {.purse = answer->purse};
+    tn_autojson struct tn_json *tree = NULL;
+    struct tn_error why = {0};
+
+    if (tn_json_parse_held(tn_buf_str(answer), answer->len, held.purse, &held.bytes, &tree, &why) ||
+        tn_observation_from_json(tree, &w->out->observation, &why)) {
+        tn_error_context(&why, "the answer of the hand");
+        tn_ledger_fail(w->ledger, w->e->action, &w->noted, why.text);
+        *err = why;
+        return TN_UNREADABLE;
+    }
+    return answered(w);
+}
+
+/* --- the way there ---------------------------------------------------------------------------- */
+
+/* Nobody answered, and the sandbox is not known to have ended. */
+static void explain(const struct tn_error *why, size_t most, struct tn_error *err)
+{
+    switch ((int)why->code) {
+    case TN_E_BUSY:
+        tn_fail(err, TN_E_BUSY,
+                "The action was carried out, but there is no memory for its answer just now.");
+        break;
+    case TN_E_TOO_LARGE:
+        tn_fail(err, TN_E_PEER, "The answer of the sandbox is larger than %zu MiB", most >> 20);
+        break;
+    case TN_E_TIMEOUT:
+        tn_fail(err, TN_E_TIMEOUT,
+                "The sandbox did not answer in time; the action may still be running.");
+        break;
+    default:
+        tn_fail(err, TN_E_PEER, "The hand of the sandbox went away: %s", why->text);
+    }
+}
+
+static int ended(struct work *w, const struct tn_error *err)
+{
+    tn_observation_init_error(&w->out->observation, w->e->action, "%s", err->text);
+    return TN_ENDED;
+}
+
+/* Sends it once: TN_ANSWERED with the hand's bytes, or what else became of it; -1: asleep
+ * before. */
+static int send(struct work *w, bool replay, struct tn_error *err)
+{
+    struct tn_outcome *out = w->out;
+    struct tn_error why = {0};
+
+    struct tn_hand_client *client = w->reach->client(w->ctx, w->deadline, err);
+    if (!client)
+        return TN_LOST;
+    w->request.deadline = w->deadline;
+    w->request.replay = replay;
+    int status = tn_hand_client_send(client, &w->request, &out->answer, &out->again, &why);
+    bool far = tn_hand_client_is_far(client);
+    /* Whoever answers so is no hand of ours: nobody is sent elsewhere by it. */
+    if (status >= 0 && status != 200 && status < 400) {
+        tn_fail(&why, TN_E_PEER, "it answered %d, which no hand does", status);
+        status = -1;
+    }
+    if (status >= 400)
+        tn_hand_client_refused(client, status, &out->answer, &why);
+    w->reach->release(w->ctx, client, status < 0);
+    if (status == 200)
+        return TN_ANSWERED;
+    bool ours = status < 0 && (why.code == TN_E_BUSY || why.code == TN_E_TOO_LARGE);
+    enum tn_loss loss = ours || (status >= 0 && !far)
+                            ? TN_LOSS_NONE
+                            : w->reach->lost(w->ctx, status, &why, &w->deadline, err);
+    if (loss == TN_LOSS_AGAIN)
+        return -1;
+    if (loss == TN_LOSS_ENDED)
+        return ended(w, err);
+    if (loss == TN_LOSS_ASLEEP)
+        return TN_LOST;
+    if (status >= 0)
+        *err = why;
+    else
+        explain(&why, out->answer.max, err);
+    out->status = status;
+    return status >= 0 ? TN_REFUSED : TN_LOST;
+}
+
+static int send_awake(struct work *w, bool replay, struct tn_error *err)
+{
+    int r = send(w, replay, err);
+
+    if (r < 0)
+        r = send(w, replay, err);
+    if (r < 0)
+        tn_fail(err, TN_E_BUSY, "The sandbox does not stay awake");
+    return r < 0 ? TN_LOST : r;
+}
+
+/* The words for an answer that is lost. */
+static const char *lost_answer(const struct work *w, int status)
+{
+    if (status == TN_HAND_KEEPS_NOTHING)
+        return "This action was sent before, and its hand remembers none; whether it was completed "
+               "is not known.";
+    if (status == TN_HAND_NOT_KEPT || w->noted.answered)
+        return "The action was carried out; its answer is not kept any more.";
+    return "The sandbox was started anew while this action was under way; whether it was completed "
+           "is not known.";
+}
+
+/* Somebody asks again for an action that is in the ledger.  Its hand knows what became of it,
+ * unless it was started anew since: then the journal does, or nobody. */
+static int send_again(struct work *w, struct tn_error *err)
+{
+    int r = send_awake(w, true, err), status = w->out->status;
+
+    if (r != TN_REFUSED || (status != TN_HAND_NOT_KNOWN && status != TN_HAND_NOT_KEPT &&
+                            status != TN_HAND_KEEPS_NOTHING))
+        return r;
+    bool same_start =
+        w->noted.start != TN_START_UNKNOWN && w->noted.start == w->reach->starts(w->ctx);
+    if (status == TN_HAND_NOT_KNOWN && !w->noted.answered && same_start)
+        return send_awake(w, false, err); /* it never got there */
+    w->out->again = true;
+    if (w->noted.answered && !tn_ledger_answer(w->ledger, &w->noted, &w->out->answer))
+        return TN_ANSWERED;
+    tn_observation_init_error(&w->out->observation, w->e->action, "%s", lost_answer(w, status));
+    tn_buf_reset(&w->out->answer);
+    struct tn_jw jw = tn_jw(&w->out->answer);
+    tn_observation_to_json(&w->out->observation, &jw);
+    tn_observation_done(&w->out->observation);
+    return TN_ANSWERED;
+}
+
+/* The hand carries it out. */
+static int by_hand(struct work *w, struct tn_error *err)
+{
+    int r = w->noted.known ? send_again(w, err) : send_awake(w, false, err);
+    struct tn_error refusal = {0};
+
+    if (r == TN_ANSWERED)
+        return read_answer(w, err);
+    if (r == TN_REFUSED)
+        tn_hand_refused_text(w->out->status, tn_buf_str(&w->out->answer), w->out->answer.len,
+                             &refusal);
+    if (!w->noted.known)
+        tn_ledger_fail(w->ledger, w->e->action, &w->noted,
+                       r == TN_REFUSED ? refusal.text : err->text);
+    return r;
+}
+
+/* This side does: a tool of an MCP server. */
+static int by_tool(struct work *w, struct tn_error *err)
+{
+    struct tn_toolbox *tools = w->reach->tools(w->ctx, err);
+
+    if (!tools) {
+        tn_ledger_fail(w->ledger, w->e->action, &w->noted, err->text);
+        return TN_LOST;
+    }
+    tn_toolbox_execute(tools, w->e->action, &w->out->observation);
+    write_answer(w);
+    return answered(w);
+}
+
+/* --- the order of things ---------------------------------------------------------------------- */
+
+/* What nobody has to carry out: a thought, an action that its user rejected or has not
+ * confirmed. No sandbox is woken for it, and its idempotency key stays free for when it is
+ * confirmed. */
+static bool answer_here(struct work *w)
+{
+    if (!tn_observation_init_unconfirmed(&w->out->observation, w->e->action) &&
+        !tn_observation_init_by_host(&w->out->observation, w->e->action))
+        return false;
+    w->noted = tn_ledger_begin(w->ledger, w->e->action, NULL, TN_START_UNKNOWN);
+    tn_ledger_end(w->ledger, w->e->action, &w->noted, NULL, NULL, &w->out->observation);
+    write_answer(w);
+    return true;
+}
+
+static int carry_out(struct work *w, struct tn_error *err)
+{
+    bool tool = w->e->action->type == TN_ACTION_CALL_TOOL_MCP && w->reach->tools;
+
+    if (!tool && w->reach->ready(w->ctx, &w->deadline, err))
+        return -1;
+    w->known = w->reach->known(w->ctx);
+    w->noted = tn_ledger_begin(w->ledger, w->e->action, w->e->key,
+                               w->e->key ? w->reach->starts(w->ctx) : TN_START_UNKNOWN);
+    if (w->noted.id >= 0 && !w->noted.known && w->reach->noted)
+        w->reach->noted(w->ctx, w->e->action, w->noted.id);
+    int r = tool ? by_tool(w, err) : by_hand(w, err);
+    free(w->known);
+    return r;
+}
+
+int tn_execute_errand(const struct tn_errand *e, struct tn_outcome *out, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf made = TN_BUF_INIT(TN_HAND_BODY_MAX);
+    struct tn_action action = *e->action; /* borrows everything */
+    struct tn_error why = {0};
+    char key[TN_HAND_KEY_SIZE];
+    struct work w = {.e = e, .reach = e->reach, .ctx = e->ctx, .out = out};
+
+    if (e->key && !tn_errand_key_fits(e->key))
+        return tn_fail(err, TN_E_INVALID, "Idempotency-Key: expected 1 to %d printable characters",
+                       TN_KEY_MAX);
+    if (!action.timeout.set || action.timeout.value <= 0)
+        action.timeout = (struct tn_opt_double){.set = true, .value = e->seconds};
+    w.deadline = tn_deadline_in(action.timeout.value + e->grace);
+    w.ledger = e->reach->ledger(e->ctx);
+    if (answer_here(&w))
+        return TN_ANSWERED;
+    /* The same key and the same bytes, however often it has to be sent. */
+    w.request = (struct tn_hand_request){
+        .body = e->body, .len = e->len, .key = e->key ? e->key : key, .headers = e->headers};
+    if (!e->key && tn_hand_make_key(key, err))
+        return -1;
+    if (!e->body) {
+        if (tn_hand_write_request(&action, &made, err))
+            return -1;
+        w.request.body = tn_buf_str(&made);
+        w.request.len = made.len;
+    }
+    e->reach->enter(e->ctx);
+    int r = carry_out(&w, &why);
+    e->reach->leave(e->ctx, r == TN_ANSWERED ? &out->observation : NULL);
+    if (r != TN_ANSWERED && err)
+        *err = why;
+    return r;
+}

@@ -1,0 +1,88 @@
+/* One way to execute an action, whoever asks for it: the library and everything above it, and the
+ * service in all its dialects.
+ *
+ * In this order: what needs no hand or nobody confirmed is answered, the sandbox is reached, the
+ * action is noted in its ledger, sent once, the limit that it met is named, and its answer is
+ * noted.  What differs from face to face is how a sandbox is reached, and stands in a table. */
+#ifndef TN_RUNTIME_EXECUTE_H
+#define TN_RUNTIME_EXECUTE_H
+
+#include "runtime/hand-client.h"
+#include "runtime/ledger.h"
+#include "runtime/toolbox.h"
+
+/* What became of a sandbox that did not answer. */
+enum tn_loss {
+    TN_LOSS_NONE,   /* it runs, as far as anybody knows */
+    TN_LOSS_AGAIN,  /* it slept and has not begun the action; it is awake now: ask it once more */
+    TN_LOSS_ASLEEP, /* ...and stays asleep: err says how to wake it */
+    TN_LOSS_ENDED,  /* err says how */
+};
+
+/* How one sandbox is reached.  Functions may be called by as many threads as execute actions. */
+struct tn_reach {
+    /* It is in use from enter to leave; o: the answer, or NULL. */
+    void (*enter)(void *ctx);
+    void (*leave)(void *ctx, const struct tn_observation *o);
+    /* Its hand can be talked to: waked where the face does that, for which the deadline may be
+     * moved on.  -1: nothing is noted, and an idempotency key stays free. */
+    int (*ready)(void *ctx, int64_t *deadline, struct tn_error *err);
+    struct tn_ledger *(*ledger)(void *ctx);
+    /* It has an id there now; may be NULL. */
+    void (*noted)(void *ctx, const struct tn_action *action, int64_t id);
+    /* How often it was started, or TN_START_UNKNOWN. */
+    int64_t (*starts)(void *ctx);
+    /* A client for the caller alone, until it is released; a broken one is not used again. */
+    struct tn_hand_client *(*client)(void *ctx, int64_t deadline, struct tn_error *err);
+    void (*release)(void *ctx, struct tn_hand_client *client, bool broken);
+    /* Nobody answered (status -1), or whoever stands before a hand far away refused. */
+    enum tn_loss (*lost)(void *ctx, int status, const struct tn_error *why, int64_t *deadline,
+                         struct tn_error *err);
+    /* What it is known to report of its limits; a look at them; what is new and nobody was told.
+     * Reports are on the heap, or NULL. */
+    char *(*known)(void *ctx);
+    void (*look)(void *ctx, int64_t deadline);
+    char *(*news)(void *ctx, const char *known);
+    /* The tools of MCP servers that it has; NULL with err. */
+    struct tn_toolbox *(*tools)(void *ctx, struct tn_error *err);
+};
+
+struct tn_errand {
+    const struct tn_reach *reach;
+    void *ctx;
+    const struct tn_action *action;
+    /* {"action": ...} as it came, which is sent byte for byte; the answer is then given as bytes,
+     * too.  NULL: it is made of the action, which gets `seconds` for a timeout if it has none. */
+    const char *body;
+    size_t len;
+    const char *key;     /* the caller's idempotency key, see tn_errand_key_fits; or NULL */
+    const char *headers; /* further ones for the hand, "Name: value\r\n...", or NULL */
+    double seconds;      /* that are waited for an action without a timeout */
+    double grace;        /* ...beyond its timeout */
+};
+
+enum tn_outcome_kind {
+    TN_ANSWERED,   /* observation */
+    TN_UNREADABLE, /* the hand gave bytes that are no observation: err says why */
+    TN_REFUSED,    /* with the status and bytes of the hand; err says the same */
+    TN_ENDED, /* the sandbox has, under the action: the observation says why, and so does err */
+    TN_LOST,  /* nobody can say what became of it: err */
+};
+
+struct tn_outcome {
+    int status;                        /* of a hand that refused */
+    bool again;                        /* it had been carried out before */
+    struct tn_observation observation; /* ANSWERED, ENDED: the caller ends it */
+    struct tn_buf
+        answer; /* the caller's: maximum and purse; the trees that are needed are held there,
+                             too */
+};
+
+/* What became of the action, which is in the ledger then; or -1 with err when nothing was done. */
+int tn_execute_errand(const struct tn_errand *errand, struct tn_outcome *out, struct tn_error *err);
+
+/* 1 to TN_KEY_MAX printable characters. */
+enum { TN_KEY_MAX = 255 };
+bool tn_errand_key_fits(const char *key);
+
+#endif
