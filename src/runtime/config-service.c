@@ -78,6 +78,9 @@ static const struct tn_field service_rows[] = {
             .help = "at max_sandboxes: pause the tenant's own oldest, instead of refusing"),
     TN_BOOL("pause_others", SERVICE, pause_others, .env = "TENDON_SERVICE_PAUSE_OTHERS",
             .help = "and where it has none, the oldest of other tenants"),
+    TN_BOOL("tools", SERVICE, tools, .env = "TENDON_SERVICE_TOOLS",
+            .help = "tenants may call the tools of [mcp], with this service's keys; else only the "
+                    "administrator"),
     TN_DOUBLE("drain_seconds", SERVICE, drain_seconds, .fallback = "10",
               .env = "TENDON_SERVICE_DRAIN_SECONDS", .min = 0, .max = 3600,
               .help = "for requests under way when it is asked to stop"),

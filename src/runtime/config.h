@@ -155,6 +155,7 @@ struct tn_service_options {
     char *request_memory;      /* that bodies and answers may take together ("512m") */
     bool pause_old_sandboxes;  /* at the limit: pause the tenant's oldest instead of refusing */
     bool pause_others;         /* and then the oldest of other tenants */
+    bool tools;                /* of [mcp] are for tenants, too */
     double drain_seconds;      /* for requests under way when it is asked to stop */
     bool stop_sandboxes;       /* a graceful stop stops them; else they are handed over */
     bool resume_on_use;        /* an action on a paused sandbox wakes it */

@@ -17,7 +17,8 @@ struct work {
     struct tn_noted noted;
     struct tn_hand_request request;
     int64_t deadline;
-    char *known; /* report, before the action */
+    struct tn_toolbox *tools; /* NULL: none, or not for this caller */
+    char *known;              /* report, before the action */
 };
 
 bool tn_errand_key_fits(const char *key)
@@ -220,17 +221,40 @@ static int by_hand(struct work *w, struct tn_error *err)
     return r;
 }
 
+/* Nobody but the ledger knows what became of a call of a tool. */
+static int tool_again(struct work *w, struct tn_error *err)
+{
+    if (w->noted.running) {
+        tn_fail(err, TN_E_CONFLICT, "The action with this Idempotency-Key is being carried out.");
+        return -1;
+    }
+    w->out->again = true;
+    if (w->noted.answered && !tn_ledger_answer(w->ledger, &w->noted, &w->out->answer))
+        return read_answer(w, err);
+    tn_observation_init_error(
+        &w->out->observation, w->e->action,
+        "This action was begun before; whether it was completed is not known.");
+    write_answer(w);
+    return TN_ANSWERED;
+}
+
 /* This side does: a tool of an MCP server. */
 static int by_tool(struct work *w, struct tn_error *err)
 {
-    struct tn_toolbox *tools = w->reach->tools(w->ctx, err);
+    struct tn_observation *o = &w->out->observation;
 
-    if (!tools) {
-        tn_ledger_fail(w->ledger, w->e->action, &w->noted, err->text);
-        return TN_LOST;
-    }
-    tn_toolbox_execute(tools, w->e->action, &w->out->observation);
+    if (w->noted.known)
+        return tool_again(w, err);
+    if (w->tools)
+        tn_toolbox_execute(w->tools, w->e->action, o);
+    else
+        tn_observation_init_error(o, w->e->action, "%s", err->text);
     write_answer(w);
+    if (w->e->body && !w->out->answer.len) {
+        tn_observation_done(o);
+        tn_observation_init_error(o, w->e->action, "The answer of the tool is too large");
+        write_answer(w);
+    }
     return answered(w);
 }
 
@@ -252,9 +276,11 @@ static bool answer_here(struct work *w)
 
 static int carry_out(struct work *w, struct tn_error *err)
 {
-    bool tool = w->e->action->type == TN_ACTION_CALL_TOOL_MCP && w->reach->tools;
+    bool tool = w->e->action->type == TN_ACTION_CALL_TOOL_MCP;
 
     if (!tool && w->reach->ready(w->ctx, &w->deadline, err))
+        return -1;
+    if (tool && !(w->tools = w->reach->tools(w->ctx, err)) && err->code == TN_E_BUSY)
         return -1;
     w->known = w->reach->known(w->ctx);
     w->noted = tn_ledger_begin(w->ledger, w->e->action, w->e->key,

@@ -43,7 +43,7 @@ struct tn_reach {
     char *(*known)(void *ctx);
     void (*look)(void *ctx, int64_t deadline);
     char *(*news)(void *ctx, const char *known);
-    /* The tools of MCP servers that it has; NULL with err. */
+    /* The tools of MCP servers that whoever asks has there, until leave; NULL with err. */
     struct tn_toolbox *(*tools)(void *ctx, struct tn_error *err);
 };
 

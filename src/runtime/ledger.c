@@ -19,7 +19,7 @@ struct known_key {
     unsigned char digest[16];
     int64_t action; /* id of its event, or -1 */
     int64_t start;  /* as struct tn_noted has it */
-    bool answered;
+    bool answered, running;
     char *report; /* that was added to the answer, or NULL */
 };
 
@@ -198,7 +198,7 @@ struct tn_noted tn_ledger_begin(struct tn_ledger *l, const struct tn_action *act
 {
     struct tn_noted noted = {.keyed = key, .start = start};
     struct tn_action entry = *action; /* borrows everything */
-    const struct known_key *known = NULL;
+    struct known_key *known = NULL;
 
     /* what the action itself says of a key is a stranger's word */
     entry.event.idempotency_key = (char *)(uintptr_t)key;
@@ -216,7 +216,9 @@ struct tn_noted tn_ledger_begin(struct tn_ledger *l, const struct tn_action *act
         known = add_key(l, noted.digest, noted.id, start);
     if (known) {
         noted.answered = known->answered;
+        noted.running = noted.known && known->running;
         noted.start = known->start;
+        known->running = !known->answered;
     }
     pthread_mutex_unlock(&l->lock);
     return noted;
@@ -238,6 +240,7 @@ bool tn_ledger_end(struct tn_ledger *l, const struct tn_action *action,
             report = fn(ctx);
     }
     if (key && first) {
+        key->running = false;
         key->answered = true;
         key->report = tn_strdup_or_null(report);
     }
@@ -257,7 +260,13 @@ void tn_ledger_fail(struct tn_ledger *l, const struct tn_action *action,
     tn_observation_init_error(&failure, NULL, "%s", why);
     free(failure.error_id);
     failure.error_id = tn_strdup(NO_ANSWER);
-    tn_note_observation(journal_of(l), action, noted->id, &failure);
+    pthread_mutex_lock(&l->lock);
+    struct known_key *key = noted->keyed ? find_key(l, noted->digest) : NULL;
+    if (key)
+        key->running = false;
+    struct tn_stream *journal = l->journal;
+    pthread_mutex_unlock(&l->lock);
+    tn_note_observation(journal, action, noted->id, &failure);
 }
 
 int tn_ledger_answer(struct tn_ledger *l, const struct tn_noted *noted, struct tn_buf *out)

@@ -32,6 +32,7 @@ struct tn_noted {
     bool keyed;    /* it has an idempotency key */
     bool known;    /* ...that was there already: somebody asks again */
     bool answered; /* ...with what became of it */
+    bool running;  /* ...or is at it in this moment */
     int64_t start; /* of the sandbox when it was noted */
     unsigned char digest[16];
 };

@@ -42,6 +42,7 @@ struct tn_toolbox_options {
     tn_toolbox_visit_fn visit; /* NULL: nobody can log in; logins of before are used */
     tn_toolbox_question_fn question; /* NULL: servers are told that there is nobody to ask */
     void *person_ctx;                /* of both */
+    size_t max_message;              /* bytes of one message of a server; 0: 32 MiB */
 };
 
 /* Copies what it needs; connects to nobody yet.  NULL with err. */

@@ -13,6 +13,11 @@
 #define GRACE_SECONDS 0.9
 /* To learn what became of a sandbox that does not answer any more. */
 #define LOOK_SECONDS 1.0
+/* A message of an MCP server, and what reading such ones may take (a tree is far larger than its
+ * text). */
+#define TOOL_MESSAGE_MAX ((size_t)1 << 20)
+#define TOOL_MEMORY ((size_t)48 << 20)
+
 enum { TEXT_BYTES = 120, READ_BYTES = 4096 };
 
 /* What a list of sandboxes shows of its last action. */
@@ -44,7 +49,10 @@ static const char *subject_of(const struct tn_action *a)
 struct way {
     struct box *box;
     struct desk *desk;
+    const struct caller *who;
     char *address, *key; /* of the hand */
+    struct tn_toolbox *tools;
+    struct tn_held held; /* for them */
 };
 
 static void reach_noted(void *ctx, const struct tn_action *a, int64_t id)
@@ -75,9 +83,11 @@ static void reach_enter(void *ctx)
 
 static void reach_leave(void *ctx, const struct tn_observation *o)
 {
-    const struct way *w = ctx;
+    struct way *w = ctx;
 
     (void)o;
+    tn_toolbox_free(w->tools);
+    tn_purse_give(w->held.purse, w->held.bytes);
     box_leave_use(w->box);
 }
 
@@ -172,6 +182,42 @@ static char *reach_news(void *ctx, const char *known)
     return box_take_report(w->box, known);
 }
 
+/* --- its tools --------------------------------------------------------------------------- */
+
+static int reach_inside(void *ctx, char **address, char **key, int64_t deadline,
+                        struct tn_error *err)
+{
+    const struct way *w = ctx;
+
+    return box_hand(w->box, address, key, deadline, err);
+}
+
+/* For this call alone: what servers inside a sandbox say costs memory, which is the caller's for as
+ * long as they can say it. */
+static struct tn_toolbox *reach_tools(void *ctx, struct tn_error *err)
+{
+    struct way *w = ctx;
+    const struct tn_config *config = tn_runtime_host(box_service(w->box)->rt)->config;
+    const struct tn_toolbox_options options = {.config = config,
+                                               .reach = reach_inside,
+                                               .reach_ctx = w,
+                                               .session = box_id(w->box),
+                                               .max_message = TOOL_MESSAGE_MAX};
+
+    if (!box_service(w->box)->options->tools && !(w->who->scopes & SCOPE_ADMIN)) {
+        tn_fail(err, TN_E_DENIED,
+                "The tools of MCP servers are for the administrator of this service "
+                "(service.tools opens them to tenants)");
+        return NULL;
+    }
+    if (!tn_purse_take(w->held.purse, TOOL_MEMORY)) {
+        tn_fail(err, TN_E_BUSY, "There is no memory for a tool just now; try again");
+        return NULL;
+    }
+    w->held.bytes = TOOL_MEMORY;
+    return w->tools = tn_toolbox_new(&options, err);
+}
+
 static const struct tn_reach reach_box = {
     .enter = reach_enter,
     .leave = reach_leave,
@@ -185,6 +231,7 @@ static const struct tn_reach reach_box = {
     .known = reach_known,
     .look = reach_look,
     .news = reach_news,
+    .tools = reach_tools,
 };
 
 /* The status of an outcome; -1: err tells. */
@@ -244,7 +291,7 @@ int act(struct box *b, const struct caller *who, const char *body, size_t n,
     struct tn_error why = {0};
     struct tn_action action;
     char headers[100];
-    struct way w = {.box = b, .desk = desk};
+    struct way w = {.box = b, .desk = desk, .who = who, .held.purse = out->purse};
     struct tn_errand e = {.reach = &reach_box,
                           .ctx = &w,
                           .action = &action,

@@ -16,13 +16,13 @@ void proxy_to_hand(struct tn_http_exchange *x, struct box *b, const char *target
 void proxy_to_port(struct tn_http_exchange *x, struct box *b, int port, const char *target,
                    const char *prefix);
 
-/* Carries out an action: `body` is {"action": {...}} as /execute_action takes it.  The answer is
- * the hand's in out, byte for byte unless the box has met a limit since, which is added to an
- * observation that failed; action and observation are journaled.  The status, or -1 (TN_E_TIMEOUT a
- * second after the action's own timeout).  The same idempotency key again gives the first answer
- * (*again, which may be NULL, is set), also after this service was killed in between; it has 1 to
- * 255 printable characters, or is NULL.  What the trees of both need is held in the purse of out.
- */
+/* Carries out an action (runtime/execute.h): `body` is {"action": {...}} as /execute_action
+ * takes it.  The answer is the hand's in out, byte for byte unless the box has met a limit
+ * since, which is added to an observation that failed; or that of a tool, or our own to what
+ * needs no hand.  The status, or -1 (TN_E_TIMEOUT a second after the action's own timeout).  The
+ * same idempotency key again gives the first answer (*again, which may be NULL, is set), also
+ * after this service was killed in between; it has 1 to 255 printable characters, or is NULL.
+ * What the trees of both need is held in the purse of out. */
 enum { ACTION_MAX = 64 << 20, OBSERVATION_MAX = 64 << 20 }; /* what a hand takes and gives */
 int act(struct box *b, const struct caller *who, const char *body, size_t n,
         const char *idempotency, const char *request, bool *again, struct tn_buf *out,

@@ -120,7 +120,7 @@ enable_browser = false
 [mcp]
 stdio_servers = [{{name = "adder", command = "{PYTHON}", args = ["-c", {json.dumps(TOOLS)}]}}]
 """
-        self.service = Service(base, config=config)
+        self.service = Service(base, config=config, settings={"tools": "true"})
         doctor = self.service.tendon("doctor", "--runtime", "jail")
         if doctor.returncode:
             self.service.ids.stop()

@@ -20,6 +20,7 @@ enum { RETRY_MS = 1000, RETRY_MIN_MS = 100, RETRY_MAX_MS = 30 * 1000, FAILURES_M
 struct http_link {
     struct mcp_link link;
     struct mcp_site site;
+    size_t max_message;
     struct mcp_courier *courier;
     pthread_t listener;
     bool listening;
@@ -110,9 +111,9 @@ static void reception_init(struct reception *r, struct http_link *l, int64_t wan
         .l = l,
         .want = want,
         .answer = TN_WEB_ANSWER_INIT(64 << 10),
-        .whole = TN_BUF_INIT(MCP_MESSAGE_MAX),
+        .whole = TN_BUF_INIT(l->max_message),
     };
-    tn_sse_reader_init(&r->events, MCP_MESSAGE_MAX);
+    tn_sse_reader_init(&r->events, l->max_message);
 }
 
 static void reception_done(struct reception *r)
@@ -467,6 +468,7 @@ static struct mcp_link *http_open(const struct mcp_server *server, const char *u
     struct http_link *l = tn_calloc(1, sizeof *l);
 
     l->link = (struct mcp_link){.ops = &mcp_over_http, .peer = peer};
+    l->max_message = server->max_message;
     pthread_mutex_init(&l->lock, NULL);
     tn_cond_init(&l->changed);
     if (mcp_site_open(&l->site, server, url, err) == 0 &&

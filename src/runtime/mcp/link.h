@@ -23,6 +23,7 @@ struct mcp_server {
     char *key;          /* or NULL */
     char *session;      /* sent as X-OpenHands-ServerConversation-ID, or NULL */
     double timeout;     /* of a call in seconds; 0: only that of the action */
+    size_t max_message; /* that it may send */
     char **argv, **env; /* of a program on this machine; each ends with NULL */
     /* Called before each new conversation, in the thread that connects; may change address and key.
      * Or NULL. */

@@ -182,7 +182,7 @@ static struct mcp_link *sse_open(const struct mcp_server *server, const char *ur
     };
     pthread_mutex_init(&l->lock, NULL);
     tn_cond_init(&l->changed);
-    tn_sse_reader_init(&l->events, MCP_MESSAGE_MAX);
+    tn_sse_reader_init(&l->events, server->max_message);
     int opened = mcp_site_open(&l->stream, server, url, err);
     if (mcp_site_open(&l->messages, server, url, err) == 0 && opened == 0 &&
         (l->courier = mcp_courier_new(deliver, l, err))) {

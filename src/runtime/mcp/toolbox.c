@@ -20,6 +20,7 @@ struct tn_toolbox {
     tn_toolbox_visit_fn visit;
     tn_toolbox_question_fn question;
     void *person_ctx;
+    size_t max_message;
     struct mcp_sandbox *sandbox; /* or NULL */
     pthread_mutex_t lock;        /* of what follows */
     struct mcp_client **clients; /* in the order in which tools are looked for; never removed */
@@ -41,6 +42,7 @@ static void note(const struct tn_toolbox *t, const char *who, const struct tn_er
 /* Takes what the server holds. */
 static void insert(struct tn_toolbox *t, size_t at, struct mcp_server server)
 {
+    server.max_message = t->max_message;
     struct mcp_client *client = mcp_client_new(&server);
 
     t->clients = tn_realloc(t->clients, (t->count + 1) * sizeof *t->clients);
@@ -102,6 +104,7 @@ struct tn_toolbox *tn_toolbox_new(const struct tn_toolbox_options *o, struct tn_
     t->visit = o->visit;
     t->question = o->question;
     t->person_ctx = o->person_ctx;
+    t->max_message = o->max_message ? o->max_message : MCP_MESSAGE_MAX;
     pthread_mutex_init(&t->lock, NULL);
     if (o->reach)
         t->sandbox = mcp_sandbox_new(o);
