@@ -1,6 +1,6 @@
-/* The files of a build context, one after the other: what is sent to a builder and what is copied to
- * a build folder is the same.  A Dockerfile at the top is left out, links stay links and are never
- * followed; sockets and devices are left out. */
+/* The files of a build context, one after the other: what is sent to a builder and what is copied
+ * to a build folder is the same.  A Dockerfile at the top is left out, links stay links and are
+ * never followed; sockets and devices are left out. */
 #ifndef TN_IMAGE_WALK_H
 #define TN_IMAGE_WALK_H
 

@@ -25,7 +25,7 @@ static bool is_foreign_directory(int dir, const char *name)
            st.st_uid == OVERFLOW_ID;
 }
 
-/* It, or what is at its top: whoever unpacks an image into a directory of its own owns that alone. */
+/* It, or what is at its top: whoever unpacks an image into a directory owns perhaps that alone. */
 bool jail_is_foreign(const struct jail *j, const char *layer)
 {
     if (j->mapping != TN_JAIL_MAP_OWN && j->mapping != TN_JAIL_MAP_SUBIDS)

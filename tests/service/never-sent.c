@@ -1,5 +1,5 @@
-/* Preloaded: the process ends at the moment in which it would send a request with the idempotency key "never-sent",
- * once for each time that the file TN_TEST_NEVER_SENT is there. */
+/* Preloaded: the process ends at the moment in which it would send a request with the idempotency
+ * key "never-sent", once for each time that the file TN_TEST_NEVER_SENT is there. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
