@@ -47,6 +47,7 @@ static void get_snapshots(struct tn_http_exchange *x, void *ctx)
 struct layer {
     const char *name;
     int64_t deadline;
+    bool starts; /* the sandbox, anew */
     int (*work)(struct tn_sandbox *sb, const char *name, int64_t deadline, struct tn_error *err);
 };
 
@@ -63,12 +64,13 @@ static int do_layer(struct tn_http_exchange *x, struct box *b, struct layer *l, 
     struct tn_error err = {0};
 
     l->deadline = tn_deadline_in(LAYER_SECONDS);
-    int failed = box_with_sandbox(b, work_layer, l, l->deadline, &err);
+    int failed = (l->starts && box_may_start(b, &err)) ||
+                 box_with_sandbox(b, work_layer, l, l->deadline, &err);
     if (native_audit(x, box_service(b), what, box_id(b), failed ? &err : NULL))
         return -1;
     if (failed)
         reply_error(x, &err);
-    return failed;
+    return failed ? -1 : 0;
 }
 
 struct snapshot_wish {
@@ -119,7 +121,8 @@ static void delete_snapshot(struct tn_http_exchange *x, void *ctx)
 static void post_rollback(struct tn_http_exchange *x, void *ctx)
 {
     autobox struct box *b = native_box(x, ctx, SCOPE_MANAGE);
-    struct layer l = {.name = tn_http_param(x, "name"), .work = tn_sandbox_rollback};
+    struct layer l = {
+        .name = tn_http_param(x, "name"), .starts = true, .work = tn_sandbox_rollback};
 
     if (b && native_read_nothing(x) == 0 && do_layer(x, b, &l, "snapshot.rollback") == 0)
         native_reply_box(x, 200, b);

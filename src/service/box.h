@@ -165,6 +165,10 @@ void box_suspect(struct box *b);
 void box_check(struct box *b, int64_t deadline);
 /* Its reason as last seen, for the caller to free; NULL: it has none. */
 char *box_reason(struct box *b);
+
+/* Whether it may start once more with what it has of the machine: TN_E_DENIED.  What was allowed
+ * once may have been taken away since. */
+int box_may_start(const struct box *b, struct tn_error *err);
 /* Looks whether it has met a limit, where its backend knows of any; waits for the outcome. */
 void box_check_limits(struct box *b, int64_t deadline);
 /* What is in its reason now that was not in `known` (what box_reason said before) and that nobody

@@ -301,8 +301,7 @@ static struct tn_sandbox *bring_up(struct box *b, int64_t deadline, struct tn_er
 
     if (!complete && clear_half_made(b, &complete, deadline, err))
         return NULL;
-    /* What was allowed once may have been taken away since. */
-    if (complete && !b->claimed && bounds_again(b->s, b->key_id, b->template, &b->spec, err))
+    if (complete && !b->claimed && box_may_start(b, err))
         return NULL;
     sb = complete ? box_attach(b, err) : make(b, deadline, err);
     if (!sb)

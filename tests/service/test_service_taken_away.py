@@ -59,6 +59,9 @@ def test_neither_a_fork_nor_a_start_has_what_was_taken_away(service):
         for wish in ({}, {"snapshot": "s"}) if name == "t" else ({},):
             refused = alice.post(at(boxes[name], "/fork"), wish)
             assert refused.status == 403 and word in refused.json["detail"], refused
+        if name == "t":  # to go back to a snapshot is a start, too
+            refused = alice.post(at(boxes[name], "/snapshots/s/rollback"))
+            assert refused.status == 403 and word in refused.json["detail"], refused
         alice.post(at(boxes[name], "/stop")).ok()
         again = alice.post(at(boxes[name], "/resume"))
         assert again.status >= 400 or again.json["state"] == "error", again
