@@ -61,10 +61,10 @@ static int list_usage(const struct tn_record *r, void *ctx)
     struct usage_list *l = ctx;
     tn_autosandbox struct tn_sandbox *sb =
         tn_sandbox_attach(cli_runtime(l->cli, NULL), r->id, NULL);
-    struct tn_usage usage = {-1, -1, -1, -1, -1};
+    struct tn_usage usage = TN_USAGE_UNKNOWN;
 
     if (sb)
-        tn_sandbox_usage(sb, &usage, NULL);
+        tn_sandbox_usage_whole(sb, &usage, tn_deadline_in(TN_USAGE_SECONDS), NULL);
     show_usage(l, r, &usage);
     return 0;
 }

@@ -30,8 +30,22 @@ static inline uint64_t tn_tree_bytes(const struct stat *st)
  * descriptors for reading, borrowed.  count may be NULL. */
 int tn_tree_copy(int from, int to, int64_t deadline, struct tn_tree_count *count,
                  struct tn_error *err);
-/* Only counts, an empty file as 4 KiB.  It may change meanwhile.
+/* Only counts: an empty file as 4 KiB, one with several names once.  It may change meanwhile.
  * TN_E_TIMEOUT: the count is of what was seen in time. */
 int tn_tree_measure(int fd, int64_t deadline, struct tn_tree_count *count, struct tn_error *err);
+
+/* What somebody took pains to hide weighs: more than any limit. */
+#define TN_TREE_HIDDEN (UINT64_C(1) << 40)
+
+/* The same in pieces.  A walk has open the directories from the top to where it is, at most 128, so
+ * that renaming them does not lead it astray. */
+struct tn_tree_walk *tn_tree_walk_new(int fd, struct tn_error *err);
+/* Whether that is the directory it began at. */
+bool tn_tree_walk_is_of(const struct tn_tree_walk *w, int fd);
+/* Goes on until the deadline; *count is of all that was seen so far.  0: that is everything;
+ * TN_E_TIMEOUT: there is more. */
+int tn_tree_walk_on(struct tn_tree_walk *w, int64_t deadline, struct tn_tree_count *count,
+                    struct tn_error *err);
+void tn_tree_walk_free(struct tn_tree_walk *w);
 
 #endif

@@ -87,7 +87,9 @@ struct tn_usage {
     int64_t memory, memory_peak, disk; /* bytes */
     double cpu_seconds;
     int64_t processes;
+    bool disk_partial; /* it is that much at least, and the next call goes on counting */
 };
+#define TN_USAGE_UNKNOWN ((struct tn_usage){-1, -1, -1, -1, -1, false})
 
 enum tn_ability {
     TN_CAN_PAUSE = 1 << 0,

@@ -69,7 +69,7 @@ void tn_sandbox_put_json(struct tn_runtime *rt, struct tn_sandbox *sb, struct tn
     put_raw(w, "ref", r->ref);
     tn_jw_key(w, "usage");
     tn_jw_object(w);
-    tn_sandbox_usage(sb, &usage, NULL);
+    tn_sandbox_usage_whole(sb, &usage, tn_deadline_in(TN_USAGE_SECONDS), NULL);
     tn_usage_put(&usage, w);
     tn_jw_object_end(w);
     tn_jw_key(w, "spec");

@@ -404,8 +404,18 @@ int tn_sandbox_usage(struct tn_sandbox *sb, struct tn_usage *out, struct tn_erro
 {
     struct tn_subject subject = tn_sandbox_subject(sb);
 
-    *out = (struct tn_usage){-1, -1, -1, -1, -1};
+    *out = TN_USAGE_UNKNOWN;
     return sb->backend->usage ? sb->backend->usage(sb->engine, &subject, out, err) : 0;
+}
+
+int tn_sandbox_usage_whole(struct tn_sandbox *sb, struct tn_usage *out, int64_t deadline,
+                           struct tn_error *err)
+{
+    int r;
+
+    while ((r = tn_sandbox_usage(sb, out, err)) == 0 && out->disk_partial && tn_now() < deadline)
+        ;
+    return r;
 }
 
 struct tn_proc tn_sandbox_process(struct tn_sandbox *sb)

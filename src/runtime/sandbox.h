@@ -129,6 +129,10 @@ char *tn_sandbox_url(struct tn_sandbox *sb, int port, struct tn_error *err);
 int tn_sandbox_logs(struct tn_sandbox *sb, bool follow, tn_log_fn fn, void *ctx, int64_t deadline,
                     struct tn_error *err);
 int tn_sandbox_usage(struct tn_sandbox *sb, struct tn_usage *out, struct tn_error *err);
+/* Goes on until everything is counted, or the deadline: TN_USAGE_SECONDS, when somebody waits. */
+#define TN_USAGE_SECONDS 5.0
+int tn_sandbox_usage_whole(struct tn_sandbox *sb, struct tn_usage *out, int64_t deadline,
+                           struct tn_error *err);
 /* A descriptor that becomes readable when the hand ends, as far as the store knows it; -1 where the
  * backend has none or it has ended already.  The caller closes it. */
 int tn_sandbox_watch(struct tn_sandbox *sb);

@@ -238,6 +238,9 @@ int box_with_sandbox(struct box *b, box_use_fn fn, void *ctx, int64_t deadline,
     return result;
 }
 
+/* How long one rests that took a second to sample. */
+#define SAMPLE_REST 3
+
 static bool same_usage(const struct tn_usage *a, const struct tn_usage *b)
 {
     return a->memory == b->memory && a->memory_peak == b->memory_peak && a->disk == b->disk &&
@@ -248,10 +251,15 @@ int box_sample(struct box *b, struct tn_error *err)
 {
     struct tn_usage usage;
     tn_autosandbox struct tn_sandbox *sb = box_attach(b, err);
+    int64_t began = tn_now();
 
     if (!sb || tn_sandbox_usage(sb, &usage, err))
         return -1;
     pthread_mutex_lock(&b->lock);
+    b->sample_due = tn_now() + SAMPLE_REST * (tn_now() - began);
+    b->disk_counted = usage.disk;
+    if (usage.disk_partial && b->usage.disk > usage.disk)
+        usage.disk = b->usage.disk;
     bool news = !same_usage(&usage, &b->usage);
     b->usage = usage;
     if (!b->samples)
@@ -264,6 +272,34 @@ int box_sample(struct box *b, struct tn_error *err)
     if (news)
         box_tell(b);
     return 0;
+}
+
+bool box_sample_due(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool due = tn_now() >= b->sample_due;
+    pthread_mutex_unlock(&b->lock);
+    return due;
+}
+
+void box_disk_look(struct box *b, struct box_disk *out)
+{
+    pthread_mutex_lock(&b->lock);
+    out->counted = b->disk_counted;
+    out->partial = b->usage.disk_partial;
+    out->grown = b->usage.disk - (b->disk_seen > 0 ? b->disk_seen : 0);
+    if (!out->partial)
+        b->disk_seen = b->usage.disk;
+    b->disk_looked = tn_now();
+    pthread_mutex_unlock(&b->lock);
+}
+
+bool box_disk_looked(struct box *b, int64_t since)
+{
+    pthread_mutex_lock(&b->lock);
+    bool yes = b->disk_looked >= since && !b->usage.disk_partial;
+    pthread_mutex_unlock(&b->lock);
+    return yes;
 }
 
 int64_t box_disk_limit(const struct box *b)

@@ -39,7 +39,8 @@ struct box *box_new(struct tn_service *s)
     tn_cond_init(&b->changed);
     b->order = 1; /* what it was made for, or what the last service was at */
     b->last_action = -1;
-    b->usage = (struct tn_usage){-1, -1, -1, -1, -1};
+    b->usage = TN_USAGE_UNKNOWN;
+    b->disk_counted = b->disk_seen = -1;
     b->pidfd = b->cancel = -1;
     return b;
 }

@@ -175,8 +175,20 @@ void box_check_limits(struct box *b, int64_t deadline);
  * has taken yet, for the observation of a command that failed (runtime/sandbox-report.h).  NULL:
  * nothing.  The caller frees it. */
 char *box_take_report(struct box *b, const char *known);
-/* What it uses now, for those that somebody looks at; costs a read of its cgroup. */
+/* What it uses now, for those that somebody looks at; costs a read of its cgroup, and a slice of
+ * counting its files. */
 int box_sample(struct box *b, struct tn_error *err);
+/* Whether sampling it now leaves three quarters of a processor to others. */
+bool box_sample_due(struct box *b);
+/* What the last sample says of its disk; grown: since the last look, of which there is one. */
+struct box_disk {
+    int64_t counted; /* bytes; -1: nobody can say */
+    bool partial;    /* so far: the next sample goes on counting */
+    int64_t grown;
+};
+void box_disk_look(struct box *b, struct box_disk *out);
+/* Whether there was a look since then, and everything was counted. */
+bool box_disk_looked(struct box *b, int64_t since);
 /* What it may write to its disk; 0: as much as there is. */
 int64_t box_disk_limit(const struct box *b);
 /* A reason of the steward's own, told where the sandbox itself has none; NULL: it is over. */

@@ -16,6 +16,8 @@
 #define ROUND_SECONDS 60.0 /* or after so long, when anything was written */
 #define NOISE MIB          /* what every machine writes now and then */
 #define SECONDS_AHEAD 3    /* that the fall of the last second may go on for */
+#define WORK_SECONDS 1.0   /* of looking, of about four: */
+#define REST 3
 #define CLEAN_SECONDS 30.0 /* to clean up, for one that was woken; */
 #define CLEAN_MORE 1.5     /* but nobody gets beyond this part of its limit */
 
@@ -47,56 +49,107 @@ static void put_to_rest(struct tn_service *s, struct box *b, const char *runtime
            tn_log_str("problem", err.code && err.code != TN_E_TIMEOUT ? err.text : ""));
 }
 
-struct round {
+struct look {
     struct tn_service *s;
-    char writer[11]; /* whoever wrote the most since the last look */
-    double wrote;
+    struct disk_round *round;
+    int64_t due, deadline;
+    bool hurry; /* what it costs does not matter */
 };
+
+/* Counted to the end or not, so much is there. */
+static bool is_over(struct box *b, const struct box_disk *disk)
+{
+    double most = (double)box_disk_limit(b), used = (double)disk->counted;
+
+    return most > 0 && used > most &&
+           (used >= most * CLEAN_MORE || box_notice_age(b) >= CLEAN_SECONDS);
+}
+
+static void judge(struct look *l, struct box *b, const struct box_view *v,
+                  const struct box_disk *disk)
+{
+    struct disk_round *r = l->round;
+
+    if (is_over(b, disk)) {
+        tn_autofree char *why = tn_asprintf(
+            "disk: it has written %s%.0f MiB and may write %.0f MiB: delete files, or the sandbox",
+            disk->partial ? "at least " : "", (double)disk->counted / MIB,
+            (double)box_disk_limit(b) / MIB);
+        put_to_rest(l->s, b, v->runtime, why);
+        return;
+    }
+    if (disk->partial)
+        memcpy(r->unknown, v->id, sizeof r->unknown);
+    else if (box_disk_limit(b) <= 0 || disk->counted <= box_disk_limit(b))
+        box_set_notice(b, NULL);
+    if ((double)disk->grown > r->wrote) {
+        memcpy(r->writer, v->id, sizeof r->writer);
+        r->wrote = (double)disk->grown;
+    }
+}
 
 static int look_at(struct box *b, void *ctx)
 {
-    struct round *r = ctx;
-    autoview struct box_view before = {0}, now = {0};
-    double most = (double)box_disk_limit(b);
+    struct look *l = ctx;
+    struct disk_round *r = l->round;
+    struct box_disk disk;
+    autoview struct box_view v = {0};
 
-    box_look(b, &before);
-    if (box_sample(b, NULL))
+    box_look(b, &v);
+    memcpy(r->after, v.id, sizeof r->after);
+    r->created = v.created;
+    if (box_disk_looked(b, l->due))
         return 0;
-    box_look(b, &now);
-    double used = (double)now.usage.disk, wrote = used - fmax(0, (double)before.usage.disk);
-    if (most > 0 && used > most) {
-        if (used < most * CLEAN_MORE && box_notice_age(b) < CLEAN_SECONDS)
-            return 0;
-        tn_autofree char *why = tn_asprintf(
-            "disk: it has written %.0f MiB and may write %.0f MiB: delete files, or the sandbox",
-            used / MIB, most / MIB);
-        put_to_rest(r->s, b, now.runtime, why);
+    if (!l->hurry && !box_sample_due(b)) {
+        memcpy(r->unknown, v.id, sizeof r->unknown); /* another time */
         return 0;
     }
-    box_set_notice(b, NULL);
-    if (wrote > r->wrote) {
-        memcpy(r->writer, now.id, sizeof r->writer);
-        r->wrote = wrote;
+    if (!box_sample(b, NULL)) {
+        box_disk_look(b, &disk);
+        judge(l, b, &v, &disk);
     }
-    return 0;
+    return tn_now() > l->deadline;
 }
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-static void spare_the_rest(struct round *r)
+/* Who wrote next to nothing does not fill the disk: that is somebody else's doing.  Where nobody
+ * is seen to write, it is one that has so many files that they could not be counted yet. */
+static void spare_the_rest(struct tn_service *s, const struct disk_round *r, double fall)
 {
-    /* Who wrote next to nothing does not fill the disk: that is somebody else's doing. */
-    autobox struct box *b = r->wrote > NOISE ? box_find(r->s, NULL, r->writer, NULL) : NULL;
+    bool seen = r->wrote > NOISE && (!r->unknown[0] || r->wrote > fall / 4);
+    autobox struct box *b = box_find(s, NULL, seen ? r->writer : r->unknown, NULL);
     autoview struct box_view v = {0};
 
-    if (!b)
+    if (!b || (!seen && r->begun))
         return;
     box_look(b, &v);
     tn_autofree char *why =
-        tn_asprintf("disk: that of the service is nearly full (service.disk_reserve), and this "
-                    "sandbox wrote the most of late, %.0f MiB",
-                    r->wrote / MIB);
-    put_to_rest(r->s, b, v.runtime, why);
+        seen
+            ? tn_asprintf("disk: that of the service is nearly full (service.disk_reserve), and "
+                          "this sandbox wrote the most of late, %.0f MiB",
+                          r->wrote / MIB)
+            : tn_strdup("disk: that of the service is nearly full (service.disk_reserve), and what "
+                        "this sandbox writes cannot be told: it has too many files");
+    put_to_rest(s, b, v.runtime, why);
+}
+
+/* Some of the boxes; the next call goes on with the others. */
+static void go_round(struct tn_service *s, struct disk_watch *w, bool hurry)
+{
+    struct disk_round *r = &w->round;
+    struct look l = {.s = s,
+                     .round = r,
+                     .due = w->due,
+                     .deadline = tn_deadline_in(WORK_SECONDS),
+                     .hurry = hurry};
+    struct box_filter rest = {.states = 1u << BOX_RUNNING,
+                              .after = r->after[0] ? r->after : NULL,
+                              .after_created = r->created};
+    int64_t began = tn_now();
+
+    r->begun = box_each(s, &rest, look_at, &l, NULL) != 0;
+    w->rest = tn_now() + REST * (tn_now() - began);
 }
 
 void disk_watch_tick(struct tn_service *s, struct disk_watch *w)
@@ -107,17 +160,23 @@ void disk_watch_tick(struct tn_service *s, struct disk_watch *w)
 
     if (left < 0)
         return;
-    bool scarce = reserve > 0 && fall > NOISE && left - fall * SECONDS_AHEAD < reserve;
+    bool scarce = !first && reserve > 0 && fall > NOISE && left - fall * SECONDS_AHEAD < reserve;
     double step = fmin(STEP, fmax(NOISE, size_of(s->options->sandbox_disk) / 4));
+    bool due = first || scarce || since >= step || (tn_now() >= w->next && since >= NOISE);
     w->left = left;
     if (since < 0)
         w->measured = left; /* somebody made room */
-    if (!first && !scarce && since < step && (tn_now() < w->next || since < NOISE))
+    if (!scarce && (tn_now() < w->rest || !(due || w->unknown)))
         return;
-    struct round r = {.s = s};
-    box_each(s, &(struct box_filter){.states = 1u << BOX_RUNNING}, look_at, &r, NULL);
-    if (scarce && !first)
-        spare_the_rest(&r);
-    w->left = w->measured = admit_disk_left(s);
-    w->next = tn_deadline_in(ROUND_SECONDS);
+    if (!w->round.begun)
+        w->round = (struct disk_round){0};
+    if (due) {
+        w->measured = left;
+        w->due = tn_now();
+        w->next = tn_deadline_in(ROUND_SECONDS);
+    }
+    go_round(s, w, scarce);
+    if (scarce)
+        spare_the_rest(s, &w->round, fall);
+    w->unknown = w->round.begun || w->round.unknown[0];
 }

@@ -206,7 +206,7 @@ static void sample(struct steward *k, const char *id)
 {
     autobox struct box *b = box_find(k->s, NULL, id, NULL);
 
-    if (b)
+    if (b && box_sample_due(b))
         box_sample(b, NULL);
 }
 

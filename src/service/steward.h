@@ -23,11 +23,22 @@ void steward_watch(struct steward *k, struct box *b);
 
 /* disk.c: once a second.  A box that has written more than its limit is paused (stopped, where that
  * is all its backend can), and so is whoever writes the most when the disk is nearly full; its
- * reason says why.  Blocks while it measures. */
+ * reason says why.  Blocks while it measures, about a second. */
 struct disk_watch {
     double left;     /* a second ago */
-    double measured; /* left when the boxes were measured last */
-    int64_t next;    /* when they are again; 0: they never were */
+    double measured; /* left when the last round over the boxes began */
+    int64_t due;     /* every box is to be looked at that was not since then */
+    int64_t next;    /* when that is again, if anything is written; 0: it never was */
+    int64_t rest;    /* until then, unless there is little left */
+    struct disk_round {
+        bool begun;
+        char after[11];  /* the box that was looked at last, */
+        double created;  /* and its age: it goes on from there */
+        char writer[11]; /* whoever wrote the most since the last round */
+        double wrote;
+        char unknown[11]; /* one that is still to be looked at, or counted to the end */
+    } round;
+    bool unknown; /* the last round left such a one */
 };
 void disk_watch_tick(struct tn_service *s, struct disk_watch *w);
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from native import at, make, run, run_action
-from services import Service, eventually
+from services import Service, eventually, preloaded
 
 CONFIG = """
 [jail]
@@ -402,6 +402,25 @@ def test_no_snapshot_without_room(make_service, jail_works):
     client.close()
     denied(client.post(at(box, "/snapshots"), {"name": "s"}), "service.disk_reserve", status=503)
     client.delete(at(box)).ok(204)
+
+
+def test_who_has_too_many_files_to_be_counted_at_once(make_service, jail_works, tmp_path):
+    """Counting goes on where it stopped: 68 MiB of empty files, of which a slice of time shows few. Who has a small
+    tree is counted meanwhile."""
+    service = make_service(settings={"sandbox_disk": "64m"})
+    service.env |= preloaded("slow-stat.c", tmp_path)
+    client = service.start().client()
+    many, large = make(client), make(client)
+    create = "mkdir /workspace/many; cd /workspace/many; seq 17500 | xargs touch; echo made"
+    told = run(client, many, create, timeout=60)
+    assert told["content"] == "made", told
+    thread = writer(client, large, "head -c 80m /dev/zero > /workspace/big")
+    eventually(lambda: state(client, large) == "paused", "the one with one large file is paused", 20)
+    client.delete(at(large)).ok(204)
+    thread.join()
+    found = eventually(lambda: (b := client.get(at(many)).ok().json)["state"] == "paused" and b, "the other one, too", 90)
+    assert "disk: it has written" in found["reason"], found
+    client.delete(at(many)).ok(204)
 
 
 @pytest.fixture

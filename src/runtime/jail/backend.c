@@ -38,6 +38,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
     tn_cond_init(&e->early_came);
     e->early = JAIL_LAUNCHER_NONE;
     jail_nursery_init(&e->nursery);
+    jail_walks_init(&e->walks);
     *engine = e;
     return 0;
 }
@@ -50,6 +51,7 @@ static void close_engine(void *engine)
         return;
     jail_launcher_expect_none(e);
     jail_nursery_done(&e->nursery);
+    jail_walks_done(&e->walks);
     pthread_cond_destroy(&e->early_came);
     pthread_mutex_destroy(&e->early_lock);
     jail_turns_done(&e->turns);

@@ -29,6 +29,17 @@ struct jail_turns {
     int inside, most;
 };
 
+/* Trees that are being counted; see measure.c. */
+struct jail_walks {
+    pthread_mutex_t lock;
+    struct jail_walk {
+        char id[64]; /* of the sandbox; "": free */
+        struct tn_tree_walk *walk;
+        bool busy;     /* a thread is at it */
+        int64_t stale; /* after that it is nobody's */
+    } all[8];
+};
+
 /* As whom this process acts, and a launcher of it; see nursery.c. */
 struct jail_user {
     uid_t uid;
@@ -67,6 +78,7 @@ struct jail_engine {
     bool early_comes;           /* it is being started */
     struct jail_launcher early; /* one that waits for somebody to need it */
     struct jail_nursery nursery;
+    struct jail_walks walks;
     int images;        /* whether layers can be images; see layer-fill.c */
     unsigned built_in; /* limits whose default nobody has set: enum jail_limit bits */
 };
@@ -276,6 +288,14 @@ int jail_open_upper(const struct tn_subject *subject, bool running, int64_t dead
 /* Before a jail with a disk limit ends: its changed files, which would end with it, to disk. */
 int jail_save_upper(const struct jail_engine *e, const struct tn_subject *subject, int upper,
                     int64_t deadline, struct tn_error *err);
+
+/* --- measure.c ------------------------------------------------------------------------------- */
+
+void jail_walks_init(struct jail_walks *g);
+void jail_walks_done(struct jail_walks *g);
+/* Bytes of the tree upper of that sandbox, or -1; at most a slice of time.  *partial: that much at
+ * least, and the next call goes on counting. */
+int64_t jail_measure_tree(struct jail_engine *e, const char *id, int upper, bool *partial);
 
 /* --- use.c, doctor.c ------------------------------------------------------------------------ */
 

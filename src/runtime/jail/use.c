@@ -6,7 +6,6 @@
 
 #include "base/fs.h"
 #include "jail/keeper-protocol.h"
-#include "jail/tree-copy.h"
 #include "runtime/jail/enter.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
@@ -174,22 +173,20 @@ static int64_t layers_used(const struct jail_engine *e, const struct tn_subject 
     return (int64_t)sum;
 }
 
-static int64_t disk_used(const struct jail_engine *e, const struct tn_subject *subject,
-                         const struct jail_ref *ref, bool running, int64_t deadline)
+static int64_t disk_used(struct jail_engine *e, const struct tn_subject *subject,
+                         const struct jail_ref *ref, bool running, bool *partial, int64_t deadline)
 {
-    struct tn_tree_count count;
-    struct tn_error why = {0};
-    int64_t used, left;
+    int64_t used = -1, left;
 
-    if (running && ref->disk)
-        return jail_tmpfs_room(subject, &used, &left, deadline) < 0
-                   ? -1
-                   : used + layers_used(e, subject);
-    tn_autofd int upper = jail_open_upper(subject, false, deadline, NULL);
-    if (upper < 0 ||
-        (tn_tree_measure(upper, deadline, &count, &why) < 0 && why.code != TN_E_TIMEOUT))
-        return -1;
-    return (int64_t)count.bytes + layers_used(e, subject); /* that much at least */
+    if (running && ref->disk) {
+        if (jail_tmpfs_room(subject, &used, &left, deadline) < 0)
+            return -1;
+    } else {
+        tn_autofd int upper = jail_open_upper(subject, false, deadline, NULL);
+        if (upper >= 0)
+            used = jail_measure_tree(e, subject->id, upper, partial);
+    }
+    return used < 0 ? -1 : used + layers_used(e, subject);
 }
 
 /* Without cgroups: what the processes say. */
@@ -217,8 +214,9 @@ static void sum_processes(const struct jail_ref *ref, struct tn_usage *out)
 int jail_usage(void *engine, const struct tn_subject *subject, struct tn_usage *out,
                struct tn_error *err)
 {
-    const struct jail_engine *e = engine;
+    struct jail_engine *e = engine;
     int64_t deadline = tn_deadline_in(5.0);
+    bool partial = false;
     struct tn_cgroup_usage usage = {
         .memory = -1, .memory_peak = -1, .processes = -1, .cpu_seconds = -1};
     jail_autoref struct jail_ref ref = {0};
@@ -228,9 +226,10 @@ int jail_usage(void *engine, const struct tn_subject *subject, struct tn_usage *
         tn_cgroup_usage(&e->cgroups, subject->id, &usage);
     *out = (struct tn_usage){.memory = usage.memory,
                              .memory_peak = usage.memory_peak,
-                             .disk = disk_used(e, subject, &ref, running, deadline),
+                             .disk = disk_used(e, subject, &ref, running, &partial, deadline),
                              .cpu_seconds = usage.cpu_seconds,
-                             .processes = usage.processes};
+                             .processes = usage.processes,
+                             .disk_partial = partial};
     if (running && out->memory < 0 && out->processes < 0)
         sum_processes(&ref, out);
     return 0;

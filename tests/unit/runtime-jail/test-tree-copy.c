@@ -290,14 +290,60 @@ static void test_measure_what_hides(void **state)
     assert_true(count.bytes >= UINT64_C(1) << 40);
 }
 
+/* Piece by piece, each after its deadline at once; names of one inode count once. */
+static void test_measure_in_pieces(void **state)
+{
+    tn_autofd int from = openat(scratch, "from", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    static char large[1 << 20];
+    struct tn_tree_count whole;
+    char name[32];
+    int pieces = 0, r = -1;
+
+    mkdirat(from, "d", 0755);
+    for (int i = 0; i < 600; i++) {
+        snprintf(name, sizeof name, "d/%d", i);
+        close(openat(from, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    }
+    memset(large, 'x', sizeof large);
+    tn_autofd int file = openat(from, "large", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(file, large, sizeof large), sizeof large);
+    assert_int_equal(linkat(from, "large", from, "again", 0), 0);
+    assert_int_equal(tn_tree_measure(from, tn_deadline_in(10), &whole, &err), 0);
+    assert_int_equal(whole.files, 604);
+    assert_true(whole.bytes < 601 * 4096 + (3 << 20));
+
+    struct tn_tree_walk *w = tn_tree_walk_new(from, &err);
+    assert_true(tn_tree_walk_is_of(w, from));
+    assert_false(tn_tree_walk_is_of(w, scratch));
+    for (; r < 0; pieces++) {
+        r = tn_tree_walk_on(w, tn_now() + 100000, &count, &err);
+        assert_true(r == 0 || err.code == TN_E_TIMEOUT);
+        /* Where it is under way it is not lost. */
+        renameat(from, pieces % 2 ? "e" : "d", from, pieces % 2 ? "d" : "e");
+    }
+    assert_true(pieces > 2);
+    assert_int_equal(count.files, whole.files);
+    assert_int_equal(count.bytes, whole.bytes);
+    tn_tree_walk_free(w);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, scratch_close)
     const struct CMUnitTest tests[] = {
-        TEST(test_modes_and_times), TEST(test_owners),     TEST(test_links),
-        TEST(test_holes),           TEST(test_large_file), TEST(test_overlay_marks),
-        TEST(test_other_kinds),     TEST(test_many),       TEST(test_deep),
-        TEST(test_deadline),        TEST(test_measure),    TEST(test_measure_what_hides),
+        TEST(test_modes_and_times),
+        TEST(test_owners),
+        TEST(test_links),
+        TEST(test_holes),
+        TEST(test_large_file),
+        TEST(test_overlay_marks),
+        TEST(test_other_kinds),
+        TEST(test_many),
+        TEST(test_deep),
+        TEST(test_deadline),
+        TEST(test_measure),
+        TEST(test_measure_what_hides),
+        TEST(test_measure_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
