@@ -49,6 +49,7 @@ struct box {
     char *reason, *secret, *address, *isolation;
     char *notice;    /* why the steward put it to rest, until that is over */
     int64_t noticed; /* when */
+    int cleanings;   /* wakes since then */
     char *reported;  /* sentences of the reason that observations have told */
     bool made;       /* its sandbox was complete once */
     bool claimed;    /* it was warm: no line, only a look whether it lives */
@@ -193,6 +194,14 @@ void reserve_close(struct boxes *all);
 void box_work_warm(struct box *b, int64_t deadline);
 /* Under its lock: what happened to it, by the table. */
 void box_happened(struct box *b, enum life_event event, enum box_cause cause, const char *reason);
+
+/* --- box-use.c ----------------------------------------------------------------------------- */
+
+/* One that was put to rest for its disk is woken a few times to clean up, not without end.
+ * TN_E_QUOTA names the limit. */
+int box_may_clean(struct box *b, struct tn_error *err);
+/* Without its lock: counts anew what it has written, if that is what keeps it from running. */
+void box_recount(struct box *b);
 
 /* --- work-do.c ----------------------------------------------------------------------------- */
 

@@ -307,9 +307,55 @@ int64_t box_disk_limit(const struct box *b)
     return b->disk;
 }
 
+/* Wakes of one that was put to rest for its disk, until it is over. */
+#define CLEANINGS_MAX 5
+#define MIB (1024.0 * 1024)
+
+/* Under its lock. */
+static bool is_over(const struct box *b)
+{
+    return b->disk > 0 && b->usage.disk > b->disk;
+}
+
+void box_recount(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool again = b->state != BOX_RUNNING && b->cleanings > 0 && is_over(b) && !b->gone;
+    pthread_mutex_unlock(&b->lock);
+    if (again && box_sample_due(b))
+        box_sample(b, NULL);
+}
+
+int box_may_clean(struct box *b, struct tn_error *err)
+{
+    int result = 0;
+
+    pthread_mutex_lock(&b->lock);
+    bool over = is_over(b);
+    if (!over && !b->notice) {
+        b->cleanings = 0;
+    } else if (b->cleanings < CLEANINGS_MAX) {
+        b->cleanings++;
+        b->noticed = tn_now(); /* the time to clean up begins */
+    } else if (over) {
+        result =
+            tn_fail(err, TN_E_QUOTA,
+                    "sandbox %s has written %.0f MiB and may write %.0f MiB (disk); it was "
+                    "woken %d times to clean up: delete snapshots of it, or the sandbox",
+                    b->names.id, (double)b->usage.disk / MIB, (double)b->disk / MIB, CLEANINGS_MAX);
+    } else {
+        result = tn_fail(err, TN_E_QUOTA, "sandbox %s: %s; it was woken %d times to clean up",
+                         b->names.id, b->notice, CLEANINGS_MAX);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return result;
+}
+
 void box_set_notice(struct box *b, const char *text)
 {
     pthread_mutex_lock(&b->lock);
+    if (!text)
+        b->cleanings = 0;
     bool news = text ? !b->notice || strcmp(text, b->notice) != 0 : b->notice != NULL;
     b->noticed = tn_now();
     if (news) {

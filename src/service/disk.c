@@ -53,7 +53,8 @@ struct look {
     struct tn_service *s;
     struct disk_round *round;
     int64_t due, deadline;
-    bool hurry; /* what it costs does not matter */
+    bool hurry;  /* what it costs does not matter */
+    bool little; /* is left, less than the reserve */
 };
 
 /* Counted to the end or not, so much is there. */
@@ -80,7 +81,7 @@ static void judge(struct look *l, struct box *b, const struct box_view *v,
     }
     if (disk->partial)
         memcpy(r->unknown, v->id, sizeof r->unknown);
-    else if (box_disk_limit(b) <= 0 || disk->counted <= box_disk_limit(b))
+    else if (!l->little && (box_disk_limit(b) <= 0 || disk->counted <= box_disk_limit(b)))
         box_set_notice(b, NULL);
     if ((double)disk->grown > r->wrote) {
         memcpy(r->writer, v->id, sizeof r->writer);
@@ -135,14 +136,15 @@ static void spare_the_rest(struct tn_service *s, const struct disk_round *r, dou
 }
 
 /* Some of the boxes; the next call goes on with the others. */
-static void go_round(struct tn_service *s, struct disk_watch *w, bool hurry)
+static void go_round(struct tn_service *s, struct disk_watch *w, bool hurry, bool little)
 {
     struct disk_round *r = &w->round;
     struct look l = {.s = s,
                      .round = r,
                      .due = w->due,
                      .deadline = tn_deadline_in(WORK_SECONDS),
-                     .hurry = hurry};
+                     .hurry = hurry,
+                     .little = little};
     struct box_filter rest = {.states = 1u << BOX_RUNNING,
                               .after = r->after[0] ? r->after : NULL,
                               .after_created = r->created};
@@ -175,7 +177,7 @@ void disk_watch_tick(struct tn_service *s, struct disk_watch *w)
         w->due = tn_now();
         w->next = tn_deadline_in(ROUND_SECONDS);
     }
-    go_round(s, w, scarce);
+    go_round(s, w, scarce, left < reserve);
     if (scarce)
         spare_the_rest(s, &w->round, fall);
     w->unknown = w->round.begun || w->round.unknown[0];

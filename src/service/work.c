@@ -407,7 +407,10 @@ static int may_run(struct box *b, const struct caller *who, struct tn_error *err
         wanted = {.running = 1, .memory = b->memory, .cpus = b->cpus, .pids = b->pids};
 
     boxes_use(b->all, b->tenant, b, &used);
-    return admit_check(b->s, who ? &who->limits : &unlimited, &used, &wanted, err);
+    return admit_check(b->s, who ? &who->limits : &unlimited, &used, &wanted, err) ||
+                   box_may_clean(b, err)
+               ? -1
+               : 0;
 }
 
 /* Under its lock: makes the order its newest, or joins whoever is at it already. */
@@ -509,6 +512,8 @@ static int carry_out(struct box *b, const struct caller *who, enum box_order ord
 {
     uint64_t number;
 
+    if (life_goal(order) == BOX_RUNNING)
+        box_recount(b);
     if (box_await_known(b, deadline, err) || place_order(b, who, order, unused_since, &number, err))
         return -1;
     if (!number)

@@ -373,6 +373,30 @@ def test_one_that_writes_more_than_it_may_is_paused(service, alice):
         alice.delete(at(each)).ok(204)
 
 
+def wake_and_write(client, box, command, times):
+    """Lets it write each time it was paused; the refusal that ends that."""
+    for _ in range(times):
+        reply = client.post(at(box, "/actions"), run_action(command, timeout=5))
+        if reply.status == 429:
+            return reply
+        eventually(lambda: state(client, box) == "paused", "it is paused again")
+    raise AssertionError(f"woken {times} times")
+
+
+def test_one_over_its_limit_is_not_woken_without_end(service, alice):
+    """Each time it writes more; what ends is the waking, and deleting is possible."""
+    box = make(alice)
+    more = "head -c 40m /dev/zero >> /workspace/big; sync /workspace/big"
+    thread = writer(alice, box, f"{more}; {more}; {more}")
+    eventually(lambda: state(alice, box) == "paused", "it is paused")
+    denied(wake_and_write(alice, box, more, 8), "may write 64 MiB", "woken 5 times", "delete", status=429)
+    denied(alice.post(at(box, "/resume")), "may write 64 MiB", status=429)
+    size = alice.get(at(box)).ok().json["usage"]["disk"]
+    assert size < (64 + 8 * 40) << 20, size
+    alice.delete(at(box)).ok(204)
+    thread.join()
+
+
 def test_who_fills_the_disk_is_paused_not_the_others(make_service, jail_works):
     service = make_service(settings={"sandbox_disk": "0"})
     disk = os.statvfs(service.state)
