@@ -70,20 +70,49 @@ static double memory_left(void)
     return strtod(line + strlen("MemAvailable:"), NULL) * 1024;
 }
 
-int admit_reserve(const struct tn_service *s, struct tn_error *err)
+/* Under the lock of the room: what is left once all copies are made. */
+static int keep_reserves(const struct tn_service *s, double copies, struct tn_error *err)
 {
     const struct tn_service_options *o = s->options;
     bool by_inodes;
     double left = disk_left(s, &by_inodes);
+    const char *what = by_inodes ? "the disk of the sandboxes has few inodes left (each counts as "
+                                   "16 KiB)"
+                                 : "the disk of the sandboxes is nearly full";
 
-    return keep_reserve(by_inodes ? "the disk of the sandboxes has few inodes left (each counts "
-                                    "as 16 KiB)"
-                                  : "the disk of the sandboxes is nearly full",
-                        "disk_reserve", o->disk_reserve, left, err) ||
+    if (left >= 0)
+        left = fmax(0, left - copies);
+    return keep_reserve(what, "disk_reserve", o->disk_reserve, left, err) ||
                    keep_reserve("the memory of the machine is nearly used up", "memory_reserve",
                                 o->memory_reserve, memory_left(), err)
                ? -1
                : 0;
+}
+
+int admit_copy(const struct tn_service *s, double bytes, struct tn_error *err)
+{
+    struct room *r = queue_room(s->queue);
+
+    pthread_mutex_lock(&r->lock);
+    int result = keep_reserves(s, r->copies + bytes, err);
+    if (!result)
+        r->copies += bytes;
+    pthread_mutex_unlock(&r->lock);
+    return result;
+}
+
+void admit_copied(const struct tn_service *s, double bytes)
+{
+    struct room *r = queue_room(s->queue);
+
+    pthread_mutex_lock(&r->lock);
+    r->copies -= bytes;
+    pthread_mutex_unlock(&r->lock);
+}
+
+int admit_reserve(const struct tn_service *s, struct tn_error *err)
+{
+    return admit_copy(s, 0, err);
 }
 
 /* What sandboxes of a key may have together. */

@@ -21,6 +21,9 @@ int admit_check(const struct tn_service *s, const struct key_limits *limits,
 
 /* The part of it that concerns the machine: what it keeps of its disk and memory. */
 int admit_reserve(const struct tn_service *s, struct tn_error *err);
+/* The same before so many bytes are copied, which are then spoken for until admit_copied. */
+int admit_copy(const struct tn_service *s, double bytes, struct tn_error *err);
+void admit_copied(const struct tn_service *s, double bytes);
 /* Bytes that are left where the state directory is; -1: it does not say. */
 double admit_disk_left(const struct tn_service *s);
 

@@ -89,17 +89,20 @@ static void post_snapshot(struct tn_http_exchange *x, void *ctx)
     tn_autojson struct tn_json *body = NULL;
     struct snapshot_wish wish = {0};
     struct tn_error err = {0};
+    double bytes;
 
     if (!b || native_read(x, tables, &body))
         return;
     if (tn_fields_from_json(&snapshot_fields, &wish, body, &err) ||
-        tn_fields_check(&snapshot_fields, &wish, &err) || admit_reserve(ctx, &err)) {
+        tn_fields_check(&snapshot_fields, &wish, &err) || box_snapshot_begin(b, &bytes, &err)) {
         reply_error(x, &err);
     } else {
         struct layer l = {.name = wish.name, .work = tn_sandbox_snapshot};
         tn_autobuf struct tn_buf json = TN_BUF_INIT(4096);
         struct tn_jw w = tn_jw(&json);
-        if (do_layer(x, b, &l, "snapshot.create") == 0) {
+        int failed = do_layer(x, b, &l, "snapshot.create");
+        box_snapshot_end(b, bytes);
+        if (!failed) {
             tn_jw_object(&w);
             tn_jw_kstr(&w, "name", wish.name);
             tn_jw_object_end(&w);

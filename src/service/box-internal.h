@@ -69,6 +69,7 @@ struct box {
     int64_t disk_seen;          /* by the steward when it looked last; -1: never */
     int64_t disk_looked;        /* when that was */
     int64_t sample_due;         /* sampled then, it costs a quarter of a processor */
+    double copies;              /* bytes of snapshots that are being taken, at most */
     struct box_sample *samples; /* BOX_SAMPLES of them, or NULL; sample n is at n % BOX_SAMPLES */
     size_t sample_count;
     uint64_t version, ceiling; /* no version beyond the ceiling is told before the row has it */

@@ -9,6 +9,7 @@
 #include "service/steward.h"
 
 #define MAX_ACTION_TEXT 200
+#define MIB (1024.0 * 1024)
 
 /* What an agent server tells of a conversation, in batches, is far below. */
 #define DELIVERIES_PER_SECOND 20.0
@@ -274,6 +275,51 @@ int box_sample(struct box *b, struct tn_error *err)
     return 0;
 }
 
+double box_disk_known(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool unknown = b->usage.disk < 0;
+    pthread_mutex_unlock(&b->lock);
+    if (unknown || box_sample_due(b))
+        box_sample(b, NULL);
+    pthread_mutex_lock(&b->lock);
+    double bytes = fmax(0, (double)b->usage.disk);
+    pthread_mutex_unlock(&b->lock);
+    return bytes;
+}
+
+int box_snapshot_begin(struct box *b, double *bytes, struct tn_error *err)
+{
+    double known = box_disk_known(b);
+
+    pthread_mutex_lock(&b->lock);
+    bool full = b->disk > 0 && known + b->copies > (double)b->disk;
+    if (!full)
+        b->copies += known;
+    pthread_mutex_unlock(&b->lock);
+    if (full)
+        return tn_fail(err, TN_E_QUOTA,
+                       "sandbox %s has written %.0f MiB, with its snapshots, and may write %.0f "
+                       "MiB (disk): delete files or snapshots first",
+                       b->names.id, known / MIB, (double)b->disk / MIB);
+    *bytes = known;
+    if (!admit_copy(b->s, known, err))
+        return 0;
+    pthread_mutex_lock(&b->lock);
+    b->copies -= known;
+    pthread_mutex_unlock(&b->lock);
+    return -1;
+}
+
+void box_snapshot_end(struct box *b, double bytes)
+{
+    admit_copied(b->s, bytes);
+    box_sample(b, NULL);
+    pthread_mutex_lock(&b->lock);
+    b->copies -= bytes;
+    pthread_mutex_unlock(&b->lock);
+}
+
 bool box_sample_due(struct box *b)
 {
     pthread_mutex_lock(&b->lock);
@@ -309,7 +355,6 @@ int64_t box_disk_limit(const struct box *b)
 
 /* Wakes of one that was put to rest for its disk, until it is over. */
 #define CLEANINGS_MAX 5
-#define MIB (1024.0 * 1024)
 
 /* Under its lock. */
 static bool is_over(const struct box *b)

@@ -187,6 +187,12 @@ struct box_disk {
     int64_t grown;
 };
 void box_disk_look(struct box *b, struct box_disk *out);
+/* What it has written, as far as that is known; 0: nobody can say.  Samples it, perhaps. */
+double box_disk_known(struct box *b);
+/* Around a snapshot, which copies at most *bytes: TN_E_QUOTA when it has written all that it may,
+ * TN_E_BUSY when the service has too little left. */
+int box_snapshot_begin(struct box *b, double *bytes, struct tn_error *err);
+void box_snapshot_end(struct box *b, double bytes);
 /* Whether there was a look since then, and everything was counted. */
 bool box_disk_looked(struct box *b, int64_t since);
 /* What it may write to its disk; 0: as much as there is. */

@@ -14,6 +14,7 @@ struct room {
         int64_t until; /* its start has ended by then, whatever came of it */
     } * kept;
     size_t count;
+    double copies; /* bytes that are being written to the disk by forks and snapshots, at most */
 };
 
 struct room *queue_room(struct queue *q);

@@ -356,6 +356,29 @@ static int start_sandbox(struct box *b, int64_t deadline, struct tn_error *err)
     return 0;
 }
 
+/* What a fork copies: all that its parent has written, unless a snapshot has it already. */
+static double copied_bytes(struct box *b)
+{
+    autobox struct box *parent =
+        b->parent && !b->snapshot && !b->made ? box_find(b->s, NULL, b->parent, NULL) : NULL;
+
+    return parent ? box_disk_known(parent) : 0;
+}
+
+/* While it stood in line others have taken of what there was. */
+static int start_within_reserve(struct box *b, int64_t deadline, struct tn_error *err)
+{
+    double bytes = copied_bytes(b);
+
+    if (admit_copy(b->s, bytes, err)) {
+        err->code = TN_E_QUOTA;
+        return -1;
+    }
+    int result = start_sandbox(b, deadline, err);
+    admit_copied(b->s, bytes);
+    return result;
+}
+
 static int start(struct box *b, int64_t deadline, enum life_event *event, struct tn_error *err)
 {
     b->blame = TN_BLAME_NONE;
@@ -365,7 +388,8 @@ static int start(struct box *b, int64_t deadline, enum life_event *event, struct
     if (!result)
         result = make_room(b, deadline, err);
     if (!result)
-        result = start_sandbox(b, deadline, err);
+        result =
+            b->claimed ? start_sandbox(b, deadline, err) : start_within_reserve(b, deadline, err);
     pthread_mutex_lock(&b->lock);
     box_leave_line(b);
     pthread_mutex_unlock(&b->lock);

@@ -1,5 +1,6 @@
 """What a tenant may ask for: the operator's limits, runtimes, images and times are its ceilings, in every dialect."""
 
+import concurrent.futures
 import json
 import os
 import sqlite3
@@ -391,6 +392,7 @@ def test_one_over_its_limit_is_not_woken_without_end(service, alice):
     eventually(lambda: state(alice, box) == "paused", "it is paused")
     denied(wake_and_write(alice, box, more, 8), "may write 64 MiB", "woken 5 times", "delete", status=429)
     denied(alice.post(at(box, "/resume")), "may write 64 MiB", status=429)
+    denied(alice.post(at(box, "/snapshots"), {"name": "s"}), "may write 64 MiB", status=429)
     size = alice.get(at(box)).ok().json["usage"]["disk"]
     assert size < (64 + 8 * 40) << 20, size
     alice.delete(at(box)).ok(204)
@@ -448,26 +450,60 @@ def test_who_has_too_many_files_to_be_counted_at_once(make_service, jail_works, 
 
 
 @pytest.fixture
-def few_inodes(tmp_path):
-    """A disk of a gigabyte with room for 5000 files."""
+def small_disk(tmp_path):
+    """Makes a disk in memory, by options of its mount."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1g,nr_inodes=5000", "tendon-test", disk], capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"a small disk cannot be made: {mounted.stderr.strip()}")
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
+
+    def mount(options):
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tendon-test", disk], capture_output=True, text=True)
+        if made.returncode:
+            pytest.skip(f"a small disk cannot be made: {made.stderr.strip()}")
+        return disk
+
+    yield mount
+    subprocess.run(["umount", "-l", disk], check=False)
 
 
-def test_a_disk_without_inodes_is_full(jail_works, few_inodes):
-    service = Service(few_inodes / "service", settings={"disk_reserve": "64m"}).start()
+def test_a_disk_without_inodes_is_full(jail_works, small_disk):
+    disk = small_disk("size=1g,nr_inodes=5000")
+    service = Service(disk / "service", settings={"disk_reserve": "64m"}).start()
     client = service.client()
     box = make(client)
     for n in range(1500):
-        (few_inodes / str(n)).touch()
+        (disk / str(n)).touch()
     denied(client.post("/v1/sandboxes", {"plugins": []}), "service.disk_reserve", "inodes", status=503)
     denied(client.post(at(box, "/snapshots"), {"name": "s"}), "service.disk_reserve", status=503)
     client.delete(at(box)).ok(204)
+    service.finish()
+
+
+def at_once(tasks):
+    """What they return; all run at the same time."""
+    with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
+        return [future.result() for future in [pool.submit(task) for task in tasks]]
+
+
+@pytest.mark.parametrize("what", ["fork", "snapshot"])
+def test_many_copies_at_once_leave_the_reserve(jail_works, small_disk, what):
+    """Each alone would have room: those that are under way count."""
+    disk = small_disk("size=500m")
+    service = Service(disk / "service", settings={"disk_reserve": "200m", "sandbox_disk": "0"}).start()
+    client = service.client()
+    boxes = [make(client) for _ in range(1 if what == "fork" else 3)]
+    for box in boxes:
+        run(client, box, f"head -c {40 if what == 'fork' else 60}m /dev/urandom > /workspace/big")
+
+    def copy(n):
+        mine, box = service.client(), boxes[n % len(boxes)]
+        if what == "fork":
+            return mine.post(at(box, "/fork"), {}).status
+        return mine.post(at(box, "/snapshots"), {"name": f"s{n}"}).status
+
+    answers = at_once([lambda n=n: copy(n) for n in range(12)])
+    left = os.statvfs(disk)
+    assert left.f_bavail * left.f_frsize > 170 << 20, (answers, left)
+    assert 201 in answers
     service.finish()
 
 
