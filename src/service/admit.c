@@ -135,7 +135,7 @@ static int check_sum(const struct sum *x, struct tn_error *err)
     return tn_fail(
         err, TN_E_QUOTA,
         "sandboxes of this key may have %.15g%s of %s together (%s): %.15g%s are taken and "
-        "this one needs %.15g%s; pause or delete one, or ask for less",
+        "this one needs %.15g%s; stop or delete one, or ask for less",
         x->most / x->scale, x->unit, x->of, x->limit, x->used / x->scale, x->unit,
         x->wanted / x->scale, x->unit);
 }

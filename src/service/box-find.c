@@ -124,6 +124,15 @@ static void add(int64_t *sum, int64_t more)
         *sum = INT64_MAX;
 }
 
+/* Under its lock: a paused one does nothing, but its memory is not anybody else's. */
+static int64_t held_memory(const struct box *b)
+{
+    if (b->state != BOX_PAUSED)
+        return 0;
+    return b->usage.memory >= 0 && (!b->memory || b->usage.memory < b->memory) ? b->usage.memory
+                                                                               : b->memory;
+}
+
 void boxes_use(struct boxes *all, const char *tenant, const struct box *but, struct quota_use *out)
 {
     size_t count;
@@ -144,6 +153,8 @@ void boxes_use(struct boxes *all, const char *tenant, const struct box *but, str
             add(&out->memory, b->memory);
             add(&out->pids, b->pids);
             out->cpus += b->cpus;
+        } else if (ours) {
+            add(&out->memory, held_memory(b));
         }
         pthread_mutex_unlock(&b->lock);
         box_release(b);

@@ -118,7 +118,7 @@ void box_look_at_sandbox(struct box *b)
     tn_autosandbox struct tn_sandbox *sb = NULL;
 
     pthread_mutex_lock(&b->lock);
-    bool made = b->made;
+    bool made = b->made, sampled = b->usage.memory >= 0;
     uint64_t order = b->order;
     pthread_mutex_unlock(&b->lock);
     if (!made)
@@ -128,6 +128,8 @@ void box_look_at_sandbox(struct box *b)
     const struct tn_record *r = sb ? tn_sandbox_record(sb) : NULL;
     if (!failed && r->status == TN_STATUS_RUNNING)
         ends_watch(b, sb);
+    if (!failed && r->status == TN_STATUS_PAUSED && !sampled)
+        box_sample(b, NULL);
 
     pthread_mutex_lock(&b->lock);
     if (b->order != order) {
@@ -433,7 +435,10 @@ static int wake(struct box *b, int64_t deadline, enum life_event *event, struct 
 
 static int pause_box(struct box *b, int64_t deadline, enum life_event *event, struct tn_error *err)
 {
-    return drive(b, TN_GOAL_PAUSED, deadline, event, err);
+    if (drive(b, TN_GOAL_PAUSED, deadline, event, err))
+        return -1;
+    box_sample(b, NULL); /* what it holds counts from now on */
+    return 0;
 }
 
 static int stop(struct box *b, int64_t deadline, enum life_event *event, struct tn_error *err)

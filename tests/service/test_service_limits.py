@@ -82,6 +82,20 @@ def test_memory_and_processors_of_a_key(service):
         client.delete(at(box)).ok(204)
 
 
+def test_a_paused_one_keeps_its_memory(service):
+    client = service.tenant("frozen", "--max-memory", "512m")
+    first = make(client, memory="256m")
+    keeper = "python3 -c 'x = b\"x\" * (150 << 20); print(len(x), flush=True); input()' > /tmp/told < <(sleep 1000) &"
+    run(client, first, keeper)
+    eventually(lambda: run(client, first, "cat /tmp/told")["content"], "it has the memory")
+    client.post(at(first, "/pause")).ok()
+    refused(client, ["max_memory", "stop or delete one"], memory="400m")
+    client.post(at(first, "/stop")).ok()
+    second = make(client, memory="400m")
+    for box in (first, second):
+        client.delete(at(box)).ok(204)
+
+
 def test_time_to_live_of_a_key(service):
     client = service.tenant("brief", "--max-seconds", "100")
     refused(client, ["max_seconds", "100"], ttl=1000)
