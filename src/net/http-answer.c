@@ -22,9 +22,10 @@ void http_answer_done(struct http_answer *a)
     tn_buf_done(&a->in);
 }
 
-static ssize_t receive(int fd, void *to, size_t n, int64_t deadline, struct tn_error *err)
+static ssize_t receive(const struct http_answer *a, int fd, void *to, size_t n, int64_t deadline,
+                       struct tn_error *err)
 {
-    struct net_wait wait = {.each = TN_NEVER, .deadline = deadline};
+    struct net_wait wait = {.each = TN_NEVER, .deadline = deadline, .cancel = a->cancel};
     ssize_t got = net_recv(fd, to, n, &wait);
 
     return got < 0 ? tn_fail_errno(err, errno, "read the answer") : got;
@@ -45,7 +46,7 @@ static ssize_t read_one_head(struct http_answer *a, int fd, int64_t deadline, st
         char *to = tn_buf_reserve(&a->in, ROOM);
         if (!to)
             return tn_fail(err, TN_E_PEER, "the answer's head is too large");
-        ssize_t got = receive(fd, to, ROOM, deadline, err);
+        ssize_t got = receive(a, fd, to, ROOM, deadline, err);
         if (got < 0) {
             if (a->in.len && err && err->sys == ECONNRESET)
                 err->sys = EPIPE;
@@ -125,7 +126,7 @@ static int fill(struct http_answer *a, int fd, int64_t deadline, struct tn_error
 {
     tn_buf_cut(&a->in, a->head_bytes);
     a->at = a->head_bytes;
-    ssize_t got = receive(fd, a->in.data + a->at, ROOM, deadline, err);
+    ssize_t got = receive(a, fd, a->in.data + a->at, ROOM, deadline, err);
     if (got > 0)
         tn_buf_grew(&a->in, (size_t)got);
     return (int)got;
@@ -137,7 +138,7 @@ static ssize_t take(struct http_answer *a, int fd, void *to, size_t n, int64_t d
 {
     if (a->at == a->in.len) {
         if (n >= DIRECT_BYTES)
-            return receive(fd, to, n, deadline, err);
+            return receive(a, fd, to, n, deadline, err);
         int got = fill(a, fd, deadline, err);
         if (got <= 0)
             return got;

@@ -15,8 +15,9 @@ struct http_answer {
     enum http_body_kind kind;
     int64_t left;
     struct tn_http_chunked chunks;
-    bool done; /* the body was read to its end */
-    bool keep; /* the connection may carry another request once done */
+    bool done;  /* the body was read to its end */
+    bool keep;  /* the connection may carry another request once done */
+    int cancel; /* as in struct net_wait; the user of the answer sets it */
 };
 
 void http_answer_init(struct http_answer *a);

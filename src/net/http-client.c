@@ -160,6 +160,11 @@ static bool still_good(int fd)
     return poll(&p, 1, 0) == 0;
 }
 
+void tn_http_client_cancel_by(struct tn_http_client *c, int fd)
+{
+    c->answer.cancel = fd;
+}
+
 static int ensure_connected(struct tn_http_client *c, int64_t deadline, struct tn_error *err)
 {
     bool reusable = c->answer.done && (!c->used || c->answer.keep);

@@ -20,7 +20,7 @@ enum { COPY_BYTES = 32 * 1024, SENDFILE_BYTES = 1 << 20 };
 
 int net_poll(int fd, short events, const struct net_wait *wait)
 {
-    struct pollfd p = {.fd = fd, .events = events};
+    struct pollfd p[] = {{.fd = fd, .events = events}, {.fd = wait->cancel, .events = POLLIN}};
     int64_t deadline = wait->deadline;
 
     if (wait->each != TN_NEVER) {
@@ -29,9 +29,9 @@ int net_poll(int fd, short events, const struct net_wait *wait)
     }
     int r;
     do
-        r = poll(&p, 1, tn_poll_ms(deadline));
+        r = poll(p, wait->cancel > 0 ? 2 : 1, tn_poll_ms(deadline));
     while (r < 0 && errno == EINTR);
-    return r > 0 ? p.revents : r;
+    return r > 0 ? p[0].revents : r;
 }
 
 /* After a call that would block: 0 to try again, or -1 with errno. */

@@ -12,6 +12,7 @@
 struct net_wait {
     int64_t each;
     int64_t deadline;
+    int cancel; /* a descriptor that ends the wait as soon as it is readable; 0: none */
 };
 
 /* Waits until fd is ready for the poll events (an error or hangup counts as ready).  What it is

@@ -61,6 +61,11 @@ void tn_hand_client_expect(struct tn_hand_client *h, size_t max_answer)
     h->max_answer = max_answer;
 }
 
+void tn_hand_client_cancel_by(struct tn_hand_client *h, int fd)
+{
+    tn_http_client_cancel_by(h->http, fd);
+}
+
 void tn_hand_client_free(struct tn_hand_client *h)
 {
     if (!h)

@@ -22,6 +22,10 @@ void tn_hand_client_free(struct tn_hand_client *h);
  */
 void tn_hand_client_expect(struct tn_hand_client *h, size_t max_answer);
 
+/* Whoever waits for the hand's answer stops (TN_E_TIMEOUT) once that descriptor, which is borrowed,
+ * is readable. */
+void tn_hand_client_cancel_by(struct tn_hand_client *h, int fd);
+
 /* Whether a hand behind a service is asked again, with growing pauses and never beyond the
  * deadline, when the way to it fails (it is, from the start).  An action is never run twice for it.
  */

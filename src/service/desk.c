@@ -1,6 +1,7 @@
 #include "service/desk.h"
 
 #include <pthread.h>
+#include <sys/eventfd.h>
 
 #include "base/clock.h"
 #include "service/proxy.h"
@@ -30,6 +31,7 @@ struct desks {
     pthread_mutex_t lock;
     struct desk *buckets[BUCKETS];
     size_t count;
+    int let_go; /* an eventfd: readable when nobody is to wait for a hand any more */
 };
 
 /* --- the table ------------------------------------------------------------------------------- */
@@ -39,7 +41,14 @@ struct desks *desks_new(void)
     struct desks *all = tn_calloc(1, sizeof *all);
 
     pthread_mutex_init(&all->lock, NULL);
+    all->let_go = eventfd(0, EFD_CLOEXEC);
     return all;
+}
+
+void desks_let_go(struct desks *all)
+{
+    if (all && all->let_go >= 0)
+        eventfd_write(all->let_go, 1);
 }
 
 static void drop_clients(struct desk *d)
@@ -68,6 +77,7 @@ void desks_free(struct desks *all)
             free_desk(d);
         }
     pthread_mutex_destroy(&all->lock);
+    tn_close(all->let_go);
     free(all);
 }
 
@@ -169,7 +179,9 @@ struct tn_hand_client *desk_client(struct desk *d, const char *address, const ch
     if (d->idle_count)
         client = d->idle[--d->idle_count];
     pthread_mutex_unlock(&d->lock);
-    return client ? client : tn_hand_client_new(address, key, err);
+    if (!client && (client = tn_hand_client_new(address, key, err)))
+        tn_hand_client_cancel_by(client, d->all->let_go);
+    return client;
 }
 
 void desk_put_client(struct desk *d, const char *address, struct tn_hand_client *client)

@@ -30,6 +30,8 @@ int act(struct box *b, const struct caller *who, const char *body, size_t n,
 /* What act keeps of each box while it is used: connections to its hand, its journal. */
 struct desks *desks_new(void);
 void desks_free(struct desks *d);
+/* Whoever waits for a hand gives up, now and later: it may be frozen, and the service is ending. */
+void desks_let_go(struct desks *d);
 /* The box is gone: so is what was kept of it. */
 void desks_forget(struct desks *d, const char *id);
 

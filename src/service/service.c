@@ -270,6 +270,7 @@ static bool send_away(struct tn_service *s)
     tn_http_server_drain(s->http, s->options->drain_seconds);
     if (s->boxes)
         boxes_let_go(s->boxes);
+    desks_let_go(s->desks);
     if (tn_http_server_stop(s->http, STOP_SECONDS) > 0)
         return false;
     tn_http_server_free(s->http);

@@ -12,6 +12,7 @@ import threading
 
 import pytest
 
+from native import at, make, run_action
 from services import PATIENCE, Service, eventually, self_signed
 
 ANY = "/v1/nothing-here"  # needs a key; with one it is 404
@@ -457,3 +458,19 @@ def test_a_flood_of_connections(plain):
         assert one.recv(100).startswith(b"HTTP/1.1 200")
     for one in sockets:
         one.close()
+
+
+def test_an_action_in_a_paused_sandbox_holds_nobody_up(make_service, jail_works):
+    """Its hand is frozen and cannot answer: whoever waits for it is told so, and the end is an orderly one."""
+    service = make_service(settings={"drain_seconds": 0.5}).start()
+    client = service.client()
+    box = make(client)
+    answers = []
+    other = service.client()
+    thread = threading.Thread(target=lambda: answers.append(other.post(at(box, "/actions"), run_action("sleep 1000", timeout=600))))
+    thread.start()
+    eventually(lambda: client.get(at(box, "/events")).ok().json["events"], "the action is under way")
+    client.post(at(box, "/pause")).ok()
+    assert service.stop() == 0, service.log()[-2000:]
+    thread.join(PATIENCE)
+    assert answers and answers[0].status == 504 and "Idempotency-Key" in answers[0].text, answers
