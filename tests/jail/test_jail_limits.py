@@ -165,3 +165,53 @@ def test_who_starts_it_may_open_few_files(world):
 def test_few_open_files(limited):
     box = limited(open_files=48)
     assert box.ok("ulimit -n; cat </dev/null; echo hi | cat") == "48\nhi"
+
+
+UNLINKED = """
+import ctypes, os, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+CLONE_FILES = 0x400
+
+def hold():
+    fd = os.open("/workspace/hidden", os.O_RDWR | os.O_CREAT)
+    for _ in range(20):
+        os.write(fd, os.urandom(1 << 20))
+    os.unlink("/workspace/hidden")
+    return fd
+
+def alone():
+    assert libc.unshare(CLONE_FILES) == 0  # a table of descriptors that only this thread has
+    hold()
+    told()
+    threading.Event().wait()
+
+def told():
+    os.close(os.open("/workspace/held", os.O_CREAT))
+
+if sys.argv[1] == "open":
+    hold()
+    os.fork()  # twice, and counted once
+elif sys.argv[1] == "mapped":
+    fd = hold()
+    assert libc.mmap(None, 4096, 1, 1, fd, 0) != ctypes.c_void_p(-1).value
+    os.close(fd)
+else:
+    threading.Thread(target=alone).start()
+if sys.argv[1] != "thread":
+    told()
+threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("how", ["open", "mapped", "thread"])
+def test_removed_files_that_are_held_are_counted(world, driver, how):
+    if how == "mapped" and world.user:
+        pytest.skip("only root sees what others have mapped")
+    box = world.new(driver)
+    before = box("usage")["disk"]
+    box("put", path="/workspace/hold.py", text=UNLINKED, mode="644")
+    box.ok(f"nohup python3 /workspace/hold.py {how} >/workspace/out 2>&1 &")
+    wait_until(lambda: box.run("test -e /workspace/held")[0] == 0, 30, "it holds the file")
+    assert 20 << 20 <= box("usage")["disk"] - before < 25 << 20, box.ok("cat /workspace/out")

@@ -297,6 +297,12 @@ void jail_walks_done(struct jail_walks *g);
  * least, and the next call goes on counting. */
 int64_t jail_measure_tree(struct jail_engine *e, const char *id, int upper, bool *partial);
 
+/* --- unlinked.c ------------------------------------------------------------------------------ */
+
+/* Bytes of files of a running jail that have no name any more and are open or mapped.  upper is its
+ * tree of changed files. */
+uint64_t jail_unlinked(const struct jail_ref *ref, int upper);
+
 /* --- use.c, doctor.c ------------------------------------------------------------------------ */
 
 int jail_put(void *engine, const struct tn_subject *subject, const char *path, const void *bytes,

@@ -185,6 +185,8 @@ static int64_t disk_used(struct jail_engine *e, const struct tn_subject *subject
         tn_autofd int upper = jail_open_upper(subject, false, deadline, NULL);
         if (upper >= 0)
             used = jail_measure_tree(e, subject->id, upper, partial);
+        if (used >= 0 && running)
+            used += (int64_t)jail_unlinked(ref, upper);
     }
     return used < 0 ? -1 : used + layers_used(e, subject);
 }
