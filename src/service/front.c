@@ -121,16 +121,25 @@ static const char *plain_path(const struct tn_http_exchange *x)
 
 /* --- refusals are remembered --------------------------------------------------------------- */
 
-/* Anybody without a key can ask, and be refused, any number of times: only so many of each are
- * written down, and how many were not. */
+/* Anybody without a key can ask, and be refused, any number of times, and so can whoever asks for
+ * more than his key allows: only so many of each are written down, and how many were not. */
 struct notes {
+    const char *left_out; /* what the log says of those */
     const double a_second, at_once;
     pthread_mutex_t lock;
     struct bucket rate;
     int64_t unwritten;
 };
 static struct notes denials = {.a_second = 5, .at_once = 50, .lock = PTHREAD_MUTEX_INITIALIZER};
-static struct notes strangers = {.a_second = 20, .at_once = 200, .lock = PTHREAD_MUTEX_INITIALIZER};
+static struct notes strangers = {.left_out = "requests without a key were left out of the log",
+                                 .a_second = 20,
+                                 .at_once = 200,
+                                 .lock = PTHREAD_MUTEX_INITIALIZER};
+static struct notes hasty = {.left_out =
+                                 "requests over a limit of their key were left out of the log",
+                             .a_second = 20,
+                             .at_once = 200,
+                             .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Whether this one is to be written, and how many were not since the last that was. */
 static bool may_note(struct notes *of, int64_t *unwritten)
@@ -306,15 +315,16 @@ void front_log(const struct tn_http_exchange *x, int status, int64_t nanoseconds
     const struct caller *who = caller_of(x);
     double seconds = (double)nanoseconds / 1e9;
     int class = status / 100;
+    const int over_limit = tn_code_row(TN_E_QUOTA)->http_status;
 
     metric_add(s->metrics, METRIC_REQUESTS, classes[class >= 1 && class <= 5 ? class : 0], 1);
     metric_seconds(s->metrics, METRIC_REQUEST_SECONDS, seconds);
     int64_t unwritten = 0;
-    if (!who && !may_note(&strangers, &unwritten))
+    struct notes *of = !who ? &strangers : status == over_limit ? &hasty : NULL;
+    if (of && !may_note(of, &unwritten))
         return;
     if (unwritten)
-        tn_log(TN_LOG_WARN, "requests without a key were left out of the log",
-               tn_log_int("requests", unwritten));
+        tn_log(TN_LOG_WARN, of->left_out, tn_log_int("requests", unwritten));
     tn_log(TN_LOG_INFO, "request", tn_log_str("method", tn_http_method(x)),
            tn_log_str("path", plain_path(x)), tn_log_int("status", status),
            tn_log_double("seconds", seconds), tn_log_str("peer", tn_http_peer(x)),

@@ -272,6 +272,16 @@ def test_strangers_do_not_flood_the_log(make_service, jail_works):
     assert len(requests) - len(mine) < 1200 and told >= 300, (len(requests), len(mine), told)
 
 
+def test_a_tenant_over_its_rate_does_not_flood_the_log(make_service, jail_works):
+    service = make_service().start()
+    hasty = service.client(service.make_key("hasty", "--tenant", "t", "--rate", "5")["key"])
+    refused = sum(hasty.get("/v1/me").status == 429 for _ in range(2000))
+    eventually(lambda: hasty.get("/v1/me").status and lines_of(service, "left out"), "it is told", 20)
+    written = [line for line in lines_of(service, "request") if line.get("status") == 429]
+    told = sum(line["requests"] for line in lines_of(service, "left out"))
+    assert refused > 1000 and len(written) < refused - 300 and told >= 300, (refused, len(written), told)
+
+
 def lines_of(service, word):
     return [line for line in service.log_lines() if word in line["message"]]
 
