@@ -1,6 +1,8 @@
 """From every state to every goal, and what stays on the way."""
 
 import itertools
+import subprocess
+import sys
 
 import pytest
 
@@ -62,7 +64,7 @@ def test_a_running_process_stands_still_while_paused(box, driver):
         pytest.skip("this backend does not pause")
     box.ok("(while :; do echo x >>ticks; sleep 0.02; done) >/dev/null 2>&1 &")
     box.ok("until [ -s ticks ]; do sleep 0.01; done")
-    box.drive("paused")
+    assert box.drive("paused") == "paused"
     if driver.ask("exec", id=box.id, argv=["true"])["ok"]:  # some freeze what comes later, too
         before = ticks(box)
         box("exec", argv=["sleep", "0.2"])
@@ -70,6 +72,22 @@ def test_a_running_process_stands_still_while_paused(box, driver):
     box.drive("running")
     count = int(box.ok("wc -l <ticks"))
     box.ok(f"until [ $(wc -l <ticks) -gt {count} ]; do sleep 0.01; done")
+
+
+NAMELESS = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'\\xff)\\n('); print(flush=True); time.sleep(600)"
+
+
+def test_names_of_other_processes_do_not_matter(box, driver):
+    """Any bytes can be one."""
+    with subprocess.Popen([sys.executable, "-c", NAMELESS], stdout=subprocess.PIPE) as other:
+        try:
+            other.stdout.readline()
+            for goal in reachable(driver):
+                assert box.drive(goal) == goal == box.status()
+            assert box.drive("running") == "running"
+            assert box.ok("echo works") == "works"
+        finally:
+            other.kill()
 
 
 def test_a_command_goes_on_after_a_pause(box, driver):
