@@ -27,7 +27,7 @@ SECONDS = 420  # for all of them: its imports alone may take ten
 if not PYTHON:
     pytest.skip(
         "TN_OPENHANDS_PYTHON names no Python with OpenHands: make one with "
-        "`uv venv --python 3.12 DIR && uv pip install --python DIR/bin/python openhands-ai==0.59.0`"
+        "`uv venv --python 3.12 DIR && uv pip install --python DIR/bin/python openhands-ai==0.62.0`"
         " (or pip in a venv of Python 3.12), and set it to DIR/bin/python",
         allow_module_level=True,
     )
