@@ -16,6 +16,7 @@ import uuid
 import pytest
 
 from client import Client, done
+from processes import stat_of
 from rooms import room
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -74,9 +75,8 @@ def census(mark, directory=None):
                 hit = os.readlink(f"{base}/cwd").startswith(str(directory))
             if not hit:
                 continue
-            with open(f"{base}/stat") as f:
-                if f.read().rsplit(")", 1)[1].split()[0] == "Z":
-                    continue
+            if stat_of(entry)[0] == "Z":
+                continue
             with open(f"{base}/cmdline", "rb") as f:
                 found[int(entry)] = f.read().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
@@ -233,9 +233,7 @@ class Hand:
         for pid, command in census(self.mark).items():
             try:
                 if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == name:
-                    with open(f"/proc/{pid}/stat") as f:
-                        parent = int(f.read().rsplit(")", 1)[1].split()[1])
-                    if parent in (os.getpid(), self.process.pid):
+                    if int(stat_of(pid)[1]) in (os.getpid(), self.process.pid):
                         return pid
             except OSError:
                 continue

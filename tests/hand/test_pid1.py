@@ -9,6 +9,7 @@ import time
 import pytest
 
 from harness import census, find_binary, needs, needs_root, wait_until
+from processes import stat_of
 
 UNSHARE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
@@ -29,10 +30,9 @@ def children_of(parent):
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                with open(f"/proc/{entry}/stat") as f:
-                    fields = f.read().rsplit(")", 1)[1].split()
-                if int(fields[1]) == parent:
-                    found[int(entry)] = fields[0]
+                state, its_parent = stat_of(entry)[:2]
+                if int(its_parent) == parent:
+                    found[int(entry)] = state
             except OSError:
                 pass
     return found
@@ -196,8 +196,7 @@ def test_exit_with_parent(start, kill):
 
 def state(pid):
     try:
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()[0]
+        return stat_of(pid)[0]
     except OSError:
         return "Z"
 

@@ -16,6 +16,7 @@ import termios
 import time
 import uuid
 
+from processes import stat_of
 from rooms import room
 from trees import BUILD, program
 
@@ -36,16 +37,14 @@ def wait_until(condition, what, seconds=SECONDS):
 
 def start_time(pid):
     """In clock ticks after boot, as in /proc/PID/stat."""
-    stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    return int(stat.rsplit(")", 1)[1].split()[19])
+    return int(stat_of(pid)[19])
 
 
 def is_running(pid):
     try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        return stat_of(pid)[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
 
 
 def cgroups_of(jail_id):

@@ -8,6 +8,7 @@ import pytest
 
 from conformance import Refusal, wait_until
 from jail_world import children_of
+from processes import stat_of
 
 GOALS = ["running", "paused", "stopped", "gone"]
 
@@ -24,8 +25,7 @@ def process(box, which):
 def wait_dead(pid):
     def dead():
         try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-                return stat.read().rpartition(")")[2].split()[0] in "ZX"
+            return stat_of(pid)[0] in "ZX"
         except OSError:
             return True
 
@@ -144,11 +144,11 @@ def test_paused_is_really_paused(box):
     box.ok("until [ -s /workspace/ticks ]; do sleep 0.01; done")
     box.drive("paused")
     init = process(box, "pid")
-    states = [open(f"/proc/{pid}/stat", encoding="utf-8").read().rpartition(")")[2].split() for pid in children_of(init)]
+    states = [stat_of(pid) for pid in children_of(init)]
     times = [(words[11], words[12]) for words in states]
     for _ in range(50):
         os.sched_yield()
-        again = [open(f"/proc/{pid}/stat", encoding="utf-8").read().rpartition(")")[2].split() for pid in children_of(init)]
+        again = [stat_of(pid) for pid in children_of(init)]
         assert [(words[11], words[12]) for words in again] == times
     with pytest.raises(Refusal) as refusal:
         box("exec", argv=["true"])

@@ -16,6 +16,7 @@ import pytest
 import peers
 from conformance import Refusal, wait_until
 from jail_world import JailWorld, make_root, static_hand
+from processes import stat_of
 from test_escape import BOMB, DRIVER, program, targets
 from test_jail_states import process, wait_dead
 
@@ -354,7 +355,7 @@ def processes_in(group):
 
 def parent(pid):
     try:
-        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        return int(stat_of(pid)[1])
     except OSError:
         return 0
 

@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from launcher import ENV, NOBODY, Jail, cgroups_of, is_running, wait_until
+from launcher import ENV, NOBODY, Jail, cgroups_of, is_running, start_time, wait_until
 from rooms import room
 from trees import RELEASE, program
 
@@ -523,7 +523,7 @@ def test_nobody_waits_for_the_report(jail):
 def test_dead_owner(jail):
     """The jail ends with its owner, and its directory goes, whatever is in it."""
     owner = subprocess.Popen(["sleep", "1000"])
-    start = int(pathlib.Path(f"/proc/{owner.pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    start = start_time(owner.pid)
     outside = room("j")
     (outside / "precious").write_text("x")
     try:

@@ -5,6 +5,7 @@ import pathlib
 import signal
 
 from conformance import wait_until
+from processes import stat_of
 from test_jail_states import process, wait_dead
 
 SPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
@@ -15,8 +16,7 @@ def space(pid, kind):
 
 
 def parent(pid):
-    stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    return int(stat.rpartition(")")[2].split()[1])
+    return int(stat_of(pid)[1])
 
 
 def nursery_of(box):

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from peers import module
+from processes import stat_of
 from toolboxes import Server, eventually, text_result
 
 ODD = pathlib.Path(__file__).with_name("servers") / "odd.py"
@@ -125,7 +126,7 @@ def test_what_a_program_started_ends_with_it(open_toolbox, tmp_path):
 
     def alive(pid):
         with contextlib.suppress(FileNotFoundError):
-            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+            return stat_of(pid)[0] not in "ZX"
 
     toolbox = open_toolbox()
     assert toolbox.ask("program", command=command) == {"ok": True}

@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 
+from processes import stat_of
 from rooms import room
 from trees import BUILD, ROOT, program
 
@@ -45,7 +46,7 @@ def marked(text, environment=True):
         try:
             command = (base / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             where = (base / "environ").read_bytes() if environment else command.encode()
-            state = (base / "stat").read_text().rpartition(")")[2].split()[0]
+            state = stat_of(entry)[0]
         except OSError:
             continue
         if text.encode() in where and state not in "ZX":

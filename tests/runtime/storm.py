@@ -30,7 +30,8 @@ def describe(pid):
         words.append(f"process {one}: {command_of(one)}")
         words += [f"{fd} -> {target}" for fd, target in links(f"/proc/{one}/fd").items()]
         for task in os.listdir(f"/proc/{one}/task") if os.path.exists(f"/proc/{one}/task") else []:
-            words += [read(f"/proc/{one}/task/{task}/{name}").decode() for name in ("stat", "wchan", "syscall", "stack")]
+            files = [f"/proc/{one}/task/{task}/{name}" for name in ("stat", "wchan", "syscall", "stack")]
+            words += [read(file).decode(errors="replace") for file in files]
     return "\n".join(words)
 
 
@@ -222,7 +223,7 @@ class Storm:
                 if os.path.basename(command_of(pid).split(" ")[0]) != "tendon"]  # fmt: skip
         if pids:
             pid = r.choice(sorted(pids))
-            name = read(f"/proc/{pid}/comm").decode().strip()
+            name = read(f"/proc/{pid}/comm").decode(errors="replace").strip()
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

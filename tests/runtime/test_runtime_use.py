@@ -119,7 +119,7 @@ def dead_children():
     names = []
     for path in glob.glob("/proc/[0-9]*/stat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            name, _, rest = pathlib.Path(path).read_text().partition("(")[2].rpartition(")")
+            name, _, rest = pathlib.Path(path).read_text(errors="replace").partition("(")[2].rpartition(")")
             if rest.split()[:2] == ["Z", str(os.getpid())]:
                 names.append(name)
     return names
