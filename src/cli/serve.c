@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -95,6 +96,15 @@ static void start_log(const struct cli *cli, const struct tn_config *config)
         if (strcmp(levels[i], config->tendon.log_level) == 0)
             least = (enum tn_log_level)i;
     tn_log_init(STDERR_FILENO, least, cli->json || tn_log_json_wanted(getenv("LOG_JSON")));
+}
+
+/* Before there are threads.  What requests hold is bounded by service.request_memory, and by it
+ * should be what stays when they are done.  Left alone, malloc takes the first large buffer that is
+ * freed as a sign to keep such ones from now on, in eight heaps for each processor. */
+static void give_memory_back(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 128 << 10); /* the default, which does not grow once it is set */
+    mallopt(M_ARENA_MAX, 2);
 }
 
 /* Each client is a descriptor or two, each sandbox that somebody uses some more. */
@@ -311,6 +321,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     if (o->check)
         return tn_service_check(&s.config->service, err);
     start_log(cli, s.config);
+    give_memory_back();
     allow_descriptors();
     s.program = own_program_here(err);
     s.reaper = s.program ? tn_reaper_start(false, err) : -1;

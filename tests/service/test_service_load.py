@@ -94,12 +94,14 @@ def test_unfinished_bodies_are_bounded(released, jail_works):
 def test_all_tenants_together_are_bounded(released, jail_works):
     service = released(settings={"request_memory": "64m"})
     boxes = [(tenant, make(tenant)) for tenant in map(service.tenant, ("a", "b", "c"))]
-    before = memory(service)
-    requests = [Unfinished(service, at(b, "/actions"), t.key, 30 * MEGA) for t, b in boxes for _ in range(4)]
-    assert 1 <= len(attack(requests, 29 * MEGA)) <= 2
-    assert memory(service) - before < 100 * MEGA
-    for request in requests:
-        request.close()
+    before, held = memory(service), []
+    for _ in range(5):  # what the first have had is not kept for the next
+        requests = [Unfinished(service, at(b, "/actions"), t.key, 30 * MEGA) for t, b in boxes for _ in range(4)]
+        held.append(len(attack(requests, 29 * MEGA)))
+        assert memory(service) - before < 100 * MEGA, held
+        for request in requests:
+            request.close()
+    assert max(held) in (1, 2), held
 
 
 def test_strangers_hold_next_to_nothing(released, jail_works):
