@@ -240,6 +240,7 @@ attacks(
     },
     add_key="syscall(248, 217, b'user\\0', b'tendon-test\\0', b'x', 1, -3)",
     see_keys="return b'keyring' in pathlib.Path('/proc/keys').read_bytes()",
+    see_interrupts="return pathlib.Path('/proc/interrupts').read_bytes() != b''",
     **{
         name: f"""
         try:
