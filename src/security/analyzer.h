@@ -1,0 +1,43 @@
+/* An analyzer: judges an action before it is carried out.
+ *
+ * As a backend is, it is one const table of functions.  Those that are built in stand in one array
+ * (judge.c); programs tendon-analyzer-NAME of others are reached through the same table. */
+#ifndef TN_SECURITY_ANALYZER_H
+#define TN_SECURITY_ANALYZER_H
+
+#include "security/settings.h"
+
+/* What happened before in the same sandbox, newest last: events as the journal has them, actions
+ * {"action": ..., "args": ...} and observations {"observation": ..., "content": ...}.  Read by
+ * several threads at once: nobody takes a reference. */
+struct tn_history {
+    struct tn_json *const *events;
+    size_t count;
+};
+
+struct tn_case {
+    const struct tn_action *action;
+    const char *cwd;                        /* of the shell; NULL: not known */
+    const struct tn_history *history;       /* NULL: none is known */
+    const struct tn_thresholds *thresholds; /* of whoever asks; NULL: those of the settings */
+};
+
+struct tn_analyzer {
+    const char *name, *about;
+    /* It asks somebody else and may take long: several such run at the same time. */
+    bool slow;
+    /* How many events of the history it looks at. */
+    size_t history;
+    /* Takes what it needs out of the settings.  NULL with err when it could never judge. */
+    void *(*open)(const struct tn_security_settings *s, struct tn_error *err);
+    void (*close)(void *self);
+    /* Adds its findings to out; none means low.  -1 with err when it cannot tell, which is a
+     * finding of unknown risk: whatever it has added is kept.  Any thread; returns by the
+     * deadline. */
+    int (*judge)(void *self, const struct tn_case *c, int64_t deadline, struct tn_verdict *out,
+                 struct tn_error *err);
+};
+
+extern const struct tn_analyzer tn_analyzer_llm;
+
+#endif
