@@ -593,6 +593,12 @@ def test_control_characters_in_a_command_are_literal(shell, text):
     assert (shell.dir / "out").read_bytes() == text.encode()
 
 
+def test_a_command_that_begins_with_a_dash_is_no_option(shared):
+    obs = shared.run("-it")
+    assert obs.exit == 127
+    assert "-it: command not found" in obs.content
+
+
 def test_history_expansion_does_not_bite(shared):
     assert shared.ok('echo "a!b !! !x"') == "a!b !! !x"
 

@@ -107,7 +107,7 @@ static void put_snapshot(struct tn_buf *out, const struct tn_line *line, const s
 #define BASH_INPUT (BASH_TTY - 1)
 
 static const struct spelling bash_spelling = {
-    .eval = "\\builtin eval ",
+    .eval = "\\builtin eval -- ",
     .print = "\\builtin printf",
     .no_prompt = "PS1= PROMPT_COMMAND=()",
     .put_word = put_dollar_quoted,
@@ -139,7 +139,7 @@ static void bash_put_interactive(struct tn_buf *out, const struct tn_line *line)
         "while \\builtin printf '%%s\\0' %1$s I %2$llu 0 >&0 2>&-; "
         "\\builtin read -e -r -p \"${USER-}@${HOSTNAME-}:${PWD-}\\$ \" __tendon_line <&%3$d; do "
         "\\builtin printf '%%s\\0' %1$s I %2$llu 1 >&0 2>&-; "
-        "\\builtin eval \"$__tendon_line\" <&%3$d %3$d<&-; done\n",
+        "\\builtin eval -- \"$__tendon_line\" <&%3$d %3$d<&-; done\n",
         line->token, (unsigned long long)line->seq, BASH_TTY);
     bash_put_report(out, line);
 }
