@@ -144,7 +144,12 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     tn_autojson struct tn_json *images = NULL;
     tn_autobuf struct tn_buf text = TN_BUF_INIT(64 << 20);
 
-    if (!engine || tn_engine_images(engine, ours, &images, deadline, err))
+    if (!engine) {
+        tn_error_context(err, "images that `tendon build` makes are kept by a container engine "
+                              "(jails need none: --image takes a directory or a tar)");
+        return -1;
+    }
+    if (tn_engine_images(engine, ours, &images, deadline, err))
         return -1;
     if (options->prune)
         return prune(cli, engine, images, deadline, err);
