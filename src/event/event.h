@@ -15,6 +15,8 @@ struct tn_event {
     struct tn_opt_int cause; /* id of the event this one answers */
     char *idempotency_key;   /* that the action was sent with */
     struct tn_opt_int start; /* of the sandbox that it was sent to: how often it was restarted */
+    char *digest;            /* of type and arguments, beside a key */
+    struct tn_json *verdict; /* of the analyzers that judged the action */
     struct tn_json *tool_call_metadata;
     struct tn_json *llm_metrics;
 };

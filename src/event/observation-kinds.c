@@ -40,6 +40,8 @@ static const struct tn_field metadata_rows[] = {
                .help = "Tendon: bytes in that file"),
     TN_OPT_INT("output_dropped", METADATA, output_dropped, .flags = TN_FIELD_SPARSE,
                .help = "Tendon: bytes of output that are kept nowhere"),
+    TN_JSON("verdict", METADATA, verdict, .flags = TN_FIELD_SPARSE,
+            .help = "Tendon: what analyzers found in the action, where they found anything"),
 };
 static const struct tn_fields metadata = TN_FIELDS(metadata_rows);
 

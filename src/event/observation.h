@@ -49,6 +49,7 @@ struct tn_run_metadata {
     char *end;                                             /* why the wait ended */
     char *command_id;
     char *output_path;
+    struct tn_json *verdict; /* of the analyzers that judged the action */
 };
 
 struct tn_run_observation {

@@ -1,7 +1,6 @@
 #include "runtime/execute.h"
 
 #include "base/clock.h"
-#include "runtime/hand-answer.h"
 #include "runtime/sandbox-report.h"
 
 /* To learn which limit a command has met. */
@@ -61,10 +60,11 @@ static int answered(struct work *w)
 {
     struct tn_observation *o = &w->out->observation;
     int64_t look_until = tn_deadline_in(LIMITS_SECONDS);
+    bool inside = w->e->action->type != TN_ACTION_CALL_TOOL_MCP;
 
-    if (tn_report_is_due(o) && !w->noted.answered)
+    if (inside && tn_report_is_due(o) && !w->noted.answered)
         w->reach->look(w->ctx, look_until < w->deadline ? look_until : w->deadline);
-    if (tn_ledger_end(w->ledger, w->e->action, &w->noted, take_news, w, o))
+    if (tn_ledger_end(w->ledger, w->e->action, &w->noted, inside ? take_news : NULL, w, o))
         write_answer(w);
     return TN_ANSWERED;
 }
@@ -180,44 +180,47 @@ static const char *lost_answer(const struct work *w, int status)
            "is not known.";
 }
 
-/* Somebody asks again for an action that is in the ledger.  Its hand knows what became of it,
- * unless it was started anew since: then the journal does, or nobody. */
-static int send_again(struct work *w, struct tn_error *err)
+/* What the hand says of an action that it is asked for again and cannot tell. */
+static bool is_forgotten(int status)
 {
-    int r = send_awake(w, true, err), status = w->out->status;
-
-    if (r != TN_REFUSED || (status != TN_HAND_NOT_KNOWN && status != TN_HAND_NOT_KEPT &&
-                            status != TN_HAND_KEEPS_NOTHING))
-        return r;
-    bool same_start =
-        w->noted.start != TN_START_UNKNOWN && w->noted.start == w->reach->starts(w->ctx);
-    if (status == TN_HAND_NOT_KNOWN && !w->noted.answered && same_start)
-        return send_awake(w, false, err); /* it never got there */
-    w->out->again = true;
-    if (w->noted.answered && !tn_ledger_answer(w->ledger, &w->noted, &w->out->answer))
-        return TN_ANSWERED;
-    tn_observation_init_error(&w->out->observation, w->e->action, "%s", lost_answer(w, status));
-    tn_buf_reset(&w->out->answer);
-    struct tn_jw jw = tn_jw(&w->out->answer);
-    tn_observation_to_json(&w->out->observation, &jw);
-    tn_observation_done(&w->out->observation);
-    return TN_ANSWERED;
+    return status == TN_HAND_NOT_KNOWN || status == TN_HAND_NOT_KEPT ||
+           status == TN_HAND_KEEPS_NOTHING;
 }
 
-/* The hand carries it out. */
+/* ...because it never got there. */
+static bool never_arrived(const struct work *w)
+{
+    return w->out->status == TN_HAND_NOT_KNOWN && !w->noted.answered &&
+           w->noted.start != TN_START_UNKNOWN && w->noted.start == w->reach->starts(w->ctx);
+}
+
+/* The hand was started anew, or keeps no answers: the journal knows, or nobody. */
+static int recollect(struct work *w, struct tn_error *err)
+{
+    int status = w->out->status;
+
+    w->out->again = true;
+    if (w->noted.answered && !tn_ledger_answer(w->ledger, &w->noted, &w->out->answer))
+        return read_answer(w, err);
+    tn_observation_init_error(&w->out->observation, w->e->action, "%s", lost_answer(w, status));
+    write_answer(w);
+    return answered(w);
+}
+
+/* The hand carries it out; one that is in the ledger it only tells of, if it can. */
 static int by_hand(struct work *w, struct tn_error *err)
 {
-    int r = w->noted.known ? send_again(w, err) : send_awake(w, false, err);
-    struct tn_error refusal = {0};
+    int r = send_awake(w, w->noted.known, err);
 
+    if (w->noted.known && r == TN_REFUSED && is_forgotten(w->out->status)) {
+        if (!never_arrived(w))
+            return recollect(w, err);
+        r = send_awake(w, false, err);
+    }
     if (r == TN_ANSWERED)
         return read_answer(w, err);
-    if (r == TN_REFUSED)
-        tn_hand_refused_text(w->out->status, tn_buf_str(&w->out->answer), w->out->answer.len,
-                             &refusal);
     if (!w->noted.known)
-        tn_ledger_fail(w->ledger, w->e->action, &w->noted,
-                       r == TN_REFUSED ? refusal.text : err->text);
+        tn_ledger_fail(w->ledger, w->e->action, &w->noted, err->text);
     return r;
 }
 
@@ -243,12 +246,9 @@ static int by_tool(struct work *w, struct tn_error *err)
 {
     struct tn_observation *o = &w->out->observation;
 
-    if (w->noted.known)
+    if (w->noted.known || !w->tools)
         return tool_again(w, err);
-    if (w->tools)
-        tn_toolbox_execute(w->tools, w->e->action, o);
-    else
-        tn_observation_init_error(o, w->e->action, "%s", err->text);
+    tn_toolbox_execute(w->tools, w->e->action, o);
     write_answer(w);
     if (w->e->body && !w->out->answer.len) {
         tn_observation_done(o);
@@ -260,34 +260,64 @@ static int by_tool(struct work *w, struct tn_error *err)
 
 /* --- the order of things ---------------------------------------------------------------------- */
 
-/* What nobody has to carry out: a thought, an action that its user rejected or has not
- * confirmed. No sandbox is woken for it, and its idempotency key stays free for when it is
- * confirmed. */
+/* The observation is there, and nothing was or will be done: no sandbox is woken for it, and its
+ * idempotency key stays free. */
+static int answer_without(struct work *w)
+{
+    w->noted = tn_ledger_begin(w->ledger, w->e->action, NULL, TN_START_UNKNOWN);
+    tn_ledger_end(w->ledger, w->e->action, &w->noted, NULL, NULL, &w->out->observation);
+    write_answer(w);
+    return TN_ANSWERED;
+}
+
+/* What nobody has to carry out: a thought, an action that its user rejected or has not confirmed.
+ */
 static bool answer_here(struct work *w)
 {
     if (!tn_observation_init_unconfirmed(&w->out->observation, w->e->action) &&
         !tn_observation_init_by_host(&w->out->observation, w->e->action))
         return false;
-    w->noted = tn_ledger_begin(w->ledger, w->e->action, NULL, TN_START_UNKNOWN);
-    tn_ledger_end(w->ledger, w->e->action, &w->noted, NULL, NULL, &w->out->observation);
-    write_answer(w);
+    answer_without(w);
     return true;
+}
+
+/* Notes it: 0, or -1 when its key is that of another action. */
+static int note(struct work *w, struct tn_error *err)
+{
+    const char *key = w->e->key;
+
+    w->noted = tn_ledger_begin(w->ledger, w->e->action, key,
+                               key ? w->reach->starts(w->ctx) : TN_START_UNKNOWN);
+    if (w->noted.other)
+        return tn_fail(err, TN_E_UNPROCESSABLE,
+                       "This Idempotency-Key was used for another action: each action needs a key "
+                       "of its own");
+    if (w->noted.id >= 0 && !w->noted.known && w->reach->noted)
+        w->reach->noted(w->ctx, w->e->action, w->noted.id);
+    return 0;
+}
+
+static int call_tool(struct work *w, struct tn_error *err)
+{
+    bool again = w->e->key && tn_ledger_knows(w->ledger, w->e->key);
+
+    if (!again && !(w->tools = w->reach->tools(w->ctx, err))) {
+        if (err->code == TN_E_BUSY)
+            return -1;
+        tn_observation_init_error(&w->out->observation, w->e->action, "%s", err->text);
+        return answer_without(w);
+    }
+    return note(w, err) ? -1 : by_tool(w, err);
 }
 
 static int carry_out(struct work *w, struct tn_error *err)
 {
-    bool tool = w->e->action->type == TN_ACTION_CALL_TOOL_MCP;
-
-    if (!tool && w->reach->ready(w->ctx, &w->deadline, err))
-        return -1;
-    if (tool && !(w->tools = w->reach->tools(w->ctx, err)) && err->code == TN_E_BUSY)
+    if (w->e->action->type == TN_ACTION_CALL_TOOL_MCP)
+        return call_tool(w, err);
+    if (w->reach->ready(w->ctx, &w->deadline, err))
         return -1;
     w->known = w->reach->known(w->ctx);
-    w->noted = tn_ledger_begin(w->ledger, w->e->action, w->e->key,
-                               w->e->key ? w->reach->starts(w->ctx) : TN_START_UNKNOWN);
-    if (w->noted.id >= 0 && !w->noted.known && w->reach->noted)
-        w->reach->noted(w->ctx, w->e->action, w->noted.id);
-    int r = tool ? by_tool(w, err) : by_hand(w, err);
+    int r = note(w, err) ? -1 : by_hand(w, err);
     free(w->known);
     return r;
 }

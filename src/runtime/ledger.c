@@ -17,8 +17,9 @@ enum {
 /* An idempotency key, by its digest. */
 struct known_key {
     unsigned char digest[16];
-    int64_t action; /* id of its event, or -1 */
-    int64_t start;  /* as struct tn_noted has it */
+    int64_t action;                 /* id of its event, or -1 */
+    int64_t start;                  /* as struct tn_noted has it */
+    char of[TN_ACTION_DIGEST_SIZE]; /* what it was used for; "": not known */
     bool answered, running;
     char *report; /* that was added to the answer, or NULL */
 };
@@ -29,7 +30,7 @@ struct tn_ledger {
     struct tn_stream *journal;
     struct known_key *keys; /* a ring once it is full */
     size_t key_count, key_room, key_next;
-    bool keys_read;
+    int64_t read_to; /* where the journal has not been read for keys; -1: nowhere yet */
 };
 
 struct tn_ledger *tn_ledger_new(void)
@@ -37,6 +38,7 @@ struct tn_ledger *tn_ledger_new(void)
     struct tn_ledger *l = tn_calloc(1, sizeof *l);
 
     pthread_mutex_init(&l->lock, NULL);
+    l->read_to = -1;
     return l;
 }
 
@@ -69,6 +71,11 @@ bool tn_ledger_is_open(struct tn_ledger *l)
     return journal_of(l) != NULL;
 }
 
+const char *tn_ledger_directory(struct tn_ledger *l)
+{
+    return journal_of(l) ? l->directory : NULL;
+}
+
 void tn_ledger_open(struct tn_ledger *l, const struct tn_sandbox_journal *of)
 {
     pthread_mutex_lock(&l->lock);
@@ -93,6 +100,25 @@ int tn_ledger_show(struct tn_ledger *l, const char *text, struct tn_buf *out)
 }
 
 /* --- its keys; all of these under the lock ---------------------------------------------------- */
+
+void tn_action_digest(const struct tn_action *action, char out[TN_ACTION_DIGEST_SIZE])
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(TN_EVENT_MAX);
+    struct tn_action bare = *action; /* borrows everything */
+    struct tn_jw jw = tn_jw(&text);
+    char whole[2 * TN_SHA256_BYTES + 1];
+    struct tn_sha256 h;
+
+    bare.event = (struct tn_event){0};
+    bare.timeout = (struct tn_opt_double){0};
+    bare.confirmation_state = TN_CONFIRMED;
+    tn_action_to_json(&bare, &jw);
+    tn_sha256_init(&h);
+    tn_sha256_add(&h, tn_buf_str(&text), text.len);
+    tn_sha256_end_hex(&h, whole);
+    memcpy(out, whole, TN_ACTION_DIGEST_SIZE - 1);
+    out[TN_ACTION_DIGEST_SIZE - 1] = '\0';
+}
 
 static void digest_key(const char *key, unsigned char out[16])
 {
@@ -167,28 +193,63 @@ static void read_key(struct tn_ledger *l, int64_t id, const struct tn_json *even
 
     if (key && tn_event_kind(event) == TN_EVENT_ACTION) {
         digest_key(key, digest);
-        add_key(l, digest, id, tn_json_int(tn_json_get(event, "start"), TN_START_UNKNOWN));
-    } else if (of && is_answer(event)) {
+        if (find_key(l, digest))
+            return;
+        struct known_key *k =
+            add_key(l, digest, id, tn_json_int(tn_json_get(event, "start"), TN_START_UNKNOWN));
+        snprintf(k->of, sizeof k->of, "%s", tn_json_get_str(event, "digest", ""));
+    } else if (of && !of->answered && is_answer(event)) {
         of->answered = true;
         free(of->report);
         of->report = report_in(event);
     }
 }
 
-/* What the journal says of the keys of processes before this one. */
+/* What the journal says of the keys of other processes, as far as it was not read before. */
 static void read_keys(struct tn_ledger *l)
 {
-    int64_t last = tn_stream_last_id(l->journal);
+    int64_t last = tn_journal_newest(l->directory, NULL);
     struct tn_journal_event event;
 
-    l->keys_read = true;
+    if (l->read_to < last - LOOK_BACK)
+        l->read_to = last - LOOK_BACK;
+    if (l->read_to < 0)
+        l->read_to = 0;
     tn_autojournalreader struct tn_journal_reader *r =
-        tn_journal_reader_new(l->directory, last > LOOK_BACK ? last - LOOK_BACK : 0, NULL);
+        tn_journal_reader_new(l->directory, l->read_to, NULL);
     while (r && tn_journal_next(r, &event, NULL) == 1 && event.id <= last) {
         tn_autojson struct tn_json *tree = NULL;
         if (!tn_json_parse(event.json, event.len, &tree, NULL))
             read_key(l, event.id, tree);
+        l->read_to = event.id + 1;
     }
+}
+
+void tn_ledger_catch_up(struct tn_ledger *l)
+{
+    pthread_mutex_lock(&l->lock);
+    if (l->journal)
+        read_keys(l);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* By an idempotency key, whose digest is put out. */
+static struct known_key *look_up(struct tn_ledger *l, const char *key, unsigned char digest[16])
+{
+    if (l->journal && l->read_to < 0)
+        read_keys(l);
+    digest_key(key, digest);
+    return find_key(l, digest);
+}
+
+bool tn_ledger_knows(struct tn_ledger *l, const char *key)
+{
+    unsigned char digest[16];
+
+    pthread_mutex_lock(&l->lock);
+    bool known = look_up(l, key, digest);
+    pthread_mutex_unlock(&l->lock);
+    return known;
 }
 
 /* --- noting ----------------------------------------------------------------------------------- */
@@ -199,22 +260,25 @@ struct tn_noted tn_ledger_begin(struct tn_ledger *l, const struct tn_action *act
     struct tn_noted noted = {.keyed = key, .start = start};
     struct tn_action entry = *action; /* borrows everything */
     struct known_key *known = NULL;
+    char digest[TN_ACTION_DIGEST_SIZE] = "";
 
+    if (key)
+        tn_action_digest(action, digest);
     /* what the action itself says of a key is a stranger's word */
     entry.event.idempotency_key = (char *)(uintptr_t)key;
+    entry.event.digest = key ? digest : NULL;
     entry.event.start = (struct tn_opt_int){.set = key, .value = start};
     pthread_mutex_lock(&l->lock);
-    if (key) {
-        if (l->journal && !l->keys_read)
-            read_keys(l);
-        digest_key(key, noted.digest);
-        known = find_key(l, noted.digest);
-    }
+    if (key)
+        known = look_up(l, key, noted.digest);
     noted.known = known;
+    noted.other = known && *known->of && strcmp(known->of, digest) != 0;
     noted.id = known ? known->action : tn_note_action(l->journal, &entry);
-    if (key && !known)
+    if (key && !known) {
         known = add_key(l, noted.digest, noted.id, start);
-    if (known) {
+        memcpy(known->of, digest, sizeof digest);
+    }
+    if (known && !noted.other) {
         noted.answered = known->answered;
         noted.running = noted.known && known->running;
         noted.start = known->start;

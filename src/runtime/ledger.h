@@ -3,7 +3,7 @@
  * Whoever executes an action notes it here before anybody may carry it out, and what became of
  * it afterwards.  From any thread.  A journal that cannot be written never stops an action; the
  * keys of this process are known all the same, those of hidden actions too, which no journal
- * has. */
+ * has: these are forgotten with the process. */
 #ifndef TN_RUNTIME_LEDGER_H
 #define TN_RUNTIME_LEDGER_H
 
@@ -31,11 +31,17 @@ struct tn_noted {
     int64_t id;    /* in the journal, or -1: it is not there */
     bool keyed;    /* it has an idempotency key */
     bool known;    /* ...that was there already: somebody asks again */
+    bool other;    /* ...for another action: nothing is noted */
     bool answered; /* ...with what became of it */
     bool running;  /* ...or is at it in this moment */
     int64_t start; /* of the sandbox when it was noted */
     unsigned char digest[16];
 };
+
+/* Whether an action with this idempotency key is there; nothing is noted. */
+bool tn_ledger_knows(struct tn_ledger *l, const char *key);
+/* Reads what other processes have noted since. */
+void tn_ledger_catch_up(struct tn_ledger *l);
 
 /* Notes the action, unless one with this idempotency key (NULL: none) is there already. */
 struct tn_noted tn_ledger_begin(struct tn_ledger *l, const struct tn_action *action,
@@ -54,5 +60,11 @@ void tn_ledger_fail(struct tn_ledger *l, const struct tn_action *action,
                     const struct tn_noted *noted, const char *why);
 /* Appends the observation that answered it, as the journal has it; -1 when there is none. */
 int tn_ledger_answer(struct tn_ledger *l, const struct tn_noted *noted, struct tn_buf *out);
+
+/* The directory of its journal, which lives as long as the ledger; NULL: none is open. */
+const char *tn_ledger_directory(struct tn_ledger *l);
+/* 16 bytes in hexadecimal that stand for type and arguments of an action. */
+enum { TN_ACTION_DIGEST_SIZE = 33 };
+void tn_action_digest(const struct tn_action *action, char out[TN_ACTION_DIGEST_SIZE]);
 
 #endif

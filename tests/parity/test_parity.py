@@ -54,7 +54,7 @@ EXCEPT = {
     ("session", "no plugin"): "a session has an observation for everything, also for a refusal",
 }
 
-VOLATILE = {"id", "timestamp", "source", "cause", "idempotency_key", "start"}
+VOLATILE = {"id", "timestamp", "source", "cause", "idempotency_key", "start", "digest"}
 STEADY = {"exit_code", "end", "suffix", "output_bytes"}  # of the metadata of a command
 
 

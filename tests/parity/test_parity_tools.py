@@ -30,6 +30,18 @@ def test_a_call_is_made_once(world, face):
     assert calls(face) == before + 1
 
 
+def test_a_key_belongs_to_one_action(world, face):
+    key = {"Idempotency-Key": "one-action"}
+    face.send(CALL, key).ok()
+    other = {**CALL, "args": {"name": "add", "arguments": {"a": 5, "b": 5}}}
+    refused = face.send(other, key)
+    assert refused.status == 422 and "another action" in refused.text
+    world.service.restart(kill=True)
+    face.client.close()
+    assert face.send(other, key).status == 422
+    assert "3" in face.send(CALL, key).ok().json["content"]
+
+
 def test_two_at_once_with_one_key(world, face):
     before, answers = calls(face), []
 
@@ -56,10 +68,12 @@ def test_tenants_have_them_only_if_the_operator_says_so(world):
     world.service.settings["tools"] = "false"
     world.service.restart()
     tenant.close()
-    told = tenant.post(path, {"action": CALL}).ok().json
+    key = {"Idempotency-Key": "not-yet"}
+    told = tenant.post(path, {"action": CALL}, headers=key).ok().json
     assert told["observation"] == "error" and "service.tools" in told["content"]
     assert "3" in world.service.client().post(path, {"action": CALL}).ok().json["content"]  # the administrator
     world.service.settings["tools"] = "true"
     world.service.restart()
     tenant.close()
+    assert "3" in tenant.post(path, {"action": CALL}, headers=key).ok().json["content"]  # a refusal keeps no key
     tenant.delete(f"/v1/sandboxes/{box['id']}").ok(204)

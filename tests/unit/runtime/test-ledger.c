@@ -168,6 +168,50 @@ static void test_the_oldest_keys_go_first(void **state)
     tn_ledger_free(l);
 }
 
+static struct tn_noted begin_command(struct tn_ledger *l, const char *command, double seconds,
+                                     const char *key)
+{
+    tn_autoaction struct tn_action a;
+
+    tn_action_init_run(&a, command, seconds);
+    return tn_ledger_begin(l, &a, key, 1);
+}
+
+static void test_a_key_of_another_action(void **state)
+{
+    struct tn_ledger *l = open_ledger(directory);
+
+    assert_false(tn_ledger_knows(l, "mine"));
+    assert_false(begin_command(l, "echo one", 1, "mine").known);
+    assert_true(tn_ledger_knows(l, "mine"));
+    struct tn_noted again = begin_command(l, "echo one", 2, "mine");
+    assert_true(again.known && !again.other);
+    assert_true(begin_command(l, "echo two", 1, "mine").other);
+    tn_ledger_free(l);
+    l = open_ledger(directory); /* of another process */
+    assert_true(begin_command(l, "echo two", 1, "mine").other);
+    again = begin_command(l, "echo one", 1, "mine");
+    assert_true(again.known && !again.other);
+    tn_ledger_free(l);
+}
+
+static void test_it_catches_up_with_others(void **state)
+{
+    struct tn_ledger *l = open_ledger(directory), *others = open_ledger(directory);
+
+    assert_false(tn_ledger_knows(l, "theirs"));
+    struct tn_noted noted = begin(others, false, "theirs", 1);
+    assert_false(tn_ledger_knows(l, "theirs"));
+    tn_ledger_catch_up(l);
+    assert_true(tn_ledger_knows(l, "theirs"));
+    end(others, &noted, NULL, "it failed");
+    assert_false(begin(l, false, "theirs", 1).answered);
+    tn_ledger_catch_up(l);
+    assert_true(begin(l, false, "theirs", 1).answered);
+    tn_ledger_free(l);
+    tn_ledger_free(others);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +222,8 @@ int main(void)
         cmocka_unit_test(test_without_a_journal_keys_are_known),
         cmocka_unit_test(test_secrets_are_hidden),
         cmocka_unit_test(test_the_oldest_keys_go_first),
+        cmocka_unit_test(test_a_key_of_another_action),
+        cmocka_unit_test(test_it_catches_up_with_others),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
