@@ -24,8 +24,9 @@ struct tn_case {
 
 struct tn_analyzer {
     const char *name, *about;
-    /* It asks somebody else and may take long: several such run at the same time. */
-    bool slow;
+    /* Whether it asks somebody else and may take long: several such run at the same time, after
+     * those that do not.  NULL: never. */
+    bool (*slow)(const void *self);
     /* How many events of the history it looks at. */
     size_t history;
     /* Takes what it needs out of the settings.  NULL with err when it could never judge. */
@@ -38,6 +39,9 @@ struct tn_analyzer {
                  struct tn_error *err);
 };
 
-extern const struct tn_analyzer tn_analyzer_llm;
+extern const struct tn_analyzer tn_analyzer_llm, tn_analyzer_invariant, tn_analyzer_grayswan;
+
+/* For those that always ask somebody else. */
+bool tn_analyzer_is_slow(const void *self);
 
 #endif

@@ -9,7 +9,15 @@
 /* All that are built in. */
 static const struct tn_analyzer *const built_in[] = {
     &tn_analyzer_llm,
+    &tn_analyzer_invariant,
+    &tn_analyzer_grayswan,
 };
+
+bool tn_analyzer_is_slow(const void *self)
+{
+    (void)self;
+    return true;
+}
 
 /* So many failures in a row, and it is not asked for so long. */
 enum { BREAKER_FAILURES = 3 };
@@ -19,6 +27,7 @@ enum { BREAKER_FAILURES = 3 };
 struct member {
     const struct tn_analyzer *analyzer;
     void *self;
+    bool slow;
     pthread_mutex_t lock; /* of what follows */
     unsigned failures;    /* in a row */
     int64_t again;        /* not asked before this time, once these were too many */
@@ -59,7 +68,8 @@ int tn_judge_add(struct tn_judge *j, const struct tn_analyzer *analyzer,
         return tn_error_context(err, "analyzer %s", analyzer->name);
     j->members = tn_realloc(j->members, (j->count + 1) * sizeof *j->members);
     struct member *m = &j->members[j->count++];
-    *m = (struct member){.analyzer = analyzer, .self = self};
+    *m = (struct member){
+        .analyzer = analyzer, .self = self, .slow = analyzer->slow && analyzer->slow(self)};
     pthread_mutex_init(&m->lock, NULL);
     return 0;
 }
@@ -201,7 +211,7 @@ static void ask_all(struct tn_judge *j, bool slow, struct question *questions)
 
     for (size_t i = 0; i < j->count; i++) {
         struct question *q = &questions[i];
-        if (q->member->analyzer->slow != slow)
+        if (q->member->slow != slow)
             continue;
         if (last && slow && tn_thread_start(&last->thread, ask, last) == 0)
             last->started = true;
@@ -212,7 +222,7 @@ static void ask_all(struct tn_judge *j, bool slow, struct question *questions)
     if (last)
         ask(last);
     for (size_t i = 0; i < j->count; i++)
-        if (questions[i].started && questions[i].member->analyzer->slow == slow)
+        if (questions[i].started && questions[i].member->slow == slow)
             pthread_join(questions[i].thread, NULL);
 }
 

@@ -1,31 +1,8 @@
 /* Several analyzers, one verdict: the worst holds, and what fails asks. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
-#include "base/clock.h"
-#include "security/judge.h"
-
-static void settings_of(struct tn_security_settings *s)
-{
-    tn_fields_defaults(&tn_security_fields, s);
-    tn_fields_defaults(&tn_security_llm_fields, &s->llm);
-    tn_fields_defaults(&tn_security_invariant_fields, &s->invariant);
-    tn_fields_defaults(&tn_security_grayswan_fields, &s->grayswan);
-}
-
-static void settings_done(struct tn_security_settings *s)
-{
-    tn_fields_done(&tn_security_fields, s);
-    tn_fields_done(&tn_security_llm_fields, &s->llm);
-    tn_fields_done(&tn_security_invariant_fields, &s->invariant);
-    tn_fields_done(&tn_security_grayswan_fields, &s->grayswan);
-}
+#include "helpers.h"
 
 /* --- analyzers that say what a test wants ----------------------------------------------------- */
 
@@ -84,9 +61,9 @@ static int judge_fake(void *self, const struct tn_case *c, int64_t deadline, str
         .name = #function, .about = "for tests", .slow = is_slow, .history = events, \
         .open = function, .close = close_fake, .judge = judge_fake                   \
     }
-static const struct tn_analyzer quick = FAKE(open_one, false, 0);
-static const struct tn_analyzer slow = FAKE(open_two, true, 20);
-static const struct tn_analyzer slow_too = FAKE(open_three, true, 5);
+static const struct tn_analyzer quick = FAKE(open_one, NULL, 0);
+static const struct tn_analyzer slow = FAKE(open_two, tn_analyzer_is_slow, 20);
+static const struct tn_analyzer slow_too = FAKE(open_three, tn_analyzer_is_slow, 5);
 
 static struct tn_judge *judge_with(const struct tn_analyzer *a, const struct tn_analyzer *b,
                                    const struct tn_analyzer *c)

@@ -3,7 +3,9 @@
 #ifndef TN_TESTS_UNIT_WEB_SCRIPT_SERVER_H
 #define TN_TESTS_UNIT_WEB_SCRIPT_SERVER_H
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,7 +25,8 @@ struct script_step {
 };
 
 struct script_server {
-    char path[64];
+    char path[64];  /* of its socket; "" when it listens on TCP */
+    char where[64]; /* then: "http://127.0.0.1:PORT" */
     int listener, stop[2];
     const struct script_step *steps; /* ends with a NULL answer */
     size_t at;
@@ -107,6 +110,14 @@ static inline void *script_run(void *arg)
     return NULL;
 }
 
+/* Plays the script to whoever comes to that listener. */
+static inline void script_play(struct script_server *s)
+{
+    if (listen(s->listener, 16) < 0 || pipe(s->stop) < 0 ||
+        pthread_create(&s->thread, NULL, script_run, s) != 0)
+        abort();
+}
+
 static inline void script_start(struct script_server *s, const struct script_step *steps)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -117,10 +128,25 @@ static inline void script_start(struct script_server *s, const struct script_ste
     unlink(s->path);
     memcpy(a.sun_path, s->path, strlen(s->path));
     s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (s->listener < 0 || bind(s->listener, (struct sockaddr *)&a, sizeof a) < 0 ||
-        listen(s->listener, 16) < 0 || pipe(s->stop) < 0 ||
-        pthread_create(&s->thread, NULL, script_run, s) != 0)
+    if (s->listener < 0 || bind(s->listener, (struct sockaddr *)&a, sizeof a) < 0)
         abort();
+    script_play(s);
+}
+
+/* The same at a port of the loopback address. */
+static inline void script_start_tcp(struct script_server *s, const struct script_step *steps)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+
+    memset(s, 0, sizeof *s);
+    s->steps = steps;
+    s->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s->listener < 0 || bind(s->listener, (struct sockaddr *)&a, sizeof a) < 0 ||
+        getsockname(s->listener, (struct sockaddr *)&a, &n) < 0)
+        abort();
+    snprintf(s->where, sizeof s->where, "http://127.0.0.1:%d", ntohs(a.sin_port));
+    script_play(s);
 }
 
 static inline void script_stop(struct script_server *s)
@@ -129,7 +155,8 @@ static inline void script_stop(struct script_server *s)
     pthread_join(s->thread, NULL);
     close(s->stop[0]);
     close(s->listener);
-    unlink(s->path);
+    if (*s->path)
+        unlink(s->path);
 }
 
 #endif
