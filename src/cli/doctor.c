@@ -16,7 +16,7 @@ struct visit {
 static const char *const mark_words[] = {"ok", "missing", "needed"};
 static const char *const mark_styles[] = {STYLE_GREEN, STYLE_YELLOW, STYLE_RED};
 
-static void tell(const struct tn_finding *f, void *ctx)
+static void tell(const struct tn_symptom *f, void *ctx)
 {
     struct visit *v = ctx;
     int mark = f->good ? 0 : f->needed ? 2 : 1;
@@ -62,11 +62,11 @@ static void visit(struct visit *v, const struct tn_backend *b, const struct tn_h
     v->works = true;
     put_head(v, b);
     if (b->doctor && b->doctor(host, tell, v, &err) < 0)
-        tell(&(struct tn_finding){.what = "examination", .needed = true, .detail = err.text}, v);
+        tell(&(struct tn_symptom){.what = "examination", .needed = true, .detail = err.text}, v);
     void *engine = NULL;
     err = (struct tn_error){0};
     if (v->works && b->open(host, &engine, &err) < 0)
-        tell(&(struct tn_finding){.what = "start", .needed = true, .detail = err.text}, v);
+        tell(&(struct tn_symptom){.what = "start", .needed = true, .detail = err.text}, v);
     else if (engine)
         b->close(engine);
     tn_jw_array_end(&v->w);

@@ -103,13 +103,13 @@ enum tn_ability {
 };
 
 /* One line of `tendon doctor`. */
-struct tn_finding {
+struct tn_symptom {
     const char *what;   /* "user namespaces" */
     bool good;          /* false: the backend works less well, or not at all, without it */
     bool needed;        /* nothing works without it */
     const char *detail; /* what was found; how to get it */
 };
-typedef void (*tn_finding_fn)(const struct tn_finding *finding, void *ctx);
+typedef void (*tn_symptom_fn)(const struct tn_symptom *finding, void *ctx);
 
 /* Bytes of a log, in order; non-zero stops. */
 typedef int (*tn_log_fn)(const void *bytes, size_t n, void *ctx);
@@ -210,7 +210,7 @@ struct tn_backend {
                 const struct tn_subject *child, struct tn_place *place, int64_t deadline,
                 struct tn_error *err);
     /* What this machine offers it, whether or not open succeeds. */
-    int (*doctor)(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err);
+    int (*doctor)(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err);
 };
 
 extern const struct tn_backend tn_backend_local;

@@ -300,9 +300,9 @@ int tn_process_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline
     return result;
 }
 
-void tn_process_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx)
+void tn_process_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx)
 {
-    fn(&(struct tn_finding){.what = "tendon-hand",
+    fn(&(struct tn_symptom){.what = "tendon-hand",
                             .good = host->hand,
                             .needed = true,
                             .detail =

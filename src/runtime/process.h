@@ -114,7 +114,7 @@ int tn_process_logs(void *engine, const struct tn_subject *subject, bool follow,
 int tn_process_usage(void *engine, const struct tn_subject *subject, struct tn_usage *out,
                      struct tn_error *err);
 /* Tells whether there is a hand to start. */
-void tn_process_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx);
+void tn_process_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx);
 /* process-find.c: the hand's own. */
 struct tn_proc tn_process_hand(void *engine, const struct tn_subject *subject);
 

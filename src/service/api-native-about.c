@@ -49,7 +49,7 @@ struct visit {
     bool works;
 };
 
-static void put_finding(const struct tn_finding *f, void *ctx)
+static void put_finding(const struct tn_symptom *f, void *ctx)
 {
     struct visit *v = ctx;
 
@@ -72,7 +72,7 @@ static void put_backend(struct tn_jw *out, const struct tn_backend *b, const str
 
     tn_jw_array(&v.w);
     if (b->doctor && b->doctor(host, put_finding, &v, &err) < 0)
-        put_finding(&(struct tn_finding){.what = "examination", .needed = true, .detail = err.text},
+        put_finding(&(struct tn_symptom){.what = "examination", .needed = true, .detail = err.text},
                     &v);
     tn_jw_array_end(&v.w);
     tn_jw_object(out);

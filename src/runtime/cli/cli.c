@@ -46,20 +46,20 @@ static int open_cli(const struct tn_host *host, void **engine, struct tn_error *
     return tn_process_open(&kind, host, engine, err);
 }
 
-static int doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err)
+static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
 {
     struct tn_error why = {0};
     tn_autofd int root = tn_fs_open(TN_FS_ANYWHERE, "/", O_PATH | O_DIRECTORY, 0, NULL);
     tn_autofd int beneath = tn_fs_open(root, ".", O_PATH | O_DIRECTORY, 0, &why);
 
     tn_process_doctor(host, fn, ctx);
-    fn(&(struct tn_finding){.what = "openat2",
+    fn(&(struct tn_symptom){.what = "openat2",
                             .good = beneath >= 0,
                             .needed = true,
                             .detail =
                                 beneath >= 0 ? "file actions stay in the workspace" : why.text},
        ctx);
-    fn(&(struct tn_finding){.what = "isolation",
+    fn(&(struct tn_symptom){.what = "isolation",
                             .detail = "of file actions only: commands run with all the rights of "
                                       "the user who starts them"},
        ctx);

@@ -232,6 +232,6 @@ int docker_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn
                 int64_t deadline, struct tn_error *err);
 int docker_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
                  struct tn_error *err);
-int docker_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err);
+int docker_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err);
 
 #endif

@@ -6,14 +6,14 @@
 #define LOOK_SECONDS 5.0
 
 struct report {
-    tn_finding_fn fn;
+    tn_symptom_fn fn;
     void *ctx;
 };
 
 static void tell(const struct report *r, const char *what, bool good, bool needed,
                  const char *detail)
 {
-    struct tn_finding finding = {.what = what, .good = good, .needed = needed, .detail = detail};
+    struct tn_symptom finding = {.what = what, .good = good, .needed = needed, .detail = detail};
 
     r->fn(&finding, r->ctx);
 }
@@ -61,7 +61,7 @@ static void tell_way(const struct report *r, const struct tn_engine_info *engine
                 "published ports, and network none is not possible");
 }
 
-int docker_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err)
+int docker_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
 {
     const struct tn_config_docker *c = &host->config->docker;
     struct report report = {.fn = fn, .ctx = ctx};

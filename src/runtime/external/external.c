@@ -30,7 +30,7 @@ static int open_external(struct external *x, const struct tn_host *host, void **
     return r;
 }
 
-static int doctor_external(struct external *x, const struct tn_host *host, tn_finding_fn fn,
+static int doctor_external(struct external *x, const struct tn_host *host, tn_symptom_fn fn,
                            void *ctx, struct tn_error *err)
 {
     struct tn_error why = {0};
@@ -39,7 +39,7 @@ static int doctor_external(struct external *x, const struct tn_host *host, tn_fi
 
     engine_close(e);
     fn(
-        &(struct tn_finding){
+        &(struct tn_symptom){
             .what = x->path, .good = good, .needed = true, .detail = good ? x->summary : why.text},
         ctx);
     return 0;
@@ -50,7 +50,7 @@ static int doctor_external(struct external *x, const struct tn_host *host, tn_fi
     {                                                                                    \
         return open_external(externals[n], host, engine, err);                           \
     }                                                                                    \
-    static int doctor_##n(const struct tn_host *host, tn_finding_fn fn, void *ctx,       \
+    static int doctor_##n(const struct tn_host *host, tn_symptom_fn fn, void *ctx,       \
                           struct tn_error *err)                                          \
     {                                                                                    \
         return doctor_external(externals[n], host, fn, ctx, err);                        \
@@ -59,7 +59,7 @@ SLOTS(FUNCTIONS)
 
 static const struct {
     int (*open)(const struct tn_host *host, void **engine, struct tn_error *err);
-    int (*doctor)(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err);
+    int (*doctor)(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err);
 } slots[] = {
 #define SLOT(n) {open_##n, doctor_##n},
     SLOTS(SLOT)};

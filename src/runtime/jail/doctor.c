@@ -42,7 +42,7 @@ static int run_probe(const char *program, struct tn_buf *out, struct tn_error *e
     return tn_child_wait(child, deadline, NULL, err);
 }
 
-static void tell_suspend(const struct tn_host *host, tn_finding_fn fn, void *ctx)
+static void tell_suspend(const struct tn_host *host, tn_symptom_fn fn, void *ctx)
 {
     tn_autofree char *criu = NULL;
     struct jail_engine e = {.host = host};
@@ -50,7 +50,7 @@ static void tell_suspend(const struct tn_host *host, tn_finding_fn fn, void *ctx
     if (tn_cgroups_find(&e.cgroups, NULL) < 0)
         return;
     tn_autofree char *obstacle = jail_suspend_obstacle(&e, &criu, tn_deadline_in(PROBE_SECONDS));
-    fn(&(struct tn_finding){.what = "suspend to disk",
+    fn(&(struct tn_symptom){.what = "suspend to disk",
                             .good = !obstacle,
                             .detail = obstacle ? obstacle : criu},
        ctx);
@@ -58,13 +58,13 @@ static void tell_suspend(const struct tn_host *host, tn_finding_fn fn, void *ctx
 }
 
 /* Where there is no state directory yet nobody can tell. */
-static void tell_images(const struct tn_host *host, tn_finding_fn fn, void *ctx)
+static void tell_images(const struct tn_host *host, tn_symptom_fn fn, void *ctx)
 {
     tn_autofd int state = open(host->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool good = state >= 0 && tn_erofs_works(state);
 
     if (state >= 0)
-        fn(&(struct tn_finding){.what = "layers as images",
+        fn(&(struct tn_symptom){.what = "layers as images",
                                 .good = good,
                                 .detail = good ? "EROFS in one file"
                                                : "snapshots and forks copy file by file; images "
@@ -73,7 +73,7 @@ static void tell_images(const struct tn_host *host, tn_finding_fn fn, void *ctx)
            ctx);
 }
 
-int jail_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err)
+int jail_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(PROBE_MAX);
     tn_autojson struct tn_json *json = NULL;
@@ -85,7 +85,7 @@ int jail_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct 
     const struct tn_json *list = tn_json_get(json, "findings");
     for (size_t i = 0; i < tn_json_count(list); i++) {
         const struct tn_json *one = tn_json_at(list, i);
-        fn(&(struct tn_finding){.what = tn_json_get_str(one, "what", "?"),
+        fn(&(struct tn_symptom){.what = tn_json_get_str(one, "what", "?"),
                                 .good = tn_json_bool(tn_json_get(one, "good"), false),
                                 .needed = tn_json_bool(tn_json_get(one, "needed"), false),
                                 .detail = tn_json_get_str(one, "detail", "")},

@@ -315,6 +315,6 @@ int jail_logs(void *engine, const struct tn_subject *subject, bool follow, tn_lo
               int64_t deadline, struct tn_error *err);
 int jail_usage(void *engine, const struct tn_subject *subject, struct tn_usage *out,
                struct tn_error *err);
-int jail_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err);
+int jail_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err);
 
 #endif

@@ -39,10 +39,10 @@ static int open_local(const struct tn_host *host, void **engine, struct tn_error
     return tn_process_open(&kind, host, engine, err);
 }
 
-static int doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err)
+static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
 {
     tn_process_doctor(host, fn, ctx);
-    fn(&(struct tn_finding){.what = "isolation",
+    fn(&(struct tn_symptom){.what = "isolation",
                             .detail = "none: commands run with all the rights of the user who "
                                       "starts them; use jail or docker for what is not trusted"},
        ctx);

@@ -107,11 +107,11 @@ static void close_engine(void *engine)
 
 /* --- doctor ----------------------------------------------------------------------------------- */
 
-int remote_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err)
+int remote_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
 {
     struct tn_error why = {0};
     struct remote *r = remote_open(host, tn_deadline_in(OPEN_SECONDS), &why);
-    struct tn_finding service = {
+    struct tn_symptom service = {
         .what = "runtime service", .good = r != NULL, .needed = true, .detail = why.text};
     tn_autofree char *detail =
         r ? tn_asprintf("%s speaks the %s API", r->api, r->dialect->name) : NULL;
@@ -120,7 +120,7 @@ int remote_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struc
         service.detail = detail;
     fn(&service, ctx);
     if (r && strncmp(r->api, "https:", 6) != 0) {
-        const struct tn_finding plain = {
+        const struct tn_symptom plain = {
             .what = "encryption",
             .detail = "keys and everything else travel in the clear: fine on this machine only"};
         fn(&plain, ctx);

@@ -165,7 +165,7 @@ int remote_rollback(void *engine, const struct tn_subject *s, const char *name,
 int remote_fork(void *engine, const struct tn_subject *s, const char *name,
                 const struct tn_subject *child, struct tn_place *place, int64_t deadline,
                 struct tn_error *err);
-int remote_doctor(const struct tn_host *host, tn_finding_fn fn, void *ctx, struct tn_error *err);
+int remote_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err);
 
 /* Opens the way to the service and learns its dialect. */
 struct remote *remote_open(const struct tn_host *host, int64_t deadline, struct tn_error *err);

@@ -257,7 +257,7 @@ static int do_open(const struct tn_json *q, int64_t deadline, struct tn_jw *w, s
     return 0;
 }
 
-static void tell_finding(const struct tn_finding *f, void *ctx)
+static void tell_finding(const struct tn_symptom *f, void *ctx)
 {
     struct tn_jw *w = ctx;
 
