@@ -54,6 +54,7 @@ struct box {
     bool made;       /* its sandbox was complete once */
     bool claimed;    /* it was warm: no line, only a look whether it lives */
     bool known;      /* it was looked at since the service started */
+    bool unstarted;  /* nothing happened since its start failed, which left it stopped */
     bool gone;
     double started, used;
     bool use_unsaved;      /* it is on the list of those used, */

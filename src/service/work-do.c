@@ -82,7 +82,8 @@ static bool take_over(struct box *b, const struct tn_record *r)
     return news;
 }
 
-/* Under its lock, only when it says something new. */
+/* Under its lock, only when it says something new: that one is stopped whose start has failed does
+ * not, and must not take the reason of that away. */
 static void saw(struct box *b, enum life_event event, const char *reason, enum tn_blame blame,
                 bool news)
 {
@@ -91,6 +92,8 @@ static void saw(struct box *b, enum life_event event, const char *reason, enum t
                                                       : CAUSE_ENDED;
     enum box_state next = life_table[b->state][event].to;
 
+    if (b->unstarted && event == EVENT_STOPPED)
+        return;
     if (next == BOX_MISSING && !reason)
         reason = "its sandbox was removed by somebody else";
     if (next == b->state && same(reason, b->reason) && !news)

@@ -40,6 +40,7 @@ void box_happened(struct box *b, enum life_event event, enum box_cause cause, co
     enum box_state before = b->state;
 
     b->state = life_table[before][event].to;
+    b->unstarted = false;
     b->cause = b->state == BOX_ERROR ? cause : CAUSE_NONE;
     /* Where nobody has ordered anything that is not done yet, what is seen is how it is to be. */
     if (b->settled == b->order && b->goal != BOX_GONE)
@@ -111,6 +112,7 @@ static void failed(struct box *b, enum life_work work, uint64_t order, const str
         pthread_mutex_lock(&b->lock);
     } else {
         box_happened(b, life_works[work].failure, cause_of(why, b->blame), why->text);
+        b->unstarted = work == WORK_START;
     }
     give_up(b, order, why);
 }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from native import at, make, run
+from native import at, make, run, run_action
 from services import Service
 
 GIVEN = """
@@ -65,7 +65,10 @@ def test_neither_a_fork_nor_a_start_has_what_was_taken_away(service):
         alice.post(at(boxes[name], "/stop")).ok()
         again = alice.post(at(boxes[name], "/resume"))
         assert again.status >= 400 or again.json["state"] == "error", again
-        assert word in alice.get(at(boxes[name])).ok().json["reason"]
+        for _ in range(20):  # to use it makes the service look at its sandbox, which is stopped
+            now = alice.get(at(boxes[name])).ok().json
+            assert now["state"] == "error" and word in now["reason"], now
+            assert alice.post(at(boxes[name], "/actions"), run_action("true")).status == 503
     # One that has less than the template says today is as it was; so is what an administrator asks for.
     alice.post(at(boxes["grows"], "/stop")).ok()
     alice.post(at(boxes["grows"], "/resume")).ok()
