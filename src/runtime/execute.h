@@ -1,15 +1,18 @@
 /* One way to execute an action, whoever asks for it: the library and everything above it, and the
  * service in all its dialects.
  *
- * In this order: what needs no hand or nobody confirmed is answered, the sandbox is reached, the
- * action is noted in its ledger, sent once, the limit that it met is named, and its answer is
- * noted.  What differs from face to face is how a sandbox is reached, and stands in a table. */
+ * In this order: what needs no hand or nobody confirmed is answered, the action is judged, somebody
+ * confirms it where the verdict says so, the sandbox is reached, the action is noted in its ledger,
+ * sent once, the limit that it met is named, and its answer is noted.  What differs from face to
+ * face is how a sandbox is reached, and stands in a table. */
 #ifndef TN_RUNTIME_EXECUTE_H
 #define TN_RUNTIME_EXECUTE_H
 
 #include "runtime/hand-client.h"
 #include "runtime/ledger.h"
+#include "runtime/pending.h"
 #include "runtime/toolbox.h"
+#include "security/judge.h"
 
 /* What became of a sandbox that did not answer. */
 enum tn_loss {
@@ -45,6 +48,16 @@ struct tn_reach {
     char *(*news)(void *ctx, const char *known);
     /* The tools of MCP servers that whoever asks has there, until leave; NULL with err. */
     struct tn_toolbox *(*tools)(void *ctx, struct tn_error *err);
+    /* An action waits for its confirmation: whoever is there is asked now, and may answer; what
+     * still awaits it is answered by somebody else (confirm.h).  May be NULL: nobody is there. */
+    enum tn_confirmation (*ask)(void *ctx, const char *directory, const struct tn_pending *pending);
+};
+
+/* How long the caller waits for somebody to confirm the action. */
+enum tn_patience {
+    TN_PATIENT,     /* as long as it can be confirmed; its own time begins then */
+    TN_TO_DEADLINE, /* ...but not beyond its own deadline */
+    TN_IMPATIENT,   /* not at all */
 };
 
 struct tn_errand {
@@ -55,10 +68,15 @@ struct tn_errand {
      * too.  NULL: it is made of the action, which gets `seconds` for a timeout if it has none. */
     const char *body;
     size_t len;
-    const char *key;     /* the caller's idempotency key, see tn_errand_key_fits; or NULL */
-    const char *headers; /* further ones for the hand, "Name: value\r\n...", or NULL */
-    double seconds;      /* that are waited for an action without a timeout */
-    double grace;        /* ...beyond its timeout */
+    const char *key;        /* the caller's idempotency key, see tn_errand_key_fits; or NULL */
+    const char *headers;    /* further ones for the hand, "Name: value\r\n...", or NULL */
+    double seconds;         /* that are waited for an action without a timeout */
+    double grace;           /* ...beyond its timeout */
+    struct tn_judge *judge; /* NULL: everything is allowed */
+    const struct tn_thresholds *thresholds; /* of whoever asks, or NULL: those of the judge */
+    enum tn_patience patience;
+    const int *watch; /* a descriptor that ends the wait when it becomes readable, or NULL */
+    unsigned rights;  /* the face's own mark of what the caller may do: kept with what waits */
 };
 
 enum tn_outcome_kind {
@@ -67,12 +85,14 @@ enum tn_outcome_kind {
     TN_REFUSED,    /* with the status and bytes of the hand; err says the same */
     TN_ENDED, /* the sandbox has, under the action: the observation says why, and so does err */
     TN_LOST,  /* nobody can say what became of it: err */
+    TN_WAITS, /* nobody has confirmed it yet: `pending`; the observation, an `error`, says so */
 };
 
 struct tn_outcome {
     int status;                        /* of a hand that refused */
     bool again;                        /* it had been carried out before */
-    struct tn_observation observation; /* ANSWERED, ENDED: the caller ends it */
+    int64_t pending;                   /* the id of what waits */
+    struct tn_observation observation; /* ANSWERED, ENDED, WAITS: the caller ends it */
     struct tn_buf
         answer; /* the caller's: maximum and purse; the trees that are needed are held there,
                              too */
@@ -80,6 +100,15 @@ struct tn_outcome {
 
 /* What became of the action, which is in the ledger then; or -1 with err when nothing was done. */
 int tn_execute_errand(const struct tn_errand *errand, struct tn_outcome *out, struct tn_error *err);
+
+/* The same for an action that waited and that the caller has claimed, which nobody judges again:
+ * its body, key and action take the place of the errand's. */
+int tn_execute_confirmed(const struct tn_errand *errand, const struct tn_pending *pending,
+                         struct tn_outcome *out, struct tn_error *err);
+/* Notes that somebody said no, or (NULL) that nobody said anything in time: a `user_rejected`
+ * observation, which the caller ends. */
+void tn_execute_rejected(struct tn_ledger *ledger, const struct tn_pending *pending,
+                         const char *reason, struct tn_observation *out);
 
 /* 1 to TN_KEY_MAX printable characters. */
 enum { TN_KEY_MAX = 255 };

@@ -1,0 +1,306 @@
+#include "runtime/pending.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "event/action-body.h"
+#include "event/journal.h"
+
+#define FOLDER "pending"
+#define ENDING ".json"
+
+enum { HEAD_MAX = 1 << 20, DIFF_MAX = 64 << 10 };
+
+#define PENDING struct tn_pending
+static const struct tn_field head_rows[] = {
+    TN_INT("id", PENDING, id, .flags = TN_FIELD_REQUIRED),
+    TN_DOUBLE("asked", PENDING, asked, .flags = TN_FIELD_REQUIRED),
+    TN_DOUBLE("until", PENDING, until, .flags = TN_FIELD_REQUIRED),
+    TN_STRING("key", PENDING, key, .flags = TN_FIELD_REQUIRED),
+    TN_BOOL("keyed", PENDING, keyed),
+    TN_JSON("verdict", PENDING, verdict, .flags = TN_FIELD_NULLABLE),
+};
+static const struct tn_fields head = TN_FIELDS(head_rows);
+
+void tn_pending_done(struct tn_pending *p)
+{
+    free(p->key);
+    free(p->body);
+    tn_json_free(p->verdict);
+    tn_action_done(&p->action);
+}
+
+static double now_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+bool tn_pending_is_late(const struct tn_pending *p)
+{
+    return now_seconds() >= p->until;
+}
+
+int64_t tn_pending_deadline(const struct tn_pending *p)
+{
+    double left = p->until - now_seconds();
+
+    return tn_deadline_in(left > 0 ? left : 0);
+}
+
+/* --- its file --------------------------------------------------------------------------------- */
+
+static int open_folder(const char *directory, struct tn_error *err)
+{
+    tn_autofree char *path = tn_asprintf("%s/" FOLDER, directory);
+
+    return tn_fs_open(TN_FS_ANYWHERE, path, O_RDONLY | O_DIRECTORY, 0, err);
+}
+
+static void name_of(int64_t id, char out[40])
+{
+    snprintf(out, 40, "%lld" ENDING, (long long)id);
+}
+
+/* The id that a file of the folder is named after; -1 for every other file. */
+static int64_t id_of(const char *name)
+{
+    char *end, same[40];
+
+    errno = 0;
+    long long id = strtoll(name, &end, 10);
+    if (errno || end == name || strcmp(end, ENDING) != 0)
+        return -1;
+    name_of(id, same);
+    return id >= 0 && strcmp(same, name) == 0 ? id : -1;
+}
+
+static int put_file(int fd, void *ctx, struct tn_error *err)
+{
+    const struct tn_buf *text = ctx;
+
+    return tn_fs_write(fd, tn_buf_str(text), text->len, err);
+}
+
+/* The ids of all, in order; the caller frees them. */
+static size_t list(const char *directory, int64_t **out)
+{
+    tn_autofree char *path = tn_asprintf("%s/" FOLDER, directory);
+    DIR *folder = opendir(path);
+    int64_t *ids = NULL;
+    size_t count = 0;
+
+    *out = NULL;
+    if (!folder)
+        return 0;
+    for (struct dirent *e; (e = readdir(folder));) {
+        int64_t id = id_of(e->d_name);
+        if (id < 0)
+            continue;
+        ids = tn_realloc(ids, (count + 1) * sizeof *ids);
+        size_t at = count++;
+        for (; at > 0 && ids[at - 1] > id; at--)
+            ids[at] = ids[at - 1];
+        ids[at] = id;
+    }
+    closedir(folder);
+    *out = ids;
+    return count;
+}
+
+int tn_pending_save(const char *directory, const struct tn_pending *p, struct tn_error *err)
+{
+    const struct tn_fs_replace how = {.mode = 0600, .sync = true};
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(HEAD_MAX + TN_PENDING_BODY_MAX);
+    tn_autofree char *path = tn_asprintf("%s/" FOLDER, directory);
+    tn_autofree int64_t *ids = NULL;
+    struct tn_jw w = tn_jw(&text);
+    char name[40];
+
+    if (p->len > TN_PENDING_BODY_MAX)
+        return tn_fail(err, TN_E_TOO_LARGE,
+                       "it is larger than %d MiB: nobody could look through it",
+                       TN_PENDING_BODY_MAX >> 20);
+    if (list(directory, &ids) >= TN_PENDING_MAX)
+        return tn_fail(err, TN_E_QUOTA, "%d actions of this sandbox wait for an answer already",
+                       TN_PENDING_MAX);
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return tn_fail_errno(err, errno, "%s", path);
+    tn_autofd int folder = open_folder(directory, err);
+    if (folder < 0)
+        return -1;
+    tn_jw_object(&w);
+    tn_fields_to_json(&head, p, &w);
+    tn_jw_kint(&w, "rights", p->rights);
+    tn_jw_object_end(&w);
+    tn_buf_putc(&text, '\n');
+    tn_buf_add(&text, p->body, p->len);
+    if (!tn_buf_ok(&text))
+        return tn_fail(err, TN_E_TOO_LARGE, "its verdict is too large");
+    name_of(p->id, name);
+    return tn_fs_replace(folder, name, &how, put_file, &text, err);
+}
+
+/* The two parts of a file; on failure there may be something to end. */
+static int read_parts(const struct tn_buf *text, struct tn_pending *out, struct tn_error *err)
+{
+    const char *start = tn_buf_str(text), *lf = memchr(start, '\n', text->len);
+    tn_autojson struct tn_json *tree = NULL, *body = NULL;
+    struct tn_action action;
+    size_t held = 0;
+
+    if (!lf)
+        return tn_fail(err, TN_E_INVALID, "it has no end");
+    if (tn_json_parse(start, (size_t)(lf - start), &tree, err) ||
+        tn_fields_from_json(&head, out, tree, err))
+        return -1;
+    out->rights = (unsigned)tn_json_int(tn_json_get(tree, "rights"), 0);
+    out->len = text->len - (size_t)(lf + 1 - start);
+    out->body = tn_strndup(lf + 1, out->len);
+    if (tn_action_body_read(out->body, out->len, NULL, &held, &body, &action, err))
+        return -1;
+    tn_action_done(&out->action);
+    out->action = action;
+    return 0;
+}
+
+int tn_pending_load(const char *directory, int64_t id, struct tn_pending *out, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(HEAD_MAX + TN_PENDING_BODY_MAX);
+    tn_autofd int folder = open_folder(directory, NULL);
+    char name[40];
+
+    name_of(id, name);
+    if (folder < 0)
+        return tn_fail(err, TN_E_NOT_FOUND, "no action waits for an answer");
+    if (tn_fs_read(folder, name, &text, err)) {
+        if (err && err->code == TN_E_NOT_FOUND)
+            tn_fail(err, TN_E_NOT_FOUND, "no action %lld waits for an answer", (long long)id);
+        return -1;
+    }
+    *out = (struct tn_pending){0};
+    tn_action_init(&out->action, TN_ACTION_NULL);
+    if (!read_parts(&text, out, err) && out->id == id)
+        return 0;
+    tn_pending_done(out);
+    return tn_fail(err, TN_E_INTERNAL, "pending/%s is damaged", name);
+}
+
+int tn_pending_each(const char *directory, tn_pending_fn fn, void *ctx)
+{
+    tn_autofree int64_t *ids = NULL;
+    size_t n = list(directory, &ids);
+    int r = 0;
+
+    for (size_t i = 0; i < n && !r; i++) {
+        struct tn_pending p;
+        if (tn_pending_load(directory, ids[i], &p, NULL))
+            continue;
+        r = fn(&p, ctx);
+        tn_pending_done(&p);
+    }
+    return r;
+}
+
+int tn_pending_find(const char *directory, const char *key, struct tn_pending *out)
+{
+    tn_autofree int64_t *ids = NULL;
+    size_t n = list(directory, &ids);
+
+    for (size_t i = 0; i < n; i++) {
+        if (tn_pending_load(directory, ids[i], out, NULL))
+            continue;
+        if (strcmp(out->key, key) == 0)
+            return 0;
+        tn_pending_done(out);
+    }
+    return -1;
+}
+
+bool tn_pending_claim(const char *directory, int64_t id)
+{
+    tn_autofd int folder = open_folder(directory, NULL);
+    char name[40];
+
+    name_of(id, name);
+    return folder >= 0 && unlinkat(folder, name, 0) == 0;
+}
+
+/* --- for people ------------------------------------------------------------------------------- */
+
+struct tn_json *tn_pending_event(const char *directory, int64_t id)
+{
+    tn_autojournalreader struct tn_journal_reader *r = tn_journal_reader_new(directory, id, NULL);
+    struct tn_journal_event event;
+    struct tn_json *tree = NULL;
+
+    if (!r || tn_journal_next(r, &event, NULL) != 1 || event.id != id ||
+        tn_json_parse(event.json, event.len, &tree, NULL))
+        return NULL;
+    return tree;
+}
+
+static void put_lines(struct tn_buf *out, char mark, const struct tn_text *text)
+{
+    const char *at = text->data, *end = at + text->len;
+
+    while (at && at < end) {
+        const char *lf = memchr(at, '\n', (size_t)(end - at));
+        size_t n = lf ? (size_t)(lf - at) : (size_t)(end - at);
+        tn_buf_printf(out, "%c", mark);
+        tn_buf_add(out, at, n);
+        tn_buf_putc(out, '\n');
+        at += n + 1;
+    }
+}
+
+void tn_pending_put_diff(const struct tn_action *action, struct tn_buf *out)
+{
+    if (action->type == TN_ACTION_WRITE)
+        put_lines(out, '+', &action->write.content);
+    if (action->type != TN_ACTION_EDIT)
+        return;
+    put_lines(out, '-', &action->edit.old_str);
+    put_lines(out, '+', &action->edit.file_text);
+    put_lines(out, '+', &action->edit.new_str);
+    put_lines(out, '+', &action->edit.content);
+}
+
+static void put_diff(const struct tn_json *event, struct tn_jw *w)
+{
+    tn_autobuf struct tn_buf diff = TN_BUF_INIT(DIFF_MAX);
+    struct tn_action action;
+
+    if (tn_action_from_json(event, &action, NULL))
+        return;
+    tn_pending_put_diff(&action, &diff);
+    if (diff.len)
+        tn_jw_kstr(w, "diff", tn_buf_str(&diff));
+    tn_action_done(&action);
+}
+
+void tn_pending_to_json(const char *directory, const struct tn_pending *p, struct tn_jw *w)
+{
+    tn_autojson struct tn_json *event = tn_pending_event(directory, p->id);
+
+    tn_jw_object(w);
+    tn_jw_kint(w, "id", p->id);
+    tn_jw_kdouble(w, "asked", p->asked);
+    tn_jw_kdouble(w, "until", p->until);
+    tn_jw_key(w, "action");
+    tn_jw_object(w);
+    tn_jw_kstr(w, "action", tn_json_get_str(event, "action", tn_action_name(p->action.type)));
+    tn_jw_key(w, "args");
+    tn_jw_tree(w, tn_json_get(event, "args"));
+    tn_jw_object_end(w);
+    put_diff(event, w);
+    tn_jw_key(w, "verdict");
+    tn_jw_tree(w, p->verdict);
+    tn_jw_object_end(w);
+}

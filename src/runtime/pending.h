@@ -1,0 +1,60 @@
+/* Actions that wait until somebody confirms them.
+ *
+ * Each is a file of the sandbox's directory, pending/ID.json, beside the journal in which the
+ * action has that id and `awaiting_confirmation`: the journal hides secrets, and what is carried
+ * out later must be what was asked for.  It survives every process.  Whoever removes the file has
+ * the say: one process, once.  Its answer is the action once more in the journal, confirmed or
+ * rejected, with the first one as its cause, and then the observation. */
+#ifndef TN_RUNTIME_PENDING_H
+#define TN_RUNTIME_PENDING_H
+
+#include "event/action.h"
+
+enum {
+    TN_PENDING_MAX = 32,           /* of one sandbox at a time */
+    TN_PENDING_BODY_MAX = 8 << 20, /* of a request */
+    TN_PENDING_REASON_MAX = 500,   /* of what somebody says about an answer */
+};
+
+struct tn_pending {
+    int64_t id;              /* of its event */
+    double asked, until;     /* seconds since 1970; then it is refused */
+    char *key;               /* its idempotency key */
+    bool keyed;              /* ...which was the caller's */
+    unsigned rights;         /* of the caller, as struct tn_errand has it */
+    struct tn_json *verdict; /* why it waits */
+    char *body;              /* {"action": ...}, byte for byte */
+    size_t len;
+    struct tn_action action; /* the same, decoded */
+};
+
+void tn_pending_done(struct tn_pending *p);
+#define tn_autopending TN_CLEANUP(tn_pending_done)
+
+/* Keeps one: all but the action. TN_E_QUOTA: too many wait already. */
+int tn_pending_save(const char *directory, const struct tn_pending *p, struct tn_error *err);
+/* One of them, in uninitialised memory.  TN_E_NOT_FOUND: there is none, or not any more. */
+int tn_pending_load(const char *directory, int64_t id, struct tn_pending *out,
+                    struct tn_error *err);
+/* Calls fn with each, by id; stops when it returns non-zero, and returns that.  Without a directory
+ * there are none. */
+typedef int (*tn_pending_fn)(struct tn_pending *p, void *ctx);
+int tn_pending_each(const char *directory, tn_pending_fn fn, void *ctx);
+/* The one with that idempotency key: 0, or -1. */
+int tn_pending_find(const char *directory, const char *key, struct tn_pending *out);
+
+/* True for one caller in the world: it answers. */
+bool tn_pending_claim(const char *directory, int64_t id);
+bool tn_pending_is_late(const struct tn_pending *p);
+/* When that is, in monotonic time. */
+int64_t tn_pending_deadline(const struct tn_pending *p);
+
+/* The action as the journal shows it, without secrets: a tree, or NULL. */
+struct tn_json *tn_pending_event(const char *directory, int64_t id);
+/* {"id", "asked", "until", "action", "verdict", "diff"} for people and programs: the action as the
+ * journal shows it; diff, of an edit: what it takes out and puts in. */
+void tn_pending_to_json(const char *directory, const struct tn_pending *p, struct tn_jw *w);
+/* Appends that diff, lines with - and +; nothing for what is no edit. */
+void tn_pending_put_diff(const struct tn_action *action, struct tn_buf *out);
+
+#endif
