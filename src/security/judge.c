@@ -171,7 +171,7 @@ static void note_result(struct member *m, int result, const struct tn_error *err
     } else if (!is_about_action(err->code)) {
         m->failures++;
         m->again = tn_now() + BREAKER_PAUSE;
-        snprintf(m->last, sizeof m->last, "%s", err->text);
+        snprintf(m->last, sizeof m->last, "%.*s", (int)sizeof m->last - 1, err->text);
     }
     pthread_mutex_unlock(&m->lock);
 }
