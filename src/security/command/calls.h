@@ -65,8 +65,6 @@ enum tn_call_flag {
     TN_CALL_RAISED = 1 << 10,    /* as another user: sudo, doas, su */
     TN_CALL_LATER = 1 << 11,     /* when something happens: trap, at, watch */
     TN_CALL_RECURSIVE = 1 << 12, /* calls the function it is in */
-    TN_CALL_BUILTIN_ONLY =
-        1 << 13, /* only words, assignments or redirections of the shell: argc 0 */
 };
 
 /* Why it is not known what a call does. */
@@ -104,6 +102,7 @@ struct tn_calls {
     const struct tn_sh_tree *tree;
     const struct tn_call *first; /* in the order in which they are written; go on with ->next */
     size_t count;
+    unsigned pipes; /* the greatest number of one */
 };
 
 /* Reads the text.  NULL with err as tn_sh_parse, and for too many calls: whoever judges the text

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/buf.h"
 #include "security/command/arena.h"
 #include "security/command/tree.h"
 

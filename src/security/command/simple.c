@@ -174,6 +174,17 @@ static bool is_changing(const struct tn_sh_node *node, size_t rows)
     return false;
 }
 
+/* Commands that may change any variable; so may one whose name is not known here. */
+static const char *const changing_all[] = {"eval", "source", ".", "builtin", "command", "alias"};
+
+static bool changes_all(const struct tn_sh_word *name)
+{
+    for (size_t i = 0; i < TN_COUNT(changing_all); i++)
+        if (sh_word_is(name, changing_all[i]))
+            return true;
+    return name->parts->next || name->parts->kind != TN_SH_TEXT;
+}
+
 static void note_words(struct parser *p, const struct tn_sh_node *node)
 {
     for (const struct tn_sh_word *word = node->words->next; word; word = word->next) {
@@ -238,6 +249,8 @@ void sh_read_simple(struct parser *p, struct tn_sh_node *node)
         sh_wrong(p, p->pos, "a command was expected");
     if (is_changing(node, TN_COUNT(changing)))
         note_words(p, node);
+    if (node->words && changes_all(node->words))
+        sh_note_name(p, "*", 1);
     if (!p->failed)
         p->pos = end;
 }

@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
 #include "base/error.h"
 
 /* Beyond these a text is refused (TN_E_TOO_LARGE), so that time and memory are bounded. */
@@ -147,7 +146,7 @@ struct tn_sh_tree {
     const char *text; /* a copy, followed by a NUL */
     size_t len;
     const struct tn_sh_node *list;
-    const char **names; /* of variables that may be changed somewhere, in the order of the text */
+    const char **names; /* of variables that may be changed, in the order of the text; *: of any */
     size_t name_count;
 };
 
@@ -158,8 +157,5 @@ struct tn_sh_tree *tn_sh_parse(const char *text, size_t len, struct tn_error *er
 struct tn_sh_tree *tn_sh_parse_in(struct tn_arena *arena, const char *text, size_t len,
                                   struct tn_error *err);
 void tn_sh_tree_free(struct tn_sh_tree *tree);
-
-/* Appends the tree as shell text of the same meaning, one pipeline a line. */
-void tn_sh_print(const struct tn_sh_tree *tree, const struct tn_sh_node *node, struct tn_buf *out);
 
 #endif

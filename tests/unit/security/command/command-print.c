@@ -2,7 +2,7 @@
  *
  * Words are printed as they were written, except for the substitutions in them, which are printed
  * from their trees; so are commands.  Bodies of here-documents follow the line they belong to. */
-#include "security/command/tree.h"
+#include "command-print.h"
 
 struct printer {
     const char *text;
@@ -293,13 +293,10 @@ static void print_list(struct printer *o, const struct tn_sh_node *list)
     }
 }
 
-void tn_sh_print(const struct tn_sh_tree *tree, const struct tn_sh_node *node, struct tn_buf *out)
+void command_print(const struct tn_sh_tree *tree, struct tn_buf *out)
 {
     struct printer o = {.text = tree->text, .out = out};
-    if (node->kind == TN_SH_PIPELINE)
-        print_pipeline(&o, node);
-    else
-        print_command(&o, node);
+    print_list(&o, tree->list);
     if (o.open_count)
         end_line(&o);
     free(o.open);

@@ -1,0 +1,102 @@
+/* What the parts that make calls of a tree share: walk.c goes through the tree, expand.c makes words
+ * of it known, wrappers.c knows which commands run others. */
+#ifndef TN_SECURITY_COMMAND_WALK_H
+#define TN_SECURITY_COMMAND_WALK_H
+
+#include "base/buf.h"
+#include "security/command/arena.h"
+#include "security/command/calls.h"
+
+/* --- variables: vars.c ------------------------------------------------------------------- */
+
+/* The variables of one shell, as far as its text tells them.  A value is known from an assignment
+ * of a literal on, until something may have changed it. */
+struct vars;
+
+struct vars *vars_new(struct tn_arena *arena);
+/* value NULL: no longer known. */
+void vars_set(struct vars *vars, const char *name, size_t len, const char *value);
+const char *vars_get(const struct vars *vars, const char *name);
+/* Whether it was ever set or forgotten. */
+bool vars_touched(const struct vars *vars, const char *name);
+/* What these rows of names may have changed is no longer known; the name * stands for all. */
+void vars_forget(struct vars *vars, const struct tn_sh_tree *tree, size_t from, size_t to);
+/* These rows are changed by a function, which may be called wherever something else is forgotten. */
+void vars_share(struct vars *vars, const struct tn_sh_tree *tree, size_t from, size_t to);
+
+/* --- the walk ---------------------------------------------------------------------------- */
+
+struct function {
+    const char *name;
+    const struct tn_sh_node *node;
+    const struct place *place; /* where it is defined */
+    bool called, active;
+    struct function *next;
+};
+
+struct alias {
+    const char *name, *text;
+    bool active, called;
+    struct alias *next;
+};
+
+struct walker {
+    struct tn_arena *arena;
+    struct tn_calls *calls;
+    struct tn_call **tail;
+    struct function *functions; /* newest first */
+    struct alias *aliases;
+    unsigned pipes;
+    size_t inner;       /* bytes of texts inside the text */
+    struct tn_buf text; /* the word that is being expanded */
+    bool failed;
+    struct tn_error *err;
+};
+
+/* Where commands stand: what holds for all calls there. */
+struct place {
+    const struct tn_sh_tree *tree;
+    const char *source; /* the text that positions of nodes are in */
+    bool inside;        /* a text inside the text, which lies at start, end */
+    size_t start, end;
+    unsigned flags;
+    const struct tn_call *via;
+    unsigned level;
+    unsigned in, out;
+    unsigned written;          /* the pipe that >(...) in the words of a command reads */
+    const struct tn_arg *here; /* what standard input has; NULL: not known */
+    struct vars *vars;
+    const struct tn_arg *args; /* $1 and on, when has_args */
+    size_t arg_count;
+    bool has_args;
+};
+
+void walk_too_large(struct walker *w, const char *what);
+void walk_list(struct walker *w, const struct place *at, const struct tn_sh_node *list);
+/* A call that stands at these bytes of the place's source; it is in the list of calls then. */
+struct tn_call *walk_add(struct walker *w, const struct place *at, size_t start, size_t end);
+/* The calls of a text that `call` runs in a shell of its own, or (same_shell) in the one it is in.
+ * An unknown text is a guess, and the call is marked. */
+void walk_text(struct walker *w, const struct place *at, struct tn_call *call,
+               const struct tn_arg *text, bool same_shell);
+/* Names the call by its first word. */
+void walk_name(struct walker *w, struct tn_call *call);
+
+/* --- words: expand.c --------------------------------------------------------------------- */
+
+/* Words of a command: braces expanded, known variables filled in and split.  Adds to call. */
+void expand_words(struct walker *w, const struct place *at, const struct tn_sh_word *words,
+                  struct tn_call *call);
+/* A word that stays one: a value, the target of a redirection, a here-document (whose positions are
+ * in source). */
+struct tn_arg expand_word(struct walker *w, const struct place *at, const struct tn_sh_word *word,
+                          const char *source);
+/* An argument of this text, all of it known. */
+struct tn_arg known_arg(struct walker *w, const char *text);
+
+/* --- wrappers: wrappers.c ---------------------------------------------------------------- */
+
+/* Sees through a call if its name is that of a wrapper, a shell or an interpreter. */
+void see_through(struct walker *w, const struct place *at, struct tn_call *call);
+
+#endif

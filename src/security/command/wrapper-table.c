@@ -1,0 +1,185 @@
+/* The wrappers, and the options that stand before what they run. */
+#include "security/command/wrapper.h"
+
+#include "security/command/calls.h"
+
+#define ROW(how_, name_, flags_, operands_, letters_, longs_, ...)                  \
+    {                                                                               \
+        .name = (name_), .how = (how_), .flags = (flags_), .operands = (operands_), \
+        .letters = (letters_), .longs = (longs_), __VA_ARGS__                       \
+    }
+#define SHELL(shell)                                                                             \
+    {                                                                                            \
+        .name = (shell), .how = RUN_SHELL, .letters = "aBbCcDEefHhIikLlmno:O:PprsTtuVvxy",       \
+        .longs = "login norc noprofile posix rcfile= init-file= restricted verbose version help" \
+    }
+#define LANGUAGE(program, text, none, options, words)                                 \
+    {                                                                                 \
+        .name = (program), .how = RUN_PROGRAM, .carry = (text), .letters = (options), \
+        .longs = (words), .language = (program), .nothing = (none)                    \
+    }
+#define CONTAINER(engine, verb, options, words)                                        \
+    {                                                                                  \
+        .name = (engine), .sub = (verb), .how = RUN_WORDS, .flags = TN_CALL_ELSEWHERE, \
+        .operands = 1, .letters = (options), .longs = (words)                          \
+    }
+#define EXEC_LONGS "env= env-file= user= workdir= detach-keys= detach interactive tty privileged"
+#define RUN_LONGS                                                                               \
+    EXEC_LONGS " add-host= annotation= cap-add= cap-drop= cgroup-parent= cidfile= cpu-shares= " \
+               "cpus= cpuset-cpus= device= dns= entrypoint= expose= gpus= group-add= "          \
+               "health-cmd= hostname= init ip= ipc= label= link= log-driver= log-opt= "         \
+               "mac-address= memory= memory-swap= mount= name= net= network= "                  \
+               "network-alias= no-healthcheck oom-kill-disable pid= pids-limit= platform= "     \
+               "publish= publish-all pull= quiet read-only restart= rm runtime= "               \
+               "security-opt= shm-size= sig-proxy= stop-signal= stop-timeout= storage-opt= "    \
+               "sysctl= tmpfs= ulimit= userns= uts= volume= volumes-from="
+
+const struct wrapper wrappers[] = {
+    /* as another user */
+    ROW(RUN_WORDS, "sudo", TN_CALL_RAISED, 0, "ABbC:D:Eeg:Hh:iKklNnPp:R:r:SsT:t:U:u:Vv",
+        "askpass background bell close-from= chdir= preserve-env edit group= set-home "
+        "help host= login remove-timestamp reset-timestamp list no-update "
+        "non-interactive preserve-groups prompt= chroot= role= stdin shell type= "
+        "command-timeout= other-user= user= version validate",
+        .bare = "is", .nothing = "lvV"),
+    ROW(RUN_WORDS, "doas", TN_CALL_RAISED, 0, "a:C:Lnsu:", "", .bare = "s"),
+    ROW(RUN_WORDS, "pkexec", TN_CALL_RAISED, 0, "", "user= disable-internal-agent help version",
+        .bare = "*"),
+    ROW(RUN_CARRIED, "su", TN_CALL_RAISED, 0, "c:fG:g:lmPps:Tw:",
+        "command= session-command= fast group= supp-group= login preserve-environment "
+        "pty shell= whitelist-environment= help version",
+        .carry = "c", .bare = "*"),
+    ROW(RUN_CARRIED, "runuser", TN_CALL_RAISED, 0, "c:fG:g:lmPps:u:w:",
+        "command= session-command= fast group= supp-group= login preserve-environment "
+        "pty shell= user= whitelist-environment= help version",
+        .carry = "c", .bare = "*"),
+    ROW(RUN_WORDS, "setpriv", TN_CALL_RAISED, 0, "dhV",
+        "dump reuid= regid= clear-groups keep-groups init-groups groups= inh-caps= "
+        "ambient-caps= bounding-set= no-new-privs securebits= pdeathsig= reset-env"),
+    /* the same, otherwise */
+    ROW(RUN_WORDS, "env", 0, 0, "-0C:iu:v", "ignore-environment null unset= chdir= debug"),
+    ROW(RUN_WORDS, "nohup", 0, 0, "", ""),
+    ROW(RUN_WORDS, "setsid", 0, 0, "cfw", "ctty fork wait"),
+    ROW(RUN_WORDS, "nice", 0, 0, "n:0123456789", "adjustment="),
+    ROW(RUN_WORDS, "ionice", 0, 0, "c:n:p:P:u:t", "class= classdata= pid= ignore"),
+    ROW(RUN_WORDS, "chrt", 0, 1, "abfiorRmpT:P:D:v", "all-tasks batch fifo idle other rr"),
+    ROW(RUN_WORDS, "taskset", 0, 1, "acp", "all-tasks cpu-list pid"),
+    ROW(RUN_WORDS, "timeout", 0, 1, "k:s:vfp",
+        "kill-after= signal= foreground preserve-status verbose"),
+    ROW(RUN_WORDS, "stdbuf", 0, 0, "i:o:e:", "input= output= error="),
+    ROW(RUN_WORDS, "unbuffer", 0, 0, "p", ""),
+    ROW(RUN_WORDS, "time", 0, 0, "af:o:pvV", "append format= output= portability verbose quiet"),
+    ROW(RUN_WORDS, "exec", 0, 0, "a:cl", ""),
+    ROW(RUN_WORDS, "command", 0, 0, "pvV", "", .nothing = "vV"),
+    ROW(RUN_WORDS, "builtin", 0, 0, "", ""),
+    ROW(RUN_WORDS, "busybox", 0, 0, "", "list help install"),
+    ROW(RUN_WORDS, "fakeroot", 0, 0, "l:s:i:ub:", "lib= faked= unknown-is-real fd-base="),
+    ROW(RUN_WORDS, "strace", 0, 0, "a:b:cCdDe:E:fFhiI:kno:O:p:P:qrs:S:tTu:U:vVwxX:yYzZ",
+        "follow-forks output= trace="),
+    ROW(RUN_WORDS, "flock", 0, 1, "E:enoFsuw:x",
+        "close conflict-exit-code= exclusive no-fork nb nonblock shared timeout= "
+        "wait= unlock verbose"),
+    ROW(RUN_WORDS, "systemd-run", 0, 0, "dE:GH:M:p:PqrStu:",
+        "user system scope unit= property= description= slice= pty pipe wait quiet "
+        "collect uid= gid= setenv= shell same-dir remain-after-exit",
+        .bare = "S"),
+    ROW(RUN_WORDS, "systemd-inhibit", 0, 0, "", "what= who= why= mode= list"),
+    ROW(RUN_WORDS, "dbus-run-session", 0, 0, "", "config-file= dbus-daemon="),
+    ROW(RUN_WORDS, "xvfb-run", 0, 0, "ae:f:hln:p:s:w:",
+        "auto-servernum error-file= auth-file= listen-tcp server-num= xauth-protocol= "
+        "server-args= wait="),
+    ROW(RUN_WORDS, "uv", 0, 0, "p:qv",
+        "with= python= no-project isolated quiet verbose frozen locked no-sync extra= "
+        "group= all-extras dev no-dev env-file= directory= project= package= script",
+        .sub = "run"),
+    ROW(RUN_WORDS, "poetry", 0, 0, "", "", .sub = "run"),
+    ROW(RUN_WORDS, "pipenv", 0, 0, "", "", .sub = "run"),
+    ROW(RUN_WORDS, "conda", 0, 0, "n:p:v",
+        "name= prefix= no-capture-output live-stream cwd=", .sub = "run"),
+    ROW(RUN_WORDS, "bundle", 0, 0, "", "keep-file-descriptors", .sub = "exec"),
+    /* many times, or later */
+    ROW(RUN_ARGS, "xargs", TN_CALL_LOOP, 0, "0a:d:E:e::I:i::L:l::n:oP:prs:tx",
+        "null arg-file= delimiter= eof replace max-lines= max-args= max-procs= "
+        "max-chars= interactive no-run-if-empty open-tty process-slot-var= verbose "
+        "exit show-limits"),
+    ROW(RUN_ARGS, "parallel", TN_CALL_LOOP, 0, "0a:d:E:I:j:kL:mn:N:P:qrS:tuvX",
+        "jobs= keep-order colsep= dry-run eta bar progress joblog= results= halt= "
+        "retries= delay= timeout= null arg-file= max-args= max-procs= no-run-if-empty "
+        "tag ungroup line-buffer lb will-cite verbose"),
+    ROW(RUN_FIND, "find", TN_CALL_LOOP, 0, "", ""),
+    ROW(RUN_JOINED, "watch", TN_CALL_LOOP | TN_CALL_LATER, 0, "bcdegn:pqtwx",
+        "beep color differences errexit chgexit interval= precise no-title exec"),
+    ROW(RUN_FIRST, "trap", TN_CALL_LATER, 0, "lp", ""),
+    ROW(RUN_CARRIED, "at", TN_CALL_LATER, 0, "bcdf:lmMq:rt:vV", "", .carry = "", .bare = "*"),
+    ROW(RUN_CARRIED, "batch", TN_CALL_LATER, 0, "", "", .carry = "", .bare = "*"),
+    /* elsewhere */
+    ROW(RUN_JOINED, "ssh", TN_CALL_REMOTE, 1,
+        "46AaB:b:Cc:D:E:e:F:fGgI:i:J:KkL:l:MmNnO:o:P:p:Q:qR:S:sTtVvW:w:XxYy", ""),
+    ROW(RUN_WORDS, "chroot", TN_CALL_ELSEWHERE, 1, "", "groups= userspec= skip-chdir", .bare = "*"),
+    ROW(RUN_WORDS, "unshare", TN_CALL_ELSEWHERE, 0, "cCfGimnprR:S:TuUw:",
+        "mount uts ipc net pid user cgroup time fork map-root-user map-current-user "
+        "root= wd= setuid= setgid= kill-child mount-proc propagation= map-user= "
+        "map-group= keep-caps",
+        .bare = "*"),
+    ROW(RUN_WORDS, "nsenter", TN_CALL_ELSEWHERE, 0, "at:m::u::i::n::p::U::C::T::r::w::S:G:Fe",
+        "all target= mount uts ipc net pid user cgroup time root wd setuid= setgid= "
+        "preserve-credentials no-fork",
+        .bare = "*"),
+    ROW(RUN_WORDS, "ip", TN_CALL_ELSEWHERE, 1, "", "", .sub = "netns exec"),
+    CONTAINER("docker", "exec", "dite:u:w:", EXEC_LONGS),
+    CONTAINER("docker", "container exec", "dite:u:w:", EXEC_LONGS),
+    CONTAINER("docker", "compose exec", "dTe:u:w:", EXEC_LONGS " index= no-tty"),
+    CONTAINER("docker", "compose run",
+              "dTe:u:w:p:v:", RUN_LONGS " no-deps service-ports no-tty build"),
+    CONTAINER("docker", "run", "a:c:dte:h:il:m:p:Pqu:v:w:", RUN_LONGS),
+    CONTAINER("docker", "container run", "a:c:dte:h:il:m:p:Pqu:v:w:", RUN_LONGS),
+    CONTAINER("docker-compose", "exec", "dTe:u:w:", EXEC_LONGS " index="),
+    CONTAINER("podman", "exec", "dile:tu:w:", EXEC_LONGS " latest"),
+    CONTAINER("podman", "run", "a:c:dte:h:il:m:p:Pqu:v:w:", RUN_LONGS),
+    CONTAINER("nerdctl", "exec", "dite:u:w:", EXEC_LONGS),
+    CONTAINER("kubectl", "exec", "c:f:in:qt",
+              "container= namespace= stdin tty quiet filename= context= kubeconfig="),
+    CONTAINER("lxc", "exec", "nTt", "cwd= env= user= group= mode= force-interactive"),
+    CONTAINER("toolbox", "run", "c:", "container= distro= release="),
+    /* shells */
+    SHELL("sh"),
+    SHELL("bash"),
+    SHELL("dash"),
+    SHELL("ash"),
+    SHELL("ksh"),
+    SHELL("mksh"),
+    SHELL("zsh"),
+    SHELL("rbash"),
+    ROW(RUN_EVAL, "eval", 0, 0, "", ""),
+    ROW(RUN_FILE, "source", 0, 0, "", ""),
+    ROW(RUN_FILE, ".", 0, 0, "", ""),
+    ROW(RUN_CARRIED, "script", 0, 0, "aB:c:E:eefI:m:O:o:qT:tV",
+        "append command= return flush force quiet log-in= log-out= log-io= timing", .carry = "c",
+        .bare = "*"),
+    /* other languages */
+    LANGUAGE("python", "c", "Vhm", "Bbc:dEhiIm:OPqRsSuvVW:X:x",
+             "help version check-hash-based-pycs="),
+    LANGUAGE("perl", "eE", "vVh", "0::aC::cd::D::e:E:F:fhi::I:l::M:m:nps::StTuUvVwWxX", ""),
+    LANGUAGE("ruby", "e", "vh",
+             "0::aC:cde:E:F:hi::I:lnpr:sSvwWxyT::", "version verbose disable= enable= help"),
+    LANGUAGE("node", "ep", "vh", "c:e:hip:r:v",
+             "eval= print= check help interactive require= import= version input-type= "
+             "loader= no-warnings"),
+    LANGUAGE("bun", "ep", "", "e:p:", "eval= print="),
+    LANGUAGE("php", "r", "vhim", "ac:d:ef:hilmnr:sB:R:F:E:S:t:vwz:", "run= ini version help"),
+    LANGUAGE("lua", "e", "v", "Ee:il:vW", ""),
+    LANGUAGE("Rscript", "e", "",
+             "e:", "vanilla verbose version help default-packages= no-save no-restore"),
+    LANGUAGE("fish", "c", "vh", "C:c:D:d:hilnNPp:f:v",
+             "command= init-command= login version help no-config private"),
+    LANGUAGE("pwsh", "", "", "", ""),
+    LANGUAGE("osascript", "e", "", "e:il:s:", ""),
+    ROW(RUN_OPERAND, "deno", 0, 0, "Tpq", "ext= print quiet", .sub = "eval", .language = "node"),
+    ROW(RUN_OPERAND, "awk", 0, 0, "F:f:v:", "field-separator= file= assign= version",
+        .language = "awk"),
+    ROW(RUN_OPERAND, "gawk", 0, 0,
+        "F:f:v:", "field-separator= file= assign= version re-interval posix", .language = "awk"),
+    ROW(RUN_OPERAND, "mawk", 0, 0, "F:f:v:", "", .language = "awk"),
+};
+
+const size_t wrapper_count = TN_COUNT(wrappers);

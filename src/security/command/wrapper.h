@@ -1,0 +1,39 @@
+/* Commands that run other commands: a row for each tells which of its words those are. */
+#ifndef TN_SECURITY_COMMAND_WRAPPER_H
+#define TN_SECURITY_COMMAND_WRAPPER_H
+
+#include <stddef.h>
+
+enum how {
+    RUN_WORDS,   /* the words behind its options and operands are a command */
+    RUN_ARGS,    /* the same with words added or replaced that are not known */
+    RUN_JOINED,  /* these words, with spaces between, are a text for a shell */
+    RUN_EVAL,    /* the same for the shell itself */
+    RUN_FIRST,   /* the first operand is a text for the shell itself */
+    RUN_CARRIED, /* an option carries a text for a shell */
+    RUN_SHELL,   /* a shell: the first operand is a text (-c) or a file, or it reads its input */
+    RUN_PROGRAM, /* an interpreter: an option carries the program, or as with a shell */
+    RUN_OPERAND, /* an interpreter whose first operand is the program */
+    RUN_FILE,    /* the first operand is a file for the shell itself */
+    RUN_FIND,    /* commands stand behind -exec, up to ; or + */
+};
+
+/* Options are as for getopt: a colon behind a letter that takes an argument, two if that can only
+ * stand in the same word; a = behind such long ones.  What is not listed is not known. */
+struct wrapper {
+    const char *name;
+    const char *sub; /* its words before the options that follow: docker *exec* */
+    enum how how;
+    unsigned flags;    /* of what it runs */
+    unsigned operands; /* words before the command */
+    const char *letters, *longs;
+    const char *carry; /* letters of the options that carry the text */
+    const char *bare;  /* without a command it is a shell; with these letters, or * always */
+    const char *language;
+    const char *nothing; /* letters with which it runs no text: its version, a list, a module */
+};
+
+extern const struct wrapper wrappers[];
+extern const size_t wrapper_count;
+
+#endif

@@ -1,0 +1,440 @@
+/* Commands that run other commands: which of their words are those. */
+#include <stdint.h>
+
+#include "security/command/walk.h"
+#include "security/command/wrapper.h"
+
+/* --- options ----------------------------------------------------------------------------- */
+
+struct options {
+    const struct wrapper *row;
+    const struct tn_call *call;
+    size_t next;    /* the first word behind them */
+    bool unsure;    /* one is not known */
+    bool asks;      /* only for its version, its help, a list */
+    bool seen[128]; /* letters */
+    const struct tn_arg *carried;
+    const char *replaced; /* what xargs replaces */
+    bool file;            /* the program is in a file */
+};
+
+/* What a letter takes: 0 nothing, 1 an argument, 2 one in the same word; -1: it is not known. */
+static int letter_takes(const char *letters, char letter)
+{
+    const char *found = letter == ':' ? NULL : strchr(letters, letter);
+    if (!found)
+        return -1;
+    return found[1] != ':' ? 0 : found[2] != ':' ? 1 : 2;
+}
+
+static int long_takes(const char *longs, const char *name, size_t len)
+{
+    for (const char *at = longs; (at = strstr(at, name)); at++) {
+        size_t end = strcspn(at, "= ");
+        if ((at == longs || at[-1] == ' ') && end == len)
+            return at[end] == '=';
+    }
+    return -1;
+}
+
+/* The argument of an option: the rest of its word, or the next word. */
+static const struct tn_arg *option_argument(struct walker *w, struct options *o, const char *rest)
+{
+    if (rest) {
+        struct tn_arg *arg = tn_arena_get(w->arena, sizeof(*arg));
+        *arg = known_arg(w, rest);
+        return arg;
+    }
+    return o->next < o->call->argc ? &o->call->argv[o->next++] : NULL;
+}
+
+static void note_option(struct options *o, char letter, const struct tn_arg *argument)
+{
+    if ((unsigned char)letter < sizeof(o->seen))
+        o->seen[(unsigned char)letter] = true;
+    if (o->row->carry && letter && strchr(o->row->carry, letter) && argument)
+        o->carried = argument;
+    if (o->row->how == RUN_ARGS && (letter == 'I' || letter == 'i'))
+        o->replaced = argument && argument->value ? argument->value : "{}";
+    o->asks = o->asks || (o->row->nothing && letter && strchr(o->row->nothing, letter));
+    o->file = o->file || (o->row->how == RUN_OPERAND && letter == 'f');
+}
+
+static void read_long(struct walker *w, struct options *o, const char *name)
+{
+    static const struct {
+        const char *name;
+        char letter;
+    } meanings[] = {{"command", 'c'}, {"session-command", 'c'}, {"eval", 'e'}, {"print", 'p'},
+                    {"run", 'r'},     {"replace", 'i'},         {"file", 'f'}, {"login", 'i'},
+                    {"shell", 's'}};
+    size_t len = strcspn(name, "=");
+    tn_autofree char *plain = tn_strndup(name, len);
+    int takes = long_takes(o->row->longs, plain, len);
+    const struct tn_arg *argument = NULL;
+    if (name[len] == '=')
+        argument = option_argument(w, o, name + len + 1);
+    else if (takes == 1)
+        argument = option_argument(w, o, NULL);
+    o->unsure = o->unsure || takes < 0;
+    o->asks = o->asks || strcmp(plain, "version") == 0 || strcmp(plain, "help") == 0;
+    for (size_t i = 0; i < TN_COUNT(meanings); i++)
+        if (strcmp(plain, meanings[i].name) == 0)
+            note_option(o, meanings[i].letter, argument);
+}
+
+static void read_letters(struct walker *w, struct options *o, const char *letters)
+{
+    for (; *letters; letters++) {
+        int takes = letter_takes(o->row->letters, *letters);
+        const struct tn_arg *argument = NULL;
+        if (takes == 1 || (takes == 2 && letters[1]))
+            argument = option_argument(w, o, letters[1] ? letters + 1 : NULL);
+        o->unsure = o->unsure || takes < 0;
+        note_option(o, *letters, argument);
+        if (takes > 0)
+            return;
+    }
+}
+
+static bool is_assignment(const char *text)
+{
+    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+    return len && text[len] == '=';
+}
+
+/* Whether the next word is an option (then it is read) or an assignment. */
+static bool read_option(struct walker *w, struct options *o)
+{
+    const char *word = o->call->argv[o->next].value;
+    bool shell = o->row->how == RUN_SHELL;
+    if (!word)
+        return false;
+    if (is_assignment(word) && o->row->how == RUN_WORDS) {
+        o->next++;
+        return true;
+    }
+    if (!word[0] || !word[1] || (word[0] != '-' && !(shell && word[0] == '+'))) {
+        bool dash = strcmp(word, "-") == 0 && strchr(o->row->letters, '-');
+        o->next += dash;
+        return dash;
+    }
+    o->next++;
+    if (strcmp(word, "--") == 0)
+        return false;
+    if (strncmp(word, "--", 2) == 0)
+        read_long(w, o, word + 2);
+    else
+        read_letters(w, o, word + 1);
+    /* Behind the program of an interpreter everything is for that. */
+    return !(o->carried && o->row->how == RUN_PROGRAM && o->row->language[0] == 'p' &&
+             o->row->language[1] == 'y');
+}
+
+static void read_options(struct walker *w, struct options *o)
+{
+    bool among = o->row->how == RUN_CARRIED; /* options may follow operands */
+    while (o->next < o->call->argc)
+        if (!read_option(w, o)) {
+            if (!among || o->next >= o->call->argc)
+                return;
+            o->next++;
+        }
+}
+
+/* --- what is run ------------------------------------------------------------------------- */
+
+static struct place inside(const struct place *at, const struct tn_call *call, unsigned flags)
+{
+    struct place place = *at;
+    place.flags |= flags;
+    place.via = call;
+    place.level++;
+    return place;
+}
+
+static bool is_placeholder(const struct tn_arg *arg, const char *placeholder)
+{
+    return placeholder && strstr(arg->text, placeholder);
+}
+
+/* The call of these words of another call. */
+static void run_words(struct walker *w, const struct place *at, struct tn_call *call, size_t from,
+                      size_t to, const char *placeholder, bool more)
+{
+    if (from >= to || w->failed)
+        return;
+    struct tn_arg *words = tn_arena_get(w->arena, (to - from) * sizeof(*words));
+    for (size_t i = from; i < to; i++) {
+        struct tn_arg *word = &words[i - from];
+        *word = call->argv[i];
+        if (is_placeholder(word, placeholder)) {
+            word->flags |= TN_ARG_UNKNOWN;
+            word->known = (size_t)(strstr(word->text, placeholder) - word->text);
+            word->value = NULL;
+        }
+    }
+    if (words[0].text[0] == '-')
+        call->unseen = TN_UNSEEN_OPTION;
+    size_t start = at->inside ? 0 : words[0].start, end = at->inside ? 0 : words[to - from - 1].end;
+    struct tn_call *run = walk_add(w, at, start, end);
+    if (at->inside)
+        run->quote = call->quote;
+    run->argv = words;
+    run->argc = to - from;
+    run->more = more || call->more;
+    walk_name(w, run);
+    see_through(w, at, run);
+}
+
+/* These words with spaces between. */
+static struct tn_arg *join(struct walker *w, const struct tn_call *call, size_t from)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(TN_SH_MAX_TEXT);
+    struct tn_arg *joined = tn_arena_get(w->arena, sizeof(*joined));
+    joined->flags = call->more ? TN_ARG_UNKNOWN : 0;
+    for (size_t i = from; i < call->argc; i++) {
+        if (i > from)
+            tn_buf_putc(&text, ' ');
+        tn_buf_puts(&text, call->argv[i].text);
+        joined->flags |= call->argv[i].flags & TN_ARG_UNKNOWN;
+    }
+    if (!tn_buf_ok(&text))
+        walk_too_large(w, "the words have too many characters");
+    joined->text = tn_arena_copy(w->arena, tn_buf_str(&text), text.len);
+    joined->value = joined->flags & TN_ARG_UNKNOWN ? NULL : joined->text;
+    return joined;
+}
+
+/* A shell or interpreter that runs what it reads. */
+static void run_input(struct walker *w, const struct place *at, struct tn_call *call,
+                      const char *language)
+{
+    struct place place = *at;
+    place.here = NULL;
+    if (!at->here) {
+        call->unseen = TN_UNSEEN_INPUT;
+    } else if (language) {
+        call->program = at->here->text;
+        call->unseen = at->here->value ? TN_SEEN : TN_UNSEEN_SCRIPT;
+    } else {
+        walk_text(w, &place, call, at->here, false);
+    }
+}
+
+static void run_shell(struct walker *w, struct place *at, struct tn_call *call, struct options *o)
+{
+    size_t next = o->next;
+    bool text = o->seen['c'] && next < call->argc;
+    if (text || (next < call->argc && !o->seen['s'])) {
+        const struct tn_arg *first = &call->argv[next];
+        if (text) {
+            at->has_args = !call->more;
+            at->arg_count = call->argc > next + 2 ? call->argc - next - 2 : 0;
+            at->args = call->argv + call->argc - at->arg_count;
+            walk_text(w, at, call, first, false);
+        } else if (strncmp(first->text, "<(", 2) == 0 || strncmp(first->text, "/dev/", 5) == 0 ||
+                   strcmp(first->text, "-") == 0) {
+            run_input(w, at, call, NULL);
+        } else {
+            call->unseen = TN_UNSEEN_FILE;
+        }
+    } else if (!o->asks) {
+        if (call->more)
+            call->unseen = TN_UNSEEN_FILE;
+        else
+            run_input(w, at, call, NULL);
+    }
+}
+
+static void run_program(struct walker *w, const struct place *at, struct tn_call *call,
+                        const struct options *o)
+{
+    const struct tn_arg *first = o->next < call->argc ? &call->argv[o->next] : NULL;
+    const struct tn_arg *text = o->carried;
+    if (o->row->how == RUN_OPERAND && !o->file)
+        text = first;
+    call->language = o->row->language;
+    if (text) {
+        call->program = text->text;
+        call->unseen = text->value ? TN_SEEN : TN_UNSEEN_SCRIPT;
+    } else if (o->file ||
+               (first && strcmp(first->text, "-") != 0 && strncmp(first->text, "<(", 2) != 0 &&
+                strncmp(first->text, "/dev/", 5) != 0)) {
+        call->unseen = TN_UNSEEN_FILE;
+    } else if (!o->asks) {
+        run_input(w, at, call, call->language);
+    }
+}
+
+static void run_find(struct walker *w, const struct place *at, struct tn_call *call)
+{
+    static const char *const actions[] = {"-exec", "-execdir", "-ok", "-okdir"};
+    for (size_t i = 1; i < call->argc; i++) {
+        const char *word = call->argv[i].value;
+        size_t row = 0, end = i + 1;
+        while (row < TN_COUNT(actions) && (!word || strcmp(word, actions[row]) != 0))
+            row++;
+        if (row == TN_COUNT(actions))
+            continue;
+        while (
+            end < call->argc && strcmp(call->argv[end].text, ";") != 0 &&
+            (strcmp(call->argv[end].text, "+") != 0 || strcmp(call->argv[end - 1].text, "{}") != 0))
+            end++;
+        run_words(w, at, call, i + 1, end, "{}", false);
+        i = end;
+    }
+    for (size_t i = 1; i < call->argc; i++)
+        if (!call->argv[i].value && call->argv[i].known == 0 &&
+            (call->argv[i].flags & TN_ARG_MANY) && i > 1 && call->unseen == TN_SEEN)
+            call->unseen = TN_UNSEEN_OPTION; /* $x might be -exec */
+}
+
+/* Words of parallel end where its arguments begin. */
+static size_t command_end(const struct tn_call *call, size_t from)
+{
+    while (from < call->argc && strncmp(call->argv[from].text, ":::", 3) != 0)
+        from++;
+    return from;
+}
+
+static void run_args(struct walker *w, const struct place *at, struct tn_call *call,
+                     const struct options *o)
+{
+    bool parallel = o->row->name[0] == 'p';
+    size_t end = parallel ? command_end(call, o->next) : call->argc;
+    const char *placeholder = o->replaced ? o->replaced : parallel ? "{" : NULL;
+    if (parallel && end == o->next) {
+        call->unseen = TN_UNSEEN_INPUT;
+    } else if (parallel && end == o->next + 1 && strchr(call->argv[o->next].text, ' ')) {
+        struct tn_arg *text = tn_arena_get(w->arena, sizeof(*text));
+        *text = call->argv[o->next];
+        text->value = NULL;
+        walk_text(w, at, call, text, false);
+    } else {
+        run_words(w, at, call, o->next, end, placeholder, !o->replaced);
+    }
+}
+
+/* The first word of the command behind the operands; of kubectl exec also options stand there. */
+static size_t command_start(const struct tn_call *call, const struct options *o)
+{
+    size_t start = o->next + o->row->operands;
+    if (!o->row->operands || start >= call->argc || call->argv[start].text[0] != '-')
+        return start;
+    for (size_t i = start; i < call->argc; i++)
+        if (strcmp(call->argv[i].text, "--") == 0)
+            return i + 1;
+    return start;
+}
+
+static void run(struct walker *w, struct place *at, struct tn_call *call, struct options *o)
+{
+    const struct wrapper *row = o->row;
+    size_t behind = command_start(call, o);
+    bool none = false;
+    switch (row->how) {
+    case RUN_WORDS:
+        none = behind >= call->argc;
+        if (o->asks)
+            break;
+        run_words(w, at, call, behind, call->argc, NULL, false);
+        break;
+    case RUN_ARGS:
+        run_args(w, at, call, o);
+        break;
+    case RUN_JOINED:
+        if (behind < call->argc)
+            walk_text(w, at, call, join(w, call, behind), false);
+        else if (at->here && row->operands && o->next < call->argc)
+            run_input(w, at, call, NULL);
+        break;
+    case RUN_EVAL:
+        if (o->next < call->argc || call->more)
+            walk_text(w, at, call, join(w, call, o->next), true);
+        break;
+    case RUN_FIRST:
+        if (o->next + 1 < call->argc)
+            walk_text(w, at, call, &call->argv[o->next], true);
+        break;
+    case RUN_CARRIED:
+        if (o->carried)
+            walk_text(w, at, call, o->carried, false);
+        none = !o->carried;
+        break;
+    case RUN_SHELL:
+        run_shell(w, at, call, o);
+        break;
+    case RUN_PROGRAM:
+    case RUN_OPERAND:
+        run_program(w, at, call, o);
+        break;
+    case RUN_FILE:
+        if (o->next < call->argc)
+            call->unseen = strncmp(call->argv[o->next].text, "<(", 2) == 0 ||
+                                   strncmp(call->argv[o->next].text, "/dev/", 5) == 0
+                               ? TN_UNSEEN_INPUT
+                               : TN_UNSEEN_FILE;
+        break;
+    case RUN_FIND:
+        run_find(w, at, call);
+        break;
+    }
+    /* Without a command some are a shell. */
+    bool shell = none && row->bare && row->bare[0] == '*' && !o->asks;
+    for (const char *letter = none && row->bare ? row->bare : ""; *letter; letter++)
+        shell = shell || o->seen[(unsigned char)*letter];
+    if (shell)
+        run_input(w, at, call, NULL);
+    if (o->unsure && call->unseen == TN_SEEN)
+        call->unseen = TN_UNSEEN_OPTION;
+}
+
+/* --- names ------------------------------------------------------------------------------- */
+
+/* How many words the verb of a row takes; SIZE_MAX: the call has another one. */
+static size_t match_sub(const struct wrapper *row, const struct tn_call *call)
+{
+    size_t word = 1;
+    for (const char *sub = row->sub; sub && *sub; word++) {
+        size_t len = strcspn(sub, " ");
+        const char *value = word < call->argc ? call->argv[word].value : NULL;
+        if (!value || strlen(value) != len || strncmp(value, sub, len) != 0)
+            return SIZE_MAX;
+        sub += len + (sub[len] == ' ');
+    }
+    return word;
+}
+
+/* python3.11 is python. */
+static bool same_name(const char *name, const struct wrapper *row)
+{
+    size_t len = strlen(row->name);
+    if (strncmp(name, row->name, len) != 0)
+        return false;
+    return name[len + (row->language ? strspn(name + len, "0123456789.") : 0)] == 0;
+}
+
+void see_through(struct walker *w, const struct place *at, struct tn_call *call)
+{
+    bool verbs = false;
+    for (size_t i = 0; i < wrapper_count && call->name[0]; i++) {
+        const struct wrapper *row = &wrappers[i];
+        if (!same_name(call->name, row))
+            continue;
+        size_t next = match_sub(row, call);
+        verbs = verbs || row->sub;
+        if (next == SIZE_MAX)
+            continue;
+        struct options options = {.row = row, .call = call, .next = next};
+        struct place place = inside(at, call, row->flags);
+        if (row->how != RUN_FIND)
+            read_options(w, &options);
+        run(w, &place, call, &options);
+        return;
+    }
+    /* docker -H x exec: the verb is behind options. */
+    const char *first = verbs && call->argc > 1 ? call->argv[1].text : "";
+    if (first[0] == '-' && call->argc > 2)
+        call->unseen = TN_UNSEEN_OPTION;
+}
