@@ -10,6 +10,14 @@ import time
 import pytest
 
 
+class Refused(AssertionError):
+    """Chromium says no to a command."""
+
+    def __init__(self, method, error):
+        super().__init__(f"{method}: {error}")
+        self.message = error["message"]
+
+
 class Chrome:
     def __init__(self):
         program = shutil.which("chromium")
@@ -73,7 +81,8 @@ class Chrome:
         os.write(self.to, json.dumps(message).encode() + b"\0")
         while (answer := self.read()).get("id") != self.number:
             pass
-        assert "error" not in answer, (method, answer["error"])
+        if "error" in answer:
+            raise Refused(method, answer["error"])
         return answer["result"]
 
     def open(self, url):
@@ -89,7 +98,13 @@ class Chrome:
         ]
 
     def evaluate(self, expression):
-        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """Its value in the page; None also when the page is left for another meanwhile, as after every redirection."""
+        try:
+            result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        except Refused as refused:
+            if refused.message != "Inspected target navigated or closed":
+                raise
+            return None
         return result["result"].get("value")
 
     def wait_for(self, expression, seconds=60):
