@@ -109,7 +109,7 @@ struct tn_symptom {
     bool needed;        /* nothing works without it */
     const char *detail; /* what was found; how to get it */
 };
-typedef void (*tn_symptom_fn)(const struct tn_symptom *finding, void *ctx);
+typedef void (*tn_symptom_fn)(const struct tn_symptom *symptom, void *ctx);
 
 /* Bytes of a log, in order; non-zero stops. */
 typedef int (*tn_log_fn)(const void *bytes, size_t n, void *ctx);

@@ -3,8 +3,8 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
+#include "mcp/program.h"
 #include "net/listen.h"
-#include "runtime/external/program.h"
 #include "runtime/external/wire.h"
 
 /* For calls that have no deadline of their own. */
@@ -29,7 +29,7 @@ static void call_done(struct call *c)
 /* Begins the parameters; the caller adds members before `run`. */
 static void begin(struct call *c, const struct tn_subject *subject)
 {
-    *c = (struct call){.params = TN_BUF_INIT(PROGRAM_LINE_MAX)};
+    *c = (struct call){.params = TN_BUF_INIT(TN_RPC_PROGRAM_LINE_MAX)};
     c->w = tn_jw(&c->params);
     tn_jw_object(&c->w);
     if (subject)
@@ -117,7 +117,7 @@ static int list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, st
 
 static void write_bytes(struct call *c, const char *key, const void *bytes, size_t n)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(PROGRAM_LINE_MAX);
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(TN_RPC_PROGRAM_LINE_MAX);
 
     tn_base64_encode(&text, bytes, n);
     if (!tn_buf_ok(&text))
@@ -224,7 +224,7 @@ static int logs(void *engine, const struct tn_subject *subject, bool follow, tn_
                 void *ctx, int64_t deadline, struct tn_error *err)
 {
     for (int64_t offset = 0;;) {
-        tn_autobuf struct tn_buf out = TN_BUF_INIT(PROGRAM_LINE_MAX);
+        tn_autobuf struct tn_buf out = TN_BUF_INIT(TN_RPC_PROGRAM_LINE_MAX);
         double left = deadline == TN_NEVER ? LOG_SECONDS : (double)(deadline - tn_now()) / 1e9;
         double wait = !follow ? 0 : left < LOG_SECONDS ? left : LOG_SECONDS;
 

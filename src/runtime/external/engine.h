@@ -1,20 +1,18 @@
-/* An external backend and its running programs.
- *
- * A program answers one call at a time; calls from several threads get a program each, started when
- * needed and kept for the next call. */
+/* An external backend and its running programs (mcp/program.h). */
 #ifndef TN_RUNTIME_EXTERNAL_ENGINE_H
 #define TN_RUNTIME_EXTERNAL_ENGINE_H
 
 #include "base/json.h"
 #include "runtime/backend.h"
 
-struct program;
+struct tn_rpc_program;
 
 /* One program on the search path. */
 struct external {
     char *name, *path, *summary;
     struct tn_json *methods; /* array of names that it has beyond the required ones */
-    struct program *spare;   /* started to be asked what it can do; the first engine takes it */
+    struct tn_rpc_program
+        *spare; /* started to be asked what it can do; the first engine takes it */
     struct tn_backend table;
 };
 
@@ -28,7 +26,7 @@ int engine_open(struct external *x, const struct tn_host *host, struct engine **
 void engine_close(struct engine *e);
 const struct external *engine_external(const struct engine *e);
 
-/* Calls a method; params as in program_call.  Errors name the backend.  result may be NULL. */
+/* Calls a method; params as in tn_rpc_program_call.  Errors name the backend.  result may be NULL. */
 int engine_call(struct engine *e, const char *method, const struct tn_buf *params, int64_t deadline,
                 struct tn_json **result, struct tn_error *err);
 

@@ -3,11 +3,12 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/program-search.h"
+#include "mcp/program.h"
 #include "runtime/external/backend.h"
-#include "runtime/external/program.h"
-#include "runtime/external/search.h"
 #include "runtime/external/wire.h"
 
+#define PREFIX "tendon-runtime-"
 #define DESCRIBE_SECONDS 10.0
 
 /* --- slots: open and doctor are not told which backend they belong to ---------------------- */
@@ -69,7 +70,7 @@ _Static_assert(TN_COUNT(slots) == MAX_EXTERNALS, "one slot for each");
 
 static void external_free(struct external *x)
 {
-    program_stop(x->spare);
+    tn_rpc_program_stop(x->spare);
     tn_json_free(x->methods);
     free(x->name);
     free(x->path);
@@ -85,9 +86,9 @@ static int describe(struct external *x, struct tn_error *err)
     tn_autojson struct tn_json *result = NULL;
 
     tn_buf_puts(&none, "{}");
-    x->spare = program_start(x->path, deadline, err);
+    x->spare = tn_rpc_program_start(x->path, NULL, deadline, err);
     if (!x->spare ||
-        program_call(x->spare, "describe", &none, NULL, NULL, deadline, &result, err) < 0)
+        tn_rpc_program_call(x->spare, "describe", &none, NULL, NULL, deadline, &result, err) < 0)
         return -1;
     if (tn_json_int(tn_json_get(result, "protocol"), 0) != 1)
         return tn_fail(err, TN_E_UNSUPPORTED,
@@ -118,9 +119,9 @@ static const struct tn_backend *find(const struct tn_config *config, const char 
     for (size_t i = 0; i < count; i++)
         if (strcmp(externals[i]->name, name) == 0)
             return &externals[i]->table;
-    char *path = search_find(config, name);
+    char *path = tn_program_search(&config->tendon.runtime_path, PREFIX, name);
     if (!path) {
-        tn_fail(err, TN_E_NOT_FOUND, "there is no program " PROGRAM_PREFIX "%.60s", name);
+        tn_fail(err, TN_E_NOT_FOUND, "there is no program " PREFIX "%.60s", name);
         return NULL;
     }
     if (count == MAX_EXTERNALS) {
@@ -144,4 +145,9 @@ const struct tn_backend *tn_external_find(const struct tn_config *config, const 
     const struct tn_backend *found = find(config, name, err);
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+void tn_external_each(const struct tn_config *config, tn_backend_name_fn fn, void *ctx)
+{
+    tn_program_each(&config->tendon.runtime_path, PREFIX, fn, ctx);
 }

@@ -1,4 +1,4 @@
-#include "runtime/external/program.h"
+#include "mcp/program.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 
 #define LAST_WORDS 300
 
-struct program {
+struct tn_rpc_program {
     char *path;
     const char *name; /* into path */
     struct tn_child *child;
@@ -29,7 +29,8 @@ struct program {
     bool last_done; /* it is complete: what comes next begins a new one */
 };
 
-struct program *program_start(const char *path, int64_t deadline, struct tn_error *err)
+struct tn_rpc_program *tn_rpc_program_start(const char *path, const char *const *env,
+                                            int64_t deadline, struct tn_error *err)
 {
     int line[2], errors[2];
 
@@ -53,6 +54,7 @@ struct program *program_start(const char *path, int64_t deadline, struct tn_erro
         tn_fail_errno(err, errno, "pipe");
     else
         child = tn_child_start(&(struct tn_child_spec){.argv = argv,
+                                                       .env = env,
                                                        .fds = fds,
                                                        .fd_count = TN_COUNT(fds),
                                                        .group = true,
@@ -61,17 +63,17 @@ struct program *program_start(const char *path, int64_t deadline, struct tn_erro
                                err);
     if (!child)
         return NULL;
-    struct program *p = tn_calloc(1, sizeof *p);
+    struct tn_rpc_program *p = tn_calloc(1, sizeof *p);
     p->path = tn_strdup(path);
     p->name = strrchr(p->path, '/') + 1;
     p->child = child;
     p->line = TN_TAKE_FD(ours);
     p->errors = TN_TAKE_FD(words);
-    tn_lines_init(&p->lines, PROGRAM_LINE_MAX);
+    tn_lines_init(&p->lines, TN_RPC_PROGRAM_LINE_MAX);
     return p;
 }
 
-void program_stop(struct program *p)
+void tn_rpc_program_stop(struct tn_rpc_program *p)
 {
     if (!p)
         return;
@@ -88,14 +90,14 @@ void program_stop(struct program *p)
     free(p);
 }
 
-bool program_broken(struct program *p)
+bool tn_rpc_program_broken(struct tn_rpc_program *p)
 {
     return p->broken || tn_child_wait(p->child, 0, NULL, NULL) == 0;
 }
 
 /* --- its last words ------------------------------------------------------------------------ */
 
-static void hear_word(struct program *p, char c)
+static void hear_word(struct tn_rpc_program *p, char c)
 {
     if (c == '\n') {
         p->last_done = p->last_len > 0;
@@ -111,7 +113,7 @@ static void hear_word(struct program *p, char c)
 }
 
 /* Takes what it wrote to its standard error; a pipe nobody empties would stop it. */
-static void hear_errors(struct program *p)
+static void hear_errors(struct tn_rpc_program *p)
 {
     char piece[4096];
     ssize_t n;
@@ -127,7 +129,8 @@ static void hear_errors(struct program *p)
 
 /* --- breaking ------------------------------------------------------------------------------ */
 
-static int break_down(struct program *p, enum tn_code code, const char *what, struct tn_error *err)
+static int break_down(struct tn_rpc_program *p, enum tn_code code, const char *what,
+                      struct tn_error *err)
 {
     p->broken = true;
     if (p->errors >= 0)
@@ -136,7 +139,7 @@ static int break_down(struct program *p, enum tn_code code, const char *what, st
 }
 
 /* It closed its line: say how it ended. */
-static int has_ended(struct program *p, struct tn_error *err)
+static int has_ended(struct tn_rpc_program *p, struct tn_error *err)
 {
     struct tn_exit result;
     char what[96];
@@ -148,7 +151,7 @@ static int has_ended(struct program *p, struct tn_error *err)
     return break_down(p, TN_E_PEER, what, err);
 }
 
-static int is_late(struct program *p, const char *method, struct tn_error *err)
+static int is_late(struct tn_rpc_program *p, const char *method, struct tn_error *err)
 {
     tn_autofree char *what = tn_asprintf("did not answer %s in time", method);
 
@@ -158,7 +161,7 @@ static int is_late(struct program *p, const char *method, struct tn_error *err)
 /* --- lines --------------------------------------------------------------------------------- */
 
 /* Sends some of the request; bytes sent, or -1 when it has closed its end. */
-static ssize_t push(const struct program *p, const char *bytes, size_t n)
+static ssize_t push(const struct tn_rpc_program *p, const char *bytes, size_t n)
 {
     ssize_t done = send(p->line, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -166,7 +169,7 @@ static ssize_t push(const struct program *p, const char *bytes, size_t n)
 }
 
 /* Receives some; 0, or -1 when that broke it. */
-static int pull(struct program *p, struct tn_error *err)
+static int pull(struct tn_rpc_program *p, struct tn_error *err)
 {
     char piece[16384];
     ssize_t n = recv(p->line, piece, sizeof piece, MSG_DONTWAIT);
@@ -192,8 +195,8 @@ static enum tn_code code_of(const struct tn_json *error)
 }
 
 /* 1: it was the answer; 0: something else; -1: it was an error, or broke the program. */
-static int take_line(struct program *p, const char *line, ssize_t n, int64_t id,
-                     tn_progress_fn progress, void *ctx, struct tn_json **result,
+static int take_line(struct tn_rpc_program *p, const char *line, ssize_t n, int64_t id,
+                     tn_rpc_progress_fn progress, void *ctx, struct tn_json **result,
                      struct tn_error *err)
 {
     tn_autojson struct tn_json *message = NULL;
@@ -243,11 +246,11 @@ static void write_request(struct tn_buf *out, int64_t id, const char *method,
     tn_buf_putc(out, '\n');
 }
 
-int program_call(struct program *p, const char *method, const struct tn_buf *params,
-                 tn_progress_fn progress, void *ctx, int64_t deadline, struct tn_json **result,
-                 struct tn_error *err)
+int tn_rpc_program_call(struct tn_rpc_program *p, const char *method, const struct tn_buf *params,
+                        tn_rpc_progress_fn progress, void *ctx, int64_t deadline,
+                        struct tn_json **result, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf request = TN_BUF_INIT(PROGRAM_LINE_MAX);
+    tn_autobuf struct tn_buf request = TN_BUF_INIT(TN_RPC_PROGRAM_LINE_MAX);
     int64_t id = ++p->next_id;
     const char *line;
     size_t sent = 0;
@@ -255,7 +258,7 @@ int program_call(struct program *p, const char *method, const struct tn_buf *par
     write_request(&request, id, method, params, deadline);
     if (!tn_buf_ok(&request) || !tn_buf_ok(params))
         return tn_fail(err, TN_E_TOO_LARGE, "%s: more than %zu MiB for one call of %s", p->name,
-                       PROGRAM_LINE_MAX >> 20, method);
+                       TN_RPC_PROGRAM_LINE_MAX >> 20, method);
     for (;;) {
         for (ssize_t n; (n = tn_lines_next(&p->lines, &line)) != TN_LINES_NONE;) {
             int r = take_line(p, line, n, id, progress, ctx, result, err);

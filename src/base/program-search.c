@@ -1,11 +1,11 @@
-#include "runtime/external/search.h"
+#include "base/program-search.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
 
 #define MAX_NAME 48
 
-bool search_name_ok(const char *name)
+bool tn_program_name_ok(const char *name)
 {
     size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
 
@@ -19,12 +19,10 @@ static bool executable(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* Calls fn for each directory of the search path; non-zero stops.  Only absolute ones count: what
- * is run must not depend on where somebody stands. */
+/* Calls fn for each directory of the search path; non-zero stops. */
 typedef int (*directory_fn)(const char *directory, void *ctx);
-static int each_directory(const struct tn_config *config, directory_fn fn, void *ctx)
+static int each_directory(const struct tn_str_list *own, directory_fn fn, void *ctx)
 {
-    const struct tn_str_list *own = &config->tendon.runtime_path;
     const char *path = getenv("PATH");
     int r = 0;
 
@@ -42,14 +40,14 @@ static int each_directory(const struct tn_config *config, directory_fn fn, void 
 }
 
 struct wanted {
-    const char *name;
+    const char *prefix, *name;
     char *path;
 };
 
 static int look_for(const char *directory, void *ctx)
 {
     struct wanted *w = ctx;
-    tn_autofree char *path = tn_asprintf("%s/" PROGRAM_PREFIX "%s", directory, w->name);
+    tn_autofree char *path = tn_asprintf("%s/%s%s", directory, w->prefix, w->name);
 
     if (!executable(path))
         return 0;
@@ -57,17 +55,18 @@ static int look_for(const char *directory, void *ctx)
     return 1;
 }
 
-char *search_find(const struct tn_config *config, const char *name)
+char *tn_program_search(const struct tn_str_list *own, const char *prefix, const char *name)
 {
-    struct wanted w = {.name = name};
+    struct wanted w = {.prefix = prefix, .name = name};
 
-    if (search_name_ok(name))
-        each_directory(config, look_for, &w);
+    if (tn_program_name_ok(name))
+        each_directory(own, look_for, &w);
     return w.path;
 }
 
 struct listing {
-    tn_backend_name_fn fn;
+    const char *prefix;
+    tn_program_fn fn;
     void *ctx;
     char **seen;
     size_t count;
@@ -89,9 +88,8 @@ static int list_directory(const char *directory, void *ctx)
     DIR *dir = opendir(directory);
 
     for (struct dirent *e; dir && (e = readdir(dir));) {
-        const char *name = e->d_name + strlen(PROGRAM_PREFIX);
-        if (strncmp(e->d_name, PROGRAM_PREFIX, strlen(PROGRAM_PREFIX)) != 0 ||
-            !search_name_ok(name))
+        const char *name = e->d_name + strlen(l->prefix);
+        if (strncmp(e->d_name, l->prefix, strlen(l->prefix)) != 0 || !tn_program_name_ok(name))
             continue;
         tn_autofree char *path = tn_asprintf("%s/%s", directory, e->d_name);
         if (executable(path) && is_new(l, name))
@@ -102,11 +100,11 @@ static int list_directory(const char *directory, void *ctx)
     return 0;
 }
 
-void tn_external_each(const struct tn_config *config, tn_backend_name_fn fn, void *ctx)
+void tn_program_each(const struct tn_str_list *own, const char *prefix, tn_program_fn fn, void *ctx)
 {
-    struct listing l = {.fn = fn, .ctx = ctx};
+    struct listing l = {.prefix = prefix, .fn = fn, .ctx = ctx};
 
-    each_directory(config, list_directory, &l);
+    each_directory(own, list_directory, &l);
     for (size_t i = 0; i < l.count; i++)
         free(l.seen[i]);
     free(l.seen);
