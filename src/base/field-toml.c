@@ -80,8 +80,8 @@ int tn_fields_from_toml(const struct tn_fields *f, void *object, const struct tn
     return 0;
 }
 
-static int refuse_key(const struct tn_fields *f, const char *key, const struct tn_toml *v,
-                      struct tn_error *err)
+int tn_fields_refuse_unknown_key(const struct tn_fields *f, const char *key,
+                                 const struct tn_toml *v, struct tn_error *err)
 {
     struct tn_nearest near = tn_nearest(key);
 
@@ -105,7 +105,8 @@ int tn_fields_refuse_unknown_toml(const struct tn_fields *f, const struct tn_tom
     if (!table || tn_toml_type(table) != TN_TOML_TABLE)
         return 0;
     for (size_t i = 0, count = tn_toml_count(table); i < count; i++)
-        if (refuse_key(f, tn_toml_key_at(table, i, NULL), tn_toml_at(table, i), err) < 0)
+        if (tn_fields_refuse_unknown_key(f, tn_toml_key_at(table, i, NULL), tn_toml_at(table, i),
+                                         err) < 0)
             return -1;
     return 0;
 }

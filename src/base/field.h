@@ -187,6 +187,9 @@ int tn_fields_from_toml(const struct tn_fields *f, void *object, const struct tn
 /* -1 naming the first unknown key, its line and the nearest known key. */
 int tn_fields_refuse_unknown_toml(const struct tn_fields *f, const struct tn_toml *table,
                                   struct tn_error *err);
+/* The same for one key, and what is below it. */
+int tn_fields_refuse_unknown_key(const struct tn_fields *f, const char *key,
+                                 const struct tn_toml *v, struct tn_error *err);
 
 /* --- environment and command line ------------------------------------------------------ */
 

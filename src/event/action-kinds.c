@@ -23,7 +23,7 @@ const char *const tn_confirmations[] = {
 #define SECURITY_RISK \
     TN_INT("security_risk", ACTION, security_risk, .fallback = "-1", .flags = TN_FIELD_LAX, \
            .min = TN_RISK_UNKNOWN, .max = TN_RISK_HIGH, \
-           .help = "-1 unknown, 0 low, 1 medium, 2 high; informational")
+           .help = "-1 unknown, 0 low, 1 medium, 2 high: as the agent rates it")
 #define CONFIRMATION_STATE \
     TN_WORD("confirmation_state", ACTION, confirmation_state, tn_confirmations, \
             .fallback = "confirmed", .alias = "is_confirmed", \

@@ -20,10 +20,10 @@ static const char top[] =
     "and those that do not concern sandboxes (`[llm]`, `[agent]`, ...) are left alone. A key that\n"
     "is not known is an error that names the nearest known one; in `[core]`, and for a whole\n"
     "section, it is only a warning. What is known and has no effect here (`[kubernetes]`,\n"
-    "`[security]`, and the keys of `[core]` for platforms: `e2b_api_key`, `modal_api_token_id`,\n"
+    "and the keys of `[core]` for platforms: `e2b_api_key`, `modal_api_token_id`,\n"
     "`modal_api_token_secret`, `runloop_api_key`, `daytona_api_key`, `daytona_api_url`,\n"
     "`daytona_target`) is a warning too. A variable with a wrong value is an error where it is ours\n"
-    "(`TENDON_...` and the sections `tendon`, `jail`, `docker`, `local` and `service`), and a\n"
+    "(`TENDON_...` and the sections `tendon`, `jail`, `docker`, `local`, `service` and `security`), and a\n"
     "warning where it is OpenHands'.\n"
     "\n"
     "Lists in variables are written with commas, or as a JSON or Python list; objects as JSON or\n"
@@ -33,8 +33,9 @@ static const char top[] =
     "A `config.toml` that merely lies in the current directory is used only when it belongs to\n"
     "you or root and others cannot write to it, and it may neither name programs (`tendon.hand`,\n"
     "`tendon.runtime_path`) nor open the service to others (`service.listen`, `insecure`, `hosts`,\n"
-    "`origins`, `open_metrics`, `runtimes`): a repository that was just cloned does not decide what\n"
-    "runs on your machine and who may use it.\n";
+    "`origins`, `open_metrics`, `runtimes`) nor say who judges actions (`[security]`, but for the\n"
+    "two keys of OpenHands): a repository that was just cloned does not decide what runs on your\n"
+    "machine, who may use it and what its agent may do there.\n";
 
 static const char middle[] =
     "\n"

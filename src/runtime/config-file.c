@@ -231,8 +231,10 @@ static int check_templates(const struct tn_toml *templates, struct tn_error *err
 
 /* --- all of it ---------------------------------------------------------------------------- */
 
-/* A repository that one has just cloned must not choose the programs that run outside, nor who else
- * may come in. */
+#define JUDGES "decides who judges actions, and who is told of them"
+
+/* A repository that one has just cloned must not choose the programs that run outside, who else may
+ * come in, and what its agent may do. */
 static const struct {
     const char *section, *key, *what;
 } not_implied[] = {
@@ -244,6 +246,18 @@ static const struct {
     {"service", "origins", "opens the service to others"},
     {"service", "open_metrics", "opens the service to others"},
     {"service", "runtimes", "opens the service to others"},
+    {"security", "analyzer_path", "names programs of this machine"},
+    {"security", "analyzers", JUDGES},
+    {"security", "confirmation", JUDGES},
+    {"security", "low", JUDGES},
+    {"security", "medium", JUDGES},
+    {"security", "high", JUDGES},
+    {"security", "unknown", JUDGES},
+    {"security", "policies", JUDGES},
+    {"security", "default_policy", JUDGES},
+    {"security", "llm", JUDGES},
+    {"security", "invariant", JUDGES},
+    {"security", "grayswan", JUDGES},
 };
 
 static int refuse_implied(const char *section, const struct tn_toml *table, struct tn_error *err)
@@ -256,6 +270,40 @@ static int refuse_implied(const char *section, const struct tn_toml *table, stru
                            "directory may not do; name the file with --config or TENDON_CONFIG, "
                            "or use ~/.config/tendon/config.toml",
                            tn_toml_line(v), not_implied[i].key, not_implied[i].what);
+    }
+    return 0;
+}
+
+/* The section [a.b] of a key b in [a]; NULL: there is none. */
+static const struct tn_config_section *part_of(const struct tn_config_section *s, const char *key)
+{
+    tn_autofree char *name = tn_asprintf("%s.%s", s->name, key);
+
+    return tn_config_find_section(name);
+}
+
+static int refuse_unknown(const struct tn_config_section *s, const struct tn_toml *table,
+                          struct tn_error *err)
+{
+    for (size_t i = 0, n = tn_toml_count(table); i < n; i++) {
+        const char *key = tn_toml_key_at(table, i, NULL);
+        if (!part_of(s, key) &&
+            tn_fields_refuse_unknown_key(s->fields, key, tn_toml_at(table, i), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int read_member(struct tn_config *c, const char *name, const struct tn_toml *v, bool implied,
+                       struct tn_error *err);
+
+static int read_parts(struct tn_config *c, const struct tn_config_section *s,
+                      const struct tn_toml *table, bool implied, struct tn_error *err)
+{
+    for (size_t i = 0, n = tn_toml_count(table); i < n; i++) {
+        const struct tn_config_section *part = part_of(s, tn_toml_key_at(table, i, NULL));
+        if (part && read_member(c, part->name, tn_toml_at(table, i), implied, err) < 0)
+            return -1;
     }
     return 0;
 }
@@ -278,11 +326,13 @@ static int read_member(struct tn_config *c, const char *name, const struct tn_to
                        tn_toml_line(v), name, tn_toml_type_name(v));
     if (s->open)
         warn_of_keys(c, s, v);
-    else if (tn_fields_refuse_unknown_toml(s->fields, v, err) < 0)
+    else if (refuse_unknown(s, v, err) < 0)
         return tn_error_context(err, "[%s]", name);
     if (implied && refuse_implied(name, v, err) < 0)
         return -1;
-    return read_section(c, s, v, err) < 0 ? tn_error_context(err, "[%s]", name) : 0;
+    if (read_section(c, s, v, err) < 0)
+        return tn_error_context(err, "[%s]", name);
+    return read_parts(c, s, v, implied, err);
 }
 
 int tn_config_read_file(struct tn_config *c, bool implied, struct tn_error *err)

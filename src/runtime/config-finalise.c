@@ -49,6 +49,14 @@ static int make_absolute(char **path, struct tn_error *err)
     return 0;
 }
 
+static int settle_list(struct tn_str_list *list, struct tn_error *err)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (expand_home(&list->items[i], err) < 0 || make_absolute(&list->items[i], err) < 0)
+            return -1;
+    return 0;
+}
+
 static int settle_paths(struct tn_config *c, struct tn_error *err)
 {
     char **const paths[] = {
@@ -57,7 +65,7 @@ static int settle_paths(struct tn_config *c, struct tn_error *err)
         &c->tendon.state,         &c->tendon.hand,
         &c->jail.rootfs,          &c->docker.cert_path,
         &c->docker.overlays,      &c->service.tls_cert,
-        &c->service.tls_key,
+        &c->service.tls_key,      &c->security.invariant.policy,
     };
 
     if (!c->tendon.state || !*c->tendon.state) {
@@ -69,7 +77,9 @@ static int settle_paths(struct tn_config *c, struct tn_error *err)
     for (size_t i = 0; i < TN_COUNT(paths); i++)
         if (expand_home(paths[i], err) < 0 || make_absolute(paths[i], err) < 0)
             return -1;
-    return 0;
+    if (settle_list(&c->security.policies, err) < 0)
+        return -1;
+    return settle_list(&c->security.analyzer_path, err);
 }
 
 /* --- the workspace ------------------------------------------------------------------------ */
@@ -236,7 +246,8 @@ int tn_config_finalise(struct tn_config *c, struct tn_error *err)
     settle_runtime(c);
     if (check_sizes(c, err) < 0 || check_port_range(c->docker.port_range, err) < 0)
         return -1;
-    if (tn_config_finalise_idle(c, err) < 0)
+    tn_config_finalise_idle(c);
+    if (tn_config_finalise_security(c, err) < 0)
         return -1;
     return tn_config_finalise_mcp(c, err);
 }

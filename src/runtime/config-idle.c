@@ -35,34 +35,9 @@ static void warn_of_section(struct tn_config *c, const struct tn_config_section 
         tn_config_warn(c, "[%s] has no effect: %s (%s)", s->name, s->idle, tn_buf_str(&keys));
 }
 
-/* A name that is nobody's would be no analyzer anywhere. */
-static int check_analyzer(struct tn_config *c, struct tn_error *err)
-{
-    static const char *const analyzers[] = {"llm", "invariant", "grayswan"};
-    const char *name = c->security.security_analyzer;
-
-    if (!name || !*name)
-        return 0;
-    for (size_t i = 0; i < TN_COUNT(analyzers); i++)
-        if (strcmp(name, analyzers[i]) == 0) {
-            tn_config_warn(c,
-                           "security.security_analyzer has no effect: there is no analyzer %s "
-                           "here, and no action is judged",
-                           name);
-            return 0;
-        }
-    return tn_fail(err, TN_E_INVALID,
-                   "security.security_analyzer: expected llm, invariant or grayswan, found '%.40s'",
-                   name);
-}
-
-int tn_config_finalise_idle(struct tn_config *c, struct tn_error *err)
+void tn_config_finalise_idle(struct tn_config *c)
 {
     for (const struct tn_config_section *s = tn_config_sections; s->name; s++)
         if (s->idle)
             warn_of_section(c, s);
-    if (c->security.confirmation_mode)
-        tn_config_warn(c, "security.confirmation_mode has no effect: nobody is asked here; whoever "
-                          "drives the agent asks, and marks actions that are to wait");
-    return check_analyzer(c, err);
 }

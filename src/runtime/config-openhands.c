@@ -180,16 +180,6 @@ static const struct tn_field kubernetes_rows[] = {
 };
 const struct tn_fields tn_config_kubernetes_fields = TN_FIELDS(kubernetes_rows);
 
-#define SECURITY struct tn_config_security
-static const struct tn_field security_rows[] = {
-    TN_BOOL("confirmation_mode", SECURITY, confirmation_mode, .env = "SECURITY_CONFIRMATION_MODE",
-            .help = "ask before risky actions; no effect here: only who drives the agent can ask"),
-    TN_STRING("security_analyzer", SECURITY, security_analyzer, .flags = NULLABLE,
-              .env = "SECURITY_SECURITY_ANALYZER",
-              .help = "llm, invariant or grayswan; no effect here: there is none yet"),
-};
-const struct tn_fields tn_config_security_fields = TN_FIELDS(security_rows);
-
 #define MCP struct tn_config_mcp
 static const struct tn_field mcp_rows[] = {
     TN_JSON("sse_servers", MCP, sse_servers, .flags = NULLABLE | TN_FIELD_LIST,

@@ -5,15 +5,15 @@
 #include "runtime/config.h"
 
 extern const struct tn_fields tn_config_core_fields, tn_config_sandbox_fields,
-    tn_config_kubernetes_fields, tn_config_security_fields, tn_config_mcp_fields,
-    tn_config_tendon_fields, tn_config_jail_fields, tn_config_docker_fields, tn_config_local_fields,
-    tn_config_remote_fields, tn_config_service_fields;
+    tn_config_kubernetes_fields, tn_config_mcp_fields, tn_config_tendon_fields,
+    tn_config_jail_fields, tn_config_docker_fields, tn_config_local_fields, tn_config_remote_fields,
+    tn_config_service_fields;
 
 /* Of each [pool.NAME]. */
 extern const struct tn_fields tn_config_pool_fields;
 
 struct tn_config_section {
-    const char *name;
+    const char *name; /* with a dot: [a.b], a part of [a] */
     const struct tn_fields *fields;
     size_t offset;       /* in struct tn_config */
     bool ours;           /* a wrong variable of the environment is an error, not a warning */
@@ -58,8 +58,10 @@ int tn_config_read_file(struct tn_config *c, bool implied, struct tn_error *err)
 
 /* What follows from several values together; doing it again is doing it once. */
 int tn_config_finalise(struct tn_config *c, struct tn_error *err);
-/* Warns of wishes that nobody here fulfils (yet); refuses those that nobody could. */
-int tn_config_finalise_idle(struct tn_config *c, struct tn_error *err);
+/* Warns of wishes that nobody here fulfils (yet). */
+void tn_config_finalise_idle(struct tn_config *c);
+/* Checks the names of analyzers; warns of settings that have no effect without others. */
+int tn_config_finalise_security(struct tn_config *c, struct tn_error *err);
 /* The runtime that a key of [core] is for, when there is no such runtime here; else NULL. */
 const char *tn_config_platform_of(const char *core_key);
 /* Checks the servers of [mcp] and brings them to their long form. */

@@ -32,12 +32,31 @@ const struct tn_config_section tn_config_sections[] = {
     {SECTION(kubernetes), .idle = "there is no runtime kubernetes here",
      .summary = "OpenHands' `[kubernetes]`. **No effect**: there is no runtime of this name yet. "
                 "What is set here is warned of."},
-    {SECTION(security),
+    {.name = "security",
+     .fields = &tn_security_fields,
+     .offset = offsetof(struct tn_config, security),
+     .ours = true,
      .summary =
-         "OpenHands' `[security]`. **No effect**: nobody is asked here, and nothing is "
-         "analyzed; what is set is warned of. Whoever drives the agent asks. Actions that it "
-         "marks `awaiting_confirmation` or `rejected` are never carried out "
+         "Who judges actions before they are carried out, and what follows ([security]"
+         "(security.md#analyzers)): OpenHands' `[security]` and more. Without an analyzer and "
+         "without a mode nothing is judged. Actions that whoever drives the agent marks "
+         "`awaiting_confirmation` or `rejected` are never carried out "
          "([events](events.md#confirmation))."},
+    {.name = "security.llm",
+     .fields = &tn_security_llm_fields,
+     .offset = offsetof(struct tn_config, security.llm),
+     .ours = true,
+     .summary = "The analyzer `llm`."},
+    {.name = "security.invariant",
+     .fields = &tn_security_invariant_fields,
+     .offset = offsetof(struct tn_config, security.invariant),
+     .ours = true,
+     .summary = "The analyzer `invariant`."},
+    {.name = "security.grayswan",
+     .fields = &tn_security_grayswan_fields,
+     .offset = offsetof(struct tn_config, security.grayswan),
+     .ours = true,
+     .summary = "The analyzer `grayswan`."},
     {SECTION(mcp), .summary = "OpenHands' `[mcp]`: servers of tools."},
     {.name = NULL},
 };
@@ -72,7 +91,7 @@ struct tn_config_source *tn_config_source(const struct tn_config *c, const char 
 
 enum tn_origin tn_config_origin(const struct tn_config *c, const char *name)
 {
-    const char *dot = strchr(name, '.');
+    const char *dot = strrchr(name, '.');
     tn_autofree char *section = tn_strndup(name, dot ? (size_t)(dot - name) : 0);
 
     return tn_config_source(c, section, dot ? dot + 1 : "")->origin;
@@ -224,7 +243,7 @@ int tn_config_unknown(const char *name, struct tn_error *err)
 
 int tn_config_set(struct tn_config *c, const char *name, const char *text, struct tn_error *err)
 {
-    const char *dot = strchr(name, '.');
+    const char *dot = strrchr(name, '.');
     tn_autofree char *section = tn_strndup(name, dot ? (size_t)(dot - name) : strlen(name));
     const struct tn_config_section *s = tn_config_find_section(section);
     const struct tn_field *row = s && dot ? tn_fields_find(s->fields, dot + 1) : NULL;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/field.h"
 #include "runtime/spec.h"
+#include "security/settings.h"
 
 /* [core], as far as a runtime is concerned. */
 struct tn_config_core {
@@ -56,11 +57,6 @@ struct tn_config_kubernetes {
     char *image_pull_secret, *ingress_tls_secret;
     char *node_selector_key, *node_selector_val, *tolerations_yaml;
     bool privileged;
-};
-
-struct tn_config_security {
-    bool confirmation_mode;
-    char *security_analyzer;
 };
 
 struct tn_config_mcp {
@@ -165,7 +161,7 @@ struct tn_config {
     struct tn_config_core core;
     struct tn_config_sandbox sandbox;
     struct tn_config_kubernetes kubernetes;
-    struct tn_config_security security;
+    struct tn_security_settings security;
     struct tn_config_mcp mcp;
     struct tn_config_tendon tendon;
     struct tn_config_jail jail;

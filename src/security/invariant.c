@@ -3,9 +3,9 @@
  *
  * The server has a session for us, and in it a monitor of the policy.  Both are made when first
  * needed, and made again when it does not know them any more: it was started anew. */
-#include <poll.h>
 #include <pthread.h>
 
+#include "base/again.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/thread.h"
@@ -55,15 +55,6 @@ static char *id_of(const struct tn_json *answer, const char *key, struct tn_erro
     return NULL;
 }
 
-/* Waits a moment, unless the deadline is nearer. */
-static bool may_try_again(int64_t deadline)
-{
-    if (tn_now() + TRY_AGAIN_MS * TN_MILLI >= deadline)
-        return false;
-    poll(NULL, 0, TRY_AGAIN_MS);
-    return true;
-}
-
 static char *new_session(struct invariant *v, int64_t deadline, struct tn_error *err)
 {
     tn_autojson struct tn_json *answer = NULL;
@@ -72,7 +63,7 @@ static char *new_session(struct invariant *v, int64_t deadline, struct tn_error 
 
     for (int i = 0; i < TRIES && result; i++) {
         result = ask(v, "/session/new", NULL, deadline, &status, &answer, &why);
-        if (result && (why.sys != ECONNREFUSED || !may_try_again(deadline)))
+        if (result && (why.sys != ECONNREFUSED || !tn_look_again_in(TRY_AGAIN_MS, deadline)))
             break;
     }
     if (result == 0)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/nearest.h"
 #include "base/thread.h"
+#include "security/program.h"
 
 /* All that are built in. */
 static const struct tn_analyzer *const built_in[] = {
@@ -43,43 +44,104 @@ struct tn_judge {
 
 /* --- making one ------------------------------------------------------------------------------- */
 
-static const struct tn_analyzer *find(const char *name, struct tn_error *err)
+static const struct tn_analyzer *find(const char *name)
 {
-    struct tn_nearest near = tn_nearest(name);
-
-    for (size_t i = 0; i < TN_COUNT(built_in); i++) {
+    for (size_t i = 0; i < TN_COUNT(built_in); i++)
         if (strcmp(built_in[i]->name, name) == 0)
             return built_in[i];
-        tn_nearest_offer(&near, built_in[i]->name);
-    }
-    tn_fail(err, TN_E_INVALID, "there is no analyzer '%.40s'%s%s%s", name,
-            near.best ? "; did you mean " : "", near.best ? near.best : "", near.best ? "?" : "");
     return NULL;
 }
 
-int tn_judge_add(struct tn_judge *j, const struct tn_analyzer *analyzer,
-                 const struct tn_security_settings *s, struct tn_error *err)
+/* The nearest of the names of programs, which do not live long. */
+struct near_program {
+    struct tn_nearest near;
+    char best[64];
+};
+
+static void offer_program(const char *name, void *ctx)
 {
-    for (size_t i = 0; i < j->count; i++)
-        if (j->members[i].analyzer == analyzer)
-            return 0;
-    void *self = analyzer->open(s, err);
-    if (!self)
-        return tn_error_context(err, "analyzer %s", analyzer->name);
+    struct near_program *n = ctx;
+
+    tn_nearest_offer(&n->near, name);
+    if (n->near.best == name) {
+        snprintf(n->best, sizeof n->best, "%s", name);
+        n->near.best = n->best;
+    }
+}
+
+static int unknown_name(const struct tn_security_settings *s, const char *name,
+                        struct tn_error *err)
+{
+    struct near_program n = {.near = tn_nearest(name)};
+
+    for (size_t i = 0; i < TN_COUNT(built_in); i++)
+        tn_nearest_offer(&n.near, built_in[i]->name);
+    security_program_each(s, offer_program, &n);
+    const char *best = n.near.best;
+    return tn_fail(err, TN_E_INVALID,
+                   "there is no analyzer '%.40s', and no program tendon-analyzer-%.40s%s%s%s", name,
+                   name, best ? "; did you mean " : "", best ? best : "", best ? "?" : "");
+}
+
+int tn_judge_check_name(const struct tn_security_settings *s, const char *name,
+                        struct tn_error *err)
+{
+    if (find(name))
+        return 0;
+    tn_autofree char *path = security_program_find(s, name);
+    return path ? 0 : unknown_name(s, name, err);
+}
+
+static void put_member(struct tn_judge *j, const struct tn_analyzer *analyzer, void *self)
+{
     j->members = tn_realloc(j->members, (j->count + 1) * sizeof *j->members);
     struct member *m = &j->members[j->count++];
     *m = (struct member){
         .analyzer = analyzer, .self = self, .slow = analyzer->slow && analyzer->slow(self)};
     pthread_mutex_init(&m->lock, NULL);
+}
+
+static bool is_member(const struct tn_judge *j, const char *name)
+{
+    for (size_t i = 0; i < j->count; i++)
+        if (strcmp(j->members[i].analyzer->name, name) == 0)
+            return true;
+    return false;
+}
+
+int tn_judge_add(struct tn_judge *j, const struct tn_analyzer *analyzer,
+                 const struct tn_security_settings *s, struct tn_error *err)
+{
+    if (is_member(j, analyzer->name))
+        return 0;
+    void *self = analyzer->open(s, err);
+    if (!self)
+        return tn_error_context(err, "analyzer %s", analyzer->name);
+    put_member(j, analyzer, self);
+    return 0;
+}
+
+static int add_program(struct tn_judge *j, const char *name, const struct tn_security_settings *s,
+                       struct tn_error *err)
+{
+    tn_autofree char *path = security_program_find(s, name);
+    const struct tn_analyzer *table;
+
+    if (!path)
+        return unknown_name(s, name, err);
+    if (is_member(j, name))
+        return 0;
+    void *self = security_program_new(s, name, path, &table);
+    put_member(j, table, self);
     return 0;
 }
 
 static int add_named(struct tn_judge *j, const char *name, const struct tn_security_settings *s,
                      struct tn_error *err)
 {
-    const struct tn_analyzer *analyzer = find(name, err);
+    const struct tn_analyzer *analyzer = find(name);
 
-    return analyzer ? tn_judge_add(j, analyzer, s, err) : -1;
+    return analyzer ? tn_judge_add(j, analyzer, s, err) : add_program(j, name, s, err);
 }
 
 struct tn_judge *tn_judge_new(const struct tn_security_settings *s, struct tn_error *err)
@@ -184,6 +246,7 @@ struct question {
     const struct tn_case *of;
     int64_t deadline;
     struct tn_verdict verdict;
+    bool failed;
     pthread_t thread;
     bool started;
 };
@@ -199,6 +262,7 @@ static void *ask(void *arg)
         result = m->analyzer->judge(m->self, q->of, q->deadline, &q->verdict, &err);
         note_result(m, result, &err);
     }
+    q->failed = result;
     if (result)
         tn_verdict_add(&q->verdict, m->analyzer->name, "", "", TN_RISK_UNKNOWN, err.text);
     return NULL;
@@ -241,6 +305,20 @@ static void decide(const struct tn_thresholds *t, struct tn_verdict *v)
     }
 }
 
+/* Whatever is done with actions of unknown risk: that an analyzer failed never allows one. */
+static void fail_closed(const struct tn_judge *j, const struct question *questions,
+                        const struct tn_thresholds *t, struct tn_verdict *v)
+{
+    bool failed = false;
+
+    for (size_t i = 0; i < j->count; i++)
+        failed |= questions[i].failed;
+    if (!failed || v->decision != TN_ALLOW)
+        return;
+    v->risk = TN_RISK_UNKNOWN;
+    v->decision = t->mode == TN_CONFIRM_NEVER ? TN_BLOCK : TN_ASK;
+}
+
 static void collect(struct tn_judge *j, struct question *questions, struct tn_verdict *out)
 {
     for (size_t i = 0; i < j->count; i++)
@@ -270,5 +348,6 @@ void tn_judge_action(struct tn_judge *j, const struct tn_case *c, int64_t deadli
     if (j->count == 0)
         tn_verdict_add(out, "none", "", "", TN_RISK_UNKNOWN, "no analyzer judges actions here");
     decide(t, out);
+    fail_closed(j, questions, t, out);
     free(questions);
 }

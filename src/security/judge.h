@@ -1,9 +1,9 @@
 /* All analyzers of one configuration, asked together: the worst that one of them says holds.
  *
  * Whatever goes wrong with an analyzer (an error, a time-out, an answer that makes no sense) is a
- * finding of unknown risk, which asks: never a reason to allow.  One that has failed several times
- * in a row is not asked for a while, so that a dead server does not cost its whole deadline with
- * every action; its finding is the same. */
+ * finding of unknown risk, and asks even where unknown risks are allowed: never a reason to allow.
+ * One that has failed several times in a row is not asked for a while, so that a dead server does
+ * not cost its whole deadline with every action; its finding is the same. */
 #ifndef TN_SECURITY_JUDGE_H
 #define TN_SECURITY_JUDGE_H
 
@@ -15,6 +15,9 @@ struct tn_judge;
  * known (the nearest is named), or one that cannot work at all.  The settings are not needed
  * afterwards. */
 struct tn_judge *tn_judge_new(const struct tn_security_settings *s, struct tn_error *err);
+/* 0 when there is an analyzer of that name, built in or a program; else -1 naming the nearest. */
+int tn_judge_check_name(const struct tn_security_settings *s, const char *name,
+                        struct tn_error *err);
 /* One more analyzer, which outlives the judge; before the first action.  One that is there already
  * is not added again. */
 int tn_judge_add(struct tn_judge *j, const struct tn_analyzer *analyzer,

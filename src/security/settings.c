@@ -21,6 +21,11 @@ static const struct tn_field security_rows[] = {
     TN_STRINGS("analyzers", SECURITY, analyzers, .env = "TENDON_SECURITY_ANALYZERS",
                .help = "who judges actions before they are carried out: built-in ones, or NAME of "
                        "a program tendon-analyzer-NAME"),
+    TN_STRINGS("analyzer_path", SECURITY, analyzer_path, .env = "TENDON_ANALYZER_PATH",
+               .help = "directories with programs tendon-analyzer-NAME, before those of PATH"),
+    TN_DOUBLE("analyzer_seconds", SECURITY, analyzer_seconds, .fallback = "30", .min = 0.1,
+              .max = 600, .env = "TENDON_SECURITY_ANALYZER_SECONDS",
+              .help = "how long the answer of such a program is waited for"),
     TN_WORD("confirmation", SECURITY, confirmation, tn_confirmation_mode_words, .flags = NULLABLE,
             .env = "TENDON_SECURITY_CONFIRMATION",
             .help = "who is asked: nobody (what would be asked is refused), somebody about what is "
@@ -55,7 +60,7 @@ static const struct tn_field llm_rows[] = {
               .help = "name of the environment variable that holds its key"),
     TN_DOUBLE("seconds", LLM, seconds, .fallback = "30", .min = 0.1, .max = 600,
               .env = "TENDON_SECURITY_LLM_SECONDS", .help = "how long its answer is waited for"),
-    TN_INT("cache", LLM, cache, .fallback = "1024", .min = 0, .max = 1e6,
+    TN_INT("cache", LLM, cache, .fallback = "1024", .min = 0, .max = 65536,
            .env = "TENDON_SECURITY_LLM_CACHE",
            .help = "answers that are remembered, for when the same action comes again"),
     TN_STRING("prompt", LLM, prompt, .flags = NULLABLE, .env = "TENDON_SECURITY_LLM_PROMPT",

@@ -49,6 +49,8 @@ struct tn_security_settings {
     char *security_analyzer;
     /* ours */
     struct tn_str_list analyzers;
+    struct tn_str_list analyzer_path; /* directories of programs, before those of PATH */
+    double analyzer_seconds;          /* that a program has for an answer */
     /* -1 (null): what follows from the others, see tn_security_thresholds */
     enum tn_confirmation_mode confirmation;
     enum tn_decision low, medium, high, unknown;

@@ -338,8 +338,8 @@ static void test_grayswan_scores(void **state)
 static const char *const past[] = {
     "{\"observation\":\"run\",\"content\":\"of a call that is not shown\"}",
     "{\"source\":\"user\",\"action\":\"message\",\"args\":{\"content\":\"do it\"}}",
-    "{\"action\":\"read\",\"args\":{\"path\":\"/etc/hosts\",\"thought\":\"hm\","
-    "\"security_risk\":0}}",
+    ("{\"action\":\"read\",\"args\":{\"path\":\"/etc/hosts\",\"thought\":\"hm\","
+     "\"security_risk\":0}}"),
     "{\"observation\":\"read\",\"content\":\"127.0.0.1\"}",
 };
 
