@@ -482,6 +482,30 @@ int tn_proc_kill_tree(pid_t root, bool root_too, int64_t grace, int64_t deadline
 
 /* --- stopping and going on ----------------------------------------------------------------- */
 
+/* One that has lent its memory to a child (vfork, posix_spawn) sleeps deeply until that has become
+ * another program: it cannot stop while the child is stopped, and does nothing either.  Children
+ * come later in the list. */
+static bool stands_still(const struct procs *all, size_t i)
+{
+    const struct tn_proc *p = &all->items[i];
+    char state = tn_proc_state(p->pid, p->start);
+
+    for (size_t child = i + 1; state == 'D' && child < all->count; child++)
+        if (all->items[child].parent == p->pid && stands_still(all, child))
+            return true;
+    return state == 'T' || state == 't';
+}
+
+/* Also when it has ended; false at the deadline. */
+static bool wait_still(const struct procs *all, size_t i, int64_t deadline)
+{
+    while (!stands_still(all, i) &&
+           !wait_state(&all->items[i], "Tt", tn_now() + STILL_MS * TN_MILLI))
+        if (tn_now() >= deadline)
+            return false;
+    return true;
+}
+
 int tn_proc_stop_tree(pid_t root, int64_t deadline, struct tn_error *err)
 {
     const struct family tree = {.root = root, .root_too = true};
@@ -491,7 +515,7 @@ int tn_proc_stop_tree(pid_t root, int64_t deadline, struct tn_error *err)
         signal_all(all.items, all.count, SIGSTOP, err) < 0) /* again, for the errors */
         return -1;
     for (size_t i = 0; i < all.count; i++)
-        if (!wait_state(&all.items[i], "Tt", deadline))
+        if (!wait_still(&all, i, deadline))
             return tn_fail(err, TN_E_TIMEOUT, "process %d did not stop in time",
                            (int)all.items[i].pid);
     return 0;

@@ -339,6 +339,36 @@ static void test_stop_and_continue(void **state)
     assert_int_equal(tn_proc_state(me.pid, me.start), 0);
 }
 
+/* The parent sleeps in vfork until the child, which stops itself, has ended. */
+static void test_stop_while_one_is_born(void **state)
+{
+    struct tn_error err = {0};
+    struct tn_proc parent, *list = NULL;
+    size_t n = 0;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        if (vfork() == 0) {
+            raise(SIGSTOP);
+            _exit(0);
+        }
+        _exit(7);
+    }
+    assert_int_equal(tn_proc_get(pid, &parent), 0);
+    for (int64_t deadline = soon(); tn_proc_state(pid, parent.start) != 'D';)
+        assert_true(tn_now() < deadline);
+    assert_int_equal(tn_proc_stop_tree(pid, soon(), &err), 0);
+    assert_int_equal(tn_proc_descendants(pid, &list, &n, &err), 0);
+    assert_int_equal(n, 1);
+    assert_int_equal(tn_proc_state(list[0].pid, list[0].start), 'T');
+    assert_int_equal(tn_proc_state(pid, parent.start), 'D');
+    assert_int_equal(tn_proc_continue_tree(pid, &err), 0);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    free(list);
+}
+
 /* One of another session, without an environment, whose parents have ended. */
 #define STRAY "(setsid env -i sh -c 'echo; exec sleep 1000' &)"
 
@@ -402,6 +432,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_get),
         cmocka_unit_test(test_age),
         cmocka_unit_test(test_stop_and_continue),
+        cmocka_unit_test(test_stop_while_one_is_born),
         cmocka_unit_test(test_get_with_a_nasty_name),
         cmocka_unit_test(test_descendants),
         cmocka_unit_test(test_kill_asks_first),
