@@ -17,6 +17,7 @@ struct key_options {
     char *name, *tenant, *memory, *disk, *expires;
     struct tn_str_list scopes;
     struct key_limits limits;
+    struct tn_thresholds security;
     bool all;
 };
 
@@ -49,6 +50,7 @@ static const struct tn_field rows[] = {
               .min = 0, .max = 1e9, .help = "that each may live"),
     TN_DOUBLE("requests_per_second", KEY, limits.requests_per_second, .flag = "--rate",
               .value = "N", .min = 0, .max = 1e6, .help = "requests per second"),
+    TN_OBJECT("security", KEY, security, &tn_thresholds_fields),
     TN_BOOL("all", KEY, all, .flag = "--all", .letter = 'a',
             .help = "ls: also those that were revoked"),
 };
@@ -106,7 +108,10 @@ static int create(struct cli *cli, struct tn_db *db, const struct key_options *o
                   struct tn_error *err)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(64 * 1024);
-    struct key_info k = {.name = o->name, .tenant = o->tenant, .limits = o->limits};
+    struct key_info k = {.name = o->name,
+                         .tenant = o->tenant,
+                         .limits = o->limits,
+                         .security = key_security_of(&o->security)};
     struct tn_jw w = tn_jw(&json);
     uint64_t memory = 0, disk = 0;
     double span = 0;

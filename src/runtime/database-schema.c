@@ -92,5 +92,9 @@ static const char key_limits[] =
     "ALTER TABLE api_key ADD COLUMN max_pids INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE api_key ADD COLUMN max_disk INTEGER NOT NULL DEFAULT 0;";
 
-const char *const tn_db_migrations[] = {sandboxes,       service,    audit_notes, leases,
-                                        leases_of_older, key_limits, NULL};
+/* key.c: what becomes of risky actions, as an object of those thresholds that are its own */
+static const char key_security[] =
+    "ALTER TABLE api_key ADD COLUMN security TEXT NOT NULL DEFAULT '{}';";
+
+const char *const tn_db_migrations[] = {sandboxes,       service,    audit_notes,  leases,
+                                        leases_of_older, key_limits, key_security, NULL};

@@ -52,6 +52,13 @@ static const struct tn_analyzer *find(const char *name)
     return NULL;
 }
 
+const char *tn_judge_about(const char *name)
+{
+    const struct tn_analyzer *analyzer = find(name);
+
+    return analyzer ? analyzer->about : "a program of the operator's";
+}
+
 /* The nearest of the names of programs, which do not live long. */
 struct near_program {
     struct tn_nearest near;

@@ -36,6 +36,8 @@ double tn_judge_confirm_seconds(const struct tn_judge *j);
 void tn_judge_action(struct tn_judge *j, const struct tn_case *c, int64_t deadline,
                      struct tn_verdict *out);
 
+/* What an analyzer of that name judges by; lives for ever. */
+const char *tn_judge_about(const char *name);
 /* Calls fn with each analyzer that is asked, in their order. */
 typedef void (*tn_judge_name_fn)(const char *name, const char *about, void *ctx);
 void tn_judge_each(const struct tn_judge *j, tn_judge_name_fn fn, void *ctx);

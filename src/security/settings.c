@@ -95,6 +95,21 @@ static const struct tn_field grayswan_rows[] = {
 };
 const struct tn_fields tn_security_grayswan_fields = TN_FIELDS(grayswan_rows);
 
+#define OWN(key, word)                                                                          \
+    TN_WORD(#key, struct tn_thresholds, key, tn_decision_words,                                 \
+            .flags = NULLABLE | TN_FIELD_SPARSE, .flag = "--" #key, .value = "allow|ask|block", \
+            .help = word)
+static const struct tn_field thresholds_rows[] = {
+    OWN(low, "what becomes of actions of low risk [as the service says]"),
+    OWN(medium, "...of medium risk"),
+    OWN(high, "...of high risk"),
+    OWN(unknown, "...of a risk that nobody knows"),
+    TN_WORD("confirmation", struct tn_thresholds, mode, tn_confirmation_mode_words,
+            .flags = NULLABLE | TN_FIELD_SPARSE, .flag = "--confirmation",
+            .value = "never|risky|always", .help = "who is asked about its actions"),
+};
+const struct tn_fields tn_thresholds_fields = TN_FIELDS(thresholds_rows);
+
 /* --- what follows from them ------------------------------------------------------------------- */
 
 bool tn_security_on(const struct tn_security_settings *s)
@@ -115,6 +130,23 @@ struct tn_thresholds tn_security_thresholds(const struct tn_security_settings *s
     if ((int)t.mode < 0)
         t.mode = TN_CONFIRM_RISKY;
     return t;
+}
+
+static enum tn_decision set_or(enum tn_decision own, enum tn_decision base)
+{
+    return (int)own < 0 ? base : own;
+}
+
+struct tn_thresholds tn_thresholds_over(const struct tn_thresholds *base,
+                                        const struct tn_thresholds *own)
+{
+    return (struct tn_thresholds){
+        .low = set_or(own->low, base->low),
+        .medium = set_or(own->medium, base->medium),
+        .high = set_or(own->high, base->high),
+        .unknown = set_or(own->unknown, base->unknown),
+        .mode = (int)own->mode < 0 ? base->mode : own->mode,
+    };
 }
 
 static enum tn_decision worse(enum tn_decision a, enum tn_decision b)

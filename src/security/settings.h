@@ -76,6 +76,11 @@ struct tn_thresholds tn_security_thresholds(const struct tn_security_settings *s
  * stricter than both. */
 struct tn_thresholds tn_thresholds_stricter(const struct tn_thresholds *a,
                                             const struct tn_thresholds *b);
+/* Those of somebody's own: rows that are not set (-1) are those of `base`. */
+struct tn_thresholds tn_thresholds_over(const struct tn_thresholds *base,
+                                        const struct tn_thresholds *own);
+/* Their rows, each may be null; with flags. */
+extern const struct tn_fields tn_thresholds_fields;
 /* What becomes of an action of that risk. */
 enum tn_decision tn_thresholds_decide(const struct tn_thresholds *t, enum tn_risk risk);
 

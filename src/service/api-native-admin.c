@@ -40,6 +40,7 @@ struct key_wish {
     char *name, *tenant;
     struct tn_str_list scopes;
     struct key_limits limits;
+    struct tn_thresholds security;
     struct tn_opt_double expires;
 };
 
@@ -51,6 +52,8 @@ static const struct tn_field key_rows[] = {
                .help = "what it may do; without it read, use and manage"),
     TN_OBJECT("limits", struct key_wish, limits, &key_limit_fields,
               .help = "0: no limit of its own"),
+    TN_OBJECT("security", struct key_wish, security, &tn_thresholds_fields,
+              .help = "what becomes of its risky actions; null: as the service says"),
     TN_OPT_DOUBLE("expires", struct key_wish, expires, .min = 1, .max = 1e9,
                   .help = "seconds from now until it counts no more"),
 };
@@ -75,6 +78,7 @@ static int make_key(struct tn_service *s, const struct key_wish *w, struct key_i
         .tenant = tn_strdup(w->tenant),
         .scopes = scopes_of(&w->scopes),
         .limits = w->limits,
+        .security = key_security_of(&w->security),
         .expires = w->expires.set ? service_time() + w->expires.value : 0,
     };
     return key_create(s->db, made, text, err);

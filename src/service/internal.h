@@ -43,6 +43,7 @@ extern const struct tn_route routes_native_events[];
 extern const struct tn_route routes_native_hand[];
 extern const struct tn_route routes_native_inside[];
 extern const struct tn_route routes_native_ports[];
+extern const struct tn_route routes_native_security[];
 extern const struct tn_route routes_native_watch[];
 extern const struct tn_route routes_health[];    /* health.c: /healthz /readyz /metrics */
 extern const struct tn_route routes_preview[];   /* preview.c */

@@ -85,13 +85,55 @@ static void digest_of(const char *secret, char out[2 * TN_SHA256_BYTES + 1])
 
 #define COLUMNS                                                                                 \
     "id, name, tenant, scopes, max_sandboxes, max_running, max_memory, max_cpus, max_seconds, " \
-    "requests_per_second, created, used, expires, revoked, digest, max_pids, max_disk"
+    "requests_per_second, created, used, expires, revoked, digest, max_pids, max_disk, security"
 
 void key_info_done(struct key_info *k)
 {
     free(k->name);
     free(k->tenant);
     k->name = k->tenant = NULL;
+}
+
+struct key_security key_security_of(const struct tn_thresholds *own)
+{
+    const int rows[] = {(int)own->low, (int)own->medium, (int)own->high, (int)own->unknown,
+                        (int)own->mode};
+    struct key_security s = {.own = *own};
+
+    for (size_t i = 0; i < TN_COUNT(rows); i++)
+        s.set |= rows[i] >= 0;
+    return s;
+}
+
+struct tn_thresholds caller_thresholds(const struct caller *who, const struct tn_thresholds *usual)
+{
+    return who->security.set ? tn_thresholds_over(usual, &who->security.own) : *usual;
+}
+
+/* What cannot be read blocks what is not of low risk: nobody knows what was meant. */
+static struct key_security read_security(const char *text)
+{
+    tn_autojson struct tn_json *json = NULL;
+    struct tn_thresholds own;
+
+    tn_fields_defaults(&tn_thresholds_fields, &own);
+    if (text && tn_json_parse(text, strlen(text), &json, NULL) == 0 &&
+        tn_fields_from_json(&tn_thresholds_fields, &own, json, NULL) == 0)
+        return key_security_of(&own);
+    return (struct key_security){.set = true,
+                                 .own = {.low = TN_ASK,
+                                         .medium = TN_BLOCK,
+                                         .high = TN_BLOCK,
+                                         .unknown = TN_BLOCK,
+                                         .mode = TN_CONFIRM_RISKY}};
+}
+
+static void put_security(struct tn_jw *w, const struct key_security *s)
+{
+    tn_jw_object(w);
+    if (s->set)
+        tn_fields_to_json(&tn_thresholds_fields, &s->own, w);
+    tn_jw_object_end(w);
 }
 
 /* Strings of the row are borrowed. */
@@ -111,6 +153,7 @@ static void read_row(const struct tn_db_row *row, struct key_info *k)
         .max_pids = tn_db_int(row, 15),
         .max_disk = tn_db_int(row, 16),
     };
+    k->security = read_security(tn_db_text(row, 17));
     k->created = tn_db_double(row, 10);
     k->used = tn_db_double(row, 11);
     k->expires = tn_db_double(row, 12);
@@ -185,6 +228,8 @@ void key_info_put(const struct key_info *k, struct tn_jw *w)
     tn_jw_kstr(w, "tenant", k->tenant);
     key_put_scopes(w, k->scopes);
     key_put_limits(w, &k->limits);
+    tn_jw_key(w, "security");
+    put_security(w, &k->security);
     put_time(w, "created", k->created);
     put_time(w, "used", k->used);
     put_time(w, "expires", k->expires);
@@ -236,15 +281,18 @@ static int add_row(struct tn_db *db, const struct key_info *k, const char *text,
 {
     char digest[2 * TN_SHA256_BYTES + 1];
     const struct key_limits *l = &k->limits;
+    tn_autobuf struct tn_buf security = TN_BUF_INIT(512);
+    struct tn_jw w = tn_jw(&security);
 
+    put_security(&w, &k->security);
     digest_of(text + sizeof PREFIX + ID, digest);
-    int added =
-        tn_db_run(db, err,
-                  "INSERT INTO api_key (" COLUMNS
-                  ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, ?)",
-                  "tttiiiidddddtii", k->id, k->name, k->tenant, (int64_t)k->scopes,
-                  l->max_sandboxes, l->max_running, l->max_memory, l->max_cpus, l->max_seconds,
-                  l->requests_per_second, k->created, k->expires, digest, l->max_pids, l->max_disk);
+    int added = tn_db_run(db, err,
+                          "INSERT INTO api_key (" COLUMNS
+                          ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, ?, ?)",
+                          "tttiiiidddddtiit", k->id, k->name, k->tenant, (int64_t)k->scopes,
+                          l->max_sandboxes, l->max_running, l->max_memory, l->max_cpus,
+                          l->max_seconds, l->requests_per_second, k->created, k->expires, digest,
+                          l->max_pids, l->max_disk, tn_buf_str(&security));
     if (added < 0 && err && err->code == TN_E_CONFLICT)
         return tn_fail(err, TN_E_CONFLICT, "there is a key of the name %s already", k->name);
     return added < 0 ? -1 : 0;
@@ -428,6 +476,7 @@ static int read_entry(const struct tn_db_row *row, void *ctx)
     snprintf(e->who.tenant, sizeof e->who.tenant, "%s", k.tenant);
     e->who.scopes = k.scopes;
     e->who.limits = k.limits;
+    e->who.security = k.security;
     e->expires = k.expires;
     e->revoked = k.revoked;
     e->noted = k.used;

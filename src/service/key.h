@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/field.h"
 #include "runtime/database.h"
+#include "security/settings.h"
 
 enum scope {
     SCOPE_READ = 1 << 0,    /* look at sandboxes, their events and files */
@@ -37,11 +38,18 @@ struct key_limits {
     double requests_per_second; /* over it: 429 with Retry-After */
 };
 
+/* What becomes of risky actions of a key, where the administrator who made it said so. */
+struct key_security {
+    bool set; /* false: as the service says */
+    struct tn_thresholds own;
+};
+
 struct caller {
     char key_id[13];
     char tenant[65];
     unsigned scopes;
     struct key_limits limits;
+    struct key_security security;
 };
 
 /* A row, for listing. */
@@ -50,6 +58,7 @@ struct key_info {
     char *name, *tenant;
     unsigned scopes;
     struct key_limits limits;
+    struct key_security security;
     double created, used, expires; /* 0: never */
     bool revoked;
 };
@@ -60,6 +69,10 @@ void key_info_put(const struct key_info *k, struct tn_jw *w);
 void key_put_scopes(struct tn_jw *w, unsigned scopes);
 void key_put_limits(struct tn_jw *w, const struct key_limits *limits);
 extern const struct tn_fields key_limit_fields;
+/* What becomes of risky actions of that caller, where the service does so with others. */
+struct tn_thresholds caller_thresholds(const struct caller *who, const struct tn_thresholds *usual);
+/* Those thresholds, of which some may be set. */
+struct key_security key_security_of(const struct tn_thresholds *own);
 
 struct keyring;
 struct keyring *keyring_new(struct tn_db *db);

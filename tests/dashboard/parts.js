@@ -215,6 +215,22 @@ same(
 );
 same(marksOf(timeline.entries.get(4)), { exit: 2, seconds: 1.5, risk: 'high risk', failed: true }, 'marks');
 same(timeline.select('MAKE don').length, 1, 'search');
+const judged = {
+  action: {
+    args: { command: 'x', security_risk: 0 },
+    verdict: {
+      risk: 'high',
+      decision: 'block',
+      findings: [{ analyzer: 'policy', rule: 'exfiltration', part: 'args.command: x', text: 'sends', risk: 'high' }],
+    },
+  },
+};
+same(
+  [marksOf(judged).risk, marksOf(judged).verdict.decision, marksOf(judged).verdict.text],
+  ['high risk', 'block', 'policy: rule exfiltration: sends: args.command: x'],
+  'a verdict goes before what the agent says',
+);
+same(marksOf({ action: { args: {}, verdict: 'odd' } }).verdict, undefined, 'a verdict that is none');
 same(
   picturesOf({
     observation: 'browse',

@@ -71,7 +71,7 @@ def test_answers_are_what_the_document_says(api, service):
     def call(method, target, body=None, status=200, **kwargs):
         return api.check(method, target, admin.request(method, target, body, **kwargs)).ok(status)
 
-    for path in ("info", "me", "routes", "templates", "images", "keys", "pools", "sandboxes"):
+    for path in ("info", "me", "routes", "templates", "security", "images", "keys", "pools", "sandboxes"):
         call("GET", f"/v1/{path}")
     key = call("POST", "/v1/keys", {"name": "k", "tenant": "t"}, 201).json
     call("POST", "/v1/keys", {"name": "k"}, 422)

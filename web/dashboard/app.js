@@ -20,6 +20,7 @@ import { createView } from './views/create.js';
 import { keysView } from './views/keys.js';
 import { listView } from './views/list.js';
 import { poolsView } from './views/pools.js';
+import { securityView } from './views/security.js';
 import { serviceView } from './views/service.js';
 import { signInView } from './views/sign-in.js';
 
@@ -27,6 +28,7 @@ const PLACES = [
   { name: 'sandboxes', label: 'Sandboxes', icon: ICONS.boxes, key: 's' },
   { name: 'pools', label: 'Pools', icon: ICONS.pools, key: 'p', view: poolsView, admin: true },
   { name: 'keys', label: 'Keys', icon: ICONS.keys, key: 'k', view: keysView, admin: true },
+  { name: 'security', label: 'Security', icon: ICONS.security, key: 'y', view: securityView },
   { name: 'service', label: 'Service', icon: ICONS.service, key: 'i', view: serviceView },
 ];
 

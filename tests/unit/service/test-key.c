@@ -132,6 +132,42 @@ static void test_the_secret_is_nowhere_in_the_store(void **state)
     assert_true(seen > 0); /* the search finds what is there */
 }
 
+/* What becomes of risky actions: its own where that was said, else as the service says. */
+static void test_thresholds_of_a_key(void **state)
+{
+    const struct place *p = *state;
+    const struct tn_thresholds usual = {TN_ALLOW, TN_ASK, TN_BLOCK, TN_ASK, TN_CONFIRM_RISKY};
+    struct key_info k = wish("one"), plain = wish("two");
+    struct tn_thresholds own;
+    struct caller who;
+    char text[64], plain_text[64];
+
+    tn_fields_defaults(&tn_thresholds_fields, &own);
+    assert_false(key_security_of(&own).set);
+    own.medium = TN_BLOCK;
+    own.mode = TN_CONFIRM_ALWAYS;
+    k.security = key_security_of(&own);
+    make(p, &k, text);
+    make(p, &plain, plain_text);
+    assert_int_equal(keyring_check(p->keys, text, &who, NULL), 0);
+    struct tn_thresholds t = caller_thresholds(&who, &usual);
+    assert_int_equal(t.low, TN_ALLOW);
+    assert_int_equal(t.medium, TN_BLOCK);
+    assert_int_equal(t.high, TN_BLOCK);
+    assert_int_equal(t.mode, TN_CONFIRM_ALWAYS);
+    assert_int_equal(keyring_check(p->keys, plain_text, &who, NULL), 0);
+    t = caller_thresholds(&who, &usual);
+    assert_memory_equal(&t, &usual, sizeof t);
+
+    /* What nobody can read is strict. */
+    assert_true(tn_db_run(p->db, NULL, "UPDATE api_key SET security = '{\"low\": 7}'", "") >= 0);
+    struct keyring *fresh = keyring_new(p->db);
+    assert_int_equal(keyring_check(fresh, text, &who, NULL), 0);
+    assert_int_equal(caller_thresholds(&who, &usual).medium, TN_BLOCK);
+    assert_int_equal(caller_thresholds(&who, &usual).unknown, TN_BLOCK);
+    keyring_free(fresh);
+}
+
 static void test_wishes_that_make_no_sense(void **state)
 {
     const struct place *p = *state;
@@ -310,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_a_key_has_one_form),
         TEST(test_a_fresh_key_has_that_form_and_no_two_are_the_same),
         TEST(test_the_secret_is_nowhere_in_the_store),
+        TEST(test_thresholds_of_a_key),
         TEST(test_wishes_that_make_no_sense),
         TEST(test_a_key_opens_and_its_row_says_what),
         TEST(test_wrong_keys_are_all_refused_alike),

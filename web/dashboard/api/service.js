@@ -18,6 +18,7 @@ export async function exchangeTicket(ticket) {
 export const makeLink = () => send('POST', '/dashboard/link');
 
 export const getInfo = (options) => getJson('/v1/info', options);
+export const getSecurity = (options) => getJson('/v1/security', options);
 
 export const getBox = (id, signal) => getJson(box(id), { signal });
 export const watchPath = () => '/v1/watch';

@@ -124,11 +124,13 @@ function makeEntry(entry, isNew) {
   return row;
 }
 
+const RISK_BADGES = { 'unknown risk': 'wait', 'medium risk': 'wait', 'high risk': 'bad' };
+
 function updateEntry(row, entry) {
   if (row.shown_ === entry) return; /* the timeline makes a new object for every change */
   row.shown_ = entry;
   const { action, observation } = entry;
-  const { exit, seconds, risk, failed } = marksOf(entry);
+  const { exit, seconds, risk, verdict, failed } = marksOf(entry);
   const { time, kind, subject: about, marks } = row.parts_;
   const event = action ?? observation;
   setText(time, timeOfDay(event.timestamp));
@@ -155,12 +157,15 @@ function updateEntry(row, entry) {
   );
   replace(
     marks,
-    risk &&
+    risk && h('span', { class: `badge ${RISK_BADGES[risk] ?? ''}`, title: visible(verdict?.text ?? '') }, risk),
+    verdict &&
+      verdict.decision !== 'allow' &&
       h(
         'span',
-        { class: `badge ${{ 'low risk': '', 'medium risk': 'wait', 'high risk': 'bad' }[risk]}` },
-        risk,
+        { class: `badge ${verdict.decision === 'block' ? 'bad' : 'wait'}` },
+        verdict.decision === 'block' ? 'blocked' : 'asked',
       ),
+    verdict?.text && h('span.badge', { title: visible(verdict.text) }, visible(firstLine(verdict.text))),
     exit !== undefined && h('span', { class: exit ? 'badge bad' : 'badge good' }, `exit ${exit}`),
     exit === undefined && failed && h('span.badge.bad', 'failed'),
     seconds >= 0.0001 && h('span.badge', duration(seconds)),

@@ -18,9 +18,23 @@ export function subject(event) {
   return event.action === 'edit' && args.command ? `${args.command} ${args.path ?? ''}` : String(first);
 }
 
+/* What analyzers said of an action before it was carried out: { risk, decision, text }; the text names who said it, by
+ * which rule, of which part. */
+export function verdictOf(action) {
+  const { risk, decision, findings } = action?.verdict ?? {};
+  if (typeof risk !== 'string') return undefined;
+  const text = (Array.isArray(findings) ? findings : [])
+    .map(({ analyzer, rule, part, text: why }) =>
+      [analyzer, rule && `rule ${rule}`, why, part].filter(Boolean).join(': '),
+    )
+    .join('\n');
+  return { risk: `${risk} risk`, decision, text };
+}
+
 const isAction = (event) => typeof event.action === 'string';
 
-/* The numbers beside an entry: { exit, seconds, risk, failed }. */
+/* What stands beside an entry: { exit, seconds, risk, verdict, failed }; the risk is that of the verdict, or else what the
+ * agent says itself. */
 export function marksOf({ action, observation }) {
   const metadata = observation?.extras?.metadata ?? {};
   const exit =
@@ -29,10 +43,12 @@ export function marksOf({ action, observation }) {
     action && observation
       ? (Date.parse(`${observation.timestamp}Z`) - Date.parse(`${action.timestamp}Z`)) / 1000
       : NaN;
+  const verdict = verdictOf(action);
   return {
     exit,
+    verdict,
     seconds: metadata.duration ?? (between >= 0 ? between : undefined),
-    risk: RISKS[action?.args?.security_risk],
+    risk: verdict?.risk ?? RISKS[action?.args?.security_risk],
     failed: observation?.observation === 'error' || observation?.success === false || exit > 0,
   };
 }
@@ -102,6 +118,7 @@ function textOf({ action, observation }) {
     action?.action,
     action && subject(action),
     action?.args?.thought,
+    verdictOf(action)?.text,
     observation?.observation,
     observation?.content,
   ]
