@@ -85,11 +85,14 @@ static void put(struct expansion *e, char c, bool quoted)
 
 static void put_unknown(struct expansion *e, const struct tn_sh_part *part)
 {
+    const char *text = e->source + part->start;
+    size_t len = part->end - part->start;
     if (!(e->flags & TN_ARG_UNKNOWN))
         e->known = e->w->text.len;
-    e->flags |= TN_ARG_UNKNOWN | (part->quoted ? 0 : TN_ARG_MANY);
+    bool list = part->kind == TN_SH_PARAMETER && memchr(text, '@', len);
+    e->flags |= TN_ARG_UNKNOWN | (part->quoted && !list ? 0 : TN_ARG_MANY);
     e->started = true;
-    tn_buf_add(&e->w->text, e->source + part->start, part->end - part->start);
+    tn_buf_add(&e->w->text, text, len);
 }
 
 /* --- parameters -------------------------------------------------------------------------- */
@@ -97,6 +100,8 @@ static void put_unknown(struct expansion *e, const struct tn_sh_part *part)
 static void put_value(struct expansion *e, const char *value, bool quoted)
 {
     bool split = e->split && !quoted;
+    if (value[0] == '~' && e->w->text.len == 0)
+        e->flags |= TN_ARG_TILDE; /* a home since it was assigned, or only a ~ */
     e->started = e->started || !split;
     for (; *value; value++)
         if (split && strchr(" \t\n", *value))

@@ -72,6 +72,8 @@ static const struct reserved {
     {"done", NULL, TN_SH_LIST},
     {"esac", NULL, TN_SH_LIST},
     {"}", NULL, TN_SH_LIST},
+    {"in", NULL, TN_SH_LIST},
+    {"]]", NULL, TN_SH_LIST},
 };
 
 static const struct reserved *find_reserved(struct parser *p)

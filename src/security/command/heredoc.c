@@ -1,14 +1,19 @@
 /* Here-documents: their delimiters, and the bodies that follow the line. */
 #include "security/command/parse.h"
 
+enum { MAX_PENDING = 16 }; /* as bash */
+
 void sh_add_heredoc(struct parser *p, struct tn_sh_redirect *redirect)
 {
     struct pending *last = sh_get(p, sizeof(*last));
     struct pending **tail = &p->pending;
+    size_t count = 1;
     last->redirect = redirect;
-    while (*tail)
-        tail = &(*tail)->next;
+    for (; *tail; tail = &(*tail)->next)
+        count++;
     *tail = last;
+    if (count > MAX_PENDING)
+        sh_wrong(p, p->pos, "more than %d here-documents in a line", MAX_PENDING);
 }
 
 /* The delimiter as its closing line shows it: without quotes, and nothing in it is expanded. */

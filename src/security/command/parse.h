@@ -1,5 +1,5 @@
-/* What the parts of the parser share: grammar.c reads commands, word.c words and what is expanded in
- * them, heredoc.c here-documents.
+/* What the parts of the parser share: grammar.c reads commands, word.c words and what is
+ * expanded in them, heredoc.c here-documents.
  *
  * The first error moves the position to the end of the text, so every loop ends by itself; whoever
  * looks at a result asks `failed` once, at the end. */

@@ -119,14 +119,16 @@ static size_t find_assignment(struct parser *p, size_t *open, size_t *close)
         return 0;
     if (i < p->len && p->text[i] == '[') {
         unsigned depth = 0;
-        for (*open = i + 1; i < p->len && i - *open < MAX_SUBSCRIPT; i++) {
+        for (*open = i + 1; i < p->len && i < *open + MAX_SUBSCRIPT; i++) {
             depth += p->text[i] == '[';
             depth -= p->text[i] == ']';
-            if (!depth || p->text[i] == '\n')
+            if (!depth)
                 break;
         }
-        if (depth || i >= p->len)
+        if (depth || i >= p->len) {
+            sh_wrong(p, *open, "a subscript that is not closed");
             return 0;
+        }
         *close = i++;
     }
     size_t end = i + (i < p->len && p->text[i] == '+');
@@ -174,15 +176,24 @@ static bool is_changing(const struct tn_sh_node *node, size_t rows)
     return false;
 }
 
+/* declare -n: another name for a variable, which nobody follows. */
+static bool makes_reference(const struct tn_sh_node *node)
+{
+    const struct tn_sh_part *option = node->words->next ? node->words->next->parts : NULL;
+    return is_changing(node, DECLARING) && option && option->kind == TN_SH_TEXT &&
+           option->text[0] == '-' && strchr(option->text, 'n');
+}
+
 /* Commands that may change any variable; so may one whose name is not known here. */
 static const char *const changing_all[] = {"eval", "source", ".", "builtin", "command", "alias"};
 
-static bool changes_all(const struct tn_sh_word *name)
+static bool changes_all(const struct tn_sh_node *node)
 {
+    const struct tn_sh_word *name = node->words;
     for (size_t i = 0; i < TN_COUNT(changing_all); i++)
         if (sh_word_is(name, changing_all[i]))
             return true;
-    return name->parts->next || name->parts->kind != TN_SH_TEXT;
+    return makes_reference(node) || name->parts->next || name->parts->kind != TN_SH_TEXT;
 }
 
 static void note_words(struct parser *p, const struct tn_sh_node *node)
@@ -247,12 +258,15 @@ void sh_read_simple(struct parser *p, struct tn_sh_node *node)
     }
     if (!node->words && !node->assigns && !node->redirects)
         sh_wrong(p, p->pos, "a command was expected");
+    if (p->failed)
+        return;
     if (is_changing(node, TN_COUNT(changing)))
         note_words(p, node);
-    if (node->words && changes_all(node->words))
+    if (node->words && changes_all(node))
         sh_note_name(p, "*", 1);
-    if (!p->failed)
-        p->pos = end;
+    if (node->words && (sh_word_is(node->words, "set") || sh_word_is(node->words, "shift")))
+        sh_note_name(p, "@", 1);
+    p->pos = end;
 }
 
 /* --- [[ ]] ------------------------------------------------------------------------------- */

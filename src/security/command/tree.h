@@ -1,8 +1,9 @@
 /* The text of a shell command (bash) as a syntax tree.
  *
- * The tree is what the text says, not what it does: no expansion, no wrapper is seen through here;
- * calls.h does that, and is what a policy looks at.  Positions are byte offsets into the text; parts
- * of a text inside the text (backquotes, a here-document) have positions in that `source`.
+ * The tree is what the text says, not what it does: no expansion, no wrapper is seen through
+ * here; calls.h does that, and is what a policy looks at.  Positions are byte offsets into the
+ * text; parts of a text inside the text (backquotes, a here-document) have positions in that
+ * `source`.
  *
  * Extended patterns such as @(a|b) always count as patterns, as with `shopt -s extglob`, except as
  * the first word of a command.  Aliases, options of the shell and history expansion are unknown. */
@@ -146,7 +147,8 @@ struct tn_sh_tree {
     const char *text; /* a copy, followed by a NUL */
     size_t len;
     const struct tn_sh_node *list;
-    const char **names; /* of variables that may be changed, in the order of the text; *: of any */
+    const char **names; /* of variables that may be changed, in the order of the text;
+                         * "*": of any, "@": of $1 and on */
     size_t name_count;
 };
 

@@ -14,6 +14,7 @@ struct vars {
     struct tn_arena *arena;
     unsigned epoch;        /* a new one when all may have changed */
     unsigned shared_epoch; /* a new one when functions may have been called */
+    bool blind;            /* a variable has several names */
     struct var *buckets[BUCKETS];
 };
 
@@ -61,9 +62,14 @@ const char *vars_get(const struct vars *vars, const char *name)
 {
     size_t bucket;
     const struct var *var = find(vars, name, strlen(name), &bucket);
-    bool known = var && var->known_in == vars->epoch &&
+    bool known = var && !vars->blind && var->known_in == vars->epoch &&
                  (!var->shared || var->shared_in == vars->shared_epoch);
     return known ? var->value : NULL;
+}
+
+void vars_blind(struct vars *vars)
+{
+    vars->blind = true;
 }
 
 bool vars_touched(const struct vars *vars, const char *name)
@@ -82,6 +88,14 @@ void vars_forget(struct vars *vars, const struct tn_sh_tree *tree, size_t from, 
         else
             vars_set(vars, name, strlen(name), NULL);
     }
+}
+
+bool vars_change_args(const struct tn_sh_tree *tree, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        if (tree->names[i][0] == '@' || tree->names[i][0] == '*')
+            return true;
+    return false;
 }
 
 void vars_share(struct vars *vars, const struct tn_sh_tree *tree, size_t from, size_t to)

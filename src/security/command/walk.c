@@ -94,6 +94,7 @@ void walk_text(struct walker *w, const struct place *at, struct tn_call *call,
     place.start = call->start;
     place.end = call->end;
     place.via = call;
+    place.has_args = at->has_args && !vars_change_args(tree, 0, tree->name_count);
     if (!same_shell) {
         place.vars = vars_new(w->arena);
         place.flags |= TN_CALL_SUBSHELL;
@@ -141,7 +142,8 @@ static bool has_substitution(const struct tn_sh_word *words)
 {
     for (const struct tn_sh_word *word = words; word; word = word->next)
         for (const struct tn_sh_part *part = word->parts; part; part = part->next)
-            if (part->list || (part->word && has_substitution(part->word)))
+            if ((part->list && !(part->kind == TN_SH_PROCESS && part->text[0] == '>')) ||
+                (part->word && has_substitution(part->word)))
                 return true;
     return false;
 }
@@ -263,6 +265,8 @@ static void set_by_command(struct walker *w, const struct place *at, const struc
     for (size_t i = 0; i < TN_COUNT(declaring); i++) {
         if (strcmp(call->name, declaring[i]) != 0)
             continue;
+        if (tn_call_letter(call, 'n') && i > 0)
+            vars_blind(at->vars);
         for (size_t k = 1; k < call->argc; k++) {
             const char *word = call->argv[k].value;
             const char *equals = word ? strchr(word, '=') : NULL;
@@ -317,7 +321,8 @@ static bool call_function(struct walker *w, const struct place *at, struct tn_ca
     place.end = call->end;
     place.flags |= TN_CALL_FUNCTION;
     place.via = call;
-    place.has_args = !call->more;
+    place.has_args = !call->more && !vars_change_args(place.tree, function->node->assigned,
+                                                      function->node->assigned_end);
     place.args = call->argv + 1;
     place.arg_count = call->argc - 1;
     for (size_t i = 1; i < call->argc; i++)

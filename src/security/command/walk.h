@@ -1,5 +1,5 @@
-/* What the parts that make calls of a tree share: walk.c goes through the tree, expand.c makes words
- * of it known, wrappers.c knows which commands run others. */
+/* What the parts that make calls of a tree share: walk.c goes through the tree, expand.c makes
+ * words of it known, wrappers.c knows which commands run others. */
 #ifndef TN_SECURITY_COMMAND_WALK_H
 #define TN_SECURITY_COMMAND_WALK_H
 
@@ -17,11 +17,16 @@ struct vars *vars_new(struct tn_arena *arena);
 /* value NULL: no longer known. */
 void vars_set(struct vars *vars, const char *name, size_t len, const char *value);
 const char *vars_get(const struct vars *vars, const char *name);
+/* Nothing is known from here on. */
+void vars_blind(struct vars *vars);
 /* Whether it was ever set or forgotten. */
 bool vars_touched(const struct vars *vars, const char *name);
 /* What these rows of names may have changed is no longer known; the name * stands for all. */
 void vars_forget(struct vars *vars, const struct tn_sh_tree *tree, size_t from, size_t to);
-/* These rows are changed by a function, which may be called wherever something else is forgotten. */
+/* Whether these rows may change $1 and on. */
+bool vars_change_args(const struct tn_sh_tree *tree, size_t from, size_t to);
+/* These rows are changed by a function, which may be called wherever something else is
+ * forgotten. */
 void vars_share(struct vars *vars, const struct tn_sh_tree *tree, size_t from, size_t to);
 
 /* --- the walk ---------------------------------------------------------------------------- */

@@ -119,7 +119,7 @@ static void put_utf8(struct builder *b, unsigned long c)
         return;
     }
     int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    put(b, (char)((0xf00 >> more) | (c >> 6 * more)), true);
+    put(b, (char)((0xff00 >> (more + 1)) | (c >> 6 * more)), true);
     while (more-- > 0)
         put(b, (char)(0x80 | ((c >> 6 * more) & 0x3f)), true);
 }

@@ -114,7 +114,8 @@ const struct wrapper wrappers[] = {
     ROW(RUN_CARRIED, "batch", TN_CALL_LATER, 0, "", "", .carry = "", .bare = "*"),
     /* elsewhere */
     ROW(RUN_JOINED, "ssh", TN_CALL_REMOTE, 1,
-        "46AaB:b:Cc:D:E:e:F:fGgI:i:J:KkL:l:MmNnO:o:P:p:Q:qR:S:sTtVvW:w:XxYy", ""),
+        "46AaB:b:Cc:D:E:e:F:fGgI:i:J:KkL:l:MmNnO:o:P:p:Q:qR:S:sTtVvW:w:XxYy", "", .bare = "*",
+        .nothing = "NVGQO"),
     ROW(RUN_WORDS, "chroot", TN_CALL_ELSEWHERE, 1, "", "groups= userspec= skip-chdir", .bare = "*"),
     ROW(RUN_WORDS, "unshare", TN_CALL_ELSEWHERE, 0, "cCfGimnprR:S:TuUw:",
         "mount uts ipc net pid user cgroup time fork map-root-user map-current-user "

@@ -29,7 +29,7 @@ static int letter_takes(const char *letters, char letter)
 
 static int long_takes(const char *longs, const char *name, size_t len)
 {
-    for (const char *at = longs; (at = strstr(at, name)); at++) {
+    for (const char *at = longs; len && (at = strstr(at, name)); at++) {
         size_t end = strcspn(at, "= ");
         if ((at == longs || at[-1] == ' ') && end == len)
             return at[end] == '=';
@@ -241,7 +241,7 @@ static void run_shell(struct walker *w, struct place *at, struct tn_call *call, 
         }
     } else if (!o->asks) {
         if (call->more)
-            call->unseen = TN_UNSEEN_FILE;
+            call->unseen = o->seen['c'] ? TN_UNSEEN_INPUT : TN_UNSEEN_FILE;
         else
             run_input(w, at, call, NULL);
     }
@@ -254,7 +254,8 @@ static void run_program(struct walker *w, const struct place *at, struct tn_call
     const struct tn_arg *text = o->carried;
     if (o->row->how == RUN_OPERAND && !o->file)
         text = first;
-    call->language = o->row->language;
+    if (text || first || o->file || !o->asks)
+        call->language = o->row->language;
     if (text) {
         call->program = text->text;
         call->unseen = text->value ? TN_SEEN : TN_UNSEEN_SCRIPT;
@@ -333,6 +334,9 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
     const struct wrapper *row = o->row;
     size_t behind = command_start(call, o);
     bool none = false;
+    /* A word that may be several could have the command in it. */
+    for (size_t i = 1; i < behind && i < call->argc && row->how <= RUN_JOINED; i++)
+        o->unsure = o->unsure || (!call->argv[i].value && (call->argv[i].flags & TN_ARG_MANY));
     switch (row->how) {
     case RUN_WORDS:
         none = behind >= call->argc;
@@ -346,8 +350,7 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
     case RUN_JOINED:
         if (behind < call->argc)
             walk_text(w, at, call, join(w, call, behind), false);
-        else if (at->here && row->operands && o->next < call->argc)
-            run_input(w, at, call, NULL);
+        none = behind >= call->argc;
         break;
     case RUN_EVAL:
         if (o->next < call->argc || call->more)

@@ -1,7 +1,7 @@
 /* What the command tree makes of texts, for tests in other languages.
  *
- *   command-dump print    the text printed from its tree, or "!" and the reason of a refusal
- *   command-dump words    the words of the last call, each followed by a newline; "?" before unknown ones
+ *   command-dump print    the text printed from its tree, or a byte 1 and the reason of a refusal
+ *   command-dump words    the words of the last call, a line for each; "?" before unknown ones
  *
  * Texts come on standard input, each ended by a NUL; so do the answers. */
 #include <stdio.h>
@@ -17,7 +17,7 @@ static void print_tree(const char *text, struct tn_buf *out)
     if (tree)
         command_print(tree, out);
     else
-        tn_buf_printf(out, "!%s", err.text);
+        tn_buf_printf(out, "\1%s", err.text);
     tn_sh_tree_free(tree);
 }
 
@@ -26,7 +26,7 @@ static void print_words(const char *text, struct tn_buf *out)
     struct tn_error err = {0};
     struct tn_calls *calls = tn_calls_new(text, strlen(text), &err);
     if (!calls) {
-        tn_buf_printf(out, "!%s", err.text);
+        tn_buf_printf(out, "\1%s", err.text);
         return;
     }
     const struct tn_call *last = calls->first;

@@ -9,6 +9,7 @@ struct printer {
     struct tn_buf *out;
     const struct tn_sh_redirect **open; /* here-documents whose bodies are still to be printed */
     size_t open_count, open_room;
+    unsigned inside; /* substitutions, where bash keeps a ; */
 };
 
 static void print_list(struct printer *o, const struct tn_sh_node *list);
@@ -52,7 +53,9 @@ static void print_inside(struct printer *o, const struct tn_sh_node *list, const
     o->open = NULL;
     o->open_count = o->open_room = 0;
     put(o, open);
+    o->inside++;
     print_list(o, list);
+    o->inside--;
     put(o, close);
     free(o->open);
     o->open = outside;
@@ -70,7 +73,8 @@ static void print_word(struct printer *o, const struct tn_sh_word *word)
         at = part->end;
         if (part->kind == TN_SH_PROCESS) {
             print_inside(o, part->list, part->text[0] == '<' ? "<(" : ">(", ")");
-        } else if (part->kind == TN_SH_COMMAND && o->text[part->start + 1] == '(') {
+        } else if (part->kind == TN_SH_COMMAND && o->text[part->start + 1] == '(' &&
+                   o->text[part->start + 2] != '(') {
             bool again = part->list->body && o->text[part->list->body->start] == '(';
             print_inside(o, part->list, again ? "$( " : "$(", ")");
         } else if (part->kind == TN_SH_ARRAY) {
@@ -112,7 +116,8 @@ static void print_redirect(struct printer *o, const struct tn_sh_redirect *r)
         tn_buf_printf(o->out, "{%s}", r->variable);
     else if (r->has_fd)
         tn_buf_printf(o->out, "%d", r->fd);
-    put(o, operators[r->kind]);
+    bool both = r->kind == TN_SH_WRITE_BOTH && o->text[r->start] == '>';
+    put(o, both ? ">&" : operators[r->kind]);
     put(o, r->tabs ? "-" : "");
     put(o, r->kind == TN_SH_HERE_TEXT ? "" : " ");
     print_word(o, r->target);
@@ -288,7 +293,10 @@ static void print_list(struct printer *o, const struct tn_sh_node *list)
         print_pipeline(o, node);
         put(o, joins[node->join]);
         bool line = node->join == TN_SH_THEN || node->join == TN_SH_BACKGROUND;
-        if (line && (node->next || o->open_count))
+        size_t next = node->end + strspn(o->text + node->end, " \t");
+        if (line && node->next && o->inside && !o->open_count && o->text[next] == ';')
+            put(o, "; ");
+        else if (line && (node->next || o->open_count))
             end_line(o);
     }
 }

@@ -1,4 +1,5 @@
-/* A tree as shell text of the same meaning, for the comparison with what bash makes of the original. */
+/* A tree as shell text of the same meaning, for the comparison with what bash makes of the
+ * original. */
 #ifndef TN_TESTS_UNIT_SECURITY_COMMAND_COMMAND_PRINT_H
 #define TN_TESTS_UNIT_SECURITY_COMMAND_COMMAND_PRINT_H
 
