@@ -87,6 +87,22 @@ void walk_text(struct walker *w, const struct place *at, struct tn_call *call,
 /* Names the call by its first word. */
 void walk_name(struct walker *w, struct tn_call *call);
 
+void walk_node(struct walker *w, const struct place *at, const struct tn_sh_node *node);
+
+/* --- simple commands: walk-simple.c ------------------------------------------------------ */
+
+void walk_simple(struct walker *w, const struct place *at, const struct tn_sh_node *node);
+/* The substitutions in words; what they write reaches at->out. */
+void walk_words(struct walker *w, const struct place *at, const struct tn_sh_word *words);
+void walk_redirect_words(struct walker *w, const struct place *at,
+                         const struct tn_sh_redirect *redirects);
+/* The redirections of a command; at->here is what its input has then. */
+const struct tn_call_redirect *walk_redirects(struct walker *w, struct place *at,
+                                              const struct tn_sh_redirect *redirects);
+/* A function is known from here on; its body is walked at its calls. */
+void walk_define(struct walker *w, const struct place *at, const struct tn_sh_node *node);
+void walk_body(struct walker *w, const struct place *at, struct function *function);
+
 /* --- words: expand.c --------------------------------------------------------------------- */
 
 /* Words of a command: braces expanded, known variables filled in and split.  Adds to call. */
