@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "cli/ask.h"
 
 #include <stdarg.h>
 
@@ -105,7 +106,9 @@ struct tn_runtime *cli_runtime_for(struct cli *cli, const struct tn_spec *expect
     if (!p->runtime)
         p->runtime = tn_runtime_open(&(struct tn_runtime_options){.config = config,
                                                                   .progress = progress_say,
-                                                                  .expect = expect},
+                                                                  .expect = expect,
+                                                                  .ask = ask_at_terminal,
+                                                                  .ask_ctx = cli},
                                      err);
     return p->runtime;
 }

@@ -20,8 +20,9 @@ extern const struct tn_fields global_fields;
 
 struct cli {
     struct globals globals;
-    bool json;  /* results as JSON on standard output, errors as JSON on standard error */
-    bool quiet; /* results and errors only */
+    bool json;           /* results as JSON on standard output, errors as JSON on standard error */
+    bool quiet;          /* results and errors only */
+    bool terminal_taken; /* the command reads it: nobody is asked there */
     struct cli_private *private;
 };
 

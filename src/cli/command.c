@@ -156,6 +156,7 @@ static int feeder_start(struct feeder *f, char **path, struct tn_error *err)
     *path = NULL;
     if (isatty(STDIN_FILENO) && !f->c->read_terminal)
         return 0;
+    f->c->cli->terminal_taken = isatty(STDIN_FILENO);
     if (has_no_input()) {
         *path = tn_strdup(NO_INPUT);
         return 0;
@@ -344,6 +345,8 @@ static int conclude(struct run *r, const struct tn_buf *output, struct tn_error 
 
     if (o->type == TN_OBSERVATION_ERROR)
         return tn_fail(err, TN_E_PEER, "%s", content);
+    if (o->type == TN_OBSERVATION_USER_REJECTED)
+        return tn_fail(err, TN_E_DENIED, "%s", content);
     if (o->type != TN_OBSERVATION_RUN || !o->run.metadata.command_id) /* it says why */
         return tn_fail(err, TN_E_UNSUPPORTED, "%s", content);
     if (r->lost)

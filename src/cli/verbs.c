@@ -22,6 +22,7 @@ const char *const verb_group_titles[VERB_GROUPS] = {
     X(replay) \
     X(tools) \
     X(mcp) \
+    X(confirm) \
     X(new) \
     X(pause) \
     X(resume) \

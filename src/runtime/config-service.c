@@ -81,6 +81,12 @@ static const struct tn_field service_rows[] = {
     TN_BOOL("tools", SERVICE, tools, .env = "TENDON_SERVICE_TOOLS",
             .help = "tenants may call the tools of [mcp], with this service's keys; else only the "
                     "administrator"),
+    TN_STRING("confirm_url", SERVICE, confirm_url, .flags = NULLABLE,
+              .env = "TENDON_SERVICE_CONFIRM_URL",
+              .help = "gets a POST for each action that waits for its confirmation"),
+    TN_STRING("confirm_secret", SERVICE, confirm_secret, .flags = NULLABLE | TN_FIELD_SECRET,
+              .env = "TENDON_SERVICE_CONFIRM_SECRET",
+              .help = "signs what confirm_url gets, so that it knows who tells it"),
     TN_DOUBLE("drain_seconds", SERVICE, drain_seconds, .fallback = "10",
               .env = "TENDON_SERVICE_DRAIN_SECONDS", .min = 0, .max = 3600,
               .help = "for requests under way when it is asked to stop"),

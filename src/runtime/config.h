@@ -152,6 +152,8 @@ struct tn_service_options {
     bool pause_old_sandboxes;  /* at the limit: pause the tenant's oldest instead of refusing */
     bool pause_others;         /* and then the oldest of other tenants */
     bool tools;                /* of [mcp] are for tenants, too */
+    char *confirm_url;         /* is told of actions that wait for their confirmation; or NULL */
+    char *confirm_secret;      /* signs what it is told; or NULL */
     double drain_seconds;      /* for requests under way when it is asked to stop */
     bool stop_sandboxes;       /* a graceful stop stops them; else they are handed over */
     bool resume_on_use;        /* an action on a paused sandbox wakes it */

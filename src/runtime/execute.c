@@ -1,30 +1,10 @@
-#include "runtime/execute.h"
 
 #include "base/clock.h"
-#include "event/journal.h"
-#include "runtime/judging.h"
+#include "runtime/execute-work.h"
 #include "runtime/sandbox-report.h"
 
 /* To learn which limit a command has met. */
 #define LIMITS_SECONDS 5.0
-
-/* One errand on its way. */
-struct work {
-    const struct tn_errand *e;
-    const struct tn_reach *reach;
-    void *ctx;
-    struct tn_outcome *out;
-    struct tn_action action; /* as it is noted; borrows everything */
-    struct tn_json *verdict; /* NULL: nobody judged it */
-    const char *key;         /* idempotency key that it is noted with, or NULL */
-    bool waited;             /* ...and it is somebody else who carried it out */
-    struct tn_ledger *ledger;
-    struct tn_noted noted;
-    struct tn_hand_request request;
-    int64_t deadline;
-    struct tn_toolbox *tools; /* NULL: none, or not for this caller */
-    char *known;              /* report, before the action */
-};
 
 bool tn_errand_key_fits(const char *key)
 {
@@ -38,8 +18,7 @@ bool tn_errand_key_fits(const char *key)
 
 /* --- the answer ------------------------------------------------------------------------------- */
 
-/* The observation as bytes, for who wants such; one that has become too large stays as it was. */
-static void write_answer(struct work *w)
+void tn_work_write(struct tn_work *w)
 {
     tn_autobuf struct tn_buf whole = {.max = w->out->answer.max, .purse = w->out->answer.purse};
     struct tn_jw jw = tn_jw(&whole);
@@ -56,13 +35,13 @@ static void write_answer(struct work *w)
 
 static char *take_news(void *ctx)
 {
-    const struct work *w = ctx;
+    const struct tn_work *w = ctx;
 
     return w->reach->news(w->ctx, w->known);
 }
 
 /* What analyzers found is told where hosts take what they do not know: in the metadata of `run`. */
-static bool tell_verdict(const struct work *w, struct tn_observation *o)
+static bool tell_verdict(const struct tn_work *w, struct tn_observation *o)
 {
     const struct tn_json *findings = tn_json_get(w->verdict, "findings");
 
@@ -74,22 +53,22 @@ static bool tell_verdict(const struct work *w, struct tn_observation *o)
 }
 
 /* There is an observation: what failed may have met a limit of the sandbox. */
-static int answered(struct work *w)
+static int answered(struct tn_work *w)
 {
     struct tn_observation *o = &w->out->observation;
     int64_t look_until = tn_deadline_in(LIMITS_SECONDS);
-    bool inside = w->action.type != TN_ACTION_CALL_TOOL_MCP;
+    bool inside = w->action.type != TN_ACTION_CALL_TOOL_MCP && !w->e->perform;
 
     if (inside && tn_report_is_due(o) && !w->noted.answered)
         w->reach->look(w->ctx, look_until < w->deadline ? look_until : w->deadline);
     bool told = tell_verdict(w, o);
     if (tn_ledger_end(w->ledger, &w->action, &w->noted, inside ? take_news : NULL, w, o) || told)
-        write_answer(w);
+        tn_work_write(w);
     return TN_ANSWERED;
 }
 
 /* The hand's bytes. */
-static int read_answer(struct work *w, struct tn_error *err)
+static int read_answer(struct tn_work *w, struct tn_error *err)
 {
     const struct tn_buf *answer = &w->out->answer;
     tn_autoheld struct tn_held held = {.purse = answer->purse};
@@ -108,8 +87,7 @@ static int read_answer(struct work *w, struct tn_error *err)
 
 /* --- the way there ---------------------------------------------------------------------------- */
 
-/* Nobody answered, and the sandbox is not known to have ended. */
-static void explain(const struct tn_error *why, size_t most, struct tn_error *err)
+void tn_work_explain(const struct tn_error *why, size_t most, struct tn_error *err)
 {
     switch ((int)why->code) {
     case TN_E_BUSY:
@@ -128,7 +106,7 @@ static void explain(const struct tn_error *why, size_t most, struct tn_error *er
     }
 }
 
-static int ended(struct work *w, const struct tn_error *err)
+static int ended(struct tn_work *w, const struct tn_error *err)
 {
     tn_observation_init_error(&w->out->observation, &w->action, "%s", err->text);
     return TN_ENDED;
@@ -136,7 +114,7 @@ static int ended(struct work *w, const struct tn_error *err)
 
 /* Sends it once: TN_ANSWERED with the hand's bytes, or what else became of it; -1: asleep
  * before. */
-static int send(struct work *w, bool replay, struct tn_error *err)
+static int send(struct tn_work *w, bool replay, struct tn_error *err)
 {
     struct tn_outcome *out = w->out;
     struct tn_error why = {0};
@@ -171,12 +149,12 @@ static int send(struct work *w, bool replay, struct tn_error *err)
     if (status >= 0)
         *err = why;
     else
-        explain(&why, out->answer.max, err);
+        tn_work_explain(&why, out->answer.max, err);
     out->status = status;
     return status >= 0 ? TN_REFUSED : TN_LOST;
 }
 
-static int send_awake(struct work *w, bool replay, struct tn_error *err)
+static int send_awake(struct tn_work *w, bool replay, struct tn_error *err)
 {
     int r = send(w, replay, err);
 
@@ -188,7 +166,7 @@ static int send_awake(struct work *w, bool replay, struct tn_error *err)
 }
 
 /* The words for an answer that is lost. */
-static const char *lost_answer(const struct work *w, int status)
+static const char *lost_answer(const struct tn_work *w, int status)
 {
     if (status == TN_HAND_KEEPS_NOTHING)
         return "This action was sent before, and its hand remembers none; whether it was completed "
@@ -207,14 +185,14 @@ static bool is_forgotten(int status)
 }
 
 /* ...because it never got there. */
-static bool never_arrived(const struct work *w)
+static bool never_arrived(const struct tn_work *w)
 {
     return w->out->status == TN_HAND_NOT_KNOWN && !w->noted.answered &&
            w->noted.start != TN_START_UNKNOWN && w->noted.start == w->reach->starts(w->ctx);
 }
 
 /* The hand was started anew, or keeps no answers: the journal knows, or nobody. */
-static int recollect(struct work *w, struct tn_error *err)
+static int recollect(struct tn_work *w, struct tn_error *err)
 {
     int status = w->out->status;
 
@@ -222,12 +200,12 @@ static int recollect(struct work *w, struct tn_error *err)
     if (w->noted.answered && !tn_ledger_answer(w->ledger, &w->noted, &w->out->answer))
         return read_answer(w, err);
     tn_observation_init_error(&w->out->observation, &w->action, "%s", lost_answer(w, status));
-    write_answer(w);
+    tn_work_write(w);
     return answered(w);
 }
 
 /* The hand carries it out; one that is in the ledger it only tells of, if it can. */
-static int by_hand(struct work *w, struct tn_error *err)
+static int by_hand(struct tn_work *w, struct tn_error *err)
 {
     int r = send_awake(w, w->noted.known, err);
 
@@ -244,7 +222,7 @@ static int by_hand(struct work *w, struct tn_error *err)
 }
 
 /* Nobody but the ledger knows what became of a call of a tool. */
-static int tool_again(struct work *w, struct tn_error *err)
+static int tool_again(struct tn_work *w, struct tn_error *err)
 {
     if (w->noted.running) {
         tn_fail(err, TN_E_CONFLICT, "The action with this Idempotency-Key is being carried out.");
@@ -256,52 +234,50 @@ static int tool_again(struct work *w, struct tn_error *err)
     tn_observation_init_error(
         &w->out->observation, &w->action,
         "This action was begun before; whether it was completed is not known.");
-    write_answer(w);
+    tn_work_write(w);
     return TN_ANSWERED;
 }
 
 /* This side does: a tool of an MCP server. */
-static int by_tool(struct work *w, struct tn_error *err)
+static int by_tool(struct tn_work *w, struct tn_error *err)
 {
     struct tn_observation *o = &w->out->observation;
 
     if (w->noted.known || !w->tools)
         return tool_again(w, err);
     tn_toolbox_execute(w->tools, &w->action, o);
-    write_answer(w);
+    tn_work_write(w);
     if (w->e->body && !w->out->answer.len) {
         tn_observation_done(o);
         tn_observation_init_error(o, &w->action, "The answer of the tool is too large");
-        write_answer(w);
+        tn_work_write(w);
     }
     return answered(w);
 }
 
 /* --- the order of things ---------------------------------------------------------------------- */
 
-/* The observation is there, and nothing was or will be done: no sandbox is woken for it, and its
- * idempotency key stays free. */
-static int answer_without(struct work *w)
+int tn_work_answer(struct tn_work *w)
 {
     w->noted = tn_ledger_begin(w->ledger, &w->action, NULL, TN_START_UNKNOWN);
     tn_ledger_end(w->ledger, &w->action, &w->noted, NULL, NULL, &w->out->observation);
-    write_answer(w);
+    tn_work_write(w);
     return TN_ANSWERED;
 }
 
 /* What nobody has to carry out: a thought, an action that its user rejected or has not confirmed.
  */
-static bool answer_here(struct work *w)
+static bool answer_here(struct tn_work *w)
 {
     if (!tn_observation_init_unconfirmed(&w->out->observation, &w->action) &&
         !tn_observation_init_by_host(&w->out->observation, &w->action))
         return false;
-    answer_without(w);
+    tn_work_answer(w);
     return true;
 }
 
 /* Notes it: 0, or -1 when its key is that of another action. */
-static int note(struct work *w, struct tn_error *err)
+static int note(struct tn_work *w, struct tn_error *err)
 {
     w->noted = tn_ledger_begin(w->ledger, &w->action, w->key,
                                w->key ? w->reach->starts(w->ctx) : TN_START_UNKNOWN);
@@ -314,7 +290,7 @@ static int note(struct work *w, struct tn_error *err)
     return 0;
 }
 
-static int call_tool(struct work *w, struct tn_error *err)
+static int call_tool(struct tn_work *w, struct tn_error *err)
 {
     bool again = w->key && tn_ledger_knows(w->ledger, w->key);
 
@@ -322,13 +298,27 @@ static int call_tool(struct work *w, struct tn_error *err)
         if (err->code == TN_E_BUSY)
             return -1;
         tn_observation_init_error(&w->out->observation, &w->action, "%s", err->text);
-        return answer_without(w);
+        return tn_work_answer(w);
     }
     return note(w, err) ? -1 : by_tool(w, err);
 }
 
-static int carry_out(struct work *w, struct tn_error *err)
+/* The caller carries it out. */
+static int by_caller(struct tn_work *w, struct tn_error *err)
 {
+    if (note(w, err))
+        return -1;
+    if (w->noted.known)
+        return tool_again(w, err);
+    w->e->perform(w->e->perform_ctx, &w->action, &w->out->observation);
+    tn_work_write(w);
+    return answered(w);
+}
+
+static int carry_out(struct tn_work *w, struct tn_error *err)
+{
+    if (w->e->perform)
+        return by_caller(w, err);
     if (w->action.type == TN_ACTION_CALL_TOOL_MCP)
         return call_tool(w, err);
     if (w->reach->ready(w->ctx, &w->deadline, err))
@@ -339,249 +329,9 @@ static int carry_out(struct work *w, struct tn_error *err)
     return r;
 }
 
-/* --- its confirmation ------------------------------------------------------------------------- */
-
-/* Instead of an outcome: it may be carried out. */
-enum { GO_ON = -2 };
-
-static int refuse(struct work *w, const char *why)
-{
-    tn_observation_init_error(&w->out->observation, &w->action, "%s", why);
-    return answer_without(w);
-}
-
-static int block(struct work *w, const struct tn_verdict *v)
-{
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(16 << 10);
-
-    tn_buf_puts(&text, "The action was blocked and not carried out: ");
-    tn_verdict_put_reason(v, &text);
-    return refuse(w, tn_buf_str(&text));
-}
-
-void tn_execute_rejected(struct tn_ledger *ledger, const struct tn_pending *p, const char *reason,
-                         struct tn_observation *out)
-{
-    struct tn_action action = p->action; /* borrows everything */
-
-    action.confirmation_state = TN_REJECTED;
-    action.event.cause = (struct tn_opt_int){.set = true, .value = p->id};
-    action.event.verdict = p->verdict;
-    tn_observation_init_unconfirmed(out, &action);
-    tn_autofree char *text =
-        reason ? tn_asprintf("%s%s%s", out->content.data, *reason ? " " : "", reason)
-               : tn_asprintf("Nobody confirmed the action within %.0f s: it was refused.",
-                             p->until - p->asked);
-    tn_observation_set_content(out, text);
-    struct tn_noted noted = tn_ledger_begin(ledger, &action, p->key, TN_START_UNKNOWN);
-    tn_ledger_end(ledger, &action, &noted, NULL, NULL, out);
-}
-
-static int reject(struct work *w, const struct tn_pending *p, const char *reason)
-{
-    tn_execute_rejected(w->ledger, p, reason, &w->out->observation);
-    write_answer(w);
-    return TN_ANSWERED;
-}
-
-/* Nobody has answered so far. */
-static int leave_waiting(struct work *w, const struct tn_pending *p)
-{
-    w->out->pending = p->id;
-    tn_observation_init_error(&w->out->observation, &w->action,
-                              "The action waits for its confirmation (number %lld), which nobody "
-                              "has given yet. It is carried out when somebody confirms it.",
-                              (long long)p->id);
-    write_answer(w);
-    return TN_WAITS;
-}
-
-/* Somebody else has answered: what became of it. */
-static int take_answer(struct work *w, struct tn_journal_reader *r, const struct tn_pending *p,
-                       const struct tn_json *answer, struct tn_error *err)
-{
-    int64_t id = tn_json_int(tn_json_get(answer, "id"), -1);
-    tn_autojson struct tn_json *end = NULL;
-    struct tn_error why = {0};
-    bool rejected = strcmp(tn_json_get_str(tn_json_get(answer, "args"), "confirmation_state", ""),
-                           "rejected") == 0;
-
-    if (tn_judging_await(r, TN_EVENT_OBSERVATION, id, w->e->watch, w->deadline, &end, &why)) {
-        explain(&why, w->out->answer.max, err);
-        return TN_LOST;
-    }
-    tn_ledger_catch_up(w->ledger);
-    if (!tn_ledger_knows(w->ledger, p->key)) {
-        tn_fail(err, TN_E_INTERNAL, "The journal does not tell what became of the action");
-        return TN_LOST;
-    }
-    w->key = p->key;
-    w->waited = true;
-    if (!rejected) /* the hand tells it in full */
-        return GO_ON;
-    if (tn_observation_from_json(end, &w->out->observation, err))
-        return TN_LOST;
-    write_answer(w);
-    return TN_ANSWERED;
-}
-
-/* Until somebody answers, or nobody may any more. */
-static int wait_for(struct work *w, const char *directory, const struct tn_pending *p,
-                    struct tn_error *err)
-{
-    tn_autojournalreader struct tn_journal_reader *r =
-        tn_journal_reader_new(directory, p->id + 1, err);
-    tn_autojson struct tn_json *answer = NULL;
-    int64_t began = tn_now(), until = tn_pending_deadline(p);
-    struct tn_error why = {0};
-
-    if (!r)
-        return TN_LOST;
-    if (w->e->patience == TN_IMPATIENT)
-        return leave_waiting(w, p);
-    if (w->e->patience == TN_TO_DEADLINE && w->deadline < until)
-        until = w->deadline;
-    int failed = tn_judging_await(r, TN_EVENT_ACTION, p->id, w->e->watch, until, &answer, &why);
-    if (failed && why.code == TN_E_TIMEOUT && tn_pending_is_late(p)) {
-        if (tn_pending_claim(directory, p->id))
-            return reject(w, p, NULL);
-        /* in that very moment somebody answered */
-        failed = tn_judging_await(r, TN_EVENT_ACTION, p->id, w->e->watch,
-                                  tn_deadline_in(LIMITS_SECONDS), &answer, &why);
-    }
-    if (failed && why.code == TN_E_TIMEOUT)
-        return leave_waiting(w, p);
-    if (failed) {
-        if (err)
-            *err = why;
-        return TN_LOST;
-    }
-    if (w->e->patience == TN_PATIENT)
-        w->deadline += tn_now() - began;
-    return take_answer(w, r, p, answer, err);
-}
-
-/* Whoever is there may answer at once. */
-static int await_answer(struct work *w, const char *directory, const struct tn_pending *p,
-                        struct tn_error *err)
-{
-    int64_t began = tn_now();
-    enum tn_confirmation said = TN_AWAITING_CONFIRMATION;
-
-    if (w->reach->ask)
-        said = w->reach->ask(w->ctx, directory, p);
-    if (w->e->patience == TN_PATIENT)
-        w->deadline += tn_now() - began;
-    if (said == TN_AWAITING_CONFIRMATION || !tn_pending_claim(directory, p->id))
-        return wait_for(w, directory, p, err);
-    if (said == TN_REJECTED)
-        return reject(w, p, tn_pending_is_late(p) ? NULL : "");
-    w->action.event.cause = (struct tn_opt_int){.set = true, .value = p->id};
-    w->key = p->key;
-    return GO_ON;
-}
-
-static double seconds_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-/* Somebody has to confirm it: it is put down where it outlives this process. */
-static int ask(struct work *w, struct tn_error *err)
-{
-    const char *directory = tn_ledger_directory(w->ledger);
-    struct tn_pending p = {.asked = seconds_now(),
-                           .key = (char *)(uintptr_t)w->request.key,
-                           .keyed = w->e->key,
-                           .rights = w->e->rights,
-                           .verdict = w->verdict,
-                           .body = (char *)(uintptr_t)w->request.body,
-                           .len = w->request.len,
-                           .action = w->action};
-    struct tn_error why = {0};
-
-    if (tn_action_hidden(&w->action))
-        return refuse(w, "The action needs a confirmation, and nobody can be shown one that is "
-                         "hidden: it was refused.");
-    p.until = p.asked + tn_judge_confirm_seconds(w->e->judge);
-    w->action.confirmation_state = TN_AWAITING_CONFIRMATION;
-    w->noted = tn_ledger_begin(w->ledger, &w->action, NULL, TN_START_UNKNOWN);
-    w->action.confirmation_state = TN_CONFIRMED;
-    p.id = w->noted.id;
-    if (!directory || p.id < 0)
-        return refuse(w, "The action needs a confirmation, and its journal cannot be written: it "
-                         "was refused.");
-    if (tn_pending_save(directory, &p, &why)) {
-        tn_observation_init_error(&w->out->observation, &w->action,
-                                  "The action needs a confirmation, and was refused: %s", why.text);
-        tn_ledger_end(w->ledger, &w->action, &w->noted, NULL, NULL, &w->out->observation);
-        write_answer(w);
-        return TN_ANSWERED;
-    }
-    if (w->reach->noted)
-        w->reach->noted(w->ctx, &w->action, p.id);
-    return await_answer(w, directory, &p, err);
-}
-
-/* One with the same key waits already: whoever asks again waits for the same answer. */
-static int ask_again(struct work *w, const struct tn_pending *p, struct tn_error *err)
-{
-    char mine[TN_ACTION_DIGEST_SIZE], its[TN_ACTION_DIGEST_SIZE];
-
-    tn_action_digest(&w->action, mine);
-    tn_action_digest(&p->action, its);
-    if (strcmp(mine, its) != 0) {
-        tn_fail(err, TN_E_UNPROCESSABLE,
-                "This Idempotency-Key was used for another action, which waits for its "
-                "confirmation");
-        return -1;
-    }
-    return wait_for(w, tn_ledger_directory(w->ledger), p, err);
-}
-
-/* GO_ON, or what became of it. */
-static int judge(struct work *w, struct tn_error *err)
-{
-    const char *directory = tn_ledger_directory(w->ledger);
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(1 << 20);
-    tn_autoverdict struct tn_verdict v = {0};
-    struct tn_jw jw = tn_jw(&json);
-    struct tn_pending same;
-    int64_t began = tn_now();
-
-    if (!w->e->judge || !tn_judging_applies(&w->action) ||
-        (w->key && tn_ledger_knows(w->ledger, w->key)))
-        return GO_ON;
-    if (w->key && directory && !tn_pending_find(directory, w->key, &same)) {
-        int r = ask_again(w, &same, err);
-        w->key = w->e->key;
-        tn_pending_done(&same);
-        return r;
-    }
-    tn_judging_ask(w->e->judge, w->e->thresholds, w->ledger, &w->action, w->deadline, &v);
-    if (w->e->patience == TN_PATIENT)
-        w->deadline += tn_now() - began;
-    tn_verdict_to_json(&v, &jw);
-    if (tn_json_parse(tn_buf_str(&json), json.len, &w->verdict, err))
-        return refuse(w, "The verdict about the action cannot be written: it was refused.");
-    w->action.event.verdict = w->verdict;
-    switch (v.decision) {
-    case TN_ALLOW:
-        return GO_ON;
-    case TN_ASK:
-        return ask(w, err);
-    case TN_BLOCK:
-        return block(w, &v);
-    }
-    return block(w, &v);
-}
-
 /* --- all of it -------------------------------------------------------------------------------- */
 
-static int use(struct work *w, struct tn_error *err)
+static int use(struct tn_work *w, struct tn_error *err)
 {
     w->reach->enter(w->ctx);
     int r = carry_out(w, err);
@@ -591,7 +341,7 @@ static int use(struct work *w, struct tn_error *err)
     return r;
 }
 
-static int run(const struct tn_errand *e, struct work *w, struct tn_error *err)
+static int run(const struct tn_errand *e, struct tn_work *w, struct tn_error *err)
 {
     tn_autobuf struct tn_buf made = TN_BUF_INIT(TN_HAND_BODY_MAX);
     struct tn_action action = *e->action; /* borrows everything */
@@ -615,11 +365,11 @@ static int run(const struct tn_errand *e, struct work *w, struct tn_error *err)
         w->request.body = tn_buf_str(&made);
         w->request.len = made.len;
     }
-    int r = judge(w, err);
-    return r == GO_ON ? use(w, err) : r;
+    int r = tn_work_judge(w, err);
+    return r == TN_GO_ON ? use(w, err) : r;
 }
 
-static int execute(const struct tn_errand *e, struct work *w, struct tn_error *err)
+static int execute(const struct tn_errand *e, struct tn_work *w, struct tn_error *err)
 {
     struct tn_error why = {0};
 
@@ -634,7 +384,7 @@ static int execute(const struct tn_errand *e, struct work *w, struct tn_error *e
 
 int tn_execute_errand(const struct tn_errand *e, struct tn_outcome *out, struct tn_error *err)
 {
-    struct work w = {.e = e, .reach = e->reach, .ctx = e->ctx, .out = out, .action = *e->action};
+    struct tn_work w = {.e = e, .reach = e->reach, .ctx = e->ctx, .out = out, .action = *e->action};
 
     /* a stranger's words */
     w.action.event.cause = (struct tn_opt_int){0};
@@ -648,7 +398,7 @@ int tn_execute_confirmed(const struct tn_errand *errand, const struct tn_pending
                          struct tn_outcome *out, struct tn_error *err)
 {
     struct tn_errand e = *errand;
-    struct work w = {.e = &e, .reach = e.reach, .ctx = e.ctx, .out = out, .action = p->action};
+    struct tn_work w = {.e = &e, .reach = e.reach, .ctx = e.ctx, .out = out, .action = p->action};
 
     e.action = &p->action;
     e.body = p->body;

@@ -48,6 +48,8 @@ struct tn_reach {
     char *(*news)(void *ctx, const char *known);
     /* The tools of MCP servers that whoever asks has there, until leave; NULL with err. */
     struct tn_toolbox *(*tools)(void *ctx, struct tn_error *err);
+    /* A verdict that does not simply allow it; may be NULL. */
+    void (*judged)(void *ctx, const struct tn_verdict *verdict);
     /* An action waits for its confirmation: whoever is there is asked now, and may answer; what
      * still awaits it is answered by somebody else (confirm.h).  May be NULL: nobody is there. */
     enum tn_confirmation (*ask)(void *ctx, const char *directory, const struct tn_pending *pending);
@@ -76,7 +78,10 @@ struct tn_errand {
     const struct tn_thresholds *thresholds; /* of whoever asks, or NULL: those of the judge */
     enum tn_patience patience;
     const int *watch; /* a descriptor that ends the wait when it becomes readable, or NULL */
-    unsigned rights;  /* the face's own mark of what the caller may do: kept with what waits */
+    /* Carries it out in place of the hand, and makes the observation; NULL: the hand does. */
+    void (*perform)(void *ctx, const struct tn_action *action, struct tn_observation *o);
+    void *perform_ctx;
+    unsigned rights; /* the face's own mark of what the caller may do: kept with what waits */
 };
 
 enum tn_outcome_kind {

@@ -1,4 +1,4 @@
-/* What a judge is told of an action: what happened before in its sandbox, and where the shell is. */
+/* What a judge is told of an action: what happened before in its sandbox, where the shell is. */
 #ifndef TN_RUNTIME_JUDGING_H
 #define TN_RUNTIME_JUDGING_H
 

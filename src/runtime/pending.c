@@ -160,6 +160,8 @@ static int read_parts(const struct tn_buf *text, struct tn_pending *out, struct 
     if (tn_json_parse(start, (size_t)(lf - start), &tree, err) ||
         tn_fields_from_json(&head, out, tree, err))
         return -1;
+    if (!out->key || out->until <= 0)
+        return tn_fail(err, TN_E_INVALID, "it has no key, or no end");
     out->rights = (unsigned)tn_json_int(tn_json_get(tree, "rights"), 0);
     out->len = text->len - (size_t)(lf + 1 - start);
     out->body = tn_strndup(lf + 1, out->len);
@@ -177,11 +179,12 @@ int tn_pending_load(const char *directory, int64_t id, struct tn_pending *out, s
     char name[40];
 
     name_of(id, name);
-    if (folder < 0)
-        return tn_fail(err, TN_E_NOT_FOUND, "no action waits for an answer");
-    if (tn_fs_read(folder, name, &text, err)) {
-        if (err && err->code == TN_E_NOT_FOUND)
-            tn_fail(err, TN_E_NOT_FOUND, "no action %lld waits for an answer", (long long)id);
+    struct tn_error why = {.code = TN_E_NOT_FOUND};
+    if (folder < 0 || tn_fs_read(folder, name, &text, &why)) {
+        if (why.code == TN_E_NOT_FOUND)
+            tn_fail(&why, TN_E_NOT_FOUND, "no action %lld waits for an answer", (long long)id);
+        if (err)
+            *err = why;
         return -1;
     }
     *out = (struct tn_pending){0};
@@ -230,6 +233,31 @@ bool tn_pending_claim(const char *directory, int64_t id)
 
     name_of(id, name);
     return folder >= 0 && unlinkat(folder, name, 0) == 0;
+}
+
+static bool has_waited(const char *directory, int64_t id)
+{
+    tn_autojson struct tn_json *event = tn_pending_event(directory, id);
+    const struct tn_json *args = tn_json_get(event, "args");
+
+    return tn_json_get(event, "verdict") &&
+           !strcmp(tn_json_get_str(args, "confirmation_state", ""), "awaiting_confirmation");
+}
+
+int tn_pending_take(const char *directory, int64_t id, struct tn_pending *out, struct tn_error *err)
+{
+    struct tn_error why = {0};
+
+    int failed = tn_pending_load(directory, id, out, &why);
+    if (!failed && tn_pending_claim(directory, id))
+        return 0;
+    if (!failed)
+        tn_pending_done(out);
+    if (!failed || (why.code == TN_E_NOT_FOUND && has_waited(directory, id)))
+        return tn_fail(err, TN_E_CONFLICT, "action %lld has been answered already", (long long)id);
+    if (err)
+        *err = why;
+    return -1;
 }
 
 /* --- for people ------------------------------------------------------------------------------- */
@@ -285,11 +313,10 @@ static void put_diff(const struct tn_json *event, struct tn_jw *w)
     tn_action_done(&action);
 }
 
-void tn_pending_to_json(const char *directory, const struct tn_pending *p, struct tn_jw *w)
+void tn_pending_put(const char *directory, const struct tn_pending *p, struct tn_jw *w)
 {
     tn_autojson struct tn_json *event = tn_pending_event(directory, p->id);
 
-    tn_jw_object(w);
     tn_jw_kint(w, "id", p->id);
     tn_jw_kdouble(w, "asked", p->asked);
     tn_jw_kdouble(w, "until", p->until);
@@ -302,5 +329,11 @@ void tn_pending_to_json(const char *directory, const struct tn_pending *p, struc
     put_diff(event, w);
     tn_jw_key(w, "verdict");
     tn_jw_tree(w, p->verdict);
+}
+
+void tn_pending_to_json(const char *directory, const struct tn_pending *p, struct tn_jw *w)
+{
+    tn_jw_object(w);
+    tn_pending_put(directory, p, w);
     tn_jw_object_end(w);
 }

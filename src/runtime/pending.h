@@ -43,6 +43,10 @@ int tn_pending_each(const char *directory, tn_pending_fn fn, void *ctx);
 /* The one with that idempotency key: 0, or -1. */
 int tn_pending_find(const char *directory, const char *key, struct tn_pending *out);
 
+/* Loads it and claims it: the caller answers.  TN_E_NOT_FOUND: there never was one of that number;
+ * TN_E_CONFLICT: somebody has answered it. */
+int tn_pending_take(const char *directory, int64_t id, struct tn_pending *out,
+                    struct tn_error *err);
 /* True for one caller in the world: it answers. */
 bool tn_pending_claim(const char *directory, int64_t id);
 bool tn_pending_is_late(const struct tn_pending *p);
@@ -54,6 +58,8 @@ struct tn_json *tn_pending_event(const char *directory, int64_t id);
 /* {"id", "asked", "until", "action", "verdict", "diff"} for people and programs: the action as the
  * journal shows it; diff, of an edit: what it takes out and puts in. */
 void tn_pending_to_json(const char *directory, const struct tn_pending *p, struct tn_jw *w);
+/* Its members alone, into an object that the caller has opened. */
+void tn_pending_put(const char *directory, const struct tn_pending *p, struct tn_jw *w);
 /* Appends that diff, lines with - and +; nothing for what is no edit. */
 void tn_pending_put_diff(const struct tn_action *action, struct tn_buf *out);
 

@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "runtime/programs.h"
 #include "runtime/registry.h"
+#include "security/judge.h"
 
 /* What an earlier process left may cost a start this much. */
 #define SWEEP_SECONDS 5.0
@@ -76,6 +77,13 @@ struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, str
                                 .progress_ctx = options->progress_ctx,
                                 .told = options->told,
                                 .told_ctx = options->told_ctx};
+    rt->ask = options->ask;
+    rt->ask_ctx = options->ask_ctx;
+    if (tn_security_on(&options->config->security) &&
+        !(rt->judge = tn_judge_new(&options->config->security, err))) {
+        tn_runtime_close(rt);
+        return NULL;
+    }
     /* Backends may be opened from here on: the host is complete. */
     struct expecting expecting = {.rt = rt, .spec = options->expect};
     expect_begin(&expecting);
@@ -100,6 +108,7 @@ void tn_runtime_close(struct tn_runtime *rt)
         pthread_mutex_destroy(&rt->engines[i].opening);
     }
     tn_store_close(rt->store);
+    tn_judge_free(rt->judge);
     pthread_mutex_destroy(&rt->lock);
     free(rt->state);
     free(rt->hand);
@@ -110,6 +119,11 @@ void tn_runtime_close(struct tn_runtime *rt)
 struct tn_store *tn_runtime_store(struct tn_runtime *rt)
 {
     return rt->store;
+}
+
+struct tn_judge *tn_runtime_judge(const struct tn_runtime *rt)
+{
+    return rt->judge;
 }
 
 const struct tn_host *tn_runtime_host(const struct tn_runtime *rt)

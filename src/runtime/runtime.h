@@ -12,6 +12,9 @@
 struct tn_runtime {
     struct tn_host host;
     struct tn_store *store;
+    struct tn_judge *judge; /* NULL: nobody judges actions */
+    tn_ask_fn ask;          /* NULL: nobody is there to be asked */
+    void *ask_ctx;
     char *state, *hand, *program;
 
     pthread_mutex_t lock; /* of which slot is whose */
@@ -40,6 +43,9 @@ struct tn_sandbox {
     int uses;                   /* of tn_sandbox_use, without those that have ended */
     bool command_runs;          /* one of them is a command that its action did not see end */
     int use_mark;               /* descriptor, while there are any and it has a lease; or -1 */
+    tn_ask_fn ask;              /* as that of the runtime, until somebody says otherwise */
+    void *ask_ctx;
+    bool impatient; /* nobody waits for an answer of somebody else */
 };
 
 /* The backend and its engine, opened at most once. */

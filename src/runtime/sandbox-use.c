@@ -307,6 +307,13 @@ static struct tn_toolbox *reach_tools(void *ctx, struct tn_error *err)
     return tn_sandbox_toolbox(ctx, err);
 }
 
+static enum tn_confirmation reach_ask(void *ctx, const char *directory, const struct tn_pending *p)
+{
+    const struct tn_sandbox *sb = ctx;
+
+    return sb->ask ? sb->ask(sb->ask_ctx, sb->id, directory, p) : TN_AWAITING_CONFIRMATION;
+}
+
 static const struct tn_reach reach_sandbox = {
     .enter = reach_enter,
     .leave = reach_leave,
@@ -320,22 +327,28 @@ static const struct tn_reach reach_sandbox = {
     .look = reach_look,
     .news = reach_news,
     .tools = reach_tools,
+    .ask = reach_ask,
 };
 
-int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
-                       struct tn_observation *observation, struct tn_error *err)
+static struct tn_errand errand(struct tn_sandbox *sb, const struct tn_action *action,
+                               struct tn_judge *judge)
 {
-    const struct tn_errand errand = {.reach = &reach_sandbox,
-                                     .ctx = sb,
-                                     .action = action,
-                                     .seconds = sb->rt->host.config->sandbox.timeout,
-                                     .grace = LOOK_SECONDS};
-    struct tn_outcome out = {.answer = TN_BUF_INIT(TN_HAND_BODY_MAX)};
+    return (struct tn_errand){.reach = &reach_sandbox,
+                              .ctx = sb,
+                              .action = action,
+                              .seconds = sb->rt->host.config->sandbox.timeout,
+                              .grace = LOOK_SECONDS,
+                              .judge = judge,
+                              .patience = sb->impatient ? TN_IMPATIENT : TN_PATIENT};
+}
 
-    int r = tn_execute_errand(&errand, &out, err);
-    tn_buf_done(&out.answer);
-    if (r == TN_ANSWERED || r == TN_ENDED) {
-        *observation = out.observation;
+/* What became of it: 0 with the observation, or -1. */
+static int conclude(int r, const struct tn_action *action, struct tn_outcome *out,
+                    struct tn_observation *observation, struct tn_error *err)
+{
+    tn_buf_done(&out->answer);
+    if (r == TN_ANSWERED || r == TN_ENDED || r == TN_WAITS) {
+        *observation = out->observation;
         return 0;
     }
     if (r >= 0)
@@ -343,6 +356,69 @@ int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
                          action->type == TN_ACTION_PLUGIN ? action->plugin.name
                                                           : tn_action_name(action->type));
     return -1;
+}
+
+static int execute(struct tn_sandbox *sb, const struct tn_action *action, struct tn_judge *judge,
+                   struct tn_observation *observation, struct tn_error *err)
+{
+    const struct tn_errand e = errand(sb, action, judge);
+    struct tn_outcome out = {.answer = TN_BUF_INIT(TN_HAND_BODY_MAX)};
+
+    return conclude(tn_execute_errand(&e, &out, err), action, &out, observation, err);
+}
+
+int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
+                       struct tn_observation *observation, struct tn_error *err)
+{
+    return execute(sb, action, sb->rt->judge, observation, err);
+}
+
+int tn_sandbox_execute_own(struct tn_sandbox *sb, const struct tn_action *action,
+                           struct tn_observation *observation, struct tn_error *err)
+{
+    return execute(sb, action, NULL, observation, err);
+}
+
+int tn_sandbox_perform(struct tn_sandbox *sb, const struct tn_action *action, tn_perform_fn fn,
+                       void *ctx, struct tn_observation *observation, struct tn_error *err)
+{
+    struct tn_errand e = errand(sb, action, sb->rt->judge);
+    struct tn_outcome out = {.answer = TN_BUF_INIT(TN_HAND_BODY_MAX)};
+
+    e.perform = fn;
+    e.perform_ctx = ctx;
+    return conclude(tn_execute_errand(&e, &out, err), action, &out, observation, err);
+}
+
+void tn_sandbox_set_ask(struct tn_sandbox *sb, tn_ask_fn ask, void *ctx, bool waits)
+{
+    sb->ask = ask;
+    sb->ask_ctx = ctx;
+    sb->impatient = !waits;
+}
+
+int tn_sandbox_answer(struct tn_sandbox *sb, int64_t id, bool confirm, const char *reason,
+                      struct tn_observation *observation, struct tn_error *err)
+{
+    struct tn_outcome out = {.answer = TN_BUF_INIT(TN_HAND_BODY_MAX)};
+    struct tn_pending p;
+
+    if (tn_pending_take(sb->directory, id, &p, err))
+        return -1;
+    const struct tn_errand e = errand(sb, &p.action, NULL);
+    int r = -1;
+    if (tn_pending_is_late(&p)) {
+        tn_execute_rejected(reach_ledger(sb), &p, NULL, &out.observation);
+        tn_observation_done(&out.observation);
+        tn_fail(err, TN_E_GONE, "nobody answered in time: action %lld was refused", (long long)id);
+    } else if (confirm) {
+        r = conclude(tn_execute_confirmed(&e, &p, &out, err), &p.action, &out, observation, err);
+    } else {
+        tn_execute_rejected(reach_ledger(sb), &p, reason ? reason : "", observation);
+        r = 0;
+    }
+    tn_pending_done(&p);
+    return r;
 }
 
 void tn_sandbox_hide(struct tn_sandbox *sb, const struct tn_secret *secret)

@@ -44,6 +44,8 @@ struct tn_sandbox *tn_sandbox_from_record(struct tn_runtime *rt, struct tn_recor
 
     sb->rt = rt;
     sb->use_mark = -1;
+    sb->ask = rt->ask;
+    sb->ask_ctx = rt->ask_ctx;
     sb->record = *record;
     *record = (struct tn_record){0};
     sb->id = tn_strdup(sb->record.id);

@@ -17,6 +17,12 @@
 struct tn_runtime;
 struct tn_sandbox;
 
+/* Asks whoever is there whether an action may be carried out (runtime/pending.h).  It may say that
+ * it still awaits its confirmation: somebody else answers then. */
+struct tn_pending;
+typedef enum tn_confirmation (*tn_ask_fn)(void *ctx, const char *sandbox, const char *directory,
+                                          const struct tn_pending *pending);
+
 struct tn_runtime_options {
     const struct tn_config *config; /* must outlive the runtime */
     tn_progress_fn progress;        /* may be NULL */
@@ -24,15 +30,20 @@ struct tn_runtime_options {
     tn_told_fn told; /* may be NULL; called in the threads that use the runtime */
     void *told_ctx;
     const struct tn_spec *expect; /* of a sandbox that is created at once, or NULL */
+    tn_ask_fn ask; /* about actions in any sandbox, see tn_sandbox_set_ask; may be NULL */
+    void *ask_ctx;
 };
 
 /* Opens the store.  Backends are opened when first needed; one that is expected prepares itself
  * meanwhile.  One per process is enough; it serves
  * several threads. */
+struct tn_judge;
 struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, struct tn_error *err);
 void tn_runtime_close(struct tn_runtime *rt);
 struct tn_store *tn_runtime_store(struct tn_runtime *rt);
 const struct tn_host *tn_runtime_host(const struct tn_runtime *rt);
+/* Who judges actions here; NULL: nobody. */
+struct tn_judge *tn_runtime_judge(const struct tn_runtime *rt);
 /* Whether the backend of that name is open, or can be opened now. */
 int tn_runtime_ready(struct tn_runtime *rt, const char *name, int64_t deadline,
                      struct tn_error *err);
@@ -107,11 +118,28 @@ void tn_sandbox_rest(struct tn_sandbox *sb);
 /* From any thread, for a process that is about to end: its lease begins anew. */
 void tn_sandbox_touch(struct tn_sandbox *sb);
 
-/* Executes an action (runtime/execute.h), which gets sandbox.timeout if it has none.  When the
+/* Executes an action (runtime/execute.h), which gets sandbox.timeout if it has none.  It is judged
+ * as the configuration says; one that somebody has to confirm waits for that.  When the
  * sandbox died under it the observation is an error observation that names the reason (out of
  * memory, ...). */
 int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
                        struct tn_observation *observation, struct tn_error *err);
+/* The same for a question or the set-up of the host itself: nobody judges that. */
+int tn_sandbox_execute_own(struct tn_sandbox *sb, const struct tn_action *action,
+                           struct tn_observation *observation, struct tn_error *err);
+/* The same as tn_sandbox_execute for one that the caller carries out, with fn: it is judged and
+ * journaled, and the hand is not asked.  Confirmed by another process, the hand does it. */
+typedef void (*tn_perform_fn)(void *ctx, const struct tn_action *action, struct tn_observation *o);
+int tn_sandbox_perform(struct tn_sandbox *sb, const struct tn_action *action, tn_perform_fn fn,
+                       void *ctx, struct tn_observation *observation, struct tn_error *err);
+/* Who is asked about actions of this handle, instead of whom the runtime's options name.  Unless
+ * it waits, what nobody has answered then is an `error` observation that says so. */
+void tn_sandbox_set_ask(struct tn_sandbox *sb, tn_ask_fn ask, void *ctx, bool waits);
+/* Answers an action that waits there.  TN_E_NOT_FOUND: none of that number; TN_E_CONFLICT: somebody
+ * has answered it; TN_E_GONE: nobody did in time, and it was refused.  Confirmed, it is carried
+ * out, and the observation is what became of it; else it is `user_rejected`, with the reason. */
+int tn_sandbox_answer(struct tn_sandbox *sb, int64_t pending, bool confirm, const char *reason,
+                      struct tn_observation *observation, struct tn_error *err);
 /* Its journal does not show this from now on. */
 void tn_sandbox_hide(struct tn_sandbox *sb, const struct tn_secret *secret);
 

@@ -31,9 +31,10 @@ typedef void (*tn_session_hide_fn)(void *ctx, const struct tn_secret *secret);
 
 struct tn_session_options {
     const struct tn_config *config; /* must outlive the session */
-    tn_execute_fn execute;          /* tn_session_in_sandbox, with the sandbox as ctx */
+    tn_execute_fn execute;          /* of set-up: tn_session_setup_in_sandbox, with the sandbox */
+    tn_execute_fn execute_judged;   /* of the agent: tn_session_in_sandbox; NULL: as `execute` */
     tn_session_hide_fn hide;        /* tn_session_hide_in_sandbox; or NULL */
-    void *execute_ctx;              /* of both */
+    void *execute_ctx;              /* of all three */
 
     const char *id;             /* NULL: "default" */
     const char *workspace;      /* inside; NULL: core.workspace_mount_path_in_sandbox */
@@ -68,9 +69,12 @@ static inline void tn_guard_session(struct tn_session **s)
 }
 #define tn_autosession TN_CLEANUP(tn_guard_session)
 
-/* tn_execute_fn for a struct tn_sandbox. */
+/* tn_execute_fn for a struct tn_sandbox: of what an agent wants, and of what the host does itself,
+ * which nobody judges. */
 int tn_session_in_sandbox(void *sandbox, const struct tn_action *action,
                           struct tn_observation *observation, struct tn_error *err);
+int tn_session_setup_in_sandbox(void *sandbox, const struct tn_action *action,
+                                struct tn_observation *observation, struct tn_error *err);
 void tn_session_hide_in_sandbox(void *sandbox, const struct tn_secret *secret);
 /* tn_token_refresh_fn: asks https://$WEB_HOST for it, with the key $SESSION_API_KEY. */
 char *tn_session_refresh_token(enum tn_git_provider provider, const char *session, void *ctx,

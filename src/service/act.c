@@ -1,7 +1,10 @@
 /* Actions for boxes: how a box is reached (runtime/execute.h does the rest). */
 #include "base/clock.h"
+#include "base/log.h"
 #include "event/action-body.h"
 #include "runtime/execute.h"
+#include "service/audit.h"
+#include "service/confirm.h"
 #include "service/desk.h"
 #include "service/metrics.h"
 #include "service/proxy.h"
@@ -49,8 +52,9 @@ static const char *subject_of(const struct tn_action *a)
 struct way {
     struct box *box;
     struct desk *desk;
-    const struct caller *who;
-    char *address, *key; /* of the hand */
+    const struct caller *who; /* NULL: somebody has confirmed it */
+    unsigned rights;          /* scopes of whoever asked */
+    char *address, *key;      /* of the hand */
     struct tn_toolbox *tools;
     struct tn_held held; /* for them */
 };
@@ -204,7 +208,7 @@ static struct tn_toolbox *reach_tools(void *ctx, struct tn_error *err)
                                                .session = box_id(w->box),
                                                .max_message = TOOL_MESSAGE_MAX};
 
-    if (!box_service(w->box)->options->tools && !(w->who->scopes & SCOPE_ADMIN)) {
+    if (!box_service(w->box)->options->tools && !(w->rights & SCOPE_ADMIN)) {
         tn_fail(err, TN_E_DENIED,
                 "The tools of MCP servers are for the administrator of this service "
                 "(service.tools opens them to tenants)");
@@ -216,6 +220,39 @@ static struct tn_toolbox *reach_tools(void *ctx, struct tn_error *err)
     }
     w->held.bytes = TOOL_MEMORY;
     return w->tools = tn_toolbox_new(&options, err);
+}
+
+/* --- its confirmation -------------------------------------------------------------------- */
+
+/* Who reads the audit log is not shown secrets either. */
+static void reach_judged(void *ctx, const struct tn_verdict *v)
+{
+    const struct way *w = ctx;
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(8 << 10), shown = TN_BUF_INIT(16 << 10);
+    bool blocked = v->decision == TN_BLOCK;
+    const char *what = blocked ? "action.block" : "action.ask";
+
+    tn_verdict_put_reason(v, &text);
+    if (tn_ledger_show(desk_ledger(w->desk, w->box), tn_buf_str(&text), &shown))
+        tn_buf_puts(&shown, "(not shown: there is no journal)");
+    const struct audit_entry entry = {.who = w->who,
+                                      .what = what,
+                                      .box = box_id(w->box),
+                                      .result = tn_code_row(blocked ? TN_E_DENIED : TN_OK)->name,
+                                      .detail = tn_buf_str(&shown)};
+    if (audit_write(box_service(w->box)->audit, &entry, NULL))
+        tn_log(TN_LOG_ERROR, "no line in the audit log", tn_log_str("what", what),
+               tn_log_str("sandbox", box_id(w->box)));
+}
+
+/* Whoever answers does so over the API: pages see the box change, and the operator's hook is
+ * told. */
+static enum tn_confirmation reach_ask(void *ctx, const char *directory, const struct tn_pending *p)
+{
+    const struct way *w = ctx;
+
+    confirm_tell(w->box, directory, p);
+    return TN_AWAITING_CONFIRMATION;
 }
 
 static const struct tn_reach reach_box = {
@@ -232,6 +269,8 @@ static const struct tn_reach reach_box = {
     .look = reach_look,
     .news = reach_news,
     .tools = reach_tools,
+    .judged = reach_judged,
+    .ask = reach_ask,
 };
 
 /* The status of an outcome; -1: err tells. */
@@ -247,6 +286,8 @@ static int status_of(int outcome, const struct tn_outcome *out, struct tn_error 
         return 200;
     case TN_REFUSED:
         return out->status;
+    case TN_WAITS:
+        return ACT_WAITS;
     case TN_LOST:
         len = strlen(err->text);
         if (err->code == TN_E_TIMEOUT || err->code == TN_E_BUSY)
@@ -257,33 +298,42 @@ static int status_of(int outcome, const struct tn_outcome *out, struct tn_error 
     }
 }
 
-static int carry_out(struct way *w, struct tn_errand *e, bool *again, struct tn_buf *out,
-                     struct tn_error *err)
+/* What became of it, as a status with an answer; -1 with err. */
+static int conclude(struct way *w, const struct tn_errand *e, int r, struct tn_outcome *outcome,
+                    int64_t began, struct tn_error *err)
 {
     struct metrics *metrics = box_service(w->box)->metrics;
-    int64_t began = tn_now();
-    struct tn_outcome outcome = {.answer = *out};
-    struct tn_error why = {0};
 
-    int r = tn_execute_errand(e, &outcome, &why);
-    *out = outcome.answer;
-    if (r == TN_ANSWERED || r == TN_ENDED)
-        tn_observation_done(&outcome.observation);
+    if (r == TN_ANSWERED || r == TN_ENDED || r == TN_WAITS)
+        tn_observation_done(&outcome->observation);
     if (r >= 0) {
         metric_add(metrics, METRIC_ACTIONS, tn_action_name(e->action->type), 1);
         metric_seconds(metrics, METRIC_ACTION_SECONDS, (double)(tn_now() - began) / 1e9);
     }
-    if (again)
-        *again = outcome.again;
-    int status = status_of(r, &outcome, &why);
-    if (status < 0 && err)
-        *err = why;
-    return status;
+    free(w->address);
+    free(w->key);
+    return status_of(r, outcome, err);
+}
+
+static struct tn_errand errand(struct way *w, const struct tn_action *action)
+{
+    return (struct tn_errand){.reach = &reach_box,
+                              .ctx = w,
+                              .action = action,
+                              .seconds = LONGEST_SECONDS,
+                              .grace = GRACE_SECONDS,
+                              .judge = tn_runtime_judge(box_service(w->box)->rt),
+                              .patience = TN_TO_DEADLINE,
+                              .rights = w->rights};
+}
+
+static void name_request(const char *request, char headers[100])
+{
+    snprintf(headers, 100, "X-Request-Id: %.64s\r\n", request ? request : "-");
 }
 
 int act(struct box *b, const struct caller *who, const char *body, size_t n,
-        const char *idempotency, const char *request, bool *again, struct tn_buf *out,
-        struct tn_error *err)
+        const struct act_how *how, struct act_news *news, struct tn_buf *out, struct tn_error *err)
 {
     autodesk struct desk *desk = desk_take(b);
     tn_autoheld struct tn_held held = {.purse = out->purse};
@@ -291,16 +341,9 @@ int act(struct box *b, const struct caller *who, const char *body, size_t n,
     struct tn_error why = {0};
     struct tn_action action;
     char headers[100];
-    struct way w = {.box = b, .desk = desk, .who = who, .held.purse = out->purse};
-    struct tn_errand e = {.reach = &reach_box,
-                          .ctx = &w,
-                          .action = &action,
-                          .body = body,
-                          .len = n,
-                          .key = idempotency,
-                          .headers = headers,
-                          .seconds = LONGEST_SECONDS,
-                          .grace = GRACE_SECONDS};
+    struct way w = {
+        .box = b, .desk = desk, .who = who, .rights = who->scopes, .held.purse = out->purse};
+    int64_t began = tn_now();
 
     enum tn_body fault =
         tn_action_body_read(body, n, held.purse, &held.bytes, &tree, &action, &why);
@@ -308,10 +351,60 @@ int act(struct box *b, const struct caller *who, const char *body, size_t n,
         return tn_fail(err, TN_E_BUSY, "%s", why.text);
     if (fault) /* nobody else has to see that */
         return tn_action_body_refuse(fault, &why, out);
-    snprintf(headers, sizeof headers, "X-Request-Id: %.64s\r\n", request ? request : "-");
-    int status = carry_out(&w, &e, again, out, err);
+    struct tn_errand e = errand(&w, &action);
+    struct tn_thresholds thresholds;
+    if (e.judge) {
+        thresholds = caller_thresholds(who, tn_judge_thresholds(e.judge));
+        e.thresholds = &thresholds;
+    }
+    e.body = body;
+    e.len = n;
+    e.key = how->idempotency;
+    e.headers = headers;
+    e.watch = &how->watch;
+    if (how->async)
+        e.patience = TN_IMPATIENT;
+    name_request(how->request, headers);
+    struct tn_outcome outcome = {.answer = *out};
+    int r = tn_execute_errand(&e, &outcome, &why);
+    *out = outcome.answer;
+    *news = (struct act_news){.again = outcome.again, .pending = outcome.pending};
+    int status = conclude(&w, &e, r, &outcome, began, &why);
     tn_action_done(&action);
-    free(w.address);
-    free(w.key);
+    if (status < 0 && err)
+        *err = why;
     return status;
+}
+
+int act_confirmed(struct box *b, const struct tn_pending *pending, const char *request,
+                  struct tn_buf *out, struct tn_error *err)
+{
+    autodesk struct desk *desk = desk_take(b);
+    struct way w = {.box = b, .desk = desk, .rights = pending->rights, .held.purse = out->purse};
+    struct tn_outcome outcome = {.answer = *out};
+    struct tn_error why = {0};
+    int64_t began = tn_now();
+    char headers[100];
+
+    struct tn_errand e = errand(&w, &pending->action);
+    e.headers = headers;
+    name_request(request, headers);
+    int r = tn_execute_confirmed(&e, pending, &outcome, &why);
+    *out = outcome.answer;
+    int status = conclude(&w, &e, r, &outcome, began, &why);
+    if (status < 0 && err)
+        *err = why;
+    return status;
+}
+
+void act_rejected(struct box *b, const struct tn_pending *pending, const char *reason,
+                  struct tn_buf *out)
+{
+    autodesk struct desk *desk = desk_take(b);
+    tn_autoobservation struct tn_observation o;
+    struct tn_jw jw = tn_jw(out);
+
+    tn_execute_rejected(desk_ledger(desk, b), pending, reason, &o);
+    tn_observation_to_json(&o, &jw);
+    box_changed(b);
 }

@@ -37,23 +37,36 @@ static void refuse(struct tn_http_exchange *x, int status, const struct tn_buf *
     reply_status(x, status, tn_code_row(err.code)->name, err.text);
 }
 
+/* Prefer: respond-async (RFC 7240). */
+static bool prefers_async(const struct tn_http_exchange *x)
+{
+    const char *prefer = tn_http_header(x, "Prefer");
+
+    return prefer && strstr(prefer, "respond-async");
+}
+
 static void post_action(struct tn_http_exchange *x, void *ctx)
 {
     autobox struct box *b = native_box(x, ctx, SCOPE_USE);
     tn_autobuf struct tn_buf body = TN_BUF_INIT(ACTION_MAX), out = TN_BUF_INIT(OBSERVATION_MAX);
     struct tn_error err = {0};
-    bool again = false;
+    struct act_news news = {0};
 
     if (!b)
         return;
     if (read_whole(x, &body))
         return;
     out.purse = purse_of(x);
-    int status = act(b, caller_of(x), tn_buf_str(&body), body.len,
-                     tn_http_header(x, "Idempotency-Key"), request_id(x), &again, &out, &err);
-    if (again)
+    const struct act_how how = {.idempotency = tn_http_header(x, "Idempotency-Key"),
+                                .request = request_id(x),
+                                .async = prefers_async(x),
+                                .watch = tn_http_fd(x)};
+    int status = act(b, caller_of(x), tn_buf_str(&body), body.len, &how, &news, &out, &err);
+    if (news.again)
         tn_http_set_header(x, "Idempotency-Replayed", "true");
-    if (status == 200)
+    if (status == ACT_WAITS)
+        native_reply_pending(x, b, news.pending);
+    else if (status == 200)
         tn_http_reply_json(x, 200, &out);
     else if (status >= 0)
         refuse(x, status, &body, &out);

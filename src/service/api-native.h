@@ -54,6 +54,9 @@ int native_reply_box(struct tn_http_exchange *x, int status, struct box *b);
 /* A spec without values that nobody should read, into an object that the caller has opened. */
 void native_put_spec(struct tn_jw *w, const struct tn_spec *spec);
 
+/* 202 with an action that waits for its confirmation, and where it is answered. */
+void native_reply_pending(struct tn_http_exchange *x, struct box *b, int64_t id);
+
 /* --- wishes -------------------------------------------------------------------------------- */
 
 /* The spec that the configuration, a template (NULL: none) and the members of a body make; of those

@@ -90,6 +90,14 @@ void box_note_action(struct box *b, int64_t event, const char *text)
     box_tell(b);
 }
 
+void box_changed(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    box_bump(b);
+    pthread_mutex_unlock(&b->lock);
+    box_tell(b);
+}
+
 /* --- its hand --------------------------------------------------------------------------------- */
 
 static int not_running(const struct box *b, struct tn_error *err)

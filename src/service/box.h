@@ -219,6 +219,8 @@ double box_take_delivery(struct box *b);
 bool box_in_use(struct box *b);
 /* An action went through: for the lists of people. */
 void box_note_action(struct box *b, int64_t event, const char *text);
+/* Whoever watches it is told that something about it is new. */
+void box_changed(struct box *b);
 
 /* Its last samples, oldest first, at most `max`; how many.  Who asks watches: it is sampled every
  * other second for a minute from now on (steward.h). */

@@ -41,18 +41,22 @@ static void execute(struct tn_http_exchange *x, struct box *b)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(ACTION_MAX), out = TN_BUF_INIT(OBSERVATION_MAX);
     struct tn_error err = {0};
-    bool again = false;
+    struct act_news news = {0};
 
     if (read_whole(x, &body))
         return;
     out.purse = purse_of(x);
-    int status = act(b, caller_of(x), tn_buf_str(&body), body.len,
-                     tn_http_header(x, "Idempotency-Key"), request_id(x), &again, &out, &err);
+    const struct act_how how = {.idempotency = tn_http_header(x, "Idempotency-Key"),
+                                .request = request_id(x),
+                                .watch = tn_http_fd(x)};
+    int status = act(b, caller_of(x), tn_buf_str(&body), body.len, &how, &news, &out, &err);
+    if (status == ACT_WAITS)
+        status = 200; /* which is all that its clients know */
     if (status < 0) {
         reply_error(x, &err);
         return;
     }
-    if (again)
+    if (news.again)
         tn_http_set_header(x, "Idempotency-Replayed", "true");
     tn_http_reply(x, status, "application/json", out.data, out.len);
 }

@@ -20,13 +20,32 @@ void proxy_to_port(struct tn_http_exchange *x, struct box *b, int port, const ch
  * takes it.  The answer is the hand's in out, byte for byte unless the box has met a limit
  * since, which is added to an observation that failed; or that of a tool, or our own to what
  * needs no hand.  The status, or -1 (TN_E_TIMEOUT a second after the action's own timeout).  The
- * same idempotency key again gives the first answer (*again, which may be NULL, is set), also
- * after this service was killed in between; it has 1 to 255 printable characters, or is NULL.
- * What the trees of both need is held in the purse of out. */
+ * same idempotency key again gives the first answer (news->again), also after this service was
+ * killed in between; it has 1 to 255 printable characters, or is NULL.  What the trees of both need
+ * is held in the purse of out. */
 enum { ACTION_MAX = 64 << 20, OBSERVATION_MAX = 64 << 20 }; /* what a hand takes and gives */
+struct act_how {
+    const char *idempotency; /* or NULL */
+    const char *request;     /* its id, or NULL */
+    bool async;              /* whoever asks does not wait for a confirmation */
+    int watch;               /* a descriptor that becomes readable when nobody waits any more */
+};
+struct act_news {
+    bool again;      /* it had been carried out before */
+    int64_t pending; /* ACT_WAITS: its number */
+};
 int act(struct box *b, const struct caller *who, const char *body, size_t n,
-        const char *idempotency, const char *request, bool *again, struct tn_buf *out,
-        struct tn_error *err);
+        const struct act_how *how, struct act_news *news, struct tn_buf *out, struct tn_error *err);
+/* The status of act for an action that nobody has confirmed yet: out is an `error` observation that
+ * says so, for dialects that know no 202. */
+enum { ACT_WAITS = 202 };
+/* Carries out what waited: the caller has claimed it (runtime/pending.h). */
+struct tn_pending;
+int act_confirmed(struct box *b, const struct tn_pending *pending, const char *request,
+                  struct tn_buf *out, struct tn_error *err);
+/* Notes that it was rejected (a reason), or that nobody answered (NULL); out is the observation. */
+void act_rejected(struct box *b, const struct tn_pending *pending, const char *reason,
+                  struct tn_buf *out);
 /* What act keeps of each box while it is used: connections to its hand, its journal. */
 struct desks *desks_new(void);
 void desks_free(struct desks *d);

@@ -194,7 +194,8 @@ static int start(struct tendon_session *s, struct options *o, struct tn_error *e
         return -1;
     const struct tn_session_options how = {
         .config = &s->sandbox->tendon->config,
-        .execute = tn_session_in_sandbox,
+        .execute = tn_session_setup_in_sandbox,
+        .execute_judged = tn_session_in_sandbox,
         .hide = tn_session_hide_in_sandbox,
         .execute_ctx = sb,
         .id = o->id,

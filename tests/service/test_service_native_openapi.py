@@ -130,6 +130,8 @@ def test_answers_are_what_the_document_says(api, service):
     call("POST", at(box, "/snapshots/s/rollback"))
     fork = call("POST", at(box, "/fork"), {"snapshot": "s"}, 201).json
     call("DELETE", at(box, "/snapshots/s"), status=204)
+    assert call("GET", "/v1/pending").json == call("GET", at(box, "/pending")).json == {"pending": []}
+    call("POST", at(box, "/pending/1"), {"answer": "confirm"}, status=404)
     call("POST", at(box, "/pause"))
     call("POST", at(box, "/resume"))
     call("POST", at(box, "/stop"))

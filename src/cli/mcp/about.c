@@ -124,7 +124,7 @@ static int ask(struct tn_sandbox *sb, struct tn_buf *out, const char **system, c
     tn_action_init_run(&action, QUESTION, LOOK_SECONDS);
     action.run.hidden = true;
     action.run.is_static = true;
-    if (tn_sandbox_execute(sb, &action, &o, err) < 0)
+    if (tn_sandbox_execute_own(sb, &action, &o, err) < 0)
         return -1;
     tn_buf_add(out, o.content.data ? o.content.data : "", o.content.len);
     char *text = (char *)(uintptr_t)tn_buf_str(out);

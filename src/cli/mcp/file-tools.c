@@ -102,23 +102,90 @@ static const char *picture_type(const struct tn_buf *bytes)
     return NULL;
 }
 
-static int call_read(struct tool_call *c, const void *given, struct tn_error *err)
-{
-    const struct read_arguments *a = given;
-    tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, a->sandbox, err);
-    tn_autobuf struct tn_buf bytes = TN_BUF_INIT(MCP_FILE_MAX + 1);
+/* A file or a directory that is read as an action: what was found, or why not. */
+struct reading {
+    struct tn_sandbox *sb;
+    struct tn_buf bytes;
+    int failed;
+    struct tn_error err;
+};
 
-    if (!sb || mcp_fetch(sb, a->path, &bytes, err) < 0)
+/* What the journal has of it: text as it is, of other bytes their number. */
+static void make_reading(const struct reading *r, const struct tn_action *action,
+                         struct tn_observation *o)
+{
+    if (r->failed) {
+        tn_observation_init_error(o, action, "%s", r->err.text);
+        return;
+    }
+    tn_observation_init(o, TN_OBSERVATION_READ);
+    o->read.path = tn_strdup(action->read.path);
+    tn_autofree char *size = tn_asprintf("[%zu bytes that are no text]", r->bytes.len);
+    tn_observation_set_content(o, mcp_is_text(&r->bytes) ? tn_buf_str(&r->bytes) : size);
+}
+
+static void read_bytes(void *ctx, const struct tn_action *action, struct tn_observation *o)
+{
+    struct reading *r = ctx;
+
+    r->failed = mcp_fetch(r->sb, action->read.path, &r->bytes, &r->err);
+    make_reading(r, action, o);
+}
+
+/* Reads it with fn, as the action that it is: 0 with its bytes, 1 when the call is answered (it was
+ * not read, and the observation says why), -1. */
+static int read_as_action(struct tool_call *c, const char *sandbox, const char *path,
+                          tn_perform_fn fn, struct reading *r, struct tn_error *err)
+{
+    tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, sandbox, err);
+    tn_autoaction struct tn_action action;
+    tn_autoobservation struct tn_observation o;
+
+    tn_action_init(&action, TN_ACTION_READ);
+    tn_observation_init(&o, TN_OBSERVATION_NULL);
+    if (!sb || !(action.read.path = mcp_absolute(sb, path, err)))
         return -1;
-    const char *picture = picture_type(&bytes);
+    r->sb = sb;
+    int result = mcp_perform(c, sandbox, &action, fn, r, &o, err);
+    r->sb = NULL;
+    if (result < 0)
+        return -1;
+    if (r->failed) {
+        *err = r->err;
+        return -1;
+    }
+    if (o.type == TN_OBSERVATION_READ)
+        return 0;
+    c->failed = true;
+    put_output(c, o.content.data ? o.content.data : "", o.content.len);
+    return 1;
+}
+
+static int put_file(struct tool_call *c, const struct read_arguments *a, const struct tn_buf *bytes,
+                    struct tn_error *err)
+{
+    const char *picture = picture_type(bytes);
+
     if (picture)
-        put_image_bytes(c, picture, &bytes);
-    else if (mcp_is_text(&bytes))
-        return put_lines(c, a, &bytes, err);
+        put_image_bytes(c, picture, bytes);
+    else if (mcp_is_text(bytes))
+        return put_lines(c, a, bytes, err);
     else
         return tn_fail(err, TN_E_INVALID, "%s is neither text nor a picture: use the shell",
                        a->path);
     return 0;
+}
+
+static int call_read(struct tool_call *c, const void *given, struct tn_error *err)
+{
+    const struct read_arguments *a = given;
+    struct reading r = {.bytes = TN_BUF_INIT(MCP_FILE_MAX + 1)};
+
+    int result = read_as_action(c, a->sandbox, a->path, read_bytes, &r, err);
+    if (result == 0)
+        result = put_file(c, a, &r.bytes, err);
+    tn_buf_done(&r.bytes);
+    return result < 0 ? -1 : 0;
 }
 
 struct write_arguments {
@@ -135,13 +202,52 @@ static const struct tn_field write_rows[] = {
 };
 static const struct tn_fields write_fields = TN_FIELDS(write_rows);
 
+struct writing {
+    struct tn_sandbox *sb;
+    int failed;
+    struct tn_error err;
+};
+
+static void write_bytes(void *ctx, const struct tn_action *action, struct tn_observation *o)
+{
+    struct writing *w = ctx;
+    const struct tn_text *content = &action->write.content;
+
+    w->failed = mcp_store(w->sb, action->write.path, content->data, content->len, &w->err);
+    if (w->failed) {
+        tn_observation_init_error(o, action, "%s", w->err.text);
+        return;
+    }
+    tn_observation_init(o, TN_OBSERVATION_WRITE);
+    o->write.path = tn_strdup(action->write.path);
+}
+
 static int call_write(struct tool_call *c, const void *given, struct tn_error *err)
 {
     const struct write_arguments *a = given;
     tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, a->sandbox, err);
+    tn_autoaction struct tn_action action;
+    tn_autoobservation struct tn_observation o;
+    struct writing w = {.sb = sb};
 
-    if (!sb || mcp_store(sb, a->path, a->content.data, a->content.len, err) < 0)
+    tn_action_init(&action, TN_ACTION_WRITE);
+    tn_observation_init(&o, TN_OBSERVATION_NULL);
+    if (!sb || !(action.write.path = mcp_absolute(sb, a->path, err)))
         return -1;
+    action.write.content =
+        (struct tn_text){.data = tn_strndup(a->content.data ? a->content.data : "", a->content.len),
+                         .len = a->content.len};
+    if (mcp_perform(c, a->sandbox, &action, write_bytes, &w, &o, err) < 0)
+        return -1;
+    if (w.failed) {
+        *err = w.err;
+        return -1;
+    }
+    if (o.type != TN_OBSERVATION_WRITE) {
+        c->failed = true;
+        put_output(c, o.content.data ? o.content.data : "", o.content.len);
+        return 0;
+    }
     tn_autofree char *text = tn_asprintf("wrote %zu bytes to %s", a->content.len, a->path);
     put_text(c, text, strlen(text));
     return 0;
@@ -285,21 +391,35 @@ static int put_entry(const struct tn_entry *e, void *ctx, struct tn_error *err)
     return 0;
 }
 
+static int list_into(struct tn_sandbox *sb, const char *path, struct tn_buf *out,
+                     struct tn_error *err)
+{
+    const char *address, *key;
+
+    if (tn_sandbox_address(sb, &address, &key, tn_deadline_in(30), err) < 0)
+        return -1;
+    tn_autofiles struct tn_hand_files *files = tn_hand_files_new(address, key, err);
+    return files ? tn_hand_files_list(files, path, put_entry, out, tn_deadline_in(60), err) : -1;
+}
+
+static void read_entries(void *ctx, const struct tn_action *action, struct tn_observation *o)
+{
+    struct reading *r = ctx;
+
+    r->failed = list_into(r->sb, action->read.path, &r->bytes, &r->err);
+    make_reading(r, action, o);
+}
+
 static int call_list(struct tool_call *c, const void *given, struct tn_error *err)
 {
     const struct list_arguments *a = given;
-    tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, a->sandbox, err);
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
-    const char *address, *key;
+    struct reading r = {.bytes = TN_BUF_INIT(1 << 20)};
 
-    if (!sb || tn_sandbox_address(sb, &address, &key, tn_deadline_in(30), err) < 0)
-        return -1;
-    tn_autofree char *path = mcp_absolute(sb, a->path, err);
-    tn_autofiles struct tn_hand_files *files = path ? tn_hand_files_new(address, key, err) : NULL;
-    if (!files || tn_hand_files_list(files, path, put_entry, &text, tn_deadline_in(60), err) < 0)
-        return -1;
-    put_output(c, tn_buf_str(&text), text.len);
-    return 0;
+    int result = read_as_action(c, a->sandbox, a->path, read_entries, &r, err);
+    if (result == 0)
+        put_output(c, tn_buf_str(&r.bytes), r.bytes.len);
+    tn_buf_done(&r.bytes);
+    return result < 0 ? -1 : 0;
 }
 
 const struct tool file_tools[] = {

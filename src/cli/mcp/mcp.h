@@ -5,6 +5,7 @@
  *   tools.c       the table of tools: listing and calling
  *   work.c        tools that are actions: shell, Python, browser
  *   running.c     an action while it runs
+ *   elicit.c      whether it may be carried out
  *   file-tools.c  tools for files
  *   life.c        tools about sandboxes themselves
  *   files.c       whole files, to and from it
@@ -117,6 +118,14 @@ int tools_call(struct mcp_client *c, struct tn_mcp_request *request, struct tn_b
  * interrupted when the client gives up. */
 int mcp_execute(struct tool_call *c, const char *sandbox, const struct tn_action *action,
                 struct tn_observation *o, struct tn_error *err);
+
+/* The same for one that this program carries out itself, with fn, which makes the observation: it
+ * is judged, confirmed and journaled as the others are. */
+int mcp_perform(struct tool_call *c, const char *sandbox, const struct tn_action *action,
+                tn_perform_fn fn, void *ctx, struct tn_observation *o, struct tn_error *err);
+/* tn_ask_fn, of a struct tool_call: asks the client's user, where the client can do that. */
+enum tn_confirmation mcp_elicit(void *ctx, const char *sandbox, const char *directory,
+                                const struct tn_pending *p);
 
 void put_text(struct tool_call *c, const char *text, size_t n);
 /* As much of it as a model gets to see of anything (TN_CONTENT_LIMIT): the middle of more is left

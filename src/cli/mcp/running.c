@@ -179,8 +179,20 @@ int mcp_execute(struct tool_call *c, const char *sandbox, const struct tn_action
     int sys = done < 0 ? errno : tn_thread_start(&w.thread, watch, &w);
     if (sys)
         return tn_fail_errno(err, sys, "cannot start a thread");
+    tn_sandbox_set_ask(sb, mcp_elicit, c, false);
     int r = tn_sandbox_execute(sb, action, o, err);
     eventfd_write(done, 1);
     pthread_join(w.thread, NULL);
     return r;
+}
+
+int mcp_perform(struct tool_call *c, const char *sandbox, const struct tn_action *action,
+                tn_perform_fn fn, void *ctx, struct tn_observation *o, struct tn_error *err)
+{
+    tn_autosandbox struct tn_sandbox *sb = mcp_sandbox(c->client, sandbox, err);
+
+    if (!sb)
+        return -1;
+    tn_sandbox_set_ask(sb, mcp_elicit, c, false);
+    return tn_sandbox_perform(sb, action, fn, ctx, o, err);
 }

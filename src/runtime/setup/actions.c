@@ -45,7 +45,7 @@ static int execute(struct tn_session *s, const struct tn_action *action, struct 
     struct tn_error why = {0};
 
     session_refresh_tokens(s, action);
-    if (setup_execute(&s->executor, action, o, &why) == 0) {
+    if (setup_execute(&s->judged, action, o, &why) == 0) {
         if (o->type == TN_OBSERVATION_RUN && tn_action_hidden(action))
             o->run.hidden = true;
         return 0;

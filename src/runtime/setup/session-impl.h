@@ -6,8 +6,8 @@
 
 struct tn_session {
     const struct tn_config *config;
-    struct setup_executor executor;
-    tn_session_hide_fn hide; /* or NULL */
+    struct setup_executor executor, judged; /* of set-up, and of the agent */
+    tn_session_hide_fn hide;                /* or NULL */
     char *id, *workspace, *directory;
     struct tn_stream *stream;
     struct tn_toolbox *toolbox;

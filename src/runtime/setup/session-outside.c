@@ -12,6 +12,12 @@ int tn_session_in_sandbox(void *sandbox, const struct tn_action *action,
     return tn_sandbox_execute(sandbox, action, observation, err);
 }
 
+int tn_session_setup_in_sandbox(void *sandbox, const struct tn_action *action,
+                                struct tn_observation *observation, struct tn_error *err)
+{
+    return tn_sandbox_execute_own(sandbox, action, observation, err);
+}
+
 void tn_session_hide_in_sandbox(void *sandbox, const struct tn_secret *secret)
 {
     tn_sandbox_hide(sandbox, secret);

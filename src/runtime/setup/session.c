@@ -80,6 +80,9 @@ struct tn_session *tn_session_new(const struct tn_session_options *o, struct tn_
     *s = (struct tn_session){
         .config = o->config,
         .executor = {.execute = o->execute, .ctx = o->execute_ctx, .lock = &s->executing},
+        .judged = {.execute = o->execute_judged ? o->execute_judged : o->execute,
+                   .ctx = o->execute_ctx,
+                   .lock = &s->executing},
         .hide = o->hide,
         .id = tn_strdup(o->id ? o->id : "default"),
         .workspace = tn_strdup(workspace),

@@ -45,6 +45,10 @@ export const eventsPath = (id, parameters) => box(id, `/events${query(parameters
 export const actOn = (id, action, attempt, signal) =>
   send('POST', box(id, '/actions'), { action }, { signal, headers: { 'Idempotency-Key': attempt } });
 
+/* Actions that wait for their confirmation; answer: confirm or reject. */
+export const getPending = (id, signal) => getJson(box(id, '/pending'), { signal });
+export const answerPending = (id, number, answer) => send('POST', box(id, `/pending/${number}`), { answer });
+
 export const getUsage = (id, signal) => getJson(box(id, '/usage'), { signal });
 export const logsPath = (id, parameters) => box(id, `/logs${query(parameters)}`);
 export const getPorts = (id, signal) => getJson(box(id, '/ports'), { signal });

@@ -1,0 +1,87 @@
+"""Actions that wait for their confirmation, at the command line: asked at a terminal, answered from anywhere, never lost."""
+
+import json
+
+import pytest
+
+from tendons import eventually
+
+ALWAYS = ("--set", "security.confirmation=always")
+
+
+@pytest.fixture
+def box(tendon):
+    tendon.ok("new", "--name", "web")
+    return "web"
+
+
+def waiting(tendon, count=1):
+    def look():
+        found = json.loads(tendon.ok("--json", "confirm"))
+        return found if len(found) == count else None
+
+    return eventually(look, f"{count} actions that wait")
+
+
+def test_nothing_waits(tendon, box):
+    assert json.loads(tendon.ok("--json", "confirm")) == []
+    assert "no action waits" in tendon("confirm").stderr
+    missing = tendon("confirm", box, "7", "--yes")
+    assert missing.returncode == 66 and "7" in missing.stderr
+    both = tendon("confirm", box, "7", "--yes", "--no")
+    assert both.returncode == 2
+
+
+@pytest.mark.parametrize("answer, status", [("y", 0), ("yes", 0), ("n", 77), ("", 77), ("Y ES", 77)])
+def test_a_person_is_asked(tendon, box, screen, answer, status):
+    t = screen(tendon, *ALWAYS, "exec", box, "--", "echo made-$((40 + 2))")
+    t.wait_for("waits for a confirmation")
+    t.wait_for("echo made-")
+    t.wait_for("no analyzer")
+    t.wait_for("Carry it out\\?")
+    t.type(answer + "\r")
+    assert t.wait() == status
+    assert ("made-42" in t.text) == (status == 0)
+    assert json.loads(tendon.ok("--json", "confirm")) == []
+
+
+def test_who_asked_is_killed(tendon, box):
+    process = tendon.start(*ALWAYS, "exec", box, "--", "echo once >> /tmp/confirm-$$ && echo done")
+    (one,) = waiting(tendon)
+    assert one["verdict"]["decision"] == "ask" and one["action"]["action"] == "run"
+    process.kill()
+    process.wait(60)
+    assert waiting(tendon) == [one]
+    shown = tendon("confirm")
+    assert "waits for a confirmation" in shown.stderr and "echo once" in shown.stderr
+    assert tendon.ok("confirm", box, str(one["id"]), "--yes").strip() == "done"
+    twice = tendon("confirm", box, str(one["id"]), "--no")
+    assert twice.returncode == 73 and "answered already" in twice.stderr
+
+
+def test_another_process_answers(tendon, box):
+    process = tendon.start(*ALWAYS, "exec", box, "--", "echo hello")
+    (one,) = waiting(tendon)
+    tendon.ok("confirm", box, "--yes")
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and out == "hello\n"
+    process = tendon.start(*ALWAYS, "exec", box, "--", "echo hello")
+    (other,) = waiting(tendon)
+    assert other["id"] > one["id"]
+    tendon.ok("confirm", box, "--no", "--reason", "not today")
+    out, problem = process.communicate(timeout=60)
+    assert process.returncode == 77 and out == "" and "not today" in problem
+    events = [json.loads(line) for line in tendon.ok("--json", "events", box).splitlines()]
+    assert events[-1]["observation"] == "user_rejected" and events[-2]["cause"] == other["id"]
+
+
+def test_nobody_answers(tendon, box):
+    result = tendon(*ALWAYS, "--set", "security.confirm_seconds=1", "exec", box, "--", "echo never")
+    assert result.returncode == 77 and "Nobody confirmed" in result.stderr
+    assert json.loads(tendon.ok("--json", "confirm")) == []
+
+
+def test_never_means_refused(tendon, box):
+    result = tendon("--set", "security.confirmation=never", "exec", box, "--", "echo x")
+    assert result.returncode != 0 and "blocked" in result.stderr
+    assert json.loads(tendon.ok("--json", "confirm")) == []

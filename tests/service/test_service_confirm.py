@@ -1,0 +1,259 @@
+"""Actions that somebody has to confirm, through the service: asked, answered once, by whom it may be, and never lost."""
+
+import hashlib
+import hmac
+import http.server
+import json
+import threading
+
+import pytest
+
+from native import at, make
+from openhands_clients import COMMAND, IMAGE
+from services import PATIENCE, eventually
+
+ALWAYS = {"security.confirmation": "always"}
+REJECTED = "Action has been rejected by the user! Waiting for further user input."
+
+
+@pytest.fixture(scope="module")
+def service(jail_works, tmp_path_factory):
+    from services import Service
+
+    service = Service(tmp_path_factory.mktemp("service"), settings=ALWAYS).start()
+    yield service
+    service.finish()
+
+
+def command(text, **args):
+    return {"action": {"action": "run", "args": {"command": text, **args}, "timeout": 30}}
+
+
+class Asking:
+    """A request for an action, in a thread: it waits for its confirmation."""
+
+    def __init__(self, service, box, body, headers=None):
+        self.client, self.answer = service.client(), None
+        self.thread = threading.Thread(target=self.ask, args=(box, body, headers))
+        self.thread.start()
+
+    def ask(self, box, body, headers):
+        try:
+            self.answer = self.client.post(at(box, "/actions"), body, headers=headers)
+        except OSError as problem:  # the service was killed
+            self.answer = problem
+
+    def end(self):
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
+        return self.answer
+
+
+def pending(client, box, count=1):
+    """What waits, once there are so many."""
+
+    def look():
+        waiting = client.get(at(box, "/pending")).ok().json["pending"]
+        return waiting if len(waiting) == count else None
+
+    return eventually(look, f"{count} pending actions")
+
+
+def answer(client, box, one, what="confirm", **more):
+    return client.post(at(box, f"/pending/{one['id']}"), {"answer": what, **more})
+
+
+def test_the_request_waits_and_gets_the_observation(service):
+    admin = service.client()
+    box = make(admin)
+    asking = Asking(service, box, command("echo one; pwd"))
+    (one,) = pending(admin, box)
+    assert one["sandbox"] == box["id"] and one["action"]["args"]["command"] == "echo one; pwd"
+    assert one["verdict"]["decision"] == "ask" and one["until"] > one["asked"]
+    assert [p["id"] for p in admin.get("/v1/pending").ok().json["pending"]] == [one["id"]]
+    told = answer(admin, box, one).ok().json
+    assert told["answer"] == "confirm" and told["observation"]["content"].startswith("one")
+    got = asking.end().ok().json
+    assert got["content"] == told["observation"]["content"] and got["extras"]["metadata"]["exit_code"] == 0
+    assert got["extras"]["metadata"]["verdict"]["decision"] == "ask"
+    events = admin.get(at(box, "/events")).ok().json["events"]
+    asked, confirmed, done = events[-3:]
+    assert asked["args"]["confirmation_state"] == "awaiting_confirmation" and asked["verdict"]["risk"] == "unknown"
+    assert confirmed["cause"] == asked["id"] and confirmed["args"]["confirmation_state"] == "confirmed"
+    assert done["cause"] == confirmed["id"] and done["observation"] == "run"
+    admin.delete(at(box)).ok(204)
+
+
+def test_a_refusal_is_the_users(service):
+    admin = service.client()
+    box = make(admin)
+    asking = Asking(service, box, command("touch /tmp/never"))
+    (one,) = pending(admin, box)
+    told = answer(admin, box, one, "reject", reason="not on a Friday").ok().json
+    assert told["observation"]["observation"] == "user_rejected"
+    got = asking.end().ok().json
+    assert (got["observation"], got["content"]) == ("user_rejected", f"{REJECTED} not on a Friday")
+    audited = [row["what"] for row in service.audit() if row.get("what", "").startswith("action.")]
+    assert audited[-2:] == ["action.ask", "action.reject"]
+    admin.delete(at(box)).ok(204)
+
+
+def test_without_waiting(service):
+    admin = service.client()
+    box = make(admin)
+    asked = admin.post(at(box, "/actions"), command("echo later"), headers={"Prefer": "respond-async"}).ok(202)
+    one = asked.json["pending"]
+    assert asked.headers["Location"] == at(box, f"/pending/{one['id']}")
+    assert answer(admin, box, one).ok().json["observation"]["content"] == "later"
+    twice = answer(admin, box, one)
+    assert twice.status == 409 and "answered already" in twice.text
+    assert answer(admin, box, {"id": 999999}).status == 404
+    assert answer(admin, box, {"id": "x"}).status == 404
+    assert answer(admin, box, one, "perhaps").status == 422
+    admin.delete(at(box)).ok(204)
+
+
+def test_who_may_answer(service):
+    acme, other = service.tenant("acme"), service.tenant("other")
+    agent = service.tenant("acme", "--scope", "use", "--scope", "read")
+    box = make(acme)
+    one = agent.post(at(box, "/actions"), command("id -u"), headers={"Prefer": "respond-async"}).ok(202).json["pending"]
+    assert answer(other, box, one).status == 404
+    assert other.get("/v1/pending").ok().json["pending"] == []
+    assert answer(agent, box, one).status == 403  # who asks does not answer
+    assert [p["id"] for p in agent.get("/v1/pending").ok().json["pending"]] == [one["id"]]
+    answer(acme, box, one).ok()
+    acme.delete(at(box)).ok(204)
+
+
+def test_one_of_many_answers_counts(service):
+    admin = service.client()
+    box = make(admin)
+    asked = admin.post(at(box, "/actions"), command("echo x >> /tmp/count"), headers={"Prefer": "respond-async"})
+    one = asked.ok(202).json["pending"]
+    told = []
+    threads = [
+        threading.Thread(target=lambda what=what: told.append(answer(service.client(), box, one, what).status))
+        for what in ["confirm", "reject"] * 4
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(told) == [200] + [409] * 7
+    admin.delete(at(box)).ok(204)
+
+
+def test_it_survives_the_service(make_service, jail_works):
+    service = make_service(settings=ALWAYS).start()
+    admin, key = service.client(), {"Idempotency-Key": "mine"}
+    box = make(admin)
+    body = command("echo x >> /tmp/count; wc -l < /tmp/count")
+    asking = Asking(service, box, body, key)
+    (one,) = pending(admin, box)
+    service.restart(kill=True)
+    asking.end()
+    admin.close()
+    again = Asking(service, box, body, key)
+    assert pending(admin, box) == [one]  # it is the same one that is asked for again
+    assert answer(admin, box, one).ok().json["observation"]["content"] == "1"
+    assert again.end().ok().json["content"] == "1"
+    service.restart(kill=True)
+    admin.close()
+    assert admin.post(at(box, "/actions"), body, headers=key).ok().json["content"] == "1"
+    assert answer(admin, box, one).status == 409
+
+
+def test_a_key_belongs_to_one_action(service):
+    admin = service.client()
+    box = make(admin)
+    headers = {"Idempotency-Key": "two", "Prefer": "respond-async"}
+    one = admin.post(at(box, "/actions"), command("echo 1"), headers=headers).ok(202).json["pending"]
+    assert admin.post(at(box, "/actions"), command("echo 2"), headers=headers).status == 422
+    assert admin.post(at(box, "/actions"), command("echo 1"), headers=headers).ok(202).json["pending"]["id"] == one["id"]
+    answer(admin, box, one, "reject").ok()
+    got = admin.post(at(box, "/actions"), command("echo 1"), headers=headers).ok().json
+    assert got["observation"] == "user_rejected"
+    admin.delete(at(box)).ok(204)
+
+
+def test_nobody_answers(make_service, jail_works):
+    service = make_service(settings={**ALWAYS, "security.confirm_seconds": 1}).start()
+    admin = service.client()
+    box = make(admin)
+    got = admin.post(at(box, "/actions"), command("touch /tmp/never")).ok().json
+    assert got["observation"] == "user_rejected" and "Nobody confirmed" in got["content"]
+    one = admin.post(at(box, "/actions"), command("touch /tmp/never"), headers={"Prefer": "respond-async"})
+    eventually(lambda: answer(admin, box, one.json["pending"]).status in (409, 410), "too late")
+
+
+def test_openhands(service):
+    admin = service.client()
+    runtime = admin.post("/start", {"image": IMAGE, "command": COMMAND, "session_id": "confirm"}).ok().json
+    box = {"id": runtime["runtime_id"]}
+    headers = {"X-Session-API-Key": runtime["session_api_key"]}
+    body = command("echo hands")
+    body["action"]["timeout"] = 1
+    got = service.stranger().post(f"/{box['id']}/execute_action", body, headers=headers).ok().json
+    assert got["observation"] == "error" and "waits for its confirmation" in got["content"]
+    (one,) = pending(admin, box)
+    refused = service.stranger().post(at(box, f"/pending/{one['id']}"), {"answer": "confirm"}, headers=headers)
+    assert refused.status == 401  # the sandbox's own key answers nothing
+    assert answer(admin, box, one).ok().json["observation"]["content"] == "hands"
+    admin.post("/stop", {"runtime_id": box["id"]}).ok()
+
+
+def test_what_is_not_asked(service):
+    admin = service.client()
+    box = make(admin)
+    thought = {"action": {"action": "think", "args": {"thought": "hm"}}}
+    assert admin.post(at(box, "/actions"), thought).ok().json["observation"] == "think"
+    assert admin.post(at(box, "/actions"), command("")).ok().json["observation"] != "user_rejected"
+    hidden = admin.post(at(box, "/actions"), command("echo x", hidden=True)).ok().json
+    assert hidden["extras"]["metadata"]["exit_code"] == -1 and "hidden" in hidden["content"]
+    assert admin.get(at(box, "/pending")).ok().json["pending"] == []
+    forged = {**command("echo forged")["action"], "cause": 0, "idempotency_key": "x"}
+    one = admin.post(at(box, "/actions"), {"action": forged}, headers={"Prefer": "respond-async"}).ok(202)
+    assert one.json["pending"]["verdict"]["decision"] == "ask"
+    admin.delete(at(box)).ok(204)
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.got.append((self.headers["X-Tendon-Signature"], body))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+def test_the_hook_is_told(make_service, jail_works):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
+        server.got = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/hook"
+        service = make_service(settings={**ALWAYS, "confirm_url": url, "confirm_secret": "s3cret"}).start()
+        admin = service.client()
+        box = make(admin)
+        asked = admin.post(at(box, "/actions"), command("echo hook"), headers={"Prefer": "respond-async"}).ok(202)
+        eventually(lambda: server.got, "a call of the hook")
+        server.shutdown()
+    signature, body = server.got[0]
+    moment, _, digest = signature.removeprefix("t=").partition(",v1=")
+    assert hmac.new(b"s3cret", f"{moment}.".encode() + body, hashlib.sha256).hexdigest() == digest
+    told = json.loads(body)
+    assert told["sandbox"] == box["id"] and told["id"] == asked.json["pending"]["id"]
+    assert told["action"]["args"]["command"] == "echo hook" and told["verdict"]["decision"] == "ask"
+    answer(admin, box, told).ok()
+
+
+def test_secrets_are_not_shown_and_are_carried_out(make_service, jail_works):
+    service = make_service(settings=ALWAYS).start()
+    admin = service.client()
+    box = make(admin, env={"MY_TOKEN": "swordfish-1234"})
+    text = "echo swordfish-1234 | tr -d f"
+    one = admin.post(at(box, "/actions"), command(text), headers={"Prefer": "respond-async"}).ok(202).json["pending"]
+    assert "swordfish" not in json.dumps(one)
+    assert answer(admin, box, one).ok().json["observation"]["content"] == "swordish-1234"
