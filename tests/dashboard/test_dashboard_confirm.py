@@ -37,4 +37,4 @@ def test_a_card_is_answered(signed_in, service, box):
     page.click_on("button", "Refuse")
     page.wait_text("It was refused")
     assert states(client, box)[-3:] == ["awaiting_confirmation", "rejected", "user_rejected"]
-    eventually(lambda: not page.evaluate("document.querySelectorAll('.pending').length"), "no card is left")
+    eventually(lambda: not page.evaluate("document.querySelectorAll('.confirm-card').length"), "no card is left")

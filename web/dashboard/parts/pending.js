@@ -45,7 +45,7 @@ function card(one, ask) {
     left,
   );
   const element = h(
-    'section.card.pad.pending',
+    'section.card.pad.confirm-card',
     { 'aria-label': 'An action that waits for its confirmation' },
     h('h2', 'May this be carried out?'),
     h('pre', visible(subject(one.action))),
