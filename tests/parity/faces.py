@@ -113,8 +113,8 @@ class Http(Face):
 class World:
     """The service, whose state the library shares, and a state of its own for the library over the service."""
 
-    def __init__(self, base):
-        config = f"""
+    def __init__(self, base, config=""):
+        config += f"""
 [core]
 enable_browser = false
 [mcp]

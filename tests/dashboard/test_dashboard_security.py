@@ -1,0 +1,38 @@
+"""What the dashboard tells of analyzers: who judges, what follows, and the verdict beside each action."""
+
+import pytest
+
+from services import Service
+
+CONFIG = """
+[security]
+analyzers = ["llm"]
+confirmation = "never"
+unknown = "allow"
+"""
+
+
+@pytest.fixture(scope="module")
+def service(jail_works, tmp_path_factory):
+    service = Service(tmp_path_factory.mktemp("judged"), config=CONFIG).start()
+    yield service
+    service.finish()
+
+
+def test_the_page_tells_who_judges(page, service):
+    page.sign_in(service.make_key("strict", "--tenant", "strict", "--medium", "block", "--confirmation", "always")["key"])
+    page.go("security")
+    page.wait_text("a language model's rating")
+    page.wait_text("of this key: the service says ask")
+    page.wait_text("somebody is asked about everything")
+
+
+def test_the_verdict_stands_beside_the_action(signed_in, service, box):
+    page = signed_in
+    page.go("sandboxes", box, "events")
+    body = {"action": {"action": "run", "args": {"command": "echo risky", "security_risk": 2}, "timeout": 20}}
+    assert service.client().post(f"/v1/sandboxes/{box}/actions", body).ok().json["observation"] == "error"
+    page.wait_element(".event")
+    page.wait_text("high risk")
+    page.wait_text("blocked")
+    page.wait_text("llm: the model that asks for the action says so itself")

@@ -1,0 +1,142 @@
+"""Actions are judged for tenants of a service: thresholds of keys, a model that is asked, what the audit log tells."""
+
+import http.server
+import json
+import threading
+
+import pytest
+
+CONFIG = """
+[security]
+analyzers = ["llm"]
+confirmation = "never"
+"""
+
+KEY = "sk-canary-of-the-judge"
+
+
+class Model(http.server.BaseHTTPRequestHandler):
+    """An OpenAI-compatible server whose model finds `rm` risky, and whatever else low."""
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, self.headers["Authorization"], asked))
+        action = json.loads(asked["messages"][-1]["content"])
+        risk = "high" if "rm " in json.dumps(action["arguments"]) else "low"
+        said = json.dumps({"risk": risk, "part": "rm", "reason": "deletes"})
+        body = json.dumps({"choices": [{"message": {"role": "assistant", "content": said}}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def model():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    server.asked = []
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def start(make_service, config=CONFIG, env=None):
+    service = make_service(runtime="local", config=config)
+    service.env.update(env or {})
+    service.start()
+    return service
+
+
+def run(client, box, command, **args):
+    body = {"action": {"action": "run", "args": {"command": command, **args}, "timeout": 30}}
+    return client.post(f"/v1/sandboxes/{box}/actions", body).ok().json
+
+
+def test_thresholds_of_a_key(make_service):
+    service = start(make_service)
+    usual, strict, loose = (
+        service.tenant("usual"),
+        service.tenant("strict", "--low", "block"),
+        service.tenant("loose", "--high", "allow", "--unknown", "allow"),
+    )
+    told = strict.get("/v1/security").ok().json
+    assert told["judged"] and [one["name"] for one in told["analyzers"]] == ["llm"]
+    assert told["service"]["low"] == "allow" and told["key"]["low"] == "block"
+    assert told["service"]["high"] == told["key"]["high"] == "block"
+    for client, carried_out in ((usual, {0}), (strict, set()), (loose, {0, 2, -1})):
+        box = client.post("/v1/sandboxes", {}).ok(201).json["id"]
+        for risk in (-1, 0, 2):
+            kind = run(client, box, "true", security_risk=risk)["observation"]
+            assert kind == ("run" if risk in carried_out else "error"), (risk, kind)
+        client.delete(f"/v1/sandboxes/{box}").ok(204)
+
+
+def test_a_tenant_cannot_choose_its_thresholds(make_service):
+    service = start(make_service)
+    client = service.tenant("usual")
+    assert client.post("/v1/keys", {"name": "mine", "tenant": "usual", "security": {"high": "allow"}}).status == 403
+    made = service.client().post("/v1/keys", {"name": "given", "tenant": "usual", "security": {"high": "ask"}}).ok(201)
+    assert made.json["security"] == {"high": "ask"}
+    wrong = service.client().post("/v1/keys", {"name": "wrong", "tenant": "usual", "security": {"high": "blok"}})
+    assert wrong.status in (400, 422), wrong
+
+
+def test_a_model_is_asked_and_its_key_is_nowhere(make_service, model):
+    endpoint = f"http://127.0.0.1:{model.server_address[1]}/v1"
+    more = f'[security.llm]\nendpoint = "{endpoint}"\nmodel = "judge-1"\nkey_env = "JUDGE_KEY"\n'
+    service = start(make_service, CONFIG + more, {"JUDGE_KEY": KEY})
+    client = service.tenant("usual")
+    box = client.post("/v1/sandboxes", {}).ok(201).json["id"]
+    # What the agent says of itself counts for nothing.
+    denied = run(client, box, "rm -r nothing-at-all", security_risk=0)
+    assert denied["observation"] == "error" and "deletes" in denied["content"] and "llm" in denied["content"]
+    for _ in range(3):
+        assert run(client, box, "echo fine", security_risk=2)["observation"] == "run"
+    assert len(model.asked) == 3  # where the shell is is known after the first; the same again is remembered
+    path, authorization, asked = model.asked[0]
+    assert path == "/v1/chat/completions" and authorization == f"Bearer {KEY}" and asked["model"] == "judge-1"
+    # A model that is gone asks, and nobody is there to be asked.
+    model.shutdown()
+    model.server_close()
+    gone = run(client, box, "echo other", security_risk=0)
+    assert gone["observation"] == "error" and "llm" in gone["content"]
+    client.delete(f"/v1/sandboxes/{box}").ok(204)
+    service.stop()
+    for file in service.state.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            assert KEY.encode() not in file.read_bytes(), file
+
+
+def test_the_audit_log_tells_what_was_refused(make_service):
+    service = start(make_service)
+    client = service.tenant("usual")
+    box = client.post("/v1/sandboxes", {}).ok(201).json["id"]
+    run(client, box, "echo fine", security_risk=0)
+    run(client, box, "echo risky", security_risk=2)
+    client.delete(f"/v1/sandboxes/{box}").ok(204)
+    lines = [json.loads(line) for line in (service.state / "audit.log").read_text().splitlines()]
+    judged = [line for line in lines if line["what"] == "action.block"]
+    assert len(judged) == 1 and judged[0]["box"] == box and judged[0]["tenant"] == "usual"
+    assert "llm" in judged[0]["detail"]
+
+
+@pytest.mark.parametrize(
+    "config, expected",
+    [
+        ('[security]\nanalyzers = ["greyswan"]\n', "did you mean grayswan?"),
+        ('[security]\nanalyzers = ["invariant"]\n', "security.invariant.endpoint"),
+        ('[security]\nanalyzers = ["grayswan"]\n', "GRAYSWAN_API_KEY"),
+    ],
+)
+def test_an_analyzer_that_cannot_work_is_no_start(make_service, config, expected):
+    service = make_service(runtime="local", config=config)
+    service.env.pop("GRAYSWAN_API_KEY", None)
+    result = service.tendon("serve")
+    assert result.returncode != 0 and expected in result.stderr, result
