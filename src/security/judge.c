@@ -201,12 +201,6 @@ double tn_judge_confirm_seconds(const struct tn_judge *j)
     return j->confirm_seconds;
 }
 
-void tn_judge_each(const struct tn_judge *j, tn_judge_name_fn fn, void *ctx)
-{
-    for (size_t i = 0; i < j->count; i++)
-        fn(j->members[i].analyzer->name, j->members[i].analyzer->about, ctx);
-}
-
 /* --- the breaker ------------------------------------------------------------------------------ */
 
 /* Whether it is asked; when not, err says since when.  After the pause it is asked once, and the

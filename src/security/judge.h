@@ -38,8 +38,5 @@ void tn_judge_action(struct tn_judge *j, const struct tn_case *c, int64_t deadli
 
 /* What an analyzer of that name judges by; lives for ever. */
 const char *tn_judge_about(const char *name);
-/* Calls fn with each analyzer that is asked, in their order. */
-typedef void (*tn_judge_name_fn)(const char *name, const char *about, void *ctx);
-void tn_judge_each(const struct tn_judge *j, tn_judge_name_fn fn, void *ctx);
 
 #endif

@@ -149,29 +149,6 @@ struct tn_thresholds tn_thresholds_over(const struct tn_thresholds *base,
     };
 }
 
-static enum tn_decision worse(enum tn_decision a, enum tn_decision b)
-{
-    return a > b ? a : b;
-}
-
-struct tn_thresholds tn_thresholds_stricter(const struct tn_thresholds *a,
-                                            const struct tn_thresholds *b)
-{
-    bool always = a->mode == TN_CONFIRM_ALWAYS || b->mode == TN_CONFIRM_ALWAYS;
-    bool never = a->mode == TN_CONFIRM_NEVER || b->mode == TN_CONFIRM_NEVER;
-    enum tn_decision least = always ? TN_ASK : TN_ALLOW;
-
-    return (struct tn_thresholds){
-        .low = worse(least, worse(a->low, b->low)),
-        .medium = worse(least, worse(a->medium, b->medium)),
-        .high = worse(least, worse(a->high, b->high)),
-        .unknown = worse(least, worse(a->unknown, b->unknown)),
-        .mode = never    ? TN_CONFIRM_NEVER
-                : always ? TN_CONFIRM_ALWAYS
-                         : TN_CONFIRM_RISKY,
-    };
-}
-
 enum tn_decision tn_thresholds_decide(const struct tn_thresholds *t, enum tn_risk risk)
 {
     const enum tn_decision of[] = {

@@ -72,10 +72,6 @@ bool tn_security_on(const struct tn_security_settings *s);
 /* What holds where no key says otherwise: the settings; OpenHands' confirmation_mode is `risky`
  * with high = ask, where the operator set neither. */
 struct tn_thresholds tn_security_thresholds(const struct tn_security_settings *s);
-/* The stricter of both, row by row; `always` is stricter than `risky`, and `never`, which refuses,
- * stricter than both. */
-struct tn_thresholds tn_thresholds_stricter(const struct tn_thresholds *a,
-                                            const struct tn_thresholds *b);
 /* Those of somebody's own: rows that are not set (-1) are those of `base`. */
 struct tn_thresholds tn_thresholds_over(const struct tn_thresholds *base,
                                         const struct tn_thresholds *own);

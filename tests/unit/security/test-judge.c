@@ -249,22 +249,23 @@ static void test_nobody_judges(void **state)
     tn_judge_free(j);
 }
 
-static void test_stricter(void **state)
+/* Rows that somebody has of his own lie over those of the settings, either way. */
+static void test_own_thresholds(void **state)
 {
     const struct tn_thresholds usual = {TN_ALLOW, TN_ASK, TN_BLOCK, TN_ASK, TN_CONFIRM_RISKY};
-    const struct tn_thresholds loose = {TN_ALLOW, TN_ALLOW, TN_ALLOW, TN_ALLOW, TN_CONFIRM_RISKY};
-    const struct tn_thresholds always = {TN_ALLOW, TN_ALLOW, TN_ALLOW, TN_ALLOW, TN_CONFIRM_ALWAYS};
-    const struct tn_thresholds never = {TN_ALLOW, TN_ASK, TN_BLOCK, TN_BLOCK, TN_CONFIRM_NEVER};
+    struct tn_thresholds own;
 
-    struct tn_thresholds t = tn_thresholds_stricter(&usual, &loose);
+    tn_fields_defaults(&tn_thresholds_fields, &own);
+    struct tn_thresholds t = tn_thresholds_over(&usual, &own);
     assert_memory_equal(&t, &usual, sizeof t);
-    t = tn_thresholds_stricter(&loose, &usual);
-    assert_memory_equal(&t, &usual, sizeof t);
-    t = tn_thresholds_stricter(&always, &never);
-    assert_int_equal(tn_thresholds_decide(&t, TN_RISK_LOW), TN_BLOCK);
-    t = tn_thresholds_stricter(&usual, &never);
+    own.medium = TN_BLOCK;
+    own.high = TN_ASK;
+    own.mode = TN_CONFIRM_NEVER;
+    t = tn_thresholds_over(&usual, &own);
     assert_int_equal(tn_thresholds_decide(&t, TN_RISK_LOW), TN_ALLOW);
-    assert_int_equal(tn_thresholds_decide(&t, TN_RISK_MEDIUM), TN_BLOCK);
+    assert_int_equal(t.medium, TN_BLOCK);
+    assert_int_equal(t.high, TN_ASK);
+    assert_int_equal(tn_thresholds_decide(&t, TN_RISK_HIGH), TN_BLOCK); /* nobody to ask */
 }
 
 static void test_names(void **state)
@@ -354,7 +355,7 @@ int main(void)
         cmocka_unit_test(test_slow_ones_run_at_the_same_time),
         cmocka_unit_test(test_breaker),
         cmocka_unit_test(test_nobody_judges),
-        cmocka_unit_test(test_stricter),
+        cmocka_unit_test(test_own_thresholds),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_llm_takes_the_rating),
         cmocka_unit_test(test_findings_are_bounded),
