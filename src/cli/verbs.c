@@ -38,6 +38,7 @@ const char *const verb_group_titles[VERB_GROUPS] = {
     X(inspect) \
     X(serve) \
     X(key) \
+    X(policy) \
     X(audit) \
     X(build) \
     X(images) \

@@ -39,6 +39,23 @@ const char *tn_action_name(enum tn_action_type type)
     return tn_action_kinds[type].name;
 }
 
+const char *tn_action_arg(const struct tn_action *a, const char *name, size_t *len)
+{
+    const struct tn_field *row = tn_fields_find(&tn_action_kinds[a->type].args, name);
+    const char *member = row ? (const char *)a + row->offset : NULL;
+
+    if (!row || (row->type != TN_FIELD_STRING && row->type != TN_FIELD_TEXT))
+        return NULL;
+    if (row->type == TN_FIELD_TEXT) {
+        const struct tn_text *text = (const void *)member;
+        *len = text->len;
+        return text->data;
+    }
+    const char *text = *(char *const *)(const void *)member;
+    *len = text ? strlen(text) : 0;
+    return text;
+}
+
 bool tn_action_runnable(enum tn_action_type type)
 {
     return type <= TN_ACTION_PLUGIN;

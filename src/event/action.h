@@ -229,6 +229,8 @@ const char *tn_action_name(enum tn_action_type type);
 int tn_action_type_from_name(const char *name, enum tn_action_type *type, struct tn_error *err);
 /* A hand can execute it. */
 bool tn_action_runnable(enum tn_action_type type);
+/* The argument of that name where it is a text: borrowed from the action; NULL for another one. */
+const char *tn_action_arg(const struct tn_action *a, const char *name, size_t *len);
 /* Its output is none of the user's business, and the answer must be a `run` observation. */
 bool tn_action_hidden(const struct tn_action *a);
 

@@ -39,7 +39,8 @@ struct tn_analyzer {
                  struct tn_error *err);
 };
 
-extern const struct tn_analyzer tn_analyzer_llm, tn_analyzer_invariant, tn_analyzer_grayswan;
+extern const struct tn_analyzer tn_analyzer_llm, tn_analyzer_invariant, tn_analyzer_grayswan,
+    tn_analyzer_policy;
 
 /* For those that always ask somebody else. */
 bool tn_analyzer_is_slow(const void *self);

@@ -12,6 +12,7 @@ static const struct tn_analyzer *const built_in[] = {
     &tn_analyzer_llm,
     &tn_analyzer_invariant,
     &tn_analyzer_grayswan,
+    &tn_analyzer_policy,
 };
 
 bool tn_analyzer_is_slow(const void *self)

@@ -57,7 +57,8 @@ struct tn_call *walk_add(struct walker *w, const struct place *at, size_t start,
 void walk_name(struct walker *w, struct tn_call *call)
 {
     const char *name = call->argc ? call->argv[0].value : "";
-    if (!name || (call->argv && (call->argv[0].flags & TN_ARG_GLOB))) {
+    /* a lone bracket is no pattern but the command of that name */
+    if (!name || (call->argv && (call->argv[0].flags & TN_ARG_GLOB) && strcmp(name, "[") != 0)) {
         call->unseen = TN_UNSEEN_NAME;
         return;
     }

@@ -1,0 +1,171 @@
+/* Commands that destroy what a machine is made of. */
+#include "security/policy/detect.h"
+#include "security/policy/glob.h"
+
+/* Whole trees without which a machine is none. */
+static bool vital(const char *path)
+{
+    static const char names[] =
+        "bin boot dev etc home lib lib64 lib32 proc root sbin srv sys usr var opt";
+    char name[16];
+    size_t n;
+
+    if (path[0] == '~')
+        return !path[strcspn(path, "/")] || strcmp(path, "~/*") == 0 || strcmp(path, "~/.*") == 0;
+    if (path[0] != '/')
+        return false;
+    if (!path[1] || strcmp(path, "/*") == 0 || strcmp(path, "/.*") == 0)
+        return true;
+    n = strcspn(path + 1, "/");
+    if (n >= sizeof name || (path[1 + n] && strcmp(path + 1 + n, "/*") != 0))
+        return false;
+    memcpy(name, path + 1, n);
+    name[n] = '\0';
+    return word_in(name, names);
+}
+
+static bool device(const char *path)
+{
+    static const char *const patterns[] = {
+        "/dev/sd*",     "/dev/hd*",       "/dev/vd*", "/dev/xvd*", "/dev/nvme*", "/dev/mmcblk*",
+        "/dev/disk/**", "/dev/mapper/**", "/dev/mem", "/dev/kmem", "/dev/dm-*"};
+
+    for (size_t i = 0; i < TN_COUNT(patterns); i++) {
+        if (glob_path(patterns[i], path))
+            return true;
+    }
+    return false;
+}
+
+static bool recursive(const struct tn_call *c)
+{
+    return tn_call_letter(c, 'r') || tn_call_letter(c, 'R') || tn_call_has(c, "--recursive");
+}
+
+/* A command that removes or changes: what it does to the paths it names. */
+static void look_paths(struct scene *s)
+{
+    for (size_t i = 0; i < s->path_count; i++) {
+        const struct seen_path *p = &s->paths[i];
+        const char *name = p->call ? p->call->name : "";
+        if (p->use & USE_WRITE && device(p->path))
+            scene_add_sign(s, "device-write", "writes to a disk itself", p->call, p->part);
+        if (!vital(p->path))
+            continue;
+        if (p->use & USE_DELETE && (!p->call || !word_in(name, "rm") || recursive(p->call)))
+            scene_add_sign(s, "remove-root", "removes a whole tree of the system", p->call,
+                           p->part);
+        if (word_in(name, "chmod chown chgrp chattr setfacl") && recursive(p->call))
+            scene_add_sign(s, "change-root", "changes a whole tree of the system", p->call,
+                           p->part);
+    }
+}
+
+/* What find prints is removed by another command. */
+static bool feeds_rm(const struct scene *s, const struct seen_call *c)
+{
+    for (size_t i = 0; c->call->out && i < s->call_count; i++) {
+        const struct tn_call *to = s->calls[i].call;
+        const struct tn_call *reader = to->via ? to->via : to;
+        if (s->calls[i].of == c->of && word_in(to->name, "rm shred unlink") &&
+            tn_call_feeds(c->of, c->call, reader))
+            return true;
+    }
+    return false;
+}
+
+/* find PLACE... -delete, -exec rm, or | xargs rm. */
+static void look_find(struct scene *s, const struct seen_call *c)
+{
+    bool removes = tn_call_has(c->call, "-delete") || feeds_rm(s, c);
+    bool narrowed = false;
+
+    for (size_t i = 1; i < c->call->argc; i++) {
+        const char *word = c->call->argv[i].text;
+        removes |= i > 1 && word_in(word, "rm shred unlink");
+        narrowed |=
+            word_in(word, "-name -iname -path -regex -mtime -newer -user -size -empty -mmin "
+                          "-maxdepth");
+    }
+    for (size_t i = 1; removes && !narrowed && i < c->call->argc && c->call->argv[i].text[0] != '-';
+         i++) {
+        if (vital(scene_path(s, c->cwd, c->call->argv[i].text)))
+            scene_add_sign(s, "remove-root", "removes a whole tree of the system", c->call,
+                           c->part);
+    }
+}
+
+/* echo / | xargs rm -rf, and xargs rm -rf <<< / */
+static void look_xargs(struct scene *s, const struct seen_call *c)
+{
+    const struct tn_call *reader = c->call->via;
+    bool found = false;
+
+    for (size_t i = 0; reader->in && i < s->call_count; i++) {
+        const struct seen_call *from = &s->calls[i];
+        bool feeds = from->of == c->of && word_in(from->call->name, "echo printf ls") &&
+                     tn_call_feeds(c->of, from->call, reader);
+        for (size_t k = 1; feeds && k < from->call->argc; k++)
+            found |= vital(scene_path(s, from->cwd, from->call->argv[k].text));
+    }
+    for (const struct tn_call_redirect *d = reader->redirects; d; d = d->next)
+        found |= d->kind == TN_SH_HERE_STRING && vital(scene_path(s, c->cwd, d->target.text));
+    if (found)
+        scene_add_sign(s, "remove-root", "removes a whole tree of the system", c->call, c->part);
+}
+
+static const struct {
+    const char *programs;
+    const char *args; /* one of these is there; "": always */
+    const char *kind, *text;
+} rows[] = {
+    {"mkfs mke2fs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs "
+     "mkswap wipefs blkdiscard",
+     "", "format", "makes a file system where there may be one"},
+    {"shutdown reboot halt poweroff telinit", "", "power", "switches the machine off"},
+    {"init", "0 6", "power", "switches the machine off"},
+    {"systemctl", "reboot poweroff halt kexec rescue emergency", "power",
+     "switches the machine off"},
+    {"insmod modprobe rmmod kexec", "", "kernel", "changes the kernel"},
+    {"killall5", "", "kill-all", "ends all processes"},
+};
+
+static void look_call(struct scene *s, const struct seen_call *c)
+{
+    const struct tn_call *call = c->call;
+
+    for (size_t r = 0; r < TN_COUNT(rows); r++) {
+        bool fits = word_in(call->name, rows[r].programs);
+        bool wanted = !*rows[r].args;
+        for (size_t i = 1; fits && !wanted && i < call->argc; i++)
+            wanted = word_in(call->argv[i].text, rows[r].args);
+        if (fits && wanted && !tn_call_has(call, "--help") && !tn_call_has(call, "--version"))
+            scene_add_sign(s, rows[r].kind, rows[r].text, call, c->part);
+    }
+    if (strcmp(call->name, "kill") == 0 && call->argc > 2 &&
+        strcmp(call->argv[call->argc - 1].text, "-1") == 0)
+        scene_add_sign(s, "kill-all", "ends all processes", call, c->part);
+    if (strcmp(call->name, "find") == 0)
+        look_find(s, c);
+    if (call->more && call->via && strcmp(call->name, "rm") == 0 && recursive(call))
+        look_xargs(s, c);
+    if (call->flags & TN_CALL_RECURSIVE &&
+        (call->flags & TN_CALL_BACKGROUND || call->in || call->out))
+        scene_add_sign(s, "fork-bomb", "starts itself without end", call, c->part);
+}
+
+static void look(struct scene *s)
+{
+    look_paths(s);
+    for (size_t i = 0; i < s->call_count; i++)
+        look_call(s, &s->calls[i]);
+}
+
+const struct detector detect_dangerous = {
+    .name = "dangerous",
+    .about =
+        "commands that destroy a system: rm -rf /, mkfs, dd to a disk, chmod -R /, a fork bomb, "
+        "shutdown",
+    .kinds = "remove-root change-root device-write format power kernel kill-all fork-bomb",
+    .look = look,
+};
