@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "jail/criu.h"
+#include "jail/gate.h"
 #include "jail/message.h"
 #include "jail/sys.h"
 
@@ -39,14 +40,29 @@ static int leave_session(struct jail *j, struct tn_error *err)
     return 0;
 }
 
+/* An ordinary user's: the wall belongs to the keeper. */
+static int make_own_network(struct jail *j, struct tn_error *err)
+{
+    const struct jail_message message = {.kind = JAIL_WALL};
+
+    if (jail_make_network(j, err) < 0 || jail_raise_wall(j, err) < 0)
+        return -1;
+    for (int i = 0; jail_is_gated(j) && i < TN_WALL_SOCKETS; i++)
+        if (jail_send(j->control, &message, j->gate.wall.fd[i], err) < 0)
+            return -1;
+    tn_wall_done(&j->gate.wall);
+    return 0;
+}
+
 /* The launcher made the pid namespace, an ordinary user's, and root's network. */
 static int leave_namespaces(struct jail *j, struct tn_error *err)
 {
     if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
         return tn_fail_errno(err, errno, "make namespaces");
     j->isolation.pid = j->isolation.ipc = j->isolation.uts = true;
-    j->isolation.network = j->plan.network == TN_JAIL_NET_NONE;
-    return j->privileged ? 0 : jail_make_network(j, err);
+    j->isolation.network = j->plan.network != TN_JAIL_NET_HOST;
+    j->isolation.gated = jail_is_gated(j);
+    return j->privileged ? 0 : make_own_network(j, err);
 }
 
 /* Root's storage is opened outside: it belongs to the keeper as well. */

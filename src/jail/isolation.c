@@ -36,6 +36,7 @@ static const struct tn_field rows[] = {
     FLAG(terminals_limit, "terminals are limited"),
     FLAG(counted_alone,
          "what the kernel counts by user (signals, pipes, ...) is counted for it alone"),
+    FLAG(gated, "what leaves its network passes the gate, which never leads to the host"),
 };
 
 const struct tn_fields tn_jail_isolation_fields = TN_FIELDS(rows);

@@ -19,6 +19,7 @@ struct tn_jail_isolation {
     bool file_size_limit, open_files_limit, wall_time_limit;
     bool kill_group; /* its processes can be killed all at once, by cgroup */
     bool freeze;     /* and frozen */
+    bool gated;      /* all that leaves its network passes the gate */
     bool inotify_limit, terminals_limit;
     bool counted_alone; /* what the kernel counts by user is counted for this jail alone */
     bool no_set_id; /* no file becomes set-uid or set-gid or gets capabilities; only where a volume

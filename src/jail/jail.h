@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "gate/wall.h"
 #include "jail/cgroup.h"
 #include "jail/isolation.h"
 #include "jail/parcel.h"
@@ -43,8 +44,29 @@ struct jail_device {
     char *target;
 };
 
+/* What the gate has refused, last with these words. */
+struct jail_refusal {
+    uint64_t number, count; /* count 0: none */
+    double at;              /* seconds since 1970 */
+    char what[304], why[96];
+};
+enum { JAIL_REFUSALS = 32 };
+
+/* See gate.h. */
+struct jail_gate {
+    struct tn_wall wall;
+    int pins, settings; /* files in memory */
+    pid_t pid;
+    int pidfd, control; /* -1: none runs */
+    int64_t not_before;
+    bool died;
+    uint64_t refused;
+    struct jail_refusal refusals[JAIL_REFUSALS];
+};
+
 struct jail {
     struct tn_jail_plan plan;
+    struct jail_gate gate;
     struct tn_cgroups cgroups;
     struct tn_jail_isolation isolation;
     bool privileged;  /* root where it was started, not only in a user namespace of its own */
@@ -239,13 +261,16 @@ int jail_write_resolver(struct jail *j, struct tn_error *err);
 
 /* --- network.c ----------------------------------------------------------------------------- */
 
-/* Moves the calling process into a network with nothing but loopback, if the plan wants that. */
+/* Moves the calling process into a network with nothing but loopback, unless the plan wants that of
+ * the host. */
 int jail_make_network(const struct jail *j, struct tn_error *err);
 /* Whether the child is born into its network; an ordinary user's makes its own. */
 bool jail_gets_network(const struct jail *j);
 /* In the launcher, which is in the network of the jail until it has a child there. */
 int jail_enter_network(struct jail *j, struct tn_error *err);
 int jail_leave_network(struct jail *j, struct tn_error *err);
+/* In the network of a jail whose plan wants it gated: the wall, to j->gate. */
+int jail_raise_wall(struct jail *j, struct tn_error *err);
 
 /* --- confine.c: what a process may do ------------------------------------------------------ */
 

@@ -7,6 +7,9 @@
  *     copying  "ok"; when whoever asks dies before the mark of that name in the directory is gone,
  *              the jail is thawed: it was frozen so that its files could be copied
  *     name NAME  "ok" once it is called so inside (rename.c); else "no: REASON"
+ *     network  {"network": MODE, "gate": PID or 0, "refused": N, "refusals": [{"number", "what",
+ *              "why", "count", "at"}, ...]}: what the gate has refused, the last ones
+ *     rules    "ok" once those in directory/network.rules count; else "no: REASON"
  *     suspend  "ok" once the jail is on disk (criu.h), and about to end; else "no: REASON"
  *     end      "ok"; the jail is killed, and end.json written
  * Anything else is answered with "unknown". */
@@ -22,6 +25,8 @@
 #define TN_KEEPER_STATUS "status"
 #define TN_KEEPER_STORAGE "storage"
 #define TN_KEEPER_END "end"
+#define TN_KEEPER_NETWORK "network"
+#define TN_KEEPER_RULES "rules"
 #define TN_KEEPER_SUSPEND "suspend"
 #define TN_KEEPER_NAME "name "
 #define TN_KEEPER_COPYING "copying"

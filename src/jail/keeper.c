@@ -14,11 +14,13 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "jail/criu.h"
+#include "jail/gate.h"
 #include "jail/keeper-protocol.h"
 #include "jail/sys.h"
 
 enum {
     ANSWER_MAX = 1024,
+    NETWORK_MAX = 64 << 10,
     LOG_BYTES = 16 << 20, /* nobody fills the host's disk by way of a log */
 };
 #define END_SECONDS 10.0
@@ -133,6 +135,23 @@ static void answer_suspend(struct keeper *k, int socket)
     answer_result(socket, jail_suspend(k->jail, k->pid, k->pidfd, &err), &err);
 }
 
+static void answer_rules(struct keeper *k, int socket)
+{
+    struct tn_error err = {0};
+
+    answer_result(socket, jail_gate_reload(k->jail, &err), &err);
+}
+
+static void answer_network(struct keeper *k, int socket)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(NETWORK_MAX);
+    struct tn_jw w = tn_jw(&text);
+
+    jail_gate_tell(k->jail, &w);
+    tn_buf_putc(&text, '\n');
+    answer(socket, tn_buf_str(&text), -1);
+}
+
 static void answer_name(struct keeper *k, int socket, char *name)
 {
     struct tn_error err = {0};
@@ -169,6 +188,7 @@ static const struct {
 } requests[] = {
     {TN_KEEPER_STATUS "\n", answer_status},   {TN_KEEPER_STORAGE "\n", answer_storage},
     {TN_KEEPER_SUSPEND "\n", answer_suspend}, {TN_KEEPER_COPYING "\n", answer_copying},
+    {TN_KEEPER_NETWORK "\n", answer_network}, {TN_KEEPER_RULES "\n", answer_rules},
     {TN_KEEPER_END "\n", answer_end},
 };
 
@@ -284,6 +304,7 @@ static int finish(struct keeper *k)
     while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR)
         ;
     note_end(k, status);
+    jail_gate_end(j);
     /* With PID 1 the kernel has ended everybody else; this is for what is still on its way out. */
     tn_cgroup_kill(&j->cgroups, j->plan.id, tn_deadline_in(END_SECONDS), NULL);
     tn_cgroup_remove(&j->cgroups, j->plan.id, tn_deadline_in(END_SECONDS), NULL);
@@ -326,7 +347,7 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
         .copier = -1,
         .deadline = j->plan.wall_time > 0 ? tn_deadline_in(j->plan.wall_time) : TN_NEVER,
     };
-    enum { END, OWNER, REQUEST, OUTPUT, SIGNAL, COPIER, COUNT };
+    enum { END, OWNER, REQUEST, OUTPUT, SIGNAL, COPIER, GATE, COUNT = GATE + JAIL_GATE_POLLS };
     struct pollfd p[COUNT] = {
         [END] = {.fd = pidfd, .events = POLLIN},
         [OWNER] = {.fd = j->owner, .events = POLLIN},
@@ -338,7 +359,8 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
 
     for (;;) {
         p[COPIER].fd = k.copier;
-        int n = poll(p, COUNT, tn_poll_ms(earlier(k.deadline, tn_deadline_in(LOOK_SECONDS))));
+        int64_t next = earlier(k.deadline, tn_deadline_in(LOOK_SECONDS));
+        int n = poll(p, COUNT, tn_poll_ms(earlier(next, jail_gate_watch(j, p + GATE))));
         if (n < 0 && errno != EINTR)
             break;
         bool lost = p[SIGNAL].fd >= 0 && is_lost(j);
@@ -348,6 +370,7 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
             p[OUTPUT].fd = -1;
         if (p[END].revents)
             break;
+        jail_gate_serve(j, p + GATE);
         if (p[COPIER].revents)
             thaw_abandoned(&k);
         if (p[REQUEST].revents)

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "jail/criu.h"
+#include "jail/gate.h"
 #include "jail/message.h"
 #include "jail/sys.h"
 
@@ -123,6 +124,7 @@ static int attend_child(struct jail *j, const char **step, struct tn_error *err)
     int64_t deadline = tn_deadline_in(START_SECONDS + (j->plan.seed ? JAIL_SEED_SECONDS : 0) +
                                       (j->plan.files_fd ? j->plan.files_seconds : 0));
     bool ready = false;
+    int wall = 0;
 
     for (;;) {
         int fd, r = jail_receive(j->control, &message, &fd, deadline, err);
@@ -133,6 +135,11 @@ static int attend_child(struct jail *j, const char **step, struct tn_error *err)
         switch (message.kind) {
         case JAIL_STORAGE:
             j->storage = fd;
+            break;
+        case JAIL_WALL:
+            if (wall == TN_WALL_SOCKETS)
+                return tn_fail(err, TN_E_INTERNAL, "too many sockets");
+            j->gate.wall.fd[wall++] = fd;
             break;
         case JAIL_FILLED:
             deadline = tn_deadline_in(START_SECONDS);
@@ -289,7 +296,8 @@ static int attempt(struct jail *j, pid_t *pid, int *pidfd, const char **step, st
     if (tn_cgroup_make_unified(&j->cgroups, j->plan.id, err) < 0)
         return -1;
     *step = "network";
-    if ((jail_gets_network(j) ? jail_enter_network(j, err) : jail_leave_network(j, err)) < 0)
+    if ((jail_gets_network(j) ? jail_enter_network(j, err) : jail_leave_network(j, err)) < 0 ||
+        (j->privileged && jail_raise_wall(j, err) < 0))
         return -1;
     *step = "namespaces";
     tn_autofd int cgroup = tn_cgroup_open_unified(&j->cgroups, j->plan.id);
@@ -334,6 +342,9 @@ int jail_spawn(struct jail *j, pid_t *pid, int *pidfd, const char **step, struct
 {
     *step = "control groups";
     if (find_groups(j, err) < 0)
+        return -1;
+    *step = "gate";
+    if (jail_gate_begin(j, err) < 0)
         return -1;
     *step = "Landlock";
     if (j->plan.criu && jail_restrict_scope(j, err) < 0)

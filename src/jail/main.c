@@ -249,7 +249,12 @@ static void begin(struct jail *j)
                        .owner = -1,
                        .root = -1,
                        .images = -1,
-                       .left_network = -1};
+                       .left_network = -1,
+                       .gate = {.wall = TN_WALL_NONE,
+                                .pins = -1,
+                                .settings = -1,
+                                .pidfd = -1,
+                                .control = -1}};
     for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
         j->system[i] = -1;
     tn_jail_plan_init(&j->plan);

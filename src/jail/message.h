@@ -14,6 +14,7 @@ enum jail_message_kind {
     JAIL_MAPPED,  /* its ids are mapped */
     JAIL_GO,      /* the control groups are joined */
     /* from the child */
+    JAIL_WALL,       /* a socket of its wall, in their order; an ordinary user's */
     JAIL_FILLED,     /* its layers are complete */
     JAIL_READY,      /* about to exec; `isolation` is what it has */
     JAIL_FAILED,     /* `step` and `error` */

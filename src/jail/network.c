@@ -4,7 +4,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "jail/jail.h"
+#include "jail/gate.h"
 #include "jail/sys.h"
 
 static int raise_loopback(struct tn_error *err)
@@ -30,7 +30,7 @@ static void write_setting(const char *path, const char *text)
 
 int jail_make_network(const struct jail *j, struct tn_error *err)
 {
-    if (j->plan.network != TN_JAIL_NET_NONE)
+    if (j->plan.network == TN_JAIL_NET_HOST)
         return 0;
     if (unshare(CLONE_NEWNET) < 0)
         return tn_fail_errno(err, errno, "network namespace");
@@ -42,11 +42,19 @@ int jail_make_network(const struct jail *j, struct tn_error *err)
     return raise_loopback(err);
 }
 
+int jail_raise_wall(struct jail *j, struct tn_error *err)
+{
+    if (!jail_is_gated(j))
+        return 0;
+    tn_wall_done(&j->gate.wall);
+    return tn_wall_raise(&j->gate.wall, err);
+}
+
 /* --- for the child of root ----------------------------------------------------------------- */
 
 bool jail_gets_network(const struct jail *j)
 {
-    return j->privileged && j->plan.network == TN_JAIL_NET_NONE;
+    return j->privileged && j->plan.network != TN_JAIL_NET_HOST;
 }
 
 int jail_enter_network(struct jail *j, struct tn_error *err)

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/fs.h"
+#include "gate/rules.h"
 
 #define PLAN struct tn_jail_plan
 #define END struct tn_jail_end
@@ -28,6 +29,8 @@ const char *const tn_jail_mappings[] = {
 const char *const tn_jail_networks[] = {
     [TN_JAIL_NET_NONE] = "none",
     [TN_JAIL_NET_HOST] = "host",
+    [TN_JAIL_NET_OPEN] = "open",
+    [TN_JAIL_NET_ALLOW] = "allow",
     NULL,
 };
 
@@ -47,6 +50,8 @@ static const struct tn_field rows[] = {
     TN_STRING("workspace", PLAN, workspace, .flags = TN_FIELD_NULLABLE),
     TN_WORD("mapping", PLAN, mapping, tn_jail_mappings, .fallback = "auto"),
     TN_WORD("network", PLAN, network, tn_jail_networks, .fallback = "none"),
+    TN_STRINGS("allow", PLAN, allow),
+    TN_STRING("gate", PLAN, gate, .flags = TN_FIELD_NULLABLE),
     TN_INT("uid", PLAN, uid, .max = 65535),
     TN_INT("gid", PLAN, gid, .max = 65535),
     TN_BOOL("new_privs", PLAN, new_privs),
@@ -233,6 +238,25 @@ static int check_lists(const struct tn_jail_plan *plan, struct tn_error *err)
     return 0;
 }
 
+static int check_network(const struct tn_jail_plan *plan, struct tn_error *err)
+{
+    tn_autorules struct tn_rules rules = {0};
+
+    if (plan->network != TN_JAIL_NET_OPEN && plan->network != TN_JAIL_NET_ALLOW)
+        return 0;
+    if (!plan->gate)
+        return tn_fail(err, TN_E_INVALID, "network %s: expected gate, the program",
+                       tn_jail_networks[plan->network]);
+    if (plan->criu)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "network %s: a jail behind a gate cannot be suspended",
+                       tn_jail_networks[plan->network]);
+    for (size_t i = 0; i < plan->allow.count; i++)
+        if (tn_rules_add(&rules, plan->allow.items[i], err) < 0)
+            return tn_error_context(err, "network");
+    return 0;
+}
+
 int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err)
 {
     const struct {
@@ -240,14 +264,15 @@ int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err)
     } paths[] = {
         {"directory", plan->directory}, {"storage", plan->storage}, {"seed", plan->seed},
         {"workspace", plan->workspace}, {"hand", plan->hand},       {"log", plan->log},
-        {"criu", plan->criu},
+        {"criu", plan->criu},           {"gate", plan->gate},
     };
 
     if (tn_fields_check(&plan_fields, plan, err) < 0 || check_id(plan->id, err) < 0 ||
         (plan->hostname && tn_jail_check_hostname(plan->hostname, err) < 0) ||
         check_paths("lowers", &plan->lowers, err) < 0 ||
         check_paths("host_paths", &plan->host_paths, err) < 0 ||
-        check_paths("devices", &plan->devices, err) < 0 || check_lists(plan, err) < 0)
+        check_paths("devices", &plan->devices, err) < 0 || check_lists(plan, err) < 0 ||
+        check_network(plan, err) < 0)
         return -1;
     for (size_t i = 0; i < TN_COUNT(paths); i++)
         if (check_path(paths[i].field, paths[i].path, err) < 0)

@@ -1,4 +1,5 @@
-/* Writes the system call filters of the jail as C, at build time: seccomp-gen ARCHITECTURE FILE.
+/* Writes the system call filters of the jail as C, at build time: seccomp-gen ARCHITECTURE FILE; and
+ * with "gate" after that the one of the gate (src/gate), which names all that it may do.
  *
  * The first filter knows every call that libseccomp knows and answers "no such call" to all
  * others, so that what a future kernel adds is closed until somebody looks at it; of the known ones
@@ -399,6 +400,36 @@ static scmp_filter_ctx filter_arguments(uint32_t arch)
     return ctx;
 }
 
+/* --- the gate ------------------------------------------------------------------------------- */
+
+/* What moving bytes between sockets takes.  Nothing opens a file, makes a process or ends one. */
+static const char *const gate_calls[] = {
+    "read", "write", "pread64", "close", "fcntl", "fstat", "newfstatat", "pipe2", "splice",
+    "connect", "accept4", "bind", "getsockname", "getsockopt", "setsockopt", "shutdown", "recvfrom",
+    "recvmsg", "sendto", "sendmsg", "epoll_wait", "epoll_pwait", "epoll_ctl", "brk", "mmap",
+    "munmap", "mremap", "madvise", "mprotect", "futex", "getrandom", "clock_gettime", "getpid",
+    "rt_sigreturn", "rt_sigaction", "rt_sigprocmask", "sigaltstack", "exit", "exit_group", "gettid",
+    "restart_syscall", "sched_yield",
+};
+
+static scmp_filter_ctx filter_gate(uint32_t arch)
+{
+    static const int families[] = {AF_INET, AF_INET6};
+    static const int types[] = {SOCK_STREAM, SOCK_DGRAM};
+    scmp_filter_ctx ctx = new_filter(arch, SCMP_ACT_ERRNO(EPERM));
+
+    for (size_t i = 0; i < COUNT(gate_calls); i++)
+        check(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(gate_calls[i]), 0),
+              gate_calls[i]);
+    for (size_t i = 0; i < COUNT(families) * COUNT(types); i++)
+        check(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name("socket"), 2,
+                               SCMP_CMP(0, SCMP_CMP_EQ, (scmp_datum_t)families[i / COUNT(types)]),
+                               SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf,
+                                        (scmp_datum_t)types[i % COUNT(types)])),
+              "socket");
+    return ctx;
+}
+
 /* As libseccomp translates it. */
 static void translate(scmp_filter_ctx ctx)
 {
@@ -424,14 +455,20 @@ static void put(FILE *out, const char *name)
 
 int main(int argc, char **argv)
 {
-    uint32_t arch = argc == 3 ? seccomp_arch_resolve_name(argv[1]) : 0;
+    bool gate = argc == 4 && strcmp(argv[3], "gate") == 0;
+    uint32_t arch = argc == 3 || gate ? seccomp_arch_resolve_name(argv[1]) : 0;
     FILE *out = arch ? fopen(argv[2], "w") : NULL;
 
     if (!out) {
-        fprintf(stderr, "usage: seccomp-gen ARCHITECTURE FILE\n");
+        fprintf(stderr, "usage: seccomp-gen ARCHITECTURE FILE [gate]\n");
         return 2;
     }
     fprintf(out, "/* Written by seccomp-gen for %s. */\n", argv[1]);
+    if (gate) {
+        translate(filter_gate(arch));
+        put(out, "filter_gate");
+        return fclose(out) == 0 ? 0 : 1;
+    }
     filter_calls(arch);
     put(out, "filter_calls");
     translate(filter_arguments(arch));

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/fs.h"
-#include "jail/jail.h"
+#include "jail/gate.h"
 #include "jail/sys.h"
 
 enum { RESOLV_MAX = 64 << 10 };
@@ -87,14 +87,17 @@ int jail_make_workspace(struct jail *j, struct tn_error *err)
 
 int jail_read_resolver(struct jail *j, struct tn_error *err)
 {
-    if (j->plan.network != TN_JAIL_NET_HOST)
+    if (j->plan.network == TN_JAIL_NET_NONE)
         return 0;
     tn_buf_init(&j->resolver, RESOLV_MAX);
+    if (jail_is_gated(j))
+        return tn_buf_puts(&j->resolver, "nameserver " TN_WALL_NAMES4 "\n");
     tn_fs_read(TN_FS_ANYWHERE, "/etc/resolv.conf", &j->resolver, NULL); /* a host may have none */
     return 0;
 }
 
-/* Where the root has no resolv.conf, an empty one, or a link to nowhere, the host's is put. */
+/* Where the root has no resolv.conf, an empty one, or a link to nowhere, the host's is put; where the
+ * gate is asked for names, always its own. */
 int jail_write_resolver(struct jail *j, struct tn_error *err)
 {
     struct stat st;
@@ -103,7 +106,7 @@ int jail_write_resolver(struct jail *j, struct tn_error *err)
         return 0;
     tn_autofd int there = sys_openat2(j->root, "/etc/resolv.conf", O_PATH | O_CLOEXEC, 0,
                                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
-    if (there >= 0 && (fstat(there, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > 0))
+    if (!jail_is_gated(j) && there >= 0 && (fstat(there, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > 0))
         return 0;
     tn_autofd int etc = jail_open_inside(j, "/etc", true, err);
     if (etc < 0)

@@ -83,6 +83,8 @@ struct tn_config_jail {
     double cpus;
     int64_t pids, open_files;
     char *disk;
+    int network;              /* default of spec.network: enum tn_network [none] */
+    struct tn_str_list allow; /* and of spec.allow */
     bool suspend;           /* jails can be suspended to disk [false] */
     bool unprivileged;      /* use a user namespace even as root [true] */
     bool no_new_privileges; /* setuid programs gain nothing [false] */

@@ -5,9 +5,14 @@
 #include "base/sha256.h"
 #include "runtime/volume.h"
 
-static const char *const networks[] = {
-    [TN_NETWORK_DEFAULT] = "default", [TN_NETWORK_NONE] = "none",     [TN_NETWORK_HOST] = "host",
-    [TN_NETWORK_BRIDGE] = "bridge",   [TN_NETWORK_BRIDGE + 1] = NULL,
+const char *const tn_networks[] = {
+    [TN_NETWORK_DEFAULT] = "default",
+    [TN_NETWORK_NONE] = "none",
+    [TN_NETWORK_HOST] = "host",
+    [TN_NETWORK_BRIDGE] = "bridge",
+    [TN_NETWORK_OPEN] = "open",
+    [TN_NETWORK_ALLOW] = "allow",
+    NULL,
 };
 
 #define SPEC struct tn_spec
@@ -35,8 +40,11 @@ static const struct tn_field rows[] = {
             .help = "set a variable inside; NAME alone: to its value here"),
     TN_JSON("labels", SPEC, labels, .flags = OPTIONAL | TN_FIELD_MAP, .flag = "--label",
             .letter = 'l', .value = "NAME=VALUE", .help = "label it, to be found again"),
-    TN_WORD("network", SPEC, network, networks, .fallback = "default", .flag = "--network",
+    TN_WORD("network", SPEC, network, tn_networks, .fallback = "default", .flag = "--network",
             .value = "WORD", .help = "default is the backend's own choice"),
+    TN_STRINGS("allow", SPEC, allow, .flags = TN_FIELD_SPARSE, .flag = "--allow", .value = "RULE",
+               .help = "what a network behind a gate reaches: pypi.org, *.x.com:8443, 10.0.0.0/8, "
+                       "@packages"),
     TN_INTS("ports", SPEC, ports, .flags = TN_FIELD_SPARSE, .flag = "--port", .letter = 'p',
             .value = "PORT",
             .help = "port inside to publish (docker), or to be listed and opened first (jail)"),

@@ -14,7 +14,11 @@ enum tn_network {
     TN_NETWORK_NONE,
     TN_NETWORK_HOST,
     TN_NETWORK_BRIDGE, /* its own, with a way out */
+    TN_NETWORK_OPEN,   /* behind a gate: the internet, and never the host */
+    TN_NETWORK_ALLOW,  /* behind a gate: what the rules allow */
 };
+
+extern const char *const tn_networks[];
 
 struct tn_spec {
     char *runtime;   /* name or alias of the backend; NULL: the configured one */
@@ -28,6 +32,7 @@ struct tn_spec {
     struct tn_json *env;        /* object: name -> text; values are never evaluated */
     struct tn_json *labels;     /* object: name -> text */
     int network;                /* enum tn_network */
+    struct tn_str_list allow;   /* rules of the gate (gate/rules.h); NULL: the configured ones */
     struct tn_int_list ports;   /* inside; published by backends that publish */
     struct tn_str_list devices; /* /dev/... to pass through */
     char *gpus;                 /* "all" or ids with commas; NULL: none */

@@ -10,71 +10,22 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "net/address.h"
 #include "web/web-impl.h"
 
-/* Nearer than everything that can be allowed. */
-enum { NOBODYS = TN_WEB_LOOPBACK + 1 };
+/* An address as a reach; nobody's are nearer than everything that can be allowed. */
+enum { NOBODYS = TN_WEB_PUBLIC + TN_ADDRESS_NOBODYS };
+_Static_assert(TN_WEB_PUBLIC + (int)TN_ADDRESS_PRIVATE == (int)TN_WEB_PRIVATE &&
+                   TN_WEB_PUBLIC + (int)TN_ADDRESS_LOOPBACK == (int)TN_WEB_LOOPBACK,
+               "both are in the order of nearness");
 
-static const struct {
-    uint32_t net;
-    int bits;
-    int kind;
-} nets[] = {
-    {0x00000000, 8, NOBODYS},         /* this host, which is this machine when connected to */
-    {0x0a000000, 8, TN_WEB_PRIVATE},  /* 10.0.0.0 */
-    {0x64400000, 10, TN_WEB_PRIVATE}, /* 100.64.0.0, of carriers */
-    {0x7f000000, 8, TN_WEB_LOOPBACK}, /* 127.0.0.0 */
-    {0xa9fe0000, 16, NOBODYS},        /* 169.254.0.0, link-local: where clouds keep their keys */
-    {0xac100000, 12, TN_WEB_PRIVATE}, /* 172.16.0.0 */
-    {0xc0000000, 24, TN_WEB_PRIVATE}, /* 192.0.0.0 */
-    {0xc0a80000, 16, TN_WEB_PRIVATE}, /* 192.168.0.0 */
-    {0xc6120000, 15, TN_WEB_PRIVATE}, /* 198.18.0.0, for measuring */
-    {0xe0000000, 3, NOBODYS},         /* multicast, and what is beyond */
-};
-
-static int kind_of_v4(uint32_t address)
+static int kind_of(const struct sockaddr *from)
 {
-    for (size_t i = 0; i < TN_COUNT(nets); i++)
-        if ((address ^ nets[i].net) >> (32 - nets[i].bits) == 0)
-            return nets[i].kind;
-    return TN_WEB_PUBLIC;
-}
+    struct tn_address address;
+    uint16_t port;
 
-static uint32_t v4_at(const unsigned char *bytes)
-{
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-}
-
-static int kind_of_v6(const unsigned char a[16])
-{
-    static const unsigned char zeros[15], nat64[12] = {0x00, 0x64, 0xff, 0x9b};
-    static const unsigned char own_nat64[6] = {0x00, 0x64, 0xff, 0x9b, 0x00, 0x01};
-
-    if (memcmp(a, zeros, 15) == 0)
-        return a[15] == 1 ? TN_WEB_LOOPBACK : NOBODYS;
-    if (memcmp(a, zeros, 10) == 0 && a[10] == 0xff && a[11] == 0xff)
-        return kind_of_v4(v4_at(a + 12));
-    if (memcmp(a, zeros, 12) == 0 || memcmp(a, nat64, 12) == 0)
-        return kind_of_v4(v4_at(a + 12));
-    if (a[0] == 0x20 && a[1] == 0x02) /* 6to4 */
-        return kind_of_v4(v4_at(a + 2));
-    if (a[0] == 0xff || (a[0] == 0xfe && (a[1] & 0xc0) == 0x80))
-        return NOBODYS;
-    if (memcmp(a, own_nat64, 6) == 0) /* of a network: what follows is its own affair */
-        return TN_WEB_PRIVATE;
-    if ((a[0] & 0xfe) == 0xfc || (a[0] == 0xfe && (a[1] & 0xc0) == 0xc0))
-        return TN_WEB_PRIVATE;
-    return TN_WEB_PUBLIC;
-}
-
-static int kind_of(const struct sockaddr *address)
-{
-    if (address->sa_family == AF_INET)
-        return kind_of_v4(
-            ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr));
-    if (address->sa_family == AF_INET6)
-        return kind_of_v6(((const struct sockaddr_in6 *)(const void *)address)->sin6_addr.s6_addr);
-    return NOBODYS;
+    return tn_address_from(from, &address, &port) ? TN_WEB_PUBLIC + (int)tn_address_kind(&address)
+                                                  : (int)NOBODYS;
 }
 
 /* Without the brackets that a URL has around an address, on the heap. */
@@ -89,17 +40,14 @@ static char *bare_host(const char *host)
 enum tn_web_reach tn_web_reach_of(const char *host)
 {
     tn_autofree char *bare = bare_host(host);
-    struct in_addr v4;
-    struct in6_addr v6;
-    int kind = TN_WEB_PUBLIC;
+    struct tn_address address;
 
     if (strcasecmp(host, "localhost") == 0)
         return TN_WEB_LOOPBACK;
-    if (inet_pton(AF_INET, bare, &v4) == 1)
-        kind = kind_of_v4(ntohl(v4.s_addr));
-    else if (inet_pton(AF_INET6, bare, &v6) == 1)
-        kind = kind_of_v6(v6.s6_addr);
-    return kind == NOBODYS ? TN_WEB_PUBLIC : (enum tn_web_reach)kind;
+    int kind = TN_WEB_PUBLIC;
+    if (tn_address_parse(bare, &address))
+        kind += (int)tn_address_kind(&address);
+    return kind == (int)NOBODYS ? TN_WEB_PUBLIC : (enum tn_web_reach)kind;
 }
 
 /* --- transfers -------------------------------------------------------------------------------- */

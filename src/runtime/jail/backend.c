@@ -9,13 +9,22 @@
 #include "runtime/jail/layer.h"
 #include "runtime/programs.h"
 
-char *jail_program(const struct tn_host *host, struct tn_error *err)
+static char *find_beside(const struct tn_host *host, const char *name, struct tn_error *err)
 {
-    tn_autofree char *beside =
-        host->program ? tn_asprintf("%s/" JAIL_PROGRAM, host->program) : NULL;
+    tn_autofree char *beside = host->program ? tn_asprintf("%s/%s", host->program, name) : NULL;
     bool there = beside && access(beside, X_OK) == 0;
 
-    return tn_program_find(JAIL_PROGRAM, there ? beside : NULL, err);
+    return tn_program_find(name, there ? beside : NULL, err);
+}
+
+char *jail_program(const struct tn_host *host, struct tn_error *err)
+{
+    return find_beside(host, JAIL_PROGRAM, err);
+}
+
+char *jail_gate_program(const struct tn_host *host, struct tn_error *err)
+{
+    return find_beside(host, JAIL_GATE, err);
 }
 
 static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err)

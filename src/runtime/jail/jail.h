@@ -14,6 +14,7 @@
 #include "runtime/jail/storage.h"
 
 #define JAIL_PROGRAM "tendon-jail"
+#define JAIL_GATE "tendon-gate"
 
 #define JAIL_PATH_ENTRY "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -85,6 +86,8 @@ struct jail_engine {
 
 /* Path of tendon-jail, on the heap; NULL with err. */
 char *jail_program(const struct tn_host *host, struct tn_error *err);
+/* The same for the gate of its network. */
+char *jail_gate_program(const struct tn_host *host, struct tn_error *err);
 
 /* --- turns.c --------------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "gate/rules.h"
 #include "net/listen.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
@@ -123,7 +124,7 @@ static int plan_program(const struct jail_engine *e, const struct tn_subject *su
         return -1;
     add_copy(&plan->argv,
              e->host->config->core.enable_browser ? "--viewer" : "--no-enable-browser");
-    if (spec->network == TN_NETWORK_HOST) /* others' loopback too */
+    if (plan->network == TN_JAIL_NET_HOST) /* others' loopback too */
         add_copy(&plan->argv, "--viewer-secret");
     for (size_t i = 0; i < spec->plugins.count; i++) {
         add_copy(&plan->argv, "--plugins");
@@ -199,21 +200,51 @@ static int plan_limits(const struct jail_engine *e, const struct tn_subject *sub
     return 0;
 }
 
+/* Never the default. */
+static int jail_network(const struct tn_host *host, const struct tn_spec *spec)
+{
+    int network =
+        spec->network == TN_NETWORK_DEFAULT ? host->config->jail.network : spec->network;
+
+    return network == TN_NETWORK_DEFAULT ? TN_NETWORK_NONE : network;
+}
+
 int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
+    tn_autorules struct tn_rules rules = {0};
+
     if (spec->network == TN_NETWORK_BRIDGE)
         return tn_fail(err, TN_E_UNSUPPORTED,
-                       "network: a jail has none, or that of the host; bridge is for docker");
+                       "network: a jail has none, open, allow, or that of the host; bridge is for "
+                       "docker");
+    for (size_t i = 0; i < spec->allow.count; i++)
+        if (tn_rules_add(&rules, spec->allow.items[i], err) < 0)
+            return tn_error_context(err, "allow");
     return spec->user ? check_user(spec->user, err) : 0;
 }
 
 static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
                         struct tn_jail_plan *plan, struct tn_error *err)
 {
+    static const enum tn_jail_network kinds[] = {
+        [TN_NETWORK_HOST] = TN_JAIL_NET_HOST,
+        [TN_NETWORK_OPEN] = TN_JAIL_NET_OPEN,
+        [TN_NETWORK_ALLOW] = TN_JAIL_NET_ALLOW,
+    };
+    const struct tn_config_jail *config = &e->host->config->jail;
+    int network = jail_network(e->host, spec);
+
     if (jail_check(e->host, spec, err) < 0)
         return -1;
-    plan->network = spec->network == TN_NETWORK_HOST ? TN_JAIL_NET_HOST : TN_JAIL_NET_NONE;
-    return 0;
+    plan->network = kinds[network];
+    if (network != TN_NETWORK_OPEN && network != TN_NETWORK_ALLOW)
+        return 0;
+    const struct tn_str_list *allow =
+        spec->allow.items || network == TN_NETWORK_OPEN ? &spec->allow : &config->allow;
+    for (size_t i = 0; i < allow->count; i++)
+        add_copy(&plan->allow, allow->items[i]);
+    plan->gate = jail_gate_program(e->host, err);
+    return plan->gate ? 0 : -1;
 }
 
 /* Whether it may be suspended is decided when it starts. */

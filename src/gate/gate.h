@@ -1,0 +1,180 @@
+/* Inside the gate: one process, one loop, everything without waiting.
+ *
+ * The keeper of a sandbox starts `tendon-gate` when something arrives at the sockets of its wall
+ * (wall.h), with these descriptors; it ends by itself when nothing has happened for a while.
+ *     tendon-gate
+ *         GATE_CONTROL  packets: refusals to the keeper ("WHAT\tWHY"), new settings from it
+ *         GATE_PINS     the table of pins.h
+ *         GATE_SETTINGS a file: "nameserver ADDRESS" lines, an empty line, the rules
+ *         GATE_WALL...  the sockets of the wall in their order; /dev/null where there is none */
+#ifndef TN_GATE_GATE_H
+#define TN_GATE_GATE_H
+
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "gate/dns.h"
+#include "gate/pins.h"
+#include "gate/program.h"
+#include "gate/rules.h"
+#include "gate/wall.h"
+
+struct gate;
+
+/* --- loop.c: descriptors, time, and what is to be freed -------------------------------------- */
+
+/* Something with a descriptor.  Events come once for each change (EPOLLET). */
+struct watch {
+    int fd;
+    void (*ready)(struct gate *g, struct watch *w, uint32_t events);
+};
+int watch_begin(struct gate *g, struct watch *w);
+
+/* Each kind has one span, so that a list in the order of beginning is one in the order of end. */
+enum timer_kind {
+    TIMER_JUDGE,   /* until a client has said what it wants */
+    TIMER_CONNECT, /* until the other side has taken a connection */
+    TIMER_HALF,    /* of a connection with one end, without a byte */
+    TIMER_FLOW,    /* of datagrams, without one */
+    TIMER_QUERY,   /* until a nameserver has answered */
+    TIMER_KINDS,
+};
+
+struct timer {
+    struct timer *before, *after; /* NULL: it does not run */
+    enum timer_kind kind;
+    int64_t at;
+    void (*over)(struct gate *g, struct timer *t);
+};
+void timer_start(struct gate *g, struct timer *t, enum timer_kind kind); /* anew if it runs */
+void timer_stop(struct timer *t);
+
+/* Freed after the events of this round, some of which may still speak of it. */
+struct grave {
+    struct grave *next;
+};
+void bury(struct gate *g, struct grave *grave);
+
+/* Called again in the next round, without an event. */
+struct again {
+    struct again *next;
+    bool waits;
+    void (*run)(struct gate *g, struct again *a);
+};
+void run_again(struct gate *g, struct again *a);
+
+/* A socket of the wall: what it has is taken in rounds, so that nobody else waits. */
+struct source {
+    struct watch watch;
+    struct again again;
+};
+enum { TAKEN_A_ROUND = 64 };
+
+#define CONTAINER(pointer, type, member) \
+    ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+
+/* --- judge.c: what may pass ------------------------------------------------------------------- */
+
+enum verdict { REFUSED, PASSES, LOOK }; /* LOOK: by what the client says first; see `pass` */
+
+struct judgement {
+    enum verdict verdict;
+    unsigned pass; /* enum tn_rule_pass of all names that the address has */
+    const char *why;
+};
+
+struct judgement judge(struct gate *g, const struct tn_wish *w);
+/* What is said to the keeper, and by it to whoever runs the sandbox. */
+void refuse(struct gate *g, const char *what, const char *why);
+/* "name:443", or "1.2.3.4:443" where no name is known. */
+enum { TARGET_TEXT = 300 };
+const char *target_text(struct gate *g, const struct tn_address *a, uint16_t port,
+                        char out[TARGET_TEXT]);
+/* Whether the name may have that address in an answer. */
+bool may_answer(struct gate *g, const struct tn_address *a);
+
+/* --- route.c ---------------------------------------------------------------------------------- */
+
+enum route { ROUTE_NONE, ROUTE_OUT, ROUTE_HERE };
+/* Where this machine would send it; HERE is an address of its own. */
+enum route route_of(int socket, const struct tn_address *a);
+
+/* --- names.c, names-tcp.c: DNS ---------------------------------------------------------------- */
+
+/* Whoever asked a question: by a datagram, or on a connection (then not NULL). */
+struct asker {
+    struct tn_address client, server;
+    uint16_t client_port, server_port;
+    struct name_conn *conn;
+};
+
+void names_ask(struct gate *g, const struct asker *who, const uint8_t *bytes, size_t size);
+void names_accept(struct gate *g, int fd); /* takes it */
+void names_reply(struct gate *g, struct name_conn *conn, const struct tn_buf *message);
+void names_forget(struct gate *g, const struct name_conn *conn);
+void names_done(struct gate *g);
+
+/* --- packet.c: datagrams to the sandbox, from any address -------------------------------------- */
+
+struct ends {
+    struct tn_address from, to;
+    uint16_t from_port, to_port;
+};
+void packet_send(struct gate *g, const struct ends *e, const void *bytes, size_t size);
+/* "Prohibited", about a datagram that e->from sent to e->to. */
+void packet_prohibit(struct gate *g, const struct ends *e, size_t size);
+
+/* --- link.c, guard.c: TCP; flow.c: UDP --------------------------------------------------------- */
+
+void links_accept(struct gate *g, struct watch *w, uint32_t events);
+void links_done(struct gate *g);
+void flows_receive(struct gate *g, struct watch *w, uint32_t events);
+void flows_done(struct gate *g);
+
+/* --- confine.c --------------------------------------------------------------------------------- */
+
+int gate_confine(struct tn_error *err);
+
+/* --- the whole --------------------------------------------------------------------------------- */
+
+enum {
+    LINKS_MAX = 16384,
+    FLOWS_MAX = 2048,
+    FLOW_BUCKETS = 1024,
+    QUERIES_MAX = 512,
+    NAME_CONNS_MAX = 64,
+    SERVERS_MAX = 3,
+    PIPES_KEPT = 64,
+    BUFFER = 64 << 10,
+};
+
+struct gate {
+    int epoll;
+    struct tn_wall wall;
+    struct source listeners[2], datagrams[2];
+    struct watch control;
+    int route;
+    bool ipv6; /* this machine has a way out */
+    struct tn_rules rules;
+    struct tn_pins *pins;
+    struct tn_address servers[SERVERS_MAX];
+    size_t server_count;
+
+    struct timer timers[TIMER_KINDS]; /* heads of rings */
+    struct grave *graves;
+    struct again *again, **again_end;
+    int64_t now, quiet; /* since when nothing is open */
+
+    bool full; /* connections wait in the kernel until another ends */
+    struct link *links;
+    struct flow *flows[FLOW_BUCKETS];
+    struct query *queries;
+    size_t link_count, flow_count, query_count, name_conn_count;
+    int pipes[PIPES_KEPT][2];
+    size_t pipe_count;
+    int64_t refusals_from; /* the second in which... */
+    int refusals;          /* ...so many were reported */
+    uint8_t buffer[BUFFER];
+};
+
+#endif

@@ -1,0 +1,355 @@
+/* TCP: accepted from the sandbox, judged, connected, and moved by splice(2) in both directions. */
+#include "gate/link.h"
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+enum {
+    NAMES_PORT = 53,
+    PIPE_BYTES = 256 << 10,
+    MOVES_A_ROUND = 8,
+};
+
+/* --- pipes ---------------------------------------------------------------------------------- */
+
+/* One is held only while bytes are on their way. */
+static bool take_pipe(struct gate *g, struct way *w)
+{
+    if (w->pipe[0] >= 0)
+        return true;
+    if (g->pipe_count > 0) {
+        g->pipe_count--;
+        memcpy(w->pipe, g->pipes[g->pipe_count], sizeof w->pipe);
+        return true;
+    }
+    if (pipe2(w->pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
+        w->pipe[0] = w->pipe[1] = -1;
+        return false;
+    }
+    fcntl(w->pipe[1], F_SETPIPE_SZ, PIPE_BYTES);
+    return true;
+}
+
+static void give_pipe(struct gate *g, struct way *w)
+{
+    if (w->pipe[0] >= 0 && w->held == 0 && g->pipe_count < PIPES_KEPT) {
+        memcpy(g->pipes[g->pipe_count++], w->pipe, sizeof w->pipe);
+        w->pipe[0] = w->pipe[1] = -1;
+    }
+    tn_close(TN_TAKE_FD(w->pipe[0]));
+    tn_close(TN_TAKE_FD(w->pipe[1]));
+}
+
+/* --- the end -------------------------------------------------------------------------------- */
+
+void link_end(struct gate *g, struct link *l)
+{
+    if (l->client.watch.fd < 0)
+        return;
+    timer_stop(&l->timer);
+    tn_close(TN_TAKE_FD(l->client.watch.fd));
+    tn_close(TN_TAKE_FD(l->server.watch.fd));
+    give_pipe(g, &l->up);
+    give_pipe(g, &l->down);
+    if (l->before)
+        l->before->after = l->after;
+    else
+        g->links = l->after;
+    if (l->after)
+        l->after->before = l->before;
+    g->link_count--;
+    g->quiet = g->now;
+    for (int i = 0; g->full && i < 2; i++)
+        run_again(g, &g->listeners[i].again);
+    g->full = false;
+    if (!l->again.waits)
+        bury(g, &l->grave);
+}
+
+/* With a reset: it is not an end that the other side meant. */
+static void cut(struct gate *g, struct link *l)
+{
+    const struct linger now = {.l_onoff = 1};
+
+    setsockopt(l->client.watch.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    link_end(g, l);
+}
+
+static void link_over(struct gate *g, struct timer *t)
+{
+    struct link *l = CONTAINER(t, struct link, timer);
+    char what[TARGET_TEXT];
+
+    if (t->kind == TIMER_JUDGE)
+        refuse(g, target_text(g, &l->address, l->port, what),
+               "the client did not say in time what it wants");
+    cut(g, l);
+}
+
+/* --- moving --------------------------------------------------------------------------------- */
+
+/* Out of the pipe. False: an error. */
+static bool pass_on(struct gate *g, struct way *w, struct side *to)
+{
+    ssize_t n = splice(w->pipe[0], NULL, to->watch.fd, NULL, w->held, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+
+    if (n < 0 && errno == EAGAIN)
+        to->out = false;
+    else if (n < 0)
+        return errno == EINTR;
+    else
+        w->held -= (size_t)n;
+    if (w->held == 0)
+        give_pipe(g, w);
+    return true;
+}
+
+/* Into it: at most `most` bytes. */
+static bool fetch(struct gate *g, struct way *w, struct side *from, struct side *to, int64_t most)
+{
+    if (!take_pipe(g, w))
+        return false;
+    ssize_t n = splice(from->watch.fd, NULL, w->pipe[1], NULL,
+                       most < PIPE_BYTES ? (size_t)most : PIPE_BYTES,
+                       SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    if (n > 0) {
+        w->held = (size_t)n;
+        return true;
+    }
+    int error = errno;
+    give_pipe(g, w);
+    if (n == 0) {
+        w->ended = true;
+        shutdown(to->watch.fd, SHUT_WR);
+        return true;
+    }
+    if (error == EAGAIN)
+        from->in = false;
+    return error == EAGAIN || error == EINTR;
+}
+
+/* 1: there is more to move; 0: not now; -1: an error. */
+static int move(struct gate *g, struct way *w, struct side *from, struct side *to, int64_t *granted)
+{
+    for (int i = 0; i < MOVES_A_ROUND; i++) {
+        if (w->held > 0) {
+            if (!to->out)
+                return 0;
+            if (!pass_on(g, w, to))
+                return -1;
+            continue;
+        }
+        if (w->ended || !from->in || *granted == 0)
+            return 0;
+        if (!fetch(g, w, from, to, *granted))
+            return -1;
+        if (*granted != GRANT_ALL)
+            *granted -= (int64_t)w->held;
+    }
+    return 1;
+}
+
+static bool take_connection(struct gate *g, struct link *l)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+
+    if (!l->server.out)
+        return true;
+    if (getsockopt(l->server.watch.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error) {
+        cut(g, l);
+        return false;
+    }
+    l->connected = true;
+    if (l->timer.kind == TIMER_CONNECT)
+        timer_stop(&l->timer);
+    return true;
+}
+
+/* Whatever can be done now is done. */
+static void advance(struct gate *g, struct link *l)
+{
+    int64_t all = GRANT_ALL;
+
+    if (l->client.watch.fd < 0)
+        return;
+    if (!l->connected && !take_connection(g, l))
+        return;
+    if (l->guard == GUARD_SWITCH && !guard_server(g, l))
+        return;
+    while (l->guard != GUARD_NONE && l->guard != GUARD_SWITCH && l->granted == 0 &&
+           l->client.in && !l->up.ended) {
+        if (!guard_client(g, l))
+            return;
+        if (l->granted == 0 && l->guard != GUARD_NONE)
+            break;
+    }
+    if (!l->connected)
+        return;
+    int up = move(g, &l->up, &l->client, &l->server, &l->granted);
+    int down = up < 0 ? -1 : move(g, &l->down, &l->server, &l->client, &all);
+    if (up < 0 || down < 0) {
+        cut(g, l);
+        return;
+    }
+    if (l->up.ended && l->down.ended && !l->up.held && !l->down.held) {
+        link_end(g, l);
+        return;
+    }
+    if (l->up.ended || l->down.ended)
+        timer_start(g, &l->timer, TIMER_HALF);
+    bool look = l->guard != GUARD_NONE && l->guard != GUARD_SWITCH && l->granted == 0 &&
+                l->client.in && !l->up.ended && !l->up.held;
+    if (up > 0 || down > 0 || look)
+        run_again(g, &l->again);
+}
+
+static void note(struct side *s, uint32_t events)
+{
+    s->in |= (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    s->out |= (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
+}
+
+static void client_ready(struct gate *g, struct watch *w, uint32_t events)
+{
+    struct link *l = CONTAINER(w, struct link, client.watch);
+
+    note(&l->client, events);
+    advance(g, l);
+}
+
+static void server_ready(struct gate *g, struct watch *w, uint32_t events)
+{
+    struct link *l = CONTAINER(w, struct link, server.watch);
+
+    note(&l->server, events);
+    advance(g, l);
+}
+
+static void link_again(struct gate *g, struct again *a)
+{
+    struct link *l = CONTAINER(a, struct link, again);
+
+    if (l->client.watch.fd < 0)
+        bury(g, &l->grave);
+    else
+        advance(g, l);
+}
+
+/* --- the beginning -------------------------------------------------------------------------- */
+
+static int connect_to(const struct tn_address *a, uint16_t port)
+{
+    static const int yes = 1;
+    union tn_sockaddr to;
+    socklen_t size = tn_address_to(a, port, &to);
+    tn_autofd int fd = socket(a->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0 || (connect(fd, &to.any, size) < 0 && errno != EINPROGRESS))
+        return -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    return TN_TAKE_FD(fd);
+}
+
+static void close_hard(int fd)
+{
+    const struct linger now = {.l_onoff = 1};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    tn_close(fd);
+}
+
+/* Takes fd. */
+static void begin_link(struct gate *g, int fd, const struct tn_wish *w, const struct judgement *j)
+{
+    static const int yes = 1;
+    tn_autofd int client = fd;
+    tn_autofd int server = connect_to(w->address, w->port);
+
+    if (server < 0) {
+        close_hard(TN_TAKE_FD(client));
+        return;
+    }
+    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    struct link *l = tn_calloc(1, sizeof *l);
+    l->client.watch = (struct watch){.fd = TN_TAKE_FD(client), .ready = client_ready};
+    l->server.watch = (struct watch){.fd = TN_TAKE_FD(server), .ready = server_ready};
+    l->up.pipe[0] = l->up.pipe[1] = l->down.pipe[0] = l->down.pipe[1] = -1;
+    l->timer.over = link_over;
+    l->again.run = link_again;
+    l->address = *w->address;
+    l->port = w->port;
+    l->pass = j->pass;
+    l->guard = j->verdict == LOOK ? GUARD_FIRST : GUARD_NONE;
+    l->granted = j->verdict == LOOK ? 0 : GRANT_ALL;
+    l->after = g->links;
+    if (g->links)
+        g->links->before = l;
+    g->links = l;
+    g->link_count++;
+    /* A protocol in which the server speaks first has no time in which the client must. */
+    bool silent = l->pass & TN_PASS_RAW;
+    timer_start(g, &l->timer, l->guard == GUARD_FIRST && !silent ? TIMER_JUDGE : TIMER_CONNECT);
+    watch_begin(g, &l->client.watch);
+    watch_begin(g, &l->server.watch);
+}
+
+static void take_client(struct gate *g, int fd)
+{
+    union tn_sockaddr wanted;
+    socklen_t size = sizeof wanted;
+    struct tn_address address;
+    char what[TARGET_TEXT];
+    struct tn_wish w = {.address = &address};
+    struct tn_address names4, names6;
+
+    if (getsockname(fd, &wanted.any, &size) < 0 ||
+        !tn_address_from(&wanted.any, &address, &w.port)) {
+        close_hard(fd);
+        return;
+    }
+    tn_address_parse(TN_WALL_NAMES4, &names4);
+    tn_address_parse(TN_WALL_NAMES6, &names6);
+    if (w.port == NAMES_PORT &&
+        (g->rules.mode == TN_GATE_ALLOW || tn_address_same(&address, &names4) ||
+         tn_address_same(&address, &names6))) {
+        names_accept(g, fd);
+        return;
+    }
+    struct judgement j = judge(g, &w);
+    if (j.verdict == REFUSED) {
+        refuse(g, target_text(g, &address, w.port, what), j.why);
+        close_hard(fd);
+        return;
+    }
+    begin_link(g, fd, &w, &j);
+}
+
+/* A full gate leaves the rest in the queue of the kernel. */
+void links_accept(struct gate *g, struct watch *w, uint32_t events)
+{
+    struct source *s = CONTAINER(w, struct source, watch);
+
+    for (int i = 0; i < TAKEN_A_ROUND; i++) {
+        int fd = -1;
+        g->full = g->link_count >= LINKS_MAX;
+        if (!g->full)
+            fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        g->full |= fd < 0 && (errno == EMFILE || errno == ENFILE);
+        if (g->full || (fd < 0 && errno == EAGAIN))
+            return;
+        if (fd < 0)
+            continue;
+        g->quiet = g->now;
+        take_client(g, fd);
+    }
+    run_again(g, &s->again);
+}
+
+void links_done(struct gate *g)
+{
+    while (g->links)
+        link_end(g, g->links);
+}

@@ -1,0 +1,238 @@
+/* tendon-gate: the only way out of a sandbox.  See gate.h for how it is started. */
+#include <linux/netlink.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "gate/gate.h"
+#include "gate/netlink.h"
+
+enum { EVENTS = 256 };
+#define QUIET_SECONDS 10
+
+/* --- settings ------------------------------------------------------------------------------- */
+
+static int read_settings(int fd, struct tn_buf *text, struct tn_error *err)
+{
+    for (;;) {
+        char *to = tn_buf_reserve(text, 4096);
+        ssize_t n = to ? pread(fd, to, 4096, (off_t)text->len) : -1;
+        if (n < 0)
+            return tn_fail(err, TN_E_IO, "the settings cannot be read");
+        if (n == 0)
+            return 0;
+        tn_buf_grew(text, (size_t)n);
+    }
+}
+
+/* Either all of it counts, or what was before stays. */
+static int take_settings(struct gate *g, int fd, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(TN_GATE_SETTINGS_MAX);
+    struct tn_address servers[SERVERS_MAX];
+    struct tn_rules rules;
+    size_t count = 0;
+
+    if (read_settings(fd, &text, err) < 0)
+        return -1;
+    const char *at = tn_buf_str(&text);
+    size_t head = strlen(TN_GATE_NAMESERVER);
+    while (strncmp(at, TN_GATE_NAMESERVER, head) == 0) {
+        tn_autofree char *address = tn_strndup(at + head, strcspn(at + head, "\n"));
+        if (count < SERVERS_MAX && tn_address_parse(address, &servers[count]))
+            count++;
+        at += strcspn(at, "\n");
+        at += *at == '\n';
+    }
+    if (tn_rules_parse(at, strlen(at), &rules, err) < 0) {
+        tn_rules_done(&rules);
+        return -1;
+    }
+    tn_rules_done(&g->rules);
+    g->rules = rules;
+    memcpy(g->servers, servers, sizeof servers);
+    g->server_count = count;
+    return 0;
+}
+
+/* New settings come as a file; when the keeper is gone so is the sandbox. */
+static void control_ready(struct gate *g, struct watch *w, uint32_t events)
+{
+    for (;;) {
+        char byte;
+        union {
+            struct cmsghdr align;
+            char room[CMSG_SPACE(sizeof(int))];
+        } control;
+        struct iovec part = {.iov_base = &byte, .iov_len = 1};
+        struct msghdr m = {.msg_iov = &part,
+                           .msg_iovlen = 1,
+                           .msg_control = control.room,
+                           .msg_controllen = sizeof control.room};
+        ssize_t n = recvmsg(w->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            _exit(0);
+        if (n < 0)
+            return;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        tn_autofd int fd = -1;
+        if (c && c->cmsg_type == SCM_RIGHTS)
+            memcpy(&fd, CMSG_DATA(c), sizeof fd);
+        if (fd >= 0)
+            take_settings(g, fd, NULL);
+    }
+}
+
+/* --- the loop ------------------------------------------------------------------------------- */
+
+static bool is_idle(const struct gate *g)
+{
+    return g->link_count + g->flow_count + g->query_count + g->name_conn_count == 0;
+}
+
+static void end_timers(struct gate *g)
+{
+    for (int i = 0; i < TIMER_KINDS; i++) {
+        struct timer *head = &g->timers[i];
+        while (head->after != head && head->after->at <= g->now) {
+            struct timer *t = head->after;
+            timer_stop(t);
+            t->over(g, t);
+        }
+    }
+}
+
+static int64_t next_time(const struct gate *g)
+{
+    int64_t next = g->quiet + QUIET_SECONDS * TN_SECOND;
+
+    if (!is_idle(g))
+        next = TN_NEVER;
+    for (int i = 0; i < TIMER_KINDS; i++)
+        if (g->timers[i].after != &g->timers[i] && g->timers[i].after->at < next)
+            next = g->timers[i].after->at;
+    return next;
+}
+
+static void run_waiting(struct gate *g)
+{
+    struct again *a = g->again;
+
+    g->again = NULL;
+    g->again_end = &g->again;
+    for (struct again *next; a; a = next) {
+        next = a->next;
+        a->waits = false;
+        a->run(g, a);
+    }
+}
+
+static void empty_graves(struct gate *g)
+{
+    while (g->graves) {
+        struct grave *grave = g->graves;
+        g->graves = grave->next;
+        free(grave);
+    }
+}
+
+static void run(struct gate *g)
+{
+    struct epoll_event events[EVENTS];
+
+    for (;;) {
+        int n = epoll_wait(g->epoll, events, EVENTS, g->again ? 0 : tn_poll_ms(next_time(g)));
+        g->now = tn_now();
+        for (int i = 0; i < n; i++) {
+            struct watch *w = events[i].data.ptr;
+            if (w->fd >= 0)
+                w->ready(g, w, events[i].events);
+        }
+        run_waiting(g);
+        end_timers(g);
+        empty_graves(g);
+        if (is_idle(g) && g->now - g->quiet >= QUIET_SECONDS * TN_SECOND)
+            return;
+    }
+}
+
+/* --- the beginning -------------------------------------------------------------------------- */
+
+static void accept_again(struct gate *g, struct again *a)
+{
+    links_accept(g, &CONTAINER(a, struct source, again)->watch, EPOLLIN);
+}
+
+static void receive_again(struct gate *g, struct again *a)
+{
+    flows_receive(g, &CONTAINER(a, struct source, again)->watch, EPOLLIN);
+}
+
+static bool is_socket(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+static int begin_source(struct gate *g, struct source *s, int fd, bool datagrams)
+{
+    s->watch = (struct watch){.fd = fd, .ready = datagrams ? flows_receive : links_accept};
+    s->again.run = datagrams ? receive_again : accept_again;
+    return fd < 0 ? 0 : watch_begin(g, &s->watch);
+}
+
+static int begin(struct gate *g, struct tn_error *err)
+{
+    struct tn_address far;
+    struct rlimit files;
+
+    g->again_end = &g->again;
+    g->now = g->quiet = tn_now();
+    for (int i = 0; i < TIMER_KINDS; i++)
+        g->timers[i].before = g->timers[i].after = &g->timers[i];
+    for (int i = 0; i < TN_WALL_SOCKETS; i++)
+        g->wall.fd[i] = is_socket(TN_GATE_WALL + i) ? TN_GATE_WALL + i : -1;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    g->epoll = epoll_create1(EPOLL_CLOEXEC);
+    g->route = tn_netlink_socket(NETLINK_ROUTE, err);
+    if (g->route < 0 || g->epoll < 0)
+        return -1;
+    g->pins = tn_pins_open(TN_GATE_PINS, err);
+    if (!g->pins || take_settings(g, TN_GATE_SETTINGS, err) < 0 || gate_confine(err) < 0)
+        return -1;
+    g->ipv6 = tn_address_parse("2001:4860:4860::8888", &far) && route_of(g->route, &far) == ROUTE_OUT;
+    g->control = (struct watch){.fd = TN_GATE_CONTROL, .ready = control_ready};
+    if (watch_begin(g, &g->control) < 0 ||
+        begin_source(g, &g->listeners[0], g->wall.fd[TN_WALL_TCP4], false) < 0 ||
+        begin_source(g, &g->listeners[1], g->wall.fd[TN_WALL_TCP6], false) < 0 ||
+        begin_source(g, &g->datagrams[0], g->wall.fd[TN_WALL_UDP4], true) < 0 ||
+        begin_source(g, &g->datagrams[1], g->wall.fd[TN_WALL_UDP6], true) < 0)
+        return tn_fail_errno(err, errno, "the sockets of the sandbox");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct gate g;
+    struct tn_error err = {0};
+
+    if (argc == 2 && strcmp(argv[1], "--version") == 0)
+        return puts("tendon-gate " TN_VERSION) < 0;
+    if (argc != 1 || !is_socket(TN_GATE_CONTROL)) {
+        fputs("tendon-gate is started by the keeper of a sandbox, which gives it its sockets\n",
+              stderr);
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    if (begin(&g, &err) < 0) {
+        fprintf(stderr, "tendon-gate: %s\n", err.text);
+        return 1;
+    }
+    run(&g);
+    return 0;
+}

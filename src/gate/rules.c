@@ -1,0 +1,365 @@
+#include "gate/rules.h"
+
+#include <ctype.h>
+#include <strings.h>
+
+const char *const tn_gate_modes[] = {
+    [TN_GATE_OPEN] = "open",
+    [TN_GATE_ALLOW] = "allow",
+    NULL,
+};
+
+static const struct {
+    const char *text;
+    enum tn_rule_scheme scheme;
+} schemes[] = {
+    {"http://", TN_RULE_HTTP},
+    {"https://", TN_RULE_TLS},
+    {"tcp://", TN_RULE_TCP},
+    {"udp://", TN_RULE_UDP},
+};
+
+static void rule_done(struct tn_rule *rule)
+{
+    free(rule->name);
+    free(rule->methods);
+    free(rule->path);
+}
+
+void tn_rules_done(struct tn_rules *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        rule_done(&r->items[i]);
+    free(r->items);
+    *r = (struct tn_rules){.mode = r->mode};
+}
+
+bool tn_name_normalise(const char *name, size_t size, char out[TN_NAME_MAX + 1])
+{
+    size_t label = 0;
+
+    if (size > 0 && name[size - 1] == '.')
+        size--;
+    if (size == 0 || size > TN_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)name[i];
+        bool dot = c == '.';
+        if (dot ? label == 0 : !(isalnum(c) || c == '-' || c == '_') || ++label > 63)
+            return false;
+        if (dot)
+            label = 0;
+        out[i] = (char)tolower(c);
+    }
+    out[size] = '\0';
+    return true;
+}
+
+/* --- reading ------------------------------------------------------------------------------- */
+
+static int wrong(struct tn_error *err, const char *text, const char *expected)
+{
+    return tn_fail(err, TN_E_INVALID, "rule '%.200s': expected %s", text, expected);
+}
+
+static bool read_number(const char **at, long most, long *value)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)**at))
+        return false;
+    *value = strtol(*at, &end, 10);
+    *at = end;
+    return *value <= most;
+}
+
+/* "GET,HEAD " before everything else. */
+static const char *read_methods(const char *at, struct tn_rule *rule)
+{
+    size_t n = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ,-");
+
+    if (n == 0 || at[n] != ' ')
+        return at;
+    rule->methods = tn_strndup(at, n);
+    return at + n + strspn(at + n, " ");
+}
+
+static const char *read_scheme(const char *at, struct tn_rule *rule)
+{
+    for (size_t i = 0; i < TN_COUNT(schemes); i++) {
+        size_t n = strlen(schemes[i].text);
+        if (strncasecmp(at, schemes[i].text, n) == 0) {
+            rule->scheme = schemes[i].scheme;
+            return at + n;
+        }
+    }
+    return at;
+}
+
+/* An address, with brackets where it has colons, and the bits of its net. */
+static const char *read_net(const char *at, struct tn_rule *rule)
+{
+    bool brackets = *at == '[';
+    char text[TN_ADDRESS_TEXT];
+    size_t n = strcspn(at + brackets, brackets ? "]" : ":/");
+    const char *after = at + brackets + n + brackets;
+    long bits;
+
+    if (n >= sizeof text || (brackets && at[brackets + n] != ']'))
+        return NULL;
+    memcpy(text, at + brackets, n);
+    text[n] = '\0';
+    if (!tn_address_parse(text, &rule->net))
+        return NULL;
+    rule->bits = rule->net.family == AF_INET ? 32 : 128;
+    if (*after != '/')
+        return after;
+    after++;
+    if (!read_number(&after, rule->bits, &bits))
+        return NULL;
+    rule->bits = (int)bits;
+    return after;
+}
+
+static const char *read_host(const char *at, struct tn_rule *rule)
+{
+    char name[TN_NAME_MAX + 1];
+
+    rule->below = at[0] == '*' && at[1] == '.';
+    at += rule->below ? 2 : 0;
+    size_t n = strcspn(at, ":/");
+    if (!tn_name_normalise(at, n, name))
+        return NULL;
+    rule->name = tn_strdup(name);
+    return at + n;
+}
+
+static const char *read_ports(const char *at, struct tn_rule *rule)
+{
+    long first, last;
+
+    if (*at != ':')
+        return at;
+    at++;
+    if (*at == '*') {
+        rule->first = 1;
+        rule->last = UINT16_MAX;
+        return at + 1;
+    }
+    if (!read_number(&at, UINT16_MAX, &first))
+        return NULL;
+    last = first;
+    if (*at == '-') {
+        at++;
+        if (!read_number(&at, UINT16_MAX, &last))
+            return NULL;
+    }
+    rule->first = (uint16_t)first;
+    rule->last = (uint16_t)last;
+    return first >= 1 && last >= first ? at : NULL;
+}
+
+static int check_rule(const struct tn_rule *rule, const char *text, struct tn_error *err)
+{
+    bool requests = rule->methods || rule->path;
+
+    if (requests && (rule->scheme != TN_RULE_HTTP || !rule->name))
+        return wrong(err, text,
+                     "http://NAME for a rule with methods or a path: what is inside TLS cannot be "
+                     "seen");
+    if (rule->name && !rule->first && (rule->scheme == TN_RULE_TCP || rule->scheme == TN_RULE_UDP))
+        return wrong(err, text, "a port after the name");
+    return 0;
+}
+
+static int read_rule(const char *text, struct tn_rule *rule, struct tn_error *err)
+{
+    const char *at = read_scheme(read_methods(text, rule), rule);
+    const char *after = read_net(at, rule);
+
+    if (!after)
+        after = read_host(at, rule);
+    if (!after)
+        return wrong(err, text, "a name, *.name or an address");
+    after = read_ports(after, rule);
+    if (!after)
+        return wrong(err, text, "a port from 1 to 65535, first-last or * after the colon");
+    if (*after == '/' && rule->name) {
+        rule->path = tn_strdup(after);
+        const char *star = strchr(after, '*');
+        if (star && star[1])
+            return wrong(err, text, "* only at the end of the path");
+        after += strlen(after);
+    }
+    if (*after)
+        return wrong(err, text, "nothing more after the port");
+    return check_rule(rule, text, err);
+}
+
+static int add_list(struct tn_rules *r, const char *name, struct tn_error *err)
+{
+    for (size_t i = 0; i < tn_rule_list_count; i++) {
+        if (strcmp(tn_rule_lists[i].name, name) != 0)
+            continue;
+        for (const char *const *rule = tn_rule_lists[i].rules; *rule; rule++)
+            if (tn_rules_add(r, *rule, err) < 0)
+                return -1;
+        return 0;
+    }
+    return tn_fail(err, TN_E_INVALID,
+                   "rule '@%.100s': no such list; there are @packages, @git and @models", name);
+}
+
+int tn_rules_add(struct tn_rules *r, const char *text, struct tn_error *err)
+{
+    struct tn_rule rule = {0};
+
+    if (*text == '@')
+        return add_list(r, text + 1, err);
+    if (strlen(text) > TN_RULE_LENGTH || r->count >= TN_RULES_MAX)
+        return tn_fail(err, TN_E_TOO_LARGE, "rules: more than %d, or one longer than %d bytes",
+                       TN_RULES_MAX, TN_RULE_LENGTH);
+    if (read_rule(text, &rule, err) < 0) {
+        rule_done(&rule);
+        return -1;
+    }
+    r->items = tn_realloc(r->items, (r->count + 1) * sizeof *r->items);
+    r->items[r->count++] = rule;
+    return 0;
+}
+
+int tn_rules_parse(const char *text, size_t size, struct tn_rules *r, struct tn_error *err)
+{
+    const char *end = text + size;
+    bool first = true;
+
+    *r = (struct tn_rules){.mode = TN_GATE_ALLOW};
+    for (const char *next; text < end; text = next) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        size_t n = (size_t)((newline ? newline : end) - text);
+        next = newline ? newline + 1 : end;
+        tn_autofree char *line = tn_strndup(text, n);
+        if (first && strcmp(line, tn_gate_modes[TN_GATE_OPEN]) == 0)
+            r->mode = TN_GATE_OPEN;
+        else if (first ? strcmp(line, tn_gate_modes[TN_GATE_ALLOW]) != 0
+                       : *line && tn_rules_add(r, line, err) < 0)
+            return first ? tn_fail(err, TN_E_INVALID, "rules: expected open or allow first") : -1;
+        first = false;
+    }
+    return first ? tn_fail(err, TN_E_INVALID, "rules: expected open or allow first") : 0;
+}
+
+/* --- judging ------------------------------------------------------------------------------- */
+
+static bool has_port(const struct tn_rule *rule, uint16_t port)
+{
+    if (rule->first)
+        return port >= rule->first && port <= rule->last;
+    if (!rule->name)
+        return true;
+    return (port == 80 && rule->scheme != TN_RULE_TLS) ||
+           (port == 443 && rule->scheme != TN_RULE_HTTP);
+}
+
+static bool has_name(const struct tn_rule *rule, const char *name)
+{
+    size_t n = strlen(name), ours = rule->name ? strlen(rule->name) : 0;
+
+    if (!rule->name)
+        return false;
+    if (!rule->below)
+        return strcmp(name, rule->name) == 0;
+    return n > ours + 1 && name[n - ours - 1] == '.' && strcmp(name + n - ours, rule->name) == 0;
+}
+
+bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        const struct tn_rule *rule = &r->items[i];
+        bool udp = rule->scheme == TN_RULE_UDP;
+        if (!rule->name && udp == w->udp && has_port(rule, w->port) &&
+            tn_address_in(w->address, &rule->net, rule->bits))
+            return true;
+    }
+    return false;
+}
+
+bool tn_rules_know_name(const struct tn_rules *r, const char *name)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (has_name(&r->items[i], name))
+            return true;
+    return false;
+}
+
+unsigned tn_rules_allow_name(const struct tn_rules *r, const char *name, const struct tn_wish *w)
+{
+    static const unsigned passes[] = {
+        [TN_RULE_ANY] = TN_PASS_TLS | TN_PASS_HTTP,
+        [TN_RULE_HTTP] = TN_PASS_HTTP,
+        [TN_RULE_TLS] = TN_PASS_TLS,
+        [TN_RULE_TCP] = TN_PASS_BLIND,
+        [TN_RULE_UDP] = TN_PASS_BLIND,
+    };
+    unsigned pass = TN_PASS_NOT;
+
+    for (size_t i = 0; i < r->count; i++) {
+        const struct tn_rule *rule = &r->items[i];
+        if ((rule->scheme == TN_RULE_UDP) != w->udp || !has_name(rule, name) ||
+            !has_port(rule, w->port))
+            continue;
+        pass |= passes[rule->scheme];
+        if (rule->scheme == TN_RULE_ANY && rule->first && w->port != 80 && w->port != 443)
+            pass |= TN_PASS_RAW;
+    }
+    return pass;
+}
+
+static bool has_method(const char *list, const char *method, size_t size)
+{
+    while (list) {
+        size_t n = strcspn(list, ",");
+        if (n == size && memcmp(list, method, n) == 0)
+            return true;
+        list = list[n] ? list + n + 1 : NULL;
+    }
+    return false;
+}
+
+/* Servers see the same place behind many spellings; a rule about paths takes only the plain one. */
+static bool is_plain(const char *path, size_t size)
+{
+    for (size_t i = 0; i < size && path[i] != '?'; i++)
+        if (path[i] == '%' || path[i] == '\\' || path[i] == ';' ||
+            (path[i] == '/' && i + 1 < size && (path[i + 1] == '.' || path[i + 1] == '/')))
+            return false;
+    return true;
+}
+
+static bool has_path(const char *pattern, const char *path, size_t size)
+{
+    size_t n = strlen(pattern), plain = 0;
+
+    if (!is_plain(path, size))
+        return false;
+    if (n > 0 && pattern[n - 1] == '*')
+        return size >= n - 1 && memcmp(path, pattern, n - 1) == 0;
+    while (plain < size && path[plain] != '?')
+        plain++;
+    return plain == n && memcmp(path, pattern, n) == 0;
+}
+
+bool tn_rules_allow_request(const struct tn_rules *r, const char *name, uint16_t port,
+                            const char *method, size_t method_size, const char *path,
+                            size_t path_size)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        const struct tn_rule *rule = &r->items[i];
+        if ((rule->scheme == TN_RULE_ANY || rule->scheme == TN_RULE_HTTP) &&
+            has_name(rule, name) && has_port(rule, port) &&
+            (!rule->methods || has_method(rule->methods, method, method_size)) &&
+            (!rule->path || has_path(rule->path, path, path_size)))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,91 @@
+/* What a gated network lets through: a mode and a list of rules.
+ *
+ * A rule is one line:  [METHOD,... ] [SCHEME://] HOST [:PORT | :FIRST-LAST | :*] [/PATH]
+ *     pypi.org                     that name, TLS on 443 and HTTP on 80
+ *     *.pythonhosted.org           all names below it
+ *     github.com:22                that port, any protocol; TLS and HTTP must still name the host
+ *     tcp://build.example:9418     the same, and nobody looks at the bytes
+ *     udp://ntp.example:123        UDP, which nothing else allows
+ *     GET,HEAD http://x.example/a*  only these requests, without TLS; * at the end
+ *     10.1.2.0/24:5432  [fd00::1]:80  addresses: also private ones, which no name reaches without
+ *     @packages                    a list that ships (tn_rule_lists)
+ * Schemes are http, https, tcp and udp.  Names are compared without case. */
+#ifndef TN_GATE_RULES_H
+#define TN_GATE_RULES_H
+
+#include "base/error.h"
+#include "base/field.h"
+#include "net/address.h"
+
+enum tn_gate_mode {
+    TN_GATE_OPEN,  /* every public address; rules add others */
+    TN_GATE_ALLOW, /* only what a rule names */
+};
+extern const char *const tn_gate_modes[];
+
+enum tn_rule_scheme { TN_RULE_ANY, TN_RULE_HTTP, TN_RULE_TLS, TN_RULE_TCP, TN_RULE_UDP };
+
+enum { TN_NAME_MAX = 253, TN_RULES_MAX = 4096, TN_RULE_LENGTH = 1024 };
+
+struct tn_rule {
+    enum tn_rule_scheme scheme;
+    char *name; /* lower case, without "*."; NULL: by address */
+    bool below; /* names below that one */
+    struct tn_address net;
+    int bits;
+    uint16_t first, last; /* ports; first 0: those that go without saying */
+    char *methods;        /* "GET,HEAD", or NULL: all */
+    char *path;           /* exactly, or what begins with it (a star at its end); NULL: all */
+};
+
+struct tn_rules {
+    enum tn_gate_mode mode;
+    struct tn_rule *items;
+    size_t count;
+};
+
+/* The lists that ship, NULL at the end of each. */
+struct tn_rule_list {
+    const char *name, *about;
+    const char *const *rules;
+};
+extern const struct tn_rule_list tn_rule_lists[];
+extern const size_t tn_rule_list_count;
+
+void tn_rules_done(struct tn_rules *r);
+#define tn_autorules TN_CLEANUP(tn_rules_done)
+
+/* One rule, or a list with @.  TN_E_INVALID says what is wrong with it. */
+int tn_rules_add(struct tn_rules *r, const char *text, struct tn_error *err);
+/* The text form of all: the mode and then the rules, a line each. */
+int tn_rules_parse(const char *text, size_t size, struct tn_rules *r, struct tn_error *err);
+
+/* Makes it lower case and takes a dot off its end; false when it is no name of a host. */
+bool tn_name_normalise(const char *name, size_t size, char out[TN_NAME_MAX + 1]);
+
+/* What is asked for: a connection, once its protocol is known, or before. */
+struct tn_wish {
+    const struct tn_address *address;
+    uint16_t port;
+    bool udp;
+};
+
+/* A rule by address. */
+bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w);
+/* Whether any rule is about that name, whatever the port: then it may be looked up. */
+bool tn_rules_know_name(const struct tn_rules *r, const char *name);
+
+/* How a rule by name allows a connection to that name. */
+enum tn_rule_pass {
+    TN_PASS_NOT,
+    TN_PASS_TLS = 1 << 0,  /* if it is TLS for that name */
+    TN_PASS_HTTP = 1 << 1, /* if it is HTTP for that name, by tn_rules_allow_request */
+    TN_PASS_RAW = 1 << 2,  /* if it is neither */
+    TN_PASS_BLIND = 1 << 3, /* whatever it is */
+};
+unsigned tn_rules_allow_name(const struct tn_rules *r, const char *name, const struct tn_wish *w);
+bool tn_rules_allow_request(const struct tn_rules *r, const char *name, uint16_t port,
+                            const char *method, size_t method_size, const char *path,
+                            size_t path_size);
+
+#endif

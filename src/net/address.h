@@ -1,0 +1,46 @@
+/* IP addresses: what kind they are, and nets of them. */
+#ifndef TN_NET_ADDRESS_H
+#define TN_NET_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* Ordered by how near it is. */
+enum tn_address_kind {
+    TN_ADDRESS_PUBLIC,
+    TN_ADDRESS_PRIVATE,  /* of a house, a carrier, a protocol: not reached over the internet */
+    TN_ADDRESS_LOOPBACK, /* this machine */
+    TN_ADDRESS_NOBODYS,  /* link-local, where clouds keep their keys; multicast; unspecified */
+};
+
+struct tn_address {
+    int family;        /* AF_INET, AF_INET6 */
+    uint8_t bytes[16]; /* IPv4: the first four */
+};
+
+union tn_sockaddr {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+enum { TN_ADDRESS_TEXT = 64 };
+
+/* An IPv6 address that only stands for one of IPv4 (::ffff:a.b.c.d) becomes that one.  False: no IP
+ * address. */
+bool tn_address_from(const struct sockaddr *from, struct tn_address *a, uint16_t *port);
+/* Text without brackets. */
+bool tn_address_parse(const char *text, struct tn_address *a);
+socklen_t tn_address_to(const struct tn_address *a, uint16_t port, union tn_sockaddr *to);
+const char *tn_address_text(const struct tn_address *a, char out[TN_ADDRESS_TEXT]);
+
+/* By the table in address.c; what IPv6 wraps around IPv4 (mapped, NAT64, 6to4) is as near as that. */
+enum tn_address_kind tn_address_kind(const struct tn_address *a);
+bool tn_address_same(const struct tn_address *a, const struct tn_address *b);
+/* Whether the first bits are the same. */
+bool tn_address_in(const struct tn_address *a, const struct tn_address *net, int bits);
+
+#endif

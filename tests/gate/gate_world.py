@@ -1,0 +1,161 @@
+"""A machine and its internet, both made of network namespaces: no test of the gate needs a real one.
+
+The machine is where tendon runs. Its only way out leads to outside.py, which is everything that a sandbox may want to
+reach or must not; the machine has a public and a private address of its own, with a server on each."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import outside
+from trees import RELEASE, program
+
+HERE = pathlib.Path(__file__).resolve().parent
+NOBODY = 65534
+MACHINE, MACHINE6, MACHINE_PRIVATE = "198.51.100.2", "2001:db8:1::2", "192.168.77.2"
+WAIT = 60
+
+SERVE = """
+import http.server, socketserver, sys, threading
+class S(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    daemon_threads = True
+for address in sys.argv[1:]:
+    threading.Thread(target=S((address, 8000), http.server.SimpleHTTPRequestHandler).serve_forever).start()
+print("ready", flush=True)
+"""
+
+
+def run(*words, **kwargs):
+    return subprocess.run(list(map(str, words)), check=True, timeout=WAIT, **kwargs)
+
+
+class Outside:
+    """outside.py in its network; lines() are what arrived there."""
+
+    def __init__(self, base):
+        key = base / "key.pem"
+        run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", base / "cert.pem",
+            "-days", "2", "-subj", "/CN=good.test", stderr=subprocess.DEVNULL)  # fmt: skip
+        with open(base / "cert.pem", "a") as both:
+            both.write(key.read_text())
+        self.log = base / "outside.log"
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                ["unshare", "--net", sys.executable, str(HERE / "outside.py"), str(base / "cert.pem")],
+                stdin=subprocess.PIPE,
+                stdout=log,
+            )
+        self.wait("ready")
+
+    def lines(self):
+        return self.log.read_text().splitlines()
+
+    def wait(self, line, since=0):
+        deadline = time.monotonic() + WAIT
+        while line not in self.lines()[since:]:
+            assert self.process.poll() is None and time.monotonic() < deadline, self.lines()[since:]
+            time.sleep(0.02)
+
+
+class Machine:
+    def __init__(self, base, internet):
+        (base / "resolv.conf").write_text(f"nameserver {outside.NAMES}\n")
+        real = os.path.realpath("/etc/resolv.conf")
+        script = f"mount --bind {base}/resolv.conf {real} && ip link set lo up && echo ready && exec cat"
+        self.process = subprocess.Popen(
+            ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout.readline() == "ready\n"
+        there = internet.process.pid
+        self.run("ip", "link", "add", "m0", "type", "veth", "peer", "name", "w0", "netns", there)
+        for words in (
+            f"addr add {MACHINE}/24 dev m0", f"addr add {MACHINE_PRIVATE}/24 dev m0", "link set m0 up",
+            f"-6 addr add {MACHINE6}/64 dev m0 nodad", "route add default via 198.51.100.1",
+        ):  # fmt: skip
+            self.run("ip", *words.split())
+        out = ["nsenter", f"--net=/proc/{there}/ns/net", "ip"]
+        run(*out, "addr", "add", "198.51.100.1/24", "dev", "w0")
+        run(*out, "-6", "addr", "add", "2001:db8:1::1/64", "dev", "w0", "nodad")
+        run(*out, "link", "set", "w0", "up")
+        run(*out, "route", "add", f"{MACHINE_PRIVATE}/32", "dev", "w0")
+        self.run("ip", "-6", "route", "add", "default", "via", "2001:db8:1::1")
+        self.server = subprocess.Popen(
+            self.words(sys.executable, "-c", SERVE, MACHINE, MACHINE_PRIVATE, "127.0.0.1"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=base,
+        )
+        assert self.server.stdout.readline() == "ready\n"
+
+    def words(self, *words):
+        pid = self.process.pid
+        return ["nsenter", f"--net=/proc/{pid}/ns/net", f"--mount=/proc/{pid}/ns/mnt", *map(str, words)]
+
+    def run(self, *words, **kwargs):
+        return run(*self.words(*words), **kwargs)
+
+
+class GateWorld:
+    """tendon on that machine, as root or as an ordinary user."""
+
+    def __init__(self):
+        self.base = pathlib.Path(tempfile.mkdtemp(prefix="tendon-gate-"))
+        self.base.chmod(0o755)
+        self.internet = Outside(self.base)
+        self.machine = Machine(self.base, self.internet)
+        self.homes = {}
+        self.boxes = []
+
+    def home(self, user):
+        if user not in self.homes:
+            home = self.base / f"home-{user}"
+            home.mkdir()
+            os.chown(home, user, user)
+            self.homes[user] = home
+        return self.homes[user]
+
+    def tendon(self, *words, user=0, check=True, **kwargs):
+        home = self.home(user)
+        prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+        env = {"PATH": os.environ["PATH"], "HOME": str(home), "TENDON_STATE_DIR": str(home / "state")}
+        result = subprocess.run(
+            self.machine.words(*prefix, program(RELEASE, "tendon"), *words),
+            env=env, cwd=home, capture_output=True, text=True, timeout=WAIT, **kwargs,
+        )  # fmt: skip
+        assert not check or result.returncode == 0, (words, result.stdout, result.stderr)
+        return result
+
+    def box(self, network, *allow, user=0):
+        rules = [word for rule in allow for word in ("--allow", rule)]
+        made = self.tendon("new", "--runtime", "jail", "--keep", "--network", network, *rules, user=user)
+        self.boxes.append(Box(self, made.stdout.strip(), user))
+        return self.boxes[-1]
+
+    def finish(self):
+        for box in self.boxes:
+            self.tendon("rm", box.id, user=box.user, check=False)
+        for process in (self.machine.server, self.machine.process, self.internet.process):
+            process.kill()
+            process.wait()
+        shutil.rmtree(self.base, ignore_errors=True)
+
+
+class Box:
+    def __init__(self, world, name, user):
+        self.world, self.id, self.user = world, name, user
+
+    def sh(self, command, check=False):
+        return self.world.tendon("exec", self.id, "--", command, user=self.user, check=check)
+
+    def python(self, code, check=True):
+        result = self.sh("python3 - <<'END'\n" + code + "\nEND", check=False)
+        assert not check or result.returncode == 0, (result.stdout, result.stderr)
+        return result.stdout.strip()
