@@ -23,6 +23,7 @@ SERVE = """
 import http.server, socketserver, sys, threading
 class S(socketserver.ThreadingMixIn, http.server.HTTPServer):
     daemon_threads = True
+http.server.SimpleHTTPRequestHandler.protocol_version = "HTTP/1.1"
 for address in sys.argv[1:]:
     threading.Thread(target=S((address, 8000), http.server.SimpleHTTPRequestHandler).serve_forever).start()
 print("ready", flush=True)
@@ -63,9 +64,11 @@ class Outside:
 
 class Machine:
     def __init__(self, base, internet):
-        (base / "resolv.conf").write_text(f"nameserver {outside.NAMES}\n")
-        real = os.path.realpath("/etc/resolv.conf")
-        script = f"mount --bind {base}/resolv.conf {real} && ip link set lo up && echo ready && exec cat"
+        # A copy of /etc: a file mounted below the real one would be in the way of an ordinary user's jail.
+        run("cp", "-a", "/etc", base / "etc")
+        (base / "etc/resolv.conf").unlink(missing_ok=True)
+        (base / "etc/resolv.conf").write_text(f"nameserver {outside.NAMES}\n")
+        script = f"mount --bind {base}/etc /etc && ip link set lo up && echo ready && exec cat"
         self.process = subprocess.Popen(
             ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script],
             stdin=subprocess.PIPE,
@@ -125,7 +128,7 @@ class GateWorld:
     def tendon(self, *words, user=0, check=True, **kwargs):
         home = self.home(user)
         prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
-        env = {"PATH": os.environ["PATH"], "HOME": str(home), "TENDON_STATE_DIR": str(home / "state")}
+        env = {"PATH": os.environ["PATH"], "HOME": str(home), "TENDON_STATE": str(home / "state")}
         result = subprocess.run(
             self.machine.words(*prefix, program(RELEASE, "tendon"), *words),
             env=env, cwd=home, capture_output=True, text=True, timeout=WAIT, **kwargs,

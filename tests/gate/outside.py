@@ -37,7 +37,7 @@ RECORDS = {
     ("nat64.test", AAAA): ["64:ff9b::a01:203"],
     ("carrier.test", A): [CARRIER],
 }
-REBINDS = {"count": 0}
+REBINDS = {}  # how often each name rebind*.test was asked for
 
 
 def say(*words):
@@ -52,9 +52,9 @@ def wire(name):
 
 
 def lookup(name, kind):
-    if name == "rebind.test" and kind == A:
-        REBINDS["count"] += 1
-        return [GOOD] if REBINDS["count"] == 1 else [PRIVATE]
+    if name.startswith("rebind") and kind == A:
+        REBINDS[name] = REBINDS.get(name, 0) + 1
+        return [GOOD] if REBINDS[name] == 1 else [PRIVATE]
     return RECORDS.get((name, kind), [])
 
 
@@ -70,7 +70,7 @@ def resolve(query):
     name, (kind,) = ".".join(labels).lower(), struct.unpack(">H", query[at + 1 : at + 3])
     say("name", name, kind)
     question = query[12 : at + 5]
-    known = any(n == name for n, _ in RECORDS) or name == "rebind.test"
+    known = any(n == name for n, _ in RECORDS) or name.startswith("rebind")
     answers = []
     for record in lookup(name, kind):
         owner = b"\xc0\x0c"
