@@ -315,6 +315,52 @@ unsigned tn_rules_allow_name(const struct tn_rules *r, const char *name, const s
     return pass;
 }
 
+/* --- comparing ----------------------------------------------------------------------------- */
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool covers_host(const struct tn_rule *wide, const struct tn_rule *rule)
+{
+    if (!rule->name)
+        return !wide->name && wide->bits <= rule->bits &&
+               tn_address_in(&rule->net, &wide->net, wide->bits);
+    if (!rule->below)
+        return has_name(wide, rule->name);
+    return wide->below && (same_text(wide->name, rule->name) || has_name(wide, rule->name));
+}
+
+static bool covers_ports(const struct tn_rule *wide, const struct tn_rule *rule)
+{
+    if (wide->first && rule->first)
+        return wide->first <= rule->first && wide->last >= rule->last;
+    return !wide->first && (!wide->name || !rule->first);
+}
+
+static bool covers(const struct tn_rule *wide, const struct tn_rule *rule)
+{
+    bool web = rule->scheme == TN_RULE_HTTP || rule->scheme == TN_RULE_TLS;
+
+    return (wide->scheme == rule->scheme || (wide->scheme == TN_RULE_ANY && web)) &&
+           covers_host(wide, rule) && covers_ports(wide, rule) &&
+           (!wide->methods || same_text(wide->methods, rule->methods)) &&
+           (!wide->path || same_text(wide->path, rule->path));
+}
+
+bool tn_rules_cover(const struct tn_rules *wide, const struct tn_rule *rule)
+{
+    if (wide->mode == TN_GATE_OPEN && rule->name)
+        return true;
+    for (size_t i = 0; i < wide->count; i++)
+        if (covers(&wide->items[i], rule))
+            return true;
+    return false;
+}
+
+/* --- requests ------------------------------------------------------------------------------ */
+
 static bool has_method(const char *list, const char *method, size_t size)
 {
     while (list) {

@@ -63,6 +63,9 @@ int tn_rules_parse(const char *text, size_t size, struct tn_rules *r, struct tn_
 /* Makes it lower case and takes a dot off its end; false when it is no name of a host. */
 bool tn_name_normalise(const char *name, size_t size, char out[TN_NAME_MAX + 1]);
 
+/* Whether all that the rule lets through passes by these anyway. */
+bool tn_rules_cover(const struct tn_rules *wide, const struct tn_rule *rule);
+
 /* What is asked for: a connection, once its protocol is known, or before. */
 struct tn_wish {
     const struct tn_address *address;

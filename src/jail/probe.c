@@ -177,6 +177,29 @@ static bool cgroup_limit(struct probe *p, enum tn_cgroup_kind kind, const char *
     return good;
 }
 
+static int raise_wall(void)
+{
+    static struct jail none;
+    struct tn_wall wall;
+
+    if (jail_make_network(&none, NULL) < 0)
+        return 1;
+    int r = tn_wall_raise(&wall, NULL);
+    tn_wall_done(&wall);
+    return r < 0;
+}
+
+static bool gate(struct probe *p)
+{
+    if (try_in_child(p->root ? 0U : CLONE_NEWUSER, raise_wall)) {
+        say(p, "sandboxes can have a network behind the gate (open, allow)");
+        return true;
+    }
+    say(p, "the networks open and allow take nf_tables and nft_tproxy (CONFIG_NF_TABLES, "
+           "CONFIG_NFT_TPROXY; modprobe nft_tproxy)");
+    return false;
+}
+
 static bool memory_limit(struct probe *p)
 {
     return cgroup_limit(p, TN_CGROUP_MEMORY, "memory");
@@ -220,6 +243,7 @@ static const struct {
     {"idmap", "mapped owners", false, idmap},
     {"seccomp", "system call filter", true, seccomp},
     {"landlock", "Landlock", false, landlock},
+    {"gate", "network gate", false, gate},
     {"memory_limit", "memory limit", false, memory_limit},
     {"cpu_limit", "processor limit", false, cpu_limit},
     {"pids_limit", "process limit", false, pids_limit},

@@ -2,6 +2,7 @@
 
 #include <fnmatch.h>
 
+#include "gate/rules.h"
 #include "image/reference.h"
 #include "runtime/registry.h"
 #include "service/openhands.h"
@@ -19,7 +20,8 @@ static const struct bound_row rows[] = {
     {"volumes",    BOUND_OPERATOR, "directories of the machine"},
     {"env",        BOUND_FREE,     "variables inside"},
     {"labels",     BOUND_FREE,     "engines see them as tenant/NAME"},
-    {"network",    BOUND_CHOICE,   "never that of the host, nor any where the template has none"},
+    {"network",    BOUND_CHOICE,   "no wider than that of the template, or of the runtime"},
+    {"allow",      BOUND_CHOICE,   "no wider than that of the template, or jail.allow"},
     {"ports",      BOUND_FREE,     "ports inside; who may reach them is the service's business"},
     {"devices",    BOUND_OPERATOR, "devices of the machine"},
     {"gpus",       BOUND_OPERATOR, "devices of the machine"},
@@ -342,17 +344,61 @@ static int check_runtime(struct tn_service *s, const struct tn_spec *base,
                    name, tn_buf_str(&names));
 }
 
-static int check_network(const struct tn_spec *base, const struct tn_spec *spec,
-                         struct tn_error *err)
+/* What a sandbox gets that does not say. */
+static int network_of(const struct tn_service *s, const struct tn_spec *spec)
 {
-    if (spec->network == base->network)
-        return 0;
-    if (spec->network == TN_NETWORK_HOST)
-        return denied("network host", err);
-    if (base->network == TN_NETWORK_NONE)
-        return tn_fail(err, TN_E_DENIED,
-                       "network: the template has none; another takes the scope admin");
+    const char *runtime = runtime_of(s, spec, NULL);
+
+    if (spec->network != TN_NETWORK_DEFAULT)
+        return spec->network;
+    if (runtime && strcmp(runtime, tn_backend_jail.name) == 0)
+        return tn_runtime_host(s->rt)->config->jail.network;
+    return TN_NETWORK_BRIDGE;
+}
+
+static int check_rules(const struct tn_service *s, int network, const struct tn_spec *base,
+                       const struct tn_spec *spec, struct tn_error *err)
+{
+    const struct tn_config_jail *jail = &tn_runtime_host(s->rt)->config->jail;
+    const struct tn_str_list *allowed =
+        base->allow.items || network != TN_NETWORK_ALLOW ? &base->allow : &jail->allow;
+    tn_autorules struct tn_rules wide = {
+        .mode = network == TN_NETWORK_ALLOW || network == TN_NETWORK_NONE ? TN_GATE_ALLOW
+                                                                          : TN_GATE_OPEN};
+    tn_autorules struct tn_rules wanted = {0};
+
+    for (size_t i = 0; i < allowed->count; i++)
+        if (tn_rules_add(&wide, allowed->items[i], err) < 0)
+            return tn_error_context(err, "allow of the template");
+    for (size_t i = 0, done = 0; i < spec->allow.count; i++) {
+        if (tn_rules_add(&wanted, spec->allow.items[i], err) < 0)
+            return tn_error_context(err, "allow");
+        for (; done < wanted.count; done++)
+            if (!tn_rules_cover(&wide, &wanted.items[done]))
+                return tn_fail(err, TN_E_DENIED,
+                               "allow %.200s: more than the operator allows; that takes the scope "
+                               "admin, or a template that says so",
+                               spec->allow.items[i]);
+    }
     return 0;
+}
+
+static int check_network(const struct tn_service *s, const struct tn_spec *base,
+                         const struct tn_spec *spec, struct tn_error *err)
+{
+    static const int reach[] = {
+        [TN_NETWORK_NONE] = 0, [TN_NETWORK_ALLOW] = 1, [TN_NETWORK_OPEN] = 2,
+        [TN_NETWORK_BRIDGE] = 3, [TN_NETWORK_HOST] = 4,
+    };
+    int wide = network_of(s, base), wanted = network_of(s, spec);
+
+    if (wanted != wide && wanted == TN_NETWORK_HOST)
+        return denied("network host", err);
+    if (reach[wanted] > reach[wide])
+        return tn_fail(err, TN_E_DENIED,
+                       "network %s: the operator has %s; another takes the scope admin",
+                       tn_networks[wanted], tn_networks[wide]);
+    return check_rules(s, wide, base, spec, err);
 }
 
 static bool same(const char *a, const char *b)
@@ -457,9 +503,10 @@ static int base_of(const struct tn_service *s, const char *template, struct tn_s
 }
 
 /* What of the machine a sandbox may have. */
-static int check_reach(const struct tn_spec *base, const struct tn_spec *spec, struct tn_error *err)
+static int check_reach(const struct tn_service *s, const struct tn_spec *base, const struct tn_spec *spec,
+                       struct tn_error *err)
 {
-    return check_network(base, spec, err) || check_operators(base, spec, err) ? -1 : 0;
+    return check_network(s, base, spec, err) || check_operators(base, spec, err) ? -1 : 0;
 }
 
 static int settle(struct tn_service *s, const struct caller *who, const char *template,
@@ -471,7 +518,7 @@ static int settle(struct tn_service *s, const struct caller *who, const char *te
         return 0;
     int failed = base_of(s, template, &base, err) || check_runtime(s, &base, spec, err) ||
                  (!fork && check_image(s, who, &base, spec, err)) ||
-                 check_reach(&base, spec, err) || settle_limits(s, &base, factor, spec, err);
+                 check_reach(s, &base, spec, err) || settle_limits(s, &base, factor, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;
 }
@@ -495,7 +542,7 @@ int bounds_again(const struct tn_service *s, const char *key_id, const char *tem
 
     if (bounds_admin(s, key_id))
         return 0;
-    int failed = base_of(s, template, &base, err) || check_reach(&base, spec, err);
+    int failed = base_of(s, template, &base, err) || check_reach(s, &base, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;
 }

@@ -152,6 +152,8 @@ char *jail_ref_write(const struct jail_ref *ref);
 int jail_ref_isolate(struct jail_ref *ref, const struct tn_json *report, struct tn_error *err);
 /* The isolation as text, on the heap, or NULL. */
 char *jail_ref_isolation(const struct jail_ref *ref);
+/* Whether its network is behind the gate. */
+bool jail_ref_is_gated(const struct jail_ref *ref);
 /* Whether the jail runs; then ref says what is so, also when subject's own was out of date.  Ends
  * with jail_ref_done in either case. */
 bool jail_ref_find(const struct tn_subject *subject, struct jail_ref *ref, int64_t deadline);

@@ -63,6 +63,23 @@ int jail_ref_isolate(struct jail_ref *ref, const struct tn_json *report, struct 
     return 0;
 }
 
+static void take_flags(const struct jail_ref *ref, struct tn_jail_isolation *is)
+{
+    for (size_t i = 0; i < tn_jail_isolation_fields.count; i++) {
+        bool *flag = flag_of(is, i);
+        if (flag)
+            *flag = ref->holds >> i & 1;
+    }
+}
+
+bool jail_ref_is_gated(const struct jail_ref *ref)
+{
+    struct tn_jail_isolation is = {0};
+
+    take_flags(ref, &is);
+    return is.gated;
+}
+
 char *jail_ref_isolation(const struct jail_ref *ref)
 {
     struct tn_jail_isolation is = {.mapping = ref->mapping};
@@ -71,11 +88,7 @@ char *jail_ref_isolation(const struct jail_ref *ref)
 
     if (!ref->holds)
         return NULL;
-    for (size_t i = 0; i < tn_jail_isolation_fields.count; i++) {
-        bool *flag = flag_of(&is, i);
-        if (flag)
-            *flag = ref->holds >> i & 1;
-    }
+    take_flags(ref, &is);
     tn_jw_object(&w);
     tn_fields_to_json(&tn_jail_isolation_fields, &is, &w);
     tn_jw_object_end(&w);

@@ -1,0 +1,25 @@
+/* Rules: whatever is accepted covers itself, and is judged without a fault. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "gate/rules.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    tn_autorules struct tn_rules r;
+    struct tn_address a;
+
+    if (tn_rules_parse((const char *)data, size, &r, NULL) < 0 ||
+        !tn_address_parse("10.0.0.1", &a))
+        return 0;
+    for (size_t i = 0; i < r.count; i++)
+        if (!tn_rules_cover(&r, &r.items[i]))
+            abort();
+    const struct tn_wish wish = {.address = &a, .port = 443};
+    tn_rules_allow_address(&r, &wish);
+    tn_rules_allow_name(&r, "a.good.test", &wish);
+    tn_rules_allow_request(&r, "a.good.test", 80, "GET", 3, "/a/b?c", 6);
+    return 0;
+}

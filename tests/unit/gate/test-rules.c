@@ -1,0 +1,217 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gate/rules.h"
+
+static struct tn_rules rules_of(const char *text)
+{
+    struct tn_rules r;
+    struct tn_error err = {0};
+
+    if (tn_rules_parse(text, strlen(text), &r, &err) < 0)
+        fail_msg("%s", err.text);
+    return r;
+}
+
+static void refuses_nonsense(void **state)
+{
+    static const char *const wrong[] = {
+        "",
+        "a b",
+        "*",
+        "*.",
+        "a..b",
+        "-x-:0",
+        "good.test:65536",
+        "good.test:9-8",
+        "good.test:",
+        "tcp://good.test",
+        "udp://good.test",
+        "https://good.test/path",
+        "GET good.test",
+        "GET 10.0.0.1",
+        "10.0.0.0/33",
+        "10.0.0.0/8/9",
+        "[::1",
+        "[::1]/129",
+        "ftp://good.test",
+        "http://good.test/a*b",
+        "@nothing",
+        "good.test:80x",
+    };
+
+    for (size_t i = 0; i < TN_COUNT(wrong); i++) {
+        tn_autorules struct tn_rules r = {0};
+        struct tn_error err = {0};
+        if (tn_rules_add(&r, wrong[i], &err) == 0)
+            fail_msg("'%s' is no rule", wrong[i]);
+        assert_int_equal(err.code, TN_E_INVALID);
+    }
+}
+
+static void ships_lists(void **state)
+{
+    for (size_t i = 0; i < tn_rule_list_count; i++) {
+        tn_autorules struct tn_rules r = {0};
+        tn_autofree char *name = tn_asprintf("@%s", tn_rule_lists[i].name);
+        struct tn_error err = {0};
+        if (tn_rules_add(&r, name, &err) < 0)
+            fail_msg("%s: %s", name, err.text);
+        assert_true(r.count > 5);
+    }
+}
+
+static void knows_names(void **state)
+{
+    tn_autorules struct tn_rules r = rules_of("allow\ngood.test\n*.deep.test\nUPPER.test\n");
+
+    assert_true(tn_rules_know_name(&r, "good.test"));
+    assert_true(tn_rules_know_name(&r, "a.deep.test"));
+    assert_true(tn_rules_know_name(&r, "b.a.deep.test"));
+    assert_true(tn_rules_know_name(&r, "upper.test"));
+    assert_false(tn_rules_know_name(&r, "deep.test"));
+    assert_false(tn_rules_know_name(&r, "xdeep.test"));
+    assert_false(tn_rules_know_name(&r, "x.good.test"));
+    assert_false(tn_rules_know_name(&r, "ood.test"));
+}
+
+static unsigned pass_of(const struct tn_rules *r, const char *name, uint16_t port, bool udp)
+{
+    return tn_rules_allow_name(r, name, &(struct tn_wish){.port = port, .udp = udp});
+}
+
+static void judges_ports_and_protocols(void **state)
+{
+    tn_autorules struct tn_rules r =
+        rules_of("allow\nplain.test\nssh.test:22\nhttps://tls.test\nhttp://web.test\n"
+                 "tcp://raw.test:443\nudp://time.test:123\nmany.test:8000-8002\nstar.test:*\n");
+
+    assert_int_equal(pass_of(&r, "plain.test", 443, false), TN_PASS_TLS | TN_PASS_HTTP);
+    assert_int_equal(pass_of(&r, "plain.test", 80, false), TN_PASS_TLS | TN_PASS_HTTP);
+    assert_int_equal(pass_of(&r, "plain.test", 8080, false), TN_PASS_NOT);
+    assert_int_equal(pass_of(&r, "plain.test", 443, true), TN_PASS_NOT);
+    assert_int_equal(pass_of(&r, "ssh.test", 22, false),
+                     TN_PASS_TLS | TN_PASS_HTTP | TN_PASS_RAW);
+    assert_int_equal(pass_of(&r, "ssh.test", 443, false), TN_PASS_NOT);
+    assert_int_equal(pass_of(&r, "tls.test", 443, false), TN_PASS_TLS);
+    assert_int_equal(pass_of(&r, "tls.test", 80, false), TN_PASS_NOT);
+    assert_int_equal(pass_of(&r, "web.test", 80, false), TN_PASS_HTTP);
+    assert_int_equal(pass_of(&r, "web.test", 443, false), TN_PASS_NOT);
+    assert_int_equal(pass_of(&r, "raw.test", 443, false), TN_PASS_BLIND);
+    assert_int_equal(pass_of(&r, "time.test", 123, true), TN_PASS_BLIND);
+    assert_int_equal(pass_of(&r, "time.test", 123, false), TN_PASS_NOT);
+    assert_int_equal(pass_of(&r, "many.test", 8002, false) & TN_PASS_RAW, TN_PASS_RAW);
+    assert_int_equal(pass_of(&r, "many.test", 8003, false), TN_PASS_NOT);
+    assert_int_equal(pass_of(&r, "star.test", 1, false) & TN_PASS_RAW, TN_PASS_RAW);
+    assert_int_equal(pass_of(&r, "star.test", 443, false), TN_PASS_TLS | TN_PASS_HTTP);
+}
+
+static bool reaches(const struct tn_rules *r, const char *text, uint16_t port, bool udp)
+{
+    struct tn_address a;
+
+    assert_true(tn_address_parse(text, &a));
+    return tn_rules_allow_address(r, &(struct tn_wish){.address = &a, .port = port, .udp = udp});
+}
+
+static void judges_addresses(void **state)
+{
+    tn_autorules struct tn_rules r = rules_of("allow\n10.1.0.0/16:5432\n192.0.2.7\n[fd00::]/9:80\n"
+                                              "udp://192.0.2.0/25:53\n");
+
+    assert_true(reaches(&r, "10.1.255.1", 5432, false));
+    assert_false(reaches(&r, "10.1.255.1", 5433, false));
+    assert_false(reaches(&r, "10.2.0.1", 5432, false));
+    assert_true(reaches(&r, "192.0.2.7", 1, false));
+    assert_true(reaches(&r, "::ffff:192.0.2.7", 1, false));
+    assert_false(reaches(&r, "192.0.2.8", 1, false));
+    assert_false(reaches(&r, "192.0.2.7", 1, true));
+    assert_true(reaches(&r, "192.0.2.7", 53, true));
+    assert_false(reaches(&r, "192.0.2.128", 53, true));
+    assert_true(reaches(&r, "fd7f::1", 80, false));
+    assert_false(reaches(&r, "fd80::1", 80, false));
+}
+
+static bool asks(const struct tn_rules *r, const char *name, const char *method, const char *path)
+{
+    return tn_rules_allow_request(r, name, 80, method, strlen(method), path, strlen(path));
+}
+
+static void judges_requests(void **state)
+{
+    tn_autorules struct tn_rules r =
+        rules_of("allow\nGET,HEAD http://api.test/v1/*\nhttp://api.test/exact\nall.test\n");
+
+    assert_true(asks(&r, "api.test", "GET", "/v1/x?y=%41"));
+    assert_true(asks(&r, "api.test", "HEAD", "/v1/"));
+    assert_false(asks(&r, "api.test", "POST", "/v1/x"));
+    assert_false(asks(&r, "api.test", "GET", "/v2"));
+    assert_true(asks(&r, "api.test", "POST", "/exact"));
+    assert_true(asks(&r, "api.test", "POST", "/exact?a"));
+    assert_false(asks(&r, "api.test", "POST", "/exactly"));
+    assert_false(asks(&r, "api.test", "GET", "/v1/../v2"));
+    assert_false(asks(&r, "api.test", "GET", "/v1/%2e%2e/v2"));
+    assert_false(asks(&r, "api.test", "GET", "/v1//v2"));
+    assert_false(asks(&r, "api.test", "GET", "/v1/\\..\\v2"));
+    assert_true(asks(&r, "all.test", "DELETE", "/any/../thing"));
+    assert_false(asks(&r, "other.test", "GET", "/v1/"));
+}
+
+static bool narrows(const char *wide, const char *rule)
+{
+    tn_autorules struct tn_rules w = rules_of(wide), r = {0};
+
+    assert_int_equal(tn_rules_add(&r, rule, NULL), 0);
+    return tn_rules_cover(&w, &r.items[0]);
+}
+
+static void only_narrows(void **state)
+{
+    assert_true(narrows("allow\n*.good.test\n", "a.good.test"));
+    assert_true(narrows("allow\n*.good.test\n", "*.b.good.test"));
+    assert_true(narrows("allow\n*.good.test\n", "https://a.good.test"));
+    assert_false(narrows("allow\n*.good.test\n", "good.test"));
+    assert_false(narrows("allow\na.good.test\n", "*.good.test"));
+    assert_false(narrows("allow\ngood.test\n", "good.test:22"));
+    assert_false(narrows("allow\ngood.test\n", "tcp://good.test:443"));
+    assert_false(narrows("allow\nhttps://good.test\n", "good.test"));
+    assert_true(narrows("allow\nGET http://good.test/a\n", "GET http://good.test/a"));
+    assert_false(narrows("allow\nGET http://good.test/a\n", "http://good.test/a"));
+    assert_true(narrows("allow\n10.0.0.0/8\n", "10.1.0.0/16:80"));
+    assert_false(narrows("allow\n10.1.0.0/16:80\n", "10.0.0.0/8:80"));
+    assert_true(narrows("open\n", "any.test:22"));
+    assert_false(narrows("open\n", "10.0.0.1"));
+    assert_true(narrows("open\n10.0.0.1\n", "10.0.0.1:80"));
+}
+
+static void normalises_names(void **state)
+{
+    char out[TN_NAME_MAX + 1];
+
+    assert_true(tn_name_normalise("Good.TEST.", 10, out));
+    assert_string_equal(out, "good.test");
+    assert_false(tn_name_normalise(".", 1, out));
+    assert_false(tn_name_normalise("a..b", 4, out));
+    assert_false(tn_name_normalise("a\0b", 3, out));
+    assert_false(tn_name_normalise("[::1]", 5, out));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refuses_nonsense),
+        cmocka_unit_test(ships_lists),
+        cmocka_unit_test(knows_names),
+        cmocka_unit_test(judges_ports_and_protocols),
+        cmocka_unit_test(judges_addresses),
+        cmocka_unit_test(judges_requests),
+        cmocka_unit_test(only_narrows),
+        cmocka_unit_test(normalises_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
