@@ -145,6 +145,8 @@ enum {
     NAME_CONNS_MAX = 64,
     SERVERS_MAX = 3,
     PIPES_KEPT = 64,
+    PIPES_MAX = 512, /* open at once; whoever gets none is copied for */
+    FILES_APART = 2 * PIPES_MAX + FLOWS_MAX + QUERIES_MAX + NAME_CONNS_MAX + 64,
     BUFFER = 64 << 10,
 };
 
@@ -171,7 +173,7 @@ struct gate {
     struct query *queries;
     size_t link_count, flow_count, query_count, name_conn_count;
     int pipes[PIPES_KEPT][2];
-    size_t pipe_count;
+    size_t pipe_count, pipes_open, links_max;
     int64_t refusals_from; /* the second in which... */
     int refusals;          /* ...so many were reported */
     uint8_t buffer[BUFFER];

@@ -13,20 +13,19 @@ enum {
 
 /* --- pipes ---------------------------------------------------------------------------------- */
 
-/* One is held only while bytes are on their way. */
+/* One is held only while bytes are on their way; false: there are enough of them. */
 static bool take_pipe(struct gate *g, struct way *w)
 {
-    if (w->pipe[0] >= 0)
-        return true;
     if (g->pipe_count > 0) {
         g->pipe_count--;
         memcpy(w->pipe, g->pipes[g->pipe_count], sizeof w->pipe);
         return true;
     }
-    if (pipe2(w->pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
+    if (g->pipes_open >= PIPES_MAX || pipe2(w->pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
         w->pipe[0] = w->pipe[1] = -1;
         return false;
     }
+    g->pipes_open++;
     fcntl(w->pipe[1], F_SETPIPE_SZ, PIPE_BYTES);
     return true;
 }
@@ -37,6 +36,7 @@ static void give_pipe(struct gate *g, struct way *w)
         memcpy(g->pipes[g->pipe_count++], w->pipe, sizeof w->pipe);
         w->pipe[0] = w->pipe[1] = -1;
     }
+    g->pipes_open -= w->pipe[0] >= 0;
     tn_close(TN_TAKE_FD(w->pipe[0]));
     tn_close(TN_TAKE_FD(w->pipe[1]));
 }
@@ -105,20 +105,9 @@ static bool pass_on(struct gate *g, struct way *w, struct side *to)
     return true;
 }
 
-/* Into it: at most `most` bytes. */
-static bool fetch(struct gate *g, struct way *w, struct side *from, struct side *to, int64_t most)
+/* What a read of `from` gave that was no bytes: its end, or nothing now.  False: an error. */
+static bool take_none(struct way *w, struct side *from, struct side *to, ssize_t n, int error)
 {
-    if (!take_pipe(g, w))
-        return false;
-    ssize_t n = splice(from->watch.fd, NULL, w->pipe[1], NULL,
-                       most < PIPE_BYTES ? (size_t)most : PIPE_BYTES,
-                       SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
-    if (n > 0) {
-        w->held = (size_t)n;
-        return true;
-    }
-    int error = errno;
-    give_pipe(g, w);
     if (n == 0) {
         w->ended = true;
         shutdown(to->watch.fd, SHUT_WR);
@@ -129,23 +118,59 @@ static bool fetch(struct gate *g, struct way *w, struct side *from, struct side 
     return error == EAGAIN || error == EINTR;
 }
 
+/* Without a pipe: what the other side does not take stays where it is. */
+static bool copy(struct gate *g, struct way *w, struct side *from, struct side *to, size_t most,
+                 size_t *moved)
+{
+    ssize_t n = recv(from->watch.fd, g->buffer, most < BUFFER ? most : BUFFER,
+                     MSG_PEEK | MSG_DONTWAIT);
+
+    if (n <= 0)
+        return take_none(w, from, to, n, errno);
+    ssize_t sent = send(to->watch.fd, g->buffer, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) {
+        to->out = errno != EAGAIN;
+        return errno == EAGAIN || errno == EINTR;
+    }
+    *moved = (size_t)sent;
+    return recv(from->watch.fd, g->buffer, (size_t)sent, MSG_DONTWAIT) == sent;
+}
+
+/* Into the pipe: at most `most` bytes. */
+static bool fetch(struct gate *g, struct way *w, struct side *from, struct side *to, size_t most,
+                  size_t *moved)
+{
+    if (!take_pipe(g, w))
+        return copy(g, w, from, to, most, moved);
+    ssize_t n = splice(from->watch.fd, NULL, w->pipe[1], NULL, most,
+                       SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    int error = errno;
+    if (n > 0) {
+        w->held = *moved = (size_t)n;
+        return true;
+    }
+    give_pipe(g, w);
+    return take_none(w, from, to, n, error);
+}
+
 /* 1: there is more to move; 0: not now; -1: an error. */
 static int move(struct gate *g, struct way *w, struct side *from, struct side *to, int64_t *granted)
 {
     for (int i = 0; i < MOVES_A_ROUND; i++) {
+        size_t moved = 0;
+        if (!to->out)
+            return 0;
         if (w->held > 0) {
-            if (!to->out)
-                return 0;
             if (!pass_on(g, w, to))
                 return -1;
             continue;
         }
         if (w->ended || !from->in || *granted == 0)
             return 0;
-        if (!fetch(g, w, from, to, *granted))
+        if (!fetch(g, w, from, to, *granted < PIPE_BYTES ? (size_t)*granted : PIPE_BYTES, &moved))
             return -1;
         if (*granted != GRANT_ALL)
-            *granted -= (int64_t)w->held;
+            *granted -= (int64_t)moved;
     }
     return 1;
 }
@@ -334,7 +359,7 @@ void links_accept(struct gate *g, struct watch *w, uint32_t events)
 
     for (int i = 0; i < TAKEN_A_ROUND; i++) {
         int fd = -1;
-        g->full = g->link_count >= LINKS_MAX;
+        g->full = g->link_count >= g->links_max;
         if (!g->full)
             fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         g->full |= fd < 0 && (errno == EMFILE || errno == ENFILE);

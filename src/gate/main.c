@@ -183,10 +183,26 @@ static int begin_source(struct gate *g, struct source *s, int fd, bool datagrams
     return fd < 0 ? 0 : watch_begin(g, &s->watch);
 }
 
+/* As many connections as there are descriptors for; root makes room for all. */
+static size_t count_links(void)
+{
+    const struct rlimit wanted = {.rlim_cur = 2 * LINKS_MAX + FILES_APART,
+                                  .rlim_max = 2 * LINKS_MAX + FILES_APART};
+    struct rlimit files;
+
+    if (setrlimit(RLIMIT_NOFILE, &wanted) == 0)
+        return LINKS_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return 1;
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    size_t apart = FILES_APART < files.rlim_max / 2 ? FILES_APART : files.rlim_max / 2;
+    return (files.rlim_max - apart) / 2;
+}
+
 static int begin(struct gate *g, struct tn_error *err)
 {
     struct tn_address far;
-    struct rlimit files;
 
     g->again_end = &g->again;
     g->now = g->quiet = tn_now();
@@ -194,10 +210,7 @@ static int begin(struct gate *g, struct tn_error *err)
         g->timers[i].before = g->timers[i].after = &g->timers[i];
     for (int i = 0; i < TN_WALL_SOCKETS; i++)
         g->wall.fd[i] = is_socket(TN_GATE_WALL + i) ? TN_GATE_WALL + i : -1;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &files);
-    }
+    g->links_max = count_links();
     g->epoll = epoll_create1(EPOLL_CLOEXEC);
     g->route = tn_netlink_socket(NETLINK_ROUTE, err);
     if (g->route < 0 || g->epoll < 0)

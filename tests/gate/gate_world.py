@@ -3,16 +3,18 @@
 The machine is where tendon runs. Its only way out leads to outside.py, which is everything that a sandbox may want to
 reach or must not; the machine has a public and a private address of its own, with a server on each."""
 
+import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 import outside
-from trees import RELEASE, program
+from trees import BUILD, RELEASE, program
 
 HERE = pathlib.Path(__file__).resolve().parent
 NOBODY = 65534
@@ -128,9 +130,14 @@ class GateWorld:
     def tendon(self, *words, user=0, check=True, **kwargs):
         home = self.home(user)
         prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
-        env = {"PATH": os.environ["PATH"], "HOME": str(home), "TENDON_STATE": str(home / "state")}
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "TENDON_STATE": str(home / "state"),
+            "TENDON_HAND": str(program(RELEASE, "tendon-hand")),
+        }
         result = subprocess.run(
-            self.machine.words(*prefix, program(RELEASE, "tendon"), *words),
+            self.machine.words(*prefix, program(BUILD, "tendon"), *words),
             env=env, cwd=home, capture_output=True, text=True, timeout=WAIT, **kwargs,
         )  # fmt: skip
         assert not check or result.returncode == 0, (words, result.stdout, result.stderr)
@@ -151,9 +158,55 @@ class GateWorld:
         shutil.rmtree(self.base, ignore_errors=True)
 
 
+def code_of_daemon(code):
+    return f"""
+import os, sys
+if os.fork(): sys.exit()
+os.setsid()
+out = os.open('/tmp/said', os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+for fd in (0, 1, 2): os.dup2(out, fd)
+sys.stdout = open(1, 'w', buffering=1)
+{code}
+"""
+
+
 class Box:
     def __init__(self, world, name, user):
         self.world, self.id, self.user = world, name, user
+
+    @property
+    def directory(self):
+        (path,) = self.world.home(self.user).glob(f"state/**/{self.id}/keeper.sock")
+        return path.parent
+
+    def ask(self, request):
+        """What its keeper answers."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(WAIT)
+            s.connect(str(self.directory / "keeper.sock"))
+            s.sendall(f"{request}\n".encode())
+            text = b""
+            while part := s.recv(65536):
+                text += part
+        return text.decode().strip()
+
+    def network(self):
+        return json.loads(self.ask("network"))
+
+    def gate(self):
+        """The number of its gate, 0 when none runs."""
+        return self.network()["gate"]
+
+    def start(self, code):
+        """A program that runs on; what it says lands in a file inside."""
+        self.python(code_of_daemon(code))
+
+    def said(self, needle, seconds=WAIT):
+        deadline = time.monotonic() + seconds
+        while needle not in (text := self.sh("cat /tmp/said").stdout):
+            assert time.monotonic() < deadline, text
+            time.sleep(0.1)
+        return text
 
     def sh(self, command, check=False):
         return self.world.tendon("exec", self.id, "--", command, user=self.user, check=check)

@@ -3,6 +3,8 @@ machine that must never be reached. Prints "ready" when all of it listens, and t
 arrived, so that a test can tell what got out."""
 
 import http.server
+import resource
+import selectors
 import socket
 import socketserver
 import ssl
@@ -176,6 +178,35 @@ def serve_echo(address, port=7):
         threading.Thread(target=talk, args=(conn,), daemon=True).start()
 
 
+def serve_crowd(address, port=6):
+    """Echoes to any number of connections, by one thread; a client that says "more" gets bytes without end."""
+    selector = selectors.DefaultSelector()
+    listener = socket.create_server((address, port), backlog=4096)
+    listener.setblocking(False)
+    selector.register(listener, selectors.EVENT_READ)
+    flood = bytes(1 << 16)
+    while True:
+        for key, events in selector.select():
+            try:
+                if key.fileobj is listener:
+                    conn, _ = listener.accept()
+                    conn.setblocking(False)
+                    selector.register(conn, selectors.EVENT_READ)
+                elif events & selectors.EVENT_WRITE:
+                    key.fileobj.send(flood)
+                elif not (data := key.fileobj.recv(1 << 16)):
+                    raise OSError("closed")
+                elif data == b"more":
+                    selector.modify(key.fileobj, selectors.EVENT_READ | selectors.EVENT_WRITE)
+                else:
+                    key.fileobj.send(data)
+            except BlockingIOError:
+                pass
+            except OSError:
+                selector.unregister(key.fileobj)
+                key.fileobj.close()
+
+
 def serve_datagrams(address, port=9):
     udp = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind((address, port))
@@ -191,7 +222,9 @@ def main(certificate):
     for address in ADDRESSES6:
         subprocess.run(["ip", "addr", "add", f"{address}/128", "dev", "lo", "nodad"], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    jobs = [(serve_names,)]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    jobs = [(serve_names,), (serve_crowd, GOOD)]
     for address in ADDRESSES[1:] + ADDRESSES6:
         jobs += [(serve_web, address, 80), (serve_web, address, 8080), (serve_tls, address, certificate)]
         jobs += [(serve_echo, address), (serve_datagrams, address)]
