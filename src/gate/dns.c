@@ -6,7 +6,7 @@ enum {
     CHAIN_MAX = 12, /* names one after the other */
     JUMPS_MAX = 32,
     RECORDS_MAX = 256,
-    UDP_SIZE = 1232, /* what we take */
+    UDP_SIZE = 1232,    /* what we take */
     OPTION_REASON = 15, /* extended error: RFC 8914 */
     REASON_FILTERED = 17,
 };
@@ -47,8 +47,8 @@ static bool take32(struct reader *r, uint32_t *value)
     return true;
 }
 
-/* A name, with pointers only backwards.  Labels that are no part of a host's name make it "?", which
- * is equal to nothing that is asked for. */
+/* A name, with pointers only backwards.  Labels that are no part of a host's name make it "?",
+ * which is equal to nothing that is asked for. */
 static bool take_name(struct reader *r, char out[TN_NAME_MAX + 1])
 {
     char text[256];
@@ -220,7 +220,7 @@ static void put32(struct tn_buf *out, uint32_t value)
 
 static void put_name(struct tn_buf *out, const char *name)
 {
-    while (*name && *name != '.' ) {
+    while (*name && *name != '.') {
         size_t n = strcspn(name, ".");
         tn_buf_putc(out, (char)n);
         tn_buf_add(out, name, n);
@@ -270,9 +270,8 @@ void tn_dns_write_question(struct tn_buf *out, const struct tn_dns_question *q)
 void tn_dns_write_answer(struct tn_buf *out, const struct tn_dns_question *q,
                          const struct tn_dns_answer *a, const char *reason)
 {
-    put_start(out, q,
-              RESPONSE | CAN_RECURSE | (q->recursion ? RECURSE : 0U) | (unsigned)a->code, a->count,
-              q->extended);
+    put_start(out, q, RESPONSE | CAN_RECURSE | (q->recursion ? RECURSE : 0U) | (unsigned)a->code,
+              a->count, q->extended);
     for (size_t i = 0; i < a->count; i++) {
         size_t size = a->addresses[i].family == AF_INET ? 4 : 16;
         put16(out, 0xc000 | HEADER); /* the name of the question */

@@ -6,9 +6,9 @@
 #include "gate/rules.h"
 
 enum {
-    TN_DNS_MAX = 4096,      /* the largest message */
-    TN_DNS_SMALL = 512,     /* what everybody understands over UDP */
-    TN_DNS_ADDRESSES = 16,  /* of an answer; they fit into a small message */
+    TN_DNS_MAX = 4096,     /* the largest message */
+    TN_DNS_SMALL = 512,    /* what everybody understands over UDP */
+    TN_DNS_ADDRESSES = 16, /* of an answer; they fit into a small message */
     TN_DNS_TTL_MAX = 3600,
 };
 
@@ -47,8 +47,8 @@ struct tn_dns_answer {
     struct tn_address addresses[TN_DNS_ADDRESSES];
 };
 
-/* The answer to that question from a server: for A and AAAA the addresses at the end of its chain of
- * names.  -1: it is none. */
+/* The answer to that question from a server: for A and AAAA the addresses at the end of its chain
+ * of names.  -1: it is none. */
 int tn_dns_read_answer(const uint8_t *bytes, size_t size, const struct tn_dns_question *q,
                        struct tn_dns_answer *a);
 

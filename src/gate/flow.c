@@ -114,7 +114,6 @@ static bool asks_gate(const struct gate *g, const struct ends *e)
 
 static void take_datagram(struct gate *g, const struct ends *e, size_t size)
 {
-    const struct tn_wish wish = {.address = &e->to, .port = e->to_port, .udp = true};
     struct flow *f;
     char what[TARGET_TEXT];
 
@@ -128,7 +127,7 @@ static void take_datagram(struct gate *g, const struct ends *e, size_t size)
     }
     f = find_flow(g, e);
     if (!f) {
-        struct judgement j = judge(g, &wish);
+        struct judgement j = judge(g, &e->to, e->to_port, true);
         if (j.verdict != PASSES) {
             refuse(g, target_text(g, &e->to, e->to_port, what),
                    j.why ? j.why : "UDP, which no rule names");

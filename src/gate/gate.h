@@ -71,9 +71,9 @@ struct source {
 enum { TAKEN_A_ROUND = 64 };
 
 #define CONTAINER(pointer, type, member) \
-    ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* --- judge.c: what may pass ------------------------------------------------------------------- */
+/* --- judge.c: what may pass ------------------------------------------------------------------ */
 
 enum verdict { REFUSED, PASSES, LOOK }; /* LOOK: by what the client says first; see `pass` */
 
@@ -83,7 +83,7 @@ struct judgement {
     const char *why;
 };
 
-struct judgement judge(struct gate *g, const struct tn_wish *w);
+struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port, bool udp);
 /* What is said to the keeper, and by it to whoever runs the sandbox. */
 void refuse(struct gate *g, const char *what, const char *why);
 /* "name:443", or "1.2.3.4:443" where no name is known. */
@@ -93,13 +93,13 @@ const char *target_text(struct gate *g, const struct tn_address *a, uint16_t por
 /* Whether the name may have that address in an answer. */
 bool may_answer(struct gate *g, const struct tn_address *a);
 
-/* --- route.c ---------------------------------------------------------------------------------- */
+/* --- route.c --------------------------------------------------------------------------------- */
 
 enum route { ROUTE_NONE, ROUTE_OUT, ROUTE_HERE };
 /* Where this machine would send it; HERE is an address of its own. */
 enum route route_of(int socket, const struct tn_address *a);
 
-/* --- names.c, names-tcp.c: DNS ---------------------------------------------------------------- */
+/* --- names.c, names-tcp.c: DNS --------------------------------------------------------------- */
 
 /* Whoever asked a question: by a datagram, or on a connection (then not NULL). */
 struct asker {
@@ -114,7 +114,7 @@ void names_reply(struct gate *g, struct name_conn *conn, const struct tn_buf *me
 void names_forget(struct gate *g, const struct name_conn *conn);
 void names_done(struct gate *g);
 
-/* --- packet.c: datagrams to the sandbox, from any address -------------------------------------- */
+/* --- packet.c: datagrams to the sandbox, from any address ------------------------------------ */
 
 struct ends {
     struct tn_address from, to;
@@ -124,18 +124,18 @@ void packet_send(struct gate *g, const struct ends *e, const void *bytes, size_t
 /* "Prohibited", about a datagram that e->from sent to e->to. */
 void packet_prohibit(struct gate *g, const struct ends *e, size_t size);
 
-/* --- link.c, guard.c: TCP; flow.c: UDP --------------------------------------------------------- */
+/* --- link.c, guard.c: TCP; flow.c: UDP ------------------------------------------------------- */
 
 void links_accept(struct gate *g, struct watch *w, uint32_t events);
 void links_done(struct gate *g);
 void flows_receive(struct gate *g, struct watch *w, uint32_t events);
 void flows_done(struct gate *g);
 
-/* --- confine.c --------------------------------------------------------------------------------- */
+/* --- confine.c ------------------------------------------------------------------------------- */
 
 int gate_confine(struct tn_error *err);
 
-/* --- the whole --------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 enum {
     LINKS_MAX = 16384,

@@ -1,4 +1,4 @@
-/* What the client of a name rule says: TLS must name the host, and so must every request of HTTP. */
+/* What the client of a name rule says: TLS must name the host, and so must each request of HTTP. */
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 

@@ -86,8 +86,7 @@ static bool read_body(struct rest body, struct tn_hello *hello)
         return false;
     if (body.size == 0)
         return true; /* as it was before there were extensions */
-    return take_part(&body, 2, &extensions) && body.size == 0 &&
-           read_extensions(extensions, hello);
+    return take_part(&body, 2, &extensions) && body.size == 0 && read_extensions(extensions, hello);
 }
 
 /* A hello may be cut into several records: they are put together first. */

@@ -5,8 +5,8 @@
 #include "gate/rules.h"
 
 enum tn_hello_state {
-    TN_HELLO_MORE,  /* not all of it is there */
-    TN_HELLO_NOT,   /* no client hello of TLS */
+    TN_HELLO_MORE, /* not all of it is there */
+    TN_HELLO_NOT,  /* no client hello of TLS */
     TN_HELLO_WHOLE,
 };
 

@@ -24,8 +24,13 @@ static struct judgement refused(const char *why)
     return (struct judgement){.verdict = REFUSED, .why = why};
 }
 
+static bool is_here(struct gate *g, const struct tn_address *a)
+{
+    return route_of(g->route, a) == ROUTE_HERE;
+}
+
 /* Why an address is out of reach for whoever has no rule by address; NULL: it is not. */
-static const char *nearness(struct gate *g, const struct tn_address *a)
+static const char *nearness(const struct tn_address *a, bool here)
 {
     static const char *const kinds[] = {
         [TN_ADDRESS_PRIVATE] = "a private address",
@@ -36,16 +41,18 @@ static const char *nearness(struct gate *g, const struct tn_address *a)
 
     if (kind != TN_ADDRESS_PUBLIC)
         return kinds[kind];
-    return route_of(g->route, a) == ROUTE_HERE ? kinds[TN_ADDRESS_LOOPBACK] : NULL;
+    return here ? kinds[TN_ADDRESS_LOOPBACK] : NULL;
 }
 
-struct judgement judge(struct gate *g, const struct tn_wish *w)
+struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port, bool udp)
 {
+    const struct tn_wish wish = {.address = a, .port = port, .udp = udp, .here = is_here(g, a)};
+    const struct tn_wish *w = &wish;
     struct search s = {.gate = g, .wish = w};
 
     if (tn_rules_allow_address(&g->rules, w))
         return (struct judgement){.verdict = PASSES};
-    const char *near = nearness(g, w->address);
+    const char *near = nearness(a, w->here);
     if (near)
         return refused(near);
     if (g->rules.mode == TN_GATE_OPEN)
@@ -62,11 +69,9 @@ struct judgement judge(struct gate *g, const struct tn_wish *w)
 
 bool may_answer(struct gate *g, const struct tn_address *a)
 {
-    for (size_t i = 0; i < g->rules.count; i++)
-        if (!g->rules.items[i].name &&
-            tn_address_in(a, &g->rules.items[i].net, g->rules.items[i].bits))
-            return true;
-    return nearness(g, a) == NULL;
+    bool here = is_here(g, a);
+
+    return tn_rules_know_address(&g->rules, a, here) || nearness(a, here) == NULL;
 }
 
 static void take_first(const char *name, void *ctx)

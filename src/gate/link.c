@@ -92,7 +92,8 @@ static void link_over(struct gate *g, struct timer *t)
 /* Out of the pipe. False: an error. */
 static bool pass_on(struct gate *g, struct way *w, struct side *to)
 {
-    ssize_t n = splice(w->pipe[0], NULL, to->watch.fd, NULL, w->held, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    ssize_t n =
+        splice(w->pipe[0], NULL, to->watch.fd, NULL, w->held, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 
     if (n < 0 && errno == EAGAIN)
         to->out = false;
@@ -122,8 +123,8 @@ static bool take_none(struct way *w, struct side *from, struct side *to, ssize_t
 static bool copy(struct gate *g, struct way *w, struct side *from, struct side *to, size_t most,
                  size_t *moved)
 {
-    ssize_t n = recv(from->watch.fd, g->buffer, most < BUFFER ? most : BUFFER,
-                     MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n =
+        recv(from->watch.fd, g->buffer, most < BUFFER ? most : BUFFER, MSG_PEEK | MSG_DONTWAIT);
 
     if (n <= 0)
         return take_none(w, from, to, n, errno);
@@ -142,8 +143,8 @@ static bool fetch(struct gate *g, struct way *w, struct side *from, struct side 
 {
     if (!take_pipe(g, w))
         return copy(g, w, from, to, most, moved);
-    ssize_t n = splice(from->watch.fd, NULL, w->pipe[1], NULL, most,
-                       SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    ssize_t n =
+        splice(from->watch.fd, NULL, w->pipe[1], NULL, most, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
     int error = errno;
     if (n > 0) {
         w->held = *moved = (size_t)n;
@@ -203,8 +204,8 @@ static void advance(struct gate *g, struct link *l)
         return;
     if (l->guard == GUARD_SWITCH && !guard_server(g, l))
         return;
-    while (l->guard != GUARD_NONE && l->guard != GUARD_SWITCH && l->granted == 0 &&
-           l->client.in && !l->up.ended) {
+    while (l->guard != GUARD_NONE && l->guard != GUARD_SWITCH && l->granted == 0 && l->client.in &&
+           !l->up.ended) {
         if (!guard_client(g, l))
             return;
         if (l->granted == 0 && l->guard != GUARD_NONE)
@@ -343,7 +344,7 @@ static void take_client(struct gate *g, int fd)
         names_accept(g, fd);
         return;
     }
-    struct judgement j = judge(g, &w);
+    struct judgement j = judge(g, &address, w.port, false);
     if (j.verdict == REFUSED) {
         refuse(g, target_text(g, &address, w.port, what), j.why);
         close_hard(fd);

@@ -218,7 +218,8 @@ static int begin(struct gate *g, struct tn_error *err)
     g->pins = tn_pins_open(TN_GATE_PINS, err);
     if (!g->pins || take_settings(g, TN_GATE_SETTINGS, err) < 0 || gate_confine(err) < 0)
         return -1;
-    g->ipv6 = tn_address_parse("2001:4860:4860::8888", &far) && route_of(g->route, &far) == ROUTE_OUT;
+    g->ipv6 =
+        tn_address_parse("2001:4860:4860::8888", &far) && route_of(g->route, &far) == ROUTE_OUT;
     g->control = (struct watch){.fd = TN_GATE_CONTROL, .ready = control_ready};
     if (watch_begin(g, &g->control) < 0 ||
         begin_source(g, &g->listeners[0], g->wall.fd[TN_WALL_TCP4], false) < 0 ||

@@ -33,8 +33,8 @@ void names_reply(struct gate *g, struct name_conn *c, const struct tn_buf *messa
                             {.iov_base = message->data, .iov_len = message->len}};
     struct msghdr m = {.msg_iov = parts, .msg_iovlen = 2};
 
-    if (c->client.fd >= 0 && sendmsg(c->client.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) !=
-                                 (ssize_t)(message->len + 2))
+    if (c->client.fd >= 0 &&
+        sendmsg(c->client.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)(message->len + 2))
         shutdown(c->client.fd, SHUT_RDWR);
 }
 

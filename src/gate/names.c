@@ -7,7 +7,7 @@
 
 enum {
     NAMES_PORT = 53,
-    TRIES = 4, /* over all servers */
+    TRIES = 4,               /* over all servers */
     PIN_SECONDS_LEAST = 300, /* programs keep an address longer than they may */
 };
 
@@ -118,7 +118,8 @@ static void query_over(struct gate *g, struct timer *t)
     ask_server(g, CONTAINER(t, struct query, timer));
 }
 
-static void begin_query(struct gate *g, const struct asker *who, const struct tn_dns_question *asked)
+static void begin_query(struct gate *g, const struct asker *who,
+                        const struct tn_dns_question *asked)
 {
     if (g->query_count >= QUERIES_MAX || g->server_count == 0) {
         answer_code(g, who, asked, TN_DNS_FAILED, NULL);
@@ -257,8 +258,8 @@ void names_ask(struct gate *g, const struct asker *who, const uint8_t *bytes, si
         return;
     }
     bool reverse = ends_with(q.name, ".arpa");
-    if (q.name[0] == '?' || (g->rules.mode == TN_GATE_ALLOW && !reverse &&
-                             !tn_rules_know_name(&g->rules, q.name))) {
+    if (q.name[0] == '?' ||
+        (g->rules.mode == TN_GATE_ALLOW && !reverse && !tn_rules_know_name(&g->rules, q.name))) {
         snprintf(what, sizeof what, "the name %s", q.name);
         refuse(g, what, "no rule");
         answer_code(g, who, &q, TN_DNS_NO_NAME, "no rule allows this name");

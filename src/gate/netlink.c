@@ -132,8 +132,8 @@ int tn_netlink_send(int socket, struct tn_netlink *n, struct tn_error *err)
         ssize_t size = recv(socket, packet, sizeof packet, 0);
         if (size < 0 && errno == EINTR)
             continue;
-        int acks = size < 0 ? tn_fail_errno(err, errno, "netlink")
-                            : count_acks(packet, (size_t)size, err);
+        int acks =
+            size < 0 ? tn_fail_errno(err, errno, "netlink") : count_acks(packet, (size_t)size, err);
         if (acks < 0)
             return -1;
         n->sent -= (uint32_t)acks < n->sent ? (uint32_t)acks : n->sent;

@@ -56,8 +56,7 @@ int tn_pins_create(struct tn_error *err)
 
 struct tn_pins *tn_pins_open(int fd, struct tn_error *err)
 {
-    void *table =
-        mmap(NULL, PINS * sizeof(struct pin), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *table = mmap(NULL, PINS * sizeof(struct pin), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (table == MAP_FAILED) {
         tn_fail_errno(err, errno, "memory for names");

@@ -3,6 +3,8 @@
 #include <ctype.h>
 #include <strings.h>
 
+enum { NET_BITS = 7 }; /* fc00::/7 is the widest net of one kind that is not public */
+
 const char *const tn_gate_modes[] = {
     [TN_GATE_OPEN] = "open",
     [TN_GATE_ALLOW] = "allow",
@@ -272,15 +274,32 @@ static bool has_name(const struct tn_rule *rule, const char *name)
     return n > ours + 1 && name[n - ours - 1] == '.' && strcmp(name + n - ours, rule->name) == 0;
 }
 
+static bool has_address(const struct tn_rule *rule, const struct tn_address *a, bool here)
+{
+    enum tn_address_kind kind = tn_address_kind(a);
+    bool whole = rule->bits == (a->family == AF_INET ? 32 : 128);
+    bool near = rule->bits >= NET_BITS && tn_address_kind(&rule->net) == kind;
+
+    return !rule->name && tn_address_in(a, &rule->net, rule->bits) && (whole || !here) &&
+           (kind == TN_ADDRESS_PUBLIC || near);
+}
+
 bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w)
 {
     for (size_t i = 0; i < r->count; i++) {
         const struct tn_rule *rule = &r->items[i];
         bool udp = rule->scheme == TN_RULE_UDP;
-        if (!rule->name && udp == w->udp && has_port(rule, w->port) &&
-            tn_address_in(w->address, &rule->net, rule->bits))
+        if (udp == w->udp && has_address(rule, w->address, w->here) && has_port(rule, w->port))
             return true;
     }
+    return false;
+}
+
+bool tn_rules_know_address(const struct tn_rules *r, const struct tn_address *a, bool here)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (has_address(&r->items[i], a, here))
+            return true;
     return false;
 }
 
@@ -372,12 +391,23 @@ static bool has_method(const char *list, const char *method, size_t size)
     return false;
 }
 
+/* Whether a part of the path leads elsewhere: "", "." or "..", then a slash or the end. */
+static bool leads_elsewhere(const char *rest, size_t size)
+{
+    size_t dots = 0;
+
+    while (dots < size && dots < 3 && rest[dots] == '.')
+        dots++;
+    bool slash = dots < size && rest[dots] == '/';
+    return dots == 0 ? slash : dots < 3 && (slash || dots == size);
+}
+
 /* Servers see the same place behind many spellings; a rule about paths takes only the plain one. */
 static bool is_plain(const char *path, size_t size)
 {
-    for (size_t i = 0; i < size && path[i] != '?'; i++)
+    for (size_t i = 0; i < size; i++)
         if (path[i] == '%' || path[i] == '\\' || path[i] == ';' ||
-            (path[i] == '/' && i + 1 < size && (path[i + 1] == '.' || path[i + 1] == '/')))
+            (path[i] == '/' && leads_elsewhere(path + i + 1, size - i - 1)))
             return false;
     return true;
 }
@@ -386,12 +416,12 @@ static bool has_path(const char *pattern, const char *path, size_t size)
 {
     size_t n = strlen(pattern), plain = 0;
 
-    if (!is_plain(path, size))
-        return false;
-    if (n > 0 && pattern[n - 1] == '*')
-        return size >= n - 1 && memcmp(path, pattern, n - 1) == 0;
     while (plain < size && path[plain] != '?')
         plain++;
+    if (!is_plain(path, plain))
+        return false;
+    if (n > 0 && pattern[n - 1] == '*')
+        return plain >= n - 1 && memcmp(path, pattern, n - 1) == 0;
     return plain == n && memcmp(path, pattern, n) == 0;
 }
 
@@ -401,8 +431,8 @@ bool tn_rules_allow_request(const struct tn_rules *r, const char *name, uint16_t
 {
     for (size_t i = 0; i < r->count; i++) {
         const struct tn_rule *rule = &r->items[i];
-        if ((rule->scheme == TN_RULE_ANY || rule->scheme == TN_RULE_HTTP) &&
-            has_name(rule, name) && has_port(rule, port) &&
+        if ((rule->scheme == TN_RULE_ANY || rule->scheme == TN_RULE_HTTP) && has_name(rule, name) &&
+            has_port(rule, port) &&
             (!rule->methods || has_method(rule->methods, method, method_size)) &&
             (!rule->path || has_path(rule->path, path, path_size)))
             return true;

@@ -71,19 +71,24 @@ struct tn_wish {
     const struct tn_address *address;
     uint16_t port;
     bool udp;
+    bool here; /* it is an address of this machine */
 };
 
-/* A rule by address. */
+/* A rule by address.  One that covers half of the world is not about what is private in it: for
+ * that the net itself must be of that kind, and for this machine the rule must name the very
+ * address. */
 bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w);
+/* Whether any rule is about that address, whatever the port: then a name may have it. */
+bool tn_rules_know_address(const struct tn_rules *r, const struct tn_address *a, bool here);
 /* Whether any rule is about that name, whatever the port: then it may be looked up. */
 bool tn_rules_know_name(const struct tn_rules *r, const char *name);
 
 /* How a rule by name allows a connection to that name. */
 enum tn_rule_pass {
     TN_PASS_NOT,
-    TN_PASS_TLS = 1 << 0,  /* if it is TLS for that name */
-    TN_PASS_HTTP = 1 << 1, /* if it is HTTP for that name, by tn_rules_allow_request */
-    TN_PASS_RAW = 1 << 2,  /* if it is neither */
+    TN_PASS_TLS = 1 << 0,   /* if it is TLS for that name */
+    TN_PASS_HTTP = 1 << 1,  /* if it is HTTP for that name, by tn_rules_allow_request */
+    TN_PASS_RAW = 1 << 2,   /* if it is neither */
     TN_PASS_BLIND = 1 << 3, /* whatever it is */
 };
 unsigned tn_rules_allow_name(const struct tn_rules *r, const char *name, const struct tn_wish *w);

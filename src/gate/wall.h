@@ -32,7 +32,10 @@ enum tn_wall_socket {
 struct tn_wall {
     int fd[TN_WALL_SOCKETS];
 };
-#define TN_WALL_NONE {.fd = {-1, -1, -1, -1, -1, -1}}
+#define TN_WALL_NONE                     \
+    {                                    \
+        .fd = { -1, -1, -1, -1, -1, -1 } \
+    }
 
 void tn_wall_done(struct tn_wall *wall);
 

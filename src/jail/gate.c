@@ -126,9 +126,8 @@ int jail_gate_reload(struct jail *j, struct tn_error *err)
 static _Noreturn void become_gate(const struct jail *j, int control, int log)
 {
     const struct jail_gate *g = &j->gate;
-    int from[TN_GATE_WALL + TN_WALL_SOCKETS] = {[TN_GATE_CONTROL] = control,
-                                                [TN_GATE_PINS] = g->pins,
-                                                [TN_GATE_SETTINGS] = g->settings};
+    int from[TN_GATE_WALL + TN_WALL_SOCKETS] = {
+        [TN_GATE_CONTROL] = control, [TN_GATE_PINS] = g->pins, [TN_GATE_SETTINGS] = g->settings};
     static char *const argv[] = {(char *)(uintptr_t) "tendon-gate", NULL};
     static char *const env[] = {NULL};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -235,26 +235,23 @@ static int run(struct jail *j, const struct ways *w)
 
 static void begin(struct jail *j)
 {
-    *j = (struct jail){.userns = -1,
-                       .directory = -1,
-                       .storage = -1,
-                       .storage_mount = -1,
-                       .control = -1,
-                       .hand = -1,
-                       .cpu_info = -1,
-                       .output = -1,
-                       .child_output = -1,
-                       .listener = -1,
-                       .log = -1,
-                       .owner = -1,
-                       .root = -1,
-                       .images = -1,
-                       .left_network = -1,
-                       .gate = {.wall = TN_WALL_NONE,
-                                .pins = -1,
-                                .settings = -1,
-                                .pidfd = -1,
-                                .control = -1}};
+    *j = (struct jail){
+        .userns = -1,
+        .directory = -1,
+        .storage = -1,
+        .storage_mount = -1,
+        .control = -1,
+        .hand = -1,
+        .cpu_info = -1,
+        .output = -1,
+        .child_output = -1,
+        .listener = -1,
+        .log = -1,
+        .owner = -1,
+        .root = -1,
+        .images = -1,
+        .left_network = -1,
+        .gate = {.wall = TN_WALL_NONE, .pins = -1, .settings = -1, .pidfd = -1, .control = -1}};
     for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
         j->system[i] = -1;
     tn_jail_plan_init(&j->plan);

@@ -35,7 +35,7 @@ enum { TN_JAIL_PLAN_FD = 3, TN_JAIL_REPORT_FD = 4, TN_JAIL_START_FD = 6 };
 #define TN_JAIL_SUSPENDED "suspended" /* what a suspended jail is made anew from, see criu.h */
 #define TN_JAIL_SOCKET "hand.sock"
 #define TN_JAIL_RULES "network.rules" /* new rules for the gate, see keeper-protocol.h */
-#define TN_JAIL_HAND "/.tendon/hand" /* where the program of the plan is inside, read-only */
+#define TN_JAIL_HAND "/.tendon/hand"  /* where the program of the plan is inside, read-only */
 
 /* Who root inside is. */
 enum tn_jail_mapping {
@@ -94,13 +94,13 @@ struct tn_jail_plan {
     struct tn_str_list devices; /* further /dev/... to pass through */
 
     char *hostname;
-    char *workspace;  /* inside; made if missing, and owned by uid and gid; or NULL */
-    int mapping;      /* enum tn_jail_mapping */
-    int network;      /* enum tn_jail_network */
+    char *workspace;          /* inside; made if missing, and owned by uid and gid; or NULL */
+    int mapping;              /* enum tn_jail_mapping */
+    int network;              /* enum tn_jail_network */
     struct tn_str_list allow; /* rules of the gate (gate/rules.h) */
     char *gate;               /* the program tendon-gate; for the last two */
-    int64_t uid, gid; /* inside, of the program */
-    bool new_privs;   /* set-uid programs give rights (sudo works), where root inside has none of
+    int64_t uid, gid;         /* inside, of the program */
+    bool new_privs; /* set-uid programs give rights (sudo works), where root inside has none of
                          another user outside: mappings range and subids; a jail that may be
                          suspended has no_new_privs always */
 

@@ -1,5 +1,5 @@
-/* Writes the system call filters of the jail as C, at build time: seccomp-gen ARCHITECTURE FILE; and
- * with "gate" after that the one of the gate (src/gate), which names all that it may do.
+/* Writes the system call filters of the jail as C, at build time: seccomp-gen ARCHITECTURE FILE;
+ * and with "gate" after that the one of the gate (src/gate), which names all that it may do.
  *
  * The first filter knows every call that libseccomp knows and answers "no such call" to all
  * others, so that what a future kernel adds is closed until somebody looks at it; of the known ones
@@ -404,12 +404,48 @@ static scmp_filter_ctx filter_arguments(uint32_t arch)
 
 /* What moving bytes between sockets takes.  Nothing opens a file, makes a process or ends one. */
 static const char *const gate_calls[] = {
-    "read", "write", "pread64", "close", "fcntl", "fstat", "newfstatat", "pipe2", "splice",
-    "connect", "accept4", "bind", "getsockname", "getsockopt", "setsockopt", "shutdown", "recvfrom",
-    "recvmsg", "sendto", "sendmsg", "epoll_wait", "epoll_pwait", "epoll_ctl", "brk", "mmap",
-    "munmap", "mremap", "madvise", "mprotect", "futex", "getrandom", "clock_gettime", "getpid",
-    "rt_sigreturn", "rt_sigaction", "rt_sigprocmask", "sigaltstack", "exit", "exit_group", "gettid",
-    "restart_syscall", "sched_yield",
+    "read",
+    "write",
+    "pread64",
+    "close",
+    "fcntl",
+    "fstat",
+    "newfstatat",
+    "pipe2",
+    "splice",
+    "connect",
+    "accept4",
+    "bind",
+    "getsockname",
+    "getsockopt",
+    "setsockopt",
+    "shutdown",
+    "recvfrom",
+    "recvmsg",
+    "sendto",
+    "sendmsg",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_ctl",
+    "brk",
+    "mmap",
+    "munmap",
+    "mremap",
+    "madvise",
+    "mprotect",
+    "futex",
+    "getrandom",
+    "clock_gettime",
+    "getpid",
+    "rt_sigreturn",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "sigaltstack",
+    "exit",
+    "exit_group",
+    "gettid",
+    "restart_syscall",
+    "sched_yield",
 };
 
 static scmp_filter_ctx filter_gate(uint32_t arch)
@@ -422,10 +458,10 @@ static scmp_filter_ctx filter_gate(uint32_t arch)
         check(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(gate_calls[i]), 0),
               gate_calls[i]);
     for (size_t i = 0; i < COUNT(families) * COUNT(types); i++)
-        check(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name("socket"), 2,
-                               SCMP_CMP(0, SCMP_CMP_EQ, (scmp_datum_t)families[i / COUNT(types)]),
-                               SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf,
-                                        (scmp_datum_t)types[i % COUNT(types)])),
+        check(seccomp_rule_add(
+                  ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name("socket"), 2,
+                  IS(0, (scmp_datum_t)families[i / COUNT(types)]),
+                  SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf, (scmp_datum_t)types[i % COUNT(types)])),
               "socket");
     return ctx;
 }

@@ -96,8 +96,8 @@ int jail_read_resolver(struct jail *j, struct tn_error *err)
     return 0;
 }
 
-/* Where the root has no resolv.conf, an empty one, or a link to nowhere, the host's is put; where the
- * gate is asked for names, always its own. */
+/* Where the root has no resolv.conf, an empty one, or a link to nowhere, the host's is put; where
+ * the gate is asked for names, always its own. */
 int jail_write_resolver(struct jail *j, struct tn_error *err)
 {
     struct stat st;
@@ -106,7 +106,8 @@ int jail_write_resolver(struct jail *j, struct tn_error *err)
         return 0;
     tn_autofd int there = sys_openat2(j->root, "/etc/resolv.conf", O_PATH | O_CLOEXEC, 0,
                                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
-    if (!jail_is_gated(j) && there >= 0 && (fstat(there, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > 0))
+    if (!jail_is_gated(j) && there >= 0 &&
+        (fstat(there, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > 0))
         return 0;
     tn_autofd int etc = jail_open_inside(j, "/etc", true, err);
     if (etc < 0)

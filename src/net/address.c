@@ -24,8 +24,8 @@ static const struct {
 
 static enum tn_address_kind kind_of_v4(const uint8_t *bytes)
 {
-    uint32_t address = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 |
-                       (uint32_t)bytes[2] << 8 | bytes[3];
+    uint32_t address =
+        (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 
     for (size_t i = 0; i < TN_COUNT(nets); i++)
         if ((address ^ nets[i].net) >> (32 - nets[i].bits) == 0)

@@ -37,7 +37,8 @@ bool tn_address_parse(const char *text, struct tn_address *a);
 socklen_t tn_address_to(const struct tn_address *a, uint16_t port, union tn_sockaddr *to);
 const char *tn_address_text(const struct tn_address *a, char out[TN_ADDRESS_TEXT]);
 
-/* By the table in address.c; what IPv6 wraps around IPv4 (mapped, NAT64, 6to4) is as near as that. */
+/* By the table in address.c; what IPv6 wraps around IPv4 (mapped, NAT64, 6to4) is as near as that
+ * one. */
 enum tn_address_kind tn_address_kind(const struct tn_address *a);
 bool tn_address_same(const struct tn_address *a, const struct tn_address *b);
 /* Whether the first bits are the same. */

@@ -85,10 +85,10 @@ struct tn_config_jail {
     char *disk;
     int network;              /* default of spec.network: enum tn_network [none] */
     struct tn_str_list allow; /* and of spec.allow */
-    bool suspend;           /* jails can be suspended to disk [false] */
-    bool unprivileged;      /* use a user namespace even as root [true] */
-    bool no_new_privileges; /* setuid programs gain nothing [false] */
-    bool layer_images;      /* layers may be images, where this kernel mounts them [true] */
+    bool suspend;             /* jails can be suspended to disk [false] */
+    bool unprivileged;        /* use a user namespace even as root [true] */
+    bool no_new_privileges;   /* setuid programs gain nothing [false] */
+    bool layer_images;        /* layers may be images, where this kernel mounts them [true] */
 };
 
 /* [docker] */

@@ -32,6 +32,11 @@ static bool wants_network(const struct tn_spec *s)
     return s->network != TN_NETWORK_DEFAULT && s->network != TN_NETWORK_HOST;
 }
 
+static bool wants_rules(const struct tn_spec *s)
+{
+    return s->allow.count > 0;
+}
+
 static bool wants_devices(const struct tn_spec *s)
 {
     return s->devices.count > 0;
@@ -99,6 +104,7 @@ static const struct {
     {"image", wants_image, "it uses the file system of this machine as it is"},
     {"volumes", wants_volumes, "it sees the directories of this machine where they are"},
     {"network", wants_network, "it shares the network of this machine"},
+    {"allow", wants_rules, "it shares the network of this machine"},
     {"user", wants_user, "it runs as the user who starts it"},
     {"devices", wants_devices, "it sees the devices of this machine as they are"},
     {"gpus", wants_gpus, "it sees the devices of this machine as they are"},

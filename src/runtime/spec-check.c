@@ -215,14 +215,26 @@ static int check_gpus(const struct tn_spec *spec, struct tn_error *err)
     return 0;
 }
 
+static int check_allow(const struct tn_spec *spec, struct tn_error *err)
+{
+    bool gated = spec->network == TN_NETWORK_OPEN || spec->network == TN_NETWORK_ALLOW ||
+                 spec->network == TN_NETWORK_DEFAULT;
+
+    if (spec->allow.count && !gated)
+        return tn_fail(err, TN_E_INVALID, "expected network open or allow with it, found %s",
+                       tn_networks[spec->network]);
+    return 0;
+}
+
 static const struct {
     const char *field;
     int (*check)(const struct tn_spec *spec, struct tn_error *err);
 } checks[] = {
-    {"runtime", check_runtime},     {"name", check_name},       {"image", check_image},
-    {"workspace", check_workspace}, {"user", check_user},       {"plugins", check_plugins},
-    {"volumes", check_volumes},     {"env", check_env},         {"labels", check_labels},
-    {"ports", check_ports},         {"devices", check_devices}, {"gpus", check_gpus},
+    {"allow", check_allow},     {"runtime", check_runtime},     {"name", check_name},
+    {"image", check_image},     {"workspace", check_workspace}, {"user", check_user},
+    {"plugins", check_plugins}, {"volumes", check_volumes},     {"env", check_env},
+    {"labels", check_labels},   {"ports", check_ports},         {"devices", check_devices},
+    {"gpus", check_gpus},
 };
 
 /* Whoever runs sandboxes of others keeps their specs for as long as they live. */
@@ -234,6 +246,7 @@ static int check_size(const struct tn_spec *spec, struct tn_error *err)
     } lists[] = {
         {"plugins", spec->plugins.count, LIST_MAX},
         {"volumes", spec->volumes.count, LIST_MAX},
+        {"allow", spec->allow.count, ENV_MAX},
         {"ports", spec->ports.count, LIST_MAX},
         {"devices", spec->devices.count, LIST_MAX},
         {"env", tn_json_count(spec->env), ENV_MAX},

@@ -344,16 +344,19 @@ static int check_runtime(struct tn_service *s, const struct tn_spec *base,
                    name, tn_buf_str(&names));
 }
 
-/* What a sandbox gets that does not say. */
-static int network_of(const struct tn_service *s, const struct tn_spec *spec)
+static bool is_jail(const struct tn_service *s, const struct tn_spec *spec)
 {
     const char *runtime = runtime_of(s, spec, NULL);
 
+    return runtime && strcmp(runtime, tn_backend_jail.name) == 0;
+}
+
+/* What a sandbox gets that does not say. */
+static int network_of(const struct tn_service *s, const struct tn_spec *spec)
+{
     if (spec->network != TN_NETWORK_DEFAULT)
         return spec->network;
-    if (runtime && strcmp(runtime, tn_backend_jail.name) == 0)
-        return tn_runtime_host(s->rt)->config->jail.network;
-    return TN_NETWORK_BRIDGE;
+    return is_jail(s, spec) ? tn_runtime_host(s->rt)->config->jail.network : TN_NETWORK_BRIDGE;
 }
 
 static int check_rules(const struct tn_service *s, int network, const struct tn_spec *base,
@@ -387,16 +390,19 @@ static int check_network(const struct tn_service *s, const struct tn_spec *base,
                          const struct tn_spec *spec, struct tn_error *err)
 {
     static const int reach[] = {
-        [TN_NETWORK_NONE] = 0, [TN_NETWORK_ALLOW] = 1, [TN_NETWORK_OPEN] = 2,
+        [TN_NETWORK_NONE] = 0,   [TN_NETWORK_ALLOW] = 1, [TN_NETWORK_OPEN] = 2,
         [TN_NETWORK_BRIDGE] = 3, [TN_NETWORK_HOST] = 4,
     };
     int wide = network_of(s, base), wanted = network_of(s, spec);
 
+    if (wanted == TN_NETWORK_BRIDGE && is_jail(s, spec))
+        return 0; /* which no jail has: the backend says so */
     if (wanted != wide && wanted == TN_NETWORK_HOST)
         return denied("network host", err);
     if (reach[wanted] > reach[wide])
         return tn_fail(err, TN_E_DENIED,
-                       "network %s: the operator has %s; another takes the scope admin",
+                       "network %s: the template, or the runtime, has %s; a wider one takes "
+                       "the scope admin",
                        tn_networks[wanted], tn_networks[wide]);
     return check_rules(s, wide, base, spec, err);
 }
@@ -503,8 +509,8 @@ static int base_of(const struct tn_service *s, const char *template, struct tn_s
 }
 
 /* What of the machine a sandbox may have. */
-static int check_reach(const struct tn_service *s, const struct tn_spec *base, const struct tn_spec *spec,
-                       struct tn_error *err)
+static int check_reach(const struct tn_service *s, const struct tn_spec *base,
+                       const struct tn_spec *spec, struct tn_error *err)
 {
     return check_network(s, base, spec, err) || check_operators(base, spec, err) ? -1 : 0;
 }

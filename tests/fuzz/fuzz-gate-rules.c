@@ -11,8 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tn_autorules struct tn_rules r;
     struct tn_address a;
 
-    if (tn_rules_parse((const char *)data, size, &r, NULL) < 0 ||
-        !tn_address_parse("10.0.0.1", &a))
+    if (tn_rules_parse((const char *)data, size, &r, NULL) < 0 || !tn_address_parse("10.0.0.1", &a))
         return 0;
     for (size_t i = 0; i < r.count; i++)
         if (!tn_rules_cover(&r, &r.items[i]))

@@ -177,7 +177,7 @@ def test_ten_thousand(world):
     box = world.box("open")
     each = crowd_size() // 4
     box.sh(f"cat > /tmp/crowd.py <<'END'\n{CROWD}\nEND", check=True)
-    box.start(f"import socket, time\ns = socket.create_connection(('{outside.GOOD}', 7)); print('held'); time.sleep(500)")
+    box.start(f"import signal, socket\ns = socket.create_connection(('{outside.GOOD}', 7)); print('held'); signal.pause()")
     box.said("held")
     gate = box.gate()
     before = usage(gate)
@@ -204,12 +204,12 @@ def test_ten_thousand(world):
 
 
 SLOW = f"""
-import socket, time
+import signal, socket
 conns = []
 for i in range(200):
     c = socket.create_connection(('{outside.GOOD}', 6)); c.sendall(b'more'); conns.append(c)
 print('open')
-time.sleep(500)
+signal.pause()
 """
 
 
@@ -222,3 +222,19 @@ def test_slow_readers(world):
     until(lambda: usage(gate)[0] >= 400)
     assert usage(gate)[1] < 64 << 10
     assert box.sh(GET.format("good.test")).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words, why",
+    [
+        (("--runtime", "local", "--network", "allow"), "it shares the network of this machine"),
+        (("--runtime", "local", "--allow", "good.test"), "it shares the network of this machine"),
+        (("--runtime", "docker", "--image", "x", "--network", "open"), "open and allow are for jails"),
+        (("--runtime", "jail", "--network", "none", "--allow", "good.test"), "expected network open or allow"),
+        (("--runtime", "jail", "--network", "bridge"), "bridge is for docker"),
+    ],
+)
+def test_no_wish_is_forgotten(world, words, why):
+    """A runtime that cannot do it makes no sandbox, rather than one with another network."""
+    made = world.tendon("new", *words, check=False)
+    assert made.returncode != 0 and why in made.stderr, made.stderr

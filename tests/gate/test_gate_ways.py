@@ -180,11 +180,11 @@ except OSError as e: print('no')
 
 
 def test_abstract_sockets_and_other_sandboxes(world, boxes, user):
-    listen = "import socket,time\ns=socket.socket(socket.AF_UNIX); s.bind('\\0tendon-gate-test'); s.listen()\n"
+    listen = "import signal,socket\ns=socket.socket(socket.AF_UNIX); s.bind('\\0tendon-gate-test'); s.listen()\n"
     other = world.box("open", user=user)
     other.python(
         "import os,sys\nif os.fork(): sys.exit()\nos.setsid()\n" + listen + "t=socket.socket(); t.bind(('0.0.0.0', 4444))\n"
-        "t.listen()\nfor fd in (0, 1, 2): os.close(fd)\ntime.sleep(300)"
+        "t.listen()\nfor fd in (0, 1, 2): os.close(fd)\nsignal.pause()"
     )
     connect = "(lambda s: s.connect('\\0tendon-gate-test') or 1)(socket.socket(socket.AF_UNIX))"
     assert attempt(other, connect) is not None

@@ -259,6 +259,22 @@ def test_networks_are_the_operators(make_service, jail_works):
     client = make_service(config=config).start().tenant("a")
     denied(client.post("/v1/sandboxes", {"template": "alone", "network": "bridge"}), "network", "template")
     denied(client.post("/v1/sandboxes", {"network": "host"}), "network host")
+    for network in ("open", "allow"):  # a jail of this service has none
+        denied(client.post("/v1/sandboxes", {"network": network}), f"network {network}", "has none")
+    denied(client.post("/v1/sandboxes", {"allow": ["pypi.org"]}), "allow pypi.org")
+
+
+def test_a_network_only_becomes_narrower(make_service, jail_works):
+    config = CONFIG.replace("[jail]", '[jail]\nnetwork = "allow"\nallow = ["*.good.test", "10.1.0.0/16:80"]', 1)
+    client = make_service(config=config).start().tenant("a")
+    denied(client.post("/v1/sandboxes", {"network": "open"}), "network open", "has allow")
+    for rule in ("good.test", "a.good.test:22", "10.0.0.0/8:80", "10.1.2.3", "@packages"):
+        denied(client.post("/v1/sandboxes", {"allow": [rule]}), f"allow {rule}")
+    denied(client.post("/v1/sandboxes", {"allow": ["a b"]}), "rule 'a b'", status=400)
+    box = make(client, allow=["a.good.test", "https://b.good.test", "10.1.2.3:80"])
+    client.delete(at(box)).ok(204)
+    box = make(client, network="none")
+    client.delete(at(box)).ok(204)
 
 
 def test_labels_of_a_tenant_mean_nothing_to_an_engine(service, alice):

@@ -203,8 +203,7 @@ static int plan_limits(const struct jail_engine *e, const struct tn_subject *sub
 /* Never the default. */
 static int jail_network(const struct tn_host *host, const struct tn_spec *spec)
 {
-    int network =
-        spec->network == TN_NETWORK_DEFAULT ? host->config->jail.network : spec->network;
+    int network = spec->network == TN_NETWORK_DEFAULT ? host->config->jail.network : spec->network;
 
     return network == TN_NETWORK_DEFAULT ? TN_NETWORK_NONE : network;
 }
@@ -213,7 +212,7 @@ int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn
 {
     tn_autorules struct tn_rules rules = {0};
 
-    if (spec->network == TN_NETWORK_BRIDGE)
+    if (jail_network(host, spec) == TN_NETWORK_BRIDGE)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network: a jail has none, open, allow, or that of the host; bridge is for "
                        "docker");

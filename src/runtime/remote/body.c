@@ -16,6 +16,7 @@ static const struct {
     {"devices", "the service offers none", true},
     {"gpus", "the service offers none", true},
     {"network", "the service decides about it", true},
+    {"allow", "the service decides about it", true},
     {"ports", "the service decides about them", true},
     {"hand_args", "the service starts the hand", true},
     {"memory", "use sandbox.remote_runtime_resource_factor", true},

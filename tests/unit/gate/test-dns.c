@@ -73,9 +73,8 @@ static void follows_the_chain(void **state)
 
     assert_int_equal(ANSWER(HEAD("\x81\x80", "\1", "\3", "\0") GOOD
                             "\0\1\0\1"
-                            "\xc0\x0c\0\5\0\1\0\0\0\5\0\7\5other\0" RECORD_A("\5other\0",
-                                                                             "\xcb\0\x71\1")
-                                RECORD_A("\4evil\0", "\1\2\3\4"),
+                            "\xc0\x0c\0\5\0\1\0\0\0\5\0\7\5other\0" RECORD_A(
+                                "\5other\0", "\xcb\0\x71\1") RECORD_A("\4evil\0", "\1\2\3\4"),
                             &a),
                      0);
     assert_int_equal(a.count, 1);
@@ -89,7 +88,10 @@ static void refuses_other_answers(void **state)
 
     assert_int_equal(ANSWER(HEAD("\1\0", "\1", "\0", "\0") GOOD "\0\1\0\1", &a), -1);
     assert_int_equal(ANSWER(HEAD("\x81\0", "\1", "\0", "\0") "\4evil\4test\0\0\1\0\1", &a), -1);
-    assert_int_equal(ANSWER("\0\0" "\x81\0\0\1\0\0\0\0\0\0" GOOD "\0\1\0\1", &a), -1);
+    assert_int_equal(ANSWER("\0\0"
+                            "\x81\0\0\1\0\0\0\0\0\0" GOOD "\0\1\0\1",
+                            &a),
+                     -1);
     assert_int_equal(ANSWER(HEAD("\x81\0", "\1", "\1", "\0") GOOD "\0\1\0\1\xc0\x0c\0\1", &a), -1);
     /* An address of the wrong size is none. */
     assert_int_equal(ANSWER(HEAD("\x81\0", "\1", "\1", "\0") GOOD
@@ -122,8 +124,8 @@ static void writes_what_it_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_questions),       cmocka_unit_test(refuses_odd_questions),
-        cmocka_unit_test(follows_the_chain),     cmocka_unit_test(refuses_other_answers),
+        cmocka_unit_test(reads_questions),      cmocka_unit_test(refuses_odd_questions),
+        cmocka_unit_test(follows_the_chain),    cmocka_unit_test(refuses_other_answers),
         cmocka_unit_test(writes_what_it_reads),
     };
 

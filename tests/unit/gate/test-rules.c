@@ -94,8 +94,7 @@ static void judges_ports_and_protocols(void **state)
     assert_int_equal(pass_of(&r, "plain.test", 80, false), TN_PASS_TLS | TN_PASS_HTTP);
     assert_int_equal(pass_of(&r, "plain.test", 8080, false), TN_PASS_NOT);
     assert_int_equal(pass_of(&r, "plain.test", 443, true), TN_PASS_NOT);
-    assert_int_equal(pass_of(&r, "ssh.test", 22, false),
-                     TN_PASS_TLS | TN_PASS_HTTP | TN_PASS_RAW);
+    assert_int_equal(pass_of(&r, "ssh.test", 22, false), TN_PASS_TLS | TN_PASS_HTTP | TN_PASS_RAW);
     assert_int_equal(pass_of(&r, "ssh.test", 443, false), TN_PASS_NOT);
     assert_int_equal(pass_of(&r, "tls.test", 443, false), TN_PASS_TLS);
     assert_int_equal(pass_of(&r, "tls.test", 80, false), TN_PASS_NOT);
@@ -136,6 +135,26 @@ static void judges_addresses(void **state)
     assert_false(reaches(&r, "fd80::1", 80, false));
 }
 
+/* A rule for the whole world is none for what is near. */
+static void wide_nets_are_public(void **state)
+{
+    tn_autorules struct tn_rules r =
+        rules_of("allow\n0.0.0.0/0\n[::]/0\n8.0.0.0/5\n203.0.113.0/24\n"
+                 "203.0.113.7:80\n");
+    struct tn_address a;
+
+    assert_true(reaches(&r, "198.51.100.1", 80, false));
+    assert_true(reaches(&r, "2001:db8::1", 80, false));
+    assert_false(reaches(&r, "10.0.0.1", 80, false));
+    assert_false(reaches(&r, "169.254.169.254", 80, false));
+    assert_false(reaches(&r, "fd00::1", 80, false));
+    assert_true(tn_address_parse("203.0.113.8", &a));
+    assert_false(tn_rules_know_address(&r, &a, true));
+    assert_true(tn_rules_know_address(&r, &a, false));
+    assert_true(tn_address_parse("203.0.113.7", &a));
+    assert_true(tn_rules_know_address(&r, &a, true));
+}
+
 static bool asks(const struct tn_rules *r, const char *name, const char *method, const char *path)
 {
     return tn_rules_allow_request(r, name, 80, method, strlen(method), path, strlen(path));
@@ -156,6 +175,9 @@ static void judges_requests(void **state)
     assert_false(asks(&r, "api.test", "GET", "/v1/../v2"));
     assert_false(asks(&r, "api.test", "GET", "/v1/%2e%2e/v2"));
     assert_false(asks(&r, "api.test", "GET", "/v1//v2"));
+    assert_false(asks(&r, "api.test", "GET", "/v1/.."));
+    assert_false(asks(&r, "api.test", "GET", "/v1/./x"));
+    assert_true(asks(&r, "api.test", "GET", "/v1/.hidden/..."));
     assert_false(asks(&r, "api.test", "GET", "/v1/\\..\\v2"));
     assert_true(asks(&r, "all.test", "DELETE", "/any/../thing"));
     assert_false(asks(&r, "other.test", "GET", "/v1/"));
@@ -203,14 +225,10 @@ static void normalises_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_nonsense),
-        cmocka_unit_test(ships_lists),
-        cmocka_unit_test(knows_names),
-        cmocka_unit_test(judges_ports_and_protocols),
-        cmocka_unit_test(judges_addresses),
-        cmocka_unit_test(judges_requests),
-        cmocka_unit_test(only_narrows),
-        cmocka_unit_test(normalises_names),
+        cmocka_unit_test(refuses_nonsense), cmocka_unit_test(ships_lists),
+        cmocka_unit_test(knows_names),      cmocka_unit_test(judges_ports_and_protocols),
+        cmocka_unit_test(judges_addresses), cmocka_unit_test(judges_requests),
+        cmocka_unit_test(only_narrows),     cmocka_unit_test(normalises_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
