@@ -227,8 +227,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_nonsense), cmocka_unit_test(ships_lists),
         cmocka_unit_test(knows_names),      cmocka_unit_test(judges_ports_and_protocols),
-        cmocka_unit_test(judges_addresses), cmocka_unit_test(judges_requests),
-        cmocka_unit_test(only_narrows),     cmocka_unit_test(normalises_names),
+        cmocka_unit_test(judges_addresses), cmocka_unit_test(wide_nets_are_public),
+        cmocka_unit_test(judges_requests),  cmocka_unit_test(only_narrows),
+        cmocka_unit_test(normalises_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,12 +76,14 @@ static void connections_arrive(void **state)
 
     for (size_t i = 0; i < TN_COUNT(addresses); i++) {
         tn_autofd int client = dial(addresses[i], 443, SOCK_STREAM);
+        assert_true(client >= 0);
         tn_autofd int got = accept_at(wall.fd[TN_WALL_TCP4]);
         wanted_is(got, addresses[i], 443);
     }
     if (wall.fd[TN_WALL_TCP6] < 0)
         return;
     tn_autofd int client = dial("2001:db8::1", 80, SOCK_STREAM);
+    assert_true(client >= 0);
     tn_autofd int got = accept_at(wall.fd[TN_WALL_TCP6]);
     wanted_is(got, "2001:db8::1", 80);
 }
@@ -97,6 +99,7 @@ static void loopback_is_its_own(void **state)
     assert_int_equal(listen(listener, 1), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&name, &size), 0);
     tn_autofd int client = dial("127.0.0.1", ntohs(name.sin_port), SOCK_STREAM);
+    assert_true(client >= 0);
     tn_autofd int got = accept_at(listener);
     assert_true(got >= 0);
     assert_int_equal(poll(&p, 1, 0), 0);
@@ -115,6 +118,7 @@ static void nobody_takes_its_place(void **state)
     assert_int_equal(bind(listener, (struct sockaddr *)&name, sizeof name), 0);
     assert_int_equal(listen(listener, 1), 0);
     tn_autofd int client = dial("203.0.113.9", 443, SOCK_STREAM);
+    assert_true(client >= 0);
     tn_autofd int got = accept_at(wall.fd[TN_WALL_TCP4]);
     wanted_is(got, "203.0.113.9", 443);
     setsockopt(rival, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
