@@ -26,7 +26,8 @@ int engine_open(struct external *x, const struct tn_host *host, struct engine **
 void engine_close(struct engine *e);
 const struct external *engine_external(const struct engine *e);
 
-/* Calls a method; params as in tn_rpc_program_call.  Errors name the backend.  result may be NULL. */
+/* Calls a method; params as in tn_rpc_program_call.  Errors name the backend; result may be
+ * NULL. */
 int engine_call(struct engine *e, const char *method, const struct tn_buf *params, int64_t deadline,
                 struct tn_json **result, struct tn_error *err);
 
