@@ -62,6 +62,7 @@ struct box {
     enum tn_blame blame;   /* of the work that failed last; its worker's */
     int restarts;
     int uses;
+    double quiet;             /* the time of use after which its hand said that nothing runs */
     struct bucket deliveries; /* that webhooks took */
     int64_t last_action;
     char *last_action_text;
@@ -80,6 +81,7 @@ struct box {
     bool working;                /* a worker is at it, */
     enum life_work doing;        /* and does that */
     bool look;                   /* it is to be looked at */
+    bool ask;                    /* its hand is to be asked whether a command runs */
     int64_t start_began;         /* when the start was asked for */
     struct place_in_line *place; /* from when a start was asked for until it has ended */
     int cancel;                  /* an eventfd that ends a pull, or -1 */
@@ -218,6 +220,8 @@ void box_leave_line(struct box *b);
 void box_give_up_start(struct box *b);
 /* How it really is. */
 void box_look_at_sandbox(struct box *b);
+/* Asks its hand whether a command runs: that is a use. */
+void box_ask_hand(struct box *b);
 /* What a failed start is called. */
 enum box_cause cause_of(const struct tn_error *err, enum tn_blame blame);
 struct tn_sandbox *box_attach(struct box *b, struct tn_error *err);

@@ -1,6 +1,7 @@
 /* Using a box: its hand, its ports, what it uses. */
 #include <math.h>
 
+#include "runtime/hand-answer.h"
 #include "runtime/hand-tunnel.h"
 #include "runtime/registry.h"
 #include "runtime/sandbox-report.h"
@@ -14,6 +15,10 @@
 /* What an agent server tells of a conversation, in batches, is far below. */
 #define DELIVERIES_PER_SECOND 20.0
 #define DELIVERIES_AT_ONCE 200.0
+
+/* A list of 64 sessions at most, whose directories may have long names. */
+#define SESSIONS_MAX (1 << 20)
+#define SESSIONS_SECONDS 2.0
 
 /* --- that it was used ------------------------------------------------------------------------- */
 
@@ -174,6 +179,55 @@ void box_check(struct box *b, int64_t deadline)
     pthread_mutex_lock(&b->lock);
     while ((b->look || b->working) && !b->gone && !box_sleep(b, deadline, NULL))
         ;
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* --- commands that go on ---------------------------------------------------------------------- */
+
+bool box_is_quiet(struct box *b, double used)
+{
+    pthread_mutex_lock(&b->lock);
+    bool quiet = b->quiet >= used;
+    if (!quiet && b->known && !b->gone) {
+        b->ask = true;
+        box_work(b);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return quiet;
+}
+
+/* Whether a command of an action runs in one of its shells.  A hand that does not answer, or knows
+ * no sessions, has none. */
+static bool command_runs(const struct tn_hand_address *at)
+{
+    tn_autobuf struct tn_buf nothing = TN_BUF_INIT(0), answer = TN_BUF_INIT(SESSIONS_MAX);
+    tn_autojson struct tn_json *tree = NULL;
+    int64_t deadline = tn_deadline_in(SESSIONS_SECONDS);
+
+    if (tn_hand_ask(at, "GET", "/v1/sessions", &nothing, &answer, deadline, NULL) ||
+        tn_json_parse(tn_buf_str(&answer), answer.len, &tree, NULL))
+        return false;
+    const struct tn_json *sessions = tn_json_get(tree, "sessions");
+    for (size_t i = 0; i < tn_json_count(sessions); i++)
+        if (tn_json_bool(tn_json_get(tn_json_at(sessions, i), "running"), false))
+            return true;
+    return false;
+}
+
+void box_ask_hand(struct box *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool runs = reachable(b);
+    double used = b->used;
+    tn_autofree char *address = tn_strdup_or_null(runs ? b->address : NULL);
+    tn_autofree char *key = tn_strdup_or_null(runs ? b->secret : NULL);
+    pthread_mutex_unlock(&b->lock);
+    runs = runs && command_runs(&(struct tn_hand_address){.address = address, .key = key});
+    pthread_mutex_lock(&b->lock);
+    if (runs)
+        note_use(b);
+    else
+        b->quiet = used;
     pthread_mutex_unlock(&b->lock);
 }
 

@@ -137,6 +137,9 @@ int box_order(struct box *b, const struct caller *who, enum box_order order, int
 /* The order of the service itself to one that was left alone, without waiting for it: TN_E_BUSY
  * when it is in use, or was used after that time (box_view.used). */
 int box_rest(struct box *b, enum box_order order, double used, struct tn_error *err);
+/* Whether its hand has said that no command goes on since it was used at that time (box_view.used);
+ * if not, it is asked in the background, and the steward hears of the end of that. */
+bool box_is_quiet(struct box *b, double used);
 /* Waits until its state is one of these bits, or it is gone (TN_E_GONE); TN_E_TIMEOUT. */
 int box_wait(struct box *b, unsigned states, int64_t deadline, struct tn_error *err);
 /* Waits until its version is beyond this one. */

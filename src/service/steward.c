@@ -110,7 +110,8 @@ static int64_t consider(struct steward *k, const char *id)
         .idle_stop = v.idle_stop,
     };
     enum keep what = keep_verdict(&t, service_time(), &again);
-    if (what != KEEP_AS_IT_IS)
+    bool rests = what == KEEP_DELETE || v.state != BOX_RUNNING || box_is_quiet(b, v.used);
+    if (what != KEEP_AS_IT_IS && rests)
         order(k, b, what, v.used);
     return tn_deadline_in(again);
 }

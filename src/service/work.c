@@ -159,6 +159,13 @@ static bool step(struct box *b)
         pthread_mutex_lock(&b->lock);
         return true;
     }
+    if (b->ask) {
+        b->ask = false;
+        pthread_mutex_unlock(&b->lock);
+        box_ask_hand(b);
+        pthread_mutex_lock(&b->lock);
+        return true;
+    }
     enum life_work work = life_next(b->state, b->goal);
     if (work != WORK_NONE)
         return do_work(b, work);
@@ -349,7 +356,7 @@ void box_work_warm(struct box *b, int64_t deadline)
         b->working = false;
         pthread_cond_broadcast(&b->changed);
     }
-    if (b->state != b->goal || b->look)
+    if (b->state != b->goal || b->look || b->ask)
         box_work(b);
     pthread_mutex_unlock(&b->lock);
     box_tell(b);

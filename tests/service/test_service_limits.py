@@ -344,6 +344,20 @@ def test_an_action_under_way_is_use(service):
     client.delete(at(box)).ok(204)
 
 
+def test_a_command_that_outlives_its_action_is_use(service):
+    """The action gave it no time; frozen, it would never end."""
+    client = service.tenant("patient")
+    box = make(client, idle_pause=0.2)
+    action = {"action": "run", "args": {"command": "sleep 2; echo ended > ended"}, "timeout": 0.3}
+    assert client.post(at(box, "/actions"), {"action": action}).ok().json["extras"]["metadata"]["exit_code"] == -1
+    began = time.monotonic()
+    while time.monotonic() - began < 1.2:
+        assert state(client, box) == "running"
+    eventually_state(client, box, "paused")  # it has ended by itself
+    assert run(client, box, "cat ended")["content"] == "ended"
+    client.delete(at(box)).ok(204)
+
+
 def test_an_open_terminal_is_use(service):
     client = service.tenant("typing")
     box = make(client)
