@@ -45,8 +45,15 @@ class Bench:
         self.env = dict(os.environ, HOME=scratch, XDG_STATE_HOME=scratch, PATH=f"{args.build}:{os.environ['PATH']}",
                         DOCKER_HOST=f"unix://{engine.socket}", SANDBOX_REMOTE_RUNTIME_API_URL=service.url,
                         SANDBOX_API_KEY=service.key)
+        self.runsc = find_runsc()
         self.workspace = f"{scratch}/workspace"
         os.mkdir(self.workspace)
+
+    def surroundings(self, runtime):
+        """The environment, and the runtime that is meant."""
+        if runtime != GVISOR:
+            return self.env, runtime
+        return {**self.env, "TENDON_ISOLATION": "gvisor", "TENDON_JAIL_RUNSC": self.runsc}, "jail"
 
     def command(self, mode, count, runtime):
         image = [IMAGE] if runtime == "docker" else []
@@ -54,7 +61,8 @@ class Bench:
 
     def sandboxes(self, mode, count, runtime):
         """{what: sorted times in ms}."""
-        out = subprocess.run(self.command(mode, count, runtime), check=True, env=self.env, cwd=self.workspace,
+        env, runtime = self.surroundings(runtime)
+        out = subprocess.run(self.command(mode, count, runtime), check=True, env=env, cwd=self.workspace,
                              stdout=subprocess.PIPE, text=True).stdout
         return {line["what"]: sorted(n / MS for n in line["each"]) for line in map(json.loads, out.splitlines())}
 
@@ -65,7 +73,8 @@ class Bench:
 
     def held(self, count, runtime):
         """MB for each sandbox after the first."""
-        process = subprocess.Popen(self.command("hold", count, runtime), env=self.env, cwd=self.workspace,
+        env, runtime = self.surroundings(runtime)
+        process = subprocess.Popen(self.command("hold", count, runtime), env=env, cwd=self.workspace,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         process.stdout.readline()
         first = memory()
@@ -100,11 +109,23 @@ class Bench:
 
 
 RUNTIMES = ["jail", "docker", "local", "cli", "remote"]
+GVISOR = "jail under gVisor"  # compared with the plain one
+CALLS = 10  # times the command that does nothing else
+
+
+def find_runsc():
+    """None, and why, where there is no gVisor."""
+    found = subprocess.run([os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools/runsc")], capture_output=True, text=True)
+    if found.returncode != 0:
+        print(f"{GVISOR}: not measured: {found.stderr.strip()}")
+        return None
+    return found.stdout.strip()
 
 
 def measure(bench, args):
     """{name: rounds} of each measurement: one round of everything after another, so that a busy moment hurts all alike."""
-    start, true, echo, size = ({} for _ in range(4))
+    start, true, echo, size, calls = ({} for _ in range(5))
+    with_gvisor = ["jail", GVISOR] if bench.runsc else []
 
     def add(table, name, value):
         table.setdefault(name, []).append(value)
@@ -115,7 +136,9 @@ def measure(bench, args):
         add(start, "container", sorted(bench.engine.create_and_start() for _ in range(args.creates)))
         add(size, "bwrap", [bench.held_bwrap(args.held)])
         add(size, "container", [bench.held_containers(args.held)])
-        for runtime in RUNTIMES:
+        for runtime in with_gvisor:
+            add(calls, runtime, bench.sandboxes("calls", CALLS, runtime)["calls"])
+        for runtime in RUNTIMES + with_gvisor[1:]:
             add(start, runtime, bench.sandboxes("create", args.creates, runtime)["create"])
             lines = bench.sandboxes("actions", args.actions, runtime)
             add(true, runtime, lines["true"])
@@ -123,7 +146,7 @@ def measure(bench, args):
             add(size, runtime, [bench.held(args.held, runtime)])
         print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    return start, true, echo, size
+    return start, true, echo, size, calls
 
 
 def quiet(rounds, q=0.5):
@@ -135,13 +158,14 @@ def middle(rounds):
     return quantile(sorted(quantile(values, 0.5) for values in rounds), 0.5)
 
 
-def show(results, start, true, echo, size):
-    references = {"docker": "container"}
-    for table, what, unit in ((start, "start", "ms"), (true, "`true`", "ms"), (size, "idle", "MB")):
+def show(results, start, true, echo, size, calls):
+    tables = ((start, "start", "ms", "bwrap"), (true, "`true`", "ms", "bare terminal"), (size, "idle", "MB", "bwrap"),
+              (calls, "40,000 calls", "ms", "jail"))
+    for table, what, unit, usual in tables:
         of = middle if table is size else quiet
         for name, rounds in table.items():
-            reference = "bare terminal" if table is true else references.get(name, "bwrap")
-            bar = "a reference" if name in ("bwrap", "container", "bare terminal") else f"against {reference}"
+            reference = "jail" if name == GVISOR else "container" if name == "docker" and table is not true else usual
+            bar = "a reference" if name == reference or name in ("container", "bare terminal") else f"against {reference}"
             results.add(f"{name}: {what}", of(rounds), unit, bar, None, of(rounds) / of(table[reference]))
     for name, rounds in echo.items():
         base = quiet(true["bare terminal"])

@@ -211,6 +211,20 @@ static void mode_actions(void)
     remove_one(0);
 }
 
+/* A command that does nothing but call the kernel, 40,000 times. */
+static void mode_calls(void)
+{
+    sandboxes[0] = create();
+    use_one(0);
+    for (int i = 0; i < count; i++) {
+        int64_t start = tn_now();
+        run(sandboxes[0], "dd if=/dev/zero of=/dev/null bs=1 count=20000 status=none");
+        times[i] = tn_now() - start;
+    }
+    print_times("calls", 0);
+    remove_one(0);
+}
+
 /* One, then the rest, then none; whoever reads this looks at the machine in between. */
 static void mode_hold(void)
 {
@@ -345,7 +359,7 @@ static const struct {
     void (*run)(void);
 } modes[] = {
     {"create", mode_create}, {"burst", mode_burst},     {"warm", mode_warm}, {"idle", mode_idle},
-    {"layers", mode_layers}, {"actions", mode_actions}, {"hold", mode_hold},
+    {"layers", mode_layers}, {"actions", mode_actions}, {"hold", mode_hold}, {"calls", mode_calls},
 };
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-"""Programs of others that ours are tested against, from npm: see tools/peers.
+"""Programs of others that ours are tested against, from npm (tools/peers), Debian (tools/criu), Go (tools/runsc).
 
 The machine may have no npm, or no way to packages: then tests that need a peer are skipped."""
 
@@ -8,6 +8,8 @@ import shutil
 import subprocess
 
 import pytest
+
+from rooms import room
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -53,6 +55,26 @@ def criu():
     program, problem = _fetch_criu()
     if not program:
         pytest.skip(problem.splitlines()[-1] if problem else "criu: cannot be fetched")
+    return program
+
+
+@functools.cache
+def _find_runsc():
+    done = subprocess.run([ROOT / "tools/runsc"], capture_output=True, text=True, timeout=20)
+    if done.returncode != 0:
+        return None, done.stderr.strip()
+    place = room("v") / "runsc"  # where users other than root find it, too
+    shutil.copy(done.stdout.strip(), place)
+    place.chmod(0o755)
+    place.parent.chmod(0o755)
+    return place, ""
+
+
+def runsc():
+    """The program runsc of gVisor; make test-all builds one where there is none: see tools/runsc."""
+    program, problem = _find_runsc()
+    if not program:
+        pytest.skip(problem.splitlines()[-1] if problem else "runsc: cannot be found")
     return program
 
 

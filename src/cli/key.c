@@ -51,6 +51,8 @@ static const struct tn_field rows[] = {
     TN_DOUBLE("requests_per_second", KEY, limits.requests_per_second, .flag = "--rate",
               .value = "N", .min = 0, .max = 1e6, .help = "requests per second"),
     TN_OBJECT("security", KEY, security, &tn_thresholds_fields),
+    TN_BOOL("gvisor", KEY, limits.gvisor, .flag = "--gvisor",
+            .help = "each of its sandboxes has isolation gvisor"),
     TN_BOOL("all", KEY, all, .flag = "--all", .letter = 'a',
             .help = "ls: also those that were revoked"),
 };

@@ -47,8 +47,10 @@ int jail_set_limits(struct jail *j, struct tn_error *err)
         /* Counted by user: queued signals and timers, bytes in POSIX message queues. */
         {RLIMIT_SIGPENDING, true, SIGNALS_QUEUED, NULL},
         {RLIMIT_MSGQUEUE, true, QUEUE_BYTES, NULL},
-        {RLIMIT_FSIZE, p->file_size > 0, p->file_size, &j->isolation.file_size_limit},
-        {RLIMIT_NOFILE, p->open_files > 0, p->open_files, &j->isolation.open_files_limit},
+        /* Under gVisor these are limits of what runs on it, see gvisor.c. */
+        {RLIMIT_FSIZE, !p->runsc && p->file_size > 0, p->file_size, &j->isolation.file_size_limit},
+        {RLIMIT_NOFILE, !p->runsc && p->open_files > 0, p->open_files,
+         &j->isolation.open_files_limit},
         {RLIMIT_NPROC, j->pids_by_rlimit, p->pids, &j->isolation.pids_limit},
     };
 
@@ -170,13 +172,20 @@ static int install(const struct sock_filter *code, size_t count, struct tn_error
     return 0;
 }
 
+int jail_filter_set_id(struct jail *j, struct tn_error *err)
+{
+    if (j->shares && install(filter_set_id, TN_COUNT(filter_set_id), err) < 0)
+        return -1;
+    j->isolation.no_set_id = j->shares;
+    return 0;
+}
+
 int jail_filter_calls(struct jail *j, struct tn_error *err)
 {
-    if ((j->shares && install(filter_set_id, TN_COUNT(filter_set_id), err) < 0) ||
+    if (jail_filter_set_id(j, err) < 0 ||
         install(filter_arguments, TN_COUNT(filter_arguments), err) < 0 ||
         install(filter_calls, TN_COUNT(filter_calls), err) < 0)
         return -1;
     j->isolation.seccomp = true;
-    j->isolation.no_set_id = j->shares;
     return 0;
 }

@@ -3,11 +3,14 @@
  *
  *     --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE PIDS SHARES DIR -- PROGRAM [ARGUMENT...]
  *     --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE PIDS SHARES DIR --put PATH MODE
+ *     --enter REPORT_FD PID START ID OPEN_FILES FILE_SIZE PIDS SHARES DIR --runsc PROGRAM ...
  *
  * PID and START name PID 1 of the jail; SHARES is 1 when it writes to directories of the host; DIR
  * is where the program starts, if it exists.  --put writes what comes on standard input, and makes
- * the directories on the way.  The exit code is the program's, or 128 + the signal that ended it;
- * when it could not be started REPORT_FD says why, otherwise it is closed without a word. */
+ * the directories on the way.  --runsc is for a jail under gVisor, whose runsc is told to start the
+ * program: this process only goes as far as the walls (gvisor.c).  The exit code is the program's,
+ * or 128 + the signal that ended it; when it could not be started REPORT_FD says why, otherwise it
+ * is closed without a word. */
 #include "jail/enter.h"
 
 #include <fcntl.h>
@@ -24,6 +27,8 @@
 enum {
     ARGUMENTS = 12, /* up to and with the "--" */
     FAILED = 125,
+    RUNSC_FAILED = 128, /* it says so of itself; mostly, there is no such program */
+    NOT_STARTED = 127,
     STATUS_MAX = 64 << 10,
 };
 
@@ -36,6 +41,7 @@ struct entry {
     char **argv; /* from "--" or "--put" on */
     int pidfd;
     bool same_user, same_network; /* as the launcher's own */
+    bool gvisor;                  /* runsc is to do it */
 };
 
 /* --- its arguments ------------------------------------------------------------------------- */
@@ -64,9 +70,11 @@ static int read_arguments(struct entry *e, char **argv, struct tn_error *err)
     e->jail.shares = shares != 0;
     e->directory = argv[10];
     plan->id = tn_strdup(argv[5]);
+    e->gvisor = strcmp(e->argv[0], "--runsc") == 0;
     bool put = strcmp(e->argv[0], "--put") == 0 && e->argv[1] && e->argv[2] && *e->argv[1] == '/';
-    if (!put && (strcmp(e->argv[0], "--") != 0 || !e->argv[1]))
-        return tn_fail(err, TN_E_INVALID, "--enter: expected -- PROGRAM or --put PATH MODE");
+    if (!put && ((strcmp(e->argv[0], "--") != 0 && !e->gvisor) || !e->argv[1]))
+        return tn_fail(err, TN_E_INVALID,
+                       "--enter: expected -- PROGRAM, --runsc PROGRAM or --put PATH MODE");
     return 0;
 }
 
@@ -128,7 +136,7 @@ static int join_namespaces(struct entry *e, struct tn_error *err)
 
     e->jail.mapping = e->same_user ? TN_JAIL_MAP_NONE : root ? TN_JAIL_MAP_RANGE : TN_JAIL_MAP_OWN;
     /* Limits are set while they still can be: they hold for what comes. */
-    if (jail_set_limits(&e->jail, err) < 0)
+    if (!e->gvisor && jail_set_limits(&e->jail, err) < 0)
         return -1;
     for (size_t i = 0; i < TN_COUNT(order); i++)
         if (!(order[i] == CLONE_NEWUSER && e->same_user) && setns(e->pidfd, order[i]) < 0)
@@ -181,6 +189,12 @@ static _Noreturn void be_inside(struct entry *e)
 {
     struct tn_error err = {0};
 
+    if (e->gvisor) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (jail_become_user(&e->jail, &err) == 0)
+            jail_ask_runsc(e->jail.plan.id, e->directory, e->argv + 1, &err);
+        complain(e, &err);
+    }
     if (confine(e, &err) < 0)
         complain(e, &err);
     if (strcmp(e->argv[0], "--put") == 0) {
@@ -200,13 +214,13 @@ static _Noreturn void be_inside(struct entry *e)
 /* Who is cut off ends its child and waits for it: whoever got it otherwise, the first process of
  * the machine, may be one that waits for nobody, and a jail does not end before its last process
  * has. */
-static volatile sig_atomic_t child_inside;
+static volatile sig_atomic_t child_inside, child_signal = SIGKILL;
 
 static void cut_off(int number)
 {
     (void)number;
     if (child_inside > 0)
-        kill(child_inside, SIGKILL);
+        kill(child_inside, child_signal);
 }
 
 /* The child, with a handler of which it must know nothing. */
@@ -223,17 +237,21 @@ static pid_t start_inside(struct entry *e)
         be_inside(e);
     }
     child_inside = pid;
+    if (e->gvisor) /* which it passes on to the program; one that was killed could not */
+        child_signal = SIGTERM;
     signal(SIGTERM, cut_off);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return pid;
 }
 
-static int wait_for(pid_t pid)
+static int wait_for(const struct entry *e, pid_t pid)
 {
     int status = 0;
 
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
+    if (e->gvisor && WIFEXITED(status) && WEXITSTATUS(status) == RUNSC_FAILED)
+        return NOT_STARTED;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -258,5 +276,5 @@ int jail_enter_main(int argc, char **argv)
         complain(&e, &err);
     }
     close(e.report);
-    return wait_for(pid);
+    return wait_for(&e, pid);
 }

@@ -162,10 +162,11 @@ static int restrict_scope(struct jail *j, struct tn_error *err)
     return j->plan.criu ? 0 : jail_restrict_scope(j, err);
 }
 
-/* criu only takes namespaces that belong to the user namespace of their processes. */
+/* criu only takes namespaces that belong to the user namespace of their processes; and runsc mounts
+ * things for itself. */
 static int own_namespaces(struct jail *j, struct tn_error *err)
 {
-    if (j->plan.criu && unshare(CLONE_NEWNS | CLONE_NEWIPC) < 0)
+    if ((j->plan.criu || j->plan.runsc) && unshare(CLONE_NEWNS | CLONE_NEWIPC) < 0)
         return tn_fail_errno(err, errno, "namespaces of the user namespace");
     return 0;
 }
@@ -208,64 +209,84 @@ static int keep_descriptors(struct jail *j, struct tn_error *err)
     for (size_t i = 0; i < j->plan.fds.count; i++)
         if (fcntl((int)j->plan.fds.items[i], F_SETFD, 0) < 0)
             return tn_fail_errno(err, errno, "descriptor %lld", (long long)j->plan.fds.items[i]);
-    if (j->plan.criu)
+    if (j->plan.criu || j->plan.runsc)
         fcntl((int)j->plan.socket_fd, F_SETFD, 0);
     umask(022);
     return 0;
 }
 
+/* What gVisor sees to: each of these was asked of it in config.json, or is part of what it is. */
+static int note_gvisor(struct jail *j, struct tn_error *err)
+{
+    struct tn_jail_isolation *is = &j->isolation;
+
+    is->gvisor = j->plan.platform;
+    is->seccomp = is->capabilities = true;
+    is->no_new_privs = !j->gains;
+    is->file_size_limit = j->plan.file_size > 0;
+    is->open_files_limit = j->plan.open_files > 0;
+    is->inotify_limit = true; /* no watch of the inside is one of this kernel */
+    return 0;
+}
+
 /* --- all of them --------------------------------------------------------------------------- */
 
-enum { FRESH = 1, RESTORED = 2, BOTH = 3 };
+/* What kind of start a step belongs to: on this kernel, from criu's images, under gVisor. */
+enum { PLAIN = 1, RESTORED = 2, GVISOR = 4, FRESH = PLAIN | GVISOR, ALL = FRESH | RESTORED };
 
 static const struct {
     const char *name;
     int (*run)(struct jail *j, struct tn_error *err);
     int when;
 } steps[] = {
-    {"session", leave_session, BOTH},
+    {"session", leave_session, ALL},
     {"user mapping", jail_map_self, FRESH},
     {"shares of the user", jail_take_shares, FRESH},
-    {"namespaces", leave_namespaces, BOTH},
-    {"private mounts", jail_make_private, BOTH},
+    {"namespaces", leave_namespaces, ALL},
+    {"private mounts", jail_make_private, ALL},
     {"images", jail_open_images, RESTORED},
-    {"sources", jail_open_sources, BOTH},
+    {"sources", jail_open_sources, ALL},
     {"resolver", jail_read_resolver, FRESH},
-    {"owner of new files", act_as_root, BOTH},
-    {"system file systems", jail_prepare_system, BOTH},
-    {"storage", get_storage, BOTH},
-    {"control groups", join_groups, BOTH},
-    {"scaffold", jail_make_scaffold, BOTH},
-    {"skeleton", jail_fill_skeleton, BOTH},
-    {"owners of files", map_owners, BOTH},
-    {"layers", jail_attach_sources, BOTH},
-    {"content of the layers", await_files, BOTH},
-    {"root file system", jail_make_root, BOTH},
-    {"volumes", jail_prepare_volumes, BOTH},
+    {"owner of new files", act_as_root, ALL},
+    {"system file systems", jail_prepare_system, ALL},
+    {"storage", get_storage, ALL},
+    {"control groups", join_groups, ALL},
+    {"scaffold", jail_make_scaffold, ALL},
+    {"skeleton", jail_fill_skeleton, ALL},
+    {"owners of files", map_owners, ALL},
+    {"layers", jail_attach_sources, ALL},
+    {"content of the layers", await_files, ALL},
+    {"root file system", jail_make_root, ALL},
+    {"volumes", jail_prepare_volumes, ALL},
     {"parts", jail_lay_out, RESTORED},
-    {"enter the root", jail_enter_root, FRESH},
-    {"/proc, /sys and /dev", jail_attach_system, FRESH},
-    {"cover /proc", jail_mask_proc, FRESH},
-    {"volumes", jail_attach_volumes, FRESH},
-    {"workspace", jail_make_workspace, FRESH},
-    {"resolver", jail_write_resolver, FRESH},
-    {"names", jail_correct_names, FRESH},
-    {"host name", set_hostname, BOTH},
-    {"launcher", wait_for_launcher, BOTH},
-    {"socket", open_socket, BOTH},
-    {"control group namespace", leave_cgroups, BOTH},
+    {"enter the root", jail_enter_root, PLAIN},
+    {"/proc, /sys and /dev", jail_attach_system, PLAIN},
+    {"cover /proc", jail_mask_proc, PLAIN},
+    {"volumes", jail_attach_volumes, PLAIN},
+    {"workspace", jail_make_workspace, PLAIN},
+    {"resolver", jail_write_resolver, PLAIN},
+    {"names", jail_correct_names, PLAIN},
+    {"walls", jail_make_walls, GVISOR},
+    {"enter the walls", jail_enter_walls, GVISOR},
+    {"host name", set_hostname, ALL},
+    {"launcher", wait_for_launcher, ALL},
+    {"socket", open_socket, ALL},
+    {"control group namespace", leave_cgroups, ALL},
     {"resource limits", jail_set_limits, FRESH},
     {"user namespace", jail_enter_userns, FRESH},
     {"namespaces of the user namespace", own_namespaces, FRESH},
     {"keyring", jail_leave_keyring, FRESH},
     {"Landlock", restrict_scope, FRESH},
-    {"system call filter", jail_filter_calls, FRESH},
-    {"capabilities", jail_drop_capabilities, FRESH},
+    {"system call filter", jail_filter_calls, PLAIN},
+    {"set-id filter", jail_filter_set_id, GVISOR},
+    {"capabilities", jail_drop_capabilities, PLAIN},
     {"user", jail_become_user, FRESH},
-    {"no new privileges", jail_no_new_privileges, FRESH},
+    {"no new privileges", jail_no_new_privileges, PLAIN},
+    {"kernel of its own", note_gvisor, GVISOR},
+    {"door", jail_take_door, GVISOR},
     {"standard input", own_null, FRESH},
     {"descriptors", keep_descriptors, FRESH},
-    {"death signal", die_with_keeper, BOTH},
+    {"death signal", die_with_keeper, ALL},
 };
 
 static _Noreturn void fail(const struct jail *j, const char *step, enum jail_message_kind kind,
@@ -291,7 +312,7 @@ _Noreturn void jail_inside(struct jail *j)
     static char *const hand_alone[] = {(char *)(uintptr_t)TN_JAIL_HAND, NULL};
     struct tn_error err = {0};
 
-    int when = j->plan.restored ? RESTORED : FRESH;
+    int when = j->plan.restored ? RESTORED : j->plan.runsc ? GVISOR : PLAIN;
     for (size_t i = 0; i < TN_COUNT(steps); i++) {
         if (!(steps[i].when & when))
             continue;
@@ -302,6 +323,8 @@ _Noreturn void jail_inside(struct jail *j)
     announce(j);
     if (j->plan.restored && jail_become_criu(j, &err) < 0)
         fail(j, "criu", JAIL_FAILED, &err);
+    if (j->plan.runsc && jail_become_runsc(j, &err) < 0)
+        fail(j, "runsc", JAIL_FAILED, &err);
     execve(TN_JAIL_HAND, j->plan.argv.count ? j->plan.argv.items : hand_alone,
            j->plan.env.items ? j->plan.env.items : no_strings);
     tn_fail_errno(&err, errno, "execute %s", j->plan.hand);

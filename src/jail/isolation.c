@@ -37,6 +37,8 @@ static const struct tn_field rows[] = {
     FLAG(counted_alone,
          "what the kernel counts by user (signals, pipes, ...) is counted for it alone"),
     FLAG(gated, "what leaves its network passes the gate, which never leads to the host"),
+    TN_WORD("gvisor", ISOLATION, gvisor, tn_jail_platforms, .fallback = "none",
+            .help = "platform of gVisor, the kernel inside; none: that of this machine"),
 };
 
 const struct tn_fields tn_jail_isolation_fields = TN_FIELDS(rows);

@@ -24,6 +24,7 @@ struct tn_jail_isolation {
     bool counted_alone; /* what the kernel counts by user is counted for this jail alone */
     bool no_set_id; /* no file becomes set-uid or set-gid or gets capabilities; only where a volume
                        that can be written to carries the host's own ids */
+    int gvisor;     /* enum tn_jail_platform: what runs inside has gVisor for its kernel */
 };
 
 extern const struct tn_fields tn_jail_isolation_fields;

@@ -64,6 +64,13 @@ struct jail_gate {
     struct jail_refusal refusals[JAIL_REFUSALS];
 };
 
+/* Where connections to the hand go in, see door.c; -1: no such thing. */
+struct jail_door {
+    int listener, pair; /* outside */
+    int inside;         /* the hand's end of the pair */
+    int held;           /* a connection that the pair has no room for yet */
+};
+
 struct jail {
     struct tn_jail_plan plan;
     struct jail_gate gate;
@@ -81,7 +88,9 @@ struct jail {
     int storage;       /* holds upper/ and work/, owners as inside */
     int storage_mount; /* the same as a detached mount, mapped; -1 until made */
     int control;
-    int hand, cpu_info;       /* detached mounts of the program and of /sys/devices/system/cpu */
+    int hand, cpu_info;  /* detached mounts of the program and of /sys/devices/system/cpu */
+    int runsc, sidecars; /* and of runsc, and what it has beside it; -1: none */
+    struct jail_door door;
     int output, child_output; /* pipe of what the program writes */
     int log;                  /* and the file it ends up in; -1: none */
     int listener;             /* of the keeper */
@@ -246,6 +255,8 @@ int jail_new_mount(const char *type, const char *const *options, unsigned attrib
 int jail_prepare_system(struct jail *j, struct tn_error *err); /* before the root is entered */
 int jail_attach_system(struct jail *j, struct tn_error *err);
 int jail_mask_proc(struct jail *j, struct tn_error *err);
+/* Attaches what runsc itself needs (/proc and /dev) below that directory of the scaffold. */
+int jail_attach_own_system(struct jail *j, const char *below, struct tn_error *err);
 /* Where system[i] belongs. */
 const char *jail_system_target(int i);
 #define JAIL_CPU_INFO "/sys/devices/system/cpu"
@@ -258,6 +269,27 @@ int jail_attach_volumes(struct jail *j, struct tn_error *err);
 int jail_make_workspace(struct jail *j, struct tn_error *err);
 int jail_read_resolver(struct jail *j, struct tn_error *err);
 int jail_write_resolver(struct jail *j, struct tn_error *err);
+
+/* --- gvisor.c, door.c: a jail on a kernel of its own ------------------------------------------ */
+
+#define JAIL_SIDECARS "/gvisor-bin" /* what runsc looks for beside itself */
+/* In the scaffold: everything that runsc runs in, and what it is told. */
+int jail_make_walls(struct jail *j, struct tn_error *err);
+int jail_enter_walls(struct jail *j, struct tn_error *err);
+/* In the walls: has runsc run one more program in that jail, in that directory.  Only returns when
+ * that fails. */
+int jail_ask_runsc(const char *id, const char *directory, char *const *program,
+                   struct tn_error *err);
+/* Only returns when that fails. */
+int jail_become_runsc(const struct jail *j, struct tn_error *err);
+/* Outside, before the child is made. */
+int jail_open_door(struct jail *j, struct tn_error *err);
+/* Inside: the pair under the number of the plan. */
+int jail_take_door(struct jail *j, struct tn_error *err);
+/* In the keeper: what to wait for, and what to do then. */
+struct pollfd;
+void jail_poll_door(const struct jail_door *d, struct pollfd *p);
+void jail_serve_door(struct jail_door *d);
 
 /* --- network.c ----------------------------------------------------------------------------- */
 
@@ -283,6 +315,8 @@ int jail_restrict_scope(struct jail *j, struct tn_error *err);
 int jail_filter_calls(struct jail *j, struct tn_error *err);
 #define JAIL_FILTERS 3 /* with the one for jails that write to directories of the host */
 int jail_drop_capabilities(struct jail *j, struct tn_error *err);
+/* The only one of the filters that runsc can live with: where j->shares. */
+int jail_filter_set_id(struct jail *j, struct tn_error *err);
 /* Nothing where j->gains. */
 int jail_no_new_privileges(struct jail *j, struct tn_error *err);
 /* The Landlock version of this kernel, 0 when it has none. */

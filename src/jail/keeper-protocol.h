@@ -1,7 +1,8 @@
 /* What the keeper of a jail answers on directory/keeper.sock, to its own user (and root) only.
  *
  * One request per connection: a line.  The answer is one line, then the end.
- *     status   {"pid": ..., "oom_kills": N, "pids_hits": N, "wall_left": SECONDS or null}
+ *     status   {"pid": ..., "gvisor": PLATFORM, "oom_kills": N, "pids_hits": N,
+ *               "wall_left": SECONDS or null}
  *     storage  "ok", and with it the descriptor of the directory that holds upper/ and work/
  *              (SCM_RIGHTS); owners on it are those inside the jail, however it is mapped
  *     copying  "ok"; when whoever asks dies before the mark of that name in the directory is gone,

@@ -95,6 +95,7 @@ static void answer_status(struct keeper *k, int socket)
     tn_cgroup_events(&k->jail->cgroups, k->jail->plan.id, &events);
     tn_jw_object(&w);
     tn_jw_kint(&w, "pid", k->pid);
+    tn_jw_kstr(&w, "gvisor", tn_jail_platforms[k->jail->plan.platform]);
     tn_jw_kint(&w, "oom_kills", events.oom_kills);
     tn_jw_kint(&w, "pids_hits", events.pids_hits);
     if (k->deadline == TN_NEVER)
@@ -347,7 +348,17 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
         .copier = -1,
         .deadline = j->plan.wall_time > 0 ? tn_deadline_in(j->plan.wall_time) : TN_NEVER,
     };
-    enum { END, OWNER, REQUEST, OUTPUT, SIGNAL, COPIER, GATE, COUNT = GATE + JAIL_GATE_POLLS };
+    enum {
+        END,
+        OWNER,
+        REQUEST,
+        OUTPUT,
+        SIGNAL,
+        COPIER,
+        DOOR,
+        GATE,
+        COUNT = GATE + JAIL_GATE_POLLS
+    };
     struct pollfd p[COUNT] = {
         [END] = {.fd = pidfd, .events = POLLIN},
         [OWNER] = {.fd = j->owner, .events = POLLIN},
@@ -359,6 +370,7 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
 
     for (;;) {
         p[COPIER].fd = k.copier;
+        jail_poll_door(&j->door, &p[DOOR]);
         int64_t next = earlier(k.deadline, tn_deadline_in(LOOK_SECONDS));
         int n = poll(p, COUNT, tn_poll_ms(earlier(next, jail_gate_watch(j, p + GATE))));
         if (n < 0 && errno != EINTR)
@@ -375,6 +387,8 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
             thaw_abandoned(&k);
         if (p[REQUEST].revents)
             serve(&k);
+        if (p[DOOR].revents)
+            jail_serve_door(&j->door);
         bool late = k.deadline != TN_NEVER && tn_now() >= k.deadline;
         if (p[OWNER].revents || p[SIGNAL].revents || late || lost) {
             k.orphaned = p[OWNER].revents != 0;

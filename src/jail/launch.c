@@ -12,7 +12,12 @@
 #include "jail/sys.h"
 
 #define START_SECONDS 30.0
-enum { CRIU_PROCESSES = 32 }; /* criu and its helpers */
+enum {
+    CRIU_PROCESSES = 32, /* criu and its helpers */
+    /* Of gVisor itself, and for each process inside: one to run it and one to watch it. */
+    GVISOR_THREADS = 64,
+    GVISOR_FACTOR = 2,
+};
 
 /* --- control groups ------------------------------------------------------------------------ */
 
@@ -30,8 +35,20 @@ static int find_groups(struct jail *j, struct tn_error *err)
 /* Whether the limit on processes has to be one of the user, in its namespace. */
 static bool limit_by_user(const struct jail *j)
 {
-    return j->plan.pids > 0 && j->mapping == TN_JAIL_MAP_OWN &&
+    return j->plan.pids > 0 && j->mapping == TN_JAIL_MAP_OWN && !j->plan.runsc &&
            !tn_cgroups_can_limit(&j->cgroups, TN_CGROUP_PIDS) && tn_nproc_is_per_namespace();
+}
+
+/* What the control group is to be told; 0: nothing. */
+static int64_t most_threads(const struct jail *j)
+{
+    const struct tn_jail_plan *p = &j->plan;
+
+    if (j->pids_by_rlimit || p->pids == 0)
+        return 0;
+    if (p->runsc)
+        return GVISOR_FACTOR * p->pids + GVISOR_THREADS;
+    return p->pids + (p->restored ? CRIU_PROCESSES : 0); /* until it has ended */
 }
 
 static int make_groups(struct jail *j, struct tn_error *err)
@@ -39,9 +56,7 @@ static int make_groups(struct jail *j, struct tn_error *err)
     const struct tn_jail_plan *p = &j->plan;
     const struct tn_cgroup_limits limits = {
         .memory = p->memory,
-        .pids = j->pids_by_rlimit || p->pids == 0
-                    ? 0
-                    : p->pids + (p->restored ? CRIU_PROCESSES : 0), /* until it has ended */
+        .pids = most_threads(j),
         .cpus = p->cpus,
     };
     return tn_cgroup_make(&j->cgroups, p->id, &limits, err);

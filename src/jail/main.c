@@ -165,7 +165,7 @@ static int prepare(struct jail *j, struct tn_error *err)
         return -1;
     if (j->plan.files_fd)
         fcntl((int)j->plan.files_fd, F_SETFD, FD_CLOEXEC);
-    return open_output(j, err);
+    return jail_open_door(j, err) < 0 ? -1 : open_output(j, err);
 }
 
 /* --- after it ------------------------------------------------------------------------------ */
@@ -191,6 +191,7 @@ static void settle(struct jail *j, const struct ways *w)
     tn_close(w->start);
     tn_close(w->parcel);
     tn_close(TN_TAKE_FD(j->child_output));
+    tn_close(TN_TAKE_FD(j->door.inside));
     for (int i = 0; null >= 0 && i < 3; i++)
         dup2(null, i);
     if (null > 2)
@@ -242,6 +243,9 @@ static void begin(struct jail *j)
         .storage_mount = -1,
         .control = -1,
         .hand = -1,
+        .runsc = -1,
+        .sidecars = -1,
+        .door = {-1, -1, -1, -1},
         .cpu_info = -1,
         .output = -1,
         .child_output = -1,

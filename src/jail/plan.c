@@ -33,6 +33,12 @@ const char *const tn_jail_networks[] = {
     [TN_JAIL_NET_ALLOW] = "allow",
     NULL,
 };
+const char *const tn_jail_platforms[] = {
+    [TN_JAIL_PLATFORM_NONE] = "none",
+    [TN_JAIL_PLATFORM_SYSTRAP] = "systrap",
+    [TN_JAIL_PLATFORM_KVM] = "kvm",
+    NULL,
+};
 
 static const struct tn_field rows[] = {
     TN_STRING("id", PLAN, id, .flags = TN_FIELD_REQUIRED),
@@ -69,6 +75,8 @@ static const struct tn_field rows[] = {
     TN_STRING("criu", PLAN, criu, .flags = TN_FIELD_NULLABLE),
     TN_INT("socket_fd", PLAN, socket_fd, .max = 1023),
     TN_BOOL("restored", PLAN, restored),
+    TN_STRING("runsc", PLAN, runsc, .flags = TN_FIELD_NULLABLE),
+    TN_WORD("platform", PLAN, platform, tn_jail_platforms, .fallback = "none"),
     TN_INT("files_fd", PLAN, files_fd, .max = 1023),
     TN_DOUBLE("files_seconds", PLAN, files_seconds, .max = 1e9),
     TN_INT("owner_pid", PLAN, owner_pid, .max = INT32_MAX),
@@ -264,7 +272,7 @@ int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err)
     } paths[] = {
         {"directory", plan->directory}, {"storage", plan->storage}, {"seed", plan->seed},
         {"workspace", plan->workspace}, {"hand", plan->hand},       {"log", plan->log},
-        {"criu", plan->criu},           {"gate", plan->gate},
+        {"criu", plan->criu},           {"gate", plan->gate},       {"runsc", plan->runsc},
     };
 
     if (tn_fields_check(&plan_fields, plan, err) < 0 || check_id(plan->id, err) < 0 ||
@@ -285,6 +293,13 @@ int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err)
         return tn_fail(err, TN_E_INVALID,
                        plan->criu ? "criu: expected socket_fd from 3 on"
                                   : "restored: expected criu too");
+    if (!plan->runsc != !plan->platform)
+        return tn_fail(err, TN_E_INVALID, "expected both runsc and platform, or none of them");
+    if (plan->runsc && (plan->criu || plan->socket_fd < 3 || plan->fds.count ||
+                        plan->devices.count || plan->uid || plan->network > TN_JAIL_NET_HOST))
+        return tn_fail(err, TN_E_INVALID,
+                       "runsc: expected socket_fd from 3 on, uid 0 and network none or host, and "
+                       "neither criu nor other descriptors nor devices");
     if (plan->files_fd && !plan->lowers.count)
         return tn_fail(err, TN_E_INVALID,
                        "files_fd: expected lowers, the first of which is filled");

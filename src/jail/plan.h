@@ -57,6 +57,10 @@ enum tn_jail_network {
 };
 extern const char *const tn_jail_networks[];
 
+/* How gVisor sees the system calls of what runs on it; none: there is no gVisor. */
+enum tn_jail_platform { TN_JAIL_PLATFORM_NONE, TN_JAIL_PLATFORM_SYSTRAP, TN_JAIL_PLATFORM_KVM };
+extern const char *const tn_jail_platforms[];
+
 /* A volume.  source is canonical: a symbolic link anywhere in it is refused, so that nobody can
  * exchange a part of it after it was checked.  target is inside; missing parts are made, and links
  * in it are followed as the jail would follow them. */
@@ -121,6 +125,12 @@ struct tn_jail_plan {
     char *criu;
     int64_t socket_fd;
     bool restored;
+
+    /* gVisor (gvisor.c): the program runsc, NULL for a jail on the kernel of this machine, and its
+     * platform.  Then socket_fd is a listening socket that the keeper serves, and the program gets
+     * one end of a pair (net/pair.h) under that number. */
+    char *runsc;
+    int platform; /* enum tn_jail_platform */
 
     int64_t files_fd; /* > 0: a pipe; the first layer is complete when there is a byte in it, and
                          need not exist before; if the pipe is closed before, it never will be */

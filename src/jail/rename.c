@@ -45,6 +45,8 @@ int jail_take_name(struct jail *j, pid_t pid, int pidfd, const char *name, struc
 
     if (!j->privileged)
         return tn_fail(err, TN_E_UNSUPPORTED, "only root can rename a jail that runs");
+    if (j->plan.runsc)
+        return tn_fail(err, TN_E_UNSUPPORTED, "gVisor keeps the name that a jail was started with");
     if (tn_jail_check_hostname(name, err) < 0)
         return -1;
     tn_autofd int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);

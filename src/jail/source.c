@@ -162,14 +162,28 @@ static int open_volume(const struct tn_jail_mount *m, int *mount, struct tn_erro
 
 /* --- all of them --------------------------------------------------------------------------- */
 
-static int open_program(struct jail *j, struct tn_error *err)
+static int open_program(const char *path, int *mount, struct tn_error *err)
 {
-    j->hand = sys_clone_mount(AT_FDCWD, j->plan.hand, 0);
-    if (j->hand < 0)
-        return tn_fail_errno(err, errno, "program %s", j->plan.hand);
-    if (sys_set_mount(j->hand, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1, 0) < 0)
-        return tn_fail_errno(err, errno, "program %s: read-only", j->plan.hand);
+    *mount = sys_clone_mount(AT_FDCWD, path, 0);
+    if (*mount < 0)
+        return tn_fail_errno(err, errno, "program %s", path);
+    if (sys_set_mount(*mount, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1, 0) < 0)
+        return tn_fail_errno(err, errno, "program %s: read-only", path);
     return 0;
+}
+
+/* Newer releases have more programs than one, in a folder beside it. */
+static int open_runsc(struct jail *j, struct tn_error *err)
+{
+    const char *path = j->plan.runsc;
+
+    if (!path)
+        return 0;
+    tn_autofree char *folder =
+        tn_asprintf("%.*s" JAIL_SIDECARS, (int)(strrchr(path, '/') - path), path);
+    if (access(folder, F_OK) == 0 && open_program(folder, &j->sidecars, err) < 0)
+        return -1;
+    return open_program(path, &j->runsc, err);
 }
 
 int jail_open_sources(struct jail *j, struct tn_error *err)
@@ -179,7 +193,8 @@ int jail_open_sources(struct jail *j, struct tn_error *err)
     j->lowers = tn_calloc(p->lowers.count, sizeof *j->lowers);
     j->host_paths = tn_calloc(p->host_paths.count, sizeof *j->host_paths);
     j->volumes = tn_calloc(p->mount_count, sizeof *j->volumes);
-    if (open_program(j, err) < 0 || open_host_paths(j, err) < 0)
+    if (open_program(p->hand, &j->hand, err) < 0 || open_runsc(j, err) < 0 ||
+        open_host_paths(j, err) < 0)
         return -1;
     for (size_t i = 0; i < p->lowers.count; i++) {
         j->lowers[i] = (struct jail_source){.path = p->lowers.items[i], .mount = -1};
@@ -230,6 +245,8 @@ int jail_map_sources(struct jail *j, struct tn_error *err)
         return 0;
     /* For one that only its owner may run; where it cannot be done everybody may, or it fails. */
     map_mount(j, j->hand, j->userns, p->hand, NULL);
+    map_mount(j, j->runsc, j->userns, p->runsc, NULL);
+    map_mount(j, j->sidecars, j->userns, p->runsc, NULL);
     r = map_mount(j, j->host_root.mount, j->userns, "/", err);
     if (r == 0)
         r = map_mount(j, j->storage_mount, j->userns,

@@ -98,6 +98,9 @@ static int fill_dev(struct jail *j, struct tn_error *err)
         if (add_device(j, j->plan.devices.items[i], j->plan.devices.items[i] + strlen("/dev/"),
                        false, err) < 0)
             return -1;
+    if (j->plan.platform == TN_JAIL_PLATFORM_KVM && /* runsc's own, not seen inside */
+        add_device(j, "/dev/kvm", "kvm", false, err) < 0)
+        return -1;
     for (size_t i = 0; i < TN_COUNT(links); i++)
         if (symlinkat(links[i].target, j->system[DEV], links[i].name) < 0)
             return tn_fail_errno(err, errno, "/dev/%s", links[i].name);
@@ -181,6 +184,23 @@ int jail_attach_system(struct jail *j, struct tn_error *err)
     if (mkdir("/run/lock", 01777) < 0)
         return tn_fail_errno(err, errno, "/run/lock");
     return jail_attach(j, j->hand, TN_JAIL_HAND, false, err);
+}
+
+int jail_attach_own_system(struct jail *j, const char *below, struct tn_error *err)
+{
+    static const int wanted[] = {PROC, DEV};
+
+    for (size_t i = 0; i < TN_COUNT(wanted); i++) {
+        tn_autofree char *path = tn_asprintf("%s%s", below, mounts[wanted[i]].target);
+        if (jail_attach_here(&j->system[wanted[i]], path, err) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < j->device_count; i++) {
+        tn_autofree char *path = tn_asprintf("%s%s", below, j->devices[i].target);
+        if (move_mount(j->devices[i].mount, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+            return tn_fail_errno(err, errno, "attach %s", path);
+    }
+    return 0;
 }
 
 /* --- /proc --------------------------------------------------------------------------------- */

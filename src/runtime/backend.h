@@ -100,6 +100,7 @@ enum tn_ability {
     TN_CAN_ISOLATE = 1 << 5,
     TN_CAN_IMAGE = 1 << 6, /* takes an image */
     TN_CAN_NETWORK_NONE = 1 << 7,
+    TN_CAN_GVISOR = 1 << 8, /* a kernel of its own */
 };
 
 /* One line of `tendon doctor`. */

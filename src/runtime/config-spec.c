@@ -99,12 +99,20 @@ static void add_volumes(const struct tn_config *c, struct tn_spec *spec)
 
 /* --- all of it ---------------------------------------------------------------------------- */
 
+bool tn_config_wants_gvisor(const struct tn_config *c, const struct tn_spec *spec)
+{
+    return strcmp(c->tendon.isolation, "gvisor") == 0 ||
+           (spec->isolation && strcmp(spec->isolation, "gvisor") == 0);
+}
+
 static int add_sections(const struct tn_config *c, struct tn_spec *spec, struct tn_error *err)
 {
     const struct tn_config_sandbox *sandbox = &c->sandbox;
     const char *gpus = sandbox->cuda_visible_devices;
 
     if (set_text(spec, "runtime", c->tendon.runtime, err) < 0)
+        return -1;
+    if (tn_config_wants_gvisor(c, spec) && set_text(spec, "isolation", "gvisor", err) < 0)
         return -1;
     if (is_given(c, "core", "workspace_mount_path_in_sandbox") &&
         set_text(spec, "workspace", c->core.workspace_mount_path_in_sandbox, err) < 0)

@@ -5,6 +5,7 @@
 
 #define NULLABLE TN_FIELD_NULLABLE
 
+static const char *const platforms[] = {"systrap", "kvm", NULL};
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 
 #define TENDON struct tn_config_tendon
@@ -24,6 +25,9 @@ static const struct tn_field tendon_rows[] = {
               .min = 0.001, .max = 1e8, .help = "seconds for pausing, stopping and removing one"),
     TN_INT("warm", TENDON, warm, .env = "TENDON_WARM", .min = 0, .max = 10000,
            .help = "warm sandboxes that tendon new has wait for the next one of the same kind"),
+    TN_STRING("isolation", TENDON, isolation, .fallback = "native", .env = "TENDON_ISOLATION",
+              .words = tn_isolations,
+              .help = "gvisor: no sandbox without it, whatever its spec says"),
     TN_STRING("log_level", TENDON, log_level, .fallback = "info", .env = "TENDON_LOG",
               .words = levels, .help = "what is logged at least"),
 };
@@ -69,6 +73,11 @@ static const struct tn_field jail_rows[] = {
     TN_BOOL("layer_images", JAIL, layer_images, .fallback = "true",
             .env = "TENDON_JAIL_LAYER_IMAGES",
             .help = "keep changed files in one file where this kernel can mount it, as root"),
+    TN_STRING("runsc", JAIL, runsc, .flags = NULLABLE, .env = "TENDON_JAIL_RUNSC",
+              .help = "gVisor's program, for isolation gvisor [runsc in PATH]"),
+    TN_STRING("platform", JAIL, platform, .fallback = "systrap", .env = "TENDON_JAIL_PLATFORM",
+              .words = platforms,
+              .help = "how gVisor gets at system calls: systrap, or kvm where there is /dev/kvm"),
 };
 const struct tn_fields tn_config_jail_fields = TN_FIELDS(jail_rows);
 
@@ -101,6 +110,8 @@ static const struct tn_field docker_rows[] = {
               .help = "FIRST-LAST for published ports [the engine chooses]"),
     TN_STRING("overlays", DOCKER, overlays, .flags = NULLABLE, .env = "SANDBOX_VOLUME_OVERLAYS",
               .help = "directory for the layers of overlay volumes"),
+    TN_STRING("runsc", DOCKER, runsc, .fallback = "runsc", .env = "TENDON_DOCKER_RUNSC",
+              .help = "the engine's name of the runtime that is gVisor, for isolation gvisor"),
 };
 const struct tn_fields tn_config_docker_fields = TN_FIELDS(docker_rows);
 

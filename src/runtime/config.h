@@ -71,6 +71,7 @@ struct tn_config_tendon {
     struct tn_str_list runtime_path;    /* where tendon-runtime-NAME is looked for before PATH */
     double start_timeout, stop_timeout; /* seconds */
     int64_t warm;                       /* warm sandboxes to keep for the spec of a create */
+    char *isolation;                    /* of tn_isolations: what every sandbox has at least */
     char *log_level;
 };
 
@@ -89,6 +90,8 @@ struct tn_config_jail {
     bool unprivileged;        /* use a user namespace even as root [true] */
     bool no_new_privileges;   /* setuid programs gain nothing [false] */
     bool layer_images;        /* layers may be images, where this kernel mounts them [true] */
+    char *runsc;              /* gVisor's program; NULL: the one in PATH */
+    char *platform;           /* of gVisor: "systrap" or "kvm" */
 };
 
 /* [docker] */
@@ -105,6 +108,7 @@ struct tn_config_docker {
     bool no_new_privileges;
     char *port_range; /* "30000-39999", or NULL: the engine chooses */
     char *overlays;   /* SANDBOX_VOLUME_OVERLAYS */
+    char *runsc;      /* the engine's name of the runtime that is gVisor */
 };
 
 /* [local] */
@@ -228,6 +232,8 @@ typedef int (*tn_config_pool_fn)(const char *name, const struct tn_config_pool *
 int tn_config_pools(const struct tn_config *c, tn_config_pool_fn fn, void *ctx,
                     struct tn_error *err);
 
+/* Whether it has to run on gVisor: it says so, or the configuration demands it of all. */
+bool tn_config_wants_gvisor(const struct tn_config *c, const struct tn_spec *spec);
 /* What [core] and [sandbox] say about every sandbox (runtime, workspace, volumes, variables...),
  * and then what the template says (NULL: none); spec must be initialised, flags come afterwards.
  * Limits and images of the backends' own sections are left to them. */

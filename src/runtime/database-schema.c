@@ -96,5 +96,9 @@ static const char key_limits[] =
 static const char key_security[] =
     "ALTER TABLE api_key ADD COLUMN security TEXT NOT NULL DEFAULT '{}';";
 
-const char *const tn_db_migrations[] = {sandboxes,       service,    audit_notes,  leases,
-                                        leases_of_older, key_limits, key_security, NULL};
+/* key.c: whose sandboxes must run on gVisor */
+static const char key_walls[] = "ALTER TABLE api_key ADD COLUMN gvisor INTEGER NOT NULL DEFAULT 0;";
+
+const char *const tn_db_migrations[] = {sandboxes,    service,         audit_notes,
+                                        leases,       leases_of_older, key_limits,
+                                        key_security, key_walls,       NULL};

@@ -363,13 +363,29 @@ void tn_sandbox_expect(struct tn_runtime *rt, const struct tn_spec *spec)
         backend->expect(engine);
 }
 
+static int check_isolation(const struct tn_config *config, const struct tn_backend *backend,
+                           const struct tn_spec *spec, struct tn_error *err)
+{
+    if (!tn_config_wants_gvisor(config, spec))
+        return 0;
+    if (spec->isolation && strcmp(spec->isolation, "gvisor") != 0)
+        return tn_fail(err, TN_E_DENIED,
+                       "isolation %s: the configuration demands gvisor (tendon.isolation)",
+                       spec->isolation);
+    return backend->abilities & TN_CAN_GVISOR
+               ? 0
+               : tn_fail(err, TN_E_UNSUPPORTED,
+                         "isolation gvisor: %s cannot give it; jail, docker and podman can",
+                         backend->name);
+}
+
 int tn_sandbox_check(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_error *err)
 {
     const struct tn_backend *backend =
         tn_spec_check(spec, err) ? NULL
                                  : tn_backend_find(rt->host.config, runtime_name(rt, spec), err);
 
-    if (!backend)
+    if (!backend || check_isolation(rt->host.config, backend, spec, err))
         return -1;
     if (backend->check && backend->check(&rt->host, spec, err))
         return tn_error_context(err, "%s", backend->name);

@@ -20,6 +20,10 @@ enum tn_network {
 
 extern const char *const tn_networks[];
 
+/* Whose kernel it runs on: "native", this machine's, behind the backend's own walls; or "gvisor",
+ * which runsc brings along, behind the same walls. */
+extern const char *const tn_isolations[];
+
 struct tn_spec {
     char *runtime;   /* name or alias of the backend; NULL: the configured one */
     char *name;      /* unique among sandboxes; NULL: none, the id is enough */
@@ -31,6 +35,7 @@ struct tn_spec {
     struct tn_str_list volumes; /* HOST:INSIDE[:MODE]; see runtime/volume.h */
     struct tn_json *env;        /* object: name -> text; values are never evaluated */
     struct tn_json *labels;     /* object: name -> text */
+    char *isolation;            /* one of tn_isolations; NULL: as the configuration says */
     int network;                /* enum tn_network */
     struct tn_str_list allow;   /* rules of the gate (gate/rules.h); NULL: the configured ones */
     struct tn_int_list ports;   /* inside; published by backends that publish */

@@ -20,6 +20,7 @@ static const struct bound_row rows[] = {
     {"volumes",    BOUND_OPERATOR, "directories of the machine"},
     {"env",        BOUND_FREE,     "variables inside"},
     {"labels",     BOUND_FREE,     "engines see them as tenant/NAME"},
+    {"isolation",  BOUND_CHOICE,   "more than the template or the key says, never less"},
     {"network",    BOUND_CHOICE,   "no wider than that of the template, or of the runtime"},
     {"allow",      BOUND_CHOICE,   "no wider than that of the template, or jail.allow"},
     {"ports",      BOUND_FREE,     "ports inside; who may reach them is the service's business"},
@@ -407,6 +408,28 @@ static int check_network(const struct tn_service *s, const struct tn_spec *base,
     return check_rules(s, wide, base, spec, err);
 }
 
+static bool is_gvisor(const struct tn_spec *spec)
+{
+    return spec->isolation && strcmp(spec->isolation, "gvisor") == 0;
+}
+
+/* A tenant may have stronger walls than the operator thought of, and no weaker ones. */
+static int check_isolation(bool demanded, const struct tn_spec *spec, struct tn_error *err)
+{
+    if (!demanded || is_gvisor(spec))
+        return 0;
+    return tn_fail(err, TN_E_DENIED,
+                   "isolation: the configuration, the template or the key demands gvisor; less "
+                   "takes the scope admin");
+}
+
+/* Who says nothing has what the key demands. */
+static void impose_isolation(const struct caller *who, struct tn_spec *spec)
+{
+    if (who->limits.gvisor && !spec->isolation)
+        spec->isolation = tn_strdup("gvisor");
+}
+
 static bool same(const char *a, const char *b)
 {
     return a && b ? strcmp(a, b) == 0 : a == b;
@@ -520,11 +543,14 @@ static int settle(struct tn_service *s, const struct caller *who, const char *te
 {
     struct tn_spec base;
 
+    impose_isolation(who, spec);
     if (who->scopes & SCOPE_ADMIN)
         return 0;
     int failed = base_of(s, template, &base, err) || check_runtime(s, &base, spec, err) ||
                  (!fork && check_image(s, who, &base, spec, err)) ||
-                 check_reach(s, &base, spec, err) || settle_limits(s, &base, factor, spec, err);
+                 check_reach(s, &base, spec, err) ||
+                 check_isolation(is_gvisor(&base) || who->limits.gvisor, spec, err) ||
+                 settle_limits(s, &base, factor, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;
 }
@@ -545,10 +571,13 @@ int bounds_again(const struct tn_service *s, const char *key_id, const char *tem
                  const struct tn_spec *spec, struct tn_error *err)
 {
     struct tn_spec base;
+    struct caller maker = {0};
 
     if (bounds_admin(s, key_id))
         return 0;
-    int failed = base_of(s, template, &base, err) || check_reach(s, &base, spec, err);
+    keyring_find(s->keys, key_id, &maker, NULL); /* one that is gone demands nothing */
+    int failed = base_of(s, template, &base, err) || check_reach(s, &base, spec, err) ||
+                 check_isolation(is_gvisor(&base) || maker.limits.gvisor, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;
 }

@@ -85,7 +85,8 @@ static void digest_of(const char *secret, char out[2 * TN_SHA256_BYTES + 1])
 
 #define COLUMNS                                                                                 \
     "id, name, tenant, scopes, max_sandboxes, max_running, max_memory, max_cpus, max_seconds, " \
-    "requests_per_second, created, used, expires, revoked, digest, max_pids, max_disk, security"
+    "requests_per_second, created, used, expires, revoked, digest, max_pids, max_disk, "        \
+    "security, gvisor"
 
 void key_info_done(struct key_info *k)
 {
@@ -152,6 +153,7 @@ static void read_row(const struct tn_db_row *row, struct key_info *k)
         .requests_per_second = tn_db_double(row, 9),
         .max_pids = tn_db_int(row, 15),
         .max_disk = tn_db_int(row, 16),
+        .gvisor = tn_db_int(row, 18) != 0,
     };
     k->security = read_security(tn_db_text(row, 17));
     k->created = tn_db_double(row, 10);
@@ -200,6 +202,7 @@ static const struct tn_field limit_rows[] = {
               .help = "time to live of each"),
     TN_DOUBLE("requests_per_second", struct key_limits, requests_per_second, .min = 0, .max = 1e6,
               .help = "over it requests are refused"),
+    TN_BOOL("gvisor", struct key_limits, gvisor, .help = "each must have isolation gvisor"),
 };
 const struct tn_fields key_limit_fields = TN_FIELDS(limit_rows);
 
@@ -288,11 +291,11 @@ static int add_row(struct tn_db *db, const struct key_info *k, const char *text,
     digest_of(text + sizeof PREFIX + ID, digest);
     int added = tn_db_run(db, err,
                           "INSERT INTO api_key (" COLUMNS
-                          ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, ?, ?)",
-                          "tttiiiidddddtiit", k->id, k->name, k->tenant, (int64_t)k->scopes,
+                          ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, ?, ?, ?)",
+                          "tttiiiidddddtiiti", k->id, k->name, k->tenant, (int64_t)k->scopes,
                           l->max_sandboxes, l->max_running, l->max_memory, l->max_cpus,
                           l->max_seconds, l->requests_per_second, k->created, k->expires, digest,
-                          l->max_pids, l->max_disk, tn_buf_str(&security));
+                          l->max_pids, l->max_disk, tn_buf_str(&security), (int64_t)l->gvisor);
     if (added < 0 && err && err->code == TN_E_CONFLICT)
         return tn_fail(err, TN_E_CONFLICT, "there is a key of the name %s already", k->name);
     return added < 0 ? -1 : 0;

@@ -36,6 +36,7 @@ struct key_limits {
     int64_t max_disk;           /* bytes, of the limits of those that exist together */
     double max_seconds;         /* time to live of each */
     double requests_per_second; /* over it: 429 with Retry-After */
+    bool gvisor;                /* each of its sandboxes must run on gVisor */
 };
 
 /* What becomes of risky actions of a key, where the administrator who made it said so. */

@@ -12,7 +12,12 @@ from jail_world import JailWorld  # noqa: E402
 from launcher import NOBODY, Jail  # noqa: E402
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items):
+    for item in items:
+        smoke = getattr(item.module, "SMOKE", None)  # of a file whose tests are slow but for these
+        if smoke and item.originalname not in smoke:
+            item.add_marker(pytest.mark.slow)
     if os.geteuid() != 0:
         for item in items:
             if item.path.parent == pathlib.Path(__file__).parent:

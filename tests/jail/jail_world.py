@@ -30,9 +30,11 @@ CGROUPS = [
 class JailWorld(World):
     """user: everybody in it is that user; memory of what it made is checked at the end."""
 
-    def __init__(self, user=None):
+    def __init__(self, user=None, runsc=None):
         super().__init__("jail")
         self.user = user
+        if runsc:
+            self.spec, self.settings = {"isolation": "gvisor"}, {"jail.runsc": str(runsc)}
         self.base.chmod(0o755)
         if user:
             for path in (self.base, *self.base.iterdir()):

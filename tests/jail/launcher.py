@@ -11,6 +11,7 @@ import pathlib
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import termios
 import time
@@ -81,6 +82,13 @@ class Jail:
             **plan,
         }
         self.plan = {key: value for key, value in self.plan.items() if value is not None}
+        self.door = None
+        if "runsc" in plan:  # which wants a socket that the keeper serves
+            self.door = socket.socket(socket.AF_UNIX)
+            self.door.bind(str(self.base / "door"))
+            self.door.listen(8)
+            self.fds.append(self.door.fileno())
+            self.plan |= {"runsc": str(plan["runsc"]), "platform": "systrap", "fds": [], "socket_fd": self.door.fileno()}
         self.terminal = None  # of the launcher
         self.process = None
         self.report = None
@@ -104,6 +112,8 @@ class Jail:
         )
         os.close(plan_read)
         os.close(report_write)
+        if self.door:
+            self.door.close()
         with os.fdopen(plan_write, "w") as f:
             json.dump(self.plan, f)
         return report_read
@@ -153,6 +163,8 @@ class Jail:
                     with contextlib.suppress(ProcessLookupError):  # ended just now
                         os.kill(self.report["pid"], signal.SIGKILL)
                 self.process.wait(SECONDS)
+        if self.door:
+            self.door.close()
         left = cgroups_of(self.id)
         subprocess.run(["rm", "-rf", str(self.base)], check=True)
         assert not left, f"control groups left behind: {left}"

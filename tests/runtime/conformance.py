@@ -18,7 +18,7 @@ from processes import stat_of
 from rooms import room
 from trees import BUILD, ROOT, program
 
-ABILITIES = ("pause", "stop", "suspend", "snapshot", "limit", "isolate", "image", "network_none")
+ABILITIES = ("pause", "stop", "suspend", "snapshot", "limit", "isolate", "image", "network_none", "gvisor")
 PATIENCE = 60  # seconds until a driver that does not answer is a failure
 
 

@@ -3,12 +3,16 @@
 import pytest
 
 from conformance import World
+from peers import runsc
 
-BACKENDS = ["local", "cli", "example", "jail"]
+GVISOR = pytest.param("gvisor", marks=pytest.mark.slow)  # a jail on a kernel of its own
+BACKENDS = ["local", "cli", "example", "jail", GVISOR]
 
 
 def start(runtime):
-    world = World(runtime)
+    world = World("jail" if runtime == "gvisor" else runtime)
+    if runtime == "gvisor":
+        world.spec, world.settings = {"isolation": "gvisor"}, {"jail.runsc": str(runsc())}
     world.cwd.chmod(0o755)
     return world
 

@@ -14,6 +14,7 @@ from services import Service, eventually, preloaded
 
 CONFIG = """
 [jail]
+runsc = "/nonexistent/runsc"
 memory = "512m"
 pids = 256
 open_files = 1024
@@ -30,6 +31,10 @@ pids = 400
 [template.endless]
 plugins = []
 memory = "0"
+
+[template.walled]
+plugins = []
+isolation = "gvisor"
 
 [template.marked]
 plugins = []
@@ -565,3 +570,24 @@ def test_the_command_line_leaves_the_pool_alone(make_service, jail_works):
     box = admin.post("/v1/sandboxes", {"template": "warm"}).ok(201).json
     assert box["id"] == before[0] and pool()["claimed"] == 1
     admin.delete(at(box)).ok(204)
+
+
+# --- walls -------------------------------------------------------------------------------------------
+
+
+def test_stronger_walls_are_demanded_and_never_lowered(service, alice):
+    """By a template and by a key; a tenant may ask for more by itself."""
+    denied(alice.post("/v1/sandboxes", {"template": "walled", "isolation": "native"}), "gvisor")
+    nothing_was_made(alice)
+    client = service.tenant("walled", "--gvisor")
+    assert client.get("/v1/me").ok().json["limits"]["gvisor"] is True
+    denied(client.post("/v1/sandboxes", {"isolation": "native"}), "gvisor", "key")
+    nothing_was_made(client)
+    assert "isolation" in client.post("/v1/sandboxes", {"isolation": "none"}).json["detail"]
+    # There is no gVisor of that name here: whoever gets one, gets it by gVisor or not at all.
+    for who, wish in ((client, {}), (alice, {"isolation": "gvisor"}), (alice, {"template": "walled"})):
+        box = who.post("/v1/sandboxes", wish).json
+        assert box["spec"]["isolation"] == "gvisor", box
+        told = eventually(lambda: (now := who.get(at(box)).json)["state"] == "error" and now, "it fails")
+        assert "runsc" in told["reason"], told
+        who.delete(at(box)).ok(204)

@@ -186,6 +186,8 @@ static void put_labels(struct body *b)
     tn_jw_kstr(&b->w, DOCKER_LABEL_STATE, p->docker->mark);
     snprintf(port, sizeof port, "%d", p->hand_port);
     tn_jw_kstr(&b->w, DOCKER_LABEL_HAND, p->way == DOCKER_BY_SOCKET ? "socket" : port);
+    if (p->gvisor)
+        tn_jw_kstr(&b->w, DOCKER_LABEL_GVISOR, "yes");
     if (p->host_network) {
         const int *own = p->own;
         tn_autofree char *ports =
@@ -398,6 +400,8 @@ static int put_host_config(struct body *b, struct tn_error *err)
         text(b, "NetworkMode", p->host_network ? "host" : "none");
     else if (said && docker_kwargs_sets(p->kwargs, "NetworkMode"))
         text(b, "NetworkMode", "bridge");
+    if (p->gvisor)
+        text(b, "Runtime", docker_config(p->docker)->docker.runsc);
     put_bindings(b);
     put_limits(b);
     put_rights(b);

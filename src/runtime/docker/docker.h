@@ -23,8 +23,9 @@
 #define DOCKER_LABEL_ID "tendon.id"
 #define DOCKER_LABEL_STATE "tendon.state"
 #define DOCKER_LABEL_OWNER "tendon.owner"
-#define DOCKER_LABEL_HAND "tendon.hand"   /* "socket", or the TCP port it listens on inside */
-#define DOCKER_LABEL_PORTS "tendon.ports" /* its own, of one in the network of the host */
+#define DOCKER_LABEL_HAND "tendon.hand"     /* "socket", or the TCP port it listens on inside */
+#define DOCKER_LABEL_PORTS "tendon.ports"   /* its own, of one in the network of the host */
+#define DOCKER_LABEL_GVISOR "tendon.gvisor" /* it was made for docker.runsc */
 #define DOCKER_LABEL_PREFIX "tendon."
 
 #define DOCKER_INSIDE TN_INSIDE
@@ -94,6 +95,16 @@ static inline const char *docker_id(const struct tn_json *tree)
 const char *docker_status(const struct tn_json *tree);
 const char *docker_label(const struct tn_json *tree, const char *name);
 
+/* Whether the engine runs it with docker.runsc: Docker says so of a container; Podman does not, and
+ * runs all with its default, which was looked at when this one was made. */
+bool docker_has_gvisor(const struct docker *d, const struct tn_json *tree);
+/* The same of those that the engine will make: what GET /info says. */
+bool docker_offers_gvisor(const struct tn_engine_info *engine, const struct tn_json *info,
+                          const char *name);
+/* TN_E_UNSUPPORTED for a container that ought to have it and has not. */
+int docker_check_gvisor(const struct docker *d, const struct tn_subject *s,
+                        const struct tn_json *tree, struct tn_error *err);
+
 /* --- the body of a create (body.c, kwargs.c, mounts.c) -------------------------------------- */
 
 struct docker_port {
@@ -111,6 +122,7 @@ struct docker_plan {
     struct tn_limits limits;
     char *name, *image;
     bool host_network, no_network;
+    bool gvisor; /* its runtime is docker.runsc, which passes no socket in */
     enum docker_way way;
     int own[DOCKER_PORT_COUNT]; /* inside */
     int hand_port;              /* inside; 0 by socket */

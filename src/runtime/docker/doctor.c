@@ -87,6 +87,10 @@ int docker_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struc
         return 0;
     }
     tell_limits(&report, info);
+    bool gvisor = docker_offers_gvisor(engine, info, c->runsc);
+    tn_autofree char *runsc = tn_asprintf("the engine %s run containers with one called %s",
+                                          gvisor ? "can" : "cannot", c->runsc);
+    tell(&report, "gVisor", gvisor, false, runsc);
     bool seccomp = has_security(info, "seccomp");
     tell(&report, "seccomp", seccomp, false,
          seccomp ? "system calls are filtered" : "the engine filters no system calls");

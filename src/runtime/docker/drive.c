@@ -147,6 +147,7 @@ static int reach(const struct docker *d, const struct tn_subject *s, enum tn_goa
         return remove_all(d, s, before, deadline, err);
     }
     if (docker_must_find(d, s, &before, deadline, err) < 0 ||
+        (goal == TN_GOAL_RUNNING && docker_check_gvisor(d, s, before, err) < 0) ||
         goals[goal](d, s, before, deadline, err) < 0 ||
         look_after(d, s, goal, &after, deadline, err) < 0)
         return -1;

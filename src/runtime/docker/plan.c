@@ -241,6 +241,11 @@ bool docker_plan_clashes(const struct docker_plan *p)
 int docker_plan_way(struct docker_plan *p, enum docker_way way, struct tn_error *err)
 {
     p->way = way;
+    if (p->gvisor && (p->no_network || p->host_network))
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "isolation gvisor: a container's hand is reached over a network of its own, "
+                       "so it cannot have network %s; a jail can",
+                       p->no_network ? "none" : "host");
     if (way == DOCKER_BY_PORT && p->no_network)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network none: without a network the hand is reached through a socket, "
@@ -283,6 +288,7 @@ int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct
     p->image = tn_strdup(image);
     p->name = docker_name(s);
     take_network(p);
+    p->gvisor = tn_config_wants_gvisor(docker_config(d), s->spec);
     return 0;
 }
 

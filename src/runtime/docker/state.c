@@ -50,6 +50,7 @@ static char *isolation(const struct docker *d, const struct tn_json *tree)
 
     tn_jw_object(&w);
     tn_jw_kstr(&w, "engine", engine);
+    tn_jw_kstr(&w, "gvisor", docker_has_gvisor(d, tree) ? "by the engine" : "none");
     tn_jw_kbool(&w, "privileged", privileged);
     tn_jw_kbool(&w, "pid", is_own(h, "PidMode"));
     tn_jw_kbool(&w, "mount", true);

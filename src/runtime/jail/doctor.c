@@ -93,5 +93,6 @@ int jail_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct 
     }
     tell_suspend(host, fn, ctx);
     tell_images(host, fn, ctx);
+    jail_tell_gvisor(host, fn, ctx);
     return 0;
 }

@@ -342,6 +342,9 @@ static int to_suspended(struct driving *d, struct tn_error *err)
     d->place->status = TN_STATUS_SUSPENDED;
     if (d->now.status == TN_STATUS_SUSPENDED)
         return 0;
+    if (d->ref.gvisor)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "a jail under gVisor cannot be suspended to disk: criu does not know it");
     tn_autofree char *obstacle = jail_suspend_obstacle(d->e, NULL, d->deadline);
     if (obstacle)
         return tn_fail(err, TN_E_UNSUPPORTED, "a jail cannot be suspended to disk: %s", obstacle);

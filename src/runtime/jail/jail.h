@@ -142,6 +142,7 @@ struct jail_ref {
     char *workspace; /* inside */
     int64_t holds;   /* what the launcher reported: a bit for each row of its table that is true */
     int mapping;     /* enum tn_jail_mapping */
+    int gvisor;      /* enum tn_jail_platform */
 };
 void jail_ref_done(struct jail_ref *ref);
 #define jail_autoref TN_CLEANUP(jail_ref_done)
@@ -210,6 +211,22 @@ int jail_launcher_finish(struct jail_launcher *l, struct jail_ref *ref, struct t
 void jail_launcher_done(struct jail_launcher *l);
 /* Waits for the launcher of a process that was killed in the middle of a start. */
 int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct tn_error *err);
+
+/* --- ask.c ---------------------------------------------------------------------------------- */
+
+/* Runs it: what it prints goes to words (what does not fit is lost).  Its exit code, or -1. */
+int jail_ask_program(const char *file, const char *const *argv, struct tn_buf *words,
+                     int64_t deadline, struct tn_error *err);
+
+/* --- gvisor.c ------------------------------------------------------------------------------- */
+
+/* Puts runsc into the plan, for a jail that wants it; TN_E_UNSUPPORTED says what is in its way. */
+int jail_plan_gvisor(const struct jail_engine *e, const struct tn_spec *spec,
+                     struct tn_jail_plan *plan, struct tn_error *err);
+/* What no jail under gVisor has. */
+int jail_check_gvisor(const struct tn_spec *spec, int network, struct tn_error *err);
+/* What tendon doctor says of it. */
+void jail_tell_gvisor(const struct tn_host *host, tn_symptom_fn fn, void *ctx);
 
 /* --- nursery.c ------------------------------------------------------------------------------ */
 

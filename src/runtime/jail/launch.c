@@ -117,7 +117,7 @@ static int plan_program(const struct jail_engine *e, const struct tn_subject *su
     set_text(&plan->hand, e->host->hand);
     add_copy(&plan->argv, "tendon-hand");
     add_copy(&plan->argv, "--listen");
-    add(&plan->argv, tn_asprintf("fd:%d", JAIL_LISTEN_FD));
+    add(&plan->argv, tn_asprintf("%s:%d", plan->runsc ? "pair" : "fd", JAIL_LISTEN_FD));
     add_copy(&plan->argv, "--working-dir");
     add_copy(&plan->argv, plan->workspace);
     if (plan_user(user, plan, err) < 0)
@@ -132,7 +132,7 @@ static int plan_program(const struct jail_engine *e, const struct tn_subject *su
     }
     for (size_t i = 0; i < spec->hand_args.count; i++)
         add_copy(&plan->argv, spec->hand_args.items[i]);
-    if (plan->criu) {
+    if (plan->criu || plan->runsc) {
         plan->socket_fd = JAIL_LISTEN_FD;
     } else {
         plan->fds.items = tn_calloc(1, sizeof *plan->fds.items);
@@ -219,6 +219,9 @@ int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn
     for (size_t i = 0; i < spec->allow.count; i++)
         if (tn_rules_add(&rules, spec->allow.items[i], err) < 0)
             return tn_error_context(err, "allow");
+    if (tn_config_wants_gvisor(host->config, spec) &&
+        jail_check_gvisor(spec, jail_network(host, spec), err) < 0)
+        return -1;
     return spec->user ? check_user(spec->user, err) : 0;
 }
 
@@ -251,7 +254,11 @@ static int plan_criu(const struct jail_engine *e, const struct tn_subject *subje
                      struct tn_jail_plan *plan, int64_t deadline, struct tn_error *err)
 {
     plan->restored = jail_has_mark(subject, TN_JAIL_SUSPENDED);
-    if (!plan->restored && !e->host->config->jail.suspend)
+    if (plan->restored && plan->runsc)
+        return tn_fail(err, TN_E_CONFLICT,
+                       "isolation gvisor: it was suspended without, and cannot go on with it; stop "
+                       "it first");
+    if (plan->runsc || (!plan->restored && !e->host->config->jail.suspend))
         return 0;
     tn_autofree char *obstacle = jail_suspend_obstacle(e, &plan->criu, deadline);
     return obstacle ? tn_fail(err, TN_E_UNSUPPORTED, "jail.suspend: %s", obstacle) : 0;
@@ -275,7 +282,8 @@ static int fill_plan(const struct jail_engine *e, const struct tn_subject *subje
     plan->new_privs = !e->host->config->jail.no_new_privileges;
     plan->owner_pid = subject->owner.pid;
     plan->owner_start = (int64_t)subject->owner.start;
-    if (plan_criu(e, subject, plan, deadline, err) < 0 || plan_network(e, spec, plan, err) < 0 ||
+    if (jail_plan_gvisor(e, spec, plan, err) < 0 ||
+        plan_criu(e, subject, plan, deadline, err) < 0 || plan_network(e, spec, plan, err) < 0 ||
         jail_root_plan(e, s, plan, err) < 0 || jail_mounts_plan(e, spec, plan, err) < 0 ||
         plan_limits(e, subject, s, plan, ref, err) < 0)
         return -1;

@@ -45,18 +45,20 @@ unsigned jail_limits_built_in(const struct tn_config *config)
 }
 
 /* An ordinary user is root of its jail and alone there: the launcher limits its processes without a
- * control group too. */
-static bool can_limit(const struct jail_engine *e, enum tn_cgroup_kind kind)
+ * control group too, but not gVisor's. */
+static bool can_limit(const struct jail_engine *e, const struct tn_spec *spec,
+                      enum tn_cgroup_kind kind)
 {
     return tn_cgroups_can_limit(&e->cgroups, kind) ||
-           (kind == TN_CGROUP_PIDS && geteuid() != 0 && tn_nproc_is_per_namespace());
+           (kind == TN_CGROUP_PIDS && geteuid() != 0 && tn_nproc_is_per_namespace() &&
+            !tn_config_wants_gvisor(e->host->config, spec));
 }
 
 /* The configured limit counts where the spec is silent; `dropped` says that nobody asked for it and
  * that it cannot be had. */
-static bool dropped(const struct jail_engine *e, size_t row)
+static bool dropped(const struct jail_engine *e, const struct tn_spec *spec, size_t row)
 {
-    return (e->built_in & rows[row].bit) && !can_limit(e, rows[row].kind);
+    return (e->built_in & rows[row].bit) && !can_limit(e, spec, rows[row].kind);
 }
 
 int jail_limits(const struct jail_engine *e, const struct tn_spec *spec, struct tn_limits *out,
@@ -66,14 +68,14 @@ int jail_limits(const struct jail_engine *e, const struct tn_spec *spec, struct 
 
     if (tn_spec_limits(spec, out, err) < 0)
         return -1;
-    if (!spec->memory && c->memory && !dropped(e, 0) &&
+    if (!spec->memory && c->memory && !dropped(e, spec, 0) &&
         tn_size_parse(c->memory, &out->memory, err) < 0)
         return tn_error_context(err, "jail.memory");
     if (!spec->disk && c->disk && tn_size_parse(c->disk, &out->disk, err) < 0)
         return tn_error_context(err, "jail.disk");
-    if (!spec->cpus.set && !dropped(e, 1))
+    if (!spec->cpus.set && !dropped(e, spec, 1))
         out->cpus = c->cpus;
-    if (!spec->pids.set && !dropped(e, 2))
+    if (!spec->pids.set && !dropped(e, spec, 2))
         out->pids = (uint64_t)c->pids;
     if (!spec->open_files.set)
         out->open_files = (uint64_t)c->open_files;

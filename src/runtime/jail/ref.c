@@ -17,6 +17,7 @@ static const struct tn_field rows[] = {
     TN_STRING("workspace", REF, workspace, .flags = TN_FIELD_NULLABLE),
     TN_INT("holds", REF, holds),
     TN_WORD("mapping", REF, mapping, tn_jail_mappings),
+    TN_WORD("gvisor", REF, gvisor, tn_jail_platforms, .fallback = "none"),
 };
 static const struct tn_fields fields = TN_FIELDS(rows);
 
@@ -60,6 +61,7 @@ int jail_ref_isolate(struct jail_ref *ref, const struct tn_json *report, struct 
             ref->holds |= INT64_C(1) << i;
     }
     ref->mapping = is.mapping;
+    ref->gvisor = is.gvisor;
     return 0;
 }
 
@@ -82,7 +84,7 @@ bool jail_ref_is_gated(const struct jail_ref *ref)
 
 char *jail_ref_isolation(const struct jail_ref *ref)
 {
-    struct tn_jail_isolation is = {.mapping = ref->mapping};
+    struct tn_jail_isolation is = {.mapping = ref->mapping, .gvisor = ref->gvisor};
     tn_autobuf struct tn_buf text = TN_BUF_INIT(REF_MAX);
     struct tn_jw w = tn_jw(&text);
 
@@ -118,6 +120,9 @@ static bool ask_keeper(const struct tn_subject *subject, struct jail_ref *ref, i
 
     if (tn_keeper_ask(subject->directory, TN_KEEPER_STATUS, &answer, NULL, deadline, NULL) < 0 ||
         tn_json_parse(tn_buf_str(&answer), answer.len, &json, NULL) < 0)
+        return false;
+    const struct tn_field *gvisor = tn_fields_find(&fields, "gvisor");
+    if (tn_field_from_text(gvisor, ref, tn_json_get_str(json, "gvisor", "none"), NULL) < 0)
         return false;
     pid_t pid = (pid_t)tn_json_int(tn_json_get(json, "pid"), 0);
     if (pid <= 0 || tn_proc_get(pid, &proc) < 0)

@@ -82,9 +82,12 @@ static char *last_words(const struct tn_subject *subject)
     return tn_buf_take(&out);
 }
 
-static bool ran_out_of_memory(const struct tn_jail_end *end)
+/* Of gVisor one of several processes is killed, and PID 1 ends by itself. */
+static bool ran_out_of_memory(const struct tn_jail_end *end, const struct jail_ref *ref)
 {
-    return !end->wall_time && end->oom_kills > 0 && end->signal.set && end->signal.value == SIGKILL;
+    bool killed = end->signal.set && end->signal.value == SIGKILL;
+
+    return !end->wall_time && end->oom_kills > 0 && (killed || ref->gvisor);
 }
 
 static char *end_reason(const struct tn_subject *subject, const struct tn_jail_end *end,
@@ -94,10 +97,13 @@ static char *end_reason(const struct tn_subject *subject, const struct tn_jail_e
 
     if (end->wall_time)
         return tn_asprintf("killed: its time of %g seconds was over", ref->wall_time);
-    if (ran_out_of_memory(end)) {
+    if (ran_out_of_memory(end, ref)) {
         jail_size_text(limit, (uint64_t)ref->memory);
         return tn_asprintf("killed: out of memory (limit %s)", limit);
     }
+    if (ref->gvisor && end->pids_hits > 0)
+        return tn_asprintf("gVisor ended: its processes were more than the limit of %lld allows",
+                           (long long)ref->pids);
     if (end->signal.set)
         return tn_asprintf("the hand was killed by signal %d (%s)", (int)end->signal.value,
                            strsignal((int)end->signal.value));
@@ -116,7 +122,7 @@ static void describe_end(const struct tn_subject *subject, const struct jail_ref
 
     place->status = TN_STATUS_ERROR;
     bool told = tn_jail_end_read(subject->directory, &end, NULL) == 0;
-    place->blame = told && ran_out_of_memory(&end) ? TN_BLAME_MEMORY : TN_BLAME_NONE;
+    place->blame = told && ran_out_of_memory(&end, ref) ? TN_BLAME_MEMORY : TN_BLAME_NONE;
     if (told)
         place->reason = end_reason(subject, &end, ref);
     else

@@ -16,41 +16,12 @@ enum { NEEDED_MAJOR = 4, NEEDED_MINOR = 2 };
 
 /* --- the program ---------------------------------------------------------------------------- */
 
-/* What it prints, and its exit code; -1 with err. */
 static int run(const char *criu, const char *word, struct tn_buf *words, int64_t deadline,
                struct tn_error *err)
 {
     const char *const argv[] = {"criu", word, NULL};
-    struct tn_exit result;
-    int ends[2];
 
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return tn_fail_errno(err, errno, "pipe");
-    tn_autofd int ours = ends[0], theirs = ends[1];
-    const struct tn_child_fd fds[] = {{theirs, 1}, {theirs, 2}};
-    tn_autochild struct tn_child *child =
-        tn_child_start(&(struct tn_child_spec){.argv = argv,
-                                               .file = criu,
-                                               .cwd = "/",
-                                               .fds = fds,
-                                               .fd_count = TN_COUNT(fds),
-                                               .death_signal = SIGKILL},
-                       err);
-    if (!child)
-        return -1;
-    tn_close(TN_TAKE_FD(theirs));
-    struct pollfd p = {.fd = ours, .events = POLLIN};
-    for (ssize_t n = 1; n > 0;) {
-        char *to = tn_buf_reserve(words, 4096);
-        n = to && poll(&p, 1, tn_poll_ms(deadline)) > 0 ? read(ours, to, 4096) : 0;
-        tn_buf_grew(words, n > 0 ? (size_t)n : 0);
-    }
-    if (tn_child_wait(child, deadline, &result, NULL) < 0) {
-        tn_child_signal(child, SIGKILL, NULL);
-        tn_child_wait(child, tn_deadline_in(1.0), NULL, NULL);
-        return tn_fail(err, TN_E_TIMEOUT, "criu %s does not end", word);
-    }
-    return tn_exit_code(&result);
+    return jail_ask_program(criu, argv, words, deadline, err);
 }
 
 /* The first line that speaks of an error, without its place in criu's source; on the heap. */

@@ -23,6 +23,10 @@ static int find_running(struct jail_engine *e, const struct tn_subject *subject,
     return 0;
 }
 
+/* Under gVisor whoever came by the namespaces would stand outside of its kernel: what goes in is a
+ * program that runsc starts. */
+static const char put_script[] = "mkdir -p \"${1%/*}/\" && cat >\"$1\" && chmod \"$2\" \"$1\"";
+
 int jail_put(void *engine, const struct tn_subject *subject, const char *path, const void *bytes,
              size_t n, mode_t mode, int64_t deadline, struct tn_error *err)
 {
@@ -34,11 +38,12 @@ int jail_put(void *engine, const struct tn_subject *subject, const char *path, c
     if (find_running(engine, subject, &ref, deadline, err) < 0)
         return -1;
     snprintf(octal, sizeof octal, "%o", (unsigned)mode & 07777);
-    const char *const argv[] = {"--put", path, octal, NULL};
+    const char *const ours[] = {"--put", path, octal, NULL};
+    const char *const gvisors[] = {"--runsc", "sh", "-c", put_script, "put", path, octal, NULL};
     struct jail_entry entry = {.e = engine,
                                .subject = subject,
                                .ref = &ref,
-                               .argv = argv,
+                               .argv = ref.gvisor ? gvisors : ours,
                                .input = bytes,
                                .input_length = n,
                                .deadline = deadline};
@@ -56,7 +61,7 @@ int jail_exec(void *engine, const struct tn_subject *subject, const char *const 
     while (argv[count])
         count++;
     tn_autofree const char **all = tn_calloc(count + 2, sizeof *all);
-    all[0] = "--";
+    all[0] = ref.gvisor ? "--runsc" : "--";
     memcpy(all + 1, argv, count * sizeof *all);
     struct jail_entry entry = {.e = engine,
                                .subject = subject,

@@ -15,6 +15,7 @@ static const struct {
     {"volumes", "directories of this machine are not there", false},
     {"devices", "the service offers none", true},
     {"gpus", "the service offers none", true},
+    {"isolation", "the service decides about it", true},
     {"network", "the service decides about it", true},
     {"allow", "the service decides about it", true},
     {"ports", "the service decides about them", true},
@@ -86,6 +87,8 @@ int remote_check(const struct tn_host *host, const struct tn_spec *spec, struct 
 {
     tn_autojson struct tn_json *wish = NULL;
 
+    if (!spec->isolation && tn_config_wants_gvisor(host->config, spec)) /* nobody would tell it */
+        return tn_fail(err, TN_E_INVALID, "isolation: expected gvisor, as tendon.isolation says");
     return wish_of(spec, &wish, err) < 0 || check_spec(wish, true, err) < 0 ? -1 : 0;
 }
 

@@ -478,6 +478,7 @@ static void test_leases_of_the_version_before(void **state)
                                        "ALTER TABLE api_key DROP COLUMN max_pids",
                                        "ALTER TABLE api_key DROP COLUMN max_disk",
                                        "ALTER TABLE api_key DROP COLUMN security",
+                                       "ALTER TABLE api_key DROP COLUMN gvisor",
                                        "PRAGMA user_version = 3"};
     for (size_t i = 0; i < TN_COUNT(back); i++)
         assert_true(tn_db_run(tn_store_db(s), NULL, back[i], "") >= 0);
