@@ -114,6 +114,12 @@ def make_world(engine, static_hand):
     return DockerWorld(engine, box_image(engine), static_hand)
 
 
+@pytest.fixture
+def world_in(static_hand):
+    """world_in(engine) -> a world in an engine of the test's own; the caller finishes it."""
+    return lambda engine: make_world(engine, static_hand)
+
+
 @pytest.fixture(params=["docker", "podman"])
 def any_engine(request):
     return request.getfixturevalue({"docker": "engine", "podman": "podman"}[request.param])

@@ -2,7 +2,6 @@
 
 import pytest
 
-from conftest import make_world
 from conformance import Refusal
 from engine import CONTAINERS_CONF, Dockerd, Podman, start_engine
 from peers import runsc
@@ -41,8 +40,8 @@ def gvisor_engine(request):
 
 
 @pytest.fixture
-def gvisor_world(gvisor_engine, static_hand):
-    world = make_world(gvisor_engine, static_hand)
+def gvisor_world(gvisor_engine, world_in):
+    world = world_in(gvisor_engine)
     world.spec["isolation"] = "gvisor"
     yield world
     world.finish()
