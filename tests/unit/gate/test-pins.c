@@ -43,11 +43,11 @@ static void makes_room(void **state)
     struct tn_address a = address_of("203.0.113.1");
     char name[32];
 
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 5000; i++) {
         snprintf(name, sizeof name, "n%d.test", i);
         tn_pins_add(p, &a, name, 1000 + i);
     }
-    assert_true(tn_pins_have(p, &a, "n99999.test", 1));
+    assert_true(tn_pins_have(p, &a, "n4999.test", 1));
     assert_false(tn_pins_have(p, &a, "n0.test", 1));
     tn_pins_close(p);
 }
