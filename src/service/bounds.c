@@ -352,11 +352,11 @@ static bool is_jail(const struct tn_service *s, const struct tn_spec *spec)
     return runtime && strcmp(runtime, tn_backend_jail.name) == 0;
 }
 
-/* What a sandbox gets that does not say. */
-static int network_of(const struct tn_service *s, const struct tn_spec *spec)
+/* What a sandbox of the spec's runtime has where that is said: the runtime's own, if nothing is. */
+static int network_of(const struct tn_service *s, const struct tn_spec *spec, int said)
 {
-    if (spec->network != TN_NETWORK_DEFAULT)
-        return spec->network;
+    if (said != TN_NETWORK_DEFAULT)
+        return said;
     return is_jail(s, spec) ? tn_runtime_host(s->rt)->config->jail.network : TN_NETWORK_BRIDGE;
 }
 
@@ -394,7 +394,7 @@ static int check_network(const struct tn_service *s, const struct tn_spec *base,
         [TN_NETWORK_NONE] = 0,   [TN_NETWORK_ALLOW] = 1, [TN_NETWORK_OPEN] = 2,
         [TN_NETWORK_BRIDGE] = 3, [TN_NETWORK_HOST] = 4,
     };
-    int wide = network_of(s, base), wanted = network_of(s, spec);
+    int wide = network_of(s, spec, base->network), wanted = network_of(s, spec, spec->network);
 
     if (wanted == TN_NETWORK_BRIDGE && is_jail(s, spec))
         return 0; /* which no jail has: the backend says so */

@@ -57,7 +57,7 @@ USE = [
     ("GET", r".*/(terminals.*|hand/.*)"),
 ]
 MANAGE = [
-    ("POST", r"/v1/sandboxes|.*/(pause|resume|stop|fork|snapshots|rollback)"),
+    ("POST", r"/v1/sandboxes|.*/(pause|resume|stop|fork|snapshots|rollback|pending/.*)"),
     ("PATCH", r".*"),
     ("DELETE", r"/v1/sandboxes/\{id\}|.*/snapshots/.*"),
 ]
