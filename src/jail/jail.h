@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "gate/wall.h"
+#include "gate/keeper.h"
 #include "jail/cgroup.h"
 #include "jail/isolation.h"
 #include "jail/parcel.h"
@@ -44,26 +44,6 @@ struct jail_device {
     char *target;
 };
 
-/* What the gate has refused, last with these words. */
-struct jail_refusal {
-    uint64_t number, count; /* count 0: none */
-    double at;              /* seconds since 1970 */
-    char what[304], why[96];
-};
-enum { JAIL_REFUSALS = 32 };
-
-/* See gate.h. */
-struct jail_gate {
-    struct tn_wall wall;
-    int pins, settings; /* files in memory */
-    pid_t pid;
-    int pidfd, control; /* -1: none runs */
-    int64_t not_before;
-    bool died;
-    uint64_t refused;
-    struct jail_refusal refusals[JAIL_REFUSALS];
-};
-
 /* Where connections to the hand go in, see door.c; -1: no such thing. */
 struct jail_door {
     int listener, pair; /* outside */
@@ -73,7 +53,7 @@ struct jail_door {
 
 struct jail {
     struct tn_jail_plan plan;
-    struct jail_gate gate;
+    struct tn_gate_keeper gate; /* see gate.h */
     struct tn_cgroups cgroups;
     struct tn_jail_isolation isolation;
     bool privileged;  /* root where it was started, not only in a user namespace of its own */

@@ -148,7 +148,7 @@ static void answer_network(struct keeper *k, int socket)
     tn_autobuf struct tn_buf text = TN_BUF_INIT(NETWORK_MAX);
     struct tn_jw w = tn_jw(&text);
 
-    jail_gate_tell(k->jail, &w);
+    tn_gate_keeper_tell(&k->jail->gate, &w);
     tn_buf_putc(&text, '\n');
     answer(socket, tn_buf_str(&text), -1);
 }
@@ -305,7 +305,7 @@ static int finish(struct keeper *k)
     while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR)
         ;
     note_end(k, status);
-    jail_gate_end(j);
+    tn_gate_keeper_end(&j->gate);
     /* With PID 1 the kernel has ended everybody else; this is for what is still on its way out. */
     tn_cgroup_kill(&j->cgroups, j->plan.id, tn_deadline_in(END_SECONDS), NULL);
     tn_cgroup_remove(&j->cgroups, j->plan.id, tn_deadline_in(END_SECONDS), NULL);
@@ -357,7 +357,7 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
         COPIER,
         DOOR,
         GATE,
-        COUNT = GATE + JAIL_GATE_POLLS
+        COUNT = GATE + TN_GATE_KEEPER_POLLS
     };
     struct pollfd p[COUNT] = {
         [END] = {.fd = pidfd, .events = POLLIN},
@@ -368,11 +368,12 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
         [COPIER] = {.fd = -1, .events = POLLIN},
     };
 
+    j->gate.log = j->log;
     for (;;) {
         p[COPIER].fd = k.copier;
         jail_poll_door(&j->door, &p[DOOR]);
         int64_t next = earlier(k.deadline, tn_deadline_in(LOOK_SECONDS));
-        int n = poll(p, COUNT, tn_poll_ms(earlier(next, jail_gate_watch(j, p + GATE))));
+        int n = poll(p, COUNT, tn_poll_ms(earlier(next, tn_gate_keeper_watch(&j->gate, p + GATE))));
         if (n < 0 && errno != EINTR)
             break;
         bool lost = p[SIGNAL].fd >= 0 && is_lost(j);
@@ -382,7 +383,7 @@ int jail_keep(struct jail *j, pid_t pid, int pidfd)
             p[OUTPUT].fd = -1;
         if (p[END].revents)
             break;
-        jail_gate_serve(j, p + GATE);
+        tn_gate_keeper_serve(&j->gate, p + GATE);
         if (p[COPIER].revents)
             thaw_abandoned(&k);
         if (p[REQUEST].revents)

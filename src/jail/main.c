@@ -255,7 +255,8 @@ static void begin(struct jail *j)
         .root = -1,
         .images = -1,
         .left_network = -1,
-        .gate = {.wall = TN_WALL_NONE, .pins = -1, .settings = -1, .pidfd = -1, .control = -1}};
+        .gate = TN_GATE_KEEPER_INIT,
+    };
     for (int i = 0; i < JAIL_SYSTEM_MOUNTS; i++)
         j->system[i] = -1;
     tn_jail_plan_init(&j->plan);

@@ -1,0 +1,289 @@
+#include "gate/keeper.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "gate/pins.h"
+#include "gate/program.h"
+#include "gate/rules.h"
+
+enum {
+    RESOLV_MAX = 64 << 10,
+    NAMESERVERS = 3,
+    HIGH = 64,           /* above the numbers that the gate has its descriptors under */
+    RECORDS_A_TURN = 64, /* of the gate, before others have theirs */
+};
+#define AGAIN_SECONDS 0.2 /* after one that could not be started, or died */
+
+/* --- settings ------------------------------------------------------------------------------- */
+
+static void add_nameservers(struct tn_buf *out)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(RESOLV_MAX);
+    static const char word[] = "nameserver";
+    int count = 0;
+
+    tn_fs_read(TN_FS_ANYWHERE, "/etc/resolv.conf", &text, NULL);
+    for (const char *line = tn_buf_str(&text); *line && count < NAMESERVERS;) {
+        const char *at = line + strspn(line, " \t");
+        size_t n = strlen(word);
+        if (strncmp(at, word, n) == 0 && (at[n] == ' ' || at[n] == '\t')) {
+            at += n + strspn(at + n, " \t");
+            tn_buf_printf(out, TN_GATE_NAMESERVER "%.*s\n", (int)strcspn(at, " \t\r\n%#"), at);
+            count++;
+        }
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+}
+
+/* A file in memory with all of it. */
+static int write_settings(const char *rules, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(TN_GATE_SETTINGS_MAX);
+    tn_autofd int fd = memfd_create("gate", MFD_CLOEXEC);
+
+    add_nameservers(&text);
+    tn_buf_puts(&text, rules);
+    if (!tn_buf_ok(&text))
+        return tn_fail(err, TN_E_TOO_LARGE, "network: too many rules");
+    if (fd < 0)
+        return tn_fail_errno(err, errno, "memory for rules");
+    return tn_fs_write(fd, text.data, text.len, err) < 0 ? -1 : TN_TAKE_FD(fd);
+}
+
+int tn_gate_keeper_begin(struct tn_gate_keeper *k, const char *rules, struct tn_error *err)
+{
+    k->settings = write_settings(rules, err);
+    k->pins = k->settings < 0 ? -1 : tn_pins_create(err);
+    return k->pins < 0 ? -1 : 0;
+}
+
+static void kill_gate(const struct tn_gate_keeper *k)
+{
+    syscall(SYS_pidfd_send_signal, k->pidfd, SIGKILL, NULL, 0);
+}
+
+int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn_error *err)
+{
+    tn_autorules struct tn_rules parsed = {0};
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    char byte = 0;
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr m = {.msg_iov = &part,
+                       .msg_iovlen = 1,
+                       .msg_control = control.room,
+                       .msg_controllen = sizeof control.room};
+
+    if (tn_rules_parse(rules, strlen(rules), &parsed, err) < 0)
+        return -1;
+    int settings = write_settings(rules, err);
+    if (settings < 0)
+        return -1;
+    tn_close(TN_TAKE_FD(k->settings));
+    k->settings = settings;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof settings);
+    memcpy(CMSG_DATA(c), &settings, sizeof settings);
+    /* One that takes no new rules must not go on with the old ones: the next one has them. */
+    if (k->pidfd >= 0 && sendmsg(k->control, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        kill_gate(k);
+    return 0;
+}
+
+/* --- what it refused ------------------------------------------------------------------------ */
+
+/* Text of the gate, which reads hostile bytes: printable ASCII and nothing else. */
+static void take_text(char *to, size_t size, const char *from, size_t n)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < n && used + 1 < size; i++)
+        to[used++] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
+    to[used] = '\0';
+}
+
+static void note_refusal(struct tn_gate_keeper *k, const char *record, size_t size)
+{
+    const char *tab = memchr(record, '\t', size);
+    size_t n = tab ? (size_t)(tab - record) : size;
+    struct tn_gate_refusal new = {.count = 1}, *place = &k->refusals[0];
+    struct timespec now;
+
+    take_text(new.what, sizeof new.what, record, n);
+    take_text(new.why, sizeof new.why, tab ? tab + 1 : "", tab ? size - n - 1 : 0);
+    clock_gettime(CLOCK_REALTIME, &now);
+    new.at = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    new.number = ++k->refused;
+    for (size_t i = 0; i < TN_COUNT(k->refusals); i++) {
+        struct tn_gate_refusal *r = &k->refusals[i];
+        if (r->count && strcmp(r->what, new.what) == 0 && strcmp(r->why, new.why) == 0) {
+            new.count = r->count + 1;
+            place = r;
+            break;
+        }
+        if (r->number < place->number)
+            place = r;
+    }
+    *place = new;
+}
+
+static void listen_to_gate(struct tn_gate_keeper *k)
+{
+    char record[TN_GATE_RECORD_MAX];
+
+    for (int i = 0; i < RECORDS_A_TURN; i++) {
+        ssize_t n = recv(k->control, record, sizeof record, MSG_DONTWAIT);
+        if (n <= 0)
+            return;
+        note_refusal(k, record, (size_t)n);
+    }
+}
+
+void tn_gate_keeper_tell(struct tn_gate_keeper *k, struct tn_jw *w)
+{
+    if (k->control >= 0)
+        listen_to_gate(k);
+    tn_jw_object(w);
+    tn_jw_kstr(w, "network", k->network);
+    tn_jw_kint(w, "gate", k->pidfd >= 0 ? k->pid : 0);
+    tn_jw_kint(w, "refused", (int64_t)k->refused);
+    tn_jw_key(w, "refusals");
+    tn_jw_array(w);
+    for (size_t i = 0; i < TN_COUNT(k->refusals); i++) {
+        const struct tn_gate_refusal *r = &k->refusals[i];
+        if (!r->count)
+            continue;
+        tn_jw_object(w);
+        tn_jw_kint(w, "number", (int64_t)r->number);
+        tn_jw_kstr(w, "what", r->what);
+        tn_jw_kstr(w, "why", r->why);
+        tn_jw_kint(w, "count", (int64_t)r->count);
+        tn_jw_kdouble(w, "at", r->at);
+        tn_jw_object_end(w);
+    }
+    tn_jw_array_end(w);
+    tn_jw_object_end(w);
+}
+
+/* --- the process ---------------------------------------------------------------------------- */
+
+/* In the child, which becomes the gate. */
+static _Noreturn void become_gate(const struct tn_gate_keeper *k, int control)
+{
+    int from[TN_GATE_WALL + TN_WALL_SOCKETS] = {
+        [TN_GATE_CONTROL] = control, [TN_GATE_PINS] = k->pins, [TN_GATE_SETTINGS] = k->settings};
+    static char *const argv[] = {(char *)(uintptr_t) "tendon-gate", NULL};
+    static char *const env[] = {NULL};
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int i = 0; i < TN_WALL_SOCKETS; i++)
+        from[TN_GATE_WALL + i] = k->wall.fd[i];
+    for (int i = 0; i < (int)TN_COUNT(from); i++) {
+        int fd = i < 2 || i > 2 ? from[i] : k->log;
+        from[i] = fcntl(i < 2 || fd < 0 ? null : fd, F_DUPFD_CLOEXEC, HIGH);
+    }
+    for (int i = 0; i < (int)TN_COUNT(from); i++)
+        if (from[i] < 0 || dup2(from[i], i) < 0)
+            _exit(127);
+    close_range(TN_COUNT(from), ~0U, 0);
+    execve(k->program, argv, env);
+    _exit(127);
+}
+
+static void start_gate(struct tn_gate_keeper *k)
+{
+    int ends[2];
+
+    k->not_before = tn_deadline_in(AGAIN_SECONDS);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+        return;
+    struct clone_args args = {.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+                              .pidfd = (uintptr_t)&k->pidfd,
+                              .exit_signal = SIGCHLD};
+    k->pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    if (k->pid == 0)
+        become_gate(k, ends[1]);
+    close(ends[1]);
+    k->control = ends[0];
+    if (k->pid > 0)
+        return;
+    tn_close(TN_TAKE_FD(k->control));
+    k->pidfd = -1;
+}
+
+static void bury_gate(struct tn_gate_keeper *k)
+{
+    int status = 0;
+
+    listen_to_gate(k);
+    while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    tn_close(TN_TAKE_FD(k->control));
+    tn_close(TN_TAKE_FD(k->pidfd));
+    k->died = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    if (!k->died)
+        k->not_before = 0;
+}
+
+void tn_gate_keeper_end(struct tn_gate_keeper *k)
+{
+    if (k->pidfd >= 0) {
+        kill_gate(k);
+        bury_gate(k);
+    }
+    tn_wall_done(&k->wall);
+    tn_close(TN_TAKE_FD(k->settings));
+    tn_close(TN_TAKE_FD(k->pins));
+}
+
+/* --- for who polls ------------------------------------------------------------------------- */
+
+int64_t tn_gate_keeper_watch(const struct tn_gate_keeper *k, struct pollfd p[TN_GATE_KEEPER_POLLS])
+{
+    static const int sockets[] = {TN_WALL_TCP4, TN_WALL_TCP6, TN_WALL_UDP4, TN_WALL_UDP6};
+    bool runs = k->pidfd >= 0, waits = !runs && tn_now() < k->not_before;
+
+    for (size_t i = 0; i < TN_COUNT(sockets); i++)
+        p[i] = (struct pollfd){.fd = runs || waits ? -1 : k->wall.fd[sockets[i]], .events = POLLIN};
+    p[TN_GATE_KEEPER_END] = (struct pollfd){.fd = runs ? k->pidfd : -1, .events = POLLIN};
+    p[TN_GATE_KEEPER_SAYS] = (struct pollfd){.fd = runs ? k->control : -1, .events = POLLIN};
+    return waits ? k->not_before : TN_NEVER;
+}
+
+void tn_gate_keeper_serve(struct tn_gate_keeper *k, const struct pollfd p[TN_GATE_KEEPER_POLLS])
+{
+    if (p[TN_GATE_KEEPER_SAYS].revents & POLLIN)
+        listen_to_gate(k);
+    if (p[TN_GATE_KEEPER_END].revents) {
+        bury_gate(k);
+        return;
+    }
+    for (int i = 0; i < TN_GATE_KEEPER_END; i++) {
+        if (p[i].revents) {
+            start_gate(k);
+            return;
+        }
+    }
+}

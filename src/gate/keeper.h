@@ -1,0 +1,56 @@
+/* Who keeps the gate of one sandbox: it holds the sockets of the wall, starts tendon-gate when
+ * something arrives there, and remembers what was refused.  It knows no sandbox: a process that
+ * lives as long as one (the keeper of a jail) has it in its poll loop. */
+#ifndef TN_GATE_KEEPER_H
+#define TN_GATE_KEEPER_H
+
+#include <poll.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/json.h"
+#include "gate/wall.h"
+
+/* Which descriptors are polled: sockets of the wall, then these. */
+enum { TN_GATE_KEEPER_END = 4, TN_GATE_KEEPER_SAYS, TN_GATE_KEEPER_POLLS };
+
+/* What the gate has refused, last with these words. */
+struct tn_gate_refusal {
+    uint64_t number, count; /* count 0: none */
+    double at;              /* seconds since 1970 */
+    char what[304], why[96];
+};
+enum { TN_GATE_REFUSALS = 32 };
+
+struct tn_gate_keeper {
+    const char *program; /* tendon-gate; borrowed */
+    const char *network; /* what it is called, "open" or "allow"; borrowed */
+    int log;             /* where the gate complains; -1: nowhere */
+    struct tn_wall wall;
+    int pins, settings; /* files in memory */
+    pid_t pid;
+    int pidfd, control; /* -1: none runs */
+    int64_t not_before;
+    bool died;
+    uint64_t refused;
+    struct tn_gate_refusal refusals[TN_GATE_REFUSALS];
+};
+#define TN_GATE_KEEPER_INIT                                                                     \
+    {                                                                                           \
+        .log = -1, .wall = TN_WALL_NONE, .pins = -1, .settings = -1, .pidfd = -1, .control = -1 \
+    }
+
+/* What every gate of this sandbox will be given: rules as tn_rules_parse reads them. */
+int tn_gate_keeper_begin(struct tn_gate_keeper *k, const char *rules, struct tn_error *err);
+/* New rules, which are checked.  The gate that runs gets them, and connections that it has stay. */
+int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn_error *err);
+/* At the end of the sandbox: ends the gate, and gives up the sockets of the wall. */
+void tn_gate_keeper_end(struct tn_gate_keeper *k);
+
+/* Fills p; returns when it wants to be called again. */
+int64_t tn_gate_keeper_watch(const struct tn_gate_keeper *k, struct pollfd p[TN_GATE_KEEPER_POLLS]);
+void tn_gate_keeper_serve(struct tn_gate_keeper *k, const struct pollfd p[TN_GATE_KEEPER_POLLS]);
+/* What it has refused, as {"network", "gate", "refused", "refusals"} (jail/keeper-protocol.h). */
+void tn_gate_keeper_tell(struct tn_gate_keeper *k, struct tn_jw *w);
+
+#endif
