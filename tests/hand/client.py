@@ -301,6 +301,10 @@ class Client:
     def input(self, text, **kw):
         return self.run(text, is_input=True, **kw)
 
+    def interrupt(self, **kw):
+        """What C-c ends, however long that takes here: the silence of a busy machine is not its answer."""
+        return self.input("C-c", blocking=True, **kw)
+
     def poll(self, **kw):
         return self.run("", **kw)
 

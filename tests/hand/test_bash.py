@@ -364,7 +364,7 @@ def test_busy_carries_new_output_once(shell):
 
     assert wait_until(second) == "two"
     assert second() == ""
-    obs = shell.input("C-c")
+    obs = shell.interrupt()
     assert (obs.exit, obs.suffix) == (130, done(130, "C"))
     assert shell.ok("ls") == ""
 
@@ -609,7 +609,7 @@ def test_control_z_stops_the_job(hand):
 def test_control_c_on_a_loop(shell):
     obs = shell.run("while true; do sleep 0.1; done")
     assert obs.exit == -1
-    obs = shell.input("C-c")
+    obs = shell.interrupt()
     assert (obs.exit, obs.suffix) == (130, done(130, "C"))
 
 

@@ -109,7 +109,7 @@ def stress_round(client):
     assert re.search(r"(^|\n)0{999}1\n", obs.content)
     obs = client.run("ls")
     assert obs.exit == -1 and "The previous command is still running" in obs.suffix
-    assert client.input("C-c").exit == 130
+    assert client.interrupt().exit == 130
     obs = client.run("ls")
     assert (obs.exit, obs.content) == (0, "")
 
@@ -176,7 +176,7 @@ def test_static_command_while_main_session_is_busy(hand):
     obs = hand.client.run("echo aside", is_static=True)
     assert (obs.exit, obs.content, obs.prefix) == (0, "aside", "")
     assert hand.client.poll().suffix == soft(1)
-    assert hand.client.input("C-c").exit == 130
+    assert hand.client.interrupt().exit == 130
 
 
 def test_static_soft_timeout_leaves_nothing(hand):

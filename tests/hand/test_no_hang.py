@@ -210,7 +210,7 @@ def test_disconnect_then_another_command(shell):
     s.close()
     obs = timed(lambda: shell.run("echo next", timeout=3.0), 3)
     assert (obs.exit, obs.suffix, obs.prefix) == (-1, busy("echo next"), CONT)
-    assert shell.input("C-c").exit == 130
+    assert shell.interrupt().exit == 130
     responsive(shell)
 
 

@@ -98,7 +98,7 @@ def test_git_never_asks_at_the_terminal_forever(client):
         "bash -c 'read -p \"Username for https://example.com: \" u </dev/tty'", timeout=5.0
     )
     assert obs.exit == -1 and obs.content == "Username for https://example.com:"
-    assert client.input("C-c").exit == 130
+    assert client.interrupt().exit == 130
 
 
 def test_branch_as_a_static_hidden_command(repo):

@@ -82,8 +82,7 @@ def test_unset_variable_stays_unset_after_respawn(start):
 def test_exec_of_a_program_that_stays(shell):
     obs = shell.run("exec sleep 60")
     assert (obs.exit, obs.suffix) == (-1, soft(1))
-    obs = shell.input("C-c")
-    assert obs.exit == 130
+    assert shell.interrupt().exit == 130
     still_works(shell)
 
 

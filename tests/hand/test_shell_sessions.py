@@ -48,7 +48,7 @@ def test_metadata_why_the_wait_ended(shell):
         shell.poll(timeout=0.3).meta["end"],
     }
     assert len(ends) == 3, f"finished, soft and hard timeout must be told apart: {ends}"
-    assert shell.input("C-c").exit == 130
+    assert shell.interrupt().exit == 130
 
 
 def test_metadata_signal(shared):
@@ -102,7 +102,7 @@ def test_busy_session_does_not_block_another(hand):
     assert hand.client.ok("echo free") == "free"
     assert hand.client.ok("echo free", session="b") == "free"
     assert hand.client.poll(session="a", timeout=0.3).suffix == hard(0.3)
-    assert hand.client.input("C-c", session="a").exit == 130
+    assert hand.client.interrupt(session="a").exit == 130
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "x" * 300, "a\nb", "ü"])
@@ -139,7 +139,7 @@ def test_sh_waits_and_inputs(sh):
     assert (obs.exit, obs.suffix) == (-1, soft(1))
     assert sh.input("you").content == "hello you"
     sh.run("sleep 60", timeout=0.3)
-    assert sh.input("C-c").exit == 130
+    assert sh.interrupt().exit == 130
     assert sh.ok("echo after") == "after"
 
 

@@ -35,7 +35,7 @@ def test_state_follows_what_happens(shell):
     assert (got["cwd"], got["pid"], got["commands"]) == ("/usr", pid, 2)
     assert shell.run("sleep 60").suffix == soft(1)
     assert session(shell, shell.name)["running"] is True
-    assert shell.input("C-c").exit == 130
+    assert shell.interrupt().exit == 130
     assert session(shell, shell.name)["running"] is False
 
 

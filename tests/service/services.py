@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
 import socket
@@ -115,6 +116,12 @@ class Client:
             self.connection.close()
         self.connection = None
 
+    def kept(self):
+        """The connection of the last request, unless the service has closed it since."""
+        if self.connection and self.connection.sock and select.select([self.connection.sock], [], [], 0)[0]:
+            self.close()
+        return self.connection
+
     def send(self, method, path, body=None, headers=None):
         """The response, its body not read yet."""
         fields = {**self.headers, **(headers or {})}
@@ -123,7 +130,7 @@ class Client:
         if body is not None and not isinstance(body, (bytes, str)):
             body = json.dumps(body).encode()
             fields.setdefault("Content-Type", "application/json")
-        for last in (self.connection is None, True):
+        for last in (self.kept() is None, True):
             connection = self.connection or self.connect()
             try:
                 connection.request(method, path, body=body, headers=fields)
