@@ -3,8 +3,8 @@
  * A policy looks at these.  `sudo env X=1 bash -c 'rm -rf "$D"'` is four calls: sudo, env,
  * bash, and rm, each with the one it runs through (`via`).  Words have their value after
  * quoting and brace expansion; variables that the same text has given one literal value are
- * filled in.  What cannot be seen is marked, never left out: an unknown word, an unknown name,
- * a script from elsewhere.
+ * filled in, and the words of a loop one after the other.  What cannot be seen is marked, never
+ * left out: an unknown word, an unknown name, a script from elsewhere.
  *
  * A tree of calls is read-only after tn_calls_new and may be shared by threads. */
 #ifndef TN_SECURITY_COMMAND_CALLS_H

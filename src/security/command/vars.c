@@ -5,7 +5,7 @@ enum { BUCKETS = 512 };
 
 struct var {
     const char *name, *value;
-    bool shared;
+    bool shared, read;
     unsigned known_in, shared_in; /* the epochs in which value is known */
     struct var *next;
 };
@@ -54,6 +54,7 @@ void vars_set(struct vars *vars, const char *name, size_t len, const char *value
 {
     struct var *var = find_or_add(vars, name, len);
     var->value = value;
+    var->read = false;
     var->known_in = vars->epoch;
     var->shared_in = vars->shared_epoch;
 }
@@ -61,10 +62,19 @@ void vars_set(struct vars *vars, const char *name, size_t len, const char *value
 const char *vars_get(const struct vars *vars, const char *name)
 {
     size_t bucket;
-    const struct var *var = find(vars, name, strlen(name), &bucket);
+    struct var *var = find(vars, name, strlen(name), &bucket);
     bool known = var && !vars->blind && var->known_in == vars->epoch &&
                  (!var->shared || var->shared_in == vars->shared_epoch);
+    if (known)
+        var->read = true;
     return known ? var->value : NULL;
+}
+
+bool vars_read(const struct vars *vars, const char *name)
+{
+    size_t bucket;
+    const struct var *var = find(vars, name, strlen(name), &bucket);
+    return var && var->read;
 }
 
 void vars_blind(struct vars *vars)

@@ -7,6 +7,7 @@ enum {
     MAX_LEVEL = 40, /* of lists, functions and texts inside each other */
     MAX_INNER = 4 * TN_SH_MAX_TEXT,
     MAX_QUOTE = 240,
+    MAX_TURNS = 64, /* of loops in each other: more are walked once, with unknown words */
 };
 
 void walk_too_large(struct walker *w, const char *what)
@@ -219,6 +220,37 @@ static void walk_loop(struct walker *w, const struct place *at, const struct tn_
     vars_forget(at->vars, at->tree, node->assigned, node->assigned_end);
 }
 
+/* A turn for each word that the text tells, and one for all others; one is enough for a body that
+ * does not look at the variable. */
+static void walk_for(struct walker *w, const struct place *at, const struct tn_sh_node *node)
+{
+    struct tn_call words = {0};
+    size_t outer = w->turns;
+    bool unknown = false;
+    if (node->has_words)
+        expand_words(w, at, node->words, &words);
+    if (words.argc == 0 || words.argc > MAX_TURNS / outer) {
+        walk_loop(w, at, node);
+        return;
+    }
+    w->turns *= words.argc;
+    for (size_t i = 0; i < words.argc; i++) {
+        const struct tn_arg *word = &words.argv[i];
+        bool plain = !(word->flags & (TN_ARG_MANY | TN_ARG_GLOB | TN_ARG_TILDE));
+        const char *value = plain ? word->value : NULL;
+        if (!value && unknown)
+            continue;
+        unknown |= !value;
+        vars_forget(at->vars, at->tree, node->assigned, node->assigned_end);
+        vars_set(at->vars, node->name, strlen(node->name), value);
+        walk_apart(w, at, node->body, TN_CALL_BRANCH | TN_CALL_LOOP);
+        if (value && !vars_read(at->vars, node->name))
+            break;
+    }
+    w->turns = outer;
+    vars_forget(at->vars, at->tree, node->assigned, node->assigned_end);
+}
+
 static void walk_case(struct walker *w, const struct place *at, const struct tn_sh_node *node)
 {
     for (const struct tn_sh_node *clause = node->body; clause; clause = clause->next) {
@@ -266,10 +298,12 @@ void walk_node(struct walker *w, const struct place *outside, const struct tn_sh
         break;
     case TN_SH_WHILE:
     case TN_SH_UNTIL:
-    case TN_SH_FOR:
     case TN_SH_SELECT:
     case TN_SH_FOR_ARITH:
         walk_loop(w, &at, node);
+        break;
+    case TN_SH_FOR:
+        walk_for(w, &at, node);
         break;
     case TN_SH_CASE:
         walk_case(w, &at, node);
@@ -327,6 +361,7 @@ struct tn_calls *tn_calls_new(const char *text, size_t len, struct tn_error *err
     struct walker w = {.arena = tree->arena,
                        .calls = calls,
                        .tail = (struct tn_call **)(uintptr_t)&calls->first,
+                       .turns = 1,
                        .text = TN_BUF_INIT(TN_SH_MAX_TEXT),
                        .err = err};
     calls->tree = tree;

@@ -17,6 +17,8 @@ struct vars *vars_new(struct tn_arena *arena);
 /* value NULL: no longer known. */
 void vars_set(struct vars *vars, const char *name, size_t len, const char *value);
 const char *vars_get(const struct vars *vars, const char *name);
+/* Whether vars_get has told its value since it was set. */
+bool vars_read(const struct vars *vars, const char *name);
 /* Nothing is known from here on. */
 void vars_blind(struct vars *vars);
 /* Whether it was ever set or forgotten. */
@@ -52,6 +54,7 @@ struct walker {
     struct function *functions; /* newest first */
     struct alias *aliases;
     unsigned pipes;
+    size_t turns;       /* of all loops around here together */
     size_t inner;       /* bytes of texts inside the text */
     struct tn_buf text; /* the word that is being expanded */
     bool failed;
