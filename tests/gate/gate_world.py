@@ -36,6 +36,14 @@ def run(*words, **kwargs):
     return subprocess.run(list(map(str, words)), check=True, timeout=WAIT, **kwargs)
 
 
+def until(condition, seconds=WAIT):
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return result
+
+
 class Outside:
     """outside.py in its network; lines() are what arrived there."""
 
@@ -70,7 +78,8 @@ class Machine:
         run("cp", "-a", "/etc", base / "etc")
         (base / "etc/resolv.conf").unlink(missing_ok=True)
         (base / "etc/resolv.conf").write_text(f"nameserver {outside.NAMES}\n")
-        script = f"mount --bind {base}/etc /etc && ip link set lo up && echo ready && exec cat"
+        pings = "echo 0 2147483647 >/proc/sys/net/ipv4/ping_group_range"
+        script = f"mount --bind {base}/etc /etc && mount -t tmpfs -o mode=755 run /run && {pings} && ip link set lo up && echo ready && exec cat"
         self.process = subprocess.Popen(
             ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script],
             stdin=subprocess.PIPE,
@@ -127,7 +136,7 @@ class GateWorld:
             self.homes[user] = home
         return self.homes[user]
 
-    def tendon(self, *words, user=0, check=True, **kwargs):
+    def tendon(self, *words, user=0, check=True, build=BUILD, **kwargs):
         home = self.home(user)
         prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
         env = {
@@ -137,15 +146,15 @@ class GateWorld:
             "TENDON_HAND": str(program(RELEASE, "tendon-hand")),
         }
         result = subprocess.run(
-            self.machine.words(*prefix, program(BUILD, "tendon"), *words),
+            self.machine.words(*prefix, program(build, "tendon"), *words),
             env=env, cwd=home, capture_output=True, text=True, timeout=WAIT, **kwargs,
         )  # fmt: skip
         assert not check or result.returncode == 0, (words, result.stdout, result.stderr)
         return result
 
-    def box(self, network, *allow, user=0):
+    def box(self, network, *allow, user=0, build=BUILD):
         rules = [word for rule in allow for word in ("--allow", rule)]
-        made = self.tendon("new", "--runtime", "jail", "--keep", "--network", network, *rules, user=user)
+        made = self.tendon("new", "--runtime", "jail", "--keep", "--network", network, *rules, user=user, build=build)
         self.boxes.append(Box(self, made.stdout.strip(), user))
         return self.boxes[-1]
 

@@ -3,6 +3,7 @@ machine that must never be reached. Prints "ready" when all of it listens, and t
 arrived, so that a test can tell what got out."""
 
 import http.server
+import os
 import resource
 import selectors
 import socket
@@ -43,7 +44,8 @@ REBINDS = {}  # how often each name rebind*.test was asked for
 
 
 def say(*words):
-    print(*words, flush=True)
+    """One write, so that lines of two threads stay lines."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
 # --- names -----------------------------------------------------------------------------------------
@@ -94,6 +96,16 @@ def serve_names():
         udp.sendto(resolve(query), peer)
 
 
+def serve_names_tcp(address):
+    listener = socket.create_server((address, 53))
+    while True:
+        conn, _ = listener.accept()
+        with conn, conn.makefile("rwb") as stream:
+            size = stream.read(2)
+            answer = resolve(stream.read(int.from_bytes(size, "big"))) if len(size) == 2 else b""
+            stream.write(len(answer).to_bytes(2, "big") + answer)
+
+
 # --- web, echo, datagrams -----------------------------------------------------------------------------
 
 
@@ -105,7 +117,10 @@ class Web(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(size) if size else b""
         say("http", self.server.server_address[0], self.command, self.headers.get("Host"), self.path, len(body))
         text = f"{self.command} {self.headers.get('Host')} {self.path} {len(body)}\n".encode()
-        self.send_response(200)
+        away = self.path.startswith("/to/")
+        self.send_response(302 if away else 200)
+        if away:
+            self.send_header("Location", f"http://{EVIL}/{self.path[4:]}")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
@@ -212,8 +227,31 @@ def serve_datagrams(address, port=9):
     udp.bind((address, port))
     while True:
         data, peer = udp.recvfrom(65536)
-        say("udp", address, len(data))
+        say("udp", address, port, len(data))
         udp.sendto(data.upper(), peer)
+
+
+def serve_ssh(address):
+    """As much of it as tells who came: both sides greet before anything is hidden."""
+    listener = socket.create_server((address, 22))
+    while True:
+        conn, _ = listener.accept()
+        with conn:
+            conn.settimeout(10)
+            try:
+                conn.sendall(b"SSH-2.0-outside\r\n")
+                say("ssh", address, conn.recv(255).decode("latin1").split("\r")[0])
+            except OSError:
+                pass
+
+
+def serve_pings():
+    """The kernel answers them; this tells what was in them."""
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    while True:
+        packet = raw.recv(4096)
+        if packet[20] == 8:  # a request; the header of IPv4 has no options
+            say("ping", packet[28:].decode("latin1"))
 
 
 def main(certificate):
@@ -224,7 +262,8 @@ def main(certificate):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    jobs = [(serve_names,), (serve_crowd, GOOD)]
+    jobs = [(serve_names,), (serve_names_tcp, NAMES), (serve_crowd, GOOD), (serve_pings,), (serve_ssh, EVIL)]
+    jobs += [(serve_datagrams, EVIL, port) for port in (443, 3478)]  # where browsers send QUIC and STUN
     for address in ADDRESSES[1:] + ADDRESSES6:
         jobs += [(serve_web, address, 80), (serve_web, address, 8080), (serve_tls, address, certificate)]
         jobs += [(serve_echo, address), (serve_datagrams, address)]

@@ -143,6 +143,9 @@ def test_allowed(boxes, way):
 
 def test_a_name_that_changes(boxes, user):
     """The first answer is public, the next private: the address that is connected to is what counts."""
+    free = f"rebind-of-host-{user}.test"
+    assert attempt(boxes["host"], f"name('{free}')") == repr(outside.GOOD)
+    assert attempt(boxes["host"], f"http(name('{free}'), '{free}')") is not None  # a private server answered
     name = f"rebind-{user}.test"
     assert attempt(boxes["allow"], f"name('{name}')") == repr(outside.GOOD)
     assert attempt(boxes["allow"], f"name('{name}')") is None
