@@ -152,9 +152,9 @@ class GateWorld:
         assert not check or result.returncode == 0, (words, result.stdout, result.stderr)
         return result
 
-    def box(self, network, *allow, user=0, build=BUILD):
+    def box(self, network, *allow, user=0, build=BUILD, flags=()):
         rules = [word for rule in allow for word in ("--allow", rule)]
-        made = self.tendon("new", "--runtime", "jail", "--keep", "--network", network, *rules, user=user, build=build)
+        made = self.tendon("new", "--runtime", "jail", "--keep", "--network", network, *rules, *flags, user=user, build=build)
         self.boxes.append(Box(self, made.stdout.strip(), user))
         return self.boxes[-1]
 
@@ -213,7 +213,7 @@ class Box:
     def said(self, needle, seconds=WAIT):
         deadline = time.monotonic() + seconds
         while needle not in (text := self.sh("cat /tmp/said").stdout):
-            assert time.monotonic() < deadline, text
+            assert time.monotonic() < deadline and "Error" not in text, text
             time.sleep(0.1)
         return text
 

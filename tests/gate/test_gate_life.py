@@ -2,13 +2,11 @@
 
 import os
 import pathlib
-import resource
 import signal
-import time
 
 import outside
 import pytest
-from gate_world import WAIT
+from gate_world import until
 
 GET = "curl -sS -m 10 http://{}/"
 
@@ -24,14 +22,6 @@ def is_gone(pid):
         return "State:\tZ" in pathlib.Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return True
-
-
-def until(condition, seconds=WAIT):
-    deadline = time.monotonic() + seconds
-    while not (result := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return result
 
 
 def test_none_runs_before_it_is_needed_nor_after(world, box):
@@ -139,89 +129,6 @@ def test_new_rules_while_it_runs(box):
 def test_an_unknown_rule_makes_no_sandbox(world, user):
     made = world.tendon("new", "--runtime", "jail", "--network", "allow", "--allow", "a b", user=user, check=False)
     assert made.returncode != 0 and "rule 'a b'" in made.stderr
-
-
-CROWD = f"""
-import socket, sys
-count = int(sys.argv[1])
-conns = []
-for i in range(count):
-    conns.append(socket.create_connection(('{outside.GOOD}', 6), timeout=30))
-for i, c in enumerate(conns): c.sendall(b'%06d' % i)
-for i, c in enumerate(conns): assert c.recv(6) == b'%06d' % i
-print('all', flush=True)
-sys.stdin.readline()
-"""
-
-
-def usage(pid):
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    kib = int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1])
-    return len(os.listdir(f"/proc/{pid}/fd")), kib
-
-
-def crowd_size():
-    """Ten thousand, or what there are descriptors for: two for each, where root may not raise its own limit."""
-    try:
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, max(limit, 40000)))
-        return 10000
-    except (ValueError, PermissionError):
-        print(f"only {limit} descriptors for a process: fewer connections")
-        return min(10000, (limit - 4000) // 2)
-
-
-@pytest.mark.slow
-def test_ten_thousand(world):
-    """Many connections at once; afterwards it is as it was."""
-    box = world.box("open")
-    each = crowd_size() // 4
-    box.sh(f"cat > /tmp/crowd.py <<'END'\n{CROWD}\nEND", check=True)
-    box.start(f"import signal, socket\ns = socket.create_connection(('{outside.GOOD}', 7)); print('held'); signal.pause()")
-    box.said("held")
-    gate = box.gate()
-    before = usage(gate)
-    for turn in range(2):
-        box.start(
-            "import subprocess\n"
-            f"crowd = [subprocess.Popen(['python3', '/tmp/crowd.py', '{each}'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]\n"
-            "print([c.stdout.readline() for c in crowd])\n"
-            "import os, time\n"
-            "while not os.path.exists('/tmp/enough'): time.sleep(0.1)\n"
-            "os.unlink('/tmp/enough')\n"
-            "for c in crowd: c.communicate('')\n"
-            "print('over')\n"
-        )
-        assert box.said("]").count("all") == 4
-        full = usage(gate)
-        assert full[0] >= 8 * each
-        assert full[1] < 64 << 10, full
-        box.sh("touch /tmp/enough", check=True)
-        box.said("over")
-        until(lambda: usage(gate)[0] <= before[0] + 140)  # and the pipes that it keeps
-    assert box.gate() == gate
-    assert usage(gate)[1] < before[1] + (16 << 10)
-
-
-SLOW = f"""
-import signal, socket
-conns = []
-for i in range(200):
-    c = socket.create_connection(('{outside.GOOD}', 6)); c.sendall(b'more'); conns.append(c)
-print('open')
-signal.pause()
-"""
-
-
-def test_slow_readers(world):
-    """Bytes that nobody takes stay in the kernel, and not many of them."""
-    box = world.box("open")
-    box.start(SLOW)
-    box.said("open")
-    gate = box.gate()
-    until(lambda: usage(gate)[0] >= 400)
-    assert usage(gate)[1] < 64 << 10
-    assert box.sh(GET.format("good.test")).returncode == 0
 
 
 @pytest.mark.parametrize(
