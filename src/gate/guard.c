@@ -97,6 +97,8 @@ static bool judge_hello(struct gate *g, struct link *l, const uint8_t *bytes, si
         return refuse_tls(g, l, what, "the address is not one that this name was looked up to");
     if (!(tn_rules_allow_name(&g->rules, hello.name, &w) & TN_PASS_TLS))
         return refuse_tls(g, l, what, "no rule");
+    if (tn_rules_end_tls(&g->rules, hello.name, l->port))
+        return refuse_tls(g, l, what, "a rule about requests in TLS, which cannot be seen here");
     grant(g, l, GUARD_NONE, GRANT_ALL);
     return true;
 }
@@ -149,8 +151,13 @@ static const char *judge_request(struct gate *g, struct link *l, const struct tn
         return "a request for a proxy";
     if (!tn_pins_have(g->pins, &l->address, name, g->now))
         return "the address is not one that this name was looked up to";
-    if (!tn_rules_allow_request(&g->rules, name, l->port, method, head->method.len, target,
-                                head->target.len)) {
+    const struct tn_rule_request request = {.name = name,
+                                            .port = l->port,
+                                            .method = method,
+                                            .method_size = head->method.len,
+                                            .target = target,
+                                            .target_size = head->target.len};
+    if (!tn_rules_allow_request(&g->rules, &request)) {
         snprintf(what, TARGET_TEXT, "%.*s %s:%u%.*s", (int)head->method.len, method, name, l->port,
                  head->target.len < 60 ? (int)head->target.len : 60, target);
         return "no rule";

@@ -165,10 +165,8 @@ static int check_rule(const struct tn_rule *rule, const char *text, struct tn_er
 {
     bool requests = rule->methods || rule->path;
 
-    if (requests && (rule->scheme != TN_RULE_HTTP || !rule->name))
-        return wrong(err, text,
-                     "http://NAME for a rule with methods or a path: what is inside TLS cannot be "
-                     "seen");
+    if (requests && ((rule->scheme != TN_RULE_HTTP && rule->scheme != TN_RULE_TLS) || !rule->name))
+        return wrong(err, text, "http://NAME or https://NAME for a rule with methods or a path");
     if (rule->name && !rule->first && (rule->scheme == TN_RULE_TCP || rule->scheme == TN_RULE_UDP))
         return wrong(err, text, "a port after the name");
     return 0;
@@ -334,50 +332,6 @@ unsigned tn_rules_allow_name(const struct tn_rules *r, const char *name, const s
     return pass;
 }
 
-/* --- comparing ----------------------------------------------------------------------------- */
-
-static bool same_text(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
-static bool covers_host(const struct tn_rule *wide, const struct tn_rule *rule)
-{
-    if (!rule->name)
-        return !wide->name && wide->bits <= rule->bits &&
-               tn_address_in(&rule->net, &wide->net, wide->bits);
-    if (!rule->below)
-        return has_name(wide, rule->name);
-    return wide->below && (same_text(wide->name, rule->name) || has_name(wide, rule->name));
-}
-
-static bool covers_ports(const struct tn_rule *wide, const struct tn_rule *rule)
-{
-    if (wide->first && rule->first)
-        return wide->first <= rule->first && wide->last >= rule->last;
-    return !wide->first && (!wide->name || !rule->first);
-}
-
-static bool covers(const struct tn_rule *wide, const struct tn_rule *rule)
-{
-    bool web = rule->scheme == TN_RULE_HTTP || rule->scheme == TN_RULE_TLS;
-
-    return (wide->scheme == rule->scheme || (wide->scheme == TN_RULE_ANY && web)) &&
-           covers_host(wide, rule) && covers_ports(wide, rule) &&
-           (!wide->methods || same_text(wide->methods, rule->methods)) &&
-           (!wide->path || same_text(wide->path, rule->path));
-}
-
-bool tn_rules_cover(const struct tn_rules *wide, const struct tn_rule *rule)
-{
-    if (wide->mode == TN_GATE_OPEN && rule->name)
-        return true;
-    for (size_t i = 0; i < wide->count; i++)
-        if (covers(&wide->items[i], rule))
-            return true;
-    return false;
-}
-
 /* --- requests ------------------------------------------------------------------------------ */
 
 static bool has_method(const char *list, const char *method, size_t size)
@@ -425,17 +379,105 @@ static bool has_path(const char *pattern, const char *path, size_t size)
     return plain == n && memcmp(path, pattern, n) == 0;
 }
 
-bool tn_rules_allow_request(const struct tn_rules *r, const char *name, uint16_t port,
-                            const char *method, size_t method_size, const char *path,
-                            size_t path_size)
+bool tn_rules_allow_request(const struct tn_rules *r, const struct tn_rule_request *q)
+{
+    enum tn_rule_scheme scheme = q->tls ? TN_RULE_TLS : TN_RULE_HTTP;
+
+    for (size_t i = 0; i < r->count; i++) {
+        const struct tn_rule *rule = &r->items[i];
+        if ((rule->scheme == TN_RULE_ANY || rule->scheme == scheme) && has_name(rule, q->name) &&
+            has_port(rule, q->port) &&
+            (!rule->methods || has_method(rule->methods, q->method, q->method_size)) &&
+            (!rule->path || has_path(rule->path, q->target, q->target_size)))
+            return true;
+    }
+    return false;
+}
+
+static bool is_inside(const struct tn_rule *rule)
+{
+    return rule->scheme == TN_RULE_TLS && (rule->methods || rule->path);
+}
+
+bool tn_rules_look_inside(const struct tn_rules *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (is_inside(&r->items[i]))
+            return true;
+    return false;
+}
+
+bool tn_rules_end_tls(const struct tn_rules *r, const char *name, uint16_t port)
 {
     for (size_t i = 0; i < r->count; i++) {
         const struct tn_rule *rule = &r->items[i];
-        if ((rule->scheme == TN_RULE_ANY || rule->scheme == TN_RULE_HTTP) && has_name(rule, name) &&
-            has_port(rule, port) &&
-            (!rule->methods || has_method(rule->methods, method, method_size)) &&
-            (!rule->path || has_path(rule->path, path, path_size)))
+        if (is_inside(rule) && has_name(rule, name) && has_port(rule, port))
             return true;
     }
+    return false;
+}
+
+/* --- comparing ----------------------------------------------------------------------------- */
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool covers_host(const struct tn_rule *wide, const struct tn_rule *rule)
+{
+    if (!rule->name)
+        return !wide->name && wide->bits <= rule->bits &&
+               tn_address_in(&rule->net, &wide->net, wide->bits);
+    if (!rule->below)
+        return has_name(wide, rule->name);
+    return wide->below && (same_text(wide->name, rule->name) || has_name(wide, rule->name));
+}
+
+static bool covers_ports(const struct tn_rule *wide, const struct tn_rule *rule)
+{
+    if (wide->first && rule->first)
+        return wide->first <= rule->first && wide->last >= rule->last;
+    return !wide->first && (!wide->name || !rule->first);
+}
+
+static bool covers_methods(const char *wide, const char *methods)
+{
+    if (!wide || !methods)
+        return !wide;
+    for (size_t n; *methods; methods += n + (methods[n] == ',')) {
+        n = strcspn(methods, ",");
+        if (!has_method(wide, methods, n))
+            return false;
+    }
+    return true;
+}
+
+/* A pattern is compared by what stands before its star: whatever it lets through begins so. */
+static bool covers_path(const char *wide, const char *path)
+{
+    size_t n = path ? strlen(path) : 0;
+    bool star = n > 0 && path[n - 1] == '*', wide_star = wide && wide[strlen(wide) - 1] == '*';
+
+    return !wide || same_text(wide, path) ||
+           (path && (!star || wide_star) && has_path(wide, path, n - star));
+}
+
+static bool covers(const struct tn_rule *wide, const struct tn_rule *rule)
+{
+    bool web = rule->scheme == TN_RULE_HTTP || rule->scheme == TN_RULE_TLS;
+
+    return (wide->scheme == rule->scheme || (wide->scheme == TN_RULE_ANY && web)) &&
+           covers_host(wide, rule) && covers_ports(wide, rule) &&
+           covers_methods(wide->methods, rule->methods) && covers_path(wide->path, rule->path);
+}
+
+bool tn_rules_cover(const struct tn_rules *wide, const struct tn_rule *rule)
+{
+    if (wide->mode == TN_GATE_OPEN && rule->name)
+        return true;
+    for (size_t i = 0; i < wide->count; i++)
+        if (covers(&wide->items[i], rule))
+            return true;
     return false;
 }

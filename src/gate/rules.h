@@ -6,7 +6,8 @@
  *     github.com:22                that port, any protocol; TLS and HTTP must still name the host
  *     tcp://build.example:9418     the same, and nobody looks at the bytes
  *     udp://ntp.example:123        UDP, which nothing else allows
- *     GET,HEAD http://x.example/a*  only these requests, without TLS; * at the end
+ *     GET,HEAD https://x.example/a*  only these requests; * at the end.  What is inside TLS is seen
+ *                                  by a gate that ends it: the sandbox must have an authority
  *     10.1.2.0/24:5432  [fd00::1]:80  addresses: also private ones, which no name reaches without
  *     @packages                    a list that ships (tn_rule_lists)
  * Schemes are http, https, tcp and udp.  Names are compared without case. */
@@ -92,8 +93,18 @@ enum tn_rule_pass {
     TN_PASS_BLIND = 1 << 3, /* whatever it is */
 };
 unsigned tn_rules_allow_name(const struct tn_rules *r, const char *name, const struct tn_wish *w);
-bool tn_rules_allow_request(const struct tn_rules *r, const char *name, uint16_t port,
-                            const char *method, size_t method_size, const char *path,
-                            size_t path_size);
+struct tn_rule_request {
+    const char *name;
+    uint16_t port;
+    bool tls; /* it came inside TLS that the gate has ended */
+    const char *method, *target;
+    size_t method_size, target_size;
+};
+bool tn_rules_allow_request(const struct tn_rules *r, const struct tn_rule_request *q);
+
+/* Whether any rule is about requests inside TLS: the sandbox must have an authority then. */
+bool tn_rules_look_inside(const struct tn_rules *r);
+/* Whether one of these is about that name and port. */
+bool tn_rules_end_tls(const struct tn_rules *r, const char *name, uint16_t port);
 
 #endif

@@ -13,7 +13,7 @@
 #include "base/key-file.h"
 #include "base/thread.h"
 #include "service/listen.h"
-#include "service/tls-lib.h"
+#include "net/tls-lib.h"
 
 enum {
     RECORD = 16 * 1024,   /* the most that TLS carries in one piece */
@@ -36,7 +36,7 @@ struct listener {
 };
 
 struct tls {
-    const struct tls_lib *lib;
+    const struct tn_tls_lib *lib;
     SSL_CTX *ctx;
     int stop; /* eventfd, readable for ever once nobody is let in any more */
     struct listener *listeners;
@@ -78,7 +78,7 @@ static int no_password(char *buf, int size, int writing, void *ctx)
 /* As text: what is used is the file that was looked at. */
 static int use_key(struct tls *t, const char *path, struct tn_error *err)
 {
-    const struct tls_lib *lib = t->lib;
+    const struct tn_tls_lib *lib = t->lib;
     tn_autokeyfile struct tn_buf text = TN_KEY_FILE_INIT;
 
     if (tn_key_file_read(path, TN_KEY_FILE_READABLE, &text, err) < 0)
@@ -94,7 +94,7 @@ static int use_key(struct tls *t, const char *path, struct tn_error *err)
 
 static int set_up(struct tls *t, const char *cert, const char *key, struct tn_error *err)
 {
-    const struct tls_lib *lib = t->lib;
+    const struct tn_tls_lib *lib = t->lib;
 
     t->ctx = lib->SSL_CTX_new(lib->TLS_server_method());
     if (!t->ctx)
@@ -116,7 +116,7 @@ static int set_up(struct tls *t, const char *cert, const char *key, struct tn_er
 
 struct tls *tls_new(const char *cert, const char *key, struct tn_error *err)
 {
-    const struct tls_lib *lib = tls_lib(err);
+    const struct tn_tls_lib *lib = tn_tls_lib(err);
 
     if (!lib)
         return NULL;
@@ -161,7 +161,7 @@ static short wanted(const struct client *c, int result)
 
 static int shake_hands(struct client *c)
 {
-    const struct tls_lib *lib = c->tls->lib;
+    const struct tn_tls_lib *lib = c->tls->lib;
     int64_t deadline = tn_deadline_in(HANDSHAKE_SECONDS);
 
     c->ssl = lib->SSL_new(c->tls->ctx);
@@ -204,7 +204,7 @@ struct flow {
 
 struct pump {
     const struct client *c;
-    const struct tls_lib *lib;
+    const struct tn_tls_lib *lib;
     int inner;
     struct flow in, out; /* from the client, to the client */
     short outer_events, inner_events;

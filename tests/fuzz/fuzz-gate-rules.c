@@ -19,6 +19,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct tn_wish wish = {.address = &a, .port = 443};
     tn_rules_allow_address(&r, &wish);
     tn_rules_allow_name(&r, "a.good.test", &wish);
-    tn_rules_allow_request(&r, "a.good.test", 80, "GET", 3, "/a/b?c", 6);
+    const struct tn_rule_request request = {.name = "a.good.test",
+                                            .port = 443,
+                                            .tls = size & 1,
+                                            .method = "GET",
+                                            .method_size = 3,
+                                            .target = "/a/b?c",
+                                            .target_size = 6};
+    if (tn_rules_end_tls(&r, request.name, request.port) && !tn_rules_look_inside(&r))
+        abort();
+    tn_rules_allow_request(&r, &request);
     return 0;
 }

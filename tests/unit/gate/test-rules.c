@@ -31,7 +31,7 @@ static void refuses_nonsense(void **state)
         "good.test:",
         "tcp://good.test",
         "udp://good.test",
-        "https://good.test/path",
+        "tcp://good.test:1/path",
         "GET good.test",
         "GET 10.0.0.1",
         "10.0.0.0/33",
@@ -155,9 +155,21 @@ static void wide_nets_are_public(void **state)
     assert_true(tn_rules_know_address(&r, &a, true));
 }
 
+static bool asks_by(bool tls, const struct tn_rules *r, const char *name, const char *method,
+                    const char *path)
+{
+    return tn_rules_allow_request(r, &(struct tn_rule_request){.name = name,
+                                                               .port = tls ? 443 : 80,
+                                                               .tls = tls,
+                                                               .method = method,
+                                                               .method_size = strlen(method),
+                                                               .target = path,
+                                                               .target_size = strlen(path)});
+}
+
 static bool asks(const struct tn_rules *r, const char *name, const char *method, const char *path)
 {
-    return tn_rules_allow_request(r, name, 80, method, strlen(method), path, strlen(path));
+    return asks_by(false, r, name, method, path);
 }
 
 static void judges_requests(void **state)
@@ -183,6 +195,29 @@ static void judges_requests(void **state)
     assert_false(asks(&r, "other.test", "GET", "/v1/"));
 }
 
+static void judges_requests_inside_tls(void **state)
+{
+    tn_autorules struct tn_rules plain = rules_of("allow\nhttps://api.test\nhttp://api.test/x\n");
+    tn_autorules struct tn_rules r =
+        rules_of("allow\nGET https://api.test/v1/*\nhttp://api.test/plain\nall.test\n"
+                 "POST https://*.deep.test:8443\n");
+
+    assert_false(tn_rules_look_inside(&plain));
+    assert_true(tn_rules_look_inside(&r));
+    assert_true(tn_rules_end_tls(&r, "api.test", 443));
+    assert_false(tn_rules_end_tls(&r, "api.test", 80));
+    assert_false(tn_rules_end_tls(&r, "all.test", 443));
+    assert_true(tn_rules_end_tls(&r, "a.deep.test", 8443));
+    assert_false(tn_rules_end_tls(&r, "deep.test", 8443));
+    assert_true(asks_by(true, &r, "api.test", "GET", "/v1/x"));
+    assert_false(asks_by(true, &r, "api.test", "GET", "/V1/x"));
+    assert_false(asks_by(true, &r, "api.test", "get", "/v1/x"));
+    assert_false(asks_by(true, &r, "api.test", "GET", "/plain"));
+    assert_false(asks_by(false, &r, "api.test", "GET", "/v1/x"));
+    assert_true(asks_by(false, &r, "api.test", "GET", "/plain"));
+    assert_true(asks_by(true, &r, "all.test", "PUT", "/any"));
+}
+
 static bool narrows(const char *wide, const char *rule)
 {
     tn_autorules struct tn_rules w = rules_of(wide), r = {0};
@@ -203,6 +238,15 @@ static void only_narrows(void **state)
     assert_false(narrows("allow\nhttps://good.test\n", "good.test"));
     assert_true(narrows("allow\nGET http://good.test/a\n", "GET http://good.test/a"));
     assert_false(narrows("allow\nGET http://good.test/a\n", "http://good.test/a"));
+    assert_true(narrows("allow\ngood.test\n", "GET https://good.test/a"));
+    assert_true(narrows("allow\nGET,PUT https://good.test/a/*\n", "GET https://good.test/a/b/*"));
+    assert_true(narrows("allow\nGET,PUT https://good.test/a/*\n", "PUT,GET https://good.test/a/b"));
+    assert_false(narrows("allow\nGET https://good.test/a/*\n", "GET,PUT https://good.test/a/b"));
+    assert_false(narrows("allow\nGET https://good.test/a/*\n", "GET https://good.test/a/../b"));
+    assert_false(narrows("allow\nGET https://good.test/a\n", "GET https://good.test/a*"));
+    assert_false(narrows("allow\nGET https://good.test/a/*\n", "GET https://good.test"));
+    assert_false(narrows("allow\nGET https://good.test/a/*\n", "https://good.test"));
+    assert_false(narrows("allow\nGET http://good.test/a/*\n", "GET https://good.test/a/b"));
     assert_true(narrows("allow\n10.0.0.0/8\n", "10.1.0.0/16:80"));
     assert_false(narrows("allow\n10.1.0.0/16:80\n", "10.0.0.0/8:80"));
     assert_true(narrows("open\n", "any.test:22"));
@@ -229,7 +273,7 @@ int main(void)
         cmocka_unit_test(knows_names),      cmocka_unit_test(judges_ports_and_protocols),
         cmocka_unit_test(judges_addresses), cmocka_unit_test(wide_nets_are_public),
         cmocka_unit_test(judges_requests),  cmocka_unit_test(only_narrows),
-        cmocka_unit_test(normalises_names),
+        cmocka_unit_test(normalises_names), cmocka_unit_test(judges_requests_inside_tls),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

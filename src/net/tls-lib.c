@@ -1,11 +1,11 @@
-#include "service/tls-lib.h"
+#include "net/tls-lib.h"
 
 #include "base/library.h"
 
-static struct tls_lib functions;
+static struct tn_tls_lib functions;
 
 static const struct tn_library_symbol symbols[] = {
-#define SYMBOL(name) {#name, offsetof(struct tls_lib, name)},
+#define SYMBOL(name) {#name, offsetof(struct tn_tls_lib, name)},
     TLS_FUNCTIONS(SYMBOL)
 #undef SYMBOL
 };
@@ -21,7 +21,7 @@ static struct tn_library library = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
-const struct tls_lib *tls_lib(struct tn_error *err)
+const struct tn_tls_lib *tn_tls_lib(struct tn_error *err)
 {
     return tn_library_load(&library, err) == 0 ? &functions : NULL;
 }
