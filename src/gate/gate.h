@@ -6,6 +6,7 @@
  *         GATE_CONTROL  packets: refusals to the keeper ("WHAT\tWHY"), new settings from it
  *         GATE_PINS     the table of pins.h
  *         GATE_SETTINGS a file: "nameserver ADDRESS" lines, an empty line, the rules
+ *         GATE_VAULT    vault.h, or /dev/null
  *         GATE_WALL...  the sockets of the wall in their order; /dev/null where there is none */
 #ifndef TN_GATE_GATE_H
 #define TN_GATE_GATE_H
@@ -17,6 +18,7 @@
 #include "gate/pins.h"
 #include "gate/program.h"
 #include "gate/rules.h"
+#include "gate/vault.h"
 #include "gate/wall.h"
 
 struct gate;
@@ -34,7 +36,9 @@ int watch_begin(struct gate *g, struct watch *w);
 enum timer_kind {
     TIMER_JUDGE,   /* until a client has said what it wants */
     TIMER_CONNECT, /* until the other side has taken a connection */
-    TIMER_HALF,    /* of a connection with one end, without a byte */
+    TIMER_HALF,    /* of a connection with one end, or between two requests, without a byte */
+    TIMER_HELD,    /* of what may be half a value of a secret */
+    TIMER_LINGER,  /* until a client has taken the last word */
     TIMER_FLOW,    /* of datagrams, without one */
     TIMER_QUERY,   /* until a nameserver has answered */
     TIMER_KINDS,
@@ -75,7 +79,9 @@ enum { TAKEN_A_ROUND = 64 };
 
 /* --- judge.c: what may pass ------------------------------------------------------------------ */
 
-enum verdict { REFUSED, PASSES, LOOK }; /* LOOK: by what the client says first; see `pass` */
+/* LOOK: by what the client says first; see `pass`.  FREE: whatever it says, but TLS for the host of
+ * a secret is ended. */
+enum verdict { REFUSED, PASSES, LOOK, FREE };
 
 struct judgement {
     enum verdict verdict;
@@ -124,7 +130,7 @@ void packet_send(struct gate *g, const struct ends *e, const void *bytes, size_t
 /* "Prohibited", about a datagram that e->from sent to e->to. */
 void packet_prohibit(struct gate *g, const struct ends *e, size_t size);
 
-/* --- link.c, guard.c: TCP; flow.c: UDP ------------------------------------------------------- */
+/* --- link.c, guard.c, ended.c: TCP; flow.c: UDP ---------------------------------------------- */
 
 void links_accept(struct gate *g, struct watch *w, uint32_t events);
 void links_done(struct gate *g);
@@ -139,6 +145,7 @@ int gate_confine(struct tn_error *err);
 
 enum {
     LINKS_MAX = 16384,
+    ENDED_MAX = 256, /* of these, whose TLS the gate ends */
     FLOWS_MAX = 2048,
     FLOW_BUCKETS = 1024,
     QUERIES_MAX = 512,
@@ -158,6 +165,8 @@ struct gate {
     int route;
     bool ipv6; /* this machine has a way out */
     struct tn_rules rules;
+    struct vault vault;
+    struct ending *ending; /* NULL: there is no vault */
     struct tn_pins *pins;
     struct tn_address servers[SERVERS_MAX];
     size_t server_count;
@@ -171,7 +180,7 @@ struct gate {
     struct link *links;
     struct flow *flows[FLOW_BUCKETS];
     struct query *queries;
-    size_t link_count, flow_count, query_count, name_conn_count;
+    size_t link_count, ended_count, flow_count, query_count, name_conn_count;
     int pipes[PIPES_KEPT][2];
     size_t pipe_count, pipes_open, links_max;
     int64_t refusals_from; /* the second in which... */

@@ -6,12 +6,11 @@
 #include "gate/link.h"
 
 enum {
-    HEAD_MAX = 16 << 10,
     METHOD_MAX = 20,
     SWITCHED = 12, /* bytes of "HTTP/1.1 101" */
 };
 
-static const struct tn_http_limits limits = {.target = 8 << 10, .fields = HEAD_MAX};
+const struct tn_http_limits request_limits = {.target = 8 << 10, .fields = REQUEST_HEAD_MAX};
 
 /* Its place in time: the server may still have to take the connection. */
 static void grant(struct gate *g, struct link *l, enum guard guard, int64_t bytes)
@@ -48,17 +47,24 @@ static bool refuse_tls(struct gate *g, struct link *l, const char *what, const c
     return end_with(g, l, access_denied, sizeof access_denied);
 }
 
+size_t guard_refusal(char out[REFUSAL_TEXT], const char *status, const char *what, const char *why)
+{
+    char body[TARGET_TEXT + 200];
+    int size = snprintf(body, sizeof body, "the network refused %s: %s\n", what, why);
+    int n = snprintf(out, REFUSAL_TEXT,
+                     "HTTP/1.1 %s\r\nContent-Type: text/plain\r\n"
+                     "Content-Length: %d\r\nConnection: close\r\n\r\n%s",
+                     status, size, body);
+
+    return n < REFUSAL_TEXT ? (size_t)n : REFUSAL_TEXT - 1;
+}
+
 static bool refuse_http(struct gate *g, struct link *l, const char *what, const char *why)
 {
-    char body[TARGET_TEXT + 200], text[TARGET_TEXT + 400];
+    char text[REFUSAL_TEXT];
 
     refuse(g, what, why);
-    int size = snprintf(body, sizeof body, "the network refused %s: %s\n", what, why);
-    int n = snprintf(text, sizeof text,
-                     "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\n"
-                     "Content-Length: %d\r\nConnection: close\r\n\r\n%s",
-                     size, body);
-    return end_with(g, l, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    return end_with(g, l, text, guard_refusal(text, "403 Forbidden", what, why));
 }
 
 static bool refuse_raw(struct gate *g, struct link *l, const char *why)
@@ -71,34 +77,60 @@ static bool refuse_raw(struct gate *g, struct link *l, const char *why)
 
 /* --- TLS ------------------------------------------------------------------------------------ */
 
+static bool end_tls(struct gate *g, struct link *l, const char *name, const char *what)
+{
+    if (!g->ending)
+        return refuse_tls(g, l, what,
+                          "a rule about requests in TLS, which this sandbox cannot have");
+    if (!ended_begin(g, l, name))
+        return refuse_tls(g, l, what, "too many connections at once to hosts whose TLS is ended");
+    return true;
+}
+
+/* Where all may go, only hosts of secrets are of interest. */
+static bool judge_free_hello(struct gate *g, struct link *l, enum tn_hello_state state,
+                             const struct tn_hello *hello)
+{
+    char what[TARGET_TEXT];
+
+    if (state == TN_HELLO_WHOLE && vault_knows(&g->vault, hello->name, l->port)) {
+        snprintf(what, sizeof what, "%s:%u", hello->name, l->port);
+        return end_tls(g, l, hello->name, what);
+    }
+    grant(g, l, GUARD_NONE, GRANT_ALL);
+    return true;
+}
+
 static bool judge_hello(struct gate *g, struct link *l, const uint8_t *bytes, size_t size)
 {
     const struct tn_wish w = {.address = &l->address, .port = l->port};
     struct tn_hello hello;
     char what[TARGET_TEXT];
+    enum tn_hello_state state = tn_hello_read(bytes, size, &hello);
 
-    switch (tn_hello_read(bytes, size, &hello)) {
-    case TN_HELLO_MORE:
-        if (size < TN_HELLO_MAX)
-            return true;
-        return refuse_raw(g, l, "a TLS client hello that does not end");
-    case TN_HELLO_NOT:
-        return refuse_raw(g, l, "neither TLS nor HTTP");
-    case TN_HELLO_WHOLE:
-        break;
-    }
+    if (state == TN_HELLO_MORE && size < TN_HELLO_MAX)
+        return true;
+    if (l->free)
+        return judge_free_hello(g, l, state, &hello);
+    if (state != TN_HELLO_WHOLE)
+        return refuse_raw(g, l,
+                          state == TN_HELLO_MORE ? "a TLS client hello that does not end"
+                                                 : "neither TLS nor HTTP");
     target_text(g, &l->address, l->port, what);
     if (!hello.name[0])
         return refuse_tls(g, l, what, "TLS without a server name (SNI)");
     snprintf(what, sizeof what, "%s:%u", hello.name, l->port);
-    if (hello.encrypted)
+    bool ended = vault_knows(&g->vault, hello.name, l->port) ||
+                 tn_rules_end_tls(&g->rules, hello.name, l->port);
+    /* Where TLS ends here nothing is hidden from the gate: it is the one who cannot read that. */
+    if (hello.encrypted && !ended)
         return refuse_tls(g, l, what, "TLS with an encrypted client hello (ECH)");
     if (!tn_pins_have(g->pins, &l->address, hello.name, g->now))
         return refuse_tls(g, l, what, "the address is not one that this name was looked up to");
     if (!(tn_rules_allow_name(&g->rules, hello.name, &w) & TN_PASS_TLS))
         return refuse_tls(g, l, what, "no rule");
-    if (tn_rules_end_tls(&g->rules, hello.name, l->port))
-        return refuse_tls(g, l, what, "a rule about requests in TLS, which cannot be seen here");
+    if (ended)
+        return end_tls(g, l, hello.name, what);
     grant(g, l, GUARD_NONE, GRANT_ALL);
     return true;
 }
@@ -136,11 +168,31 @@ static bool host_of(const struct tn_http_head *head, const char *bytes, uint16_t
     return tn_name_normalise(value, n, name);
 }
 
-static const char *judge_request(struct gate *g, struct link *l, const struct tn_http_head *head,
-                                 const char *bytes, char what[TARGET_TEXT])
+/* HTTP/2 in the clear would be further requests, which nobody reads. */
+static bool wants_http2(const struct tn_http_head *head, const char *bytes)
+{
+    for (unsigned i = 0; i < head->field_count; i++) {
+        const struct tn_http_field *f = &head->fields[i];
+        if (tn_http_same(bytes + f->name.at, f->name.len, "upgrade") &&
+            tn_http_list_has(bytes + f->value.at, f->value.len, "h2c"))
+            return true;
+    }
+    return false;
+}
+
+const char *guard_request(struct gate *g, const struct link *l, const char *inside,
+                          const struct tn_http_head *head, const char *bytes,
+                          char what[TARGET_TEXT])
 {
     char name[TN_NAME_MAX + 1];
     const char *method = bytes + head->method.at, *target = bytes + head->target.at, *why;
+    struct tn_rule_request request = {.name = name,
+                                      .port = l->port,
+                                      .tls = inside != NULL,
+                                      .method = method,
+                                      .method_size = head->method.len,
+                                      .target = target,
+                                      .target_size = head->target.len};
 
     if (!host_of(head, bytes, l->port, name, &why))
         return why;
@@ -149,15 +201,13 @@ static const char *judge_request(struct gate *g, struct link *l, const struct tn
         return "CONNECT";
     if (*target != '/' && !(head->target.len == 1 && *target == '*'))
         return "a request for a proxy";
-    if (!tn_pins_have(g->pins, &l->address, name, g->now))
+    if (wants_http2(head, bytes))
+        return "an upgrade to HTTP/2";
+    if (inside && strcmp(inside, name) != 0)
+        return "Host is not the name that TLS was for";
+    if (!inside && !tn_pins_have(g->pins, &l->address, name, g->now))
         return "the address is not one that this name was looked up to";
-    const struct tn_rule_request request = {.name = name,
-                                            .port = l->port,
-                                            .method = method,
-                                            .method_size = head->method.len,
-                                            .target = target,
-                                            .target_size = head->target.len};
-    if (!tn_rules_allow_request(&g->rules, &request)) {
+    if (!l->free && !tn_rules_allow_request(&g->rules, &request)) {
         snprintf(what, TARGET_TEXT, "%.*s %s:%u%.*s", (int)head->method.len, method, name, l->port,
                  head->target.len < 60 ? (int)head->target.len : 60, target);
         return "no rule";
@@ -169,32 +219,32 @@ static bool judge_head(struct gate *g, struct link *l, const char *bytes, size_t
 {
     struct tn_http_head head;
     char what[TARGET_TEXT];
+    int64_t data;
 
     target_text(g, &l->address, l->port, what);
-    ssize_t n = tn_http_scan(&l->scan, bytes, size, &limits, NULL);
-    if (n == 0 && size < HEAD_MAX)
+    ssize_t n = tn_http_scan(&l->scan, bytes, size, &request_limits, NULL);
+    if (n == 0 && size < REQUEST_HEAD_MAX)
         return true;
-    if (n <= 0 || tn_http_parse_request(bytes, (size_t)n, &limits, &head, NULL) < 0)
+    if (n <= 0 || tn_http_parse_request(bytes, (size_t)n, &request_limits, &head, NULL) < 0)
         return refuse_http(g, l, what, "HTTP that cannot be read");
-    const char *why = judge_request(g, l, &head, bytes, what);
+    const char *why = guard_request(g, l, NULL, &head, bytes, what);
     if (why)
         return refuse_http(g, l, what, why);
     l->scan = (struct tn_http_scan){0};
-    l->chunks = (struct tn_http_chunked){0};
-    int64_t body = head.chunked || head.length < 0 ? 0 : head.length;
-    grant(g, l, head.upgrade ? GUARD_SWITCH : head.chunked ? GUARD_CHUNKS : GUARD_HEAD, n + body);
+    l->body = body_of(head.chunked, head.length);
+    body_next(&l->body, NULL, 0, &data);
+    grant(g, l, head.upgrade ? GUARD_SWITCH : head.chunked ? GUARD_CHUNKS : GUARD_HEAD, n + data);
     return true;
 }
 
 static bool judge_chunks(struct gate *g, struct link *l, const char *bytes, size_t size)
 {
-    ssize_t n = tn_http_unchunk(&l->chunks, bytes, size);
+    int64_t data;
+    ssize_t n = body_next(&l->body, bytes, size, &data);
 
     if (n < 0)
         return refuse_raw(g, l, "HTTP that cannot be read");
-    int64_t data = l->chunks.state == TN_CHUNK_DATA ? l->chunks.left : 0;
-    l->chunks.left -= data;
-    grant(g, l, l->chunks.state == TN_CHUNK_END ? GUARD_HEAD : GUARD_CHUNKS, n + data);
+    grant(g, l, body_ended(&l->body) ? GUARD_HEAD : GUARD_CHUNKS, n + data);
     return true;
 }
 
@@ -223,6 +273,8 @@ static bool judge_first(struct gate *g, struct link *l, const uint8_t *bytes, si
     case FIRST_TLS:
         return judge_hello(g, l, bytes, size);
     case FIRST_HTTP:
+        if (l->free)
+            break;
         if (!(l->pass & TN_PASS_HTTP))
             return refuse_raw(g, l, "HTTP, where a rule allows only TLS");
         l->guard = GUARD_HEAD;
@@ -230,7 +282,7 @@ static bool judge_first(struct gate *g, struct link *l, const uint8_t *bytes, si
     case FIRST_OTHER:
         break;
     }
-    if (!(l->pass & TN_PASS_RAW))
+    if (!l->free && !(l->pass & TN_PASS_RAW))
         return refuse_raw(g, l, "neither TLS nor HTTP");
     grant(g, l, GUARD_NONE, GRANT_ALL);
     return true;
@@ -254,7 +306,7 @@ bool guard_client(struct gate *g, struct link *l)
     bool alive = l->guard == GUARD_FIRST  ? judge_first(g, l, g->buffer, (size_t)n)
                  : l->guard == GUARD_HEAD ? judge_head(g, l, (const char *)g->buffer, (size_t)n)
                                           : judge_chunks(g, l, (const char *)g->buffer, (size_t)n);
-    if (alive && l->granted == 0 && l->guard != GUARD_NONE)
+    if (alive && !l->ended && l->granted == 0 && l->guard != GUARD_NONE)
         l->client.in = false; /* until more has come */
     return alive;
 }

@@ -44,6 +44,13 @@ static const char *nearness(const struct tn_address *a, bool here)
     return here ? kinds[TN_ADDRESS_LOOPBACK] : NULL;
 }
 
+static struct judgement passes(struct gate *g, const struct tn_wish *w)
+{
+    bool look = !w->udp && vault_has_port(&g->vault, w->port);
+
+    return (struct judgement){.verdict = look ? FREE : PASSES};
+}
+
 struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port, bool udp)
 {
     const struct tn_wish wish = {.address = a, .port = port, .udp = udp, .here = is_here(g, a)};
@@ -51,15 +58,15 @@ struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port
     struct search s = {.gate = g, .wish = w};
 
     if (tn_rules_allow_address(&g->rules, w))
-        return (struct judgement){.verdict = PASSES};
+        return passes(g, w);
     const char *near = nearness(a, w->here);
     if (near)
         return refused(near);
     if (g->rules.mode == TN_GATE_OPEN)
-        return (struct judgement){.verdict = PASSES};
+        return passes(g, w);
     tn_pins_each(g->pins, w->address, g->now, ask_rules, &s);
     if (s.pass & TN_PASS_BLIND)
-        return (struct judgement){.verdict = PASSES};
+        return passes(g, w);
     if (s.pass != TN_PASS_NOT)
         return (struct judgement){.verdict = LOOK, .pass = s.pass};
     return refused(w->udp    ? "UDP, which no rule names"

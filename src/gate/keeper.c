@@ -64,8 +64,23 @@ static int write_settings(const char *rules, struct tn_error *err)
     return tn_fs_write(fd, text.data, text.len, err) < 0 ? -1 : TN_TAKE_FD(fd);
 }
 
+static int check_rules(const struct tn_gate_keeper *k, const char *text, struct tn_error *err)
+{
+    tn_autorules struct tn_rules rules = {0};
+
+    if (tn_rules_parse(text, strlen(text), &rules, err) < 0)
+        return -1;
+    if (k->vault < 0 && tn_rules_look_inside(&rules))
+        return tn_fail(err, TN_E_CONFLICT,
+                       "a rule for https with a method or a path: the sandbox was made without an "
+                       "authority, which takes such a rule or a secret when it starts");
+    return 0;
+}
+
 int tn_gate_keeper_begin(struct tn_gate_keeper *k, const char *rules, struct tn_error *err)
 {
+    if (check_rules(k, rules, err) < 0)
+        return -1;
     k->settings = write_settings(rules, err);
     k->pins = k->settings < 0 ? -1 : tn_pins_create(err);
     return k->pins < 0 ? -1 : 0;
@@ -78,7 +93,6 @@ static void kill_gate(const struct tn_gate_keeper *k)
 
 int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn_error *err)
 {
-    tn_autorules struct tn_rules parsed = {0};
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(sizeof(int))];
@@ -90,7 +104,7 @@ int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn
                        .msg_control = control.room,
                        .msg_controllen = sizeof control.room};
 
-    if (tn_rules_parse(rules, strlen(rules), &parsed, err) < 0)
+    if (check_rules(k, rules, err) < 0)
         return -1;
     int settings = write_settings(rules, err);
     if (settings < 0)
@@ -189,7 +203,11 @@ void tn_gate_keeper_tell(struct tn_gate_keeper *k, struct tn_jw *w)
 static _Noreturn void become_gate(const struct tn_gate_keeper *k, int control)
 {
     int from[TN_GATE_WALL + TN_WALL_SOCKETS] = {
-        [TN_GATE_CONTROL] = control, [TN_GATE_PINS] = k->pins, [TN_GATE_SETTINGS] = k->settings};
+        [TN_GATE_CONTROL] = control,
+        [TN_GATE_PINS] = k->pins,
+        [TN_GATE_SETTINGS] = k->settings,
+        [TN_GATE_VAULT] = k->vault,
+    };
     static char *const argv[] = {(char *)(uintptr_t) "tendon-gate", NULL};
     static char *const env[] = {NULL};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -28,6 +28,7 @@ struct tn_gate_keeper {
     int log;             /* where the gate complains; -1: nowhere */
     struct tn_wall wall;
     int pins, settings; /* files in memory */
+    int vault;          /* another one, with what nobody inside may know; -1: none */
     pid_t pid;
     int pidfd, control; /* -1: none runs */
     int64_t not_before;
@@ -35,12 +36,14 @@ struct tn_gate_keeper {
     uint64_t refused;
     struct tn_gate_refusal refusals[TN_GATE_REFUSALS];
 };
-#define TN_GATE_KEEPER_INIT                                                                     \
-    {                                                                                           \
-        .log = -1, .wall = TN_WALL_NONE, .pins = -1, .settings = -1, .pidfd = -1, .control = -1 \
+#define TN_GATE_KEEPER_INIT                                                                    \
+    {                                                                                          \
+        .log = -1, .wall = TN_WALL_NONE, .pins = -1, .settings = -1, .vault = -1, .pidfd = -1, \
+        .control = -1                                                                          \
     }
 
-/* What every gate of this sandbox will be given: rules as tn_rules_parse reads them. */
+/* What every gate of this sandbox will be given: rules as tn_rules_parse reads them.  Rules about
+ * requests inside TLS are for those that have a vault. */
 int tn_gate_keeper_begin(struct tn_gate_keeper *k, const char *rules, struct tn_error *err);
 /* New rules, which are checked.  The gate that runs gets them, and connections that it has stay. */
 int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn_error *err);

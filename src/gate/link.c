@@ -52,6 +52,7 @@ void link_end(struct gate *g, struct link *l)
     tn_close(TN_TAKE_FD(l->server.watch.fd));
     give_pipe(g, &l->up);
     give_pipe(g, &l->down);
+    ended_free(g, TN_TAKE_PTR(l->ended));
     if (l->before)
         l->before->after = l->after;
     else
@@ -67,8 +68,7 @@ void link_end(struct gate *g, struct link *l)
         bury(g, &l->grave);
 }
 
-/* With a reset: it is not an end that the other side meant. */
-static void cut(struct gate *g, struct link *l)
+void link_cut(struct gate *g, struct link *l)
 {
     const struct linger now = {.l_onoff = 1};
 
@@ -81,10 +81,14 @@ static void link_over(struct gate *g, struct timer *t)
     struct link *l = CONTAINER(t, struct link, timer);
     char what[TARGET_TEXT];
 
+    if (ended_is_late(g, l)) {
+        run_again(g, &l->again);
+        return;
+    }
     if (t->kind == TIMER_JUDGE)
         refuse(g, target_text(g, &l->address, l->port, what),
                "the client did not say in time what it wants");
-    cut(g, l);
+    link_cut(g, l);
 }
 
 /* --- moving --------------------------------------------------------------------------------- */
@@ -184,8 +188,11 @@ static bool take_connection(struct gate *g, struct link *l)
     if (!l->server.out)
         return true;
     if (getsockopt(l->server.watch.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error) {
-        cut(g, l);
-        return false;
+        if (!l->ended)
+            link_cut(g, l);
+        else
+            ended_unreachable(l->ended, error);
+        return l->ended;
     }
     l->connected = true;
     if (l->timer.kind == TIMER_CONNECT)
@@ -204,19 +211,23 @@ static void advance(struct gate *g, struct link *l)
         return;
     if (l->guard == GUARD_SWITCH && !guard_server(g, l))
         return;
-    while (l->guard != GUARD_NONE && l->guard != GUARD_SWITCH && l->granted == 0 && l->client.in &&
-           !l->up.ended) {
+    while (!l->ended && l->guard != GUARD_NONE && l->guard != GUARD_SWITCH && l->granted == 0 &&
+           l->client.in && !l->up.ended) {
         if (!guard_client(g, l))
             return;
         if (l->granted == 0 && l->guard != GUARD_NONE)
             break;
+    }
+    if (l->ended) {
+        ended_advance(g, l);
+        return;
     }
     if (!l->connected)
         return;
     int up = move(g, &l->up, &l->client, &l->server, &l->granted);
     int down = up < 0 ? -1 : move(g, &l->down, &l->server, &l->client, &all);
     if (up < 0 || down < 0) {
-        cut(g, l);
+        link_cut(g, l);
         return;
     }
     if (l->up.ended && l->down.ended && !l->up.held && !l->down.held) {
@@ -308,15 +319,16 @@ static void begin_link(struct gate *g, int fd, const struct tn_wish *w, const st
     l->address = *w->address;
     l->port = w->port;
     l->pass = j->pass;
-    l->guard = j->verdict == LOOK ? GUARD_FIRST : GUARD_NONE;
-    l->granted = j->verdict == LOOK ? 0 : GRANT_ALL;
+    l->guard = j->verdict == PASSES ? GUARD_NONE : GUARD_FIRST;
+    l->granted = j->verdict == PASSES ? GRANT_ALL : 0;
+    l->free = j->verdict == FREE;
     l->after = g->links;
     if (g->links)
         g->links->before = l;
     g->links = l;
     g->link_count++;
     /* A protocol in which the server speaks first has no time in which the client must. */
-    bool silent = l->pass & TN_PASS_RAW;
+    bool silent = l->free || l->pass & TN_PASS_RAW;
     timer_start(g, &l->timer, l->guard == GUARD_FIRST && !silent ? TIMER_JUDGE : TIMER_CONNECT);
     watch_begin(g, &l->client.watch);
     watch_begin(g, &l->server.watch);

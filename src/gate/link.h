@@ -2,8 +2,8 @@
 #ifndef TN_GATE_LINK_H
 #define TN_GATE_LINK_H
 
+#include "gate/body.h"
 #include "gate/gate.h"
-#include "net/http-parse.h"
 
 struct side {
     struct watch watch;
@@ -41,14 +41,38 @@ struct link {
     enum guard guard;
     unsigned pass;   /* enum tn_rule_pass */
     int64_t granted; /* bytes of the client that may go */
+    bool free;       /* all may go; it is looked at for TLS that is to be ended */
     struct tn_http_scan scan;
-    struct tn_http_chunked chunks;
+    struct body body;
+    struct ended *ended; /* not NULL: see ended.c; then nothing above counts */
 };
 
+enum { REQUEST_HEAD_MAX = 16 << 10 };
+extern const struct tn_http_limits request_limits;
+
 void link_end(struct gate *g, struct link *l);
+void link_cut(struct gate *g, struct link *l); /* with a reset: an end that nobody meant */
 
 /* Looks at what is there; false: the link was ended. */
 bool guard_client(struct gate *g, struct link *l);
 bool guard_server(struct gate *g, struct link *l);
+/* Why the request may not pass, with what it is for; NULL: it may.  inside: the name that the TLS
+ * around it is for, NULL: there is none. */
+const char *guard_request(struct gate *g, const struct link *l, const char *inside,
+                          const struct tn_http_head *head, const char *bytes,
+                          char what[TARGET_TEXT]);
+/* The last answer of a connection, which says so. */
+enum { REFUSAL_TEXT = TARGET_TEXT + 400 };
+size_t guard_refusal(char out[REFUSAL_TEXT], const char *status, const char *what, const char *why);
+
+/* --- ended.c: a link whose TLS ends here, on both sides --------------------------------------- */
+
+/* What the client has said so far is still in the socket.  False: there are too many already. */
+bool ended_begin(struct gate *g, struct link *l, const char *name);
+void ended_advance(struct gate *g, struct link *l);
+void ended_unreachable(struct ended *e, int error);
+/* Its time for the handshake is over: true when it is the server's fault, which is to be said. */
+bool ended_is_late(struct gate *g, struct link *l);
+void ended_free(struct gate *g, struct ended *e);
 
 #endif

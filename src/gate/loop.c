@@ -1,8 +1,8 @@
 #include "gate/gate.h"
 
 static const double spans[TIMER_KINDS] = {
-    [TIMER_JUDGE] = 30, [TIMER_CONNECT] = 30, [TIMER_HALF] = 300,
-    [TIMER_FLOW] = 60,  [TIMER_QUERY] = 3,
+    [TIMER_JUDGE] = 30, [TIMER_CONNECT] = 30, [TIMER_HALF] = 300,  [TIMER_FLOW] = 60,
+    [TIMER_QUERY] = 3,  [TIMER_LINGER] = 2,   [TIMER_HELD] = 0.25,
 };
 
 int watch_begin(struct gate *g, struct watch *w)

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/key-file.h"
+#include "gate/ending.h"
 #include "gate/gate.h"
 #include "gate/netlink.h"
 
@@ -13,13 +15,14 @@ enum { EVENTS = 256 };
 
 /* --- settings ------------------------------------------------------------------------------- */
 
-static int read_settings(int fd, struct tn_buf *text, struct tn_error *err)
+/* From its beginning: gates of one sandbox share the file. */
+static int read_whole(int fd, struct tn_buf *text, struct tn_error *err)
 {
     for (;;) {
         char *to = tn_buf_reserve(text, 4096);
         ssize_t n = to ? pread(fd, to, 4096, (off_t)text->len) : -1;
         if (n < 0)
-            return tn_fail(err, TN_E_IO, "the settings cannot be read");
+            return tn_fail(err, TN_E_IO, "what the keeper gave cannot be read");
         if (n == 0)
             return 0;
         tn_buf_grew(text, (size_t)n);
@@ -34,7 +37,7 @@ static int take_settings(struct gate *g, int fd, struct tn_error *err)
     struct tn_rules rules;
     size_t count = 0;
 
-    if (read_settings(fd, &text, err) < 0)
+    if (read_whole(fd, &text, err) < 0)
         return -1;
     const char *at = tn_buf_str(&text);
     size_t head = strlen(TN_GATE_NAMESERVER);
@@ -54,6 +57,21 @@ static int take_settings(struct gate *g, int fd, struct tn_error *err)
     memcpy(g->servers, servers, sizeof servers);
     g->server_count = count;
     return 0;
+}
+
+/* OpenSSL and the roots of this machine are files, which nobody opens later. */
+static int take_vault(struct gate *g, struct tn_error *err)
+{
+    tn_autokeyfile struct tn_buf text = TN_BUF_INIT(VAULT_MAX);
+
+    if (read_whole(TN_GATE_VAULT, &text, err) < 0)
+        return -1;
+    if (text.len == 0)
+        return 0;
+    if (vault_parse(text.data, text.len, &g->vault, err) < 0)
+        return -1;
+    g->ending = ending_new(&g->vault, err);
+    return g->ending ? 0 : -1;
 }
 
 /* New settings come as a file; when the keeper is gone so is the sandbox. */
@@ -216,7 +234,8 @@ static int begin(struct gate *g, struct tn_error *err)
     if (g->route < 0 || g->epoll < 0)
         return -1;
     g->pins = tn_pins_open(TN_GATE_PINS, err);
-    if (!g->pins || take_settings(g, TN_GATE_SETTINGS, err) < 0 || gate_confine(err) < 0)
+    if (!g->pins || take_settings(g, TN_GATE_SETTINGS, err) < 0 || take_vault(g, err) < 0 ||
+        gate_confine(err) < 0)
         return -1;
     g->ipv6 =
         tn_address_parse("2001:4860:4860::8888", &far) && route_of(g->route, &far) == ROUTE_OUT;

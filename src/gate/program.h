@@ -6,6 +6,7 @@ enum {
     TN_GATE_CONTROL = 3,
     TN_GATE_PINS,
     TN_GATE_SETTINGS,
+    TN_GATE_VAULT,
     TN_GATE_WALL, /* TN_WALL_SOCKETS of them */
 };
 

@@ -309,6 +309,14 @@ bool tn_rules_know_name(const struct tn_rules *r, const char *name)
     return false;
 }
 
+bool tn_rules_have_port(const struct tn_rules *r, uint16_t port)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (has_port(&r->items[i], port))
+            return true;
+    return false;
+}
+
 unsigned tn_rules_allow_name(const struct tn_rules *r, const char *name, const struct tn_wish *w)
 {
     static const unsigned passes[] = {

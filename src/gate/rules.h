@@ -83,6 +83,8 @@ bool tn_rules_allow_address(const struct tn_rules *r, const struct tn_wish *w);
 bool tn_rules_know_address(const struct tn_rules *r, const struct tn_address *a, bool here);
 /* Whether any rule is about that name, whatever the port: then it may be looked up. */
 bool tn_rules_know_name(const struct tn_rules *r, const char *name);
+/* Whether any rule is about that port. */
+bool tn_rules_have_port(const struct tn_rules *r, uint16_t port);
 
 /* How a rule by name allows a connection to that name. */
 enum tn_rule_pass {

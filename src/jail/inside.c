@@ -258,6 +258,7 @@ static const struct {
     {"content of the layers", await_files, ALL},
     {"root file system", jail_make_root, ALL},
     {"volumes", jail_prepare_volumes, ALL},
+    {"authority", jail_write_roots, PLAIN},
     {"parts", jail_lay_out, RESTORED},
     {"enter the root", jail_enter_root, PLAIN},
     {"/proc, /sys and /dev", jail_attach_system, PLAIN},
@@ -265,6 +266,7 @@ static const struct {
     {"volumes", jail_attach_volumes, PLAIN},
     {"workspace", jail_make_workspace, PLAIN},
     {"resolver", jail_write_resolver, PLAIN},
+    {"authority", jail_show_roots, PLAIN},
     {"names", jail_correct_names, PLAIN},
     {"walls", jail_make_walls, GVISOR},
     {"enter the walls", jail_enter_walls, GVISOR},
@@ -312,6 +314,7 @@ _Noreturn void jail_inside(struct jail *j)
     static char *const hand_alone[] = {(char *)(uintptr_t)TN_JAIL_HAND, NULL};
     struct tn_error err = {0};
 
+    tn_close(TN_TAKE_FD(j->gate.vault)); /* the keeper's: nothing of it is ever in here */
     int when = j->plan.restored ? RESTORED : j->plan.runsc ? GVISOR : PLAIN;
     for (size_t i = 0; i < TN_COUNT(steps); i++) {
         if (!(steps[i].when & when))

@@ -92,6 +92,8 @@ struct jail {
     char **parts; /* restored: targets of what is laid out, see criu-restore.c */
     size_t part_count;
     struct tn_buf resolver; /* the host's resolv.conf */
+    int authority;          /* a detached mount of its certificate; 0: none */
+    int *bundles;           /* of the roots with it: one more than there are tn_root_bundles */
     int root;               /* inside: the root directory */
 };
 
@@ -249,6 +251,14 @@ int jail_attach_volumes(struct jail *j, struct tn_error *err);
 int jail_make_workspace(struct jail *j, struct tn_error *err);
 int jail_read_resolver(struct jail *j, struct tn_error *err);
 int jail_write_resolver(struct jail *j, struct tn_error *err);
+
+/* --- roots.c: whom programs inside believe ---------------------------------------------------- */
+
+/* In the scaffold, where the plan has an authority: the files with it, as detached mounts... */
+int jail_write_roots(struct jail *j, struct tn_error *err);
+/* ...and, in the root, where programs look for such.  The variables that lead there join the
+ * environment, where it has none of that name. */
+int jail_show_roots(struct jail *j, struct tn_error *err);
 
 /* --- gvisor.c, door.c: a jail on a kernel of its own ------------------------------------------ */
 

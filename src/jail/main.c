@@ -120,6 +120,8 @@ static int check_descriptors(const struct tn_jail_plan *plan, struct tn_error *e
 {
     if (plan->files_fd && fcntl((int)plan->files_fd, F_GETFD) < 0)
         return tn_fail_errno(err, errno, "descriptor %lld of the plan", (long long)plan->files_fd);
+    if (plan->vault_fd && fcntl((int)plan->vault_fd, F_GETFD) < 0)
+        return tn_fail_errno(err, errno, "descriptor %lld of the plan", (long long)plan->vault_fd);
     for (size_t i = 0; i < plan->fds.count; i++)
         if (fcntl((int)plan->fds.items[i], F_GETFD) < 0)
             return tn_fail_errno(err, errno, "descriptor %lld of the plan",
@@ -165,6 +167,10 @@ static int prepare(struct jail *j, struct tn_error *err)
         return -1;
     if (j->plan.files_fd)
         fcntl((int)j->plan.files_fd, F_SETFD, FD_CLOEXEC);
+    if (j->plan.vault_fd) {
+        fcntl((int)j->plan.vault_fd, F_SETFD, FD_CLOEXEC);
+        j->gate.vault = (int)j->plan.vault_fd;
+    }
     return jail_open_door(j, err) < 0 ? -1 : open_output(j, err);
 }
 

@@ -12,7 +12,7 @@ enum { TN_PARCEL_MOST = 8 };
 
 /* What tendon-jail is started with: the socket through which a launcher gets its parcel, and that
  * through which a nursery gets such sockets. */
-enum { TN_PARCEL_FD = 8, TN_NURSERY_FD = 9 };
+enum { TN_PARCEL_FD = 9, TN_NURSERY_FD = 10 };
 
 /* A socket pair to send it through; [0] is the sender's. */
 int tn_parcel_pair(int pair[2], struct tn_error *err);

@@ -58,6 +58,8 @@ static const struct tn_field rows[] = {
     TN_WORD("network", PLAN, network, tn_jail_networks, .fallback = "none"),
     TN_STRINGS("allow", PLAN, allow),
     TN_STRING("gate", PLAN, gate, .flags = TN_FIELD_NULLABLE),
+    TN_INT("vault_fd", PLAN, vault_fd, .max = 1023),
+    TN_STRING("authority", PLAN, authority, .flags = TN_FIELD_NULLABLE),
     TN_INT("uid", PLAN, uid, .max = 65535),
     TN_INT("gid", PLAN, gid, .max = 65535),
     TN_BOOL("new_privs", PLAN, new_privs),
@@ -249,8 +251,13 @@ static int check_lists(const struct tn_jail_plan *plan, struct tn_error *err)
 static int check_network(const struct tn_jail_plan *plan, struct tn_error *err)
 {
     tn_autorules struct tn_rules rules = {0};
+    bool gated = plan->network == TN_JAIL_NET_OPEN || plan->network == TN_JAIL_NET_ALLOW;
 
-    if (plan->network != TN_JAIL_NET_OPEN && plan->network != TN_JAIL_NET_ALLOW)
+    if (!plan->vault_fd != !plan->authority || (plan->vault_fd && (!gated || plan->vault_fd < 3)))
+        return tn_fail(err, TN_E_INVALID,
+                       "expected both vault_fd, from 3 on, and authority, and network open or "
+                       "allow; or none of them");
+    if (!gated)
         return 0;
     if (!plan->gate)
         return tn_fail(err, TN_E_INVALID, "network %s: expected gate, the program",

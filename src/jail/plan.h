@@ -29,7 +29,7 @@
 #include "base/field.h"
 
 /* What comes in a parcel with the descriptors that the plan names. */
-enum { TN_JAIL_PLAN_FD = 3, TN_JAIL_REPORT_FD = 4, TN_JAIL_START_FD = 6 };
+enum { TN_JAIL_PLAN_FD = 3, TN_JAIL_REPORT_FD = 4, TN_JAIL_START_FD = 6, TN_JAIL_VAULT_FD = 8 };
 
 #define TN_JAIL_TRASH "discarded-" /* what is called so in `directory` is removed after a start */
 #define TN_JAIL_SUSPENDED "suspended" /* what a suspended jail is made anew from, see criu.h */
@@ -103,6 +103,10 @@ struct tn_jail_plan {
     int network;              /* enum tn_jail_network */
     struct tn_str_list allow; /* rules of the gate (gate/rules.h) */
     char *gate;               /* the program tendon-gate; for the last two */
+    int64_t vault_fd;         /* > 0: a file in memory for the gate (gate/vault.h), which nobody
+                                 else reads, the launcher neither */
+    char *authority;          /* with it: the certificate that the gate signs with, PEM; it is shown
+                                 inside (gate/roots.h), and believed there */
     int64_t uid, gid;         /* inside, of the program */
     bool new_privs; /* set-uid programs give rights (sudo works), where root inside has none of
                          another user outside: mappings range and subids; a jail that may be

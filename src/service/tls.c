@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/key-file.h"
 #include "base/thread.h"
-#include "service/listen.h"
 #include "net/tls-lib.h"
+#include "service/listen.h"
 
 enum {
     RECORD = 16 * 1024,   /* the most that TLS carries in one piece */

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TESTS))
+sys.path.insert(1, str(TESTS / "jail"))  # launcher
 
 from gate_world import NOBODY, GateWorld  # noqa: E402
 

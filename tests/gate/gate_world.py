@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import outside
+import tls_server
 from trees import BUILD, RELEASE, program
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -53,10 +54,13 @@ class Outside:
             "-days", "2", "-subj", "/CN=good.test", stderr=subprocess.DEVNULL)  # fmt: skip
         with open(base / "cert.pem", "a") as both:
             both.write(key.read_text())
+        self.certificates = base / "tls"
+        tls_server.make_certificates(self.certificates)
         self.log = base / "outside.log"
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                ["unshare", "--net", sys.executable, str(HERE / "outside.py"), str(base / "cert.pem")],
+                ["unshare", "--net", sys.executable, str(HERE / "outside.py"), str(base / "cert.pem"),
+                 str(self.certificates)],  # fmt: skip
                 stdin=subprocess.PIPE,
                 stdout=log,
             )

@@ -14,11 +14,14 @@ import subprocess
 import sys
 import threading
 
+import tls_server
+
 NAMES = "203.0.113.53"
 GOOD, OTHER, EVIL, CDN = "203.0.113.10", "203.0.113.11", "203.0.113.66", "203.0.113.20"
 GOOD6, EVIL6 = "2001:db8:2::10", "2001:db8:2::66"
 PRIVATE, METADATA, CARRIER = "10.1.2.3", "169.254.169.254", "100.64.0.1"
 ADDRESSES = [NAMES, GOOD, OTHER, EVIL, CDN, PRIVATE, METADATA, CARRIER]
+API = "203.0.113.30"  # tls_server.py
 ADDRESSES6 = [GOOD6, EVIL6]
 
 A, AAAA, CNAME = 1, 28, 5
@@ -39,6 +42,7 @@ RECORDS = {
     ("mapped.test", AAAA): ["::ffff:10.1.2.3"],
     ("nat64.test", AAAA): ["64:ff9b::a01:203"],
     ("carrier.test", A): [CARRIER],
+    **{(name, A): [API] for name in tls_server.NAMES},
 }
 REBINDS = {}  # how often each name rebind*.test was asked for
 
@@ -254,8 +258,8 @@ def serve_pings():
             say("ping", packet[28:].decode("latin1"))
 
 
-def main(certificate):
-    for address in ADDRESSES:
+def main(certificate, certificates):
+    for address in [*ADDRESSES, API]:
         subprocess.run(["ip", "addr", "add", f"{address}/32", "dev", "lo"], check=True)
     for address in ADDRESSES6:
         subprocess.run(["ip", "addr", "add", f"{address}/128", "dev", "lo", "nodad"], check=True)
@@ -264,6 +268,7 @@ def main(certificate):
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     jobs = [(serve_names,), (serve_names_tcp, NAMES), (serve_crowd, GOOD), (serve_pings,), (serve_ssh, EVIL)]
     jobs += [(serve_datagrams, EVIL, port) for port in (443, 3478)]  # where browsers send QUIC and STUN
+    jobs += [(tls_server.serve, API, certificates, say)]
     for address in ADDRESSES[1:] + ADDRESSES6:
         jobs += [(serve_web, address, 80), (serve_web, address, 8080), (serve_tls, address, certificate)]
         jobs += [(serve_echo, address), (serve_datagrams, address)]
@@ -274,4 +279,4 @@ def main(certificate):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2])

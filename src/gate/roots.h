@@ -1,0 +1,18 @@
+/* Whom programs believe: the places where systems keep the certificates of authorities. */
+#ifndef TN_GATE_ROOTS_H
+#define TN_GATE_ROOTS_H
+
+#include <stddef.h>
+
+/* Bundles, the first that there is counts; NULL ends them. */
+extern const char *const tn_root_bundles[];
+extern const size_t tn_root_bundle_count; /* without the NULL */
+
+/* What a sandbox with an authority of its own has inside, both read-only. */
+#define TN_ROOTS_AUTHORITY "/.tendon/authority.pem" /* its certificate alone */
+#define TN_ROOTS_BUNDLE "/.tendon/roots.pem"        /* the system's bundle and that */
+
+/* Variables by which programs are told, as NAME=path; NULL ends them. */
+extern const char *const tn_root_variables[];
+
+#endif
