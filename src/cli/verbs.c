@@ -36,6 +36,7 @@ const char *const verb_group_titles[VERB_GROUPS] = {
     X(logs) \
     X(events) \
     X(inspect) \
+    X(network) \
     X(serve) \
     X(key) \
     X(policy) \

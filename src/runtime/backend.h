@@ -193,6 +193,20 @@ struct tn_backend {
     int (*rename)(void *engine, const struct tn_subject *subject, int64_t deadline,
                   struct tn_error *err);
 
+    /* What network a sandbox of that spec has, never the default; *allow are the rules of its gate,
+     * borrowed from one of the arguments, or NULL: it has no gate.  Asks nobody.  NULL: a backend
+     * without gates, as are the two that follow. */
+    int (*network)(const struct tn_host *host, const struct tn_spec *spec,
+                   const struct tn_str_list **allow);
+    /* What the gate of one that runs has refused: as the keeper answers (jail/keeper-protocol.h),
+     * into out. */
+    int (*refusals)(void *engine, const struct tn_subject *subject, struct tn_buf *out,
+                    int64_t deadline, struct tn_error *err);
+    /* The rules of the spec count from now on for one that runs; connections that are there stay.
+     * Done, or the old ones count. */
+    int (*reload)(void *engine, const struct tn_subject *subject, int64_t deadline,
+                  struct tn_error *err);
+
     /* The rest may be NULL where the abilities say so.  name is [A-Za-z0-9._-]{1,64}. */
     int (*usage)(void *engine, const struct tn_subject *subject, struct tn_usage *out,
                  struct tn_error *err);

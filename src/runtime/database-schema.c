@@ -99,6 +99,14 @@ static const char key_security[] =
 /* key.c: whose sandboxes must run on gVisor */
 static const char key_walls[] = "ALTER TABLE api_key ADD COLUMN gvisor INTEGER NOT NULL DEFAULT 0;";
 
-const char *const tn_db_migrations[] = {sandboxes,    service,         audit_notes,
-                                        leases,       leases_of_older, key_limits,
-                                        key_security, key_walls,       NULL};
+/* box-network.c: rules that an administrator gave to the sandbox of a tenant, beyond its bounds */
+static const char granted_rules[] =
+    "CREATE TABLE box_grant ("
+    "  box TEXT NOT NULL, rule TEXT NOT NULL, PRIMARY KEY (box, rule)) WITHOUT ROWID;"
+    "CREATE TRIGGER box_grant_gone AFTER DELETE ON box BEGIN"
+    "  DELETE FROM box_grant WHERE box = OLD.id;"
+    " END;";
+
+const char *const tn_db_migrations[] = {sandboxes,       service,    audit_notes,  leases,
+                                        leases_of_older, key_limits, key_security, key_walls,
+                                        granted_rules,   NULL};

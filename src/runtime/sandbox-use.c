@@ -293,6 +293,7 @@ static void reach_look(void *ctx, int64_t deadline)
 {
     if (has_limits(ctx))
         tn_sandbox_inspect(ctx, NULL, deadline, NULL);
+    tn_sandbox_note_refusals(ctx, NULL, deadline);
 }
 
 static char *reach_news(void *ctx, const char *known)

@@ -165,6 +165,25 @@ int tn_sandbox_usage_whole(struct tn_sandbox *sb, struct tn_usage *out, int64_t 
  * backend has none or it has ended already.  The caller closes it. */
 int tn_sandbox_watch(struct tn_sandbox *sb);
 
+/* Its network, into an object that the caller has opened: "network", "gated", "rules", and how much
+ * its gate has "refused", the last "refusals" newest first: {"what", "why", "count", "at", "rule"},
+ * where rule is one that would let it through, or null. */
+void tn_sandbox_put_network(struct tn_sandbox *sb, struct tn_jw *w, int64_t deadline);
+/* Notes in its journal what its gate has refused since somebody last did that, as `error`
+ * observations that answer no action; out (may be NULL) gets the same as sentences, a kilobyte or
+ * two of them.  How many. */
+int tn_sandbox_note_refusals(struct tn_sandbox *sb, struct tn_buf *out, int64_t deadline);
+/* Other rules for its gate, which count at once (connections that are there stay) and after every
+ * restart.  check (may be NULL) may refuse the spec that is to be.  TN_E_CONFLICT: it has no gate;
+ * TN_E_NOT_FOUND: a rule to be taken away is none of its own. */
+struct tn_rules_change {
+    struct tn_str_list allow, deny;
+    int (*check)(void *ctx, const struct tn_spec *wanted, struct tn_error *err);
+    void *ctx;
+};
+int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change *change,
+                            int64_t deadline, struct tn_error *err);
+
 int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadline,
                         struct tn_error *err);
 int tn_sandbox_forget(struct tn_sandbox *sb, const char *name, int64_t deadline,

@@ -195,9 +195,20 @@ int tn_spec_from_json(const struct tn_json *json, struct tn_spec *spec, struct t
     return tn_fields_from_json(&tn_spec_fields, spec, json, err);
 }
 
+/* No rules are something else than none of its own, which would be the configured ones. */
+static void put_no_rules(const struct tn_spec *spec, struct tn_jw *w)
+{
+    if (!spec->allow.items || spec->allow.count)
+        return;
+    tn_jw_key(w, "allow");
+    tn_jw_array(w);
+    tn_jw_array_end(w);
+}
+
 void tn_spec_to_json(const struct tn_spec *spec, struct tn_jw *w)
 {
     tn_fields_to_json(&tn_spec_fields, spec, w);
+    put_no_rules(spec, w);
 }
 
 /* Far more than arguments and environment of a program may be. */
@@ -281,6 +292,7 @@ void tn_spec_digest(const struct tn_spec *spec, char out[17])
     }
     tn_jw_key(&w, "env");
     write_sorted(&w, spec->env);
+    put_no_rules(spec, &w);
     tn_jw_object_end(&w);
     tn_sha256_init(&hash);
     tn_sha256_add(&hash, tn_buf_str(&text), text.len);

@@ -296,6 +296,12 @@ int tn_store_place(struct tn_store *s, const char *id, const struct tn_place *pl
                           place->ref, place->isolation, place->key));
 }
 
+int tn_store_spec(struct tn_store *s, const char *id, const char *spec, struct tn_error *err)
+{
+    return done(
+        tn_db_run(s->db, err, "UPDATE sandbox SET spec = ?2 WHERE id = ?1", "tt", id, spec));
+}
+
 int tn_store_own(struct tn_store *s, const char *id, struct tn_owner owner, struct tn_error *err)
 {
     return done(tn_db_run(s->db, err,

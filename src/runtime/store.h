@@ -74,6 +74,8 @@ int tn_store_warm_count(struct tn_store *s, const char *runtime, const char *dig
 /* What a backend said: status, address, reason; ref, isolation and key where they are not NULL. */
 int tn_store_place(struct tn_store *s, const char *id, const struct tn_place *place,
                    struct tn_error *err);
+/* Its spec is this JSON text from now on. */
+int tn_store_spec(struct tn_store *s, const char *id, const char *spec, struct tn_error *err);
 /* Who it must not outlive from now on; pid 0: nobody. */
 int tn_store_own(struct tn_store *s, const char *id, struct tn_owner owner, struct tn_error *err);
 /* The sandbox was used just now. */

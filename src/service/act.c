@@ -176,6 +176,7 @@ static void reach_look(void *ctx, int64_t deadline)
 
     timing_enter(TIMING_BACKEND);
     box_check_limits(w->box, deadline);
+    box_note_refusals(w->box);
     timing_leave();
 }
 

@@ -582,6 +582,18 @@ int bounds_again(const struct tn_service *s, const char *key_id, const char *tem
     return failed ? -1 : 0;
 }
 
+int bounds_rules(const struct tn_service *s, const struct caller *who, const char *template,
+                 const struct tn_spec *spec, struct tn_error *err)
+{
+    struct tn_spec base;
+
+    if (who->scopes & SCOPE_ADMIN)
+        return 0;
+    int failed = base_of(s, template, &base, err) || check_network(s, &base, spec, err);
+    tn_spec_done(&base);
+    return failed ? -1 : 0;
+}
+
 struct tn_json *bounds_labels(const struct tn_service *s, const char *template)
 {
     struct tn_spec base;

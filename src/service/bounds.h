@@ -45,6 +45,10 @@ int bounds_fork(struct tn_service *s, const struct caller *who, const char *temp
 int bounds_again(const struct tn_service *s, const char *key_id, const char *template,
                  const struct tn_spec *spec, struct tn_error *err);
 
+/* Whether this caller may give those rules (spec->allow) to a sandbox of that template. */
+int bounds_rules(const struct tn_service *s, const struct caller *who, const char *template,
+                 const struct tn_spec *spec, struct tn_error *err);
+
 /* Whether that key is an administrator's, and counts. */
 bool bounds_admin(const struct tn_service *s, const char *key_id);
 /* The labels that the operator gives sandboxes of that template; NULL: none.  The caller's to end.

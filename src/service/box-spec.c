@@ -29,11 +29,6 @@ int measure(struct box *b, struct tn_error *err)
     return 0;
 }
 
-int box_may_start(const struct box *b, struct tn_error *err)
-{
-    return bounds_again(b->s, b->key_id, b->template, &b->spec, err);
-}
-
 /* --- labels ----------------------------------------------------------------------------------- */
 
 /* Programs that watch an engine act on labels: what a tenant calls its sandbox means nothing to

@@ -171,7 +171,17 @@ char *box_reason(struct box *b);
 
 /* Whether it may start once more with what it has of the machine: TN_E_DENIED.  What was allowed
  * once may have been taken away since. */
-int box_may_start(const struct box *b, struct tn_error *err);
+int box_may_start(struct box *b, struct tn_error *err);
+/* Other rules for the gate of its network (tn_sandbox_change_rules).  Those that a caller without
+ * the scope admin wants, and all that it has of its own, must be within the bounds of its maker:
+ * TN_E_DENIED.  What an administrator adds is the operator's word, and stays. */
+int box_change_rules(struct box *b, const struct caller *who, const struct tn_str_list *allow,
+                     const struct tn_str_list *deny, struct tn_error *err);
+/* Its network as tn_sandbox_put_network tells it. */
+int box_put_network(struct box *b, struct tn_jw *w, struct tn_error *err);
+/* What its gate has refused since the last call is noted in its journal and, as one line, in the
+ * audit log. */
+void box_note_refusals(struct box *b);
 /* Looks whether it has met a limit, where its backend knows of any; waits for the outcome. */
 void box_check_limits(struct box *b, int64_t deadline);
 /* What is in its reason now that was not in `known` (what box_reason said before) and that nobody

@@ -42,6 +42,7 @@ extern const struct tn_route routes_native_create[];
 extern const struct tn_route routes_native_events[];
 extern const struct tn_route routes_native_hand[];
 extern const struct tn_route routes_native_inside[];
+extern const struct tn_route routes_native_network[];
 extern const struct tn_route routes_native_pending[];
 extern const struct tn_route routes_native_ports[];
 extern const struct tn_route routes_native_security[];

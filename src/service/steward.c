@@ -261,6 +261,7 @@ static int check_box(struct box *b, void *ctx)
     autoview struct box_view v = {0};
 
     box_check(b, tn_deadline_in(LOOK_SECONDS));
+    box_note_refusals(b);
     steward_nudge(r->k, b);
     box_look(b, &v);
     memcpy(r->last, v.id, sizeof r->last);

@@ -325,6 +325,16 @@ int64_t jail_measure_tree(struct jail_engine *e, const char *id, int upper, bool
  * tree of changed files. */
 uint64_t jail_unlinked(const struct jail_ref *ref, int upper);
 
+/* --- network.c ------------------------------------------------------------------------------- */
+
+/* As those of the backend. */
+int jail_network(const struct tn_host *host, const struct tn_spec *spec,
+                 const struct tn_str_list **allow);
+int jail_refusals(void *engine, const struct tn_subject *subject, struct tn_buf *out,
+                  int64_t deadline, struct tn_error *err);
+int jail_reload(void *engine, const struct tn_subject *subject, int64_t deadline,
+                struct tn_error *err);
+
 /* --- use.c, doctor.c ------------------------------------------------------------------------ */
 
 int jail_put(void *engine, const struct tn_subject *subject, const char *path, const void *bytes,

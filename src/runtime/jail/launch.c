@@ -200,19 +200,12 @@ static int plan_limits(const struct jail_engine *e, const struct tn_subject *sub
     return 0;
 }
 
-/* Never the default. */
-static int jail_network(const struct tn_host *host, const struct tn_spec *spec)
-{
-    int network = spec->network == TN_NETWORK_DEFAULT ? host->config->jail.network : spec->network;
-
-    return network == TN_NETWORK_DEFAULT ? TN_NETWORK_NONE : network;
-}
-
 int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
     tn_autorules struct tn_rules rules = {0};
+    const struct tn_str_list *allow;
 
-    if (jail_network(host, spec) == TN_NETWORK_BRIDGE)
+    if (jail_network(host, spec, &allow) == TN_NETWORK_BRIDGE)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network: a jail has none, open, allow, or that of the host; bridge is for "
                        "docker");
@@ -220,7 +213,7 @@ int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn
         if (tn_rules_add(&rules, spec->allow.items[i], err) < 0)
             return tn_error_context(err, "allow");
     if (tn_config_wants_gvisor(host->config, spec) &&
-        jail_check_gvisor(spec, jail_network(host, spec), err) < 0)
+        jail_check_gvisor(spec, jail_network(host, spec, &allow), err) < 0)
         return -1;
     return spec->user ? check_user(spec->user, err) : 0;
 }
@@ -233,16 +226,14 @@ static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
         [TN_NETWORK_OPEN] = TN_JAIL_NET_OPEN,
         [TN_NETWORK_ALLOW] = TN_JAIL_NET_ALLOW,
     };
-    const struct tn_config_jail *config = &e->host->config->jail;
-    int network = jail_network(e->host, spec);
+    const struct tn_str_list *allow;
+    int network = jail_network(e->host, spec, &allow);
 
     if (jail_check(e->host, spec, err) < 0)
         return -1;
     plan->network = kinds[network];
-    if (network != TN_NETWORK_OPEN && network != TN_NETWORK_ALLOW)
+    if (!allow)
         return 0;
-    const struct tn_str_list *allow =
-        spec->allow.items || network == TN_NETWORK_OPEN ? &spec->allow : &config->allow;
     for (size_t i = 0; i < allow->count; i++)
         add_copy(&plan->allow, allow->items[i]);
     plan->gate = jail_gate_program(e->host, err);

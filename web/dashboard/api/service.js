@@ -49,6 +49,9 @@ export const actOn = (id, action, attempt, signal) =>
 export const getPending = (id, signal) => getJson(box(id, '/pending'), { signal });
 export const answerPending = (id, number, answer) => send('POST', box(id, `/pending/${number}`), { answer });
 
+export const getNetwork = (id, signal) => getJson(box(id, '/network'), { signal });
+export const allowNetwork = (id, rule) => send('PATCH', box(id, '/network'), { allow: [rule] });
+
 export const getUsage = (id, signal) => getJson(box(id, '/usage'), { signal });
 export const logsPath = (id, parameters) => box(id, `/logs${query(parameters)}`);
 export const getPorts = (id, signal) => getJson(box(id, '/ports'), { signal });

@@ -6,6 +6,7 @@ import { childOf, every } from '../base/wait.js';
 import { boxes } from '../api/boxes.js';
 import { isAbort } from '../api/client.js';
 import { lifeActions } from '../parts/life.js';
+import { networkCard } from '../parts/network.js';
 import { pendingCards } from '../parts/pending.js';
 import { failure, showState, skeleton, stateMark, stateText } from '../parts/state.js';
 import { browserView } from './browser.js';
@@ -95,7 +96,7 @@ export async function boxView(place, context) {
     links[(links.indexOf(document.activeElement) + step + links.length) % links.length].focus();
   });
   boxes.on('change', show, signal);
-  replace(place, head, pendingCards(id, signal), tabs, body);
+  replace(place, head, pendingCards(id, signal), networkCard(id, signal), tabs, body);
   show();
 }
 

@@ -1,0 +1,286 @@
+/* The network of a sandbox behind a gate: its rules, what was refused, and new rules while it runs.
+ */
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "gate/rules.h"
+#include "runtime/runtime.h"
+#include "runtime/sandbox-journal.h"
+
+/* In the directory of a sandbox: when the newest refusal happened that its journal has. */
+#define NOTED_FILE "network.noted"
+#define ERROR_ID "NETWORK$REFUSED"
+
+enum { ANSWER_MAX = 128 << 10, KEPT_MAX = 64, SPEC_MAX = 1 << 20, TOLD_MAX = 1024 };
+
+/* The rules of its gate, or NULL; *network is what it has. */
+static const struct tn_str_list *rules_of(const struct tn_sandbox *sb, const char **network)
+{
+    const struct tn_str_list *allow = NULL;
+
+    if (!sb->backend->network) {
+        *network = tn_networks[sb->spec.network];
+        return NULL;
+    }
+    *network = tn_networks[sb->backend->network(&sb->rt->host, &sb->spec, &allow)];
+    return allow;
+}
+
+static int no_gate(const struct tn_sandbox *sb, const char *network, struct tn_error *err)
+{
+    return tn_fail(err, TN_E_CONFLICT,
+                   "the network of sandbox %s (%s) has no gate: open and allow have one", sb->id,
+                   *network ? network : sb->backend->name);
+}
+
+/* What its keeper says; NULL where there is nobody to ask. */
+static struct tn_json *ask_gate(struct tn_sandbox *sb, int64_t deadline)
+{
+    tn_autobuf struct tn_buf answer = TN_BUF_INIT(ANSWER_MAX);
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    struct tn_json *told = NULL;
+    const char *network;
+
+    if (!rules_of(sb, &network) || !sb->backend->refusals ||
+        sb->backend->refusals(sb->engine, &subject, &answer, deadline, NULL) < 0)
+        return NULL;
+    tn_json_parse(tn_buf_str(&answer), answer.len, &told, NULL);
+    return told;
+}
+
+/* --- what was refused ------------------------------------------------------------------------- */
+
+/* The refusals that it tells of, newest first. */
+static size_t take_refusals(const struct tn_json *told, const struct tn_json *out[KEPT_MAX])
+{
+    const struct tn_json *list = tn_json_get(told, "refusals");
+    size_t count = 0;
+
+    for (size_t i = 0; i < tn_json_count(list) && count < KEPT_MAX; i++) {
+        const struct tn_json *r = tn_json_at(list, i);
+        int64_t number = tn_json_int(tn_json_get(r, "number"), 0);
+        size_t at = count++;
+        for (; at && tn_json_int(tn_json_get(out[at - 1], "number"), 0) < number; at--)
+            out[at] = out[at - 1];
+        out[at] = r;
+    }
+    return count;
+}
+
+/* The rule that would let it through, on the heap; NULL where none does, or nobody can say. */
+static char *rule_for(const char *what, const char *why)
+{
+    bool udp = strncmp(why, "UDP", 3) == 0, missing = strncmp(why, "no rule", 7) == 0;
+    tn_autofree char *text = tn_asprintf("%s%s", udp ? "udp://" : "", what);
+    tn_autorules struct tn_rules rules = {0};
+
+    if (tn_rules_add(&rules, text, NULL) < 0 || rules.count != 1)
+        return NULL;
+    /* Only a rule by address reaches what is near. */
+    bool near = !udp && !missing && strstr(why, "address") && !rules.items[0].name;
+    return udp || missing || near ? TN_TAKE_PTR(text) : NULL;
+}
+
+static void put_refusal(struct tn_jw *w, const struct tn_json *r)
+{
+    const char *what = tn_json_get_str(r, "what", ""), *why = tn_json_get_str(r, "why", "");
+    tn_autofree char *rule = rule_for(what, why);
+
+    tn_jw_object(w);
+    tn_jw_kstr(w, "what", what);
+    tn_jw_kstr(w, "why", why);
+    tn_jw_kint(w, "count", tn_json_int(tn_json_get(r, "count"), 1));
+    tn_jw_kdouble(w, "at", tn_json_double(tn_json_get(r, "at"), 0));
+    tn_jw_kstr(w, "rule", rule);
+    tn_jw_object_end(w);
+}
+
+void tn_sandbox_put_network(struct tn_sandbox *sb, struct tn_jw *w, int64_t deadline)
+{
+    tn_autojson struct tn_json *told = ask_gate(sb, deadline);
+    const struct tn_json *refusals[KEPT_MAX];
+    size_t count = take_refusals(told, refusals);
+    const char *network;
+    const struct tn_str_list *rules = rules_of(sb, &network);
+
+    tn_jw_kstr(w, "network", *network ? network : NULL);
+    tn_jw_kbool(w, "gated", rules != NULL);
+    tn_jw_key(w, "rules");
+    tn_jw_array(w);
+    for (size_t i = 0; rules && i < rules->count; i++)
+        tn_jw_str(w, rules->items[i]);
+    tn_jw_array_end(w);
+    tn_jw_kint(w, "refused", tn_json_int(tn_json_get(told, "refused"), 0));
+    tn_jw_key(w, "refusals");
+    tn_jw_array(w);
+    for (size_t i = 0; i < count; i++)
+        put_refusal(w, refusals[i]);
+    tn_jw_array_end(w);
+}
+
+/* --- in its journal --------------------------------------------------------------------------- */
+
+static void note_one(struct tn_stream *journal, const struct tn_json *r, struct tn_buf *out)
+{
+    int64_t count = tn_json_int(tn_json_get(r, "count"), 1);
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(1024);
+    tn_autoobservation struct tn_observation o;
+
+    tn_buf_printf(&text, "the network refused %s: %s", tn_json_get_str(r, "what", ""),
+                  tn_json_get_str(r, "why", ""));
+    if (count > 1)
+        tn_buf_printf(&text, " (%lld times)", (long long)count);
+    if (out && out->len < TOLD_MAX)
+        tn_buf_printf(out, "%s%s", out->len ? "; " : "", tn_buf_str(&text));
+    tn_observation_init(&o, TN_OBSERVATION_ERROR);
+    free(o.error_id);
+    o.error_id = tn_strdup(ERROR_ID);
+    tn_observation_take_content(&o, &text);
+    tn_stream_add_observation(journal, &o, TN_SOURCE_ENVIRONMENT, -1, NULL, NULL);
+}
+
+/* Those who note take turns; -1. */
+static int open_noted(const struct tn_sandbox *sb)
+{
+    tn_autofree char *path = tn_asprintf("%s/" NOTED_FILE, sb->directory);
+    tn_autofd int fd = tn_fs_open(TN_FS_ANYWHERE, path, O_RDWR | O_CREAT, 0600, NULL);
+
+    return fd < 0 || flock(fd, LOCK_EX | LOCK_NB) ? -1 : TN_TAKE_FD(fd);
+}
+
+int tn_sandbox_note_refusals(struct tn_sandbox *sb, struct tn_buf *out, int64_t deadline)
+{
+    const struct tn_sandbox_journal of = {.directory = sb->directory,
+                                          .key = sb->record.key,
+                                          .env = sb->spec.env,
+                                          .config = sb->rt->host.config};
+    tn_autojson struct tn_json *told = ask_gate(sb, deadline);
+    const struct tn_json *refusals[KEPT_MAX];
+    size_t count = take_refusals(told, refusals);
+    tn_autofd int noted = count ? open_noted(sb) : -1;
+    struct tn_stream *journal = NULL;
+    char text[40] = "";
+    double newest;
+    int added = 0;
+
+    if (noted < 0 || pread(noted, text, sizeof text - 1, 0) < 0)
+        return 0;
+    newest = strtod(text, NULL);
+    for (size_t i = count; i-- > 0;) {
+        double at = tn_json_double(tn_json_get(refusals[i], "at"), 0);
+        if (at <= newest || (!journal && !(journal = tn_sandbox_journal_open(&of))))
+            continue;
+        note_one(journal, refusals[i], out);
+        newest = at;
+        added++;
+    }
+    tn_stream_close(journal);
+    int n = snprintf(text, sizeof text, "%.9f\n", newest);
+    if (added && (ftruncate(noted, 0) || pwrite(noted, text, (size_t)n, 0) != n))
+        return 0;
+    return added;
+}
+
+/* --- other rules ------------------------------------------------------------------------------ */
+
+static bool lists(const struct tn_str_list *list, const char *rule)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i], rule) == 0)
+            return true;
+    return false;
+}
+
+/* The new list, which borrows all rules; the caller frees the items. */
+static int change_list(const struct tn_str_list *old, const struct tn_rules_change *change,
+                       struct tn_str_list *out, struct tn_error *err)
+{
+    out->items = tn_calloc(old->count + change->allow.count + 1, sizeof *out->items);
+    for (size_t i = 0; i < change->deny.count; i++)
+        if (!lists(old, change->deny.items[i]))
+            return tn_fail(err, TN_E_NOT_FOUND, "it has no rule %.200s", change->deny.items[i]);
+    for (size_t i = 0; i < old->count; i++)
+        if (!lists(&change->deny, old->items[i]))
+            out->items[out->count++] = old->items[i];
+    for (size_t i = 0; i < change->allow.count; i++) {
+        tn_autorules struct tn_rules rules = {0};
+        if (tn_rules_add(&rules, change->allow.items[i], err) < 0)
+            return tn_error_context(err, "allow");
+        if (!lists(out, change->allow.items[i]))
+            out->items[out->count++] = change->allow.items[i];
+    }
+    return 0;
+}
+
+static char *spec_text(const struct tn_spec *spec)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_MAX);
+    struct tn_jw w = tn_jw(&text);
+
+    tn_jw_object(&w);
+    tn_spec_to_json(spec, &w);
+    tn_jw_object_end(&w);
+    return tn_buf_ok(&text) ? tn_buf_take(&text) : NULL;
+}
+
+static int check(const struct tn_sandbox *sb, const struct tn_spec *spec, struct tn_error *err)
+{
+    if (tn_spec_check(spec, err))
+        return -1;
+    return sb->backend->check ? sb->backend->check(&sb->rt->host, spec, err) : 0;
+}
+
+/* The gate that runs was begun as the spec says: a setting that has changed since counts with the
+ * next start alone. */
+static bool runs_as(const struct tn_json *told, const char *network)
+{
+    return strcmp(tn_json_get_str(told, "network", ""), network) == 0;
+}
+
+/* First what a restart reads, then the gate; what the gate does not take is not kept either. */
+static int apply(struct tn_sandbox *sb, const struct tn_spec *spec, const char *network,
+                 int64_t deadline, struct tn_error *err)
+{
+    tn_autojson struct tn_json *told = ask_gate(sb, deadline);
+    tn_autofree char *text = spec_text(spec);
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    struct tn_store *store = sb->rt->store;
+
+    if (!text)
+        return tn_fail(err, TN_E_TOO_LARGE, "too many rules");
+    if (told && !runs_as(told, network))
+        return tn_fail(err, TN_E_CONFLICT, "it was started with the network %.20s: stop it first",
+                       tn_json_get_str(told, "network", ""));
+    subject.spec = spec;
+    if (tn_store_spec(store, sb->id, text, err))
+        return -1;
+    if (told && sb->backend->reload(sb->engine, &subject, deadline, err)) {
+        tn_store_spec(store, sb->id, sb->record.spec, NULL);
+        return -1;
+    }
+    return tn_sandbox_reload(sb, err);
+}
+
+int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change *change,
+                            int64_t deadline, struct tn_error *err)
+{
+    tn_autofd int lock = tn_sandbox_hold(sb, deadline, err);
+    struct tn_spec wanted;
+    const char *network;
+
+    if (lock < 0)
+        return -1;
+    const struct tn_str_list *old = rules_of(sb, &network);
+    if (!old)
+        return no_gate(sb, network, err);
+    wanted = sb->spec; /* borrows everything */
+    wanted.allow = (struct tn_str_list){0};
+    int failed = change_list(old, change, &wanted.allow, err) || check(sb, &wanted, err) ||
+                 (change->check && change->check(change->ctx, &wanted, err)) ||
+                 apply(sb, &wanted, network, deadline, err);
+    free(wanted.allow.items);
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,152 @@
+/* The network of a box: what its gate refused, and other rules for it. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/audit.h"
+#include "service/bounds.h"
+#include "service/box-internal.h"
+
+#define GATE_SECONDS 2.0
+#define CHANGE_SECONDS 10.0
+
+enum { DETAIL_MAX = 4096 };
+
+/* --- whose rules they are --------------------------------------------------------------------- */
+
+/* Those that the operator gave to it are none of its maker's. */
+static int leave_out(const struct tn_db_row *row, void *ctx)
+{
+    struct tn_str_list *rules = ctx;
+    const char *granted = tn_db_text(row, 0);
+
+    for (size_t i = 0; i < rules->count;) {
+        if (granted && strcmp(rules->items[i], granted) == 0)
+            rules->items[i] = rules->items[--rules->count];
+        else
+            i++;
+    }
+    return 0;
+}
+
+/* The rules of that spec that its maker must be allowed; the caller frees the items. */
+static int own_rules(const struct box *b, const struct tn_spec *spec, struct tn_str_list *out,
+                     struct tn_error *err)
+{
+    *out = (struct tn_str_list){.count = spec->allow.count};
+    if (!spec->allow.items)
+        return 0;
+    out->items = tn_calloc(out->count + 1, sizeof *out->items);
+    memcpy(out->items, spec->allow.items, out->count * sizeof *out->items);
+    int found = tn_db_each(b->s->db, leave_out, out, err,
+                           "SELECT rule FROM box_grant WHERE box = ?", "t", b->names.id);
+    return found < 0 ? -1 : 0;
+}
+
+int box_may_start(struct box *b, struct tn_error *err)
+{
+    tn_autosandbox struct tn_sandbox *sb = box_attach(b, err);
+    struct tn_spec now = b->spec; /* borrows everything */
+
+    if (!sb)
+        return -1;
+    int failed = own_rules(b, tn_sandbox_spec(sb), &now.allow, err) ||
+                 bounds_again(b->s, b->key_id, b->template, &now, err);
+    free(now.allow.items);
+    return failed ? -1 : 0;
+}
+
+/* --- other rules ------------------------------------------------------------------------------ */
+
+/* Before they count: a rule that nobody knows to be the operator's would keep it from starting. */
+static int grant(struct box *b, const struct tn_str_list *rules, struct tn_error *err)
+{
+    for (size_t i = 0; i < rules->count; i++)
+        if (tn_db_run(b->s->db, err, "INSERT OR IGNORE INTO box_grant (box, rule) VALUES (?, ?)",
+                      "tt", b->names.id, rules->items[i]) < 0)
+            return -1;
+    return 0;
+}
+
+struct change {
+    struct box *b;
+    const struct caller *who;
+    const struct tn_str_list *granted; /* NULL: its maker's own */
+};
+
+static int check(void *ctx, const struct tn_spec *wanted, struct tn_error *err)
+{
+    const struct change *c = ctx;
+    struct tn_spec own = *wanted; /* borrows everything */
+
+    int failed = own_rules(c->b, wanted, &own.allow, err) ||
+                 bounds_rules(c->b->s, c->who, c->b->template, &own, err);
+    free(own.allow.items);
+    return failed || (c->granted && grant(c->b, c->granted, err)) ? -1 : 0;
+}
+
+/* Whoever adds a rule again that was taken away does so on its own account. */
+static void take_back(struct box *b, const struct tn_str_list *rules)
+{
+    for (size_t i = 0; i < rules->count; i++)
+        tn_db_run(b->s->db, NULL, "DELETE FROM box_grant WHERE box = ? AND rule = ?", "tt",
+                  b->names.id, rules->items[i]);
+}
+
+int box_change_rules(struct box *b, const struct caller *who, const struct tn_str_list *allow,
+                     const struct tn_str_list *deny, struct tn_error *err)
+{
+    int64_t deadline = tn_deadline_in(CHANGE_SECONDS);
+    bool operators = who->scopes & SCOPE_ADMIN && !bounds_admin(b->s, b->key_id);
+    struct change c = {.b = b, .who = who, .granted = operators ? allow : NULL};
+    const struct tn_rules_change change = {
+        .allow = *allow, .deny = *deny, .check = check, .ctx = &c};
+
+    if (box_await_known(b, deadline, err))
+        return -1;
+    tn_autosandbox struct tn_sandbox *sb = box_attach(b, err);
+    if (!sb)
+        return -1;
+    if (tn_sandbox_change_rules(sb, &change, deadline, err))
+        return -1;
+    take_back(b, deny);
+    box_changed(b);
+    return 0;
+}
+
+/* --- what was refused ------------------------------------------------------------------------- */
+
+int box_put_network(struct box *b, struct tn_jw *w, struct tn_error *err)
+{
+    tn_autosandbox struct tn_sandbox *sb =
+        box_await_known(b, tn_deadline_in(CHANGE_SECONDS), err) ? NULL : box_attach(b, err);
+
+    if (!sb)
+        return -1;
+    tn_sandbox_put_network(sb, w, tn_deadline_in(GATE_SECONDS));
+    return 0;
+}
+
+static bool runs(struct box *b)
+{
+    autoview struct box_view v = {0};
+
+    box_look(b, &v);
+    return v.state == BOX_RUNNING;
+}
+
+void box_note_refusals(struct box *b)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(DETAIL_MAX);
+    tn_autosandbox struct tn_sandbox *sb = runs(b) ? box_attach(b, NULL) : NULL;
+    struct tn_error err = {0};
+
+    if (!sb || tn_sandbox_note_refusals(sb, &text, tn_deadline_in(GATE_SECONDS)) == 0)
+        return;
+    const struct audit_entry entry = {.what = "network.refused",
+                                      .box = b->names.id,
+                                      .result = tn_code_row(TN_E_DENIED)->name,
+                                      .detail = tn_buf_str(&text)};
+    if (audit_write(b->s->audit, &entry, &err))
+        tn_log(TN_LOG_ERROR, "no line in the audit log", tn_log_str("what", entry.what),
+               tn_log_str("sandbox", b->names.id), tn_log_str("error", err.text));
+    box_changed(b);
+}
