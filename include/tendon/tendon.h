@@ -78,6 +78,11 @@ TENDON_API const char *tendon_id(const struct tendon_sandbox *sb);
 /* State, isolation, use of resources, spec, as a JSON object; asks the backend. */
 TENDON_API char *tendon_inspect(struct tendon_sandbox *sb, double seconds,
                                 struct tendon_error *err);
+/* Its network as a JSON object: "network", "gated", "rules", and what the gate has "refused", with
+ * the last "refusals".  change: NULL, or a JSON object of rules to "allow" and to "deny" from now
+ * on, in lists; connections that are there stay. */
+TENDON_API char *tendon_network(struct tendon_sandbox *sb, const char *change, double seconds,
+                                struct tendon_error *err);
 /* goal: "running", "paused", "stopped" or "suspended", from whatever state it is in. */
 TENDON_API int tendon_drive(struct tendon_sandbox *sb, const char *goal, double seconds,
                             struct tendon_error *err);

@@ -242,7 +242,10 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         return print_recording(options->sandbox, options, cli->json, err);
     }
     tn_autosandbox struct tn_sandbox *sb = cli_sandbox(cli, options->sandbox, err);
-    return sb ? print_all(tn_sandbox_directory(sb), options, cli->json, err) : -1;
+    if (!sb)
+        return -1;
+    tn_sandbox_note_refusals(sb, NULL, cli_stop_deadline(cli));
+    return print_all(tn_sandbox_directory(sb), options, cli->json, err);
 }
 
 const struct verb verb_events = {

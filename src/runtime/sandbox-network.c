@@ -12,6 +12,7 @@
 
 /* In the directory of a sandbox: when the newest refusal happened that its journal has. */
 #define NOTED_FILE "network.noted"
+#define A_NAME "the name " /* how the gate tells of a question for one */
 #define ERROR_ID "NETWORK$REFUSED"
 
 enum { ANSWER_MAX = 128 << 10, KEPT_MAX = 64, SPEC_MAX = 1 << 20, TOLD_MAX = 1024 };
@@ -74,7 +75,8 @@ static size_t take_refusals(const struct tn_json *told, const struct tn_json *ou
 static char *rule_for(const char *what, const char *why)
 {
     bool udp = strncmp(why, "UDP", 3) == 0, missing = strncmp(why, "no rule", 7) == 0;
-    tn_autofree char *text = tn_asprintf("%s%s", udp ? "udp://" : "", what);
+    size_t said = strncmp(what, A_NAME, strlen(A_NAME)) == 0 ? strlen(A_NAME) : 0;
+    tn_autofree char *text = tn_asprintf("%s%s", udp ? "udp://" : "", what + said);
     tn_autorules struct tn_rules rules = {0};
 
     if (tn_rules_add(&rules, text, NULL) < 0 || rules.count != 1)
@@ -185,6 +187,12 @@ int tn_sandbox_note_refusals(struct tn_sandbox *sb, struct tn_buf *out, int64_t 
 }
 
 /* --- other rules ------------------------------------------------------------------------------ */
+
+static const struct tn_field change_rows[] = {
+    TN_STRINGS("allow", struct tn_rules_change, allow, .help = "rules that are added"),
+    TN_STRINGS("deny", struct tn_rules_change, deny, .help = "rules that are taken away"),
+};
+const struct tn_fields tn_rules_change_fields = TN_FIELDS(change_rows);
 
 static bool lists(const struct tn_str_list *list, const char *rule)
 {

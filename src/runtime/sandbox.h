@@ -181,6 +181,7 @@ struct tn_rules_change {
     int (*check)(void *ctx, const struct tn_spec *wanted, struct tn_error *err);
     void *ctx;
 };
+extern const struct tn_fields tn_rules_change_fields; /* {"allow": [...], "deny": [...]} */
 int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change *change,
                             int64_t deadline, struct tn_error *err);
 

@@ -2,16 +2,6 @@
 #include "service/api-native.h"
 #include "service/audit.h"
 
-struct change {
-    struct tn_str_list allow, deny;
-};
-
-static const struct tn_field change_rows[] = {
-    TN_STRINGS("allow", struct change, allow, .help = "rules that are added"),
-    TN_STRINGS("deny", struct change, deny, .help = "rules of its own that are taken away"),
-};
-static const struct tn_fields change_fields = TN_FIELDS(change_rows);
-
 static void reply_network(struct tn_http_exchange *x, struct box *b)
 {
     tn_autobuf struct tn_buf json = ANSWER_BUF(x, NATIVE_ANSWER_MAX);
@@ -45,7 +35,7 @@ static void put_rules(struct tn_buf *out, const char *word, const struct tn_str_
 
 /* Says which rules; -1: answered. */
 static int audit(struct tn_http_exchange *x, struct tn_service *s, const struct box *b,
-                 const struct change *c, const struct tn_error *why)
+                 const struct tn_rules_change *c, const struct tn_error *why)
 {
     tn_autobuf struct tn_buf detail = TN_BUF_INIT(64 << 10);
     struct tn_error err = {0};
@@ -66,25 +56,25 @@ static int audit(struct tn_http_exchange *x, struct tn_service *s, const struct 
 
 static void patch_network(struct tn_http_exchange *x, void *ctx)
 {
-    static const struct tn_fields *const tables[] = {&change_fields, NULL};
+    static const struct tn_fields *const tables[] = {&tn_rules_change_fields, NULL};
     struct tn_service *s = ctx;
     autobox struct box *b = native_box(x, s, SCOPE_MANAGE);
     tn_autojson struct tn_json *body = NULL;
-    struct change c = {0};
+    struct tn_rules_change c = {0};
     struct tn_error err = {0};
 
     if (!b || native_read(x, tables, &body))
         return;
-    tn_fields_defaults(&change_fields, &c);
-    int failed = tn_fields_from_json(&change_fields, &c, body, &err) ||
-                 box_change_rules(b, caller_of(x), &c.allow, &c.deny, &err);
+    tn_fields_defaults(&tn_rules_change_fields, &c);
+    int failed = tn_fields_from_json(&tn_rules_change_fields, &c, body, &err) ||
+                 box_change_rules(b, caller_of(x), &c, &err);
     if (audit(x, s, b, &c, failed ? &err : NULL) == 0) {
         if (failed)
             reply_error(x, &err);
         else
             reply_network(x, b);
     }
-    tn_fields_done(&change_fields, &c);
+    tn_fields_done(&tn_rules_change_fields, &c);
 }
 
 const struct tn_route routes_native_network[] = {

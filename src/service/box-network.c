@@ -91,14 +91,14 @@ static void take_back(struct box *b, const struct tn_str_list *rules)
                   b->names.id, rules->items[i]);
 }
 
-int box_change_rules(struct box *b, const struct caller *who, const struct tn_str_list *allow,
-                     const struct tn_str_list *deny, struct tn_error *err)
+int box_change_rules(struct box *b, const struct caller *who, const struct tn_rules_change *wish,
+                     struct tn_error *err)
 {
     int64_t deadline = tn_deadline_in(CHANGE_SECONDS);
     bool operators = who->scopes & SCOPE_ADMIN && !bounds_admin(b->s, b->key_id);
-    struct change c = {.b = b, .who = who, .granted = operators ? allow : NULL};
+    struct change c = {.b = b, .who = who, .granted = operators ? &wish->allow : NULL};
     const struct tn_rules_change change = {
-        .allow = *allow, .deny = *deny, .check = check, .ctx = &c};
+        .allow = wish->allow, .deny = wish->deny, .check = check, .ctx = &c};
 
     if (box_await_known(b, deadline, err))
         return -1;
@@ -107,7 +107,7 @@ int box_change_rules(struct box *b, const struct caller *who, const struct tn_st
         return -1;
     if (tn_sandbox_change_rules(sb, &change, deadline, err))
         return -1;
-    take_back(b, deny);
+    take_back(b, &wish->deny);
     box_changed(b);
     return 0;
 }

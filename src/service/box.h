@@ -175,8 +175,8 @@ int box_may_start(struct box *b, struct tn_error *err);
 /* Other rules for the gate of its network (tn_sandbox_change_rules).  Those that a caller without
  * the scope admin wants, and all that it has of its own, must be within the bounds of its maker:
  * TN_E_DENIED.  What an administrator adds is the operator's word, and stays. */
-int box_change_rules(struct box *b, const struct caller *who, const struct tn_str_list *allow,
-                     const struct tn_str_list *deny, struct tn_error *err);
+int box_change_rules(struct box *b, const struct caller *who, const struct tn_rules_change *wish,
+                     struct tn_error *err);
 /* Its network as tn_sandbox_put_network tells it. */
 int box_put_network(struct box *b, struct tn_jw *w, struct tn_error *err);
 /* What its gate has refused since the last call is noted in its journal and, as one line, in the

@@ -241,6 +241,38 @@ char *tendon_inspect(struct tendon_sandbox *sb, double seconds, struct tendon_er
     return tn_library_text(&out, err);
 }
 
+static int change_rules(struct tn_sandbox *sb, const char *text, int64_t deadline,
+                        struct tn_error *err)
+{
+    struct tn_rules_change change = {0};
+    tn_autojson struct tn_json *json = NULL;
+
+    tn_fields_defaults(&tn_rules_change_fields, &change);
+    int failed = tn_json_parse(text, strlen(text), &json, err) ||
+                 tn_fields_from_json(&tn_rules_change_fields, &change, json, err) ||
+                 tn_sandbox_change_rules(sb, &change, deadline, err);
+    tn_fields_done(&tn_rules_change_fields, &change);
+    return failed ? -1 : 0;
+}
+
+char *tendon_network(struct tendon_sandbox *sb, const char *change, double seconds,
+                     struct tendon_error *err)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(MAX_TEXT);
+    int64_t deadline = tn_deadline_in(seconds);
+    struct tn_jw w = tn_jw(&out);
+    struct tn_error why = {0};
+
+    if (change && change_rules(sb->sb, change, deadline, &why)) {
+        tn_library_fail(err, &why);
+        return NULL;
+    }
+    tn_jw_object(&w);
+    tn_sandbox_put_network(sb->sb, &w, deadline);
+    tn_jw_object_end(&w);
+    return tn_library_text(&out, err);
+}
+
 int tendon_drive(struct tendon_sandbox *sb, const char *goal, double seconds,
                  struct tendon_error *err)
 {

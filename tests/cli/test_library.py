@@ -195,6 +195,10 @@ int main(void)
     assert(strstr(text, "\"status\":\"paused\""));
     free(text);
     assert(tendon_drive(sb, "running", 30, &err) == 0);
+    text = must(tendon_network(sb, NULL, 30, &err));
+    assert(strstr(text, "\"gated\":false") && strstr(text, "\"refusals\":[]"));
+    free(text);
+    assert(!tendon_network(sb, "{\"allow\":[\"x.test\"]}", 30, &err));
 
     struct tendon_sandbox *again = must(tendon_attach(t, "one", &err));
     assert(strcmp(tendon_id(again), tendon_id(sb)) == 0);

@@ -2,7 +2,6 @@
 
 import json
 
-import outside
 import pytest
 
 GET = "curl -sS -m 10 http://{}/"
@@ -34,9 +33,9 @@ def test_what_was_refused_is_shown_and_noted_once(world, box):
     }
     assert box.sh(GET.format("evil.test")).returncode != 0
     refusal = network(world, box)["refusals"][0]
-    assert (refusal["what"], refusal["why"], refusal["rule"]) == ("evil.test", "no rule", "evil.test")
+    assert (refusal["what"], refusal["why"], refusal["rule"]) == ("the name evil.test", "no rule", "evil.test")
     first = noted(world, box)
-    assert len(first) == 1 and "the network refused evil.test: no rule" in first[0]["content"]
+    assert len(first) == 1 and "the network refused the name evil.test: no rule" in first[0]["content"]
     assert "cause" not in first[0] and first[0]["observation"] == "error" and first[0]["source"] == "environment"
     network(world, box)
     assert noted(world, box) == first
@@ -48,7 +47,7 @@ def test_a_rule_counts_at_once_and_after_a_restart(world, box):
     assert box.sh(GET.format(OTHER)).returncode != 0
     rule = network(world, box)["refusals"][0]["rule"]
     box.start(
-        f"import socket; s = socket.create_connection(('{outside.GOOD}', 7)); s.settimeout(20)\n"
+        "import socket; s = socket.create_connection(('good.test', 7)); s.settimeout(20)\n"
         "s.sendall(b'one'); print('first', s.recv(9), flush=True)\n"
         "import time, os\n"
         "while not os.path.exists('/tmp/go'): time.sleep(0.05)\n"

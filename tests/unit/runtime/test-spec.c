@@ -97,6 +97,11 @@ static void test_json_and_copy(void **state)
     tn_spec_done(&spec);
     tn_spec_done(&copy);
 
+    make(&spec, "{\"allow\":[]}"); /* no rules, and not the configured ones */
+    tn_autofree char *none = written(&spec);
+    assert_string_equal(none, "{\"network\":\"default\",\"allow\":[]}");
+    tn_spec_done(&spec);
+
     make(&spec, "{}");
     tn_autofree char *empty = written(&spec);
     assert_string_equal(empty, "{\"network\":\"default\"}");
@@ -182,6 +187,7 @@ static void test_digest(void **state)
         {"{\"env\":{}}", "{}", true},
         {"{\"env\":{\"A\":\"1\"}}", "{\"env\":{\"A\":\"2\"}}", false},
         {"{\"memory\":\"1g\"}", "{}", false},
+        {"{\"allow\":[]}", "{}", false},
         {"{\"network\":\"none\"}", "{\"network\":\"host\"}", false},
         {"{\"volumes\":[\"/a:/b\"]}", "{\"plugins\":[\"/a:/b\"]}", false},
     };
