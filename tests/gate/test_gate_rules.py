@@ -48,6 +48,7 @@ def test_a_rule_counts_at_once_and_after_a_restart(world, box):
     rule = network(world, box)["refusals"][0]["rule"]
     box.start(
         "import socket; s = socket.create_connection(('good.test', 7)); s.settimeout(20)\n"
+        "assert s.recv(6, socket.MSG_WAITALL) == b'hello\\n'\n"
         "s.sendall(b'one'); print('first', s.recv(9), flush=True)\n"
         "import time, os\n"
         "while not os.path.exists('/tmp/go'): time.sleep(0.05)\n"
