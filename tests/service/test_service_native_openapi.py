@@ -87,6 +87,12 @@ def test_answers_are_what_the_document_says(api, service):
     call("GET", at(box))
     call("GET", at("nosuchnone"), status=404)
     call("PATCH", at(box), {"name": "m", "ttl": 600})
+    gated = call("POST", "/v1/sandboxes", {"network": "allow"}, 201).json
+    call("POST", at(gated, "/actions"), run_action("echo > /dev/tcp/203.0.113.7/4711"))
+    call("PATCH", at(gated, "/network"), {"allow": ["203.0.113.7:4711"]})
+    call("PATCH", at(gated, "/network"), {"deny": ["other.example"]}, 404)
+    call("GET", at(gated, "/network"))
+    call("DELETE", at(gated), status=204)
     call("POST", at(box, "/actions"), run_action("echo"))
     call("POST", at(box, "/actions"), {"action": {"action": "nonsense"}}, 422)
     call("POST", at(box, "/hand/execute_action"), run_action("echo"))
