@@ -200,7 +200,7 @@ void tn_gate_keeper_tell(struct tn_gate_keeper *k, struct tn_jw *w)
 /* --- the process ---------------------------------------------------------------------------- */
 
 /* In the child, which becomes the gate. */
-static _Noreturn void become_gate(const struct tn_gate_keeper *k, int control)
+static _Noreturn void become_gate(const struct tn_gate_keeper *k, int control, bool born)
 {
     int from[TN_GATE_WALL + TN_WALL_SOCKETS] = {
         [TN_GATE_CONTROL] = control,
@@ -216,6 +216,8 @@ static _Noreturn void become_gate(const struct tn_gate_keeper *k, int control)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (k->groups && k->groups->join(k->ctx, born) < 0)
+        _exit(127);
     for (int i = 0; i < TN_WALL_SOCKETS; i++)
         from[TN_GATE_WALL + i] = k->wall.fd[i];
     for (int i = 0; i < (int)TN_COUNT(from); i++) {
@@ -240,9 +242,20 @@ static void start_gate(struct tn_gate_keeper *k)
     struct clone_args args = {.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
                               .pidfd = (uintptr_t)&k->pidfd,
                               .exit_signal = SIGCHLD};
-    k->pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    tn_autofd int group = k->groups ? k->groups->open(k->ctx) : -1;
+    k->pid = -1;
+    if (group >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)group;
+        k->pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+        if (k->pid == 0)
+            become_gate(k, ends[1], true);
+        args.flags &= ~(uint64_t)CLONE_INTO_CGROUP; /* one that is full can be moved into */
+    }
+    if (k->pid < 0)
+        k->pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
     if (k->pid == 0)
-        become_gate(k, ends[1]);
+        become_gate(k, ends[1], false);
     close(ends[1]);
     k->control = ends[0];
     if (k->pid > 0)
@@ -265,12 +278,17 @@ static void bury_gate(struct tn_gate_keeper *k)
         k->not_before = 0;
 }
 
-void tn_gate_keeper_end(struct tn_gate_keeper *k)
+void tn_gate_keeper_interrupt(struct tn_gate_keeper *k)
 {
     if (k->pidfd >= 0) {
         kill_gate(k);
         bury_gate(k);
     }
+}
+
+void tn_gate_keeper_end(struct tn_gate_keeper *k)
+{
+    tn_gate_keeper_interrupt(k);
     tn_wall_done(&k->wall);
     tn_close(TN_TAKE_FD(k->settings));
     tn_close(TN_TAKE_FD(k->pins));

@@ -22,10 +22,21 @@ struct tn_gate_refusal {
 };
 enum { TN_GATE_REFUSALS = 32 };
 
+/* The control groups of the sandbox. */
+struct tn_gate_groups {
+    int (*open)(void *ctx); /* a descriptor of the one of v2 to be born in, or -1 */
+    /* In the process that becomes the gate, which was born there or not: enters the others.
+     * Negative: there is to be no gate. */
+    int (*join)(void *ctx, bool born);
+};
+
 struct tn_gate_keeper {
     const char *program; /* tendon-gate; borrowed */
     const char *network; /* what it is called, "open" or "allow"; borrowed */
     int log;             /* where the gate complains; -1: nowhere */
+    /* What makes the gate count to the sandbox; NULL: it counts to whoever keeps it. */
+    const struct tn_gate_groups *groups;
+    void *ctx; /* for them */
     struct tn_wall wall;
     int pins, settings; /* files in memory */
     int vault;          /* another one, with what nobody inside may know; -1: none */
@@ -47,6 +58,8 @@ struct tn_gate_keeper {
 int tn_gate_keeper_begin(struct tn_gate_keeper *k, const char *rules, struct tn_error *err);
 /* New rules, which are checked.  The gate that runs gets them, and connections that it has stay. */
 int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn_error *err);
+/* Ends the gate that runs, and with it all connections; the next one is started as ever. */
+void tn_gate_keeper_interrupt(struct tn_gate_keeper *k);
 /* At the end of the sandbox: ends the gate, and gives up the sockets of the wall. */
 void tn_gate_keeper_end(struct tn_gate_keeper *k);
 

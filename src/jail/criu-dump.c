@@ -285,6 +285,7 @@ int jail_suspend(struct jail *j, pid_t pid, int pidfd, struct tn_error *err)
     tn_autofd int listener = (int)syscall(SYS_pidfd_getfd, pidfd, (int)j->plan.socket_fd, 0);
     if (listener < 0)
         return tn_fail_errno(err, errno, "socket of the hand");
+    tn_gate_keeper_interrupt(&j->gate); /* nobody but criu acts in the jail's network */
     if (write_facts(j, listener, err) == 0 &&
         close_connections(j, pid, pidfd, listener, err) == 0 && run_criu(j, pid, err) == 0) {
         if (renameat(j->directory, TN_JAIL_SUSPENDING, j->directory, TN_JAIL_SUSPENDED) == 0) {

@@ -263,7 +263,8 @@ int jail_become_runsc(const struct jail *j, struct tn_error *err)
 {
     const struct tn_jail_plan *p = &j->plan;
     tn_autofree char *platform = tn_asprintf("--platform=%s", tn_jail_platforms[p->platform]);
-    tn_autofree char *network = tn_asprintf("--network=%s", tn_jail_networks[p->network]);
+    /* Its sockets are those of this kernel in the namespace that it is in: behind the wall, too. */
+    const char *network = p->network == TN_JAIL_NET_NONE ? "--network=none" : "--network=host";
     tn_autofree char *door = tn_asprintf("--pass-fd=%d:%d", (int)p->socket_fd, (int)p->socket_fd);
     const char *const argv[] = {
         "runsc",

@@ -54,15 +54,29 @@ static int make_own_network(struct jail *j, struct tn_error *err)
     return 0;
 }
 
+static enum tn_jail_reach reach_of(const struct jail *j)
+{
+    static const enum tn_jail_reach of[] = {
+        [TN_JAIL_NET_NONE] = TN_JAIL_REACH_NONE,
+        [TN_JAIL_NET_HOST] = TN_JAIL_REACH_HOST,
+        [TN_JAIL_NET_OPEN] = TN_JAIL_REACH_OPEN,
+        [TN_JAIL_NET_ALLOW] = TN_JAIL_REACH_ALLOW,
+    };
+    return j->plan.gate_optional && !jail_is_gated(j) ? TN_JAIL_REACH_NO_GATE : of[j->plan.network];
+}
+
 /* The launcher made the pid namespace, an ordinary user's, and root's network. */
 static int leave_namespaces(struct jail *j, struct tn_error *err)
 {
     if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
         return tn_fail_errno(err, errno, "make namespaces");
     j->isolation.pid = j->isolation.ipc = j->isolation.uts = true;
+    if (!j->privileged && make_own_network(j, err) < 0)
+        return -1;
     j->isolation.network = j->plan.network != TN_JAIL_NET_HOST;
     j->isolation.gated = jail_is_gated(j);
-    return j->privileged ? 0 : make_own_network(j, err);
+    j->isolation.reach = reach_of(j);
+    return 0;
 }
 
 /* Root's storage is opened outside: it belongs to the keeper as well. */

@@ -2,6 +2,32 @@
 
 #include "jail/plan.h"
 
+const char *const tn_jail_reaches[] = {
+    [TN_JAIL_REACH_UNKNOWN] = "unknown",
+    [TN_JAIL_REACH_NONE] = "none",
+    [TN_JAIL_REACH_HOST] = "host",
+    [TN_JAIL_REACH_OPEN] = "open",
+    [TN_JAIL_REACH_ALLOW] = "allow",
+    [TN_JAIL_REACH_NO_GATE] = "no gate",
+    NULL,
+};
+
+const char *tn_jail_reach_sentence(int reach)
+{
+    static const char *const sentences[] = {
+        [TN_JAIL_REACH_UNKNOWN] = "not known: it was started by an older version",
+        [TN_JAIL_REACH_NONE] = "nothing but itself",
+        [TN_JAIL_REACH_HOST] = "all that this machine reaches, its own loopback and its neighbours "
+                               "too",
+        [TN_JAIL_REACH_OPEN] = "the internet, and never this machine, its private networks or a "
+                               "cloud's metadata address",
+        [TN_JAIL_REACH_ALLOW] = "what its rules name, and nothing else",
+        [TN_JAIL_REACH_NO_GATE] = "nothing but itself: the default is the internet behind a gate, "
+                                  "but this kernel lacks nf_tables with nft_tproxy",
+    };
+    return sentences[reach];
+}
+
 #define ISOLATION struct tn_jail_isolation
 #define FLAG(member, text) TN_BOOL(#member, ISOLATION, member, .help = text)
 
@@ -39,6 +65,8 @@ static const struct tn_field rows[] = {
     FLAG(gated, "what leaves its network passes the gate, which never leads to the host"),
     TN_WORD("gvisor", ISOLATION, gvisor, tn_jail_platforms, .fallback = "none",
             .help = "platform of gVisor, the kernel inside; none: that of this machine"),
+    TN_WORD("reach", ISOLATION, reach, tn_jail_reaches, .fallback = "unknown",
+            .help = "what its network leads to"),
 };
 
 const struct tn_fields tn_jail_isolation_fields = TN_FIELDS(rows);

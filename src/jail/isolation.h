@@ -6,6 +6,18 @@
 
 #include "base/field.h"
 
+/* What its network leads to. */
+enum tn_jail_reach {
+    TN_JAIL_REACH_UNKNOWN, /* it was started by an older version */
+    TN_JAIL_REACH_NONE,
+    TN_JAIL_REACH_HOST,
+    TN_JAIL_REACH_OPEN,
+    TN_JAIL_REACH_ALLOW,
+    TN_JAIL_REACH_NO_GATE, /* nothing: it would be open, but this kernel cannot have a gate */
+};
+extern const char *const tn_jail_reaches[];
+const char *tn_jail_reach_sentence(int reach);
+
 struct tn_jail_isolation {
     bool user, pid, mount, network, ipc, uts, cgroup; /* namespaces of its own */
     int mapping;                                      /* enum tn_jail_mapping, never auto */
@@ -20,6 +32,7 @@ struct tn_jail_isolation {
     bool kill_group; /* its processes can be killed all at once, by cgroup */
     bool freeze;     /* and frozen */
     bool gated;      /* all that leaves its network passes the gate */
+    int reach;       /* enum tn_jail_reach */
     bool inotify_limit, terminals_limit;
     bool counted_alone; /* what the kernel counts by user is counted for this jail alone */
     bool no_set_id; /* no file becomes set-uid or set-gid or gets capabilities; only where a volume

@@ -291,7 +291,8 @@ bool jail_gets_network(const struct jail *j);
 /* In the launcher, which is in the network of the jail until it has a child there. */
 int jail_enter_network(struct jail *j, struct tn_error *err);
 int jail_leave_network(struct jail *j, struct tn_error *err);
-/* In the network of a jail whose plan wants it gated: the wall, to j->gate. */
+/* In the network of a jail whose plan wants it gated: the wall, to j->gate.  Where that is optional
+ * and cannot be, the caller is in a network of its own afterwards, and that is the plan. */
 int jail_raise_wall(struct jail *j, struct tn_error *err);
 
 /* --- confine.c: what a process may do ------------------------------------------------------ */

@@ -161,6 +161,9 @@ static int attend_child(struct jail *j, const char **step, struct tn_error *err)
             break;
         case JAIL_READY:
             j->isolation = message.isolation;
+            if (j->isolation.reach ==
+                TN_JAIL_REACH_NO_GATE) /* which an ordinary user's child has found out */
+                jail_gate_do_without(j);
             ready = true;
             break;
         case JAIL_FAILED:

@@ -1,4 +1,4 @@
-/* The network of a jail that has none: a namespace with a loopback interface. */
+/* The network of a jail: a namespace with a loopback interface, and a wall around it or nothing. */
 #include <fcntl.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -47,7 +47,15 @@ int jail_raise_wall(struct jail *j, struct tn_error *err)
     if (!jail_is_gated(j))
         return 0;
     tn_wall_done(&j->gate.wall);
-    return tn_wall_raise(&j->gate.wall, err);
+    struct tn_error why = {0};
+    if (tn_wall_raise(&j->gate.wall, &why) == 0)
+        return 0;
+    if (!j->plan.gate_optional || why.code != TN_E_UNSUPPORTED) {
+        *err = why;
+        return -1;
+    }
+    jail_gate_do_without(j);
+    return jail_make_network(j, err); /* another one: half a wall makes every address its own */
 }
 
 /* --- for the child of root ----------------------------------------------------------------- */

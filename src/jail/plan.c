@@ -58,6 +58,7 @@ static const struct tn_field rows[] = {
     TN_WORD("network", PLAN, network, tn_jail_networks, .fallback = "none"),
     TN_STRINGS("allow", PLAN, allow),
     TN_STRING("gate", PLAN, gate, .flags = TN_FIELD_NULLABLE),
+    TN_BOOL("gate_optional", PLAN, gate_optional),
     TN_INT("vault_fd", PLAN, vault_fd, .max = 1023),
     TN_STRING("authority", PLAN, authority, .flags = TN_FIELD_NULLABLE),
     TN_INT("uid", PLAN, uid, .max = 65535),
@@ -262,10 +263,6 @@ static int check_network(const struct tn_jail_plan *plan, struct tn_error *err)
     if (!plan->gate)
         return tn_fail(err, TN_E_INVALID, "network %s: expected gate, the program",
                        tn_jail_networks[plan->network]);
-    if (plan->criu)
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "network %s: a jail behind a gate cannot be suspended",
-                       tn_jail_networks[plan->network]);
     for (size_t i = 0; i < plan->allow.count; i++)
         if (tn_rules_add(&rules, plan->allow.items[i], err) < 0)
             return tn_error_context(err, "network");
@@ -302,11 +299,11 @@ int tn_jail_plan_check(const struct tn_jail_plan *plan, struct tn_error *err)
                                   : "restored: expected criu too");
     if (!plan->runsc != !plan->platform)
         return tn_fail(err, TN_E_INVALID, "expected both runsc and platform, or none of them");
-    if (plan->runsc && (plan->criu || plan->socket_fd < 3 || plan->fds.count ||
-                        plan->devices.count || plan->uid || plan->network > TN_JAIL_NET_HOST))
+    if (plan->runsc &&
+        (plan->criu || plan->socket_fd < 3 || plan->fds.count || plan->devices.count || plan->uid))
         return tn_fail(err, TN_E_INVALID,
-                       "runsc: expected socket_fd from 3 on, uid 0 and network none or host, and "
-                       "neither criu nor other descriptors nor devices");
+                       "runsc: expected socket_fd from 3 on and uid 0, and neither criu nor other "
+                       "descriptors nor devices");
     if (plan->files_fd && !plan->lowers.count)
         return tn_fail(err, TN_E_INVALID,
                        "files_fd: expected lowers, the first of which is filled");

@@ -103,6 +103,7 @@ struct tn_jail_plan {
     int network;              /* enum tn_jail_network */
     struct tn_str_list allow; /* rules of the gate (gate/rules.h) */
     char *gate;               /* the program tendon-gate; for the last two */
+    bool gate_optional;       /* where the kernel cannot have a gate: none, instead of a failure */
     int64_t vault_fd;         /* > 0: a file in memory for the gate (gate/vault.h), which nobody
                                  else reads, the launcher neither */
     char *authority;          /* with it: the certificate that the gate signs with, PEM; it is shown

@@ -7,6 +7,7 @@
 #include "jail/sys.h"
 
 enum { RESOLV_MAX = 64 << 10 };
+#define GATES_RESOLVER "nameserver " TN_WALL_NAMES4 "\n"
 
 /* --- volumes whose changes are thrown away
  * -------------------------------------------------------- */
@@ -91,9 +92,23 @@ int jail_read_resolver(struct jail *j, struct tn_error *err)
         return 0;
     tn_buf_init(&j->resolver, RESOLV_MAX);
     if (jail_is_gated(j))
-        return tn_buf_puts(&j->resolver, "nameserver " TN_WALL_NAMES4 "\n");
+        return tn_buf_puts(&j->resolver, GATES_RESOLVER);
     tn_fs_read(TN_FS_ANYWHERE, "/etc/resolv.conf", &j->resolver, NULL); /* a host may have none */
     return 0;
+}
+
+/* Whether the root has the file of a gate that is not there any more: it lived behind one, or was
+ * copied from what did. */
+static bool is_gates_own(const struct jail *j)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(RESOLV_MAX);
+    tn_autofd int fd =
+        sys_openat2(j->root, "/etc/resolv.conf", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0,
+                    RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    struct stat st;
+
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+           tn_fs_read_fd(fd, &text, NULL) == 0 && strcmp(tn_buf_str(&text), GATES_RESOLVER) == 0;
 }
 
 /* Where the root has no resolv.conf, an empty one, or a link to nowhere, the host's is put; where
@@ -106,7 +121,7 @@ int jail_write_resolver(struct jail *j, struct tn_error *err)
         return 0;
     tn_autofd int there = sys_openat2(j->root, "/etc/resolv.conf", O_PATH | O_CLOEXEC, 0,
                                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
-    if (!jail_is_gated(j) && there >= 0 &&
+    if (!jail_is_gated(j) && there >= 0 && !is_gates_own(j) &&
         (fstat(there, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > 0))
         return 0;
     tn_autofd int etc = jail_open_inside(j, "/etc", true, err);

@@ -105,6 +105,18 @@ bool tn_config_wants_gvisor(const struct tn_config *c, const struct tn_spec *spe
            (spec->isolation && strcmp(spec->isolation, "gvisor") == 0);
 }
 
+bool tn_config_network_is_said(const struct tn_config *c, int said)
+{
+    return said != TN_NETWORK_DEFAULT || c->jail.network != TN_NETWORK_DEFAULT;
+}
+
+int tn_config_jail_network(const struct tn_config *c, int said)
+{
+    if (!tn_config_network_is_said(c, said))
+        return TN_NETWORK_OPEN;
+    return said == TN_NETWORK_DEFAULT ? c->jail.network : said;
+}
+
 static int add_sections(const struct tn_config *c, struct tn_spec *spec, struct tn_error *err)
 {
     const struct tn_config_sandbox *sandbox = &c->sandbox;

@@ -58,8 +58,10 @@ static const struct tn_field jail_rows[] = {
            .min = 0, .max = 1073741816, .help = "open files of a process; 0: no limit"),
     TN_STRING("disk", JAIL, disk, .flags = NULLABLE, .env = "TENDON_JAIL_DISK",
               .help = "what it may write to its file system [no limit]"),
-    TN_WORD("network", JAIL, network, tn_networks, .fallback = "none", .env = "TENDON_JAIL_NETWORK",
-            .help = "network of a sandbox that names none: none, open, allow or host"),
+    TN_WORD("network", JAIL, network, tn_networks, .fallback = "default",
+            .env = "TENDON_JAIL_NETWORK",
+            .help = "network of a sandbox that names none: none, open, allow or host [open; none "
+                    "where the kernel has no gate]"),
     TN_STRINGS("allow", JAIL, allow, .env = "TENDON_JAIL_ALLOW",
                .fallback = "@packages,@git,@models",
                .help = "what network allow reaches where the sandbox does not say"),

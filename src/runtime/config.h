@@ -84,7 +84,7 @@ struct tn_config_jail {
     double cpus;
     int64_t pids, open_files;
     char *disk;
-    int network;              /* default of spec.network: enum tn_network [none] */
+    int network;              /* default of spec.network: enum tn_network */
     struct tn_str_list allow; /* and of spec.allow */
     bool suspend;             /* jails can be suspended to disk [false] */
     bool unprivileged;        /* use a user namespace even as root [true] */
@@ -234,6 +234,10 @@ int tn_config_pools(const struct tn_config *c, tn_config_pool_fn fn, void *ctx,
 
 /* Whether it has to run on gVisor: it says so, or the configuration demands it of all. */
 bool tn_config_wants_gvisor(const struct tn_config *c, const struct tn_spec *spec);
+/* The network of a jail whose spec says that (enum tn_network): never the default.  Where nobody
+ * says anything it is open, or none on a machine that cannot: tn_config_network_is_said. */
+int tn_config_jail_network(const struct tn_config *c, int said);
+bool tn_config_network_is_said(const struct tn_config *c, int said);
 /* What [core] and [sandbox] say about every sandbox (runtime, workspace, volumes, variables...),
  * and then what the template says (NULL: none); spec must be initialised, flags come afterwards.
  * Limits and images of the backends' own sections are left to them. */

@@ -355,9 +355,9 @@ static bool is_jail(const struct tn_service *s, const struct tn_spec *spec)
 /* What a sandbox of the spec's runtime has where that is said: the runtime's own, if nothing is. */
 static int network_of(const struct tn_service *s, const struct tn_spec *spec, int said)
 {
-    if (said != TN_NETWORK_DEFAULT)
-        return said;
-    return is_jail(s, spec) ? tn_runtime_host(s->rt)->config->jail.network : TN_NETWORK_BRIDGE;
+    if (is_jail(s, spec))
+        return tn_config_jail_network(tn_runtime_host(s->rt)->config, said);
+    return said == TN_NETWORK_DEFAULT ? TN_NETWORK_BRIDGE : said;
 }
 
 static int check_rules(const struct tn_service *s, int network, const struct tn_spec *base,

@@ -101,7 +101,9 @@ def test_the_instructions_tell_where_one_is(tendon, jailed):
     system = re.search('PRETTY_NAME="(.*)"', pathlib.Path("/etc/os-release").read_text())[1]
     assert system in instructions() and "that of the machine" in instructions()
     inside = instructions(of=jailed)
-    assert "start in /workspace, as user root" in inside and "There is no network" in inside
+    assert "start in /workspace, as user root" in inside and "reaches the internet, and neither the machine" in inside
+    assert "There is no network" in instructions("--network", "none", of=jailed)
+    assert "only what its rules name" in instructions("--network", "allow", of=jailed)
     inside = instructions("--workspace", "/srv/x", "--network", "host", of=jailed)
     assert "start in /srv/x" in inside and "that of the machine" in inside
 
@@ -110,7 +112,7 @@ def test_what_a_sandbox_tells_of_itself(jailed):
     client = stdio(jailed)
     client.hello()
     info = client.tool("sandbox_info")["structuredContent"]
-    assert (info["directory"], info["network"], info["user"]) == ("/workspace", "none", "root")
+    assert (info["directory"], info["network"], info["user"]) == ("/workspace", "open", "root")
     assert "Linux on" in info["system"] and info["isolation"]["pid"]
     (listed,) = client.tool("sandbox_list")["structuredContent"]["sandboxes"]
     assert listed == {key: info[key] for key in ("id", "own", "runtime", "image")}

@@ -56,6 +56,7 @@ def boxes(world, user):
     """The same sandbox on each kind of network."""
     return {
         "host": world.box("host", user=user),
+        "default": world.box(None, user=user),
         "open": world.box("open", user=user),
         "allow": world.box("allow", *RULES, user=user),
     }

@@ -140,7 +140,7 @@ class GateWorld:
             self.homes[user] = home
         return self.homes[user]
 
-    def tendon(self, *words, user=0, check=True, build=BUILD, **kwargs):
+    def tendon(self, *words, user=0, check=True, build=BUILD, env=None, **kwargs):
         home = self.home(user)
         prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
         env = {
@@ -148,6 +148,7 @@ class GateWorld:
             "HOME": str(home),
             "TENDON_STATE": str(home / "state"),
             "TENDON_HAND": str(program(RELEASE, "tendon-hand")),
+            **(env or {}),
         }
         result = subprocess.run(
             self.machine.words(*prefix, program(build, "tendon"), *words),
@@ -156,9 +157,12 @@ class GateWorld:
         assert not check or result.returncode == 0, (words, result.stdout, result.stderr)
         return result
 
-    def box(self, network, *allow, user=0, build=BUILD, flags=()):
+    def box(self, network, *allow, user=0, build=BUILD, flags=(), before=None, **env):
+        """network None: it says nothing; before: what the child does that becomes tendon."""
         rules = [word for rule in allow for word in ("--allow", rule)]
-        made = self.tendon("new", "--runtime", "jail", "--keep", "--network", network, *rules, *flags, user=user, build=build)
+        wish = ["--network", network] if network else []
+        made = self.tendon("new", "--runtime", "jail", "--keep", *wish, *rules, *flags, user=user, build=build,
+                           env=env, preexec_fn=before)  # fmt: skip
         self.boxes.append(Box(self, made.stdout.strip(), user))
         return self.boxes[-1]
 

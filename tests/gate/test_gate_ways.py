@@ -94,6 +94,7 @@ NOT_OPEN = {"a datagram to another port of an allowed host", "neither TLS nor HT
 def test_out(boxes, way):
     if way not in NOT_OPEN:
         assert attempt(boxes["host"], WAYS[way]) is not None
+        assert attempt(boxes["default"], WAYS[way]) is not None
         assert attempt(boxes["open"], WAYS[way]) is not None
     assert attempt(boxes["allow"], WAYS[way]) is None
 
@@ -117,6 +118,7 @@ NEAR = {
 @pytest.mark.parametrize("way", NEAR)
 def test_near(boxes, way):
     assert attempt(boxes["host"], NEAR[way]) is not None
+    assert attempt(boxes["default"], NEAR[way]) is None
     assert attempt(boxes["open"], NEAR[way]) is None
     assert attempt(boxes["allow"], NEAR[way]) is None
 
@@ -201,7 +203,7 @@ def test_abstract_sockets_and_other_sandboxes(world, boxes, user):
     connect = "(lambda s: s.connect('\\0tendon-gate-test') or 1)(socket.socket(socket.AF_UNIX))"
     assert attempt(other, connect) is not None
     assert attempt(other, "(lambda s: 1)(socket.create_connection(('127.0.0.1', 4444)))") is not None
-    for kind in ("open", "allow"):
+    for kind in ("default", "open", "allow"):
         assert attempt(boxes[kind], connect) is None
         assert attempt(boxes[kind], "tcp('127.0.0.1', 4444)") is None
         assert attempt(boxes[kind], "tcp('192.0.0.2', 4444)") is None

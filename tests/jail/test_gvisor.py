@@ -77,10 +77,6 @@ def test_what_it_cannot_have(world):
     with pytest.raises(Refusal) as refusal:
         world.new(driver, devices=["/dev/null"])
     assert refusal.value.code == "unsupported" and "device" in refusal.value.text
-    for network in ("open", "allow"):
-        with pytest.raises(Refusal) as refusal:
-            world.new(driver, network=network)
-        assert refusal.value.code == "unsupported" and f"network {network}" in refusal.value.text
     world.settings = {"jail.runsc": "/nonexistent/runsc"}
     with pytest.raises(Refusal) as refusal:
         world.new(world.open())

@@ -284,7 +284,8 @@ def test_a_user_by_name_and_by_number(root_world):
     assert root_world.new(driver, user="4321").ok("id -u") == "4321"
 
 
-def test_network_of_the_host_or_none(world, driver):
+def test_network_of_the_host_or_its_own(world, driver):
     ours = os.readlink("/proc/self/ns/net")
-    assert world.new(driver).ok("readlink /proc/self/ns/net") != ours
+    for network in ("default", "none", "open"):
+        assert world.new(driver, network=network).ok("readlink /proc/self/ns/net") != ours
     assert world.new(driver, network="host").ok("readlink /proc/self/ns/net") == ours

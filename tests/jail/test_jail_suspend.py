@@ -212,6 +212,69 @@ def test_a_connection_is_closed(world, small):
     assert other.ok("echo again") == "again"
 
 
+# Holds a connection through the gate, says when it has ended, and what a new one says then.
+CLIENT = """
+import socket, time
+where = ("<address>", <port>)
+held = socket.create_connection(where, 30)
+print("held", held.recv(100), flush=True)
+try:
+    end = held.recv(100)
+except OSError as e:
+    end = e.errno
+print("ended", end, flush=True)
+again = b""
+while not again:  # the next one may be cut off before it is written down
+    try:
+        again = socket.create_connection(where, 30).recv(100)
+    except OSError:
+        time.sleep(0.1)
+print("again", again, flush=True)
+time.sleep(1000)
+"""
+
+
+def serve(server):
+    """Says the same to everybody, until it is closed."""
+    with contextlib.suppress(OSError):
+        while True:
+            with contextlib.suppress(TimeoutError), server.accept()[0] as one:
+                one.sendall(b"two")
+
+
+def test_behind_the_gate(world, driver):
+    """Its connections end with the gate; the wall is there again before its processes are."""
+    address = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True).stdout.split()
+    if not address:
+        pytest.skip("this machine has no address but its loopback")
+    with socket.create_server((address[0], 0)) as server:
+        port = server.getsockname()[1]
+        server.settimeout(60)
+        box = world.new(driver, allow=[f"{address[0]}:{port}"])
+        assert box("inspect")["isolation"]["reach"] == "open"
+        code = CLIENT.replace("<address>", address[0]).replace("<port>", str(port))
+        box("put", path="/workspace/client.py", text=code, mode=0o644)
+        box.ok("setsid python3 client.py >said 2>&1 </dev/null &")
+        held = server.accept()[0]
+        held.sendall(b"one")
+        wait_until(lambda: "held b'one'" in box.ok("cat said"), what="a connection is there")
+        suspend(box)
+        held.settimeout(60)
+        assert held.recv(1) == b"", "it ends here, too"
+        resume(box)
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        wait_until(lambda: "again b'two'" in box.ok("cat said"), what="there is another one")
+        assert "ended" in box.ok("cat said")
+        assert box("inspect")["isolation"]["gated"]
+        # Other ports of this machine are as far away as before.
+        with socket.create_server((address[0], 0)) as near:
+            look = f"import socket; s = socket.create_connection(('{address[0]}', {near.getsockname()[1]}), 5); s.send(b'x'); print(s.recv(1))"
+            assert "b''" in box.run(f'python3 -c "{look}" 2>&1 || echo "b\'\'"')[1]
+            near.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                near.accept()
+
+
 def test_killed_criu_leaves_it_running(world, small):
     small.ok("export MARK=kept; head -c 200000000 /dev/zero | tail -c 200000000 | sleep 1000 >/dev/null 2>&1 &")
     images = directory(world, small) / "suspending/images"

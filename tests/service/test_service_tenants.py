@@ -260,7 +260,7 @@ def test_images_that_the_operator_allows(images):
 
 
 def test_networks_are_the_operators(make_service, jail_works):
-    config = CONFIG + '\n[template.alone]\nruntime = "docker"\nimage = "x"\nnetwork = "none"\n'
+    config = CONFIG.replace("[jail]", '[jail]\nnetwork = "none"', 1) + '\n[template.alone]\nruntime = "docker"\nimage = "x"\nnetwork = "none"\n'
     client = make_service(config=config).start().tenant("a")
     denied(client.post("/v1/sandboxes", {"template": "alone", "network": "bridge"}), "network", "template")
     denied(client.post("/v1/sandboxes", {"network": "host"}), "network host")

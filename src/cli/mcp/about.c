@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "cli/mcp/mcp.h"
+#include "jail/isolation.h"
 #include "runtime/hand-sessions.h"
 #include "runtime/registry.h"
 
@@ -18,7 +19,7 @@ static const struct habit {
     const char *directory, *user;
     enum tn_network network;
 } habits[] = {
-    {"jail", true, "/workspace", "root", TN_NETWORK_NONE},
+    {"jail", true, "/workspace", "root", TN_NETWORK_OPEN},
     {"local", true, NULL, NULL, TN_NETWORK_HOST},
     {"cli", true, NULL, NULL, TN_NETWORK_HOST},
     {"docker", false, "/workspace", NULL, TN_NETWORK_BRIDGE},
@@ -32,8 +33,13 @@ static const struct habit *habit_of(const char *backend)
     return NULL;
 }
 
-static enum tn_network network_of(const struct tn_spec *spec, const struct habit *habit)
+static enum tn_network network_of(const struct tn_config *config, const struct tn_spec *spec,
+                                  const char *backend)
 {
+    const struct habit *habit = habit_of(backend);
+
+    if (config && strcmp(backend, tn_backend_jail.name) == 0)
+        return (enum tn_network)tn_config_jail_network(config, spec->network);
     if (spec->network != TN_NETWORK_DEFAULT)
         return (enum tn_network)spec->network;
     return habit ? habit->network : TN_NETWORK_HOST;
@@ -74,9 +80,14 @@ static const struct {
     [TN_NETWORK_NONE] = {"none", "There is no network: nothing can be downloaded. "},
     [TN_NETWORK_HOST] = {"host", "The network is that of the machine it runs on. "},
     [TN_NETWORK_BRIDGE] = {"bridge", "It has a network of its own, with a way out. "},
+    [TN_NETWORK_OPEN] = {"open", "It reaches the internet, and neither the machine it runs on nor "
+                                 "private networks. "},
+    [TN_NETWORK_ALLOW] = {"allow", "It reaches only what its rules name: most downloads are "
+                                   "refused. "},
 };
 
-static void put_spec(const struct tn_spec *spec, const char *backend, struct tn_buf *out)
+static void put_spec(const struct tn_config *config, const struct tn_spec *spec,
+                     const char *backend, struct tn_buf *out)
 {
     const struct habit *habit = habit_of(backend);
     const char *directory = spec->workspace ? spec->workspace : habit ? habit->directory : NULL;
@@ -90,7 +101,7 @@ static void put_spec(const struct tn_spec *spec, const char *backend, struct tn_
     if (user)
         tn_buf_printf(out, ", as user %s", user);
     tn_buf_puts(out, ". ");
-    tn_buf_puts(out, networks[network_of(spec, habit)].sentence);
+    tn_buf_puts(out, networks[network_of(config, spec, backend)].sentence);
 }
 
 void mcp_put_about(struct mcp_service *s, struct tn_buf *out)
@@ -99,12 +110,12 @@ void mcp_put_about(struct mcp_service *s, struct tn_buf *out)
     tn_autosandbox struct tn_sandbox *given = s->given ? cli_sandbox(s->cli, s->given, NULL) : NULL;
 
     if (given) {
-        put_spec(tn_sandbox_spec(given), tn_sandbox_backend(given)->name, out);
+        put_spec(config, tn_sandbox_spec(given), tn_sandbox_backend(given)->name, out);
         return;
     }
     const char *name = s->spec->runtime ? s->spec->runtime : config ? config->tendon.runtime : "";
     const struct tn_backend *backend = config ? tn_backend_find(config, name, NULL) : NULL;
-    put_spec(s->spec, backend ? backend->name : name, out);
+    put_spec(config, s->spec, backend ? backend->name : name, out);
 }
 
 /* --- one that is there ----------------------------------------------------------------------- */
@@ -138,9 +149,23 @@ static int ask(struct tn_sandbox *sb, struct tn_buf *out, const char **system, c
     return 0;
 }
 
-int mcp_put_facts(struct tn_sandbox *sb, struct tn_jw *w, struct tn_error *err)
+/* One that is there says itself that it has none where a gate cannot be. */
+static enum tn_network network_that_holds(const struct tn_config *config,
+                                          const struct tn_sandbox *sb)
 {
-    const struct tn_spec *spec = tn_sandbox_spec(sb);
+    const char *told = tn_sandbox_record(sb)->isolation;
+    tn_autojson struct tn_json *isolation = NULL;
+
+    if (told && tn_json_parse(told, strlen(told), &isolation, NULL) == 0 &&
+        strcmp(tn_json_get_str(isolation, "reach", ""), tn_jail_reaches[TN_JAIL_REACH_NO_GATE]) ==
+            0)
+        return TN_NETWORK_NONE;
+    return network_of(config, tn_sandbox_spec(sb), tn_sandbox_backend(sb)->name);
+}
+
+int mcp_put_facts(const struct tn_config *config, struct tn_sandbox *sb, struct tn_jw *w,
+                  struct tn_error *err)
+{
     tn_autobuf struct tn_buf answer = TN_BUF_INIT(64 << 10);
     tn_autofree char *directory = mcp_absolute(sb, ".", err);
     const char *system, *user;
@@ -150,7 +175,6 @@ int mcp_put_facts(struct tn_sandbox *sb, struct tn_jw *w, struct tn_error *err)
     tn_jw_kstr(w, "system", system);
     tn_jw_kstr(w, "user", user);
     tn_jw_kstr(w, "directory", directory);
-    tn_jw_kstr(w, "network",
-               networks[network_of(spec, habit_of(tn_sandbox_backend(sb)->name))].word);
+    tn_jw_kstr(w, "network", networks[network_that_holds(config, sb)].word);
     return 0;
 }

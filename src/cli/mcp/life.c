@@ -112,7 +112,7 @@ static int call_info(struct tool_call *c, const void *given, struct tn_error *er
         return -1;
     tn_jw_object(&w);
     put_identity(sb, own, &w);
-    if (mcp_put_facts(sb, &w, err) < 0)
+    if (mcp_put_facts(cli_config(c->client->service->cli, NULL), sb, &w, err) < 0)
         return -1;
     put_isolation(sb, &w);
     tn_jw_object_end(&w);

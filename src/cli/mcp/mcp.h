@@ -74,7 +74,8 @@ void mcp_remove_all(struct mcp_service *s);
 /* For the instructions: what is known of a sandbox before there is one. */
 void mcp_put_about(struct mcp_service *s, struct tn_buf *out);
 /* Members of an object: what the sandbox says of itself. */
-int mcp_put_facts(struct tn_sandbox *sb, struct tn_jw *w, struct tn_error *err);
+int mcp_put_facts(const struct tn_config *config, struct tn_sandbox *sb, struct tn_jw *w,
+                  struct tn_error *err);
 
 /* --- tools ---------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "jail/erofs.h"
+#include "jail/isolation.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/suspend.h"
 #include "runtime/programs.h"
@@ -73,6 +74,28 @@ static void tell_images(const struct tn_host *host, tn_symptom_fn fn, void *ctx)
            ctx);
 }
 
+/* What a sandbox gets that says nothing. */
+static void tell_network(const struct tn_host *host, bool gate, tn_symptom_fn fn, void *ctx)
+{
+    static const enum tn_jail_reach reaches[] = {
+        [TN_NETWORK_NONE] = TN_JAIL_REACH_NONE,
+        [TN_NETWORK_HOST] = TN_JAIL_REACH_HOST,
+        [TN_NETWORK_OPEN] = TN_JAIL_REACH_OPEN,
+        [TN_NETWORK_ALLOW] = TN_JAIL_REACH_ALLOW,
+    };
+    const struct tn_config *c = host->config;
+    int network = tn_config_jail_network(c, TN_NETWORK_DEFAULT);
+    bool gated = network == TN_NETWORK_OPEN || network == TN_NETWORK_ALLOW;
+    bool good = network != TN_NETWORK_BRIDGE && (gate || !gated);
+    enum tn_jail_reach reach = good ? reaches[network] : TN_JAIL_REACH_NO_GATE;
+    tn_autofree char *detail =
+        good || !tn_config_network_is_said(c, TN_NETWORK_DEFAULT)
+            ? tn_asprintf("reaches %s", tn_jail_reach_sentence(reach))
+            : tn_asprintf("jail.network is %s, which no jail can have here", tn_networks[network]);
+
+    fn(&(struct tn_symptom){.what = "network of a sandbox", .good = good, .detail = detail}, ctx);
+}
+
 int jail_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(PROBE_MAX);
@@ -83,14 +106,18 @@ int jail_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct 
         tn_json_parse(tn_buf_str(&text), text.len, &json, err) < 0)
         return -1;
     const struct tn_json *list = tn_json_get(json, "findings");
+    bool gate = false;
     for (size_t i = 0; i < tn_json_count(list); i++) {
         const struct tn_json *one = tn_json_at(list, i);
+        if (strcmp(tn_json_get_str(one, "name", ""), "gate") == 0)
+            gate = tn_json_bool(tn_json_get(one, "good"), false);
         fn(&(struct tn_symptom){.what = tn_json_get_str(one, "what", "?"),
                                 .good = tn_json_bool(tn_json_get(one, "good"), false),
                                 .needed = tn_json_bool(tn_json_get(one, "needed"), false),
                                 .detail = tn_json_get_str(one, "detail", "")},
            ctx);
     }
+    tell_network(host, gate, fn, ctx);
     tell_suspend(host, fn, ctx);
     tell_images(host, fn, ctx);
     jail_tell_gvisor(host, fn, ctx);

@@ -28,12 +28,8 @@ static int platform_of(const struct tn_host *host)
     return tn_jail_platforms[i] ? i : TN_JAIL_PLATFORM_SYSTRAP;
 }
 
-int jail_check_gvisor(const struct tn_spec *spec, int network, struct tn_error *err)
+int jail_check_gvisor(const struct tn_spec *spec, struct tn_error *err)
 {
-    if (network != TN_NETWORK_NONE && network != TN_NETWORK_HOST)
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "network %s: a jail under gVisor has none, or that of the host",
-                       tn_networks[network]);
     if (!spec->devices.count && !spec->gpus)
         return 0;
     return tn_fail(err, TN_E_UNSUPPORTED, "%s: a jail under gVisor sees no device of this machine",

@@ -143,6 +143,7 @@ struct jail_ref {
     int64_t holds;   /* what the launcher reported: a bit for each row of its table that is true */
     int mapping;     /* enum tn_jail_mapping */
     int gvisor;      /* enum tn_jail_platform */
+    int reach;       /* enum tn_jail_reach */
 };
 void jail_ref_done(struct jail_ref *ref);
 #define jail_autoref TN_CLEANUP(jail_ref_done)
@@ -224,7 +225,7 @@ int jail_ask_program(const char *file, const char *const *argv, struct tn_buf *w
 int jail_plan_gvisor(const struct jail_engine *e, const struct tn_spec *spec,
                      struct tn_jail_plan *plan, struct tn_error *err);
 /* What no jail under gVisor has. */
-int jail_check_gvisor(const struct tn_spec *spec, int network, struct tn_error *err);
+int jail_check_gvisor(const struct tn_spec *spec, struct tn_error *err);
 /* What tendon doctor says of it. */
 void jail_tell_gvisor(const struct tn_host *host, tn_symptom_fn fn, void *ctx);
 

@@ -212,8 +212,7 @@ int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn
     for (size_t i = 0; i < spec->allow.count; i++)
         if (tn_rules_add(&rules, spec->allow.items[i], err) < 0)
             return tn_error_context(err, "allow");
-    if (tn_config_wants_gvisor(host->config, spec) &&
-        jail_check_gvisor(spec, jail_network(host, spec, &allow), err) < 0)
+    if (tn_config_wants_gvisor(host->config, spec) && jail_check_gvisor(spec, err) < 0)
         return -1;
     return spec->user ? check_user(spec->user, err) : 0;
 }
@@ -236,6 +235,7 @@ static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
         return 0;
     for (size_t i = 0; i < allow->count; i++)
         add_copy(&plan->allow, allow->items[i]);
+    plan->gate_optional = !tn_config_network_is_said(e->host->config, spec->network);
     plan->gate = jail_gate_program(e->host, err);
     return plan->gate ? 0 : -1;
 }

@@ -10,12 +10,12 @@ int jail_network(const struct tn_host *host, const struct tn_spec *spec,
                  const struct tn_str_list **allow)
 {
     const struct tn_config_jail *config = &host->config->jail;
-    int network = spec->network == TN_NETWORK_DEFAULT ? config->network : spec->network;
+    int network = tn_config_jail_network(host->config, spec->network);
 
     *allow = NULL;
     if (network == TN_NETWORK_OPEN || network == TN_NETWORK_ALLOW)
         *allow = spec->allow.items || network == TN_NETWORK_OPEN ? &spec->allow : &config->allow;
-    return network == TN_NETWORK_DEFAULT ? TN_NETWORK_NONE : network;
+    return network;
 }
 
 int jail_refusals(void *engine, const struct tn_subject *subject, struct tn_buf *out,

@@ -18,6 +18,7 @@ static const struct tn_field rows[] = {
     TN_INT("holds", REF, holds),
     TN_WORD("mapping", REF, mapping, tn_jail_mappings),
     TN_WORD("gvisor", REF, gvisor, tn_jail_platforms, .fallback = "none"),
+    TN_WORD("reach", REF, reach, tn_jail_reaches, .fallback = "unknown"),
 };
 static const struct tn_fields fields = TN_FIELDS(rows);
 
@@ -62,6 +63,7 @@ int jail_ref_isolate(struct jail_ref *ref, const struct tn_json *report, struct 
     }
     ref->mapping = is.mapping;
     ref->gvisor = is.gvisor;
+    ref->reach = is.reach;
     return 0;
 }
 
@@ -84,7 +86,8 @@ bool jail_ref_is_gated(const struct jail_ref *ref)
 
 char *jail_ref_isolation(const struct jail_ref *ref)
 {
-    struct tn_jail_isolation is = {.mapping = ref->mapping, .gvisor = ref->gvisor};
+    struct tn_jail_isolation is = {
+        .mapping = ref->mapping, .gvisor = ref->gvisor, .reach = ref->reach};
     tn_autobuf struct tn_buf text = TN_BUF_INIT(REF_MAX);
     struct tn_jw w = tn_jw(&text);
 
@@ -93,6 +96,7 @@ char *jail_ref_isolation(const struct jail_ref *ref)
     take_flags(ref, &is);
     tn_jw_object(&w);
     tn_fields_to_json(&tn_jail_isolation_fields, &is, &w);
+    tn_jw_kstr(&w, "reaches", tn_jail_reach_sentence(is.reach));
     tn_jw_object_end(&w);
     return tn_buf_take(&text);
 }
