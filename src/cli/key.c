@@ -53,6 +53,10 @@ static const struct tn_field rows[] = {
     TN_OBJECT("security", KEY, security, &tn_thresholds_fields),
     TN_BOOL("gvisor", KEY, limits.gvisor, .flag = "--gvisor",
             .help = "each of its sandboxes has isolation gvisor"),
+    TN_WORD("network", KEY, limits.network, tn_networks, .flag = "--network", .value = "WORD",
+            .fallback = "default",
+            .help = "the widest that each of its sandboxes may have: none, allow, open, bridge, "
+                    "host [as the service says]"),
     TN_BOOL("all", KEY, all, .flag = "--all", .letter = 'a',
             .help = "ls: also those that were revoked"),
 };

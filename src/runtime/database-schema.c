@@ -107,6 +107,10 @@ static const char granted_rules[] =
     "  DELETE FROM box_grant WHERE box = OLD.id;"
     " END;";
 
-const char *const tn_db_migrations[] = {sandboxes,       service,    audit_notes,  leases,
-                                        leases_of_older, key_limits, key_security, key_walls,
-                                        granted_rules,   NULL};
+/* key.c: the widest network of its sandboxes, as spec.c calls it */
+static const char key_network[] =
+    "ALTER TABLE api_key ADD COLUMN network TEXT NOT NULL DEFAULT 'default';";
+
+const char *const tn_db_migrations[] = {sandboxes,       service,     audit_notes,  leases,
+                                        leases_of_older, key_limits,  key_security, key_walls,
+                                        granted_rules,   key_network, NULL};

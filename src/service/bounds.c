@@ -387,25 +387,45 @@ static int check_rules(const struct tn_service *s, int network, const struct tn_
     return 0;
 }
 
-static int check_network(const struct tn_service *s, const struct tn_spec *base,
-                         const struct tn_spec *spec, struct tn_error *err)
+static bool is_wider(int network, int than)
 {
     static const int reach[] = {
         [TN_NETWORK_NONE] = 0,   [TN_NETWORK_ALLOW] = 1, [TN_NETWORK_OPEN] = 2,
         [TN_NETWORK_BRIDGE] = 3, [TN_NETWORK_HOST] = 4,
     };
+    return reach[network] > reach[than];
+}
+
+/* A key's own ceiling lies over what the template, or the runtime, has. */
+static int check_network(const struct tn_service *s, const struct key_limits *key,
+                         const struct tn_spec *base, const struct tn_spec *spec,
+                         struct tn_error *err)
+{
     int wide = network_of(s, spec, base->network), wanted = network_of(s, spec, spec->network);
 
     if (wanted == TN_NETWORK_BRIDGE && is_jail(s, spec))
         return 0; /* which no jail has: the backend says so */
+    if (key->network != TN_NETWORK_DEFAULT && is_wider(wide, key->network))
+        wide = key->network;
     if (wanted != wide && wanted == TN_NETWORK_HOST)
         return denied("network host", err);
-    if (reach[wanted] > reach[wide])
+    if (is_wider(wanted, wide))
         return tn_fail(err, TN_E_DENIED,
-                       "network %s: the template, or the runtime, has %s; a wider one takes "
-                       "the scope admin",
+                       "network %s: the template, the runtime, or the key has %s; a wider one "
+                       "takes the scope admin",
                        tn_networks[wanted], tn_networks[wide]);
     return check_rules(s, wide, base, spec, err);
+}
+
+/* Who says nothing has what the key allows at most. */
+static void impose_network(const struct tn_service *s, const struct caller *who,
+                           struct tn_spec *spec)
+{
+    int most = who->limits.network;
+
+    if (most != TN_NETWORK_DEFAULT && spec->network == TN_NETWORK_DEFAULT &&
+        is_wider(network_of(s, spec, spec->network), most))
+        spec->network = most;
 }
 
 static bool is_gvisor(const struct tn_spec *spec)
@@ -532,10 +552,10 @@ static int base_of(const struct tn_service *s, const char *template, struct tn_s
 }
 
 /* What of the machine a sandbox may have. */
-static int check_reach(const struct tn_service *s, const struct tn_spec *base,
-                       const struct tn_spec *spec, struct tn_error *err)
+static int check_reach(const struct tn_service *s, const struct key_limits *key,
+                       const struct tn_spec *base, const struct tn_spec *spec, struct tn_error *err)
 {
-    return check_network(s, base, spec, err) || check_operators(base, spec, err) ? -1 : 0;
+    return check_network(s, key, base, spec, err) || check_operators(base, spec, err) ? -1 : 0;
 }
 
 static int settle(struct tn_service *s, const struct caller *who, const char *template,
@@ -544,11 +564,12 @@ static int settle(struct tn_service *s, const struct caller *who, const char *te
     struct tn_spec base;
 
     impose_isolation(who, spec);
+    impose_network(s, who, spec);
     if (who->scopes & SCOPE_ADMIN)
         return 0;
     int failed = base_of(s, template, &base, err) || check_runtime(s, &base, spec, err) ||
                  (!fork && check_image(s, who, &base, spec, err)) ||
-                 check_reach(s, &base, spec, err) ||
+                 check_reach(s, &who->limits, &base, spec, err) ||
                  check_isolation(is_gvisor(&base) || who->limits.gvisor, spec, err) ||
                  settle_limits(s, &base, factor, spec, err);
     tn_spec_done(&base);
@@ -576,7 +597,8 @@ int bounds_again(const struct tn_service *s, const char *key_id, const char *tem
     if (bounds_admin(s, key_id))
         return 0;
     keyring_find(s->keys, key_id, &maker, NULL); /* one that is gone demands nothing */
-    int failed = base_of(s, template, &base, err) || check_reach(s, &base, spec, err) ||
+    int failed = base_of(s, template, &base, err) ||
+                 check_reach(s, &maker.limits, &base, spec, err) ||
                  check_isolation(is_gvisor(&base) || maker.limits.gvisor, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;
@@ -589,7 +611,8 @@ int bounds_rules(const struct tn_service *s, const struct caller *who, const cha
 
     if (who->scopes & SCOPE_ADMIN)
         return 0;
-    int failed = base_of(s, template, &base, err) || check_network(s, &base, spec, err);
+    int failed =
+        base_of(s, template, &base, err) || check_network(s, &who->limits, &base, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;
 }

@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/secret.h"
 #include "base/sha256.h"
+#include "runtime/spec.h"
 #include "service/bucket.h"
 #include "service/clock.h"
 
@@ -86,7 +87,7 @@ static void digest_of(const char *secret, char out[2 * TN_SHA256_BYTES + 1])
 #define COLUMNS                                                                                 \
     "id, name, tenant, scopes, max_sandboxes, max_running, max_memory, max_cpus, max_seconds, " \
     "requests_per_second, created, used, expires, revoked, digest, max_pids, max_disk, "        \
-    "security, gvisor"
+    "security, gvisor, network"
 
 void key_info_done(struct key_info *k)
 {
@@ -137,6 +138,15 @@ static void put_security(struct tn_jw *w, const struct key_security *s)
     tn_jw_object_end(w);
 }
 
+/* One that a later version wrote is the narrowest. */
+static int read_network(const char *text)
+{
+    for (int i = 0; text && tn_networks[i]; i++)
+        if (strcmp(tn_networks[i], text) == 0)
+            return i;
+    return TN_NETWORK_NONE;
+}
+
 /* Strings of the row are borrowed. */
 static void read_row(const struct tn_db_row *row, struct key_info *k)
 {
@@ -154,6 +164,7 @@ static void read_row(const struct tn_db_row *row, struct key_info *k)
         .max_pids = tn_db_int(row, 15),
         .max_disk = tn_db_int(row, 16),
         .gvisor = tn_db_int(row, 18) != 0,
+        .network = read_network(tn_db_text(row, 19)),
     };
     k->security = read_security(tn_db_text(row, 17));
     k->created = tn_db_double(row, 10);
@@ -203,6 +214,8 @@ static const struct tn_field limit_rows[] = {
     TN_DOUBLE("requests_per_second", struct key_limits, requests_per_second, .min = 0, .max = 1e6,
               .help = "over it requests are refused"),
     TN_BOOL("gvisor", struct key_limits, gvisor, .help = "each must have isolation gvisor"),
+    TN_WORD("network", struct key_limits, network, tn_networks, .fallback = "default",
+            .help = "the widest that each may have: none, allow, open, bridge, host"),
 };
 const struct tn_fields key_limit_fields = TN_FIELDS(limit_rows);
 
@@ -289,13 +302,14 @@ static int add_row(struct tn_db *db, const struct key_info *k, const char *text,
 
     put_security(&w, &k->security);
     digest_of(text + sizeof PREFIX + ID, digest);
-    int added = tn_db_run(db, err,
-                          "INSERT INTO api_key (" COLUMNS
-                          ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, ?, ?, ?)",
-                          "tttiiiidddddtiiti", k->id, k->name, k->tenant, (int64_t)k->scopes,
-                          l->max_sandboxes, l->max_running, l->max_memory, l->max_cpus,
-                          l->max_seconds, l->requests_per_second, k->created, k->expires, digest,
-                          l->max_pids, l->max_disk, tn_buf_str(&security), (int64_t)l->gvisor);
+    int added =
+        tn_db_run(db, err,
+                  "INSERT INTO api_key (" COLUMNS
+                  ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, ?, ?, ?, ?, ?)",
+                  "tttiiiidddddtiitit", k->id, k->name, k->tenant, (int64_t)k->scopes,
+                  l->max_sandboxes, l->max_running, l->max_memory, l->max_cpus, l->max_seconds,
+                  l->requests_per_second, k->created, k->expires, digest, l->max_pids, l->max_disk,
+                  tn_buf_str(&security), (int64_t)l->gvisor, tn_networks[l->network]);
     if (added < 0 && err && err->code == TN_E_CONFLICT)
         return tn_fail(err, TN_E_CONFLICT, "there is a key of the name %s already", k->name);
     return added < 0 ? -1 : 0;

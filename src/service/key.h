@@ -37,6 +37,7 @@ struct key_limits {
     double max_seconds;         /* time to live of each */
     double requests_per_second; /* over it: 429 with Retry-After */
     bool gvisor;                /* each of its sandboxes must run on gVisor */
+    int network; /* enum tn_network: the widest that each may have; default: as the service says */
 };
 
 /* What becomes of risky actions of a key, where the administrator who made it said so. */

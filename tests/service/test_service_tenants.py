@@ -572,6 +572,26 @@ def test_the_command_line_leaves_the_pool_alone(make_service, jail_works):
     admin.delete(at(box)).ok(204)
 
 
+def test_a_key_has_the_widest_network(service, alice, jail_works):
+    """Who says nothing has it, nobody has more, and rules are within those of the operator."""
+    client = service.tenant("listed", "--network", "allow")
+    assert client.get("/v1/me").ok().json["limits"]["network"] == "allow"
+    denied(client.post("/v1/sandboxes", {"network": "open"}), "network open", "the key has allow")
+    denied(client.post("/v1/sandboxes", {"allow": ["evil.test"]}), "allow evil.test")
+    nothing_was_made(client)
+    for wish, network in (({}, "allow"), ({"network": "none"}, "none"), ({"allow": ["pypi.org"]}, "allow")):
+        box = make(client, **wish)
+        assert box["spec"]["network"] == network, box
+        client.delete(at(box)).ok(204)
+    # Another key of the same service has the default.
+    box = make(alice)
+    assert box["spec"].get("network", "default") == "default"
+    alice.delete(at(box)).ok(204)
+    assert "WORD" in service.tendon("key", "create", "--help").stdout
+    refused = service.client().post("/v1/keys", {"name": "odd", "limits": {"network": "wide"}})
+    assert refused.status == 422 and "network" in refused.json["detail"]
+
+
 # --- walls -------------------------------------------------------------------------------------------
 
 
