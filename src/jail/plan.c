@@ -258,6 +258,10 @@ static int check_network(const struct tn_jail_plan *plan, struct tn_error *err)
         return tn_fail(err, TN_E_INVALID,
                        "expected both vault_fd, from 3 on, and authority, and network open or "
                        "allow; or none of them");
+    if (plan->vault_fd && (plan->runsc || plan->criu)) /* nobody shows the authority there */
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "secrets, and rules about requests inside TLS: not %s",
+                       plan->runsc ? "under gVisor" : "in a jail that can be suspended");
     if (!gated)
         return 0;
     if (!plan->gate)
