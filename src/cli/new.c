@@ -57,7 +57,7 @@ static void keep_warm(struct new_job *j)
         count = c->local.initial_warm;
     if (local && c->local.desired_warm > count)
         count = c->local.desired_warm;
-    if (count <= 0)
+    if (count <= 0 || j->spec.secrets.count)
         return;
     free(TN_TAKE_PTR(j->spec.name));
     progress_begin("making warm sandboxes");

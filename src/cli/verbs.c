@@ -39,6 +39,7 @@ const char *const verb_group_titles[VERB_GROUPS] = {
     X(network) \
     X(serve) \
     X(key) \
+    X(secret) \
     X(policy) \
     X(audit) \
     X(build) \

@@ -147,6 +147,7 @@ struct tn_service_options {
     char *sandbox_disk; /* the keeper sees to it where the runtime does not */
 
     int64_t max_sandboxes;     /* that run at a time; over it the oldest is paused */
+    int64_t max_secrets;       /* of a tenant; 0: any number */
     int64_t max_starts;        /* creations at a time; the rest waits in line; 0: by cores */
     double start_seconds;      /* for a sandbox to start, time in line included */
     double idle_pause_seconds; /* unused for so long: paused; 0: never */

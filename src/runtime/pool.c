@@ -36,6 +36,9 @@ int tn_pool_name(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_po
 
     if (spec->name)
         return tn_fail(err, TN_E_INVALID, "warm sandboxes have no name");
+    if (spec->secrets.count)
+        return tn_fail(err, TN_E_INVALID,
+                       "secrets are put in when a sandbox starts: none is kept warm with them");
     backend = tn_backend_find(rt->host.config, runtime_of(rt, spec), err);
     if (!backend || tn_spec_check(spec, err))
         return -1;

@@ -379,13 +379,23 @@ static int check_isolation(const struct tn_config *config, const struct tn_backe
                          backend->name);
 }
 
+static int check_secrets(const struct tn_backend *backend, const struct tn_spec *spec,
+                         struct tn_error *err)
+{
+    return !spec->secrets.count || backend->abilities & TN_CAN_SECRETS
+               ? 0
+               : tn_fail(err, TN_E_UNSUPPORTED,
+                         "secrets: %s has no gate that could put them in; jail has", backend->name);
+}
+
 int tn_sandbox_check(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_error *err)
 {
     const struct tn_backend *backend =
         tn_spec_check(spec, err) ? NULL
                                  : tn_backend_find(rt->host.config, runtime_name(rt, spec), err);
 
-    if (!backend || check_isolation(rt->host.config, backend, spec, err))
+    if (!backend || check_isolation(rt->host.config, backend, spec, err) ||
+        check_secrets(backend, spec, err))
         return -1;
     if (backend->check && backend->check(&rt->host, spec, err))
         return tn_error_context(err, "%s", backend->name);

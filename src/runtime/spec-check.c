@@ -1,6 +1,7 @@
 /* What can be wrong with a spec, one function per field that needs more than its type. */
 #include "runtime/spec.h"
 #include "runtime/volume.h"
+#include "security/safe.h"
 
 enum {
     SPEC_MAX = 512 << 10,     /* bytes of all of it, as JSON */
@@ -226,15 +227,38 @@ static int check_allow(const struct tn_spec *spec, struct tn_error *err)
     return 0;
 }
 
+static int check_secrets(const struct tn_spec *spec, struct tn_error *err)
+{
+    bool gated = spec->network == TN_NETWORK_OPEN || spec->network == TN_NETWORK_ALLOW ||
+                 spec->network == TN_NETWORK_DEFAULT;
+
+    if (spec->secrets.count && !gated)
+        return tn_fail(err, TN_E_INVALID,
+                       "only a gate can put them in: expected network open or allow, found %s",
+                       tn_networks[spec->network]);
+    for (size_t i = 0; i < spec->secrets.count; i++) {
+        const char *name = tn_secret_name(spec->secrets.items[i]);
+        if (!tn_safe_is_name(name))
+            return tn_fail(err, TN_E_INVALID, "expected the name of a secret, found '%.80s'",
+                           spec->secrets.items[i]);
+        if (tn_json_has(spec->env, name))
+            return tn_fail(err, TN_E_INVALID, "%s is a variable of env too", name);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(tn_secret_name(spec->secrets.items[k]), name) == 0)
+                return tn_fail(err, TN_E_INVALID, "%s is there twice", name);
+    }
+    return 0;
+}
+
 static const struct {
     const char *field;
     int (*check)(const struct tn_spec *spec, struct tn_error *err);
 } checks[] = {
-    {"allow", check_allow},     {"runtime", check_runtime},     {"name", check_name},
-    {"image", check_image},     {"workspace", check_workspace}, {"user", check_user},
-    {"plugins", check_plugins}, {"volumes", check_volumes},     {"env", check_env},
-    {"labels", check_labels},   {"ports", check_ports},         {"devices", check_devices},
-    {"gpus", check_gpus},
+    {"secrets", check_secrets}, {"allow", check_allow},     {"runtime", check_runtime},
+    {"name", check_name},       {"image", check_image},     {"workspace", check_workspace},
+    {"user", check_user},       {"plugins", check_plugins}, {"volumes", check_volumes},
+    {"env", check_env},         {"labels", check_labels},   {"ports", check_ports},
+    {"devices", check_devices}, {"gpus", check_gpus},
 };
 
 /* Whoever runs sandboxes of others keeps their specs for as long as they live. */
@@ -247,6 +271,7 @@ static int check_size(const struct tn_spec *spec, struct tn_error *err)
         {"plugins", spec->plugins.count, LIST_MAX},
         {"volumes", spec->volumes.count, LIST_MAX},
         {"allow", spec->allow.count, ENV_MAX},
+        {"secrets", spec->secrets.count, LIST_MAX},
         {"ports", spec->ports.count, LIST_MAX},
         {"devices", spec->devices.count, LIST_MAX},
         {"env", tn_json_count(spec->env), ENV_MAX},

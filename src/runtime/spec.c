@@ -50,6 +50,9 @@ static const struct tn_field rows[] = {
     TN_STRINGS("allow", SPEC, allow, .flags = TN_FIELD_SPARSE, .flag = "--allow", .value = "RULE",
                .help = "what a network behind a gate reaches: pypi.org, *.x.com:8443, 10.0.0.0/8, "
                        "@packages"),
+    TN_STRINGS("secrets", SPEC, secrets, .flags = TN_FIELD_SPARSE, .flag = "--secret",
+               .value = "NAME",
+               .help = "a secret that its requests carry and it never sees (tendon secret set)"),
     TN_INTS("ports", SPEC, ports, .flags = TN_FIELD_SPARSE, .flag = "--port", .letter = 'p',
             .value = "PORT",
             .help = "port inside to publish (docker), or to be listed and opened first (jail)"),
@@ -103,6 +106,13 @@ int tn_spec_resolve(struct tn_spec *spec, struct tn_error *err)
         spec->volumes.items[i] = absolute;
     }
     return 0;
+}
+
+const char *tn_secret_name(const char *secret)
+{
+    const char *slash = strchr(secret, '/');
+
+    return slash ? slash + 1 : secret;
 }
 
 /* --- sizes -------------------------------------------------------------------------------- */

@@ -38,6 +38,7 @@ struct tn_spec {
     char *isolation;            /* one of tn_isolations; NULL: as the configuration says */
     int network;                /* enum tn_network */
     struct tn_str_list allow;   /* rules of the gate (gate/rules.h); NULL: the configured ones */
+    struct tn_str_list secrets; /* NAME, or TENANT/NAME (security/safe.h); see secrets.h */
     struct tn_int_list ports;   /* inside; published by backends that publish */
     struct tn_str_list devices; /* /dev/... to pass through */
     char *gpus;                 /* "all" or ids with commas; NULL: none */
@@ -81,6 +82,9 @@ int tn_spec_copy(const struct tn_spec *from, struct tn_spec *to, struct tn_error
 int tn_spec_from_json(const struct tn_json *json, struct tn_spec *spec, struct tn_error *err);
 /* Into an object that the caller has opened. */
 void tn_spec_to_json(const struct tn_spec *spec, struct tn_jw *w);
+
+/* NAME of an element of secrets: what follows the tenant, if there is one. */
+const char *tn_secret_name(const char *secret);
 
 /* 16 hexadecimal digits that are equal exactly when two sandboxes of these specs can stand in for
  * each other on one backend (runtime, name, labels, lease and keep do not count). */

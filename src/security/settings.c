@@ -43,6 +43,13 @@ static const struct tn_field security_rows[] = {
               .help = "how long an action waits for its confirmation before it is refused"),
     TN_STRINGS("policies", SECURITY, policies, .env = "TENDON_SECURITY_POLICIES",
                .help = "files of rules for the analyzer `policy`"),
+    TN_STRING("secret_key", SECURITY, secret_key, .flags = NULLABLE,
+              .env = "TENDON_SECURITY_SECRET_KEY",
+              .help = "file of the key that secrets are sealed with; made with the first secret "
+                      "[/etc/tendon/secret.key; of a user $XDG_CONFIG_HOME/tendon/secret.key]"),
+    TN_STRING("roots", SECURITY, roots, .flags = NULLABLE, .env = "TENDON_SECURITY_ROOTS",
+              .help = "file of certificates (PEM) that gates trust beside those of this machine, "
+                      "where they put secrets in or look at paths"),
     TN_BOOL("default_policy", SECURITY, default_policy, .fallback = "true",
             .env = "TENDON_SECURITY_DEFAULT_POLICY",
             .help = "whether the rules that ship are among them"),

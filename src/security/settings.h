@@ -57,6 +57,8 @@ struct tn_security_settings {
     double confirm_seconds;
     struct tn_str_list policies; /* files of rules */
     bool default_policy;         /* the rules that ship are among them */
+    char *secret_key;            /* of the safe, see safe.h; NULL: the usual one */
+    char *roots;                 /* PEM; NULL: those of the machine are all */
     struct tn_llm_settings llm;
     struct tn_invariant_settings invariant;
     struct tn_grayswan_settings grayswan;

@@ -14,11 +14,10 @@
 #define DOCTOR_SECONDS 60.0
 
 static const struct tn_route *const tables[] = {
-    routes_editor,          routes_native_about,   routes_native_actions,
-    routes_native_admin,    routes_native_boxes,   routes_native_create,
-    routes_native_events,   routes_native_hand,    routes_native_inside,
-    routes_native_network,  routes_native_pending, routes_native_ports,
-    routes_native_security, routes_native_watch,   NULL,
+    routes_editor,         routes_native_about,    routes_native_actions, routes_native_admin,
+    routes_native_boxes,   routes_native_create,   routes_native_events,  routes_native_hand,
+    routes_native_inside,  routes_native_network,  routes_native_pending, routes_native_ports,
+    routes_native_secrets, routes_native_security, routes_native_watch,   NULL,
 };
 
 /* --- routes ---------------------------------------------------------------------------------- */

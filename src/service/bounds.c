@@ -23,6 +23,7 @@ static const struct bound_row rows[] = {
     {"isolation",  BOUND_CHOICE,   "more than the template or the key says, never less"},
     {"network",    BOUND_CHOICE,   "no wider than that of the template, or of the runtime"},
     {"allow",      BOUND_CHOICE,   "no wider than that of the template, or jail.allow"},
+    {"secrets",    BOUND_CHOICE,   "the tenant's own, and those of the template"},
     {"ports",      BOUND_FREE,     "ports inside; who may reach them is the service's business"},
     {"devices",    BOUND_OPERATOR, "devices of the machine"},
     {"gpus",       BOUND_OPERATOR, "devices of the machine"},
@@ -526,6 +527,21 @@ static int check_operators(const struct tn_spec *base, const struct tn_spec *spe
     return what ? denied(what, err) : 0;
 }
 
+/* A tenant's own, which native_spec calls by its whole name; others are the operator's. */
+static int check_secrets(const char *tenant, const struct tn_spec *base, const struct tn_spec *spec,
+                         struct tn_error *err)
+{
+    for (size_t i = 0; i < spec->secrets.count; i++) {
+        char *secret = spec->secrets.items[i];
+        const struct tn_str_list one = {.items = &secret, .count = 1};
+        size_t n = (size_t)(tn_secret_name(secret) - secret);
+        bool own = n && n == strlen(tenant) + 1 && strncmp(secret, tenant, n - 1) == 0;
+        if (!own && !has_all(&base->secrets, &one))
+            return tn_fail(err, TN_E_DENIED, "secrets: %.140s is not one of this tenant's", secret);
+    }
+    return 0;
+}
+
 int bounds_check(const struct tn_service_options *o, struct tn_error *err)
 {
     struct tn_opt_double ignored;
@@ -570,6 +586,7 @@ static int settle(struct tn_service *s, const struct caller *who, const char *te
     int failed = base_of(s, template, &base, err) || check_runtime(s, &base, spec, err) ||
                  (!fork && check_image(s, who, &base, spec, err)) ||
                  check_reach(s, &who->limits, &base, spec, err) ||
+                 check_secrets(who->tenant, &base, spec, err) ||
                  check_isolation(is_gvisor(&base) || who->limits.gvisor, spec, err) ||
                  settle_limits(s, &base, factor, spec, err);
     tn_spec_done(&base);
@@ -588,8 +605,8 @@ int bounds_fork(struct tn_service *s, const struct caller *who, const char *temp
     return settle(s, who, template, factor, true, spec, err);
 }
 
-int bounds_again(const struct tn_service *s, const char *key_id, const char *template,
-                 const struct tn_spec *spec, struct tn_error *err)
+int bounds_again(const struct tn_service *s, const char *tenant, const char *key_id,
+                 const char *template, const struct tn_spec *spec, struct tn_error *err)
 {
     struct tn_spec base;
     struct caller maker = {0};
@@ -599,6 +616,7 @@ int bounds_again(const struct tn_service *s, const char *key_id, const char *tem
     keyring_find(s->keys, key_id, &maker, NULL); /* one that is gone demands nothing */
     int failed = base_of(s, template, &base, err) ||
                  check_reach(s, &maker.limits, &base, spec, err) ||
+                 check_secrets(tenant, &base, spec, err) ||
                  check_isolation(is_gvisor(&base) || maker.limits.gvisor, spec, err);
     tn_spec_done(&base);
     return failed ? -1 : 0;

@@ -40,10 +40,10 @@ int bounds_settle(struct tn_service *s, const struct caller *who, const char *te
 /* The same for the fork of a sandbox; its image is part of the files that it has already. */
 int bounds_fork(struct tn_service *s, const struct caller *who, const char *template, double factor,
                 struct tn_spec *spec, struct tn_error *err);
-/* Whether a sandbox that this key made may start once more with the network, volumes and devices
- * that it has: TN_E_DENIED. */
-int bounds_again(const struct tn_service *s, const char *key_id, const char *template,
-                 const struct tn_spec *spec, struct tn_error *err);
+/* Whether a sandbox of that tenant, which this key made, may start once more with the network,
+ * volumes, devices and secrets that it has: TN_E_DENIED. */
+int bounds_again(const struct tn_service *s, const char *tenant, const char *key_id,
+                 const char *template, const struct tn_spec *spec, struct tn_error *err);
 
 /* Whether this caller may give those rules (spec->allow) to a sandbox of that template. */
 int bounds_rules(const struct tn_service *s, const struct caller *who, const char *template,

@@ -49,7 +49,7 @@ int box_may_start(struct box *b, struct tn_error *err)
     if (!sb)
         return -1;
     int failed = own_rules(b, tn_sandbox_spec(sb), &now.allow, err) ||
-                 bounds_again(b->s, b->key_id, b->template, &now, err);
+                 bounds_again(b->s, b->tenant, b->key_id, b->template, &now, err);
     free(now.allow.items);
     return failed ? -1 : 0;
 }

@@ -45,6 +45,7 @@ extern const struct tn_route routes_native_inside[];
 extern const struct tn_route routes_native_network[];
 extern const struct tn_route routes_native_pending[];
 extern const struct tn_route routes_native_ports[];
+extern const struct tn_route routes_native_secrets[];
 extern const struct tn_route routes_native_security[];
 extern const struct tn_route routes_native_watch[];
 extern const struct tn_route routes_health[];    /* health.c: /healthz /readyz /metrics */

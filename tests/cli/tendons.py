@@ -56,6 +56,7 @@ class Tendon:
             "TENDON_CONFIG": "/dev/null",
             "TENDON_STATE": str(self.state),
             "TENDON_RUNTIME": runtime,
+            "TENDON_SECURITY_SECRET_KEY": str(base / "secret.key"),
         }
 
     def __call__(self, *args, env=None, stdin=None, timeout=60, **kwargs):

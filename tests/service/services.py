@@ -187,6 +187,7 @@ class Service:
             "TENDON_CONFIG": str(self.write_config(config)) if config else "/dev/null",
             "TENDON_STATE": str(self.state),
             "TENDON_RUNTIME": runtime,
+            "TENDON_SECURITY_SECRET_KEY": str(self.base / "secret.key"),
             "TENDON_HAND_PROGRAM": str(hand if hand.exists() else BUILD / "tendon-hand"),
             "SANDBOX_ENV_TN_TEST_MARK": self.mark,
             **(env or {}),

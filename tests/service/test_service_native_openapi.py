@@ -71,8 +71,14 @@ def test_answers_are_what_the_document_says(api, service):
     def call(method, target, body=None, status=200, **kwargs):
         return api.check(method, target, admin.request(method, target, body, **kwargs)).ok(status)
 
-    for path in ("info", "me", "routes", "templates", "security", "images", "keys", "pools", "sandboxes"):
+    for path in ("info", "me", "routes", "templates", "security", "secrets", "images", "keys", "pools", "sandboxes"):
         call("GET", f"/v1/{path}")
+    call("PUT", "/v1/secrets/K", {"value": "v", "hosts": ["api.example.com"]})
+    call("PUT", "/v1/secrets/K", {"value": "v", "hosts": ["*"]}, 400)
+    call("PUT", "/v1/secrets/K", {"value": "v"}, 422)
+    call("GET", "/v1/secrets/K")
+    call("DELETE", "/v1/secrets/K", status=204)
+    call("GET", "/v1/secrets/K", status=404)
     key = call("POST", "/v1/keys", {"name": "k", "tenant": "t"}, 201).json
     call("POST", "/v1/keys", {"name": "k"}, 422)
     call("DELETE", f"/v1/keys/{key['id']}", status=204)

@@ -59,7 +59,8 @@ USE = [
 MANAGE = [
     ("POST", r"/v1/sandboxes|.*/(pause|resume|stop|fork|snapshots|rollback|pending/.*)"),
     ("PATCH", r".*"),
-    ("DELETE", r"/v1/sandboxes/\{id\}|.*/snapshots/.*"),
+    ("PUT", r"/v1/secrets/.*"),
+    ("DELETE", r"/v1/sandboxes/\{id\}|.*/snapshots/.*|/v1/secrets/.*"),
 ]
 
 

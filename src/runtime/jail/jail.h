@@ -201,9 +201,9 @@ int jail_program_start(const struct jail_engine *e, const char *mode, int number
 void jail_launcher_expect(struct jail_engine *e);
 /* The last one ends. */
 void jail_launcher_expect_none(struct jail_engine *e);
-/* Tells a launcher what to do; socket and files may be -1. */
+/* Tells a launcher what to do; socket, files and vault may be -1. */
 int jail_launcher_start(struct jail_engine *e, const struct tn_subject *subject,
-                        const struct tn_jail_plan *plan, int socket, int files,
+                        const struct tn_jail_plan *plan, int socket, int files, int vault,
                         struct jail_launcher *l, int64_t deadline, struct tn_error *err);
 /* Waits for its report. */
 int jail_launcher_finish(struct jail_launcher *l, struct jail_ref *ref, struct tn_place *place,

@@ -4,6 +4,7 @@
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
 #include "runtime/jail/suspend.h"
+#include "runtime/secrets.h"
 
 #define WORKSPACE "/workspace"
 #define FILES_SECONDS_MOST 86400.0 /* for whoever has no deadline */
@@ -66,6 +67,8 @@ void jail_environment(const struct tn_subject *subject, const struct jail_storag
     for (size_t i = 0; i < s->image.env.count; i++)
         set_variable(env, tn_strdup(s->image.env.items[i]));
     tn_json_each(subject->spec->env, set_member, env);
+    for (size_t i = 0; i < subject->spec->secrets.count; i++)
+        set_variable(env, tn_secrets_variable(subject, subject->spec->secrets.items[i]));
     /* Only what characters are differs from the locale C: every program that asks for its locale
      * would open a dozen files more for LANG. */
     for (size_t i = 0; i < env->count; i++)
@@ -209,6 +212,12 @@ int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network: a jail has none, open, allow, or that of the host; bridge is for "
                        "docker");
+    int network = jail_network(host, spec);
+    if (spec->secrets.count && network != TN_NETWORK_OPEN && network != TN_NETWORK_ALLOW)
+        return tn_fail(err, TN_E_INVALID,
+                       "secrets: only a gate can put them in: expected network open or allow, "
+                       "found %s",
+                       tn_networks[network]);
     for (size_t i = 0; i < spec->allow.count; i++)
         if (tn_rules_add(&rules, spec->allow.items[i], err) < 0)
             return tn_error_context(err, "allow");
@@ -238,6 +247,23 @@ static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
     plan->gate_optional = !tn_config_network_is_said(e->host->config, spec->network);
     plan->gate = jail_gate_program(e->host, err);
     return plan->gate ? 0 : -1;
+}
+
+/* What only its gate may know, where that has to know anything; else *vault is -1. */
+static int plan_vault(const struct jail_engine *e, const struct tn_subject *subject,
+                      struct tn_jail_plan *plan, int *vault, struct tn_error *err)
+{
+    tn_autorules struct tn_rules rules = {0};
+
+    *vault = -1;
+    for (size_t i = 0; i < plan->allow.count; i++)
+        if (tn_rules_add(&rules, plan->allow.items[i], err) < 0)
+            return tn_error_context(err, "allow");
+    if (!subject->spec->secrets.count && !tn_rules_look_inside(&rules))
+        return 0;
+    *vault = tn_secrets_vault(e->host, subject, &plan->authority, err);
+    plan->vault_fd = *vault < 0 ? 0 : TN_JAIL_VAULT_FD;
+    return *vault < 0 ? -1 : 0;
 }
 
 /* Whether it may be suspended is decided when it starts. */
@@ -309,18 +335,21 @@ int jail_launch_begin(struct jail_engine *e, const struct tn_subject *subject,
                       int64_t deadline, struct tn_error *err)
 {
     tn_autoplan struct tn_jail_plan plan;
+    tn_autofd int vault = -1;
 
     *start = (struct jail_start){.launcher = JAIL_LAUNCHER_NONE};
     tn_jail_plan_init(&plan);
     plan.files_fd = files < 0 ? 0 : JAIL_FILES_FD;
     plan.files_seconds = files < 0 ? 0 : seconds_until(deadline);
     if (fill_plan(e, subject, s, &plan, &start->ref, deadline, err) < 0 ||
+        plan_vault(e, subject, &plan, &vault, err) < 0 ||
         jail_set_mark(subject, "end.json", false, err) < 0)
         return -1;
     tn_autofd int socket = plan.criu ? -1 : open_socket(subject, err);
     if (socket < 0 && !plan.criu)
         return -1;
-    return jail_launcher_start(e, subject, &plan, socket, files, &start->launcher, deadline, err);
+    return jail_launcher_start(e, subject, &plan, socket, files, vault, &start->launcher, deadline,
+                               err);
 }
 
 int jail_launch_finish(const struct tn_subject *subject, struct jail_start *start,

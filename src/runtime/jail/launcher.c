@@ -308,7 +308,7 @@ static int send_parcel(struct jail_engine *e, struct jail_launcher *l,
 }
 
 int jail_launcher_start(struct jail_engine *e, const struct tn_subject *subject,
-                        const struct tn_jail_plan *plan, int socket, int files,
+                        const struct tn_jail_plan *plan, int socket, int files, int vault,
                         struct jail_launcher *l, int64_t deadline, struct tn_error *err)
 {
     int ends[2];
@@ -327,6 +327,8 @@ int jail_launcher_start(struct jail_engine *e, const struct tn_subject *subject,
         fds[count++] = (struct tn_child_fd){socket, JAIL_LISTEN_FD};
     if (files >= 0)
         fds[count++] = (struct tn_child_fd){files, JAIL_FILES_FD};
+    if (vault >= 0)
+        fds[count++] = (struct tn_child_fd){vault, TN_JAIL_VAULT_FD};
     jail_turns_enter(&e->turns, deadline);
     l->turns = &e->turns;
     if (send_parcel(e, l, fds, count, deadline, err) < 0)
