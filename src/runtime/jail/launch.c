@@ -212,7 +212,7 @@ int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network: a jail has none, open, allow, or that of the host; bridge is for "
                        "docker");
-    int network = jail_network(host, spec);
+    int network = jail_network(host, spec, &allow);
     if (spec->secrets.count && network != TN_NETWORK_OPEN && network != TN_NETWORK_ALLOW)
         return tn_fail(err, TN_E_INVALID,
                        "secrets: only a gate can put them in: expected network open or allow, "
