@@ -244,7 +244,8 @@ static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
         return 0;
     for (size_t i = 0; i < allow->count; i++)
         add_copy(&plan->allow, allow->items[i]);
-    plan->gate_optional = !tn_config_network_is_said(e->host->config, spec->network);
+    plan->gate_optional =
+        !tn_config_network_is_said(e->host->config, spec->network) && !spec->secrets.count;
     plan->gate = jail_gate_program(e->host, err);
     return plan->gate ? 0 : -1;
 }
