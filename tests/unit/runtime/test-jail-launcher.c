@@ -73,7 +73,8 @@ static int start(const char *hostname, struct jail_launcher *l, struct tn_error 
 
     tn_jail_plan_init(&plan);
     plan.hostname = tn_strdup(hostname);
-    return jail_launcher_start(&engine, &subject, &plan, -1, -1, l, tn_deadline_in(SECONDS), err);
+    return jail_launcher_start(&engine, &subject, &plan, -1, -1, -1, l, tn_deadline_in(SECONDS),
+                               err);
 }
 
 static void assert_nobody_is_left(void)
