@@ -32,6 +32,7 @@ static bool describe(const struct tn_tls_lib *lib, X509 *x, const struct tn_cert
 {
     uint64_t serial = 0;
     X509_NAME *name = lib->X509_get_subject_name(x);
+    X509 *issuer = c->issuer ? c->issuer : x;
 
     return lib->RAND_bytes((unsigned char *)&serial, sizeof serial) == 1 &&
            lib->ASN1_INTEGER_set_uint64(lib->X509_get_serialNumber(x), serial >> 1 | 1) == 1 &&
@@ -40,14 +41,19 @@ static bool describe(const struct tn_tls_lib *lib, X509 *x, const struct tn_cert
            lib->X509_gmtime_adj(lib->X509_getm_notAfter(x), c->days * DAY) &&
            lib->X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
                                            (const unsigned char *)c->subject, -1, -1, 0) == 1 &&
-           lib->X509_set_issuer_name(x, lib->X509_get_subject_name(c->issuer)) == 1 &&
+           lib->X509_set_issuer_name(x, lib->X509_get_subject_name(issuer)) == 1 &&
            lib->X509_set_pubkey(x, c->key) == 1;
 }
 
 X509 *tn_certificate_make(const struct tn_tls_lib *lib, const struct tn_certificate *c)
 {
     char names[NAMES_MAX];
-    const struct extension extensions[] = {
+    const struct extension authority[] = {
+        {NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
+        {NID_key_usage, "critical,keyCertSign"},
+        {NID_subject_key_identifier, "hash"},
+    };
+    const struct extension leaf[] = {
         {NID_basic_constraints, "critical,CA:FALSE"},
         {NID_key_usage, "critical,digitalSignature"},
         {NID_ext_key_usage, "serverAuth"},
@@ -57,10 +63,11 @@ X509 *tn_certificate_make(const struct tn_tls_lib *lib, const struct tn_certific
     };
     X509 *x = lib->X509_new();
 
-    snprintf(names, sizeof names, "DNS:%s", c->host);
+    snprintf(names, sizeof names, "DNS:%s", c->host ? c->host : "");
     bool made = x && describe(lib, x, c) &&
-                extend(lib, x, c->issuer, extensions, TN_COUNT(extensions)) &&
-                lib->X509_sign(x, c->issuer_key, lib->EVP_sha256()) > 0;
+                (c->host ? extend(lib, x, c->issuer, leaf, TN_COUNT(leaf))
+                         : extend(lib, x, x, authority, TN_COUNT(authority))) &&
+                lib->X509_sign(x, c->issuer ? c->issuer_key : c->key, lib->EVP_sha256()) > 0;
     if (made)
         return x;
     lib->X509_free(x);

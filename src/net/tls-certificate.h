@@ -1,4 +1,4 @@
-/* Certificates that are made here: of servers, by an authority whose key is at hand. */
+/* Certificates that are made here: a sandbox's authority, and what it vouches for. */
 #ifndef TN_NET_TLS_CERTIFICATE_H
 #define TN_NET_TLS_CERTIFICATE_H
 
@@ -6,10 +6,10 @@
 
 struct tn_certificate {
     const char *subject; /* its common name, at most 64 bytes */
-    const char *host;    /* the name of DNS that it is for */
+    const char *host;    /* a name of DNS that it is for; NULL: it is an authority */
     long days;           /* from an hour ago */
     EVP_PKEY *key;
-    X509 *issuer;
+    X509 *issuer; /* NULL: it is its own */
     EVP_PKEY *issuer_key;
 };
 
