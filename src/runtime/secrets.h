@@ -17,7 +17,8 @@ struct tn_safe tn_secrets_safe(const struct tn_host *host);
 char *tn_secrets_variable(const struct tn_subject *subject, const char *secret);
 
 /* The vault (security/vault.h) for one start: all secrets of the spec, an authority that is made
- * for it, whose certificate (PEM, on the heap) is to be shown inside.  -1 with TN_E_NOT_FOUND when one is not there any more, and names it. */
+ * for it, whose certificate (PEM, on the heap) is to be shown inside.  -1 with TN_E_NOT_FOUND when
+ * one is not there any more, and names it. */
 int tn_secrets_vault(const struct tn_host *host, const struct tn_subject *subject,
                      char **certificate, struct tn_error *err);
 

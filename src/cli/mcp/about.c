@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "cli/mcp/mcp.h"
-#include "jail/isolation.h"
 #include "runtime/hand-sessions.h"
 #include "runtime/registry.h"
 
@@ -153,14 +152,15 @@ static int ask(struct tn_sandbox *sb, struct tn_buf *out, const char **system, c
 static enum tn_network network_that_holds(const struct tn_config *config,
                                           const struct tn_sandbox *sb)
 {
+    enum tn_network said = network_of(config, tn_sandbox_spec(sb), tn_sandbox_backend(sb)->name);
     const char *told = tn_sandbox_record(sb)->isolation;
     tn_autojson struct tn_json *isolation = NULL;
 
-    if (told && tn_json_parse(told, strlen(told), &isolation, NULL) == 0 &&
-        strcmp(tn_json_get_str(isolation, "reach", ""), tn_jail_reaches[TN_JAIL_REACH_NO_GATE]) ==
-            0)
+    if (said == TN_NETWORK_OPEN && told &&
+        tn_json_parse(told, strlen(told), &isolation, NULL) == 0 &&
+        !tn_json_bool(tn_json_get(isolation, "gated"), true))
         return TN_NETWORK_NONE;
-    return network_of(config, tn_sandbox_spec(sb), tn_sandbox_backend(sb)->name);
+    return said;
 }
 
 int mcp_put_facts(const struct tn_config *config, struct tn_sandbox *sb, struct tn_jw *w,
