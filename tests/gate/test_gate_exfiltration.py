@@ -217,13 +217,15 @@ def engine(world):
         assert process.stdout.readline() == "ready\n"
         yield
         process.kill()
+    # Of both users' tests: this module is visited once for each, between those of others.
+    subprocess.run(world.machine.words("rm", "/run/docker.sock"), check=True, timeout=WAIT)
 
 
 @pytest.fixture(scope="module")
 def service(world):
     """The service itself, on all addresses of the machine."""
     state = world.base / "service"
-    state.mkdir(mode=0o700)
+    state.mkdir(mode=0o700, exist_ok=True)
     words = [program(BUILD, "tendon"), "--state", state, "serve", "--json", "--insecure"]
     for address in ("127.0.0.1", MACHINE, MACHINE_PRIVATE):
         words += ["--listen", f"{address}:{SERVICE_PORT}"]
