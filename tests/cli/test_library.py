@@ -196,9 +196,12 @@ int main(void)
     free(text);
     assert(tendon_drive(sb, "running", 30, &err) == 0);
     text = must(tendon_network(sb, NULL, 30, &err));
-    assert(strstr(text, "\"gated\":false") && strstr(text, "\"refusals\":[]"));
+    int gated = strstr(text, "\"gated\":true") != NULL; /* as a jail is where the kernel can */
+    assert(strstr(text, "\"refusals\":[]") && (!gated || getenv("LAYERS")));
     free(text);
-    assert(!tendon_network(sb, "{\"allow\":[\"x.test\"]}", 30, &err));
+    text = tendon_network(sb, "{\"allow\":[\"x.test\"]}", 30, &err);
+    assert(gated ? text && strstr(text, "x.test") : !text);
+    free(text);
 
     struct tendon_sandbox *again = must(tendon_attach(t, "one", &err));
     assert(strcmp(tendon_id(again), tendon_id(sb)) == 0);
