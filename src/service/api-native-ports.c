@@ -1,5 +1,8 @@
 /* Ports inside a sandbox, and tickets for what cannot send a key. */
+#include <arpa/inet.h>
+
 #include "base/clock.h"
+#include "gate/wall.h"
 #include "runtime/hand-client.h"
 #include "service/api-native.h"
 #include "service/proxy.h"
@@ -38,6 +41,19 @@ static void add_port(struct ports *p, int64_t port)
     p->count++;
 }
 
+/* The sockets of the gate are in the sandbox's network, and no server inside. */
+static bool is_wall(const char *address, unsigned port)
+{
+    uint32_t words[5] = {0};
+    char four[9], six[33];
+
+    inet_pton(AF_INET, TN_WALL_NAMES4, &words[0]);
+    inet_pton(AF_INET6, TN_WALL_NAMES6, &words[1]);
+    snprintf(four, sizeof four, "%08X", words[0]);
+    snprintf(six, sizeof six, "%08X%08X%08X%08X", words[1], words[2], words[3], words[4]);
+    return port == TN_WALL_PORT && (strcmp(address, four) == 0 || strcmp(address, six) == 0);
+}
+
 /* The kernel's tables ("  0: 0100007F:1F90 00000000:0000 0A ..."; 0A is a socket that listens),
  * then the address of the hand's own page for the browser inside. */
 static void add_listeners(struct ports *p, const char *table)
@@ -48,9 +64,11 @@ static void add_listeners(struct ports *p, const char *table)
     if (page)
         sscanf(page, "http://%*[^:]:%u", &own);
     for (const char *line = strchr(table, '\n'); line; line = strchr(line + 1, '\n')) {
+        char address[33];
         unsigned port, state;
-        if (sscanf(line + 1, " %*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x", &port, &state) == 2 &&
-            state == 0x0A && port != own)
+        if (sscanf(line + 1, " %*d: %32[0-9A-F]:%x %*[0-9A-F]:%*x %x", address, &port, &state) ==
+                3 &&
+            state == 0x0A && port != own && !is_wall(address, port))
             add_port(p, port);
     }
 }

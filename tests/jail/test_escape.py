@@ -489,6 +489,7 @@ def test_leave_the_control_group(jails):
         """
         found = [p for p in pathlib.Path("/sys/fs/cgroup").glob("**/cgroup.procs") if "tendon" not in str(p)]
         place = [p for p in found if len(p.parts) <= 6 and "pids" in str(p) or p.parent.name == "cgroup"]
+        place.sort(key=lambda p: len(p.parts))  # deeper ones may belong to somebody who ends just now
         place[0].write_text("0") if place else sys.exit(print("REFUSED: there is none"))
         """,
         plan={"pids": 50},

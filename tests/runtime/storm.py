@@ -66,7 +66,7 @@ class Place:
         """Its own, by which the census tells processes that know no sandbox: launchers in waiting, nurseries."""
         programs = self.base / "bin"
         programs.mkdir()
-        for name in ("tendon", "tendon-hand", "tendon-jail"):
+        for name in ("tendon", "tendon-hand", "tendon-jail", "tendon-gate"):
             shutil.copy(program.parent / name, programs)
         return programs / program.name
 

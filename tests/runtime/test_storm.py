@@ -134,7 +134,8 @@ def late_place(tendon_program, make_place):
     place = make_place()
     programs = place.base / "programs"
     programs.mkdir()
-    shutil.copy(tendon_program.parent / "tendon-hand", programs)
+    for name in ("tendon-hand", "tendon-gate"):
+        shutil.copy(tendon_program.parent / name, programs)
     launcher = programs / "tendon-jail"
     launcher.write_text(LATE.format(base=place.base, program=tendon_program.parent / "tendon-jail"))
     launcher.chmod(0o755)
