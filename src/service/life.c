@@ -75,7 +75,7 @@ const struct life_cell life_table[BOX_STATES + 1][LIFE_EVENTS] = {
         [EVENT_RESUME] = GO(BOX_RUNNING, WORK_START),
         [EVENT_STOP] = GO(BOX_STOPPED, WORK_NONE),
         [EVENT_DELETE] = GO(BOX_GONE, WORK_REMOVE),
-        [EVENT_UNREACHABLE] = TO(BOX_ERROR), SEEN,
+        [EVENT_UNREACHABLE] = TO(BOX_STOPPED), SEEN,
     },
     [BOX_ERROR] = {
         [EVENT_PAUSE] = NO(TN_E_CONFLICT),

@@ -41,6 +41,14 @@ static void delete_works_from_everywhere(void **state)
     }
 }
 
+/* An engine that is away takes away what runs in it, and nothing else. */
+static void what_stands_still_does_not_end_with_its_engine(void **state)
+{
+    assert_int_equal(life_table[BOX_RUNNING][EVENT_UNREACHABLE].to, BOX_ERROR);
+    assert_int_equal(life_table[BOX_STOPPED][EVENT_UNREACHABLE].to, BOX_STOPPED);
+    assert_int_equal(life_table[BOX_MISSING][EVENT_UNREACHABLE].to, BOX_MISSING);
+}
+
 /* The states that can follow a work that was begun in `from`, one bit each: what it brings about,
  * and what is seen after it failed. */
 static unsigned outcomes(enum box_state from, enum life_work work)
@@ -175,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cell_is_filled_in),
         cmocka_unit_test(delete_works_from_everywhere),
+        cmocka_unit_test(what_stands_still_does_not_end_with_its_engine),
         cmocka_unit_test(no_goal_keeps_it_busy_for_ever),
         cmocka_unit_test(nothing_stays_starting),
         cmocka_unit_test(every_state_has_a_way_out),
