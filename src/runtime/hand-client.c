@@ -13,7 +13,7 @@
 /* How much longer than the action itself the host waits (the hand answers within one second). */
 #define GRACE_SECONDS 5.0
 
-/* Connections that may break under one action before it is given up. */
+/* Connections that may break under one action, or one wait, before it is given up. */
 #define MAX_ATTEMPTS 3
 
 #define FIRST_PAUSE_MS 1
@@ -82,10 +82,10 @@ static bool is_passing(int status)
     return status == 429 || status == 502 || status == 504;
 }
 
-/* Services close connections to hands that do not listen yet. */
-static bool breaks(const struct tn_hand_client *h, const struct tn_error *err)
+/* Services close connections to hands that do not listen yet; near ones should not break. */
+static bool may_break(const struct tn_hand_client *h, const struct tn_error *err, int broken)
 {
-    return h->far && err->code == TN_E_PEER;
+    return err->code == TN_E_PEER && (h->far || broken < MAX_ATTEMPTS);
 }
 
 static bool nobody_listens(const struct tn_error *err)
@@ -106,6 +106,7 @@ int tn_hand_client_wait(struct tn_hand_client *h, int watch, int64_t deadline, s
 {
     struct tn_error why = {.code = TN_E_TIMEOUT, .text = "no answer"};
     int longest = h->far ? LONGEST_FAR_WAIT_MS : LONGEST_PAUSE_MS;
+    int broken = 0;
 
     for (int pause = FIRST_PAUSE_MS;; pause = pause * 2 < longest ? pause * 2 : longest) {
         tn_autobuf struct tn_buf body = TN_BUF_INIT(64 << 10);
@@ -119,7 +120,7 @@ int tn_hand_client_wait(struct tn_hand_client *h, int watch, int64_t deadline, s
                            status);
         if (status >= 0)
             tn_fail(&why, TN_E_BUSY, "it is still starting (HTTP %d)", status);
-        else if (why.code != TN_E_TIMEOUT && !nobody_listens(&why) && !breaks(h, &why))
+        else if (why.code != TN_E_TIMEOUT && !nobody_listens(&why) && !may_break(h, &why, ++broken))
             break;
         if (tn_now() >= deadline)
             break;

@@ -291,6 +291,30 @@ static void waits_while_the_hand_says_not_yet(void **state)
     assert_int_equal(fake_stop(&f), 3);
 }
 
+static void connections_that_break_say_nothing_about_the_hand(void **state)
+{
+    static const struct turn turns[] = {
+        {HANG_UP, 0, ""}, {HALF_AN_ANSWER, 200, "{}"}, {ANSWER, 200, "{}"}};
+    struct fake f;
+    struct tn_error err = {0};
+
+    fake_start(&f, turns, TN_COUNT(turns));
+    assert_int_equal(wait_alive(&f, -1, 30, &err), 0);
+    assert_int_equal(fake_stop(&f), 3);
+}
+
+static void what_always_hangs_up_is_not_waited_for(void **state)
+{
+    static const struct turn turns[] = {{HANG_UP, 0, ""}, {HANG_UP, 0, ""}, {HANG_UP, 0, ""}};
+    struct fake f;
+    struct tn_error err = {0};
+
+    fake_start(&f, turns, TN_COUNT(turns));
+    assert_int_equal(wait_alive(&f, -1, 30, &err), -1);
+    assert_int_equal(fake_stop(&f), 3);
+    assert_int_equal(err.code, TN_E_PEER);
+}
+
 static void something_else_is_not_waited_for(void **state)
 {
     static const struct turn turns[] = {{ANSWER, 404, "{}"}};
@@ -341,6 +365,8 @@ int main(void)
         cmocka_unit_test(nobody_there_fails_at_once),
         cmocka_unit_test(action_without_timeout_is_refused),
         cmocka_unit_test(waits_while_the_hand_says_not_yet),
+        cmocka_unit_test(connections_that_break_say_nothing_about_the_hand),
+        cmocka_unit_test(what_always_hangs_up_is_not_waited_for),
         cmocka_unit_test(something_else_is_not_waited_for),
         cmocka_unit_test(nobody_there_is_waited_for_until_the_deadline),
         cmocka_unit_test(waiting_ends_with_the_watched_descriptor),
