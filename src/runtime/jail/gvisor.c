@@ -28,12 +28,16 @@ static int platform_of(const struct tn_host *host)
     return tn_jail_platforms[i] ? i : TN_JAIL_PLATFORM_SYSTRAP;
 }
 
-int jail_check_gvisor(const struct tn_spec *spec, struct tn_error *err)
+int jail_check_gvisor(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
-    if (!spec->devices.count && !spec->gpus)
+    if (!tn_config_wants_gvisor(host->config, spec))
         return 0;
-    return tn_fail(err, TN_E_UNSUPPORTED, "%s: a jail under gVisor sees no device of this machine",
-                   spec->gpus ? "gpus" : "devices");
+    if (spec->devices.count || spec->gpus)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "%s: a jail under gVisor sees no device of this machine",
+                       spec->gpus ? "gpus" : "devices");
+    tn_autofree char *runsc = find_runsc(host, err);
+    return runsc ? 0 : -1;
 }
 
 int jail_plan_gvisor(const struct jail_engine *e, const struct tn_spec *spec,

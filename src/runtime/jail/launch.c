@@ -221,7 +221,7 @@ int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn
     for (size_t i = 0; i < spec->allow.count; i++)
         if (tn_rules_add(&rules, spec->allow.items[i], err) < 0)
             return tn_error_context(err, "allow");
-    if (tn_config_wants_gvisor(host->config, spec) && jail_check_gvisor(spec, err) < 0)
+    if (jail_check_gvisor(host, spec, err) < 0)
         return -1;
     return spec->user ? check_user(spec->user, err) : 0;
 }
