@@ -181,7 +181,7 @@ def test_busy_page(fresh):
     which lives in the same process."""
     browser = fresh()
     browser.go("view.html")  # a first start may take its time
-    obs = browser.act(f'goto("{browser.site.url}/view-spin.html")', timeout=3)
+    obs = browser.act(f'goto("{browser.site.url}/view-spin.html")', timeout=10)
     assert "[Error encountered when processing the accessibility tree: the page does not answer" in (
         obs.content
     )

@@ -230,7 +230,7 @@ def test_a_person_types_into_the_program_of_the_agent(shell, open_terminal):
 
 def test_a_person_interrupts_the_program_of_the_agent(shell, open_terminal):
     t = open_terminal()
-    shell.run("sleep 60", timeout=0.3)
+    assert "begun" in shell.run("echo begun; sleep 60").content
     t.type("\x03")
     assert shell.poll(timeout=5).exit == 130
     t.prompt()

@@ -241,7 +241,7 @@ def test_a_child_outlives_its_parents(world, box):
 
 def test_processes_end_at_a_rollback(box):
     box.ok("sleep 4321 >/dev/null 2>&1 & export HERE=1")
-    assert "sleep 4321" in box.ok("ps ax")
+    wait_until(lambda: "sleep 4321" in box.ok("ps ax"), what="it runs; a shell's child has the shell's name first")
     box("snapshot", name="s")
     box("rollback", name="s")
     box("ready")
