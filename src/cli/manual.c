@@ -293,7 +293,7 @@ void put_manual(struct tn_buf *out)
     put_statuses(out);
     tn_buf_puts(out, ".Sh EXAMPLES\n"
                      "Take the tour:\n.Pp\n.Dl $ tendon run\n.Pp\n"
-                     "Run a line of shell in a sandbox without network that sees this directory:\n"
+                     "Run a line of shell in a fresh sandbox that sees this directory:\n"
                      ".Pp\n.Dl $ tendon run -v \"$PWD:/src:ro\" 'ls /src | wc -l'\n.Pp\n"
                      "Make one that stays, copy a project into it, work in it, remove it:\n"
                      ".Bd -literal -offset indent\n"
