@@ -221,6 +221,8 @@ static int act(struct run *r, const char *text, double timeout, struct tn_error 
     tn_observation_done(&r->observation);
     tn_observation_init(&r->observation, TN_OBSERVATION_NULL);
     int status = tn_sandbox_execute(r->c->sb, &action, &r->observation, err);
+    if (r->deadline != TN_NEVER)
+        r->deadline += tn_sandbox_held_up(r->c->sb);
     if (status == 0 && r->observation.type == TN_OBSERVATION_RUN)
         keep_remark(r);
     return status;

@@ -119,8 +119,7 @@ static int wait_for(struct tn_work *w, const char *directory, const struct tn_pe
             *err = why;
         return TN_LOST;
     }
-    if (w->e->patience == TN_PATIENT)
-        w->deadline += tn_now() - began;
+    w->deadline += tn_now() - began; /* its own time begins with the answer */
     return take_answer(w, r, p, answer, err);
 }
 
@@ -133,8 +132,7 @@ static int await_answer(struct tn_work *w, const char *directory, const struct t
 
     if (w->reach->ask)
         said = w->reach->ask(w->ctx, directory, p);
-    if (w->e->patience != TN_TO_DEADLINE)
-        w->deadline += tn_now() - began;
+    w->deadline += tn_now() - began;
     if (said == TN_AWAITING_CONFIRMATION || !tn_pending_claim(directory, p->id))
         return wait_for(w, directory, p, err);
     if (said == TN_REJECTED)

@@ -365,7 +365,9 @@ static int run(const struct tn_errand *e, struct tn_work *w, struct tn_error *er
         w->request.body = tn_buf_str(&made);
         w->request.len = made.len;
     }
+    int64_t deadline = w->deadline;
     int r = tn_work_judge(w, err);
+    w->out->held_up = w->deadline - deadline;
     return r == TN_GO_ON ? use(w, err) : r;
 }
 

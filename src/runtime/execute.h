@@ -55,10 +55,10 @@ struct tn_reach {
     enum tn_confirmation (*ask)(void *ctx, const char *directory, const struct tn_pending *pending);
 };
 
-/* How long the caller waits for somebody to confirm the action. */
+/* How long the caller waits for somebody to confirm the action, whose own time begins then. */
 enum tn_patience {
-    TN_PATIENT,     /* as long as it can be confirmed; its own time begins then */
-    TN_TO_DEADLINE, /* ...but not beyond its own deadline */
+    TN_PATIENT,     /* as long as it can be confirmed */
+    TN_TO_DEADLINE, /* ...but no longer than the action may take */
     TN_IMPATIENT,   /* not at all */
 };
 
@@ -94,9 +94,10 @@ enum tn_outcome_kind {
 };
 
 struct tn_outcome {
-    int status;                        /* of a hand that refused */
-    bool again;                        /* it had been carried out before */
-    int64_t pending;                   /* the id of what waits */
+    int status;      /* of a hand that refused */
+    bool again;      /* it had been carried out before */
+    int64_t pending; /* the id of what waits */
+    int64_t held_up; /* nanoseconds before its own time began: judged, confirmed */
     struct tn_observation observation; /* ANSWERED, ENDED, WAITS: the caller ends it */
     struct tn_buf
         answer; /* the caller's: maximum and purse; the trees that are needed are held there,

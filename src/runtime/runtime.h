@@ -45,7 +45,8 @@ struct tn_sandbox {
     int use_mark;               /* descriptor, while there are any and it has a lease; or -1 */
     tn_ask_fn ask;              /* as that of the runtime, until somebody says otherwise */
     void *ask_ctx;
-    bool impatient; /* nobody waits for an answer of somebody else */
+    bool impatient;  /* nobody waits for an answer of somebody else */
+    int64_t held_up; /* tn_sandbox_held_up */
 };
 
 /* The backend and its engine, opened at most once. */

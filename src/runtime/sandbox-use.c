@@ -365,7 +365,14 @@ static int execute(struct tn_sandbox *sb, const struct tn_action *action, struct
     const struct tn_errand e = errand(sb, action, judge);
     struct tn_outcome out = {.answer = TN_BUF_INIT(TN_HAND_BODY_MAX)};
 
-    return conclude(tn_execute_errand(&e, &out, err), action, &out, observation, err);
+    int r = tn_execute_errand(&e, &out, err);
+    sb->held_up = out.held_up;
+    return conclude(r, action, &out, observation, err);
+}
+
+int64_t tn_sandbox_held_up(const struct tn_sandbox *sb)
+{
+    return sb->held_up;
 }
 
 int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,

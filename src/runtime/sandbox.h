@@ -124,6 +124,9 @@ void tn_sandbox_touch(struct tn_sandbox *sb);
  * memory, ...). */
 int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
                        struct tn_observation *observation, struct tn_error *err);
+/* Nanoseconds that the last one of the handle was judged and waited for its confirmation: its
+ * timeout does not count them. */
+int64_t tn_sandbox_held_up(const struct tn_sandbox *sb);
 /* The same for a question or the set-up of the host itself: nobody judges that. */
 int tn_sandbox_execute_own(struct tn_sandbox *sb, const struct tn_action *action,
                            struct tn_observation *observation, struct tn_error *err);

@@ -1,6 +1,7 @@
 """Actions that wait for their confirmation, at the command line: asked at a terminal, answered from anywhere, never lost."""
 
 import json
+import time
 
 import pytest
 
@@ -73,6 +74,20 @@ def test_another_process_answers(tendon, box):
     assert process.returncode == 77 and out == "" and "not today" in problem
     events = [json.loads(line) for line in tendon.ok("--json", "events", box).splitlines()]
     assert events[-1]["observation"] == "user_rejected" and events[-2]["cause"] == other["id"]
+
+
+def test_the_time_to_think_is_not_the_commands(tendon, box):
+    """--timeout begins with the answer: an answer that comes later than it ends nothing, and then it counts."""
+    slow = tendon.start(*ALWAYS, "exec", box, "--timeout", "4", "--", "sleep 1; echo done")
+    endless = tendon.start(*ALWAYS, "run", "--timeout", "2", "--", "sleep 1000")
+    both = waiting(tendon, 2)
+    eventually(lambda: time.time() > max(one["asked"] for one in both) + 5, "a person who thinks for long")
+    for one in both:
+        tendon("confirm", one["sandbox"], str(one["id"]), "--yes")
+    out, problem = slow.communicate(timeout=60)
+    assert (slow.returncode, out) == (0, "done\n"), problem
+    _, problem = endless.communicate(timeout=60)
+    assert endless.returncode == 124 and "not done after 2 s" in problem, problem
 
 
 def test_nobody_answers(tendon, box):

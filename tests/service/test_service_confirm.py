@@ -5,6 +5,7 @@ import hmac
 import http.server
 import json
 import threading
+import time
 
 import pytest
 
@@ -81,6 +82,20 @@ def test_the_request_waits_and_gets_the_observation(service):
     assert asked["args"]["confirmation_state"] == "awaiting_confirmation" and asked["verdict"]["risk"] == "unknown"
     assert confirmed["cause"] == asked["id"] and confirmed["args"]["confirmation_state"] == "confirmed"
     assert done["cause"] == confirmed["id"] and done["observation"] == "run"
+    admin.delete(at(box)).ok(204)
+
+
+def test_the_time_to_think_is_not_the_actions(service):
+    """Confirmed near the end of the time that it may take, it still has all of that."""
+    admin = service.client()
+    box = make(admin)
+    body = command("sleep 5; echo whole")
+    body["action"]["timeout"] = 8
+    asking = Asking(service, box, body)
+    (one,) = pending(admin, box)
+    eventually(lambda: time.time() > one["asked"] + 5, "a person who thinks for long")
+    assert answer(admin, box, one).ok().json["observation"]["content"] == "whole"
+    assert asking.end().ok().json["content"] == "whole"
     admin.delete(at(box)).ok(204)
 
 
