@@ -252,7 +252,8 @@ static enum tn_confirmation reach_ask(void *ctx, const char *directory, const st
 {
     const struct way *w = ctx;
 
-    confirm_tell(w->box, directory, p);
+    (void)directory;
+    confirm_tell(w->box, p);
     return TN_AWAITING_CONFIRMATION;
 }
 

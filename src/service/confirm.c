@@ -13,32 +13,81 @@
 #define HOOK_SECONDS 10.0
 enum { HOOK_TRIES = 3, HOOK_BODY_MAX = 16 << 20, HOOK_ANSWER_MAX = 64 << 10 };
 
-void confirm_put(struct box *b, const char *directory, const struct tn_pending *p, struct tn_jw *w)
-{
-    autoview struct box_view v = {0};
-
-    box_look(b, &v);
-    tn_jw_object(w);
-    tn_jw_kstr(w, "sandbox", box_id(b));
-    tn_jw_kstr(w, "name", v.name);
-    tn_jw_kstr(w, "tenant", v.tenant);
-    tn_pending_put(directory, p, w);
-    tn_jw_object_end(w);
-}
-
-/* One message; all of it is its own, for it may outlive the service. */
+/* One message; all of it is its own, for it may outlive the service.  What it says is read when it
+ * is sent: an action may be large, and answered by then. */
 struct message {
-    char *url, *secret, *box;
+    struct message *next; /* sent after it, by the same thread */
+    char *url, *secret, *box, *name, *tenant, *directory;
+    int64_t id;
+    bool repeat;
     struct tn_buf body;
 };
+
+static struct message *message_new(struct box *b, int64_t id, bool repeat)
+{
+    const struct tn_service_options *options = box_service(b)->options;
+    autoview struct box_view v = {0};
+    struct message *m = tn_malloc(sizeof *m);
+
+    box_look(b, &v);
+    *m = (struct message){.url = tn_strdup(options->confirm_url),
+                          .secret = tn_strdup_or_null(options->confirm_secret),
+                          .box = tn_strdup(box_id(b)),
+                          .name = tn_strdup_or_null(v.name),
+                          .tenant = tn_strdup_or_null(v.tenant),
+                          .directory = tn_strdup(box_directory(b)),
+                          .id = id,
+                          .repeat = repeat,
+                          .body = TN_BUF_INIT(HOOK_BODY_MAX)};
+    return m;
+}
 
 static void message_free(struct message *m)
 {
     free(m->url);
     free(m->secret);
     free(m->box);
+    free(m->name);
+    free(m->tenant);
+    free(m->directory);
     tn_buf_done(&m->body);
     free(m);
+}
+
+static void put_whose(const char *box, const char *name, const char *tenant, struct tn_jw *w)
+{
+    tn_jw_kstr(w, "sandbox", box);
+    tn_jw_kstr(w, "name", name);
+    tn_jw_kstr(w, "tenant", tenant);
+}
+
+void confirm_put(struct box *b, const char *directory, const struct tn_pending *p, struct tn_jw *w)
+{
+    autoview struct box_view v = {0};
+
+    box_look(b, &v);
+    tn_jw_object(w);
+    put_whose(box_id(b), v.name, v.tenant, w);
+    tn_pending_put(directory, p, w);
+    tn_jw_object_end(w);
+}
+
+/* False: somebody has answered it, or nobody may any more. */
+static bool message_write(struct message *m)
+{
+    struct tn_jw w = tn_jw(&m->body);
+    struct tn_pending p;
+
+    if (tn_pending_load(m->directory, m->id, &p, NULL))
+        return false;
+    bool waits = !tn_pending_is_late(&p);
+    tn_jw_object(&w);
+    put_whose(m->box, m->name, m->tenant, &w);
+    tn_jw_kbool(&w, "repeat", m->repeat);
+    tn_pending_put(m->directory, &p, &w);
+    tn_jw_object_end(&w);
+    tn_pending_done(&p);
+    return waits && tn_buf_ok(&m->body);
 }
 
 /* Where the path of an address begins; its end when it has none. */
@@ -88,9 +137,8 @@ static int send_once(struct tn_web *web, const struct message *m, struct tn_erro
                : tn_fail(err, TN_E_PEER, "it answered %d", answer.status);
 }
 
-static void *tell(void *arg)
+static void deliver(struct message *m)
 {
-    struct message *m = arg;
     const char *path = path_of(m->url);
     tn_autofree char *base = tn_strndup(m->url, (size_t)(path - m->url));
     const struct tn_web_options options = {.base = base};
@@ -103,26 +151,78 @@ static void *tell(void *arg)
     if (failed)
         tn_log(TN_LOG_WARN, "service.confirm_url was not told of an action that waits",
                tn_log_str("sandbox", m->box), tn_log_str("why", err.text));
-    message_free(m);
+}
+
+static void *tell(void *arg)
+{
+    for (struct message *m = arg, *next; m; m = next) {
+        next = m->next;
+        if (message_write(m))
+            deliver(m);
+        message_free(m);
+    }
     return NULL;
 }
 
-void confirm_tell(struct box *b, const char *directory, const struct tn_pending *p)
+/* All of them, in order, on one thread. */
+static void start_telling(struct message *first)
 {
-    const struct tn_service_options *options = box_service(b)->options;
     pthread_t thread;
 
-    if (!options->confirm_url || !*options->confirm_url)
+    if (!first)
         return;
-    struct message *m = tn_calloc(1, sizeof *m);
-    m->url = tn_strdup(options->confirm_url);
-    m->secret = tn_strdup_or_null(options->confirm_secret);
-    m->box = tn_strdup(box_id(b));
-    m->body = (struct tn_buf)TN_BUF_INIT(HOOK_BODY_MAX);
-    struct tn_jw w = tn_jw(&m->body);
-    confirm_put(b, directory, p, &w);
-    if (!tn_buf_ok(&m->body) || tn_thread_start(&thread, tell, m))
-        message_free(m);
-    else
+    if (!tn_thread_start(&thread, tell, first)) {
         pthread_detach(thread);
+        return;
+    }
+    tn_log(TN_LOG_WARN, "service.confirm_url was not told of an action that waits",
+           tn_log_str("sandbox", first->box), tn_log_str("why", "no thread"));
+    for (struct message *m = first, *next; m; m = next) {
+        next = m->next;
+        message_free(m);
+    }
+}
+
+static bool has_hook(const struct tn_service *s)
+{
+    return s->options->confirm_url && *s->options->confirm_url;
+}
+
+void confirm_tell(struct box *b, const struct tn_pending *p)
+{
+    if (has_hook(box_service(b)))
+        start_telling(message_new(b, p->id, false));
+}
+
+struct repeats {
+    struct box *box;
+    struct message *first, **last;
+};
+
+static int add_repeat(struct tn_pending *p, void *ctx)
+{
+    struct repeats *r = ctx;
+
+    *r->last = message_new(r->box, p->id, true);
+    r->last = &(*r->last)->next;
+    return 0;
+}
+
+static int add_box(struct box *b, void *ctx)
+{
+    struct repeats *r = ctx;
+
+    r->box = b;
+    tn_pending_each(box_directory(b), add_repeat, r);
+    return 0;
+}
+
+void confirm_tell_again(struct tn_service *s)
+{
+    struct repeats r = {.last = &r.first};
+
+    if (!has_hook(s))
+        return;
+    box_each(s, &(struct box_filter){0}, add_box, &r, NULL);
+    start_telling(r.first);
 }

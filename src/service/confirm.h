@@ -10,6 +10,9 @@ struct tn_pending;
  * the members of tn_pending_to_json.  Opens and ends the object. */
 void confirm_put(struct box *b, const char *directory, const struct tn_pending *p, struct tn_jw *w);
 /* Sends it to the hook, if there is one, without waiting for it. */
-void confirm_tell(struct box *b, const char *directory, const struct tn_pending *p);
+void confirm_tell(struct box *b, const struct tn_pending *p);
+/* The same for all that waited when the service began, once more and in one order: a hook that an
+ * earlier service has told, or was about to.  Before anybody can ask for actions. */
+void confirm_tell_again(struct tn_service *s);
 
 #endif

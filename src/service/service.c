@@ -15,6 +15,7 @@
 #include "service/bounds.h"
 #include "service/builds.h"
 #include "service/clock.h"
+#include "service/confirm.h"
 #include "service/front.h"
 #include "service/health.h"
 #include "service/listen.h"
@@ -164,6 +165,7 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
     s->steward = s->builds ? steward_new(s, err) : NULL;
     if (!s->steward)
         return -1;
+    confirm_tell_again(s);
     boxes_begin(s->boxes);
     return 0;
 }

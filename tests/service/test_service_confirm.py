@@ -244,24 +244,67 @@ class Hook(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_the_hook_is_told(make_service, jail_works):
+@pytest.fixture
+def hook():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
         server.got = []
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/hook"
-        service = make_service(settings={**ALWAYS, "confirm_url": url, "confirm_secret": "s3cret"}).start()
-        admin = service.client()
-        box = make(admin)
-        asked = admin.post(at(box, "/actions"), command("echo hook"), headers={"Prefer": "respond-async"}).ok(202)
-        eventually(lambda: server.got, "a call of the hook")
+        server.settings = {
+            **ALWAYS,
+            "confirm_url": f"http://127.0.0.1:{server.server_port}/hook",
+            "confirm_secret": "s3cret",
+        }
+        yield server
         server.shutdown()
-    signature, body = server.got[0]
-    moment, _, digest = signature.removeprefix("t=").partition(",v1=")
-    assert hmac.new(b"s3cret", f"{moment}.".encode() + body, hashlib.sha256).hexdigest() == digest
-    told = json.loads(body)
-    assert told["sandbox"] == box["id"] and told["id"] == asked.json["pending"]["id"]
-    assert told["action"]["args"]["command"] == "echo hook" and told["verdict"]["decision"] == "ask"
-    answer(admin, box, told).ok()
+
+
+def told(hook, count):
+    """What the hook was told, once that is so much: all of it signed."""
+    eventually(lambda: len(hook.got) >= count, f"{count} calls of the hook")
+    for signature, body in hook.got:
+        moment, _, digest = signature.removeprefix("t=").partition(",v1=")
+        assert hmac.new(b"s3cret", f"{moment}.".encode() + body, hashlib.sha256).hexdigest() == digest
+    return [json.loads(body) for _, body in hook.got]
+
+
+def test_the_hook_is_told(make_service, jail_works, hook):
+    service = make_service(settings=hook.settings).start()
+    admin = service.client()
+    box = make(admin)
+    asked = admin.post(at(box, "/actions"), command("echo hook"), headers={"Prefer": "respond-async"}).ok(202)
+    (one,) = told(hook, 1)
+    assert one["sandbox"] == box["id"] and one["id"] == asked.json["pending"]["id"]
+    assert one["action"]["args"]["command"] == "echo hook" and one["verdict"]["decision"] == "ask"
+    assert one["repeat"] is False
+    answer(admin, box, one).ok()
+
+
+def test_the_hook_is_told_again_after_a_restart(make_service, jail_works, hook):
+    """Exactly what still waits, in every sandbox, and nothing of it twice."""
+    service = make_service(settings=hook.settings).start()
+    admin = service.client()
+    boxes = [make(admin), make(admin)]
+    for box in boxes:
+        for n in range(2):
+            body = command(f"echo {n}")
+            admin.post(at(box, "/actions"), body, headers={"Prefer": "respond-async"}).ok(202)
+    before = told(hook, 4)
+    for box in boxes:
+        answer(admin, box, pending(admin, box, 2)[0], "reject").ok()
+    waiting = {(box["id"], pending(admin, box)[0]["id"]) for box in boxes}
+    service.restart(kill=True)
+    admin.close()
+    after = told(hook, 6)[4:]
+    assert {(one["sandbox"], one["id"]) for one in after} == waiting and all(one["repeat"] for one in after)
+    first = {(one["sandbox"], one["id"]): one for one in before}
+    for one in after:
+        assert {**one, "repeat": False} == first[one["sandbox"], one["id"]]
+        answer(admin, {"id": one["sandbox"]}, one).ok()
+    service.restart()
+    admin.close()
+    admin.post(at(boxes[0], "/actions"), command("echo new"), headers={"Prefer": "respond-async"}).ok(202)
+    (last,) = told(hook, 7)[6:]
+    assert last["action"]["args"]["command"] == "echo new" and last["repeat"] is False
 
 
 def test_secrets_are_not_shown_and_are_carried_out(make_service, jail_works):
