@@ -25,6 +25,10 @@ int tn_proc_numbers(const char *line, unsigned skip, unsigned long long *out, un
 /* -1 when there is no such process. */
 int tn_proc_get(pid_t pid, struct tn_proc *out);
 
+/* This process leaves no core file from now on, nor does what it starts unless that wants to: its
+ * memory holds what no file may.  Not even the host's crash handler gets one. */
+void tn_proc_no_core(void);
+
 /* All descendants of root at this moment, parents before children, without root.  The caller frees
  * *list, which is NULL when there are none. */
 int tn_proc_descendants(pid_t root, struct tn_proc **list, size_t *count, struct tn_error *err);

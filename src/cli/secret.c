@@ -3,6 +3,7 @@
 
 #include "base/fs.h"
 #include "base/key-file.h"
+#include "base/proc.h"
 #include "cli/record.h"
 #include "cli/table.h"
 #include "cli/units.h"
@@ -206,6 +207,7 @@ static int list(struct cli *cli, const struct tn_safe *safe, const struct secret
 static int run(struct cli *cli, const void *given, struct tn_error *err)
 {
     const struct secret_options *o = given;
+    tn_proc_no_core();
     struct tn_runtime *rt = cli_runtime(cli, err);
 
     if (!rt)

@@ -66,9 +66,6 @@ static int filter_calls(struct tn_error *err)
 
 int gate_confine(struct tn_error *err)
 {
-    const struct rlimit none = {0};
-
-    setrlimit(RLIMIT_CORE, &none);
     if (leave_root(err) < 0)
         return -1;
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

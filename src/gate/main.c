@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/key-file.h"
+#include "base/proc.h"
 #include "gate/ending.h"
 #include "gate/gate.h"
 #include "gate/netlink.h"
@@ -64,6 +65,7 @@ static int take_vault(struct gate *g, struct tn_error *err)
 {
     tn_autokeyfile struct tn_buf text = TN_BUF_INIT(VAULT_MAX);
 
+    tn_proc_no_core();
     if (read_whole(TN_GATE_VAULT, &text, err) < 0)
         return -1;
     if (text.len == 0)

@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "base/hmac.h"
+#include "base/proc.h"
 #include "security/vault.h"
 
 #define PURPOSE "placeholder of secret "
@@ -85,6 +86,7 @@ int tn_secrets_vault(const struct tn_host *host, const struct tn_subject *subjec
     tn_autoauthority struct tn_authority authority = {0};
     TN_CLEANUP(opened_done) struct opened o = {0};
 
+    tn_proc_no_core();
     if (roots && tn_fs_read(TN_FS_ANYWHERE, roots, &pem, err) < 0)
         return tn_error_context(err, "security.roots");
     if (open_all(host, subject, &o, err) < 0 || tn_authority_make(subject->id, &authority, err) < 0)

@@ -137,15 +137,21 @@ static int check_list(const char *what, const struct tn_str_list *list,
 static int check_value(const char *value, struct tn_error *err)
 {
     size_t n = value ? strlen(value) : 0;
-    bool good = n > 0 && n <= TN_SAFE_VALUE_MAX && value[0] != ' ' && value[n - 1] != ' ';
+
+    if (n < TN_SAFE_VALUE_MIN)
+        return tn_fail(err, TN_E_INVALID,
+                       "value: expected at least %d bytes: a shorter one stands in ordinary text, "
+                       "too, which would be masked wherever a host sends it",
+                       TN_SAFE_VALUE_MIN);
+    bool good = n <= TN_SAFE_VALUE_MAX && value[0] != ' ' && value[n - 1] != ' ';
 
     for (size_t i = 0; good && i < n; i++)
         good = value[i] >= ' ' && value[i] <= '~';
     return good ? 0
                 : tn_fail(err, TN_E_INVALID,
-                          "value: expected 1 byte to %d KiB of printable ASCII in one line, "
+                          "value: expected %d bytes to %d KiB of printable ASCII in one line, "
                           "without a space at either end",
-                          TN_SAFE_VALUE_MAX >> 10);
+                          TN_SAFE_VALUE_MIN, TN_SAFE_VALUE_MAX >> 10);
 }
 
 static int check_name(const char *name, struct tn_error *err)

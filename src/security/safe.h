@@ -15,6 +15,7 @@
 
 enum {
     TN_SAFE_NAME_MAX = 64,
+    TN_SAFE_VALUE_MIN = 8, /* a shorter one is in ordinary text, and would be masked there */
     TN_SAFE_VALUE_MAX = 16 << 10,
     TN_SAFE_LIST_MAX = 32,       /* hosts, or headers, of one secret */
     TN_SAFE_ABOUT_MAX = 64 << 10 /* all of that as JSON */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/file-lock.h"
 #include "base/log.h"
+#include "base/proc.h"
 #include "net/http-kept.h"
 #include "service/admit.h"
 #include "service/audit.h"
@@ -237,6 +238,7 @@ struct tn_service *tn_service_start(struct tn_runtime *rt, const struct tn_servi
 {
     struct tn_service *s = tn_calloc(1, sizeof *s);
 
+    tn_proc_no_core(); /* secrets of tenants come in requests */
     s->rt = rt;
     s->options = options;
     s->db = tn_store_db(tn_runtime_store(rt));

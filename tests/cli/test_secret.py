@@ -50,7 +50,7 @@ def test_a_value_is_kept_listed_and_removed_and_never_seen(tendon, key, tmp_path
 
 
 def test_a_variable_is_a_source(tendon):
-    assert tendon("secret", "set", "A", "--host", "x.com", "--from-env", "MINE", env={"MINE": "v"}).returncode == 0
+    assert tendon("secret", "set", "A", "--host", "x.com", "--from-env", "MINE", env={"MINE": "value-123"}).returncode == 0
     missing = tendon("secret", "set", "B", "--host", "x.com", "--from-env", "NOBODYS")
     assert missing.returncode == 2 and "NOBODYS" in missing.stderr
 
@@ -73,12 +73,13 @@ def test_a_terminal_is_asked_without_an_echo(tendon, screen, tmp_path):
 @pytest.mark.parametrize(
     "args, value, why",
     [
-        (["a", "--host", "x.com"], "v", "name of a secret"),
-        (["A"], "v", "which hosts"),
-        (["A", "--host", "*"], "v", "hosts"),
-        (["A", "--host", "10.0.0.1"], "v", "hosts"),
-        (["A", "--host", "x.com", "--header", "Host"], "v", "headers"),
+        (["a", "--host", "x.com"], "value-123", "name of a secret"),
+        (["A"], "value-123", "which hosts"),
+        (["A", "--host", "*"], "value-123", "hosts"),
+        (["A", "--host", "10.0.0.1"], "value-123", "hosts"),
+        (["A", "--host", "x.com", "--header", "Host"], "value-123", "headers"),
         (["A", "--host", "x.com"], "", "value"),
+        (["A", "--host", "x.com"], "canary7", "at least 8 bytes"),
         (["A", "--host", "x.com"], "canary\r\nX-Evil: 1", "value"),
         (["A", "--host", "x.com"], "canary\x00", "value"),
         (["A", "--host", "x.com"], "canary" * 20000, ""),
@@ -92,7 +93,7 @@ def test_what_is_refused_and_never_quoted(tendon, args, value, why):
 
 def test_a_key_that_is_gone_readable_or_another(tendon, key):
     def put(name="A"):
-        return tendon("secret", "set", name, "--host", "x.com", stdin="v")
+        return tendon("secret", "set", name, "--host", "x.com", stdin="value-123")
 
     assert put().returncode == 0
     good = key.read_bytes()
@@ -114,7 +115,7 @@ def test_a_key_that_is_gone_readable_or_another(tendon, key):
 
 
 def test_who_has_no_gate_refuses_them(tendon):
-    assert tendon("secret", "set", "A", "--host", "x.com", stdin="v").returncode == 0
+    assert tendon("secret", "set", "A", "--host", "x.com", stdin="value-123").returncode == 0
     for args, why in (
         (["--secret", "A"], "local"),
         (["--network", "none", "--secret", "A"], "open or allow"),

@@ -5,95 +5,14 @@ command lines of all processes, and the memory of those in the sandbox."""
 
 import base64
 import json
-import pathlib
 import secrets
 import time
-import urllib.parse
 
 import pytest
+from canary import ASK, PLANT, files_with, holds, lines_with, memory_with, new_value
 from gate_world import NOBODY
 
 WAIT = 60
-ASK = """
-import json, os, ssl, urllib.request
-def ask(host, value):
-    request = urllib.request.Request(f"https://{host}/echo", headers={"Authorization": value})
-    # What is passed through untouched has a certificate of the world, which nothing inside knows.
-    context = ssl.create_default_context() if host == "api.test" else ssl._create_unverified_context()
-    return json.loads(urllib.request.urlopen(request, timeout=30, context=context).read())["authorization"]
-"""
-
-PLANT = """
-if os.fork() == 0:
-    os.setsid()
-    null = os.open("/dev/null", os.O_RDWR)
-    for fd in range(3): os.dup2(null, fd)
-    os.execvpe("sleep", ["sleep", "300"], dict(os.environ, X={!r}))
-"""
-
-
-def forms(value):
-    raw = value.encode()
-    encoded = [base64.b64encode(b"x" * pad + raw)[4:-4] for pad in range(3)]
-    return [raw, raw.hex().encode(), urllib.parse.quote(value, safe="").encode(), *encoded]
-
-
-def holds(data, value):
-    return any(form in data for form in forms(value))
-
-
-def files_with(value, folder):
-    found = []
-    for path in folder.rglob("*"):
-        if path.is_file() and not path.is_symlink() and holds(path.read_bytes(), value):
-            found.append(str(path))
-    return found
-
-
-def processes():
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            yield entry
-
-
-def lines_with(value):
-    """Processes whose environment or command line has it."""
-    found = []
-    for entry in processes():
-        for name in ("environ", "cmdline"):
-            try:
-                if holds((entry / name).read_bytes(), value):
-                    found.append(str(entry / name))
-            except OSError:  # it ended, or is a thread of the kernel
-                pass
-    return found
-
-
-def memory_with(value, pid):
-    """Processes in the sandbox of that one whose memory has it, and how many were read."""
-    space, found, read = (pathlib.Path(f"/proc/{pid}/ns/pid")).readlink(), [], 0
-    for entry in processes():
-        try:
-            if (entry / "ns/pid").readlink() != space:
-                continue
-            with open(entry / "maps") as maps, open(entry / "mem", "rb", buffering=0) as mem:
-                for line in maps:
-                    span, rights = line.split()[:2]
-                    begin, end = (int(x, 16) for x in span.split("-"))
-                    if not rights.startswith("r") or end - begin > 1 << 28:
-                        continue
-                    try:
-                        mem.seek(begin)
-                        if holds(mem.read(end - begin), value):
-                            found.append((entry.name, line))
-                    except (OSError, ValueError, OverflowError):  # vvar and its like
-                        pass
-            read += 1
-        except OSError:
-            pass
-    return found, read
-
-
 class Life:
     """tendon with its secrets; everything that it ever said."""
 
@@ -137,7 +56,7 @@ def got(life, path_or_value):
 
 
 def test_a_whole_life(life):
-    value = "canary/" + secrets.token_hex(16) + "+="
+    value = new_value()
     life("secret", "set", "API_KEY", "--host", "api.test", input=value)
     assert life("secret", "set", "API_KEY", "--host", "*", input=value, check=False).returncode != 0
     box = life.new("--network", "allow", "--allow", "api.test", "--allow", "other.test", "--secret", "API_KEY")
@@ -209,12 +128,16 @@ def test_what_is_changed_counts_from_the_next_start(life):
 
 
 def test_what_a_jail_refuses(life):
-    life("secret", "set", "API_KEY", "--host", "api.test", input="v")
+    life("secret", "set", "API_KEY", "--host", "api.test", input="value-123")
     for words, why in (
         (["--network", "none", "--secret", "API_KEY"], "open or allow"),
         (["--network", "host", "--secret", "API_KEY"], "open or allow"),
         (["--network", "open", "--secret", "OTHER"], "OTHER"),
         (["--network", "open", "--secret", "API_KEY", "--warm", "1"], "warm"),
+        (["--network", "open", "--secret", "API_KEY", "--isolation", "gvisor"], "secrets: a jail under gVisor"),
+        (["--network", "open", "--secret", "API_KEY", "--set", "jail.suspend=true"], "secrets: a jail that can be suspended"),
+        (["--network", "allow", "--allow", "https://api.test/v1/*", "--isolation", "gvisor"], "allow: a jail under gVisor"),
     ):
         refused = life("new", "--runtime", "jail", *words, check=False)
         assert refused.returncode != 0 and why in refused.stderr, refused
+    assert json.loads(life("--json", "ls").stdout) == [], "nothing was made"

@@ -73,9 +73,9 @@ def test_answers_are_what_the_document_says(api, service):
 
     for path in ("info", "me", "routes", "templates", "security", "secrets", "images", "keys", "pools", "sandboxes"):
         call("GET", f"/v1/{path}")
-    call("PUT", "/v1/secrets/K", {"value": "v", "hosts": ["api.example.com"]})
-    call("PUT", "/v1/secrets/K", {"value": "v", "hosts": ["*"]}, 400)
-    call("PUT", "/v1/secrets/K", {"value": "v"}, 422)
+    call("PUT", "/v1/secrets/K", {"value": "value-123", "hosts": ["api.example.com"]})
+    call("PUT", "/v1/secrets/K", {"value": "value-123", "hosts": ["*"]}, 400)
+    call("PUT", "/v1/secrets/K", {"value": "value-123"}, 422)
     call("GET", "/v1/secrets/K")
     call("DELETE", "/v1/secrets/K", status=204)
     call("GET", "/v1/secrets/K", status=404)

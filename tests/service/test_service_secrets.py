@@ -25,7 +25,7 @@ def service(jail_works, tmp_path_factory):
     service.finish()
 
 
-def put(client, name, value="v", hosts=("api.example.com",), **more):
+def put(client, name, value="value-123", hosts=("api.example.com",), **more):
     return client.request("PUT", f"/v1/secrets/{name}", {"value": value, "hosts": list(hosts), **more})
 
 
@@ -43,7 +43,7 @@ def test_a_tenant_keeps_its_own(service):
     put(alice, "OTHER").ok(200)
     full = put(alice, "THIRD")
     assert full.status == 409 and "no more" in full.json["detail"]
-    put(alice, "OTHER", "w").ok(200)
+    put(alice, "OTHER", "value-456").ok(200)
     assert alice.request("DELETE", "/v1/secrets/OTHER").status == 204
     log = (service.state / "audit.log").read_text()
     lines = [json.loads(line) for line in log.splitlines()]
@@ -58,16 +58,17 @@ def test_a_tenant_keeps_its_own(service):
 @pytest.mark.parametrize(
     "name, body, status",
     [
-        ("a", {"value": "canary", "hosts": ["x.com"]}, 400),
-        ("%2e%2e", {"value": "canary", "hosts": ["x.com"]}, 400),
-        ("A", {"value": "canary", "hosts": []}, 400),
-        ("A", {"value": "canary", "hosts": ["*"]}, 400),
-        ("A", {"value": "canary", "hosts": ["x.com"], "headers": ["Host"]}, 400),
-        ("A", {"value": "canary\r\nX: y", "hosts": ["x.com"]}, 400),
-        ("A", {"value": "canary\x00", "hosts": ["x.com"]}, None),
+        ("a", {"value": "canary-123", "hosts": ["x.com"]}, 400),
+        ("%2e%2e", {"value": "canary-123", "hosts": ["x.com"]}, 400),
+        ("A", {"value": "canary-123", "hosts": []}, 400),
+        ("A", {"value": "canary7", "hosts": ["x.com"]}, 400),
+        ("A", {"value": "canary-123", "hosts": ["*"]}, 400),
+        ("A", {"value": "canary-123", "hosts": ["x.com"], "headers": ["Host"]}, 400),
+        ("A", {"value": "canary-123\r\nX: y", "hosts": ["x.com"]}, 400),
+        ("A", {"value": "canary-123\x00", "hosts": ["x.com"]}, None),
         ("A", {"value": ["canary"], "hosts": ["x.com"]}, 422),
-        ("A", {"value": "canary", "host": ["x.com"]}, 422),
-        ("A", {"value": "canary"}, 422),
+        ("A", {"value": "canary-123", "host": ["x.com"]}, 422),
+        ("A", {"value": "canary-123"}, 422),
         ("A", b'{"value": "canary', None),
     ],
 )

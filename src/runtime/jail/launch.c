@@ -203,6 +203,21 @@ static int plan_limits(const struct jail_engine *e, const struct tn_subject *sub
     return 0;
 }
 
+/* The authority of a gate that looks inside TLS has to be shown inside, and nobody does it there. */
+static int check_vault(const struct tn_host *host, const struct tn_spec *spec,
+                       const struct tn_rules *rules, struct tn_error *err)
+{
+    bool gvisor = tn_config_wants_gvisor(host->config, spec);
+
+    if ((!spec->secrets.count && !tn_rules_look_inside(rules)) ||
+        (!gvisor && !host->config->jail.suspend))
+        return 0;
+    return tn_fail(
+        err, TN_E_UNSUPPORTED, "%s: %s cannot have %s", spec->secrets.count ? "secrets" : "allow",
+        gvisor ? "a jail under gVisor (isolation)" : "a jail that can be suspended (jail.suspend)",
+        spec->secrets.count ? "any" : "rules about paths or methods inside TLS");
+}
+
 int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
     tn_autorules struct tn_rules rules = {0};
@@ -221,7 +236,7 @@ int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn
     for (size_t i = 0; i < spec->allow.count; i++)
         if (tn_rules_add(&rules, spec->allow.items[i], err) < 0)
             return tn_error_context(err, "allow");
-    if (jail_check_gvisor(host, spec, err) < 0)
+    if (check_vault(host, spec, &rules, err) < 0 || jail_check_gvisor(host, spec, err) < 0)
         return -1;
     return spec->user ? check_user(spec->user, err) : 0;
 }

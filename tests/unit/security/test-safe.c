@@ -84,8 +84,8 @@ static void test_what_is_put_is_got_and_not_plain(void **state)
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(stat(p->key, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
-    assert_int_equal(put(p, NULL, "A_KEY", "another", 0, NULL), 0);
-    assert_int_equal(get(p, NULL, "A_KEY", "another", NULL), 0);
+    assert_int_equal(put(p, NULL, "A_KEY", "another one", 0, NULL), 0);
+    assert_int_equal(get(p, NULL, "A_KEY", "another one", NULL), 0);
     assert_int_equal(tn_safe_remove(&p->safe, NULL, "A_KEY", NULL), 0);
     struct tn_error err = {0};
     assert_int_equal(get(p, NULL, "A_KEY", NULL, &err), -1);
@@ -98,16 +98,18 @@ static void test_owners_do_not_meet(void **state)
     const struct place *p = *state;
     struct tn_error err = {0};
     static const char *const owners[] = {"..", ".", "own", "acme"};
+    static const char *const values[] = {"value of ..", "value of .", "value of own",
+                                         "value of acme"};
 
-    assert_int_equal(put(p, NULL, "K", "operators", 0, NULL), 0);
+    assert_int_equal(put(p, NULL, "K", "operators'", 0, NULL), 0);
     for (size_t i = 0; i < TN_COUNT(owners); i++) {
         assert_int_equal(get(p, owners[i], "K", NULL, &err), -1);
-        assert_int_equal(put(p, owners[i], "K", owners[i], 0, NULL), 0);
+        assert_int_equal(put(p, owners[i], "K", values[i], 0, NULL), 0);
     }
     for (size_t i = 0; i < TN_COUNT(owners); i++)
-        assert_int_equal(get(p, owners[i], "K", owners[i], NULL), 0);
-    assert_int_equal(get(p, NULL, "K", "operators", NULL), 0);
-    assert_int_equal(put(p, "a/b", "K", "v", 0, &err), -1);
+        assert_int_equal(get(p, owners[i], "K", values[i], NULL), 0);
+    assert_int_equal(get(p, NULL, "K", "operators'", NULL), 0);
+    assert_int_equal(put(p, "a/b", "K", "value123", 0, &err), -1);
 }
 
 /* A file in the place of another is none, whoever put it there. */
@@ -118,8 +120,8 @@ static void test_files_are_bound_to_owner_and_name(void **state)
     static const char *const to[] = {"own/K", "tenant-acme/OTHER"};
     struct tn_error err = {0};
 
-    assert_int_equal(put(p, NULL, "K", "mine", 0, NULL), 0);
-    assert_int_equal(put(p, "acme", "K", "theirs", 0, NULL), 0);
+    assert_int_equal(put(p, NULL, "K", "mine alone", 0, NULL), 0);
+    assert_int_equal(put(p, "acme", "K", "theirs alone", 0, NULL), 0);
     for (size_t i = 0; i < TN_COUNT(to); i++) {
         tn_autofree char *path = tn_asprintf("%s/secrets/%s", p->state, to[i]);
         unlink(path);
@@ -128,7 +130,7 @@ static void test_files_are_bound_to_owner_and_name(void **state)
     assert_int_equal(get(p, NULL, "K", NULL, &err), -1);
     assert_int_equal(err.code, TN_E_DENIED);
     assert_int_equal(get(p, "acme", "OTHER", NULL, &err), -1);
-    assert_int_equal(get(p, "acme", "K", "theirs", NULL), 0);
+    assert_int_equal(get(p, "acme", "K", "theirs alone", NULL), 0);
 }
 
 /* Whatever byte of a file is changed, it is not opened. */
@@ -192,11 +194,11 @@ static void test_a_list_has_no_values_and_an_end(void **state)
     int n = 0;
 
     assert_int_equal(tn_safe_each(&p->safe, "acme", count, &n, NULL), 0);
-    assert_int_equal(put(p, "acme", "A", "v", 2, NULL), 0);
-    assert_int_equal(put(p, "acme", "B", "v", 2, NULL), 0);
-    assert_int_equal(put(p, "acme", "C", "v", 2, &err), -1);
+    assert_int_equal(put(p, "acme", "A", "value123", 2, NULL), 0);
+    assert_int_equal(put(p, "acme", "B", "value123", 2, NULL), 0);
+    assert_int_equal(put(p, "acme", "C", "value123", 2, &err), -1);
     assert_int_equal(err.code, TN_E_CONFLICT);
-    assert_int_equal(put(p, "acme", "B", "w", 2, NULL), 0);
+    assert_int_equal(put(p, "acme", "B", "walue123", 2, NULL), 0);
     assert_int_equal(tn_safe_each(&p->safe, "acme", count, &n, NULL), 0);
     assert_int_equal(n, 2);
 }
@@ -207,35 +209,36 @@ static void test_what_is_refused(void **state)
         const char *name, *host, *header, *value;
         bool good;
     } cases[] = {
-        {"A", "api.example.com", "x-key", "v", true},
-        {"_A9", "*.Example.com:8443", "X-Key", "v w", true},
-        {"A", "localhost", "x-key", "v", true},
-        {"a", "api.example.com", "x-key", "v", false},
-        {"9A", "api.example.com", "x-key", "v", false},
-        {"A/B", "api.example.com", "x-key", "v", false},
-        {"..", "api.example.com", "x-key", "v", false},
-        {"", "api.example.com", "x-key", "v", false},
-        {"A", "*", "x-key", "v", false},
-        {"A", "*.com", "x-key", "v", false},
-        {"A", "a.*.com", "x-key", "v", false},
-        {"A", "10.0.0.1", "x-key", "v", false},
-        {"A", "[::1]", "x-key", "v", false},
-        {"A", "a..com", "x-key", "v", false},
-        {"A", ".com", "x-key", "v", false},
-        {"A", "a.com.", "x-key", "v", false},
-        {"A", "a.com:", "x-key", "v", false},
-        {"A", "a.com:0", "x-key", "v", false},
-        {"A", "a.com:65536", "x-key", "v", false},
-        {"A", "https://a.com", "x-key", "v", false},
-        {"A", "a.com/x", "x-key", "v", false},
-        {"A", "-a.com", "x-key", "v", false},
-        {"A", "a.com", "Content-Length", "v", false},
-        {"A", "a.com", "x key", "v", false},
+        {"A", "api.example.com", "x-key", "value123", true},
+        {"_A9", "*.Example.com:8443", "X-Key", "value w123", true},
+        {"A", "localhost", "x-key", "value123", true},
+        {"a", "api.example.com", "x-key", "value123", false},
+        {"9A", "api.example.com", "x-key", "value123", false},
+        {"A/B", "api.example.com", "x-key", "value123", false},
+        {"..", "api.example.com", "x-key", "value123", false},
+        {"", "api.example.com", "x-key", "value123", false},
+        {"A", "*", "x-key", "value123", false},
+        {"A", "*.com", "x-key", "value123", false},
+        {"A", "a.*.com", "x-key", "value123", false},
+        {"A", "10.0.0.1", "x-key", "value123", false},
+        {"A", "[::1]", "x-key", "value123", false},
+        {"A", "a..com", "x-key", "value123", false},
+        {"A", ".com", "x-key", "value123", false},
+        {"A", "a.com.", "x-key", "value123", false},
+        {"A", "a.com:", "x-key", "value123", false},
+        {"A", "a.com:0", "x-key", "value123", false},
+        {"A", "a.com:65536", "x-key", "value123", false},
+        {"A", "https://a.com", "x-key", "value123", false},
+        {"A", "a.com/x", "x-key", "value123", false},
+        {"A", "-a.com", "x-key", "value123", false},
+        {"A", "a.com", "Content-Length", "value123", false},
+        {"A", "a.com", "x key", "value123", false},
         {"A", "a.com", "x-key", "", false},
-        {"A", "a.com", "x-key", "v ", false},
-        {"A", "a.com", "x-key", "v\r\nX: y", false},
-        {"A", "a.com", "x-key", "\x7f", false},
-        {"A", "a.com", "x-key", "\xc3\xa4", false},
+        {"A", "a.com", "x-key", "value123 ", false},
+        {"A", "a.com", "x-key", "value123\r\nX: y", false},
+        {"A", "a.com", "x-key", "value123\x7f", false},
+        {"A", "a.com", "x-key", "value123\xc3\xa4", false},
+        {"A", "a.com", "x-key", "value12", false},
     };
 
     for (size_t i = 0; i < TN_COUNT(cases); i++) {
