@@ -221,13 +221,17 @@ static int by_hand(struct tn_work *w, struct tn_error *err)
     return r;
 }
 
+static int being_done(struct tn_error *err)
+{
+    return tn_fail(err, TN_E_CONFLICT,
+                   "The action with this Idempotency-Key is being carried out.");
+}
+
 /* Nobody but the ledger knows what became of a call of a tool. */
 static int tool_again(struct tn_work *w, struct tn_error *err)
 {
-    if (w->noted.running) {
-        tn_fail(err, TN_E_CONFLICT, "The action with this Idempotency-Key is being carried out.");
-        return -1;
-    }
+    if (w->noted.running)
+        return being_done(err);
     w->out->again = true;
     if (w->noted.answered && !tn_ledger_answer(w->ledger, &w->noted, &w->out->answer))
         return read_answer(w, err);
@@ -290,17 +294,32 @@ static int note(struct tn_work *w, struct tn_error *err)
     return 0;
 }
 
+/* -1: there are none, and *r is what becomes of the action. */
+static int open_tools(struct tn_work *w, int *r, struct tn_error *err)
+{
+    if ((w->tools = w->reach->tools(w->ctx, err)))
+        return 0;
+    *r = -1;
+    if (err->code != TN_E_BUSY) {
+        tn_observation_init_error(&w->out->observation, &w->action, "%s", err->text);
+        *r = tn_work_answer(w);
+    }
+    return -1;
+}
+
+/* The tools are opened before it is noted, for a refusal keeps no key; and once, however many ask
+ * for the same at that moment: they take memory. */
 static int call_tool(struct tn_work *w, struct tn_error *err)
 {
-    bool again = w->key && tn_ledger_knows(w->ledger, w->key);
+    enum tn_claim claim = w->key ? tn_ledger_claim(w->ledger, w->key) : TN_CLAIM_MINE;
+    int r = 0;
 
-    if (!again && !(w->tools = w->reach->tools(w->ctx, err))) {
-        if (err->code == TN_E_BUSY)
-            return -1;
-        tn_observation_init_error(&w->out->observation, &w->action, "%s", err->text);
-        return tn_work_answer(w);
-    }
-    return note(w, err) ? -1 : by_tool(w, err);
+    if (claim == TN_CLAIM_OTHERS)
+        return being_done(err);
+    int failed = (claim == TN_CLAIM_MINE && open_tools(w, &r, err)) || (r = note(w, err));
+    if (w->key && claim == TN_CLAIM_MINE)
+        tn_ledger_unclaim(w->ledger, w->key);
+    return failed ? r : by_tool(w, err);
 }
 
 /* The caller carries it out. */

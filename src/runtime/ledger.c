@@ -24,8 +24,15 @@ struct known_key {
     char *report; /* that was added to the answer, or NULL */
 };
 
+/* A key whose action is prepared; as many as there are threads that do it. */
+struct claim {
+    struct claim *next;
+    unsigned char digest[16];
+};
+
 struct tn_ledger {
     pthread_mutex_t lock;
+    struct claim *claims;
     char *directory;
     struct tn_stream *journal;
     struct known_key *keys; /* a ring once it is full */
@@ -250,6 +257,46 @@ bool tn_ledger_knows(struct tn_ledger *l, const char *key)
     bool known = look_up(l, key, digest);
     pthread_mutex_unlock(&l->lock);
     return known;
+}
+
+static struct claim **find_claim(struct tn_ledger *l, const unsigned char digest[16])
+{
+    struct claim **at = &l->claims;
+
+    while (*at && memcmp((*at)->digest, digest, 16) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+enum tn_claim tn_ledger_claim(struct tn_ledger *l, const char *key)
+{
+    enum tn_claim answer = TN_CLAIM_KNOWN;
+    unsigned char digest[16];
+
+    pthread_mutex_lock(&l->lock);
+    if (!look_up(l, key, digest)) {
+        struct claim **at = find_claim(l, digest);
+        answer = *at ? TN_CLAIM_OTHERS : TN_CLAIM_MINE;
+        if (!*at) {
+            *at = tn_calloc(1, sizeof **at);
+            memcpy((*at)->digest, digest, 16);
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+    return answer;
+}
+
+void tn_ledger_unclaim(struct tn_ledger *l, const char *key)
+{
+    unsigned char digest[16];
+
+    digest_key(key, digest);
+    pthread_mutex_lock(&l->lock);
+    struct claim **at = find_claim(l, digest), *mine = *at;
+    if (mine)
+        *at = mine->next;
+    pthread_mutex_unlock(&l->lock);
+    free(mine);
 }
 
 /* --- noting ----------------------------------------------------------------------------------- */

@@ -40,6 +40,11 @@ struct tn_noted {
 
 /* Whether an action with this idempotency key is there; nothing is noted. */
 bool tn_ledger_knows(struct tn_ledger *l, const char *key);
+/* Claims a key for an action that has to be prepared before it is noted: nobody else prepares the
+ * same meanwhile.  TN_CLAIM_MINE: until tn_ledger_unclaim, by this caller. */
+enum tn_claim { TN_CLAIM_MINE, TN_CLAIM_KNOWN, TN_CLAIM_OTHERS };
+enum tn_claim tn_ledger_claim(struct tn_ledger *l, const char *key);
+void tn_ledger_unclaim(struct tn_ledger *l, const char *key);
 /* Reads what other processes have noted since. */
 void tn_ledger_catch_up(struct tn_ledger *l);
 
