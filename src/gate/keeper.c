@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd-pass.h"
 #include "base/fs.h"
 #include "gate/pins.h"
 #include "gate/program.h"
@@ -93,17 +94,6 @@ static void kill_gate(const struct tn_gate_keeper *k)
 
 int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn_error *err)
 {
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    char byte = 0;
-    struct iovec part = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr m = {.msg_iov = &part,
-                       .msg_iovlen = 1,
-                       .msg_control = control.room,
-                       .msg_controllen = sizeof control.room};
-
     if (check_rules(k, rules, err) < 0)
         return -1;
     int settings = write_settings(rules, err);
@@ -111,13 +101,8 @@ int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn
         return -1;
     tn_close(TN_TAKE_FD(k->settings));
     k->settings = settings;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof settings);
-    memcpy(CMSG_DATA(c), &settings, sizeof settings);
     /* One that takes no new rules must not go on with the old ones: the next one has them. */
-    if (k->pidfd >= 0 && sendmsg(k->control, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    if (k->pidfd >= 0 && tn_fd_send(k->control, "", 1, &settings, 1, MSG_DONTWAIT) < 0)
         kill_gate(k);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/fd-pass.h"
 #include "base/key-file.h"
 #include "base/proc.h"
 #include "gate/ending.h"
@@ -81,24 +82,13 @@ static void control_ready(struct gate *g, struct watch *w, uint32_t events)
 {
     for (;;) {
         char byte;
-        union {
-            struct cmsghdr align;
-            char room[CMSG_SPACE(sizeof(int))];
-        } control;
-        struct iovec part = {.iov_base = &byte, .iov_len = 1};
-        struct msghdr m = {.msg_iov = &part,
-                           .msg_iovlen = 1,
-                           .msg_control = control.room,
-                           .msg_controllen = sizeof control.room};
-        ssize_t n = recvmsg(w->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        tn_autofd int fd = -1;
+        size_t count = 1;
+        ssize_t n = tn_fd_receive(w->fd, &byte, 1, &fd, &count, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
             _exit(0);
         if (n < 0)
             return;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        tn_autofd int fd = -1;
-        if (c && c->cmsg_type == SCM_RIGHTS)
-            memcpy(&fd, CMSG_DATA(c), sizeof fd);
         if (fd >= 0)
             take_settings(g, fd, NULL);
     }

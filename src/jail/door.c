@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "base/fd-pass.h"
 #include "jail/jail.h"
 
 int jail_open_door(struct jail *j, struct tn_error *err)
@@ -38,23 +39,7 @@ void jail_poll_door(const struct jail_door *d, struct pollfd *p)
 /* 0, or -1 with errno. */
 static int hand_over(int pair, int fd)
 {
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    char note = 'c'; /* a message without bytes would look like the end */
-    struct iovec part = {.iov_base = &note, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.room,
-                             .msg_controllen = sizeof control.room};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    return sendmsg(pair, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
+    return tn_fd_send(pair, "c", 1, &fd, 1, MSG_DONTWAIT) < 0 ? -1 : 0;
 }
 
 /* A hand that takes none leaves those who come in the backlog of the socket, as any would. */

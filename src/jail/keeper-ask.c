@@ -5,6 +5,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "base/fd-pass.h"
 #include "jail/keeper-protocol.h"
 
 /* A path of any length fits into a socket address by way of its directory's descriptor. */
@@ -33,28 +34,15 @@ static int dial(const char *directory, int64_t deadline, struct tn_error *err)
 static ssize_t receive(int socket, struct tn_buf *out, int *fd)
 {
     char bytes[512];
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec part = {.iov_base = bytes, .iov_len = sizeof bytes};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.room,
-                             .msg_controllen = sizeof control.room};
-    ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    int passed;
+    size_t count = 1;
+    ssize_t n = tn_fd_receive(socket, bytes, sizeof bytes, &passed, &count, 0);
 
+    if (fd && *fd < 0)
+        *fd = TN_TAKE_FD(passed);
+    tn_close(passed);
     if (n <= 0)
         return n;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-        int passed;
-        memcpy(&passed, CMSG_DATA(c), sizeof passed);
-        if (fd && *fd < 0)
-            *fd = passed;
-        else
-            close(passed);
-    }
     tn_buf_add(out, bytes, (size_t)n);
     return n;
 }

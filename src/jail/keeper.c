@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/fd-pass.h"
 #include "base/fs.h"
 #include "jail/criu.h"
 #include "jail/gate.h"
@@ -67,23 +68,7 @@ int jail_open_keeper(struct jail *j, struct tn_error *err)
 
 static void answer(int socket, const char *text, int fd)
 {
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec part = {.iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text)};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-
-    if (fd >= 0) {
-        message.msg_control = control.room;
-        message.msg_controllen = sizeof control.room;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof fd);
-        memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    }
-    sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    tn_fd_send(socket, text, strlen(text), &fd, fd >= 0, MSG_DONTWAIT);
 }
 
 static void answer_status(struct keeper *k, int socket)

@@ -4,28 +4,11 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-
-union control {
-    struct cmsghdr align;
-    char room[CMSG_SPACE(sizeof(int))];
-};
+#include "base/fd-pass.h"
 
 int jail_send(int socket, const struct jail_message *message, int fd, struct tn_error *err)
 {
-    union control control = {0};
-    struct iovec part = {.iov_base = (void *)(uintptr_t)message, .iov_len = sizeof *message};
-    struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
-
-    if (fd >= 0) {
-        packet.msg_control = control.room;
-        packet.msg_controllen = sizeof control.room;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&packet);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof fd);
-        memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    }
-    if (sendmsg(socket, &packet, MSG_NOSIGNAL) < 0)
+    if (tn_fd_send(socket, message, sizeof *message, &fd, fd >= 0, 0) < 0)
         return tn_fail_errno(err, errno, "talk to the other half of the launcher");
     return 0;
 }
@@ -33,35 +16,26 @@ int jail_send(int socket, const struct jail_message *message, int fd, struct tn_
 int jail_receive(int socket, struct jail_message *message, int *fd, int64_t deadline,
                  struct tn_error *err)
 {
-    union control control = {0};
-    struct iovec part = {.iov_base = message, .iov_len = sizeof *message};
-    struct msghdr packet = {.msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = control.room,
-                            .msg_controllen = sizeof control.room};
+    tn_autofd int passed = -1;
+    size_t count = 1;
     struct pollfd p = {.fd = socket, .events = POLLIN};
 
     if (fd)
         *fd = -1;
     if (deadline != TN_NEVER && poll(&p, 1, tn_poll_ms(deadline)) == 0)
         return tn_fail(err, TN_E_TIMEOUT, "the other half of the launcher does not answer");
-    ssize_t n = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC);
+    ssize_t n = tn_fd_receive(socket, message, sizeof *message, &passed, &count, 0);
     /* A side that died with unread packets is reported first, once; its last words come then. */
-    if (n < 0 && errno == ECONNRESET)
-        n = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC);
+    if (n < 0 && errno == ECONNRESET) {
+        count = 1;
+        n = tn_fd_receive(socket, message, sizeof *message, &passed, &count, 0);
+    }
     if (n == 0)
         return 0;
     if (n != sizeof *message)
         return tn_fail_errno(err, n < 0 ? errno : EPROTO, "hear the other half of the launcher");
-    struct cmsghdr *c = CMSG_FIRSTHDR(&packet);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-        int passed;
-        memcpy(&passed, CMSG_DATA(c), sizeof passed);
-        if (fd)
-            *fd = passed;
-        else
-            close(passed);
-    }
+    if (fd)
+        *fd = TN_TAKE_FD(passed);
     return 1;
 }
 

@@ -3,10 +3,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-union control {
-    struct cmsghdr align;
-    char room[CMSG_SPACE(TN_PARCEL_MOST * sizeof(int))];
-};
+#include "base/fd-pass.h"
 
 int tn_parcel_pair(int pair[2], struct tn_error *err)
 {
@@ -19,25 +16,15 @@ int tn_parcel_pair(int pair[2], struct tn_error *err)
 int tn_parcel_send(int socket, const struct tn_child_fd *fds, size_t count, struct tn_error *err)
 {
     int numbers[TN_PARCEL_MOST], from[TN_PARCEL_MOST];
-    union control control = {0};
-    struct iovec part = {.iov_base = numbers, .iov_len = count * sizeof *numbers};
-    struct msghdr packet = {.msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = control.room,
-                            .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+    ssize_t n;
 
     for (size_t i = 0; i < count; i++) {
         numbers[i] = fds[i].to;
         from[i] = fds[i].from;
     }
-    struct cmsghdr *c = CMSG_FIRSTHDR(&packet);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(count * sizeof(int));
-    memcpy(CMSG_DATA(c), from, count * sizeof *from);
-    ssize_t n;
-    while ((n = sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR)
-        ;
+    do
+        n = tn_fd_send(socket, numbers, count * sizeof *numbers, from, count, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
     return n < 0 ? tn_fail_errno(err, errno, "send descriptors") : 0;
 }
 
@@ -65,28 +52,19 @@ static int place(int socket, int *got, const int *numbers, size_t count)
 int tn_parcel_receive(int socket, struct tn_error *err)
 {
     int numbers[TN_PARCEL_MOST], got[TN_PARCEL_MOST];
-    union control control = {0};
-    struct iovec part = {.iov_base = numbers, .iov_len = sizeof numbers};
-    struct msghdr packet = {.msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = control.room,
-                            .msg_controllen = sizeof control.room};
-    size_t count = 0;
+    size_t count;
     ssize_t n;
 
-    while ((n = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
-        ;
+    do {
+        count = TN_PARCEL_MOST;
+        n = tn_fd_receive(socket, numbers, sizeof numbers, got, &count, 0);
+    } while (n < 0 && errno == EINTR);
     if (n == 0 || (n < 0 && errno == ECONNRESET))
         return 0;
     if (n < 0)
         return tn_fail_errno(err, errno, "receive descriptors");
-    struct cmsghdr *c = CMSG_FIRSTHDR(&packet);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-        count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        memcpy(got, CMSG_DATA(c), count * sizeof *got);
-    }
     int r = 1;
-    if ((size_t)n != count * sizeof *numbers || packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+    if ((size_t)n != count * sizeof *numbers)
         r = tn_fail(err, TN_E_PEER, "descriptors: %zu came, with %zd bytes of numbers", count, n);
     else if (place(socket, got, numbers, count) < 0)
         r = tn_fail_errno(err, errno, "place descriptors");

@@ -5,13 +5,8 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/fd-pass.h"
 #include "net/socket-io.h"
-
-/* Room for one descriptor beside a message, aligned as the kernel wants it. */
-union control {
-    char bytes[CMSG_SPACE(sizeof(int))];
-    struct cmsghdr align;
-};
 
 int tn_pair_open(int ends[2], struct tn_error *err)
 {
@@ -49,19 +44,8 @@ bool net_is_pair(int fd)
 static int send_descriptor(int end, int fd, int64_t deadline)
 {
     struct net_wait wait = {.each = TN_NEVER, .deadline = deadline};
-    char note = 'c'; /* a message without bytes would look like the end */
-    struct iovec byte = {.iov_base = &note, .iov_len = 1};
-    union control control = {0};
-    struct msghdr message = {.msg_iov = &byte,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 
-    *head = (struct cmsghdr){
-        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
-    memcpy(CMSG_DATA(head), &fd, sizeof fd);
-    while (sendmsg(end, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    while (tn_fd_send(end, "c", 1, &fd, 1, MSG_DONTWAIT) < 0) {
         if (errno == EINTR)
             continue;
         if (errno != EAGAIN)
@@ -93,22 +77,11 @@ int net_pair_dial(int end, int64_t deadline, struct tn_error *err)
 int net_pair_take(int end)
 {
     char byte;
-    struct iovec piece = {.iov_base = &byte, .iov_len = 1};
-    union control control = {0};
-    struct msghdr message = {.msg_iov = &piece,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    int fd = -1;
+    int fd;
+    size_t count = 1;
+    ssize_t n = tn_fd_receive(end, &byte, 1, &fd, &count, MSG_DONTWAIT);
 
-    ssize_t n = recvmsg(end, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (n < 0)
-        return -1;
-    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-        head->cmsg_len == CMSG_LEN(sizeof fd))
-        memcpy(&fd, CMSG_DATA(head), sizeof fd);
-    if (fd < 0)
+    if (n >= 0 && fd < 0)
         errno = n == 0 ? EPIPE : EPROTO;
     return fd;
 }
