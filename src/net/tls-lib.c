@@ -11,7 +11,7 @@ static const struct tn_library_symbol symbols[] = {
 };
 
 static struct tn_library library = {
-    .user = "TLS",
+    .user = "encryption",
     .name = "OpenSSL",
     .file = "libssl.so.3",
     .package = "libssl3",

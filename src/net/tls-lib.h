@@ -1,10 +1,13 @@
-/* OpenSSL, loaded when first needed: by the service that listens with TLS, and by the gate that
- * ends it. */
+/* OpenSSL, loaded when first needed: by the service that listens with TLS, by the gate that ends
+ * it, by the safe of secrets, and to sign.  One table for all of them. */
 #ifndef TN_NET_TLS_LIB_H
 #define TN_NET_TLS_LIB_H
 
+#include <openssl/bio.h>
 #include <openssl/crypto.h>
+#include <openssl/ecdsa.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
@@ -14,18 +17,46 @@
 
 #define TLS_FUNCTIONS(X)                  \
     X(ASN1_INTEGER_set_uint64)            \
+    X(BIO_ctrl)                           \
     X(BIO_free)                           \
+    X(BIO_new)                            \
     X(BIO_new_mem_buf)                    \
+    X(BIO_s_mem)                          \
+    X(BIO_s_secmem)                       \
+    X(BN_bn2binpad)                       \
+    X(BN_free)                            \
+    X(BN_num_bits)                        \
+    X(d2i_ECDSA_SIG)                      \
+    X(ECDSA_SIG_free)                     \
+    X(ECDSA_SIG_get0)                     \
     X(ERR_clear_error)                    \
     X(ERR_error_string_n)                 \
     X(ERR_get_error)                      \
     X(ERR_reason_error_string)            \
+    X(EVP_aes_256_gcm)                    \
+    X(EVP_CIPHER_CTX_ctrl)                \
+    X(EVP_CIPHER_CTX_free)                \
+    X(EVP_CIPHER_CTX_new)                 \
+    X(EVP_CipherFinal_ex)                 \
+    X(EVP_CipherInit_ex)                  \
+    X(EVP_CipherUpdate)                   \
+    X(EVP_DigestSign)                     \
+    X(EVP_DigestSignInit)                 \
+    X(EVP_MD_CTX_free)                    \
+    X(EVP_MD_CTX_new)                     \
     X(EVP_PKEY_free)                      \
+    X(EVP_PKEY_get_base_id)               \
+    X(EVP_PKEY_get_bits)                  \
+    X(EVP_PKEY_get_bn_param)              \
+    X(EVP_PKEY_get_group_name)            \
     X(EVP_PKEY_Q_keygen)                  \
     X(EVP_sha256)                         \
     X(OPENSSL_thread_stop)                \
     X(PEM_read_bio_PrivateKey)            \
     X(PEM_read_bio_X509)                  \
+    X(PEM_write_bio_PKCS8PrivateKey)      \
+    X(PEM_write_bio_PrivateKey)           \
+    X(PEM_write_bio_X509)                 \
     X(RAND_bytes)                         \
     X(SSL_accept)                         \
     X(SSL_connect)                        \

@@ -1,12 +1,11 @@
 #include "security/authority.h"
 
 #include "net/tls-certificate.h"
-#include "security/crypto-lib.h"
 
 #define TEN_YEARS (10 * 365)
 
 /* What was written to it, as a string. */
-static char *text_of(const struct crypto_lib *lib, BIO *out)
+static char *text_of(const struct tn_tls_lib *lib, BIO *out)
 {
     char *data = NULL;
     long n = lib->BIO_ctrl(out, BIO_CTRL_INFO, 0, &data);
@@ -14,7 +13,7 @@ static char *text_of(const struct crypto_lib *lib, BIO *out)
     return n > 0 ? tn_strndup(data, (size_t)n) : NULL;
 }
 
-static bool write_both(const struct crypto_lib *lib, X509 *x, EVP_PKEY *key,
+static bool write_both(const struct tn_tls_lib *lib, X509 *x, EVP_PKEY *key,
                        struct tn_authority *out)
 {
     /* Memory that is wiped when it is freed. */
@@ -33,18 +32,17 @@ static bool write_both(const struct crypto_lib *lib, X509 *x, EVP_PKEY *key,
 int tn_authority_make(const char *id, struct tn_authority *out, struct tn_error *err)
 {
     tn_autofree char *name = tn_asprintf("Tendon sandbox %s", id);
-    const struct tn_tls_lib *tls = tn_tls_lib(err);
-    const struct crypto_lib *lib = tls ? crypto_lib(err) : NULL;
+    const struct tn_tls_lib *lib = tn_tls_lib(err);
 
     *out = (struct tn_authority){0};
     if (!lib)
         return -1;
-    EVP_PKEY *key = tn_certificate_key(tls);
+    EVP_PKEY *key = tn_certificate_key(lib);
     const struct tn_certificate about = {.subject = name, .days = TEN_YEARS, .key = key};
-    X509 *x = key ? tn_certificate_make(tls, &about) : NULL;
+    X509 *x = key ? tn_certificate_make(lib, &about) : NULL;
     bool made = x && write_both(lib, x, key, out);
-    tls->X509_free(x);
-    tls->EVP_PKEY_free(key);
+    lib->X509_free(x);
+    lib->EVP_PKEY_free(key);
     if (made)
         return 0;
     tn_authority_done(out);

@@ -8,7 +8,7 @@
 #include "base/fs.h"
 #include "base/hex.h"
 #include "base/key-file.h"
-#include "security/crypto-lib.h"
+#include "net/tls-lib.h"
 
 #define FORMAT "tendon-secret 1\n"
 enum { NONCE = 12, TAG = 16, PREFIX = sizeof FORMAT - 1 };
@@ -142,7 +142,7 @@ static int refuse(struct tn_error *err)
 }
 
 /* One pass in either direction; tag is written or compared. */
-static bool pass(const struct crypto_lib *lib, EVP_CIPHER_CTX *c, const struct safe_key *k,
+static bool pass(const struct tn_tls_lib *lib, EVP_CIPHER_CTX *c, const struct safe_key *k,
                  const char *about, const unsigned char *nonce, const void *in, size_t n, void *out,
                  unsigned char tag[TAG], bool seal)
 {
@@ -160,7 +160,7 @@ static bool pass(const struct crypto_lib *lib, EVP_CIPHER_CTX *c, const struct s
 int safe_seal(const struct safe_key *k, const char *about, const struct tn_buf *plain,
               struct tn_buf *out, struct tn_error *err)
 {
-    const struct crypto_lib *lib = crypto_lib(err);
+    const struct tn_tls_lib *lib = tn_tls_lib(err);
     unsigned char nonce[NONCE], tag[TAG];
 
     if (!lib)
@@ -183,7 +183,7 @@ int safe_seal(const struct safe_key *k, const char *about, const struct tn_buf *
 int safe_unseal(const struct safe_key *k, const char *about, const struct tn_buf *sealed,
                 struct tn_buf *out, struct tn_error *err)
 {
-    const struct crypto_lib *lib = crypto_lib(err);
+    const struct tn_tls_lib *lib = tn_tls_lib(err);
     unsigned char tag[TAG];
 
     if (!lib)

@@ -1,75 +1,21 @@
 #include "runtime/mcp/oauth-key.h"
 
-#include <openssl/bio.h>
 #include <openssl/core_names.h>
-#include <openssl/ecdsa.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <sys/random.h>
 #include <time.h>
 
 #include "base/base64.h"
 #include "base/json.h"
 #include "base/key-file.h"
-#include "base/library.h"
 #include "base/sha256.h"
+#include "net/tls-lib.h"
 
 enum { COORDINATE_BYTES = 32, RSA_BITS_MIN = 2048, PROOF_SECONDS = 120, TEXT_MAX = 64 << 10 };
 
 struct mcp_key {
+    const struct tn_tls_lib *lib;
     EVP_PKEY *pkey;
     bool ec;
-};
-
-/* --- the library ------------------------------------------------------------------------------ */
-
-#define FUNCTIONS(X)           \
-    X(BIO_ctrl)                \
-    X(BIO_free)                \
-    X(BIO_new)                 \
-    X(BIO_new_mem_buf)         \
-    X(BIO_s_mem)               \
-    X(BN_bn2binpad)            \
-    X(BN_free)                 \
-    X(BN_num_bits)             \
-    X(d2i_ECDSA_SIG)           \
-    X(ECDSA_SIG_free)          \
-    X(ECDSA_SIG_get0)          \
-    X(EVP_DigestSign)          \
-    X(EVP_DigestSignInit)      \
-    X(EVP_MD_CTX_free)         \
-    X(EVP_MD_CTX_new)          \
-    X(EVP_PKEY_free)           \
-    X(EVP_PKEY_get_base_id)    \
-    X(EVP_PKEY_get_bits)       \
-    X(EVP_PKEY_get_bn_param)   \
-    X(EVP_PKEY_get_group_name) \
-    X(EVP_PKEY_Q_keygen)       \
-    X(EVP_sha256)              \
-    X(PEM_read_bio_PrivateKey) \
-    X(PEM_write_bio_PrivateKey)
-
-static struct {
-#define MEMBER(name) __typeof__(&name) f_##name;
-    FUNCTIONS(MEMBER)
-#undef MEMBER
-} lib;
-
-static const struct tn_library_symbol symbols[] = {
-#define SYMBOL(name) {#name, offsetof(__typeof__(lib), f_##name)},
-    FUNCTIONS(SYMBOL)
-#undef SYMBOL
-};
-
-static struct tn_library library = {
-    .user = "signing",
-    .name = "OpenSSL",
-    .file = "libcrypto.so.3",
-    .package = "libssl3",
-    .symbols = symbols,
-    .symbol_count = TN_COUNT(symbols),
-    .functions = &lib,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
 /* --- keys ------------------------------------------------------------------------------------- */
@@ -78,38 +24,40 @@ void mcp_key_free(struct mcp_key *key)
 {
     if (!key)
         return;
-    lib.f_EVP_PKEY_free(key->pkey);
+    key->lib->EVP_PKEY_free(key->pkey);
     free(key);
 }
 
 /* The key becomes ours, also on failure. */
-static struct mcp_key *take_key(EVP_PKEY *pkey, struct tn_error *err)
+static struct mcp_key *take_key(const struct tn_tls_lib *lib, EVP_PKEY *pkey, struct tn_error *err)
 {
     char group[32] = "";
     size_t n = 0;
-    int kind = lib.f_EVP_PKEY_get_base_id(pkey);
+    int kind = lib->EVP_PKEY_get_base_id(pkey);
     bool ec = kind == EVP_PKEY_EC &&
-              lib.f_EVP_PKEY_get_group_name(pkey, group, sizeof group, &n) == 1 &&
+              lib->EVP_PKEY_get_group_name(pkey, group, sizeof group, &n) == 1 &&
               strcmp(group, "prime256v1") == 0;
 
-    if (!ec && !(kind == EVP_PKEY_RSA && lib.f_EVP_PKEY_get_bits(pkey) >= RSA_BITS_MIN)) {
-        lib.f_EVP_PKEY_free(pkey);
+    if (!ec && !(kind == EVP_PKEY_RSA && lib->EVP_PKEY_get_bits(pkey) >= RSA_BITS_MIN)) {
+        lib->EVP_PKEY_free(pkey);
         tn_fail(err, TN_E_INVALID, "expected a key of the curve P-256, or RSA of at least %d bits",
                 RSA_BITS_MIN);
         return NULL;
     }
     struct mcp_key *key = tn_malloc(sizeof *key);
-    *key = (struct mcp_key){.pkey = pkey, .ec = ec};
+    *key = (struct mcp_key){.lib = lib, .pkey = pkey, .ec = ec};
     return key;
 }
 
 struct mcp_key *mcp_key_new(struct tn_error *err)
 {
-    if (tn_library_load(&library, err) < 0)
+    const struct tn_tls_lib *lib = tn_tls_lib(err);
+
+    if (!lib)
         return NULL;
-    EVP_PKEY *pkey = lib.f_EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");
+    EVP_PKEY *pkey = lib->EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");
     if (pkey)
-        return take_key(pkey, err);
+        return take_key(lib, pkey, err);
     tn_fail(err, TN_E_INTERNAL, "OpenSSL makes no key");
     return NULL;
 }
@@ -122,13 +70,15 @@ static int no_password(char *buf, int size, int writing, void *ctx)
 
 struct mcp_key *mcp_key_parse(const char *pem, struct tn_error *err)
 {
-    if (tn_library_load(&library, err) < 0)
+    const struct tn_tls_lib *lib = tn_tls_lib(err);
+
+    if (!lib)
         return NULL;
-    BIO *in = lib.f_BIO_new_mem_buf(pem, -1);
-    EVP_PKEY *pkey = in ? lib.f_PEM_read_bio_PrivateKey(in, NULL, no_password, NULL) : NULL;
-    lib.f_BIO_free(in);
+    BIO *in = lib->BIO_new_mem_buf(pem, -1);
+    EVP_PKEY *pkey = in ? lib->PEM_read_bio_PrivateKey(in, NULL, no_password, NULL) : NULL;
+    lib->BIO_free(in);
     if (pkey)
-        return take_key(pkey, err);
+        return take_key(lib, pkey, err);
     tn_fail(err, TN_E_INVALID, "expected a private key as PEM text, without a password");
     return NULL;
 }
@@ -147,15 +97,16 @@ struct mcp_key *mcp_key_read(const char *path, struct tn_error *err)
 
 char *mcp_key_pem(const struct mcp_key *key, struct tn_error *err)
 {
-    BIO *out = lib.f_BIO_new(lib.f_BIO_s_mem());
+    const struct tn_tls_lib *lib = key->lib;
+    BIO *out = lib->BIO_new(lib->BIO_s_mem());
     char *data = NULL, *pem = NULL;
 
-    if (out && lib.f_PEM_write_bio_PrivateKey(out, key->pkey, NULL, NULL, 0, NULL, NULL) == 1) {
-        long n = lib.f_BIO_ctrl(out, BIO_CTRL_INFO, 0, &data);
+    if (out && lib->PEM_write_bio_PrivateKey(out, key->pkey, NULL, NULL, 0, NULL, NULL) == 1) {
+        long n = lib->BIO_ctrl(out, BIO_CTRL_INFO, 0, &data);
         if (n > 0)
             pem = tn_strndup(data, (size_t)n);
     }
-    lib.f_BIO_free(out);
+    lib->BIO_free(out);
     if (!pem)
         tn_fail(err, TN_E_INTERNAL, "OpenSSL does not write the key");
     return pem;
@@ -169,36 +120,38 @@ const char *mcp_key_algorithm(const struct mcp_key *key)
 /* --- signing ---------------------------------------------------------------------------------- */
 
 /* Two numbers of 32 bytes, from how OpenSSL writes them. */
-static int put_numbers(struct tn_buf *out, const unsigned char *der, size_t n)
+static int put_numbers(const struct tn_tls_lib *lib, struct tn_buf *out, const unsigned char *der,
+                       size_t n)
 {
-    ECDSA_SIG *signature = lib.f_d2i_ECDSA_SIG(NULL, &der, (long)n);
+    ECDSA_SIG *signature = lib->d2i_ECDSA_SIG(NULL, &der, (long)n);
     unsigned char bytes[2 * COORDINATE_BYTES];
     const BIGNUM *r, *s;
 
     if (!signature)
         return -1;
-    lib.f_ECDSA_SIG_get0(signature, &r, &s);
+    lib->ECDSA_SIG_get0(signature, &r, &s);
     bool fits =
-        lib.f_BN_bn2binpad(r, bytes, COORDINATE_BYTES) == COORDINATE_BYTES &&
-        lib.f_BN_bn2binpad(s, bytes + COORDINATE_BYTES, COORDINATE_BYTES) == COORDINATE_BYTES;
-    lib.f_ECDSA_SIG_free(signature);
+        lib->BN_bn2binpad(r, bytes, COORDINATE_BYTES) == COORDINATE_BYTES &&
+        lib->BN_bn2binpad(s, bytes + COORDINATE_BYTES, COORDINATE_BYTES) == COORDINATE_BYTES;
+    lib->ECDSA_SIG_free(signature);
     return fits ? tn_base64_encode_url(out, bytes, sizeof bytes) : -1;
 }
 
 static int put_signature(const struct mcp_key *key, struct tn_buf *out, const char *text,
                          size_t text_len)
 {
-    EVP_MD_CTX *ctx = lib.f_EVP_MD_CTX_new();
+    const struct tn_tls_lib *lib = key->lib;
+    EVP_MD_CTX *ctx = lib->EVP_MD_CTX_new();
     unsigned char bytes[2048]; /* RSA of 16384 bits */
     size_t n = sizeof bytes;
     bool signed_it =
-        ctx && lib.f_EVP_DigestSignInit(ctx, NULL, lib.f_EVP_sha256(), NULL, key->pkey) == 1 &&
-        lib.f_EVP_DigestSign(ctx, bytes, &n, (const unsigned char *)text, text_len) == 1;
+        ctx && lib->EVP_DigestSignInit(ctx, NULL, lib->EVP_sha256(), NULL, key->pkey) == 1 &&
+        lib->EVP_DigestSign(ctx, bytes, &n, (const unsigned char *)text, text_len) == 1;
 
-    lib.f_EVP_MD_CTX_free(ctx);
+    lib->EVP_MD_CTX_free(ctx);
     if (!signed_it)
         return -1;
-    return key->ec ? put_numbers(out, bytes, n) : tn_base64_encode_url(out, bytes, n);
+    return key->ec ? put_numbers(lib, out, bytes, n) : tn_base64_encode_url(out, bytes, n);
 }
 
 /* header.payload.signature, on the heap. */
@@ -258,15 +211,16 @@ char *mcp_key_client_proof(const struct mcp_key *key, const char *client, const 
 static int put_number(const struct mcp_key *key, struct tn_jw *w, const char *name,
                       const char *param)
 {
+    const struct tn_tls_lib *lib = key->lib;
     tn_autobuf struct tn_buf text = TN_BUF_INIT(TEXT_MAX);
     unsigned char bytes[2048];
     BIGNUM *number = NULL;
 
-    if (lib.f_EVP_PKEY_get_bn_param(key->pkey, param, &number) != 1)
+    if (lib->EVP_PKEY_get_bn_param(key->pkey, param, &number) != 1)
         return -1;
-    int n = key->ec ? COORDINATE_BYTES : (lib.f_BN_num_bits(number) + 7) / 8;
-    bool fits = n <= (int)sizeof bytes && lib.f_BN_bn2binpad(number, bytes, n) == n;
-    lib.f_BN_free(number);
+    int n = key->ec ? COORDINATE_BYTES : (lib->BN_num_bits(number) + 7) / 8;
+    bool fits = n <= (int)sizeof bytes && lib->BN_bn2binpad(number, bytes, n) == n;
+    lib->BN_free(number);
     if (!fits || tn_base64_encode_url(&text, bytes, (size_t)n) < 0)
         return -1;
     tn_jw_kstr(w, name, tn_buf_str(&text));
