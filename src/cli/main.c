@@ -9,11 +9,13 @@
 /* Before the verb: the options of all verbs; then the verb and everything behind it. */
 struct line {
     struct globals globals;
+    bool version;
     struct tn_str_list rest;
 };
 
 static const struct tn_field line_rows[] = {
     TN_OBJECT("globals", struct line, globals, &global_fields),
+    TN_BOOL("version", struct line, version, .flag = "--version", .letter = 'V'),
     TN_STRINGS("verb", struct line, rest, .flags = TN_FIELD_POSITIONAL | TN_FIELD_REST,
                .value = "VERB"),
 };
@@ -203,7 +205,9 @@ static int read_line(struct line *line, int argc, char **argv, struct tn_error *
         int status = tn_fields_from_argv(&line_fields, line, argc - 1, argv + 1, err);
         if (status < 0)
             return -1;
-        instead = status == 1 || !line->rest.count ? "help" : synonym(line->rest.items[0]);
+        instead = line->version                      ? "version"
+                  : status == 1 || !line->rest.count ? "help"
+                                                     : synonym(line->rest.items[0]);
     }
     if (instead) {
         tn_fields_done(&line_fields, line);

@@ -21,7 +21,7 @@ def test_version(tendon):
     out = tendon.ok("version")
     assert out.startswith("tendon 0.")
     for option in ("--version", "-V"):
-        assert tendon.ok(option) == out
+        assert tendon.ok(option) == out == tendon.ok("--state", "/nowhere", option)
     assert tendon.json("version") == {"version": out.split()[1]}
 
 
