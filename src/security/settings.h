@@ -39,7 +39,7 @@ struct tn_invariant_settings {
 
 struct tn_grayswan_settings {
     char *endpoint;
-    char *policy_id; /* NULL: $GRAYSWAN_POLICY_ID, or the platform's default */
+    char *policy_id; /* never NULL: without a word, the platform's own for everybody */
     double seconds;
 };
 
