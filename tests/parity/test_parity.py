@@ -66,6 +66,9 @@ def plain(event):
         extras["metadata"] = {key: extras["metadata"].get(key) for key in STEADY}
     if "content" in event:
         event["content"] = re.sub(r"\[Jupyter (current working directory|Python interpreter): [^\]]*\]", "", event["content"])
+        if event["content"].startswith("^C"):  # typed again where the shell was slow to have its terminal back
+            event["content"] = "^C"
+            extras.get("metadata", {}).pop("output_bytes", None)
     return {**event, "extras": extras} if "extras" in event else event
 
 
