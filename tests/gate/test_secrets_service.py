@@ -70,6 +70,7 @@ class There(Service):
 def service(world, tmp_path):
     service = There(tmp_path, world).start()
     yield service
+    service.tendon("secret", "rm", "API_KEY", "--tenant", "alice")
     service.finish()
 
 
@@ -150,9 +151,9 @@ def test_a_whole_life(service):
     # Whoever holds it leaves no core: the gate, and the service, which has just been told it once more.
     alice.put("/v1/secrets/API_KEY", {"value": value, "hosts": ["api.test"]}).ok()
     gate = gate_of(service, box)
-    assert limit_of_cores(gate) <= 1 and limit_of_cores(service.pid) <= 1
+    assert limit_of_cores(gate) == limit_of_cores(service.pid) == 1  # a sanitizer makes it 0
     os.kill(gate, signal.SIGABRT)
-    eventually(lambda: gate_of(service, box) not in (0, gate), "another gate")
+    eventually(lambda: gate_of(service, box) != gate, "its end")
     service.process.send_signal(signal.SIGABRT)
     service.wait()
     assert list(service.cores.iterdir()) == []
