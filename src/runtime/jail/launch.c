@@ -203,7 +203,7 @@ static int plan_limits(const struct jail_engine *e, const struct tn_subject *sub
     return 0;
 }
 
-/* The authority of a gate that looks inside TLS has to be shown inside, and nobody does it there. */
+/* Inside must trust the authority of a gate that looks into TLS, and nobody shows it there. */
 static int check_vault(const struct tn_host *host, const struct tn_spec *spec,
                        const struct tn_rules *rules, struct tn_error *err)
 {
