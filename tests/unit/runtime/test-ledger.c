@@ -212,6 +212,24 @@ static void test_it_catches_up_with_others(void **state)
     tn_ledger_free(others);
 }
 
+static void test_a_key_is_claimed_by_one(void **state)
+{
+    struct tn_ledger *l = open_ledger(directory);
+
+    assert_int_equal(tn_ledger_claim(l, "claimed"), TN_CLAIM_MINE);
+    assert_int_equal(tn_ledger_claim(l, "claimed"), TN_CLAIM_OTHERS);
+    assert_int_equal(tn_ledger_claim(l, "another"), TN_CLAIM_MINE);
+    assert_false(tn_ledger_knows(l, "claimed"));
+    tn_ledger_unclaim(l, "claimed"); /* nothing was noted: it is free */
+    assert_int_equal(tn_ledger_claim(l, "claimed"), TN_CLAIM_MINE);
+    assert_false(begin(l, false, "claimed", 1).known);
+    tn_ledger_unclaim(l, "claimed");
+    assert_int_equal(tn_ledger_claim(l, "claimed"), TN_CLAIM_KNOWN);
+    tn_ledger_unclaim(l, "another");
+    tn_ledger_unclaim(l, "nobodys");
+    tn_ledger_free(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_the_oldest_keys_go_first),
         cmocka_unit_test(test_a_key_of_another_action),
         cmocka_unit_test(test_it_catches_up_with_others),
+        cmocka_unit_test(test_a_key_is_claimed_by_one),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
