@@ -157,6 +157,14 @@ static bool next_piece(struct http2_stream *s)
     return tn_buf_ok(&s->out);
 }
 
+void http2_stream_discard(struct http2_stream *s)
+{
+    s->lib->nghttp2_session_consume(s->session, s->id, s->body.len);
+    tn_buf_reset(&s->body);
+    tn_buf_reset(&s->out);
+    s->told_end = true;
+}
+
 void http2_stream_send(struct http2_stream *s)
 {
     while (s->fd >= 0 && (s->out.len || next_piece(s))) {
@@ -164,10 +172,7 @@ void http2_stream_send(struct http2_stream *s)
         if (sent < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (sent < 0) { /* it has answered without reading all of it */
-            s->lib->nghttp2_session_consume(s->session, s->id, s->body.len);
-            tn_buf_reset(&s->body);
-            tn_buf_reset(&s->out);
-            s->told_end = true;
+            http2_stream_discard(s);
             return;
         }
         tn_buf_eat(&s->out, (size_t)sent);

@@ -31,6 +31,7 @@ struct http2_stream {
     /* The answer. */
     bool head_only;   /* to HEAD */
     bool answered;    /* its head was given to nghttp2 */
+    int64_t linger;   /* until when the rest of the request is read away; 0: it is not */
     bool finished;    /* the client was sent all of it */
     bool deferred;    /* nghttp2 waits for its next bytes */
     struct tn_buf in; /* received and not taken yet */
@@ -55,6 +56,8 @@ int http2_stream_head(struct http2_stream *s);
 int http2_stream_body(struct http2_stream *s, const void *bytes, size_t n);
 /* Sends what can be sent to the server. */
 void http2_stream_send(struct http2_stream *s);
+/* Nobody takes the rest of the request: the client may send it into the void. */
+void http2_stream_discard(struct http2_stream *s);
 /* Something came from the server, or it has ended: 0, or -1 when the stream cannot go on. */
 int http2_stream_receive(struct http2_stream *s);
 /* What to poll its descriptor for. */

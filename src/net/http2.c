@@ -12,6 +12,7 @@ enum {
     STREAMS_MAX = 64, /* at once, of a connection */
     RESETS_MAX = 200, /* that a client may take back at once, and so many a second more: */
     RESETS_RATE = 20,
+    LINGER_SECONDS = 3,
     POLLED_MAX = 2 * STREAMS_MAX, /* some may be ending */
 };
 
@@ -127,7 +128,8 @@ static bool resets_too_much(struct http2 *h)
     return h->resets > RESETS_MAX;
 }
 
-/* Who has its answer need not send the rest of the request: nobody takes it any more. */
+/* Who has its answer need not send the rest of the request.  It is told so after a while: there are
+ * clients that lose the answer when they are told before they have read it. */
 static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
 {
     struct http2 *h = ctx;
@@ -137,8 +139,10 @@ static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void
         (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
         return 0;
     s->finished = true;
-    if (!s->ended)
-        h->lib->nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
+    if (!s->ended) {
+        http2_stream_discard(s);
+        s->linger = tn_now() + LINGER_SECONDS * TN_SECOND;
+    }
     return 0;
 }
 
@@ -276,6 +280,27 @@ static int64_t patience(const struct http2 *h)
            (int64_t)((http_conn_is_strange(h->conn) ? o->header_seconds : o->idle_seconds) * 1e9);
 }
 
+/* Ends the streams that have had their time: true when there were some.  *next is when the next
+ * has. */
+static bool end_lingering(struct http2 *h, int64_t *next)
+{
+    int64_t now = tn_now();
+    bool some = false;
+
+    *next = TN_NEVER;
+    for (struct http2_stream *s = h->streams; s; s = s->next) {
+        if (s->linger && now >= s->linger) {
+            h->lib->nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, s->id,
+                                              NGHTTP2_NO_ERROR);
+            s->linger = 0;
+            some = true;
+        } else if (s->linger && s->linger < *next) {
+            *next = s->linger;
+        }
+    }
+    return some;
+}
+
 /* One turn of the loop; -1 when the connection is over. */
 static int turn(struct http2 *h)
 {
@@ -286,6 +311,9 @@ static int turn(struct http2 *h)
         h->moved = tn_now();
     if (send_client(h) < 0)
         return -1;
+    int64_t lingering;
+    if (end_lingering(h, &lingering))
+        return 0;
     if (h->out_len == 0 && !h->lib->nghttp2_session_want_read(h->session) &&
         !h->lib->nghttp2_session_want_write(h->session))
         return -1;
@@ -297,9 +325,12 @@ static int turn(struct http2 *h)
         short events = s->fd < 0 ? 0 : http2_stream_events(s);
         fds[count++] = (struct pollfd){events ? s->fd : -1, events, 0};
     }
-    int ready = poll(fds, count, tn_poll_ms(patience(h)));
+    int64_t until = patience(h);
+    int ready = poll(fds, count, tn_poll_ms(lingering < until ? lingering : until));
     if (ready < 0)
         return errno == EINTR ? 0 : -1;
+    if (ready == 0 && tn_now() < until)
+        return 0;
     if (ready == 0 && (h->out_len || h->leaving))
         return -1;
     if (ready == 0 || (h->begun == 0 && http_conn_is_old_stranger(h->conn)))
