@@ -334,8 +334,36 @@ static void linger(struct http_conn *c)
     }
 }
 
+/* Whether its first bytes are those of HTTP/2, which no request of HTTP/1.1 begins with, as 1 or 0;
+ * -1 when none came.  What was received stays in conn->in. */
+static int is_http2(struct http_conn *c)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    struct net_wait wait = {.each = TN_NEVER};
+
+    for (;;) {
+        size_t n = c->in_end < sizeof preface - 1 ? c->in_end : sizeof preface - 1;
+        if (memcmp(c->in, preface, n) != 0)
+            return 0;
+        if (n == sizeof preface - 1)
+            return 1;
+        if (n > 0 && wait.deadline == 0)
+            wait.deadline = tn_now() + http_settings_of(c->server)->header_wait;
+        ssize_t got = n == 0 ? receive_first(c) : net_recv(c->fd, c->in + n, c->in_cap - n, &wait);
+        if (got <= 0)
+            return n > 0 ? 0 : -1;
+        http_conn_enter(c, HTTP_READING);
+        c->in_end += (size_t)got;
+    }
+}
+
 void http_conn_run(struct http_conn *c)
 {
+    bool (*http2)(struct http_conn *) = http_settings_of(c->server)->options.http2;
+
+    int preface = http2 ? is_http2(c) : 0;
+    if (preface < 0 || (preface > 0 && http2(c)))
+        return;
     while (run_exchange(c)) {
         compact(c);
         http_conn_enter(c, c->in_end ? HTTP_READING : HTTP_WAITING);

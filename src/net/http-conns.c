@@ -264,6 +264,13 @@ static bool clear_place(struct http_conns *p, const uint64_t *owner, int max)
     return first != NULL;
 }
 
+static void make_known(struct http_conns *p, struct http_conn *c, uint64_t owner)
+{
+    p->strangers -= !c->known && !c->dismissed;
+    c->known = true;
+    c->owner = owner;
+}
+
 bool http_conns_know(struct http_conns *p, struct http_conn *c, const char *owner)
 {
     uint64_t of = owner ? hash(owner) : 0;
@@ -274,20 +281,42 @@ bool http_conns_know(struct http_conns *p, struct http_conn *c, const char *owne
     pthread_mutex_lock(&p->lock);
     bool may = !c->dismissed && clear_place(p, &of, owner ? all / 2 : all) &&
                (c->known || clear_place(p, NULL, all));
-    if (may) {
-        p->strangers -= !c->known;
-        c->known = true;
-        c->owner = of;
-    }
+    if (may)
+        make_known(p, c, of);
+    if (may && c->parent && !c->parent->known)
+        make_known(p, c->parent, of);
     pthread_mutex_unlock(&p->lock);
     return may;
+}
+
+bool http_conn_is_strange(struct http_conn *c)
+{
+    struct http_conns *p = c->pool;
+
+    if (!p->max_strangers)
+        return false;
+    pthread_mutex_lock(&p->lock);
+    bool strange = !c->known;
+    pthread_mutex_unlock(&p->lock);
+    return strange;
+}
+
+void http_conn_leave_streams(struct http_conn *parent)
+{
+    struct http_conns *p = parent->pool;
+
+    pthread_mutex_lock(&p->lock);
+    for (struct http_conn *c = p->live; c; c = c->next)
+        if (c->parent == parent)
+            c->parent = NULL;
+    pthread_mutex_unlock(&p->lock);
 }
 
 /* --- coming in ----------------------------------------------------------------------------- */
 
 /* A block on the list of the living, or NULL with err. */
 static struct http_conn *enlist(struct http_conns *p, int fd, const char *peer,
-                                struct tn_error *err)
+                                struct http_conn *parent, struct tn_error *err)
 {
     pthread_mutex_lock(&p->lock);
     bool room = let_in(p, peer);
@@ -302,6 +331,7 @@ static struct http_conn *enlist(struct http_conns *p, int fd, const char *peer,
         memset(c, 0, offsetof(struct http_conn, x));
         c->fd = fd;
         c->pool = p;
+        c->parent = parent;
         c->since = tn_now();
         snprintf(c->peer, sizeof c->peer, "%s", peer);
         p->strangers++;
@@ -327,11 +357,11 @@ static void delist(struct http_conns *p, struct http_conn *c)
 }
 
 int http_conns_start(struct http_conns *p, struct tn_http_server *s, int fd, const char *peer,
-                     struct tn_error *err)
+                     struct http_conn *parent, struct tn_error *err)
 {
     pthread_attr_t attr;
     pthread_t thread;
-    struct http_conn *c = enlist(p, fd, peer, err);
+    struct http_conn *c = enlist(p, fd, peer, parent, err);
 
     if (!c)
         return -1;

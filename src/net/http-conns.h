@@ -32,9 +32,9 @@ void http_conns_init(struct http_conns *p, int max, int max_strangers, size_t st
 void http_conns_done(struct http_conns *p); /* when nothing is left */
 
 /* Serves the connected fd in a thread of its own; owns fd on success.  TN_E_BUSY when the pool is
- * full or closed. */
+ * full or closed.  parent: as http_conn says, or NULL. */
 int http_conns_start(struct http_conns *p, struct tn_http_server *s, int fd, const char *peer,
-                     struct tn_error *err);
+                     struct http_conn *parent, struct tn_error *err);
 /* As tn_http_know says. */
 bool http_conns_know(struct http_conns *p, struct http_conn *c, const char *owner);
 void http_conns_close(struct http_conns *p);

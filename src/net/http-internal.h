@@ -83,9 +83,10 @@ struct http_conn {
     int fd;
     _Atomic enum http_phase phase; /* set by its thread alone */
     /* Under the pool's lock; only its thread makes it known. */
-    bool known;     /* to be somebody's */
-    bool dismissed; /* to make room: its thread is about to end */
-    uint64_t owner; /* a hash */
+    bool known;               /* to be somebody's */
+    bool dismissed;           /* to make room: its thread is about to end */
+    uint64_t owner;           /* a hash */
+    struct http_conn *parent; /* whose stream of HTTP/2 it is, or NULL; known when a stream is */
     int64_t since;
     pthread_t thread;
     struct tn_http_server *server;
@@ -119,6 +120,16 @@ void http_conn_run(struct http_conn *c);
 void http_conn_done(struct http_conn *c);
 /* Notes where it stands; a stopping server has asked those that wait or flow to end. */
 void http_conn_enter(struct http_conn *c, enum http_phase phase);
+
+/* For who speaks HTTP/2 (http2.c). */
+/* http-server.c: serves one end of a socket pair, which it owns, as a stream of that one. */
+int http_adopt_stream(struct http_conn *parent, int fd);
+/* http-conns.c: forgets that any were its streams, before it ends. */
+void http_conn_leave_streams(struct http_conn *parent);
+/* Whether none of its streams has shown who it is. */
+bool http_conn_is_strange(struct http_conn *c);
+/* http-reply.c: and for longer than strangers stay. */
+bool http_conn_is_old_stranger(struct http_conn *c);
 
 /* http-request.c */
 /* n + 1 bytes that live until the end of the exchange, or NULL. */

@@ -101,10 +101,9 @@ static void put_date(struct http_conn *c)
 }
 
 /* Who does not say who it is comes again: nobody keeps one of the places of strangers for long. */
-static bool is_old_stranger(const struct http_conn *c)
+bool http_conn_is_old_stranger(struct http_conn *c)
 {
-    return c->pool->max_strangers && !c->known &&
-           tn_now() - c->since > STRANGER_SECONDS * TN_SECOND;
+    return http_conn_is_strange(c) && tn_now() - c->since > STRANGER_SECONDS * TN_SECOND;
 }
 
 /* Whether the connection can serve another request after this one.  Asked when the head is built,
@@ -112,7 +111,8 @@ static bool is_old_stranger(const struct http_conn *c)
  * a stream we trust that the handler will. */
 static bool can_keep(struct tn_http_exchange *x)
 {
-    if (x->close || x->body_error || http_stopping(x->conn->server) || is_old_stranger(x->conn))
+    if (x->close || x->body_error || http_stopping(x->conn->server) ||
+        http_conn_is_old_stranger(x->conn))
         return false;
     if (x->body_done)
         return true;

@@ -94,7 +94,8 @@ struct tn_http_server *tn_http_server_new(const struct tn_http_options *options)
 /* --- connections --------------------------------------------------------------------------- */
 
 /* Serves the connected fd, which it owns on success. */
-static int start_conn(struct tn_http_server *s, int fd, const char *peer, struct tn_error *err)
+static int start_conn(struct tn_http_server *s, int fd, const char *peer, struct http_conn *parent,
+                      struct tn_error *err)
 {
     const struct tn_http_options *o = &s->settings.options;
     int on = 1;
@@ -102,7 +103,7 @@ static int start_conn(struct tn_http_server *s, int fd, const char *peer, struct
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (net_recv_timeout(fd, o->max_strangers ? o->header_seconds : o->idle_seconds) < 0)
         return tn_fail_errno(err, errno, "set up a connection");
-    return http_conns_start(&s->pool, s, fd, peer, err);
+    return http_conns_start(&s->pool, s, fd, peer, parent, err);
 }
 
 static void name_peer(const struct sockaddr_storage *addr, char out[INET6_ADDRSTRLEN])
@@ -120,18 +121,29 @@ static void name_peer(const struct sockaddr_storage *addr, char out[INET6_ADDRST
         snprintf(out, INET6_ADDRSTRLEN, "unix");
 }
 
-int tn_http_server_adopt_as(struct tn_http_server *s, int fd, const char *peer,
-                            struct tn_error *err)
+static int adopt(struct tn_http_server *s, int fd, const char *peer, struct http_conn *parent,
+                 struct tn_error *err)
 {
     int flags = fcntl(fd, F_GETFL);
 
     if (flags < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ||
         fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
         tn_fail_errno(err, errno, "adopt descriptor %d", fd);
-    else if (start_conn(s, fd, peer, err) == 0)
+    else if (start_conn(s, fd, peer, parent, err) == 0)
         return 0;
     tn_close(fd);
     return -1;
+}
+
+int tn_http_server_adopt_as(struct tn_http_server *s, int fd, const char *peer,
+                            struct tn_error *err)
+{
+    return adopt(s, fd, peer, NULL, err);
+}
+
+int http_adopt_stream(struct http_conn *parent, int fd)
+{
+    return adopt(parent->server, fd, parent->peer, parent, NULL);
 }
 
 int tn_http_server_adopt(struct tn_http_server *s, int fd, struct tn_error *err)
@@ -224,7 +236,7 @@ static void accept_one(struct listener *l, struct refused *r)
         return;
     }
     name_peer(&addr, peer);
-    if (start_conn(l->server, fd, peer, NULL) < 0)
+    if (start_conn(l->server, fd, peer, NULL, NULL) < 0)
         refuse(r, fd);
 }
 

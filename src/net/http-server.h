@@ -1,4 +1,4 @@
-/* The HTTP/1.1 server: one thread per connection, handlers that read like their specification.
+/* The HTTP server: one thread per connection, handlers that read like their specification.
  *
  * A handler gets an exchange, reads the request from it (the body as a stream), and answers once:
  * with a whole reply, with a stream, or by upgrading the connection.  Everything blocks with a
@@ -17,6 +17,7 @@
 
 struct tn_http_server;
 struct tn_http_exchange;
+struct http_conn;
 
 typedef void (*tn_http_handler_fn)(struct tn_http_exchange *x, void *ctx);
 
@@ -55,7 +56,8 @@ struct tn_http_options {
     tn_http_refuse_fn refuse; /* NULL: {"detail": ...} */
     tn_http_head_fn head;
     tn_http_log_fn log;
-    void *ctx; /* passed to handlers, allow and log */
+    bool (*http2)(struct http_conn *c); /* tn_http2_serve (net/http2.h); NULL: HTTP/1.1 alone */
+    void *ctx;                          /* passed to handlers, allow and log */
     /* Limits; 0 takes the default in brackets. */
     size_t max_header_bytes; /* all header lines together [32 KiB]: over it 431 */
     size_t max_target_bytes; /* request target [8 KiB]: over it 414 */

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/proc.h"
 #include "net/http-kept.h"
+#include "net/http2.h"
 #include "service/admit.h"
 #include "service/audit.h"
 #include "service/bounds.h"
@@ -195,6 +196,7 @@ static int open_http(struct tn_service *s, struct tn_error *err)
         .refuse = front_refuse,
         .head = front_head,
         .log = front_log,
+        .http2 = tn_http2_serve,
         .ctx = s,
         .max_header_bytes = HEADER_BYTES,
         .max_connections = SERVICE_CONNECTIONS / share,

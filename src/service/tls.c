@@ -92,6 +92,25 @@ static int use_key(struct tls *t, const char *path, struct tn_error *err)
     return used ? 0 : fail(t, err, "private key", path);
 }
 
+/* HTTP/2 where the client knows it; which of the two it then speaks, the server sees. */
+static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                           const unsigned char *in, unsigned in_len, void *ctx)
+{
+    static const struct {
+        const char *name;
+        unsigned char len;
+    } ours[] = {{"h2", 2}, {"http/1.1", 8}};
+
+    for (size_t i = 0; i < TN_COUNT(ours); i++)
+        for (unsigned at = 0; at < in_len && in[at] < in_len - at; at += 1u + in[at])
+            if (in[at] == ours[i].len && memcmp(in + at + 1, ours[i].name, in[at]) == 0) {
+                *out = in + at + 1;
+                *out_len = in[at];
+                return SSL_TLSEXT_ERR_OK;
+            }
+    return SSL_TLSEXT_ERR_NOACK;
+}
+
 static int set_up(struct tls *t, const char *cert, const char *key, struct tn_error *err)
 {
     const struct tn_tls_lib *lib = t->lib;
@@ -106,6 +125,7 @@ static int set_up(struct tls *t, const char *cert, const char *key, struct tn_er
                       SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                           SSL_MODE_RELEASE_BUFFERS,
                       NULL);
+    lib->SSL_CTX_set_alpn_select_cb(t->ctx, choose_protocol, NULL);
     /* HTTP says itself where a message ends: a client that just hangs up did nothing wrong. */
     lib->SSL_CTX_set_options(t->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                          SSL_OP_IGNORE_UNEXPECTED_EOF);

@@ -185,6 +185,29 @@ def test_tls_with_openssl(shared):
     assert b"HTTP/1.1" not in old.stdout
 
 
+@pytest.mark.parametrize("way", [["--http2"], ["--http1.1"]])
+def test_tls_with_the_protocol_that_the_client_wants(shared, way, tmp_path):
+    """One connection for all requests, with a key and without, and a body that the service reads."""
+    (tmp_path / "body").write_bytes(bytes(3 << 20))
+    address = f"https://127.0.0.1:{shared.port}"
+    told = subprocess.run(
+        [
+            *["curl", "-skS", *way, "-m", str(PATIENCE), "-w", "%{http_version} %{http_code} %{num_connects}\\n"],
+            *["-H", f"Authorization: Bearer {shared.admin}", "-o", "/dev/null", "-o", "/dev/null", "-o", "/dev/null"],
+            *[f"{address}/healthz", f"{address}/v1/sandboxes", address + ANY],
+        ],
+        capture_output=True, text=True, timeout=PATIENCE, check=True,
+    ).stdout.split("\n")
+    version = {"--http2": "2", "--http1.1": "1.1"}[way[0]]
+    assert told[:3] == [f"{version} 200 1", f"{version} 200 0", f"{version} 404 0"]
+    sent = subprocess.run(
+        ["curl", "-skS", *way, "-m", str(PATIENCE), "--data-binary", f"@{tmp_path}/body", "-w", "%{http_code}", "-o",
+         "/dev/null", address + "/v1/sandboxes"],
+        capture_output=True, text=True, timeout=PATIENCE,
+    ).stdout
+    assert sent == "401"  # without a key, and without having read it
+
+
 def test_tls_knows_its_clients_address(shared):
     """One who comes by TLS is no neighbour on a unix socket: its Host counts."""
     assert shared.stranger().get("/healthz", headers={"Host": "evil.example"}).status == 421

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "net/http-client.h"
 #include "net/http-server.h"
+#include "net/http2.h"
 #include "net/listen.h"
 #include "net/multipart.h"
 #include "net/sse.h"
@@ -417,6 +418,10 @@ static void set_option(struct tn_http_options *o, const char *text)
         o->max_connections = (int)value;
     if (strncmp(text, "max-body", n) == 0)
         o->max_body_bytes = (int64_t)value;
+    if (strncmp(text, "http2", n) == 0)
+        o->http2 = tn_http2_serve;
+    if (strncmp(text, "strangers", n) == 0)
+        o->max_strangers = (int)value;
     if (strncmp(text, "log", n) == 0)
         o->log = log_line;
 }
