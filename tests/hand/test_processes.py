@@ -7,7 +7,7 @@ import time
 import pytest
 
 from harness import needs_root, wait_until
-from processes import Frames, Process, command_of
+from hand_processes import Frames, Process, command_of
 
 pytestmark = pytest.mark.concurrent
 

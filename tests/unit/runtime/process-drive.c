@@ -99,9 +99,10 @@ static int act(struct tn_process_client *c, int64_t deadline, struct tn_error *e
     if (strcmp(verb, "close") == 0)
         return tn_process_close_input(c, word(1), deadline, err);
     if (strcmp(verb, "signal") == 0)
-        return tn_process_signal(c, word(1), atoi(word(2)), deadline, err);
+        return tn_process_signal(c, word(1), (int)strtol(word(2), NULL, 10), deadline, err);
     if (strcmp(verb, "resize") == 0)
-        return tn_process_resize(c, word(1), atoi(word(2)), atoi(word(3)), deadline, err);
+        return tn_process_resize(c, word(1), (int)strtol(word(2), NULL, 10),
+                                 (int)strtol(word(3), NULL, 10), deadline, err);
     if (strcmp(verb, "remove") == 0)
         return tn_process_remove(c, word(1), deadline, err);
     return tn_fail(err, TN_E_INVALID, "no such verb");
@@ -117,7 +118,7 @@ int main(int argc, char **argv)
     count = argc - 4;
     tn_autoprocessclient struct tn_process_client *c =
         tn_process_client_new(argv[1], *argv[2] ? argv[2] : NULL, &err);
-    if (c && act(c, tn_deadline_in(atof(argv[3])), &err) == 0)
+    if (c && act(c, tn_deadline_in(strtod(argv[3], NULL)), &err) == 0)
         return 0;
     printf("%s: %s\n", tn_code_row(err.code)->name, err.text);
     return 1;
