@@ -205,7 +205,7 @@ static enum outcome attempt(struct attempt *a, int64_t deadline, struct tn_error
         return DONE;
     enum outcome outcome = judge(a, &why);
     if (a->container)
-        tn_engine_remove(a->plan.docker->engine, a->container, tn_deadline_in(10), NULL);
+        docker_erase(a->plan.docker, a->container, tn_deadline_in(10), NULL);
     free(TN_TAKE_PTR(a->container));
     free(TN_TAKE_PTR(a->address));
     name_wish(&why);
@@ -265,7 +265,7 @@ int docker_create(void *engine, const struct tn_subject *s, struct tn_place *pla
     if (r == 0)
         r = tn_engine_inspect(d->engine, a.container, &tree, deadline, err);
     if (r == 0 && (r = docker_check_gvisor(d, s, tree, err)) < 0)
-        tn_engine_remove(d->engine, a.container, tn_deadline_in(10), NULL);
+        docker_erase(d, a.container, tn_deadline_in(10), NULL);
     if (r == 0)
         r = docker_place(d, s, tree, place, deadline, err);
     docker_plan_done(&a.plan);

@@ -239,6 +239,8 @@ int docker_put(void *engine, const struct tn_subject *s, const char *path, const
                size_t n, mode_t mode, int64_t deadline, struct tn_error *err);
 int docker_exec(void *engine, const struct tn_subject *s, const char *const *argv,
                 struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err);
+/* Removes the container, which may be gone already or just going. */
+int docker_erase(const struct docker *d, const char *id, int64_t deadline, struct tn_error *err);
 char *docker_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err);
 int docker_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn fn, void *ctx,
                 int64_t deadline, struct tn_error *err);
