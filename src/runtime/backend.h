@@ -152,9 +152,9 @@ struct tn_backend {
     int (*open)(const struct tn_host *host, void **engine, struct tn_error *err);
     void (*close)(void *engine);
 
-    /* Whether a sandbox of that spec could ever be, as far as can be told without asking anybody:
-     * -1 (TN_E_INVALID, TN_E_UNSUPPORTED) names the part that cannot be kept.  Quick; needs no
-     * engine. NULL: only create tells. */
+    /* Whether a sandbox of that spec could ever be, as far as can be told before one is made: -1
+     * (TN_E_INVALID, TN_E_UNSUPPORTED) names the part that cannot be kept, in words for a tenant.
+     * Quick; needs no engine, and what it must ask one is kept. NULL: only create tells. */
     int (*check)(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err);
 
     /* A create is about to follow: what takes time and is the same for all may be prepared. */

@@ -46,25 +46,6 @@ static void name_wish(struct tn_error *err)
         }
 }
 
-/* Asked before: an engine that takes no such wish (Podman's API takes none) says nothing of it. */
-static int check_runtime(const struct docker_plan *p, int64_t deadline, struct tn_error *err)
-{
-    const char *name = docker_config(p->docker)->docker.runsc;
-    const struct tn_engine_info *engine = tn_engine_info(p->docker->engine);
-    struct tn_engine_call call = {.target = "/info", .deadline = deadline};
-    tn_autojson struct tn_json *info = NULL;
-
-    if (!p->gvisor)
-        return 0;
-    if (tn_engine_call(p->docker->engine, &call, NULL, &info, err) < 0)
-        return -1;
-    if (docker_offers_gvisor(engine, info, name))
-        return 0;
-    return tn_fail(err, TN_E_UNSUPPORTED, "isolation gvisor: %s has no %s called %s (docker.runsc)",
-                   engine->name,
-                   strcmp(engine->name, "podman") == 0 ? "default runtime" : "runtime", name);
-}
-
 static int call_create(struct attempt *a, int64_t deadline, struct tn_error *err)
 {
     const struct docker *d = a->plan.docker;
@@ -258,8 +239,8 @@ int docker_create(void *engine, const struct tn_subject *s, struct tn_place *pla
 
     *place = (struct tn_place){0};
     int r = docker_plan_init(&a.plan, d, s, err);
-    if (r == 0)
-        r = check_runtime(&a.plan, deadline, err);
+    if (r == 0 && a.plan.gvisor)
+        r = docker_ask_gvisor(d->engine, docker_config(d), deadline, err);
     if (r == 0)
         r = try_all(&a, deadline, err);
     if (r == 0)

@@ -95,12 +95,21 @@ static inline const char *docker_id(const struct tn_json *tree)
 const char *docker_status(const struct tn_json *tree);
 const char *docker_label(const struct tn_json *tree, const char *name);
 
+/* --- gVisor (gvisor.c) ---------------------------------------------------------------------- */
+
 /* Whether the engine runs it with docker.runsc: Docker says so of a container; Podman does not, and
  * runs all with its default, which was looked at when this one was made. */
 bool docker_has_gvisor(const struct docker *d, const struct tn_json *tree);
 /* The same of those that the engine will make: what GET /info says. */
 bool docker_offers_gvisor(const struct tn_engine_info *engine, const struct tn_json *info,
                           const char *name);
+/* Asks it: TN_E_UNSUPPORTED where it does not. */
+int docker_ask_gvisor(struct tn_engine *e, const struct tn_config *config, int64_t deadline,
+                      struct tn_error *err);
+/* The same for a spec that wants it, before anything is made; the answer is kept for a while.  An
+ * engine that does not answer is no error here. */
+int docker_check_offer(const struct tn_host *host, const struct tn_spec *spec,
+                       struct tn_error *err);
 /* TN_E_UNSUPPORTED for a container that ought to have it and has not. */
 int docker_check_gvisor(const struct docker *d, const struct tn_subject *s,
                         const struct tn_json *tree, struct tn_error *err);

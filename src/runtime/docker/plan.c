@@ -312,6 +312,8 @@ int docker_check(const struct tn_host *host, const struct tn_spec *spec, struct 
         r = tn_fail(err, TN_E_INVALID, "image: '%.120s' is no name of an image", p.image);
     if (r == 0)
         r = docker_plan_way(&p, DOCKER_BY_SOCKET, err);
+    if (r == 0)
+        r = docker_check_offer(host, spec, err);
     docker_plan_done(&p);
     return r;
 }
