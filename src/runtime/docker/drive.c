@@ -102,6 +102,7 @@ static int remove_all(const struct docker *d, const struct tn_subject *s,
     if (docker_find(d, &unknown, &another, deadline, err) < 0 ||
         (another && docker_erase(d, docker_id(another), deadline, err) < 0))
         return -1;
+    docker_gate_down(s, deadline);
     docker_unleash(s);
     return docker_remove_directories(s, err);
 }
@@ -164,12 +165,13 @@ static int reach(const struct docker *d, const struct tn_subject *s, enum tn_goa
     if (docker_must_find(d, s, &before, deadline, err) < 0 ||
         (goal == TN_GOAL_RUNNING && docker_check_gvisor(d, s, before, err) < 0) ||
         goals[goal](d, s, before, deadline, err) < 0 ||
-        look_after(d, s, goal, &after, deadline, err) < 0)
+        look_after(d, s, goal, &after, deadline, err) < 0 ||
+        (is_alive(docker_status(after)) && docker_gate_up(d, s, after, deadline, err) < 0))
         return -1;
     struct tn_subject now = *s;
     /* Whatever its exit status is: this end was wanted. */
     tn_autofree char *ref =
-        docker_ref(docker_id(after), goal == TN_GOAL_STOPPED, &(struct tn_proc){0});
+        docker_ref(docker_id(after), "", goal == TN_GOAL_STOPPED, &(struct tn_proc){0});
     now.ref = ref;
     return docker_place(d, &now, after, place, deadline, err);
 }

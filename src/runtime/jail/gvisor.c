@@ -74,7 +74,7 @@ static char *version_of(const char *runsc)
     static const char begin[] = "runsc version ";
     tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
 
-    if (jail_ask_program(runsc, argv, &words, tn_deadline_in(TRIAL_SECONDS), NULL) != 0 ||
+    if (tn_program_ask(runsc, argv, &words, tn_deadline_in(TRIAL_SECONDS), NULL) != 0 ||
         strncmp(tn_buf_str(&words), begin, strlen(begin)) != 0)
         return NULL;
     const char *version = tn_buf_str(&words) + strlen(begin);
@@ -107,7 +107,7 @@ static char *try_platform(const char *runsc, const char *platform)
                                 NULL};
     tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
     struct tn_error err = {0};
-    int code = jail_ask_program(runsc, argv, &words, tn_deadline_in(TRIAL_SECONDS), &err);
+    int code = tn_program_ask(runsc, argv, &words, tn_deadline_in(TRIAL_SECONDS), &err);
 
     if (code == 0)
         return NULL;
