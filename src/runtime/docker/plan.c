@@ -159,14 +159,15 @@ static int said_port(const struct docker_plan *p, enum docker_own_port which)
     return which != DOCKER_PORT_HAND && app < spec->ports.count ? (int)spec->ports.items[app] : 0;
 }
 
-/* Whether nobody on this machine listens there; elsewhere it cannot be known. */
+/* Whether nobody on this machine listens there; elsewhere, and before there is an engine, it cannot
+ * be known. */
 static bool is_free(const struct docker_plan *p, unsigned port)
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     tn_autofd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int on = 1;
 
-    if (!tn_engine_info(p->docker->engine)->local || fd < 0)
+    if (!p->docker->engine || !tn_engine_info(p->docker->engine)->local || fd < 0)
         return true;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     return bind(fd, (struct sockaddr *)&any, sizeof any) == 0;
