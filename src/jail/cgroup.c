@@ -261,8 +261,8 @@ void tn_cgroups_done(struct tn_cgroups *c)
     free(TN_TAKE_PTR(c->why));
 }
 
-int tn_cgroups_of(const struct tn_cgroups *c, pid_t pid, const char *name,
-                  int fds[TN_CGROUP_KINDS], struct tn_error *err)
+int tn_cgroups_of(const struct tn_cgroups *c, pid_t pid, const char *name, int fds[TN_CGROUP_KINDS],
+                  struct tn_error *err)
 {
     tn_autobuf struct tn_buf groups = TN_BUF_INIT(64 << 10);
     tn_autofree char *file = tn_asprintf("/proc/%d/cgroup", (int)pid);

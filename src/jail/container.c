@@ -33,6 +33,7 @@ enum {
     NETWORK_NAME = 16,
 };
 #define LOCK_SECONDS 15.0
+#define GATE_SECONDS 3.0
 #define LOOK_SECONDS 60.0 /* how often its directory is looked at */
 
 struct container {
@@ -60,8 +61,8 @@ static int take_lock(struct container *c, struct tn_error *err)
     char text[64], there[64];
 
     process_text(&c->process, text, sizeof text);
-    c->lock = openat(c->directory, TN_JAIL_KEEPER_LOCK,
-                     O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    c->lock =
+        openat(c->directory, TN_JAIL_KEEPER_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (c->lock < 0)
         return tn_fail_errno(err, errno, "%s/" TN_JAIL_KEEPER_LOCK, c->path);
     while (flock(c->lock, LOCK_EX | LOCK_NB) < 0) {
@@ -118,6 +119,18 @@ static int open_network(const struct container *c, int own, struct tn_error *err
     return TN_TAKE_FD(fd);
 }
 
+/* The gate of a keeper that was killed dies with it, but not at once. */
+static int raise_after_gate(struct container *c, struct tn_error *err)
+{
+    int64_t deadline = tn_deadline_in(GATE_SECONDS);
+    int r;
+
+    while ((r = tn_wall_raise_again(&c->gate.wall, err)) < 0 && err->sys == EADDRINUSE)
+        if (!tn_look_again_in(LOCK_MS, deadline))
+            break;
+    return r;
+}
+
 static int raise_wall(struct container *c, struct tn_error *err)
 {
     tn_autofd int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -130,9 +143,7 @@ static int raise_wall(struct container *c, struct tn_error *err)
         return -1;
     if (setns(network, CLONE_NEWNET) < 0)
         return tn_fail_errno(err, errno, "network of the container");
-    int r = jail_prepare_loopback(err);
-    if (r == 0)
-        r = tn_wall_raise_again(&c->gate.wall, err);
+    int r = jail_prepare_loopback(err) < 0 ? -1 : raise_after_gate(c, err);
     if (setns(own, CLONE_NEWNET) < 0) /* the gate must not be born in there */
         return tn_fail_errno(err, errno, "return to the network of the host");
     return r;
@@ -302,11 +313,8 @@ static _Noreturn void live_on(struct container *c)
 
 int jail_container_main(int argc, char **argv)
 {
-    struct container c = {.directory = -1,
-                          .lock = -1,
-                          .pidfd = -1,
-                          .listener = -1,
-                          .gate = TN_GATE_KEEPER_INIT};
+    struct container c = {
+        .directory = -1, .lock = -1, .pidfd = -1, .listener = -1, .gate = TN_GATE_KEEPER_INIT};
     struct tn_error err = {0};
 
     if (argc != 7)

@@ -38,7 +38,7 @@ enum { TN_JAIL_PLAN_FD = 3, TN_JAIL_REPORT_FD = 4, TN_JAIL_START_FD = 6, TN_JAIL
 /* What the keeper of a container's gate locks, with the process that it is for (container.c). */
 #define TN_JAIL_KEEPER_LOCK "keeper.lock"
 #define TN_JAIL_KEEPER_OF "%lld %llu\n"
-#define TN_JAIL_HAND "/.tendon/hand"  /* where the program of the plan is inside, read-only */
+#define TN_JAIL_HAND "/.tendon/hand" /* where the program of the plan is inside, read-only */
 
 /* Who root inside is. */
 enum tn_jail_mapping {

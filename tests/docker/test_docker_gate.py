@@ -248,6 +248,12 @@ def test_stop_and_start_pause_and_resume(world):
     assert keepers(box) == [keeper]
     world.tendon("resume", box.id)
     assert reaches(box, "good.test")
+    # A gate that stands still dies with its keeper, but not before it goes on.
+    world.tendon("pause", box.id)
+    os.kill(keeper, signal.SIGKILL)
+    world.tendon("resume", box.id)
+    assert reaches(box, "good.test")
+    (keeper,) = keepers(box)
     world.tendon("stop", box.id)
     until(lambda: not keepers(box))
     world.tendon("resume", box.id)

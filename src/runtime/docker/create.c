@@ -21,7 +21,7 @@ struct attempt {
     char *container; /* id, once there is one */
     char *address;
     struct tn_json *tree; /* what the engine says of it, once it runs */
-    bool clashes;        /* with another in the host's network */
+    bool clashes;         /* with another in the host's network */
     bool no_gate;
     enum tn_blame blame; /* of what failed */
 };
@@ -203,7 +203,9 @@ static enum outcome attempt(struct attempt *a, int64_t deadline, struct tn_error
 
 static int try_all(struct attempt *a, int64_t deadline, struct tn_error *err)
 {
-    enum docker_way way = docker_socket_fits(a->plan.docker, a->plan.subject->spec) ? DOCKER_BY_SOCKET : DOCKER_BY_PORT;
+    enum docker_way way = docker_socket_fits(a->plan.docker, a->plan.subject->spec)
+                              ? DOCKER_BY_SOCKET
+                              : DOCKER_BY_PORT;
     struct tn_error why = {0}, first = {0};
     bool again = true;
 

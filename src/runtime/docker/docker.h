@@ -23,9 +23,9 @@
 #define DOCKER_LABEL_ID "tendon.id"
 #define DOCKER_LABEL_STATE "tendon.state"
 #define DOCKER_LABEL_OWNER "tendon.owner"
-#define DOCKER_LABEL_HAND "tendon.hand"     /* "socket", or the TCP port it listens on inside */
-#define DOCKER_LABEL_PORTS "tendon.ports"   /* its own, of one in the network of the host */
-#define DOCKER_LABEL_GVISOR "tendon.gvisor" /* it was made for docker.runsc */
+#define DOCKER_LABEL_HAND "tendon.hand"       /* "socket", or the TCP port it listens on inside */
+#define DOCKER_LABEL_PORTS "tendon.ports"     /* its own, of one in the network of the host */
+#define DOCKER_LABEL_GVISOR "tendon.gvisor"   /* it was made for docker.runsc */
 #define DOCKER_LABEL_NETWORK "tendon.network" /* open or allow: it has a gate */
 #define DOCKER_LABEL_PREFIX "tendon."
 
@@ -167,7 +167,7 @@ struct docker_plan {
     bool host_network, no_network;
     bool gated;         /* no_network, as the engine has it */
     bool gate_optional; /* nobody has said a network: without a gate it is bridge */
-    bool gvisor; /* its runtime is docker.runsc, which passes no socket in */
+    bool gvisor;        /* its runtime is docker.runsc, which passes no socket in */
     enum docker_way way;
     int own[DOCKER_PORT_COUNT]; /* inside */
     int hand_port;              /* inside; 0 by socket */

@@ -95,6 +95,12 @@ int docker_check_network(const struct docker *d, int network, const struct tn_sp
     return tn_gated_check(network, spec, err);
 }
 
+/* Of a label. */
+static int gated_by(const char *label)
+{
+    return strcmp(label, tn_networks[TN_NETWORK_ALLOW]) == 0 ? TN_NETWORK_ALLOW : TN_NETWORK_OPEN;
+}
+
 int docker_network(const struct tn_host *host, const struct tn_spec *spec, const char *ref,
                    const struct tn_str_list **allow)
 {
@@ -103,9 +109,12 @@ int docker_network(const struct tn_host *host, const struct tn_spec *spec, const
     bool said;
     int network = docker_choose_network(&d, spec, &said);
 
-    /* One that was made has what it was made with. */
-    if (!said && ref && tn_json_parse(ref, strlen(ref), &noted, NULL) == 0)
-        network = *tn_json_get_str(noted, "network", "") ? TN_NETWORK_OPEN : TN_NETWORK_BRIDGE;
+    /* One that was made has what it was made with, whatever the configuration says now. */
+    if (spec->network == TN_NETWORK_DEFAULT && ref &&
+        tn_json_parse(ref, strlen(ref), &noted, NULL) == 0) {
+        const char *label = tn_json_get_str(noted, "network", "");
+        network = *label ? gated_by(label) : tn_gated(network) ? TN_NETWORK_BRIDGE : network;
+    }
     *allow = tn_gated_rules(network, spec, &host->config->docker.allow);
     return network;
 }
@@ -182,8 +191,8 @@ static int start_keeper(const struct docker *d, const struct tn_subject *s, cons
         return -1;
     snprintf(pid, sizeof pid, "%lld", (long long)process->pid);
     snprintf(start, sizeof start, "%llu", (unsigned long long)process->start);
-    const char *const argv[] = {TN_GATED_KEEPER, "--container", s->directory, container,
-                                pid,             start,         gate,         NULL};
+    const char *const argv[] = {TN_GATED_KEEPER, "--container", s->directory, container, pid,
+                                start,           gate,          NULL};
     if (tn_program_ask(keeper, argv, &words, deadline, err) < 0)
         return -1;
     return take_word(tn_buf_str(&words), err);
@@ -193,8 +202,7 @@ int docker_gate_up(const struct docker *d, const struct tn_subject *s, const str
                    int64_t deadline, struct tn_error *err)
 {
     const char *label = docker_label(tree, DOCKER_LABEL_NETWORK);
-    int network = strcmp(label, tn_networks[TN_NETWORK_ALLOW]) == 0 ? TN_NETWORK_ALLOW
-                                                                    : TN_NETWORK_OPEN;
+    int network = gated_by(label);
     struct tn_proc process;
 
     if (!*label)

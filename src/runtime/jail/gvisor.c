@@ -13,7 +13,8 @@ static char *find_runsc(const struct tn_host *host, struct tn_error *err)
     char *runsc = tn_program_find("runsc", host->config->jail.runsc, &why);
 
     if (!runsc)
-        tn_fail(err, TN_E_UNSUPPORTED, "there is no program runsc (%s): install gVisor, or set "
+        tn_fail(err, TN_E_UNSUPPORTED,
+                "there is no program runsc (%s): install gVisor, or set "
                 "jail.runsc",
                 why.text);
     return runsc;
