@@ -46,7 +46,7 @@ struct container {
     struct tn_gate_keeper gate;
 };
 
-/* --- one keeper for one process ----------------------------------------------------------------- */
+/* --- one keeper for one process ------------------------------------------------------------ */
 
 static void process_text(const struct tn_proc *process, char *text, size_t size)
 {
@@ -87,7 +87,7 @@ static int sign_lock(const struct container *c, struct tn_error *err)
     return 0;
 }
 
-/* --- its network -------------------------------------------------------------------------------- */
+/* --- its network --------------------------------------------------------------------------- */
 
 /* That the number is still who it was, and lives in the container: its groups bear the id. */
 static int check_process(const struct container *c, struct tn_error *err)
@@ -149,7 +149,7 @@ static int raise_wall(struct container *c, struct tn_error *err)
     return r;
 }
 
-/* --- its gate ----------------------------------------------------------------------------------- */
+/* --- its gate ------------------------------------------------------------------------------ */
 
 static int open_group(void *ctx)
 {
@@ -204,7 +204,7 @@ static int begin_gate(struct container *c, const char *program, struct tn_error 
     return tn_gate_keeper_begin(&c->gate, tn_buf_str(&rules), err);
 }
 
-/* --- requests ----------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------------------ */
 
 static void answer_network(struct container *c, int socket)
 {
@@ -241,7 +241,7 @@ static void serve(struct container *c)
         keeper_answer(socket, "unknown\n", -1);
 }
 
-/* --- its life ----------------------------------------------------------------------------------- */
+/* --- its life ------------------------------------------------------------------------------ */
 
 /* Somebody has removed its directory: no store knows the container any more. */
 static bool is_lost(const struct container *c)

@@ -195,8 +195,8 @@ struct tn_backend {
                   struct tn_error *err);
 
     /* What network a sandbox of that spec has, never the default, or will have (ref NULL: there is
-     * none yet); *allow are the rules of its gate, borrowed from an argument, or NULL: no gate.  Asks nobody.  NULL: a backend
-     * without gates, as are the two that follow. */
+     * none yet); *allow are the rules of its gate, borrowed from an argument, or NULL: no gate.
+     * Asks nobody.  NULL: a backend without gates, as are the two that follow. */
     int (*network)(const struct tn_host *host, const struct tn_spec *spec, const char *ref,
                    const struct tn_str_list **allow);
     /* What the gate of one that runs has refused: as the keeper answers (jail/keeper-protocol.h),

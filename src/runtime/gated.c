@@ -54,7 +54,7 @@ char *tn_gated_program(const struct tn_host *host, const char *name, struct tn_e
     return tn_program_find(name, there ? beside : NULL, err);
 }
 
-/* --- rules -------------------------------------------------------------------------------------- */
+/* --- rules --------------------------------------------------------------------------------- */
 
 static int write_text(int fd, void *ctx, struct tn_error *err)
 {
@@ -91,7 +91,7 @@ int tn_gated_reload(const char *directory, int network, const struct tn_str_list
                : tn_fail(err, TN_E_CONFLICT, "its gate: %s", tn_buf_str(&answer));
 }
 
-/* --- what was refused --------------------------------------------------------------------------- */
+/* --- what was refused ---------------------------------------------------------------------- */
 
 int tn_gated_refusals(void *engine, const struct tn_subject *subject, struct tn_buf *out,
                       int64_t deadline, struct tn_error *err)

@@ -17,7 +17,7 @@
 #define END_MS 10
 enum { WORDS_MAX = 4096 };
 
-/* --- which network ------------------------------------------------------------------------------ */
+/* --- which network ------------------------------------------------------------------------- */
 
 /* What the spec, the kwargs of the engine, or the configuration say: the first that says anything.
  */
@@ -119,7 +119,7 @@ int docker_network(const struct tn_host *host, const struct tn_spec *spec, const
     return network;
 }
 
-/* --- files -------------------------------------------------------------------------------------- */
+/* --- files --------------------------------------------------------------------------------- */
 
 static int write_resolver(int fd, void *ctx, struct tn_error *err)
 {
@@ -140,7 +140,7 @@ int docker_write_resolver(const struct tn_subject *s, struct tn_error *err)
     return tn_fs_replace(TN_FS_ANYWHERE, path, &how, write_resolver, NULL, err);
 }
 
-/* --- the keeper --------------------------------------------------------------------------------- */
+/* --- the keeper ---------------------------------------------------------------------------- */
 
 static int open_lock(const struct tn_subject *s)
 {

@@ -35,7 +35,7 @@ int docker_ask_gvisor(struct tn_engine *e, const struct tn_config *config, int64
                    engine->name, is_podman(engine) ? "default runtime" : "runtime", name);
 }
 
-/* --- before there is anything ------------------------------------------------------------------ */
+/* --- before there is anything -------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -84,7 +84,7 @@ int docker_check_offer(const struct tn_host *host, const struct tn_spec *spec, s
     return answer.code ? tn_fail(err, answer.code, "%s", answer.text) : 0;
 }
 
-/* --- of one that was made ---------------------------------------------------------------------- */
+/* --- of one that was made ------------------------------------------------------------------ */
 
 bool docker_has_gvisor(const struct docker *d, const struct tn_json *tree)
 {
