@@ -297,6 +297,22 @@ static struct tn_engine *open_usual(const struct tn_engine_options *o, int64_t d
     return NULL;
 }
 
+char *tn_engine_usual_socket(const char *host)
+{
+    struct engine_target targets[ENGINE_USUAL_MAX] = {0};
+    bool said = host && *host;
+    size_t count = said ? engine_target_parse(host, false, &targets[0], NULL) == 0
+                        : engine_targets_usual(targets);
+    char *found = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!found && targets[i].socket && access(targets[i].socket, F_OK) == 0)
+            found = tn_strdup(targets[i].socket);
+        engine_target_done(&targets[i]);
+    }
+    return found;
+}
+
 struct tn_engine *tn_engine_open(const struct tn_engine_options *o, int64_t deadline,
                                  struct tn_error *err)
 {

@@ -52,6 +52,10 @@ struct tn_engine_info {
 /* Lives as long as the handle. */
 const struct tn_engine_info *tn_engine_info(const struct tn_engine *e);
 
+/* The unix socket at which such a host (as in the options) would be asked first, on the heap; NULL:
+ * none is there, or it is not of this machine.  Asks nobody. */
+char *tn_engine_usual_socket(const char *host);
+
 /* --- any call ----------------------------------------------------------------------------- */
 
 struct tn_engine_call {

@@ -68,8 +68,10 @@ void tn_wall_done(struct tn_wall *wall)
 
 /* --- routes -------------------------------------------------------------------------------- */
 
-static void add_route(struct tn_netlink *n, const struct kind *k, const uint8_t *own)
+static void add_route(struct tn_netlink *n, const struct kind *k, const uint8_t *own, bool again)
 {
+    const uint16_t flags =
+        (uint16_t)(NLM_F_ACK | NLM_F_CREATE | (again ? NLM_F_REPLACE : NLM_F_EXCL));
     const struct ifaddrmsg address = {
         .ifa_family = k->family,
         .ifa_prefixlen = (uint8_t)(8 * k->size),
@@ -85,12 +87,11 @@ static void add_route(struct tn_netlink *n, const struct kind *k, const uint8_t 
     };
     const uint32_t loopback = LOOPBACK;
 
-    tn_netlink_begin(n, RTM_NEWADDR, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, &address,
-                     sizeof address);
+    tn_netlink_begin(n, RTM_NEWADDR, flags, &address, sizeof address);
     tn_netlink_add(n, IFA_LOCAL, own, k->size);
     tn_netlink_add(n, IFA_ADDRESS, own, k->size);
     tn_netlink_end(n);
-    tn_netlink_begin(n, RTM_NEWROUTE, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, &route, sizeof route);
+    tn_netlink_begin(n, RTM_NEWROUTE, flags, &route, sizeof route);
     tn_netlink_add(n, RTA_OIF, &loopback, sizeof loopback);
     tn_netlink_add(n, RTA_PREFSRC, own, k->size);
     tn_netlink_end(n);
@@ -237,10 +238,17 @@ static void end_rule(struct tn_netlink *n, size_t at)
     tn_netlink_end(n);
 }
 
+static void change_table(struct tn_netlink *n, uint16_t type, uint16_t flags, const struct kind *k)
+{
+    begin_nft(n, type, (uint16_t)(NLM_F_ACK | flags), k->table);
+    tn_netlink_add_text(n, NFTA_TABLE_NAME, TABLE);
+    tn_netlink_end(n);
+}
+
 /* One table: what is for the sandbox itself passes both chains.  What leaves it otherwise must be
  * TCP or UDP (the sender of anything else is told: EPERM), and arrives at the gate's sockets. */
 static void add_rules(struct tn_netlink *n, const struct kind *k, const uint8_t *own,
-                      const uint8_t *names)
+                      const uint8_t *names, bool again)
 {
     static const struct {
         const char *name;
@@ -250,9 +258,11 @@ static void add_rules(struct tn_netlink *n, const struct kind *k, const uint8_t 
     static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP};
     size_t at;
 
-    begin_nft(n, NFT_MSG_NEWTABLE, NLM_F_ACK | NLM_F_CREATE, k->table);
-    tn_netlink_add_text(n, NFTA_TABLE_NAME, TABLE);
-    tn_netlink_end(n);
+    change_table(n, NFT_MSG_NEWTABLE, NLM_F_CREATE, k);
+    if (again) { /* the one before, or the one that was just made: all in one transaction */
+        change_table(n, NFT_MSG_DELTABLE, 0, k);
+        change_table(n, NFT_MSG_NEWTABLE, NLM_F_CREATE, k);
+    }
     for (size_t i = 0; i < TN_COUNT(chains); i++) {
         add_chain(n, k->table, chains[i].name, chains[i].hook);
         at = begin_rule(n, k, chains[i].name);
@@ -347,7 +357,7 @@ static int send_rules(struct tn_netlink *n, struct tn_error *err)
                    "nft_tproxy (CONFIG_NF_TABLES, CONFIG_NFT_TPROXY)");
 }
 
-int tn_wall_raise(struct tn_wall *wall, struct tn_error *err)
+static int raise_wall(struct tn_wall *wall, bool again, struct tn_error *err)
 {
     tn_autonetlink struct tn_netlink routes, rules;
     size_t count = has_ipv6() ? TN_COUNT(kinds) : 1;
@@ -360,8 +370,8 @@ int tn_wall_raise(struct tn_wall *wall, struct tn_error *err)
     for (size_t i = 0; i < count; i++) {
         inet_pton(kinds[i].family, kinds[i].own, own[i]);
         inet_pton(kinds[i].family, kinds[i].names, names[i]);
-        add_route(&routes, &kinds[i], own[i]);
-        add_rules(&rules, &kinds[i], own[i], names[i]);
+        add_route(&routes, &kinds[i], own[i], again);
+        add_rules(&rules, &kinds[i], own[i], names[i], again);
     }
     mark_batch(&rules, NFNL_MSG_BATCH_END);
     int r = send_routes(&routes, err) < 0 || send_rules(&rules, err) < 0 ? -1 : 0;
@@ -370,4 +380,14 @@ int tn_wall_raise(struct tn_wall *wall, struct tn_error *err)
     if (r < 0)
         tn_wall_done(wall);
     return r;
+}
+
+int tn_wall_raise(struct tn_wall *wall, struct tn_error *err)
+{
+    return raise_wall(wall, false, err);
+}
+
+int tn_wall_raise_again(struct tn_wall *wall, struct tn_error *err)
+{
+    return raise_wall(wall, true, err);
 }

@@ -43,5 +43,7 @@ void tn_wall_done(struct tn_wall *wall);
  * CAP_NET_ADMIN and CAP_NET_RAW: addresses, routes and rules; then the sockets.  TN_E_UNSUPPORTED
  * names what the kernel lacks. */
 int tn_wall_raise(struct tn_wall *wall, struct tn_error *err);
+/* The same where there may be one already, whose sockets are gone with who held them. */
+int tn_wall_raise_again(struct tn_wall *wall, struct tn_error *err);
 
 #endif

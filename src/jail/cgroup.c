@@ -261,6 +261,28 @@ void tn_cgroups_done(struct tn_cgroups *c)
     free(TN_TAKE_PTR(c->why));
 }
 
+int tn_cgroups_of(const struct tn_cgroups *c, pid_t pid, const char *name, int fds[TN_CGROUP_KINDS],
+                  struct tn_error *err)
+{
+    tn_autobuf struct tn_buf groups = TN_BUF_INIT(64 << 10);
+    tn_autofree char *file = tn_asprintf("/proc/%d/cgroup", (int)pid);
+    int count = 0;
+
+    for (int i = 0; i < TN_CGROUP_KINDS; i++)
+        fds[i] = -1;
+    if (tn_fs_read(TN_FS_ANYWHERE, file, &groups, err) < 0)
+        return -1;
+    for (int i = 0; i < TN_CGROUP_KINDS; i++) {
+        tn_autofree char *path = c->base[i] ? own_path(tn_buf_str(&groups), names[i]) : NULL;
+        if (!path || !strstr(path, name))
+            continue;
+        tn_autofree char *whole = tn_asprintf("%s%s", c->base[i], path);
+        fds[i] = open(whole, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        count += fds[i] >= 0;
+    }
+    return count;
+}
+
 bool tn_cgroups_can_limit(const struct tn_cgroups *c, enum tn_cgroup_kind what)
 {
     return cgroup_where(c, what) >= 0;

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 
@@ -64,6 +65,12 @@ int tn_cgroup_open_unified(const struct tn_cgroups *c, const char *id);
  * (ENOENT): who is to be limited must not run unlimited. */
 int tn_cgroup_join(const struct tn_cgroups *c, const char *id, pid_t pid, bool unified,
                    struct tn_error *err);
+
+/* Directories of the groups that a process of somebody else's sandbox is in, of those whose path
+ * bears `name` (an engine gives them that of the container); -1 where there is none.  Returns how
+ * many there are, or -1. */
+int tn_cgroups_of(const struct tn_cgroups *c, pid_t pid, const char *name, int fds[TN_CGROUP_KINDS],
+                  struct tn_error *err);
 
 /* Whether the process is in a control group of the sandbox; true when it cannot be told. */
 bool tn_cgroup_holds(const char *id, pid_t pid);

@@ -13,7 +13,8 @@
  *     rules    "ok" once those in directory/network.rules count; else "no: REASON"
  *     suspend  "ok" once the jail is on disk (criu.h), and about to end; else "no: REASON"
  *     end      "ok"; the jail is killed, and end.json written
- * Anything else is answered with "unknown". */
+ * Anything else is answered with "unknown"; so is all but network and rules by the keeper of a
+ * container (container.c). */
 #ifndef TN_JAIL_KEEPER_PROTOCOL_H
 #define TN_JAIL_KEEPER_PROTOCOL_H
 

@@ -7,16 +7,15 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/fd-pass.h"
 #include "base/fs.h"
 #include "jail/criu.h"
 #include "jail/gate.h"
 #include "jail/keeper-protocol.h"
+#include "jail/keeper-socket.h"
 #include "jail/sys.h"
 
 enum {
@@ -25,7 +24,6 @@ enum {
     LOG_BYTES = 16 << 20, /* nobody fills the host's disk by way of a log */
 };
 #define END_SECONDS 10.0
-#define REQUEST_MS 500
 #define LOOK_SECONDS 60.0 /* how often its directory is looked at */
 
 struct keeper {
@@ -40,35 +38,14 @@ struct keeper {
 
 /* --- requests ------------------------------------------------------------------------------ */
 
-static int listen_for_requests(const struct jail *j, struct tn_error *err)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    tn_autofd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" TN_KEEPER_SOCKET,
-             j->directory);
-    unlinkat(j->directory, TN_KEEPER_SOCKET, 0);
-    mode_t mask = umask(0177);
-    int r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof address);
-    umask(mask);
-    if (r < 0 || listen(fd, 16) < 0)
-        return tn_fail_errno(err, errno, "%s/" TN_KEEPER_SOCKET, j->plan.directory);
-    return TN_TAKE_FD(fd);
-}
-
 int jail_open_keeper(struct jail *j, struct tn_error *err)
 {
     if (j->plan.log)
         j->log = open(j->plan.log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (j->plan.log && j->log < 0)
         return tn_fail_errno(err, errno, "log %s", j->plan.log);
-    j->listener = listen_for_requests(j, err);
+    j->listener = keeper_listen(j->directory, j->plan.directory, err);
     return j->listener < 0 ? -1 : 0;
-}
-
-static void answer(int socket, const char *text, int fd)
-{
-    tn_fd_send(socket, text, strlen(text), &fd, fd >= 0, MSG_DONTWAIT);
 }
 
 static void answer_status(struct keeper *k, int socket)
@@ -89,43 +66,32 @@ static void answer_status(struct keeper *k, int socket)
         tn_jw_kdouble(&w, "wall_left", (double)(k->deadline - tn_now()) / 1e9);
     tn_jw_object_end(&w);
     tn_buf_putc(&text, '\n');
-    answer(socket, tn_buf_str(&text), -1);
+    keeper_answer(socket, tn_buf_str(&text), -1);
 }
 
 static void answer_storage(struct keeper *k, int socket)
 {
-    answer(socket, "ok\n", k->jail->storage);
+    keeper_answer(socket, "ok\n", k->jail->storage);
 }
 
 static void answer_end(struct keeper *k, int socket)
 {
     sys_pidfd_kill(k->pidfd);
-    answer(socket, "ok\n", -1);
-}
-
-static void answer_result(int socket, int result, const struct tn_error *err)
-{
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(ANSWER_MAX);
-
-    if (result == 0)
-        tn_buf_puts(&text, "ok\n");
-    else
-        tn_buf_printf(&text, TN_KEEPER_NO "%s\n", err->text);
-    answer(socket, tn_buf_str(&text), -1);
+    keeper_answer(socket, "ok\n", -1);
 }
 
 static void answer_suspend(struct keeper *k, int socket)
 {
     struct tn_error err = {0};
 
-    answer_result(socket, jail_suspend(k->jail, k->pid, k->pidfd, &err), &err);
+    keeper_answer_result(socket, jail_suspend(k->jail, k->pid, k->pidfd, &err), &err);
 }
 
 static void answer_rules(struct keeper *k, int socket)
 {
     struct tn_error err = {0};
 
-    answer_result(socket, jail_gate_reload(k->jail, &err), &err);
+    keeper_answer_result(socket, jail_gate_reload(k->jail, &err), &err);
 }
 
 static void answer_network(struct keeper *k, int socket)
@@ -135,7 +101,7 @@ static void answer_network(struct keeper *k, int socket)
 
     tn_gate_keeper_tell(&k->jail->gate, &w);
     tn_buf_putc(&text, '\n');
-    answer(socket, tn_buf_str(&text), -1);
+    keeper_answer(socket, tn_buf_str(&text), -1);
 }
 
 static void answer_name(struct keeper *k, int socket, char *name)
@@ -143,7 +109,7 @@ static void answer_name(struct keeper *k, int socket, char *name)
     struct tn_error err = {0};
 
     name[strcspn(name, "\n")] = '\0';
-    answer_result(socket, jail_take_name(k->jail, k->pid, k->pidfd, name, &err), &err);
+    keeper_answer_result(socket, jail_take_name(k->jail, k->pid, k->pidfd, name, &err), &err);
 }
 
 static void answer_copying(struct keeper *k, int socket)
@@ -154,7 +120,7 @@ static void answer_copying(struct keeper *k, int socket)
     tn_close(TN_TAKE_FD(k->copier));
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
         k->copier = sys_pidfd_open(peer.pid);
-    answer(socket, "ok\n", -1);
+    keeper_answer(socket, "ok\n", -1);
 }
 
 /* Nobody else would thaw it before somebody wants something of it. */
@@ -178,25 +144,13 @@ static const struct {
     {TN_KEEPER_END "\n", answer_end},
 };
 
-static bool is_ours(int socket)
-{
-    struct ucred peer;
-    socklen_t size = sizeof peer;
-
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-           (peer.uid == 0 || peer.uid == geteuid());
-}
-
 static void serve(struct keeper *k)
 {
-    tn_autofd int socket = accept4(k->jail->listener, NULL, NULL, SOCK_CLOEXEC);
-    struct pollfd p = {.fd = socket, .events = POLLIN};
-    char line[128] = "";
+    char line[128];
+    tn_autofd int socket = keeper_accept(k->jail->listener, line, sizeof line);
 
-    if (socket < 0 || !is_ours(socket) || poll(&p, 1, REQUEST_MS) <= 0)
+    if (socket < 0)
         return;
-    ssize_t n = recv(socket, line, sizeof line - 1, MSG_DONTWAIT);
-    line[n < 0 ? 0 : n] = '\0';
     if (strncmp(line, TN_KEEPER_NAME, strlen(TN_KEEPER_NAME)) == 0 && strchr(line, '\n')) {
         answer_name(k, socket, line + strlen(TN_KEEPER_NAME));
         return;
@@ -207,7 +161,7 @@ static void serve(struct keeper *k)
             return;
         }
     }
-    answer(socket, "unknown\n", -1);
+    keeper_answer(socket, "unknown\n", -1);
 }
 
 /* --- output -------------------------------------------------------------------------------- */

@@ -289,6 +289,7 @@ static int usage(void)
           "       tendon-jail --nursery SOCKET_FD\n"
           "       tendon-jail --enter ... (see enter.c)\n"
           "       tendon-jail --copy ... (see copy-own.c)\n"
+          "       tendon-jail --container ... (see container.c)\n"
           "       tendon-jail --probe\n"
           "       tendon-jail --version\n",
           stderr);
@@ -372,6 +373,8 @@ int main(int argc, char **argv)
         return jail_enter_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], "--copy") == 0)
         return jail_copy_own(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "--container") == 0)
+        return jail_container_main(argc, argv);
     if (argc == 1 && getenv("CRTOOLS_SCRIPT_ACTION"))
         return jail_criu_action();
     struct jail j;

@@ -42,6 +42,13 @@ int jail_make_network(const struct jail *j, struct tn_error *err)
     return raise_loopback(err);
 }
 
+int jail_prepare_loopback(struct tn_error *err)
+{
+    write_setting("/proc/sys/net/ipv6/conf/all/disable_ipv6", "0");
+    write_setting("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0");
+    return raise_loopback(err);
+}
+
 int jail_raise_wall(struct jail *j, struct tn_error *err)
 {
     if (!jail_is_gated(j))

@@ -35,7 +35,10 @@ enum { TN_JAIL_PLAN_FD = 3, TN_JAIL_REPORT_FD = 4, TN_JAIL_START_FD = 6, TN_JAIL
 #define TN_JAIL_SUSPENDED "suspended" /* what a suspended jail is made anew from, see criu.h */
 #define TN_JAIL_SOCKET "hand.sock"
 #define TN_JAIL_RULES "network.rules" /* new rules for the gate, see keeper-protocol.h */
-#define TN_JAIL_HAND "/.tendon/hand"  /* where the program of the plan is inside, read-only */
+/* What the keeper of a container's gate locks, with the process that it is for (container.c). */
+#define TN_JAIL_KEEPER_LOCK "keeper.lock"
+#define TN_JAIL_KEEPER_OF "%lld %llu\n"
+#define TN_JAIL_HAND "/.tendon/hand" /* where the program of the plan is inside, read-only */
 
 /* Who root inside is. */
 enum tn_jail_mapping {

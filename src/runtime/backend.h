@@ -152,9 +152,9 @@ struct tn_backend {
     int (*open)(const struct tn_host *host, void **engine, struct tn_error *err);
     void (*close)(void *engine);
 
-    /* Whether a sandbox of that spec could ever be, as far as can be told without asking anybody:
-     * -1 (TN_E_INVALID, TN_E_UNSUPPORTED) names the part that cannot be kept.  Quick; needs no
-     * engine. NULL: only create tells. */
+    /* Whether a sandbox of that spec could ever be, as far as can be told before one is made: -1
+     * (TN_E_INVALID, TN_E_UNSUPPORTED) names the part that cannot be kept, in words for a tenant.
+     * Quick; needs no engine, and what it must ask one is kept. NULL: only create tells. */
     int (*check)(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err);
 
     /* A create is about to follow: what takes time and is the same for all may be prepared. */
@@ -194,10 +194,10 @@ struct tn_backend {
     int (*rename)(void *engine, const struct tn_subject *subject, int64_t deadline,
                   struct tn_error *err);
 
-    /* What network a sandbox of that spec has, never the default; *allow are the rules of its gate,
-     * borrowed from one of the arguments, or NULL: it has no gate.  Asks nobody.  NULL: a backend
-     * without gates, as are the two that follow. */
-    int (*network)(const struct tn_host *host, const struct tn_spec *spec,
+    /* What network a sandbox of that spec has, never the default, or will have (ref NULL: there is
+     * none yet); *allow are the rules of its gate, borrowed from an argument, or NULL: no gate.
+     * Asks nobody.  NULL: a backend without gates, as are the two that follow. */
+    int (*network)(const struct tn_host *host, const struct tn_spec *spec, const char *ref,
                    const struct tn_str_list **allow);
     /* What the gate of one that runs has refused: as the keeper answers (jail/keeper-protocol.h),
      * into out. */

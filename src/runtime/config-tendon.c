@@ -114,6 +114,13 @@ static const struct tn_field docker_rows[] = {
               .help = "directory for the layers of overlay volumes"),
     TN_STRING("runsc", DOCKER, runsc, .fallback = "runsc", .env = "TENDON_DOCKER_RUNSC",
               .help = "the engine's name of the runtime that is gVisor, for isolation gvisor"),
+    TN_WORD("network", DOCKER, network, tn_networks, .fallback = "default",
+            .env = "TENDON_DOCKER_NETWORK",
+            .help = "network of a sandbox that names none: none, open, allow, host or bridge "
+                    "[open; bridge where a container cannot have a gate]"),
+    TN_STRINGS("allow", DOCKER, allow, .env = "TENDON_DOCKER_ALLOW",
+               .fallback = "@packages,@git,@models",
+               .help = "what network allow reaches where the sandbox does not say"),
 };
 const struct tn_fields tn_config_docker_fields = TN_FIELDS(docker_rows);
 

@@ -26,7 +26,7 @@ static const struct tn_str_list *rules_of(const struct tn_sandbox *sb, const cha
         *network = tn_networks[sb->spec.network];
         return NULL;
     }
-    *network = tn_networks[sb->backend->network(&sb->rt->host, &sb->spec, &allow)];
+    *network = tn_networks[sb->backend->network(&sb->rt->host, &sb->spec, sb->record.ref, &allow)];
     return allow;
 }
 

@@ -384,8 +384,8 @@ static int check_secrets(const struct tn_backend *backend, const struct tn_spec 
 {
     return !spec->secrets.count || backend->abilities & TN_CAN_SECRETS
                ? 0
-               : tn_fail(err, TN_E_UNSUPPORTED,
-                         "secrets: %s has no gate that could put them in; jail has", backend->name);
+               : tn_fail(err, TN_E_UNSUPPORTED, "secrets: %s cannot put them in; jail can",
+                         backend->name);
 }
 
 int tn_sandbox_check(struct tn_runtime *rt, const struct tn_spec *spec, struct tn_error *err)

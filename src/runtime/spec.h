@@ -10,7 +10,7 @@
 #include "base/field.h"
 
 enum tn_network {
-    TN_NETWORK_DEFAULT, /* the backend's: open in a jail, bridge in docker, host elsewhere */
+    TN_NETWORK_DEFAULT, /* the backend's: open where it has a gate, else bridge in docker; host */
     TN_NETWORK_NONE,
     TN_NETWORK_HOST,
     TN_NETWORK_BRIDGE, /* its own, with a way out */

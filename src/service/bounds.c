@@ -353,20 +353,31 @@ static bool is_jail(const struct tn_service *s, const struct tn_spec *spec)
     return runtime && strcmp(runtime, tn_backend_jail.name) == 0;
 }
 
-/* What a sandbox of the spec's runtime has where that is said: the runtime's own, if nothing is. */
-static int network_of(const struct tn_service *s, const struct tn_spec *spec, int said)
+/* What `like`, as a sandbox of the spec's runtime, has where that is said: the runtime's own, if
+ * nothing is.  *rules (may be NULL) are those of its gate, or NULL. */
+static int network_of(const struct tn_service *s, const struct tn_spec *spec,
+                      const struct tn_spec *like, int said, const struct tn_str_list **rules)
 {
-    if (is_jail(s, spec))
-        return tn_config_jail_network(tn_runtime_host(s->rt)->config, said);
+    const char *runtime = runtime_of(s, spec, NULL);
+    const struct tn_host *host = tn_runtime_host(s->rt);
+    const struct tn_backend *backend =
+        runtime ? tn_backend_find(host->config, runtime, NULL) : NULL;
+    const struct tn_str_list *none = NULL;
+    struct tn_spec asked = *like; /* borrows everything */
+
+    asked.network = said;
+    if (backend && backend->network)
+        return backend->network(host, &asked, NULL, rules ? rules : &none);
     return said == TN_NETWORK_DEFAULT ? TN_NETWORK_BRIDGE : said;
 }
 
 static int check_rules(const struct tn_service *s, int network, const struct tn_spec *base,
                        const struct tn_spec *spec, struct tn_error *err)
 {
-    const struct tn_config_jail *jail = &tn_runtime_host(s->rt)->config->jail;
-    const struct tn_str_list *allowed =
-        base->allow.items || network != TN_NETWORK_ALLOW ? &base->allow : &jail->allow;
+    const struct tn_str_list *usual = NULL, *allowed;
+
+    network_of(s, spec, base, network, &usual);
+    allowed = usual ? usual : &base->allow;
     tn_autorules struct tn_rules wide = {
         .mode = network == TN_NETWORK_ALLOW || network == TN_NETWORK_NONE ? TN_GATE_ALLOW
                                                                           : TN_GATE_OPEN};
@@ -402,7 +413,8 @@ static int check_network(const struct tn_service *s, const struct key_limits *ke
                          const struct tn_spec *base, const struct tn_spec *spec,
                          struct tn_error *err)
 {
-    int wide = network_of(s, spec, base->network), wanted = network_of(s, spec, spec->network);
+    int wide = network_of(s, spec, base, base->network, NULL);
+    int wanted = network_of(s, spec, spec, spec->network, NULL);
 
     if (wanted == TN_NETWORK_BRIDGE && is_jail(s, spec))
         return 0; /* which no jail has: the backend says so */
@@ -425,7 +437,7 @@ static void impose_network(const struct tn_service *s, const struct caller *who,
     int most = who->limits.network;
 
     if (most != TN_NETWORK_DEFAULT && spec->network == TN_NETWORK_DEFAULT &&
-        is_wider(network_of(s, spec, spec->network), most))
+        is_wider(network_of(s, spec, spec, spec->network, NULL), most))
         spec->network = most;
 }
 

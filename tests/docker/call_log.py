@@ -7,6 +7,7 @@ import threading
 import time
 
 ID = re.compile(r"/containers/[0-9a-f]{64}")
+FAILURE = b'HTTP/1.1 500 Internal Server Error\r\nContent-Length: 26\r\n\r\n{"message":"it just ends"}'
 VERSION = re.compile(r"^/v\d+\.\d+/")
 
 
@@ -43,12 +44,13 @@ def pass_on_body(headers, source, sink):
 
 
 class CallLog:
-    """Listens at `address`; `calls` is what was asked so far."""
+    """Listens at `address`; `calls` is what was asked so far. `failures` has how often a call fails before it is passed on."""
 
     def __init__(self, engine_address, path):
         self.engine = engine_address.removeprefix("unix://")
         self.address = f"unix://{path}"
         self.calls = []
+        self.failures = {}
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(path))
         self.listener.listen()
@@ -69,13 +71,19 @@ class CallLog:
             answers = threading.Thread(target=self.answer, args=(engine, client, made), daemon=True)
             answers.start()
             try:
-                self.ask(client.makefile("rb"), engine, made)
+                self.ask(client, engine, made)
                 engine.shutdown(socket.SHUT_WR)
             except OSError:
                 pass  # one of them is gone, and so will be the other
             answers.join(30)
 
-    def ask(self, requests, engine, made):
+    def fails(self, name):
+        left = self.failures.get(name, 0)
+        self.failures[name] = left - 1
+        return left > 0
+
+    def ask(self, client, engine, made):
+        requests = client.makefile("rb")
         while line := requests.readline():
             headers = []
             while (header := requests.readline()) not in (b"\r\n", b"\n", b""):
@@ -83,6 +91,9 @@ class CallLog:
             method, target, _ = line.decode().split(" ")
             made.append(Call(normal(method, target), time.monotonic()))
             self.calls.append(made[-1])
+            if self.fails(made[-1].name):
+                client.sendall(FAILURE)
+                continue
             engine.sendall(line + b"".join(headers) + b"\r\n")
             pass_on_body([header.decode() for header in headers], requests, engine)
 

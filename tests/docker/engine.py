@@ -166,7 +166,8 @@ class Engine:
                 ours = not container and os.readlink(f"/proc/{pid}/ns/mnt") == self.namespace
             except OSError:
                 ours = False
-            if ours or f"/{self.cgroup}/{container}" in proc(pid, "cgroup"):
+            # One that has ended may wait for a burial: whoever inherits it may not bury.
+            if (ours or f"/{self.cgroup}/{container}" in proc(pid, "cgroup")) and "State:\tZ" not in proc(pid, "status"):
                 found[int(pid)] = proc(pid, "cmdline").replace("\0", " ")
         return found
 

@@ -5,6 +5,7 @@ import pytest
 from conformance import Refusal
 from engine import CONTAINERS_CONF, Dockerd, Podman, start_engine
 from peers import runsc
+from test_service_builds import DockerService
 
 
 def wrapper(base):
@@ -74,6 +75,21 @@ def test_an_engine_without_it(world):
     assert "docker.runsc" in refusal.value.text
     findings = {one["what"]: one for one in world.open()("doctor", runtime="docker")["findings"]}
     assert findings["gVisor"]["good"] is False and "runsc" in findings["gVisor"]["detail"]
+
+
+def test_a_service_refuses_before_anything_is_made(any_engine, static_hand, tmp_path):
+    """Whoever posts is told at once, and not by a sandbox that becomes an error."""
+    service = DockerService(tmp_path, any_engine)
+    service.env["TENDON_DOCKER_NETWORK"] = "bridge"  # a container under gVisor has no gate, and no tenant widens its network
+    service.start()
+    try:
+        tenant = service.tenant("alice")
+        for _ in range(2):  # the second time from what is kept of the engine's answer
+            refused = tenant.post("/v1/sandboxes", {"template": "busybox", "image": "none", "isolation": "gvisor"})
+            assert refused.status == 400 and "gvisor" in refused.json["detail"], refused
+        assert tenant.get("/v1/sandboxes").ok().json["sandboxes"] == []
+    finally:
+        service.finish()
 
 
 def test_the_operator_demands_it_later(world):

@@ -66,6 +66,16 @@ def test_calls_of_the_backend_where_the_hand_is_carried_in(world, log):
     check(log, *REMOVAL)
 
 
+def test_a_removal_that_fails_is_asked_for_again(world, log):
+    """As by Podman for a container that just ends: what was left would be in the way of others."""
+    box = world.new(world.open())
+    log.failures["DELETE /containers/ID"] = 3
+    log.take()
+    assert box.drive("gone") == "missing"
+    assert [call.name for call in log.take()].count("DELETE /containers/ID") == 4
+    assert not world.containers(f"label=tendon.id={box.id}")
+
+
 @pytest.fixture
 def tendon(world, log, tmp_path):
     script = tmp_path / "tendon"

@@ -213,7 +213,7 @@ def test_overlays(world, tmp_path, base):
 
 
 def test_published_ports(world, driver):
-    box = world.new(driver, ports=[8000, 8001])
+    box = world.new(driver, ports=[8000, 8001], network="bridge")
     (binding,) = world.container(box)["NetworkSettings"]["Ports"]["8000/tcp"]
     assert binding["HostIp"] == "127.0.0.1"
     box.ok("mkdir www; echo hello > www/index.html; busybox httpd -p 8000 -h www; echo $APP_PORT_1 $APP_PORT_2")
@@ -238,7 +238,7 @@ def test_where_published_ports_are_reached(docker_world, settings, host):
     """As an application in a container says with DOCKER_HOST_ADDR, or SANDBOX_LOCAL_RUNTIME_URL."""
     world = docker_world
     world.settings = {"sandbox.runtime_binding_address": "0.0.0.0", **settings}
-    box = world.new(world.open(), ports=[8000])
+    box = world.new(world.open(), ports=[8000], network="bridge")
     url = box("url", port=8000)["url"]
     assert url.startswith(f"http://{host}:")
 
@@ -249,10 +249,10 @@ def test_a_range_of_ports(world):
     driver = world.open()
     urls = set()
     for _ in range(3):
-        urls.add(world.new(driver, ports=[8000])("url", port=8000)["url"])
+        urls.add(world.new(driver, ports=[8000], network="bridge")("url", port=8000)["url"])
     assert urls == {f"http://localhost:{port}" for port in (28500, 28501, 28502)}
     with pytest.raises(Refusal, match="28500|28501|28502"):
-        world.new(driver, ports=[8000])
+        world.new(driver, ports=[8000], network="bridge")
 
 
 def test_without_network(world, driver):
@@ -265,6 +265,13 @@ def test_without_network(world, driver):
     assert box.ok("echo $((1 + 1))") == "2"
     box.drive("gone")
     assert "ports" in refused(world, driver, network="none", ports=[80]).text
+
+
+def test_behind_the_gate_nothing_is_published(world, driver):
+    """Which is the network of one that names none; its ports are reached through the hand."""
+    box = world.new(driver, ports=[80])
+    assert box("inspect")["isolation"]["gated"] and refused_url(box) == "not_found"
+    assert not world.container(box)["NetworkSettings"]["Ports"]
 
 
 def refused_url(box):

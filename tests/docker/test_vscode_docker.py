@@ -46,7 +46,7 @@ def test_open(engine, tendon, debian_image, tmp_path, plugins):
     editors.mkdir()
     shutil.copy(ROOT / "tests/vscode/fake-server", editors / "code-server")
     tmp_path.chmod(0o755)
-    tendon("new", "--name", "box", "--image", debian_image, *plugins,
+    tendon("new", "--name", "box", "--image", debian_image, "--network", "bridge", *plugins,
            "--volume", "/usr:/usr:ro", "--volume", f"{editors}:/opt/editors:ro",
            "--env", "TENDON_VSCODE=/opt/editors/code-server", "--env", "FAKE_NOTES=/tmp")  # fmt: skip
     url = tendon("open", "box", "--vscode", "--print").strip()

@@ -124,6 +124,9 @@ class Machine:
 class GateWorld:
     """tendon on that machine, as root or as an ordinary user."""
 
+    runtime = ("--runtime", "jail")
+    env = {}
+
     def __init__(self):
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="tendon-gate-"))
         self.base.chmod(0o755)
@@ -148,6 +151,7 @@ class GateWorld:
             "HOME": str(home),
             "TENDON_STATE": str(home / "state"),
             "TENDON_HAND": str(program(RELEASE, "tendon-hand")),
+            **self.env,
             **(env or {}),
         }
         result = subprocess.run(
@@ -161,7 +165,7 @@ class GateWorld:
         """network None: it says nothing; before: what the child does that becomes tendon."""
         rules = [word for rule in allow for word in ("--allow", rule)]
         wish = ["--network", network] if network else []
-        made = self.tendon("new", "--runtime", "jail", "--keep", *wish, *rules, *flags, user=user, build=build,
+        made = self.tendon("new", *self.runtime, "--keep", *wish, *rules, *flags, user=user, build=build,
                            env=env, preexec_fn=before)  # fmt: skip
         self.boxes.append(Box(self, made.stdout.strip(), user))
         return self.boxes[-1]

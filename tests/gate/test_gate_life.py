@@ -136,7 +136,7 @@ def test_an_unknown_rule_makes_no_sandbox(world, user):
     [
         (("--runtime", "local", "--network", "allow"), "it shares the network of this machine"),
         (("--runtime", "local", "--allow", "good.test"), "it shares the network of this machine"),
-        (("--runtime", "docker", "--image", "x", "--network", "open"), "open and allow are for jails"),
+        (("--runtime", "docker", "--image", "x", "--network", "open"), "a container has a gate where"),
         (("--runtime", "jail", "--network", "none", "--allow", "good.test"), "expected network open or allow"),
         (("--runtime", "jail", "--network", "bridge"), "bridge is for docker"),
     ],

@@ -607,5 +607,6 @@ def test_stronger_walls_are_demanded_and_never_lowered(service, alice):
     # There is no gVisor of that name here: what can never start is refused, and never had with less.
     for who, wish in ((client, {}), (alice, {"isolation": "gvisor"}), (alice, {"template": "walled"})):
         refused = who.post("/v1/sandboxes", wish)
-        assert refused.status == 400 and "runsc" in refused.json["detail"], refused
+        assert refused.status == 400 and "offers no gVisor" in refused.json["detail"], refused
+        assert "/nonexistent" not in refused.json["detail"], "a path of the operator's is no tenant's to see"
         nothing_was_made(who)

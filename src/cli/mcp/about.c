@@ -32,13 +32,17 @@ static const struct habit *habit_of(const char *backend)
     return NULL;
 }
 
+/* ref: of one that is there, or NULL. */
 static enum tn_network network_of(const struct tn_config *config, const struct tn_spec *spec,
-                                  const char *backend)
+                                  const char *name, const char *ref)
 {
-    const struct habit *habit = habit_of(backend);
+    const struct habit *habit = habit_of(name);
+    const struct tn_backend *backend = config ? tn_backend_find(config, name, NULL) : NULL;
+    const struct tn_host host = {.config = config};
+    const struct tn_str_list *allow;
 
-    if (config && strcmp(backend, tn_backend_jail.name) == 0)
-        return (enum tn_network)tn_config_jail_network(config, spec->network);
+    if (backend && backend->network)
+        return (enum tn_network)backend->network(&host, spec, ref, &allow);
     if (spec->network != TN_NETWORK_DEFAULT)
         return (enum tn_network)spec->network;
     return habit ? habit->network : TN_NETWORK_HOST;
@@ -100,7 +104,7 @@ static void put_spec(const struct tn_config *config, const struct tn_spec *spec,
     if (user)
         tn_buf_printf(out, ", as user %s", user);
     tn_buf_puts(out, ". ");
-    tn_buf_puts(out, networks[network_of(config, spec, backend)].sentence);
+    tn_buf_puts(out, networks[network_of(config, spec, backend, NULL)].sentence);
 }
 
 void mcp_put_about(struct mcp_service *s, struct tn_buf *out)
@@ -152,7 +156,8 @@ static int ask(struct tn_sandbox *sb, struct tn_buf *out, const char **system, c
 static enum tn_network network_that_holds(const struct tn_config *config,
                                           const struct tn_sandbox *sb)
 {
-    enum tn_network said = network_of(config, tn_sandbox_spec(sb), tn_sandbox_backend(sb)->name);
+    enum tn_network said = network_of(config, tn_sandbox_spec(sb), tn_sandbox_backend(sb)->name,
+                                      tn_sandbox_record(sb)->ref);
     const char *told = tn_sandbox_record(sb)->isolation;
     tn_autojson struct tn_json *isolation = NULL;
 

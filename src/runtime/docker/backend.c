@@ -2,18 +2,28 @@
 #include <sys/stat.h>
 
 #include "runtime/docker/docker.h"
+#include "runtime/gated.h"
 #include "runtime/owner.h"
 
 #define OPEN_SECONDS 10.0
 
 /* Whoever owns the engine's socket is who runs it: root, or for a rootless engine its user, who
  * then is root in its containers. */
-static bool runs_as_us(const struct tn_engine_info *info)
+bool docker_runs_as_us(const struct tn_engine_info *info)
 {
     struct stat st;
 
     return info->local && stat(info->address + strlen("unix://"), &st) == 0 &&
            st.st_uid == geteuid();
+}
+
+bool docker_expects_root(const struct tn_host *host)
+{
+    const struct tn_config_docker *c = &host->config->docker;
+    tn_autofree char *path = tn_engine_usual_socket(c->host);
+    struct stat st;
+
+    return path && stat(path, &st) == 0 && st.st_uid == geteuid();
 }
 
 /* docker.host_addr, or the host of sandbox.local_runtime_url where that says more than "here". */
@@ -45,7 +55,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
     d->host = host;
     d->engine = e;
     d->reach = configured_reach(host->config);
-    d->root_is_us = runs_as_us(tn_engine_info(e));
+    d->root_is_us = docker_runs_as_us(tn_engine_info(e));
     tn_state_mark(host->state, d->mark);
     *engine = d;
     return 0;
@@ -79,6 +89,9 @@ const struct tn_backend tn_backend_docker = {
     .list = docker_list,
     .put = docker_put,
     .exec = docker_exec,
+    .network = docker_network,
+    .refusals = tn_gated_refusals,
+    .reload = docker_reload,
     .url = docker_url,
     .logs = docker_logs,
     .usage = docker_usage,

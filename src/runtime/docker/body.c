@@ -188,6 +188,8 @@ static void put_labels(struct body *b)
     tn_jw_kstr(&b->w, DOCKER_LABEL_HAND, p->way == DOCKER_BY_SOCKET ? "socket" : port);
     if (p->gvisor)
         tn_jw_kstr(&b->w, DOCKER_LABEL_GVISOR, "yes");
+    if (p->gated)
+        tn_jw_kstr(&b->w, DOCKER_LABEL_NETWORK, tn_networks[p->network]);
     if (p->host_network) {
         const int *own = p->own;
         tn_autofree char *ports =

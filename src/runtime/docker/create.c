@@ -13,13 +13,16 @@ enum outcome {
     FAILED,
     OTHER_PORTS, /* a published port is taken */
     OTHER_WAY,   /* the engine does not see our files, or its root is not us */
+    NO_GATE,     /* the kernel has none, and nobody has asked for it */
 };
 
 struct attempt {
     struct docker_plan plan;
     char *container; /* id, once there is one */
     char *address;
-    bool clashes;        /* with another in the host's network */
+    struct tn_json *tree; /* what the engine says of it, once it runs */
+    bool clashes;         /* with another in the host's network */
+    bool no_gate;
     enum tn_blame blame; /* of what failed */
 };
 
@@ -44,25 +47,6 @@ static void name_wish(struct tn_error *err)
             tn_error_context(err, "%s", refusals[i].wish);
             return;
         }
-}
-
-/* Asked before: an engine that takes no such wish (Podman's API takes none) says nothing of it. */
-static int check_runtime(const struct docker_plan *p, int64_t deadline, struct tn_error *err)
-{
-    const char *name = docker_config(p->docker)->docker.runsc;
-    const struct tn_engine_info *engine = tn_engine_info(p->docker->engine);
-    struct tn_engine_call call = {.target = "/info", .deadline = deadline};
-    tn_autojson struct tn_json *info = NULL;
-
-    if (!p->gvisor)
-        return 0;
-    if (tn_engine_call(p->docker->engine, &call, NULL, &info, err) < 0)
-        return -1;
-    if (docker_offers_gvisor(engine, info, name))
-        return 0;
-    return tn_fail(err, TN_E_UNSUPPORTED, "isolation gvisor: %s has no %s called %s (docker.runsc)",
-                   engine->name,
-                   strcmp(engine->name, "podman") == 0 ? "default runtime" : "runtime", name);
 }
 
 static int call_create(struct attempt *a, int64_t deadline, struct tn_error *err)
@@ -162,20 +146,20 @@ static int start(struct attempt *a, int64_t deadline, struct tn_error *err)
         return -1;
     if (p->way == DOCKER_BY_SOCKET)
         a->address = docker_socket_address(p->subject);
-    return docker_wait_ready(p->docker, p->subject, a->container, &a->address, deadline, err);
+    if (docker_wait_ready(p->docker, p->subject, a->container, &a->address, deadline, err) < 0 ||
+        tn_engine_inspect(p->docker->engine, a->container, &a->tree, deadline, err) < 0)
+        return -1;
+    /* What begins inside before the wall is up is alone. */
+    struct tn_error why = {0};
+    if (docker_gate_up(p->docker, p->subject, a->tree, deadline, &why) == 0)
+        return 0;
+    a->no_gate = why.code == TN_E_UNSUPPORTED;
+    if (err)
+        *err = why;
+    return -1;
 }
 
 /* --- ways and ports ------------------------------------------------------------------------- */
-
-/* root of a container is this user, hence the hand's socket is ours to use. */
-static bool socket_fits(const struct docker_plan *p)
-{
-    const char *user = tn_json_get_str(p->kwargs, "user", NULL);
-    bool as_root = !tn_json_get(p->kwargs, "user") || (user && strcmp(user, "root") == 0);
-
-    return p->docker->root_is_us && as_root && !p->gvisor &&
-           !docker_kwargs_sets(p->kwargs, "UsernsMode");
-}
 
 /* Engines say it in their own words; ours are the paths. */
 static enum outcome judge(const struct attempt *a, const struct tn_error *why)
@@ -187,6 +171,8 @@ static enum outcome judge(const struct attempt *a, const struct tn_error *why)
 
     if (a->clashes)
         return OTHER_PORTS;
+    if (a->no_gate)
+        return a->plan.gate_optional ? NO_GATE : FAILED;
     if (a->plan.way == DOCKER_BY_SOCKET &&
         (strstr(why->text, run) || strstr(why->text, hand) || strstr(why->text, DOCKER_INSIDE)))
         return OTHER_WAY;
@@ -200,14 +186,15 @@ static enum outcome attempt(struct attempt *a, int64_t deadline, struct tn_error
 {
     struct tn_error why = {0};
 
-    a->clashes = false;
+    a->clashes = a->no_gate = false;
     if (start(a, deadline, &why) == 0)
         return DONE;
     enum outcome outcome = judge(a, &why);
     if (a->container)
-        tn_engine_remove(a->plan.docker->engine, a->container, tn_deadline_in(10), NULL);
+        docker_erase(a->plan.docker, a->container, tn_deadline_in(10), NULL);
     free(TN_TAKE_PTR(a->container));
     free(TN_TAKE_PTR(a->address));
+    tn_json_free(TN_TAKE_PTR(a->tree));
     name_wish(&why);
     if (err)
         *err = why;
@@ -216,7 +203,9 @@ static enum outcome attempt(struct attempt *a, int64_t deadline, struct tn_error
 
 static int try_all(struct attempt *a, int64_t deadline, struct tn_error *err)
 {
-    enum docker_way way = socket_fits(&a->plan) ? DOCKER_BY_SOCKET : DOCKER_BY_PORT;
+    enum docker_way way = docker_socket_fits(a->plan.docker, a->plan.subject->spec)
+                              ? DOCKER_BY_SOCKET
+                              : DOCKER_BY_PORT;
     struct tn_error why = {0}, first = {0};
     bool again = true;
 
@@ -234,6 +223,11 @@ static int try_all(struct attempt *a, int64_t deadline, struct tn_error *err)
         case OTHER_WAY:
             first = why;
             way = DOCKER_BY_PORT;
+            if (a->plan.gated && a->plan.gate_optional)
+                docker_plan_network(&a->plan, TN_NETWORK_BRIDGE);
+            break;
+        case NO_GATE:
+            docker_plan_network(&a->plan, TN_NETWORK_BRIDGE);
             break;
         case OTHER_PORTS:
             /* In the host's network its own ports are others the next time. */
@@ -254,23 +248,21 @@ int docker_create(void *engine, const struct tn_subject *s, struct tn_place *pla
 {
     const struct docker *d = engine;
     struct attempt a = {0};
-    tn_autojson struct tn_json *tree = NULL;
 
     *place = (struct tn_place){0};
     int r = docker_plan_init(&a.plan, d, s, err);
-    if (r == 0)
-        r = check_runtime(&a.plan, deadline, err);
+    if (r == 0 && a.plan.gvisor)
+        r = docker_ask_gvisor(d->engine, docker_config(d), deadline, err);
     if (r == 0)
         r = try_all(&a, deadline, err);
+    if (r == 0 && (r = docker_check_gvisor(d, s, a.tree, err)) < 0)
+        docker_erase(d, a.container, tn_deadline_in(10), NULL);
     if (r == 0)
-        r = tn_engine_inspect(d->engine, a.container, &tree, deadline, err);
-    if (r == 0 && (r = docker_check_gvisor(d, s, tree, err)) < 0)
-        tn_engine_remove(d->engine, a.container, tn_deadline_in(10), NULL);
-    if (r == 0)
-        r = docker_place(d, s, tree, place, deadline, err);
+        r = docker_place(d, s, a.tree, place, deadline, err);
     docker_plan_done(&a.plan);
     free(a.container);
     free(a.address);
+    tn_json_free(a.tree);
     if (r == 0)
         return 0;
     tn_place_done(place);

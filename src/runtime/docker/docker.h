@@ -23,9 +23,10 @@
 #define DOCKER_LABEL_ID "tendon.id"
 #define DOCKER_LABEL_STATE "tendon.state"
 #define DOCKER_LABEL_OWNER "tendon.owner"
-#define DOCKER_LABEL_HAND "tendon.hand"     /* "socket", or the TCP port it listens on inside */
-#define DOCKER_LABEL_PORTS "tendon.ports"   /* its own, of one in the network of the host */
-#define DOCKER_LABEL_GVISOR "tendon.gvisor" /* it was made for docker.runsc */
+#define DOCKER_LABEL_HAND "tendon.hand"       /* "socket", or the TCP port it listens on inside */
+#define DOCKER_LABEL_PORTS "tendon.ports"     /* its own, of one in the network of the host */
+#define DOCKER_LABEL_GVISOR "tendon.gvisor"   /* it was made for docker.runsc */
+#define DOCKER_LABEL_NETWORK "tendon.network" /* open or allow: it has a gate */
 #define DOCKER_LABEL_PREFIX "tendon."
 
 #define DOCKER_INSIDE TN_INSIDE
@@ -67,8 +68,9 @@ const char *docker_workspace(const struct docker *d, const struct tn_subject *s)
 char *docker_run_directory(const struct tn_subject *s);
 char *docker_socket_address(const struct tn_subject *s); /* "unix:..." */
 char *docker_hand_copy(const struct tn_subject *s);
-/* What place.ref says; stopped: by us; process: its first one, or pid 0. */
-char *docker_ref(const char *container, bool stopped, const struct tn_proc *process);
+/* What place.ref says; network: the label; stopped: by us; process: its first one, or pid 0. */
+char *docker_ref(const char *container, const char *network, bool stopped,
+                 const struct tn_proc *process);
 
 /* --- finding (find.c) ----------------------------------------------------------------------- */
 
@@ -95,12 +97,52 @@ static inline const char *docker_id(const struct tn_json *tree)
 const char *docker_status(const struct tn_json *tree);
 const char *docker_label(const struct tn_json *tree, const char *name);
 
+/* --- the network, and its gate (gate.c) ------------------------------------------------------ */
+
+/* As the backend's. */
+int docker_network(const struct tn_host *host, const struct tn_spec *spec, const char *ref,
+                   const struct tn_str_list **allow);
+int docker_reload(void *engine, const struct tn_subject *s, int64_t deadline, struct tn_error *err);
+/* What a sandbox of that spec is to have, never the default; said: somebody has named it. */
+int docker_choose_network(const struct docker *d, const struct tn_spec *spec, bool *said);
+/* That it can have it, with its rules. */
+int docker_check_network(const struct docker *d, int network, const struct tn_spec *spec,
+                         struct tn_error *err);
+/* Whether the way "socket" is open for it, as far as spec and configuration say. */
+bool docker_socket_fits(const struct docker *d, const struct tn_spec *spec);
+/* Whether it is one of this machine whose root is this user (backend.c). */
+bool docker_runs_as_us(const struct tn_engine_info *info);
+/* What a network leads to (state.c): a sentence after "reaches". */
+const char *docker_reaches(const char *network);
+/* Whether the engine that the configuration leads to is one whose root is this user, without asking
+ * it (backend.c). */
+bool docker_expects_root(const struct tn_host *host);
+
+/* The file that is /etc/resolv.conf of one with a gate: its path, on the heap; and its making. */
+char *docker_resolver(const struct tn_subject *s);
+int docker_write_resolver(const struct tn_subject *s, struct tn_error *err);
+/* Starts the keeper of a container that runs and has a gate, if there is none for its first
+ * process: when it returns the wall is up.  TN_E_UNSUPPORTED: the kernel has no gate. */
+int docker_gate_up(const struct docker *d, const struct tn_subject *s, const struct tn_json *tree,
+                   int64_t deadline, struct tn_error *err);
+/* Waits until the keeper of one whose container is gone has ended. */
+void docker_gate_down(const struct tn_subject *s, int64_t deadline);
+
+/* --- gVisor (gvisor.c) ---------------------------------------------------------------------- */
+
 /* Whether the engine runs it with docker.runsc: Docker says so of a container; Podman does not, and
  * runs all with its default, which was looked at when this one was made. */
 bool docker_has_gvisor(const struct docker *d, const struct tn_json *tree);
 /* The same of those that the engine will make: what GET /info says. */
 bool docker_offers_gvisor(const struct tn_engine_info *engine, const struct tn_json *info,
                           const char *name);
+/* Asks it: TN_E_UNSUPPORTED where it does not. */
+int docker_ask_gvisor(struct tn_engine *e, const struct tn_config *config, int64_t deadline,
+                      struct tn_error *err);
+/* The same for a spec that wants it, before anything is made; the answer is kept for a while.  An
+ * engine that does not answer is no error here. */
+int docker_check_offer(const struct tn_host *host, const struct tn_spec *spec,
+                       struct tn_error *err);
 /* TN_E_UNSUPPORTED for a container that ought to have it and has not. */
 int docker_check_gvisor(const struct docker *d, const struct tn_subject *s,
                         const struct tn_json *tree, struct tn_error *err);
@@ -121,8 +163,11 @@ struct docker_plan {
     const struct tn_json *kwargs; /* docker_runtime_kwargs, checked; or NULL */
     struct tn_limits limits;
     char *name, *image;
+    int network; /* enum tn_network, never the default */
     bool host_network, no_network;
-    bool gvisor; /* its runtime is docker.runsc, which passes no socket in */
+    bool gated;         /* no_network, as the engine has it */
+    bool gate_optional; /* nobody has said a network: without a gate it is bridge */
+    bool gvisor;        /* its runtime is docker.runsc, which passes no socket in */
     enum docker_way way;
     int own[DOCKER_PORT_COUNT]; /* inside */
     int hand_port;              /* inside; 0 by socket */
@@ -139,6 +184,8 @@ int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct
 void docker_plan_done(struct docker_plan *p);
 /* Sets way, the sandbox's own ports, hand_port, and the ports that follow from them. */
 int docker_plan_way(struct docker_plan *p, enum docker_way way, struct tn_error *err);
+/* Other than what was planned, before a way is set. */
+void docker_plan_network(struct docker_plan *p, int network);
 /* Whether one of those ports, but for such as the user has said, is another's: in taken. */
 bool docker_plan_clashes(const struct docker_plan *p);
 /* Gives the published ports other numbers of the range (attempt counts from 0); false when nothing
@@ -192,6 +239,8 @@ int docker_create(void *engine, const struct tn_subject *s, struct tn_place *pla
                   int64_t deadline, struct tn_error *err);
 int docker_drive(void *engine, const struct tn_subject *s, enum tn_goal goal,
                  struct tn_place *place, int64_t deadline, struct tn_error *err);
+/* Removes the container, which may be gone already or just going. */
+int docker_erase(const struct docker *d, const char *id, int64_t deadline, struct tn_error *err);
 int docker_inspect(void *engine, const struct tn_subject *s, struct tn_place *place,
                    int64_t deadline, struct tn_error *err);
 

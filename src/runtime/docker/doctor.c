@@ -1,6 +1,4 @@
 /* What `tendon doctor` says about container engines. */
-#include <sys/stat.h>
-
 #include "runtime/docker/docker.h"
 
 #define LOOK_SECONDS 5.0
@@ -51,14 +49,28 @@ static void tell_limits(const struct report *r, const struct tn_json *info)
 
 static void tell_way(const struct report *r, const struct tn_engine_info *engine)
 {
-    struct stat st;
-    bool ours = engine->local && stat(engine->address + strlen("unix://"), &st) == 0 &&
-                st.st_uid == geteuid();
+    bool ours = docker_runs_as_us(engine);
 
     tell(r, "socket to the hand", ours, false,
          ours ? "mounted into the container: fastest, and works without network"
               : "the engine does not run as this user: hands are copied in and reached over "
                 "published ports, and network none is not possible");
+}
+
+/* What a sandbox gets that says nothing. */
+static void tell_network(const struct report *r, const struct tn_host *host,
+                         const struct tn_engine_info *engine)
+{
+    const struct docker d = {.host = host, .root_is_us = docker_runs_as_us(engine)};
+    const struct tn_spec nothing = {0};
+    struct tn_error why = {0};
+    bool said;
+    int network = docker_choose_network(&d, &nothing, &said);
+    bool good = docker_check_network(&d, network, &nothing, &why) == 0;
+    tn_autofree char *detail = tn_asprintf("%s%s", good ? "reaches " : "",
+                                           good ? docker_reaches(tn_networks[network]) : why.text);
+
+    tell(r, "network of a sandbox", good && (said || network != TN_NETWORK_BRIDGE), false, detail);
 }
 
 int docker_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
@@ -81,6 +93,7 @@ int docker_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struc
                                          engine->address, engine->api);
     tell(&report, "container engine", true, true, what);
     tell_way(&report, engine);
+    tell_network(&report, host, engine);
     struct tn_engine_call call = {.target = "/info", .deadline = deadline};
     if (tn_engine_call(e, &call, NULL, &info, &why) < 0) {
         tell(&report, "engine's own report", false, false, why.text);

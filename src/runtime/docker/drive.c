@@ -9,6 +9,10 @@ enum { GRACE_SECONDS = 6 };
 #define SETTLE_SECONDS 5.0
 #define SETTLE_MS 20
 
+/* How long a removal that fails is tried again. */
+#define ERASE_SECONDS 15.0
+#define ERASE_MS 100
+
 /* States in which processes exist. */
 static bool is_alive(const char *status)
 {
@@ -60,15 +64,26 @@ static int take_down(const struct docker *d, const struct tn_subject *s, const s
     return tn_engine_stop(d->engine, docker_id(tree), grace, deadline, err);
 }
 
-/* Somebody else may be removing it at this moment: then it is enough to wait. */
-static int erase(const struct docker *d, const char *id, int64_t deadline, struct tn_error *err)
+/* Podman fails to remove one that ends at this moment: while the engine has it, it is asked again.
+ */
+int docker_erase(const struct docker *d, const char *id, int64_t deadline, struct tn_error *err)
 {
-    struct tn_error why = {0};
+    int64_t tried = tn_deadline_in(ERASE_SECONDS);
+    struct tn_error why = {0}, look = {0};
 
-    if (tn_engine_remove(d->engine, id, deadline, &why) == 0)
-        return 0;
-    if (why.code == TN_E_CONFLICT)
-        return tn_engine_wait_removed(d->engine, id, deadline, err);
+    do {
+        tn_autojson struct tn_json *tree = NULL;
+        if (tn_engine_remove(d->engine, id, deadline, &why) == 0)
+            return 0;
+        /* Somebody else may be removing it: then it is enough to wait. */
+        if (why.code == TN_E_CONFLICT)
+            return tn_engine_wait_removed(d->engine, id, deadline, err);
+        if (tn_engine_inspect(d->engine, id, &tree, deadline, &look) < 0) {
+            if (look.code == TN_E_NOT_FOUND)
+                return 0;
+            break;
+        }
+    } while (tn_look_again_in(ERASE_MS, tried < deadline ? tried : deadline));
     if (err)
         *err = why;
     return -1;
@@ -79,14 +94,15 @@ static int remove_all(const struct docker *d, const struct tn_subject *s,
 {
     tn_autojson struct tn_json *another = NULL;
 
-    if (tree && erase(d, docker_id(tree), deadline, err) < 0)
+    if (tree && docker_erase(d, docker_id(tree), deadline, err) < 0)
         return -1;
     /* A create that was killed may have left one that the store knows nothing of. */
     struct tn_subject unknown = *s;
     unknown.ref = NULL;
     if (docker_find(d, &unknown, &another, deadline, err) < 0 ||
-        (another && erase(d, docker_id(another), deadline, err) < 0))
+        (another && docker_erase(d, docker_id(another), deadline, err) < 0))
         return -1;
+    docker_gate_down(s, deadline);
     docker_unleash(s);
     return docker_remove_directories(s, err);
 }
@@ -149,12 +165,13 @@ static int reach(const struct docker *d, const struct tn_subject *s, enum tn_goa
     if (docker_must_find(d, s, &before, deadline, err) < 0 ||
         (goal == TN_GOAL_RUNNING && docker_check_gvisor(d, s, before, err) < 0) ||
         goals[goal](d, s, before, deadline, err) < 0 ||
-        look_after(d, s, goal, &after, deadline, err) < 0)
+        look_after(d, s, goal, &after, deadline, err) < 0 ||
+        (is_alive(docker_status(after)) && docker_gate_up(d, s, after, deadline, err) < 0))
         return -1;
     struct tn_subject now = *s;
     /* Whatever its exit status is: this end was wanted. */
     tn_autofree char *ref =
-        docker_ref(docker_id(after), goal == TN_GOAL_STOPPED, &(struct tn_proc){0});
+        docker_ref(docker_id(after), "", goal == TN_GOAL_STOPPED, &(struct tn_proc){0});
     now.ref = ref;
     return docker_place(d, &now, after, place, deadline, err);
 }

@@ -108,37 +108,6 @@ int docker_find(const struct docker *d, const struct tn_subject *s, struct tn_js
     return found ? inspect(d, s, found, tree, deadline, err) : 0;
 }
 
-static bool is_podman(const struct tn_engine_info *engine)
-{
-    return strcmp(engine->name, "podman") == 0;
-}
-
-bool docker_has_gvisor(const struct docker *d, const struct tn_json *tree)
-{
-    const char *runtime = tn_json_get_str(tn_json_get(tree, "HostConfig"), "Runtime", "");
-
-    return is_podman(tn_engine_info(d->engine))
-               ? *docker_label(tree, DOCKER_LABEL_GVISOR) != '\0'
-               : strcmp(runtime, docker_config(d)->docker.runsc) == 0;
-}
-
-bool docker_offers_gvisor(const struct tn_engine_info *engine, const struct tn_json *info,
-                          const char *name)
-{
-    return is_podman(engine) ? strcmp(tn_json_get_str(info, "DefaultRuntime", ""), name) == 0
-                             : tn_json_get(tn_json_get(info, "Runtimes"), name) != NULL;
-}
-
-int docker_check_gvisor(const struct docker *d, const struct tn_subject *s,
-                        const struct tn_json *tree, struct tn_error *err)
-{
-    if (!tn_config_wants_gvisor(docker_config(d), s->spec) || docker_has_gvisor(d, tree))
-        return 0;
-    return tn_fail(err, TN_E_UNSUPPORTED,
-                   "isolation gvisor: the engine does not run the container with %s (docker.runsc)",
-                   docker_config(d)->docker.runsc);
-}
-
 int docker_must_find(const struct docker *d, const struct tn_subject *s, struct tn_json **tree,
                      int64_t deadline, struct tn_error *err)
 {

@@ -141,7 +141,8 @@ int docker_make_directories(const struct docker_plan *p, struct tn_error *err)
         return 0;
     if (mkdir(run, 0755) < 0 && errno != EEXIST)
         return tn_fail_errno(err, errno, "%s", run);
-    if (docker_leash(p->subject, err) < 0)
+    if (docker_leash(p->subject, err) < 0 ||
+        (p->gated && docker_write_resolver(p->subject, err) < 0))
         return -1;
     return copy_hand(p->docker->host->hand, hand, err);
 }
@@ -272,6 +273,7 @@ int docker_put_mounts(const struct docker_plan *p, struct tn_jw *w, struct tn_er
 {
     tn_autofree char *run = docker_run_directory(p->subject);
     tn_autofree char *hand = docker_hand_copy(p->subject);
+    tn_autofree char *resolver = docker_resolver(p->subject);
 
     tn_jw_key(w, "Mounts");
     tn_jw_array(w);
@@ -279,6 +281,8 @@ int docker_put_mounts(const struct docker_plan *p, struct tn_jw *w, struct tn_er
         put_bind(w, hand, DOCKER_HAND, true);
         put_bind(w, run, DOCKER_INSIDE "/run", false);
     }
+    if (p->gated)
+        put_bind(w, resolver, "/etc/resolv.conf", true);
     if (put_volumes(p, w, false, err) < 0)
         return -1;
     tn_jw_array_end(w);

@@ -29,7 +29,8 @@ char *docker_hand_copy(const struct tn_subject *s)
     return tn_asprintf("%s/hand", s->directory);
 }
 
-char *docker_ref(const char *container, bool stopped, const struct tn_proc *process)
+char *docker_ref(const char *container, const char *network, bool stopped,
+                 const struct tn_proc *process)
 {
     tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
     struct tn_jw w = tn_jw(&out);
@@ -37,6 +38,8 @@ char *docker_ref(const char *container, bool stopped, const struct tn_proc *proc
     tn_jw_object(&w);
     tn_jw_kstr(&w, "container", container);
     tn_jw_kbool(&w, "stopped", stopped);
+    if (*network)
+        tn_jw_kstr(&w, "network", network);
     if (process->pid) {
         tn_jw_kint(&w, "pid", process->pid);
         tn_jw_kint(&w, "start", (int64_t)process->start);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "runtime/docker/docker.h"
+#include "runtime/gated.h"
 
 #define PORT_LOOKS 256u
 
@@ -46,20 +47,12 @@ static int take_limits(struct docker_plan *p, struct tn_error *err)
 
 /* --- network and ports ---------------------------------------------------------------------- */
 
-static void take_network(struct docker_plan *p)
+void docker_plan_network(struct docker_plan *p, int network)
 {
-    const struct tn_spec *spec = p->subject->spec;
-    const char *mode =
-        tn_json_get_str(p->kwargs, "network_mode", tn_json_get_str(p->kwargs, "network", ""));
-
-    p->host_network = spec->network == TN_NETWORK_HOST;
-    p->no_network = spec->network == TN_NETWORK_NONE;
-    if (spec->network != TN_NETWORK_DEFAULT)
-        return;
-    p->host_network =
-        strcmp(mode, "host") == 0 || (!*mode && docker_config(p->docker)->sandbox.use_host_network);
-    p->no_network = strcmp(mode, "none") == 0 ||
-                    tn_json_bool(tn_json_get(p->kwargs, "network_disabled"), false);
+    p->network = network;
+    p->gated = tn_gated(network);
+    p->host_network = network == TN_NETWORK_HOST;
+    p->no_network = p->gated || network == TN_NETWORK_NONE;
 }
 
 static bool has_plugin(const struct tn_spec *spec, const char *name)
@@ -91,7 +84,7 @@ static int take_ports(struct docker_plan *p, struct tn_error *err)
     p->port_count = 0;
     if (p->host_network)
         return 0;
-    if (p->no_network && spec->ports.count)
+    if (p->no_network && !p->gated && spec->ports.count)
         return tn_fail(err, TN_E_INVALID,
                        "ports: a sandbox without network cannot publish any (its ports are still "
                        "reached through the hand)");
@@ -166,14 +159,15 @@ static int said_port(const struct docker_plan *p, enum docker_own_port which)
     return which != DOCKER_PORT_HAND && app < spec->ports.count ? (int)spec->ports.items[app] : 0;
 }
 
-/* Whether nobody on this machine listens there; elsewhere it cannot be known. */
+/* Whether nobody on this machine listens there; elsewhere, and before there is an engine, it cannot
+ * be known. */
 static bool is_free(const struct docker_plan *p, unsigned port)
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     tn_autofd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int on = 1;
 
-    if (!tn_engine_info(p->docker->engine)->local || fd < 0)
+    if (!p->docker->engine || !tn_engine_info(p->docker->engine)->local || fd < 0)
         return true;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     return bind(fd, (struct sockaddr *)&any, sizeof any) == 0;
@@ -248,8 +242,9 @@ int docker_plan_way(struct docker_plan *p, enum docker_way way, struct tn_error 
                        p->no_network ? "none" : "host");
     if (way == DOCKER_BY_PORT && p->no_network)
         return tn_fail(err, TN_E_UNSUPPORTED,
-                       "network none: without a network the hand is reached through a socket, "
-                       "which needs an engine on this machine that runs as this user");
+                       "network %s: without a network of the engine's the hand is reached through "
+                       "a socket, which needs an engine on this machine that runs as this user",
+                       tn_networks[p->network]);
     if (take_own_ports(p, err) < 0)
         return -1;
     p->hand_port = way == DOCKER_BY_PORT ? p->own[DOCKER_PORT_HAND] : 0;
@@ -270,14 +265,10 @@ int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct
 {
     const char *image = choose_image(d, s);
     unsigned first, last;
+    bool said;
 
     *p = (struct docker_plan){
         .docker = d, .subject = s, .kwargs = docker_config(d)->sandbox.docker_runtime_kwargs};
-    if (s->spec->network == TN_NETWORK_OPEN || s->spec->network == TN_NETWORK_ALLOW ||
-        s->spec->allow.count)
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "network: containers have none, bridge or that of the host; open and allow "
-                       "are for jails");
     if (docker_kwargs_check(p->kwargs, err) < 0 || take_limits(p, err) < 0 ||
         read_range(p, &first, &last, err) < 0 ||
         tn_json_each(s->spec->labels, refuse_label, err) < 0)
@@ -287,9 +278,10 @@ int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct
                        "no image: give one, or set docker.image or sandbox.base_container_image");
     p->image = tn_strdup(image);
     p->name = docker_name(s);
-    take_network(p);
+    docker_plan_network(p, docker_choose_network(d, s->spec, &said));
+    p->gate_optional = !said;
     p->gvisor = tn_config_wants_gvisor(docker_config(d), s->spec);
-    return 0;
+    return docker_check_network(d, p->network, s->spec, err);
 }
 
 /* What a reference can be made of; the engine knows the rest of its grammar. */
@@ -303,7 +295,7 @@ static bool may_be_image(const char *image)
 
 int docker_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
-    const struct docker d = {.host = host};
+    const struct docker d = {.host = host, .root_is_us = docker_expects_root(host)};
     const struct tn_subject s = {.id = "", .spec = spec};
     struct docker_plan p;
     int r = docker_plan_init(&p, &d, &s, err);
@@ -312,6 +304,8 @@ int docker_check(const struct tn_host *host, const struct tn_spec *spec, struct 
         r = tn_fail(err, TN_E_INVALID, "image: '%.120s' is no name of an image", p.image);
     if (r == 0)
         r = docker_plan_way(&p, DOCKER_BY_SOCKET, err);
+    if (r == 0)
+        r = docker_check_offer(host, spec, err);
     docker_plan_done(&p);
     return r;
 }

@@ -106,9 +106,9 @@ char *docker_url(void *engine, const struct tn_subject *s, int port, struct tn_e
     if (d->root_is_us && geteuid() == 0 && *docker_container_ip(tree))
         return url_of(docker_container_ip(tree), port);
     tn_fail(err, TN_E_NOT_FOUND,
-            "docker: port %d of sandbox %s is not published: name it when the sandbox is made, or "
-            "use `tendon port`",
-            port, s->id);
+            "docker: port %d of sandbox %s is not published: %suse `tendon port`", port, s->id,
+            *docker_label(tree, DOCKER_LABEL_NETWORK) ? "its network has a gate and nothing else; "
+                                                      : "name it when the sandbox is made, or ");
     return NULL;
 }
 

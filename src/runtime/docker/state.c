@@ -2,7 +2,11 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include "jail/isolation.h"
 #include "runtime/docker/docker.h"
+#include "runtime/gated.h"
+
+enum { REASON_MAX = 8192 };
 
 /* --- isolation ------------------------------------------------------------------------------ */
 
@@ -36,6 +40,36 @@ static bool is_positive(const struct tn_json *host_config, const char *name)
     return tn_json_int(tn_json_get(host_config, name), 0) > 0;
 }
 
+static const struct {
+    const char *word;
+    int reach; /* enum tn_jail_reach */
+} reaches[] = {
+    {"none", TN_JAIL_REACH_NONE},
+    {"host", TN_JAIL_REACH_HOST},
+    {"open", TN_JAIL_REACH_OPEN},
+    {"allow", TN_JAIL_REACH_ALLOW},
+};
+
+const char *docker_reaches(const char *network)
+{
+    for (size_t i = 0; i < TN_COUNT(reaches); i++)
+        if (strcmp(reaches[i].word, network) == 0)
+            return tn_jail_reach_sentence(reaches[i].reach);
+    return "what the engine's own network leads to: there is no gate";
+}
+
+/* In the words of a jail; the engine's other networks have names of their own. */
+static void put_reach(struct tn_jw *w, const struct tn_json *tree, const char *mode)
+{
+    const char *label = docker_label(tree, DOCKER_LABEL_NETWORK);
+    bool alone = strcmp(mode, "none") == 0 || strcmp(mode, "host") == 0;
+    const char *reach = *label ? label : alone ? mode : tn_networks[TN_NETWORK_BRIDGE];
+
+    tn_jw_kbool(w, "gated", *label != '\0');
+    tn_jw_kstr(w, "reach", reach);
+    tn_jw_kstr(w, "reaches", docker_reaches(reach));
+}
+
 /* The names are those of the jail. */
 static char *isolation(const struct docker *d, const struct tn_json *tree)
 {
@@ -56,6 +90,7 @@ static char *isolation(const struct docker *d, const struct tn_json *tree)
     tn_jw_kbool(&w, "mount", true);
     tn_jw_kbool(&w, "network", none);
     tn_jw_kstr(&w, "network_mode", tn_json_get_str(h, "NetworkMode", ""));
+    put_reach(&w, tree, tn_json_get_str(h, "NetworkMode", ""));
     tn_jw_kbool(&w, "ipc", is_own(h, "IpcMode"));
     tn_jw_kbool(&w, "uts", is_own(h, "UTSMode"));
     tn_jw_kbool(&w, "seccomp", !privileged && !has_option(options, "seccomp=unconfined"));
@@ -152,7 +187,8 @@ int docker_place(const struct docker *d, const struct tn_subject *s, const struc
     if (place->status == TN_STATUS_ERROR && strcmp(word, "dead") != 0 && ended_well(s, tree))
         place->status = TN_STATUS_STOPPED;
     docker_process(d, tree, &process);
-    place->ref = docker_ref(docker_id(tree), place->status == TN_STATUS_STOPPED, &process);
+    place->ref = docker_ref(docker_id(tree), docker_label(tree, DOCKER_LABEL_NETWORK),
+                            place->status == TN_STATUS_STOPPED, &process);
     place->isolation = isolation(d, tree);
     if (place->status == TN_STATUS_ERROR)
         place->reason = docker_end_reason(d, tree, &place->blame, deadline);
@@ -160,6 +196,23 @@ int docker_place(const struct docker *d, const struct tn_subject *s, const struc
         return 0;
     place->address = docker_address(d, s, tree, err);
     return place->address ? 0 : -1;
+}
+
+/* What troubles one that lives, and what its gate refuses; a gate that was lost is there again. */
+static char *live_reason(const struct docker *d, const struct tn_subject *s,
+                         const struct tn_json *tree, int64_t deadline)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(REASON_MAX);
+    tn_autofree char *trouble = docker_trouble(d, tree, deadline);
+    struct tn_error why = {0};
+
+    if (trouble)
+        tn_buf_puts(&out, trouble);
+    if (docker_gate_up(d, s, tree, deadline, &why) < 0)
+        tn_buf_printf(&out, "%sits network is cut off: %s", out.len ? "; " : "", why.text);
+    else if (*docker_label(tree, DOCKER_LABEL_NETWORK))
+        tn_gated_put_refusals(&out, s, deadline);
+    return out.len ? tn_buf_take(&out) : NULL;
 }
 
 int docker_inspect(void *engine, const struct tn_subject *s, struct tn_place *place,
@@ -174,7 +227,7 @@ int docker_inspect(void *engine, const struct tn_subject *s, struct tn_place *pl
         tn_place_done(place);
         return tn_error_context(err, "docker: sandbox %s", s->id);
     }
-    if (place->status == TN_STATUS_RUNNING)
-        place->reason = docker_trouble(d, tree, deadline);
+    if (place->status == TN_STATUS_RUNNING || place->status == TN_STATUS_PAUSED)
+        place->reason = live_reason(d, s, tree, deadline);
     return 0;
 }

@@ -5,31 +5,13 @@
 #include <sys/stat.h>
 
 #include "base/thread.h"
+#include "runtime/gated.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
-#include "runtime/programs.h"
-
-static char *find_beside(const struct tn_host *host, const char *name, struct tn_error *err)
-{
-    tn_autofree char *beside = host->program ? tn_asprintf("%s/%s", host->program, name) : NULL;
-    bool there = beside && access(beside, X_OK) == 0;
-
-    return tn_program_find(name, there ? beside : NULL, err);
-}
-
-char *jail_program(const struct tn_host *host, struct tn_error *err)
-{
-    return find_beside(host, JAIL_PROGRAM, err);
-}
-
-char *jail_gate_program(const struct tn_host *host, struct tn_error *err)
-{
-    return find_beside(host, JAIL_GATE, err);
-}
 
 static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err)
 {
-    char *launcher = jail_program(host, err);
+    char *launcher = tn_gated_program(host, JAIL_PROGRAM, err);
 
     if (!launcher)
         return -1;
@@ -160,7 +142,7 @@ const struct tn_backend tn_backend_jail = {
     .exec = jail_exec,
     .rename = jail_rename,
     .network = jail_network,
-    .refusals = jail_refusals,
+    .refusals = tn_gated_refusals,
     .reload = jail_reload,
     .logs = jail_logs,
     .usage = jail_usage,

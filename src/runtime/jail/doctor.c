@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "jail/erofs.h"
 #include "jail/isolation.h"
+#include "runtime/gated.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/suspend.h"
 #include "runtime/programs.h"
@@ -100,7 +101,7 @@ int jail_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct 
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(PROBE_MAX);
     tn_autojson struct tn_json *json = NULL;
-    tn_autofree char *program = jail_program(host, err);
+    tn_autofree char *program = tn_gated_program(host, JAIL_PROGRAM, err);
 
     if (!program || run_probe(program, &text, err) < 0 ||
         tn_json_parse(tn_buf_str(&text), text.len, &json, err) < 0)

@@ -1,5 +1,6 @@
 /* A jail on gVisor's kernel, as seen from here: which runsc, what it cannot do, and whether it
  * works on this machine.  The launcher does the rest (jail/gvisor.c). */
+#include "base/log.h"
 #include "runtime/jail/jail.h"
 #include "runtime/programs.h"
 
@@ -13,10 +14,25 @@ static char *find_runsc(const struct tn_host *host, struct tn_error *err)
 
     if (!runsc)
         tn_fail(err, TN_E_UNSUPPORTED,
-                "isolation gvisor: there is no program runsc (%s): install gVisor, or set "
+                "there is no program runsc (%s): install gVisor, or set "
                 "jail.runsc",
                 why.text);
     return runsc;
+}
+
+/* The same for whoever wants a sandbox, who may be a tenant: where it was looked for is told by
+ * doctor and by the log. */
+static char *offered_runsc(const struct tn_host *host, struct tn_error *err)
+{
+    struct tn_error why = {0};
+    char *runsc = find_runsc(host, &why);
+
+    if (runsc)
+        return runsc;
+    tn_log(TN_LOG_WARN, "a sandbox wants gVisor", tn_log_str("reason", why.text));
+    tn_fail(err, TN_E_UNSUPPORTED,
+            "isolation gvisor: this machine offers no gVisor (`tendon doctor` says why)");
+    return NULL;
 }
 
 static int platform_of(const struct tn_host *host)
@@ -36,7 +52,7 @@ int jail_check_gvisor(const struct tn_host *host, const struct tn_spec *spec, st
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "%s: a jail under gVisor sees no device of this machine",
                        spec->gpus ? "gpus" : "devices");
-    tn_autofree char *runsc = find_runsc(host, err);
+    tn_autofree char *runsc = offered_runsc(host, err);
     return runsc ? 0 : -1;
 }
 
@@ -45,7 +61,7 @@ int jail_plan_gvisor(const struct jail_engine *e, const struct tn_spec *spec,
 {
     if (!tn_config_wants_gvisor(e->host->config, spec))
         return 0;
-    plan->runsc = find_runsc(e->host, err);
+    plan->runsc = offered_runsc(e->host, err);
     plan->platform = platform_of(e->host);
     return plan->runsc ? 0 : -1;
 }
@@ -59,7 +75,7 @@ static char *version_of(const char *runsc)
     static const char begin[] = "runsc version ";
     tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
 
-    if (jail_ask_program(runsc, argv, &words, tn_deadline_in(TRIAL_SECONDS), NULL) != 0 ||
+    if (tn_program_ask(runsc, argv, &words, tn_deadline_in(TRIAL_SECONDS), NULL) != 0 ||
         strncmp(tn_buf_str(&words), begin, strlen(begin)) != 0)
         return NULL;
     const char *version = tn_buf_str(&words) + strlen(begin);
@@ -92,7 +108,7 @@ static char *try_platform(const char *runsc, const char *platform)
                                 NULL};
     tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
     struct tn_error err = {0};
-    int code = jail_ask_program(runsc, argv, &words, tn_deadline_in(TRIAL_SECONDS), &err);
+    int code = tn_program_ask(runsc, argv, &words, tn_deadline_in(TRIAL_SECONDS), &err);
 
     if (code == 0)
         return NULL;

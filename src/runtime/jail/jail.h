@@ -11,10 +11,10 @@
 #include "jail/plan.h"
 #include "jail/tree-copy.h"
 #include "runtime/backend.h"
+#include "runtime/gated.h"
 #include "runtime/jail/storage.h"
 
-#define JAIL_PROGRAM "tendon-jail"
-#define JAIL_GATE "tendon-gate"
+#define JAIL_PROGRAM TN_GATED_KEEPER
 
 #define JAIL_PATH_ENTRY "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -83,11 +83,6 @@ struct jail_engine {
     int images;        /* whether layers can be images; see layer-fill.c */
     unsigned built_in; /* limits whose default nobody has set: enum jail_limit bits */
 };
-
-/* Path of tendon-jail, on the heap; NULL with err. */
-char *jail_program(const struct tn_host *host, struct tn_error *err);
-/* The same for the gate of its network. */
-char *jail_gate_program(const struct tn_host *host, struct tn_error *err);
 
 /* --- turns.c --------------------------------------------------------------------------------- */
 
@@ -213,12 +208,6 @@ void jail_launcher_done(struct jail_launcher *l);
 /* Waits for the launcher of a process that was killed in the middle of a start. */
 int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct tn_error *err);
 
-/* --- ask.c ---------------------------------------------------------------------------------- */
-
-/* Runs it: what it prints goes to words (what does not fit is lost).  Its exit code, or -1. */
-int jail_ask_program(const char *file, const char *const *argv, struct tn_buf *words,
-                     int64_t deadline, struct tn_error *err);
-
 /* --- gvisor.c ------------------------------------------------------------------------------- */
 
 /* Puts runsc into the plan, for a jail that wants it; TN_E_UNSUPPORTED says what is in its way. */
@@ -329,10 +318,8 @@ uint64_t jail_unlinked(const struct jail_ref *ref, int upper);
 /* --- network.c ------------------------------------------------------------------------------- */
 
 /* As those of the backend. */
-int jail_network(const struct tn_host *host, const struct tn_spec *spec,
+int jail_network(const struct tn_host *host, const struct tn_spec *spec, const char *ref,
                  const struct tn_str_list **allow);
-int jail_refusals(void *engine, const struct tn_subject *subject, struct tn_buf *out,
-                  int64_t deadline, struct tn_error *err);
 int jail_reload(void *engine, const struct tn_subject *subject, int64_t deadline,
                 struct tn_error *err);
 

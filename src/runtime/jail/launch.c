@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "gate/rules.h"
 #include "net/listen.h"
+#include "runtime/gated.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
 #include "runtime/jail/suspend.h"
@@ -204,12 +205,11 @@ static int plan_limits(const struct jail_engine *e, const struct tn_subject *sub
 }
 
 /* Inside must trust the authority of a gate that looks into TLS, and nobody shows it there. */
-static int check_vault(const struct tn_host *host, const struct tn_spec *spec,
-                       const struct tn_rules *rules, struct tn_error *err)
+static int check_vault(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
     bool gvisor = tn_config_wants_gvisor(host->config, spec);
 
-    if ((!spec->secrets.count && !tn_rules_look_inside(rules)) ||
+    if ((!spec->secrets.count && !tn_gated_look_inside(&spec->allow)) ||
         (!gvisor && !host->config->jail.suspend))
         return 0;
     return tn_fail(
@@ -220,23 +220,15 @@ static int check_vault(const struct tn_host *host, const struct tn_spec *spec,
 
 int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
-    tn_autorules struct tn_rules rules = {0};
     const struct tn_str_list *allow;
+    int network = jail_network(host, spec, NULL, &allow);
 
-    if (jail_network(host, spec, &allow) == TN_NETWORK_BRIDGE)
+    if (network == TN_NETWORK_BRIDGE)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network: a jail has none, open, allow, or that of the host; bridge is for "
                        "docker");
-    int network = jail_network(host, spec, &allow);
-    if (spec->secrets.count && network != TN_NETWORK_OPEN && network != TN_NETWORK_ALLOW)
-        return tn_fail(err, TN_E_INVALID,
-                       "secrets: only a gate can put them in: expected network open or allow, "
-                       "found %s",
-                       tn_networks[network]);
-    for (size_t i = 0; i < spec->allow.count; i++)
-        if (tn_rules_add(&rules, spec->allow.items[i], err) < 0)
-            return tn_error_context(err, "allow");
-    if (check_vault(host, spec, &rules, err) < 0 || jail_check_gvisor(host, spec, err) < 0)
+    if (tn_gated_check(network, spec, err) < 0 || check_vault(host, spec, err) < 0 ||
+        jail_check_gvisor(host, spec, err) < 0)
         return -1;
     return spec->user ? check_user(spec->user, err) : 0;
 }
@@ -250,7 +242,7 @@ static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
         [TN_NETWORK_ALLOW] = TN_JAIL_NET_ALLOW,
     };
     const struct tn_str_list *allow;
-    int network = jail_network(e->host, spec, &allow);
+    int network = jail_network(e->host, spec, NULL, &allow);
 
     if (jail_check(e->host, spec, err) < 0)
         return -1;
@@ -261,7 +253,7 @@ static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
         add_copy(&plan->allow, allow->items[i]);
     plan->gate_optional =
         !tn_config_network_is_said(e->host->config, spec->network) && !spec->secrets.count;
-    plan->gate = jail_gate_program(e->host, err);
+    plan->gate = tn_gated_program(e->host, TN_GATED_GATE, err);
     return plan->gate ? 0 : -1;
 }
 

@@ -4,13 +4,13 @@
 
 #include "base/fs.h"
 #include "jail/keeper-protocol.h"
+#include "runtime/gated.h"
 #include "runtime/jail/jail.h"
 
 /* A tmpfs with less room than this left is full: no file of any size fits. */
 #define FULL_BYTES (64u << 10)
 enum {
     LAST_WORDS_MAX = 300,
-    REFUSALS_TOLD = 5,
 };
 
 /* --- marks in the sandbox's directory ------------------------------------------------------- */
@@ -141,41 +141,6 @@ static void put_sentence(struct tn_buf *out, const char *text)
     tn_buf_puts(out, text);
 }
 
-/* The sentence of one refusal; what it tells of comes from inside, and is one sentence only. */
-static void put_refusal(struct tn_buf *out, const struct tn_json *r)
-{
-    int64_t count = tn_json_int(tn_json_get(r, "count"), 1);
-    tn_autofree char *text =
-        tn_asprintf("the network refused %s: %s", tn_json_get_str(r, "what", ""),
-                    tn_json_get_str(r, "why", ""));
-    char times[32] = "";
-
-    for (char *at = text; (at = strpbrk(at, ";[]"));)
-        *at = ',';
-    if (count > 1)
-        snprintf(times, sizeof times, " (%lld times)", (long long)count);
-    put_sentence(out, text);
-    tn_buf_puts(out, times);
-}
-
-/* What the gate has refused last. */
-static void put_refusals(struct tn_buf *out, const struct tn_subject *subject, int64_t deadline)
-{
-    tn_autobuf struct tn_buf answer = TN_BUF_INIT(128 << 10);
-    tn_autojson struct tn_json *told = NULL;
-
-    if (tn_keeper_ask(subject->directory, TN_KEEPER_NETWORK, &answer, NULL, deadline, NULL) < 0 ||
-        tn_json_parse(tn_buf_str(&answer), answer.len, &told, NULL) < 0)
-        return;
-    const struct tn_json *list = tn_json_get(told, "refusals");
-    int64_t newest = tn_json_int(tn_json_get(told, "refused"), 0);
-    for (size_t i = 0; i < tn_json_count(list); i++) {
-        const struct tn_json *r = tn_json_at(list, i);
-        if (tn_json_int(tn_json_get(r, "number"), 0) > newest - REFUSALS_TOLD)
-            put_refusal(out, r);
-    }
-}
-
 static char *limits_met(const struct jail_engine *e, const struct tn_subject *subject,
                         const struct jail_ref *ref, int64_t deadline)
 {
@@ -206,7 +171,7 @@ static char *limits_met(const struct jail_engine *e, const struct tn_subject *su
         }
     }
     if (jail_ref_is_gated(ref))
-        put_refusals(&out, subject, deadline);
+        tn_gated_put_refusals(&out, subject, deadline);
     return out.len ? tn_buf_take(&out) : NULL;
 }
 

@@ -21,7 +21,7 @@ static int run(const char *criu, const char *word, struct tn_buf *words, int64_t
 {
     const char *const argv[] = {"criu", word, NULL};
 
-    return jail_ask_program(criu, argv, words, deadline, err);
+    return tn_program_ask(criu, argv, words, deadline, err);
 }
 
 /* The first line that speaks of an error, without its place in criu's source; on the heap. */

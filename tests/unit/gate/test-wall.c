@@ -150,12 +150,29 @@ static void nothing_else_leaves(void **state)
     assert_int_equal(errno, EPERM);
 }
 
+/* As by a keeper that comes after one that was killed. */
+static void raised_again(void **state)
+{
+    struct tn_error err = {0};
+
+    for (int i = 0; i < 2; i++) {
+        tn_wall_done(&wall);
+        assert_int_equal(tn_wall_raise_again(&wall, &err), 0);
+        connections_arrive(state);
+        datagrams_arrive(state);
+        nothing_else_leaves(state);
+    }
+    struct tn_wall second;
+    assert_int_equal(tn_wall_raise_again(&second, &err), -1);
+    assert_int_equal(err.sys, EADDRINUSE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connections_arrive),     cmocka_unit_test(loopback_is_its_own),
         cmocka_unit_test(nobody_takes_its_place), cmocka_unit_test(datagrams_arrive),
-        cmocka_unit_test(nothing_else_leaves),
+        cmocka_unit_test(nothing_else_leaves),    cmocka_unit_test(raised_again),
     };
 
     return cmocka_run_group_tests(tests, make_network, NULL);
