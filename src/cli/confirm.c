@@ -1,11 +1,15 @@
 /* Actions that wait for their confirmation: lists them, and answers. */
+#include "base/clock.h"
 #include "cli/ask.h"
 #include "cli/clean.h"
 #include "cli/style.h"
 #include "cli/verb.h"
+#include "gate/rules.h"
+
+#define RULE_SECONDS 10.0
 
 struct confirm_options {
-    bool yes, no;
+    bool yes, no, rule;
     char *reason;
     char *sandbox;
     struct tn_opt_int number;
@@ -15,6 +19,8 @@ static const struct tn_field rows[] = {
     TN_BOOL("yes", struct confirm_options, yes, .flag = "--yes", .letter = 'y',
             .help = "carry it out"),
     TN_BOOL("no", struct confirm_options, no, .flag = "--no", .letter = 'n', .help = "refuse it"),
+    TN_BOOL("rule", struct confirm_options, rule, .flag = "--rule",
+            .help = "with --yes, of a connection that waits: add a rule that allows it from now on"),
     TN_STRING("reason", struct confirm_options, reason, .flag = "--reason", .value = "TEXT",
               .flags = TN_FIELD_NULLABLE, .help = "what the agent is told about a refusal"),
     TN_STRING("sandbox", struct confirm_options, sandbox,
@@ -102,12 +108,31 @@ static int print_observation(struct cli *cli, const struct tn_observation *o, st
     return 0;
 }
 
-static int answer(struct cli *cli, struct tn_sandbox *sb, int64_t id, bool yes, const char *reason,
-                  struct tn_error *err)
+static int add_rule(struct tn_sandbox *sb, int64_t id, struct tn_error *err)
+{
+    char rule[TN_RULE_FOR];
+    char *rules[] = {rule, NULL};
+    const struct tn_rules_change change = {.allow = {.items = rules, .count = 1}};
+    struct tn_pending p;
+
+    if (tn_pending_load(tn_sandbox_directory(sb), id, &p, err))
+        return -1;
+    bool connection = p.action.type == TN_ACTION_NETWORK &&
+                      tn_rule_for(p.action.network.host, (unsigned)p.action.network.port, rule);
+    tn_pending_done(&p);
+    if (!connection)
+        return tn_fail(err, TN_E_INVALID, "--rule: action %lld is no connection", (long long)id);
+    return tn_sandbox_change_rules(sb, &change, tn_deadline_in(RULE_SECONDS), err);
+}
+
+static int answer(struct cli *cli, struct tn_sandbox *sb, int64_t id, bool yes, bool rule,
+                  const char *reason, struct tn_error *err)
 {
     tn_autoobservation struct tn_observation o;
 
     tn_observation_init(&o, TN_OBSERVATION_NULL);
+    if (rule && add_rule(sb, id, err) < 0)
+        return -1;
     if (tn_sandbox_answer(sb, id, yes, reason, &o, err) < 0)
         return -1;
     return print_observation(cli, &o, err);
@@ -133,7 +158,7 @@ static int ask_one(struct tn_pending *p, void *ctx)
     if (said == TN_AWAITING_CONFIRMATION)
         return 0;
     return answer(q->cli, q->sb, p->id, decided ? q->options->yes : said == TN_CONFIRMED,
-                  q->options->reason, q->err);
+                  q->options->rule, q->options->reason, q->err);
 }
 
 static int answer_each(struct cli *cli, struct tn_sandbox *sb, const struct confirm_options *o,
@@ -155,6 +180,8 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
 
     if (o->yes && o->no)
         return tn_fail(err, TN_E_INVALID, "--yes and --no: expected one of them");
+    if (o->rule && !o->yes)
+        return tn_fail(err, TN_E_INVALID, "--rule: only with --yes");
     if (o->reason && strlen(o->reason) > TN_PENDING_REASON_MAX)
         return tn_fail(err, TN_E_INVALID, "--reason: expected at most %d bytes",
                        TN_PENDING_REASON_MAX);
@@ -166,7 +193,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     if (!sb)
         return -1;
     if (o->number.set && decided)
-        return answer(cli, sb, o->number.value, o->yes, o->reason, err);
+        return answer(cli, sb, o->number.value, o->yes, o->rule, o->reason, err);
     if (o->number.set) {
         struct tn_pending p;
         if (tn_pending_load(tn_sandbox_directory(sb), o->number.value, &p, err))

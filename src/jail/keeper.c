@@ -153,11 +153,33 @@ static void answer_network(struct keeper *k, int socket)
     answer(socket, tn_buf_str(&text), -1);
 }
 
-static void answer_name(struct keeper *k, int socket, char *name)
+static void answer_questions(struct keeper *k, int socket)
+{
+    struct tn_error err = {0};
+    int own = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+
+    if (own < 0 || tn_gate_keeper_listen(&k->jail->gate, own, &err) < 0)
+        answer_result(socket, -1, &err);
+}
+
+static void answer_allow(struct keeper *k, int socket, const char *what)
 {
     struct tn_error err = {0};
 
-    name[strcspn(name, "\n")] = '\0';
+    answer_result(socket, tn_gate_keeper_answer(&k->jail->gate, what, true, &err), &err);
+}
+
+static void answer_refuse(struct keeper *k, int socket, const char *what)
+{
+    struct tn_error err = {0};
+
+    answer_result(socket, tn_gate_keeper_answer(&k->jail->gate, what, false, &err), &err);
+}
+
+static void answer_name(struct keeper *k, int socket, const char *name)
+{
+    struct tn_error err = {0};
+
     answer_result(socket, jail_take_name(k->jail, k->pid, k->pidfd, name, &err), &err);
 }
 
@@ -190,7 +212,16 @@ static const struct {
     {TN_KEEPER_STATUS "\n", answer_status},   {TN_KEEPER_STORAGE "\n", answer_storage},
     {TN_KEEPER_SUSPEND "\n", answer_suspend}, {TN_KEEPER_COPYING "\n", answer_copying},
     {TN_KEEPER_NETWORK "\n", answer_network}, {TN_KEEPER_RULES "\n", answer_rules},
-    {TN_KEEPER_END "\n", answer_end},
+    {TN_KEEPER_END "\n", answer_end},         {TN_KEEPER_QUESTIONS "\n", answer_questions},
+};
+
+static const struct {
+    const char *request; /* and then a word */
+    void (*answer)(struct keeper *k, int socket, const char *word);
+} requests_with[] = {
+    {TN_KEEPER_NAME, answer_name},
+    {TN_KEEPER_ALLOW, answer_allow},
+    {TN_KEEPER_REFUSE, answer_refuse},
 };
 
 static bool is_ours(int socket)
@@ -206,14 +237,18 @@ static void serve(struct keeper *k)
 {
     tn_autofd int socket = accept4(k->jail->listener, NULL, NULL, SOCK_CLOEXEC);
     struct pollfd p = {.fd = socket, .events = POLLIN};
-    char line[128] = "";
+    char line[512] = "";
 
     if (socket < 0 || !is_ours(socket) || poll(&p, 1, REQUEST_MS) <= 0)
         return;
     ssize_t n = recv(socket, line, sizeof line - 1, MSG_DONTWAIT);
     line[n < 0 ? 0 : n] = '\0';
-    if (strncmp(line, TN_KEEPER_NAME, strlen(TN_KEEPER_NAME)) == 0 && strchr(line, '\n')) {
-        answer_name(k, socket, line + strlen(TN_KEEPER_NAME));
+    for (size_t i = 0; i < TN_COUNT(requests_with); i++) {
+        size_t head = strlen(requests_with[i].request);
+        if (strncmp(line, requests_with[i].request, head) != 0 || !strchr(line, '\n'))
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        requests_with[i].answer(k, socket, line + head);
         return;
     }
     for (size_t i = 0; i < TN_COUNT(requests); i++) {

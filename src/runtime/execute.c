@@ -269,8 +269,10 @@ int tn_work_answer(struct tn_work *w)
  */
 static bool answer_here(struct tn_work *w)
 {
+    bool held = w->action.type == TN_ACTION_NETWORK && w->e->perform;
+
     if (!tn_observation_init_unconfirmed(&w->out->observation, &w->action) &&
-        !tn_observation_init_by_host(&w->out->observation, &w->action))
+        (held || !tn_observation_init_by_host(&w->out->observation, &w->action)))
         return false;
     tn_work_answer(w);
     return true;

@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "event/action-body.h"
 #include "event/journal.h"
+#include "gate/rules.h"
 
 #define FOLDER "pending"
 #define ENDING ".json"
@@ -313,6 +314,15 @@ static void put_diff(const struct tn_json *event, struct tn_jw *w)
     tn_action_done(&action);
 }
 
+/* What would let such connections through from now on. */
+static void put_rule(const struct tn_action *a, struct tn_jw *w)
+{
+    char rule[TN_RULE_FOR];
+
+    if (a->type == TN_ACTION_NETWORK && tn_rule_for(a->network.host, (unsigned)a->network.port, rule))
+        tn_jw_kstr(w, "rule", rule);
+}
+
 void tn_pending_put(const char *directory, const struct tn_pending *p, struct tn_jw *w)
 {
     tn_autojson struct tn_json *event = tn_pending_event(directory, p->id);
@@ -327,6 +337,7 @@ void tn_pending_put(const char *directory, const struct tn_pending *p, struct tn
     tn_jw_tree(w, tn_json_get(event, "args"));
     tn_jw_object_end(w);
     put_diff(event, w);
+    put_rule(&p->action, w);
     tn_jw_key(w, "verdict");
     tn_jw_tree(w, p->verdict);
 }

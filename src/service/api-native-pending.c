@@ -1,4 +1,5 @@
 /* Actions that wait for their confirmation: /v1/pending, /v1/sandboxes/{id}/pending. */
+#include "gate/rules.h"
 #include "runtime/pending.h"
 #include "service/api-native.h"
 #include "service/confirm.h"
@@ -8,11 +9,13 @@ static const char *const answers[] = {"confirm", "reject", NULL};
 
 struct answer {
     char *answer, *reason;
+    bool rule;
 };
 
 static const struct tn_field answer_rows[] = {
     TN_STRING("answer", struct answer, answer, .flags = TN_FIELD_REQUIRED, .words = answers),
     TN_STRING("reason", struct answer, reason, .flags = TN_FIELD_NULLABLE),
+    TN_BOOL("rule", struct answer, rule),
 };
 static const struct tn_fields answer_fields = TN_FIELDS(answer_rows);
 
@@ -128,6 +131,34 @@ static void answer(struct tn_http_exchange *x, struct box *b, const struct tn_pe
         reply_status(x, status, NULL, tn_buf_str(&out));
 }
 
+/* A connection that waits: whoever lets it through must be allowed such a rule, which stays where
+ * the answer says so.  What is refused here still waits. */
+static int allow_connection(struct tn_http_exchange *x, struct box *b, int64_t id,
+                            const struct answer *a, struct tn_error *err)
+{
+    tn_autopending struct tn_pending p = {0};
+    char rule[TN_RULE_FOR];
+    char *rules[] = {rule, NULL};
+    const struct tn_rules_change change = {.allow = {.items = rules, .count = 1}};
+    bool confirm = strcmp(a->answer, answers[0]) == 0;
+
+    tn_action_init(&p.action, TN_ACTION_NULL);
+    if (tn_pending_load(box_directory(b), id, &p, NULL)) {
+        tn_action_init(&p.action, TN_ACTION_NULL);
+        return 0; /* as for every other */
+    }
+    if (a->rule && (!confirm || p.action.type != TN_ACTION_NETWORK))
+        return tn_fail(err, TN_E_UNPROCESSABLE,
+                       "rule: only with a connection that is confirmed (the action network)");
+    if (!confirm || p.action.type != TN_ACTION_NETWORK)
+        return 0;
+    if (!tn_rule_for(p.action.network.host, (unsigned)p.action.network.port, rule))
+        return tn_fail(err, TN_E_INTERNAL, "it makes no rule");
+    if (box_may_reach(b, caller_of(x), rule, err))
+        return -1;
+    return a->rule ? box_change_rules(b, caller_of(x), &change, err) : 0;
+}
+
 static void post_answer(struct tn_http_exchange *x, void *ctx)
 {
     static const struct tn_fields *const tables[] = {&answer_fields, NULL};
@@ -152,7 +183,8 @@ static void post_answer(struct tn_http_exchange *x, void *ctx)
     } else if (a.reason && strlen(a.reason) > TN_PENDING_REASON_MAX) {
         native_refuse(x, TN_E_UNPROCESSABLE, "reason: expected at most %d bytes",
                       TN_PENDING_REASON_MAX);
-    } else if (tn_pending_take(box_directory(b), id, &p, &err)) {
+    } else if (allow_connection(x, b, id, &a, &err) ||
+               tn_pending_take(box_directory(b), id, &p, &err)) {
         if (!native_audit(x, ctx, "action.answer", box_id(b), &err))
             reply_error(x, &err);
     } else {

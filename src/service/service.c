@@ -22,6 +22,7 @@
 #include "service/proxy.h"
 #include "service/purses.h"
 #include "service/steward.h"
+#include "service/asks.h"
 #include "service/watch.h"
 
 #define LOCK_SECONDS 10.0      /* for what a killed service has left to let go of its lock */
@@ -161,7 +162,8 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
     if (!s->boxes)
         return -1;
     s->builds = builds_new(s, err);
-    s->steward = s->builds ? steward_new(s, err) : NULL;
+    s->asks = s->builds ? asks_new(s, err) : NULL;
+    s->steward = s->asks ? steward_new(s, err) : NULL;
     if (!s->steward)
         return -1;
     boxes_begin(s->boxes);
@@ -284,7 +286,8 @@ static bool send_away(struct tn_service *s)
 /* Nobody works with boxes, steward and queue any more.  False: somebody still does. */
 static bool rest_boxes(struct tn_service *s, bool stop_sandboxes)
 {
-    if (!health_end(s->health, tn_deadline_in(STOP_SECONDS)) ||
+    if (!asks_end(s->asks, tn_deadline_in(STOP_SECONDS)) ||
+        !health_end(s->health, tn_deadline_in(STOP_SECONDS)) ||
         !steward_end(s->steward, tn_deadline_in(STOP_SECONDS)))
         return false;
     if (s->boxes && stop_sandboxes)
@@ -297,6 +300,7 @@ static void free_boxes(struct tn_service *s)
     builds_free(s->builds);
     boxes_free(s->boxes, 0);
     steward_free(s->steward);
+    asks_free(s->asks);
     tn_http_kept_free(s->kept);
     desks_free(s->desks);
     queue_free(s->queue);

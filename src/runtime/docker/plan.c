@@ -274,7 +274,7 @@ int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct
     *p = (struct docker_plan){
         .docker = d, .subject = s, .kwargs = docker_config(d)->sandbox.docker_runtime_kwargs};
     if (s->spec->network == TN_NETWORK_OPEN || s->spec->network == TN_NETWORK_ALLOW ||
-        s->spec->allow.count)
+        s->spec->allow.count || s->spec->ask)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network: containers have none, bridge or that of the host; open and allow "
                        "are for jails");

@@ -335,6 +335,10 @@ int jail_refusals(void *engine, const struct tn_subject *subject, struct tn_buf 
                   int64_t deadline, struct tn_error *err);
 int jail_reload(void *engine, const struct tn_subject *subject, int64_t deadline,
                 struct tn_error *err);
+int jail_listen(void *engine, const struct tn_subject *subject, int64_t deadline,
+                struct tn_error *err);
+int jail_let(void *engine, const struct tn_subject *subject, const char *host, int port,
+             bool allowed, int64_t deadline, struct tn_error *err);
 
 /* --- use.c, doctor.c ------------------------------------------------------------------------ */
 

@@ -218,6 +218,9 @@ int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn
                        "secrets: only a gate can put them in: expected network open or allow, "
                        "found %s",
                        tn_networks[network]);
+    if (spec->ask && network != TN_NETWORK_ALLOW)
+        return tn_fail(err, TN_E_INVALID, "ask: expected network allow with it, found %s",
+                       tn_networks[network]);
     for (size_t i = 0; i < spec->allow.count; i++)
         if (tn_rules_add(&rules, spec->allow.items[i], err) < 0)
             return tn_error_context(err, "allow");
@@ -242,6 +245,7 @@ static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
     plan->network = kinds[network];
     if (!allow)
         return 0;
+    plan->ask_seconds = spec->ask ? e->host->config->jail.ask_seconds : 0;
     for (size_t i = 0; i < allow->count; i++)
         add_copy(&plan->allow, allow->items[i]);
     plan->gate_optional =

@@ -53,3 +53,25 @@ int jail_reload(void *engine, const struct tn_subject *subject, int64_t deadline
                ? 0
                : tn_fail(err, TN_E_CONFLICT, "its gate: %s", tn_buf_str(&answer));
 }
+
+int jail_listen(void *engine, const struct tn_subject *subject, int64_t deadline,
+                struct tn_error *err)
+{
+    (void)engine;
+    return tn_keeper_listen(subject->directory, deadline, err);
+}
+
+int jail_let(void *engine, const struct tn_subject *subject, const char *host, int port,
+             bool allowed, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *request =
+        tn_asprintf("%s%s %d", allowed ? TN_KEEPER_ALLOW : TN_KEEPER_REFUSE, host, port);
+    tn_autobuf struct tn_buf answer = TN_BUF_INIT(4096);
+
+    (void)engine;
+    if (tn_keeper_ask(subject->directory, request, &answer, NULL, deadline, err) < 0)
+        return -1;
+    return strcmp(tn_buf_str(&answer), "ok") == 0
+               ? 0
+               : tn_fail(err, TN_E_NOT_FOUND, "no connection to %s:%d waits any more", host, port);
+}
