@@ -4,7 +4,6 @@
 #include "cli/clean.h"
 #include "cli/style.h"
 #include "cli/verb.h"
-#include "gate/rules.h"
 
 #define RULE_SECONDS 10.0
 
@@ -20,7 +19,8 @@ static const struct tn_field rows[] = {
             .help = "carry it out"),
     TN_BOOL("no", struct confirm_options, no, .flag = "--no", .letter = 'n', .help = "refuse it"),
     TN_BOOL("rule", struct confirm_options, rule, .flag = "--rule",
-            .help = "with --yes, of a connection that waits: add a rule that allows it from now on"),
+            .help =
+                "with --yes, of a connection that waits: add a rule that allows it from now on"),
     TN_STRING("reason", struct confirm_options, reason, .flag = "--reason", .value = "TEXT",
               .flags = TN_FIELD_NULLABLE, .help = "what the agent is told about a refusal"),
     TN_STRING("sandbox", struct confirm_options, sandbox,
@@ -108,32 +108,33 @@ static int print_observation(struct cli *cli, const struct tn_observation *o, st
     return 0;
 }
 
-static int add_rule(struct tn_sandbox *sb, int64_t id, struct tn_error *err)
+/* The rule that lets through what waits there, also from now on. */
+static int rule_of(const struct tn_sandbox *sb, int64_t id, char rule[TN_PENDING_RULE],
+                   struct tn_error *err)
 {
-    char rule[TN_RULE_FOR];
-    char *rules[] = {rule, NULL};
-    const struct tn_rules_change change = {.allow = {.items = rules, .count = 1}};
     struct tn_pending p;
 
     if (tn_pending_load(tn_sandbox_directory(sb), id, &p, err))
         return -1;
-    bool connection = p.action.type == TN_ACTION_NETWORK &&
-                      tn_rule_for(p.action.network.host, (unsigned)p.action.network.port, rule);
+    bool connection = tn_pending_rule(&p, rule);
     tn_pending_done(&p);
-    if (!connection)
-        return tn_fail(err, TN_E_INVALID, "--rule: action %lld is no connection", (long long)id);
-    return tn_sandbox_change_rules(sb, &change, tn_deadline_in(RULE_SECONDS), err);
+    return connection
+               ? 0
+               : tn_fail(err, TN_E_INVALID, "--rule: action %lld is no connection", (long long)id);
 }
 
 static int answer(struct cli *cli, struct tn_sandbox *sb, int64_t id, bool yes, bool rule,
                   const char *reason, struct tn_error *err)
 {
     tn_autoobservation struct tn_observation o;
+    char text[TN_PENDING_RULE];
+    char *rules[] = {text, NULL};
+    const struct tn_rules_change change = {.allow = {.items = rules, .count = 1}};
 
     tn_observation_init(&o, TN_OBSERVATION_NULL);
-    if (rule && add_rule(sb, id, err) < 0)
-        return -1;
-    if (tn_sandbox_answer(sb, id, yes, reason, &o, err) < 0)
+    if ((rule && rule_of(sb, id, text, err) < 0) ||
+        tn_sandbox_answer(sb, id, yes, reason, &o, err) < 0 ||
+        (rule && tn_sandbox_change_rules(sb, &change, tn_deadline_in(RULE_SECONDS), err) < 0))
         return -1;
     return print_observation(cli, &o, err);
 }

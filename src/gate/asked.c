@@ -31,7 +31,7 @@ struct asked {
     struct timer timer;
     char host[TN_NAME_MAX + 1];
     uint16_t port;
-    bool allowed;         /* somebody has said so, of these alone */
+    bool allowed; /* somebody has said so, of these alone */
     uint16_t now; /* type of the records that are being looked up; 0: it waits for an answer */
     struct held *held;
 };
@@ -62,7 +62,8 @@ bool asked_stand_in(struct gate *g, const char *name, struct tn_address *out)
 {
     uint32_t h = 2166136261u;
 
-    if (g->ask_seconds <= 0 || !tn_address_parse(STAND_IN_NET, out))
+    /* An address is no name: who is asked would read another thing than is meant. */
+    if (g->ask_seconds <= 0 || tn_address_parse(name, out) || !tn_address_parse(STAND_IN_NET, out))
         return false;
     for (const char *at = name; *at; at++)
         h = (h ^ (uint8_t)*at) * 16777619u;
@@ -256,8 +257,8 @@ static struct asked *find(const struct gate *g, const char *host, uint16_t port,
 {
     struct asked *a = g->asked;
 
-    while (a && (strcmp(a->host, host) != 0 || a->port != port || (a->now != 0) != looks ||
-                 a->allowed))
+    while (a &&
+           (strcmp(a->host, host) != 0 || a->port != port || (a->now != 0) != looks || a->allowed))
         a = a->next;
     return a;
 }
@@ -290,8 +291,7 @@ bool asked_hold(struct gate *g, int fd, const struct tn_wish *w, const struct ju
     target_host(g, w->address, host);
     struct asked *a = find(g, host, w->port, !j->ask);
     bool first = !a;
-    if (g->held_count >= HELD_MAX ||
-        (first && j->ask && count_questions(g) >= TN_GATE_QUESTIONS))
+    if (g->held_count >= HELD_MAX || (first && j->ask && count_questions(g) >= TN_GATE_QUESTIONS))
         return false;
     if (asked_stands_in(w->address))
         tn_pins_add(g->pins, w->address, host, g->now + STAND_IN_SECONDS * TN_SECOND);

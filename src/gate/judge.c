@@ -64,10 +64,8 @@ static struct judgement judge_stand_in(struct gate *g, const struct tn_wish *w)
     if (s.pass & TN_PASS_BLIND)
         j.verdict = passes(g, w).verdict;
     if (s.pass == TN_PASS_NOT)
-        return (struct judgement){.verdict = REFUSED,
-                                  .ask = g->ask_seconds > 0,
-                                  .look_up = true,
-                                  .why = "no rule"};
+        return (struct judgement){
+            .verdict = REFUSED, .ask = g->ask_seconds > 0, .look_up = true, .why = "no rule"};
     return j;
 }
 
@@ -91,12 +89,12 @@ struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port
         return passes(g, w);
     if (s.pass != TN_PASS_NOT)
         return (struct judgement){.verdict = LOOK, .pass = s.pass};
-    return (struct judgement){
-        .verdict = REFUSED,
-        .ask = !w->udp && g->ask_seconds > 0,
-        .why = w->udp    ? "UDP, which no rule names"
-               : s.named ? "no rule for this port"
-                         : "no rule for this address, and no allowed name has it"};
+    return (struct judgement){.verdict = REFUSED,
+                              .ask = !w->udp && g->ask_seconds > 0,
+                              .why = w->udp ? "UDP, which no rule names"
+                                     : s.named
+                                         ? "no rule for this port"
+                                         : "no rule for this address, and no allowed name has it"};
 }
 
 bool may_answer(struct gate *g, const struct tn_address *a)

@@ -189,8 +189,7 @@ static void tell_listener(struct tn_gate_keeper *k, const char *line)
 {
     size_t n = strlen(line);
 
-    if (k->listener >= 0 &&
-        send(k->listener, line, n, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)n)
+    if (k->listener >= 0 && send(k->listener, line, n, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)n)
         drop_listener(k);
 }
 
@@ -262,8 +261,7 @@ static void note_question(struct tn_gate_keeper *k, const char *record, size_t s
     if (!asked && !q)
         return;
     *(asked ? room : q) = asked ? new : (struct tn_gate_question){0};
-    tn_autofree char *line =
-        tn_asprintf("%s %s %u\n", asked ? "ask" : "over", new.host, new.port);
+    tn_autofree char *line = tn_asprintf("%s %s %u\n", asked ? "ask" : "over", new.host, new.port);
     tell_listener(k, line);
 }
 

@@ -13,12 +13,7 @@
 #include "gate/wall.h"
 
 /* Which descriptors are polled: sockets of the wall, then these. */
-enum {
-    TN_GATE_KEEPER_END = 4,
-    TN_GATE_KEEPER_SAYS,
-    TN_GATE_KEEPER_LISTENER,
-    TN_GATE_KEEPER_POLLS
-};
+enum { TN_GATE_KEEPER_END = 4, TN_GATE_KEEPER_SAYS, TN_GATE_KEEPER_LISTENER, TN_GATE_KEEPER_POLLS };
 
 /* What the gate has refused, last with these words. */
 struct tn_gate_refusal {
@@ -80,8 +75,8 @@ void tn_gate_keeper_interrupt(struct tn_gate_keeper *k);
 void tn_gate_keeper_end(struct tn_gate_keeper *k);
 
 /* Takes the socket of who passes questions on from now on: lines "ask HOST PORT", "over HOST PORT",
- * "over" (all of them).  Where nobody may be asked it is refused.  Whoever did so before is dropped;
- * when it closes, what waits is refused. */
+ * "over" (all of them).  Where nobody may be asked it is refused.  Whoever did so before is
+ * dropped; when it closes, what waits is refused. */
 int tn_gate_keeper_listen(struct tn_gate_keeper *k, int socket, struct tn_error *err);
 /* The answer to a question, "HOST PORT"; TN_E_NOT_FOUND: no connection waits for it. */
 int tn_gate_keeper_answer(struct tn_gate_keeper *k, const char *what, bool allowed,

@@ -356,7 +356,8 @@ void link_judge(struct gate *g, int fd, const struct tn_wish *w)
         return;
     }
     refuse(g, target_text(g, w->address, w->port, what),
-           j.ask || j.verdict != REFUSED ? "no rule, and too many others wait for an answer" : j.why);
+           j.ask || j.verdict != REFUSED ? "no rule, and too many others wait for an answer"
+                                         : j.why);
     link_close_hard(fd);
 }
 

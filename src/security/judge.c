@@ -349,7 +349,8 @@ void tn_judge_action(struct tn_judge *j, const struct tn_case *c, int64_t deadli
     }
     if (j->count == 0)
         tn_verdict_add(out, "none", "", "", TN_RISK_UNKNOWN, "no analyzer judges actions here");
-    else if (c->action->type == TN_ACTION_NETWORK && out->count == 0) /* no rule allows it, either */
+    else if (c->action->type == TN_ACTION_NETWORK &&
+             out->count == 0) /* no rule allows it, either */
         tn_verdict_add(out, "none", "", "", TN_RISK_UNKNOWN,
                        "no analyzer says anything about this connection");
     decide(t, out);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "net/http-kept.h"
 #include "service/admit.h"
+#include "service/asks.h"
 #include "service/audit.h"
 #include "service/bounds.h"
 #include "service/builds.h"
@@ -22,7 +23,6 @@
 #include "service/proxy.h"
 #include "service/purses.h"
 #include "service/steward.h"
-#include "service/asks.h"
 #include "service/watch.h"
 
 #define LOCK_SECONDS 10.0      /* for what a killed service has left to let go of its lock */

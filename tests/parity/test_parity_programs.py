@@ -123,7 +123,7 @@ def test_mcp(world, mcp, name):
 SKIPPED = {"run, rejected", "run, waiting"}
 NOT_FOR_HANDS = {
     "null", "message", "system", "think", "finish", "reject", "delegate", "recall", "change_agent_state", "condensation",
-    "condensation_request", "loop_recovery", "task_tracking",
+    "condensation_request", "loop_recovery", "network", "task_tracking",
 }  # fmt: skip
 
 
