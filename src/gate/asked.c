@@ -316,7 +316,7 @@ bool asked_hold(struct gate *g, int fd, const struct tn_wish *w, const struct ju
     return true;
 }
 
-void asked_answered(struct gate *g, bool allowed, const char *what, size_t size)
+void asked_answered(struct gate *g, char sign, const char *what, size_t size)
 {
     const char *tab = memchr(what, '\t', size);
     size_t n = tab ? (size_t)(tab - what) : 0;
@@ -331,10 +331,12 @@ void asked_answered(struct gate *g, bool allowed, const char *what, size_t size)
     struct asked *a = find(g, host, (uint16_t)strtoul(port, NULL, 10), false);
     if (!a)
         return;
-    if (allowed)
+    if (sign == TN_GATE_YES)
         allow(g, a);
     else
-        refuse_all(g, a, "no rule, and whoever was asked did not allow it");
+        refuse_all(g, a,
+                   sign == TN_GATE_NO ? "no rule, and whoever was asked did not allow it"
+                                      : "no rule, and too many others were asked about lately");
 }
 
 /* What has a rule now waits no longer. */

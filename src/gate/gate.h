@@ -156,8 +156,8 @@ bool asked_stand_in(struct gate *g, const char *name, struct tn_address *out);
 bool asked_stands_in(const struct tn_address *a);
 /* Takes fd and keeps it waiting; false: too many wait, and fd is the caller's. */
 bool asked_hold(struct gate *g, int fd, const struct tn_wish *w, const struct judgement *j);
-/* The keeper's answer: HOST TAB PORT. */
-void asked_answered(struct gate *g, bool allowed, const char *what, size_t size);
+/* The keeper's answer (program.h): HOST TAB PORT. */
+void asked_answered(struct gate *g, char sign, const char *what, size_t size);
 void asked_found(struct gate *g, const struct tn_dns_question *q, const struct tn_dns_answer *a);
 /* Rules, or whether anybody can be asked, have changed. */
 void asked_again(struct gate *g);

@@ -25,6 +25,9 @@ enum {
     HIGH = 64,           /* above the numbers that the gate has its descriptors under */
     RECORDS_A_TURN = 64, /* of the gate, before others have theirs */
 };
+/* Questions that may come one after the other, and how long it takes until one more may. */
+enum { ASKS_AT_ONCE = 2 * TN_GATE_QUESTIONS };
+#define ASK_AGAIN_SECONDS 2.0
 #define AGAIN_SECONDS 0.2 /* after one that could not be started, or died */
 
 /* --- settings ------------------------------------------------------------------------------- */
@@ -244,6 +247,20 @@ static void answer_gate(struct tn_gate_keeper *k, const struct tn_gate_question 
         kill_gate(k);
 }
 
+/* Each leaves lines in logs, and perhaps wakes somebody: no sandbox asks without end. */
+static bool may_ask(struct tn_gate_keeper *k)
+{
+    int64_t now = tn_now();
+
+    k->asked -= (double)(now - k->asked_at) / (ASK_AGAIN_SECONDS * (double)TN_SECOND);
+    k->asked = k->asked > 0 ? k->asked : 0;
+    k->asked_at = now;
+    if (k->asked + 1 > ASKS_AT_ONCE)
+        return false;
+    k->asked++;
+    return true;
+}
+
 static void note_question(struct tn_gate_keeper *k, const char *record, size_t size)
 {
     bool asked = *record == TN_GATE_ASKED;
@@ -253,9 +270,10 @@ static void note_question(struct tn_gate_keeper *k, const char *record, size_t s
         return;
     struct tn_gate_question *q = find_question(k, new.host, new.port);
     struct tn_gate_question *room = asked ? find_question(k, "", 0) : NULL;
-    if (asked && (q || !room || k->listener < 0)) {
-        if (!q)
-            answer_gate(k, &new, TN_GATE_NO);
+    if (asked && q)
+        return;
+    if (asked && (!room || k->listener < 0 || !may_ask(k))) {
+        answer_gate(k, &new, TN_GATE_TOO_MANY);
         return;
     }
     if (!asked && !q)

@@ -57,6 +57,8 @@ struct tn_gate_keeper {
     double ask_seconds; /* that a connection without a rule may wait; 0: nobody is asked */
     int listener;       /* who passes questions on to somebody; -1: nobody, so there are none */
     struct tn_gate_question questions[TN_GATE_QUESTIONS];
+    double asked;     /* lately: each is written down, and somebody is told */
+    int64_t asked_at; /* when that was right */
 };
 #define TN_GATE_KEEPER_INIT                                                                    \
     {                                                                                          \

@@ -107,8 +107,8 @@ static void control_ready(struct gate *g, struct watch *w, uint32_t events)
             memcpy(&fd, CMSG_DATA(c), sizeof fd);
         if (fd >= 0)
             take_settings(g, fd, NULL);
-        else if (*bytes == TN_GATE_YES || *bytes == TN_GATE_NO)
-            asked_answered(g, *bytes == TN_GATE_YES, bytes + 1, (size_t)n - 1);
+        else if (*bytes == TN_GATE_YES || *bytes == TN_GATE_NO || *bytes == TN_GATE_TOO_MANY)
+            asked_answered(g, *bytes, bytes + 1, (size_t)n - 1);
     }
 }
 

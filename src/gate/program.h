@@ -21,6 +21,12 @@ enum {
 
 /* The first byte of a record, and then HOST TAB PORT; what begins with another byte is a refusal.
  * From the gate: somebody is to be asked, nobody is any more.  To the gate: the answer. */
-enum { TN_GATE_ASKED = 1, TN_GATE_OVER = 2, TN_GATE_YES = '+', TN_GATE_NO = '-' };
+enum {
+    TN_GATE_ASKED = 1,
+    TN_GATE_OVER = 2,
+    TN_GATE_YES = '+',
+    TN_GATE_NO = '-',
+    TN_GATE_TOO_MANY = '!', /* nobody is asked */
+};
 
 #endif

@@ -1,5 +1,6 @@
 #include "service/asks.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -15,7 +16,7 @@
 
 #define LISTEN_SECONDS 2.0
 
-enum { LINE_MAX_BYTES = 512 };
+enum { LINE_MAX_BYTES = 512, QUESTIONS_MAX = 512, TENANT_QUESTIONS = 64 };
 
 /* The keeper of one box. */
 struct keeper {
@@ -31,7 +32,7 @@ struct question {
     struct question *next;
     struct asks *all;
     uint64_t keeper; /* its number */
-    char box[11], host[256];
+    char box[11], tenant[65], host[256];
     int port;
     int over; /* an eventfd: nobody waits any more */
 };
@@ -73,35 +74,53 @@ static void *answer(void *arg)
     struct question *q = arg;
     autobox struct box *b = box_find(q->all->s, NULL, q->box, NULL);
 
-    if (b && !act_network(b, q->all->judge, q->host, q->port, q->over))
+    struct pollfd over = {.fd = q->over, .events = POLLIN};
+    /* What is over may be asked anew by now: that is another question. */
+    if (b && !act_network(b, q->all->judge, q->host, q->port, q->over) && !poll(&over, 1, 0))
         box_refuse(b, q->host, q->port);
     question_free(q);
     return NULL;
 }
 
+/* Under the lock: each is a thread. */
+static bool has_room(const struct asks *a, const char *tenant)
+{
+    size_t all = 0, its = 0;
+
+    for (const struct question *q = a->questions; q; q = q->next) {
+        all++;
+        its += strcmp(q->tenant, tenant) == 0;
+    }
+    return all < QUESTIONS_MAX && its < TENANT_QUESTIONS;
+}
+
 static void begin_question(struct asks *a, const struct keeper *k, const char *host, int port)
 {
-    struct question *q = tn_calloc(1, sizeof *q);
+    autobox struct box *b = box_find(a->s, NULL, k->box, NULL);
+    autoview struct box_view v = {0};
     pthread_t thread;
 
+    if (!b)
+        return;
+    box_look(b, &v);
+    struct question *q = tn_calloc(1, sizeof *q);
     q->all = a;
     q->keeper = k->number;
     q->port = port;
     snprintf(q->box, sizeof q->box, "%s", k->box);
     snprintf(q->host, sizeof q->host, "%s", host);
+    snprintf(q->tenant, sizeof q->tenant, "%s", v.tenant);
     q->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_lock(&a->lock);
-    bool closing = a->closing;
+    bool may = !a->closing && has_room(a, v.tenant);
     q->next = a->questions;
     a->questions = q;
     pthread_mutex_unlock(&a->lock);
-    if (!closing && q->over >= 0 && tn_thread_start(&thread, answer, q) == 0) {
+    if (may && q->over >= 0 && tn_thread_start(&thread, answer, q) == 0) {
         pthread_detach(thread);
         return;
     }
-    autobox struct box *b = box_find(a->s, NULL, k->box, NULL);
-    if (b)
-        box_refuse(b, host, port);
+    box_refuse(b, host, port);
     question_free(q);
 }
 
