@@ -1,11 +1,14 @@
 /* Actions that wait for their confirmation: lists them, and answers. */
+#include "base/clock.h"
 #include "cli/ask.h"
 #include "cli/clean.h"
 #include "cli/style.h"
 #include "cli/verb.h"
 
+#define RULE_SECONDS 10.0
+
 struct confirm_options {
-    bool yes, no;
+    bool yes, no, rule;
     char *reason;
     char *sandbox;
     struct tn_opt_int number;
@@ -15,6 +18,9 @@ static const struct tn_field rows[] = {
     TN_BOOL("yes", struct confirm_options, yes, .flag = "--yes", .letter = 'y',
             .help = "carry it out"),
     TN_BOOL("no", struct confirm_options, no, .flag = "--no", .letter = 'n', .help = "refuse it"),
+    TN_BOOL("rule", struct confirm_options, rule, .flag = "--rule",
+            .help =
+                "with --yes, of a connection that waits: add a rule that allows it from now on"),
     TN_STRING("reason", struct confirm_options, reason, .flag = "--reason", .value = "TEXT",
               .flags = TN_FIELD_NULLABLE, .help = "what the agent is told about a refusal"),
     TN_STRING("sandbox", struct confirm_options, sandbox,
@@ -102,13 +108,33 @@ static int print_observation(struct cli *cli, const struct tn_observation *o, st
     return 0;
 }
 
-static int answer(struct cli *cli, struct tn_sandbox *sb, int64_t id, bool yes, const char *reason,
-                  struct tn_error *err)
+/* The rule that lets through what waits there, also from now on. */
+static int rule_of(const struct tn_sandbox *sb, int64_t id, char rule[TN_PENDING_RULE],
+                   struct tn_error *err)
+{
+    struct tn_pending p;
+
+    if (tn_pending_load(tn_sandbox_directory(sb), id, &p, err))
+        return -1;
+    bool connection = tn_pending_rule(&p, rule);
+    tn_pending_done(&p);
+    return connection
+               ? 0
+               : tn_fail(err, TN_E_INVALID, "--rule: action %lld is no connection", (long long)id);
+}
+
+static int answer(struct cli *cli, struct tn_sandbox *sb, int64_t id, bool yes, bool rule,
+                  const char *reason, struct tn_error *err)
 {
     tn_autoobservation struct tn_observation o;
+    char text[TN_PENDING_RULE];
+    char *rules[] = {text, NULL};
+    const struct tn_rules_change change = {.allow = {.items = rules, .count = 1}};
 
     tn_observation_init(&o, TN_OBSERVATION_NULL);
-    if (tn_sandbox_answer(sb, id, yes, reason, &o, err) < 0)
+    if ((rule && rule_of(sb, id, text, err) < 0) ||
+        tn_sandbox_answer(sb, id, yes, reason, &o, err) < 0 ||
+        (rule && tn_sandbox_change_rules(sb, &change, tn_deadline_in(RULE_SECONDS), err) < 0))
         return -1;
     return print_observation(cli, &o, err);
 }
@@ -133,7 +159,7 @@ static int ask_one(struct tn_pending *p, void *ctx)
     if (said == TN_AWAITING_CONFIRMATION)
         return 0;
     return answer(q->cli, q->sb, p->id, decided ? q->options->yes : said == TN_CONFIRMED,
-                  q->options->reason, q->err);
+                  q->options->rule, q->options->reason, q->err);
 }
 
 static int answer_each(struct cli *cli, struct tn_sandbox *sb, const struct confirm_options *o,
@@ -155,6 +181,8 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
 
     if (o->yes && o->no)
         return tn_fail(err, TN_E_INVALID, "--yes and --no: expected one of them");
+    if (o->rule && !o->yes)
+        return tn_fail(err, TN_E_INVALID, "--rule: only with --yes");
     if (o->reason && strlen(o->reason) > TN_PENDING_REASON_MAX)
         return tn_fail(err, TN_E_INVALID, "--reason: expected at most %d bytes",
                        TN_PENDING_REASON_MAX);
@@ -166,7 +194,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     if (!sb)
         return -1;
     if (o->number.set && decided)
-        return answer(cli, sb, o->number.value, o->yes, o->reason, err);
+        return answer(cli, sb, o->number.value, o->yes, o->rule, o->reason, err);
     if (o->number.set) {
         struct tn_pending p;
         if (tn_pending_load(tn_sandbox_directory(sb), o->number.value, &p, err))

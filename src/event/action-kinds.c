@@ -231,6 +231,16 @@ static const struct tn_field loop_recovery[] = {
            .help = "1: ask the user, 2: try the last request again, 3: stop"),
 };
 
+static const struct tn_field network[] = {
+    TN_STRING("host", ACTION, network.host, .flags = TN_FIELD_REQUIRED,
+              .help = "the name, or the address, that it goes to"),
+    TN_INT("port", ACTION, network.port, .flags = TN_FIELD_REQUIRED, .min = 1, .max = 65535,
+           .help = "and the port"),
+    TN_STRING("protocol", ACTION, network.protocol, .fallback = "tcp", .help = "tcp"),
+    THOUGHT,
+    SECURITY_RISK,
+};
+
 /* --- messages and checks a table cannot say -------------------------------------------- */
 
 static void put_plugin(const struct tn_action *a, struct tn_buf *out)
@@ -393,4 +403,9 @@ const struct tn_action_kind tn_action_kinds[TN_ACTION_TYPE_COUNT] = {
                                  .help = "What to do about an agent that goes in circles",
                                  .args = TN_FIELDS(loop_recovery),
                                  .message = ""},
+    [TN_ACTION_NETWORK] = {.name = "network",
+                           .help = "A connection that no rule of the sandbox's network allows, and "
+                                   "that waits at its gate; Tendon's own",
+                           .args = TN_FIELDS(network),
+                           .message = "Connecting to {host}:{port}"},
 };

@@ -61,6 +61,11 @@ bool tn_action_runnable(enum tn_action_type type)
     return type <= TN_ACTION_PLUGIN;
 }
 
+bool tn_action_judged(enum tn_action_type type)
+{
+    return tn_action_runnable(type) || type == TN_ACTION_NETWORK;
+}
+
 bool tn_action_hidden(const struct tn_action *a)
 {
     return a->type == TN_ACTION_RUN && a->run.hidden;

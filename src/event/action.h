@@ -34,6 +34,7 @@ enum tn_action_type {
     TN_ACTION_CONDENSATION_REQUEST,
     TN_ACTION_TASK_TRACKING,
     TN_ACTION_LOOP_RECOVERY,
+    TN_ACTION_NETWORK, /* a connection that its gate holds: judged, and carried out by the host */
     TN_ACTION_TYPE_COUNT
 };
 
@@ -175,6 +176,13 @@ struct tn_task_tracking_action {
     struct tn_json *task_list; /* an array; NULL stands for [] */
 };
 
+/* Made by the service alone; one that a client sends does nothing. */
+struct tn_network_action {
+    char *host; /* a name, or an address */
+    int64_t port;
+    char *protocol; /* "tcp" */
+};
+
 struct tn_action {
     enum tn_action_type type;
     struct tn_event event;
@@ -205,6 +213,7 @@ struct tn_action {
         struct tn_condensation_action condensation;
         struct tn_task_tracking_action task_tracking;
         int64_t loop_option; /* loop_recovery */
+        struct tn_network_action network;
     };
 };
 
@@ -230,6 +239,8 @@ const char *tn_action_name(enum tn_action_type type);
 int tn_action_type_from_name(const char *name, enum tn_action_type *type, struct tn_error *err);
 /* A hand can execute it. */
 bool tn_action_runnable(enum tn_action_type type);
+/* Somebody has to judge it before it is carried out. */
+bool tn_action_judged(enum tn_action_type type);
 /* The argument of that name where it is a text: borrowed from the action; NULL for another one. */
 const char *tn_action_arg(const struct tn_action *a, const char *name, size_t *len);
 /* Its output is none of the user's business, and the answer must be a `run` observation. */

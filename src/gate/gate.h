@@ -3,9 +3,10 @@
  * The keeper of a sandbox starts `tendon-gate` when something arrives at the sockets of its wall
  * (wall.h), with these descriptors; it ends by itself when nothing has happened for a while.
  *     tendon-gate
- *         GATE_CONTROL  packets: refusals to the keeper ("WHAT\tWHY"), new settings from it
+ *         GATE_CONTROL  packets: refusals to the keeper ("WHAT\tWHY") and questions
+ *                       (program.h), new settings and answers from it
  *         GATE_PINS     the table of pins.h
- *         GATE_SETTINGS a file: "nameserver ADDRESS" lines, an empty line, the rules
+ *         GATE_SETTINGS a file: "nameserver ADDRESS" lines, perhaps "ask SECONDS", the rules
  *         GATE_VAULT    vault.h, or /dev/null
  *         GATE_WALL...  the sockets of the wall in their order; /dev/null where there is none */
 #ifndef TN_GATE_GATE_H
@@ -41,6 +42,7 @@ enum timer_kind {
     TIMER_LINGER,  /* until a client has taken the last word */
     TIMER_FLOW,    /* of datagrams, without one */
     TIMER_QUERY,   /* until a nameserver has answered */
+    TIMER_ASKED,   /* until somebody has said whether it may pass; as long as the settings say */
     TIMER_KINDS,
 };
 
@@ -87,9 +89,13 @@ struct judgement {
     enum verdict verdict;
     unsigned pass; /* enum tn_rule_pass of all names that the address has */
     const char *why;
+    bool ask;     /* REFUSED, unless somebody who is asked lets it through */
+    bool look_up; /* the address stands for a name, which is to be looked up first */
 };
 
 struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port, bool udp);
+/* The name that the address was given for, or the address: who is asked about it. */
+void target_host(struct gate *g, const struct tn_address *a, char out[TN_NAME_MAX + 1]);
 /* What is said to the keeper, and by it to whoever runs the sandbox. */
 void refuse(struct gate *g, const char *what, const char *why);
 /* "name:443", or "1.2.3.4:443" where no name is known. */
@@ -98,6 +104,8 @@ const char *target_text(struct gate *g, const struct tn_address *a, uint16_t por
                         char out[TARGET_TEXT]);
 /* Whether the name may have that address in an answer. */
 bool may_answer(struct gate *g, const struct tn_address *a);
+/* Whether the address is far enough, or a rule by address names it with that port. */
+bool may_reach(struct gate *g, const struct tn_address *a, uint16_t port);
 
 /* --- route.c --------------------------------------------------------------------------------- */
 
@@ -107,14 +115,17 @@ enum route route_of(int socket, const struct tn_address *a);
 
 /* --- names.c, names-tcp.c: DNS --------------------------------------------------------------- */
 
-/* Whoever asked a question: by a datagram, or on a connection (then not NULL). */
+/* Whoever asked a question: by a datagram, on a connection (then not NULL), or asked.c. */
 struct asker {
+    bool here;
     struct tn_address client, server;
     uint16_t client_port, server_port;
     struct name_conn *conn;
 };
 
 void names_ask(struct gate *g, const struct asker *who, const uint8_t *bytes, size_t size);
+/* Looks it up for asked.c, which gets the addresses in asked_found. */
+void names_find(struct gate *g, const char *name, enum tn_dns_type type);
 void names_accept(struct gate *g, int fd); /* takes it */
 void names_reply(struct gate *g, struct name_conn *conn, const struct tn_buf *message);
 void names_forget(struct gate *g, const struct name_conn *conn);
@@ -137,6 +148,20 @@ void links_done(struct gate *g);
 void flows_receive(struct gate *g, struct watch *w, uint32_t events);
 void flows_done(struct gate *g);
 
+/* --- asked.c: connections that wait for an answer, or for their address ----------------------- */
+
+/* An address that stands for a name without a rule, which nobody looks up before somebody has
+ * allowed a connection to it; false: there is none. */
+bool asked_stand_in(struct gate *g, const char *name, struct tn_address *out);
+bool asked_stands_in(const struct tn_address *a);
+/* Takes fd and keeps it waiting; false: too many wait, and fd is the caller's. */
+bool asked_hold(struct gate *g, int fd, const struct tn_wish *w, const struct judgement *j);
+/* The keeper's answer (program.h): HOST TAB PORT. */
+void asked_answered(struct gate *g, char sign, const char *what, size_t size);
+void asked_found(struct gate *g, const struct tn_dns_question *q, const struct tn_dns_answer *a);
+/* Rules, or whether anybody can be asked, have changed. */
+void asked_again(struct gate *g);
+
 /* --- confine.c ------------------------------------------------------------------------------- */
 
 int gate_confine(struct tn_error *err);
@@ -150,10 +175,11 @@ enum {
     FLOW_BUCKETS = 1024,
     QUERIES_MAX = 512,
     NAME_CONNS_MAX = 64,
+    HELD_MAX = 256, /* connections that wait for an answer */
     SERVERS_MAX = 3,
     PIPES_KEPT = 64,
     PIPES_MAX = 512, /* open at once; whoever gets none is copied for */
-    FILES_APART = 2 * PIPES_MAX + FLOWS_MAX + QUERIES_MAX + NAME_CONNS_MAX + 64,
+    FILES_APART = 2 * PIPES_MAX + FLOWS_MAX + QUERIES_MAX + NAME_CONNS_MAX + HELD_MAX + 64,
     BUFFER = 64 << 10,
 };
 
@@ -170,6 +196,7 @@ struct gate {
     struct tn_pins *pins;
     struct tn_address servers[SERVERS_MAX];
     size_t server_count;
+    double ask_seconds; /* 0: nobody is there to be asked */
 
     struct timer timers[TIMER_KINDS]; /* heads of rings */
     struct grave *graves;
@@ -180,6 +207,8 @@ struct gate {
     struct link *links;
     struct flow *flows[FLOW_BUCKETS];
     struct query *queries;
+    struct asked *asked;
+    size_t held_count;
     size_t link_count, ended_count, flow_count, query_count, name_conn_count;
     int pipes[PIPES_KEPT][2];
     size_t pipe_count, pipes_open, links_max;

@@ -127,7 +127,7 @@ static bool judge_hello(struct gate *g, struct link *l, const uint8_t *bytes, si
         return refuse_tls(g, l, what, "TLS with an encrypted client hello (ECH)");
     if (!tn_pins_have(g->pins, &l->address, hello.name, g->now))
         return refuse_tls(g, l, what, "the address is not one that this name was looked up to");
-    if (!(tn_rules_allow_name(&g->rules, hello.name, &w) & TN_PASS_TLS))
+    if (!(tn_rules_allow_name(link_rules(g, l), hello.name, &w) & TN_PASS_TLS))
         return refuse_tls(g, l, what, "no rule");
     if (ended)
         return end_tls(g, l, hello.name, what);
@@ -207,7 +207,7 @@ const char *guard_request(struct gate *g, const struct link *l, const char *insi
         return "Host is not the name that TLS was for";
     if (!inside && !tn_pins_have(g->pins, &l->address, name, g->now))
         return "the address is not one that this name was looked up to";
-    if (!l->free && !tn_rules_allow_request(&g->rules, &request)) {
+    if (!l->free && !tn_rules_allow_request(link_rules(g, l), &request)) {
         snprintf(what, TARGET_TEXT, "%.*s %s:%u%.*s", (int)head->method.len, method, name, l->port,
                  head->target.len < 60 ? (int)head->target.len : 60, target);
         return "no rule";

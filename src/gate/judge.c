@@ -51,6 +51,24 @@ static struct judgement passes(struct gate *g, const struct tn_wish *w)
     return (struct judgement){.verdict = look ? FREE : PASSES};
 }
 
+/* A name that had no rule when it was asked for; it may have one now. */
+static struct judgement judge_stand_in(struct gate *g, const struct tn_wish *w)
+{
+    struct search s = {.gate = g, .wish = w};
+    struct judgement j = {.verdict = LOOK, .look_up = true};
+
+    tn_pins_each(g->pins, w->address, g->now, ask_rules, &s);
+    if (!s.named)
+        return refused("the address was given for a name, and that is long ago: look it up again");
+    j.pass = s.pass;
+    if (s.pass & TN_PASS_BLIND)
+        j.verdict = passes(g, w).verdict;
+    if (s.pass == TN_PASS_NOT)
+        return (struct judgement){
+            .verdict = REFUSED, .ask = g->ask_seconds > 0, .look_up = true, .why = "no rule"};
+    return j;
+}
+
 struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port, bool udp)
 {
     const struct tn_wish wish = {.address = a, .port = port, .udp = udp, .here = is_here(g, a)};
@@ -59,6 +77,8 @@ struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port
 
     if (tn_rules_allow_address(&g->rules, w))
         return passes(g, w);
+    if (!udp && asked_stands_in(a))
+        return judge_stand_in(g, w);
     const char *near = nearness(a, w->here);
     if (near)
         return refused(near);
@@ -69,9 +89,12 @@ struct judgement judge(struct gate *g, const struct tn_address *a, uint16_t port
         return passes(g, w);
     if (s.pass != TN_PASS_NOT)
         return (struct judgement){.verdict = LOOK, .pass = s.pass};
-    return refused(w->udp    ? "UDP, which no rule names"
-                   : s.named ? "no rule for this port"
-                             : "no rule for this address, and no allowed name has it");
+    return (struct judgement){.verdict = REFUSED,
+                              .ask = !w->udp && g->ask_seconds > 0,
+                              .why = w->udp ? "UDP, which no rule names"
+                                     : s.named
+                                         ? "no rule for this port"
+                                         : "no rule for this address, and no allowed name has it"};
 }
 
 bool may_answer(struct gate *g, const struct tn_address *a)
@@ -79,6 +102,13 @@ bool may_answer(struct gate *g, const struct tn_address *a)
     bool here = is_here(g, a);
 
     return tn_rules_know_address(&g->rules, a, here) || nearness(a, here) == NULL;
+}
+
+bool may_reach(struct gate *g, const struct tn_address *a, uint16_t port)
+{
+    const struct tn_wish w = {.address = a, .port = port, .here = is_here(g, a)};
+
+    return tn_rules_allow_address(&g->rules, &w) || nearness(a, w.here) == NULL;
 }
 
 static void take_first(const char *name, void *ctx)
@@ -89,17 +119,23 @@ static void take_first(const char *name, void *ctx)
         snprintf(out, TN_NAME_MAX + 1, "%s", name);
 }
 
+void target_host(struct gate *g, const struct tn_address *a, char out[TN_NAME_MAX + 1])
+{
+    char text[TN_ADDRESS_TEXT];
+
+    *out = '\0';
+    tn_pins_each(g->pins, a, g->now, take_first, out);
+    if (!*out)
+        snprintf(out, TN_NAME_MAX + 1, "%s", tn_address_text(a, text));
+}
+
 const char *target_text(struct gate *g, const struct tn_address *a, uint16_t port,
                         char out[TARGET_TEXT])
 {
-    char name[TN_NAME_MAX + 1] = "", text[TN_ADDRESS_TEXT];
+    char host[TN_NAME_MAX + 1];
 
-    tn_pins_each(g->pins, a, g->now, take_first, name);
-    if (*name)
-        snprintf(out, TARGET_TEXT, "%s:%u", name, port);
-    else
-        snprintf(out, TARGET_TEXT, a->family == AF_INET6 ? "[%s]:%u" : "%s:%u",
-                 tn_address_text(a, text), port);
+    target_host(g, a, host);
+    snprintf(out, TARGET_TEXT, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
     return out;
 }
 

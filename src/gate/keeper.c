@@ -26,6 +26,9 @@ enum {
     HIGH = 64,           /* above the numbers that the gate has its descriptors under */
     RECORDS_A_TURN = 64, /* of the gate, before others have theirs */
 };
+/* Questions that may come one after the other, and how long it takes until one more may. */
+enum { ASKS_AT_ONCE = 2 * TN_GATE_QUESTIONS };
+#define ASK_AGAIN_SECONDS 2.0
 #define AGAIN_SECONDS 0.2 /* after one that could not be started, or died */
 
 /* --- settings ------------------------------------------------------------------------------- */
@@ -51,12 +54,14 @@ static void add_nameservers(struct tn_buf *out)
 }
 
 /* A file in memory with all of it. */
-static int write_settings(const char *rules, struct tn_error *err)
+static int write_settings(const struct tn_gate_keeper *k, const char *rules, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(TN_GATE_SETTINGS_MAX);
     tn_autofd int fd = memfd_create("gate", MFD_CLOEXEC);
 
     add_nameservers(&text);
+    if (k->listener >= 0)
+        tn_buf_printf(&text, TN_GATE_ASK "%.3f\n", k->ask_seconds);
     tn_buf_puts(&text, rules);
     if (!tn_buf_ok(&text))
         return tn_fail(err, TN_E_TOO_LARGE, "network: too many rules");
@@ -82,7 +87,8 @@ int tn_gate_keeper_begin(struct tn_gate_keeper *k, const char *rules, struct tn_
 {
     if (check_rules(k, rules, err) < 0)
         return -1;
-    k->settings = write_settings(rules, err);
+    k->rules = tn_strdup(rules);
+    k->settings = write_settings(k, rules, err);
     k->pins = k->settings < 0 ? -1 : tn_pins_create(err);
     return k->pins < 0 ? -1 : 0;
 }
@@ -92,11 +98,10 @@ static void kill_gate(const struct tn_gate_keeper *k)
     syscall(SYS_pidfd_send_signal, k->pidfd, SIGKILL, NULL, 0);
 }
 
-int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn_error *err)
+/* All gates from now on have these, also the one that runs. */
+static int give_settings(struct tn_gate_keeper *k, const char *rules, struct tn_error *err)
 {
-    if (check_rules(k, rules, err) < 0)
-        return -1;
-    int settings = write_settings(rules, err);
+    int settings = write_settings(k, rules, err);
     if (settings < 0)
         return -1;
     tn_close(TN_TAKE_FD(k->settings));
@@ -107,7 +112,18 @@ int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn
     return 0;
 }
 
+int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn_error *err)
+{
+    if (check_rules(k, rules, err) < 0 || give_settings(k, rules, err) < 0)
+        return -1;
+    free(k->rules);
+    k->rules = tn_strdup(rules);
+    return 0;
+}
+
 /* --- what it refused ------------------------------------------------------------------------ */
+
+static void listen_to_gate(struct tn_gate_keeper *k);
 
 /* Text of the gate, which reads hostile bytes: printable ASCII and nothing else. */
 static void take_text(char *to, size_t size, const char *from, size_t n)
@@ -144,6 +160,130 @@ static void note_refusal(struct tn_gate_keeper *k, const char *record, size_t si
     *place = new;
 }
 
+/* --- what it asks --------------------------------------------------------------------------- */
+
+/* The gate is told that nobody can be asked, and refuses what waits. */
+static void drop_listener(struct tn_gate_keeper *k)
+{
+    if (k->listener < 0)
+        return;
+    tn_close(TN_TAKE_FD(k->listener));
+    memset(k->questions, 0, sizeof k->questions);
+    if (k->rules && give_settings(k, k->rules, NULL) < 0)
+        kill_gate(k);
+}
+
+static void tell_listener(struct tn_gate_keeper *k, const char *line)
+{
+    size_t n = strlen(line);
+
+    if (k->listener >= 0 && send(k->listener, line, n, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)n)
+        drop_listener(k);
+}
+
+int tn_gate_keeper_listen(struct tn_gate_keeper *k, int socket, struct tn_error *err)
+{
+    tn_autofd int fd = socket;
+
+    if (k->ask_seconds <= 0 || !k->rules)
+        return tn_fail(err, TN_E_CONFLICT, "nobody is asked about its connections");
+    drop_listener(k);
+    k->listener = TN_TAKE_FD(fd);
+    if (give_settings(k, k->rules, err) < 0) {
+        drop_listener(k);
+        return -1;
+    }
+    tell_listener(k, "ok\n");
+    return 0;
+}
+
+static struct tn_gate_question *find_question(struct tn_gate_keeper *k, const char *host,
+                                              unsigned port)
+{
+    for (size_t i = 0; i < TN_COUNT(k->questions); i++)
+        if (strcmp(k->questions[i].host, host) == 0 && k->questions[i].port == port)
+            return &k->questions[i];
+    return NULL;
+}
+
+/* The gate reads hostile bytes: what makes no rule is no host. */
+static bool read_question(const char *text, size_t size, char sign, struct tn_gate_question *out)
+{
+    tn_autofree char *line = tn_strndup(text, size);
+    char rule[TN_RULE_FOR], *at = strchr(line, sign);
+    char *end = at ? at + 1 : NULL;
+    unsigned long port = at ? strtoul(at + 1, &end, 10) : 0;
+
+    if (!at || *end || end == at + 1 || port < 1 || port > UINT16_MAX ||
+        (size_t)(at - line) >= sizeof out->host)
+        return false;
+    *at = '\0';
+    out->port = (uint16_t)port;
+    snprintf(out->host, sizeof out->host, "%s", line);
+    return tn_rule_for(line, (unsigned)port, rule);
+}
+
+static void answer_gate(struct tn_gate_keeper *k, const struct tn_gate_question *q, char sign)
+{
+    char record[TN_GATE_RECORD_MAX];
+    int n = snprintf(record, sizeof record, "%c%s\t%u", sign, q->host, q->port);
+
+    if (k->pidfd >= 0 && send(k->control, record, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) != n)
+        kill_gate(k);
+}
+
+/* Each leaves lines in logs, and perhaps wakes somebody: no sandbox asks without end. */
+static bool may_ask(struct tn_gate_keeper *k)
+{
+    int64_t now = tn_now();
+
+    k->asked -= (double)(now - k->asked_at) / (ASK_AGAIN_SECONDS * (double)TN_SECOND);
+    k->asked = k->asked > 0 ? k->asked : 0;
+    k->asked_at = now;
+    if (k->asked + 1 > ASKS_AT_ONCE)
+        return false;
+    k->asked++;
+    return true;
+}
+
+static void note_question(struct tn_gate_keeper *k, const char *record, size_t size)
+{
+    bool asked = *record == TN_GATE_ASKED;
+    struct tn_gate_question new;
+
+    if (!read_question(record + 1, size - 1, '\t', &new))
+        return;
+    struct tn_gate_question *q = find_question(k, new.host, new.port);
+    struct tn_gate_question *room = asked ? find_question(k, "", 0) : NULL;
+    if (asked && q)
+        return;
+    if (asked && (!room || k->listener < 0 || !may_ask(k))) {
+        answer_gate(k, &new, TN_GATE_TOO_MANY);
+        return;
+    }
+    if (!asked && !q)
+        return;
+    *(asked ? room : q) = asked ? new : (struct tn_gate_question){0};
+    tn_autofree char *line = tn_asprintf("%s %s %u\n", asked ? "ask" : "over", new.host, new.port);
+    tell_listener(k, line);
+}
+
+int tn_gate_keeper_answer(struct tn_gate_keeper *k, const char *what, bool allowed,
+                          struct tn_error *err)
+{
+    struct tn_gate_question asked, *q = NULL;
+
+    if (k->control >= 0)
+        listen_to_gate(k);
+    if (read_question(what, strlen(what), ' ', &asked))
+        q = find_question(k, asked.host, asked.port);
+    if (!q)
+        return tn_fail(err, TN_E_NOT_FOUND, "no connection waits for that");
+    answer_gate(k, q, allowed ? TN_GATE_YES : TN_GATE_NO);
+    *q = (struct tn_gate_question){0};
+    return 0;
+}
+
 static void listen_to_gate(struct tn_gate_keeper *k)
 {
     char record[TN_GATE_RECORD_MAX];
@@ -152,7 +292,10 @@ static void listen_to_gate(struct tn_gate_keeper *k)
         ssize_t n = recv(k->control, record, sizeof record, MSG_DONTWAIT);
         if (n <= 0)
             return;
-        note_refusal(k, record, (size_t)n);
+        if (*record == TN_GATE_ASKED || *record == TN_GATE_OVER)
+            note_question(k, record, (size_t)n);
+        else
+            note_refusal(k, record, (size_t)n);
     }
 }
 
@@ -258,6 +401,8 @@ static void bury_gate(struct tn_gate_keeper *k)
         ;
     tn_close(TN_TAKE_FD(k->control));
     tn_close(TN_TAKE_FD(k->pidfd));
+    memset(k->questions, 0, sizeof k->questions);
+    tell_listener(k, "over\n");
     k->died = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
     if (!k->died)
         k->not_before = 0;
@@ -274,6 +419,8 @@ void tn_gate_keeper_interrupt(struct tn_gate_keeper *k)
 void tn_gate_keeper_end(struct tn_gate_keeper *k)
 {
     tn_gate_keeper_interrupt(k);
+    tn_close(TN_TAKE_FD(k->listener));
+    free(TN_TAKE_PTR(k->rules));
     tn_wall_done(&k->wall);
     tn_close(TN_TAKE_FD(k->settings));
     tn_close(TN_TAKE_FD(k->pins));
@@ -290,11 +437,14 @@ int64_t tn_gate_keeper_watch(const struct tn_gate_keeper *k, struct pollfd p[TN_
         p[i] = (struct pollfd){.fd = runs || waits ? -1 : k->wall.fd[sockets[i]], .events = POLLIN};
     p[TN_GATE_KEEPER_END] = (struct pollfd){.fd = runs ? k->pidfd : -1, .events = POLLIN};
     p[TN_GATE_KEEPER_SAYS] = (struct pollfd){.fd = runs ? k->control : -1, .events = POLLIN};
+    p[TN_GATE_KEEPER_LISTENER] = (struct pollfd){.fd = k->listener, .events = POLLIN};
     return waits ? k->not_before : TN_NEVER;
 }
 
 void tn_gate_keeper_serve(struct tn_gate_keeper *k, const struct pollfd p[TN_GATE_KEEPER_POLLS])
 {
+    if (p[TN_GATE_KEEPER_LISTENER].revents && p[TN_GATE_KEEPER_LISTENER].fd == k->listener)
+        drop_listener(k); /* it has nothing to say */
     if (p[TN_GATE_KEEPER_SAYS].revents & POLLIN)
         listen_to_gate(k);
     if (p[TN_GATE_KEEPER_END].revents) {

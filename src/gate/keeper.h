@@ -9,10 +9,11 @@
 #include <sys/types.h>
 
 #include "base/json.h"
+#include "gate/program.h"
 #include "gate/wall.h"
 
 /* Which descriptors are polled: sockets of the wall, then these. */
-enum { TN_GATE_KEEPER_END = 4, TN_GATE_KEEPER_SAYS, TN_GATE_KEEPER_POLLS };
+enum { TN_GATE_KEEPER_END = 4, TN_GATE_KEEPER_SAYS, TN_GATE_KEEPER_LISTENER, TN_GATE_KEEPER_POLLS };
 
 /* What the gate has refused, last with these words. */
 struct tn_gate_refusal {
@@ -21,6 +22,12 @@ struct tn_gate_refusal {
     char what[304], why[96];
 };
 enum { TN_GATE_REFUSALS = 32 };
+
+/* A connection without a rule, which waits in the gate. */
+struct tn_gate_question {
+    char host[256]; /* "": none */
+    uint16_t port;
+};
 
 /* The control groups of the sandbox. */
 struct tn_gate_groups {
@@ -46,11 +53,17 @@ struct tn_gate_keeper {
     bool died;
     uint64_t refused;
     struct tn_gate_refusal refusals[TN_GATE_REFUSALS];
+    char *rules;        /* as they count now */
+    double ask_seconds; /* that a connection without a rule may wait; 0: nobody is asked */
+    int listener;       /* who passes questions on to somebody; -1: nobody, so there are none */
+    struct tn_gate_question questions[TN_GATE_QUESTIONS];
+    double asked;     /* lately: each is written down, and somebody is told */
+    int64_t asked_at; /* when that was right */
 };
 #define TN_GATE_KEEPER_INIT                                                                    \
     {                                                                                          \
         .log = -1, .wall = TN_WALL_NONE, .pins = -1, .settings = -1, .vault = -1, .pidfd = -1, \
-        .control = -1                                                                          \
+        .control = -1, .listener = -1                                                          \
     }
 
 /* What every gate of this sandbox will be given: rules as tn_rules_parse reads them.  Rules about
@@ -62,6 +75,14 @@ int tn_gate_keeper_reload(struct tn_gate_keeper *k, const char *rules, struct tn
 void tn_gate_keeper_interrupt(struct tn_gate_keeper *k);
 /* At the end of the sandbox: ends the gate, and gives up the sockets of the wall. */
 void tn_gate_keeper_end(struct tn_gate_keeper *k);
+
+/* Takes the socket of who passes questions on from now on: lines "ask HOST PORT", "over HOST PORT",
+ * "over" (all of them).  Where nobody may be asked it is refused.  Whoever did so before is
+ * dropped; when it closes, what waits is refused. */
+int tn_gate_keeper_listen(struct tn_gate_keeper *k, int socket, struct tn_error *err);
+/* The answer to a question, "HOST PORT"; TN_E_NOT_FOUND: no connection waits for it. */
+int tn_gate_keeper_answer(struct tn_gate_keeper *k, const char *what, bool allowed,
+                          struct tn_error *err);
 
 /* Fills p; returns when it wants to be called again. */
 int64_t tn_gate_keeper_watch(const struct tn_gate_keeper *k, struct pollfd p[TN_GATE_KEEPER_POLLS]);

@@ -43,6 +43,13 @@ static void give_pipe(struct gate *g, struct way *w)
 
 /* --- the end -------------------------------------------------------------------------------- */
 
+static void free_rules(struct tn_rules *r)
+{
+    if (r)
+        tn_rules_done(r);
+    free(r);
+}
+
 void link_end(struct gate *g, struct link *l)
 {
     if (l->client.watch.fd < 0)
@@ -53,6 +60,7 @@ void link_end(struct gate *g, struct link *l)
     give_pipe(g, &l->up);
     give_pipe(g, &l->down);
     ended_free(g, TN_TAKE_PTR(l->ended));
+    free_rules(TN_TAKE_PTR(l->own));
     if (l->before)
         l->before->after = l->after;
     else
@@ -290,7 +298,7 @@ static int connect_to(const struct tn_address *a, uint16_t port)
     return TN_TAKE_FD(fd);
 }
 
-static void close_hard(int fd)
+void link_close_hard(int fd)
 {
     const struct linger now = {.l_onoff = 1};
 
@@ -298,15 +306,16 @@ static void close_hard(int fd)
     tn_close(fd);
 }
 
-/* Takes fd. */
-static void begin_link(struct gate *g, int fd, const struct tn_wish *w, const struct judgement *j)
+void link_begin(struct gate *g, int fd, const struct tn_wish *w, const struct judgement *j,
+                const struct tn_address *to, struct tn_rules *own)
 {
     static const int yes = 1;
     tn_autofd int client = fd;
-    tn_autofd int server = connect_to(w->address, w->port);
+    tn_autofd int server = connect_to(to, w->port);
 
     if (server < 0) {
-        close_hard(TN_TAKE_FD(client));
+        link_close_hard(TN_TAKE_FD(client));
+        free_rules(own);
         return;
     }
     setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -318,6 +327,7 @@ static void begin_link(struct gate *g, int fd, const struct tn_wish *w, const st
     l->again.run = link_again;
     l->address = *w->address;
     l->port = w->port;
+    l->own = own;
     l->pass = j->pass;
     l->guard = j->verdict == PASSES ? GUARD_NONE : GUARD_FIRST;
     l->granted = j->verdict == PASSES ? GRANT_ALL : 0;
@@ -334,18 +344,34 @@ static void begin_link(struct gate *g, int fd, const struct tn_wish *w, const st
     watch_begin(g, &l->server.watch);
 }
 
+void link_judge(struct gate *g, int fd, const struct tn_wish *w)
+{
+    struct judgement j = judge(g, w->address, w->port, false);
+    char what[TARGET_TEXT];
+
+    if ((j.ask || (j.look_up && j.verdict != REFUSED)) && asked_hold(g, fd, w, &j))
+        return;
+    if (j.verdict != REFUSED && !j.look_up) {
+        link_begin(g, fd, w, &j, w->address, NULL);
+        return;
+    }
+    refuse(g, target_text(g, w->address, w->port, what),
+           j.ask || j.verdict != REFUSED ? "no rule, and too many others wait for an answer"
+                                         : j.why);
+    link_close_hard(fd);
+}
+
 static void take_client(struct gate *g, int fd)
 {
     union tn_sockaddr wanted;
     socklen_t size = sizeof wanted;
     struct tn_address address;
-    char what[TARGET_TEXT];
     struct tn_wish w = {.address = &address};
     struct tn_address names4, names6;
 
     if (getsockname(fd, &wanted.any, &size) < 0 ||
         !tn_address_from(&wanted.any, &address, &w.port)) {
-        close_hard(fd);
+        link_close_hard(fd);
         return;
     }
     tn_address_parse(TN_WALL_NAMES4, &names4);
@@ -356,13 +382,7 @@ static void take_client(struct gate *g, int fd)
         names_accept(g, fd);
         return;
     }
-    struct judgement j = judge(g, &address, w.port, false);
-    if (j.verdict == REFUSED) {
-        refuse(g, target_text(g, &address, w.port, what), j.why);
-        close_hard(fd);
-        return;
-    }
-    begin_link(g, fd, &w, &j);
+    link_judge(g, fd, &w);
 }
 
 /* A full gate leaves the rest in the queue of the kernel. */

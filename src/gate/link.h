@@ -36,8 +36,9 @@ struct link {
     struct side client, server;
     struct way up, down;
     bool connected;
-    struct tn_address address;
+    struct tn_address address; /* that the sandbox wanted */
     uint16_t port;
+    struct tn_rules *own; /* what somebody allowed for it alone; NULL: the rules of the gate */
     enum guard guard;
     unsigned pass;   /* enum tn_rule_pass */
     int64_t granted; /* bytes of the client that may go */
@@ -50,6 +51,16 @@ struct link {
 enum { REQUEST_HEAD_MAX = 16 << 10 };
 extern const struct tn_http_limits request_limits;
 
+/* A connection of the sandbox: what is to become of it.  Takes fd. */
+void link_judge(struct gate *g, int fd, const struct tn_wish *w);
+/* ...which is known, and with it where the gate connects to.  Takes fd and own (or NULL). */
+void link_begin(struct gate *g, int fd, const struct tn_wish *w, const struct judgement *j,
+                const struct tn_address *to, struct tn_rules *own);
+static inline const struct tn_rules *link_rules(const struct gate *g, const struct link *l)
+{
+    return l->own ? l->own : &g->rules;
+}
+void link_close_hard(int fd);
 void link_end(struct gate *g, struct link *l);
 void link_cut(struct gate *g, struct link *l); /* with a reset: an end that nobody meant */
 

@@ -27,7 +27,8 @@ void timer_start(struct gate *g, struct timer *t, enum timer_kind kind)
 
     timer_stop(t);
     t->kind = kind;
-    t->at = g->now + (int64_t)(spans[kind] * (double)TN_SECOND);
+    double span = kind == TIMER_ASKED ? g->ask_seconds : spans[kind];
+    t->at = g->now + (int64_t)(span * (double)TN_SECOND);
     t->before = head->before;
     t->after = head;
     head->before->after = t;

@@ -37,6 +37,7 @@ static int take_settings(struct gate *g, int fd, struct tn_error *err)
     tn_autobuf struct tn_buf text = TN_BUF_INIT(TN_GATE_SETTINGS_MAX);
     struct tn_address servers[SERVERS_MAX];
     struct tn_rules rules;
+    double ask = 0;
     size_t count = 0;
 
     if (read_whole(fd, &text, err) < 0)
@@ -50,6 +51,11 @@ static int take_settings(struct gate *g, int fd, struct tn_error *err)
         at += strcspn(at, "\n");
         at += *at == '\n';
     }
+    if (strncmp(at, TN_GATE_ASK, strlen(TN_GATE_ASK)) == 0) {
+        ask = strtod(at + strlen(TN_GATE_ASK), NULL);
+        at += strcspn(at, "\n");
+        at += *at == '\n';
+    }
     if (tn_rules_parse(at, strlen(at), &rules, err) < 0) {
         tn_rules_done(&rules);
         return -1;
@@ -58,6 +64,8 @@ static int take_settings(struct gate *g, int fd, struct tn_error *err)
     g->rules = rules;
     memcpy(g->servers, servers, sizeof servers);
     g->server_count = count;
+    g->ask_seconds = rules.mode == TN_GATE_ALLOW ? ask : 0;
+    asked_again(g);
     return 0;
 }
 
@@ -77,20 +85,22 @@ static int take_vault(struct gate *g, struct tn_error *err)
     return g->ending ? 0 : -1;
 }
 
-/* New settings come as a file; when the keeper is gone so is the sandbox. */
+/* New settings come as a file, answers as text; when the keeper is gone so is the sandbox. */
 static void control_ready(struct gate *g, struct watch *w, uint32_t events)
 {
     for (;;) {
-        char byte;
+        char bytes[TN_GATE_RECORD_MAX];
         tn_autofd int fd = -1;
         size_t count = 1;
-        ssize_t n = tn_fd_receive(w->fd, &byte, 1, &fd, &count, MSG_DONTWAIT);
+        ssize_t n = tn_fd_receive(w->fd, bytes, sizeof bytes, &fd, &count, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
             _exit(0);
         if (n < 0)
             return;
         if (fd >= 0)
             take_settings(g, fd, NULL);
+        else if (*bytes == TN_GATE_YES || *bytes == TN_GATE_NO || *bytes == TN_GATE_TOO_MANY)
+            asked_answered(g, *bytes, bytes + 1, (size_t)n - 1);
     }
 }
 
@@ -98,7 +108,7 @@ static void control_ready(struct gate *g, struct watch *w, uint32_t events)
 
 static bool is_idle(const struct gate *g)
 {
-    return g->link_count + g->flow_count + g->query_count + g->name_conn_count == 0;
+    return g->link_count + g->flow_count + g->query_count + g->name_conn_count + g->held_count == 0;
 }
 
 static void end_timers(struct gate *g)

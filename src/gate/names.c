@@ -9,6 +9,7 @@ enum {
     NAMES_PORT = 53,
     TRIES = 4,               /* over all servers */
     PIN_SECONDS_LEAST = 300, /* programs keep an address longer than they may */
+    STAND_IN_TTL = 1,
 };
 
 struct query {
@@ -44,6 +45,10 @@ static void answer(struct gate *g, const struct asker *who, const struct tn_dns_
 {
     tn_autobuf struct tn_buf message = TN_BUF_INIT(TN_DNS_MAX);
 
+    if (who->here) {
+        asked_found(g, q, a);
+        return;
+    }
     tn_dns_write_answer(&message, q, a, reason);
     if (tn_buf_ok(&message))
         reply(g, who, &message);
@@ -237,6 +242,26 @@ static void server_ready(struct gate *g, struct watch *w, uint32_t events)
 
 /* --- questions ------------------------------------------------------------------------------ */
 
+void names_find(struct gate *g, const char *name, enum tn_dns_type type)
+{
+    struct tn_dns_question q = {.type = (uint16_t)type, .recursion = true};
+
+    snprintf(q.name, sizeof q.name, "%s", name);
+    begin_query(g, &(struct asker){.here = true}, &q);
+}
+
+/* Somebody is asked when the sandbox connects: until then the name goes nowhere. */
+static bool answer_stand_in(struct gate *g, const struct asker *who,
+                            const struct tn_dns_question *q)
+{
+    struct tn_dns_answer a = {.ttl = STAND_IN_TTL, .count = q->type == TN_DNS_A};
+
+    if (!asked_stand_in(g, q->name, &a.addresses[0]))
+        return false;
+    answer(g, who, q, &a, NULL);
+    return true;
+}
+
 static bool ends_with(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
@@ -260,6 +285,8 @@ void names_ask(struct gate *g, const struct asker *who, const uint8_t *bytes, si
     bool reverse = ends_with(q.name, ".arpa");
     if (q.name[0] == '?' ||
         (g->rules.mode == TN_GATE_ALLOW && !reverse && !tn_rules_know_name(&g->rules, q.name))) {
+        if (q.name[0] != '?' && answer_stand_in(g, who, &q))
+            return;
         snprintf(what, sizeof what, "the name %s", q.name);
         refuse(g, what, "no rule");
         answer_code(g, who, &q, TN_DNS_NO_NAME, "no rule allows this name");

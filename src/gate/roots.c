@@ -11,6 +11,13 @@ const char *const tn_root_bundles[] = {
 };
 const size_t tn_root_bundle_count = TN_COUNT(tn_root_bundles) - 1;
 
+const char *const tn_root_policies[] = {
+    "/etc/chromium/policies/managed/tendon-authority.json",
+    "/etc/opt/chrome/policies/managed/tendon-authority.json",
+    NULL,
+};
+const size_t tn_root_policy_count = TN_COUNT(tn_root_policies) - 1;
+
 const char *const tn_root_variables[] = {
     "SSL_CERT_FILE=" TN_ROOTS_BUNDLE, /* OpenSSL, Python, Ruby, Go */
     "CURL_CA_BUNDLE=" TN_ROOTS_BUNDLE,

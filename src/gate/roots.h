@@ -12,6 +12,10 @@ extern const size_t tn_root_bundle_count; /* without the NULL */
 #define TN_ROOTS_AUTHORITY "/.tendon/authority.pem" /* its certificate alone */
 #define TN_ROOTS_BUNDLE "/.tendon/roots.pem"        /* the system's bundle and that */
 
+/* Policies of browsers that have a list of their own and read no variable; NULL ends them. */
+extern const char *const tn_root_policies[];
+extern const size_t tn_root_policy_count; /* without the NULL */
+
 /* Variables by which programs are told, as NAME=path; NULL ends them. */
 extern const char *const tn_root_variables[];
 

@@ -228,6 +228,24 @@ int tn_rules_add(struct tn_rules *r, const char *text, struct tn_error *err)
     return 0;
 }
 
+bool tn_rule_for(const char *host, unsigned port, char out[TN_RULE_FOR])
+{
+    char name[TN_NAME_MAX + 1];
+    struct tn_address address;
+    bool by_address = tn_address_parse(host, &address);
+    bool usual = !by_address && (port == 443 || port == 80);
+
+    if (port < 1 || port > UINT16_MAX)
+        return false;
+    if (!by_address && (!tn_name_normalise(host, strlen(host), name) || strcmp(name, host) != 0))
+        return false;
+    if (usual)
+        snprintf(out, TN_RULE_FOR, "%s", host);
+    else
+        snprintf(out, TN_RULE_FOR, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+    return true;
+}
+
 int tn_rules_parse(const char *text, size_t size, struct tn_rules *r, struct tn_error *err)
 {
     const char *end = text + size;

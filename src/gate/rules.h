@@ -26,7 +26,7 @@ extern const char *const tn_gate_modes[];
 
 enum tn_rule_scheme { TN_RULE_ANY, TN_RULE_HTTP, TN_RULE_TLS, TN_RULE_TCP, TN_RULE_UDP };
 
-enum { TN_NAME_MAX = 253, TN_RULES_MAX = 4096, TN_RULE_LENGTH = 1024 };
+enum { TN_NAME_MAX = 253, TN_RULES_MAX = 4096, TN_RULE_LENGTH = 1024, TN_RULE_FOR = 300 };
 
 struct tn_rule {
     enum tn_rule_scheme scheme;
@@ -58,6 +58,9 @@ void tn_rules_done(struct tn_rules *r);
 
 /* One rule, or a list with @.  TN_E_INVALID says what is wrong with it. */
 int tn_rules_add(struct tn_rules *r, const char *text, struct tn_error *err);
+/* The rule that lets connections to that host (a name, or an address) and port through, as somebody
+ * would write it.  False: it makes none. */
+bool tn_rule_for(const char *host, unsigned port, char out[TN_RULE_FOR]);
 /* The text form of all: the mode and then the rules, a line each. */
 int tn_rules_parse(const char *text, size_t size, struct tn_rules *r, struct tn_error *err);
 

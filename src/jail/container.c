@@ -27,7 +27,6 @@
 #include "jail/sys.h"
 
 enum {
-    NETWORK_MAX = 64 << 10,
     CGROUPS_MAX = 64 << 10,
     LOCK_MS = 20,
     NETWORK_NAME = 16,
@@ -206,16 +205,6 @@ static int begin_gate(struct container *c, const char *program, struct tn_error 
 
 /* --- requests ------------------------------------------------------------------------------ */
 
-static void answer_network(struct container *c, int socket)
-{
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(NETWORK_MAX);
-    struct tn_jw w = tn_jw(&text);
-
-    tn_gate_keeper_tell(&c->gate, &w);
-    tn_buf_putc(&text, '\n');
-    keeper_answer(socket, tn_buf_str(&text), -1);
-}
-
 static void answer_rules(struct container *c, int socket)
 {
     tn_autobuf struct tn_buf rules = TN_BUF_INIT(TN_GATE_SETTINGS_MAX);
@@ -228,14 +217,12 @@ static void answer_rules(struct container *c, int socket)
 
 static void serve(struct container *c)
 {
-    char line[128];
+    char line[KEEPER_REQUEST_MAX];
     tn_autofd int socket = keeper_accept(c->listener, line, sizeof line);
 
-    if (socket < 0)
+    if (socket < 0 || keeper_serve_gate(&c->gate, socket, line))
         return;
-    if (strcmp(line, TN_KEEPER_NETWORK "\n") == 0)
-        answer_network(c, socket);
-    else if (strcmp(line, TN_KEEPER_RULES "\n") == 0)
+    if (strcmp(line, TN_KEEPER_RULES "\n") == 0)
         answer_rules(c, socket);
     else
         keeper_answer(socket, "unknown\n", -1);
@@ -317,12 +304,13 @@ int jail_container_main(int argc, char **argv)
         .directory = -1, .lock = -1, .pidfd = -1, .listener = -1, .gate = TN_GATE_KEEPER_INIT};
     struct tn_error err = {0};
 
-    if (argc != 7)
+    if (argc != 8)
         return 2;
     c.path = argv[2];
     c.name = argv[3];
     c.process = (struct tn_proc){.pid = (pid_t)strtol(argv[4], NULL, 10),
                                  .start = strtoull(argv[5], NULL, 10)};
+    c.gate.ask_seconds = strtod(argv[7], NULL);
     signal(SIGPIPE, SIG_IGN);
     int there = prepare(&c, argv[6], &err);
     if (there < 0)

@@ -34,6 +34,7 @@ int jail_gate_begin(struct jail *j, struct tn_error *err)
     j->gate.network = tn_jail_networks[j->plan.network];
     j->gate.groups = &groups;
     j->gate.ctx = j;
+    j->gate.ask_seconds = j->plan.network == TN_JAIL_NET_ALLOW ? j->plan.ask_seconds : 0;
     if (!jail_is_gated(j))
         return 0;
     tn_buf_printf(&rules, "%s\n", j->gate.network);

@@ -94,6 +94,7 @@ struct jail {
     struct tn_buf resolver; /* the host's resolv.conf */
     int authority;          /* a detached mount of its certificate; 0: none */
     int *bundles;           /* of the roots with it: one more than there are tn_root_bundles */
+    int *policies;          /* and of what browsers are told: as many as tn_root_policies */
     int root;               /* inside: the root directory */
 };
 

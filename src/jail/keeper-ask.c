@@ -47,6 +47,27 @@ static ssize_t receive(int socket, struct tn_buf *out, int *fd)
     return n;
 }
 
+int tn_keeper_listen(const char *directory, int64_t deadline, struct tn_error *err)
+{
+    tn_autofd int socket = dial(directory, deadline, err);
+    char line[256] = "";
+
+    if (socket < 0)
+        return -1;
+    if (send(socket, TN_KEEPER_QUESTIONS "\n", strlen(TN_KEEPER_QUESTIONS) + 1, MSG_NOSIGNAL) < 0)
+        return tn_fail_errno(err, errno, "keeper of %s", directory);
+    /* Nothing but the first line: what follows it is for who reads later. */
+    for (size_t n = 0; n < sizeof line - 1; n++) {
+        if (recv(socket, line + n, 1, 0) != 1)
+            return tn_fail(err, TN_E_PEER, "the keeper of %s gave half an answer", directory);
+        if (line[n] != '\n')
+            continue;
+        line[n] = '\0';
+        break;
+    }
+    return strcmp(line, "ok") == 0 ? TN_TAKE_FD(socket) : tn_fail(err, TN_E_CONFLICT, "%s", line);
+}
+
 int tn_keeper_ask(const char *directory, const char *request, struct tn_buf *out, int *fd,
                   int64_t deadline, struct tn_error *err)
 {

@@ -10,6 +10,11 @@
  *     name NAME  "ok" once it is called so inside (rename.c); else "no: REASON"
  *     network  {"network": MODE, "gate": PID or 0, "refused": N, "refusals": [{"number", "what",
  *              "why", "count", "at"}, ...]}: what the gate has refused, the last ones
+ *     questions  "ok", and from then on a line for each connection that no rule allows and that
+ *              waits: "ask HOST PORT"; "over HOST PORT" when it does not any more, "over" when none
+ *              does.  One listens at a time, the last one; when it closes, what waits is refused.
+ *              "no: REASON" where nobody may be asked (ask_seconds of the plan)
+ *     allow HOST PORT, refuse HOST PORT  "ok" once what waits is told; else "no: REASON"
  *     rules    "ok" once those in directory/network.rules count; else "no: REASON"
  *     suspend  "ok" once the jail is on disk (criu.h), and about to end; else "no: REASON"
  *     end      "ok"; the jail is killed, and end.json written
@@ -31,6 +36,9 @@
 #define TN_KEEPER_RULES "rules"
 #define TN_KEEPER_SUSPEND "suspend"
 #define TN_KEEPER_NAME "name "
+#define TN_KEEPER_QUESTIONS "questions"
+#define TN_KEEPER_ALLOW "allow "
+#define TN_KEEPER_REFUSE "refuse "
 #define TN_KEEPER_COPYING "copying"
 #define TN_KEEPER_NO "no: "
 
@@ -39,5 +47,9 @@
  * listens. */
 int tn_keeper_ask(const char *directory, const char *request, struct tn_buf *out, int *fd,
                   int64_t deadline, struct tn_error *err);
+
+/* Becomes the one who hears questions: a socket that lines are read from, after "ok".
+ * TN_E_CONFLICT: nobody may be asked. */
+int tn_keeper_listen(const char *directory, int64_t deadline, struct tn_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 #include "jail/keeper-socket.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -9,7 +10,7 @@
 #include "base/fd-pass.h"
 #include "jail/keeper-protocol.h"
 
-enum { ANSWER_MAX = 1024, REQUEST_MS = 500 };
+enum { ANSWER_MAX = 1024, NETWORK_MAX = 64 << 10, REQUEST_MS = 500 };
 
 int keeper_listen(int directory, const char *name, struct tn_error *err)
 {
@@ -62,4 +63,65 @@ void keeper_answer_result(int socket, int result, const struct tn_error *err)
     else
         tn_buf_printf(&text, TN_KEEPER_NO "%s\n", err->text);
     keeper_answer(socket, tn_buf_str(&text), -1);
+}
+
+/* --- about the gate ------------------------------------------------------------------------- */
+
+static void answer_network(struct tn_gate_keeper *gate, int socket, const char *nothing)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(NETWORK_MAX);
+    struct tn_jw w = tn_jw(&text);
+
+    tn_gate_keeper_tell(gate, &w);
+    tn_buf_putc(&text, '\n');
+    keeper_answer(socket, tn_buf_str(&text), -1);
+}
+
+static void answer_questions(struct tn_gate_keeper *gate, int socket, const char *nothing)
+{
+    struct tn_error err = {0};
+    int own = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+
+    if (own < 0 || tn_gate_keeper_listen(gate, own, &err) < 0)
+        keeper_answer_result(socket, -1, &err);
+}
+
+static void answer_allow(struct tn_gate_keeper *gate, int socket, const char *what)
+{
+    struct tn_error err = {0};
+
+    keeper_answer_result(socket, tn_gate_keeper_answer(gate, what, true, &err), &err);
+}
+
+static void answer_refuse(struct tn_gate_keeper *gate, int socket, const char *what)
+{
+    struct tn_error err = {0};
+
+    keeper_answer_result(socket, tn_gate_keeper_answer(gate, what, false, &err), &err);
+}
+
+bool keeper_serve_gate(struct tn_gate_keeper *gate, int socket, const char *line)
+{
+    static const struct {
+        const char *request;
+        void (*answer)(struct tn_gate_keeper *gate, int socket, const char *what);
+        bool what; /* a word follows */
+    } requests[] = {
+        {TN_KEEPER_NETWORK, answer_network, false},
+        {TN_KEEPER_QUESTIONS, answer_questions, false},
+        {TN_KEEPER_ALLOW, answer_allow, true},
+        {TN_KEEPER_REFUSE, answer_refuse, true},
+    };
+    const char *end = strchr(line, '\n');
+
+    for (size_t i = 0; end && i < TN_COUNT(requests); i++) {
+        size_t head = strlen(requests[i].request);
+        if (strncmp(line, requests[i].request, head) != 0 ||
+            (!requests[i].what && line + head != end))
+            continue;
+        tn_autofree char *what = tn_strndup(line + head, (size_t)(end - line) - head);
+        requests[i].answer(gate, socket, what);
+        return true;
+    }
+    return false;
 }

@@ -5,6 +5,9 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "gate/keeper.h"
+
+enum { KEEPER_REQUEST_MAX = 512 };
 
 /* Listens on TN_KEEPER_SOCKET of that directory, whose name is for messages. */
 int keeper_listen(int directory, const char *name, struct tn_error *err);
@@ -14,5 +17,7 @@ int keeper_accept(int listener, char *line, size_t size);
 void keeper_answer(int socket, const char *text, int fd);
 /* "ok", or "no: REASON". */
 void keeper_answer_result(int socket, int result, const struct tn_error *err);
+/* Answers a request that is about the gate, whoever is behind it; false when it is another. */
+bool keeper_serve_gate(struct tn_gate_keeper *gate, int socket, const char *line);
 
 #endif

@@ -20,7 +20,6 @@
 
 enum {
     ANSWER_MAX = 1024,
-    NETWORK_MAX = 64 << 10,
     LOG_BYTES = 16 << 20, /* nobody fills the host's disk by way of a log */
 };
 #define END_SECONDS 10.0
@@ -94,21 +93,10 @@ static void answer_rules(struct keeper *k, int socket)
     keeper_answer_result(socket, jail_gate_reload(k->jail, &err), &err);
 }
 
-static void answer_network(struct keeper *k, int socket)
-{
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(NETWORK_MAX);
-    struct tn_jw w = tn_jw(&text);
-
-    tn_gate_keeper_tell(&k->jail->gate, &w);
-    tn_buf_putc(&text, '\n');
-    keeper_answer(socket, tn_buf_str(&text), -1);
-}
-
-static void answer_name(struct keeper *k, int socket, char *name)
+static void answer_name(struct keeper *k, int socket, const char *name)
 {
     struct tn_error err = {0};
 
-    name[strcspn(name, "\n")] = '\0';
     keeper_answer_result(socket, jail_take_name(k->jail, k->pid, k->pidfd, name, &err), &err);
 }
 
@@ -140,18 +128,20 @@ static const struct {
 } requests[] = {
     {TN_KEEPER_STATUS "\n", answer_status},   {TN_KEEPER_STORAGE "\n", answer_storage},
     {TN_KEEPER_SUSPEND "\n", answer_suspend}, {TN_KEEPER_COPYING "\n", answer_copying},
-    {TN_KEEPER_NETWORK "\n", answer_network}, {TN_KEEPER_RULES "\n", answer_rules},
-    {TN_KEEPER_END "\n", answer_end},
+    {TN_KEEPER_RULES "\n", answer_rules},     {TN_KEEPER_END "\n", answer_end},
 };
 
 static void serve(struct keeper *k)
 {
-    char line[128];
+    char line[KEEPER_REQUEST_MAX];
     tn_autofd int socket = keeper_accept(k->jail->listener, line, sizeof line);
 
     if (socket < 0)
         return;
+    if (keeper_serve_gate(&k->jail->gate, socket, line))
+        return;
     if (strncmp(line, TN_KEEPER_NAME, strlen(TN_KEEPER_NAME)) == 0 && strchr(line, '\n')) {
+        line[strcspn(line, "\n")] = '\0';
         answer_name(k, socket, line + strlen(TN_KEEPER_NAME));
         return;
     }

@@ -57,6 +57,7 @@ static const struct tn_field rows[] = {
     TN_WORD("mapping", PLAN, mapping, tn_jail_mappings, .fallback = "auto"),
     TN_WORD("network", PLAN, network, tn_jail_networks, .fallback = "none"),
     TN_STRINGS("allow", PLAN, allow),
+    TN_DOUBLE("ask_seconds", PLAN, ask_seconds, .min = 0, .max = 3600),
     TN_STRING("gate", PLAN, gate, .flags = TN_FIELD_NULLABLE),
     TN_BOOL("gate_optional", PLAN, gate_optional),
     TN_INT("vault_fd", PLAN, vault_fd, .max = 1023),

@@ -105,6 +105,7 @@ struct tn_jail_plan {
     int mapping;              /* enum tn_jail_mapping */
     int network;              /* enum tn_jail_network */
     struct tn_str_list allow; /* rules of the gate (gate/rules.h) */
+    double ask_seconds;       /* that a connection without a rule may wait, with allow; 0: none */
     char *gate;               /* the program tendon-gate; for the last two */
     bool gate_optional;       /* where the kernel cannot have a gate: none, instead of a failure */
     int64_t vault_fd;         /* > 0: a file in memory for the gate (gate/vault.h), which nobody

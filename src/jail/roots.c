@@ -12,7 +12,7 @@
 #include "jail/jail.h"
 #include "jail/sys.h"
 
-enum { BUNDLE_MAX = 8 << 20 };
+enum { BUNDLE_MAX = 8 << 20, POLICY_MAX = 64 << 10 };
 
 static int write_file(const char *name, const char *text, size_t size, struct tn_error *err)
 {
@@ -57,6 +57,27 @@ static void read_bundle(const struct jail *j, struct tn_buf *out)
     }
 }
 
+/* What is between the lines BEGIN and END of the one certificate, without ends of lines. */
+static void put_certificate(struct tn_buf *out, const char *pem)
+{
+    const char *at = strchr(pem, '\n');
+
+    for (; at && *at && *at != '-'; at++)
+        if (*at > ' ')
+            tn_buf_putc(out, *at);
+}
+
+static int write_policy(const char *authority, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(POLICY_MAX);
+
+    tn_buf_puts(&text, "{\"CACertificates\": [\"");
+    put_certificate(&text, authority);
+    tn_buf_puts(&text, "\"]}\n");
+    return tn_buf_ok(&text) ? write_file("policy.json", text.data, text.len, err)
+                            : tn_fail(err, TN_E_TOO_LARGE, "the authority is too large");
+}
+
 int jail_write_roots(struct jail *j, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(BUNDLE_MAX);
@@ -70,13 +91,19 @@ int jail_write_roots(struct jail *j, struct tn_error *err)
         return tn_fail(err, TN_E_TOO_LARGE, "the bundle of authorities is larger than %d bytes",
                        BUNDLE_MAX);
     if (write_file("authority.pem", authority, strlen(authority), err) < 0 ||
-        write_file("roots.pem", text.data, text.len, err) < 0)
+        write_file("roots.pem", text.data, text.len, err) < 0 || write_policy(authority, err) < 0)
         return -1;
     j->authority = mount_of("authority.pem", err);
     j->bundles = tn_calloc(tn_root_bundle_count + 1, sizeof *j->bundles);
     for (size_t i = 0; j->authority >= 0 && i <= tn_root_bundle_count; i++) {
         j->bundles[i] = mount_of("roots.pem", err);
         if (j->bundles[i] < 0)
+            return -1;
+    }
+    j->policies = tn_calloc(tn_root_policy_count, sizeof *j->policies);
+    for (size_t i = 0; j->authority >= 0 && i < tn_root_policy_count; i++) {
+        j->policies[i] = mount_of("policy.json", err);
+        if (j->policies[i] < 0)
             return -1;
     }
     return j->authority < 0 ? -1 : 0;
@@ -103,6 +130,13 @@ static void add_variables(struct tn_str_list *env)
     }
 }
 
+/* Where an image has something in the way, its browser refuses what others believe. */
+static void show_policies(const struct jail *j)
+{
+    for (size_t i = 0; i < tn_root_policy_count; i++)
+        jail_attach(j, j->policies[i], tn_root_policies[i], false, NULL);
+}
+
 int jail_show_roots(struct jail *j, struct tn_error *err)
 {
     if (!j->plan.authority)
@@ -115,6 +149,7 @@ int jail_show_roots(struct jail *j, struct tn_error *err)
         if (on >= 0 && sys_attach_mount(j->bundles[i], on) < 0)
             return tn_fail_errno(err, errno, "mount %s inside", tn_root_bundles[i]);
     }
+    show_policies(j);
     add_variables(&j->plan.env);
     return 0;
 }

@@ -208,6 +208,14 @@ struct tn_backend {
     int (*reload)(void *engine, const struct tn_subject *subject, int64_t deadline,
                   struct tn_error *err);
 
+    /* Who hears of connections that no rule allows and that wait, from now on: a socket with the
+     * lines of jail/keeper-protocol.h.  TN_E_CONFLICT: nobody may be asked.  NULL: as above. */
+    int (*listen)(void *engine, const struct tn_subject *subject, int64_t deadline,
+                  struct tn_error *err);
+    /* What becomes of those to that host and port.  TN_E_NOT_FOUND: none waits. */
+    int (*let)(void *engine, const struct tn_subject *subject, const char *host, int port,
+               bool allowed, int64_t deadline, struct tn_error *err);
+
     /* The rest may be NULL where the abilities say so.  name is [A-Za-z0-9._-]{1,64}. */
     int (*usage)(void *engine, const struct tn_subject *subject, struct tn_usage *out,
                  struct tn_error *err);

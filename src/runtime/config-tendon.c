@@ -65,6 +65,10 @@ static const struct tn_field jail_rows[] = {
     TN_STRINGS("allow", JAIL, allow, .env = "TENDON_JAIL_ALLOW",
                .fallback = "@packages,@git,@models",
                .help = "what network allow reaches where the sandbox does not say"),
+    TN_DOUBLE("ask_seconds", JAIL, ask_seconds, .fallback = "60", .env = "TENDON_JAIL_ASK_SECONDS",
+              .min = 0, .max = 3600,
+              .help = "seconds that a connection without a rule waits for an answer where a "
+                      "sandbox asks (--ask); 0: nobody is asked"),
     TN_BOOL("suspend", JAIL, suspend, .env = "TENDON_JAIL_SUSPEND",
             .help = "make jails that can be suspended to disk; needs root and criu 4.2"),
     TN_BOOL("unprivileged", JAIL, unprivileged, .fallback = "true",

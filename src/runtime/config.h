@@ -86,6 +86,7 @@ struct tn_config_jail {
     char *disk;
     int network;              /* default of spec.network: enum tn_network */
     struct tn_str_list allow; /* and of spec.allow */
+    double ask_seconds;       /* that what no rule allows waits where spec.ask is set [60] */
     bool suspend;             /* jails can be suspended to disk [false] */
     bool unprivileged;        /* use a user namespace even as root [true] */
     bool no_new_privileges;   /* setuid programs gain nothing [false] */

@@ -167,7 +167,10 @@ static int ask(struct tn_work *w, struct tn_error *err)
     if (tn_action_hidden(&w->action))
         return refuse(w, "The action needs a confirmation, and nobody can be shown one that is "
                          "hidden: it was refused.");
-    p.until = p.asked + tn_judge_confirm_seconds(w->e->judge);
+    double seconds = tn_judge_confirm_seconds(w->e->judge);
+    if (w->e->confirm_seconds > 0 && w->e->confirm_seconds < seconds)
+        seconds = w->e->confirm_seconds;
+    p.until = p.asked + seconds;
     w->action.confirmation_state = TN_AWAITING_CONFIRMATION;
     w->noted = tn_ledger_begin(w->ledger, &w->action, NULL, TN_START_UNKNOWN);
     w->action.confirmation_state = TN_CONFIRMED;

@@ -286,8 +286,11 @@ static bool is_no_process(struct tn_work *w)
  * one that makes no sense. */
 static bool answer_here(struct tn_work *w)
 {
+    bool held = w->action.type == TN_ACTION_NETWORK && w->e->perform;
+
     if (!tn_observation_init_unconfirmed(&w->out->observation, &w->action) &&
-        !tn_observation_init_by_host(&w->out->observation, &w->action) && !is_no_process(w))
+        (held || !tn_observation_init_by_host(&w->out->observation, &w->action)) &&
+        !is_no_process(w))
         return false;
     tn_work_answer(w);
     return true;

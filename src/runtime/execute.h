@@ -81,6 +81,7 @@ struct tn_errand {
     /* Carries it out in place of the hand, and makes the observation; NULL: the hand does. */
     void (*perform)(void *ctx, const struct tn_action *action, struct tn_observation *o);
     void *perform_ctx;
+    double confirm_seconds; /* in which somebody must answer; 0: those of the judge */
     unsigned rights; /* the face's own mark of what the caller may do: kept with what waits */
 };
 

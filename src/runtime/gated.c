@@ -30,6 +30,9 @@ int tn_gated_check(int network, const struct tn_spec *spec, struct tn_error *err
                        "secrets: only a gate can put them in: expected network open or allow, "
                        "found %s",
                        tn_networks[network]);
+    if (spec->ask && network != TN_NETWORK_ALLOW)
+        return tn_fail(err, TN_E_INVALID, "ask: expected network allow with it, found %s",
+                       tn_networks[network]);
     for (size_t i = 0; i < spec->allow.count; i++)
         if (tn_rules_add(&rules, spec->allow.items[i], err) < 0)
             return tn_error_context(err, "allow");
@@ -132,4 +135,26 @@ void tn_gated_put_refusals(struct tn_buf *out, const struct tn_subject *subject,
         if (tn_json_int(tn_json_get(r, "number"), 0) > newest - REFUSALS_TOLD)
             put_refusal(out, r);
     }
+}
+
+int tn_gated_listen(void *engine, const struct tn_subject *subject, int64_t deadline,
+                    struct tn_error *err)
+{
+    (void)engine;
+    return tn_keeper_listen(subject->directory, deadline, err);
+}
+
+int tn_gated_let(void *engine, const struct tn_subject *subject, const char *host, int port,
+                 bool allowed, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *request =
+        tn_asprintf("%s%s %d", allowed ? TN_KEEPER_ALLOW : TN_KEEPER_REFUSE, host, port);
+    tn_autobuf struct tn_buf answer = TN_BUF_INIT(4096);
+
+    (void)engine;
+    if (tn_keeper_ask(subject->directory, request, &answer, NULL, deadline, err) < 0)
+        return -1;
+    return strcmp(tn_buf_str(&answer), "ok") == 0
+               ? 0
+               : tn_fail(err, TN_E_NOT_FOUND, "no connection to %s:%d waits any more", host, port);
 }

@@ -32,6 +32,11 @@ int tn_gated_reload(const char *directory, int network, const struct tn_str_list
 /* tn_backend.refusals. */
 int tn_gated_refusals(void *engine, const struct tn_subject *subject, struct tn_buf *out,
                       int64_t deadline, struct tn_error *err);
+/* tn_backend.listen and .let. */
+int tn_gated_listen(void *engine, const struct tn_subject *subject, int64_t deadline,
+                    struct tn_error *err);
+int tn_gated_let(void *engine, const struct tn_subject *subject, const char *host, int port,
+                 bool allowed, int64_t deadline, struct tn_error *err);
 /* Appends what the gate has refused last to the sentences of place.reason. */
 void tn_gated_put_refusals(struct tn_buf *out, const struct tn_subject *subject, int64_t deadline);
 

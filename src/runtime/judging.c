@@ -13,7 +13,7 @@ bool tn_judging_applies(const struct tn_action *action)
     bool poll_of_output =
         action->type == TN_ACTION_RUN && (!action->run.command || !*action->run.command);
 
-    return tn_action_runnable(action->type) && action->confirmation_state == TN_CONFIRMED &&
+    return tn_action_judged(action->type) && action->confirmation_state == TN_CONFIRMED &&
            !poll_of_output;
 }
 

@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "event/action-body.h"
 #include "event/journal.h"
+#include "gate/rules.h"
 
 #define FOLDER "pending"
 #define ENDING ".json"
@@ -313,9 +314,18 @@ static void put_diff(const struct tn_json *event, struct tn_jw *w)
     tn_action_done(&action);
 }
 
+_Static_assert((int)TN_PENDING_RULE == (int)TN_RULE_FOR, "the same text");
+bool tn_pending_rule(const struct tn_pending *p, char rule[TN_PENDING_RULE])
+{
+    const struct tn_network_action *n = &p->action.network;
+
+    return p->action.type == TN_ACTION_NETWORK && tn_rule_for(n->host, (unsigned)n->port, rule);
+}
+
 void tn_pending_put(const char *directory, const struct tn_pending *p, struct tn_jw *w)
 {
     tn_autojson struct tn_json *event = tn_pending_event(directory, p->id);
+    char rule[TN_PENDING_RULE];
 
     tn_jw_kint(w, "id", p->id);
     tn_jw_kdouble(w, "asked", p->asked);
@@ -327,6 +337,8 @@ void tn_pending_put(const char *directory, const struct tn_pending *p, struct tn
     tn_jw_tree(w, tn_json_get(event, "args"));
     tn_jw_object_end(w);
     put_diff(event, w);
+    if (tn_pending_rule(p, rule))
+        tn_jw_kstr(w, "rule", rule);
     tn_jw_key(w, "verdict");
     tn_jw_tree(w, p->verdict);
 }

@@ -14,6 +14,7 @@ enum {
     TN_PENDING_MAX = 32,           /* of one sandbox at a time */
     TN_PENDING_BODY_MAX = 8 << 20, /* of a request */
     TN_PENDING_REASON_MAX = 500,   /* of what somebody says about an answer */
+    TN_PENDING_RULE = 300,
 };
 
 struct tn_pending {
@@ -53,10 +54,15 @@ bool tn_pending_is_late(const struct tn_pending *p);
 /* When that is, in monotonic time. */
 int64_t tn_pending_deadline(const struct tn_pending *p);
 
+/* Of a connection that waits (a `network` action): the rule that would allow it from now on.
+ * False: it is none. */
+bool tn_pending_rule(const struct tn_pending *p, char rule[TN_PENDING_RULE]);
+
 /* The action as the journal shows it, without secrets: a tree, or NULL. */
 struct tn_json *tn_pending_event(const char *directory, int64_t id);
-/* {"id", "asked", "until", "action", "verdict", "diff"} for people and programs: the action as the
- * journal shows it; diff, of an edit: what it takes out and puts in. */
+/* {"id", "asked", "until", "action", "verdict", "diff", "rule"} for people and programs: the action
+ * as the journal shows it; diff, of an edit: what it takes out and puts in; rule, of a
+ * connection. */
 void tn_pending_to_json(const char *directory, const struct tn_pending *p, struct tn_jw *w);
 /* Its members alone, into an object that the caller has opened. */
 void tn_pending_put(const char *directory, const struct tn_pending *p, struct tn_jw *w);

@@ -37,6 +37,11 @@ static bool wants_rules(const struct tn_spec *s)
     return s->allow.count > 0;
 }
 
+static bool wants_ask(const struct tn_spec *s)
+{
+    return s->ask;
+}
+
 static bool wants_secrets(const struct tn_spec *s)
 {
     return s->secrets.count > 0;
@@ -110,6 +115,7 @@ static const struct {
     {"volumes", wants_volumes, "it sees the directories of this machine where they are"},
     {"network", wants_network, "it shares the network of this machine"},
     {"allow", wants_rules, "it shares the network of this machine"},
+    {"ask", wants_ask, "it shares the network of this machine"},
     {"secrets", wants_secrets, "it has no gate that could put them in"},
     {"user", wants_user, "it runs as the user who starts it"},
     {"devices", wants_devices, "it sees the devices of this machine as they are"},

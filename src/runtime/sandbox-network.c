@@ -15,6 +15,8 @@
 #define A_NAME "the name " /* how the gate tells of a question for one */
 #define ERROR_ID "NETWORK$REFUSED"
 
+#define LET_SECONDS 5.0
+
 enum { ANSWER_MAX = 128 << 10, KEPT_MAX = 64, SPEC_MAX = 1 << 20, TOLD_MAX = 1024 };
 
 /* The rules of its gate, or NULL; *network is what it has. */
@@ -80,6 +82,8 @@ static char *rule_for(const char *what, const char *why)
     tn_autorules struct tn_rules rules = {0};
 
     if (tn_rules_add(&rules, text, NULL) < 0 || rules.count != 1)
+        return NULL;
+    if (said && !rules.items[0].name) /* an address that was asked for as if it were a name */
         return NULL;
     /* Only a rule by address reaches what is near. */
     bool near = !udp && !missing && strstr(why, "address") && !rules.items[0].name;
@@ -291,4 +295,41 @@ int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change 
                  apply(sb, &wanted, network, deadline, err);
     free(wanted.allow.items);
     return failed ? -1 : 0;
+}
+
+/* --- what waits ------------------------------------------------------------------------------- */
+
+int tn_sandbox_listen(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+
+    if (!sb->backend->listen)
+        return tn_fail(err, TN_E_CONFLICT, "its network has no gate");
+    return sb->backend->listen(sb->engine, &subject, deadline, err);
+}
+
+int tn_sandbox_let(struct tn_sandbox *sb, const char *host, int64_t port, bool allowed,
+                   int64_t deadline, struct tn_error *err)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+
+    if (!sb->backend->let)
+        return tn_fail(err, TN_E_CONFLICT, "its network has no gate");
+    return sb->backend->let(sb->engine, &subject, host, (int)port, allowed, deadline, err);
+}
+
+void tn_sandbox_let_through(struct tn_sandbox *sb, const struct tn_action *action,
+                            struct tn_observation *o)
+{
+    const struct tn_network_action *n = &action->network;
+    struct tn_error err = {0};
+
+    if (tn_sandbox_let(sb, n->host, n->port, true, tn_deadline_in(LET_SECONDS), &err)) {
+        tn_observation_init_error(o, action, "%s", err.text);
+        return;
+    }
+    tn_autofree char *text =
+        tn_asprintf("The connection to %s:%lld was let through.", n->host, (long long)n->port);
+    tn_observation_init(o, TN_OBSERVATION_SUCCESS);
+    tn_observation_set_content(o, text);
 }

@@ -405,6 +405,11 @@ void tn_sandbox_set_ask(struct tn_sandbox *sb, tn_ask_fn ask, void *ctx, bool wa
     sb->impatient = !waits;
 }
 
+static void let_through(void *ctx, const struct tn_action *action, struct tn_observation *o)
+{
+    tn_sandbox_let_through(ctx, action, o);
+}
+
 int tn_sandbox_answer(struct tn_sandbox *sb, int64_t id, bool confirm, const char *reason,
                       struct tn_observation *observation, struct tn_error *err)
 {
@@ -413,7 +418,10 @@ int tn_sandbox_answer(struct tn_sandbox *sb, int64_t id, bool confirm, const cha
 
     if (tn_pending_take(sb->directory, id, &p, err))
         return -1;
-    const struct tn_errand e = errand(sb, &p.action, NULL);
+    struct tn_errand e = errand(sb, &p.action, NULL);
+    if (p.action.type == TN_ACTION_NETWORK)
+        e.perform = let_through;
+    e.perform_ctx = sb;
     int r = -1;
     if (tn_pending_is_late(&p)) {
         tn_execute_rejected(reach_ledger(sb), &p, NULL, &out.observation);

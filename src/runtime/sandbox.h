@@ -188,6 +188,14 @@ extern const struct tn_fields tn_rules_change_fields; /* {"allow": [...], "deny"
 int tn_sandbox_change_rules(struct tn_sandbox *sb, const struct tn_rules_change *change,
                             int64_t deadline, struct tn_error *err);
 
+/* Connections of it that no rule allows and that wait (spec.ask), as the backend has them. */
+int tn_sandbox_listen(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err);
+int tn_sandbox_let(struct tn_sandbox *sb, const char *host, int64_t port, bool allowed,
+                   int64_t deadline, struct tn_error *err);
+/* Carries out a `network` action that was confirmed: what waits for it passes. */
+void tn_sandbox_let_through(struct tn_sandbox *sb, const struct tn_action *action,
+                            struct tn_observation *o);
+
 int tn_sandbox_snapshot(struct tn_sandbox *sb, const char *name, int64_t deadline,
                         struct tn_error *err);
 int tn_sandbox_forget(struct tn_sandbox *sb, const char *name, int64_t deadline,

@@ -227,6 +227,14 @@ static int check_allow(const struct tn_spec *spec, struct tn_error *err)
     return 0;
 }
 
+static int check_ask(const struct tn_spec *spec, struct tn_error *err)
+{
+    if (spec->ask && spec->network != TN_NETWORK_ALLOW && spec->network != TN_NETWORK_DEFAULT)
+        return tn_fail(err, TN_E_INVALID, "expected network allow with it, found %s",
+                       tn_networks[spec->network]);
+    return 0;
+}
+
 static int check_secrets(const struct tn_spec *spec, struct tn_error *err)
 {
     bool gated = spec->network == TN_NETWORK_OPEN || spec->network == TN_NETWORK_ALLOW ||
@@ -258,7 +266,7 @@ static const struct {
     {"name", check_name},       {"image", check_image},     {"workspace", check_workspace},
     {"user", check_user},       {"plugins", check_plugins}, {"volumes", check_volumes},
     {"env", check_env},         {"labels", check_labels},   {"ports", check_ports},
-    {"devices", check_devices}, {"gpus", check_gpus},
+    {"devices", check_devices}, {"gpus", check_gpus},       {"ask", check_ask},
 };
 
 /* Whoever runs sandboxes of others keeps their specs for as long as they live. */

@@ -50,6 +50,9 @@ static const struct tn_field rows[] = {
     TN_STRINGS("allow", SPEC, allow, .flags = TN_FIELD_SPARSE, .flag = "--allow", .value = "RULE",
                .help = "what a network behind a gate reaches: pypi.org, *.x.com:8443, 10.0.0.0/8, "
                        "@packages"),
+    TN_BOOL("ask", SPEC, ask, .flags = TN_FIELD_SPARSE, .flag = "--ask",
+            .help = "network allow, in a service: a connection without a rule waits while somebody "
+                    "is asked"),
     TN_STRINGS("secrets", SPEC, secrets, .flags = TN_FIELD_SPARSE, .flag = "--secret",
                .value = "NAME",
                .help = "a secret that its requests carry and it never sees (tendon secret set)"),

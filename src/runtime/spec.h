@@ -38,6 +38,7 @@ struct tn_spec {
     char *isolation;            /* one of tn_isolations; NULL: as the configuration says */
     int network;                /* enum tn_network */
     struct tn_str_list allow;   /* rules of the gate (gate/rules.h); NULL: the configured ones */
+    bool ask;                   /* what no rule allows waits for an answer; with network allow */
     struct tn_str_list secrets; /* NAME, or TENANT/NAME (security/safe.h); see secrets.h */
     struct tn_int_list ports;   /* inside; published by backends that publish */
     struct tn_str_list devices; /* /dev/... to pass through */

@@ -334,7 +334,7 @@ void tn_judge_action(struct tn_judge *j, const struct tn_case *c, int64_t deadli
     struct question *questions;
 
     *out = (struct tn_verdict){.risk = TN_RISK_LOW};
-    if (!tn_action_runnable(c->action->type))
+    if (!tn_action_judged(c->action->type))
         return;
     questions = tn_calloc(j->count, sizeof *questions);
     for (size_t i = 0; i < j->count; i++)
@@ -349,6 +349,10 @@ void tn_judge_action(struct tn_judge *j, const struct tn_case *c, int64_t deadli
     }
     if (j->count == 0)
         tn_verdict_add(out, "none", "", "", TN_RISK_UNKNOWN, "no analyzer judges actions here");
+    else if (c->action->type == TN_ACTION_NETWORK &&
+             out->count == 0) /* no rule allows it, either */
+        tn_verdict_add(out, "none", "", "", TN_RISK_UNKNOWN,
+                       "no analyzer says anything about this connection");
     decide(t, out);
     fail_closed(j, questions, t, out);
     free(questions);

@@ -51,14 +51,16 @@ static void memory_done(struct memory *m)
     free(m->text);
 }
 
-static void add_finding(struct tn_verdict *out, enum tn_risk risk, const char *part,
-                        const char *text)
+/* A connection that no rule allows passes only when somebody says that it is harmless. */
+static void add_finding(struct tn_verdict *out, const struct tn_action *a, enum tn_risk risk,
+                        const char *part, const char *text)
 {
-    if (risk != TN_RISK_LOW)
+    if (risk != TN_RISK_LOW || a->type == TN_ACTION_NETWORK)
         tn_verdict_add(out, "llm", "", part, risk, text);
 }
 
-static bool recall(struct llm *l, const unsigned char *digest, struct tn_verdict *out)
+static bool recall(struct llm *l, const unsigned char *digest, const struct tn_action *a,
+                   struct tn_verdict *out)
 {
     bool known = false;
 
@@ -67,7 +69,7 @@ static bool recall(struct llm *l, const unsigned char *digest, struct tn_verdict
         const struct memory *m = &l->memories[i];
         known = memcmp(m->of, digest, sizeof m->of) == 0;
         if (known)
-            add_finding(out, m->risk, m->part, m->text);
+            add_finding(out, a, m->risk, m->part, m->text);
     }
     pthread_mutex_unlock(&l->lock);
     return known;
@@ -252,11 +254,11 @@ static int llm_judge(void *self, const struct tn_case *c, int64_t deadline, stru
     tn_sha256_init(&h);
     tn_sha256_add(&h, tn_buf_str(&shown), shown.len);
     tn_sha256_end(&h, digest);
-    if (recall(l, digest, out))
+    if (recall(l, digest, c->action, out))
         return 0;
     int result = ask_model(l, tn_buf_str(&shown), own < deadline ? own : deadline, &o, err);
     if (result == 0) {
-        add_finding(out, o.risk, o.part, o.reason);
+        add_finding(out, c->action, o.risk, o.part, o.reason);
         remember(l, digest, o.risk, o.part, o.reason);
     }
     tn_json_free(o.tree);

@@ -134,7 +134,7 @@ void security_trace_event(struct security_trace *t, const struct tn_json *event)
         bool user = strcmp(tn_json_get_str(event, "source", ""), "user") == 0;
         put_message(t, user ? "user" : "assistant",
                     tn_json_get(tn_json_get(event, "args"), "content"));
-    } else if (tn_action_runnable(type)) {
+    } else if (tn_action_judged(type)) {
         put_action(t, action, event);
     }
 }

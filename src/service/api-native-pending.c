@@ -8,11 +8,13 @@ static const char *const answers[] = {"confirm", "reject", NULL};
 
 struct answer {
     char *answer, *reason;
+    bool rule;
 };
 
 static const struct tn_field answer_rows[] = {
     TN_STRING("answer", struct answer, answer, .flags = TN_FIELD_REQUIRED, .words = answers),
     TN_STRING("reason", struct answer, reason, .flags = TN_FIELD_NULLABLE),
+    TN_BOOL("rule", struct answer, rule),
 };
 static const struct tn_fields answer_fields = TN_FIELDS(answer_rows);
 
@@ -101,6 +103,17 @@ static void put_answer(struct tn_http_exchange *x, bool confirmed, const struct 
     tn_http_reply_json(x, 200, &json);
 }
 
+/* What was let through is a rule from now on. */
+static int add_rule(struct tn_http_exchange *x, struct box *b, const struct tn_pending *p,
+                    struct tn_error *err)
+{
+    char rule[TN_PENDING_RULE];
+    char *rules[] = {rule, NULL};
+    const struct tn_rules_change change = {.allow = {.items = rules, .count = 1}};
+
+    return tn_pending_rule(p, rule) ? box_change_rules(b, caller_of(x), &change, err) : -1;
+}
+
 static void answer(struct tn_http_exchange *x, struct box *b, const struct tn_pending *p,
                    const struct answer *a)
 {
@@ -120,12 +133,33 @@ static void answer(struct tn_http_exchange *x, struct box *b, const struct tn_pe
         status = act_confirmed(b, p, request_id(x), &out, &err);
     else
         act_rejected(b, p, a->reason ? a->reason : "", &out);
+    if (status == 200 && a->rule && add_rule(x, b, p, &err))
+        status = -1;
     if (status == 200)
         put_answer(x, confirm, &out);
     else if (status < 0)
         reply_error(x, &err);
     else
         reply_status(x, status, NULL, tn_buf_str(&out));
+}
+
+/* A connection that waits: whoever lets it through must be allowed such a rule.  What is refused
+ * here still waits. */
+static int check_connection(struct tn_http_exchange *x, struct box *b, int64_t id,
+                            const struct answer *a, struct tn_error *err)
+{
+    bool confirm = strcmp(a->answer, answers[0]) == 0;
+    char rule[TN_PENDING_RULE];
+    struct tn_pending p;
+
+    if (tn_pending_load(box_directory(b), id, &p, NULL))
+        return 0; /* said as of every other */
+    bool connection = tn_pending_rule(&p, rule);
+    tn_pending_done(&p);
+    if (a->rule && !(confirm && connection))
+        return tn_fail(err, TN_E_UNPROCESSABLE,
+                       "rule: only with a connection that is confirmed (the action network)");
+    return confirm && connection ? box_may_reach(b, caller_of(x), rule, err) : 0;
 }
 
 static void post_answer(struct tn_http_exchange *x, void *ctx)
@@ -152,7 +186,8 @@ static void post_answer(struct tn_http_exchange *x, void *ctx)
     } else if (a.reason && strlen(a.reason) > TN_PENDING_REASON_MAX) {
         native_refuse(x, TN_E_UNPROCESSABLE, "reason: expected at most %d bytes",
                       TN_PENDING_REASON_MAX);
-    } else if (tn_pending_take(box_directory(b), id, &p, &err)) {
+    } else if (check_connection(x, b, id, &a, &err) ||
+               tn_pending_take(box_directory(b), id, &p, &err)) {
         if (!native_audit(x, ctx, "action.answer", box_id(b), &err))
             reply_error(x, &err);
     } else {

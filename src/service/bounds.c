@@ -23,6 +23,7 @@ static const struct bound_row rows[] = {
     {"isolation",  BOUND_CHOICE,   "more than the template or the key says, never less"},
     {"network",    BOUND_CHOICE,   "no wider than that of the template, or of the runtime"},
     {"allow",      BOUND_CHOICE,   "no wider than that of the template, or jail.allow"},
+    {"ask",        BOUND_FREE,     "who allows a connection must be allowed such a rule"},
     {"secrets",    BOUND_CHOICE,   "the tenant's own, and those of the template"},
     {"ports",      BOUND_FREE,     "ports inside; who may reach them is the service's business"},
     {"devices",    BOUND_OPERATOR, "devices of the machine"},

@@ -54,6 +54,16 @@ int box_may_start(struct box *b, struct tn_error *err)
     return failed ? -1 : 0;
 }
 
+int box_may_reach(struct box *b, const struct caller *who, const char *rule, struct tn_error *err)
+{
+    char *rules[] = {(char *)(uintptr_t)rule, NULL};
+    struct tn_spec wanted = b->spec; /* borrows everything */
+
+    wanted.allow = (struct tn_str_list){.items = rules, .count = 1};
+    return who ? bounds_rules(b->s, who, b->template, &wanted, err)
+               : bounds_again(b->s, b->tenant, b->key_id, b->template, &wanted, err);
+}
+
 /* --- other rules ------------------------------------------------------------------------------ */
 
 /* Before they count: a rule that nobody knows to be the operator's would keep it from starting. */
@@ -149,4 +159,25 @@ void box_note_refusals(struct box *b)
         tn_log(TN_LOG_ERROR, "no line in the audit log", tn_log_str("what", entry.what),
                tn_log_str("sandbox", b->names.id), tn_log_str("error", err.text));
     box_changed(b);
+}
+
+/* --- what waits ------------------------------------------------------------------------------- */
+
+void box_let_through(struct box *b, const struct tn_action *action, struct tn_observation *o)
+{
+    struct tn_error err = {0};
+    tn_autosandbox struct tn_sandbox *sb = box_attach(b, &err);
+
+    if (sb)
+        tn_sandbox_let_through(sb, action, o);
+    else
+        tn_observation_init_error(o, action, "%s", err.text);
+}
+
+void box_refuse(struct box *b, const char *host, int port)
+{
+    tn_autosandbox struct tn_sandbox *sb = box_attach(b, NULL);
+
+    if (sb) /* or its gate does so by itself, when the time is over */
+        tn_sandbox_let(sb, host, port, false, tn_deadline_in(GATE_SECONDS), NULL);
 }

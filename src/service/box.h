@@ -177,6 +177,12 @@ int box_may_start(struct box *b, struct tn_error *err);
  * TN_E_DENIED.  What an administrator adds is the operator's word, and stays. */
 int box_change_rules(struct box *b, const struct caller *who, const struct tn_rules_change *wish,
                      struct tn_error *err);
+/* Whether that caller (NULL: whoever made the box) may give it that rule. */
+int box_may_reach(struct box *b, const struct caller *who, const char *rule, struct tn_error *err);
+/* Connections of it that no rule allows and that wait: as tn_sandbox_let and tn_sandbox_let_through
+ * have it. */
+void box_let_through(struct box *b, const struct tn_action *action, struct tn_observation *o);
+void box_refuse(struct box *b, const char *host, int port);
 /* Its network as tn_sandbox_put_network tells it. */
 int box_put_network(struct box *b, struct tn_jw *w, struct tn_error *err);
 /* What its gate has refused since the last call is noted in its journal and, as one line, in the

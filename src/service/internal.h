@@ -27,6 +27,7 @@ struct tn_service {
     struct desks *desks;       /* proxy.h: act */
     struct health *health;     /* health.h */
     struct purses *purses;     /* purses.h: memory of requests */
+    struct asks *asks;         /* asks.h: connections that wait */
 };
 
 /* Routes of each surface; service.c lists the tables. */

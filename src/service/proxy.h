@@ -43,6 +43,11 @@ enum { ACT_WAITS = 202 };
 struct tn_pending;
 int act_confirmed(struct box *b, const struct tn_pending *pending, const char *request,
                   struct tn_buf *out, struct tn_error *err);
+/* A connection of the box that no rule allows waits at its gate: judged, and somebody is asked
+ * where the verdict says so.  True: it was let through.  `over` becomes readable when it does not
+ * wait any more. */
+struct tn_judge;
+bool act_network(struct box *b, struct tn_judge *judge, const char *host, int port, int over);
 /* Notes that it was rejected (a reason), or that nobody answered (NULL); out is the observation. */
 void act_rejected(struct box *b, const struct tn_pending *pending, const char *reason,
                   struct tn_buf *out);

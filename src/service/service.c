@@ -13,6 +13,7 @@
 #include "net/http-kept.h"
 #include "net/http2.h"
 #include "service/admit.h"
+#include "service/asks.h"
 #include "service/audit.h"
 #include "service/bounds.h"
 #include "service/builds.h"
@@ -164,7 +165,8 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
     if (!s->boxes)
         return -1;
     s->builds = builds_new(s, err);
-    s->steward = s->builds ? steward_new(s, err) : NULL;
+    s->asks = s->builds ? asks_new(s, err) : NULL;
+    s->steward = s->asks ? steward_new(s, err) : NULL;
     if (!s->steward)
         return -1;
     confirm_tell_again(s);
@@ -290,7 +292,8 @@ static bool send_away(struct tn_service *s)
 /* Nobody works with boxes, steward and queue any more.  False: somebody still does. */
 static bool rest_boxes(struct tn_service *s, bool stop_sandboxes)
 {
-    if (!health_end(s->health, tn_deadline_in(STOP_SECONDS)) ||
+    if (!asks_end(s->asks, tn_deadline_in(STOP_SECONDS)) ||
+        !health_end(s->health, tn_deadline_in(STOP_SECONDS)) ||
         !steward_end(s->steward, tn_deadline_in(STOP_SECONDS)))
         return false;
     if (s->boxes && stop_sandboxes)
@@ -303,6 +306,7 @@ static void free_boxes(struct tn_service *s)
     builds_free(s->builds);
     boxes_free(s->boxes, 0);
     steward_free(s->steward);
+    asks_free(s->asks);
     tn_http_kept_free(s->kept);
     desks_free(s->desks);
     queue_free(s->queue);

@@ -2,6 +2,7 @@
 #include <sys/eventfd.h>
 
 #include "runtime/owner.h"
+#include "service/asks.h"
 #include "service/bounds.h"
 #include "service/box-internal.h"
 #include "service/key.h"
@@ -129,8 +130,10 @@ void box_look_at_sandbox(struct box *b)
     sb = box_attach(b, &why);
     int failed = !sb || inspect(b, sb, &why);
     const struct tn_record *r = sb ? tn_sandbox_record(sb) : NULL;
-    if (!failed && r->status == TN_STATUS_RUNNING)
+    if (!failed && r->status == TN_STATUS_RUNNING) {
         ends_watch(b, sb);
+        asks_follow(b->s->asks, b, sb);
+    }
     if (!failed && r->status == TN_STATUS_PAUSED && !sampled)
         box_sample(b, NULL);
 
@@ -348,6 +351,7 @@ static int start_sandbox(struct box *b, int64_t deadline, struct tn_error *err)
         return -1;
     }
     ends_watch(b, sb);
+    asks_follow(b->s->asks, b, sb);
     pthread_mutex_lock(&b->lock);
     take_over(b, tn_sandbox_record(sb));
     b->made = true;

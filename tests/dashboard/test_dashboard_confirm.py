@@ -38,3 +38,21 @@ def test_a_card_is_answered(signed_in, service, box):
     page.wait_text("It was refused")
     assert states(client, box)[-3:] == ["awaiting_confirmation", "rejected", "user_rejected"]
     eventually(lambda: not page.evaluate("document.querySelectorAll('.confirm-card').length"), "no card is left")
+
+
+def test_a_connection_that_waits_has_a_card(signed_in, service):
+    page, client = signed_in, service.client()
+    made = client.post("/v1/sandboxes", {"plugins": [], "network": "allow", "allow": [], "ask": True})
+    if made.status != 201:
+        pytest.skip(f"no network gate on this machine: {made.text}")
+    box = made.json["id"]
+    one = ask(client, box, "run", command="curl -sS -m 60 http://asked.invalid:8080/ >/dev/null 2>&1 &")
+    client.post(f"/v1/sandboxes/{box}/pending/{one['id']}", {"answer": "confirm"}).ok()
+    page.go(f"sandboxes/{box}/events")
+    page.wait_text("May it connect there?")
+    page.wait_text("A connection to asked.invalid:8080, which no rule allows, waits")
+    page.wait_text("Allow asked.invalid:8080 from now on")
+    page.click_on("button", "Refuse")
+    page.wait_text("It was refused")
+    eventually(lambda: states(client, box)[-1] == "user_rejected", "its observation")
+    client.delete(f"/v1/sandboxes/{box}")

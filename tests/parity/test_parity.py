@@ -47,6 +47,7 @@ ACTIONS = {
     "condensation": {"action": "condensation", "args": {"forgotten_event_ids": [1]}},
     "condensation_request": {"action": "condensation_request", "args": {}},
     "loop_recovery": {"action": "loop_recovery", "args": {"option": 1}},
+    "network": {"action": "network", "args": {"host": "a.test", "port": 443}},
     "task_tracking": {"action": "task_tracking", "args": {"command": "view", "task_list": []}},
     "no plugin": {"action": "nobody.does", "args": {}, "timeout": 20},
 }

@@ -36,7 +36,7 @@ OWN_WORDS = {
 NO_HAND = "no hand carries it out: it is the host's, which a program is not"
 NOT_FOR_HANDS = {
     "null", "message", "system", "think", "finish", "reject", "delegate", "recall", "change_agent_state", "condensation",
-    "condensation_request", "loop_recovery", "task_tracking",
+    "condensation_request", "loop_recovery", "network", "task_tracking",
 }  # fmt: skip
 A_COMMAND = {
     **{name: "its words are a command" for name, action in ACTIONS.items() if action["action"] != "run"},

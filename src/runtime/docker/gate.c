@@ -73,9 +73,9 @@ int docker_check_network(const struct docker *d, int network, const struct tn_sp
     const struct tn_str_list *allow =
         tn_gated_rules(network, spec, &docker_config(d)->docker.allow);
 
-    if (!allow && spec->allow.count)
-        return tn_fail(err, TN_E_UNSUPPORTED, "allow: the network %s of a container has no gate",
-                       tn_networks[network]);
+    if (!allow && (spec->allow.count || spec->ask))
+        return tn_fail(err, TN_E_UNSUPPORTED, "%s: the network %s of a container has no gate",
+                       spec->allow.count ? "allow" : "ask", tn_networks[network]);
     if (!allow)
         return 0;
     if (!can_gate(d, spec))
@@ -185,14 +185,15 @@ static int start_keeper(const struct docker *d, const struct tn_subject *s, cons
     tn_autofree char *keeper = tn_gated_program(d->host, TN_GATED_KEEPER, err);
     tn_autofree char *gate = keeper ? tn_gated_program(d->host, TN_GATED_GATE, err) : NULL;
     tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
-    char pid[24], start[24];
+    char pid[24], start[24], ask[24];
 
     if (!gate)
         return -1;
     snprintf(pid, sizeof pid, "%lld", (long long)process->pid);
     snprintf(start, sizeof start, "%llu", (unsigned long long)process->start);
+    snprintf(ask, sizeof ask, "%.3f", s->spec->ask ? docker_config(d)->jail.ask_seconds : 0);
     const char *const argv[] = {TN_GATED_KEEPER, "--container", s->directory, container, pid,
-                                start,           gate,          NULL};
+                                start,           gate,          ask,          NULL};
     if (tn_program_ask(keeper, argv, &words, deadline, err) < 0)
         return -1;
     return take_word(tn_buf_str(&words), err);

@@ -249,6 +249,7 @@ static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
     plan->network = kinds[network];
     if (!allow)
         return 0;
+    plan->ask_seconds = spec->ask ? e->host->config->jail.ask_seconds : 0;
     for (size_t i = 0; i < allow->count; i++)
         add_copy(&plan->allow, allow->items[i]);
     plan->gate_optional =

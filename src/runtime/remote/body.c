@@ -18,6 +18,7 @@ static const struct {
     {"isolation", "the service decides about it", true},
     {"network", "the service decides about it", true},
     {"allow", "the service decides about it", true},
+    {"ask", "the service decides about it", true},
     {"secrets", "the service keeps its own", true},
     {"ports", "the service decides about them", true},
     {"hand_args", "the service starts the hand", true},

@@ -410,6 +410,12 @@ void scene_of_action(struct scene *s, const struct tn_action *a, const char *cwd
     case TN_ACTION_PLUGIN:
         add_argument(s, "", a->plugin.args);
         break;
+    case TN_ACTION_NETWORK:
+        if (a->network.host)
+            scene_add_url(s, a->network.protocol, a->network.host, strlen(a->network.host),
+                          (int)a->network.port, "/", NULL,
+                          whole("args.host", a->network.host, strlen(a->network.host)));
+        break;
     default:
         break;
     }

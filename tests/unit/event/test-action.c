@@ -115,6 +115,11 @@ static const struct {
     [TN_ACTION_LOOP_RECOVERY] = {"{\"action\":\"loop_recovery\",\"args\":{}}",
                                  "{\"message\":\"\",\"action\":\"loop_recovery\","
                                  "\"args\":{\"option\":1}}"},
+    [TN_ACTION_NETWORK] =
+        {"{\"action\":\"network\",\"args\":{\"host\":\"a.test\",\"port\":443}}",
+         "{\"message\":\"Connecting to a.test:443\",\"action\":\"network\",\"args\":{"
+         "\"host\":\"a.test\",\"port\":443,\"protocol\":\"tcp\",\"thought\":\"\","
+         "\"security_risk\":-1}}"},
 };
 
 static void test_defaults_of_every_type(void **state)
@@ -170,6 +175,8 @@ static const char *const complete[] = {
     "{\"message\":\"m\",\"action\":\"task_tracking\",\"args\":{\"command\":\"plan\","
     "\"task_list\":[{\"id\":\"1\"}],\"thought\":\"t\"}}",
     "{\"message\":\"m\",\"action\":\"loop_recovery\",\"args\":{\"option\":3}}",
+    "{\"message\":\"m\",\"action\":\"network\",\"args\":{\"host\":\"::1\",\"port\":1,"
+    "\"protocol\":\"tcp\",\"thought\":\"t\",\"security_risk\":2}}",
 };
 
 static void test_complete_round_trip(void **state)

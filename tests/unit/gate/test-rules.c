@@ -266,6 +266,30 @@ static void normalises_names(void **state)
     assert_false(tn_name_normalise("[::1]", 5, out));
 }
 
+static void offers_rules(void **state)
+{
+    static const struct {
+        const char *host;
+        unsigned port;
+        const char *rule;
+    } rows[] = {
+        {"a.test", 443, "a.test"},         {"a.test", 80, "a.test"},
+        {"a.test", 22, "a.test:22"},       {"1.2.3.4", 443, "1.2.3.4:443"},
+        {"fd00::1", 80, "[fd00::1]:80"},   {"a.test", 0, NULL},
+        {"a.test", 65536, NULL},           {"@packages", 443, NULL},
+        {"*.a.test", 443, NULL},           {"a b", 443, NULL},
+        {"tcp://a.test", 443, NULL},       {"", 443, NULL},
+        {"GET http://a.test/x", 80, NULL}, {"a.test/x", 443, NULL},
+    };
+    char out[TN_RULE_FOR];
+
+    for (size_t i = 0; i < TN_COUNT(rows); i++) {
+        assert_int_equal(tn_rule_for(rows[i].host, rows[i].port, out), rows[i].rule != NULL);
+        if (rows[i].rule)
+            assert_string_equal(out, rows[i].rule);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +298,7 @@ int main(void)
         cmocka_unit_test(judges_addresses), cmocka_unit_test(wide_nets_are_public),
         cmocka_unit_test(judges_requests),  cmocka_unit_test(only_narrows),
         cmocka_unit_test(normalises_names), cmocka_unit_test(judges_requests_inside_tls),
+        cmocka_unit_test(offers_rules),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

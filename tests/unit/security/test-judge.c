@@ -250,6 +250,36 @@ static void test_nobody_judges(void **state)
 }
 
 /* Rows that somebody has of his own lie over those of the settings, either way. */
+/* No rule allows it: only who says that it is harmless lets it through. */
+static void test_a_connection_needs_a_word(void **state)
+{
+    static const struct {
+        int one, two;
+        enum tn_decision decision;
+    } rows[] = {
+        {SAYS_NOTHING, SAYS_NOTHING, TN_ASK},   {TN_RISK_LOW, SAYS_NOTHING, TN_ALLOW},
+        {SAYS_NOTHING, TN_RISK_LOW, TN_ALLOW},  {TN_RISK_LOW, TN_RISK_HIGH, TN_BLOCK},
+        {TN_RISK_LOW, TN_RISK_MEDIUM, TN_ASK},  {TN_RISK_LOW, FAILS, TN_ASK},
+        {TN_RISK_HIGH, SAYS_NOTHING, TN_BLOCK},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(rows); i++) {
+        struct tn_judge *j = judge_with(&quick, &slow, NULL);
+        tn_autoaction struct tn_action a;
+        tn_autoverdict struct tn_verdict v = {0};
+
+        tn_action_init(&a, TN_ACTION_NETWORK);
+        a.network.host = tn_strdup("a.test");
+        a.network.port = 443;
+        one.says = rows[i].one;
+        two.says = rows[i].two;
+        tn_judge_action(j, &(struct tn_case){.action = &a}, tn_deadline_in(10), &v);
+        if (v.decision != rows[i].decision)
+            fail_msg("row %zu: decision %d", i, v.decision);
+        tn_judge_free(j);
+    }
+}
+
 static void test_own_thresholds(void **state)
 {
     const struct tn_thresholds usual = {TN_ALLOW, TN_ASK, TN_BLOCK, TN_ASK, TN_CONFIRM_RISKY};
@@ -356,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_breaker),
         cmocka_unit_test(test_nobody_judges),
         cmocka_unit_test(test_own_thresholds),
+        cmocka_unit_test(test_a_connection_needs_a_word),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_llm_takes_the_rating),
         cmocka_unit_test(test_findings_are_bounded),

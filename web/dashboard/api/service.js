@@ -47,7 +47,9 @@ export const actOn = (id, action, attempt, signal) =>
 
 /* Actions that wait for their confirmation; answer: confirm or reject. */
 export const getPending = (id, signal) => getJson(box(id, '/pending'), { signal });
-export const answerPending = (id, number, answer) => send('POST', box(id, `/pending/${number}`), { answer });
+/* rule: of a connection that waits, a rule that allows it is added. */
+export const answerPending = (id, number, answer, rule = false) =>
+  send('POST', box(id, `/pending/${number}`), { answer, ...(rule && { rule }) });
 
 export const getNetwork = (id, signal) => getJson(box(id, '/network'), { signal });
 export const allowNetwork = (id, rule) => send('PATCH', box(id, '/network'), { allow: [rule] });

@@ -9,6 +9,7 @@ import { announce, complain, remark } from './remarks.js';
 
 /* What the action would do, in its own words. */
 function subject({ action, args }) {
+  if (action === 'network') return `A connection to ${args?.host}:${args?.port}, which no rule allows, waits`;
   const what = args?.command ?? args?.code ?? args?.path ?? args?.url ?? args?.browser_actions ?? args?.name ?? '';
   return `${action}: ${what}`;
 }
@@ -38,16 +39,18 @@ function card(one, ask) {
   const left = h('span.faint');
   const button = (label, answer, mark) =>
     h(`button${mark}`, { type: 'button', onclick: ({ currentTarget }) => answer(currentTarget) }, label);
+  const connection = one.action.action === 'network';
   const buttons = h(
     'p.row',
-    button('Carry it out', (at) => ask(one, 'confirm', at), '.primary'),
+    button(connection ? 'Let it through' : 'Carry it out', (at) => ask(one, 'confirm', at), '.primary'),
+    one.rule && button(`Allow ${visible(one.rule)} from now on`, (at) => ask(one, 'confirm', at, true), ''),
     button('Refuse', (at) => ask(one, 'reject', at), '.danger'),
     left,
   );
   const element = h(
     'section.card.pad.confirm-card',
     { 'aria-label': 'An action that waits for its confirmation' },
-    h('h2', 'May this be carried out?'),
+    h('h2', connection ? 'May it connect there?' : 'May this be carried out?'),
     h('pre', visible(subject(one.action))),
     one.diff && diff(one.diff),
     h('ul', (one.verdict?.findings ?? []).map(finding)),
@@ -85,11 +88,11 @@ export function pendingCards(id, signal) {
       if (!isAbort(error) && error.status !== 404) complain(error, 'Actions that wait');
     }
   };
-  async function ask(one, answer, button) {
+  async function ask(one, answer, button, rule = false) {
     button.setAttribute('aria-busy', 'true');
     list = list.filter(({ id: other }) => other !== one.id);
     try {
-      const asked = answerPending(id, one.id, answer);
+      const asked = answerPending(id, one.id, answer, rule);
       draw();
       await asked;
       remark(answer === 'confirm' ? 'It was carried out' : 'It was refused');
