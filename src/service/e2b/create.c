@@ -512,7 +512,7 @@ const struct tn_route routes_e2b_create[] = {
     {"POST", "/sandboxes", post_sandboxes, "E2B: a new sandbox", 0},
     {"POST", "/v2/sandboxes", post_sandboxes, "E2B: a new sandbox", 0},
     {"POST", BOX "/connect", post_connect, "E2B: wakes it, or prolongs its time", 0},
-    {"POST", "/v2" BOX "/connect", post_connect, "E2B: wakes it, or prolongs its time", 0},
+    {"POST", "/v2/sandboxes/{id}/connect", post_connect, "E2B: wakes it, or prolongs its time", 0},
     {"POST", BOX "/resume", post_connect, "E2B: as connect", 0},
     {"POST", BOX "/fork", post_fork, "E2B: new sandboxes with its files", 0},
     {"POST", BOX "/snapshots", post_snapshots, "E2B: a snapshot of its files", 0},

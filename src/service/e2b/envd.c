@@ -288,6 +288,7 @@ static const struct {
     const struct e2b_method *methods;
 } services[] = {
     {"/filesystem.Filesystem/", e2b_filesystem},
+    {"/process.Process/", e2b_process},
 };
 
 static void dispatch(struct e2b_call *c, const struct target *t)
