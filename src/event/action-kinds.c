@@ -1,6 +1,7 @@
 /* Every action: its arguments, their defaults, and the sentence that tells a user about it. */
 #include "base/utf8.h"
 #include "event/kinds.h"
+#include "event/process-spec.h"
 
 #define ACTION struct tn_action
 
@@ -42,7 +43,7 @@ static const struct tn_field run[] = {
     TN_BOOL("is_static", ACTION, run.is_static,
             .help = "run apart from the session, in a new shell"),
     TN_STRING("cwd", ACTION, run.cwd, .flags = TN_FIELD_NULLABLE,
-              .help = "directory of a static command"),
+              .help = "directory of a static command or a process"),
     TN_BOOL("hidden", ACTION, run.hidden, .help = "do not show it to the user; output is not cut"),
     CONFIRMATION_STATE,
     SECURITY_RISK,
@@ -54,6 +55,11 @@ static const struct tn_field run[] = {
               .help = "Tendon: the command reads this file; null: the session's terminal"),
     TN_BOOL("literal", ACTION, run.literal, .flags = TN_FIELD_SPARSE,
             .help = "Tendon: input is text, never the name of a key"),
+    TN_JSON("process", ACTION, run.process,
+            .flags = TN_FIELD_NULLABLE | TN_FIELD_SPARSE | TN_FIELD_MAP,
+            .fields = &tn_process_spec_fields,
+            .help = "Tendon: start a process of its own, and do not wait for its end; command is "
+                    "its command line, cwd its directory"),
 };
 
 static const struct tn_field run_ipython[] = {

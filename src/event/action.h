@@ -71,13 +71,14 @@ struct tn_run_action {
     bool is_input;
     bool blocking; /* no soft timeout */
     bool is_static;
-    char *cwd; /* NULL; only with is_static */
+    char *cwd; /* NULL; only with is_static or process */
     bool hidden;
     /* ours */
-    char *session;    /* NULL: the default session */
-    bool script;      /* several commands at once are fine */
-    bool literal;     /* input is text, never the name of a key */
-    char *input_path; /* standard input of the command; NULL: the terminal */
+    char *session;           /* NULL: the default session */
+    bool script;             /* several commands at once are fine */
+    bool literal;            /* input is text, never the name of a key */
+    char *input_path;        /* standard input of the command; NULL: the terminal */
+    struct tn_json *process; /* it is no command of a shell: see process-spec.h; NULL */
 };
 
 struct tn_ipython_action {

@@ -43,7 +43,7 @@ static void put_table(const char *heading, const struct tn_fields *f, struct tn_
         put_row(&f->rows[i], out);
     tn_buf_putc(out, '\n');
     for (size_t i = 0; i < f->count; i++) {
-        if (f->rows[i].type != TN_FIELD_OBJECT)
+        if (!f->rows[i].fields)
             continue;
         tn_buf_printf(out, "Inside `%s`:\n\n", f->rows[i].name);
         put_table("key", f->rows[i].fields, out);

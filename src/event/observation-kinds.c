@@ -34,6 +34,8 @@ static const struct tn_field metadata_rows[] = {
     TN_STRING("end", METADATA, end, .flags = TN_FIELD_SPARSE, .help = "Tendon: why the wait ended"),
     TN_STRING("command_id", METADATA, command_id, .flags = TN_FIELD_SPARSE,
               .help = "Tendon: name of the command for later questions about it"),
+    TN_STRING("process", METADATA, process, .flags = TN_FIELD_SPARSE,
+              .help = "Tendon: id of the process that was started; its pid is in pid"),
     TN_STRING("output_path", METADATA, output_path, .flags = TN_FIELD_SPARSE,
               .help = "Tendon: file with the complete output"),
     TN_OPT_INT("output_size", METADATA, output_size, .flags = TN_FIELD_SPARSE,
@@ -121,7 +123,7 @@ static const struct tn_field download[] = {
 };
 
 static const struct tn_field error[] = {
-    TN_STRING("error_id", OBSERVATION, error_id, .fallback = "", .help = "empty from a hand"),
+    TN_STRING("error_id", OBSERVATION, error_id, .fallback = "", .help = "what kind of error, where that is known"),
 };
 
 static const struct tn_field mcp[] = {

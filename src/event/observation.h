@@ -48,6 +48,7 @@ struct tn_run_metadata {
     char *signal;                                          /* "SIGKILL": what ended the command */
     char *end;                                             /* why the wait ended */
     char *command_id;
+    char *process; /* the id of one that was started */
     char *output_path;
     struct tn_json *verdict; /* of the analyzers that judged the action */
 };

@@ -3,8 +3,14 @@
 #include <limits.h>
 #include <signal.h>
 
+#include "base/clock.h"
+#include "event/process-spec.h"
 #include "hand/file-actions.h"
 #include "hand/plugin.h"
+#include "hand/process/process.h"
+
+/* A process that has no timeout must run by then. */
+#define START_SECONDS 10.0
 
 /* --- run ------------------------------------------------------------------------------------ */
 
@@ -78,13 +84,46 @@ static struct tn_session *session_for(struct tn_hand *hand, const struct tn_run_
     return tn_sessions_ensure(hand->sessions, run->session ? run->session : TN_MAIN_SESSION, err);
 }
 
+/* --- a process of its own ------------------------------------------------------------------- */
+
+static void start_process(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o)
+{
+    int64_t deadline =
+        tn_deadline_in(a->timeout.set && a->timeout.value > 0 ? a->timeout.value : START_SECONDS);
+    tn_autoprocess struct tn_process_spec spec = {0};
+    struct tn_process *p = NULL;
+    struct tn_error err = {0};
+
+    if (tn_action_process(a, &spec, &err) == 1)
+        p = tn_processes_start(hand->processes, &spec, deadline, &err);
+    if (!p) {
+        tn_observation_init_not_started(o, a, &err);
+        return;
+    }
+    tn_observation_init(o, TN_OBSERVATION_RUN);
+    free(o->run.command);
+    o->run.command = tn_strdup(a->run.command);
+    o->run.hidden = a->run.hidden;
+    o->run.metadata.exit_code = 0; /* as of a command that was put into the background */
+    o->run.metadata.pid = tn_process_pid(p);
+    o->run.metadata.process = tn_strdup(tn_process_id(p));
+    o->run.metadata.end = tn_strdup("started");
+    tn_process_unref(p);
+}
+
+/* --- a command of a session ------------------------------------------------------------------ */
+
 static void do_run(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
                    struct tn_delivery *delivery)
 {
     const struct tn_run_action *run = &a->run;
     struct tn_error err;
-    struct tn_session *session = session_for(hand, run, &err);
 
+    if (run->process) {
+        start_process(hand, a, o);
+        return;
+    }
+    struct tn_session *session = session_for(hand, run, &err);
     if (!session) {
         tn_observation_init_error(o, a, "%s", err.text);
         return;

@@ -14,6 +14,7 @@
 
 struct tn_editor;
 struct tn_plugin_states;
+struct tn_processes;
 
 struct tn_hand {
     struct tn_hand_options options;
@@ -21,6 +22,7 @@ struct tn_hand {
     struct tn_agent_user user; /* who the agent is */
     char **shell_env;          /* environment of new shells */
     struct tn_sessions *sessions;
+    struct tn_processes *processes; /* atomic while the server starts */
     struct tn_once *once;
     struct tn_editor *editor;
     struct tn_plugin_states *plugins; /* atomic while the server starts: see plugin.h */

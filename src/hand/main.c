@@ -22,6 +22,7 @@
 #include "hand/hand.h"
 #include "hand/owner.h"
 #include "hand/plugin.h"
+#include "hand/process/process.h"
 #include "hand/routes.h"
 #include "hand/viewer.h"
 #include "net/listen.h"
@@ -191,6 +192,9 @@ static int start(struct process *p, struct tn_error *err)
     struct tn_session *session = tn_sessions_ensure(sessions, TN_MAIN_SESSION, err);
     if (!session)
         return -1;
+    const struct tn_process_options processes = {
+        .user = &hand->user, .env = hand->shell_env, .cwd = o->working_dir};
+    __atomic_store_n(&hand->processes, tn_processes_new(&processes), __ATOMIC_RELEASE);
     tn_session_begin(session); /* its shell reads its files while we go on */
     if (open_for_actions(p, err) < 0) {
         tn_session_unref(session);
@@ -317,6 +321,9 @@ static bool stop_everything(struct process *p)
 
     if (sessions)
         tn_sessions_close(sessions);
+    struct tn_processes *processes = __atomic_load_n(&p->hand.processes, __ATOMIC_ACQUIRE);
+    if (processes)
+        tn_processes_close(processes);
     tn_plugins_interrupt(&p->hand);
     end_children(&p->hand, GRACE_SECONDS);
     if (tn_thread_start(&stopper, stop_threads, &stopping) != 0)
@@ -353,6 +360,7 @@ static bool stop(struct process *p)
         if (p->viewer)
             tn_http_server_free(p->viewer);
         tn_sessions_free(TN_TAKE_PTR(hand->sessions));
+        tn_processes_free(TN_TAKE_PTR(hand->processes));
         tn_editor_free(hand->editor);
     }
     end_children(hand, 0);

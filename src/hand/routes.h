@@ -18,6 +18,7 @@ extern const struct tn_route tn_routes_content[];
 extern const struct tn_route tn_routes_watch[];
 extern const struct tn_route tn_routes_tunnel[];
 extern const struct tn_route tn_routes_plugins[];
+extern const struct tn_route tn_routes_processes[];
 /* All of them and those of the plugins, ended by NULL; complete once the server is made. */
 extern const struct tn_route *tn_route_tables[];
 

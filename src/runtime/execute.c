@@ -1,5 +1,6 @@
 
 #include "base/clock.h"
+#include "event/process-spec.h"
 #include "runtime/execute-work.h"
 #include "runtime/sandbox-report.h"
 
@@ -265,12 +266,24 @@ int tn_work_answer(struct tn_work *w)
     return TN_ANSWERED;
 }
 
-/* What nobody has to carry out: a thought, an action that its user rejected or has not confirmed.
- */
+/* A process whose command line is another than what would be judged is not even sent. */
+static bool is_no_process(struct tn_work *w)
+{
+    tn_autoprocess struct tn_process_spec spec = {0};
+    struct tn_error why = {0};
+
+    if (tn_action_process(&w->action, &spec, &why) >= 0)
+        return false;
+    tn_observation_init_not_started(&w->out->observation, &w->action, &why);
+    return true;
+}
+
+/* What nobody has to carry out: a thought, an action that its user rejected or has not confirmed,
+ * one that makes no sense. */
 static bool answer_here(struct tn_work *w)
 {
     if (!tn_observation_init_unconfirmed(&w->out->observation, &w->action) &&
-        !tn_observation_init_by_host(&w->out->observation, &w->action))
+        !tn_observation_init_by_host(&w->out->observation, &w->action) && !is_no_process(w))
         return false;
     tn_work_answer(w);
     return true;

@@ -15,8 +15,6 @@
 #include "base/error.h"
 #include "event/process-spec.h"
 
-enum { TN_PROCESS_ID_SIZE = 18 }; /* with its NUL */
-
 /* Bytes of one stream that are still kept: those from `first` up to `end`, which is how many there
  * were in all. */
 struct tn_process_log {
@@ -28,7 +26,7 @@ struct tn_process_status {
     int64_t pid;
     struct tn_process_spec spec; /* as it was started; user and cwd as they were found */
     bool running;                /* the process itself; its children may hold the logs open */
-    bool over;                   /* ...and nothing more can come out of its logs */
+    bool over;                   /* ...and so have its logs, or a second has passed */
     /* How it ended: one of the two is set, and neither while it runs. */
     struct tn_opt_int exit_code;    /* 0 to 255 */
     struct tn_opt_int signal;       /* the number that Linux gives it */
@@ -54,6 +52,8 @@ static inline void tn_guard_process_client(struct tn_process_client **c)
 #define tn_autoprocessclient TN_CLEANUP(tn_guard_process_client)
 /* Whoever waits stops (TN_E_TIMEOUT) once that descriptor, which is borrowed, is readable. */
 void tn_process_client_cancel_by(struct tn_process_client *c, int fd);
+/* What answers need is held there (borrowed; NULL: nowhere): TN_E_BUSY when it is empty. */
+void tn_process_client_hold(struct tn_process_client *c, struct tn_purse *purse);
 
 /* How it is now.  The caller ends *out. */
 int tn_process_look(struct tn_process_client *c, const char *which, struct tn_process_status *out,
@@ -63,7 +63,7 @@ int tn_process_wait(struct tn_process_client *c, const char *which, struct tn_pr
                     int64_t deadline, struct tn_error *err);
 /* Calls fn for every one, the oldest first; non-zero from fn stops and is returned. */
 typedef int (*tn_process_fn)(const struct tn_process_status *s, void *ctx);
-int tn_process_list(struct tn_process_client *c, tn_process_fn fn, void *ctx, int64_t deadline,
+int tn_process_each(struct tn_process_client *c, tn_process_fn fn, void *ctx, int64_t deadline,
                     struct tn_error *err);
 
 /* --- output ---------------------------------------------------------------------------------- */
@@ -73,7 +73,8 @@ enum tn_process_piece_kind {
     TN_PROCESS_ERR,  /* bytes of standard error, likewise */
     TN_PROCESS_LOST, /* `lost` bytes before offset are kept no more; stream says of which log */
     TN_PROCESS_BEAT, /* nothing has come for `beat` seconds */
-    TN_PROCESS_END,  /* it has ended, and all of its output was handed over: status */
+    TN_PROCESS_END,  /* it has ended, and what it said was handed over: status.  Processes that it
+                        left behind and that hold its logs are waited for a second. */
 };
 struct tn_process_piece {
     enum tn_process_piece_kind kind;

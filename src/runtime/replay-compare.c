@@ -139,6 +139,7 @@ static const char *const ignored[] = {
     "metadata.system_time",
     "metadata.peak_memory",
     "metadata.command_id",
+    "metadata.process",
     "metadata.output_path",
     "metadata.output_bytes",
     "metadata.output_size",

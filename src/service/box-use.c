@@ -196,22 +196,30 @@ bool box_is_quiet(struct box *b, double used)
     return quiet;
 }
 
-/* Whether a command of an action runs in one of its shells.  A hand that does not answer, or knows
- * no sessions, has none. */
-static bool command_runs(const struct tn_hand_address *at)
+/* Whether one of those that the hand lists under that name runs.  A hand that does not answer, or
+ * knows none, has none. */
+static bool any_runs(const struct tn_hand_address *at, const char *target, const char *name)
 {
     tn_autobuf struct tn_buf nothing = TN_BUF_INIT(0), answer = TN_BUF_INIT(SESSIONS_MAX);
     tn_autojson struct tn_json *tree = NULL;
     int64_t deadline = tn_deadline_in(SESSIONS_SECONDS);
 
-    if (tn_hand_ask(at, "GET", "/v1/sessions", &nothing, &answer, deadline, NULL) ||
+    if (tn_hand_ask(at, "GET", target, &nothing, &answer, deadline, NULL) ||
         tn_json_parse(tn_buf_str(&answer), answer.len, &tree, NULL))
         return false;
-    const struct tn_json *sessions = tn_json_get(tree, "sessions");
-    for (size_t i = 0; i < tn_json_count(sessions); i++)
-        if (tn_json_bool(tn_json_get(tn_json_at(sessions, i), "running"), false))
+    const struct tn_json *list = tn_json_get(tree, name);
+    for (size_t i = 0; i < tn_json_count(list); i++)
+        if (tn_json_bool(tn_json_get(tn_json_at(list, i), "running"), false))
             return true;
     return false;
+}
+
+/* Whether a command of an action runs: in one of its shells, or as a process.  Terminals are in use
+ * while somebody looks at them. */
+static bool command_runs(const struct tn_hand_address *at)
+{
+    return any_runs(at, "/v1/sessions", "sessions") ||
+           any_runs(at, "/v1/processes?pty=no", "processes");
 }
 
 void box_ask_hand(struct box *b)

@@ -1,7 +1,4 @@
 /* /v1/sessions: named shells. */
-#include <signal.h>
-#include <strings.h>
-
 #include "base/clock.h"
 #include "base/fs.h"
 #include "hand/plugin.h"
@@ -157,25 +154,6 @@ static void kill_session(struct tn_http_exchange *x, void *ctx)
 
 /* --- signals ------------------------------------------------------------------------------- */
 
-/* "INT", "SIGINT" or 2; 0 for none of them. */
-static int signal_number(const struct tn_json *v)
-{
-    const char *name = tn_json_str(v, NULL);
-
-    if (!name) {
-        int64_t n = tn_json_int(v, 0);
-        return n > 0 && n < NSIG ? (int)n : 0;
-    }
-    if (strncasecmp(name, "SIG", 3) == 0)
-        name += 3;
-    for (int i = 1; i < NSIG; i++) {
-        const char *abbrev = sigabbrev_np(i);
-        if (abbrev && strcasecmp(abbrev, name) == 0)
-            return i;
-    }
-    return 0;
-}
-
 static void signal_session(struct tn_http_exchange *x, void *ctx)
 {
     tn_autojson struct tn_json *body = NULL;
@@ -183,11 +161,9 @@ static void signal_session(struct tn_http_exchange *x, void *ctx)
 
     if (tn_v1_body(x, &body) < 0)
         return;
-    int signo = signal_number(tn_json_get(body, "signal"));
-    if (!signo) {
-        tn_http_reply_detail(x, 422, "signal must be a name such as \"INT\" or a number");
+    int signo = tn_v1_signal(x, body);
+    if (!signo)
         return;
-    }
     struct tn_session *s = tn_v1_session(x, ctx);
     if (!s)
         return;

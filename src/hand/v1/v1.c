@@ -1,5 +1,6 @@
 #include "hand/v1/v1.h"
 
+#include <signal.h>
 #include <strings.h>
 
 #include "hand/file-actions.h"
@@ -88,6 +89,34 @@ int tn_v1_string(struct tn_http_exchange *x, const struct tn_json *body, const c
         return 0;
     refuse(x, name, value ? "must be a string without NUL" : "is required");
     return -1;
+}
+
+/* "INT", "SIGINT" or 2; 0 for none of them. */
+static int signal_number(const struct tn_json *v)
+{
+    const char *name = tn_json_str(v, NULL);
+
+    if (!name) {
+        int64_t n = tn_json_int(v, 0);
+        return n > 0 && n < NSIG ? (int)n : 0;
+    }
+    if (strncasecmp(name, "SIG", 3) == 0)
+        name += 3;
+    for (int i = 1; i < NSIG; i++) {
+        const char *abbrev = sigabbrev_np(i);
+        if (abbrev && strcasecmp(abbrev, name) == 0)
+            return i;
+    }
+    return 0;
+}
+
+int tn_v1_signal(struct tn_http_exchange *x, const struct tn_json *body)
+{
+    int number = signal_number(tn_json_get(body, "signal"));
+
+    if (!number)
+        refuse(x, "signal", "must be a name such as \"INT\" or a number");
+    return number;
 }
 
 /* --- files and sessions -------------------------------------------------------------------- */

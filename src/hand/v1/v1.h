@@ -26,6 +26,9 @@ int tn_v1_body(struct tn_http_exchange *x, struct tn_json **tree);
 int tn_v1_string(struct tn_http_exchange *x, const struct tn_json *body, const char *name,
                  bool needed, const char **out);
 
+/* `signal` of the body, a name or a number; 0: answered. */
+int tn_v1_signal(struct tn_http_exchange *x, const struct tn_json *body);
+
 /* The path called `name`, without doubled slashes and a final one; it must be absolute.  The caller
  * frees it. NULL: answered. */
 char *tn_v1_path(struct tn_http_exchange *x, const char *path, const char *name);
