@@ -2,10 +2,12 @@
 #include <stdarg.h>
 #include <strings.h>
 
-#include "net/connect-frame.h"
+#include "net/frame.h"
 #include "service/e2b/e2b.h"
 
 enum { MESSAGE_MAX = 8 << 20, STREAM_MESSAGE_MAX = 1 << 20 };
+/* Flags of an envelope. */
+enum { COMPRESSED = 1, END = 2 };
 static const char stream_type[] = "application/connect+json";
 
 /* The first row of a status is what an error of ours becomes. */
@@ -48,9 +50,20 @@ static void put_error(struct tn_buf *out, const char *code, const char *message)
     tn_jw_object_end(&w);
 }
 
+static int send_envelope(struct tn_http_exchange *x, char flags, const struct tn_buf *json)
+{
+    tn_autobuf struct tn_buf frame = TN_BUF_INIT(json->len + TN_FRAME_HEAD);
+    unsigned char head[TN_FRAME_HEAD];
+
+    tn_frame_head(head, flags, (uint32_t)json->len);
+    tn_buf_add(&frame, head, sizeof head);
+    tn_buf_add(&frame, tn_buf_str(json), json->len);
+    return tn_http_write(x, tn_buf_str(&frame), frame.len);
+}
+
 static int send_end(struct tn_http_exchange *x, const char *code, const char *message)
 {
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(16 << 10), frame = TN_BUF_INIT(32 << 10);
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(16 << 10);
 
     if (code) {
         tn_buf_puts(&json, "{\"error\":");
@@ -59,8 +72,7 @@ static int send_end(struct tn_http_exchange *x, const char *code, const char *me
     } else {
         tn_buf_puts(&json, "{}");
     }
-    tn_frame_put(&frame, TN_FRAME_END, tn_buf_str(&json), json.len);
-    return tn_http_write(x, tn_buf_str(&frame), frame.len) < 0 || tn_http_end(x) < 0 ? -1 : 0;
+    return send_envelope(x, END, &json) < 0 || tn_http_end(x) < 0 ? -1 : 0;
 }
 
 static int reply_code(struct tn_http_exchange *x, int status, const char *code, const char *detail)
@@ -121,10 +133,7 @@ int e2b_stream_start(struct e2b_call *c)
 
 int e2b_stream_send(struct e2b_call *c, const struct tn_buf *json)
 {
-    tn_autobuf struct tn_buf frame = TN_BUF_INIT(json->len + TN_FRAME_HEAD);
-
-    tn_frame_put(&frame, 0, tn_buf_str(json), json->len);
-    return tn_http_write(c->x, tn_buf_str(&frame), frame.len);
+    return send_envelope(c->x, 0, json);
 }
 
 int e2b_stream_end(struct e2b_call *c, const struct tn_error *err)
@@ -151,24 +160,77 @@ struct tn_json *e2b_member(const struct tn_json *v, const char *camel, const cha
     return found ? found : tn_json_get(v, snake);
 }
 
-/* The one message of a stream's request. */
-static int read_envelope(struct e2b_call *c, struct tn_json **out)
-{
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(STREAM_MESSAGE_MAX + TN_FRAME_HEAD);
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(STREAM_MESSAGE_MAX);
-    struct tn_error err = {0};
-    struct tn_frame f;
+struct incoming {
+    struct e2b_call *c;
+    e2b_message_fn fn;
+    void *ctx;
+};
 
-    if (read_whole(c->x, &body) < 0)
-        return -1;
-    int64_t n = tn_frame_take(tn_buf_str(&body), body.len, STREAM_MESSAGE_MAX, &f, &err);
-    if (n <= 0 || (size_t)n != body.len)
-        return e2b_fail(c, "invalid_argument", "%s",
-                        n < 0 ? err.text : "the body is not one whole envelope");
-    tn_buf_add(&text, f.bytes, f.n);
-    if (hold_json(c->x, &text, out, &err) == 0)
-        return 0;
-    return e2b_fail(c, "invalid_argument", "the message is no JSON: %s", err.text);
+static int take_message(char flags, const unsigned char *bytes, size_t n, void *ctx)
+{
+    const struct incoming *in = ctx;
+    tn_autobuf struct tn_buf text = {.max = n, .purse = purse_of(in->c->x)};
+    tn_autojson struct tn_json *message = NULL;
+    struct tn_error err = {0};
+
+    if (flags & COMPRESSED)
+        return e2b_fail(in->c, "unimplemented", "compressed messages are not taken");
+    tn_buf_add(&text, bytes, n);
+    if (tn_json_parse(tn_buf_str(&text), text.len, &message, &err))
+        return e2b_fail(in->c, "invalid_argument", "the message is no JSON: %s", err.text);
+    return in->fn(message, in->ctx);
+}
+
+int e2b_read_messages(struct e2b_call *c, size_t max, e2b_message_fn fn, void *ctx)
+{
+    struct incoming in = {.c = c, .fn = fn, .ctx = ctx};
+    struct tn_frame_reader reader;
+    struct tn_error err = {0};
+    char piece[8 << 10];
+    int result = 0;
+    ssize_t n;
+
+    tn_frame_reader_init(&reader, max);
+    reader.held.purse = purse_of(c->x);
+    while (!result && (n = tn_http_read(c->x, piece, sizeof piece, &err)) != 0)
+        result = n < 0 ? -1 : tn_frame_read(&reader, piece, (size_t)n, take_message, &in, &err);
+    if (err.code == TN_E_PEER)
+        e2b_fail(c, "resource_exhausted", "%s", err.text);
+    else if (err.code)
+        reply_error(c->x, &err);
+    else if (!result && reader.held.len)
+        result = e2b_fail(c, "invalid_argument", "the last envelope is cut short");
+    tn_frame_reader_done(&reader);
+    return result;
+}
+
+/* The one message of a stream's request. */
+struct only {
+    struct e2b_call *c;
+    struct tn_json *message;
+    bool there;
+};
+
+static int take_only(struct tn_json *message, void *ctx)
+{
+    struct only *only = ctx;
+
+    if (only->there)
+        return e2b_fail(only->c, "invalid_argument", "more than one envelope");
+    only->there = true;
+    only->message = message ? tn_json_ref(message) : NULL;
+    return 0;
+}
+
+static int read_only(struct e2b_call *c, struct tn_json **out)
+{
+    struct only only = {.c = c};
+    int result = e2b_read_messages(c, STREAM_MESSAGE_MAX, take_only, &only);
+
+    *out = only.message;
+    if (!result && !only.there)
+        result = e2b_fail(c, "invalid_argument", "no envelope");
+    return result;
 }
 
 static bool has_type(const struct tn_http_exchange *x, const char *wanted)
@@ -193,7 +255,7 @@ void e2b_rpc(struct e2b_call *c, const struct e2b_method *methods, const char *n
         tn_http_reply(c->x, 415, NULL, NULL, 0);
     } else if (methods->reads) {
         methods->call(c, NULL);
-    } else if (stream ? read_envelope(c, &message) == 0
+    } else if (stream ? read_only(c, &message) == 0
                       : surface_body(c->x, MESSAGE_MAX, &message) == 0) {
         methods->call(c, message);
     }

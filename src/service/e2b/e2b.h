@@ -91,6 +91,11 @@ struct tn_json *e2b_member(const struct tn_json *v, const char *camel, const cha
 void e2b_answer(struct e2b_call *c, const struct tn_buf *json);
 int e2b_fail(struct e2b_call *c, const char *code, const char *fmt, ...) TN_PRINTF(3, 4);
 
+/* Calls fn for every message of the request's stream, each of at most max bytes; non-zero stops.  0 at
+ * its proper end, else it (or fn) has answered. */
+typedef int (*e2b_message_fn)(struct tn_json *message, void *ctx);
+int e2b_read_messages(struct e2b_call *c, size_t max, e2b_message_fn fn, void *ctx);
+
 /* A stream: begins with 200, each message is one envelope, and the end says how it ended (err NULL:
  * well).  All: -1 when the client is gone. */
 int e2b_stream_start(struct e2b_call *c);

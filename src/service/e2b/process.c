@@ -2,7 +2,6 @@
 #include <signal.h>
 
 #include "base/base64.h"
-#include "net/connect-frame.h"
 #include "service/e2b/e2b.h"
 #include "service/process.h"
 
@@ -374,61 +373,39 @@ static void send_input(struct e2b_call *c, const struct tn_json *message)
     finish(c, failed, &err);
 }
 
-/* One message of a stream of input: the first names the process.  Non-zero: answered. */
-static int take_input(struct e2b_call *c, const struct tn_frame *f, char which[WHICH_MAX])
+/* A stream of input: its first message names the process. */
+struct typing {
+    struct e2b_call *c;
+    char which[WHICH_MAX];
+};
+
+static int take_input(struct tn_json *message, void *ctx)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(2 * INPUT_MAX);
-    tn_autojson struct tn_json *message = NULL;
+    struct typing *t = ctx;
+    const struct tn_json *data = tn_json_get(message, "data");
     struct tn_error err = {0};
 
-    tn_buf_add(&text, f->bytes, f->n);
-    if (tn_json_parse(tn_buf_str(&text), text.len, &message, &err))
-        return e2b_fail(c, "invalid_argument", "the message is no JSON: %s", err.text);
     if (tn_json_get(message, "start"))
-        return which_of(c, tn_json_get(message, "start"), which);
-    const struct tn_json *data = tn_json_get(message, "data");
+        return which_of(t->c, tn_json_get(message, "start"), t->which);
     if (!data)
         return 0;
-    if (!*which)
-        return e2b_fail(c, "invalid_argument", "input before start");
-    if (write_input(c, which, tn_json_get(data, "input"), &err) == 0)
+    if (!*t->which)
+        return e2b_fail(t->c, "invalid_argument", "input before start");
+    if (write_input(t->c, t->which, tn_json_get(data, "input"), &err) == 0)
         return 0;
-    reply_error(c->x, &err);
+    reply_error(t->c->x, &err);
     return -1;
 }
 
 static void stream_input(struct e2b_call *c, const struct tn_json *message)
 {
-    tn_autobuf struct tn_buf in = {.max = 2 * INPUT_MAX + TN_FRAME_HEAD, .purse = purse_of(c->x)};
+    struct typing t = {.c = c};
     tn_autobuf struct tn_buf nothing = TN_BUF_INIT(16);
-    char which[WHICH_MAX] = "", piece[8 << 10];
-    struct tn_error err = {0};
-    struct tn_frame f;
-    ssize_t n;
 
-    while ((n = tn_http_read(c->x, piece, sizeof piece, &err)) > 0) {
-        int64_t used = 0;
-        if (tn_buf_add(&in, piece, (size_t)n) < 0) {
-            e2b_fail(c, "resource_exhausted", "too much input at a time");
-            return;
-        }
-        while ((used = tn_frame_take(tn_buf_str(&in), in.len, 2 * INPUT_MAX, &f, &err)) > 0) {
-            if (take_input(c, &f, which))
-                return;
-            tn_buf_eat(&in, (size_t)used);
-        }
-        if (used < 0)
-            break;
-    }
-    if (err.code) {
-        reply_error(c->x, &err);
-    } else if (in.len) {
-        e2b_fail(c, "invalid_argument", "the last envelope is cut short");
-    } else if (e2b_stream_start(c) == 0) {
-        tn_buf_puts(&nothing, "{}");
-        if (e2b_stream_send(c, &nothing) == 0)
-            e2b_stream_end(c, NULL);
-    }
+    tn_buf_puts(&nothing, "{}");
+    if (e2b_read_messages(c, 2 * INPUT_MAX, take_input, &t) == 0 && e2b_stream_start(c) == 0 &&
+        e2b_stream_send(c, &nothing) == 0)
+        e2b_stream_end(c, NULL);
 }
 
 const struct e2b_method e2b_process[] = {
