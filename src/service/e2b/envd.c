@@ -368,16 +368,17 @@ static bool is_control(const char *path)
 
 bool e2b_take(struct tn_service *s, struct tn_http_exchange *x)
 {
-    struct target t;
-    bool known = read_target(s, x, &t);
+    struct target t = {0};
+    /* Some clients name the sandbox to the control plane, too. */
+    bool control = is_control(tn_http_path(x)), known = read_target(s, x, &t) && (t.host || !control);
 
     if (known && t.host && t.port != E2B_ENVD_PORT && t.port != E2B_CODE_PORT)
         return take_traffic(s, x, &t);
-    if (!known && is_control(tn_http_path(x)))
+    bool ours = known || (!control && find_signed(s, x, &t));
+    if (ours || control)
         surface_speak(x, e2b_reply);
-    if (!known && !find_signed(s, x, &t))
+    if (!ours)
         return false;
-    surface_speak(x, e2b_reply);
     if (t.host || (host_check(s, x) && origin_check(s, x)))
         serve(s, x, &t);
     return true;

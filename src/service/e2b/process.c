@@ -169,6 +169,28 @@ static double seconds_of(const struct e2b_call *c)
     return ms > 0 && ms < 1e12 ? ms / 1000 : 0;
 }
 
+static int put_variable(const char *name, struct tn_json *value, void *w)
+{
+    tn_jw_key(w, name);
+    tn_jw_tree(w, value);
+    return 0;
+}
+
+/* Their home is that of the sandbox, whatever its user has in /etc/passwd. */
+static int make_env(const struct e2b_call *c, const struct tn_json *given, struct tn_json **out,
+                    struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = {.max = E2B_BODY_MAX, .purse = purse_of(c->x)};
+    struct tn_jw w = tn_jw(&text);
+
+    tn_jw_object(&w);
+    if (!*c->user && !tn_json_has(given, "HOME"))
+        tn_jw_kstr(&w, "HOME", c->home);
+    tn_json_each(given, put_variable, &w);
+    tn_jw_object_end(&w);
+    return tn_json_parse(tn_buf_str(&text), text.len, out, err);
+}
+
 static int read_spec(struct e2b_call *c, const struct tn_json *message, struct tn_process_spec *spec,
                      struct tn_error *err)
 {
@@ -182,7 +204,8 @@ static int read_spec(struct e2b_call *c, const struct tn_json *message, struct t
         return -1;
     if (!is_text(cwd) || !is_text(tag))
         return tn_fail(err, TN_E_INVALID, "cwd and tag: expected strings");
-    spec->env = env ? tn_json_copy(env) : NULL;
+    if (make_env(c, env, &spec->env, err))
+        return -1;
     spec->cwd = TN_TAKE_PTR(where);
     spec->user = *c->user ? tn_strdup(c->user) : NULL;
     spec->tag = tn_strdup_or_null(tn_json_str(tag, NULL));

@@ -1,4 +1,5 @@
 /* Watching directories: a stream, and a watcher that is asked again and again. */
+#include "base/fs.h"
 #include "runtime/hand-watch.h"
 #include "service/e2b/e2b.h"
 
@@ -21,14 +22,26 @@ static const char *kind_of(const char *event)
     return NULL;
 }
 
-/* The path below what is watched, NULL: it is that itself. */
+/* What a hand writes a file to before it has its name: nothing that anybody asked about.  The kernel
+ * calls one without any name "#123". */
+static bool is_temporary(const char *path)
+{
+    const char *name = strrchr(path, '/') + 1;
+
+    return strncmp(name, TN_FS_TEMP_PREFIX, sizeof TN_FS_TEMP_PREFIX - 1) == 0 ||
+           (*name == '#' && name[1] && !name[1 + strspn(name + 1, "0123456789")]);
+}
+
+/* The path below what is watched, NULL: it is that itself, or nothing to tell of. */
 static const char *below(const char *root, const char *path)
 {
     size_t n = strlen(root);
 
     if (n == 1)
         n = 0;
-    return strncmp(path, root, n) == 0 && path[n] == '/' && path[n + 1] ? path + n + 1 : NULL;
+    return strncmp(path, root, n) == 0 && path[n] == '/' && path[n + 1] && !is_temporary(path)
+               ? path + n + 1
+               : NULL;
 }
 
 static void put_event(struct tn_jw *w, const char *name, const char *kind)
