@@ -428,18 +428,23 @@ int tn_process_read(struct tn_process_client *c, const char *which, struct tn_pr
     r.frames.held.purse = c->purse;
     for (int tries = 0; tries < ATTEMPTS && (result == BROKEN || result == PAUSED); tries++) {
         struct tn_process_place before = f->at;
+        int64_t began = tn_now();
         result = attempt(&r, &why);
         if (result == PAUSED && f->now)
             break;
+        if (result == PAUSED)
+            tn_fail(&why, TN_E_PEER, "the hand does not tell of process %.60s", which);
         if (result == PAUSED && tn_now() >= deadline)
             result = tn_fail(&why, TN_E_TIMEOUT, "process %.60s goes on", which);
-        if (result == PAUSED || before.out != f->at.out || before.err != f->at.err)
+        /* a stream that ends at once gets nobody on */
+        if (before.out != f->at.out || before.err != f->at.err ||
+            (result == PAUSED && tn_now() - began > TN_SECOND / 2))
             tries = -1;
     }
     tn_frame_reader_done(&r.frames);
     if (result == STOPPED)
         return r.stopped;
-    if (result == ENDED || result == PAUSED)
+    if (result == ENDED || (result == PAUSED && f->now))
         return 0;
     if (err)
         *err = why;

@@ -93,27 +93,27 @@ int process_start(struct box *b, const struct caller *who, const struct tn_proce
 /* --- using one ------------------------------------------------------------------------------- */
 
 /* A way to the hand of a box, which is in use meanwhile. */
-struct visit {
+struct trip {
     struct box *box;
     struct tn_purse *purse;
     struct tn_process_client *client;
 };
 
-static void visit_end(struct visit *v)
+static void trip_end(struct trip *v)
 {
     tn_process_client_free(v->client);
     purse_release(box_service(v->box)->purses, v->purse);
     box_leave_use(v->box);
 }
-#define autovisit TN_CLEANUP(visit_end)
+#define autotrip TN_CLEANUP(trip_end)
 
-static struct visit visit_begin(struct box *b)
+static struct trip trip_begin(struct box *b)
 {
     box_enter_use(b);
-    return (struct visit){.box = b, .purse = purse_get(box_service(b)->purses, box_tenant(b))};
+    return (struct trip){.box = b, .purse = purse_get(box_service(b)->purses, box_tenant(b))};
 }
 
-static int visit_hand(struct visit *v, int watch, int64_t deadline, struct tn_error *err)
+static int trip_hand(struct trip *v, int watch, int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *address = NULL, *key = NULL;
     int64_t wake = tn_deadline_in(WAKE_SECONDS);
@@ -129,7 +129,7 @@ static int visit_hand(struct visit *v, int watch, int64_t deadline, struct tn_er
 }
 
 /* Where nobody answered something may have become of the box. */
-static int visited(const struct visit *v, int r, const struct tn_error *why, struct tn_error *err)
+static int trip_over(const struct trip *v, int r, const struct tn_error *why, struct tn_error *err)
 {
     if (r < 0 && why->code == TN_E_PEER)
         box_suspect(v->box);
@@ -139,63 +139,63 @@ static int visited(const struct visit *v, int r, const struct tn_error *why, str
 }
 
 /* r becomes the result of `ask`, with the client `c` and the error `why`. */
-#define VISIT(b, watch, deadline, err, ask)        \
-    autovisit struct visit v = visit_begin(b);     \
-    struct tn_error why = {0};                     \
-    int r = visit_hand(&v, watch, deadline, &why); \
-    if (r == 0)                                    \
-        r = ask;                                   \
-    return visited(&v, r, &why, err)
+#define TRIP(b, watch, deadline, err, ask)        \
+    autotrip struct trip v = trip_begin(b);       \
+    struct tn_error why = {0};                    \
+    int r = trip_hand(&v, watch, deadline, &why); \
+    if (r == 0)                                   \
+        r = ask;                                  \
+    return trip_over(&v, r, &why, err)
 
 int process_follow(struct box *b, const char *which, struct tn_process_follow *f,
                    tn_process_piece_fn fn, void *ctx, int watch, int64_t deadline,
                    struct tn_error *err)
 {
-    VISIT(b, watch, deadline, err, tn_process_read(v.client, which, f, fn, ctx, deadline, &why));
+    TRIP(b, watch, deadline, err, tn_process_read(v.client, which, f, fn, ctx, deadline, &why));
 }
 
 int process_look(struct box *b, const char *which, struct tn_process_status *out, int64_t deadline,
                  struct tn_error *err)
 {
-    VISIT(b, -1, deadline, err, tn_process_look(v.client, which, out, deadline, &why));
+    TRIP(b, -1, deadline, err, tn_process_look(v.client, which, out, deadline, &why));
 }
 
 int process_wait(struct box *b, const char *which, struct tn_process_status *out, int watch,
                  int64_t deadline, struct tn_error *err)
 {
-    VISIT(b, watch, deadline, err, tn_process_wait(v.client, which, out, deadline, &why));
+    TRIP(b, watch, deadline, err, tn_process_wait(v.client, which, out, deadline, &why));
 }
 
 int process_list(struct box *b, tn_process_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
 {
-    VISIT(b, -1, deadline, err, tn_process_each(v.client, fn, ctx, deadline, &why));
+    TRIP(b, -1, deadline, err, tn_process_each(v.client, fn, ctx, deadline, &why));
 }
 
 int process_input(struct box *b, const char *which, uint64_t offset, const void *bytes, size_t n,
                   uint64_t *taken, int64_t deadline, struct tn_error *err)
 {
-    VISIT(b, -1, deadline, err,
-          tn_process_input(v.client, which, offset, bytes, n, taken, deadline, &why));
+    TRIP(b, -1, deadline, err,
+         tn_process_input(v.client, which, offset, bytes, n, taken, deadline, &why));
 }
 
 int process_close_input(struct box *b, const char *which, int64_t deadline, struct tn_error *err)
 {
-    VISIT(b, -1, deadline, err, tn_process_close_input(v.client, which, deadline, &why));
+    TRIP(b, -1, deadline, err, tn_process_close_input(v.client, which, deadline, &why));
 }
 
 int process_resize(struct box *b, const char *which, int64_t columns, int64_t rows,
                    int64_t deadline, struct tn_error *err)
 {
-    VISIT(b, -1, deadline, err, tn_process_resize(v.client, which, columns, rows, deadline, &why));
+    TRIP(b, -1, deadline, err, tn_process_resize(v.client, which, columns, rows, deadline, &why));
 }
 
 int process_signal(struct box *b, const char *which, int signal, int64_t deadline,
                    struct tn_error *err)
 {
-    VISIT(b, -1, deadline, err, tn_process_signal(v.client, which, signal, deadline, &why));
+    TRIP(b, -1, deadline, err, tn_process_signal(v.client, which, signal, deadline, &why));
 }
 
 int process_remove(struct box *b, const char *which, int64_t deadline, struct tn_error *err)
 {
-    VISIT(b, -1, deadline, err, tn_process_remove(v.client, which, deadline, &why));
+    TRIP(b, -1, deadline, err, tn_process_remove(v.client, which, deadline, &why));
 }

@@ -264,6 +264,47 @@ def test_session_routes(call, shared, ws):
     call("DELETE", "/v1/sessions/main", status=409)
 
 
+def test_process_routes(api, call):
+    def start(args, **spec):
+        process = {"args": args, **spec}
+        action = {"action": "run", "args": {"command": " ".join(args), "process": process}}
+        api.validate({"$ref": "#/components/schemas/Action"}, action)
+        return call("POST", "/execute_action", {"action": action}, 200).json
+
+    start(["/none/such"])
+    path = f"/v1/processes/{start(['sleep', '60'], stdin=True)['extras']['metadata']['process']}"
+    call("GET", "/v1/processes", status=200)
+    call("GET", "/v1/processes?pty=x", status=422)
+    call("GET", path, status=200)
+    call("GET", path + "?wait=1", status=200)
+    call("GET", path + "?wait=x", status=422)
+    call("GET", "/v1/processes/none", status=404)
+    call("GET", path + "/output", status=200)
+    call("GET", path + "/output?stdout=x", status=422)
+    call("GET", "/v1/processes/none/output", status=404)
+    call("POST", path + "/input?offset=0", b"x", 200)
+    call("POST", path + "/input?offset=9", b"x", 409)
+    call("POST", path + "/input?offset=x", b"x", 422)
+    call("POST", "/v1/processes/none/input", b"x", 404)
+    call("DELETE", path + "/input", status=200)
+    call("DELETE", "/v1/processes/none/input", status=404)
+    call("POST", path + "/input", b"x", 410)
+    call("POST", path + "/size", {"columns": 80, "rows": 24}, 409)
+    call("POST", path + "/size", {}, 422)
+    call("POST", "/v1/processes/none/size", {"columns": 80, "rows": 24}, 404)
+    call("POST", path + "/signal", {"signal": "TERM"}, 200)
+    call("POST", path + "/signal", {"signal": "x"}, 422)
+    call("POST", "/v1/processes/none/signal", {"signal": 1}, 404)
+    call("GET", path + "?wait=60", status=200)
+    call("POST", path + "/signal", {"signal": "TERM"}, 410)
+    call("DELETE", path, status=204)
+    call("DELETE", path, status=404)
+    path = f"/v1/processes/{start(['cat'], pty=True)['extras']['metadata']['process']}"
+    call("POST", path + "/size", {"columns": 80, "rows": 24}, 200)
+    call("DELETE", path + "/input", status=200)
+    call("DELETE", path, status=204)
+
+
 def test_output_route(api, call, shared):
     ident = shared.run("seq 1 20000").meta["command_id"]
     path = "/v1/commands/{id}/output"

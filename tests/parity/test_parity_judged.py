@@ -57,6 +57,14 @@ def test_a_denied_action_is_carried_out_nowhere(face, name, risk):
     assert traces["observation"] == "run" and "traces" not in traces["content"]
 
 
+def test_a_process_is_judged_like_any_command(face):
+    args = {"command": "touch /tmp/traces-process", "process": {"args": ["touch", "/tmp/traces-process"]}}
+    observation = face.execute({"action": "run", "args": {**args, "security_risk": 2}, "timeout": 60})
+    assert observation["observation"] == "error" and "llm" in observation["content"]
+    traces = face.execute({"action": "run", "args": {"command": "ls /tmp", "security_risk": 0}, "timeout": 60})
+    assert traces["observation"] == "run" and "traces" not in traces["content"]
+
+
 def test_what_is_of_low_risk_is_carried_out(face):
     observation = face.execute({"action": "run", "args": {"command": "echo allowed", "security_risk": 0}, "timeout": 60})
     assert observation["observation"] == "run" and "allowed" in observation["content"]

@@ -84,6 +84,24 @@ def test_the_request_waits_and_gets_the_observation(service):
     admin.delete(at(box)).ok(204)
 
 
+def test_a_process_waits_like_any_command(service):
+    admin = service.client()
+    box = make(admin)
+    script = "echo \"it's me\"; sleep 1000"
+    process = {"args": ["sh", "-c", script], "env": {"A": "b c"}, "tag": "mine"}
+    line = "env 'A=b c' sh -c 'echo \"it'\\''s me\"; sleep 1000'"
+    asking = Asking(service, box, command(line, process=process))
+    (one,) = pending(admin, box)
+    assert one["action"]["args"]["command"] == line
+    assert admin.get(at(box, "/hand/v1/processes")).ok().json["processes"] == []
+    told = answer(admin, box, one).ok().json["observation"]
+    got = asking.end().ok().json
+    process = admin.get(at(box, "/hand/v1/processes/tag:mine")).ok().json
+    assert process["running"] and process["id"] == got["extras"]["metadata"]["process"]
+    assert told["extras"]["metadata"]["process"] == process["id"]
+    admin.delete(at(box)).ok(204)
+
+
 def test_a_refusal_is_the_users(service):
     admin = service.client()
     box = make(admin)

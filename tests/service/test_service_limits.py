@@ -358,6 +358,22 @@ def test_a_command_that_outlives_its_action_is_use(service):
     client.delete(at(box)).ok(204)
 
 
+def test_a_process_that_runs_is_use(service):
+    client = service.tenant("processing")
+    box = make(client, idle_pause=0.2)
+    script = "sleep 2; echo ended > ended"
+    process = {"args": ["sh", "-c", script]}
+    args = {"command": f"sh -c '{script}'", "process": process}
+    started = client.post(at(box, "/actions"), {"action": {"action": "run", "args": args, "timeout": 30}}).ok().json
+    assert started["extras"]["metadata"]["process"], started
+    began = time.monotonic()
+    while time.monotonic() - began < 1.2:
+        assert state(client, box) == "running"
+    eventually_state(client, box, "paused")  # it has ended by itself
+    assert run(client, box, "cat ended")["content"] == "ended"
+    client.delete(at(box)).ok(204)
+
+
 def test_an_open_terminal_is_use(service):
     client = service.tenant("typing")
     box = make(client)
