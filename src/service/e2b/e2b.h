@@ -48,6 +48,11 @@ struct e2b_size {
 };
 struct e2b_size e2b_size_of(const struct box_view *v);
 
+/* What opens envd of a sandbox: "ID_DIGITS".  It names the sandbox, since some clients (connect of
+ * 2.9) forget to. */
+enum { E2B_TOKEN = 11 + SURFACE_TOKEN };
+void e2b_token(const struct tn_service *s, const char *id, char out[E2B_TOKEN]);
+
 /* --- envd (envd.c) --------------------------------------------------------------------------- */
 
 /* One request for envd of a box. */

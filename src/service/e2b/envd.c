@@ -30,10 +30,16 @@ static bool read_target(const struct tn_service *s, const struct tn_http_exchang
     const char *port = tn_http_header(x, "E2b-Sandbox-Port"), *host = tn_http_header(x, "Host");
 
     *t = (struct target){.port = E2B_ENVD_PORT};
-    if (!id) {
-        t->host = host && preview_parse_host(host, s->options->preview_domain, &t->port, t->id);
-        return t->host;
+    if (!id && host && preview_parse_host(host, s->options->preview_domain, &t->port, t->id))
+        return t->host = true;
+    t->port = E2B_ENVD_PORT;
+    const char *token = tn_http_header(x, "X-Access-Token");
+    if (!id && token && strlen(token) == E2B_TOKEN - 1 && preview_is_id(token, 10)) {
+        snprintf(t->id, sizeof t->id, "%s", token);
+        return true;
     }
+    if (!id)
+        return false;
     snprintf(t->id, sizeof t->id, "%s", preview_is_id(id, strlen(id)) ? id : "");
     if (port)
         t->port = preview_port(port, strlen(port));
@@ -87,9 +93,9 @@ struct search {
 static int try_box(struct box *b, void *ctx)
 {
     struct search *search = ctx;
-    char token[SURFACE_TOKEN];
+    char token[E2B_TOKEN];
 
-    surface_token(box_service(b), "envd", box_id(b), token);
+    e2b_token(box_service(b), box_id(b), token);
     if (!e2b_is_signed(search->x, token))
         return 0;
     snprintf(search->id, sizeof search->id, "%s", box_id(b));
@@ -115,12 +121,11 @@ static bool find_signed(struct tn_service *s, struct tn_http_exchange *x, struct
 static bool has_token(struct tn_service *s, struct tn_http_exchange *x, const struct target *t)
 {
     const char *given = tn_http_header(x, "X-Access-Token");
-    char token[SURFACE_TOKEN];
+    bool link = !given && strcmp(tn_http_path(x), "/files") == 0;
+    char token[E2B_TOKEN];
 
-    if (given || strcmp(tn_http_path(x), "/files") != 0)
-        return surface_is_token(s, "envd", t->id, given);
-    surface_token(s, "envd", t->id, token);
-    bool good = e2b_is_signed(x, token);
+    e2b_token(s, t->id, token);
+    bool good = link ? e2b_is_signed(x, token) : given && tn_same_secret(given, token);
     explicit_bzero(token, sizeof token);
     return good;
 }

@@ -72,14 +72,23 @@ static void put_domain(struct tn_jw *w, const struct tn_service *s, const char *
     tn_jw_kstr(w, "domain", domain ? domain + strlen(id) + 1 : NULL);
 }
 
+void e2b_token(const struct tn_service *s, const char *id, char out[E2B_TOKEN])
+{
+    char digits[SURFACE_TOKEN];
+
+    surface_token(s, "envd", id, digits);
+    snprintf(out, E2B_TOKEN, "%.10s_%s", id, digits);
+    explicit_bzero(digits, sizeof digits);
+}
+
 /* For who may use it. */
 static void put_tokens(struct tn_http_exchange *x, struct tn_jw *w, const struct box_view *v)
 {
-    char token[SURFACE_TOKEN];
+    char token[E2B_TOKEN];
 
     if (!(caller_of(x)->scopes & (SCOPE_USE | SCOPE_ADMIN)))
         return;
-    surface_token(box_service(v->box), "envd", v->id, token);
+    e2b_token(box_service(v->box), v->id, token);
     tn_jw_kstr(w, "envdAccessToken", token);
     surface_token(box_service(v->box), "traffic", v->id, token);
     tn_jw_kstr(w, "trafficAccessToken", token);
