@@ -123,7 +123,8 @@ static const struct tn_field download[] = {
 };
 
 static const struct tn_field error[] = {
-    TN_STRING("error_id", OBSERVATION, error_id, .fallback = "", .help = "what kind of error, where that is known"),
+    TN_STRING("error_id", OBSERVATION, error_id, .fallback = "",
+              .help = "what kind of error, where that is known"),
 };
 
 static const struct tn_field mcp[] = {

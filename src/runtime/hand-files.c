@@ -377,6 +377,5 @@ int tn_hand_files_move(struct tn_hand_files *f, const char *from, const char *to
     int status = tn_http_client_call(f->http, &call, &answer, err);
     if (status < 0)
         return tn_error_context(err, "the hand");
-    return status < 300 ? 0
-                        : tn_hand_refused_text(status, tn_buf_str(&answer), answer.len, err);
+    return status < 300 ? 0 : tn_hand_refused_text(status, tn_buf_str(&answer), answer.len, err);
 }

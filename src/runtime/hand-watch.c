@@ -59,8 +59,8 @@ static int put_target(struct tn_buf *out, const char *route, const char *path, b
     return tn_buf_ok(out) ? 0 : tn_fail(err, TN_E_URI_TOO_LONG, "the path is too long");
 }
 
-int tn_hand_watch(const struct tn_hand_address *at, const char *path, bool recursive, tn_watch_fn fn,
-                  void *ctx, int watch, struct tn_error *err)
+int tn_hand_watch(const struct tn_hand_address *at, const char *path, bool recursive,
+                  tn_watch_fn fn, void *ctx, int watch, struct tn_error *err)
 {
     tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
     struct listener l = {.fn = fn, .ctx = ctx};

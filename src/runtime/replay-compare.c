@@ -128,26 +128,16 @@ int compare_normalise(const struct compare *c, const char *text, size_t n, struc
 
 /* What no two runs have in common, and pictures. */
 static const char *const ignored[] = {
-    "metadata.pid",
-    "metadata.username",
-    "metadata.hostname",
-    "metadata.py_interpreter_path",
-    "metadata.prefix",
-    "metadata.suffix",
-    "metadata.duration",
-    "metadata.user_time",
-    "metadata.system_time",
-    "metadata.peak_memory",
-    "metadata.command_id",
-    "metadata.process",
-    "metadata.output_path",
-    "metadata.output_bytes",
-    "metadata.output_size",
-    "metadata.end",
-    "screenshot",
-    "screenshot_path",
-    "set_of_marks",
-    "error_id",
+    "metadata.pid",         "metadata.username",
+    "metadata.hostname",    "metadata.py_interpreter_path",
+    "metadata.prefix",      "metadata.suffix",
+    "metadata.duration",    "metadata.user_time",
+    "metadata.system_time", "metadata.peak_memory",
+    "metadata.command_id",  "metadata.process",
+    "metadata.output_path", "metadata.output_bytes",
+    "metadata.output_size", "metadata.end",
+    "screenshot",           "screenshot_path",
+    "set_of_marks",         "error_id",
 };
 
 /* The two texts that are compared, while they are written. */

@@ -29,8 +29,8 @@ static int check(const struct box *b, const struct box_change *change, const str
     double most = who ? who->limits.max_seconds : 0;
 
     if (check_time("idle_pause", change->idle_pause, err) ||
-        check_time("idle_stop", change->idle_stop, err) ||
-        check_time("ttl", change->ttl, err) || check_time("timeout", change->timeout, err))
+        check_time("idle_stop", change->idle_stop, err) || check_time("ttl", change->ttl, err) ||
+        check_time("timeout", change->timeout, err))
         return -1;
     const struct tn_service_options *o = b->s->options;
     if ((change->idle_pause && bounds_time(who, "idle_pause", *change->idle_pause,

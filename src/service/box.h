@@ -51,9 +51,9 @@ struct box_wish {
     struct tn_spec spec;     /* borrowed; keep, lease and name are the service's */
     double resource_factor;  /* multiplies cpus and memory; 0 is 1 */
     double idle_pause, idle_stop, ttl; /* seconds; negative: as the service says, 0: never */
-    double timeout;          /* seconds from its creation; 0: none.  See enum box_timeout */
-    unsigned timeout_how;    /* bits of enum box_timeout */
-    struct tn_json *metadata;          /* object of the client's own, or NULL; borrowed */
+    double timeout;           /* seconds from its creation; 0: none.  See enum box_timeout */
+    unsigned timeout_how;     /* bits of enum box_timeout */
+    struct tn_json *metadata; /* object of the client's own, or NULL; borrowed */
 };
 
 /* A consistent look at a box, until box_view_done.  spec is shared by all who look: read it, copy
@@ -72,7 +72,7 @@ struct box_view {
     double resource_factor, idle_pause, idle_stop;
     double timeout;       /* seconds since 1970; 0: none */
     unsigned timeout_how; /* bits of enum box_timeout */
-    int queue_position; /* while it waits for admission: 1 is next; else 0 */
+    int queue_position;   /* while it waits for admission: 1 is next; else 0 */
     int restarts;
     struct tn_usage usage;  /* as last sampled */
     int64_t last_action;    /* id of the newest event that is an action, or -1 */

@@ -131,7 +131,9 @@ static const char *plain_path(const struct tn_http_exchange *x)
 {
     const char *path = tn_http_path(x);
 
-    return strstr(path, "tnk_") || strstr(path, "tnt_") || strstr(path, "e2b_") ? "(hidden: it has a key in it)" : path;
+    return strstr(path, "tnk_") || strstr(path, "tnt_") || strstr(path, "e2b_")
+               ? "(hidden: it has a key in it)"
+               : path;
 }
 
 /* --- refusals are remembered --------------------------------------------------------------- */

@@ -9,7 +9,8 @@ static bool timeout_counts(const struct keep_times *t)
 {
     bool rests = t->goal == BOX_PAUSED || t->goal == BOX_STOPPED;
 
-    return t->timeout > 0 && !rests && (t->state == BOX_RUNNING || !(t->timeout_how & TIMEOUT_PAUSE));
+    return t->timeout > 0 && !rests &&
+           (t->state == BOX_RUNNING || !(t->timeout_how & TIMEOUT_PAUSE));
 }
 
 static enum keep at_timeout(const struct keep_times *t)

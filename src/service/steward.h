@@ -47,7 +47,7 @@ enum keep {
     KEEP_AS_IT_IS,
     KEEP_PAUSE,
     KEEP_STOP,
-    KEEP_DELETE, /* this and what follows are done at once */
+    KEEP_DELETE,    /* this and what follows are done at once */
     KEEP_PAUSE_NOW, /* its time-out: in use or not */
     KEEP_STOP_NOW,
 };

@@ -1,5 +1,5 @@
-/* Changes at and below a path: /v1/files/watch as server-sent events, /v1/files/watchers for who asks
- * again and again.  Between two questions the kernel keeps the events of a watcher. */
+/* Changes at and below a path: /v1/files/watch as server-sent events, /v1/files/watchers for who
+ * asks again and again.  Between two questions the kernel keeps the events of a watcher. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -15,12 +15,12 @@ static const struct {
     const char *code;
     int status;
 } codes[] = {
-    {"invalid_argument", 400},  {"unauthenticated", 401},   {"permission_denied", 403},
-    {"not_found", 404},         {"deadline_exceeded", 408}, {"failed_precondition", 409},
-    {"not_found", 410},         {"resource_exhausted", 413}, {"invalid_argument", 415},
-    {"invalid_argument", 422},  {"resource_exhausted", 429}, {"unimplemented", 501},
-    {"unavailable", 502},       {"unavailable", 503},       {"deadline_exceeded", 504},
-    {"already_exists", 409},    {"internal", 500},
+    {"invalid_argument", 400}, {"unauthenticated", 401},    {"permission_denied", 403},
+    {"not_found", 404},        {"deadline_exceeded", 408},  {"failed_precondition", 409},
+    {"not_found", 410},        {"resource_exhausted", 413}, {"invalid_argument", 415},
+    {"invalid_argument", 422}, {"resource_exhausted", 429}, {"unimplemented", 501},
+    {"unavailable", 502},      {"unavailable", 503},        {"deadline_exceeded", 504},
+    {"already_exists", 409},   {"internal", 500},
 };
 
 static const char *code_of(int status)
@@ -83,8 +83,7 @@ static int reply_code(struct tn_http_exchange *x, int status, const char *code, 
     return tn_http_reply_json(x, status, &json);
 }
 
-static int reply_unary(struct tn_http_exchange *x, int status, const char *code,
-                       const char *detail)
+static int reply_unary(struct tn_http_exchange *x, int status, const char *code, const char *detail)
 {
     const char *word = code_of(status);
 

@@ -7,7 +7,13 @@
 #include "service/openhands.h"
 #include "service/preview-host.h"
 
-enum { USUAL_PAGE = 100, LARGEST_PAGE = 100, MAX_SAMPLES = 120, LOG_MAX = 1 << 20, QUERY_MAX = 4096 };
+enum {
+    USUAL_PAGE = 100,
+    LARGEST_PAGE = 100,
+    MAX_SAMPLES = 120,
+    LOG_MAX = 1 << 20,
+    QUERY_MAX = 4096
+};
 #define LOG_SECONDS 10.0
 
 /* --- lists ----------------------------------------------------------------------------------- */
@@ -115,8 +121,8 @@ static void list(struct tn_http_exchange *x, struct tn_service *s, bool pages)
     p->w = tn_jw(&json);
     p->template = tn_http_query(x, "template");
     if (read_metadata(x, p) || read_states(x, &p->states) ||
-        (pages && (native_query_int(x, "limit", 1, LARGEST_PAGE, &p->limit) ||
-                   read_token(x, &f, after))))
+        (pages &&
+         (native_query_int(x, "limit", 1, LARGEST_PAGE, &p->limit) || read_token(x, &f, after))))
         return;
     tn_jw_array(&p->w);
     bool more = box_each(s, &f, list_box, p, NULL) != 0;
@@ -392,8 +398,8 @@ static void get_newer_logs(struct tn_http_exchange *x, void *ctx)
 
 static void put_template(struct tn_jw *w, const char *name)
 {
-    static const char *const zeros[] = {"cpuCount",  "memoryMB",   "diskSizeMB",
-                                        "buildCount", "spawnCount"};
+    static const char *const zeros[] = {"cpuCount", "memoryMB", "diskSizeMB", "buildCount",
+                                        "spawnCount"};
     static const char *const lists[] = {"aliases", "names"};
 
     tn_jw_object(w);

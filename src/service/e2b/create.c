@@ -90,8 +90,9 @@ static int put_network(struct tn_jw *w, const struct tn_json *body, struct tn_er
     tn_jw_key(w, "allow");
     tn_jw_array(w);
     for (size_t i = 0; i < tn_json_count(allow); i++)
-        put_rule(w, tn_json_str(tn_json_at(allow, i), NULL) ? tn_json_str(tn_json_at(allow, i), NULL)
-                                                            : "");
+        put_rule(w, tn_json_str(tn_json_at(allow, i), NULL)
+                        ? tn_json_str(tn_json_at(allow, i), NULL)
+                        : "");
     tn_jw_array_end(w);
     return 0;
 }

@@ -1,8 +1,9 @@
 /* The API of E2B: its control plane (/sandboxes, /templates) and envd, the agent in its sandboxes.
  *
- * Unmodified clients work by E2B_API_URL and E2B_SANDBOX_URL, both the address of this service, and a
- * key in E2B_API_KEY.  What they ask for becomes boxes (box.h), files of a hand (hand-files.h) and
- * processes (process.h).  docs/clouds/e2b.md says what differs; docs/internals/service-e2b.md why. */
+ * Unmodified clients work by E2B_API_URL and E2B_SANDBOX_URL, both the address of this service,
+ * and a key in E2B_API_KEY.  What they ask for becomes boxes (box.h), files of a hand
+ * (hand-files.h) and processes (process.h).  docs/clouds/e2b.md says what differs;
+ * docs/internals/service-e2b.md why. */
 #ifndef TN_SERVICE_E2B_H
 #define TN_SERVICE_E2B_H
 
@@ -24,8 +25,8 @@ enum {
 #define E2B_SECONDS 60.0        /* for what a client waits for, as long as it does itself */
 #define E2B_USUAL_TIMEOUT 300.0 /* of a sandbox, where nobody says one */
 
-/* Looks at every request first.  Answers those for envd and returns true; errors of the control plane
- * are told in the vendor's shape from here on. */
+/* Looks at every request first.  Answers those for envd and returns true; errors of the control
+ * plane are told in the vendor's shape from here on. */
 bool e2b_take(struct tn_service *s, struct tn_http_exchange *x);
 
 /* {"code": 404, "message": "..."}: a surface_reply_fn. */
@@ -60,8 +61,8 @@ struct e2b_call {
     struct tn_service *s;
     struct tn_http_exchange *x;
     struct box *b;
-    char *home;       /* where paths that are not absolute begin */
-    char user[65];    /* as whom; "": the sandbox's own */
+    char *home;          /* where paths that are not absolute begin */
+    char user[65];       /* as whom; "": the sandbox's own */
     char *address, *key; /* of its hand, once e2b_files was called */
 };
 /* The files of the box, with a connection of the caller's; NULL: answered. */
@@ -91,18 +92,18 @@ void e2b_rpc(struct e2b_call *c, const struct e2b_method *methods, const char *n
 /* A member under its name in JSON or in the .proto ("watcherId", "watcher_id"). */
 struct tn_json *e2b_member(const struct tn_json *v, const char *camel, const char *snake);
 
-/* Answers a call that is no stream with that message; or either with an error, whose code is one of
- * Connect's ("not_found"). */
+/* Answers a call that is no stream with that message; or either with an error, whose code is one
+ * of Connect's ("not_found"). */
 void e2b_answer(struct e2b_call *c, const struct tn_buf *json);
 int e2b_fail(struct e2b_call *c, const char *code, const char *fmt, ...) TN_PRINTF(3, 4);
 
-/* Calls fn for every message of the request's stream, each of at most max bytes; non-zero stops.  0 at
- * its proper end, else it (or fn) has answered. */
+/* Calls fn for every message of the request's stream, each of at most max bytes; non-zero stops.
+ * 0 at its proper end, else it (or fn) has answered. */
 typedef int (*e2b_message_fn)(struct tn_json *message, void *ctx);
 int e2b_read_messages(struct e2b_call *c, size_t max, e2b_message_fn fn, void *ctx);
 
-/* A stream: begins with 200, each message is one envelope, and the end says how it ended (err NULL:
- * well).  All: -1 when the client is gone. */
+/* A stream: begins with 200, each message is one envelope, and the end says how it ended (err
+ * NULL: well).  All: -1 when the client is gone. */
 int e2b_stream_start(struct e2b_call *c);
 int e2b_stream_send(struct e2b_call *c, const struct tn_buf *json);
 int e2b_stream_end(struct e2b_call *c, const struct tn_error *err);

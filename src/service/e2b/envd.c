@@ -67,9 +67,9 @@ bool e2b_is_signed(struct tn_http_exchange *x, const char *token)
     const char *user = tn_http_query(x, "username");
     const char *until = tn_http_query(x, "signature_expiration");
     bool writes = strcmp(tn_http_method(x), "POST") == 0;
-    tn_autofree char *text = tn_asprintf("%s:%s:%s:%s%s%s", path ? path : "",
-                                         writes ? "write" : "read", user ? user : "", token,
-                                         until ? ":" : "", until ? until : "");
+    tn_autofree char *text =
+        tn_asprintf("%s:%s:%s:%s%s%s", path ? path : "", writes ? "write" : "read",
+                    user ? user : "", token, until ? ":" : "", until ? until : "");
     tn_autobuf struct tn_buf wanted = TN_BUF_INIT(128);
     unsigned char digest[TN_SHA256_BYTES];
     struct tn_sha256 h;
@@ -375,7 +375,8 @@ bool e2b_take(struct tn_service *s, struct tn_http_exchange *x)
 {
     struct target t = {0};
     /* Some clients name the sandbox to the control plane, too. */
-    bool control = is_control(tn_http_path(x)), known = read_target(s, x, &t) && (t.host || !control);
+    bool control = is_control(tn_http_path(x)),
+         known = read_target(s, x, &t) && (t.host || !control);
 
     if (known && t.host && t.port != E2B_ENVD_PORT && t.port != E2B_CODE_PORT)
         return take_traffic(s, x, &t);

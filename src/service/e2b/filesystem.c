@@ -20,9 +20,7 @@ static const char *const types[] = {
 static void put_permissions(struct tn_jw *w, const struct tn_entry *e)
 {
     static const char letters[] = "rwxrwxrwx";
-    char text[11] = {e->type == TN_ENTRY_DIRECTORY ? 'd'
-                     : e->type == TN_ENTRY_SYMLINK ? 'L'
-                                                   : '-'};
+    char text[11] = {e->type == TN_ENTRY_DIRECTORY ? 'd' : e->type == TN_ENTRY_SYMLINK ? 'L' : '-'};
 
     for (int i = 0; i < 9; i++)
         text[1 + i] = e->mode & 1u << (8 - i) ? letters[i] : '-';
@@ -180,10 +178,10 @@ struct walk {
     int64_t deadline;
     size_t count;
     const char *dir;
-    int64_t depth;     /* of what is in dir; the first is 1 */
-    int64_t most;      /* deeper is not looked */
+    int64_t depth;           /* of what is in dir; the first is 1 */
+    int64_t most;            /* deeper is not looked */
     struct tn_str_list dirs; /* still to be listed */
-    int64_t *depths;   /* of each */
+    int64_t *depths;         /* of each */
     size_t next;
 };
 

@@ -71,7 +71,8 @@ static int send_end_event(struct e2b_call *c, const struct tn_process_status *st
 /* Its time was over: clients learn that from the end of the stream. */
 static int end(struct stream *s, const struct tn_process_status *status)
 {
-    const struct tn_error late = {.code = TN_E_TIMEOUT, .text = "the time for this command is over"};
+    const struct tn_error late = {.code = TN_E_TIMEOUT,
+                                  .text = "the time for this command is over"};
 
     s->over = true;
     if (!status->late && send_end_event(s->c, status) < 0)
@@ -111,8 +112,7 @@ static void follow(struct e2b_call *c, const char *which, int64_t pid, bool pty,
 
     if (e2b_stream_start(c) || send_start(c, pid))
         return;
-    int result =
-        process_follow(c->b, which, &f, pass_on, &s, tn_http_fd(c->x), TN_NEVER, &err);
+    int result = process_follow(c->b, which, &f, pass_on, &s, tn_http_fd(c->x), TN_NEVER, &err);
     if (s.over)
         return;
     if (tn_http_peer_gone(c->x) || result > 0)
@@ -191,8 +191,8 @@ static int make_env(const struct e2b_call *c, const struct tn_json *given, struc
     return tn_json_parse(tn_buf_str(&text), text.len, out, err);
 }
 
-static int read_spec(struct e2b_call *c, const struct tn_json *message, struct tn_process_spec *spec,
-                     struct tn_error *err)
+static int read_spec(struct e2b_call *c, const struct tn_json *message,
+                     struct tn_process_spec *spec, struct tn_error *err)
 {
     const struct tn_json *config = tn_json_get(message, "process");
     const struct tn_json *pty = tn_json_get(message, "pty");
@@ -354,8 +354,8 @@ static void send_signal(struct e2b_call *c, const struct tn_json *message)
         e2b_fail(c, "invalid_argument", "signal: expected SIGNAL_SIGKILL or SIGNAL_SIGTERM");
         return;
     }
-    int failed = process_signal(c->b, which, kill ? SIGKILL : SIGTERM, tn_deadline_in(E2B_SECONDS),
-                                &err);
+    int failed =
+        process_signal(c->b, which, kill ? SIGKILL : SIGTERM, tn_deadline_in(E2B_SECONDS), &err);
     finish(c, failed, &err);
 }
 

@@ -5,13 +5,14 @@
 
 enum { EVENT_MAX = 64 << 10 };
 
-/* What a file that was moved is to clients of theirs: gone under its old name, new under the other. */
+/* What a file that was moved is to clients of theirs: gone under its old name, new under the
+ * other. */
 static const struct {
     const char *event, *type;
 } kinds[] = {
-    {"created", "EVENT_TYPE_CREATE"},     {"written", "EVENT_TYPE_WRITE"},
-    {"deleted", "EVENT_TYPE_REMOVE"},     {"moved_from", "EVENT_TYPE_RENAME"},
-    {"moved_to", "EVENT_TYPE_CREATE"},    {"attributes", "EVENT_TYPE_CHMOD"},
+    {"created", "EVENT_TYPE_CREATE"},  {"written", "EVENT_TYPE_WRITE"},
+    {"deleted", "EVENT_TYPE_REMOVE"},  {"moved_from", "EVENT_TYPE_RENAME"},
+    {"moved_to", "EVENT_TYPE_CREATE"}, {"attributes", "EVENT_TYPE_CHMOD"},
 };
 
 static const char *kind_of(const char *event)
@@ -22,8 +23,8 @@ static const char *kind_of(const char *event)
     return NULL;
 }
 
-/* What a hand writes a file to before it has its name: nothing that anybody asked about.  The kernel
- * calls one without any name "#123". */
+/* What a hand writes a file to before it has its name: nothing that anybody asked about.  The
+ * kernel calls one without any name "#123". */
 static bool is_temporary(const char *path)
 {
     const char *name = strrchr(path, '/') + 1;
@@ -161,7 +162,8 @@ void e2b_create_watcher(struct e2b_call *c, const struct tn_json *message)
         reply_error(c->x, &err);
         return;
     }
-    /* Events tell whole paths: the directory goes along in the name, which is the client's to keep. */
+    /* Events tell whole paths: the directory goes along in the name, which is the client's to
+     * keep. */
     tn_autofree char *name = tn_asprintf("%s:%s", id, root);
     tn_jw_object(&w);
     tn_jw_kstr(&w, "watcherId", name);
