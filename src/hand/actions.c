@@ -12,7 +12,7 @@
 /* A process that has no timeout must run by then. */
 #define START_SECONDS 10.0
 
-/* --- run ------------------------------------------------------------------------------------ */
+/* --- run -------------------------------------------------------------------------------------- */
 
 static const char *signal_name(int exit_code, char *name, size_t size)
 {
@@ -84,7 +84,7 @@ static struct tn_session *session_for(struct tn_hand *hand, const struct tn_run_
     return tn_sessions_ensure(hand->sessions, run->session ? run->session : TN_MAIN_SESSION, err);
 }
 
-/* --- a process of its own ------------------------------------------------------------------- */
+/* --- a process of its own --------------------------------------------------------------------- */
 
 static void start_process(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o)
 {
@@ -111,7 +111,7 @@ static void start_process(struct tn_hand *hand, const struct tn_action *a, struc
     tn_process_unref(p);
 }
 
-/* --- a command of a session ------------------------------------------------------------------ */
+/* --- a command of a session ------------------------------------------------------------------- */
 
 static void do_run(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
                    struct tn_delivery *delivery)
@@ -159,7 +159,7 @@ static void do_run(struct tn_hand *hand, const struct tn_action *a, struct tn_ob
     tn_shell_result_done(&result);
 }
 
-/* --- files ---------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static void do_file(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
                     struct tn_delivery *delivery)

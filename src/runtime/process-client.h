@@ -4,7 +4,7 @@
  * rest.  `which` names a process everywhere below: its id ("p" and 16 hexadecimal digits), its pid
  * ("4711"), or "tag:TAG"; of several with the same tag or pid the one that runs, else the newest.
  *
- * One client is one kept-alive connection for one thread at a time; every call ends by its deadline.
+ * One client is one kept-alive connection, for one thread at a time; each call has a deadline.
  * What a hand answers is bounded here, whatever it says.  TN_E_NOT_FOUND: there is no such process
  * (any more; ended ones are kept for ten minutes, while there is room). */
 #ifndef TN_RUNTIME_PROCESS_CLIENT_H

@@ -1,6 +1,6 @@
 /* Processes in the boxes of tenants: what every surface that runs programs calls.
  *
- * Starting one is an action: judged, confirmed and in the journal like any other (act() in proxy.h).
+ * Starting one is an action: judged, confirmed and in the journal like any other (proxy.h: act).
  * The rest reads from, writes to and signals one that runs.  All of it counts as a use of the box
  * and wakes a paused one as an action does (box_hand): TN_E_BUSY when it does not run.  That the
  * caller may use the box (scope, ownership) is seen to by the surface, as for every other use:

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from hand_processes import Process
 from harness import census, needs, wait_until
 
 LEAVERS = (
@@ -83,6 +84,13 @@ def several_sessions(hand):
         hand.client.run("seq 1 20000", session=f"s{n}")
 
 
+def own_process(hand):
+    """A daemon of it too, that left its group."""
+    args = ["sh", "-c", "setsid sleep 3011 & sleep 3012"]
+    assert Process(hand.client, args).id
+    wait_until(lambda: sum("sleep 301" in c for c in hand.left().values()) >= 2)
+
+
 def swallow(call):
     try:
         call()
@@ -100,6 +108,7 @@ MOMENTS = [
     half_upload,
     download,
     several_sessions,
+    own_process,
 ]
 
 

@@ -66,7 +66,7 @@ size_t process_bytes(struct tn_process *p)
     return bytes;
 }
 
-/* --- its thread -------------------------------------------------------------------------------- */
+/* --- its thread ------------------------------------------------------------------------------- */
 
 /* Whether what would be dropped from the log is still to be read by somebody who keeps up. */
 static bool is_wanted(const struct tn_process *p, const struct process_log *log)
@@ -202,7 +202,7 @@ int process_begin(struct tn_process *p, struct tn_error *err)
     return tn_fail_errno(err, sys, "a thread for the process");
 }
 
-/* --- how it is --------------------------------------------------------------------------------- */
+/* --- how it is -------------------------------------------------------------------------------- */
 
 const char *tn_process_id(const struct tn_process *p)
 {
@@ -289,7 +289,7 @@ bool process_await(struct tn_process *p, int64_t deadline)
     return exited;
 }
 
-/* --- readers ----------------------------------------------------------------------------------- */
+/* --- readers ---------------------------------------------------------------------------------- */
 
 void process_attach(struct tn_process *p, struct process_reader *r)
 {

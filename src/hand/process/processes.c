@@ -31,7 +31,7 @@ void tn_processes_close(struct tn_processes *all)
     pthread_mutex_unlock(&all->lock);
 }
 
-/* --- what is kept ------------------------------------------------------------------------------ */
+/* --- what is kept ----------------------------------------------------------------------------- */
 
 /* It is in no list any more: its thread ends as soon as the process has. */
 static void forget(struct tn_process **at)
@@ -92,7 +92,7 @@ void tn_processes_free(struct tn_processes *all)
     free(all);
 }
 
-/* --- starting ---------------------------------------------------------------------------------- */
+/* --- starting --------------------------------------------------------------------------------- */
 
 static int enter(struct tn_processes *all, struct tn_error *err)
 {
@@ -131,7 +131,7 @@ struct tn_process *tn_processes_start(struct tn_processes *all, const struct tn_
     return p;
 }
 
-/* --- finding ----------------------------------------------------------------------------------- */
+/* --- finding ---------------------------------------------------------------------------------- */
 
 static bool fits(const struct tn_process *p, const char *which)
 {

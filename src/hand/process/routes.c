@@ -54,7 +54,7 @@ static int64_t query_up_to(struct tn_http_exchange *x, const char *name, int64_t
     return value > max ? max : value;
 }
 
-/* --- looking ----------------------------------------------------------------------------------- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 static void put_each(struct tn_process *p, void *ctx)
 {
@@ -101,7 +101,7 @@ static void get_process(struct tn_http_exchange *x, void *ctx)
     reply(x, p, 0, NULL);
 }
 
-/* --- output ------------------------------------------------------------------------------------ */
+/* --- output ----------------------------------------------------------------------------------- */
 
 /* Kinds of frames: docs/hand.md. */
 enum { FRAME_AT = 'a', FRAME_OUT = 'o', FRAME_ERR = 'e', FRAME_BEAT = 'k', FRAME_END = 'x' };
@@ -212,7 +212,7 @@ static void get_output(struct tn_http_exchange *x, void *ctx)
     tn_process_unref(s->p);
 }
 
-/* --- input and signals -------------------------------------------------------------------------- */
+/* --- input and signals ------------------------------------------------------------------------ */
 
 static void post_input(struct tn_http_exchange *x, void *ctx)
 {

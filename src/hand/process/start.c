@@ -14,7 +14,7 @@ enum { LOG_BYTES = 1 << 20, COLUMNS = 80, ROWS = 24 };
 /* So long after its start a reader is expected: whoever starts one asks for its output next. */
 #define READER_SECONDS 5.0
 
-/* --- who ------------------------------------------------------------------------------------- */
+/* --- who -------------------------------------------------------------------------------------- */
 
 struct identity {
     struct tn_user account;

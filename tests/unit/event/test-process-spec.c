@@ -49,20 +49,16 @@ static void test_command_lines(void **state)
 
 static void test_there_and_back(void **state)
 {
-    static char *args[] = {"/bin/sh", "-c", "exit 3", NULL};
-    tn_autojson struct tn_json *env = json("{\"A\":\"it's\"}");
-    struct tn_process_spec spec = {.args = {.items = args, .count = 3},
-                                   .env = env,
-                                   .cwd = "/tmp",
-                                   .tag = "t",
-                                   .input = true,
-                                   .seconds = 1.5};
-    tn_autoprocess struct tn_process_spec back = {0};
+    tn_autojson struct tn_json *tree =
+        json("{\"args\":[\"/bin/sh\",\"-c\",\"exit 3\"],\"env\":{\"A\":\"it's\"},\"cwd\":\"/tmp\","
+             "\"tag\":\"t\",\"stdin\":true,\"seconds\":1.5}");
+    tn_autoprocess struct tn_process_spec spec, back = {0};
     tn_autobuf struct tn_buf text = TN_BUF_INIT(64 << 10);
     struct tn_jw w = tn_jw(&text);
     struct tn_error err = {0};
     struct tn_action action;
 
+    assert_int_equal(tn_process_spec_from_json(tree, &spec, &err), 0);
     assert_int_equal(tn_action_init_process(&action, &spec, 5, &err), 0);
     tn_action_to_json(&action, &w);
     tn_action_done(&action);
