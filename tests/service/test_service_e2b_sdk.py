@@ -38,6 +38,12 @@ def test_python(service, version, story):
     tell(service, sdk(version), HERE / "e2b_story.py", story)
 
 
+def test_code_interpreter(service):
+    if subprocess.run(["/usr/bin/python3", "-c", "import ipykernel"], capture_output=True).returncode:
+        pytest.skip("the Python of this machine, which jails have, has no ipykernel")
+    tell(service, sdk("e2b"), HERE / "e2b_story.py", "interpreter")
+
+
 def test_javascript(service):
     if not shutil.which("node"):
         pytest.skip("node is not installed")
