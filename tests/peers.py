@@ -83,3 +83,18 @@ def module(group, path):
     found = peers(group) / "node_modules" / path
     assert found.exists(), f"{found} is not there: the package changed"
     return str(found)
+
+
+@functools.cache
+def _install_sdk(name):
+    done = subprocess.run([ROOT / "tools/sdks", name], capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+def sdk(name):
+    """The Python interpreter that has the packages of tests/sdks/NAME.txt, installed at first use."""
+    code, python, problem = _install_sdk(name)
+    if code == 1:
+        pytest.skip(problem.splitlines()[-1] if problem else f"sdks: {name} cannot be installed")
+    assert code == 0, problem
+    return python

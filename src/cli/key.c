@@ -18,7 +18,7 @@ struct key_options {
     struct tn_str_list scopes;
     struct key_limits limits;
     struct tn_thresholds security;
-    bool all;
+    bool all, e2b;
 };
 
 #define KEY struct key_options
@@ -57,6 +57,8 @@ static const struct tn_field rows[] = {
             .fallback = "default",
             .help = "the widest that each of its sandboxes may have: none, allow, open, bridge, "
                     "host [as the service says]"),
+    TN_BOOL("e2b", KEY, e2b, .flag = "--e2b",
+            .help = "create: spell it as clients of E2B want it, e2b_ and hexadecimal digits"),
     TN_BOOL("all", KEY, all, .flag = "--all", .letter = 'a',
             .help = "ls: also those that were revoked"),
 };
@@ -121,7 +123,7 @@ static int create(struct cli *cli, struct tn_db *db, const struct key_options *o
     struct tn_jw w = tn_jw(&json);
     uint64_t memory = 0, disk = 0;
     double span = 0;
-    char text[64];
+    char text[64], e2b[KEY_E2B_SIZE];
 
     for (size_t i = 0; i < o->scopes.count; i++)
         k.scopes |= scope_bit(o->scopes.items[i]);
@@ -136,17 +138,19 @@ static int create(struct cli *cli, struct tn_db *db, const struct key_options *o
     struct making making = {.key = &k, .text = text};
     if (tn_db_atomically(db, make, &making, err))
         return -1;
+    key_spell_e2b(text, e2b);
     if (cli->json) {
         tn_jw_object(&w);
-        tn_jw_kstr(&w, "key", text);
+        tn_jw_kstr(&w, "key", o->e2b ? e2b : text);
         key_info_put(&k, &w);
         tn_jw_object_end(&w);
     } else {
-        tn_buf_puts(&json, text);
+        tn_buf_puts(&json, o->e2b ? e2b : text);
         cli_note(cli, "this is shown once: only a digest of it is kept");
     }
     int result = cli_print(&json, err);
     explicit_bzero(text, sizeof text);
+    explicit_bzero(e2b, sizeof e2b);
     explicit_bzero(json.data, json.len);
     return result;
 }

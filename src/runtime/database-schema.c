@@ -111,6 +111,11 @@ static const char granted_rules[] =
 static const char key_network[] =
     "ALTER TABLE api_key ADD COLUMN network TEXT NOT NULL DEFAULT 'default';";
 
+/* box.h: when a box that runs is put to rest or deleted although it is in use */
+static const char box_timeouts[] =
+    "ALTER TABLE box ADD COLUMN timeout REAL NOT NULL DEFAULT 0;"
+    "ALTER TABLE box ADD COLUMN timeout_how INTEGER NOT NULL DEFAULT 0;";
+
 const char *const tn_db_migrations[] = {sandboxes,       service,     audit_notes,  leases,
                                         leases_of_older, key_limits,  key_security, key_walls,
-                                        granted_rules,   key_network, NULL};
+                                        granted_rules,   key_network, box_timeouts, NULL};

@@ -280,9 +280,16 @@ static ssize_t read_source(void *ctx, void *to, size_t n, struct tn_error *err)
 int tn_hand_files_write(struct tn_hand_files *f, const char *path, int fd, int64_t size, int mode,
                         tn_moved_fn moved, void *ctx, int64_t deadline, struct tn_error *err)
 {
+    struct source source = {.fd = fd, .moved = moved, .ctx = ctx};
+
+    return tn_hand_files_store(f, path, read_source, &source, size, mode, deadline, err);
+}
+
+int tn_hand_files_store(struct tn_hand_files *f, const char *path, tn_http_source_fn source,
+                        void *ctx, int64_t size, int mode, int64_t deadline, struct tn_error *err)
+{
     tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
     tn_autobuf struct tn_buf body = TN_BUF_INIT(ANSWER_MAX);
-    struct source source = {.fd = fd, .moved = moved, .ctx = ctx};
 
     put_target(&target, "/v1/files/content", path);
     if (mode >= 0)
@@ -293,8 +300,8 @@ int tn_hand_files_write(struct tn_hand_files *f, const char *path, int fd, int64
         .method = "PUT",
         .target = tn_buf_str(&target),
         .deadline = deadline,
-        .source = read_source,
-        .source_ctx = &source,
+        .source = source,
+        .source_ctx = ctx,
         .source_len = size,
         .stall = STALL,
     };
@@ -346,4 +353,29 @@ int tn_hand_files_remove(struct tn_hand_files *f, const char *path, bool recursi
     put_target(&target, "/v1/files", path);
     tn_buf_puts(&target, recursive ? "&recursive=1" : "");
     return tell(f, "DELETE", &target, deadline, err);
+}
+
+int tn_hand_files_move(struct tn_hand_files *f, const char *from, const char *to, bool overwrite,
+                       int64_t deadline, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(TARGET_MAX), answer = TN_BUF_INIT(ANSWER_MAX);
+    struct tn_jw w = tn_jw(&body);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "from", from);
+    tn_jw_kstr(&w, "to", to);
+    tn_jw_kbool(&w, "overwrite", overwrite);
+    tn_jw_object_end(&w);
+    if (!tn_buf_ok(&body))
+        return tn_fail(err, TN_E_URI_TOO_LONG, "the path is too long");
+    const struct tn_http_call call = {.method = "POST",
+                                      .target = "/v1/files/move",
+                                      .type = "application/json",
+                                      .body = tn_buf_str(&body),
+                                      .body_len = body.len,
+                                      .deadline = soonest(deadline)};
+    int status = tn_http_client_call(f->http, &call, &answer, err);
+    if (status < 0)
+        return tn_error_context(err, "the hand");
+    return status < 300 ? 0 : tn_hand_refused_text(status, tn_buf_str(&answer), answer.len, err);
 }

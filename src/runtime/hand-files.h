@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "net/http-client.h"
 
 struct tn_hand_files;
 
@@ -63,6 +64,13 @@ int64_t tn_hand_files_read(struct tn_hand_files *f, const char *path, int64_t of
  * the file has it, or the usual one. */
 int tn_hand_files_write(struct tn_hand_files *f, const char *path, int fd, int64_t size, int mode,
                         tn_moved_fn moved, void *ctx, int64_t deadline, struct tn_error *err);
+
+/* The same from a stream: the next bytes, 0 at its end, -1 with err. */
+int tn_hand_files_store(struct tn_hand_files *f, const char *path, tn_http_source_fn source,
+                        void *ctx, int64_t size, int mode, int64_t deadline, struct tn_error *err);
+/* Renames it, within one file system; both paths are UTF-8.  TN_E_CONFLICT: something is there. */
+int tn_hand_files_move(struct tn_hand_files *f, const char *from, const char *to, bool overwrite,
+                       int64_t deadline, struct tn_error *err);
 
 /* With its parents; one that is there is fine and gets the mode too (-1: as it is). */
 int tn_hand_files_mkdir(struct tn_hand_files *f, const char *path, int mode, int64_t deadline,

@@ -12,11 +12,14 @@ static int check_time(const char *what, const double *seconds, struct tn_error *
     return tn_fail(err, TN_E_INVALID, "%s: at most %g seconds", what, MAX_SECONDS);
 }
 
+static double from_now(double seconds)
+{
+    return seconds > 0 ? wall_clock() + seconds : 0;
+}
+
 static double expiry(const struct box *b, double ttl)
 {
-    double seconds = ttl < 0 ? b->s->options->ttl_seconds : ttl;
-
-    return seconds > 0 ? wall_clock() + seconds : 0;
+    return from_now(ttl < 0 ? b->s->options->ttl_seconds : ttl);
 }
 
 /* What a key allows counts from the creation: asking again and again gains nothing. */
@@ -26,7 +29,8 @@ static int check(const struct box *b, const struct box_change *change, const str
     double most = who ? who->limits.max_seconds : 0;
 
     if (check_time("idle_pause", change->idle_pause, err) ||
-        check_time("idle_stop", change->idle_stop, err) || check_time("ttl", change->ttl, err))
+        check_time("idle_stop", change->idle_stop, err) || check_time("ttl", change->ttl, err) ||
+        check_time("timeout", change->timeout, err))
         return -1;
     const struct tn_service_options *o = b->s->options;
     if ((change->idle_pause && bounds_time(who, "idle_pause", *change->idle_pause,
@@ -59,13 +63,14 @@ static int apply(struct box *b, const struct box_change *change, struct tn_error
     double idle_pause = change->idle_pause ? *change->idle_pause : b->idle_pause;
     double idle_stop = change->idle_stop ? *change->idle_stop : b->idle_stop;
     double expires = change->ttl ? expiry(b, *change->ttl) : b->expires;
+    double timeout = change->timeout ? from_now(*change->timeout) : b->timeout;
     pthread_mutex_unlock(&b->lock);
     if (tn_db_run(b->s->db, err,
                   "UPDATE box SET name = CASE WHEN ?2 THEN ?3 ELSE name END,"
                   " metadata = coalesce(?4, metadata), idle_pause = ?5, idle_stop = ?6,"
-                  " expires = ?7 WHERE id = ?1",
-                  "tittddd", b->names.id, (int64_t)(change->name != NULL), name, metadata,
-                  idle_pause, idle_stop, expires) < 0)
+                  " expires = ?7, timeout = ?8 WHERE id = ?1",
+                  "tittdddd", b->names.id, (int64_t)(change->name != NULL), name, metadata,
+                  idle_pause, idle_stop, expires, timeout) < 0)
         return -1;
     pthread_mutex_lock(&b->lock);
     if (change->name)
@@ -77,6 +82,7 @@ static int apply(struct box *b, const struct box_change *change, struct tn_error
     b->idle_pause = idle_pause;
     b->idle_stop = idle_stop;
     b->expires = expires;
+    b->timeout = timeout;
     box_bump(b);
     pthread_mutex_unlock(&b->lock);
     return 0;

@@ -88,6 +88,8 @@ static int fill_in(struct box *b, const struct caller *who, const struct box_wis
     b->created = b->used = wall_clock();
     double ttl = time_to_live(b->s, who, wish);
     b->expires = ttl > 0 ? b->created + ttl : 0;
+    b->timeout = wish->timeout > 0 ? b->created + wish->timeout : 0;
+    b->timeout_how = wish->timeout_how;
     b->state = BOX_STARTING;
     b->goal = BOX_RUNNING;
     b->known = true;

@@ -36,6 +36,7 @@ struct box {
     char *tenant, *key_id, *session, *template, *runtime, *parent, *snapshot, *directory;
     struct tn_spec spec; /* as it was wished */
     double created, resource_factor;
+    unsigned timeout_how;
     int64_t memory, pids, disk; /* limits, for quotas; 0: none */
     double cpus;
 
@@ -43,7 +44,7 @@ struct box {
     pthread_cond_t changed;
     char *name;
     struct tn_json *metadata;
-    double expires, idle_pause, idle_stop;
+    double expires, idle_pause, idle_stop, timeout;
     enum box_state state, goal;
     enum box_cause cause;
     char *reason, *secret, *address, *isolation;

@@ -42,14 +42,15 @@ int box_insert(struct tn_db *db, struct box *b, struct tn_error *err)
                      "INSERT INTO box (id, tenant, key_id, session, name, template, runtime,"
                      " parent, snapshot, secret, spec, metadata, state, goal, made, cause, created,"
                      " started, used, expires, idle_pause, idle_stop, resource_factor, restarts,"
-                     " last_action, version)"
-                     " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                     "ttttttttttttiiiidddddddiii", b->names.id, b->tenant, b->key_id, b->session,
+                     " last_action, version, timeout, timeout_how)"
+                     " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                     "ttttttttttttiiiidddddddiiidi", b->names.id, b->tenant, b->key_id, b->session,
                      b->name, b->template, b->runtime, b->parent, b->snapshot, b->secret, spec,
                      metadata, (int64_t)state, (int64_t)b->goal, (int64_t)b->made,
                      (int64_t)b->cause, b->created, b->claimed ? b->created : b->started, b->used,
                      b->expires, b->idle_pause, b->idle_stop, b->resource_factor,
-                     (int64_t)b->restarts, b->last_action, (int64_t)b->ceiling) < 0
+                     (int64_t)b->restarts, b->last_action, (int64_t)b->ceiling, b->timeout,
+                     (int64_t)b->timeout_how) < 0
                ? -1
                : 0;
 }
@@ -226,6 +227,8 @@ static void read_numbers(const struct tn_db_row *row, struct box *b)
     b->idle_pause = tn_db_double(row, 27);
     b->idle_stop = tn_db_double(row, 28);
     b->resource_factor = tn_db_double(row, 29);
+    b->timeout = tn_db_double(row, 30);
+    b->timeout_how = (unsigned)tn_db_int(row, 31);
 }
 
 static int read_row(const struct tn_db_row *row, void *ctx)
@@ -256,7 +259,8 @@ int boxes_load(struct boxes *all, struct tn_error *err)
                       " b.parent, b.snapshot, b.secret, b.spec, b.metadata, b.reason,"
                       " b.last_action_text, s.address, s.isolation, b.state, b.goal, b.made,"
                       " b.cause, b.restarts, b.last_action, b.version, b.created, b.started,"
-                      " b.used, b.expires, b.idle_pause, b.idle_stop, b.resource_factor"
+                      " b.used, b.expires, b.idle_pause, b.idle_stop, b.resource_factor,"
+                      " b.timeout, b.timeout_how"
                       " FROM box b LEFT JOIN sandbox s ON s.id = b.id ORDER BY b.created, b.id",
                       "") < 0
                ? -1

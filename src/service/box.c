@@ -314,6 +314,7 @@ void box_look(struct box *b, struct box_view *out)
         .spec = b->spec,
         .created = b->created,
         .resource_factor = b->resource_factor,
+        .timeout_how = b->timeout_how,
     };
     memcpy(out->id, b->names.id, sizeof out->id);
     pthread_mutex_lock(&b->lock);
@@ -322,6 +323,7 @@ void box_look(struct box *b, struct box_view *out)
     out->expires = b->expires;
     out->idle_pause = or_options(b->idle_pause, b->s->options->idle_pause_seconds);
     out->idle_stop = or_options(b->idle_stop, b->s->options->idle_stop_seconds);
+    out->timeout = b->timeout;
     out->state = b->state;
     out->goal = b->goal;
     out->cause = b->cause;

@@ -34,6 +34,13 @@ enum box_cause {
 };
 extern const char *const box_cause_words[]; /* "none", "image", "quota", "engine", "memory", ... */
 
+/* What its time-out does: a moment that counts while it runs, whether it is in use or not.  It is
+ * deleted then, or put to rest; what rests has no time-out any more, until it gets a new one. */
+enum box_timeout {
+    TIMEOUT_PAUSE = 1, /* paused (stopped, where its backend can do no more), not deleted */
+    TIMEOUT_WAKE = 2,  /* and a surface that has time-outs may wake it when it is used */
+};
+
 /* What somebody wants. */
 struct box_wish {
     const char *session;     /* id chosen by the client, unique within its tenant; NULL: none */
@@ -44,7 +51,9 @@ struct box_wish {
     struct tn_spec spec;     /* borrowed; keep, lease and name are the service's */
     double resource_factor;  /* multiplies cpus and memory; 0 is 1 */
     double idle_pause, idle_stop, ttl; /* seconds; negative: as the service says, 0: never */
-    struct tn_json *metadata;          /* object of the client's own, or NULL; borrowed */
+    double timeout;           /* seconds from its creation; 0: none.  See enum box_timeout */
+    unsigned timeout_how;     /* bits of enum box_timeout */
+    struct tn_json *metadata; /* object of the client's own, or NULL; borrowed */
 };
 
 /* A consistent look at a box, until box_view_done.  spec is shared by all who look: read it, copy
@@ -61,7 +70,9 @@ struct box_view {
     enum box_cause cause;
     double created, started, used, expires; /* seconds since 1970; 0: never */
     double resource_factor, idle_pause, idle_stop;
-    int queue_position; /* while it waits for admission: 1 is next; else 0 */
+    double timeout;       /* seconds since 1970; 0: none */
+    unsigned timeout_how; /* bits of enum box_timeout */
+    int queue_position;   /* while it waits for admission: 1 is next; else 0 */
     int restarts;
     struct tn_usage usage;  /* as last sampled */
     int64_t last_action;    /* id of the newest event that is an action, or -1 */
@@ -151,6 +162,7 @@ struct box_change {
     const char *name;         /* "": none */
     struct tn_json *metadata; /* borrowed */
     const double *idle_pause, *idle_stop, *ttl;
+    const double *timeout; /* seconds from now; 0: none */
 };
 int box_change(struct box *b, const struct caller *who, const struct box_change *change,
                struct tn_error *err);

@@ -10,12 +10,14 @@
 #include "service/audit.h"
 #include "service/bucket.h"
 #include "service/caller.h"
+#include "service/e2b/e2b.h"
 #include "service/front.h"
 #include "service/login.h"
 #include "service/metrics.h"
 #include "service/openhands.h"
 #include "service/proxy.h"
 #include "service/purses.h"
+#include "service/surface.h"
 #include "service/timing.h"
 
 enum { REQUEST_ID_MAX = 64 };
@@ -26,6 +28,7 @@ struct visit {
     char request_id[REQUEST_ID_MAX + 1];
     bool known; /* who is set */
     struct caller who;
+    surface_reply_fn reply; /* how its errors are told; NULL: as its path wants it */
     struct tn_purse *purse; /* NULL until something is held */
     size_t held;            /* in it, until the end of the exchange */
 };
@@ -56,6 +59,18 @@ const char *request_id(const struct tn_http_exchange *x)
     const struct visit *v = visit_of(x);
 
     return v ? v->request_id : "";
+}
+
+void surface_speak(struct tn_http_exchange *x, surface_reply_fn reply)
+{
+    visit_of(x)->reply = reply;
+}
+
+surface_reply_fn surface_reply(const struct tn_http_exchange *x)
+{
+    const struct visit *v = visit_of(x);
+
+    return v ? v->reply : NULL;
 }
 
 struct tn_purse *purse_of(const struct tn_http_exchange *x)
@@ -116,7 +131,9 @@ static const char *plain_path(const struct tn_http_exchange *x)
 {
     const char *path = tn_http_path(x);
 
-    return strstr(path, "tnk_") || strstr(path, "tnt_") ? "(hidden: it has a key in it)" : path;
+    return strstr(path, "tnk_") || strstr(path, "tnt_") || strstr(path, "e2b_")
+               ? "(hidden: it has a key in it)"
+               : path;
 }
 
 /* --- refusals are remembered --------------------------------------------------------------- */
@@ -202,7 +219,8 @@ bool front_enter(struct tn_http_exchange *x, void *ctx)
     struct tn_service *s = ctx;
 
     front_begin(x, s);
-    return !preview_take(s, x) && host_check(s, x) && origin_check(s, x) && !openhands_take(s, x);
+    return !e2b_take(s, x) && !preview_take(s, x) && host_check(s, x) && origin_check(s, x) &&
+           !openhands_take(s, x);
 }
 
 /* --- keys ---------------------------------------------------------------------------------- */

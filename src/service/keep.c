@@ -4,6 +4,24 @@
 /* Until what was ordered, and has not happened, is ordered again. */
 #define RETRY_SECONDS 60.0
 
+/* One that rests already has none; one that failed or is on its way is deleted, or left alone. */
+static bool timeout_counts(const struct keep_times *t)
+{
+    bool rests = t->goal == BOX_PAUSED || t->goal == BOX_STOPPED;
+
+    return t->timeout > 0 && !rests &&
+           (t->state == BOX_RUNNING || !(t->timeout_how & TIMEOUT_PAUSE));
+}
+
+static enum keep at_timeout(const struct keep_times *t)
+{
+    if (!(t->timeout_how & TIMEOUT_PAUSE))
+        return KEEP_DELETE;
+    return t->abilities & TN_CAN_PAUSE  ? KEEP_PAUSE_NOW
+           : t->abilities & TN_CAN_STOP ? KEEP_STOP_NOW
+                                        : KEEP_DELETE;
+}
+
 enum keep keep_verdict(const struct keep_times *t, double now, double *again)
 {
     double used = t->in_use || t->used > now ? now : t->used;
@@ -15,6 +33,7 @@ enum keep keep_verdict(const struct keep_times *t, double now, double *again)
         enum keep what;
     } dues[] = {
         {t->expires > 0, t->expires, KEEP_DELETE},
+        {timeout_counts(t), t->timeout, at_timeout(t)},
         {(runs || (rests && t->state == BOX_PAUSED)) && t->idle_stop > 0 &&
              (t->abilities & TN_CAN_STOP),
          used + t->idle_stop, KEEP_STOP},

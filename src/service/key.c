@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "base/fs.h"
+#include "base/hex.h"
 #include "base/secret.h"
 #include "base/sha256.h"
 #include "runtime/spec.h"
@@ -13,9 +14,11 @@
 #include "service/clock.h"
 
 #define PREFIX "tnk_"
+#define E2B_PREFIX "e2b_"
 enum {
     ID = 12,
     SECRET = KEY_SECRET,
+    WHOLE = sizeof PREFIX - 1 + ID + 1 + SECRET,
     BUCKETS = 256,
     NAME_MAX_BYTES = 64,
     FIRST_NAMES = 100,   /* tried, when somebody has the usual one */
@@ -41,7 +44,7 @@ static const char id_letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 static const char secret_letters[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-bool key_parse(const char *text, char id[ID + 1], char secret[SECRET + 1])
+static bool parse_usual(const char *text, char id[ID + 1], char secret[SECRET + 1])
 {
     size_t prefix = sizeof PREFIX - 1;
     const char *after = text + prefix + ID + 1;
@@ -53,6 +56,39 @@ bool key_parse(const char *text, char id[ID + 1], char secret[SECRET + 1])
     snprintf(id, ID + 1, "%s", text + prefix);
     snprintf(secret, SECRET + 1, "%s", after);
     return true;
+}
+
+void key_spell_e2b(const char *text, char out[KEY_E2B_SIZE])
+{
+    int n = snprintf(out, KEY_E2B_SIZE, E2B_PREFIX);
+
+    for (const char *c = text + sizeof PREFIX - 1; *c && n + 2 < KEY_E2B_SIZE; c++)
+        n += snprintf(out + n, (size_t)(KEY_E2B_SIZE - n), "%02x", (unsigned)(unsigned char)*c);
+}
+
+/* In the usual spelling; "" when it is none. */
+static void usual_spelling(const char *text, char out[WHOLE + 1])
+{
+    size_t prefix = sizeof PREFIX - 1, n = prefix;
+    const char *at = text + sizeof E2B_PREFIX - 1;
+
+    snprintf(out, WHOLE + 1, PREFIX);
+    for (; n < WHOLE && tn_hex_digit(at[0]) >= 0 && tn_hex_digit(at[1]) >= 0; at += 2)
+        out[n++] = (char)(tn_hex_digit(at[0]) << 4 | tn_hex_digit(at[1]));
+    out[*at ? 0 : n] = '\0';
+}
+
+bool key_parse(const char *text, char id[ID + 1], char secret[SECRET + 1])
+{
+    char usual[WHOLE + 1];
+
+    if (strncmp(text, E2B_PREFIX, sizeof E2B_PREFIX - 1) == 0) {
+        usual_spelling(text, usual);
+        bool good = parse_usual(usual, id, secret);
+        explicit_bzero(usual, sizeof usual);
+        return good;
+    }
+    return parse_usual(text, id, secret);
 }
 
 /* n characters of the alphabet, evenly. */

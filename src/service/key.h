@@ -91,7 +91,12 @@ bool keyring_news(struct keyring *k);
 /* One more request of that caller now: 0, or so many seconds until it may come again. */
 double keyring_take(struct keyring *k, const struct caller *who);
 
-/* "tnk_ID_SECRET" taken apart; false: it has not the form of a key. */
+/* The same key as clients of E2B want to see one, some of which look: "e2b_" and hexadecimal
+ * digits, which are the bytes of ID_SECRET.  text is a key in its usual spelling. */
+#define KEY_E2B_SIZE 117
+void key_spell_e2b(const char *text, char out[KEY_E2B_SIZE]);
+
+/* "tnk_ID_SECRET", in either spelling, taken apart; false: it has not the form of a key. */
 #define KEY_SECRET 43
 bool key_parse(const char *text, char id[13], char secret[KEY_SECRET + 1]);
 

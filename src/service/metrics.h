@@ -19,7 +19,7 @@ enum metric {
     METRIC_QUEUE_SECONDS,
     METRIC_DENIED,        /* counter */
     METRIC_PROXIED_BYTES, /* counter */
-    METRIC_KEPT,          /* counter; label: "idle_pause", "idle_stop", "ttl", "oldest" */
+    METRIC_KEPT,          /* counter; label: "idle_pause", "idle_stop", "ttl", "timeout", ... */
     METRIC_COUNT
 };
 

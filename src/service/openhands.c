@@ -3,11 +3,11 @@
 
 #include <time.h>
 
-#include "base/hmac.h"
 #include "base/secret.h"
 #include "image/reference.h"
 #include "net/url.h"
 #include "runtime/registry.h"
+#include "service/surface.h"
 
 /* --- sessions ------------------------------------------------------------------------------- */
 
@@ -16,7 +16,6 @@ int openhands_session_enter(struct tn_service *s, struct tn_http_exchange *x, co
 {
     const char *given = tn_http_header(x, "X-Session-API-Key");
     autobox struct box *b = given ? box_find(s, NULL, id, NULL) : NULL;
-    struct caller who;
 
     if (!b)
         return 1;
@@ -24,14 +23,7 @@ int openhands_session_enter(struct tn_service *s, struct tn_http_exchange *x, co
     box_look(b, &v);
     if (!v.session_key || !tn_same_secret(given, v.session_key))
         return 1;
-    if (keyring_find(s->keys, v.key_id, &who, NULL)) {
-        reply_unauthorized(x, "The key that made this sandbox does not count any more");
-        return -1;
-    }
-    /* It opens this box and nothing else, whatever the other one may. */
-    who.scopes = SCOPE_READ | SCOPE_USE;
-    snprintf(who.tenant, sizeof who.tenant, "%s", box_tenant(b));
-    if (!caller_enter(x, &who))
+    if (!surface_enter(x, b, v.key_id))
         return -1;
     *out = TN_TAKE_PTR(b);
     return 0;
@@ -50,17 +42,6 @@ int openhands_order(struct tn_http_exchange *x, struct box *b, enum box_order or
     return result;
 }
 
-/* 32 hexadecimal digits that only this service can make of that text. */
-static void digest(const char *secret, const char *purpose, const char *text, char out[33])
-{
-    unsigned char mac[TN_SHA256_BYTES];
-    tn_autofree char *whole = tn_asprintf("%s\n%s", purpose, text);
-
-    tn_hmac_sha256(secret, strlen(secret), whole, strlen(whole), mac);
-    for (int i = 0; i < 16; i++)
-        snprintf(out + 2 * i, 3, "%02x", mac[i]);
-}
-
 /* --- words ---------------------------------------------------------------------------------- */
 
 char *openhands_url(const struct tn_http_exchange *x, const char *id)
@@ -72,7 +53,7 @@ char *openhands_url(const struct tn_http_exchange *x, const char *id)
 
 void openhands_editor_token(const struct tn_service *s, const char *id, char out[33])
 {
-    digest(s->secret, "editor", id, out);
+    surface_token(s, "editor", id, out);
 }
 
 char *openhands_editor_url(const struct tn_http_exchange *x, const struct box_view *v)
@@ -115,7 +96,7 @@ char *openhands_registry_prefix(const struct tn_service *s, const char *tenant)
 {
     char text[33];
 
-    digest(s->secret, "images", tenant, text);
+    surface_token(s, "images", tenant, text);
     return tn_asprintf(TENANTS "%s", text);
 }
 

@@ -26,7 +26,8 @@ bool carries_our_key(const char *name, const char *value)
         value += 6 + strspn(value + 6, " \t");
     else if (strcasecmp(name, "X-API-Key") != 0)
         return false;
-    return starts_with(value, "tnk_") || starts_with(value, "tnt_"); /* key.h, login.h */
+    return starts_with(value, "tnk_") || starts_with(value, "tnt_") || /* key.h, login.h */
+           starts_with(value, "e2b_");
 }
 
 /* A browser adds __Host- and __Secure- to say how a cookie was set. */

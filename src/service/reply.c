@@ -1,6 +1,7 @@
 /* Answers: errors as each surface wants them, and bodies that should be JSON. */
 #include "service/caller.h"
 #include "service/front.h"
+#include "service/surface.h"
 
 /* Problem details below /v1; what OpenHands' clients expect everywhere else. */
 static bool wants_problem(const struct tn_http_exchange *x)
@@ -31,6 +32,10 @@ static int reply_problem(struct tn_http_exchange *x, int status, const char *cod
 
 int reply_status(struct tn_http_exchange *x, int status, const char *code, const char *detail)
 {
+    surface_reply_fn vendor = surface_reply(x);
+
+    if (vendor)
+        return vendor(x, status, code, detail);
     return wants_problem(x) ? reply_problem(x, status, code, detail)
                             : tn_http_reply_detail(x, status, detail);
 }

@@ -58,6 +58,8 @@ static const struct tn_route *const routes[] = {
     routes_builds,
     routes_v1app,
     routes_webhooks,
+    routes_e2b_create,
+    routes_e2b_control,
     routes_preview,
     routes_editor,
     routes_dashboard,

@@ -60,6 +60,8 @@ static const struct {
     [KEEP_PAUSE] = {ORDER_PAUSE, "idle_pause", "a sandbox was idle: paused"},
     [KEEP_STOP] = {ORDER_STOP, "idle_stop", "a sandbox was idle: stopped"},
     [KEEP_DELETE] = {ORDER_DELETE, "ttl", "a sandbox has reached its time to live: deleted"},
+    [KEEP_PAUSE_NOW] = {ORDER_PAUSE, "timeout", "a sandbox has reached its time-out: paused"},
+    [KEEP_STOP_NOW] = {ORDER_STOP, "timeout", "a sandbox has reached its time-out: stopped"},
 };
 
 static void order(struct steward *k, struct box *b, enum keep what, double used)
@@ -68,15 +70,17 @@ static void order(struct steward *k, struct box *b, enum keep what, double used)
     struct tn_error err = {0};
 
     /* No time to wait: it goes on in the background. */
-    int failed = what == KEEP_DELETE ? box_order(b, NULL, order, tn_now(), &err)
+    int failed = what >= KEEP_DELETE ? box_order(b, NULL, order, tn_now(), &err)
                                      : box_rest(b, order, used, &err);
-    if (failed && what != KEEP_DELETE && err.code == TN_E_BUSY)
+    if (failed && what < KEEP_DELETE && err.code == TN_E_BUSY)
         return; /* somebody came in that moment */
     if (failed && err.code != TN_E_TIMEOUT) {
         tn_log(TN_LOG_WARN, "a limit could not be kept", tn_log_str("sandbox", box_id(b)),
                tn_log_str("limit", measures[what].why), tn_log_str("why", err.text));
         return;
     }
+    if (what > KEEP_DELETE) /* whoever wakes it would meet it again */
+        box_change(b, NULL, &(struct box_change){.timeout = &(double){0}}, NULL);
     metric_add(k->s->metrics, METRIC_KEPT, measures[what].why, 1);
     tn_log(TN_LOG_INFO, measures[what].text, tn_log_str("sandbox", box_id(b)));
 }
@@ -108,9 +112,11 @@ static int64_t consider(struct steward *k, const char *id)
         .expires = v.expires,
         .idle_pause = v.idle_pause,
         .idle_stop = v.idle_stop,
+        .timeout = v.timeout,
+        .timeout_how = v.timeout_how,
     };
     enum keep what = keep_verdict(&t, service_time(), &again);
-    bool rests = what == KEEP_DELETE || v.state != BOX_RUNNING || box_is_quiet(b, v.used);
+    bool rests = what >= KEEP_DELETE || v.state != BOX_RUNNING || box_is_quiet(b, v.used);
     if (what != KEEP_AS_IT_IS && rests)
         order(k, b, what, v.used);
     return tn_deadline_in(again);

@@ -47,13 +47,17 @@ enum keep {
     KEEP_AS_IT_IS,
     KEEP_PAUSE,
     KEEP_STOP,
-    KEEP_DELETE,
+    KEEP_DELETE,    /* this and what follows are done at once */
+    KEEP_PAUSE_NOW, /* its time-out: in use or not */
+    KEEP_STOP_NOW,
 };
 struct keep_times {
     enum box_state state, goal;
     bool in_use;
     unsigned abilities; /* of its backend: what it cannot, it is not asked for */
     double used, expires, idle_pause, idle_stop;
+    double timeout;
+    unsigned timeout_how;
 };
 /* *again: in how many seconds it is worth another look; negative: not before it is nudged. */
 enum keep keep_verdict(const struct keep_times *t, double now, double *again);

@@ -397,6 +397,18 @@ def test_watch_route(api, call, shared, ws):
         api.check_event("/v1/files/watch", event)
 
 
+def test_watcher_routes(call, ws):
+    call("POST", "/v1/files/watchers", status=422)
+    call("POST", "/v1/files/watchers?path=/none/such", status=404)
+    (ws / "d").mkdir()
+    watcher = call("POST", url("/v1/files/watchers", path=ws / "d", recursive=1), status=201).json["id"]
+    (ws / "d" / "f").write_text("x")
+    call("GET", f"/v1/files/watchers/{watcher}")
+    call("DELETE", f"/v1/files/watchers/{watcher}", status=204)
+    call("DELETE", f"/v1/files/watchers/{watcher}", status=404)
+    call("GET", f"/v1/files/watchers/{watcher}", status=404)
+
+
 def test_tunnel_route(call):
     call("GET", f"/v1/tunnel/{free_port()}", status=426)
     call("GET", "/v1/tunnel/x", status=422)

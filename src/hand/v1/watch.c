@@ -1,8 +1,11 @@
-/* /v1/files/watch: changes at and below a path, as server-sent events. */
+/* Changes at and below a path: /v1/files/watch as server-sent events, /v1/files/watchers for who
+ * asks again and again.  Between two questions the kernel keeps the events of a watcher. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/inotify.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -12,7 +15,7 @@
 #include "hand/v1/v1.h"
 #include "net/sse.h"
 
-enum { WATCHES_MAX = 8192 };
+enum { WATCHES_MAX = 8192, WATCHERS_MAX = 32, WATCHER_ID = 33, EVENTS_BYTES = 4 << 20 };
 #define WATCHED                                                                         \
     (IN_CREATE | IN_DELETE | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | \
      IN_DELETE_SELF | IN_MOVE_SELF | IN_EXCL_UNLINK)
@@ -34,7 +37,8 @@ struct watch {
 };
 
 struct watcher {
-    struct tn_http_exchange *x;
+    struct tn_http_exchange *x; /* that listens, or asks just now */
+    struct tn_jw *list;         /* where events go instead of x: an open list; NULL */
     int fd;
     bool recursive;
     const char *root;
@@ -158,13 +162,19 @@ static void tell(struct watcher *w, const char *event, const char *path, bool di
     tn_autobuf struct tn_buf json = TN_BUF_INIT(64 << 10);
     struct tn_jw out = tn_jw(&json);
 
+    if (w->list)
+        out = *w->list;
     tn_jw_object(&out);
+    if (w->list)
+        tn_jw_kstr(&out, "event", event);
     tn_jw_kstr(&out, "path", path);
     tn_jw_kbool(&out, "directory", directory);
     if (cookie)
         tn_jw_kint(&out, "cookie", cookie);
     tn_jw_object_end(&out);
-    if (!w->over && tn_sse_send(w->x, event, NULL, tn_buf_str(&json), json.len) < 0)
+    if (w->list)
+        *w->list = out;
+    else if (!w->over && tn_sse_send(w->x, event, NULL, tn_buf_str(&json), json.len) < 0)
         w->over = true;
 }
 
@@ -258,7 +268,8 @@ static void take_event(struct watcher *w, const struct inotify_event *event)
     tn_autofree char *path = event->len ? joined(watch->path, event->name) : tn_strdup(watch->path);
     tell(w, kind, path, directory, event->cookie);
     if (self) {
-        tn_http_end(w->x);
+        if (!w->list)
+            tn_http_end(w->x);
         w->over = true;
     }
     if (!w->recursive || !directory)
@@ -269,7 +280,8 @@ static void take_event(struct watcher *w, const struct inotify_event *event)
         watch_new_directory(w, path);
 }
 
-static void take_events(struct watcher *w)
+/* False: there were none. */
+static bool take_events(struct watcher *w)
 {
     char bytes[16 << 10] __attribute__((aligned(__alignof__(struct inotify_event))));
     ssize_t n = read(w->fd, bytes, sizeof bytes);
@@ -279,6 +291,7 @@ static void take_events(struct watcher *w)
         take_event(w, event);
         at += (ssize_t)(sizeof *event + event->len);
     }
+    return n > 0;
 }
 
 /* Until the client or what is watched is gone. */
@@ -341,8 +354,150 @@ static void get_watch(struct tn_http_exchange *x, void *ctx)
     watcher_done(&w);
 }
 
+/* --- watchers that are asked --------------------------------------------------------------- */
+
+struct polled {
+    char id[WATCHER_ID];
+    char *path;
+    struct watcher w;
+};
+static struct {
+    pthread_mutex_t lock;
+    struct polled *items[WATCHERS_MAX];
+} watchers = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void polled_free(struct polled *p)
+{
+    if (!p)
+        return;
+    watcher_done(&p->w);
+    free(p->path);
+    free(p);
+}
+
+/* Under the lock: where the watcher of {id} is, or the first free place for a NULL. */
+static struct polled **place_of_watcher(const char *id)
+{
+    for (size_t i = 0; i < WATCHERS_MAX; i++) {
+        struct polled *p = watchers.items[i];
+        if (id ? p && strcmp(p->id, id) == 0 : !p)
+            return &watchers.items[i];
+    }
+    return NULL;
+}
+
+static void reply_watcher(struct tn_http_exchange *x, const char *id)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(4096);
+    struct tn_jw w = tn_jw(&json);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "id", id);
+    tn_jw_object_end(&w);
+    tn_http_reply_json(x, 201, &json);
+}
+
+/* The paths in a list do not outlast the request: directories that are there are watched, and what
+ * is in them is not told. */
+static void begin_polling(struct tn_http_exchange *x, struct polled *p)
+{
+    unsigned char bytes[(WATCHER_ID - 1) / 2];
+    tn_autobuf struct tn_buf skipped = TN_BUF_INIT(EVENTS_BYTES);
+    struct tn_jw list = tn_jw(&skipped);
+
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
+        tn_http_reply_detail(x, 500, "no random bytes");
+        polled_free(p);
+        return;
+    }
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(p->id + 2 * i, 3, "%02x", bytes[i]);
+    p->w.list = &list;
+    if (p->w.recursive)
+        watch_below(&p->w, p->w.root, false);
+    p->w.list = NULL;
+    pthread_mutex_lock(&watchers.lock);
+    struct polled **place = place_of_watcher(NULL);
+    if (place)
+        *place = p;
+    pthread_mutex_unlock(&watchers.lock);
+    if (place) {
+        reply_watcher(x, p->id);
+    } else {
+        polled_free(p);
+        tn_http_reply_detail(x, 503, "there are too many watchers: remove some");
+    }
+}
+
+static void post_watcher(struct tn_http_exchange *x, void *ctx)
+{
+    tn_autoact struct tn_act_as as = {0};
+    tn_autofree char *path = tn_v1_query_path(x);
+    int recursive = path ? tn_v1_query_flag(x, "recursive") : -1;
+
+    if (recursive < 0 || tn_v1_act_as_user(x, ctx, &as) < 0)
+        return;
+    struct polled *p = tn_calloc(1, sizeof *p);
+    p->path = TN_TAKE_PTR(path);
+    p->w = (struct watcher){.x = x, .root = p->path, .recursive = recursive == 1, .fd = -1};
+    if (watch_root(&p->w) == 0)
+        begin_polling(x, p);
+    else
+        polled_free(p);
+}
+
+static void get_watcher(struct tn_http_exchange *x, void *ctx)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(2 * EVENTS_BYTES);
+    tn_autoact struct tn_act_as as = {0};
+    struct tn_jw w = tn_jw(&json);
+
+    if (tn_v1_act_as_user(x, ctx, &as) < 0)
+        return;
+    tn_jw_object(&w);
+    tn_jw_key(&w, "events");
+    tn_jw_array(&w);
+    pthread_mutex_lock(&watchers.lock);
+    struct polled **place = place_of_watcher(tn_http_param(x, "id"));
+    if (place) {
+        struct watcher *watcher = &(*place)->w;
+        watcher->x = x;
+        watcher->list = &w;
+        while (json.len < EVENTS_BYTES && take_events(watcher))
+            ;
+        watcher->list = NULL;
+    }
+    pthread_mutex_unlock(&watchers.lock);
+    tn_jw_array_end(&w);
+    tn_jw_object_end(&w);
+    if (place)
+        tn_http_reply_json(x, 200, &json);
+    else
+        tn_http_reply_detail(x, 404, "there is no such watcher");
+}
+
+static void delete_watcher(struct tn_http_exchange *x, void *ctx)
+{
+    struct polled *gone = NULL;
+
+    pthread_mutex_lock(&watchers.lock);
+    struct polled **place = place_of_watcher(tn_http_param(x, "id"));
+    if (place)
+        gone = TN_TAKE_PTR(*place);
+    pthread_mutex_unlock(&watchers.lock);
+    if (gone)
+        tn_http_reply(x, 204, NULL, NULL, 0);
+    else
+        tn_http_reply_detail(x, 404, "there is no such watcher");
+    polled_free(gone);
+}
+
 const struct tn_route tn_routes_watch[] = {
     {"GET", "/v1/files/watch", get_watch, "events of changes in ?path=, with ?recursive=1 below it",
      0},
+    {"POST", "/v1/files/watchers", post_watcher,
+     "a watcher of ?path=, with ?recursive=1 also below it", 0},
+    {"GET", "/v1/files/watchers/{id}", get_watcher, "what it has seen since it was last asked", 0},
+    {"DELETE", "/v1/files/watchers/{id}", delete_watcher, "ends it", 0},
     {0},
 };

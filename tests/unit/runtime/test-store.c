@@ -482,6 +482,8 @@ static void test_leases_of_the_version_before(void **state)
                                        "DROP TRIGGER box_grant_gone",
                                        "DROP TABLE box_grant",
                                        "ALTER TABLE api_key DROP COLUMN network",
+                                       "ALTER TABLE box DROP COLUMN timeout",
+                                       "ALTER TABLE box DROP COLUMN timeout_how",
                                        "PRAGMA user_version = 3"};
     for (size_t i = 0; i < TN_COUNT(back); i++)
         assert_true(tn_db_run(tn_store_db(s), NULL, back[i], "") >= 0);

@@ -96,6 +96,28 @@ static void test_a_key_has_one_form(void **state)
     assert_string_equal(secret, SECRET43);
 }
 
+/* As clients of E2B want it: ^e2b_[0-9a-f]+$. */
+static void test_a_key_has_a_second_spelling(void **state)
+{
+    char e2b[KEY_E2B_SIZE], id[13], secret[KEY_SECRET + 1];
+
+    key_spell_e2b("tnk_" ID12 "_" SECRET43, e2b);
+    assert_int_equal(strlen(e2b), KEY_E2B_SIZE - 1);
+    assert_int_equal(strspn(e2b + 4, "0123456789abcdef"), KEY_E2B_SIZE - 5);
+    assert_true(key_parse(e2b, id, secret));
+    assert_string_equal(id, ID12);
+    assert_string_equal(secret, SECRET43);
+    for (size_t n = strlen(e2b); n-- > 0;) {
+        char c = e2b[n];
+        e2b[n] = '\0';
+        assert_false(key_parse(e2b, id, secret));
+        e2b[n] = c;
+    }
+    e2b[7] = 'g';
+    assert_false(key_parse(e2b, id, secret));
+    assert_false(key_parse("e2b_00", id, secret));
+}
+
 static void test_a_fresh_key_has_that_form_and_no_two_are_the_same(void **state)
 {
     const struct place *p = *state;
@@ -344,6 +366,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_key_has_one_form),
+        cmocka_unit_test(test_a_key_has_a_second_spelling),
         TEST(test_a_fresh_key_has_that_form_and_no_two_are_the_same),
         TEST(test_the_secret_is_nowhere_in_the_store),
         TEST(test_thresholds_of_a_key),

@@ -1,0 +1,125 @@
+/* The API of E2B: its control plane (/sandboxes, /templates) and envd, the agent in its sandboxes.
+ *
+ * Unmodified clients work by E2B_API_URL and E2B_SANDBOX_URL, both the address of this service,
+ * and a key in E2B_API_KEY.  What they ask for becomes boxes (box.h), files of a hand
+ * (hand-files.h) and processes (process.h).  docs/clouds/e2b.md says what differs;
+ * docs/internals/service-e2b.md why. */
+#ifndef TN_SERVICE_E2B_H
+#define TN_SERVICE_E2B_H
+
+#include "base/clock.h"
+#include "runtime/hand-files.h"
+#include "service/api-native.h"
+#include "service/surface.h"
+
+/* Clients ask no more of an envd than its version had: not yet metadata of files (0.6.2). */
+#define E2B_ENVD_VERSION "0.6.1"
+#define E2B_TEMPLATE "base"
+#define E2B_HOME "/home/user"
+enum {
+    E2B_ENVD_PORT = 49983,
+    E2B_CODE_PORT = 49999,
+    E2B_BODY_MAX = 1 << 20,
+    E2B_ANSWER_MAX = 64 << 20,
+};
+#define E2B_SECONDS 60.0        /* for what a client waits for, as long as it does itself */
+#define E2B_USUAL_TIMEOUT 300.0 /* of a sandbox, where nobody says one */
+
+/* Looks at every request first.  Answers those for envd and returns true; errors of the control
+ * plane are told in the vendor's shape from here on. */
+bool e2b_take(struct tn_service *s, struct tn_http_exchange *x);
+
+/* {"code": 404, "message": "..."}: a surface_reply_fn. */
+int e2b_reply(struct tn_http_exchange *x, int status, const char *code, const char *detail);
+
+/* --- a sandbox as the control plane shows it (object.c) ------------------------------------- */
+
+/* The box that {id} names, in the caller's own tenant, with that scope; NULL: answered. */
+struct box *e2b_box(struct tn_http_exchange *x, struct tn_service *s, unsigned scope);
+/* "running" or "paused"; NULL: it is not there any more, to clients of E2B. */
+const char *e2b_state(const struct box_view *v);
+/* What create and connect answer with. */
+void e2b_put_sandbox(struct tn_http_exchange *x, struct tn_jw *w, struct box *b);
+/* What lists and info answer with; detail: all of it. */
+void e2b_put_info(struct tn_http_exchange *x, struct tn_jw *w, const struct box_view *v,
+                  bool detail);
+/* Processors, and bytes of memory and disk, that it may use. */
+struct e2b_size {
+    int64_t cpus, memory, disk;
+};
+struct e2b_size e2b_size_of(const struct box_view *v);
+
+/* What opens envd of a sandbox: "ID_DIGITS".  It names the sandbox, since some clients (connect of
+ * 2.9) forget to. */
+enum { E2B_TOKEN = 11 + SURFACE_TOKEN };
+void e2b_token(const struct tn_service *s, const char *id, char out[E2B_TOKEN]);
+
+/* --- envd (envd.c) --------------------------------------------------------------------------- */
+
+/* One request for envd of a box. */
+struct e2b_call {
+    struct tn_service *s;
+    struct tn_http_exchange *x;
+    struct box *b;
+    char *home;          /* where paths that are not absolute begin */
+    char user[65];       /* as whom; "": the sandbox's own */
+    char *address, *key; /* of its hand, once e2b_files was called */
+};
+/* The files of the box, with a connection of the caller's; NULL: answered. */
+struct tn_hand_files *e2b_files(struct e2b_call *c);
+/* The path that is meant, absolute; on the heap.  NULL: answered. */
+char *e2b_path(struct e2b_call *c, const char *given);
+
+void e2b_get_file(struct e2b_call *c);
+void e2b_post_files(struct e2b_call *c);
+/* Whether the request for /files of that box is signed: "v1_...". */
+bool e2b_is_signed(struct tn_http_exchange *x, const char *token);
+
+/* --- the code interpreter (interpreter.c) ---------------------------------------------------- */
+
+void e2b_execute(struct e2b_call *c);
+void e2b_create_context(struct e2b_call *c);
+
+/* --- Connect (connect.c) --------------------------------------------------------------------- */
+
+/* A call of one method: the message is read, and its errors are told as Connect does. */
+typedef void (*e2b_method_fn)(struct e2b_call *c, const struct tn_json *message);
+struct e2b_method {
+    const char *name;
+    e2b_method_fn call;
+    bool stream; /* its answer is one */
+    bool reads;  /* it reads the messages of its request itself */
+};
+extern const struct e2b_method e2b_filesystem[]; /* filesystem.c; ends with {0} */
+extern const struct e2b_method e2b_process[];    /* process.c */
+void e2b_rpc(struct e2b_call *c, const struct e2b_method *methods, const char *name);
+
+/* A member under its name in JSON or in the .proto ("watcherId", "watcher_id"). */
+struct tn_json *e2b_member(const struct tn_json *v, const char *camel, const char *snake);
+
+/* Answers a call that is no stream with that message; or either with an error, whose code is one
+ * of Connect's ("not_found"). */
+void e2b_answer(struct e2b_call *c, const struct tn_buf *json);
+int e2b_fail(struct e2b_call *c, const char *code, const char *fmt, ...) TN_PRINTF(3, 4);
+
+/* Calls fn for every message of the request's stream, each of at most max bytes; non-zero stops.
+ * 0 at its proper end, else it (or fn) has answered. */
+typedef int (*e2b_message_fn)(struct tn_json *message, void *ctx);
+int e2b_read_messages(struct e2b_call *c, size_t max, e2b_message_fn fn, void *ctx);
+
+/* A stream: begins with 200, each message is one envelope, and the end says how it ended (err
+ * NULL: well).  All: -1 when the client is gone. */
+int e2b_stream_start(struct e2b_call *c);
+int e2b_stream_send(struct e2b_call *c, const struct tn_buf *json);
+int e2b_stream_end(struct e2b_call *c, const struct tn_error *err);
+/* Seconds after which a quiet stream says so, as the client wishes. */
+double e2b_stream_beat(const struct e2b_call *c);
+
+/* --- watching directories (watch.c) --------------------------------------------------------- */
+
+void e2b_watch_dir(struct e2b_call *c, const struct tn_json *message);
+void e2b_create_watcher(struct e2b_call *c, const struct tn_json *message);
+void e2b_watcher_events(struct e2b_call *c, const struct tn_json *message);
+void e2b_remove_watcher(struct e2b_call *c, const struct tn_json *message);
+
+#endif

@@ -1,0 +1,34 @@
+/* What the surfaces share that speak the protocols of other services: how errors are told, tokens
+ * that open one sandbox.  A surface only translates: to boxes (box.h), actions (proxy.h),
+ * processes (process.h).  It has nothing of its own about lives, limits or rights. */
+#ifndef TN_SERVICE_SURFACE_H
+#define TN_SERVICE_SURFACE_H
+
+#include "service/box.h"
+
+/* Answers with that status in the vendor's shape; code (one of tn_code_row, or NULL) says more. */
+typedef int (*surface_reply_fn)(struct tn_http_exchange *x, int status, const char *code,
+                                const char *detail);
+/* From here on every error of this request is told so: reply_status and all that call it. */
+void surface_speak(struct tn_http_exchange *x, surface_reply_fn reply);
+/* NULL: nobody has said how. */
+surface_reply_fn surface_reply(const struct tn_http_exchange *x);
+
+/* 32 hexadecimal digits that only this service can make of that text: kept nowhere, the same after
+ * a restart. */
+enum { SURFACE_TOKEN = 33 };
+void surface_token(const struct tn_service *s, const char *purpose, const char *text,
+                   char out[SURFACE_TOKEN]);
+/* Whether it is that token, in the same time whatever it is; given may be NULL. */
+bool surface_is_token(const struct tn_service *s, const char *purpose, const char *text,
+                      const char *given);
+
+/* For who has shown a token of this box, which the key of that id made: the caller is that key,
+ * which must still count, with the scopes read and use, within the tenant of the box.  False:
+ * answered. */
+bool surface_enter(struct tn_http_exchange *x, struct box *b, const char *key_id);
+
+/* The body, an object or nothing (*out NULL); -1: answered. */
+int surface_body(struct tn_http_exchange *x, size_t max, struct tn_json **out);
+
+#endif

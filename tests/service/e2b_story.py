@@ -1,0 +1,182 @@
+"""What users do with E2B's own SDK; run by an interpreter that has one: e2b_story.py STORY. Works with 2.9 and newer."""
+
+import asyncio
+import sys
+import time
+import urllib.request
+
+from e2b import AsyncSandbox, CommandExitException, NotFoundException, Sandbox, TimeoutException
+
+
+def raises(kind, call, *args, **kwargs):
+    try:
+        call(*args, **kwargs)
+    except kind as error:
+        return error
+    raise AssertionError(f"{call} did not raise {kind}")
+
+
+def quick_start():
+    """Of the vendor's README, as it stands, but for the texts."""
+    sandbox = Sandbox.create()
+    result = sandbox.commands.run('echo "Hello from E2B!"')
+    assert result.stdout == "Hello from E2B!\n", result
+    assert sandbox.kill() is True
+
+
+def life():
+    sandbox = Sandbox.create(timeout=120, metadata={"app": "story"}, envs={"A": "1"})
+    assert sandbox.is_running()
+    info = sandbox.get_info()
+    assert info.sandbox_id == sandbox.sandbox_id and info.metadata == {"app": "story"}, info
+    assert info.template_id == "base" and info.end_at > info.started_at
+    sandbox.set_timeout(600)
+    assert (sandbox.get_info().end_at - info.end_at).total_seconds() > 400
+    pages = Sandbox.list()
+    found = []
+    while pages.has_next:
+        found += [one.sandbox_id for one in pages.next_items()]
+    assert sandbox.sandbox_id in found
+    same = Sandbox.connect(sandbox.sandbox_id)
+    assert same.commands.run("echo $A").stdout == "1\n"
+    assert same.get_metrics() is not None
+    pause = getattr(sandbox, "pause", None) or sandbox.beta_pause
+    pause()
+    assert not sandbox.is_running()
+    woken = Sandbox.connect(sandbox.sandbox_id, timeout=60)
+    assert woken.is_running() and woken.commands.run("echo again").stdout == "again\n"
+    assert Sandbox.kill(sandbox.sandbox_id) is True
+    assert Sandbox.kill(sandbox.sandbox_id) is False
+    assert not sandbox.is_running()
+    raises(NotFoundException, Sandbox.connect, sandbox.sandbox_id)
+
+
+def files():
+    with Sandbox.create() as sandbox:
+        fs = sandbox.files
+        written = fs.write("a/hello.txt", "hello")
+        assert written.path == "/home/user/a/hello.txt"
+        assert fs.read("a/hello.txt") == "hello" and fs.read("/home/user/a/hello.txt", format="bytes") == b"hello"
+        fs.write("big.bin", bytes(range(256)) * 4096)
+        assert bytes(fs.read("big.bin", format="bytes")) == bytes(range(256)) * 4096
+        assert b"".join(fs.read("big.bin", format="stream")) == bytes(range(256)) * 4096
+        many = fs.write_files([{"path": "m/1", "data": "one"}, {"path": "/tmp/m2", "data": b"two"}])
+        assert [one.path for one in many] == ["/home/user/m/1", "/tmp/m2"]
+        assert fs.exists("m/1") and not fs.exists("m/none")
+        assert fs.make_dir("new/dir") is True and fs.make_dir("new/dir") is False
+        assert {entry.name for entry in fs.list("m")} == {"1"}
+        assert {entry.path for entry in fs.list("a", depth=2)} == {"/home/user/a/hello.txt"}
+        info = fs.get_info("a/hello.txt")
+        assert info.size == 5 and info.type.value == "file", info
+        assert fs.rename("a/hello.txt", "b/moved.txt").path == "/home/user/b/moved.txt"
+        fs.remove("b")
+        raises(NotFoundException, fs.read, "b/moved.txt")
+        raises(NotFoundException, fs.list, "nowhere")
+        fs.write("linked", "by a link")
+        with urllib.request.urlopen(sandbox.download_url("linked", use_signature_expiration=60), timeout=30) as answer:
+            assert answer.read() == b"by a link"
+
+
+def watch():
+    with Sandbox.create() as sandbox:
+        sandbox.files.make_dir("w/sub")
+        handle = sandbox.files.watch_dir("w", recursive=True)
+        sandbox.files.write("w/sub/new", "x")
+        deadline, events = time.monotonic() + 30, []
+        while not any(event.name == "sub/new" for event in events):
+            assert time.monotonic() < deadline, events
+            events += handle.get_new_events()
+        handle.stop()
+
+
+def commands():
+    with Sandbox.create() as sandbox:
+        run = sandbox.commands.run
+        result = run("echo out; echo err >&2")
+        assert (result.stdout, result.stderr, result.exit_code) == ("out\n", "err\n", 0), result
+        error = raises(CommandExitException, run, "echo no >&2; exit 3")
+        assert error.exit_code == 3 and error.stderr == "no\n"
+        assert run("pwd").stdout == "/home/user\n" and run("echo ~").stdout == "/home/user\n"
+        assert run("echo $V; pwd", envs={"V": "x y"}, cwd="/tmp").stdout == "x y\n/tmp\n"
+        raises(TimeoutException, run, "sleep 60", timeout=1)
+        seen = []
+        run("for i in 1 2 3; do echo $i; done", on_stdout=seen.append)
+        assert "".join(str(getattr(one, "line", one)) for one in seen).replace("\n", "") == "123", seen
+        large = run("head -c 3000000 /dev/zero | tr '\\0' x").stdout
+        assert large == "x" * 3000000
+        handle = run("cat", background=True, stdin=True)
+        assert handle.pid in [one.pid for one in sandbox.commands.list()]
+        sandbox.commands.send_stdin(handle.pid, "typed\n")
+        for out, _, _ in handle:
+            if out:
+                assert out == "typed\n"
+                break
+        assert handle.kill() is True
+        assert sandbox.commands.kill(handle.pid) is False
+        slow = run("sleep 0.5; echo late; exit 4", background=True)
+        again = sandbox.commands.connect(slow.pid)
+        assert raises(CommandExitException, again.wait).exit_code == 4
+        assert raises(CommandExitException, slow.wait).stdout == "late\n"
+
+
+def pty():
+    with Sandbox.create() as sandbox:
+        size = __import__("e2b").PtySize(rows=24, cols=80)
+        handle = sandbox.pty.create(size, timeout=60)
+        sandbox.pty.resize(handle.pid, __import__("e2b").PtySize(rows=30, cols=100))
+        sandbox.pty.send_stdin(handle.pid, b"stty size; exit\n")
+        output = b""
+        for _, _, data in handle:
+            output += data or b""
+        assert b"30 100" in output, output
+
+
+def interpreter():
+    from e2b_code_interpreter import Sandbox as Interpreter
+
+    with Interpreter.create() as sandbox:
+        sandbox.run_code("x = 1")
+        done = sandbox.run_code("x += 1; x")  # the quick start of the vendor's README
+        assert done.text == "2" and done.error is None and done.execution_count, done
+        seen = []
+        done = sandbox.run_code("import sys\nprint('a')\nprint('b')\nprint('c', file=sys.stderr)", on_stdout=seen.append)
+        assert "".join(done.logs.stdout) == "a\nb\n" and "".join(done.logs.stderr) == "c\n" and not done.results, done
+        assert "".join(str(getattr(one, "line", one)) for one in seen) == "a\nb\n"
+        failed = sandbox.run_code("print('before')\n1 / 0")
+        assert failed.error.name == "ZeroDivisionError" and "division" in failed.error.value
+        assert "ZeroDivisionError" in failed.error.traceback and failed.logs.stdout == ["before\n"]
+        assert sandbox.run_code("this is no code").error.name == "SyntaxError"
+        shown = sandbox.run_code("from IPython.display import display, HTML\ndisplay(HTML('<b>x</b>'))\n'main'")
+        assert shown.results[0].html == "<b>x</b>" and not shown.results[0].is_main_result
+        assert shown.results[1].text == "'main'" and shown.text == "'main'"
+        context = sandbox.create_code_context(cwd="/tmp")
+        assert sandbox.run_code("import os; os.getcwd()", context=context).text == "'/tmp'"
+        assert sandbox.run_code("x", context=context).error.name == "NameError"
+        assert sandbox.run_code("import os; os.getcwd()").text == "'/home/user'"
+        done = sandbox.run_code("print('@@e2b {}')\n!echo from a shell")
+        assert "from a shell" in "".join(done.logs.stdout) and "@@e2b {}" in "".join(done.logs.stdout), done
+
+
+async def many():
+    """Several at a time, by the asynchronous client."""
+    sandbox = await AsyncSandbox.create()
+    try:
+        results = await asyncio.gather(*(sandbox.commands.run(f"sleep 0.2; echo {i}") for i in range(10)))
+        assert [one.stdout for one in results] == [f"{i}\n" for i in range(10)]
+        await sandbox.files.make_dir("aw")
+        seen = asyncio.Event()
+        handle = await sandbox.files.watch_dir("aw", on_event=lambda event: seen.set())
+        await sandbox.files.write("aw/one", "1")
+        await asyncio.wait_for(seen.wait(), 30)
+        await handle.stop()
+    finally:
+        await sandbox.kill()
+
+
+def asynchronous():
+    asyncio.run(many())
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    print("done")

@@ -1,0 +1,552 @@
+"""The surface of E2B on the wire: control plane and files, without any SDK."""
+
+import base64
+import hashlib
+import json
+import time
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from e2b_wire import STREAM, Envd, create, frame, frames
+from native import at
+from services import Service, eventually
+
+CONFIG = """
+[template.small]
+memory = "256m"
+plugins = []
+env = {GREETING = "hello"}
+"""
+
+
+@pytest.fixture(scope="module")
+def service(jail_works, tmp_path_factory):
+    service = Service(tmp_path_factory.mktemp("e2b"), config=CONFIG).start()
+    yield service
+    service.finish()
+
+
+@pytest.fixture(scope="module")
+def alice(service):
+    return service.tenant("alice", "--e2b")
+
+
+@pytest.fixture(scope="module")
+def bob(service):
+    return service.tenant("bob", "--e2b")
+
+
+@pytest.fixture(scope="module")
+def box(alice):
+    return create(alice, timeout=3600, metadata={"team": "blue"}, envVars={"X": "1"})
+
+
+@pytest.fixture(scope="module")
+def envd(service, box):
+    return Envd(service, box)
+
+
+def kill(client, sandbox):
+    client.delete(f"/sandboxes/{sandbox['sandboxID']}").ok(204)
+
+
+def state(client, sandbox):
+    return client.get(f"/sandboxes/{sandbox['sandboxID']}").ok().json["state"]
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+def test_a_key_has_the_form_that_sdks_look_for(alice, service):
+    assert alice.key.startswith("e2b_") and set(alice.key[4:]) <= set("0123456789abcdef")
+    assert alice.get("/v1/sandboxes").ok()  # the same key opens the native API
+    assert service.client(alice.key[:-1]).get("/sandboxes").ok(401).json["code"] == 401
+
+
+def test_errors_have_the_vendors_shape(alice, service):
+    answer = service.stranger().get("/sandboxes").ok(401)
+    assert set(answer.json) >= {"code", "message"} and answer.json["code"] == 401
+    assert alice.get("/sandboxes/abcdefghij").ok(404).json["code"] == 404
+    assert alice.post("/sandboxes", b"[").ok(400).json["code"] == 400
+    assert alice.post("/sandboxes", [1]).ok(400).json["message"] == "The body is no JSON object"
+    reader = service.tenant("alice", "--scope", "read")
+    assert reader.post("/sandboxes", {"templateID": "base"}).ok(403).json["code"] == 403
+    assert service.stranger().get("/health").ok(204).body == b""
+
+
+# --- life ----------------------------------------------------------------------------------------
+
+
+def test_create_answers_as_sdks_want_it(box):
+    assert box["templateID"] == "base" and box["clientID"] and box["envdVersion"].count(".") == 2
+    assert len(box["envdAccessToken"]) == 43 and box["domain"].startswith("localhost:")
+
+
+def test_info(alice, box):
+    info = alice.get(f"/sandboxes/{box['sandboxID']}").ok().json
+    assert info["state"] == "running" and info["metadata"] == {"team": "blue"}
+    assert info["cpuCount"] >= 1 and info["memoryMB"] > 0 and info["envdAccessToken"] == box["envdAccessToken"]
+    assert info["lifecycle"] == {"autoResume": False, "onTimeout": "kill"}
+    assert info["startedAt"] < info["endAt"]
+
+
+def test_a_template_is_one_of_the_configuration(alice, service):
+    made = create(alice, templateID="small", envVars={"B": "2"})
+    assert made["templateID"] == "small"
+    envs = Envd(service, made).client.get("/envs").ok().json
+    assert envs["GREETING"] == "hello" and envs["B"] == "2" and envs["HOME"] == "/home/user"
+    names = [t["templateID"] for t in alice.get("/templates").ok().json]
+    assert set(names) == {"base", "small"}
+    assert alice.get("/templates/aliases/small").ok().json["templateID"] == "small"
+    alice.get("/templates/aliases/nothing").ok(404)
+    answer = alice.post("/sandboxes", {"templateID": "nothing"}).ok(404)
+    assert answer.json["message"] == "template 'nothing' not found"
+    kill(alice, made)
+
+
+def test_what_is_not_served_is_refused_before_anything_is_made(alice):
+    before = len(alice.get("/sandboxes").ok().json)
+    for wish in (
+        {"mcp": {"a": {}}},
+        {"volumeMounts": [{"name": "a", "path": "/b"}]},
+        {"network": {"rules": {"a": []}}},
+        {"network": {"denyOut": ["10.0.0.0/8"]}},
+        {"timeout": -1},
+        {"timeout": "x" * 3, "metadata": {"a": "b" * 20000}},
+        {"envVars": {"bad name": "x"}},
+        {"envVars": {"A": 1}},
+        {"templateID": 7},
+        {"templateID": "../base"},
+    ):
+        answer = alice.post("/v2/sandboxes", {"templateID": "base", **wish})
+        assert answer.status in (400, 404), (wish, answer)
+        assert answer.json["code"] == answer.status and answer.json["message"]
+    assert len(alice.get("/sandboxes").ok().json) == before
+
+
+def test_lists_pages_and_filters(service):
+    carol = service.tenant("carol")
+    made = [create(carol, metadata={"n": str(i % 2), "odd name": "a&b"})["sandboxID"] for i in range(3)]
+    assert {one["sandboxID"] for one in carol.get("/sandboxes").ok().json} == set(made)
+    first = carol.get("/v2/sandboxes?limit=2").ok()
+    token = first.headers["x-next-token"]
+    second = carol.get(f"/v2/sandboxes?limit=2&nextToken={quote(token)}").ok()
+    assert "x-next-token" not in second.headers
+    assert [one["sandboxID"] for one in first.json + second.json] == made[::-1]
+    wanted = urlencode({"metadata": urlencode({"n": "1", "odd name": "a&b"}, quote_via=quote)})
+    assert [one["sandboxID"] for one in carol.get(f"/v2/sandboxes?{wanted}").ok().json] == [made[1]]
+    carol.post(f"/sandboxes/{made[0]}/pause", {}).ok(204)
+    assert [one["sandboxID"] for one in carol.get("/v2/sandboxes?state=paused").ok().json] == [made[0]]
+    assert len(carol.get("/v2/sandboxes?state=paused,running").ok().json) == 3
+    for bad in ("state=gone", "limit=0", "limit=x", "nextToken=zzz", "nextToken=1-../../x"):
+        carol.get(f"/v2/sandboxes?{bad}").ok(400)
+    for one in made:
+        carol.delete(f"/sandboxes/{one}").ok(204)
+        carol.delete(f"/sandboxes/{one}").ok(404)
+
+
+def test_pause_and_connect(alice, service):
+    made = create(alice, timeout=600)
+    path = f"/sandboxes/{made['sandboxID']}"
+    envd = Envd(service, made)
+    envd.client.get("/health").ok(204)
+    alice.post(f"{path}/pause").ok(204)  # old SDKs send no body
+    assert alice.post(f"{path}/pause", {}).ok(409).json["code"] == 409
+    assert state(alice, made) == "paused"
+    assert envd.client.get("/health").ok(502).json["sandboxId"] == made["sandboxID"]
+    assert alice.post(f"/v2{path}/connect", {"timeout": 900}).ok(201).json["sandboxID"] == made["sandboxID"]
+    assert state(alice, made) == "running"
+    alice.post(f"{path}/connect", {"timeout": 5}).ok(200)
+    assert left(alice, made) > 600, "connect never shortens"
+    alice.post(f"{path}/timeout", {"timeout": 60}).ok(204)
+    assert 50 < left(alice, made) <= 60
+    alice.post(f"{path}/refreshes", {"duration": 30}).ok(204)
+    assert left(alice, made) > 50
+    kill(alice, made)
+    alice.post(f"{path}/connect", {}).ok(404)
+    alice.post(f"{path}/timeout", {"timeout": 60}).ok(404)
+    envd.client.get("/health").ok(502)
+
+
+def left(client, sandbox):
+    ends = client.get(f"/sandboxes/{sandbox['sandboxID']}").ok().json["endAt"]
+    return time.mktime(time.strptime(ends[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone - time.time()
+
+
+def test_a_time_out_ends_it_also_after_a_restart(make_service, jail_works):
+    service = make_service().start()
+    alice = service.tenant("alice")
+    killed, paused, kept = (
+        create(alice, timeout=seconds, autoPause=pause) for seconds, pause in ((4, False), (4, True), (600, False))
+    )
+    service.restart(kill=True)
+    alice.close()
+    eventually(lambda: alice.get(f"/sandboxes/{killed['sandboxID']}").status == 404, "it is deleted")
+    eventually(lambda: state(alice, paused) == "paused", "it is paused")
+    assert state(alice, kept) == "running"
+    # What was paused by its time-out stays, and has none any more until it is woken.
+    alice.post(f"/v2/sandboxes/{paused['sandboxID']}/connect", {"timeout": 300}).ok(201)
+    assert state(alice, paused) == "running" and 250 < left(alice, paused) <= 300
+
+
+def test_one_that_may_wakes_when_it_is_used(alice, service):
+    made = create(alice, timeout=600, autoPause=True, autoResume={"enabled": True})
+    alice.post(f"/sandboxes/{made['sandboxID']}/pause", {}).ok(204)
+    Envd(service, made).client.get("/health").ok(204)
+    assert state(alice, made) == "running" and left(alice, made) > 200
+    kill(alice, made)
+
+
+def test_a_time_out_is_bounded_by_the_operator(make_service, jail_works):
+    service = make_service(settings={"ttl_seconds": 100}).start()
+    alice = service.tenant("alice")
+    assert "100 seconds" in alice.post("/sandboxes", {"templateID": "base", "timeout": 101}).ok(400).json["message"]
+    made = create(alice, timeout=90)
+    assert left(alice, made) <= 90
+
+
+def test_metrics_and_logs(alice, box):
+    metrics = alice.get(f"/sandboxes/{box['sandboxID']}/metrics").ok().json
+    assert metrics and set(metrics[0]) >= {"timestamp", "cpuCount", "cpuUsedPct", "memUsed", "memTotal", "diskUsed"}
+    assert set(alice.get(f"/sandboxes/{box['sandboxID']}/logs").ok().json) == {"logs", "logEntries"}
+    assert set(alice.get(f"/v2/sandboxes/{box['sandboxID']}/logs").ok().json) == {"logs"}
+
+
+def test_snapshots_and_forks(alice, service):
+    made = create(alice)
+    write(Envd(service, made), "/home/user/kept", b"as it was")
+    snapshot = alice.post(f"/sandboxes/{made['sandboxID']}/snapshots", {"name": "one"}).ok(201).json
+    write(Envd(service, made), "/home/user/kept", b"later")
+    listed = alice.get(f"/snapshots?sandboxID={made['sandboxID']}").ok().json
+    assert [one["snapshotID"] for one in listed] == [snapshot["snapshotID"]]
+    again = create(alice, templateID=snapshot["snapshotID"])
+    assert read(Envd(service, again), "/home/user/kept") == b"as it was"
+    forks = alice.post(f"/sandboxes/{made['sandboxID']}/fork", {"count": 2, "timeout": 60}).ok(201).json
+    for fork in forks:
+        assert read(Envd(service, fork["sandbox"]), "kept") == b"later"
+    for one in (again, *(fork["sandbox"] for fork in forks)):
+        kill(alice, one)
+    alice.delete(f"/templates/{snapshot['snapshotID']}").ok(204)
+    alice.delete(f"/templates/{snapshot['snapshotID']}").ok(404)
+    alice.delete("/templates/small").ok(403)
+    kill(alice, made)
+
+
+def test_lists_of_the_network_become_ours(alice):
+    for wish, network, rules in (
+        ({"allow_internet_access": False}, "none", None),
+        ({"network": {"denyOut": ["0.0.0.0/0"]}}, "none", None),
+        (
+            {"network": {"denyOut": ["0.0.0.0/0"], "allowOut": ["8.8.8.8", "*.example.com"]}},
+            "allow",
+            ["8.8.8.8:*", "*.example.com"],
+        ),
+    ):
+        answer = alice.post("/sandboxes", {"templateID": "base", **wish})
+        if answer.status == 403 or (answer.status == 400 and network == "allow"):
+            continue  # the operator, or this machine, has no such network
+        made = answer.ok(201).json
+        spec = alice.get(at(made["sandboxID"])).ok().json["spec"]
+        assert spec["network"] == network and (rules is None or spec["allow"] == rules)
+        kill(alice, made)
+
+
+# --- who may -------------------------------------------------------------------------------------
+
+
+def test_tenants_see_nothing_of_each_other(alice, bob, box, service):
+    assert box["sandboxID"] not in bob.get("/sandboxes").ok().text
+    path = f"/sandboxes/{box['sandboxID']}"
+    nowhere = "/sandboxes/aaaaaaaaaa"
+    for method, rest, body in (
+        ("GET", "", None),
+        ("DELETE", "", None),
+        ("POST", "/timeout", {"timeout": 1}),
+        ("POST", "/pause", {}),
+        ("POST", "/connect", {}),
+        ("POST", "/fork", {}),
+        ("POST", "/snapshots", {}),
+        ("GET", "/metrics", None),
+        ("GET", "/logs", None),
+    ):
+        theirs, none = bob.request(method, path + rest, body), bob.request(method, nowhere + rest, body)
+        assert theirs.status == none.status == 404, (rest, theirs)
+        assert theirs.text.replace(box["sandboxID"], "X") == none.text.replace("aaaaaaaaaa", "X")
+    bob.post("/sandboxes", {"templateID": f"{box['sandboxID']}.one"}).ok(404)
+    own = create(bob)
+    stranger = Envd(service, box, token=own["envdAccessToken"])
+    answers = [stranger.client.get("/health"), stranger.stat("/"), Envd(service, {**box, "sandboxID": "aaaaaaaaaa"}).stat("/")]
+    assert [a.status for a in answers] == [401] * 3
+    assert state(alice, box) == "running"
+    kill(bob, own)
+
+
+def test_a_token_ends_with_the_key_that_made_the_sandbox(service):
+    key = service.make_key("short", "--tenant", "dora")
+    dora = service.client(key["key"])
+    made = create(dora)
+    envd = Envd(service, made)
+    envd.client.get("/health").ok(204)
+    assert service.tendon("key", "revoke", "short").returncode == 0
+    envd.client.get("/health").ok(401)
+    service.client().delete(at(made["sandboxID"])).ok(204)
+
+
+def test_by_the_name_of_a_host(service, box):
+    host = f"49983-{box['sandboxID']}.localhost:{service.port}"
+    stranger = service.stranger(headers={"Host": host})
+    stranger.get("/health").ok(401)
+    stranger.get("/health", headers={"X-Access-Token": box["envdAccessToken"]}).ok(204)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def multipart(parts):
+    boundary = "----b0undary"
+    body = b""
+    for name, filename, content in parts:
+        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{filename}"\r\n\r\n'.encode()
+        body += content + b"\r\n"
+    return body + f"--{boundary}--\r\n".encode(), {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+
+
+def write(envd, path, content):
+    body, headers = multipart([("file", path, content)])
+    return envd.client.post(f"/files?{urlencode({'path': path})}", body, headers=headers).ok().json
+
+
+def read(envd, path):
+    return envd.client.get(f"/files?{urlencode({'path': path})}").ok().body
+
+
+def test_files_go_in_and_out(envd):
+    assert write(envd, "/home/user/d/a.txt", b"hello") == [
+        {"path": "/home/user/d/a.txt", "name": "a.txt", "type": "file"}
+    ]
+    assert read(envd, "/home/user/d/a.txt") == read(envd, "d/a.txt") == read(envd, "~/d/a.txt") == b"hello"
+    body, headers = multipart([("file", "x/1", b"one"), ("file", "/tmp/2", b"two"), ("other", "z", b"")])
+    written = envd.client.post("/files", body, headers=headers).ok().json
+    assert [one["path"] for one in written] == ["/home/user/x/1", "/tmp/2"]
+    octets = {"Content-Type": "application/octet-stream"}
+    large = bytes(range(256)) * 40000
+    envd.client.post("/files?path=big", large, headers=octets).ok()
+    assert read(envd, "big") == large
+    part = envd.client.get("/files?path=big", headers={"Range": "bytes=1-3"}).ok(206)
+    assert part.body == b"\x01\x02\x03"
+
+
+def test_files_that_are_not_there(envd):
+    for path, status in (("nothing", 404), ("/etc", 400), ("/dev/null", 400), ("", 400)):
+        answer = envd.client.get(f"/files?{urlencode({'path': path})}").ok(status)
+        assert answer.json["code"] == status and answer.json["message"]
+    envd.client.get("/files?path=a%00b").ok(400)
+    octets = {"Content-Type": "application/octet-stream"}
+    envd.client.post("/files", b"x", headers=octets).ok(400)
+    envd.client.post("/files?path=/etc", b"x", headers=octets).ok(400)
+    envd.client.post("/files?path=z", b"x", headers={**octets, "Content-Encoding": "gzip"}).ok(406)
+    body, headers = multipart([("file", "", b"x")])
+    envd.client.post("/files", body, headers=headers).ok(400)
+    envd.client.post("/files?path=q", b"--", headers={"Content-Type": "multipart/form-data"}).ok(400)
+
+
+def signed(token, path, operation, user="", until=None):
+    text = f"{path}:{operation}:{user}:{token}" + (f":{until}" if until else "")
+    signature = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+    query = {"path": path, "signature": "v1_" + signature}
+    return "/files?" + urlencode({**query, **({"signature_expiration": until} if until else {})})
+
+
+def test_links_are_signed(service, box, envd):
+    token, stranger = box["envdAccessToken"], service.stranger()
+    write(envd, "linked", b"by a link")
+    assert stranger.get(signed(token, "linked", "read")).ok().body == b"by a link"
+    soon, past = int(time.time()) + 60, int(time.time()) - 60
+    assert stranger.get(signed(token, "linked", "read", until=soon)).ok().body == b"by a link"
+    stranger.get(signed(token, "linked", "read", until=past)).ok(401)
+    stranger.get(signed(token, "linked", "write")).ok(401)
+    stranger.get(signed(token, "linked", "read").replace("linked", "other")).ok(401)
+    stranger.get(signed("0" * 32, "linked", "read")).ok(401)
+    body, headers = multipart([("file", "new", b"put by a link")])
+    stranger.post(signed(token, "new", "write"), body, headers=headers).ok()
+    assert read(envd, "new") == b"put by a link"
+
+
+def test_the_file_system(envd):
+    fs = "filesystem.Filesystem"
+    made = envd.rpc(f"{fs}/MakeDir", {"path": "fs/a/b"}).ok().json["entry"]
+    assert made["path"] == "/home/user/fs/a/b" and made["type"] == "FILE_TYPE_DIRECTORY"
+    assert envd.rpc(f"{fs}/MakeDir", {"path": "fs/a/b"}).ok(409).json["code"] == "already_exists"
+    write(envd, "fs/a/f", b"12345")
+    assert envd.rpc(f"{fs}/MakeDir", {"path": "fs/a/f"}).ok(400).json["code"] == "invalid_argument"
+    entry = envd.stat("fs/a/f").ok().json["entry"]
+    assert entry["size"] == "5" and entry["permissions"].startswith("-rw") and entry["name"] == "f"
+    assert entry["owner"] and entry["modifiedTime"].endswith("Z")
+    assert envd.stat("fs/none").ok(404).json["code"] == "not_found"
+    listed = envd.rpc(f"{fs}/ListDir", {"path": "fs", "depth": 2}).ok().json["entries"]
+    assert sorted(e["path"] for e in listed) == ["/home/user/fs/a", "/home/user/fs/a/b", "/home/user/fs/a/f"]
+    assert len(envd.rpc(f"{fs}/ListDir", {"path": "fs"}).ok().json["entries"]) == 1
+    assert envd.rpc(f"{fs}/ListDir", {"path": "fs/a/f"}).ok(400).json["code"] == "invalid_argument"
+    assert envd.rpc(f"{fs}/ListDir", {"path": "fs/none"}).ok(404).json["code"] == "not_found"
+    moved = envd.rpc(f"{fs}/Move", {"source": "fs/a/f", "destination": "fs/new/g"}).ok().json["entry"]
+    assert moved["path"] == "/home/user/fs/new/g"
+    assert envd.rpc(f"{fs}/Move", {"source": "fs/a/f", "destination": "fs/h"}).ok(404).json["code"] == "not_found"
+    for _ in range(2):  # what is not there is removed already
+        assert envd.rpc(f"{fs}/Remove", {"path": "fs"}).ok().json == {}
+    envd.stat("fs").ok(404)
+
+
+def test_a_watcher_that_is_asked(envd):
+    fs = "filesystem.Filesystem"
+    envd.rpc(f"{fs}/MakeDir", {"path": "asked/sub"}).ok()
+    watcher = envd.rpc(f"{fs}/CreateWatcher", {"path": "asked", "recursive": True}).ok().json
+    write(envd, "asked/sub/one", b"1")
+    events = envd.rpc(f"{fs}/GetWatcherEvents", watcher).ok().json["events"]
+    assert {"name": "sub/one", "type": "EVENT_TYPE_WRITE"} in events or {
+        "name": "sub/one",
+        "type": "EVENT_TYPE_CREATE",
+    } in events
+    assert envd.rpc(f"{fs}/GetWatcherEvents", watcher).ok().json["events"] == []
+    envd.rpc(f"{fs}/RemoveWatcher", watcher).ok()
+    assert envd.rpc(f"{fs}/GetWatcherEvents", watcher).ok(404).json["code"] == "not_found"
+    for bad in ("", "x", "../../alive:/", "zz:/", "a" * 64 + ":/"):
+        assert envd.rpc(f"{fs}/GetWatcherEvents", {"watcherId": bad}).ok(404).json["code"] == "not_found"
+    envd.rpc(f"{fs}/CreateWatcher", {"path": "none"}).ok(404)
+
+
+def test_a_stream_of_changes(envd):
+    envd.rpc("filesystem.Filesystem/MakeDir", {"path": "watched"}).ok()
+    with envd.stream("filesystem.Filesystem/WatchDir", {"path": "watched"}) as stream:
+        assert stream.status == 200 and stream.next() == (0, {"start": {}})
+        write(envd, "watched/new", b"x")
+        event = stream.until(lambda m: m.get("filesystem", {}).get("name") == "new")
+        assert event["filesystem"]["type"] in ("EVENT_TYPE_CREATE", "EVENT_TYPE_WRITE")
+    with envd.stream("filesystem.Filesystem/WatchDir", {"path": "nowhere"}) as stream:
+        assert stream.status == 200 and stream.next()[1]["error"]["code"] == "not_found"
+
+
+# --- hostile -------------------------------------------------------------------------------------
+
+
+def test_what_is_no_call_is_refused(envd, service):
+    assert envd.rpc("filesystem.Filesystem/Nothing").ok(501).json["code"] == "unimplemented"
+    envd.client.get("/filesystem.Filesystem/Stat").ok(404)
+    envd.client.post("/filesystem.Filesystem/Stat", b"{}", headers={"Content-Type": "application/proto"}).ok(415)
+    envd.client.post("/filesystem.Filesystem/WatchDir", {}).ok(415)
+    json_type = {"Content-Type": "application/json; charset=utf-8"}
+    assert envd.client.post("/filesystem.Filesystem/Stat", b"{", headers=json_type).ok(400).json["code"] == "invalid_argument"
+    for message in ({"path": 7}, {"path": {}}, {"path": "a" * 9000}, {"path": "\0"}):
+        assert envd.rpc("filesystem.Filesystem/Stat", message).status in (200, 400, 404, 500), message
+    whole = frame({"path": "/"})
+    for raw in (b"", b"\0", whole[:-1], whole + b"x", whole + whole, b"\1" + whole[1:], b"\0\xff\xff\xff\xff", frame(b"{")):
+        answer = envd.client.post("/filesystem.Filesystem/WatchDir", raw, headers={"Content-Type": STREAM}).ok(200)
+        ((flags, end),) = frames(answer.body)
+        assert flags == 2 and end["error"]["code"] in ("invalid_argument", "resource_exhausted", "unimplemented"), (raw, end)
+    for headers in (
+        {"E2b-Sandbox-Id": "../../../x"},
+        {"E2b-Sandbox-Id": "aaaaaaaaaa", "X-Access-Token": "aaaaaaaaaa_" + "0" * 32},
+        {"E2b-Sandbox-Id": ""},
+        {"E2b-Sandbox-Id": "aaaaaaaaaa"},
+        {"X-Access-Token": ""},
+        {"X-Access-Token": "x" * 5000},
+    ):
+        envd.client.get("/health", headers=headers).ok(401)
+    for port in ("0", "22", "99999", "x"):
+        envd.client.get("/health", headers={"E2b-Sandbox-Port": port}).ok(404)
+    envd.client.get("/health", headers={"Authorization": "Basic !!"}).ok(401)
+    envd.client.post("/init", {"accessToken": "mine"}).ok(403)
+    envd.client.get("/health", headers={"Origin": "http://evil.example"}).ok(403)
+    assert json.loads(envd.client.get("/metrics").ok().body)["cpu_count"] >= 1
+
+
+def test_a_token_is_no_key(service, box):
+    token = box["envdAccessToken"]
+    service.client(token).get("/sandboxes").ok(401)
+    stranger = service.stranger(headers={"X-Access-Token": token})
+    stranger.get("/sandboxes").ok(401)
+    stranger.get("/health").ok(204)  # it names its sandbox: connect of 2.9 tells nothing else
+    assert token not in service.log() and token not in (service.state / "audit.log").read_text()
+
+
+# --- processes -----------------------------------------------------------------------------------
+
+
+def test_a_command(envd):
+    done = envd.run("echo out; echo err >&2; exit 3")
+    assert (done.out, done.err, done.trailer) == (b"out\n", b"err\n", {}) and done.pid > 0
+    assert done.end == {"exitCode": 3, "exited": True, "status": "exit status 3", "error": "exit status 3"}
+    done = envd.run("kill -9 $$")
+    assert done.end["exitCode"] == -1 and done.end["exited"] is False and done.end["status"] == "signal: killed"
+    done = envd.run("echo $X $Y; pwd", process={"envs": {"Y": "2"}, "cwd": "/tmp"})
+    assert done.out == b"1 2\n/tmp\n"
+    done = envd.run("sleep 30", headers={"Connect-Timeout-Ms": "300"})
+    assert done.trailer["error"]["code"] == "deadline_exceeded"
+    for bad in ({"cmd": ""}, {"cmd": "/none/such"}, {"cwd": "/none/such"}, {"args": [1]}, {"envs": {"A": 1}}):
+        done = envd.run("true", process=bad)
+        assert done.trailer["error"]["code"] == "invalid_argument", (bad, done.items)
+
+
+def test_a_process_lives_on_without_who_started_it(envd):
+    message = {"process": {"cmd": "cat"}, "tag": "kept"}
+    with envd.stream("process.Process/Start", message) as stream:
+        pid = stream.next()[1]["event"]["start"]["pid"]
+    listed = envd.rpc("process.Process/List").ok().json["processes"]
+    assert [(one["pid"], one["tag"], one["config"]["cmd"]) for one in listed if one.get("tag")] == [(pid, "kept", "cat")]
+    with envd.stream("process.Process/Connect", {"process": {"tag": "kept"}}) as stream:
+        assert stream.next()[1]["event"]["start"]["pid"] == pid
+        typed = base64.b64encode(b"typed").decode()
+        envd.rpc("process.Process/SendInput", {"process": {"pid": pid}, "input": {"stdin": typed}}).ok()
+        assert stream.until(lambda m: "data" in m.get("event", {}))["event"]["data"]["stdout"] == typed
+        envd.rpc("process.Process/CloseStdin", {"process": {"pid": pid}}).ok()
+        assert stream.until(lambda m: "end" in m.get("event", {}))["event"]["end"]["status"] == "exit status 0"
+    for method, more in (("SendSignal", {"signal": "SIGNAL_SIGKILL"}), ("SendInput", {"input": {"stdin": "eA=="}})):
+        answer = envd.rpc(f"process.Process/{method}", {"process": {"pid": pid}, **more})
+        assert answer.ok(404).json["code"] == "not_found"
+    with envd.stream("process.Process/Connect", {"process": {"pid": pid}}) as stream:  # it has just ended
+        assert "end" in [item for item in stream][1][1]["event"]
+
+
+def test_a_stream_of_input(envd):
+    with envd.stream("process.Process/Start", {"process": {"cmd": "cat"}}) as out:
+        pid = out.next()[1]["event"]["start"]["pid"]
+        data = {"data": {"input": {"stdin": base64.b64encode(b"12").decode()}}}
+        raw = frame({"start": {"process": {"pid": pid}}}) + frame(data) + frame({"keepalive": {}}) + frame(data)
+        with envd.stream("process.Process/StreamInput", raw=raw) as stream:
+            assert list(stream) == [(0, {}), (2, {})]
+        for bad in (frame(data), frame({"start": {"process": {}}}), raw + b"\0\0", frame(b"[")):
+            with envd.stream("process.Process/StreamInput", raw=bad) as stream:
+                assert list(stream)[-1][1]["error"]["code"] == "invalid_argument"
+        envd.rpc("process.Process/CloseStdin", {"process": {"pid": pid}}).ok()
+        done = [message["event"] for flags, message in out if flags == 0]
+        data = [base64.b64decode(event["data"]["stdout"]) for event in done if "data" in event]
+        assert b"".join(data) == 4 * b"12", "what came whole was typed, also before an envelope that is cut short"
+        assert done[-1]["end"]["status"] == "exit status 0"
+
+
+def test_a_terminal(envd):
+    message = {"process": {"cmd": "/bin/bash", "args": ["-i"]}, "pty": {"size": {"cols": 80, "rows": 24}}}
+    with envd.stream("process.Process/Start", message) as stream:
+        pid = stream.next()[1]["event"]["start"]["pid"]
+        size = {"process": {"pid": pid}, "pty": {"size": {"cols": 101, "rows": 31}}}
+        envd.rpc("process.Process/Update", size).ok()
+        typed = base64.b64encode(b"stty size; exit\n").decode()
+        envd.rpc("process.Process/SendInput", {"process": {"pid": pid}, "input": {"pty": typed}}).ok()
+        seen = b""
+        for _, message in stream:
+            seen += base64.b64decode(message.get("event", {}).get("data", {}).get("pty", ""))
+        assert b"31 101" in seen
+
+
+def test_a_quiet_stream_says_that_it_lives(envd):
+    headers = {"Keepalive-Ping-Interval": "1"}
+    message = {"process": {"cmd": "sleep", "args": ["30"]}}
+    with envd.stream("process.Process/Start", message, headers=headers) as stream:
+        pid = stream.next()[1]["event"]["start"]["pid"]
+        stream.until(lambda m: "keepalive" in m.get("event", {}))
+        envd.rpc("process.Process/SendSignal", {"process": {"pid": pid}, "signal": 9}).ok()
+        assert stream.until(lambda m: "end" in m.get("event", {}))["event"]["end"]["exitCode"] == -1
+    for bad in ({}, {"process": {"pid": 1 << 40}}, {"process": {"tag": "none"}}, {"process": {"tag": "x" * 500}}):
+        assert envd.rpc("process.Process/CloseStdin", bad).status in (400, 404), bad
+        answer = envd.rpc("process.Process/SendSignal", {"signal": "SIGNAL_SIGKILL", **bad})
+        assert answer.json["code"] in ("invalid_argument", "not_found")

@@ -1,0 +1,50 @@
+"""E2B's own SDKs, unmodified, from PyPI and npm, against the service: e2b_story.py and e2b_story.mjs."""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from peers import peers, sdk
+from services import Service
+
+HERE = pathlib.Path(__file__).parent
+STORIES = ("quick_start", "life", "files", "watch", "commands", "pty", "asynchronous")
+
+
+@pytest.fixture(scope="module")
+def service(jail_works, tmp_path_factory):
+    service = Service(tmp_path_factory.mktemp("e2b-sdk")).start()
+    yield service
+    service.finish()
+
+
+def tell(service, *words):
+    key = service.make_key(f"sdk-{len(service.audit())}", "--tenant", f"sdk{len(service.audit())}", "--e2b")["key"]
+    env = {
+        **service.env,
+        "E2B_API_KEY": key,
+        "E2B_API_URL": f"http://127.0.0.1:{service.port}",
+        "E2B_SANDBOX_URL": f"http://127.0.0.1:{service.port}",
+    }
+    done = subprocess.run([*map(str, words)], env=env, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
+
+
+@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("version", ["e2b", "e2b-2.9"])
+def test_python(service, version, story):
+    tell(service, sdk(version), HERE / "e2b_story.py", story)
+
+
+def test_code_interpreter(service):
+    if subprocess.run(["/usr/bin/python3", "-c", "import ipykernel"], capture_output=True).returncode:
+        pytest.skip("the Python of this machine, which jails have, has no ipykernel")
+    tell(service, sdk("e2b"), HERE / "e2b_story.py", "interpreter")
+
+
+def test_javascript(service):
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    tell(service, "node", HERE / "e2b_story.mjs", peers("e2b"))
