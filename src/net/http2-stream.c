@@ -286,7 +286,7 @@ static size_t answer_fields(struct http2_stream *s, const struct tn_http_head *h
     char *bytes = s->in.data;
     size_t count = 0;
 
-    snprintf(status, 4, "%03d", h->status % 1000);
+    snprintf(status, 4, "%03u", (unsigned)h->status % 1000);
     out[count++] = nv(":status", 7, status, 3);
     for (unsigned i = 0; i < h->field_count; i++) {
         char *name = bytes + h->fields[i].name.at;
@@ -366,7 +366,7 @@ int http2_stream_refuse(struct http2_stream *s, int status)
 {
     char text[4];
 
-    snprintf(text, sizeof text, "%03d", status % 1000);
+    snprintf(text, sizeof text, "%03u", (unsigned)status % 1000);
     nghttp2_nv field = nv(":status", 7, text, 3);
     s->answered = true;
     return s->lib->nghttp2_submit_response(s->session, s->id, &field, 1, NULL);
