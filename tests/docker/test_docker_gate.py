@@ -150,7 +150,8 @@ def test_ipv6_is_judged_alike(world, open_box, box):
         assert not any(line.startswith("http") for line in world.internet.lines()[since:])
 
 
-LISTEN = "setsid perl -MIO::Socket::INET -e '{}' </dev/null >/dev/null 2>&1 &".format(
+# The command ends when it listens: what has no session of its own by then would end with it.
+LISTEN = "setsid perl -MIO::Socket::INET -e '{}' </dev/null >/dev/null 2>&1 & timeout 30 bash -c 'until (exec 3<>/dev/tcp/127.0.0.1/4711) 2>/dev/null; do sleep 0.1; done'".format(
     '$s = IO::Socket::INET->new(Listen => 5, LocalPort => 4711) or die; while ($c = $s->accept) { print $c "HTTP/1.1 200 OK\\r\\n\\r\\n"; close $c }'
 )
 
@@ -165,22 +166,38 @@ def test_another_container(world, open_box):
     world.tendon("rm", other.id)
 
 
+def test_its_ports_are_reached_through_the_hand(world, open_box):
+    assert open_box.sh(LISTEN.replace("4711", "4712")).returncode == 0
+    words = world.machine.words(program(BUILD, "tendon"), "port", open_box.id, "4712")
+    home = world.home(0)
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "TENDON_STATE": str(home / "state"), **world.env}
+    with subprocess.Popen(words, env=env, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as port:
+        try:
+            code = "import socket; print(socket.create_connection(('127.0.0.1', 4712), 5).recv(99))"
+            ask = world.machine.words("/usr/bin/python3", "-c", code)
+            until(lambda: b"200 OK" in subprocess.run(ask, capture_output=True, timeout=30).stdout)
+        finally:
+            port.terminate()
+
+
 # --- rules ------------------------------------------------------------------------------------------
 
 TALK = """
 rm -f /tmp/in /tmp/said; mkfifo /tmp/in
 cat >/tmp/talk <<'END'
-exec 3<>/dev/tcp/good.test/7 4<>/tmp/in
+exec 4<>/tmp/in 3<>/dev/tcp/good.test/7
 read -r line <&3
+echo ready >>/tmp/said
 while read -r line <&4; do echo "$line" >&3; read -r -t 30 answer <&3; echo "got $answer" >>/tmp/said; done
 END
-setsid bash /tmp/talk </dev/null >/dev/null 2>&1 &
+setsid bash /tmp/talk </dev/null >>/tmp/said 2>&1 &
+timeout 30 bash -c 'until [ -s /tmp/said ]; do sleep 0.1; done'; cat /tmp/said
 """
 
 
 def test_new_rules_lose_no_connection(world):
     box = world.box("allow", "good.test", "good.test:7")
-    box.sh(TALK)
+    assert "ready" in box.sh(TALK).stdout
 
     def say(word):
         box.sh(f"echo {word} >/tmp/in")
@@ -364,6 +381,8 @@ def test_a_tenant(world, tmp_path):
         now = alice.get(at(box, "/network")).ok().json
         assert now["network"] == "allow" and now["gated"] and now["rules"] == ["good.test", "*.cdn.test"], now
         assert any(outside.EVIL in one["what"] for one in now["refusals"]), now
+        lines = [json.loads(line) for line in (service.state / "audit.log").read_text().splitlines()]
+        assert any(one["what"] == "network.refused" and outside.EVIL in one["detail"] for one in lines), lines
         assert mallory.get(at(box, "/network")).status == 404
         assert alice.patch(at(box, "/network"), {"allow": ["evil.test"]}).status == 403
         assert alice.patch(at(box, "/network"), {"allow": ["one.cdn.test"]}).ok().json["rules"][-1] == "one.cdn.test"
