@@ -575,3 +575,17 @@ def test_a_quiet_stream_says_that_it_lives(envd):
         assert envd.rpc("process.Process/CloseStdin", bad).status in (400, 404), bad
         answer = envd.rpc("process.Process/SendSignal", {"signal": "SIGNAL_SIGKILL", **bad})
         assert answer.json["code"] in ("invalid_argument", "not_found")
+
+
+def test_a_port_by_the_token_for_its_traffic(service, box, envd):
+    server = {"process": {"cmd": "python3", "args": ["-m", "http.server", "8123", "--bind", "127.0.0.1"], "cwd": "/tmp"}}
+    with envd.stream("process.Process/Start", server) as stream:
+        pid = stream.next()[1]["event"]["start"]["pid"]
+        write(envd, "/tmp/page", b"from inside")
+        stranger = service.stranger(headers={"Host": f"8123-{box['sandboxID']}.{box['domain']}"})
+        token = {"E2b-Traffic-Access-Token": box["trafficAccessToken"]}
+        eventually(lambda: stranger.get("/page", headers=token).status == 200, "the server listens")
+        assert stranger.get("/page", headers=token).ok().body == b"from inside"
+        for wrong in ({}, {"E2b-Traffic-Access-Token": box["envdAccessToken"]}):
+            stranger.get("/page", headers=wrong).ok(401)
+        envd.rpc("process.Process/SendSignal", {"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"}).ok()

@@ -28,8 +28,14 @@ def tell(service, *words):
         "E2B_API_URL": f"http://127.0.0.1:{service.port}",
         "E2B_SANDBOX_URL": f"http://127.0.0.1:{service.port}",
     }
-    done = subprocess.run([*map(str, words)], env=env, capture_output=True, text=True, timeout=110)
+    done = subprocess.run([*map(str, words)], env=env, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
+
+
+def test_installed():
+    """The packages, apart from what is done with them: that takes its time, once."""
+    for version in ("e2b", "e2b-2.9"):
+        sdk(version)
 
 
 @pytest.mark.parametrize("story", STORIES)
