@@ -150,7 +150,7 @@ def test_a_whole_life(service):
 
     # Whoever holds it leaves no core: the gate, and the service, which has just been told it once more.
     alice.put("/v1/secrets/API_KEY", {"value": value, "hosts": ["api.test"]}).ok()
-    gate = gate_of(service, box)
+    gate = eventually(lambda: python(alice, box, USE.format("api.test")) and gate_of(service, box), "a gate that works")
     assert limit_of_cores(gate) == limit_of_cores(service.pid) == 1  # a sanitizer makes it 0
     os.kill(gate, signal.SIGABRT)
     eventually(lambda: gate_of(service, box) != gate, "its end")
