@@ -26,8 +26,8 @@ def browse(client, box, url):
 
 def test_it_believes_the_authority_of_its_sandbox(service):
     admin = service.client()
-    value = {"value": "v", "hosts": ["api.test"]}
-    admin.put("/v1/secrets/API_KEY", value)
+    value = {"value": "a-key-of-the-test", "hosts": ["api.test"]}
+    admin.put("/v1/secrets/API_KEY", value).ok()
     box = make(admin, network="allow", allow=["api.test"], secrets=["API_KEY"])
     shown = browse(admin, box, "https://api.test/echo")
     assert shown["observation"] == "browse" and not shown["extras"]["error"], shown
