@@ -80,7 +80,8 @@ def test_what_it_cannot_have(world):
     world.settings = {"jail.runsc": "/nonexistent/runsc"}
     with pytest.raises(Refusal) as refusal:
         world.new(world.open())
-    assert refusal.value.code == "unsupported" and "jail.runsc" in refusal.value.text
+    assert refusal.value.code == "unsupported" and "offers no gVisor" in refusal.value.text
+    assert "/nonexistent" not in refusal.value.text  # directories are for doctor
 
 
 def test_volumes(world, driver):
