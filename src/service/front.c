@@ -10,6 +10,7 @@
 #include "service/audit.h"
 #include "service/bucket.h"
 #include "service/caller.h"
+#include "service/daytona/daytona.h"
 #include "service/e2b/e2b.h"
 #include "service/front.h"
 #include "service/login.h"
@@ -219,6 +220,7 @@ bool front_enter(struct tn_http_exchange *x, void *ctx)
     struct tn_service *s = ctx;
 
     front_begin(x, s);
+    daytona_hear(x);
     return !e2b_take(s, x) && !preview_take(s, x) && host_check(s, x) && origin_check(s, x) &&
            !openhands_take(s, x);
 }

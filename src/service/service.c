@@ -56,6 +56,8 @@ static const struct tn_route *const routes[] = {
     routes_webhooks,
     routes_e2b_create,
     routes_e2b_control,
+    routes_daytona_api,
+    routes_daytona_toolbox,
     routes_preview,
     routes_editor,
     routes_dashboard,

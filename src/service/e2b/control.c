@@ -274,7 +274,7 @@ static double used_pct(const struct box_sample *before, const struct box_sample 
 }
 
 static void put_sample(struct tn_jw *w, const struct box_sample *before,
-                       const struct box_sample *now, const struct e2b_size *size)
+                       const struct box_sample *now, const struct surface_size *size)
 {
     tn_jw_object(w);
     openhands_put_time(w, "timestamp", now->time);
@@ -309,7 +309,7 @@ static void put_samples(struct tn_http_exchange *x, struct tn_jw *w, struct box 
     } else {
         box_look(b, &v);
     }
-    struct e2b_size size = e2b_size_of(&v);
+    struct surface_size size = surface_size_of(&v);
     tn_jw_array(w);
     for (size_t i = 0; i < count; i++)
         if (samples[i].time >= start && samples[i].time <= end)
