@@ -21,17 +21,18 @@ class Toolbox:
         older = int(version.split(".")[1]) < 100
         self.base = f"/api/toolbox/{self.id}/toolbox" if older else f"/api/toolbox/{self.id}"
 
-    def call(self, method, path, body=None, headers=None, **query):
+    def call(self, method, path, body=None, headers=None, /, **query):
         target = self.base + path + ("?" + urlencode(query, quote_via=quote) if query else "")
-        return self.client.request(method, target, body, headers={"X-Daytona-SDK-Version": self.version, **(headers or {})})
+        headers = {"X-Daytona-SDK-Version": self.version, **(headers or {})}
+        return self.client.request(method, target, body, headers=headers)
 
-    def get(self, path, **query):
+    def get(self, path, /, **query):
         return self.call("GET", path, **query)
 
-    def post(self, path, body=None, **query):
+    def post(self, path, body=None, /, **query):
         return self.call("POST", path, body, **query)
 
-    def delete(self, path, **query):
+    def delete(self, path, /, **query):
         return self.call("DELETE", path, **query)
 
     def execute(self, command, **more):

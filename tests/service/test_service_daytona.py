@@ -92,18 +92,18 @@ def test_stop_start_delete(alice):
     Toolbox(alice, made).upload(("kept.txt", b"kept")).ok()
     stopped = alice.post(f"/api/sandbox/{made['id']}/stop?force=false").ok().json
     assert stopped["state"] in ("stopping", "stopped")
-    eventually(lambda: state(alice, made) == "stopped")
+    eventually(lambda: state(alice, made) == "stopped", "it is stopped")
     assert alice.post(f"/api/sandbox/{made['id']}/start").ok().json["state"] in ("starting", "started")
-    eventually(lambda: state(alice, made) == "started")
+    eventually(lambda: state(alice, made) == "started", "it runs")
     assert Toolbox(alice, made).download("kept.txt") == {"kept.txt": b"kept"}
     assert alice.delete(f"/api/sandbox/{made['id']}?force=true").ok().json["state"].startswith("destroy")
-    eventually(lambda: alice.get(f"/api/sandbox/{made['id']}").status == 404)
+    eventually(lambda: alice.get(f"/api/sandbox/{made['id']}").status == 404, "it is gone")
 
 
 def test_one_that_ends_with_its_stop(alice):
     made = create(alice, autoDeleteInterval=0)
     alice.post(f"/api/sandbox/{made['id']}/stop").ok()
-    eventually(lambda: alice.get(f"/api/sandbox/{made['id']}").status == 404)
+    eventually(lambda: alice.get(f"/api/sandbox/{made['id']}").status == 404, "it is gone")
 
 
 def test_labels_and_intervals(alice):
@@ -172,7 +172,7 @@ def test_lists_in_three_shapes(service):
     array = carol.get(f"/api/sandbox?verbose=true&labels={wanted}", headers=versioned(OLDEST)).ok().json
     assert [one["id"] for one in array] == [made[1]]
     carol.post(f"/api/sandbox/{made[0]}/stop").ok()
-    eventually(lambda: state(carol, {"id": made[0]}) == "stopped")
+    eventually(lambda: state(carol, {"id": made[0]}) == "stopped", "it is stopped")
     assert [one["id"] for one in carol.get("/api/sandbox?states=stopped").ok().json["items"]] == made[:1]
     carol.get("/api/sandbox?labels=x").ok(400)
     carol.get("/api/sandbox?cursor=x").ok(400)
@@ -218,7 +218,7 @@ def test_ports(service, alice, bob):
     target = path_of(link["url"]) + "/page.txt"
     stranger = service.stranger()
     token = {"X-Daytona-Preview-Token": link["token"]}
-    eventually(lambda: stranger.get(target, headers=token).status == 200)
+    eventually(lambda: stranger.get(target, headers=token).status == 200, "it listens")
     assert stranger.get(target, headers=token).ok().body == b"a page"
     assert stranger.get(f"{target}?DAYTONA_SANDBOX_AUTH_KEY={link['token']}").ok().body == b"a page"
     stranger.get(target).ok(401)
