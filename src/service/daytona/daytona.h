@@ -80,7 +80,6 @@ extern const struct daytona_row daytona_files_rows[];   /* files.c; ends with {0
 extern const struct daytona_row daytona_process_rows[]; /* process.c */
 extern const struct daytona_row daytona_session_rows[]; /* session.c */
 extern const struct daytona_row daytona_pty_rows[];     /* pty.c */
-extern const struct daytona_row daytona_git_rows[];     /* git.c */
 
 /* The files of the box, with a connection of the caller's; NULL: answered. */
 struct tn_hand_files *daytona_files(struct daytona_call *c);
@@ -107,6 +106,7 @@ struct daytona_done {
     int64_t exit_code;            /* 128 and the number of the signal that killed it */
     bool late;                    /* its time was over */
     bool apart;                   /* out and err are wanted, too */
+    bool marked;                  /* three bytes in `both` say where each piece came from */
 };
 #define DAYTONA_DONE(x)                                                          \
     {                                                                            \
@@ -118,9 +118,21 @@ void daytona_done_end(struct daytona_done *d);
 /* Waits for its end.  -1 with err: nobody knows what became of it. */
 int daytona_await(struct daytona_call *c, const char *which, struct daytona_done *out,
                   struct tn_error *err);
+/* What there is by now. */
+int daytona_so_far(struct daytona_call *c, const char *which, struct daytona_done *out,
+                   struct tn_error *err);
+/* Members output and, where they are apart, stdout and stderr. */
+void daytona_put_done(struct tn_jw *w, const struct daytona_done *done);
 int64_t daytona_exit_code(const struct tn_process_status *status);
 /* Runs these words (ends with NULL) in that directory (NULL: home) to their end.  -1: answered. */
 int daytona_run(struct daytona_call *c, const char *const *args, const char *cwd,
                 struct daytona_done *out);
+
+/* --- sessions and terminals ------------------------------------------------------------------- */
+
+/* A name for a session or a terminal: it becomes a part of paths and tags. */
+bool daytona_is_name(const char *text);
+/* Answers the handshake of a WebSocket, and follows the process over it. */
+void daytona_stream(struct daytona_call *c, const char *which, bool terminal);
 
 #endif

@@ -99,6 +99,8 @@ static int keep(const struct tn_process_piece *piece, void *ctx)
     switch (piece->kind) {
     case TN_PROCESS_OUT:
     case TN_PROCESS_ERR:
+        if (d->marked)
+            tn_buf_add(&d->both, piece->kind == TN_PROCESS_OUT ? "\1\1\1" : "\2\2\2", 3);
         tn_buf_add(&d->both, piece->bytes, piece->n);
         if (d->apart)
             tn_buf_add(piece->kind == TN_PROCESS_OUT ? &d->out : &d->err, piece->bytes, piece->n);
@@ -114,10 +116,10 @@ static int keep(const struct tn_process_piece *piece, void *ctx)
     return 0;
 }
 
-int daytona_await(struct daytona_call *c, const char *which, struct daytona_done *out,
+static int gather(struct daytona_call *c, const char *which, bool now, struct daytona_done *out,
                   struct tn_error *err)
 {
-    struct tn_process_follow f = {0};
+    struct tn_process_follow f = {.now = now};
 
     if (process_follow(c->b, which, &f, keep, out, tn_http_fd(c->x), TN_NEVER, err))
         return -1;
@@ -126,6 +128,18 @@ int daytona_await(struct daytona_call *c, const char *which, struct daytona_done
     return tn_buf_ok(&out->both) ? 0
                                  : tn_fail(err, TN_E_TOO_LARGE, "The output is more than %d MiB",
                                            DAYTONA_ANSWER_MAX >> 20);
+}
+
+int daytona_await(struct daytona_call *c, const char *which, struct daytona_done *out,
+                  struct tn_error *err)
+{
+    return gather(c, which, false, out, err);
+}
+
+int daytona_so_far(struct daytona_call *c, const char *which, struct daytona_done *out,
+                   struct tn_error *err)
+{
+    return gather(c, which, true, out, err);
 }
 
 /* Runs it to its end and forgets it: only commands of sessions are asked for later. */
