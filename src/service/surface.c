@@ -9,6 +9,7 @@
 #include "service/api-native.h"
 #include "service/bounds.h"
 #include "service/caller.h"
+#include "service/preview-host.h"
 #include "service/proxy.h"
 
 void surface_token(const struct tn_service *s, const char *purpose, const char *text,
@@ -66,6 +67,27 @@ int surface_body(struct tn_http_exchange *x, size_t max, struct tn_json **out)
     return -1;
 }
 
+void surface_write_place(double created, const char *id, char out[SURFACE_PLACE])
+{
+    snprintf(out, SURFACE_PLACE, "%.17g-%s", created, id);
+}
+
+int surface_read_place(struct tn_http_exchange *x, const char *name, struct box_filter *f,
+                       char after[11])
+{
+    const char *text = tn_http_query(x, name);
+    char *end;
+
+    if (!text || !*text)
+        return 0;
+    f->after_created = strtod(text, &end);
+    if (end == text || *end != '-' || !preview_is_id(end + 1, strlen(end + 1)))
+        return native_refuse(x, TN_E_INVALID, "%s: expected that of the page before", name);
+    snprintf(after, 11, "%s", end + 1);
+    f->after = after;
+    return 0;
+}
+
 char *surface_path(const char *home, const char *given)
 {
     bool tilde = given && given[0] == '~' && (!given[1] || given[1] == '/');
@@ -90,6 +112,14 @@ void surface_mode_text(const struct tn_entry *e, char out[11])
     for (int i = 0; i < 9; i++)
         out[1 + i] = e->mode & 1u << (8 - i) ? letters[i] : '-';
     out[10] = '\0';
+}
+
+void surface_put_owner(struct tn_jw *w, const char *key, int64_t id)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%lld", (long long)id);
+    tn_jw_kstr(w, key, id == 0 ? "root" : text);
 }
 
 void surface_send_file(struct tn_http_exchange *x, struct box *b, struct tn_hand_files *f,
@@ -161,6 +191,26 @@ int surface_add_env(const struct tn_json *given, const char *home, struct tn_spe
     tn_json_free(spec->env);
     spec->env = env;
     return tn_spec_check(spec, err);
+}
+
+void surface_add_arg(struct tn_str_list *args, const char *text)
+{
+    args->items = tn_realloc(args->items, (args->count + 1) * sizeof *args->items);
+    args->items[args->count++] = tn_strdup(text);
+}
+
+int surface_process_env(const struct tn_http_exchange *x, const char *home,
+                        const struct tn_json *given, struct tn_json **out, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = {.max = SPEC_MAX << 2, .purse = purse_of(x)};
+    struct tn_jw w = tn_jw(&text);
+
+    tn_jw_object(&w);
+    if (home && !tn_json_has(given, "HOME"))
+        tn_jw_kstr(&w, "HOME", home);
+    tn_json_each(given, put_variable, &w);
+    tn_jw_object_end(&w);
+    return tn_json_parse(tn_buf_str(&text), text.len, out, err);
 }
 
 /* --- lives ----------------------------------------------------------------------------------- */

@@ -1,11 +1,13 @@
 """The surface of Daytona on the wire: API and toolbox, without any SDK."""
 
+import base64
 import json
 from urllib.parse import quote
 
 import pytest
 
 from daytona_wire import NEWEST, OLDEST, Toolbox, create, multipart, state
+from native import upgrade
 from services import Service, eventually
 
 CONFIG = """
@@ -127,9 +129,7 @@ def test_a_snapshot_is_a_template_of_the_configuration(alice):
     made = create(alice, snapshot="small", env={"B": "2"})
     assert made["snapshot"] == "small" and made["memory"] == 1
     assert Toolbox(alice, made).output("echo $GREETING $B") == "hello 2\n"
-    names = [one["name"] for one in alice.get("/api/snapshots").ok().json["items"]]
-    assert names == ["small"] and alice.get("/api/snapshots/small").ok().json["state"] == "active"
-    alice.get("/api/snapshots/nothing").ok(404)
+    assert alice.get("/api/snapshots").ok(404).json["statusCode"] == 404
     assert "not found" in alice.post("/api/sandbox", {"snapshot": "nothing"}).ok(400).json["message"]
     kill(alice, made)
 
@@ -265,6 +265,143 @@ def test_code_run(toolbox):
     assert answer == {"exitCode": 0, "result": "42 ['a'] v\n", "artifacts": {"charts": []}}
     assert toolbox.post("/process/code-run", {"code": "1/0"}).ok().json["exitCode"] == 1
     toolbox.post("/process/code-run", {"code": "x", "language": "cobol"}).ok(400)
+
+
+# --- sessions ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def session(toolbox):
+    toolbox.post("/process/session", {"sessionId": "s.1"}).ok(201)
+    yield lambda command, **more: toolbox.post("/process/session/s.1/exec", {"command": command, **more})
+    toolbox.delete("/process/session/s.1").ok(204)
+    toolbox.get("/process/session/s.1").ok(404)
+
+
+def test_a_session_keeps_what_its_shell_had(toolbox, session):
+    session("cd /tmp; export V='a b'; W=too; f() { echo f:$1; }; set -f").ok()
+    done = session("pwd; echo $V $W *; f x; echo err >&2; (exit 3)").ok().json
+    assert done["exitCode"] == 3 and "/tmp\na b too *\nf:x\n" in done["output"] and "err\n" in done["output"]
+    if toolbox.version == NEWEST:
+        assert done["stdout"] == "/tmp\na b too *\nf:x\n" and done["stderr"] == "err\n"
+    else:
+        assert set(done) == {"cmdId", "exitCode", "output"}
+    assert session("exit 4").ok().json["exitCode"] == 4
+    assert session("pwd").ok().json["output"] == "/tmp\n"
+    assert session("echo 'unfinished").ok().json["exitCode"] != 0
+    assert session("echo $V").ok().json["output"] == "a b\n"
+
+
+def test_output_of_clients_between_has_marks(alice, box):
+    toolbox = Toolbox(alice, box, "0.115.0")
+    toolbox.post("/process/session", {"sessionId": "marks"}).ok(201)
+    done = toolbox.post("/process/session/marks/exec", {"command": "echo a"}).ok().json
+    assert done["output"] == "\1\1\1a\n"
+    logs = toolbox.get(f"/process/session/marks/command/{done['cmdId']}/logs").ok()
+    assert logs.body == b"\1\1\1a\n"
+    toolbox.delete("/process/session/marks").ok(204)
+
+
+def test_commands_that_nobody_waits_for(toolbox, session):
+    started = session("echo one; read line; echo got $line; exit 5", runAsync=True).ok(202).json
+    path = f"/process/session/s.1/command/{started['cmdId']}"
+    running = toolbox.get(path).ok().json
+    assert running == {"id": started["cmdId"], "command": "echo one; read line; echo got $line; exit 5"}
+    toolbox.post(f"{path}/input", {"data": "typed\n"}).ok(204)
+    eventually(lambda: toolbox.get(path).ok().json.get("exitCode") == 5, "it ends")
+    logs = toolbox.get(f"{path}/logs").ok()
+    text = "one\ngot typed\n"
+    if toolbox.version == NEWEST:
+        assert logs.json == {"output": text, "stdout": text, "stderr": ""}
+    else:
+        assert logs.body.decode() == text
+    assert toolbox.get(f"{path}/logs", follow="true").ok().body.decode() == text
+    assert toolbox.post(f"{path}/input", {"data": "late"}).ok(410).json["code"] == "COMMAND_ALREADY_COMPLETED"
+    everything = toolbox.get("/process/session").ok().json
+    assert [one["sessionId"] for one in everything] == ["s.1"]
+    assert running["id"] in [one["id"] for one in everything[0]["commands"]]
+
+
+def test_logs_as_they_come(alice, toolbox, session):
+    started = session("echo out; echo err >&2; read line; echo $line", runAsync=True).ok(202).json
+    path = f"/process/session/s.1/command/{started['cmdId']}"
+    stream = upgrade(alice, f"{toolbox.base}{path}/logs?follow=true")
+    logs = {b"\1": b"", b"\2": b""}
+
+    def read():
+        frame = stream.recv()
+        if frame:
+            assert frame[:3] == frame[:1] * 3
+            logs[frame[:1]] += frame[3:]
+        return frame
+
+    while logs != {b"\1": b"out\n", b"\2": b"err\n"}:
+        assert read()
+    toolbox.post(f"{path}/input", {"data": "last\n"}).ok(204)
+    while read():
+        pass
+    assert logs[b"\1"] == b"out\nlast\n"
+    stream.close()
+
+
+def test_the_end_of_a_session_is_that_of_its_commands(toolbox):
+    toolbox.post("/process/session", {"sessionId": "end"}).ok(201)
+    toolbox.post("/process/session", {"sessionId": "end"}).ok(409)
+    started = toolbox.post("/process/session/end/exec", {"command": "echo $$ >/tmp/pid; sleep 600", "async": True})
+    number = eventually(lambda: toolbox.execute("cat /tmp/pid").json["result"].strip(), "it runs")
+    toolbox.delete("/process/session/end").ok(204)
+    eventually(lambda: toolbox.execute(f"kill -0 {number}").json["exitCode"] == 1, "it was killed")
+    toolbox.get(f"/process/session/end/command/{started.ok(202).json['cmdId']}").ok(404)
+
+
+def test_sessions_that_are_not_there(toolbox, session):
+    known = session("true").ok().json["cmdId"]
+    toolbox.post("/process/session/none/exec", {"command": "true"}).ok(404)
+    toolbox.get(f"/process/session/none/command/{known}").ok(404)
+    for wrong in ("p0000000000000000", "1", "tag:session:s.1", "p" + "x" * 16):
+        toolbox.get(f"/process/session/s.1/command/{quote(wrong)}").ok(404)
+    for name in ("", "..", ".hidden", "a b", "a/b", "x" * 200, 7):
+        toolbox.post("/process/session", {"sessionId": name}).ok(400)
+    session("").ok(400)
+
+
+# --- terminals -----------------------------------------------------------------------------------
+
+
+def text_until(stream, wanted):
+    text = b""
+    while wanted not in text:
+        frame = stream.recv()
+        assert frame, text
+        text += frame if isinstance(frame, bytes) else b""
+    return text
+
+
+def test_a_terminal(alice, toolbox):
+    envs = base64.urlsafe_b64encode(json.dumps({"V": "from here"}).encode()).rstrip(b"=").decode()
+    protocols = [f"X-Daytona-Pty-Envs~{envs}", "X-Daytona-Pty-Exit-Control"]
+    target = f"{toolbox.base}/process/pty/create-connect?id=p1&cols=80&rows=24&cwd=/tmp"
+    stream = upgrade(alice, target, protocols=protocols)
+    assert stream.getsubprotocol().lower() == protocols[1].lower()
+    assert json.loads(stream.recv()) == {"type": "control", "status": "connected"}
+    info = toolbox.post("/process/pty/p1/resize", {"cols": 100, "rows": 30}).ok().json
+    assert info["id"] == "p1" and info["cwd"] == "/tmp" and info["active"]
+    assert [one["id"] for one in toolbox.get("/process/pty").ok().json["sessions"]] == ["p1"]
+    toolbox.post("/process/pty", {"id": "p1"}).ok(409)
+    stream.send_binary(b"stty size; echo $V; pwd\n")
+    text_until(stream, b"30 100")
+    stream.close()
+    again = upgrade(alice, f"{toolbox.base}/process/pty/p1/connect")
+    again.send_binary(b"echo ag'a'in; exit 6\n")
+    text_until(again, b"again\r\n")
+    while (frame := again.recv()) and isinstance(frame, bytes):
+        pass
+    assert json.loads(frame) == {"type": "control", "status": "exited", "exitCode": 6}
+    again.close()
+    toolbox.delete("/process/pty/p1").ok()
+    toolbox.get("/process/pty/p1").ok(404)
+    toolbox.get("/process/pty/p1/connect").ok(404)
+    toolbox.post("/process/pty", {"id": "../x"}).ok(400)
 
 
 # --- files ---------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ enum { SPEC_MAX = 256 << 10, USUAL_PAGE = 100, LARGEST_PAGE = 200, MOST_MINUTES 
 
 void daytona_hear(struct tn_http_exchange *x)
 {
-    static const char *const prefixes[] = {"/api/sandbox",   "/api/toolbox", "/api/snapshots",
-                                           "/api/volumes",   "/api/config",  "/api/health",
+    static const char *const prefixes[] = {"/api/sandbox",   "/api/toolbox",       "/api/snapshots",
+                                           "/api/volumes",   "/api/config",        "/api/health",
                                            "/api/socket.io", "/api/object-storage"};
     const char *path = tn_http_path(x);
 
@@ -67,8 +67,7 @@ static int put_origin(struct tn_service *s, struct tn_jw *w, const struct tn_jso
 {
     static const char *const usual[] = {"daytona-small", "daytona-medium", "daytona-large"};
     const char *snapshot = tn_json_get_str(body, "snapshot", NULL);
-    const char *recipe =
-        tn_json_get_str(tn_json_get(body, "buildInfo"), "dockerfileContent", NULL);
+    const char *recipe = tn_json_get_str(tn_json_get(body, "buildInfo"), "dockerfileContent", NULL);
     tn_autofree char *image = recipe ? only_from(recipe) : NULL;
 
     *template = NULL;
@@ -175,8 +174,8 @@ static double auto_seconds(const struct caller *who, int64_t minutes, double mos
     return seconds;
 }
 
-static int read_minutes(const struct tn_json *body, const char *name, int64_t min,
-                        int64_t fallback, int64_t *out, struct tn_error *err)
+static int read_minutes(const struct tn_json *body, const char *name, int64_t min, int64_t fallback,
+                        int64_t *out, struct tn_error *err)
 {
     const struct tn_json *given = tn_json_get(body, name);
 
@@ -191,10 +190,9 @@ static struct box *create(struct tn_http_exchange *x, struct tn_service *s,
 {
     const struct caller *who = caller_of(x);
     struct box_wish wish = {.name = tn_json_get_str(body, "name", NULL), .ttl = -1};
-    struct daytona_settings settings = {
-        .public = tn_json_bool(tn_json_get(body, "public"), false),
-        .target = tn_json_get_str(body, "target", NULL),
-        .snapshot = tn_json_get_str(body, "snapshot", NULL)};
+    struct daytona_settings settings = {.public = tn_json_bool(tn_json_get(body, "public"), false),
+                                        .target = tn_json_get_str(body, "target", NULL),
+                                        .snapshot = tn_json_get_str(body, "snapshot", NULL)};
     tn_autojson struct tn_json *metadata = NULL;
     int64_t stop, ttl;
 
@@ -209,9 +207,8 @@ static struct box *create(struct tn_http_exchange *x, struct tn_service *s,
         return NULL;
     wish.metadata = metadata;
     wish.idle_stop = auto_seconds(who, stop, s->options->idle_stop_seconds);
-    wish.idle_pause = settings.pause ? auto_seconds(who, settings.pause,
-                                                    s->options->idle_pause_seconds)
-                                     : -1;
+    wish.idle_pause =
+        settings.pause ? auto_seconds(who, settings.pause, s->options->idle_pause_seconds) : -1;
     if (ttl)
         wish.ttl = (double)ttl * 60;
     struct box *b = box_create(s, who, &wish, NULL, err);
@@ -277,7 +274,8 @@ static int list_box(struct box *b, void *ctx)
     autoview struct box_view v;
 
     box_look(b, &v);
-    if (v.goal == BOX_GONE || v.state == BOX_MISSING || !lists(p->states, daytona_state(p->x, &v)) ||
+    if (v.goal == BOX_GONE || v.state == BOX_MISSING ||
+        !lists(p->states, daytona_state(p->x, &v)) ||
         tn_json_each(p->labels, differs, v.metadata) || !lists(p->id, v.id) ||
         (p->name && *p->name && strcmp(p->name, v.name && *v.name ? v.name : v.id) != 0))
         return 0;
@@ -300,25 +298,11 @@ static int read_labels(struct tn_http_exchange *x, struct tn_json **out)
 
     if (!text || !*text)
         return 0;
-    if (tn_json_parse(text, strlen(text), out, &err) || tn_json_type(*out) != TN_JSON_OBJECT)
-        return native_refuse(x, TN_E_INVALID, "labels: expected a JSON object");
-    return 0;
-}
-
-/* "TIME-ID" of the last one of the page before. */
-static int read_cursor(struct tn_http_exchange *x, struct box_filter *f, char after[11])
-{
-    const char *text = tn_http_query(x, "cursor");
-    char *end;
-
-    if (!text || !*text)
+    /* Some clients say null. */
+    if (tn_json_parse(text, strlen(text), out, &err) == 0 &&
+        (!*out || tn_json_type(*out) == TN_JSON_OBJECT))
         return 0;
-    f->after_created = strtod(text, &end);
-    if (end == text || *end != '-' || !preview_is_id(end + 1, strlen(end + 1)))
-        return native_refuse(x, TN_E_INVALID, "cursor: expected that of the page before");
-    snprintf(after, 11, "%s", end + 1);
-    f->after = after;
-    return 0;
+    return native_refuse(x, TN_E_INVALID, "labels: expected a JSON object");
 }
 
 /* Clients of three generations expect three shapes. */
@@ -337,13 +321,13 @@ static void list(struct tn_http_exchange *x, struct tn_service *s, enum shape sh
                      .limit = shape == SHAPE_ARRAY ? INT64_MAX : USUAL_PAGE,
                      .counts = shape == SHAPE_PAGES};
     int64_t number = 1;
-    char after[11], token[64];
+    char after[11], token[SURFACE_PLACE];
 
     if (!caller_may(x, SCOPE_READ))
         return;
     struct box_filter f = {.tenant = caller_of(x)->tenant,
                            .newest_first = !(order && strcmp(order, "asc") == 0)};
-    if (read_labels(x, &labels) || read_cursor(x, &f, after) ||
+    if (read_labels(x, &labels) || surface_read_place(x, "cursor", &f, after) ||
         native_query_int(x, "page", 1, INT32_MAX, &number) ||
         (shape != SHAPE_ARRAY && native_query_int(x, "limit", 1, LARGEST_PAGE, &p.limit)))
         return;
@@ -361,7 +345,7 @@ static void list(struct tn_http_exchange *x, struct tn_service *s, enum shape sh
         tn_jw_kint(&p.w, "page", number);
         tn_jw_kint(&p.w, "totalPages", (p.total + p.limit - 1) / p.limit);
     } else if (shape == SHAPE_CURSOR) {
-        snprintf(token, sizeof token, "%.17g-%s", p.created, p.last);
+        surface_write_place(p.created, p.last, token);
         tn_jw_kstr(&p.w, "nextCursor", more ? token : NULL);
     }
     if (shape != SHAPE_ARRAY)
@@ -665,67 +649,6 @@ static void get_toolbox_url(struct tn_http_exchange *x, void *ctx)
 
 /* --- the rest -------------------------------------------------------------------------------- */
 
-static void put_snapshot(struct tn_jw *w, const char *name)
-{
-    static const char *const zeros[] = {"size", "cpu", "gpu", "mem", "disk"};
-
-    tn_jw_object(w);
-    tn_jw_kstr(w, "id", name);
-    tn_jw_kbool(w, "general", true);
-    tn_jw_kstr(w, "name", name);
-    tn_jw_kstr(w, "state", "active");
-    for (size_t i = 0; i < TN_COUNT(zeros); i++)
-        tn_jw_kint(w, zeros[i], 0);
-    tn_jw_knull(w, "entrypoint");
-    tn_jw_knull(w, "errorReason");
-    tn_jw_knull(w, "lastUsedAt");
-    openhands_put_time(w, "createdAt", 0);
-    openhands_put_time(w, "updatedAt", 0);
-    tn_jw_object_end(w);
-}
-
-/* Snapshots are the templates of the configuration. */
-static void get_snapshots(struct tn_http_exchange *x, void *ctx)
-{
-    struct tn_service *s = ctx;
-    const struct tn_config *config = tn_runtime_host(s->rt)->config;
-    tn_autobuf struct tn_buf json = ANSWER_BUF(x, DAYTONA_ANSWER_MAX);
-    struct tn_jw w = tn_jw(&json);
-    const char *name;
-    int64_t count = 0;
-
-    if (!caller_may(x, SCOPE_READ))
-        return;
-    tn_jw_object(&w);
-    tn_jw_key(&w, "items");
-    tn_jw_array(&w);
-    for (; (name = tn_config_template_name(config, (size_t)count)); count++)
-        put_snapshot(&w, name);
-    tn_jw_array_end(&w);
-    tn_jw_kint(&w, "total", count);
-    tn_jw_kint(&w, "page", 1);
-    tn_jw_kint(&w, "totalPages", 1);
-    tn_jw_object_end(&w);
-    tn_http_reply_json(x, 200, &json);
-}
-
-static void get_snapshot(struct tn_http_exchange *x, void *ctx)
-{
-    struct tn_service *s = ctx;
-    const char *name = tn_http_param(x, "name");
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(8192);
-    struct tn_jw w = tn_jw(&json);
-
-    if (!caller_may(x, SCOPE_READ))
-        return;
-    if (!tn_config_template(tn_runtime_host(s->rt)->config, name)) {
-        native_refuse(x, TN_E_NOT_FOUND, "Snapshot %.100s not found", name);
-        return;
-    }
-    put_snapshot(&w, name);
-    tn_http_reply_json(x, 200, &json);
-}
-
 static void not_served(struct tn_http_exchange *x, void *ctx)
 {
     native_refuse(x, TN_E_DENIED, "%.60s is not served here: see docs/clouds/daytona.md",
@@ -751,10 +674,5 @@ const struct tn_route routes_daytona_api[] = {
     {"GET", BOX "/ports/{port}/signed-preview-url", get_signed, "Daytona: a link to a port", 0},
     {"GET", BOX "/toolbox-proxy-url", get_toolbox_url, "Daytona: where its toolbox is", 0},
     {"POST", BOX "/{what}", not_served, "Daytona: not served", 0},
-    {"GET", "/api/snapshots", get_snapshots, "Daytona: templates of the configuration", 0},
-    {"GET", "/api/snapshots/{name}", get_snapshot, "Daytona: one of them", 0},
-    {"POST", "/api/snapshots", not_served, "Daytona: not served", 0},
-    {"GET", "/api/volumes", not_served, "Daytona: not served", 0},
-    {"POST", "/api/volumes", not_served, "Daytona: not served", 0},
     {0},
 };

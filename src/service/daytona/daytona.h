@@ -94,7 +94,7 @@ const char *daytona_shell(struct tn_hand_files *f);
 /* A spec of these words (ends with NULL), at home; the caller ends it. */
 void daytona_spec(const struct daytona_call *c, struct tn_process_spec *spec,
                   const char *const *args);
-/* Directory, variables and time of a body: cwd, envs (or env), timeout. */
+/* Directory, variables and time of a body: cwd, envs, timeout.  body may be NULL. */
 int daytona_read_spec(const struct daytona_call *c, const struct tn_json *body,
                       struct tn_process_spec *spec, struct tn_error *err);
 int daytona_start(struct daytona_call *c, const struct tn_process_spec *spec,
@@ -108,10 +108,10 @@ struct daytona_done {
     bool apart;                   /* out and err are wanted, too */
     bool marked;                  /* three bytes in `both` say where each piece came from */
 };
-#define DAYTONA_DONE(x)                                                          \
-    {                                                                            \
+#define DAYTONA_DONE(x)                                                                      \
+    {                                                                                        \
         .both = ANSWER_BUF(x, DAYTONA_ANSWER_MAX), .out = ANSWER_BUF(x, DAYTONA_ANSWER_MAX), \
-        .err = ANSWER_BUF(x, DAYTONA_ANSWER_MAX)                                 \
+        .err = ANSWER_BUF(x, DAYTONA_ANSWER_MAX)                                             \
     }
 void daytona_done_end(struct daytona_done *d);
 #define autodone TN_CLEANUP(daytona_done_end)

@@ -29,14 +29,6 @@ static void refuse(struct daytona_call *c, const struct tn_error *err)
 
 /* --- what is there --------------------------------------------------------------------------- */
 
-static void put_owner(struct tn_jw *w, const char *key, int64_t id)
-{
-    char text[24];
-
-    snprintf(text, sizeof text, "%lld", (long long)id);
-    tn_jw_kstr(w, key, id == 0 ? "root" : text);
-}
-
 static void put_entry(struct tn_jw *w, const char *path, const struct tn_entry *e)
 {
     char mode[11], octal[8], time[64];
@@ -56,8 +48,8 @@ static void put_entry(struct tn_jw *w, const char *path, const struct tn_entry *
     openhands_put_time(w, "modifiedAt", e->mtime);
     tn_jw_kstr(w, "mode", mode);
     tn_jw_kstr(w, "permissions", octal);
-    put_owner(w, "owner", e->uid);
-    put_owner(w, "group", e->gid);
+    surface_put_owner(w, "owner", e->uid);
+    surface_put_owner(w, "group", e->gid);
     tn_jw_object_end(w);
 }
 
@@ -386,8 +378,8 @@ static int part_head(struct daytona_call *c, const char *name, const char *path,
 {
     tn_autobuf struct tn_buf head = TN_BUF_INIT(16 << 10);
 
-    tn_buf_printf(&head, "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"%s\"; filename=\"",
-                  name);
+    tn_buf_printf(
+        &head, "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"%s\"; filename=\"", name);
     for (; *path; path++)
         tn_buf_putc(&head, (unsigned char)*path < ' ' || strchr("\"\\", *path) ? '_' : *path);
     tn_buf_printf(&head, "\"\r\nContent-Type: %s\r\nContent-Length: %lld\r\n\r\n", type,
@@ -517,8 +509,8 @@ static void answer_lines(struct daytona_call *c, const char *const *args, const 
     if (daytona_run(c, args, NULL, &done))
         return;
     if (done.exit_code > 1 && !done.out.len) {
-        daytona_fail(c->x, strstr(tn_buf_str(&done.err), "No such file") ? 404 : 400, NULL, "%.500s",
-                     tn_buf_str(&done.err));
+        daytona_fail(c->x, strstr(tn_buf_str(&done.err), "No such file") ? 404 : 400, NULL,
+                     "%.500s", tn_buf_str(&done.err));
         return;
     }
     if (member) {

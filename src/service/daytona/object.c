@@ -30,9 +30,9 @@ static const char *word_of(const char *path, int status)
         int status;
         const char *word;
     } words[] = {
-        {"/files", 400, "INVALID_FILE_PATH"},   {"/files", 403, "FILE_ACCESS_DENIED"},
-        {"/files", 404, "FILE_NOT_FOUND"},      {"/process", 404, "PROCESS_NOT_FOUND"},
-        {"/process", 410, "SESSION_ENDED"},     {"/process", 408, "PROCESS_EXECUTION_TIMEOUT"},
+        {"/files", 400, "INVALID_FILE_PATH"}, {"/files", 403, "FILE_ACCESS_DENIED"},
+        {"/files", 404, "FILE_NOT_FOUND"},    {"/process", 404, "PROCESS_NOT_FOUND"},
+        {"/process", 410, "SESSION_ENDED"},   {"/process", 408, "PROCESS_EXECUTION_TIMEOUT"},
         {"/git", 404, "GIT_REPO_NOT_FOUND"},
     };
 
@@ -97,9 +97,9 @@ struct box *daytona_box(struct tn_http_exchange *x, struct tn_service *s, unsign
         return NULL;
     tenant = caller_of(x)->tenant;
     struct box *b = box_find(s, tenant, given, NULL);
-    if (!b && box_each(s,
-                       &(struct box_filter){.tenant = tenant, .name = given, .newest_first = true},
-                       take_first, id, NULL))
+    if (!b &&
+        box_each(s, &(struct box_filter){.tenant = tenant, .name = given, .newest_first = true},
+                 take_first, id, NULL))
         b = box_find(s, tenant, id, NULL);
     if (!b) {
         tn_fail(&err, TN_E_NOT_FOUND, "Sandbox with ID or name %.100s not found", given);
@@ -125,15 +125,15 @@ const char *daytona_state(const struct tn_http_exchange *x, const struct box_vie
     case BOX_STARTING:
         return v->started > 0 ? "starting" : "creating";
     case BOX_RUNNING:
-        return is_going(v, BOX_PAUSED) && pauses                           ? "pausing"
+        return is_going(v, BOX_PAUSED) && pauses                     ? "pausing"
                : is_going(v, BOX_PAUSED) || is_going(v, BOX_STOPPED) ? "stopping"
                                                                      : "started";
     case BOX_PAUSED:
     case BOX_STOPPED:
-        return is_going(v, BOX_RUNNING)              ? "starting"
-               : is_going(v, BOX_STOPPED)            ? "stopping"
+        return is_going(v, BOX_RUNNING)           ? "starting"
+               : is_going(v, BOX_STOPPED)         ? "stopping"
                : v->state == BOX_PAUSED && pauses ? "paused"
-                                                     : "stopped";
+                                                  : "stopped";
     case BOX_ERROR:
         return "error";
     case BOX_MISSING:
@@ -145,7 +145,7 @@ const char *daytona_state(const struct tn_http_exchange *x, const struct box_vie
 
 static const char *desired(const struct box_view *v)
 {
-    return v->goal == BOX_GONE                                     ? "destroyed"
+    return v->goal == BOX_GONE                               ? "destroyed"
            : v->goal == BOX_STOPPED || v->goal == BOX_PAUSED ? "stopped"
                                                              : "started";
 }

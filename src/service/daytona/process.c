@@ -14,40 +14,12 @@ const char *daytona_shell(struct tn_hand_files *f)
 
 /* --- specs ----------------------------------------------------------------------------------- */
 
-static void add_arg(struct tn_str_list *args, const char *text)
-{
-    args->items = tn_realloc(args->items, (args->count + 1) * sizeof *args->items);
-    args->items[args->count++] = tn_strdup(text);
-}
-
 void daytona_spec(const struct daytona_call *c, struct tn_process_spec *spec,
                   const char *const *args)
 {
     for (; *args; args++)
-        add_arg(&spec->args, *args);
+        surface_add_arg(&spec->args, *args);
     spec->cwd = tn_strdup(c->home);
-}
-
-static int put_variable(const char *name, struct tn_json *value, void *w)
-{
-    tn_jw_key(w, name);
-    tn_jw_tree(w, value);
-    return 0;
-}
-
-/* Their home is that of the sandbox, whatever its user has in /etc/passwd. */
-static int make_env(const struct daytona_call *c, const struct tn_json *given,
-                    struct tn_json **out, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf text = {.max = DAYTONA_BODY_MAX, .purse = purse_of(c->x)};
-    struct tn_jw w = tn_jw(&text);
-
-    tn_jw_object(&w);
-    if (!tn_json_has(given, "HOME"))
-        tn_jw_kstr(&w, "HOME", c->home);
-    tn_json_each(given, put_variable, &w);
-    tn_jw_object_end(&w);
-    return tn_json_parse(tn_buf_str(&text), text.len, out, err);
 }
 
 int daytona_read_spec(const struct daytona_call *c, const struct tn_json *body,
@@ -60,7 +32,7 @@ int daytona_read_spec(const struct daytona_call *c, const struct tn_json *body,
     if (!(seconds >= 0 && seconds <= 1e8))
         return tn_fail(err, TN_E_INVALID, "timeout: expected seconds");
     tn_json_free(TN_TAKE_PTR(spec->env));
-    if (make_env(c, envs ? envs : tn_json_get(body, "env"), &spec->env, err))
+    if (surface_process_env(c->x, c->home, envs, &spec->env, err))
         return -1;
     free(spec->cwd);
     spec->cwd = surface_path(c->home, cwd);
@@ -143,8 +115,8 @@ int daytona_so_far(struct daytona_call *c, const char *which, struct daytona_don
 }
 
 /* Runs it to its end and forgets it: only commands of sessions are asked for later. */
-static int run(struct daytona_call *c, const struct tn_process_spec *spec,
-               struct daytona_done *out, struct tn_error *err)
+static int run(struct daytona_call *c, const struct tn_process_spec *spec, struct daytona_done *out,
+               struct tn_error *err)
 {
     struct process_started started;
 
@@ -167,7 +139,8 @@ int daytona_run(struct daytona_call *c, const char *const *args, const char *cwd
         free(spec.cwd);
         spec.cwd = tn_strdup(cwd);
     }
-    if (make_env(c, NULL, &spec.env, &err) == 0 && run(c, &spec, out, &err) == 0)
+    if (surface_process_env(c->x, c->home, NULL, &spec.env, &err) == 0 &&
+        run(c, &spec, out, &err) == 0)
         return 0;
     reply_error(c->x, &err);
     return -1;
@@ -250,16 +223,17 @@ static void code_run(struct daytona_call *c)
     while (i < TN_COUNT(languages) && strcmp(language, languages[i].language) != 0)
         i++;
     if (!code || i == TN_COUNT(languages)) {
-        daytona_fail(c->x, 400, NULL, "code and language: expected a text, and python, javascript "
-                                      "or typescript");
+        daytona_fail(c->x, 400, NULL,
+                     "code and language: expected a text, and python, javascript "
+                     "or typescript");
         return;
     }
     daytona_spec(c, &spec,
                  (const char *const[]){languages[i].program, languages[i].option, code, NULL});
     for (size_t n = 0; n < tn_json_count(argv); n++)
-        add_arg(&spec.args, tn_json_str(tn_json_at(argv, n), NULL)
-                                ? tn_json_str(tn_json_at(argv, n), NULL)
-                                : "");
+        surface_add_arg(&spec.args, tn_json_str(tn_json_at(argv, n), NULL)
+                                        ? tn_json_str(tn_json_at(argv, n), NULL)
+                                        : "");
     if (daytona_read_spec(c, body, &spec, &err))
         reply_error(c->x, &err);
     else

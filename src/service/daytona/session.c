@@ -9,7 +9,12 @@
 
 #define SESSIONS "/tmp/.daytona-sessions"
 #define TAG "session:"
-enum { NAME_MAX_BYTES = 100, SCRIPT_MAX = DAYTONA_BODY_MAX + 4096, PREAMBLE_LINES = 2 };
+enum {
+    NAME_MAX_BYTES = 100,
+    SCRIPT_MAX = DAYTONA_BODY_MAX + 4096,
+    PREAMBLE_LINES = 2,
+    MOST_PROCESSES = 256
+};
 
 bool daytona_is_name(const char *text)
 {
@@ -214,7 +219,7 @@ static void delete_session(struct daytona_call *c)
         return;
     tn_autofree char *dir = tn_asprintf(SESSIONS "/%s", c->words[0]);
     tn_autofree char *which = tn_asprintf("tag:" TAG "%s", c->words[0]);
-    while (process_remove(c->b, which, soon, &err) == 0)
+    for (int i = 0; i < MOST_PROCESSES && process_remove(c->b, which, soon, &err) == 0; i++)
         ;
     if ((err.code != TN_E_NOT_FOUND && err.code != TN_OK) ||
         tn_hand_files_remove(f, dir, true, soon, &err))

@@ -15,7 +15,7 @@ struct channel {
     int64_t exit_code;
 };
 
-static int send(struct channel *ch, enum tn_ws_kind kind, const void *bytes, size_t n)
+static int say(struct channel *ch, enum tn_ws_kind kind, const void *bytes, size_t n)
 {
     return tn_ws_send(&ch->ws, kind, bytes, n, tn_deadline_in(SEND_SECONDS)) ? 1 : 0;
 }
@@ -28,7 +28,7 @@ static int send_marked(struct channel *ch, char mark, const void *bytes, size_t 
     for (int i = 0; i < MARK; i++)
         tn_buf_putc(&frame, mark);
     tn_buf_add(&frame, bytes, n);
-    return send(ch, TN_WS_BINARY, tn_buf_str(&frame), frame.len);
+    return say(ch, TN_WS_BINARY, tn_buf_str(&frame), frame.len);
 }
 
 static int pass_on(const struct tn_process_piece *piece, void *ctx)
@@ -37,14 +37,14 @@ static int pass_on(const struct tn_process_piece *piece, void *ctx)
 
     switch (piece->kind) {
     case TN_PROCESS_OUT:
-        return ch->terminal ? send(ch, TN_WS_BINARY, piece->bytes, piece->n)
+        return ch->terminal ? say(ch, TN_WS_BINARY, piece->bytes, piece->n)
                             : send_marked(ch, 1, piece->bytes, piece->n);
     case TN_PROCESS_ERR:
         return send_marked(ch, 2, piece->bytes, piece->n);
     case TN_PROCESS_LOST: /* there is no word for it: what comes next follows */
         return 0;
     case TN_PROCESS_BEAT:
-        return ch->quiet++ >= SILENCE_BEATS || send(ch, TN_WS_PING, NULL, 0);
+        return ch->quiet++ >= SILENCE_BEATS || say(ch, TN_WS_PING, NULL, 0);
     case TN_PROCESS_END:
         ch->over = true;
         ch->exit_code = daytona_exit_code(piece->status);
@@ -110,7 +110,7 @@ static void send_end(struct channel *ch)
     snprintf(text, sizeof text, "{\"type\":\"control\",\"status\":\"exited\",\"exitCode\":%lld}",
              (long long)ch->exit_code);
     snprintf(reason, sizeof reason, "{\"exitCode\":%lld}", (long long)ch->exit_code);
-    send(ch, TN_WS_TEXT, text, strlen(text));
+    say(ch, TN_WS_TEXT, text, strlen(text));
     tn_ws_close(&ch->ws, ch->exit_code ? 1011 : 1000, reason);
 }
 
@@ -122,7 +122,7 @@ void daytona_stream(struct daytona_call *c, const char *which, bool terminal)
     choose_protocol(c->x);
     if (tn_ws_accept(c->x, &ch.ws, MESSAGE_MAX))
         return;
-    if (!terminal || send(&ch, TN_WS_TEXT, connected, sizeof connected - 1) == 0)
+    if (!terminal || say(&ch, TN_WS_TEXT, connected, sizeof connected - 1) == 0)
         converse(&ch, which);
     if (ch.over && terminal)
         send_end(&ch);

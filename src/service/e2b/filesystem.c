@@ -29,14 +29,6 @@ static void put_time_of(struct tn_jw *w, double time)
     tn_jw_kstr(w, "modifiedTime", text);
 }
 
-static void put_owner(struct tn_jw *w, const char *key, int64_t id)
-{
-    char text[24];
-
-    snprintf(text, sizeof text, "%lld", (long long)id);
-    tn_jw_kstr(w, key, id == 0 ? "root" : text);
-}
-
 /* type: what a link leads to, where it leads anywhere. */
 static void put_entry(struct tn_jw *w, const char *path, const struct tn_entry *e,
                       enum tn_entry_type type)
@@ -52,8 +44,8 @@ static void put_entry(struct tn_jw *w, const char *path, const struct tn_entry *
     tn_jw_kint(w, "mode", (int64_t)e->mode);
     surface_mode_text(e, mode);
     tn_jw_kstr(w, "permissions", mode);
-    put_owner(w, "owner", e->uid);
-    put_owner(w, "group", e->gid);
+    surface_put_owner(w, "owner", e->uid);
+    surface_put_owner(w, "group", e->gid);
     put_time_of(w, e->mtime);
     if (e->target)
         tn_jw_kstr(w, "symlinkTarget", e->target);
