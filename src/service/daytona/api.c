@@ -1,5 +1,4 @@
 /* Sandboxes: create, lists, lives, labels, intervals, ports. */
-#include "service/clock.h"
 #include "service/daytona/daytona.h"
 #include "service/openhands.h"
 #include "service/preview-host.h"

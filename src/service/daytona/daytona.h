@@ -85,7 +85,6 @@ extern const struct daytona_row daytona_pty_rows[];     /* pty.c */
 struct tn_hand_files *daytona_files(struct daytona_call *c);
 /* The path that a parameter of the query names, absolute; on the heap.  NULL: answered. */
 char *daytona_query_path(struct daytona_call *c, const char *name);
-void daytona_answer(struct daytona_call *c, int status, const struct tn_buf *json);
 
 /* --- programs (process.c) --------------------------------------------------------------------- */
 

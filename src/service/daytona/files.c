@@ -22,11 +22,6 @@ static int64_t soon(void)
     return tn_deadline_in(DAYTONA_SECONDS);
 }
 
-static void refuse(struct daytona_call *c, const struct tn_error *err)
-{
-    reply_error(c->x, err);
-}
-
 /* --- what is there --------------------------------------------------------------------------- */
 
 static void put_entry(struct tn_jw *w, const char *path, const struct tn_entry *e)
@@ -102,11 +97,11 @@ static void get_list(struct daytona_call *c)
     tn_jw_array(&w);
     if (tn_hand_files_list(f, path, list_entry, &walk, soon(), &err)) {
         err.code = err.code == TN_E_CONFLICT ? TN_E_INVALID : err.code;
-        refuse(c, &err);
+        reply_error(c->x, &err);
         return;
     }
     tn_jw_array_end(&w);
-    daytona_answer(c, 200, &json);
+    tn_http_reply_json(c->x, 200, &json);
 }
 
 static void get_info(struct daytona_call *c)
@@ -123,11 +118,11 @@ static void get_info(struct daytona_call *c)
     if (!f)
         return;
     if (tn_hand_files_stat(f, path, true, &e, soon(), &err)) {
-        refuse(c, &err);
+        reply_error(c->x, &err);
         return;
     }
     put_entry(&w, path, &e);
-    daytona_answer(c, 200, &json);
+    tn_http_reply_json(c->x, 200, &json);
 }
 
 /* --- changes --------------------------------------------------------------------------------- */
@@ -135,7 +130,7 @@ static void get_info(struct daytona_call *c)
 static void finish(struct daytona_call *c, int status, int failed, const struct tn_error *err)
 {
     if (failed)
-        refuse(c, err);
+        reply_error(c->x, err);
     else
         tn_http_reply(c->x, status, NULL, NULL, 0);
 }
@@ -343,9 +338,9 @@ static void upload(struct daytona_call *c, const char *only)
     tn_jw_array_end(&w);
     tn_jw_object_end(&w);
     if (failed)
-        refuse(c, &err);
+        reply_error(c->x, &err);
     else
-        daytona_answer(c, 200, &json);
+        tn_http_reply_json(c->x, 200, &json);
 }
 
 static void post_upload(struct daytona_call *c)
@@ -527,7 +522,7 @@ static void answer_lines(struct daytona_call *c, const char *const *args, const 
     tn_jw_array_end(&w);
     if (member)
         tn_jw_object_end(&w);
-    daytona_answer(c, 200, &json);
+    tn_http_reply_json(c->x, 200, &json);
 }
 
 static void search(struct daytona_call *c, bool content)
@@ -646,7 +641,7 @@ static void post_replace(struct daytona_call *c)
         tn_jw_object_end(&w);
     }
     tn_jw_array_end(&w);
-    daytona_answer(c, 200, &json);
+    tn_http_reply_json(c->x, 200, &json);
 }
 
 const struct daytona_row daytona_files_rows[] = {

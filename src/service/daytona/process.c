@@ -173,7 +173,7 @@ static void answer(struct daytona_call *c, const struct tn_process_spec *spec, b
         tn_jw_raw(&w, "{\"charts\":[]}", 13);
     }
     tn_jw_object_end(&w);
-    daytona_answer(c, 200, &json);
+    tn_http_reply_json(c->x, 200, &json);
 }
 
 static void execute(struct daytona_call *c)

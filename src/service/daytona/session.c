@@ -190,7 +190,7 @@ static void get_sessions(struct daytona_call *c)
         return;
     }
     tn_jw_array_end(&w);
-    daytona_answer(c, 200, &json);
+    tn_http_reply_json(c->x, 200, &json);
 }
 
 static void get_session(struct daytona_call *c)
@@ -205,7 +205,7 @@ static void get_session(struct daytona_call *c)
     if (put_session(c, &w, c->words[0], &err))
         reply_error(c->x, &err);
     else
-        daytona_answer(c, 200, &json);
+        tn_http_reply_json(c->x, 200, &json);
 }
 
 /* With all that runs in it. */
@@ -254,7 +254,7 @@ static void answer_done(struct daytona_call *c, const char *id, const struct day
         daytona_put_done(&w, done);
     }
     tn_jw_object_end(&w);
-    daytona_answer(c, done ? 200 : 202, &json);
+    tn_http_reply_json(c->x, done ? 200 : 202, &json);
 }
 
 void daytona_put_done(struct tn_jw *w, const struct daytona_done *done)
@@ -323,7 +323,7 @@ static void get_command(struct daytona_call *c)
     if (find_command(c, &status))
         return;
     put_command(&w, &status);
-    daytona_answer(c, 200, &json);
+    tn_http_reply_json(c->x, 200, &json);
 }
 
 static void post_input(struct daytona_call *c)
@@ -388,7 +388,7 @@ static void answer_logs(struct daytona_call *c, const char *which)
         tn_jw_object(&w);
         daytona_put_done(&w, &done);
         tn_jw_object_end(&w);
-        daytona_answer(c, 200, &json);
+        tn_http_reply_json(c->x, 200, &json);
     }
 }
 

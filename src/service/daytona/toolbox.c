@@ -28,11 +28,6 @@ char *daytona_query_path(struct daytona_call *c, const char *name)
     return NULL;
 }
 
-void daytona_answer(struct daytona_call *c, int status, const struct tn_buf *json)
-{
-    tn_http_reply_json(c->x, status, json);
-}
-
 /* --- small things ---------------------------------------------------------------------------- */
 
 static void get_dir(struct daytona_call *c)
@@ -43,7 +38,7 @@ static void get_dir(struct daytona_call *c)
     tn_jw_object(&w);
     tn_jw_kstr(&w, "dir", c->home);
     tn_jw_object_end(&w);
-    daytona_answer(c, 200, &json);
+    tn_http_reply_json(c->x, 200, &json);
 }
 
 static void get_version(struct daytona_call *c)
