@@ -220,9 +220,8 @@ bool front_enter(struct tn_http_exchange *x, void *ctx)
     struct tn_service *s = ctx;
 
     front_begin(x, s);
-    daytona_hear(x);
-    return !e2b_take(s, x) && !preview_take(s, x) && host_check(s, x) && origin_check(s, x) &&
-           !openhands_take(s, x);
+    return !daytona_take(x) && !e2b_take(s, x) && !preview_take(s, x) && host_check(s, x) &&
+           origin_check(s, x) && !openhands_take(s, x);
 }
 
 /* --- keys ---------------------------------------------------------------------------------- */

@@ -65,6 +65,8 @@ def test_errors_have_the_vendors_shape(service, alice, box):
     assert bearer.ok().json["items"]
     answer = alice.get(f"/api/toolbox/{box['id']}/nothing").ok(404).json
     assert answer["source"] == "DAYTONA_DAEMON" and answer["method"] == "GET" and answer["timestamp"]
+    events = service.stranger().get("/api/socket.io/?EIO=4&transport=websocket")
+    assert events.ok(404).json["message"]  # SDKs ask for it without a key, and go on without it
     reader = service.tenant("alice", "--scope", "read")
     assert reader.post("/api/sandbox", {}).ok(403).json["statusCode"] == 403
     assert reader.get(f"/api/sandbox/{box['id']}").ok().json["env"] == {}

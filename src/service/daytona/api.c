@@ -11,18 +11,23 @@ enum { SPEC_MAX = 256 << 10, USUAL_PAGE = 100, LARGEST_PAGE = 200, MOST_MINUTES 
 #define USUAL_AUTO_STOP 15  /* minutes */
 #define USUAL_SIGNED 60
 
-void daytona_hear(struct tn_http_exchange *x)
+bool daytona_take(struct tn_http_exchange *x)
 {
-    static const char *const prefixes[] = {"/api/sandbox",   "/api/toolbox",       "/api/snapshots",
-                                           "/api/volumes",   "/api/config",        "/api/health",
-                                           "/api/socket.io", "/api/object-storage"};
+    static const char *const prefixes[] = {"/api/sandbox", "/api/toolbox", "/api/snapshots",
+                                           "/api/volumes", "/api/config",  "/api/socket.io"};
     const char *path = tn_http_path(x);
+    size_t i = 0;
 
-    for (size_t i = 0; i < TN_COUNT(prefixes); i++) {
-        size_t n = strlen(prefixes[i]);
-        if (strncmp(path, prefixes[i], n) == 0 && (path[n] == '/' || !path[n]))
-            surface_speak(x, daytona_reply);
-    }
+    while (i < TN_COUNT(prefixes) && !(strncmp(path, prefixes[i], strlen(prefixes[i])) == 0 &&
+                                       strchr("/", path[strlen(prefixes[i])])))
+        i++;
+    if (i == TN_COUNT(prefixes))
+        return false;
+    surface_speak(x, daytona_reply);
+    if (i + 1 < TN_COUNT(prefixes))
+        return false;
+    daytona_fail(x, 404, NULL, "There are no events here: look for yourself");
+    return true;
 }
 
 /* --- create ---------------------------------------------------------------------------------- */

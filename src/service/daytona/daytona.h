@@ -25,8 +25,9 @@ enum {
     DAYTONA_PAUSES = 190 /* a list has a cursor, and there is a state "paused" */
 };
 
-/* Looks at every request first: errors of these paths are told in the vendor's shape. */
-void daytona_hear(struct tn_http_exchange *x);
+/* Looks at every request first: errors of these paths are told in the vendor's shape.  True: it was
+ * for events, which come without a key, and is answered. */
+bool daytona_take(struct tn_http_exchange *x);
 /* Who comes to a port of that box by a token of Daytona's, or because it is public: 1 when they are
  * let in, 0 when they have shown nothing, -1: answered. */
 int daytona_visit(struct tn_service *s, struct tn_http_exchange *x, const char *id);
