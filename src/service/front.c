@@ -220,7 +220,7 @@ bool front_enter(struct tn_http_exchange *x, void *ctx)
     struct tn_service *s = ctx;
 
     front_begin(x, s);
-    return !daytona_take(x) && !e2b_take(s, x) && !preview_take(s, x) && host_check(s, x) &&
+    return !e2b_take(s, x) && !preview_take(s, x) && !daytona_take(x) && host_check(s, x) &&
            origin_check(s, x) && !openhands_take(s, x);
 }
 
