@@ -252,7 +252,7 @@ def test_completions_and_manual_know_every_verb_and_flag(tendon):
     listed = re.findall(r"^  (\w+)  ", tendon.ok("help"), re.MULTILINE)
     assert set(VERBS) <= set(listed)
     for verb in listed:
-        flags = re.findall(r"^ +(?:-\w, )?--(?:\[no-\])?([a-z-]+)", tendon.ok("help", verb), re.MULTILINE)
+        flags = re.findall(r"^ +(?:-\w, )?--(?:\[no-\])?([a-z0-9-]+)", tendon.ok("help", verb), re.MULTILINE)
         for flag in flags:
             assert f"--{flag}" in bash and f"--{flag}" in zsh and f"-l {flag}" in fish, (verb, flag)
             assert re.search(rf"Fl.*-{flag}\b", manual), (verb, flag)

@@ -4,6 +4,7 @@ import json
 import shlex
 import struct
 
+from harness import wait_until
 from streams import url
 
 
@@ -32,10 +33,10 @@ class Process:
         return reply.json
 
     def end(self):
-        """Its status once it has ended."""
+        """Its status once it has ended and its logs are complete."""
         status = self.status(wait=60)
         assert not status["running"], status
-        return status
+        return wait_until(lambda: (s := self.status())["over"] and s, 60)
 
     def stream(self, timeout=30, **query):
         return Frames(self.client, self.path("/output"), timeout=timeout, **query)

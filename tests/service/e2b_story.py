@@ -131,6 +131,32 @@ def pty():
         assert b"30 100" in output, output
 
 
+def interpreter():
+    from e2b_code_interpreter import Sandbox as Interpreter
+
+    with Interpreter.create() as sandbox:
+        sandbox.run_code("x = 1")
+        done = sandbox.run_code("x += 1; x")  # the quick start of the vendor's README
+        assert done.text == "2" and done.error is None and done.execution_count, done
+        seen = []
+        done = sandbox.run_code("import sys\nprint('a')\nprint('b')\nprint('c', file=sys.stderr)", on_stdout=seen.append)
+        assert "".join(done.logs.stdout) == "a\nb\n" and "".join(done.logs.stderr) == "c\n" and not done.results, done
+        assert "".join(str(getattr(one, "line", one)) for one in seen) == "a\nb\n"
+        failed = sandbox.run_code("print('before')\n1 / 0")
+        assert failed.error.name == "ZeroDivisionError" and "division" in failed.error.value
+        assert "ZeroDivisionError" in failed.error.traceback and failed.logs.stdout == ["before\n"]
+        assert sandbox.run_code("this is no code").error.name == "SyntaxError"
+        shown = sandbox.run_code("from IPython.display import display, HTML\ndisplay(HTML('<b>x</b>'))\n'main'")
+        assert shown.results[0].html == "<b>x</b>" and not shown.results[0].is_main_result
+        assert shown.results[1].text == "'main'" and shown.text == "'main'"
+        context = sandbox.create_code_context(cwd="/tmp")
+        assert sandbox.run_code("import os; os.getcwd()", context=context).text == "'/tmp'"
+        assert sandbox.run_code("x", context=context).error.name == "NameError"
+        assert sandbox.run_code("import os; os.getcwd()").text == "'/home/user'"
+        done = sandbox.run_code("print('@@e2b {}')\n!echo from a shell")
+        assert "from a shell" in "".join(done.logs.stdout) and "@@e2b {}" in "".join(done.logs.stdout), done
+
+
 async def many():
     """Several at a time, by the asynchronous client."""
     sandbox = await AsyncSandbox.create()

@@ -7,10 +7,13 @@ import time
 from urllib.parse import quote, urlencode
 
 import pytest
+import yaml
 
 from e2b_wire import STREAM, Envd, create, frame, frames
 from native import at
+from openapi_document import routes_of
 from services import Service, eventually
+from trees import ROOT
 
 CONFIG = """
 [template.small]
@@ -53,6 +56,12 @@ def kill(client, sandbox):
 
 def state(client, sandbox):
     return client.get(f"/sandboxes/{sandbox['sandboxID']}").ok().json["state"]
+
+
+def test_every_route_is_in_the_document():
+    document = yaml.safe_load((ROOT / "docs" / "clouds" / "e2b.yaml").read_text())
+    described = {(m, path) for path, item in document["paths"].items() for m in item if m != "parameters"}
+    assert described == routes_of("e2b/create.c", "e2b/control.c")
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -469,6 +478,22 @@ def test_a_token_is_no_key(service, box):
     assert token not in service.log() and token not in (service.state / "audit.log").read_text()
 
 
+def test_the_code_interpreter_refuses(envd):
+    port = {"E2b-Sandbox-Port": "49999", "Content-Type": "application/json"}
+    for body, status in (
+        ({}, 400),
+        ({"code": 1}, 400),
+        ({"code": "1", "language": "r"}, 400),
+        ({"code": "1", "env_vars": {"A": "1"}}, 400),
+        ({"code": "1", "context_id": "../x"}, 404),
+        ({"code": "1", "context_id": "0" * 15}, 404),
+        (b"[", 400),
+    ):
+        assert envd.client.post("/execute", body, headers=port).ok(status).json["message"]
+    assert envd.client.get("/contexts", headers=port).ok(404).json["code"] == 404
+    envd.client.post("/execute", {"code": "1"}, headers={**port, "X-Access-Token": "x"}).ok(401)
+
+
 # --- processes -----------------------------------------------------------------------------------
 
 
@@ -550,3 +575,17 @@ def test_a_quiet_stream_says_that_it_lives(envd):
         assert envd.rpc("process.Process/CloseStdin", bad).status in (400, 404), bad
         answer = envd.rpc("process.Process/SendSignal", {"signal": "SIGNAL_SIGKILL", **bad})
         assert answer.json["code"] in ("invalid_argument", "not_found")
+
+
+def test_a_port_by_the_token_for_its_traffic(service, box, envd):
+    server = {"process": {"cmd": "python3", "args": ["-m", "http.server", "8123", "--bind", "127.0.0.1"], "cwd": "/tmp"}}
+    with envd.stream("process.Process/Start", server) as stream:
+        pid = stream.next()[1]["event"]["start"]["pid"]
+        write(envd, "/tmp/page", b"from inside")
+        stranger = service.stranger(headers={"Host": f"8123-{box['sandboxID']}.{box['domain']}"})
+        token = {"E2b-Traffic-Access-Token": box["trafficAccessToken"]}
+        eventually(lambda: stranger.get("/page", headers=token).status == 200, "the server listens")
+        assert stranger.get("/page", headers=token).ok().body == b"from inside"
+        for wrong in ({}, {"E2b-Traffic-Access-Token": box["envdAccessToken"]}):
+            stranger.get("/page", headers=wrong).ok(401)
+        envd.rpc("process.Process/SendSignal", {"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"}).ok()

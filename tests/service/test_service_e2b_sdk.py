@@ -28,14 +28,26 @@ def tell(service, *words):
         "E2B_API_URL": f"http://127.0.0.1:{service.port}",
         "E2B_SANDBOX_URL": f"http://127.0.0.1:{service.port}",
     }
-    done = subprocess.run([*map(str, words)], env=env, capture_output=True, text=True, timeout=110)
+    done = subprocess.run([*map(str, words)], env=env, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
+
+
+def test_installed():
+    """The packages, apart from what is done with them: that takes its time, once."""
+    for version in ("e2b", "e2b-2.9"):
+        sdk(version)
 
 
 @pytest.mark.parametrize("story", STORIES)
 @pytest.mark.parametrize("version", ["e2b", "e2b-2.9"])
 def test_python(service, version, story):
     tell(service, sdk(version), HERE / "e2b_story.py", story)
+
+
+def test_code_interpreter(service):
+    if subprocess.run(["/usr/bin/python3", "-c", "import ipykernel"], capture_output=True).returncode:
+        pytest.skip("the Python of this machine, which jails have, has no ipykernel")
+    tell(service, sdk("e2b"), HERE / "e2b_story.py", "interpreter")
 
 
 def test_javascript(service):

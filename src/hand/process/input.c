@@ -15,34 +15,34 @@ static bool has_exited(struct tn_process *p)
     return exited;
 }
 
+/* One writes at a time; nobody else closes what it writes to. */
 static int take_input(struct tn_process *p, int64_t deadline, struct tn_error *err)
 {
-    struct timespec until = tn_timespec(deadline);
-
-    if (pthread_mutex_clocklock(&p->input_lock, CLOCK_MONOTONIC, &until))
-        return tn_fail(err, TN_E_BUSY, "somebody else is writing to process %s", p->id);
-    return 0;
+    pthread_mutex_lock(&p->lock);
+    while (p->writing && process_wait_change(p, deadline))
+        ;
+    bool mine = !p->writing;
+    p->writing = true;
+    pthread_mutex_unlock(&p->lock);
+    return mine ? 0 : tn_fail(err, TN_E_BUSY, "somebody else is writing to process %s", p->id);
 }
 
-static void close_input(struct tn_process *p)
+static void leave_input(struct tn_process *p, bool end)
 {
-    tn_close(TN_TAKE_FD(p->input_fd));
-}
-
-/* Somebody waited meanwhile: nobody else closes what the process has left. */
-static void leave_input(struct tn_process *p)
-{
-    if (has_exited(p))
-        close_input(p);
-    pthread_mutex_unlock(&p->input_lock);
+    pthread_mutex_lock(&p->lock);
+    if (end || p->exited)
+        tn_close(TN_TAKE_FD(p->input_fd));
+    p->writing = false;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
 }
 
 void process_drop_input(struct tn_process *p)
 {
-    if (pthread_mutex_trylock(&p->input_lock))
-        return;
-    close_input(p);
-    pthread_mutex_unlock(&p->input_lock);
+    pthread_mutex_lock(&p->lock);
+    if (!p->writing)
+        tn_close(TN_TAKE_FD(p->input_fd));
+    pthread_mutex_unlock(&p->lock);
 }
 
 static int gone(struct tn_process *p, struct tn_error *err)
@@ -110,7 +110,7 @@ int process_feed(struct tn_process *p, struct process_food *food, int64_t deadli
     int r = feed(p, food, deadline, err);
     food->taken = p->input;
     food->done = p->input < from ? 0 : p->input - from < food->n ? p->input - from : food->n;
-    leave_input(p);
+    leave_input(p, false);
     return r;
 }
 
@@ -121,9 +121,7 @@ int process_end_input(struct tn_process *p, int64_t deadline, struct tn_error *e
         return -1;
     int r =
         p->pty && p->input_fd >= 0 && write_all(p, END_OF_INPUT, 1, deadline) ? gone(p, err) : 0;
-    if (!p->pty)
-        close_input(p);
-    leave_input(p);
+    leave_input(p, !p->pty);
     return r;
 }
 

@@ -32,9 +32,8 @@ struct tn_process {
     double ended;
     int64_t ended_at; /* the same on the clock of deadlines */
     uint64_t input;   /* bytes that it has taken */
-
-    pthread_mutex_t input_lock; /* for the next one; taken before `lock` */
-    int input_fd;               /* -1: closed */
+    bool writing;     /* somebody is about to write: only he changes the two */
+    int input_fd;     /* -1: closed */
 
     int out_fd, err_fd; /* the thread's own */
     struct tn_process *next;
@@ -50,6 +49,8 @@ struct tn_process *process_ref(struct tn_process *p);
 void process_wake(struct tn_process *p);
 /* With its group and all that came from it. */
 void process_kill(struct tn_process *p);
+/* Under the lock: waits for `changed`; false at the deadline. */
+bool process_wait_change(struct tn_process *p, int64_t deadline);
 /* Closes its input unless somebody is just writing, who does it then. */
 void process_drop_input(struct tn_process *p);
 /* What it holds in memory. */

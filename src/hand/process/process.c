@@ -38,7 +38,6 @@ void tn_process_unref(struct tn_process *p)
     process_log_done(&p->err);
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
-    pthread_mutex_destroy(&p->input_lock);
     free(p->spec);
     free(p->tag);
     free(p);
@@ -244,14 +243,6 @@ static void put_end(struct tn_jw *w, const struct tn_process *p)
 
 void process_put(struct tn_process *p, struct tn_jw *w)
 {
-    bool open = false;
-
-    if (pthread_mutex_trylock(&p->input_lock) == 0) {
-        open = p->input_fd >= 0;
-        pthread_mutex_unlock(&p->input_lock);
-    } else {
-        open = true; /* somebody writes */
-    }
     pthread_mutex_lock(&p->lock);
     tn_jw_object(w);
     tn_jw_kstr(w, "id", p->id);
@@ -262,15 +253,14 @@ void process_put(struct tn_process *p, struct tn_jw *w)
     put_log(w, "stdout", &p->out);
     put_log(w, "stderr", &p->err);
     tn_jw_kint(w, "input", (int64_t)p->input);
-    tn_jw_kbool(w, "input_open", open && !p->exited);
+    tn_jw_kbool(w, "input_open", p->input_fd >= 0 && !p->exited);
     tn_jw_key(w, "process");
     tn_jw_raw(w, p->spec, strlen(p->spec));
     tn_jw_object_end(w);
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Under the lock; false at the deadline. */
-static bool wait_change(struct tn_process *p, int64_t deadline)
+bool process_wait_change(struct tn_process *p, int64_t deadline)
 {
     struct timespec until = tn_timespec(deadline);
 
@@ -282,7 +272,7 @@ static bool wait_change(struct tn_process *p, int64_t deadline)
 bool process_await(struct tn_process *p, int64_t deadline)
 {
     pthread_mutex_lock(&p->lock);
-    while (!p->exited && wait_change(p, deadline))
+    while (!p->exited && process_wait_change(p, deadline))
         ;
     bool exited = p->exited;
     pthread_mutex_unlock(&p->lock);
@@ -333,7 +323,7 @@ enum process_news process_next(struct tn_process *p, struct process_reader *r, c
 
     pthread_mutex_lock(&p->lock);
     bool more = choose(p, r, &is_err);
-    while (!more && !(over = p->over) && wait_change(p, deadline))
+    while (!more && !(over = p->over) && process_wait_change(p, deadline))
         more = choose(p, r, &is_err);
     if (more) {
         uint64_t *at = is_err ? &r->err : &r->out;

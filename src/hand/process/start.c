@@ -297,7 +297,6 @@ struct tn_process *process_new(const struct tn_process_options *options,
     p->terminal = p->input_fd = p->out_fd = p->err_fd = -1;
     atomic_init(&p->refs, 1);
     pthread_mutex_init(&p->lock, NULL);
-    pthread_mutex_init(&p->input_lock, NULL);
     tn_cond_init(&p->changed);
     process_log_init(&p->out, LOG_BYTES);
     process_log_init(&p->err, LOG_BYTES);

@@ -69,6 +69,11 @@ void e2b_post_files(struct e2b_call *c);
 /* Whether the request for /files of that box is signed: "v1_...". */
 bool e2b_is_signed(struct tn_http_exchange *x, const char *token);
 
+/* --- the code interpreter (interpreter.c) ---------------------------------------------------- */
+
+void e2b_execute(struct e2b_call *c);
+void e2b_create_context(struct e2b_call *c);
+
 /* --- Connect (connect.c) --------------------------------------------------------------------- */
 
 /* A call of one method: the message is read, and its errors are told as Connect does. */

@@ -1,0 +1,97 @@
+"""Run once in a kernel of E2B's code interpreter: what cells show comes out as lines of JSON, one for each event of
+its /execute, after a mark. Leaves no name behind that a cell could see."""
+
+
+def _begin():
+    import json
+    import sys
+    import time
+
+    from IPython import get_ipython
+
+    shell, real, mark = get_ipython(), sys.stdout, "@@e2b "
+    kinds = {
+        "text/plain": "text",
+        "text/html": "html",
+        "text/markdown": "markdown",
+        "text/latex": "latex",
+        "image/svg+xml": "svg",
+        "image/png": "png",
+        "image/jpeg": "jpeg",
+        "application/pdf": "pdf",
+        "application/json": "json",
+        "application/javascript": "javascript",
+    }
+    cells = []
+    held = []  # [kind, text, ...] of what was printed last
+
+    def tell(kind, **more):
+        real.write("\n" + mark + json.dumps({"type": kind, **more}) + "\n")
+        real.flush()  # the kernel flushes what is called sys.stdout
+
+    def flush():
+        if held:
+            kind, *texts = held
+            del held[:]
+            tell(kind, text="".join(texts), timestamp=time.time_ns() // 1000)
+
+    class Printed:
+        def __init__(self, kind, stream):
+            self.kind, self.stream = kind, stream
+
+        def write(self, text):
+            if held and (held[0] != self.kind or len(held) > 1000):
+                flush()
+            if not held:
+                held.append(self.kind)
+            held.append(str(text))
+            return len(text)
+
+        def writelines(self, lines):
+            for line in lines:
+                self.write(line)
+
+        def flush(self):
+            flush()
+
+        def __getattr__(self, name):
+            return getattr(self.stream, name)
+
+    def show(data, main):
+        flush()
+        found = {kinds[kind]: value for kind, value in data.items() if kind in kinds}
+        for kind in ("png", "jpeg"):
+            if isinstance(found.get(kind), str):
+                found[kind] = found[kind].replace("\n", "")
+        extra = {kind: value for kind, value in data.items() if kind not in kinds}
+        tell("result", **found, is_main_result=main, **({"extra": extra} if extra else {}))
+
+    def publish(data, metadata=None, **more):
+        if not more.get("update"):
+            show(data, False)
+
+    def finish():
+        hook = shell.displayhook
+        if hook.msg and hook.msg["content"]["data"]:
+            show(hook.msg["content"]["data"], True)
+        hook.msg = None
+
+    def fail(kind, value, lines):
+        flush()
+        shell._last_traceback = lines
+        tell("error", name=kind.__name__, value=str(value), traceback="\n".join(lines))
+
+    def end(result):
+        flush()
+        cells.append(None)  # the kernel itself counts none of them: they are not in its history
+        tell("number_of_executions", execution_count=len(cells))
+
+    sys.stdout, sys.stderr = Printed("stdout", real), Printed("stderr", sys.stderr)
+    shell.display_pub.publish = publish
+    shell.displayhook.finish_displayhook = finish
+    shell._showtraceback = fail
+    shell.events.register("post_run_cell", end)
+
+
+_begin()
+del _begin
