@@ -2,13 +2,17 @@
 
 import base64
 import json
+import re
 from urllib.parse import quote
 
 import pytest
+import yaml
 
 from daytona_wire import NEWEST, OLDEST, Toolbox, create, multipart, state
 from native import upgrade
+from openapi_document import routes_of
 from services import Service, eventually
+from trees import ROOT
 
 CONFIG = """
 [template.small]
@@ -51,6 +55,17 @@ def kill(client, sandbox):
 
 def versioned(version):
     return {"X-Daytona-SDK-Version": version}
+
+
+def test_every_route_is_in_the_document():
+    document = yaml.safe_load((ROOT / "docs" / "clouds" / "daytona.yaml").read_text())
+    described = {(m, path) for path, item in document["paths"].items() for m in item if m != "parameters"}
+    toolbox = {(m, re.sub(r"{\w+}", "*", path.split("/", 4)[4])) for m, path in described if "/toolbox/{id}/" in path}
+    assert {row for row in described if "/toolbox/{id}/" not in row[1]} == routes_of("daytona/api.c")
+    rows = set()
+    for source in (ROOT / "src" / "service" / "daytona").glob("*.c"):
+        rows |= {(m.lower(), path.rstrip("/")) for m, path in re.findall(r'{"([A-Z]+)", "([a-z][^"]*)", \w+}', source.read_text())}
+    assert toolbox == rows
 
 
 # --- keys and errors -----------------------------------------------------------------------------

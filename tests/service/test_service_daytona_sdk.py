@@ -29,8 +29,14 @@ def tell(service, cwd, *words):
         "DAYTONA_API_URL": f"http://127.0.0.1:{service.port}/api",
         "DAYTONA_TARGET": "local",
     }
-    done = subprocess.run([*map(str, words)], env=env, cwd=cwd, capture_output=True, text=True, timeout=110)
+    done = subprocess.run([*map(str, words)], env=env, cwd=cwd, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
+
+
+def test_installed():
+    """The packages, apart from what is done with them: that takes its time, once."""
+    for version in ("daytona", "daytona-0.24"):
+        sdk(version)
 
 
 @pytest.mark.parametrize("story", STORIES)
