@@ -486,12 +486,12 @@ def test_moves_and_permissions(toolbox):
 
 
 def test_find_search_replace(toolbox):
-    toolbox.upload(("s/a.py", b"x = 1\n# TODO: that\n"), ("s/b:7:.txt", b"TODO\n"), ("s/c.txt", b"none")).ok()
-    found = toolbox.get("/files/find", path="s", pattern="TODO:").ok().json
-    assert found == [{"file": "/home/daytona/s/a.py", "line": 2, "content": "# TODO: that"}]
+    toolbox.upload(("s/a.py", b"x = 1\n# LATER: that\n"), ("s/b:7:.txt", b"LATER\n"), ("s/c.txt", b"none")).ok()
+    found = toolbox.get("/files/find", path="s", pattern="LATER:").ok().json
+    assert found == [{"file": "/home/daytona/s/a.py", "line": 2, "content": "# LATER: that"}]
     assert toolbox.get("/files/find", path="s", pattern="-nowhere").ok().json == []
     assert toolbox.get("/files/search", path="s", pattern="*.py").ok().json == {"files": ["/home/daytona/s/a.py"]}
-    body = {"files": ["s/a.py", "s/nothing"], "pattern": "TODO", "newValue": "DONE.DONE"}
+    body = {"files": ["s/a.py", "s/nothing"], "pattern": "LATER", "newValue": "DONE.DONE"}
     results = toolbox.post("/files/replace", body).ok().json
     assert results[0] == {"file": "s/a.py", "success": True} and results[1]["error"]
     assert toolbox.download("s/a.py")["s/a.py"] == b"x = 1\n# DONE.DONE: that\n"

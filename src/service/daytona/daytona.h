@@ -25,8 +25,8 @@ enum {
     DAYTONA_PAUSES = 190 /* a list has a cursor, and there is a state "paused" */
 };
 
-/* Looks at every request that is not for a port: errors of these paths are told in the vendor's shape.  True: it was
- * for events, which come without a key, and is answered. */
+/* Looks at every request that is not for a port: errors of these paths are told in the vendor's
+ * shape.  True: it was for events, which come without a key, and is answered. */
 bool daytona_take(struct tn_http_exchange *x);
 /* Who comes to a port of that box by a token of Daytona's, or because it is public: 1 when they are
  * let in, 0 when they have shown nothing, -1: answered. */
