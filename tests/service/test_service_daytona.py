@@ -61,7 +61,8 @@ def test_every_route_is_in_the_document():
     document = yaml.safe_load((ROOT / "docs" / "clouds" / "daytona.yaml").read_text())
     described = {(m, path) for path, item in document["paths"].items() for m in item if m != "parameters"}
     toolbox = {(m, re.sub(r"{\w+}", "*", path.split("/", 4)[4])) for m, path in described if "/toolbox/{id}/" in path}
-    assert {row for row in described if "/toolbox/{id}/" not in row[1]} == routes_of("daytona/api.c")
+    served = {row for row in routes_of("daytona/api.c") if "/toolbox/{id}/" not in row[1]}
+    assert {row for row in described if "/toolbox/{id}/" not in row[1]} == served
     rows = set()
     for source in (ROOT / "src" / "service" / "daytona").glob("*.c"):
         rows |= {(m.lower(), path.rstrip("/")) for m, path in re.findall(r'{"([A-Z]+)", "([a-z][^"]*)", \w+}', source.read_text())}

@@ -660,7 +660,8 @@ static void not_served(struct tn_http_exchange *x, void *ctx)
 }
 
 #define BOX "/api/sandbox/{id}"
-const struct tn_route routes_daytona_api[] = {
+#define TOOLBOX "/api/toolbox/{id}/{rest...}"
+const struct tn_route routes_daytona[] = {
     {"POST", "/api/sandbox", post_sandbox, "Daytona: a new sandbox", 0},
     {"GET", "/api/sandbox", get_list, "Daytona: sandboxes", 0},
     {"GET", "/api/sandbox/paginated", get_pages, "Daytona: sandboxes, in pages", 0},
@@ -678,5 +679,8 @@ const struct tn_route routes_daytona_api[] = {
     {"GET", BOX "/ports/{port}/signed-preview-url", get_signed, "Daytona: a link to a port", 0},
     {"GET", BOX "/toolbox-proxy-url", get_toolbox_url, "Daytona: where its toolbox is", 0},
     {"POST", BOX "/{what}", not_served, "Daytona: not served", 0},
+    {"GET", TOOLBOX "", daytona_toolbox, "Daytona: the toolbox of a sandbox", 0},
+    {"POST", TOOLBOX "", daytona_toolbox, "Daytona: the toolbox of a sandbox", 0},
+    {"DELETE", TOOLBOX "", daytona_toolbox, "Daytona: the toolbox of a sandbox", 0},
     {0},
 };

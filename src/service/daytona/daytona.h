@@ -64,6 +64,9 @@ void daytona_put_labels(struct tn_jw *w, const struct tn_json *metadata);
 
 /* --- the toolbox (toolbox.c) ------------------------------------------------------------------ */
 
+/* Answers all of them: {id} is the box, {rest} what is asked of it. */
+void daytona_toolbox(struct tn_http_exchange *x, void *ctx);
+
 /* One request for the toolbox of a box. */
 struct daytona_call {
     struct tn_service *s;

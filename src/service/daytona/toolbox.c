@@ -94,7 +94,7 @@ static bool dispatch(struct daytona_call *c, const char *path)
 }
 
 /* Older clients say /toolbox/ID/toolbox/..., newer ones leave the second out. */
-static void any_toolbox(struct tn_http_exchange *x, void *ctx)
+void daytona_toolbox(struct tn_http_exchange *x, void *ctx)
 {
     static const char older[] = "toolbox/";
     autobox struct box *b = daytona_box(x, ctx, SCOPE_USE);
@@ -115,11 +115,3 @@ static void any_toolbox(struct tn_http_exchange *x, void *ctx)
     free(c.words[1]);
     free(c.home);
 }
-
-#define REST "/api/toolbox/{id}/{rest...}"
-const struct tn_route routes_daytona_toolbox[] = {
-    {"GET", REST "", any_toolbox, "Daytona: the toolbox of a sandbox", 0},
-    {"POST", REST "", any_toolbox, "Daytona: the toolbox of a sandbox", 0},
-    {"DELETE", REST "", any_toolbox, "Daytona: the toolbox of a sandbox", 0},
-    {0},
-};
