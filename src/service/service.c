@@ -34,21 +34,36 @@ enum { OTHER_FILES = 1024, MOST_SHARES = 64 };
 enum { STACK = 256 * 1024, HEADER_BYTES = 32 * 1024 };
 
 /* One a line: who adds a surface touches one line. */
+/* clang-format off */
 static const struct tn_route *const routes[] = {
-    routes_health,         routes_native_about,
-    routes_native_actions, routes_native_admin,
-    routes_native_boxes,   routes_native_create,
-    routes_native_events,  routes_native_hand,
-    routes_native_inside,  routes_native_network,
-    routes_native_pending, routes_native_ports,
-    routes_native_secrets, routes_native_security,
-    routes_native_watch,   routes_openhands,
-    routes_builds,         routes_v1app,
-    routes_webhooks,       routes_e2b_create,
-    routes_e2b_control,    routes_daytona,
-    routes_preview,        routes_editor,
-    routes_dashboard,      NULL,
+    routes_health,
+    routes_native_about,
+    routes_native_actions,
+    routes_native_admin,
+    routes_native_boxes,
+    routes_native_create,
+    routes_native_events,
+    routes_native_hand,
+    routes_native_inside,
+    routes_native_network,
+    routes_native_pending,
+    routes_native_ports,
+    routes_native_secrets,
+    routes_native_security,
+    routes_native_watch,
+    routes_openhands,
+    routes_builds,
+    routes_v1app,
+    routes_webhooks,
+    routes_e2b_create,
+    routes_e2b_control,
+    routes_daytona,
+    routes_preview,
+    routes_editor,
+    routes_dashboard,
+    NULL,
 };
+/* clang-format on */
 
 /* --- one per state directory --------------------------------------------------------------- */
 
