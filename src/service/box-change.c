@@ -82,7 +82,8 @@ static int apply(struct box *b, const struct box_change *change, struct tn_error
     b->idle_pause = idle_pause;
     b->idle_stop = idle_stop;
     b->expires = expires;
-    b->timeout = timeout;
+    if (change->timeout)
+        b->timeout = timeout;
     box_bump(b);
     pthread_mutex_unlock(&b->lock);
     return 0;

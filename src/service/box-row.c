@@ -71,7 +71,7 @@ void box_save(struct box *b)
     int64_t state = b->state, goal = b->goal, made = b->made, cause = b->cause;
     int64_t restarts = b->restarts, last = b->last_action;
     uint64_t ceiling = b->version + VERSIONS_AHEAD;
-    double started = b->started, used = b->used;
+    double started = b->started, used = b->used, timeout = b->timeout;
     b->dirty = false;
     pthread_mutex_unlock(&b->lock);
 
@@ -80,9 +80,9 @@ void box_save(struct box *b)
                            "UPDATE box SET state = ?2, goal = ?3, made = ?4, cause = ?5,"
                            " reason = ?6, secret = ?7, started = ?8, used = ?9,"
                            " restarts = ?10, last_action = ?11, last_action_text = ?12,"
-                           " version = ?13 WHERE id = ?1",
-                           "tiiiittddiiti", b->names.id, state, goal, made, cause, reason, secret,
-                           started, used, restarts, last, text, (int64_t)ceiling) < 0;
+                           " version = ?13, timeout = ?14 WHERE id = ?1",
+                           "tiiiittddiitid", b->names.id, state, goal, made, cause, reason, secret,
+                           started, used, restarts, last, text, (int64_t)ceiling, timeout) < 0;
 
     pthread_mutex_lock(&b->lock);
     if (failed)

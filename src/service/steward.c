@@ -79,8 +79,6 @@ static void order(struct steward *k, struct box *b, enum keep what, double used)
                tn_log_str("limit", measures[what].why), tn_log_str("why", err.text));
         return;
     }
-    if (what > KEEP_DELETE) /* whoever wakes it would meet it again */
-        box_change(b, NULL, &(struct box_change){.timeout = &(double){0}}, NULL);
     metric_add(k->s->metrics, METRIC_KEPT, measures[what].why, 1);
     tn_log(TN_LOG_INFO, measures[what].text, tn_log_str("sandbox", box_id(b)));
 }

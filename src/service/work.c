@@ -427,6 +427,9 @@ static uint64_t accept(struct box *b, enum box_state goal)
 {
     if (b->goal == goal && b->working)
         return b->order;
+    /* A time-out that put it to rest would do it again at once. */
+    if (goal == BOX_RUNNING && b->timeout <= wall_clock())
+        b->timeout = 0;
     b->goal = goal;
     b->dirty = true;
     if (b->doing == WORK_NONE)

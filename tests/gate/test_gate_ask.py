@@ -70,9 +70,9 @@ def box(service):
 class Running:
     """A command in a sandbox, in a thread."""
 
-    def __init__(self, client, box, command):
+    def __init__(self, client, box, command, session=None):
         self.client, self.answer = client, None
-        body = {"action": {"action": "run", "args": {"command": command}, "timeout": 55}}
+        body = {"action": {"action": "run", "args": {"command": command, "session": session}, "timeout": 55}}
         self.thread = threading.Thread(target=self.run, args=(at(box, "/actions"), body))
         self.thread.start()
 
@@ -190,18 +190,22 @@ def test_a_rule_lets_through_what_waits(service, box):
 
 def test_many_at_once_are_one_question(service, box):
     admin = service.client()
-    script = "for i in 1 2 3 4 5; do curl -sS -m 50 http://evil.test/$i & done; wait"
-    asking = Running(service.client(), box, script)
+    first = curl(service, box, "evil.test")
     (one,) = pending(admin, box)
-    eventually(lambda: len(network_links(service, box)) >= 5, "five connections wait")
+    before = sockets(service, box)
+    script = "for i in 1 2 3 4; do curl -sS -m 50 http://evil.test/$i & done; wait"
+    others = Running(service.client(), box, script, session="others")
+    eventually(lambda: sockets(service, box) >= before + 4, "they wait, too")
+    assert [question["id"] for question in pending(admin, box)] == [one["id"]]
     answer(admin, box, one).ok()
-    code, text = asking.end()
+    assert first.end()[0] == 0
+    code, text = others.end()
     lines = sorted(line for line in text.splitlines() if line.startswith("GET"))
-    assert code == 0 and lines == [f"GET evil.test /{i} 0" for i in range(1, 6)]
+    assert code == 0 and lines == [f"GET evil.test /{i} 0" for i in range(1, 5)]
 
 
-def network_links(service, box):
-    """Descriptors of connections that the gate of the box has."""
+def sockets(service, box):
+    """How many the gate of the box has."""
     pid = gate_of(service, box)
     links = []
     for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -209,7 +213,7 @@ def network_links(service, box):
             links.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
         except FileNotFoundError:
             pass
-    return [link for link in links if link.startswith("socket:")][6:]
+    return len([link for link in links if link.startswith("socket:")])
 
 
 def gate_of(service, box):

@@ -38,8 +38,12 @@ NOT_FOR_HANDS = {
     "null", "message", "system", "think", "finish", "reject", "delegate", "recall", "change_agent_state", "condensation",
     "condensation_request", "loop_recovery", "network", "task_tracking",
 }  # fmt: skip
+A_PROCESS = {
+    name: "it has a shell's command, and no process of its own" for name, action in ACTIONS.items() if "process" in action["args"]
+}
 A_COMMAND = {
     **{name: "its words are a command" for name, action in ACTIONS.items() if action["action"] != "run"},
+    **A_PROCESS,
     "run that goes on": "it waits for the end of the command, or ends it (--timeout)",
     "ctrl-c": "a person's ctrl-C is a signal for the command, and no action",
     "run, hidden": "what a person types is not hidden from that person's journal",
@@ -50,6 +54,7 @@ CANNOT = {
     "exec": A_COMMAND,
     "run": A_COMMAND,
     "mcp": {
+        **A_PROCESS,
         "run, hidden": "a tool does nothing that the journal does not show",
         "run, rejected": "what a client of MCP calls it wants",
         "run, waiting": "what a client of MCP calls it wants; whether a person does is asked (elicitation)",

@@ -242,10 +242,8 @@ static void post_pause(struct tn_http_exchange *x, void *ctx)
         not_there(x, v.id);
     else if (v.goal == BOX_PAUSED || v.goal == BOX_STOPPED)
         native_refuse(x, TN_E_CONFLICT, "sandbox %s is already paused", v.id);
-    else if (order(x, b, memory ? ORDER_PAUSE : ORDER_STOP) == 0) {
-        box_change(b, caller_of(x), &(struct box_change){.timeout = &(double){0}}, NULL);
+    else if (order(x, b, memory ? ORDER_PAUSE : ORDER_STOP) == 0)
         tn_http_reply(x, 204, NULL, NULL, 0);
-    }
 }
 
 static void delete_sandbox(struct tn_http_exchange *x, void *ctx)
