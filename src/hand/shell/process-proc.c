@@ -14,7 +14,7 @@ static ssize_t read_proc(pid_t pid, const char *name, char *to, size_t size)
     return n;
 }
 
-/* Whether the process was started as the shell is, or is a child of it that has executed nothing. */
+/* Whether it was started as the shell is, or is a child of it that has executed nothing. */
 static bool has_its_words(const struct tn_shell *sh, pid_t pid)
 {
     char text[512];
