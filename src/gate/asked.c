@@ -178,12 +178,12 @@ static bool is_there(const struct gate *g, int fd)
     socklen_t size = sizeof here, its = sizeof there;
     _Alignas(struct nlmsghdr) char answer[TN_NETLINK_ANSWER];
 
+    tn_netlink_init(&n);
     if (getsockname(fd, &here.any, &size) < 0 || getpeername(fd, &there.any, &its) < 0)
         return false;
     ask.sdiag_family = (uint8_t)there.any.sa_family;
     put_end(&there, ask.id.idiag_src, &ask.id.idiag_sport);
     put_end(&here, ask.id.idiag_dst, &ask.id.idiag_dport);
-    tn_netlink_init(&n);
     tn_netlink_begin(&n, SOCK_DIAG_BY_FAMILY, 0, &ask, sizeof ask);
     tn_netlink_end(&n);
     const struct inet_diag_msg *found =

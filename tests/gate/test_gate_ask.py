@@ -305,10 +305,10 @@ def test_too_many_questions_one_after_the_other(own_service, tmp_path):
 
 def test_too_many_questions_of_a_tenant(own_service):
     """64 wait, however many sandboxes it has; another tenant is asked all the same."""
-    service = own_service()
+    service = own_service(**{"jail.ask_seconds": 600})
     acme, other = service.tenant("acme"), service.tenant("other")
     boxes = [make(acme, network="allow", allow=["good.test"], ask=True) for _ in range(5)]
-    script = "for i in $(seq 16); do curl -sS -m 100 http://x$i.test/ >/dev/null 2>&1 & done"
+    script = "for i in $(seq 16); do curl -sS -m 600 http://x$i.test/ >/dev/null 2>&1 & done"
     for box in boxes:
         assert Running(acme, box, script).end()[0] == 0
     waiting = lambda: acme.get("/v1/pending").ok().json["pending"]  # noqa: E731
