@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from conformance import judge_server, suite, verdicts
+from mcp_suite import judge_server, suite, verdicts
 
 HERE = pathlib.Path(__file__).resolve().parent
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from conformance import judge_server
 from harness import wait_until
+from mcp_suite import judge_server
 from peers import module, peers
 from speak import update
 
