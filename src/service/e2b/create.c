@@ -51,10 +51,9 @@ static int find_origin(struct tn_service *s, const struct caller *who, const cha
     return out->parent ? 0 : not_found(err, id);
 }
 
-/* Lists of what may go out: all or nothing, or nothing but what is named. */
-static int put_network(struct tn_jw *w, const struct tn_json *body, struct tn_error *err)
+int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn_json *network,
+                    struct tn_error *err)
 {
-    const struct tn_json *network = tn_json_get(body, "network");
     const struct tn_json *allow = tn_json_get(network, "allowOut");
     const struct tn_json *deny = tn_json_get(network, "denyOut");
     bool closed = !tn_json_bool(tn_json_get(body, "allow_internet_access"), true) ||
@@ -101,7 +100,7 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     struct tn_jw w = tn_jw(&text);
 
     tn_jw_object(&w);
-    if (put_network(&w, body, err))
+    if (e2b_put_network(&w, body, tn_json_get(body, "network"), err))
         return -1;
     tn_jw_object_end(&w);
     if (!tn_buf_ok(&text))
