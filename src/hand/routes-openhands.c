@@ -81,9 +81,8 @@ static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand,
                          const struct tn_action *action, const char *key, uint64_t digest)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
-    struct tn_delivery delivery = {
-        .client = -1, /* the answer is kept: nobody has to wait for it */
-        .request = tn_http_header(x, "X-Request-Id")};
+    struct tn_delivery delivery = {.client = -1, /* the answer is kept: nobody has to wait for it */
+                                   .request = tn_http_header(x, "X-Request-Id")};
     struct tn_error err;
     int status = 0;
     double seconds =

@@ -448,8 +448,7 @@ static void put_network(struct tn_http_exchange *x, void *ctx)
 
     if (!b || surface_body(x, E2B_BODY_MAX, &body))
         return;
-    int failed =
-        read_network(b, body, &wish, &has, &err) || change_network(x, b, wish, has, &err);
+    int failed = read_network(b, body, &wish, &has, &err) || change_network(x, b, wish, has, &err);
     if (native_audit(x, s, "network.change", box_id(b), failed ? &err : NULL))
         return;
     if (failed)

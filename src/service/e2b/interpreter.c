@@ -53,8 +53,7 @@ static void put_action(struct tn_buf *out, const char *code, const char *kernel)
 /* Where it is, in the call. */
 static int find_hand(struct e2b_call *c, struct tn_error *err)
 {
-    return c->address ? 0
-                      : box_hand(c->b, &c->address, &c->key, tn_deadline_in(E2B_SECONDS), err);
+    return c->address ? 0 : box_hand(c->b, &c->address, &c->key, tn_deadline_in(E2B_SECONDS), err);
 }
 
 static bool is_id(const char *context)
@@ -124,8 +123,7 @@ static void tell_line(struct teller *t, const char *line, size_t n)
 {
     static const size_t marked = sizeof mark - 1;
 
-    if (n > marked && strncmp(line, mark, marked) == 0 &&
-        tell_event(t, line + marked, n - marked))
+    if (n > marked && strncmp(line, mark, marked) == 0 && tell_event(t, line + marked, n - marked))
         return;
     if (n && strncmp(line, no_output, sizeof no_output - 1) != 0)
         tell_text(t, line, n + (line[n] == '\n'));
@@ -295,8 +293,8 @@ static int ask(struct e2b_call *c, const char *method, const char *kernel, const
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(64 << 10), answer = ANSWER_BUF(c->x, SESSIONS_MAX);
     bool post = strcmp(method, "POST") == 0;
-    tn_autofree char *target = tn_asprintf("/v1/sessions%s%s", post || !kernel ? "" : "/",
-                                           post || !kernel ? "" : kernel);
+    tn_autofree char *target =
+        tn_asprintf("/v1/sessions%s%s", post || !kernel ? "" : "/", post || !kernel ? "" : kernel);
     struct tn_jw w = tn_jw(&body);
 
     if (find_hand(c, err))
@@ -453,8 +451,7 @@ void e2b_one_context(struct e2b_call *c, const char *rest)
     tn_autofree char *id = tn_strndup(rest, strcspn(rest, "/"));
     bool restart = strcmp(rest + strlen(id), "/restart") == 0;
 
-    if (restart ? strcmp(method, "POST") == 0
-                : strcmp(method, "DELETE") == 0 && !rest[strlen(id)])
+    if (restart ? strcmp(method, "POST") == 0 : strcmp(method, "DELETE") == 0 && !rest[strlen(id)])
         end_context(c, id, restart);
     else
         native_refuse(c->x, TN_E_NOT_FOUND, "there is no such call of a context");
