@@ -61,6 +61,7 @@ static const struct tn_route *const routes[] = {
     routes_webhooks,
     routes_e2b_create,
     routes_e2b_control,
+    routes_daytona_snapshots,
     routes_daytona,
     routes_preview,
     routes_editor,

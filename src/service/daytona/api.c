@@ -1,15 +1,11 @@
-/* Sandboxes: create, lists, lives, labels, intervals, ports. */
+/* Sandboxes: lists, lives, labels, intervals, ports. */
 #include "service/daytona/daytona.h"
-#include "service/openhands.h"
 #include "service/preview-host.h"
 #include "service/preview-lines.h"
 #include "service/proxy.h"
 #include "service/ticket.h"
 
-enum { SPEC_MAX = 256 << 10, USUAL_PAGE = 100, LARGEST_PAGE = 200, MOST_MINUTES = 10000000 };
-#define CREATE_SECONDS 30.0 /* then clients look for themselves */
-#define USUAL_AUTO_STOP 15  /* minutes */
-#define USUAL_SIGNED 60
+enum { USUAL_PAGE = 100, LARGEST_PAGE = 200, USUAL_SIGNED = 60 };
 
 bool daytona_take(struct tn_http_exchange *x)
 {
@@ -28,218 +24,6 @@ bool daytona_take(struct tn_http_exchange *x)
         return false;
     daytona_fail(x, 404, NULL, "There are no events here: look for yourself");
     return true;
-}
-
-/* --- create ---------------------------------------------------------------------------------- */
-
-/* What they have and this service has not is refused before anything is made. */
-static int check_wish(const struct tn_json *body, struct tn_error *err)
-{
-    static const char *const absent[] = {"volumes", "secrets", "linkedSandbox", "outboundProxyUrl",
-                                         "warmPoolId"};
-
-    for (size_t i = 0; i < TN_COUNT(absent); i++) {
-        const struct tn_json *v = tn_json_get(body, absent[i]);
-        if (tn_json_count(v) || tn_json_str(v, NULL))
-            return tn_fail(err, TN_E_INVALID, "%s is not served here", absent[i]);
-    }
-    if (tn_json_int(tn_json_get(body, "gpu"), 0) > 0)
-        return tn_fail(err, TN_E_INVALID, "gpu is not served here");
-    if (tn_json_bool(tn_json_get(body, "kvm"), false))
-        return tn_fail(err, TN_E_INVALID, "kvm is not served here");
-    return 0;
-}
-
-/* "FROM image" and nothing else: what `image` of a client becomes.  On the heap; NULL: it is
- * more. */
-static char *only_from(const char *text)
-{
-    static const char from[] = "FROM ";
-    const char *at = text + strspn(text, " \t\n");
-
-    if (strncmp(at, from, sizeof from - 1) != 0)
-        return NULL;
-    at += sizeof from - 1;
-    at += strspn(at, " ");
-    size_t n = strcspn(at, " \t\n");
-    return n && !at[n + strspn(at + n, " \t\n")] ? tn_strndup(at, n) : NULL;
-}
-
-/* Where it comes from: a template of the configuration, or an image where there are any. */
-static int put_origin(struct tn_service *s, struct tn_jw *w, const struct tn_json *body,
-                      const char **template, struct tn_error *err)
-{
-    static const char *const usual[] = {"daytona-small", "daytona-medium", "daytona-large"};
-    const char *snapshot = tn_json_get_str(body, "snapshot", NULL);
-    const char *recipe = tn_json_get_str(tn_json_get(body, "buildInfo"), "dockerfileContent", NULL);
-    tn_autofree char *image = recipe ? only_from(recipe) : NULL;
-
-    *template = NULL;
-    if (recipe && !image)
-        return tn_fail(err, TN_E_INVALID, "buildInfo: images are not built here, only FROM");
-    if (image) {
-        tn_jw_kstr(w, "image", image);
-        return 0;
-    }
-    for (size_t i = 0; snapshot && i < TN_COUNT(usual); i++)
-        if (strcmp(snapshot, usual[i]) == 0)
-            snapshot = NULL;
-    if (!snapshot || !*snapshot)
-        return 0;
-    if (tn_config_template(tn_runtime_host(s->rt)->config, snapshot))
-        *template = snapshot;
-    else if (openhands_takes_images(s, NULL))
-        tn_jw_kstr(w, "image", snapshot);
-    else
-        return tn_fail(err, TN_E_INVALID, "Snapshot %.100s not found", snapshot);
-    return 0;
-}
-
-static void put_size(struct tn_jw *w, const struct tn_json *body, const char *theirs,
-                     const char *ours)
-{
-    double n = tn_json_double(tn_json_get(body, theirs), 0);
-    tn_autofree char *text = tn_asprintf("%.0fm", n * 1024);
-
-    if (n > 0 && n < 1e6)
-        tn_jw_kstr(w, ours, text);
-}
-
-/* Parts of a list with commas. */
-static size_t put_rules(struct tn_jw *w, const char *list)
-{
-    size_t count = 0;
-
-    while (list && *list) {
-        size_t n = strcspn(list, ", ");
-        tn_autofree char *rule = tn_strndup(list, n);
-        if (n) {
-            surface_put_rule(w, rule);
-            count++;
-        }
-        list += n + strspn(list + n, ", ");
-    }
-    return count;
-}
-
-static void put_network(struct tn_jw *w, const struct tn_json *body)
-{
-    const char *networks = tn_json_get_str(body, "networkAllowList", NULL);
-    const char *domains = tn_json_get_str(body, "domainAllowList", NULL);
-    bool some = (networks && *networks) || (domains && *domains);
-
-    if (tn_json_bool(tn_json_get(body, "networkBlockAll"), false)) {
-        tn_jw_kstr(w, "network", "none");
-    } else if (some) {
-        tn_jw_kstr(w, "network", "allow");
-        tn_jw_key(w, "allow");
-        tn_jw_array(w);
-        put_rules(w, networks);
-        put_rules(w, domains);
-        tn_jw_array_end(w);
-    }
-}
-
-static int make_spec(struct tn_service *s, const struct caller *who, const struct tn_json *body,
-                     struct tn_spec *spec, const char **template, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_MAX);
-    tn_autojson struct tn_json *members = NULL;
-    struct tn_jw w = tn_jw(&text);
-    double cpus = tn_json_double(tn_json_get(body, "cpu"), 0);
-
-    tn_jw_object(&w);
-    if (put_origin(s, &w, body, template, err))
-        return -1;
-    put_network(&w, body);
-    if (cpus > 0)
-        tn_jw_kdouble(&w, "cpus", cpus);
-    put_size(&w, body, "memory", "memory");
-    put_size(&w, body, "disk", "disk");
-    tn_jw_object_end(&w);
-    if (!tn_buf_ok(&text))
-        return tn_fail(err, TN_E_INVALID, "too much of it");
-    if (tn_json_parse(tn_buf_str(&text), text.len, &members, err) ||
-        native_spec(s, who, *template, members, spec, err))
-        return -1;
-    if (!surface_add_env(tn_json_get(body, "env"), DAYTONA_HOME, spec, err))
-        return 0;
-    tn_spec_done(spec);
-    return -1;
-}
-
-/* Minutes in seconds; 0 is never, and what the operator allows at most bounds both. */
-static double auto_seconds(const struct caller *who, int64_t minutes, double most)
-{
-    double seconds = (double)minutes * 60;
-
-    if (most > 0 && !(who->scopes & SCOPE_ADMIN) && (minutes == 0 || seconds > most))
-        return most;
-    return seconds;
-}
-
-static int read_minutes(const struct tn_json *body, const char *name, int64_t min, int64_t fallback,
-                        int64_t *out, struct tn_error *err)
-{
-    const struct tn_json *given = tn_json_get(body, name);
-
-    *out = tn_json_type(given) == TN_JSON_NULL ? fallback : tn_json_int(given, INT64_MIN);
-    return *out >= min && *out <= MOST_MINUTES
-               ? 0
-               : tn_fail(err, TN_E_INVALID, "%s: expected minutes", name);
-}
-
-static struct box *create(struct tn_http_exchange *x, struct tn_service *s,
-                          const struct tn_json *body, struct tn_error *err)
-{
-    const struct caller *who = caller_of(x);
-    struct box_wish wish = {.name = tn_json_get_str(body, "name", NULL), .ttl = -1};
-    struct daytona_settings settings = {.public = tn_json_bool(tn_json_get(body, "public"), false),
-                                        .target = tn_json_get_str(body, "target", NULL),
-                                        .snapshot = tn_json_get_str(body, "snapshot", NULL)};
-    tn_autojson struct tn_json *metadata = NULL;
-    int64_t stop, ttl;
-
-    if (check_wish(body, err) || native_check_names(wish.name, NULL, NULL, err) ||
-        read_minutes(body, "autoStopInterval", 0, USUAL_AUTO_STOP, &stop, err) ||
-        read_minutes(body, "autoPauseInterval", 0, 0, &settings.pause, err) ||
-        read_minutes(body, "autoArchiveInterval", 0, 0, &settings.archive, err) ||
-        read_minutes(body, "autoDeleteInterval", -MOST_MINUTES, -1, &settings.remove, err) ||
-        read_minutes(body, "ttlMinutes", 0, 0, &ttl, err) ||
-        daytona_metadata(tn_json_get(body, "labels"), &settings, &metadata, err) ||
-        make_spec(s, who, body, &wish.spec, &wish.template, err))
-        return NULL;
-    wish.metadata = metadata;
-    wish.idle_stop = auto_seconds(who, stop, s->options->idle_stop_seconds);
-    wish.idle_pause =
-        settings.pause ? auto_seconds(who, settings.pause, s->options->idle_pause_seconds) : -1;
-    if (ttl)
-        wish.ttl = (double)ttl * 60;
-    struct box *b = box_create(s, who, &wish, NULL, err);
-    tn_spec_done(&wish.spec);
-    return b;
-}
-
-/* One that did not come to life is removed, since nobody has heard its id. */
-static void post_sandbox(struct tn_http_exchange *x, void *ctx)
-{
-    struct tn_service *s = ctx;
-    tn_autojson struct tn_json *body = NULL;
-    struct tn_error err = {0};
-
-    if (!caller_may(x, SCOPE_MANAGE) || surface_body(x, DAYTONA_BODY_MAX, &body))
-        return;
-    autobox struct box *b = create(x, s, body, &err);
-    if (native_audit(x, s, "sandbox.create", b ? box_id(b) : NULL, b ? NULL : &err))
-        return;
-    if (b && surface_await(b, CREATE_SECONDS, &err) && err.code != TN_E_TIMEOUT)
-        box_order(b, caller_of(x), ORDER_DELETE, tn_now(), NULL);
-    else if (b)
-        err.code = TN_OK;
-    if (err.code)
-        reply_error(x, &err);
-    else
-        daytona_reply_box(x, 200, b);
 }
 
 /* --- lists ----------------------------------------------------------------------------------- */
@@ -500,6 +284,7 @@ static void post_setting(struct tn_http_exchange *x, void *ctx)
     struct box_change wish = {0};
     struct daytona_settings settings;
     autoview struct box_view v = {0};
+    struct tn_error err = {0};
     double seconds;
     char *end;
 
@@ -510,19 +295,23 @@ static void post_setting(struct tn_http_exchange *x, void *ctx)
     bool yes = strcmp(value, "true") == 0, public = strcmp(what, "public") == 0;
     int64_t minutes = strtoll(value, &end, 10);
     if (public ? !yes && strcmp(value, "false") != 0
-               : *end || end == value || minutes > MOST_MINUTES ||
+               : *end || end == value || minutes > DAYTONA_MINUTES ||
                      (minutes < 0 && strcmp(what, "autodelete") != 0)) {
         native_refuse(x, TN_E_INVALID, "%.40s: expected %s", what,
                       public ? "true or false" : "minutes");
         return;
     }
     if (public) {
+        if (daytona_check_public(s, yes, &err)) {
+            reply_error(x, &err);
+            return;
+        }
         settings.public = yes;
     } else if (strcmp(what, "autostop") == 0) {
-        seconds = auto_seconds(caller_of(x), minutes, s->options->idle_stop_seconds);
+        seconds = daytona_auto_seconds(caller_of(x), minutes, s->options->idle_stop_seconds);
         wish.idle_stop = &seconds;
     } else if (strcmp(what, "autopause") == 0) {
-        seconds = auto_seconds(caller_of(x), minutes, s->options->idle_pause_seconds);
+        seconds = daytona_auto_seconds(caller_of(x), minutes, s->options->idle_pause_seconds);
         settings.pause = minutes;
         wish.idle_pause = &seconds;
     } else if (strcmp(what, "ttl") == 0) {
@@ -559,7 +348,7 @@ int daytona_visit(struct tn_service *s, struct tn_http_exchange *x, const char *
         return 0;
     box_look(b, &v);
     daytona_settings_of(v.metadata, &settings);
-    if (!good && !settings.public)
+    if (!good && !(settings.public && s->options->public_previews))
         return 0;
     return surface_enter(x, b, v.key_id) ? 1 : -1;
 }
@@ -662,7 +451,7 @@ static void not_served(struct tn_http_exchange *x, void *ctx)
 #define BOX "/api/sandbox/{id}"
 #define TOOLBOX "/api/toolbox/{id}/{rest...}"
 const struct tn_route routes_daytona[] = {
-    {"POST", "/api/sandbox", post_sandbox, "Daytona: a new sandbox", 0},
+    {"POST", "/api/sandbox", daytona_create, "Daytona: a new sandbox", 0},
     {"GET", "/api/sandbox", get_list, "Daytona: sandboxes", 0},
     {"GET", "/api/sandbox/paginated", get_pages, "Daytona: sandboxes, in pages", 0},
     {"GET", BOX "", get_sandbox, "Daytona: one", 0},
@@ -678,6 +467,7 @@ const struct tn_route routes_daytona[] = {
     {"GET", BOX "/ports/{port}/preview-url", get_preview, "Daytona: address of a port", 0},
     {"GET", BOX "/ports/{port}/signed-preview-url", get_signed, "Daytona: a link to a port", 0},
     {"GET", BOX "/toolbox-proxy-url", get_toolbox_url, "Daytona: where its toolbox is", 0},
+    {"POST", BOX "/fork", daytona_fork, "Daytona: a new one with its files", 0},
     {"POST", BOX "/{what}", not_served, "Daytona: not served", 0},
     {"GET", TOOLBOX "", daytona_toolbox, "Daytona: the toolbox of a sandbox", 0},
     {"POST", TOOLBOX "", daytona_toolbox, "Daytona: the toolbox of a sandbox", 0},

@@ -19,6 +19,7 @@
 enum {
     DAYTONA_BODY_MAX = 1 << 20,
     DAYTONA_ANSWER_MAX = 64 << 20,
+    DAYTONA_MINUTES = 10000000, /* the most of an interval */
     /* Generations of clients, by the middle number of their version. */
     DAYTONA_MUXED = 27,  /* output and errors of a session's command are told apart */
     DAYTONA_JSON = 150,  /* ...in JSON */
@@ -62,6 +63,19 @@ int daytona_metadata(const struct tn_json *labels, const struct daytona_settings
                      struct tn_json **out, struct tn_error *err);
 void daytona_put_labels(struct tn_jw *w, const struct tn_json *metadata);
 
+/* --- new ones, and snapshots (create.c, snapshot.c) ------------------------------------------- */
+
+void daytona_create(struct tn_http_exchange *x, void *ctx);
+void daytona_fork(struct tn_http_exchange *x, void *ctx);
+/* Ports without a token are the operator's to allow: TN_E_DENIED. */
+int daytona_check_public(const struct tn_service *s, bool wanted, struct tn_error *err);
+/* Minutes in seconds; 0 is never, and what the operator allows at most bounds both. */
+double daytona_auto_seconds(const struct caller *who, int64_t minutes, double most);
+/* The box of the tenant that has a snapshot of that name or id, and its name there, on the heap.
+ * NULL: there is none. */
+struct box *daytona_snapshot(struct tn_service *s, const struct caller *who, const char *given,
+                             char **name);
+
 /* --- the toolbox (toolbox.c) ------------------------------------------------------------------ */
 
 /* Answers all of them: {id} is the box, {rest} what is asked of it. */
@@ -73,17 +87,21 @@ struct daytona_call {
     struct tn_http_exchange *x;
     struct box *b;
     char *home;     /* where paths that are not absolute begin */
+    const struct daytona_row *row;
     char *words[2]; /* what the stars of its row stand for; decoded */
 };
 typedef void (*daytona_call_fn)(struct daytona_call *c);
 struct daytona_row {
     const char *method, *path; /* "process/session/(star)/exec": one star is one segment */
     daytona_call_fn call;
+    const char *words; /* git.c: of the program */
 };
 extern const struct daytona_row daytona_files_rows[];   /* files.c; ends with {0} */
 extern const struct daytona_row daytona_process_rows[]; /* process.c */
 extern const struct daytona_row daytona_session_rows[]; /* session.c */
 extern const struct daytona_row daytona_pty_rows[];     /* pty.c */
+extern const struct daytona_row daytona_git_rows[];     /* git.c */
+extern const struct daytona_row daytona_interpreter_rows[]; /* interpreter.c */
 
 /* The files of the box, with a connection of the caller's; NULL: answered. */
 struct tn_hand_files *daytona_files(struct daytona_call *c);
@@ -127,14 +145,18 @@ int daytona_so_far(struct daytona_call *c, const char *which, struct daytona_don
 /* Members output and, where they are apart, stdout and stderr. */
 void daytona_put_done(struct tn_jw *w, const struct daytona_done *done);
 int64_t daytona_exit_code(const struct tn_process_status *status);
-/* Runs these words (ends with NULL) in that directory (NULL: home) to their end.  -1: answered. */
-int daytona_run(struct daytona_call *c, const char *const *args, const char *cwd,
+/* Runs these words (ends with NULL) at home to their end, with that text (or NULL) as their input.
+ * -1: answered. */
+int daytona_run(struct daytona_call *c, const char *const *args, const char *input,
                 struct daytona_done *out);
 
 /* --- sessions and terminals ------------------------------------------------------------------- */
 
 /* A name for a session or a terminal: it becomes a part of paths and tags. */
 bool daytona_is_name(const char *text);
+/* Before the handshake of a WebSocket, where the server must choose one of what a client offers: the
+ * one that it knows, or the first. */
+void daytona_choose_protocol(struct tn_http_exchange *x);
 /* Answers the handshake of a WebSocket, and follows the process over it. */
 void daytona_stream(struct daytona_call *c, const char *which, bool terminal);
 

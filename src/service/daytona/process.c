@@ -115,32 +115,37 @@ int daytona_so_far(struct daytona_call *c, const char *which, struct daytona_don
 }
 
 /* Runs it to its end and forgets it: only commands of sessions are asked for later. */
-static int run(struct daytona_call *c, const struct tn_process_spec *spec, struct daytona_done *out,
-               struct tn_error *err)
+static int run(struct daytona_call *c, const struct tn_process_spec *spec, const char *input,
+               struct daytona_done *out, struct tn_error *err)
 {
+    int64_t soon = tn_deadline_in(DAYTONA_SECONDS);
     struct process_started started;
 
     if (daytona_start(c, spec, &started, err))
         return -1;
+    if (input) { /* one that did not want all of it has ended, or will say why */
+        process_input(c->b, started.id, 0, input, strlen(input), NULL, soon, NULL);
+        process_close_input(c->b, started.id, soon, NULL);
+    }
     int failed = daytona_await(c, started.id, out, err);
     if (!failed)
-        process_remove(c->b, started.id, tn_deadline_in(DAYTONA_SECONDS), NULL);
+        process_remove(c->b, started.id, soon, NULL);
     return failed;
 }
 
-int daytona_run(struct daytona_call *c, const char *const *args, const char *cwd,
+int daytona_run(struct daytona_call *c, const char *const *args, const char *input,
                 struct daytona_done *out)
 {
-    tn_autoprocess struct tn_process_spec spec = {0};
+    /* What they say is looked at, hence the language; nobody is there to be asked. */
+    static const char variables[] = "{\"LC_ALL\":\"C.UTF-8\",\"GIT_TERMINAL_PROMPT\":\"0\"}";
+    tn_autoprocess struct tn_process_spec spec = {.input = input != NULL};
+    tn_autojson struct tn_json *envs = NULL;
     struct tn_error err = {0};
 
     daytona_spec(c, &spec, args);
-    if (cwd) {
-        free(spec.cwd);
-        spec.cwd = tn_strdup(cwd);
-    }
-    if (surface_process_env(c->x, c->home, NULL, &spec.env, &err) == 0 &&
-        run(c, &spec, out, &err) == 0)
+    if (tn_json_parse(variables, sizeof variables - 1, &envs, &err) == 0 &&
+        surface_process_env(c->x, c->home, envs, &spec.env, &err) == 0 &&
+        run(c, &spec, input, out, &err) == 0)
         return 0;
     reply_error(c->x, &err);
     return -1;
@@ -155,7 +160,7 @@ static void answer(struct daytona_call *c, const struct tn_process_spec *spec, b
     struct tn_jw w = tn_jw(&json);
     struct tn_error err = {0};
 
-    if (run(c, spec, &done, &err)) {
+    if (run(c, spec, NULL, &done, &err)) {
         reply_error(c->x, &err);
         return;
     }
@@ -241,7 +246,7 @@ static void code_run(struct daytona_call *c)
 }
 
 const struct daytona_row daytona_process_rows[] = {
-    {"POST", "process/execute", execute},
-    {"POST", "process/code-run", code_run},
+    {"POST", "process/execute", execute, NULL},
+    {"POST", "process/code-run", code_run, NULL},
     {0},
 };

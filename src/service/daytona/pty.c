@@ -205,12 +205,12 @@ static void post_resize(struct daytona_call *c)
 }
 
 const struct daytona_row daytona_pty_rows[] = {
-    {"GET", "process/pty/create-connect", create_connect},
-    {"POST", "process/pty", post_pty},
-    {"GET", "process/pty", get_ptys},
-    {"GET", "process/pty/*", answer_info},
-    {"DELETE", "process/pty/*", delete_pty},
-    {"POST", "process/pty/*/resize", post_resize},
-    {"GET", "process/pty/*/connect", connect_pty},
+    {"GET", "process/pty/create-connect", create_connect, NULL},
+    {"POST", "process/pty", post_pty, NULL},
+    {"GET", "process/pty", get_ptys, NULL},
+    {"GET", "process/pty/*", answer_info, NULL},
+    {"DELETE", "process/pty/*", delete_pty, NULL},
+    {"POST", "process/pty/*/resize", post_resize, NULL},
+    {"GET", "process/pty/*/connect", connect_pty, NULL},
     {0},
 };

@@ -408,13 +408,13 @@ static void get_logs(struct daytona_call *c)
 }
 
 const struct daytona_row daytona_session_rows[] = {
-    {"POST", "process/session", post_session},
-    {"GET", "process/session", get_sessions},
-    {"GET", "process/session/*", get_session},
-    {"DELETE", "process/session/*", delete_session},
-    {"POST", "process/session/*/exec", post_exec},
-    {"GET", "process/session/*/command/*", get_command},
-    {"POST", "process/session/*/command/*/input", post_input},
-    {"GET", "process/session/*/command/*/logs", get_logs},
+    {"POST", "process/session", post_session, NULL},
+    {"GET", "process/session", get_sessions, NULL},
+    {"GET", "process/session/*", get_session, NULL},
+    {"DELETE", "process/session/*", delete_session, NULL},
+    {"POST", "process/session/*/exec", post_exec, NULL},
+    {"GET", "process/session/*/command/*", get_command, NULL},
+    {"POST", "process/session/*/command/*/input", post_input, NULL},
+    {"GET", "process/session/*/command/*/logs", get_logs, NULL},
     {0},
 };

@@ -90,8 +90,7 @@ static void converse(struct channel *ch, const char *which)
              hear(ch, which) == 0);
 }
 
-/* The server must choose one of what a client offers; the first one that it knows, or the first. */
-static void choose_protocol(struct tn_http_exchange *x)
+void daytona_choose_protocol(struct tn_http_exchange *x)
 {
     static const char known[] = "X-Daytona-Pty-Exit-Control";
     const char *offered = tn_http_header(x, "Sec-WebSocket-Protocol");
@@ -119,7 +118,7 @@ void daytona_stream(struct daytona_call *c, const char *which, bool terminal)
     static const char connected[] = "{\"type\":\"control\",\"status\":\"connected\"}";
     struct channel ch = {.c = c, .terminal = terminal};
 
-    choose_protocol(c->x);
+    daytona_choose_protocol(c->x);
     if (tn_ws_accept(c->x, &ch.ws, MESSAGE_MAX))
         return;
     if (!terminal || say(&ch, TN_WS_TEXT, connected, sizeof connected - 1) == 0)

@@ -47,17 +47,18 @@ static void get_version(struct daytona_call *c)
 }
 
 static const struct daytona_row small_rows[] = {
-    {"GET", "project-dir", get_dir},
-    {"GET", "user-home-dir", get_dir},
-    {"GET", "work-dir", get_dir},
-    {"GET", "version", get_version},
+    {"GET", "project-dir", get_dir, NULL},
+    {"GET", "user-home-dir", get_dir, NULL},
+    {"GET", "work-dir", get_dir, NULL},
+    {"GET", "version", get_version, NULL},
     {0},
 };
 
 /* --- which call ------------------------------------------------------------------------------ */
 
 static const struct daytona_row *const tables[] = {
-    small_rows, daytona_files_rows, daytona_process_rows, daytona_session_rows, daytona_pty_rows};
+    small_rows, daytona_files_rows, daytona_process_rows, daytona_session_rows, daytona_pty_rows,
+    daytona_git_rows, daytona_interpreter_rows};
 
 /* Whether the path is that of the row; what stars stand for goes into words. */
 static bool fits(const char *pattern, const char *path, char *words[2])
@@ -86,11 +87,23 @@ static bool dispatch(struct daytona_call *c, const char *path)
         for (const struct daytona_row *row = tables[i]; row->method; row++)
             if (strcmp(row->method, tn_http_method(c->x)) == 0 && fits(row->path, path, c->words)) {
                 box_enter_use(c->b);
+                c->row = row;
                 row->call(c);
                 box_leave_use(c->b);
                 return true;
             }
     return false;
+}
+
+/* What the vendor's own daemon says where a sandbox has no language server, or no desktop. */
+static void refuse_absent(struct tn_http_exchange *x, const char *path)
+{
+    if (strncmp(path, "lsp/", 4) == 0)
+        daytona_fail(x, 400, "LSP_SERVER_NOT_INITIALIZED", "there are no language servers here");
+    else if (strncmp(path, "computeruse/", 12) == 0)
+        daytona_fail(x, 503, NULL, "Computer-use functionality is not available");
+    else
+        daytona_fail(x, 404, "NOT_FOUND", "%s /%.100s is not served here", tn_http_method(x), path);
 }
 
 /* Older clients say /toolbox/ID/toolbox/..., newer ones leave the second out. */
@@ -110,7 +123,7 @@ void daytona_toolbox(struct tn_http_exchange *x, void *ctx)
     if (strncmp(path, older, sizeof older - 1) == 0)
         path += sizeof older - 1;
     if (!dispatch(&c, path))
-        daytona_fail(x, 404, "NOT_FOUND", "%s /%.100s is not served here", tn_http_method(x), path);
+        refuse_absent(x, path);
     free(c.words[0]);
     free(c.words[1]);
     free(c.home);
