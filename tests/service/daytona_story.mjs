@@ -44,6 +44,31 @@ await pty.sendInput('echo terminal; exit\n')
 await pty.wait()
 assert.match(screen, /terminal/)
 
+await sandbox.process.executeCommand('git init -q --bare -b main up')
+await sandbox.git.clone('/home/daytona/up', 'work')
+await sandbox.fs.uploadFile(Buffer.from('text'), 'work/a.txt')
+await sandbox.git.add('work', ['a.txt'])
+assert.equal((await sandbox.git.status('work')).fileStatus[0].staging, 'Added')
+const commit = await sandbox.git.commit('work', 'first', 'Ann', 'ann@example.org')
+assert.match(commit.sha, /^[0-9a-f]{40}$/)
+await sandbox.git.push('work')
+assert.deepEqual((await sandbox.git.branches('work')).branches, ['main'])
+
+const fork = await sandbox.fork()
+assert.equal((await fork.fs.downloadFile('data/1.txt')).toString(), 'file 1')
+await fork.delete()
+const snapshot = `story-${Date.now()}`
+await sandbox.createSnapshot(snapshot)
+const copy = await daytona.create({ snapshot })
+assert.equal((await copy.fs.downloadFile('data/2.txt')).toString(), 'file 2')
+await copy.delete()
+await daytona.snapshot.delete(await daytona.snapshot.get(snapshot))
+
+if (process.argv[3] === 'kernels') {
+  assert.equal((await sandbox.codeInterpreter.runCode('x = 6 * 7; print(x)')).stdout, '42\n')
+  assert.equal((await sandbox.codeInterpreter.runCode('1/0')).error.name, 'ZeroDivisionError')
+}
+
 const found = []
 for await (const one of daytona.list({ labels: { app: 'story' } })) found.push(one.id)
 assert.deepEqual(found, [sandbox.id])

@@ -46,12 +46,12 @@ def life():
         language="python",
         env_vars={"A": "1"},
         labels={"story": label},
-        public=True,
         auto_stop_interval=0,
         auto_archive_interval=60,
     )
     sandbox = client.create(params)
-    assert state(sandbox) == "started" and sandbox.env["A"] == "1" and sandbox.public
+    assert state(sandbox) == "started" and sandbox.env["A"] == "1" and not sandbox.public
+    raises(client.create, CreateSandboxFromSnapshotParams(public=True))
     assert sandbox.labels["story"] == label and sandbox.auto_stop_interval == 0
     assert find(client, {"story": label}) == [sandbox.id] and find(client, {"story": "other"}) == []
     assert client.get(sandbox.id).id == sandbox.id
@@ -170,6 +170,83 @@ def pty():
     result = handle.wait(on_data=output.append, timeout=60)
     text = b"".join(output)
     assert b"30 100" in text and b"from here" in text and result.exit_code == 6, (result, text)
+    sandbox.delete()
+
+
+def git():
+    client = Daytona()
+    sandbox = client.create()
+    git, run = sandbox.git, sandbox.process.exec
+    assert run("git init -q --bare -b main up && git clone -q up seed && cd seed && echo 1 > a && git add a && "
+               "git -c user.name=x -c user.email=x commit -q -m first && git push -q").exit_code == 0
+    git.clone("/home/daytona/up", "work")
+    assert [one.name for one in sandbox.fs.list_files("work") if not one.is_dir] == ["a"]
+    assert git.status("work").current_branch == "main"
+    git.create_branch("work", "topic")
+    sandbox.fs.upload_file(b"two", "work/b")
+    assert [getattr(one.worktree, "value", one.worktree) for one in git.status("work").file_status] == ["Untracked"]
+    git.add("work", ["b"])
+    made = git.commit("work", message="second", author="Ann", email="ann@example.org")
+    assert run("git rev-parse HEAD", cwd="work").result.strip() == made.sha
+    git.push("work")
+    assert sorted(git.branches("work").branches) == ["main", "topic"]
+    git.checkout_branch("work", "main")
+    git.delete_branch("work", "topic")
+    git.pull("work")
+    error = raises(git.status, "nowhere")
+    if NEWER:
+        assert type(error).__name__ == "DaytonaGitRepoNotFoundError", repr(error)
+        git.init("fresh", initial_branch="trunk")
+        git.remote_add("fresh", "origin", "https://example.org/x.git")
+        assert git.remote_get("fresh", "origin") == "https://example.org/x.git"
+        git.configure_user("Ann", "ann@example.org", scope="local", path="fresh")
+        assert git.get_config("user.name", scope="local", path="fresh") == "Ann"
+        git.dangerously_authenticate("ann", "s3cret")
+        assert "ann:s3cret@github.com" in run("cat .git-credentials").result
+    sandbox.delete()
+
+
+def snapshots():
+    client = Daytona()
+    sandbox = client.create()
+    sandbox.fs.upload_file(b"kept", "kept.txt")
+    if NEWER:
+        name = "story-" + uuid.uuid4().hex[:8]
+        sandbox.create_snapshot(name)
+        assert client.snapshot.get(name).name == name
+        assert name in [one.name for one in client.snapshot.list().items]
+        other = client.create(CreateSandboxFromSnapshotParams(snapshot=name))
+        assert other.fs.download_file("kept.txt") == b"kept"
+        other.delete()
+        fork = sandbox.fork()
+        assert fork.fs.download_file("kept.txt") == b"kept"
+        fork.delete()
+        client.snapshot.delete(client.snapshot.get(name))
+        raises(client.snapshot.get, name)
+    else:
+        assert client.snapshot.list() == []
+    assert client.volume.list() == []
+    raises(client.volume.get, "data", create=True)
+    raises(sandbox.create_lsp_server("python", "/home/daytona").start)
+    raises(sandbox.computer_use.start)
+    sandbox.delete()
+
+
+def interpreter():
+    client = Daytona()
+    sandbox = client.create()
+    code = sandbox.code_interpreter
+    seen = []
+    result = code.run_code("x = 6 * 7\nprint(x)", on_stdout=lambda message: seen.append(message.output))
+    assert result.stdout == "42\n" and "".join(seen) == "42\n" and not result.error, result
+    assert code.run_code("print(x)").stdout == "42\n"
+    assert code.run_code("1/0").error.name == "ZeroDivisionError"
+    context = code.create_context(cwd="/tmp")
+    assert code.run_code("import os; print(os.getcwd(), 'x' in globals())", context=context).stdout == "/tmp False\n"
+    assert [one.id for one in code.list_contexts()] == [context.id]
+    code.delete_context(context)
+    assert code.list_contexts() == []
+    assert type(raises(code.run_code, "import time; time.sleep(60)", timeout=1)).__name__ == "DaytonaTimeoutError"
     sandbox.delete()
 
 

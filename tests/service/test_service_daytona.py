@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import subprocess
 from urllib.parse import quote
 
 import pytest
@@ -61,11 +62,13 @@ def test_every_route_is_in_the_document():
     document = yaml.safe_load((ROOT / "docs" / "clouds" / "daytona.yaml").read_text())
     described = {(m, path) for path, item in document["paths"].items() for m in item if m != "parameters"}
     toolbox = {(m, re.sub(r"{\w+}", "*", path.split("/", 4)[4])) for m, path in described if "/toolbox/{id}/" in path}
-    served = {row for row in routes_of("daytona/api.c") if "/toolbox/{id}/" not in row[1]}
+    served = routes_of("daytona/api.c", "daytona/snapshot.c")
+    served = {row for row in served if "/toolbox/{id}/" not in row[1]}
     assert {row for row in described if "/toolbox/{id}/" not in row[1]} == served
     rows = set()
     for source in (ROOT / "src" / "service" / "daytona").glob("*.c"):
-        rows |= {(m.lower(), path.rstrip("/")) for m, path in re.findall(r'{"([A-Z]+)", "([a-z][^"]*)", \w+}', source.read_text())}
+        found = re.findall(r'^    {"([A-Z]+)", "([a-z][^"]*)",\s+\w+,', source.read_text(), re.MULTILINE)
+        rows |= {(m.lower(), path.rstrip("/")) for m, path in found}
     assert toolbox == rows
 
 
@@ -131,10 +134,10 @@ def test_labels_and_intervals(alice):
     path = f"/api/sandbox/{made['id']}"
     assert (made["autoStopInterval"], made["autoArchiveInterval"], made["autoDeleteInterval"]) == (7, 60, 120)
     assert alice.put(f"{path}/labels", {"labels": {"b": "2"}}).ok().json == {"labels": {"b": "2"}}
-    for setting, value in (("autostop", 30), ("autoarchive", 5), ("autodelete", -1), ("public", "true")):
+    for setting, value in (("autostop", 30), ("autoarchive", 5), ("autodelete", -1), ("public", "false")):
         alice.post(f"{path}/{setting}/{value}").ok()
     now = alice.get(path).ok().json
-    assert now["labels"] == {"b": "2"} and now["public"] is True
+    assert now["labels"] == {"b": "2"} and now["public"] is False
     assert (now["autoStopInterval"], now["autoArchiveInterval"], now["autoDeleteInterval"]) == (30, 5, -1)
     for wrong in ("autostop/-1", "autostop/x", "public/maybe", "nothing/1"):
         assert alice.post(f"{path}/{wrong}").status in (400, 404)
@@ -147,7 +150,6 @@ def test_a_snapshot_is_a_template_of_the_configuration(alice):
     made = create(alice, snapshot="small", env={"B": "2"})
     assert made["snapshot"] == "small" and made["memory"] == 1
     assert Toolbox(alice, made).output("echo $GREETING $B") == "hello 2\n"
-    assert alice.get("/api/snapshots").ok(404).json["statusCode"] == 404
     assert "not found" in alice.post("/api/sandbox", {"snapshot": "nothing"}).ok(400).json["message"]
     kill(alice, made)
 
@@ -172,6 +174,10 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
         assert answer.status in (400, 403, 404), (wish, answer)
         assert answer.json["statusCode"] == answer.status and answer.json["message"]
     alice.post(f"/api/sandbox/{'a' * 10}/resize", {}).ok(403)
+    alice.post("/api/snapshots", {"name": "x", "imageName": "debian"}).ok(403)
+    alice.post("/api/volumes", {"name": "x"}).ok(403)
+    assert alice.get("/api/volumes").ok().json == []
+    alice.get("/api/volumes/by-name/x").ok(404)
     assert len(alice.get("/api/sandbox").ok().json["items"]) == before
 
 
@@ -245,13 +251,83 @@ def test_ports(service, alice, bob):
     stranger.get(target.replace(made["id"], other["id"]), headers=token).ok(401)
     signed = alice.get(f"/api/sandbox/{made['id']}/ports/8099/signed-preview-url?expiresInSeconds=60").ok().json
     assert signed["port"] == 8099 and stranger.get(path_of(signed["url"])).ok(303).headers["Set-Cookie"]
-    alice.post(f"/api/sandbox/{made['id']}/public/true").ok()
-    assert stranger.get(target).ok().body == b"a page"
-    alice.post(f"/api/sandbox/{made['id']}/public/false").ok()
+    assert "public_previews" in alice.post(f"/api/sandbox/{made['id']}/public/true").ok(403).json["message"]
+    alice.post("/api/sandbox", {"public": True}).ok(403)
     stranger.get(target).ok(401)
     alice.get(f"/api/sandbox/{made['id']}/ports/0/preview-url").ok(400)
     kill(alice, made)
     kill(bob, other)
+
+
+def test_public_ports_are_the_operators_to_allow(jail_works, tmp_path):
+    """Off, a sandbox that was made public is private again."""
+    service = Service(tmp_path, settings={"public_previews": "true"}).start()
+    try:
+        alice, stranger = service.tenant("alice"), service.stranger()
+        made = create(alice, public=True, autoStopInterval=0)
+        toolbox = Toolbox(alice, made)
+        toolbox.upload(("page.txt", b"a page")).ok()
+        toolbox.output(SERVER)
+        target = path_of(alice.get(f"/api/sandbox/{made['id']}/ports/8099/preview-url").ok().json["url"]) + "/page.txt"
+        eventually(lambda: stranger.get(target).status == 200, "it listens")
+        assert stranger.get(target).ok().body == b"a page" and made["public"]
+        alice.post(f"/api/sandbox/{made['id']}/public/false").ok()
+        stranger.get(target).ok(401)
+        alice.post(f"/api/sandbox/{made['id']}/public/true").ok()
+        stranger.get(target).ok()
+        service.settings["public_previews"] = "false"
+        service.restart()
+        stranger.get(target).ok(401)
+        assert alice.get(f"/api/sandbox/{made['id']}").ok().json["public"] is False
+        kill(alice, made)
+    finally:
+        service.finish()
+
+
+# --- snapshots and forks -------------------------------------------------------------------------
+
+
+def test_snapshots(alice, bob):
+    made = create(alice, env={"E": "kept"})
+    toolbox = Toolbox(alice, made)
+    toolbox.upload(("file.txt", b"before")).ok()
+    path = f"/api/sandbox/{made['id']}/snapshot"
+    assert alice.post(path, {"name": "cut-1"}).ok().json["id"] == made["id"]
+    alice.post(path, {"name": "cut-1"}).ok(409)
+    alice.post(path, {"name": "small"}).ok(409)
+    alice.post(path, {"name": "../x"}).ok(400)
+    toolbox.upload(("file.txt", b"after")).ok()
+    one = alice.get("/api/snapshots/cut-1").ok().json
+    assert one["name"] == "cut-1" and one["sourceSandboxId"] == made["id"] and one["state"] == "active"
+    assert alice.get(f"/api/snapshots/{one['id']}").ok().json == one
+    listed = alice.get("/api/snapshots?limit=100").ok().json
+    assert {i["name"]: i["general"] for i in listed["items"]} == {"small": True, "cut-1": False}
+    assert listed["total"] == 2 and listed["totalPages"] == 1
+    child = create(alice, snapshot="cut-1", labels={"of": "it"})
+    assert child["labels"] == {"of": "it"} and child["snapshot"] == "cut-1"
+    assert Toolbox(alice, child).output("cat file.txt; echo $E") == "beforekept\n"
+    alice.post("/api/sandbox", {"snapshot": "cut-1", "env": {"A": "b"}}).ok(400)
+    for method, target in (("GET", "/api/snapshots/cut-1"), ("DELETE", f"/api/snapshots/{one['id']}")):
+        bob.request(method, target).ok(404)
+    bob.post("/api/sandbox", {"snapshot": "cut-1"}).ok(400)
+    assert [i["name"] for i in bob.get("/api/snapshots").ok().json["items"]] == ["small"]
+    alice.delete("/api/snapshots/small").ok(403)
+    alice.delete(f"/api/snapshots/{one['id']}").ok()
+    alice.get("/api/snapshots/cut-1").ok(404)
+    kill(alice, child)
+    kill(alice, made)
+
+
+def test_a_fork(alice, bob):
+    made = create(alice, labels={"a": "1"}, autoStopInterval=7)
+    Toolbox(alice, made).upload(("file.txt", b"mine")).ok()
+    bob.post(f"/api/sandbox/{made['id']}/fork", {}).ok(404)
+    child = alice.post(f"/api/sandbox/{made['id']}/fork", {"name": "the-child"}).ok().json
+    assert child["name"] == "the-child" and child["labels"] == {"a": "1"} and child["autoStopInterval"] == 7
+    eventually(lambda: state(alice, child) == "started", "it runs")
+    assert Toolbox(alice, child).output("cat file.txt") == "mine"
+    kill(alice, child)
+    kill(alice, made)
 
 
 # --- programs ------------------------------------------------------------------------------------
@@ -526,3 +602,160 @@ def test_hostile_words(alice, box, toolbox):
         toolbox.post("/files/bulk-download", {"paths": [f"/tmp/odd/{name}"]}).ok()
     alice.get(f"/api/sandbox/{quote('../' + box['id'], safe='')}").ok(404)
     assert toolbox.output("echo still here") == "still here\n"
+
+
+# --- git -----------------------------------------------------------------------------------------
+
+
+def git(toolbox, name, body=None, **query):
+    path = f"/git/{name}"
+    return toolbox.post(path, body) if body is not None else toolbox.get(path, **query)
+
+
+def test_git(toolbox):
+    repo = {"path": "repo"}
+    git(toolbox, "init", {**repo, "initial_branch": "main"}).ok()
+    assert git(toolbox, "status", path="repo").ok().json["currentBranch"] == "main"
+    toolbox.upload(("repo/a file", b"1\n"), ("repo/b", b"2\n")).ok()
+    untracked = git(toolbox, "status", path="repo").ok().json
+    assert [one["worktree"] for one in untracked["fileStatus"]] == ["Untracked"] * 2
+    git(toolbox, "add", {**repo, "files": ["."]}).ok()
+    author = {"author": "Ann O.", "email": "ann@example.org"}
+    first = git(toolbox, "commit", {**repo, **author, "message": "one\n\ntwo; -- three"}).ok().json["hash"]
+    toolbox.output("git mv 'a file' renamed && echo more >> b", cwd="repo")
+    states = {one["name"]: one for one in git(toolbox, "status", path="repo").ok().json["fileStatus"]}
+    assert states["renamed"]["staging"] == "Renamed" and states["renamed"]["extra"] == "a file"
+    assert (states["b"]["staging"], states["b"]["worktree"]) == ("Unmodified", "Modified")
+    git(toolbox, "reset", {**repo, "mode": "hard"}).ok()
+    git(toolbox, "branches", {**repo, "name": "topic"}).ok()
+    git(toolbox, "branches", {**repo, "name": "topic"}).ok(409)
+    empty = git(toolbox, "commit", {**repo, **author, "message": "empty", "allow_empty": True}).ok().json["hash"]
+    history = git(toolbox, "history", path="repo").ok().json
+    assert [one["hash"] for one in history] == [empty, first] and history[1]["author"] == "Ann O."
+    assert history[1]["message"].strip() == "one\n\ntwo; -- three" and history[0]["timestamp"].startswith("20")
+    assert git(toolbox, "branches", path="repo").ok().json == {"branches": ["main", "topic"], "current": "topic"}
+    git(toolbox, "checkout", {**repo, "branch": "main"}).ok()
+    assert git(toolbox, "checkout", {**repo, "branch": "none"}).ok(404).json["code"] == "GIT_BRANCH_NOT_FOUND"
+    toolbox.call("DELETE", "/git/branches", {**repo, "name": "topic"}).ok()
+    assert git(toolbox, "status", path="nowhere").ok(404).json["code"] == "GIT_REPO_NOT_FOUND"
+    toolbox.upload(("repo/b", b"changed\n")).ok()
+    git(toolbox, "restore", {**repo, "files": ["b"], "worktree": True}).ok()
+    assert toolbox.output("cat repo/b") == "2\n"
+    git(toolbox, "add", {**repo, "files": ["nothing"]}).ok(404)
+    git(toolbox, "add", {"files": []}).ok(404)
+    toolbox.delete("/files", path="repo", recursive="true").ok(204)
+
+
+def test_git_and_others(toolbox):
+    toolbox.output("rm -rf up work; git init -q --bare -b main up")
+    clone = {"url": "/home/daytona/up", "path": "work"}
+    git(toolbox, "clone", clone).ok()
+    git(toolbox, "clone", clone).ok(409)
+    assert git(toolbox, "remotes", path="work").ok().json == {"remotes": [{"name": "origin", "url": "/home/daytona/up"}]}
+    git(toolbox, "remotes", {"path": "work", "name": "more", "url": "/a"}).ok(201)
+    git(toolbox, "remotes", {"path": "work", "name": "more", "url": "/b", "overwrite": True}).ok(201)
+    assert git(toolbox, "remotes", path="work").ok().json["remotes"][1] == {"name": "more", "url": "/b"}
+    toolbox.upload(("work/f", b"x")).ok()
+    git(toolbox, "add", {"path": "work", "files": ["f"]}).ok()
+    author = {"author": "A", "email": "a@b"}
+    git(toolbox, "commit", {"path": "work", **author, "message": "m"}).ok()
+    git(toolbox, "push", {"path": "work", "set_upstream": True}).ok()
+    status = git(toolbox, "status", path="work").ok().json
+    assert status["branchPublished"] and status["upstream"] == "origin/main" and status["ahead"] == 0
+    toolbox.output("rm -rf other; git clone -q up other; cd other; git -c user.name=B -c user.email=b commit -q --allow-empty -m o; git push -q")
+    git(toolbox, "commit", {"path": "work", **author, "message": "p", "allow_empty": True}).ok()
+    assert git(toolbox, "push", {"path": "work"}).ok(409).json["code"] == "GIT_PUSH_REJECTED"
+    git(toolbox, "config/user", {"path": "work", "scope": "local", "name": "N", "email": "n@m"}).ok()
+    git(toolbox, "pull", {"path": "work"}).ok()
+    assert git(toolbox, "status", path="work").ok().json["ahead"] == 2
+    assert git(toolbox, "config", path="work", scope="local", key="user.name").ok().json == {"value": "N"}
+    git(toolbox, "config", {"key": "a.b", "value": "c", "scope": "global"}).ok()
+    assert git(toolbox, "config", key="a.b", scope="global").ok().json == {"value": "c"}
+    assert git(toolbox, "config", key="a.none", scope="global").ok().json == {"value": None}
+    toolbox.output("rm -rf up work other")
+
+
+LOGIN_SERVER = """
+import base64, http.server, os, subprocess
+
+class Handler(http.server.CGIHTTPRequestHandler):
+    def do_GET(self):
+        given = self.headers.get("Authorization", "")
+        if given != "Basic " + base64.b64encode(b"ann:s3cret").decode():
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="x"')
+            self.end_headers()
+            return
+        http.server.SimpleHTTPRequestHandler.do_GET(self)
+
+http.server.ThreadingHTTPServer(("127.0.0.1", 8077), Handler).serve_forever()
+"""
+
+
+def test_a_login_is_told_to_nobody_else(service, alice, toolbox):
+    toolbox.upload(("/tmp/login.py", LOGIN_SERVER.encode())).ok()
+    toolbox.output(
+        "rm -rf /tmp/www got; mkdir -p /tmp/www; cd /tmp/www; git init -q -b main r; cd r;"
+        "git -c user.name=B -c user.email=b commit -q --allow-empty -m o; git update-server-info"
+    )
+    toolbox.output("cd /tmp/www; nohup python3 /tmp/login.py >/dev/null 2>&1 & echo $! >/tmp/login.pid")
+    url = "http://127.0.0.1:8077/r/.git"
+    eventually(lambda: toolbox.execute("curl -s -o /dev/null " + url).json["exitCode"] == 0, "it listens")
+    assert git(toolbox, "clone", {"url": url, "path": "got"}).ok(401).json["code"] == "GIT_AUTH_FAILED"
+    wrong = {"url": url, "path": "got", "username": "ann", "password": "wr0ng"}
+    assert git(toolbox, "clone", wrong).ok(401).json["code"] == "GIT_AUTH_FAILED"
+    git(toolbox, "clone", {**wrong, "password": "s3cret"}).ok()
+    assert "s3cret" not in toolbox.output("cat got/.git/config; grep -rs s3cret . --include=.git-credentials; true")
+    assert "s3cret" not in json.dumps(alice.get(f"/v1/sandboxes/{toolbox.id}/events?limit=1000").ok().json)
+    toolbox.output("kill $(cat /tmp/login.pid); rm -rf got /tmp/www")
+
+
+# --- the code interpreter ------------------------------------------------------------------------
+
+
+def cell(client, toolbox, code, **more):
+    """(events, code of the close)"""
+    stream = upgrade(client, f"{toolbox.base}/process/interpreter/execute")
+    stream.send(json.dumps({"code": code, **more}))
+    events = []
+    while True:
+        opcode, data = stream.recv_data()
+        if opcode == 8:
+            return events, int.from_bytes(data[:2], "big")
+        events.append(json.loads(data))
+
+
+def text_of(events, kind="stdout"):
+    return "".join(event["text"] for event in events if event["type"] == kind)
+
+
+def test_cells(alice, box):
+    if subprocess.run(["/usr/bin/python3", "-c", "import ipykernel"], capture_output=True).returncode:
+        pytest.skip("the Python of this machine, which jails have, has no ipykernel")
+    toolbox = Toolbox(alice, box)
+    events, code = cell(alice, toolbox, "import sys; x = 6; print(x * 7); print('no', file=sys.stderr)")
+    assert code == 1000 and text_of(events) == "42\n" and text_of(events, "stderr") == "no\n"
+    events, code = cell(alice, toolbox, "1/0")
+    assert code == 1000 and [e["name"] for e in events if e["type"] == "error"] == ["ZeroDivisionError"]
+    context = toolbox.post("/process/interpreter/context", {"cwd": "/tmp"}).ok().json
+    assert context["cwd"] == "/tmp" and context["language"] == "python" and context["active"]
+    listed = toolbox.get("/process/interpreter/context").ok().json["contexts"]
+    assert [(one["id"], one["cwd"]) for one in listed] == [(context["id"], "/tmp")]
+    events, code = cell(alice, toolbox, "import os; print(os.getcwd(), 'x' in globals())", contextId=context["id"])
+    assert text_of(events) == "/tmp False\n"
+    toolbox.delete(f"/process/interpreter/context/{context['id']}").ok()
+    assert toolbox.get("/process/interpreter/context").ok().json["contexts"] == []
+    toolbox.delete(f"/process/interpreter/context/{context['id']}").ok(404)
+    toolbox.delete("/process/interpreter/context/default").ok(400)
+    assert cell(alice, toolbox, "1", contextId=context["id"])[1] == 1011
+    assert cell(alice, toolbox, "import time; time.sleep(60)", timeout=1)[1] == 4008
+    assert text_of(cell(alice, toolbox, "print(x)")[0]) == "6\n"
+
+
+# --- what there is not ---------------------------------------------------------------------------
+
+
+def test_no_language_servers_and_no_desktop(toolbox):
+    answer = toolbox.post("/lsp/start", {"languageId": "python", "pathToProject": "/"}).ok(400).json
+    assert answer["code"] == "LSP_SERVER_NOT_INITIALIZED" and answer["source"] == "DAYTONA_DAEMON"
+    toolbox.post("/computeruse/start").ok(503)

@@ -10,7 +10,7 @@ from peers import peers, sdk
 from services import Service
 
 HERE = pathlib.Path(__file__).parent
-STORIES = ("quick_start", "life", "files", "commands", "sessions", "pty", "asynchronous")
+STORIES = ("quick_start", "life", "files", "commands", "sessions", "pty", "git", "snapshots", "asynchronous")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,17 @@ def test_python(service, tmp_path, version, story):
     tell(service, tmp_path, sdk(version), HERE / "daytona_story.py", story)
 
 
+def has_kernels():
+    return not subprocess.run(["/usr/bin/python3", "-c", "import ipykernel"], capture_output=True).returncode
+
+
+def test_code_interpreter(service, tmp_path):
+    if not has_kernels():
+        pytest.skip("the Python of this machine, which jails have, has no ipykernel")
+    tell(service, tmp_path, sdk("daytona"), HERE / "daytona_story.py", "interpreter")
+
+
 def test_javascript(service, tmp_path):
     if not shutil.which("node"):
         pytest.skip("node is not installed")
-    tell(service, tmp_path, "node", HERE / "daytona_story.mjs", peers("daytona"))
+    tell(service, tmp_path, "node", HERE / "daytona_story.mjs", peers("daytona"), "kernels" if has_kernels() else "")

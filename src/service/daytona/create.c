@@ -73,9 +73,9 @@ static int find_origin(struct tn_service *s, const struct caller *who, const str
 
     out->image = recipe ? only_from(recipe) : NULL;
     if (recipe)
-        return out->image ? 0
-                          : tn_fail(err, TN_E_INVALID,
-                                    "buildInfo: images are not built here, only FROM");
+        return out->image
+                   ? 0
+                   : tn_fail(err, TN_E_INVALID, "buildInfo: images are not built here, only FROM");
     for (size_t i = 0; snapshot && i < TN_COUNT(usual); i++)
         if (strcmp(snapshot, usual[i]) == 0)
             return 0;

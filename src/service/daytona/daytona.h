@@ -86,7 +86,7 @@ struct daytona_call {
     struct tn_service *s;
     struct tn_http_exchange *x;
     struct box *b;
-    char *home;     /* where paths that are not absolute begin */
+    char *home; /* where paths that are not absolute begin */
     const struct daytona_row *row;
     char *words[2]; /* what the stars of its row stand for; decoded */
 };
@@ -96,11 +96,11 @@ struct daytona_row {
     daytona_call_fn call;
     const char *words; /* git.c: of the program */
 };
-extern const struct daytona_row daytona_files_rows[];   /* files.c; ends with {0} */
-extern const struct daytona_row daytona_process_rows[]; /* process.c */
-extern const struct daytona_row daytona_session_rows[]; /* session.c */
-extern const struct daytona_row daytona_pty_rows[];     /* pty.c */
-extern const struct daytona_row daytona_git_rows[];     /* git.c */
+extern const struct daytona_row daytona_files_rows[];       /* files.c; ends with {0} */
+extern const struct daytona_row daytona_process_rows[];     /* process.c */
+extern const struct daytona_row daytona_session_rows[];     /* session.c */
+extern const struct daytona_row daytona_pty_rows[];         /* pty.c */
+extern const struct daytona_row daytona_git_rows[];         /* git.c */
 extern const struct daytona_row daytona_interpreter_rows[]; /* interpreter.c */
 
 /* The files of the box, with a connection of the caller's; NULL: answered. */

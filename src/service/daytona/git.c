@@ -16,7 +16,7 @@
 struct git {
     struct daytona_call *c;
     struct tn_json *body;
-    char *path, *login; /* login: what a credential helper says; or NULL */
+    char *path, *login;          /* login: what a credential helper says; or NULL */
     struct tn_process_spec spec; /* its args alone */
     struct daytona_done done;
 };
@@ -68,8 +68,8 @@ static int add_word(struct git *g, const char *word)
             if (tn_json_str(tn_json_at(list, i), NULL))
                 add(g, tn_json_str(tn_json_at(list, i), NULL), "");
     } else {
-        tn_autofree char *value = strcmp(name, "path") == 0 && g->path ? tn_strdup(g->path)
-                                                                         : value_of(g, name);
+        tn_autofree char *value =
+            strcmp(name, "path") == 0 && g->path ? tn_strdup(g->path) : value_of(g, name);
         if (!value && *word == '$')
             return daytona_fail(g->c->x, 400, NULL, "%s: expected a text", name);
         if (value)
@@ -188,12 +188,12 @@ static int add_login(struct git *g, const char *url)
     tn_autofree char *place =
         tn_asprintf("credential.%.*s%.*s.helper=!f() { cat <&3; }; f", (int)(host + 3 - url), url,
                     (int)(at ? n - (size_t)(at + 1 - host - 3) : n), at ? at + 1 : host + 3);
-    const char *const words[] = {"sh",  "-c", wrapper,              "sh",
-                                 "git", "-c", "credential.helper=", "-c",
-                                 place};
+    const char *const words[] = {
+        "sh", "-c", wrapper, "sh", "git", "-c", "credential.helper=", "-c", place};
     for (size_t i = 0; i < TN_COUNT(words); i++)
         surface_add_arg(&g->spec.args, words[i]);
-    g->login = tn_asprintf("username=%s\npassword=%s\n", user ? user : "", password ? password : "");
+    g->login =
+        tn_asprintf("username=%s\npassword=%s\n", user ? user : "", password ? password : "");
     if (password)
         explicit_bzero(password, strlen(password));
     return 0;
@@ -237,8 +237,8 @@ static void with_login(struct daytona_call *c)
 
     if (begin(&g))
         return;
-    bool logs_in = tn_json_get_str(g.body, "username", NULL) ||
-                   tn_json_get_str(g.body, "password", NULL);
+    bool logs_in =
+        tn_json_get_str(g.body, "username", NULL) || tn_json_get_str(g.body, "password", NULL);
     tn_autofree char *given = value_of(&g, "url");
     tn_autofree char *url = given ? tn_strdup(given) : logs_in ? remote_url(&g) : tn_strdup("");
     if (!url)
@@ -263,21 +263,6 @@ static void with_login(struct daytona_call *c)
         run_words(&g, "checkout --detach $commit_id --", 0))
         return;
     tn_http_reply(c->x, 200, NULL, NULL, 0);
-}
-
-static void commit(struct daytona_call *c)
-{
-    autogit struct git g = {.c = c};
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(4096);
-    struct tn_jw w = tn_jw(&json);
-
-    if (begin(&g) || run_words(&g, c->row->words, 0))
-        return;
-    tn_jw_object(&w);
-    tn_jw_key(&w, "hash");
-    tn_jw_strn(&w, tn_buf_str(&g.done.out), strcspn(tn_buf_str(&g.done.out), "\n"));
-    tn_jw_object_end(&w);
-    tn_http_reply_json(c->x, 200, &json);
 }
 
 static void add_remote(struct daytona_call *c)
@@ -313,6 +298,35 @@ static void post_credentials(struct daytona_call *c)
 
 /* --- answers --------------------------------------------------------------------------------- */
 
+/* Runs the words of its row and answers with what put makes of the output; an end with that code is
+ * good, too. */
+static void show(struct daytona_call *c, int64_t also, void (*put)(struct git *g, struct tn_jw *w))
+{
+    autogit struct git g = {.c = c};
+    tn_autobuf struct tn_buf json = ANSWER_BUF(c->x, 2 * DAYTONA_ANSWER_MAX);
+    struct tn_jw w = tn_jw(&json);
+
+    if (begin(&g) || run_words(&g, c->row->words, also))
+        return;
+    put(&g, &w);
+    tn_http_reply_json(c->x, 200, &json);
+}
+
+static void put_hash(struct git *g, struct tn_jw *w)
+{
+    const char *text = tn_buf_str(&g->done.out);
+
+    tn_jw_object(w);
+    tn_jw_key(w, "hash");
+    tn_jw_strn(w, text, strcspn(text, "\n"));
+    tn_jw_object_end(w);
+}
+
+static void commit(struct daytona_call *c)
+{
+    show(c, 0, put_hash);
+}
+
 static const char *status_word(char letter)
 {
     static const char letters[] = ".?MTADRCU";
@@ -343,20 +357,15 @@ static const char *behind(const char *line, int words)
 }
 
 /* Lines of `git status --porcelain=v2`, each with its NUL. */
-static void get_status(struct daytona_call *c)
+static void put_status(struct git *g, struct tn_jw *w)
 {
-    autogit struct git g = {.c = c};
-    tn_autobuf struct tn_buf json = ANSWER_BUF(c->x, 2 * DAYTONA_ANSWER_MAX);
-    struct tn_jw w = tn_jw(&json);
     const char *branch = "", *upstream = "";
     long long ahead = 0, behind_it = 0;
+    const char *at = tn_buf_str(&g->done.out), *stop = at + g->done.out.len;
 
-    if (begin(&g) || run_words(&g, c->row->words, 0))
-        return;
-    const char *at = tn_buf_str(&g.done.out), *stop = at + g.done.out.len;
-    tn_jw_object(&w);
-    tn_jw_key(&w, "fileStatus");
-    tn_jw_array(&w);
+    tn_jw_object(w);
+    tn_jw_key(w, "fileStatus");
+    tn_jw_array(w);
     for (; at < stop; at += strlen(at) + 1) {
         if (strncmp(at, "# branch.head ", 14) == 0)
             branch = at + 14;
@@ -365,143 +374,148 @@ static void get_status(struct daytona_call *c)
         else if (strncmp(at, "# branch.ab ", 12) == 0)
             sscanf(at + 12, "+%lld -%lld", &ahead, &behind_it);
         else if (*at == '?')
-            put_file(&w, "??", behind(at, 1), "");
+            put_file(w, "??", behind(at, 1), "");
+        else if (strlen(at) < 4) /* nothing that git says */
+            continue;
         else if (*at == '1')
-            put_file(&w, at + 2, behind(at, 8), "");
+            put_file(w, at + 2, behind(at, 8), "");
         else if (*at == 'u')
-            put_file(&w, at + 2, behind(at, 10), "");
+            put_file(w, at + 2, behind(at, 10), "");
         else if (*at == '2') {
             const char *name = at;
             at += strlen(at) + 1;
-            put_file(&w, name + 2, behind(name, 9), at < stop ? at : "");
+            put_file(w, name + 2, behind(name, 9), at < stop ? at : "");
             if (at >= stop)
                 break;
         }
     }
-    tn_jw_array_end(&w);
+    tn_jw_array_end(w);
     bool detached = strcmp(branch, "(detached)") == 0;
-    tn_jw_kstr(&w, "currentBranch", detached ? "HEAD" : branch);
-    tn_jw_kbool(&w, "detached", detached);
-    tn_jw_kstr(&w, "upstream", upstream);
-    tn_jw_kbool(&w, "branchPublished", *upstream);
-    tn_jw_kint(&w, "ahead", ahead);
-    tn_jw_kint(&w, "behind", behind_it);
-    tn_jw_object_end(&w);
-    tn_http_reply_json(c->x, 200, &json);
+    tn_jw_kstr(w, "currentBranch", detached ? "HEAD" : branch);
+    tn_jw_kbool(w, "detached", detached);
+    tn_jw_kstr(w, "upstream", upstream);
+    tn_jw_kbool(w, "branchPublished", *upstream);
+    tn_jw_kint(w, "ahead", ahead);
+    tn_jw_kint(w, "behind", behind_it);
+    tn_jw_object_end(w);
+}
+
+static void get_status(struct daytona_call *c)
+{
+    show(c, 0, put_status);
 }
 
 /* "*name" or " name" in each line. */
-static void get_branches(struct daytona_call *c)
+static void put_branches(struct git *g, struct tn_jw *w)
 {
-    autogit struct git g = {.c = c};
-    tn_autobuf struct tn_buf json = ANSWER_BUF(c->x, 2 * DAYTONA_ANSWER_MAX);
-    struct tn_jw w = tn_jw(&json);
     const char *current = "";
     size_t length = 0;
 
-    if (begin(&g) || run_words(&g, c->row->words, 0))
-        return;
-    tn_jw_object(&w);
-    tn_jw_key(&w, "branches");
-    tn_jw_array(&w);
-    for (const char *at = tn_buf_str(&g.done.out); *at; at += strspn(at, "\n")) {
+    tn_jw_object(w);
+    tn_jw_key(w, "branches");
+    tn_jw_array(w);
+    for (const char *at = tn_buf_str(&g->done.out); *at; at += strspn(at, "\n")) {
         size_t n = strcspn(at, "\n");
-        tn_jw_strn(&w, at + 1, n - 1);
+        if (!n)
+            continue;
+        tn_jw_strn(w, at + 1, n - 1);
         if (*at == '*') {
             current = at + 1;
             length = n - 1;
         }
         at += n;
     }
-    tn_jw_array_end(&w);
-    tn_jw_key(&w, "current");
-    tn_jw_strn(&w, current, length);
-    tn_jw_object_end(&w);
-    tn_http_reply_json(c->x, 200, &json);
+    tn_jw_array_end(w);
+    tn_jw_key(w, "current");
+    tn_jw_strn(w, current, length);
+    tn_jw_object_end(w);
+}
+
+static void get_branches(struct daytona_call *c)
+{
+    show(c, 0, put_branches);
 }
 
 /* Commits: parts apart by PART, each commit with its NUL. */
-static void get_history(struct daytona_call *c)
+static void put_history(struct git *g, struct tn_jw *w)
 {
     static const char *const names[] = {"hash", "author", "email", "timestamp", "message"};
-    autogit struct git g = {.c = c};
-    tn_autobuf struct tn_buf json = ANSWER_BUF(c->x, 2 * DAYTONA_ANSWER_MAX);
-    struct tn_jw w = tn_jw(&json);
+    const char *at = tn_buf_str(&g->done.out), *stop = at + g->done.out.len;
 
-    if (begin(&g) || run_words(&g, c->row->words, 0))
-        return;
-    const char *at = tn_buf_str(&g.done.out), *stop = at + g.done.out.len;
-    tn_jw_array(&w);
+    tn_jw_array(w);
     for (; at < stop; at++) {
-        tn_jw_object(&w);
+        tn_jw_object(w);
         for (size_t i = 0; i < TN_COUNT(names); i++) {
             size_t n = i + 1 < TN_COUNT(names) ? strcspn(at, PART) : strlen(at);
-            tn_jw_key(&w, names[i]);
-            tn_jw_strn(&w, at, n);
+            tn_jw_key(w, names[i]);
+            tn_jw_strn(w, at, n);
             at += n + (at[n] == *PART);
         }
-        tn_jw_object_end(&w);
+        tn_jw_object_end(w);
     }
-    tn_jw_array_end(&w);
-    tn_http_reply_json(c->x, 200, &json);
+    tn_jw_array_end(w);
+}
+
+static void get_history(struct daytona_call *c)
+{
+    show(c, 0, put_history);
 }
 
 /* "remote.NAME.url", a line feed, the URL and a NUL each; there may be none. */
-static void get_remotes(struct daytona_call *c)
+static void put_remotes(struct git *g, struct tn_jw *w)
 {
-    autogit struct git g = {.c = c};
-    tn_autobuf struct tn_buf json = ANSWER_BUF(c->x, 2 * DAYTONA_ANSWER_MAX);
-    struct tn_jw w = tn_jw(&json);
+    const char *at = tn_buf_str(&g->done.out), *stop = at + g->done.out.len;
 
-    if (begin(&g) || run_words(&g, c->row->words, 1))
-        return;
-    const char *at = tn_buf_str(&g.done.out), *stop = at + g.done.out.len;
-    tn_jw_object(&w);
-    tn_jw_key(&w, "remotes");
-    tn_jw_array(&w);
+    tn_jw_object(w);
+    tn_jw_key(w, "remotes");
+    tn_jw_array(w);
     for (; at < stop; at += strlen(at) + 1) {
         const char *url = strchr(at, '\n');
         if (!url || url - at < 12)
             continue;
-        tn_jw_object(&w);
-        tn_jw_key(&w, "name");
-        tn_jw_strn(&w, at + 7, (size_t)(url - at) - 11);
-        tn_jw_kstr(&w, "url", url + 1);
-        tn_jw_object_end(&w);
+        tn_jw_object(w);
+        tn_jw_key(w, "name");
+        tn_jw_strn(w, at + 7, (size_t)(url - at) - 11);
+        tn_jw_kstr(w, "url", url + 1);
+        tn_jw_object_end(w);
     }
-    tn_jw_array_end(&w);
-    tn_jw_object_end(&w);
-    tn_http_reply_json(c->x, 200, &json);
+    tn_jw_array_end(w);
+    tn_jw_object_end(w);
+}
+
+static void get_remotes(struct daytona_call *c)
+{
+    show(c, 1, put_remotes);
+}
+
+static void put_config(struct git *g, struct tn_jw *w)
+{
+    tn_jw_object(w);
+    tn_jw_kstr(w, "value", g->done.exit_code == 0 ? tn_buf_str(&g->done.out) : NULL);
+    tn_jw_object_end(w);
 }
 
 static void get_config(struct daytona_call *c)
 {
-    autogit struct git g = {.c = c};
-    tn_autobuf struct tn_buf json = ANSWER_BUF(c->x, DAYTONA_ANSWER_MAX);
-    struct tn_jw w = tn_jw(&json);
-
-    if (begin(&g) || run_words(&g, c->row->words, 1))
-        return;
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "value", g.done.exit_code == 0 ? tn_buf_str(&g.done.out) : NULL);
-    tn_jw_object_end(&w);
-    tn_http_reply_json(c->x, 200, &json);
+    show(c, 1, put_config);
 }
 
 #define HISTORY "log -z --format=%H%x1f%an%x1f%ae%x1f%aI%x1f%B"
-#define COMMIT                                                           \
-    "-c $author:user.name= -c $email:user.email= commit --quiet "        \
+#define COMMIT                                                    \
+    "-c $author:user.name= -c $email:user.email= commit --quiet " \
     "!allow_empty:--allow-empty $message:--message=; rev-parse HEAD"
 #define RESTORE "restore ?source:--source= !staged:--staged !worktree:--worktree -- @files"
 #define USER "config ?scope:-- user.name $name; config ?scope:-- user.email $email"
 const struct daytona_row daytona_git_rows[] = {
     {"POST", "git/clone", with_login, "+clone ?branch:--branch= ?depth:--depth= -- $url $path"},
-    {"POST", "git/push", with_login, "push !set_upstream:--set-upstream -- %remote:origin %branch:HEAD"},
+    {"POST", "git/push", with_login,
+     "push !set_upstream:--set-upstream -- %remote:origin %branch:HEAD"},
     {"POST", "git/pull", with_login, "pull --no-rebase -- %remote:origin ?branch:"},
     {"POST", "git/add", change, "add -- @files"},
     {"POST", "git/commit", commit, COMMIT},
     {"GET", "git/status", get_status, "status --porcelain=v2 --branch -z"},
-    {"GET", "git/branches", get_branches, "for-each-ref --format=%(HEAD)%(refname:short) refs/heads"},
+    {"GET", "git/branches", get_branches,
+     "for-each-ref --format=%(HEAD)%(refname:short) refs/heads"},
     {"POST", "git/branches", change, "checkout --quiet -b $name"},
     {"DELETE", "git/branches", change, "branch -D -- $name"},
     {"POST", "git/checkout", change, "checkout --quiet $branch --"},

@@ -173,8 +173,7 @@ static void *run_cell(void *ctx)
 {
     struct cell *cell = ctx;
 
-    cell->failed =
-        cells_run(cell->c->x, cell->c->b, &cell->wish, &cell->observation, &cell->err);
+    cell->failed = cells_run(cell->c->x, cell->c->b, &cell->wish, &cell->observation, &cell->err);
     raise_flag(cell->over);
     return NULL;
 }

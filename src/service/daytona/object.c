@@ -255,7 +255,7 @@ void daytona_put(struct tn_http_exchange *x, struct tn_jw *w, const struct box_v
     put_env(x, w, v);
     tn_jw_key(w, "labels");
     daytona_put_labels(w, v->metadata);
-    tn_jw_kbool(w, "public", settings.public);
+    tn_jw_kbool(w, "public", settings.public && box_service(v->box)->options->public_previews);
     tn_jw_kbool(w, "networkBlockAll", v->spec.network == TN_NETWORK_NONE);
     tn_jw_kbool(w, "kvm", false);
     tn_jw_kstr(w, "target", settings.target ? settings.target : "local");

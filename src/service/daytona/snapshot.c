@@ -153,10 +153,8 @@ static void get_list(struct tn_http_exchange *x, void *ctx)
 {
     tn_autobuf struct tn_buf json = ANSWER_BUF(x, DAYTONA_ANSWER_MAX);
     const char *of = tn_http_query(x, "sourceSandboxId"), *name = tn_http_query(x, "name");
-    struct page p = {.s = ctx,
-                     .w = tn_jw(&json),
-                     .name = name && *name ? name : NULL,
-                     .limit = USUAL_PAGE};
+    struct page p = {
+        .s = ctx, .w = tn_jw(&json), .name = name && *name ? name : NULL, .limit = USUAL_PAGE};
     int64_t number = 1;
 
     if (!caller_may(x, SCOPE_READ) || native_query_int(x, "page", 1, INT32_MAX, &number) ||
@@ -239,9 +237,8 @@ static void delete_one(struct tn_http_exchange *x, void *ctx)
     bool template;
 
     autobox struct box *b = find(x, ctx, SCOPE_MANAGE, &template, &name);
-    struct layer l = {.name = name,
-                      .deadline = tn_deadline_in(LAYER_SECONDS),
-                      .work = tn_sandbox_forget};
+    struct layer l = {
+        .name = name, .deadline = tn_deadline_in(LAYER_SECONDS), .work = tn_sandbox_forget};
     if (template)
         native_refuse(x, TN_E_DENIED, "templates are the operator's here");
     if (!b)
@@ -298,7 +295,8 @@ static void get_volumes(struct tn_http_exchange *x, void *ctx)
 static void no_volume(struct tn_http_exchange *x, void *ctx)
 {
     if (caller_may(x, SCOPE_READ))
-        native_refuse(x, TN_E_NOT_FOUND, "there are no volumes here");
+        native_refuse(x, TN_E_NOT_FOUND, "Volume with name %.100s not found",
+                      tn_http_param(x, "volume"));
 }
 
 static void not_allowed(struct tn_http_exchange *x, void *ctx)
