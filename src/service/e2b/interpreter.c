@@ -1,54 +1,28 @@
-/* The code interpreter: cells of Python on port 49999, carried out as run_ipython actions.
+/* The code interpreter: cells of Python on port 49999 (service/cells.h).
  *
- * The kernel tells each event of a cell as a line of JSON after a mark (python/e2b_cells.py); what
- * is on other lines was written by programs that it started.  The request's thread follows them
- * (/v1/cells of the hand) while another one waits for the observation.  A context is a session of
- * the hand: a kernel of its name begins in its directory and ends with it. */
+ * The request's thread follows what a cell prints (/v1/cells of the hand) while another one waits
+ * for the observation.  A context is a session of the hand: a kernel of its name begins in its
+ * directory and ends with it. */
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/thread.h"
 #include "runtime/hand-address.h"
 #include "runtime/hand-answer.h"
-#include "service/e2b/cells.h"
+#include "service/cells.h"
 #include "service/e2b/e2b.h"
 #include "service/proxy.h"
 
 enum {
     CODE_MAX = 4 << 20,
-    CONTEXT_DIGITS = 16,
     NAME_SIZE = 64,
     LINE_MAX_BYTES = 32 << 20,
     LIVE_WAIT = 20, /* seconds that the hand may keep a question for more */
     SESSIONS_MAX = 4 << 20,
 };
-static const char mark[] = "@@e2b ", prefix[] = "e2b-", usual[] = "default";
-static const char no_output[] = "[Code executed successfully with no output]";
+static const char prefix[] = "e2b-", usual[] = "default";
 /* Clients give up by themselves; the kernel is interrupted some time after. */
 #define CELL_SECONDS 3600.0
-
-/* --- a cell ---------------------------------------------------------------------------------- */
-
-static void put_action(struct tn_buf *out, const char *code, const char *kernel)
-{
-    struct tn_jw w = tn_jw(out);
-
-    tn_jw_object(&w);
-    tn_jw_key(&w, "action");
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "action", "run_ipython");
-    tn_jw_key(&w, "args");
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "code", code);
-    tn_jw_kbool(&w, "include_extra", false);
-    tn_jw_kstr(&w, "session", kernel);
-    tn_jw_kstr(&w, "kernel_init_code", (const char *)e2b_cells[0].bytes);
-    tn_jw_object_end(&w);
-    tn_jw_kdouble(&w, "timeout", CELL_SECONDS);
-    tn_jw_object_end(&w);
-    tn_jw_object_end(&w);
-}
 
 /* Where it is, in the call. */
 static int find_hand(struct e2b_call *c, struct tn_error *err)
@@ -56,15 +30,10 @@ static int find_hand(struct e2b_call *c, struct tn_error *err)
     return c->address ? 0 : box_hand(c->b, &c->address, &c->key, tn_deadline_in(E2B_SECONDS), err);
 }
 
-static bool is_id(const char *context)
-{
-    return strspn(context, "0123456789abcdef") == CONTEXT_DIGITS && !context[CONTEXT_DIGITS];
-}
-
 /* "e2b-NAME", the kernel of a context; NULL: of the one that is always there.  -1: answered. */
 static int kernel_of(struct e2b_call *c, const char *context, char out[NAME_SIZE])
 {
-    if (context && !is_id(context) && strcmp(context, usual) != 0)
+    if (context && !cells_is_id(context) && strcmp(context, usual) != 0)
         return native_refuse(c->x, TN_E_NOT_FOUND, "Context %.40s not found", context);
     snprintf(out, NAME_SIZE, "%s%s", prefix, context ? context : usual);
     return 0;
@@ -88,45 +57,15 @@ static void send(struct teller *t, const char *bytes, size_t n)
         t->gone = true;
 }
 
-/* A line of the kernel's; false: it is none. */
-static bool tell_event(struct teller *t, const char *line, size_t n)
+static void tell_event(const char *type, const char *json, size_t n, void *ctx)
 {
+    struct teller *t = ctx;
     tn_autobuf struct tn_buf out = {.max = n + 1, .purse = t->line.purse};
-    tn_autojson struct tn_json *event = NULL;
 
-    if (tn_json_parse(line, n, &event, NULL) || tn_json_type(event) != TN_JSON_OBJECT ||
-        !tn_json_get_str(event, "type", NULL))
-        return false;
-    t->counted = strcmp(tn_json_get_str(event, "type", ""), "number_of_executions") == 0;
-    tn_buf_add(&out, line, n);
+    t->counted = strcmp(type, "number_of_executions") == 0;
+    tn_buf_add(&out, json, n);
     tn_buf_putc(&out, '\n');
     send(t, tn_buf_str(&out), out.len);
-    return true;
-}
-
-static void tell_text(struct teller *t, const char *text, size_t n)
-{
-    tn_autobuf struct tn_buf out = {.max = 6 * n + 100, .purse = t->line.purse};
-    struct tn_jw w = tn_jw(&out);
-
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "type", "stdout");
-    tn_jw_key(&w, "text");
-    tn_jw_strn(&w, text, n);
-    tn_jw_kint(&w, "timestamp", 0);
-    tn_jw_object_end(&w);
-    tn_buf_putc(&out, '\n');
-    send(t, tn_buf_str(&out), out.len);
-}
-
-static void tell_line(struct teller *t, const char *line, size_t n)
-{
-    static const size_t marked = sizeof mark - 1;
-
-    if (n > marked && strncmp(line, mark, marked) == 0 && tell_event(t, line + marked, n - marked))
-        return;
-    if (n && strncmp(line, no_output, sizeof no_output - 1) != 0)
-        tell_text(t, line, n + (line[n] == '\n'));
 }
 
 /* The next bytes of what it prints. */
@@ -137,7 +76,7 @@ static void tell(struct teller *t, const char *bytes, size_t n)
     tn_buf_add(&t->line, bytes, n);
     while (t->line.len && (end = memchr(t->line.data, '\n', t->line.len))) {
         size_t length = (size_t)(end - t->line.data);
-        tell_line(t, t->line.data, length);
+        cells_line(t->line.data, length, tell_event, t);
         tn_buf_eat(&t->line, length + 1);
     }
     if (!tn_buf_ok(&t->line)) /* a line without an end */
@@ -262,6 +201,7 @@ static void conclude(struct cell *cell, struct teller *t)
 
 static void run_cell(struct e2b_call *c, const char *code, const char *kernel)
 {
+    const struct cells_wish wish = {.code = code, .kernel = kernel, .seconds = CELL_SECONDS};
     struct teller t = {.x = c->x, .line = ANSWER_BUF(c->x, LINE_MAX_BYTES)};
     struct cell cell = {.c = c,
                         .body = ANSWER_BUF(c->x, ACTION_MAX),
@@ -271,7 +211,7 @@ static void run_cell(struct e2b_call *c, const char *code, const char *kernel)
                         .status = -1};
     struct tn_http_client *hand = NULL;
 
-    put_action(&cell.body, code, kernel);
+    cells_put_action(&cell.body, &wish);
     if (find_hand(c, &cell.err) == 0)
         hand = tn_hand_http(c->address, c->key, &cell.err);
     if (hand)
@@ -380,23 +320,15 @@ void e2b_create_context(struct e2b_call *c)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(64 << 10);
     tn_autojson struct tn_json *body = NULL;
-    unsigned char bytes[CONTEXT_DIGITS / 2];
-    char id[CONTEXT_DIGITS + 1], kernel[NAME_SIZE];
+    char id[CELLS_ID], kernel[NAME_SIZE];
     struct tn_jw w = tn_jw(&json);
     struct tn_error err = {0};
 
     if (surface_body(c->x, E2B_BODY_MAX, &body) || check_language(c, body))
         return;
     tn_autofree char *cwd = e2b_path(c, tn_json_get_str(body, "cwd", NULL));
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
-        native_refuse(c->x, TN_E_INTERNAL, "no random bytes");
-        return;
-    }
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
-    if (kernel_of(c, id, kernel))
-        return;
-    if (ask(c, "POST", kernel, cwd, NULL, &err)) {
+    if (cells_new_id(id, &err) || kernel_of(c, id, kernel) ||
+        ask(c, "POST", kernel, cwd, NULL, &err)) {
         reply_error(c->x, &err);
         return;
     }
@@ -421,7 +353,7 @@ void e2b_list_contexts(struct e2b_call *c)
     for (size_t i = 0; i < tn_json_count(sessions); i++) {
         const struct tn_json *one = tn_json_at(sessions, i);
         const char *name = tn_json_get_str(one, "name", "");
-        if (strncmp(name, prefix, sizeof prefix - 1) == 0 && is_id(name + sizeof prefix - 1))
+        if (strncmp(name, prefix, sizeof prefix - 1) == 0 && cells_is_id(name + sizeof prefix - 1))
             put_context(&w, name + sizeof prefix - 1, tn_json_get_str(one, "cwd", ""));
     }
     tn_jw_array_end(&w);
