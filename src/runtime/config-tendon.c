@@ -154,6 +154,29 @@ static const struct tn_field remote_rows[] = {
 };
 const struct tn_fields tn_config_remote_fields = TN_FIELDS(remote_rows);
 
+#define E2B struct tn_config_e2b
+static const struct tn_field e2b_rows[] = {
+    TN_STRING("api_key", E2B, api_key, .flags = NULLABLE | TN_FIELD_SECRET, .env = "E2B_API_KEY",
+              .help = "key of the platform [core.e2b_api_key]"),
+    TN_STRING("domain", E2B, domain, .fallback = "e2b.app", .env = "E2B_DOMAIN",
+              .help = "where the platform is: api.DOMAIN, PORT-ID.DOMAIN"),
+    TN_STRING("api_url", E2B, api_url, .flags = NULLABLE, .env = "E2B_API_URL",
+              .help = "its control plane [https://api.DOMAIN]"),
+    TN_STRING("sandbox_url", E2B, sandbox_url, .flags = NULLABLE, .env = "E2B_SANDBOX_URL",
+              .help = "one address for all sandboxes [https://PORT-ID.DOMAIN]"),
+    TN_BOOL("debug", E2B, debug, .env = "E2B_DEBUG",
+            .help = "no platform at all: the one envd that listens on port 49983 here"),
+    TN_STRING("template", E2B, template, .fallback = "base", .env = "TENDON_E2B_TEMPLATE",
+              .help = "template of sandboxes that name no image"),
+    TN_DOUBLE("timeout", E2B, timeout, .fallback = "300", .env = "TENDON_E2B_TIMEOUT", .min = 10,
+              .max = 86400,
+              .help = "seconds after the last use until the platform pauses a kept sandbox, and "
+                      "ends any other"),
+    TN_BOOL("public_ports", E2B, public_ports, .env = "TENDON_E2B_PUBLIC_PORTS",
+            .help = "ports need no token: whoever knows the name of one gets in"),
+};
+const struct tn_fields tn_config_e2b_fields = TN_FIELDS(e2b_rows);
+
 char *tn_config_state(const struct tn_config *config)
 {
     const char *state = getenv("XDG_STATE_HOME");

@@ -21,7 +21,7 @@ struct tn_config_core {
     char *git_user_name, *git_user_email;
     char *file_store, *file_store_path, *cache_dir;
     int64_t max_concurrent_conversations, conversation_max_age_seconds;
-    char *jwt_secret, *mcp_host, *search_api_key; /* the first and last are secrets */
+    char *jwt_secret, *e2b_api_key, *mcp_host, *search_api_key; /* secrets, but for mcp_host */
 };
 
 struct tn_config_sandbox {
@@ -130,6 +130,15 @@ struct tn_config_remote {
     char *runtime; /* of the service's own; NULL: its default */
 };
 
+/* [e2b] */
+struct tn_config_e2b {
+    char *api_key, *domain, *api_url, *sandbox_url; /* E2B_... */
+    bool debug;                                     /* E2B_DEBUG: one envd on this machine */
+    char *template;                                 /* of sandboxes that name no image */
+    double timeout;    /* seconds that the vendor gives an unused one */
+    bool public_ports; /* whoever knows the name of one gets in */
+};
+
 /* [service]: `tendon serve`. */
 struct tn_service_options {
     struct tn_str_list listen;  /* "127.0.0.1:7171", "[::1]:7171", "unix:PATH", "fd:3" */
@@ -181,6 +190,7 @@ struct tn_config {
     struct tn_config_docker docker;
     struct tn_config_local local;
     struct tn_config_remote remote;
+    struct tn_config_e2b e2b;
     struct tn_service_options service;
     struct tn_config_private *private; /* templates, origins, warnings */
 };

@@ -23,9 +23,20 @@ void tn_sandbox_touch(struct tn_sandbox *sb)
     tn_store_touch(sb->rt->store, sb->id, NULL);
 }
 
+static void attend(struct tn_sandbox *sb, bool used)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+
+    if (sb->backend->attend)
+        sb->backend->attend(sb->engine, &subject, used);
+}
+
 void tn_sandbox_use(struct tn_sandbox *sb)
 {
-    if (sb->uses++ || sb->record.lease <= 0)
+    if (sb->uses++)
+        return;
+    attend(sb, true);
+    if (sb->record.lease <= 0)
         return;
     sb->use_mark = tn_sandbox_use_mark(sb->rt->state, sb->record.id);
     tn_sandbox_touch(sb);
@@ -35,6 +46,7 @@ void tn_sandbox_rest(struct tn_sandbox *sb)
 {
     if (--sb->uses)
         return;
+    attend(sb, false);
     if (sb->record.lease > 0)
         tn_sandbox_touch(sb); /* before others may look */
     tn_close(TN_TAKE_FD(sb->use_mark));

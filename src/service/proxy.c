@@ -160,6 +160,7 @@ void proxy_to_hand(struct tn_http_exchange *x, struct box *b, const char *target
         .connect = connect_hand,
     };
     j.name = tn_asprintf("%s %s", box_id(b), j.address);
+    tn_buf_puts(&j.extra, place.headers);
     if (j.key)
         tn_buf_printf(&j.extra, "X-Session-API-Key: %s\r\n", j.key);
     put_prefix(&j, target);
