@@ -77,7 +77,8 @@ static void tell_ports(const struct new_job *j)
         return;
     backend->network(tn_runtime_host(cli_runtime(j->cli, NULL)), &j->spec, r->ref, &allow);
     if (allow)
-        cli_note(j->cli, "ports: none is published behind the gate; reach them with: tendon port %s",
+        cli_note(j->cli,
+                 "ports: none is published behind the gate; reach them with: tendon port %s",
                  r->id);
 }
 

@@ -92,9 +92,8 @@ static int write_policy(int dir, int flags, const char *authority, struct tn_err
     tn_buf_puts(&text, "{\"CACertificates\": [\"");
     put_certificate(&text, authority);
     tn_buf_puts(&text, "\"]}\n");
-    return tn_buf_ok(&text)
-               ? write_file(dir, TN_ROOTS_POLICY_FILE, flags, text.data, text.len, err)
-               : tn_fail(err, TN_E_TOO_LARGE, "the authority is too large");
+    return tn_buf_ok(&text) ? write_file(dir, TN_ROOTS_POLICY_FILE, flags, text.data, text.len, err)
+                            : tn_fail(err, TN_E_TOO_LARGE, "the authority is too large");
 }
 
 /* bundle: what comes before the authority; it is added. */

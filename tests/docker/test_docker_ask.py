@@ -90,7 +90,8 @@ def test_the_keeper_is_killed(world, service, box):
     (keeper,) = keepers(mine)
     os.kill(keeper, signal.SIGKILL)
     until(lambda: keeper not in keepers(mine))
-    assert Running(admin, box, GET.format("good.test")).end()[0] == 0
+    used = Running(admin, box, GET.format("good.test"))
+    assert used.end()[0] == 0, used.answer.json
     assert len(keepers(mine)) == 1
     eventually(lambda: one["id"] not in [p["id"] for p in pending_now(admin, box)], "it is not asked any more")
 
