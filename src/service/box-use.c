@@ -1,6 +1,7 @@
 /* Using a box: its hand, its ports, what it uses. */
 #include <math.h>
 
+#include "runtime/gated.h"
 #include "runtime/hand-answer.h"
 #include "runtime/hand-tunnel.h"
 #include "runtime/registry.h"
@@ -160,6 +161,8 @@ int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct
     pthread_mutex_unlock(&b->lock);
     if (lost)
         box_suspect(b); /* its backend may be back */
+    if (good && tn_gated_is_lost(box_directory(b)))
+        box_check(b, deadline);
     return good ? 0 : -1;
 }
 
