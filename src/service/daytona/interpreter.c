@@ -257,7 +257,7 @@ static void converse(struct cell *cell)
         tn_ws_close(&cell->ws, CLOSE_LATE, "");
         return;
     }
-    send_event(completed, sizeof completed - 1, cell);
+    send_event("control", completed, sizeof completed - 1, cell);
     tn_ws_close(&cell->ws, 1000, "");
 }
 
