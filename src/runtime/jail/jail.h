@@ -210,8 +210,8 @@ int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct 
 
 /* --- gvisor.c ------------------------------------------------------------------------------- */
 
-/* Puts runsc into the plan (NULL: would), for a jail that wants it; TN_E_UNSUPPORTED says what is in
- * its way on this machine, or in the way of what else it wants. */
+/* Puts runsc into the plan (NULL: would), for a jail that wants it; TN_E_UNSUPPORTED says what is
+ * in its way on this machine, or in the way of what else it wants. */
 int jail_plan_gvisor(const struct tn_host *host, const struct tn_spec *spec,
                      struct tn_jail_plan *plan, struct tn_error *err);
 /* What tendon doctor says of it. */
