@@ -143,7 +143,7 @@ def test_a_client_that_is_killed_in_mid_create_leaves_nothing(tendon, moment):
     tendon("rm", "web")
 
 
-def test_a_service_that_is_killed_in_mid_create(make_tendon, own_service):
+def test_a_service_that_is_killed_in_mid_create(own_service, make_tendon):
     tendon = make_tendon(own_service)
     making = tendon.start("new", "--name", "web")
     eventually(lambda: tendon.boxes() or making.poll() is not None, "it is being made", 60)
