@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "runtime/execute.h"
+#include "runtime/gated.h"
 #include "runtime/hand-tunnel.h"
 #include "runtime/owner.h"
 #include "runtime/runtime.h"
@@ -188,9 +189,12 @@ static void reach_leave(void *ctx, const struct tn_observation *o)
 /* What has to be waked first has its own time for that. */
 static int reach_ready(void *ctx, int64_t *deadline, struct tn_error *err)
 {
+    struct tn_sandbox *sb = ctx;
     int64_t began = tn_now();
 
-    if (!tn_sandbox_client(ctx, *deadline, err))
+    if (tn_gated_is_lost(sb->directory)) /* it would wait for a network that nobody keeps */
+        tn_sandbox_inspect(sb, NULL, *deadline, NULL);
+    if (!tn_sandbox_client(sb, *deadline, err))
         return -1;
     *deadline += tn_now() - began;
     return 0;
