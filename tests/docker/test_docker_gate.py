@@ -143,6 +143,13 @@ def test_its_ports_are_reached_through_the_hand(world, open_box):
             port.terminate()
 
 
+def test_a_port_by_name_is_not_published(world):
+    made = world.tendon("new", *world.runtime, "--port", "4713")
+    name = made.stdout.strip()
+    assert "none is published behind the gate" in made.stderr and f"tendon port {name}" in made.stderr, made
+    world.tendon("rm", name)
+
+
 # --- rules ------------------------------------------------------------------------------------------
 
 TALK = """
