@@ -155,6 +155,38 @@ def test_labels_and_intervals(alice):
     kill(alice, made)
 
 
+def test_pause_and_times(alice):
+    made = create(alice)
+    path = f"/api/sandbox/{made['id']}"
+    alice.post(f"{path}/ttl/60").ok()
+    alice.post(f"{path}/autopause/5").ok()
+    alice.post(f"{path}/last-activity").ok(201)
+    now = alice.get(path).ok().json
+    assert now["autoDestroyAt"] and now["autoPauseInterval"] == 5
+    alice.post(f"{path}/pause").ok()
+    eventually(lambda: state(alice, made) == "paused", "it is paused")
+    assert alice.get(path, headers=versioned(OLDEST)).ok().json["state"] == "stopped"
+    alice.post(f"{path}/recover").ok()
+    eventually(lambda: state(alice, made) == "started", "it runs")
+    alice.post(f"{path}/archive").ok()
+    eventually(lambda: state(alice, made) == "stopped", "it is stopped")
+    kill(alice, made)
+
+
+def test_lists_of_the_network_become_ours(alice):
+    allowed = {"networkAllowList": "8.8.8.8/32, 10.0.0.0/8", "domainAllowList": "*.example.com"}
+    rules = ["8.8.8.8/32:*", "10.0.0.0/8:*", "*.example.com"]
+    for wish, network in (({"networkBlockAll": True}, "none"), (allowed, "allow")):
+        answer = alice.post("/api/sandbox", wish)
+        if answer.status == 403 or (answer.status == 400 and network == "allow"):
+            continue  # the operator, or this machine, has no such network
+        made = answer.ok().json
+        spec = alice.get(f"/v1/sandboxes/{made['id']}").ok().json["spec"]
+        assert spec["network"] == network and (network == "none" or spec["allow"] == rules)
+        assert made["networkBlockAll"] is (network == "none")
+        kill(alice, made)
+
+
 def test_a_snapshot_is_a_template_of_the_configuration(alice):
     made = create(alice, snapshot="small", env={"B": "2"})
     assert made["snapshot"] == "small" and made["memory"] == 1
