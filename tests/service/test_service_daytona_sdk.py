@@ -1,5 +1,6 @@
 """Daytona's own SDKs, unmodified, from PyPI and npm, against the service: daytona_story.py and daytona_story.mjs."""
 
+import itertools
 import pathlib
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from peers import peers, sdk
 from services import Service
 
 HERE = pathlib.Path(__file__).parent
+NUMBERS = itertools.count()
 STORIES = ("quick_start", "life", "files", "commands", "sessions", "pty", "git", "snapshots", "asynchronous")
 
 
@@ -21,7 +23,7 @@ def service(jail_works, tmp_path_factory):
 
 
 def tell(service, cwd, *words):
-    number = len(service.audit())
+    number = next(NUMBERS)
     key = service.make_key(f"sdk-{number}", "--tenant", f"sdk{number}")["key"]
     env = {
         **service.env,

@@ -1,4 +1,6 @@
 /* Sandboxes: lists, lives, labels, intervals, ports. */
+#include <pthread.h>
+
 #include "service/daytona/daytona.h"
 #include "service/preview-host.h"
 #include "service/preview-lines.h"
@@ -151,13 +153,65 @@ static void get_pages(struct tn_http_exchange *x, void *ctx)
     list(x, ctx, SHAPE_PAGES);
 }
 
+/* --- graves ---------------------------------------------------------------------------------- */
+
+/* Clients of old ask for a sandbox once more after they have deleted it, and fail if it is gone.
+ * The answer is kept for that, for a moment, in the memory of the process. */
+enum { GRAVES = 32 };
+#define GRAVE_SECONDS 10.0
+struct grave {
+    char id[11], tenant[65];
+    int64_t until;
+    char *json;
+};
+static struct grave graves[GRAVES];
+static size_t next_grave;
+static pthread_mutex_t graves_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void bury(struct tn_http_exchange *x, struct box *b)
+{
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, DAYTONA_BODY_MAX);
+    struct tn_jw w = tn_jw(&json);
+    autoview struct box_view v;
+
+    box_look(b, &v);
+    v.goal = BOX_GONE;
+    daytona_put(x, &w, &v);
+    pthread_mutex_lock(&graves_lock);
+    struct grave *g = &graves[next_grave++ % GRAVES];
+    free(g->json);
+    g->json = tn_strdup(tn_buf_str(&json));
+    g->until = tn_deadline_in(GRAVE_SECONDS);
+    snprintf(g->id, sizeof g->id, "%s", v.id);
+    snprintf(g->tenant, sizeof g->tenant, "%s", v.tenant);
+    pthread_mutex_unlock(&graves_lock);
+}
+
+/* What is kept of it, for the first who asks; the caller frees it. */
+static char *exhume(const char *tenant, const char *id)
+{
+    char *json = NULL;
+
+    pthread_mutex_lock(&graves_lock);
+    for (size_t i = 0; i < GRAVES && !json; i++)
+        if (graves[i].json && tn_now() < graves[i].until && strcmp(graves[i].id, id) == 0 &&
+            strcmp(graves[i].tenant, tenant) == 0)
+            json = TN_TAKE_PTR(graves[i].json);
+    pthread_mutex_unlock(&graves_lock);
+    return json;
+}
+
 /* --- lives ----------------------------------------------------------------------------------- */
 
 static void get_sandbox(struct tn_http_exchange *x, void *ctx)
 {
-    autobox struct box *b = daytona_box(x, ctx, SCOPE_READ);
-
-    if (b)
+    if (!caller_may(x, SCOPE_READ))
+        return;
+    tn_autofree char *kept = exhume(caller_of(x)->tenant, tn_http_param(x, "id"));
+    autobox struct box *b = kept ? NULL : daytona_box(x, ctx, SCOPE_READ);
+    if (kept)
+        tn_http_reply(x, 200, "application/json", kept, strlen(kept));
+    else if (b)
         daytona_reply_box(x, 200, b);
 }
 
@@ -215,7 +269,13 @@ static void post_archive(struct tn_http_exchange *x, void *ctx)
 
 static void delete_sandbox(struct tn_http_exchange *x, void *ctx)
 {
-    give_order(x, ctx, ORDER_DELETE);
+    autobox struct box *b = daytona_box(x, ctx, SCOPE_MANAGE);
+
+    if (!b)
+        return;
+    if (daytona_version(x) < DAYTONA_MUXED)
+        bury(x, b);
+    order(x, b, ORDER_DELETE);
 }
 
 static void post_activity(struct tn_http_exchange *x, void *ctx)

@@ -47,8 +47,8 @@ int daytona_check_public(const struct tn_service *s, bool wanted, struct tn_erro
                : 0;
 }
 
-/* Where it comes from: a template of the configuration, a snapshot of a sandbox of the tenant, or an
- * image where there are any. */
+/* Where it comes from: a template of the configuration, a snapshot of a sandbox of the tenant, or
+ * an image where there are any. */
 struct origin {
     const char *template; /* NULL: none */
     char *image;          /* heap; NULL: the usual one */

@@ -154,8 +154,8 @@ int daytona_run(struct daytona_call *c, const char *const *args, const char *inp
 
 /* A name for a session or a terminal: it becomes a part of paths and tags. */
 bool daytona_is_name(const char *text);
-/* Before the handshake of a WebSocket, where the server must choose one of what a client offers: the
- * one that it knows, or the first. */
+/* Before the handshake of a WebSocket, where the server must choose one of what a client offers:
+ * the one that it knows, or the first. */
 void daytona_choose_protocol(struct tn_http_exchange *x);
 /* Answers the handshake of a WebSocket, and follows the process over it. */
 void daytona_stream(struct daytona_call *c, const char *which, bool terminal);
