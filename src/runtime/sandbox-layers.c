@@ -100,6 +100,10 @@ static int child_spec(const struct tn_spec *parent, const struct tn_spec *wish, 
         tn_json_free(out->labels);
         out->labels = tn_json_copy(wish->labels);
     }
+    if (wish->env) {
+        tn_json_free(out->env);
+        out->env = tn_json_copy(wish->env);
+    }
     return 0;
 }
 

@@ -17,6 +17,7 @@
 #include "service/openhands.h"
 #include "service/proxy.h"
 #include "service/purses.h"
+#include "service/runloop/runloop.h"
 #include "service/surface.h"
 #include "service/timing.h"
 
@@ -219,8 +220,8 @@ bool front_enter(struct tn_http_exchange *x, void *ctx)
     struct tn_service *s = ctx;
 
     front_begin(x, s);
-    return !e2b_take(s, x) && !preview_take(s, x) && host_check(s, x) && origin_check(s, x) &&
-           !openhands_take(s, x);
+    return !e2b_take(s, x) && !runloop_take(s, x) && !preview_take(s, x) && host_check(s, x) &&
+           origin_check(s, x) && !openhands_take(s, x);
 }
 
 /* --- keys ---------------------------------------------------------------------------------- */

@@ -55,5 +55,12 @@ extern const struct tn_route routes_health[];      /* health.c: /healthz /readyz
 extern const struct tn_route routes_preview[];     /* preview.c */
 extern const struct tn_route routes_editor[];      /* editor.c */
 extern const struct tn_route routes_dashboard[];   /* dashboard.c */
+/* runloop/create.c, and so on */
+extern const struct tn_route routes_runloop_create[];
+extern const struct tn_route routes_runloop_devboxes[];
+extern const struct tn_route routes_runloop_executions[];
+extern const struct tn_route routes_runloop_files[];
+extern const struct tn_route routes_runloop_layers[];
+extern const struct tn_route routes_runloop_tunnels[];
 
 #endif
