@@ -21,7 +21,7 @@ static const char top[] =
     "is not known is an error that names the nearest known one; in `[core]`, and for a whole\n"
     "section, it is only a warning. What is known and has no effect here (`[kubernetes]`,\n"
     "and the keys of `[core]` for platforms: `modal_api_token_id`,\n"
-    "`modal_api_token_secret`, `runloop_api_key`, `daytona_api_key`, `daytona_api_url`,\n"
+    "`modal_api_token_secret`, `daytona_api_key`, `daytona_api_url`,\n"
     "`daytona_target`) is a warning too. A variable with a wrong value is an error where it is ours\n"
     "(`TENDON_...` and the sections `tendon`, `jail`, `docker`, `local`, `service` and `security`), and a\n"
     "warning where it is OpenHands'.\n"
