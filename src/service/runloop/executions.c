@@ -575,7 +575,7 @@ static void get_logs(struct tn_http_exchange *x, void *ctx)
 }
 
 #define BOX "/v1/devboxes/{id}"
-#define ONE BOX "/executions/{execution}"
+#define ONE "/v1/devboxes/{id}/executions/{execution}"
 const struct tn_route routes_runloop_executions[] = {
     {"POST", BOX "/execute", post_execute, "Runloop: runs a command, waits a little", 0},
     {"POST", BOX "/execute_async", post_async, "Runloop: starts a command", 0},

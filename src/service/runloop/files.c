@@ -84,10 +84,37 @@ static void post_write(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
-static void send(struct tn_http_exchange *x, struct tn_service *s, const char *member)
+struct answer {
+    struct tn_http_exchange *x;
+    const char *type;
+    bool started;
+};
+
+static int start(struct answer *a)
+{
+    if (a->started)
+        return 0;
+    a->started = true;
+    tn_http_set_header(a->x, "Content-Security-Policy", "sandbox");
+    tn_http_set_header(a->x, "X-Content-Type-Options", "nosniff");
+    return tn_http_start(a->x, 200, a->type, -1);
+}
+
+static int send_piece(const void *bytes, size_t n, void *ctx, struct tn_error *err)
+{
+    struct answer *a = ctx;
+
+    return start(a) || tn_http_write(a->x, bytes, n) ? tn_fail(err, TN_E_GONE, "nobody reads it")
+                                                     : 0;
+}
+
+/* An answer that cannot be finished is cut. */
+static void send_file(struct tn_http_exchange *x, struct tn_service *s, const char *member,
+                      const char *type)
 {
     tn_autojson struct tn_json *body = NULL;
     tn_autofree char *home = NULL;
+    struct answer a = {.x = x, .type = type};
     struct tn_error err = {0};
 
     autobox struct box *b = runloop_running(x, s);
@@ -100,20 +127,25 @@ static void send(struct tn_http_exchange *x, struct tn_service *s, const char *m
     }
     tn_autofiles struct tn_hand_files *f = runloop_files(b, &home, &err);
     tn_autofree char *path = surface_path(home, given);
-    if (f)
-        surface_send_file(x, b, f, path);
-    else
+    box_enter_use(b);
+    bool good = f && tn_hand_files_fetch(f, path, send_piece, &a, TN_NEVER, &err) >= 0;
+    box_leave_use(b);
+    if (!good && !a.started)
         reply_error(x, &err);
+    else if (!good)
+        tn_http_abort(x);
+    else if (start(&a) == 0)
+        tn_http_end(x);
 }
 
 static void post_read(struct tn_http_exchange *x, void *ctx)
 {
-    send(x, ctx, "file_path");
+    send_file(x, ctx, "file_path", "text/plain; charset=utf-8");
 }
 
 static void post_download(struct tn_http_exchange *x, void *ctx)
 {
-    send(x, ctx, "path");
+    send_file(x, ctx, "path", "application/octet-stream");
 }
 
 /* --- uploads --------------------------------------------------------------------------------- */
