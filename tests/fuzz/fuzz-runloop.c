@@ -1,6 +1,6 @@
-/* What Runloop says: an object that describes a devbox, then (after a newline) what a command
- * has printed.  An id that is taken can go into a path, an address can be dialled, and output is within
- * its bounds. */
+/* What Runloop says: an object that describes a devbox, then (after a newline) what a command has
+ * printed.  An id that is taken can go into a path, an address can be dialled, and a file of output
+ * has a path. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

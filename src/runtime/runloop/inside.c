@@ -9,7 +9,6 @@
 #include "base/base64.h"
 #include "base/clock.h"
 #include "runtime/runloop/runloop.h"
-#include "runtime/setup/shell.h"
 
 enum {
     POLL_SECONDS = 25,
@@ -59,12 +58,22 @@ int devbox_put(const struct cloud *c, struct cloud_view *v, const char *user, co
 
 /* --- commands --------------------------------------------------------------------------------- */
 
+/* One more word, in single quotes: no shell expands it. */
+static void put_word(struct tn_buf *out, const char *word)
+{
+    tn_buf_puts(out, " '");
+    for (const char *quote; (quote = strchr(word, '\'')); word = quote + 1) {
+        tn_buf_add(out, word, (size_t)(quote - word));
+        tn_buf_puts(out, "'\\''");
+    }
+    tn_buf_printf(out, "%s'", word);
+}
+
 static int put_variable(const char *name, struct tn_json *value, void *ctx)
 {
     tn_autofree char *word = tn_asprintf("%s=%s", name, tn_json_str(value, NULL));
 
-    tn_buf_putc(ctx, ' ');
-    setup_put_quoted(ctx, word);
+    put_word(ctx, word);
     return 0;
 }
 
@@ -72,20 +81,20 @@ int devbox_write_command(const struct cloud_run *run, struct tn_buf *out, struct
 {
     tn_buf_puts(out, "f=$(mktemp) || exit 125; set -o pipefail; { ");
     if (run->cwd) {
-        tn_buf_puts(out, "cd ");
-        setup_put_quoted(out, run->cwd);
+        tn_buf_puts(out, "cd");
+        put_word(out, run->cwd);
         tn_buf_puts(out, " || exit 126; ");
     }
     tn_buf_puts(out, "set -- env");
     tn_json_each(run->env, put_variable, out);
-    for (const char *const *word = run->argv; *word; word++) {
-        tn_buf_putc(out, ' ');
-        setup_put_quoted(out, *word);
-    }
+    for (const char *const *word = run->argv; *word; word++)
+        put_word(out, *word);
     if (run->user) {
-        tn_buf_puts(out, "; u=");
-        setup_put_quoted(out, run->user);
-        tn_buf_puts(out, "; [ \"$u\" = \"$(id -un)\" ] || set -- sudo -n -H -u \"$u\" -- \"$@\"");
+        tn_buf_puts(out, "; for u in");
+        put_word(out, run->user);
+        tn_buf_puts(out,
+                    "; do [ \"$u\" = \"$(id -un)\" ] || set -- sudo -n -H -u \"$u\" -- \"$@\"; "
+                    "done");
     }
     tn_buf_printf(out,
                   "; \"$@\"; } 2>&1 </dev/null | head -c %d >\"$f\"; s=$?; echo; "
