@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/cloud/runloop/runloop.h"
 #include "runtime/hand-address.h"
-#include "runtime/runloop/runloop.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
-#include "runtime/runloop/runloop.h"
+#include "runtime/cloud/runloop/runloop.h"
 
 enum {
     POLL_SECONDS = 25,

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "net/url.h"
-#include "runtime/runloop/runloop.h"
+#include "runtime/cloud/runloop/runloop.h"
 
 enum { PAGE = 500, MOST_PAGES = 1000 };
 #define SNAPSHOT "snapshot:"

@@ -1,6 +1,6 @@
 /* The table of the runloop backend. */
 #include "base/clock.h"
-#include "runtime/runloop/runloop.h"
+#include "runtime/cloud/runloop/runloop.h"
 
 #define URL_SECONDS 30.0
 #define CALL_SECONDS 90.0 /* a create may have to wait for its turn */

@@ -2,8 +2,8 @@
  *
  * One plane: the API makes devboxes (control.c) and has their files and commands (inside.c).  The
  * hand is put in through it, and then reached by the tunnel of the devbox. */
-#ifndef TN_RUNTIME_RUNLOOP_RUNLOOP_H
-#define TN_RUNTIME_RUNLOOP_RUNLOOP_H
+#ifndef TN_RUNTIME_CLOUD_RUNLOOP_RUNLOOP_H
+#define TN_RUNTIME_CLOUD_RUNLOOP_RUNLOOP_H
 
 #include "runtime/cloud/cloud.h"
 
