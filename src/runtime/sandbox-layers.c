@@ -100,10 +100,6 @@ static int child_spec(const struct tn_spec *parent, const struct tn_spec *wish, 
         tn_json_free(out->labels);
         out->labels = tn_json_copy(wish->labels);
     }
-    if (wish->env) {
-        tn_json_free(out->env);
-        out->env = tn_json_copy(wish->env);
-    }
     return 0;
 }
 
@@ -118,8 +114,12 @@ struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, c
     if (check(sb, name, err) || tn_spec_check(wish, err))
         return NULL;
     tn_spec_init(&spec);
-    int failed =
-        child_spec(&sb->spec, wish, &spec, err) || tn_record_make(sb->backend, &spec, &record, err);
+    int failed = child_spec(&sb->spec, wish, &spec, err);
+    if (!failed && id && wish->env) {
+        tn_json_free(spec.env);
+        spec.env = tn_json_copy(wish->env);
+    }
+    failed = failed || tn_record_make(sb->backend, &spec, &record, err);
     tn_spec_done(&spec);
     if (failed)
         return NULL;

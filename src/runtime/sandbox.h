@@ -207,7 +207,7 @@ int tn_sandbox_rollback(struct tn_sandbox *sb, const char *name, int64_t deadlin
 struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
                                    const struct tn_spec *spec, int64_t deadline,
                                    struct tn_error *err);
-/* The same under an id and a key of the caller's. */
+/* The same under an id and a key of the caller's, with the variables of spec where it has some. */
 struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, const char *id,
                                       const char *key, const struct tn_spec *spec, int64_t deadline,
                                       struct tn_error *err);

@@ -145,8 +145,14 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
         answer = alice.post("/v1/devboxes", wish)
         assert answer.status in (400, 404) and answer.json["message"], (wish, answer)
     assert alice.get("/v1/devboxes").ok().json["total_count"] == before
-    for method, where in (("POST", "/v1/devboxes/{}/create_ssh_key"), ("GET", "/v1/objects"), ("POST", "/v1/objects")):
-        answer = alice.request(method, where.format("x"), {} if method == "POST" else None).ok(403)
+    for method, where in (
+        ("POST", "/v1/devboxes/x/create_ssh_key"),
+        ("POST", "/v1/devboxes/x/create_pty_tunnel"),
+        ("POST", "/v1/blueprints/preview"),
+        ("GET", "/v1/objects"),
+        ("POST", "/v1/objects"),
+    ):
+        answer = alice.request(method, where, {} if method == "POST" else None).ok(403)
         assert "not served" in answer.json["message"]
 
 
@@ -201,12 +207,18 @@ def test_suspend_and_resume(alice):
 
 
 def test_keep_alive_and_its_end(alice):
-    made = create(alice, launch_parameters={"keep_alive_time_seconds": 3})
-    assert made["launch_parameters"] == {"keep_alive_time_seconds": 3}
-    for _ in range(3):
-        time.sleep(1.5)
-        alice.post(path(made, "/keep_alive")).ok()
-    eventually(lambda: alice.get(path(made)).status == 404, "the end of its time")
+    made = create(alice, launch_parameters={"keep_alive_time_seconds": 900})
+    assert made["launch_parameters"] == {"keep_alive_time_seconds": 900}
+    before = alice.get(f"/sandboxes/{made['id']}").ok().json["endAt"]  # E2B's clients see it
+
+    def later():
+        assert alice.post(path(made, "/keep_alive")).ok().json == {}
+        return alice.get(f"/sandboxes/{made['id']}").ok().json["endAt"] > before
+
+    eventually(later, "a later end")
+    shut(alice, made)
+    short = create(alice, launch_parameters={"keep_alive_time_seconds": 2})
+    eventually(lambda: alice.get(path(short)).status == 404, "the end of its time")
 
 
 def test_times_are_bounded_by_the_operator(make_service, jail_works):

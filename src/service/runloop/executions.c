@@ -1,7 +1,6 @@
 /* Executions: commands in devboxes, their output whole and as it comes, input, logs. */
 #include <signal.h>
 
-#include "base/utf8.h"
 #include "net/sse.h"
 #include "service/runloop/runloop.h"
 
