@@ -23,7 +23,7 @@ static const char top[] =
     "and the keys of `[core]` for platforms: `modal_api_token_id`,\n"
     "`modal_api_token_secret`, `daytona_api_key`, `daytona_api_url`,\n"
     "`daytona_target`) is a warning too. A variable with a wrong value is an error where it is ours\n"
-    "(`TENDON_...` and the sections `tendon`, `jail`, `docker`, `local`, `e2b`, `service` and `security`), and a\n"
+    "(`TENDON_...` and the sections `tendon`, `jail`, `docker`, `local`, `e2b`, `runloop`, `service` and `security`), and a\n"
     "warning where it is OpenHands'.\n"
     "\n"
     "Lists in variables are written with commas, or as a JSON or Python list; objects as JSON or\n"
@@ -32,7 +32,7 @@ static const char top[] =
     "\n"
     "A `config.toml` that merely lies in the current directory is used only when it belongs to\n"
     "you or root and others cannot write to it, and it may neither name programs (`tendon.hand`,\n"
-    "`tendon.runtime_path`) nor say who is sent a key (`e2b.api_url`, `domain`, `sandbox_url`) nor open the service to others (`service.listen`, `insecure`, `hosts`,\n"
+    "`tendon.runtime_path`) nor say who is sent a key (`e2b.api_url`, `domain`, `sandbox_url`, `runloop.base_url`, `tunnel_url`) nor open the service to others (`service.listen`, `insecure`, `hosts`,\n"
     "`origins`, `open_metrics`, `runtimes`) nor say who judges actions (`[security]`, but for the\n"
     "two keys of OpenHands): a repository that was just cloned does not decide what runs on your\n"
     "machine, who may use it and what its agent may do there.\n";

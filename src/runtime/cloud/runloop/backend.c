@@ -133,6 +133,14 @@ static char *url(void *engine, const struct tn_subject *s, int port, struct tn_e
     return devbox_port_url(&r->cloud, &view, port, deadline, err);
 }
 
+static int usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
+                 struct tn_error *err)
+{
+    *out = TN_USAGE_UNKNOWN;
+    return tn_fail(err, TN_E_UNSUPPORTED,
+                   "Runloop tells what a devbox has cost, not what it uses at the moment");
+}
+
 static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
 {
     struct tn_error why = {0};
@@ -163,5 +171,6 @@ const struct tn_backend tn_backend_runloop = {
     .url = url,
     .logs = cloud_logs,
     .attend = cloud_attend,
+    .usage = usage,
     .doctor = doctor,
 };

@@ -119,7 +119,7 @@ int devbox_decode(const char *text, size_t n, struct tn_buf *out, char **file, s
     tn_autobuf struct tn_buf packed = TN_BUF_INIT(CLOUD_ANSWER_MAX);
 
     *file = NULL;
-    if (path && *path == '/' && (end = memchr(path, '\n', (size_t)(end - path))) &&
+    if (path && path < end && *path == '/' && (end = memchr(path, '\n', (size_t)(end - path))) &&
         end - path < PATH_MAX) {
         *file = tn_strndup(path, (size_t)(end - path));
         return 0;
