@@ -249,6 +249,8 @@ static const struct {
     {"e2b", "api_url", "says who is sent your key"},
     {"e2b", "domain", "says who is sent your key"},
     {"e2b", "sandbox_url", "says who is sent your key"},
+    {"runloop", "base_url", "says who is sent your key"},
+    {"runloop", "tunnel_url", "says who is sent your key"},
     {"security", "analyzer_path", "names programs of this machine"},
     {"security", "analyzers", JUDGES},
     {"security", "confirmation", JUDGES},

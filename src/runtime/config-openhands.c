@@ -50,6 +50,8 @@ static const struct tn_field core_rows[] = {
         .help = "secret from which keys of sessions are derived; no effect here: keys are random"),
     TN_STRING("e2b_api_key", CORE, e2b_api_key, .flags = SECRET,
               .help = "the same as e2b.api_key, which goes before it"),
+    TN_STRING("runloop_api_key", CORE, runloop_api_key, .flags = SECRET,
+              .help = "the same as runloop.api_key, which goes before it"),
     TN_STRING("mcp_host", CORE, mcp_host, .fallback = "localhost:3000", .env = "MCP_HOST",
               .help = "where the MCP server of the application listens"),
     TN_STRING("search_api_key", CORE, search_api_key, .flags = SECRET, .env = "SEARCH_API_KEY",

@@ -177,6 +177,33 @@ static const struct tn_field e2b_rows[] = {
 };
 const struct tn_fields tn_config_e2b_fields = TN_FIELDS(e2b_rows);
 
+#define RUNLOOP struct tn_config_runloop
+static const struct tn_field runloop_rows[] = {
+    TN_STRING("api_key", RUNLOOP, api_key, .flags = NULLABLE | TN_FIELD_SECRET,
+              .env = "RUNLOOP_API_KEY", .help = "key of the platform [core.runloop_api_key]"),
+    TN_STRING("base_url", RUNLOOP, base_url, .fallback = "https://api.runloop.ai",
+              .env = "RUNLOOP_BASE_URL", .help = "its API"),
+    TN_STRING("tunnel_url", RUNLOOP, tunnel_url, .flags = NULLABLE,
+              .env = "TENDON_RUNLOOP_TUNNEL_URL",
+              .help = "one address for all tunnels [https://PORT-KEY.tunnel.HOST where base_url is "
+                      "https://api.HOST, else base_url]"),
+    TN_STRING("blueprint", RUNLOOP, blueprint, .flags = NULLABLE, .env = "TENDON_RUNLOOP_BLUEPRINT",
+              .help = "name or id of the blueprint of devboxes that name no image, or snapshot:ID; "
+                      "null: the platform's own"),
+    TN_STRING("size", RUNLOOP, size, .flags = NULLABLE, .env = "TENDON_RUNLOOP_SIZE",
+              .help = "resource_size_request: X_SMALL, SMALL, MEDIUM, LARGE, X_LARGE or XX_LARGE; "
+                      "null: that of the blueprint"),
+    TN_STRING("setup", RUNLOOP, setup, .flags = NULLABLE, .env = "TENDON_RUNLOOP_SETUP",
+              .help = "command that a new devbox runs before it is handed out"),
+    TN_DOUBLE("timeout", RUNLOOP, timeout, .fallback = "600", .env = "TENDON_RUNLOOP_TIMEOUT",
+              .min = 10, .max = 86400,
+              .help = "seconds after the last use until the platform suspends a kept devbox, and "
+                      "ends any other"),
+    TN_BOOL("public_ports", RUNLOOP, public_ports, .env = "TENDON_RUNLOOP_PUBLIC_PORTS",
+            .help = "ports need no token: whoever knows the name of one gets in"),
+};
+const struct tn_fields tn_config_runloop_fields = TN_FIELDS(runloop_rows);
+
 char *tn_config_state(const struct tn_config *config)
 {
     const char *state = getenv("XDG_STATE_HOME");

@@ -21,7 +21,8 @@ struct tn_config_core {
     char *git_user_name, *git_user_email;
     char *file_store, *file_store_path, *cache_dir;
     int64_t max_concurrent_conversations, conversation_max_age_seconds;
-    char *jwt_secret, *e2b_api_key, *mcp_host, *search_api_key; /* secrets, but for mcp_host */
+    char *jwt_secret, *e2b_api_key, *runloop_api_key, *mcp_host,
+        *search_api_key; /* secrets, but for mcp_host */
 };
 
 struct tn_config_sandbox {
@@ -139,6 +140,16 @@ struct tn_config_e2b {
     bool public_ports; /* whoever knows the name of one gets in */
 };
 
+/* [runloop] */
+struct tn_config_runloop {
+    char *api_key, *base_url; /* RUNLOOP_... */
+    char *tunnel_url;         /* one address for all tunnels */
+    char *blueprint;          /* of devboxes that name no image */
+    char *size, *setup;       /* what they are launched with */
+    double timeout;           /* seconds that the vendor gives an unused one */
+    bool public_ports;        /* whoever knows the name of one gets in */
+};
+
 /* [service]: `tendon serve`. */
 struct tn_service_options {
     struct tn_str_list listen;  /* "127.0.0.1:7171", "[::1]:7171", "unix:PATH", "fd:3" */
@@ -191,6 +202,7 @@ struct tn_config {
     struct tn_config_local local;
     struct tn_config_remote remote;
     struct tn_config_e2b e2b;
+    struct tn_config_runloop runloop;
     struct tn_service_options service;
     struct tn_config_private *private; /* templates, origins, warnings */
 };

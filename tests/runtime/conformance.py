@@ -112,8 +112,12 @@ class Driver:
         """The answer, whatever it is."""
         self.process.stdin.write(json.dumps({"do": verb, **members}) + "\n")
         self.process.stdin.flush()
+        return self.answer(members.get("timeout", 30) + PATIENCE)
+
+    def answer(self, timeout):
+        """To what was asked; what is told meanwhile is kept."""
         while True:
-            answer = self.lines.get(timeout=members.get("timeout", 30) + PATIENCE)
+            answer = self.lines.get(timeout=timeout)
             assert answer is not None, f"the driver ended: {self.words()}"
             if "ok" in answer:
                 return answer

@@ -89,6 +89,8 @@ static void post_keep_alive(struct tn_http_exchange *x, void *ctx)
     if (!b)
         return;
     box_look(b, &v);
+    box_enter_use(b); /* of one that rests when it is idle */
+    box_leave_use(b);
     double seconds =
         tn_json_double(tn_json_get(tn_json_get(runloop_record(&v), "launch_parameters"),
                                    "keep_alive_time_seconds"),
