@@ -10,6 +10,7 @@ struct word {
     const char *flag;    /* several with spaces between */
     const char *same;    /* our verb for it */
     const char *instead; /* what to type, where there is none */
+    const char *value;   /* it is docker's only with this in the word behind the flag */
 };
 
 /* clang-format off */
@@ -26,7 +27,6 @@ static const struct word words[] = {
     {"info", .instead = "tendon doctor"},
     {"kill", .instead = "tendon stop SANDBOX"},
     {"login", .instead = "docker login, whose credentials --runtime docker takes"},
-    {"network", .instead = "tendon new --network WORD"},
     {"prune", .instead = "tendon gc"},
     {"pull", .instead = "an image is fetched at its first use: tendon run --runtime docker --image IMAGE COMMAND"},
     {"rename", .instead = "the name when it is made: tendon new --name NAME"},
@@ -37,6 +37,8 @@ static const struct word words[] = {
     {"run", "-it -ti --interactive --tty", .instead = "tendon shell --new, for a terminal"},
     {"run", "-d --detach", .instead = "tendon new --name NAME, then tendon exec --session main NAME 'COMMAND &'"},
     {"run", "--entrypoint", .instead = "tendon run --image IMAGE COMMAND"},
+    {"run", "-p --port --publish", .value = ":", .instead = "tendon new --name NAME, then tendon port NAME LOCAL:PORT"},
+    {"new", "-p --port --publish", .value = ":", .instead = "tendon new -p PORT, then tendon port NAME LOCAL:PORT"},
     {"exec", "-it -ti -t --interactive --tty", .instead = "tendon shell SANDBOX, for a terminal"},
     {"exec", "-d --detach", .instead = "tendon exec --session main SANDBOX 'COMMAND &'"},
     {"exec", "-w --workdir", .instead = "tendon exec --directory DIR SANDBOX COMMAND"},
@@ -87,10 +89,11 @@ void docker_explain_flags(const char *verb, const struct tn_str_list *words_behi
 {
     for (size_t i = 0; i < words_behind->count; i++) {
         const char *word = words_behind->items[i];
+        const char *next = i + 1 < words_behind->count ? words_behind->items[i + 1] : "";
         const struct word *w = find(verb, word);
         if (strcmp(word, "--") == 0)
             return;
-        if (w) {
+        if (w && (!w->value || strstr(next, w->value))) {
             tn_fail(err, TN_E_INVALID, "%s has no %s as in docker; here: %s", verb, word,
                     w->instead);
             return;

@@ -4,7 +4,7 @@
 /* Until what was ordered, and has not happened, is ordered again. */
 #define RETRY_SECONDS 60.0
 
-/* It does not count for one that rests; one that failed or is on its way is deleted, or left alone. */
+/* Not for one that rests; one that failed or is on its way is deleted, or left alone. */
 static bool timeout_counts(const struct keep_times *t)
 {
     bool rests = t->goal == BOX_PAUSED || t->goal == BOX_STOPPED;

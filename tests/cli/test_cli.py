@@ -63,6 +63,7 @@ def test_unknown_verb_names_the_nearest(tendon):
         ("help attach", "tendon shell SANDBOX"),
         ("run -it debian bash", "tendon shell --new, for a terminal"),
         ("run --name web --detach sleep 9", "tendon new --name NAME, then tendon exec --session main NAME 'COMMAND &'"),
+        ("new -p 8080:80", "tendon new -p PORT, then tendon port NAME LOCAL:PORT"),
         ("exec -it web bash", "tendon shell SANDBOX, for a terminal"),
         ("exec -w /tmp web ls", "tendon exec --directory DIR SANDBOX COMMAND"),
     ],

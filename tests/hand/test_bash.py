@@ -3,6 +3,7 @@
 import os
 import re
 import socket
+import subprocess
 import threading
 import time
 
@@ -611,6 +612,23 @@ def test_control_c_on_a_loop(shell):
     assert obs.exit == -1
     obs = shell.interrupt()
     assert (obs.exit, obs.suffix) == (130, done(130, "C"))
+
+
+@needs("strace")
+def test_control_c_while_the_terminal_is_handed_over(hand, tmp_path):
+    """bash has begun the program, which does not have the terminal yet: the key meets bash alone."""
+    pid = hand.client.ok("echo $$")
+    words = ["strace", "-f", "-o", tmp_path / "trace", "-e", "trace=ioctl", "-e", "inject=ioctl:delay_enter=400000:when=1", "-p", pid]
+    tracer = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    try:
+        if "attached" not in tracer.stderr.readline():
+            pytest.skip("strace may not attach")
+        obs = hand.client.run("sleep 60", timeout=0.2)
+        assert obs.exit == -1
+        assert hand.client.input("C-c", timeout=30).exit == 130
+    finally:
+        tracer.terminate()
+        tracer.wait(10)
 
 
 @pytest.mark.parametrize("key", ["c-c", "C-C", "C-c", " C-c "])

@@ -1,5 +1,6 @@
 """Jails in all states, also those that only accidents lead to."""
 
+import contextlib
 import json
 import os
 import signal
@@ -61,7 +62,8 @@ def kill_hand(box):
 def kill_both(box):
     pids = process(box, "keeper"), process(box, "pid")
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # a jail ends with its keeper
+            os.kill(pid, signal.SIGKILL)
     for pid in pids:
         wait_dead(pid)
 

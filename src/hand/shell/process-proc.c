@@ -14,10 +14,11 @@ static ssize_t read_proc(pid_t pid, const char *name, char *to, size_t size)
     return n;
 }
 
-bool shell_is_itself(const struct tn_shell *sh)
+/* Whether it was started as the shell is, or is a child of it that has executed nothing. */
+static bool has_its_words(const struct tn_shell *sh, pid_t pid)
 {
     char text[512];
-    ssize_t n = read_proc(tn_shell_pid(sh), "cmdline", text, sizeof text);
+    ssize_t n = read_proc(pid, "cmdline", text, sizeof text);
 
     if (n <= 0)
         return false;
@@ -28,6 +29,16 @@ bool shell_is_itself(const struct tn_shell *sh)
             return false;
     }
     return argument + strlen(argument) + 1 == text + n;
+}
+
+bool shell_is_itself(const struct tn_shell *sh)
+{
+    return has_its_words(sh, tn_shell_pid(sh));
+}
+
+bool tn_shell_has_terminal(const struct tn_shell *sh)
+{
+    return has_its_words(sh, tn_shell_foreground(sh));
 }
 
 int tn_shell_times(const struct tn_shell *sh, double *user, double *system)

@@ -66,6 +66,8 @@ void tn_shell_calm_terminal(struct tn_shell *sh);
 void tn_shell_resize(struct tn_shell *sh, int columns, int rows);
 /* The foreground process group of the terminal, or -1. */
 pid_t tn_shell_foreground(const struct tn_shell *sh);
+/* Whether that is the shell's own, or of a child that executes nothing (yet). */
+bool tn_shell_has_terminal(const struct tn_shell *sh);
 /* Kills every process of the shell's session at once. */
 void tn_shell_kill(struct tn_shell *sh);
 /* CPU time of the shell and its finished children, in seconds; and the largest peak among its live

@@ -12,6 +12,7 @@
 /* When the report alone is sent after a command: one that ends at once does without. */
 #define REPORT_NS (2 * TN_MILLI)
 #define INTERRUPT_NS (20 * TN_MILLI)
+#define HANDOVER_NS (1000 * TN_MILLI)
 /* How long a poll waits to hear whether the report before it has arrived. */
 #define SETTLE_NS (1000 * TN_MILLI)
 
@@ -191,12 +192,30 @@ static int type_keys(struct tn_session *s, const char *keys, size_t n, int64_t d
     return r;
 }
 
-/* An interrupt typed in the instant between two programs of a loop reaches neither, as on any
- * terminal: when another program has the terminal a moment later, it is typed once more. */
+/* An interrupt typed while the shell hands the terminal to a program, or between two programs of a
+ * loop, reaches neither, as on any terminal: it is to be typed once more when another program has
+ * the terminal a moment later.  `before` had it when it was typed. */
+static bool interrupt_was_lost(struct tn_session *s, pid_t before, bool handed_over,
+                               int64_t deadline)
+{
+    int64_t until = tn_now() + (handed_over ? INTERRUPT_NS : HANDOVER_NS);
+
+    if (deadline < until)
+        until = deadline;
+    do {
+        if (session_wait_line(s, tn_now() + INTERRUPT_NS))
+            return false;
+        if (!handed_over && !tn_shell_has_terminal(s->shell))
+            return true;
+    } while (tn_now() < until);
+    return tn_shell_foreground(s->shell) != before;
+}
+
 static int type_interrupt(struct tn_session *s, const char *key, int64_t deadline,
                           struct tn_error *err)
 {
     pid_t before = tn_shell_foreground(s->shell);
+    bool handed_over = !tn_shell_has_terminal(s->shell);
 
     tn_shell_let_flow(s->shell); /* a program may have stopped the output */
 
@@ -208,9 +227,9 @@ static int type_interrupt(struct tn_session *s, const char *key, int64_t deadlin
         tn_shell_dialect(s->shell)->put_report(&line, &again);
         tn_shell_send(s->shell, tn_buf_str(&line), line.len, tn_now(), NULL);
     }
-    if (session_wait_line(s, tn_now() + INTERRUPT_NS) || tn_shell_foreground(s->shell) == before)
-        return 0;
-    return type_keys(s, key, 1, deadline, err);
+    return interrupt_was_lost(s, before, handed_over, deadline)
+               ? type_keys(s, key, 1, deadline, err)
+               : 0;
 }
 
 static int send_input(struct tn_session *s, const struct tn_shell_request *q, struct text text,
