@@ -148,6 +148,7 @@ struct tn_service_options {
     struct tn_str_list hosts;   /* further Host names that are ours */
     struct tn_str_list origins; /* web pages of others that may call it */
     char *preview_domain;       /* "localhost": PORT-ID.localhost */
+    bool public_previews;       /* tenants may open ports to everybody */
     bool open_metrics;          /* /metrics needs no key */
 
     /* What tenants may ask for; an administrator may have anything. */

@@ -5,7 +5,6 @@
 #include "service/clock.h"
 #include "service/e2b/e2b.h"
 #include "service/openhands.h"
-#include "service/preview-host.h"
 
 enum {
     USUAL_PAGE = 100,
@@ -90,27 +89,11 @@ static int read_metadata(struct tn_http_exchange *x, struct page *p)
     return 0;
 }
 
-/* "TIME-ID" of the last one of the page before. */
-static int read_token(struct tn_http_exchange *x, struct box_filter *f, char after[11])
-{
-    const char *text = tn_http_query(x, "nextToken");
-    char *end;
-
-    if (!text || !*text)
-        return 0;
-    f->after_created = strtod(text, &end);
-    if (end == text || *end != '-' || !preview_is_id(end + 1, strlen(end + 1)))
-        return native_refuse(x, TN_E_INVALID, "nextToken: expected that of the page before");
-    snprintf(after, 11, "%s", end + 1);
-    f->after = after;
-    return 0;
-}
-
 static void list(struct tn_http_exchange *x, struct tn_service *s, bool pages)
 {
     tn_autobuf struct tn_buf json = ANSWER_BUF(x, E2B_ANSWER_MAX);
     tn_autofree struct page *p = tn_calloc(1, sizeof *p);
-    char after[11], token[64];
+    char after[11], token[SURFACE_PLACE];
     const char *order = tn_http_query(x, "order");
 
     if (!caller_may(x, SCOPE_READ))
@@ -121,14 +104,14 @@ static void list(struct tn_http_exchange *x, struct tn_service *s, bool pages)
     p->w = tn_jw(&json);
     p->template = tn_http_query(x, "template");
     if (read_metadata(x, p) || read_states(x, &p->states) ||
-        (pages &&
-         (native_query_int(x, "limit", 1, LARGEST_PAGE, &p->limit) || read_token(x, &f, after))))
+        (pages && (native_query_int(x, "limit", 1, LARGEST_PAGE, &p->limit) ||
+                   surface_read_place(x, "nextToken", &f, after))))
         return;
     tn_jw_array(&p->w);
     bool more = box_each(s, &f, list_box, p, NULL) != 0;
     tn_jw_array_end(&p->w);
     if (more) {
-        snprintf(token, sizeof token, "%.17g-%s", p->created, p->id);
+        surface_write_place(p->created, p->id, token);
         tn_http_set_header(x, "X-Next-Token", token);
     }
     tn_http_reply_json(x, 200, &json);
@@ -272,7 +255,7 @@ static double used_pct(const struct box_sample *before, const struct box_sample 
 }
 
 static void put_sample(struct tn_jw *w, const struct box_sample *before,
-                       const struct box_sample *now, const struct e2b_size *size)
+                       const struct box_sample *now, const struct surface_size *size)
 {
     tn_jw_object(w);
     openhands_put_time(w, "timestamp", now->time);
@@ -307,7 +290,7 @@ static void put_samples(struct tn_http_exchange *x, struct tn_jw *w, struct box 
     } else {
         box_look(b, &v);
     }
-    struct e2b_size size = e2b_size_of(&v);
+    struct surface_size size = surface_size_of(&v);
     tn_jw_array(w);
     for (size_t i = 0; i < count; i++)
         if (samples[i].time >= start && samples[i].time <= end)

@@ -43,12 +43,6 @@ void e2b_put_sandbox(struct tn_http_exchange *x, struct tn_jw *w, struct box *b)
 /* What lists and info answer with; detail: all of it. */
 void e2b_put_info(struct tn_http_exchange *x, struct tn_jw *w, const struct box_view *v,
                   bool detail);
-/* Processors, and bytes of memory and disk, that it may use. */
-struct e2b_size {
-    int64_t cpus, memory, disk;
-};
-struct e2b_size e2b_size_of(const struct box_view *v);
-
 /* What opens envd of a sandbox: "ID_DIGITS".  It names the sandbox, since some clients (connect of
  * 2.9) forget to. */
 enum { E2B_TOKEN = 11 + SURFACE_TOKEN };

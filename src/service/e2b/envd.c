@@ -215,13 +215,7 @@ struct tn_hand_files *e2b_files(struct e2b_call *c)
 
 char *e2b_path(struct e2b_call *c, const char *given)
 {
-    bool tilde = given && given[0] == '~' && (!given[1] || given[1] == '/');
-    const char *rest = !given ? "" : tilde ? given + 1 + (given[1] == '/') : given;
-    char *path = *rest == '/' && !tilde ? tn_strdup(rest) : tn_asprintf("%s/%s", c->home, rest);
-
-    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/';)
-        path[--n] = '\0';
-    return path;
+    return surface_path(c->home, given);
 }
 
 /* --- small things ---------------------------------------------------------------------------- */
@@ -253,7 +247,7 @@ static void get_metrics(struct e2b_call *c)
 
     box_sample(c->b, NULL);
     box_look(c->b, &v);
-    struct e2b_size size = e2b_size_of(&v);
+    struct surface_size size = surface_size_of(&v);
     int64_t used = v.usage.memory > 0 ? v.usage.memory : 0;
     tn_jw_object(&w);
     tn_jw_kint(&w, "ts", (int64_t)service_time());

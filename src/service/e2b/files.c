@@ -2,37 +2,17 @@
 #include <strings.h>
 
 #include "net/multipart.h"
-#include "net/url.h"
 #include "service/e2b/e2b.h"
-#include "service/proxy.h"
 
-enum { TARGET_MAX = 16 << 10, ANSWER_MAX = 1 << 20 };
+enum { ANSWER_MAX = 1 << 20 };
 
 void e2b_get_file(struct e2b_call *c)
 {
     tn_autofree char *path = e2b_path(c, tn_http_query(c->x, "path"));
-    tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
-    tn_autoentry struct tn_entry entry = {0};
-    struct tn_error err = {0};
-
     tn_autofiles struct tn_hand_files *f = e2b_files(c);
-    if (!f)
-        return;
-    if (tn_hand_files_stat(f, path, true, &entry, tn_deadline_in(E2B_SECONDS), &err)) {
-        reply_error(c->x, &err);
-        return;
-    }
-    if (entry.type != TN_ENTRY_FILE) {
-        native_refuse(c->x, TN_E_INVALID, "path '%.400s' is %s", path,
-                      entry.type == TN_ENTRY_DIRECTORY ? "a directory" : "no file");
-        return;
-    }
-    tn_buf_puts(&target, "/v1/files/content?path=");
-    tn_url_encode(&target, path, "/");
-    if (tn_buf_ok(&target))
-        proxy_to_hand(c->x, c->b, tn_buf_str(&target));
-    else
-        native_refuse(c->x, TN_E_URI_TOO_LONG, "the path is too long");
+
+    if (f)
+        surface_send_file(c->x, c->b, f, path);
 }
 
 /* --- uploads --------------------------------------------------------------------------------- */
