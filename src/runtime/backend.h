@@ -247,5 +247,6 @@ extern const struct tn_backend tn_backend_jail;
 extern const struct tn_backend tn_backend_docker;
 extern const struct tn_backend tn_backend_remote;
 extern const struct tn_backend tn_backend_e2b;
+extern const struct tn_backend tn_backend_daytona;
 
 #endif

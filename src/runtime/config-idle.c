@@ -4,9 +4,9 @@
 static const struct {
     const char *key, *runtime;
 } platform_keys[] = {
-    {"modal_api_token_id", "modal"}, {"modal_api_token_secret", "modal"},
-    {"runloop_api_key", "runloop"},  {"daytona_api_key", "daytona"},
-    {"daytona_api_url", "daytona"},  {"daytona_target", "daytona"},
+    {"modal_api_token_id", "modal"},
+    {"modal_api_token_secret", "modal"},
+    {"runloop_api_key", "runloop"},
 };
 
 const char *tn_config_platform_of(const char *core_key)

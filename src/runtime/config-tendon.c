@@ -177,6 +177,37 @@ static const struct tn_field e2b_rows[] = {
 };
 const struct tn_fields tn_config_e2b_fields = TN_FIELDS(e2b_rows);
 
+#define DAYTONA struct tn_config_daytona
+static const struct tn_field daytona_rows[] = {
+    TN_STRING("api_key", DAYTONA, api_key, .flags = NULLABLE | TN_FIELD_SECRET,
+              .env = "DAYTONA_API_KEY", .help = "key of the platform [core.daytona_api_key]"),
+    TN_STRING("jwt_token", DAYTONA, jwt_token, .flags = NULLABLE | TN_FIELD_SECRET,
+              .env = "DAYTONA_JWT_TOKEN", .help = "instead of a key; needs organization_id"),
+    TN_STRING("organization_id", DAYTONA, organization_id, .flags = NULLABLE,
+              .env = "DAYTONA_ORGANIZATION_ID", .help = "whose sandboxes they are, with jwt_token"),
+    TN_STRING("api_url", DAYTONA, api_url, .flags = NULLABLE, .env = "DAYTONA_API_URL",
+              .help = "its API [core.daytona_api_url, https://app.daytona.io/api]"),
+    TN_STRING("target", DAYTONA, target, .flags = NULLABLE, .env = "DAYTONA_TARGET",
+              .help = "region of sandboxes [core.daytona_target, the platform's own]"),
+    TN_STRING("toolbox_url", DAYTONA, toolbox_url, .flags = NULLABLE,
+              .env = "TENDON_DAYTONA_TOOLBOX_URL",
+              .help = "where toolboxes are [what the platform says, if it is of the domain of "
+                      "api_url; else api_url]"),
+    TN_STRING("snapshot", DAYTONA, snapshot, .flags = NULLABLE, .env = "TENDON_DAYTONA_SNAPSHOT",
+              .help = "snapshot of sandboxes that name no image [the platform's own]"),
+    TN_BOOL("images", DAYTONA, images, .env = "TENDON_DAYTONA_IMAGES",
+            .help = "the image of a sandbox is one, which the platform pulls, instead of a "
+                    "snapshot"),
+    TN_INT("auto_stop", DAYTONA, auto_stop, .fallback = "15", .env = "TENDON_DAYTONA_AUTO_STOP",
+           .min = 1, .max = 100000,
+           .help = "minutes after the last use until the platform stops a sandbox"),
+    TN_BOOL("disable_auto_stop", DAYTONA, disable_auto_stop, .env = "DAYTONA_DISABLE_AUTO_STOP",
+            .help = "the platform stops none by itself"),
+    TN_BOOL("public_ports", DAYTONA, public_ports, .env = "TENDON_DAYTONA_PUBLIC_PORTS",
+            .help = "ports need no token: whoever knows the name of one gets in"),
+};
+const struct tn_fields tn_config_daytona_fields = TN_FIELDS(daytona_rows);
+
 char *tn_config_state(const struct tn_config *config)
 {
     const char *state = getenv("XDG_STATE_HOME");

@@ -21,7 +21,8 @@ struct tn_config_core {
     char *git_user_name, *git_user_email;
     char *file_store, *file_store_path, *cache_dir;
     int64_t max_concurrent_conversations, conversation_max_age_seconds;
-    char *jwt_secret, *e2b_api_key, *mcp_host, *search_api_key; /* secrets, but for mcp_host */
+    char *jwt_secret, *e2b_api_key, *daytona_api_key, *search_api_key; /* secrets */
+    char *daytona_api_url, *daytona_target, *mcp_host;
 };
 
 struct tn_config_sandbox {
@@ -139,6 +140,17 @@ struct tn_config_e2b {
     bool public_ports; /* whoever knows the name of one gets in */
 };
 
+/* [daytona] */
+struct tn_config_daytona {
+    char *api_key, *jwt_token, *organization_id, *api_url, *target; /* DAYTONA_... */
+    char *toolbox_url; /* where toolboxes are; NULL: what the platform says */
+    char *snapshot;    /* of sandboxes that name no image; NULL: the platform's own */
+    bool images;       /* images are images, not snapshots */
+    int64_t auto_stop; /* minutes that the platform gives an unused one */
+    bool disable_auto_stop;
+    bool public_ports; /* whoever knows the name of one gets in */
+};
+
 /* [service]: `tendon serve`. */
 struct tn_service_options {
     struct tn_str_list listen;  /* "127.0.0.1:7171", "[::1]:7171", "unix:PATH", "fd:3" */
@@ -191,6 +203,7 @@ struct tn_config {
     struct tn_config_local local;
     struct tn_config_remote remote;
     struct tn_config_e2b e2b;
+    struct tn_config_daytona daytona;
     struct tn_service_options service;
     struct tn_config_private *private; /* templates, origins, warnings */
 };

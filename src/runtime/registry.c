@@ -10,6 +10,7 @@ const struct tn_backend *const tn_backends[] = {
     &tn_backend_docker,
     &tn_backend_remote,
     &tn_backend_e2b,
+    &tn_backend_daytona,
     NULL,
 };
 

@@ -9,7 +9,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 for _folder in ("runtime", "cli", "service"):
     sys.path.insert(1, str(TESTS / _folder))
 
-from cloud_worlds import CloudTendon, VendorWorld  # noqa: E402
+from cloud_worlds import CLOUDS, CloudTendon, VendorWorld  # noqa: E402
 from services import Service  # noqa: E402
 from vendor import Vendor  # noqa: E402
 
@@ -40,13 +40,19 @@ def own_service(tmp_path):
     service.finish()
 
 
+@pytest.fixture(scope="module", params=CLOUDS)
+def cloud(request):
+    """What tests have to know of each vendor."""
+    return CLOUDS[request.param]
+
+
 @pytest.fixture
-def make_tendon(tendon_program, tmp_path):
-    """make_tendon(service) -> the program, with sandboxes of that service's E2B and a tenant of its own."""
+def make_tendon(tendon_program, tmp_path, cloud):
+    """make_tendon(service) -> the program, with sandboxes of that service and a tenant of its own."""
     made = []
 
     def make(service, **env):
-        made.append(CloudTendon(tendon_program, tmp_path / f"t{len(made)}", service, **env))
+        made.append(CloudTendon(tendon_program, tmp_path / f"t{len(made)}", cloud, service, **env))
         return made[-1]
 
     yield make
@@ -55,15 +61,15 @@ def make_tendon(tendon_program, tmp_path):
 
 
 @pytest.fixture
-def vendor():
-    vendor = Vendor()
+def vendor(cloud):
+    vendor = Vendor(cloud)
     yield vendor
     vendor.close()
 
 
 @pytest.fixture
-def driver(vendor):
-    world = VendorWorld(vendor)
+def driver(cloud, vendor):
+    world = VendorWorld(cloud, vendor)
     yield world.open()
     vendor.behave.clear()
     world.finish()

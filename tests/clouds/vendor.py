@@ -53,7 +53,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Vendor:
     """behave[(method, path)] = function(handler, request); everything else is an empty list or 404."""
 
-    def __init__(self):
+    def __init__(self, cloud):
+        self.cloud = cloud
         self.behave, self.requests, self.lock = {}, [], threading.Lock()
         self.over = threading.Event()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -63,8 +64,8 @@ class Vendor:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def usual(self, handler, request):
-        if request.path.startswith("/v2/sandboxes"):
-            return handler.json(200, [])
+        if (request.method, request.path.partition("?")[0]) == self.cloud.LIST:
+            return handler.json(200, self.cloud.page([])[0])
         return handler.json(404, {"code": 404, "message": "not found"})
 
     def asked(self, method, path):

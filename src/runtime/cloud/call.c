@@ -68,6 +68,17 @@ char *cloud_base(const char *setting, const char *url, struct tn_error *err)
     return NULL;
 }
 
+char *cloud_token(const struct tn_json *tree, const char *name)
+{
+    const char *text = tn_json_get_str(tree, name, NULL);
+
+    return text && *text && strlen(text) <= CLOUD_TOKEN_MAX &&
+                   strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "-._~+/=:") == strlen(text)
+               ? tn_strdup(text)
+               : NULL;
+}
+
 /* --- refusals --------------------------------------------------------------------------------- */
 
 /* Whoever repeats what was sent must not make us print it. */

@@ -57,6 +57,11 @@ int cloud_ask(const struct cloud_line *line, const struct cloud_call *call, stru
 /* The same with the answer itself, whose body has a maximum of the caller's. */
 int cloud_ask_raw(const struct cloud_line *line, const struct cloud_call *call,
                   struct tn_web_answer *answer, int64_t deadline, struct tn_error *err);
+/* A file as a form, member "file", after its path as member "path" (NULL: the target says it); sent
+ * once. */
+int cloud_upload(const struct cloud_line *line, const char *target, const char *const *headers,
+                 const char *path, const void *bytes, size_t n, int64_t deadline,
+                 struct tn_error *err);
 /* The next of growing pauses with jitter; -1 at the deadline. */
 int cloud_pause(int *ms, int64_t deadline, struct tn_error *err);
 /* Text of others as one line of printable characters; on the heap. */
@@ -65,6 +70,8 @@ char *cloud_sentence(const char *text);
 char *cloud_target(const char *before, const char *id, const char *after);
 /* Whether it can be an id: letters, digits, "-" and "_" and no more than CLOUD_ID_MAX. */
 bool cloud_is_id(const char *text);
+/* A text that is short enough to be a token and has the characters of one, on the heap; or NULL. */
+char *cloud_token(const struct tn_json *tree, const char *name);
 /* "NAME.NAME[:PORT]", as a URL may have it. */
 bool cloud_is_host(const char *text);
 /* An address of the configuration without its final slashes; NULL with err: it is none. */
@@ -80,6 +87,7 @@ struct cloud_view {
     char *reason;         /* of an error */
     char *token, *entry;  /* secrets, or NULL: of the agent inside; of its ports */
     char *domain;         /* below which its ports have names, or NULL: the usual one */
+    char *agent_url;      /* where the vendor says that the agent inside is, or NULL */
     struct tn_web *agent; /* a line to the agent inside that is kept as long as this, or NULL */
 };
 void cloud_view_done(struct cloud_view *v);
@@ -102,6 +110,7 @@ typedef int (*cloud_found_fn)(const struct cloud_view *v, void *ctx);
 
 struct cloud_vendor {
     const char *name; /* of the backend */
+    bool sizes;       /* processors, memory and disk of a sandbox can be chosen */
     /* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
     int (*make)(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
                 int64_t deadline, struct tn_error *err);
@@ -149,7 +158,7 @@ void cloud_done(struct cloud *c);
 
 /* Our marks and the labels of the spec, as members of the object that is being written. */
 void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w);
-/* Our id in an object of marks; NULL: they are not this state's. */
+/* Our id in an object of marks; NULL: they are not this state's, or it is none. */
 const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks);
 
 /* --- the hand (hand.c) ------------------------------------------------------------------------ */
@@ -173,8 +182,9 @@ void cloud_keep_drop(struct cloud_keep *k, const char *own, bool gone);
 
 /* --- for the table of a backend (life.c) ------------------------------------------------------ */
 
-/* What no cloud could keep. */
+/* What no cloud could keep; and the same for one where sizes can be chosen. */
 int cloud_check(const struct tn_spec *spec, struct tn_error *err);
+int cloud_check_sized(const struct tn_spec *spec, struct tn_error *err);
 int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
                  struct tn_error *err);
 int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *place,

@@ -42,6 +42,7 @@ void cloud_view_done(struct cloud_view *v)
     free(v->own);
     free(v->reason);
     free(v->domain);
+    free(v->agent_url);
     tn_web_free(v->agent);
     *v = (struct cloud_view){0};
 }
@@ -67,13 +68,17 @@ void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, struct t
 
 const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks)
 {
-    return strcmp(tn_json_get_str(marks, CLOUD_MARK_STATE, ""), c->mark) == 0
-               ? tn_json_get_str(marks, CLOUD_MARK_ID, NULL)
+    const char *id = tn_json_get_str(marks, CLOUD_MARK_ID, "");
+
+    return strcmp(tn_json_get_str(marks, CLOUD_MARK_STATE, ""), c->mark) == 0 && strlen(id) == 10 &&
+                   cloud_is_id(id)
+               ? id
                : NULL;
 }
 
 /* --- what cannot be kept ---------------------------------------------------------------------- */
 
+#define SIZE "sizes are those of the template"
 static const struct {
     const char *name, *why;
 } barred[] = {
@@ -84,16 +89,16 @@ static const struct {
     {"allow", "the vendor has no such rules"},
     {"ask", "the vendor asks nobody"},
     {"secrets", "nobody there puts them in"},
-    {"memory", "sizes are those of the template"},
-    {"cpus", "sizes are those of the template"},
-    {"disk", "sizes are those of the template"},
+    {"memory", SIZE},
+    {"cpus", SIZE},
+    {"disk", SIZE},
     {"pids", "the vendor has no such limit"},
     {"file_size", "the vendor has no such limit"},
     {"open_files", "the vendor has no such limit"},
     {"wall_time", "the vendor has no such limit"},
 };
 
-int cloud_check(const struct tn_spec *spec, struct tn_error *err)
+static int check(const struct tn_spec *spec, bool sized, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(CLOUD_BODY_MAX);
     tn_autojson struct tn_json *wish = NULL;
@@ -105,7 +110,7 @@ int cloud_check(const struct tn_spec *spec, struct tn_error *err)
     if (tn_json_parse(tn_buf_str(&text), text.len, &wish, err) < 0)
         return -1;
     for (size_t i = 0; i < TN_COUNT(barred); i++)
-        if (tn_json_get(wish, barred[i].name))
+        if (tn_json_get(wish, barred[i].name) && !(sized && strcmp(barred[i].why, SIZE) == 0))
             return tn_fail(err, TN_E_UNSUPPORTED, "%s: a sandbox in a cloud cannot have that: %s",
                            barred[i].name, barred[i].why);
     if (spec->network == TN_NETWORK_HOST || spec->network == TN_NETWORK_BRIDGE ||
@@ -113,6 +118,16 @@ int cloud_check(const struct tn_spec *spec, struct tn_error *err)
         return tn_fail(err, TN_E_UNSUPPORTED, "network %s: a cloud has none and open",
                        tn_networks[spec->network]);
     return 0;
+}
+
+int cloud_check(const struct tn_spec *spec, struct tn_error *err)
+{
+    return check(spec, false, err);
+}
+
+int cloud_check_sized(const struct tn_spec *spec, struct tn_error *err)
+{
+    return check(spec, true, err);
 }
 
 /* --- finding ---------------------------------------------------------------------------------- */
@@ -230,11 +245,18 @@ bool cloud_is_own(const struct tn_subject *s)
     return s->owner.pid == me.pid && s->owner.start == me.start;
 }
 
+/* One whose processes have ended rests as well as one that is paused. */
+static bool is_so(const struct cloud_view *v, enum tn_status status)
+{
+    return v->known &&
+           (v->status == status || (status == TN_STATUS_PAUSED && v->status == TN_STATUS_STOPPED));
+}
+
 /* Looks until it is so. */
 static int reach(const struct cloud *c, const char *id, enum tn_status status, struct cloud_view *v,
                  int64_t deadline, struct tn_error *err)
 {
-    for (int ms = 0; !v->known || v->status != status;) {
+    for (int ms = 0; !is_so(v, status);) {
         if (v->known && v->status == TN_STATUS_ERROR)
             return tn_fail(err, TN_E_PEER, "it failed%s%s", v->reason ? ": " : "",
                            v->reason ? v->reason : "");
@@ -320,7 +342,7 @@ int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *plac
     autocloudview struct cloud_view view = {0};
     struct tn_error why = {0};
 
-    if (cloud_check(s->spec, err) < 0)
+    if (check(s->spec, c->vendor->sizes, err) < 0)
         return -1;
     if (make(c, s, &view, deadline, &why) < 0) {
         place->blame = why.code == TN_E_NOT_FOUND ? TN_BLAME_IMAGE : TN_BLAME_NONE;
@@ -328,7 +350,7 @@ int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *plac
             *err = why;
         return -1;
     }
-    if (view.status == TN_STATUS_PAUSED &&
+    if (is_so(&view, TN_STATUS_PAUSED) &&
         c->vendor->order(c, view.id, TN_GOAL_RUNNING, deadline, err) < 0)
         return -1;
     return settle(c, s, &view, place, deadline, err);
@@ -365,7 +387,7 @@ static int order(const struct cloud *c, enum tn_goal goal, struct cloud_view *v,
 
     if (c->vendor->order(c, id, goal, deadline, err) < 0)
         return -1;
-    /* What a vendor has stopped is paused in its words. */
+    /* What a vendor has stopped may be paused in its words. */
     v->status = TN_STATUS_STARTING;
     if (reach(c, id, goal == TN_GOAL_RUNNING ? TN_STATUS_RUNNING : TN_STATUS_PAUSED, v, deadline,
               err) < 0)

@@ -11,18 +11,6 @@ enum { MOST_PAGES = 1000 };
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* A text that is short enough to be what it says it is, on the heap; or NULL. */
-static char *take_token(const struct tn_json *tree, const char *name)
-{
-    const char *text = tn_json_get_str(tree, name, NULL);
-
-    return text && *text && strlen(text) <= CLOUD_TOKEN_MAX &&
-                   strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                "-._~+/=:") == strlen(text)
-               ? tn_strdup(text)
-               : NULL;
-}
-
 int e2b_read(const struct cloud *c, const struct tn_json *tree, struct cloud_view *out,
              struct tn_error *err)
 {
@@ -43,9 +31,9 @@ int e2b_read(const struct cloud *c, const struct tn_json *tree, struct cloud_vie
         .status = strcmp(state, "running") == 0  ? TN_STATUS_RUNNING
                   : strcmp(state, "paused") == 0 ? TN_STATUS_PAUSED
                                                  : TN_STATUS_STARTING,
-        .own = own && strlen(own) == 10 && cloud_is_id(own) ? tn_strdup(own) : NULL,
-        .token = take_token(tree, "envdAccessToken"),
-        .entry = take_token(tree, "trafficAccessToken"),
+        .own = tn_strdup_or_null(own),
+        .token = cloud_token(tree, "envdAccessToken"),
+        .entry = cloud_token(tree, "trafficAccessToken"),
         .domain = domain && *domain ? tn_strdup(domain) : NULL,
     };
     return 0;
@@ -148,7 +136,7 @@ static void learn_entry(const struct cloud *c, struct cloud_view *v, int64_t dea
     tn_autojson struct tn_json *tree = NULL;
 
     if (connect(c, v->id, &tree, deadline, NULL) == 0)
-        v->entry = take_token(tree, "trafficAccessToken");
+        v->entry = cloud_token(tree, "trafficAccessToken");
 }
 
 int e2b_look(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,

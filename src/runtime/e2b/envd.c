@@ -10,7 +10,6 @@ enum {
     ANSWER_MAX = 1 << 20,
     HEADERS = 8,
 };
-#define BOUNDARY "tendon-d2f0a4b7c19e4d0f9a61"
 
 /* --- where it is ------------------------------------------------------------------------------ */
 
@@ -104,57 +103,16 @@ static int reach(const struct e2b *e, struct cloud_view *v, struct agent *a, str
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* A form of one file. */
-struct form {
-    struct piece {
-        const char *bytes;
-        size_t n;
-    } pieces[3];
-    size_t at;
-};
-
-static ssize_t read_form(void *to, size_t n, void *ctx, struct tn_error *err)
-{
-    struct form *f = ctx;
-
-    while (f->at < TN_COUNT(f->pieces) && !f->pieces[f->at].n)
-        f->at++;
-    if (f->at == TN_COUNT(f->pieces))
-        return 0;
-    struct piece *p = &f->pieces[f->at];
-    size_t part = p->n < n ? p->n : n;
-    memcpy(to, p->bytes, part);
-    p->bytes += part;
-    p->n -= part;
-    return (ssize_t)part;
-}
-
 int e2b_put(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,
             const void *bytes, size_t n, int64_t deadline, struct tn_error *err)
 {
-    static const char head[] =
-        "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"file\"; "
-        "filename=\"file\"\r\nContent-Type: application/octet-stream\r\n\r\n";
-    static const char tail[] = "\r\n--" BOUNDARY "--\r\n";
-    struct form form = {{{head, sizeof head - 1}, {bytes, n}, {tail, sizeof tail - 1}}, 0};
     tn_autofree char *named = cloud_target("/files?path=", path, user ? "&username=" : "");
     tn_autofree char *target = cloud_target(named, user ? user : "", "");
-    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(ANSWER_MAX);
     autoagent struct agent a = {0};
 
     if (reach(e2b_of(c), v, &a, err) < 0)
         return -1;
-    const struct cloud_call call = {
-        .web = {.method = "POST",
-                .target = target,
-                .headers = a.headers,
-                .type = "multipart/form-data; boundary=" BOUNDARY,
-                .source = read_form,
-                .source_ctx = &form,
-                .source_len = (int64_t)(sizeof head - 1 + n + sizeof tail - 1)},
-        .hurried = true, /* the form can be read once */
-    };
-    return cloud_ask_raw(&a.line, &call, &answer, deadline, err);
+    return cloud_upload(&a.line, target, a.headers, NULL, bytes, n, deadline, err);
 }
 
 /* --- processes -------------------------------------------------------------------------------- */

@@ -438,8 +438,9 @@ static void put_everything(const char *section, const struct tn_field *row, cons
 static void test_idle_wishes(void **state)
 {
     static const char *const keys[] = {
-        "modal_api_token_id", "modal_api_token_secret", "runloop_api_key",
-        "daytona_api_key",    "daytona_api_url",        "daytona_target",
+        "modal_api_token_id",
+        "modal_api_token_secret",
+        "runloop_api_key",
     };
     struct tn_config c;
     struct tn_error err = {0};

@@ -1,4 +1,4 @@
-"""The conformance suite (tests/runtime) through the e2b backend, over the E2B that a service with jails serves."""
+"""The conformance suite (tests/runtime) through each cloud's backend, over the same API as a service with jails serves it."""
 
 import inspect
 
@@ -17,8 +17,8 @@ for _module in (test_runtime_errors, test_runtime_life, test_runtime_owner, test
 
 
 @pytest.fixture(scope="module")
-def world(service):
-    world = ServiceWorld(service)
+def world(cloud, service):
+    world = ServiceWorld(cloud, service)
     yield world
     world.finish()
 
