@@ -17,6 +17,7 @@ class E2b:
     sandbox = {"sandboxID": "abc", "templateID": "base", "clientID": "x", "envdVersion": "0.6.1", "state": "running"}
     wish = {"templateID": "base", "timeout": 300}
     agent = "envd"  # in messages
+    upload = "/files"  # how the path of one ends
     header = staticmethod(lambda key: ("x-api-key", key))
 
     def settings(self, url, key):
@@ -42,6 +43,7 @@ class Daytona:
     sandbox = {"id": "abc", "state": "started", "labels": {}}
     wish = {}
     agent = "toolbox"
+    upload = "/files/upload"
     header = staticmethod(lambda key: ("authorization", f"Bearer {key}"))
 
     def settings(self, url, key):

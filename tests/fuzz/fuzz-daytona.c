@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/daytona/daytona.h"
+#include "runtime/cloud/daytona/daytona.h"
 #include "runtime/hand-address.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/e2b/e2b.h"
+#include "runtime/cloud/e2b/e2b.h"
 #include "runtime/hand-address.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -29,9 +29,10 @@ static const char probe[] = IN_DIRECTORY
     "&& echo up || echo down; "
     "for h in \"$(command -v tendon-hand)\" /opt/tendon/tendon-hand \"$d/tendon-hand\"; do "
     "[ -f \"$h\" ] && [ -x \"$h\" ] && sha256sum \"$h\"; done; :";
-/* sh WORKSPACE HAND ARGS...  A workspace that only root can make is made as OpenHands does it. */
-static const char start[] = IN_DIRECTORY
-    "w=$1 h=$2; shift 2; "
+/* sh DIRECTORY WORKSPACE HAND ARGS...  A workspace that only root can make is made as OpenHands
+ * does it. */
+static const char start[] =
+    "d=$1 w=$2 h=$3; shift 3; "
     "[ -d \"$w\" ] || mkdir -p \"$w\" 2>/dev/null || "
     "{ sudo -n mkdir -p \"$w\" && sudo -n chmod 777 \"$w\"; } || exit 1; " LIVES
     "&& kill -9 \"$p\"; "
@@ -205,8 +206,6 @@ static int put_in(const struct cloud *c, const struct tn_subject *s, struct clou
     const char *const argv[] = {"sh", "-c", "chmod 755 \"$1\" && sha256sum \"$1\"",
                                 "sh", path, NULL};
 
-    if (c->host->progress)
-        c->host->progress("putting the hand into the sandbox", c->host->progress_ctx);
     if (c->vendor->put(c, v, s->spec->user, path, p->bytes, p->n, deadline, err) < 0)
         return tn_error_context(err, "putting in the hand");
     tn_buf_reset(&f->words);
@@ -242,8 +241,8 @@ static int run_hand(const struct cloud *c, const struct tn_subject *s, struct cl
     tn_sha256_add(&hash, s->key, strlen(s->key));
     tn_sha256_end_hex(&hash, digest);
     const char *const first[] = {
-        "sh",   "-c",           start,  "sh",      cloud_workspace(c, s), f->path, "--listen",
-        listen, "--key-digest", digest, "--viewer"};
+        "sh",    "-c",       start,  "sh",           f->directory, cloud_workspace(c, s),
+        f->path, "--listen", listen, "--key-digest", digest,       "--viewer"};
     for (; n < TN_COUNT(first); n++)
         argv[n] = first[n];
     if (!config->core.enable_browser)

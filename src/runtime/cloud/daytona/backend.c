@@ -1,6 +1,6 @@
 /* The table of the daytona backend. */
 #include "base/clock.h"
-#include "runtime/daytona/daytona.h"
+#include "runtime/cloud/daytona/daytona.h"
 
 #define URL_SECONDS 30.0
 #define CALL_SECONDS 90.0 /* a create may have to wait for its turn */

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "net/url.h"
-#include "runtime/e2b/e2b.h"
+#include "runtime/cloud/e2b/e2b.h"
 
 #define PAGE 100
 enum { MOST_PAGES = 1000 };

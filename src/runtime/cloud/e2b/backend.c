@@ -1,6 +1,6 @@
 /* The table of the e2b backend. */
 #include "base/clock.h"
-#include "runtime/e2b/e2b.h"
+#include "runtime/cloud/e2b/e2b.h"
 
 #define URL_SECONDS 30.0
 #define CALL_SECONDS 90.0 /* a create may have to wait for its turn */

@@ -3,8 +3,8 @@
  * The API (control.c) makes sandboxes and tells of them; the toolbox (toolbox.c), the agent in each,
  * has files and processes.  The hand is put in through the toolbox, and then reached by the preview
  * link of its port, with the token that belongs to it. */
-#ifndef TN_RUNTIME_DAYTONA_DAYTONA_H
-#define TN_RUNTIME_DAYTONA_DAYTONA_H
+#ifndef TN_RUNTIME_CLOUD_DAYTONA_DAYTONA_H
+#define TN_RUNTIME_CLOUD_DAYTONA_DAYTONA_H
 
 #include "runtime/cloud/cloud.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
-#include "runtime/daytona/daytona.h"
+#include "runtime/cloud/daytona/daytona.h"
 #include "runtime/hand-address.h"
 
 /* --- where it is ------------------------------------------------------------------------------ */

@@ -2,7 +2,7 @@
 #include "base/base64.h"
 #include "base/clock.h"
 #include "net/url.h"
-#include "runtime/e2b/e2b.h"
+#include "runtime/cloud/e2b/e2b.h"
 
 enum {
     ENVD_PORT = 49983,

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "net/url.h"
-#include "runtime/daytona/daytona.h"
+#include "runtime/cloud/daytona/daytona.h"
 #include "runtime/hand-address.h"
 
 enum { MOST_PAGES = 1000, GIB = 1 << 30, LINK_SECONDS = 3600 };

@@ -3,8 +3,8 @@
  * Two planes: the control plane (control.c) makes sandboxes and tells of them; envd (envd.c), the
  * agent in each, has files and processes.  The hand is put in through envd, and then reached by the
  * name that the platform gives its port. */
-#ifndef TN_RUNTIME_E2B_E2B_H
-#define TN_RUNTIME_E2B_E2B_H
+#ifndef TN_RUNTIME_CLOUD_E2B_E2B_H
+#define TN_RUNTIME_CLOUD_E2B_E2B_H
 
 #include "net/frame.h"
 #include "runtime/cloud/cloud.h"
