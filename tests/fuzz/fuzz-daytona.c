@@ -1,6 +1,6 @@
-/* What Daytona says, an answer a line: an object that describes a sandbox, what came of a command, a
- * preview link.  An id that is taken can go into a path, an address can be dialled, a status is one
- * of a shell. */
+/* What Daytona says, an answer a line: an object that describes a sandbox, what came of a command,
+ * a preview link.  An id that is taken can go into a path, an address can be dialled, a status is
+ * one of a shell. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

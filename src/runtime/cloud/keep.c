@@ -9,7 +9,7 @@
 /* A time-out is extended after this part of it, so that one failure is not yet the end. */
 #define PART 0.4
 #define CALL_SECONDS 20.0
-/* What is due when the engine is closed may still be done: a command that took no time was a use. */
+/* What is due when the engine is closed may still be done: also a short command was a use. */
 #define LAST_SECONDS 2.0
 
 struct kept {

@@ -20,8 +20,8 @@ static const struct cloud_vendor vendor = {
     .order = daytona_order,
     .extend = daytona_extend,
     .address = daytona_address,
-    .put = daytona_put,
-    .run = daytona_run,
+    .put = daytona_put_file,
+    .run = daytona_run_program,
 };
 
 /* The first that says anything. */

@@ -1,8 +1,8 @@
 /* The daytona backend: sandboxes of Daytona, or of whoever serves its API.  What its files share.
  *
- * The API (control.c) makes sandboxes and tells of them; the toolbox (toolbox.c), the agent in each,
- * has files and processes.  The hand is put in through the toolbox, and then reached by the preview
- * link of its port, with the token that belongs to it. */
+ * The API (control.c) makes sandboxes and tells of them; the toolbox (toolbox.c), the agent in
+ * each, has files and processes.  The hand is put in through the toolbox, and then reached by the
+ * preview link of its port, with the token that belongs to it. */
 #ifndef TN_RUNTIME_CLOUD_DAYTONA_DAYTONA_H
 #define TN_RUNTIME_CLOUD_DAYTONA_DAYTONA_H
 
@@ -50,10 +50,11 @@ char *daytona_read_link(const struct cloud *c, const struct tn_json *tree, struc
 
 /* Whether the key of the API may go there, too: as secure, and of its domain. */
 bool daytona_is_near(const char *api, const char *url);
-int daytona_put(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,
-                const void *bytes, size_t n, int64_t deadline, struct tn_error *err);
-int daytona_run(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run,
-                int *status, int64_t deadline, struct tn_error *err);
+int daytona_put_file(const struct cloud *c, struct cloud_view *v, const char *user,
+                     const char *path, const void *bytes, size_t n, int64_t deadline,
+                     struct tn_error *err);
+int daytona_run_program(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run,
+                        int *status, int64_t deadline, struct tn_error *err);
 /* What came of a command; hostile. */
 int daytona_read_run(const struct tn_json *tree, const struct cloud_run *run, int *status,
                      struct tn_error *err);

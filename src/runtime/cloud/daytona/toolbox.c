@@ -77,8 +77,9 @@ static int reach(const struct cloud *c, struct cloud_view *v, struct toolbox *t,
 /* --- files ------------------------------------------------------------------------------------ */
 
 /* As the sandbox's own user: there is no other here. */
-int daytona_put(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,
-                const void *bytes, size_t n, int64_t deadline, struct tn_error *err)
+int daytona_put_file(const struct cloud *c, struct cloud_view *v, const char *user,
+                     const char *path, const void *bytes, size_t n, int64_t deadline,
+                     struct tn_error *err)
 {
     autotoolbox struct toolbox t = {0};
 
@@ -149,8 +150,8 @@ int daytona_read_run(const struct tn_json *tree, const struct cloud_run *run, in
     return 0;
 }
 
-int daytona_run(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run,
-                int *status, int64_t deadline, struct tn_error *err)
+int daytona_run_program(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run,
+                        int *status, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf body = TN_BUF_INIT(CLOUD_BODY_MAX);
     tn_autojson struct tn_json *tree = NULL;
