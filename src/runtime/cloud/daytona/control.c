@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "net/url.h"
 #include "runtime/cloud/daytona/daytona.h"
-#include "runtime/hand-address.h"
 
 enum { MOST_PAGES = 1000, GIB = 1 << 30, LINK_SECONDS = 3600 };
 #define CALL_SECONDS 30.0

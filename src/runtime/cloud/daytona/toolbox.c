@@ -1,6 +1,5 @@
 /* The toolbox, the agent inside: files and programs. */
 #include <ctype.h>
-#include <math.h>
 #include <strings.h>
 
 #include "base/base64.h"
