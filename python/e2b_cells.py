@@ -4,7 +4,9 @@ its /execute, after a mark. Leaves no name behind that a cell could see."""
 
 def _begin():
     import json
+    import os
     import sys
+    import threading
     import time
 
     from IPython import get_ipython
@@ -24,27 +26,44 @@ def _begin():
     }
     cells = []
     held = []  # [kind, text, ...] of what was printed last
+    lock, timers, told = threading.RLock(), [], [0.0]
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
     def tell(kind, **more):
+        told[0] = time.monotonic()
         real.write("\n" + mark + json.dumps({"type": kind, **more}) + "\n")
         real.flush()  # the kernel flushes what is called sys.stdout
 
     def flush():
-        if held:
-            kind, *texts = held
-            del held[:]
-            tell(kind, text="".join(texts), timestamp=time.time_ns() // 1000)
+        with lock:
+            while timers:
+                timers.pop().cancel()
+            if held:
+                kind, *texts = held
+                del held[:]
+                tell(kind, text="".join(texts), timestamp=time.time_ns() // 1000)
+
+    def hold(kind, text):
+        """Lines are told at once, or together a moment later when there are many of them."""
+        with lock:
+            if held and held[0] != kind:
+                flush()
+            if not held:
+                held.append(kind)
+            held.append(text)
+            if len(held) > 1000 or (text.endswith("\n") and time.monotonic() - told[0] > 0.05):
+                flush()
+            elif not timers:
+                timers.append(threading.Timer(0.1, flush))
+                timers[0].daemon = True
+                timers[0].start()
 
     class Printed:
         def __init__(self, kind, stream):
             self.kind, self.stream = kind, stream
 
         def write(self, text):
-            if held and (held[0] != self.kind or len(held) > 1000):
-                flush()
-            if not held:
-                held.append(self.kind)
-            held.append(str(text))
+            hold(self.kind, str(text))
             return len(text)
 
         def writelines(self, lines):

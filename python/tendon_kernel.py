@@ -11,6 +11,7 @@ First line out: {"interpreter", "kernel": pid, "file"} once the kernel process e
      "init": [{"name": "...", "code": "..."}]}
 
 one answer {"id": 1, "end": "done" | "timeout" | "died", "text", "images", "warnings", "stopped"}.
+With "live": true in a request, {"id": 1, "live": "..."} before it for all that the cell prints.
 When a cell has not stopped yet although it was interrupted, {"id": 1, "stopped": true} follows;
 after one that makes the kernel exit, nothing does but the end.
 SIGURG interrupts the cell that runs.
@@ -505,6 +506,7 @@ class Cell:
         self.reply = {}
         self.idle_by = None
         self.kernel = kernel
+        self.live = None  # the request that wants to hear what it prints, as it does
         self.id = kernel.request(
             "execute_request",
             {
@@ -536,6 +538,8 @@ class Cell:
         if message["msg_type"] == "status":
             self.idle = message["content"]["execution_state"] == "idle"
         elif channel is self.kernel.iopub:
+            if self.live and message["msg_type"] == "stream":
+                send({"id": self.live, "live": message["content"]["text"]})
             self.output.take(message)
         elif message["msg_type"] == "execute_reply":
             self.replied = True
@@ -580,6 +584,7 @@ class Bridge:
         done = self.set_up(request, deadline, warnings)
         if done:
             self.cell = Cell(self.kernel, request["code"])
+            self.cell.live = request["id"] if request.get("live") else None
             done = self.cell.wait(deadline)
         output = self.cell.output
         text = output.text or (NO_OUTPUT if done else "")

@@ -188,3 +188,11 @@ int tn_byte_lock(int fd, uint64_t byte, int64_t deadline, struct tn_error *err)
 {
     return try_byte(fd, byte) ? wait_for_byte(fd, byte, deadline, err) : 0;
 }
+
+bool tn_byte_is_locked(int fd, uint64_t byte)
+{
+    struct flock range = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+
+    return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+}

@@ -2,6 +2,7 @@
 #ifndef TN_BASE_FILE_LOCK_H
 #define TN_BASE_FILE_LOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -19,5 +20,8 @@ int tn_byte_lock(int fd, uint64_t byte, int64_t deadline, struct tn_error *err);
 /* The same together with others who share it; fd must be open for reading.  TN_E_BUSY at once while
  * somebody has it alone. */
 int tn_byte_share(int fd, uint64_t byte, struct tn_error *err);
+/* Whether somebody elsewhere has it, alone or not; takes nothing, so that nobody who wants it now
+ * finds it taken. */
+bool tn_byte_is_locked(int fd, uint64_t byte);
 
 #endif

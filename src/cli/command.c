@@ -208,8 +208,9 @@ static void keep_remark(struct run *r)
                                   : tn_strdup_or_null(remark ? remark : before);
 }
 
-/* text "" asks what became of the command. */
-static int act(struct run *r, const char *text, double timeout, struct tn_error *err)
+/* text "" asks what became of the command.  again: the shell was not given it the first time, and
+ * whoever had to confirm it has. */
+static int act(struct run *r, const char *text, bool again, double timeout, struct tn_error *err)
 {
     tn_autoaction struct tn_action action;
 
@@ -220,7 +221,8 @@ static int act(struct run *r, const char *text, double timeout, struct tn_error 
     action.run.input_path = tn_strdup_or_null(*text ? r->input_path : NULL);
     tn_observation_done(&r->observation);
     tn_observation_init(&r->observation, TN_OBSERVATION_NULL);
-    int status = tn_sandbox_execute(r->c->sb, &action, &r->observation, err);
+    int status = (again ? tn_sandbox_execute_own : tn_sandbox_execute)(r->c->sb, &action,
+                                                                       &r->observation, err);
     if (r->deadline != TN_NEVER)
         r->deadline += tn_sandbox_held_up(r->c->sb);
     if (status == 0 && r->observation.type == TN_OBSERVATION_RUN)
@@ -269,12 +271,12 @@ static int begin(struct run *r, struct tn_error *err)
         return tn_now() < r->deadline ? -1 : not_ready(c, err);
     if (feeder_start(&r->feeder, &r->input_path, err) < 0)
         return -1;
-    int status = act(r, c->text, limit, err);
+    int status = act(r, c->text, false, limit, err);
     while (status == 0 && still_starting(&r->observation)) {
         double left = (double)(r->deadline - tn_now()) / 1e9;
         if (left <= 0)
             return not_ready(c, err);
-        status = act(r, c->text, left < STARTING_SECONDS ? left : STARTING_SECONDS, err);
+        status = act(r, c->text, true, left < STARTING_SECONDS ? left : STARTING_SECONDS, err);
     }
     return status;
 }
@@ -295,7 +297,7 @@ static int follow(struct run *r, struct tn_error *err)
     if (status < 0 && why.code == TN_E_TIMEOUT)
         return too_late(c, err);
     /* Also when the stream broke: the sandbox may have a reason to tell. */
-    if (act(r, "", LAST_SECONDS, err) < 0)
+    if (act(r, "", false, LAST_SECONDS, err) < 0)
         return -1;
     if (status < 0 && still_running(&r->observation)) {
         *err = why;

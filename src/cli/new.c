@@ -66,6 +66,22 @@ static void keep_warm(struct new_job *j)
     progress_end();
 }
 
+/* A backend that publishes ports may have made one whose only way is the gate's. */
+static void tell_ports(const struct new_job *j)
+{
+    const struct tn_backend *backend = tn_sandbox_backend(j->fresh.sb);
+    const struct tn_record *r = tn_sandbox_record(j->fresh.sb);
+    const struct tn_str_list *allow = NULL;
+
+    if (!j->spec.ports.count || !backend->url || !backend->network)
+        return;
+    backend->network(tn_runtime_host(cli_runtime(j->cli, NULL)), &j->spec, r->ref, &allow);
+    if (allow)
+        cli_note(j->cli,
+                 "ports: none is published behind the gate; reach them with: tendon port %s",
+                 r->id);
+}
+
 static int work(void *ctx, struct tn_error *err)
 {
     struct new_job *j = ctx;
@@ -82,8 +98,10 @@ static int work(void *ctx, struct tn_error *err)
     fresh_leave(&j->fresh);
     int status = print_new(j->cli, j->fresh.sb, err);
     fflush(stdout);
-    if (status == 0)
+    if (status == 0) {
+        tell_ports(j);
         keep_warm(j);
+    }
     return status;
 }
 

@@ -4,9 +4,13 @@
  * A name without a rule is not looked up when the sandbox asks for it: data could leave in names.
  * It gets an address that stands for it (198.19.0.0/16, which is nobody's), and the connection to
  * that address waits here.  Connections to the same host and port are one question. */
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <sys/socket.h>
 
 #include "gate/link.h"
+#include "gate/netlink.h"
 
 #define STAND_IN_NET "198.19.0.0"
 enum {
@@ -21,6 +25,7 @@ struct held {
     struct held *next;
     struct asked *of;
     struct watch client;
+    struct timer left;         /* runs when the client has said all that it will */
     struct tn_address address; /* that it wanted */
 };
 
@@ -94,6 +99,7 @@ static void tell(struct gate *g, char kind, const struct asked *a)
 static int take_held(struct gate *g, struct held *h)
 {
     epoll_ctl(g->epoll, EPOLL_CTL_DEL, h->client.fd, NULL);
+    timer_stop(&h->left);
     g->held_count--;
     g->quiet = g->now;
     bury(g, &h->grave);
@@ -133,14 +139,12 @@ static void asked_over(struct gate *g, struct timer *t)
     refuse_all(g, a, "no rule, and nobody allowed it in time");
 }
 
-/* Whoever has closed waits no longer; of the others nothing is read. */
-static void held_ready(struct gate *g, struct watch *w, uint32_t events)
+/* Waits no longer. */
+static void drop(struct gate *g, struct held *h)
 {
-    struct held *h = CONTAINER(w, struct held, client), **at = &h->of->held;
+    struct held **at = &h->of->held;
     struct asked *a = h->of;
 
-    if (!(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
-        return;
     while (*at != h)
         at = &(*at)->next;
     *at = h->next;
@@ -150,6 +154,62 @@ static void held_ready(struct gate *g, struct watch *w, uint32_t events)
     if (!a->now)
         tell(g, TN_GATE_OVER, a);
     end_asked(g, a);
+}
+
+static void put_end(const union tn_sockaddr *from, __be32 address[4], __be16 *port)
+{
+    bool v4 = from->any.sa_family == AF_INET;
+
+    memcpy(address, v4 ? (const void *)&from->v4.sin_addr : &from->v6.sin6_addr, v4 ? 4 : 16);
+    *port = v4 ? from->v4.sin_port : from->v6.sin6_port;
+}
+
+/* Whether a process of the sandbox has the other end: one that has ended what it sends, and one
+ * that has closed it, look the same from here. */
+static bool is_there(const struct gate *g, int fd)
+{
+    tn_autonetlink struct tn_netlink n;
+    struct inet_diag_req_v2 ask = {
+        .sdiag_protocol = IPPROTO_TCP,
+        .idiag_states = ~0u,
+        .id.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE},
+    };
+    union tn_sockaddr here, there;
+    socklen_t size = sizeof here, its = sizeof there;
+    _Alignas(struct nlmsghdr) char answer[TN_NETLINK_ANSWER];
+
+    tn_netlink_init(&n);
+    if (getsockname(fd, &here.any, &size) < 0 || getpeername(fd, &there.any, &its) < 0)
+        return false;
+    ask.sdiag_family = (uint8_t)there.any.sa_family;
+    put_end(&there, ask.id.idiag_src, &ask.id.idiag_sport);
+    put_end(&here, ask.id.idiag_dst, &ask.id.idiag_dport);
+    tn_netlink_begin(&n, SOCK_DIAG_BY_FAMILY, 0, &ask, sizeof ask);
+    tn_netlink_end(&n);
+    const struct inet_diag_msg *found =
+        tn_netlink_ask(g->wall.fd[TN_WALL_DIAG], &n, SOCK_DIAG_BY_FAMILY, sizeof *found, answer);
+    return found && found->idiag_inode;
+}
+
+static void look_for(struct gate *g, struct timer *t)
+{
+    struct held *h = CONTAINER(t, struct held, left);
+
+    if (is_there(g, h->client.fd))
+        timer_start(g, t, TIMER_LEFT);
+    else
+        drop(g, h);
+}
+
+/* Of one that waits nothing is read. */
+static void held_ready(struct gate *g, struct watch *w, uint32_t events)
+{
+    struct held *h = CONTAINER(w, struct held, client);
+
+    if (events & (EPOLLHUP | EPOLLERR))
+        drop(g, h);
+    else if (events & EPOLLRDHUP)
+        timer_start(g, &h->left, TIMER_LEFT);
 }
 
 /* --- going on --------------------------------------------------------------------------------- */
@@ -301,6 +361,7 @@ bool asked_hold(struct gate *g, int fd, const struct tn_wish *w, const struct ju
     *h = (struct held){.next = a->held,
                        .of = a,
                        .client = {.fd = fd, .ready = held_ready},
+                       .left.over = look_for,
                        .address = *w->address};
     a->held = h;
     g->held_count++;

@@ -186,10 +186,3 @@ void flows_receive(struct gate *g, struct watch *w, uint32_t events)
             return;
     run_again(g, &s->again);
 }
-
-void flows_done(struct gate *g)
-{
-    for (size_t i = 0; i < FLOW_BUCKETS; i++)
-        while (g->flows[i])
-            end_flow(g, g->flows[i]);
-}

@@ -42,6 +42,7 @@ enum timer_kind {
     TIMER_LINGER,  /* until a client has taken the last word */
     TIMER_FLOW,    /* of datagrams, without one */
     TIMER_QUERY,   /* until a nameserver has answered */
+    TIMER_LEFT,    /* until one is looked for that waits and will send no more */
     TIMER_ASKED,   /* until somebody has said whether it may pass; as long as the settings say */
     TIMER_KINDS,
 };
@@ -129,7 +130,6 @@ void names_find(struct gate *g, const char *name, enum tn_dns_type type);
 void names_accept(struct gate *g, int fd); /* takes it */
 void names_reply(struct gate *g, struct name_conn *conn, const struct tn_buf *message);
 void names_forget(struct gate *g, const struct name_conn *conn);
-void names_done(struct gate *g);
 
 /* --- packet.c: datagrams to the sandbox, from any address ------------------------------------ */
 
@@ -144,9 +144,7 @@ void packet_prohibit(struct gate *g, const struct ends *e, size_t size);
 /* --- link.c, guard.c, ended.c: TCP; flow.c: UDP ---------------------------------------------- */
 
 void links_accept(struct gate *g, struct watch *w, uint32_t events);
-void links_done(struct gate *g);
 void flows_receive(struct gate *g, struct watch *w, uint32_t events);
-void flows_done(struct gate *g);
 
 /* --- asked.c: connections that wait for an answer, or for their address ----------------------- */
 

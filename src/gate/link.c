@@ -405,9 +405,3 @@ void links_accept(struct gate *g, struct watch *w, uint32_t events)
     }
     run_again(g, &s->again);
 }
-
-void links_done(struct gate *g)
-{
-    while (g->links)
-        link_end(g, g->links);
-}

@@ -2,7 +2,7 @@
 
 static const double spans[TIMER_KINDS] = {
     [TIMER_JUDGE] = 30, [TIMER_CONNECT] = 30, [TIMER_HALF] = 300,  [TIMER_FLOW] = 60,
-    [TIMER_QUERY] = 3,  [TIMER_LINGER] = 2,   [TIMER_HELD] = 0.25,
+    [TIMER_QUERY] = 3,  [TIMER_LINGER] = 2,   [TIMER_HELD] = 0.25, [TIMER_LEFT] = 0.5,
 };
 
 int watch_begin(struct gate *g, struct watch *w)

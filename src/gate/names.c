@@ -306,9 +306,3 @@ void names_forget(struct gate *g, const struct name_conn *conn)
         if (q->who.conn == conn)
             q->who = (struct asker){0};
 }
-
-void names_done(struct gate *g)
-{
-    while (g->queries)
-        end_query(g, g->queries);
-}

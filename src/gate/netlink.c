@@ -141,3 +141,17 @@ int tn_netlink_send(int socket, struct tn_netlink *n, struct tn_error *err)
     tn_buf_reset(&n->bytes);
     return 0;
 }
+
+const void *tn_netlink_ask(int socket, struct tn_netlink *n, uint16_t type, size_t size,
+                           char answer[TN_NETLINK_ANSWER])
+{
+    const struct nlmsghdr *h = (const void *)answer;
+
+    if (tn_netlink_send(socket, n, NULL) < 0)
+        return NULL;
+    ssize_t got = recv(socket, answer, TN_NETLINK_ANSWER, 0);
+    return got >= 0 && NLMSG_OK(h, (size_t)got) && h->nlmsg_type == type &&
+                   h->nlmsg_len >= NLMSG_LENGTH(size)
+               ? NLMSG_DATA(h)
+               : NULL;
+}

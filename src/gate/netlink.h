@@ -34,5 +34,10 @@ int tn_netlink_socket(int protocol, struct tn_error *err);
 /* Sends all of it and waits until the kernel has acknowledged each message that asked for it
  * (NLM_F_ACK); the first refusal is the error. */
 int tn_netlink_send(int socket, struct tn_netlink *n, struct tn_error *err);
+/* Sends one message that is not acknowledged: what is answered, if it is of that type and has at
+ * least so many bytes; else NULL.  It lies in the buffer. */
+enum { TN_NETLINK_ANSWER = 4096 };
+const void *tn_netlink_ask(int socket, struct tn_netlink *n, uint16_t type, size_t size,
+                           char answer[TN_NETLINK_ANSWER]);
 
 #endif

@@ -12,6 +12,11 @@ extern const size_t tn_root_bundle_count; /* without the NULL */
 #define TN_ROOTS_AUTHORITY "/.tendon/authority.pem" /* its certificate alone */
 #define TN_ROOTS_BUNDLE "/.tendon/roots.pem"        /* the system's bundle and that */
 
+/* The same on this machine, in the scaffold of a jail or the directory of a container. */
+#define TN_ROOTS_AUTHORITY_FILE "authority.pem"
+#define TN_ROOTS_BUNDLE_FILE "roots.pem"
+#define TN_ROOTS_POLICY_FILE "policy.json" /* for tn_root_policies */
+
 /* Policies of browsers that have a list of their own and read no variable; NULL ends them. */
 extern const char *const tn_root_policies[];
 extern const size_t tn_root_policy_count; /* without the NULL */

@@ -10,20 +10,15 @@ enum route route_of(int socket, const struct tn_address *a)
     tn_autonetlink struct tn_netlink n;
     size_t size = a->family == AF_INET ? 4 : 16;
     const struct rtmsg ask = {.rtm_family = (uint8_t)a->family, .rtm_dst_len = (uint8_t)(8 * size)};
-    _Alignas(struct nlmsghdr) char answer[4096];
+    _Alignas(struct nlmsghdr) char answer[TN_NETLINK_ANSWER];
 
     tn_netlink_init(&n);
     tn_netlink_begin(&n, RTM_GETROUTE, 0, &ask, sizeof ask);
     tn_netlink_add(&n, RTA_DST, a->bytes, size);
     tn_netlink_end(&n);
-    if (tn_netlink_send(socket, &n, NULL) < 0)
-        return ROUTE_NONE;
-    ssize_t got = recv(socket, answer, sizeof answer, 0);
-    const struct nlmsghdr *h = (const void *)answer;
-    if (got < 0 || !NLMSG_OK(h, (size_t)got) || h->nlmsg_type != RTM_NEWROUTE)
-        return ROUTE_NONE;
-    const struct rtmsg *route = NLMSG_DATA(h);
-    return route->rtm_type == RTN_UNICAST ? ROUTE_OUT
-           : route->rtm_type == RTN_LOCAL ? ROUTE_HERE
-                                          : ROUTE_NONE;
+    const struct rtmsg *route = tn_netlink_ask(socket, &n, RTM_NEWROUTE, sizeof *route, answer);
+    return !route                           ? ROUTE_NONE
+           : route->rtm_type == RTN_UNICAST ? ROUTE_OUT
+           : route->rtm_type == RTN_LOCAL   ? ROUTE_HERE
+                                            : ROUTE_NONE;
 }

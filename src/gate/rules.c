@@ -498,9 +498,17 @@ static bool covers(const struct tn_rule *wide, const struct tn_rule *rule)
            covers_methods(wide->methods, rule->methods) && covers_path(wide->path, rule->path);
 }
 
+/* It lets through public addresses and no other (has_address), none of this machine among them: of
+ * these a rule must name the one. */
+static bool is_public_net(const struct tn_rule *rule)
+{
+    return !rule->name && rule->bits < (rule->net.family == AF_INET ? 32 : 128) &&
+           (rule->bits < NET_BITS || tn_address_kind(&rule->net) == TN_ADDRESS_PUBLIC);
+}
+
 bool tn_rules_cover(const struct tn_rules *wide, const struct tn_rule *rule)
 {
-    if (wide->mode == TN_GATE_OPEN && rule->name)
+    if (wide->mode == TN_GATE_OPEN && (rule->name || is_public_net(rule)))
         return true;
     for (size_t i = 0; i < wide->count; i++)
         if (covers(&wide->items[i], rule))

@@ -377,6 +377,7 @@ static int raise_wall(struct tn_wall *wall, bool again, struct tn_error *err)
     int r = send_routes(&routes, err) < 0 || send_rules(&rules, err) < 0 ? -1 : 0;
     for (size_t i = 0; r == 0 && i < count; i++)
         r = open_sockets(wall, &kinds[i], names[i], err);
+    wall->fd[TN_WALL_DIAG] = tn_netlink_socket(NETLINK_SOCK_DIAG, NULL);
     if (r < 0)
         tn_wall_done(wall);
     return r;

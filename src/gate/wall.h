@@ -26,15 +26,16 @@ enum tn_wall_socket {
     TN_WALL_UDP6,
     TN_WALL_RAW4, /* for answers from any address; packets with their IP header */
     TN_WALL_RAW6,
+    TN_WALL_DIAG, /* netlink: tells of the sandbox's sockets; -1 where the kernel does not */
     TN_WALL_SOCKETS,
 };
 
 struct tn_wall {
     int fd[TN_WALL_SOCKETS];
 };
-#define TN_WALL_NONE                     \
-    {                                    \
-        .fd = { -1, -1, -1, -1, -1, -1 } \
+#define TN_WALL_NONE                         \
+    {                                        \
+        .fd = { -1, -1, -1, -1, -1, -1, -1 } \
     }
 
 void tn_wall_done(struct tn_wall *wall);

@@ -9,6 +9,7 @@
 /* What a handler leaves for the route: how to take the report back when the client never got it. */
 struct tn_delivery {
     int client;                 /* in: the socket of who asks, or -1 */
+    const char *request;        /* in: its X-Request-Id, or NULL */
     struct tn_session *session; /* a reference, or NULL */
     uint64_t number;
 };

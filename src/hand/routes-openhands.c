@@ -81,8 +81,8 @@ static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand,
                          const struct tn_action *action, const char *key, uint64_t digest)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
-    struct tn_delivery delivery = {.client =
-                                       -1}; /* the answer is kept: nobody has to wait for it */
+    struct tn_delivery delivery = {.client = -1, /* the answer is kept: nobody has to wait for it */
+                                   .request = tn_http_header(x, "X-Request-Id")};
     struct tn_error err;
     int status = 0;
     double seconds =
@@ -124,7 +124,8 @@ static void execute(struct tn_http_exchange *x, struct tn_hand *hand,
                     const struct tn_action *action)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(ANSWER_MAX);
-    struct tn_delivery delivery = {.client = tn_http_fd(x)};
+    struct tn_delivery delivery = {.client = tn_http_fd(x),
+                                   .request = tn_http_header(x, "X-Request-Id")};
 
     int status = answer_action(hand, action, &json, &delivery);
     bool closed = tn_http_peer_gone(x);

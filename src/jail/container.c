@@ -3,7 +3,8 @@
  * An engine has made the container with a network of its own that leads nowhere; PID, born at
  * START, is its first process.  The keeper raises the wall in that network, says "ok" (or what is
  * wrong, as a launcher reports it), and lives on as nobody's child until that process ends.  The
- * rules are in TN_JAIL_RULES of the directory, whose first line is the name of the network.
+ * rules are in TN_JAIL_RULES of the directory, whose first line is the name of the network.  Where
+ * standard input has the certificate of an authority, TN_JAIL_VAULT_FD is the vault of the gate.
  *
  * One container has one keeper: it holds TN_JAIL_KEEPER_LOCK, in which PID and START stand.  One
  * for the process that was before is ending, and is waited for. */
@@ -11,10 +12,10 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/again.h"
+#include "base/file-lock.h"
 #include "base/fs.h"
 #include "base/proc.h"
 #include "gate/keeper.h"
@@ -28,6 +29,7 @@
 
 enum {
     CGROUPS_MAX = 64 << 10,
+    AUTHORITY_MAX = 16 << 10,
     LOCK_MS = 20,
     NETWORK_NAME = 16,
 };
@@ -64,7 +66,7 @@ static int take_lock(struct container *c, struct tn_error *err)
         openat(c->directory, TN_JAIL_KEEPER_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (c->lock < 0)
         return tn_fail_errno(err, errno, "%s/" TN_JAIL_KEEPER_LOCK, c->path);
-    while (flock(c->lock, LOCK_EX | LOCK_NB) < 0) {
+    while (tn_byte_lock(c->lock, 0, 0, NULL) < 0) {
         ssize_t n = pread(c->lock, there, sizeof there - 1, 0);
         there[n < 0 ? 0 : n] = '\0';
         if (strcmp(there, text) == 0)
@@ -146,6 +148,34 @@ static int raise_wall(struct container *c, struct tn_error *err)
     if (setns(own, CLONE_NEWNET) < 0) /* the gate must not be born in there */
         return tn_fail_errno(err, errno, "return to the network of the host");
     return r;
+}
+
+/* --- whom it believes ---------------------------------------------------------------------- */
+
+static int take_authority(struct container *c, struct tn_buf *authority, struct tn_error *err)
+{
+    if (tn_fs_read_fd(STDIN_FILENO, authority, err) < 0)
+        return -1;
+    if (!authority->len)
+        return 0;
+    if (fcntl(TN_JAIL_VAULT_FD, F_SETFD, FD_CLOEXEC) < 0)
+        return tn_fail_errno(err, errno, "the vault");
+    c->gate.vault = TN_JAIL_VAULT_FD;
+    return 0;
+}
+
+static int show_authority(const struct container *c, const char *authority, struct tn_error *err)
+{
+    tn_autofree char *process = tn_asprintf("/proc/%d", (int)c->process.pid);
+    tn_autofd int of = open(process, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    tn_autofd int root = openat(of, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    tn_autofd int mounts = openat(of, "ns/mnt", O_RDONLY | O_CLOEXEC);
+
+    if (root < 0 || mounts < 0)
+        return tn_fail_errno(err, errno, "%s", process);
+    return check_process(c, err) < 0
+               ? -1
+               : jail_show_roots_of_container(c->directory, root, mounts, authority, err);
 }
 
 /* --- its gate ------------------------------------------------------------------------------ */
@@ -267,6 +297,8 @@ static int keep(struct container *c)
 
 static int prepare(struct container *c, const char *gate, struct tn_error *err)
 {
+    tn_autobuf struct tn_buf authority = TN_BUF_INIT(AUTHORITY_MAX);
+
     c->directory = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (c->directory < 0)
         return tn_fail_errno(err, errno, "%s", c->path);
@@ -276,7 +308,9 @@ static int prepare(struct container *c, const char *gate, struct tn_error *err)
     c->pidfd = sys_pidfd_open(c->process.pid);
     if (c->pidfd < 0)
         return tn_fail(err, TN_E_GONE, "the container has ended");
-    if (begin_gate(c, gate, err) < 0 || raise_wall(c, err) < 0)
+    if (take_authority(c, &authority, err) < 0 || begin_gate(c, gate, err) < 0 ||
+        (authority.len && show_authority(c, tn_buf_str(&authority), err) < 0) ||
+        raise_wall(c, err) < 0)
         return -1;
     c->listener = keeper_listen(c->directory, c->path, err);
     return c->listener < 0 ? -1 : sign_lock(c, err);

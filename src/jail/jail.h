@@ -260,6 +260,11 @@ int jail_write_roots(struct jail *j, struct tn_error *err);
 /* ...and, in the root, where programs look for such.  The variables that lead there join the
  * environment, where it has none of that name. */
 int jail_show_roots(struct jail *j, struct tn_error *err);
+/* The same of a running container with that root and those mounts (its namespace): the files in
+ * the directory, which its engine has mounted, are written, and its bundles are covered.  Again for
+ * each keeper that it gets. */
+int jail_show_roots_of_container(int directory, int root, int mounts, const char *authority,
+                                 struct tn_error *err);
 
 /* --- gvisor.c, door.c: a jail on a kernel of its own ------------------------------------------ */
 

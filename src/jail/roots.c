@@ -1,31 +1,37 @@
-/* Whom programs inside believe: the authorities of the image, and that of the sandbox, whose key
- * the gate has.
+/* Whom programs inside believe: the authorities of the image (of this machine, where the image has
+ * none), and that of the sandbox, whose key the gate has.
  *
- * The files lie in the scaffold, which nobody inside reaches, and are mounted read-only over the
- * bundles that the image has.  Where one of these is a link it is followed within the root. */
+ * The files lie in the scaffold of a jail or the directory of a container, which nobody inside
+ * reaches, and are mounted read-only over the bundles that the image has.  Where one of these is a
+ * link it is followed within the root. */
 #include "gate/roots.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/fs.h"
 #include "jail/jail.h"
 #include "jail/sys.h"
 
 enum { BUNDLE_MAX = 8 << 20, POLICY_MAX = 64 << 10 };
+#define MARK "# The authority of this sandbox:\n" /* what is before it is the image's */
 
-static int write_file(const char *name, const char *text, size_t size, struct tn_error *err)
+/* flags: O_EXCL for a new one; else it is written where it is, for it may be mounted. */
+static int write_file(int dir, const char *name, int flags, const char *text, size_t size,
+                      struct tn_error *err)
 {
-    tn_autofd int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+    tn_autofd int fd =
+        openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | flags | O_NOFOLLOW | O_CLOEXEC, 0444);
 
-    if (fd < 0)
-        return tn_fail_errno(err, errno, "%s of the scaffold", name);
+    if (fd < 0 || fchmod(fd, 0444) < 0)
+        return tn_fail_errno(err, errno, "%s for the inside", name);
     return tn_fs_write(fd, text, size, err);
 }
 
-static int mount_of(const char *name, struct tn_error *err)
+static int mount_of(int dir, const char *name, struct tn_error *err)
 {
-    tn_autofd int mount = sys_clone_mount(AT_FDCWD, name, 0);
+    tn_autofd int mount = sys_clone_mount(dir, name, 0);
 
     if (mount < 0 ||
         sys_set_mount(mount,
@@ -35,26 +41,38 @@ static int mount_of(const char *name, struct tn_error *err)
     return TN_TAKE_FD(mount);
 }
 
-static int open_bundle(const struct jail *j, const char *path, int flags)
+/* resolve: 0, or RESOLVE_NO_XDEV to stay in the file system of the root. */
+static int open_bundle(int root, const char *path, int flags, uint64_t resolve)
 {
     struct stat st;
-    tn_autofd int fd =
-        sys_openat2(j->root, path, flags | O_CLOEXEC, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    tn_autofd int fd = sys_openat2(root, path, flags | O_CLOEXEC, 0,
+                                   RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | resolve);
 
     return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? TN_TAKE_FD(fd) : -1;
 }
 
-/* The first bundle of the image, or what could be read of it. */
-static void read_bundle(const struct jail *j, struct tn_buf *out)
+/* The first bundle of that root, or what could be read of it. */
+static bool read_bundle(int root, uint64_t resolve, struct tn_buf *out)
 {
     for (const char *const *path = tn_root_bundles; *path; path++) {
-        tn_autofd int fd = open_bundle(j, *path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+        tn_autofd int fd = open_bundle(root, *path, O_RDONLY | O_NONBLOCK | O_NOCTTY, resolve);
         if (fd < 0)
             continue;
         tn_fs_read_fd(fd, out, NULL);
         tn_buf_puts(out, "\n");
-        return;
+        return true;
     }
+    return false;
+}
+
+/* Without one there are this machine's: variables lead to what is made of it, so that a program
+ * that brought a list of its own would believe nobody else. */
+static void read_image(int root, uint64_t resolve, struct tn_buf *out)
+{
+    if (read_bundle(root, resolve, out))
+        return;
+    tn_autofd int machine = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    read_bundle(machine, 0, out);
 }
 
 /* What is between the lines BEGIN and END of the one certificate, without ends of lines. */
@@ -67,16 +85,33 @@ static void put_certificate(struct tn_buf *out, const char *pem)
             tn_buf_putc(out, *at);
 }
 
-static int write_policy(const char *authority, struct tn_error *err)
+static int write_policy(int dir, int flags, const char *authority, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(POLICY_MAX);
 
     tn_buf_puts(&text, "{\"CACertificates\": [\"");
     put_certificate(&text, authority);
     tn_buf_puts(&text, "\"]}\n");
-    return tn_buf_ok(&text) ? write_file("policy.json", text.data, text.len, err)
+    return tn_buf_ok(&text) ? write_file(dir, TN_ROOTS_POLICY_FILE, flags, text.data, text.len, err)
                             : tn_fail(err, TN_E_TOO_LARGE, "the authority is too large");
 }
+
+/* bundle: what comes before the authority; it is added. */
+static int write_files(int dir, int flags, struct tn_buf *bundle, const char *authority,
+                       struct tn_error *err)
+{
+    tn_buf_puts(bundle, MARK);
+    tn_buf_puts(bundle, authority);
+    if (!tn_buf_ok(bundle))
+        return tn_fail(err, TN_E_TOO_LARGE, "the bundle of authorities is larger than %d bytes",
+                       BUNDLE_MAX);
+    if (write_file(dir, TN_ROOTS_AUTHORITY_FILE, flags, authority, strlen(authority), err) < 0 ||
+        write_file(dir, TN_ROOTS_BUNDLE_FILE, flags, bundle->data, bundle->len, err) < 0)
+        return -1;
+    return write_policy(dir, flags, authority, err);
+}
+
+/* --- a jail -------------------------------------------------------------------------------- */
 
 int jail_write_roots(struct jail *j, struct tn_error *err)
 {
@@ -85,24 +120,19 @@ int jail_write_roots(struct jail *j, struct tn_error *err)
 
     if (!authority)
         return 0;
-    read_bundle(j, &text);
-    tn_buf_puts(&text, authority);
-    if (!tn_buf_ok(&text))
-        return tn_fail(err, TN_E_TOO_LARGE, "the bundle of authorities is larger than %d bytes",
-                       BUNDLE_MAX);
-    if (write_file("authority.pem", authority, strlen(authority), err) < 0 ||
-        write_file("roots.pem", text.data, text.len, err) < 0 || write_policy(authority, err) < 0)
+    read_image(j->root, 0, &text);
+    if (write_files(AT_FDCWD, O_EXCL, &text, authority, err) < 0)
         return -1;
-    j->authority = mount_of("authority.pem", err);
+    j->authority = mount_of(AT_FDCWD, TN_ROOTS_AUTHORITY_FILE, err);
     j->bundles = tn_calloc(tn_root_bundle_count + 1, sizeof *j->bundles);
     for (size_t i = 0; j->authority >= 0 && i <= tn_root_bundle_count; i++) {
-        j->bundles[i] = mount_of("roots.pem", err);
+        j->bundles[i] = mount_of(AT_FDCWD, TN_ROOTS_BUNDLE_FILE, err);
         if (j->bundles[i] < 0)
             return -1;
     }
     j->policies = tn_calloc(tn_root_policy_count, sizeof *j->policies);
     for (size_t i = 0; j->authority >= 0 && i < tn_root_policy_count; i++) {
-        j->policies[i] = mount_of("policy.json", err);
+        j->policies[i] = mount_of(AT_FDCWD, TN_ROOTS_POLICY_FILE, err);
         if (j->policies[i] < 0)
             return -1;
     }
@@ -145,11 +175,83 @@ int jail_show_roots(struct jail *j, struct tn_error *err)
         jail_attach(j, j->bundles[tn_root_bundle_count], TN_ROOTS_BUNDLE, false, err) < 0)
         return -1;
     for (size_t i = 0; i < tn_root_bundle_count; i++) {
-        tn_autofd int on = open_bundle(j, tn_root_bundles[i], O_PATH);
+        tn_autofd int on = open_bundle(j->root, tn_root_bundles[i], O_PATH, 0);
         if (on >= 0 && sys_attach_mount(j->bundles[i], on) < 0)
             return tn_fail_errno(err, errno, "mount %s inside", tn_root_bundles[i]);
     }
     show_policies(j);
     add_variables(&j->plan.env);
     return 0;
+}
+
+/* --- a container --------------------------------------------------------------------------- */
+
+/* Whether the bundle of a container is covered by ours, of a keeper before. */
+static bool is_covered(int directory, int root)
+{
+    struct stat ours, theirs;
+
+    if (fstatat(directory, TN_ROOTS_BUNDLE_FILE, &ours, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    for (const char *const *path = tn_root_bundles; *path; path++) {
+        tn_autofd int fd = open_bundle(root, *path, O_PATH, 0);
+        if (fd >= 0 && fstat(fd, &theirs) == 0 && theirs.st_ino == ours.st_ino &&
+            theirs.st_dev == ours.st_dev)
+            return true;
+    }
+    return false;
+}
+
+/* What the container had before ours was there.  Its links lead to no file of /proc or of a volume:
+ * this process may read more of these than those inside. */
+static void read_container(int directory, int root, struct tn_buf *out)
+{
+    if (!is_covered(directory, root)) {
+        read_image(root, RESOLVE_NO_XDEV, out);
+        return;
+    }
+    tn_fs_read(directory, TN_ROOTS_BUNDLE_FILE, out, NULL);
+    const char *mark = strstr(tn_buf_str(out), MARK);
+    if (mark)
+        tn_buf_cut(out, (size_t)(mark - out->data));
+}
+
+/* In a process of its own, which is in the container's file systems until it ends: those of its
+ * bundles that are not covered yet.  The errno that it ends with. */
+static int cover(int directory, int mounts)
+{
+    int *bundles = tn_calloc(tn_root_bundle_count, sizeof *bundles);
+
+    for (size_t i = 0; i < tn_root_bundle_count; i++)
+        if ((bundles[i] = mount_of(directory, TN_ROOTS_BUNDLE_FILE, NULL)) < 0)
+            return errno;
+    if (setns(mounts, CLONE_NEWNS) < 0)
+        return errno;
+    tn_autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; i < tn_root_bundle_count; i++) {
+        tn_autofd int on = open_bundle(root, tn_root_bundles[i], O_PATH, RESOLVE_NO_XDEV);
+        if (on >= 0 && sys_attach_mount(bundles[i], on) < 0)
+            return errno;
+    }
+    return 0;
+}
+
+int jail_show_roots_of_container(int directory, int root, int mounts, const char *authority,
+                                 struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(BUNDLE_MAX);
+    int status = 0;
+
+    read_container(directory, root, &text);
+    if (write_files(directory, 0, &text, authority, err) < 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(cover(directory, mounts));
+    if (pid < 0 || waitpid(pid, &status, 0) < 0)
+        return tn_fail_errno(err, errno, "fork");
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0
+               ? 0
+               : tn_fail_errno(err, WIFEXITED(status) ? WEXITSTATUS(status) : EINTR,
+                               "bundle of authorities of the container");
 }

@@ -416,6 +416,7 @@ static const char *const gate_calls[] = {
     "connect",
     "accept4",
     "bind",
+    "getpeername",
     "getsockname",
     "getsockopt",
     "setsockopt",

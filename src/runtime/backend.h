@@ -189,6 +189,10 @@ struct tn_backend {
     int (*logs)(void *engine, const struct tn_subject *subject, bool follow, tn_log_fn fn,
                 void *ctx, int64_t deadline, struct tn_error *err);
 
+    /* It is used by this process from now on, or no more: what would put it to rest by itself is
+     * kept from doing so meanwhile.  Does not wait.  NULL: nothing would. */
+    void (*attend)(void *engine, const struct tn_subject *subject, bool used);
+
     /* It was made before it had the name of its spec: what is its host name inside becomes that, as
      * if it had been made with it.  Quick: a claim waits for it.  NULL: it keeps its id. */
     int (*rename)(void *engine, const struct tn_subject *subject, int64_t deadline,
@@ -242,5 +246,8 @@ extern const struct tn_backend tn_backend_cli;
 extern const struct tn_backend tn_backend_jail;
 extern const struct tn_backend tn_backend_docker;
 extern const struct tn_backend tn_backend_remote;
+extern const struct tn_backend tn_backend_e2b;
+extern const struct tn_backend tn_backend_runloop;
+extern const struct tn_backend tn_backend_daytona;
 
 #endif

@@ -4,13 +4,8 @@
 static const struct {
     const char *key, *runtime;
 } platform_keys[] = {
-    {"e2b_api_key", "e2b"},
     {"modal_api_token_id", "modal"},
     {"modal_api_token_secret", "modal"},
-    {"runloop_api_key", "runloop"},
-    {"daytona_api_key", "daytona"},
-    {"daytona_api_url", "daytona"},
-    {"daytona_target", "daytona"},
 };
 
 const char *tn_config_platform_of(const char *core_key)

@@ -154,6 +154,87 @@ static const struct tn_field remote_rows[] = {
 };
 const struct tn_fields tn_config_remote_fields = TN_FIELDS(remote_rows);
 
+#define E2B struct tn_config_e2b
+static const struct tn_field e2b_rows[] = {
+    TN_STRING("api_key", E2B, api_key, .flags = NULLABLE | TN_FIELD_SECRET, .env = "E2B_API_KEY",
+              .help = "key of the platform [core.e2b_api_key]"),
+    TN_STRING("domain", E2B, domain, .fallback = "e2b.app", .env = "E2B_DOMAIN",
+              .help = "where the platform is: api.DOMAIN, PORT-ID.DOMAIN"),
+    TN_STRING("api_url", E2B, api_url, .flags = NULLABLE, .env = "E2B_API_URL",
+              .help = "its control plane [https://api.DOMAIN]"),
+    TN_STRING("sandbox_url", E2B, sandbox_url, .flags = NULLABLE, .env = "E2B_SANDBOX_URL",
+              .help = "one address for all sandboxes [https://PORT-ID.DOMAIN]"),
+    TN_BOOL("debug", E2B, debug, .env = "E2B_DEBUG",
+            .help = "no platform at all: the one envd that listens on port 49983 here"),
+    TN_STRING("template", E2B, template, .fallback = "base", .env = "TENDON_E2B_TEMPLATE",
+              .help = "template of sandboxes that name no image"),
+    TN_DOUBLE("timeout", E2B, timeout, .fallback = "300", .env = "TENDON_E2B_TIMEOUT", .min = 10,
+              .max = 86400,
+              .help = "seconds after the last use until the platform pauses a kept sandbox, and "
+                      "ends any other"),
+    TN_BOOL("public_ports", E2B, public_ports, .env = "TENDON_E2B_PUBLIC_PORTS",
+            .help = "ports need no token: whoever knows the name of one gets in"),
+};
+const struct tn_fields tn_config_e2b_fields = TN_FIELDS(e2b_rows);
+
+#define RUNLOOP struct tn_config_runloop
+static const struct tn_field runloop_rows[] = {
+    TN_STRING("api_key", RUNLOOP, api_key, .flags = NULLABLE | TN_FIELD_SECRET,
+              .env = "RUNLOOP_API_KEY", .help = "key of the platform [core.runloop_api_key]"),
+    TN_STRING("base_url", RUNLOOP, base_url, .fallback = "https://api.runloop.ai",
+              .env = "RUNLOOP_BASE_URL", .help = "its API"),
+    TN_STRING("tunnel_url", RUNLOOP, tunnel_url, .flags = NULLABLE,
+              .env = "TENDON_RUNLOOP_TUNNEL_URL",
+              .help = "one address for all tunnels [https://PORT-KEY.tunnel.HOST where base_url is "
+                      "https://api.HOST, else base_url]"),
+    TN_STRING("blueprint", RUNLOOP, blueprint, .flags = NULLABLE, .env = "TENDON_RUNLOOP_BLUEPRINT",
+              .help = "name or id of the blueprint of devboxes that name no image, or snapshot:ID; "
+                      "null: the platform's own"),
+    TN_STRING("size", RUNLOOP, size, .flags = NULLABLE, .env = "TENDON_RUNLOOP_SIZE",
+              .help = "resource_size_request: X_SMALL, SMALL, MEDIUM, LARGE, X_LARGE or XX_LARGE; "
+                      "null: that of the blueprint"),
+    TN_STRING("setup", RUNLOOP, setup, .flags = NULLABLE, .env = "TENDON_RUNLOOP_SETUP",
+              .help = "command that a new devbox runs before it is handed out"),
+    TN_DOUBLE("timeout", RUNLOOP, timeout, .fallback = "600", .env = "TENDON_RUNLOOP_TIMEOUT",
+              .min = 10, .max = 86400,
+              .help = "seconds after the last use until the platform suspends a kept devbox, and "
+                      "ends any other"),
+    TN_BOOL("public_ports", RUNLOOP, public_ports, .env = "TENDON_RUNLOOP_PUBLIC_PORTS",
+            .help = "ports need no token: whoever knows the name of one gets in"),
+};
+const struct tn_fields tn_config_runloop_fields = TN_FIELDS(runloop_rows);
+
+#define DAYTONA struct tn_config_daytona
+static const struct tn_field daytona_rows[] = {
+    TN_STRING("api_key", DAYTONA, api_key, .flags = NULLABLE | TN_FIELD_SECRET,
+              .env = "DAYTONA_API_KEY", .help = "key of the platform [core.daytona_api_key]"),
+    TN_STRING("jwt_token", DAYTONA, jwt_token, .flags = NULLABLE | TN_FIELD_SECRET,
+              .env = "DAYTONA_JWT_TOKEN", .help = "instead of a key; needs organization_id"),
+    TN_STRING("organization_id", DAYTONA, organization_id, .flags = NULLABLE,
+              .env = "DAYTONA_ORGANIZATION_ID", .help = "whose sandboxes they are, with jwt_token"),
+    TN_STRING("api_url", DAYTONA, api_url, .flags = NULLABLE, .env = "DAYTONA_API_URL",
+              .help = "its API [core.daytona_api_url, https://app.daytona.io/api]"),
+    TN_STRING("target", DAYTONA, target, .flags = NULLABLE, .env = "DAYTONA_TARGET",
+              .help = "region of sandboxes [core.daytona_target, the platform's own]"),
+    TN_STRING("toolbox_url", DAYTONA, toolbox_url, .flags = NULLABLE,
+              .env = "TENDON_DAYTONA_TOOLBOX_URL",
+              .help = "where toolboxes are [what the platform says, if it is of the domain of "
+                      "api_url; else api_url]"),
+    TN_STRING("snapshot", DAYTONA, snapshot, .flags = NULLABLE, .env = "TENDON_DAYTONA_SNAPSHOT",
+              .help = "snapshot of sandboxes that name no image [the platform's own]"),
+    TN_BOOL("images", DAYTONA, images, .env = "TENDON_DAYTONA_IMAGES",
+            .help = "the image of a sandbox is one, which the platform pulls, instead of a "
+                    "snapshot"),
+    TN_INT("auto_stop", DAYTONA, auto_stop, .fallback = "15", .env = "TENDON_DAYTONA_AUTO_STOP",
+           .min = 1, .max = 100000,
+           .help = "minutes after the last use until the platform stops a sandbox"),
+    TN_BOOL("disable_auto_stop", DAYTONA, disable_auto_stop, .env = "DAYTONA_DISABLE_AUTO_STOP",
+            .help = "the platform stops none by itself"),
+    TN_BOOL("public_ports", DAYTONA, public_ports, .env = "TENDON_DAYTONA_PUBLIC_PORTS",
+            .help = "ports need no token: whoever knows the name of one gets in"),
+};
+const struct tn_fields tn_config_daytona_fields = TN_FIELDS(daytona_rows);
+
 char *tn_config_state(const struct tn_config *config)
 {
     const char *state = getenv("XDG_STATE_HOME");

@@ -24,6 +24,12 @@ const struct tn_config_section tn_config_sections[] = {
     {SECTION(remote), .ours = true,
      .summary = "Sandboxes of a service: another Tendon, or an OpenHands runtime API. Address and "
                 "key are in `[sandbox]`."},
+    {SECTION(e2b), .ours = true,
+     .summary = "Sandboxes of [E2B](clouds/e2b.md), or of whoever serves its API."},
+    {SECTION(runloop), .ours = true,
+     .summary = "Devboxes of [Runloop](clouds/runloop.md), or of whoever serves its API."},
+    {SECTION(daytona), .ours = true,
+     .summary = "Sandboxes of [Daytona](clouds/daytona.md), or of whoever serves its API."},
     {SECTION(service), .ours = true, .summary = "`tendon serve`: sandboxes for many, over HTTP."},
     {SECTION(core), .open = true,
      .summary = "OpenHands' `[core]`, as far as sandboxes are concerned; its other keys are left "

@@ -21,7 +21,9 @@ struct tn_config_core {
     char *git_user_name, *git_user_email;
     char *file_store, *file_store_path, *cache_dir;
     int64_t max_concurrent_conversations, conversation_max_age_seconds;
-    char *jwt_secret, *mcp_host, *search_api_key; /* the first and last are secrets */
+    char *jwt_secret, *e2b_api_key, *daytona_api_key, *runloop_api_key,
+        *search_api_key; /* secrets */
+    char *daytona_api_url, *daytona_target, *mcp_host;
 };
 
 struct tn_config_sandbox {
@@ -130,6 +132,36 @@ struct tn_config_remote {
     char *runtime; /* of the service's own; NULL: its default */
 };
 
+/* [e2b] */
+struct tn_config_e2b {
+    char *api_key, *domain, *api_url, *sandbox_url; /* E2B_... */
+    bool debug;                                     /* E2B_DEBUG: one envd on this machine */
+    char *template;                                 /* of sandboxes that name no image */
+    double timeout;    /* seconds that the vendor gives an unused one */
+    bool public_ports; /* whoever knows the name of one gets in */
+};
+
+/* [runloop] */
+struct tn_config_runloop {
+    char *api_key, *base_url; /* RUNLOOP_... */
+    char *tunnel_url;         /* one address for all tunnels */
+    char *blueprint;          /* of devboxes that name no image */
+    char *size, *setup;       /* what they are launched with */
+    double timeout;           /* seconds that the vendor gives an unused one */
+    bool public_ports;        /* whoever knows the name of one gets in */
+};
+
+/* [daytona] */
+struct tn_config_daytona {
+    char *api_key, *jwt_token, *organization_id, *api_url, *target; /* DAYTONA_... */
+    char *toolbox_url; /* where toolboxes are; NULL: what the platform says */
+    char *snapshot;    /* of sandboxes that name no image; NULL: the platform's own */
+    bool images;       /* images are images, not snapshots */
+    int64_t auto_stop; /* minutes that the platform gives an unused one */
+    bool disable_auto_stop;
+    bool public_ports; /* whoever knows the name of one gets in */
+};
+
 /* [service]: `tendon serve`. */
 struct tn_service_options {
     struct tn_str_list listen;  /* "127.0.0.1:7171", "[::1]:7171", "unix:PATH", "fd:3" */
@@ -139,6 +171,7 @@ struct tn_service_options {
     struct tn_str_list hosts;   /* further Host names that are ours */
     struct tn_str_list origins; /* web pages of others that may call it */
     char *preview_domain;       /* "localhost": PORT-ID.localhost */
+    bool public_previews;       /* tenants may open ports to everybody */
     bool open_metrics;          /* /metrics needs no key */
 
     /* What tenants may ask for; an administrator may have anything. */
@@ -180,6 +213,9 @@ struct tn_config {
     struct tn_config_docker docker;
     struct tn_config_local local;
     struct tn_config_remote remote;
+    struct tn_config_e2b e2b;
+    struct tn_config_runloop runloop;
+    struct tn_config_daytona daytona;
     struct tn_service_options service;
     struct tn_config_private *private; /* templates, origins, warnings */
 };

@@ -1,5 +1,6 @@
 #include "runtime/gated.h"
 
+#include "base/file-lock.h"
 #include "base/fs.h"
 #include "gate/rules.h"
 #include "jail/keeper-protocol.h"
@@ -55,6 +56,22 @@ char *tn_gated_program(const struct tn_host *host, const char *name, struct tn_e
     bool there = beside && access(beside, X_OK) == 0;
 
     return tn_program_find(name, there ? beside : NULL, err);
+}
+
+/* --- the keeper of a container -------------------------------------------------------------- */
+
+int tn_gated_open_lock(const char *directory)
+{
+    tn_autofree char *path = tn_asprintf("%s/" TN_JAIL_KEEPER_LOCK, directory);
+
+    return open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+bool tn_gated_is_lost(const char *directory)
+{
+    tn_autofd int lock = tn_gated_open_lock(directory);
+
+    return lock >= 0 && !tn_byte_is_locked(lock, 0);
 }
 
 /* --- rules --------------------------------------------------------------------------------- */

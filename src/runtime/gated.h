@@ -23,6 +23,13 @@ bool tn_gated_look_inside(const struct tn_str_list *rules);
 /* Where TN_GATED_KEEPER or TN_GATED_GATE lies, on the heap; NULL with err. */
 char *tn_gated_program(const struct tn_host *host, const char *name, struct tn_error *err);
 
+/* The file that the keeper of a container holds a lock on (its first byte); -1: it never had one.
+ */
+int tn_gated_open_lock(const char *directory);
+/* Whether a container has lost its keeper, and with it the way out: an inspect starts another.
+ * Quick, and asks nobody. */
+bool tn_gated_is_lost(const char *directory);
+
 /* Writes TN_JAIL_RULES, as the keeper reads it. */
 int tn_gated_write_rules(const char *directory, int network, const struct tn_str_list *rules,
                          struct tn_error *err);

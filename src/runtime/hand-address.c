@@ -1,7 +1,9 @@
 #include "runtime/hand-address.h"
 
 #include <string.h>
+#include <strings.h>
 
+#include "net/http-parse.h"
 #include "net/listen.h"
 #include "net/url.h"
 #include "web/web.h"
@@ -36,26 +38,64 @@ static bool is_authority(const char *text, size_t n)
     return port <= 5 && name + (port ? port + 1 : 0) == n;
 }
 
+size_t tn_hand_address_shown(const char *address)
+{
+    return scheme_of(address) ? strcspn(address, "#") : strlen(address);
+}
+
+/* The headers that follow the address.  -1: they cannot be sent as such. */
+static int read_headers(const char *text, struct tn_hand_place *out)
+{
+    tn_autobuf struct tn_buf lines = TN_BUF_INIT(sizeof out->headers - 1);
+    size_t n = strlen(text), used;
+
+    if (n > TN_HAND_HEADERS_MAX)
+        return -1;
+    tn_autofree char *pairs = tn_calloc(1, TN_URL_PAIRS_MAX(n) + 1);
+    used = tn_url_pairs(text, n, pairs);
+    for (const char *name = pairs, *value; name < pairs + used; name = value + strlen(value) + 1) {
+        value = name + strlen(name) + 1;
+        if (strcasecmp(name, "Host") == 0) {
+            if (strlen(value) >= sizeof out->host || !is_authority(value, strlen(value)))
+                return -1;
+            snprintf(out->host, sizeof out->host, "%s", value);
+        } else if (tn_http_is_token(name, strlen(name)) && *value &&
+                   tn_http_is_value(value, strlen(value))) {
+            tn_buf_printf(&lines, "%s: %s\r\n", name, value);
+        } else {
+            return -1;
+        }
+    }
+    if (!tn_buf_ok(&lines))
+        return -1;
+    memcpy(out->headers, tn_buf_str(&lines), lines.len + 1);
+    return 0;
+}
+
 int tn_hand_place(const char *address, struct tn_hand_place *out, struct tn_error *err)
 {
     const char *scheme = scheme_of(address);
 
-    *out = (struct tn_hand_place){.host = "hand", .base = ""};
+    *out = (struct tn_hand_place){.host = "hand"};
     if (!scheme)
         return 0;
-    const char *host = address + strlen(scheme);
-    size_t n = strcspn(host, "/");
+    const char *host = address + strlen(scheme), *more = strchr(host, '#');
+    size_t n = strcspn(host, "/#");
     const char *path = host + n;
-    size_t length = strlen(path);
-    if (n >= sizeof out->host || !is_authority(host, n) || strspn(path, PATH_BYTES) != length ||
-        !tn_url_valid(path, length) || (length && path[length - 1] == '/'))
+    size_t length = more ? (size_t)(more - path) : strlen(path);
+    bool good = n < sizeof out->host && is_authority(host, n) && length < sizeof out->base;
+    if (good) {
+        memcpy(out->host, host, n);
+        out->host[n] = '\0';
+        memcpy(out->base, path, length);
+        out->base[length] = '\0';
+    }
+    if (!good || strspn(out->base, PATH_BYTES) != length || !tn_url_valid(out->base, length) ||
+        (length && out->base[length - 1] == '/') || (more && read_headers(more + 1, out) < 0))
         return tn_fail(err, TN_E_INVALID,
                        "not an address: expected http(s)://HOST[:PORT][/PATH], without a final "
                        "slash, user or query");
-    memcpy(out->host, host, n);
-    out->host[n] = '\0';
     out->far = true;
-    out->base = path;
     return 0;
 }
 
@@ -67,7 +107,8 @@ int tn_hand_dial(const char *address, int64_t deadline, struct tn_error *err)
         return -1;
     if (!place.far)
         return tn_dial(address, deadline, err);
-    struct tn_web_options options = {.base = address};
+    tn_autofree char *base = tn_strndup(address, tn_hand_address_shown(address));
+    struct tn_web_options options = {.base = base};
     tn_autoweb struct tn_web *web = tn_web_new(&options, err);
     return web ? tn_web_dial(web, deadline, err) : -1;
 }
@@ -83,5 +124,12 @@ struct tn_http_client *tn_hand_http(const char *address, const char *key, struct
                   : tn_http_client_new(address, err);
     if (http && key)
         tn_http_client_header(http, "X-Session-API-Key", key);
+    for (char *line = place.headers, *end; http && *line; line = end + 2) {
+        end = strstr(line, "\r\n");
+        *end = '\0';
+        char *value = strstr(line, ": ");
+        *value = '\0';
+        tn_http_client_header(http, line, value + 2);
+    }
     return http;
 }

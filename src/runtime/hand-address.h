@@ -2,26 +2,33 @@
  *
  * An address is what net/http-client.h takes ("unix:/path", "host:port", "pair:N"), or, for a hand
  * behind a service, "http://HOST[:PORT][/PATH]" or the same with https: every target follows PATH
- * there, and names, proxies and TLS are those of web/web.h. */
+ * there, and names, proxies and TLS are those of web/web.h.  "#Name=value&..." may follow, encoded
+ * as a query: headers that whoever stands before the hand wants with every request, such as a
+ * token; "Host" is what that header says where it is not HOST.  That part is for nobody's eyes. */
 #ifndef TN_RUNTIME_HAND_ADDRESS_H
 #define TN_RUNTIME_HAND_ADDRESS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
 #include "net/http-client.h"
 
-enum { TN_HAND_HOST_MAX = 264 };
+enum { TN_HAND_HOST_MAX = 264, TN_HAND_PATH_MAX = 2048, TN_HAND_HEADERS_MAX = 2048 };
 
 struct tn_hand_place {
-    bool far;                    /* behind a service */
-    char host[TN_HAND_HOST_MAX]; /* what the header Host says */
-    const char *base;            /* the path before every target, "" for none; in the address */
+    bool far;                          /* behind a service */
+    char host[TN_HAND_HOST_MAX];       /* what the header Host says */
+    char base[TN_HAND_PATH_MAX];       /* the path before every target, "" for none */
+    char headers[TN_HAND_HEADERS_MAX]; /* "Name: value\r\n..." to send along, "" for none */
 };
 
 /* Takes an address apart.  TN_E_INVALID when it is none: the text never goes into the message, it
  * may come from anywhere. */
 int tn_hand_place(const char *address, struct tn_hand_place *out, struct tn_error *err);
+
+/* Its length without what is for nobody's eyes. */
+size_t tn_hand_address_shown(const char *address);
 
 /* A connected descriptor (CLOEXEC) by the deadline. */
 int tn_hand_dial(const char *address, int64_t deadline, struct tn_error *err);

@@ -211,9 +211,9 @@ static int refused_stream(struct tn_hand_files *f, int status, int64_t deadline,
     return tn_hand_refused_text(status, detail, n, err);
 }
 
-int64_t tn_hand_files_read(struct tn_hand_files *f, const char *path, int64_t offset,
-                           int64_t length, int fd, tn_moved_fn moved, void *ctx, int64_t deadline,
-                           struct tn_error *err)
+/* The bytes from offset on, length -1: all that follow. */
+static int64_t read_range(struct tn_hand_files *f, const char *path, int64_t offset, int64_t length,
+                          tn_bytes_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
     tn_autofree char *piece = tn_malloc(PIECE);
@@ -249,11 +249,41 @@ int64_t tn_hand_files_read(struct tn_hand_files *f, const char *path, int64_t of
         all += n;
         if (length > 0 && all > length)
             return tn_fail(err, TN_E_PEER, "%s: the hand sends more than it was asked for", path);
-        if (tn_fs_write(fd, piece, (size_t)n, err) < 0)
+        if (fn(piece, (size_t)n, ctx, err))
             return -1;
-        if (moved)
-            moved((size_t)n, ctx);
     }
+}
+
+struct file_sink {
+    int fd;
+    tn_moved_fn moved;
+    void *ctx;
+};
+
+static int write_piece(const void *bytes, size_t n, void *ctx, struct tn_error *err)
+{
+    const struct file_sink *s = ctx;
+
+    if (tn_fs_write(s->fd, bytes, n, err) < 0)
+        return -1;
+    if (s->moved)
+        s->moved(n, s->ctx);
+    return 0;
+}
+
+int64_t tn_hand_files_read(struct tn_hand_files *f, const char *path, int64_t offset,
+                           int64_t length, int fd, tn_moved_fn moved, void *ctx, int64_t deadline,
+                           struct tn_error *err)
+{
+    struct file_sink s = {.fd = fd, .moved = moved, .ctx = ctx};
+
+    return read_range(f, path, offset, length, write_piece, &s, deadline, err);
+}
+
+int64_t tn_hand_files_fetch(struct tn_hand_files *f, const char *path, tn_bytes_fn fn, void *ctx,
+                            int64_t deadline, struct tn_error *err)
+{
+    return read_range(f, path, 0, -1, fn, ctx, deadline, err);
 }
 
 struct source {

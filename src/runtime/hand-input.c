@@ -42,6 +42,7 @@ static int connect_input(struct tn_hand_input *in, const struct tn_hand_address 
     if (tn_hand_place(at->address, &place, err) < 0)
         return -1;
     tn_buf_printf(&path, "%s/v1/input", place.base);
+    tn_buf_puts(&headers, place.headers);
     if (at->key)
         tn_buf_printf(&headers, "X-Session-API-Key: %s\r\n", at->key);
     in->fd = tn_hand_dial(at->address, deadline, err);

@@ -61,6 +61,7 @@ static int connect_terminal(struct tn_hand_terminal *t, int64_t deadline, struct
     tn_buf_printf(&path, "%s/v1/sessions/", place.base);
     tn_url_encode(&path, t->session, "");
     tn_buf_printf(&path, "/terminal?offset=%llu", (unsigned long long)t->offset);
+    tn_buf_puts(&headers, place.headers);
     if (t->key)
         tn_buf_printf(&headers, "X-Session-API-Key: %s\r\n", t->key);
     t->fd = tn_hand_dial(t->address, deadline, err);

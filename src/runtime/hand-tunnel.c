@@ -22,8 +22,8 @@ static int send_request(int fd, const struct tn_hand_place *place, const char *k
         return tn_fail(err, TN_E_INVALID, "the key cannot be sent");
     tn_buf_printf(&out,
                   "GET %s/v1/tunnel/%d HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\n"
-                  "Upgrade: tendon-tunnel\r\n",
-                  place->base, port, place->host);
+                  "Upgrade: tendon-tunnel\r\n%s",
+                  place->base, port, place->host, place->headers);
     if (key)
         tn_buf_printf(&out, "X-Session-API-Key: %s\r\n", key);
     tn_buf_puts(&out, "\r\n");

@@ -342,10 +342,3 @@ void tn_pending_put(const char *directory, const struct tn_pending *p, struct tn
     tn_jw_key(w, "verdict");
     tn_jw_tree(w, p->verdict);
 }
-
-void tn_pending_to_json(const char *directory, const struct tn_pending *p, struct tn_jw *w)
-{
-    tn_jw_object(w);
-    tn_pending_put(directory, p, w);
-    tn_jw_object_end(w);
-}

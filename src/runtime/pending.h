@@ -60,11 +60,9 @@ bool tn_pending_rule(const struct tn_pending *p, char rule[TN_PENDING_RULE]);
 
 /* The action as the journal shows it, without secrets: a tree, or NULL. */
 struct tn_json *tn_pending_event(const char *directory, int64_t id);
-/* {"id", "asked", "until", "action", "verdict", "diff", "rule"} for people and programs: the action
- * as the journal shows it; diff, of an edit: what it takes out and puts in; rule, of a
- * connection. */
-void tn_pending_to_json(const char *directory, const struct tn_pending *p, struct tn_jw *w);
-/* Its members alone, into an object that the caller has opened. */
+/* The members "id", "asked", "until", "action", "verdict", "diff", "rule" for people and programs,
+ * into an object that the caller has opened: the action as the journal shows it; diff, of an edit:
+ * what it takes out and puts in; rule, of a connection. */
 void tn_pending_put(const char *directory, const struct tn_pending *p, struct tn_jw *w);
 /* Appends that diff, lines with - and +; nothing for what is no edit. */
 void tn_pending_put_diff(const struct tn_action *action, struct tn_buf *out);

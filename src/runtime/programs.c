@@ -1,5 +1,6 @@
 #include "runtime/programs.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -7,8 +8,9 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "base/child.h"
 #include "base/clock.h"
+
+enum { GIVEN_MAX = 4 };
 
 static bool executable(const char *path)
 {
@@ -89,19 +91,30 @@ char *tn_program_find(const char *name, const char *given, struct tn_error *err)
 int tn_program_ask(const char *file, const char *const *argv, struct tn_buf *words,
                    int64_t deadline, struct tn_error *err)
 {
+    return tn_program_ask_with(file, argv, NULL, 0, words, deadline, err);
+}
+
+int tn_program_ask_with(const char *file, const char *const *argv, const struct tn_child_fd *given,
+                        size_t count, struct tn_buf *words, int64_t deadline, struct tn_error *err)
+{
+    struct tn_child_fd fds[GIVEN_MAX + 2];
     struct tn_exit result;
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return tn_fail_errno(err, errno, "pipe");
     tn_autofd int ours = ends[0], theirs = ends[1];
-    const struct tn_child_fd fds[] = {{theirs, 1}, {theirs, 2}};
+    assert(count <= GIVEN_MAX);
+    fds[0] = (struct tn_child_fd){theirs, 1};
+    fds[1] = (struct tn_child_fd){theirs, 2};
+    for (size_t i = 0; i < count; i++)
+        fds[2 + i] = given[i];
     tn_autochild struct tn_child *child =
         tn_child_start(&(struct tn_child_spec){.argv = argv,
                                                .file = file,
                                                .cwd = "/",
                                                .fds = fds,
-                                               .fd_count = TN_COUNT(fds),
+                                               .fd_count = 2 + count,
                                                .death_signal = SIGKILL},
                        err);
     if (!child)

@@ -1,5 +1,7 @@
 #include "runtime/record-json.h"
 
+#include "runtime/hand-address.h"
+
 /* A member that is JSON text in the store. */
 static void put_raw(struct tn_jw *w, const char *key, const char *json)
 {
@@ -65,7 +67,8 @@ void tn_sandbox_put_json(struct tn_runtime *rt, struct tn_sandbox *sb, struct tn
 
     tn_record_put(r, w);
     tn_jw_kstr(w, "directory", tn_sandbox_directory(sb));
-    tn_jw_kstr(w, "address", r->address);
+    tn_jw_key(w, "address");
+    tn_jw_strn(w, r->address, r->address ? tn_hand_address_shown(r->address) : 0);
     put_raw(w, "ref", r->ref);
     tn_jw_key(w, "usage");
     tn_jw_object(w);

@@ -114,8 +114,12 @@ struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, c
     if (check(sb, name, err) || tn_spec_check(wish, err))
         return NULL;
     tn_spec_init(&spec);
-    int failed =
-        child_spec(&sb->spec, wish, &spec, err) || tn_record_make(sb->backend, &spec, &record, err);
+    int failed = child_spec(&sb->spec, wish, &spec, err);
+    if (!failed && id && wish->env) {
+        tn_json_free(spec.env);
+        spec.env = tn_json_copy(wish->env);
+    }
+    failed = failed || tn_record_make(sb->backend, &spec, &record, err);
     tn_spec_done(&spec);
     if (failed)
         return NULL;

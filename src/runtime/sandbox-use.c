@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "runtime/execute.h"
+#include "runtime/gated.h"
 #include "runtime/hand-tunnel.h"
 #include "runtime/owner.h"
 #include "runtime/runtime.h"
@@ -23,9 +24,20 @@ void tn_sandbox_touch(struct tn_sandbox *sb)
     tn_store_touch(sb->rt->store, sb->id, NULL);
 }
 
+static void attend(struct tn_sandbox *sb, bool used)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+
+    if (sb->backend->attend)
+        sb->backend->attend(sb->engine, &subject, used);
+}
+
 void tn_sandbox_use(struct tn_sandbox *sb)
 {
-    if (sb->uses++ || sb->record.lease <= 0)
+    if (sb->uses++)
+        return;
+    attend(sb, true);
+    if (sb->record.lease <= 0)
         return;
     sb->use_mark = tn_sandbox_use_mark(sb->rt->state, sb->record.id);
     tn_sandbox_touch(sb);
@@ -35,6 +47,7 @@ void tn_sandbox_rest(struct tn_sandbox *sb)
 {
     if (--sb->uses)
         return;
+    attend(sb, false);
     if (sb->record.lease > 0)
         tn_sandbox_touch(sb); /* before others may look */
     tn_close(TN_TAKE_FD(sb->use_mark));
@@ -188,9 +201,12 @@ static void reach_leave(void *ctx, const struct tn_observation *o)
 /* What has to be waked first has its own time for that. */
 static int reach_ready(void *ctx, int64_t *deadline, struct tn_error *err)
 {
+    struct tn_sandbox *sb = ctx;
     int64_t began = tn_now();
 
-    if (!tn_sandbox_client(ctx, *deadline, err))
+    if (tn_gated_is_lost(sb->directory)) /* it would wait for a network that nobody keeps */
+        tn_sandbox_inspect(sb, NULL, *deadline, NULL);
+    if (!tn_sandbox_client(sb, *deadline, err))
         return -1;
     *deadline += tn_now() - began;
     return 0;

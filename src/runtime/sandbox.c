@@ -384,7 +384,8 @@ static int check_secrets(const struct tn_backend *backend, const struct tn_spec 
 {
     return !spec->secrets.count || backend->abilities & TN_CAN_SECRETS
                ? 0
-               : tn_fail(err, TN_E_UNSUPPORTED, "secrets: %s cannot put them in; jail can",
+               : tn_fail(err, TN_E_UNSUPPORTED,
+                         "secrets: %s cannot put them in; jail, docker and podman can",
                          backend->name);
 }
 

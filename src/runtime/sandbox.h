@@ -127,7 +127,8 @@ int tn_sandbox_execute(struct tn_sandbox *sb, const struct tn_action *action,
 /* Nanoseconds that the last one of the handle was judged and waited for its confirmation: its
  * timeout does not count them. */
 int64_t tn_sandbox_held_up(const struct tn_sandbox *sb);
-/* The same for a question or the set-up of the host itself: nobody judges that. */
+/* The same for a question or the set-up of the host itself, and for an action that was judged and
+ * not begun: nobody judges that. */
 int tn_sandbox_execute_own(struct tn_sandbox *sb, const struct tn_action *action,
                            struct tn_observation *observation, struct tn_error *err);
 /* The same as tn_sandbox_execute for one that the caller carries out, with fn: it is judged and
@@ -207,7 +208,7 @@ int tn_sandbox_rollback(struct tn_sandbox *sb, const char *name, int64_t deadlin
 struct tn_sandbox *tn_sandbox_fork(struct tn_sandbox *sb, const char *name,
                                    const struct tn_spec *spec, int64_t deadline,
                                    struct tn_error *err);
-/* The same under an id and a key of the caller's. */
+/* The same under an id and a key of the caller's, with the variables of spec where it has some. */
 struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, const char *id,
                                       const char *key, const struct tn_spec *spec, int64_t deadline,
                                       struct tn_error *err);

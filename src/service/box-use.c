@@ -1,6 +1,7 @@
 /* Using a box: its hand, its ports, what it uses. */
 #include <math.h>
 
+#include "runtime/gated.h"
 #include "runtime/hand-answer.h"
 #include "runtime/hand-tunnel.h"
 #include "runtime/registry.h"
@@ -19,6 +20,8 @@
 /* A list of 64 sessions at most, whose directories may have long names. */
 #define SESSIONS_MAX (1 << 20)
 #define SESSIONS_SECONDS 2.0
+/* How long a use waits for a keeper that is started again; without one it has no network. */
+#define KEEPER_SECONDS 15.0
 
 /* --- that it was used ------------------------------------------------------------------------- */
 
@@ -160,6 +163,10 @@ int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct
     pthread_mutex_unlock(&b->lock);
     if (lost)
         box_suspect(b); /* its backend may be back */
+    if (good && tn_gated_is_lost(box_directory(b))) {
+        int64_t soon = tn_deadline_in(KEEPER_SECONDS);
+        box_check(b, soon < deadline ? soon : deadline);
+    }
     return good ? 0 : -1;
 }
 

@@ -128,7 +128,8 @@ int box_count(struct tn_service *s, const char *tenant, unsigned states);
  * TN_E_CONFLICT: the session is taken.  TN_E_BUSY: a limit (admit.h); the text says which. */
 struct box *box_create(struct tn_service *s, const struct caller *who, const struct box_wish *wish,
                        bool *again, struct tn_error *err);
-/* A new box with the files of this one (snapshot NULL: as they are now). */
+/* A new box with the files of this one (snapshot NULL: as they are now), and with its spec but for
+ * the labels and variables that the wish has. */
 struct box *box_fork(struct box *b, const struct caller *who, const char *snapshot,
                      const struct box_wish *wish, struct tn_error *err);
 

@@ -7,7 +7,7 @@
 struct tn_pending;
 
 /* What is told of a pending action, to pages, programs and the hook: {"sandbox", "tenant", ...} and
- * the members of tn_pending_to_json.  Opens and ends the object. */
+ * the members of tn_pending_put.  Opens and ends the object. */
 void confirm_put(struct box *b, const char *directory, const struct tn_pending *p, struct tn_jw *w);
 /* Sends it to the hook, if there is one, without waiting for it. */
 void confirm_tell(struct box *b, const struct tn_pending *p);

@@ -10,6 +10,7 @@
 #include "service/audit.h"
 #include "service/bucket.h"
 #include "service/caller.h"
+#include "service/daytona/daytona.h"
 #include "service/e2b/e2b.h"
 #include "service/front.h"
 #include "service/login.h"
@@ -17,6 +18,7 @@
 #include "service/openhands.h"
 #include "service/proxy.h"
 #include "service/purses.h"
+#include "service/runloop/runloop.h"
 #include "service/surface.h"
 #include "service/timing.h"
 
@@ -219,8 +221,8 @@ bool front_enter(struct tn_http_exchange *x, void *ctx)
     struct tn_service *s = ctx;
 
     front_begin(x, s);
-    return !e2b_take(s, x) && !preview_take(s, x) && host_check(s, x) && origin_check(s, x) &&
-           !openhands_take(s, x);
+    return !e2b_take(s, x) && !runloop_take(s, x) && !preview_take(s, x) && !daytona_take(x) &&
+           host_check(s, x) && origin_check(s, x) && !openhands_take(s, x);
 }
 
 /* --- keys ---------------------------------------------------------------------------------- */

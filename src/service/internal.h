@@ -49,11 +49,19 @@ extern const struct tn_route routes_native_ports[];
 extern const struct tn_route routes_native_secrets[];
 extern const struct tn_route routes_native_security[];
 extern const struct tn_route routes_native_watch[];
-extern const struct tn_route routes_e2b_create[];  /* e2b/create.c */
-extern const struct tn_route routes_e2b_control[]; /* e2b/control.c */
-extern const struct tn_route routes_health[];      /* health.c: /healthz /readyz /metrics */
-extern const struct tn_route routes_preview[];     /* preview.c */
-extern const struct tn_route routes_editor[];      /* editor.c */
-extern const struct tn_route routes_dashboard[];   /* dashboard.c */
+extern const struct tn_route routes_e2b_create[];        /* e2b/create.c */
+extern const struct tn_route routes_e2b_control[];       /* e2b/control.c */
+extern const struct tn_route routes_daytona[];           /* daytona/api.c */
+extern const struct tn_route routes_daytona_snapshots[]; /* daytona/snapshot.c */
+extern const struct tn_route routes_runloop_create[];    /* runloop/create.c, and so on */
+extern const struct tn_route routes_runloop_devboxes[];
+extern const struct tn_route routes_runloop_executions[];
+extern const struct tn_route routes_runloop_files[];
+extern const struct tn_route routes_runloop_layers[];
+extern const struct tn_route routes_runloop_tunnels[];
+extern const struct tn_route routes_health[];    /* health.c: /healthz /readyz /metrics */
+extern const struct tn_route routes_preview[];   /* preview.c */
+extern const struct tn_route routes_editor[];    /* editor.c */
+extern const struct tn_route routes_dashboard[]; /* dashboard.c */
 
 #endif

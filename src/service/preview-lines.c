@@ -84,8 +84,13 @@ static bool opens_a_sandbox(const struct passage *p, const char *name, const cha
 enum tn_http_verdict passage_request(const char *name, const char *value, struct tn_buf *changed,
                                      void *ctx)
 {
+    static const char *const tokens[] = {"X-Daytona-Preview-Token", "E2b-Traffic-Access-Token",
+                                         NULL};
+
     if (strcasecmp(name, "Cookie") == 0)
         return pass_cookies(ctx, value, changed);
+    if (is_one_of(name, tokens))
+        return TN_HTTP_DROP;
     if (is_forwarding(name) || carries_our_key(name, value) || opens_a_sandbox(ctx, name, value) ||
         (strcasecmp(name, "Referer") == 0 && strstr(value, TICKET_QUERY "=")))
         return TN_HTTP_DROP;

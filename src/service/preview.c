@@ -5,6 +5,7 @@
 #include "net/cookie.h"
 #include "net/http-parse.h"
 #include "service/caller.h"
+#include "service/daytona/daytona.h"
 #include "service/preview-host.h"
 #include "service/preview-lines.h"
 #include "service/preview-page.h"
@@ -211,7 +212,12 @@ static bool enter(struct visitor *v)
         return caller_present(v->x);
     if (target_ticket(tn_http_target(v->x), ticket, sizeof ticket))
         return enter_by_ticket(v, ticket);
-    return enter_by_cookie(v);
+    int known = daytona_visit(v->s, v->x, v->id);
+    if (known > 0 && becomes_part_of_us(v)) {
+        refuse_page(v);
+        return false;
+    }
+    return known ? known > 0 : enter_by_cookie(v);
 }
 
 static void visit(struct visitor *v)

@@ -160,6 +160,7 @@ void proxy_to_hand(struct tn_http_exchange *x, struct box *b, const char *target
         .connect = connect_hand,
     };
     j.name = tn_asprintf("%s %s", box_id(b), j.address);
+    tn_buf_puts(&j.extra, place.headers);
     if (j.key)
         tn_buf_printf(&j.extra, "X-Session-API-Key: %s\r\n", j.key);
     put_prefix(&j, target);
@@ -206,10 +207,13 @@ void proxy_to_port(struct tn_http_exchange *x, struct box *b, int port, const ch
         .extra = TN_BUF_INIT(EXTRA_MAX),
     };
     tn_autofree char *inside = tn_asprintf("localhost:%d", port);
+    /* A hand of a client's own may listen there (runtime/cloud): its tunnels are bytes, too. */
+    const char *wish = tn_http_header(x, "Upgrade");
+    bool tunnel = wish && strcmp(wish, "tendon-tunnel") == 0;
     struct tn_http_forward to = {
         .target = target,
         .host = prefix ? inside : NULL,
-        .upgrade = "websocket",
+        .upgrade = tunnel ? "tendon-tunnel" : "websocket",
         .seconds = PORT_SECONDS,
         .on_request = passage_request,
         .on_answer = passage_answer,

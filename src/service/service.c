@@ -38,6 +38,7 @@ enum { OTHER_FILES = 1024, MOST_SHARES = 64 };
 enum { STACK = 256 * 1024, HEADER_BYTES = 32 * 1024 };
 
 /* One a line: who adds a surface touches one line. */
+/* clang-format off */
 static const struct tn_route *const routes[] = {
     routes_health,
     routes_native_about,
@@ -60,11 +61,20 @@ static const struct tn_route *const routes[] = {
     routes_webhooks,
     routes_e2b_create,
     routes_e2b_control,
+    routes_daytona_snapshots,
+    routes_daytona,
+    routes_runloop_create,
+    routes_runloop_devboxes,
+    routes_runloop_executions,
+    routes_runloop_files,
+    routes_runloop_layers,
+    routes_runloop_tunnels,
     routes_preview,
     routes_editor,
     routes_dashboard,
     NULL,
 };
+/* clang-format on */
 
 /* --- one per state directory --------------------------------------------------------------- */
 

@@ -1,8 +1,16 @@
 #include "service/surface.h"
 
+#include <arpa/inet.h>
+
+#include "base/clock.h"
 #include "base/hmac.h"
 #include "base/secret.h"
+#include "net/url.h"
+#include "service/api-native.h"
+#include "service/bounds.h"
 #include "service/caller.h"
+#include "service/preview-host.h"
+#include "service/proxy.h"
 
 void surface_token(const struct tn_service *s, const char *purpose, const char *text,
                    char out[SURFACE_TOKEN])
@@ -57,4 +65,182 @@ int surface_body(struct tn_http_exchange *x, size_t max, struct tn_json **out)
     tn_json_free(TN_TAKE_PTR(*out));
     reply_error(x, &err);
     return -1;
+}
+
+void surface_write_place(double created, const char *id, char out[SURFACE_PLACE])
+{
+    snprintf(out, SURFACE_PLACE, "%.17g-%s", created, id);
+}
+
+int surface_read_place(struct tn_http_exchange *x, const char *name, struct box_filter *f,
+                       char after[11])
+{
+    const char *text = tn_http_query(x, name);
+    char *end;
+
+    if (!text || !*text)
+        return 0;
+    f->after_created = strtod(text, &end);
+    if (end == text || *end != '-' || !preview_is_id(end + 1, strlen(end + 1)))
+        return native_refuse(x, TN_E_INVALID, "%s: expected that of the page before", name);
+    snprintf(after, 11, "%s", end + 1);
+    f->after = after;
+    return 0;
+}
+
+char *surface_path(const char *home, const char *given)
+{
+    bool tilde = given && given[0] == '~' && (!given[1] || given[1] == '/');
+    const char *rest = !given ? "" : tilde ? given + 1 + (given[1] == '/') : given;
+    char *path = *rest == '/' && !tilde ? tn_strdup(rest) : tn_asprintf("%s/%s", home, rest);
+
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/';)
+        path[--n] = '\0';
+    return path;
+}
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+enum { TARGET_MAX = 16 << 10 };
+#define FILE_SECONDS 60.0
+
+void surface_mode_text(const struct tn_entry *e, char out[11])
+{
+    static const char letters[] = "rwxrwxrwx";
+
+    out[0] = e->type == TN_ENTRY_DIRECTORY ? 'd' : e->type == TN_ENTRY_SYMLINK ? 'L' : '-';
+    for (int i = 0; i < 9; i++)
+        out[1 + i] = e->mode & 1u << (8 - i) ? letters[i] : '-';
+    out[10] = '\0';
+}
+
+void surface_put_owner(struct tn_jw *w, const char *key, int64_t id)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%lld", (long long)id);
+    tn_jw_kstr(w, key, id == 0 ? "root" : text);
+}
+
+void surface_send_file(struct tn_http_exchange *x, struct box *b, struct tn_hand_files *f,
+                       const char *path)
+{
+    tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
+    tn_autoentry struct tn_entry entry = {0};
+    struct tn_error err = {0};
+
+    if (tn_hand_files_stat(f, path, true, &entry, tn_deadline_in(FILE_SECONDS), &err)) {
+        reply_error(x, &err);
+        return;
+    }
+    if (entry.type != TN_ENTRY_FILE) {
+        native_refuse(x, TN_E_INVALID, "path '%.400s' is %s", path,
+                      entry.type == TN_ENTRY_DIRECTORY ? "a directory" : "no file");
+        return;
+    }
+    tn_buf_puts(&target, "/v1/files/content?path=");
+    tn_url_encode(&target, path, "/");
+    if (tn_buf_ok(&target))
+        proxy_to_hand(x, b, tn_buf_str(&target));
+    else
+        native_refuse(x, TN_E_URI_TOO_LONG, "the path is too long");
+}
+
+/* --- specs ----------------------------------------------------------------------------------- */
+
+enum { SPEC_MAX = 256 << 10 };
+
+void surface_put_rule(struct tn_jw *w, const char *text)
+{
+    tn_autofree char *host = tn_strndup(text, strcspn(text, "/"));
+    unsigned char address[16];
+    bool v6 = inet_pton(AF_INET6, host, address) == 1;
+    bool numeric = v6 || inet_pton(AF_INET, host, address) == 1;
+    tn_autofree char *rule = v6 ? tn_asprintf("[%s]%s:*", host, text + strlen(host))
+                                : tn_asprintf("%s%s", text, numeric ? ":*" : "");
+
+    tn_jw_str(w, rule);
+}
+
+static int put_variable(const char *name, struct tn_json *value, void *ctx)
+{
+    tn_jw_key(ctx, name);
+    tn_jw_tree(ctx, value);
+    return 0;
+}
+
+int surface_add_env(const struct tn_json *given, const char *home, struct tn_spec *spec,
+                    struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_MAX);
+    struct tn_jw w = tn_jw(&text);
+    struct tn_json *env = NULL;
+
+    if (!spec->workspace)
+        spec->workspace = tn_strdup(home);
+    tn_jw_object(&w);
+    if (!tn_json_has(spec->env, "HOME"))
+        tn_jw_kstr(&w, "HOME", spec->workspace);
+    tn_json_each(spec->env, put_variable, &w); /* of two members of a name the later one counts */
+    tn_json_each(given, put_variable, &w);
+    tn_jw_object_end(&w);
+    if (!tn_buf_ok(&text))
+        return tn_fail(err, TN_E_INVALID, "env: more than %d KiB", SPEC_MAX >> 10);
+    if (tn_json_parse(tn_buf_str(&text), text.len, &env, err))
+        return -1;
+    tn_json_free(spec->env);
+    spec->env = env;
+    return tn_spec_check(spec, err);
+}
+
+void surface_add_arg(struct tn_str_list *args, const char *text)
+{
+    args->items = tn_realloc(args->items, (args->count + 1) * sizeof *args->items);
+    args->items[args->count++] = tn_strdup(text);
+}
+
+int surface_process_env(const struct tn_http_exchange *x, const char *home,
+                        const struct tn_json *given, struct tn_json **out, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = {.max = SPEC_MAX << 2, .purse = purse_of(x)};
+    struct tn_jw w = tn_jw(&text);
+
+    tn_jw_object(&w);
+    if (home && !tn_json_has(given, "HOME"))
+        tn_jw_kstr(&w, "HOME", home);
+    tn_json_each(given, put_variable, &w);
+    tn_jw_object_end(&w);
+    return tn_json_parse(tn_buf_str(&text), text.len, out, err);
+}
+
+/* --- lives ----------------------------------------------------------------------------------- */
+
+struct surface_size surface_size_of(const struct box_view *v)
+{
+    struct bound_limits most = {0};
+
+    bounds_measure(box_service(v->box), v->runtime, &v->spec, v->resource_factor, &most, NULL);
+    struct surface_size size = {
+        .cpus = most.cpus > 0 ? (int64_t)(most.cpus + 0.999) : sysconf(_SC_NPROCESSORS_ONLN),
+        .memory = most.memory > 0 ? (int64_t)most.memory
+                                  : sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE),
+        .disk = (int64_t)most.disk,
+    };
+    size.cpus = size.cpus > 0 ? size.cpus : 1;
+    return size;
+}
+
+int surface_await(struct box *b, double seconds, struct tn_error *err)
+{
+    static const unsigned settled = 1u << BOX_RUNNING | 1u << BOX_PAUSED | 1u << BOX_STOPPED |
+                                    1u << BOX_ERROR | 1u << BOX_MISSING;
+    autoview struct box_view v = {0};
+
+    if (box_wait(b, settled, tn_deadline_in(seconds), err))
+        return -1;
+    box_look(b, &v);
+    if (v.state != BOX_ERROR && v.state != BOX_MISSING)
+        return 0;
+    return tn_fail(err, v.cause == CAUSE_QUOTA ? TN_E_BUSY : TN_E_INTERNAL, "%s",
+                   v.reason ? v.reason : "the sandbox could not be started");
 }

@@ -4,6 +4,7 @@
 #ifndef TN_SERVICE_SURFACE_H
 #define TN_SERVICE_SURFACE_H
 
+#include "runtime/hand-files.h"
 #include "service/box.h"
 
 /* Answers with that status in the vendor's shape; code (one of tn_code_row, or NULL) says more. */
@@ -30,5 +31,45 @@ bool surface_enter(struct tn_http_exchange *x, struct box *b, const char *key_id
 
 /* The body, an object or nothing (*out NULL); -1: answered. */
 int surface_body(struct tn_http_exchange *x, size_t max, struct tn_json **out);
+
+/* A place in a list of boxes, as text for a client: after that box. */
+enum { SURFACE_PLACE = 64 };
+void surface_write_place(double created, const char *id, char out[SURFACE_PLACE]);
+/* The place that a parameter of the query names, if it is there; after holds the id.  -1:
+ * answered. */
+int surface_read_place(struct tn_http_exchange *x, const char *name, struct box_filter *f,
+                       char after[11]);
+
+/* The path that is meant, absolute and on the heap: what is not begins at home. */
+char *surface_path(const char *home, const char *given);
+
+/* "-rw-r--r--". */
+void surface_mode_text(const struct tn_entry *e, char out[11]);
+/* "root", or the number. */
+void surface_put_owner(struct tn_jw *w, const char *key, int64_t id);
+/* Answers with the bytes of that file. */
+void surface_send_file(struct tn_http_exchange *x, struct box *b, struct tn_hand_files *f,
+                       const char *path);
+
+/* A rule of the gate: of an address or a network all ports, of a host those of the web. */
+void surface_put_rule(struct tn_jw *w, const char *text);
+/* Variables of a request (an object, or NULL) over those of the spec, whose workspace and HOME are
+ * at home unless it has others. */
+int surface_add_env(const struct tn_json *given, const char *home, struct tn_spec *spec,
+                    struct tn_error *err);
+/* For a process: a copy of the text after its other words; its variables, with that home (NULL:
+ * its user's own) unless they have another. */
+void surface_add_arg(struct tn_str_list *args, const char *text);
+int surface_process_env(const struct tn_http_exchange *x, const char *home,
+                        const struct tn_json *given, struct tn_json **out, struct tn_error *err);
+
+/* Processors, and bytes of memory and disk, that a box may use. */
+struct surface_size {
+    int64_t cpus, memory, disk;
+};
+struct surface_size surface_size_of(const struct box_view *v);
+/* Waits until a new box has settled: 0 unless it could not be started, which err says.
+ * TN_E_TIMEOUT: it still starts. */
+int surface_await(struct box *b, double seconds, struct tn_error *err);
 
 #endif

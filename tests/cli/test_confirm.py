@@ -76,6 +76,19 @@ def test_another_process_answers(tendon, box):
     assert events[-1]["observation"] == "user_rejected" and events[-2]["cause"] == other["id"]
 
 
+def test_a_shell_that_is_slow_to_start_asks_once(tendon, box):
+    """The command is sent again until the shell takes it; whoever has confirmed it is not asked again."""
+    (tendon.home / ".bashrc").write_text("sleep 3\n")
+    process = tendon.start(*ALWAYS, "exec", "--session", "slow", box, "--", "echo hello")
+    waiting(tendon)
+    tendon("confirm", box, "--yes")
+    out, problem = process.communicate(timeout=60)
+    assert process.returncode == 0 and out == "hello\n", problem
+    events = [json.loads(line) for line in tendon.ok("--json", "events", box).splitlines()]
+    asked = [event for event in events if event.get("args", {}).get("confirmation_state") == "awaiting_confirmation"]
+    assert len(asked) == 1
+
+
 def test_the_time_to_think_is_not_the_commands(tendon, box):
     """--timeout begins with the answer: an answer that comes later than it ends nothing, and then it counts."""
     slow = tendon.start(*ALWAYS, "exec", box, "--timeout", "4", "--", "sleep 1; echo done")

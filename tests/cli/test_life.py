@@ -30,6 +30,24 @@ def test_new_prints_the_id(any_tendon):
     assert any_tendon.ok("exec", ident, "echo hello") == "hello\n"
 
 
+def open_to_others(top):
+    """What other users of the machine can list, read, write or connect to: by the modes alone, whoever may enter `top`."""
+    mode = top.lstat().st_mode
+    found = [str(top)] if mode & 0o007 and not top.is_symlink() else []
+    if top.is_dir() and not top.is_symlink() and mode & 0o001:
+        for path in top.iterdir():
+            found += open_to_others(path)
+    return found
+
+
+def test_others_find_nothing(any_tendon):
+    """Whatever the umask of who started it."""
+    name = any_tendon.ok("new", "--name", "web", preexec_fn=lambda: os.umask(0)).strip()
+    any_tendon.ok("exec", name, "echo hello", preexec_fn=lambda: os.umask(0))
+    assert open_to_others(any_tendon.state) == []
+    assert [path for top in any_tendon.tmp.iterdir() for path in open_to_others(top)] == []
+
+
 def test_new_prints_the_name(any_tendon):
     assert any_tendon.ok("new", "--name", "web") == "web\n"
     found = any_tendon.json("new", "--name", "db", "--label", "team=a")

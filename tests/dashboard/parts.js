@@ -136,6 +136,11 @@ same(
   { name: 'web', cpus: 2, ttl: 600, wait: 0 },
   'wish',
 );
+same(
+  wishOf({ network: 'allow', allow: ' pypi.org\nGET http://a.test/x, @git\n', ask: 'on' }),
+  { network: 'allow', allow: ['pypi.org', 'GET http://a.test/x', '@git'], ask: true, wait: 0 },
+  'wish for a network',
+);
 
 /* --- charts ------------------------------------------------------------------------------------------ */
 same(

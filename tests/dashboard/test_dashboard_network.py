@@ -36,3 +36,26 @@ def test_one_click_adds_the_rule(signed_in, service, box):
     page.wait_text("allowed now")
     rules = lambda: client.get(f"/v1/sandboxes/{box}/network").ok().json["rules"]  # noqa: E731
     eventually(lambda: rules()[-1:] == ["203.0.113.7:4711"], "the rule")
+
+
+def test_a_sandbox_that_asks_is_made_in_the_form(signed_in, service):
+    """Rules and the switch `ask`; then a connection without a rule waits, and its card answers it."""
+    page, client = signed_in, service.client()
+    page.go("new")
+    page.fill("input[name=name]", "asks")
+    page.click_on("summary")
+    page.evaluate("document.querySelector('select[name=network]').value = 'allow'")
+    page.fill("textarea[name=allow]", "203.0.113.9:80")
+    page.click_on("label", "Ask about connections that no rule allows")
+    page.click_on("button", "Create")
+    page.wait_element("h1", "asks")
+    (made,) = client.get("/v1/sandboxes?name=asks").ok().json["sandboxes"]
+    box = f"/v1/sandboxes/{made['id']}"
+    eventually(lambda: client.get(box).ok().json["state"] == "running", "it runs")
+    assert client.get(f"{box}/network").ok().json["rules"] == ["203.0.113.9:80"]
+    command = "curl -sS -m 60 http://asked.invalid/ >/dev/null 2>&1 &"
+    client.post(f"{box}/actions", {"action": {"action": "run", "args": {"command": command}, "timeout": 30}}).ok()
+    page.wait_text("A connection to asked.invalid:80, which no rule allows, waits")
+    page.click_on("button", "Refuse")
+    page.wait_text("It was refused")
+    client.delete(box)

@@ -27,6 +27,22 @@ def test_the_page_tells_who_judges(page, service):
     page.wait_text("somebody is asked about everything")
 
 
+def test_a_key_gets_thresholds_of_its_own(signed_in, service):
+    page = signed_in
+    page.go("keys")
+    page.click_on("button", "New key")
+    page.fill("dialog input[name=name]", "careful")
+    page.fill("dialog input[name=tenant]", "careful")
+    for name, word in (("medium", "block"), ("confirmation", "always")):
+        page.evaluate(f"document.querySelector('dialog select[name={name}]').value = '{word}'")
+    page.click_on("dialog button", "Create")
+    page.wait_element("input[aria-label='The new key']")
+    key = page.evaluate("document.querySelector('input[aria-label=\"The new key\"]').value")
+    told = service.client(key).get("/v1/security").ok().json
+    assert (told["key"]["medium"], told["key"]["confirmation"]) == ("block", "always")
+    assert told["key"]["high"] == told["service"]["high"] and told["service"]["medium"] == "ask"
+
+
 def test_the_verdict_stands_beside_the_action(signed_in, service, box):
     page = signed_in
     page.go("sandboxes", box, "events")

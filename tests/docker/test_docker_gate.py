@@ -7,23 +7,18 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 
 import pytest
+from call_log import CallLog
+from gated_containers import ContainerWorld, keepers
 
-TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(1, str(TESTS / "gate"))
-sys.path.insert(2, str(TESTS / "service"))
-
-import outside  # noqa: E402
-from gate_world import MACHINE, MACHINE6, MACHINE_PRIVATE, Box, GateWorld, until  # noqa: E402
-from call_log import CallLog  # noqa: E402
-from images import debian_tar  # noqa: E402
-from native import at, run  # noqa: E402
-from services import eventually  # noqa: E402
-from test_gate_default import isolation, without_nftables  # noqa: E402
-from test_service_builds import DockerService  # noqa: E402
-from trees import BUILD, program  # noqa: E402
+import outside
+from gate_world import MACHINE, MACHINE6, MACHINE_PRIVATE, Box, until
+from native import at, run
+from services import eventually
+from test_gate_default import isolation, without_nftables
+from test_service_builds import DockerService
+from trees import BUILD, program
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -37,38 +32,6 @@ def get(box, host, port=80, path=""):
 
 def reaches(box, host, port=80):
     return "200 OK" in get(box, host, port)
-
-
-def keepers(box=None):
-    """Processes that keep the gate of a container: those of this box, or all."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            alive = "State:\tZ" not in pathlib.Path(f"/proc/{pid}/status").read_text()
-            if b"--container" in words and alive and (box is None or box.id in str(words)):
-                found.append(int(pid))
-    return found
-
-
-class ContainerWorld(GateWorld):
-    """tendon on the machine of the gate's tests, with containers of an engine that has nothing to do with its network."""
-
-    def __init__(self, engine, hand):
-        super().__init__()
-        if not hasattr(engine, "gate_image"):
-            engine.gate_image = engine.load("debian-minimal", debian_tar())
-        self.engine = engine
-        self.runtime = ("--runtime", "docker", "--image", engine.gate_image)
-        self.env = {"DOCKER_HOST": engine.address, "DOCKER_CONFIG": str(self.base), "TENDON_HAND_PROGRAM": str(hand)}
-
-    def left(self):
-        return self.engine.docker("ps", "--all", "--quiet", "--filter", "label=tendon.id").split()
-
-    def finish(self):
-        super().finish()
-        assert not self.left()
-        until(lambda: not keepers(), 30)
 
 
 @pytest.fixture(scope="module", params=["docker", "podman"])
@@ -180,6 +143,13 @@ def test_its_ports_are_reached_through_the_hand(world, open_box):
             port.terminate()
 
 
+def test_a_port_by_name_is_not_published(world):
+    made = world.tendon("new", *world.runtime, "--port", "4713")
+    name = made.stdout.strip()
+    assert "none is published behind the gate" in made.stderr and f"tendon port {name}" in made.stderr, made
+    world.tendon("rm", name)
+
+
 # --- rules ------------------------------------------------------------------------------------------
 
 TALK = """
@@ -242,12 +212,19 @@ def test_a_gate_counts_to_its_container(box):
 
 
 def test_a_keeper_that_is_killed(world):
-    """Nothing passes without it; whoever looks at the sandbox next brings it back, and only one."""
+    """Nothing passes without it; whoever uses the sandbox or looks at it next brings it back, and only one."""
     box = world.box("allow", "good.test")
     assert reaches(box, "good.test")
-    (keeper,) = keepers(box)
-    os.kill(keeper, signal.SIGKILL)
-    until(lambda: not keepers(box))
+
+    def kill():
+        (keeper,) = keepers(box)
+        os.kill(keeper, signal.SIGKILL)
+        until(lambda: not keepers(box))
+        return keeper
+
+    keeper = kill()
+    assert reaches(box, "good.test") and keepers(box) != [keeper]
+    keeper = kill()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: world.tendon("inspect", box.id), range(4)))
     until(lambda: len(keepers(box)) == 1)

@@ -182,10 +182,15 @@ class GateWorld:
 def code_of_daemon(code):
     return f"""
 import os, sys
-if os.fork(): sys.exit()
+ready, told = os.pipe()
+if os.fork():  # the shell may end with this process, and whoever is of its session then
+    os.close(told)
+    os.read(ready, 1)
+    sys.exit()
 os.setsid()
 out = os.open('/tmp/said', os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 for fd in (0, 1, 2): os.dup2(out, fd)
+os.close(told)
 sys.stdout = open(1, 'w', buffering=1)
 {code}
 """

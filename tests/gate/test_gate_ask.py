@@ -8,6 +8,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 
 import pytest
 
@@ -244,6 +245,127 @@ def test_too_many_questions(service, box):
     for one in waiting:
         answer(admin, box, one, "reject").ok()
     asking.end()
+
+
+MANY = """
+import select, socket, time
+HOST, COUNT, HELD = {!r}, {}, {}
+all_of = []
+for i in range(COUNT):
+    s = socket.socket()
+    s.setblocking(False)
+    s.connect_ex((HOST, 80))
+    all_of.append(s)
+poll = select.poll()
+for s in all_of:
+    poll.register(s, 0)  # of resets alone
+until, ended = time.monotonic() + 40, set()
+while len(ended) < COUNT - HELD and time.monotonic() < until:
+    for fd, _ in poll.poll(1000):
+        ended.add(fd)
+        poll.unregister(fd)
+print('ended', len(ended), flush=True)
+while len(ended) < COUNT and time.monotonic() < until:
+    for fd, _ in poll.poll(1000):
+        ended.add(fd)
+        poll.unregister(fd)
+print('ended', len(ended), flush=True)
+"""
+
+
+def test_too_many_connections(service, box):
+    """256 wait for an answer, of one question; the others are refused, and what has a rule passes meanwhile."""
+    admin = service.client()
+    script = "cat > /tmp/many.py <<'END'" + MANY.format("evil.test", 300, 256) + "END\npython3 /tmp/many.py > /tmp/many &"
+    assert Running(admin, box, script).end()[0] == 0
+    said = lambda: Running(admin, box, "cat /tmp/many", session="look").end()[1].split()  # noqa: E731
+    eventually(lambda: said()[:2] == ["ended", "44"], "those beyond 256 are refused")
+    (one,) = pending(admin, box)
+    assert any("too many others wait" in r["why"] for r in network(admin, box)["refusals"])
+    assert Running(admin, box, GET.format("good.test")).end()[0] == 0
+    answer(admin, box, one, "reject").ok()
+    eventually(lambda: said()[2:4] == ["ended", "300"], "the rest is refused by the answer")
+
+
+def test_too_many_questions_one_after_the_other(own_service, tmp_path):
+    """Each is answered at once by a rule: 32 are asked, then one every two seconds, and the others nobody hears of."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text(POLICY.replace('"evil.test"', '"*.test"'))
+    service = own_service(**{"security.analyzers": "policy", "security.policies": rules, "security.default_policy": "false"})
+    admin, began = service.client(), time.monotonic()
+    box = make(admin, network="allow", allow=["good.test"], ask=True)
+    script = "for i in $(seq 60); do curl -sS -m 20 http://x$i.test/ >/dev/null 2>&1; done"
+    Running(admin, box, script).end()
+    took = time.monotonic() - began
+    asked = [e for e in admin.get(at(box, "/events?limit=1000")).ok().json["events"] if e.get("action") == "network"]
+    assert 32 <= len(asked) <= 33 + took / 2
+    assert any("too many others were asked about lately" in r["why"] for r in network(admin, box)["refusals"])
+    assert Running(admin, box, GET.format("good.test")).end()[0] == 0
+
+
+def test_too_many_questions_of_a_tenant(own_service):
+    """64 wait, however many sandboxes it has; another tenant is asked all the same."""
+    service = own_service(**{"jail.ask_seconds": 600})
+    acme, other = service.tenant("acme"), service.tenant("other")
+    boxes = [make(acme, network="allow", allow=["good.test"], ask=True) for _ in range(5)]
+    script = "for i in $(seq 16); do curl -sS -m 600 http://x$i.test/ >/dev/null 2>&1 & done"
+    for box in boxes:
+        assert Running(acme, box, script).end()[0] == 0
+    waiting = lambda: acme.get("/v1/pending").ok().json["pending"]  # noqa: E731
+    refused = lambda: sum(r["count"] for box in boxes for r in network(acme, box)["refusals"])  # noqa: E731
+    eventually(lambda: len(waiting()) == 64 and refused() == 16, "64 wait, and the rest is refused")
+    theirs = make(other, network="allow", allow=["good.test"], ask=True)
+    asking = curl(service, theirs, "evil.test", service.client(other.key))
+    (one,) = pending(other, theirs)
+    answer(other, theirs, one).ok()
+    assert asking.end()[0] == 0
+    first = waiting()[0]
+    answer(acme, {"id": first["sandbox"]}, first, "reject").ok()
+    asking = curl(service, boxes[4], "evil.test", service.client(acme.key))
+    eventually(lambda: any(p["action"]["args"]["host"] == "evil.test" for p in waiting()), "there is room again")
+    acme.delete(at(boxes[4]))
+    asking.thread.join(PATIENCE)
+
+
+HALF = """
+import socket
+s = socket.create_connection(({!r}, 80))
+s.sendall(b'GET / HTTP/1.0\\r\\nHost: evil.test\\r\\n\\r\\n')
+s.shutdown(socket.SHUT_WR)
+open('/tmp/half', 'w').write('half')
+s.settimeout({})
+said = b''
+while part := s.recv(4096):
+    said += part
+print(said.decode().splitlines()[-1])
+"""
+
+
+@pytest.mark.parametrize("host", ["evil.test", outside.EVIL6])
+def test_a_client_that_has_said_all_still_waits(service, box, host):
+    """One that ends what it sends is not gone; one that is gone withdraws its question, also after that."""
+    admin = service.client()
+    asking = Running(service.client(), box, f"python3 <<'END'\n{HALF.format(host, 50)}END")
+    (one,) = pending(admin, box)
+    half = lambda: Running(admin, box, "cat /tmp/half", session="look").end()[1].strip() == "half"  # noqa: E731
+    eventually(half, "the client has said all")
+    until = time.monotonic() + 2  # it is looked for twice a second
+    while time.monotonic() < until:
+        assert [p["id"] for p in pending(admin, box)] == [one["id"]]
+    answer(admin, box, one).ok()
+    code, text = asking.end()
+    assert code == 0 and text.startswith("GET "), text
+    gone = Running(service.client(), box, f"python3 <<'END'\n{HALF.format(host, 3)}END")
+    pending(admin, box)
+    assert gone.end()[0] != 0
+    pending(admin, box, 0)
+
+
+def test_a_client_that_gives_up(service, box):
+    asking = Running(service.client(), box, "curl -sS -m 3 http://evil.test/")
+    pending(service.client(), box)
+    assert asking.end()[0] == 28
+    pending(service.client(), box, 0)
 
 
 def test_other_ways_out_stay_closed(world, service, box):

@@ -28,7 +28,7 @@ class Life:
         return result
 
     def new(self, *words):
-        self.made.append(self("new", "--runtime", "jail", "--keep", *words).stdout.strip())
+        self.made.append(self("new", *self.world.runtime, "--keep", *words).stdout.strip())
         return self.made[-1]
 
     def python(self, box, code):

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -199,6 +200,40 @@ def test_updated_images_are_there_once(kernel):
     large = "display({'image/png': 'A' * 9_000_000}, raw=True, display_id='l')\n"
     obs = kernel.cell(SHOW + large + large.replace("display(", "update_display("))
     assert len(obs.extras["image_urls"]) == 1
+
+
+def test_a_cell_is_followed_while_it_runs(hand, tmp_path):
+    gate, id = tmp_path / "go", uuid.uuid4().hex
+    code = f"import os, time\nprint('first', flush=True)\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nprint('last')"
+    action = {"action": "run_ipython", "args": {"code": code, "include_extra": False}, "timeout": 60}
+    seen = ""
+
+    def ask(wait=20):
+        nonlocal seen
+        reply = hand.client.get(f"/v1/cells/{id}/output?offset={len(seen)}&wait={wait}", timeout=40)
+        assert reply.status == 200, reply
+        seen += reply.body.decode()
+        return reply.headers["x-output-finished"] == "true"
+
+    assert not ask(wait=0), "nothing yet"
+    with ThreadPoolExecutor() as pool:
+        run = pool.submit(hand.client.post, "/execute_action", {"action": action}, {"X-Request-Id": id}, timeout=70)
+        while "first\n" not in seen:
+            assert not ask()
+        assert not run.done() and "last" not in seen
+        gate.touch()
+        while not ask():
+            pass
+        assert seen == "first\nlast\n" and run.result().json["content"] == "first\nlast"
+    assert hand.client.get(f"/v1/cells/{'x' * 65}/output").status == 422
+
+
+def test_of_a_cell_that_nobody_follows_nothing_is_kept(hand):
+    id = uuid.uuid4().hex
+    action = {"action": "run_ipython", "args": {"code": "print(1)"}, "timeout": 60}
+    hand.client.post("/execute_action", {"action": action}, {"X-Request-Id": id}, timeout=70)
+    reply = hand.client.get(f"/v1/cells/{id}/output")
+    assert reply.body == b"" and reply.headers["x-output-finished"] == "false"
 
 
 def test_no_late_output_is_lost(kernel):

@@ -319,6 +319,10 @@ def test_output_route(api, call, shared):
         api.check_event(path, event)
 
 
+def test_cell_route(call):
+    call("GET", "/v1/cells/some/output", status=404)  # a hand without kernels
+
+
 def test_terminal_messages(api, shared):
     messages = api.operation("GET", "/v1/sessions/main/terminal")["x-messages"]
     resize = {"type": "resize", "columns": 80, "rows": 24}

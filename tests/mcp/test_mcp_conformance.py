@@ -3,10 +3,8 @@
 What a scenario asks for that is not ours to have is excused by name, with the reason; whatever else fails, or is not
 there, fails here. The hand is in test_mcp_hand_peers.py."""
 
-import json
 import os
 import pathlib
-import platform
 import re
 import socket
 import subprocess
@@ -14,41 +12,13 @@ import sys
 
 import pytest
 
-from peers import module
+from mcp_suite import judge_server, suite, verdicts
 
 HERE = pathlib.Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="module")
-def suite():
-    """suite(*words, **options) -> the finished run"""
-    machine = {"x86_64": "x64", "aarch64": "arm64"}[platform.machine()]
-    node = module("mcp", f"node-linux-{machine}/bin/node")
-    path = module("mcp", "@modelcontextprotocol/conformance/dist/index.js")
-
-    def run(*words, cwd=None, env=None):
-        # A proxy has no business between programs of one machine.
-        clean = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy") and not k.startswith("MCP_")}
-        env = {**clean, "TENDON_CONFIG": "/dev/null", "SUITE": path, **(env or {})}
-        return subprocess.run([node, path, *map(str, words)], cwd=cwd, env=env, capture_output=True, text=True,
-                              timeout=300)
-
-    return run
-
-
-def verdicts(done, directory, bad, prefix=""):
-    """{scenario: [checks with a status in bad]} of what a run has written."""
-    found = {}
-    for path in pathlib.Path(directory).rglob("checks.json"):
-        name = str(path.parent.relative_to(directory))
-        name = re.sub(rf"^{prefix}(.*)-\d{{4}}-\d\d-\d\dT.*$", r"\1", name)
-        found[name] = [c["id"] for c in json.loads(path.read_text()) if c["status"] in bad]
-    assert found, done.stdout + done.stderr
-    return found
-
-
-@pytest.fixture(scope="module")
-def listed(suite):
+def listed():
     """{scenario: [its revisions, or "extension"]} of the scenarios for clients."""
     lines = re.findall(r"^  - (\S+) \[(\S+)\]", suite("list", "--client").stdout, re.MULTILINE)
     return {name: marks.split(",") for name, marks in lines}
@@ -76,7 +46,7 @@ def client_command(tendon_program):
     "version, count",
     [("2025-03-26", 2), pytest.param("2025-06-18", 5, marks=pytest.mark.slow), ("2025-11-25", 19), ("2026-07-28", 33)],
 )
-def test_client(suite, listed, tendon_program, tmp_path, version, count):
+def test_client(listed, tendon_program, tmp_path, version, count):
     expected = {name for name, marks in listed.items() if version in marks}
     assert len(expected) == count
     bad = ("FAILURE", "WARNING")
@@ -84,8 +54,6 @@ def test_client(suite, listed, tendon_program, tmp_path, version, count):
     done = suite(*words, "--suite", "all", "-o", tmp_path / "all", cwd=tmp_path)
     found = verdicts(done, tmp_path / "all", bad)
     assert set(found) <= expected, done.stdout[-4000:]
-    # The suite runs all of them at once, each with several programs: where a busy machine made one late, it is judged
-    # once more, alone.
     for name in sorted(name for name in expected if found.get(name) != []):
         done = suite(*words, "--scenario", name, "-o", tmp_path / "alone", cwd=tmp_path)
         again = verdicts(done, tmp_path / "alone", bad)
@@ -97,7 +65,7 @@ def test_all_extensions_are_known(listed):
 
 
 @pytest.mark.parametrize("scenario", sorted(OURS))
-def test_client_extensions(suite, tendon_program, tmp_path, scenario):
+def test_client_extensions(tendon_program, tmp_path, scenario):
     done = suite("client", "--command", client_command(tendon_program), "--scenario", scenario,
                  "--timeout", 100000, "-o", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -154,13 +122,11 @@ def server(tendon_program, tmp_path_factory):
 @pytest.mark.parametrize(
     "version, count", [pytest.param("2025-06-18", 27, marks=pytest.mark.slow), ("2025-11-25", 33), ("2026-07-28", 40)]
 )
-def test_server(suite, server, tmp_path, version, count):
+def test_server(server, tmp_path, version, count):
     url, key = server
-    done = suite("server", "--url", url, "--suite", "all", "--spec-version", version, "-o", tmp_path,
-                 env={"SUITE_KEY": key, "NODE_OPTIONS": f"--require={HERE / 'conformance-key.cjs'}"})
-    found = verdicts(done, tmp_path, ("FAILURE",), "server-")
-    assert len(found) == count, done.stdout[-4000:]
-    ours = {name: [c for c in checks if c not in CHECKS_NOT_OURS] for name, checks in found.items()
-            if name not in SERVER_NOT_OURS}
-    assert not {name: checks for name, checks in ours.items() if checks}, done.stdout[-6000:]
-    assert {"tools-list", "resources-list", "dns-rebinding-protection"} & set(found) <= set(ours)
+    excused = lambda scenario, check: scenario in SERVER_NOT_OURS or check in CHECKS_NOT_OURS  # noqa: E731
+    env = {"SUITE_KEY": key, "NODE_OPTIONS": f"--require={HERE / 'conformance-key.cjs'}"}
+    found, said = judge_server(url, version, tmp_path, excused, env)
+    assert len(found) == count, said
+    assert not {name: checks for name, checks in found.items() if checks}, said
+    assert not {"tools-list", "resources-list", "dns-rebinding-protection"} & set(SERVER_NOT_OURS)

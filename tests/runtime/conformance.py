@@ -112,8 +112,12 @@ class Driver:
         """The answer, whatever it is."""
         self.process.stdin.write(json.dumps({"do": verb, **members}) + "\n")
         self.process.stdin.flush()
+        return self.answer(members.get("timeout", 30) + PATIENCE)
+
+    def answer(self, timeout):
+        """To what was asked; what is told meanwhile is kept."""
         while True:
-            answer = self.lines.get(timeout=members.get("timeout", 30) + PATIENCE)
+            answer = self.lines.get(timeout=timeout)
             assert answer is not None, f"the driver ended: {self.words()}"
             if "ok" in answer:
                 return answer
@@ -190,6 +194,8 @@ class Sandbox:
 
 class World:
     """A state directory, the environment of everything in it, and what the backend needs in a spec."""
+
+    sizes = ()  # limits that a backend takes which has not all of them
 
     def __init__(self, runtime):
         self.runtime = runtime

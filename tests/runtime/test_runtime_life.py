@@ -122,7 +122,7 @@ def test_many_at_once(world):
         box.driver.process.stdin.write('{"do": "create", "id": "%s"}\n' % box.id)
         box.driver.process.stdin.flush()
     for box in boxes[::2]:
-        assert box.driver.lines.get(timeout=60)["status"] == "running"
+        assert box.driver.answer(60)["status"] == "running"
     for box in boxes[1::2]:
         box.create()
     assert [box.ok(f"echo {box.id}") for box in boxes] == [box.id for box in boxes]

@@ -77,6 +77,22 @@ def files():
             assert answer.read() == b"by a link"
 
 
+def packed():
+    """Uploads by gzip, which 2.9 does not know."""
+    with Sandbox.create() as sandbox:
+        text = "packed " * 100000
+        sandbox.files.write("packed", text, gzip=True)
+        assert sandbox.files.read("packed", gzip=True) == text
+
+
+def network():
+    """Other rules for one that runs."""
+    sandbox = Sandbox.create(network={"deny_out": ["0.0.0.0/0"], "allow_out": ["8.8.8.0/24"]})
+    sandbox.update_network({"deny_out": ["0.0.0.0/0"], "allow_out": ["8.8.4.0/24", "example.com"]})
+    sandbox.update_network({"allow_internet_access": False})
+    sandbox.kill()
+
+
 def watch():
     with Sandbox.create() as sandbox:
         sandbox.files.make_dir("w/sub")
@@ -112,7 +128,9 @@ def commands():
                 assert out == "typed\n"
                 break
         assert handle.kill() is True
-        assert sandbox.commands.kill(handle.pid) is False
+        deadline = time.monotonic() + 30
+        while sandbox.commands.kill(handle.pid):  # one that is ending can still be sent a signal
+            assert time.monotonic() < deadline
         slow = run("sleep 0.5; echo late; exit 4", background=True)
         again = sandbox.commands.connect(slow.pid)
         assert raises(CommandExitException, again.wait).exit_code == 4
@@ -149,10 +167,25 @@ def interpreter():
         shown = sandbox.run_code("from IPython.display import display, HTML\ndisplay(HTML('<b>x</b>'))\n'main'")
         assert shown.results[0].html == "<b>x</b>" and not shown.results[0].is_main_result
         assert shown.results[1].text == "'main'" and shown.text == "'main'"
+        # A line comes as it is printed: the cell ends because it was heard.
+        waits = "import os\nprint('waits')\nwhile not os.path.exists('go'): os.sched_yield()\nprint('goes')"
+        done = sandbox.run_code(waits, on_stdout=lambda _: sandbox.files.write("go", ""))
+        assert "".join(done.logs.stdout) == "waits\ngoes\n", done
         context = sandbox.create_code_context(cwd="/tmp")
         assert sandbox.run_code("import os; os.getcwd()", context=context).text == "'/tmp'"
         assert sandbox.run_code("x", context=context).error.name == "NameError"
         assert sandbox.run_code("import os; os.getcwd()").text == "'/home/user'"
+        sandbox.run_code("y = 1", context=context)
+        assert {one.id: one.cwd for one in sandbox.list_code_contexts()}[context.id] == "/tmp"
+        sandbox.restart_code_context(context)
+        assert sandbox.run_code("y", context=context).error.name == "NameError"
+        assert sandbox.run_code("import os; os.getcwd()", context=context).text == "'/tmp'"
+        sandbox.remove_code_context(context)
+        assert context.id not in [one.id for one in sandbox.list_code_contexts()]
+        raises(NotFoundException, sandbox.run_code, "1", context=context)
+        died = sandbox.run_code("print('so far')\nimport os\nos._exit(3)")
+        assert died.error.name == "ExecutionError" and "exit code 3" in died.error.value, died
+        assert died.logs.stdout == ["so far\n"] and sandbox.run_code("x").error.name == "NameError"
         done = sandbox.run_code("print('@@e2b {}')\n!echo from a shell")
         assert "from a shell" in "".join(done.logs.stdout) and "@@e2b {}" in "".join(done.logs.stdout), done
 

@@ -1,9 +1,11 @@
 """The surface of E2B on the wire: control plane and files, without any SDK."""
 
 import base64
+import gzip
 import hashlib
 import json
 import time
+import zlib
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -12,7 +14,7 @@ import yaml
 from e2b_wire import STREAM, Envd, create, frame, frames
 from native import at
 from openapi_document import routes_of
-from services import Service, eventually
+from services import Service, eventually, measured, memory
 from trees import ROOT
 
 CONFIG = """
@@ -247,9 +249,9 @@ def test_lists_of_the_network_become_ours(alice):
         ({"allow_internet_access": False}, "none", None),
         ({"network": {"denyOut": ["0.0.0.0/0"]}}, "none", None),
         (
-            {"network": {"denyOut": ["0.0.0.0/0"], "allowOut": ["8.8.8.8", "*.example.com"]}},
+            {"network": {"denyOut": ["0.0.0.0/0"], "allowOut": ["8.8.8.0/24", "*.example.com"]}},
             "allow",
-            ["8.8.8.8:*", "*.example.com"],
+            ["8.8.8.0/24:*", "*.example.com"],
         ),
     ):
         answer = alice.post("/sandboxes", {"templateID": "base", **wish})
@@ -259,6 +261,39 @@ def test_lists_of_the_network_become_ours(alice):
         spec = alice.get(at(made["sandboxID"])).ok().json["spec"]
         assert spec["network"] == network and (rules is None or spec["allow"] == rules)
         kill(alice, made)
+
+
+def test_the_network_of_one_that_runs(alice, bob):
+    lists = {"denyOut": ["0.0.0.0/0"], "allowOut": ["8.8.8.0/24"]}
+    made = alice.post("/sandboxes", {"templateID": "base", "network": lists})
+    if made.status != 201:
+        pytest.skip(f"this machine has no gate: {made.json['message']}")
+    path = f"/sandboxes/{made.json['sandboxID']}/network"
+
+    def rules():
+        return alice.get(at(made.json["sandboxID"], "/network")).ok().json["rules"]
+
+    assert rules() == ["8.8.8.0/24:*"]
+    alice.put(path, {**lists, "allowOut": ["8.8.8.0/24", "*.example.com"]}).ok(204)
+    assert rules() == ["8.8.8.0/24:*", "*.example.com"]
+    alice.put(path, {}).ok(204)
+    assert rules() == ["0.0.0.0/0:*", "[::]/0:*"]
+    alice.put(path, {"allow_internet_access": False}).ok(204)
+    assert rules() == []
+    alice.put(path, {**lists, "allowOut": ["1.1.1.0/24"]}).ok(204)
+    assert rules() == ["1.1.1.0/24:*"]
+    for bad in ({"rules": {"a": [{}]}}, {"denyOut": ["10.0.0.0/8"]}, {**lists, "allowOut": ["no such rule"]}, [1]):
+        assert alice.put(path, bad).ok(400).json["message"]
+    for near in ("10.0.0.0/8", "192.168.1.1", "8.8.8.8"):  # a single address may be this machine's
+        alice.put(path, {**lists, "allowOut": [near]}).ok(403)
+    assert rules() == ["1.1.1.0/24:*"]
+    bob.put(path, {}).ok(404)
+    kill(alice, made.json)
+    made = create(alice, allow_internet_access=False)
+    path = f"/sandboxes/{made['sandboxID']}/network"
+    alice.put(path, {"allow_internet_access": False}).ok(204)
+    assert "denyOut" in alice.put(path, {}).ok(409).json["message"]
+    kill(alice, made)
 
 
 # --- who may -------------------------------------------------------------------------------------
@@ -278,6 +313,7 @@ def test_tenants_see_nothing_of_each_other(alice, bob, box, service):
         ("POST", "/snapshots", {}),
         ("GET", "/metrics", None),
         ("GET", "/logs", None),
+        ("PUT", "/network", {}),
     ):
         theirs, none = bob.request(method, path + rest, body), bob.request(method, nowhere + rest, body)
         assert theirs.status == none.status == 404, (rest, theirs)
@@ -354,10 +390,39 @@ def test_files_that_are_not_there(envd):
     octets = {"Content-Type": "application/octet-stream"}
     envd.client.post("/files", b"x", headers=octets).ok(400)
     envd.client.post("/files?path=/etc", b"x", headers=octets).ok(400)
-    envd.client.post("/files?path=z", b"x", headers={**octets, "Content-Encoding": "gzip"}).ok(406)
+    envd.client.post("/files?path=z", b"x", headers={**octets, "Content-Encoding": "br"}).ok(406)
     body, headers = multipart([("file", "", b"x")])
     envd.client.post("/files", body, headers=headers).ok(400)
     envd.client.post("/files?path=q", b"--", headers={"Content-Type": "multipart/form-data"}).ok(400)
+
+
+def test_an_upload_may_be_gzip(envd):
+    packed = {"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
+    plain = bytes(range(256)) * 20000
+    envd.client.post("/files?path=gz", gzip.compress(plain[:100]) + gzip.compress(plain[100:]), headers=packed).ok()
+    assert read(envd, "gz") == plain
+    body, headers = multipart([("file", "gz/a", b"one"), ("file", "gz/b", b"two")])
+    envd.rpc("filesystem.Filesystem/Remove", {"path": "gz"}).ok()
+    envd.client.post("/files", gzip.compress(body), headers={**headers, "Content-Encoding": "gzip"}).ok()
+    assert read(envd, "gz/a") + read(envd, "gz/b") == b"onetwo"
+    whole = gzip.compress(plain)
+    for bad in (b"", b"x", b"plain text", whole[:-1], whole[:20] + b"xxxx" + whole[24:], whole + b"more"):
+        assert envd.client.post("/files?path=bad", bad, headers=packed).ok(400).json["code"] == 400
+    envd.stat("bad").ok(404)
+
+
+def test_a_bomb_of_gzip_is_refused(make_service, jail_works):
+    """It is sent as long as it is taken: more than a gibibyte is not, whatever it unpacks to."""
+    service = measured(make_service()).start()
+    made = create(service.tenant("alice", "--e2b"))
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = b"".join([squeeze.compress(bytes(1 << 20)) for _ in range(1100)]) + squeeze.flush()
+    headers = {"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
+    before = memory(service)
+    answer = Envd(service, made).client.post("/files?path=bomb", bomb, headers=headers)
+    assert answer.status in (413, 507), answer
+    assert memory(service) - before < 16 << 20
+    Envd(service, made).stat("bomb").ok(404)
 
 
 def signed(token, path, operation, user="", until=None):
@@ -380,6 +445,20 @@ def test_links_are_signed(service, box, envd):
     body, headers = multipart([("file", "new", b"put by a link")])
     stranger.post(signed(token, "new", "write"), body, headers=headers).ok()
     assert read(envd, "new") == b"put by a link"
+
+
+def test_of_a_link_that_names_a_sandbox_its_token_alone_counts(service, alice, box, envd):
+    other = create(alice)
+    write(envd, "named", b"of the one")
+    write(Envd(service, other), "named", b"of the other")
+    for sandbox, text in ((box, b"of the one"), (other, b"of the other")):
+        link = signed(sandbox["envdAccessToken"], "named", "read")
+        for one in (box, other):
+            host = {"Host": f"49983-{one['sandboxID']}.localhost:{service.port}"}
+            for headers in (host, {"E2b-Sandbox-Id": one["sandboxID"]}):
+                answer = service.stranger(headers=headers).get(link)
+                assert (answer.status, answer.body == text) == ((200, True) if one is sandbox else (401, False))
+    kill(alice, other)
 
 
 def test_the_file_system(envd):
@@ -490,8 +569,38 @@ def test_the_code_interpreter_refuses(envd):
         (b"[", 400),
     ):
         assert envd.client.post("/execute", body, headers=port).ok(status).json["message"]
-    assert envd.client.get("/contexts", headers=port).ok(404).json["code"] == 404
     envd.client.post("/execute", {"code": "1"}, headers={**port, "X-Access-Token": "x"}).ok(401)
+
+
+def test_contexts(envd):
+    port = {"E2b-Sandbox-Port": "49999"}
+
+    def contexts():
+        return [(one["id"], one["cwd"]) for one in envd.client.get("/contexts", headers=port).ok().json]
+
+    assert contexts() == [("default", "/home/user")]
+    made = envd.client.post("/contexts", {"cwd": "/tmp"}, headers=port).ok().json
+    assert made["language"] == "python" and contexts()[1:] == [(made["id"], "/tmp")]
+    for language in ("javascript", "bash", "r"):
+        answer = envd.client.post("/contexts", {"language": language}, headers=port).ok(400)
+        assert language in answer.json["message"]
+    assert "nowhere" in envd.client.post("/contexts", {"cwd": "/nowhere"}, headers=port).ok(400).json["message"]
+    envd.client.post(f"/contexts/{made['id']}/restart", headers=port).ok(204)
+    assert contexts()[1:] == [(made["id"], "/tmp")]
+    envd.client.delete(f"/contexts/{made['id']}", headers=port).ok(204)
+    envd.client.post("/contexts/default/restart", headers=port).ok(204)
+    assert contexts() == [("default", "/home/user")]
+    for method, path in (
+        ("DELETE", f"/contexts/{made['id']}"),
+        ("POST", f"/contexts/{made['id']}/restart"),
+        ("POST", "/contexts/../restart"),
+        ("DELETE", "/contexts/main"),
+        ("DELETE", "/contexts/"),
+        ("GET", "/contexts/default"),
+        ("POST", "/contexts/default/restart/x"),
+    ):
+        assert envd.client.request(method, path, headers=port).ok(404).json["message"], path
+    assert envd.client.post("/execute", {"code": "1", "context_id": made["id"]}, headers=port).ok(404)
 
 
 # --- processes -----------------------------------------------------------------------------------

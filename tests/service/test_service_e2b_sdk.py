@@ -44,10 +44,32 @@ def test_python(service, version, story):
     tell(service, sdk(version), HERE / "e2b_story.py", story)
 
 
-def test_code_interpreter(service):
+def test_packed_uploads(service):
+    tell(service, sdk("e2b"), HERE / "e2b_story.py", "packed")
+
+
+def test_other_rules_of_the_network(service):
+    lists = {"denyOut": ["0.0.0.0/0"], "allowOut": ["8.8.8.0/24"]}
+    made = service.tenant("gate", "--e2b").post("/sandboxes", {"templateID": "base", "network": lists})
+    if made.status != 201:
+        pytest.skip(f"this machine has no gate: {made.json['message']}")
+    tell(service, sdk("e2b"), HERE / "e2b_story.py", "network")
+
+
+@pytest.fixture
+def kernels():
     if subprocess.run(["/usr/bin/python3", "-c", "import ipykernel"], capture_output=True).returncode:
         pytest.skip("the Python of this machine, which jails have, has no ipykernel")
+
+
+def test_code_interpreter(service, kernels):
     tell(service, sdk("e2b"), HERE / "e2b_story.py", "interpreter")
+
+
+def test_code_interpreter_javascript(service, kernels):
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    tell(service, "node", HERE / "e2b_interpreter.mjs", peers("e2b"))
 
 
 def test_javascript(service):

@@ -452,17 +452,17 @@ def test_no_snapshot_without_room(make_service, jail_works):
 
 
 def test_who_has_too_many_files_to_be_counted_at_once(make_service, jail_works, tmp_path):
-    """Counting goes on where it stopped: 17 MiB of empty files, of which a slice of time shows few. Who has a small
+    """Counting goes on where it stopped: 2.3 MiB of empty files, of which a slice of time shows few. Who has a small
     tree is counted meanwhile."""
-    service = make_service(settings={"sandbox_disk": "16m"})
+    service = make_service(settings={"sandbox_disk": "2m"})
     service.env |= preloaded("slow-stat.c", tmp_path)
     client = service.start().client()
     many, large = make(client), make(client)
-    create = "mkdir /workspace/many; cd /workspace/many; seq 4400 | xargs touch; echo made"
+    create = "mkdir /workspace/many; cd /workspace/many; seq 600 | xargs touch; echo made"
     told = run(client, many, create, timeout=60)
     assert told["content"] == "made", told
-    thread = writer(client, large, "head -c 20m /dev/zero > /workspace/big")
-    eventually(lambda: state(client, large) == "paused", "the one with one large file is paused", 20)
+    thread = writer(client, large, "head -c 6m /dev/zero > /workspace/big")
+    eventually(lambda: state(client, large) == "paused", "the one with one large file is paused")
     client.delete(at(large)).ok(204)
     thread.join()
     found = eventually(lambda: (b := client.get(at(many)).ok().json)["state"] == "paused" and b, "the other one, too", 90)

@@ -82,6 +82,11 @@ int bridge_send(struct bridge *b, const struct tn_buf *line, int64_t deadline, s
                                   : tn_fail(err, err->code, "did not take its input in time");
 }
 
+void bridge_expect(struct bridge *b)
+{
+    b->unasked = 0;
+}
+
 /* 1 with the first whole line taken off the buffer, 0 when there is none. */
 static int take_line(struct bridge *b, struct tn_json **message, struct tn_error *err)
 {

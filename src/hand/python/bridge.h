@@ -23,6 +23,9 @@ int bridge_send(struct bridge *b, const struct tn_buf *line, int64_t deadline,
 int bridge_receive(struct bridge *b, int64_t deadline, struct tn_json **message,
                    struct tn_error *err);
 
+/* Further lines are wanted from it: it may say some without being asked. */
+void bridge_expect(struct bridge *b);
+
 /* The cell that runs, if one does, and the programs it started get a SIGINT. */
 void bridge_interrupt(struct bridge *b);
 

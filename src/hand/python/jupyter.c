@@ -4,12 +4,14 @@
 #include "hand/python/exports.h"
 #include "hand/python/interpreter.h"
 #include "hand/python/kernel.h"
+#include "hand/python/live.h"
 
 enum { KERNELS_MAX = 16, CONTENT_MAX = 16 << 20 };
 #define DEFAULT_SECONDS 120.0
 
 struct jupyter {
     struct kernel_place place;
+    struct lives lives;
     pthread_mutex_t lock;
     struct kernel *kernels[KERNELS_MAX];
     size_t count;
@@ -28,6 +30,7 @@ static void *open_jupyter(struct tn_hand *hand)
     j->place.hand = hand;
     pthread_mutex_init(&j->place.lock, NULL);
     pthread_mutex_init(&j->lock, NULL);
+    lives_init(&j->lives);
     return j;
 }
 
@@ -37,6 +40,7 @@ static void close_jupyter(void *state)
 
     for (size_t i = 0; i < j->count; i++)
         kernel_unref(j->kernels[i]);
+    lives_done(&j->lives);
     pthread_mutex_destroy(&j->lock);
     pthread_mutex_destroy(&j->place.lock);
     free(j->place.directory);
@@ -190,12 +194,27 @@ static void observe(const struct tn_ipython_action *run, const struct kernel_res
     take_images(tn_json_get(r->answer, "images"), &o->run_ipython.image_urls);
 }
 
+struct followed {
+    struct lives *lives;
+    const char *id;
+};
+
+static void tell_live(const char *text, size_t n, void *ctx)
+{
+    const struct followed *f = ctx;
+
+    lives_add(f->lives, f->id, text, n);
+}
+
 static void run_ipython(struct tn_hand *hand, const struct tn_action *a, struct tn_observation *o,
                         struct tn_delivery *delivery)
 {
     struct jupyter *j = tn_plugin_state(hand, &tn_plugin_jupyter);
     const struct tn_ipython_action *run = &a->run_ipython;
+    struct followed followed = {.lives = &j->lives, .id = delivery->request};
     struct kernel_cell cell = {
+        .live = lives_wanted(&j->lives, delivery->request) ? tell_live : NULL,
+        .ctx = &followed,
         .code = run->code,
         .init = run->kernel_init_code ? run->kernel_init_code : "",
         .timeout = a->timeout.set && a->timeout.value > 0 ? a->timeout.value : DEFAULT_SECONDS,
@@ -206,9 +225,11 @@ static void run_ipython(struct tn_hand *hand, const struct tn_action *a, struct 
 
     if (!k) {
         tn_observation_init_error(o, a, "%s", err.text);
+        lives_end(&j->lives, delivery->request);
         return;
     }
     kernel_run(k, &cell, &r);
+    lives_end(&j->lives, delivery->request);
     if (r.end == KERNEL_FAILED)
         tn_observation_init_error(o, a, "%s", r.why);
     else
@@ -224,6 +245,7 @@ static void interrupt(void *state)
     struct jupyter *j = state;
 
     __atomic_store_n(&j->place.closing, true, __ATOMIC_RELEASE);
+    lives_wake(&j->lives);
 }
 
 static int probe(void *state, struct tn_buf *found, struct tn_error *err)
@@ -340,6 +362,24 @@ static void status(void *state, struct tn_jw *w)
     give_back(&all);
 }
 
+static void get_cell(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_hand *hand = ctx;
+
+    if (!tn_plugin_enabled(hand, &tn_plugin_jupyter)) {
+        tn_http_reply_detail(x, 404, tn_plugin_jupyter.not_asked);
+        return;
+    }
+    struct jupyter *j = tn_plugin_state(hand, &tn_plugin_jupyter);
+    lives_answer(&j->lives, x);
+}
+
+static const struct tn_route routes[] = {
+    {"GET", "/v1/cells/{id}/output", get_cell,
+     "what the cell of that X-Request-Id prints, from ?offset=, after ?wait= seconds at most", 0},
+    {0},
+};
+
 static const struct tn_plugin_action actions[] = {{TN_ACTION_RUN_IPYTHON, run_ipython}, {0}};
 
 const struct tn_plugin tn_plugin_jupyter = {
@@ -357,6 +397,7 @@ const struct tn_plugin tn_plugin_jupyter = {
     .start = start,
     .stop = stop,
     .status = status,
+    .routes = routes,
     .actions = actions,
 };
 

@@ -168,22 +168,44 @@ static void put_request(struct kernel *k, const struct kernel_cell *cell, const 
     k->fresh = false;
     double left = (double)(deadline - tn_now()) / 1e9;
     tn_jw_kdouble(&w, "timeout", left > 0 ? left : 0);
+    if (cell->live)
+        tn_jw_kbool(&w, "live", true);
     tn_jw_object_end(&w);
     tn_buf_putc(line, '\n');
     tn_session_unref(shell);
 }
 
+/* Passes on what the cell has printed; false: the message is something else. */
+static bool is_live(struct kernel *k, const struct kernel_cell *cell, const struct tn_json *message)
+{
+    size_t n = 0;
+    const char *text = cell->live ? tn_json_str(tn_json_get(message, "live"), &n) : NULL;
+
+    if (!text)
+        return false;
+    bridge_expect(k->bridge);
+    cell->live(text, n, cell->ctx);
+    return true;
+}
+
 /* Takes the answer to the request; true unless time is up without one. */
-static bool await_answer(struct kernel *k, int64_t deadline, struct kernel_result *r,
-                         struct tn_error *err)
+static bool await_answer(struct kernel *k, const struct kernel_cell *cell, int64_t deadline,
+                         struct kernel_result *r, struct tn_error *err)
 {
     int64_t answer_by = deadline + (int64_t)(ANSWER_SECONDS * 1e9);
 
     while (bridge_receive(k->bridge, answer_by, &r->answer, err) == 0) {
-        if ((uint64_t)tn_json_int(tn_json_get(r->answer, "id"), 0) == k->requests)
+        bool ours = (uint64_t)tn_json_int(tn_json_get(r->answer, "id"), 0) == k->requests;
+        bool live = ours && is_live(k, cell, r->answer);
+        if (ours && !live)
             return true;
-        kernel_note(k, r->answer);
+        if (!live)
+            kernel_note(k, r->answer);
         tn_json_free(TN_TAKE_PTR(r->answer));
+        if (tn_now() > answer_by) { /* one that never stops talking */
+            tn_fail(err, TN_E_TIMEOUT, "the kernel does not answer");
+            return false;
+        }
     }
     return false;
 }
@@ -232,7 +254,7 @@ static void run_cell(struct kernel *k, const struct kernel_cell *cell, int64_t d
         die(k, err.text, r); /* half a line may have been sent */
         return;
     }
-    if (!await_answer(k, deadline, r, &err)) {
+    if (!await_answer(k, cell, deadline, r, &err)) {
         if (err.code == TN_E_TIMEOUT)
             time_out(k, r, false);
         else

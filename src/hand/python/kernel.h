@@ -30,6 +30,9 @@ struct kernel_cell {
     const char *code;
     const char *init; /* code that a new kernel runs first; "": none */
     double timeout;   /* seconds */
+    /* Told what it prints while it runs; NULL: nobody wants to know. */
+    void (*live)(const char *text, size_t n, void *ctx);
+    void *ctx;
 };
 
 enum kernel_end {

@@ -13,6 +13,7 @@
 #define REPORT_NS (2 * TN_MILLI)
 #define INTERRUPT_NS (20 * TN_MILLI)
 #define HANDOVER_NS (1000 * TN_MILLI)
+#define INTERRUPT_TRIES 5 /* a loop of short programs on a slow machine is mostly between two */
 /* How long a poll waits to hear whether the report before it has arrived. */
 #define SETTLE_NS (1000 * TN_MILLI)
 
@@ -193,8 +194,8 @@ static int type_keys(struct tn_session *s, const char *keys, size_t n, int64_t d
 }
 
 /* An interrupt typed while the shell hands the terminal to a program, or between two programs of a
- * loop, reaches neither, as on any terminal: it is to be typed once more when another program has
- * the terminal a moment later.  `before` had it when it was typed. */
+ * loop, reaches neither, as on any terminal: it is to be typed again when another program has the
+ * terminal a moment later.  `before` had it when it was typed. */
 static bool interrupt_was_lost(struct tn_session *s, pid_t before, bool handed_over,
                                int64_t deadline)
 {
@@ -211,25 +212,32 @@ static bool interrupt_was_lost(struct tn_session *s, pid_t before, bool handed_o
     return tn_shell_foreground(s->shell) != before;
 }
 
+/* What a shell that has thrown away its lines is to tell once more. */
+static void ask_again(struct tn_session *s)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(4096);
+    struct tn_line again = session_line(s);
+
+    tn_shell_dialect(s->shell)->put_report(&line, &again);
+    tn_shell_send(s->shell, tn_buf_str(&line), line.len, tn_now(), NULL);
+}
+
 static int type_interrupt(struct tn_session *s, const char *key, int64_t deadline,
                           struct tn_error *err)
 {
-    pid_t before = tn_shell_foreground(s->shell);
-    bool handed_over = !tn_shell_has_terminal(s->shell);
+    bool lost = true;
 
     tn_shell_let_flow(s->shell); /* a program may have stopped the output */
-
-    if (type_keys(s, key, 1, deadline, err) < 0)
-        return -1;
-    if (tn_shell_dialect(s->shell)->forgetful) {
-        tn_autobuf struct tn_buf line = TN_BUF_INIT(4096);
-        struct tn_line again = session_line(s);
-        tn_shell_dialect(s->shell)->put_report(&line, &again);
-        tn_shell_send(s->shell, tn_buf_str(&line), line.len, tn_now(), NULL);
+    for (int i = 0; lost && i < INTERRUPT_TRIES; i++) {
+        pid_t before = tn_shell_foreground(s->shell);
+        bool handed_over = !tn_shell_has_terminal(s->shell);
+        if (type_keys(s, key, 1, deadline, err) < 0)
+            return -1;
+        if (i == 0 && tn_shell_dialect(s->shell)->forgetful)
+            ask_again(s);
+        lost = interrupt_was_lost(s, before, handed_over, deadline);
     }
-    return interrupt_was_lost(s, before, handed_over, deadline)
-               ? type_keys(s, key, 1, deadline, err)
-               : 0;
+    return 0;
 }
 
 static int send_input(struct tn_session *s, const struct tn_shell_request *q, struct text text,

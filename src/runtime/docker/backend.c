@@ -79,7 +79,7 @@ const struct tn_backend tn_backend_docker = {
     .aliases = aliases,
     .summary = "a container of Docker or Podman, from any image",
     .abilities = TN_CAN_PAUSE | TN_CAN_STOP | TN_CAN_LIMIT | TN_CAN_ISOLATE | TN_CAN_IMAGE |
-                 TN_CAN_NETWORK_NONE | TN_CAN_GVISOR,
+                 TN_CAN_NETWORK_NONE | TN_CAN_GVISOR | TN_CAN_SECRETS,
     .open = open_engine,
     .close = close_engine,
     .check = docker_check,

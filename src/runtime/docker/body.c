@@ -1,7 +1,9 @@
 /* The plan as the engine wants to hear it. */
 #include "base/sha256.h"
+#include "gate/roots.h"
 #include "runtime/docker/docker.h"
 #include "runtime/owner.h"
+#include "runtime/secrets.h"
 
 enum { DONE_MAX = 24 };
 
@@ -161,8 +163,14 @@ static void put_environment(struct body *b)
     put_variable(&b->w, "OPENHANDS_SESSION_ID", spec->name ? spec->name : p->subject->id);
     if (c->core.debug)
         put_variable(&b->w, "DEBUG", "true");
+    for (const char *const *v = tn_root_variables; p->ends_tls && *v; v++)
+        tn_jw_str(&b->w, *v);
     tn_json_each(c->sandbox.runtime_startup_env_vars, put_given, &b->w);
     tn_json_each(spec->env, put_given, &b->w);
+    for (size_t i = 0; i < spec->secrets.count; i++) {
+        tn_autofree char *holder = tn_secrets_variable(p->subject, spec->secrets.items[i]);
+        tn_jw_str(&b->w, holder);
+    }
     tn_jw_array_end(&b->w);
 }
 

@@ -43,6 +43,8 @@ enum docker_own_port {
     DOCKER_PORT_COUNT
 };
 
+struct docker_plan;
+
 struct docker {
     const struct tn_host *host;
     struct tn_engine *engine;
@@ -105,6 +107,8 @@ int docker_network(const struct tn_host *host, const struct tn_spec *spec, const
 int docker_reload(void *engine, const struct tn_subject *s, int64_t deadline, struct tn_error *err);
 /* What a sandbox of that spec is to have, never the default; said: somebody has named it. */
 int docker_choose_network(const struct docker *d, const struct tn_spec *spec, bool *said);
+/* Whether its gate ends TLS: for secrets, or rules about requests inside. */
+bool docker_ends_tls(const struct docker *d, int network, const struct tn_spec *spec);
 /* That it can have it, with its rules. */
 int docker_check_network(const struct docker *d, int network, const struct tn_spec *spec,
                          struct tn_error *err);
@@ -118,9 +122,12 @@ const char *docker_reaches(const char *network);
  * it (backend.c). */
 bool docker_expects_root(const struct tn_host *host);
 
-/* The file that is /etc/resolv.conf of one with a gate: its path, on the heap; and its making. */
-char *docker_resolver(const struct tn_subject *s);
-int docker_write_resolver(const struct tn_subject *s, struct tn_error *err);
+/* The files of one with a gate, before it is made: its /etc/resolv.conf, and those of its authority
+ * (gate/roots.h), which are empty until it has one.  A secret that is not there is an error. */
+int docker_make_gate_files(const struct docker_plan *p, struct tn_error *err);
+/* A file of its directory: the path, on the heap. */
+char *docker_file(const struct tn_subject *s, const char *name);
+#define DOCKER_RESOLVER "resolv.conf"
 /* Starts the keeper of a container that runs and has a gate, if there is none for its first
  * process: when it returns the wall is up.  TN_E_UNSUPPORTED: the kernel has no gate. */
 int docker_gate_up(const struct docker *d, const struct tn_subject *s, const struct tn_json *tree,
@@ -167,6 +174,7 @@ struct docker_plan {
     bool host_network, no_network;
     bool gated;         /* no_network, as the engine has it */
     bool gate_optional; /* nobody has said a network: without a gate it is bridge */
+    bool ends_tls;      /* its gate does, by secrets or rules: it has an authority */
     bool gvisor;        /* its runtime is docker.runsc, which passes no socket in */
     enum docker_way way;
     int own[DOCKER_PORT_COUNT]; /* inside */

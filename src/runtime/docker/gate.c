@@ -1,16 +1,19 @@
 /* The network of a container, and the gate of one that has it: the container is made with a network
  * that leads nowhere, in which a keeper of this machine raises the wall (jail/container.c). */
 #include <fcntl.h>
-#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/again.h"
+#include "base/file-lock.h"
 #include "base/fs.h"
+#include "gate/roots.h"
 #include "gate/wall.h"
 #include "jail/plan.h"
 #include "runtime/docker/docker.h"
 #include "runtime/gated.h"
 #include "runtime/programs.h"
+#include "runtime/secrets.h"
 
 #define RESOLVER "nameserver " TN_WALL_NAMES4 "\n"
 #define END_SECONDS 10.0
@@ -67,15 +70,26 @@ int docker_choose_network(const struct docker *d, const struct tn_spec *spec, bo
     return can_gate(d, spec) ? TN_NETWORK_OPEN : TN_NETWORK_BRIDGE;
 }
 
+bool docker_ends_tls(const struct docker *d, int network, const struct tn_spec *spec)
+{
+    const struct tn_str_list *allow =
+        tn_gated_rules(network, spec, &docker_config(d)->docker.allow);
+
+    return allow && (spec->secrets.count || tn_gated_look_inside(allow));
+}
+
 int docker_check_network(const struct docker *d, int network, const struct tn_spec *spec,
                          struct tn_error *err)
 {
     const struct tn_str_list *allow =
         tn_gated_rules(network, spec, &docker_config(d)->docker.allow);
 
-    if (!allow && (spec->allow.count || spec->ask))
+    if (!allow && (spec->allow.count || spec->ask || spec->secrets.count))
         return tn_fail(err, TN_E_UNSUPPORTED, "%s: the network %s of a container has no gate",
-                       spec->allow.count ? "allow" : "ask", tn_networks[network]);
+                       spec->allow.count ? "allow"
+                       : spec->ask       ? "ask"
+                                         : "secrets",
+                       tn_networks[network]);
     if (!allow)
         return 0;
     if (!can_gate(d, spec))
@@ -88,10 +102,6 @@ int docker_check_network(const struct docker *d, int network, const struct tn_sp
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network %s: sandbox.additional_networks would lead around the gate",
                        tn_networks[network]);
-    if (tn_gated_look_inside(allow))
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "allow: a rule for https with a method or a path is for jails: no authority "
-                       "of a gate is shown to containers");
     return tn_gated_check(network, spec, err);
 }
 
@@ -127,32 +137,44 @@ static int write_resolver(int fd, void *ctx, struct tn_error *err)
     return tn_fs_write(fd, RESOLVER, strlen(RESOLVER), err);
 }
 
-char *docker_resolver(const struct tn_subject *s)
+char *docker_file(const struct tn_subject *s, const char *name)
 {
-    return tn_asprintf("%s/resolv.conf", s->directory);
+    return tn_asprintf("%s/%s", s->directory, name);
 }
 
-int docker_write_resolver(const struct tn_subject *s, struct tn_error *err)
+/* The keeper writes them when the container runs. */
+static int make_authority_files(const struct docker_plan *p, struct tn_error *err)
+{
+    static const char *const names[] = {TN_ROOTS_AUTHORITY_FILE, TN_ROOTS_BUNDLE_FILE,
+                                        TN_ROOTS_POLICY_FILE};
+    tn_autofree char *certificate = NULL;
+    tn_autofd int vault = tn_secrets_vault(p->docker->host, p->subject, &certificate, err);
+
+    for (size_t i = 0; vault >= 0 && i < TN_COUNT(names); i++) {
+        tn_autofree char *path = docker_file(p->subject, names[i]);
+        tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+        if (fd < 0)
+            return tn_fail_errno(err, errno, "%s", path);
+    }
+    return vault < 0 ? -1 : 0;
+}
+
+int docker_make_gate_files(const struct docker_plan *p, struct tn_error *err)
 {
     const struct tn_fs_replace how = {.mode = 0644};
-    tn_autofree char *path = docker_resolver(s);
+    tn_autofree char *path = docker_file(p->subject, DOCKER_RESOLVER);
 
-    return tn_fs_replace(TN_FS_ANYWHERE, path, &how, write_resolver, NULL, err);
+    if (p->gated && tn_fs_replace(TN_FS_ANYWHERE, path, &how, write_resolver, NULL, err) < 0)
+        return -1;
+    return p->ends_tls ? make_authority_files(p, err) : 0;
 }
 
 /* --- the keeper ---------------------------------------------------------------------------- */
 
-static int open_lock(const struct tn_subject *s)
-{
-    tn_autofree char *path = tn_asprintf("%s/" TN_JAIL_KEEPER_LOCK, s->directory);
-
-    return open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-}
-
 /* Whether a keeper lives that is that process's. */
 static bool has_keeper(const struct tn_subject *s, const struct tn_proc *process)
 {
-    tn_autofd int lock = open_lock(s);
+    tn_autofd int lock = tn_gated_open_lock(s->directory);
     char wanted[64], there[64];
 
     snprintf(wanted, sizeof wanted, TN_JAIL_KEEPER_OF, (long long)process->pid,
@@ -161,7 +183,7 @@ static bool has_keeper(const struct tn_subject *s, const struct tn_proc *process
     if (n < 0)
         return false;
     there[n] = '\0';
-    return strcmp(there, wanted) == 0 && flock(lock, LOCK_SH | LOCK_NB) < 0;
+    return strcmp(there, wanted) == 0 && tn_byte_is_locked(lock, 0);
 }
 
 /* "ok", or the name of an error and what it says. */
@@ -179,22 +201,47 @@ static int take_word(const char *words, struct tn_error *err)
     return tn_fail(err, code, "%.*s", (int)strcspn(words + n, "\n"), words + n + (words[n] == ' '));
 }
 
+/* What its gate is to know, where it was made for that: the vault, and a file in memory with the
+ * certificate of its authority. */
+static int open_vault(const struct docker *d, const struct tn_subject *s, int fds[2],
+                      struct tn_error *err)
+{
+    tn_autofree char *mark = docker_file(s, TN_ROOTS_AUTHORITY_FILE), *certificate = NULL;
+
+    if (access(mark, F_OK) < 0)
+        return 0;
+    tn_autofd int vault = tn_secrets_vault(d->host, s, &certificate, err);
+    tn_autofd int text = vault < 0 ? -1 : memfd_create("authority", MFD_CLOEXEC);
+    if (vault < 0)
+        return -1;
+    if (text < 0 || tn_fs_write(text, certificate, strlen(certificate), NULL) < 0 ||
+        lseek(text, 0, SEEK_SET) < 0)
+        return tn_fail_errno(err, errno, "certificate of its authority");
+    fds[0] = TN_TAKE_FD(text);
+    fds[1] = TN_TAKE_FD(vault);
+    return 0;
+}
+
 static int start_keeper(const struct docker *d, const struct tn_subject *s, const char *container,
                         const struct tn_proc *process, int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *keeper = tn_gated_program(d->host, TN_GATED_KEEPER, err);
     tn_autofree char *gate = keeper ? tn_gated_program(d->host, TN_GATED_GATE, err) : NULL;
     tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
+    int vault[2] = {-1, -1};
     char pid[24], start[24], ask[24];
 
-    if (!gate)
+    if (!gate || open_vault(d, s, vault, err) < 0)
         return -1;
+    tn_autofd int authority = vault[0], values = vault[1];
+    const struct tn_child_fd given[] = {{authority, STDIN_FILENO}, {values, TN_JAIL_VAULT_FD}};
     snprintf(pid, sizeof pid, "%lld", (long long)process->pid);
     snprintf(start, sizeof start, "%llu", (unsigned long long)process->start);
     snprintf(ask, sizeof ask, "%.3f", s->spec->ask ? docker_config(d)->jail.ask_seconds : 0);
     const char *const argv[] = {TN_GATED_KEEPER, "--container", s->directory, container, pid,
                                 start,           gate,          ask,          NULL};
-    if (tn_program_ask(keeper, argv, &words, deadline, err) < 0)
+    if (tn_program_ask_with(keeper, argv, given, values < 0 ? 0 : TN_COUNT(given), &words, deadline,
+                            err) < 0)
         return -1;
     return take_word(tn_buf_str(&words), err);
 }
@@ -223,10 +270,10 @@ int docker_gate_up(const struct docker *d, const struct tn_subject *s, const str
 
 void docker_gate_down(const struct tn_subject *s, int64_t deadline)
 {
-    tn_autofd int lock = open_lock(s);
+    tn_autofd int lock = tn_gated_open_lock(s->directory);
     int64_t patience = tn_deadline_in(END_SECONDS);
 
-    while (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+    while (lock >= 0 && tn_byte_is_locked(lock, 0))
         if (!tn_look_again_in(END_MS, patience < deadline ? patience : deadline))
             return;
 }

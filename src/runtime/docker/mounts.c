@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/fs.h"
+#include "gate/roots.h"
 #include "runtime/docker/docker.h"
 
 /* File in the sandbox's directory that says where its overlay layers are, when that is elsewhere.
@@ -141,8 +142,7 @@ int docker_make_directories(const struct docker_plan *p, struct tn_error *err)
         return 0;
     if (mkdir(run, 0755) < 0 && errno != EEXIST)
         return tn_fail_errno(err, errno, "%s", run);
-    if (docker_leash(p->subject, err) < 0 ||
-        (p->gated && docker_write_resolver(p->subject, err) < 0))
+    if (docker_leash(p->subject, err) < 0 || docker_make_gate_files(p, err) < 0)
         return -1;
     return copy_hand(p->docker->host->hand, hand, err);
 }
@@ -269,11 +269,27 @@ static int put_volumes(const struct docker_plan *p, struct tn_jw *w, bool old_st
     return 0;
 }
 
+/* A file of its directory. */
+static void put_own(const struct docker_plan *p, struct tn_jw *w, const char *name,
+                    const char *inside)
+{
+    tn_autofree char *path = docker_file(p->subject, name);
+
+    put_bind(w, path, inside, true);
+}
+
+static void put_authority(const struct docker_plan *p, struct tn_jw *w)
+{
+    put_own(p, w, TN_ROOTS_AUTHORITY_FILE, TN_ROOTS_AUTHORITY);
+    put_own(p, w, TN_ROOTS_BUNDLE_FILE, TN_ROOTS_BUNDLE);
+    for (const char *const *policy = tn_root_policies; *policy; policy++)
+        put_own(p, w, TN_ROOTS_POLICY_FILE, *policy);
+}
+
 int docker_put_mounts(const struct docker_plan *p, struct tn_jw *w, struct tn_error *err)
 {
     tn_autofree char *run = docker_run_directory(p->subject);
     tn_autofree char *hand = docker_hand_copy(p->subject);
-    tn_autofree char *resolver = docker_resolver(p->subject);
 
     tn_jw_key(w, "Mounts");
     tn_jw_array(w);
@@ -282,7 +298,9 @@ int docker_put_mounts(const struct docker_plan *p, struct tn_jw *w, struct tn_er
         put_bind(w, run, DOCKER_INSIDE "/run", false);
     }
     if (p->gated)
-        put_bind(w, resolver, "/etc/resolv.conf", true);
+        put_own(p, w, DOCKER_RESOLVER, "/etc/resolv.conf");
+    if (p->ends_tls)
+        put_authority(p, w);
     if (put_volumes(p, w, false, err) < 0)
         return -1;
     tn_jw_array_end(w);

@@ -53,6 +53,7 @@ void docker_plan_network(struct docker_plan *p, int network)
     p->gated = tn_gated(network);
     p->host_network = network == TN_NETWORK_HOST;
     p->no_network = p->gated || network == TN_NETWORK_NONE;
+    p->ends_tls = docker_ends_tls(p->docker, network, p->subject->spec);
 }
 
 static bool has_plugin(const struct tn_spec *spec, const char *name)
@@ -279,7 +280,7 @@ int docker_plan_init(struct docker_plan *p, const struct docker *d, const struct
     p->image = tn_strdup(image);
     p->name = docker_name(s);
     docker_plan_network(p, docker_choose_network(d, s->spec, &said));
-    p->gate_optional = !said;
+    p->gate_optional = !said && !p->ends_tls;
     p->gvisor = tn_config_wants_gvisor(docker_config(d), s->spec);
     return docker_check_network(d, p->network, s->spec, err);
 }

@@ -44,7 +44,8 @@ static int platform_of(const struct tn_host *host)
     return tn_jail_platforms[i] ? i : TN_JAIL_PLATFORM_SYSTRAP;
 }
 
-int jail_check_gvisor(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
+int jail_plan_gvisor(const struct tn_host *host, const struct tn_spec *spec,
+                     struct tn_jail_plan *plan, struct tn_error *err)
 {
     if (!tn_config_wants_gvisor(host->config, spec))
         return 0;
@@ -53,17 +54,13 @@ int jail_check_gvisor(const struct tn_host *host, const struct tn_spec *spec, st
                        "%s: a jail under gVisor sees no device of this machine",
                        spec->gpus ? "gpus" : "devices");
     tn_autofree char *runsc = offered_runsc(host, err);
-    return runsc ? 0 : -1;
-}
-
-int jail_plan_gvisor(const struct jail_engine *e, const struct tn_spec *spec,
-                     struct tn_jail_plan *plan, struct tn_error *err)
-{
-    if (!tn_config_wants_gvisor(e->host->config, spec))
-        return 0;
-    plan->runsc = offered_runsc(e->host, err);
-    plan->platform = platform_of(e->host);
-    return plan->runsc ? 0 : -1;
+    if (!runsc)
+        return -1;
+    if (plan) {
+        plan->runsc = TN_TAKE_PTR(runsc);
+        plan->platform = platform_of(host);
+    }
+    return 0;
 }
 
 /* --- tendon doctor ---------------------------------------------------------------------------- */

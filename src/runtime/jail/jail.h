@@ -210,11 +210,10 @@ int jail_await_start(const struct tn_subject *subject, int64_t deadline, struct 
 
 /* --- gvisor.c ------------------------------------------------------------------------------- */
 
-/* Puts runsc into the plan, for a jail that wants it; TN_E_UNSUPPORTED says what is in its way. */
-int jail_plan_gvisor(const struct jail_engine *e, const struct tn_spec *spec,
+/* Puts runsc into the plan (NULL: would), for a jail that wants it; TN_E_UNSUPPORTED says what is
+ * in its way on this machine, or in the way of what else it wants. */
+int jail_plan_gvisor(const struct tn_host *host, const struct tn_spec *spec,
                      struct tn_jail_plan *plan, struct tn_error *err);
-/* That a jail which wants it can have it on this machine, with all else that it wants. */
-int jail_check_gvisor(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err);
 /* What tendon doctor says of it. */
 void jail_tell_gvisor(const struct tn_host *host, tn_symptom_fn fn, void *ctx);
 

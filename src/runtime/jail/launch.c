@@ -218,7 +218,7 @@ static int check_vault(const struct tn_host *host, const struct tn_spec *spec, s
         spec->secrets.count ? "any" : "rules about paths or methods inside TLS");
 }
 
-int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
+static int check_spec(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
     const struct tn_str_list *allow;
     int network = jail_network(host, spec, NULL, &allow);
@@ -227,10 +227,14 @@ int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network: a jail has none, open, allow, or that of the host; bridge is for "
                        "docker");
-    if (tn_gated_check(network, spec, err) < 0 || check_vault(host, spec, err) < 0 ||
-        jail_check_gvisor(host, spec, err) < 0)
+    if (tn_gated_check(network, spec, err) < 0 || check_vault(host, spec, err) < 0)
         return -1;
     return spec->user ? check_user(spec->user, err) : 0;
+}
+
+int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
+{
+    return check_spec(host, spec, err) < 0 ? -1 : jail_plan_gvisor(host, spec, NULL, err);
 }
 
 static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
@@ -244,7 +248,7 @@ static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,
     const struct tn_str_list *allow;
     int network = jail_network(e->host, spec, NULL, &allow);
 
-    if (jail_check(e->host, spec, err) < 0)
+    if (check_spec(e->host, spec, err) < 0)
         return -1;
     plan->network = kinds[network];
     if (!allow)
@@ -308,7 +312,7 @@ static int fill_plan(const struct jail_engine *e, const struct tn_subject *subje
     plan->new_privs = !e->host->config->jail.no_new_privileges;
     plan->owner_pid = subject->owner.pid;
     plan->owner_start = (int64_t)subject->owner.start;
-    if (jail_plan_gvisor(e, spec, plan, err) < 0 ||
+    if (jail_plan_gvisor(e->host, spec, plan, err) < 0 ||
         plan_criu(e, subject, plan, deadline, err) < 0 || plan_network(e, spec, plan, err) < 0 ||
         jail_root_plan(e, s, plan, err) < 0 || jail_mounts_plan(e, spec, plan, err) < 0 ||
         plan_limits(e, subject, s, plan, ref, err) < 0)

@@ -212,7 +212,7 @@ static int transfer(struct mcp_dial *d, struct tn_http_client *http, const struc
         return -1;
     tn_autofree char *target = tn_asprintf("%s%s", place.base, call->target);
     if (place.far)
-        tn_buf_printf(&headers, "Host: %s\r\n", place.host);
+        tn_buf_printf(&headers, "Host: %s\r\n%s", place.host, place.headers);
     tn_buf_puts(&headers, tn_buf_str(&d->headers));
     for (const char *const *h = call->headers; h && *h; h++)
         tn_buf_printf(&headers, "%s\r\n", *h);

@@ -18,7 +18,7 @@ static char *api_of(const struct tn_config_sandbox *c, struct tn_error *err)
     while (n > 0 && url[n - 1] == '/')
         n--;
     tn_autofree char *api = tn_strndup(url, n);
-    if (tn_hand_place(api, &place, err) == 0 && place.far)
+    if (!strchr(api, '#') && tn_hand_place(api, &place, err) == 0 && place.far)
         return TN_TAKE_PTR(api);
     tn_fail(err, TN_E_INVALID,
             "sandbox.remote_runtime_api_url: expected http(s)://HOST[:PORT][/PATH]");

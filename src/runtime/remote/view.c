@@ -110,7 +110,9 @@ static char *address_of(const char *url)
     while (n > 0 && url[n - 1] == '/')
         n--;
     tn_autofree char *text = tn_strndup(url, n);
-    return tn_hand_place(text, &place, NULL) == 0 && place.far ? TN_TAKE_PTR(text) : NULL;
+    return !strchr(text, '#') && tn_hand_place(text, &place, NULL) == 0 && place.far
+               ? TN_TAKE_PTR(text)
+               : NULL;
 }
 
 static bool has_processes(enum tn_status status)

@@ -41,17 +41,6 @@ bool host_is_local(const char *host)
            (n > 10 && strcmp(host + n - 10, ".localhost") == 0);
 }
 
-const char *call_option(const struct tn_call *c, const char *prefix)
-{
-    size_t n = strlen(prefix);
-
-    for (size_t i = 1; i < c->argc; i++) {
-        if (strncmp(c->argv[i].text, prefix, n) == 0)
-            return c->argv[i].text + n;
-    }
-    return NULL;
-}
-
 /* --- unseen ----------------------------------------------------------------------------------- */
 
 /* A script of a file is what agents run all day; what an interpreter reads from a terminal is

@@ -36,7 +36,4 @@ static inline bool fetches(const struct tn_call *c)
 /* A host that is this sandbox itself, or a name that cannot leave the machine. */
 bool host_is_local(const char *host);
 
-/* An argument of the call begins with this text; returns what follows, or NULL. */
-const char *call_option(const struct tn_call *c, const char *prefix);
-
 #endif

@@ -5,7 +5,6 @@
 #include "service/clock.h"
 #include "service/e2b/e2b.h"
 #include "service/openhands.h"
-#include "service/preview-host.h"
 
 enum {
     USUAL_PAGE = 100,
@@ -90,27 +89,11 @@ static int read_metadata(struct tn_http_exchange *x, struct page *p)
     return 0;
 }
 
-/* "TIME-ID" of the last one of the page before. */
-static int read_token(struct tn_http_exchange *x, struct box_filter *f, char after[11])
-{
-    const char *text = tn_http_query(x, "nextToken");
-    char *end;
-
-    if (!text || !*text)
-        return 0;
-    f->after_created = strtod(text, &end);
-    if (end == text || *end != '-' || !preview_is_id(end + 1, strlen(end + 1)))
-        return native_refuse(x, TN_E_INVALID, "nextToken: expected that of the page before");
-    snprintf(after, 11, "%s", end + 1);
-    f->after = after;
-    return 0;
-}
-
 static void list(struct tn_http_exchange *x, struct tn_service *s, bool pages)
 {
     tn_autobuf struct tn_buf json = ANSWER_BUF(x, E2B_ANSWER_MAX);
     tn_autofree struct page *p = tn_calloc(1, sizeof *p);
-    char after[11], token[64];
+    char after[11], token[SURFACE_PLACE];
     const char *order = tn_http_query(x, "order");
 
     if (!caller_may(x, SCOPE_READ))
@@ -121,14 +104,14 @@ static void list(struct tn_http_exchange *x, struct tn_service *s, bool pages)
     p->w = tn_jw(&json);
     p->template = tn_http_query(x, "template");
     if (read_metadata(x, p) || read_states(x, &p->states) ||
-        (pages &&
-         (native_query_int(x, "limit", 1, LARGEST_PAGE, &p->limit) || read_token(x, &f, after))))
+        (pages && (native_query_int(x, "limit", 1, LARGEST_PAGE, &p->limit) ||
+                   surface_read_place(x, "nextToken", &f, after))))
         return;
     tn_jw_array(&p->w);
     bool more = box_each(s, &f, list_box, p, NULL) != 0;
     tn_jw_array_end(&p->w);
     if (more) {
-        snprintf(token, sizeof token, "%.17g-%s", p->created, p->id);
+        surface_write_place(p->created, p->id, token);
         tn_http_set_header(x, "X-Next-Token", token);
     }
     tn_http_reply_json(x, 200, &json);
@@ -272,7 +255,7 @@ static double used_pct(const struct box_sample *before, const struct box_sample 
 }
 
 static void put_sample(struct tn_jw *w, const struct box_sample *before,
-                       const struct box_sample *now, const struct e2b_size *size)
+                       const struct box_sample *now, const struct surface_size *size)
 {
     tn_jw_object(w);
     openhands_put_time(w, "timestamp", now->time);
@@ -307,7 +290,7 @@ static void put_samples(struct tn_http_exchange *x, struct tn_jw *w, struct box 
     } else {
         box_look(b, &v);
     }
-    struct e2b_size size = e2b_size_of(&v);
+    struct surface_size size = surface_size_of(&v);
     tn_jw_array(w);
     for (size_t i = 0; i < count; i++)
         if (samples[i].time >= start && samples[i].time <= end)
@@ -390,6 +373,88 @@ static void get_logs(struct tn_http_exchange *x, void *ctx)
 static void get_newer_logs(struct tn_http_exchange *x, void *ctx)
 {
     logs(x, ctx, true);
+}
+
+/* --- the network ----------------------------------------------------------------------------- */
+
+/* Of rules that are lists of JSON: those of `these` that are not among the others, borrowed; the
+ * caller frees the items. */
+static struct tn_str_list without(const struct tn_json *these, const struct tn_json *others)
+{
+    struct tn_str_list out = {.items = tn_calloc(tn_json_count(these) + 1, sizeof *out.items)};
+
+    for (size_t i = 0; i < tn_json_count(these); i++) {
+        const char *rule = tn_json_str(tn_json_at(these, i), NULL);
+        if (rule && !tn_json_lists(others, rule))
+            out.items[out.count++] = (char *)rule;
+    }
+    return out;
+}
+
+/* The rules of its gate become those that are wished, at once.  Which kind of network it has is
+ * settled when it starts. */
+static int change_network(struct tn_http_exchange *x, struct box *b, const struct tn_json *wish,
+                          const struct tn_json *has, struct tn_error *err)
+{
+    const char *wanted = tn_json_get_str(wish, "network", "open");
+    const char *network = tn_json_get_str(has, "network", "");
+
+    if (strcmp(network, "allow") != 0)
+        return strcmp(network, wanted) == 0
+                   ? 0
+                   : tn_fail(err, TN_E_CONFLICT,
+                             "the network of this sandbox is %.20s for as long as it lives: one "
+                             "that is made with denyOut and allowOut takes other lists",
+                             network);
+    const struct tn_json *rules = tn_json_get(wish, "allow"), *old = tn_json_get(has, "rules");
+    struct tn_rules_change change = {.allow = without(rules, old), .deny = without(old, rules)};
+    int failed = box_change_rules(b, caller_of(x), &change, err);
+    free(change.allow.items);
+    free(change.deny.items);
+    return failed;
+}
+
+static int read_network(struct box *b, const struct tn_json *body, struct tn_json **wish,
+                        struct tn_json **has, struct tn_error *err)
+{
+    static const char all[] = "{\"allow\":[\"0.0.0.0/0:*\",\"[::]/0:*\"]}";
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(E2B_BODY_MAX), now = TN_BUF_INIT(E2B_BODY_MAX);
+    struct tn_jw w = tn_jw(&text), told = tn_jw(&now);
+
+    tn_jw_object(&w);
+    tn_jw_object(&told);
+    if (e2b_put_network(&w, body, body, err) || box_put_network(b, &told, err))
+        return -1;
+    tn_jw_object_end(&w);
+    tn_jw_object_end(&told);
+    if (!tn_buf_ok(&text) || !tn_buf_ok(&now))
+        return tn_fail(err, TN_E_TOO_LARGE, "network: too much of it");
+    if (text.len == 2) { /* {}: everything */
+        tn_buf_reset(&text);
+        tn_buf_puts(&text, all);
+    }
+    return tn_json_parse(tn_buf_str(&text), text.len, wish, err) ||
+                   tn_json_parse(tn_buf_str(&now), now.len, has, err)
+               ? -1
+               : 0;
+}
+
+static void put_network(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_service *s = ctx;
+    autobox struct box *b = e2b_box(x, s, SCOPE_MANAGE);
+    tn_autojson struct tn_json *body = NULL, *wish = NULL, *has = NULL;
+    struct tn_error err = {0};
+
+    if (!b || surface_body(x, E2B_BODY_MAX, &body))
+        return;
+    int failed = read_network(b, body, &wish, &has, &err) || change_network(x, b, wish, has, &err);
+    if (native_audit(x, s, "network.change", box_id(b), failed ? &err : NULL))
+        return;
+    if (failed)
+        reply_error(x, &err);
+    else
+        tn_http_reply(x, 204, NULL, NULL, 0);
 }
 
 /* --- templates ------------------------------------------------------------------------------- */
@@ -486,7 +551,7 @@ const struct tn_route routes_e2b_control[] = {
     {"GET", BOX "/metrics", get_metrics, "E2B: what it uses", 0},
     {"GET", BOX "/logs", get_logs, "E2B: its log", 0},
     {"GET", "/v2/sandboxes/{id}/logs", get_newer_logs, "E2B: its log", 0},
-    {"PUT", BOX "/network", not_served, "E2B: not served", 0},
+    {"PUT", BOX "/network", put_network, "E2B: other rules for its gate", 0},
     {"GET", "/templates", get_templates, "E2B: templates of the configuration", 0},
     {"GET", "/v2/templates", get_templates, "E2B: templates of the configuration", 0},
     {"GET", "/templates/aliases/{alias}", get_alias, "E2B: the template of that name", 0},

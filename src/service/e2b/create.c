@@ -1,6 +1,4 @@
 /* New sandboxes: POST /sandboxes, fork, snapshots. */
-#include <arpa/inet.h>
-
 #include "base/sha256.h"
 #include "service/admit.h"
 #include "service/clock.h"
@@ -53,23 +51,9 @@ static int find_origin(struct tn_service *s, const struct caller *who, const cha
     return out->parent ? 0 : not_found(err, id);
 }
 
-/* "8.8.8.8" means all of its ports there, the name of a host those of the web. */
-static void put_rule(struct tn_jw *w, const char *text)
+int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn_json *network,
+                    struct tn_error *err)
 {
-    tn_autofree char *host = tn_strndup(text, strcspn(text, "/"));
-    unsigned char address[16];
-    bool v6 = inet_pton(AF_INET6, host, address) == 1;
-    bool numeric = v6 || inet_pton(AF_INET, host, address) == 1;
-    tn_autofree char *rule = v6 ? tn_asprintf("[%s]%s:*", host, text + strlen(host))
-                                : tn_asprintf("%s%s", text, numeric ? ":*" : "");
-
-    tn_jw_str(w, rule);
-}
-
-/* Lists of what may go out: all or nothing, or nothing but what is named. */
-static int put_network(struct tn_jw *w, const struct tn_json *body, struct tn_error *err)
-{
-    const struct tn_json *network = tn_json_get(body, "network");
     const struct tn_json *allow = tn_json_get(network, "allowOut");
     const struct tn_json *deny = tn_json_get(network, "denyOut");
     bool closed = !tn_json_bool(tn_json_get(body, "allow_internet_access"), true) ||
@@ -90,9 +74,9 @@ static int put_network(struct tn_jw *w, const struct tn_json *body, struct tn_er
     tn_jw_key(w, "allow");
     tn_jw_array(w);
     for (size_t i = 0; i < tn_json_count(allow); i++)
-        put_rule(w, tn_json_str(tn_json_at(allow, i), NULL)
-                        ? tn_json_str(tn_json_at(allow, i), NULL)
-                        : "");
+        surface_put_rule(w, tn_json_str(tn_json_at(allow, i), NULL)
+                                ? tn_json_str(tn_json_at(allow, i), NULL)
+                                : "");
     tn_jw_array_end(w);
     return 0;
 }
@@ -108,37 +92,6 @@ static int check_wish(const struct tn_json *body, struct tn_error *err)
     return 0;
 }
 
-static int put_variable(const char *name, struct tn_json *value, void *ctx)
-{
-    tn_jw_key(ctx, name);
-    tn_jw_tree(ctx, value);
-    return 0;
-}
-
-/* Variables of the request over those of the template, and the home that clients expect. */
-static int add_env(const struct tn_json *given, struct tn_spec *spec, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_MAX);
-    struct tn_jw w = tn_jw(&text);
-    struct tn_json *env = NULL;
-
-    if (!spec->workspace)
-        spec->workspace = tn_strdup(E2B_HOME);
-    tn_jw_object(&w);
-    if (!tn_json_has(spec->env, "HOME"))
-        tn_jw_kstr(&w, "HOME", spec->workspace);
-    tn_json_each(spec->env, put_variable, &w); /* of two members of a name the later one counts */
-    tn_json_each(given, put_variable, &w);
-    tn_jw_object_end(&w);
-    if (!tn_buf_ok(&text))
-        return tn_fail(err, TN_E_INVALID, "envVars: more than %d KiB", SPEC_MAX >> 10);
-    if (tn_json_parse(tn_buf_str(&text), text.len, &env, err))
-        return -1;
-    tn_json_free(spec->env);
-    spec->env = env;
-    return tn_spec_check(spec, err);
-}
-
 static int make_spec(struct tn_service *s, const struct caller *who, const struct origin *from,
                      const struct tn_json *body, struct tn_spec *spec, struct tn_error *err)
 {
@@ -147,7 +100,7 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     struct tn_jw w = tn_jw(&text);
 
     tn_jw_object(&w);
-    if (put_network(&w, body, err))
+    if (e2b_put_network(&w, body, tn_json_get(body, "network"), err))
         return -1;
     tn_jw_object_end(&w);
     if (!tn_buf_ok(&text))
@@ -155,7 +108,7 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     if (tn_json_parse(tn_buf_str(&text), text.len, &members, err) ||
         native_spec(s, who, from->template, members, spec, err))
         return -1;
-    if (!add_env(tn_json_get(body, "envVars"), spec, err))
+    if (!surface_add_env(tn_json_get(body, "envVars"), E2B_HOME, spec, err))
         return 0;
     tn_spec_done(spec);
     return -1;
@@ -240,18 +193,8 @@ static struct box *create(struct tn_http_exchange *x, struct tn_service *s,
 /* A sandbox that did not come to life is removed: clients know none that are not there. */
 static int await(struct box *b, const struct caller *who, struct tn_error *err)
 {
-    static const unsigned settled = 1u << BOX_RUNNING | 1u << BOX_PAUSED | 1u << BOX_STOPPED |
-                                    1u << BOX_ERROR | 1u << BOX_MISSING;
-    double seconds = box_service(b)->options->start_seconds + WAIT_MORE_SECONDS;
-    autoview struct box_view v = {0};
-
-    if (box_wait(b, settled, tn_deadline_in(seconds), err) == 0) {
-        box_look(b, &v);
-        if (v.state != BOX_ERROR && v.state != BOX_MISSING)
-            return 0;
-        tn_fail(err, v.cause == CAUSE_QUOTA ? TN_E_BUSY : TN_E_INTERNAL, "%s",
-                v.reason ? v.reason : "the sandbox could not be started");
-    }
+    if (surface_await(b, box_service(b)->options->start_seconds + WAIT_MORE_SECONDS, err) == 0)
+        return 0;
     box_order(b, who, ORDER_DELETE, tn_now(), NULL);
     return -1;
 }

@@ -43,11 +43,10 @@ void e2b_put_sandbox(struct tn_http_exchange *x, struct tn_jw *w, struct box *b)
 /* What lists and info answer with; detail: all of it. */
 void e2b_put_info(struct tn_http_exchange *x, struct tn_jw *w, const struct box_view *v,
                   bool detail);
-/* Processors, and bytes of memory and disk, that it may use. */
-struct e2b_size {
-    int64_t cpus, memory, disk;
-};
-struct e2b_size e2b_size_of(const struct box_view *v);
+/* Lists of what may go out (allowOut, denyOut; body says allow_internet_access), as members of a
+ * spec: all (none of them), nothing (network none), or what is named (allow). */
+int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn_json *network,
+                    struct tn_error *err);
 
 /* What opens envd of a sandbox: "ID_DIGITS".  It names the sandbox, since some clients (connect of
  * 2.9) forget to. */
@@ -79,6 +78,9 @@ bool e2b_is_signed(struct tn_http_exchange *x, const char *token);
 
 void e2b_execute(struct e2b_call *c);
 void e2b_create_context(struct e2b_call *c);
+void e2b_list_contexts(struct e2b_call *c);
+/* /contexts/ and that. */
+void e2b_one_context(struct e2b_call *c, const char *rest);
 
 /* --- Connect (connect.c) --------------------------------------------------------------------- */
 

@@ -14,6 +14,8 @@
 #define WOKEN_SECONDS 300.0
 #define WAKE_SECONDS 60.0
 #define HAND_SECONDS 30.0
+/* A link that names no sandbox is tried with so many, the newest: a millisecond, whoever asks. */
+enum { LINK_TRIES = 256 };
 
 /* --- which sandbox --------------------------------------------------------------------------- */
 
@@ -102,14 +104,16 @@ static int try_box(struct box *b, void *ctx)
     return 1;
 }
 
-/* A link names no sandbox where all have one address: the signature tells whose it is. */
+/* A link names no sandbox where all have one address (one with a host of its own, or a header, has
+ * been found before): the signature tells whose it is. */
 static bool find_signed(struct tn_service *s, struct tn_http_exchange *x, struct target *t)
 {
     struct search search = {.x = x};
 
     if (strcmp(tn_http_path(x), "/files") != 0 || !tn_http_query(x, "signature"))
         return false;
-    box_each(s, &(struct box_filter){0}, try_box, &search, NULL);
+    box_each(s, &(struct box_filter){.newest_first = true, .limit = LINK_TRIES}, try_box, &search,
+             NULL);
     *t = (struct target){.port = E2B_ENVD_PORT};
     snprintf(t->id, sizeof t->id, "%s", search.id);
     return true;
@@ -215,13 +219,7 @@ struct tn_hand_files *e2b_files(struct e2b_call *c)
 
 char *e2b_path(struct e2b_call *c, const char *given)
 {
-    bool tilde = given && given[0] == '~' && (!given[1] || given[1] == '/');
-    const char *rest = !given ? "" : tilde ? given + 1 + (given[1] == '/') : given;
-    char *path = *rest == '/' && !tilde ? tn_strdup(rest) : tn_asprintf("%s/%s", c->home, rest);
-
-    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/';)
-        path[--n] = '\0';
-    return path;
+    return surface_path(c->home, given);
 }
 
 /* --- small things ---------------------------------------------------------------------------- */
@@ -253,7 +251,7 @@ static void get_metrics(struct e2b_call *c)
 
     box_sample(c->b, NULL);
     box_look(c->b, &v);
-    struct e2b_size size = e2b_size_of(&v);
+    struct surface_size size = surface_size_of(&v);
     int64_t used = v.usage.memory > 0 ? v.usage.memory : 0;
     tn_jw_object(&w);
     tn_jw_kint(&w, "ts", (int64_t)service_time());
@@ -290,6 +288,7 @@ static const struct row {
     {"GET", "/health", E2B_CODE_PORT, get_health},
     {"POST", "/execute", E2B_CODE_PORT, e2b_execute},
     {"POST", "/contexts", E2B_CODE_PORT, e2b_create_context},
+    {"GET", "/contexts", E2B_CODE_PORT, e2b_list_contexts},
 };
 
 static const struct {
@@ -317,7 +316,11 @@ static void dispatch(struct e2b_call *c, const struct target *t)
             return;
         }
     }
-    native_refuse(c->x, TN_E_NOT_FOUND, "%.60s is not served on port %d", path, t->port);
+    static const char contexts[] = "/contexts/";
+    if (t->port == E2B_CODE_PORT && strncmp(path, contexts, sizeof contexts - 1) == 0)
+        e2b_one_context(c, path + sizeof contexts - 1);
+    else
+        native_refuse(c->x, TN_E_NOT_FOUND, "%.60s is not served on port %d", path, t->port);
 }
 
 static void serve(struct tn_service *s, struct tn_http_exchange *x, const struct target *t)

@@ -1,38 +1,20 @@
 /* Files of envd: GET and POST /files. */
+#include <limits.h>
 #include <strings.h>
+#include <zlib.h>
 
 #include "net/multipart.h"
-#include "net/url.h"
 #include "service/e2b/e2b.h"
-#include "service/proxy.h"
 
-enum { TARGET_MAX = 16 << 10, ANSWER_MAX = 1 << 20 };
+enum { ANSWER_MAX = 1 << 20 };
 
 void e2b_get_file(struct e2b_call *c)
 {
     tn_autofree char *path = e2b_path(c, tn_http_query(c->x, "path"));
-    tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
-    tn_autoentry struct tn_entry entry = {0};
-    struct tn_error err = {0};
-
     tn_autofiles struct tn_hand_files *f = e2b_files(c);
-    if (!f)
-        return;
-    if (tn_hand_files_stat(f, path, true, &entry, tn_deadline_in(E2B_SECONDS), &err)) {
-        reply_error(c->x, &err);
-        return;
-    }
-    if (entry.type != TN_ENTRY_FILE) {
-        native_refuse(c->x, TN_E_INVALID, "path '%.400s' is %s", path,
-                      entry.type == TN_ENTRY_DIRECTORY ? "a directory" : "no file");
-        return;
-    }
-    tn_buf_puts(&target, "/v1/files/content?path=");
-    tn_url_encode(&target, path, "/");
-    if (tn_buf_ok(&target))
-        proxy_to_hand(c->x, c->b, tn_buf_str(&target));
-    else
-        native_refuse(c->x, TN_E_URI_TOO_LONG, "the path is too long");
+
+    if (f)
+        surface_send_file(c->x, c->b, f, path);
 }
 
 /* --- uploads --------------------------------------------------------------------------------- */
@@ -40,6 +22,66 @@ void e2b_get_file(struct e2b_call *c)
 static ssize_t read_body(void *ctx, void *to, size_t n, struct tn_error *err)
 {
     return tn_http_read(ctx, to, n, err);
+}
+
+/* A body that is gzip, inflated as it is read. */
+struct packed {
+    struct tn_http_exchange *x;
+    z_stream z;
+    uint64_t in, out;
+    bool ended; /* a member: another may follow */
+    unsigned char bytes[16 << 10];
+};
+/* What unpacks to more than FREE bytes is a bomb when that is more than RATIO times its size. */
+enum { PACKED_RATIO = 100, GZIP_ONLY = 15 + 16 };
+#define PACKED_FREE (UINT64_C(1) << 30)
+
+static int fill(struct packed *p, struct tn_error *err)
+{
+    ssize_t n = tn_http_read(p->x, p->bytes, sizeof p->bytes, err);
+
+    if (n <= 0)
+        return (int)n;
+    p->z.next_in = p->bytes;
+    p->z.avail_in = (uInt)n;
+    p->in += (uint64_t)n;
+    return 1;
+}
+
+static int inflate_some(struct packed *p, struct tn_error *err)
+{
+    int r = p->ended ? inflateReset(&p->z) : Z_OK;
+
+    p->ended = false;
+    if (r == Z_OK)
+        r = inflate(&p->z, Z_NO_FLUSH);
+    p->ended = r == Z_STREAM_END;
+    return r == Z_OK || r == Z_BUF_ERROR || p->ended
+               ? 0
+               : tn_fail(err, TN_E_INVALID, "the body is no gzip");
+}
+
+static ssize_t read_packed(void *ctx, void *to, size_t n, struct tn_error *err)
+{
+    struct packed *p = ctx;
+    uInt want = n < INT_MAX ? (uInt)n : INT_MAX;
+
+    p->z.next_out = to;
+    p->z.avail_out = want;
+    while (want && p->z.avail_out == want) {
+        int more = p->z.avail_in ? 1 : fill(p, err);
+        if (more < 0)
+            return -1;
+        if (!more)
+            return p->ended ? 0 : tn_fail(err, TN_E_INVALID, "the body ends within its gzip");
+        if (inflate_some(p, err))
+            return -1;
+    }
+    p->out += want - p->z.avail_out;
+    if (p->out > PACKED_FREE && p->out / PACKED_RATIO > p->in)
+        return tn_fail(err, TN_E_TOO_LARGE, "the body unpacks to more than %d times its size",
+                       PACKED_RATIO);
+    return (ssize_t)(want - p->z.avail_out);
 }
 
 static ssize_t read_part(void *ctx, void *to, size_t n, struct tn_error *err)
@@ -78,12 +120,12 @@ static int store(struct e2b_call *c, struct tn_hand_files *f, const char *given,
 
 /* Each part is a file, whose name is its path unless the query has one for the only part. */
 static int store_parts(struct e2b_call *c, struct tn_hand_files *f, const char *type,
-                       struct tn_jw *w)
+                       tn_http_source_fn source, void *ctx, struct tn_jw *w)
 {
     const char *given = tn_http_query(c->x, "path");
     const struct tn_part *part;
     struct tn_error err = {0};
-    struct tn_multipart *m = tn_multipart_new(type, read_body, c->x, &err);
+    struct tn_multipart *m = tn_multipart_new(type, source, ctx, &err);
     int next = -1, count = 0, failed = 0;
 
     while (m && !failed && (next = tn_multipart_next(m, &part, &err)) == 1) {
@@ -103,18 +145,13 @@ static int store_parts(struct e2b_call *c, struct tn_hand_files *f, const char *
     return failed || next < 0 ? -1 : 0;
 }
 
-void e2b_post_files(struct e2b_call *c)
+static void post_files(struct e2b_call *c, tn_http_source_fn source, void *ctx)
 {
     const char *type = tn_http_header(c->x, "Content-Type"), *path = tn_http_query(c->x, "path");
-    const char *coding = tn_http_header(c->x, "Content-Encoding");
     tn_autobuf struct tn_buf json = ANSWER_BUF(c->x, ANSWER_MAX);
     struct tn_jw w = tn_jw(&json);
     bool parts = type && strncasecmp(type, "multipart/form-data", 19) == 0;
 
-    if (coding && strcasecmp(coding, "identity") != 0) {
-        reply_status(c->x, 406, NULL, "Content-Encoding: only identity is taken");
-        return;
-    }
     if (!parts && (!path || !*path)) {
         native_refuse(c->x, TN_E_INVALID, "path: expected, to say which file");
         return;
@@ -123,8 +160,25 @@ void e2b_post_files(struct e2b_call *c)
     if (!f)
         return;
     tn_jw_array(&w);
-    if (parts ? store_parts(c, f, type, &w) : store(c, f, path, read_body, c->x, &w))
+    if (parts ? store_parts(c, f, type, source, ctx, &w) : store(c, f, path, source, ctx, &w))
         return;
     tn_jw_array_end(&w);
     tn_http_reply_json(c->x, 200, &json);
+}
+
+void e2b_post_files(struct e2b_call *c)
+{
+    const char *coding = tn_http_header(c->x, "Content-Encoding");
+    struct packed packed = {.x = c->x};
+
+    if (!coding || strcasecmp(coding, "identity") == 0) {
+        post_files(c, read_body, c->x);
+    } else if (strcasecmp(coding, "gzip") != 0) {
+        reply_status(c->x, 406, NULL, "Content-Encoding: only gzip and identity are taken");
+    } else if (inflateInit2(&packed.z, GZIP_ONLY) != Z_OK) {
+        native_refuse(c->x, TN_E_INTERNAL, "no memory to unpack the body");
+    } else {
+        post_files(c, read_packed, &packed);
+        inflateEnd(&packed.z);
+    }
 }

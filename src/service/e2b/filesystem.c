@@ -16,17 +16,6 @@ static const char *const types[] = {
     [TN_ENTRY_OTHER] = "FILE_TYPE_UNSPECIFIED",
 };
 
-/* "-rw-r--r--", as ls has it. */
-static void put_permissions(struct tn_jw *w, const struct tn_entry *e)
-{
-    static const char letters[] = "rwxrwxrwx";
-    char text[11] = {e->type == TN_ENTRY_DIRECTORY ? 'd' : e->type == TN_ENTRY_SYMLINK ? 'L' : '-'};
-
-    for (int i = 0; i < 9; i++)
-        text[1 + i] = e->mode & 1u << (8 - i) ? letters[i] : '-';
-    tn_jw_kstr(w, "permissions", text);
-}
-
 static void put_time_of(struct tn_jw *w, double time)
 {
     double whole = floor(time);
@@ -40,19 +29,11 @@ static void put_time_of(struct tn_jw *w, double time)
     tn_jw_kstr(w, "modifiedTime", text);
 }
 
-static void put_owner(struct tn_jw *w, const char *key, int64_t id)
-{
-    char text[24];
-
-    snprintf(text, sizeof text, "%lld", (long long)id);
-    tn_jw_kstr(w, key, id == 0 ? "root" : text);
-}
-
 /* type: what a link leads to, where it leads anywhere. */
 static void put_entry(struct tn_jw *w, const char *path, const struct tn_entry *e,
                       enum tn_entry_type type)
 {
-    char size[24];
+    char size[24], mode[11];
 
     snprintf(size, sizeof size, "%lld", (long long)e->size);
     tn_jw_object(w);
@@ -61,9 +42,10 @@ static void put_entry(struct tn_jw *w, const char *path, const struct tn_entry *
     tn_jw_kstr(w, "path", path);
     tn_jw_kstr(w, "size", size); /* 64 bits are text in JSON of protobuf */
     tn_jw_kint(w, "mode", (int64_t)e->mode);
-    put_permissions(w, e);
-    put_owner(w, "owner", e->uid);
-    put_owner(w, "group", e->gid);
+    surface_mode_text(e, mode);
+    tn_jw_kstr(w, "permissions", mode);
+    surface_put_owner(w, "owner", e->uid);
+    surface_put_owner(w, "group", e->gid);
     put_time_of(w, e->mtime);
     if (e->target)
         tn_jw_kstr(w, "symlinkTarget", e->target);

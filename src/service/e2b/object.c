@@ -1,7 +1,4 @@
 /* A sandbox as clients of E2B see it. */
-#include <unistd.h>
-
-#include "service/bounds.h"
 #include "service/clock.h"
 #include "service/e2b/e2b.h"
 #include "service/openhands.h"
@@ -46,21 +43,6 @@ const char *e2b_state(const struct box_view *v)
     };
 
     return v->goal == BOX_GONE ? NULL : states[v->state];
-}
-
-struct e2b_size e2b_size_of(const struct box_view *v)
-{
-    struct bound_limits most = {0};
-
-    bounds_measure(box_service(v->box), v->runtime, &v->spec, v->resource_factor, &most, NULL);
-    struct e2b_size size = {
-        .cpus = most.cpus > 0 ? (int64_t)(most.cpus + 0.999) : sysconf(_SC_NPROCESSORS_ONLN),
-        .memory = most.memory > 0 ? (int64_t)most.memory
-                                  : sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE),
-        .disk = (int64_t)most.disk,
-    };
-    size.cpus = size.cpus > 0 ? size.cpus : 1;
-    return size;
 }
 
 /* Names of ports are PORT-ID.DOMAIN there and here. */
@@ -136,7 +118,7 @@ static double end_of(const struct box_view *v)
 void e2b_put_info(struct tn_http_exchange *x, struct tn_jw *w, const struct box_view *v,
                   bool detail)
 {
-    struct e2b_size size = e2b_size_of(v);
+    struct surface_size size = surface_size_of(v);
 
     tn_jw_object(w);
     put_names(w, v);

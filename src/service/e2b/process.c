@@ -128,12 +128,6 @@ static bool is_text(const struct tn_json *v)
     return !v || tn_json_type(v) == TN_JSON_STRING;
 }
 
-static void add_arg(struct tn_str_list *args, const char *text)
-{
-    args->items = tn_realloc(args->items, (args->count + 1) * sizeof *args->items);
-    args->items[args->count++] = tn_strdup(text);
-}
-
 static int read_args(const struct tn_json *config, struct tn_process_spec *spec,
                      struct tn_error *err)
 {
@@ -142,12 +136,12 @@ static int read_args(const struct tn_json *config, struct tn_process_spec *spec,
 
     if (!cmd || !*cmd)
         return tn_fail(err, TN_E_INVALID, "process.cmd: expected a program");
-    add_arg(&spec->args, cmd);
+    surface_add_arg(&spec->args, cmd);
     for (size_t i = 0; i < tn_json_count(args); i++) {
         const char *text = tn_json_str(tn_json_at(args, i), NULL);
         if (!text)
             return tn_fail(err, TN_E_INVALID, "process.args: expected strings");
-        add_arg(&spec->args, text);
+        surface_add_arg(&spec->args, text);
     }
     return 0;
 }
@@ -169,28 +163,6 @@ static double seconds_of(const struct e2b_call *c)
     return ms > 0 && ms < 1e12 ? ms / 1000 : 0;
 }
 
-static int put_variable(const char *name, struct tn_json *value, void *w)
-{
-    tn_jw_key(w, name);
-    tn_jw_tree(w, value);
-    return 0;
-}
-
-/* Their home is that of the sandbox, whatever its user has in /etc/passwd. */
-static int make_env(const struct e2b_call *c, const struct tn_json *given, struct tn_json **out,
-                    struct tn_error *err)
-{
-    tn_autobuf struct tn_buf text = {.max = E2B_BODY_MAX, .purse = purse_of(c->x)};
-    struct tn_jw w = tn_jw(&text);
-
-    tn_jw_object(&w);
-    if (!*c->user && !tn_json_has(given, "HOME"))
-        tn_jw_kstr(&w, "HOME", c->home);
-    tn_json_each(given, put_variable, &w);
-    tn_jw_object_end(&w);
-    return tn_json_parse(tn_buf_str(&text), text.len, out, err);
-}
-
 static int read_spec(struct e2b_call *c, const struct tn_json *message,
                      struct tn_process_spec *spec, struct tn_error *err)
 {
@@ -204,7 +176,7 @@ static int read_spec(struct e2b_call *c, const struct tn_json *message,
         return -1;
     if (!is_text(cwd) || !is_text(tag))
         return tn_fail(err, TN_E_INVALID, "cwd and tag: expected strings");
-    if (make_env(c, env, &spec->env, err))
+    if (surface_process_env(c->x, *c->user ? NULL : c->home, env, &spec->env, err))
         return -1;
     spec->cwd = TN_TAKE_PTR(where);
     spec->user = *c->user ? tn_strdup(c->user) : NULL;

@@ -251,6 +251,16 @@ static void only_narrows(void **state)
     assert_false(narrows("allow\n10.1.0.0/16:80\n", "10.0.0.0/8:80"));
     assert_true(narrows("open\n", "any.test:22"));
     assert_false(narrows("open\n", "10.0.0.1"));
+    assert_true(narrows("open\n", "0.0.0.0/0:*"));
+    assert_true(narrows("open\n", "[::]/0:*"));
+    assert_true(narrows("open\n", "8.8.8.0/24:53"));
+    assert_true(narrows("open\n", "[2001:4860::]/32:*"));
+    assert_false(narrows("open\n", "8.8.8.8:53")); /* it may be this machine's */
+    assert_false(narrows("open\n", "10.0.0.0/8"));
+    assert_false(narrows("open\n", "127.0.0.0/8:*"));
+    assert_false(narrows("open\n", "[2002:a00::]/24:*"));
+    assert_false(narrows("open\n", "[fc00::]/7:*"));
+    assert_false(narrows("allow\n", "0.0.0.0/0:*"));
     assert_true(narrows("open\n10.0.0.1\n", "10.0.0.1:80"));
 }
 

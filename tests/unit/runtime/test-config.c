@@ -438,8 +438,8 @@ static void put_everything(const char *section, const struct tn_field *row, cons
 static void test_idle_wishes(void **state)
 {
     static const char *const keys[] = {
-        "e2b_api_key",     "modal_api_token_id", "modal_api_token_secret", "runloop_api_key",
-        "daytona_api_key", "daytona_api_url",    "daytona_target",
+        "modal_api_token_id",
+        "modal_api_token_secret",
     };
     struct tn_config c;
     struct tn_error err = {0};
@@ -514,13 +514,11 @@ static void test_openhands_file(void **state)
     struct tn_config c;
 
     load(&c, TN_SOURCE_ROOT "/tests/unit/runtime/openhands.toml");
-    assert_warnings(
-        &c, TN_SOURCE_ROOT
-        "/tests/unit/runtime/openhands.toml:4: e2b_api_key in [core] has no effect: there is no "
-        "runtime e2b here\n"
-        "[kubernetes] has no effect: there is no runtime kubernetes here (namespace, "
-        "ingress_domain, pvc_storage_size, pvc_storage_class, resource_cpu_request, "
-        "tolerations_yaml, privileged)\n");
+    assert_string_equal(c.core.e2b_api_key, "e2b-secret");
+    assert_warnings(&c,
+                    "[kubernetes] has no effect: there is no runtime kubernetes here (namespace, "
+                    "ingress_domain, pvc_storage_size, pvc_storage_class, resource_cpu_request, "
+                    "tolerations_yaml, privileged)\n");
     assert_string_equal(c.tendon.runtime, "docker");
     assert_string_equal(c.core.workspace_base, "/srv/project");
     tn_autofree char *store = tn_asprintf("%s/.store", p->path);

@@ -37,14 +37,47 @@ static void test_addresses(void **state)
     }
 }
 
+static void test_addresses_with_headers(void **state)
+{
+    static const char address[] = "https://host/a#X-Token=a%2Bb%3D&Host=8-x.e.org%3A81&Y=z";
+    struct tn_hand_place place;
+
+    assert_int_equal(tn_hand_place(address, &place, NULL), 0);
+    assert_string_equal(place.host, "8-x.e.org:81");
+    assert_string_equal(place.base, "/a");
+    assert_string_equal(place.headers, "X-Token: a+b=\r\nY: z\r\n");
+    assert_int_equal(tn_hand_address_shown(address), strlen("https://host/a"));
+    assert_int_equal(tn_hand_address_shown("unix:/a#b"), 9);
+}
+
 static void test_wrong_addresses(void **state)
 {
     static const char *const cases[] = {
-        "http://",        "http:///path",       "http://host/",       "http://host:/x",
-        "http://host:x",  "http://host:123456", "http://u@host",      "http://u:p@host/x",
-        "http://host/?q", "http://host/#f",     "http://ho st/",      "http://host/a b",
-        "http://host/%",  "http://host/%00",    "http://host/\r\nX:", "https://[::1",
-        "https://[]:1",   "https://[x]",        "http://host\\x",     "http://h\xc3\xb6st",
+        "http://",
+        "http:///path",
+        "http://host/",
+        "http://host:/x",
+        "http://host:x",
+        "http://host:123456",
+        "http://u@host",
+        "http://u:p@host/x",
+        "http://host/?q",
+        "http://host/#f",
+        "http://ho st/",
+        "http://host/a b",
+        "http://host/%",
+        "http://host/%00",
+        "http://host/\r\nX:",
+        "https://[::1",
+        "https://[]:1",
+        "https://[x]",
+        "http://host\\x",
+        "http://h\xc3\xb6st",
+        "http://host#f",
+        "http://host#A=",
+        "http://host#A=b%0D%0Ac",
+        "http://host#A%20b=c",
+        "http://host#Host=a%2Fb",
     };
 
     for (size_t i = 0; i < TN_COUNT(cases); i++) {
@@ -235,10 +268,15 @@ static void test_native_body(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses),          cmocka_unit_test(test_wrong_addresses),
-        cmocka_unit_test(test_whose_session),      cmocka_unit_test(test_refs),
-        cmocka_unit_test(test_words_of_openhands), cmocka_unit_test(test_no_way_down_from_tls),
-        cmocka_unit_test(test_native_objects),     cmocka_unit_test(test_native_nonsense),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_addresses_with_headers),
+        cmocka_unit_test(test_wrong_addresses),
+        cmocka_unit_test(test_whose_session),
+        cmocka_unit_test(test_refs),
+        cmocka_unit_test(test_words_of_openhands),
+        cmocka_unit_test(test_no_way_down_from_tls),
+        cmocka_unit_test(test_native_objects),
+        cmocka_unit_test(test_native_nonsense),
         cmocka_unit_test(test_native_body),
     };
 

@@ -25,6 +25,7 @@ export function wishOf(values) {
   const text = (name) => values[name]?.trim() || undefined;
   const number = (name, scale = 1) => (text(name) === undefined ? undefined : Number(values[name]) * scale);
   const env = parseVariables(values.env ?? '');
+  const rules = (values.allow ?? '').split(/[\n,]/).map((rule) => rule.trim()).filter(Boolean);
   const wish = {
     name: text('name'),
     template: text('template'),
@@ -34,6 +35,8 @@ export function wishOf(values) {
     cpus: number('cpus'),
     disk: text('disk'),
     network: text('network'),
+    allow: rules.length ? rules : undefined,
+    ask: values.ask ? true : undefined,
     workspace: text('workspace'),
     env: Object.keys(env).length ? env : undefined,
     idle_pause: number('idle_pause', 60),
@@ -132,7 +135,7 @@ export async function createView(place, { route, signal, title }) {
             name: 'network',
             label: 'Network',
             value: '',
-            options: [['As the runtime says', ''], 'none', 'bridge', 'host'],
+            options: [['As the runtime says', ''], 'none', 'allow', 'open', 'bridge', 'host'],
           }),
           field({
             name: 'idle_pause',
@@ -152,6 +155,18 @@ export async function createView(place, { route, signal, title }) {
           }),
           field({ name: 'workspace', label: 'Working directory', placeholder: '/workspace', class: 'mono' }),
         ),
+        field({
+          name: 'allow',
+          label: 'Allowed hosts',
+          type: 'area',
+          placeholder: 'pypi.org, *.example.com:443, @git: one on each line',
+          hint: 'With the network allow: these instead of what the configuration allows.',
+        }),
+        field({
+          name: 'ask',
+          label: 'Ask about connections that no rule allows',
+          type: 'checkbox',
+        }),
         field({
           name: 'env',
           label: 'Environment',

@@ -15,6 +15,15 @@ const SCOPES = [
   ['manage', 'create and delete'],
   ['admin', 'everything, of everybody'],
 ];
+/* What becomes of its actions: member of `security`, label, words. */
+const DECISIONS = ['allow', 'ask', 'block'];
+const SECURITY = [
+  ['low', 'Actions of low risk', ...DECISIONS],
+  ['medium', 'Actions of medium risk', ...DECISIONS],
+  ['high', 'Actions of high risk', ...DECISIONS],
+  ['unknown', 'Actions of unknown risk', ...DECISIONS],
+  ['confirmation', 'Who is asked about actions', 'never', 'risky', 'always'],
+];
 
 export async function keysView(place, context) {
   const { me, signal, title } = context;
@@ -137,14 +146,22 @@ function create(me, again) {
         min: 1,
         placeholder: 'as the service says',
       },
+      ...SECURITY.map(([name, label, ...words]) => ({
+        name,
+        label,
+        value: '',
+        options: [['as the service says', ''], ...words],
+      })),
     ],
     submit: async (values) => {
+      const rows = SECURITY.map(([name]) => [name, values[name]]).filter(([, word]) => word);
       const made = await createKey({
         name: values.name,
         tenant: values.tenant,
         scopes: SCOPES.map(([scope]) => scope).filter((scope) => values[scope]),
         ...(values.days && { expires: Number(values.days) * 86400 }),
         ...(values.max_sandboxes && { limits: { max_sandboxes: Number(values.max_sandboxes) } }),
+        ...(rows.length && { security: Object.fromEntries(rows) }),
       });
       showOnce(made.key);
       again();

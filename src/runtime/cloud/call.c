@@ -1,0 +1,235 @@
+/* One request to a vendor, as often as it takes and as often as it may be sent. */
+#include <ctype.h>
+#include <sys/random.h>
+
+#include "base/again.h"
+#include "net/url.h"
+#include "runtime/cloud/cloud.h"
+#include "runtime/hand-address.h"
+
+enum {
+    TRIES = 6, /* some seven seconds */
+    FIRST_PAUSE_MS = 200,
+    LONGEST_PAUSE_MS = 4000,
+    SENTENCE_MAX = 400,
+};
+#define LONGEST_RETRY_AFTER 3600.0
+
+/* --- text of others --------------------------------------------------------------------------- */
+
+char *cloud_sentence(const char *text)
+{
+    char *line = tn_strndup(text, SENTENCE_MAX);
+
+    for (char *p = line; *p; p++)
+        if ((unsigned char)*p < ' ' || (unsigned char)*p >= 0x7f)
+            *p = ' ';
+    return line;
+}
+
+char *cloud_target(const char *before, const char *id, const char *after)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(64 << 10);
+
+    tn_buf_puts(&out, before);
+    tn_url_encode(&out, id, "");
+    tn_buf_puts(&out, after);
+    return tn_buf_take(&out);
+}
+
+bool cloud_is_id(const char *text)
+{
+    size_t n = 0;
+
+    while (isalnum((unsigned char)text[n]) || text[n] == '-' || text[n] == '_')
+        n++;
+    return n > 0 && n <= CLOUD_ID_MAX && !text[n];
+}
+
+bool cloud_is_host(const char *text)
+{
+    tn_autofree char *url = tn_asprintf("http://%s", text);
+    struct tn_hand_place place;
+
+    return !strpbrk(text, "/#[") && tn_hand_place(url, &place, NULL) == 0;
+}
+
+char *cloud_base(const char *setting, const char *url, struct tn_error *err)
+{
+    struct tn_hand_place place;
+    size_t n = strlen(url);
+
+    while (n > 0 && url[n - 1] == '/')
+        n--;
+    tn_autofree char *base = tn_strndup(url, n);
+    if (!strchr(base, '#') && tn_hand_place(base, &place, NULL) == 0 && place.far)
+        return TN_TAKE_PTR(base);
+    tn_fail(err, TN_E_INVALID, "%s: expected http(s)://HOST[:PORT][/PATH]", setting);
+    return NULL;
+}
+
+char *cloud_token(const struct tn_json *tree, const char *name)
+{
+    const char *text = tn_json_get_str(tree, name, NULL);
+
+    return text && *text && strlen(text) <= CLOUD_TOKEN_MAX &&
+                   strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "-._~+/=:") == strlen(text)
+               ? tn_strdup(text)
+               : NULL;
+}
+
+/* --- refusals --------------------------------------------------------------------------------- */
+
+/* Whoever repeats what was sent must not make us print it. */
+static bool tells_secret(const struct cloud_line *line, const char *text)
+{
+    for (const char *const *secret = line->secrets; *secret; secret++)
+        if (**secret && strstr(text, *secret))
+            return true;
+    return false;
+}
+
+/* The first of the members that is text, or text within an object of that name. */
+static const char *find_words(const struct cloud_line *line, const struct tn_json *tree)
+{
+    for (const char *const *name = line->errors; name && *name; name++) {
+        const struct tn_json *v = tn_json_get(tree, *name);
+        const char *text = tn_json_str(v, NULL);
+        if (!text)
+            text = tn_json_get_str(v, "message", NULL);
+        if (text && *text)
+            return text;
+    }
+    return "";
+}
+
+static int refused(const struct cloud_line *line, const struct tn_web_answer *answer,
+                   struct tn_error *err)
+{
+    tn_autojson struct tn_json *tree = NULL;
+
+    tn_json_parse(tn_buf_str(&answer->body), answer->body.len, &tree, NULL);
+    tn_autofree char *words = cloud_sentence(find_words(line, tree));
+    if (tells_secret(line, words))
+        *words = '\0';
+    if (answer->status >= 300 && answer->status < 400)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "%s answers that somebody else is to be asked (HTTP %d): nobody else is "
+                       "sent a key",
+                       line->who, answer->status);
+    if (answer->status == 401 && line->key_advice)
+        return tn_fail(err, TN_E_DENIED, "%s does not accept the key%s%s (HTTP 401): %s", line->who,
+                       *words ? ": " : "", words, line->key_advice);
+    tn_web_refused(answer, *words ? words : "it gives no reason", err);
+    return tn_error_context(err, "%s", line->who);
+}
+
+/* --- asking again ----------------------------------------------------------------------------- */
+
+/* Between a half and all of it: callers that were refused together do not come again together. */
+static int with_jitter(int ms)
+{
+    unsigned random = 0;
+
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return ms;
+    return ms / 2 + (int)(random % (unsigned)(ms / 2 + 1));
+}
+
+int cloud_pause(int *ms, int64_t deadline, struct tn_error *err)
+{
+    *ms = *ms < FIRST_PAUSE_MS         ? FIRST_PAUSE_MS
+          : *ms * 2 < LONGEST_PAUSE_MS ? *ms * 2
+                                       : LONGEST_PAUSE_MS;
+    if (!tn_look_again_in(with_jitter(*ms), deadline))
+        return tn_fail(err, TN_E_TIMEOUT, "not in time");
+    return 0;
+}
+
+static bool may_repeat(const struct cloud_call *call, const struct tn_error *why, int status)
+{
+    if (call->hurried)
+        return false;
+    if (status == 429) /* it was not even looked at */
+        return true;
+    if (call->unsafe || call->web.sink || call->web.source)
+        return false;
+    return status ? status == 502 || status == 503 || status == 504 : why->code == TN_E_PEER;
+}
+
+/* A vendor that says when to come again is asked as often as it says so. */
+static int pause_again(const struct tn_web_answer *answer, int *ms, int attempt, int64_t deadline)
+{
+    tn_autofree char *asked = tn_web_answer_header(answer, "retry-after");
+    double seconds = asked ? strtod(asked, NULL) : 0;
+
+    if (!(seconds > 0)) /* a date, or nonsense */
+        return attempt < TRIES ? cloud_pause(ms, deadline, NULL) : -1;
+    if (seconds > LONGEST_RETRY_AFTER)
+        return -1;
+    int pause = (int)(seconds * 1000) + with_jitter(FIRST_PAUSE_MS);
+    return tn_look_again_in(pause, deadline) ? 0 : -1;
+}
+
+static bool is_good(const struct tn_web_answer *answer)
+{
+    return answer->status >= 200 && answer->status < 300;
+}
+
+static int send_once(const struct cloud_line *line, const struct cloud_call *call,
+                     struct tn_web_answer *answer, int64_t deadline, struct tn_error *err)
+{
+    struct tn_web_call web = call->web;
+    int64_t soon = line->seconds > 0 ? tn_deadline_in(line->seconds) : deadline;
+
+    web.deadline = soon < deadline ? soon : deadline;
+    web.once = call->unsafe;
+    return tn_web_call(line->web, &web, answer, err);
+}
+
+int cloud_ask_raw(const struct cloud_line *line, const struct cloud_call *call,
+                  struct tn_web_answer *answer, int64_t deadline, struct tn_error *err)
+{
+    struct tn_error why = {0};
+    int ms = 0;
+
+    for (int attempt = 1;; attempt++) {
+        int failed = send_once(line, call, answer, deadline, &why);
+        if (!failed && (is_good(answer) || (answer->status == 404 && call->ends)))
+            return 0;
+        if (failed)
+            tn_error_context(&why, "%s", line->who);
+        else
+            refused(line, answer, &why);
+        if (!may_repeat(call, &why, failed ? 0 : answer->status) ||
+            pause_again(answer, &ms, attempt, deadline) < 0)
+            break;
+    }
+    if (err)
+        *err = why;
+    return -1;
+}
+
+int cloud_ask(const struct cloud_line *line, const struct cloud_call *call, struct tn_json **out,
+              int64_t deadline, struct tn_error *err)
+{
+    tn_autoanswer struct tn_web_answer got = TN_WEB_ANSWER_INIT(CLOUD_ANSWER_MAX);
+    tn_autojson struct tn_json *tree = NULL;
+
+    if (out)
+        *out = NULL;
+    if (cloud_ask_raw(line, call, &got, deadline, err) < 0)
+        return -1;
+    if (!out || got.body.len == 0)
+        return 0;
+    tn_autofree char *type = tn_web_answer_header(&got, "content-type");
+    if ((!type || strstr(type, "json")) &&
+        tn_json_parse(tn_buf_str(&got.body), got.body.len, &tree, NULL) == 0) {
+        *out = TN_TAKE_PTR(tree);
+        return 0;
+    }
+    return tn_fail(err, TN_E_PEER, "%s: its answer to %s %.*s makes no sense", line->who,
+                   call->web.method ? call->web.method : "GET", (int)strcspn(call->web.target, "?"),
+                   call->web.target);
+}

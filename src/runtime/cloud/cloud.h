@@ -1,0 +1,218 @@
+/* Sandboxes of clouds: what the backends of all vendors share.
+ *
+ * A vendor is a table of small functions (struct cloud_vendor) that know its words: make one, look
+ * at one, find those with our marks, tell one where to go, run a program and put a file inside.
+ * What is asked when, what is asked twice, how the hand gets in and how time-outs are kept off is
+ * the same for all (life.c, hand.c, keep.c).
+ *
+ * Everything made there carries marks, text under the names of CLOUD_MARK_...: which state of which
+ * machine it belongs to, and its id.  They are sent with the request that makes it, so that it is
+ * found again whatever became of the answer; nothing without both of them is ever touched. */
+#ifndef TN_RUNTIME_CLOUD_CLOUD_H
+#define TN_RUNTIME_CLOUD_CLOUD_H
+
+#include "base/json.h"
+#include "runtime/backend.h"
+#include "web/web.h"
+
+#define CLOUD_MARK_STATE "tendon.state"
+#define CLOUD_MARK_ID "tendon.id"
+#define CLOUD_MARK_SESSION "tendon.session" /* what people call it; for their eyes only */
+
+enum {
+    CLOUD_HAND_PORT = 47174,     /* where the hand listens inside */
+    CLOUD_ID_MAX = 128,          /* of a vendor's id */
+    CLOUD_TOKEN_MAX = 1024,      /* of a token that a vendor gives us */
+    CLOUD_ANSWER_MAX = 16 << 20, /* of an answer of the control plane */
+    CLOUD_BODY_MAX = 1 << 20,
+};
+
+/* --- one request (call.c) --------------------------------------------------------------------- */
+
+/* Somebody to talk to: a control plane, or an agent inside a sandbox. */
+struct cloud_line {
+    struct tn_web *web;
+    const char *who;           /* for messages: "E2B" */
+    const char *url;           /* its address, without a final slash */
+    const char *secrets[4];    /* never printed, whoever repeats them; ends with NULL */
+    const char *key_advice;    /* what to do when the key is refused */
+    const char *const *errors; /* members of an answer that say what is wrong; ends with NULL */
+    double seconds;            /* for one request; 0: only the deadline counts */
+};
+
+struct cloud_call {
+    struct tn_web_call web; /* method, target, headers, type, body, sink, cancel: the rest is set */
+    bool unsafe;            /* doing it twice would be wrong: sent once, but for 429 */
+    bool ends;              /* 404 is as good: what it is about is gone */
+    bool hurried;           /* whatever goes wrong is told at once */
+};
+
+/* 0 with the tree of the answer (may be NULL, and out may be), to be freed by the caller; or -1.
+ * 429 is asked again as often as Retry-After says, and a few times without it; what failed on the
+ * way and 502, 503, 504 a few times, where that is safe.  Pauses grow, and no two callers have the
+ * same.  Never beyond the deadline.  err has the vendor's own words in one printable line, never a
+ * secret of the line.  Nobody is redirected: an answer 3xx is an error. */
+int cloud_ask(const struct cloud_line *line, const struct cloud_call *call, struct tn_json **out,
+              int64_t deadline, struct tn_error *err);
+/* The same with the answer itself, whose body has a maximum of the caller's. */
+int cloud_ask_raw(const struct cloud_line *line, const struct cloud_call *call,
+                  struct tn_web_answer *answer, int64_t deadline, struct tn_error *err);
+/* A file as a form, member "file", after its path as member "path" (NULL: the target says it); sent
+ * once. */
+int cloud_upload(const struct cloud_line *line, const char *target, const char *const *headers,
+                 const char *path, const void *bytes, size_t n, int64_t deadline,
+                 struct tn_error *err);
+/* The next of growing pauses with jitter; -1 at the deadline. */
+int cloud_pause(int *ms, int64_t deadline, struct tn_error *err);
+/* Text of others as one line of printable characters; on the heap. */
+char *cloud_sentence(const char *text);
+/* "/path/" with an id that goes into it encoded. */
+char *cloud_target(const char *before, const char *id, const char *after);
+/* Whether it can be an id: letters, digits, "-" and "_" and no more than CLOUD_ID_MAX. */
+bool cloud_is_id(const char *text);
+/* A text that is short enough to be a token and has the characters of one, on the heap; or NULL. */
+char *cloud_token(const struct tn_json *tree, const char *name);
+/* "NAME.NAME[:PORT]", as a URL may have it. */
+bool cloud_is_host(const char *text);
+/* An address of the configuration without its final slashes; NULL with err: it is none. */
+char *cloud_base(const char *setting, const char *url, struct tn_error *err);
+
+/* --- what a vendor says of a sandbox ---------------------------------------------------------- */
+
+struct cloud_view {
+    bool known; /* else there is none, and nothing below is set */
+    char *id;   /* the vendor's */
+    enum tn_status status;
+    char *own;            /* our id, by its marks; NULL: they are not ours */
+    char *reason;         /* of an error */
+    char *token, *entry;  /* secrets, or NULL: of the agent inside; of its ports */
+    char *domain;         /* below which its ports have names, or NULL: the usual one */
+    char *agent_url;      /* where the vendor says that the agent inside is, or NULL */
+    struct tn_web *agent; /* a line to the agent inside that is kept as long as this, or NULL */
+};
+void cloud_view_done(struct cloud_view *v);
+#define autocloudview TN_CLEANUP(cloud_view_done)
+
+/* --- vendors ---------------------------------------------------------------------------------- */
+
+/* A program to run inside. */
+struct cloud_run {
+    const char *const *argv;
+    const char *cwd;           /* or NULL: where the vendor starts programs */
+    const struct tn_json *env; /* object of text, or NULL */
+    const char *user;          /* or NULL: the vendor's own */
+    tn_log_fn out;             /* both streams; non-zero: that is enough, and the run is left */
+    void *ctx;
+};
+
+struct cloud;
+typedef int (*cloud_found_fn)(const struct cloud_view *v, void *ctx);
+
+struct cloud_vendor {
+    const char *name; /* of the backend */
+    bool sizes;       /* processors, memory and disk of a sandbox can be chosen */
+    /* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
+    int (*make)(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
+                int64_t deadline, struct tn_error *err);
+    /* How it is, with its tokens; one that is not there is fine. */
+    int (*look)(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
+                struct tn_error *err);
+    /* Those with the mark of this state, and that id (NULL: any); the oldest first.  Whoever calls
+     * looks at own once more: filters are the vendor's. */
+    int (*each)(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
+                int64_t deadline, struct tn_error *err);
+    /* Tells it where to go.  Being there, or gone, is fine. */
+    int (*order)(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
+                 struct tn_error *err);
+    /* It is left alone for so many seconds from now. */
+    int (*extend)(const struct cloud *c, const char *id, double seconds, int64_t deadline,
+                  struct tn_error *err);
+    /* Where the hand is, for hand-address.h; on the heap. */
+    char *(*address)(const struct cloud *c, const struct cloud_view *v, struct tn_error *err);
+    /* A file inside, with its parents, mode as it comes. */
+    int (*put)(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,
+               const void *bytes, size_t n, int64_t deadline, struct tn_error *err);
+    /* *status as a shell would say. */
+    int (*run)(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run,
+               int *status, int64_t deadline, struct tn_error *err);
+    int (*usage)(const struct cloud *c, const char *id, struct tn_usage *out, int64_t deadline,
+                 struct tn_error *err);
+};
+
+/* An engine: how a vendor is reached. */
+struct cloud {
+    const struct tn_host *host;
+    const struct cloud_vendor *vendor;
+    struct cloud_line line; /* its control plane */
+    char mark[17];          /* of this state */
+    double timeout;         /* seconds that the vendor gives a sandbox from its last use */
+    struct cloud_keep *keep;
+    int stop;      /* readable once the engine is closed: for what the keep's thread asks */
+    bool unmarked; /* the vendor knows no marks, and has one sandbox alone */
+};
+
+void cloud_init(struct cloud *c, const struct tn_host *host, const struct cloud_vendor *vendor,
+                double timeout);
+/* Ends the keep and the line. */
+void cloud_done(struct cloud *c);
+
+/* Our marks and the labels of the spec, as members of the object that is being written. */
+void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w);
+/* Our id in an object of marks; NULL: they are not this state's, or it is none. */
+const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks);
+
+/* --- the hand (hand.c) ------------------------------------------------------------------------ */
+
+/* Has the hand run in a sandbox that does: the one that is there, or else the one of the template,
+ * or else it is put in.  *address is where, on the heap. */
+int cloud_start_hand(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
+                     char **address, int64_t deadline, struct tn_error *err);
+const char *cloud_workspace(const struct cloud *c, const struct tn_subject *s);
+
+/* --- time-outs (keep.c) ----------------------------------------------------------------------- */
+
+/* A thread of this process extends the time-out of every sandbox in the keep until it is dropped.
+ * Nothing is noted anywhere: when this process is killed, the vendor's time-out runs. */
+struct cloud_keep *cloud_keep_new(const struct cloud *c);
+void cloud_keep_free(struct cloud_keep *k);
+/* due: at once; else when the time-out that was set just now wants it. */
+void cloud_keep_add(struct cloud_keep *k, const char *own, const char *id, bool due);
+/* gone: it will not come back; else when it was extended last is remembered. */
+void cloud_keep_drop(struct cloud_keep *k, const char *own, bool gone);
+
+/* --- for the table of a backend (life.c) ------------------------------------------------------ */
+
+/* What no cloud could keep; and the same for one where sizes can be chosen. */
+int cloud_check(const struct tn_spec *spec, struct tn_error *err);
+int cloud_check_sized(const struct tn_spec *spec, struct tn_error *err);
+int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
+                 struct tn_error *err);
+int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *place,
+                  int64_t deadline, struct tn_error *err);
+int cloud_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, struct tn_place *place,
+                int64_t deadline, struct tn_error *err);
+int cloud_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
+/* By its ref, or else by its marks. */
+int cloud_find(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
+               int64_t deadline, struct tn_error *err);
+/* The same when it must run. */
+int cloud_must_run(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
+                   int64_t deadline, struct tn_error *err);
+
+int cloud_put(void *engine, const struct tn_subject *s, const char *path, const void *bytes,
+              size_t n, mode_t mode, int64_t deadline, struct tn_error *err);
+int cloud_exec(void *engine, const struct tn_subject *s, const char *const *argv,
+               struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err);
+int cloud_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn fn, void *ctx,
+               int64_t deadline, struct tn_error *err);
+int cloud_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
+                struct tn_error *err);
+/* Whether it belongs to this process. */
+bool cloud_is_own(const struct tn_subject *s);
+void cloud_attend(void *engine, const struct tn_subject *s, bool used);
+
+/* What all doctors ask: that the key is accepted by a harmless request, and how far the clocks are
+ * apart. */
+void cloud_examine(const struct cloud *c, const char *target, tn_symptom_fn fn, void *ctx);
+
+#endif

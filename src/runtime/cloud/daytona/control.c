@@ -1,0 +1,388 @@
+/* The API: sandboxes as a whole. */
+#include <math.h>
+
+#include "base/clock.h"
+#include "net/url.h"
+#include "runtime/cloud/daytona/daytona.h"
+
+enum { MOST_PAGES = 1000, GIB = 1 << 30, LINK_SECONDS = 3600 };
+#define CALL_SECONDS 30.0
+#define OWNED_MINUTES 1440 /* until what was stopped and has an owner is deleted, by whoever */
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *word;
+    enum tn_status status;
+} states[] = {
+    {"started", TN_STATUS_RUNNING}, {"stopped", TN_STATUS_STOPPED},
+    {"paused", TN_STATUS_STOPPED},  {"archived", TN_STATUS_STOPPED},
+    {"error", TN_STATUS_ERROR},     {"build_failed", TN_STATUS_ERROR},
+};
+
+/* Words that are not known are for something on its way. */
+static enum tn_status status_of(const char *word)
+{
+    for (size_t i = 0; i < TN_COUNT(states); i++)
+        if (strcmp(states[i].word, word) == 0)
+            return states[i].status;
+    return TN_STATUS_STARTING;
+}
+
+int daytona_read(const struct cloud *c, const struct tn_json *tree, struct cloud_view *out,
+                 struct tn_error *err)
+{
+    const char *id = tn_json_get_str(tree, "id", ""), *state = tn_json_get_str(tree, "state", ""),
+               *toolbox = tn_json_get_str(tree, "toolboxProxyUrl", NULL),
+               *reason = tn_json_get_str(tree, "errorReason", NULL);
+
+    *out = (struct cloud_view){0};
+    if (!cloud_is_id(id))
+        return tn_fail(err, TN_E_PEER, "Daytona describes a sandbox without a usable id");
+    if (strcmp(state, "destroyed") == 0 || strcmp(state, "destroying") == 0)
+        return 0;
+    *out = (struct cloud_view){
+        .known = true,
+        .id = tn_strdup(id),
+        .status = status_of(state),
+        .own = tn_strdup_or_null(cloud_own_id(c, tn_json_get(tree, "labels"))),
+        .reason = reason ? cloud_sentence(reason) : NULL,
+        .agent_url = toolbox && *toolbox ? cloud_base("toolboxProxyUrl", toolbox, NULL) : NULL,
+    };
+    return 0;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static void put_origin(const struct cloud *c, const char *image, struct tn_jw *w)
+{
+    const struct tn_config_daytona *config = &c->host->config->daytona;
+    tn_autofree char *recipe = image && config->images ? tn_asprintf("FROM %s\n", image) : NULL;
+    const char *snapshot = image ? image : config->snapshot;
+
+    if (recipe) {
+        tn_jw_key(w, "buildInfo");
+        tn_jw_object(w);
+        tn_jw_kstr(w, "dockerfileContent", recipe);
+        tn_jw_object_end(w);
+    } else if (snapshot && *snapshot) {
+        tn_jw_kstr(w, "snapshot", snapshot);
+    }
+}
+
+static void put_gib(struct tn_jw *w, const char *name, uint64_t bytes)
+{
+    if (bytes)
+        tn_jw_kint(w, name, (int64_t)((bytes - 1) / GIB + 1));
+}
+
+static int put_sizes(const struct tn_spec *spec, struct tn_jw *w, struct tn_error *err)
+{
+    struct tn_limits limits;
+
+    if (tn_spec_limits(spec, &limits, err) < 0)
+        return -1;
+    if (limits.cpus > 0)
+        tn_jw_kint(w, "cpu", (int64_t)ceil(limits.cpus));
+    put_gib(w, "memory", limits.memory);
+    put_gib(w, "disk", limits.disk);
+    return 0;
+}
+
+static int put_member(const char *name, struct tn_json *value, void *ctx)
+{
+    tn_jw_key(ctx, name);
+    tn_jw_tree(ctx, value);
+    return 0;
+}
+
+static int put_wish(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w,
+                    struct tn_error *err)
+{
+    const struct tn_config *config = c->host->config;
+    const char *target =
+        config->daytona.target ? config->daytona.target : config->core.daytona_target;
+    bool never = config->daytona.disable_auto_stop;
+
+    tn_jw_object(w);
+    put_origin(c, s->spec->image, w);
+    if (s->spec->user)
+        tn_jw_kstr(w, "user", s->spec->user);
+    if (target && *target)
+        tn_jw_kstr(w, "target", target);
+    tn_jw_kbool(w, "public", config->daytona.public_ports);
+    if (s->spec->network == TN_NETWORK_NONE)
+        tn_jw_kbool(w, "networkBlockAll", true);
+    tn_jw_kint(w, "autoStopInterval", never ? 0 : config->daytona.auto_stop);
+    /* What has an owner ends some day, whoever is left to see to that. */
+    tn_jw_kint(w, "autoDeleteInterval", s->owner.pid ? OWNED_MINUTES : -1);
+    tn_jw_key(w, "labels");
+    tn_jw_object(w);
+    cloud_put_marks(c, s, w);
+    tn_jw_object_end(w);
+    tn_jw_key(w, "env");
+    tn_jw_object(w);
+    tn_json_each(s->spec->env, put_member, w);
+    tn_jw_object_end(w);
+    if (put_sizes(s->spec, w, err) < 0)
+        return -1;
+    tn_jw_object_end(w);
+    return 0;
+}
+
+int daytona_make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
+                 int64_t deadline, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(CLOUD_BODY_MAX);
+    tn_autojson struct tn_json *tree = NULL;
+    struct tn_jw w = tn_jw(&body);
+    struct tn_error why = {0};
+
+    *out = (struct cloud_view){0};
+    if (put_wish(c, s, &w, err) < 0)
+        return -1;
+    if (!tn_buf_ok(&body))
+        return tn_fail(err, TN_E_TOO_LARGE, "its variables and labels are too large");
+    const struct cloud_call call = {.web = {.method = "POST",
+                                            .target = "/sandbox",
+                                            .type = "application/json",
+                                            .body = tn_buf_str(&body),
+                                            .body_len = body.len,
+                                            .cancel = s->cancel},
+                                    .unsafe = true};
+    if (cloud_ask(&c->line, &call, &tree, deadline, &why) == 0) {
+        if (daytona_read(c, tree, out, err) < 0)
+            return -1;
+        return out->known ? 0 : tn_fail(err, TN_E_PEER, "Daytona has destroyed it at once");
+    }
+    /* A snapshot that there is not is a bad request to them. */
+    if (why.code == TN_E_INVALID && strstr(why.text, "not found"))
+        why.code = TN_E_NOT_FOUND;
+    if (err)
+        *err = why;
+    return -1;
+}
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+int daytona_look(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
+                 struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target("/sandbox/", id, "");
+    const struct cloud_call call = {.web = {.target = target}};
+    tn_autojson struct tn_json *tree = NULL;
+    struct tn_error why = {0};
+
+    *out = (struct cloud_view){0};
+    if (cloud_ask(&c->line, &call, &tree, deadline, &why) < 0) {
+        if (why.code == TN_E_NOT_FOUND)
+            return 0;
+        if (err)
+            *err = why;
+        return -1;
+    }
+    if (daytona_read(c, tree, out, err) < 0)
+        return -1;
+    /* A name finds one, too. */
+    if (out->known && strcmp(out->id, id) != 0)
+        return tn_fail(err, TN_E_PEER, "Daytona was asked for one sandbox and tells of another");
+    return 0;
+}
+
+static int tell_page(const struct cloud *c, const struct tn_json *page, cloud_found_fn fn,
+                     void *ctx)
+{
+    int stop = 0;
+
+    for (size_t i = 0; !stop && i < tn_json_count(page); i++) {
+        autocloudview struct cloud_view v = {0};
+        if (daytona_read(c, tn_json_at(page, i), &v, NULL) == 0 && v.own)
+            stop = fn(&v, ctx);
+    }
+    return stop;
+}
+
+static char *first_page(const struct cloud *c, const char *id)
+{
+    tn_autobuf struct tn_buf labels = TN_BUF_INIT(1024);
+    struct tn_jw w = tn_jw(&labels);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, CLOUD_MARK_STATE, c->mark);
+    if (id)
+        tn_jw_kstr(&w, CLOUD_MARK_ID, id);
+    tn_jw_object_end(&w);
+    return cloud_target("/sandbox?limit=100&sort=createdAt&order=asc&labels=", tn_buf_str(&labels),
+                        "");
+}
+
+/* Older platforms answer with an array of all. */
+int daytona_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
+                 int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *first = first_page(c, id), *cursor = NULL;
+
+    for (int pages = 0; pages < MOST_PAGES; pages++) {
+        tn_autofree char *more = cursor ? cloud_target("&cursor=", cursor, "") : tn_strdup("");
+        tn_autofree char *target = tn_asprintf("%s%s", first, more);
+        const struct cloud_call call = {.web = {.target = target}};
+        tn_autojson struct tn_json *tree = NULL;
+        if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
+            return -1;
+        bool all = tn_json_type(tree) == TN_JSON_ARRAY;
+        const struct tn_json *items = all ? tree : tn_json_get(tree, "items");
+        if (tn_json_type(items) != TN_JSON_ARRAY)
+            return tn_fail(err, TN_E_PEER, "Daytona: its list of sandboxes makes no sense");
+        int stop = tell_page(c, items, fn, ctx);
+        free(cursor);
+        cursor = all ? NULL : tn_strdup_or_null(tn_json_get_str(tree, "nextCursor", NULL));
+        if (stop || !cursor || !*cursor)
+            return stop;
+    }
+    return tn_fail(err, TN_E_PEER, "Daytona: its list of sandboxes has no end");
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+/* What is on its way to somewhere else is waited for. */
+static int tell(const struct cloud *c, const char *method, const char *target, int64_t deadline,
+                struct tn_error *err)
+{
+    const struct cloud_call call = {.web = {.method = method, .target = target}, .ends = true};
+    struct tn_error why = {0};
+
+    for (int ms = 0; cloud_ask(&c->line, &call, NULL, deadline, &why) < 0;)
+        if (why.code != TN_E_CONFLICT || cloud_pause(&ms, deadline, NULL) < 0) {
+            if (err)
+                *err = why;
+            return -1;
+        }
+    return 0;
+}
+
+int daytona_order(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
+                  struct tn_error *err)
+{
+    static const struct {
+        const char *method, *after;
+        enum tn_status there;
+    } orders[] = {
+        [TN_GOAL_RUNNING] = {"POST", "/start", TN_STATUS_RUNNING},
+        [TN_GOAL_STOPPED] = {"POST", "/stop", TN_STATUS_STOPPED},
+        [TN_GOAL_GONE] = {"DELETE", "?force=true", TN_STATUS_MISSING},
+    };
+    bool known = goal < TN_COUNT(orders) && orders[goal].method;
+    tn_autofree char *target = cloud_target("/sandbox/", id, known ? orders[goal].after : "");
+
+    if (!known)
+        return tn_fail(err, TN_E_UNSUPPORTED, "pause: a stop is all that Daytona has");
+    for (int ms = 0; goal != TN_GOAL_GONE;) {
+        autocloudview struct cloud_view v = {0};
+        if (daytona_look(c, id, &v, deadline, err) < 0)
+            return -1;
+        if (!v.known || v.status == orders[goal].there)
+            return 0;
+        if (v.status != TN_STATUS_STARTING)
+            break;
+        if (cloud_pause(&ms, deadline, err) < 0)
+            return -1;
+    }
+    return tell(c, orders[goal].method, target, deadline, err);
+}
+
+/* Platforms that are not told of activity see it by the use of a toolbox. */
+int daytona_extend(const struct cloud *c, const char *id, double seconds, int64_t deadline,
+                   struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target("/sandbox/", id, "/last-activity"),
+                     *before = cloud_target("/toolbox/", id, "/toolbox/project-dir");
+    struct cloud_call call = {.web = {.method = "POST", .target = target, .cancel = c->stop}};
+    struct tn_error why = {0};
+
+    if (cloud_ask(&c->line, &call, NULL, deadline, &why) == 0)
+        return 0;
+    if (why.code == TN_E_NOT_FOUND) {
+        call.web.method = "GET";
+        call.web.target = before;
+        return cloud_ask(&c->line, &call, NULL, deadline, err);
+    }
+    if (err)
+        *err = why;
+    return -1;
+}
+
+/* --- ports ------------------------------------------------------------------------------------ */
+
+static struct tn_json *ask_link(const struct cloud *c, const char *id, int port, const char *what,
+                                struct tn_error *err)
+{
+    tn_autofree char *after = tn_asprintf("/ports/%d/%s", port, what);
+    tn_autofree char *target = cloud_target("/sandbox/", id, after);
+    const struct cloud_call call = {.web = {.target = target}};
+    struct tn_json *tree = NULL;
+
+    cloud_ask(&c->line, &call, &tree, tn_deadline_in(CALL_SECONDS), err);
+    return tree;
+}
+
+static bool is_secure(const char *url)
+{
+    return strncmp(url, "https:", 6) == 0;
+}
+
+/* As secure as the API is. */
+char *daytona_read_link(const struct cloud *c, const struct tn_json *tree, struct tn_error *err)
+{
+    tn_autofree char *url = cloud_base("url", tn_json_get_str(tree, "url", ""), NULL),
+                     *token = cloud_token(tree, "token");
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
+
+    if (!url || (is_secure(c->line.url) && !is_secure(url))) {
+        tn_fail(err, TN_E_PEER, "Daytona: its preview link makes no sense");
+        return NULL;
+    }
+    tn_buf_puts(&out, url);
+    if (token) {
+        tn_buf_puts(&out, "#X-Daytona-Preview-Token=");
+        tn_url_encode(&out, token, "");
+    }
+    if (!tn_buf_ok(&out)) {
+        tn_fail(err, TN_E_PEER, "Daytona: its names and tokens are too long");
+        return NULL;
+    }
+    return tn_buf_take(&out);
+}
+
+char *daytona_address(const struct cloud *c, const struct cloud_view *v, struct tn_error *err)
+{
+    struct tn_error why = {0};
+    tn_autojson struct tn_json *tree = ask_link(c, v->id, CLOUD_HAND_PORT, "preview-url", &why);
+
+    if (tree || !why.code)
+        return daytona_read_link(c, tree, err);
+    if (err)
+        *err = why;
+    return NULL;
+}
+
+char *daytona_port_url(const struct cloud *c, const char *id, int port, struct tn_error *err)
+{
+    bool open = c->host->config->daytona.public_ports;
+    tn_autofree char *limited = tn_asprintf("signed-preview-url?expiresInSeconds=%d", LINK_SECONDS);
+    struct tn_error why = {0};
+    tn_autojson struct tn_json *tree = ask_link(c, id, port, open ? "preview-url" : limited, &why);
+    const char *url = tn_json_get_str(tree, "url", "");
+
+    if (why.code) {
+        if (err)
+            *err = why;
+        return NULL;
+    }
+    for (const char *p = url; *p; p++)
+        if (*p <= ' ' || (unsigned char)*p >= 0x7f || strchr("\"'<>\\", *p))
+            url = "";
+    if (strncmp(url, "https://", 8) == 0 || strncmp(url, "http://", 7) == 0)
+        return tn_strdup(url);
+    tn_fail(err, TN_E_PEER, "Daytona: its preview link makes no sense");
+    return NULL;
+}

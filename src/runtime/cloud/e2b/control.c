@@ -1,0 +1,292 @@
+/* The control plane: sandboxes as a whole. */
+#include <math.h>
+
+#include "net/url.h"
+#include "runtime/cloud/e2b/e2b.h"
+
+#define PAGE 100
+enum { MOST_PAGES = 1000 };
+#define CREATE_HEADROOM \
+    60.0 /* seconds of a new one's time-out beyond the usual: its hand goes in */
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+int e2b_read(const struct cloud *c, const struct tn_json *tree, struct cloud_view *out,
+             struct tn_error *err)
+{
+    const char *id = tn_json_get_str(tree, "sandboxID", ""),
+               *state = tn_json_get_str(tree, "state", "running"),
+               *domain = tn_json_get_str(tree, "domain", NULL),
+               *own = cloud_own_id(c, tn_json_get(tree, "metadata"));
+
+    *out = (struct cloud_view){0};
+    if (!cloud_is_id(id))
+        return tn_fail(err, TN_E_PEER, "E2B describes a sandbox without a usable sandboxID");
+    if (domain && *domain && !cloud_is_host(domain))
+        return tn_fail(err, TN_E_PEER, "E2B says that the sandbox is at no proper domain");
+    *out = (struct cloud_view){
+        .known = true,
+        .id = tn_strdup(id),
+        /* Words that are not known are for something on its way. */
+        .status = strcmp(state, "running") == 0  ? TN_STATUS_RUNNING
+                  : strcmp(state, "paused") == 0 ? TN_STATUS_PAUSED
+                                                 : TN_STATUS_STARTING,
+        .own = tn_strdup_or_null(own),
+        .token = cloud_token(tree, "envdAccessToken"),
+        .entry = cloud_token(tree, "trafficAccessToken"),
+        .domain = domain && *domain ? tn_strdup(domain) : NULL,
+    };
+    return 0;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static int put_member(const char *name, struct tn_json *value, void *ctx)
+{
+    tn_jw_key(ctx, name);
+    tn_jw_tree(ctx, value);
+    return 0;
+}
+
+static void put_wish(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w)
+{
+    const struct tn_config_e2b *config = &c->host->config->e2b;
+
+    tn_jw_object(w);
+    tn_jw_kstr(w, "templateID", s->spec->image ? s->spec->image : config->template);
+    tn_jw_kint(w, "timeout", (int64_t)ceil(c->timeout + CREATE_HEADROOM));
+    /* What has an owner ends with it, whoever is left to see to that; what is kept rests. */
+    tn_jw_kbool(w, "autoPause", s->owner.pid == 0);
+    tn_jw_kbool(w, "secure", true);
+    tn_jw_kbool(w, "allow_internet_access", s->spec->network != TN_NETWORK_NONE);
+    if (!e2b_of(c)->public_ports) {
+        tn_jw_key(w, "network");
+        tn_jw_object(w);
+        tn_jw_kbool(w, "allowPublicTraffic", false);
+        tn_jw_object_end(w);
+    }
+    tn_jw_key(w, "metadata");
+    tn_jw_object(w);
+    cloud_put_marks(c, s, w);
+    tn_jw_object_end(w);
+    tn_jw_key(w, "envVars");
+    tn_jw_object(w);
+    tn_json_each(s->spec->env, put_member, w);
+    tn_jw_object_end(w);
+    tn_jw_object_end(w);
+}
+
+static struct cloud_call post(const char *target, const struct tn_buf *body)
+{
+    return (struct cloud_call){.web = {.method = "POST",
+                                       .target = target,
+                                       .type = "application/json",
+                                       .body = tn_buf_str(body),
+                                       .body_len = body->len}};
+}
+
+static void debug_view(const struct tn_subject *s, struct cloud_view *out)
+{
+    *out = (struct cloud_view){.known = true,
+                               .id = tn_strdup(E2B_DEBUG_ID),
+                               .status = TN_STATUS_RUNNING,
+                               .own = s ? tn_strdup(s->id) : NULL};
+}
+
+int e2b_make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
+             int64_t deadline, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(CLOUD_BODY_MAX);
+    tn_autojson struct tn_json *tree = NULL;
+    struct tn_jw w = tn_jw(&body);
+
+    *out = (struct cloud_view){0};
+    if (e2b_of(c)->debug) {
+        debug_view(s, out);
+        return 0;
+    }
+    put_wish(c, s, &w);
+    if (!tn_buf_ok(&body))
+        return tn_fail(err, TN_E_TOO_LARGE, "its variables and labels are too large");
+    struct cloud_call call = post("/sandboxes", &body);
+    call.unsafe = true;
+    call.web.cancel = s->cancel;
+    if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
+        return -1;
+    return e2b_read(c, tree, out, err);
+}
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+/* Starts one that rests, and tells its tokens in either case. */
+static int connect(const struct cloud *c, const char *id, struct tn_json **out, int64_t deadline,
+                   struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(256);
+    tn_autofree char *target = cloud_target("/sandboxes/", id, "/connect");
+
+    tn_buf_printf(&body, "{\"timeout\": %d}", (int)ceil(c->timeout));
+    const struct cloud_call call = post(target, &body);
+    return cloud_ask(&c->line, &call, out, deadline, err);
+}
+
+/* The token for its ports is told only to whoever connects. */
+static void learn_entry(const struct cloud *c, struct cloud_view *v, int64_t deadline)
+{
+    tn_autojson struct tn_json *tree = NULL;
+
+    if (connect(c, v->id, &tree, deadline, NULL) == 0)
+        v->entry = cloud_token(tree, "trafficAccessToken");
+}
+
+int e2b_look(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
+             struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target("/sandboxes/", id, "");
+    const struct cloud_call call = {.web = {.target = target}};
+    tn_autojson struct tn_json *tree = NULL;
+    struct tn_error why = {0};
+
+    *out = (struct cloud_view){0};
+    if (e2b_of(c)->debug) {
+        debug_view(NULL, out);
+        return 0;
+    }
+    if (cloud_ask(&c->line, &call, &tree, deadline, &why) < 0) {
+        if (why.code == TN_E_NOT_FOUND)
+            return 0;
+        if (err)
+            *err = why;
+        return -1;
+    }
+    if (e2b_read(c, tree, out, err) < 0)
+        return -1;
+    if (strcmp(out->id, id) != 0)
+        return tn_fail(err, TN_E_PEER, "E2B was asked for one sandbox and tells of another");
+    if (out->status == TN_STATUS_RUNNING && !out->entry && !e2b_of(c)->public_ports)
+        learn_entry(c, out, deadline);
+    return 0;
+}
+
+static int tell_page(const struct cloud *c, const struct tn_json *page, cloud_found_fn fn,
+                     void *ctx)
+{
+    int stop = 0;
+
+    for (size_t i = 0; !stop && i < tn_json_count(page); i++) {
+        autocloudview struct cloud_view v = {0};
+        if (e2b_read(c, tn_json_at(page, i), &v, NULL) == 0 && v.own)
+            stop = fn(&v, ctx);
+    }
+    return stop;
+}
+
+/* A query within the query: its parts are encoded twice. */
+static char *first_page(const struct cloud *c, const char *id)
+{
+    tn_autobuf struct tn_buf inner = TN_BUF_INIT(1024), out = TN_BUF_INIT(4096);
+
+    tn_buf_printf(&inner, "%s=%s", CLOUD_MARK_STATE, c->mark);
+    if (id)
+        tn_buf_printf(&inner, "&%s=%s", CLOUD_MARK_ID, id);
+    tn_buf_puts(&out, "/v2/sandboxes?state=running%2Cpaused&order=asc&limit=100&metadata=");
+    tn_url_encode(&out, tn_buf_str(&inner), "");
+    return tn_buf_take(&out);
+}
+
+int e2b_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx, int64_t deadline,
+             struct tn_error *err)
+{
+    tn_autofree char *first = first_page(c, id), *token = NULL;
+
+    for (int pages = 0; !e2b_of(c)->debug && pages < MOST_PAGES; pages++) {
+        tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_ANSWER_MAX);
+        tn_autofree char *more = token ? cloud_target("&nextToken=", token, "") : tn_strdup("");
+        tn_autofree char *target = tn_asprintf("%s%s", first, more);
+        const struct cloud_call call = {.web = {.target = target}};
+        tn_autojson struct tn_json *tree = NULL;
+        if (cloud_ask_raw(&c->line, &call, &answer, deadline, err) < 0)
+            return -1;
+        if (tn_json_parse(tn_buf_str(&answer.body), answer.body.len, &tree, NULL) < 0 ||
+            tn_json_type(tree) != TN_JSON_ARRAY)
+            return tn_fail(err, TN_E_PEER, "E2B: its list of sandboxes makes no sense");
+        int stop = tell_page(c, tree, fn, ctx);
+        free(token);
+        token = tn_web_answer_header(&answer, "x-next-token");
+        if (stop || !token || !*token)
+            return stop;
+    }
+    return e2b_of(c)->debug ? 0 : tn_fail(err, TN_E_PEER, "E2B: its list of sandboxes has no end");
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+static int pause_sandbox(const struct cloud *c, const char *id, bool memory, int64_t deadline,
+                         struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target("/sandboxes/", id, "/pause");
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(64);
+    struct tn_error why = {0};
+
+    tn_buf_printf(&body, "{\"memory\": %s}", memory ? "true" : "false");
+    const struct cloud_call call = post(target, &body);
+    if (cloud_ask(&c->line, &call, NULL, deadline, &why) == 0 || why.code == TN_E_CONFLICT)
+        return 0; /* a conflict: it is paused */
+    if (err)
+        *err = why;
+    return -1;
+}
+
+static int debug_order(enum tn_goal goal, struct tn_error *err)
+{
+    return goal == TN_GOAL_RUNNING || goal == TN_GOAL_GONE
+               ? 0
+               : tn_fail(err, TN_E_UNSUPPORTED,
+                         "E2B_DEBUG: nobody pauses the envd of this machine");
+}
+
+int e2b_order(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
+              struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target("/sandboxes/", id, "");
+    const struct cloud_call removal = {.web = {.method = "DELETE", .target = target}, .ends = true};
+
+    if (e2b_of(c)->debug)
+        return debug_order(goal, err);
+    if (goal == TN_GOAL_GONE)
+        return cloud_ask(&c->line, &removal, NULL, deadline, err);
+    if (goal == TN_GOAL_RUNNING)
+        return connect(c, id, NULL, deadline, err);
+    return pause_sandbox(c, id, goal == TN_GOAL_PAUSED, deadline, err);
+}
+
+int e2b_extend(const struct cloud *c, const char *id, double seconds, int64_t deadline,
+               struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target("/sandboxes/", id, "/timeout");
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(64);
+
+    tn_buf_printf(&body, "{\"timeout\": %d}", (int)ceil(seconds));
+    struct cloud_call call = post(target, &body);
+    call.web.cancel = c->stop;
+    return e2b_of(c)->debug ? 0 : cloud_ask(&c->line, &call, NULL, deadline, err);
+}
+
+int e2b_usage(const struct cloud *c, const char *id, struct tn_usage *out, int64_t deadline,
+              struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target("/sandboxes/", id, "/metrics");
+    const struct cloud_call call = {.web = {.target = target}};
+    tn_autojson struct tn_json *tree = NULL;
+
+    if (e2b_of(c)->debug)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "E2B_DEBUG: nobody measures the envd of this machine");
+    if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
+        return -1;
+    size_t count = tn_json_count(tree);
+    const struct tn_json *last = count ? tn_json_at(tree, count - 1) : NULL;
+    out->memory = tn_json_int(tn_json_get(last, "memUsed"), -1);
+    out->disk = tn_json_int(tn_json_get(last, "diskUsed"), -1);
+    return 0;
+}

@@ -1,0 +1,479 @@
+/* What is asked when, whoever the vendor is. */
+#include <sys/eventfd.h>
+
+#include "base/clock.h"
+#include "base/proc.h"
+#include "runtime/cloud/cloud.h"
+#include "runtime/owner.h"
+
+/* How often one whose answer was lost is looked for before it is asked for again. */
+enum { LOST_LOOKS = 4 };
+
+void cloud_init(struct cloud *c, const struct tn_host *host, const struct cloud_vendor *vendor,
+                double timeout)
+{
+    c->host = host;
+    c->vendor = vendor;
+    c->timeout = timeout;
+    c->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    tn_state_mark(host->state, c->mark);
+    c->keep = cloud_keep_new(c);
+}
+
+void cloud_done(struct cloud *c)
+{
+    cloud_keep_free(c->keep);
+    tn_close(c->stop);
+    tn_web_free(c->line.web);
+}
+
+static void free_secret(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+void cloud_view_done(struct cloud_view *v)
+{
+    free_secret(v->token);
+    free_secret(v->entry);
+    free(v->id);
+    free(v->own);
+    free(v->reason);
+    free(v->domain);
+    free(v->agent_url);
+    tn_web_free(v->agent);
+    *v = (struct cloud_view){0};
+}
+
+/* --- marks ------------------------------------------------------------------------------------ */
+
+static int put_label(const char *name, struct tn_json *value, void *ctx)
+{
+    const char *text = tn_json_str(value, NULL);
+
+    if (text && strncmp(name, "tendon.", 7) != 0)
+        tn_jw_kstr(ctx, name, text);
+    return 0;
+}
+
+void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w)
+{
+    tn_json_each(s->spec->labels, put_label, w);
+    tn_jw_kstr(w, CLOUD_MARK_STATE, c->mark);
+    tn_jw_kstr(w, CLOUD_MARK_ID, s->id);
+    tn_jw_kstr(w, CLOUD_MARK_SESSION, s->spec->name ? s->spec->name : s->id);
+}
+
+const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks)
+{
+    const char *id = tn_json_get_str(marks, CLOUD_MARK_ID, "");
+
+    return strcmp(tn_json_get_str(marks, CLOUD_MARK_STATE, ""), c->mark) == 0 && strlen(id) == 10 &&
+                   cloud_is_id(id)
+               ? id
+               : NULL;
+}
+
+/* --- what cannot be kept ---------------------------------------------------------------------- */
+
+#define SIZE "sizes are those of the template"
+static const struct {
+    const char *name, *why;
+} barred[] = {
+    {"volumes", "directories of this machine are not there"},
+    {"devices", "it has none of this machine"},
+    {"gpus", "it has none of this machine"},
+    {"isolation", "the vendor decides about it"},
+    {"allow", "the vendor has no such rules"},
+    {"ask", "the vendor asks nobody"},
+    {"secrets", "nobody there puts them in"},
+    {"memory", SIZE},
+    {"cpus", SIZE},
+    {"disk", SIZE},
+    {"pids", "the vendor has no such limit"},
+    {"file_size", "the vendor has no such limit"},
+    {"open_files", "the vendor has no such limit"},
+    {"wall_time", "the vendor has no such limit"},
+};
+
+static int check(const struct tn_spec *spec, bool sized, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(CLOUD_BODY_MAX);
+    tn_autojson struct tn_json *wish = NULL;
+    struct tn_jw w = tn_jw(&text);
+
+    tn_jw_object(&w);
+    tn_spec_to_json(spec, &w);
+    tn_jw_object_end(&w);
+    if (tn_json_parse(tn_buf_str(&text), text.len, &wish, err) < 0)
+        return -1;
+    for (size_t i = 0; i < TN_COUNT(barred); i++)
+        if (tn_json_get(wish, barred[i].name) && !(sized && strcmp(barred[i].why, SIZE) == 0))
+            return tn_fail(err, TN_E_UNSUPPORTED, "%s: a sandbox in a cloud cannot have that: %s",
+                           barred[i].name, barred[i].why);
+    if (spec->network == TN_NETWORK_HOST || spec->network == TN_NETWORK_BRIDGE ||
+        spec->network == TN_NETWORK_ALLOW)
+        return tn_fail(err, TN_E_UNSUPPORTED, "network %s: a cloud has none and open",
+                       tn_networks[spec->network]);
+    return 0;
+}
+
+int cloud_check(const struct tn_spec *spec, struct tn_error *err)
+{
+    return check(spec, false, err);
+}
+
+int cloud_check_sized(const struct tn_spec *spec, struct tn_error *err)
+{
+    return check(spec, true, err);
+}
+
+/* --- finding ---------------------------------------------------------------------------------- */
+
+struct search {
+    const char *own;
+    char id[CLOUD_ID_MAX + 1];
+};
+
+static int is_it(const struct cloud_view *v, void *ctx)
+{
+    struct search *search = ctx;
+
+    if (!v->own || strcmp(v->own, search->own) != 0)
+        return 0;
+    snprintf(search->id, sizeof search->id, "%s", v->id);
+    return 1;
+}
+
+/* The oldest with its marks. */
+static int find_marked(const struct cloud *c, const char *own, struct cloud_view *out,
+                       int64_t deadline, struct tn_error *err)
+{
+    struct search search = {.own = own};
+
+    *out = (struct cloud_view){0};
+    if (c->vendor->each(c, own, is_it, &search, deadline, err) < 0)
+        return -1;
+    return *search.id ? c->vendor->look(c, search.id, out, deadline, err) : 0;
+}
+
+/* What the ref says; -1 when it belongs to somebody else than is configured. */
+static int read_ref(const struct cloud *c, const struct tn_subject *s, char **id, bool *stopped,
+                    struct tn_error *err)
+{
+    tn_autojson struct tn_json *ref = NULL;
+
+    *id = NULL;
+    *stopped = false;
+    if (!s->ref || tn_json_parse(s->ref, strlen(s->ref), &ref, NULL) < 0)
+        return 0;
+    const char *api = tn_json_get_str(ref, "api", c->line.url);
+    if (strcmp(api, c->line.url) != 0)
+        return tn_fail(err, TN_E_CONFLICT, "it lives at %s, but the configuration says %s", api,
+                       c->line.url);
+    *id = tn_strdup_or_null(tn_json_get_str(ref, "id", NULL));
+    *stopped = tn_json_bool(tn_json_get(ref, "stopped"), false);
+    return 0;
+}
+
+int cloud_find(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
+               int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *id = NULL;
+    bool stopped;
+
+    *out = (struct cloud_view){0};
+    if (read_ref(c, s, &id, &stopped, err) < 0)
+        return -1;
+    if ((id ? c->vendor->look(c, id, out, deadline, err)
+            : find_marked(c, s->id, out, deadline, err)) < 0)
+        return -1;
+    /* One that is not ours is none, whatever the ref says. */
+    if (out->known && !c->unmarked && !(out->own && strcmp(out->own, s->id) == 0))
+        cloud_view_done(out);
+    if (out->known && stopped && out->status == TN_STATUS_PAUSED)
+        out->status = TN_STATUS_STOPPED;
+    return 0;
+}
+
+int cloud_must_run(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
+                   int64_t deadline, struct tn_error *err)
+{
+    if (cloud_find(c, s, out, deadline, err) < 0)
+        return -1;
+    if (!out->known)
+        return tn_fail(err, TN_E_NOT_FOUND, "%s has no sandbox %s", c->line.who, s->id);
+    if (out->status != TN_STATUS_RUNNING)
+        return tn_fail(err, TN_E_CONFLICT, "it is %s", tn_status_words[out->status]);
+    return 0;
+}
+
+/* --- the place -------------------------------------------------------------------------------- */
+
+static char *ref_of(const struct cloud *c, const char *id, bool stopped)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
+    struct tn_jw w = tn_jw(&out);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "api", c->line.url);
+    tn_jw_kstr(&w, "id", id);
+    if (stopped)
+        tn_jw_kbool(&w, "stopped", true);
+    tn_jw_object_end(&w);
+    return tn_buf_take(&out);
+}
+
+static void fill_place(const struct cloud *c, struct cloud_view *v, char *address,
+                       struct tn_place *place)
+{
+    *place = (struct tn_place){.status = v->known ? v->status : TN_STATUS_MISSING};
+    if (!v->known)
+        return;
+    place->ref = ref_of(c, v->id, v->status == TN_STATUS_STOPPED);
+    place->reason = TN_TAKE_PTR(v->reason);
+    place->isolation = tn_asprintf("{\"cloud\": \"%s\"}", c->vendor->name);
+    place->address = address;
+}
+
+bool cloud_is_own(const struct tn_subject *s)
+{
+    struct tn_owner me = tn_owner_self();
+
+    return s->owner.pid == me.pid && s->owner.start == me.start;
+}
+
+/* One whose processes have ended rests as well as one that is paused. */
+static bool is_so(const struct cloud_view *v, enum tn_status status)
+{
+    return v->known &&
+           (v->status == status || (status == TN_STATUS_PAUSED && v->status == TN_STATUS_STOPPED));
+}
+
+/* Looks until it is so. */
+static int reach(const struct cloud *c, const char *id, enum tn_status status, struct cloud_view *v,
+                 int64_t deadline, struct tn_error *err)
+{
+    for (int ms = 0; !is_so(v, status);) {
+        if (v->known && v->status == TN_STATUS_ERROR)
+            return tn_fail(err, TN_E_PEER, "it failed%s%s", v->reason ? ": " : "",
+                           v->reason ? v->reason : "");
+        if (v->id && cloud_pause(&ms, deadline, err) < 0)
+            return tn_error_context(err, "it is %s, not yet %s", tn_status_words[v->status],
+                                    tn_status_words[status]);
+        cloud_view_done(v);
+        if (c->vendor->look(c, id, v, deadline, err) < 0)
+            return -1;
+        if (!v->known)
+            return tn_fail(err, TN_E_PEER, "%s has no such sandbox any more", c->line.who);
+    }
+    return 0;
+}
+
+/* From a sandbox that was told to run to one with a hand. */
+static int settle(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
+                  struct tn_place *place, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *id = tn_strdup(v->id), *address = NULL;
+
+    if (reach(c, id, TN_STATUS_RUNNING, v, deadline, err) < 0 ||
+        cloud_start_hand(c, s, v, &address, deadline, err) < 0)
+        return -1;
+    /* Whoever makes or wakes it wants it, for as long as that process lives. */
+    cloud_keep_add(c->keep, s->id, v->id, false);
+    fill_place(c, v, TN_TAKE_PTR(address), place);
+    return 0;
+}
+
+/* --- create ----------------------------------------------------------------------------------- */
+
+static bool is_lost(const struct tn_error *why)
+{
+    return why->code == TN_E_PEER || why->code == TN_E_TIMEOUT;
+}
+
+struct reap {
+    const struct cloud *c;
+    const char *own, *except;
+    int64_t deadline;
+    struct tn_error *err;
+};
+
+/* What another try has made that was thought lost. */
+static int kill_other(const struct cloud_view *v, void *ctx)
+{
+    const struct reap *r = ctx;
+
+    if (!v->own || strcmp(v->own, r->own) != 0 || (r->except && strcmp(v->id, r->except) == 0))
+        return 0;
+    return r->c->vendor->order(r->c, v->id, TN_GOAL_GONE, r->deadline, r->err) < 0 ? -1 : 0;
+}
+
+/* One whose answer was lost is looked for, and only then asked for once more. */
+static int make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
+                int64_t deadline, struct tn_error *err)
+{
+    struct tn_error why = {0};
+    int ms = 0;
+
+    if (find_marked(c, s->id, v, deadline, err) < 0)
+        return -1;
+    if (v->known || c->vendor->make(c, s, v, deadline, &why) == 0)
+        return 0;
+    for (int i = 0; is_lost(&why) && i < LOST_LOOKS && cloud_pause(&ms, deadline, NULL) == 0; i++)
+        if (find_marked(c, s->id, v, deadline, NULL) == 0 && v->known)
+            return 0;
+    if (is_lost(&why) && tn_now() < deadline && c->vendor->make(c, s, v, deadline, &why) == 0) {
+        struct reap reap = {.c = c, .own = s->id, .except = v->id, .deadline = deadline};
+        c->vendor->each(c, s->id, kill_other, &reap, deadline, NULL);
+        return 0;
+    }
+    if (err)
+        *err = why;
+    return -1;
+}
+
+int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
+                 struct tn_error *err)
+{
+    const struct cloud *c = engine;
+    autocloudview struct cloud_view view = {0};
+    struct tn_error why = {0};
+
+    if (check(s->spec, c->vendor->sizes, err) < 0)
+        return -1;
+    if (make(c, s, &view, deadline, &why) < 0) {
+        place->blame = why.code == TN_E_NOT_FOUND ? TN_BLAME_IMAGE : TN_BLAME_NONE;
+        if (err)
+            *err = why;
+        return -1;
+    }
+    if (is_so(&view, TN_STATUS_PAUSED) &&
+        c->vendor->order(c, view.id, TN_GOAL_RUNNING, deadline, err) < 0)
+        return -1;
+    return settle(c, s, &view, place, deadline, err);
+}
+
+/* --- inspect ---------------------------------------------------------------------------------- */
+
+int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *place,
+                  int64_t deadline, struct tn_error *err)
+{
+    const struct cloud *c = engine;
+    autocloudview struct cloud_view view = {0};
+
+    *place = (struct tn_place){.status = TN_STATUS_MISSING};
+    if (cloud_find(c, s, &view, deadline, err) < 0)
+        return tn_error_context(err, "%s: sandbox %s", c->vendor->name, s->id);
+    /* The vendor does not know its owner: the first of ours that looks ends what it left. */
+    if (view.known && s->owner.pid && !tn_proc_state(s->owner.pid, s->owner.start))
+        return cloud_drive(engine, s, TN_GOAL_GONE, place, deadline, err);
+    if (view.known && view.status == TN_STATUS_RUNNING && cloud_is_own(s))
+        cloud_keep_add(c->keep, s->id, view.id, true);
+    char *address =
+        view.known && view.status == TN_STATUS_RUNNING ? c->vendor->address(c, &view, NULL) : NULL;
+    fill_place(c, &view, address, place);
+    return 0;
+}
+
+/* --- drive ------------------------------------------------------------------------------------ */
+
+static int order(const struct cloud *c, enum tn_goal goal, struct cloud_view *v, int64_t deadline,
+                 struct tn_error *err)
+{
+    tn_autofree char *id = tn_strdup(v->id);
+
+    if (c->vendor->order(c, id, goal, deadline, err) < 0)
+        return -1;
+    /* What a vendor has stopped may be paused in its words. */
+    v->status = TN_STATUS_STARTING;
+    if (reach(c, id, goal == TN_GOAL_RUNNING ? TN_STATUS_RUNNING : TN_STATUS_PAUSED, v, deadline,
+              err) < 0)
+        return -1;
+    if (goal == TN_GOAL_STOPPED)
+        v->status = TN_STATUS_STOPPED;
+    return 0;
+}
+
+/* All that have its marks, and the one of the ref. */
+static int remove_all(const struct cloud *c, const struct tn_subject *s, int64_t deadline,
+                      struct tn_error *err)
+{
+    struct reap reap = {.c = c, .own = s->id, .deadline = deadline, .err = err};
+    autocloudview struct cloud_view view = {0};
+
+    cloud_keep_drop(c->keep, s->id, true);
+    if (cloud_find(c, s, &view, deadline, err) < 0 ||
+        (view.known && c->vendor->order(c, view.id, TN_GOAL_GONE, deadline, err) < 0))
+        return -1;
+    reap.except = view.id;
+    return c->vendor->each(c, s->id, kill_other, &reap, deadline, err);
+}
+
+static int drive(const struct cloud *c, const struct tn_subject *s, enum tn_goal goal,
+                 struct tn_place *place, int64_t deadline, struct tn_error *err)
+{
+    autocloudview struct cloud_view view = {0};
+    static const enum tn_status goals[] = {[TN_GOAL_RUNNING] = TN_STATUS_RUNNING,
+                                           [TN_GOAL_PAUSED] = TN_STATUS_PAUSED,
+                                           [TN_GOAL_STOPPED] = TN_STATUS_STOPPED};
+
+    if (goal == TN_GOAL_SUSPENDED)
+        return tn_fail(err, TN_E_UNSUPPORTED, "suspend: a pause is all that clouds have");
+    if (goal == TN_GOAL_GONE) {
+        *place = (struct tn_place){.status = TN_STATUS_MISSING};
+        return remove_all(c, s, deadline, err);
+    }
+    if (cloud_find(c, s, &view, deadline, err) < 0)
+        return -1;
+    if (!view.known)
+        return tn_fail(err, TN_E_NOT_FOUND, "%s has no such sandbox", c->line.who);
+    /* Only what runs can be paused or stopped. */
+    bool turn =
+        goal != TN_GOAL_RUNNING && view.status != TN_STATUS_RUNNING && view.status != goals[goal];
+    if ((turn || (goal == TN_GOAL_RUNNING && view.status != TN_STATUS_RUNNING)) &&
+        order(c, TN_GOAL_RUNNING, &view, deadline, err) < 0)
+        return -1;
+    if (goal == TN_GOAL_RUNNING)
+        return settle(c, s, &view, place, deadline, err);
+    cloud_keep_drop(c->keep, s->id, false);
+    if (view.status != goals[goal] && order(c, goal, &view, deadline, err) < 0)
+        return -1;
+    fill_place(c, &view, NULL, place);
+    return 0;
+}
+
+int cloud_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, struct tn_place *place,
+                int64_t deadline, struct tn_error *err)
+{
+    const struct cloud *c = engine;
+
+    *place = (struct tn_place){0};
+    if (drive(c, s, goal, place, deadline, err) == 0)
+        return 0;
+    return tn_error_context(err, "%s: sandbox %s", c->vendor->name, s->id);
+}
+
+/* --- list ------------------------------------------------------------------------------------- */
+
+struct listing {
+    tn_found_fn found;
+    void *ctx;
+};
+
+static int tell_own(const struct cloud_view *v, void *ctx)
+{
+    const struct listing *l = ctx;
+
+    return v->own ? l->found(v->own, l->ctx) : 0;
+}
+
+int cloud_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err)
+{
+    const struct cloud *c = engine;
+    struct listing l = {found, ctx};
+
+    return c->vendor->each(c, NULL, tell_own, &l, deadline, err);
+}

@@ -1,0 +1,163 @@
+/* The API of Daytona: sandboxes (/api/sandbox) and the toolbox inside them (/api/toolbox).
+ *
+ * Unmodified clients work by DAYTONA_API_URL, the address of this service and "/api", and a key in
+ * DAYTONA_API_KEY.  What they ask for becomes boxes (box.h), files of a hand (hand-files.h) and
+ * processes (process.h).  docs/clouds/daytona.md says what differs;
+ * docs/internals/service-daytona.md why. */
+#ifndef TN_SERVICE_DAYTONA_H
+#define TN_SERVICE_DAYTONA_H
+
+#include "base/clock.h"
+#include "runtime/hand-files.h"
+#include "service/api-native.h"
+#include "service/process.h"
+#include "service/surface.h"
+
+#define DAYTONA_HOME "/home/daytona"
+#define DAYTONA_TOOLBOX "/api/toolbox" /* then "/ID/process/execute", or "/ID/toolbox/..." */
+#define DAYTONA_SECONDS 60.0           /* for what a client waits for, as long as it does itself */
+enum {
+    DAYTONA_BODY_MAX = 1 << 20,
+    DAYTONA_ANSWER_MAX = 64 << 20,
+    DAYTONA_MINUTES = 10000000, /* the most of an interval */
+    /* Generations of clients, by the middle number of their version. */
+    DAYTONA_MUXED = 27,  /* output and errors of a session's command are told apart */
+    DAYTONA_JSON = 150,  /* ...in JSON */
+    DAYTONA_PAUSES = 190 /* a list has a cursor, and there is a state "paused" */
+};
+
+/* Looks at every request that is not for a port: errors of these paths are told in the vendor's
+ * shape.  True: it was for events, which come without a key, and is answered. */
+bool daytona_take(struct tn_http_exchange *x);
+/* Who comes to a port of that box by a token of Daytona's, or because it is public: 1 when they are
+ * let in, 0 when they have shown nothing, -1: answered. */
+int daytona_visit(struct tn_service *s, struct tn_http_exchange *x, const char *id);
+
+/* The middle number of the client's version; very large where it says none. */
+int daytona_version(const struct tn_http_exchange *x);
+/* {"statusCode": 404, "message": "..."}: a surface_reply_fn. */
+int daytona_reply(struct tn_http_exchange *x, int status, const char *code, const char *detail);
+/* The same for the toolbox, with one of the vendor's own words for it ("FILE_NOT_FOUND"). */
+int daytona_fail(struct tn_http_exchange *x, int status, const char *code, const char *fmt, ...)
+    TN_PRINTF(4, 5);
+
+/* --- a sandbox as clients see it (object.c) --------------------------------------------------- */
+
+/* The box that {id} names by its id or its name, in the caller's own tenant, with that scope; NULL:
+ * answered. */
+struct box *daytona_box(struct tn_http_exchange *x, struct tn_service *s, unsigned scope);
+/* A word of their enumeration; "destroyed" is not listed. */
+const char *daytona_state(const struct tn_http_exchange *x, const struct box_view *v);
+void daytona_put(struct tn_http_exchange *x, struct tn_jw *w, const struct box_view *v);
+void daytona_reply_box(struct tn_http_exchange *x, int status, struct box *b);
+
+/* What they say of a sandbox and a box does not have: kept in its metadata, beside the labels. */
+struct daytona_settings {
+    bool public;                    /* its ports need no token */
+    int64_t archive, remove, pause; /* minutes; remove negative: never */
+    const char *target, *snapshot;  /* borrowed; or NULL */
+};
+void daytona_settings_of(const struct tn_json *metadata, struct daytona_settings *out);
+/* New metadata: the texts in labels (an object, or NULL) and the settings.  The caller frees it. */
+int daytona_metadata(const struct tn_json *labels, const struct daytona_settings *settings,
+                     struct tn_json **out, struct tn_error *err);
+void daytona_put_labels(struct tn_jw *w, const struct tn_json *metadata);
+
+/* --- new ones, and snapshots (create.c, snapshot.c) ------------------------------------------- */
+
+void daytona_create(struct tn_http_exchange *x, void *ctx);
+void daytona_fork(struct tn_http_exchange *x, void *ctx);
+/* Ports without a token are the operator's to allow: TN_E_DENIED. */
+int daytona_check_public(const struct tn_service *s, bool wanted, struct tn_error *err);
+/* Minutes in seconds; 0 is never, and what the operator allows at most bounds both. */
+double daytona_auto_seconds(const struct caller *who, int64_t minutes, double most);
+/* The box of the tenant that has a snapshot of that name or id, and its name there, on the heap.
+ * NULL: there is none. */
+struct box *daytona_snapshot(struct tn_service *s, const struct caller *who, const char *given,
+                             char **name);
+
+/* --- the toolbox (toolbox.c) ------------------------------------------------------------------ */
+
+/* Answers all of them: {id} is the box, {rest} what is asked of it. */
+void daytona_toolbox(struct tn_http_exchange *x, void *ctx);
+
+/* One request for the toolbox of a box. */
+struct daytona_call {
+    struct tn_service *s;
+    struct tn_http_exchange *x;
+    struct box *b;
+    char *home; /* where paths that are not absolute begin */
+    const struct daytona_row *row;
+    char *words[2]; /* what the stars of its row stand for; decoded */
+};
+typedef void (*daytona_call_fn)(struct daytona_call *c);
+struct daytona_row {
+    const char *method, *path; /* "process/session/(star)/exec": one star is one segment */
+    daytona_call_fn call;
+    const char *words; /* git.c: of the program */
+};
+extern const struct daytona_row daytona_files_rows[];       /* files.c; ends with {0} */
+extern const struct daytona_row daytona_process_rows[];     /* process.c */
+extern const struct daytona_row daytona_session_rows[];     /* session.c */
+extern const struct daytona_row daytona_pty_rows[];         /* pty.c */
+extern const struct daytona_row daytona_git_rows[];         /* git.c */
+extern const struct daytona_row daytona_interpreter_rows[]; /* interpreter.c */
+
+/* The files of the box, with a connection of the caller's; NULL: answered. */
+struct tn_hand_files *daytona_files(struct daytona_call *c);
+/* The path that a parameter of the query names, absolute; on the heap.  NULL: answered. */
+char *daytona_query_path(struct daytona_call *c, const char *name);
+
+/* --- programs (process.c) --------------------------------------------------------------------- */
+
+/* A shell of the sandbox: bash where it has one. */
+const char *daytona_shell(struct tn_hand_files *f);
+/* A spec of these words (ends with NULL), at home; the caller ends it. */
+void daytona_spec(const struct daytona_call *c, struct tn_process_spec *spec,
+                  const char *const *args);
+/* Directory, variables and time of a body: cwd, envs, timeout.  body may be NULL. */
+int daytona_read_spec(const struct daytona_call *c, const struct tn_json *body,
+                      struct tn_process_spec *spec, struct tn_error *err);
+int daytona_start(struct daytona_call *c, const struct tn_process_spec *spec,
+                  struct process_started *out, struct tn_error *err);
+
+/* What came of a program. */
+struct daytona_done {
+    struct tn_buf both, out, err; /* in the order that it came; each apart */
+    int64_t exit_code;            /* 128 and the number of the signal that killed it */
+    bool late;                    /* its time was over */
+    bool apart;                   /* out and err are wanted, too */
+    bool marked;                  /* three bytes in `both` say where each piece came from */
+};
+#define DAYTONA_DONE(x)                                                                      \
+    {                                                                                        \
+        .both = ANSWER_BUF(x, DAYTONA_ANSWER_MAX), .out = ANSWER_BUF(x, DAYTONA_ANSWER_MAX), \
+        .err = ANSWER_BUF(x, DAYTONA_ANSWER_MAX)                                             \
+    }
+void daytona_done_end(struct daytona_done *d);
+#define autodone TN_CLEANUP(daytona_done_end)
+/* Waits for its end.  -1 with err: nobody knows what became of it. */
+int daytona_await(struct daytona_call *c, const char *which, struct daytona_done *out,
+                  struct tn_error *err);
+/* What there is by now. */
+int daytona_so_far(struct daytona_call *c, const char *which, struct daytona_done *out,
+                   struct tn_error *err);
+/* Members output and, where they are apart, stdout and stderr. */
+void daytona_put_done(struct tn_jw *w, const struct daytona_done *done);
+int64_t daytona_exit_code(const struct tn_process_status *status);
+/* Runs these words (ends with NULL) at home to their end, with that text (or NULL) as their input.
+ * -1: answered. */
+int daytona_run(struct daytona_call *c, const char *const *args, const char *input,
+                struct daytona_done *out);
+
+/* --- sessions and terminals ------------------------------------------------------------------- */
+
+/* A name for a session or a terminal: it becomes a part of paths and tags. */
+bool daytona_is_name(const char *text);
+/* Before the handshake of a WebSocket, where the server must choose one of what a client offers:
+ * the one that it knows, or the first. */
+void daytona_choose_protocol(struct tn_http_exchange *x);
+/* Answers the handshake of a WebSocket, and follows the process over it. */
+void daytona_stream(struct daytona_call *c, const char *which, bool terminal);
+
+#endif

@@ -1,0 +1,219 @@
+/* Tunnels: ports of devboxes under names that are hard to guess, PORT-KEY.DOMAIN. */
+#include <ctype.h>
+#include <strings.h>
+
+#include "base/secret.h"
+#include "service/clock.h"
+#include "service/preview-host.h"
+#include "service/proxy.h"
+#include "service/runloop/runloop.h"
+
+enum { ID = 10, KEY = ID + SURFACE_TOKEN }; /* the id of the box, then a token, with a NUL */
+
+/* --- records --------------------------------------------------------------------------------- */
+
+char *runloop_new_tunnel(const struct tn_json *wish)
+{
+    const char *mode = tn_json_get_str(wish, "auth_mode", "open");
+
+    /* What is not known is not open. */
+    return tn_asprintf("{\"auth_mode\":\"%s\",\"create_time_ms\":%lld,\"http_keep_alive\":%s,"
+                       "\"wake_on_http\":%s}",
+                       strcmp(mode, "open") == 0 ? "open" : "authenticated",
+                       (long long)(service_time() * 1000),
+                       tn_json_bool(tn_json_get(wish, "http_keep_alive"), true) ? "true" : "false",
+                       tn_json_bool(tn_json_get(wish, "wake_on_http"), false) ? "true" : "false");
+}
+
+/* A token of the tunnel that this box has now: another tunnel has others. */
+static void token_of(const struct box_view *v, const char *purpose, char out[SURFACE_TOKEN])
+{
+    const struct tn_json *record = tn_json_get(runloop_record(v), "tunnel");
+    char text[64];
+
+    snprintf(text, sizeof text, "%s %lld", v->id,
+             (long long)tn_json_int(tn_json_get(record, "create_time_ms"), 0));
+    surface_token(box_service(v->box), purpose, text, out);
+}
+
+static void key_of(const struct box_view *v, char out[KEY])
+{
+    memcpy(out, v->id, ID);
+    token_of(v, "tunnel", out + ID);
+}
+
+static bool is_open(const struct tn_json *record)
+{
+    return strcmp(tn_json_get_str(record, "auth_mode", ""), "open") == 0;
+}
+
+static void put_view(struct tn_jw *w, const struct box_view *v)
+{
+    const struct tn_json *record = tn_json_get(runloop_record(v), "tunnel");
+    char key[KEY], token[SURFACE_TOKEN];
+
+    key_of(v, key);
+    token_of(v, "tunnel-auth", token);
+    tn_jw_object(w);
+    tn_jw_kstr(w, "tunnel_key", key);
+    tn_jw_kstr(w, "auth_mode", is_open(record) ? "open" : "authenticated");
+    tn_jw_kint(w, "create_time_ms", tn_json_int(tn_json_get(record, "create_time_ms"), 0));
+    tn_jw_kbool(w, "http_keep_alive", tn_json_bool(tn_json_get(record, "http_keep_alive"), true));
+    tn_jw_kbool(w, "wake_on_http", tn_json_bool(tn_json_get(record, "wake_on_http"), false));
+    if (!is_open(record))
+        tn_jw_kstr(w, "auth_token", token);
+    tn_jw_object_end(w);
+    explicit_bzero(token, sizeof token);
+}
+
+void runloop_put_tunnel(struct tn_jw *w, const struct box_view *v, const struct caller *who)
+{
+    tn_jw_key(w, "tunnel");
+    if (who->scopes & (SCOPE_USE | SCOPE_ADMIN) && tn_json_get(runloop_record(v), "tunnel"))
+        put_view(w, v);
+    else
+        tn_jw_null(w);
+}
+
+/* --- routes ---------------------------------------------------------------------------------- */
+
+/* The devbox, which has a tunnel now: its own, or one as the body wishes.  NULL: answered. */
+static struct box *open_tunnel(struct tn_http_exchange *x, struct tn_service *s,
+                               struct tn_json **body)
+{
+    autobox struct box *b = runloop_box(x, s, SCOPE_USE, RUNLOOP_DEVBOX, NULL);
+    autoview struct box_view v = {0};
+    struct tn_error err = {0};
+
+    if (!b || surface_body(x, RUNLOOP_BODY_MAX, body))
+        return NULL;
+    box_look(b, &v);
+    tn_autofree char *record = runloop_new_tunnel(*body);
+    if (!tn_json_get(runloop_record(&v), "tunnel") &&
+        runloop_note(b, caller_of(x), "tunnel", record, &err)) {
+        reply_error(x, &err);
+        return NULL;
+    }
+    return TN_TAKE_PTR(b);
+}
+
+static void post_enable(struct tn_http_exchange *x, void *ctx)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(4096);
+    tn_autojson struct tn_json *body = NULL;
+    struct tn_jw w = tn_jw(&json);
+    autoview struct box_view v = {0};
+
+    autobox struct box *b = open_tunnel(x, ctx, &body);
+    if (!b)
+        return;
+    box_look(b, &v);
+    put_view(&w, &v);
+    tn_http_reply_json(x, 200, &json);
+}
+
+/* The way of older clients: one port, and its address. */
+static void post_create(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_service *s = ctx;
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(4096);
+    tn_autojson struct tn_json *body = NULL;
+    struct tn_jw w = tn_jw(&json);
+    autoview struct box_view v = {0};
+    char key[KEY];
+
+    autobox struct box *b = open_tunnel(x, s, &body);
+    int64_t port = tn_json_int(tn_json_get(body, "port"), 0);
+    if (!b)
+        return;
+    if (port < 1 || port > 65535) {
+        native_refuse(x, TN_E_INVALID, "port: expected 1 to 65535");
+        return;
+    }
+    box_look(b, &v);
+    key_of(&v, key);
+    tn_autofree char *url = preview_origin(s->url, s->options->preview_domain, key, (int)port);
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "devbox_id", v.id);
+    tn_jw_kint(&w, "port", port);
+    tn_jw_kstr(&w, "url", url);
+    tn_jw_object_end(&w);
+    tn_http_reply_json(x, 200, &json);
+}
+
+static void post_remove(struct tn_http_exchange *x, void *ctx)
+{
+    autobox struct box *b = runloop_box(x, ctx, SCOPE_USE, RUNLOOP_DEVBOX, NULL);
+    struct tn_error err = {0};
+
+    if (!b)
+        return;
+    if (runloop_note(b, caller_of(x), "tunnel", NULL, &err))
+        reply_error(x, &err);
+    else
+        runloop_reply_nothing(x);
+}
+
+/* --- traffic --------------------------------------------------------------------------------- */
+
+/* "8080-KEY.anything": whoever knows the key may ask for it by any name. */
+static bool read_host(const char *host, int *port, char key[KEY])
+{
+    size_t digits = host ? strspn(host, "0123456789") : 0;
+    const char *at = host + digits + 1;
+
+    if (!digits || host[digits] != '-' || strcspn(at, ".:") != KEY - 1 || at[KEY - 1] != '.')
+        return false;
+    for (int i = 0; i < KEY - 1; i++)
+        key[i] = (char)tolower((unsigned char)at[i]);
+    key[KEY - 1] = '\0';
+    *port = preview_port(host, digits);
+    return *port && preview_is_id(key, ID);
+}
+
+/* Whether that is the key of the tunnel, and the token was shown where one is wanted. */
+static bool may_pass(const struct tn_http_exchange *x, const struct box_view *v, const char *key)
+{
+    static const char scheme[] = "Bearer ";
+    const struct tn_json *record = tn_json_get(runloop_record(v), "tunnel");
+    const char *given = tn_http_header(x, "X-Runloop-Tunnel-Authorization");
+    char wanted[KEY], token[SURFACE_TOKEN];
+
+    key_of(v, wanted);
+    if (!record || !tn_same_secret(key, wanted))
+        return false;
+    if (is_open(record))
+        return true;
+    token_of(v, "tunnel-auth", token);
+    return given && strncasecmp(given, scheme, sizeof scheme - 1) == 0 &&
+           tn_same_secret(given + sizeof scheme - 1, token);
+}
+
+bool runloop_take_tunnel(struct tn_service *s, struct tn_http_exchange *x)
+{
+    autoview struct box_view v = {0};
+    char key[KEY], id[ID + 1];
+    int port;
+
+    if (!read_host(tn_http_header(x, "Host"), &port, key))
+        return false;
+    memcpy(id, key, ID);
+    id[ID] = '\0';
+    autobox struct box *b = box_find(s, NULL, id, NULL);
+    if (b)
+        box_look(b, &v);
+    if (!b || *tn_http_target(x) != '/' || !may_pass(x, &v, key))
+        reply_unauthorized(x, "There is no such tunnel, or its token is needed: "
+                              "X-Runloop-Tunnel-Authorization");
+    else if (surface_enter(x, b, v.key_id))
+        proxy_to_port(x, b, port, tn_http_target(x), NULL);
+    return true;
+}
+
+#define BOX "/v1/devboxes/{id}"
+const struct tn_route routes_runloop_tunnels[] = {
+    {"POST", BOX "/enable_tunnel", post_enable, "Runloop: a tunnel to its ports", 0},
+    {"POST", BOX "/create_tunnel", post_create, "Runloop: the address of one port", 0},
+    {"POST", BOX "/remove_tunnel", post_remove, "Runloop: no tunnel any more", 0},
+    {0},
+};

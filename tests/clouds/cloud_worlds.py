@@ -1,0 +1,136 @@
+"""Worlds of the cloud backends (tests/runtime/conformance.py), and the program with sandboxes of one."""
+
+from conformance import World
+from tendons import Tendon
+
+
+class E2b:
+    """What tests have to know of a vendor."""
+
+    name, who = "e2b", "E2B"
+    flags = ("--e2b",)  # of tendon key create
+    key = "e2b_0123456789abcdef0123456789abcdef"
+    variable, advice = "E2B_API_KEY", "https://e2b.dev"
+    CREATE, LIST = ("POST", "/sandboxes"), ("GET", "/v2/sandboxes")
+    one = "/sandboxes/"  # then the id
+    id, marks = "sandboxID", "metadata"
+    sandbox = {"sandboxID": "abc", "templateID": "base", "clientID": "x", "envdVersion": "0.6.1", "state": "running"}
+    wish = {"templateID": "base", "timeout": 300}
+    agent = "envd"  # in messages
+    upload = "/files"  # how the path of one ends
+    header = staticmethod(lambda key: ("x-api-key", key))
+
+    def settings(self, url, key):
+        return {"E2B_API_URL": url, "E2B_SANDBOX_URL": url, self.variable: key}
+
+    def page(self, items, more=None):
+        """A list: body and headers."""
+        return items, {"X_Next_Token": more} if more else {}
+
+    def secrets(self, client, sandbox):
+        detail = client.get(f"/sandboxes/{sandbox}").ok().json
+        return [detail["envdAccessToken"], detail["trafficAccessToken"]]
+
+
+class Daytona:
+    name, who = "daytona", "Daytona"
+    flags = ()
+    key = "dtn_0123456789abcdef0123456789abcdef"
+    variable, advice = "DAYTONA_API_KEY", "https://app.daytona.io"
+    CREATE, LIST = ("POST", "/api/sandbox"), ("GET", "/api/sandbox")
+    one = "/api/sandbox/"
+    id, marks = "id", "labels"
+    sandbox = {"id": "abc", "state": "started", "labels": {}}
+    wish = {}
+    agent = "toolbox"
+    upload = "/files/upload"
+    sizes = ("memory", "cpus", "disk")
+    header = staticmethod(lambda key: ("authorization", f"Bearer {key}"))
+
+    def settings(self, url, key):
+        return {"DAYTONA_API_URL": f"{url}/api", self.variable: key}
+
+    def page(self, items, more=None):
+        return {"items": items, "nextCursor": more}, {}
+
+    def secrets(self, client, sandbox):
+        return [client.get(f"/api/sandbox/{sandbox}/ports/47174/preview-url").ok().json["token"]]
+
+
+CLOUDS = {cloud.name: cloud for cloud in (E2b(), Daytona())}
+
+
+class Account:
+    """A tenant of a service that serves the vendor's API."""
+
+    def __init__(self, cloud, service, name):
+        self.cloud = cloud
+        self.client = service.tenant(name, *cloud.flags)
+        self.settings = cloud.settings(service.url, self.client.key)
+
+    def boxes(self):
+        """What the service has for it."""
+        told = self.client.get(self.cloud.LIST[1]).ok().json
+        return told if isinstance(told, list) else told["items"]
+
+    def make(self):
+        """One that is none of Tendon's."""
+        answer = self.client.post(self.cloud.CREATE[1], self.cloud.wish)
+        assert answer.status in (200, 201), answer.text
+        return answer.json[self.cloud.id]
+
+    def remove(self, sandbox):
+        assert self.client.delete(self.cloud.one + sandbox).status in (200, 204)
+
+
+class ServiceWorld(World):
+    """Sandboxes of a service, as a tenant of its own."""
+
+    def __init__(self, cloud, service):
+        super().__init__(cloud.name)
+        self.sizes = getattr(cloud, "sizes", ())
+        self.account = Account(cloud, service, self.mark)
+        self.env.update(self.account.settings)
+
+    def living_driver(self):
+        """One for all tests, but for those that kill it."""
+        if not self.drivers or self.drivers[0].process.poll() is not None:
+            self.drivers.insert(0, self.open())
+            self.drivers.pop()
+        return self.drivers[0]
+
+    def left_over(self):
+        return {}  # processes are the service's, whose own census is taken at its end
+
+    def finish(self):
+        super().finish()
+        assert self.account.boxes() == []
+
+
+class VendorWorld(World):
+    """Sandboxes that a Vendor promises."""
+
+    def __init__(self, cloud, vendor):
+        super().__init__(cloud.name)
+        self.env.update(cloud.settings(vendor.url, cloud.key))
+
+    def left_over(self):
+        return {}
+
+
+class CloudTendon(Tendon):
+    """The program, with sandboxes of a service."""
+
+    def __init__(self, program, base, cloud, service, **env):
+        base.mkdir()
+        super().__init__(program, base, cloud.name)
+        self.cloud = cloud
+        self.account = Account(cloud, service, base.name)
+        self.client, self.boxes = self.account.client, self.account.boxes
+        self.env.update(self.account.settings, **env)
+
+    def finish(self):
+        assert self("rm", "--all", "--quiet").returncode == 0
+        assert self("gc").returncode == 0
+        assert self.boxes() == []
+        assert self.leftovers() == []

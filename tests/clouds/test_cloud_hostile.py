@@ -1,0 +1,174 @@
+"""A vendor on its bad days: every call ends in time, what happened is told, and no key goes anywhere else."""
+
+import json
+import time
+
+import pytest
+
+from bad_days import always, create, refused
+from vendor import Vendor
+
+
+# --- credentials -------------------------------------------------------------------------------------
+
+
+def test_without_a_key_nobody_is_asked(cloud, driver, vendor):
+    driver("close")
+    driver("set", name=f"{cloud.name}.api_key", value="")
+    refusal = refused(driver, "open", runtime=cloud.name)
+    assert refusal.code == "denied" and cloud.variable in refusal.text and cloud.advice in refusal.text
+    assert vendor.requests == []
+    driver("set", name=f"{cloud.name}.api_key", value=cloud.key)
+    driver("open", runtime=cloud.name)
+
+
+def test_the_key_of_openhands_counts(cloud, driver, vendor):
+    driver("close")
+    driver("set", name=f"{cloud.name}.api_key", value="")
+    driver("set", name=f"core.{cloud.name}_api_key", value=cloud.key)
+    driver("open", runtime=cloud.name)
+    driver("list")
+    name, value = cloud.header(cloud.key)
+    assert vendor.asked(*cloud.LIST)[0].headers[name] == value
+
+
+def test_a_key_that_is_refused(cloud, driver, vendor):
+    vendor.behave[cloud.LIST] = always(401, {"code": 401, "message": f"Invalid {cloud.key}\x1b[31m\n"})
+    refusal = refused(driver, "list")
+    assert refusal.code == "denied" and cloud.variable in refusal.text
+
+
+# --- trouble -----------------------------------------------------------------------------------------
+
+
+def test_a_retry_after_is_kept(cloud, driver, vendor):
+    times = []
+
+    def busy(handler, request):
+        times.append(time.monotonic())
+        if len(times) < 3:
+            return handler.json(429, {"code": 429, "message": "slow down"}, Retry_After="1")
+        return handler.json(400, {"code": 400, "message": "third time"})
+
+    vendor.behave[cloud.CREATE] = busy
+    assert "third time" in create(driver).text
+    assert len(times) == 3 and times[2] - times[0] >= 2
+
+
+def test_a_retry_after_beyond_the_deadline_is_not_waited_for(cloud, driver, vendor):
+    vendor.behave[cloud.CREATE] = always(429, {"code": 429, "message": "tomorrow"}, Retry_After="3000")
+    begun = time.monotonic()
+    assert "tomorrow" in create(driver, timeout=10).text
+    assert time.monotonic() - begun < 8 and len(vendor.asked(*cloud.CREATE)) == 1
+
+
+def test_reading_is_repeated_and_making_is_not(cloud, driver, vendor):
+    vendor.behave[cloud.LIST] = lambda handler, request: (
+        handler.json(503, {"message": "down"})
+        if len(vendor.asked(*cloud.LIST)) < 3
+        else handler.json(200, cloud.page([])[0])
+    )
+    driver("list")
+    assert len(vendor.asked(*cloud.LIST)) == 3
+    vendor.behave[cloud.CREATE] = always(403, {"code": 403, "message": "your plan"})
+    assert "your plan" in create(driver).text
+    assert len(vendor.asked(*cloud.CREATE)) == 1
+
+
+def test_a_lost_answer_is_looked_for_before_it_is_asked_again(cloud, driver, vendor):
+    """The vendor has made it, and says so in lists only."""
+    made = []
+
+    def lose(handler, request):
+        made.append({**cloud.sandbox, cloud.marks: request.json[cloud.marks]})
+        handler.close_connection = True
+
+    vendor.behave[cloud.CREATE] = lose
+    vendor.behave[cloud.LIST] = lambda handler, request: handler.json(200, cloud.page(made)[0])
+    vendor.behave["GET", f"{cloud.one}abc"] = lambda handler, request: handler.json(200, made[0])
+    vendor.behave["DELETE", f"{cloud.one}abc"] = always(200, {})
+    refusal = create(driver)  # its agent is none
+    assert cloud.agent in refusal.text or "preview" in refusal.text or "not found" in refusal.text, refusal
+    assert len(vendor.asked(*cloud.CREATE)) == 1
+
+
+@pytest.mark.parametrize("how", ["silent", "drip"])
+@pytest.mark.parametrize("where", ["CREATE", "LIST"])
+def test_who_does_not_answer_is_not_waited_for(cloud, driver, vendor, how, where):
+    vendor.behave[getattr(cloud, where)] = getattr(vendor, how)
+    begun = time.monotonic()
+    assert create(driver, timeout=3).code == "timeout"
+    assert time.monotonic() - begun < 12
+
+
+def test_an_endless_answer_ends(cloud, driver, vendor):
+    vendor.behave[cloud.LIST] = vendor.flood
+    assert refused(driver, "list", timeout=60).code == "too_large"
+
+
+def test_a_list_in_circles_ends(cloud, driver, vendor):
+    body, headers = cloud.page([], "again")
+    vendor.behave[cloud.LIST] = always(200, body, **headers)
+    assert refused(driver, "list", timeout=10).code in ("peer", "timeout")
+
+
+NONSENSE = {
+    "half": b'{"id": "ab',
+    "page": b"<html>log in first</html>",
+    "list": b"[1, 2]",
+    "nothing": b"",
+    "null": b"null",
+    "no id": b"{}",
+    "deep": b"[" * 100000,
+    "bytes": b"\xff\xfe\x00",
+    "number": 7,
+    "path": "../keys",
+    "lines": "a\r\nX: y",
+    "long": "a" * 5000,
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_nonsense_is_told(cloud, driver, vendor, what):
+    """Bytes as they are, or an id."""
+    wrong = NONSENSE[what]
+    body = wrong if isinstance(wrong, bytes) else json.dumps({**cloud.sandbox, cloud.id: wrong}).encode()
+    kind = "text/html" if what == "page" else "application/json"
+    vendor.behave[cloud.CREATE] = lambda handler, request: handler.raw(201, body, kind)
+    assert create(driver, timeout=30).code == "peer"
+    vendor.behave[cloud.LIST] = lambda handler, request: handler.raw(200, body, kind)
+    answer = driver.ask("list")
+    assert answer.get("ids", []) == [], "nobody's sandboxes are ours"
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed(cloud, driver, vendor, status):
+    other = Vendor(cloud)
+    try:
+        for where in (cloud.CREATE, cloud.LIST):
+            vendor.behave[where] = always(status, {}, Location=f"{other.url}{where[1]}")
+        assert "somebody else" in refused(driver, "list").text
+        del vendor.behave[cloud.LIST]
+        assert "somebody else" in create(driver, timeout=30).text
+        assert other.requests == []
+    finally:
+        other.close()
+
+
+def test_sandboxes_of_others_are_not_ours(cloud, driver, vendor):
+    """Whatever the vendor puts into a list: what has not both marks is left alone."""
+    vendor.behave[cloud.CREATE] = always(400, {"code": 400, "message": "x"})
+    create(driver)
+    state = vendor.asked(*cloud.CREATE)[0].json[cloud.marks]["tendon.state"]
+    odd = [
+        None,
+        {},
+        {"tendon.id": "aaaaaaaaaa"},
+        {"tendon.id": "bbbbbbbbbb", "tendon.state": "0" * 16},
+        {"tendon.id": "../cccccc", "tendon.state": state},
+        {"tendon.id": 7, "tendon.state": state},
+        {"tendon.id": "eeeeeeeeee", "tendon.state": state},
+    ]
+    listed = [{**cloud.sandbox, cloud.id: f"s{i}", cloud.marks: m} for i, m in enumerate(odd)]
+    vendor.behave[cloud.LIST] = always(200, cloud.page(listed)[0])
+    assert driver("list")["ids"] == ["eeeeeeeeee"]

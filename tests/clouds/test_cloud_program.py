@@ -1,0 +1,149 @@
+"""The whole program with sandboxes of each cloud, from new to gc; and who is killed when."""
+
+import json
+import time
+
+import pytest
+
+from tendons import eventually
+
+
+@pytest.fixture
+def tendon(make_tendon, service):
+    return make_tendon(service)
+
+
+def ids(tendon):
+    return [box[tendon.cloud.id] for box in tendon.boxes()]
+
+
+def test_a_life(tendon):
+    tendon.ok("new", "--name", "web", "--env", "GREETING=it's $me", "--label", "team=blue")
+    (box,) = tendon.boxes()
+    marks = box[tendon.cloud.marks]
+    assert marks["tendon.session"] == "web" and marks["team"] == "blue"
+    assert tendon.ok("exec", "web", "echo $GREETING; pwd") == "it's $me\n/workspace\n"
+    assert "listening" in tendon.ok("logs", "web")
+    tendon.ok("exec", "-s", "main", "web", "echo kept >file; x=5")
+    tendon.ok("stop", "web")
+    assert tendon.boxes()[0]["state"] == "stopped" or tendon.cloud.name == "e2b"
+    assert "stopped" in tendon.ok("ls")
+    assert "tendon resume web" in tendon.fails(73, "exec", "web", "true")
+    tendon.ok("resume", "web")
+    assert tendon.ok("exec", "-s", "main", "web", "cat file; echo \"<$x>\"") == "kept\n<>\n"
+    tendon.ok("rm", "web")
+    assert tendon.boxes() == []
+
+
+def test_no_token_is_shown(tendon, service):
+    tendon.ok("new", "--name", "web")
+    told = json.loads(tendon.ok("--json", "inspect", "web"))
+    (box,) = ids(tendon)
+    shown = json.dumps(told)
+    assert told["address"].startswith(service.url)
+    for secret in (*tendon.cloud.secrets(tendon.client, box), tendon.client.key):
+        assert secret not in shown
+
+
+def test_files(tendon, tmp_path):
+    tendon.ok("new", "--name", "web")
+    (tmp_path / "a.txt").write_text("from here")
+    tendon.ok("cp", str(tmp_path / "a.txt"), "web:/tmp/a.txt")
+    assert tendon.ok("exec", "web", "cat /tmp/a.txt") == "from here"
+    back = tmp_path / "b.txt"
+    tendon.ok("cp", "web:/tmp/a.txt", str(back))
+    assert back.read_text() == "from here"
+
+
+def uploads(tendon, service):
+    return sum(line.get("path", "").endswith(tendon.cloud.upload) for line in service.log_lines())
+
+
+def test_the_second_start_uploads_nothing(tendon, service):
+    tendon.ok("new", "--name", "web")
+    before = uploads(tendon, service)
+    assert before
+    tendon.ok("stop", "web")
+    tendon.ok("resume", "web")
+    assert tendon.ok("exec", "web", "echo works") == "works\n"
+    assert uploads(tendon, service) == before
+
+
+# --- lost and found ----------------------------------------------------------------------------------
+
+
+def test_what_a_lost_state_knew_is_found_by_its_marks(tendon):
+    tendon.ok("new", "--name", "web")
+    (tendon.state / "tendon.db").unlink()
+    for rest in tendon.state.glob("tendon.db-*"):
+        rest.unlink()
+    assert "nobody knows it" in tendon.ok("gc")
+    assert tendon.boxes() == []
+
+
+def test_gc_leaves_others_alone(tendon, make_tendon, service):
+    other = make_tendon(service)
+    variable = tendon.cloud.variable
+    other.env[variable] = tendon.env[variable]  # one account, two states
+    strange = tendon.account.make()
+    tendon.ok("new", "--name", "web")
+    other.ok("gc")
+    assert len(tendon.boxes()) == 2
+    tendon.ok("gc")
+    assert len(tendon.boxes()) == 2
+    tendon.account.remove(strange)
+
+
+@pytest.mark.parametrize("moment", [0, 0.1, 0.4, 1.0])
+def test_a_client_that_is_killed_in_mid_create_leaves_nothing(tendon, moment):
+    making = tendon.start("new", "--name", "web")
+    eventually(lambda: tendon.boxes() or making.poll() is not None, "it is being made", 60)
+    deadline = time.monotonic() + moment
+    while making.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    making.kill()
+    making.communicate()
+    assert len(tendon.boxes()) == 1
+    tendon.ok("gc")
+    assert len(tendon.boxes()) == (making.returncode == 0)
+    tendon("rm", "web")
+
+
+def test_a_service_that_is_killed_in_mid_create(own_service, make_tendon):
+    tendon = make_tendon(own_service)
+    making = tendon.start("new", "--name", "web")
+    eventually(lambda: tendon.boxes() or making.poll() is not None, "it is being made", 60)
+    own_service.restart(kill=True)
+    making.communicate(timeout=120)
+    assert len(tendon.boxes()) <= 1
+    if making.returncode == 0:
+        assert tendon.ok("exec", "web", "echo works") == "works\n"
+    else:
+        tendon.ok("gc")
+        assert tendon.boxes() == []
+        tendon.ok("new", "--name", "web")
+    assert len(tendon.boxes()) == 1
+
+
+def test_a_hand_that_is_killed_comes_back(tendon):
+    tendon.ok("new", "--name", "web")
+    tendon.ok("exec", "-s", "main", "web", "echo kept >file")
+    before = ids(tendon)
+    pid = tendon.ok("exec", "web", "cat ~/.tendon/pid 2>/dev/null || cat /home/*/.tendon/pid").strip()
+    tendon("exec", "web", f"kill -9 {pid}", timeout=120)
+    tendon.ok("resume", "web", timeout=120)
+    assert tendon.ok("exec", "-s", "main", "web", "cat file") == "kept\n"
+    assert ids(tendon) == before
+
+
+# --- doctor ------------------------------------------------------------------------------------------
+
+
+def test_doctor(tendon):
+    cloud = tendon.cloud
+    told = tendon.ok("doctor", "--runtime", cloud.name)
+    assert "accepts the key" in told and "clock" in told and "in the clear" in told
+    refused = tendon("doctor", "--runtime", cloud.name, env={cloud.variable: "e2b_00"})
+    assert refused.returncode and "does not accept the key" in refused.stdout
+    missing = tendon("doctor", "--runtime", cloud.name, env={cloud.variable: ""})
+    assert missing.returncode and f"there is no key for {cloud.who}" in missing.stdout

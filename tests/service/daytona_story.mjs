@@ -1,0 +1,82 @@
+// What users do with Daytona's own JavaScript SDK: node daytona_story.mjs DIRECTORY-OF-THE-PACKAGES
+import assert from 'node:assert/strict'
+import { createRequire } from 'node:module'
+import { pathToFileURL } from 'node:url'
+
+const require = createRequire(pathToFileURL(`${process.argv[2]}/`))
+const { Daytona } = require('@daytonaio/sdk')
+
+// The quick start of the vendor's README.
+const daytona = new Daytona()
+const sandbox = await daytona.create({ language: 'python', envVars: { A: '1' }, labels: { app: 'story' }, autoStopInterval: 0 })
+const hello = await sandbox.process.codeRun('print("Hello World!")')
+assert.deepEqual([hello.exitCode, hello.result], [0, 'Hello World!\n'])
+
+const result = await sandbox.process.executeCommand('echo $A $Q; pwd; exit 3', '/tmp', { Q: '2' }, 20)
+assert.deepEqual([result.exitCode, result.result], [3, '1 2\n/tmp\n'])
+
+await sandbox.fs.createFolder('data', '755')
+await sandbox.fs.uploadFile(Buffer.from('text'), 'data/a.txt')
+await sandbox.fs.uploadFiles([1, 2, 3].map((i) => ({ source: Buffer.from(`file ${i}`), destination: `data/${i}.txt` })))
+assert.equal((await sandbox.fs.downloadFile('data/a.txt')).toString(), 'text')
+assert.deepEqual((await sandbox.fs.listFiles('data')).map((e) => e.name).sort(), ['1.txt', '2.txt', '3.txt', 'a.txt'])
+await sandbox.fs.moveFiles('data/a.txt', 'data/b.txt')
+assert.equal((await sandbox.fs.getFileDetails('data/b.txt')).size, 4)
+assert.equal((await sandbox.fs.findFiles('data', 'file 2'))[0].line, 1)
+assert.equal((await sandbox.fs.searchFiles('data', '*.txt')).files.length, 4)
+await sandbox.fs.deleteFile('data/b.txt')
+await assert.rejects(sandbox.fs.downloadFile('data/b.txt'))
+
+await sandbox.process.createSession('s1')
+await sandbox.process.executeSessionCommand('s1', { command: 'cd /tmp; export V=kept' })
+const done = await sandbox.process.executeSessionCommand('s1', { command: 'pwd; echo $V; echo err >&2' })
+assert.deepEqual([done.exitCode, done.stdout, done.stderr], [0, '/tmp\nkept\n', 'err\n'])
+const slow = await sandbox.process.executeSessionCommand('s1', { command: 'echo one; sleep 0.5; echo two', runAsync: true })
+let seen = ''
+await sandbox.process.getSessionCommandLogs('s1', slow.cmdId, (text) => { seen += text }, () => {})
+assert.equal(seen, 'one\ntwo\n')
+await sandbox.process.deleteSession('s1')
+
+let screen = ''
+const pty = await sandbox.process.createPty({ id: 'p1', cols: 80, rows: 24, onData: (d) => { screen += new TextDecoder().decode(d) } })
+await pty.waitForConnection()
+await pty.sendInput('echo terminal; exit\n')
+await pty.wait()
+assert.match(screen, /terminal/)
+
+await sandbox.process.executeCommand('git init -q --bare -b main up')
+await sandbox.git.clone('/home/daytona/up', 'work')
+await sandbox.fs.uploadFile(Buffer.from('text'), 'work/a.txt')
+await sandbox.git.add('work', ['a.txt'])
+assert.equal((await sandbox.git.status('work')).fileStatus[0].staging, 'Added')
+const commit = await sandbox.git.commit('work', 'first', 'Ann', 'ann@example.org')
+assert.match(commit.sha, /^[0-9a-f]{40}$/)
+await sandbox.git.push('work')
+assert.deepEqual((await sandbox.git.branches('work')).branches, ['main'])
+
+const fork = await sandbox.fork()
+assert.equal((await fork.fs.downloadFile('data/1.txt')).toString(), 'file 1')
+await fork.delete()
+const snapshot = `story-${Date.now()}`
+await sandbox.createSnapshot(snapshot)
+const copy = await daytona.create({ snapshot })
+assert.equal((await copy.fs.downloadFile('data/2.txt')).toString(), 'file 2')
+await copy.delete()
+await daytona.snapshot.delete(await daytona.snapshot.get(snapshot))
+
+if (process.argv[3] === 'kernels') {
+  assert.equal((await sandbox.codeInterpreter.runCode('x = 6 * 7; print(x)')).stdout, '42\n')
+  assert.equal((await sandbox.codeInterpreter.runCode('1/0')).error.name, 'ZeroDivisionError')
+}
+
+const found = []
+for await (const one of daytona.list({ labels: { app: 'story' } })) found.push(one.id)
+assert.deepEqual(found, [sandbox.id])
+const link = await sandbox.getPreviewLink(3000)
+assert.ok(link.url && link.token)
+await sandbox.stop()
+await sandbox.start()
+assert.equal((await sandbox.process.executeCommand('echo again')).result, 'again\n')
+await sandbox.delete()
+console.log('done')
+process.exit(0)

@@ -1,0 +1,273 @@
+"""What users do with Daytona's own SDK; run by an interpreter that has one: daytona_story.py STORY. Works with 0.24 and newer."""
+
+import asyncio
+import sys
+import urllib.request
+import uuid
+
+import daytona as sdk
+from daytona import AsyncDaytona, CreateSandboxFromSnapshotParams, Daytona, DaytonaError, SessionExecuteRequest
+
+NEWER = hasattr(sdk, "ListSandboxesQuery")
+
+
+def raises(call, *args, **kwargs):
+    try:
+        call(*args, **kwargs)
+    except DaytonaError as error:
+        return error
+    raise AssertionError(f"{call} did not raise")
+
+
+def state(sandbox):
+    sandbox.refresh_data()
+    return getattr(sandbox.state, "value", sandbox.state)
+
+
+def find(client, labels):
+    if NEWER:
+        return [one.id for one in client.list(sdk.ListSandboxesQuery(labels=labels))]
+    return [one.id for one in client.list(labels=labels)]
+
+
+def quick_start():
+    """Of the vendor's README, but for the texts."""
+    client = Daytona()
+    sandbox = client.create()
+    response = sandbox.process.code_run('print("Hello World!")')
+    assert response.exit_code == 0 and response.result.strip() == "Hello World!", response
+    sandbox.delete()
+
+
+def life():
+    client = Daytona()
+    label = uuid.uuid4().hex
+    params = CreateSandboxFromSnapshotParams(
+        language="python",
+        env_vars={"A": "1"},
+        labels={"story": label},
+        auto_stop_interval=0,
+        auto_archive_interval=60,
+    )
+    sandbox = client.create(params)
+    assert state(sandbox) == "started" and sandbox.env["A"] == "1" and not sandbox.public
+    raises(client.create, CreateSandboxFromSnapshotParams(public=True))
+    assert sandbox.labels["story"] == label and sandbox.auto_stop_interval == 0
+    assert find(client, {"story": label}) == [sandbox.id] and find(client, {"story": "other"}) == []
+    assert client.get(sandbox.id).id == sandbox.id
+    assert sandbox.set_labels({"story": label, "more": "x"})["more"] == "x"
+    sandbox.set_autostop_interval(30)
+    sandbox.set_auto_archive_interval(120)
+    sandbox.set_auto_delete_interval(240)
+    sandbox.refresh_data()
+    assert (sandbox.auto_stop_interval, sandbox.auto_archive_interval) == (30, 120)
+    sandbox.fs.upload_file(b"kept", "kept.txt")
+    sandbox.stop()
+    assert state(sandbox) == "stopped"
+    raises(sandbox.process.exec, "true")
+    sandbox.start()
+    assert state(sandbox) == "started" and sandbox.fs.download_file("kept.txt") == b"kept"
+    sandbox.delete()
+    raises(client.get, sandbox.id)
+
+
+def files():
+    client = Daytona()
+    sandbox = client.create()
+    fs = sandbox.fs
+    fs.create_folder("data/deep", "755")
+    fs.upload_file(b"hello", "data/hello.txt")
+    fs.upload_files([sdk.FileUpload(source=f"file {i}".encode(), destination=f"data/{i}.txt") for i in range(5)])
+    assert fs.download_file("data/hello.txt") == b"hello"
+    large = bytes(range(256)) * 40000
+    fs.upload_file(large, "/tmp/large.bin")
+    assert fs.download_file("/tmp/large.bin") == large
+    assert {one.name for one in fs.list_files("data")} == {"deep", "hello.txt", *(f"{i}.txt" for i in range(5))}
+    info = fs.get_file_info("data/hello.txt")
+    assert info.size == 5 and not info.is_dir, info
+    fs.set_file_permissions("data/hello.txt", mode="600")
+    assert fs.get_file_info("data/hello.txt").permissions.endswith("600")
+    fs.move_files("data/hello.txt", "data/moved.txt")
+    assert [one.line for one in fs.find_files("data", "file 3")] == [1]
+    assert len(fs.search_files("data", "*.txt").files) == 6
+    results = fs.replace_in_files(["data/3.txt"], "file", "text")
+    assert results[0].success and fs.download_file("data/3.txt") == b"text 3", results
+    fs.delete_file("data/moved.txt")
+    raises(fs.download_file, "data/moved.txt")
+    raises(fs.get_file_info, "data/moved.txt")
+    sandbox.delete()
+
+
+def commands():
+    client = Daytona()
+    sandbox = client.create()
+    run = sandbox.process.exec
+    assert run("echo hi").result.strip() == "hi"
+    value = "x y" if NEWER else "xy"  # 0.24 writes it into a command line, without quotes
+    result = run("echo $V; pwd; exit 3", cwd="/tmp", env={"V": value}, timeout=20)
+    assert result.exit_code == 3 and result.result.split("\n")[:2] == [value, "/tmp"], result
+    raises(run, "sleep 60", timeout=1)
+    run("nohup python3 -m http.server 8098 >/dev/null 2>&1 &")
+    link = sandbox.get_preview_link(8098)
+    request = urllib.request.Request(link.url + "/", headers={"X-Daytona-Preview-Token": link.token})
+    for last in (False,) * 100 + (True,):
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                assert answer.status == 200
+            break
+        except OSError:
+            assert not last
+    sandbox.delete()
+
+
+def sessions():
+    client = Daytona()
+    sandbox = client.create()
+    process = sandbox.process
+    process.create_session("s1")
+    raises(process.create_session, "s1")
+
+    def execute(command, **more):
+        return process.execute_session_command("s1", SessionExecuteRequest(command=command, **more))
+
+    execute("cd /tmp; export V=kept; W=too; f() { echo f:$1; }")
+    done = execute("pwd; echo $V $W; f x; echo err >&2")
+    assert done.exit_code == 0 and "/tmp\nkept too\nf:x\n" in done.output and "err" in done.output, done
+    if NEWER:
+        assert done.stdout == "/tmp\nkept too\nf:x\n" and done.stderr == "err\n", done
+    assert execute("exit 4").exit_code == 4
+    slow = execute("echo one; read line; echo got $line; exit 5", run_async=True)
+    assert process.get_session_command("s1", slow.cmd_id).exit_code is None
+    seen = []
+    if NEWER:
+        process.send_session_command_input("s1", slow.cmd_id, "typed\n")
+        asyncio.run(process.get_session_command_logs_async("s1", slow.cmd_id, seen.append, seen.append))
+        assert "".join(seen) == "one\ngot typed\n", seen
+        assert process.get_session_command("s1", slow.cmd_id).exit_code == 5
+        assert process.get_session_command_logs("s1", slow.cmd_id).stdout == "one\ngot typed\n"
+    else:
+        short = execute("echo one; sleep 0.5; echo two", run_async=True)
+        asyncio.run(process.get_session_command_logs_async("s1", short.cmd_id, seen.append))
+        assert "".join(seen) == "one\ntwo\n", seen
+        assert process.get_session_command_logs("s1", short.cmd_id) == "one\ntwo\n"
+    session = process.get_session("s1")
+    assert session.session_id == "s1" and any("echo one" in one.command for one in session.commands), session
+    assert [one.session_id for one in process.list_sessions()] == ["s1"]
+    process.delete_session("s1")
+    raises(process.get_session, "s1")
+    sandbox.delete()
+
+
+def pty():
+    if not NEWER:
+        return
+    client = Daytona()
+    sandbox = client.create()
+    handle = sandbox.process.create_pty_session("p1", envs={"V": "from here"}, pty_size=sdk.PtySize(rows=24, cols=80))
+    handle.resize(sdk.PtySize(rows=30, cols=100))
+    assert [one.id for one in sandbox.process.list_pty_sessions()] == ["p1"]
+    handle.send_input("stty size; echo $V; exit 6\n")
+    output = []
+    result = handle.wait(on_data=output.append, timeout=60)
+    text = b"".join(output)
+    assert b"30 100" in text and b"from here" in text and result.exit_code == 6, (result, text)
+    sandbox.delete()
+
+
+def git():
+    client = Daytona()
+    sandbox = client.create()
+    git, run = sandbox.git, sandbox.process.exec
+    assert run("git init -q --bare -b main up && git clone -q up seed && cd seed && echo 1 > a && git add a && "
+               "git -c user.name=x -c user.email=x commit -q -m first && git push -q").exit_code == 0
+    git.clone("/home/daytona/up", "work")
+    assert [one.name for one in sandbox.fs.list_files("work") if not one.is_dir] == ["a"]
+    assert git.status("work").current_branch == "main"
+    git.create_branch("work", "topic")
+    sandbox.fs.upload_file(b"two", "work/b")
+    assert [getattr(one.worktree, "value", one.worktree) for one in git.status("work").file_status] == ["Untracked"]
+    git.add("work", ["b"])
+    made = git.commit("work", message="second", author="Ann", email="ann@example.org")
+    assert run("git rev-parse HEAD", cwd="work").result.strip() == made.sha
+    git.push("work")
+    assert sorted(git.branches("work").branches) == ["main", "topic"]
+    git.checkout_branch("work", "main")
+    git.delete_branch("work", "topic")
+    git.pull("work")
+    error = raises(git.status, "nowhere")
+    if NEWER:
+        assert type(error).__name__ == "DaytonaGitRepoNotFoundError", repr(error)
+        git.init("fresh", initial_branch="trunk")
+        git.remote_add("fresh", "origin", "https://example.org/x.git")
+        assert git.remote_get("fresh", "origin") == "https://example.org/x.git"
+        git.configure_user("Ann", "ann@example.org", scope="local", path="fresh")
+        assert git.get_config("user.name", scope="local", path="fresh") == "Ann"
+        git.dangerously_authenticate("ann", "s3cret")
+        assert "ann:s3cret@github.com" in run("cat .git-credentials").result
+    sandbox.delete()
+
+
+def snapshots():
+    client = Daytona()
+    sandbox = client.create()
+    sandbox.fs.upload_file(b"kept", "kept.txt")
+    if NEWER:
+        name = "story-" + uuid.uuid4().hex[:8]
+        sandbox.create_snapshot(name)
+        assert client.snapshot.get(name).name == name
+        assert name in [one.name for one in client.snapshot.list().items]
+        other = client.create(CreateSandboxFromSnapshotParams(snapshot=name))
+        assert other.fs.download_file("kept.txt") == b"kept"
+        other.delete()
+        fork = sandbox.fork()
+        assert fork.fs.download_file("kept.txt") == b"kept"
+        fork.delete()
+        client.snapshot.delete(client.snapshot.get(name))
+        raises(client.snapshot.get, name)
+    else:
+        assert client.snapshot.list() == []
+    assert client.volume.list() == []
+    try:
+        client.volume.get("data", create=True)
+        raise AssertionError("there are volumes")
+    except Exception as error:  # 0.24 lets that of its HTTP client through
+        assert "not served here" in str(error), repr(error)
+    raises(sandbox.create_lsp_server("python", "/home/daytona").start)
+    raises(sandbox.computer_use.start)
+    sandbox.delete()
+
+
+def interpreter():
+    client = Daytona()
+    sandbox = client.create()
+    code = sandbox.code_interpreter
+    seen = []
+    result = code.run_code("x = 6 * 7\nprint(x)", on_stdout=lambda message: seen.append(message.output))
+    assert result.stdout == "42\n" and "".join(seen) == "42\n" and not result.error, result
+    assert code.run_code("print(x)").stdout == "42\n"
+    assert code.run_code("1/0").error.name == "ZeroDivisionError"
+    context = code.create_context(cwd="/tmp")
+    assert code.run_code("import os; print(os.getcwd(), 'x' in globals())", context=context).stdout == "/tmp False\n"
+    assert [one.id for one in code.list_contexts()] == [context.id]
+    code.delete_context(context)
+    assert code.list_contexts() == []
+    assert type(raises(code.run_code, "while True: pass", timeout=1)).__name__ == "DaytonaTimeoutError"
+    sandbox.delete()
+
+
+async def many():
+    """Several at a time, by the asynchronous client."""
+    async with AsyncDaytona() as client:
+        sandbox = await client.create()
+        results = await asyncio.gather(*(sandbox.process.exec(f"sleep 0.2; echo {i}") for i in range(8)))
+        assert [one.result.strip() for one in results] == [str(i) for i in range(8)]
+        await sandbox.delete()
+
+
+def asynchronous():
+    asyncio.run(many())
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    print("done")

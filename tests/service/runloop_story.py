@@ -1,0 +1,239 @@
+"""What users do with Runloop's own SDK; run by an interpreter that has one: runloop_story.py STORY. All but quick_start, objects
+and asynchronous also work with 0.50, the one that OpenHands pins."""
+
+import asyncio
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import urllib.request
+
+import runloop_api_client
+from runloop_api_client import AsyncRunloop, BadRequestError, NotFoundError, PermissionDeniedError, Runloop, RunloopError
+
+PYTHON = next((p for p in ("/usr/bin/python", "/usr/local/bin/python") if os.path.exists(p)), "python3")
+
+
+def raises(kind, call, *args, **kwargs):
+    try:
+        call(*args, **kwargs)
+    except kind as error:
+        return error
+    raise AssertionError(f"{call} did not raise {kind}")
+
+
+def eventually(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, condition
+        time.sleep(0.1)
+
+
+def quick_start():
+    """Of the vendor's README, but for the name of the interpreter where the machine has no `python`."""
+    from runloop_api_client import RunloopSDK
+
+    runloop = RunloopSDK()  # Uses RUNLOOP_API_KEY environment variable by default
+
+    # Create a sandbox, run a command in it, and clean it up on exit.
+    with runloop.devbox.create(name="my-devbox") as devbox:
+        devbox.file.write(file_path="main.py", contents="print('hello from a sandbox')")
+        result = devbox.cmd.exec(f"{PYTHON} main.py")
+        assert result.stdout() == "hello from a sandbox\n", result.stderr()
+    raises(NotFoundError, devbox.get_info)
+
+
+def life():
+    client = Runloop()
+    made = client.devboxes.create_and_await_running(
+        name="story",
+        metadata={"app": "story"},
+        environment_variables={"A": "1"},
+        launch_parameters={"keep_alive_time_seconds": 600, "launch_commands": ["echo launched >launched"]},
+    )
+    assert made.status == "running" and made.name == "story" and made.metadata == {"app": "story"}
+    assert made.launch_parameters.keep_alive_time_seconds == 600
+    assert client.devboxes.retrieve(made.id).id == made.id
+    done = client.devboxes.execute_sync(made.id, command="echo $A; cat launched; echo err >&2; exit 3")
+    assert (done.stdout, done.stderr, done.exit_status) == ("1\nlaunched\n", "err\n", 3)
+    others = [client.devboxes.create().id for _ in range(2)]
+    assert {d.id for d in client.devboxes.list(limit=2)} >= {made.id, *others}  # over pages
+    for one in others:
+        client.devboxes.await_running(one)
+        assert client.devboxes.shutdown(one).status == "shutdown"
+    client.devboxes.keep_alive(made.id)
+    assert client.devboxes.update(made.id, name="renamed", metadata={"b": "2"}).metadata == {"b": "2"}
+    client.devboxes.suspend(made.id)
+    assert made.id in [d.id for d in client.devboxes.list(status="suspended")]
+    raises(BadRequestError, client.devboxes.execute_sync, made.id, command="true")
+    client.devboxes.resume(made.id)
+    client.devboxes.await_running(made.id)
+    assert client.devboxes.execute_sync(made.id, command="cat launched").stdout == "launched\n"
+    client.devboxes.shutdown(made.id)
+    raises(NotFoundError, client.devboxes.retrieve, made.id)
+    error = raises(BadRequestError, client.devboxes.create, launch_parameters={"launch_commands": ["exit 9"]})
+    assert "exit status 9" in str(error)
+    stranger = Runloop(bearer_token="nothing")
+    raises(runloop_api_client.AuthenticationError, stranger.devboxes.list)
+
+
+def commands():
+    client = Runloop()
+    box = client.devboxes.create_and_await_running().id
+    begun = client.devboxes.execute_async(box, command="echo a; sleep 0.5; echo b")
+    done = client.devboxes.executions.await_completed(begun.execution_id, devbox_id=box)
+    assert (done.status, done.stdout, done.exit_status) == ("completed", "a\nb\n", 0), done
+    begun = client.devboxes.execute_async(box, command="sleep 1000")
+    assert client.devboxes.executions.retrieve(begun.execution_id, devbox_id=box).status == "running"
+    client.devboxes.executions.kill(begun.execution_id, devbox_id=box)
+    assert client.devboxes.executions.retrieve(begun.execution_id, devbox_id=box).exit_status == 137
+    raises(NotFoundError, client.devboxes.executions.retrieve, "p0123456789abcdef", devbox_id=box)
+    assert any(entry.message == "a" for entry in client.devboxes.logs.list(box).logs)
+    if hasattr(client.devboxes, "execute"):
+        newer_commands(client, box)
+    client.devboxes.shutdown(box)
+
+
+def newer_commands(client, box):
+    done = client.devboxes.execute_and_await_completion(box, command="echo whole; exit 2")
+    assert (done.stdout, done.exit_status) == ("whole\n", 2)
+    assert client.devboxes.execute(box, command="seq 9", last_n="2").stdout == "8\n9\n"
+    from runloop_api_client import RunloopSDK
+
+    devbox = RunloopSDK().devbox.from_id(box)
+    said, errors = [], []
+    result = devbox.cmd.exec("for i in 1 2 3; do echo $i; sleep 0.1; done; echo e >&2", stdout=said.append, stderr=errors.append)
+    assert result.exit_code == 0 and result.success and "".join(said) == "1\n2\n3\n" and "".join(errors) == "e\n"
+    execution = devbox.cmd.exec_async("while read x; do echo got $x; done", attach_stdin=True)
+    execution.send_std_in("one\n")
+    execution.close_std_in()
+    assert execution.result().stdout() == "got one\n"
+    long = devbox.cmd.exec("seq 300000")
+    assert long.stdout(num_lines=1) == "300000" and long.stdout().endswith("299999\n300000\n")
+    running = devbox.cmd.exec_async("sleep 1000")
+    assert running.get_state().status == "running"
+    running.kill()
+    assert running.result().exit_code == 137
+    assert devbox.logs(execution_id=result.execution_id).logs[-1].exit_code == 0
+    assert client.devboxes.retrieve_resource_usage(box).id == box
+
+
+def files():
+    client = Runloop()
+    box = client.devboxes.create_and_await_running(file_mounts={"/tmp/mounted.txt": "mounted"}).id
+    client.devboxes.write_file_contents(box, file_path="a/hello.txt", contents="hellö")
+    assert client.devboxes.read_file_contents(box, file_path="a/hello.txt") == "hellö"
+    assert client.devboxes.read_file_contents(box, file_path="/tmp/mounted.txt") == "mounted"
+    content = bytes(range(256)) * 4096
+    with tempfile.TemporaryDirectory() as folder:
+        local = pathlib.Path(folder) / "x.bin"
+        local.write_bytes(content)
+        client.devboxes.upload_file(box, path="up/x.bin", file=local)
+    client.devboxes.upload_file(box, path="/tmp/y.bin", file=b"bytes")
+    assert client.devboxes.download_file(box, path="/home/user/up/x.bin").read() == content
+    assert client.devboxes.download_file(box, path="/tmp/y.bin").read() == b"bytes"
+    raises(NotFoundError, client.devboxes.read_file_contents, box, file_path="none")
+    client.devboxes.shutdown(box)
+
+
+def layers():
+    client = Runloop()
+    box = client.devboxes.create_and_await_running().id
+    client.devboxes.write_file_contents(box, file_path="file", contents="before")
+    snapshot = client.devboxes.snapshot_disk(box, name="one", metadata={"m": "1"})
+    assert snapshot.source_devbox_id == box and snapshot.metadata == {"m": "1"}
+    later = client.devboxes.snapshot_disk_async(box, name="two")
+    assert client.devboxes.disk_snapshots.query_status(later.id).snapshot.name == "two"
+    if hasattr(client.devboxes.disk_snapshots, "await_completed"):
+        assert client.devboxes.disk_snapshots.await_completed(later.id).status == "complete"
+    assert {s.id for s in client.devboxes.list_disk_snapshots(devbox_id=box)} == {snapshot.id, later.id}
+    assert {s.id for s in client.devboxes.disk_snapshots.list(limit=1)} >= {snapshot.id, later.id}
+    assert client.devboxes.disk_snapshots.update(later.id, name="dos").name == "dos"
+    client.devboxes.shutdown(box)
+    again = client.devboxes.create_and_await_running(snapshot_id=snapshot.id)
+    assert again.snapshot_id == snapshot.id
+    assert client.devboxes.read_file_contents(again.id, file_path="file") == "before"
+    client.devboxes.disk_snapshots.delete(snapshot.id)
+    client.devboxes.delete_disk_snapshot(later.id)
+    assert client.devboxes.disk_snapshots.list(devbox_id=box).snapshots == []
+    client.devboxes.shutdown(again.id)
+    blueprint = client.blueprints.create_and_await_build_complete(name="tools", system_setup_commands=["echo t >tool"])
+    assert blueprint.status == "build_complete" and client.blueprints.retrieve(blueprint.id).name == "tools"
+    assert [b.id for b in client.blueprints.list(name="tools")] == [blueprint.id]
+    for origin in ({"blueprint_id": blueprint.id}, {"blueprint_name": "tools"}):
+        made = client.devboxes.create_and_await_running(**origin)
+        assert client.devboxes.read_file_contents(made.id, file_path="tool") == "t\n"
+        client.devboxes.shutdown(made.id)
+    assert client.blueprints.logs(blueprint.id).blueprint_id == blueprint.id
+    raises(RunloopError, client.blueprints.create_and_await_build_complete, name="bad", system_setup_commands=["false"])
+    raises(PermissionDeniedError, client.blueprints.create, name="d", dockerfile="FROM debian")
+    client.blueprints.delete(blueprint.id)
+    raises(NotFoundError, client.blueprints.retrieve, blueprint.id)
+
+
+def tunnels():
+    client = Runloop()
+    serve = "mkdir -p web; cd web; echo page >index.html; exec python3 -m http.server 8000"
+    box = client.devboxes.create_and_await_running(entrypoint=serve).id
+    if hasattr(client.devboxes, "create_tunnel"):
+        label = client.devboxes.create_tunnel(box, port=8000).url.partition("://")[2].partition(".")[0]
+    else:
+        from runloop_api_client import RunloopSDK
+
+        label = "8000-" + client.devboxes.enable_tunnel(box).tunnel_key
+        url = RunloopSDK().devbox.from_id(box).get_tunnel_url(8000)
+        assert url == f"https://{label}.tunnel.127.0.0.1", url
+    # The name is the service's own, which is not in any DNS here.
+    request = urllib.request.Request(os.environ["RUNLOOP_BASE_URL"], headers={"Host": f"{label}.tunnel.example.com"})
+
+    def page():
+        try:
+            return urllib.request.urlopen(request, timeout=30).read()
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    eventually(lambda: page() == b"page\n")
+    client.devboxes.remove_tunnel(box, **({"port": 8000} if hasattr(client.devboxes, "create_tunnel") else {}))
+    assert page() == 401
+    client.devboxes.shutdown(box)
+
+
+def openhands():
+    """As its Runloop runtime does."""
+    client = Runloop()
+    made = client.devboxes.create(
+        entrypoint="sleep 1000",
+        name="sid",
+        environment_variables={"DEBUG": "false"},
+        extra_body={"prebuilt": "openhands"},
+        launch_parameters={"available_ports": [4444, 4445], "launch_commands": ["mkdir -p work"]},
+        metadata={"container-name": "openhands-runtime-sid"},
+    )
+    eventually(lambda: client.devboxes.retrieve(made.id).status == "running")
+    found = next(d for d in client.devboxes.list(status="running") if d.name == "sid")
+    assert found.id == made.id and found.metadata["container-name"] == "openhands-runtime-sid"
+    client.devboxes.shutdown(made.id)
+
+
+def objects():
+    raises(PermissionDeniedError, Runloop().objects.create, content_type="text", name="x")
+
+
+def asynchronous():
+    async def story():
+        async with AsyncRunloop() as client:
+            made = await client.devboxes.create_and_await_running()
+            done = await client.devboxes.execute_and_await_completion(made.id, command="echo async")
+            assert done.stdout == "async\n"
+            begun = await client.devboxes.execute_async(made.id, command="echo x; sleep 0.2; echo y")
+            stream = await client.devboxes.executions.stream_stdout_updates(begun.execution_id, devbox_id=made.id)
+            assert "".join([chunk.output async for chunk in stream]) == "x\ny\n"
+            await client.devboxes.shutdown(made.id)
+
+    asyncio.run(story())
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    print("done")

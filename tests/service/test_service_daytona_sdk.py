@@ -1,0 +1,63 @@
+"""Daytona's own SDKs, unmodified, from PyPI and npm, against the service: daytona_story.py and daytona_story.mjs."""
+
+import itertools
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from peers import peers, sdk
+from services import Service
+
+HERE = pathlib.Path(__file__).parent
+NUMBERS = itertools.count()
+STORIES = ("quick_start", "life", "files", "commands", "sessions", "pty", "git", "snapshots", "asynchronous")
+
+
+@pytest.fixture(scope="module")
+def service(jail_works, tmp_path_factory):
+    service = Service(tmp_path_factory.mktemp("daytona-sdk")).start()
+    yield service
+    service.finish()
+
+
+def tell(service, cwd, *words):
+    number = next(NUMBERS)
+    key = service.make_key(f"sdk-{number}", "--tenant", f"sdk{number}")["key"]
+    env = {
+        **service.env,
+        "DAYTONA_API_KEY": key,
+        "DAYTONA_API_URL": f"http://127.0.0.1:{service.port}/api",
+        "DAYTONA_TARGET": "local",
+    }
+    done = subprocess.run([*map(str, words)], env=env, cwd=cwd, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
+
+
+def test_installed():
+    """The packages, apart from what is done with them: that takes its time, once."""
+    for version in ("daytona", "daytona-0.24"):
+        sdk(version)
+
+
+@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("version", ["daytona", "daytona-0.24"])
+def test_python(service, tmp_path, version, story):
+    tell(service, tmp_path, sdk(version), HERE / "daytona_story.py", story)
+
+
+def has_kernels():
+    return not subprocess.run(["/usr/bin/python3", "-c", "import ipykernel"], capture_output=True).returncode
+
+
+def test_code_interpreter(service, tmp_path):
+    if not has_kernels():
+        pytest.skip("the Python of this machine, which jails have, has no ipykernel")
+    tell(service, tmp_path, sdk("daytona"), HERE / "daytona_story.py", "interpreter")
+
+
+def test_javascript(service, tmp_path):
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    tell(service, tmp_path, "node", HERE / "daytona_story.mjs", peers("daytona"), "kernels" if has_kernels() else "")
