@@ -205,7 +205,7 @@ static struct tn_http_client *open_early(const struct upload *u, struct tn_error
     return NULL;
 }
 
-/* A form with one file, which goes back to where it comes from: the hand unpacks what it is sent. */
+/* A form with one file, which goes back to where it comes from: the hand unpacks what it gets. */
 struct form {
     struct tn_http_client *from;
     struct text head, tail;
