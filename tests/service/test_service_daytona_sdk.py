@@ -9,6 +9,7 @@ import pytest
 
 from peers import peers, sdk
 from services import Service
+from vendors import environment
 
 HERE = pathlib.Path(__file__).parent
 NUMBERS = itertools.count()
@@ -25,12 +26,7 @@ def service(jail_works, tmp_path_factory):
 def tell(service, cwd, *words):
     number = next(NUMBERS)
     key = service.make_key(f"sdk-{number}", "--tenant", f"sdk{number}")["key"]
-    env = {
-        **service.env,
-        "DAYTONA_API_KEY": key,
-        "DAYTONA_API_URL": f"http://127.0.0.1:{service.port}/api",
-        "DAYTONA_TARGET": "local",
-    }
+    env = {**service.env, **environment("daytona", service.port, key)}
     done = subprocess.run([*map(str, words)], env=env, cwd=cwd, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
 

@@ -8,6 +8,7 @@ import pytest
 
 from peers import peers, sdk
 from services import Service
+from vendors import environment
 
 HERE = pathlib.Path(__file__).parent
 STORIES = ("quick_start", "life", "files", "watch", "commands", "pty", "asynchronous")
@@ -22,12 +23,7 @@ def service(jail_works, tmp_path_factory):
 
 def tell(service, *words):
     key = service.make_key(f"sdk-{len(service.audit())}", "--tenant", f"sdk{len(service.audit())}", "--e2b")["key"]
-    env = {
-        **service.env,
-        "E2B_API_KEY": key,
-        "E2B_API_URL": f"http://127.0.0.1:{service.port}",
-        "E2B_SANDBOX_URL": f"http://127.0.0.1:{service.port}",
-    }
+    env = {**service.env, **environment("e2b", service.port, key)}
     done = subprocess.run([*map(str, words)], env=env, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
 

@@ -1,0 +1,35 @@
+"""Records what the vendors' SDKs say: record.py [VENDOR-STORY...] writes tests/service/recordings. Run by whoever changes a story or
+the version of an SDK, with the build and the PYTHONPATH that tests have (docs/internals/testing.md)."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from conversations import Recorder
+from peers import sdk
+from services import Service
+from vendors import RECORDED, environment
+
+HERE = pathlib.Path(__file__).parent
+
+
+def record(service, name):
+    vendor, story = name.split("-", 1)
+    key = service.make_key(name, "--tenant", name.replace("_", ""), *(["--e2b"] if vendor == "e2b" else []))["key"]
+    recorder = Recorder(service, key)
+    env = {**service.env, **environment(vendor, recorder.server_address[1], key)}
+    with tempfile.TemporaryDirectory() as cwd:
+        done = subprocess.run([sdk(vendor), HERE / f"{vendor}_story.py", story], env=env, cwd=cwd, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+    (HERE / "recordings" / f"{name}.json").write_text(recorder.saved())
+    print(name, len(recorder.exchanges))
+
+
+with tempfile.TemporaryDirectory() as base:
+    service = Service(base).start()
+    try:
+        for name in sys.argv[1:] or RECORDED:
+            record(service, name)
+    finally:
+        service.finish()

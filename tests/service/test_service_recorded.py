@@ -1,0 +1,31 @@
+"""What the vendors' SDKs say, without the SDKs: conversations.py."""
+
+import json
+import pathlib
+
+import pytest
+
+from conversations import Play
+from services import Service
+from vendors import RECORDED
+
+RECORDINGS = pathlib.Path(__file__).parent / "recordings"
+
+
+@pytest.fixture(scope="module")
+def service(jail_works, tmp_path_factory):
+    service = Service(tmp_path_factory.mktemp("recorded")).start()
+    yield service
+    service.finish()
+
+
+def test_all_are_there():
+    assert {path.stem for path in RECORDINGS.iterdir()} == set(RECORDED)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_conversation(service, name):
+    exchanges = json.loads((RECORDINGS / f"{name}.json").read_text())
+    flags = ["--e2b"] if name.startswith("e2b-") else []
+    key = service.make_key(name, "--tenant", name, *flags)["key"]
+    Play(service, key, exchanges).play()

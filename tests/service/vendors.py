@@ -1,0 +1,17 @@
+"""How the vendors' SDKs are pointed at a service, and which of their stories are kept as recordings."""
+
+RECORDED = (
+    "e2b-life", "e2b-files", "e2b-commands",
+    "daytona-life", "daytona-files", "daytona-commands", "daytona-git", "daytona-snapshots",
+    "runloop-commands", "runloop-files", "runloop-layers",
+)
+
+
+def environment(vendor, port, key):
+    """The variables that are all that a user of that vendor sets."""
+    url = f"http://127.0.0.1:{port}"
+    return {
+        "e2b": {"E2B_API_KEY": key, "E2B_API_URL": url, "E2B_SANDBOX_URL": url},
+        "daytona": {"DAYTONA_API_KEY": key, "DAYTONA_API_URL": f"{url}/api", "DAYTONA_TARGET": "local"},
+        "runloop": {"RUNLOOP_API_KEY": key, "RUNLOOP_BASE_URL": url},
+    }[vendor]
