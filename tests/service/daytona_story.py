@@ -181,20 +181,20 @@ def git():
     git, run = sandbox.git, sandbox.process.exec
     assert run("git init -q --bare -b main up && git clone -q up seed && cd seed && echo 1 > a && git add a && "
                "git -c user.name=x -c user.email=x commit -q -m first && git push -q").exit_code == 0
-    git.clone("/home/daytona/up", "work")
-    assert [one.name for one in sandbox.fs.list_files("work") if not one.is_dir] == ["a"]
-    assert git.status("work").current_branch == "main"
-    git.create_branch("work", "topic")
-    sandbox.fs.upload_file(b"two", "work/b")
-    assert [getattr(one.worktree, "value", one.worktree) for one in git.status("work").file_status] == ["Untracked"]
-    git.add("work", ["b"])
-    made = git.commit("work", message="second", author="Ann", email="ann@example.org")
-    assert run("git rev-parse HEAD", cwd="work").result.strip() == made.sha
-    git.push("work")
-    assert sorted(git.branches("work").branches) == ["main", "topic"]
-    git.checkout_branch("work", "main")
-    git.delete_branch("work", "topic")
-    git.pull("work")
+    git.clone("/home/daytona/up", "repo")
+    assert [one.name for one in sandbox.fs.list_files("repo") if not one.is_dir] == ["a"]
+    assert git.status("repo").current_branch == "main"
+    git.create_branch("repo", "topic")
+    sandbox.fs.upload_file(b"two", "repo/b")
+    assert [getattr(one.worktree, "value", one.worktree) for one in git.status("repo").file_status] == ["Untracked"]
+    git.add("repo", ["b"])
+    made = git.commit("repo", message="second", author="Ann", email="ann@example.org")
+    assert run("git rev-parse HEAD", cwd="repo").result.strip() == made.sha
+    git.push("repo")
+    assert sorted(git.branches("repo").branches) == ["main", "topic"]
+    git.checkout_branch("repo", "main")
+    git.delete_branch("repo", "topic")
+    git.pull("repo")
     error = raises(git.status, "nowhere")
     if NEWER:
         assert type(error).__name__ == "DaytonaGitRepoNotFoundError", repr(error)
