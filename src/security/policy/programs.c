@@ -29,8 +29,8 @@ struct program {
 #define D USE_DELETE
 #define X USE_EXECUTE
 
-/* Options that take a value in one program of a row only are not listed: a value that is taken for a
- * file harms nobody, a file that is taken for a value is not seen. */
+/* Options that take a value in one program of a row only are not listed: a value that is taken
+ * for a file harms nobody, a file that is taken for a value is not seen. */
 /* clang-format off */
 static const struct program programs[] = {
     {"echo printf true false : test [ [[ cd pushd popd export unset alias set which type command hash exit return kill sleep wait "
