@@ -32,13 +32,27 @@ static void set_state(struct fresh *f, bool making, const char *id)
     pthread_mutex_unlock(&f->lock);
 }
 
+static bool has_the_hosts_network(const struct fresh *f, const struct tn_backend *backend)
+{
+    const struct tn_str_list *allow;
+
+    return backend->network &&
+           backend->network(tn_runtime_host(cli_runtime(f->cli, NULL)), tn_sandbox_spec(f->sb),
+                            tn_sandbox_record(f->sb)->ref, &allow) == TN_NETWORK_HOST;
+}
+
 static void warn_of_no_isolation(struct fresh *f)
 {
     const struct tn_backend *backend = tn_sandbox_backend(f->sb);
 
-    if (!f->warned && !(backend->abilities & TN_CAN_ISOLATE))
+    if (f->warned)
+        return;
+    if (!(backend->abilities & TN_CAN_ISOLATE))
         cli_note(f->cli, "warning: %s isolates nothing: commands run on this machine as you",
                  backend->name);
+    else if (has_the_hosts_network(f, backend))
+        cli_note(f->cli, "warning: network host: the sandbox reaches all that this machine reaches,"
+                         " its own loopback and its neighbours too");
     f->warned = true;
 }
 

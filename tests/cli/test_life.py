@@ -337,7 +337,7 @@ NAMES = "hostname; uname -n; cat /etc/hostname /etc/hosts; stat -c '%u %g %a' /e
 @pytest.mark.parametrize("network", ["none", "host"])
 def test_a_warm_one_has_its_name_inside(jailed, network):
     """As one that was made with its name: host name and files of /etc."""
-    wish = ["--network", network, "--memory", "256m"]
+    wish = ["--quiet", "--network", network, "--memory", "256m"]
     jailed.ok("new", "--warm", "1", *wish)
     (waiting,) = [row["id"] for row in jailed.json("ls", "--all")]
     claimed = jailed.ok("new", "--name", "claimed-one", *wish).strip()
@@ -349,6 +349,13 @@ def test_a_warm_one_has_its_name_inside(jailed, network):
     jailed.ok("stop", "claimed-one")
     jailed.ok("resume", "claimed-one")
     assert jailed.ok("exec", "claimed-one", NAMES) == names
+
+
+def test_the_network_of_the_host_is_said_loudly(jailed):
+    for words, env in ((["--network", "host"], {}), ([], {"TENDON_JAIL_NETWORK": "host"})):
+        told = jailed("run", *words, "true", env=env)
+        assert told.returncode == 0 and "warning: network host: " in told.stderr and "loopback" in told.stderr, told
+    assert jailed.ok("run", "--network", "none", "true") == ""
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,29 @@ def test_a_refusal_is_the_users(service):
     admin.delete(at(box)).ok(204)
 
 
+EDITS = {
+    "write": ({"path": "/tmp/new", "content": "one\ntwo\n"}, "+one\n+two\n"),
+    "edit": ({"path": "/tmp/old", "command": "str_replace", "old_str": "a\nb", "new_str": "c\x1b[31m"}, "-a\n-b\n+c\x1b[31m\n"),
+}
+
+
+@pytest.mark.parametrize("kind", EDITS)
+def test_an_edit_is_shown_as_lines(service, kind):
+    """To programs, and at a terminal, where no escape sequence of the agent's reaches it."""
+    admin = service.client()
+    box = make(admin)
+    args, lines = EDITS[kind]
+    body = {"action": {"action": kind, "args": args, "timeout": 30}}
+    one = admin.post(at(box, "/actions"), body, headers={"Prefer": "respond-async"}).ok(202).json["pending"]
+    assert one["diff"] == lines and one["verdict"]["decision"] == "ask"
+    shown = service.tendon("confirm").stderr
+    for line in lines.split("\x1b")[0].splitlines():
+        assert f"\n{line}" in shown, shown
+    assert "\x1b" not in shown
+    assert answer(admin, box, one, "reject").ok().json["observation"]["observation"] == "user_rejected"
+    admin.delete(at(box)).ok(204)
+
+
 def test_without_waiting(service):
     admin = service.client()
     box = make(admin)

@@ -23,6 +23,10 @@
         .name = (engine), .sub = (verb), .how = RUN_WORDS, .flags = TN_CALL_ELSEWHERE, \
         .operands = 1, .letters = (options), .longs = (words)                          \
     }
+#define TERMINAL(verb, options)                                                             \
+    {                                                                                       \
+        .name = "tmux", .sub = (verb), .how = RUN_JOINED, .letters = (options), .longs = "" \
+    }
 #define EXEC_LONGS "env= env-file= user= workdir= detach-keys= detach interactive tty privileged"
 #define RUN_LONGS                                                                               \
     EXEC_LONGS " add-host= annotation= cap-add= cap-drop= cgroup-parent= cidfile= cpu-shares= " \
@@ -79,6 +83,32 @@ const struct wrapper wrappers[] = {
     ROW(RUN_WORDS, "flock", 0, 1, "E:enoFsuw:x",
         "close conflict-exit-code= exclusive no-fork nb nonblock shared timeout= "
         "wait= unlock verbose"),
+    ROW(RUN_WORDS, "ltrace", 0, 0, "a:bcCD:e:fF:hiLl:n:o:p:rs:StTu:Vw:x:", "output="),
+    ROW(RUN_WORDS, "valgrind", 0, 0, "hqv",
+        "tool= leak-check= log-file= error-exitcode= track-origins= show-leak-kinds= "
+        "suppressions= trace-children="),
+    ROW(RUN_WORDS, "perf", 0, 0, "ae:Fg::o:p:qr:", "output= event= repeat=", .sub = "stat"),
+    ROW(RUN_WORDS, "perf", 0, 0, "aF:e:go:p:q", "output= event= call-graph=", .sub = "record"),
+    ROW(RUN_WORDS, "setarch", 0, 1, "BFILRSTXZv3", "addr-no-randomize uname-2.6 verbose"),
+    ROW(RUN_WORDS, "linux32", 0, 0, "R", ""),
+    ROW(RUN_WORDS, "linux64", 0, 0, "R", ""),
+    ROW(RUN_WORDS, "prlimit", 0, 0, "", "pid= nofile= nproc= as= core= cpu= data= fsize= stack="),
+    ROW(RUN_WORDS, "numactl", 0, 0, "C:i:lm:N:p:", "cpunodebind= membind= interleave= localalloc"),
+    ROW(RUN_WORDS, "cpulimit", 0, 0, "l:ivz", "limit= include-children"),
+    ROW(RUN_WORDS, "faketime", 0, 1, "fm", ""),
+    ROW(RUN_WORDS, "logsave", 0, 1, "asv", ""),
+    ROW(RUN_WORDS, "torsocks", 0, 0, "iqd", "isolate quiet debug"),
+    ROW(RUN_WORDS, "proxychains", 0, 0, "f:q", ""),
+    ROW(RUN_WORDS, "proxychains4", 0, 0, "f:q", ""),
+    ROW(RUN_WORDS, "ssh-agent", 0, 0, "a:cDdE:kO:P:st:", ""),
+    ROW(RUN_WORDS, "tini", 0, 0, "ghp:svw", ""),
+    ROW(RUN_WORDS, "dumb-init", 0, 0, "cr:v", "single-child rewrite= verbose"),
+    ROW(RUN_WORDS, "runcon", 0, 1, "", ""),
+    ROW(RUN_WORDS, "gosu", TN_CALL_RAISED, 1, "", ""),
+    ROW(RUN_WORDS, "su-exec", TN_CALL_RAISED, 1, "", ""),
+    ROW(RUN_CARRIED, "sg", TN_CALL_RAISED, 0, "c:", "", .carry = "c", .bare = "*"),
+    ROW(RUN_WORDS, "start-stop-daemon", 0, 0, "", ""),
+    ROW(RUN_WORDS, "screen", 0, 0, "aAc:dDe:h:lLmNqrRs:S:t:T:Uvx", ""),
     ROW(RUN_WORDS, "systemd-run", 0, 0, "dE:GH:M:p:PqrStu:",
         "user system scope unit= property= description= slice= pty pipe wait quiet "
         "collect uid= gid= setenv= shell same-dir remain-after-exit",
@@ -109,6 +139,22 @@ const struct wrapper wrappers[] = {
     ROW(RUN_FIND, "find", TN_CALL_LOOP, 0, "", ""),
     ROW(RUN_JOINED, "watch", TN_CALL_LOOP | TN_CALL_LATER, 0, "bcdegn:pqtwx",
         "beep color differences errexit chgexit interval= precise no-title exec"),
+    ROW(RUN_WORDS, "entr", TN_CALL_LOOP | TN_CALL_LATER, 0, "acdnprxz", ""),
+    ROW(RUN_JOINED, "hyperfine", TN_CALL_LOOP, 0, "im:M:n:Nr:w:",
+        "warmup= runs= min-runs= max-runs= export-json= export-markdown= ignore-failure"),
+    TERMINAL("new-session", "Adc:e:EF:n:Ps:t:x:Xy:"),
+    TERMINAL("new", "Adc:e:EF:n:Ps:t:x:Xy:"),
+    TERMINAL("new-window", "abc:de:F:kn:PSt:"),
+    TERMINAL("neww", "abc:de:F:kn:PSt:"),
+    TERMINAL("split-window", "bc:de:fF:hIl:p:Pt:vZ"),
+    TERMINAL("splitw", "bc:de:fF:hIl:p:Pt:vZ"),
+    TERMINAL("respawn-pane", "c:e:kt:"),
+    TERMINAL("respawn-window", "c:e:kt:"),
+    TERMINAL("run-shell", "bd:Ct:"),
+    TERMINAL("run", "bd:Ct:"),
+    TERMINAL("pipe-pane", "IOot:"),
+    TERMINAL("send-keys", "FKlMRc:N:t:"),
+    TERMINAL("send", "FKlMRc:N:t:"),
     ROW(RUN_FIRST, "trap", TN_CALL_LATER, 0, "lp", ""),
     ROW(RUN_CARRIED, "at", TN_CALL_LATER, 0, "bcdf:lmMq:rt:vV", "", .carry = "", .bare = "*"),
     ROW(RUN_CARRIED, "batch", TN_CALL_LATER, 0, "", "", .carry = "", .bare = "*"),
@@ -126,6 +172,9 @@ const struct wrapper wrappers[] = {
         "all target= mount uts ipc net pid user cgroup time root wd setuid= setgid= "
         "preserve-credentials no-fork",
         .bare = "*"),
+    ROW(RUN_WORDS, "bwrap", TN_CALL_ELSEWHERE, 0, "", ""),
+    ROW(RUN_WORDS, "proot", TN_CALL_ELSEWHERE, 0, "b:r:R:S:w:q:0v:", "rootfs= bind= cwd= root-id"),
+    ROW(RUN_WORDS, "firejail", TN_CALL_ELSEWHERE, 0, "", "quiet noprofile profile= net= private"),
     ROW(RUN_WORDS, "ip", TN_CALL_ELSEWHERE, 1, "", "", .sub = "netns exec"),
     CONTAINER("docker", "exec", "dite:u:w:", EXEC_LONGS),
     CONTAINER("docker", "container exec", "dite:u:w:", EXEC_LONGS),

@@ -29,6 +29,8 @@ struct program {
 #define D USE_DELETE
 #define X USE_EXECUTE
 
+/* Options that take a value in one program of a row only are not listed: a value that is taken
+ * for a file harms nobody, a file that is taken for a value is not seen. */
 /* clang-format off */
 static const struct program programs[] = {
     {"echo printf true false : test [ [[ cd pushd popd export unset alias set which type command hash exit return kill sleep wait "
@@ -48,7 +50,7 @@ static const struct program programs[] = {
     {"sed gsed",                      STYLE_FILES,  R,     0, 1, "e:s f:s expression:s"},
     {"grep egrep fgrep rg ag",        STYLE_FILES,  R,     0, 1, "e:s f:s A:- B:- C:- m:- g:- t:- include:- exclude:- exclude-dir:- regexp:s"},
     {"awk gawk mawk jq yq",           STYLE_FILES,  R,     0, 1, "F:- v:- f:s arg:- argjson:-"},
-    {"head tail cut sort uniq fold column", STYLE_FILES, R, 0, 0, "n:- c:- d:- f:- k:- t:- s:- o:w b:- lines:- bytes:-"},
+    {"head tail cut sort uniq fold column", STYLE_FILES, R, 0, 0, "o:w"},
     {"tar",                           STYLE_FILES,  R,     0, 0, "C:- directory:- exclude:- T:r"},
     {"zip",                           STYLE_FILES,  R,     0, 1, "x:- i:-"},
     {"gcc cc clang g++ ld as rustc",  STYLE_FILES,  R,     0, 0, "o:w I:- L:- l:- D:-"},
@@ -69,7 +71,7 @@ static const struct program programs[] = {
     {"ssh telnet nc ncat netcat nmap dig nslookup host ping traceroute ssh-copy-id ftp mosh",
                                       STYLE_HOST,   0,     0, 0, "p:- i:- F:- o:- e:- c:- w:- l:- L:- R:- D:- J:- t:- n:-"},
     {"base64 xxd od hexdump strings cat less more nl wc md5sum sha1sum sha256sum gzip gunzip bzip2 xz zstd openssl gpg",
-                                      STYLE_FILES,  R,     0, 0, "w:- n:- c:- s:- l:- in:r out:w o:w output:w r:- k:-"},
+                                      STYLE_FILES,  R,     0, 0, "o:w output:w"},
     {"vi vim nano emacs ed",          STYLE_FILES,  R | W, 0, 0, ""},
 };
 /* clang-format on */

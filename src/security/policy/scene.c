@@ -203,10 +203,13 @@ static void add_authority(struct scene *s, const char *scheme, const char *at, c
         host++;
     else
         name_end = colon ? colon : stop;
-    if (name_end > host || strcmp(scheme, "file") == 0)
+    bool file = strcmp(scheme, "file") == 0;
+    const char *path = tn_arena_copy(s->pool, stop, (size_t)(end - stop));
+    if (name_end > host || file)
         scene_add_url(s, scheme, host, (size_t)(name_end - host),
-                      port > 0 && port < 65536 ? (int)port : 0,
-                      tn_arena_copy(s->pool, stop, (size_t)(end - stop)), call, part);
+                      port > 0 && port < 65536 ? (int)port : 0, path, call, part);
+    if (file && *path == '/')
+        scene_add_path(s, NULL, path, USE_READ, false, call, part);
 }
 
 void scene_add_urls(struct scene *s, const char *text, size_t n, const struct tn_call *call,
