@@ -1,5 +1,6 @@
 """E2B's own SDKs, unmodified, from PyPI and npm, against the service: e2b_story.py and e2b_story.mjs."""
 
+import itertools
 import pathlib
 import shutil
 import subprocess
@@ -10,7 +11,8 @@ from peers import peers, sdk
 from services import Service
 
 HERE = pathlib.Path(__file__).parent
-STORIES = ("quick_start", "life", "files", "watch", "commands", "pty", "asynchronous")
+NUMBERS = itertools.count()
+STORIES = ("quick_start", "life", "files", "watch", "commands", "pty", "asynchronous", "templates")
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +23,8 @@ def service(jail_works, tmp_path_factory):
 
 
 def tell(service, *words):
-    key = service.make_key(f"sdk-{len(service.audit())}", "--tenant", f"sdk{len(service.audit())}", "--e2b")["key"]
+    name = f"sdk{next(NUMBERS)}"
+    key = service.make_key(name, "--tenant", name, "--e2b")["key"]
     env = {
         **service.env,
         "E2B_API_KEY": key,
@@ -46,6 +49,16 @@ def test_python(service, version, story):
 
 def test_packed_uploads(service):
     tell(service, sdk("e2b"), HERE / "e2b_story.py", "packed")
+
+
+def test_tags_of_templates(service):
+    tell(service, sdk("e2b"), HERE / "e2b_story.py", "tags")
+
+
+def test_templates_javascript(service):
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    tell(service, "node", HERE / "e2b_templates.mjs", peers("e2b"))
 
 
 def test_other_rules_of_the_network(service):
