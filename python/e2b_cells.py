@@ -11,7 +11,7 @@ def _begin():
 
     from IPython import get_ipython
 
-    shell, real, mark = get_ipython(), sys.stdout, "@@e2b "
+    shell, real, mark, variables = get_ipython(), sys.stdout, "@@e2b ", "#@@e2b-env "
     kinds = {
         "text/plain": "text",
         "text/html": "html",
@@ -25,6 +25,7 @@ def _begin():
         "application/javascript": "javascript",
     }
     cells = []
+    replaced = {}  # variables of the process that have another value while a cell runs
     held = []  # [kind, text, ...] of what was printed last
     lock, timers, told = threading.RLock(), [], [0.0]
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
@@ -100,8 +101,25 @@ def _begin():
         shell._last_traceback = lines
         tell("error", name=kind.__name__, value=str(value), traceback="\n".join(lines))
 
+    def take_variables(lines):
+        """Of the line before a cell; they are as before when it has ended. A cell may be looked at more than once."""
+        if not lines or not lines[0].startswith(variables):
+            return lines
+        for name, value in json.loads(lines[0][len(variables) :]).items():
+            replaced.setdefault(name, os.environ.get(name))
+            os.environ[name] = str(value)
+        return lines[1:]
+
+    def restore_variables():
+        for name, value in replaced.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+        replaced.clear()
+
     def end(result):
         flush()
+        restore_variables()
         cells.append(None)  # the kernel itself counts none of them: they are not in its history
         tell("number_of_executions", execution_count=len(cells))
 
@@ -110,6 +128,7 @@ def _begin():
     shell.displayhook.finish_displayhook = finish
     shell._showtraceback = fail
     shell.events.register("post_run_cell", end)
+    shell.input_transformers_cleanup.insert(0, take_variables)
 
 
 _begin()

@@ -116,6 +116,25 @@ static const char box_timeouts[] =
     "ALTER TABLE box ADD COLUMN timeout REAL NOT NULL DEFAULT 0;"
     "ALTER TABLE box ADD COLUMN timeout_how INTEGER NOT NULL DEFAULT 0;";
 
-const char *const tn_db_migrations[] = {sandboxes,       service,     audit_notes,  leases,
-                                        leases_of_older, key_limits,  key_security, key_walls,
-                                        granted_rules,   key_network, box_timeouts, NULL};
+/* e2b/build.c: templates of recipes; the box of one that is ready has its files */
+static const char recipes[] =
+    "CREATE TABLE recipe ("
+    "  id TEXT PRIMARY KEY, tenant TEXT NOT NULL, key TEXT NOT NULL, template TEXT NOT NULL,"
+    "  name TEXT NOT NULL, status TEXT NOT NULL, wish TEXT NOT NULL, box TEXT, built TEXT,"
+    "  step TEXT, reason TEXT, log TEXT NOT NULL DEFAULT '', uploaded INTEGER NOT NULL DEFAULT 0,"
+    "  created REAL NOT NULL);"
+    "CREATE INDEX recipe_name ON recipe (tenant, name);"
+    "CREATE INDEX recipe_template ON recipe (template);"
+    "CREATE TABLE recipe_tag ("
+    "  tenant TEXT NOT NULL, name TEXT NOT NULL, tag TEXT NOT NULL, recipe TEXT NOT NULL,"
+    "  created REAL NOT NULL, PRIMARY KEY (tenant, name, tag)) WITHOUT ROWID;"
+    "CREATE TRIGGER recipe_box_gone AFTER DELETE ON box BEGIN"
+    "  DELETE FROM recipe WHERE box = OLD.id AND status = 'ready';"
+    " END;"
+    "CREATE TRIGGER recipe_gone AFTER DELETE ON recipe BEGIN"
+    "  DELETE FROM recipe_tag WHERE recipe = OLD.id;"
+    " END;";
+
+const char *const tn_db_migrations[] = {
+    sandboxes, service,       audit_notes, leases,       leases_of_older, key_limits, key_security,
+    key_walls, granted_rules, key_network, box_timeouts, recipes,         NULL};

@@ -103,7 +103,7 @@ struct tn_engine *builds_engine(struct tn_service *s, int64_t deadline, struct t
 
 /* --- places -------------------------------------------------------------------------------- */
 
-static int take_place(struct builds *b, const struct build_wish *wish, struct tn_error *err)
+static int take_place(struct builds *b, const char *id, const char *tenant, struct tn_error *err)
 {
     struct place *empty = NULL;
     int of_tenant = 0;
@@ -112,14 +112,14 @@ static int take_place(struct builds *b, const struct build_wish *wish, struct tn
     for (size_t i = 0; i < AT_ONCE; i++) {
         if (!*b->places[i].id)
             empty = &b->places[i];
-        else if (strcmp(b->places[i].tenant, wish->tenant) == 0)
+        else if (strcmp(b->places[i].tenant, tenant) == 0)
             of_tenant++;
     }
     if (of_tenant >= AT_ONCE_TENANT)
         empty = NULL;
     if (empty) {
-        memcpy(empty->id, wish->id, sizeof empty->id);
-        snprintf(empty->tenant, sizeof empty->tenant, "%s", wish->tenant);
+        snprintf(empty->id, sizeof empty->id, "%s", id);
+        snprintf(empty->tenant, sizeof empty->tenant, "%s", tenant);
     }
     pthread_mutex_unlock(&b->lock);
     return empty ? 0 : tn_fail(err, TN_E_QUOTA, "other images are being built: try again later");
@@ -170,7 +170,7 @@ int build_begin(struct builds *b, struct build_wish *wish, struct tn_error *err)
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(wish->id + 2 * i, 3, "%02x", bytes[i]);
     wish->path = tn_asprintf("%s/%s.tar.gz", b->directory, wish->id);
-    if (take_place(b, wish, err)) {
+    if (take_place(b, wish->id, wish->tenant, err)) {
         free(TN_TAKE_PTR(wish->path));
         return -1;
     }
@@ -201,6 +201,68 @@ void build_drop(struct builds *b, struct build_wish *wish)
     if (tn_db_run(b->s->db, &err, "DELETE FROM build WHERE id = ?", "t", wish->id) < 0)
         tn_log(TN_LOG_WARN, "a build's row stays", tn_log_str("error", err.text));
     clear(b, wish);
+}
+
+/* --- threads ------------------------------------------------------------------------------- */
+
+struct task {
+    struct builds *b;
+    char id[17];
+    build_fn fn;
+    void *ctx;
+};
+
+static void *run_task(void *arg)
+{
+    struct task *t = arg;
+    struct builds *b = t->b;
+
+    t->fn(t->ctx, b->stop);
+    leave_place(b, t->id);
+    free(t);
+    pthread_mutex_lock(&b->lock);
+    b->threads--;
+    pthread_cond_signal(&b->ended);
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+/* For who has that place. */
+static int start_task(struct builds *b, const char *id, build_fn fn, void *ctx,
+                      struct tn_error *err)
+{
+    struct task *t = tn_calloc(1, sizeof *t);
+    pthread_t thread;
+
+    *t = (struct task){.b = b, .fn = fn, .ctx = ctx};
+    snprintf(t->id, sizeof t->id, "%s", id);
+    pthread_mutex_lock(&b->lock);
+    b->threads++;
+    pthread_mutex_unlock(&b->lock);
+    int failed = tn_thread_start(&thread, run_task, t);
+    if (!failed) {
+        pthread_detach(thread);
+        return 0;
+    }
+    pthread_mutex_lock(&b->lock);
+    b->threads--;
+    pthread_mutex_unlock(&b->lock);
+    free(t);
+    return tn_fail_errno(err, failed, "a thread for the build");
+}
+
+int builds_start(struct builds *b, const char *id, const char *tenant, build_fn fn, void *ctx,
+                 struct tn_error *err)
+{
+    char place[17];
+
+    snprintf(place, sizeof place, "%.16s", id);
+    if (take_place(b, place, tenant, err))
+        return -1;
+    if (start_task(b, place, fn, ctx, err) == 0)
+        return 0;
+    leave_place(b, place);
+    return -1;
 }
 
 /* --- building ------------------------------------------------------------------------------ */
@@ -284,9 +346,9 @@ static const char *status_of(const struct tn_error *err, bool begun)
     }
 }
 
-static void *run(void *arg)
+static void run(void *ctx, int stop)
 {
-    struct job *job = arg;
+    struct job *job = ctx;
     struct builds *b = job->b;
     struct tn_error err = {0}, late = {0};
     tn_autobuf struct tn_buf text = TN_BUF_INIT(2 * LAST_WORDS);
@@ -303,17 +365,10 @@ static void *run(void *arg)
     clear(b, &job->wish);
     tn_buf_done(&job->words);
     free(job);
-    pthread_mutex_lock(&b->lock);
-    b->threads--;
-    pthread_cond_signal(&b->ended);
-    pthread_mutex_unlock(&b->lock);
-    return NULL;
 }
 
 int build_run(struct builds *b, struct build_wish *wish, struct tn_error *err)
 {
-    pthread_t thread;
-
     if (tn_db_run(b->s->db, err, "UPDATE build SET image = ? WHERE id = ?", "tt",
                   wish->tags.items[0], wish->id) < 0) {
         build_drop(b, wish);
@@ -322,20 +377,11 @@ int build_run(struct builds *b, struct build_wish *wish, struct tn_error *err)
     struct job *job = tn_calloc(1, sizeof *job);
     *job = (struct job){.b = b, .wish = *wish};
     job->wish.tenant = NULL; /* the caller's */
-    pthread_mutex_lock(&b->lock);
-    b->threads++;
-    pthread_mutex_unlock(&b->lock);
-    int failed = tn_thread_start(&thread, run, job);
-    if (!failed) {
-        pthread_detach(thread);
+    if (start_task(b, wish->id, run, job, err) == 0)
         return 0;
-    }
-    pthread_mutex_lock(&b->lock);
-    b->threads--;
-    pthread_mutex_unlock(&b->lock);
     free(job);
     build_drop(b, wish);
-    return tn_fail_errno(err, failed, "a thread for the build");
+    return -1;
 }
 
 /* --- looking ------------------------------------------------------------------------------- */

@@ -11,6 +11,12 @@ struct builds *builds_new(struct tn_service *s, struct tn_error *err);
 /* Stops those under way and waits for their threads; each ends within a moment. */
 void builds_free(struct builds *b);
 
+/* Does fn in a thread of its own: one more build of that tenant, of which there may only be so many
+ * (TN_E_QUOTA).  `stop` is readable when the service ends.  On failure ctx stays the caller's. */
+typedef void (*build_fn)(void *ctx, int stop);
+int builds_start(struct builds *b, const char *id, const char *tenant, build_fn fn, void *ctx,
+                 struct tn_error *err);
+
 /* --- for api-openhands-build.c ------------------------------------------------------------- */
 
 struct build_wish {

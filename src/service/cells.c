@@ -6,7 +6,7 @@
 #include "service/e2b/cells.h"
 #include "service/proxy.h"
 
-static const char mark[] = "@@e2b ";
+static const char mark[] = "@@e2b ", variables[] = "#@@e2b-env ";
 static const char no_output[] = "[Code executed successfully with no output]";
 static const char late[] = "[Execution timed out (";
 
@@ -28,6 +28,22 @@ bool cells_is_id(const char *text)
 
 /* --- a cell ---------------------------------------------------------------------------------- */
 
+/* Its variables, if there are any, in a line before it that the kernel takes away. */
+static void put_code(struct tn_jw *w, const struct cells_wish *wish, struct tn_purse *purse)
+{
+    tn_autobuf struct tn_buf code = {.max = ACTION_MAX, .purse = purse};
+    struct tn_jw inner = tn_jw(&code);
+
+    if (tn_json_count(wish->env)) {
+        tn_buf_puts(&code, variables);
+        tn_jw_tree(&inner, wish->env);
+        tn_buf_puts(&code, "\n");
+    }
+    tn_buf_puts(&code, wish->code);
+    tn_jw_key(w, "code");
+    tn_jw_strn(w, tn_buf_str(&code), code.len);
+}
+
 void cells_put_action(struct tn_buf *out, const struct cells_wish *wish)
 {
     struct tn_jw w = tn_jw(out);
@@ -38,7 +54,7 @@ void cells_put_action(struct tn_buf *out, const struct cells_wish *wish)
     tn_jw_kstr(&w, "action", "run_ipython");
     tn_jw_key(&w, "args");
     tn_jw_object(&w);
-    tn_jw_kstr(&w, "code", wish->code);
+    put_code(&w, wish, out->purse);
     tn_jw_kbool(&w, "include_extra", false);
     tn_jw_kstr(&w, "session", wish->kernel);
     tn_jw_kstr(&w, "kernel_init_code", (const char *)e2b_cells[0].bytes);

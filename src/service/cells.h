@@ -17,7 +17,8 @@ bool cells_is_id(const char *text);
  * struct act_how has it.  *out: the observation; -1 with err: it was not carried out. */
 struct cells_wish {
     const char *code, *kernel;
-    double seconds; /* after which the kernel is interrupted */
+    const struct tn_json *env; /* variables while it runs, or NULL */
+    double seconds;            /* after which the kernel is interrupted */
     int watch;
 };
 void cells_put_action(struct tn_buf *out, const struct cells_wish *wish);

@@ -19,6 +19,7 @@
 #include "service/builds.h"
 #include "service/clock.h"
 #include "service/confirm.h"
+#include "service/e2b/e2b.h"
 #include "service/front.h"
 #include "service/health.h"
 #include "service/listen.h"
@@ -61,6 +62,8 @@ static const struct tn_route *const routes[] = {
     routes_webhooks,
     routes_e2b_create,
     routes_e2b_control,
+    routes_e2b_templates,
+    routes_e2b_build,
     routes_daytona_snapshots,
     routes_daytona,
     routes_runloop_create,
@@ -187,7 +190,7 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
         return -1;
     confirm_tell_again(s);
     boxes_begin(s->boxes);
-    return 0;
+    return e2b_builds_begin(s, err);
 }
 
 /* Where there are few descriptors there are as many times fewer connections: without one left, not

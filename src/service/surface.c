@@ -6,6 +6,7 @@
 #include "base/hmac.h"
 #include "base/secret.h"
 #include "net/url.h"
+#include "runtime/registry.h"
 #include "service/api-native.h"
 #include "service/bounds.h"
 #include "service/caller.h"
@@ -148,7 +149,7 @@ void surface_send_file(struct tn_http_exchange *x, struct box *b, struct tn_hand
 
 /* --- specs ----------------------------------------------------------------------------------- */
 
-enum { SPEC_MAX = 256 << 10 };
+enum { SPEC_MAX = 256 << 10, RECORD_MAX = 64 << 10 };
 
 void surface_put_rule(struct tn_jw *w, const char *text)
 {
@@ -213,7 +214,98 @@ int surface_process_env(const struct tn_http_exchange *x, const char *home,
     return tn_json_parse(tn_buf_str(&text), text.len, out, err);
 }
 
+/* --- records --------------------------------------------------------------------------------- */
+
+static int put_word(const char *key, struct tn_json *value, void *w)
+{
+    if (tn_json_type(value) == TN_JSON_STRING)
+        tn_jw_kstr(w, key, tn_json_str(value, NULL));
+    return 0;
+}
+
+struct others {
+    struct tn_jw *w;
+    const char *but;
+};
+
+static int put_other(const char *key, struct tn_json *value, void *ctx)
+{
+    const struct others *o = ctx;
+
+    if (o->but && strcmp(key, o->but) == 0)
+        return 0;
+    tn_jw_key(o->w, key);
+    tn_jw_tree(o->w, value);
+    return 0;
+}
+
+struct tn_json *surface_metadata(const struct tn_json *words, const char *name,
+                                 const struct tn_json *record, const char *member,
+                                 const char *value, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(RECORD_MAX);
+    struct tn_jw w = tn_jw(&text);
+    struct others others = {.w = &w, .but = member};
+    struct tn_json *made = NULL;
+
+    tn_jw_object(&w);
+    tn_json_each(words, put_word, &w);
+    tn_jw_key(&w, name);
+    tn_jw_object(&w);
+    tn_json_each(record, put_other, &others);
+    if (value) {
+        tn_jw_key(&w, member);
+        tn_jw_raw(&w, value, strlen(value));
+    }
+    tn_jw_object_end(&w);
+    tn_jw_object_end(&w);
+    if (!tn_buf_ok(&text)) {
+        tn_fail(err, TN_E_INVALID, "metadata: more than %d KiB", RECORD_MAX >> 10);
+        return NULL;
+    }
+    if (tn_json_parse(tn_buf_str(&text), text.len, &made, err) ||
+        native_check_names(NULL, NULL, made, err)) {
+        tn_json_free(made);
+        return NULL;
+    }
+    return made;
+}
+
 /* --- lives ----------------------------------------------------------------------------------- */
+
+#define LAYER_SECONDS 120.0 /* for a snapshot */
+
+struct box *surface_fork(struct box *parent, const struct caller *who, const char *snapshot,
+                         const struct tn_json *const given[2], const char *home,
+                         struct box_wish *wish, struct tn_error *err)
+{
+    struct box *b = NULL;
+    autoview struct box_view v;
+
+    box_look(parent, &v);
+    tn_spec_init(&wish->spec);
+    wish->spec.env = v.spec.env ? tn_json_copy(v.spec.env) : NULL;
+    wish->spec.workspace = tn_strdup_or_null(v.spec.workspace);
+    if (surface_add_env(given[0], home, &wish->spec, err) == 0 &&
+        surface_add_env(given[1], home, &wish->spec, err) == 0)
+        b = box_fork(parent, who, snapshot, wish, err);
+    tn_spec_done(&wish->spec);
+    return b;
+}
+
+int surface_can_fork(struct box *b, struct tn_error *err)
+{
+    autoview struct box_view v;
+
+    box_look(b, &v);
+    const struct tn_backend *backend =
+        tn_backend_find(tn_runtime_host(box_service(b)->rt)->config, v.runtime, err);
+    if (!backend)
+        return -1;
+    return backend->abilities & TN_CAN_SNAPSHOT
+               ? 0
+               : tn_fail(err, TN_E_UNSUPPORTED, "%s cannot fork a sandbox", backend->name);
+}
 
 struct surface_size surface_size_of(const struct box_view *v)
 {
@@ -228,6 +320,64 @@ struct surface_size surface_size_of(const struct box_view *v)
     };
     size.cpus = size.cpus > 0 ? size.cpus : 1;
     return size;
+}
+
+double surface_most_seconds(const struct tn_service *s, const struct caller *who)
+{
+    double most = who->limits.max_seconds, service = s->options->ttl_seconds;
+
+    return service > 0 && !(who->scopes & SCOPE_ADMIN) && (most <= 0 || service < most) ? service
+                                                                                        : most;
+}
+
+int surface_order(struct tn_http_exchange *x, struct box *b, enum box_order what, double seconds)
+{
+    struct tn_error err = {0};
+    char name[32];
+
+    int failed = box_order(b, caller_of(x), what, tn_deadline_in(seconds), &err);
+    snprintf(name, sizeof name, "sandbox.%s", box_order_words[what]);
+    if (native_audit(x, box_service(b), name, box_id(b), failed ? &err : NULL))
+        return -1;
+    if (failed && err.code == TN_E_TIMEOUT)
+        return 0; /* it goes on behind our back: clients look how far it is */
+    if (failed)
+        reply_error(x, &err);
+    return failed;
+}
+
+struct layer {
+    const char *name;
+    int64_t deadline;
+    int (*work)(struct tn_sandbox *sb, const char *name, int64_t deadline, struct tn_error *err);
+};
+
+static int work_layer(struct tn_sandbox *sb, void *ctx, struct tn_error *err)
+{
+    const struct layer *l = ctx;
+
+    return l->work(sb, l->name, l->deadline, err);
+}
+
+int surface_snapshot(struct box *b, const char *name, struct tn_error *err)
+{
+    struct layer l = {
+        .name = name, .deadline = tn_deadline_in(LAYER_SECONDS), .work = tn_sandbox_snapshot};
+    double bytes;
+
+    if (box_snapshot_begin(b, &bytes, err))
+        return -1;
+    int failed = box_with_sandbox(b, work_layer, &l, l.deadline, err);
+    box_snapshot_end(b, bytes);
+    return failed;
+}
+
+int surface_forget(struct box *b, const char *name, struct tn_error *err)
+{
+    struct layer l = {
+        .name = name, .deadline = tn_deadline_in(LAYER_SECONDS), .work = tn_sandbox_forget};
+
+    return box_with_sandbox(b, work_layer, &l, l.deadline, err);
 }
 
 int surface_await(struct box *b, double seconds, struct tn_error *err)

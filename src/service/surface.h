@@ -63,11 +63,34 @@ void surface_add_arg(struct tn_str_list *args, const char *text);
 int surface_process_env(const struct tn_http_exchange *x, const char *home,
                         const struct tn_json *given, struct tn_json **out, struct tn_error *err);
 
+/* A new box with the files of that one (snapshot NULL: as they are now), its variables, and those
+ * of up to two objects (or NULL) over them. */
+struct box *surface_fork(struct box *parent, const struct caller *who, const char *snapshot,
+                         const struct tn_json *const given[2], const char *home,
+                         struct box_wish *wish, struct tn_error *err);
+
+/* Whether others can be made of its files: TN_E_UNSUPPORTED. */
+int surface_can_fork(struct box *b, struct tn_error *err);
+
+/* Metadata of a box: the client's words (texts; NULL: none), and under `name` the record of a
+ * surface, in which `member` (NULL: none) has that value (JSON text; NULL: it is gone). */
+struct tn_json *surface_metadata(const struct tn_json *words, const char *name,
+                                 const struct tn_json *record, const char *member,
+                                 const char *value, struct tn_error *err);
+
 /* Processors, and bytes of memory and disk, that a box may use. */
 struct surface_size {
     int64_t cpus, memory, disk;
 };
 struct surface_size surface_size_of(const struct box_view *v);
+/* Seconds that a sandbox of that caller may live; 0: as many as it likes. */
+double surface_most_seconds(const struct tn_service *s, const struct caller *who);
+/* Gives the order, notes it in the audit log, and waits so long: 0 also when it goes on then; -1:
+ * answered. */
+int surface_order(struct tn_http_exchange *x, struct box *b, enum box_order what, double seconds);
+/* A snapshot of its files under that name, within what it may write; or the end of one. */
+int surface_snapshot(struct box *b, const char *name, struct tn_error *err);
+int surface_forget(struct box *b, const char *name, struct tn_error *err);
 /* Waits until a new box has settled: 0 unless it could not be started, which err says.
  * TN_E_TIMEOUT: it still starts. */
 int surface_await(struct box *b, double seconds, struct tn_error *err);

@@ -103,9 +103,8 @@ def commands():
     sandbox = client.create()
     run = sandbox.process.exec
     assert run("echo hi").result.strip() == "hi"
-    value = "x y" if NEWER else "xy"  # 0.24 writes it into a command line, without quotes
-    result = run("echo $V; pwd; exit 3", cwd="/tmp", env={"V": value}, timeout=20)
-    assert result.exit_code == 3 and result.result.split("\n")[:2] == [value, "/tmp"], result
+    result = run("echo $V; pwd; exit 3", cwd="/tmp", env={"V": "x y", "W": "z"}, timeout=20)
+    assert result.exit_code == 3 and result.result.split("\n")[:2] == ["x y", "/tmp"], result
     raises(run, "sleep 60", timeout=1)
     run("nohup python3 -m http.server 8098 >/dev/null 2>&1 &")
     link = sandbox.get_preview_link(8098)
@@ -247,6 +246,8 @@ def interpreter():
     assert result.stdout == "42\n" and "".join(seen) == "42\n" and not result.error, result
     assert code.run_code("print(x)").stdout == "42\n"
     assert code.run_code("1/0").error.name == "ZeroDivisionError"
+    assert code.run_code("import os; print(os.environ['V'])", envs={"V": "x y"}).stdout == "x y\n"
+    assert code.run_code("print(os.environ.get('V'))").stdout == "None\n"
     context = code.create_context(cwd="/tmp")
     assert code.run_code("import os; print(os.getcwd(), 'x' in globals())", context=context).stdout == "/tmp False\n"
     assert [one.id for one in code.list_contexts()] == [context.id]

@@ -1,11 +1,14 @@
 """What users do with E2B's own SDK; run by an interpreter that has one: e2b_story.py STORY. Works with 2.9 and newer."""
 
 import asyncio
+import pathlib
 import sys
+import tempfile
 import time
 import urllib.request
+import uuid
 
-from e2b import AsyncSandbox, CommandExitException, NotFoundException, Sandbox, TimeoutException
+from e2b import AsyncSandbox, BuildException, CommandExitException, NotFoundException, Sandbox, TimeoutException
 
 
 def raises(kind, call, *args, **kwargs):
@@ -171,6 +174,13 @@ def interpreter():
         waits = "import os\nprint('waits')\nwhile not os.path.exists('go'): os.sched_yield()\nprint('goes')"
         done = sandbox.run_code(waits, on_stdout=lambda _: sandbox.files.write("go", ""))
         assert "".join(done.logs.stdout) == "waits\ngoes\n", done
+        # Variables are there while the cell runs, whatever it is, and then as before.
+        assert sandbox.run_code("import os; os.environ['V'] + os.environ['HOME']", envs={"V": "x y", "HOME": "/"}).text == "'x y/'"
+        assert "x y" in "".join(sandbox.run_code("%%bash\necho $V", envs={"V": "x y"}).logs.stdout)
+        failed = sandbox.run_code("1 / 0", envs={"V": "x"})
+        assert failed.error.name == "ZeroDivisionError", failed
+        after = sandbox.run_code("os.environ.get('V'), os.environ['HOME'] == '/'").text
+        assert after == "(None, False)", after
         context = sandbox.create_code_context(cwd="/tmp")
         assert sandbox.run_code("import os; os.getcwd()", context=context).text == "'/tmp'"
         assert sandbox.run_code("x", context=context).error.name == "NameError"
@@ -183,11 +193,67 @@ def interpreter():
         sandbox.remove_code_context(context)
         assert context.id not in [one.id for one in sandbox.list_code_contexts()]
         raises(NotFoundException, sandbox.run_code, "1", context=context)
-        died = sandbox.run_code("print('so far')\nimport os\nos._exit(3)")
+        died = sandbox.run_code("print('so far')\nimport os, time\ntime.sleep(0.1)  # it is on its way\nos._exit(3)")
         assert died.error.name == "ExecutionError" and "exit code 3" in died.error.value, died
-        assert died.logs.stdout == ["so far\n"] and sandbox.run_code("x").error.name == "NameError"
+        again = sandbox.run_code("x")
+        assert died.logs.stdout == ["so far\n"] and again.error.name == "NameError", (died, again)
         done = sandbox.run_code("print('@@e2b {}')\n!echo from a shell")
         assert "from a shell" in "".join(done.logs.stdout) and "@@e2b {}" in "".join(done.logs.stdout), done
+
+
+def templates():
+    """A recipe, as the vendor's guide has it: built, with its log, used, and there under its name."""
+    from e2b import Template
+
+    name = f"story-{uuid.uuid4().hex[:12]}"
+    with tempfile.TemporaryDirectory() as context:
+        pathlib.Path(context, "app").mkdir()
+        pathlib.Path(context, "app", "main.txt").write_text("main")
+        pathlib.Path(context, "one.txt").write_text("one")
+        recipe = (
+            Template(file_context_path=context)
+            .from_base_image()
+            .set_envs({"GREETING": "good morning"})
+            .set_workdir("/home/user/shop")
+            .copy("app", "app")
+            .copy("one.txt", "/home/user/first.txt", mode=0o600)
+            .run_cmd(["echo $GREETING > said", "echo told"])
+            .make_dir("made/deep")
+            .set_start_cmd("echo up > up; sleep 1000", "test -s up")
+        )
+        lines = []
+        exists = getattr(Template, "alias_exists", None)  # 2.9 cannot ask
+        assert not (exists and exists(name))
+        info = Template.build(recipe, alias=name, cpu_count=1, memory_mb=512, on_build_logs=lines.append)
+    assert info.alias == name and (not exists or exists(name)), info
+    assert any(line.message == "told" and line.level == "info" for line in lines), lines
+    with Sandbox.create(name, envs={"MORE": "1"}) as sandbox:
+        result = sandbox.commands.run("pwd; cat said app/main.txt ../first.txt up; ls made; echo $GREETING$MORE")
+        assert result.stdout == "/home/user/shop\ngood morning\nmainoneup\ndeep\ngood morning1\n", result
+        assert sandbox.get_info().template_id == info.template_id
+    bad = Template().from_base_image().run_cmd("echo no >&2; exit 4")
+    error = raises(BuildException, Template.build, bad, alias=f"{name}-bad")
+    assert "exit status 4" in str(error), error
+    later = Template.build_in_background(Template().from_template(name).run_cmd("echo $GREETING"), alias=f"{name}-two")
+    deadline = time.monotonic() + 60
+    while (state := Template.get_build_status(later)) and getattr(state.status, "value", state.status) in ("waiting", "building"):
+        assert time.monotonic() < deadline
+    assert getattr(state.status, "value", state.status) == "ready", state
+    assert "good morning" in [entry.message for entry in state.log_entries], state
+
+
+def tags():
+    from e2b import Template
+
+    name = f"tags-{uuid.uuid4().hex[:12]}"
+    Template.build(Template().from_base_image().run_cmd("true"), name, tags=["v1"])
+    assert Template.exists(name)
+    assert Template.assign_tags(f"{name}:v1", ["stable"]).tags == ["stable"]
+    assert {one.tag for one in Template.get_tags(name)} == {"v1", "stable"}
+    with Sandbox.create(f"{name}:stable") as sandbox:
+        assert sandbox.commands.run("echo yes").stdout == "yes\n"
+    Template.remove_tags(name, ["stable"])
+    assert [one.tag for one in Template.get_tags(name)] == ["v1"]
 
 
 async def many():

@@ -5,7 +5,7 @@ import http.client
 import json
 import struct
 
-from services import PATIENCE
+from services import PATIENCE, eventually
 
 STREAM = "application/connect+json"
 
@@ -29,6 +29,40 @@ def frames(raw):
 def create(client, **body):
     """A new sandbox, by its control plane."""
     return client.post("/v2/sandboxes", {"templateID": "base", **body}).ok(201).json
+
+
+def step(kind, *args, **more):
+    """One of a recipe for a template."""
+    return {"type": kind, "args": list(args), "force": False, **more}
+
+
+def declare(client, name, **more):
+    return client.post("/v3/templates", {"name": name, **more}).ok(202).json
+
+
+def where(build):
+    return f"/templates/{build['templateID']}/builds/{build['buildID']}"
+
+
+def begin(client, build, *steps, **more):
+    return client.post(f"/v2{where(build)}", {"fromImage": "e2bdev/base", "steps": list(steps), **more})
+
+
+def status(client, build, offset=0):
+    return client.get(f"{where(build)}/status?logsOffset={offset}").ok().json
+
+
+def ended(client, build):
+    return eventually(lambda: (lambda s: s["status"] in ("ready", "error") and s)(status(client, build)), "the end of the build")
+
+
+def built(client, name, *steps, **more):
+    """Builds a template to its end."""
+    build = declare(client, name)
+    begin(client, build, *steps, **more).ok(202)
+    end = ended(client, build)
+    assert end["status"] == "ready", end
+    return build
 
 
 class Envd:

@@ -167,7 +167,12 @@ def layers():
         client.devboxes.shutdown(made.id)
     assert client.blueprints.logs(blueprint.id).blueprint_id == blueprint.id
     raises(RunloopError, client.blueprints.create_and_await_build_complete, name="bad", system_setup_commands=["false"])
-    raises(PermissionDeniedError, client.blueprints.create, name="d", dockerfile="FROM debian")
+    of = "FROM runloop:runloop/starter\nENV A=1\nRUN echo $A >of\n"
+    docker = client.blueprints.create_and_await_build_complete(name="d", dockerfile=of)
+    made = client.devboxes.create_and_await_running(blueprint_id=docker.id)
+    assert client.devboxes.read_file_contents(made.id, file_path="of") == "1\n"
+    client.devboxes.shutdown(made.id)
+    client.blueprints.delete(docker.id)
     client.blueprints.delete(blueprint.id)
     raises(NotFoundError, client.blueprints.retrieve, blueprint.id)
 

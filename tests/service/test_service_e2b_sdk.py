@@ -1,5 +1,6 @@
 """E2B's own SDKs, unmodified, from PyPI and npm, against the service: e2b_story.py and e2b_story.mjs."""
 
+import itertools
 import pathlib
 import shutil
 import subprocess
@@ -11,7 +12,8 @@ from services import Service
 from vendors import environment
 
 HERE = pathlib.Path(__file__).parent
-STORIES = ("quick_start", "life", "files", "watch", "commands", "pty", "asynchronous")
+NUMBERS = itertools.count()
+STORIES = ("quick_start", "life", "files", "watch", "commands", "pty", "asynchronous", "templates")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +24,8 @@ def service(jail_works, tmp_path_factory):
 
 
 def tell(service, *words):
-    key = service.make_key(f"sdk-{len(service.audit())}", "--tenant", f"sdk{len(service.audit())}", "--e2b")["key"]
+    name = f"sdk{next(NUMBERS)}"
+    key = service.make_key(name, "--tenant", name, "--e2b")["key"]
     env = {**service.env, **environment("e2b", service.port, key)}
     done = subprocess.run([*map(str, words)], env=env, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
@@ -42,6 +45,16 @@ def test_python(service, version, story):
 
 def test_packed_uploads(service):
     tell(service, sdk("e2b"), HERE / "e2b_story.py", "packed")
+
+
+def test_tags_of_templates(service):
+    tell(service, sdk("e2b"), HERE / "e2b_story.py", "tags")
+
+
+def test_templates_javascript(service):
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    tell(service, "node", HERE / "e2b_templates.mjs", peers("e2b"))
 
 
 def test_other_rules_of_the_network(service):

@@ -506,12 +506,43 @@ def test_blueprints(service):
     assert [b["id"] for b in client.get("/v1/blueprints?name=more").ok().json["blueprints"]] == [more["id"]]
     assert client.get("/v1/blueprints?status=failed").ok().json["total_count"] == 1
     assert client.get(f"/v1/blueprints/{made['id']}/logs").ok().json["blueprint_id"] == made["id"]
-    for refused in ({"dockerfile": "FROM debian"}, {"build_args": {"a": "b"}}):
-        assert client.post("/v1/blueprints", {"name": "x", **refused}).ok(403).json["message"]
+    client.post("/v1/blueprints", {"name": "x", "build_context": {"type": "object"}}).ok(403)
     client.post("/v1/blueprints", {}).ok(400)
     for one in (made, more, bad):
         client.post(f"/v1/blueprints/{one['id']}/delete").ok()
         client.get(f"/v1/blueprints/{one['id']}").ok(404)
+
+
+DOCKERFILE = """
+# what a container would do is not asked for
+FROM python:3 AS base
+ARG WHO=nobody
+ENV GREETING="good  morning" PLACE=$HOME/made
+RUN echo $WHO > who && \\
+    # a remark
+    echo "$GREETING" >> who
+WORKDIR $PLACE
+RUN ["sh", "-c", "pwd > 'a file'"]
+CMD ["never"]
+"""
+
+
+def test_a_blueprint_of_a_dockerfile(service):
+    client = service.tenant("docker")
+    made = build(
+        client, name="d", dockerfile=DOCKERFILE, build_args={"WHO": "me"}, system_setup_commands=["echo then >>who"]
+    )
+    assert made["status"] == "build_complete" and made["parameters"]["dockerfile"] == DOCKERFILE, made
+    devbox = create(client, blueprint_name="d")
+    done = execute(client, devbox, "cat who 'made/a file'; echo \"$GREETING\"")
+    assert done["stdout"] == "me\ngood  morning\nthen\n/home/user/made\ngood  morning\n", done
+    shut(client, devbox)
+    bad = build(client, name="e", dockerfile="FROM runloop:x\nRUN false\nRUN true")
+    assert bad["status"] == "failed"
+    for wrong in ("RUN true", "FROM runloop:x\nCOPY . .", "FROM runloop:x\nFROM y", "FROM runloop:x\nFLY"):
+        assert "dockerfile" in client.post("/v1/blueprints", {"name": "x", "dockerfile": wrong}).ok(400).json["message"]
+    for one in (made, bad):
+        client.post(f"/v1/blueprints/{one['id']}/delete").ok()
 
 
 def test_what_building_says(alice):

@@ -217,16 +217,7 @@ static void get_sandbox(struct tn_http_exchange *x, void *ctx)
 
 static void order(struct tn_http_exchange *x, struct box *b, enum box_order what)
 {
-    struct tn_error err = {0};
-    char name[32];
-
-    int failed = box_order(b, caller_of(x), what, tn_deadline_in(DAYTONA_SECONDS / 2), &err);
-    snprintf(name, sizeof name, "sandbox.%s", box_order_words[what]);
-    if (native_audit(x, box_service(b), name, box_id(b), failed ? &err : NULL))
-        return;
-    if (failed && err.code != TN_E_TIMEOUT) /* it goes on behind our back: clients look */
-        reply_error(x, &err);
-    else
+    if (surface_order(x, b, what, DAYTONA_SECONDS / 2) == 0)
         daytona_reply_box(x, 200, b);
 }
 

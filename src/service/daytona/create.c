@@ -189,14 +189,11 @@ static int read_minutes(const struct tn_json *body, const char *name, int64_t mi
 static struct box *make(struct tn_service *s, const struct caller *who, const struct tn_json *body,
                         const struct origin *from, struct box_wish *wish, struct tn_error *err)
 {
+    const struct tn_json *const given[2] = {tn_json_get(body, "env")};
     struct box *b = NULL;
 
-    if (from->parent && tn_json_count(tn_json_get(body, "env"))) {
-        tn_fail(err, TN_E_INVALID, "env: a sandbox from a snapshot has that of its origin");
-    } else if (from->parent) {
-        tn_spec_init(&wish->spec);
-        b = box_fork(from->parent, who, from->snapshot, wish, err);
-        tn_spec_done(&wish->spec);
+    if (from->parent) {
+        b = surface_fork(from->parent, who, from->snapshot, given, DAYTONA_HOME, wish, err);
     } else if (make_spec(s, who, body, from, &wish->spec, err) == 0) {
         b = box_create(s, who, wish, NULL, err);
         tn_spec_done(&wish->spec);

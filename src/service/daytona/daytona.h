@@ -160,4 +160,11 @@ void daytona_choose_protocol(struct tn_http_exchange *x);
 /* Answers the handshake of a WebSocket, and follows the process over it. */
 void daytona_stream(struct daytona_call *c, const char *which, bool terminal);
 
+/* --- output of git (git-output.c), written as one value ------------------------------------- */
+
+void daytona_git_status(const struct daytona_done *done, struct tn_jw *w);
+void daytona_git_branches(const struct daytona_done *done, struct tn_jw *w);
+void daytona_git_history(const struct daytona_done *done, struct tn_jw *w);
+void daytona_git_remotes(const struct daytona_done *done, struct tn_jw *w);
+
 #endif

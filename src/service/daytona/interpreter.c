@@ -218,8 +218,7 @@ static int read_wish(struct cell *cell, const struct tn_json *message, char kern
     cell->wish.watch = cell->gone;
     if (!cell->wish.code)
         return tn_fail(err, TN_E_INVALID, "code: expected a cell");
-    if (tn_json_count(tn_json_get(message, "envs")))
-        return tn_fail(err, TN_E_INVALID, "envs are not served here: set them in the code");
+    cell->wish.env = tn_json_get(message, "envs");
     if (box_hand(cell->c->b, &address, &key, tn_deadline_in(DAYTONA_SECONDS), err))
         return -1;
     tn_autofiles struct tn_hand_files *f = tn_hand_files_new(address, key, err);

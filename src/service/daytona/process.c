@@ -181,6 +181,21 @@ static void answer(struct daytona_call *c, const struct tn_process_spec *spec, b
     tn_http_reply_json(c->x, 200, &json);
 }
 
+/* Clients of 0.24 write variables into the command line: sh -c "export NAME=$(...); ...".  Read by
+ * a shell before that one, a value would end at its first space: what is between the quotes, on the
+ * heap; NULL: the command is another one. */
+static char *unwrap(const char *command)
+{
+    static const char begin[] = "sh -c \"";
+    const char *inner = command + sizeof begin - 1;
+    size_t n = strlen(command);
+
+    if (strncmp(command, begin, sizeof begin - 1) != 0 || strncmp(inner, "export ", 7) != 0 ||
+        strcspn(inner, "\"\\") != n - sizeof begin || command[n - 1] != '"')
+        return NULL;
+    return tn_strndup(inner, n - sizeof begin);
+}
+
 static void execute(struct daytona_call *c)
 {
     tn_autoprocess struct tn_process_spec spec = {0};
@@ -197,7 +212,9 @@ static void execute(struct daytona_call *c)
     tn_autofiles struct tn_hand_files *f = daytona_files(c);
     if (!f)
         return;
-    daytona_spec(c, &spec, (const char *const[]){daytona_shell(f), "-c", command, NULL});
+    tn_autofree char *inner = unwrap(command);
+    daytona_spec(c, &spec,
+                 (const char *const[]){daytona_shell(f), "-c", inner ? inner : command, NULL});
     if (daytona_read_spec(c, body, &spec, &err))
         reply_error(c->x, &err);
     else

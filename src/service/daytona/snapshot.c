@@ -6,7 +6,6 @@
 #include "service/preview-host.h"
 
 enum { USUAL_PAGE = 100, LARGEST_PAGE = 1000, GIB = 1 << 30 };
-#define LAYER_SECONDS 120.0
 
 /* --- finding --------------------------------------------------------------------------------- */
 
@@ -217,19 +216,6 @@ static void get_one(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
-struct layer {
-    const char *name;
-    int64_t deadline;
-    int (*work)(struct tn_sandbox *sb, const char *name, int64_t deadline, struct tn_error *err);
-};
-
-static int work_layer(struct tn_sandbox *sb, void *ctx, struct tn_error *err)
-{
-    const struct layer *l = ctx;
-
-    return l->work(sb, l->name, l->deadline, err);
-}
-
 static void delete_one(struct tn_http_exchange *x, void *ctx)
 {
     tn_autofree char *name = NULL;
@@ -237,13 +223,11 @@ static void delete_one(struct tn_http_exchange *x, void *ctx)
     bool template;
 
     autobox struct box *b = find(x, ctx, SCOPE_MANAGE, &template, &name);
-    struct layer l = {
-        .name = name, .deadline = tn_deadline_in(LAYER_SECONDS), .work = tn_sandbox_forget};
     if (template)
         native_refuse(x, TN_E_DENIED, "templates are the operator's here");
     if (!b)
         return;
-    int failed = box_with_sandbox(b, work_layer, &l, l.deadline, &err);
+    int failed = surface_forget(b, name, &err);
     if (native_audit(x, ctx, "snapshot.delete", box_id(b), failed ? &err : NULL))
         return;
     if (failed)
@@ -259,23 +243,16 @@ static void take(struct tn_http_exchange *x, void *ctx)
     tn_autojson struct tn_json *body = NULL;
     tn_autofree char *taken = NULL;
     struct tn_error err = {0};
-    double bytes;
 
     if (!b || surface_body(x, DAYTONA_BODY_MAX, &body))
         return;
-    struct layer l = {.name = tn_json_get_str(body, "name", ""),
-                      .deadline = tn_deadline_in(LAYER_SECONDS),
-                      .work = tn_sandbox_snapshot};
-    other = daytona_snapshot(ctx, caller_of(x), l.name, &taken);
-    if (other || tn_config_template(tn_runtime_host(box_service(b)->rt)->config, l.name)) {
-        native_refuse(x, TN_E_CONFLICT, "Snapshot with name %.100s exists already", l.name);
+    const char *name = tn_json_get_str(body, "name", "");
+    other = daytona_snapshot(ctx, caller_of(x), name, &taken);
+    if (other || tn_config_template(tn_runtime_host(box_service(b)->rt)->config, name)) {
+        native_refuse(x, TN_E_CONFLICT, "Snapshot with name %.100s exists already", name);
         return;
     }
-    int failed = box_snapshot_begin(b, &bytes, &err);
-    if (!failed) {
-        failed = box_with_sandbox(b, work_layer, &l, l.deadline, &err);
-        box_snapshot_end(b, bytes);
-    }
+    int failed = surface_snapshot(b, name, &err);
     if (native_audit(x, ctx, "snapshot.create", box_id(b), failed ? &err : NULL))
         return;
     if (failed)

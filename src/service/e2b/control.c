@@ -47,7 +47,7 @@ static int list_box(struct box *b, void *ctx)
     autoview struct box_view v;
 
     box_look(b, &v);
-    const char *state = e2b_state(&v), *template = v.template ? v.template : E2B_TEMPLATE;
+    const char *state = e2b_state(&v), *template = e2b_template_of(&v, "template");
     if (!state || !(p->states & (strcmp(state, "running") == 0 ? 1u : 2u)) ||
         !has_metadata(p, v.metadata) || (p->template && strcmp(p->template, template) != 0))
         return 0;
@@ -193,23 +193,6 @@ static void post_refreshes(struct tn_http_exchange *x, void *ctx)
     set_timeout(x, ctx, "duration", true);
 }
 
-/* 0, or -1: answered. */
-static int order(struct tn_http_exchange *x, struct box *b, enum box_order what)
-{
-    struct tn_error err = {0};
-    char name[32];
-
-    int failed = box_order(b, caller_of(x), what, tn_deadline_in(E2B_SECONDS), &err);
-    snprintf(name, sizeof name, "sandbox.%s", box_order_words[what]);
-    if (native_audit(x, box_service(b), name, box_id(b), failed ? &err : NULL))
-        return -1;
-    if (failed && err.code == TN_E_TIMEOUT)
-        return 0; /* it goes on behind our back */
-    if (failed)
-        reply_error(x, &err);
-    return failed;
-}
-
 /* With what is in memory, or (memory false) only with its files. */
 static void post_pause(struct tn_http_exchange *x, void *ctx)
 {
@@ -225,7 +208,7 @@ static void post_pause(struct tn_http_exchange *x, void *ctx)
         not_there(x, v.id);
     else if (v.goal == BOX_PAUSED || v.goal == BOX_STOPPED)
         native_refuse(x, TN_E_CONFLICT, "sandbox %s is already paused", v.id);
-    else if (order(x, b, memory ? ORDER_PAUSE : ORDER_STOP) == 0)
+    else if (surface_order(x, b, memory ? ORDER_PAUSE : ORDER_STOP, E2B_SECONDS) == 0)
         tn_http_reply(x, 204, NULL, NULL, 0);
 }
 
@@ -239,7 +222,7 @@ static void delete_sandbox(struct tn_http_exchange *x, void *ctx)
     box_look(b, &v);
     if (v.goal == BOX_GONE)
         not_there(x, v.id);
-    else if (order(x, b, ORDER_DELETE) == 0)
+    else if (surface_order(x, b, ORDER_DELETE, E2B_SECONDS) == 0)
         tn_http_reply(x, 204, NULL, NULL, 0);
 }
 
@@ -457,86 +440,11 @@ static void put_network(struct tn_http_exchange *x, void *ctx)
         tn_http_reply(x, 204, NULL, NULL, 0);
 }
 
-/* --- templates ------------------------------------------------------------------------------- */
-
-static void put_template(struct tn_jw *w, const char *name)
-{
-    static const char *const zeros[] = {"cpuCount", "memoryMB", "diskSizeMB", "buildCount",
-                                        "spawnCount"};
-    static const char *const lists[] = {"aliases", "names"};
-
-    tn_jw_object(w);
-    tn_jw_kstr(w, "templateID", name);
-    tn_jw_kstr(w, "buildID", "00000000-0000-0000-0000-000000000000");
-    for (size_t i = 0; i < TN_COUNT(zeros); i++)
-        tn_jw_kint(w, zeros[i], 0);
-    for (size_t i = 0; i < TN_COUNT(lists); i++) {
-        tn_jw_key(w, lists[i]);
-        tn_jw_array(w);
-        tn_jw_str(w, name);
-        tn_jw_array_end(w);
-    }
-    tn_jw_kbool(w, "public", false);
-    openhands_put_time(w, "createdAt", 0);
-    openhands_put_time(w, "updatedAt", 0);
-    tn_jw_knull(w, "createdBy");
-    tn_jw_knull(w, "lastSpawnedAt");
-    tn_jw_kstr(w, "envdVersion", E2B_ENVD_VERSION);
-    tn_jw_kstr(w, "buildStatus", "ready");
-    tn_jw_object_end(w);
-}
-
-static void get_templates(struct tn_http_exchange *x, void *ctx)
-{
-    struct tn_service *s = ctx;
-    const struct tn_config *config = tn_runtime_host(s->rt)->config;
-    tn_autobuf struct tn_buf json = ANSWER_BUF(x, E2B_ANSWER_MAX);
-    struct tn_jw w = tn_jw(&json);
-    const char *name;
-
-    if (!caller_may(x, SCOPE_READ))
-        return;
-    tn_jw_array(&w);
-    if (!tn_config_template(config, E2B_TEMPLATE))
-        put_template(&w, E2B_TEMPLATE);
-    for (size_t i = 0; (name = tn_config_template_name(config, i)); i++)
-        put_template(&w, name);
-    tn_jw_array_end(&w);
-    tn_http_reply_json(x, 200, &json);
-}
-
-static void get_alias(struct tn_http_exchange *x, void *ctx)
-{
-    struct tn_service *s = ctx;
-    const char *name = tn_http_param(x, "alias");
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(4096);
-    struct tn_jw w = tn_jw(&json);
-
-    if (!caller_may(x, SCOPE_READ))
-        return;
-    if (strcmp(name, E2B_TEMPLATE) != 0 &&
-        !tn_config_template(tn_runtime_host(s->rt)->config, name)) {
-        native_refuse(x, TN_E_NOT_FOUND, "template '%.100s' not found", name);
-        return;
-    }
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "templateID", name);
-    tn_jw_kbool(&w, "public", false);
-    tn_jw_object_end(&w);
-    tn_http_reply_json(x, 200, &json);
-}
-
 /* --- the rest -------------------------------------------------------------------------------- */
 
 static void get_health(struct tn_http_exchange *x, void *ctx)
 {
     tn_http_reply(x, 204, NULL, NULL, 0);
-}
-
-static void not_served(struct tn_http_exchange *x, void *ctx)
-{
-    native_refuse(x, TN_E_DENIED, "%.60s is not served here: see docs/clouds/e2b.md",
-                  tn_http_path(x));
 }
 
 #define BOX "/sandboxes/{id}"
@@ -552,10 +460,6 @@ const struct tn_route routes_e2b_control[] = {
     {"GET", BOX "/logs", get_logs, "E2B: its log", 0},
     {"GET", "/v2/sandboxes/{id}/logs", get_newer_logs, "E2B: its log", 0},
     {"PUT", BOX "/network", put_network, "E2B: other rules for its gate", 0},
-    {"GET", "/templates", get_templates, "E2B: templates of the configuration", 0},
-    {"GET", "/v2/templates", get_templates, "E2B: templates of the configuration", 0},
-    {"GET", "/templates/aliases/{alias}", get_alias, "E2B: the template of that name", 0},
-    {"POST", "/v3/templates", not_served, "E2B: not served", 0},
     {"GET", "/health", get_health, "E2B: the service is there", TN_ROUTE_OPEN},
     {0},
 };

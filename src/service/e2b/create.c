@@ -1,48 +1,54 @@
 /* New sandboxes: POST /sandboxes, fork, snapshots. */
+#include "base/log.h"
 #include "base/sha256.h"
 #include "service/admit.h"
 #include "service/clock.h"
 #include "service/e2b/e2b.h"
+#include "service/recipe.h"
 
 enum { SPEC_MAX = 256 << 10, MOST_FORKS = 100 };
 /* Beyond the time that a start may take by itself. */
 #define WAIT_MORE_SECONDS 5.0
-#define LAYER_SECONDS 120.0
+#define READY_SECONDS 30.0 /* for the program of a template: clients wait twice as long */
 static const char everywhere[] = "0.0.0.0/0";
 
 /* --- what a request wishes ------------------------------------------------------------------- */
 
-/* Where it comes from: a template, or a snapshot of another sandbox ("ID.NAME"). */
-struct origin {
-    const char *template; /* NULL: none */
-    struct box *parent;
-    const char *snapshot;
-};
+void e2b_origin_done(struct e2b_origin *o)
+{
+    box_release(TN_TAKE_PTR(o->parent));
+    tn_json_free(TN_TAKE_PTR(o->built));
+}
 
 static int not_found(struct tn_error *err, const char *id)
 {
     return tn_fail(err, TN_E_NOT_FOUND, "template '%.100s' not found", id);
 }
 
-/* Templates are those of the configuration.  Some that every client knows are there without one: a
- * sandbox that nobody asked anything special of. */
-static int find_origin(struct tn_service *s, const struct caller *who, const char *id,
-                       struct origin *out, struct tn_error *err)
+/* Some that every client knows are there without being configured: a sandbox that nobody asked
+ * anything special of. */
+bool e2b_is_usual(struct tn_service *s, const char *name)
 {
-    static const char *const usual[] = {E2B_TEMPLATE, "code-interpreter-v1"};
+    return strcmp(name, E2B_TEMPLATE) == 0 || strcmp(name, "code-interpreter-v1") == 0 ||
+           tn_config_template(tn_runtime_host(s->rt)->config, name);
+}
+
+int e2b_find_origin(struct tn_service *s, const struct caller *who, const char *id,
+                    struct e2b_origin *out, struct tn_error *err)
+{
     const char *dot = id ? strchr(id, '.') : NULL;
     char box[11];
 
-    *out = (struct origin){0};
+    *out = (struct e2b_origin){0};
     if (!id)
         return tn_fail(err, TN_E_INVALID, "templateID: expected the name of a template");
-    if (tn_config_template(tn_runtime_host(s->rt)->config, id)) {
-        out->template = id;
+    if (e2b_is_usual(s, id)) {
+        out->template = tn_config_template(tn_runtime_host(s->rt)->config, id) ? id : NULL;
         return 0;
     }
-    for (size_t i = 0; i < TN_COUNT(usual); i++)
-        if (strcmp(id, usual[i]) == 0)
-            return 0;
+    int built = e2b_find_built(s, who, id, out, err);
+    if (built)
+        return built < 0 ? -1 : 0;
     if (!dot || dot - id != sizeof box - 1)
         return not_found(err, id);
     snprintf(box, sizeof box, "%s", id);
@@ -92,7 +98,24 @@ static int check_wish(const struct tn_json *body, struct tn_error *err)
     return 0;
 }
 
-static int make_spec(struct tn_service *s, const struct caller *who, const struct origin *from,
+/* What a recipe says of its box. */
+static void put_size(struct tn_jw *w, const struct tn_json *body)
+{
+    int64_t cpus = tn_json_int(tn_json_get(body, "cpuCount"), 0);
+    int64_t memory = tn_json_int(tn_json_get(body, "memoryMB"), 0);
+    tn_autofree char *text = tn_asprintf("%lldm", (long long)memory);
+
+    if (cpus > 0)
+        tn_jw_kint(w, "cpus", cpus);
+    if (memory > 0)
+        tn_jw_kstr(w, "memory", text);
+    if (!tn_json_get_str(body, "fromImage", NULL))
+        return;
+    tn_jw_kstr(w, "image", tn_json_get_str(body, "fromImage", NULL));
+    tn_jw_kstr(w, "user", "root"); /* as who builds an image */
+}
+
+static int make_spec(struct tn_service *s, const struct caller *who, const char *template,
                      const struct tn_json *body, struct tn_spec *spec, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_MAX);
@@ -102,11 +125,12 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     tn_jw_object(&w);
     if (e2b_put_network(&w, body, tn_json_get(body, "network"), err))
         return -1;
+    put_size(&w, body);
     tn_jw_object_end(&w);
     if (!tn_buf_ok(&text))
         return tn_fail(err, TN_E_INVALID, "network: too much of it");
     if (tn_json_parse(tn_buf_str(&text), text.len, &members, err) ||
-        native_spec(s, who, from->template, members, spec, err))
+        native_spec(s, who, template, members, spec, err))
         return -1;
     if (!surface_add_env(tn_json_get(body, "envVars"), E2B_HOME, spec, err))
         return 0;
@@ -118,11 +142,9 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
 static int read_timeout(const struct tn_service *s, const struct caller *who,
                         const struct tn_json *body, double *out, struct tn_error *err)
 {
-    double most = who->limits.max_seconds, service = s->options->ttl_seconds;
+    double most = surface_most_seconds(s, who);
 
     *out = tn_json_double(tn_json_get(body, "timeout"), E2B_USUAL_TIMEOUT);
-    if (service > 0 && !(who->scopes & SCOPE_ADMIN) && (most <= 0 || service < most))
-        most = service;
     if (!(*out >= 0 && *out <= 1e9))
         return tn_fail(err, TN_E_INVALID, "timeout: expected seconds");
     if (most > 0 && *out > most)
@@ -155,8 +177,25 @@ static void digest_of(const struct tn_http_exchange *x, const struct tn_json *bo
 
 /* --- create ---------------------------------------------------------------------------------- */
 
+struct box *e2b_make_box(struct tn_service *s, const struct caller *who,
+                         const struct e2b_origin *from, const struct tn_json *body,
+                         struct box_wish *wish, struct tn_error *err)
+{
+    const struct tn_json *const given[2] = {tn_json_get(from->built, "env"),
+                                            tn_json_get(body, "envVars")};
+
+    wish->template = from->template;
+    if (from->parent)
+        return surface_fork(from->parent, who, from->snapshot, given, E2B_HOME, wish, err);
+    if (make_spec(s, who, from->template, body, &wish->spec, err))
+        return NULL;
+    struct box *b = box_create(s, who, wish, NULL, err);
+    tn_spec_done(&wish->spec);
+    return b;
+}
+
 static struct box *create(struct tn_http_exchange *x, struct tn_service *s,
-                          const struct tn_json *body, struct tn_error *err)
+                          const struct tn_json *body, struct e2b_origin *from, struct tn_error *err)
 {
     const struct caller *who = caller_of(x);
     struct box_wish wish = {.idle_pause = -1,
@@ -165,38 +204,50 @@ static struct box *create(struct tn_http_exchange *x, struct tn_service *s,
                             .metadata = tn_json_get(body, "metadata"),
                             .timeout_how = timeout_how(body),
                             .idempotency = tn_http_header(x, "Idempotency-Key")};
-    struct origin from;
+    tn_autojson struct tn_json *metadata = NULL;
     char digest[65];
-    struct box *b = NULL;
 
     if (check_wish(body, err) || read_timeout(s, who, body, &wish.timeout, err) ||
         native_check_names(NULL, NULL, wish.metadata, err) ||
-        find_origin(s, who, tn_json_get_str(body, "templateID", NULL), &from, err))
+        e2b_find_origin(s, who, tn_json_get_str(body, "templateID", NULL), from, err))
         return NULL;
-    autobox struct box *parent = from.parent;
+    if (from->built &&
+        !(metadata = surface_metadata(wish.metadata, E2B_RECORD, tn_json_get(from->built, "record"),
+                                      NULL, NULL, err)))
+        return NULL;
+    wish.metadata = metadata ? metadata : wish.metadata;
     digest_of(x, body, digest);
-    wish.template = from.template;
     wish.digest = digest;
-    if (parent && tn_json_count(tn_json_get(body, "envVars"))) {
-        tn_fail(err, TN_E_INVALID, "envVars: a sandbox from a snapshot has those of its origin");
-    } else if (parent) {
-        tn_spec_init(&wish.spec);
-        b = box_fork(parent, who, from.snapshot, &wish, err);
-        tn_spec_done(&wish.spec);
-    } else if (make_spec(s, who, &from, body, &wish.spec, err) == 0) {
-        b = box_create(s, who, &wish, NULL, err);
-        tn_spec_done(&wish.spec);
-    }
-    return b;
+    return e2b_make_box(s, who, from, body, &wish, err);
 }
 
-/* A sandbox that did not come to life is removed: clients know none that are not there. */
-static int await(struct box *b, const struct caller *who, struct tn_error *err)
+int e2b_await(struct box *b, const struct caller *who, struct tn_error *err)
 {
     if (surface_await(b, box_service(b)->options->start_seconds + WAIT_MORE_SECONDS, err) == 0)
         return 0;
     box_order(b, who, ORDER_DELETE, tn_now(), NULL);
     return -1;
+}
+
+/* The program of its template, which its files do not hold; one that is not ready in time goes on
+ * becoming so. */
+static void start_program(struct tn_http_exchange *x, struct box *b, const struct tn_json *built)
+{
+    const struct tn_json *record = tn_json_get(built, "record");
+    const char *program = tn_json_get_str(built, "start", NULL);
+    struct recipe r = {.box = b,
+                       .who = caller_of(x),
+                       .home = E2B_HOME,
+                       .cwd = tn_strdup_or_null(tn_json_get_str(record, "cwd", NULL)),
+                       .user = tn_strdup_or_null(tn_json_get_str(record, "user", NULL)),
+                       .stop = tn_http_fd(x),
+                       .deadline = tn_deadline_in(READY_SECONDS)};
+    struct tn_error err = {0};
+
+    if (program && recipe_start(&r, program, tn_json_get_str(built, "ready", NULL), &err))
+        tn_log(TN_LOG_INFO, "the program of a template", tn_log_str("sandbox", box_id(b)),
+               tn_log_str("error", err.text));
+    recipe_done(&r);
 }
 
 static void reply_sandbox(struct tn_http_exchange *x, int status, struct box *b)
@@ -216,13 +267,16 @@ static void post_sandboxes(struct tn_http_exchange *x, void *ctx)
 
     if (!caller_may(x, SCOPE_MANAGE) || surface_body(x, E2B_BODY_MAX, &body))
         return;
-    autobox struct box *b = create(x, s, body, &err);
+    autoorigin struct e2b_origin from = {0};
+    autobox struct box *b = create(x, s, body, &from, &err);
     if (native_audit(x, s, "sandbox.create", b ? box_id(b) : NULL, b ? NULL : &err))
         return;
-    if (!b || await(b, caller_of(x), &err))
+    if (!b || e2b_await(b, caller_of(x), &err)) {
         reply_error(x, &err);
-    else
-        reply_sandbox(x, 201, b);
+        return;
+    }
+    start_program(x, b, from.built);
+    reply_sandbox(x, 201, b);
 }
 
 /* --- connect --------------------------------------------------------------------------------- */
@@ -274,7 +328,7 @@ static void put_fork(struct tn_http_exchange *x, struct tn_jw *w, struct box *pa
 {
     struct tn_error err = {0};
     autobox struct box *b = box_fork(parent, caller_of(x), NULL, wish, &err);
-    bool good = b && await(b, caller_of(x), &err) == 0;
+    bool good = b && e2b_await(b, caller_of(x), &err) == 0;
 
     tn_jw_object(w);
     if (good) {
@@ -323,25 +377,6 @@ static void post_fork(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 201, &json);
 }
 
-struct taking {
-    const char *name;
-    int64_t deadline;
-};
-
-static int take(struct tn_sandbox *sb, void *ctx, struct tn_error *err)
-{
-    const struct taking *t = ctx;
-
-    return tn_sandbox_snapshot(sb, t->name, t->deadline, err);
-}
-
-static int forget(struct tn_sandbox *sb, void *ctx, struct tn_error *err)
-{
-    const struct taking *t = ctx;
-
-    return tn_sandbox_forget(sb, t->name, t->deadline, err);
-}
-
 static void put_snapshot(struct tn_jw *w, const char *box, const char *name)
 {
     tn_autofree char *id = tn_asprintf("%s.%s", box, name);
@@ -363,19 +398,13 @@ static void post_snapshots(struct tn_http_exchange *x, void *ctx)
     tn_autojson struct tn_json *body = NULL;
     struct tn_jw w = tn_jw(&json);
     struct tn_error err = {0};
-    double bytes;
     char made[24];
 
     if (!b || surface_body(x, E2B_BODY_MAX, &body))
         return;
     snprintf(made, sizeof made, "s%.0f", service_time() * 1000);
     const char *name = tn_json_get_str(body, "name", made);
-    struct taking t = {.name = name, .deadline = tn_deadline_in(LAYER_SECONDS)};
-    int failed = box_snapshot_begin(b, &bytes, &err);
-    if (!failed) {
-        failed = box_with_sandbox(b, take, &t, t.deadline, &err);
-        box_snapshot_end(b, bytes);
-    }
+    int failed = surface_snapshot(b, name, &err);
     if (native_audit(x, s, "snapshot.create", box_id(b), failed ? &err : NULL))
         return;
     if (failed) {
@@ -428,29 +457,6 @@ static void get_snapshots(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
-/* Snapshots are templates there; those of the configuration are the operator's. */
-static void delete_template(struct tn_http_exchange *x, void *ctx)
-{
-    struct tn_service *s = ctx;
-    struct origin from = {0};
-    struct tn_error err = {0};
-
-    if (!caller_may(x, SCOPE_MANAGE))
-        return;
-    int failed = find_origin(s, caller_of(x), tn_http_param(x, "template"), &from, &err);
-    autobox struct box *b = from.parent;
-    struct taking t = {.name = from.snapshot, .deadline = tn_deadline_in(LAYER_SECONDS)};
-    if (!failed && !b)
-        failed = tn_fail(&err, TN_E_DENIED, "templates are the operator's here");
-    failed = failed || box_with_sandbox(b, forget, &t, t.deadline, &err);
-    if (native_audit(x, s, "snapshot.delete", b ? box_id(b) : NULL, failed ? &err : NULL))
-        return;
-    if (failed)
-        reply_error(x, &err);
-    else
-        tn_http_reply(x, 204, NULL, NULL, 0);
-}
-
 #define BOX "/sandboxes/{id}"
 const struct tn_route routes_e2b_create[] = {
     {"POST", "/sandboxes", post_sandboxes, "E2B: a new sandbox", 0},
@@ -461,6 +467,5 @@ const struct tn_route routes_e2b_create[] = {
     {"POST", BOX "/fork", post_fork, "E2B: new sandboxes with its files", 0},
     {"POST", BOX "/snapshots", post_snapshots, "E2B: a snapshot of its files", 0},
     {"GET", "/snapshots", get_snapshots, "E2B: snapshots of the tenant", 0},
-    {"DELETE", "/templates/{template}", delete_template, "E2B: removes a snapshot", 0},
     {0},
 };

@@ -38,6 +38,8 @@ int e2b_reply(struct tn_http_exchange *x, int status, const char *code, const ch
 struct box *e2b_box(struct tn_http_exchange *x, struct tn_service *s, unsigned scope);
 /* "running" or "paused"; NULL: it is not there any more, to clients of E2B. */
 const char *e2b_state(const struct box_view *v);
+/* "template" or "alias" of the template that it comes from. */
+const char *e2b_template_of(const struct box_view *v, const char *member);
 /* What create and connect answer with. */
 void e2b_put_sandbox(struct tn_http_exchange *x, struct tn_jw *w, struct box *b);
 /* What lists and info answer with; detail: all of it. */
@@ -53,6 +55,50 @@ int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn
 enum { E2B_TOKEN = 11 + SURFACE_TOKEN };
 void e2b_token(const struct tn_service *s, const char *id, char out[E2B_TOKEN]);
 
+/* --- where sandboxes come from (create.c, templates.c, build.c) ------------------------------ */
+
+/* In the metadata of a box: {"template", "alias", "cwd", "user"} of one that comes from a template
+ * that a client has built, {"build"} of such a template itself. */
+#define E2B_RECORD "$e2b"
+
+/* A template of the configuration; files of a box, as they are or as a snapshot has them
+ * ("ID.NAME"), of which some were built as a template. */
+struct e2b_origin {
+    const char *template; /* borrowed; NULL: none */
+    struct box *parent;
+    const char *snapshot;  /* borrowed; NULL: as they are */
+    struct tn_json *built; /* {"record", "env", "start", "ready"}; NULL: it is none of those */
+};
+void e2b_origin_done(struct e2b_origin *o);
+#define autoorigin TN_CLEANUP(e2b_origin_done)
+int e2b_find_origin(struct tn_service *s, const struct caller *who, const char *id,
+                    struct e2b_origin *out, struct tn_error *err);
+/* Whether every service has a template of that name, or the configuration of this one. */
+bool e2b_is_usual(struct tn_service *s, const char *name);
+/* A new box of that origin, as members of the body say (network, envVars, cpuCount, memoryMB,
+ * fromImage). */
+struct box *e2b_make_box(struct tn_service *s, const struct caller *who,
+                         const struct e2b_origin *from, const struct tn_json *body,
+                         struct box_wish *wish, struct tn_error *err);
+/* Waits until it runs.  One that does not come to life is removed: clients know none that are not
+ * there. */
+int e2b_await(struct box *b, const struct caller *who, struct tn_error *err);
+
+/* A name as clients write it: "name" or "name:tag". */
+struct e2b_name {
+    char name[129], tag[129]; /* tag "": none was given */
+};
+int e2b_read_name(const char *text, struct e2b_name *out, struct tn_error *err);
+/* The template of that name or id that a client has built: 1, 0 or -1. */
+int e2b_find_built(struct tn_service *s, const struct caller *who, const char *id,
+                   struct e2b_origin *out, struct tn_error *err);
+/* The build has that tag now, and no other one of its name; those that have none any more go. */
+int e2b_give_tag(struct tn_service *s, const char *tenant, const char *name, const char *tag,
+                 const char *build, struct tn_error *err);
+void e2b_drop_untagged(struct tn_service *s, const struct caller *who, const char *name);
+/* What a service that was killed has left. */
+int e2b_builds_begin(struct tn_service *s, struct tn_error *err);
+
 /* --- envd (envd.c) --------------------------------------------------------------------------- */
 
 /* One request for envd of a box. */
@@ -61,6 +107,7 @@ struct e2b_call {
     struct tn_http_exchange *x;
     struct box *b;
     char *home;          /* where paths that are not absolute begin */
+    char *cwd;           /* of programs; NULL: home */
     char user[65];       /* as whom; "": the sandbox's own */
     char *address, *key; /* of its hand, once e2b_files was called */
 };

@@ -152,9 +152,9 @@ static bool is_awake(struct e2b_call *c, const struct box_view *v)
 }
 
 /* "Basic " and base64 of "user:"; false: it is something else. */
-static bool read_user(struct e2b_call *c)
+static bool read_user(struct e2b_call *c, const char *usual)
 {
-    const char *given = tn_http_header(c->x, "Authorization"), *name = NULL;
+    const char *given = tn_http_header(c->x, "Authorization"), *name = usual;
     tn_autobuf struct tn_buf text = TN_BUF_INIT(256);
 
     if (given && strncasecmp(given, "Basic ", 6) == 0) {
@@ -163,7 +163,7 @@ static bool read_user(struct e2b_call *c)
         name = tn_buf_str(&text);
     }
     if (strcmp(tn_http_path(c->x), "/files") == 0)
-        name = tn_http_query(c->x, "username");
+        name = tn_http_query(c->x, "username") ? tn_http_query(c->x, "username") : usual;
     size_t n = name ? strcspn(name, ":") : 0;
     if (n >= sizeof c->user || (name && memchr(name, '/', n)))
         return false;
@@ -194,7 +194,10 @@ static bool enter(struct e2b_call *c, const struct target *t)
         not_running(c->x, t->id);
         return false;
     }
-    if (!read_user(c)) {
+    const struct tn_json *record = tn_json_get(v.metadata, E2B_RECORD);
+    const char *cwd = tn_json_get_str(record, "cwd", NULL);
+    c->cwd = cwd && *cwd == '/' ? tn_strdup(cwd) : NULL;
+    if (!read_user(c, tn_json_get_str(record, "user", NULL))) {
         reply_unauthorized(c->x, "Authorization: expected Basic with the name of a user");
         return false;
     }
@@ -337,6 +340,7 @@ static void serve(struct tn_service *s, struct tn_http_exchange *x, const struct
     free(c.key);
     free(c.address);
     free(c.home);
+    free(c.cwd);
     box_release(c.b);
 }
 

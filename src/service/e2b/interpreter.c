@@ -199,9 +199,12 @@ static void conclude(struct cell *cell, struct teller *t)
         tn_http_end(x);
 }
 
-static void run_cell(struct e2b_call *c, const char *code, const char *kernel)
+static void run_cell(struct e2b_call *c, const struct tn_json *body, const char *kernel)
 {
-    const struct cells_wish wish = {.code = code, .kernel = kernel, .seconds = CELL_SECONDS};
+    const struct cells_wish wish = {.code = tn_json_get_str(body, "code", ""),
+                                    .kernel = kernel,
+                                    .env = tn_json_get(body, "env_vars"),
+                                    .seconds = CELL_SECONDS};
     struct teller t = {.x = c->x, .line = ANSWER_BUF(c->x, LINE_MAX_BYTES)};
     struct cell cell = {.c = c,
                         .body = ANSWER_BUF(c->x, ACTION_MAX),
@@ -305,15 +308,10 @@ void e2b_execute(struct e2b_call *c)
 
     if (surface_body(c->x, CODE_MAX, &body) || check_language(c, body))
         return;
-    const char *code = tn_json_get_str(body, "code", NULL);
-    if (!code || tn_json_count(tn_json_get(body, "env_vars"))) {
-        native_refuse(c->x, TN_E_INVALID, "%s",
-                      code ? "env_vars are not served here: set them when the sandbox is made"
-                           : "code: expected a cell");
-        return;
-    }
-    if (find_context(c, tn_json_get_str(body, "context_id", NULL), kernel, &cwd) == 0)
-        run_cell(c, code, kernel);
+    if (!tn_json_get_str(body, "code", NULL))
+        native_refuse(c->x, TN_E_INVALID, "code: expected a cell");
+    else if (find_context(c, tn_json_get_str(body, "context_id", NULL), kernel, &cwd) == 0)
+        run_cell(c, body, kernel);
 }
 
 void e2b_create_context(struct e2b_call *c)

@@ -42,7 +42,15 @@ const char *e2b_state(const struct box_view *v)
         [BOX_STOPPED] = "paused",   [BOX_ERROR] = "paused",    [BOX_MISSING] = NULL,
     };
 
-    return v->goal == BOX_GONE ? NULL : states[v->state];
+    /* A template that is or was built is none. */
+    bool build = tn_json_get(tn_json_get(v->metadata, E2B_RECORD), "build");
+    return v->goal == BOX_GONE || build ? NULL : states[v->state];
+}
+
+const char *e2b_template_of(const struct box_view *v, const char *member)
+{
+    return tn_json_get_str(tn_json_get(v->metadata, E2B_RECORD), member,
+                           v->template ? v->template : E2B_TEMPLATE);
 }
 
 /* Names of ports are PORT-ID.DOMAIN there and here. */
@@ -80,8 +88,8 @@ static void put_tokens(struct tn_http_exchange *x, struct tn_jw *w, const struct
 static void put_names(struct tn_jw *w, const struct box_view *v)
 {
     tn_jw_kstr(w, "sandboxID", v->id);
-    tn_jw_kstr(w, "templateID", v->template ? v->template : E2B_TEMPLATE);
-    tn_jw_kstr(w, "alias", v->template ? v->template : E2B_TEMPLATE);
+    tn_jw_kstr(w, "templateID", e2b_template_of(v, "template"));
+    tn_jw_kstr(w, "alias", e2b_template_of(v, "alias"));
     tn_jw_kstr(w, "clientID", "tendon");
     tn_jw_kstr(w, "envdVersion", E2B_ENVD_VERSION);
 }

@@ -170,7 +170,8 @@ static int read_spec(struct e2b_call *c, const struct tn_json *message,
     const struct tn_json *pty = tn_json_get(message, "pty");
     const struct tn_json *cwd = tn_json_get(config, "cwd"), *tag = tn_json_get(message, "tag");
     const struct tn_json *env = tn_json_get(config, "envs");
-    tn_autofree char *where = e2b_path(c, tn_json_str(cwd, NULL));
+    const char *given = tn_json_str(cwd, NULL);
+    tn_autofree char *where = e2b_path(c, given && *given ? given : c->cwd);
 
     if (read_args(config, spec, err))
         return -1;

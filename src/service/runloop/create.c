@@ -1,6 +1,8 @@
 /* New devboxes: what they are made of, and what happens before they are handed out. */
 #include <sys/utsname.h>
 
+#include "service/dockerfile.h"
+#include "service/openhands.h"
 #include "service/runloop/runloop.h"
 
 enum { SPEC_MAX = 16 << 10, SAID_MAX = 300 };
@@ -114,6 +116,25 @@ static void put_gib(struct tn_jw *w, const char *key, int64_t gib)
         tn_jw_kstr(w, key, text);
 }
 
+/* The image that a blueprint begins with; where the runtime takes none by name each stands for its
+ * own root. */
+static int put_image(struct tn_service *s, const struct tn_json *body, struct tn_jw *w,
+                     struct tn_error *err)
+{
+    const char *text = tn_json_get_str(body, "dockerfile", NULL);
+    autodockerfile struct dockerfile d = {0};
+
+    if (!text || !*text)
+        return 0;
+    if (dockerfile_read(text, tn_json_get(body, "build_args"), &d, err))
+        return -1;
+    if (strncmp(d.image, "runloop:", 8) == 0 || !openhands_takes_images(s, NULL))
+        return 0;
+    tn_jw_kstr(w, "image", d.image);
+    tn_jw_kstr(w, "user", "root"); /* as who builds an image */
+    return 0;
+}
+
 static int make_spec(struct tn_service *s, const struct caller *who, const char *template,
                      const struct tn_json *body, const struct size *size, struct tn_spec *spec,
                      struct tn_error *err)
@@ -127,6 +148,8 @@ static int make_spec(struct tn_service *s, const struct caller *who, const char 
         tn_jw_kdouble(&w, "cpus", size->cpus);
     put_gib(&w, "memory", size->memory);
     put_gib(&w, "disk", size->disk);
+    if (put_image(s, body, &w, err))
+        return -1;
     tn_jw_object_end(&w);
     if (tn_json_parse(tn_buf_str(&text), text.len, &members, err) ||
         native_spec(s, who, template, members, spec, err))
@@ -142,7 +165,7 @@ static int read_times(const struct tn_service *s, const struct caller *who,
                       const struct tn_json *parameters, struct box_wish *wish, struct tn_error *err)
 {
     const struct tn_json *idle = after_idle_of(parameters);
-    double most = who->limits.max_seconds, service = s->options->ttl_seconds;
+    double most = surface_most_seconds(s, who);
     double wanted = tn_json_double(tn_json_get(parameters, "keep_alive_time_seconds"), 0);
 
     if (idle) {
@@ -151,8 +174,6 @@ static int read_times(const struct tn_service *s, const struct caller *who,
                    ? 0
                    : tn_fail(err, TN_E_INVALID, "idle_time_seconds: expected seconds");
     }
-    if (service > 0 && !(who->scopes & SCOPE_ADMIN) && (most <= 0 || service < most))
-        most = service;
     if (!(wanted >= 0 && wanted <= 1e9))
         return tn_fail(err, TN_E_INVALID, "keep_alive_time_seconds: expected seconds");
     if (most > 0 && wanted > most)
@@ -244,28 +265,11 @@ static const char *idempotency_of(const struct tn_http_exchange *x)
     return id && strncmp(id, "stainless-", 10) == 0 ? id : NULL;
 }
 
-/* With the files and the spec of its parent, and more variables. */
-static struct box *make_fork(const struct caller *who, struct box *parent,
-                             const struct tn_json *given, struct box_wish *wish,
-                             struct tn_error *err)
-{
-    struct box *b = NULL;
-    autoview struct box_view v;
-
-    box_look(parent, &v);
-    tn_spec_init(&wish->spec);
-    wish->spec.env = v.spec.env ? tn_json_copy(v.spec.env) : NULL;
-    wish->spec.workspace = tn_strdup_or_null(v.spec.workspace);
-    if (surface_add_env(given, RUNLOOP_HOME, &wish->spec, err) == 0)
-        b = box_fork(parent, who, NULL, wish, err);
-    tn_spec_done(&wish->spec);
-    return b;
-}
-
 static struct box *make(struct tn_service *s, const struct caller *who, const struct origin *from,
                         const struct tn_json *body, const struct size *size, struct box_wish *wish,
                         struct tn_error *err)
 {
+    const struct tn_json *const given[2] = {tn_json_get(body, "environment_variables")};
     struct box *b = NULL;
 
     if (from->parent && size->word) {
@@ -273,7 +277,7 @@ static struct box *make(struct tn_service *s, const struct caller *who, const st
                 "resource_size_request: a devbox from a snapshot or a blueprint has that of its "
                 "origin");
     } else if (from->parent) {
-        b = make_fork(who, from->parent, tn_json_get(body, "environment_variables"), wish, err);
+        b = surface_fork(from->parent, who, NULL, given, RUNLOOP_HOME, wish, err);
     } else if (make_spec(s, who, from->template, body, size, &wish->spec, err) == 0) {
         b = box_create(s, who, wish, NULL, err);
         tn_spec_done(&wish->spec);

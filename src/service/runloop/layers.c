@@ -3,6 +3,7 @@
  * So a snapshot outlives the devbox that it is of.  A blueprint is a box in which the set-up
  * commands run as one process; whoever looks at it sees how far they are, and the first who sees
  * their end notes it and puts the box to rest. */
+#include "service/dockerfile.h"
 #include "service/runloop/runloop.h"
 
 #define BUILD_TAG "tendon:blueprint"
@@ -295,8 +296,12 @@ struct box *runloop_blueprint(struct tn_service *s, const struct caller *who, co
 /* What is told of it later: all but the contents of files. */
 static char *parameters_of(const struct tn_json *body)
 {
-    static const char *const told[] = {"name", "system_setup_commands", "launch_parameters",
-                                       "base_blueprint_id", "base_blueprint_name"};
+    static const char *const told[] = {"name",
+                                       "dockerfile",
+                                       "system_setup_commands",
+                                       "launch_parameters",
+                                       "base_blueprint_id",
+                                       "base_blueprint_name"};
     tn_autobuf struct tn_buf json = TN_BUF_INIT(RUNLOOP_BODY_MAX);
     struct tn_jw w = tn_jw(&json);
 
@@ -312,17 +317,31 @@ static char *parameters_of(const struct tn_json *body)
 
 static int check_blueprint(const struct tn_json *body, struct tn_error *err)
 {
-    static const char *const absent[] = {"dockerfile", "build_context", "build_args",
-                                         "network_policy_id"};
+    static const char *const absent[] = {"build_context", "network_policy_id"};
     const char *name = tn_json_get_str(body, "name", NULL);
 
     for (size_t i = 0; i < TN_COUNT(absent); i++)
         if (tn_json_get(body, absent[i]))
             return tn_fail(err, TN_E_DENIED,
-                           "%s is not served here: system_setup_commands and file_mounts are, and "
-                           "images are the operator's",
+                           "%s is not served here: dockerfile, system_setup_commands and "
+                           "file_mounts are",
                            absent[i]);
+    if (tn_json_get(body, "dockerfile") &&
+        (tn_json_get(body, "base_blueprint_id") || tn_json_get(body, "base_blueprint_name")))
+        return tn_fail(err, TN_E_INVALID, "one of dockerfile and base_blueprint");
     return name && *name ? 0 : tn_fail(err, TN_E_INVALID, "name: expected one");
+}
+
+/* The steps of its Dockerfile, which was read before, and its commands at home. */
+static char *build_script(const struct tn_json *body)
+{
+    tn_autofree char *commands = runloop_script(tn_json_get(body, "system_setup_commands"));
+    const char *text = tn_json_get_str(body, "dockerfile", "");
+    autodockerfile struct dockerfile d = {0};
+
+    if (!*text || dockerfile_read(text, tn_json_get(body, "build_args"), &d, NULL))
+        return TN_TAKE_PTR(commands);
+    return tn_asprintf("set -e\n(%s)\n%s", d.script, commands);
 }
 
 static void post_blueprints(struct tn_http_exchange *x, void *ctx)
@@ -343,9 +362,9 @@ static void post_blueprints(struct tn_http_exchange *x, void *ctx)
             : runloop_create(x, s, body, RUNLOOP_BLUEPRINT, "parameters", parameters, &err);
     if (native_audit(x, s, "sandbox.create", b ? box_id(b) : NULL, b ? NULL : &err))
         return;
-    tn_autofree char *script = runloop_script(tn_json_get(body, "system_setup_commands"));
+    tn_autofree char *script = b ? build_script(body) : NULL;
     const struct runloop_command c = {.text = script, .tag = BUILD_TAG, .idempotency = BUILD_TAG};
-    if (!b || surface_await(b, runloop_start_seconds(s), &err) ||
+    if (!b || surface_can_fork(b, &err) || surface_await(b, runloop_start_seconds(s), &err) ||
         runloop_write_mounts(b, body, &err) || runloop_start(x, b, &c, &started, &err)) {
         if (b)
             box_order(b, caller_of(x), ORDER_DELETE, tn_now(), NULL);

@@ -2,7 +2,7 @@
 #include "service/clock.h"
 #include "service/runloop/runloop.h"
 
-enum { RECORD_MAX = 64 << 10, USUAL_PAGE = 20, LARGEST_PAGE = 5000 };
+enum { USUAL_PAGE = 20, LARGEST_PAGE = 5000 };
 static const char record_name[] = "$runloop";
 
 const char *const runloop_kinds[] = {
@@ -84,51 +84,10 @@ void runloop_put_words(struct tn_jw *w, const struct box_view *v)
     tn_jw_object_end(w);
 }
 
-struct others {
-    struct tn_jw *w;
-    const char *but;
-};
-
-static int put_other(const char *key, struct tn_json *value, void *ctx)
-{
-    const struct others *o = ctx;
-
-    if (o->but && strcmp(key, o->but) == 0)
-        return 0;
-    tn_jw_key(o->w, key);
-    tn_jw_tree(o->w, value);
-    return 0;
-}
-
 struct tn_json *runloop_metadata(const struct tn_json *words, const struct tn_json *record,
                                  const char *member, const char *value, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(RECORD_MAX);
-    struct tn_jw w = tn_jw(&text);
-    struct others others = {.w = &w, .but = member};
-    struct tn_json *made = NULL;
-
-    tn_jw_object(&w);
-    tn_json_each(words, put_word, &w);
-    tn_jw_key(&w, record_name);
-    tn_jw_object(&w);
-    tn_json_each(record, put_other, &others);
-    if (value) {
-        tn_jw_key(&w, member);
-        tn_jw_raw(&w, value, strlen(value));
-    }
-    tn_jw_object_end(&w);
-    tn_jw_object_end(&w);
-    if (!tn_buf_ok(&text)) {
-        tn_fail(err, TN_E_INVALID, "metadata: more than %d KiB", RECORD_MAX >> 10);
-        return NULL;
-    }
-    if (tn_json_parse(tn_buf_str(&text), text.len, &made, err) ||
-        native_check_names(NULL, NULL, made, err)) {
-        tn_json_free(made);
-        return NULL;
-    }
-    return made;
+    return surface_metadata(words, record_name, record, member, value, err);
 }
 
 static int is_word(const char *key, struct tn_json *value, void *ctx)
@@ -366,16 +325,5 @@ void runloop_list(struct tn_http_exchange *x, struct tn_service *s, enum runloop
 
 int runloop_order(struct tn_http_exchange *x, struct box *b, enum box_order what)
 {
-    struct tn_error err = {0};
-    char name[32];
-
-    int failed = box_order(b, caller_of(x), what, tn_deadline_in(RUNLOOP_POLL_SECONDS), &err);
-    snprintf(name, sizeof name, "sandbox.%s", box_order_words[what]);
-    if (native_audit(x, box_service(b), name, box_id(b), failed ? &err : NULL))
-        return -1;
-    if (failed && err.code == TN_E_TIMEOUT)
-        return 0; /* it goes on: clients look how far it is */
-    if (failed)
-        reply_error(x, &err);
-    return failed;
+    return surface_order(x, b, what, RUNLOOP_POLL_SECONDS);
 }

@@ -1,0 +1,277 @@
+#include "service/dockerfile.h"
+
+#include <ctype.h>
+#include <strings.h>
+
+#include "base/buf.h"
+
+/* It becomes one argument of a program, which the kernel lets have 128 KiB. */
+enum { SCRIPT_MAX = 120 << 10 };
+#define PROFILE "/etc/profile.d/tendon-image.sh"
+
+void dockerfile_done(struct dockerfile *d)
+{
+    free(d->image);
+    free(d->script);
+    *d = (struct dockerfile){0};
+}
+
+struct reader {
+    struct tn_buf script;
+    const struct tn_json *args;
+    char *image, *user; /* user NULL: the sandbox's own */
+    struct tn_error *err;
+};
+
+/* --- words ----------------------------------------------------------------------------------- */
+
+static const char *skip_blanks(const char *at)
+{
+    return at + strspn(at, " \t");
+}
+
+static void put_quoted(struct tn_buf *out, const char *text, size_t n)
+{
+    tn_buf_putc(out, '\'');
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == '\'')
+            tn_buf_puts(out, "'\\''");
+        else
+            tn_buf_putc(out, text[i]);
+    tn_buf_putc(out, '\'');
+}
+
+/* One character of a value, for between double quotes; variables of it live, commands do not. */
+static void put_inside(struct tn_buf *out, const char *at, bool live)
+{
+    bool variable = live && *at == '$' && (isalpha((unsigned char)at[1]) || strchr("_{", at[1]));
+
+    if (strchr("\"`\\", *at) || (*at == '$' && !(variable && at[1])))
+        tn_buf_putc(out, '\\');
+    tn_buf_putc(out, *at);
+}
+
+/* The word at `at`, as a word in double quotes; whole: to the end of the line.  What follows. */
+static const char *put_word(struct tn_buf *out, const char *at, bool whole)
+{
+    char quote = '\0';
+
+    tn_buf_putc(out, '"');
+    for (; *at && (quote || whole || !strchr(" \t", *at)); at++) {
+        if (quote ? *at == quote : !whole && strchr("\"'", *at))
+            quote = quote ? '\0' : *at;
+        else if (*at == '\\' && at[1] && quote != '\'')
+            put_inside(out, ++at, false);
+        else
+            put_inside(out, at, quote != '\'');
+    }
+    tn_buf_putc(out, '"');
+    return skip_blanks(at);
+}
+
+/* How long the name of a variable at the beginning is; 0: there is none. */
+static size_t name_length(const char *at)
+{
+    size_t n = 0;
+
+    while (isalnum((unsigned char)at[n]) || at[n] == '_')
+        n++;
+    return isdigit((unsigned char)*at) ? 0 : n;
+}
+
+/* --- instructions ---------------------------------------------------------------------------- */
+
+static int refuse(struct reader *r, const char *why)
+{
+    return tn_fail(r->err, TN_E_INVALID, "dockerfile: %s", why);
+}
+
+static int do_from(struct reader *r, const char *at)
+{
+    for (; strncmp(at, "--", 2) == 0; at = skip_blanks(at + strcspn(at, " \t")))
+        ;
+    if (r->image)
+        return refuse(r, "FROM: there is one already, and stages are not served here");
+    r->image = tn_strndup(at, strcspn(at, " \t"));
+    return *r->image ? 0 : refuse(r, "FROM: expected an image");
+}
+
+/* The command is run by a shell of its own, or (["a", "b"]) without one. */
+static int do_run(struct reader *r, const char *at)
+{
+    tn_autobuf struct tn_buf command = TN_BUF_INIT(DOCKERFILE_MAX);
+    tn_autojson struct tn_json *words = NULL;
+
+    for (; strncmp(at, "--", 2) == 0; at = skip_blanks(at + strcspn(at, " \t")))
+        ;
+    if (!*at || strncmp(at, "<<", 2) == 0)
+        return refuse(r, "RUN: expected a command, in the same line");
+    if (*at == '[' && tn_json_parse(at, strlen(at), &words, NULL) == 0)
+        for (size_t i = 0; i < tn_json_count(words); i++) {
+            const char *word = tn_json_str(tn_json_at(words, i), NULL);
+            put_quoted(&command, word ? word : "", word ? strlen(word) : 0);
+            tn_buf_putc(&command, ' ');
+        }
+    else
+        tn_buf_puts(&command, at);
+    if (r->user)
+        tn_buf_printf(&r->script, "su -s /bin/sh -c ");
+    else
+        tn_buf_puts(&r->script, "/bin/sh -c ");
+    put_quoted(&r->script, tn_buf_str(&command), command.len);
+    if (r->user)
+        tn_buf_printf(&r->script, " -- %s", r->user);
+    tn_buf_puts(&r->script, "\n");
+    return 0;
+}
+
+/* NAME=value NAME=value, or NAME and all that follows. */
+static int do_env(struct reader *r, const char *at)
+{
+    size_t n;
+
+    do {
+        n = name_length(at);
+        bool whole = n && strchr(" \t", at[n]) && at[n];
+        if (!n || (at[n] != '=' && !whole))
+            return refuse(r, "ENV: expected NAME=value");
+        tn_buf_printf(&r->script, "export %.*s=", (int)n, at);
+        const char *next = put_word(&r->script, whole ? skip_blanks(at + n) : at + n + 1, whole);
+        tn_buf_printf(&r->script, "\nprintf 'export %%s=%%q\\n' %.*s \"$%.*s\" >>" PROFILE "\n",
+                      (int)n, at, (int)n, at);
+        at = next;
+    } while (*at);
+    return 0;
+}
+
+static int do_arg(struct reader *r, const char *at)
+{
+    size_t n = name_length(at);
+    tn_autofree char *name = tn_strndup(at, n);
+    const char *given = tn_json_get_str(r->args, name, NULL);
+
+    if (!n || (at[n] && at[n] != '='))
+        return refuse(r, "ARG: expected NAME or NAME=value");
+    if (!given && !at[n])
+        return 0;
+    tn_buf_printf(&r->script, "export %s=", name);
+    if (given)
+        put_quoted(&r->script, given, strlen(given));
+    else
+        put_word(&r->script, at + n + 1, false);
+    tn_buf_puts(&r->script, "\n");
+    return 0;
+}
+
+static int do_workdir(struct reader *r, const char *at)
+{
+    tn_autobuf struct tn_buf word = TN_BUF_INIT(DOCKERFILE_MAX);
+
+    put_word(&word, at, true);
+    tn_buf_printf(&r->script, "mkdir -p -- %s\ncd -- %s\n", tn_buf_str(&word), tn_buf_str(&word));
+    return 0;
+}
+
+static int do_user(struct reader *r, const char *at)
+{
+    size_t n = strcspn(at, ": \t");
+
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)at[i]) && !(i && strchr("-_.", at[i])))
+            n = 0;
+    if (!n)
+        return refuse(r, "USER: expected a name");
+    free(TN_TAKE_PTR(r->user));
+    if (!(n == 4 && strncmp(at, "root", n) == 0) && !(n == 1 && *at == '0'))
+        r->user = tn_strndup(at, n);
+    return 0;
+}
+
+static int do_nothing(struct reader *r, const char *at)
+{
+    return 0;
+}
+
+static int do_copy(struct reader *r, const char *at)
+{
+    return refuse(r, "COPY and ADD: there is no build context here");
+}
+
+static const struct {
+    const char *word;
+    int (*work)(struct reader *r, const char *at);
+} instructions[] = {
+    {"FROM", do_from},
+    {"RUN", do_run},
+    {"ENV", do_env},
+    {"ARG", do_arg},
+    {"WORKDIR", do_workdir},
+    {"USER", do_user},
+    {"COPY", do_copy},
+    {"ADD", do_copy},
+    {"CMD", do_nothing},
+    {"ENTRYPOINT", do_nothing},
+    {"EXPOSE", do_nothing},
+    {"LABEL", do_nothing},
+    {"VOLUME", do_nothing},
+    {"STOPSIGNAL", do_nothing},
+    {"HEALTHCHECK", do_nothing},
+    {"MAINTAINER", do_nothing},
+};
+
+static int do_line(struct reader *r, const char *line)
+{
+    size_t n = strcspn(line, " \t");
+
+    for (size_t i = 0; i < TN_COUNT(instructions); i++)
+        if (strlen(instructions[i].word) == n && strncasecmp(line, instructions[i].word, n) == 0)
+            return !r->image && instructions[i].work != do_from && instructions[i].work != do_arg
+                       ? refuse(r, "it does not begin with FROM")
+                       : instructions[i].work(r, skip_blanks(line + n));
+    return tn_fail(r->err, TN_E_INVALID, "dockerfile: '%.40s' is none that is served here", line);
+}
+
+/* The next line without comments, continued where it ends with a backslash; false: there is none.
+ */
+static bool next_line(const char **at, struct tn_buf *line)
+{
+    bool more = true;
+
+    tn_buf_reset(line);
+    while (**at && more) {
+        const char *begin = skip_blanks(*at);
+        size_t n = strcspn(*at, "\n"), left = n - (size_t)(begin - *at);
+        *at += n + ((*at)[n] == '\n');
+        while (left && isspace((unsigned char)begin[left - 1]))
+            left--;
+        if (!left || *begin == '#')
+            continue;
+        more = begin[left - 1] == '\\';
+        tn_buf_add(line, begin, left - more);
+    }
+    return line->len > 0;
+}
+
+int dockerfile_read(const char *text, const struct tn_json *args, struct dockerfile *out,
+                    struct tn_error *err)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(DOCKERFILE_MAX);
+    struct reader r = {.args = args, .err = err};
+    int failed = strlen(text) < DOCKERFILE_MAX ? 0 : refuse(&r, "it is too large");
+
+    tn_buf_init(&r.script, SCRIPT_MAX);
+    tn_buf_puts(&r.script, "set -e\n");
+    while (!failed && next_line(&text, &line))
+        failed = do_line(&r, tn_buf_str(&line));
+    if (!failed && !r.image)
+        failed = refuse(&r, "FROM: expected an image");
+    if (!failed && !tn_buf_ok(&r.script))
+        failed = refuse(&r, "it is too large");
+    free(r.user);
+    if (failed)
+        free(r.image);
+    else
+        *out = (struct dockerfile){.image = r.image, .script = tn_buf_take(&r.script)};
+    tn_buf_done(&r.script);
+    return failed ? -1 : 0;
+}

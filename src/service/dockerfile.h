@@ -1,0 +1,24 @@
+/* A Dockerfile as a script for bash: what it does to the files of a box, for clients whose images
+ * are boxes here.  There is no build context and there are no stages. */
+#ifndef TN_SERVICE_DOCKERFILE_H
+#define TN_SERVICE_DOCKERFILE_H
+
+#include "base/error.h"
+#include "base/json.h"
+
+enum { DOCKERFILE_MAX = 64 << 10 };
+
+struct dockerfile {
+    char *image;  /* of FROM */
+    char *script; /* ends at the first step that fails */
+};
+void dockerfile_done(struct dockerfile *d);
+#define autodockerfile TN_CLEANUP(dockerfile_done)
+
+/* args: values of ARG by their names, or NULL.  ENV is written down where login shells read it;
+ * what says how a container is run (CMD, EXPOSE, ...) is passed over.  TN_E_INVALID names the line
+ * that is none, or cannot be done so. */
+int dockerfile_read(const char *text, const struct tn_json *args, struct dockerfile *out,
+                    struct tn_error *err);
+
+#endif

@@ -1,0 +1,20 @@
+/* Dockerfiles of clients: each is a script, or an error that says why not. */
+#include <assert.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "service/dockerfile.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    tn_autofree char *text = tn_strndup((const char *)data, size < 1 << 17 ? size : 1 << 17);
+    autodockerfile struct dockerfile d = {0};
+    struct tn_error err = {0};
+
+    if (dockerfile_read(text, NULL, &d, &err)) {
+        assert(err.code == TN_E_INVALID && *err.text && !d.image && !d.script);
+        return 0;
+    }
+    assert(*d.image && strncmp(d.script, "set -e\n", 7) == 0);
+    return 0;
+}
