@@ -7,7 +7,7 @@
 extern const struct tn_fields tn_config_core_fields, tn_config_sandbox_fields,
     tn_config_kubernetes_fields, tn_config_mcp_fields, tn_config_tendon_fields,
     tn_config_jail_fields, tn_config_docker_fields, tn_config_local_fields, tn_config_remote_fields,
-    tn_config_e2b_fields, tn_config_runloop_fields, tn_config_daytona_fields,
+    tn_config_e2b_fields, tn_config_runloop_fields, tn_config_modal_fields, tn_config_daytona_fields,
     tn_config_service_fields;
 
 /* Of each [pool.NAME]. */

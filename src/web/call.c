@@ -290,6 +290,11 @@ static void set_options(const struct tn_web *web, struct web_transfer *t, const 
     web_set_guard(web, t);
     if (t->call->once)
         curl->easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+    if (web->http2)
+        curl->easy_setopt(easy, CURLOPT_HTTP_VERSION,
+                          strncmp(web->base, "https:", 6) == 0
+                              ? (long)CURL_HTTP_VERSION_2TLS
+                              : (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE);
     curl->easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl->easy_setopt(easy, CURLOPT_WRITEDATA, t);
