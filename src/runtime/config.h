@@ -22,8 +22,7 @@ struct tn_config_core {
     char *file_store, *file_store_path, *cache_dir;
     int64_t max_concurrent_conversations, conversation_max_age_seconds;
     char *jwt_secret, *e2b_api_key, *daytona_api_key, *runloop_api_key, *modal_api_token_id,
-        *modal_api_token_secret,
-        *search_api_key; /* secrets */
+        *modal_api_token_secret, *search_api_key; /* secrets */
     char *daytona_api_url, *daytona_target, *mcp_host;
 };
 
@@ -154,14 +153,15 @@ struct tn_config_runloop {
 
 /* [modal] */
 struct tn_config_modal {
-    char *token_id, *token_secret, *server_url, *environment, *profile, *config_path; /* MODAL_... */
-    char *app;         /* which sandboxes are made in */
-    char *image;       /* of sandboxes that name none */
-    char *builder;     /* MODAL_IMAGE_BUILDER_VERSION */
-    char *region;      /* where they run; NULL: the platform decides */
-    char *tunnel_url;  /* one address for all tunnels */
-    double timeout;    /* seconds that one may run in all */
-    bool v2;           /* MODAL_SANDBOX_V2 */
+    char *token_id, *token_secret, *server_url, *environment, *profile,
+        *config_path; /* MODAL_... */
+    char *app;        /* which sandboxes are made in */
+    char *image;      /* of sandboxes that name none */
+    char *builder;    /* MODAL_IMAGE_BUILDER_VERSION */
+    char *region;     /* where they run; NULL: the platform decides */
+    char *tunnel_url; /* one address for all tunnels */
+    double timeout;   /* seconds that one may run in all */
+    bool v2;          /* MODAL_SANDBOX_V2 */
 };
 
 /* [daytona] */

@@ -43,8 +43,36 @@ void cloud_view_done(struct cloud_view *v)
     free(v->reason);
     free(v->domain);
     free(v->agent_url);
+    free(v->task);
     tn_web_free(v->agent);
     *v = (struct cloud_view){0};
+}
+
+/* --- piles ------------------------------------------------------------------------------------ */
+
+void cloud_pile_done(struct cloud_pile *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        cloud_view_done(&p->all[i]);
+    free(p->all);
+}
+
+void cloud_pile_add(struct cloud_pile *p, struct cloud_view *v, const char *id)
+{
+    if (!v->own || (id && strcmp(v->own, id) != 0))
+        return;
+    p->all = tn_realloc(p->all, (p->count + 1) * sizeof *p->all);
+    p->all[p->count++] = *v;
+    *v = (struct cloud_view){0};
+}
+
+int cloud_pile_tell(const struct cloud_pile *p, cloud_found_fn fn, void *ctx)
+{
+    int stop = 0;
+
+    for (size_t i = p->count; !stop && i-- > 0;)
+        stop = fn(&p->all[i], ctx);
+    return stop;
 }
 
 /* --- marks ------------------------------------------------------------------------------------ */

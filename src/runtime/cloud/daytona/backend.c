@@ -130,7 +130,7 @@ static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struc
     struct daytona *d = make_engine(host, &why);
 
     if (d)
-        cloud_examine(&d->cloud, "/sandbox?limit=1", fn, ctx);
+        cloud_examine(&d->cloud, &(struct tn_web_call){.target = "/sandbox?limit=1"}, fn, ctx);
     else
         fn(&(struct tn_symptom){.what = "Daytona", .needed = true, .detail = why.text}, ctx);
     close_engine(d);

@@ -140,7 +140,7 @@ static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struc
         fn(&(struct tn_symptom){.what = "E2B", .good = true, .detail = "E2B_DEBUG: no platform"},
            ctx);
     else
-        cloud_examine(&e->cloud, "/v2/sandboxes?limit=1", fn, ctx);
+        cloud_examine(&e->cloud, &(struct tn_web_call){.target = "/v2/sandboxes?limit=1"}, fn, ctx);
     close_engine(e);
     return 0;
 }

@@ -157,7 +157,7 @@ static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struc
     struct runloop *r = make_engine(host, &why);
 
     if (r)
-        cloud_examine(&r->cloud, "/v1/devboxes?limit=1", fn, ctx);
+        cloud_examine(&r->cloud, &(struct tn_web_call){.target = "/v1/devboxes?limit=1"}, fn, ctx);
     else
         fn(&(struct tn_symptom){.what = "Runloop", .needed = true, .detail = why.text}, ctx);
     close_engine(r);
