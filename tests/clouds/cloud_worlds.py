@@ -60,6 +60,17 @@ class Daytona:
 CLOUDS = {cloud.name: cloud for cloud in (E2b(), Daytona())}
 
 
+class Modal:
+    """Which is gRPC: what it has is asked of the service's own API."""
+
+    name, flags = "modal", ()
+    LIST = ("GET", "/v1/sandboxes")
+    sizes = ("memory", "cpus", "disk")
+
+    def settings(self, url, key):
+        return {"MODAL_SERVER_URL": url, "MODAL_TOKEN_ID": "ak-tests", "MODAL_TOKEN_SECRET": key}
+
+
 class Account:
     """A tenant of a service that serves the vendor's API."""
 
@@ -71,7 +82,7 @@ class Account:
     def boxes(self):
         """What the service has for it."""
         told = self.client.get(self.cloud.LIST[1]).ok().json
-        return told if isinstance(told, list) else told["items"]
+        return told if isinstance(told, list) else told.get("items", told.get("sandboxes"))
 
     def make(self):
         """One that is none of Tendon's."""

@@ -182,10 +182,8 @@ static int start_routed(struct command *x, int64_t deadline, struct tn_error *er
     in.exec_id = x->id;
     in.n_command_args = x->count;
     in.command_args = x->words;
-    in.has_stdout_config = true;
+    in.has_stdout_config = in.has_timeout_secs = true;
     in.stdout_config = KEPT;
-    in.has_stderr_config = true;
-    in.has_timeout_secs = true;
     in.timeout_secs = x->seconds;
     in.workdir = x->cwd;
     return route(x, &call, NULL, deadline, err);
@@ -199,11 +197,9 @@ static int feed_routed(struct command *x, const void *bytes, size_t n, uint64_t 
 
     in.task_id = x->v->task;
     in.exec_id = x->id;
-    in.has_offset = true;
+    in.has_offset = in.has_data = in.has_eof = true;
     in.offset = at;
-    in.has_data = n > 0;
     in.data = (ProtobufCBinaryData){n, (uint8_t *)(uintptr_t)bytes};
-    in.has_eof = true;
     in.eof = last;
     return route(x, &call, NULL, deadline, err);
 }
@@ -229,9 +225,8 @@ static int read_routed(struct command *x, int64_t deadline, struct tn_error *err
 
     in.task_id = x->v->task;
     in.exec_id = x->id;
-    in.has_offset = true;
+    in.has_offset = in.has_file_descriptor = true;
     in.offset = x->read;
-    in.has_file_descriptor = true;
     in.file_descriptor = ROUTER_STDOUT;
     return modal_listen_router(x->v, &call, take_routed, x, deadline, err);
 }
@@ -272,10 +267,9 @@ static int start_old(struct command *x, int64_t deadline, struct tn_error *err)
     in.task_id = x->v->task;
     in.n_command = x->count;
     in.command = x->words;
-    in.has_stdout_output = in.has_stderr_output = true;
+    in.has_stdout_output = in.has_stderr_output = in.has_timeout_secs = true;
     in.stdout_output = PIPED;
     in.stderr_output = NOWHERE;
-    in.has_timeout_secs = true;
     in.timeout_secs = x->seconds;
     in.workdir = x->cwd;
     if (modal_ask(x->c, &call, &got, deadline, err) < 0)
@@ -295,11 +289,9 @@ static int feed_old(struct command *x, const void *bytes, size_t n, uint64_t at,
 
     in.exec_id = x->id;
     in.input = &input;
-    input.has_message = true;
+    input.has_message = input.has_message_index = input.has_eof = true;
     input.message = (ProtobufCBinaryData){n, (uint8_t *)(uintptr_t)bytes};
-    input.has_message_index = true;
     input.message_index = at / PIECE + 1;
-    input.has_eof = true;
     input.eof = last;
     return modal_ask(x->c, &call, NULL, deadline, err);
 }
@@ -325,6 +317,7 @@ static int take_old(const void *message, void *ctx)
     return 0;
 }
 
+/* A stream ends now and then before the command does; the last batch has its exit code. */
 static int read_old(struct command *x, int64_t deadline, struct tn_error *err)
 {
     Modal__ContainerExecGetOutputRequest in = MODAL__CONTAINER_EXEC_GET_OUTPUT_REQUEST__INIT;
@@ -332,39 +325,25 @@ static int read_old(struct command *x, int64_t deadline, struct tn_error *err)
                                     .in = &in,
                                     .out = &modal__runtime_output_batch__descriptor,
                                     .patient = true};
+    int stop = 0;
 
     in.exec_id = x->id;
-    in.has_timeout = true;
+    in.has_timeout = in.has_last_batch_index = in.has_file_descriptor = in.has_get_raw_bytes = true;
     in.timeout = OUTPUT_SECONDS;
-    in.has_last_batch_index = true;
-    in.last_batch_index = x->read;
-    in.has_file_descriptor = true;
     in.file_descriptor = STDOUT;
-    in.has_get_raw_bytes = true;
     in.get_raw_bytes = true;
-    return modal_listen(x->c, &call, take_old, x, deadline, err);
+    for (int ms = 0; !stop && x->status < 0;) {
+        in.last_batch_index = x->read;
+        stop = modal_listen(x->c, &call, take_old, x, deadline, err);
+        if (!stop && x->status < 0)
+            stop = cloud_pause(&ms, deadline, err);
+    }
+    return stop;
 }
 
+/* Its exit code has come with its output. */
 static int end_old(struct command *x, int64_t deadline, struct tn_error *err)
 {
-    Modal__ContainerExecWaitRequest in = MODAL__CONTAINER_EXEC_WAIT_REQUEST__INIT;
-    const struct modal_call call = {.method = "ContainerExecWait",
-                                    .in = &in,
-                                    .out = &modal__container_exec_wait_response__descriptor,
-                                    .patient = true};
-
-    in.exec_id = x->id;
-    in.has_timeout = true;
-    in.timeout = OUTPUT_SECONDS;
-    for (int ms = 0; x->status < 0;) {
-        tn_autogrpc Modal__ContainerExecWaitResponse *got = NULL;
-        if (modal_ask(x->c, &call, &got, deadline, err) < 0)
-            return -1;
-        if (got->has_exit_code)
-            x->status = got->exit_code & 255;
-        else if (cloud_pause(&ms, deadline, err) < 0)
-            return -1;
-    }
     return 0;
 }
 
