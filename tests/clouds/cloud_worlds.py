@@ -65,7 +65,7 @@ class Modal:
 
     name, flags = "modal", ()
     LIST = ("GET", "/v1/sandboxes")
-    sizes = ("memory", "cpus", "disk")
+    sizes = ("memory", "cpus", "disk", "wall_time")
 
     def settings(self, url, key):
         return {"MODAL_SERVER_URL": url, "MODAL_TOKEN_ID": "ak-tests", "MODAL_TOKEN_SECRET": key}

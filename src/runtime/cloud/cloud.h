@@ -128,7 +128,8 @@ int cloud_pile_tell(const struct cloud_pile *p, cloud_found_fn fn, void *ctx);
 
 struct cloud_vendor {
     const char *name; /* of the backend */
-    bool sizes;       /* processors, memory and disk of a sandbox can be chosen */
+    /* Limits of a spec that it can keep ("memory"); ends with NULL.  NULL: none. */
+    const char *const *limits;
     /* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
     int (*make)(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
                 int64_t deadline, struct tn_error *err);
@@ -178,6 +179,8 @@ void cloud_done(struct cloud *c);
 void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w);
 /* Our id in an object of marks; NULL: they are not this state's, or it is none. */
 const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks);
+/* Whether these two marks are of this state, and an id. */
+bool cloud_is_ours(const struct cloud *c, const char *state, const char *id);
 
 /* --- the hand (hand.c) ------------------------------------------------------------------------ */
 
@@ -200,9 +203,9 @@ void cloud_keep_drop(struct cloud_keep *k, const char *own, bool gone);
 
 /* --- for the table of a backend (life.c) ------------------------------------------------------ */
 
-/* What no cloud could keep; and the same for one where sizes can be chosen. */
-int cloud_check(const struct tn_spec *spec, struct tn_error *err);
-int cloud_check_sized(const struct tn_spec *spec, struct tn_error *err);
+/* What no cloud could keep, but for the limits of the vendor. */
+int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec,
+                struct tn_error *err);
 int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
                  struct tn_error *err);
 int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *place,

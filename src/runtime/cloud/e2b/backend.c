@@ -110,7 +110,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
 
 static int check_spec(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
-    return cloud_check(spec, err);
+    return cloud_check(&vendor, spec, err);
 }
 
 static char *url(void *engine, const struct tn_subject *s, int port, struct tn_error *err)

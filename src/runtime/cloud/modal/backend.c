@@ -11,9 +11,10 @@
     "token of https://modal.com/settings/tokens, or run: modal token new (or, for a Tendon that " \
     "serves this API, a key of: tendon key create NAME)"
 
+static const char *const limits[] = {"memory", "cpus", "disk", "wall_time", NULL};
 static const struct cloud_vendor vendor = {
     .name = "modal",
-    .sizes = true,
+    .limits = limits,
     .make = modal_make,
     .look = modal_look,
     .each = modal_each,
@@ -110,7 +111,7 @@ static int check_spec(const struct tn_host *host, const struct tn_spec *spec, st
     if (spec->user)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "user: everything in a sandbox of Modal runs as the user of its image");
-    return cloud_check_sized(spec, err);
+    return cloud_check(&vendor, spec, err);
 }
 
 static int create(void *engine, const struct tn_subject *s, struct tn_place *place,

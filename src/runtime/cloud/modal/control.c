@@ -200,20 +200,15 @@ static int make_tags(const struct tn_buf *text, struct tags *t, struct tn_error 
 /* Our id, if both marks are among them; on the heap. */
 static char *own_of(const struct cloud *c, Modal__Tag **tags, size_t n)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(CLOUD_BODY_MAX);
-    tn_autojson struct tn_json *tree = NULL;
-    struct tn_jw w = tn_jw(&text);
+    const char *state = "", *id = "";
 
-    tn_jw_object(&w);
-    for (size_t i = 0; i < n; i++)
-        if (tags[i]->tag_name && tags[i]->tag_value &&
-            (strcmp(tags[i]->tag_name, CLOUD_MARK_STATE) == 0 ||
-             strcmp(tags[i]->tag_name, CLOUD_MARK_ID) == 0))
-            tn_jw_kstr(&w, tags[i]->tag_name, tags[i]->tag_value);
-    tn_jw_object_end(&w);
-    if (!tn_buf_ok(&text) || tn_json_parse(tn_buf_str(&text), text.len, &tree, NULL) < 0)
-        return NULL;
-    return tn_strdup_or_null(cloud_own_id(c, tree));
+    for (size_t i = 0; i < n; i++) {
+        const char *name = tags[i]->tag_name ? tags[i]->tag_name : "";
+        const char *value = tags[i]->tag_value ? tags[i]->tag_value : "";
+        state = strcmp(name, CLOUD_MARK_STATE) == 0 ? value : state;
+        id = strcmp(name, CLOUD_MARK_ID) == 0 ? value : id;
+    }
+    return cloud_is_ours(c, state, id) ? tn_strdup(id) : NULL;
 }
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -242,7 +237,8 @@ static void add_port(struct wish *w, int64_t port)
 }
 
 /* What is asked for is also what it gets at most. */
-static int set_sizes(struct wish *w, const struct tn_spec *spec, struct tn_error *err)
+static int set_limits(struct wish *w, const struct tn_spec *spec, double timeout,
+                      struct tn_error *err)
 {
     Modal__Resources *r = &w->resources;
     struct tn_limits limits;
@@ -255,6 +251,8 @@ static int set_sizes(struct wish *w, const struct tn_spec *spec, struct tn_error
     r->milli_cpu = r->milli_cpu_max = (uint32_t)ceil(limits.cpus * 1000);
     r->has_ephemeral_disk_mb = limits.disk > 0;
     r->ephemeral_disk_mb = (uint32_t)((limits.disk + MIB - 1) / MIB);
+    w->box.has_timeout_secs = true;
+    w->box.timeout_secs = (uint32_t)ceil(limits.wall_time > 0 ? limits.wall_time : timeout);
     return 0;
 }
 
@@ -272,14 +270,12 @@ static int make_wish(const struct cloud *c, const struct tn_subject *s, char *im
                        MODAL__PORT_SPECS__INIT,
                        {},
                        {}};
-    if (set_sizes(w, s->spec, err) < 0)
+    if (set_limits(w, s->spec, config->timeout, err) < 0)
         return -1;
     w->box.entrypoint_args = wait;
     w->box.n_entrypoint_args = TN_COUNT(wait);
     w->box.image_id = image;
     w->box.resources = &w->resources;
-    w->box.has_timeout_secs = true;
-    w->box.timeout_secs = (uint32_t)ceil(config->timeout);
     w->box.network_access = &w->network;
     w->network.has_network_access_type = true;
     w->network.network_access_type = NETWORK_OPEN;
@@ -440,14 +436,12 @@ char *modal_port_url(const struct cloud *c, const char *id, int port, int64_t de
 
 /* --- looking ---------------------------------------------------------------------------------- */
 
-static char *reason_of(const struct cloud *c, const Modal__Result *result)
+static char *reason_of(const Modal__Result *result)
 {
     tn_autofree char *words = result->exception ? cloud_sentence(result->exception) : NULL;
 
     if (result->status == TIMED_OUT)
-        return tn_asprintf("Modal has ended it at the end of its time (modal.timeout, now %g "
-                           "seconds)",
-                           c->host->config->modal.timeout);
+        return tn_strdup("Modal has ended it at the end of its time (--wall-time, modal.timeout)");
     if (result->status == IDLE)
         return tn_strdup("Modal has ended it, since nobody used it");
     return words && *words ? TN_TAKE_PTR(words)
@@ -489,7 +483,7 @@ int modal_look(const struct cloud *c, const char *id, struct cloud_view *out, in
                                .id = tn_strdup(id),
                                .status = result ? TN_STATUS_ERROR : TN_STATUS_RUNNING,
                                .own = own_of(c, tags->tags, tags->n_tags),
-                               .reason = result ? reason_of(c, result) : NULL};
+                               .reason = result ? reason_of(result) : NULL};
     /* One that is nobody's of ours needs none. */
     if (out->own && !result) {
         out->domain = find_tunnel(c, id, CLOUD_HAND_PORT, deadline, err);

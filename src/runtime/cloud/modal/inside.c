@@ -158,10 +158,10 @@ static int route(struct command *x, const struct modal_call *call, void *out, in
 {
     struct tn_error why = {0};
 
-    if (modal_ask_router(x->v, call, out, deadline, &why) == 0)
+    if (modal_ask(x->c, call, out, deadline, &why) == 0)
         return 0;
     if (renew(x, &why, deadline) == 0)
-        return modal_ask_router(x->v, call, out, deadline, err);
+        return modal_ask(x->c, call, out, deadline, err);
     if (err)
         *err = why;
     return -1;
@@ -172,7 +172,7 @@ static int route(struct command *x, const struct modal_call *call, void *out, in
 static int start_routed(struct command *x, int64_t deadline, struct tn_error *err)
 {
     Modal__TaskExecStartRequest in = MODAL__TASK_EXEC_START_REQUEST__INIT;
-    const struct modal_call call = {.method = "TaskExecStart", .in = &in};
+    const struct modal_call call = {.method = "TaskExecStart", .router = x->v, .in = &in};
     unsigned char random[16];
 
     if (getrandom(random, sizeof random, 0) != sizeof random)
@@ -193,7 +193,7 @@ static int feed_routed(struct command *x, const void *bytes, size_t n, uint64_t 
                        int64_t deadline, struct tn_error *err)
 {
     Modal__TaskExecStdinWriteRequest in = MODAL__TASK_EXEC_STDIN_WRITE_REQUEST__INIT;
-    const struct modal_call call = {.method = "TaskExecStdinWrite", .in = &in};
+    const struct modal_call call = {.method = "TaskExecStdinWrite", .router = x->v, .in = &in};
 
     in.task_id = x->v->task;
     in.exec_id = x->id;
@@ -219,6 +219,7 @@ static int read_routed(struct command *x, int64_t deadline, struct tn_error *err
 {
     Modal__TaskExecStdioReadRequest in = MODAL__TASK_EXEC_STDIO_READ_REQUEST__INIT;
     const struct modal_call call = {.method = "TaskExecStdioRead",
+                                    .router = x->v,
                                     .in = &in,
                                     .out = &modal__stdio_read_response__descriptor,
                                     .patient = true};
@@ -228,13 +229,14 @@ static int read_routed(struct command *x, int64_t deadline, struct tn_error *err
     in.has_offset = in.has_file_descriptor = true;
     in.offset = x->read;
     in.file_descriptor = ROUTER_STDOUT;
-    return modal_listen_router(x->v, &call, take_routed, x, deadline, err);
+    return modal_listen(x->c, &call, take_routed, x, deadline, err);
 }
 
 static int end_routed(struct command *x, int64_t deadline, struct tn_error *err)
 {
     Modal__TaskExec in = MODAL__TASK_EXEC__INIT;
     const struct modal_call call = {.method = "TaskExecWait",
+                                    .router = x->v,
                                     .in = &in,
                                     .out = &modal__exit_status__descriptor,
                                     .patient = true};

@@ -47,7 +47,8 @@ static inline struct modal *modal_of(const struct cloud *c)
 /* --- calls (rpc.c) ---------------------------------------------------------------------------- */
 
 struct modal_call {
-    const char *method; /* "SandboxCreate" */
+    const char *method;              /* "SandboxCreate" */
+    const struct cloud_view *router; /* whose router (agent) is asked; NULL: the control plane is */
     const char
         *about;     /* id of a sandbox: where it is of the newer generation, the method is V2's */
     const void *in; /* a message; NULL: an empty one */
@@ -65,11 +66,6 @@ int modal_ask(const struct cloud *c, const struct modal_call *call, void *out, i
 typedef int (*modal_said_fn)(const void *message, void *ctx);
 int modal_listen(const struct cloud *c, const struct modal_call *call, modal_said_fn fn, void *ctx,
                  int64_t deadline, struct tn_error *err);
-/* The same of the router of a sandbox (v->agent). */
-int modal_ask_router(const struct cloud_view *v, const struct modal_call *call, void *out,
-                     int64_t deadline, struct tn_error *err);
-int modal_listen_router(const struct cloud_view *v, const struct modal_call *call, modal_said_fn fn,
-                        void *ctx, int64_t deadline, struct tn_error *err);
 /* A line that speaks gRPC, without credentials yet. */
 struct tn_web *modal_web(const char *url, struct tn_error *err);
 /* For the line of the control plane. */

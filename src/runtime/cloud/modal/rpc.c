@@ -6,7 +6,6 @@
 #define CLIENT "/modal.client.ModalClient/"
 #define ROUTER "/modal.task_command_router.TaskCommandRouter/"
 #define TYPE "application/grpc+proto"
-#define CALL_SECONDS 90.0 /* a create may have to wait for its turn */
 enum { ASKED_MAX = 4 << 20, OLD_ID = 22 };
 
 static const char *const trailers[] = {"TE: trailers", NULL};
@@ -179,22 +178,35 @@ static bool is_new(const char *id)
     return strncmp(id, "sb-", 3) != 0 || strlen(id) != 3 + OLD_ID;
 }
 
-static int send(const struct cloud_line *line, const char *service, const struct modal_call *call,
-                struct hearing *h, struct tn_web_answer *answer, int64_t deadline,
-                struct tn_error *err)
+/* A router has a token of its own, and is sent no other. */
+static struct cloud_line line_of(const struct cloud *c, const struct modal_call *call)
+{
+    const struct cloud_view *v = call->router;
+    struct cloud_line line = v ? (struct cloud_line){.web = v->agent,
+                                                     .who = "Modal's router",
+                                                     .url = v->agent_url,
+                                                     .secrets = {v->token},
+                                                     .seconds = c->line.seconds,
+                                                     .status = modal_status}
+                               : c->line;
+
+    line.seconds = call->patient ? 0 : line.seconds;
+    return line;
+}
+
+static int send(const struct cloud *c, const struct modal_call *call, struct hearing *h,
+                struct tn_web_answer *answer, int64_t deadline, struct tn_error *err)
 {
     static const Modal__Empty empty = MODAL__EMPTY__INIT;
     tn_autobuf struct tn_buf body = TN_BUF_INIT(ASKED_MAX);
     tn_autofree char *key = call->key ? tn_asprintf("X-Idempotency-Key: %s", call->key) : NULL;
-    tn_autofree char *target = tn_asprintf("%s%s%s", service, call->method,
+    tn_autofree char *target = tn_asprintf("%s%s%s", call->router ? ROUTER : CLIENT, call->method,
                                            call->about && is_new(call->about) ? "V2" : "");
     const char *const headers[] = {trailers[0], key, NULL};
-    struct cloud_line patient = *line;
+    struct cloud_line line = line_of(c, call);
 
     if (tn_grpc_add(&body, call->in ? call->in : &empty.base) < 0)
         return tn_fail(err, TN_E_TOO_LARGE, "Modal: what %s is given is too large", call->method);
-    if (call->patient)
-        patient.seconds = 0;
     const struct cloud_call web = {.web = {.method = "POST",
                                            .target = target,
                                            .headers = headers,
@@ -206,39 +218,23 @@ static int send(const struct cloud_line *line, const char *service, const struct
                                            .cancel = call->cancel},
                                    .unsafe = call->unsafe,
                                    .ends = call->ends};
-    return cloud_ask_raw(&patient, &web, answer, deadline, err);
+    return cloud_ask_raw(&line, &web, answer, deadline, err);
 }
 
-static int ask(const struct cloud_line *line, const char *service, const struct modal_call *call,
-               void *out, int64_t deadline, struct tn_error *err)
+static int ask(const struct cloud *c, const struct modal_call *call, void *out, int64_t deadline,
+               struct tn_error *err)
 {
     tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_ANSWER_MAX);
 
     if (out)
         *(void **)out = NULL;
-    if (send(line, service, call, NULL, &answer, deadline, err) < 0)
+    if (send(c, call, NULL, &answer, deadline, err) < 0)
         return -1;
     if (!out || answer.status == 404)
         return 0;
     if (modal_read_one(call->out, answer.body.data, answer.body.len, out, err) < 0)
         return tn_error_context(err, "Modal: its answer to %s", call->method);
     return 0;
-}
-
-static int listen_to(const struct cloud_line *line, const char *service,
-                     const struct modal_call *call, modal_said_fn fn, void *ctx, int64_t deadline,
-                     struct tn_error *err)
-{
-    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_BODY_MAX);
-    struct hearing h = {.of = call->out, .fn = fn, .ctx = ctx};
-
-    tn_frame_reader_init(&h.frames, CLOUD_ANSWER_MAX);
-    int failed = send(line, service, call, &h, &answer, deadline, err);
-    bool half = !failed && !answer.stopped && h.frames.held.len;
-    tn_frame_reader_done(&h.frames);
-    if (h.nonsense || half)
-        return tn_fail(err, TN_E_PEER, "Modal: the stream of %s makes no sense", call->method);
-    return failed ? -1 : answer.stopped;
 }
 
 /* --- the control plane ------------------------------------------------------------------------ */
@@ -251,7 +247,7 @@ static int sign_in(struct modal *m, int64_t deadline, struct tn_error *err)
     tn_autogrpc Modal__AuthTokenGetResponse *got = NULL;
     struct tn_error why = {0};
 
-    if (ask(&m->cloud.line, CLIENT, &call, &got, deadline, &why) < 0) {
+    if (ask(&m->cloud, &call, &got, deadline, &why) < 0) {
         if (why.code == TN_E_UNSUPPORTED)
             return 0;
         if (err)
@@ -278,13 +274,15 @@ int modal_ask(const struct cloud *c, const struct modal_call *call, void *out, i
     struct modal *m = modal_of(c);
     struct tn_error why = {0};
 
+    if (call->router)
+        return ask(c, call, out, deadline, err);
     if (be_known(m, false, deadline, err) < 0)
         return -1;
-    if (ask(&c->line, CLIENT, call, out, deadline, &why) == 0)
+    if (ask(c, call, out, deadline, &why) == 0)
         return 0;
     /* Tokens end: with another one it may be heard. */
     if (why.code == TN_E_DENIED && be_known(m, true, deadline, NULL) == 0)
-        return ask(&c->line, CLIENT, call, out, deadline, err);
+        return ask(c, call, out, deadline, err);
     if (err)
         *err = why;
     return -1;
@@ -293,35 +291,16 @@ int modal_ask(const struct cloud *c, const struct modal_call *call, void *out, i
 int modal_listen(const struct cloud *c, const struct modal_call *call, modal_said_fn fn, void *ctx,
                  int64_t deadline, struct tn_error *err)
 {
-    if (be_known(modal_of(c), false, deadline, err) < 0)
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_BODY_MAX);
+    struct hearing h = {.of = call->out, .fn = fn, .ctx = ctx};
+
+    if (!call->router && be_known(modal_of(c), false, deadline, err) < 0)
         return -1;
-    return listen_to(&c->line, CLIENT, call, fn, ctx, deadline, err);
-}
-
-/* --- routers ---------------------------------------------------------------------------------- */
-
-static struct cloud_line router_of(const struct cloud_view *v)
-{
-    return (struct cloud_line){.web = v->agent,
-                               .who = "Modal's router",
-                               .url = v->agent_url,
-                               .secrets = {v->token},
-                               .seconds = CALL_SECONDS,
-                               .status = modal_status};
-}
-
-int modal_ask_router(const struct cloud_view *v, const struct modal_call *call, void *out,
-                     int64_t deadline, struct tn_error *err)
-{
-    struct cloud_line line = router_of(v);
-
-    return ask(&line, ROUTER, call, out, deadline, err);
-}
-
-int modal_listen_router(const struct cloud_view *v, const struct modal_call *call, modal_said_fn fn,
-                        void *ctx, int64_t deadline, struct tn_error *err)
-{
-    struct cloud_line line = router_of(v);
-
-    return listen_to(&line, ROUTER, call, fn, ctx, deadline, err);
+    tn_frame_reader_init(&h.frames, CLOUD_ANSWER_MAX);
+    int failed = send(c, call, &h, &answer, deadline, err);
+    bool half = !failed && !answer.stopped && h.frames.held.len;
+    tn_frame_reader_done(&h.frames);
+    if (h.nonsense || half)
+        return tn_fail(err, TN_E_PEER, "Modal: the stream of %s makes no sense", call->method);
+    return failed ? -1 : answer.stopped;
 }

@@ -107,7 +107,7 @@ static int check_spec(const struct tn_host *host, const struct tn_spec *spec, st
     if (spec->network == TN_NETWORK_NONE)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network none: on Runloop that is a network policy of a blueprint");
-    return cloud_check(spec, err);
+    return cloud_check(&vendor, spec, err);
 }
 
 static int create(void *engine, const struct tn_subject *s, struct tn_place *place,

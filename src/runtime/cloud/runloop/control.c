@@ -323,8 +323,8 @@ static char *next_of(const struct tn_json *tree, const struct tn_json *page)
     return tn_json_bool(tn_json_get(tree, "has_more"), false) && *last ? tn_strdup(last) : NULL;
 }
 
-static int read_pages(const struct cloud *c, const char *id, struct cloud_pile *f,
-                      int64_t deadline, struct tn_error *err)
+static int read_pages(const struct cloud *c, const char *id, struct cloud_pile *f, int64_t deadline,
+                      struct tn_error *err)
 {
     tn_autofree char *after = NULL;
 
