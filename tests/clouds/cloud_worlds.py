@@ -63,12 +63,17 @@ CLOUDS = {cloud.name: cloud for cloud in (E2b(), Daytona())}
 class Modal:
     """Which is gRPC: what it has is asked of the service's own API."""
 
-    name, flags = "modal", ()
-    LIST = ("GET", "/v1/sandboxes")
+    name, who, flags = "modal", "Modal", ()
+    variable = "MODAL_TOKEN_SECRET"
+    CREATE, LIST, one = ("POST", "/v1/sandboxes"), ("GET", "/v1/sandboxes"), "/v1/sandboxes/"
+    id, wish = "id", {}
     sizes = ("memory", "cpus", "disk", "wall_time")
 
     def settings(self, url, key):
-        return {"MODAL_SERVER_URL": url, "MODAL_TOKEN_ID": "ak-tests", "MODAL_TOKEN_SECRET": key}
+        return {"MODAL_SERVER_URL": url, "MODAL_TOKEN_ID": "ak-tests", self.variable: key}
+
+    def secrets(self, client, sandbox):
+        return []  # but for the key
 
 
 class Account:

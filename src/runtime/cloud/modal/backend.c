@@ -89,7 +89,7 @@ static struct modal *make_engine(const struct tn_host *host, struct tn_error *er
     cloud_init(&m->cloud, host, &vendor, host->config->modal.timeout);
     if (modal_login(host->config, &m->login, err) == 0) {
         if (!m->login.id || !m->login.secret)
-            tn_fail(err, TN_E_DENIED, "there is no token for Modal: " ADVICE);
+            tn_fail(err, TN_E_DENIED, "there is no key for Modal: " ADVICE);
         else if (read_addresses(m, err) == 0 && make_line(m, err) == 0)
             return m;
     }

@@ -125,7 +125,7 @@ static char *have_image(const struct cloud *c, const struct tn_subject *s, char 
     tn_autogrpc Modal__ImageGetOrCreateResponse *got = NULL;
     TN_CLEANUP(building_done) struct building b = {0};
 
-    if (strncmp(name, "im-", 3) == 0 && cloud_is_id(name))
+    if (strncmp(name, "im-", 3) == 0 && cloud_is_token(name))
         return tn_strdup(name);
     if (!*name || strpbrk(name, " \t\r\n")) {
         tn_fail(err, TN_E_INVALID, "image: not a name of a registry, nor an id (im-...)");
@@ -138,7 +138,7 @@ static char *have_image(const struct cloud *c, const struct tn_subject *s, char 
     in.builder_version = config->builder;
     if (modal_ask(c, &call, &got, deadline, err) < 0)
         return NULL;
-    if (!got->image_id || !cloud_is_id(got->image_id)) {
+    if (!got->image_id || !cloud_is_token(got->image_id)) {
         tn_fail(err, TN_E_PEER, "Modal tells of an image without a usable id");
         return NULL;
     }
