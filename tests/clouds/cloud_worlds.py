@@ -87,7 +87,9 @@ class Account:
     def boxes(self):
         """What the service has for it."""
         told = self.client.get(self.cloud.LIST[1]).ok().json
-        return told if isinstance(told, list) else told.get("items", told.get("sandboxes"))
+        if isinstance(told, dict) and "sandboxes" in told:  # Modal: what has ended is remembered for a while
+            return [box for box in told["sandboxes"] if box["state"] != "stopped"]
+        return told if isinstance(told, list) else told["items"]
 
     def make(self):
         """One that is none of Tendon's."""
