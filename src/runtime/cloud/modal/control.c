@@ -330,7 +330,7 @@ static char *create(const struct cloud *c, const struct tn_subject *s, char *app
     v1.tags = v2.tags = tags->list;
     v1.environment_name = m->login.environment;
     int failed = m->old ? -1 : modal_ask(c, &call, &got, deadline, &why);
-    if (failed && (m->old || why.code == TN_E_UNSUPPORTED)) {
+    if (failed && (m->old || why.code == TN_E_METHOD)) {
         m->old = true;
         call.method = "SandboxCreate";
         call.in = &v1;
@@ -507,7 +507,7 @@ static int ask_page(const struct cloud *c, const Modal__SandboxListRequest *in,
 
     if (!m->old && modal_ask(c, &call, page, deadline, &why) == 0)
         return 0;
-    if (m->old || why.code == TN_E_UNSUPPORTED) {
+    if (m->old || why.code == TN_E_METHOD) {
         m->old = true;
         call.method = "SandboxList";
         return modal_ask(c, &call, page, deadline, err);

@@ -92,7 +92,7 @@ static int find_router(const struct cloud *c, struct cloud_view *v, int64_t dead
     if (modal_ask(c, &call, &got, deadline, &why) == 0)
         return dial_router(c, v, got, err);
     /* FAILED_PRECONDITION, UNIMPLEMENTED: it has none. */
-    if (why.code == TN_E_CONFLICT || why.code == TN_E_UNSUPPORTED)
+    if (why.code == TN_E_CONFLICT || why.code == TN_E_METHOD)
         return 0;
     if (err)
         *err = why;

@@ -48,7 +48,7 @@ static const int statuses[] = {
     [TN_GRPC_FAILED_PRECONDITION] = 409,
     [TN_GRPC_ABORTED] = 409,
     [TN_GRPC_OUT_OF_RANGE] = 416,
-    [TN_GRPC_UNIMPLEMENTED] = 501,
+    [TN_GRPC_UNIMPLEMENTED] = 405,
     [TN_GRPC_INTERNAL] = 500,
     [TN_GRPC_UNAVAILABLE] = 502,
     [TN_GRPC_DATA_LOSS] = 500,
@@ -248,7 +248,7 @@ static int sign_in(struct modal *m, int64_t deadline, struct tn_error *err)
     struct tn_error why = {0};
 
     if (ask(&m->cloud, &call, &got, deadline, &why) < 0) {
-        if (why.code == TN_E_UNSUPPORTED)
+        if (why.code == TN_E_METHOD)
             return 0;
         if (err)
             *err = why;
