@@ -370,7 +370,7 @@ static struct box *make_box(struct modal_call *c, const struct plan *p, bool ane
 static struct box *build(struct modal_call *c, const struct plan *p, bool anew,
                          struct tn_error *err)
 {
-    tn_autoprocess struct tn_process_spec spec = {0};
+    tn_autoprocess struct tn_process_spec spec = {.cwd = tn_strdup("/")};
     struct process_started started;
     autoview struct box_view v = {0};
     autobox struct box *b = make_box(c, p, anew, err);
