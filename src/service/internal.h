@@ -59,6 +59,7 @@ extern const struct tn_route routes_runloop_executions[];
 extern const struct tn_route routes_runloop_files[];
 extern const struct tn_route routes_runloop_layers[];
 extern const struct tn_route routes_runloop_tunnels[];
+extern const struct tn_route routes_modal[];     /* modal/call.c */
 extern const struct tn_route routes_health[];    /* health.c: /healthz /readyz /metrics */
 extern const struct tn_route routes_preview[];   /* preview.c */
 extern const struct tn_route routes_editor[];    /* editor.c */

@@ -69,6 +69,7 @@ static const struct tn_route *const routes[] = {
     routes_runloop_files,
     routes_runloop_layers,
     routes_runloop_tunnels,
+    routes_modal,
     routes_preview,
     routes_editor,
     routes_dashboard,

@@ -1,6 +1,7 @@
 #include "service/surface.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 
 #include "base/clock.h"
 #include "base/hmac.h"
@@ -32,6 +33,30 @@ bool surface_is_token(const struct tn_service *s, const char *purpose, const cha
     bool same = given && tn_same_secret(given, token);
     explicit_bzero(token, sizeof token);
     return same;
+}
+
+bool surface_tunnel_host(const struct tn_http_exchange *x, int *port, char key[SURFACE_TUNNEL])
+{
+    const char *host = tn_http_header(x, "Host");
+    size_t digits = host ? strspn(host, "0123456789") : 0;
+    const char *at = host + digits + 1;
+
+    if (!digits || host[digits] != '-' || strcspn(at, ".:") != SURFACE_TUNNEL - 1 ||
+        at[SURFACE_TUNNEL - 1] != '.')
+        return false;
+    for (int i = 0; i < SURFACE_TUNNEL - 1; i++)
+        key[i] = (char)tolower((unsigned char)at[i]);
+    key[SURFACE_TUNNEL - 1] = '\0';
+    *port = preview_port(host, digits);
+    return *port && preview_is_id(key, 10);
+}
+
+struct box *surface_tunnel_box(struct tn_service *s, const char *key)
+{
+    char id[11];
+
+    snprintf(id, sizeof id, "%.10s", key);
+    return box_find(s, NULL, id, NULL);
 }
 
 bool surface_enter(struct tn_http_exchange *x, struct box *b, const char *key_id)
@@ -103,6 +128,18 @@ char *surface_path(const char *home, const char *given)
 
 enum { TARGET_MAX = 16 << 10 };
 #define FILE_SECONDS 60.0
+
+struct tn_hand_files *surface_files(struct box *b, struct tn_error *err)
+{
+    tn_autofree char *address = NULL, *key = NULL;
+    struct tn_hand_files *f = NULL;
+
+    if (box_hand(b, &address, &key, tn_deadline_in(FILE_SECONDS), err) == 0)
+        f = tn_hand_files_new(address, key, err);
+    if (key)
+        explicit_bzero(key, strlen(key));
+    return f;
+}
 
 void surface_mode_text(const struct tn_entry *e, char out[11])
 {
@@ -213,6 +250,70 @@ int surface_process_env(const struct tn_http_exchange *x, const char *home,
     return tn_json_parse(tn_buf_str(&text), text.len, out, err);
 }
 
+/* --- words of clients, and ours beside them ------------------------------------------------------ */
+
+enum { RECORD_MAX = 64 << 10 };
+
+static int put_word(const char *key, struct tn_json *value, void *w)
+{
+    if (tn_json_type(value) == TN_JSON_STRING)
+        tn_jw_kstr(w, key, tn_json_str(value, NULL));
+    return 0;
+}
+
+void surface_put_words(struct tn_jw *w, const struct tn_json *metadata)
+{
+    tn_json_each(metadata, put_word, w);
+}
+
+struct others {
+    struct tn_jw *w;
+    const char *but;
+};
+
+static int put_other(const char *key, struct tn_json *value, void *ctx)
+{
+    const struct others *o = ctx;
+
+    if (o->but && strcmp(key, o->but) == 0)
+        return 0;
+    tn_jw_key(o->w, key);
+    tn_jw_tree(o->w, value);
+    return 0;
+}
+
+struct tn_json *surface_metadata(const char *own, const struct tn_json *words,
+                                 const struct tn_json *record, const char *member,
+                                 const char *value, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(RECORD_MAX);
+    struct tn_jw w = tn_jw(&text);
+    struct others others = {.w = &w, .but = member};
+    struct tn_json *made = NULL;
+
+    tn_jw_object(&w);
+    surface_put_words(&w, words);
+    tn_jw_key(&w, own);
+    tn_jw_object(&w);
+    tn_json_each(record, put_other, &others);
+    if (value) {
+        tn_jw_key(&w, member);
+        tn_jw_raw(&w, value, strlen(value));
+    }
+    tn_jw_object_end(&w);
+    tn_jw_object_end(&w);
+    if (!tn_buf_ok(&text)) {
+        tn_fail(err, TN_E_INVALID, "metadata: more than %d KiB", RECORD_MAX >> 10);
+        return NULL;
+    }
+    if (tn_json_parse(tn_buf_str(&text), text.len, &made, err) ||
+        native_check_names(NULL, NULL, made, err)) {
+        tn_json_free(made);
+        return NULL;
+    }
+    return made;
+}
+
 /* --- lives ----------------------------------------------------------------------------------- */
 
 struct surface_size surface_size_of(const struct box_view *v)
@@ -228,6 +329,20 @@ struct surface_size surface_size_of(const struct box_view *v)
     };
     size.cpus = size.cpus > 0 ? size.cpus : 1;
     return size;
+}
+
+struct box *surface_rest(struct box *b, const struct caller *who, struct box_wish *wish,
+                         double seconds, struct tn_error *err)
+{
+    tn_spec_init(&wish->spec);
+    autobox struct box *made = box_fork(b, who, NULL, wish, err);
+    tn_spec_done(&wish->spec);
+    if (made && surface_await(made, seconds, err) == 0 &&
+        box_order(made, who, ORDER_STOP, tn_deadline_in(seconds), err) == 0)
+        return TN_TAKE_PTR(made);
+    if (made)
+        box_order(made, who, ORDER_DELETE, tn_now(), NULL);
+    return NULL;
 }
 
 int surface_await(struct box *b, double seconds, struct tn_error *err)

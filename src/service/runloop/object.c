@@ -2,7 +2,7 @@
 #include "service/clock.h"
 #include "service/runloop/runloop.h"
 
-enum { RECORD_MAX = 64 << 10, USUAL_PAGE = 20, LARGEST_PAGE = 5000 };
+enum { USUAL_PAGE = 20, LARGEST_PAGE = 5000 };
 static const char record_name[] = "$runloop";
 
 const char *const runloop_kinds[] = {
@@ -69,66 +69,18 @@ enum runloop_kind runloop_kind_of(const struct box_view *v)
     return RUNLOOP_DEVBOX;
 }
 
-static int put_word(const char *key, struct tn_json *value, void *w)
-{
-    if (tn_json_type(value) == TN_JSON_STRING)
-        tn_jw_kstr(w, key, tn_json_str(value, NULL));
-    return 0;
-}
-
 void runloop_put_words(struct tn_jw *w, const struct box_view *v)
 {
     tn_jw_key(w, "metadata");
     tn_jw_object(w);
-    tn_json_each(v->metadata, put_word, w);
+    surface_put_words(w, v->metadata);
     tn_jw_object_end(w);
-}
-
-struct others {
-    struct tn_jw *w;
-    const char *but;
-};
-
-static int put_other(const char *key, struct tn_json *value, void *ctx)
-{
-    const struct others *o = ctx;
-
-    if (o->but && strcmp(key, o->but) == 0)
-        return 0;
-    tn_jw_key(o->w, key);
-    tn_jw_tree(o->w, value);
-    return 0;
 }
 
 struct tn_json *runloop_metadata(const struct tn_json *words, const struct tn_json *record,
                                  const char *member, const char *value, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(RECORD_MAX);
-    struct tn_jw w = tn_jw(&text);
-    struct others others = {.w = &w, .but = member};
-    struct tn_json *made = NULL;
-
-    tn_jw_object(&w);
-    tn_json_each(words, put_word, &w);
-    tn_jw_key(&w, record_name);
-    tn_jw_object(&w);
-    tn_json_each(record, put_other, &others);
-    if (value) {
-        tn_jw_key(&w, member);
-        tn_jw_raw(&w, value, strlen(value));
-    }
-    tn_jw_object_end(&w);
-    tn_jw_object_end(&w);
-    if (!tn_buf_ok(&text)) {
-        tn_fail(err, TN_E_INVALID, "metadata: more than %d KiB", RECORD_MAX >> 10);
-        return NULL;
-    }
-    if (tn_json_parse(tn_buf_str(&text), text.len, &made, err) ||
-        native_check_names(NULL, NULL, made, err)) {
-        tn_json_free(made);
-        return NULL;
-    }
-    return made;
+    return surface_metadata(record_name, words, record, member, value, err);
 }
 
 static int is_word(const char *key, struct tn_json *value, void *ctx)
