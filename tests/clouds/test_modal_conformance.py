@@ -10,9 +10,12 @@ import test_runtime_owner
 import test_runtime_use
 from cloud_worlds import Modal, ServiceWorld
 
+# The service takes any name of an image for its own sandbox where it has no images to give.
+ABSENT = ("test_an_image_is_used_or_refused_by_name", "test_a_failed_create_leaves_nothing")
+
 for _module in (test_runtime_errors, test_runtime_life, test_runtime_owner, test_runtime_use):
     for _name, _case in vars(_module).items():
-        if _name.startswith("test_") and "make_world" not in inspect.signature(_case).parameters:
+        if _name.startswith("test_") and _name not in ABSENT and "make_world" not in inspect.signature(_case).parameters:
             globals()[_name] = _case
 
 
