@@ -573,8 +573,10 @@ static int stdin_stream(struct modal_call *c, const void *request, struct tn_err
         b = find(c, in.start->task_id, in.start->exec_id, which, err);
     if (b && process_look(b, which, &status, tn_deadline_in(MODAL_SECONDS), err) == 0) {
         tn_autofree char *path = modal_fs_path(&status, "WriteFile");
-        result = path ? modal_fs_store(c, b, which, path, next_bytes, &in, err)
-                      : pass_input(&in, b, which, err);
+        if (path)
+            result = modal_fs_store(c, b, &status, path, next_bytes, &in, err);
+        else
+            result = pass_input(&in, b, which, err);
     }
     tn_frame_reader_done(&in.reader);
     tn_buf_done(&in.bytes);

@@ -11,6 +11,7 @@ static const char script[] =
 static const char program[] = "modal-sandbox-fs-tools";
 
 /* What they call an error of ours. */
+static const char other[] = "Io";
 static const char *kind_of(const struct tn_error *err)
 {
     static const struct {
@@ -29,7 +30,7 @@ static const char *kind_of(const struct tn_error *err)
     for (size_t i = 0; i < TN_COUNT(kinds); i++)
         if (kinds[i].code == err->code)
             return kinds[i].kind;
-    return "Io";
+    return other;
 }
 
 static int refuse(struct tn_error *err, int sys, const char *text)
@@ -316,19 +317,29 @@ int modal_fs_send(struct modal_call *c, struct box *b, const char *path, uint64_
     box_enter_use(b);
     int64_t n = tn_hand_files_fetch(f, path, send_piece, &s, TN_NEVER, &why);
     box_leave_use(b);
-    /* What cannot be read was told already, on the other stream. */
-    if (n >= 0 || kind_of(&why)[0] != 'I' || why.sys == EISDIR)
-        return 0;
+    if (n >= 0 || strcmp(kind_of(&why), other) != 0)
+        return 0; /* that it cannot be read was told already, on the other stream */
     *err = why;
     return -1;
 }
 
-int modal_fs_store(struct modal_call *c, struct box *b, const char *which, const char *path,
-                   tn_http_source_fn source, void *ctx, struct tn_error *err)
+/* Clients ask how the program has ended when its input is refused: it has, by then. */
+static int ended(struct modal_call *c, struct box *b, const char *which, struct tn_error *err)
+{
+    tn_autostatus struct tn_process_status status = {0};
+
+    process_wait(b, which, &status, tn_http_fd(c->x), tn_deadline_in(MODAL_SECONDS), NULL);
+    return tn_fail(err, TN_E_CONFLICT, "the program has ended");
+}
+
+int modal_fs_store(struct modal_call *c, struct box *b, const struct tn_process_status *status,
+                   const char *path, tn_http_source_fn source, void *ctx, struct tn_error *err)
 {
     tn_autobuf struct tn_buf nothing = TN_BUF_INIT(1);
     struct tn_error why = {0};
 
+    if (!status->running || !status->input_open)
+        return ended(c, b, status->id, err);
     tn_autofiles struct tn_hand_files *f = surface_files(b, err);
     if (!f)
         return -1;
@@ -339,7 +350,7 @@ int modal_fs_store(struct modal_call *c, struct box *b, const char *which, const
         *err = why; /* they come again with it */
         return -1;
     }
-    if (tell(b, which, &why, &nothing, err))
+    if (tell(b, status->id, &why, &nothing, err))
         return -1;
-    return failed ? tn_fail(err, TN_E_CONFLICT, "the program has ended") : 0;
+    return failed ? ended(c, b, status->id, err) : 0;
 }

@@ -208,6 +208,26 @@ static void plan_done(struct plan *p)
 }
 #define autoplan TN_CLEANUP(plan_done)
 
+/* ENV and WORKDIR count for the commands and for the result. */
+static bool plan_setting(const char *line, struct plan *p)
+{
+    const char *rest;
+
+    if (is_word(line, "ENV", &rest)) {
+        each_env(rest, export_env, &p->script);
+    } else if (is_word(line, "WORKDIR", &rest)) {
+        tn_buf_puts(&p->script, "mkdir -p -- ");
+        add_quoted(&p->script, rest, strlen(rest));
+        tn_buf_puts(&p->script, "\ncd -- ");
+        add_quoted(&p->script, rest, strlen(rest));
+        tn_buf_puts(&p->script, "\n");
+    } else {
+        return false;
+    }
+    tn_buf_printf(&p->recipe, "%s\n", line);
+    return true;
+}
+
 static int plan_from(struct modal_call *c, const Modal__Image *image, const char *name,
                      struct plan *p, struct tn_error *err)
 {
@@ -218,7 +238,9 @@ static int plan_from(struct modal_call *c, const Modal__Image *image, const char
                    name) == 0) {
             if (modal_find_image(c->s, c->who, image->base_images[i]->image_id, &p->base, err))
                 return -1;
-            tn_buf_puts(&p->recipe, p->base.recipe);
+            const char *at = p->base.recipe;
+            for (char *line; (line = next_line(&at)); free(line))
+                plan_setting(line, p);
             return 0;
         }
     p->base.from = tn_strdup(name);
@@ -242,20 +264,8 @@ static int plan_line(struct modal_call *c, const Modal__Image *image, const char
         tn_buf_printf(&p->script, "(%s\n)\n", rest);
         return 0;
     }
-    if (is_word(line, "ENV", &rest)) {
-        tn_buf_printf(&p->recipe, "%s\n", line);
-        each_env(rest, export_env, &p->script);
+    if (plan_setting(line, p))
         return 0;
-    }
-    if (is_word(line, "WORKDIR", &rest)) {
-        tn_buf_printf(&p->recipe, "%s\n", line);
-        tn_buf_puts(&p->script, "mkdir -p -- ");
-        add_quoted(&p->script, rest, strlen(rest));
-        tn_buf_puts(&p->script, "\ncd -- ");
-        add_quoted(&p->script, rest, strlen(rest));
-        tn_buf_puts(&p->script, "\n");
-        return 0;
-    }
     if (is_word(line, "ARG", &rest)) {
         if (strchr(rest, '='))
             each_env(rest, export_env, &p->script);

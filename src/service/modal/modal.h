@@ -137,7 +137,7 @@ char *modal_fs_path(const struct tn_process_status *status, const char *operatio
 int modal_fs_send(struct modal_call *c, struct box *b, const char *path, uint64_t offset,
                   struct tn_error *err);
 /* Replaces it by what the source gives, and ends the command with what came of it. */
-int modal_fs_store(struct modal_call *c, struct box *b, const char *which, const char *path,
-                   tn_http_source_fn source, void *ctx, struct tn_error *err);
+int modal_fs_store(struct modal_call *c, struct box *b, const struct tn_process_status *status,
+                   const char *path, tn_http_source_fn source, void *ctx, struct tn_error *err);
 
 #endif

@@ -454,12 +454,25 @@ int modal_start(struct modal_call *c, struct box *b, struct tn_process_spec *spe
                : 0;
 }
 
+/* WORKDIR of an image that was never built is made now. */
+static int make_workdir(struct box *b, const struct modal_image *image, struct tn_error *err)
+{
+    tn_autofree char *workdir = NULL, *env = modal_recipe_env(image->recipe, &workdir);
+
+    if (image->box || !workdir)
+        return 0;
+    tn_autofiles struct tn_hand_files *f = surface_files(b, err);
+    return f ? tn_hand_files_mkdir(f, workdir, -1, tn_deadline_in(MODAL_SECONDS), err) : -1;
+}
+
 static int start_entrypoint(struct modal_call *c, struct box *b, const Modal__Sandbox *d,
-                            struct tn_error *err)
+                            const struct modal_image *image, struct tn_error *err)
 {
     tn_autoprocess struct tn_process_spec spec = {.input = true};
     struct process_started started;
 
+    if (make_workdir(b, image, err))
+        return -1;
     if (!d->n_entrypoint_args)
         return 0;
     for (size_t i = 0; i < d->n_entrypoint_args; i++)
@@ -495,7 +508,7 @@ static struct box *create(struct modal_call *c, const struct wish *want, int *an
     if (native_audit(c->x, c->s, "sandbox.create", b ? box_id(b) : NULL, b ? NULL : err))
         *answered = MODAL_ANSWERED;
     else if (b && surface_await(b, c->s->options->start_seconds + START_MORE, err) == 0 &&
-             start_entrypoint(c, b, want->d, err) == 0)
+             start_entrypoint(c, b, want->d, &image, err) == 0)
         return TN_TAKE_PTR(b);
     if (b)
         box_order(b, c->who, ORDER_DELETE, tn_now(), NULL);
