@@ -431,31 +431,34 @@ static int send_log(const struct tn_process_piece *piece, void *ctx)
     return modal_send(log->c, &out, log->err);
 }
 
-/* How the build of that image stands, after waiting so long (0: now): 1 good, 0 not over yet, -1 with
- * err.  Whoever sees its end first is told what it said, where that is wanted. */
-static int await_build(struct modal_call *c, struct box *b, double seconds, bool tell,
-                       struct tn_error *err)
+/* What is known of the build of that image: 1 good, 0 nothing yet, -1 with err. */
+static int look_at_build(struct box *b, struct tn_error *err)
 {
-    tn_autostatus struct tn_process_status status = {0};
-    struct tn_process_follow f = {.now = true};
-    struct log log = {.c = c, .err = err};
     autoview struct box_view v = {0};
 
     box_look(b, &v);
     const char *known = tn_json_get_str(modal_record(&v), "build", "");
     if (strcmp(known, "good") == 0)
         return 1;
-    if (strcmp(known, "bad") == 0 || v.goal != BOX_RUNNING)
-        return tn_fail(err, TN_E_INVALID, "a command of the image has failed");
-    int failed = seconds > 0 ? process_wait(b, "tag:" BUILD_TAG, &status, tn_http_fd(c->x),
-                                            tn_deadline_in(seconds), err)
-                             : process_look(b, "tag:" BUILD_TAG, &status,
-                                            tn_deadline_in(MODAL_SECONDS), err);
-    if (failed || status.running)
-        return !failed || err->code == TN_E_TIMEOUT ? 0 : -1;
-    if (tell)
-        process_follow(b, "tag:" BUILD_TAG, &f, send_log, &log, tn_http_fd(c->x),
-                       tn_deadline_in(MODAL_SECONDS), NULL);
+    return strcmp(known, "bad") == 0 || v.goal != BOX_RUNNING
+               ? tn_fail(err, TN_E_INVALID, "a command of the image has failed")
+               : 0;
+}
+
+/* The same after waiting so long; who sees its end first is told what it said. */
+static int await_build(struct modal_call *c, struct box *b, double seconds, struct tn_error *err)
+{
+    tn_autostatus struct tn_process_status status = {0};
+    struct tn_process_follow f = {.now = true};
+    struct log log = {.c = c, .err = err};
+    int known = look_at_build(b, err);
+
+    if (known)
+        return known;
+    if (process_wait(b, "tag:" BUILD_TAG, &status, tn_http_fd(c->x), tn_deadline_in(seconds), err))
+        return err->code == TN_E_TIMEOUT ? 0 : -1;
+    process_follow(b, "tag:" BUILD_TAG, &f, send_log, &log, tn_http_fd(c->x),
+                   tn_deadline_in(MODAL_SECONDS), NULL);
     bool good = status.exit_code.set && status.exit_code.value == 0;
     note_build(c, b, good);
     return good ? 1
@@ -500,7 +503,7 @@ static int image_get(struct modal_call *c, const void *request, struct tn_error 
         b || plan.base.box ? NULL : spell(plan.base.from, tn_buf_str(&plan.recipe));
     out.image_id = spelt ? spelt : modal_id("im", b ? b : plan.base.box, id);
     if (b)
-        built = await_build(c, b, 0, false, &why);
+        built = look_at_build(b, &why);
     if (put_result(&result, built, &why))
         out.result = &result;
     return modal_send(c, &out, err);
@@ -522,7 +525,7 @@ static int image_join(struct modal_call *c, const void *request, struct tn_error
     double seconds = in->timeout > 0 && in->timeout < MODAL_POLL_SECONDS ? (double)in->timeout
                                                                          : MODAL_POLL_SECONDS;
     if (image.box)
-        built = await_build(c, image.box, seconds, true, &why);
+        built = await_build(c, image.box, seconds, &why);
     if (put_result(&result, built, &why)) {
         out.result = &result;
         out.has_eof = out.eof = true;
