@@ -1,5 +1,5 @@
-/* What Modal answers: lines of headers, an empty line, then (after a byte that says which message is
- * awaited) frames.  A status is one of HTTP, and a message is taken only when there is one alone. */
+/* What Modal answers: lines of headers, an empty line, a byte for the message that is awaited, then
+ * frames.  A status is one of HTTP, and a message is taken only when there is one alone. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "service/openhands.h"
 #include "service/preview-host.h"
 
-enum { RECIPE_MAX = 16 << 10, SCRIPT_MAX = 1 << 20, LOG_MAX = 64 << 10, ID_LENGTH = 10 };
+enum { RECIPE_MAX = 16 << 10, SCRIPT_MAX = 1 << 20, ID_LENGTH = 10 };
 #define BUILD_TAG "tendon:image"
 #define BUILD_SECONDS 3600.0
 #define START_MORE 5.0
@@ -411,20 +411,54 @@ static void note_build(struct modal_call *c, struct box *b, bool good)
         box_order(b, c->who, ORDER_STOP, tn_deadline_in(MODAL_POLL_SECONDS), NULL);
 }
 
-/* How the build of that image stands, after waiting so long: 1 good, 0 not over yet, -1 with err. */
-static int await_build(struct modal_call *c, struct box *b, double seconds, struct tn_error *err)
+struct log {
+    struct modal_call *c;
+    struct tn_error *err;
+};
+
+static int send_log(const struct tn_process_piece *piece, void *ctx)
 {
-    tn_autostatus struct tn_process_status status = {0};
+    struct log *log = ctx;
+    Modal__ImageJoinStreamingResponse out = MODAL__IMAGE_JOIN_STREAMING_RESPONSE__INIT;
+    Modal__TaskLogs one = MODAL__TASK_LOGS__INIT, *all[] = {&one};
+
+    if (piece->kind != TN_PROCESS_OUT && piece->kind != TN_PROCESS_ERR)
+        return 0;
+    tn_autofree char *text = modal_text(piece->bytes, piece->n);
+    one.data = text;
+    out.n_task_logs = 1;
+    out.task_logs = all;
+    return modal_send(log->c, &out, log->err);
+}
+
+/* What is known of the build of that image: 1 good, 0 nothing yet, -1 with err. */
+static int look_at_build(struct box *b, struct tn_error *err)
+{
     autoview struct box_view v = {0};
 
     box_look(b, &v);
     const char *known = tn_json_get_str(modal_record(&v), "build", "");
     if (strcmp(known, "good") == 0)
         return 1;
-    if (strcmp(known, "bad") == 0 || v.goal != BOX_RUNNING)
-        return tn_fail(err, TN_E_INVALID, "a command of the image has failed");
+    return strcmp(known, "bad") == 0 || v.goal != BOX_RUNNING
+               ? tn_fail(err, TN_E_INVALID, "a command of the image has failed")
+               : 0;
+}
+
+/* The same after waiting so long; who sees its end first is told what it said. */
+static int await_build(struct modal_call *c, struct box *b, double seconds, struct tn_error *err)
+{
+    tn_autostatus struct tn_process_status status = {0};
+    struct tn_process_follow f = {.now = true};
+    struct log log = {.c = c, .err = err};
+    int known = look_at_build(b, err);
+
+    if (known)
+        return known;
     if (process_wait(b, "tag:" BUILD_TAG, &status, tn_http_fd(c->x), tn_deadline_in(seconds), err))
         return err->code == TN_E_TIMEOUT ? 0 : -1;
+    process_follow(b, "tag:" BUILD_TAG, &f, send_log, &log, tn_http_fd(c->x),
+                   tn_deadline_in(MODAL_SECONDS), NULL);
     bool good = status.exit_code.set && status.exit_code.value == 0;
     note_build(c, b, good);
     return good ? 1
@@ -469,30 +503,10 @@ static int image_get(struct modal_call *c, const void *request, struct tn_error 
         b || plan.base.box ? NULL : spell(plan.base.from, tn_buf_str(&plan.recipe));
     out.image_id = spelt ? spelt : modal_id("im", b ? b : plan.base.box, id);
     if (b)
-        built = await_build(c, b, 0, &why);
+        built = look_at_build(b, &why);
     if (put_result(&result, built, &why))
         out.result = &result;
     return modal_send(c, &out, err);
-}
-
-struct log {
-    struct modal_call *c;
-    struct tn_error *err;
-};
-
-static int send_log(const struct tn_process_piece *piece, void *ctx)
-{
-    struct log *log = ctx;
-    Modal__ImageJoinStreamingResponse out = MODAL__IMAGE_JOIN_STREAMING_RESPONSE__INIT;
-    Modal__TaskLogs one = MODAL__TASK_LOGS__INIT, *all[] = {&one};
-
-    if (piece->kind != TN_PROCESS_OUT && piece->kind != TN_PROCESS_ERR)
-        return 0;
-    tn_autofree char *text = modal_text(piece->bytes, piece->n);
-    one.data = text;
-    out.n_task_logs = 1;
-    out.task_logs = all;
-    return modal_send(log->c, &out, log->err);
 }
 
 /* What it has said so far, once, and how it ended, if it has. */
@@ -502,10 +516,7 @@ static int image_join(struct modal_call *c, const void *request, struct tn_error
     Modal__ImageJoinStreamingResponse out = MODAL__IMAGE_JOIN_STREAMING_RESPONSE__INIT;
     Modal__Result result = MODAL__RESULT__INIT;
     automodalimage struct modal_image image = {0};
-    struct tn_process_follow f = {.now = true};
-    struct log log = {.c = c, .err = err};
     struct tn_error why = {0};
-    autoview struct box_view v = {0};
     static char entry[] = "1-0";
     int built = 1;
 
@@ -513,19 +524,8 @@ static int image_join(struct modal_call *c, const void *request, struct tn_error
         return -1;
     double seconds = in->timeout > 0 && in->timeout < MODAL_POLL_SECONDS ? (double)in->timeout
                                                                          : MODAL_POLL_SECONDS;
-    if (image.box) {
-        box_look(image.box, &v);
-        bool known = tn_json_get_str(modal_record(&v), "build", NULL) != NULL;
-        tn_autostatus struct tn_process_status status = {0};
-        if (!known) /* its log is there until it rests */
-            process_wait(image.box, "tag:" BUILD_TAG, &status, tn_http_fd(c->x),
-                         tn_deadline_in(seconds), &why);
-        if (*status.id)
-            process_follow(image.box, "tag:" BUILD_TAG, &f, send_log, &log, tn_http_fd(c->x),
-                           tn_deadline_in(MODAL_SECONDS), NULL);
-        why = (struct tn_error){0};
-        built = await_build(c, image.box, 0, &why);
-    }
+    if (image.box)
+        built = await_build(c, image.box, seconds, &why);
     if (put_result(&result, built, &why)) {
         out.result = &result;
         out.has_eof = out.eof = true;

@@ -447,7 +447,7 @@ int modal_start(struct modal_call *c, struct box *b, struct tn_process_spec *spe
     if (!spec->cwd)
         spec->cwd = tn_strdup_or_null(
             tn_json_get_str(modal_record(&v), "workdir", workdir ? workdir : home));
-    spec->tag = tn_strdup(tag);
+    spec->tag = tn_strdup_or_null(tag);
     return surface_process_env(c->x, home, env, &spec->env, err) ||
                    process_start(b, c->who, spec, &how, out, err)
                ? -1
