@@ -242,3 +242,16 @@ int tn_utf8_width(uint32_t cp)
         return 0;
     return within(cp, wide, TN_COUNT(wide)) ? 2 : 1;
 }
+
+size_t tn_utf8_unfinished(const char *bytes, size_t n)
+{
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        unsigned char c = (unsigned char)bytes[n - back];
+        size_t wanted = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 0;
+        if (wanted)
+            return wanted > back ? back : 0;
+        if (c < 0x80)
+            return 0;
+    }
+    return 0;
+}

@@ -16,6 +16,8 @@ bool tn_utf8_valid(const char *s, size_t n);
 size_t tn_utf8_length(const char *s, size_t n);
 /* Byte offset of code point number `chars` (or n when there are fewer). */
 size_t tn_utf8_offset(const char *s, size_t n, size_t chars);
+/* How many bytes at the end are the beginning of a character. */
+size_t tn_utf8_unfinished(const char *bytes, size_t n);
 /* Columns a terminal gives the code point: 0 (combining, zero width), 1 or 2 (wide). */
 int tn_utf8_width(uint32_t cp);
 

@@ -1,4 +1,5 @@
 /* The framing of chunked bodies, byte by byte; data is never touched here. */
+#include "base/buf.h"
 #include "base/hex.h"
 #include "net/http-parse.h"
 
@@ -55,6 +56,8 @@ static bool expect(struct tn_http_chunked *c, char byte, char wanted,
 
 static bool take(struct tn_http_chunked *c, char byte)
 {
+    if (c->trailers && c->state >= TN_CHUNK_TRAILER_START && c->state <= TN_CHUNK_TRAILER_LF)
+        tn_buf_putc(c->trailers, byte);
     switch (c->state) {
     case TN_CHUNK_SIZE:
         return take_size(c, byte);

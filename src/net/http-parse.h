@@ -91,8 +91,9 @@ enum tn_http_chunk_state {
 struct tn_http_chunked {
     enum tn_http_chunk_state state;
     int64_t left;
-    unsigned digits; /* of the size so far */
-    unsigned extra;  /* bytes of extensions of this chunk, or of trailers */
+    unsigned digits;         /* of the size so far */
+    unsigned extra;          /* bytes of extensions of this chunk, or of trailers */
+    struct tn_buf *trailers; /* gets their lines; NULL: nobody wants them */
 };
 
 /* Consumes framing and stops at data, at the end or when the bytes are used up.  Returns how many

@@ -368,6 +368,11 @@ int http_write_socket(struct tn_http_exchange *x, int from, int64_t *left)
 
 int tn_http_end(struct tn_http_exchange *x)
 {
+    return tn_http_end_with(x, "");
+}
+
+int tn_http_end_with(struct tn_http_exchange *x, const char *trailers)
+{
     if (!may_write(x, 0))
         return -1;
     if (x->counted && !x->head_only && x->write_left != 0) {
@@ -375,8 +380,12 @@ int tn_http_end(struct tn_http_exchange *x)
         return -1;
     }
     x->answer = HTTP_ANSWERED;
-    struct iovec last = piece("0\r\n\r\n", x->chunked && !x->head_only ? 5 : 0);
-    return send_pieces(x, &last, 1);
+    if (!x->chunked || x->head_only)
+        return send_pieces(x, NULL, 0);
+    struct iovec last[] = {piece("0\r\n", 3),
+                           piece(trailers, tn_http_is_lines(trailers) ? strlen(trailers) : 0),
+                           piece("\r\n", 2)};
+    return send_pieces(x, last, 3);
 }
 
 void tn_http_abort(struct tn_http_exchange *x)

@@ -36,7 +36,8 @@
     X(nghttp2_submit_headers)                                    \
     X(nghttp2_submit_response)                                   \
     X(nghttp2_submit_rst_stream)                                 \
-    X(nghttp2_submit_settings)
+    X(nghttp2_submit_settings)                                   \
+    X(nghttp2_submit_trailer)
 
 struct http2_lib {
 #define HTTP2_MEMBER(name) __typeof__(&name) name;

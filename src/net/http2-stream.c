@@ -6,6 +6,7 @@
 enum {
     ANSWER_HEAD_MAX = 256 * 1024, /* ours: more than the server writes */
     FIELDS_OF_ANSWER = TN_HTTP_MAX_FIELDS + 1,
+    TRAILERS_MAX = 16,
 };
 
 struct http2_stream *http2_stream_new(struct http2_stream **list, const struct http2_lib *lib,
@@ -24,6 +25,8 @@ struct http2_stream *http2_stream_new(struct http2_stream **list, const struct h
     tn_buf_init(&s->body, HTTP2_STREAM_WINDOW);
     tn_buf_init(&s->out, 2 * max_head + HTTP2_PIECE);
     tn_buf_init(&s->in, ANSWER_HEAD_MAX);
+    tn_buf_init(&s->trailers, max_head);
+    s->chunks.trailers = &s->trailers;
     s->next = *list;
     s->at = list;
     if (s->next)
@@ -46,6 +49,7 @@ void http2_stream_free(struct http2_stream *s)
     tn_buf_done(&s->body);
     tn_buf_done(&s->out);
     tn_buf_done(&s->in);
+    tn_buf_done(&s->trailers);
     free(s);
 }
 
@@ -231,6 +235,36 @@ static ssize_t at_hand(struct http2_stream *s, bool *over)
     return left >= 0 && (uint64_t)left < s->in.len ? (ssize_t)left : (ssize_t)s->in.len;
 }
 
+/* nghttp2 copies both, and changes none of them. */
+static nghttp2_nv nv(const char *name, size_t name_len, const char *value, size_t value_len)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, name_len,
+                        value_len, NGHTTP2_NV_FLAG_NONE};
+}
+
+/* The end of the body: of the stream, too, unless trailers follow. */
+static ssize_t end_answer(struct http2_stream *s, uint32_t *flags)
+{
+    nghttp2_nv fields[TRAILERS_MAX];
+    const char *line = tn_buf_str(&s->trailers), *end;
+    size_t count = 0;
+
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+    for (; count < TRAILERS_MAX && (end = strstr(line, "\r\n")); line = end + 2) {
+        const char *colon = memchr(line, ':', (size_t)(end - line));
+        if (!colon)
+            return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        const char *value = colon + 1 + strspn(colon + 1, " ");
+        fields[count++] = nv(line, (size_t)(colon - line), value, (size_t)(end - value));
+    }
+    if (count == 0)
+        return 0;
+    *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    return s->lib->nghttp2_submit_trailer(s->session, s->id, fields, count) == 0
+               ? 0
+               : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
 static ssize_t read_answer(nghttp2_session *session, int32_t id, uint8_t *to, size_t n,
                            uint32_t *flags, nghttp2_data_source *source, void *ctx)
 {
@@ -239,10 +273,8 @@ static ssize_t read_answer(nghttp2_session *session, int32_t id, uint8_t *to, si
     for (;;) {
         bool over = false;
         ssize_t have = at_hand(s, &over);
-        if (over)
-            *flags |= NGHTTP2_DATA_FLAG_EOF;
         if (over || have < 0)
-            return have < 0 ? have : 0;
+            return have < 0 ? have : end_answer(s, flags);
         if (have > 0) {
             size_t take = (size_t)have < n ? (size_t)have : n;
             memcpy(to, s->in.data, take);
@@ -270,13 +302,6 @@ static bool about_connection(const char *name, size_t n)
         if (tn_http_same(name, n, names[i]))
             return true;
     return false;
-}
-
-/* nghttp2 copies both, and changes none of them. */
-static nghttp2_nv nv(const char *name, size_t name_len, const char *value, size_t value_len)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, name_len,
-                        value_len, NGHTTP2_NV_FLAG_NONE};
 }
 
 /* The head at the front of s->in, of n bytes, as fields; names become lower case in place. */

@@ -37,6 +37,7 @@ struct http2_stream {
     struct tn_buf in; /* received and not taken yet */
     struct tn_http_scan scan;
     struct tn_http_chunked chunks;
+    struct tn_buf trailers; /* its lines, as they came */
     bool unchunk;
     int64_t left; /* of a known length; -1: to the end of the connection */
 };

@@ -248,6 +248,7 @@ extern const struct tn_backend tn_backend_docker;
 extern const struct tn_backend tn_backend_remote;
 extern const struct tn_backend tn_backend_e2b;
 extern const struct tn_backend tn_backend_runloop;
+extern const struct tn_backend tn_backend_modal;
 extern const struct tn_backend tn_backend_daytona;
 
 #endif

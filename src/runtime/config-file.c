@@ -164,14 +164,6 @@ static void warn_of_keys(struct tn_config *c, const struct tn_config_section *s,
     for (size_t i = 0, n = tn_toml_count(table); i < n; i++) {
         const char *key = tn_toml_key_at(table, i, NULL);
         struct tn_nearest near = tn_nearest(key);
-        const char *platform = tn_config_platform_of(key);
-        const char *text = tn_toml_str(tn_toml_at(table, i), NULL);
-        if (platform && (!text || *text))
-            tn_config_warn(c, "%s:%d: %s in [%s] has no effect: there is no runtime %s here",
-                           c->private->path, tn_toml_line(tn_toml_at(table, i)), key, s->name,
-                           platform);
-        if (platform)
-            continue;
         if (tn_fields_find(s->fields, key) || is_among(other_core_keys, key))
             continue;
         for (size_t k = 0; k < s->fields->count; k++)
@@ -251,6 +243,9 @@ static const struct {
     {"e2b", "sandbox_url", "says who is sent your key"},
     {"runloop", "base_url", "says who is sent your key"},
     {"runloop", "tunnel_url", "says who is sent your key"},
+    {"modal", "server_url", "says who is sent your key"},
+    {"modal", "config_path", "says who is sent your key"},
+    {"modal", "tunnel_url", "says who is sent your key"},
     {"daytona", "api_url", "says who is sent your key"},
     {"daytona", "toolbox_url", "says who is sent your key"},
     {"core", "daytona_api_url", "says who is sent your key"},

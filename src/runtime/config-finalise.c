@@ -66,6 +66,7 @@ static int settle_paths(struct tn_config *c, struct tn_error *err)
         &c->jail.rootfs,          &c->docker.cert_path,
         &c->docker.overlays,      &c->service.tls_cert,
         &c->service.tls_key,      &c->security.invariant.policy,
+        &c->modal.config_path,
     };
 
     if (!c->tendon.state || !*c->tendon.state) {

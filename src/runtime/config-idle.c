@@ -1,21 +1,6 @@
 /* What a configuration asks for and nobody here fulfils: said, never dropped silently. */
 #include "runtime/config-sections.h"
 
-static const struct {
-    const char *key, *runtime;
-} platform_keys[] = {
-    {"modal_api_token_id", "modal"},
-    {"modal_api_token_secret", "modal"},
-};
-
-const char *tn_config_platform_of(const char *core_key)
-{
-    for (size_t i = 0; i < TN_COUNT(platform_keys); i++)
-        if (strcmp(platform_keys[i].key, core_key) == 0)
-            return platform_keys[i].runtime;
-    return NULL;
-}
-
 /* One warning for a section, however much is set in it. */
 static void warn_of_section(struct tn_config *c, const struct tn_config_section *s)
 {

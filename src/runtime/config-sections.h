@@ -7,8 +7,8 @@
 extern const struct tn_fields tn_config_core_fields, tn_config_sandbox_fields,
     tn_config_kubernetes_fields, tn_config_mcp_fields, tn_config_tendon_fields,
     tn_config_jail_fields, tn_config_docker_fields, tn_config_local_fields, tn_config_remote_fields,
-    tn_config_e2b_fields, tn_config_runloop_fields, tn_config_daytona_fields,
-    tn_config_service_fields;
+    tn_config_e2b_fields, tn_config_runloop_fields, tn_config_modal_fields,
+    tn_config_daytona_fields, tn_config_service_fields;
 
 /* Of each [pool.NAME]. */
 extern const struct tn_fields tn_config_pool_fields;
@@ -63,8 +63,6 @@ int tn_config_finalise(struct tn_config *c, struct tn_error *err);
 void tn_config_finalise_idle(struct tn_config *c);
 /* Checks the names of analyzers; warns of settings that have no effect without others. */
 int tn_config_finalise_security(struct tn_config *c, struct tn_error *err);
-/* The runtime that a key of [core] is for, when there is no such runtime here; else NULL. */
-const char *tn_config_platform_of(const char *core_key);
 /* Checks the servers of [mcp] and brings them to their long form. */
 int tn_config_finalise_mcp(struct tn_config *c, struct tn_error *err);
 

@@ -204,6 +204,42 @@ static const struct tn_field runloop_rows[] = {
 };
 const struct tn_fields tn_config_runloop_fields = TN_FIELDS(runloop_rows);
 
+#define MODAL struct tn_config_modal
+static const struct tn_field modal_rows[] = {
+    TN_STRING("token_id", MODAL, token_id, .flags = NULLABLE | TN_FIELD_SECRET,
+              .env = "MODAL_TOKEN_ID",
+              .help = "token of the platform [core.modal_api_token_id, the profile's]"),
+    TN_STRING("token_secret", MODAL, token_secret, .flags = NULLABLE | TN_FIELD_SECRET,
+              .env = "MODAL_TOKEN_SECRET",
+              .help = "its secret half [core.modal_api_token_secret, the profile's]"),
+    TN_STRING("server_url", MODAL, server_url, .flags = NULLABLE, .env = "MODAL_SERVER_URL",
+              .help = "its API [the profile's, https://api.modal.com]"),
+    TN_STRING("environment", MODAL, environment, .flags = NULLABLE, .env = "MODAL_ENVIRONMENT",
+              .help = "environment of the account [the profile's, the account's own]"),
+    TN_STRING("profile", MODAL, profile, .flags = NULLABLE, .env = "MODAL_PROFILE",
+              .help = "table of config_path that counts [the one that is active]"),
+    TN_STRING("config_path", MODAL, config_path, .fallback = "~/.modal.toml",
+              .env = "MODAL_CONFIG_PATH", .help = "profiles, as `modal token` writes them"),
+    TN_STRING("app", MODAL, app, .fallback = "openhands", .env = "TENDON_MODAL_APP",
+              .help = "app in which sandboxes are; made if it is missing"),
+    TN_STRING("image", MODAL, image, .fallback = "debian:stable-slim", .env = "TENDON_MODAL_IMAGE",
+              .help = "image of sandboxes that name none: of a registry, or an id (im-...)"),
+    TN_STRING("image_builder_version", MODAL, builder, .fallback = "2025.06",
+              .env = "MODAL_IMAGE_BUILDER_VERSION", .help = "how the platform builds images"),
+    TN_STRING("region", MODAL, region, .flags = NULLABLE, .env = "TENDON_MODAL_REGION",
+              .help = "region of sandboxes; null: the platform decides"),
+    TN_STRING("tunnel_url", MODAL, tunnel_url, .flags = NULLABLE, .env = "TENDON_MODAL_TUNNEL_URL",
+              .help = "one address for all tunnels [each has its own where server_url is https, "
+                      "else server_url]"),
+    TN_DOUBLE("timeout", MODAL, timeout, .fallback = "3600", .env = "TENDON_MODAL_TIMEOUT",
+              .min = 10, .max = 86400,
+              .help = "seconds that a sandbox may run in all, in use or not; then the platform "
+                      "ends it"),
+    TN_BOOL("sandbox_v2", MODAL, v2, .fallback = "true", .env = "MODAL_SANDBOX_V2",
+            .help = "the newer calls for sandboxes, where the platform has them"),
+};
+const struct tn_fields tn_config_modal_fields = TN_FIELDS(modal_rows);
+
 #define DAYTONA struct tn_config_daytona
 static const struct tn_field daytona_rows[] = {
     TN_STRING("api_key", DAYTONA, api_key, .flags = NULLABLE | TN_FIELD_SECRET,

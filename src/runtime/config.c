@@ -28,6 +28,8 @@ const struct tn_config_section tn_config_sections[] = {
      .summary = "Sandboxes of [E2B](clouds/e2b.md), or of whoever serves its API."},
     {SECTION(runloop), .ours = true,
      .summary = "Devboxes of [Runloop](clouds/runloop.md), or of whoever serves its API."},
+    {SECTION(modal), .ours = true,
+     .summary = "Sandboxes of [Modal](clouds/modal.md), or of whoever serves its API."},
     {SECTION(daytona), .ours = true,
      .summary = "Sandboxes of [Daytona](clouds/daytona.md), or of whoever serves its API."},
     {SECTION(service), .ours = true, .summary = "`tendon serve`: sandboxes for many, over HTTP."},

@@ -21,8 +21,8 @@ struct tn_config_core {
     char *git_user_name, *git_user_email;
     char *file_store, *file_store_path, *cache_dir;
     int64_t max_concurrent_conversations, conversation_max_age_seconds;
-    char *jwt_secret, *e2b_api_key, *daytona_api_key, *runloop_api_key,
-        *search_api_key; /* secrets */
+    char *jwt_secret, *e2b_api_key, *daytona_api_key, *runloop_api_key, *modal_api_token_id,
+        *modal_api_token_secret, *search_api_key; /* secrets */
     char *daytona_api_url, *daytona_target, *mcp_host;
 };
 
@@ -151,6 +151,19 @@ struct tn_config_runloop {
     bool public_ports;        /* whoever knows the name of one gets in */
 };
 
+/* [modal] */
+struct tn_config_modal {
+    char *token_id, *token_secret, *server_url, *environment, *profile,
+        *config_path; /* MODAL_... */
+    char *app;        /* which sandboxes are made in */
+    char *image;      /* of sandboxes that name none */
+    char *builder;    /* MODAL_IMAGE_BUILDER_VERSION */
+    char *region;     /* where they run; NULL: the platform decides */
+    char *tunnel_url; /* one address for all tunnels */
+    double timeout;   /* seconds that one may run in all */
+    bool v2;          /* MODAL_SANDBOX_V2 */
+};
+
 /* [daytona] */
 struct tn_config_daytona {
     char *api_key, *jwt_token, *organization_id, *api_url, *target; /* DAYTONA_... */
@@ -215,6 +228,7 @@ struct tn_config {
     struct tn_config_remote remote;
     struct tn_config_e2b e2b;
     struct tn_config_runloop runloop;
+    struct tn_config_modal modal;
     struct tn_config_daytona daytona;
     struct tn_service_options service;
     struct tn_config_private *private; /* templates, origins, warnings */

@@ -15,6 +15,7 @@
 #include "service/front.h"
 #include "service/login.h"
 #include "service/metrics.h"
+#include "service/modal/modal.h"
 #include "service/openhands.h"
 #include "service/proxy.h"
 #include "service/purses.h"
@@ -221,8 +222,8 @@ bool front_enter(struct tn_http_exchange *x, void *ctx)
     struct tn_service *s = ctx;
 
     front_begin(x, s);
-    return !e2b_take(s, x) && !runloop_take(s, x) && !preview_take(s, x) && !daytona_take(x) &&
-           host_check(s, x) && origin_check(s, x) && !openhands_take(s, x);
+    return !e2b_take(s, x) && !modal_take(s, x) && !runloop_take(s, x) && !preview_take(s, x) &&
+           !daytona_take(x) && host_check(s, x) && origin_check(s, x) && !openhands_take(s, x);
 }
 
 /* --- keys ---------------------------------------------------------------------------------- */
@@ -234,6 +235,8 @@ static const char *given_key(const struct tn_http_exchange *x)
     const char *authorization = tn_http_header(x, "Authorization");
     size_t n = sizeof scheme - 1;
 
+    if (!key)
+        key = tn_http_header(x, "X-Modal-Token-Secret");
     if (key || !authorization || strncasecmp(authorization, scheme, n) != 0)
         return key;
     return authorization + n + strspn(authorization + n, " ");

@@ -1,6 +1,7 @@
 #include "service/surface.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 
 #include "base/clock.h"
 #include "base/hmac.h"
@@ -33,6 +34,30 @@ bool surface_is_token(const struct tn_service *s, const char *purpose, const cha
     bool same = given && tn_same_secret(given, token);
     explicit_bzero(token, sizeof token);
     return same;
+}
+
+bool surface_tunnel_host(const struct tn_http_exchange *x, int *port, char key[SURFACE_TUNNEL])
+{
+    const char *host = tn_http_header(x, "Host");
+    size_t digits = host ? strspn(host, "0123456789") : 0;
+    const char *at = host + digits + 1;
+
+    if (!digits || host[digits] != '-' || strcspn(at, ".:") != SURFACE_TUNNEL - 1 ||
+        at[SURFACE_TUNNEL - 1] != '.')
+        return false;
+    for (int i = 0; i < SURFACE_TUNNEL - 1; i++)
+        key[i] = (char)tolower((unsigned char)at[i]);
+    key[SURFACE_TUNNEL - 1] = '\0';
+    *port = preview_port(host, digits);
+    return *port && preview_is_id(key, 10);
+}
+
+struct box *surface_tunnel_box(struct tn_service *s, const char *key)
+{
+    char id[11];
+
+    snprintf(id, sizeof id, "%.10s", key);
+    return box_find(s, NULL, id, NULL);
 }
 
 bool surface_enter(struct tn_http_exchange *x, struct box *b, const char *key_id)
@@ -104,6 +129,18 @@ char *surface_path(const char *home, const char *given)
 
 enum { TARGET_MAX = 16 << 10 };
 #define FILE_SECONDS 60.0
+
+struct tn_hand_files *surface_files(struct box *b, struct tn_error *err)
+{
+    tn_autofree char *address = NULL, *key = NULL;
+    struct tn_hand_files *f = NULL;
+
+    if (box_hand(b, &address, &key, tn_deadline_in(FILE_SECONDS), err) == 0)
+        f = tn_hand_files_new(address, key, err);
+    if (key)
+        explicit_bzero(key, strlen(key));
+    return f;
+}
 
 void surface_mode_text(const struct tn_entry *e, char out[11])
 {
@@ -223,6 +260,11 @@ static int put_word(const char *key, struct tn_json *value, void *w)
     return 0;
 }
 
+void surface_put_words(struct tn_jw *w, const struct tn_json *metadata)
+{
+    tn_json_each(metadata, put_word, w);
+}
+
 struct others {
     struct tn_jw *w;
     const char *but;
@@ -249,7 +291,7 @@ struct tn_json *surface_metadata(const struct tn_json *words, const char *name,
     struct tn_json *made = NULL;
 
     tn_jw_object(&w);
-    tn_json_each(words, put_word, &w);
+    surface_put_words(&w, words);
     tn_jw_key(&w, name);
     tn_jw_object(&w);
     tn_json_each(record, put_other, &others);
@@ -378,6 +420,20 @@ int surface_forget(struct box *b, const char *name, struct tn_error *err)
         .name = name, .deadline = tn_deadline_in(LAYER_SECONDS), .work = tn_sandbox_forget};
 
     return box_with_sandbox(b, work_layer, &l, l.deadline, err);
+}
+
+struct box *surface_rest(struct box *b, const struct caller *who, struct box_wish *wish,
+                         double seconds, struct tn_error *err)
+{
+    tn_spec_init(&wish->spec);
+    autobox struct box *made = box_fork(b, who, NULL, wish, err);
+    tn_spec_done(&wish->spec);
+    if (made && surface_await(made, seconds, err) == 0 &&
+        box_order(made, who, ORDER_STOP, tn_deadline_in(seconds), err) == 0)
+        return TN_TAKE_PTR(made);
+    if (made)
+        box_order(made, who, ORDER_DELETE, tn_now(), NULL);
+    return NULL;
 }
 
 int surface_await(struct box *b, double seconds, struct tn_error *err)

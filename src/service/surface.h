@@ -24,6 +24,13 @@ void surface_token(const struct tn_service *s, const char *purpose, const char *
 bool surface_is_token(const struct tn_service *s, const char *purpose, const char *text,
                       const char *given);
 
+/* Tunnels: ports of boxes under hosts that are hard to guess, "8080-KEY.anything".  A key is the id of
+ * the box and a token of the surface whose tunnel it is, with a NUL: whoever knows it may ask by any
+ * domain. */
+enum { SURFACE_TUNNEL = 10 + SURFACE_TOKEN };
+bool surface_tunnel_host(const struct tn_http_exchange *x, int *port, char key[SURFACE_TUNNEL]);
+struct box *surface_tunnel_box(struct tn_service *s, const char *key); /* or NULL */
+
 /* For who has shown a token of this box, which the key of that id made: the caller is that key,
  * which must still count, with the scopes read and use, within the tenant of the box.  False:
  * answered. */
@@ -43,6 +50,8 @@ int surface_read_place(struct tn_http_exchange *x, const char *name, struct box_
 /* The path that is meant, absolute and on the heap: what is not begins at home. */
 char *surface_path(const char *home, const char *given);
 
+/* The files of a box, with a connection of the caller's; NULL with err. */
+struct tn_hand_files *surface_files(struct box *b, struct tn_error *err);
 /* "-rw-r--r--". */
 void surface_mode_text(const struct tn_entry *e, char out[11]);
 /* "root", or the number. */
@@ -77,6 +86,8 @@ int surface_can_fork(struct box *b, struct tn_error *err);
 struct tn_json *surface_metadata(const struct tn_json *words, const char *name,
                                  const struct tn_json *record, const char *member,
                                  const char *value, struct tn_error *err);
+/* Those words, into an object that is open. */
+void surface_put_words(struct tn_jw *w, const struct tn_json *metadata);
 
 /* Processors, and bytes of memory and disk, that a box may use. */
 struct surface_size {
@@ -91,6 +102,9 @@ int surface_order(struct tn_http_exchange *x, struct box *b, enum box_order what
 /* A snapshot of its files under that name, within what it may write; or the end of one. */
 int surface_snapshot(struct box *b, const char *name, struct tn_error *err);
 int surface_forget(struct box *b, const char *name, struct tn_error *err);
+/* A fork that has started once, so that it has everything, and rests.  NULL with err. */
+struct box *surface_rest(struct box *b, const struct caller *who, struct box_wish *wish,
+                         double seconds, struct tn_error *err);
 /* Waits until a new box has settled: 0 unless it could not be started, which err says.
  * TN_E_TIMEOUT: it still starts. */
 int surface_await(struct box *b, double seconds, struct tn_error *err);

@@ -280,6 +280,17 @@ void web_set_place(const struct tn_web *web, struct web_transfer *t, const char 
     set_tls(web, t);
 }
 
+static void set_http2(const struct tn_web *web, struct web_transfer *t)
+{
+    bool tls = strncmp(web->base, "https:", 6) == 0;
+
+    t->curl->easy_setopt(t->easy, CURLOPT_HTTP_VERSION,
+                         tls ? (long)CURL_HTTP_VERSION_2TLS
+                             : (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE);
+    /* libcurl 7.88 fails with the second request over a connection without TLS. */
+    t->curl->easy_setopt(t->easy, CURLOPT_FORBID_REUSE, tls ? 0L : 1L);
+}
+
 static void set_options(const struct tn_web *web, struct web_transfer *t, const char *url,
                         struct curl_slist *headers)
 {
@@ -290,6 +301,8 @@ static void set_options(const struct tn_web *web, struct web_transfer *t, const 
     web_set_guard(web, t);
     if (t->call->once)
         curl->easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+    if (web->http2)
+        set_http2(web, t);
     curl->easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl->easy_setopt(easy, CURLOPT_WRITEDATA, t);

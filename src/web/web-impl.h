@@ -19,7 +19,7 @@ struct tn_web {
     char *base, *socket;
     char *ca_file, *cert_file;
     char *ca, *cert, *key;
-    bool insecure;
+    bool insecure, http2;
     double connect_timeout;
     enum tn_web_reach reach;
 

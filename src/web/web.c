@@ -42,6 +42,7 @@ struct tn_web *tn_web_new(const struct tn_web_options *o, struct tn_error *err)
     web->cert = tn_strdup_or_null(o->tls.cert);
     web->key = tn_strdup_or_null(o->tls.key);
     web->insecure = o->tls.insecure;
+    web->http2 = o->http2;
     web->connect_timeout = o->connect_timeout > 0 ? o->connect_timeout : CONNECT_SECONDS;
     web->reach = o->reach;
     web->headers = tn_calloc(1, sizeof *web->headers);

@@ -57,6 +57,7 @@ struct tn_web_options {
     /* Nothing nearer than this is connected to, whatever names say it is and also through a proxy:
      * for addresses that come from somebody else.  TN_WEB_ANYWHERE: no limit. */
     enum tn_web_reach reach;
+    bool http2; /* no other: by prior knowledge, or with TLS as it is agreed */
 };
 
 /* Copies the options; connects to nothing yet.  NULL with err. */

@@ -5,7 +5,7 @@ import re
 from conformance import ABILITIES
 from trees import ROOT
 
-BACKENDS = ("jail", "docker", "local", "cli", "remote", "e2b", "runloop", "daytona")
+BACKENDS = ("jail", "docker", "local", "cli", "remote", "e2b", "runloop", "modal", "daytona")
 
 
 def test_the_table_of_abilities_is_true(make_world):

@@ -29,6 +29,8 @@ def test_a_kept_sandbox_outlives_its_maker(world, driver):
     later = box.seen_by(world.open())
     assert later.status() == "running"
     assert later.ok('echo "$PWD $x"') == "/ 5"
+    if "stop" not in later.driver.abilities:
+        return
     assert later.drive("stopped") == "stopped"
     assert later.drive("running") == "running"
     assert later.ok("cat file") == "kept"
@@ -82,5 +84,5 @@ def test_gone_after_the_hand_was_killed(world, driver):
 def test_a_daemon_ends_with_its_sandbox(world, driver):
     box = world.new(driver)
     box.ok("(setsid nohup sleep 1000 >/dev/null 2>&1 &)")
-    box.drive("stopped")
+    box.drive("stopped" if "stop" in driver.abilities else "gone")
     assert not marked(f"sandbox/{box.id}")

@@ -68,15 +68,20 @@ char *cloud_base(const char *setting, const char *url, struct tn_error *err)
     return NULL;
 }
 
+bool cloud_is_token(const char *text)
+{
+    size_t n = strlen(text);
+
+    return n > 0 && n <= CLOUD_TOKEN_MAX &&
+           strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                        "-._~+/=:") == n;
+}
+
 char *cloud_token(const struct tn_json *tree, const char *name)
 {
-    const char *text = tn_json_get_str(tree, name, NULL);
+    const char *text = tn_json_get_str(tree, name, "");
 
-    return text && *text && strlen(text) <= CLOUD_TOKEN_MAX &&
-                   strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                "-._~+/=:") == strlen(text)
-               ? tn_strdup(text)
-               : NULL;
+    return cloud_is_token(text) ? tn_strdup(text) : NULL;
 }
 
 /* --- refusals --------------------------------------------------------------------------------- */
@@ -105,12 +110,13 @@ static const char *find_words(const struct cloud_line *line, const struct tn_jso
 }
 
 static int refused(const struct cloud_line *line, const struct tn_web_answer *answer,
-                   struct tn_error *err)
+                   const char *told, struct tn_error *err)
 {
     tn_autojson struct tn_json *tree = NULL;
 
-    tn_json_parse(tn_buf_str(&answer->body), answer->body.len, &tree, NULL);
-    tn_autofree char *words = cloud_sentence(find_words(line, tree));
+    if (!told)
+        tn_json_parse(tn_buf_str(&answer->body), answer->body.len, &tree, NULL);
+    tn_autofree char *words = cloud_sentence(told ? told : find_words(line, tree));
     if (tells_secret(line, words))
         *words = '\0';
     if (answer->status >= 300 && answer->status < 400)
@@ -195,13 +201,16 @@ int cloud_ask_raw(const struct cloud_line *line, const struct cloud_call *call,
     int ms = 0;
 
     for (int attempt = 1;; attempt++) {
+        tn_autofree char *words = NULL;
         int failed = send_once(line, call, answer, deadline, &why);
+        if (!failed && line->status)
+            answer->status = line->status(answer, &words);
         if (!failed && (is_good(answer) || (answer->status == 404 && call->ends)))
             return 0;
         if (failed)
             tn_error_context(&why, "%s", line->who);
         else
-            refused(line, answer, &why);
+            refused(line, answer, words, &why);
         if (!may_repeat(call, &why, failed ? 0 : answer->status) ||
             pause_again(answer, &ms, attempt, deadline) < 0)
             break;

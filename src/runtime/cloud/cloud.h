@@ -38,6 +38,9 @@ struct cloud_line {
     const char *key_advice;    /* what to do when the key is refused */
     const char *const *errors; /* members of an answer that say what is wrong; ends with NULL */
     double seconds;            /* for one request; 0: only the deadline counts */
+    /* Where HTTP's status does not tell how it went (gRPC): the one that HTTP would have for it, and
+     * the vendor's words on the heap, or NULL.  May add headers.  NULL: HTTP's own counts. */
+    int (*status)(struct tn_web_answer *answer, char **words);
 };
 
 struct cloud_call {
@@ -70,7 +73,9 @@ char *cloud_sentence(const char *text);
 char *cloud_target(const char *before, const char *id, const char *after);
 /* Whether it can be an id: letters, digits, "-" and "_" and no more than CLOUD_ID_MAX. */
 bool cloud_is_id(const char *text);
-/* A text that is short enough to be a token and has the characters of one, on the heap; or NULL. */
+/* Whether it is short enough to be a token and has the characters of one. */
+bool cloud_is_token(const char *text);
+/* One of those, on the heap; or NULL. */
 char *cloud_token(const struct tn_json *tree, const char *name);
 /* "NAME.NAME[:PORT]", as a URL may have it. */
 bool cloud_is_host(const char *text);
@@ -88,10 +93,21 @@ struct cloud_view {
     char *token, *entry;  /* secrets, or NULL: of the agent inside; of its ports */
     char *domain;         /* below which its ports have names, or NULL: the usual one */
     char *agent_url;      /* where the vendor says that the agent inside is, or NULL */
+    char *task;           /* the vendor's name of what runs inside, or NULL */
     struct tn_web *agent; /* a line to the agent inside that is kept as long as this, or NULL */
 };
 void cloud_view_done(struct cloud_view *v);
 #define autocloudview TN_CLEANUP(cloud_view_done)
+
+/* Views of a list that begins with the newest. */
+struct cloud_pile {
+    struct cloud_view *all;
+    size_t count;
+};
+void cloud_pile_done(struct cloud_pile *p);
+#define autocloudpile TN_CLEANUP(cloud_pile_done)
+/* Takes the view over if it is of ours, and of that id (NULL: any). */
+void cloud_pile_add(struct cloud_pile *p, struct cloud_view *v, const char *id);
 
 /* --- vendors ---------------------------------------------------------------------------------- */
 
@@ -107,10 +123,13 @@ struct cloud_run {
 
 struct cloud;
 typedef int (*cloud_found_fn)(const struct cloud_view *v, void *ctx);
+/* The last of the pile first; what fn returned. */
+int cloud_pile_tell(const struct cloud_pile *p, cloud_found_fn fn, void *ctx);
 
 struct cloud_vendor {
     const char *name; /* of the backend */
-    bool sizes;       /* processors, memory and disk of a sandbox can be chosen */
+    /* Limits of a spec that it can keep ("memory"); ends with NULL.  NULL: none. */
+    const char *const *limits;
     /* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
     int (*make)(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
                 int64_t deadline, struct tn_error *err);
@@ -124,7 +143,7 @@ struct cloud_vendor {
     /* Tells it where to go.  Being there, or gone, is fine. */
     int (*order)(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
                  struct tn_error *err);
-    /* It is left alone for so many seconds from now. */
+    /* It is left alone for so many seconds from now.  NULL: nothing keeps its time-out off. */
     int (*extend)(const struct cloud *c, const char *id, double seconds, int64_t deadline,
                   struct tn_error *err);
     /* Where the hand is, for hand-address.h; on the heap. */
@@ -160,6 +179,8 @@ void cloud_done(struct cloud *c);
 void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w);
 /* Our id in an object of marks; NULL: they are not this state's, or it is none. */
 const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks);
+/* Whether these two marks are of this state, and an id. */
+bool cloud_is_ours(const struct cloud *c, const char *state, const char *id);
 
 /* --- the hand (hand.c) ------------------------------------------------------------------------ */
 
@@ -182,9 +203,9 @@ void cloud_keep_drop(struct cloud_keep *k, const char *own, bool gone);
 
 /* --- for the table of a backend (life.c) ------------------------------------------------------ */
 
-/* What no cloud could keep; and the same for one where sizes can be chosen. */
-int cloud_check(const struct tn_spec *spec, struct tn_error *err);
-int cloud_check_sized(const struct tn_spec *spec, struct tn_error *err);
+/* What no cloud could keep, but for the limits of the vendor. */
+int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec,
+                struct tn_error *err);
 int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
                  struct tn_error *err);
 int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *place,
@@ -213,6 +234,7 @@ void cloud_attend(void *engine, const struct tn_subject *s, bool used);
 
 /* What all doctors ask: that the key is accepted by a harmless request, and how far the clocks are
  * apart. */
-void cloud_examine(const struct cloud *c, const char *target, tn_symptom_fn fn, void *ctx);
+void cloud_examine(const struct cloud *c, const struct tn_web_call *harmless, tn_symptom_fn fn,
+                   void *ctx);
 
 #endif

@@ -89,6 +89,8 @@ static void *extend_all(void *arg)
 
 void cloud_keep_add(struct cloud_keep *k, const char *own, const char *id, bool due)
 {
+    if (!k->cloud->vendor->extend)
+        return;
     pthread_mutex_lock(&k->lock);
     struct kept **at = find(k, own);
     if (!*at) {

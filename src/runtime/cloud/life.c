@@ -43,8 +43,36 @@ void cloud_view_done(struct cloud_view *v)
     free(v->reason);
     free(v->domain);
     free(v->agent_url);
+    free(v->task);
     tn_web_free(v->agent);
     *v = (struct cloud_view){0};
+}
+
+/* --- piles ------------------------------------------------------------------------------------ */
+
+void cloud_pile_done(struct cloud_pile *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        cloud_view_done(&p->all[i]);
+    free(p->all);
+}
+
+void cloud_pile_add(struct cloud_pile *p, struct cloud_view *v, const char *id)
+{
+    if (!v->own || (id && strcmp(v->own, id) != 0))
+        return;
+    p->all = tn_realloc(p->all, (p->count + 1) * sizeof *p->all);
+    p->all[p->count++] = *v;
+    *v = (struct cloud_view){0};
+}
+
+int cloud_pile_tell(const struct cloud_pile *p, cloud_found_fn fn, void *ctx)
+{
+    int stop = 0;
+
+    for (size_t i = p->count; !stop && i-- > 0;)
+        stop = fn(&p->all[i], ctx);
+    return stop;
 }
 
 /* --- marks ------------------------------------------------------------------------------------ */
@@ -66,14 +94,16 @@ void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, struct t
     tn_jw_kstr(w, CLOUD_MARK_SESSION, s->spec->name ? s->spec->name : s->id);
 }
 
+bool cloud_is_ours(const struct cloud *c, const char *state, const char *id)
+{
+    return strcmp(state, c->mark) == 0 && strlen(id) == 10 && cloud_is_id(id);
+}
+
 const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks)
 {
     const char *id = tn_json_get_str(marks, CLOUD_MARK_ID, "");
 
-    return strcmp(tn_json_get_str(marks, CLOUD_MARK_STATE, ""), c->mark) == 0 && strlen(id) == 10 &&
-                   cloud_is_id(id)
-               ? id
-               : NULL;
+    return cloud_is_ours(c, tn_json_get_str(marks, CLOUD_MARK_STATE, ""), id) ? id : NULL;
 }
 
 /* --- what cannot be kept ---------------------------------------------------------------------- */
@@ -98,7 +128,15 @@ static const struct {
     {"wall_time", "the vendor has no such limit"},
 };
 
-static int check(const struct tn_spec *spec, bool sized, struct tn_error *err)
+static bool keeps(const struct cloud_vendor *vendor, const char *limit)
+{
+    for (const char *const *one = vendor->limits; one && *one; one++)
+        if (strcmp(*one, limit) == 0)
+            return true;
+    return false;
+}
+
+int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(CLOUD_BODY_MAX);
     tn_autojson struct tn_json *wish = NULL;
@@ -110,7 +148,7 @@ static int check(const struct tn_spec *spec, bool sized, struct tn_error *err)
     if (tn_json_parse(tn_buf_str(&text), text.len, &wish, err) < 0)
         return -1;
     for (size_t i = 0; i < TN_COUNT(barred); i++)
-        if (tn_json_get(wish, barred[i].name) && !(sized && strcmp(barred[i].why, SIZE) == 0))
+        if (tn_json_get(wish, barred[i].name) && !keeps(vendor, barred[i].name))
             return tn_fail(err, TN_E_UNSUPPORTED, "%s: a sandbox in a cloud cannot have that: %s",
                            barred[i].name, barred[i].why);
     if (spec->network == TN_NETWORK_HOST || spec->network == TN_NETWORK_BRIDGE ||
@@ -118,16 +156,6 @@ static int check(const struct tn_spec *spec, bool sized, struct tn_error *err)
         return tn_fail(err, TN_E_UNSUPPORTED, "network %s: a cloud has none and open",
                        tn_networks[spec->network]);
     return 0;
-}
-
-int cloud_check(const struct tn_spec *spec, struct tn_error *err)
-{
-    return check(spec, false, err);
-}
-
-int cloud_check_sized(const struct tn_spec *spec, struct tn_error *err)
-{
-    return check(spec, true, err);
 }
 
 /* --- finding ---------------------------------------------------------------------------------- */
@@ -342,7 +370,7 @@ int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *plac
     autocloudview struct cloud_view view = {0};
     struct tn_error why = {0};
 
-    if (check(s->spec, c->vendor->sizes, err) < 0)
+    if (cloud_check(c->vendor, s->spec, err) < 0)
         return -1;
     if (make(c, s, &view, deadline, &why) < 0) {
         place->blame = why.code == TN_E_NOT_FOUND ? TN_BLAME_IMAGE : TN_BLAME_NONE;

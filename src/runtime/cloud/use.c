@@ -179,10 +179,11 @@ static void tell_quota(const struct tn_web_answer *answer, tn_symptom_fn fn, voi
     }
 }
 
-void cloud_examine(const struct cloud *c, const char *target, tn_symptom_fn fn, void *ctx)
+void cloud_examine(const struct cloud *c, const struct tn_web_call *harmless, tn_symptom_fn fn,
+                   void *ctx)
 {
     tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_ANSWER_MAX);
-    const struct cloud_call call = {.web = {.target = target}, .hurried = true};
+    const struct cloud_call call = {.web = *harmless, .hurried = true};
     struct tn_error why = {0};
     bool good = cloud_ask_raw(&c->line, &call, &answer, tn_deadline_in(CALL_SECONDS), &why) == 0;
     tn_autofree char *detail =

@@ -1,18 +1,11 @@
 /* The toolbox of a sandbox: which call is meant, and small things. */
 #include "service/daytona/daytona.h"
 
-#define HAND_SECONDS 30.0
-
 struct tn_hand_files *daytona_files(struct daytona_call *c)
 {
-    tn_autofree char *address = NULL, *key = NULL;
-    struct tn_hand_files *f = NULL;
     struct tn_error err = {0};
+    struct tn_hand_files *f = surface_files(c->b, &err);
 
-    if (box_hand(c->b, &address, &key, tn_deadline_in(HAND_SECONDS), &err) == 0)
-        f = tn_hand_files_new(address, key, &err);
-    if (key)
-        explicit_bzero(key, strlen(key));
     if (!f)
         reply_error(c->x, &err);
     return f;

@@ -1,6 +1,7 @@
 /* Executions: commands in devboxes, their output whole and as it comes, input, logs. */
 #include <signal.h>
 
+#include "base/utf8.h"
 #include "net/sse.h"
 #include "service/runloop/runloop.h"
 
@@ -382,20 +383,6 @@ struct stream {
     bool over;
 };
 
-/* How many bytes at the end are the beginning of a character. */
-static size_t unfinished(const char *bytes, size_t n)
-{
-    for (size_t back = 1; back <= 3 && back <= n; back++) {
-        unsigned char c = (unsigned char)bytes[n - back];
-        size_t wanted = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 0;
-        if (wanted)
-            return wanted > back ? back : 0;
-        if (c < 0x80)
-            return 0;
-    }
-    return 0;
-}
-
 /* The offset of an event is where the next one begins: who comes back with it misses nothing and
  * hears nothing twice. */
 static int send_text(struct stream *s, const struct tn_buf *text, uint64_t end)
@@ -418,7 +405,7 @@ static int pass_on(struct stream *s, const struct tn_process_piece *piece)
 
     tn_buf_add(&text, s->rest, s->left);
     tn_buf_add(&text, piece->bytes, piece->n);
-    s->left = unfinished(tn_buf_str(&text), text.len);
+    s->left = tn_utf8_unfinished(tn_buf_str(&text), text.len);
     memcpy(s->rest, tn_buf_str(&text) + text.len - s->left, s->left);
     tn_buf_cut(&text, text.len - s->left);
     return text.len && send_text(s, &text, end - s->left) < 0;

@@ -4,24 +4,17 @@
 #include "service/runloop/runloop.h"
 
 enum { TEXT_MAX = 16 << 20, PATH_TEXT_MAX = 4096 };
-#define HAND_SECONDS 30.0
 
 /* --- the hand -------------------------------------------------------------------------------- */
 
 struct tn_hand_files *runloop_files(struct box *b, char **home, struct tn_error *err)
 {
-    tn_autofree char *address = NULL, *key = NULL;
-    struct tn_hand_files *f = NULL;
     autoview struct box_view v;
 
     box_look(b, &v);
     const char *where = tn_json_get_str(v.spec.env, "HOME", v.spec.workspace);
     *home = tn_strdup(where && *where == '/' ? where : "/workspace");
-    if (box_hand(b, &address, &key, tn_deadline_in(HAND_SECONDS), err) == 0)
-        f = tn_hand_files_new(address, key, err);
-    if (key)
-        explicit_bzero(key, strlen(key));
-    return f;
+    return surface_files(b, err);
 }
 
 struct text {

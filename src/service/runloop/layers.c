@@ -59,12 +59,9 @@ static struct tn_json *snapshot_metadata(const struct tn_json *words, const char
     return runloop_metadata(words, record, "commit_message", text, err);
 }
 
-/* A fork that has started once, so that it has everything, and rests. */
 static struct box *take(struct tn_http_exchange *x, struct box *b, const struct tn_json *body,
                         struct tn_error *err)
 {
-    const struct caller *who = caller_of(x);
-    double seconds = runloop_start_seconds(box_service(b));
     struct box_wish wish = {
         .idle_pause = -1, .idle_stop = -1, .ttl = -1, .name = tn_json_get_str(body, "name", NULL)};
 
@@ -73,18 +70,10 @@ static struct box *take(struct tn_http_exchange *x, struct box *b, const struct 
     tn_autojson struct tn_json *metadata =
         snapshot_metadata(tn_json_get(body, "metadata"), box_id(b),
                           tn_json_get_str(body, "commit_message", NULL), err);
-    if (!metadata)
-        return NULL;
     wish.metadata = metadata;
-    tn_spec_init(&wish.spec);
-    autobox struct box *made = box_fork(b, who, NULL, &wish, err);
-    tn_spec_done(&wish.spec);
-    if (made && surface_await(made, seconds, err) == 0 &&
-        box_order(made, who, ORDER_STOP, tn_deadline_in(seconds), err) == 0)
-        return TN_TAKE_PTR(made);
-    if (made)
-        box_order(made, who, ORDER_DELETE, tn_now(), NULL);
-    return NULL;
+    return metadata
+               ? surface_rest(b, caller_of(x), &wish, runloop_start_seconds(box_service(b)), err)
+               : NULL;
 }
 
 static void reply_snapshot(struct tn_http_exchange *x, struct box *b, bool status)

@@ -69,18 +69,11 @@ enum runloop_kind runloop_kind_of(const struct box_view *v)
     return RUNLOOP_DEVBOX;
 }
 
-static int put_word(const char *key, struct tn_json *value, void *w)
-{
-    if (tn_json_type(value) == TN_JSON_STRING)
-        tn_jw_kstr(w, key, tn_json_str(value, NULL));
-    return 0;
-}
-
 void runloop_put_words(struct tn_jw *w, const struct box_view *v)
 {
     tn_jw_key(w, "metadata");
     tn_jw_object(w);
-    tn_json_each(v->metadata, put_word, w);
+    surface_put_words(w, v->metadata);
     tn_jw_object_end(w);
 }
 

@@ -1,5 +1,4 @@
 /* Tunnels: ports of devboxes under names that are hard to guess, PORT-KEY.DOMAIN. */
-#include <ctype.h>
 #include <strings.h>
 
 #include "base/secret.h"
@@ -8,7 +7,7 @@
 #include "service/proxy.h"
 #include "service/runloop/runloop.h"
 
-enum { ID = 10, KEY = ID + SURFACE_TOKEN }; /* the id of the box, then a token, with a NUL */
+enum { ID = 10, KEY = SURFACE_TUNNEL };
 
 /* --- records --------------------------------------------------------------------------------- */
 
@@ -156,21 +155,6 @@ static void post_remove(struct tn_http_exchange *x, void *ctx)
 
 /* --- traffic --------------------------------------------------------------------------------- */
 
-/* "8080-KEY.anything": whoever knows the key may ask for it by any name. */
-static bool read_host(const char *host, int *port, char key[KEY])
-{
-    size_t digits = host ? strspn(host, "0123456789") : 0;
-    const char *at = host + digits + 1;
-
-    if (!digits || host[digits] != '-' || strcspn(at, ".:") != KEY - 1 || at[KEY - 1] != '.')
-        return false;
-    for (int i = 0; i < KEY - 1; i++)
-        key[i] = (char)tolower((unsigned char)at[i]);
-    key[KEY - 1] = '\0';
-    *port = preview_port(host, digits);
-    return *port && preview_is_id(key, ID);
-}
-
 /* Whether that is the key of the tunnel, and the token was shown where one is wanted. */
 static bool may_pass(const struct tn_http_exchange *x, const struct box_view *v, const char *key)
 {
@@ -192,14 +176,12 @@ static bool may_pass(const struct tn_http_exchange *x, const struct box_view *v,
 bool runloop_take_tunnel(struct tn_service *s, struct tn_http_exchange *x)
 {
     autoview struct box_view v = {0};
-    char key[KEY], id[ID + 1];
+    char key[KEY];
     int port;
 
-    if (!read_host(tn_http_header(x, "Host"), &port, key))
+    if (!surface_tunnel_host(x, &port, key))
         return false;
-    memcpy(id, key, ID);
-    id[ID] = '\0';
-    autobox struct box *b = box_find(s, NULL, id, NULL);
+    autobox struct box *b = surface_tunnel_box(s, key);
     if (b)
         box_look(b, &v);
     if (!b || *tn_http_target(x) != '/' || !may_pass(x, &v, key))

@@ -437,22 +437,9 @@ static void put_everything(const char *section, const struct tn_field *row, cons
 /* A wish that nobody fulfils is never dropped silently, wherever it comes from. */
 static void test_idle_wishes(void **state)
 {
-    static const char *const keys[] = {
-        "modal_api_token_id",
-        "modal_api_token_secret",
-    };
     struct tn_config c;
     struct tn_error err = {0};
 
-    for (size_t i = 0; i < TN_COUNT(keys); i++) {
-        tn_autofree char *text = tn_asprintf("[core]\n%s = 'x'\n", keys[i]);
-        tn_autofree char *expected =
-            tn_asprintf("given.toml:2: %s in [core] has no effect: there is no runtime %.*s here\n",
-                        keys[i], (int)strcspn(keys[i], "_"), keys[i]);
-        load_text(&c, text);
-        assert_warnings(&c, expected);
-        tn_config_done(&c);
-    }
     load_text(&c, "[security]\nsecurity_analyzer = 'llm'\n");
     assert_warnings(&c, "security.security_analyzer counts only with security.confirmation_mode: "
                         "security.analyzers names those that judge either way\n");

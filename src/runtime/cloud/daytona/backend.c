@@ -11,9 +11,10 @@
     "https://app.daytona.io/dashboard/keys (or, for a Tendon that serves this API, of: tendon " \
     "key create NAME)"
 
+static const char *const limits[] = {"memory", "cpus", "disk", NULL};
 static const struct cloud_vendor vendor = {
     .name = "daytona",
-    .sizes = true,
+    .limits = limits,
     .make = daytona_make,
     .look = daytona_look,
     .each = daytona_each,
@@ -111,7 +112,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
 
 static int check_spec(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
-    return cloud_check_sized(spec, err);
+    return cloud_check(&vendor, spec, err);
 }
 
 static char *url(void *engine, const struct tn_subject *s, int port, struct tn_error *err)
@@ -130,7 +131,7 @@ static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struc
     struct daytona *d = make_engine(host, &why);
 
     if (d)
-        cloud_examine(&d->cloud, "/sandbox?limit=1", fn, ctx);
+        cloud_examine(&d->cloud, &(struct tn_web_call){.target = "/sandbox?limit=1"}, fn, ctx);
     else
         fn(&(struct tn_symptom){.what = "Daytona", .needed = true, .detail = why.text}, ctx);
     close_engine(d);

@@ -110,7 +110,7 @@ static int open_engine(const struct tn_host *host, void **engine, struct tn_erro
 
 static int check_spec(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
-    return cloud_check(spec, err);
+    return cloud_check(&vendor, spec, err);
 }
 
 static char *url(void *engine, const struct tn_subject *s, int port, struct tn_error *err)
@@ -140,7 +140,7 @@ static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struc
         fn(&(struct tn_symptom){.what = "E2B", .good = true, .detail = "E2B_DEBUG: no platform"},
            ctx);
     else
-        cloud_examine(&e->cloud, "/v2/sandboxes?limit=1", fn, ctx);
+        cloud_examine(&e->cloud, &(struct tn_web_call){.target = "/v2/sandboxes?limit=1"}, fn, ctx);
     close_engine(e);
     return 0;
 }

@@ -107,7 +107,7 @@ static int check_spec(const struct tn_host *host, const struct tn_spec *spec, st
     if (spec->network == TN_NETWORK_NONE)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network none: on Runloop that is a network policy of a blueprint");
-    return cloud_check(spec, err);
+    return cloud_check(&vendor, spec, err);
 }
 
 static int create(void *engine, const struct tn_subject *s, struct tn_place *place,
@@ -157,7 +157,7 @@ static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struc
     struct runloop *r = make_engine(host, &why);
 
     if (r)
-        cloud_examine(&r->cloud, "/v1/devboxes?limit=1", fn, ctx);
+        cloud_examine(&r->cloud, &(struct tn_web_call){.target = "/v1/devboxes?limit=1"}, fn, ctx);
     else
         fn(&(struct tn_symptom){.what = "Runloop", .needed = true, .detail = why.text}, ctx);
     close_engine(r);

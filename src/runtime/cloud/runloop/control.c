@@ -303,30 +303,14 @@ int devbox_look(const struct cloud *c, const char *id, struct cloud_view *out, i
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
-struct found {
-    struct cloud_view *all;
-    size_t count;
-};
-
-static void found_done(struct found *f)
-{
-    for (size_t i = 0; i < f->count; i++)
-        cloud_view_done(&f->all[i]);
-    free(f->all);
-}
-
 /* Those of a page that are ours, and that id (NULL: any). */
 static void keep_ours(const struct cloud *c, const struct tn_json *page, const char *id,
-                      struct found *f)
+                      struct cloud_pile *f)
 {
     for (size_t i = 0; i < tn_json_count(page); i++) {
         autocloudview struct cloud_view v = {0};
-        if (devbox_read(c, tn_json_at(page, i), &v, NULL) < 0 || !v.own ||
-            (id && strcmp(v.own, id) != 0))
-            continue;
-        f->all = tn_realloc(f->all, (f->count + 1) * sizeof *f->all);
-        f->all[f->count++] = v;
-        v = (struct cloud_view){0};
+        if (devbox_read(c, tn_json_at(page, i), &v, NULL) == 0)
+            cloud_pile_add(f, &v, id);
     }
 }
 
@@ -339,7 +323,7 @@ static char *next_of(const struct tn_json *tree, const struct tn_json *page)
     return tn_json_bool(tn_json_get(tree, "has_more"), false) && *last ? tn_strdup(last) : NULL;
 }
 
-static int read_pages(const struct cloud *c, const char *id, struct found *f, int64_t deadline,
+static int read_pages(const struct cloud *c, const char *id, struct cloud_pile *f, int64_t deadline,
                       struct tn_error *err)
 {
     tn_autofree char *after = NULL;
@@ -368,12 +352,9 @@ static int read_pages(const struct cloud *c, const char *id, struct found *f, in
 int devbox_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
                 int64_t deadline, struct tn_error *err)
 {
-    TN_CLEANUP(found_done) struct found f = {0};
-    int stop = read_pages(c, id, &f, deadline, err);
+    autocloudpile struct cloud_pile f = {0};
 
-    for (size_t i = f.count; !stop && i-- > 0;)
-        stop = fn(&f.all[i], ctx);
-    return stop;
+    return read_pages(c, id, &f, deadline, err) < 0 ? -1 : cloud_pile_tell(&f, fn, ctx);
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */

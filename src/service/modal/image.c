@@ -1,0 +1,619 @@
+/* Images: what a Dockerfile says, as far as it can be done here.
+ *
+ * A recipe of FROM, ENV and WORKDIR needs nothing built: its id spells it out.  One with RUN is a box
+ * in which the commands run as one process and which is then put to rest, of which sandboxes are
+ * forked; so is a snapshot of a sandbox.  Nobody waits for a build: whoever asks how far it is looks
+ * at the process, and the first who sees its end notes it. */
+#include "base/hex.h"
+#include "base/sha256.h"
+#include "service/modal/modal.h"
+#include "service/openhands.h"
+#include "service/preview-host.h"
+
+enum { RECIPE_MAX = 16 << 10, SCRIPT_MAX = 1 << 20, ID_LENGTH = 10 };
+#define BUILD_TAG "tendon:image"
+#define BUILD_SECONDS 3600.0
+#define START_MORE 5.0
+
+void modal_image_done(struct modal_image *i)
+{
+    free(i->from);
+    free(i->recipe);
+    box_release(i->box);
+}
+
+/* --- ids ------------------------------------------------------------------------------------- */
+
+/* "im-" and the recipe in hexadecimal digits, or the id of a box. */
+static char *spell(const char *from, const char *recipe)
+{
+    tn_autofree char *text = tn_asprintf("FROM %s\n%s", from, recipe);
+    tn_autobuf struct tn_buf id = TN_BUF_INIT(2 * RECIPE_MAX + 64);
+
+    tn_buf_puts(&id, "im-0");
+    for (const char *c = text; *c; c++)
+        tn_buf_printf(&id, "%02x", (unsigned char)*c);
+    return tn_buf_take(&id);
+}
+
+static int unspell(const char *hex, struct modal_image *out)
+{
+    static const char from[] = "FROM ";
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(RECIPE_MAX);
+
+    for (; *hex; hex += 2) {
+        int high = tn_hex_digit(hex[0]), low = high < 0 ? -1 : tn_hex_digit(hex[1]);
+        if (low < 0 || tn_buf_putc(&text, (char)(high << 4 | low)))
+            return -1;
+    }
+    const char *at = tn_buf_str(&text), *end = strchr(at, '\n');
+    if (strncmp(at, from, sizeof from - 1) != 0 || !end || strlen(at) != text.len)
+        return -1;
+    out->from = tn_strndup(at + sizeof from - 1, (size_t)(end - at) - (sizeof from - 1));
+    out->recipe = tn_strdup(end + 1);
+    return 0;
+}
+
+static bool is_image(const struct box_view *v)
+{
+    return v->goal != BOX_GONE &&
+           strcmp(tn_json_get_str(modal_record(v), "kind", ""), "image") == 0;
+}
+
+int modal_find_image(struct tn_service *s, const struct caller *who, const char *id,
+                     struct modal_image *out, struct tn_error *err)
+{
+    autoview struct box_view v = {0};
+
+    *out = (struct modal_image){0};
+    if (id && strncmp(id, "im-0", 4) == 0 && unspell(id + 4, out) == 0)
+        return 0;
+    if (id && strncmp(id, "im-", 3) == 0 && preview_is_id(id + 3, strlen(id + 3)))
+        out->box = box_find(s, who->tenant, id + 3, NULL);
+    if (out->box)
+        box_look(out->box, &v);
+    if (out->box && is_image(&v)) {
+        out->recipe = tn_strdup(tn_json_get_str(modal_record(&v), "recipe", ""));
+        return 0;
+    }
+    modal_image_done(out);
+    *out = (struct modal_image){0};
+    return tn_fail(err, TN_E_NOT_FOUND, "there is no image %.40s", id ? id : "");
+}
+
+/* --- recipes --------------------------------------------------------------------------------- */
+
+/* The next line of a Dockerfile, joined where it goes on with a backslash: *at moves behind it.  The
+ * caller's; NULL at the end. */
+static char *next_line(const char **at)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(SCRIPT_MAX);
+
+    while (**at) {
+        size_t n = strcspn(*at, "\n");
+        const char *text = *at;
+        *at += n + ((*at)[n] == '\n');
+        while (n && strchr(" \t\r", text[n - 1]))
+            n--;
+        if (!line.len)
+            for (; n && strchr(" \t", *text); n--)
+                text++;
+        if (n && *text == '#')
+            continue;
+        bool more = n && text[n - 1] == '\\';
+        tn_buf_add(&line, text, n - more);
+        if (line.len && !more)
+            break;
+    }
+    return line.len ? tn_buf_take(&line) : NULL;
+}
+
+static bool is_word(const char *line, const char *word, const char **rest)
+{
+    size_t n = strlen(word);
+
+    if (strncasecmp(line, word, n) != 0 || (line[n] != ' ' && line[n] != '\t'))
+        return false;
+    *rest = line + n + strspn(line + n, " \t");
+    return true;
+}
+
+static void add_quoted(struct tn_buf *out, const char *text, size_t n)
+{
+    tn_buf_putc(out, '\'');
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == '\'')
+            tn_buf_puts(out, "'\\''");
+        else
+            tn_buf_putc(out, text[i]);
+    tn_buf_putc(out, '\'');
+}
+
+/* "A=b C='d e'", or the old "A b c": calls fn for each. */
+typedef void (*env_fn)(const char *name, const char *value, void *ctx);
+static void each_env(const char *text, env_fn fn, void *ctx)
+{
+    size_t name = strcspn(text, "= \t");
+
+    if (text[name] != '=') {
+        tn_autofree char *key = tn_strndup(text, name);
+        fn(key, text + name + strspn(text + name, " \t"), ctx);
+        return;
+    }
+    while (*text && text[name = strcspn(text, "= \t")] == '=') {
+        tn_autobuf struct tn_buf value = TN_BUF_INIT(RECIPE_MAX);
+        tn_autofree char *key = tn_strndup(text, name);
+        char quote = 0;
+        for (text += name + 1; *text && (quote || !strchr(" \t", *text)); text++) {
+            if (quote ? *text == quote : *text == '"' || *text == '\'')
+                quote = quote ? 0 : *text;
+            else if (*text == '\\' && quote != '\'' && text[1])
+                tn_buf_putc(&value, *++text);
+            else
+                tn_buf_putc(&value, *text);
+        }
+        fn(key, tn_buf_str(&value), ctx);
+        text += strspn(text, " \t");
+    }
+}
+
+static void put_env(const char *name, const char *value, void *ctx)
+{
+    tn_jw_kstr(ctx, name, value);
+}
+
+static void export_env(const char *name, const char *value, void *ctx)
+{
+    tn_buf_printf(ctx, "export %s=", name);
+    add_quoted(ctx, value, strlen(value));
+    tn_buf_puts(ctx, "\n");
+}
+
+char *modal_recipe_env(const char *recipe, char **workdir)
+{
+    tn_autobuf struct tn_buf env = TN_BUF_INIT(4 * RECIPE_MAX);
+    struct tn_jw w = tn_jw(&env);
+    const char *rest;
+    char *line;
+
+    *workdir = NULL;
+    tn_jw_object(&w);
+    for (; (line = next_line(&recipe)); free(line)) {
+        if (is_word(line, "ENV", &rest)) {
+            each_env(rest, put_env, &w);
+        } else if (is_word(line, "WORKDIR", &rest)) {
+            char *now =
+                *rest == '/' || !*workdir ? tn_strdup(rest) : tn_asprintf("%s/%s", *workdir, rest);
+            free(*workdir);
+            *workdir = now;
+        }
+    }
+    tn_jw_object_end(&w);
+    return tn_buf_take(&env);
+}
+
+/* What becomes of a Dockerfile. */
+struct plan {
+    struct modal_image base;
+    struct tn_buf recipe; /* of the result: lines of ENV and WORKDIR */
+    struct tn_buf script; /* for RUN, with what ENV and WORKDIR mean there */
+    bool runs;
+};
+
+static void plan_done(struct plan *p)
+{
+    modal_image_done(&p->base);
+    tn_buf_done(&p->recipe);
+    tn_buf_done(&p->script);
+}
+#define autoplan TN_CLEANUP(plan_done)
+
+/* ENV and WORKDIR count for the commands and for the result. */
+static bool plan_setting(const char *line, struct plan *p)
+{
+    const char *rest;
+
+    if (is_word(line, "ENV", &rest)) {
+        each_env(rest, export_env, &p->script);
+    } else if (is_word(line, "WORKDIR", &rest)) {
+        tn_buf_puts(&p->script, "mkdir -p -- ");
+        add_quoted(&p->script, rest, strlen(rest));
+        tn_buf_puts(&p->script, "\ncd -- ");
+        add_quoted(&p->script, rest, strlen(rest));
+        tn_buf_puts(&p->script, "\n");
+    } else {
+        return false;
+    }
+    tn_buf_printf(&p->recipe, "%s\n", line);
+    return true;
+}
+
+static int plan_from(struct modal_call *c, const Modal__Image *image, const char *name,
+                     struct plan *p, struct tn_error *err)
+{
+    if (p->base.recipe || strpbrk(name, " \t"))
+        return tn_fail(err, TN_E_INVALID, "FROM: builds of several stages are not served here");
+    for (size_t i = 0; i < image->n_base_images; i++)
+        if (strcmp(image->base_images[i]->docker_tag ? image->base_images[i]->docker_tag : "",
+                   name) == 0) {
+            if (modal_find_image(c->s, c->who, image->base_images[i]->image_id, &p->base, err))
+                return -1;
+            const char *at = p->base.recipe;
+            for (char *line; (line = next_line(&at)); free(line))
+                plan_setting(line, p);
+            return 0;
+        }
+    p->base.from = tn_strdup(name);
+    p->base.recipe = tn_strdup("");
+    return 0;
+}
+
+static int plan_line(struct modal_call *c, const Modal__Image *image, const char *line,
+                     struct plan *p, struct tn_error *err)
+{
+    static const char *const without[] = {"CMD",        "ENTRYPOINT", "EXPOSE",     "LABEL",
+                                          "MAINTAINER", "STOPSIGNAL", "HEALTHCHECK"};
+    const char *rest;
+
+    if (is_word(line, "FROM", &rest))
+        return plan_from(c, image, rest, p, err);
+    if (is_word(line, "RUN", &rest)) {
+        if (*rest == '[' || strncmp(rest, "--", 2) == 0)
+            return tn_fail(err, TN_E_INVALID, "RUN: expected a command of a shell");
+        p->runs = true;
+        tn_buf_printf(&p->script, "(%s\n)\n", rest);
+        return 0;
+    }
+    if (plan_setting(line, p))
+        return 0;
+    if (is_word(line, "ARG", &rest)) {
+        if (strchr(rest, '='))
+            each_env(rest, export_env, &p->script);
+        return 0;
+    }
+    for (size_t i = 0; i < TN_COUNT(without); i++)
+        if (is_word(line, without[i], &rest))
+            return 0;
+    return tn_fail(err, TN_E_INVALID,
+                   "%.20s is not served here: FROM, RUN, ENV, ARG and WORKDIR are", line);
+}
+
+/* What stands in `debian_slim` of their clients.  Where sandboxes have the root of this machine, what
+ * is in it is the operator's. */
+static bool is_slim(const Modal__Image *image)
+{
+    for (size_t i = 0; i < image->n_dockerfile_commands; i++)
+        if (strcmp(image->dockerfile_commands[i],
+                   "RUN apt-get install -y gcc gfortran build-essential") == 0)
+            return true;
+    return false;
+}
+
+static int make_plan(struct modal_call *c, const Modal__Image *image, struct plan *p,
+                     struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = {.max = SCRIPT_MAX, .purse = purse_of(c->x)};
+    char *line;
+    int failed = 0;
+
+    tn_buf_init(&p->recipe, RECIPE_MAX);
+    tn_buf_init(&p->script, SCRIPT_MAX);
+    tn_buf_puts(&p->script, "set -e\n");
+    for (size_t i = 0; i < image->n_build_args; i++)
+        if (image->build_args[i]->key)
+            export_env(image->build_args[i]->key,
+                       image->build_args[i]->value ? image->build_args[i]->value : "", &p->script);
+    for (size_t i = 0; i < image->n_dockerfile_commands; i++)
+        tn_buf_printf(&text, "%s\n", image->dockerfile_commands[i]);
+    for (const char *at = tn_buf_str(&text); !failed && (line = next_line(&at)); free(line))
+        failed = plan_line(c, image, line, p, err);
+    if (!failed && !p->base.recipe)
+        failed = tn_fail(err, TN_E_INVALID, "expected FROM");
+    if (!failed && (!tn_buf_ok(&p->recipe) || !tn_buf_ok(&p->script) || !tn_buf_ok(&text)))
+        failed = tn_fail(err, TN_E_TOO_LARGE, "the image says too much");
+    p->runs = p->runs && !(p->base.from && is_slim(image) && !openhands_takes_images(c->s, NULL));
+    return failed;
+}
+
+/* --- builds ---------------------------------------------------------------------------------- */
+
+const char *modal_template(const struct tn_service *s, const char *from)
+{
+    return from && tn_config_template(tn_runtime_host(s->rt)->config, from) ? from : NULL;
+}
+
+static char *quoted(const char *text)
+{
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(4 * RECIPE_MAX);
+    struct tn_jw w = tn_jw(&json);
+
+    tn_jw_str(&w, text);
+    return tn_buf_take(&json);
+}
+
+static struct tn_json *image_metadata(const char *recipe, const char *build, struct tn_error *err)
+{
+    tn_autofree char *lines = quoted(recipe);
+    tn_autofree char *json =
+        tn_asprintf("{\"kind\":\"image\",\"recipe\":%s,\"build\":%s}", lines, build);
+    tn_autojson struct tn_json *record = NULL;
+
+    return tn_json_parse(json, strlen(json), &record, err)
+               ? NULL
+               : surface_metadata(NULL, MODAL_RECORD, record, NULL, NULL, err);
+}
+
+static struct box *make_box(struct modal_call *c, const struct plan *p, bool anew,
+                            struct tn_error *err)
+{
+    struct box_wish wish = {.idle_pause = -1, .idle_stop = -1, .ttl = -1, .timeout = BUILD_SECONDS};
+    char digest[2 * TN_SHA256_BYTES + 1], key[48];
+    struct tn_sha256 h;
+    struct box *b = NULL;
+
+    tn_sha256_init(&h);
+    tn_sha256_add(&h, p->base.from ? p->base.from : box_id(p->base.box),
+                  p->base.from ? strlen(p->base.from) + 1 : ID_LENGTH);
+    tn_sha256_add(&h, tn_buf_str(&p->recipe), p->recipe.len + 1);
+    tn_sha256_add(&h, tn_buf_str(&p->script), p->script.len);
+    tn_sha256_end_hex(&h, digest);
+    snprintf(key, sizeof key, "modal-image-%.32s", digest);
+    tn_autojson struct tn_json *metadata = image_metadata(tn_buf_str(&p->recipe), "null", err);
+    if (!metadata)
+        return NULL;
+    wish.metadata = metadata;
+    wish.idempotency = anew ? NULL : key;
+    wish.digest = digest;
+    wish.template = modal_template(c->s, p->base.from);
+    if (p->base.box) {
+        tn_spec_init(&wish.spec);
+        b = box_fork(p->base.box, c->who, NULL, &wish, err);
+        tn_spec_done(&wish.spec);
+    } else if (modal_spec(c, p->base.from, NULL, NULL, &wish.spec, err) == 0) {
+        b = box_create(c->s, c->who, &wish, NULL, err);
+        tn_spec_done(&wish.spec);
+    }
+    return b;
+}
+
+/* Starts the build; once more is the same as once. */
+static struct box *build(struct modal_call *c, const struct plan *p, bool anew,
+                         struct tn_error *err)
+{
+    tn_autoprocess struct tn_process_spec spec = {.cwd = tn_strdup("/")};
+    struct process_started started;
+    autoview struct box_view v = {0};
+    autobox struct box *b = make_box(c, p, anew, err);
+
+    if (native_audit(c->x, c->s, "sandbox.create", b ? box_id(b) : NULL, b ? NULL : err) || !b)
+        return NULL;
+    box_look(b, &v);
+    if (tn_json_get_str(modal_record(&v), "build", NULL))
+        return TN_TAKE_PTR(b);
+    surface_add_arg(&spec.args, "/bin/sh");
+    surface_add_arg(&spec.args, "-c");
+    surface_add_arg(&spec.args, tn_buf_str(&p->script));
+    if (surface_await(b, c->s->options->start_seconds + START_MORE, err) == 0 &&
+        modal_start(c, b, &spec, NULL, BUILD_TAG, &started, err) == 0)
+        return TN_TAKE_PTR(b);
+    box_order(b, c->who, ORDER_DELETE, tn_now(), NULL);
+    return NULL;
+}
+
+/* Notes what came of it, and puts the box to rest. */
+static void note_build(struct modal_call *c, struct box *b, bool good)
+{
+    const double never = 0, soon = MODAL_LINGER;
+    struct box_change change = {.timeout = &never, .ttl = good ? NULL : &soon};
+
+    if (modal_note(b, c->who, "build", good ? "\"good\"" : "\"bad\"", NULL) == 0 &&
+        box_change(b, c->who, &change, NULL) == 0)
+        box_order(b, c->who, ORDER_STOP, tn_deadline_in(MODAL_POLL_SECONDS), NULL);
+}
+
+struct log {
+    struct modal_call *c;
+    struct tn_error *err;
+};
+
+static int send_log(const struct tn_process_piece *piece, void *ctx)
+{
+    struct log *log = ctx;
+    Modal__ImageJoinStreamingResponse out = MODAL__IMAGE_JOIN_STREAMING_RESPONSE__INIT;
+    Modal__TaskLogs one = MODAL__TASK_LOGS__INIT, *all[] = {&one};
+
+    if (piece->kind != TN_PROCESS_OUT && piece->kind != TN_PROCESS_ERR)
+        return 0;
+    tn_autofree char *text = modal_text(piece->bytes, piece->n);
+    one.data = text;
+    out.n_task_logs = 1;
+    out.task_logs = all;
+    return modal_send(log->c, &out, log->err);
+}
+
+/* What is known of the build of that image: 1 good, 0 nothing yet, -1 with err. */
+static int look_at_build(struct box *b, struct tn_error *err)
+{
+    autoview struct box_view v = {0};
+
+    box_look(b, &v);
+    const char *known = tn_json_get_str(modal_record(&v), "build", "");
+    if (strcmp(known, "good") == 0)
+        return 1;
+    return strcmp(known, "bad") == 0 || v.goal != BOX_RUNNING
+               ? tn_fail(err, TN_E_INVALID, "a command of the image has failed")
+               : 0;
+}
+
+/* The same after waiting so long; who sees its end first is told what it said. */
+static int await_build(struct modal_call *c, struct box *b, double seconds, struct tn_error *err)
+{
+    tn_autostatus struct tn_process_status status = {0};
+    struct tn_process_follow f = {.now = true};
+    struct log log = {.c = c, .err = err};
+    int known = look_at_build(b, err);
+
+    if (known)
+        return known;
+    if (process_wait(b, "tag:" BUILD_TAG, &status, tn_http_fd(c->x), tn_deadline_in(seconds), err))
+        return err->code == TN_E_TIMEOUT ? 0 : -1;
+    process_follow(b, "tag:" BUILD_TAG, &f, send_log, &log, tn_http_fd(c->x),
+                   tn_deadline_in(MODAL_SECONDS), NULL);
+    bool good = status.exit_code.set && status.exit_code.value == 0;
+    note_build(c, b, good);
+    return good ? 1
+                : tn_fail(err, TN_E_INVALID, "a command of the image has failed: exit status %lld",
+                          (long long)(status.exit_code.set ? status.exit_code.value
+                                                           : 128 + status.signal.value));
+}
+
+/* --- calls ----------------------------------------------------------------------------------- */
+
+/* The result of await_build; false: none yet. */
+static bool put_result(Modal__Result *r, int built, struct tn_error *err)
+{
+    r->has_status = true;
+    r->status = built > 0 ? 1 : 2;
+    if (built < 0)
+        r->exception = err->text;
+    return built != 0;
+}
+
+static int image_get(struct modal_call *c, const void *request, struct tn_error *err)
+{
+    const Modal__ImageGetOrCreateRequest *in = request;
+    Modal__ImageGetOrCreateResponse out = MODAL__IMAGE_GET_OR_CREATE_RESPONSE__INIT;
+    Modal__Result result = MODAL__RESULT__INIT;
+    autoplan struct plan plan = {0};
+    struct tn_error why = {0};
+    char id[MODAL_ID];
+    int built = 1;
+
+    if (!in->image || in->image->n_context_files || in->image->build_function_def ||
+        (in->image->context_mount_id && *in->image->context_mount_id))
+        return tn_fail(err, TN_E_INVALID,
+                       "an image is made of commands here: no functions, files or mounts");
+    if (make_plan(c, in->image, &plan, err))
+        return -1;
+    autobox struct box *b =
+        plan.runs ? build(c, &plan, in->force_build || in->ignore_cache, err) : NULL;
+    if (plan.runs && !b)
+        return -1;
+    tn_autofree char *spelt =
+        b || plan.base.box ? NULL : spell(plan.base.from, tn_buf_str(&plan.recipe));
+    out.image_id = spelt ? spelt : modal_id("im", b ? b : plan.base.box, id);
+    if (b)
+        built = look_at_build(b, &why);
+    if (put_result(&result, built, &why))
+        out.result = &result;
+    return modal_send(c, &out, err);
+}
+
+/* What it has said so far, once, and how it ended, if it has. */
+static int image_join(struct modal_call *c, const void *request, struct tn_error *err)
+{
+    const Modal__ImageJoinStreamingRequest *in = request;
+    Modal__ImageJoinStreamingResponse out = MODAL__IMAGE_JOIN_STREAMING_RESPONSE__INIT;
+    Modal__Result result = MODAL__RESULT__INIT;
+    automodalimage struct modal_image image = {0};
+    struct tn_error why = {0};
+    static char entry[] = "1-0";
+    int built = 1;
+
+    if (modal_find_image(c->s, c->who, in->image_id, &image, err))
+        return -1;
+    double seconds = in->timeout > 0 && in->timeout < MODAL_POLL_SECONDS ? (double)in->timeout
+                                                                         : MODAL_POLL_SECONDS;
+    if (image.box)
+        built = await_build(c, image.box, seconds, &why);
+    if (put_result(&result, built, &why)) {
+        out.result = &result;
+        out.has_eof = out.eof = true;
+    }
+    out.entry_id = entry;
+    return modal_send(c, &out, err);
+}
+
+static int image_from_id(struct modal_call *c, const void *request, struct tn_error *err)
+{
+    const Modal__ImageId *in = request;
+    automodalimage struct modal_image image = {0};
+
+    return modal_find_image(c->s, c->who, in->image_id, &image, err) ? -1 : modal_send(c, in, err);
+}
+
+static int image_delete(struct modal_call *c, const void *request, struct tn_error *err)
+{
+    const Modal__ImageId *in = request;
+    automodalimage struct modal_image image = {0};
+
+    if (modal_find_image(c->s, c->who, in->image_id, &image, err))
+        return -1;
+    if (!image.box)
+        return 0;
+    int failed = box_order(image.box, c->who, ORDER_DELETE, tn_deadline_in(MODAL_SECONDS), err);
+    return native_audit(c->x, c->s, "sandbox.delete", box_id(image.box), failed ? err : NULL)
+               ? MODAL_ANSWERED
+               : failed;
+}
+
+/* --- snapshots ------------------------------------------------------------------------------- */
+
+static struct box *snapshot(struct modal_call *c, const char *id, struct tn_error *err)
+{
+    struct box_wish wish = {.idle_pause = -1, .idle_stop = -1, .ttl = -1};
+    autoview struct box_view v = {0};
+    autobox struct box *b = modal_running(c, id, err);
+
+    if (!b)
+        return NULL;
+    box_look(b, &v);
+    tn_autojson struct tn_json *metadata =
+        image_metadata(tn_json_get_str(modal_record(&v), "recipe", ""), "\"good\"", err);
+    wish.metadata = metadata;
+    struct box *made =
+        metadata ? surface_rest(b, c->who, &wish, c->s->options->start_seconds + START_MORE, err)
+                 : NULL;
+    if (native_audit(c->x, c->s, "snapshot.create", box_id(b), made ? NULL : err)) {
+        box_release(made);
+        tn_fail(err, TN_E_INTERNAL, "the audit log cannot be written");
+        return NULL;
+    }
+    return made;
+}
+
+static int sandbox_snapshot(struct modal_call *c, const void *request, struct tn_error *err)
+{
+    const Modal__Who *in = request;
+    Modal__ImageGetOrCreateResponse out = MODAL__IMAGE_GET_OR_CREATE_RESPONSE__INIT;
+    Modal__Result result = MODAL__RESULT__INIT;
+    autobox struct box *made = snapshot(c, in->id, err);
+    char id[MODAL_ID];
+
+    if (!made)
+        return -1;
+    put_result(&result, 1, err);
+    out.image_id = modal_id("im", made, id);
+    out.result = &result;
+    return modal_send(c, &out, err);
+}
+
+int modal_task_snapshot(struct modal_call *c, const void *request, struct tn_error *err)
+{
+    const Modal__TaskSnapshotFilesystemRequest *in = request;
+    Modal__ImageId out = MODAL__IMAGE_ID__INIT;
+    autobox struct box *made = snapshot(c, in->task_id, err);
+    char id[MODAL_ID];
+
+    out.image_id = made ? modal_id("im", made, id) : NULL;
+    return made ? modal_send(c, &out, err) : -1;
+}
+
+const struct modal_method modal_images[] = {
+    {"ImageGetOrCreate", MODAL_MESSAGE(image_get_or_create_request), image_get, SCOPE_MANAGE},
+    {"ImageJoinStreaming", MODAL_MESSAGE(image_join_streaming_request), image_join, SCOPE_READ},
+    {"ImageFromId", MODAL_MESSAGE(image_id), image_from_id, SCOPE_READ},
+    {"ImageDelete", MODAL_MESSAGE(image_id), image_delete, SCOPE_MANAGE},
+    {"SandboxSnapshotFs", MODAL_MESSAGE(who), sandbox_snapshot, SCOPE_MANAGE},
+    {0},
+};

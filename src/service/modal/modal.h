@@ -1,0 +1,143 @@
+/* The API of Modal: apps, images, sandboxes, commands, files, tunnels, snapshots; two gRPC services,
+ * ModalClient and TaskCommandRouter, on the port of all others.
+ *
+ * Unmodified clients work by MODAL_SERVER_URL, the address of this service, and a key in
+ * MODAL_TOKEN_SECRET.  A sandbox is a box (box.h), a command a process (process.h), an image a recipe
+ * that its id spells out or a box at rest.  docs/clouds/modal.md says what differs;
+ * docs/internals/service-modal.md why.  The messages: modal/modal.proto. */
+#ifndef TN_SERVICE_MODAL_H
+#define TN_SERVICE_MODAL_H
+
+#include "base/clock.h"
+#include "modal/grpc.h"
+#include "service/api-native.h"
+#include "service/clock.h"
+#include "service/process.h"
+#include "service/surface.h"
+
+#define MODAL_HOME "/home/user"
+#define MODAL_SECONDS 60.0      /* for what a client waits for */
+#define MODAL_POLL_SECONDS 55.0 /* of a long poll */
+#define MODAL_LINGER 120.0      /* how long a sandbox that has ended is remembered */
+#define MODAL_RECORD "$modal"
+#define MODAL_ENTRYPOINT "tendon:entrypoint"
+enum { MODAL_ID = 16, MODAL_APP_ID = 26, MODAL_WHICH = TN_PROCESS_TAG_MAX + 8 };
+
+/* --- calls (call.c) -------------------------------------------------------------------------- */
+
+/* Looks at every request first.  Answers those for tunnels and returns true; errors of calls are
+ * told as gRPC does from here on. */
+bool modal_take(struct tn_service *s, struct tn_http_exchange *x);
+
+struct modal_call {
+    struct tn_http_exchange *x;
+    struct tn_service *s;
+    const struct caller *who;
+    struct box *box; /* of the router: the only one that its token opens; else NULL */
+    bool started;    /* the answer has begun */
+};
+
+/* Carries out a call.  0: well; what was not answered is answered with an empty message.  -1 with
+ * err.  MODAL_ANSWERED: nothing is left to say. */
+enum { MODAL_ANSWERED = 1 };
+typedef int (*modal_fn)(struct modal_call *c, const void *request, struct tn_error *err);
+struct modal_method {
+    const char *name;
+    const ProtobufCMessageDescriptor *request; /* NULL: it reads the messages itself */
+    modal_fn call;
+    unsigned scope;
+};
+extern const struct modal_method modal_account[], modal_sandboxes[], modal_images[],
+    modal_commands[], modal_router[]; /* each ends with {0} */
+
+/* One message of the answer: 0, or -1 when the client is gone. */
+int modal_send(struct modal_call *c, const void *message, struct tn_error *err);
+/* The messages of a request as they come; non-zero from fn stops and is returned.  -1 with err. */
+int modal_read(struct modal_call *c, tn_frame_fn fn, void *ctx, struct tn_error *err);
+/* ALREADY_EXISTS, which none of our codes means. */
+int modal_exists(struct modal_call *c, const char *what, const char *name);
+
+/* The token by which the router knows the box and its client, as text for the caller to free; and
+ * the address of the router as that client wants it. */
+char *modal_token(const struct modal_call *c, const char *box);
+char *modal_router_url(const struct modal_call *c);
+
+/* --- names and secrets (account.c) ----------------------------------------------------------- */
+
+/* The id of the app of that name. */
+void modal_app_id(const char *name, char out[MODAL_APP_ID]);
+/* Adds entries of a map to an object that is open. */
+void modal_put_pairs(struct tn_jw *w, Modal__Pair *const *pairs, size_t n);
+/* The variables of these secrets and sources, into an object that is open. */
+int modal_put_secrets(const struct modal_call *c, struct tn_jw *w, char *const *ids, size_t count,
+                      Modal__SecretSource *const *sources, size_t source_count,
+                      struct tn_error *err);
+#define MODAL_MESSAGE(name) &modal__##name##__descriptor
+
+/* --- boxes as clients see them (sandbox.c) --------------------------------------------------- */
+
+/* An object of this surface's own in the metadata of a box; NULL: it is not one of ours. */
+const struct tn_json *modal_record(const struct box_view *v);
+/* Another member of the record: JSON text. */
+int modal_note(struct box *b, const struct caller *who, const char *member, const char *value,
+               struct tn_error *err);
+/* "sb-ID", "ta-ID", "im-ID" in protobuf's hands. */
+char *modal_id(const char *prefix, const struct box *b, char out[MODAL_ID]);
+/* The sandbox that an id (sb- or ta-) means, in the caller's tenant.  NULL with TN_E_NOT_FOUND. */
+struct box *modal_box(const struct modal_call *c, const char *id, struct tn_error *err);
+/* The same, which runs: TN_E_NOT_FOUND when it has ended. */
+struct box *modal_running(const struct modal_call *c, const char *id, struct tn_error *err);
+/* Starts what the spec says, with more variables (an object or NULL); tag and idempotency. */
+int modal_start(struct modal_call *c, struct box *b, struct tn_process_spec *spec,
+                const struct tn_json *env, const char *tag, struct process_started *out,
+                struct tn_error *err);
+/* A spec with what the name after FROM means here, of what the client says (NULL: nothing), with these
+ * variables (NULL: none). */
+int modal_spec(struct modal_call *c, const char *from, const Modal__Sandbox *d,
+               const struct tn_json *env, struct tn_spec *spec, struct tn_error *err);
+/* A call of both services. */
+int modal_ready(struct modal_call *c, const void *request, struct tn_error *err);
+bool modal_take_tunnel(struct tn_service *s, struct tn_http_exchange *x);
+
+/* --- images (image.c) ------------------------------------------------------------------------ */
+
+/* What an image id means.  One that is not there: TN_E_NOT_FOUND. */
+struct modal_image {
+    char *from;      /* the name after FROM; NULL: it is a box */
+    struct box *box; /* whose files it has; or NULL */
+    char *recipe;    /* lines of ENV and WORKDIR */
+};
+void modal_image_done(struct modal_image *i);
+#define automodalimage TN_CLEANUP(modal_image_done)
+int modal_find_image(struct tn_service *s, const struct caller *who, const char *id,
+                     struct modal_image *out, struct tn_error *err);
+/* The variables of a recipe as JSON text of an object, and its directory or NULL; the caller's. */
+char *modal_recipe_env(const char *recipe, char **workdir);
+/* The name itself where it is that of a template, or NULL. */
+const char *modal_template(const struct tn_service *s, const char *from);
+
+/* A call of the router. */
+int modal_task_snapshot(struct modal_call *c, const void *request, struct tn_error *err);
+
+/* --- commands (command.c) -------------------------------------------------------------------- */
+
+/* Bytes as text that protobuf takes: what is no UTF-8 is replaced.  The caller's. */
+char *modal_text(const void *bytes, size_t n);
+
+/* --- files (files.c) ------------------------------------------------------------------------- */
+
+#define MODAL_FS_TOOLS "/__modal/.bin/modal-sandbox-fs-tools"
+/* Instead of their program, which no sandbox has: does what the text asks for. */
+int modal_fs_start(struct modal_call *c, struct box *b, const char *exec_id, const char *text,
+                   struct tn_error *err);
+/* The file that such a command reads or writes ("ReadFile", "WriteFile"), the caller's; NULL: it is
+ * no such command. */
+char *modal_fs_path(const struct tn_process_status *status, const char *operation);
+/* The bytes of that file from an offset on, as messages. */
+int modal_fs_send(struct modal_call *c, struct box *b, const char *path, uint64_t offset,
+                  struct tn_error *err);
+/* Replaces it by what the source gives, and ends the command with what came of it. */
+int modal_fs_store(struct modal_call *c, struct box *b, const struct tn_process_status *status,
+                   const char *path, tn_http_source_fn source, void *ctx, struct tn_error *err);
+
+#endif

@@ -1,0 +1,89 @@
+// What users do with Modal's own JavaScript SDK: node modal_story.mjs DIRECTORY-OF-THE-PACKAGES
+import assert from 'node:assert/strict'
+import { createRequire } from 'node:module'
+import { pathToFileURL } from 'node:url'
+
+const require = createRequire(pathToFileURL(`${process.argv[2]}/`))
+const { ModalClient, NotFoundError, AlreadyExistsError, SandboxFilesystemNotFoundError } = require('modal')
+
+// The quick start of the vendor's README.
+const modal = new ModalClient()
+const app = await modal.apps.fromName('libmodal-example', { createIfMissing: true })
+const image = modal.images.fromRegistry('alpine:3.21')
+const sb = await modal.sandboxes.create(app, image, { command: ['cat'], tags: { team: 'blue' }, name: 'first' })
+await sb.stdin.writeText('this is input that should be mirrored by cat')
+await sb.stdin.close()
+assert.equal(await sb.stdout.readText(), 'this is input that should be mirrored by cat')
+assert.equal(await sb.wait(), 0)
+await sb.terminate()
+
+// Commands.
+const box = await modal.sandboxes.create(app, image, {
+  timeoutMs: 600_000, name: 'second', env: { A: 'b' }, encryptedPorts: [8000], unencryptedPorts: [8001],
+})
+assert.equal(await box.poll(), null)
+const p = await box.exec(['sh', '-c', 'echo "$A $C"; echo err >&2; exit 3'], { env: { C: 'd' }, workdir: '/tmp' })
+assert.deepEqual([await p.stdout.readText(), await p.stderr.readText(), await p.wait()], ['b d\n', 'err\n', 3])
+const cat = await box.exec(['cat'])
+await cat.stdin.writeText('one\n')
+await cat.stdin.writeText('two\n')
+await cat.stdin.close()
+assert.deepEqual([await cat.stdout.readText(), await cat.wait()], ['one\ntwo\n', 0])
+const raw = await box.exec(['printf', '\\377\\001'], { mode: 'binary' })
+assert.deepEqual([...(await raw.stdout.readBytes())], [255, 1])
+const killed = await box.exec(['sh', '-c', 'kill -9 $$'])
+assert.equal(await killed.wait(), 137)
+const many = await Promise.all([...Array(20).keys()].map(async (i) => {
+  const one = await box.exec(['echo', `${i}`])
+  return [await one.stdout.readText(), await one.wait()]
+}))
+assert.deepEqual(many, [...Array(20).keys()].map((i) => [`${i}\n`, 0]))
+
+// Files.
+const fs = box.filesystem
+await fs.writeText('some text', '/tmp/a/b.txt')
+assert.equal(await fs.readText('/tmp/a/b.txt'), 'some text')
+const large = Buffer.alloc(3 << 20, 'x')
+await fs.writeBytes(large, '/tmp/a/large')
+assert.ok(Buffer.from(await fs.readBytes('/tmp/a/large')).equals(large))
+assert.deepEqual((await fs.listFiles('/tmp/a')).map((e) => [e.name, e.type, e.size]), [['b.txt', 'file', 9], ['large', 'file', 3 << 20]])
+await assert.rejects(fs.readText('/tmp/none'), SandboxFilesystemNotFoundError)
+await fs.makeDirectory('/tmp/a/c/d')
+await assert.rejects(fs.remove('/tmp/a'))
+await fs.remove('/tmp/a', { recursive: true })
+await assert.rejects(fs.listFiles('/tmp/a'), SandboxFilesystemNotFoundError)
+
+// Names, tags, lists.
+await box.setTags({ team: 'red', step: '2' })
+assert.deepEqual(await box.getTags(), { team: 'red', step: '2' })
+assert.equal((await modal.sandboxes.fromName('libmodal-example', 'second')).sandboxId, box.sandboxId)
+await assert.rejects(modal.sandboxes.fromName('libmodal-example', 'none'), NotFoundError)
+await assert.rejects(modal.sandboxes.create(app, image, { name: 'second' }), AlreadyExistsError)
+const ids = []
+for await (const one of modal.sandboxes.list({ appId: app.appId, tags: { step: '2' } })) ids.push(one.sandboxId)
+assert.deepEqual(ids, [box.sandboxId])
+assert.equal((await modal.sandboxes.fromId(box.sandboxId)).sandboxId, box.sandboxId)
+
+// Tunnels.
+const tunnels = await box.tunnels()
+assert.match(tunnels[8000].url, /^https:\/\/8000-[0-9a-z]{42}\.localhost/)
+assert.equal(tunnels[8001].tcpSocket.length, 2)
+
+// Images that are built, and snapshots.
+const built = image.dockerfileCommands(['ENV GREETING=hello', 'WORKDIR /tmp/place', 'RUN echo "$GREETING" > /tmp/place/made'])
+const third = await modal.sandboxes.create(app, built)
+const made = await third.exec(['sh', '-c', 'cat made; echo $GREETING'])
+assert.equal(await made.stdout.readText(), 'hello\nhello\n')
+await (await third.exec(['sh', '-c', 'echo more >> made'])).wait()
+const snapshot = await third.snapshotFilesystem()
+const fourth = await modal.sandboxes.create(app, snapshot)
+const kept = await fourth.exec(['cat', '/tmp/place/made'])
+assert.equal(await kept.stdout.readText(), 'hello\nmore\n')
+await modal.images.delete(snapshot.imageId)
+await assert.rejects(modal.sandboxes.create(app, image.dockerfileCommands(['RUN exit 3'])))
+
+for (const one of [box, third, fourth]) await one.terminate({ wait: true })
+assert.equal(await box.poll(), 137)
+await assert.rejects(box.exec(['true']))
+modal.close()
+console.log('done')

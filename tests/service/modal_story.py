@@ -1,0 +1,167 @@
+"""What users do with Modal's own Python SDK: python modal_story.py STORY. Written for both generations."""
+
+import http.client
+import inspect
+import sys
+import time
+
+import modal
+
+NEWEST = hasattr(modal.Sandbox, "filesystem")
+APP = "story"
+
+
+def app():
+    return modal.App.lookup(APP, create_if_missing=True)
+
+
+def image():
+    return modal.Image.from_registry("debian:12")
+
+
+def box(*words, **more):
+    return modal.Sandbox.create(*words, app=app(), image=more.pop("image", None) or image(), **more)
+
+
+def fails(what, *errors):
+    try:
+        what()
+    except errors:
+        return
+    raise AssertionError("it worked")
+
+
+def quick_start():
+    """As in the vendor's guide, with the image that clients take when nobody names one."""
+    sb = modal.Sandbox.create(app=app())
+    p = sb.exec("python3", "-c", "print('hello')", timeout=30)
+    assert p.stdout.read() == "hello\n", "out"
+    p = sb.exec("bash", "-c", "for i in 1 2 3; do echo foo; sleep 0.1; done", timeout=30)
+    assert [line for line in p.stdout] == ["foo\n"] * 3
+    p.wait()
+    assert p.returncode == 0
+    sb.terminate()
+    sb.wait(raise_on_termination=False)
+    assert sb.returncode == 137
+
+
+def entrypoint():
+    sb = box("bash", "-c", "read line; echo got $line; echo oops >&2; exit 4")
+    assert sb.poll() is None
+    sb.stdin.write("input\n")
+    sb.stdin.write_eof()
+    sb.stdin.drain()
+    sb.wait(raise_on_termination=False)
+    assert sb.returncode == 4 and sb.poll() == 4
+    assert sb.stdout.read() == "got input\n", "out"
+    assert sb.stderr.read() == "oops\n", "err"
+    sb.terminate()
+    late = box("sleep", "60", timeout=2)
+    fails(late.wait, modal.exception.SandboxTimeoutError)
+    assert late.returncode == 124, late.returncode
+    fails(lambda: box("/there/is/none"), modal.exception.InvalidError, Exception)
+
+
+def commands():
+    sb = box(secrets=[modal.Secret.from_dict({"A": "b"})], timeout=600)
+    p = sb.exec("sh", "-c", 'echo "$A $C $PWD"; echo err >&2; exit 3', workdir="/tmp", secrets=[modal.Secret.from_dict({"C": "d"})])
+    assert (p.stdout.read(), p.stderr.read(), p.wait()) == ("b d /tmp\n", "err\n", 3)
+    p = sb.exec("cat")
+    assert p.poll() is None
+    p.stdin.write("one\n")
+    p.stdin.drain()
+    p.stdin.write(b"two\n")
+    p.stdin.write_eof()
+    p.stdin.drain()
+    assert (p.stdout.read(), p.wait()) == ("one\ntwo\n", 0)
+    p = sb.exec("printf", r"\377\001", text=False)
+    assert p.stdout.read() == b"\xff\x01"
+    p = sb.exec("seq", "100000")
+    assert p.stdout.read().endswith("99999\n100000\n")
+    p = sb.exec("sh", "-c", "kill -9 $$")
+    assert p.wait() == 137
+    sb.terminate()
+
+
+def names():
+    sb = box(name="one", timeout=600)
+    fails(lambda: box(name="one"), modal.exception.AlreadyExistsError)
+    sb.set_tags({"team": "blue", "n": "1"})
+    other = box(timeout=600)
+    assert modal.Sandbox.from_name(APP, "one").object_id == sb.object_id
+    fails(lambda: modal.Sandbox.from_name(APP, "none"), modal.exception.NotFoundError)
+    assert [s.object_id for s in modal.Sandbox.list(app_id=app().app_id, tags={"n": "1"})] == [sb.object_id]
+    assert [s.object_id for s in modal.Sandbox.list(app_id=app().app_id)] == [other.object_id, sb.object_id]
+    if hasattr(sb, "get_tags"):
+        assert sb.get_tags() == {"team": "blue", "n": "1"}
+    assert modal.Sandbox.from_id(sb.object_id).exec("true").wait() == 0
+    fails(lambda: modal.Sandbox.from_id("sb-abcdefghij"), modal.exception.NotFoundError)
+    for one in (sb, other):
+        one.terminate()
+    assert list(modal.Sandbox.list(app_id=app().app_id)) == []
+
+
+def images():
+    made = image().dockerfile_commands("ENV GREETING='hello you'", "WORKDIR /tmp/place").run_commands("echo $GREETING > made")
+    sb = box(image=made, timeout=600)
+    p = sb.exec("sh", "-c", "cat made; pwd")
+    assert p.stdout.read() == "hello you\n/tmp/place\n"
+    assert sb.exec("sh", "-c", "echo more >> made").wait() == 0
+    snapshot = sb.snapshot_filesystem()
+    sb.terminate()
+    second = box(image=snapshot)
+    assert second.exec("cat", "/tmp/place/made").stdout.read() == "hello you\nmore\n"
+    second.terminate()
+    again = box(image=modal.Image.from_id(snapshot.object_id))
+    assert again.exec("sh", "-c", "echo $GREETING").stdout.read() == "hello you\n"
+    again.terminate()
+    fails(lambda: box(image=image().run_commands("exit 3")), modal.exception.RemoteError, modal.exception.ImageBuilderVersion if hasattr(modal.exception, "ImageBuilderVersion") else modal.exception.RemoteError)
+    fails(lambda: modal.Image.from_id("im-abcdefghij").build(app()) if NEWEST else box(image=modal.Image.from_id("im-abcdefghij")), modal.exception.NotFoundError)
+
+
+def files():
+    sb = box(timeout=600)
+    fs = sb.filesystem
+    fs.write_text("some text", "/tmp/a/b.txt")
+    assert fs.read_text("/tmp/a/b.txt") == "some text"
+    large = bytes(range(256)) * 20000
+    fs.write_bytes(large, "/tmp/a/large")
+    assert fs.read_bytes("/tmp/a/large") == large
+    assert [(e.name, e.size) for e in fs.list_files("/tmp/a")] == [("b.txt", 9), ("large", len(large))]
+    assert fs.stat("/tmp/a/b.txt").is_file() and fs.stat("/tmp/a").is_dir()
+    fails(lambda: fs.read_text("/tmp/none"), modal.exception.SandboxFilesystemNotFoundError)
+    fails(lambda: fs.read_text("/tmp/a"), modal.exception.SandboxFilesystemIsADirectoryError)
+    fails(lambda: fs.write_text("", "/tmp/a"), modal.exception.SandboxFilesystemIsADirectoryError)
+    fails(lambda: fs.make_directory("/tmp/a", create_parents=False), modal.exception.SandboxFilesystemPathAlreadyExistsError)
+    fails(lambda: fs.make_directory("/tmp/x/y", create_parents=False), modal.exception.SandboxFilesystemNotFoundError)
+    fs.make_directory("/tmp/x/y")
+    fails(lambda: fs.remove("/tmp/a"), modal.exception.SandboxFilesystemDirectoryNotEmptyError)
+    fs.remove("/tmp/a", recursive=True)
+    fails(lambda: fs.list_files("/tmp/a"), modal.exception.SandboxFilesystemNotFoundError)
+    sb.terminate()
+
+
+def openhands():
+    """Its way: a server as the command of the sandbox, and nothing but a tunnel to it."""
+    script = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=8000, bind='127.0.0.1')"
+    sb = box("python3", "-c", script, encrypted_ports=[8000], timeout=600, workdir="/", secrets=[modal.Secret.from_dict({"X": "1"})])
+    tunnel = sb.tunnels()[8000]
+    assert tunnel.url.startswith("https://8000-")
+    deadline = time.monotonic() + 60
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", tunnel.port, timeout=30)
+        connection.request("GET", "/etc/", headers={"Host": f"{tunnel.host}:{tunnel.port}"})
+        answer = connection.getresponse()
+        if answer.status == 200 or time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    assert answer.status == 200 and b"Directory listing" in answer.read()
+    attached = modal.Sandbox.from_id(sb.object_id)
+    assert attached.tunnels()[8000].url == tunnel.url
+    attached.terminate()
+
+
+if __name__ == "__main__":
+    with modal.enable_output() if "-v" in sys.argv else memoryview(b""):
+        globals()[sys.argv[1]]()
+    print("done")

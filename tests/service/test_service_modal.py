@@ -1,0 +1,362 @@
+"""The surface of Modal on the wire: both gRPC services, refusals, tenants, frames that no good client sends."""
+
+import struct
+import uuid
+
+import pytest
+
+from modal_wire import (
+    DENIED, EXHAUSTED, EXISTS, INVALID, NOT_FOUND, PRECONDITION, STRANGER, UNIMPLEMENTED, Wire, frame, pack, text, unpack,
+)
+from services import Service, eventually
+
+CONFIG = """
+[template.small]
+memory = "256m"
+plugins = []
+env = {GREETING = "hello"}
+"""
+DEBIAN = [(2, [(6, "FROM debian:12")])]
+
+
+@pytest.fixture(scope="module")
+def service(jail_works, tmp_path_factory):
+    service = Service(tmp_path_factory.mktemp("modal"), config=CONFIG).start()
+    yield service
+    service.finish()
+
+
+def wire(service, tenant, *flags):
+    return Wire(service, service.tenant(tenant, *flags).key)
+
+
+@pytest.fixture(scope="module")
+def alice(service):
+    return wire(service, "alice")
+
+
+@pytest.fixture(scope="module")
+def bob(service):
+    return wire(service, "bob")
+
+
+@pytest.fixture(scope="module")
+def image(alice):
+    return text(alice.call("ImageGetOrCreate", DEBIAN).one, 1)
+
+
+def create(client, image, *more, tags=()):
+    made = client.call("SandboxCreateV2", [(1, "ap-x"), (2, [(3, image), (7, 600), *more]), *tags]).one
+    return text(made, 1), text(made, 3), text(unpack(made[5][0]), 1)
+
+
+@pytest.fixture(scope="module")
+def box(alice, image):
+    """Its id, that of its task, and the token for the router."""
+    return create(alice, image)
+
+
+def start(client, box, *args, **more):
+    name = str(uuid.uuid4())
+    fields = [(1, box[1]), (2, name), *((3, arg) for arg in args), *more.get("fields", ())]
+    client.router("TaskExecStart", box[2], fields).ok()
+    return name
+
+
+def said(client, box, name, fd=0, offset=0):
+    answer = client.router("TaskExecStdioRead", box[2], [(1, box[1]), (2, name), (3, offset), (4, fd)]).ok()
+    return b"".join(message.get(1, [b""])[0] for message in answer.messages)
+
+
+def status(client, box, name):
+    return client.router("TaskExecWait", box[2], [(1, box[1]), (2, name)]).one
+
+
+# --- who may --------------------------------------------------------------------------------------
+
+
+def test_strangers_learn_nothing(service, alice, box):
+    for key in (None, "tnk_000000000000_" + "x" * 43, "nonsense"):
+        answer = Wire(service, key).call("AuthTokenGet").ok(STRANGER)
+        assert not answer.messages and answer.message
+    for token in ("a.b.c", "", box[2][:-2] + "xx"):
+        alice.router("TaskExecPoll", token or "none", [(1, box[1]), (2, "x")]).ok(STRANGER)
+    Wire(service).router("TaskExecPoll", None, [(1, box[1]), (2, "x")]).ok(STRANGER)  # nor a key: alice's is no token
+
+
+def test_scopes_are_those_of_the_key(service, image):
+    reader = wire(service, "alice", "--scope", "read")
+    reader.call("AuthTokenGet").ok()
+    reader.call("SandboxList").ok()
+    reader.call("SandboxCreateV2", [(2, [(3, image)])]).ok(DENIED)
+    reader.call("ImageGetOrCreate", DEBIAN).ok(DENIED)
+
+
+def test_a_token_ends_with_its_key(service, image):
+    key = service.make_key("short", "--tenant", "carol")
+    carol = Wire(service, key["key"])
+    made = create(carol, image)
+    assert status(carol, made, start(carol, made, "true")) == {1: [0]}
+    carol.call("SandboxTerminate", [(1, made[0])]).ok()
+    assert service.tendon("key", "revoke", "short").returncode == 0
+    eventually(lambda: carol.router("TaskExecPoll", made[2], [(1, made[1]), (2, "x")]).status == STRANGER, "revoked")
+
+
+def test_tenants_do_not_see_each_other(alice, bob, box, image):
+    theirs = create(bob, image)
+    for method in ("SandboxWait", "SandboxTerminate", "SandboxGetTaskId", "SandboxGetTunnels", "SandboxTagsGet",
+                   "SandboxSnapshotFs", "SandboxWaitV2", "SandboxGetLogs", "SandboxGetCommandRouterAccess",
+                   "SandboxStdinWrite", "SandboxSetName"):
+        bob.call(method, [(1, box[0])]).ok(NOT_FOUND)
+    bob.call("TaskGetCommandRouterAccess", [(1, box[1])]).ok(NOT_FOUND)
+    bob.call("SandboxTagsSet", [(2, box[0]), (3, [(1, "a"), (2, "b")])]).ok(NOT_FOUND)
+    bob.call("ContainerExec", [(1, box[1]), (2, "true")]).ok(NOT_FOUND)
+    bob.router("TaskExecStart", theirs[2], [(1, box[1]), (2, "x"), (3, "true")]).ok(NOT_FOUND)  # a token opens one task
+    assert box[0].encode() not in b"".join(m for row in bob.call("SandboxList").messages for m in row.get(1, []))
+    secret = text(alice.call("SecretGetOrCreate", [(5, [(1, "A"), (2, "secret")])]).one, 1)
+    bob.call("SandboxCreateV2", [(2, [(3, image), (4, secret)])]).ok(NOT_FOUND)
+    snapshot = text(alice.call("SandboxSnapshotFs", [(1, box[0])]).one, 1)
+    bob.call("ImageFromId", [(1, snapshot)]).ok(NOT_FOUND)
+    bob.call("SandboxCreateV2", [(2, [(3, snapshot)])]).ok(NOT_FOUND)
+    alice.call("ImageDelete", [(1, snapshot)]).ok()
+    bob.call("SandboxTerminate", [(1, theirs[0])]).ok()
+
+
+# --- frames ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("raw, expected", [
+    (b"", INVALID),
+    (b"\0\0\0", INVALID),
+    (b"\0" + struct.pack(">I", 10) + b"x", INVALID),
+    (b"\0" + struct.pack(">I", 100 << 20) + b"x", EXHAUSTED),
+    (b"\0\xff\xff\xff\xff", EXHAUSTED),
+    (frame(b"\x0a\xff"), INVALID),
+    (frame(b"\x0a\x05ab"), INVALID),
+    (frame(b"\xff" * 12), INVALID),
+    (frame([], flag=1), INVALID),
+    (frame([]) + frame([]), INVALID),
+    (frame(b"\x2a\0" * (1 << 20)), INVALID),  # a million tags: more than their bytes may cost
+], ids=range(11))
+def test_broken_frames_are_refused(alice, raw, expected):
+    answer = alice.call("SandboxList", raw=raw).ok(expected)
+    assert answer.message and not answer.messages
+    alice.call("AuthTokenGet").ok()
+
+
+def test_what_is_not_there_is_told(alice, box):
+    for method in ("SandboxRestore", "VolumeGetOrCreate", "Sandbox", "V2", "x%2Fy"):
+        answer = alice.call(method).ok(UNIMPLEMENTED)
+        assert "not served" in answer.message and not answer.messages
+    alice.router("TaskSnapshotMemory", box[2]).ok(UNIMPLEMENTED)
+    alice.router("SandboxCreate", box[2]).ok(UNIMPLEMENTED)  # each service has its own
+    alice.call("TaskExecStart").ok(UNIMPLEMENTED)
+
+
+def test_how_a_call_ends_is_in_the_trailers(alice, box):
+    good = alice.call("AuthTokenGet").ok()
+    assert good.trailers == {b"grpc-status": b"0"} and good.head[b"content-type"] == b"application/grpc"
+    assert len(text(good.one, 1).split(".")) == 3
+    bad = alice.call("SandboxWait", [(1, "sb-é%")]).ok(NOT_FOUND)
+    assert bad.trailers is None and "é%" in bad.message
+    # After a message that was sent already.
+    name = start(alice, box, "sh", "-c", "echo out")
+    assert said(alice, box, name) == b"out\n"
+
+
+# --- what clients wish ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", [
+    (2, "mo-1"),
+    (9, []),
+    (13, [(1, "vo-1"), (2, "/data")]),
+    (14, []),
+    (23, "pr-1"),
+    (39, "10.0.0.0/8"),
+    (5, [(4, [(2, 1), (4, "H100")])]),
+    (30, "no/name " + "x" * 300),
+], ids=lambda field: str(field[0]))
+def test_wishes_that_nobody_grants(alice, image, field):
+    answer = alice.call("SandboxCreateV2", [(2, [(3, image), field])])
+    assert answer.status == INVALID and answer.message, (answer.status, answer.message)
+
+
+@pytest.mark.parametrize("lines, expected", [
+    (["COPY a b"], INVALID),
+    (["FROM a AS b"], INVALID),
+    (["FROM a", "FROM b"], INVALID),
+    (["FROM debian:12", "ADD a b"], INVALID),
+    (["FROM debian:12", 'RUN ["a"]'], INVALID),
+    (["RUN true"], INVALID),
+    ([], INVALID),
+], ids=str)
+def test_images_that_cannot_be_made(alice, lines, expected):
+    assert alice.call("ImageGetOrCreate", [(2, [(6, line) for line in lines])]).ok(expected).message
+
+
+def test_image_ids_that_nobody_gave_out(alice):
+    for id in ("im-", "im-0", "im-0zz", "im-0464f4d", "im-abcdefghij", "sb-x", "im-0" + "00" * 30, "x" * 5000):
+        alice.call("SandboxCreateV2", [(2, [(3, id)])]).ok(NOT_FOUND)
+        alice.call("ImageJoinStreaming", [(1, id)]).ok(NOT_FOUND)
+
+
+def test_a_template_is_an_image(alice, service):
+    made = text(alice.call("ImageGetOrCreate", [(2, [(6, "FROM small"), (6, "ENV B='x y' C=\"z\""), (6, "ENV D e f")])]).one, 1)
+    one = create(alice, made)
+    name = start(alice, one, "sh", "-c", "echo $GREETING $B $C $D")
+    assert said(alice, one, name) == b"hello x y z e f\n"
+    alice.call("SandboxTerminate", [(1, one[0])]).ok()
+
+
+def test_a_build_is_done_once_and_tells_what_it_said(alice, image):
+    wish = [(2, [(5, [(1, image), (2, "base")]), (6, "FROM base"), (6, "RUN echo building; \\"), (6, "  echo x > /tmp/made")])]
+    first = text(alice.call("ImageGetOrCreate", wish).one, 1)
+    joined = alice.call("ImageJoinStreaming", [(1, first), (2, 55.0)]).ok().messages
+    while 1 not in joined[-1]:
+        joined += alice.call("ImageJoinStreaming", [(1, first), (2, 55.0)]).ok().messages
+    assert unpack(joined[-1][1][0])[1] == [1]
+    logs = b"".join(unpack(log)[1][0] for message in joined for log in message.get(2, []))
+    assert logs == b"building\n"
+    assert text(alice.call("ImageGetOrCreate", wish).one, 1) == first
+    bad = alice.call("ImageGetOrCreate", [(2, [(6, "FROM debian:12"), (6, "RUN echo no >&2; exit 7")])]).one
+    joined = [{}]
+    while 1 not in joined[-1]:
+        joined += alice.call("ImageJoinStreaming", [(1, text(bad, 1)), (2, 55.0)]).ok().messages
+    result = unpack(joined[-1][1][0])
+    assert result[1] == [2] and b"exit status 7" in result[2][0]
+    alice.call("ImageDelete", [(1, first)]).ok()
+    alice.call("ImageFromId", [(1, first)]).ok(NOT_FOUND)
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+def test_output_may_be_read_again_from_anywhere(alice, box):
+    name = start(alice, box, "sh", "-c", "printf 0123456789; printf err >&2")
+    assert status(alice, box, name) == {1: [0]}
+    assert [said(alice, box, name, offset=n) for n in (0, 4, 10)] == [b"0123456789", b"456789", b""]
+    assert said(alice, box, name, fd=1) == b"err"
+    both = start(alice, box, "sh", "-c", "echo a >&2; echo b", fields=[(5, 2)])
+    assert said(alice, box, both) == b"a\nb\n"
+
+
+def test_starting_twice_is_starting_once(alice, box):
+    name = str(uuid.uuid4())
+    for _ in range(2):
+        fields = [(1, box[1]), (2, name), (3, "sh"), (3, "-c"), (3, "echo x >> /tmp/once-$0"), (3, name)]
+        alice.router("TaskExecStart", box[2], fields).ok()
+    assert status(alice, box, name) == {1: [0]}
+    assert said(alice, box, start(alice, box, "cat", f"/tmp/once-{name}")) == b"x\n"
+
+
+def test_input_is_taken_once(alice, box):
+    name = start(alice, box, "cat")
+    for offset, data in ((0, "abc"), (0, "abc"), (3, "def")):
+        alice.router("TaskExecStdinWrite", box[2], [(1, box[1]), (2, name), (3, offset), (4, data)]).ok()
+    alice.router("TaskExecStdinWrite", box[2], [(1, box[1]), (2, name), (3, 9), (4, "gap")]).ok(PRECONDITION)
+    assert alice.router("TaskExecStdinStatus", box[2], [(1, box[1]), (2, name)]).one == {1: [6], 2: [0]}
+    assert alice.router("TaskExecPoll", box[2], [(1, box[1]), (2, name)]).one == {}
+    begin = [(1, [(1, box[1]), (2, name), (3, 6)])]
+    alice.router("TaskExecStdinWriteStream", box[2], begin, [(2, "ghi")]).ok(INVALID)  # breaks off: goes on later
+    alice.router("TaskExecStdinWriteStream", box[2], [(2, "first")]).ok(INVALID)
+    alice.router("TaskExecStdinWriteStream", box[2], begin, [(2, "ghi")], [(2, "jkl")], [(3, [])]).ok()
+    assert said(alice, box, name) == b"abcdefghijkl" and status(alice, box, name) == {1: [0]}
+    alice.router("TaskExecStdinWrite", box[2], [(1, box[1]), (2, name), (3, 12), (4, "x")]).ok(PRECONDITION)
+
+
+def test_signals_and_time(alice, box):
+    assert status(alice, box, start(alice, box, "sh", "-c", "kill -9 $$")) == {2: [9]}
+    assert 2 in status(alice, box, start(alice, box, "sleep", "60", fields=[(6, 1)]))
+    alice.router("TaskExecWait", box[2], [(1, box[1]), (2, "none")]).ok(NOT_FOUND)
+    alice.router("TaskExecWait", box[2], [(1, box[1]), (2, "a b")]).ok(INVALID)
+    alice.router("TaskExecStart", box[2], [(1, box[1]), (2, "x1"), (3, "/there/is/none")]).ok(INVALID)
+    alice.router("TaskExecStart", box[2], [(1, box[1]), (2, "x2")]).ok(INVALID)
+
+
+def test_the_older_way(alice, bob, box):
+    id = text(alice.call("ContainerExec", [(1, box[1]), (2, "sh"), (2, "-c"), (2, "cat; exit 5")]).one, 1)
+    assert alice.call("ContainerExecWait", [(1, id), (2, 0.0)]).one.get(2, [0]) == [0]
+    alice.call("ContainerExecPutInput", [(1, id), (2, [(1, "hello\n"), (2, 1)])]).ok()
+    alice.call("ContainerExecPutInput", [(1, id), (2, [(2, 2), (3, 1)])]).ok()
+    batches = alice.call("ContainerExecGetOutput", [(1, id), (2, 55.0), (4, 1), (5, 1)]).ok().messages
+    assert unpack(batches[0][1][0])[3] == [b"hello\n"] and batches[-1][3] == [5]
+    again = alice.call("ContainerExecGetOutput", [(1, id), (2, 55.0), (3, batches[0][2][0]), (4, 1)]).ok().messages
+    assert len(again) == 1 and again[0][3] == [5]
+    assert alice.call("ContainerExecWait", [(1, id), (2, 10.0)]).one == {1: [5], 2: [1]}
+    bob.call("ContainerExecWait", [(1, id)]).ok(NOT_FOUND)
+    for bad in ("", "ex-", id[:-1], id[:-1] + "/", "x" * 300):
+        alice.call("ContainerExecWait", [(1, bad)]).ok(NOT_FOUND)
+
+
+# --- lives ----------------------------------------------------------------------------------------
+
+
+def test_lists_come_in_pages(service, image):
+    client = wire(service, "pages")
+    boxes = [create(client, image, tags=[(4, [(1, "n"), (2, str(i))])]) for i in range(3)]
+
+    def rows(*fields):
+        return [unpack(row) for row in client.call("SandboxList", [(1, "ap-x"), *fields]).one.get(1, [])]
+
+    newest_first = rows()
+    assert [text(row, 1) for row in newest_first] == [one[0] for one in reversed(boxes)]
+    second = newest_first[1]
+    before = b"\x11" + struct.pack("<d", second[3][0])
+    answer = client.call("SandboxListV2", raw=frame(pack([(1, "ap-x")]) + before)).one
+    assert [text(unpack(row), 1) for row in answer[1]] == [boxes[0][0]]
+    assert [text(row, 1) for row in rows((5, [(1, "n"), (2, "1")]))] == [boxes[1][0]]
+    assert client.call("SandboxList", [(1, "ap-other")]).one == {}
+    for one in boxes:
+        client.call("SandboxTerminate", [(1, one[0])]).ok()
+    assert rows() == [] and len(rows((4, 1))) == 3
+
+
+def test_names_are_taken_while_one_runs(service, image):
+    client = wire(service, "names")
+    first = create(client, image, (30, "web"))
+    assert client.call("SandboxCreateV2", [(1, "ap-x"), (2, [(3, image), (30, "web")])]).ok(EXISTS).message
+    client.call("SandboxTerminate", [(1, first[0])]).ok()
+    second = create(client, image, (30, "web"))
+    client.call("SandboxSetName", [(1, second[0]), (2, "other")]).ok()
+    third = create(client, image, (30, "web"))
+    client.call("SandboxSetName", [(1, third[0]), (2, "other")]).ok(EXISTS)
+    for one in (second, third):
+        client.call("SandboxTerminateV2", [(1, one[0])]).ok()
+
+
+def test_an_end_is_told_as_it_was(alice, image):
+    one = create(alice, image, (1, "sh"), (1, "-c"), (1, "echo bye; exit 3"))
+    waited = alice.call("SandboxWait", [(1, one[0]), (2, 50.0)]).one
+    assert unpack(waited[1][0]) == {1: [2], 3: [3]}
+    logs = alice.call("SandboxGetLogs", [(1, one[0]), (2, 1), (3, 50.0)]).ok().messages
+    assert unpack(logs[0][2][0])[1] == [b"bye\n"] and logs[-1][14] == [1]
+    read = alice.router("SandboxStdioReadV2", one[2], [(1, one[1])]).ok().messages
+    assert [m[1] for m in read] == [[b"bye\n"]]
+    alice.call("SandboxTerminate", [(1, one[0])]).ok()
+    assert unpack(alice.call("SandboxWait", [(1, one[0])]).one[1][0]) == {1: [2], 3: [3]}
+    alice.call("SandboxGetTunnels", [(1, one[0])]).ok()  # of one whose command is over its files can still be had
+    two = create(alice, image)
+    assert alice.call("SandboxWait", [(1, two[0])]).one == {}
+    alice.call("SandboxTerminate", [(1, two[0])]).ok()
+    assert unpack(alice.call("SandboxWait", [(1, two[0])]).one[1][0])[1] == [3]
+    alice.router("TaskExecStart", two[2], [(1, two[1]), (2, "x"), (3, "true")]).ok(NOT_FOUND)
+
+
+def test_a_tunnel_leads_to_its_port_alone(alice, service, image):
+    server = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=8000, bind='127.0.0.1')"
+    one = create(alice, image, (1, "python3"), (1, "-c"), (1, server), (20, [(1, [(1, 8000)]), (1, [(1, 8001), (2, 1)])]))
+    tunnels = {row[5][0]: row for row in map(unpack, alice.call("SandboxGetTunnels", [(1, one[0])]).one[2])}
+    assert sorted(tunnels) == [8000, 8001] and 3 not in tunnels[8000] and 3 in tunnels[8001]
+    host, port = text(tunnels[8000], 1), tunnels[8000][2][0]
+    assert port == service.port
+
+    def ask(name):
+        return service.stranger(headers={"Host": f"{name}:{port}"}).get("/").status
+
+    eventually(lambda: ask(host) == 200, "the server inside")
+    key = host.split("-")[1]
+    assert ask(f"22-{key}") == 401  # a port that was not opened
+    assert ask("8000-" + key[:12] + "0" * 30 + key[42:]) == 401
+    alice.call("SandboxTerminate", [(1, one[0])]).ok()
+    assert ask(host) != 200
