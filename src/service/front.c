@@ -222,8 +222,8 @@ bool front_enter(struct tn_http_exchange *x, void *ctx)
     struct tn_service *s = ctx;
 
     front_begin(x, s);
-    return !e2b_take(s, x) && !modal_take(s, x) && !runloop_take(s, x) && !preview_take(s, x) && !daytona_take(x) &&
-           host_check(s, x) && origin_check(s, x) && !openhands_take(s, x);
+    return !e2b_take(s, x) && !modal_take(s, x) && !runloop_take(s, x) && !preview_take(s, x) &&
+           !daytona_take(x) && host_check(s, x) && origin_check(s, x) && !openhands_take(s, x);
 }
 
 /* --- keys ---------------------------------------------------------------------------------- */

@@ -250,7 +250,7 @@ int surface_process_env(const struct tn_http_exchange *x, const char *home,
     return tn_json_parse(tn_buf_str(&text), text.len, out, err);
 }
 
-/* --- words of clients, and ours beside them ------------------------------------------------------ */
+/* --- words of clients, and ours beside them -------------------------------------------------- */
 
 enum { RECORD_MAX = 64 << 10 };
 

@@ -24,9 +24,9 @@ void surface_token(const struct tn_service *s, const char *purpose, const char *
 bool surface_is_token(const struct tn_service *s, const char *purpose, const char *text,
                       const char *given);
 
-/* Tunnels: ports of boxes under hosts that are hard to guess, "8080-KEY.anything".  A key is the id of
- * the box and a token of the surface whose tunnel it is, with a NUL: whoever knows it may ask by any
- * domain. */
+/* Tunnels: ports of boxes under hosts that are hard to guess, "8080-KEY.anything".  A key is the
+ * id of the box and a token of the surface whose tunnel it is, with a NUL: whoever knows it may
+ * ask by any domain. */
 enum { SURFACE_TUNNEL = 10 + SURFACE_TOKEN };
 bool surface_tunnel_host(const struct tn_http_exchange *x, int *port, char key[SURFACE_TUNNEL]);
 struct box *surface_tunnel_box(struct tn_service *s, const char *key); /* or NULL */
@@ -72,9 +72,9 @@ void surface_add_arg(struct tn_str_list *args, const char *text);
 int surface_process_env(const struct tn_http_exchange *x, const char *home,
                         const struct tn_json *given, struct tn_json **out, struct tn_error *err);
 
-/* Metadata of a box with a client's words (members that are no strings are left out) and a record of
- * the surface's own, an object below the name `own`, where `member` is the JSON text `value` (NULL: is
- * not there).  The caller's; NULL with err. */
+/* Metadata of a box with a client's words (members that are no strings are left out) and a record
+ * of the surface's own, an object below the name `own`, where `member` is the JSON text `value`
+ * (NULL: is not there).  The caller's; NULL with err. */
 struct tn_json *surface_metadata(const char *own, const struct tn_json *words,
                                  const struct tn_json *record, const char *member,
                                  const char *value, struct tn_error *err);

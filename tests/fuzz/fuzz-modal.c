@@ -1,5 +1,5 @@
-/* What a client of Modal may send, cut into frames: every message that a call takes; then as the lines
- * of a Dockerfile, and as the id of an image. */
+/* What a client of Modal may send, cut into frames: every message that a call takes; then as the
+ * lines of a Dockerfile, and as the id of an image. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
