@@ -44,8 +44,9 @@ void tn_grpc_plain_text(char *text);
 int tn_grpc_add(struct tn_buf *to, const ProtobufCMessage *message);
 
 /* The message of this kind that was in a frame (kind is its first byte: compressed ones are not
- * taken), to be freed with protobuf_c_message_free_unpacked(m, NULL).  All that it takes in memory is
- * bounded by n and a constant, whatever it says.  NULL with TN_E_PEER when it is not one. */
+ * taken), to be freed with protobuf_c_message_free_unpacked(m, NULL).  All that it takes in
+ * memory is bounded by n and a constant, whatever it says.  NULL with TN_E_PEER when it is not
+ * one. */
 void *tn_grpc_read(const ProtobufCMessageDescriptor *of, char kind, const void *bytes, size_t n,
                    struct tn_error *err);
 

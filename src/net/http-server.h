@@ -159,8 +159,8 @@ int tn_http_write(struct tn_http_exchange *x, const void *bytes, size_t n);
 /* Sends n bytes of fd from offset (sendfile where it can). */
 int tn_http_write_file(struct tn_http_exchange *x, int fd, int64_t offset, int64_t n);
 int tn_http_end(struct tn_http_exchange *x);
-/* The same with trailers after a stream without a known length: lines ("name: value\r\n...", names in
- * lower case). */
+/* The same with trailers after a stream without a known length: lines ("name: value\r\n...",
+ * names in lower case). */
 int tn_http_end_with(struct tn_http_exchange *x, const char *trailers);
 /* Marks a started stream as broken: the connection is closed without the proper end. */
 void tn_http_abort(struct tn_http_exchange *x);

@@ -24,9 +24,9 @@ void surface_token(const struct tn_service *s, const char *purpose, const char *
 bool surface_is_token(const struct tn_service *s, const char *purpose, const char *text,
                       const char *given);
 
-/* Tunnels: ports of boxes under hosts that are hard to guess, "8080-KEY.anything".  A key is the id of
- * the box and a token of the surface whose tunnel it is, with a NUL: whoever knows it may ask by any
- * domain. */
+/* Tunnels: ports of boxes under hosts that are hard to guess, "8080-KEY.anything".  A key is the
+ * id of the box and a token of the surface whose tunnel it is, with a NUL: whoever knows it may
+ * ask by any domain. */
 enum { SURFACE_TUNNEL = 10 + SURFACE_TOKEN };
 bool surface_tunnel_host(const struct tn_http_exchange *x, int *port, char key[SURFACE_TUNNEL]);
 struct box *surface_tunnel_box(struct tn_service *s, const char *key); /* or NULL */

@@ -1,9 +1,10 @@
-/* What a client of Modal may send, cut into frames: every message that a call takes; then as the lines
- * of a Dockerfile, and as the id of an image. */
+/* What a client of Modal may send, cut into frames: every message that a call takes; then as the
+ * lines of a Dockerfile, and as the id of an image. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "service/modal/modal.h"
 
 enum { FRAME_MAX = 4096 };
@@ -69,6 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_recipe(text);
     check_image(text);
     tn_autofree char *plain = modal_text(data, size);
+    if (!tn_utf8_valid(plain, strlen(plain)))
+        abort();
     snprintf(message, sizeof message, "%s", text);
     tn_grpc_plain_text(message);
     return 0;

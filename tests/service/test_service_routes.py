@@ -23,10 +23,10 @@ METHODS = ("PATCH", "PUT", "DELETE", "POST", "GET")
 
 
 def tables():
-    """The files that have a table of routes."""
+    """The files that have a table of routes; gRPC answers 200 to everything (test_service_modal.py)."""
     folder = ROOT / "src" / "service"
     for path in sorted(folder.rglob("*.c")):
-        if re.search(r"^const struct tn_route \w+\[\] = {", path.read_text(), re.MULTILINE):
+        if path.parent.name != "modal" and re.search(r"^const struct tn_route \w+\[\] = {", path.read_text(), re.MULTILINE):
             yield str(path.relative_to(folder))
 
 

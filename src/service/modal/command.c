@@ -1,4 +1,5 @@
-/* Commands: through the router, the older way through ModalClient, and that of the sandbox itself. */
+/* Commands: through the router, the older way through ModalClient, and that of the sandbox
+ * itself. */
 #include "base/utf8.h"
 #include "service/modal/modal.h"
 

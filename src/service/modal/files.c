@@ -1,8 +1,8 @@
-/* Files.  Clients have no calls for them: they start a program of the vendor's that every sandbox of
- * theirs has, with what to do as JSON.  Here it is done by the service, through the hand; what the
- * program would have said is told by a small script in its place, which gets exit status and text on
- * its input.  So everything that clients do with a command (output, input, wait) works on it, and
- * nothing is kept here: the script's arguments say what it stands for. */
+/* Files.  Clients have no calls for them: they start a program of the vendor's that every sandbox
+ * of theirs has, with what to do as JSON.  Here it is done by the service, through the hand; what
+ * the program would have said is told by a small script in its place, which gets exit status and
+ * text on its input.  So everything that clients do with a command (output, input, wait) works on
+ * it, and nothing is kept here: the script's arguments say what it stands for. */
 #include "service/modal/modal.h"
 
 enum { TEXT_MAX = 16 << 20, PROGRAM = 3, REQUEST = 4 }; /* where both stand in its arguments */

@@ -1,9 +1,9 @@
 /* Images: what a Dockerfile says, as far as it can be done here.
  *
- * A recipe of FROM, ENV and WORKDIR needs nothing built: its id spells it out.  One with RUN is a box
- * in which the commands run as one process and which is then put to rest, of which sandboxes are
- * forked; so is a snapshot of a sandbox.  Nobody waits for a build: whoever asks how far it is looks
- * at the process, and the first who sees its end notes it. */
+ * A recipe of FROM, ENV and WORKDIR needs nothing built: its id spells it out.  One with RUN is a
+ * box in which the commands run as one process and which is then put to rest, of which sandboxes
+ * are forked; so is a snapshot of a sandbox.  Nobody waits for a build: whoever asks how far it
+ * is looks at the process, and the first who sees its end notes it. */
 #include "base/hex.h"
 #include "base/sha256.h"
 #include "service/modal/modal.h"
@@ -83,8 +83,8 @@ int modal_find_image(struct tn_service *s, const struct caller *who, const char 
 
 /* --- recipes --------------------------------------------------------------------------------- */
 
-/* The next line of a Dockerfile, joined where it goes on with a backslash: *at moves behind it.  The
- * caller's; NULL at the end. */
+/* The next line of a Dockerfile, joined where it goes on with a backslash: *at moves behind it.
+ * The caller's; NULL at the end. */
 static char *next_line(const char **at)
 {
     tn_autobuf struct tn_buf line = TN_BUF_INIT(SCRIPT_MAX);
@@ -192,6 +192,14 @@ char *modal_recipe_env(const char *recipe, char **workdir)
     return tn_buf_take(&env);
 }
 
+char *modal_recipe_workdir(const char *recipe)
+{
+    char *workdir;
+
+    free(modal_recipe_env(recipe, &workdir));
+    return workdir;
+}
+
 /* What becomes of a Dockerfile. */
 struct plan {
     struct modal_image base;
@@ -278,8 +286,8 @@ static int plan_line(struct modal_call *c, const Modal__Image *image, const char
                    "%.20s is not served here: FROM, RUN, ENV, ARG and WORKDIR are", line);
 }
 
-/* What stands in `debian_slim` of their clients.  Where sandboxes have the root of this machine, what
- * is in it is the operator's. */
+/* What stands in `debian_slim` of their clients.  Where sandboxes have the root of this machine,
+ * what is in it is the operator's. */
 static bool is_slim(const Modal__Image *image)
 {
     for (size_t i = 0; i < image->n_dockerfile_commands; i++)

@@ -1,9 +1,9 @@
-/* The API of Modal: apps, images, sandboxes, commands, files, tunnels, snapshots; two gRPC services,
- * ModalClient and TaskCommandRouter, on the port of all others.
+/* The API of Modal: apps, images, sandboxes, commands, files, tunnels, snapshots; two gRPC
+ * services, ModalClient and TaskCommandRouter, on the port of all others.
  *
  * Unmodified clients work by MODAL_SERVER_URL, the address of this service, and a key in
- * MODAL_TOKEN_SECRET.  A sandbox is a box (box.h), a command a process (process.h), an image a recipe
- * that its id spells out or a box at rest.  docs/clouds/modal.md says what differs;
+ * MODAL_TOKEN_SECRET.  A sandbox is a box (box.h), a command a process (process.h), an image a
+ * recipe that its id spells out or a box at rest.  docs/clouds/modal.md says what differs;
  * docs/internals/service-modal.md why.  The messages: modal/modal.proto. */
 #ifndef TN_SERVICE_MODAL_H
 #define TN_SERVICE_MODAL_H
@@ -91,8 +91,8 @@ struct box *modal_running(const struct modal_call *c, const char *id, struct tn_
 int modal_start(struct modal_call *c, struct box *b, struct tn_process_spec *spec,
                 const struct tn_json *env, const char *tag, struct process_started *out,
                 struct tn_error *err);
-/* A spec with what the name after FROM means here, of what the client says (NULL: nothing), with these
- * variables (NULL: none). */
+/* A spec with what the name after FROM means here, of what the client says (NULL: nothing), with
+ * these variables (NULL: none). */
 int modal_spec(struct modal_call *c, const char *from, const Modal__Sandbox *d,
                const struct tn_json *env, struct tn_spec *spec, struct tn_error *err);
 /* A call of both services. */
@@ -113,6 +113,7 @@ int modal_find_image(struct tn_service *s, const struct caller *who, const char 
                      struct modal_image *out, struct tn_error *err);
 /* The variables of a recipe as JSON text of an object, and its directory or NULL; the caller's. */
 char *modal_recipe_env(const char *recipe, char **workdir);
+char *modal_recipe_workdir(const char *recipe);
 /* The name itself where it is that of a template, or NULL. */
 const char *modal_template(const struct tn_service *s, const char *from);
 

@@ -443,7 +443,7 @@ int modal_start(struct modal_call *c, struct box *b, struct tn_process_spec *spe
     box_look(b, &v);
     const char *home = tn_json_get_str(v.spec.env, "HOME", v.spec.workspace);
     const char *recipe = tn_json_get_str(modal_record(&v), "recipe", "");
-    tn_autofree char *workdir = NULL, *own = modal_recipe_env(recipe, &workdir);
+    tn_autofree char *workdir = modal_recipe_workdir(recipe);
     if (!spec->cwd)
         spec->cwd = tn_strdup_or_null(
             tn_json_get_str(modal_record(&v), "workdir", workdir ? workdir : home));
@@ -457,7 +457,7 @@ int modal_start(struct modal_call *c, struct box *b, struct tn_process_spec *spe
 /* WORKDIR of an image that was never built is made now. */
 static int make_workdir(struct box *b, const struct modal_image *image, struct tn_error *err)
 {
-    tn_autofree char *workdir = NULL, *env = modal_recipe_env(image->recipe, &workdir);
+    tn_autofree char *workdir = modal_recipe_workdir(image->recipe);
 
     if (image->box || !workdir)
         return 0;
