@@ -49,6 +49,16 @@ class ContainerWorld(GateWorld):
         until(lambda: not keepers(), 30)
 
 
+class RootlessWorld(ContainerWorld):
+    """tendon and the engine are an ordinary user's."""
+
+    def tendon(self, *words, **kwargs):
+        return super().tendon(*words, **{"user": self.engine.user, **kwargs})
+
+    def box(self, *words, **kwargs):
+        return super().box(*words, **{"user": self.engine.user, **kwargs})
+
+
 class ThinWorld(ContainerWorld):
     """Its images have next to nothing: programs are those of this machine."""
 

@@ -55,11 +55,6 @@ bool docker_socket_fits(const struct docker *d, const struct tn_spec *spec)
            !docker_kwargs_sets(kwargs, "UsernsMode");
 }
 
-static bool can_gate(const struct docker *d, const struct tn_spec *spec)
-{
-    return geteuid() == 0 && docker_socket_fits(d, spec);
-}
-
 int docker_choose_network(const struct docker *d, const struct tn_spec *spec, bool *said)
 {
     int network = said_network(docker_config(d), spec);
@@ -67,7 +62,7 @@ int docker_choose_network(const struct docker *d, const struct tn_spec *spec, bo
     *said = network != TN_NETWORK_DEFAULT;
     if (*said)
         return network;
-    return can_gate(d, spec) ? TN_NETWORK_OPEN : TN_NETWORK_BRIDGE;
+    return docker_socket_fits(d, spec) ? TN_NETWORK_OPEN : TN_NETWORK_BRIDGE;
 }
 
 bool docker_ends_tls(const struct docker *d, int network, const struct tn_spec *spec)
@@ -92,11 +87,11 @@ int docker_check_network(const struct docker *d, int network, const struct tn_sp
                        tn_networks[network]);
     if (!allow)
         return 0;
-    if (!can_gate(d, spec))
+    if (!docker_socket_fits(d, spec))
         return tn_fail(err, TN_E_UNSUPPORTED,
-                       "network %s: a container has a gate where tendon and the engine both run as "
-                       "root on this machine, and without isolation gvisor; bridge is the engine's "
-                       "own network, without one",
+                       "network %s: a container has a gate where the engine runs on this machine "
+                       "as who tendon runs as (root, or a rootless engine of this user), and "
+                       "without isolation gvisor; bridge is the engine's own network, without one",
                        tn_networks[network]);
     if (docker_config(d)->sandbox.additional_networks.count)
         return tn_fail(err, TN_E_UNSUPPORTED,
@@ -152,7 +147,7 @@ static int make_authority_files(const struct docker_plan *p, struct tn_error *er
 
     for (size_t i = 0; vault >= 0 && i < TN_COUNT(names); i++) {
         tn_autofree char *path = docker_file(p->subject, names[i]);
-        tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+        tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (fd < 0)
             return tn_fail_errno(err, errno, "%s", path);
     }
