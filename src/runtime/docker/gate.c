@@ -51,8 +51,9 @@ bool docker_socket_fits(const struct docker *d, const struct tn_spec *spec)
     const char *user = tn_json_get_str(kwargs, "user", NULL);
     bool as_root = !tn_json_get(kwargs, "user") || (user && strcmp(user, "root") == 0);
 
-    return d->root_is_us && as_root && !tn_config_wants_gvisor(docker_config(d), spec) &&
-           !docker_kwargs_sets(kwargs, "UsernsMode");
+    return d->root_is_us && as_root && !docker_kwargs_sets(kwargs, "UsernsMode") &&
+           (docker_config(d)->docker.runsc_gate ||
+            !tn_config_wants_gvisor(docker_config(d), spec));
 }
 
 int docker_choose_network(const struct docker *d, const struct tn_spec *spec, bool *said)
@@ -90,9 +91,14 @@ int docker_check_network(const struct docker *d, int network, const struct tn_sp
     if (!docker_socket_fits(d, spec))
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network %s: a container has a gate where the engine runs on this machine "
-                       "as who tendon runs as (root, or a rootless engine of this user), and "
-                       "without isolation gvisor; bridge is the engine's own network, without one",
+                       "as who tendon runs as (root, or a rootless engine of this user), with "
+                       "isolation gvisor only if docker.runsc_gate says so; bridge is the engine's "
+                       "own network, without one",
                        tn_networks[network]);
+    if (tn_config_wants_gvisor(docker_config(d), spec) && docker_ends_tls(d, network, spec))
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "isolation gvisor: the gate of a container ends no TLS, which secrets and "
+                       "rules about requests inside need; that of a jail does");
     if (docker_config(d)->sandbox.additional_networks.count)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network %s: sandbox.additional_networks would lead around the gate",
@@ -255,6 +261,8 @@ int docker_gate_up(const struct docker *d, const struct tn_subject *s, const str
         return tn_fail(err, TN_E_GONE, "its gate: the container has no process on this machine");
     if (has_keeper(s, &process))
         return 0;
+    if (docker_has_gvisor(d, tree) && docker_check_sockets(d, &process, err) < 0)
+        return tn_error_context(err, "its gate");
     if (tn_gated_write_rules(s->directory, network,
                              tn_gated_rules(network, s->spec, &docker_config(d)->docker.allow),
                              err) < 0 ||
