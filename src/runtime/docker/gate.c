@@ -98,7 +98,7 @@ int docker_check_network(const struct docker *d, int network, const struct tn_sp
     if (tn_config_wants_gvisor(docker_config(d), spec) && docker_ends_tls(d, network, spec))
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "isolation gvisor: the gate of a container ends no TLS, which secrets and "
-                       "rules about requests inside need; that of a jail does");
+                       "rules about requests inside it need");
     if (docker_config(d)->sandbox.additional_networks.count)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network %s: sandbox.additional_networks would lead around the gate",
