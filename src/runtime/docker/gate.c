@@ -52,8 +52,7 @@ bool docker_socket_fits(const struct docker *d, const struct tn_spec *spec)
     bool as_root = !tn_json_get(kwargs, "user") || (user && strcmp(user, "root") == 0);
 
     return d->root_is_us && as_root && !docker_kwargs_sets(kwargs, "UsernsMode") &&
-           (docker_config(d)->docker.runsc_gate ||
-            !tn_config_wants_gvisor(docker_config(d), spec));
+           (docker_config(d)->docker.runsc_gate || !tn_config_wants_gvisor(docker_config(d), spec));
 }
 
 int docker_choose_network(const struct docker *d, const struct tn_spec *spec, bool *said)
