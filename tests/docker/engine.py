@@ -324,7 +324,7 @@ class RootlessPodman(Podman):
         self.env.update(HOME=str(self.base / "home"), XDG_RUNTIME_DIR=str(self.base / "runtime"))
         become = f"exec setpriv --reuid={self.user} --regid={self.user} --clear-groups"
         binds = " && ".join(f"mount --bind {self.base}/subids /etc/{name}" for name in ("subuid", "subgid"))
-        script = f'touch /etc/subuid /etc/subgid && chmod 1777 /dev/shm /var/tmp && chown {self.user} {self.base}/data && {binds} && {become} "$@"'
+        script = f'chmod 1777 /dev/shm /var/tmp && chown {self.user} {self.base}/data && {binds} && {become} "$@"'
         return ["sh", "-c", script, "sh", *words]
 
     def inner(self):
