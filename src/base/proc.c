@@ -110,6 +110,20 @@ int tn_proc_get(pid_t pid, struct tn_proc *out)
     return 0;
 }
 
+bool tn_proc_bears(pid_t pid, const char *name)
+{
+    static const char *const files[] = {"cgroup", "mountinfo"};
+
+    for (size_t i = 0; i < TN_COUNT(files); i++) {
+        tn_autofree char *path = tn_asprintf("/proc/%d/%s", (int)pid, files[i]);
+        tn_autobuf struct tn_buf text = TN_BUF_INIT(FILE_MAX);
+        tn_fs_read(TN_FS_ANYWHERE, path, &text, NULL);
+        if (strstr(tn_buf_str(&text), name))
+            return true;
+    }
+    return false;
+}
+
 /* The next name in the directory that is a number; 0 at the end. */
 static pid_t next_pid(DIR *dir)
 {

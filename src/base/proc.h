@@ -78,6 +78,10 @@ bool tn_proc_lives(pid_t pid, uint64_t start);
 /* Whether that very process runs and is not on its way out: killed but not yet ended, or ending. */
 bool tn_proc_is_well(const struct tn_proc *p);
 
+/* Whether its control groups or its mounts bear that name, as those do that an engine made for a
+ * container (its id; a rootless engine may have no control groups to give). */
+bool tn_proc_bears(pid_t pid, const char *name);
+
 /* Its environment into `out`, each variable with a NUL at its end; nothing for a thread of the
  * kernel and for the dead.  -1 when it is gone, not ours to look at, or larger than `out` may
  * become.  Who is just becoming another program is waited for, a second at most (then -1). */

@@ -12,9 +12,12 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/again.h"
+#include "base/fd-pass.h"
 #include "base/file-lock.h"
 #include "base/fs.h"
 #include "base/proc.h"
@@ -28,7 +31,6 @@
 #include "jail/sys.h"
 
 enum {
-    CGROUPS_MAX = 64 << 10,
     AUTHORITY_MAX = 16 << 10,
     LOCK_MS = 20,
     NETWORK_NAME = 16,
@@ -90,30 +92,28 @@ static int sign_lock(const struct container *c, struct tn_error *err)
 
 /* --- its network --------------------------------------------------------------------------- */
 
-/* That the number is still who it was, and lives in the container: its groups bear the id. */
+/* That the number is still who it was, and lives in the container. */
 static int check_process(const struct container *c, struct tn_error *err)
 {
-    tn_autofree char *path = tn_asprintf("/proc/%d/cgroup", (int)c->process.pid);
-    tn_autobuf struct tn_buf groups = TN_BUF_INIT(CGROUPS_MAX);
+    bool bears = *c->name && tn_proc_bears(c->process.pid, c->name);
     struct tn_proc now;
 
-    if (tn_proc_get(c->process.pid, &now) < 0 || now.start != c->process.start ||
-        tn_fs_read(TN_FS_ANYWHERE, path, &groups, NULL) < 0)
+    if (tn_proc_get(c->process.pid, &now) < 0 || now.start != c->process.start)
         return tn_fail(err, TN_E_GONE, "the container has ended");
-    if (!*c->name || !strstr(tn_buf_str(&groups), c->name))
+    if (!bears)
         return tn_fail(err, TN_E_CONFLICT, "process %d is not of the container",
                        (int)c->process.pid);
     return 0;
 }
 
 /* Its network, which is not that of this process: a wall here would cut off the machine. */
-static int open_network(const struct container *c, int own, struct tn_error *err)
+static int open_network(const struct container *c, struct tn_error *err)
 {
     tn_autofree char *path = tn_asprintf("/proc/%d/ns/net", (int)c->process.pid);
     tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat ours, theirs;
 
-    if (fd < 0 || fstat(fd, &theirs) < 0 || fstat(own, &ours) < 0)
+    if (fd < 0 || fstat(fd, &theirs) < 0 || stat("/proc/self/ns/net", &ours) < 0)
         return tn_fail_errno(err, errno, "%s", path);
     if (ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev)
         return tn_fail(err, TN_E_CONFLICT, "the container is in the network of the host");
@@ -132,21 +132,72 @@ static int raise_after_gate(struct container *c, struct tn_error *err)
     return r;
 }
 
-static int raise_wall(struct container *c, struct tn_error *err)
-{
-    tn_autofd int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    tn_autofd int network = own < 0 ? -1 : open_network(c, own, err);
+/* What the child that raised the wall says; where fd is not -1 a socket comes with it. */
+struct raised {
+    int result;
+    struct tn_error error;
+    struct tn_wall wall;
+};
 
-    if (own < 0)
-        return tn_fail_errno(err, errno, "/proc/self/ns/net");
-    /* Looked at last: whose network was opened is the one of who is still there. */
-    if (network < 0 || check_process(c, err) < 0)
+/* An ordinary user has rights over the network in the user namespace that it belongs to, which is
+ * this user's. */
+static int raise_inside(struct container *c, int network, struct tn_error *err)
+{
+    if (jail_become_owner(network, err) < 0)
         return -1;
     if (setns(network, CLONE_NEWNET) < 0)
         return tn_fail_errno(err, errno, "network of the container");
-    int r = jail_prepare_loopback(err) < 0 ? -1 : raise_after_gate(c, err);
-    if (setns(own, CLONE_NEWNET) < 0) /* the gate must not be born in there */
-        return tn_fail_errno(err, errno, "return to the network of the host");
+    return jail_prepare_loopback(err) < 0 ? -1 : raise_after_gate(c, err);
+}
+
+static _Noreturn void raise_and_tell(struct container *c, int network, int socket)
+{
+    struct raised told = {0};
+    int fds[TN_WALL_SOCKETS];
+    size_t count = 0;
+
+    told.result = raise_inside(c, network, &told.error);
+    told.wall = c->gate.wall;
+    for (int i = 0; told.result == 0 && i < TN_WALL_SOCKETS; i++)
+        if (told.wall.fd[i] >= 0)
+            fds[count++] = told.wall.fd[i];
+    _exit(tn_fd_send(socket, &told, sizeof told, fds, count, 0) < 0);
+}
+
+static int take_wall(struct container *c, int socket, struct tn_error *err)
+{
+    struct raised told;
+    int fds[TN_WALL_SOCKETS];
+    size_t count = TN_WALL_SOCKETS, used = 0;
+
+    if (tn_fd_receive(socket, &told, sizeof told, fds, &count, 0) != (ssize_t)sizeof told)
+        return tn_fail(err, TN_E_INTERNAL, "who was to raise the wall has ended");
+    if (told.result < 0)
+        *err = told.error;
+    for (int i = 0; told.result == 0 && i < TN_WALL_SOCKETS; i++)
+        c->gate.wall.fd[i] = told.wall.fd[i] >= 0 ? fds[used++] : -1;
+    return told.result;
+}
+
+/* By a child: nobody comes back from a user namespace, and no gate must be born in there. */
+static int raise_wall(struct container *c, struct tn_error *err)
+{
+    tn_autofd int network = open_network(c, err);
+    int ends[2];
+
+    /* Looked at last: whose network was opened is the one of who is still there. */
+    if (network < 0 || check_process(c, err) < 0)
+        return -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return tn_fail_errno(err, errno, "socket pair");
+    tn_autofd int ours = ends[0], theirs = ends[1];
+    pid_t pid = fork();
+    if (pid == 0)
+        raise_and_tell(c, network, theirs);
+    tn_close(TN_TAKE_FD(theirs));
+    int r = pid < 0 ? tn_fail_errno(err, errno, "fork") : take_wall(c, ours, err);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
     return r;
 }
 
@@ -195,7 +246,8 @@ static int join_groups(void *ctx, bool born)
         if (c->groups[i] < 0 || (born && i == TN_CGROUP_UNIFIED))
             continue;
         tn_autofd int procs = openat(c->groups[i], "cgroup.procs", O_WRONLY | O_CLOEXEC);
-        if (procs < 0 || write(procs, "0", 1) < 0)
+        /* An ordinary user may move nobody out of the group that a login has: then it stays there. */
+        if ((procs < 0 || write(procs, "0", 1) < 0) && geteuid() == 0)
             return -1;
     }
     return 0;

@@ -294,6 +294,9 @@ void jail_serve_door(struct jail_door *d);
 int jail_make_network(const struct jail *j, struct tn_error *err);
 /* In a network that an engine has made: loopback is up, for IPv6 too, which engines turn off. */
 int jail_prepare_loopback(struct tn_error *err);
+/* An ordinary user's process enters the user namespace that the namespace belongs to, which this
+ * user has made, and has all rights there.  Nobody comes back.  Nothing for root. */
+int jail_become_owner(int namespace, struct tn_error *err);
 /* Whether the child is born into its network; an ordinary user's makes its own. */
 bool jail_gets_network(const struct jail *j);
 /* In the launcher, which is in the network of the jail until it has a child there. */

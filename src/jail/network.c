@@ -1,6 +1,8 @@
 /* The network of a jail: a namespace with a loopback interface, and a wall around it or nothing. */
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <net/if.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -47,6 +49,16 @@ int jail_prepare_loopback(struct tn_error *err)
     write_setting("/proc/sys/net/ipv6/conf/all/disable_ipv6", "0");
     write_setting("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0");
     return raise_loopback(err);
+}
+
+int jail_become_owner(int namespace, struct tn_error *err)
+{
+    if (geteuid() == 0)
+        return 0;
+    tn_autofd int owner = ioctl(namespace, NS_GET_USERNS);
+    if (owner < 0 || setns(owner, CLONE_NEWUSER) < 0)
+        return tn_fail_errno(err, errno, "user namespace of the container (expected this user's)");
+    return 0;
 }
 
 int jail_raise_wall(struct jail *j, struct tn_error *err)

@@ -22,9 +22,9 @@ static int write_file(int dir, const char *name, int flags, const char *text, si
                       struct tn_error *err)
 {
     tn_autofd int fd =
-        openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | flags | O_NOFOLLOW | O_CLOEXEC, 0444);
+        openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | flags | O_NOFOLLOW | O_CLOEXEC, 0644);
 
-    if (fd < 0 || fchmod(fd, 0444) < 0)
+    if (fd < 0 || fchmod(fd, 0644) < 0)
         return tn_fail_errno(err, errno, "%s for the inside", name);
     return tn_fs_write(fd, text, size, err);
 }
@@ -186,17 +186,25 @@ int jail_show_roots(struct jail *j, struct tn_error *err)
 
 /* --- a container --------------------------------------------------------------------------- */
 
+/* Opens the path as open_bundle does; -1 unless it is our file of all authorities. */
+static int open_ours(int directory, int root, const char *path)
+{
+    struct stat ours, theirs;
+    tn_autofd int fd = open_bundle(root, path, O_PATH, 0);
+
+    return fd >= 0 && fstat(fd, &theirs) == 0 &&
+                   fstatat(directory, TN_ROOTS_BUNDLE_FILE, &ours, AT_SYMLINK_NOFOLLOW) == 0 &&
+                   theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev
+               ? TN_TAKE_FD(fd)
+               : -1;
+}
+
 /* Whether the bundle of a container is covered by ours, of a keeper before. */
 static bool is_covered(int directory, int root)
 {
-    struct stat ours, theirs;
-
-    if (fstatat(directory, TN_ROOTS_BUNDLE_FILE, &ours, AT_SYMLINK_NOFOLLOW) < 0)
-        return false;
     for (const char *const *path = tn_root_bundles; *path; path++) {
-        tn_autofd int fd = open_bundle(root, *path, O_PATH, 0);
-        if (fd >= 0 && fstat(fd, &theirs) == 0 && theirs.st_ino == ours.st_ino &&
-            theirs.st_dev == ours.st_dev)
+        tn_autofd int fd = open_ours(directory, root, *path);
+        if (fd >= 0)
             return true;
     }
     return false;
@@ -217,20 +225,20 @@ static void read_container(int directory, int root, struct tn_buf *out)
 }
 
 /* In a process of its own, which is in the container's file systems until it ends: those of its
- * bundles that are not covered yet.  The errno that it ends with. */
+ * bundles that are not covered yet, by what the engine has mounted of ours (an ordinary user can
+ * mount nothing from outside).  The errno that it ends with. */
 static int cover(int directory, int mounts)
 {
-    int *bundles = tn_calloc(tn_root_bundle_count, sizeof *bundles);
-
-    for (size_t i = 0; i < tn_root_bundle_count; i++)
-        if ((bundles[i] = mount_of(directory, TN_ROOTS_BUNDLE_FILE, NULL)) < 0)
-            return errno;
-    if (setns(mounts, CLONE_NEWNS) < 0)
+    if (jail_become_owner(mounts, NULL) < 0 || setns(mounts, CLONE_NEWNS) < 0)
         return errno;
     tn_autofd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    tn_autofd int ours = open_ours(directory, root, TN_ROOTS_BUNDLE);
+    if (ours < 0)
+        return ENOENT;
     for (size_t i = 0; i < tn_root_bundle_count; i++) {
         tn_autofd int on = open_bundle(root, tn_root_bundles[i], O_PATH, RESOLVE_NO_XDEV);
-        if (on >= 0 && sys_attach_mount(bundles[i], on) < 0)
+        tn_autofd int mount = on < 0 ? -1 : mount_of(ours, "", NULL);
+        if (on >= 0 && (mount < 0 || sys_attach_mount(mount, on) < 0))
             return errno;
     }
     return 0;

@@ -118,6 +118,9 @@ static const struct tn_field docker_rows[] = {
               .help = "directory for the layers of overlay volumes"),
     TN_STRING("runsc", DOCKER, runsc, .fallback = "runsc", .env = "TENDON_DOCKER_RUNSC",
               .help = "the engine's name of the runtime that is gVisor, for isolation gvisor"),
+    TN_BOOL("runsc_gate", DOCKER, runsc_gate, .env = "TENDON_DOCKER_RUNSC_GATE",
+            .help = "docker.runsc is set up with --network=host --host-uds=create: its containers "
+                    "have the gate"),
     TN_WORD("network", DOCKER, network, tn_networks, .fallback = "default",
             .env = "TENDON_DOCKER_NETWORK",
             .help = "network of a sandbox that names none: none, open, allow, host or bridge "

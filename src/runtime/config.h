@@ -112,6 +112,7 @@ struct tn_config_docker {
     char *port_range; /* "30000-39999", or NULL: the engine chooses */
     char *overlays;   /* SANDBOX_VOLUME_OVERLAYS */
     char *runsc;      /* the engine's name of the runtime that is gVisor */
+    bool runsc_gate;  /* which uses sockets of this kernel, and makes those of the hand */
     int network;      /* enum tn_network of a sandbox that names none */
     struct tn_str_list allow;
 };

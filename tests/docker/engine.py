@@ -308,6 +308,46 @@ class Podman(Engine):
         return []
 
 
+class RootlessPodman(Podman):
+    """Podman of an ordinary user, with other users by /etc/subuid; without control groups where nobody has given it any."""
+
+    user = 65534
+    private = ["/run", "/dev/shm", "/var/tmp"]
+
+    def command(self):
+        words = super().command()
+        for name in ("home", "runtime", "run", "tmp"):
+            (self.base / name).mkdir()
+        for path in (self.base, *self.base.iterdir()):
+            os.chown(path, self.user, self.user)
+        (self.base / "subids").write_text(f"{self.user}:200000:65536\n")
+        self.env.update(HOME=str(self.base / "home"), XDG_RUNTIME_DIR=str(self.base / "runtime"))
+        become = f"exec setpriv --reuid={self.user} --regid={self.user} --clear-groups"
+        binds = " && ".join(f"mount --bind {self.base}/subids /etc/{name}" for name in ("subuid", "subgid"))
+        script = f'chmod 1777 /dev/shm /var/tmp && chown {self.user} {self.base}/data && {binds} && {become} "$@"'
+        return ["sh", "-c", script, "sh", *words]
+
+    def inner(self):
+        """What lives in the namespaces that Podman made for its user: a process that holds them, and monitors of containers."""
+        (file,) = self.base.glob("**/pause.pid")
+        there = os.readlink(f"/proc/{file.read_text()}/ns/mnt")
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/ns/mnt") == there:
+                    found.append(int(pid))
+        return found
+
+    def end_daemon(self):
+        inner = [(pid, os.pidfd_open(pid)) for pid in self.inner()]
+        problems = super().end_daemon()
+        for _, pidfd in inner:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.close(pidfd)
+        return problems
+
+
 def make_certificates(directory):
     """A CA, a server certificate for 127.0.0.1, and a client's, as DOCKER_CERT_PATH wants them."""
     directory.mkdir()

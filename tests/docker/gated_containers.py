@@ -58,3 +58,13 @@ class ThinWorld(ContainerWorld):
         files = {"certs/ca-certificates.crt": bundle} if bundle else {}
         self.engine.load(name, thin_tar(self.base / f"{name}.tar", files))
         return ("--runtime", "docker", "--image", name, "--volume", "/usr:/usr:ro")
+
+
+class RootlessWorld(ThinWorld):
+    """tendon and the engine are an ordinary user's."""
+
+    def tendon(self, *words, **kwargs):
+        return super().tendon(*words, **{"user": self.engine.user, **kwargs})
+
+    def box(self, *words, **kwargs):
+        return super().box(*words, **{"user": self.engine.user, **kwargs})

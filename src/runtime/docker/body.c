@@ -95,7 +95,7 @@ static void put_command(struct body *b)
     tn_jw_array(w);
     put_listen(p, w);
     /* An engine that restarts it would do so for ever. */
-    if (p->way == DOCKER_BY_SOCKET && docker_is_owner(p->subject) &&
+    if (p->way == DOCKER_BY_SOCKET && !p->gvisor && docker_is_owner(p->subject) &&
         !docker_kwargs_sets(p->kwargs, "RestartPolicy")) {
         tn_jw_str(w, "--exit-with");
         tn_jw_str(w, "lock:" DOCKER_OWNER);

@@ -153,6 +153,10 @@ int docker_check_offer(const struct tn_host *host, const struct tn_spec *spec,
 /* TN_E_UNSUPPORTED for a container that ought to have it and has not. */
 int docker_check_gvisor(const struct docker *d, const struct tn_subject *s,
                         const struct tn_json *tree, struct tn_error *err);
+/* That the sockets of one with it, whose first process this is, are those of this kernel in the
+ * container's network, as docker.runsc_gate says: a stack of gVisor's own never meets the wall. */
+int docker_check_sockets(const struct docker *d, const struct tn_proc *process,
+                         struct tn_error *err);
 
 /* --- the body of a create (body.c, kwargs.c, mounts.c) -------------------------------------- */
 
@@ -175,7 +179,7 @@ struct docker_plan {
     bool gated;         /* no_network, as the engine has it */
     bool gate_optional; /* nobody has said a network: without a gate it is bridge */
     bool ends_tls;      /* its gate does, by secrets or rules: it has an authority */
-    bool gvisor;        /* its runtime is docker.runsc, which passes no socket in */
+    bool gvisor;        /* its runtime is docker.runsc; sockets by docker.runsc_gate */
     enum docker_way way;
     int own[DOCKER_PORT_COUNT]; /* inside */
     int hand_port;              /* inside; 0 by socket */

@@ -51,13 +51,8 @@ bool docker_socket_fits(const struct docker *d, const struct tn_spec *spec)
     const char *user = tn_json_get_str(kwargs, "user", NULL);
     bool as_root = !tn_json_get(kwargs, "user") || (user && strcmp(user, "root") == 0);
 
-    return d->root_is_us && as_root && !tn_config_wants_gvisor(docker_config(d), spec) &&
-           !docker_kwargs_sets(kwargs, "UsernsMode");
-}
-
-static bool can_gate(const struct docker *d, const struct tn_spec *spec)
-{
-    return geteuid() == 0 && docker_socket_fits(d, spec);
+    return d->root_is_us && as_root && !docker_kwargs_sets(kwargs, "UsernsMode") &&
+           (docker_config(d)->docker.runsc_gate || !tn_config_wants_gvisor(docker_config(d), spec));
 }
 
 int docker_choose_network(const struct docker *d, const struct tn_spec *spec, bool *said)
@@ -67,7 +62,7 @@ int docker_choose_network(const struct docker *d, const struct tn_spec *spec, bo
     *said = network != TN_NETWORK_DEFAULT;
     if (*said)
         return network;
-    return can_gate(d, spec) ? TN_NETWORK_OPEN : TN_NETWORK_BRIDGE;
+    return docker_socket_fits(d, spec) ? TN_NETWORK_OPEN : TN_NETWORK_BRIDGE;
 }
 
 bool docker_ends_tls(const struct docker *d, int network, const struct tn_spec *spec)
@@ -92,12 +87,17 @@ int docker_check_network(const struct docker *d, int network, const struct tn_sp
                        tn_networks[network]);
     if (!allow)
         return 0;
-    if (!can_gate(d, spec))
+    if (!docker_socket_fits(d, spec))
         return tn_fail(err, TN_E_UNSUPPORTED,
-                       "network %s: a container has a gate where tendon and the engine both run as "
-                       "root on this machine, and without isolation gvisor; bridge is the engine's "
+                       "network %s: a container has a gate where the engine runs on this machine "
+                       "as who tendon runs as (root, or a rootless engine of this user), with "
+                       "isolation gvisor only if docker.runsc_gate says so; bridge is the engine's "
                        "own network, without one",
                        tn_networks[network]);
+    if (tn_config_wants_gvisor(docker_config(d), spec) && docker_ends_tls(d, network, spec))
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "isolation gvisor: the gate of a container ends no TLS, which secrets and "
+                       "rules about requests inside it need");
     if (docker_config(d)->sandbox.additional_networks.count)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network %s: sandbox.additional_networks would lead around the gate",
@@ -152,7 +152,7 @@ static int make_authority_files(const struct docker_plan *p, struct tn_error *er
 
     for (size_t i = 0; vault >= 0 && i < TN_COUNT(names); i++) {
         tn_autofree char *path = docker_file(p->subject, names[i]);
-        tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+        tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (fd < 0)
             return tn_fail_errno(err, errno, "%s", path);
     }
@@ -260,6 +260,8 @@ int docker_gate_up(const struct docker *d, const struct tn_subject *s, const str
         return tn_fail(err, TN_E_GONE, "its gate: the container has no process on this machine");
     if (has_keeper(s, &process))
         return 0;
+    if (docker_has_gvisor(d, tree) && docker_check_sockets(d, &process, err) < 0)
+        return tn_error_context(err, "its gate");
     if (tn_gated_write_rules(s->directory, network,
                              tn_gated_rules(network, s->spec, &docker_config(d)->docker.allow),
                              err) < 0 ||

@@ -1,9 +1,11 @@
 /* Containers on gVisor's kernel: whether the engine offers it, and whether one has it. */
 #include <pthread.h>
 
+#include "base/fs.h"
 #include "runtime/docker/docker.h"
 
 #define OPEN_SECONDS 5.0
+enum { WORDS_MAX = 1 << 20 };
 #define KEPT_SECONDS 10.0 /* what the engine said of itself */
 
 static bool is_podman(const struct tn_engine_info *engine)
@@ -102,5 +104,22 @@ int docker_check_gvisor(const struct docker *d, const struct tn_subject *s,
         return 0;
     return tn_fail(err, TN_E_UNSUPPORTED,
                    "isolation gvisor: the engine does not run the container with %s (docker.runsc)",
+                   docker_config(d)->docker.runsc);
+}
+
+int docker_check_sockets(const struct docker *d, const struct tn_proc *process,
+                         struct tn_error *err)
+{
+    static const char wanted[] = "\0--network=host"; /* runsc writes out what it was given */
+    tn_autofree char *path = tn_asprintf("/proc/%d/cmdline", (int)process->pid);
+    tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
+
+    if (tn_fs_read(TN_FS_ANYWHERE, path, &words, err) < 0)
+        return -1;
+    if (memmem(tn_buf_str(&words), words.len, wanted, sizeof wanted))
+        return 0;
+    return tn_fail(err, TN_E_CONFLICT,
+                   "docker.runsc_gate: the engine runs %s without --network=host: its own network "
+                   "stack would never meet the gate",
                    docker_config(d)->docker.runsc);
 }

@@ -236,11 +236,13 @@ bool docker_plan_clashes(const struct docker_plan *p)
 int docker_plan_way(struct docker_plan *p, enum docker_way way, struct tn_error *err)
 {
     p->way = way;
-    if (p->gvisor && (p->no_network || p->host_network))
+    bool by_socket = docker_config(p->docker)->docker.runsc_gate;
+    if (p->gvisor && ((p->no_network && !by_socket) || p->host_network))
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "isolation gvisor: a container's hand is reached over a network of its own, "
-                       "so it cannot have network %s; a jail can",
-                       p->no_network ? "none" : "host");
+                       "so it cannot have network %s%s; a jail can",
+                       p->no_network ? "none" : "host",
+                       p->no_network ? " without docker.runsc_gate" : "");
     if (way == DOCKER_BY_PORT && p->no_network)
         return tn_fail(err, TN_E_UNSUPPORTED,
                        "network %s: without a network of the engine's the hand is reached through "

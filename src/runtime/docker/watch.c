@@ -1,27 +1,15 @@
 /* The first process of a container, where it is one of this machine: its end is heard of at once,
  * also when the engine went with it. */
-#include "base/fs.h"
 #include "runtime/docker/docker.h"
 
-enum { CGROUPS_MAX = 64 << 10 };
-
-/* An engine in a virtual machine counts processes of its own: ours is known by its control groups,
- * which bear the name of the container. */
-static bool is_in(pid_t pid, const char *container)
-{
-    tn_autofree char *path = tn_asprintf("/proc/%d/cgroup", (int)pid);
-    tn_autobuf struct tn_buf groups = TN_BUF_INIT(CGROUPS_MAX);
-
-    return tn_fs_read(TN_FS_ANYWHERE, path, &groups, NULL) == 0 &&
-           strstr(tn_buf_str(&groups), container);
-}
-
+/* An engine in a virtual machine counts processes of its own: ours is known by what bears the name
+ * of the container. */
 void docker_process(const struct docker *d, const struct tn_json *tree, struct tn_proc *out)
 {
     pid_t pid = (pid_t)tn_json_int(tn_json_get(tn_json_get(tree, "State"), "Pid"), 0);
 
     if (!tn_engine_info(d->engine)->local || pid <= 0 || tn_proc_get(pid, out) < 0 ||
-        !is_in(pid, docker_id(tree)))
+        !tn_proc_bears(pid, docker_id(tree)))
         *out = (struct tn_proc){0};
 }
 

@@ -408,6 +408,13 @@ static void test_kill_marked(void **state)
         ;
 }
 
+static void test_bears(void **state)
+{
+    assert_true(tn_proc_bears(getpid(), " - proc ")); /* its mounts */
+    assert_false(tn_proc_bears(getpid(), "0123456789abcdef0123456789abcdef"));
+    assert_false(tn_proc_bears(0x7fffffff, "/"));
+}
+
 static void test_dying(void **state)
 {
     int output;
@@ -453,6 +460,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_not_ours_is_reported),
         cmocka_unit_test(test_old_kernels),
         cmocka_unit_test(test_kill_marked),
+        cmocka_unit_test(test_bears),
         cmocka_unit_test(test_dying),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
