@@ -412,6 +412,16 @@ static void forget_key(void)
     unsetenv("SESSION_API_KEY");
 }
 
+/* The first process of a sandbox, which its kernel guards against the signals of those inside, is
+ * guarded against their ptrace as well, and against all that goes by the same rule: memory,
+ * descriptors, environment.  Root of a sandbox lacks CAP_SYS_PTRACE; whoever has it may still look.
+ * Elsewhere we are a process among others of a user, who finds us by our environment. */
+static void keep_to_ourselves(void)
+{
+    if (getpid() == 1)
+        prctl(PR_SET_DUMPABLE, 0);
+}
+
 /* Die with whoever started us, also when that happened already. */
 static void follow_parent(void)
 {
@@ -447,6 +457,7 @@ int main(int argc, char **argv)
     struct tn_error err = {0};
     sigset_t signals;
 
+    keep_to_ourselves();
     mallopt(M_ARENA_MAX,
             1); /* a heap for each thread costs every start more than they save later */
     fill_standard_descriptors();
