@@ -1,9 +1,10 @@
-/* hold PID: tries to take hold of that process in every way that ptrace's rules are asked for, and
- * to stop it by a signal.  Each way has a process of its own, and prints one line: what it tried,
- * "done", or why not. */
+/* hold PID [no-stop]: tries to take hold of that process in every way that ptrace's rules are asked
+ * for, and to stop it by a signal.  Each way has a process of its own, and prints one line: what it
+ * tried, "done", or why not. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static pid_t pid;
@@ -92,10 +94,10 @@ static long copy_in(void)
     return copy_memory(SYS_process_vm_writev);
 }
 
-/* 0 when it stands still within a second. */
+/* 0 when it stands still after a while. */
 static long stop(void)
 {
-    for (int i = 0; i < 100; i++) {
+    for (time_t end = time(NULL) + 2; time(NULL) < end; sched_yield()) {
         char text[512] = "";
         int fd = open(about("stat"), O_RDONLY);
         if (kill(pid, SIGSTOP) < 0 || fd < 0 || read(fd, text, sizeof text - 1) <= 0)
@@ -103,7 +105,6 @@ static long stop(void)
         close(fd);
         if (strncmp(strrchr(text, ')'), ") T", 3) == 0)
             return 0;
-        usleep(10000);
     }
     errno = EAGAIN;
     return -1;
@@ -130,6 +131,8 @@ int main(int argc, char **argv)
 {
     pid = argc > 1 ? atoi(argv[1]) : 1;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (argc > 2 && ways[i].way == stop)
+            continue;
         if (fork() == 0) {
             long r = ways[i].way();
             printf("%s: %s\n", ways[i].name, r < 0 ? strerror(errno) : "done");

@@ -189,7 +189,6 @@ int tn_engine_build(struct tn_engine *e, const char *query, tn_web_source_fn sou
 int tn_engine_network_connect(struct tn_engine *e, const char *name, const char *container,
                               int64_t deadline, struct tn_error *err);
 
-
 /* Events that have happened since then (seconds since 1970), as far as the engine remembers, until
  * fn returns non-zero, which is no error; the event is borrowed. */
 typedef int (*tn_engine_event_fn)(const struct tn_json *event, void *ctx);

@@ -47,9 +47,8 @@ int tn_engine_past_events(struct tn_engine *e, const char *const *filters, doubl
     struct tn_error why = {0};
 
     clock_gettime(CLOCK_REALTIME, &now);
-    tn_autofree char *target =
-        tn_asprintf("/events?filters=%s&since=%.9f&until=%lld.%09ld", encoded, since,
-                    (long long)now.tv_sec, now.tv_nsec);
+    tn_autofree char *target = tn_asprintf("/events?filters=%s&since=%.9f&until=%lld.%09ld",
+                                           encoded, since, (long long)now.tv_sec, now.tv_nsec);
     struct tn_engine_call call = {
         .target = target, .sink = engine_lines_take, .sink_ctx = &lines, .deadline = deadline};
     int r = tn_engine_call(e, &call, NULL, NULL, &why);

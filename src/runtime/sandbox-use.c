@@ -17,8 +17,8 @@
  * what is the matter. */
 #define PATIENCE_SECONDS 2.0
 
-/* How long a hand may say nothing at all, not even that it is starting, and how old its process must
- * be for that to count. */
+/* How long a hand may say nothing at all, not even that it is starting, and how old its process
+ * must be for that to count. */
 #define SILENT_SECONDS 10.0
 #define STARTING_SECONDS 20.0
 

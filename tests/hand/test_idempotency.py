@@ -51,7 +51,7 @@ def test_a_command_that_its_shell_was_not_given_is_not_remembered(start):
         return ends[-1].exit == 0
 
     wait_until(ask, 30, "the shell takes it")
-    assert ends[0].metadata["end"] == "starting" and len(ends) > 1
+    assert ends[0].meta["end"] == "starting" and len(ends) > 1
     assert ask() and count(hand) == 1
 
 

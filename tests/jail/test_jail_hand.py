@@ -24,9 +24,10 @@ def test_nobody_takes_hold_of_it(box, tmp_path):
 
 @pytest.mark.parametrize("user", [None, NOBODY])
 def test_nor_under_gvisor(user, tmp_path):
+    """Whose kernel does not guard PID 1 against SIGSTOP: what comes of that is told (docs/security.md)."""
     world = JailWorld(user, runsc=runsc())
     try:
-        hand_is_out_of_reach(world.new(world.open()), tmp_path)
+        hand_is_out_of_reach(world.new(world.open()), tmp_path, "no-stop")
     finally:
         world.finish()
 
