@@ -230,14 +230,6 @@ static int act(struct run *r, const char *text, bool again, double timeout, stru
     return status;
 }
 
-/* The shell was not ready: nothing has been sent to it. */
-static bool still_starting(const struct tn_observation *o)
-{
-    const char *end = o->type == TN_OBSERVATION_RUN ? o->run.metadata.end : NULL;
-
-    return end && strcmp(end, "starting") == 0;
-}
-
 static bool still_running(const struct tn_observation *o)
 {
     const struct tn_run_metadata *m = &o->run.metadata;
@@ -272,7 +264,7 @@ static int begin(struct run *r, struct tn_error *err)
     if (feeder_start(&r->feeder, &r->input_path, err) < 0)
         return -1;
     int status = act(r, c->text, false, limit, err);
-    while (status == 0 && still_starting(&r->observation)) {
+    while (status == 0 && tn_observation_is_starting(&r->observation)) {
         double left = (double)(r->deadline - tn_now()) / 1e9;
         if (left <= 0)
             return not_ready(c, err);

@@ -92,18 +92,20 @@ static void print_value(const char *key, const struct tn_json *v, const struct p
 #define PLUGINS_SECONDS 5
 
 /* What the hand says of them; NULL when it does not run, or is none of ours: that is no reason to
- * keep the rest from anybody. */
-static struct tn_json *ask_plugins(struct tn_sandbox *sb)
+ * keep the rest from anybody.  *silent: it runs, and does not answer. */
+static struct tn_json *ask_plugins(struct tn_sandbox *sb, bool *silent)
 {
     int64_t deadline = tn_deadline_in(PLUGINS_SECONDS);
     struct tn_hand_address at;
     struct tn_json *plugins = NULL;
+    struct tn_error why = {0};
 
     if (tn_sandbox_record(sb)->status != TN_STATUS_RUNNING ||
         tn_sandbox_address(sb, &at.address, &at.key, deadline, NULL) < 0 ||
-        tn_hand_plugins(&at, &plugins, deadline, NULL) < 0)
-        return NULL;
-    return plugins;
+        tn_hand_plugins(&at, &plugins, deadline, &why) == 0)
+        return plugins;
+    *silent = why.code == TN_E_TIMEOUT;
+    return NULL;
 }
 
 static bool is(const struct tn_json *plugin, const char *key)
@@ -159,7 +161,10 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         return -1;
     tn_jw_object(&w);
     tn_sandbox_put_json(cli_runtime(cli, err), sb, &w);
-    tn_autojson struct tn_json *plugins = ask_plugins(sb);
+    bool silent = false;
+    tn_autojson struct tn_json *plugins = ask_plugins(sb, &silent);
+    if (silent)
+        tn_jw_kstr(&w, "hand", "does not answer");
     if (cli->json) {
         tn_jw_key(&w, "plugins");
         tn_jw_tree(&w, plugins);
@@ -182,7 +187,8 @@ const struct verb verb_inspect = {
     .summary = "print everything that is known of a sandbox",
     .details = "Asks its backend how it is now. Isolation is what really holds, not what was\n"
                "wished for. Secrets are never printed. The plugins are those of its hand: what\n"
-               "is there, what runs, and how to get what is missing.",
+               "is there, what runs, and how to get what is missing. A hand that runs and does\n"
+               "not answer within 5 s is told as such.",
     .options = &options_table,
     .options_size = sizeof(struct inspect_options),
     .doing = "asking about the sandbox",

@@ -86,15 +86,6 @@ int tn_engine_stop(struct tn_engine *e, const char *id, int grace_seconds, int64
     return post(e, id, "stop", query, NULL, deadline, err);
 }
 
-int tn_engine_kill(struct tn_engine *e, const char *id, const char *signal, int64_t deadline,
-                   struct tn_error *err)
-{
-    tn_autobuf struct tn_buf query = TN_BUF_INIT(256);
-
-    engine_query(&query, "signal", signal);
-    return post(e, id, "kill", tn_buf_str(&query), NULL, deadline, err);
-}
-
 int tn_engine_pause(struct tn_engine *e, const char *id, int64_t deadline, struct tn_error *err)
 {
     if (post(e, id, "pause", NULL, NULL, deadline, err) == 0)
@@ -126,19 +117,6 @@ int tn_engine_containers(struct tn_engine *e, const char *const *filters, struct
     return engine_get(e, path, out, deadline, err);
 }
 
-int tn_engine_wait(struct tn_engine *e, const char *id, int *status, int64_t deadline,
-                   struct tn_error *err)
-{
-    tn_autofree char *path = engine_path("containers", id, "wait", "condition=not-running");
-    tn_autojson struct tn_json *answer = NULL;
-    struct tn_engine_call call = {.method = "POST", .target = path, .deadline = deadline};
-
-    if (tn_engine_call(e, &call, NULL, &answer, err) < 0)
-        return -1;
-    *status = (int)tn_json_int(tn_json_get(answer, "StatusCode"), -1);
-    return 0;
-}
-
 int tn_engine_wait_removed(struct tn_engine *e, const char *id, int64_t deadline,
                            struct tn_error *err)
 {
@@ -154,22 +132,4 @@ int tn_engine_stats(struct tn_engine *e, const char *id, struct tn_json **out, i
     tn_autofree char *path = engine_path("containers", id, "stats", "stream=false&one-shot=true");
 
     return engine_get(e, path, out, deadline, err);
-}
-
-int tn_engine_commit(struct tn_engine *e, const char *id, const char *repository, const char *tag,
-                     char **image, int64_t deadline, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf query = TN_BUF_INIT(4096);
-    tn_autojson struct tn_json *answer = NULL;
-
-    engine_query(&query, "container", id);
-    engine_query(&query, "repo", repository);
-    engine_query(&query, "tag", tag);
-    tn_autofree char *path = tn_asprintf("/commit?%s", tn_buf_str(&query));
-    struct tn_engine_call call = {
-        .method = "POST", .target = path, .body = "{}", .body_len = 2, .deadline = deadline};
-    if (tn_engine_call(e, &call, NULL, &answer, err) < 0)
-        return -1;
-    *image = tn_strdup(tn_json_get_str(answer, "Id", ""));
-    return 0;
 }

@@ -101,8 +101,6 @@ int tn_engine_inspect_size(struct tn_engine *e, const char *id, struct tn_json *
 int tn_engine_start(struct tn_engine *e, const char *id, int64_t deadline, struct tn_error *err);
 int tn_engine_stop(struct tn_engine *e, const char *id, int grace_seconds, int64_t deadline,
                    struct tn_error *err);
-int tn_engine_kill(struct tn_engine *e, const char *id, const char *signal, int64_t deadline,
-                   struct tn_error *err);
 int tn_engine_pause(struct tn_engine *e, const char *id, int64_t deadline, struct tn_error *err);
 int tn_engine_unpause(struct tn_engine *e, const char *id, int64_t deadline, struct tn_error *err);
 /* By force, with its anonymous volumes. */
@@ -110,9 +108,6 @@ int tn_engine_remove(struct tn_engine *e, const char *id, int64_t deadline, stru
 /* An array, running or not; filters as for tn_engine_filters. */
 int tn_engine_containers(struct tn_engine *e, const char *const *filters, struct tn_json **out,
                          int64_t deadline, struct tn_error *err);
-/* Waits until it does not run; *status is its exit status. */
-int tn_engine_wait(struct tn_engine *e, const char *id, int *status, int64_t deadline,
-                   struct tn_error *err);
 /* Waits until it is gone, and does not care how. */
 int tn_engine_wait_removed(struct tn_engine *e, const char *id, int64_t deadline,
                            struct tn_error *err);
@@ -137,12 +132,8 @@ struct tn_engine_exec {
 int tn_engine_exec(struct tn_engine *e, const char *id, const struct tn_engine_exec *exec,
                    int *status, int64_t deadline, struct tn_error *err);
 
-/* Unpacks a tar in a directory of the container, running or not.  tn_engine_put_files makes the
- * tar. */
-int tn_engine_put(struct tn_engine *e, const char *id, const char *directory,
-                  tn_web_source_fn source, void *ctx, int64_t length, int64_t deadline,
-                  struct tn_error *err);
-/* The same for files (directory ends with '/' in `name`) from memory or from a descriptor. */
+/* Files (a directory ends with '/' in `name`) from memory or from a descriptor, into a directory of
+ * the container, running or not. */
 struct tn_engine_file {
     const char *name;  /* relative to the directory */
     const void *bytes; /* of a file; NULL: fd, read from its start */
@@ -155,12 +146,6 @@ struct tn_engine_file {
 int tn_engine_put_files(struct tn_engine *e, const char *id, const char *directory,
                         const struct tn_engine_file *files, size_t count, int64_t deadline,
                         struct tn_error *err);
-/* A path of the container as a tar. */
-int tn_engine_get(struct tn_engine *e, const char *id, const char *path, tn_web_sink_fn sink,
-                  void *ctx, int64_t deadline, struct tn_error *err);
-/* Makes an image of a container's files; *image is its id on the heap. */
-int tn_engine_commit(struct tn_engine *e, const char *id, const char *repository, const char *tag,
-                     char **image, int64_t deadline, struct tn_error *err);
 
 /* --- images ------------------------------------------------------------------------------- */
 
@@ -198,40 +183,15 @@ int tn_engine_image_remove(struct tn_engine *e, const char *reference, bool forc
 int tn_engine_build(struct tn_engine *e, const char *query, tn_web_source_fn source,
                     void *source_ctx, int64_t length, tn_engine_progress_fn fn, void *ctx,
                     int cancel, int64_t deadline, struct tn_error *err);
-/* A tar as `docker save` writes it; and back. */
-int tn_engine_load(struct tn_engine *e, tn_web_source_fn source, void *source_ctx, int64_t length,
-                   tn_engine_progress_fn fn, void *ctx, int64_t deadline, struct tn_error *err);
-int tn_engine_save(struct tn_engine *e, const char *const *references, tn_web_sink_fn sink,
-                   void *ctx, int64_t deadline, struct tn_error *err);
 
-/* --- networks, volumes, events ------------------------------------------------------------ */
+/* --- networks, events ------------------------------------------------------------ */
 
-int tn_engine_network(struct tn_engine *e, const char *name, struct tn_json **out, int64_t deadline,
-                      struct tn_error *err);
-int tn_engine_network_create(struct tn_engine *e, const struct tn_buf *body, int64_t deadline,
-                             struct tn_error *err);
-int tn_engine_network_remove(struct tn_engine *e, const char *name, int64_t deadline,
-                             struct tn_error *err);
 int tn_engine_network_connect(struct tn_engine *e, const char *name, const char *container,
                               int64_t deadline, struct tn_error *err);
 
-int tn_engine_volume(struct tn_engine *e, const char *name, struct tn_json **out, int64_t deadline,
-                     struct tn_error *err);
-/* body NULL: a volume of that name with the defaults. */
-int tn_engine_volume_create(struct tn_engine *e, const char *name, const struct tn_buf *body,
-                            int64_t deadline, struct tn_error *err);
-int tn_engine_volume_remove(struct tn_engine *e, const char *name, int64_t deadline,
-                            struct tn_error *err);
-/* {"Volumes": [...]} */
-int tn_engine_volumes(struct tn_engine *e, const char *const *filters, struct tn_json **out,
-                      int64_t deadline, struct tn_error *err);
-
-/* Events from now on (since > 0: from that time, seconds since 1970) until fn returns non-zero or
- * the deadline, neither of which is an error; the event is borrowed. */
+/* Events that have happened since then (seconds since 1970), as far as the engine remembers, until
+ * fn returns non-zero, which is no error; the event is borrowed. */
 typedef int (*tn_engine_event_fn)(const struct tn_json *event, void *ctx);
-int tn_engine_events(struct tn_engine *e, const char *const *filters, double since,
-                     tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err);
-/* Those that have happened since then (seconds since 1970), as far as the engine remembers. */
 int tn_engine_past_events(struct tn_engine *e, const char *const *filters, double since,
                           tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err);
 

@@ -146,31 +146,3 @@ int tn_engine_build(struct tn_engine *e, const char *query, tn_web_source_fn sou
 
     return carry_out(e, &call, &work, err);
 }
-
-int tn_engine_load(struct tn_engine *e, tn_web_source_fn source, void *source_ctx, int64_t length,
-                   tn_engine_progress_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
-{
-    struct work work = {.fn = fn, .ctx = ctx};
-    struct tn_engine_call call = {.method = "POST",
-                                  .target = "/images/load",
-                                  .type = "application/x-tar",
-                                  .source = source,
-                                  .source_ctx = source_ctx,
-                                  .source_len = length,
-                                  .deadline = deadline};
-
-    return carry_out(e, &call, &work, err);
-}
-
-int tn_engine_save(struct tn_engine *e, const char *const *references, tn_web_sink_fn sink,
-                   void *ctx, int64_t deadline, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf query = TN_BUF_INIT(64 << 10), target = TN_BUF_INIT(65 << 10);
-
-    for (; *references; references++)
-        engine_query(&query, "names", *references);
-    tn_buf_printf(&target, "/images/get?%s", tn_buf_str(&query));
-    struct tn_engine_call call = {
-        .target = tn_buf_str(&target), .sink = sink, .sink_ctx = ctx, .deadline = deadline};
-    return tn_engine_call(e, &call, NULL, NULL, err);
-}

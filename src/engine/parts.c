@@ -1,44 +1,8 @@
-/* Networks, volumes, events. */
+/* Networks, events. */
 #include "engine/engine-impl.h"
 #include "engine/stream.h"
 
-static const int gone[] = {404, 0};
-
-static int post_json(struct tn_engine *e, const char *target, const struct tn_buf *body,
-                     int64_t deadline, struct tn_error *err)
-{
-    struct tn_engine_call call = {.method = "POST",
-                                  .target = target,
-                                  .body = tn_buf_str(body),
-                                  .body_len = body->len,
-                                  .deadline = deadline};
-
-    return tn_engine_call(e, &call, NULL, NULL, err);
-}
-
 /* --- networks --------------------------------------------------------------------------------- */
-
-int tn_engine_network(struct tn_engine *e, const char *name, struct tn_json **out, int64_t deadline,
-                      struct tn_error *err)
-{
-    tn_autofree char *path = engine_path("networks", name, NULL, NULL);
-
-    return engine_get(e, path, out, deadline, err);
-}
-
-int tn_engine_network_create(struct tn_engine *e, const struct tn_buf *body, int64_t deadline,
-                             struct tn_error *err)
-{
-    return post_json(e, "/networks/create", body, deadline, err);
-}
-
-int tn_engine_network_remove(struct tn_engine *e, const char *name, int64_t deadline,
-                             struct tn_error *err)
-{
-    tn_autofree char *path = engine_path("networks", name, NULL, NULL);
-
-    return engine_do(e, "DELETE", path, gone, deadline, err);
-}
 
 int tn_engine_network_connect(struct tn_engine *e, const char *name, const char *container,
                               int64_t deadline, struct tn_error *err)
@@ -50,46 +14,12 @@ int tn_engine_network_connect(struct tn_engine *e, const char *name, const char 
     tn_jw_object(&w);
     tn_jw_kstr(&w, "Container", container);
     tn_jw_object_end(&w);
-    return post_json(e, path, &body, deadline, err);
-}
-
-/* --- volumes ---------------------------------------------------------------------------------- */
-
-int tn_engine_volume(struct tn_engine *e, const char *name, struct tn_json **out, int64_t deadline,
-                     struct tn_error *err)
-{
-    tn_autofree char *path = engine_path("volumes", name, NULL, NULL);
-
-    return engine_get(e, path, out, deadline, err);
-}
-
-int tn_engine_volume_create(struct tn_engine *e, const char *name, const struct tn_buf *body,
-                            int64_t deadline, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf plain = TN_BUF_INIT(4096);
-    struct tn_jw w = tn_jw(&plain);
-
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "Name", name);
-    tn_jw_object_end(&w);
-    return post_json(e, "/volumes/create", body ? body : &plain, deadline, err);
-}
-
-int tn_engine_volume_remove(struct tn_engine *e, const char *name, int64_t deadline,
-                            struct tn_error *err)
-{
-    tn_autofree char *path = engine_path("volumes", name, NULL, "force=1");
-
-    return engine_do(e, "DELETE", path, gone, deadline, err);
-}
-
-int tn_engine_volumes(struct tn_engine *e, const char *const *filters, struct tn_json **out,
-                      int64_t deadline, struct tn_error *err)
-{
-    tn_autofree char *encoded = tn_engine_filters(filters);
-    tn_autofree char *path = tn_asprintf("/volumes?filters=%s", encoded);
-
-    return engine_get(e, path, out, deadline, err);
+    struct tn_engine_call call = {.method = "POST",
+                                  .target = path,
+                                  .body = tn_buf_str(&body),
+                                  .body_len = body.len,
+                                  .deadline = deadline};
+    return tn_engine_call(e, &call, NULL, NULL, err);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -106,15 +36,19 @@ static int take_event(const struct tn_json *object, void *ctx, struct tn_error *
     return l->fn(object, l->ctx) ? 1 : 0;
 }
 
-static int listen_to(struct tn_engine *e, const char *const *filters, const char *query,
-                     struct listener *listener, int64_t deadline, struct tn_error *err)
+int tn_engine_past_events(struct tn_engine *e, const char *const *filters, double since,
+                          tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
 {
+    struct listener listener = {.fn = fn, .ctx = ctx};
     struct engine_lines lines = {
-        .line = TN_BUF_INIT(ENGINE_LINE_MAX), .fn = take_event, .ctx = listener};
+        .line = TN_BUF_INIT(ENGINE_LINE_MAX), .fn = take_event, .ctx = &listener};
     tn_autofree char *encoded = tn_engine_filters(filters);
-    tn_autofree char *target =
-        tn_asprintf("/events?filters=%s%s%s", encoded, *query ? "&" : "", query);
+    struct timespec now;
     struct tn_error why = {0};
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    tn_autofree char *target = tn_asprintf("/events?filters=%s&since=%.9f&until=%lld.%09ld",
+                                           encoded, since, (long long)now.tv_sec, now.tv_nsec);
     struct tn_engine_call call = {
         .target = target, .sink = engine_lines_take, .sink_ctx = &lines, .deadline = deadline};
     int r = tn_engine_call(e, &call, NULL, NULL, &why);
@@ -127,33 +61,4 @@ static int listen_to(struct tn_engine *e, const char *const *filters, const char
     if (r < 0 && err)
         *err = why;
     return r;
-}
-
-int tn_engine_events(struct tn_engine *e, const char *const *filters, double since,
-                     tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
-{
-    struct listener listener = {.fn = fn, .ctx = ctx};
-    char query[64] = "";
-    struct tn_error why = {0};
-
-    if (since > 0)
-        snprintf(query, sizeof query, "since=%.9f", since);
-    if (listen_to(e, filters, query, &listener, deadline, &why) == 0 || why.code == TN_E_TIMEOUT)
-        return 0;
-    if (err)
-        *err = why;
-    return -1;
-}
-
-int tn_engine_past_events(struct tn_engine *e, const char *const *filters, double since,
-                          tn_engine_event_fn fn, void *ctx, int64_t deadline, struct tn_error *err)
-{
-    struct listener listener = {.fn = fn, .ctx = ctx};
-    struct timespec now;
-    char query[96];
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(query, sizeof query, "since=%.9f&until=%lld.%09ld", since, (long long)now.tv_sec,
-             now.tv_nsec);
-    return listen_to(e, filters, query, &listener, deadline, err);
 }

@@ -114,44 +114,23 @@ int tn_engine_exec(struct tn_engine *e, const char *id, const struct tn_engine_e
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-int tn_engine_put(struct tn_engine *e, const char *id, const char *directory,
-                  tn_web_source_fn source, void *ctx, int64_t length, int64_t deadline,
-                  struct tn_error *err)
+int tn_engine_put_files(struct tn_engine *e, const char *id, const char *directory,
+                        const struct tn_engine_file *files, size_t count, int64_t deadline,
+                        struct tn_error *err)
 {
     tn_autobuf struct tn_buf query = TN_BUF_INIT(16 << 10);
+    struct engine_tar tar;
 
+    if (engine_tar_init(&tar, files, count, err) < 0)
+        return -1;
     engine_query(&query, "path", directory);
     tn_autofree char *path = engine_path("containers", id, "archive", tn_buf_str(&query));
     struct tn_engine_call call = {.method = "PUT",
                                   .target = path,
                                   .type = TAR_TYPE,
-                                  .source = source,
-                                  .source_ctx = ctx,
-                                  .source_len = length,
+                                  .source = engine_tar_read,
+                                  .source_ctx = &tar,
+                                  .source_len = engine_tar_length(&tar),
                                   .deadline = deadline};
-    return tn_engine_call(e, &call, NULL, NULL, err);
-}
-
-int tn_engine_put_files(struct tn_engine *e, const char *id, const char *directory,
-                        const struct tn_engine_file *files, size_t count, int64_t deadline,
-                        struct tn_error *err)
-{
-    struct engine_tar tar;
-
-    if (engine_tar_init(&tar, files, count, err) < 0)
-        return -1;
-    return tn_engine_put(e, id, directory, engine_tar_read, &tar, engine_tar_length(&tar), deadline,
-                         err);
-}
-
-int tn_engine_get(struct tn_engine *e, const char *id, const char *path, tn_web_sink_fn sink,
-                  void *ctx, int64_t deadline, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf query = TN_BUF_INIT(16 << 10);
-
-    engine_query(&query, "path", path);
-    tn_autofree char *target = engine_path("containers", id, "archive", tn_buf_str(&query));
-    struct tn_engine_call call = {
-        .target = target, .sink = sink, .sink_ctx = ctx, .deadline = deadline};
     return tn_engine_call(e, &call, NULL, NULL, err);
 }

@@ -94,6 +94,13 @@ void tn_observation_init_error(struct tn_observation *o, const struct tn_action 
     tn_observation_take_content(o, &text);
 }
 
+bool tn_observation_is_starting(const struct tn_observation *o)
+{
+    const char *end = o->type == TN_OBSERVATION_RUN ? o->run.metadata.end : NULL;
+
+    return end && strcmp(end, "starting") == 0;
+}
+
 bool tn_observation_init_unconfirmed(struct tn_observation *o, const struct tn_action *a)
 {
     switch (a->confirmation_state) {

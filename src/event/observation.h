@@ -161,6 +161,10 @@ void tn_observation_set_content(struct tn_observation *o, const char *text);
 void tn_observation_init_error(struct tn_observation *o, const struct tn_action *a, const char *fmt,
                                ...) TN_PRINTF(3, 4);
 
+/* Of a command that its shell was not given, because that was busy with its own start: it may be
+ * sent again. */
+bool tn_observation_is_starting(const struct tn_observation *o);
+
 /* An action that its user rejected, or has not confirmed yet, is never carried out: whoever is
  * about to do so asks here first.  True when it is such a one; *o (uninitialised memory) is then
  * the answer that OpenHands gives: `user_rejected`, or `null` for one that waits.  Else *o is not

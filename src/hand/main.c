@@ -412,6 +412,16 @@ static void forget_key(void)
     unsetenv("SESSION_API_KEY");
 }
 
+/* The first process of a sandbox, which its kernel guards against the signals of those inside, is
+ * guarded against their ptrace as well, and against all that goes by the same rule: memory,
+ * descriptors, environment.  Root of a sandbox lacks CAP_SYS_PTRACE; whoever has it may still look.
+ * Elsewhere we are a process among others of a user, who finds us by our environment. */
+static void keep_to_ourselves(const struct tn_hand_options *o)
+{
+    if (getpid() == 1 && !o->traceable)
+        prctl(PR_SET_DUMPABLE, 0);
+}
+
 /* Die with whoever started us, also when that happened already. */
 static void follow_parent(void)
 {
@@ -458,6 +468,7 @@ int main(int argc, char **argv)
         return r < 0 ? tn_code_row(err.code)->exit_code : 0;
     }
     const struct tn_hand_options *o = &process.hand.options;
+    keep_to_ourselves(o);
     tn_log_init(STDERR_FILENO, log_level(o->log_level), o->log_json);
     if (o->key)
         tn_log_secret(o->key);

@@ -208,3 +208,17 @@ void tn_once_finish(struct tn_once *o, const char *key, int status, const char *
     }
     pthread_mutex_unlock(&o->lock);
 }
+
+void tn_once_forget(struct tn_once *o, const char *key)
+{
+    struct entry **at = &o->first;
+
+    pthread_mutex_lock(&o->lock);
+    while (*at && strcmp((*at)->key, key) != 0)
+        at = &(*at)->next;
+    if (*at && !(*at)->finished) {
+        remove_entry(o, at);
+        pthread_cond_broadcast(&o->finished);
+    }
+    pthread_mutex_unlock(&o->lock);
+}

@@ -77,6 +77,8 @@ static const struct tn_field rows[] = {
     TN_BOOL("exit_with_parent", struct tn_hand_options, exit_with_parent,
             .flag = "--exit-with-parent",
             .help = "stop when the process that started this one ends"),
+    TN_BOOL("traceable", struct tn_hand_options, traceable, .flag = "--traceable",
+            .help = "as PID 1, let others trace this process: for criu, which writes it down"),
     TN_STRING("exit_with", struct tn_hand_options, exit_with, .flag = "--exit-with",
               .value = "OWNER",
               .help = "stop when it ends: PID, PID:START (in clock ticks), or lock:FILE (whoever "

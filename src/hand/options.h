@@ -28,6 +28,7 @@ struct tn_hand_options {
     double no_change_seconds;
     bool su_to_user;
     bool exit_with_parent;
+    bool traceable;
     char *exit_with;
     bool confine;
     bool log_json;

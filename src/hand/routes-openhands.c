@@ -55,9 +55,10 @@ static void get_server_info(struct tn_http_exchange *x, void *ctx)
 
 /* --- /execute_action ------------------------------------------------------------------------ */
 
-/* Runs the action and writes the answer; returns its status. */
+/* Runs the action and writes the answer; returns its status.  *begun: not when its shell was busy
+ * with its own start. */
 static int answer_action(struct tn_hand *hand, const struct tn_action *action, struct tn_buf *json,
-                         struct tn_delivery *delivery)
+                         struct tn_delivery *delivery, bool *begun)
 {
     struct tn_observation observation;
     struct tn_error err = {0};
@@ -69,6 +70,7 @@ static int answer_action(struct tn_hand *hand, const struct tn_action *action, s
     }
     struct tn_jw w = tn_jw(json);
     tn_observation_to_json(&observation, &w);
+    *begun = !tn_observation_is_starting(&observation);
     tn_observation_done(&observation);
     if (tn_buf_ok(json))
         return 200;
@@ -84,6 +86,7 @@ static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand,
     struct tn_delivery delivery = {.client = -1, /* the answer is kept: nobody has to wait for it */
                                    .request = tn_http_header(x, "X-Request-Id")};
     struct tn_error err;
+    bool begun = true;
     int status = 0;
     double seconds =
         action->timeout.set && action->timeout.value > 0 ? action->timeout.value : DAY_SECONDS;
@@ -99,8 +102,11 @@ static void execute_once(struct tn_http_exchange *x, struct tn_hand *hand,
         tn_http_reply_json(x, status, &json);
         break;
     case 1:
-        status = answer_action(hand, action, &json, &delivery);
-        tn_once_finish(hand->once, key, status, tn_buf_str(&json), json.len);
+        status = answer_action(hand, action, &json, &delivery, &begun);
+        if (begun)
+            tn_once_finish(hand->once, key, status, tn_buf_str(&json), json.len);
+        else
+            tn_once_forget(hand->once, key);
         tn_http_reply_json(x, status, &json);
         tn_delivery_done(&delivery);
         break;
@@ -127,7 +133,8 @@ static void execute(struct tn_http_exchange *x, struct tn_hand *hand,
     struct tn_delivery delivery = {.client = tn_http_fd(x),
                                    .request = tn_http_header(x, "X-Request-Id")};
 
-    int status = answer_action(hand, action, &json, &delivery);
+    bool begun = true;
+    int status = answer_action(hand, action, &json, &delivery, &begun);
     bool closed = tn_http_peer_gone(x);
     if (tn_http_reply_json(x, status, &json) < 0 || (closed && was_reset(tn_http_fd(x))))
         tn_delivery_failed(&delivery);

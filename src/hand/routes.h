@@ -14,6 +14,7 @@ extern const struct tn_route tn_routes_output[];
 extern const struct tn_route tn_routes_terminal[];
 extern const struct tn_route tn_routes_input[];
 extern const struct tn_route tn_routes_files[];
+extern const struct tn_route tn_routes_links[];
 extern const struct tn_route tn_routes_content[];
 extern const struct tn_route tn_routes_watch[];
 extern const struct tn_route tn_routes_tunnel[];

@@ -114,10 +114,10 @@ void tn_reply_invalid(struct tn_http_exchange *x, const char *where, const char 
 }
 
 static const struct tn_route *const own_tables[] = {
-    tn_routes_openhands, tn_routes_transfer, tn_routes_index,  tn_routes_sessions,
-    tn_routes_output,    tn_routes_terminal, tn_routes_input,  tn_routes_files,
-    tn_routes_content,   tn_routes_watch,    tn_routes_tunnel, tn_routes_plugins,
-    tn_routes_processes,
+    tn_routes_openhands, tn_routes_transfer,  tn_routes_index, tn_routes_sessions,
+    tn_routes_output,    tn_routes_terminal,  tn_routes_input, tn_routes_files,
+    tn_routes_links,     tn_routes_content,   tn_routes_watch, tn_routes_tunnel,
+    tn_routes_plugins,   tn_routes_processes,
 };
 
 enum { PLUGIN_TABLES_MAX = 16 };

@@ -6,6 +6,8 @@
 
 /* For whoever answers in the very moment in which it is too late. */
 #define LAST_SECONDS 5.0
+/* To learn where an action's paths lead. */
+#define LEAD_SECONDS 5.0
 
 static int refuse(struct tn_work *w, const char *why)
 {
@@ -206,6 +208,30 @@ static int ask_again(struct tn_work *w, const struct tn_pending *p, struct tn_er
     return wait_for(w, tn_ledger_directory(w->ledger), p, err);
 }
 
+/* The hand is asked, which is waked for it: an action that can be carried out is judged by what it
+ * would find.  Where it cannot, the judge goes by names alone. */
+static struct tn_json *lead(void *ctx, const char *const *names, size_t count, int64_t deadline,
+                            struct tn_error *err)
+{
+    struct tn_work *w = ctx;
+    const char *session = w->action.type == TN_ACTION_RUN ? w->action.run.session : NULL;
+    int64_t soon = tn_deadline_in(LEAD_SECONDS);
+    struct tn_json *targets = NULL;
+
+    w->reach->enter(w->ctx);
+    int failed = w->reach->ready(w->ctx, &w->deadline, err);
+    struct tn_hand_client *client = failed ? NULL : w->reach->client(w->ctx, w->deadline, err);
+    if (client) {
+        targets = tn_hand_client_links(client, session, names, count,
+                                       soon < deadline ? soon : deadline, err);
+        w->reach->release(w->ctx, client, !targets && err->code != TN_E_UNSUPPORTED);
+    }
+    w->reach->leave(w->ctx, NULL);
+    if (failed)
+        err->code = TN_E_UNSUPPORTED;
+    return targets;
+}
+
 int tn_work_judge(struct tn_work *w, struct tn_error *err)
 {
     const char *directory = tn_ledger_directory(w->ledger);
@@ -224,7 +250,9 @@ int tn_work_judge(struct tn_work *w, struct tn_error *err)
         tn_pending_done(&same);
         return r;
     }
-    tn_judging_ask(w->e->judge, w->e->thresholds, w->ledger, &w->action, w->deadline, &v);
+    bool inside = w->action.type != TN_ACTION_CALL_TOOL_MCP && !w->e->perform;
+    tn_judging_ask(w->e->judge, w->e->thresholds, w->ledger, &w->action, inside ? lead : NULL, w,
+                   w->deadline, &v);
     if (w->e->patience == TN_PATIENT)
         w->deadline += tn_now() - began;
     tn_verdict_to_json(&v, &jw);

@@ -7,6 +7,9 @@
 /* To learn which limit a command has met. */
 #define LIMITS_SECONDS 5.0
 
+/* Until a shell that does not come to its first command is given up. */
+#define SHELL_SECONDS 60.0
+
 bool tn_errand_key_fits(const char *key)
 {
     size_t n = 0;
@@ -68,8 +71,8 @@ static int answered(struct tn_work *w)
     return TN_ANSWERED;
 }
 
-/* The hand's bytes. */
-static int read_answer(struct tn_work *w, struct tn_error *err)
+/* The hand's bytes become the observation. */
+static int parse_answer(struct tn_work *w, struct tn_error *err)
 {
     const struct tn_buf *answer = &w->out->answer;
     tn_autoheld struct tn_held held = {.purse = answer->purse};
@@ -83,7 +86,14 @@ static int read_answer(struct tn_work *w, struct tn_error *err)
         *err = why;
         return TN_UNREADABLE;
     }
-    return answered(w);
+    return TN_ANSWERED;
+}
+
+static int read_answer(struct tn_work *w, struct tn_error *err)
+{
+    int r = parse_answer(w, err);
+
+    return r == TN_ANSWERED ? answered(w) : r;
 }
 
 /* --- the way there ---------------------------------------------------------------------------- */
@@ -205,6 +215,26 @@ static int recollect(struct tn_work *w, struct tn_error *err)
     return answered(w);
 }
 
+/* Whoever asked for a confirmed action may be gone, and sends it no more: it is sent, with its key,
+ * until its shell has read its start-up files, which have their own time. */
+static int until_begun(struct tn_work *w, struct tn_error *err)
+{
+    bool alone = w->action.event.cause.set && !w->e->judge;
+    int64_t began = tn_now();
+    int r = parse_answer(w, err);
+
+    while (alone && r == TN_ANSWERED && tn_observation_is_starting(&w->out->observation) &&
+           !w->out->again && tn_now() - began < (int64_t)(SHELL_SECONDS * TN_SECOND)) {
+        int64_t before = tn_now();
+        tn_observation_done(&w->out->observation);
+        r = send_awake(w, false, err);
+        w->deadline += tn_now() - before;
+        if (r == TN_ANSWERED)
+            r = parse_answer(w, err);
+    }
+    return r == TN_ANSWERED ? answered(w) : r;
+}
+
 /* The hand carries it out; one that is in the ledger it only tells of, if it can. */
 static int by_hand(struct tn_work *w, struct tn_error *err)
 {
@@ -216,7 +246,9 @@ static int by_hand(struct tn_work *w, struct tn_error *err)
         r = send_awake(w, false, err);
     }
     if (r == TN_ANSWERED)
-        return read_answer(w, err);
+        r = until_begun(w, err);
+    if (r == TN_ANSWERED || r == TN_UNREADABLE)
+        return r;
     if (!w->noted.known)
         tn_ledger_fail(w->ledger, &w->action, &w->noted, err->text);
     return r;

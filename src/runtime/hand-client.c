@@ -9,6 +9,7 @@
 #include "runtime/hand-answer.h"
 
 #define MAX_HEADERS (8u << 10)
+#define MAX_NAMES (1u << 20) /* of paths that are asked for at once */
 
 /* How much longer than the action itself the host waits (the hand answers within one second). */
 #define GRACE_SECONDS 5.0
@@ -272,6 +273,42 @@ int tn_hand_client_send(struct tn_hand_client *h, const struct tn_hand_request *
     if (status >= 0 && again)
         *again = tn_http_client_answer(h->http, "Idempotency-Replayed") != NULL;
     return status;
+}
+
+struct tn_json *tn_hand_client_links(struct tn_hand_client *h, const char *session,
+                                     const char *const *names, size_t count, int64_t deadline,
+                                     struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(MAX_NAMES), answer = TN_BUF_INIT(MAX_NAMES);
+    tn_autojson struct tn_json *tree = NULL;
+    struct tn_jw w = tn_jw(&body);
+
+    tn_jw_object(&w);
+    if (session)
+        tn_jw_kstr(&w, "session", session);
+    tn_jw_key(&w, "names");
+    tn_jw_array(&w);
+    for (size_t i = 0; i < count; i++)
+        tn_jw_str(&w, names[i]);
+    tn_jw_array_end(&w);
+    tn_jw_object_end(&w);
+    const struct tn_http_call call = {.method = "POST",
+                                      .target = "/v1/files/links",
+                                      .type = "application/json",
+                                      .body = tn_buf_str(&body),
+                                      .body_len = body.len,
+                                      .deadline = deadline};
+    int status = tn_buf_ok(&body) ? tn_http_client_call(h->http, &call, &answer, err)
+                                  : tn_fail(err, TN_E_TOO_LARGE, "its paths are too many");
+    if (status < 0)
+        return NULL;
+    if (status != 200 || tn_json_parse(tn_buf_str(&answer), answer.len, &tree, NULL) ||
+        tn_json_count(tn_json_get(tree, "targets")) != count) {
+        tn_fail(err, status == 404 ? TN_E_UNSUPPORTED : TN_E_PEER,
+                "the hand did not tell where its links lead (HTTP %d)", status);
+        return NULL;
+    }
+    return tn_json_ref(tn_json_get(tree, "targets"));
 }
 
 bool tn_hand_client_is_far(const struct tn_hand_client *h)

@@ -67,6 +67,12 @@ int tn_hand_client_send(struct tn_hand_client *h, const struct tn_hand_request *
 /* What an answer that is no success says, and what is known of whoever stands before the hand. */
 void tn_hand_client_refused(const struct tn_hand_client *h, int status, const struct tn_buf *answer,
                             struct tn_error *err);
+/* Where names lead in the sandbox, links followed, relative ones in the directory of that session
+ * (NULL: the main one): an array with a string for each, or null, which the caller ends.  NULL with
+ * err; TN_E_UNSUPPORTED: it is no hand that can tell. */
+struct tn_json *tn_hand_client_links(struct tn_hand_client *h, const char *session,
+                                     const char *const *names, size_t count, int64_t deadline,
+                                     struct tn_error *err);
 /* It is behind a service. */
 bool tn_hand_client_is_far(const struct tn_hand_client *h);
 

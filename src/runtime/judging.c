@@ -61,8 +61,8 @@ static const char *directory_of(const struct tn_action *a, struct tn_json *const
 }
 
 void tn_judging_ask(struct tn_judge *judge, const struct tn_thresholds *thresholds,
-                    struct tn_ledger *ledger, const struct tn_action *action, int64_t deadline,
-                    struct tn_verdict *out)
+                    struct tn_ledger *ledger, const struct tn_action *action, tn_lead_fn lead,
+                    void *lead_ctx, int64_t deadline, struct tn_verdict *out)
 {
     size_t wanted = tn_judge_history(judge);
     size_t look = wanted > DIRECTORY_LOOK ? wanted : DIRECTORY_LOOK;
@@ -74,7 +74,9 @@ void tn_judging_ask(struct tn_judge *judge, const struct tn_thresholds *threshol
     const struct tn_case c = {.action = action,
                               .cwd = directory_of(action, events, count),
                               .history = &history,
-                              .thresholds = thresholds};
+                              .thresholds = thresholds,
+                              .lead = lead,
+                              .lead_ctx = lead_ctx};
     tn_judge_action(judge, &c, deadline, out);
     for (size_t i = 0; i < count; i++)
         tn_json_free(events[i]);

@@ -9,10 +9,11 @@
  * none, nor what no hand carries out. */
 bool tn_judging_applies(const struct tn_action *action);
 
-/* Asks the judge, who knows the ledger's journal; the caller ends the verdict. */
+/* Asks the judge, who knows the ledger's journal, and (lead may be NULL) where names lead; the
+ * caller ends the verdict. */
 void tn_judging_ask(struct tn_judge *judge, const struct tn_thresholds *thresholds,
-                    struct tn_ledger *ledger, const struct tn_action *action, int64_t deadline,
-                    struct tn_verdict *out);
+                    struct tn_ledger *ledger, const struct tn_action *action, tn_lead_fn lead,
+                    void *lead_ctx, int64_t deadline, struct tn_verdict *out);
 
 /* Waits for the next event of that kind with that cause: 0 with its tree, which the caller ends.
  * watch: a descriptor that ends the wait when it becomes readable, or NULL.  TN_E_TIMEOUT. */

@@ -17,6 +17,11 @@
  * what is the matter. */
 #define PATIENCE_SECONDS 2.0
 
+/* How long a hand may say nothing at all, not even that it is starting, and how old its process
+ * must be for that to count. */
+#define SILENT_SECONDS 10.0
+#define STARTING_SECONDS 20.0
+
 /* --- that it is used ----------------------------------------------------------------------- */
 
 void tn_sandbox_touch(struct tn_sandbox *sb)
@@ -64,10 +69,15 @@ static const char *const advice[] = {
     [TN_STATUS_MISSING] = "remove what is left of it with: tendon rm %s",
 };
 
+static const char *name_of(const struct tn_sandbox *sb)
+{
+    return sb->record.name ? sb->record.name : sb->record.id;
+}
+
 static int not_running(const struct tn_sandbox *sb, struct tn_error *err)
 {
     const struct tn_record *r = &sb->record;
-    const char *name = r->name ? r->name : r->id;
+    const char *name = name_of(sb);
     const char *what = (size_t)r->status < TN_COUNT(advice) ? advice[r->status] : NULL;
     char text[256] = "";
 
@@ -141,6 +151,30 @@ static struct tn_hand_client *connect_hand(struct tn_sandbox *sb, int watch, int
     return client;
 }
 
+/* The same for one that should long have answered: whoever holds it up inside (limits that its
+ * agent took from it, no processor, no memory) is not waited for. */
+static struct tn_hand_client *connect_old_hand(struct tn_sandbox *sb, int watch, int64_t deadline,
+                                               struct tn_error *err)
+{
+    struct tn_proc process = tn_sandbox_process(sb);
+    double young = process.pid > 0 ? STARTING_SECONDS - tn_proc_age(process.start) : 0;
+    int64_t silent = tn_deadline_in(young > SILENT_SECONDS ? young : SILENT_SECONDS);
+    struct tn_error why = {0};
+
+    bool cut = process.pid > 0 && silent < deadline;
+    struct tn_hand_client *client = connect_hand(sb, watch, cut ? silent : deadline, &why);
+    if (!client && cut && why.code == TN_E_BUSY) /* it says that it is starting */
+        return connect_hand(sb, watch, deadline, err);
+    if (!client && cut && why.code == TN_E_TIMEOUT)
+        tn_fail(&why, TN_E_PEER,
+                "the hand of sandbox %s does not answer, though it runs: start it anew with: "
+                "tendon stop %s && tendon resume %s",
+                name_of(sb), name_of(sb), name_of(sb));
+    if (!client && err)
+        *err = why;
+    return client;
+}
+
 /* When it has ended since the last look, why says more than that nobody answers. */
 static void tell_end(struct tn_sandbox *sb, struct tn_error *err)
 {
@@ -169,7 +203,7 @@ struct tn_hand_client *tn_sandbox_client(struct tn_sandbox *sb, int64_t deadline
     if (watch < 0 &&
         sb->backend->process) /* it may have ended since that look: nobody would tell */
         tn_sandbox_inspect(sb, NULL, look_until, NULL);
-    sb->client = connect_hand(sb, watch, deadline, err);
+    sb->client = connect_old_hand(sb, watch, deadline, err);
     if (!sb->client && err && err->code == TN_E_PEER) /* not for who has no time left */
         tell_end(sb, err);
     return sb->client;

@@ -15,11 +15,18 @@ struct tn_history {
     size_t count;
 };
 
+/* Where names lead in the sandbox at this moment (tn_hand_client_links); NULL with err,
+ * TN_E_UNSUPPORTED: nobody can be asked. */
+typedef struct tn_json *(*tn_lead_fn)(void *ctx, const char *const *names, size_t count,
+                                      int64_t deadline, struct tn_error *err);
+
 struct tn_case {
     const struct tn_action *action;
     const char *cwd;                        /* of the shell; NULL: not known */
     const struct tn_history *history;       /* NULL: none is known */
     const struct tn_thresholds *thresholds; /* of whoever asks; NULL: those of the settings */
+    tn_lead_fn lead;                        /* NULL: nobody is asked; of the caller's thread */
+    void *lead_ctx;
 };
 
 struct tn_analyzer {

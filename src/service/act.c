@@ -102,6 +102,8 @@ static int reach_ready(void *ctx, int64_t *deadline, struct tn_error *err)
 {
     struct way *w = ctx;
 
+    free(TN_TAKE_PTR(w->address)); /* of an earlier look */
+    free(TN_TAKE_PTR(w->key));
     return box_hand(w->box, &w->address, &w->key, *deadline, err);
 }
 

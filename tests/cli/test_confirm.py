@@ -46,7 +46,10 @@ def test_a_person_is_asked(tendon, box, screen, answer, status):
     assert json.loads(tendon.ok("--json", "confirm")) == []
 
 
-def test_who_asked_is_killed(tendon, box):
+@pytest.mark.parametrize("start", ["", "sleep 3\n"])
+def test_who_asked_is_killed(tendon, box, start):
+    """It is carried out, also where its shell takes longer to start than whoever asked would have waited at first."""
+    (tendon.home / ".bashrc").write_text(start)
     process = tendon.start(*ALWAYS, "exec", box, "--", "echo once >> /tmp/confirm-$$ && echo done")
     (one,) = waiting(tendon)
     assert one["verdict"]["decision"] == "ask" and one["action"]["action"] == "run"

@@ -51,6 +51,60 @@ def test_replay(tendon, box):
     assert "rule mkfs" in replayed.stdout + replayed.stderr, replayed
 
 
+RULE = """
+[[rule]]
+name = "vault"
+risk = "high"
+text = "opens the vault"
+path = "{0}/**"
+unless = {{ read = ["**/*.pub"] }}
+"""
+# What is said of the vault, and of what only looks like it. Here: link -> vault/key, way -> vault, up -> elsewhere/deep
+TO_THE_VAULT = [
+    "cat link",
+    "cat ./link > /dev/null",
+    "cat way/key",
+    "cat up/../../vault/key",
+    "cd deep && cat ../link",
+    "cat fine.pub",
+    "echo x > link",
+    "python3 -c 'open(\"link\").read()'",
+    "cat " + "f " * 200 + "link",
+]
+ELSEWHERE = ["cat plain", "ls -l link", "rm -f gone", "rm -f other && ln -s plain other", "cat loop; true", "cat missing/link; true"]
+
+
+@pytest.fixture
+def links(tendon, tmp_path):
+    """Rules about a directory, and links that lead there."""
+    ws, vault = tmp_path / "ws", tmp_path / "vault"
+    for folder in (ws / "deep", vault, tmp_path / "elsewhere" / "deep"):
+        folder.mkdir(parents=True)
+    (vault / "key").write_text("secret\n")
+    for name, target in dict(link=vault / "key", way=vault, up=tmp_path / "elsewhere" / "deep", loop="loop", other="link", gone="link").items():
+        (ws / name).symlink_to(target)
+    (ws / "fine.pub").symlink_to("link")
+    (ws / "plain").write_text("plain\n")
+    (tmp_path / "rules.toml").write_text(RULE.format(vault))
+    tendon.ok("new", "--name", "links")
+    return ws, ("--set", "security.analyzers=policy", "--set", f"security.policies={tmp_path}/rules.toml", "--set", "security.default_policy=false")
+
+
+def test_links_are_followed(tendon, links):
+    """By the name and by what it leads to, in the directory of the shell that is meant."""
+    ws, policy = links
+    tendon.ok("exec", "-s", "work", "links", f"cd {ws}")
+    for command in TO_THE_VAULT:
+        denied = tendon(*policy, "exec", "-s", "work", "links", command)
+        assert denied.returncode != 0 and "secret" not in denied.stdout, (command, denied)
+        assert "rule vault" in denied.stderr and "leads to" in denied.stderr, (command, denied)
+    for command in ELSEWHERE:
+        assert tendon(*policy, "exec", "-s", "work", "links", command).returncode == 0, command
+    assert (ws.parent / "vault" / "key").read_text() == "secret\n"
+    many = tendon(*policy, "--set", "security.confirmation=never", "exec", "-s", "work", "links", "cat " + "plain " * 300)
+    assert many.returncode != 0 and "more paths than links are followed for" in many.stderr
+
+
 def test_a_name_that_is_nobodys(tendon, box):
     wrong = tendon("--set", "security.analyzers=exampel", "exec", box, "--", "true")
     assert wrong.returncode != 0 and "did you mean example?" in wrong.stderr

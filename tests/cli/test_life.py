@@ -9,6 +9,7 @@ import select
 import signal
 import sqlite3
 import subprocess
+import time
 
 import pytest
 
@@ -239,6 +240,23 @@ def test_rm_all(tendon):
 
 
 # --- snapshots ----------------------------------------------------------------------------------
+
+
+def test_a_hand_that_does_not_answer(jailed):
+    """What runs inside can take from it what it needs to answer: nobody waits for as long as the command may take."""
+    jailed.ok("new", "--name", "web")
+    jailed.ok("exec", "web", "echo kept > /workspace/file")
+    assert "hand" not in jailed.json("inspect", "web")
+    limit = "import resource as r; r.prlimit(1, r.RLIMIT_NOFILE, (1, 1))"
+    jailed("exec", "web", f'python3 -c "{limit}"', timeout=120)  # whatever becomes of that
+    began = time.monotonic()
+    complaint = jailed.fails(76, "exec", "web", "echo lost", timeout=120)
+    assert "the hand of sandbox web does not answer" in complaint
+    assert time.monotonic() - began < 50  # 22 of them may be its youth
+    assert jailed.json("inspect", "web")["hand"] == "does not answer"
+    jailed.ok("stop", "web")
+    jailed.ok("resume", "web")
+    assert jailed.ok("exec", "web", "cat /workspace/file") == "kept\n"
 
 
 def test_snapshot_rollback_fork(jailed):

@@ -18,7 +18,7 @@ sys.path.append(str(TESTS / "service"))
 import outside  # noqa: E402
 from native import at, make  # noqa: E402
 from service_there import ServiceThere  # noqa: E402
-from services import PATIENCE, eventually  # noqa: E402
+from services import PATIENCE, eventually, maker  # noqa: E402
 
 RESET = (55, 56)  # of curl: while it sent, while it waited for an answer
 GET = "curl -sS -m 50 http://{}/"
@@ -48,16 +48,8 @@ def service(world, tmp_path_factory):
 
 @pytest.fixture
 def own_service(world, tmp_path):
-    made = []
-
-    def start(**settings):
-        config = settings.pop("config", None)
-        made.append(ServiceThere(world, tmp_path, settings=settings, config=config).start())
-        return made[0]
-
-    yield start
-    for service in made:
-        service.finish()
+    """own_service(config=, setting=...) -> a service of the test's own, started."""
+    yield from maker(lambda base, config=None, **settings: ServiceThere(world, base, settings=settings, config=config).start(), tmp_path)
 
 
 @pytest.fixture

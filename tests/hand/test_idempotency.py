@@ -40,6 +40,21 @@ def test_who_wants_only_a_replay_gets_nothing_else(hand):
     assert count(hand) == 1
 
 
+def test_a_command_that_its_shell_was_not_given_is_not_remembered(start):
+    """Its key is free until the shell has read its start-up files; then it is carried out, once."""
+    hand = start()
+    (hand.home / ".bashrc").write_text("sleep 2\n")
+    k, ends = key(), []
+
+    def ask():
+        ends.append(hand.client.run("echo x >> log", key=k, session="slow", blocking=True, timeout=0.3))
+        return ends[-1].exit == 0
+
+    wait_until(ask, 30, "the shell takes it")
+    assert ends[0].meta["end"] == "starting" and len(ends) > 1
+    assert ask() and count(hand) == 1
+
+
 def test_repeat_returns_the_stored_observation(hand):
     k = key()
     first = hand.client.run("echo x >> log; wc -l < log; date +%N", key=k)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services import Service
+from services import Service, maker
 
 
 @pytest.fixture(scope="session")
@@ -26,17 +26,7 @@ def service(jail_works, tmp_path_factory):
 @pytest.fixture
 def make_service(tmp_path):
     """make_service(...) -> a Service of the test's own, not started yet."""
-    made = []
-
-    def make(*args, **kwargs):
-        base = tmp_path / f"service{len(made)}"
-        base.mkdir()
-        made.append(Service(base, *args, **kwargs))
-        return made[-1]
-
-    yield make
-    for service in made:
-        service.finish()
+    yield from maker(Service, tmp_path)
 
 
 @pytest.fixture

@@ -35,6 +35,21 @@ def eventually(condition, what, seconds=PATIENCE):
     return value
 
 
+def maker(make, base):
+    """For a fixture: a function that makes services by make(folder, ...), each in a folder of its own; all are finished at the end."""
+    made = []
+
+    def fresh(*args, **kwargs):
+        folder = base / f"s{len(made)}"
+        folder.mkdir()
+        made.append(make(folder, *args, **kwargs))
+        return made[-1]
+
+    yield fresh
+    for service in made:
+        service.finish()
+
+
 def preloaded(source, folder):
     """The environment of a program that has this file beside us for a library before all others."""
     compiler = os.environ.get("CC", "cc")

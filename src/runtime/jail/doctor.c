@@ -1,6 +1,4 @@
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 
 #include "base/fs.h"
 #include "jail/erofs.h"
@@ -17,31 +15,8 @@ static int run_probe(const char *program, struct tn_buf *out, struct tn_error *e
 {
     const char *const argv[] = {JAIL_PROGRAM, "--probe", NULL};
     int64_t deadline = tn_deadline_in(PROBE_SECONDS);
-    int ends[2];
 
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return tn_fail_errno(err, errno, "pipe");
-    tn_autofd int ours = ends[0], theirs = ends[1];
-    const struct tn_child_fd fds[] = {{theirs, 1}};
-    tn_autochild struct tn_child *child = tn_child_start(
-        &(struct tn_child_spec){
-            .argv = argv, .file = program, .fds = fds, .fd_count = 1, .death_signal = SIGKILL},
-        err);
-    if (!child)
-        return -1;
-    tn_close(TN_TAKE_FD(theirs));
-    struct pollfd p = {.fd = ours, .events = POLLIN};
-    for (ssize_t n = 1; n > 0;) {
-        char *to = tn_buf_reserve(out, 16 << 10);
-        if (!to || poll(&p, 1, tn_poll_ms(deadline)) <= 0) {
-            tn_child_signal(child, SIGKILL, NULL);
-            tn_child_wait(child, tn_deadline_in(1.0), NULL, NULL);
-            return tn_fail(err, TN_E_TIMEOUT, "%s --probe does not end", JAIL_PROGRAM);
-        }
-        n = read(ours, to, 16 << 10);
-        tn_buf_grew(out, n > 0 ? (size_t)n : 0);
-    }
-    return tn_child_wait(child, deadline, NULL, err);
+    return tn_program_ask(program, argv, out, deadline, err) < 0 ? -1 : 0;
 }
 
 static void tell_suspend(const struct tn_host *host, tn_symptom_fn fn, void *ctx)

@@ -169,8 +169,11 @@ int jail_freeze(struct jail_engine *e, const struct tn_subject *subject, const s
 {
     struct tn_error why = {0};
 
-    if (tn_cgroup_freeze(&e->cgroups, subject->id, frozen, deadline, &why) == 0)
+    if (tn_cgroup_freeze(&e->cgroups, subject->id, frozen, deadline, &why) == 0) {
+        if (!frozen) /* it may have been stopped besides */
+            kill((pid_t)ref->pid, SIGCONT);
         return jail_set_mark(subject, JAIL_PAUSED, false, err);
+    }
     if (why.code != TN_E_UNSUPPORTED && why.code != TN_E_NOT_FOUND) {
         if (err)
             *err = why;

@@ -130,6 +130,8 @@ static int plan_program(const struct jail_engine *e, const struct tn_subject *su
              e->host->config->core.enable_browser ? "--viewer" : "--no-enable-browser");
     if (plan->network == TN_JAIL_NET_HOST) /* others' loopback too */
         add_copy(&plan->argv, "--viewer-secret");
+    if (plan->criu) /* what it restored it could not write down again */
+        add_copy(&plan->argv, "--traceable");
     for (size_t i = 0; i < spec->plugins.count; i++) {
         add_copy(&plan->argv, "--plugins");
         add_copy(&plan->argv, spec->plugins.items[i]);

@@ -186,7 +186,9 @@ bool jail_is_frozen(struct jail_engine *e, const struct tn_subject *subject,
     long pid = 0;
     unsigned long long start = 0;
 
-    if (!tn_cgroup_is_frozen(&e->cgroups, subject->id) && !jail_has_mark(subject, JAIL_PAUSED))
+    /* Its hand alone may have been stopped, by somebody outside. */
+    if (!tn_cgroup_is_frozen(&e->cgroups, subject->id) && !jail_has_mark(subject, JAIL_PAUSED) &&
+        tn_proc_state((pid_t)ref->pid, (uint64_t)ref->start) != 'T')
         return false;
     if (tn_fs_read(TN_FS_ANYWHERE, path, &text, NULL) < 0)
         return true;

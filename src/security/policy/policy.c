@@ -163,6 +163,8 @@ static void add_finding(const struct rule *r, const struct look *look, struct tn
     tn_autobuf struct tn_buf part = TN_BUF_INIT(4 << 10), text = TN_BUF_INIT(4 << 10);
 
     put_part(&part, look_part(look));
+    if (look->path && look->path->raw == look->path->path) /* of scene_follow */
+        tn_buf_printf(&part, " (leads to %s)", look->path->path);
     tn_buf_puts(&text, r->text);
     if (look->sign && strcmp(look->sign->text, r->text) != 0)
         tn_buf_printf(&text, ": %s", look->sign->text);
@@ -177,7 +179,11 @@ int tn_policy_judge(const struct tn_policy *p, const struct tn_case *c, int64_t 
     struct look look = {
         .scene = &scene, .rules = &p->rules, .history = c->history, .deadline = deadline};
 
+    struct tn_error why = {0};
+
     scene_of_action(&scene, c->action, c->cwd);
+    if (scene_follow(&scene, c, deadline, &why))
+        tn_verdict_add(out, tn_analyzer_policy.name, "links", "", TN_RISK_UNKNOWN, why.text);
     for (size_t i = 0; i < p->rules.count; i++) {
         const struct rule *r = p->rules.list[i];
         if (!r->quiet && rule_met(r, &look))

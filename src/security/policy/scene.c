@@ -4,6 +4,10 @@
 #include <ctype.h>
 #include <strings.h>
 
+#include "security/analyzer.h"
+
+enum { FOLLOW_MAX = 256 }; /* paths: as many as a hand is asked for at once */
+
 /* The trees of the texts that were read: the calls point into them. */
 struct owned_calls {
     struct tn_calls *calls;
@@ -109,8 +113,16 @@ const char *scene_path(struct scene *s, const char *cwd, const char *text)
 void scene_add_path(struct scene *s, const char *cwd, const char *text, unsigned use, bool glob,
                     const struct tn_call *call, struct part part)
 {
-    if (*text && use)
-        ADD(s, path, SCENE_THINGS, part, scene_path(s, cwd, text), use, glob, call, part);
+    const char *home = behind_home(text), *raw = text;
+
+    if (!*text || !use)
+        return;
+    if (home || (cwd && text[0] != '/' && text[0] != '~')) {
+        tn_autofree char *joined =
+            tn_asprintf("%s%s%s", home ? "~" : cwd, home ? "" : "/", home ? home : text);
+        raw = pool_strdup(s->pool, joined);
+    }
+    ADD(s, path, SCENE_THINGS, part, scene_path(s, cwd, text), use, glob, call, part, raw);
 }
 
 void scene_add_content(struct scene *s, const char *path, const char *text, size_t n,
@@ -422,6 +434,50 @@ void scene_of_action(struct scene *s, const struct tn_action *a, const char *cwd
     default:
         break;
     }
+}
+
+/* The last part of a path that is named itself, not what a link of that name leads to; or NULL. */
+static const char *named_itself(const struct seen_path *p)
+{
+    const char *slash = strrchr(p->raw, '/'), *last = slash ? slash + 1 : p->raw;
+    bool itself = !(p->use & ~(unsigned)USE_DELETE) ||
+                  (p->call && word_in(p->call->name, "ln mv rm unlink rmdir readlink"));
+
+    return itself && *last && strcmp(last, ".") != 0 && strcmp(last, "..") != 0 ? last : NULL;
+}
+
+int scene_follow(struct scene *s, const struct tn_case *c, int64_t deadline, struct tn_error *err)
+{
+    const char *names[FOLLOW_MAX];
+    size_t all = s->path_count, count = all < FOLLOW_MAX ? all : FOLLOW_MAX;
+    struct tn_error why = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        const struct seen_path *p = &s->paths[i];
+        const char *last = named_itself(p);
+        names[i] = !last            ? p->raw
+                   : last == p->raw ? "."
+                                    : tn_arena_copy(s->pool, p->raw, (size_t)(last - p->raw));
+    }
+    tn_autojson struct tn_json *targets =
+        c->lead && count ? c->lead(c->lead_ctx, names, count, deadline, &why) : NULL;
+    if (!targets && why.code && why.code != TN_E_UNSUPPORTED) {
+        *err = why;
+        return -1;
+    }
+    for (size_t i = 0; targets && i < count; i++) {
+        const char *target = tn_json_str(tn_json_at(targets, i), NULL);
+        const struct seen_path p = s->paths[i];
+        const char *last = named_itself(&p);
+        if (!target || target[0] != '/')
+            continue;
+        const char *path = scene_path(s, target, last ? last : ".");
+        if (strcmp(path, p.path) != 0)
+            ADD(s, path, SCENE_THINGS, p.part, path, p.use, p.glob, p.call, p.part, path);
+    }
+    if (targets && count < all)
+        return tn_fail(err, TN_E_TOO_LARGE, "it names more paths than links are followed for");
+    return 0;
 }
 
 void scene_of_output(struct scene *s, const char *text, size_t n)

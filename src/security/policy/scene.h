@@ -1,9 +1,10 @@
 /* What a rule sees of one action: the commands it runs, the paths it touches, the URLs it names and
  * the content it writes, each with the part of the action that says so.
  *
- * Paths are as they are written, made absolute in the shell's directory, with `.` and `..` removed:
- * the host cannot look into the sandbox, so a link there is not followed.  In a directory that is
- * not known they stay relative.  A home is `~`.  Everything lives as long as the scene. */
+ * Paths are as they are written, made absolute in the shell's directory, with `.` and `..` removed.
+ * In a directory that is not known they stay relative.  A home is `~`.  Beside a name stands where
+ * it leads in the sandbox, if somebody could be asked (scene_follow).  Everything lives as long as
+ * the scene. */
 #ifndef TN_SECURITY_POLICY_SCENE_H
 #define TN_SECURITY_POLICY_SCENE_H
 
@@ -40,6 +41,9 @@ struct seen_path {
     bool glob;                  /* has an unquoted pattern of the shell */
     const struct tn_call *call; /* NULL: not of a command */
     struct part part;
+    /* As it goes to the kernel: a `..` behind a link is not removed.  The path itself: it is where
+     * another one leads. */
+    const char *raw;
 };
 
 struct seen_url {
@@ -98,6 +102,10 @@ struct scene {
 
 /* Looks at an action; both are borrowed.  Never fails: what cannot be read is seen as such. */
 void scene_of_action(struct scene *s, const struct tn_action *a, const char *cwd);
+/* Adds to each path where it leads now, as the case's `lead` tells.  -1 with err when that failed,
+ * which leaves only names; 0 also when there is nobody to ask. */
+struct tn_case;
+int scene_follow(struct scene *s, const struct tn_case *c, int64_t deadline, struct tn_error *err);
 /* Looks at what a tool returned. */
 void scene_of_output(struct scene *s, const char *text, size_t n);
 void scene_done(struct scene *s);

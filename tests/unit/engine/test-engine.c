@@ -109,7 +109,7 @@ static void test_calls(void **state)
     assert_int_equal(tn_engine_start(e, "abc", soon(), &err), 0);
     assert_int_equal(tn_engine_remove(e, "abc", soon(), &err), 0);
     assert_non_null(strstr(server.asked, "DELETE /v1.41/containers/abc?force=1&v=1 "));
-    assert_int_equal(tn_engine_kill(e, "abc", "SIGKILL", soon(), &err), -1);
+    assert_int_equal(tn_engine_stop(e, "abc", 1, soon(), &err), -1);
     assert_int_equal(err.code, TN_E_PEER);
     tn_engine_free(e);
     script_stop(&server);

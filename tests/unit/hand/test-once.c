@@ -48,6 +48,25 @@ static void test_repeat_gets_the_stored_answer(void **state)
     tn_once_free(o);
 }
 
+static void test_what_was_not_carried_out_is_forgotten(void **state)
+{
+    struct tn_once *o = tn_once_new(8, 1024);
+    char text[512];
+    int status = 0;
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(begin(o, "k", i < 2 ? "one" : "two", text, sizeof text, &status), 1);
+        tn_once_forget(o, "k");
+        assert_int_equal(replay(o, "k", "one"), -TN_E_NOT_FOUND);
+    }
+    assert_int_equal(begin(o, "k", "one", text, sizeof text, &status), 1);
+    tn_once_finish(o, "k", 200, "answer", 6);
+    tn_once_forget(o, "k"); /* of what was, no more */
+    tn_once_forget(o, "other");
+    assert_int_equal(replay(o, "k", "one"), 0);
+    tn_once_free(o);
+}
+
 static void test_another_body_is_refused(void **state)
 {
     struct tn_once *o = tn_once_new(8, 1024);
@@ -269,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_repeat_gets_the_stored_answer),
+        cmocka_unit_test(test_what_was_not_carried_out_is_forgotten),
         cmocka_unit_test(test_another_body_is_refused),
         cmocka_unit_test(test_what_is_known),
         cmocka_unit_test(test_waiting_ends_at_the_deadline),
