@@ -345,6 +345,32 @@ int tn_hand_files_store(struct tn_hand_files *f, const char *path, tn_http_sourc
 
 /* --- the rest ------------------------------------------------------------------------------ */
 
+struct memory {
+    const char *at;
+    size_t left;
+};
+
+static ssize_t read_memory(void *ctx, void *to, size_t n, struct tn_error *err)
+{
+    struct memory *m = ctx;
+
+    (void)err;
+    n = n < m->left ? n : m->left;
+    if (n)
+        memcpy(to, m->at, n);
+    m->at += n;
+    m->left -= n;
+    return (ssize_t)n;
+}
+
+int tn_hand_files_put(struct tn_hand_files *f, const char *path, const void *bytes, size_t n,
+                      int64_t deadline, struct tn_error *err)
+{
+    struct memory m = {.at = bytes, .left = n};
+
+    return tn_hand_files_store(f, path, read_memory, &m, (int64_t)n, -1, deadline, err);
+}
+
 static int tell(struct tn_hand_files *f, const char *method, const struct tn_buf *target,
                 int64_t deadline, struct tn_error *err)
 {

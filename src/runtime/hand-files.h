@@ -72,6 +72,9 @@ int tn_hand_files_write(struct tn_hand_files *f, const char *path, int fd, int64
 /* The same from a stream: the next bytes, 0 at its end, -1 with err. */
 int tn_hand_files_store(struct tn_hand_files *f, const char *path, tn_http_source_fn source,
                         void *ctx, int64_t size, int mode, int64_t deadline, struct tn_error *err);
+/* The same of bytes that are here; none are fine. */
+int tn_hand_files_put(struct tn_hand_files *f, const char *path, const void *bytes, size_t n,
+                      int64_t deadline, struct tn_error *err);
 /* Renames it, within one file system; both paths are UTF-8.  TN_E_CONFLICT: something is there. */
 int tn_hand_files_move(struct tn_hand_files *f, const char *from, const char *to, bool overwrite,
                        int64_t deadline, struct tn_error *err);

@@ -556,22 +556,6 @@ static void get_search(struct daytona_call *c)
 
 /* --- replace ---------------------------------------------------------------------------------- */
 
-struct text {
-    const char *at;
-    size_t left;
-};
-
-static ssize_t read_memory(void *ctx, void *to, size_t n, struct tn_error *err)
-{
-    struct text *text = ctx;
-
-    n = n < text->left ? n : text->left;
-    memcpy(to, text->at, n);
-    text->at += n;
-    text->left -= n;
-    return (ssize_t)n;
-}
-
 /* Every place where the pattern is, from the left. */
 static void replace_all(const char *text, size_t n, const char *pattern, const char *value,
                         struct tn_buf *out)
@@ -605,8 +589,7 @@ static int replace_in(struct daytona_call *c, struct tn_hand_files *f, const cha
     replace_all(room, (size_t)n, pattern, value, &after);
     if (!tn_buf_ok(&after))
         return tn_fail(err, TN_E_TOO_LARGE, "it would become too large");
-    struct text text = {.at = tn_buf_str(&after), .left = after.len};
-    return tn_hand_files_store(f, path, read_memory, &text, (int64_t)after.len, -1, TN_NEVER, err);
+    return tn_hand_files_put(f, path, tn_buf_str(&after), after.len, TN_NEVER, err);
 }
 
 static void post_replace(struct daytona_call *c)

@@ -131,11 +131,6 @@ static int put_session(struct daytona_call *c, struct tn_jw *w, const char *name
 
 /* --- sessions -------------------------------------------------------------------------------- */
 
-static ssize_t read_nothing(void *ctx, void *to, size_t n, struct tn_error *err)
-{
-    return 0;
-}
-
 static void post_session(struct daytona_call *c)
 {
     tn_autojson struct tn_json *body = NULL;
@@ -158,7 +153,7 @@ static void post_session(struct daytona_call *c)
     if (tn_hand_files_stat(f, dir, false, &e, soon, NULL) == 0)
         daytona_fail(c->x, 409, "CONFLICT", "session %s exists already", name);
     else if (tn_hand_files_mkdir(f, dir, 0700, soon, &err) ||
-             tn_hand_files_store(f, state, read_nothing, NULL, 0, -1, soon, &err))
+             tn_hand_files_put(f, state, "", 0, soon, &err))
         reply_error(c->x, &err);
     else
         tn_http_reply(c->x, 201, NULL, NULL, 0);

@@ -335,7 +335,7 @@ static int write_mount(const char *path, struct tn_json *value, void *ctx)
 
     if (!text)
         return tn_fail(w->err, TN_E_INVALID, "file_mounts: expected texts");
-    return runloop_write_text(w->files, whole, text, n, w->err);
+    return tn_hand_files_put(w->files, whole, text, n, TN_NEVER, w->err);
 }
 
 int runloop_write_mounts(struct box *b, const struct tn_json *body, struct tn_error *err)

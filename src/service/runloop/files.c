@@ -17,30 +17,6 @@ struct tn_hand_files *runloop_files(struct box *b, char **home, struct tn_error 
     return surface_files(b, err);
 }
 
-struct text {
-    const char *at;
-    size_t left;
-};
-
-static ssize_t read_text(void *ctx, void *to, size_t n, struct tn_error *err)
-{
-    struct text *t = ctx;
-
-    n = n < t->left ? n : t->left;
-    memcpy(to, t->at, n);
-    t->at += n;
-    t->left -= n;
-    return (ssize_t)n;
-}
-
-int runloop_write_text(struct tn_hand_files *f, const char *path, const char *text, size_t n,
-                       struct tn_error *err)
-{
-    struct text t = {.at = text, .left = n};
-
-    return tn_hand_files_store(f, path, read_text, &t, (int64_t)n, -1, TN_NEVER, err);
-}
-
 /* --- routes ---------------------------------------------------------------------------------- */
 
 /* What writing a file answers: as if it were a command. */
@@ -64,7 +40,7 @@ static void post_write(struct tn_http_exchange *x, void *ctx)
     }
     tn_autofiles struct tn_hand_files *f = runloop_files(b, &home, &err);
     tn_autofree char *path = surface_path(home, given);
-    if (!f || runloop_write_text(f, path, text, n, &err)) {
+    if (!f || tn_hand_files_put(f, path, text, n, TN_NEVER, &err)) {
         reply_error(x, &err);
         return;
     }

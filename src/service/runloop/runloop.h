@@ -108,8 +108,6 @@ void runloop_put_log(struct tn_http_exchange *x, struct tn_jw *w, struct box *b,
 /* The files of a box, with a connection of the caller's; home is where paths begin, the caller's.
  */
 struct tn_hand_files *runloop_files(struct box *b, char **home, struct tn_error *err);
-int runloop_write_text(struct tn_hand_files *f, const char *path, const char *text, size_t n,
-                       struct tn_error *err);
 
 /* --- layers (layers.c) ----------------------------------------------------------------------- */
 

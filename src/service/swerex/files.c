@@ -104,38 +104,22 @@ static void post_read(struct tn_http_exchange *x, void *ctx)
     }
 }
 
-struct text {
-    const char *at;
-    size_t left;
-};
-
-static ssize_t read_text(void *ctx, void *to, size_t n, struct tn_error *err)
-{
-    struct text *t = ctx;
-
-    n = n < t->left ? n : t->left;
-    memcpy(to, t->at, n);
-    t->at += n;
-    t->left -= n;
-    return (ssize_t)n;
-}
-
 static void post_write(struct tn_http_exchange *x, void *ctx)
 {
     tn_autojson struct tn_json *body = NULL;
     struct tn_error err = {0};
     autofiles struct desk_of_files d;
-    struct text t = {0};
+    size_t n = 0;
 
     if (!begin(&d, x, ctx) || surface_body(x, REX_BODY_MAX, &body))
         return;
     tn_autofree char *path = where(x, d.box, tn_json_get_str(body, "path", NULL));
     if (!path)
         return;
-    t.at = tn_json_str(tn_json_get(body, "content"), &t.left);
-    if (!t.at)
+    const char *text = tn_json_str(tn_json_get(body, "content"), &n);
+    if (!text)
         rex_raise(x, REX_VALUE, "content: expected a text");
-    else if (tn_hand_files_store(d.files, path, read_text, &t, (int64_t)t.left, -1, TN_NEVER, &err))
+    else if (tn_hand_files_put(d.files, path, text, n, TN_NEVER, &err))
         rex_raise_error(x, &err);
     else
         rex_reply_nothing(x);
@@ -203,6 +187,22 @@ static struct tn_http_client *open_early(const struct upload *u, struct tn_error
         tn_fail(err, TN_E_NOT_FOUND, "what was uploaded is gone");
     tn_http_client_free(from);
     return NULL;
+}
+
+struct text {
+    const char *at;
+    size_t left;
+};
+
+static ssize_t read_text(void *ctx, void *to, size_t n, struct tn_error *err)
+{
+    struct text *t = ctx;
+
+    n = n < t->left ? n : t->left;
+    memcpy(to, t->at, n);
+    t->at += n;
+    t->left -= n;
+    return (ssize_t)n;
 }
 
 /* A form with one file, which goes back to where it comes from: the hand unpacks what it gets. */
