@@ -172,6 +172,14 @@ static int parse_status(const struct tn_process_client *c, const char *text, siz
     return read_status(tree, out, err);
 }
 
+/* Whether that is the process that was asked for: a hand may say anything. */
+static bool is_that(const struct tn_process_status *s, const char *which)
+{
+    if (strncmp(which, "tag:", 4) == 0)
+        return s->spec.tag && strcmp(s->spec.tag, which + 4) == 0;
+    return *which == 'p' ? strcmp(s->id, which) == 0 : s->pid == strtoll(which, NULL, 10);
+}
+
 static int look(struct tn_process_client *c, const char *which, const char *what,
                 struct tn_process_status *out, int64_t deadline, struct tn_error *err)
 {
@@ -179,7 +187,12 @@ static int look(struct tn_process_client *c, const char *which, const char *what
 
     if (ask(c, "GET", which, what, NULL, &answer, deadline, err))
         return -1;
-    return parse_status(c, tn_buf_str(&answer), answer.len, out, err);
+    if (parse_status(c, tn_buf_str(&answer), answer.len, out, err))
+        return -1;
+    if (is_that(out, which))
+        return 0;
+    tn_process_status_done(out);
+    return tn_fail(err, TN_E_PEER, "the hand told of another process than %.60s", which);
 }
 
 int tn_process_look(struct tn_process_client *c, const char *which, struct tn_process_status *out,

@@ -211,6 +211,13 @@ def test_nonsense_ends_it(liar, body, words):
     assert status == 1 and words in lines[-1], lines
 
 
+@pytest.mark.parametrize("which", ["tag:mine", "p0000000000000000", "8"])
+@pytest.mark.parametrize("tag", [None, "", "other"])
+def test_another_process_than_was_asked_for(liar, which, tag):
+    status, lines = drive(liar(json.dumps({**STATUS, "process": {"args": ["x"], "tag": tag}}).encode()), "look", which)
+    assert status == 1 and "another process" in lines[-1], lines
+
+
 def test_gaps_repeats_and_unknown_frames(liar):
     address = liar(
         frame(b"a", bytes(16))

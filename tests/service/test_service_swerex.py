@@ -130,7 +130,8 @@ def test_refusals(alice, sandbox):
         assert kind == "builtins.ValueError" and message, (route, body)
     assert raised(alice.post(where + "/read_file", {"path": "/tmp", "encoding": "utf-16"}))[0] == "builtins.LookupError"
     alice.post(where + "/create_session", {}).ok()
-    for more in ({"command": 1}, {"command": "true", "timeout": -1}, {"command": "true", "expect": ["("]}):
+    bad = ["(", "(" * 100000, "((x{9999}){9999}){9999}", r"(a*)*\1", "x" * 257, "()" * 17, 7]
+    for more in ({"command": 1}, {"command": "true", "timeout": -1}, *({"command": "true", "expect": [one]} for one in bad)):
         assert raised(alice.post(where + "/run_in_session", more))[0] == "builtins.ValueError", more
     assert alice.request("POST", where + "/execute", body=b"[]").status == 400
     assert alice.request("POST", where + "/execute", body=b"{").status == 400

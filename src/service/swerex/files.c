@@ -179,7 +179,8 @@ static struct tn_http_client *open_early(const struct upload *u, struct tn_error
 
     tn_buf_puts(&target, "/v1/files/content?path=");
     tn_url_encode(&target, u->early, "/");
-    const struct tn_http_call get = {.target = tn_buf_str(&target), .deadline = TN_NEVER};
+    const struct tn_http_call get = {.target = tn_buf_str(&target),
+                                     .deadline = tn_deadline_in(STALL_SECONDS)};
     int status = from ? tn_http_client_open(from, &get, err) : -1;
     if (status == 200)
         return from;

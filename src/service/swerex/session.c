@@ -12,7 +12,15 @@
 /* Its prompt, which a client is told when a command has come to its end. */
 #define PROMPT "SHELLPS1PREFIX"
 
-enum { NAME_SIZE = 41, EXPECT_MAX = 16 };
+enum {
+    NAME_SIZE = 41,
+    EXPECT_MAX = 16,
+    /* A pattern is a stranger's, and a library takes it as far as it goes. */
+    PATTERN_MAX = 256,
+    GROUPS_MAX = 16,
+    HAND_MAX = 1 << 20,   /* what a hand says of its sessions */
+    LOOKED_AT = 64 << 10, /* the last bytes, in which a pattern is looked for */
+};
 /* How long a program that is talked to is waited for before its output is looked at: from the first
  * to the last, doubled each time. */
 #define SLICE_FIRST 0.1
@@ -72,11 +80,11 @@ static bool begin(struct talk *t, struct tn_http_exchange *x, struct tn_service 
 static struct tn_json *ask_hand(struct talk *t, const char *target, struct tn_error *err)
 {
     const struct tn_hand_address at = hand_of(t);
-    tn_autobuf struct tn_buf nothing = TN_BUF_INIT(1), answer = TN_BUF_INIT(REX_BODY_MAX);
+    tn_autobuf struct tn_buf nothing = TN_BUF_INIT(1), answer = ANSWER_BUF(t->x, HAND_MAX);
     struct tn_json *tree = NULL;
 
     if (tn_hand_ask(&at, "GET", target, &nothing, &answer, tn_deadline_in(REX_SECONDS), err) == 0)
-        tn_json_parse(tn_buf_str(&answer), answer.len, &tree, err);
+        hold_json(t->x, &answer, &tree, err);
     return tree;
 }
 
@@ -117,11 +125,12 @@ static void step_done(struct step *s)
 #define autostep TN_CLEANUP(step_done)
 
 /* An answer to an action: -1 unless it was carried out. */
-static int read_step(struct step *s, int status, const struct tn_buf *answer, struct tn_error *err)
+static int read_step(struct talk *t, struct step *s, int status, const struct tn_buf *answer,
+                     struct tn_error *err)
 {
     if (status != 200 && status != ACT_WAITS)
         return tn_hand_refused_text(status, tn_buf_str(answer), answer->len, err);
-    if (tn_json_parse(tn_buf_str(answer), answer->len, &s->tree, err))
+    if (hold_json(t->x, answer, &s->tree, err))
         return -1;
     const struct tn_json *metadata = tn_json_get(tn_json_get(s->tree, "extras"), "metadata");
     s->said = tn_json_get_str(s->tree, "content", "");
@@ -166,7 +175,7 @@ static int step(struct talk *t, const char *command, bool input, double seconds,
         return tn_fail(err, TN_E_TOO_LARGE, "The command is too large");
     int status =
         act(t->box, caller_of(t->x), tn_buf_str(&body), body.len, &how, &news, &answer, err);
-    return status < 0 ? -1 : read_step(s, status, &answer, err);
+    return status < 0 ? -1 : read_step(t, s, status, &answer, err);
 }
 
 /* --- what it said ---------------------------------------------------------------------------- */
@@ -263,14 +272,31 @@ static void wishes_done(struct wishes *w)
 }
 #define autowishes TN_CLEANUP(wishes_done)
 
+/* Short, without counts and without references to what was matched before. */
+static bool is_harmless(const char *pattern)
+{
+    size_t groups = 0;
+
+    for (const char *at = pattern; *at; at++) {
+        if (*at == '{' || (at[0] == '\\' && at[1] >= '1' && at[1] <= '9'))
+            return false;
+        groups += *at == '(';
+        at += at[0] == '\\' && at[1];
+    }
+    return strlen(pattern) <= PATTERN_MAX && groups <= GROUPS_MAX;
+}
+
 static int read_wishes(const struct tn_json *list, struct wishes *w, struct tn_error *err)
 {
     for (size_t i = 0; i < tn_json_count(list); i++) {
         const char *text = tn_json_str(tn_json_at(list, i), NULL);
 
-        if (!text || w->count == EXPECT_MAX || regcomp(&w->patterns[w->count], text, REG_EXTENDED))
-            return tn_fail(err, TN_E_INVALID, "expect: expected at most %d regular expressions",
-                           EXPECT_MAX);
+        if (!text || w->count == EXPECT_MAX || !is_harmless(text) ||
+            regcomp(&w->patterns[w->count], text, REG_EXTENDED))
+            return tn_fail(err, TN_E_INVALID,
+                           "expect: expected at most %d regular expressions of at most %d bytes, "
+                           "without {} and \\1",
+                           EXPECT_MAX, PATTERN_MAX);
         w->texts[w->count++] = text;
     }
     return 0;
@@ -279,19 +305,21 @@ static int read_wishes(const struct tn_json *list, struct wishes *w, struct tn_e
 /* Which of them comes first in the text, which ends there then; NULL: none. */
 static const char *cut_at_wish(const struct wishes *w, struct tn_buf *text)
 {
+    size_t before = text->len > LOOKED_AT ? text->len - LOOKED_AT : 0;
     const char *first = NULL;
     regoff_t at = 0;
 
     for (size_t i = 0; i < w->count; i++) {
         regmatch_t m;
 
-        if (regexec(&w->patterns[i], tn_buf_str(text), 1, &m, 0) == 0 && (!first || m.rm_so < at)) {
+        if (regexec(&w->patterns[i], tn_buf_str(text) + before, 1, &m, 0) == 0 &&
+            (!first || m.rm_so < at)) {
             first = w->texts[i];
             at = m.rm_so;
         }
     }
     if (first)
-        tn_buf_cut(text, (size_t)at);
+        tn_buf_cut(text, before + (size_t)at);
     return first;
 }
 
