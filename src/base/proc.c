@@ -84,8 +84,6 @@ static const char *read_about(pid_t pid, const char *name, char *text, size_t si
     return text;
 }
 
-/* /proc/PID/stat: the name in parentheses may contain anything, so fields count from the last ')'.
- */
 void tn_proc_no_core(void)
 {
     struct rlimit limit;
@@ -98,6 +96,8 @@ void tn_proc_no_core(void)
     setrlimit(RLIMIT_CORE, &limit);
 }
 
+/* /proc/PID/stat: the name in parentheses may contain anything, so fields count from the last ')'.
+ */
 int tn_proc_get(pid_t pid, struct tn_proc *out)
 {
     char text[1024];
@@ -110,18 +110,37 @@ int tn_proc_get(pid_t pid, struct tn_proc *out)
     return 0;
 }
 
-bool tn_proc_bears(pid_t pid, const char *name)
+static void read_lines(pid_t pid, const char *file, struct tn_buf *out)
 {
-    static const char *const files[] = {"cgroup", "mountinfo"};
+    tn_autofree char *path = tn_asprintf("/proc/%d/%s", (int)pid, file);
 
-    for (size_t i = 0; i < TN_COUNT(files); i++) {
-        tn_autofree char *path = tn_asprintf("/proc/%d/%s", (int)pid, files[i]);
-        tn_autobuf struct tn_buf text = TN_BUF_INIT(FILE_MAX);
-        tn_fs_read(TN_FS_ANYWHERE, path, &text, NULL);
-        if (strstr(tn_buf_str(&text), name))
+    tn_fs_read(TN_FS_ANYWHERE, path, out, NULL);
+}
+
+/* What is mounted counts, the fourth field: where it is mounted says nothing, since an engine may
+ * mount what is a container's in sight of everybody. */
+static bool mounts_bear(const char *lines, const char *name)
+{
+    for (const char *line = lines; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *field = line;
+
+        for (int i = 0; i < 3; i++)
+            field += strcspn(field, " \n"), field += *field == ' ';
+        if (memmem(field, strcspn(field, " \n"), name, strlen(name)))
             return true;
     }
     return false;
+}
+
+bool tn_proc_bears(pid_t pid, const char *name)
+{
+    tn_autobuf struct tn_buf groups = TN_BUF_INIT(FILE_MAX), mounts = TN_BUF_INIT(FILE_MAX);
+
+    read_lines(pid, "cgroup", &groups);
+    if (strstr(tn_buf_str(&groups), name))
+        return true;
+    read_lines(pid, "mountinfo", &mounts);
+    return mounts_bear(tn_buf_str(&mounts), name);
 }
 
 /* The next name in the directory that is a number; 0 at the end. */

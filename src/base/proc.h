@@ -78,8 +78,8 @@ bool tn_proc_lives(pid_t pid, uint64_t start);
 /* Whether that very process runs and is not on its way out: killed but not yet ended, or ending. */
 bool tn_proc_is_well(const struct tn_proc *p);
 
-/* Whether its control groups or its mounts bear that name, as those do that an engine made for a
- * container (its id; a rootless engine may have no control groups to give). */
+/* Whether its control groups bear that name, or what is mounted for it does, as those do that an
+ * engine made for a container (its id; a rootless engine may have no control groups to give). */
 bool tn_proc_bears(pid_t pid, const char *name);
 
 /* Its environment into `out`, each variable with a NUL at its end; nothing for a thread of the

@@ -410,7 +410,9 @@ static void test_kill_marked(void **state)
 
 static void test_bears(void **state)
 {
-    assert_true(tn_proc_bears(getpid(), " - proc ")); /* its mounts */
+    assert_true(tn_proc_bears(getpid(), "/"));       /* the root of some mount */
+    assert_false(tn_proc_bears(getpid(), "/proc/")); /* where something is mounted */
+    assert_false(tn_proc_bears(getpid(), " - proc "));
     assert_false(tn_proc_bears(getpid(), "0123456789abcdef0123456789abcdef"));
     assert_false(tn_proc_bears(0x7fffffff, "/"));
 }
