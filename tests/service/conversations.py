@@ -2,7 +2,7 @@
 
 A recording is a list of exchanges in the order in which they began. Playing sends the same requests, each when those have ended
 that had ended before, with the ids, tokens and addresses of today in place of those of the recording; an answer must have the
-recorded status, type and shape (the same members with values of the same kinds)."""
+recorded status, type and shape (the same members with values of the same kinds, and the same states)."""
 
 import base64
 import concurrent.futures
@@ -47,6 +47,9 @@ class Recorder(http.server.ThreadingHTTPServer):
     def saved(self):
         """As text, without what this key and this machine are called, and without links, which only their maker can sign."""
         said = [i for i, one in enumerate(self.exchanges) if not re.search("signature=|/preview/", one["request"])]
+        # Of somebody who asks again and again how something is the last time counts.
+        said = [i for i, after in zip(said, [*said[1:], None])
+                if after is None or not one_again(self.exchanges[i], self.exchanges[after])]
         kept = [self.exchanges[i] for i in said]
         for one in kept:
             one.pop("over")
@@ -56,6 +59,10 @@ class Recorder(http.server.ThreadingHTTPServer):
             one["after"] = sorted(set(one["after"]) - {i for j in one["after"] for i in kept[j]["after"]})
         text = json.dumps(kept, indent=1).replace(self.key, "KEY")
         return text.replace(f"127.0.0.1:{self.server_address[1]}", "SERVICE") + "\n"
+
+
+def one_again(one, other):
+    return one["request"].startswith("GET ") and one["request"] == other["request"]
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -170,6 +177,9 @@ def same_shape(recorded, actual, where=""):
     if isinstance(recorded, dict):
         if recorded.keys() != actual.keys():
             return f"{where or 'the answer'} has {sorted(recorded)}, now {sorted(actual)}"
+        for name in ("state", "status"):
+            if isinstance(recorded.get(name), str) and recorded[name] != actual[name]:
+                return f"{where}.{name} was {recorded[name]}, and is {actual[name]}"
         problems = (same_shape(recorded[name], actual[name], f"{where}.{name}") for name in recorded)
         return next(filter(None, problems), None)
     if isinstance(recorded, list) and recorded:
