@@ -209,7 +209,7 @@ static int ask_again(struct tn_work *w, const struct tn_pending *p, struct tn_er
 }
 
 /* The hand is asked, which is waked for it: an action that can be carried out is judged by what it
- * would find.  Where it cannot, the judge goes by names alone. */
+ * would find.  Where it cannot, the judge goes by names alone, which allows nothing. */
 static struct tn_json *lead(void *ctx, const char *const *names, size_t count, int64_t deadline,
                             struct tn_error *err)
 {
@@ -227,8 +227,10 @@ static struct tn_json *lead(void *ctx, const char *const *names, size_t count, i
         w->reach->release(w->ctx, client, !targets && err->code != TN_E_UNSUPPORTED);
     }
     w->reach->leave(w->ctx, NULL);
-    if (failed)
+    if (failed) {
+        w->unready = *err;
         err->code = TN_E_UNSUPPORTED;
+    }
     return targets;
 }
 
@@ -263,7 +265,10 @@ int tn_work_judge(struct tn_work *w, struct tn_error *err)
         w->reach->judged(w->ctx, &v);
     switch (v.decision) {
     case TN_ALLOW:
-        return TN_GO_ON;
+        if (!w->unready.code)
+            return TN_GO_ON;
+        *err = w->unready;
+        return -1;
     case TN_ASK:
         return ask(w, err);
     case TN_BLOCK:

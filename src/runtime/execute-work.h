@@ -12,6 +12,7 @@ struct tn_work {
     struct tn_outcome *out;
     struct tn_action action; /* as it is noted; borrows everything */
     struct tn_json *verdict; /* NULL: nobody judged it */
+    struct tn_error unready; /* why the judge went by names alone: code TN_OK, it did not */
     const char *key;         /* idempotency key that it is noted with, or NULL */
     bool waited;             /* ...and it is somebody else who carried it out */
     struct tn_ledger *ledger;

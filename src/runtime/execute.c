@@ -1,5 +1,5 @@
 
-#include "base/clock.h"
+#include "base/again.h"
 #include "event/process-spec.h"
 #include "runtime/execute-work.h"
 #include "runtime/sandbox-report.h"
@@ -9,6 +9,8 @@
 
 /* Until a shell that does not come to its first command is given up. */
 #define SHELL_SECONDS 60.0
+/* ...and between two questions for it: whoever answers at once is not asked without end. */
+enum { SHELL_MS = 100 };
 
 bool tn_errand_key_fits(const char *key)
 {
@@ -220,15 +222,15 @@ static int recollect(struct tn_work *w, struct tn_error *err)
 static int until_begun(struct tn_work *w, struct tn_error *err)
 {
     bool alone = w->action.event.cause.set && !w->e->judge;
-    int64_t began = tn_now();
+    int64_t before = tn_now(), until = tn_deadline_in(SHELL_SECONDS);
     int r = parse_answer(w, err);
 
     while (alone && r == TN_ANSWERED && tn_observation_is_starting(&w->out->observation) &&
-           !w->out->again && tn_now() - began < (int64_t)(SHELL_SECONDS * TN_SECOND)) {
-        int64_t before = tn_now();
+           !w->out->again && tn_look_again_in(SHELL_MS, until)) {
         tn_observation_done(&w->out->observation);
         r = send_awake(w, false, err);
         w->deadline += tn_now() - before;
+        before = tn_now();
         if (r == TN_ANSWERED)
             r = parse_answer(w, err);
     }

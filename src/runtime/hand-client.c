@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "runtime/hand-address.h"
 #include "runtime/hand-answer.h"
 
@@ -288,8 +289,13 @@ struct tn_json *tn_hand_client_links(struct tn_hand_client *h, const char *sessi
         tn_jw_kstr(&w, "session", session);
     tn_jw_key(&w, "names");
     tn_jw_array(&w);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (!tn_utf8_valid(names[i], strlen(names[i]))) { /* JSON would make it another name */
+            tn_fail(err, TN_E_INVALID, "it names a path that is no UTF-8");
+            return NULL;
+        }
         tn_jw_str(&w, names[i]);
+    }
     tn_jw_array_end(&w);
     tn_jw_object_end(&w);
     const struct tn_http_call call = {.method = "POST",

@@ -70,8 +70,32 @@ TO_THE_VAULT = [
     "echo x > link",
     "python3 -c 'open(\"link\").read()'",
     "cat " + "f " * 200 + "link",
+    "readlink plain >> link",
+    "rm -f nothing 2> link",
+    "mv source way",
+    "ln -s plain way",
+    "cat /proc/self/root{0}/link",
 ]
-ELSEWHERE = ["cat plain", "ls -l link", "rm -f gone", "rm -f other && ln -s plain other", "cat loop; true", "cat missing/link; true"]
+# Nobody but whoever opens these knows where they lead.
+UNKNOWN = [
+    "cat loop",
+    "cat mine",
+    "cat /proc/thread-self/../../cwd/link",
+    "cat /proc/net/../cwd/link",
+    "cat /dev/fd/3/key",
+    "cat $'\\xff'",
+]
+ELSEWHERE = [
+    "cat plain",
+    "ls -l link",
+    "rm -f gone",
+    "mv other away",
+    "ln -s plain fresh",
+    "cat missing/link; true",
+    "cat /dev/stdin < plain",
+    "wc -l /proc/mounts /proc/self/status",
+    "test-tool " + "x" * 5000 + "; true",
+]
 
 
 @pytest.fixture
@@ -81,10 +105,11 @@ def links(tendon, tmp_path):
     for folder in (ws / "deep", vault, tmp_path / "elsewhere" / "deep"):
         folder.mkdir(parents=True)
     (vault / "key").write_text("secret\n")
-    for name, target in dict(link=vault / "key", way=vault, up=tmp_path / "elsewhere" / "deep", loop="loop", other="link", gone="link").items():
+    for name, target in dict(link=vault / "key", way=vault, up=tmp_path / "elsewhere" / "deep", loop="loop", other="link", gone="link", mine="/proc/self/cwd/link").items():
         (ws / name).symlink_to(target)
     (ws / "fine.pub").symlink_to("link")
-    (ws / "plain").write_text("plain\n")
+    for name in ("plain", "source"):
+        (ws / name).write_text("plain\n")
     (tmp_path / "rules.toml").write_text(RULE.format(vault))
     tendon.ok("new", "--name", "links")
     return ws, ("--set", "security.analyzers=policy", "--set", f"security.policies={tmp_path}/rules.toml", "--set", "security.default_policy=false")
@@ -95,14 +120,18 @@ def test_links_are_followed(tendon, links):
     ws, policy = links
     tendon.ok("exec", "-s", "work", "links", f"cd {ws}")
     for command in TO_THE_VAULT:
-        denied = tendon(*policy, "exec", "-s", "work", "links", command)
+        denied = tendon(*policy, "exec", "-s", "work", "links", command.replace("{0}", str(ws)))
         assert denied.returncode != 0 and "secret" not in denied.stdout, (command, denied)
         assert "rule vault" in denied.stderr and "leads to" in denied.stderr, (command, denied)
     for command in ELSEWHERE:
         assert tendon(*policy, "exec", "-s", "work", "links", command).returncode == 0, command
     assert (ws.parent / "vault" / "key").read_text() == "secret\n"
-    many = tendon(*policy, "--set", "security.confirmation=never", "exec", "-s", "work", "links", "cat " + "plain " * 300)
-    assert many.returncode != 0 and "more paths than links are followed for" in many.stderr
+    for command, why in [*((name, "rule links") for name in UNKNOWN), ("cat " + "plain " * 300, "more paths than links are followed for")]:
+        unknown = tendon(*policy, "--set", "security.confirmation=never", "exec", "-s", "work", "links", command)
+        assert unknown.returncode != 0 and why in unknown.stderr, (command, unknown)
+    tendon.ok("stop", "links")
+    asleep = tendon(*policy, "exec", "links", "cat plain")
+    assert asleep.returncode != 0 and "sandbox links is stopped" in asleep.stderr, asleep
 
 
 def test_a_name_that_is_nobodys(tendon, box):

@@ -375,7 +375,7 @@ def test_file_routes(call, ws):
     call("POST", url("/v1/files/symlink", path=ws / "d", target="file"), status=409)
     call("POST", url("/v1/files/symlink", path=ws / "no" / "new", target="file"), status=404)
     call("POST", url("/v1/files/symlink", path=ws / "new"), status=422)
-    call("POST", "/v1/files/links", {"names": ["link", str(ws / "loop")]}, 200)
+    call("POST", "/v1/files/links", {"names": ["link", str(ws / "loop"), "/proc/self/cwd/link", "/dev/stdin"]}, 200)
     call("POST", "/v1/files/links", {"names": []}, 422)
     call("POST", "/v1/files/move", {"from": str(file), "to": str(ws / "d" / "f")}, 204)
     call("POST", "/v1/files/move", {"from": str(file), "to": str(ws / "x")}, 404)

@@ -1,4 +1,5 @@
 /* /v1/files/links: where names lead at this moment, for whoever judges an action by its paths. */
+#include <errno.h>
 #include <limits.h>
 
 #include "hand/routes.h"
@@ -7,11 +8,47 @@
 
 enum { NAMES_MAX = 256, LINKS_MAX = 40 };
 
-/* What the kernel means by these depends on who asks, which is not us; but all have one root. */
-static bool is_about_asker(const char *path)
+/* What the kernel means by these depends on who asks, which is not us: "" or what follows, or NULL
+ * for other paths. */
+static const char *of_asker(const char *path)
 {
-    return (strncmp(path, "/proc/self", 10) == 0 || strncmp(path, "/proc/thread-self", 17) == 0) &&
-           strcmp(path, "/proc/self/root") != 0 && strcmp(path, "/proc/thread-self/root") != 0;
+    static const char *const own[] = {"/proc/self", "/proc/thread-self"};
+
+    for (size_t i = 0; i < TN_COUNT(own); i++) {
+        size_t n = strlen(own[i]);
+        if (strncmp(path, own[i], n) == 0 && (path[n] == '/' || !path[n]))
+            return path + n;
+    }
+    return NULL;
+}
+
+/* Whether nobody but the asker can tell where the path leads, with more behind it or not.  All have
+ * one root. */
+static bool is_hidden(const char *path, bool more)
+{
+    static const char *const clear[] = {"", "/root", "/fd", "/fdinfo", "/net", "/ns", "/attr"};
+    const char *mine = of_asker(path);
+    bool hidden = mine && (more || strcmp(mine, "/cwd") == 0);
+
+    for (size_t i = 0; hidden && i < TN_COUNT(clear); i++)
+        hidden = strcmp(mine, clear[i]) != 0;
+    return hidden;
+}
+
+/* The target of the link that is there; 0: it is none, or nothing is there; -1: nobody knows. */
+static ssize_t read_target(const char *path, char target[PATH_MAX])
+{
+    const char *mine = of_asker(path);
+
+    if (mine && strcmp(mine, "/root") != 0)
+        return 0;
+    ssize_t n = readlink(path, target, PATH_MAX - 1);
+    if (n < 0) /* a name that is too long is nobody's */
+        return errno == EINVAL || errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG ? 0
+                                                                                               : -1;
+    target[n] = '\0';
+    bool of_kernel = strncmp(path, "/proc/", 6) == 0;
+    return of_kernel && target[0] != '/' && strchr(target, ':') ? 0 : n; /* no path: pipe:[7] */
 }
 
 static void cut_last(struct tn_buf *path)
@@ -22,7 +59,7 @@ static void cut_last(struct tn_buf *path)
 }
 
 /* Goes along `rest` (on the heap, and taken) from `path`, which has no links in it ("" is the
- * root).  What is not there, and all below it, stays as it is written.  -1: too long, too many. */
+ * root).  What is not there, and all below it, stays as it is written.  -1: nobody can tell. */
 static int walk(struct tn_buf *path, char *rest)
 {
     int links = 0;
@@ -31,21 +68,21 @@ static int walk(struct tn_buf *path, char *rest)
         char target[PATH_MAX];
         size_t n = strcspn(at, "/");
         bool up = n == 2 && at[0] == '.' && at[1] == '.';
+        bool lost = up && strcmp(tn_buf_str(path), "/proc/thread-self") == 0;
         if (up)
             cut_last(path);
         else if (n != 1 || at[0] != '.')
-            tn_buf_printf(path, "/%.*s", (int)n, at);
+            tn_buf_printf(path, "/%.*s", (int)(n > NAME_MAX ? NAME_MAX + 1 : n), at);
         at += n;
-        if (!tn_buf_ok(path) || links > LINKS_MAX) {
+        const char *here = tn_buf_str(path);
+        lost |= !tn_buf_ok(path) || links > LINKS_MAX || is_hidden(here, at[strspn(at, "/")]);
+        ssize_t len = lost ? -1 : up ? 0 : read_target(here, target);
+        if (len < 0) {
             free(rest);
             return -1;
         }
-        const char *here = tn_buf_str(path);
-        bool of_kernel = strncmp(here, "/proc/", 6) == 0;
-        ssize_t len = up || is_about_asker(here) ? -1 : readlink(here, target, sizeof target - 1);
-        if (len <= 0 || (of_kernel && target[0] != '/')) /* no link, or no path: pipe:[7] */
+        if (!len)
             continue;
-        target[len] = '\0';
         links++;
         if (target[0] == '/')
             tn_buf_reset(path);
@@ -73,7 +110,7 @@ static char *directory_of(struct tn_hand *hand, const char *session)
 static void put_target(struct tn_jw *w, const struct tn_hand *hand, const char *cwd,
                        const char *name)
 {
-    tn_autobuf struct tn_buf path = TN_BUF_INIT(PATH_MAX);
+    tn_autobuf struct tn_buf path = TN_BUF_INIT(PATH_MAX - 1);
     bool home = name[0] == '~' && (name[1] == '/' || !name[1]);
     char *whole = home             ? tn_asprintf("%s/%s", hand->user.account.home, name + 1)
                   : name[0] == '/' ? tn_strdup(name)

@@ -440,8 +440,7 @@ void scene_of_action(struct scene *s, const struct tn_action *a, const char *cwd
 static const char *named_itself(const struct seen_path *p)
 {
     const char *slash = strrchr(p->raw, '/'), *last = slash ? slash + 1 : p->raw;
-    bool itself = !(p->use & ~(unsigned)USE_DELETE) ||
-                  (p->call && word_in(p->call->name, "ln mv rm unlink rmdir readlink"));
+    bool itself = (p->use & USE_DELETE) && !(p->use & USE_WRITE);
 
     return itself && *last && strcmp(last, ".") != 0 && strcmp(last, "..") != 0 ? last : NULL;
 }
@@ -469,15 +468,20 @@ int scene_follow(struct scene *s, const struct tn_case *c, int64_t deadline, str
         const char *target = tn_json_str(tn_json_at(targets, i), NULL);
         const struct seen_path p = s->paths[i];
         const char *last = named_itself(&p);
-        if (!target || target[0] != '/')
+        if (!target || target[0] != '/') {
+            tn_fail(&why, TN_E_PEER, "it is not known where %.200s leads", p.raw);
             continue;
+        }
         const char *path = scene_path(s, target, last ? last : ".");
         if (strcmp(path, p.path) != 0)
             ADD(s, path, SCENE_THINGS, p.part, path, p.use, p.glob, p.call, p.part, path);
     }
     if (targets && count < all)
-        return tn_fail(err, TN_E_TOO_LARGE, "it names more paths than links are followed for");
-    return 0;
+        tn_fail(&why, TN_E_TOO_LARGE, "it names more paths than links are followed for");
+    if (!targets || !why.code)
+        return 0;
+    *err = why;
+    return -1;
 }
 
 void scene_of_output(struct scene *s, const char *text, size_t n)

@@ -102,8 +102,8 @@ struct scene {
 
 /* Looks at an action; both are borrowed.  Never fails: what cannot be read is seen as such. */
 void scene_of_action(struct scene *s, const struct tn_action *a, const char *cwd);
-/* Adds to each path where it leads now, as the case's `lead` tells.  -1 with err when that failed,
- * which leaves only names; 0 also when there is nobody to ask. */
+/* Adds to each path where it leads now, as the case's `lead` tells.  -1 with err when that failed
+ * for one of them, which leaves only its name; 0 also when there is nobody to ask. */
 struct tn_case;
 int scene_follow(struct scene *s, const struct tn_case *c, int64_t deadline, struct tn_error *err);
 /* Looks at what a tool returned. */
