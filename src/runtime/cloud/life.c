@@ -400,8 +400,9 @@ int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *pla
         return cloud_drive(engine, s, TN_GOAL_GONE, place, deadline, err);
     if (view.known && view.status == TN_STATUS_RUNNING && cloud_is_own(s))
         cloud_keep_add(c->keep, s->id, view.id, true);
-    char *address =
-        view.known && view.status == TN_STATUS_RUNNING ? c->vendor->address(c, &view, NULL) : NULL;
+    char *address = view.known && view.status == TN_STATUS_RUNNING
+                        ? c->vendor->address(c, &view, deadline, NULL)
+                        : NULL;
     fill_place(c, &view, address, place);
     return 0;
 }
