@@ -61,7 +61,8 @@ void cloud_pile_add(struct cloud_pile *p, struct cloud_view *v, const char *id)
 {
     if (!v->own || (id && strcmp(v->own, id) != 0))
         return;
-    p->all = tn_realloc(p->all, (p->count + 1) * sizeof *p->all);
+    if (!(p->count & (p->count - 1))) /* it has room up to the next power of two */
+        p->all = tn_realloc(p->all, (p->count ? p->count * 2 : 1) * sizeof *p->all);
     p->all[p->count++] = *v;
     *v = (struct cloud_view){0};
 }
