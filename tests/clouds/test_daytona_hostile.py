@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 
 import pytest
 
@@ -139,6 +140,14 @@ def test_a_link_that_is_none(driver, vendor, link):
     refusal = create(driver, timeout=10)
     assert refusal.code == "peer" and "preview link" in refusal.text
     assert not vendor.asked(*OLDER)
+
+
+def test_a_link_that_does_not_come_is_not_waited_for(driver, vendor):
+    give(vendor)
+    vendor.behave[LINK] = vendor.silent
+    begun = time.monotonic()
+    assert create(driver, timeout=3).code == "timeout"
+    assert time.monotonic() - begun < 12
 
 
 def test_a_sandbox_that_fails(driver, vendor):

@@ -122,6 +122,23 @@ def test_an_image_that_is_built(driver, vendor):
     assert vendor.asked("ImageJoinStreaming")[1].text(3) == "e1" and vendor.asked("SandboxCreateV2") == []
 
 
+def broken_off(*messages):
+    """A stream that has told something before it says that it is busy."""
+    return lambda call: (call.begin(), *[call.send(frame(message(one))) for one in messages], call.end(8, "slow down"))
+
+
+def in_turn(vendor, *ways):
+    return lambda call: ways[min(len(vendor.asked(call.method)), len(ways)) - 1](call)
+
+
+def test_news_go_on_after_a_busy_platform(driver, vendor):
+    vendor.behave["ImageGetOrCreate"] = always({1: "im-2"})
+    vendor.behave["ImageJoinStreaming"] = in_turn(vendor, broken_off({3: "e1"}), always({1: {1: 2, 2: "no such file"}}))
+    assert "no such file" in create(driver, image="broken").text
+    first, second = vendor.asked("ImageJoinStreaming")
+    assert 3 not in first.fields and second.text(3) == "e1"
+
+
 def test_an_older_platform(driver, vendor):
     vendor.behave["SandboxListV2"] = vendor.behave["SandboxCreateV2"] = refusing(12, "unknown method")
     vendor.behave["AuthTokenGet"] = refusing(12, "unknown method")
@@ -202,6 +219,24 @@ def test_lists_end(driver, vendor):
     assert refused(driver, "list", timeout=10).code in ("peer", "timeout")
     vendor.behave["SandboxListV2"] = always({1: {1: "sb-x", 3: 7.0}})  # the same page for ever
     assert driver("list")["ids"] == []
+
+
+def test_lists_of_ours_end(driver, vendor):
+    """However many there are on a page."""
+    vendor.behave["SandboxCreateV2"] = refusing(3, "x")
+    create(driver)
+    state, before = tags(vendor.asked("SandboxCreateV2")[0])["tendon.state"], len(vendor.asked("SandboxListV2"))
+    own = [{1: "tendon.id", 2: "eeeeeeeeee"}, {1: "tendon.state", 2: state}]
+    boxes = message({1: [{1: f"sb-{i}", 6: own} for i in range(6000)]})
+
+    def page(call):
+        call.begin()
+        call.send(frame(boxes + message({1: {1: "sb-x", 3: 1e9 - len(vendor.asked(call.method))}})))
+        call.end()
+
+    vendor.behave["SandboxListV2"] = page
+    assert "has no end" in refused(driver, "list", timeout=60).text
+    assert len(vendor.asked("SandboxListV2")) == before + 2
 
 
 def raw(data=b"", kind="application/grpc", status="200", end=True, **headers):
@@ -293,6 +328,16 @@ def test_sandboxes_of_others_are_not_ours(driver, vendor):
 # --- inside ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("how", [always({}), refusing(13, "no tunnels today")], ids=["none", "refused"])
+def test_one_without_tunnels_is_ended(driver, vendor, how):
+    made(vendor, SandboxGetTunnelsV2=how)
+    box = driver.world.new(driver, create=False)
+    assert "tunnel" in refused(box, "create", timeout=20).text and len(vendor.asked("SandboxCreateV2")) == 1
+    assert box.status() == "running"
+    box.drive("gone")
+    assert vendor.asked("SandboxTerminateV2") and driver("list")["ids"] == []
+
+
 def test_the_end_of_its_time_is_the_reason(driver, vendor):
     made(vendor, TaskExecStart=refusing(3, "x"))
     vendor.behave["SandboxWaitV2"] = always({1: {1: 4}})
@@ -333,6 +378,14 @@ def test_a_sandbox_that_lies(driver, vendor, what):
     begun = time.monotonic()
     assert create(driver, timeout=10).code in ("peer", "timeout", "too_large")
     assert time.monotonic() - begun < 25
+
+
+def test_what_was_read_is_not_read_again(driver, vendor):
+    """A stream that ends with RESOURCE_EXHAUSTED is read on from where it ended."""
+    made(vendor, TaskExecStart=always({}), TaskExecWait=always({1: 1}))
+    vendor.behave["TaskExecStdioRead"] = in_turn(vendor, broken_off({1: b"no "}), always({1: b"machine"}))
+    assert "cannot take a hand: no machine" in create(driver).text
+    assert [call.fields[3] for call in vendor.asked("TaskExecStdioRead")] == [[0], [3]]
 
 
 def test_a_token_of_a_router_that_has_ended_is_had_again(driver, vendor):

@@ -234,6 +234,23 @@ def test_a_command_without_end_is_killed(driver, vendor):
     assert vendor.asked(*kill)
 
 
+def test_one_without_tunnels_is_ended(driver, vendor):
+    made = []
+    vendor.behave[CREATE] = lambda handler, request: (
+        made.append({**DEVBOX, "tunnel": None, "metadata": request.json["metadata"]}),
+        handler.json(200, made[0]),
+    )
+    vendor.behave[LIST] = lambda handler, request: handler.json(200, page(*made))
+    vendor.behave[ONE] = lambda handler, request: handler.json(200, made[0])
+    vendor.behave["POST", INSIDE + "enable_tunnel"] = always(403, {"message": "no tunnels today"})
+    vendor.behave["POST", INSIDE + "shutdown"] = lambda handler, request: (made.clear(), handler.json(200, {}))
+    box = driver.world.new(driver, create=False)
+    assert "no tunnels today" in refused(box, "create", timeout=20).text and len(vendor.asked(*CREATE)) == 1
+    assert box.status() == "running"
+    box.drive("gone")
+    assert vendor.asked("POST", INSIDE + "shutdown") and driver("list")["ids"] == []
+
+
 def test_an_older_service_has_other_tunnels(driver, vendor):
     """Without enable_tunnel there is create_tunnel; its address is no other scheme's, and is dialled as it is."""
     give(vendor, tunnel=None)

@@ -20,13 +20,13 @@ static int take(const void *bytes, size_t n, void *ctx)
     return *left == 0;
 }
 
-static void check_view(const struct cloud *c, const struct cloud_view *v)
+static void check_view(const struct cloud *c, struct cloud_view *v)
 {
     struct tn_hand_place place;
 
     if (!v->known || !cloud_is_id(v->id) || (v->own && strlen(v->own) != 10))
         abort();
-    tn_autofree char *address = e2b_address(c, v, NULL);
+    tn_autofree char *address = e2b_address(c, v, 0, NULL);
     if (address && strlen(v->id) < 60 && (!v->domain || strlen(v->domain) < 100) &&
         (tn_hand_place(address, &place, NULL) < 0 || strpbrk(place.host, " \t\r\n/?#@")))
         abort();

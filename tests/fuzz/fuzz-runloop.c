@@ -26,7 +26,7 @@ static void check_object(const char *text, size_t n, const char *tunnels)
     if (!cloud_is_id(v.id) || (v.own && strlen(v.own) != 10) ||
         (v.reason && strpbrk(v.reason, "\r\n\x1b")))
         abort();
-    tn_autofree char *address = devbox_address(&r.cloud, &v, NULL);
+    tn_autofree char *address = v.domain ? devbox_address(&r.cloud, &v, 0, NULL) : NULL;
     if (address && (tn_hand_place(address, &place, NULL) < 0 || strpbrk(place.host, " \t\r\n/?#@")))
         abort();
 }

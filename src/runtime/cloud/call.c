@@ -153,9 +153,11 @@ int cloud_pause(int *ms, int64_t deadline, struct tn_error *err)
     return 0;
 }
 
-static bool may_repeat(const struct cloud_call *call, const struct tn_error *why, int status)
+static bool may_repeat(const struct cloud_line *line, const struct cloud_call *call,
+                       const struct tn_error *why, int status)
 {
-    if (call->hurried)
+    /* A status that comes last comes after what the sink has taken. */
+    if (call->hurried || (line->status && call->web.sink))
         return false;
     if (status == 429) /* it was not even looked at */
         return true;
@@ -211,7 +213,7 @@ int cloud_ask_raw(const struct cloud_line *line, const struct cloud_call *call,
             tn_error_context(&why, "%s", line->who);
         else
             refused(line, answer, words, &why);
-        if (!may_repeat(call, &why, failed ? 0 : answer->status) ||
+        if (!may_repeat(line, call, &why, failed ? 0 : answer->status) ||
             pause_again(answer, &ms, attempt, deadline) < 0)
             break;
     }

@@ -52,7 +52,8 @@ struct cloud_call {
 
 /* 0 with the tree of the answer (may be NULL, and out may be), to be freed by the caller; or -1.
  * 429 is asked again as often as Retry-After says, and a few times without it; what failed on the
- * way and 502, 503, 504 a few times, where that is safe.  Pauses grow, and no two callers have the
+ * way and 502, 503, 504 a few times, where that is safe.  With a sink and a status of the line's
+ * own nothing is: the caller knows how much it has.  Pauses grow, and no two callers have the
  * same.  Never beyond the deadline.  err has the vendor's own words in one printable line, never a
  * secret of the line.  Nobody is redirected: an answer 3xx is an error. */
 int cloud_ask(const struct cloud_line *line, const struct cloud_call *call, struct tn_json **out,
@@ -99,7 +100,8 @@ struct cloud_view {
 void cloud_view_done(struct cloud_view *v);
 #define autocloudview TN_CLEANUP(cloud_view_done)
 
-/* Views of a list that begins with the newest. */
+/* Views of a list that begins with the newest.  A list with more pages than fill it has no end. */
+enum { CLOUD_PILE_MAX = 10000 };
 struct cloud_pile {
     struct cloud_view *all;
     size_t count;
@@ -146,8 +148,10 @@ struct cloud_vendor {
     /* It is left alone for so many seconds from now.  NULL: nothing keeps its time-out off. */
     int (*extend)(const struct cloud *c, const char *id, double seconds, int64_t deadline,
                   struct tn_error *err);
-    /* Where the hand is, for hand-address.h; on the heap. */
-    char *(*address)(const struct cloud *c, const struct cloud_view *v, struct tn_error *err);
+    /* Where the hand is, for hand-address.h; on the heap.  Whatever has to be asked for that is
+     * asked here: one whose ports are not reached can be looked at, and ended, all the same. */
+    char *(*address)(const struct cloud *c, struct cloud_view *v, int64_t deadline,
+                     struct tn_error *err);
     /* A file inside, with its parents, mode as it comes. */
     int (*put)(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,
                const void *bytes, size_t n, int64_t deadline, struct tn_error *err);

@@ -295,7 +295,7 @@ int cloud_start_hand(const struct cloud *c, const struct tn_subject *s, struct c
 {
     TN_CLEANUP(found_done) struct found f = {.words = TN_BUF_INIT(WORDS_MAX)};
     autoprogram struct program program = {0};
-    tn_autofree char *at = c->vendor->address(c, v, err);
+    tn_autofree char *at = c->vendor->address(c, v, deadline, err);
 
     if (!at || look_inside(c, s, v, &f, deadline, err) < 0)
         return -1;

@@ -61,7 +61,8 @@ void cloud_pile_add(struct cloud_pile *p, struct cloud_view *v, const char *id)
 {
     if (!v->own || (id && strcmp(v->own, id) != 0))
         return;
-    p->all = tn_realloc(p->all, (p->count + 1) * sizeof *p->all);
+    if (!(p->count & (p->count - 1))) /* it has room up to the next power of two */
+        p->all = tn_realloc(p->all, (p->count ? p->count * 2 : 1) * sizeof *p->all);
     p->all[p->count++] = *v;
     *v = (struct cloud_view){0};
 }
@@ -400,8 +401,9 @@ int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *pla
         return cloud_drive(engine, s, TN_GOAL_GONE, place, deadline, err);
     if (view.known && view.status == TN_STATUS_RUNNING && cloud_is_own(s))
         cloud_keep_add(c->keep, s->id, view.id, true);
-    char *address =
-        view.known && view.status == TN_STATUS_RUNNING ? c->vendor->address(c, &view, NULL) : NULL;
+    char *address = view.known && view.status == TN_STATUS_RUNNING
+                        ? c->vendor->address(c, &view, deadline, NULL)
+                        : NULL;
     fill_place(c, &view, address, place);
     return 0;
 }

@@ -118,11 +118,12 @@ static int check_spec(const struct tn_host *host, const struct tn_spec *spec, st
 static char *url(void *engine, const struct tn_subject *s, int port, struct tn_error *err)
 {
     const struct cloud *c = engine;
+    int64_t deadline = tn_deadline_in(URL_SECONDS);
     autocloudview struct cloud_view view = {0};
 
-    if (cloud_must_run(c, s, &view, tn_deadline_in(URL_SECONDS), err) < 0)
+    if (cloud_must_run(c, s, &view, deadline, err) < 0)
         return NULL;
-    return daytona_port_url(c, view.id, port, err);
+    return daytona_port_url(c, view.id, port, deadline, err);
 }
 
 static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)

@@ -6,7 +6,6 @@
 #include "runtime/cloud/daytona/daytona.h"
 
 enum { MOST_PAGES = 1000, GIB = 1 << 30, LINK_SECONDS = 3600 };
-#define CALL_SECONDS 30.0
 #define OWNED_MINUTES 1440 /* until what was stopped and has an owner is deleted, by whoever */
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -314,14 +313,14 @@ int daytona_extend(const struct cloud *c, const char *id, double seconds, int64_
 /* --- ports ------------------------------------------------------------------------------------ */
 
 static struct tn_json *ask_link(const struct cloud *c, const char *id, int port, const char *what,
-                                struct tn_error *err)
+                                int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *after = tn_asprintf("/ports/%d/%s", port, what);
     tn_autofree char *target = cloud_target("/sandbox/", id, after);
     const struct cloud_call call = {.web = {.target = target}};
     struct tn_json *tree = NULL;
 
-    cloud_ask(&c->line, &call, &tree, tn_deadline_in(CALL_SECONDS), err);
+    cloud_ask(&c->line, &call, &tree, deadline, err);
     return tree;
 }
 
@@ -353,10 +352,12 @@ char *daytona_read_link(const struct cloud *c, const struct tn_json *tree, struc
     return tn_buf_take(&out);
 }
 
-char *daytona_address(const struct cloud *c, const struct cloud_view *v, struct tn_error *err)
+char *daytona_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
+                      struct tn_error *err)
 {
     struct tn_error why = {0};
-    tn_autojson struct tn_json *tree = ask_link(c, v->id, CLOUD_HAND_PORT, "preview-url", &why);
+    tn_autojson struct tn_json *tree =
+        ask_link(c, v->id, CLOUD_HAND_PORT, "preview-url", deadline, &why);
 
     if (tree || !why.code)
         return daytona_read_link(c, tree, err);
@@ -365,12 +366,14 @@ char *daytona_address(const struct cloud *c, const struct cloud_view *v, struct 
     return NULL;
 }
 
-char *daytona_port_url(const struct cloud *c, const char *id, int port, struct tn_error *err)
+char *daytona_port_url(const struct cloud *c, const char *id, int port, int64_t deadline,
+                       struct tn_error *err)
 {
     bool open = c->host->config->daytona.public_ports;
     tn_autofree char *limited = tn_asprintf("signed-preview-url?expiresInSeconds=%d", LINK_SECONDS);
     struct tn_error why = {0};
-    tn_autojson struct tn_json *tree = ask_link(c, id, port, open ? "preview-url" : limited, &why);
+    tn_autojson struct tn_json *tree =
+        ask_link(c, id, port, open ? "preview-url" : limited, deadline, &why);
     const char *url = tn_json_get_str(tree, "url", "");
 
     if (why.code) {

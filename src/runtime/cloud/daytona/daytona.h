@@ -37,10 +37,12 @@ int daytona_order(const struct cloud *c, const char *id, enum tn_goal goal, int6
                   struct tn_error *err);
 int daytona_extend(const struct cloud *c, const char *id, double seconds, int64_t deadline,
                    struct tn_error *err);
-char *daytona_address(const struct cloud *c, const struct cloud_view *v, struct tn_error *err);
+char *daytona_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
+                      struct tn_error *err);
 /* A link to the port that a browser can open, for an hour where the sandbox is private; on the
  * heap. */
-char *daytona_port_url(const struct cloud *c, const char *id, int port, struct tn_error *err);
+char *daytona_port_url(const struct cloud *c, const char *id, int port, int64_t deadline,
+                       struct tn_error *err);
 /* What answers say; hostile until they were read.  -1, or NULL: nothing that makes sense. */
 int daytona_read(const struct cloud *c, const struct tn_json *tree, struct cloud_view *out,
                  struct tn_error *err);

@@ -46,7 +46,8 @@ int e2b_read(const struct cloud *c, const struct tn_json *tree, struct cloud_vie
 
 /* --- envd.c ----------------------------------------------------------------------------------- */
 
-char *e2b_address(const struct cloud *c, const struct cloud_view *v, struct tn_error *err);
+char *e2b_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
+                  struct tn_error *err);
 /* "http(s)://PORT-ID.DOMAIN". */
 char *e2b_port_url(const struct e2b *e, const struct cloud_view *v, int port);
 int e2b_put(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,

@@ -30,7 +30,8 @@ char *e2b_port_url(const struct e2b *e, const struct cloud_view *v, int port)
                     : tn_asprintf("%s://%d-%s.%s", scheme_of(e), port, v->id, domain_of(e, v));
 }
 
-char *e2b_address(const struct cloud *c, const struct cloud_view *v, struct tn_error *err)
+char *e2b_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
+                  struct tn_error *err)
 {
     const struct e2b *e = e2b_of(c);
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);

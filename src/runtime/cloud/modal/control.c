@@ -5,7 +5,14 @@
 #include "base/sha256.h"
 #include "runtime/cloud/modal/modal.h"
 
-enum { MOST_PAGES = 1000, PORTS_MAX = 64, JOIN_SECONDS = 55, TUNNEL_SECONDS = 50, MIB = 1 << 20 };
+enum {
+    MOST_PAGES = 1000,
+    PORTS_MAX = 64,
+    JOINS = 6,
+    JOIN_SECONDS = 55,
+    TUNNEL_SECONDS = 50,
+    MIB = 1 << 20
+};
 enum { FAILED = 0, DONE = 1, TERMINATED = 3, TIMED_OUT = 4, IDLE = 7 }; /* of a result */
 enum { CREATE_IF_MISSING = 1, NETWORK_OPEN = 1 };
 
@@ -86,11 +93,12 @@ static int take_news(const void *message, void *ctx)
     return b->status != FAILED;
 }
 
-/* Streams of news end now and then, before there is any. */
+/* Streams of news end now and then, before there is any, and so they do when it is busy. */
 static int join(const struct cloud *c, const char *id, struct building *b, int64_t deadline,
                 struct tn_error *err)
 {
-    int ms = 0;
+    struct tn_error why = {0};
+    int ms = 0, busy = 0;
 
     while (b->status == FAILED) {
         Modal__ImageJoinStreamingRequest in = MODAL__IMAGE_JOIN_STREAMING_REQUEST__INIT;
@@ -101,8 +109,13 @@ static int join(const struct cloud *c, const char *id, struct building *b, int64
         in.has_timeout = true;
         in.timeout = JOIN_SECONDS;
         in.last_entry_id = b->entry;
-        if (modal_listen(c, &call, take_news, b, deadline, err) < 0 ||
-            (b->status == FAILED && cloud_pause(&ms, deadline, err) < 0))
+        if (modal_listen(c, &call, take_news, b, deadline, &why) < 0 &&
+            (why.code != TN_E_BUSY || ++busy == JOINS)) {
+            if (err)
+                *err = why;
+            return -1;
+        }
+        if (b->status == FAILED && cloud_pause(&ms, deadline, err) < 0)
             return -1;
     }
     return 0;
@@ -379,7 +392,7 @@ int modal_make(const struct cloud *c, const struct tn_subject *s, struct cloud_v
 
 /* --- tunnels ---------------------------------------------------------------------------------- */
 
-/* "HOST[:PORT]" of that port, on the heap; NULL: it has none, or with err. */
+/* "HOST[:PORT]" of that port, on the heap; NULL with err. */
 static char *find_tunnel(const struct cloud *c, const char *id, int port, int64_t deadline,
                          struct tn_error *err)
 {
@@ -411,15 +424,16 @@ static char *find_tunnel(const struct cloud *c, const char *id, int port, int64_
     return NULL;
 }
 
-char *modal_address(const struct cloud *c, const struct cloud_view *v, struct tn_error *err)
+char *modal_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
+                    struct tn_error *err)
 {
     const struct modal *m = modal_of(c);
+    tn_autofree char *name = find_tunnel(c, v->id, CLOUD_HAND_PORT, deadline, err);
 
-    if (v->domain)
-        return m->tunnels ? tn_asprintf("%s#Host=%s", m->tunnels, v->domain)
-                          : tn_asprintf("https://%s", v->domain);
-    tn_fail(err, TN_E_PEER, "Modal has no tunnel to the hand");
-    return NULL;
+    if (!name)
+        return NULL;
+    return m->tunnels ? tn_asprintf("%s#Host=%s", m->tunnels, name)
+                      : tn_asprintf("https://%s", name);
 }
 
 char *modal_port_url(const struct cloud *c, const char *id, int port, int64_t deadline,
@@ -484,14 +498,6 @@ int modal_look(const struct cloud *c, const char *id, struct cloud_view *out, in
                                .status = result ? TN_STATUS_ERROR : TN_STATUS_RUNNING,
                                .own = own_of(c, tags->tags, tags->n_tags),
                                .reason = result ? reason_of(result) : NULL};
-    /* One that is nobody's of ours needs none. */
-    if (out->own && !result) {
-        out->domain = find_tunnel(c, id, CLOUD_HAND_PORT, deadline, err);
-        if (!out->domain) {
-            cloud_view_done(out);
-            return -1;
-        }
-    }
     return 0;
 }
 
@@ -567,7 +573,7 @@ int modal_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *c
     in.environment_name = modal_of(c)->login.environment;
     in.n_tags = tags.count;
     in.tags = tags.list;
-    for (int pages = 0; pages < MOST_PAGES; pages++) {
+    for (int pages = 0; pages < MOST_PAGES && pile.count <= CLOUD_PILE_MAX; pages++) {
         tn_autogrpc Modal__SandboxListResponse *page = NULL;
         if (ask_page(c, &in, &page, deadline, err) < 0)
             return -1;

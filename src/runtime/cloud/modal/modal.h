@@ -31,11 +31,11 @@ struct modal {
     struct cloud cloud; /* first: it is what cloud's functions are given */
     struct modal_login login;
     char *api;
-    char *tunnels;        /* one address for all tunnels, or NULL: each has its own */
-    atomic_bool old;      /* the platform has only sandboxes of the first generation */
-    pthread_mutex_t lock; /* of what follows */
-    char *app;            /* id of the app, once it is known */
-    bool signed_in;       /* each call carries a token from now on, where the platform has them */
+    char *tunnels;         /* one address for all tunnels, or NULL: each has its own */
+    atomic_bool old;       /* the platform has only sandboxes of the first generation */
+    atomic_bool signed_in; /* calls carry a token from now on, where the platform has them */
+    pthread_mutex_t lock;  /* of what follows */
+    char *app;             /* id of the app, once it is known */
 };
 
 /* What it learns of the platform is its own, whoever asks. */
@@ -89,7 +89,8 @@ int modal_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *c
                int64_t deadline, struct tn_error *err);
 int modal_order(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
                 struct tn_error *err);
-char *modal_address(const struct cloud *c, const struct cloud_view *v, struct tn_error *err);
+char *modal_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
+                    struct tn_error *err);
 /* What a person can open for that port. */
 char *modal_port_url(const struct cloud *c, const char *id, int port, int64_t deadline,
                      struct tn_error *err);

@@ -259,13 +259,15 @@ static int sign_in(struct modal *m, int64_t deadline, struct tn_error *err)
     return tn_web_header(m->cloud.line.web, "x-modal-auth-token", got->token, err);
 }
 
+/* Nobody waits for another's call: of two at once both get a token, and either is good. */
 static int be_known(struct modal *m, bool anew, int64_t deadline, struct tn_error *err)
 {
-    pthread_mutex_lock(&m->lock);
-    int failed = m->signed_in && !anew ? 0 : sign_in(m, deadline, err);
-    m->signed_in = !failed;
-    pthread_mutex_unlock(&m->lock);
-    return failed;
+    if (m->signed_in && !anew)
+        return 0;
+    if (sign_in(m, deadline, err) < 0)
+        return -1;
+    m->signed_in = true;
+    return 0;
 }
 
 int modal_ask(const struct cloud *c, const struct modal_call *call, void *out, int64_t deadline,

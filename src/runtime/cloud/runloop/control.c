@@ -137,12 +137,15 @@ static bool is_whole(const struct cloud_view *v)
     return strstr(v->domain, "://");
 }
 
-char *devbox_address(const struct cloud *c, const struct cloud_view *v, struct tn_error *err)
+char *devbox_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
+                     struct tn_error *err)
 {
     const struct runloop *r = runloop_of(c);
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
     bool named = !r->tunnels;
 
+    if (have_tunnel(c, v, deadline, err) < 0)
+        return NULL;
     if (v->domain && is_whole(v))
         return tn_strdup(v->domain);
     if (named && v->domain)
@@ -161,7 +164,7 @@ char *devbox_address(const struct cloud *c, const struct cloud_view *v, struct t
     return NULL;
 }
 
-char *devbox_port_url(const struct cloud *c, const struct cloud_view *v, int port, int64_t deadline,
+char *devbox_port_url(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
                       struct tn_error *err)
 {
     struct tn_error why = {0};
@@ -169,7 +172,8 @@ char *devbox_port_url(const struct cloud *c, const struct cloud_view *v, int por
 
     if (url)
         return url;
-    if (why.code == TN_E_NOT_FOUND && v->domain && !is_whole(v))
+    if (why.code == TN_E_NOT_FOUND && have_tunnel(c, v, deadline, NULL) == 0 && v->domain &&
+        !is_whole(v))
         return tn_asprintf("%.*s://%d-%s", (int)strcspn(c->line.url, ":"), c->line.url, port,
                            v->domain);
     if (err)
@@ -269,11 +273,7 @@ int devbox_make(const struct cloud *c, const struct tn_subject *s, struct cloud_
         return -1;
     if (!out->known)
         return tn_fail(err, TN_E_PEER, "Runloop has shut the devbox down at once");
-    if (have_tunnel(c, out, deadline, err) == 0)
-        return 0;
-    cloud_view_done(out);
-    *out = (struct cloud_view){0};
-    return -1;
+    return 0;
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -298,7 +298,7 @@ int devbox_look(const struct cloud *c, const char *id, struct cloud_view *out, i
         return -1;
     if (out->known && strcmp(out->id, id) != 0)
         return tn_fail(err, TN_E_PEER, "Runloop was asked for one devbox and tells of another");
-    return out->known ? have_tunnel(c, out, deadline, err) : 0;
+    return 0;
 }
 
 /* --- lists ------------------------------------------------------------------------------------ */
@@ -328,7 +328,7 @@ static int read_pages(const struct cloud *c, const char *id, struct cloud_pile *
 {
     tn_autofree char *after = NULL;
 
-    for (int pages = 0; pages < MOST_PAGES; pages++) {
+    for (int pages = 0; pages < MOST_PAGES && f->count <= CLOUD_PILE_MAX; pages++) {
         tn_autofree char *first = tn_asprintf("/v1/devboxes?limit=%d", PAGE);
         tn_autofree char *more = after ? cloud_target("&starting_after=", after, "") : NULL;
         tn_autofree char *target = tn_asprintf("%s%s", first, more ? more : "");

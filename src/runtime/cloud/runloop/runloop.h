@@ -38,9 +38,10 @@ int devbox_order(const struct cloud *c, const char *id, enum tn_goal goal, int64
                  struct tn_error *err);
 int devbox_extend(const struct cloud *c, const char *id, double seconds, int64_t deadline,
                   struct tn_error *err);
-char *devbox_address(const struct cloud *c, const struct cloud_view *v, struct tn_error *err);
+char *devbox_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
+                     struct tn_error *err);
 /* What a person can open for that port. */
-char *devbox_port_url(const struct cloud *c, const struct cloud_view *v, int port, int64_t deadline,
+char *devbox_port_url(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
                       struct tn_error *err);
 /* What an answer says of one devbox; hostile until it was read.  One that was shut down is not
  * known.  -1: nothing that makes sense. */
