@@ -219,6 +219,10 @@ def test_limits(service, alice, bob):
         bob.delete(f"/v1/sandboxes/{box['id']}")  # whatever has it, it is the tenant's
     for build in builds[:2]:
         assert ended(bob, build)["status"] == "error"
+    eventually(lambda: begin(bob, builds[2], step("RUN", "true")).status == 202, "a place")
+    assert ended(bob, builds[2])["status"] == "ready"
+    eventually(lambda: charge(service, builds[2]) == 0 and not archives(service, builds[2]), "the end of its files")
+    bob.delete("/templates/b2").ok(204)
 
 
 def test_uploads_count_until_they_are_gone(service):
