@@ -227,7 +227,8 @@ static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
                    const struct tn_buf *head, bool *dead, struct tn_error *err)
 {
     struct net_wait wait = {.each = call->stall ? call->stall : TN_NEVER,
-                            .deadline = call->deadline};
+                            .deadline = call->deadline,
+                            .cancel = c->answer.cancel};
     struct iovec pieces[] = {
         {.iov_base = head->data, .iov_len = head->len},
         {.iov_base = (void *)call->body, .iov_len = call->body_len},

@@ -18,8 +18,8 @@ struct tn_http_client *tn_http_client_new(const char *address, struct tn_error *
 typedef int (*tn_dial_fn)(const char *address, int64_t deadline, struct tn_error *err);
 struct tn_http_client *tn_http_client_at(const char *address, tn_dial_fn dial, const char *host,
                                          const char *base);
-/* Whoever waits for an answer stops (TN_E_TIMEOUT) once that descriptor, which is borrowed, is
- * readable. */
+/* Whoever waits to send, or for an answer, stops (TN_E_TIMEOUT) once that descriptor, which is
+ * borrowed, is readable. */
 void tn_http_client_cancel_by(struct tn_http_client *c, int fd);
 /* On a connected socket (owned from now on); it cannot reconnect. */
 struct tn_http_client *tn_http_client_from_fd(int fd);

@@ -46,6 +46,11 @@ void tn_hand_files_free(struct tn_hand_files *f)
     free(f);
 }
 
+void tn_hand_files_cancel_by(struct tn_hand_files *f, int fd)
+{
+    tn_http_client_cancel_by(f->http, fd);
+}
+
 /* --- requests ------------------------------------------------------------------------------ */
 
 /* "ROUTE?path=..." in out. */

@@ -42,6 +42,8 @@ static inline void tn_guard_hand_files(struct tn_hand_files **f)
     tn_hand_files_free(*f);
 }
 #define tn_autofiles TN_CLEANUP(tn_guard_hand_files)
+/* As tn_http_client_cancel_by. */
+void tn_hand_files_cancel_by(struct tn_hand_files *f, int fd);
 
 /* What the path is; follow: what a link leads to.  The caller ends *out with tn_entry_done. */
 int tn_hand_files_stat(struct tn_hand_files *f, const char *path, bool follow, struct tn_entry *out,

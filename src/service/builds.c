@@ -68,20 +68,24 @@ struct builds *builds_new(struct tn_service *s, struct tn_error *err)
     return NULL;
 }
 
-void builds_free(struct builds *b)
+bool builds_end(struct builds *b)
 {
     struct timespec until = tn_timespec(tn_deadline_in(STOP_SECONDS));
 
     if (!b)
-        return;
-    if (b->stop >= 0)
-        eventfd_write(b->stop, 1);
+        return true;
+    eventfd_write(b->stop, 1);
     pthread_mutex_lock(&b->lock);
     while (b->threads && !pthread_cond_timedwait(&b->ended, &b->lock, &until))
         ;
-    int left = b->threads;
+    bool ended = !b->threads;
     pthread_mutex_unlock(&b->lock);
-    if (left) /* they still use it */
+    return ended;
+}
+
+void builds_free(struct builds *b)
+{
+    if (!b)
         return;
     pthread_cond_destroy(&b->ended);
     pthread_mutex_destroy(&b->lock);

@@ -8,7 +8,10 @@
 #include "service/internal.h"
 
 struct builds *builds_new(struct tn_service *s, struct tn_error *err);
-/* Stops those under way and waits for their threads; each ends within a moment. */
+/* Stops those under way and waits for their threads.  False: some have not ended, and what they use
+ * must not be freed. */
+bool builds_end(struct builds *b);
+/* After builds_end. */
 void builds_free(struct builds *b);
 
 /* Does fn in a thread of its own: one more build of that tenant, of which there may only be so many

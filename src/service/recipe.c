@@ -219,8 +219,11 @@ static int do_copy(struct recipe *r, const struct tn_json *step, struct tn_error
     if (box_hand(r->box, &address, &key, r->deadline, err))
         return -1;
     tn_autofiles struct tn_hand_files *f = tn_hand_files_new(address, key, err);
-    if (!f || tn_hand_files_write(f, ARCHIVE, r->files[r->step - 1], -1, 0644, NULL, NULL,
-                                  r->deadline, err))
+    tn_autofd int archive = f ? r->open(tn_json_get_str(step, "filesHash", ""), r->ctx, err) : -1;
+    if (archive < 0)
+        return -1;
+    tn_hand_files_cancel_by(f, r->stop);
+    if (tn_hand_files_write(f, ARCHIVE, archive, -1, 0644, NULL, NULL, r->deadline, err))
         return -1;
     return must(run(r, args, NULL, err), err);
 }

@@ -20,8 +20,9 @@ struct recipe {
     struct box *box; /* runs; borrowed, like all that follows */
     const struct caller *who;
     const struct tn_json *steps, *env; /* env: variables of all steps, or NULL */
-    const int *files;                  /* for each step its archive, or -1 */
-    const char *home;                  /* working directory of the first steps */
+    /* The archive of that filesHash, for reading: a descriptor of the caller's. */
+    int (*open)(const char *hash, void *ctx, struct tn_error *err);
+    const char *home; /* working directory of the first steps */
     char *cwd, *user; /* as the steps leave them; heap, or NULL: home, the sandbox's own */
     int stop;         /* readable: it ends; or -1 */
     int64_t deadline;

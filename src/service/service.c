@@ -309,7 +309,7 @@ static bool send_away(struct tn_service *s)
     return true;
 }
 
-/* Nobody works with boxes, steward and queue any more.  False: somebody still does. */
+/* Nobody works with boxes, builds, steward and queue any more.  False: somebody still does. */
 static bool rest_boxes(struct tn_service *s, bool stop_sandboxes)
 {
     if (!asks_end(s->asks, tn_deadline_in(STOP_SECONDS)) ||
@@ -318,7 +318,8 @@ static bool rest_boxes(struct tn_service *s, bool stop_sandboxes)
         return false;
     if (s->boxes && stop_sandboxes)
         boxes_stop_all(s->boxes, tn_deadline_in(STOP_ALL_SECONDS));
-    return !s->boxes || boxes_close(s->boxes, tn_deadline_in(STOP_SECONDS));
+    return (!s->boxes || boxes_close(s->boxes, tn_deadline_in(STOP_SECONDS))) &&
+           builds_end(s->builds);
 }
 
 static void free_boxes(struct tn_service *s)

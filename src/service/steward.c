@@ -12,6 +12,7 @@
 #include "service/admit.h"
 #include "service/audit.h"
 #include "service/clock.h"
+#include "service/e2b/e2b.h"
 #include "service/metrics.h"
 #include "service/pools.h"
 #include "service/timers.h"
@@ -317,8 +318,10 @@ static void go_round(struct round *r, bool first)
     if (service_clock_keep(s->db, &err))
         complain("clock", &err);
     audit_take_notes(s->audit);
-    if (!first) /* the start has looked at all of them */
+    if (!first) { /* the start has looked at all of them */
         check_boxes(r);
+        e2b_builds_sweep(s);
+    }
     if (is_stopping(k))
         return;
     keep_room(s);

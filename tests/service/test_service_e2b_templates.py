@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import sqlite3
 import tarfile
 
 import pytest
@@ -38,13 +39,32 @@ def archive(files):
     return raw.getvalue()
 
 
+def link_for(client, build, digest):
+    link = client.get(f"/templates/{build['templateID']}/files/{digest}").ok(201).json
+    assert link["present"] is False
+    return link["url"][link["url"].index("/templates/") :]
+
+
 def upload(service, client, build, packed):
     """Puts it there as the newer clients do, without a key; its hash."""
     digest = hashlib.sha256(packed).hexdigest()
-    link = client.get(f"/templates/{build['templateID']}/files/{digest}").ok(201).json
-    assert link["present"] is False
-    service.stranger().request("PUT", link["url"][link["url"].index("/templates/") :], packed).ok(200)
+    service.stranger().request("PUT", link_for(client, build, digest), packed).ok(200)
     return digest
+
+
+def archives(service, build):
+    return [f.name for f in (service.state / "recipes").glob(f"{build['buildID']}*")]
+
+
+def charge(service, build, *change):
+    """How many bytes of uploads count for it; after setting it to that."""
+    db = sqlite3.connect(service.state / "tendon.db", timeout=20)
+    with db:
+        for n in change:
+            db.execute("UPDATE recipe SET uploaded = ? WHERE id = ?", (n, build["buildID"]))
+        found = db.execute("SELECT uploaded FROM recipe WHERE id = ?", (build["buildID"],)).fetchone()
+    db.close()
+    return found and found[0]
 
 
 def out(service, sandbox, command):
@@ -189,13 +209,75 @@ def test_limits(service, alice, bob):
         declare(mine, f"t{i}")
     mine.post("/v3/templates", {"name": "t9"}).ok(429)
     builds = [declare(bob, f"b{i}") for i in range(3)]
+    upload(service, bob, builds[2], archive({"a": b"1"}))
     for build in builds[:2]:
         begin(bob, build, step("RUN", "while ! test -e /home/user/go; do sleep 0.1; done")).ok(202)
     begin(bob, builds[2], step("RUN", "true")).ok(429)
+    assert status(bob, builds[2])["status"] == "waiting"
+    assert charge(service, builds[2]) == 1 << 20 and len(archives(service, builds[2])) == 1
     for box in eventually(lambda: (lambda b: len(b) == 2 and b)(bob.get("/v1/sandboxes").ok().json["sandboxes"]), "boxes"):
         bob.delete(f"/v1/sandboxes/{box['id']}")  # whatever has it, it is the tenant's
     for build in builds[:2]:
         assert ended(bob, build)["status"] == "error"
+    eventually(lambda: begin(bob, builds[2], step("RUN", "true")).status == 202, "a place")
+    assert ended(bob, builds[2])["status"] == "ready"
+    eventually(lambda: charge(service, builds[2]) == 0 and not archives(service, builds[2]), "the end of its files")
+    bob.delete("/templates/b2").ok(204)
+
+
+def test_uploads_count_until_they_are_gone(service):
+    dora = service.tenant("dora", "--e2b")
+    build = declare(dora, "counted")
+    upload(service, dora, build, archive({"a": b"1"}))
+    full = 1 << 30
+    assert charge(service, build) == 1 << 20 and charge(service, build, full) == full
+    other = declare(dora, "other")
+    for body in (b"", b"x"):
+        service.stranger().request("PUT", link_for(dora, other, "b" * 64), body).ok(413)
+    assert not archives(service, other)
+    # One that fails at once, and whose steps do not name the archive.
+    begin(dora, build, fromImage=None, fromTemplate="none-of-that-name").ok(202)
+    assert ended(dora, build)["status"] == "error"
+    eventually(lambda: charge(service, build) == 0, "its bytes")
+    assert not archives(service, build)
+    # An upload under way holds its file, so the build waits for it; one file may be copied twice.
+    tree = archive({"a": b"1"})
+    files = hashlib.sha256(tree).hexdigest()
+    connection = service.connect()
+    connection.putrequest("PUT", link_for(dora, other, files))
+    connection.putheader("Content-Length", str(len(tree)))
+    connection.endheaders(tree[:10])
+    eventually(lambda: charge(service, other) == 1 << 20, "its upload")
+    steps = [step("COPY", "a", f"/home/user/{n}", filesHash=files) for n in "bc"]
+    begin(dora, other, *steps).ok(429)
+    connection.send(tree[10:])
+    assert connection.getresponse().status == 200
+    connection.close()
+    begin(dora, other, *steps, step("RUN", "cat /home/user/b /home/user/c")).ok(202)
+    end = ended(dora, other)
+    assert end["status"] == "ready" and "11" in [e["message"] for e in end["logEntries"]], end
+    eventually(lambda: not archives(service, other), "the end of its files")
+    dora.delete("/templates/other").ok(204)
+
+
+def test_tags_have_a_bound(service, alice):
+    built(alice, "much", step("RUN", "true"))
+    tags = [f"t{i}" for i in range(255)]
+    for i in range(0, 255, 32):
+        alice.post("/templates/tags", {"target": "much", "tags": tags[i : i + 32]}).ok(201)
+    alice.post("/templates/tags", {"target": "much", "tags": ["t3"]}).ok(201)  # it has that one
+    alice.post("/templates/tags", {"target": "much", "tags": ["one-more"]}).ok(429)
+    alice.request("DELETE", "/templates/tags", {"name": "much", "tags": ["t3"]}).ok(204)
+    alice.post("/templates/tags", {"target": "much", "tags": ["one-more"]}).ok(201)
+    alice.delete("/templates/much").ok(204)
+
+
+def test_idle_limits_of_the_operator_do_not_refuse_builds(jail_works, tmp_path):
+    service = Service(tmp_path / "idle", settings={"idle_pause_seconds": 600, "idle_stop_seconds": 900}).start()
+    try:
+        built(service.tenant("erin", "--e2b"), "idle", step("RUN", "true"))
+    finally:
+        service.finish()
 
 
 @pytest.mark.parametrize("kill", [True, False])

@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #include "base/fs.h"
 #include "base/log.h"
@@ -17,9 +16,9 @@
 #include "service/openhands.h"
 #include "service/recipe.h"
 
-#define DIRECTORY "recipes" /* of the state directory: archives until their build begins */
+#define DIRECTORY "recipes" /* of the state directory: archives, until their build ends */
 #define BUILD_SECONDS 3600.0
-#define WAIT_SECONDS 3600.0        /* between declaration and start */
+#define WAIT_SECONDS 3600.0        /* between declaration and start; and for one upload */
 #define KEEP_SECONDS (7 * 86400.0) /* rows of builds that failed */
 #define FLUSH_SECONDS 0.3          /* what is said is written down so often */
 #define STOP_SECONDS 60.0
@@ -32,6 +31,7 @@ enum {
     PIECE = 64 << 10,
     LOG_MAX = 256 << 10,
     MOST_FAILED = 32, /* are told of later */
+    ID_LENGTH = 36,
     BUILT_MAX = 512 << 10,
 };
 
@@ -164,38 +164,10 @@ static char *make_wish(const struct tn_json *body, const struct e2b_name *name,
     return NULL;
 }
 
-/* Archives of builds that were never started. */
-static void remove_old(const char *directory)
-{
-    DIR *d = opendir(directory);
-
-    for (struct dirent *e; d && (e = readdir(d));) {
-        struct stat st;
-        if (*e->d_name != '.' && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            service_time() - (double)st.st_mtime > WAIT_SECONDS)
-            unlinkat(dirfd(d), e->d_name, 0);
-    }
-    if (d)
-        closedir(d);
-}
-
-static char *directory_of(const struct tn_service *s)
-{
-    return tn_asprintf("%s/" DIRECTORY, tn_runtime_host(s->rt)->state);
-}
-
 static int insert(struct tn_service *s, const struct caller *who, const char *id,
                   const char *template, const char *name, const char *wish, struct tn_error *err)
 {
-    double now = service_time();
-    tn_autofree char *directory = directory_of(s);
-
-    remove_old(directory);
     if (tn_db_run(s->db, err,
-                  "DELETE FROM recipe WHERE (status = 'error' AND created < ?)"
-                  " OR (status = 'waiting' AND created < ?)",
-                  "dd", now - KEEP_SECONDS, now - WAIT_SECONDS) < 0 ||
-        tn_db_run(s->db, err,
                   "DELETE FROM recipe WHERE tenant = ? AND status = 'error' AND id NOT IN"
                   " (SELECT id FROM recipe WHERE tenant = ? AND status = 'error'"
                   "  ORDER BY created DESC LIMIT ?)",
@@ -205,8 +177,8 @@ static int insert(struct tn_service *s, const struct caller *who, const char *id
                          "INSERT INTO recipe (id, tenant, key, template, name, status, wish,"
                          " created) SELECT ?, ?, ?, ?, ?, 'waiting', ?, ? WHERE (SELECT count(*)"
                          " FROM recipe WHERE tenant = ? AND status IN ('waiting', 'building')) < ?",
-                         "ttttttdti", id, who->tenant, who->key_id, template, name, wish, now,
-                         who->tenant, (int64_t)MOST_OPEN);
+                         "ttttttdti", id, who->tenant, who->key_id, template, name, wish,
+                         service_time(), who->tenant, (int64_t)MOST_OPEN);
     if (rows == 0)
         return tn_fail(err, TN_E_QUOTA, "%d builds have not ended: try again later", MOST_OPEN);
     return rows < 0 ? -1 : 0;
@@ -270,6 +242,64 @@ static void post_template(struct tn_http_exchange *x, void *ctx)
 
 /* --- uploads --------------------------------------------------------------------------------- */
 
+static char *directory_of(const struct tn_service *s)
+{
+    return tn_asprintf("%s/" DIRECTORY, tn_runtime_host(s->rt)->state);
+}
+
+/* Names there begin with the id of a build: an archive is ID.HASH, an upload ID-REQUEST. */
+static DIR *open_directory(const struct tn_service *s)
+{
+    tn_autofree char *directory = directory_of(s);
+
+    return opendir(directory);
+}
+
+static int stop_at_first(const struct tn_db_row *row, void *ctx)
+{
+    return 1;
+}
+
+static bool has_ended(struct tn_service *s, const char *file)
+{
+    tn_autofree char *id = tn_asprintf("%.*s", ID_LENGTH, file);
+
+    return tn_db_each(s->db, stop_at_first, NULL, NULL,
+                      "SELECT 1 FROM recipe WHERE id = ? AND status IN ('waiting', 'building')",
+                      "t", id) == 0;
+}
+
+void e2b_builds_sweep(struct tn_service *s)
+{
+    double now = service_time();
+    struct tn_error err = {0};
+
+    if (tn_db_run(s->db, &err,
+                  "DELETE FROM recipe WHERE (status = 'error' AND created < ?)"
+                  " OR (status = 'waiting' AND created < ?)",
+                  "dd", now - KEEP_SECONDS, now - WAIT_SECONDS) < 0)
+        tn_log(TN_LOG_WARN, "old builds stay", tn_log_str("error", err.text));
+    DIR *d = open_directory(s);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (*e->d_name != '.' && has_ended(s, e->d_name))
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+}
+
+/* An upload holds its file whatever becomes of the name, so no build begins before it ended. */
+static bool is_uploading(const struct tn_service *s, const char *id)
+{
+    bool found = false;
+    DIR *d = open_directory(s);
+
+    for (struct dirent *e; d && !found && (e = readdir(d));)
+        found = strncmp(e->d_name, id, ID_LENGTH) == 0 && e->d_name[ID_LENGTH] == '-';
+    if (d)
+        closedir(d);
+    return found;
+}
+
 static bool is_hash(const char *text)
 {
     size_t n = strlen(text);
@@ -280,9 +310,10 @@ static bool is_hash(const char *text)
     return n >= 16 && n <= 128;
 }
 
-static char *archive_path(const struct tn_service *s, const char *template, const char *hash)
+static char *archive_path(const struct tn_service *s, const char *id, const char *hash)
 {
-    return tn_asprintf("%s/" DIRECTORY "/%s.%s", tn_runtime_host(s->rt)->state, template, hash);
+    return tn_asprintf("%s/" DIRECTORY "/%s.%s", tn_runtime_host(s->rt)->state, id,
+                       is_hash(hash) ? hash : "-");
 }
 
 /* What opens the way to put that archive there. */
@@ -307,7 +338,7 @@ static void get_file(struct tn_http_exchange *x, void *ctx)
         native_refuse(x, TN_E_NOT_FOUND, "template '%.100s' not found", template);
         return;
     }
-    tn_autofree char *path = archive_path(s, template, hash), *base = base_url(x);
+    tn_autofree char *path = archive_path(s, b.id, hash), *base = base_url(x);
     tn_autofree char *text = ticket_text(template, hash);
     surface_token(s, "upload", text, token);
     tn_autofree char *url =
@@ -319,18 +350,19 @@ static void get_file(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 201, &json);
 }
 
-/* So many bytes of what the tenant may upload, of which the build has the rest; -1: that is all
- * there is. */
+/* So many bytes of what the tenant may upload for builds that have not ended; -1: that is all there
+ * is, or the build has begun. */
 static int reserve(struct tn_service *s, const struct build *b, int64_t bytes, struct tn_error *err)
 {
     int rows = tn_db_run(s->db, err,
-                         "UPDATE recipe SET uploaded = uploaded + ? WHERE id = ? AND ? +"
-                         " (SELECT sum(uploaded) FROM recipe WHERE tenant = ?"
-                         "  AND status = 'waiting') <= ?",
+                         "UPDATE recipe SET uploaded = uploaded + ? WHERE id = ?"
+                         " AND status = 'waiting'"
+                         " AND ? + (SELECT sum(uploaded) FROM recipe WHERE tenant = ?) <= ?",
                          "ititi", bytes, b->id, bytes, b->tenant, (int64_t)UPLOAD_MAX);
 
     if (rows == 0)
-        tn_fail(err, TN_E_TOO_LARGE, "the files of a build may have %d MiB", UPLOAD_MAX >> 20);
+        tn_fail(err, TN_E_TOO_LARGE, "the files of builds that have not ended may have %d MiB",
+                UPLOAD_MAX >> 20);
     return rows > 0 ? 0 : -1;
 }
 
@@ -338,9 +370,14 @@ static int store(struct tn_http_exchange *x, struct tn_service *s, const struct 
                  struct tn_error *err)
 {
     tn_autofree char *piece = tn_malloc(PIECE);
-    ssize_t n, credit = 0;
+    int64_t deadline = tn_deadline_in(WAIT_SECONDS);
+    ssize_t n, credit = CREDIT; /* also an empty file takes some */
 
+    if (reserve(s, b, CREDIT, err))
+        return -1;
     while ((n = tn_http_read(x, piece, PIECE, err)) > 0) {
+        if (tn_now() > deadline)
+            return tn_fail(err, TN_E_TIMEOUT, "the upload takes too long");
         for (; credit < n; credit += CREDIT)
             if (reserve(s, b, CREDIT, err))
                 return -1;
@@ -354,8 +391,8 @@ static int store(struct tn_http_exchange *x, struct tn_service *s, const struct 
 static int store_file(struct tn_http_exchange *x, struct tn_service *s, const struct build *b,
                       const char *hash, struct tn_error *err)
 {
-    tn_autofree char *directory = directory_of(s), *path = archive_path(s, b->template, hash);
-    tn_autofree char *part = tn_asprintf("%s.%s", path, request_id(x));
+    tn_autofree char *directory = directory_of(s), *path = archive_path(s, b->id, hash);
+    tn_autofree char *part = tn_asprintf("%s/%s-%s", directory, b->id, request_id(x));
     tn_autofd int parent = tn_fs_mkdirs(TN_FS_ANYWHERE, directory, 0700, NULL, NULL, err);
     tn_autofd int fd =
         parent < 0 ? -1 : tn_fs_open(TN_FS_ANYWHERE, part, O_WRONLY | O_CREAT | O_EXCL, 0600, err);
@@ -400,7 +437,6 @@ struct job {
     struct build b;
     struct caller who;
     struct tn_json *body; /* of the request that started it */
-    int *files;           /* of each step its archive, or -1 */
     struct box *box;
     struct tn_buf said; /* lines of JSON that are not written down yet */
     size_t logged;
@@ -409,9 +445,6 @@ struct job {
 
 static void job_free(struct job *job)
 {
-    for (size_t i = 0; i < tn_json_count(tn_json_get(job->body, "steps")); i++)
-        tn_close(job->files[i]);
-    free(job->files);
     build_done(&job->b);
     tn_json_free(job->body);
     box_release(job->box);
@@ -479,11 +512,14 @@ static int choose_image(struct job *job, struct e2b_origin *from, struct tn_json
     return e2b_find_origin(job->s, &job->who, template ? template : E2B_TEMPLATE, from, err);
 }
 
-/* The box that it is built in; its time is that of the build. */
+/* The box that it is built in; its time is that of the build, in which it is in use. */
 static int make_box(struct job *job, struct e2b_origin *from, struct tn_error *err)
 {
-    struct box_wish wish = {
-        .name = job->b.name, .idle_pause = 0, .idle_stop = 0, .ttl = -1, .timeout = BUILD_SECONDS};
+    struct box_wish wish = {.name = job->b.name,
+                            .idle_pause = -1,
+                            .idle_stop = -1,
+                            .ttl = -1,
+                            .timeout = BUILD_SECONDS};
     tn_autojson struct tn_json *members = NULL, *metadata = NULL;
     tn_autofree char *id = tn_asprintf("\"%s\"", job->b.id);
 
@@ -564,6 +600,15 @@ static int finish(struct job *job, const struct recipe *r, struct tn_error *err)
                : 0;
 }
 
+static int open_archive(const char *hash, void *ctx, struct tn_error *err)
+{
+    const struct job *job = ctx;
+    tn_autofree char *path = archive_path(job->s, job->b.id, hash);
+    int fd = tn_fs_open(TN_FS_ANYWHERE, path, O_RDONLY, 0, NULL);
+
+    return fd >= 0 ? fd : tn_fail(err, TN_E_INVALID, "its files were not uploaded");
+}
+
 /* *step: where it failed. */
 static int build(struct job *job, int stop, char step[24], struct tn_error *err)
 {
@@ -579,7 +624,7 @@ static int build(struct job *job, int stop, char step[24], struct tn_error *err)
                        .who = &job->who,
                        .steps = tn_json_get(job->body, "steps"),
                        .env = tn_json_get(from.built, "env"),
-                       .files = job->files,
+                       .open = open_archive,
                        .home = E2B_HOME,
                        .cwd = tn_strdup_or_null(tn_json_get_str(record, "cwd", NULL)),
                        .user = tn_strdup_or_null(tn_json_get_str(record, "user", NULL)),
@@ -615,58 +660,47 @@ static void run(void *ctx, int stop)
             box_order(job->box, &job->who, ORDER_DELETE, tn_now(), NULL);
         set_failed(job->s, job->b.id, step, err.text);
     }
+    e2b_builds_sweep(job->s);
+    tn_db_run(job->s->db, NULL, "UPDATE recipe SET uploaded = 0 WHERE id = ?", "t", job->b.id);
     job_free(job);
 }
 
-/* The archives of the steps. */
-static int open_files(struct job *job, struct tn_error *err)
+/* Whether the archives of all steps are there. */
+static int check_files(struct job *job, struct tn_error *err)
 {
     const struct tn_json *steps = tn_json_get(job->body, "steps");
 
+    if (is_uploading(job->s, job->b.id))
+        return tn_fail(err, TN_E_QUOTA, "files of the build are being uploaded: try again later");
     for (size_t i = 0; i < tn_json_count(steps); i++) {
         const struct tn_json *step = tn_json_at(steps, i);
-        const char *hash = tn_json_get_str(step, "filesHash", "");
         if (strcmp(tn_json_get_str(step, "type", ""), "COPY") != 0)
             continue;
-        tn_autofree char *path = archive_path(job->s, job->b.template, is_hash(hash) ? hash : "-");
-        job->files[i] = tn_fs_open(TN_FS_ANYWHERE, path, O_RDONLY, 0, NULL);
-        if (job->files[i] < 0)
-            return tn_fail(err, TN_E_INVALID, "the files of step %zu were not uploaded", i + 1);
+        tn_autofd int fd = open_archive(tn_json_get_str(step, "filesHash", ""), job, err);
+        if (fd < 0)
+            return tn_error_context(err, "step %zu", i + 1);
     }
     return 0;
 }
 
-/* They are the build's alone from here on. */
-static void unlink_files(const struct tn_service *s, const char *template,
-                         const struct tn_json *steps)
-{
-    for (size_t i = 0; i < tn_json_count(steps); i++) {
-        const char *hash = tn_json_get_str(tn_json_at(steps, i), "filesHash", "");
-        tn_autofree char *path = archive_path(s, template, is_hash(hash) ? hash : "-");
-        unlink(path);
-    }
-}
-
+/* From `building` on nothing more can be uploaded for it. */
 static int start(struct tn_http_exchange *x, struct job *job, struct tn_error *err)
 {
-    const struct tn_json *steps = tn_json_get(job->body, "steps");
-    size_t n = tn_json_count(steps);
-
     job->who = *caller_of(x);
     tn_buf_init(&job->said, 2 * PIECE);
-    job->files = tn_calloc(n + 1, sizeof *job->files);
-    for (size_t i = 0; i < n; i++)
-        job->files[i] = -1;
-    if (recipe_check(steps, err) || open_files(job, err))
+    if (recipe_check(tn_json_get(job->body, "steps"), err))
         return -1;
     int rows = tn_db_run(job->s->db, err,
-                         "UPDATE recipe SET status = 'building', uploaded = 0"
-                         " WHERE id = ? AND status = 'waiting'",
+                         "UPDATE recipe SET status = 'building' WHERE id = ?"
+                         " AND status = 'waiting'",
                          "t", job->b.id);
     if (rows == 0)
         tn_fail(err, TN_E_CONFLICT, "the build was started before");
-    if (rows <= 0 || builds_start(job->s->builds, job->b.id, job->b.tenant, run, job, err) == 0)
-        return rows > 0 ? 0 : -1;
+    if (rows <= 0)
+        return -1;
+    if (check_files(job, err) == 0 &&
+        builds_start(job->s->builds, job->b.id, job->b.tenant, run, job, err) == 0)
+        return 0;
     tn_db_run(job->s->db, NULL, "UPDATE recipe SET status = 'waiting' WHERE id = ?", "t",
               job->b.id); /* it may be started later */
     return -1;
@@ -687,8 +721,6 @@ static void post_build(struct tn_http_exchange *x, void *ctx)
     int failed = start(x, job, &err);
     if (failed)
         job_free(job);
-    else
-        unlink_files(s, tn_http_param(x, "template"), tn_json_get(body, "steps"));
     if (native_audit(x, s, "template.build", NULL, failed ? &err : NULL))
         return;
     if (failed)
@@ -768,7 +800,8 @@ int e2b_builds_begin(struct tn_service *s, struct tn_error *err)
     return tn_db_run(s->db, err,
                      "UPDATE recipe SET status = 'error', reason = 'the service was stopped while"
                      " it was built' WHERE status IN ('waiting', 'building')",
-                     "") < 0
+                     "") < 0 ||
+                   tn_db_run(s->db, err, "UPDATE recipe SET uploaded = 0", "") < 0
                ? -1
                : 0;
 }

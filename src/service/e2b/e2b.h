@@ -98,6 +98,8 @@ int e2b_give_tag(struct tn_service *s, const char *tenant, const char *name, con
 void e2b_drop_untagged(struct tn_service *s, const struct caller *who, const char *name);
 /* What a service that was killed has left. */
 int e2b_builds_begin(struct tn_service *s, struct tn_error *err);
+/* Builds that were not started in time go, and archives whose build has ended or is gone. */
+void e2b_builds_sweep(struct tn_service *s);
 
 /* --- envd (envd.c) --------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include "service/e2b/e2b.h"
 #include "service/openhands.h"
 
-enum { MOST_TAGS = 32 };
+enum { MOST_TAGS = 32, MOST_TAGS_NAME = 256 };
 
 /* --- names ----------------------------------------------------------------------------------- */
 
@@ -234,12 +234,16 @@ static void delete_template(struct tn_http_exchange *x, void *ctx)
 int e2b_give_tag(struct tn_service *s, const char *tenant, const char *name, const char *tag,
                  const char *build, struct tn_error *err)
 {
-    return tn_db_run(s->db, err,
-                     "INSERT OR REPLACE INTO recipe_tag (tenant, name, tag, recipe, created)"
-                     " VALUES (?, ?, ?, ?, ?)",
-                     "ttttd", tenant, name, tag, build, service_time()) < 0
-               ? -1
-               : 0;
+    int rows = tn_db_run(s->db, err,
+                         "INSERT OR REPLACE INTO recipe_tag (tenant, name, tag, recipe, created)"
+                         " SELECT ?, ?, ?, ?, ? WHERE (SELECT count(*) FROM recipe_tag"
+                         " WHERE tenant = ? AND name = ? AND tag <> ?) < ?",
+                         "ttttdttti", tenant, name, tag, build, service_time(), tenant, name, tag,
+                         (int64_t)MOST_TAGS_NAME);
+
+    if (rows == 0)
+        return tn_fail(err, TN_E_QUOTA, "a template has at most %d tags", MOST_TAGS_NAME);
+    return rows < 0 ? -1 : 0;
 }
 
 /* Whether `tags` of a body are names, and some. */
@@ -284,6 +288,8 @@ static void post_tags(struct tn_http_exchange *x, void *ctx)
     for (size_t i = 0; !failed && i < tn_json_count(tags); i++)
         failed = e2b_give_tag(s, caller_of(x)->tenant, f.name,
                               tn_json_str(tn_json_at(tags, i), NULL), f.build, &err);
+    if (native_audit(x, s, "template.tag", NULL, failed ? &err : NULL))
+        return;
     if (failed) {
         reply_error(x, &err);
         return;
@@ -313,6 +319,8 @@ static void delete_tags(struct tn_http_exchange *x, void *ctx)
             tn_db_run(s->db, &err,
                       "DELETE FROM recipe_tag WHERE tenant = ? AND name = ? AND tag = ?", "ttt",
                       caller_of(x)->tenant, f.name, tn_json_str(tn_json_at(tags, i), NULL)) < 0;
+    if (native_audit(x, s, "template.untag", NULL, failed ? &err : NULL))
+        return;
     if (failed) {
         reply_error(x, &err);
         return;

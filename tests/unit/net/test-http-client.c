@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -510,6 +511,35 @@ static void test_a_stream_is_not_repeated(void **state)
     assert_int_equal(stop(&f), 1);
 }
 
+static ssize_t endless(void *ctx, void *to, size_t n, struct tn_error *err)
+{
+    memset(to, 'x', n);
+    return (ssize_t)n;
+}
+
+/* Whoever sends to a peer that takes nothing hears of the end, too. */
+static void test_sending_is_cancelled(void **state)
+{
+    tn_autofd int stop = eventfd(1, EFD_CLOEXEC);
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(4096);
+    struct tn_error err = {0};
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    struct tn_http_client *c = tn_http_client_from_fd(pair[0]);
+    tn_http_client_cancel_by(c, stop);
+    const struct tn_http_call call = {.method = "PUT",
+                                      .target = "/x",
+                                      .source = endless,
+                                      .source_len = -1,
+                                      .deadline = tn_deadline_in(60)};
+    assert_int_equal(tn_http_client_call(c, &call, &out, &err), -1);
+    assert_int_equal(err.code, TN_E_TIMEOUT);
+    assert_true(tn_now() < call.deadline);
+    tn_http_client_free(c);
+    close(pair[1]);
+}
+
 static void test_bad_requests(void **state)
 {
     static const struct tn_http_call calls[] = {
@@ -551,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_early_refusal),
         cmocka_unit_test(test_streamed_requests),
         cmocka_unit_test(test_a_stream_is_not_repeated),
+        cmocka_unit_test(test_sending_is_cancelled),
         cmocka_unit_test(test_bad_requests),
     };
 
