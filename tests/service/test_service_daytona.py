@@ -124,11 +124,12 @@ def test_stop_start_delete(alice):
 
 
 def test_clients_of_old_look_once_more(alice, bob):
-    made = create(alice)
+    made = create(alice, env={"SECRET": "words"})
     path = f"/api/sandbox/{made['id']}"
     alice.delete(path, headers=versioned(OLDEST)).ok()
     bob.get(path).ok(404)
-    assert alice.get(path, headers=versioned(OLDEST)).ok().json["state"] == "destroying"
+    kept = alice.get(path, headers=versioned(OLDEST)).ok().json
+    assert kept["state"] == "destroying" and kept["env"] == {}  # whoever asks
     eventually(lambda: alice.get(path).status == 404, "it is gone")
 
 
@@ -618,6 +619,7 @@ def test_find_search_replace(toolbox):
     results = toolbox.post("/files/replace", body).ok().json
     assert results[0] == {"file": "s/a.py", "success": True} and results[1]["error"]
     assert toolbox.download("s/a.py")["s/a.py"] == b"x = 1\n# DONE.DONE: that\n"
+    toolbox.post("/files/replace", body | {"files": ["s/a.py"] * 65}).ok(400)
     toolbox.get("/files/find", path="s/missing", pattern="x").ok(404)
     toolbox.get("/files/find", path="s").ok(400)
     toolbox.delete("/files", path="s", recursive="true").ok(204)
