@@ -303,7 +303,8 @@ def test_ports(service, alice, bob):
 
 def test_what_the_operator_allows(jail_works, tmp_path):
     """Times and sizes have their bounds; ports are public where that is allowed, and only as long as it is."""
-    settings = {"public_previews": "true", "idle_stop_seconds": "600", "sandbox_cpus": "2", "sandbox_memory": "1g"}
+    settings = {"public_previews": "true", "idle_stop_seconds": "600", "sandbox_cpus": "2", "sandbox_memory": "1g",
+                "request_memory": "16m"}
     service = Service(tmp_path, settings=settings).start()
     try:
         alice, stranger = service.tenant("alice"), service.stranger()
@@ -314,6 +315,8 @@ def test_what_the_operator_allows(jail_works, tmp_path):
         alice.post(f"/api/sandbox/{made['id']}/autostop/60").ok()
         assert alice.get(f"/api/sandbox/{made['id']}").ok().json["autoStopInterval"] == 10
         toolbox = Toolbox(alice, made)
+        for _ in range(2):  # a megabyte that becomes a tree of twenty
+            assert cell(alice, toolbox, "1", more=[[]] * 300_000) == ([], 1011)
         toolbox.upload(("page.txt", b"a page")).ok()
         toolbox.output(SERVER)
         target = path_of(alice.get(f"/api/sandbox/{made['id']}/ports/8099/preview-url").ok().json["url"]) + "/page.txt"

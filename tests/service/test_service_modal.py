@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from modal_wire import (
-    DENIED, EXHAUSTED, EXISTS, INVALID, NOT_FOUND, PRECONDITION, STRANGER, UNIMPLEMENTED, Wire, frame, pack, text, unpack,
+    DENIED, EXHAUSTED, EXISTS, INVALID, NOT_FOUND, PRECONDITION, STRANGER, UNAVAILABLE, UNIMPLEMENTED, Wire, frame, pack, text, unpack,
 )
 from services import Service, eventually
 
@@ -143,6 +143,20 @@ def test_broken_frames_are_refused(alice, raw, expected):
     answer = alice.call("SandboxList", raw=raw).ok(expected)
     assert answer.message and not answer.messages
     alice.call("AuthTokenGet").ok()
+
+
+def test_messages_are_held_within_the_memory_of_requests(jail_works, tmp_path):
+    """Two megabytes that become ten: a tenant has eight here.  What they took is given back."""
+    service = Service(tmp_path, settings={"request_memory": "16m"}).start()
+    try:
+        alice = wire(service, "alice")
+        for _ in range(3):
+            many = frame(pack([(2, [(1, "0123456"), (2, "0123456")])]) * 100_000)
+            answer = alice.call("SandboxTagsSet", raw=many).ok(UNAVAILABLE)
+            assert "no memory" in answer.message
+            alice.call("SandboxTagsSet", [(1, "sb-nothing"), (2, [(1, "x" * 3_000_000)])]).ok(NOT_FOUND)
+    finally:
+        service.finish()
 
 
 def test_what_is_not_there_is_told(alice, box):

@@ -174,8 +174,8 @@ static void post_snapshot_delete(struct tn_http_exchange *x, void *ctx)
 
 /* --- blueprints ------------------------------------------------------------------------------ */
 
-/* "building", "build_complete" or "failed"; notes an end that nobody has seen yet.  The service does
- * that itself: who looks may be a key that only reads. */
+/* "building", "build_complete" or "failed"; notes an end that nobody has seen yet.  The service
+ * does that itself: who looks may be a key that only reads. */
 static const char *build_status(struct box *b)
 {
     static const char *const words[] = {"building", "build_complete", "failed"};
