@@ -105,35 +105,49 @@ int tn_grpc_add(struct tn_buf *to, const ProtobufCMessage *message)
 }
 
 /* Two bytes of a repeated message become a hundred in memory: so many are allowed. */
-enum { MEMORY_FREE = 256 << 10, MEMORY_FACTOR = 8 };
+enum { MEMORY_FREE = 256 << 10, MEMORY_FACTOR = 8, MALLOC_BYTES = 16 };
 
-static void *take_bounded(void *left, size_t n)
+struct bounded {
+    size_t left;
+    struct tn_held *held;
+    bool poor;
+};
+
+static void *take_bounded(void *ctx, size_t n)
 {
-    size_t *have = left;
+    struct bounded *b = ctx;
+    size_t price = n + MALLOC_BYTES;
 
-    if (n > *have)
+    if (n > b->left)
         return NULL;
-    *have -= n;
+    b->left -= n;
+    b->poor = b->held && !tn_purse_take(b->held->purse, price);
+    if (b->poor)
+        return NULL;
+    if (b->held)
+        b->held->bytes += price;
     return malloc(n);
 }
 
-static void give_back(void *left, void *p)
+static void give_back(void *ctx, void *p)
 {
     free(p);
 }
 
 void *tn_grpc_read(const ProtobufCMessageDescriptor *of, char kind, const void *bytes, size_t n,
-                   struct tn_error *err)
+                   struct tn_held *held, struct tn_error *err)
 {
-    size_t left = MEMORY_FREE + MEMORY_FACTOR * n;
-    ProtobufCAllocator bounded = {take_bounded, give_back, &left};
+    struct bounded bounds = {.left = MEMORY_FREE + MEMORY_FACTOR * n, .held = held};
+    ProtobufCAllocator bounded = {take_bounded, give_back, &bounds};
 
     if (kind != 0) {
         tn_fail(err, TN_E_PEER, "a gRPC message of kind %d: compression was not agreed on", kind);
         return NULL;
     }
     void *message = protobuf_c_message_unpack(of, &bounded, n, bytes);
-    if (!message)
+    if (!message && bounds.poor)
+        tn_fail(err, TN_E_BUSY, "There is no memory for the message just now; try again");
+    else if (!message)
         tn_fail(err, TN_E_PEER, "%zu bytes that are no %s", n, of->short_name);
     return message;
 }

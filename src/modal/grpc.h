@@ -45,10 +45,11 @@ int tn_grpc_add(struct tn_buf *to, const ProtobufCMessage *message);
 
 /* The message of this kind that was in a frame (kind is its first byte: compressed ones are not
  * taken), to be freed with protobuf_c_message_free_unpacked(m, NULL).  All that it takes in
- * memory is bounded by n and a constant, whatever it says.  NULL with TN_E_PEER when it is not
- * one. */
+ * memory is bounded by n and a constant, whatever it says, and taken from the purse of held (NULL:
+ * none), whose bytes grow: the caller gives them back when the message is gone.  NULL with
+ * TN_E_PEER when it is not one, TN_E_BUSY when there is not enough in the purse. */
 void *tn_grpc_read(const ProtobufCMessageDescriptor *of, char kind, const void *bytes, size_t n,
-                   struct tn_error *err);
+                   struct tn_held *held, struct tn_error *err);
 
 static inline void tn_grpc_freep(void *at)
 {

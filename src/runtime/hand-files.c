@@ -10,6 +10,7 @@
 
 enum {
     ANSWER_MAX = 8 << 20, /* a page of a directory is the largest */
+    TOLD_MAX = 64 << 10,  /* how a change went */
     TARGET_MAX = 64 << 10,
     PIECE = 64 << 10,
 };
@@ -18,6 +19,7 @@ enum {
 
 struct tn_hand_files {
     struct tn_http_client *http;
+    struct tn_purse *purse;
 };
 
 void tn_entry_done(struct tn_entry *e)
@@ -49,6 +51,11 @@ void tn_hand_files_free(struct tn_hand_files *f)
 void tn_hand_files_cancel_by(struct tn_hand_files *f, int fd)
 {
     tn_http_client_cancel_by(f->http, fd);
+}
+
+void tn_hand_files_hold(struct tn_hand_files *f, struct tn_purse *purse)
+{
+    f->purse = purse;
 }
 
 /* --- requests ------------------------------------------------------------------------------ */
@@ -84,14 +91,15 @@ static int ask(struct tn_hand_files *f, const char *method, const struct tn_buf 
     return 0;
 }
 
+/* held has the purse, and gives back what the tree takes from it. */
 static int ask_json(struct tn_hand_files *f, const struct tn_buf *target, struct tn_json **tree,
-                    int64_t deadline, struct tn_error *err)
+                    struct tn_held *held, int64_t deadline, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(ANSWER_MAX);
+    tn_autobuf struct tn_buf body = {.max = ANSWER_MAX, .purse = held->purse};
 
     if (ask(f, "GET", target, &body, deadline, err) < 0)
         return -1;
-    if (tn_json_parse(tn_buf_str(&body), body.len, tree, err) < 0)
+    if (tn_json_parse_held(tn_buf_str(&body), body.len, held->purse, &held->bytes, tree, err) < 0)
         return tn_error_context(err, "the answer of the hand");
     return 0;
 }
@@ -146,11 +154,12 @@ int tn_hand_files_stat(struct tn_hand_files *f, const char *path, bool follow, s
                        int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
+    tn_autoheld struct tn_held held = {.purse = f->purse};
     tn_autojson struct tn_json *json = NULL;
 
     put_target(&target, "/v1/files/stat", path);
     tn_buf_puts(&target, follow ? "&follow=1" : "");
-    if (ask_json(f, &target, &json, deadline, err) < 0)
+    if (ask_json(f, &target, &json, &held, deadline, err) < 0)
         return -1;
     return read_entry(json, out, err);
 }
@@ -177,6 +186,7 @@ int tn_hand_files_list(struct tn_hand_files *f, const char *path, tn_entry_fn fn
 
     do {
         tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
+        tn_autoheld struct tn_held held = {.purse = f->purse};
         tn_autojson struct tn_json *page = NULL;
 
         put_target(&target, "/v1/files/list", path);
@@ -184,7 +194,7 @@ int tn_hand_files_list(struct tn_hand_files *f, const char *path, tn_entry_fn fn
             tn_buf_puts(&target, "&after=");
             tn_url_encode(&target, after, "");
         }
-        if (ask_json(f, &target, &page, deadline, err) < 0)
+        if (ask_json(f, &target, &page, &held, deadline, err) < 0)
             return -1;
         int r = list_page(page, fn, ctx, err);
         if (r)
@@ -324,7 +334,7 @@ int tn_hand_files_store(struct tn_hand_files *f, const char *path, tn_http_sourc
                         void *ctx, int64_t size, int mode, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf target = TN_BUF_INIT(TARGET_MAX);
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(ANSWER_MAX);
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(TOLD_MAX);
 
     put_target(&target, "/v1/files/content", path);
     if (mode >= 0)
@@ -379,7 +389,7 @@ int tn_hand_files_put(struct tn_hand_files *f, const char *path, const void *byt
 static int tell(struct tn_hand_files *f, const char *method, const struct tn_buf *target,
                 int64_t deadline, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(ANSWER_MAX);
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(TOLD_MAX);
 
     return ask(f, method, target, &body, deadline, err);
 }
@@ -419,7 +429,7 @@ int tn_hand_files_remove(struct tn_hand_files *f, const char *path, bool recursi
 int tn_hand_files_move(struct tn_hand_files *f, const char *from, const char *to, bool overwrite,
                        int64_t deadline, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(TARGET_MAX), answer = TN_BUF_INIT(ANSWER_MAX);
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(TARGET_MAX), answer = TN_BUF_INIT(TOLD_MAX);
     struct tn_jw w = tn_jw(&body);
 
     tn_jw_object(&w);

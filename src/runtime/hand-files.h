@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/purse.h"
 #include "net/http-client.h"
 
 struct tn_hand_files;
@@ -37,6 +38,8 @@ void tn_entry_done(struct tn_entry *e);
 /* address and key as for tn_hand_client_new.  Does not connect yet. */
 struct tn_hand_files *tn_hand_files_new(const char *address, const char *key, struct tn_error *err);
 void tn_hand_files_free(struct tn_hand_files *f);
+/* What the hand answers is held in that purse, which is borrowed; NULL, as at first: in none. */
+void tn_hand_files_hold(struct tn_hand_files *f, struct tn_purse *purse);
 static inline void tn_guard_hand_files(struct tn_hand_files **f)
 {
     tn_hand_files_free(*f);

@@ -297,6 +297,13 @@ static int settle_limits(struct tn_service *s, const struct tn_spec *base, doubl
     return 0;
 }
 
+double bounds_nearest(const struct caller *who, double seconds, double most)
+{
+    bool free = most <= 0 || who->scopes & SCOPE_ADMIN;
+
+    return free || (seconds > 0 && seconds <= most) ? seconds : most;
+}
+
 int bounds_time(const struct caller *who, const char *what, double seconds, double most,
                 const char *setting, struct tn_error *err)
 {

@@ -70,5 +70,7 @@ int bounds_measure(const struct tn_service *s, const char *runtime, const struct
  * not) by its setting of that name; negative: as the service says, 0: for ever. */
 int bounds_time(const struct caller *who, const char *what, double seconds, double most,
                 const char *setting, struct tn_error *err);
+/* The longest that this caller may have of that time, where 0 is for ever. */
+double bounds_nearest(const struct caller *who, double seconds, double most);
 
 #endif

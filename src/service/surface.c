@@ -130,13 +130,16 @@ char *surface_path(const char *home, const char *given)
 enum { TARGET_MAX = 16 << 10 };
 #define FILE_SECONDS 60.0
 
-struct tn_hand_files *surface_files(struct box *b, struct tn_error *err)
+struct tn_hand_files *surface_files(const struct tn_http_exchange *x, struct box *b,
+                                    struct tn_error *err)
 {
     tn_autofree char *address = NULL, *key = NULL;
     struct tn_hand_files *f = NULL;
 
     if (box_hand(b, &address, &key, tn_deadline_in(FILE_SECONDS), err) == 0)
         f = tn_hand_files_new(address, key, err);
+    if (f)
+        tn_hand_files_hold(f, purse_of(x));
     if (key)
         explicit_bzero(key, strlen(key));
     return f;

@@ -50,8 +50,10 @@ int surface_read_place(struct tn_http_exchange *x, const char *name, struct box_
 /* The path that is meant, absolute and on the heap: what is not begins at home. */
 char *surface_path(const char *home, const char *given);
 
-/* The files of a box, with a connection of the caller's; NULL with err. */
-struct tn_hand_files *surface_files(struct box *b, struct tn_error *err);
+/* The files of a box, with a connection of the caller's, for this request: the answers of the hand
+ * are held in its purse.  NULL with err. */
+struct tn_hand_files *surface_files(const struct tn_http_exchange *x, struct box *b,
+                                    struct tn_error *err);
 /* "-rw-r--r--". */
 void surface_mode_text(const struct tn_entry *e, char out[11]);
 /* "root", or the number. */

@@ -22,7 +22,8 @@ static int read_all_kinds(char kind, const unsigned char *bytes, size_t n, void 
         for (const struct modal_method *m = tables[t]; m->name; m++) {
             if (!m->request)
                 continue;
-            tn_autogrpc ProtobufCMessage *message = tn_grpc_read(m->request, kind, bytes, n, NULL);
+            tn_autogrpc ProtobufCMessage *message =
+                tn_grpc_read(m->request, kind, bytes, n, NULL, NULL);
             tn_autobuf struct tn_buf again = TN_BUF_INIT(64 * FRAME_MAX);
             if (message && (kind != 0 || tn_grpc_add(&again, message) < 0))
                 abort();

@@ -13,7 +13,7 @@ import h2.events
 from services import PATIENCE
 
 CLIENT, ROUTER = "/modal.client.ModalClient/", "/modal.task_command_router.TaskCommandRouter/"
-OK, INVALID, NOT_FOUND, EXISTS, DENIED, EXHAUSTED, PRECONDITION, UNIMPLEMENTED, STRANGER = 0, 3, 5, 6, 7, 8, 9, 12, 16
+OK, INVALID, NOT_FOUND, EXISTS, DENIED, EXHAUSTED, PRECONDITION, UNIMPLEMENTED, UNAVAILABLE, STRANGER = 0, 3, 5, 6, 7, 8, 9, 12, 14, 16
 
 
 def varint(n):

@@ -124,11 +124,12 @@ def test_stop_start_delete(alice):
 
 
 def test_clients_of_old_look_once_more(alice, bob):
-    made = create(alice)
+    made = create(alice, env={"SECRET": "words"})
     path = f"/api/sandbox/{made['id']}"
     alice.delete(path, headers=versioned(OLDEST)).ok()
     bob.get(path).ok(404)
-    assert alice.get(path, headers=versioned(OLDEST)).ok().json["state"] == "destroying"
+    kept = alice.get(path, headers=versioned(OLDEST)).ok().json
+    assert kept["state"] == "destroying" and kept["env"] == {}  # whoever asks
     eventually(lambda: alice.get(path).status == 404, "it is gone")
 
 
@@ -302,7 +303,8 @@ def test_ports(service, alice, bob):
 
 def test_what_the_operator_allows(jail_works, tmp_path):
     """Times and sizes have their bounds; ports are public where that is allowed, and only as long as it is."""
-    settings = {"public_previews": "true", "idle_stop_seconds": "600", "sandbox_cpus": "2", "sandbox_memory": "1g"}
+    settings = {"public_previews": "true", "idle_stop_seconds": "600", "sandbox_cpus": "2", "sandbox_memory": "1g",
+                "request_memory": "16m"}
     service = Service(tmp_path, settings=settings).start()
     try:
         alice, stranger = service.tenant("alice"), service.stranger()
@@ -313,6 +315,8 @@ def test_what_the_operator_allows(jail_works, tmp_path):
         alice.post(f"/api/sandbox/{made['id']}/autostop/60").ok()
         assert alice.get(f"/api/sandbox/{made['id']}").ok().json["autoStopInterval"] == 10
         toolbox = Toolbox(alice, made)
+        for _ in range(2):  # a megabyte that becomes a tree of twenty
+            assert cell(alice, toolbox, "1", more=[[]] * 300_000) == ([], 1011)
         toolbox.upload(("page.txt", b"a page")).ok()
         toolbox.output(SERVER)
         target = path_of(alice.get(f"/api/sandbox/{made['id']}/ports/8099/preview-url").ok().json["url"]) + "/page.txt"
@@ -618,6 +622,7 @@ def test_find_search_replace(toolbox):
     results = toolbox.post("/files/replace", body).ok().json
     assert results[0] == {"file": "s/a.py", "success": True} and results[1]["error"]
     assert toolbox.download("s/a.py")["s/a.py"] == b"x = 1\n# DONE.DONE: that\n"
+    toolbox.post("/files/replace", body | {"files": ["s/a.py"] * 65}).ok(400)
     toolbox.get("/files/find", path="s/missing", pattern="x").ok(404)
     toolbox.get("/files/find", path="s").ok(400)
     toolbox.delete("/files", path="s", recursive="true").ok(204)

@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from modal_wire import (
-    DENIED, EXHAUSTED, EXISTS, INVALID, NOT_FOUND, PRECONDITION, STRANGER, UNIMPLEMENTED, Wire, frame, pack, text, unpack,
+    DENIED, EXHAUSTED, EXISTS, INVALID, NOT_FOUND, PRECONDITION, STRANGER, UNAVAILABLE, UNIMPLEMENTED, Wire, frame, pack, text, unpack,
 )
 from services import Service, eventually
 
@@ -16,12 +16,13 @@ memory = "256m"
 plugins = []
 env = {GREETING = "hello"}
 """
+IDLE = {"idle_pause_seconds": "3600", "idle_stop_seconds": "7200"}  # an operator's limits: sandboxes are made all the same
 DEBIAN = [(2, [(6, "FROM debian:12")])]
 
 
 @pytest.fixture(scope="module")
 def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("modal"), config=CONFIG).start()
+    service = Service(tmp_path_factory.mktemp("modal"), config=CONFIG, settings=IDLE).start()
     yield service
     service.finish()
 
@@ -142,6 +143,20 @@ def test_broken_frames_are_refused(alice, raw, expected):
     answer = alice.call("SandboxList", raw=raw).ok(expected)
     assert answer.message and not answer.messages
     alice.call("AuthTokenGet").ok()
+
+
+def test_messages_are_held_within_the_memory_of_requests(jail_works, tmp_path):
+    """Two megabytes that become ten: a tenant has eight here.  What they took is given back."""
+    service = Service(tmp_path, settings={"request_memory": "16m"}).start()
+    try:
+        alice = wire(service, "alice")
+        for _ in range(3):
+            many = frame(pack([(2, [(1, "0123456"), (2, "0123456")])]) * 100_000)
+            answer = alice.call("SandboxTagsSet", raw=many).ok(UNAVAILABLE)
+            assert "no memory" in answer.message
+            alice.call("SandboxTagsSet", [(1, "sb-nothing"), (2, [(1, "x" * 3_000_000)])]).ok(NOT_FOUND)
+    finally:
+        service.finish()
 
 
 def test_what_is_not_there_is_told(alice, box):
@@ -341,6 +356,25 @@ def test_an_end_is_told_as_it_was(alice, image):
     alice.call("SandboxTerminate", [(1, two[0])]).ok()
     assert unpack(alice.call("SandboxWait", [(1, two[0])]).one[1][0])[1] == [3]
     alice.router("TaskExecStart", two[2], [(1, two[1]), (2, "x"), (3, "true")]).ok(NOT_FOUND)
+
+
+def test_who_only_reads_ends_nothing(service, alice, image):
+    """The end of a command is noted by the service; the sandbox is its owner's as before, and no time to live is set."""
+    reader, owner = wire(service, "alice", "--scope", "read"), service.tenant("alice")
+    one = create(alice, image, (1, "true"))
+    before = owner.get(f"/v1/sandboxes/{one[0][3:]}").ok().json
+    assert unpack(reader.call("SandboxWait", [(1, one[0]), (2, 50.0)]).one[1][0])[1] == [1]
+    reader.call("SandboxGetTaskId", [(1, one[0])]).ok()
+    after = owner.get(f"/v1/sandboxes/{one[0][3:]}").ok().json
+    assert after["expires"] == before["expires"] and after["state"] == "running"
+    alice.call("SandboxTerminate", [(1, one[0])]).ok()
+    assert owner.get(f"/v1/sandboxes/{one[0][3:]}").ok().json["expires"] < before["expires"]
+
+
+def test_requests_for_files_have_a_size(alice, box):
+    long = '{"Stat":{"path":"/' + "x" * (256 << 10) + '"}}'
+    fields = [(1, box[1]), (2, str(uuid.uuid4())), (3, "modal-sandbox-fs-tools"), (3, long)]
+    alice.router("TaskExecStart", box[2], fields).ok(INVALID)
 
 
 def test_a_tunnel_leads_to_its_port_alone(alice, service, image):

@@ -1,6 +1,7 @@
 /* Sandboxes: lists, lives, labels, intervals, ports. */
 #include <pthread.h>
 
+#include "service/bounds.h"
 #include "service/daytona/daytona.h"
 #include "service/preview-host.h"
 #include "service/preview-lines.h"
@@ -176,6 +177,7 @@ static void bury(struct tn_http_exchange *x, struct box *b)
 
     box_look(b, &v);
     v.goal = BOX_GONE;
+    v.spec.env = NULL; /* borrowed; who asks may be a key that only reads */
     daytona_put(x, &w, &v);
     pthread_mutex_lock(&graves_lock);
     struct grave *g = &graves[next_grave++ % GRAVES];
@@ -359,10 +361,12 @@ static void post_setting(struct tn_http_exchange *x, void *ctx)
         }
         settings.public = yes;
     } else if (strcmp(what, "autostop") == 0) {
-        seconds = daytona_auto_seconds(caller_of(x), minutes, s->options->idle_stop_seconds);
+        seconds =
+            bounds_nearest(caller_of(x), 60.0 * (double)minutes, s->options->idle_stop_seconds);
         wish.idle_stop = &seconds;
     } else if (strcmp(what, "autopause") == 0) {
-        seconds = daytona_auto_seconds(caller_of(x), minutes, s->options->idle_pause_seconds);
+        seconds =
+            bounds_nearest(caller_of(x), 60.0 * (double)minutes, s->options->idle_pause_seconds);
         settings.pause = minutes;
         wish.idle_pause = &seconds;
     } else if (strcmp(what, "ttl") == 0) {

@@ -1,4 +1,5 @@
 /* New sandboxes: POST /api/sandbox, from a template, an image or a snapshot; and forks. */
+#include "service/bounds.h"
 #include "service/daytona/daytona.h"
 #include "service/openhands.h"
 
@@ -165,15 +166,6 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     return -1;
 }
 
-double daytona_auto_seconds(const struct caller *who, int64_t minutes, double most)
-{
-    double seconds = (double)minutes * 60;
-
-    if (most > 0 && !(who->scopes & SCOPE_ADMIN) && (minutes == 0 || seconds > most))
-        return most;
-    return seconds;
-}
-
 static int read_minutes(const struct tn_json *body, const char *name, int64_t min, int64_t fallback,
                         int64_t *out, struct tn_error *err)
 {
@@ -225,10 +217,10 @@ static struct box *create(struct tn_http_exchange *x, struct tn_service *s,
         return NULL;
     wish.metadata = metadata;
     wish.template = from.template;
-    wish.idle_stop = daytona_auto_seconds(who, stop, s->options->idle_stop_seconds);
-    wish.idle_pause =
-        settings.pause ? daytona_auto_seconds(who, settings.pause, s->options->idle_pause_seconds)
-                       : -1;
+    wish.idle_stop = bounds_nearest(who, 60.0 * (double)stop, s->options->idle_stop_seconds);
+    wish.idle_pause = settings.pause ? bounds_nearest(who, 60.0 * (double)settings.pause,
+                                                      s->options->idle_pause_seconds)
+                                     : -1;
     if (ttl)
         wish.ttl = (double)ttl * 60;
     return make(s, who, body, &from, &wish, err);

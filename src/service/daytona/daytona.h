@@ -69,8 +69,6 @@ void daytona_create(struct tn_http_exchange *x, void *ctx);
 void daytona_fork(struct tn_http_exchange *x, void *ctx);
 /* Ports without a token are the operator's to allow: TN_E_DENIED. */
 int daytona_check_public(const struct tn_service *s, bool wanted, struct tn_error *err);
-/* Minutes in seconds; 0 is never, and what the operator allows at most bounds both. */
-double daytona_auto_seconds(const struct caller *who, int64_t minutes, double most);
 /* The box of the tenant that has a snapshot of that name or id, and its name there, on the heap.
  * NULL: there is none. */
 struct box *daytona_snapshot(struct tn_service *s, const struct caller *who, const char *given,

@@ -49,11 +49,13 @@ static void put_entry(struct tn_jw *w, const char *path, const struct tn_entry *
 }
 
 struct walk {
+    struct daytona_call *c;
     struct tn_hand_files *f;
     struct tn_jw *w;
     const char *dir;
     int64_t depth; /* that are still to go down */
     size_t *count;
+    int64_t deadline; /* of all of it */
 };
 
 /* A directory that went away meanwhile, or may not be read, is left out. */
@@ -69,9 +71,11 @@ static int list_entry(const struct tn_entry *e, void *ctx, struct tn_error *err)
     put_entry(walk->w, path, e);
     if (e->type != TN_ENTRY_DIRECTORY || walk->depth <= 1)
         return 0;
+    if (tn_http_peer_gone(walk->c->x))
+        return tn_fail(err, TN_E_GONE, "the client is gone");
     below.dir = path;
     below.depth--;
-    if (tn_hand_files_list(walk->f, path, list_entry, &below, soon(), &why) == 0 ||
+    if (tn_hand_files_list(walk->f, path, list_entry, &below, walk->deadline, &why) == 0 ||
         why.code == TN_E_NOT_FOUND || why.code == TN_E_DENIED)
         return 0;
     *err = why;
@@ -91,11 +95,12 @@ static void get_list(struct daytona_call *c)
     if (native_query_int(c->x, "depth", 1, DEPTH_MAX, &depth))
         return;
     tn_autofiles struct tn_hand_files *f = daytona_files(c);
-    struct walk walk = {.f = f, .w = &w, .dir = path, .depth = depth, .count = &count};
+    struct walk walk = {
+        .c = c, .f = f, .w = &w, .dir = path, .depth = depth, .count = &count, .deadline = soon()};
     if (!f)
         return;
     tn_jw_array(&w);
-    if (tn_hand_files_list(f, path, list_entry, &walk, soon(), &err)) {
+    if (tn_hand_files_list(f, path, list_entry, &walk, walk.deadline, &err)) {
         err.code = err.code == TN_E_CONFLICT ? TN_E_INVALID : err.code;
         reply_error(c->x, &err);
         return;
@@ -408,8 +413,13 @@ static int send_error_part(struct daytona_call *c, const char *path, const struc
 static int send_bytes(struct daytona_call *c, struct tn_hand_files *f, const char *path,
                       int64_t size)
 {
+    tn_autoheld struct tn_held held = {.purse = purse_of(c->x)};
     tn_autofd int fd = memfd_create("download", MFD_CLOEXEC);
+    size_t most = size > PIECE ? PIECE : size > 0 ? (size_t)size : 0;
 
+    if (!tn_purse_take(held.purse, most))
+        return -1;
+    held.bytes = most;
     for (int64_t at = 0; at < size;) {
         int64_t n = size - at < PIECE ? size - at : PIECE;
         if (fd < 0 || ftruncate(fd, 0) || lseek(fd, 0, SEEK_SET) < 0 ||
@@ -571,25 +581,30 @@ static void replace_all(const char *text, size_t n, const char *pattern, const c
     tn_buf_add(out, text, (size_t)(end - text));
 }
 
-static int replace_in(struct daytona_call *c, struct tn_hand_files *f, const char *path,
-                      const char *pattern, const char *value, struct tn_error *err)
+static int add_piece(const void *bytes, size_t n, void *ctx, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf before = ANSWER_BUF(c->x, REPLACE_MAX + 1);
-    tn_autobuf struct tn_buf after = ANSWER_BUF(c->x, 4 * REPLACE_MAX);
-    tn_autofd int fd = memfd_create("replace", MFD_CLOEXEC);
-    int64_t n = tn_hand_files_read(f, path, 0, REPLACE_MAX + 1, fd, NULL, NULL, soon(), err);
+    struct tn_buf *to = ctx;
 
-    if (n < 0)
+    if (tn_buf_add(to, bytes, n) == 0)
+        return 0;
+    return tn_buf_poor(to)
+               ? tn_fail(err, TN_E_BUSY, "There is no memory for it just now; try again")
+               : tn_fail(err, TN_E_TOO_LARGE, "more than %d MiB", REPLACE_MAX >> 20);
+}
+
+static int replace_in(struct daytona_call *c, struct tn_hand_files *f, const char *path,
+                      const char *pattern, const char *value, int64_t deadline,
+                      struct tn_error *err)
+{
+    tn_autobuf struct tn_buf before = ANSWER_BUF(c->x, REPLACE_MAX);
+    tn_autobuf struct tn_buf after = ANSWER_BUF(c->x, 4 * REPLACE_MAX);
+
+    if (tn_hand_files_fetch(f, path, add_piece, &before, deadline, err) < 0)
         return -1;
-    if (n > REPLACE_MAX)
-        return tn_fail(err, TN_E_TOO_LARGE, "more than %d MiB", REPLACE_MAX >> 20);
-    char *room = tn_buf_reserve(&before, (size_t)n);
-    if (!room || pread(fd, room, (size_t)n, 0) != n)
-        return tn_fail(err, TN_E_BUSY, "There is no memory for it just now; try again");
-    replace_all(room, (size_t)n, pattern, value, &after);
+    replace_all(tn_buf_str(&before), before.len, pattern, value, &after);
     if (!tn_buf_ok(&after))
         return tn_fail(err, TN_E_TOO_LARGE, "it would become too large");
-    return tn_hand_files_put(f, path, tn_buf_str(&after), after.len, TN_NEVER, err);
+    return tn_hand_files_put(f, path, tn_buf_str(&after), after.len, deadline, err);
 }
 
 static void post_replace(struct daytona_call *c)
@@ -607,15 +622,20 @@ static void post_replace(struct daytona_call *c)
         daytona_fail(c->x, 400, NULL, "pattern and newValue: expected texts");
         return;
     }
+    if (tn_json_count(files) > FILES_MAX) {
+        daytona_fail(c->x, 400, NULL, "files: at most %d at once", FILES_MAX);
+        return;
+    }
     tn_autofiles struct tn_hand_files *f = daytona_files(c);
     if (!f)
         return;
+    int64_t deadline = soon();
     tn_jw_array(&w);
-    for (size_t i = 0; i < tn_json_count(files); i++) {
+    for (size_t i = 0; i < tn_json_count(files) && !tn_http_peer_gone(c->x); i++) {
         const char *given = tn_json_str(tn_json_at(files, i), NULL);
         tn_autofree char *path = surface_path(c->home, given ? given : "");
         struct tn_error err = {0};
-        int failed = replace_in(c, f, path, pattern, value, &err);
+        int failed = replace_in(c, f, path, pattern, value, deadline, &err);
         tn_jw_object(&w);
         tn_jw_kstr(&w, "file", given ? given : "");
         tn_jw_kbool(&w, "success", !failed);

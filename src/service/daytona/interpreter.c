@@ -210,7 +210,6 @@ static int read_wish(struct cell *cell, const struct tn_json *message, char kern
 {
     const char *context = tn_json_get_str(message, "contextId", NULL);
     double seconds = tn_json_double(tn_json_get(message, "timeout"), USUAL_SECONDS);
-    tn_autofree char *address = NULL, *key = NULL;
 
     cell->wish.code = tn_json_get_str(message, "code", NULL);
     cell->wish.kernel = kernel;
@@ -219,10 +218,7 @@ static int read_wish(struct cell *cell, const struct tn_json *message, char kern
     if (!cell->wish.code)
         return tn_fail(err, TN_E_INVALID, "code: expected a cell");
     cell->wish.env = tn_json_get(message, "envs");
-    if (box_hand(cell->c->b, &address, &key, tn_deadline_in(DAYTONA_SECONDS), err))
-        return -1;
-    tn_autofiles struct tn_hand_files *f = tn_hand_files_new(address, key, err);
-    explicit_bzero(key, strlen(key));
+    tn_autofiles struct tn_hand_files *f = surface_files(cell->c->x, cell->c->b, err);
     if (!f || find_context(f, context, err))
         return -1;
     kernel_of(context ? context : "default", kernel);
@@ -239,7 +235,7 @@ static void converse(struct cell *cell)
 
     if (tn_ws_recv(&cell->ws, &text, tn_deadline_in(DAYTONA_SECONDS), NULL) != TN_WS_TEXT)
         return;
-    cell->failed = tn_json_parse(tn_buf_str(&text), text.len, &message, &cell->err) ||
+    cell->failed = hold_json(cell->c->x, &text, &message, &cell->err) ||
                    read_wish(cell, message, kernel, &cell->err);
     if (!cell->failed && tn_thread_start(&thread, run_cell, cell))
         cell->failed = tn_fail(&cell->err, TN_E_BUSY, "no thread for it just now; try again");

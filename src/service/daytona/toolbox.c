@@ -4,7 +4,7 @@
 struct tn_hand_files *daytona_files(struct daytona_call *c)
 {
     struct tn_error err = {0};
-    struct tn_hand_files *f = surface_files(c->b, &err);
+    struct tn_hand_files *f = surface_files(c->x, c->b, &err);
 
     if (!f)
         reply_error(c->x, &err);

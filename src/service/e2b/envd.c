@@ -215,7 +215,9 @@ struct tn_hand_files *e2b_files(struct e2b_call *c)
 
     if (box_hand(c->b, &c->address, &c->key, tn_deadline_in(HAND_SECONDS), &err) == 0)
         f = tn_hand_files_new(c->address, c->key, &err);
-    if (!f)
+    if (f)
+        tn_hand_files_hold(f, purse_of(c->x));
+    else
         reply_error(c->x, &err);
     return f;
 }

@@ -124,6 +124,7 @@ int modal_read(struct modal_call *c, tn_frame_fn fn, void *ctx, struct tn_error 
 struct only {
     const ProtobufCMessageDescriptor *of;
     void *message;
+    struct tn_held held;
     struct tn_error *err;
 };
 
@@ -133,15 +134,16 @@ static int take_only(char kind, const unsigned char *bytes, size_t n, void *ctx)
 
     if (only->message)
         return tn_fail(only->err, TN_E_INVALID, "more than one message");
-    only->message = tn_grpc_read(only->of, kind, bytes, n, only->err);
-    only->err->code = only->message ? TN_OK : TN_E_INVALID;
+    only->message = tn_grpc_read(only->of, kind, bytes, n, &only->held, only->err);
+    if (only->err->code == TN_E_PEER)
+        only->err->code = TN_E_INVALID;
     return only->message ? 0 : -1;
 }
 
 static void call(struct modal_call *c, const struct modal_method *m)
 {
     struct tn_error err = {0};
-    struct only only = {.of = m->request, .err = &err};
+    struct only only = {.of = m->request, .held.purse = purse_of(c->x), .err = &err};
     int result = 0;
 
     if (m->request)
@@ -152,6 +154,7 @@ static void call(struct modal_call *c, const struct modal_method *m)
         result = m->call(c, only.message, &err);
     if (only.message)
         protobuf_c_message_free_unpacked(only.message, NULL);
+    tn_purse_give(only.held.purse, only.held.bytes);
     finish(c, result, &err);
 }
 

@@ -242,7 +242,8 @@ static int stdio_read(struct modal_call *c, const void *request, struct tn_error
     autobox struct box *b = find(c, in->task_id, in->exec_id, which, err);
     if (!b || process_look(b, which, &status, tn_deadline_in(MODAL_SECONDS), err))
         return -1;
-    tn_autofree char *path = s.kind == TN_PROCESS_OUT ? modal_fs_path(&status, "ReadFile") : NULL;
+    tn_autofree char *path =
+        s.kind == TN_PROCESS_OUT ? modal_fs_path(c, &status, "ReadFile") : NULL;
     if (begin(c, err))
         return -1;
     return path ? modal_fs_send(c, b, path, in->offset, err)
@@ -501,6 +502,7 @@ struct incoming {
     struct tn_frame_reader reader;
     struct tn_buf bytes;    /* that nobody has taken yet */
     Modal__TaskExec *start; /* its first message */
+    struct tn_held held;    /* of that */
     bool over;
     struct tn_error *err;
 };
@@ -508,15 +510,21 @@ struct incoming {
 static int take_message(char kind, const unsigned char *bytes, size_t n, void *ctx)
 {
     struct incoming *in = ctx;
+    tn_autoheld struct tn_held held = {.purse = purse_of(in->c->x)};
     tn_autogrpc Modal__TaskExecStdinWriteStreamRequest *m = tn_grpc_read(
-        &modal__task_exec_stdin_write_stream_request__descriptor, kind, bytes, n, in->err);
+        &modal__task_exec_stdin_write_stream_request__descriptor, kind, bytes, n, &held, in->err);
 
+    if (!m && in->err->code == TN_E_BUSY)
+        return -1;
     if (!m || (!m->start && !in->start))
         return tn_fail(in->err, TN_E_INVALID, "no message of such a stream");
     if (m->start && in->start)
         return tn_fail(in->err, TN_E_INVALID, "a second start");
-    if (m->start)
+    if (m->start) {
         in->start = TN_TAKE_PTR(m->start);
+        in->held = held;
+        held.bytes = 0;
+    }
     in->over |= m->end != NULL;
     return m->has_data && tn_buf_add(&in->bytes, m->data.data, m->data.len)
                ? tn_fail(in->err, TN_E_BUSY, "There is no memory for the input just now")
@@ -573,7 +581,7 @@ static int stdin_stream(struct modal_call *c, const void *request, struct tn_err
     if (next_bytes(&in, which, 0, err) == 0)
         b = find(c, in.start->task_id, in.start->exec_id, which, err);
     if (b && process_look(b, which, &status, tn_deadline_in(MODAL_SECONDS), err) == 0) {
-        tn_autofree char *path = modal_fs_path(&status, "WriteFile");
+        tn_autofree char *path = modal_fs_path(c, &status, "WriteFile");
         if (path)
             result = modal_fs_store(c, b, &status, path, next_bytes, &in, err);
         else
@@ -583,6 +591,7 @@ static int stdin_stream(struct modal_call *c, const void *request, struct tn_err
     tn_buf_done(&in.bytes);
     if (in.start)
         modal__task_exec__free_unpacked(in.start, NULL);
+    tn_guard_held(&in.held);
     return result;
 }
 

@@ -5,7 +5,8 @@
  * it, and nothing is kept here: the script's arguments say what it stands for. */
 #include "service/modal/modal.h"
 
-enum { TEXT_MAX = 16 << 20, PROGRAM = 3, REQUEST = 4 }; /* where both stand in its arguments */
+enum { TEXT_MAX = 16 << 20, REQUEST_MAX = 256 << 10 };
+enum { PROGRAM = 3, REQUEST = 4 }; /* where both stand in its arguments */
 static const char script[] =
     "read -r code; if [ \"$code\" = 0 ]; then cat; else cat >&2; fi; exit \"$code\"";
 static const char program[] = "modal-sandbox-fs-tools";
@@ -67,7 +68,6 @@ static void put_entry(struct tn_jw *w, const struct tn_entry *e, const char *pat
 struct listing {
     struct tn_jw w;
     const char *path;
-    size_t count;
 };
 
 static int list_entry(const struct tn_entry *e, void *ctx, struct tn_error *err)
@@ -76,7 +76,6 @@ static int list_entry(const struct tn_entry *e, void *ctx, struct tn_error *err)
     tn_autofree char *path =
         tn_asprintf("%s%s%s", l->path, strcmp(l->path, "/") == 0 ? "" : "/", e->name);
 
-    l->count++;
     put_entry(&l->w, e, path);
     return 0;
 }
@@ -165,20 +164,22 @@ static int make_directory(const struct work *k, struct tn_error *err)
     return tn_hand_files_mkdir(k->files, k->path, -1, k->deadline, err);
 }
 
+static int stop_at_it(const struct tn_entry *e, void *ctx, struct tn_error *err)
+{
+    return 1;
+}
+
 static int remove_path(const struct work *k, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf nowhere = TN_BUF_INIT(TEXT_MAX);
-    struct listing l = {.w = tn_jw(&nowhere), .path = k->path};
     bool recursive = tn_json_bool(tn_json_get(k->wish, "recursive"), false);
     tn_autoentry struct tn_entry e = {0};
 
     if (tn_hand_files_stat(k->files, k->path, false, &e, k->deadline, err))
         return -1;
     if (e.type == TN_ENTRY_DIRECTORY && !recursive) {
-        if (tn_hand_files_list(k->files, k->path, list_entry, &l, k->deadline, err))
-            return -1;
-        if (l.count)
-            return refuse(err, ENOTEMPTY, "Directory not empty");
+        int found = tn_hand_files_list(k->files, k->path, stop_at_it, NULL, k->deadline, err);
+        if (found)
+            return found < 0 ? -1 : refuse(err, ENOTEMPTY, "Directory not empty");
     }
     return tn_hand_files_remove(k->files, k->path, e.type == TN_ENTRY_DIRECTORY, k->deadline, err);
 }
@@ -205,10 +206,10 @@ static const struct operation {
 /* --- the script in its place ----------------------------------------------------------------- */
 
 /* How the program ends, and what it says. */
-static int tell(struct box *b, const char *which, const struct tn_error *why,
+static int tell(struct modal_call *c, struct box *b, const char *which, const struct tn_error *why,
                 const struct tn_buf *said, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(TEXT_MAX + 4096);
+    tn_autobuf struct tn_buf text = ANSWER_BUF(c->x, TEXT_MAX + 4096);
     struct tn_jw w = tn_jw(&text);
     int64_t deadline = tn_deadline_in(MODAL_SECONDS);
 
@@ -222,10 +223,23 @@ static int tell(struct box *b, const char *which, const struct tn_error *why,
     } else {
         tn_buf_add(&text, tn_buf_str(said), said->len);
     }
+    if (!tn_buf_ok(&text))
+        return tn_fail(err, TN_E_BUSY, "There is no memory for the answer just now");
     return process_input(b, which, 0, tn_buf_str(&text), text.len, NULL, deadline, err) ||
                    process_close_input(b, which, deadline, err)
                ? -1
                : 0;
+}
+
+static int parse_request(struct modal_call *c, const char *text, struct tn_held *held,
+                         struct tn_json **tree, struct tn_error *err)
+{
+    size_t n = strnlen(text, REQUEST_MAX + 1);
+
+    if (n > REQUEST_MAX)
+        return tn_fail(err, TN_E_INVALID, "more than %d KiB for a command", REQUEST_MAX >> 10);
+    held->purse = purse_of(c->x);
+    return tn_json_parse_held(text, n, held->purse, &held->bytes, tree, err);
 }
 
 /* The operation that the text asks for; *wish is what it says of it. */
@@ -242,14 +256,15 @@ int modal_fs_start(struct modal_call *c, struct box *b, const char *exec_id, con
                    struct tn_error *err)
 {
     tn_autoprocess struct tn_process_spec spec = {.input = true};
-    tn_autobuf struct tn_buf out = {.max = TEXT_MAX, .purse = purse_of(c->x)};
+    tn_autobuf struct tn_buf out = ANSWER_BUF(c->x, TEXT_MAX);
+    tn_autoheld struct tn_held held = {0};
     tn_autojson struct tn_json *tree = NULL;
     const char *const words[] = {"/bin/sh", "-c", script, program, text};
     const struct tn_json *wish = NULL;
     struct process_started started;
     struct tn_error why = {0};
 
-    if (tn_json_parse(text, strlen(text), &tree, err))
+    if (parse_request(c, text, &held, &tree, err))
         return -1;
     const struct operation *o = read_request(tree, &wish);
     const char *path = tn_json_get_str(wish, "path", NULL);
@@ -259,7 +274,7 @@ int modal_fs_start(struct modal_call *c, struct box *b, const char *exec_id, con
         surface_add_arg(&spec.args, words[i]);
     if (modal_start(c, b, &spec, NULL, exec_id, &started, err))
         return -1;
-    tn_autofiles struct tn_hand_files *f = surface_files(b, err);
+    tn_autofiles struct tn_hand_files *f = surface_files(c->x, b, err);
     if (!f)
         return -1;
     const struct work k = {.files = f,
@@ -272,16 +287,18 @@ int modal_fs_start(struct modal_call *c, struct box *b, const char *exec_id, con
     int failed = o->work(&k, &why);
     if (!failed)
         why.code = tn_buf_ok(&out) ? TN_OK : TN_E_TOO_LARGE;
-    return o->later && !failed ? 0 : tell(b, started.id, &why, &out, err);
+    return o->later && !failed ? 0 : tell(c, b, started.id, &why, &out, err);
 }
 
-char *modal_fs_path(const struct tn_process_status *status, const char *operation)
+char *modal_fs_path(struct modal_call *c, const struct tn_process_status *status,
+                    const char *operation)
 {
     const struct tn_str_list *args = &status->spec.args;
+    tn_autoheld struct tn_held held = {0};
     tn_autojson struct tn_json *tree = NULL;
 
     if (args->count != REQUEST + 1 || strcmp(args->items[PROGRAM], program) != 0 ||
-        tn_json_parse(args->items[REQUEST], strlen(args->items[REQUEST]), &tree, NULL))
+        parse_request(c, args->items[REQUEST], &held, &tree, NULL))
         return NULL;
     return tn_strdup_or_null(tn_json_get_str(tn_json_get(tree, operation), "path", NULL));
 }
@@ -311,7 +328,7 @@ int modal_fs_send(struct modal_call *c, struct box *b, const char *path, uint64_
     struct sending s = {.c = c, .skip = offset};
     struct tn_error why = {0};
 
-    tn_autofiles struct tn_hand_files *f = surface_files(b, err);
+    tn_autofiles struct tn_hand_files *f = surface_files(c->x, b, err);
     if (!f)
         return -1;
     box_enter_use(b);
@@ -340,7 +357,7 @@ int modal_fs_store(struct modal_call *c, struct box *b, const struct tn_process_
 
     if (!status->running || !status->input_open)
         return ended(c, b, status->id, err);
-    tn_autofiles struct tn_hand_files *f = surface_files(b, err);
+    tn_autofiles struct tn_hand_files *f = surface_files(c->x, b, err);
     if (!f)
         return -1;
     box_enter_use(b);
@@ -350,7 +367,7 @@ int modal_fs_store(struct modal_call *c, struct box *b, const struct tn_process_
         *err = why; /* they come again with it */
         return -1;
     }
-    if (tell(b, status->id, &why, &nothing, err))
+    if (tell(c, b, status->id, &why, &nothing, err))
         return -1;
     return failed ? ended(c, b, status->id, err) : 0;
 }

@@ -408,15 +408,16 @@ static struct box *build(struct modal_call *c, const struct plan *p, bool anew,
     return NULL;
 }
 
-/* Notes what came of it, and puts the box to rest. */
-static void note_build(struct modal_call *c, struct box *b, bool good)
+/* Notes what came of it, and puts the box to rest: as the service itself, since who asks may be a
+ * key that only reads. */
+static void note_build(struct box *b, bool good)
 {
-    const double never = 0, soon = MODAL_LINGER;
-    struct box_change change = {.timeout = &never, .ttl = good ? NULL : &soon};
+    const double never = 0;
+    struct box_change change = {.timeout = &never};
 
-    if (modal_note(b, c->who, "build", good ? "\"good\"" : "\"bad\"", NULL) == 0 &&
-        box_change(b, c->who, &change, NULL) == 0)
-        box_order(b, c->who, ORDER_STOP, tn_deadline_in(MODAL_POLL_SECONDS), NULL);
+    if (modal_note(b, "build", good ? "\"good\"" : "\"bad\"", NULL) == 0 &&
+        box_change(b, NULL, &change, NULL) == 0 && (good || modal_forget(b, NULL) == 0))
+        box_order(b, NULL, ORDER_STOP, tn_deadline_in(MODAL_POLL_SECONDS), NULL);
 }
 
 struct log {
@@ -468,7 +469,7 @@ static int await_build(struct modal_call *c, struct box *b, double seconds, stru
     process_follow(b, "tag:" BUILD_TAG, &f, send_log, &log, tn_http_fd(c->x),
                    tn_deadline_in(MODAL_SECONDS), NULL);
     bool good = status.exit_code.set && status.exit_code.value == 0;
-    note_build(c, b, good);
+    note_build(b, good);
     return good ? 1
                 : tn_fail(err, TN_E_INVALID, "a command of the image has failed: exit status %lld",
                           (long long)(status.exit_code.set ? status.exit_code.value

@@ -78,9 +78,10 @@ int modal_put_secrets(const struct modal_call *c, struct tn_jw *w, char *const *
 
 /* An object of this surface's own in the metadata of a box; NULL: it is not one of ours. */
 const struct tn_json *modal_record(const struct box_view *v);
-/* Another member of the record: JSON text. */
-int modal_note(struct box *b, const struct caller *who, const char *member, const char *value,
-               struct tn_error *err);
+/* Another member of the record: JSON text.  The service itself writes it. */
+int modal_note(struct box *b, const char *member, const char *value, struct tn_error *err);
+/* It is deleted after a while, in use or not. */
+int modal_forget(struct box *b, struct tn_error *err);
 /* "sb-ID", "ta-ID", "im-ID" in protobuf's hands. */
 char *modal_id(const char *prefix, const struct box *b, char out[MODAL_ID]);
 /* The sandbox that an id (sb- or ta-) means, in the caller's tenant.  NULL with TN_E_NOT_FOUND. */
@@ -133,7 +134,8 @@ int modal_fs_start(struct modal_call *c, struct box *b, const char *exec_id, con
                    struct tn_error *err);
 /* The file that such a command reads or writes ("ReadFile", "WriteFile"), the caller's; NULL: it is
  * no such command. */
-char *modal_fs_path(const struct tn_process_status *status, const char *operation);
+char *modal_fs_path(struct modal_call *c, const struct tn_process_status *status,
+                    const char *operation);
 /* The bytes of that file from an offset on, as messages. */
 int modal_fs_send(struct modal_call *c, struct box *b, const char *path, uint64_t offset,
                   struct tn_error *err);

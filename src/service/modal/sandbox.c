@@ -1,5 +1,6 @@
 /* Sandboxes: new ones, how they are and how they ended, lists, tags, tunnels. */
 #include "base/secret.h"
+#include "service/bounds.h"
 #include "service/modal/modal.h"
 #include "service/openhands.h"
 #include "service/preview-host.h"
@@ -27,15 +28,25 @@ const struct tn_json *modal_record(const struct box_view *v)
     return tn_json_get(v->metadata, MODAL_RECORD);
 }
 
-int modal_note(struct box *b, const struct caller *who, const char *member, const char *value,
-               struct tn_error *err)
+int modal_note(struct box *b, const char *member, const char *value, struct tn_error *err)
 {
     autoview struct box_view v;
 
     box_look(b, &v);
     tn_autojson struct tn_json *metadata =
         surface_metadata(v.metadata, MODAL_RECORD, modal_record(&v), member, value, err);
-    return metadata ? box_change(b, who, &(struct box_change){.metadata = metadata}, err) : -1;
+    return metadata ? box_change(b, NULL, &(struct box_change){.metadata = metadata}, err) : -1;
+}
+
+int modal_forget(struct box *b, struct tn_error *err)
+{
+    const double soon = MODAL_LINGER;
+    autoview struct box_view v;
+
+    box_look(b, &v);
+    return v.expires > 0 && v.expires <= service_time() + soon
+               ? 0
+               : box_change(b, NULL, &(struct box_change){.ttl = &soon}, err);
 }
 
 char *modal_id(const char *prefix, const struct box *b, char out[MODAL_ID])
@@ -95,21 +106,29 @@ static bool box_result(const struct box_view *v, Modal__Result *r)
     return false;
 }
 
-/* It is remembered for a while, with what it said. */
-static int note_end(struct box *b, const struct caller *who, int status, int64_t code,
-                    struct tn_error *err)
+static int note_end(struct box *b, int status, int64_t code, struct tn_error *err)
 {
     tn_autofree char *value = tn_asprintf("{\"status\":%d,\"code\":%lld}", status, (long long)code);
-    const double soon = MODAL_LINGER;
 
-    return modal_note(b, who, "ended", value, err) ||
-                   box_change(b, who, &(struct box_change){.ttl = &soon}, err)
+    return modal_note(b, "ended", value, err);
+}
+
+/* Its command is over: it is stopped when nobody has used it for a while, and deleted at its time,
+ * or when it is terminated. */
+static int note_exit(struct box *b, const struct box_view *v, const Modal__Result *r,
+                     struct tn_error *err)
+{
+    const double soon = MODAL_LINGER;
+    const struct box_change rest = {.idle_stop = &soon};
+    bool sooner = v->idle_stop > 0 && v->idle_stop <= soon;
+
+    return note_end(b, r->status, r->exitcode, err) || (!sooner && box_change(b, NULL, &rest, err))
                ? -1
                : 0;
 }
 
 /* Whether it has ended, or does so by the deadline: 1 with the result, 0 not yet, -1 with err.  The
- * first who sees that its command is over notes it. */
+ * first who sees that its command is over has the service note it, whatever his key may do. */
 static int await_end(struct modal_call *c, struct box *b, int64_t deadline, Modal__Result *r,
                      struct tn_error *err)
 {
@@ -130,7 +149,7 @@ static int await_end(struct modal_call *c, struct box *b, int64_t deadline, Moda
             int64_t code =
                 status.exit_code.set ? status.exit_code.value : 128 + status.signal.value;
             put_result(r, code ? FAILURE : SUCCESS, code, NULL);
-            return note_end(b, c->who, r->status, code, err) ? -1 : 1;
+            return note_exit(b, &v, r, err) ? -1 : 1;
         }
         if (why.code == TN_E_GONE)
             return tn_fail(err, TN_E_NOT_FOUND, "the sandbox is gone");
@@ -271,8 +290,9 @@ static void read_times(const struct modal_call *c, const Modal__Sandbox *d, stru
     wish->ttl = wish->timeout + MODAL_LINGER;
     if (most > 0 && wish->ttl > most)
         wish->ttl = most;
-    wish->idle_pause = 0;
-    wish->idle_stop = d->idle_timeout_secs;
+    wish->idle_pause = bounds_nearest(c->who, 0, c->s->options->idle_pause_seconds);
+    wish->idle_stop =
+        bounds_nearest(c->who, d->idle_timeout_secs, c->s->options->idle_stop_seconds);
 }
 
 static void put_tags(struct tn_jw *w, Modal__Tag *const *tags, size_t n)
@@ -455,13 +475,14 @@ int modal_start(struct modal_call *c, struct box *b, struct tn_process_spec *spe
 }
 
 /* WORKDIR of an image that was never built is made now. */
-static int make_workdir(struct box *b, const struct modal_image *image, struct tn_error *err)
+static int make_workdir(const struct modal_call *c, struct box *b, const struct modal_image *image,
+                        struct tn_error *err)
 {
     tn_autofree char *workdir = modal_recipe_workdir(image->recipe);
 
     if (image->box || !workdir)
         return 0;
-    tn_autofiles struct tn_hand_files *f = surface_files(b, err);
+    tn_autofiles struct tn_hand_files *f = surface_files(c->x, b, err);
     return f ? tn_hand_files_mkdir(f, workdir, -1, tn_deadline_in(MODAL_SECONDS), err) : -1;
 }
 
@@ -471,7 +492,7 @@ static int start_entrypoint(struct modal_call *c, struct box *b, const Modal__Sa
     tn_autoprocess struct tn_process_spec spec = {.input = true};
     struct process_started started;
 
-    if (make_workdir(b, image, err))
+    if (make_workdir(c, b, image, err))
         return -1;
     if (!d->n_entrypoint_args)
         return 0;
@@ -597,7 +618,7 @@ static int sandbox_terminate(struct modal_call *c, const void *request, struct t
     int ended = await_end(c, b, tn_now(), &result, err);
     if (ended > 0)
         out.result = &result;
-    int failed = ended < 0 || (!ended && note_end(b, c->who, TERMINATED, 0, err)) ||
+    int failed = ended < 0 || (!ended && note_end(b, TERMINATED, 0, err)) || modal_forget(b, err) ||
                  (box_order(b, c->who, ORDER_STOP, tn_deadline_in(MODAL_POLL_SECONDS), err) &&
                   err->code != TN_E_TIMEOUT);
     if (native_audit(c->x, c->s, "sandbox.stop", box_id(b), failed ? err : NULL))

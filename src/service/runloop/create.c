@@ -338,7 +338,8 @@ static int write_mount(const char *path, struct tn_json *value, void *ctx)
     return tn_hand_files_put(w->files, whole, text, n, TN_NEVER, w->err);
 }
 
-int runloop_write_mounts(struct box *b, const struct tn_json *body, struct tn_error *err)
+int runloop_write_mounts(const struct tn_http_exchange *x, struct box *b,
+                         const struct tn_json *body, struct tn_error *err)
 {
     const struct tn_json *map = tn_json_get(body, "file_mounts"),
                          *list = tn_json_get(body, "mounts");
@@ -346,7 +347,7 @@ int runloop_write_mounts(struct box *b, const struct tn_json *body, struct tn_er
 
     if (!tn_json_count(map) && !tn_json_count(list))
         return 0;
-    tn_autofiles struct tn_hand_files *f = runloop_files(b, &home, err);
+    tn_autofiles struct tn_hand_files *f = runloop_files(x, b, &home, err);
     struct writing w = {.files = f, .home = home, .err = err};
     int failed = f ? tn_json_each(map, write_mount, &w) : -1;
     for (size_t i = 0; !failed && i < tn_json_count(list); i++) {
@@ -401,7 +402,7 @@ static int prepare(struct tn_http_exchange *x, struct box *b, const struct tn_js
         !tn_json_count(tn_json_get(body, "file_mounts")))
         return 0;
     if (surface_await(b, runloop_start_seconds(box_service(b)), err) ||
-        runloop_write_mounts(b, body, err) ||
+        runloop_write_mounts(x, b, body, err) ||
         (tn_json_count(commands) && launch(x, b, commands, err)))
         return -1;
     return entrypoint ? runloop_start(x, b, &c, &started, err) : 0;

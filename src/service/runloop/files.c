@@ -7,14 +7,15 @@ enum { TEXT_MAX = 16 << 20, PATH_TEXT_MAX = 4096 };
 
 /* --- the hand -------------------------------------------------------------------------------- */
 
-struct tn_hand_files *runloop_files(struct box *b, char **home, struct tn_error *err)
+struct tn_hand_files *runloop_files(const struct tn_http_exchange *x, struct box *b, char **home,
+                                    struct tn_error *err)
 {
     autoview struct box_view v;
 
     box_look(b, &v);
     const char *where = tn_json_get_str(v.spec.env, "HOME", v.spec.workspace);
     *home = tn_strdup(where && *where == '/' ? where : "/workspace");
-    return surface_files(b, err);
+    return surface_files(x, b, err);
 }
 
 /* --- routes ---------------------------------------------------------------------------------- */
@@ -38,7 +39,7 @@ static void post_write(struct tn_http_exchange *x, void *ctx)
         native_refuse(x, TN_E_INVALID, "expected file_path and contents");
         return;
     }
-    tn_autofiles struct tn_hand_files *f = runloop_files(b, &home, &err);
+    tn_autofiles struct tn_hand_files *f = runloop_files(x, b, &home, &err);
     tn_autofree char *path = surface_path(home, given);
     if (!f || tn_hand_files_put(f, path, text, n, TN_NEVER, &err)) {
         reply_error(x, &err);
@@ -94,7 +95,7 @@ static void send_file(struct tn_http_exchange *x, struct tn_service *s, const ch
         native_refuse(x, TN_E_INVALID, "%s: expected a path", member);
         return;
     }
-    tn_autofiles struct tn_hand_files *f = runloop_files(b, &home, &err);
+    tn_autofiles struct tn_hand_files *f = runloop_files(x, b, &home, &err);
     tn_autofree char *path = surface_path(home, given);
     box_enter_use(b);
     bool good = f && tn_hand_files_fetch(f, path, send_piece, &a, TN_NEVER, &err) >= 0;
@@ -202,7 +203,7 @@ static void post_upload(struct tn_http_exchange *x, void *ctx)
     autobox struct box *b = runloop_running(x, ctx);
     if (!b)
         return;
-    tn_autofiles struct tn_hand_files *f = runloop_files(b, &home, &err);
+    tn_autofiles struct tn_hand_files *f = runloop_files(x, b, &home, &err);
     u.files = f;
     u.home = home;
     if (f && store(x, &u, &err) == 0)

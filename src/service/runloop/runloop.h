@@ -83,7 +83,8 @@ struct box *runloop_create(struct tn_http_exchange *x, struct tn_service *s,
                            const struct tn_json *body, enum runloop_kind kind, const char *member,
                            const char *value, struct tn_error *err);
 /* Writes the files of the body into a box that runs. */
-int runloop_write_mounts(struct box *b, const struct tn_json *body, struct tn_error *err);
+int runloop_write_mounts(const struct tn_http_exchange *x, struct box *b,
+                         const struct tn_json *body, struct tn_error *err);
 /* How long a start may take. */
 double runloop_start_seconds(const struct tn_service *s);
 
@@ -107,7 +108,8 @@ void runloop_put_log(struct tn_http_exchange *x, struct tn_jw *w, struct box *b,
 
 /* The files of a box, with a connection of the caller's; home is where paths begin, the caller's.
  */
-struct tn_hand_files *runloop_files(struct box *b, char **home, struct tn_error *err);
+struct tn_hand_files *runloop_files(const struct tn_http_exchange *x, struct box *b, char **home,
+                                    struct tn_error *err);
 
 /* --- layers (layers.c) ----------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@ static int keep(char kind, const unsigned char *bytes, size_t n, void *ctx)
 {
     Modal__TunnelData **to = ctx;
 
-    *to = tn_grpc_read(&modal__tunnel_data__descriptor, kind, bytes, n, NULL);
+    *to = tn_grpc_read(&modal__tunnel_data__descriptor, kind, bytes, n, NULL, NULL);
     return 0;
 }
 
@@ -44,17 +44,17 @@ static void test_what_is_no_message_is_refused(void **state)
     assert_null(tn_grpc_read(&modal__who__descriptor, 0,
                              "\x0a\x05"
                              "ab",
-                             4, &err));
+                             4, NULL, &err));
     assert_int_equal(err.code, TN_E_PEER);
-    assert_null(tn_grpc_read(&modal__who__descriptor, 1, "", 0, &err));
+    assert_null(tn_grpc_read(&modal__who__descriptor, 1, "", 0, NULL, &err));
 }
 
 static void test_fields_of_others_are_skipped(void **state)
 {
     /* id "x", then field 99 of each wire type that there is */
-    tn_autogrpc Modal__Who *who =
-        tn_grpc_read(&modal__who__descriptor, 0,
-                     "\x0a\x01x\x98\x06\x05\x9a\x06\x01z\x9d\x06zzzz\x99\x06zzzzzzzz", 26, NULL);
+    tn_autogrpc Modal__Who *who = tn_grpc_read(
+        &modal__who__descriptor, 0,
+        "\x0a\x01x\x98\x06\x05\x9a\x06\x01z\x9d\x06zzzz\x99\x06zzzzzzzz", 26, NULL, NULL);
 
     assert_non_null(who);
     assert_string_equal(who->id, "x");
@@ -70,8 +70,26 @@ static void test_memory_is_bounded(void **state)
         bytes[i] = 0x0a;
         bytes[i + 1] = 0;
     }
-    assert_null(tn_grpc_read(&modal__sandbox_list_response__descriptor, 0, bytes, n, NULL));
+    assert_null(tn_grpc_read(&modal__sandbox_list_response__descriptor, 0, bytes, n, NULL, NULL));
     free(bytes);
+}
+
+static void test_memory_is_held_in_a_purse(void **state)
+{
+    struct tn_purse purse = {.max = 4096};
+    struct tn_held held = {.purse = &purse};
+    const char *bytes = "\x0a\x01x";
+    struct tn_error err;
+
+    Modal__Who *who = tn_grpc_read(&modal__who__descriptor, 0, bytes, 3, &held, &err);
+    assert_non_null(who);
+    assert_true(held.bytes > 3 && held.bytes == purse.held);
+    purse.max = held.bytes + 8;
+    assert_null(tn_grpc_read(&modal__who__descriptor, 0, bytes, 3, &held, &err));
+    assert_int_equal(err.code, TN_E_BUSY);
+    protobuf_c_message_free_unpacked(&who->base, NULL);
+    tn_guard_held(&held);
+    assert_int_equal(purse.held, 0);
 }
 
 static void test_texts(void **state)
@@ -105,6 +123,7 @@ int main(void)
         cmocka_unit_test(test_what_is_no_message_is_refused),
         cmocka_unit_test(test_fields_of_others_are_skipped),
         cmocka_unit_test(test_memory_is_bounded),
+        cmocka_unit_test(test_memory_is_held_in_a_purse),
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_statuses),
     };

@@ -68,13 +68,13 @@ static double wait_of(const struct tn_web_answer *answer)
     while (padded.len % 4)
         tn_buf_putc(&padded, '=');
     if (tn_base64_decode(&bytes, tn_buf_str(&padded), padded.len, NULL) == 0)
-        status = tn_grpc_read(&modal__rpc_status__descriptor, 0, bytes.data, bytes.len, NULL);
+        status = tn_grpc_read(&modal__rpc_status__descriptor, 0, bytes.data, bytes.len, NULL, NULL);
     for (size_t i = 0; status && i < status->n_details; i++) {
         const Modal__Any *any = status->details[i];
         if (!any->type_url || !any->has_value || !strstr(any->type_url, "RPCRetryPolicy"))
             continue;
         tn_autogrpc Modal__RpcRetryPolicy *policy = tn_grpc_read(
-            &modal__rpc_retry_policy__descriptor, 0, any->value.data, any->value.len, NULL);
+            &modal__rpc_retry_policy__descriptor, 0, any->value.data, any->value.len, NULL, NULL);
         if (policy && policy->has_retry_after_secs)
             seconds = (double)policy->retry_after_secs;
     }
@@ -121,7 +121,7 @@ struct hearing {
 static int hear(char kind, const unsigned char *bytes, size_t n, void *ctx)
 {
     struct hearing *h = ctx;
-    tn_autogrpc void *message = tn_grpc_read(h->of, kind, bytes, n, NULL);
+    tn_autogrpc void *message = tn_grpc_read(h->of, kind, bytes, n, NULL, NULL);
 
     h->nonsense = !message;
     return h->nonsense ? -1 : h->fn(message, h->ctx);
@@ -147,7 +147,7 @@ static int take_one(char kind, const unsigned char *bytes, size_t n, void *ctx)
 
     if (one->message)
         return -1;
-    one->message = tn_grpc_read(one->of, kind, bytes, n, NULL);
+    one->message = tn_grpc_read(one->of, kind, bytes, n, NULL, NULL);
     return one->message ? 0 : -1;
 }
 
