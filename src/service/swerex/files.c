@@ -41,7 +41,9 @@ static bool begin(struct desk_of_files *d, struct tn_http_exchange *x, struct tn
         return false;
     if (box_hand(d->box, &d->address, &d->key, tn_deadline_in(REX_SECONDS), &err) == 0)
         d->files = tn_hand_files_new(d->address, d->key, &err);
-    if (!d->files)
+    if (d->files)
+        tn_hand_files_hold(d->files, purse_of(x));
+    else
         reply_error(x, &err);
     return d->files;
 }
