@@ -333,7 +333,8 @@ def test_one_without_tunnels_is_ended(driver, vendor, how):
     made(vendor, SandboxGetTunnelsV2=how)
     box = driver.world.new(driver, create=False)
     assert "tunnel" in refused(box, "create", timeout=20).text and len(vendor.asked("SandboxCreateV2")) == 1
-    assert box.status() == "running"
+    seen = box("inspect")
+    assert seen["status"] == "running" and "tunnel" in seen["reason"]
     box.drive("gone")
     assert vendor.asked("SandboxTerminateV2") and driver("list")["ids"] == []
 

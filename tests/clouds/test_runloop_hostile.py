@@ -246,7 +246,8 @@ def test_one_without_tunnels_is_ended(driver, vendor):
     vendor.behave["POST", INSIDE + "shutdown"] = lambda handler, request: (made.clear(), handler.json(200, {}))
     box = driver.world.new(driver, create=False)
     assert "no tunnels today" in refused(box, "create", timeout=20).text and len(vendor.asked(*CREATE)) == 1
-    assert box.status() == "running"
+    seen = box("inspect")
+    assert seen["status"] == "running" and "tunnel" in seen["reason"]
     box.drive("gone")
     assert vendor.asked("POST", INSIDE + "shutdown") and driver("list")["ids"] == []
 

@@ -392,6 +392,7 @@ int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *pla
 {
     const struct cloud *c = engine;
     autocloudview struct cloud_view view = {0};
+    struct tn_error why = {0};
 
     *place = (struct tn_place){.status = TN_STATUS_MISSING};
     if (cloud_find(c, s, &view, deadline, err) < 0)
@@ -402,8 +403,10 @@ int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *pla
     if (view.known && view.status == TN_STATUS_RUNNING && cloud_is_own(s))
         cloud_keep_add(c->keep, s->id, view.id, true);
     char *address = view.known && view.status == TN_STATUS_RUNNING
-                        ? c->vendor->address(c, &view, deadline, NULL)
+                        ? c->vendor->address(c, &view, deadline, &why)
                         : NULL;
+    if (why.code && !view.reason)
+        view.reason = tn_strdup(why.text);
     fill_place(c, &view, address, place);
     return 0;
 }
