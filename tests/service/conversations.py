@@ -2,7 +2,8 @@
 
 A recording is a list of exchanges in the order in which they began. Playing sends the same requests, each when those have ended
 that had ended before, with the ids, tokens and addresses of today in place of those of the recording; an answer must have the
-recorded status, type and shape (the same members with values of the same kinds, and the same states)."""
+recorded status, type and shape (the same members with values of the same kinds; to who asks how something
+is, also the same state)."""
 
 import base64
 import concurrent.futures
@@ -167,8 +168,8 @@ def first_message(body, kind):
         return None
 
 
-def same_shape(recorded, actual, where=""):
-    """Why not; None: they have."""
+def same_shape(recorded, actual, states, where=""):
+    """Why not; None: they have. states: they must be the same, too."""
     if recorded is None or actual is None:
         return None
     numbers = (int, float)
@@ -177,13 +178,13 @@ def same_shape(recorded, actual, where=""):
     if isinstance(recorded, dict):
         if recorded.keys() != actual.keys():
             return f"{where or 'the answer'} has {sorted(recorded)}, now {sorted(actual)}"
-        for name in ("state", "status"):
+        for name in ("state", "status") if states else ():
             if isinstance(recorded.get(name), str) and recorded[name] != actual[name]:
                 return f"{where}.{name} was {recorded[name]}, and is {actual[name]}"
-        problems = (same_shape(recorded[name], actual[name], f"{where}.{name}") for name in recorded)
+        problems = (same_shape(recorded[name], actual[name], states, f"{where}.{name}") for name in recorded)
         return next(filter(None, problems), None)
     if isinstance(recorded, list) and recorded:
-        return same_shape(recorded[0], actual[0], f"{where}[0]") if actual else f"{where or 'the answer'} is empty now"
+        return same_shape(recorded[0], actual[0], states, f"{where}[0]") if actual else f"{where or 'the answer'} is empty now"
     return None
 
 
@@ -226,7 +227,7 @@ class Play:
         except UnicodeDecodeError:
             return recorded
 
-    def ask(self, exchange, heard):
+    def ask(self, exchange, heard, patient):
         """Why the answer is another one; None: it is not."""
         method, path = exchange["request"].split(" ", 1)
         connection = http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=PATIENCE)
@@ -243,18 +244,18 @@ class Play:
         connection.close()
         if (answer.status, kind_of(answer)) != (exchange["status"], exchange["type"]):
             return f"{answer.status} {kind_of(answer)}: {whole[:500]!r}, recorded {exchange['status']} {exchange['type']}"
-        return same_shape(recorded, told)
+        return same_shape(recorded, told, patient)
 
     def run(self, number):
         exchange = self.exchanges[number]
         for events, those in ((self.done, exchange["after"]), (self.heard, exchange["while"])):
             for i in those:
                 assert events[i].wait(max(0, self.deadline - time.monotonic())), f"{i}: {self.exchanges[i]['request']} goes on"
-        problem = self.ask(exchange, self.heard[number])
         patient = exchange["request"].startswith("GET ") or "/wait_for_status" in exchange["request"]
+        problem = self.ask(exchange, self.heard[number], patient)
         while problem and patient and time.monotonic() < self.deadline:
             time.sleep(0.1)  # who asks how something is asks again
-            problem = self.ask(exchange, self.heard[number])
+            problem = self.ask(exchange, self.heard[number], patient)
         assert not problem, f"{number}: {exchange['request']}: {problem}"
         self.heard[number].set()
         self.done[number].set()

@@ -246,8 +246,9 @@ static void connect_to(struct e2b_call *c, const struct tn_json *message)
         reply_error(c->x, &err);
         return;
     }
+    /* From here on: what is said between this look and the stream belongs to it, too. */
     follow(c, status.id, status.pid, status.spec.pty,
-           (struct tn_process_place){UINT64_MAX, UINT64_MAX});
+           (struct tn_process_place){status.out.end, status.err.end});
 }
 
 static int list_one(const struct tn_process_status *s, void *ctx)
