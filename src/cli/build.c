@@ -136,6 +136,17 @@ static int complete_extra(struct build_options *options, const struct tn_str_lis
     return failed ? tn_error_context(err, "sandbox.runtime_extra_build_args") : 0;
 }
 
+/* What docker's users type first. No image has such a name. */
+static int check_base(const char *base, struct tn_error *err)
+{
+    if (!base || (*base != '.' && *base != '/'))
+        return 0;
+    return tn_fail(err, TN_E_INVALID,
+                   "'%s': a directory is not built as in docker; here: docker build -t NAME DIR, "
+                   "then tendon build NAME",
+                   base);
+}
+
 static void put_result(const struct tn_built *built, struct tn_buf *out)
 {
     struct tn_jw w = tn_jw(out);
@@ -244,7 +255,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
     if (complete_extra(options, &config->sandbox.runtime_extra_build_args, err) < 0)
         return -1;
     complete(&options->recipe, config);
-    if (tn_recipe_check(&options->recipe, err))
+    if (check_base(options->recipe.base, err) || tn_recipe_check(&options->recipe, err))
         return -1;
     progress_begin("building");
     struct tn_build_options how = {.force = options->force || config->sandbox.force_rebuild_runtime,

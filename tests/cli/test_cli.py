@@ -65,6 +65,7 @@ def test_unknown_verb_names_the_nearest(tendon):
         ("run --name web --detach sleep 9", "tendon new --name NAME, then tendon exec --session main NAME 'COMMAND &'"),
         ("new -p 8080:80", "tendon new -p PORT, then tendon port NAME LOCAL:PORT"),
         ("exec -it web bash", "tendon shell SANDBOX, for a terminal"),
+        ("build .", "docker build -t NAME DIR, then tendon build NAME"),
         ("exec -w /tmp web ls", "tendon exec --directory DIR SANDBOX COMMAND"),
     ],
 )
