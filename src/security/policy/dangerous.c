@@ -114,6 +114,28 @@ static void look_xargs(struct scene *s, const struct seen_call *c)
         scene_add_sign(s, "remove-root", "removes a whole tree of the system", c->call, c->part);
 }
 
+/* rm -rf "$X"/ is rm -rf / where X is empty.  ${X:?} and such are never. */
+static void look_unset(struct scene *s, const struct seen_call *c)
+{
+    for (size_t i = 1; i < c->call->argc; i++) {
+        const struct tn_arg *arg = &c->call->argv[i];
+        const char *rest = arg->text;
+        size_t name;
+        if (arg->value || arg->known || rest[0] != '$')
+            continue;
+        bool braces = *++rest == '{';
+        rest += braces;
+        name = strspn(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+        if (strncmp(rest, "HOME", name) == 0 || strncmp(rest, "PWD", name) == 0 ||
+            (braces && rest[name] != '}'))
+            continue;
+        rest += name + braces;
+        if (*rest == '/' && !rest[strspn(rest, "/.*")])
+            scene_add_sign(s, "remove-unset", "removes everything if the variable is empty",
+                           c->call, c->part);
+    }
+}
+
 static const struct {
     const char *programs;
     const char *args; /* one of these is there; "": always */
@@ -149,6 +171,8 @@ static void look_call(struct scene *s, const struct seen_call *c)
         look_find(s, c);
     if (call->more && call->via && strcmp(call->name, "rm") == 0 && recursive(call))
         look_xargs(s, c);
+    if (strcmp(call->name, "rm") == 0 && recursive(call))
+        look_unset(s, c);
     if (call->flags & TN_CALL_RECURSIVE &&
         (call->flags & TN_CALL_BACKGROUND || call->in || call->out))
         scene_add_sign(s, "fork-bomb", "starts itself without end", call, c->part);
@@ -166,6 +190,7 @@ const struct detector detect_dangerous = {
     .about =
         "commands that destroy a system: rm -rf /, mkfs, dd to a disk, chmod -R /, a fork bomb, "
         "shutdown",
-    .kinds = "remove-root change-root device-write format power kernel kill-all fork-bomb",
+    .kinds = "remove-root remove-unset change-root device-write format power kernel kill-all "
+             "fork-bomb",
     .look = look,
 };

@@ -232,12 +232,26 @@ static bool fed_by(const struct look *look, const struct tn_call *call)
     return call->in && tn_call_feeds(look->call->of, look->call->call, call);
 }
 
+/* Whether the rule has found something, and the command that it is of. */
+static bool bound_call(const struct look *look, const struct tn_call **call)
+{
+    *call = look->call      ? look->call->call
+            : look->path    ? look->path->call
+            : look->url     ? look->url->call
+            : look->content ? look->content->call
+            : look->sign    ? look->sign->call
+                            : NULL;
+    return look->call || look->path || look->url || look->content || look->sign;
+}
+
 static bool programs_met(const struct test *t, struct look *look)
 {
     struct scene *s = look->scene;
+    const struct tn_call *call;
 
-    if (look->call)
-        return program_fits(t, look->call->call) && chain_met(t->next, look);
+    /* an exception speaks of the very command that has what was found */
+    if (look->call || (look->exception && bound_call(look, &call)))
+        return bound_call(look, &call) && call && program_fits(t, call) && chain_met(t->next, look);
     for (size_t i = 0; i < s->call_count && !look->late; i++) {
         if (!program_fits(t, s->calls[i].call))
             continue;
