@@ -479,10 +479,11 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
             see_sed(w, at, call, o->carried ? o->carried : &call->argv[o->operand]);
         break;
     case RUN_INPUT:
-        call->language = row->language;
-        if (at->here || row->bare)
+        if (at->here || row->bare) {
+            call->language = row->language;
             run_input(w, at, call, row->language);
-        mark_foreign(call, row->foreign);
+            mark_foreign(call, row->foreign);
+        }
         return;
     case RUN_OPTIONS:
     case RUN_VERBS:
