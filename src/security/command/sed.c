@@ -190,6 +190,15 @@ static bool read_script(struct script s, bool brackets, bool acts)
     return s.ok;
 }
 
+/* $x or ${x}, and nothing else. */
+static bool is_variable(const char *text)
+{
+    size_t braces = text[0] == '$' && text[1] == '{', name = 1 + braces;
+    while (isalnum((unsigned char)text[name]) || text[name] == '_')
+        name++;
+    return text[0] == '$' && (!braces || text[name] == '}') && !text[name + braces];
+}
+
 void see_sed(struct walker *w, const struct place *at, struct tn_call *call,
              const struct tn_arg *script)
 {
@@ -199,6 +208,8 @@ void see_sed(struct walker *w, const struct place *at, struct tn_call *call,
         read_script(s, true, true);
     if (other && strchr(script->text, '['))
         read_script(s, false, true);
+    if (is_variable(script->text) && !script->value)
+        call->unseen = TN_UNSEEN_SCRIPT;
     if (!one && !other && script->value && call->unseen == TN_SEEN)
         call->unseen = TN_UNSEEN_SYNTAX;
 }

@@ -30,11 +30,13 @@ void run_added(struct walker *w, const struct place *at, struct tn_call *call,
 {
     struct place place = inside(at, call, TN_CALL_SUBSHELL);
     place.here = NULL;
-    place.in = ++w->pipes;
     place.has_args = false;
     place.added = true;
-    if (text->text[0])
-        walk_text(w, &place, call, text, false);
+    if (!text->text[0])
+        return;
+    call->out = call->out ? call->out : ++w->pipes; /* a pager reads what the call writes */
+    place.in = call->out;
+    walk_text(w, &place, call, text, false);
 }
 
 /* Two lines of a script for sed. */
@@ -62,7 +64,7 @@ struct options {
     bool seen[128]; /* letters */
     const struct tn_arg *carried;
     const char *replaced; /* what xargs replaces */
-    bool file;            /* the program is in a file */
+    bool file, input;     /* the program is in a file, or it is read */
 };
 
 /* Whether options that are not listed are of no account. */
@@ -108,6 +110,12 @@ static const struct tn_arg *option_argument(struct walker *w, struct options *o,
     return o->next < o->call->argc ? &o->call->argv[o->next++] : NULL;
 }
 
+/* A file that is no file: what the program reads, or another command writes. */
+static bool is_input(const char *file)
+{
+    return strcmp(file, "-") == 0 || strncmp(file, "<(", 2) == 0 || strncmp(file, "/dev/", 5) == 0;
+}
+
 /* An option that carries a text for a shell. */
 static void carry(struct walker *w, struct options *o, const struct tn_arg *text)
 {
@@ -128,7 +136,10 @@ static void note_option(struct walker *w, struct options *o, char letter,
     if (o->row->how == RUN_ARGS && (letter == 'I' || letter == 'i'))
         o->replaced = argument && argument->value ? argument->value : "{}";
     o->asks = o->asks || (o->row->nothing && letter && strchr(o->row->nothing, letter));
-    o->file = o->file || ((o->row->how == RUN_OPERAND || o->row->how == RUN_SED) && letter == 'f');
+    if ((o->row->how == RUN_OPERAND || o->row->how == RUN_SED) && letter == 'f') {
+        o->file = true;
+        o->input = o->input || (argument && is_input(argument->text));
+    }
 }
 
 static void read_long(struct walker *w, struct options *o, const char *name)
@@ -310,8 +321,7 @@ static void run_shell(struct walker *w, struct place *at, struct tn_call *call, 
             at->arg_count = call->argc > next + 2 ? call->argc - next - 2 : 0;
             at->args = call->argv + call->argc - at->arg_count;
             walk_text(w, at, call, first, false);
-        } else if (strncmp(first->text, "<(", 2) == 0 || strncmp(first->text, "/dev/", 5) == 0 ||
-                   strcmp(first->text, "-") == 0) {
+        } else if (is_input(first->text)) {
             run_input(w, at, call, NULL);
         } else {
             call->unseen = TN_UNSEEN_FILE;
@@ -336,9 +346,7 @@ static void run_program(struct walker *w, const struct place *at, struct tn_call
     if (text) {
         call->program = text->text;
         call->unseen = text->value ? TN_SEEN : TN_UNSEEN_SCRIPT;
-    } else if (o->file ||
-               (first && strcmp(first->text, "-") != 0 && strncmp(first->text, "<(", 2) != 0 &&
-                strncmp(first->text, "/dev/", 5) != 0)) {
+    } else if (!o->input && (o->file || (first && !is_input(first->text)))) {
         call->unseen = TN_UNSEEN_FILE;
     } else if (!o->asks) {
         run_input(w, at, call, call->language);
@@ -466,17 +474,19 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
         break;
     case RUN_FILE:
         if (o->next < call->argc)
-            call->unseen = strncmp(call->argv[o->next].text, "<(", 2) == 0 ||
-                                   strncmp(call->argv[o->next].text, "/dev/", 5) == 0
-                               ? TN_UNSEEN_INPUT
-                               : TN_UNSEEN_FILE;
+            call->unseen = is_input(call->argv[o->next].text) ? TN_UNSEEN_INPUT : TN_UNSEEN_FILE;
         break;
     case RUN_FIND:
         run_find(w, at, call);
         break;
     case RUN_SED:
-        if (o->carried || (!o->file && o->operand))
-            see_sed(w, at, call, o->carried ? o->carried : &call->argv[o->operand]);
+        if (o->input && !at->here)
+            call->unseen = TN_UNSEEN_INPUT;
+        else if (o->input || o->carried || (!o->file && o->operand))
+            see_sed(w, at, call,
+                    o->input     ? at->here
+                    : o->carried ? o->carried
+                                 : &call->argv[o->operand]);
         break;
     case RUN_INPUT:
         if (at->here || row->bare) {
