@@ -292,39 +292,50 @@ static void add_words(struct reading *r)
     }
 }
 
-/* The places where a call of find looks, each with the name that it looks for. */
-static void add_found(struct reading *r, const struct seen_call *from)
+/* The places where a call of find looks, as far as it takes all that is there; else the name that
+ * it looks for in each of them, or one that is not known. */
+static void add_found(struct reading *r, const struct seen_call *from, unsigned use)
 {
     const struct tn_call *find = from->call;
-    const struct tn_arg *name = NULL;
+    const char *name = "";
 
     for (size_t i = 1; i + 1 < find->argc; i++) {
-        if (word_in(find->argv[i].text, "-name -iname -wholename -path"))
-            name = &find->argv[i + 1];
+        const char *word = find->argv[i].text;
+        if (word_in(word, "-name -iname -path -wholename") && !*name)
+            name = word_in(find->argv[i - 1].text, "-not !") ? "?" : find->argv[i + 1].text;
+        else if (word_in(word, "-o -or , -name -iname -path -wholename") ||
+                 (!*name &&
+                  word_in(word, "-regex -mtime -newer -user -size -empty -mmin -maxdepth")))
+            name = "?";
     }
     for (size_t i = 1; i < find->argc && !strchr("-(!", find->argv[i].text[0]); i++) {
-        tn_autofree char *below = tn_asprintf("%s/%s", find->argv[i].text, name ? name->text : "");
-        scene_add_path(r->s, from->cwd, pool_strdup(r->s->pool, below), USE_READ,
-                       name && strpbrk(name->text, "*?["), r->c->call, r->c->part);
+        tn_autofree char *below = tn_asprintf("%s/%s", find->argv[i].text, name);
+        scene_add_path(r->s, from->cwd, pool_strdup(r->s->pool, below), use | USE_BELOW, *name,
+                       r->c->call, r->c->part);
     }
 }
 
-/* What a command of find or xargs is given to read: the words that are not known yet. */
+/* What a command of find or xargs is given to work on: the words that are not known yet. */
 static void add_handed(struct reading *r)
 {
     const struct tn_call *by = r->c->call->via;
+    unsigned use = r->program->use;
 
-    if (!by || !(r->program->use & USE_READ) || !word_in(by->name, "find xargs parallel"))
+    if (!by || !use || !word_in(by->name, "find xargs parallel"))
         return;
     for (size_t i = 0; i < r->s->call_count; i++) {
         const struct seen_call from = r->s->calls[i];
-        if (from.of != r->c->of || (from.call != by && !tn_call_feeds(from.of, from.call, by)))
-            continue;
-        if (strcmp(from.call->name, "find") == 0)
-            add_found(r, &from);
-        for (size_t k = 1; word_in(from.call->name, "echo printf ls") && k < from.call->argc; k++)
-            scene_add_path(r->s, from.cwd, from.call->argv[k].text, USE_READ,
+        bool feeds = from.of == r->c->of && from.call->out && tn_call_feeds(from.of, from.call, by);
+        if (strcmp(from.call->name, "find") == 0 && (feeds || from.call == by))
+            add_found(r, &from, use);
+        for (size_t k = 1;
+             feeds && word_in(from.call->name, "echo printf ls") && k < from.call->argc; k++)
+            scene_add_path(r->s, from.cwd, from.call->argv[k].text, use,
                            from.call->argv[k].flags & TN_ARG_GLOB, r->c->call, r->c->part);
+    }
+    for (const struct tn_call_redirect *d = by->redirects; d; d = d->next) {
+        if (d->kind == TN_SH_HERE_STRING || d->kind == TN_SH_HERE_TEXT)
+            add_file(r, &d->target, d->target.text, use);
     }
 }
 
@@ -375,6 +386,8 @@ void scene_add_call(struct scene *s, const struct seen_call *c)
         add_file(&r, &call->argv[0], call->argv[0].text, USE_EXECUTE);
     add_words(&r);
     add_handed(&r);
+    if (strcmp(call->name, "find") == 0 && tn_call_has(call, "-delete"))
+        add_found(&r, &own, USE_DELETE);
     for (const struct tn_call_redirect *d = call->redirects; d; d = d->next)
         add_redirect(&r, d);
     if (word_in(call->name, "tee") && call->argc > 1)
