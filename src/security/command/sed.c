@@ -30,15 +30,26 @@ static struct tn_arg rest_of_line(struct script *s)
     return known_arg(s->w, line);
 }
 
+/* Behind a bracket expression, with its [:classes:]; NULL: it is none. */
+static const char *behind_brackets(const char *at)
+{
+    at += 1 + (at[1] == '^');
+    at += *at == ']';
+    while (*at && *at != ']') {
+        const char class[] = {at[0] == '[' ? at[1] : 0, ']', 0};
+        const char *end = class[0] && strchr(":.=", class[0]) ? strstr(at + 2, class) : NULL;
+        at = end ? end + 2 : at + 1;
+    }
+    return *at ? at + 1 : NULL;
+}
+
 /* Up to the delimiter, and it. */
 static void skip_pattern(struct script *s, char end, bool brackets)
 {
     const char *at = s->text;
     while (*at && *at != end) {
-        const char *in = brackets && *at == '[' ? at + 1 : NULL;
-        in = in && *in == '^' ? in + 1 : in;
-        const char *close = in && *in ? strchr(in + 1, ']') : NULL;
-        at = close ? close + 1 : at + (*at == '\\' && at[1] ? 2 : 1);
+        const char *behind = brackets && *at == '[' ? behind_brackets(at) : NULL;
+        at = behind ? behind : at + (*at == '\\' && at[1] ? 2 : 1);
     }
     s->ok = s->ok && *at;
     s->text = at + (*at != 0);
@@ -97,7 +108,7 @@ static void substitute(struct script *s)
     skip_pattern(s, end, s->brackets);
     skip_pattern(s, end, false);
     bool runs = false;
-    for (; *s->text && strchr("gpiImMe0123456789", *s->text); s->text++)
+    for (; *s->text && strchr("gpiImMe0123456789 \t", *s->text); s->text++)
         runs = runs || *s->text == 'e';
     if (runs)
         run_edited(s);
@@ -131,8 +142,9 @@ static void read_command(struct script *s)
     case 't':
     case 'T':
     case 'v':
-        s->text += strcspn(s->text, ";}\n");
-        break;
+        skip(s, " \t");
+        s->text += strcspn(s->text, " \t;}\n");
+        return; /* behind a label another command may stand */
     case 'r':
     case 'R':
     case 'w':

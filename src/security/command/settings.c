@@ -43,11 +43,12 @@ static const char prompts[] = "PS0 PS1 PS2 PS4 PROMPT RPROMPT";
 static const struct {
     const char *names, *harmless;
 } loading[] = {
-    {"BASH_ENV LD_PRELOAD LD_AUDIT PYTHONSTARTUP PYTHONHOME PYTHONBREAKPOINT PERL5DB LUA_INIT* "
+    {"BASH_ENV LD_PRELOAD LD_AUDIT PYTHONSTARTUP PYTHONHOME PERL5DB LUA_INIT* "
      "GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_CONFIG_PARAMETERS GIT_CONFIG_KEY_* LESSOPEN LESSCLOSE "
-     "TAR_OPTIONS BASH_FUNC_* GCONV_PATH OPENSSL_CONF OPENSSL_MODULES DYLD_INSERT_LIBRARIES",
+     "TAR_OPTIONS BASH_FUNC_* GCONV_PATH OPENSSL_MODULES DYLD_INSERT_LIBRARIES",
      ""},
-    {"GIT_CONFIG GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM", "/dev/null"},
+    {"GIT_CONFIG GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM OPENSSL_CONF", "/dev/null"},
+    {"PYTHONBREAKPOINT", "0"},
     {"ENV", "+([A-Za-z0-9_-])"},
     {"LD_LIBRARY_PATH", "/usr/* /lib* /opt/* $LD_LIBRARY_PATH ${LD_LIBRARY_PATH}"},
     {"PERL5OPT", "-w -W"},
@@ -55,7 +56,7 @@ static const struct {
     {"NODE_OPTIONS", "--max-* --no-* --trace-* --stack-trace-limit=* --openssl-legacy-provider "
                      "--enable-source-maps --experimental-vm-modules"},
     {"JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS", "-X[ms]* -D* -XX:Max* -XX:+Use*"},
-    {"MAKEFLAGS GNUMAKEFLAGS", "-j* -k -s -i --no-print-directory"},
+    {"MAKEFLAGS GNUMAKEFLAGS", "-j* $(nproc) -k -s -i --no-print-directory"},
 };
 
 static bool fits_one(const char *patterns, const char *piece)
