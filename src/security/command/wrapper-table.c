@@ -160,6 +160,7 @@ const struct wrapper wrappers[] = {
     ROW(RUN_WORDS, "git", TN_CALL_LOOP, 0, "oq", "", .sub = "merge-index"),
     ROW(RUN_JOINED, "git", TN_CALL_LOOP, 0, "q", "quiet recursive", .sub = "submodule foreach"),
     ROW(RUN_JOINED, "git", TN_CALL_LOOP, 0, "q", "recursive", .sub = "submodule --quiet foreach"),
+    ROW(RUN_JOINED, "git", 0, 1, "", "", .sub = "remote-ext"),
     OPTIONS("git", "rebase", "x:s:X:C:", "x", "exec! onto= strategy="),
     OPTIONS("git", "difftool", "x:t:", "x", "extcmd!"),
     OPTIONS("git", "grep", "O::e:f:A:B:C:m:", "O", "open-files-in-pager!"),

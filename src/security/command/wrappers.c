@@ -201,9 +201,10 @@ static bool read_option(struct walker *w, struct options *o)
     const struct tn_arg *arg = &o->call->argv[o->next];
     const char *word = arg->text;
     bool shell = o->row->how == RUN_SHELL;
-    if (!arg->value && (word[0] != '-' || arg->known < 2))
+    bool assigns = o->row->how == RUN_WORDS && is_assignment(word) && !(arg->flags & TN_ARG_MANY);
+    if (!arg->value && !assigns && (word[0] != '-' || arg->known < 2))
         return false;
-    if (is_assignment(word) && o->row->how == RUN_WORDS) {
+    if (assigns) {
         see_assignment(w, o->at, o->call, &o->call->argv[o->next++]);
         return true;
     }
