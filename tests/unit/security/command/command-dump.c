@@ -2,7 +2,7 @@
  *
  *   command-dump print    the text printed from its tree, or a byte 1 and the reason of a refusal
  *   command-dump words    the words of the last call, a line for each; "?" before unknown ones
- *   command-dump deeds    nothing for one call that is seen through, runs no other and touches no file
+ *   command-dump deeds    nothing for a call that is seen, runs no other and touches no file
  *
  * Texts come on standard input, each ended by a NUL; so do the answers. */
 #include <stdio.h>
