@@ -9,6 +9,7 @@ static const char *const unseen_texts[] = {
     [TN_UNSEEN_FILE] = "runs a script from a file",
     [TN_UNSEEN_OPTION] = "has an option that is not known, so what it runs is a guess",
     [TN_UNSEEN_SYNTAX] = "runs a text that cannot be read as a command",
+    [TN_UNSEEN_LOADED] = "a variable or a setting makes it load what is not seen",
 };
 
 const char *tn_unseen_text(enum tn_unseen unseen)

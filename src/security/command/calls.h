@@ -77,6 +77,7 @@ enum tn_unseen {
     TN_UNSEEN_FILE,   /* it runs a script from a file: bash x.sh, source x */
     TN_UNSEEN_OPTION, /* a wrapper with an option that is not known: what it runs is a guess */
     TN_UNSEEN_SYNTAX, /* it runs a text that is no shell command, or too deep */
+    TN_UNSEEN_LOADED, /* a variable or a setting makes it load what is not seen */
     TN_UNSEEN_COUNT
 };
 

@@ -153,7 +153,7 @@ static void set_variables(struct walker *w, const struct place *at, const struct
 
 /* Commands such as export and read change the variables they name. */
 static void set_by_command(struct walker *w, const struct place *at, const struct tn_sh_node *node,
-                           const struct tn_call *call)
+                           struct tn_call *call)
 {
     static const char *const declaring[] = {"export", "declare", "typeset", "local", "readonly"};
     vars_forget(at->vars, at->tree, node->assigned, node->assigned_end);
@@ -165,6 +165,7 @@ static void set_by_command(struct walker *w, const struct place *at, const struc
         for (size_t k = 1; k < call->argc; k++) {
             const char *word = call->argv[k].value;
             const char *equals = word ? strchr(word, '=') : NULL;
+            see_assignment(w, at, call, &call->argv[k]);
             if (equals && word[0] != '-' && !memchr(word, '[', (size_t)(equals - word)) &&
                 equals > word && equals[-1] != '+' && call->argv[1].text[0] != '-')
                 vars_set(at->vars, word, (size_t)(equals - word), equals + 1);
@@ -311,16 +312,17 @@ void walk_simple(struct walker *w, const struct place *outside, const struct tn_
     call->assigns = walk_assigns(w, &at, node->assigns);
     call->redirects = walk_redirects(w, &at, node->redirects);
     walk_name(w, call);
-    if (call->argc == 0) {
+    if (call->argc == 0)
         set_variables(w, &at, node, call);
-        return;
-    }
-    if (!call_function(w, &at, call)) {
+    else if (!call_function(w, &at, call)) {
         see_through(w, &at, call);
         if (node->words && call->name[0])
             call_alias(w, &at, call, node->words);
         if (strcmp(call->name, "alias") == 0)
             define_alias(w, call);
     }
-    set_by_command(w, &at, node, call);
+    for (const struct tn_call_assign *a = call->assigns; a; a = a->next)
+        see_variable(w, &at, call, a->name, &a->value);
+    if (call->argc)
+        set_by_command(w, &at, node, call);
 }

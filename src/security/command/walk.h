@@ -77,6 +77,7 @@ struct place {
     const struct tn_arg *args; /* $1 and on, when has_args */
     size_t arg_count;
     bool has_args;
+    bool added; /* to the words of the command others are added that are not known */
 };
 
 void walk_too_large(struct walker *w, const char *what);
@@ -122,5 +123,27 @@ struct tn_arg known_arg(struct walker *w, const char *text);
 
 /* Sees through a call if its name is that of a wrapper, a shell or an interpreter. */
 void see_through(struct walker *w, const struct place *at, struct tn_call *call);
+/* A text for a shell that the call runs with further words, and with an input of its own. */
+void run_added(struct walker *w, const struct place *at, struct tn_call *call,
+               const struct tn_arg *text);
+/* The argument without its first bytes. */
+const struct tn_arg *arg_behind(struct walker *w, const struct tn_arg *arg, size_t skip);
+
+/* --- variables and settings: settings.c -------------------------------------------------- */
+
+/* Sees what a variable makes programs run, or marks the call: LD_PRELOAD, PAGER. */
+void see_variable(struct walker *w, const struct place *at, struct tn_call *call, const char *name,
+                  const struct tn_arg *value);
+/* The same for a word that says NAME=VALUE, or nothing of the kind. */
+void see_assignment(struct walker *w, const struct place *at, struct tn_call *call,
+                    const struct tn_arg *word);
+/* The same for the settings that a call of git makes: git -c core.pager=x, git config. */
+void see_git_settings(struct walker *w, const struct place *at, struct tn_call *call);
+
+/* --- scripts of sed: sed.c --------------------------------------------------------------- */
+
+/* Sees the commands that a script runs, and the files it reads and writes. */
+void see_sed(struct walker *w, const struct place *at, struct tn_call *call,
+             const struct tn_arg *script);
 
 #endif

@@ -27,6 +27,26 @@
     {                                                                                       \
         .name = "tmux", .sub = (verb), .how = RUN_JOINED, .letters = (options), .longs = "" \
     }
+#define OPTIONS(program, verb, options, text, ...)                                  \
+    {                                                                               \
+        .name = (program), .sub = (verb), .how = RUN_OPTIONS, .letters = (options), \
+        .carry = (text), .longs = __VA_ARGS__                                       \
+    }
+#define FOREIGN(program, text, options, words)                                        \
+    {                                                                                 \
+        .name = (program), .how = RUN_PROGRAM, .carry = (text), .letters = (options), \
+        .longs = (words), .language = (program), .nothing = "vh", .foreign = ""       \
+    }
+#define INPUT(program, any, words)                                                      \
+    {                                                                                   \
+        .name = (program), .how = RUN_INPUT, .letters = "", .longs = "", .bare = (any), \
+        .language = (program), .foreign = (words)                                       \
+    }
+#define NPM_LONGS                                                                            \
+    "call! package= yes no prefix= workspace= workspaces cache= loglevel= registry= silent " \
+    "userconfig= quiet verbose no-install ignore-existing offline prefer-offline "           \
+    "legacy-peer-deps force global json if-present omit= include= production no-audit "      \
+    "no-fund include-workspace-root node-options= version help"
 #define EXEC_LONGS "env= env-file= user= workdir= detach-keys= detach interactive tty privileged"
 #define RUN_LONGS                                                                               \
     EXEC_LONGS " add-host= annotation= cap-add= cap-drop= cgroup-parent= cidfile= cpu-shares= " \
@@ -50,11 +70,11 @@ const struct wrapper wrappers[] = {
     ROW(RUN_WORDS, "pkexec", TN_CALL_RAISED, 0, "", "user= disable-internal-agent help version",
         .bare = "*"),
     ROW(RUN_CARRIED, "su", TN_CALL_RAISED, 0, "c:fG:g:lmPps:Tw:",
-        "command= session-command= fast group= supp-group= login preserve-environment "
+        "command! session-command! fast group= supp-group= login preserve-environment "
         "pty shell= whitelist-environment= help version",
         .carry = "c", .bare = "*"),
     ROW(RUN_CARRIED, "runuser", TN_CALL_RAISED, 0, "c:fG:g:lmPps:u:w:",
-        "command= session-command= fast group= supp-group= login preserve-environment "
+        "command! session-command! fast group= supp-group= login preserve-environment "
         "pty shell= user= whitelist-environment= help version",
         .carry = "c", .bare = "*"),
     ROW(RUN_WORDS, "setpriv", TN_CALL_RAISED, 0, "dhV",
@@ -127,6 +147,51 @@ const struct wrapper wrappers[] = {
     ROW(RUN_WORDS, "conda", 0, 0, "n:p:v",
         "name= prefix= no-capture-output live-stream cwd=", .sub = "run"),
     ROW(RUN_WORDS, "bundle", 0, 0, "", "keep-file-descriptors", .sub = "exec"),
+    ROW(RUN_WORDS, "npx", 0, 0, "c:p:w:yqghv", NPM_LONGS, .carry = "c"),
+    ROW(RUN_VERBS, "npm", 0, 0, "w:C:gfsdqyhv", NPM_LONGS),
+    ROW(RUN_WORDS, "npm", 0, 0, "c:p:w:yqg", NPM_LONGS, .sub = "exec", .carry = "c"),
+    ROW(RUN_WORDS, "npm", 0, 0, "c:p:w:yqg", NPM_LONGS, .sub = "x", .carry = "c"),
+    /* options that carry a command */
+    ROW(RUN_VERBS, "git", 0, 0, "C:c:hvpP",
+        "git-dir= work-tree= namespace= bare paginate no-pager no-replace-objects no-lazy-fetch "
+        "no-optional-locks no-advice literal-pathspecs glob-pathspecs noglob-pathspecs "
+        "icase-pathspecs attr-source= list-cmds= html-path man-path info-path version help"),
+    ROW(RUN_WORDS, "git", TN_CALL_LOOP, 0, "", "", .sub = "bisect run"),
+    ROW(RUN_WORDS, "git", TN_CALL_LOOP, 0, "oq", "", .sub = "merge-index"),
+    ROW(RUN_JOINED, "git", TN_CALL_LOOP, 0, "q", "quiet recursive", .sub = "submodule foreach"),
+    ROW(RUN_JOINED, "git", TN_CALL_LOOP, 0, "q", "recursive", .sub = "submodule --quiet foreach"),
+    ROW(RUN_JOINED, "git", 0, 1, "", "", .sub = "remote-ext"),
+    OPTIONS("git", "rebase", "x:s:X:C:", "x", "exec! onto= strategy="),
+    OPTIONS("git", "difftool", "x:t:", "x", "extcmd!"),
+    OPTIONS("git", "grep", "O::e:f:A:B:C:m:", "O", "open-files-in-pager!"),
+    OPTIONS("git", "clone", "u:c:b:o:j:", "u", "upload-pack! config= branch="),
+    OPTIONS("git", "shell", "c:", "c", ""),
+    OPTIONS("git", "filter-branch", "", "",
+            "setup! env-filter! tree-filter! index-filter! parent-filter! msg-filter! "
+            "commit-filter! tag-name-filter!"),
+    OPTIONS("git", NULL, "m:F:C:c:", "",
+            "upload-pack! receive-pack! exec! to-cmd! cc-cmd! header-cmd! message= to= cc="),
+    OPTIONS("tar", NULL, "I:F:f:C:T:X:b:g:H:K:L:N:V:", "IF",
+            "use-compress-program! to-command! checkpoint-action!exec= info-script! "
+            "new-volume-script! rsh-command! rmt-command! checkpoint",
+            .bundle = true),
+    OPTIONS("bsdtar", NULL, "f:C:T:X:b:s:", "", "use-compress-program!"),
+    OPTIONS("zip", NULL, "b:i:n:t:x:", "", "unzip-command!"),
+    OPTIONS("man", NULL, "P:H::C:E:L:M:R:S:e:m:p:r:s:", "PH", "pager! html! browser!"),
+    OPTIONS("sort", NULL, "k:o:S:T:t:", "", "compress-program!"),
+    OPTIONS("split", NULL, "C:a:b:l:n:t:", "", "filter!"),
+    OPTIONS("rsync", NULL, "e:B:M:T:f:", "e", "rsh! rsync-path!"),
+    OPTIONS("scp", NULL, "S:c:D:F:i:J:l:o:P:X:", "S", ""),
+    OPTIONS("sftp", NULL, "S:D:B:b:c:F:i:J:l:o:P:R:s:X:", "SD", ""),
+    OPTIONS("tcpdump", NULL, "z:B:C:E:F:G:i:j:M:m:r:s:T:V:W:w:y:Z:", "z", "postrotate-command!"),
+    OPTIONS("mapfile", NULL, "C:c:d:n:O:s:u:", "C", ""),
+    OPTIONS("readarray", NULL, "C:c:d:n:O:s:u:", "C", ""),
+    OPTIONS("complete", NULL, "C:A:F:G:o:P:S:W:X:", "C", ""),
+    OPTIONS("compgen", NULL, "C:A:F:G:o:P:S:W:X:", "C", ""),
+    ROW(RUN_SED, "sed", 0, 0, "bEe:f:i::l:nrsuz",
+        "expression! file= in-place line-length= version help", .carry = "e", .foreign = ""),
+    ROW(RUN_SED, "gsed", 0, 0, "bEe:f:i::l:nrsuz",
+        "expression! file= in-place line-length= version help", .carry = "e", .foreign = ""),
     /* many times, or later */
     ROW(RUN_ARGS, "xargs", TN_CALL_LOOP, 0, "0a:d:E:e::I:i::L:l::n:oP:prs:tx",
         "null arg-file= delimiter= eof replace max-lines= max-args= max-procs= "
@@ -176,6 +241,9 @@ const struct wrapper wrappers[] = {
     ROW(RUN_WORDS, "proot", TN_CALL_ELSEWHERE, 0, "b:r:R:S:w:q:0v:", "rootfs= bind= cwd= root-id"),
     ROW(RUN_WORDS, "firejail", TN_CALL_ELSEWHERE, 0, "", "quiet noprofile profile= net= private"),
     ROW(RUN_WORDS, "ip", TN_CALL_ELSEWHERE, 1, "", "", .sub = "netns exec"),
+    ROW(RUN_VERBS, "docker", 0, 0, "c:DH:l:v",
+        "config= context= debug host= log-level= tls tlscacert= tlscert= tlskey= tlsverify "
+        "version help"),
     CONTAINER("docker", "exec", "dite:u:w:", EXEC_LONGS),
     CONTAINER("docker", "container exec", "dite:u:w:", EXEC_LONGS),
     CONTAINER("docker", "compose exec", "dTe:u:w:", EXEC_LONGS " index= no-tty"),
@@ -187,6 +255,8 @@ const struct wrapper wrappers[] = {
     CONTAINER("podman", "exec", "dile:tu:w:", EXEC_LONGS " latest"),
     CONTAINER("podman", "run", "a:c:dte:h:il:m:p:Pqu:v:w:", RUN_LONGS),
     CONTAINER("nerdctl", "exec", "dite:u:w:", EXEC_LONGS),
+    ROW(RUN_VERBS, "kubectl", 0, 0, "n:s:v:",
+        "namespace= context= kubeconfig= cluster= user= server= token= as= request-timeout= help"),
     CONTAINER("kubectl", "exec", "c:f:in:qt",
               "container= namespace= stdin tty quiet filename= context= kubeconfig="),
     CONTAINER("lxc", "exec", "nTt", "cwd= env= user= group= mode= force-interactive"),
@@ -200,11 +270,16 @@ const struct wrapper wrappers[] = {
     SHELL("mksh"),
     SHELL("zsh"),
     SHELL("rbash"),
+    ROW(RUN_VERBS, "capsh", 0, 0, "",
+        "print decode= supports= has-p= has-a= has-b= has-i= caps= drop= inh= user= mode= uid= "
+        "gid= groups= is-uid= is-gid= keep= secbits= addamb= delamb= noamb iab= quiet chroot= "
+        "no-new-privs noenv"),
+    SHELL("capsh"),
     ROW(RUN_EVAL, "eval", 0, 0, "", ""),
     ROW(RUN_FILE, "source", 0, 0, "", ""),
     ROW(RUN_FILE, ".", 0, 0, "", ""),
     ROW(RUN_CARRIED, "script", 0, 0, "aB:c:E:eefI:m:O:o:qT:tV",
-        "append command= return flush force quiet log-in= log-out= log-io= timing", .carry = "c",
+        "append command! return flush force quiet log-in= log-out= log-io= timing", .carry = "c",
         .bare = "*"),
     /* other languages */
     LANGUAGE("python", "c", "Vhm", "Bbc:dEhiIm:OPqRsSuvVW:X:x",
@@ -213,15 +288,15 @@ const struct wrapper wrappers[] = {
     LANGUAGE("ruby", "e", "vh",
              "0::aC:cde:E:F:hi::I:lnpr:sSvwWxyT::", "version verbose disable= enable= help"),
     LANGUAGE("node", "ep", "vh", "c:e:hip:r:v",
-             "eval= print= check help interactive require= import= version input-type= "
+             "eval! print! check help interactive require= import= version input-type= "
              "loader= no-warnings"),
-    LANGUAGE("bun", "ep", "", "e:p:", "eval= print="),
-    LANGUAGE("php", "r", "vhim", "ac:d:ef:hilmnr:sB:R:F:E:S:t:vwz:", "run= ini version help"),
+    LANGUAGE("bun", "ep", "", "e:p:", "eval! print!"),
+    LANGUAGE("php", "r", "vhim", "ac:d:ef:hilmnr:sB:R:F:E:S:t:vwz:", "run! ini version help"),
     LANGUAGE("lua", "e", "v", "Ee:il:vW", ""),
     LANGUAGE("Rscript", "e", "",
              "e:", "vanilla verbose version help default-packages= no-save no-restore"),
     LANGUAGE("fish", "c", "vh", "C:c:D:d:hilnNPp:f:v",
-             "command= init-command= login version help no-config private"),
+             "command! init-command! login version help no-config private"),
     LANGUAGE("pwsh", "", "", "", ""),
     LANGUAGE("osascript", "e", "", "e:il:s:", ""),
     ROW(RUN_OPERAND, "deno", 0, 0, "Tpq", "ext= print quiet", .sub = "eval", .language = "node"),
@@ -230,6 +305,29 @@ const struct wrapper wrappers[] = {
     ROW(RUN_OPERAND, "gawk", 0, 0,
         "F:f:v:", "field-separator= file= assign= version re-interval posix", .language = "awk"),
     ROW(RUN_OPERAND, "mawk", 0, 0, "F:f:v:", "", .language = "awk"),
+    FOREIGN("tclsh", "", "", ""),
+    FOREIGN("wish", "", "", ""),
+    FOREIGN("expect", "c", "c:", ""),
+    FOREIGN("julia", "eE", "e:E:J:L:p:t:C:", "eval! print! project= threads="),
+    FOREIGN("R", "e", "e:f:g:", ""),
+    FOREIGN("octave", "", "p:", "eval! path="),
+    FOREIGN("elixir", "e", "e:r:S:", "eval! rpc-eval!"),
+    FOREIGN("groovy", "e", "e:c:", ""),
+    FOREIGN("scala", "e", "e:", ""),
+    FOREIGN("clojure", "e", "e:", "eval!"),
+    FOREIGN("guile", "c", "c:L:l:s:", ""),
+    FOREIGN("racket", "e", "e:f:l:r:t:u:", "eval!"),
+    FOREIGN("ghc", "e", "e:", ""),
+    INPUT("ed", "*", "!"),
+    INPUT("red", "*", "!"),
+    INPUT("ex", "*", "!"),
+    INPUT("dc", "*", "!"),
+    INPUT("gdb", "*", "! shell make pipe | python"),
+    INPUT("gnuplot", "*", "! system ` shell popen"),
+    INPUT("m4", "*", "syscmd"),
+    INPUT("psql", NULL, "\\! \\o \\g \\copy PROGRAM program"),
+    INPUT("mysql", NULL, "\\! system"),
+    INPUT("sqlite3", NULL, ".sh .sy | .load edit("),
 };
 
 const size_t wrapper_count = TN_COUNT(wrappers);

@@ -2,6 +2,7 @@
 #ifndef TN_SECURITY_COMMAND_WRAPPER_H
 #define TN_SECURITY_COMMAND_WRAPPER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum how {
@@ -16,10 +17,16 @@ enum how {
     RUN_OPERAND, /* an interpreter whose first operand is the program */
     RUN_FILE,    /* the first operand is a file for the shell itself */
     RUN_FIND,    /* commands stand behind -exec, up to ; or + */
+    RUN_OPTIONS, /* options, wherever they stand, carry texts for a shell */
+    RUN_SED,     /* the first operand, or options, are a script for sed */
+    RUN_INPUT,   /* what it reads is a program; with bare also what is not known */
+    RUN_VERBS,   /* its options before a verb, for the rows of that name behind this one */
 };
 
 /* Options are as for getopt: a colon behind a letter that takes an argument, two if that can only
- * stand in the same word; a = behind such long ones.  What is not listed is not known. */
+ * stand in the same word; a = behind such long ones, a ! where that is a text for a shell (behind
+ * the ! stands what the text begins with then).  What is not listed is not known; RUN_OPTIONS and
+ * what is foreign take it for harmless. */
 struct wrapper {
     const char *name;
     const char *sub; /* its words before the options that follow: docker *exec* */
@@ -31,6 +38,8 @@ struct wrapper {
     const char *bare;  /* without a command it is a shell; with these letters, or * always */
     const char *language;
     const char *nothing; /* letters with which it runs no text: its version, a list, a module */
+    bool bundle;         /* its first word may be letters without a dash: tar xf */
+    const char *foreign; /* nobody here reads its language: words that may run a command; "" any */
 };
 
 extern const struct wrapper wrappers[];

@@ -4,19 +4,74 @@
 #include "security/command/walk.h"
 #include "security/command/wrapper.h"
 
+/* --- texts ------------------------------------------------------------------------------- */
+
+static struct place inside(const struct place *at, const struct tn_call *call, unsigned flags)
+{
+    struct place place = *at;
+    place.flags |= flags;
+    place.via = call;
+    place.level++;
+    return place;
+}
+
+const struct tn_arg *arg_behind(struct walker *w, const struct tn_arg *arg, size_t skip)
+{
+    struct tn_arg *rest = tn_arena_get(w->arena, sizeof(*rest));
+    *rest = *arg;
+    rest->text += skip;
+    rest->value = arg->value ? arg->value + skip : NULL;
+    rest->known = arg->known > skip ? arg->known - skip : 0;
+    return rest;
+}
+
+void run_added(struct walker *w, const struct place *at, struct tn_call *call,
+               const struct tn_arg *text)
+{
+    struct place place = inside(at, call, TN_CALL_SUBSHELL);
+    place.here = NULL;
+    place.has_args = false;
+    place.added = true;
+    if (!text->text[0])
+        return;
+    call->out = call->out ? call->out : ++w->pipes; /* a pager reads what the call writes */
+    place.in = call->out;
+    walk_text(w, &place, call, text, false);
+}
+
+/* Two lines of a script for sed. */
+static const struct tn_arg *join_lines(struct walker *w, const struct tn_arg *first,
+                                       const struct tn_arg *second)
+{
+    tn_autofree char *text = tn_asprintf("%s\n%s", first->text, second->text);
+    struct tn_arg *both = tn_arena_get(w->arena, sizeof(*both));
+    *both = known_arg(w, text);
+    both->flags = (first->flags | second->flags) & TN_ARG_UNKNOWN;
+    both->value = both->flags ? NULL : both->text;
+    return both;
+}
+
 /* --- options ----------------------------------------------------------------------------- */
 
 struct options {
     const struct wrapper *row;
-    const struct tn_call *call;
+    const struct place *at;
+    struct tn_call *call;
     size_t next;    /* the first word behind them */
+    size_t operand; /* of RUN_SED: the first one, or 0 */
     bool unsure;    /* one is not known */
     bool asks;      /* only for its version, its help, a list */
     bool seen[128]; /* letters */
     const struct tn_arg *carried;
     const char *replaced; /* what xargs replaces */
-    bool file;            /* the program is in a file */
+    bool file, input;     /* the program is in a file, or it is read */
 };
+
+/* Whether options that are not listed are of no account. */
+static bool lax(const struct wrapper *row)
+{
+    return row->how == RUN_OPTIONS || row->foreign;
+}
 
 /* What a letter takes: 0 nothing, 1 an argument, 2 one in the same word; -1: it is not known. */
 static int letter_takes(const char *letters, char letter)
@@ -27,37 +82,64 @@ static int letter_takes(const char *letters, char letter)
     return found[1] != ':' ? 0 : found[2] != ':' ? 1 : 2;
 }
 
-static int long_takes(const char *longs, const char *name, size_t len)
+/* As letter_takes; 2: a text for a shell, if it begins with *prefix. */
+static int long_takes(const struct wrapper *row, const char *name, size_t len, const char **prefix)
 {
+    const char *longs = row->longs;
+    bool short_enough = lax(row); /* --exe is --exec */
+    int takes = -1;
     for (const char *at = longs; len && (at = strstr(at, name)); at++) {
-        size_t end = strcspn(at, "= ");
-        if ((at == longs || at[-1] == ' ') && end == len)
-            return at[end] == '=';
+        size_t end = strcspn(at, "=! ");
+        bool whole = end == len;
+        if ((at != longs && at[-1] != ' ') || (!whole && !(short_enough && at[end] == '!')))
+            continue;
+        *prefix = at + end + 1;
+        takes = at[end] == '=' ? 1 : at[end] == '!' ? 2 : 0;
+        if (whole)
+            return takes;
     }
-    return -1;
+    return takes;
 }
 
 /* The argument of an option: the rest of its word, or the next word. */
 static const struct tn_arg *option_argument(struct walker *w, struct options *o, const char *rest)
 {
-    if (rest) {
-        struct tn_arg *arg = tn_arena_get(w->arena, sizeof(*arg));
-        *arg = known_arg(w, rest);
-        return arg;
-    }
+    const struct tn_arg *word = &o->call->argv[o->next - 1];
+    if (rest)
+        return arg_behind(w, word, (size_t)(rest - word->text));
     return o->next < o->call->argc ? &o->call->argv[o->next++] : NULL;
 }
 
-static void note_option(struct options *o, char letter, const struct tn_arg *argument)
+/* A file that is no file: what the program reads, or another command writes. */
+static bool is_input(const char *file)
+{
+    return strcmp(file, "-") == 0 || strncmp(file, "<(", 2) == 0 || strncmp(file, "/dev/", 5) == 0;
+}
+
+/* An option that carries a text for a shell. */
+static void carry(struct walker *w, struct options *o, const struct tn_arg *text)
+{
+    if (o->row->how == RUN_OPTIONS)
+        run_added(w, o->at, o->call, text);
+    else if (o->row->how == RUN_SED && o->carried)
+        text = join_lines(w, o->carried, text);
+    o->carried = text;
+}
+
+static void note_option(struct walker *w, struct options *o, char letter,
+                        const struct tn_arg *argument)
 {
     if ((unsigned char)letter < sizeof(o->seen))
         o->seen[(unsigned char)letter] = true;
     if (o->row->carry && letter && strchr(o->row->carry, letter) && argument)
-        o->carried = argument;
+        carry(w, o, argument);
     if (o->row->how == RUN_ARGS && (letter == 'I' || letter == 'i'))
         o->replaced = argument && argument->value ? argument->value : "{}";
     o->asks = o->asks || (o->row->nothing && letter && strchr(o->row->nothing, letter));
-    o->file = o->file || (o->row->how == RUN_OPERAND && letter == 'f');
+    if ((o->row->how == RUN_OPERAND || o->row->how == RUN_SED) && letter == 'f') {
+        o->file = true;
+        o->input = o->input || (argument && is_input(argument->text));
+    }
 }
 
 static void read_long(struct walker *w, struct options *o, const char *name)
@@ -65,22 +147,23 @@ static void read_long(struct walker *w, struct options *o, const char *name)
     static const struct {
         const char *name;
         char letter;
-    } meanings[] = {{"command", 'c'}, {"session-command", 'c'}, {"eval", 'e'}, {"print", 'p'},
-                    {"run", 'r'},     {"replace", 'i'},         {"file", 'f'}, {"login", 'i'},
-                    {"shell", 's'}};
+    } meanings[] = {{"replace", 'i'}, {"file", 'f'}, {"login", 'i'}, {"shell", 's'}};
     size_t len = strcspn(name, "=");
     tn_autofree char *plain = tn_strndup(name, len);
-    int takes = long_takes(o->row->longs, plain, len);
+    const char *prefix = "";
+    int takes = long_takes(o->row, plain, len, &prefix);
     const struct tn_arg *argument = NULL;
     if (name[len] == '=')
         argument = option_argument(w, o, name + len + 1);
-    else if (takes == 1)
+    else if (takes > 0)
         argument = option_argument(w, o, NULL);
-    o->unsure = o->unsure || takes < 0;
+    o->unsure = o->unsure || (takes < 0 && !lax(o->row));
     o->asks = o->asks || strcmp(plain, "version") == 0 || strcmp(plain, "help") == 0;
+    if (takes == 2 && argument && strncmp(argument->text, prefix, strcspn(prefix, " ")) == 0)
+        carry(w, o, arg_behind(w, argument, strcspn(prefix, " ")));
     for (size_t i = 0; i < TN_COUNT(meanings); i++)
         if (strcmp(plain, meanings[i].name) == 0)
-            note_option(o, meanings[i].letter, argument);
+            note_option(w, o, meanings[i].letter, argument);
 }
 
 static void read_letters(struct walker *w, struct options *o, const char *letters)
@@ -90,10 +173,19 @@ static void read_letters(struct walker *w, struct options *o, const char *letter
         const struct tn_arg *argument = NULL;
         if (takes == 1 || (takes == 2 && letters[1]))
             argument = option_argument(w, o, letters[1] ? letters + 1 : NULL);
-        o->unsure = o->unsure || takes < 0;
-        note_option(o, *letters, argument);
+        o->unsure = o->unsure || (takes < 0 && !lax(o->row));
+        note_option(w, o, *letters, argument);
         if (takes > 0)
             return;
+    }
+}
+
+/* Letters without a dash; their arguments are the words behind. */
+static void read_bundle(struct walker *w, struct options *o)
+{
+    for (const char *at = o->call->argv[o->next++].text; *at; at++) {
+        bool takes = letter_takes(o->row->letters, *at) == 1;
+        note_option(w, o, *at, takes ? option_argument(w, o, NULL) : NULL);
     }
 }
 
@@ -106,12 +198,14 @@ static bool is_assignment(const char *text)
 /* Whether the next word is an option (then it is read) or an assignment. */
 static bool read_option(struct walker *w, struct options *o)
 {
-    const char *word = o->call->argv[o->next].value;
+    const struct tn_arg *arg = &o->call->argv[o->next];
+    const char *word = arg->text;
     bool shell = o->row->how == RUN_SHELL;
-    if (!word)
+    bool assigns = o->row->how == RUN_WORDS && is_assignment(word) && !(arg->flags & TN_ARG_MANY);
+    if (!arg->value && !assigns && (word[0] != '-' || arg->known < 2))
         return false;
-    if (is_assignment(word) && o->row->how == RUN_WORDS) {
-        o->next++;
+    if (assigns) {
+        see_assignment(w, o->at, o->call, &o->call->argv[o->next++]);
         return true;
     }
     if (!word[0] || !word[1] || (word[0] != '-' && !(shell && word[0] == '+'))) {
@@ -133,25 +227,20 @@ static bool read_option(struct walker *w, struct options *o)
 
 static void read_options(struct walker *w, struct options *o)
 {
-    bool among = o->row->how == RUN_CARRIED; /* options may follow operands */
+    /* options may follow operands */
+    bool among = o->row->how == RUN_CARRIED || o->row->how == RUN_OPTIONS || o->row->how == RUN_SED;
+    if (o->row->bundle && o->call->argc > 1 && o->call->argv[1].text[0] != '-')
+        read_bundle(w, o);
     while (o->next < o->call->argc)
         if (!read_option(w, o)) {
             if (!among || o->next >= o->call->argc)
                 return;
+            o->operand = o->operand ? o->operand : o->next;
             o->next++;
         }
 }
 
 /* --- what is run ------------------------------------------------------------------------- */
-
-static struct place inside(const struct place *at, const struct tn_call *call, unsigned flags)
-{
-    struct place place = *at;
-    place.flags |= flags;
-    place.via = call;
-    place.level++;
-    return place;
-}
 
 static bool is_placeholder(const struct tn_arg *arg, const char *placeholder)
 {
@@ -233,8 +322,7 @@ static void run_shell(struct walker *w, struct place *at, struct tn_call *call, 
             at->arg_count = call->argc > next + 2 ? call->argc - next - 2 : 0;
             at->args = call->argv + call->argc - at->arg_count;
             walk_text(w, at, call, first, false);
-        } else if (strncmp(first->text, "<(", 2) == 0 || strncmp(first->text, "/dev/", 5) == 0 ||
-                   strcmp(first->text, "-") == 0) {
+        } else if (is_input(first->text)) {
             run_input(w, at, call, NULL);
         } else {
             call->unseen = TN_UNSEEN_FILE;
@@ -259,13 +347,23 @@ static void run_program(struct walker *w, const struct place *at, struct tn_call
     if (text) {
         call->program = text->text;
         call->unseen = text->value ? TN_SEEN : TN_UNSEEN_SCRIPT;
-    } else if (o->file ||
-               (first && strcmp(first->text, "-") != 0 && strncmp(first->text, "<(", 2) != 0 &&
-                strncmp(first->text, "/dev/", 5) != 0)) {
+    } else if (!o->input && (o->file || (first && !is_input(first->text)))) {
         call->unseen = TN_UNSEEN_FILE;
     } else if (!o->asks) {
         run_input(w, at, call, call->language);
     }
+}
+
+/* A text in a language that nobody here reads is not seen if it may run a command. */
+static void mark_foreign(struct tn_call *call, const char *marks)
+{
+    bool found = marks && !marks[0];
+    for (size_t len; marks && *marks && !found; marks += len + (marks[len] == ' ')) {
+        len = strcspn(marks, " ");
+        found = call->program && memmem(call->program, strlen(call->program), marks, len);
+    }
+    if (found && call->program && call->unseen == TN_SEEN)
+        call->unseen = TN_UNSEEN_SYNTAX;
 }
 
 static void run_find(struct walker *w, const struct place *at, struct tn_call *call)
@@ -340,6 +438,8 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
     switch (row->how) {
     case RUN_WORDS:
         none = behind >= call->argc;
+        if (o->carried)
+            walk_text(w, at, call, o->carried, false);
         if (o->asks)
             break;
         run_words(w, at, call, behind, call->argc, NULL, false);
@@ -371,23 +471,41 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
     case RUN_PROGRAM:
     case RUN_OPERAND:
         run_program(w, at, call, o);
+        mark_foreign(call, row->foreign);
         break;
     case RUN_FILE:
         if (o->next < call->argc)
-            call->unseen = strncmp(call->argv[o->next].text, "<(", 2) == 0 ||
-                                   strncmp(call->argv[o->next].text, "/dev/", 5) == 0
-                               ? TN_UNSEEN_INPUT
-                               : TN_UNSEEN_FILE;
+            call->unseen = is_input(call->argv[o->next].text) ? TN_UNSEEN_INPUT : TN_UNSEEN_FILE;
         break;
     case RUN_FIND:
         run_find(w, at, call);
+        break;
+    case RUN_SED:
+        if (o->input && !at->here)
+            call->unseen = TN_UNSEEN_INPUT;
+        else if (o->input || o->carried || (!o->file && o->operand))
+            see_sed(w, at, call,
+                    o->input     ? at->here
+                    : o->carried ? o->carried
+                                 : &call->argv[o->operand]);
+        break;
+    case RUN_INPUT:
+        if (at->here || row->bare) {
+            call->language = row->language;
+            run_input(w, at, call, row->language);
+            mark_foreign(call, row->foreign);
+        }
+        return;
+    case RUN_OPTIONS:
+    case RUN_VERBS:
         break;
     }
     /* Without a command some are a shell. */
     bool shell = none && row->bare && row->bare[0] == '*' && !o->asks;
     for (const char *letter = none && row->bare ? row->bare : ""; *letter; letter++)
         shell = shell || o->seen[(unsigned char)*letter];
-    if (shell)
+    /* the words that are added to ssh name its host */
+    if (shell && !(at->added && row->flags & TN_CALL_REMOTE))
         run_input(w, at, call, NULL);
     if (o->unsure && call->unseen == TN_SEEN)
         call->unseen = TN_UNSEEN_OPTION;
@@ -396,9 +514,8 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
 /* --- names ------------------------------------------------------------------------------- */
 
 /* How many words the verb of a row takes; SIZE_MAX: the call has another one. */
-static size_t match_sub(const struct wrapper *row, const struct tn_call *call)
+static size_t match_sub(const struct wrapper *row, const struct tn_call *call, size_t word)
 {
-    size_t word = 1;
     for (const char *sub = row->sub; sub && *sub; word++) {
         size_t len = strcspn(sub, " ");
         const char *value = word < call->argc ? call->argv[word].value : NULL;
@@ -420,24 +537,33 @@ static bool same_name(const char *name, const struct wrapper *row)
 
 void see_through(struct walker *w, const struct place *at, struct tn_call *call)
 {
-    bool verbs = false;
+    bool verbs = false, unsure = false;
+    size_t first = 1; /* the word behind options that stand before a verb */
     for (size_t i = 0; i < wrapper_count && call->name[0]; i++) {
         const struct wrapper *row = &wrappers[i];
         if (!same_name(call->name, row))
             continue;
-        size_t next = match_sub(row, call);
+        size_t next = match_sub(row, call, first);
         verbs = verbs || row->sub;
         if (next == SIZE_MAX)
             continue;
-        struct options options = {.row = row, .call = call, .next = next};
         struct place place = inside(at, call, row->flags);
-        if (row->how != RUN_FIND)
+        struct options options = {
+            .row = row, .at = &place, .call = call, .next = next, .unsure = unsure};
+        if (row->how != RUN_FIND && row->how != RUN_INPUT)
             read_options(w, &options);
+        if (row->how == RUN_VERBS) {
+            first = options.next;
+            unsure = options.unsure;
+            continue;
+        }
+        if (strcmp(row->name, "git") == 0)
+            see_git_settings(w, at, call);
         run(w, &place, call, &options);
         return;
     }
     /* docker -H x exec: the verb is behind options. */
-    const char *first = verbs && call->argc > 1 ? call->argv[1].text : "";
-    if (first[0] == '-' && call->argc > 2)
+    const char *word = verbs && first == 1 && call->argc > 1 ? call->argv[1].text : "";
+    if ((unsure || word[0] == '-') && call->argc > 2)
         call->unseen = TN_UNSEEN_OPTION;
 }

@@ -52,7 +52,8 @@ static void look_paths(struct scene *s)
             scene_add_sign(s, "device-write", "writes to a disk itself", p->call, p->part);
         if (!vital(p->path))
             continue;
-        if (p->use & USE_DELETE && (!p->call || !word_in(name, "rm") || recursive(p->call)))
+        if (p->use & USE_DELETE &&
+            (p->use & USE_BELOW || !p->call || !word_in(name, "rm") || recursive(p->call)))
             scene_add_sign(s, "remove-root", "removes a whole tree of the system", p->call,
                            p->part);
         if (word_in(name, "chmod chown chgrp chattr setfacl") && recursive(p->call))
@@ -61,57 +62,26 @@ static void look_paths(struct scene *s)
     }
 }
 
-/* What find prints is removed by another command. */
-static bool feeds_rm(const struct scene *s, const struct seen_call *c)
+/* rm -rf "$X"/ is rm -rf / where X is empty.  ${X:?} and such are never. */
+static void look_unset(struct scene *s, const struct seen_call *c)
 {
-    for (size_t i = 0; c->call->out && i < s->call_count; i++) {
-        const struct tn_call *to = s->calls[i].call;
-        const struct tn_call *reader = to->via ? to->via : to;
-        if (s->calls[i].of == c->of && word_in(to->name, "rm shred unlink") &&
-            tn_call_feeds(c->of, c->call, reader))
-            return true;
-    }
-    return false;
-}
-
-/* find PLACE... -delete, -exec rm, or | xargs rm. */
-static void look_find(struct scene *s, const struct seen_call *c)
-{
-    bool removes = tn_call_has(c->call, "-delete") || feeds_rm(s, c);
-    bool narrowed = false;
-
     for (size_t i = 1; i < c->call->argc; i++) {
-        const char *word = c->call->argv[i].text;
-        removes |= i > 1 && word_in(word, "rm shred unlink");
-        narrowed |=
-            word_in(word, "-name -iname -path -regex -mtime -newer -user -size -empty -mmin "
-                          "-maxdepth");
+        const struct tn_arg *arg = &c->call->argv[i];
+        const char *rest = arg->text;
+        size_t name;
+        if (arg->value || arg->known || rest[0] != '$')
+            continue;
+        bool braces = *++rest == '{';
+        rest += braces;
+        name = strspn(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+        if (strncmp(rest, "HOME", name) == 0 || strncmp(rest, "PWD", name) == 0 ||
+            (braces && rest[name] != '}'))
+            continue;
+        rest += name + braces;
+        if (*rest == '/' && !rest[strspn(rest, "/.*")])
+            scene_add_sign(s, "remove-unset", "removes everything if the variable is empty",
+                           c->call, c->part);
     }
-    for (size_t i = 1; removes && !narrowed && i < c->call->argc && c->call->argv[i].text[0] != '-';
-         i++) {
-        if (vital(scene_path(s, c->cwd, c->call->argv[i].text)))
-            scene_add_sign(s, "remove-root", "removes a whole tree of the system", c->call,
-                           c->part);
-    }
-}
-
-/* echo / | xargs rm -rf, and xargs rm -rf <<< / */
-static void look_xargs(struct scene *s, const struct seen_call *c)
-{
-    const struct tn_call *reader = c->call->via;
-    bool found = false;
-
-    for (size_t i = 0; reader->in && i < s->call_count; i++) {
-        const struct seen_call *from = &s->calls[i];
-        bool feeds = from->of == c->of && word_in(from->call->name, "echo printf ls") &&
-                     tn_call_feeds(c->of, from->call, reader);
-        for (size_t k = 1; feeds && k < from->call->argc; k++)
-            found |= vital(scene_path(s, from->cwd, from->call->argv[k].text));
-    }
-    for (const struct tn_call_redirect *d = reader->redirects; d; d = d->next)
-        found |= d->kind == TN_SH_HERE_STRING && vital(scene_path(s, c->cwd, d->target.text));
-    if (found)
-        scene_add_sign(s, "remove-root", "removes a whole tree of the system", c->call, c->part);
 }
 
 static const struct {
@@ -145,10 +115,8 @@ static void look_call(struct scene *s, const struct seen_call *c)
     if (strcmp(call->name, "kill") == 0 && call->argc > 2 &&
         strcmp(call->argv[call->argc - 1].text, "-1") == 0)
         scene_add_sign(s, "kill-all", "ends all processes", call, c->part);
-    if (strcmp(call->name, "find") == 0)
-        look_find(s, c);
-    if (call->more && call->via && strcmp(call->name, "rm") == 0 && recursive(call))
-        look_xargs(s, c);
+    if (strcmp(call->name, "rm") == 0 && recursive(call))
+        look_unset(s, c);
     if (call->flags & TN_CALL_RECURSIVE &&
         (call->flags & TN_CALL_BACKGROUND || call->in || call->out))
         scene_add_sign(s, "fork-bomb", "starts itself without end", call, c->part);
@@ -166,6 +134,7 @@ const struct detector detect_dangerous = {
     .about =
         "commands that destroy a system: rm -rf /, mkfs, dd to a disk, chmod -R /, a fork bomb, "
         "shutdown",
-    .kinds = "remove-root change-root device-write format power kernel kill-all fork-bomb",
+    .kinds = "remove-root remove-unset change-root device-write format power kernel kill-all "
+             "fork-bomb",
     .look = look,
 };

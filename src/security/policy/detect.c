@@ -47,7 +47,7 @@ bool host_is_local(const char *host)
  * judged when it is typed. */
 static const char *const unseen_kinds[TN_UNSEEN_COUNT] = {
     [TN_UNSEEN_NAME] = "name",     [TN_UNSEEN_SCRIPT] = "script", [TN_UNSEEN_INPUT] = "input",
-    [TN_UNSEEN_OPTION] = "option", [TN_UNSEEN_SYNTAX] = "syntax",
+    [TN_UNSEEN_OPTION] = "option", [TN_UNSEEN_SYNTAX] = "syntax", [TN_UNSEEN_LOADED] = "loaded",
 };
 
 static void look_unseen(struct scene *s)
@@ -65,6 +65,6 @@ static void look_unseen(struct scene *s)
 const struct detector detect_unseen = {
     .name = "unseen",
     .about = "a command of which the text does not say what it runs",
-    .kinds = "name script input option syntax",
+    .kinds = "name script input option syntax loaded",
     .look = look_unseen,
 };

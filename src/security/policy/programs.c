@@ -21,7 +21,7 @@ struct program {
     unsigned last;      /* of the last one of several; 0: the same */
     unsigned skip;      /* operands at the start that are no files */
     const char *values; /* options that take a value: NAME:r read, :w written, :x run, :- neither,
-                         * :s as :- and then no operand is skipped */
+                         * :s as :-, :S as :r, and then no operand is skipped */
 };
 
 #define R USE_READ
@@ -34,12 +34,14 @@ struct program {
 /* clang-format off */
 static const struct program programs[] = {
     {"echo printf true false : test [ [[ cd pushd popd export unset alias set which type command hash exit return kill sleep wait "
-     "pgrep pkill killall ps id whoami date uname seq basename dirname expr let tr man apropos history local declare readonly",
+     "pgrep pkill killall ps id whoami uname seq basename dirname expr let tr apropos history local declare readonly",
                                       STYLE_WORDS,  0,     0, 0, ""},
-    {"apt apt-get apk dnf yum pacman brew npm npx yarn pnpm pip pip3 uv poetry cargo go gem docker podman kubectl "
-     "useradd usermod groupadd systemctl service ls stat du df find tree realpath readlink file pwd",
-                                      STYLE_NONE,   0,     0, 0, ""},
-    {"git",                           STYLE_NONE,   0,     0, 0, "C:- m:- message:- c:-"},
+    {"ls stat du df find tree realpath readlink pwd", STYLE_NONE, 0, 0, 0, ""},
+    {"file",                          STYLE_NONE,   0,     0, 0, "f:r files-from:r"},
+    {"git",                           STYLE_FILES,  R,     0, 0, "m:- message:- c:- b:- grep:- author:-"},
+    {"kubectl helm",                  STYLE_FILES,  R,     0, 0, "kubeconfig:- n:- namespace:- context:-"},
+    {"mysql mysqldump mariadb",       STYLE_FILES,  R,     0, 0, "defaults-file:- defaults-extra-file:- e:-"},
+    {"ansible ansible-playbook",      STYLE_FILES,  R,     0, 0, "private-key:- key-file:-"},
     {"rm rmdir unlink",               STYLE_FILES,  D,     0, 0, ""},
     {"shred",                         STYLE_FILES,  D | W, 0, 0, "n:- s:-"},
     {"mv",                            STYLE_FILES,  R | D, W, 0, "t:w target-directory:w S:-"},
@@ -47,18 +49,18 @@ static const struct program programs[] = {
     {"ln",                            STYLE_FILES,  R,     W, 0, "t:w S:-"},
     {"tee touch truncate mkdir mkfifo mknod", STYLE_FILES, W, 0, 0, "m:- s:- d:- r:- t:-"},
     {"chmod chown chgrp chattr setfacl", STYLE_FILES, W,   0, 1, "reference:s"},
-    {"sed gsed",                      STYLE_FILES,  R,     0, 1, "e:s f:s expression:s"},
-    {"grep egrep fgrep rg ag",        STYLE_FILES,  R,     0, 1, "e:s f:s A:- B:- C:- m:- g:- t:- include:- exclude:- exclude-dir:- regexp:s"},
-    {"awk gawk mawk jq yq",           STYLE_FILES,  R,     0, 1, "F:- v:- f:s arg:- argjson:-"},
+    {"sed gsed",                      STYLE_FILES,  R,     0, 1, "e:s f:S file:S expression:s"},
+    {"grep egrep fgrep rg ag",        STYLE_FILES,  R,     0, 1, "e:s f:S file:S A:- B:- C:- m:- g:- t:- include:- exclude:- exclude-dir:- regexp:s"},
+    {"awk gawk mawk jq yq",           STYLE_FILES,  R,     0, 1, "F:- v:- f:S file:S from-file:S arg:- argjson:-"},
     {"head tail cut sort uniq fold column", STYLE_FILES, R, 0, 0, "o:w"},
-    {"tar",                           STYLE_FILES,  R,     0, 0, "C:- directory:- exclude:- T:r"},
+    {"tar",                           STYLE_FILES,  R,     0, 0, "exclude:- T:r"},
     {"zip",                           STYLE_FILES,  R,     0, 1, "x:- i:-"},
     {"gcc cc clang g++ ld as rustc",  STYLE_FILES,  R,     0, 0, "o:w I:- L:- l:- D:-"},
     {"dd",                            STYLE_PAIRS,  R,     0, 0, ""},
-    {"bash sh zsh dash ksh ash",      STYLE_FILES,  X,     R, 0, "c:s o:- O:-"},
+    {"bash sh zsh dash ksh ash",      STYLE_FILES,  X | R, R, 0, "c:s o:- O:-"},
     {"source .",                      STYLE_FILES,  X | R, R, 0, ""},
-    {"python python3 python2 pypy pypy3 node nodejs deno bun perl ruby php lua Rscript",
-                                      STYLE_FILES,  X | R, R, 0, "c:s e:s m:- W:- X:- r:-"},
+    {"python python3 python2 pypy pypy3", STYLE_FILES, X | R, R, 0, "c:s m:- W:- X:-"},
+    {"node nodejs deno bun perl ruby php lua Rscript", STYLE_FILES, X | R, R, 0, "c:s e:s r:-"},
     {"curl",                          STYLE_URLS,   R,     0, 0,
      "o:w output:w O:0 T:r upload-file:r d:@ data:@ data-binary:@ data-raw:- data-urlencode:@ data-ascii:@ json:@ F:@ form:@ "
      "H:- header:- X:- request:- u:- user:- A:- user-agent:- e:- b:- c:w cookie:- cookie-jar:w K:r config:r x:- proxy:- "
@@ -67,9 +69,9 @@ static const struct program programs[] = {
      "O:w output-document:w o:w P:- directory-prefix:- post-file:r body-file:r post-data:- body-data:- header:- U:- "
      "user-agent:- i:r input-file:r T:- t:- tries:- timeout:- d:- dir:-"},
     {"http https xh lynx w3m links",  STYLE_URLS,   R,     0, 0, "o:w output:w a:- auth:-"},
-    {"scp rsync sftp",                STYLE_REMOTE, R,     W, 0, "P:- i:- F:- o:- e:- J:- l:- exclude:- include:- rsh:-"},
+    {"scp rsync sftp sshfs",          STYLE_REMOTE, R,     W, 0, "P:- i:- F:r o:- e:- J:- l:- exclude:- include:- rsh:-"},
     {"ssh telnet nc ncat netcat nmap dig nslookup host ping traceroute ssh-copy-id ftp mosh",
-                                      STYLE_HOST,   0,     0, 0, "p:- i:- F:- o:- e:- c:- w:- l:- L:- R:- D:- J:- t:- n:-"},
+                                      STYLE_HOST,   0,     0, 0, "p:- i:- F:r o:- e:- c:- w:- l:- L:- R:- D:- J:- t:- n:-"},
     {"base64 xxd od hexdump strings cat less more nl wc md5sum sha1sum sha256sum gzip gunzip bzip2 xz zstd openssl gpg",
                                       STYLE_FILES,  R,     0, 0, "o:w output:w"},
     {"vi vim nano emacs ed",          STYLE_FILES,  R | W, 0, 0, ""},
@@ -113,6 +115,22 @@ struct reading {
 static void add_file(struct reading *r, const struct tn_arg *arg, const char *text, unsigned use)
 {
     scene_add_path(r->s, r->c->cwd, text, use, arg->flags & TN_ARG_GLOB, r->c->call, r->c->part);
+}
+
+/* Paths from a root on that stand in a word behind one of =:,@ or the letter of an option: read,
+ * for all that is known.  --from-file=k=/a/b, -f/a/b, -v /a:/b. */
+static void add_inner(struct reading *r, const struct tn_arg *arg)
+{
+    const char *text = arg->text;
+
+    for (size_t i = 1; text[i] && r->program->style != STYLE_WORDS; i++) {
+        bool starts = strchr("=:,@", text[i - 1]) || (i == 2 && text[0] == '-');
+        bool home = text[i] == '~' || strncmp(text + i, "$HOME", 5) == 0 ||
+                    strncmp(text + i, "${HOME}", 7) == 0;
+        if (starts && (home || (text[i] == '/' && text[i + 1] != '/')))
+            add_file(r, arg, tn_arena_copy(r->s->pool, text + i, strcspn(text + i, ":,@")),
+                     USE_READ);
+    }
 }
 
 /* host, host:port or host/path in the place of a URL. */
@@ -193,6 +211,8 @@ static void add_operand(struct reading *r, const struct tn_arg *arg, const struc
         break;
     case STYLE_FILES:
         add_file(r, arg, arg->text, use);
+        if (use & USE_READ)
+            add_inner(r, arg);
         break;
     }
     r->operands++;
@@ -214,6 +234,10 @@ static void add_value(struct reading *r, char role, const struct tn_arg *arg, co
     case '@': /* @file, or name=@file */
         if (file && (file == text || file[-1] == '=') && file[1] != '-')
             add_file(r, arg, tn_arena_copy(r->s->pool, file + 1, strcspn(file + 1, ";")), USE_READ);
+        break;
+    case 'S':
+        add_file(r, arg, text, USE_READ);
+        r->skip = 0;
         break;
     case 's':
         r->skip = 0;
@@ -241,6 +265,8 @@ static size_t add_option(struct reading *r, const struct tn_arg *arg, const stru
     }
     if (!role && value)
         add_urls(r, value);
+    if (!role)
+        add_inner(r, arg);
     if (!role || role == '0')
         return 0;
     if (value)
@@ -263,6 +289,53 @@ static void add_words(struct reading *r)
             i += add_option(r, arg, next);
         else
             add_operand(r, arg, next);
+    }
+}
+
+/* The places where a call of find looks, as far as it takes all that is there; else the name that
+ * it looks for in each of them, or one that is not known. */
+static void add_found(struct reading *r, const struct seen_call *from, unsigned use)
+{
+    const struct tn_call *find = from->call;
+    const char *name = "";
+
+    for (size_t i = 1; i + 1 < find->argc; i++) {
+        const char *word = find->argv[i].text;
+        if (word_in(word, "-name -iname -path -wholename") && !*name)
+            name = word_in(find->argv[i - 1].text, "-not !") ? "?" : find->argv[i + 1].text;
+        else if (word_in(word, "-o -or , -name -iname -path -wholename") ||
+                 (!*name &&
+                  word_in(word, "-regex -mtime -newer -user -size -empty -mmin -maxdepth")))
+            name = "?";
+    }
+    for (size_t i = 1; i < find->argc && !strchr("-(!", find->argv[i].text[0]); i++) {
+        tn_autofree char *below = tn_asprintf("%s/%s", find->argv[i].text, name);
+        scene_add_path(r->s, from->cwd, pool_strdup(r->s->pool, below), use | USE_BELOW, *name,
+                       r->c->call, r->c->part);
+    }
+}
+
+/* What a command of find or xargs is given to work on: the words that are not known yet. */
+static void add_handed(struct reading *r)
+{
+    const struct tn_call *by = r->c->call->via;
+    unsigned use = r->program->use;
+
+    if (!by || !use || !word_in(by->name, "find xargs parallel"))
+        return;
+    for (size_t i = 0; i < r->s->call_count; i++) {
+        const struct seen_call from = r->s->calls[i];
+        bool feeds = from.of == r->c->of && from.call->out && tn_call_feeds(from.of, from.call, by);
+        if (strcmp(from.call->name, "find") == 0 && (feeds || from.call == by))
+            add_found(r, &from, use);
+        for (size_t k = 1;
+             feeds && word_in(from.call->name, "echo printf ls") && k < from.call->argc; k++)
+            scene_add_path(r->s, from.cwd, from.call->argv[k].text, use,
+                           from.call->argv[k].flags & TN_ARG_GLOB, r->c->call, r->c->part);
+    }
+    for (const struct tn_call_redirect *d = by->redirects; d; d = d->next) {
+        if (d->kind == TN_SH_HERE_STRING || d->kind == TN_SH_HERE_TEXT)
+            add_file(r, &d->target, d->target.text, use);
     }
 }
 
@@ -312,6 +385,9 @@ void scene_add_call(struct scene *s, const struct seen_call *c)
     if (call->argc && strchr(call->argv[0].text, '/') && !strstr(call->argv[0].text, "://"))
         add_file(&r, &call->argv[0], call->argv[0].text, USE_EXECUTE);
     add_words(&r);
+    add_handed(&r);
+    if (strcmp(call->name, "find") == 0 && tn_call_has(call, "-delete"))
+        add_found(&r, &own, USE_DELETE);
     for (const struct tn_call_redirect *d = call->redirects; d; d = d->next)
         add_redirect(&r, d);
     if (word_in(call->name, "tee") && call->argc > 1)

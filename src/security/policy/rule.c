@@ -220,16 +220,27 @@ static bool content_fits(const struct test *t, const struct look *look,
 
 /* --- the chain -------------------------------------------------------------------------------- */
 
+/* Whether an exception may speak of the command: of those that have what the rule has found. */
+static bool excused(const struct look *look, const struct tn_call *call)
+{
+    bool found = look->path || look->url || look->content || look->sign;
+
+    return !look->exception || !found || (look->path && look->path->call == call) ||
+           (look->url && look->url->call == call) ||
+           (look->content && look->content->call == call) ||
+           (look->sign && look->sign->call == call);
+}
+
 /* Whether something of a command may be bound beside the command that is. */
 static bool same_call(const struct look *look, const struct tn_call *call)
 {
-    return !look->call || !call || look->call->call == call;
+    return look->call ? !call || look->call->call == call : !call || excused(look, call);
 }
 
 /* Whether what the bound command writes reaches the other one through pipes. */
 static bool fed_by(const struct look *look, const struct tn_call *call)
 {
-    return call->in && tn_call_feeds(look->call->of, look->call->call, call);
+    return look->call && call->in && tn_call_feeds(look->call->of, look->call->call, call);
 }
 
 static bool programs_met(const struct test *t, struct look *look)
@@ -239,7 +250,7 @@ static bool programs_met(const struct test *t, struct look *look)
     if (look->call)
         return program_fits(t, look->call->call) && chain_met(t->next, look);
     for (size_t i = 0; i < s->call_count && !look->late; i++) {
-        if (!program_fits(t, s->calls[i].call))
+        if (!excused(look, s->calls[i].call) || !program_fits(t, s->calls[i].call))
             continue;
         look->call = &s->calls[i];
         if (chain_met(t->next, look))

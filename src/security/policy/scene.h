@@ -33,6 +33,7 @@ enum use {
     USE_WRITE = 1 << 1,
     USE_DELETE = 1 << 2,
     USE_EXECUTE = 1 << 3,
+    USE_BELOW = 1 << 4, /* all below it as well: what find has found */
 };
 
 struct seen_path {

@@ -172,6 +172,7 @@ static void test_toml_rules(void **state)
     assert_meets(p, "cp x /srv/live/x.log", "");
     assert_meets(p, "tee /srv/live/x.log /srv/live/y", "live ");
     assert_meets(p, "deploy > /srv/live/x", "");
+    assert_meets(p, "deploy; cp x /srv/live/x", "live ");
     assert_meets(p, "cat /srv/live/x", "");
     assert_meets(p, "curl https://a.corp.example/v1/x", "api ");
     assert_meets(p, "curl http://a.corp.example/v1/x", "");
