@@ -1,10 +1,13 @@
 """What users do with E2B's own SDK; run by an interpreter that has one: e2b_story.py STORY. Works with 2.9 and newer."""
 
 import asyncio
+import http.client
+import json
 import pathlib
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 import uuid
 
@@ -240,6 +243,65 @@ def templates():
         assert time.monotonic() < deadline
     assert getattr(state.status, "value", state.status) == "ready", state
     assert "good morning" in [entry.message for entry in state.log_entries], state
+
+
+def ask_gateway(sandbox, token, method, number=1, session=None, **params):
+    """What the gateway says to a request, at the address of the SDK. `*.localhost` is this machine, whatever the resolver says."""
+    address = urllib.parse.urlsplit(sandbox.get_mcp_url())
+    assert address.path == "/mcp", address
+    connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=60)
+    headers = {"Host": address.netloc, "Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    headers |= {"Accept": "application/json, text/event-stream"} | ({"Mcp-Session-Id": session} if session else {})
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    connection.request("POST", address.path, json.dumps(message), headers)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    lines = [line[5:].strip() for line in body.splitlines() if line.startswith("data:")] or [body]
+    return answer.status, answer.getheader("Mcp-Session-Id"), lines[-1] and json.loads(lines[-1])
+
+
+def gateway():
+    """Servers of a configuration as tools: a repository that is cloned and installed, and a command. FILE is an MCP server."""
+    from e2b import Template
+
+    name = f"gateway-{uuid.uuid4().hex[:12]}"
+    with tempfile.TemporaryDirectory() as context:
+        pathlib.Path(context, "server.py").write_text(pathlib.Path(sys.argv[2]).read_text())
+        git = "git -c user.name=a -c user.email=a@b.c"
+        recipe = (
+            Template(file_context_path=context)
+            .from_template("mcp-gateway")
+            .copy("server.py", "/srv/acme/tools/server.py")
+            .run_cmd(f"cd /srv/acme/tools && git init -q . && git add . && {git} commit -q -m first")
+            .run_cmd("git config --system url.file:///srv/.insteadOf https://github.com/")
+        )
+        Template.build(recipe, alias=name)
+    install, run = "cp server.py installed.py", 'python3 "$WHICH"'
+    config = {"github/acme/tools": {"install_cmd": install, "run_cmd": run, "envs": {"WHICH": "installed.py"}}}
+    sandbox = Sandbox.create(name, mcp=config)
+    token = sandbox.get_mcp_token()
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "story", "version": "1"}}
+    status, session, answer = ask_gateway(sandbox, token, "initialize", **hello)
+    assert status == 200 and session, (status, answer)
+    status, _, answer = ask_gateway(sandbox, token, "tools/list", 2, session)
+    assert "test_simple_text" in [tool["name"] for tool in answer["result"]["tools"]], answer
+    status, _, answer = ask_gateway(sandbox, token, "tools/call", 3, session, name="test_simple_text", arguments={})
+    assert answer["result"]["content"][0]["text"].startswith("This is a simple text"), answer
+    assert ask_gateway(sandbox, "another", "initialize", **hello)[0] == 401
+    inside = "curl -s -o /dev/null -w '%{http_code}' -X POST http://localhost:50005/mcp"
+    assert sandbox.commands.run(inside).stdout == "401"
+    again = Sandbox.connect(sandbox.sandbox_id)
+    assert again.get_mcp_token() == token and again.get_info().metadata == {}
+    for change in ({"GATEWAY_ACCESS_TOKEN": "second"}, {}):
+        error = raises(CommandExitException, again.commands.run, "mcp-gateway --config '{}'", envs=change)
+        assert ("50005" if change else "GATEWAY_ACCESS_TOKEN") in error.stderr, error
+    sandbox.kill()
+    wrong = {"exa": ({"apiKey": "x"}, "mcp-server-exa"), "own": ({"run_cmd": "no-such-program"}, "no-such-program")}
+    for server, (members, word) in wrong.items():
+        error = raises(Exception, Sandbox.create, mcp={server: members})
+        assert word in str(getattr(error, "stderr", "")) + str(error), error
+    pulled = Template().from_template("mcp-gateway").add_mcp_server("exa")
+    assert "exit status 1" in str(raises(BuildException, Template.build, pulled, alias=f"{name}-exa"))
 
 
 def tags():

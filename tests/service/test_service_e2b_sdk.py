@@ -43,6 +43,21 @@ def test_python(service, version, story):
     tell(service, sdk(version), HERE / "e2b_story.py", story)
 
 
+@pytest.mark.parametrize("version", ["e2b", "e2b-2.9"])
+def test_mcp_gateway(service, version):
+    tell(service, sdk(version), HERE / "e2b_story.py", "gateway", HERE.parent / "mcp/servers/fixture.py")
+
+
+def test_mcp_gateway_javascript(jail_works, tmp_path):
+    """A published server, and the published client."""
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    sdks, servers = peers("e2b"), peers("mcp")
+    service = Service(tmp_path, config=f'[template.published]\nvolumes = ["{servers}:{servers}:ro"]\n').start()
+    tell(service, "node", HERE / "e2b_gateway.mjs", sdks, servers)
+    service.finish()
+
+
 def test_packed_uploads(service):
     tell(service, sdk("e2b"), HERE / "e2b_story.py", "packed")
 
