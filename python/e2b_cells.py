@@ -23,6 +23,8 @@ def _begin():
         "application/pdf": "pdf",
         "application/json": "json",
         "application/javascript": "javascript",
+        "e2b/chart": "chart",
+        "e2b/data": "data",
     }
     cells = []
     replaced = {}  # variables of the process that have another value while a cell runs
@@ -32,7 +34,7 @@ def _begin():
 
     def tell(kind, **more):
         told[0] = time.monotonic()
-        real.write("\n" + mark + json.dumps({"type": kind, **more}) + "\n")
+        real.write("\n" + mark + json.dumps({"type": kind, **more}, default=str) + "\n")
         real.flush()  # the kernel flushes what is called sys.stdout
 
     def flush():

@@ -204,6 +204,70 @@ def interpreter():
         assert "from a shell" in "".join(done.logs.stdout) and "@@e2b {}" in "".join(done.logs.stdout), done
 
 
+FIGURES = """
+import matplotlib.pyplot as plt
+import datetime
+{code}
+plt.show()
+"""
+
+
+def charts():
+    """What a figure shows, as data: of every kind that the SDK knows."""
+    from e2b_code_interpreter import Sandbox as Interpreter
+
+    with Interpreter.create() as sandbox:
+
+        def chart(code):
+            done = sandbox.run_code(FIGURES.format(code=code))
+            assert not done.error and len(done.results) == 1, done
+            assert done.results[0].png and "chart" in done.results[0].formats(), done.results[0].formats()
+            found = done.results[0].chart
+            return found, found.elements
+
+        line, (first, second) = chart(
+            "plt.plot([1, 2, 3], [4.5, 5, 6], label='up'); plt.plot([1, 2], [2, 1]); plt.axhline(3)\n"
+            "plt.title('Way'); plt.xlabel('Time (s)'); plt.ylabel('Metres [m]')"
+        )
+        assert (line.type.value, line.title) == ("line", "Way") and first.points == [(1, 4.5), (2, 5), (3, 6)], line.to_dict()
+        assert (line.x_label, line.x_unit, line.y_unit, line.x_scale.value) == ("Time (s)", "s", "m", "linear"), line.to_dict()
+        assert (first.label, second.label) == ("up", "Line 1"), line.to_dict()
+        dates, (days,) = chart("plt.plot([datetime.date(2026, 1, d) for d in (1, 2)], [1, 2]); plt.yscale('log')")
+        assert (dates.x_scale.value, dates.y_scale.value) == ("datetime", "log"), dates.to_dict()
+        assert days.points == [("2026-01-01", 1), ("2026-01-02", 2)], dates.to_dict()
+        scatter, (cloud,) = chart("plt.scatter([1, 2], [3, 4], label='points')")
+        assert scatter.type.value == "scatter" and (cloud.label, cloud.points) == ("points", [(1, 3), (2, 4)])
+        bars, parts = chart("plt.bar(['a', 'b'], [3, 5], label='g'); plt.bar(['a', 'b'], [1, 1], bottom=[3, 5])")
+        assert [(p.label, p.group, p.value) for p in parts][:3] == [("a", "g", 3), ("b", "g", 5), ("a", "Group 1", 1)], bars.to_dict()
+        lying, parts = chart("plt.barh(['a', 'b'], [3, 5]); plt.ylabel('which')")
+        assert lying.x_label == "which" and [(p.label, p.value) for p in parts] == [("a", 3), ("b", 5)], lying.to_dict()
+        pie, parts = chart("plt.pie([1, 3], labels=['one', 'three'])")
+        assert [(p.label, p.angle, p.radius) for p in parts] == [("one", 90, 1), ("three", 270, 1)], pie.to_dict()
+        for swap in ("", ", vert=False"):
+            boxes, (left, right) = chart(f"plt.boxplot([[1, 2, 3, 4, 5, 20], [2, 4, 8]], labels=['l', 'r'], patch_artist=True{swap})")
+            numbers = (left.min, left.first_quartile, left.median, left.third_quartile, left.max, left.outliers)
+            assert numbers == (1, 2.25, 3.5, 4.75, 5, [20]) and (left.label, right.label) == ("l", "r"), boxes.to_dict()
+            assert right.median == 4, boxes.to_dict()
+        many, parts = chart("f, (a, b) = plt.subplots(1, 2); a.plot([1], [1]); b.scatter([1], [1]); f.suptitle('both')")
+        assert (many.type.value, many.title) == ("superchart", "both"), many.to_dict()
+        assert [p.type.value for p in parts] == ["line", "scatter"], many.to_dict()
+        other, _ = chart("plt.imshow([[1, 2], [3, 4]])")
+        assert other.type.value == "unknown", other.to_dict()
+        own = "class Own:\n    def _repr_e2b_data_(self): return {'a': [1]}\n    def _repr_e2b_chart_(self): 1 / 0"
+        sandbox.run_code(own)
+        assert sandbox.run_code("Own()").results[0].data == {"a": [1]}
+
+
+def tables():
+    from e2b_code_interpreter import Sandbox as Interpreter
+
+    with Interpreter.create() as sandbox:
+        code = "import pandas\npandas.DataFrame({'a': [1, 2], 'b': [0.5, float('nan')], 'c': pandas.to_datetime(['2026-01-01', None])})"
+        result = sandbox.run_code(code).results[0]
+        assert result.data == {"a": [1, 2], "b": [0.5, None], "c": ["2026-01-01T00:00:00", None]}, result.data
+        assert "<table" in result.html
+
+
 def templates():
     """A recipe, as the vendor's guide has it: built, with its log, used, and there under its name."""
     from e2b import Template

@@ -90,6 +90,13 @@ def test_code_interpreter(service, kernels):
     tell(service, sdk("e2b"), HERE / "e2b_story.py", "interpreter")
 
 
+@pytest.mark.parametrize("story, module", [("charts", "matplotlib"), ("tables", "pandas")])
+def test_code_interpreter_data(service, kernels, story, module):
+    if subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True).returncode:
+        pytest.skip(f"the Python of this machine, which jails have, has no {module}")
+    tell(service, sdk("e2b"), HERE / "e2b_story.py", story)
+
+
 def test_code_interpreter_javascript(service, kernels):
     if not shutil.which("node"):
         pytest.skip("node is not installed")
