@@ -315,7 +315,8 @@ bool tn_agent_has(const char *program)
 
 const char *tn_agent_shell(const char *wanted)
 {
-    return strcmp(wanted, "bash") == 0 && !tn_agent_has("bash") && tn_agent_has("sh") ? "sh" : wanted;
+    return strcmp(wanted, "bash") == 0 && !tn_agent_has("bash") && tn_agent_has("sh") ? "sh"
+                                                                                      : wanted;
 }
 
 /* --- the environment ------------------------------------------------------------------------ */

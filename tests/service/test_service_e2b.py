@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import json
+import shlex
 import time
 import zlib
 from urllib.parse import quote, urlencode
@@ -17,6 +18,8 @@ from openapi_document import routes_of
 from services import Service, eventually, measured, memory
 from trees import ROOT
 
+ODD = ROOT / "tests" / "mcp" / "servers" / "odd.py"
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 CONFIG = """
 [template.small]
 memory = "256m"
@@ -119,7 +122,6 @@ def test_a_template_is_one_of_the_configuration(alice, service):
 def test_what_is_not_served_is_refused_before_anything_is_made(alice):
     before = len(alice.get("/sandboxes").ok().json)
     for wish in (
-        {"mcp": {"a": {}}},
         {"volumeMounts": [{"name": "a", "path": "/b"}]},
         {"network": {"rules": {"a": []}}},
         {"network": {"denyOut": ["10.0.0.0/8"]}},
@@ -344,6 +346,47 @@ def test_by_the_name_of_a_host(service, box):
     stranger = service.stranger(headers={"Host": host})
     stranger.get("/health").ok(401)
     stranger.get("/health", headers={"X-Access-Token": box["envdAccessToken"]}).ok(204)
+
+
+# --- the MCP gateway -----------------------------------------------------------------------------
+
+
+def test_the_gateway_is_for_who_has_its_token(service, alice):
+    """A command of the sandbox, its servers as tools, and its port, which nothing else than that token opens to strangers."""
+    made = create(alice, templateID="mcp-gateway", mcp={"odd": {}})
+    envd = Envd(service, made, user="root")
+    body, kind = multipart([("file", "odd.py", ODD.read_bytes())])
+    envd.client.post("/files?path=/srv/odd.py", body, headers=kind).ok()
+    stranger = service.stranger(headers={"Host": f"50005-{made['sandboxID']}.localhost:{service.port}"})
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+
+    def ask(token, path="/mcp"):
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
+        return stranger.post(path, message, headers=headers)
+
+    def gateway(config, **envs):
+        return envd.run(f"mcp-gateway --config {shlex.quote(json.dumps(config))}", process={"envs": envs})
+
+    ask("sesame").ok(401)
+    for config, words in (
+        ({"odd": {"run_cmd": "python3 /srv/none.py"}}, b"none.py"),
+        ({"github/no-owner": {"run_cmd": "true"}}, b"OWNER"),
+        ({"github/../up": {"run_cmd": "true"}}, b"OWNER"),
+        ({"braveSearch": {"apiKey": "x"}}, b"mcp-server-brave-search"),
+        ([], b"expected an object"),
+    ):
+        ran = gateway(config, GATEWAY_ACCESS_TOKEN="sesame")
+        assert ran.end["exitCode"] == 1 and words in ran.err, ran.err
+    envd.run("ln -s /srv/odd.py /usr/local/bin/mcp-server-brave-search; sed -i '1i #!/usr/bin/python3' /srv/odd.py; chmod +x /srv/odd.py")
+    ran = gateway({"braveSearch": {"apiKey": "x"}, "own": {"runCmd": "exec python3 /srv/odd.py"}}, GATEWAY_ACCESS_TOKEN="sesame")
+    assert ran.end["exitCode"] == 0 and ran.err == b"", ran.err
+    assert ask("sesame").ok().json["result"]["serverInfo"], "it answers"
+    assert b"API_KEY=x" in envd.run("tr '\\0' '\\n' < /proc/$(pgrep -f '[m]cp-server-brave')/environ").out
+    ask("other").ok(401)
+    ask("sesame", "/update_mcp_server").ok(401)  # not a path that the token opens
+    assert envd.run("cat /etc/mcp-gateway/.token; stat -c %a /etc/mcp-gateway/.token").out == b"sesame600\n"
+    assert "mcp" not in json.dumps(alice.get(f"/sandboxes/{made['sandboxID']}").ok().json["metadata"])
+    kill(alice, made)
 
 
 # --- files ---------------------------------------------------------------------------------------

@@ -263,9 +263,9 @@ static int bring_up(struct gateway *g, struct tn_error *err)
         return -1;
     if (problems.len)
         return tn_fail(err, TN_E_INVALID, "%s", tn_buf_str(&problems));
-    return listen_for_clients(g, err) < 0 ? -1
-                                          : put_file(TOKEN_DIRECTORY, ".token", 0600, write_token,
-                                                     hand->options.key, err);
+    return listen_for_clients(g, err) < 0
+               ? -1
+               : put_file(TOKEN_DIRECTORY, ".token", 0600, write_token, hand->options.key, err);
 }
 
 static void *start_thread(void *arg)
@@ -313,9 +313,8 @@ static int start_gateway(const char *config, struct tn_error *err)
     g.entries = read_config(config, err);
     if (!g.entries)
         return -1;
-    g.hand.options = (struct tn_hand_options){.key = tn_strdup(token),
-                                              .username = tn_strdup("root"),
-                                              .working_dir = getcwd(NULL, 0)};
+    g.hand.options = (struct tn_hand_options){
+        .key = tn_strdup(token), .username = tn_strdup("root"), .working_dir = getcwd(NULL, 0)};
     unsetenv(TOKEN);
     if (pipe2(ends, O_CLOEXEC) < 0)
         return tn_fail_errno(err, errno, "pipe");

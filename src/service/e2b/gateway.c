@@ -47,9 +47,9 @@ int e2b_note_gateway(struct e2b_call *c, const struct tn_json *envs, struct tn_e
     tn_autofree char *value = tn_asprintf("\"%s\"", digest);
     tn_autojson struct tn_json *metadata = surface_metadata(
         v.metadata, E2B_RECORD, tn_json_get(v.metadata, E2B_RECORD), MEMBER, value, err);
-    return metadata ? box_change(c->b, caller_of(c->x), &(struct box_change){.metadata = metadata},
-                                 err)
-                    : -1;
+    return metadata
+               ? box_change(c->b, caller_of(c->x), &(struct box_change){.metadata = metadata}, err)
+               : -1;
 }
 
 bool e2b_take_gateway(struct tn_service *s, struct tn_http_exchange *x, const char *id)
