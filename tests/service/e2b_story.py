@@ -1,9 +1,11 @@
 """What users do with E2B's own SDK; run by an interpreter that has one: e2b_story.py STORY. Works with 2.9 and newer."""
 
 import asyncio
+import base64
 import http.client
 import json
 import pathlib
+import shlex
 import sys
 import tempfile
 import time
@@ -322,6 +324,30 @@ def ask_gateway(sandbox, token, method, number=1, session=None, **params):
     body = answer.read().decode()
     lines = [line[5:].strip() for line in body.splitlines() if line.startswith("data:")] or [body]
     return answer.status, answer.getheader("Mcp-Session-Id"), lines[-1] and json.loads(lines[-1])
+
+
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    own = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "own", "version": "1"}}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": own}), flush=True)
+"""
+
+
+def mcp():
+    """The gateway, as it is seen inside."""
+    packed = base64.b64encode(SERVER.encode()).decode()  # 2.9 takes no apostrophe in a configuration
+    run = f"python3 -c \"import base64; exec(base64.b64decode(b'{packed}'))\"".replace("'", '\\"')
+    with Sandbox.create(mcp={"own": {"run_cmd": run}}) as sandbox:
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "story", "version": "1"}}
+        body = shlex.quote(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}))
+        curl = "curl -s -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream'"
+        post = f'{curl} -H "Authorization: Bearer $(cat /etc/mcp-gateway/.token)" -d {body} http://localhost:50005/mcp'
+        said = json.loads(sandbox.commands.run(post, user="root").stdout)
+        assert said["result"]["protocolVersion"] == "2025-06-18", said
+        assert sandbox.files.read("/etc/mcp-gateway/.token", user="root") == sandbox.get_mcp_token()
 
 
 def gateway():

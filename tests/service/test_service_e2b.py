@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import shlex
+import subprocess
 import time
 import zlib
 from urllib.parse import quote, urlencode
@@ -613,6 +614,24 @@ def test_the_code_interpreter_refuses(envd):
     ):
         assert envd.client.post("/execute", body, headers=port).ok(status).json["message"]
     envd.client.post("/execute", {"code": "1"}, headers={**port, "X-Access-Token": "x"}).ok(401)
+
+
+def test_figures_and_tables_come_with_their_data(envd):
+    modules = ("ipykernel", "matplotlib", "pandas")
+    missing = [name for name in modules if subprocess.run(["/usr/bin/python3", "-c", f"import {name}"], capture_output=True).returncode]
+    if missing:
+        pytest.skip(f"the Python of this machine, which jails have, has no {' and no '.join(missing)}")
+
+    def result(code):
+        answer = envd.client.post("/execute", {"code": code}, headers={"E2b-Sandbox-Port": "49999"}).ok()
+        return next(event for event in map(json.loads, answer.text.splitlines()) if event["type"] == "result")
+
+    figure = result("import matplotlib.pyplot as plt\nplt.plot([1, 2], [3, 4], label='up')\nplt.show()")
+    assert figure["png"] and figure["chart"]["elements"] == [{"label": "up", "points": [[1, 3], [2, 4]]}]
+    table = result("import pandas\npandas.DataFrame({'a': [1, float('nan')], 'b': ['x', None]})")
+    assert table["data"] == {"a": [1, None], "b": ["x", None]} and "<table" in table["html"]
+    crowd = result("plt.plot(range(100001))\nplt.show()")
+    assert crowd["png"] and "chart" not in crowd
 
 
 def test_contexts(envd):

@@ -13,7 +13,7 @@ from vendors import environment
 
 HERE = pathlib.Path(__file__).parent
 NUMBERS = itertools.count()
-STORIES = ("quick_start", "life", "files", "watch", "commands", "pty", "asynchronous", "templates")
+STORIES = ("quick_start", "life", "files", "watch", "commands", "pty", "asynchronous", "templates", "mcp")
 
 
 @pytest.fixture(scope="module")
