@@ -34,7 +34,10 @@ def _begin():
 
     def tell(kind, **more):
         told[0] = time.monotonic()
-        real.write("\n" + mark + json.dumps({"type": kind, **more}, default=str) + "\n")
+        text = json.dumps({"type": kind, **more}, default=str)
+        if "NaN" in text or "Infinity" in text:  # no words of JSON
+            text = json.dumps(json.loads(text, parse_constant=lambda word: None))
+        real.write("\n" + mark + text + "\n")
         real.flush()  # the kernel flushes what is called sys.stdout
 
     def flush():

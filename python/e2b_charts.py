@@ -136,23 +136,26 @@ def _begin():
             chart = bars_of(ax)
         return {**chart, "title": ax.get_title() or None}
 
-    def figure_of(figure):
-        try:
-            from e2b_charts import chart_figure_to_dict  # the vendor's own, where a template has it
+    def own_chart_of(figure, axes):
+        if len(axes) == 1:
+            return chart_of(axes[0])
+        title = figure._suptitle.get_text() if figure._suptitle else None
+        return {"type": "superchart", "title": title, "elements": [chart_of(ax) for ax in axes]}
 
-            return chart_figure_to_dict(figure) or None
-        except Exception:  # it is not there, or does not know this matplotlib
-            pass
+    def figure_of(figure):
+        """As the vendor's own package has it where a template has that, or as we do."""
         try:
             axes = [ax for ax in figure.axes if ax.has_data()]
             size = sum(len(line.get_xdata()) for ax in axes for line in ax.get_lines())
             size += sum(len(one.get_offsets()) for ax in axes for one in ax.collections)
             if not axes or size > most:
                 return None
-            if len(axes) == 1:
-                return chart_of(axes[0])
-            title = figure._suptitle.get_text() if figure._suptitle else None
-            return {"type": "superchart", "title": title, "elements": [chart_of(ax) for ax in axes]}
+            try:
+                from e2b_charts import chart_figure_to_dict
+
+                return chart_figure_to_dict(figure)
+            except Exception:  # it is not there, or does not know this matplotlib
+                return own_chart_of(figure, axes)
         except Exception:  # the picture is there all the same
             return None
 
