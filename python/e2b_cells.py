@@ -23,6 +23,8 @@ def _begin():
         "application/pdf": "pdf",
         "application/json": "json",
         "application/javascript": "javascript",
+        "e2b/chart": "chart",
+        "e2b/data": "data",
     }
     cells = []
     replaced = {}  # variables of the process that have another value while a cell runs
@@ -32,7 +34,10 @@ def _begin():
 
     def tell(kind, **more):
         told[0] = time.monotonic()
-        real.write("\n" + mark + json.dumps({"type": kind, **more}) + "\n")
+        text = json.dumps({"type": kind, **more}, default=str)
+        if "NaN" in text or "Infinity" in text:  # no words of JSON
+            text = json.dumps(json.loads(text, parse_constant=lambda word: None))
+        real.write("\n" + mark + text + "\n")
         real.flush()  # the kernel flushes what is called sys.stdout
 
     def flush():

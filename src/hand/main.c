@@ -20,6 +20,7 @@
 #include "hand/file/confine.h"
 #include "hand/file/edit.h"
 #include "hand/hand.h"
+#include "hand/mcp/gateway.h"
 #include "hand/owner.h"
 #include "hand/plugin.h"
 #include "hand/process/process.h"
@@ -460,6 +461,8 @@ int main(int argc, char **argv)
     mallopt(M_ARENA_MAX,
             1); /* a heap for each thread costs every start more than they save later */
     fill_standard_descriptors();
+    if (argc > 0 && strcmp(basename(argv[0]), MCP_GATEWAY) == 0)
+        return mcp_gateway(argc, argv);
     int r = tn_hand_options_read(&process.hand.options, argc, argv, &err);
     if (r < 0)
         fprintf(stderr, "tendon-hand: %s\nTry 'tendon-hand --help'.\n", err.text);

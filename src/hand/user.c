@@ -299,7 +299,7 @@ int tn_agent_user_set_up(const struct tn_hand_options *o, struct tn_agent_user *
 
 /* --- the shell ------------------------------------------------------------------------------- */
 
-static bool is_in_path(const char *program)
+bool tn_agent_has(const char *program)
 {
     const char *path = getenv("PATH");
 
@@ -315,7 +315,8 @@ static bool is_in_path(const char *program)
 
 const char *tn_agent_shell(const char *wanted)
 {
-    return strcmp(wanted, "bash") == 0 && !is_in_path("bash") && is_in_path("sh") ? "sh" : wanted;
+    return strcmp(wanted, "bash") == 0 && !tn_agent_has("bash") && tn_agent_has("sh") ? "sh"
+                                                                                      : wanted;
 }
 
 /* --- the environment ------------------------------------------------------------------------ */

@@ -20,6 +20,8 @@ int tn_agent_user_set_up(const struct tn_hand_options *options, struct tn_agent_
 
 void tn_agent_user_done(struct tn_agent_user *user);
 
+/* Whether PATH has that program. */
+bool tn_agent_has(const char *program);
 /* The shell to use: sh where bash is wanted and there is none.  Borrowed. */
 const char *tn_agent_shell(const char *wanted);
 

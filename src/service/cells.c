@@ -44,6 +44,16 @@ static void put_code(struct tn_jw *w, const struct cells_wish *wish, struct tn_p
     tn_jw_strn(w, tn_buf_str(&code), code.len);
 }
 
+static void put_start(struct tn_jw *w, const struct cells_wish *wish)
+{
+    tn_autobuf struct tn_buf code = TN_BUF_INIT(ACTION_MAX);
+
+    for (int i = 0; i <= wish->charts; i++)
+        tn_buf_add(&code, e2b_cells[i].bytes, e2b_cells[i].size);
+    tn_jw_key(w, "kernel_init_code");
+    tn_jw_strn(w, tn_buf_str(&code), code.len);
+}
+
 void cells_put_action(struct tn_buf *out, const struct cells_wish *wish)
 {
     struct tn_jw w = tn_jw(out);
@@ -57,7 +67,7 @@ void cells_put_action(struct tn_buf *out, const struct cells_wish *wish)
     put_code(&w, wish, out->purse);
     tn_jw_kbool(&w, "include_extra", false);
     tn_jw_kstr(&w, "session", wish->kernel);
-    tn_jw_kstr(&w, "kernel_init_code", (const char *)e2b_cells[0].bytes);
+    put_start(&w, wish);
     tn_jw_object_end(&w);
     tn_jw_kdouble(&w, "timeout", wish->seconds);
     tn_jw_object_end(&w);

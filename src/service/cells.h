@@ -19,6 +19,7 @@ struct cells_wish {
     const char *code, *kernel;
     const struct tn_json *env; /* variables while it runs, or NULL */
     double seconds;            /* after which the kernel is interrupted */
+    bool charts;               /* results have `chart` and `data` (python/e2b_charts.py) */
     int watch;
 };
 void cells_put_action(struct tn_buf *out, const struct cells_wish *wish);

@@ -21,6 +21,15 @@ const shown = await sandbox.runCode("from IPython.display import display, HTML\n
 assert.equal(shown.results[0].html, '<b>x</b>')
 assert.equal(shown.error.name, 'ZeroDivisionError')
 
+// Figures as data, where the sandbox has matplotlib.
+const found = await sandbox.runCode("import importlib.util\nimportlib.util.find_spec('matplotlib') is not None")
+if (found.text === 'True') {
+  const drawn = await sandbox.runCode("import matplotlib.pyplot as plt\nplt.pie([1, 3], labels=['a', 'b'])\nplt.show()")
+  const { chart, png } = drawn.results.find((one) => one.png)
+  assert.ok(png)
+  assert.deepEqual([chart.type, chart.elements[1].label, chart.elements[1].angle], ['pie', 'b', 270])
+}
+
 const context = await sandbox.createCodeContext({ cwd: '/tmp' })
 assert.equal((await sandbox.runCode('import os; os.getcwd()', { context })).text, "'/tmp'")
 assert.ok((await sandbox.listCodeContexts()).some((one) => one.id === context.id && one.cwd === '/tmp'))

@@ -1,10 +1,15 @@
 """What users do with E2B's own SDK; run by an interpreter that has one: e2b_story.py STORY. Works with 2.9 and newer."""
 
 import asyncio
+import base64
+import http.client
+import json
 import pathlib
+import shlex
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 import uuid
 
@@ -201,6 +206,70 @@ def interpreter():
         assert "from a shell" in "".join(done.logs.stdout) and "@@e2b {}" in "".join(done.logs.stdout), done
 
 
+FIGURES = """
+import matplotlib.pyplot as plt
+import datetime
+{code}
+plt.show()
+"""
+
+
+def charts():
+    """What a figure shows, as data: of every kind that the SDK knows."""
+    from e2b_code_interpreter import Sandbox as Interpreter
+
+    with Interpreter.create() as sandbox:
+
+        def chart(code):
+            done = sandbox.run_code(FIGURES.format(code=code))
+            assert not done.error and len(done.results) == 1, done
+            assert done.results[0].png and "chart" in done.results[0].formats(), done.results[0].formats()
+            found = done.results[0].chart
+            return found, found.elements
+
+        line, (first, second) = chart(
+            "plt.plot([1, 2, 3], [4.5, 5, 6], label='up'); plt.plot([1, 2], [2, 1]); plt.axhline(3)\n"
+            "plt.title('Way'); plt.xlabel('Time (s)'); plt.ylabel('Metres [m]')"
+        )
+        assert (line.type.value, line.title) == ("line", "Way") and first.points == [(1, 4.5), (2, 5), (3, 6)], line.to_dict()
+        assert (line.x_label, line.x_unit, line.y_unit, line.x_scale.value) == ("Time (s)", "s", "m", "linear"), line.to_dict()
+        assert (first.label, second.label) == ("up", "Line 1"), line.to_dict()
+        dates, (days,) = chart("plt.plot([datetime.date(2026, 1, d) for d in (1, 2)], [1, 2]); plt.yscale('log')")
+        assert (dates.x_scale.value, dates.y_scale.value) == ("datetime", "log"), dates.to_dict()
+        assert days.points == [("2026-01-01", 1), ("2026-01-02", 2)], dates.to_dict()
+        scatter, (cloud,) = chart("plt.scatter([1, 2], [3, 4], label='points')")
+        assert scatter.type.value == "scatter" and (cloud.label, cloud.points) == ("points", [(1, 3), (2, 4)])
+        bars, parts = chart("plt.bar(['a', 'b'], [3, 5], label='g'); plt.bar(['a', 'b'], [1, 1], bottom=[3, 5])")
+        assert [(p.label, p.group, p.value) for p in parts][:3] == [("a", "g", 3), ("b", "g", 5), ("a", "Group 1", 1)], bars.to_dict()
+        lying, parts = chart("plt.barh(['a', 'b'], [3, 5]); plt.ylabel('which')")
+        assert lying.x_label == "which" and [(p.label, p.value) for p in parts] == [("a", 3), ("b", 5)], lying.to_dict()
+        pie, parts = chart("plt.pie([1, 3], labels=['one', 'three'])")
+        assert [(p.label, p.angle, p.radius) for p in parts] == [("one", 90, 1), ("three", 270, 1)], pie.to_dict()
+        for swap in ("", ", vert=False"):
+            boxes, (left, right) = chart(f"plt.boxplot([[1, 2, 3, 4, 5, 20], [2, 4, 8]], labels=['l', 'r'], patch_artist=True{swap})")
+            numbers = (left.min, left.first_quartile, left.median, left.third_quartile, left.max, left.outliers)
+            assert numbers == (1, 2.25, 3.5, 4.75, 5, [20]) and (left.label, right.label) == ("l", "r"), boxes.to_dict()
+            assert right.median == 4, boxes.to_dict()
+        many, parts = chart("f, (a, b) = plt.subplots(1, 2); a.plot([1], [1]); b.scatter([1], [1]); f.suptitle('both')")
+        assert (many.type.value, many.title) == ("superchart", "both"), many.to_dict()
+        assert [p.type.value for p in parts] == ["line", "scatter"], many.to_dict()
+        other, _ = chart("plt.imshow([[1, 2], [3, 4]])")
+        assert other.type.value == "unknown", other.to_dict()
+        own = "class Own:\n    def _repr_e2b_data_(self): return {'a': [1]}\n    def _repr_e2b_chart_(self): 1 / 0"
+        sandbox.run_code(own)
+        assert sandbox.run_code("Own()").results[0].data == {"a": [1]}
+
+
+def tables():
+    from e2b_code_interpreter import Sandbox as Interpreter
+
+    with Interpreter.create() as sandbox:
+        code = "import pandas\npandas.DataFrame({'a': [1, 2], 'b': [0.5, float('nan')], 'c': pandas.to_datetime(['2026-01-01', None])})"
+        result = sandbox.run_code(code).results[0]
+        assert result.data == {"a": [1, 2], "b": [0.5, None], "c": ["2026-01-01T00:00:00", None]}, result.data
+        assert "<table" in result.html
+
+
 def templates():
     """A recipe, as the vendor's guide has it: built, with its log, used, and there under its name."""
     from e2b import Template
@@ -240,6 +309,89 @@ def templates():
         assert time.monotonic() < deadline
     assert getattr(state.status, "value", state.status) == "ready", state
     assert "good morning" in [entry.message for entry in state.log_entries], state
+
+
+def ask_gateway(sandbox, token, method, number=1, session=None, **params):
+    """What the gateway says to a request, at the address of the SDK. `*.localhost` is this machine, whatever the resolver says."""
+    address = urllib.parse.urlsplit(sandbox.get_mcp_url())
+    assert address.path == "/mcp", address
+    connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=60)
+    headers = {"Host": address.netloc, "Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    headers |= {"Accept": "application/json, text/event-stream"} | ({"Mcp-Session-Id": session} if session else {})
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    connection.request("POST", address.path, json.dumps(message), headers)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    lines = [line[5:].strip() for line in body.splitlines() if line.startswith("data:")] or [body]
+    return answer.status, answer.getheader("Mcp-Session-Id"), lines[-1] and json.loads(lines[-1])
+
+
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    own = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "own", "version": "1"}}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": own}), flush=True)
+"""
+
+
+def mcp():
+    """The gateway, as it is seen inside."""
+    packed = base64.b64encode(SERVER.encode()).decode()  # 2.9 takes no apostrophe in a configuration
+    run = f"python3 -c \"import base64; exec(base64.b64decode(b'{packed}'))\"".replace("'", '\\"')
+    with Sandbox.create(mcp={"own": {"run_cmd": run}}) as sandbox:
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "story", "version": "1"}}
+        body = shlex.quote(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}))
+        curl = "curl -s -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream'"
+        post = f'{curl} -H "Authorization: Bearer $(cat /etc/mcp-gateway/.token)" -d {body} http://localhost:50005/mcp'
+        said = json.loads(sandbox.commands.run(post, user="root").stdout)
+        assert said["result"]["protocolVersion"] == "2025-06-18", said
+        assert sandbox.files.read("/etc/mcp-gateway/.token", user="root") == sandbox.get_mcp_token()
+
+
+def gateway():
+    """Servers of a configuration as tools: a repository that is cloned and installed, and a command. FILE is an MCP server."""
+    from e2b import Template
+
+    name = f"gateway-{uuid.uuid4().hex[:12]}"
+    with tempfile.TemporaryDirectory() as context:
+        pathlib.Path(context, "server.py").write_text(pathlib.Path(sys.argv[2]).read_text())
+        git = "git -c user.name=a -c user.email=a@b.c"
+        recipe = (
+            Template(file_context_path=context)
+            .from_template("mcp-gateway")
+            .copy("server.py", "/srv/acme/tools/server.py")
+            .run_cmd(f"cd /srv/acme/tools && git init -q . && git add . && {git} commit -q -m first")
+            .run_cmd("git config --system url.file:///srv/.insteadOf https://github.com/")
+        )
+        Template.build(recipe, alias=name)
+    install, run = "cp server.py installed.py", 'python3 "$WHICH"'
+    config = {"github/acme/tools": {"install_cmd": install, "run_cmd": run, "envs": {"WHICH": "installed.py"}}}
+    sandbox = Sandbox.create(name, mcp=config)
+    token = sandbox.get_mcp_token()
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "story", "version": "1"}}
+    status, session, answer = ask_gateway(sandbox, token, "initialize", **hello)
+    assert status == 200 and session, (status, answer)
+    status, _, answer = ask_gateway(sandbox, token, "tools/list", 2, session)
+    assert "test_simple_text" in [tool["name"] for tool in answer["result"]["tools"]], answer
+    status, _, answer = ask_gateway(sandbox, token, "tools/call", 3, session, name="test_simple_text", arguments={})
+    assert answer["result"]["content"][0]["text"].startswith("This is a simple text"), answer
+    assert ask_gateway(sandbox, "another", "initialize", **hello)[0] == 401
+    inside = "curl -s -o /dev/null -w '%{http_code}' -X POST http://localhost:50005/mcp"
+    assert sandbox.commands.run(inside).stdout == "401"
+    again = Sandbox.connect(sandbox.sandbox_id)
+    assert again.get_mcp_token() == token and again.get_info().metadata == {}
+    for change in ({"GATEWAY_ACCESS_TOKEN": "second"}, {}):
+        error = raises(CommandExitException, again.commands.run, "mcp-gateway --config '{}'", envs=change)
+        assert ("50005" if change else "GATEWAY_ACCESS_TOKEN") in error.stderr, error
+    sandbox.kill()
+    wrong = {"exa": ({"apiKey": "x"}, "mcp-server-exa"), "own": ({"run_cmd": "no-such-program"}, "no-such-program")}
+    for server, (members, word) in wrong.items():
+        error = raises(Exception, Sandbox.create, mcp={server: members})
+        assert word in str(getattr(error, "stderr", "")) + str(error), error
+    pulled = Template().from_template("mcp-gateway").add_mcp_server("exa")
+    assert "exit status 1" in str(raises(BuildException, Template.build, pulled, alias=f"{name}-exa"))
 
 
 def tags():

@@ -4,6 +4,8 @@ import base64
 import gzip
 import hashlib
 import json
+import shlex
+import subprocess
 import time
 import zlib
 from urllib.parse import quote, urlencode
@@ -17,6 +19,8 @@ from openapi_document import routes_of
 from services import Service, eventually, measured, memory
 from trees import ROOT
 
+ODD = ROOT / "tests" / "mcp" / "servers" / "odd.py"
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 CONFIG = """
 [template.small]
 memory = "256m"
@@ -119,7 +123,6 @@ def test_a_template_is_one_of_the_configuration(alice, service):
 def test_what_is_not_served_is_refused_before_anything_is_made(alice):
     before = len(alice.get("/sandboxes").ok().json)
     for wish in (
-        {"mcp": {"a": {}}},
         {"volumeMounts": [{"name": "a", "path": "/b"}]},
         {"network": {"rules": {"a": []}}},
         {"network": {"denyOut": ["10.0.0.0/8"]}},
@@ -346,6 +349,47 @@ def test_by_the_name_of_a_host(service, box):
     stranger.get("/health", headers={"X-Access-Token": box["envdAccessToken"]}).ok(204)
 
 
+# --- the MCP gateway -----------------------------------------------------------------------------
+
+
+def test_the_gateway_is_for_who_has_its_token(service, alice):
+    """A command of the sandbox, its servers as tools, and its port, which nothing else than that token opens to strangers."""
+    made = create(alice, templateID="mcp-gateway", mcp={"odd": {}})
+    envd = Envd(service, made, user="root")
+    body, kind = multipart([("file", "odd.py", ODD.read_bytes())])
+    envd.client.post("/files?path=/srv/odd.py", body, headers=kind).ok()
+    stranger = service.stranger(headers={"Host": f"50005-{made['sandboxID']}.localhost:{service.port}"})
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+
+    def ask(token, path="/mcp"):
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
+        return stranger.post(path, message, headers=headers)
+
+    def gateway(config, **envs):
+        return envd.run(f"mcp-gateway --config {shlex.quote(json.dumps(config))}", process={"envs": envs})
+
+    ask("sesame").ok(401)
+    for config, words in (
+        ({"odd": {"run_cmd": "python3 /srv/none.py"}}, b"none.py"),
+        ({"github/no-owner": {"run_cmd": "true"}}, b"OWNER"),
+        ({"github/../up": {"run_cmd": "true"}}, b"OWNER"),
+        ({"braveSearch": {"apiKey": "x"}}, b"mcp-server-brave-search"),
+        ([], b"expected an object"),
+    ):
+        ran = gateway(config, GATEWAY_ACCESS_TOKEN="sesame")
+        assert ran.end["exitCode"] == 1 and words in ran.err, ran.err
+    envd.run("ln -s /srv/odd.py /usr/local/bin/mcp-server-brave-search; sed -i '1i #!/usr/bin/python3' /srv/odd.py; chmod +x /srv/odd.py")
+    ran = gateway({"braveSearch": {"apiKey": "x"}, "own": {"runCmd": "exec python3 /srv/odd.py"}}, GATEWAY_ACCESS_TOKEN="sesame")
+    assert ran.end["exitCode"] == 0 and ran.err == b"", ran.err
+    assert ask("sesame").ok().json["result"]["serverInfo"], "it answers"
+    assert b"API_KEY=x" in envd.run("tr '\\0' '\\n' < /proc/$(pgrep -f '[m]cp-server-brave')/environ").out
+    ask("other").ok(401)
+    ask("sesame", "/update_mcp_server").ok(401)  # not a path that the token opens
+    assert envd.run("cat /etc/mcp-gateway/.token; stat -c %a /etc/mcp-gateway/.token").out == b"sesame600\n"
+    assert "mcp" not in json.dumps(alice.get(f"/sandboxes/{made['sandboxID']}").ok().json["metadata"])
+    kill(alice, made)
+
+
 # --- files ---------------------------------------------------------------------------------------
 
 
@@ -570,6 +614,24 @@ def test_the_code_interpreter_refuses(envd):
     ):
         assert envd.client.post("/execute", body, headers=port).ok(status).json["message"]
     envd.client.post("/execute", {"code": "1"}, headers={**port, "X-Access-Token": "x"}).ok(401)
+
+
+def test_figures_and_tables_come_with_their_data(envd):
+    modules = ("ipykernel", "matplotlib", "pandas")
+    missing = [name for name in modules if subprocess.run(["/usr/bin/python3", "-c", f"import {name}"], capture_output=True).returncode]
+    if missing:
+        pytest.skip(f"the Python of this machine, which jails have, has no {' and no '.join(missing)}")
+
+    def result(code):
+        answer = envd.client.post("/execute", {"code": code}, headers={"E2b-Sandbox-Port": "49999"}).ok()
+        return next(event for event in map(json.loads, answer.text.splitlines()) if event["type"] == "result")
+
+    figure = result("import matplotlib.pyplot as plt\nplt.plot([1, 2], [3, 4], label='up')\nplt.show()")
+    assert figure["png"] and figure["chart"]["elements"] == [{"label": "up", "points": [[1, 3], [2, 4]]}]
+    table = result("import pandas\npandas.DataFrame({'a': [1, float('nan')], 'b': ['x', None]})")
+    assert table["data"] == {"a": [1, None], "b": ["x", None]} and "<table" in table["html"]
+    crowd = result("plt.plot(range(100001))\nplt.show()")
+    assert crowd["png"] and "chart" not in crowd
 
 
 def test_contexts(envd):

@@ -13,7 +13,7 @@ from vendors import environment
 
 HERE = pathlib.Path(__file__).parent
 NUMBERS = itertools.count()
-STORIES = ("quick_start", "life", "files", "watch", "commands", "pty", "asynchronous", "templates")
+STORIES = ("quick_start", "life", "files", "watch", "commands", "pty", "asynchronous", "templates", "mcp")
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,21 @@ def test_installed():
 @pytest.mark.parametrize("version", ["e2b", "e2b-2.9"])
 def test_python(service, version, story):
     tell(service, sdk(version), HERE / "e2b_story.py", story)
+
+
+@pytest.mark.parametrize("version", ["e2b", "e2b-2.9"])
+def test_mcp_gateway(service, version):
+    tell(service, sdk(version), HERE / "e2b_story.py", "gateway", HERE.parent / "mcp/servers/fixture.py")
+
+
+def test_mcp_gateway_javascript(jail_works, tmp_path):
+    """A published server, and the published client."""
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    sdks, servers = peers("e2b"), peers("mcp")
+    service = Service(tmp_path, config=f'[template.published]\nvolumes = ["{servers}:{servers}:ro"]\n').start()
+    tell(service, "node", HERE / "e2b_gateway.mjs", sdks, servers)
+    service.finish()
 
 
 def test_packed_uploads(service):
@@ -73,6 +88,13 @@ def kernels():
 
 def test_code_interpreter(service, kernels):
     tell(service, sdk("e2b"), HERE / "e2b_story.py", "interpreter")
+
+
+@pytest.mark.parametrize("story, module", [("charts", "matplotlib"), ("tables", "pandas")])
+def test_code_interpreter_data(service, kernels, story, module):
+    if subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True).returncode:
+        pytest.skip(f"the Python of this machine, which jails have, has no {module}")
+    tell(service, sdk("e2b"), HERE / "e2b_story.py", story)
 
 
 def test_code_interpreter_javascript(service, kernels):

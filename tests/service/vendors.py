@@ -1,7 +1,7 @@
 """How the vendors' SDKs are pointed at a service, and which of their stories are kept as recordings."""
 
 RECORDED = (
-    "e2b-life", "e2b-files", "e2b-commands",
+    "e2b-life", "e2b-files", "e2b-commands", "e2b-mcp",
     "daytona-life", "daytona-files", "daytona-commands", "daytona-git", "daytona-snapshots",
     "runloop-commands", "runloop-files", "runloop-layers",
 )

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "hand/hand.h"
+#include "hand/mcp/gateway.h"
 #include "hand/mcp/proxy.h"
 
 #define CLOSE_SECONDS 2.0
@@ -46,6 +47,16 @@ static void post_update(struct tn_http_exchange *x, void *ctx)
         tn_http_reply_detail(x, 400, "Request must be a list of MCP tools to sync");
     else
         update(x, ctx, tree);
+}
+
+static void post_gateway(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_error err;
+
+    if (mcp_gateway_install(&err) < 0)
+        tn_http_reply_error(x, &err);
+    else
+        tn_http_reply(x, 204, NULL, NULL, 0);
 }
 
 /* --- the endpoints -------------------------------------------------------------------------- */
@@ -103,6 +114,7 @@ static void post_message(struct tn_http_exchange *x, void *ctx)
 
 static const struct tn_route routes[] = {
     {"POST", "/update_mcp_server", post_update, "replaces the MCP servers", 0},
+    {"POST", "/v1/mcp/gateway", post_gateway, "makes mcp-gateway a command in the sandbox", 0},
     {"POST", "/mcp", post_mcp, "a message to the MCP servers (streamable HTTP)", 0},
     {"GET", "/mcp", get_mcp, "what they say by themselves", 0},
     {"DELETE", "/mcp", delete_mcp, "ends an MCP session", 0},

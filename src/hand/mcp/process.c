@@ -388,6 +388,22 @@ static void settle(struct mcp_backend *b, struct mcp_run *run, struct tn_json *h
     pthread_mutex_unlock(&b->lock);
 }
 
+/* Of one that has ended its last words say more than that nobody reads. */
+static void explain(struct mcp_run *run, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf why = TN_BUF_INIT(8192);
+
+    pthread_mutex_lock(&run->backend->lock);
+    bool wanted = run->wanted_end;
+    pthread_mutex_unlock(&run->backend->lock);
+    if (err->code != TN_E_PEER || wanted ||
+        tn_helper_wait(run->helper, tn_deadline_in(LAST_MOMENT_SECONDS), NULL) < 0)
+        return;
+    tn_buf_printf(&why, "MCP server '%s' ", run->backend->spec.name);
+    tn_helper_obituary(run->helper, &why);
+    tn_fail(err, TN_E_PEER, "%s", tn_buf_str(&why));
+}
+
 static void *start_run(void *arg)
 {
     struct mcp_backend *b = arg;
@@ -399,8 +415,8 @@ static void *start_run(void *arg)
     struct tn_backoff backoff = b->backoff;
     pthread_mutex_unlock(&b->lock);
     if (tn_backoff_wait(&backoff, b->hand->ending, tn_deadline_in(HELLO_SECONDS), &err) == 0 &&
-        (run = launch(b, &err)))
-        greet(run, &hello, &err);
+        (run = launch(b, &err)) && greet(run, &hello, &err) < 0)
+        explain(run, &err);
     if (!hello)
         tn_log(TN_LOG_WARN, "MCP server not started", tn_log_str("name", b->spec.name),
                tn_log_str("reason", err.text));

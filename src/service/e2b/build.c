@@ -531,7 +531,9 @@ static int make_box(struct job *job, struct e2b_origin *from, struct tn_error *e
     if (!job->box || tn_db_run(job->s->db, err, "UPDATE recipe SET box = ? WHERE id = ?", "tt",
                                box_id(job->box), job->b.id) < 0)
         return -1;
-    return surface_can_fork(job->box, err) || e2b_await(job->box, &job->who, err) ? -1 : 0;
+    return surface_can_fork(job->box, err) || e2b_await(job->box, &job->who, from->gateway, err)
+               ? -1
+               : 0;
 }
 
 /* What sandboxes of it are given besides its files: see struct e2b_origin. */

@@ -1,4 +1,4 @@
-/* What kernels of the code interpreter run first: python/e2b_cells.py, built in. */
+/* What kernels of the code interpreter run first, built in: python/e2b_cells.py, e2b_charts.py. */
 #ifndef TN_SERVICE_E2B_CELLS_H
 #define TN_SERVICE_E2B_CELLS_H
 

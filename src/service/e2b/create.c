@@ -30,6 +30,7 @@ static int not_found(struct tn_error *err, const char *id)
 bool e2b_is_usual(struct tn_service *s, const char *name)
 {
     return strcmp(name, E2B_TEMPLATE) == 0 || strcmp(name, "code-interpreter-v1") == 0 ||
+           strcmp(name, E2B_GATEWAY) == 0 ||
            tn_config_template(tn_runtime_host(s->rt)->config, name);
 }
 
@@ -44,6 +45,7 @@ int e2b_find_origin(struct tn_service *s, const struct caller *who, const char *
         return tn_fail(err, TN_E_INVALID, "templateID: expected the name of a template");
     if (e2b_is_usual(s, id)) {
         out->template = tn_config_template(tn_runtime_host(s->rt)->config, id) ? id : NULL;
+        out->gateway = strcmp(id, E2B_GATEWAY) == 0;
         return 0;
     }
     int built = e2b_find_built(s, who, id, out, err);
@@ -90,7 +92,7 @@ int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn
 /* What they have and this service has not is refused before anything is made. */
 static int check_wish(const struct tn_json *body, struct tn_error *err)
 {
-    static const char *const absent[] = {"mcp", "iam", "volumeMounts"};
+    static const char *const absent[] = {"iam", "volumeMounts"};
 
     for (size_t i = 0; i < TN_COUNT(absent); i++)
         if (tn_json_count(tn_json_get(body, absent[i])))
@@ -221,9 +223,11 @@ static struct box *create(struct tn_http_exchange *x, struct tn_service *s,
     return e2b_make_box(s, who, from, body, &wish, err);
 }
 
-int e2b_await(struct box *b, const struct caller *who, struct tn_error *err)
+int e2b_await(struct box *b, const struct caller *who, bool gateway, struct tn_error *err)
 {
-    if (surface_await(b, box_service(b)->options->start_seconds + WAIT_MORE_SECONDS, err) == 0)
+    double seconds = box_service(b)->options->start_seconds + WAIT_MORE_SECONDS;
+
+    if (surface_await(b, seconds, err) == 0 && (!gateway || e2b_add_gateway(b, err) == 0))
         return 0;
     box_order(b, who, ORDER_DELETE, tn_now(), NULL);
     return -1;
@@ -271,7 +275,8 @@ static void post_sandboxes(struct tn_http_exchange *x, void *ctx)
     autobox struct box *b = create(x, s, body, &from, &err);
     if (native_audit(x, s, "sandbox.create", b ? box_id(b) : NULL, b ? NULL : &err))
         return;
-    if (!b || e2b_await(b, caller_of(x), &err)) {
+    bool gateway = from.gateway || tn_json_count(tn_json_get(body, "mcp"));
+    if (!b || e2b_await(b, caller_of(x), gateway, &err)) {
         reply_error(x, &err);
         return;
     }
@@ -328,7 +333,7 @@ static void put_fork(struct tn_http_exchange *x, struct tn_jw *w, struct box *pa
 {
     struct tn_error err = {0};
     autobox struct box *b = box_fork(parent, caller_of(x), NULL, wish, &err);
-    bool good = b && e2b_await(b, caller_of(x), &err) == 0;
+    bool good = b && e2b_await(b, caller_of(x), false, &err) == 0;
 
     tn_jw_object(w);
     if (good) {

@@ -15,10 +15,12 @@
 /* Clients ask no more of an envd than its version had: not yet metadata of files (0.6.2). */
 #define E2B_ENVD_VERSION "0.6.1"
 #define E2B_TEMPLATE "base"
+#define E2B_GATEWAY "mcp-gateway" /* the template whose sandboxes have that command */
 #define E2B_HOME "/home/user"
 enum {
     E2B_ENVD_PORT = 49983,
     E2B_CODE_PORT = 49999,
+    E2B_MCP_PORT = 50005,
     E2B_BODY_MAX = 1 << 20,
     E2B_ANSWER_MAX = 64 << 20,
 };
@@ -68,6 +70,7 @@ struct e2b_origin {
     struct box *parent;
     const char *snapshot;  /* borrowed; NULL: as they are */
     struct tn_json *built; /* {"record", "env", "start", "ready"}; NULL: it is none of those */
+    bool gateway;          /* its sandboxes have the command mcp-gateway */
 };
 void e2b_origin_done(struct e2b_origin *o);
 #define autoorigin TN_CLEANUP(e2b_origin_done)
@@ -80,9 +83,12 @@ bool e2b_is_usual(struct tn_service *s, const char *name);
 struct box *e2b_make_box(struct tn_service *s, const struct caller *who,
                          const struct e2b_origin *from, const struct tn_json *body,
                          struct box_wish *wish, struct tn_error *err);
-/* Waits until it runs.  One that does not come to life is removed: clients know none that are not
- * there. */
-int e2b_await(struct box *b, const struct caller *who, struct tn_error *err);
+/* Waits until it runs, with the command mcp-gateway if it is to have it.  One that does not come to
+ * life is removed: clients know none that are not there. */
+int e2b_await(struct box *b, const struct caller *who, bool gateway, struct tn_error *err);
+
+/* Makes mcp-gateway a command in a box that runs. */
+int e2b_add_gateway(struct box *b, struct tn_error *err);
 
 /* A name as clients write it: "name" or "name:tag". */
 struct e2b_name {
@@ -113,6 +119,11 @@ struct e2b_call {
     char user[65];       /* as whom; "": the sandbox's own */
     char *address, *key; /* of its hand, once e2b_files was called */
 };
+
+/* Variables of a process that is to start: a token for a gateway opens its port from now on. */
+int e2b_note_gateway(struct e2b_call *c, const struct tn_json *envs, struct tn_error *err);
+/* A request for the port of the gateway in the box of that id: answered, if it has the token. */
+bool e2b_take_gateway(struct tn_service *s, struct tn_http_exchange *x, const char *id);
 /* The files of the box, with a connection of the caller's; NULL: answered. */
 struct tn_hand_files *e2b_files(struct e2b_call *c);
 /* The path that is meant, absolute; on the heap.  NULL: answered. */

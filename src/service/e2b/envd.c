@@ -392,7 +392,7 @@ bool e2b_take(struct tn_service *s, struct tn_http_exchange *x)
          known = read_target(s, x, &t) && (t.host || !control);
 
     if (known && t.host && t.port != E2B_ENVD_PORT && t.port != E2B_CODE_PORT)
-        return take_traffic(s, x, &t);
+        return take_traffic(s, x, &t) || (t.port == E2B_MCP_PORT && e2b_take_gateway(s, x, t.id));
     bool ours = known || (!control && find_signed(s, x, &t));
     if (ours || control)
         surface_speak(x, e2b_reply);

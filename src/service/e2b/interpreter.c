@@ -204,7 +204,8 @@ static void run_cell(struct e2b_call *c, const struct tn_json *body, const char 
     const struct cells_wish wish = {.code = tn_json_get_str(body, "code", ""),
                                     .kernel = kernel,
                                     .env = tn_json_get(body, "env_vars"),
-                                    .seconds = CELL_SECONDS};
+                                    .seconds = CELL_SECONDS,
+                                    .charts = true};
     struct teller t = {.x = c->x, .line = ANSWER_BUF(c->x, LINE_MAX_BYTES)};
     struct cell cell = {.c = c,
                         .body = ANSWER_BUF(c->x, ACTION_MAX),

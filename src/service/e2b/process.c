@@ -198,6 +198,7 @@ static void start(struct e2b_call *c, const struct tn_json *message)
     struct tn_error err = {0};
 
     if (read_spec(c, message, &spec, &err) ||
+        e2b_note_gateway(c, tn_json_get(tn_json_get(message, "process"), "envs"), &err) ||
         process_start(c->b, caller_of(c->x), &spec, &how, &started, &err))
         reply_error(c->x, &err);
     else
