@@ -76,7 +76,7 @@ def test_the_request_waits_and_gets_the_observation(service):
     assert told["answer"] == "confirm" and told["observation"]["content"].startswith("one")
     got = asking.end().ok().json
     assert got["content"] == told["observation"]["content"] and got["extras"]["metadata"]["exit_code"] == 0
-    assert got["extras"]["metadata"]["verdict"]["decision"] == "ask"
+    assert got["extras"]["metadata"]["verdict"] == got["verdict"] == told["observation"]["verdict"] == one["verdict"]
     events = admin.get(at(box, "/events")).ok().json["events"]
     asked, confirmed, done = events[-3:]
     assert asked["args"]["confirmation_state"] == "awaiting_confirmation" and asked["verdict"]["risk"] == "unknown"
@@ -126,6 +126,7 @@ def test_a_refusal_is_the_users(service):
     assert told["observation"]["observation"] == "user_rejected"
     got = asking.end().ok().json
     assert (got["observation"], got["content"]) == ("user_rejected", f"{REJECTED} not on a Friday")
+    assert got["verdict"] == told["observation"]["verdict"] == one["verdict"] and "verdict" not in got["extras"]
     audited = [row["what"] for row in service.audit() if row.get("what", "").startswith("action.")]
     assert audited[-2:] == ["action.ask", "action.reject"]
     admin.delete(at(box)).ok(204)
@@ -150,7 +151,8 @@ def test_an_edit_is_shown_as_lines(service, kind):
     for line in lines.split("\x1b")[0].splitlines():
         assert f"\n{line}" in shown, shown
     assert "\x1b" not in shown
-    assert answer(admin, box, one, "reject").ok().json["observation"]["observation"] == "user_rejected"
+    got = answer(admin, box, one, "reject").ok().json["observation"]
+    assert got["observation"] == "user_rejected" and got["verdict"] == one["verdict"]
     admin.delete(at(box)).ok(204)
 
 
@@ -216,7 +218,8 @@ def test_it_survives_the_service(make_service, jail_works):
     assert again.end().ok().json["content"] == "1"
     service.restart(kill=True)
     admin.close()
-    assert admin.post(at(box, "/actions"), body, headers=key).ok().json["content"] == "1"
+    same = admin.post(at(box, "/actions"), body, headers=key).ok().json
+    assert same["content"] == "1" and same["verdict"] == one["verdict"]
     assert answer(admin, box, one).status == 409
 
 
@@ -239,6 +242,7 @@ def test_nobody_answers(make_service, jail_works):
     box = make(admin)
     got = admin.post(at(box, "/actions"), command("touch /tmp/never")).ok().json
     assert got["observation"] == "user_rejected" and "Nobody confirmed" in got["content"]
+    assert got["verdict"]["decision"] == "ask"
     one = admin.post(at(box, "/actions"), command("touch /tmp/never"), headers={"Prefer": "respond-async"})
     eventually(lambda: answer(admin, box, one.json["pending"]).status in (409, 410), "too late")
 
@@ -252,6 +256,7 @@ def test_openhands(service):
     body["action"]["timeout"] = 1
     got = service.stranger().post(f"/{box['id']}/execute_action", body, headers=headers).ok().json
     assert got["observation"] == "error" and "waits for its confirmation" in got["content"]
+    assert got["verdict"]["decision"] == "ask" and "verdict" not in got["extras"]
     (one,) = pending(admin, box)
     refused = service.stranger().post(at(box, f"/pending/{one['id']}"), {"answer": "confirm"}, headers=headers)
     assert refused.status == 401  # the sandbox's own key answers nothing

@@ -84,6 +84,7 @@ struct tool_call {
     struct tn_mcp_request *request;
     struct tn_jw *content; /* blocks are written here */
     struct tn_buf *data;   /* structuredContent, a JSON object; "" for none */
+    struct tn_json *verdict; /* of the last action, when analyzers found something; or NULL */
     bool failed;           /* isError */
 };
 
