@@ -52,7 +52,8 @@ static const struct tn_field rows[] = {
               .value = "N", .min = 0, .max = 1e6, .help = "requests per second"),
     TN_OBJECT("security", KEY, security, &tn_thresholds_fields),
     TN_BOOL("usual", KEY, usual, .flag = "--usual",
-            .help = "set: what becomes of its actions is as the service says, but for what is given"),
+            .help =
+                "set: what becomes of its actions is as the service says, but for what is given"),
     TN_BOOL("gvisor", KEY, limits.gvisor, .flag = "--gvisor",
             .help = "each of its sandboxes has isolation gvisor"),
     TN_WORD("network", KEY, limits.network, tn_networks, .flag = "--network", .value = "WORD",

@@ -49,8 +49,8 @@ static char *take_news(void *ctx)
 /* Ours in place of whatever is there, which is the word of a stranger; NULL: none. */
 static bool set_verdict(struct tn_observation *o, struct tn_json *verdict)
 {
-    struct tn_json **places[] = {
-        &o->event.verdict, o->type == TN_OBSERVATION_RUN ? &o->run.metadata.verdict : NULL};
+    struct tn_json **places[] = {&o->event.verdict,
+                                 o->type == TN_OBSERVATION_RUN ? &o->run.metadata.verdict : NULL};
     bool changed = verdict;
 
     for (size_t i = 0; i < TN_COUNT(places) && places[i]; i++) {

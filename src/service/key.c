@@ -358,7 +358,8 @@ int key_create(struct tn_db *db, struct key_info *k, char text[64], struct tn_er
     k->created = service_time();
     k->used = 0;
     k->revoked = false;
-    if (check_wish(k, k->created, &why) < 0 || make_text(k, text, &why) < 0 || add_row(db, k, text, &why) < 0) {
+    if (check_wish(k, k->created, &why) < 0 || make_text(k, text, &why) < 0 ||
+        add_row(db, k, text, &why) < 0) {
         explicit_bzero(text, 64);
         if (err)
             *err = why;
