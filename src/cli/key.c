@@ -15,7 +15,7 @@ static const char *const what_words[] = {"create", "set", "ls", "revoke", "login
 struct key_options {
     int what;
     char *name, *tenant, *memory, *disk, *expires;
-    struct tn_str_list scopes;
+    struct tn_str_list scopes, analyzers;
     struct key_limits limits;
     struct tn_thresholds security;
     bool all, e2b, usual;
@@ -51,6 +51,9 @@ static const struct tn_field rows[] = {
     TN_DOUBLE("requests_per_second", KEY, limits.requests_per_second, .flag = "--rate",
               .value = "N", .min = 0, .max = 1e6, .help = "requests per second"),
     TN_OBJECT("security", KEY, security, &tn_thresholds_fields),
+    TN_STRINGS("analyzers", KEY, analyzers, .flag = "--analyzers", .value = "NAMES",
+               .flags = TN_FIELD_COMMAS,
+               .help = "who judges its actions [all that the service has]"),
     TN_BOOL("usual", KEY, usual, .flag = "--usual",
             .help =
                 "set: what becomes of its actions is as the service says, but for what is given"),
@@ -292,11 +295,15 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         return print_link(cli, rt, db, err);
     if (!o->name)
         return tn_fail(err, TN_E_INVALID, "which key? tendon key %s NAME", what_words[o->what]);
-    struct changing changing = {.options = o};
+    struct key_options chosen = *o; /* borrows everything */
+    struct changing changing = {.options = &chosen};
     tn_fields_defaults(&tn_thresholds_fields, &changing.usual);
+    if (tn_thresholds_choose(&chosen.security, &o->analyzers,
+                             &tn_runtime_host(rt)->config->security, err))
+        return -1;
     if (o->what == KEY_SET)
         return tn_db_atomically(db, change, &changing, err);
-    return o->what == KEY_CREATE ? create(cli, db, o, err)
+    return o->what == KEY_CREATE ? create(cli, db, &chosen, err)
                                  : tn_db_atomically(db, withdraw, o->name, err);
 }
 
@@ -307,8 +314,8 @@ const struct verb verb_key = {
     .details =
         "A key is shown when it is made and never again: the store keeps a digest. A key that is\n"
         "revoked opens nothing from the next request on; a running service need not be told.\n"
-        "set changes what becomes of its actions (--low to --unknown, --confirmation), from the\n"
-        "next one on; the API (PATCH /v1/keys/ID) changes its scopes, limits and end, too.\n"
+        "set changes what becomes of its actions (--low to --unknown, --confirmation, --analyzers),\n"
+        "from the next one on; the API (PATCH /v1/keys/ID) changes its scopes, limits and end, too.\n"
         "The service itself makes the first one and writes it to service.key in the state\n"
         "directory. login prints a link that signs you in to the dashboard with that one, once;\n"
         "it is good for five minutes.",

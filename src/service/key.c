@@ -136,7 +136,7 @@ struct key_security key_security_of(const struct tn_thresholds *own)
 {
     const int rows[] = {(int)own->low, (int)own->medium, (int)own->high, (int)own->unknown,
                         (int)own->mode};
-    struct key_security s = {.own = *own};
+    struct key_security s = {.own = *own, .set = *own->analyzers};
 
     for (size_t i = 0; i < TN_COUNT(rows); i++)
         s.set |= rows[i] >= 0;
@@ -152,12 +152,14 @@ struct tn_thresholds caller_thresholds(const struct caller *who, const struct tn
 static struct key_security read_security(const char *text)
 {
     tn_autojson struct tn_json *json = NULL;
-    struct tn_thresholds own;
+    struct tn_thresholds own = {0};
 
     tn_fields_defaults(&tn_thresholds_fields, &own);
     if (text && tn_json_parse(text, strlen(text), &json, NULL) == 0 &&
-        tn_fields_from_json(&tn_thresholds_fields, &own, json, NULL) == 0)
+        tn_fields_from_json(&tn_thresholds_fields, &own, json, NULL) == 0) {
+        snprintf(own.analyzers, sizeof own.analyzers, "%s", tn_json_get_str(json, "analyzers", ""));
         return key_security_of(&own);
+    }
     return (struct key_security){.set = true,
                                  .own = {.low = TN_ASK,
                                          .medium = TN_BLOCK,
@@ -171,6 +173,17 @@ static void put_security(struct tn_jw *w, const struct key_security *s)
     tn_jw_object(w);
     if (s->set)
         tn_fields_to_json(&tn_thresholds_fields, &s->own, w);
+    tn_jw_object_end(w);
+}
+
+/* As the store keeps it: with the analyzers, as one text. */
+static void write_security(struct tn_jw *w, const struct key_security *s)
+{
+    tn_jw_object(w);
+    if (s->set) {
+        tn_fields_to_json(&tn_thresholds_fields, &s->own, w);
+        tn_jw_kstr(w, "analyzers", s->own.analyzers);
+    }
     tn_jw_object_end(w);
 }
 
@@ -282,6 +295,8 @@ void key_info_put(const struct key_info *k, struct tn_jw *w)
     key_put_limits(w, &k->limits);
     tn_jw_key(w, "security");
     put_security(w, &k->security);
+    tn_jw_key(w, "analyzers");
+    tn_thresholds_put_analyzers(&k->security.own, w);
     put_time(w, "created", k->created);
     put_time(w, "used", k->used);
     put_time(w, "expires", k->expires);
@@ -336,7 +351,7 @@ static int add_row(struct tn_db *db, const struct key_info *k, const char *text,
     tn_autobuf struct tn_buf security = TN_BUF_INIT(512);
     struct tn_jw w = tn_jw(&security);
 
-    put_security(&w, &k->security);
+    write_security(&w, &k->security);
     digest_of(text + sizeof PREFIX + ID, digest);
     int added =
         tn_db_run(db, err,
@@ -405,7 +420,7 @@ int key_change(struct tn_db *db, const struct key_info *k, struct tn_error *err)
 
     if (check_wish(k, service_time(), err) < 0)
         return -1;
-    put_security(&w, &k->security);
+    write_security(&w, &k->security);
     int changed = tn_db_run(
         db, err,
         "UPDATE api_key SET scopes = ?, max_sandboxes = ?, max_running = ?, max_memory = ?, "

@@ -6,7 +6,7 @@ from services import Service
 
 CONFIG = """
 [security]
-analyzers = ["llm"]
+analyzers = ["llm", "policy"]
 confirmation = "never"
 unknown = "allow"
 """
@@ -57,11 +57,19 @@ def test_an_administrator_changes_a_key(signed_in, service):
     assert [page.evaluate(select.format(name)) for name in ("low", "medium", "high")] == ["", "block", "ask"]
     for name, word in (("medium", "allow"), ("high", ""), ("confirmation", "always")):
         page.evaluate(f"{select.format(name)} = '{word}'")
+    boxes = "document.querySelectorAll('dialog input[type=checkbox]')"
+    assert page.evaluate(f"[...{boxes}].map((box) => [box.name, box.checked])") == [["analyzer llm", True], ["analyzer policy", True]]
+    page.evaluate(f"{boxes}.forEach((box) => (box.checked = false))")
+    page.click_on("dialog button", "Change")
+    page.wait_text("One analyzer at least has to judge.")
+    page.evaluate(f"{boxes}[0].checked = true")
     page.click_on("dialog button", "Change")
     page.wait_text("changed is changed.")
+    page.wait_text("judged by: llm")
     page.wait_for(f"{row}?.textContent.includes('medium: allow')")
     told = client.get("/v1/security").ok().json
     assert told["key"] == {**told["service"], "medium": "allow", "confirmation": "always"}
+    assert told["key_analyzers"] == ["llm"]
 
 
 def test_others_change_nothing(page, service):

@@ -34,7 +34,7 @@ export async function securityView(place, context) {
     replace(
       body,
       cards(told),
-      me.admin && keysCard(good, told.service, () => securityView(place, context)),
+      me.admin && keysCard(good, told, () => securityView(place, context)),
     );
   } catch (error) {
     if (!isAbort(error) && !signal.aborted) replace(body, failure(error));
@@ -78,7 +78,7 @@ function decision(own, usual) {
   );
 }
 
-function keysCard(keys, service, again) {
+function keysCard(keys, told, again) {
   return h(
     'section.card.stack',
     h('h2.pad', 'Keys'),
@@ -93,10 +93,10 @@ function keysCard(keys, service, again) {
             'tr',
             h('td.main', visible(key.name || key.id)),
             h('td', visible(key.tenant)),
-            h('td.full', own(key.security)),
+            h('td.full', own(key)),
             h(
               'td.number',
-              h('button.small', { type: 'button', onclick: () => change(key, service, again) }, 'Change'),
+              h('button.small', { type: 'button', onclick: () => change(key, told, again) }, 'Change'),
             ),
           ),
         ),
@@ -105,14 +105,16 @@ function keysCard(keys, service, again) {
   );
 }
 
-const own = (security) => {
+const own = ({ security, analyzers }) => {
   const rows = Object.entries(security);
+  if (analyzers) rows.push(['judged by', visible(analyzers.join(', '))]);
   return rows.length
     ? rows.map(([name, word]) => [h('span', { class: BADGES[word] ?? 'badge' }, `${name}: ${word}`), ' '])
     : 'as the service says';
 };
 
-function change(key, service, again) {
+function change(key, { analyzers, service }, again) {
+  const asked = (one) => key.analyzers?.includes(one) ?? true;
   const name = visible(key.name || key.id);
   return ask({
     title: `What becomes of the actions of ${name}`,
@@ -120,9 +122,22 @@ function change(key, service, again) {
       .map(([row, word]) => `${row} ${word}`)
       .join(', ')}.`,
     yes: 'Change',
-    fields: thresholdFields(key.security),
+    fields: [
+      ...thresholdFields(key.security),
+      ...analyzers.map((one) => ({
+        name: `analyzer ${one.name}`,
+        label: `Judged by ${visible(one.name)}`,
+        type: 'checkbox',
+        value: asked(one.name),
+      })),
+    ],
     submit: async (values) => {
-      await changeKey(key.id, { security: thresholdsOf(values) });
+      const chosen = analyzers.map((one) => one.name).filter((one) => values[`analyzer ${one}`]);
+      if (analyzers.length && !chosen.length) throw new Error('One analyzer at least has to judge.');
+      await changeKey(key.id, {
+        security: thresholdsOf(values),
+        analyzers: chosen.length < analyzers.length ? chosen : null,
+      });
       remark(`${name} is changed.`);
       again();
     },
