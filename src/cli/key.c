@@ -9,24 +9,24 @@
 #include "service/key.h"
 #include "service/service.h"
 
-enum key_what { KEY_CREATE, KEY_LS, KEY_REVOKE, KEY_LOGIN };
-static const char *const what_words[] = {"create", "ls", "revoke", "login", NULL};
+enum key_what { KEY_CREATE, KEY_SET, KEY_LS, KEY_REVOKE, KEY_LOGIN };
+static const char *const what_words[] = {"create", "set", "ls", "revoke", "login", NULL};
 
 struct key_options {
     int what;
     char *name, *tenant, *memory, *disk, *expires;
-    struct tn_str_list scopes;
+    struct tn_str_list scopes, analyzers;
     struct key_limits limits;
     struct tn_thresholds security;
-    bool all, e2b;
+    bool all, e2b, usual;
 };
 
 #define KEY struct key_options
 static const struct tn_field rows[] = {
     TN_WORD("what", KEY, what, what_words, .flags = TN_FIELD_POSITIONAL | TN_FIELD_REQUIRED,
-            .value = "create|ls|revoke|login", .fallback = NULL, .help = "what to do"),
+            .value = "create|set|ls|revoke|login", .fallback = NULL, .help = "what to do"),
     TN_STRING("name", KEY, name, .flags = TN_FIELD_POSITIONAL, .value = "NAME",
-              .help = "of the key; revoke also takes its id"),
+              .help = "of the key; set and revoke also take its id"),
     TN_STRING("tenant", KEY, tenant, .flag = "--tenant", .value = "NAME", .fallback = "default",
               .help = "who it is for: keys of one tenant see the same sandboxes, and no others"),
     TN_STRINGS("scopes", KEY, scopes, .flag = "--scope", .value = "SCOPE", .words = scope_words,
@@ -51,6 +51,12 @@ static const struct tn_field rows[] = {
     TN_DOUBLE("requests_per_second", KEY, limits.requests_per_second, .flag = "--rate",
               .value = "N", .min = 0, .max = 1e6, .help = "requests per second"),
     TN_OBJECT("security", KEY, security, &tn_thresholds_fields),
+    TN_STRINGS("analyzers", KEY, analyzers, .flag = "--analyzers", .value = "NAMES",
+               .flags = TN_FIELD_COMMAS,
+               .help = "who judges its actions [all that the service has]"),
+    TN_BOOL("usual", KEY, usual, .flag = "--usual",
+            .help =
+                "set: what becomes of its actions is as the service says, but for what is given"),
     TN_BOOL("gvisor", KEY, limits.gvisor, .flag = "--gvisor",
             .help = "each of its sandboxes has isolation gvisor"),
     TN_WORD("network", KEY, limits.network, tn_networks, .flag = "--network", .value = "WORD",
@@ -110,6 +116,29 @@ static int make(struct tn_db *db, void *ctx, struct tn_error *err)
 static int withdraw(struct tn_db *db, void *ctx, struct tn_error *err)
 {
     return key_revoke(db, ctx, err) || note(db, "key.revoke", ctx, err) ? -1 : 0;
+}
+
+struct changing {
+    const struct key_options *options;
+    struct tn_thresholds usual; /* none is set */
+};
+
+/* What becomes of its actions, from the next one on. */
+static int change(struct tn_db *db, void *ctx, struct tn_error *err)
+{
+    const struct changing *c = ctx;
+    struct key_info k;
+
+    int failed = key_find(db, c->options->name, &k, err);
+    if (!failed) {
+        struct tn_thresholds before =
+            k.security.set && !c->options->usual ? k.security.own : c->usual;
+        before = tn_thresholds_over(&before, &c->options->security);
+        k.security = key_security_of(&before);
+        failed = key_change(db, &k, err) || note(db, "key.change", k.name, err);
+    }
+    key_info_done(&k);
+    return failed ? -1 : 0;
 }
 
 static int create(struct cli *cli, struct tn_db *db, const struct key_options *o,
@@ -266,17 +295,27 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         return print_link(cli, rt, db, err);
     if (!o->name)
         return tn_fail(err, TN_E_INVALID, "which key? tendon key %s NAME", what_words[o->what]);
-    return o->what == KEY_CREATE ? create(cli, db, o, err)
+    struct key_options chosen = *o; /* borrows everything */
+    struct changing changing = {.options = &chosen};
+    tn_fields_defaults(&tn_thresholds_fields, &changing.usual);
+    if (tn_thresholds_choose(&chosen.security, &o->analyzers,
+                             &tn_runtime_host(rt)->config->security, err))
+        return -1;
+    if (o->what == KEY_SET)
+        return tn_db_atomically(db, change, &changing, err);
+    return o->what == KEY_CREATE ? create(cli, db, &chosen, err)
                                  : tn_db_atomically(db, withdraw, o->name, err);
 }
 
 const struct verb verb_key = {
     .name = "key",
     .group = VERB_SYSTEM,
-    .summary = "make, list and revoke keys of the service; sign in to its dashboard",
+    .summary = "make, change, list and revoke keys of the service; sign in to its dashboard",
     .details =
         "A key is shown when it is made and never again: the store keeps a digest. A key that is\n"
         "revoked opens nothing from the next request on; a running service need not be told.\n"
+        "set changes what becomes of its actions (--low to --unknown, --confirmation, --analyzers),\n"
+        "from the next one on; the API (PATCH /v1/keys/ID) changes its scopes, limits and end, too.\n"
         "The service itself makes the first one and writes it to service.key in the state\n"
         "directory. login prints a link that signs you in to the dashboard with that one, once;\n"
         "it is good for five minutes.",

@@ -2,7 +2,7 @@
  *
  * The wire form is {"message", "observation": "<type>", "content", "extras": {...}, "success"} in
  * an envelope; docs/actions.md lists the extras.  Hosts refuse extras they do not know, so what is
- * ours stands in extras.metadata of `run` and nowhere else. */
+ * ours stands in the envelope, or in extras.metadata of `run`. */
 #ifndef TN_EVENT_OBSERVATION_H
 #define TN_EVENT_OBSERVATION_H
 

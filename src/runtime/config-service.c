@@ -91,7 +91,8 @@ static const struct tn_field service_rows[] = {
               .help = "gets a POST for each action that waits for its confirmation"),
     TN_STRING("confirm_secret", SERVICE, confirm_secret, .flags = NULLABLE | TN_FIELD_SECRET,
               .env = "TENDON_SERVICE_CONFIRM_SECRET",
-              .help = "signs what confirm_url gets, so that it knows who tells it"),
+              .help =
+                  "signs what confirm_url gets and what it answers, so that both know who it is"),
     TN_DOUBLE("drain_seconds", SERVICE, drain_seconds, .fallback = "10",
               .env = "TENDON_SERVICE_DRAIN_SECONDS", .min = 0, .max = 3600,
               .help = "for requests under way when it is asked to stop"),

@@ -38,6 +38,7 @@ void tn_execute_rejected(struct tn_ledger *ledger, const struct tn_pending *p, c
                : tn_asprintf("Nobody confirmed the action within %.0f s: it was refused.",
                              p->until - p->asked);
     tn_observation_set_content(out, text);
+    tn_tell_verdict(out, p->verdict);
     struct tn_noted noted = tn_ledger_begin(ledger, &action, p->key, TN_START_UNKNOWN);
     tn_ledger_end(ledger, &action, &noted, NULL, NULL, out);
 }
@@ -57,6 +58,7 @@ static int leave_waiting(struct tn_work *w, const struct tn_pending *p)
                               "The action waits for its confirmation (number %lld), which nobody "
                               "has given yet. It is carried out when somebody confirms it.",
                               (long long)p->id);
+    tn_tell_verdict(&w->out->observation, w->verdict ? w->verdict : p->verdict);
     tn_work_write(w);
     return TN_WAITS;
 }
@@ -183,6 +185,7 @@ static int ask(struct tn_work *w, struct tn_error *err)
     if (tn_pending_save(directory, &p, &why)) {
         tn_observation_init_error(&w->out->observation, &w->action,
                                   "The action needs a confirmation, and was refused: %s", why.text);
+        tn_tell_verdict(&w->out->observation, w->verdict);
         tn_ledger_end(w->ledger, &w->action, &w->noted, NULL, NULL, &w->out->observation);
         tn_work_write(w);
         return TN_ANSWERED;

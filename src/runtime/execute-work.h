@@ -12,6 +12,7 @@ struct tn_work {
     struct tn_outcome *out;
     struct tn_action action; /* as it is noted; borrows everything */
     struct tn_json *verdict; /* NULL: nobody judged it */
+    bool by_hand;            /* the answer is what came from there */
     struct tn_error unready; /* why the judge went by names alone: code TN_OK, it did not */
     const char *key;         /* idempotency key that it is noted with, or NULL */
     bool waited;             /* ...and it is somebody else who carried it out */
@@ -31,6 +32,9 @@ int tn_work_judge(struct tn_work *w, struct tn_error *err);
 
 /* The observation as bytes, for who wants such; one that has become too large stays as it was. */
 void tn_work_write(struct tn_work *w);
+/* Puts a verdict (NULL: there is none) into the observation, unless it found nothing and allows:
+ * `verdict` beside its extras, and in the metadata of `run`.  True when it did. */
+bool tn_tell_verdict(struct tn_observation *o, struct tn_json *verdict);
 /* The observation is there, and nothing was or will be done: no sandbox is woken for it, and its
  * idempotency key stays free. */
 int tn_work_answer(struct tn_work *w);

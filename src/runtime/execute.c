@@ -46,16 +46,43 @@ static char *take_news(void *ctx)
     return w->reach->news(w->ctx, w->known);
 }
 
-/* What analyzers found is told where hosts take what they do not know: in the metadata of `run`. */
+/* Ours in place of whatever is there, which is the word of a stranger; NULL: none. */
+static bool set_verdict(struct tn_observation *o, struct tn_json *verdict)
+{
+    struct tn_json **places[] = {&o->event.verdict,
+                                 o->type == TN_OBSERVATION_RUN ? &o->run.metadata.verdict : NULL};
+    bool changed = verdict;
+
+    for (size_t i = 0; i < TN_COUNT(places) && places[i]; i++) {
+        changed |= *places[i] != NULL;
+        tn_json_free(*places[i]);
+        *places[i] = tn_json_ref(verdict);
+    }
+    return changed;
+}
+
+bool tn_tell_verdict(struct tn_observation *o, struct tn_json *verdict)
+{
+    bool allowed = strcmp(tn_json_get_str(verdict, "decision", tn_decision_words[TN_ALLOW]),
+                          tn_decision_words[TN_ALLOW]) == 0;
+
+    if (allowed && !tn_json_count(tn_json_get(verdict, "findings")))
+        return false;
+    return set_verdict(o, verdict);
+}
+
+/* An action that is asked for again is not judged again: the journal knows its verdict.  Without
+ * one, that of a service far away stays. */
 static bool tell_verdict(const struct tn_work *w, struct tn_observation *o)
 {
-    const struct tn_json *findings = tn_json_get(w->verdict, "findings");
+    const char *directory = tn_ledger_directory(w->ledger);
+    bool before = !w->verdict && w->noted.known && w->noted.id >= 0 && directory;
+    tn_autojson struct tn_json *event = before ? tn_pending_event(directory, w->noted.id) : NULL;
+    struct tn_json *verdict = w->verdict ? w->verdict : tn_json_get(event, "verdict");
 
-    if (o->type != TN_OBSERVATION_RUN || !tn_json_count(findings))
-        return false;
-    tn_json_free(o->run.metadata.verdict);
-    o->run.metadata.verdict = tn_json_ref(w->verdict);
-    return true;
+    if (tn_tell_verdict(o, verdict))
+        return true;
+    return w->by_hand && !w->e->judged_there && set_verdict(o, NULL);
 }
 
 /* There is an observation: what failed may have met a limit of the sandbox. */
@@ -122,6 +149,7 @@ void tn_work_explain(const struct tn_error *why, size_t most, struct tn_error *e
 static int ended(struct tn_work *w, const struct tn_error *err)
 {
     tn_observation_init_error(&w->out->observation, &w->action, "%s", err->text);
+    tn_tell_verdict(&w->out->observation, w->verdict);
     return TN_ENDED;
 }
 
@@ -147,6 +175,7 @@ static int send(struct tn_work *w, bool replay, struct tn_error *err)
     if (status >= 400)
         tn_hand_client_refused(client, status, &out->answer, &why);
     w->reach->release(w->ctx, client, status < 0);
+    w->by_hand = status == 200;
     if (status == 200)
         return TN_ANSWERED;
     bool ours = status < 0 && (why.code == TN_E_BUSY || why.code == TN_E_TOO_LARGE);
@@ -273,6 +302,7 @@ static int tool_again(struct tn_work *w, struct tn_error *err)
     tn_observation_init_error(
         &w->out->observation, &w->action,
         "This action was begun before; whether it was completed is not known.");
+    tell_verdict(w, &w->out->observation);
     tn_work_write(w);
     return TN_ANSWERED;
 }
@@ -299,6 +329,7 @@ static int by_tool(struct tn_work *w, struct tn_error *err)
 int tn_work_answer(struct tn_work *w)
 {
     w->noted = tn_ledger_begin(w->ledger, &w->action, NULL, TN_START_UNKNOWN);
+    tn_tell_verdict(&w->out->observation, w->verdict);
     tn_ledger_end(w->ledger, &w->action, &w->noted, NULL, NULL, &w->out->observation);
     tn_work_write(w);
     return TN_ANSWERED;

@@ -75,6 +75,7 @@ struct tn_errand {
     double seconds;         /* that are waited for an action without a timeout */
     double grace;           /* ...beyond its timeout */
     struct tn_judge *judge; /* NULL: everything is allowed */
+    bool judged_there;      /* the answer may tell a verdict, which a hand's own never does */
     const struct tn_thresholds *thresholds; /* of whoever asks, or NULL: those of the judge */
     enum tn_patience patience;
     const int *watch; /* a descriptor that ends the wait when it becomes readable, or NULL */

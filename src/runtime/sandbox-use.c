@@ -390,6 +390,7 @@ static struct tn_errand errand(struct tn_sandbox *sb, const struct tn_action *ac
                               .seconds = sb->rt->host.config->sandbox.timeout,
                               .grace = LOOK_SECONDS,
                               .judge = judge,
+                              .judged_there = tn_sandbox_backend(sb)->judges,
                               .patience = sb->impatient ? TN_IMPATIENT : TN_PATIENT};
 }
 

@@ -277,7 +277,7 @@ static void ask_all(struct tn_judge *j, bool slow, struct question *questions)
 
     for (size_t i = 0; i < j->count; i++) {
         struct question *q = &questions[i];
-        if (q->member->slow != slow)
+        if (!q->member || q->member->slow != slow)
             continue;
         if (last && slow && tn_thread_start(&last->thread, ask, last) == 0)
             last->started = true;
@@ -332,13 +332,18 @@ void tn_judge_action(struct tn_judge *j, const struct tn_case *c, int64_t deadli
 {
     const struct tn_thresholds *t = c->thresholds ? c->thresholds : &j->thresholds;
     struct question *questions;
+    size_t asked = 0;
 
     *out = (struct tn_verdict){.risk = TN_RISK_LOW};
     if (!tn_action_judged(c->action->type))
         return;
     questions = tn_calloc(j->count, sizeof *questions);
-    for (size_t i = 0; i < j->count; i++)
-        questions[i] = (struct question){.member = &j->members[i], .of = c, .deadline = deadline};
+    for (size_t i = 0; i < j->count; i++) {
+        bool chosen = tn_thresholds_has(t, j->members[i].analyzer->name);
+        questions[i] = (struct question){
+            .member = chosen ? &j->members[i] : NULL, .of = c, .deadline = deadline};
+        asked += chosen;
+    }
     ask_all(j, false, questions);
     collect(j, questions, out);
     decide(t, out);
@@ -347,7 +352,7 @@ void tn_judge_action(struct tn_judge *j, const struct tn_case *c, int64_t deadli
         ask_all(j, true, questions);
         collect(j, questions, out);
     }
-    if (j->count == 0)
+    if (asked == 0)
         tn_verdict_add(out, "none", "", "", TN_RISK_UNKNOWN, "no analyzer judges actions here");
     else if (c->action->type == TN_ACTION_NETWORK &&
              out->count == 0) /* no rule allows it, either */

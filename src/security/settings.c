@@ -147,13 +147,74 @@ static enum tn_decision set_or(enum tn_decision own, enum tn_decision base)
 struct tn_thresholds tn_thresholds_over(const struct tn_thresholds *base,
                                         const struct tn_thresholds *own)
 {
-    return (struct tn_thresholds){
+    struct tn_thresholds t = {
         .low = set_or(own->low, base->low),
         .medium = set_or(own->medium, base->medium),
         .high = set_or(own->high, base->high),
         .unknown = set_or(own->unknown, base->unknown),
         .mode = (int)own->mode < 0 ? base->mode : own->mode,
     };
+    memcpy(t.analyzers, *own->analyzers ? own->analyzers : base->analyzers, sizeof t.analyzers);
+    return t;
+}
+
+static bool is_there(const struct tn_security_settings *s, const char *name)
+{
+    bool openhands =
+        s->confirmation_mode && s->security_analyzer && strcmp(s->security_analyzer, name) == 0;
+
+    for (size_t i = 0; i < s->analyzers.count && !openhands; i++)
+        openhands = strcmp(s->analyzers.items[i], name) == 0;
+    return openhands;
+}
+
+int tn_thresholds_choose(struct tn_thresholds *t, const struct tn_str_list *names,
+                         const struct tn_security_settings *s, struct tn_error *err)
+{
+    size_t n = 0;
+
+    *t->analyzers = '\0';
+    for (size_t i = 0; i < names->count; i++) {
+        if (!is_there(s, names->items[i]))
+            return tn_fail(err, TN_E_UNPROCESSABLE, "analyzers: %.40s judges nothing here",
+                           names->items[i]);
+        n += (size_t)snprintf(t->analyzers + n, sizeof t->analyzers - n, "%s%s", n ? "," : "",
+                              names->items[i]);
+        if (n >= sizeof t->analyzers)
+            return tn_fail(err, TN_E_UNPROCESSABLE, "analyzers: there are too many");
+    }
+    return 0;
+}
+
+/* The next name of a list, of *n bytes; NULL at its end. */
+static const char *next_name(const char *at, size_t *n)
+{
+    *n = strcspn(at, ",");
+    return *n ? at : NULL;
+}
+
+bool tn_thresholds_has(const struct tn_thresholds *t, const char *analyzer)
+{
+    size_t n;
+
+    for (const char *at = t->analyzers; (at = next_name(at, &n)); at += n + (at[n] == ','))
+        if (strlen(analyzer) == n && memcmp(analyzer, at, n) == 0)
+            return true;
+    return !*t->analyzers;
+}
+
+void tn_thresholds_put_analyzers(const struct tn_thresholds *t, struct tn_jw *w)
+{
+    size_t n;
+
+    if (!*t->analyzers) {
+        tn_jw_null(w);
+        return;
+    }
+    tn_jw_array(w);
+    for (const char *at = t->analyzers; (at = next_name(at, &n)); at += n + (at[n] == ','))
+        tn_jw_strn(w, at, n);
+    tn_jw_array_end(w);
 }
 
 enum tn_decision tn_thresholds_decide(const struct tn_thresholds *t, enum tn_risk risk)

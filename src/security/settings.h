@@ -16,10 +16,12 @@ enum tn_confirmation_mode {
 };
 extern const char *const tn_confirmation_mode_words[];
 
-/* What each risk leads to. */
+/* What each risk leads to, and who says what is risky. */
+enum { TN_ANALYZERS_MAX = 128 };
 struct tn_thresholds {
     enum tn_decision low, medium, high, unknown;
     enum tn_confirmation_mode mode;
+    char analyzers[TN_ANALYZERS_MAX]; /* "policy,llm": these alone; "": all that there are */
 };
 
 struct tn_llm_settings {
@@ -74,6 +76,14 @@ bool tn_security_on(const struct tn_security_settings *s);
 /* What holds where no key says otherwise: the settings; OpenHands' confirmation_mode is `risky`
  * with high = ask, where the operator set neither. */
 struct tn_thresholds tn_security_thresholds(const struct tn_security_settings *s);
+/* Chooses analyzers, of those that `s` has; no names: all.  TN_E_UNPROCESSABLE: there is no such
+ * one, or there are too many. */
+int tn_thresholds_choose(struct tn_thresholds *t, const struct tn_str_list *names,
+                         const struct tn_security_settings *s, struct tn_error *err);
+/* Whether that one is to be asked. */
+bool tn_thresholds_has(const struct tn_thresholds *t, const char *analyzer);
+/* Writes the names as an array, or null. */
+void tn_thresholds_put_analyzers(const struct tn_thresholds *t, struct tn_jw *w);
 /* Those of somebody's own: rows that are not set (-1) are those of `base`. */
 struct tn_thresholds tn_thresholds_over(const struct tn_thresholds *base,
                                         const struct tn_thresholds *own);

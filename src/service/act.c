@@ -251,14 +251,13 @@ static void reach_judged(void *ctx, const struct tn_verdict *v)
                tn_log_str("sandbox", box_id(w->box)));
 }
 
-/* Whoever answers does so over the API: pages see the box change, and the operator's hook is
- * told. */
+/* Whoever answers does so later: pages see the box change, and the operator's hook is told. */
 static enum tn_confirmation reach_ask(void *ctx, const char *directory, const struct tn_pending *p)
 {
     const struct way *w = ctx;
 
     (void)directory;
-    confirm_tell(w->box, p);
+    hook_tell(box_service(w->box)->hook, w->box, p);
     return TN_AWAITING_CONFIRMATION;
 }
 

@@ -41,6 +41,7 @@ struct key_wish {
     struct tn_str_list scopes;
     struct key_limits limits;
     struct tn_thresholds security;
+    struct tn_str_list analyzers;
     struct tn_opt_double expires;
 };
 
@@ -54,10 +55,15 @@ static const struct tn_field key_rows[] = {
               .help = "0: no limit of its own"),
     TN_OBJECT("security", struct key_wish, security, &tn_thresholds_fields,
               .help = "what becomes of its risky actions; null: as the service says"),
+    TN_STRINGS("analyzers", struct key_wish, analyzers,
+               .help = "who judges its actions; null or none: all that the service has"),
     TN_OPT_DOUBLE("expires", struct key_wish, expires, .min = 1, .max = 1e9,
                   .help = "seconds from now until it counts no more"),
 };
 static const struct tn_fields key_fields = TN_FIELDS(key_rows);
+/* All but whose it is. */
+static const struct tn_fields change_fields = {.rows = key_rows + 2,
+                                               .count = TN_COUNT(key_rows) - 2};
 
 static unsigned scopes_of(const struct tn_str_list *words)
 {
@@ -70,9 +76,17 @@ static unsigned scopes_of(const struct tn_str_list *words)
     return scopes ? scopes : SCOPES_USUAL;
 }
 
-static int make_key(struct tn_service *s, const struct key_wish *w, struct key_info *made,
-                    char text[64], struct tn_error *err)
+static int choose_analyzers(struct tn_service *s, struct key_wish *w, struct tn_error *err)
 {
+    return tn_thresholds_choose(&w->security, &w->analyzers,
+                                &tn_runtime_host(s->rt)->config->security, err);
+}
+
+static int make_key(struct tn_service *s, struct key_wish *w, struct key_info *made, char text[64],
+                    struct tn_error *err)
+{
+    if (choose_analyzers(s, w, err))
+        return -1;
     *made = (struct key_info){
         .name = tn_strdup(w->name),
         .tenant = tn_strdup(w->tenant),
@@ -104,7 +118,7 @@ static void post_key(struct tn_http_exchange *x, void *ctx)
     static const struct tn_fields *const tables[] = {&key_fields, NULL};
     struct tn_service *s = ctx;
     tn_autojson struct tn_json *body = NULL;
-    struct key_wish wish;
+    struct key_wish wish = {0};
     struct key_info made = {0};
     struct tn_error err = {0};
     char text[64] = "";
@@ -124,6 +138,73 @@ static void post_key(struct tn_http_exchange *x, void *ctx)
     explicit_bzero(text, sizeof text);
     key_info_done(&made);
     tn_fields_done(&key_fields, &wish);
+}
+
+/* What it says of a member takes the place of what the key has of it; null: as the service says. */
+static int read_change(struct tn_service *s, struct key_info *k, const struct tn_json *body,
+                       struct tn_error *err)
+{
+    struct key_wish w = {0};
+
+    tn_fields_defaults(&change_fields, &w);
+    w.limits = k->limits;
+    if (k->security.set && (tn_json_get(body, "security") || !tn_json_has(body, "security")))
+        w.security = k->security.own;
+    memcpy(w.security.analyzers, k->security.own.analyzers, sizeof w.security.analyzers);
+    int failed = tn_fields_refuse_unknown(&change_fields, body, err) ||
+                 tn_fields_from_json(&change_fields, &w, body, err) ||
+                 tn_fields_check(&change_fields, &w, err) ||
+                 (tn_json_has(body, "analyzers") && choose_analyzers(s, &w, err));
+    if (tn_json_get(body, "scopes"))
+        k->scopes = scopes_of(&w.scopes);
+    if (tn_json_has(body, "expires"))
+        k->expires = w.expires.set ? service_time() + w.expires.value : 0;
+    k->limits = w.limits;
+    k->security = key_security_of(&w.security);
+    tn_fields_done(&change_fields, &w);
+    return failed ? -1 : 0;
+}
+
+struct changing {
+    struct tn_service *s;
+    const char *id;
+    const struct tn_json *body;
+    struct key_info key;
+};
+
+static int change_key(struct tn_db *db, void *ctx, struct tn_error *err)
+{
+    struct changing *c = ctx;
+
+    key_info_done(&c->key); /* of a try before */
+    return key_find(db, c->id, &c->key, err) || read_change(c->s, &c->key, c->body, err) ||
+                   key_change(db, &c->key, err)
+               ? -1
+               : 0;
+}
+
+static void patch_key(struct tn_http_exchange *x, void *ctx)
+{
+    static const struct tn_fields *const tables[] = {&change_fields, NULL};
+    struct tn_service *s = ctx;
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(64 << 10);
+    tn_autojson struct tn_json *body = NULL;
+    struct changing c = {.s = s, .id = tn_http_param(x, "id")};
+    struct tn_jw w = tn_jw(&json);
+    struct tn_error err = {0};
+
+    if (!caller_may(x, SCOPE_ADMIN) || native_read(x, tables, &body))
+        return;
+    c.body = body;
+    int failed = tn_db_atomically(s->db, change_key, &c, &err);
+    if (native_audit(x, s, "key.change", failed ? NULL : c.key.id, failed ? &err : NULL) == 0) {
+        list_key(&c.key, &w);
+        if (failed)
+            reply_error(x, &err);
+        else
+            tn_http_reply_json(x, 200, &json);
+    }
+    key_info_done(&c.key);
 }
 
 static void delete_key(struct tn_http_exchange *x, void *ctx)
@@ -279,6 +360,7 @@ static void delete_pool(struct tn_http_exchange *x, void *ctx)
 const struct tn_route routes_native_admin[] = {
     {"GET", "/v1/keys", get_keys, "API keys", 0},
     {"POST", "/v1/keys", post_key, "a new key, told once", 0},
+    {"PATCH", "/v1/keys/{id}", patch_key, "changes what a key may", 0},
     {"DELETE", "/v1/keys/{id}", delete_key, "revokes a key", 0},
     {"GET", "/v1/pools", get_pools, "warm pools", 0},
     {"PUT", "/v1/pools/{name}", put_pools, "makes a pool, or changes it", 0},

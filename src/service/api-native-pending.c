@@ -4,20 +4,6 @@
 #include "service/confirm.h"
 #include "service/proxy.h"
 
-static const char *const answers[] = {"confirm", "reject", NULL};
-
-struct answer {
-    char *answer, *reason;
-    bool rule;
-};
-
-static const struct tn_field answer_rows[] = {
-    TN_STRING("answer", struct answer, answer, .flags = TN_FIELD_REQUIRED, .words = answers),
-    TN_STRING("reason", struct answer, reason, .flags = TN_FIELD_NULLABLE),
-    TN_BOOL("rule", struct answer, rule),
-};
-static const struct tn_fields answer_fields = TN_FIELDS(answer_rows);
-
 /* --- lists ----------------------------------------------------------------------------------- */
 
 struct listing {
@@ -32,7 +18,9 @@ static int put_one(struct tn_pending *p, void *ctx)
     const char *directory = box_directory(l->box);
 
     if (!tn_pending_is_late(p)) {
-        confirm_put(l->box, directory, p, l->w);
+        tn_jw_object(l->w);
+        confirm_put(l->box, p, l->w);
+        tn_jw_object_end(l->w);
     } else if (tn_pending_claim(directory, p->id)) {
         tn_autobuf struct tn_buf observation = TN_BUF_INIT(1 << 20);
         act_rejected(l->box, p, NULL, &observation);
@@ -90,13 +78,14 @@ static void get_all(struct tn_http_exchange *x, void *ctx)
 
 /* --- answers --------------------------------------------------------------------------------- */
 
-static void put_answer(struct tn_http_exchange *x, bool confirmed, const struct tn_buf *observation)
+static void put_answer(struct tn_http_exchange *x, const char *answer,
+                       const struct tn_buf *observation)
 {
     tn_autobuf struct tn_buf json = ANSWER_BUF(x, OBSERVATION_MAX + 1024);
     struct tn_jw w = tn_jw(&json);
 
     tn_jw_object(&w);
-    tn_jw_kstr(&w, "answer", answers[confirmed ? 0 : 1]);
+    tn_jw_kstr(&w, "answer", answer);
     tn_jw_key(&w, "observation");
     tn_jw_raw(&w, tn_buf_str(observation), observation->len);
     tn_jw_object_end(&w);
@@ -115,59 +104,28 @@ static int add_rule(struct tn_http_exchange *x, struct box *b, const struct tn_p
 }
 
 static void answer(struct tn_http_exchange *x, struct box *b, const struct tn_pending *p,
-                   const struct answer *a)
+                   const struct confirm_answer *a)
 {
-    tn_autobuf struct tn_buf out = TN_BUF_INIT(OBSERVATION_MAX);
-    bool confirm = strcmp(a->answer, answers[0]) == 0;
+    tn_autobuf struct tn_buf out = {.max = OBSERVATION_MAX, .purse = purse_of(x)};
     struct tn_error err = {0};
-    int status = 200;
 
-    out.purse = purse_of(x);
-    if (tn_pending_is_late(p)) {
-        act_rejected(b, p, NULL, &out);
-        native_refuse(x, TN_E_GONE, "nobody answered in time: action %lld was refused",
-                      (long long)p->id);
-        return;
-    }
-    if (confirm)
-        status = act_confirmed(b, p, request_id(x), &out, &err);
-    else
-        act_rejected(b, p, a->reason ? a->reason : "", &out);
+    int status = confirm_answer(b, p, a, request_id(x), &out, &err);
     if (status == 200 && a->rule && add_rule(x, b, p, &err))
         status = -1;
     if (status == 200)
-        put_answer(x, confirm, &out);
+        put_answer(x, a->answer, &out);
     else if (status < 0)
         reply_error(x, &err);
     else
         reply_status(x, status, NULL, tn_buf_str(&out));
 }
 
-/* A connection that waits: whoever lets it through must be allowed such a rule.  What is refused
- * here still waits. */
-static int check_connection(struct tn_http_exchange *x, struct box *b, int64_t id,
-                            const struct answer *a, struct tn_error *err)
-{
-    bool confirm = strcmp(a->answer, answers[0]) == 0;
-    char rule[TN_PENDING_RULE];
-    struct tn_pending p;
-
-    if (tn_pending_load(box_directory(b), id, &p, NULL))
-        return 0; /* said as of every other */
-    bool connection = tn_pending_rule(&p, rule);
-    tn_pending_done(&p);
-    if (a->rule && !(confirm && connection))
-        return tn_fail(err, TN_E_UNPROCESSABLE,
-                       "rule: only with a connection that is confirmed (the action network)");
-    return confirm && connection ? box_may_reach(b, caller_of(x), rule, err) : 0;
-}
-
 static void post_answer(struct tn_http_exchange *x, void *ctx)
 {
-    static const struct tn_fields *const tables[] = {&answer_fields, NULL};
+    static const struct tn_fields *const tables[] = {&confirm_answer_fields, NULL};
     autobox struct box *b = native_box(x, ctx, SCOPE_MANAGE);
     tn_autojson struct tn_json *body = NULL;
-    struct answer a = {0};
+    struct confirm_answer a = {0};
     struct tn_error err = {0};
     struct tn_pending p;
     char *rest = NULL;
@@ -180,23 +138,19 @@ static void post_answer(struct tn_http_exchange *x, void *ctx)
         native_refuse(x, TN_E_NOT_FOUND, "no action %.40s waits for an answer", number);
         return;
     }
-    tn_fields_defaults(&answer_fields, &a);
-    if (tn_fields_from_json(&answer_fields, &a, body, &err)) {
+    tn_fields_defaults(&confirm_answer_fields, &a);
+    if (tn_fields_from_json(&confirm_answer_fields, &a, body, &err)) {
         reply_error(x, &err);
-    } else if (a.reason && strlen(a.reason) > TN_PENDING_REASON_MAX) {
-        native_refuse(x, TN_E_UNPROCESSABLE, "reason: expected at most %d bytes",
-                      TN_PENDING_REASON_MAX);
-    } else if (check_connection(x, b, id, &a, &err) ||
-               tn_pending_take(box_directory(b), id, &p, &err)) {
+    } else if (confirm_take(b, caller_of(x), id, &a, &p, &err)) {
         if (!native_audit(x, ctx, "action.answer", box_id(b), &err))
             reply_error(x, &err);
     } else {
-        const char *what = strcmp(a.answer, answers[0]) ? "action.reject" : "action.confirm";
+        const char *what = confirm_says_yes(&a) ? "action.confirm" : "action.reject";
         if (!native_audit(x, ctx, what, box_id(b), NULL))
             answer(x, b, &p, &a);
         tn_pending_done(&p);
     }
-    tn_fields_done(&answer_fields, &a);
+    tn_fields_done(&confirm_answer_fields, &a);
 }
 
 void native_reply_pending(struct tn_http_exchange *x, struct box *b, int64_t id)
@@ -214,7 +168,9 @@ void native_reply_pending(struct tn_http_exchange *x, struct box *b, int64_t id)
     }
     tn_jw_object(&w);
     tn_jw_key(&w, "pending");
-    confirm_put(b, box_directory(b), &p, &w);
+    tn_jw_object(&w);
+    confirm_put(b, &p, &w);
+    tn_jw_object_end(&w);
     tn_jw_object_end(&w);
     tn_pending_done(&p);
     tn_http_set_header(x, "Location", location);

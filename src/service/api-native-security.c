@@ -50,6 +50,8 @@ static void get_security(struct tn_http_exchange *x, void *ctx)
     put_analyzers(&w, settings);
     put_thresholds(&w, "service", &usual);
     put_thresholds(&w, "key", &own);
+    tn_jw_key(&w, "key_analyzers");
+    tn_thresholds_put_analyzers(&own, &w);
     tn_jw_kdouble(&w, "confirm_seconds", settings->confirm_seconds);
     tn_jw_object_end(&w);
     tn_http_reply_json(x, 200, &json);

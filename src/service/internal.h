@@ -28,6 +28,7 @@ struct tn_service {
     struct health *health;     /* health.h */
     struct purses *purses;     /* purses.h: memory of requests */
     struct asks *asks;         /* asks.h: connections that wait */
+    struct hook *hook;         /* confirm.h */
 };
 
 /* Routes of each surface; service.c lists the tables. */

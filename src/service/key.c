@@ -136,7 +136,7 @@ struct key_security key_security_of(const struct tn_thresholds *own)
 {
     const int rows[] = {(int)own->low, (int)own->medium, (int)own->high, (int)own->unknown,
                         (int)own->mode};
-    struct key_security s = {.own = *own};
+    struct key_security s = {.own = *own, .set = *own->analyzers};
 
     for (size_t i = 0; i < TN_COUNT(rows); i++)
         s.set |= rows[i] >= 0;
@@ -152,12 +152,14 @@ struct tn_thresholds caller_thresholds(const struct caller *who, const struct tn
 static struct key_security read_security(const char *text)
 {
     tn_autojson struct tn_json *json = NULL;
-    struct tn_thresholds own;
+    struct tn_thresholds own = {0};
 
     tn_fields_defaults(&tn_thresholds_fields, &own);
     if (text && tn_json_parse(text, strlen(text), &json, NULL) == 0 &&
-        tn_fields_from_json(&tn_thresholds_fields, &own, json, NULL) == 0)
+        tn_fields_from_json(&tn_thresholds_fields, &own, json, NULL) == 0) {
+        snprintf(own.analyzers, sizeof own.analyzers, "%s", tn_json_get_str(json, "analyzers", ""));
         return key_security_of(&own);
+    }
     return (struct key_security){.set = true,
                                  .own = {.low = TN_ASK,
                                          .medium = TN_BLOCK,
@@ -171,6 +173,17 @@ static void put_security(struct tn_jw *w, const struct key_security *s)
     tn_jw_object(w);
     if (s->set)
         tn_fields_to_json(&tn_thresholds_fields, &s->own, w);
+    tn_jw_object_end(w);
+}
+
+/* As the store keeps it: with the analyzers, as one text. */
+static void write_security(struct tn_jw *w, const struct key_security *s)
+{
+    tn_jw_object(w);
+    if (s->set) {
+        tn_fields_to_json(&tn_thresholds_fields, &s->own, w);
+        tn_jw_kstr(w, "analyzers", s->own.analyzers);
+    }
     tn_jw_object_end(w);
 }
 
@@ -282,6 +295,8 @@ void key_info_put(const struct key_info *k, struct tn_jw *w)
     key_put_limits(w, &k->limits);
     tn_jw_key(w, "security");
     put_security(w, &k->security);
+    tn_jw_key(w, "analyzers");
+    tn_thresholds_put_analyzers(&k->security.own, w);
     put_time(w, "created", k->created);
     put_time(w, "used", k->used);
     put_time(w, "expires", k->expires);
@@ -304,13 +319,13 @@ static int check_word(const char *what, const char *text, struct tn_error *err)
     return 0;
 }
 
-static int check_wish(const struct key_info *k, struct tn_error *err)
+static int check_wish(const struct key_info *k, double now, struct tn_error *err)
 {
     if (check_word("name", k->name, err) < 0 || check_word("tenant", k->tenant, err) < 0)
         return -1;
     if (!k->scopes)
         return tn_fail(err, TN_E_INVALID, "a key without any scope opens nothing");
-    if (k->expires > 0 && k->expires <= k->created)
+    if (k->expires > 0 && k->expires <= now)
         return tn_fail(err, TN_E_INVALID, "a key that has expired already opens nothing");
     return 0;
 }
@@ -336,7 +351,7 @@ static int add_row(struct tn_db *db, const struct key_info *k, const char *text,
     tn_autobuf struct tn_buf security = TN_BUF_INIT(512);
     struct tn_jw w = tn_jw(&security);
 
-    put_security(&w, &k->security);
+    write_security(&w, &k->security);
     digest_of(text + sizeof PREFIX + ID, digest);
     int added =
         tn_db_run(db, err,
@@ -358,7 +373,8 @@ int key_create(struct tn_db *db, struct key_info *k, char text[64], struct tn_er
     k->created = service_time();
     k->used = 0;
     k->revoked = false;
-    if (check_wish(k, &why) < 0 || make_text(k, text, &why) < 0 || add_row(db, k, text, &why) < 0) {
+    if (check_wish(k, k->created, &why) < 0 || make_text(k, text, &why) < 0 ||
+        add_row(db, k, text, &why) < 0) {
         explicit_bzero(text, 64);
         if (err)
             *err = why;
@@ -366,6 +382,55 @@ int key_create(struct tn_db *db, struct key_info *k, char text[64], struct tn_er
     }
     atomic_fetch_add(&changes, 1);
     return 0;
+}
+
+static int no_such_key(const char *id_or_name, struct tn_error *err)
+{
+    return tn_fail(err, TN_E_NOT_FOUND, "there is no key %.80s that counts", id_or_name);
+}
+
+static int take_row(const struct tn_db_row *row, void *ctx)
+{
+    struct key_info *k = ctx;
+
+    read_row(row, k);
+    k->name = tn_strdup_or_null(k->name);
+    k->tenant = tn_strdup(k->tenant);
+    return 1;
+}
+
+int key_find(struct tn_db *db, const char *id_or_name, struct key_info *out, struct tn_error *err)
+{
+    *out = (struct key_info){0};
+    int found = tn_db_each(db, take_row, out, err,
+                           "SELECT " COLUMNS " FROM api_key WHERE revoked = 0 AND "
+                           "(id = ?1 OR name = ?1) ORDER BY id = ?1 DESC LIMIT 1",
+                           "t", id_or_name);
+
+    if (found < 0)
+        return -1;
+    return out->tenant ? 0 : no_such_key(id_or_name, err);
+}
+
+int key_change(struct tn_db *db, const struct key_info *k, struct tn_error *err)
+{
+    const struct key_limits *l = &k->limits;
+    tn_autobuf struct tn_buf security = TN_BUF_INIT(512);
+    struct tn_jw w = tn_jw(&security);
+
+    if (check_wish(k, service_time(), err) < 0)
+        return -1;
+    write_security(&w, &k->security);
+    int changed = tn_db_run(
+        db, err,
+        "UPDATE api_key SET scopes = ?, max_sandboxes = ?, max_running = ?, max_memory = ?, "
+        "max_cpus = ?, max_seconds = ?, requests_per_second = ?, expires = ?, max_pids = ?, "
+        "max_disk = ?, security = ?, gvisor = ?, network = ? WHERE id = ?",
+        "iiiiddddiititt", (int64_t)k->scopes, l->max_sandboxes, l->max_running, l->max_memory,
+        l->max_cpus, l->max_seconds, l->requests_per_second, k->expires, l->max_pids, l->max_disk,
+        tn_buf_str(&security), (int64_t)l->gvisor, tn_networks[l->network], k->id);
+    atomic_fetch_add(&changes, 1);
+    return changed < 0 ? -1 : 0;
 }
 
 int key_revoke(struct tn_db *db, const char *id_or_name, struct tn_error *err)
@@ -377,9 +442,7 @@ int key_revoke(struct tn_db *db, const char *id_or_name, struct tn_error *err)
     if (changed < 0)
         return -1;
     atomic_fetch_add(&changes, 1);
-    if (changed == 0)
-        return tn_fail(err, TN_E_NOT_FOUND, "there is no key %.80s that counts", id_or_name);
-    return 0;
+    return changed == 0 ? no_such_key(id_or_name, err) : 0;
 }
 
 static int count_row(const struct tn_db_row *row, void *ctx)

@@ -105,6 +105,11 @@ bool key_parse(const char *text, char id[13], char secret[KEY_SECRET + 1]);
  * that counts has that name. */
 int key_create(struct tn_db *db, struct key_info *wish, char text[64], struct tn_error *err);
 int key_revoke(struct tn_db *db, const char *id_or_name, struct tn_error *err);
+/* One that was not revoked, which the caller ends. */
+int key_find(struct tn_db *db, const char *id_or_name, struct key_info *out, struct tn_error *err);
+/* Gives the key of that id the scopes, limits, security and expires of k, from the next request on;
+ * in the transaction of key_find. */
+int key_change(struct tn_db *db, const struct key_info *k, struct tn_error *err);
 /* Where no administrator ever had a key: makes one and writes it to the file (0600).  1 when it
  * did, 0, or -1. */
 int key_make_first(struct tn_db *db, const char *path, struct tn_error *err);

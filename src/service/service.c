@@ -185,11 +185,12 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
     if (!s->boxes)
         return -1;
     s->builds = builds_new(s, err);
-    s->asks = s->builds ? asks_new(s, err) : NULL;
+    s->hook = s->builds ? hook_new(s, err) : NULL;
+    s->asks = s->hook ? asks_new(s, err) : NULL;
     s->steward = s->asks ? steward_new(s, err) : NULL;
     if (!s->steward)
         return -1;
-    confirm_tell_again(s);
+    hook_tell_again(s->hook);
     boxes_begin(s->boxes);
     return e2b_builds_begin(s, err);
 }
@@ -313,6 +314,7 @@ static bool send_away(struct tn_service *s)
 static bool rest_boxes(struct tn_service *s, bool stop_sandboxes)
 {
     if (!asks_end(s->asks, tn_deadline_in(STOP_SECONDS)) ||
+        !hook_end(s->hook, tn_deadline_in(STOP_SECONDS)) ||
         !health_end(s->health, tn_deadline_in(STOP_SECONDS)) ||
         !steward_end(s->steward, tn_deadline_in(STOP_SECONDS)))
         return false;
@@ -328,6 +330,7 @@ static void free_boxes(struct tn_service *s)
     boxes_free(s->boxes, 0);
     steward_free(s->steward);
     asks_free(s->asks);
+    hook_free(s->hook);
     tn_http_kept_free(s->kept);
     desks_free(s->desks);
     queue_free(s->queue);

@@ -67,6 +67,8 @@ def test_anything_else_is_a_no(asked, say):
     assert result["isError"] and "rejected by the user" in result["content"][0]["text"]
     refused = client.tool("write_file", path="/tmp/never", content="x")
     assert refused["isError"] and "rejected by the user" in refused["content"][0]["text"]
+    for one in result, refused:
+        assert one["_meta"]["tendon/verdict"]["decision"] == "ask" and one["_meta"]["tendon/verdict"]["findings"]
     client.say = YES
     assert "No such file" in client.tool("shell", command="ls /tmp/never")["content"][0]["text"]
 

@@ -42,6 +42,20 @@ def rated(name, risk):
     return {"action": name, "args": {**ACTIONS[name], "security_risk": risk}, "timeout": 60}
 
 
+def sweep(face):
+    face.execute({"action": "run", "args": {"command": "rm -f /tmp/traces-*", "security_risk": 0}, "timeout": 60})
+
+
+def told(observation):
+    """(decision, risk, analyzer, part) of the verdict in an observation: beside its extras, where OpenHands ignores what
+    it does not know, and in the metadata of a command."""
+    extras = observation["extras"]
+    assert "verdict" not in extras and extras.get("metadata", {}).get("verdict", observation["verdict"]) == observation["verdict"]
+    verdict = observation["verdict"]
+    (finding,) = verdict["findings"]
+    return verdict["decision"], verdict["risk"], finding["analyzer"], finding["part"]
+
+
 @pytest.mark.parametrize("name", ACTIONS)
 @pytest.mark.parametrize("risk", [1, 2], ids=["medium, nobody to ask", "high"])
 def test_a_denied_action_is_carried_out_nowhere(face, name, risk):
@@ -53,8 +67,27 @@ def test_a_denied_action_is_carried_out_nowhere(face, name, risk):
     verdicts = [event["verdict"] for event in events if event.get("action") == name]
     assert [verdict["decision"] for verdict in verdicts] == ["block"], json.dumps(events)
     assert verdicts[0]["findings"][0]["analyzer"] == "llm"
+    assert observation["verdict"] == verdicts[0] == events[-1]["verdict"]
+    assert told(observation) == ("block", ["low", "medium", "high"][risk], "llm", "args.security_risk")
     traces = face.execute({"action": "run", "args": {"command": "ls /tmp", "security_risk": 0}, "timeout": 60})
     assert traces["observation"] == "run" and "traces" not in traces["content"]
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_what_was_found_in_an_allowed_action_is_told(face, name):
+    before = len(face.journal())
+    observation = face.execute({"action": name, "args": ACTIONS[name], "timeout": 60})
+    assert told(observation) == ("allow", "unknown", "llm", "args.security_risk")
+    events = face.journal()[before:]
+    sweep(face)
+    assert [told(event) for event in events if "observation" in event] == [told(observation)]
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_where_nothing_was_found_nothing_is_told(face, name):
+    observation = face.execute(rated(name, 0))
+    sweep(face)
+    assert "verdict" not in observation and "verdict" not in observation["extras"].get("metadata", {})
 
 
 def test_a_process_is_judged_like_any_command(face):

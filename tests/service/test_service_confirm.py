@@ -76,7 +76,7 @@ def test_the_request_waits_and_gets_the_observation(service):
     assert told["answer"] == "confirm" and told["observation"]["content"].startswith("one")
     got = asking.end().ok().json
     assert got["content"] == told["observation"]["content"] and got["extras"]["metadata"]["exit_code"] == 0
-    assert got["extras"]["metadata"]["verdict"]["decision"] == "ask"
+    assert got["extras"]["metadata"]["verdict"] == got["verdict"] == told["observation"]["verdict"] == one["verdict"]
     events = admin.get(at(box, "/events")).ok().json["events"]
     asked, confirmed, done = events[-3:]
     assert asked["args"]["confirmation_state"] == "awaiting_confirmation" and asked["verdict"]["risk"] == "unknown"
@@ -126,6 +126,7 @@ def test_a_refusal_is_the_users(service):
     assert told["observation"]["observation"] == "user_rejected"
     got = asking.end().ok().json
     assert (got["observation"], got["content"]) == ("user_rejected", f"{REJECTED} not on a Friday")
+    assert got["verdict"] == told["observation"]["verdict"] == one["verdict"] and "verdict" not in got["extras"]
     audited = [row["what"] for row in service.audit() if row.get("what", "").startswith("action.")]
     assert audited[-2:] == ["action.ask", "action.reject"]
     admin.delete(at(box)).ok(204)
@@ -150,7 +151,8 @@ def test_an_edit_is_shown_as_lines(service, kind):
     for line in lines.split("\x1b")[0].splitlines():
         assert f"\n{line}" in shown, shown
     assert "\x1b" not in shown
-    assert answer(admin, box, one, "reject").ok().json["observation"]["observation"] == "user_rejected"
+    got = answer(admin, box, one, "reject").ok().json["observation"]
+    assert got["observation"] == "user_rejected" and got["verdict"] == one["verdict"]
     admin.delete(at(box)).ok(204)
 
 
@@ -216,7 +218,8 @@ def test_it_survives_the_service(make_service, jail_works):
     assert again.end().ok().json["content"] == "1"
     service.restart(kill=True)
     admin.close()
-    assert admin.post(at(box, "/actions"), body, headers=key).ok().json["content"] == "1"
+    same = admin.post(at(box, "/actions"), body, headers=key).ok().json
+    assert same["content"] == "1" and same["verdict"] == one["verdict"]
     assert answer(admin, box, one).status == 409
 
 
@@ -239,6 +242,7 @@ def test_nobody_answers(make_service, jail_works):
     box = make(admin)
     got = admin.post(at(box, "/actions"), command("touch /tmp/never")).ok().json
     assert got["observation"] == "user_rejected" and "Nobody confirmed" in got["content"]
+    assert got["verdict"]["decision"] == "ask"
     one = admin.post(at(box, "/actions"), command("touch /tmp/never"), headers={"Prefer": "respond-async"})
     eventually(lambda: answer(admin, box, one.json["pending"]).status in (409, 410), "too late")
 
@@ -252,6 +256,7 @@ def test_openhands(service):
     body["action"]["timeout"] = 1
     got = service.stranger().post(f"/{box['id']}/execute_action", body, headers=headers).ok().json
     assert got["observation"] == "error" and "waits for its confirmation" in got["content"]
+    assert got["verdict"]["decision"] == "ask" and "verdict" not in got["extras"]
     (one,) = pending(admin, box)
     refused = service.stranger().post(at(box, f"/pending/{one['id']}"), {"answer": "confirm"}, headers=headers)
     assert refused.status == 401  # the sandbox's own key answers nothing
@@ -278,8 +283,13 @@ class Hook(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.got.append((self.headers["X-Tendon-Signature"], body))
-        self.send_response(204)
+        status, headers, answer = self.server.reply(json.loads(body), self.headers["X-Tendon-Signature"])
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
+        self.wfile.write(answer)
 
     def log_message(self, *args):
         pass
@@ -288,7 +298,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def hook():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
-        server.got = []
+        server.got, server.reply = [], lambda one, signature: (204, {}, b"")
         threading.Thread(target=server.serve_forever, daemon=True).start()
         server.settings = {
             **ALWAYS,
@@ -346,6 +356,117 @@ def test_the_hook_is_told_again_after_a_restart(make_service, jail_works, hook):
     admin.post(at(boxes[0], "/actions"), command("echo new"), headers={"Prefer": "respond-async"}).ok(202)
     (last,) = told(hook, 7)[6:]
     assert last["action"]["args"]["command"] == "echo new" and last["repeat"] is False
+
+
+def signed(one, signature, body, secret=b"s3cret", **other):
+    """The reply of a hook that answers: signed for this request, sandbox and action."""
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    moment = other.get("moment", signature.removeprefix("t=").partition(",")[0])
+    text = f"{moment}.{other.get('sandbox', one['sandbox'])}.{other.get('id', one['id'])}.".encode() + body
+    mac = hmac.new(secret, text, hashlib.sha256).hexdigest()
+    return other.get("status", 200), {"X-Tendon-Signature": f"t={moment},v1={mac}"}, body
+
+
+YES = {"answer": "confirm"}
+
+
+def test_the_hook_answers(make_service, jail_works, hook):
+    service = make_service(settings=hook.settings).start()
+    admin = service.client()
+    box = make(admin)
+    hook.reply = lambda one, signature: signed(one, signature, YES)
+    assert admin.post(at(box, "/actions"), command("echo hook")).ok().json["content"] == "hook"
+    hook.reply = lambda one, signature: signed(one, signature, {"answer": "reject", "reason": "not by night"})
+    got = admin.post(at(box, "/actions"), command("touch /tmp/never")).ok().json
+    assert (got["observation"], got["content"]) == ("user_rejected", f"{REJECTED} not by night")
+    assert admin.get(at(box, "/pending")).ok().json["pending"] == []
+    rows = [row for row in service.audit() if row.get("what", "").startswith("action.")]
+    assert [row["what"] for row in rows] == ["action.ask", "action.confirm", "action.ask", "action.reject"]
+    assert rows[1]["detail"] == rows[3]["detail"] == "service.confirm_url" and rows[1]["key"] is None
+    told(hook, 2)
+
+
+# What a hook may say that is no answer: the action waits on.
+NO_ANSWER = {
+    "nothing": lambda one, signature: (204, {}, b""),
+    "words of its own": lambda one, signature: (200, {}, b"thanks"),
+    "without a signature": lambda one, signature: (200, {}, json.dumps(YES).encode()),
+    "the signature of the request": lambda one, signature: (200, {"X-Tendon-Signature": signature}, json.dumps(YES).encode()),
+    "another secret": lambda one, signature: signed(one, signature, YES, b"guessed"),
+    "no secret": lambda one, signature: signed(one, signature, YES, b""),
+    "another action": lambda one, signature: signed(one, signature, YES, id=one["id"] + 1),
+    "another sandbox": lambda one, signature: signed(one, signature, YES, sandbox="aaaaaaaaaa"),
+    "another moment": lambda one, signature: signed(one, signature, YES, moment="1700000000"),
+    "another status": lambda one, signature: signed(one, signature, YES, status=202),
+    "another word": lambda one, signature: signed(one, signature, {"answer": "confirmed"}),
+    "no word": lambda one, signature: signed(one, signature, {"answer": True}),
+    "a member too many": lambda one, signature: signed(one, signature, {**YES, "decision": "reject"}),
+    "a rule": lambda one, signature: signed(one, signature, {**YES, "rule": True}),
+    "half": lambda one, signature: signed(one, signature, b'{"answer": "confirm"'),
+    "a list": lambda one, signature: signed(one, signature, [YES]),
+    "a long reason": lambda one, signature: signed(one, signature, {"answer": "reject", "reason": "x" * 501}),
+}  # fmt: skip
+
+
+def test_what_is_no_answer_of_the_hook(make_service, jail_works, hook):
+    """After a restart all are told in their order: when the last one is answered, the others would have been."""
+    service = make_service(settings=hook.settings).start()
+    admin = service.client()
+    box = make(admin)
+    for name in [*NO_ANSWER, "last"]:
+        body = command(f"echo '{name}'")
+        admin.post(at(box, "/actions"), body, headers={"Prefer": "respond-async"}).ok(202)
+    told(hook, len(NO_ANSWER) + 1)
+
+    def reply(one, signature):
+        name = one["action"]["args"]["command"].split("'")[1]
+        return signed(one, signature, YES) if name == "last" else NO_ANSWER[name](one, signature)
+
+    hook.reply = reply
+    service.restart()
+    admin.close()
+    told(hook, 2 * len(NO_ANSWER) + 2)
+    waiting = pending(admin, box, len(NO_ANSWER))
+    assert [one["action"]["args"]["command"] for one in waiting] == [f"echo '{name}'" for name in NO_ANSWER]
+    assert answer(admin, box, waiting[0]).ok().json["observation"]["content"] == "nothing"
+
+
+def test_a_hook_without_a_secret_answers_nothing(make_service, jail_works, hook):
+    service = make_service(settings={**hook.settings, "confirm_secret": ""}).start()
+    admin = service.client()
+    box = make(admin)
+    for n in range(2):
+        admin.post(at(box, "/actions"), command(f"echo {n}"), headers={"Prefer": "respond-async"}).ok(202)
+    eventually(lambda: len(hook.got) == 2, "both told")
+    hook.reply = lambda one, signature: signed(one, signature or f"t={int(time.time())},v1=", YES, b"")
+    service.restart()
+    admin.close()
+    eventually(lambda: len(hook.got) == 4, "both told again")  # the second after the first has said what it says
+    assert pending(admin, box, 2)[0]["action"]["args"]["command"] == "echo 0"
+
+
+def test_the_hook_is_not_the_first(make_service, jail_works, hook):
+    """Somebody answers while the hook thinks: it is carried out once, and the hook's answer is refused."""
+    service = make_service(settings=hook.settings).start()
+    admin = service.client()
+    box = make(admin)
+    answered = threading.Event()
+
+    def reply(one, signature):
+        assert answered.wait(PATIENCE)
+        return signed(one, signature, YES)
+
+    hook.reply = reply
+    text = "echo x >> /tmp/count; wc -l < /tmp/count"
+    one = admin.post(at(box, "/actions"), command(text), headers={"Prefer": "respond-async"}).ok(202).json["pending"]
+    told(hook, 1)
+    assert answer(admin, box, one).ok().json["observation"]["content"] == "1"
+    answered.set()
+
+    def refused():
+        return [row for row in service.audit() if row.get("what") == "action.answer" and row["result"] == "conflict"]
+
+    assert "answered already" in eventually(refused, "a line of the audit log")[0]["detail"]
 
 
 def test_secrets_are_not_shown_and_are_carried_out(make_service, jail_works):

@@ -86,5 +86,5 @@ def test_a_blocked_one_is_not_carried_out(service, alice, box, way):
     assert "blocked" in answer and "marked" in answer, answer
     events = alice.get(at(box, "/events")).ok().json["events"][before:]
     verdicts = [event["verdict"] for event in events if event.get("verdict")]
-    assert [verdict["decision"] for verdict in verdicts].count("block") == 1, events
+    assert [verdict["decision"] for verdict in verdicts].count("block") == 2, events  # of the action, in its observation
     assert "marked" in str(verdicts) and "mark" not in run(alice, box, "ls /tmp", timeout=30)["content"]

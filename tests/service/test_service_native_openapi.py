@@ -81,7 +81,10 @@ def test_answers_are_what_the_document_says(api, service):
     call("GET", "/v1/secrets/K", status=404)
     key = call("POST", "/v1/keys", {"name": "k", "tenant": "t"}, 201).json
     call("POST", "/v1/keys", {"name": "k"}, 422)
+    call("PATCH", "/v1/keys/k", {"security": {"high": "ask"}, "limits": {"max_running": 2}})
+    call("PATCH", "/v1/keys/k", {"security": {"high": "often"}}, 422)
     call("DELETE", f"/v1/keys/{key['id']}", status=204)
+    call("PATCH", f"/v1/keys/{key['id']}", {}, 404)
     call("PUT", "/v1/pools/p", {"template": "python", "target": 0})
     call("GET", "/v1/pools")
     call("PUT", "/v1/pools/p", {"target": "x"}, 422)

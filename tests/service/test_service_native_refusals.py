@@ -171,7 +171,7 @@ def test_methods_and_paths_that_are_not_there(service, alice, routes, box):
         check_problem(alice.get(path), 404, "not_found")
 
 
-TAKES_BODY = ["/v1/sandboxes", "/fork", "/snapshots", "/v1/tickets", "/v1/keys", "PATCH", "PUT /v1/pools/p"]
+TAKES_BODY = ["/v1/sandboxes", "/fork", "/snapshots", "/v1/tickets", "/v1/keys", "PATCH", "PATCH /v1/keys/k", "PUT /v1/pools/p"]
 
 
 @pytest.mark.parametrize("route", TAKES_BODY)
@@ -222,6 +222,7 @@ def test_values_that_make_no_sense(service, alice, box):
     check_problem(alice.post(at(box, "/pause?wait=x")), 422)
     check_problem(alice.post(at(box, "/snapshots"), {"name": "a/b"}), 400)
     check_problem(service.client().delete("/v1/keys/nosuchkey"), 404)
+    check_problem(service.client().request("PATCH", "/v1/keys/nosuchkey", {"limits": {}}), 404)
     check_problem(service.client().delete("/v1/pools/nosuchpool"), 404)
     check_problem(service.client().post("/v1/keys", {"name": "n", "tenant": "t", "scopes": ["everything"]}), 422)
 

@@ -127,6 +127,12 @@ def test_answer_to_an_action(service, alice, box, path, name):
     assert memory(service) < max(peak, SMALL), "it was not gathered"
 
 
+@pytest.mark.parametrize("path", ["/v1/sandboxes/{}/actions", "/{}/execute_action"])
+def test_no_hand_has_a_verdict(alice, box, path):
+    got = alice.post(path.format(box["id"]), run_action("what it likes")).ok().json
+    assert got["content"] == "what it likes" and "verdict" not in got and "verdict" not in got["extras"]["metadata"]
+
+
 @pytest.mark.parametrize("name", ["many-values", "no-json", "no-observation", "deep"])
 def test_answer_that_cannot_be_noted(service, alice, box, name):
     peak = memory(service)

@@ -82,9 +82,10 @@ int mcp_put_facts(const struct tn_config *config, struct tn_sandbox *sb, struct 
 struct tool_call {
     struct mcp_client *client;
     struct tn_mcp_request *request;
-    struct tn_jw *content; /* blocks are written here */
-    struct tn_buf *data;   /* structuredContent, a JSON object; "" for none */
-    bool failed;           /* isError */
+    struct tn_jw *content;   /* blocks are written here */
+    struct tn_buf *data;     /* structuredContent, a JSON object; "" for none */
+    struct tn_json *verdict; /* of the last action, when analyzers found something; or NULL */
+    bool failed;             /* isError */
 };
 
 enum {

@@ -159,6 +159,12 @@ static void *watch(void *arg)
     return NULL;
 }
 
+static void keep_verdict(struct tool_call *c, const struct tn_observation *o)
+{
+    tn_json_free(c->verdict);
+    c->verdict = tn_json_ref(o->event.verdict);
+}
+
 int mcp_execute(struct tool_call *c, const char *sandbox, const struct tn_action *action,
                 struct tn_observation *o, struct tn_error *err)
 {
@@ -183,6 +189,8 @@ int mcp_execute(struct tool_call *c, const char *sandbox, const struct tn_action
     int r = tn_sandbox_execute(sb, action, o, err);
     eventfd_write(done, 1);
     pthread_join(w.thread, NULL);
+    if (r >= 0)
+        keep_verdict(c, o);
     return r;
 }
 
@@ -194,5 +202,8 @@ int mcp_perform(struct tool_call *c, const char *sandbox, const struct tn_action
     if (!sb)
         return -1;
     tn_sandbox_set_ask(sb, mcp_elicit, c, false);
-    return tn_sandbox_perform(sb, action, fn, ctx, o, err);
+    int r = tn_sandbox_perform(sb, action, fn, ctx, o, err);
+    if (r >= 0)
+        keep_verdict(c, o);
+    return r;
 }

@@ -226,6 +226,7 @@ int tools_call(struct mcp_client *client, struct tn_mcp_request *request, struct
         c.failed = true;
         put_text(&c, err.text, strlen(err.text));
     }
+    tn_autojson struct tn_json *verdict = c.verdict;
     tn_jw_array_end(&blocks);
     if (!tn_buf_ok(&content) || !tn_buf_ok(&data))
         return tn_mcp_refuse(request, TN_RPC_INTERNAL_ERROR, "the result of %s is too large", name);
@@ -239,6 +240,13 @@ int tools_call(struct mcp_client *client, struct tn_mcp_request *request, struct
         tn_jw_raw(&w, tn_buf_str(&data), data.len);
     }
     tn_jw_kbool(&w, "isError", c.failed);
+    if (verdict) {
+        tn_jw_key(&w, "_meta");
+        tn_jw_object(&w);
+        tn_jw_key(&w, "tendon/verdict");
+        tn_jw_tree(&w, verdict);
+        tn_jw_object_end(&w);
+    }
     tn_jw_object_end(&w);
     return 0;
 }

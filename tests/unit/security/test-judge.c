@@ -282,8 +282,8 @@ static void test_a_connection_needs_a_word(void **state)
 
 static void test_own_thresholds(void **state)
 {
-    const struct tn_thresholds usual = {TN_ALLOW, TN_ASK, TN_BLOCK, TN_ASK, TN_CONFIRM_RISKY};
-    struct tn_thresholds own;
+    const struct tn_thresholds usual = {TN_ALLOW, TN_ASK, TN_BLOCK, TN_ASK, TN_CONFIRM_RISKY, ""};
+    struct tn_thresholds own = {0};
 
     tn_fields_defaults(&tn_thresholds_fields, &own);
     struct tn_thresholds t = tn_thresholds_over(&usual, &own);

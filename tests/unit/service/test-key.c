@@ -158,9 +158,9 @@ static void test_the_secret_is_nowhere_in_the_store(void **state)
 static void test_thresholds_of_a_key(void **state)
 {
     const struct place *p = *state;
-    const struct tn_thresholds usual = {TN_ALLOW, TN_ASK, TN_BLOCK, TN_ASK, TN_CONFIRM_RISKY};
+    const struct tn_thresholds usual = {TN_ALLOW, TN_ASK, TN_BLOCK, TN_ASK, TN_CONFIRM_RISKY, ""};
     struct key_info k = wish("one"), plain = wish("two");
-    struct tn_thresholds own;
+    struct tn_thresholds own = {0};
     struct caller who;
     char text[64], plain_text[64];
 

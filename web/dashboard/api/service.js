@@ -77,6 +77,7 @@ export const setPool = (name, wish) => send('PUT', `/v1/pools/${encodeURICompone
 export const removePool = (name) => send('DELETE', `/v1/pools/${encodeURIComponent(name)}`);
 export const getKeys = (signal) => getJson('/v1/keys', { signal });
 export const createKey = (wish) => send('POST', '/v1/keys', wish);
+export const changeKey = (id, wish) => send('PATCH', `/v1/keys/${encodeURIComponent(id)}`, wish);
 export const revokeKey = (id) => send('DELETE', `/v1/keys/${encodeURIComponent(id)}`);
 
 /* An address that gives the file to whoever opens it first, within a minute. */

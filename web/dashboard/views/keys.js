@@ -6,6 +6,7 @@ import { createKey, getKeys, revokeKey } from '../api/service.js';
 import { ask, confirm, openDialog } from '../parts/dialog.js';
 import { complain, remark } from '../parts/remarks.js';
 import { failure, skeleton } from '../parts/state.js';
+import { thresholdFields, thresholdsOf } from '../parts/thresholds.js';
 
 const NAME = '[A-Za-z0-9._@\\-]{1,64}';
 const NAME_HINT = '1 to 64 letters, digits, dots, dashes, underscores or @';
@@ -14,15 +15,6 @@ const SCOPES = [
   ['use', 'act in sandboxes'],
   ['manage', 'create and delete'],
   ['admin', 'everything, of everybody'],
-];
-/* What becomes of its actions: member of `security`, label, words. */
-const DECISIONS = ['allow', 'ask', 'block'];
-const SECURITY = [
-  ['low', 'Actions of low risk', ...DECISIONS],
-  ['medium', 'Actions of medium risk', ...DECISIONS],
-  ['high', 'Actions of high risk', ...DECISIONS],
-  ['unknown', 'Actions of unknown risk', ...DECISIONS],
-  ['confirmation', 'Who is asked about actions', 'never', 'risky', 'always'],
 ];
 
 export async function keysView(place, context) {
@@ -146,22 +138,16 @@ function create(me, again) {
         min: 1,
         placeholder: 'as the service says',
       },
-      ...SECURITY.map(([name, label, ...words]) => ({
-        name,
-        label,
-        value: '',
-        options: [['as the service says', ''], ...words],
-      })),
+      ...thresholdFields(),
     ],
     submit: async (values) => {
-      const rows = SECURITY.map(([name]) => [name, values[name]]).filter(([, word]) => word);
       const made = await createKey({
         name: values.name,
         tenant: values.tenant,
         scopes: SCOPES.map(([scope]) => scope).filter((scope) => values[scope]),
         ...(values.days && { expires: Number(values.days) * 86400 }),
         ...(values.max_sandboxes && { limits: { max_sandboxes: Number(values.max_sandboxes) } }),
-        ...(rows.length && { security: Object.fromEntries(rows) }),
+        security: thresholdsOf(values),
       });
       showOnce(made.key);
       again();

@@ -1,9 +1,13 @@
-/* Who judges actions before they are carried out, and what becomes of those that are risky. */
+/* Who judges actions before they are carried out, and what becomes of those that are risky; administrators change the
+ * latter, key by key. */
 import { h, replace } from '../base/dom.js';
 import { duration, visible } from '../base/format.js';
 import { isAbort } from '../api/client.js';
-import { getSecurity } from '../api/service.js';
+import { changeKey, getKeys, getSecurity } from '../api/service.js';
+import { ask } from '../parts/dialog.js';
+import { remark } from '../parts/remarks.js';
 import { failure, skeleton } from '../parts/state.js';
+import { thresholdFields, thresholdsOf } from '../parts/thresholds.js';
 import { facts } from './details.js';
 
 const RISKS = ['low', 'medium', 'high', 'unknown'];
@@ -15,13 +19,23 @@ const MODES = {
   always: 'somebody is asked about everything',
 };
 
-export async function securityView(place, { signal, title }) {
+export async function securityView(place, context) {
+  const { me, signal, title } = context;
   const body = h('div.stack', h('div.card', skeleton(4)));
 
   title('Security');
   replace(place, h('div.head', h('h1', 'Security')), body);
   try {
-    replace(body, cards(await getSecurity({ signal })));
+    const [told, { keys }] = await Promise.all([
+      getSecurity({ signal }),
+      me.admin ? getKeys(signal) : { keys: [] },
+    ]);
+    const good = keys.filter((key) => !key.revoked);
+    replace(
+      body,
+      cards(told),
+      me.admin && keysCard(good, told, () => securityView(place, context)),
+    );
   } catch (error) {
     if (!isAbort(error) && !signal.aborted) replace(body, failure(error));
   }
@@ -62,4 +76,70 @@ function decision(own, usual) {
     h('span', { class: BADGES[own] ?? 'badge' }, own),
     ` ${MEANING[own] ?? ''}${own === usual ? '' : `; of this key: the service says ${usual}`}`,
   );
+}
+
+function keysCard(keys, told, again) {
+  return h(
+    'section.card.stack',
+    h('h2.pad', 'Keys'),
+    h(
+      'table.table.cards',
+      { 'aria-label': 'What becomes of the actions of each key' },
+      h('thead', h('tr', h('th', 'Name'), h('th', 'Tenant'), h('th', 'Its own'), h('th', ''))),
+      h(
+        'tbody',
+        keys.map((key) =>
+          h(
+            'tr',
+            h('td.main', visible(key.name || key.id)),
+            h('td', visible(key.tenant)),
+            h('td.full', own(key)),
+            h(
+              'td.number',
+              h('button.small', { type: 'button', onclick: () => change(key, told, again) }, 'Change'),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+const own = ({ security, analyzers }) => {
+  const rows = Object.entries(security);
+  if (analyzers) rows.push(['judged by', visible(analyzers.join(', '))]);
+  return rows.length
+    ? rows.map(([name, word]) => [h('span', { class: BADGES[word] ?? 'badge' }, `${name}: ${word}`), ' '])
+    : 'as the service says';
+};
+
+function change(key, { analyzers, service }, again) {
+  const asked = (one) => key.analyzers?.includes(one) ?? true;
+  const name = visible(key.name || key.id);
+  return ask({
+    title: `What becomes of the actions of ${name}`,
+    text: `From its next action on, also in sandboxes that run. The service says: ${Object.entries(service)
+      .map(([row, word]) => `${row} ${word}`)
+      .join(', ')}.`,
+    yes: 'Change',
+    fields: [
+      ...thresholdFields(key.security),
+      ...analyzers.map((one) => ({
+        name: `analyzer ${one.name}`,
+        label: `Judged by ${visible(one.name)}`,
+        type: 'checkbox',
+        value: asked(one.name),
+      })),
+    ],
+    submit: async (values) => {
+      const chosen = analyzers.map((one) => one.name).filter((one) => values[`analyzer ${one}`]);
+      if (analyzers.length && !chosen.length) throw new Error('One analyzer at least has to judge.');
+      await changeKey(key.id, {
+        security: thresholdsOf(values),
+        analyzers: chosen.length < analyzers.length ? chosen : null,
+      });
+      remark(`${name} is changed.`);
+      again();
+    },
+  });
 }

@@ -1,0 +1,395 @@
+/* The operator's hook: one thread for each action that begins to wait, and one for all that waited
+ * when the service began.  What the hook answers at once is carried out by another one. */
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+#include "base/hmac.h"
+#include "base/log.h"
+#include "base/secret.h"
+#include "base/thread.h"
+#include "runtime/pending.h"
+#include "service/audit.h"
+#include "service/confirm.h"
+#include "service/internal.h"
+#include "service/proxy.h"
+#include "service/purses.h"
+#include "web/web.h"
+
+/* The hook has this long to say that it has it; it is told once more if it does not. */
+#define HOOK_SECONDS 10.0
+enum { HOOK_TRIES = 3, HOOK_BODY_MAX = 16 << 20, HOOK_ANSWER_MAX = 64 << 10 };
+
+struct hook {
+    struct tn_service *s;
+    int end;              /* an eventfd: nobody is told any more */
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t ended; /* a thread has */
+    size_t threads;
+    bool closing;
+};
+
+/* One action that waits.  What is said of it is read when it is sent: it may be large, and answered
+ * by then. */
+struct message {
+    struct message *next; /* sent after it, by the same thread */
+    struct hook *hook;
+    char *box;
+    int64_t id;
+    bool repeat;
+    struct tn_buf body;
+    struct confirm_answer answer;
+};
+
+static struct message *message_new(struct hook *h, const struct box *b, int64_t id, bool repeat)
+{
+    struct message *m = tn_malloc(sizeof *m);
+
+    *m = (struct message){.hook = h,
+                          .box = tn_strdup(box_id(b)),
+                          .id = id,
+                          .repeat = repeat,
+                          .body = TN_BUF_INIT(HOOK_BODY_MAX)};
+    return m;
+}
+
+static void message_free(struct message *m)
+{
+    tn_fields_done(&confirm_answer_fields, &m->answer);
+    free(m->box);
+    tn_buf_done(&m->body);
+    free(m);
+}
+
+static void complain(const struct message *m, const char *what, const struct tn_error *why)
+{
+    tn_log(TN_LOG_WARN, what, tn_log_str("sandbox", m->box), tn_log_str("why", why->text));
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+static void leave(struct hook *h)
+{
+    pthread_mutex_lock(&h->lock);
+    h->threads--;
+    pthread_cond_broadcast(&h->ended);
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* False: there is none, and m is the caller's. */
+static bool start(struct message *m, void *(*fn)(void *))
+{
+    struct hook *h = m->hook;
+    pthread_t thread;
+
+    pthread_mutex_lock(&h->lock);
+    bool may = !h->closing;
+    h->threads += may;
+    pthread_mutex_unlock(&h->lock);
+    if (may && tn_thread_start(&thread, fn, m) == 0) {
+        pthread_detach(thread);
+        return true;
+    }
+    if (may)
+        leave(h);
+    return false;
+}
+
+/* --- its answer ------------------------------------------------------------------------------- */
+
+/* "t=SECONDS,v1=HEX": HMAC-SHA256 of "SECONDS.BODY" with the operator's secret; of an answer, of
+ * "SECONDS.SANDBOX.ID.BODY". */
+static char *sign(const struct message *m, long long moment, const char *of,
+                  const struct tn_buf *body)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(HOOK_BODY_MAX + 128);
+    const char *secret = m->hook->s->options->confirm_secret;
+    unsigned char mac[TN_SHA256_BYTES];
+    char hex[2 * TN_SHA256_BYTES + 1];
+
+    tn_buf_printf(&text, "%lld.%s", moment, of);
+    tn_buf_add(&text, tn_buf_str(body), body->len);
+    tn_hmac_sha256(secret, strlen(secret), tn_buf_str(&text), text.len, mac);
+    for (size_t i = 0; i < sizeof mac; i++)
+        snprintf(hex + 2 * i, 3, "%02x", mac[i]);
+    return tn_asprintf("t=%lld,v1=%s", moment, hex);
+}
+
+static int check_signature(const struct message *m, long long moment,
+                           const struct tn_web_answer *answer, struct tn_error *err)
+{
+    tn_autofree char *given = tn_web_answer_header(answer, "x-tendon-signature");
+    tn_autofree char *of = tn_asprintf("%s.%lld.", m->box, (long long)m->id);
+    tn_autofree char *right = sign(m, moment, of, &answer->body);
+
+    return given && tn_same_secret(given, right)
+               ? 0
+               : tn_fail(err, TN_E_DENIED, "it is not signed for this action and this request");
+}
+
+/* Whether it answers: most say only that they have it, in words of their own. */
+static bool is_answer(const struct tn_web_answer *answer, struct tn_json **tree)
+{
+    return answer->status == 200 &&
+           tn_json_parse(tn_buf_str(&answer->body), answer->body.len, tree, NULL) == 0 &&
+           tn_json_has(*tree, "answer");
+}
+
+/* moment: of the signature that it was told with; 0: none, and nothing that it says counts. */
+static void read_answer(struct message *m, long long moment, const struct tn_web_answer *answer)
+{
+    tn_autojson struct tn_json *tree = NULL;
+    struct confirm_answer a;
+    struct tn_error err = {0};
+
+    if (!moment || !is_answer(answer, &tree))
+        return;
+    tn_fields_defaults(&confirm_answer_fields, &a);
+    if (check_signature(m, moment, answer, &err) ||
+        tn_fields_refuse_unknown(&confirm_answer_fields, tree, &err) ||
+        tn_fields_from_json(&confirm_answer_fields, &a, tree, &err) ||
+        tn_fields_check(&confirm_answer_fields, &a, &err)) {
+        complain(m, "the answer of service.confirm_url does not count", &err);
+        tn_fields_done(&confirm_answer_fields, &a);
+        return;
+    }
+    m->answer = a;
+}
+
+/* Before it is carried out, or after it was not; -1: there is no line. */
+static int note(const struct message *m, const char *what, const struct tn_error *why)
+{
+    const struct audit_entry entry = {.what = what,
+                                      .box = m->box,
+                                      .result = tn_code_row(why ? why->code : TN_OK)->name,
+                                      .detail = why ? why->text : "service.confirm_url"};
+
+    return audit_write(m->hook->s->audit, &entry, NULL);
+}
+
+/* Once for all: somebody else may have answered it by now. */
+static void answer(const struct message *m, struct box *b)
+{
+    struct purses *purses = m->hook->s->purses;
+    const char *what = confirm_says_yes(&m->answer) ? "action.confirm" : "action.reject";
+    struct tn_error err = {0};
+    struct tn_pending p;
+
+    if (confirm_take(b, NULL, m->id, &m->answer, &p, &err)) {
+        note(m, "action.answer", &err);
+        return;
+    }
+    struct tn_buf out = {.max = OBSERVATION_MAX, .purse = purse_get(purses, box_tenant(b))};
+    struct tn_purse *purse = out.purse;
+    if (note(m, what, NULL))
+        act_rejected(b, &p, "The audit log cannot be written.", &out);
+    else if (confirm_answer(b, &p, &m->answer, NULL, &out, &err) < 0)
+        complain(m, "an action that service.confirm_url answered was not carried out", &err);
+    tn_buf_done(&out);
+    purse_release(purses, purse);
+    tn_pending_done(&p);
+}
+
+static void *carry_out(void *arg)
+{
+    struct message *m = arg;
+    struct hook *h = m->hook;
+    struct box *b = box_find(h->s, NULL, m->box, NULL);
+
+    if (b)
+        answer(m, b);
+    box_release(b);
+    message_free(m);
+    leave(h);
+    return NULL;
+}
+
+/* --- how it is told --------------------------------------------------------------------------- */
+
+/* False: somebody has answered it, or nobody may any more. */
+static bool message_write(struct message *m)
+{
+    autobox struct box *b = box_find(m->hook->s, NULL, m->box, NULL);
+    struct tn_jw w = tn_jw(&m->body);
+    struct tn_pending p;
+
+    if (!b || tn_pending_load(box_directory(b), m->id, &p, NULL))
+        return false;
+    bool waits = !tn_pending_is_late(&p);
+    tn_jw_object(&w);
+    confirm_put(b, &p, &w);
+    tn_jw_kbool(&w, "repeat", m->repeat);
+    tn_jw_object_end(&w);
+    tn_pending_done(&p);
+    return waits && tn_buf_ok(&m->body);
+}
+
+/* Where the path of an address begins; its end when it has none. */
+static const char *path_of(const char *url)
+{
+    const char *host = strstr(url, "://");
+
+    host = host ? host + 3 : url;
+    return host + strcspn(host, "/?");
+}
+
+static int send_once(struct tn_web *web, struct message *m, struct tn_error *err)
+{
+    const struct tn_service_options *options = m->hook->s->options;
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(HOOK_ANSWER_MAX);
+    bool keyed = options->confirm_secret && *options->confirm_secret;
+    long long moment = keyed ? (long long)time(NULL) : 0;
+    tn_autofree char *signature = moment ? sign(m, moment, "", &m->body) : NULL;
+    tn_autofree char *header = signature ? tn_asprintf("X-Tendon-Signature: %s", signature) : NULL;
+    const char *path = path_of(options->confirm_url);
+    const char *const headers[] = {header, NULL};
+    const struct tn_web_call call = {.method = "POST",
+                                     .target = *path == '/' ? path : "/",
+                                     .headers = headers,
+                                     .type = "application/json",
+                                     .body = tn_buf_str(&m->body),
+                                     .body_len = m->body.len,
+                                     .cancel = m->hook->end,
+                                     .deadline = tn_deadline_in(HOOK_SECONDS)};
+
+    if (tn_web_call(web, &call, &answer, err) < 0)
+        return -1;
+    if (answer.status < 200 || answer.status >= 300)
+        return tn_fail(err, TN_E_PEER, "it answered %d", answer.status);
+    read_answer(m, moment, &answer);
+    return 0;
+}
+
+static void deliver(struct message *m)
+{
+    const char *url = m->hook->s->options->confirm_url, *path = path_of(url);
+    tn_autofree char *base = tn_strndup(url, (size_t)(path - url));
+    const struct tn_web_options options = {.base = base};
+    struct tn_error err = {0};
+    tn_autoweb struct tn_web *web = tn_web_new(&options, &err);
+    int failed = -1;
+
+    for (int i = 0; web && failed && i < HOOK_TRIES && err.code != TN_E_GONE; i++)
+        failed = send_once(web, m, &err);
+    if (failed)
+        complain(m, "service.confirm_url was not told of an action that waits", &err);
+}
+
+static void *tell(void *arg)
+{
+    struct message *m = arg, *next;
+    struct hook *h = m->hook;
+
+    for (; m; m = next) {
+        next = m->next;
+        if (message_write(m))
+            deliver(m);
+        if (!m->answer.answer || !start(m, carry_out))
+            message_free(m);
+    }
+    leave(h);
+    return NULL;
+}
+
+/* All of them, in order, on one thread. */
+static void start_telling(struct message *first)
+{
+    const struct tn_error why = {.text = "no thread"};
+
+    if (!first || start(first, tell))
+        return;
+    complain(first, "service.confirm_url was not told of an action that waits", &why);
+    for (struct message *m = first, *next; m; m = next) {
+        next = m->next;
+        message_free(m);
+    }
+}
+
+static bool is_set(const struct hook *h)
+{
+    return h->s->options->confirm_url && *h->s->options->confirm_url;
+}
+
+void hook_tell(struct hook *h, struct box *b, const struct tn_pending *p)
+{
+    if (is_set(h))
+        start_telling(message_new(h, b, p->id, false));
+}
+
+struct repeats {
+    struct hook *hook;
+    struct box *box;
+    struct message *first, **last;
+};
+
+static int add_repeat(struct tn_pending *p, void *ctx)
+{
+    struct repeats *r = ctx;
+
+    *r->last = message_new(r->hook, r->box, p->id, true);
+    r->last = &(*r->last)->next;
+    return 0;
+}
+
+static int add_box(struct box *b, void *ctx)
+{
+    struct repeats *r = ctx;
+
+    r->box = b;
+    tn_pending_each(box_directory(b), add_repeat, r);
+    return 0;
+}
+
+void hook_tell_again(struct hook *h)
+{
+    struct repeats r = {.hook = h, .last = &r.first};
+
+    if (!is_set(h))
+        return;
+    box_each(h->s, &(struct box_filter){0}, add_box, &r, NULL);
+    start_telling(r.first);
+}
+
+/* --- its life --------------------------------------------------------------------------------- */
+
+struct hook *hook_new(struct tn_service *s, struct tn_error *err)
+{
+    struct hook *h = tn_calloc(1, sizeof *h);
+
+    h->s = s;
+    pthread_mutex_init(&h->lock, NULL);
+    tn_cond_init(&h->ended);
+    h->end = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (h->end >= 0)
+        return h;
+    tn_fail_errno(err, errno, "no descriptor for the hook");
+    hook_free(h);
+    return NULL;
+}
+
+bool hook_end(struct hook *h, int64_t deadline)
+{
+    const uint64_t one = 1;
+    struct timespec until = tn_timespec(deadline);
+    int late = 0;
+
+    if (!h)
+        return true;
+    (void)!write(h->end, &one, sizeof one);
+    pthread_mutex_lock(&h->lock);
+    h->closing = true;
+    while (h->threads && !late)
+        late = pthread_cond_timedwait(&h->ended, &h->lock, &until);
+    bool ended = !h->threads;
+    pthread_mutex_unlock(&h->lock);
+    return ended;
+}
+
+void hook_free(struct hook *h)
+{
+    if (!h)
+        return;
+    tn_close(h->end);
+    pthread_cond_destroy(&h->ended);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}
