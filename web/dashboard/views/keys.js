@@ -110,8 +110,8 @@ async function revoke(key, me, again) {
   again();
 }
 
-function create(me, again) {
-  return ask({
+async function create(me, again) {
+  const made = await ask({
     title: 'New key',
     yes: 'Create',
     fields: [
@@ -153,9 +153,9 @@ function create(me, again) {
         options: [['as the service says', ''], ...words],
       })),
     ],
-    submit: async (values) => {
+    submit: (values) => {
       const rows = SECURITY.map(([name]) => [name, values[name]]).filter(([, word]) => word);
-      const made = await createKey({
+      return createKey({
         name: values.name,
         tenant: values.tenant,
         scopes: SCOPES.map(([scope]) => scope).filter((scope) => values[scope]),
@@ -163,10 +163,11 @@ function create(me, again) {
         ...(values.max_sandboxes && { limits: { max_sandboxes: Number(values.max_sandboxes) } }),
         ...(rows.length && { security: Object.fromEntries(rows) }),
       });
-      showOnce(made.key);
-      again();
     },
   });
+  if (!made) return;
+  showOnce(made.key);
+  again();
 }
 
 /* The service keeps only a digest: this is the one time the key can be seen. */
