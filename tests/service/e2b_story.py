@@ -1,6 +1,7 @@
 """What users do with E2B's own SDK; run by an interpreter that has one: e2b_story.py STORY. Works with 2.9 and newer."""
 
 import asyncio
+import os
 import pathlib
 import sys
 import tempfile
@@ -278,4 +279,5 @@ def asynchronous():
 
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
-    print("done")
+    print("done", flush=True)
+    os._exit(0)  # as its interpreter ends, a thread of the SDK's native client (pyqwest) aborts it now and then
