@@ -1,7 +1,8 @@
 /* hold PID [no-stop]: tries to take hold of that process in every way that ptrace's rules are asked
- * for, and to stop it by a signal.  Each way has a process of its own, and prints one line: what it
- * tried, "done", or why not. */
+ * for, to take its descriptors by a limit, and to stop it by a signal.  Each way has a process of
+ * its own, and prints one line: what it tried, "done", or why not. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -94,6 +96,29 @@ static long copy_in(void)
     return copy_memory(SYS_process_vm_writev);
 }
 
+static long limit(pid_t whose)
+{
+    const struct rlimit none = {1, 1};
+
+    return prlimit(whose, RLIMIT_NOFILE, &none, NULL);
+}
+
+static long limit_it(void)
+{
+    return limit(pid);
+}
+
+/* A thread is as good as its process. */
+static long limit_thread(void)
+{
+    DIR *tasks = opendir(about("task"));
+    long last = -1;
+
+    for (struct dirent *e; tasks && (e = readdir(tasks));)
+        last = atoi(e->d_name) ? atoi(e->d_name) : last;
+    return last < 0 ? -1 : limit((pid_t)last);
+}
+
 /* 0 when it stands still after a while. */
 static long stop(void)
 {
@@ -124,6 +149,8 @@ static const struct {
     {"take descriptor", take_descriptor},
     {"copy out", copy_out},
     {"copy in", copy_in},
+    {"limit", limit_it},
+    {"limit a thread", limit_thread},
     {"stop", stop},
 };
 

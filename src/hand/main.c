@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 
 #include "base/child.h"
 #include "base/clock.h"
@@ -33,6 +34,7 @@ enum {
     KEYS_MAX = 4096,         /* of actions that were carried out */
     ANSWERS_BYTES = 1 << 20, /* of these keys and their answers */
     VIEWER_PORTS = 40000,    /* after this one, where no PORT says otherwise */
+    NOBODYS_UID = 65533,     /* within what a range of 65536 maps, and no account's */
 };
 #define STOP_SECONDS 2.0
 #define GRACE_SECONDS 2.0
@@ -416,11 +418,15 @@ static void forget_key(void)
 /* The first process of a sandbox, which its kernel guards against the signals of those inside, is
  * guarded against their ptrace as well, and against all that goes by the same rule: memory,
  * descriptors, environment.  Root of a sandbox lacks CAP_SYS_PTRACE; whoever has it may still look.
- * Elsewhere we are a process among others of a user, who finds us by our environment. */
+ * And against their prlimit, which asks that all our ids are the caller's: the saved one is not,
+ * where root may have another one at all (elsewhere a jail's filter refuses that call).
+ * Outside of a sandbox we are a process among others of a user, who finds us by our environment. */
 static void keep_to_ourselves(const struct tn_hand_options *o)
 {
-    if (getpid() == 1 && !o->traceable)
-        prctl(PR_SET_DUMPABLE, 0);
+    if (getpid() != 1 || o->traceable)
+        return;
+    syscall(SYS_setresuid, -1, -1, NOBODYS_UID);
+    prctl(PR_SET_DUMPABLE, 0);
 }
 
 /* Die with whoever started us, also when that happened already. */

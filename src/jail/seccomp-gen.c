@@ -153,6 +153,9 @@ static const struct {
     {"socket", EPROTONOSUPPORT, 2, {IS(0, AF_NETLINK), IS(2, 2)}},
     {"socket", EPROTONOSUPPORT, 2, {IS(0, AF_NETLINK), IS(2, 3)}},
     {"socketpair", EAFNOSUPPORT, 1, {ABOVE(0, AF_UNIX)}},
+    /* Limits of another process: root inside could take all descriptors from its hand, which each
+     * of its threads has a number for.  One's own (0) can be set, and all can be read. */
+    {"prlimit64", EPERM, 2, {ABOVE(0, 0), ABOVE(2, 0)}},
 };
 
 /* A file that is made or changed in a directory of the host is somebody's there: were it set-uid or

@@ -2,6 +2,7 @@
  * what counts is the store: however many processes and threads fill a pool, its rows are bounded by
  * the statement that adds them, and those of a killed process count until gc has them. */
 #include "base/clock.h"
+#include "base/proc.h"
 #include "runtime/database.h"
 #include "runtime/owner.h"
 #include "runtime/registry.h"
@@ -17,9 +18,17 @@ static int make_warm(struct tn_sandbox *sb, const struct tn_subject *subject,
     wanted.cancel = *(const int *)ctx;
     if (sb->backend->create(sb->engine, &wanted, place, deadline, err))
         return -1;
+    wanted.ref = place->ref;
+    struct tn_proc process = {0};
+    if (sb->backend->process)
+        process = sb->backend->process(sb->engine, &wanted);
+    tn_autofd int watch = process.pid > 0 ? tn_proc_open(&process) : -1;
+    if (!place->address || (watch < 0 && process.pid > 0 && errno == ESRCH))
+        return tn_fail(err, TN_E_PEER, "the hand has ended%s%s", place->reason ? ": " : "",
+                       place->reason ? place->reason : "");
     /* Only what is known to be ready may be handed out. */
     struct tn_hand_client *client = tn_hand_client_new(place->address, subject->key, err);
-    int failed = !client || tn_hand_client_wait(client, -1, deadline, err);
+    int failed = !client || tn_hand_client_wait(client, watch, deadline, err);
     tn_hand_client_free(client);
     return failed ? -1 : 0;
 }

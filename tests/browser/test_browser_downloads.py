@@ -5,6 +5,7 @@ import re
 import time
 
 import pytest
+from harness import wait_until
 
 
 def arrived(browser, actions):
@@ -62,6 +63,17 @@ def test_promised_download_is_waited_for(browser, link, text):
     browser.go("saving.html")
     (path,) = arrived(browser, browser.call("click", f"link '{link}'"))
     assert path.suffix == ".csv" and path.read_text() == text
+
+
+def test_download_between_two_actions_is_told_by_the_second(browser):
+    """Nobody could know of it when the first was answered."""
+    browser.go("saving.html")
+    downloads = browser.hand.workspace / ".downloads"
+    obs = browser.act(browser.call("click", "button 'Save unseen'"))
+    if obs.type != "download":  # as it is, unless the machine stood still
+        wait_until(lambda: "unseen" in [p.read_text(errors="ignore") for p in downloads.iterdir()], 60, "the file")
+        obs = wait_until(lambda: (seen := browser.act("noop(1)")).type == "download" and seen, 60, "it is told")
+    assert pathlib.Path(obs.extras["file_path"]).read_text() == "unseen"
 
 
 @pytest.mark.parametrize("link, title", [("Own way", "own way"), ("Missing", "Saving")])

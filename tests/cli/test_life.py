@@ -336,6 +336,17 @@ def test_warm_ones(tendon):
     assert len(tendon.json("ls", "--all")) == 2
 
 
+@pytest.mark.parametrize("life", ["", "sleep 1; "], ids=["at once", "soon"])
+def test_a_warm_one_whose_hand_ends_is_not_waited_for(any_tendon, tmp_path, life):
+    """As long as a start may take, for each that was asked for."""
+    hand = tmp_path / "hand"
+    hand.write_text(f"#!/bin/sh\n{life}exit 1\n")
+    hand.chmod(0o755)
+    complaint = any_tendon.fails(76, "new", "--set", f"tendon.hand={hand}", "--warm", "2", timeout=200)
+    assert "ended" in complaint, complaint
+    assert any_tendon.json("ls", "--all") == [] and any_tendon.leftovers() == []
+
+
 @pytest.mark.concurrent
 def test_many_who_claim_at_once_get_one_each(tendon):
     """Processes, more than there are warm ones: the others make their own."""

@@ -432,6 +432,7 @@ def test_keys_and_pools(signed_in, service):
     page.fill("dialog input[name=tenant]", "elsewhere")
     page.click_on("dialog button", "Create")
     page.wait_text("It is shown only now")
+    assert page.evaluate("document.querySelectorAll('dialog').length") == 1, "the question is gone"
     key = page.evaluate("document.querySelector('dialog input').value")
     assert service.client(key).get("/v1/me").ok().json["tenant"] == "elsewhere"
     page.click_on("dialog button", "Done")

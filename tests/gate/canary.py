@@ -17,11 +17,14 @@ def ask(host, value):
 """
 
 PLANT = """
+begun, closed_by_exec = os.pipe()
 if os.fork() == 0:
     os.setsid()
     null = os.open("/dev/null", os.O_RDWR)
     for fd in range(3): os.dup2(null, fd)
     os.execvpe("sleep", ["sleep", "300"], dict(os.environ, X={!r}))
+os.close(closed_by_exec)
+os.read(begun, 1) # before it is on its own it would end with the command
 """
 
 

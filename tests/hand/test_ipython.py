@@ -528,6 +528,7 @@ def test_timeout_shows_what_was_printed(kernel):
 
 def test_timeout_stops_programs(hand, kernel):
     for code in ("import os; os.system('sleep 61')", "!sleep 61"):
+        assert kernel.text("1") == "1"  # it has started, and the cell before has stopped
         assert without_haste(kernel.text(code, timeout=1)) == timed_out(1)
     wait_until(lambda: not any("sleep 61" in c for c in hand.left().values()), 20, "no sleep")
     assert kernel.text("1") == "1"

@@ -255,6 +255,10 @@ def test_what_the_server_has_open_is_no_way_in(shared):
         assert reply.status in (400, 403, 404), reply
     assert shared.get(url("/v1/files/list", path="/proc/self/cwd")).status in (400, 403)
     assert shared.get(url("/v1/files/content", path="/proc/self/environ")).status == 403
+    for name in ("mem", "oom_score_adj", "comm"):
+        reply = shared.request("PUT", url("/v1/files/content", path=f"/proc/self/{name}"), b"500")
+        assert reply.status == 403 and "Permission denied" in reply.detail, reply
+        assert shared.write(f"/proc/self/{name}", "500").type == "error"
 
 
 # --- directory ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from census import Census, Ids, all_pids, command_of, links, lives, read
 from rooms import room
 from trees import ROOT
 
-PATIENCE = 60  # seconds; a call that takes longer hangs
+PATIENCE = 150  # seconds; a call that takes longer hangs: two warm ones are given 120 by tendon itself
 SETTLE = 20  # seconds until whatever was told to end has ended
 INTERNAL = 70  # exit status of an error that should never be
 

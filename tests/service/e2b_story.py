@@ -4,6 +4,7 @@ import asyncio
 import base64
 import http.client
 import json
+import os
 import pathlib
 import shlex
 import sys
@@ -430,4 +431,5 @@ def asynchronous():
 
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
-    print("done")
+    print("done", flush=True)
+    os._exit(0)  # as its interpreter ends, a thread of the SDK's native client (pyqwest) aborts it now and then

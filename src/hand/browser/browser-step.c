@@ -242,7 +242,9 @@ static bool observe_download(struct step *s, struct tn_observation *o)
     struct tn_error err = {0};
     tn_autobuf struct tn_buf content = TN_BUF_INIT(CONTENT_MAX);
 
-    if (!s->interactive || (!s->error.len && !download_since(s->chrome, s->began)))
+    /* Also one that began after the step before was over, of which nobody was told. */
+    bool news = download_news(s->chrome);
+    if (!s->interactive || (!s->error.len && !news))
         return false;
     if (download_collect(s->chrome, s->deadline, &s->browser->files, &paths, &err) < 0)
         tn_log(TN_LOG_WARN, "a download is not copied", tn_log_str("why", err.text));

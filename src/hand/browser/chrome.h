@@ -99,7 +99,6 @@ struct chrome_session {
 struct chrome_download {
     char *guid; /* its name in the directory of downloads */
     char *name; /* what the site calls it */
-    uint64_t number;
     bool over, failed, told;
 };
 
@@ -125,6 +124,7 @@ struct tn_chrome {
     size_t session_count;
     struct chrome_download *downloads;
     size_t download_count;
+    size_t downloads_seen; /* by the steps so far, told or not */
     struct chrome_viewer *viewers;
 };
 

@@ -57,7 +57,6 @@ void download_began(struct tn_chrome *c, const struct tn_json *params)
     c->downloads[c->download_count++] = (struct chrome_download){
         .guid = tn_strdup(guid),
         .name = tn_strdup(tn_json_get_str(params, "suggestedFilename", "")),
-        .number = ++c->counter,
     };
 }
 
@@ -75,13 +74,11 @@ void download_progressed(struct tn_chrome *c, const struct tn_json *params)
     }
 }
 
-bool download_since(struct tn_chrome *c, uint64_t moment)
+bool download_news(struct tn_chrome *c)
 {
-    bool any = false;
-
     chrome_lock(c);
-    for (size_t i = 0; i < c->download_count; i++)
-        any = any || c->downloads[i].number > moment;
+    bool any = c->download_count > c->downloads_seen;
+    c->downloads_seen = c->download_count;
     chrome_unlock(c);
     return any;
 }

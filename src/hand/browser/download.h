@@ -15,8 +15,8 @@ int download_prepare(struct tn_hand *hand, struct tn_error *err);
 void download_began(struct tn_chrome *c, const struct tn_json *params);
 void download_progressed(struct tn_chrome *c, const struct tn_json *params);
 
-/* Whether one has begun after that moment (a value of c->counter). */
-bool download_since(struct tn_chrome *c, uint64_t moment);
+/* Whether one has begun since this was asked last. */
+bool download_news(struct tn_chrome *c);
 
 /* Waits until those that have begun are over, then copies the ones not told yet into the working
  * directory and appends their paths to the list, oldest first.  *count is how many files there have

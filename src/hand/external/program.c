@@ -5,7 +5,7 @@
 #include "base/lines.h"
 
 /* How long a program that closed its output may take to end. */
-#define END_SECONDS 0.3
+#define END_SECONDS 3.0
 
 struct plugin_program {
     char *path;

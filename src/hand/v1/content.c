@@ -318,6 +318,8 @@ static int store(struct incoming *in, struct tn_hand *hand, struct tn_error *err
     if (tn_file_act_as(&as, &user, err) < 0)
         return -1;
     in->is_new = tn_where_stat(in->path, &st, NULL) < 0;
+    if (!in->is_new && tn_file_may_write(in->path, err) < 0)
+        return -1;
     tn_autofd int dir = *parent ? tn_where_mkdirs(parent, 0755, err) : -1;
     if (*parent && dir < 0)
         return -1;

@@ -102,8 +102,8 @@ async function revoke(key, me, again) {
   again();
 }
 
-function create(me, again) {
-  return ask({
+async function create(me, again) {
+  const made = await ask({
     title: 'New key',
     yes: 'Create',
     fields: [
@@ -140,19 +140,19 @@ function create(me, again) {
       },
       ...thresholdFields(),
     ],
-    submit: async (values) => {
-      const made = await createKey({
+    submit: (values) =>
+      createKey({
         name: values.name,
         tenant: values.tenant,
         scopes: SCOPES.map(([scope]) => scope).filter((scope) => values[scope]),
         ...(values.days && { expires: Number(values.days) * 86400 }),
         ...(values.max_sandboxes && { limits: { max_sandboxes: Number(values.max_sandboxes) } }),
         security: thresholdsOf(values),
-      });
-      showOnce(made.key);
-      again();
-    },
+      }),
   });
+  if (!made) return;
+  showOnce(made.key);
+  again();
 }
 
 /* The service keeps only a digest: this is the one time the key can be seen. */
