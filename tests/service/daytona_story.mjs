@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 
 const require = createRequire(pathToFileURL(`${process.argv[2]}/`))
-const { Daytona } = require('@daytonaio/sdk')
+const { Daytona, Image } = require('@daytonaio/sdk')
 
 // The quick start of the vendor's README.
 const daytona = new Daytona()
@@ -63,6 +63,20 @@ const copy = await daytona.create({ snapshot })
 assert.equal((await copy.fs.downloadFile('data/2.txt')).toString(), 'file 2')
 await copy.delete()
 await daytona.snapshot.delete(await daytona.snapshot.get(snapshot))
+
+const image = Image.base('debian:12').env({ A: 'of the image' }).workdir('/srv').runCommands('echo $A >a; echo built')
+let said = ''
+await daytona.snapshot.create({ name: `image-${snapshot}`, image }, { onLogs: (text) => { said += text } })
+assert.match(said, /built/)
+const built = await daytona.create({ snapshot: `image-${snapshot}` })
+assert.equal((await built.process.executeCommand('pwd; cat a; echo $A')).result, '/srv\nof the image\nof the image\n')
+await built.delete()
+await daytona.snapshot.delete(await daytona.snapshot.get(`image-${snapshot}`))
+said = ''
+const made = await daytona.create({ image }, { onSnapshotCreateLogs: (text) => { said += text } })
+assert.match(said, /built/)
+assert.equal((await made.process.executeCommand('cat a')).result, 'of the image\n')
+await made.delete()
 
 if (process.argv[3] === 'kernels') {
   assert.equal((await sandbox.codeInterpreter.runCode('x = 6 * 7; print(x)')).stdout, '42\n')

@@ -6,7 +6,8 @@ import urllib.request
 import uuid
 
 import daytona as sdk
-from daytona import AsyncDaytona, CreateSandboxFromSnapshotParams, Daytona, DaytonaError, SessionExecuteRequest
+from daytona import AsyncDaytona, CreateSandboxFromImageParams, CreateSandboxFromSnapshotParams, CreateSnapshotParams, Daytona
+from daytona import DaytonaError, Image, SessionExecuteRequest
 
 NEWER = hasattr(sdk, "ListSandboxesQuery")
 
@@ -235,6 +236,46 @@ def snapshots():
     raises(sandbox.create_lsp_server("python", "/home/daytona").start)
     raises(sandbox.computer_use.start)
     sandbox.delete()
+
+
+def images():
+    """The declarative builder, for a sandbox and for a snapshot."""
+    client = Daytona()
+    said = []
+    image = (
+        Image.debian_slim("3.12")
+        .env({"GREETING": "hello world", "MORE": "$GREETING!"})
+        .workdir("/srv/app")
+        .run_commands("echo $GREETING >greeting; echo made it", 'echo "to stderr" >&2')
+        .cmd(["/bin/bash"])
+    )
+    sandbox = client.create(CreateSandboxFromImageParams(image=image, env_vars={"OWN": "1"}), on_snapshot_create_logs=said.append)
+    assert "made it" in "".join(said) and "to stderr" in "".join(said), said
+    assert state(sandbox) == "started"
+    assert sandbox.process.exec("pwd; cat greeting; echo $GREETING $OWN").result == "/srv/app\nhello world\nhello world 1\n"
+    sandbox.delete()
+
+    name = "image-" + uuid.uuid4().hex[:8]
+    seen = []
+    made = client.snapshot.create(CreateSnapshotParams(name=name, image=image, resources=sdk.Resources(cpu=1, memory=1)), on_logs=seen.append)
+    assert made.name == name and "made it" in "".join(seen), seen
+    raises(client.snapshot.create, CreateSnapshotParams(name=name, image=image))
+    for _ in range(2):
+        one = client.create(CreateSandboxFromSnapshotParams(snapshot=name))
+        assert one.process.exec("cat greeting; echo $MORE").result == "hello world\n$GREETING!\n"
+        one.delete()
+    client.snapshot.delete(client.snapshot.get(name))
+    raises(client.snapshot.get, name)
+
+    broken = Image.base("debian:12").run_commands("echo before; echo the reason >&2; exit 3")
+    error = raises(client.snapshot.create, CreateSnapshotParams(name=name, image=broken))
+    assert "the reason" in str(error), error
+    client.snapshot.delete(client.snapshot.get(name))
+    error = raises(client.create, CreateSandboxFromImageParams(image=broken))
+    assert "the reason" in str(error), error
+    plain = client.create(CreateSandboxFromImageParams(image="debian:12"))
+    assert plain.process.exec("echo plain").result == "plain\n"
+    plain.delete()
 
 
 def interpreter():

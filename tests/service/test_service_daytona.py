@@ -203,7 +203,9 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
         {"gpu": 1},
         {"kvm": True},
         {"secrets": [{"A": "b"}]},
-        {"buildInfo": {"dockerfileContent": "FROM debian\nRUN true\n"}},
+        {"buildInfo": {"dockerfileContent": "FROM debian\nCOPY a /b\n"}},
+        {"buildInfo": {"dockerfileContent": "RUN true\n"}},
+        {"buildInfo": {"dockerfileContent": "FROM debian\nWORKDIR /a/../b\x01\n"}},
         {"autoStopInterval": -1},
         {"autoStopInterval": "x"},
         {"labels": {"a": "b" * 70000}},
@@ -216,7 +218,8 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
         assert answer.status in (400, 403, 404), (wish, answer)
         assert answer.json["statusCode"] == answer.status and answer.json["message"]
     alice.post(f"/api/sandbox/{'a' * 10}/resize", {}).ok(403)
-    alice.post("/api/snapshots", {"name": "x", "imageName": "debian"}).ok(403)
+    for wish in ({}, {"name": "x"}, {"name": "x", "imageName": "a\nRUN b", "gpu": 1}, {"name": "small", "imageName": "debian"}, {"name": "a\nb", "imageName": "c"}):
+        assert alice.post("/api/snapshots", wish).status in (400, 409), wish
     alice.post("/api/volumes", {"name": "x"}).ok(403)
     assert alice.get("/api/volumes").ok().json == []
     alice.get("/api/volumes/by-name/x").ok(404)
@@ -365,6 +368,45 @@ def test_snapshots(alice, bob):
     alice.delete(f"/api/snapshots/{one['id']}").ok()
     alice.get("/api/snapshots/cut-1").ok(404)
     kill(alice, child)
+    kill(alice, made)
+
+
+def test_an_image_is_built_in_a_box(service, alice, bob):
+    dockerfile = "FROM debian:12\nENV A=1 B=\"$A two\" PATH=/opt/b:$PATH\nWORKDIR /srv\nRUN until [ -e /go ]; do sleep 0.05; done; echo end >e\n"
+    made = alice.post("/api/snapshots", {"name": "image-1", "buildInfo": {"dockerfileContent": dockerfile}}).ok().json
+    assert made["state"] == "building" and made["name"] == "image-1" and made["errorReason"] is None
+    path = f"/api/snapshots/{made['id']}"
+    assert "not ready" in alice.post("/api/sandbox", {"snapshot": "image-1"}).ok(400).json["message"]
+    alice.post("/api/snapshots", {"name": "image-1", "imageName": "debian"}).ok(409)
+    for other in (path, "/api/snapshots/image-1", f"{path}/build-logs", f"{path}/build-logs-url"):
+        bob.get(other).ok(404)
+    bob.delete(path).ok(404)
+    # A snapshot is no sandbox.
+    alice.get(f"/api/sandbox/{made['id']}").ok(404)
+    alice.post(f"/api/toolbox/{made['id']}/process/execute", {"command": "true"}).ok(404)
+    assert made["id"] not in [one["id"] for one in alice.get("/api/sandbox").ok().json["items"]]
+    alice.post(f"/v1/sandboxes/{made['id']}/actions", {"action": {"action": "run", "args": {"command": "touch /go"}}}).ok()
+    done = eventually(lambda: (one := alice.get(path).ok().json)["state"] != "building" and one, "the build ends")
+    assert done["state"] == "active"
+    assert alice.get(f"{path}/build-logs?follow=true").ok().body == b""
+    assert {i["name"]: i["state"] for i in alice.get("/api/snapshots").ok().json["items"]}["image-1"] == "active"
+    child = create(alice, snapshot="image-1", env={"A": "over"})
+    assert Toolbox(alice, child).output("pwd; cat e; echo $A,$B; echo $PATH | cut -d: -f1") == "/srv\nend\nover,1 two\n/opt/b\n"
+    kill(alice, child)
+    alice.delete(path).ok()
+    alice.get(path).ok(404)
+
+
+def test_a_build_that_fails(alice):
+    wish = {"buildInfo": {"dockerfileContent": "FROM debian:12\nRUN echo why >&2; exit 3\nRUN touch /never\n"}}
+    made = alice.post("/api/sandbox", wish).ok().json
+    assert made["state"] == "pending_build"
+    path = f"/api/sandbox/{made['id']}"
+    failed = eventually(lambda: (one := alice.get(path).ok().json)["state"] == "build_failed" and one, "the build fails")
+    assert failed["errorReason"] == "why\n"
+    eventually(lambda: alice.get(f"/v1/sandboxes/{made['id']}").ok().json["state"] == "stopped", "it rests")
+    assert alice.get(f"{path}/build-logs?follow=true").ok().body == b"why\n"
+    alice.get("/api/sandbox/first/build-logs").ok(404)
     kill(alice, made)
 
 
