@@ -1,7 +1,7 @@
 /* One entry of spec.volumes: HOST:INSIDE[:MODE].
  *
  * An absolute HOST is a bind mount; anything else names a volume of the engine ("volume:NAME" is
- * the long form).  MODE is a comma list of rw (default), ro, overlay (writes go to a throw-away
+ * the long form, "volume:NAME/DIR" a directory of it, which only jails can mount).  MODE is a comma list of rw (default), ro, overlay (writes go to a throw-away
  * layer), z, Z. */
 #ifndef TN_RUNTIME_VOLUME_H
 #define TN_RUNTIME_VOLUME_H
@@ -13,6 +13,7 @@
 struct tn_volume {
     char *host;   /* absolute path, or name of a volume */
     char *inside; /* absolute */
+    char *below;  /* directory of a named volume, without "..": "/a/b"; NULL: all */
     bool named, read_only, overlay;
     char *mode; /* as given, or "rw" */
 };

@@ -78,6 +78,15 @@ assert.match(said, /built/)
 assert.equal((await made.process.executeCommand('cat a')).result, 'of the image\n')
 await made.delete()
 
+const volume = await daytona.volume.get('data', true)
+assert.deepEqual([volume.name, volume.state], ['data', 'ready'])
+const mounted = await daytona.create({ volumes: [{ volumeId: volume.id, mountPath: '/mnt/it', subpath: 'a/b' }] })
+assert.equal((await mounted.process.executeCommand('echo kept >/mnt/it/file; cat /mnt/it/file')).result, 'kept\n')
+await assert.rejects(daytona.volume.delete(volume))
+await mounted.delete()
+await daytona.volume.delete(volume)
+assert.deepEqual(await daytona.volume.list(), [])
+
 if (process.argv[3] === 'kernels') {
   assert.equal((await sandbox.codeInterpreter.runCode('x = 6 * 7; print(x)')).stdout, '42\n')
   assert.equal((await sandbox.codeInterpreter.runCode('1/0')).error.name, 'ZeroDivisionError')

@@ -7,7 +7,7 @@ import uuid
 
 import daytona as sdk
 from daytona import AsyncDaytona, CreateSandboxFromImageParams, CreateSandboxFromSnapshotParams, CreateSnapshotParams, Daytona
-from daytona import DaytonaError, Image, SessionExecuteRequest
+from daytona import DaytonaError, Image, SessionExecuteRequest, VolumeMount
 
 NEWER = hasattr(sdk, "ListSandboxesQuery")
 
@@ -227,12 +227,6 @@ def snapshots():
         raises(client.snapshot.get, name)
     else:
         assert client.snapshot.list() == []
-    assert client.volume.list() == []
-    try:
-        client.volume.get("data", create=True)
-        raise AssertionError("there are volumes")
-    except Exception as error:  # 0.24 lets that of its HTTP client through
-        assert "not served here" in str(error), repr(error)
     raises(sandbox.create_lsp_server("python", "/home/daytona").start)
     raises(sandbox.computer_use.start)
     sandbox.delete()
@@ -276,6 +270,29 @@ def images():
     plain = client.create(CreateSandboxFromImageParams(image="debian:12"))
     assert plain.process.exec("echo plain").result == "plain\n"
     plain.delete()
+
+
+def volumes():
+    client = Daytona()
+    volume = client.volume.get("data", create=True)
+    assert volume.name == "data" and getattr(volume.state, "value", volume.state) == "ready", volume
+    assert client.volume.get("data").id == volume.id and [one.name for one in client.volume.list()] == ["data"]
+    mount = VolumeMount(volume_id=volume.id, mount_path="/home/daytona/data")
+    first = client.create(CreateSandboxFromSnapshotParams(volumes=[mount]))
+    second = client.create(CreateSandboxFromSnapshotParams(volumes=[VolumeMount(volume_id="data", mount_path="/mnt/it")]))
+    assert [one.mount_path for one in second.volumes] == ["/mnt/it"]
+    first.fs.upload_file(b"shared", "data/deep/file")
+    assert second.fs.download_file("/mnt/it/deep/file") == b"shared"
+    first.delete()
+    if NEWER:
+        below = VolumeMount(volume_id="data", mount_path="/mnt/below", subpath="deep")
+        third = client.create(CreateSandboxFromSnapshotParams(volumes=[below]))
+        assert third.fs.download_file("/mnt/below/file") == b"shared" and third.volumes[0].subpath == "deep"
+        third.delete()
+        assert "in use" in str(raises(client.volume.delete, volume))
+    second.delete()
+    client.volume.delete(volume)
+    assert client.volume.list() == []
 
 
 def interpreter():

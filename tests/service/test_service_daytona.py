@@ -220,9 +220,6 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
     alice.post(f"/api/sandbox/{'a' * 10}/resize", {}).ok(403)
     for wish in ({}, {"name": "x"}, {"name": "x", "imageName": "a\nRUN b", "gpu": 1}, {"name": "small", "imageName": "debian"}, {"name": "a\nb", "imageName": "c"}):
         assert alice.post("/api/snapshots", wish).status in (400, 409), wish
-    alice.post("/api/volumes", {"name": "x"}).ok(403)
-    assert alice.get("/api/volumes").ok().json == []
-    alice.get("/api/volumes/by-name/x").ok(404)
     assert len(alice.get("/api/sandbox").ok().json["items"]) == before
 
 
@@ -408,6 +405,94 @@ def test_a_build_that_fails(alice):
     assert alice.get(f"{path}/build-logs?follow=true").ok().body == b"why\n"
     alice.get("/api/sandbox/first/build-logs").ok(404)
     kill(alice, made)
+
+
+def mounted(client, *mounts, **wish):
+    volumes = [dict(zip(("volumeId", "mountPath", "subpath"), mount)) for mount in mounts]
+    return create(client, volumes=volumes, **wish)
+
+
+def test_volumes(service, alice, bob):
+    one = alice.post("/api/volumes", {"name": "data"}).ok().json
+    assert one["state"] == "ready" and one["organizationId"] == "alice" and one["createdAt"].startswith("20")
+    alice.post("/api/volumes", {"name": "data"}).ok(409)
+    for name in ("", "..", "a/b", "a:b", "a b", "x" * 101, None, 1):
+        alice.post("/api/volumes", {"name": name}).ok(400)
+    for path in ("/api/volumes/data", "/api/volumes/by-name/data"):
+        assert alice.get(path).ok().json == one
+        bob.get(path).ok(404)
+    bob.delete("/api/volumes/data").ok(404)
+    bob.post("/api/sandbox", {"volumes": [{"volumeId": "data", "mountPath": "/mnt"}]}).ok(404)
+    bob.post("/api/volumes", {"name": "data"}).ok()
+    first, others = mounted(alice, ("data", "/mnt/v")), mounted(bob, ("data", "/mnt/v"))
+    assert first["volumes"] == [{"volumeId": "data", "mountPath": "/mnt/v"}]
+    assert Toolbox(alice, first).output("echo mine >/mnt/v/file; stat -c %U /mnt/v/file; id -un").split()[0] == "root"
+    assert Toolbox(bob, others).output("ls -A /mnt/v") == ""
+    # No path of the machine is told.
+    spec = alice.get(f"/v1/sandboxes/{first['id']}").ok().json["spec"]
+    assert spec["volumes"] and str(service.state) not in json.dumps(spec)
+    # Sandboxes that are stopped, and forks, have it still.
+    alice.post(f"/api/sandbox/{first['id']}/stop").ok()
+    assert "in use" in alice.delete("/api/volumes/data").ok(409).json["message"]
+    alice.post(f"/api/sandbox/{first['id']}/start").ok()
+    assert Toolbox(alice, first).output("cat /mnt/v/file") == "mine\n"
+    fork = alice.post(f"/api/sandbox/{first['id']}/fork", {}).ok().json
+    assert Toolbox(alice, fork).output("cat /mnt/v/file") == "mine\n"
+    kill(alice, first)
+    alice.delete("/api/volumes/data").ok(409)
+    kill(alice, fork)
+    alice.delete("/api/volumes/data").ok()
+    alice.get("/api/volumes/data").ok(404)
+    assert Toolbox(bob, others).output("ls -A /mnt/v; echo still >/mnt/v/there") == ""
+    kill(bob, others)
+    bob.delete("/api/volumes/data").ok()
+
+
+def test_a_directory_of_a_volume_is_in_it(service, alice):
+    """What a sandbox puts into a volume leads nobody out of it."""
+    alice.post("/api/volumes", {"name": "deep"}).ok()
+    secret = service.base / "secret"
+    secret.mkdir()
+    (secret / "file").write_text("of the machine")
+    first = mounted(alice, ("deep", "/mnt"))
+    toolbox = Toolbox(alice, first)
+    toolbox.output(f"cd /mnt; ln -s {secret} out; ln -s /etc etc; mkdir in; ln -s ../.. in/up; ln -s in to")
+    for below in ("out", "etc", "in/up", "in/up/state", "to", "out/file"):
+        answer = alice.post("/api/sandbox", {"volumes": [{"volumeId": "deep", "mountPath": "/mnt", "subpath": below}]})
+        assert answer.status >= 400 and str(service.base) not in answer.body.decode(), (below, answer)
+    for below in ("..", "in/../..", "a:b", "a/.."):
+        alice.post("/api/sandbox", {"volumes": [{"volumeId": "deep", "mountPath": "/mnt", "subpath": below}]}).ok(400)
+    for inside in ("", "mnt", "/", "/mnt/../..", "/.tendon", "/a:ro"):
+        alice.post("/api/sandbox", {"volumes": [{"volumeId": "deep", "mountPath": inside}]}).ok(400)
+    second = mounted(alice, ("deep", "/mnt/x", "/in//new/./one/"))
+    assert second["volumes"] == [{"volumeId": "deep", "mountPath": "/mnt/x", "subpath": "in/new/one"}]
+    assert Toolbox(alice, second).output("echo 1 >/mnt/x/file; cd /mnt/x/..; ls") == "x\n"
+    assert toolbox.output("cat /mnt/in/new/one/file") == "1\n"
+    # Nothing becomes set-uid, and nothing of it runs so.
+    assert toolbox.execute("cp /bin/true /mnt/t && chmod 4755 /mnt/t").ok().json["exitCode"] != 0 or "s" not in toolbox.output("stat -c %A /mnt/t")
+    alice.delete("/api/volumes/deep").ok(409)
+    kill(alice, first)
+    kill(alice, second)
+    alice.delete("/api/volumes/deep").ok()
+    assert (secret / "file").read_text() == "of the machine"
+
+
+def test_what_is_in_volumes_is_limited(jail_works, tmp_path):
+    service = Service(tmp_path, settings={"sandbox_disk": "4m"}).start()
+    alice = service.tenant("alice")
+    for name in ("one", "two"):
+        alice.post("/api/volumes", {"name": name}).ok()
+    first = mounted(alice, ("one", "/mnt"))
+    Toolbox(alice, first).output("head -c 3m /dev/zero >/mnt/a")
+    kill(alice, first)
+    second = mounted(alice, ("two", "/mnt"))
+    Toolbox(alice, second).output("head -c 6m /dev/zero >/mnt/b")
+    rests = lambda: (box := alice.get(f"/v1/sandboxes/{second['id']}").ok().json)["state"] == "paused" and box
+    assert "disk: it has written" in eventually(rests, "it is paused", 60)["reason"]
+    kill(alice, second)
+    alice.delete("/api/volumes/two").ok()
+    alice.delete("/api/volumes/one").ok()
+    service.finish()
 
 
 def test_a_fork(alice, bob):

@@ -4,6 +4,7 @@
 #include "service/daytona/daytona.h"
 #include "service/dockerfile.h"
 #include "service/openhands.h"
+#include "service/volume.h"
 
 enum { SPEC_MAX = 256 << 10 };
 #define CREATE_SECONDS 30.0 /* then clients look for themselves */
@@ -14,7 +15,7 @@ enum { SPEC_MAX = 256 << 10 };
 /* What they have and this service has not is refused before anything is made. */
 static int check_wish(const struct tn_json *body, struct tn_error *err)
 {
-    static const char *const absent[] = {"volumes", "secrets", "linkedSandbox", "outboundProxyUrl",
+    static const char *const absent[] = {"secrets", "linkedSandbox", "outboundProxyUrl",
                                          "warmPoolId"};
 
     for (size_t i = 0; i < TN_COUNT(absent); i++) {
@@ -187,6 +188,20 @@ static void put_network(struct tn_jw *w, const struct tn_json *body)
     }
 }
 
+/* {"volumeId", "mountPath", "subpath"} */
+static int add_volumes(struct tn_service *s, const struct caller *who, const struct tn_json *list,
+                       struct tn_spec *spec, struct tn_error *err)
+{
+    for (size_t i = 0; i < tn_json_count(list); i++) {
+        const struct tn_json *one = tn_json_at(list, i);
+        if (volume_mount(s, who->tenant, tn_json_get_str(one, "volumeId", ""),
+                         tn_json_get_str(one, "subpath", NULL),
+                         tn_json_get_str(one, "mountPath", ""), spec, err))
+            return -1;
+    }
+    return 0;
+}
+
 static int make_spec(struct tn_service *s, const struct caller *who, const struct tn_json *body,
                      const struct origin *from, struct tn_spec *spec, struct tn_error *err)
 {
@@ -211,7 +226,8 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     if (tn_json_parse(tn_buf_str(&text), text.len, &members, err) ||
         native_spec(s, who, from->template, members, spec, err))
         return -1;
-    if (!surface_add_env(from->recipe.env, DAYTONA_HOME, spec, err) &&
+    if (!add_volumes(s, who, tn_json_get(body, "volumes"), spec, err) &&
+        !surface_add_env(from->recipe.env, DAYTONA_HOME, spec, err) &&
         !surface_add_env(tn_json_get(body, "env"), DAYTONA_HOME, spec, err))
         return 0;
     tn_spec_done(spec);
@@ -237,7 +253,14 @@ static struct box *make(struct tn_service *s, const struct caller *who, const st
     struct box *b = NULL;
 
     if (from->parent) {
-        b = surface_fork(from->parent, who, from->snapshot, given, DAYTONA_HOME, wish, err);
+        autoview struct box_view v = {0};
+        box_look(from->parent, &v);
+        struct tn_spec spec = {.runtime = v.runtime}; /* borrowed */
+        int failed = add_volumes(s, who, tn_json_get(body, "volumes"), &spec, err);
+        wish->spec.volumes = spec.volumes;
+        if (!failed)
+            return surface_fork(from->parent, who, from->snapshot, given, DAYTONA_HOME, wish, err);
+        tn_spec_done(&wish->spec);
     } else if (make_spec(s, who, body, from, &wish->spec, err) == 0) {
         b = box_create(s, who, wish, NULL, err);
         tn_spec_done(&wish->spec);

@@ -70,7 +70,8 @@ void daytona_create(struct tn_http_exchange *x, void *ctx);
 void daytona_fork(struct tn_http_exchange *x, void *ctx);
 /* POST /api/snapshots: of an image. */
 void daytona_create_snapshot(struct tn_http_exchange *x, void *ctx);
-/* Answers with that snapshot, which is a box. */
+/* Answers with that snapshot, which is a box whose build was begun: clients listen to one that goes
+ * on, even if it has ended meanwhile. */
 void daytona_reply_snapshot(struct tn_http_exchange *x, struct box *b);
 /* Ports without a token are the operator's to allow: TN_E_DENIED. */
 int daytona_check_public(const struct tn_service *s, bool wanted, struct tn_error *err);

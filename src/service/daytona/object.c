@@ -4,6 +4,7 @@
 #include "service/clock.h"
 #include "service/daytona/daytona.h"
 #include "service/openhands.h"
+#include "service/volume.h"
 
 enum { GIB = 1 << 30, METADATA_MAX = 64 << 10 };
 #define SETTINGS "daytona" /* a member of the metadata that is no text, hence no label */
@@ -244,6 +245,25 @@ static void put_env(const struct tn_http_exchange *x, struct tn_jw *w, const str
     tn_jw_object_end(w);
 }
 
+static void put_volumes(struct tn_jw *w, const struct box_view *v)
+{
+    tn_jw_key(w, "volumes");
+    tn_jw_array(w);
+    for (size_t i = 0; i < v->spec.volumes.count; i++) {
+        tn_autovolume struct tn_volume one = {0};
+        const char *name;
+        if (!volume_read(box_service(v->box), v->tenant, v->spec.volumes.items[i], &one, &name))
+            continue;
+        tn_jw_object(w);
+        tn_jw_kstr(w, "volumeId", name);
+        tn_jw_kstr(w, "mountPath", one.inside);
+        if (one.below)
+            tn_jw_kstr(w, "subpath", one.below + 1);
+        tn_jw_object_end(w);
+    }
+    tn_jw_array_end(w);
+}
+
 static void put_times(struct tn_jw *w, const struct box_view *v, const struct daytona_settings *s)
 {
     tn_jw_kint(w, "autoStopInterval", (int64_t)(v->idle_stop > 0 ? v->idle_stop / 60 : 0));
@@ -292,8 +312,7 @@ void daytona_put(struct tn_http_exchange *x, struct tn_jw *w, const struct box_v
         tn_jw_kstr(w, "errorReason", v->reason);
     tn_jw_kbool(w, "recoverable", v->state == BOX_ERROR);
     put_times(w, v, &settings);
-    tn_jw_key(w, "volumes");
-    tn_jw_raw(w, "[]", 2);
+    put_volumes(w, v);
     tn_jw_kstr(w, "toolboxProxyUrl", toolbox);
     tn_jw_object_end(w);
 }

@@ -1,10 +1,10 @@
 /* Snapshots: templates of the configuration, layers of the tenant's sandboxes, and images that were
- * built (build.c).  And volumes, of
- * which there are none. */
+ * built (build.c).  And volumes (volume.h). */
 #include "service/bounds.h"
 #include "service/daytona/daytona.h"
 #include "service/openhands.h"
 #include "service/preview-host.h"
+#include "service/volume.h"
 
 enum { USUAL_PAGE = 100, LARGEST_PAGE = 1000, GIB = 1 << 30 };
 
@@ -281,8 +281,11 @@ void daytona_reply_snapshot(struct tn_http_exchange *x, struct box *b)
 {
     tn_autobuf struct tn_buf json = ANSWER_BUF(x, DAYTONA_ANSWER_MAX);
     struct page p = {.s = box_service(b), .w = tn_jw(&json), .who = caller_of(x), .limit = 1};
+    autoview struct box_view v;
 
-    list_box(b, &p);
+    box_look(b, &v);
+    p.size = surface_size_of(&v);
+    list_built(&p, &v);
     tn_http_reply_json(x, 200, &json);
 }
 
@@ -362,24 +365,92 @@ static void take(struct tn_http_exchange *x, void *ctx)
 
 /* --- volumes --------------------------------------------------------------------------------- */
 
+static int put_volume(struct tn_jw *w, const char *tenant, const struct volume *v)
+{
+    tn_jw_object(w);
+    tn_jw_kstr(w, "id", v->name);
+    tn_jw_kstr(w, "name", v->name);
+    tn_jw_kstr(w, "organizationId", tenant);
+    tn_jw_kstr(w, "state", "ready");
+    openhands_put_time(w, "createdAt", v->created);
+    openhands_put_time(w, "updatedAt", v->created);
+    tn_jw_kstr(w, "errorReason", NULL);
+    tn_jw_object_end(w);
+    return 0;
+}
+
+static int list_volume(const struct volume *v, void *ctx)
+{
+    struct page *p = ctx;
+
+    return put_volume(&p->w, p->who->tenant, v);
+}
+
 static void get_volumes(struct tn_http_exchange *x, void *ctx)
 {
-    if (caller_may(x, SCOPE_READ))
-        tn_http_reply(x, 200, "application/json", "[]", 2);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, DAYTONA_ANSWER_MAX);
+    struct page p = {.w = tn_jw(&json)};
+
+    if (!caller_may(x, SCOPE_READ))
+        return;
+    p.who = caller_of(x);
+    tn_jw_array(&p.w);
+    volume_each(ctx, p.who->tenant, list_volume, &p);
+    tn_jw_array_end(&p.w);
+    tn_http_reply_json(x, 200, &json);
 }
 
-static void no_volume(struct tn_http_exchange *x, void *ctx)
+static void reply_volume(struct tn_http_exchange *x, struct tn_service *s, const char *name)
 {
-    if (caller_may(x, SCOPE_READ))
-        native_refuse(x, TN_E_NOT_FOUND, "Volume with name %.100s not found",
-                      tn_http_param(x, "volume"));
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(8192);
+    struct tn_jw w = tn_jw(&json);
+    struct tn_error err = {0};
+    struct volume v;
+
+    if (volume_find(s, caller_of(x)->tenant, name, &v, &err)) {
+        reply_error(x, &err);
+        return;
+    }
+    put_volume(&w, caller_of(x)->tenant, &v);
+    tn_http_reply_json(x, 200, &json);
 }
 
-static void not_allowed(struct tn_http_exchange *x, void *ctx)
+static void get_volume(struct tn_http_exchange *x, void *ctx)
 {
-    if (caller_may(x, SCOPE_MANAGE))
-        native_refuse(x, TN_E_DENIED, "%.60s is not served here: see docs/clouds/daytona.md",
-                      tn_http_path(x));
+    if (caller_may(x, SCOPE_READ))
+        reply_volume(x, ctx, tn_http_param(x, "volume"));
+}
+
+static void post_volume(struct tn_http_exchange *x, void *ctx)
+{
+    tn_autojson struct tn_json *body = NULL;
+    struct tn_error err = {0};
+
+    if (!caller_may(x, SCOPE_MANAGE) || surface_body(x, DAYTONA_BODY_MAX, &body))
+        return;
+    const char *name = tn_json_get_str(body, "name", NULL);
+    int failed = volume_create(ctx, caller_of(x)->tenant, name, &err);
+    if (native_audit(x, ctx, "volume.create", NULL, failed ? &err : NULL))
+        return;
+    if (failed)
+        reply_error(x, &err);
+    else
+        reply_volume(x, ctx, name);
+}
+
+static void delete_volume(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_error err = {0};
+
+    if (!caller_may(x, SCOPE_MANAGE))
+        return;
+    int failed = volume_delete(ctx, caller_of(x)->tenant, tn_http_param(x, "volume"), &err);
+    if (native_audit(x, ctx, "volume.delete", NULL, failed ? &err : NULL))
+        return;
+    if (failed)
+        reply_error(x, &err);
+    else
+        tn_http_reply(x, 200, NULL, NULL, 0);
 }
 
 #define ONE "/api/snapshots/{snapshot}"
@@ -392,9 +463,10 @@ const struct tn_route routes_daytona_snapshots[] = {
     {"GET", ONE "", get_one, "Daytona: a snapshot", 0},
     {"DELETE", ONE "", delete_one, "Daytona: removes a snapshot", 0},
     {"POST", ONE "/activate", get_one, "Daytona: a snapshot, which is active", 0},
-    {"GET", "/api/volumes", get_volumes, "Daytona: none", 0},
-    {"POST", "/api/volumes", not_allowed, "Daytona: not served", 0},
-    {"GET", "/api/volumes/{volume}", no_volume, "Daytona: none", 0},
-    {"GET", "/api/volumes/by-name/{volume}", no_volume, "Daytona: none", 0},
+    {"GET", "/api/volumes", get_volumes, "Daytona: volumes", 0},
+    {"POST", "/api/volumes", post_volume, "Daytona: a new volume", 0},
+    {"GET", "/api/volumes/{volume}", get_volume, "Daytona: a volume", 0},
+    {"DELETE", "/api/volumes/{volume}", delete_volume, "Daytona: removes a volume", 0},
+    {"GET", "/api/volumes/by-name/{volume}", get_volume, "Daytona: a volume", 0},
     {0},
 };
