@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "jail/tree-copy.h"
 
 #define LONG_FORM "volume:"
 
@@ -184,6 +185,15 @@ int tn_volume_parse(const char *text, struct tn_volume *out, struct tn_error *er
         return 0;
     tn_volume_done(out);
     return tn_error_context(err, "volume '%.120s'", text);
+}
+
+int64_t tn_volume_measure(int fd, int64_t deadline, bool *partial)
+{
+    struct tn_tree_count count = {0};
+
+    if (tn_tree_measure(fd, deadline, &count, NULL))
+        *partial = true;
+    return (int64_t)count.bytes;
 }
 
 static bool starts_as_path(const char *text, const char *name)

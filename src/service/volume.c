@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "jail/tree-copy.h"
 #include "runtime/registry.h"
 #include "service/box-internal.h"
 #include "service/surface.h"
@@ -191,15 +190,13 @@ struct measure {
 static int measure_one(const struct volume *v, void *ctx)
 {
     struct measure *m = ctx;
-    struct tn_tree_count count = {0};
     tn_autofree char *whole = whole_name(m->s, m->tenant, v->name);
     tn_autofd int all = open_all(m->s, NULL);
     tn_autofd int fd =
         all < 0 ? -1 : openat(all, whole, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-    if (fd >= 0 && tn_tree_measure(fd, m->deadline, &count, NULL))
-        *m->partial = true;
-    m->bytes += (int64_t)count.bytes;
+    if (fd >= 0)
+        m->bytes += tn_volume_measure(fd, m->deadline, m->partial);
     return 0;
 }
 
