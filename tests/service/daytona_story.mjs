@@ -6,6 +6,22 @@ import { pathToFileURL } from 'node:url'
 const require = createRequire(pathToFileURL(`${process.argv[2]}/`))
 const { Daytona, Image } = require('@daytonaio/sdk')
 
+if (process.argv[3] === 'servers') {
+  const sandbox = await new Daytona().create({ snapshot: 'servers' })
+  await sandbox.fs.createFolder('project', '755')
+  await sandbox.fs.uploadFile(Buffer.from('class Thing {\n  methodOne() { return 1 }\n}\nnew Thing().m\n'), 'project/a.ts')
+  const server = await sandbox.createLspServer('typescript', '/home/daytona/project')
+  await server.start()
+  await server.didOpen('/home/daytona/project/a.ts')
+  assert.ok((await server.documentSymbols('/home/daytona/project/a.ts')).some((one) => one.name === 'methodOne'))
+  const found = await server.completions('/home/daytona/project/a.ts', { line: 3, character: 13 })
+  assert.ok(found.items.some((one) => one.label === 'methodOne'))
+  await server.stop()
+  await sandbox.delete()
+  console.log('done')
+  process.exit(0)
+}
+
 // The quick start of the vendor's README.
 const daytona = new Daytona()
 const sandbox = await daytona.create({ language: 'python', envVars: { A: '1' }, labels: { app: 'story' }, autoStopInterval: 0 })

@@ -6,6 +6,7 @@ import urllib.request
 import uuid
 
 import daytona as sdk
+from daytona.common import lsp_server
 from daytona import AsyncDaytona, CreateSandboxFromImageParams, CreateSandboxFromSnapshotParams, CreateSnapshotParams, Daytona
 from daytona import DaytonaError, Image, SessionExecuteRequest, VolumeMount
 
@@ -227,7 +228,6 @@ def snapshots():
         raises(client.snapshot.get, name)
     else:
         assert client.snapshot.list() == []
-    raises(sandbox.create_lsp_server("python", "/home/daytona").start)
     raises(sandbox.computer_use.start)
     sandbox.delete()
 
@@ -293,6 +293,36 @@ def volumes():
     second.delete()
     client.volume.delete(volume)
     assert client.volume.list() == []
+
+
+def language_server(language, name, text):
+    """Of a template whose PATH has pyright and typescript-language-server."""
+    client = Daytona()
+    sandbox = client.create(CreateSandboxFromSnapshotParams(snapshot="servers"))
+    sandbox.fs.create_folder("project", "755")
+    sandbox.fs.upload_file(text.encode(), f"project/{name}")
+    path = f"/home/daytona/project/{name}"
+    server = sandbox.create_lsp_server(language, "/home/daytona/project")
+    raises(server.document_symbols, path)
+    server.start()
+    server.start()
+    server.did_open(path)
+    symbols = server.document_symbols(path)
+    assert {"Thing", "method_one"} <= {one.name for one in symbols} and symbols[0].location.uri.endswith(name), symbols
+    assert "Thing" in [one.name for one in server.sandbox_symbols("Thing")]
+    line = next(i for i, one in enumerate(text.split("\n")) if one.startswith("thing.m"))
+    place = {"line": line, "character": 7}  # 0.24 does not take its own Position
+    found = server.completions(path, lsp_server.LspCompletionPosition(**place) if NEWER else place)
+    assert "method_one" in [one.label for one in found.items], [one.label for one in found.items][:20]
+    server.did_close(path)
+    server.stop()
+    raises(server.stop)
+    sandbox.delete()
+
+
+def language_servers():
+    language_server("python", "a.py", "class Thing:\n    def method_one(self):\n        return 1\n\nthing = Thing()\nthing.m\n")
+    language_server("typescript", "a.ts", "class Thing {\n  method_one() { return 1 }\n}\nconst thing = new Thing()\nthing.m\n")
 
 
 def interpreter():

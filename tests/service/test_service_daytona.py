@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shlex
 import subprocess
 from urllib.parse import quote
 
@@ -934,6 +935,55 @@ def test_cells(alice, box):
 
 
 def test_no_language_servers_and_no_desktop(toolbox):
-    answer = toolbox.post("/lsp/start", {"languageId": "python", "pathToProject": "/"}).ok(400).json
+    answer = toolbox.post("/lsp/start", {"languageId": "cobol", "pathToProject": "/"}).ok(400).json
     assert answer["code"] == "LSP_SERVER_NOT_INITIALIZED" and answer["source"] == "DAYTONA_DAEMON"
     toolbox.post("/computeruse/start").ok(503)
+
+
+# --- language servers ----------------------------------------------------------------------------
+
+
+def test_language_servers_that_are_absent_or_lie(alice, bob):
+    made = create(alice)
+    toolbox = Toolbox(alice, made)
+    project = {"languageId": "python", "pathToProject": "/tmp"}
+
+    def refused(answer, status=400):
+        assert answer.ok(status).json["code"] == "LSP_SERVER_NOT_INITIALIZED", answer
+
+    refused(toolbox.post("/lsp/start", {**project, "languageId": "cobol"}))
+    refused(toolbox.post("/lsp/stop", project))
+    refused(toolbox.get("/lsp/document-symbols", **project, uri="file:///tmp/a.py"))
+    refused(toolbox.get("/lsp/workspacesymbols", **project, query="x"))
+    refused(toolbox.post("/lsp/completions", {**project, "uri": "file:///tmp/a", "position": {"line": 0, "character": 0}}))
+    refused(toolbox.post("/lsp/did-open", {**project, "uri": "file:///tmp/a"}))
+    toolbox.post("/lsp/start", {}).ok(400)
+    Toolbox(bob, made).post("/lsp/start", project).ok(404)
+    for script in (
+        "exit 1",
+        r"printf 'Content-Length: 999999999\r\n\r\n'; sleep 0.2",
+        r"printf 'Content-Length: -1\r\n\r\nContent-Length: \r\n\r\nContent-Length: 3\r\n\r\n{}'; head -c 100000 /dev/urandom; exit 0",
+        "head -c 40000000 /dev/zero",
+    ):
+        toolbox.output(f"printf '%s\\n' '#!/bin/sh' {shlex.quote(script)} >/usr/local/bin/pylsp; chmod +x /usr/local/bin/pylsp")
+        started = toolbox.post("/lsp/start", project)
+        assert started.status in (400, 413), (script, started)
+    # One that answers with the id that it was asked with, after a message that only holds it, in pieces.
+    honest = r"""#!/usr/bin/python3
+import json, sys
+length = int(sys.stdin.readline().split()[1])
+sys.stdin.readline()
+asked = json.loads(sys.stdin.read(length))
+for message in ({"method": "log", "params": asked["id"]}, {"id": asked["id"], "result": {}}):
+    body = json.dumps(message)
+    for piece in ("Content-Le", f"ngth: {len(body)}\r\n", "\r\n", body[:9], body[9:]):
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+sys.stdin.read()
+"""
+    toolbox.upload(("/usr/local/bin/pylsp", honest.encode())).ok()
+    toolbox.output("chmod +x /usr/local/bin/pylsp")
+    toolbox.post("/lsp/start", project).ok()
+    toolbox.post("/lsp/did-open", {**project, "uri": "file:///tmp/none.py"}).ok(404)
+    toolbox.post("/lsp/stop", project).ok()
+    kill(alice, made)

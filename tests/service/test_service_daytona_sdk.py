@@ -53,6 +53,25 @@ def test_code_interpreter(service, tmp_path):
     tell(service, tmp_path, sdk("daytona"), HERE / "daytona_story.py", "interpreter")
 
 
+@pytest.mark.parametrize("version", ["daytona", "daytona-0.24", "javascript"])
+def test_language_servers(jail_works, tmp_path, version):
+    """Those of npm, in a sandbox that has them."""
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    servers = peers("lsp")
+    config = f"""
+[template.servers]
+volumes = ["{servers}:/opt/servers:ro"]
+env = {{PATH = "/opt/servers/node_modules/.bin:/usr/local/bin:/usr/bin:/bin"}}
+"""
+    service = Service(tmp_path / "service", config=config).start()
+    if version == "javascript":
+        tell(service, tmp_path, "node", HERE / "daytona_story.mjs", peers("daytona"), "servers")
+    else:
+        tell(service, tmp_path, sdk(version), HERE / "daytona_story.py", "language_servers")
+    service.finish()
+
+
 def test_javascript(service, tmp_path):
     if not shutil.which("node"):
         pytest.skip("node is not installed")

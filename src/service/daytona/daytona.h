@@ -125,7 +125,7 @@ typedef void (*daytona_call_fn)(struct daytona_call *c);
 struct daytona_row {
     const char *method, *path; /* "process/session/(star)/exec": one star is one segment */
     daytona_call_fn call;
-    const char *words; /* git.c: of the program */
+    const char *words; /* git.c: of the program; lsp.c: the method */
 };
 extern const struct daytona_row daytona_files_rows[];       /* files.c; ends with {0} */
 extern const struct daytona_row daytona_process_rows[];     /* process.c */
@@ -133,6 +133,7 @@ extern const struct daytona_row daytona_session_rows[];     /* session.c */
 extern const struct daytona_row daytona_pty_rows[];         /* pty.c */
 extern const struct daytona_row daytona_git_rows[];         /* git.c */
 extern const struct daytona_row daytona_interpreter_rows[]; /* interpreter.c */
+extern const struct daytona_row daytona_lsp_rows[];         /* lsp.c */
 
 /* The files of the box, with a connection of the caller's; NULL: answered. */
 struct tn_hand_files *daytona_files(struct daytona_call *c);
@@ -190,6 +191,12 @@ bool daytona_is_name(const char *text);
 void daytona_choose_protocol(struct tn_http_exchange *x);
 /* Answers the handshake of a WebSocket, and follows the process over it. */
 void daytona_stream(struct daytona_call *c, const char *which, bool terminal);
+
+/* --- what language servers say (lsp.c) -------------------------------------------------------- */
+
+/* The first message in these bytes: true when it is whole, with where its text is.  False: *begin
+ * bytes are no part of any. */
+bool daytona_lsp_frame(const char *text, size_t n, size_t *begin, size_t *length);
 
 /* --- output of git (git-output.c), written as one value ------------------------------------- */
 
