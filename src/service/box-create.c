@@ -337,8 +337,6 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
     inherited.template = b->template;
     if (wish->spec.labels)
         inherited.spec.labels = wish->spec.labels;
-    if (wish->spec.volumes.count)
-        inherited.spec.volumes = wish->spec.volumes;
     if (wish->spec.env)
         inherited.spec.env = wish->spec.env;
     if (fill_in(child, who, &inherited, bounds_fork, err)) {

@@ -129,7 +129,7 @@ int box_count(struct tn_service *s, const char *tenant, unsigned states);
 struct box *box_create(struct tn_service *s, const struct caller *who, const struct box_wish *wish,
                        bool *again, struct tn_error *err);
 /* A new box with the files of this one (snapshot NULL: as they are now), and with its spec but for
- * the labels, variables and volumes that the wish has. */
+ * the labels and variables that the wish has. */
 struct box *box_fork(struct box *b, const struct caller *who, const char *snapshot,
                      const struct box_wish *wish, struct tn_error *err);
 

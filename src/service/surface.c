@@ -324,13 +324,11 @@ struct box *surface_fork(struct box *parent, const struct caller *who, const cha
                          const struct tn_json *const given[2], const char *home,
                          struct box_wish *wish, struct tn_error *err)
 {
-    const struct tn_str_list volumes = wish->spec.volumes;
     struct box *b = NULL;
     autoview struct box_view v;
 
     box_look(parent, &v);
     tn_spec_init(&wish->spec);
-    wish->spec.volumes = volumes;
     wish->spec.env = v.spec.env ? tn_json_copy(v.spec.env) : NULL;
     wish->spec.workspace = tn_strdup_or_null(v.spec.workspace);
     if (surface_add_env(given[0], home, &wish->spec, err) == 0 &&

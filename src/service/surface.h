@@ -75,8 +75,7 @@ int surface_process_env(const struct tn_http_exchange *x, const char *home,
                         const struct tn_json *given, struct tn_json **out, struct tn_error *err);
 
 /* A new box with the files of that one (snapshot NULL: as they are now), its variables, and those
- * of up to two objects (or NULL) over them.  Of wish->spec only volumes count, and are freed: those
- * it has instead of the parent's; the rest is made here. */
+ * of up to two objects (or NULL) over them. */
 struct box *surface_fork(struct box *parent, const struct caller *who, const char *snapshot,
                          const struct tn_json *const given[2], const char *home,
                          struct box_wish *wish, struct tn_error *err);

@@ -130,6 +130,7 @@ int volume_find(struct tn_service *s, const char *tenant, const char *name, stru
 int volume_mount(struct tn_service *s, const char *tenant, const char *name, const char *below,
                  const char *inside, struct tn_spec *spec, struct tn_error *err)
 {
+    static const char *const system[] = {"/proc", "/sys", "/dev"};
     const struct tn_backend *backend = spec_backend(s, spec, err);
     tn_autovolume struct tn_volume read = {0};
     struct volume v;
@@ -148,6 +149,12 @@ int volume_mount(struct tn_service *s, const char *tenant, const char *name, con
         return tn_fail(err, TN_E_INVALID,
                        "volume %s: expected an absolute path inside, and a path in it without '..'",
                        name);
+    for (size_t i = 0; i < TN_COUNT(system); i++) {
+        size_t n = strlen(system[i]);
+        if (strncmp(read.inside, system[i], n) == 0 && (!read.inside[n] || read.inside[n] == '/'))
+            return tn_fail(err, TN_E_INVALID, "volume %s: nothing is mounted in %s", name,
+                           system[i]);
+    }
     surface_add_arg(&spec->volumes, text);
     return 0;
 }

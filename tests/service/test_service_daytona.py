@@ -463,12 +463,23 @@ def test_a_directory_of_a_volume_is_in_it(service, alice):
         assert answer.status >= 400 and str(service.base) not in answer.body.decode(), (below, answer)
     for below in ("..", "in/../..", "a:b", "a/.."):
         alice.post("/api/sandbox", {"volumes": [{"volumeId": "deep", "mountPath": "/mnt", "subpath": below}]}).ok(400)
-    for inside in ("", "mnt", "/", "/mnt/../..", "/.tendon", "/a:ro"):
+    for inside in ("", "mnt", "/", "/mnt/../..", "/.tendon", "/a:ro", "/proc", "/proc//self", "/sys/x", "/dev"):
         alice.post("/api/sandbox", {"volumes": [{"volumeId": "deep", "mountPath": inside}]}).ok(400)
     second = mounted(alice, ("deep", "/mnt/x", "/in//new/./one/"))
     assert second["volumes"] == [{"volumeId": "deep", "mountPath": "/mnt/x", "subpath": "in/new/one"}]
     assert Toolbox(alice, second).output("echo 1 >/mnt/x/file; cd /mnt/x/..; ls") == "x\n"
     assert toolbox.output("cat /mnt/in/new/one/file") == "1\n"
+    # Nor over what the sandbox is ruled by, which a link in its own files may lead to when it starts again.
+    third = mounted(alice, ("deep", "/a/sys"))
+    Toolbox(alice, third).output("mv /a /b; ln -s /proc /a")
+    alice.post(f"/api/sandbox/{third['id']}/stop").ok()
+    answer = alice.post(f"/api/sandbox/{third['id']}/start")
+    told = answer.json.get("message") or alice.get(f"/api/sandbox/{third['id']}").ok().json["errorReason"]
+    assert "over /proc" in told and str(service.base) not in told, answer
+    kill(alice, third)
+    alice.post(f"/api/sandbox/{first['id']}/snapshot", {"name": "mounted"}).ok()
+    wish = {"snapshot": "mounted", "volumes": [{"volumeId": "deep", "mountPath": "/other"}]}
+    assert "snapshot" in alice.post("/api/sandbox", wish).ok(400).json["message"]
     # Nothing becomes set-uid, and nothing of it runs so.
     assert toolbox.execute("cp /bin/true /mnt/t && chmod 4755 /mnt/t").ok().json["exitCode"] != 0 or "s" not in toolbox.output("stat -c %A /mnt/t")
     alice.delete("/api/volumes/deep").ok(409)

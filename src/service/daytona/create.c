@@ -253,14 +253,9 @@ static struct box *make(struct tn_service *s, const struct caller *who, const st
     struct box *b = NULL;
 
     if (from->parent) {
-        autoview struct box_view v = {0};
-        box_look(from->parent, &v);
-        struct tn_spec spec = {.runtime = v.runtime}; /* borrowed */
-        int failed = add_volumes(s, who, tn_json_get(body, "volumes"), &spec, err);
-        wish->spec.volumes = spec.volumes;
-        if (!failed)
+        if (!tn_json_count(tn_json_get(body, "volumes")))
             return surface_fork(from->parent, who, from->snapshot, given, DAYTONA_HOME, wish, err);
-        tn_spec_done(&wish->spec);
+        tn_fail(err, TN_E_INVALID, "volumes: a sandbox of a snapshot has those of its sandbox");
     } else if (make_spec(s, who, body, from, &wish->spec, err) == 0) {
         b = box_create(s, who, wish, NULL, err);
         tn_spec_done(&wish->spec);
