@@ -212,7 +212,7 @@ static int attach_volumes(struct jail *j, struct tn_error *err)
             jail_open_inside(j, j->plan.mounts[i].target, S_ISDIR(st.st_mode), err);
         snprintf(path, sizeof path, "walls/volumes/%zu", i);
         if (target < 0 || attach(&j->volumes[i], path, S_ISDIR(st.st_mode), err) < 0)
-            return tn_error_context(err, "volume %s", j->plan.mounts[i].source);
+            return tn_error_context(err, "volume at %s", j->plan.mounts[i].target);
     }
     return 0;
 }

@@ -1,6 +1,8 @@
 /* Volumes, the workspace, and the few files of /etc that a network needs. */
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include "base/fs.h"
 #include "jail/gate.h"
@@ -52,6 +54,23 @@ int jail_prepare_volumes(struct jail *j, struct tn_error *err)
     return 0;
 }
 
+/* Whoever filled the root made the links that lead to the target.  A directory of somebody's in
+ * place of /proc would tell what comes after this, and the hand, whatever he likes. */
+static int attach_volume(struct jail *j, size_t i, bool directory, struct tn_error *err)
+{
+    const char *target = j->plan.mounts[i].target;
+    tn_autofd int on = jail_open_inside(j, target, directory, err);
+    struct statfs fs;
+
+    if (on < 0)
+        return -1;
+    if (fstatfs(on, &fs) < 0 || (directory && fs.f_type == PROC_SUPER_MAGIC))
+        return tn_fail(err, TN_E_INVALID, "no directory can be mounted over /proc");
+    if (sys_attach_mount(j->volumes[i], on) < 0)
+        return tn_fail_errno(err, errno, "mount %s inside", target);
+    return 0;
+}
+
 int jail_attach_volumes(struct jail *j, struct tn_error *err)
 {
     struct stat st;
@@ -59,8 +78,8 @@ int jail_attach_volumes(struct jail *j, struct tn_error *err)
     for (size_t i = 0; i < j->plan.mount_count; i++) {
         if (fstat(j->volumes[i], &st) < 0)
             return tn_fail_errno(err, errno, "volume %s", j->plan.mounts[i].source);
-        if (jail_attach(j, j->volumes[i], j->plan.mounts[i].target, S_ISDIR(st.st_mode), err) < 0)
-            return tn_error_context(err, "volume %s", j->plan.mounts[i].source);
+        if (attach_volume(j, i, S_ISDIR(st.st_mode), err) < 0)
+            return tn_error_context(err, "volume at %s", j->plan.mounts[i].target);
     }
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "jail/tree-copy.h"
 
 #define LONG_FORM "volume:"
 
@@ -10,6 +11,7 @@ void tn_volume_done(struct tn_volume *v)
 {
     free(v->host);
     free(v->inside);
+    free(v->below);
     free(v->mode);
     *v = (struct tn_volume){0};
 }
@@ -129,6 +131,8 @@ static int check_places(struct tn_volume *v, struct tn_error *err)
         return tn_fail(
             err, TN_E_INVALID,
             "'%.80s' is no name for a volume: two or more letters, digits, '_', '.', '-'", v->host);
+    if (v->below && (has_dot_dot(v->below) || strcmp(v->below, "/") == 0))
+        return tn_fail(err, TN_E_INVALID, "expected a directory of the volume without '..'");
     if (v->named && v->overlay)
         return tn_fail(err, TN_E_INVALID,
                        "overlay needs a directory of this machine, not the volume '%.80s'",
@@ -160,6 +164,11 @@ static int read_parts(const char *text, struct tn_volume *out, struct tn_error *
     tn_autofree char *host_text = tn_strndup(host, host_len);
     tn_autofree char *inside_text = tn_strndup(inside, inside_len);
     out->named = named;
+    char *slash = named ? strchr(host_text, '/') : NULL;
+    if (slash) {
+        out->below = has_dot_dot(slash) ? tn_strdup(slash) : clean_path(slash);
+        *slash = '\0';
+    }
     out->host = host_text[0] == '/' && !has_dot_dot(host_text) ? clean_path(host_text)
                                                                : tn_strdup(host_text);
     out->inside = inside_text[0] == '/' ? clean_path(inside_text) : tn_strdup(inside_text);
@@ -176,6 +185,15 @@ int tn_volume_parse(const char *text, struct tn_volume *out, struct tn_error *er
         return 0;
     tn_volume_done(out);
     return tn_error_context(err, "volume '%.120s'", text);
+}
+
+int64_t tn_volume_measure(int fd, int64_t deadline, bool *partial)
+{
+    struct tn_tree_count count = {0};
+
+    if (tn_tree_measure(fd, deadline, &count, NULL))
+        *partial = true;
+    return (int64_t)count.bytes;
 }
 
 static bool starts_as_path(const char *text, const char *name)

@@ -1,18 +1,20 @@
 /* One entry of spec.volumes: HOST:INSIDE[:MODE].
  *
  * An absolute HOST is a bind mount; anything else names a volume of the engine ("volume:NAME" is
- * the long form).  MODE is a comma list of rw (default), ro, overlay (writes go to a throw-away
- * layer), z, Z. */
+ * the long form, "volume:NAME/DIR" a directory of it, which only jails can mount).  MODE is a comma
+ * list of rw (default), ro, overlay (writes go to a throw-away layer), z, Z. */
 #ifndef TN_RUNTIME_VOLUME_H
 #define TN_RUNTIME_VOLUME_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
 struct tn_volume {
     char *host;   /* absolute path, or name of a volume */
     char *inside; /* absolute */
+    char *below;  /* directory of a named volume, without "..": "/a/b"; NULL: all */
     bool named, read_only, overlay;
     char *mode; /* as given, or "rw" */
 };
@@ -24,6 +26,8 @@ bool tn_inside_is_ours(const char *path);
 
 int tn_volume_parse(const char *text, struct tn_volume *out, struct tn_error *err);
 void tn_volume_done(struct tn_volume *v);
+/* Bytes that are in that directory; *partial is set when there was no time to count them all. */
+int64_t tn_volume_measure(int fd, int64_t deadline, bool *partial);
 
 /* The text with a HOST such as ".", "./src", "../data" or "~/data" made absolute, and others as
  * they are, on the heap: for what people type.  NULL with err. */

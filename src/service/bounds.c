@@ -6,6 +6,7 @@
 #include "image/reference.h"
 #include "runtime/registry.h"
 #include "service/openhands.h"
+#include "service/volume.h"
 
 #define MIB (1024.0 * 1024)
 
@@ -17,7 +18,7 @@ static const struct bound_row rows[] = {
     {"workspace",  BOUND_FREE,     "a directory inside"},
     {"user",       BOUND_FREE,     "somebody inside"},
     {"plugins",    BOUND_FREE,     "run inside"},
-    {"volumes",    BOUND_OPERATOR, "directories of the machine"},
+    {"volumes",    BOUND_OPERATOR, "directories of the machine; surfaces add volumes of the tenant"},
     {"env",        BOUND_FREE,     "variables inside"},
     {"labels",     BOUND_FREE,     "engines see them as tenant/NAME"},
     {"isolation",  BOUND_CHOICE,   "more than the template or the key says, never less"},
@@ -535,11 +536,26 @@ static bool has_all(const struct tn_str_list *list, const struct tn_str_list *wa
     return true;
 }
 
+/* Those of the operator, and the tenant's own. */
+static bool may_mount(const struct tn_service *s, const char *tenant, const struct tn_spec *base,
+                      const struct tn_spec *spec)
+{
+    for (size_t i = 0; i < spec->volumes.count; i++) {
+        const struct tn_str_list one = {.items = &spec->volumes.items[i], .count = 1};
+        tn_autovolume struct tn_volume v = {0};
+        const char *name;
+        if (!has_all(&base->volumes, &one) && !volume_read(s, tenant, *one.items, &v, &name))
+            return false;
+    }
+    return true;
+}
+
 /* Nothing that the operator does not say; a sandbox that is older than a part of it has less. */
-static int check_operators(const struct tn_spec *base, const struct tn_spec *spec,
+static int check_operators(const struct tn_service *s, const char *tenant,
+                           const struct tn_spec *base, const struct tn_spec *spec,
                            struct tn_error *err)
 {
-    const char *what = !has_all(&base->volumes, &spec->volumes)      ? "volumes"
+    const char *what = !may_mount(s, tenant, base, spec)             ? "volumes"
                        : !has_all(&base->devices, &spec->devices)    ? "devices"
                        : spec->gpus && !same(spec->gpus, base->gpus) ? "gpus"
                                                                      : NULL;
@@ -588,10 +604,12 @@ static int base_of(const struct tn_service *s, const char *template, struct tn_s
 }
 
 /* What of the machine a sandbox may have. */
-static int check_reach(const struct tn_service *s, const struct key_limits *key,
+static int check_reach(const struct tn_service *s, const char *tenant, const struct key_limits *key,
                        const struct tn_spec *base, const struct tn_spec *spec, struct tn_error *err)
 {
-    return check_network(s, key, base, spec, err) || check_operators(base, spec, err) ? -1 : 0;
+    return check_network(s, key, base, spec, err) || check_operators(s, tenant, base, spec, err)
+               ? -1
+               : 0;
 }
 
 static int settle(struct tn_service *s, const struct caller *who, const char *template,
@@ -605,7 +623,7 @@ static int settle(struct tn_service *s, const struct caller *who, const char *te
         return 0;
     int failed = base_of(s, template, &base, err) || check_runtime(s, &base, spec, err) ||
                  (!fork && check_image(s, who, &base, spec, err)) ||
-                 check_reach(s, &who->limits, &base, spec, err) ||
+                 check_reach(s, who->tenant, &who->limits, &base, spec, err) ||
                  check_secrets(who->tenant, &base, spec, err) ||
                  check_isolation(is_gvisor(&base) || who->limits.gvisor, spec, err) ||
                  settle_limits(s, &base, factor, spec, err);
@@ -635,7 +653,7 @@ int bounds_again(const struct tn_service *s, const char *tenant, const char *key
         return 0;
     keyring_find(s->keys, key_id, &maker, NULL); /* one that is gone demands nothing */
     int failed = base_of(s, template, &base, err) ||
-                 check_reach(s, &maker.limits, &base, spec, err) ||
+                 check_reach(s, tenant, &maker.limits, &base, spec, err) ||
                  check_secrets(tenant, &base, spec, err) ||
                  check_isolation(is_gvisor(&base) || maker.limits.gvisor, spec, err);
     tn_spec_done(&base);

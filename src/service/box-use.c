@@ -9,6 +9,7 @@
 #include "service/box-internal.h"
 #include "service/key.h"
 #include "service/steward.h"
+#include "service/volume.h"
 
 #define MAX_ACTION_TEXT 200
 #define MIB (1024.0 * 1024)
@@ -333,6 +334,8 @@ int box_sample(struct box *b, struct tn_error *err)
 
     if (!sb || tn_sandbox_usage(sb, &usage, err))
         return -1;
+    if (usage.disk >= 0)
+        usage.disk += volume_measure(b->s, b->tenant, &b->spec, &usage.disk_partial);
     pthread_mutex_lock(&b->lock);
     b->sample_due = tn_now() + SAMPLE_REST * (tn_now() - began);
     b->disk_counted = usage.disk;

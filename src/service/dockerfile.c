@@ -6,22 +6,46 @@
 #include "base/buf.h"
 
 /* It becomes one argument of a program, which the kernel lets have 128 KiB. */
-enum { SCRIPT_MAX = 120 << 10 };
+enum { SCRIPT_MAX = 120 << 10, VALUES_MAX = 128 << 10 };
+#define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PROFILE "/etc/profile.d/tendon-image.sh"
 
 void dockerfile_done(struct dockerfile *d)
 {
     free(d->image);
     free(d->script);
+    free(d->workdir);
+    tn_json_free(d->env);
     *d = (struct dockerfile){0};
 }
+
+struct variable {
+    char *name, *value;
+    bool env; /* not only for the build */
+};
 
 struct reader {
     struct tn_buf script;
     const struct tn_json *args;
     char *image, *user; /* user NULL: the sandbox's own */
+    char *workdir;      /* NULL: nobody has said */
+    struct variable *variables;
+    size_t count, bytes; /* of their values */
     struct tn_error *err;
 };
+
+static void reader_done(struct reader *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        free(r->variables[i].name);
+        free(r->variables[i].value);
+    }
+    free(r->variables);
+    free(r->user);
+    free(r->image);
+    free(r->workdir);
+    tn_buf_done(&r->script);
+}
 
 /* --- words ----------------------------------------------------------------------------------- */
 
@@ -51,24 +75,6 @@ static void put_inside(struct tn_buf *out, const char *at, bool live)
     tn_buf_putc(out, *at);
 }
 
-/* The word at `at`, as a word in double quotes; whole: to the end of the line.  What follows. */
-static const char *put_word(struct tn_buf *out, const char *at, bool whole)
-{
-    char quote = '\0';
-
-    tn_buf_putc(out, '"');
-    for (; *at && (quote || whole || !strchr(" \t", *at)); at++) {
-        if (quote ? *at == quote : !whole && strchr("\"'", *at))
-            quote = quote ? '\0' : *at;
-        else if (*at == '\\' && at[1] && quote != '\'')
-            put_inside(out, ++at, false);
-        else
-            put_inside(out, at, quote != '\'');
-    }
-    tn_buf_putc(out, '"');
-    return skip_blanks(at);
-}
-
 /* How long the name of a variable at the beginning is; 0: there is none. */
 static size_t name_length(const char *at)
 {
@@ -77,6 +83,54 @@ static size_t name_length(const char *at)
     while (isalnum((unsigned char)at[n]) || at[n] == '_')
         n++;
     return isdigit((unsigned char)*at) ? 0 : n;
+}
+
+static const char *value_of(const struct reader *r, const char *name, size_t n)
+{
+    for (size_t i = r->count; i-- > 0;)
+        if (strlen(r->variables[i].name) == n && strncmp(r->variables[i].name, name, n) == 0)
+            return r->variables[i].value;
+    return n == 4 && strncmp(name, "PATH", n) == 0 ? USUAL_PATH : "";
+}
+
+/* One character of a value, or a variable of it; how many characters of the text that was. */
+static size_t put_plain(const struct reader *r, struct tn_buf *out, const char *at, bool live)
+{
+    size_t brace = *at == '$' && at[1] == '{', n = name_length(at + 1 + brace);
+
+    if (!live || *at != '$' || !n || (brace && at[2 + n] != '}')) {
+        tn_buf_putc(out, *at);
+        return 1;
+    }
+    tn_buf_puts(out, value_of(r, at + 1 + brace, n));
+    return 1 + n + 2 * brace;
+}
+
+/* The word at `at`: what it stands for, or (r NULL) a word in double quotes; whole: to the end of
+ * the line.  What follows. */
+static const char *put_word(const struct reader *r, struct tn_buf *out, const char *at, bool whole)
+{
+    char quote = '\0';
+
+    if (!r)
+        tn_buf_putc(out, '"');
+    while (*at && (quote || whole || !strchr(" \t", *at))) {
+        bool is_quote = quote ? *at == quote : !whole && strchr("\"'", *at);
+        bool escaped = !is_quote && *at == '\\' && at[1] && quote != '\'';
+        if (is_quote) {
+            quote = quote ? '\0' : *at;
+            at++;
+            continue;
+        }
+        at += escaped;
+        bool live = !escaped && quote != '\'';
+        if (!r)
+            put_inside(out, at, live);
+        at += r ? put_plain(r, out, at, live) : 1;
+    }
+    if (!r)
+        tn_buf_putc(out, '"');
+    return skip_blanks(at);
 }
 
 /* --- instructions ---------------------------------------------------------------------------- */
@@ -125,6 +179,27 @@ static int do_run(struct reader *r, const char *at)
     return 0;
 }
 
+/* Keeps what the variable of that name is from here on. */
+static int set_variable(struct reader *r, const char *name, size_t n, char *value, bool env)
+{
+    r->variables = tn_realloc(r->variables, (r->count + 1) * sizeof *r->variables);
+    r->variables[r->count++] =
+        (struct variable){.name = tn_strndup(name, n), .value = value, .env = env};
+    r->bytes += strlen(value);
+    return r->bytes <= VALUES_MAX ? 0 : refuse(r, "ENV and ARG: there is too much of it");
+}
+
+/* The same for the word at `at`. */
+static int set_word(struct reader *r, const char *name, size_t n, const char *at, bool whole,
+                    bool env)
+{
+    tn_autobuf struct tn_buf value = TN_BUF_INIT(VALUES_MAX);
+
+    put_word(r, &value, at, whole);
+    return tn_buf_ok(&value) ? set_variable(r, name, n, tn_buf_take(&value), env)
+                             : refuse(r, "ENV and ARG: there is too much of it");
+}
+
 /* NAME=value NAME=value, or NAME and all that follows. */
 static int do_env(struct reader *r, const char *at)
 {
@@ -135,8 +210,11 @@ static int do_env(struct reader *r, const char *at)
         bool whole = n && strchr(" \t", at[n]) && at[n];
         if (!n || (at[n] != '=' && !whole))
             return refuse(r, "ENV: expected NAME=value");
+        const char *value = whole ? skip_blanks(at + n) : at + n + 1;
+        if (set_word(r, at, n, value, whole, true))
+            return -1;
         tn_buf_printf(&r->script, "export %.*s=", (int)n, at);
-        const char *next = put_word(&r->script, whole ? skip_blanks(at + n) : at + n + 1, whole);
+        const char *next = put_word(NULL, &r->script, value, whole);
         tn_buf_printf(&r->script, "\nprintf 'export %%s=%%q\\n' %.*s \"$%.*s\" >>" PROFILE "\n",
                       (int)n, at, (int)n, at);
         at = next;
@@ -158,18 +236,27 @@ static int do_arg(struct reader *r, const char *at)
     if (given)
         put_quoted(&r->script, given, strlen(given));
     else
-        put_word(&r->script, at + n + 1, false);
+        put_word(NULL, &r->script, at + n + 1, false);
     tn_buf_puts(&r->script, "\n");
-    return 0;
+    return given ? set_variable(r, name, n, tn_strdup(given), false)
+                 : set_word(r, name, n, at + n + 1, false, false);
 }
 
 static int do_workdir(struct reader *r, const char *at)
 {
     tn_autobuf struct tn_buf word = TN_BUF_INIT(DOCKERFILE_MAX);
+    tn_autobuf struct tn_buf plain = TN_BUF_INIT(VALUES_MAX);
+    bool quoted = strchr("\"'", *at);
 
-    put_word(&word, at, true);
+    put_word(NULL, &word, at, !quoted);
     tn_buf_printf(&r->script, "mkdir -p -- %s\ncd -- %s\n", tn_buf_str(&word), tn_buf_str(&word));
-    return 0;
+    put_word(r, &plain, at, !quoted);
+    const char *path = tn_buf_str(&plain);
+    char *now =
+        *path == '/' ? tn_strdup(path) : tn_asprintf("%s/%s", r->workdir ? r->workdir : "", path);
+    free(r->workdir);
+    r->workdir = now;
+    return tn_buf_ok(&plain) && strlen(now) < DOCKERFILE_MAX ? 0 : refuse(r, "WORKDIR: too long");
 }
 
 static int do_user(struct reader *r, const char *at)
@@ -252,6 +339,20 @@ static bool next_line(const char **at, struct tn_buf *line)
     return line->len > 0;
 }
 
+static struct tn_json *make_env(const struct reader *r, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(8 * VALUES_MAX);
+    struct tn_jw w = tn_jw(&text);
+    struct tn_json *env = NULL;
+
+    tn_jw_object(&w);
+    for (size_t i = 0; i < r->count; i++)
+        if (r->variables[i].env)
+            tn_jw_kstr(&w, r->variables[i].name, r->variables[i].value);
+    tn_jw_object_end(&w);
+    return tn_json_parse(tn_buf_str(&text), text.len, &env, err) ? NULL : env;
+}
+
 int dockerfile_read(const char *text, const struct tn_json *args, struct dockerfile *out,
                     struct tn_error *err)
 {
@@ -267,11 +368,12 @@ int dockerfile_read(const char *text, const struct tn_json *args, struct dockerf
         failed = refuse(&r, "FROM: expected an image");
     if (!failed && !tn_buf_ok(&r.script))
         failed = refuse(&r, "it is too large");
-    free(r.user);
-    if (failed)
-        free(r.image);
-    else
-        *out = (struct dockerfile){.image = r.image, .script = tn_buf_take(&r.script)};
-    tn_buf_done(&r.script);
-    return failed ? -1 : 0;
+    struct tn_json *env = failed ? NULL : make_env(&r, err);
+    if (env)
+        *out = (struct dockerfile){.image = TN_TAKE_PTR(r.image),
+                                   .script = tn_buf_take(&r.script),
+                                   .workdir = TN_TAKE_PTR(r.workdir),
+                                   .env = env};
+    reader_done(&r);
+    return env ? 0 : -1;
 }

@@ -9,8 +9,10 @@
 enum { DOCKERFILE_MAX = 64 << 10 };
 
 struct dockerfile {
-    char *image;  /* of FROM */
-    char *script; /* ends at the first step that fails */
+    char *image;         /* of FROM */
+    char *script;        /* ends at the first step that fails */
+    struct tn_json *env; /* of ENV, an object; of two of a name the later one counts */
+    char *workdir;       /* absolute; NULL: none */
 };
 void dockerfile_done(struct dockerfile *d);
 #define autodockerfile TN_CLEANUP(dockerfile_done)

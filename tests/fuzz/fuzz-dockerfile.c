@@ -15,6 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(err.code == TN_E_INVALID && *err.text && !d.image && !d.script);
         return 0;
     }
+    assert(tn_json_type(d.env) == TN_JSON_OBJECT && (!d.workdir || *d.workdir == '/'));
     assert(*d.image && strncmp(d.script, "set -e\n", 7) == 0);
     return 0;
 }

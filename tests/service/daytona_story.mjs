@@ -4,7 +4,23 @@ import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 
 const require = createRequire(pathToFileURL(`${process.argv[2]}/`))
-const { Daytona } = require('@daytonaio/sdk')
+const { Daytona, Image } = require('@daytonaio/sdk')
+
+if (process.argv[3] === 'servers') {
+  const sandbox = await new Daytona().create({ snapshot: 'servers' })
+  await sandbox.fs.createFolder('project', '755')
+  await sandbox.fs.uploadFile(Buffer.from('class Thing {\n  methodOne() { return 1 }\n}\nnew Thing().m\n'), 'project/a.ts')
+  const server = await sandbox.createLspServer('typescript', '/home/daytona/project')
+  await server.start()
+  await server.didOpen('/home/daytona/project/a.ts')
+  assert.ok((await server.documentSymbols('/home/daytona/project/a.ts')).some((one) => one.name === 'methodOne'))
+  const found = await server.completions('/home/daytona/project/a.ts', { line: 3, character: 13 })
+  assert.ok(found.items.some((one) => one.label === 'methodOne'))
+  await server.stop()
+  await sandbox.delete()
+  console.log('done')
+  process.exit(0)
+}
 
 // The quick start of the vendor's README.
 const daytona = new Daytona()
@@ -63,6 +79,29 @@ const copy = await daytona.create({ snapshot })
 assert.equal((await copy.fs.downloadFile('data/2.txt')).toString(), 'file 2')
 await copy.delete()
 await daytona.snapshot.delete(await daytona.snapshot.get(snapshot))
+
+const image = Image.base('debian:12').env({ A: 'of the image' }).workdir('/srv').runCommands('echo $A >a; echo built')
+let said = ''
+await daytona.snapshot.create({ name: `image-${snapshot}`, image }, { onLogs: (text) => { said += text } })
+assert.match(said, /built/)
+const built = await daytona.create({ snapshot: `image-${snapshot}` })
+assert.equal((await built.process.executeCommand('pwd; cat a; echo $A')).result, '/srv\nof the image\nof the image\n')
+await built.delete()
+await daytona.snapshot.delete(await daytona.snapshot.get(`image-${snapshot}`))
+said = ''
+const made = await daytona.create({ image }, { onSnapshotCreateLogs: (text) => { said += text } })
+assert.match(said, /built/)
+assert.equal((await made.process.executeCommand('cat a')).result, 'of the image\n')
+await made.delete()
+
+const volume = await daytona.volume.get('data', true)
+assert.deepEqual([volume.name, volume.state], ['data', 'ready'])
+const mounted = await daytona.create({ volumes: [{ volumeId: volume.id, mountPath: '/mnt/it', subpath: 'a/b' }] })
+assert.equal((await mounted.process.executeCommand('echo kept >/mnt/it/file; cat /mnt/it/file')).result, 'kept\n')
+await assert.rejects(daytona.volume.delete(volume))
+await mounted.delete()
+await daytona.volume.delete(volume)
+assert.deepEqual(await daytona.volume.list(), [])
 
 if (process.argv[3] === 'kernels') {
   assert.equal((await sandbox.codeInterpreter.runCode('x = 6 * 7; print(x)')).stdout, '42\n')

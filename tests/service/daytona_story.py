@@ -6,7 +6,9 @@ import urllib.request
 import uuid
 
 import daytona as sdk
-from daytona import AsyncDaytona, CreateSandboxFromSnapshotParams, Daytona, DaytonaError, SessionExecuteRequest
+from daytona.common import lsp_server
+from daytona import AsyncDaytona, CreateSandboxFromImageParams, CreateSandboxFromSnapshotParams, CreateSnapshotParams, Daytona
+from daytona import DaytonaError, Image, SessionExecuteRequest, VolumeMount
 
 NEWER = hasattr(sdk, "ListSandboxesQuery")
 
@@ -226,15 +228,101 @@ def snapshots():
         raises(client.snapshot.get, name)
     else:
         assert client.snapshot.list() == []
-    assert client.volume.list() == []
-    try:
-        client.volume.get("data", create=True)
-        raise AssertionError("there are volumes")
-    except Exception as error:  # 0.24 lets that of its HTTP client through
-        assert "not served here" in str(error), repr(error)
-    raises(sandbox.create_lsp_server("python", "/home/daytona").start)
     raises(sandbox.computer_use.start)
     sandbox.delete()
+
+
+def images():
+    """The declarative builder, for a sandbox and for a snapshot."""
+    client = Daytona()
+    said = []
+    image = (
+        Image.debian_slim("3.12")
+        .env({"GREETING": "hello world", "MORE": "$GREETING!"})
+        .workdir("/srv/app")
+        .run_commands("echo $GREETING >greeting; echo made it", 'echo "to stderr" >&2')
+        .cmd(["/bin/bash"])
+    )
+    sandbox = client.create(CreateSandboxFromImageParams(image=image, env_vars={"OWN": "1"}), on_snapshot_create_logs=said.append)
+    assert "made it" in "".join(said) and "to stderr" in "".join(said), said
+    assert state(sandbox) == "started"
+    assert sandbox.process.exec("pwd; cat greeting; echo $GREETING $OWN").result == "/srv/app\nhello world\nhello world 1\n"
+    sandbox.delete()
+
+    name = "image-" + uuid.uuid4().hex[:8]
+    seen = []
+    made = client.snapshot.create(CreateSnapshotParams(name=name, image=image, resources=sdk.Resources(cpu=1, memory=1)), on_logs=seen.append)
+    assert made.name == name and "made it" in "".join(seen), seen
+    raises(client.snapshot.create, CreateSnapshotParams(name=name, image=image))
+    for _ in range(2):
+        one = client.create(CreateSandboxFromSnapshotParams(snapshot=name))
+        assert one.process.exec("cat greeting; echo $MORE").result == "hello world\n$GREETING!\n"
+        one.delete()
+    client.snapshot.delete(client.snapshot.get(name))
+    raises(client.snapshot.get, name)
+
+    broken = Image.base("debian:12").run_commands("echo before; echo the reason >&2; exit 3")
+    error = raises(client.snapshot.create, CreateSnapshotParams(name=name, image=broken))
+    assert "the reason" in str(error), error
+    client.snapshot.delete(client.snapshot.get(name))
+    error = raises(client.create, CreateSandboxFromImageParams(image=broken))
+    assert "the reason" in str(error), error
+    plain = client.create(CreateSandboxFromImageParams(image="debian:12"))
+    assert plain.process.exec("echo plain").result == "plain\n"
+    plain.delete()
+
+
+def volumes():
+    client = Daytona()
+    volume = client.volume.get("data", create=True)
+    assert volume.name == "data" and getattr(volume.state, "value", volume.state) == "ready", volume
+    assert client.volume.get("data").id == volume.id and [one.name for one in client.volume.list()] == ["data"]
+    mount = VolumeMount(volume_id=volume.id, mount_path="/home/daytona/data")
+    first = client.create(CreateSandboxFromSnapshotParams(volumes=[mount]))
+    second = client.create(CreateSandboxFromSnapshotParams(volumes=[VolumeMount(volume_id="data", mount_path="/mnt/it")]))
+    assert [one.mount_path for one in second.volumes] == ["/mnt/it"]
+    first.fs.upload_file(b"shared", "data/deep/file")
+    assert second.fs.download_file("/mnt/it/deep/file") == b"shared"
+    first.delete()
+    if NEWER:
+        below = VolumeMount(volume_id="data", mount_path="/mnt/below", subpath="deep")
+        third = client.create(CreateSandboxFromSnapshotParams(volumes=[below]))
+        assert third.fs.download_file("/mnt/below/file") == b"shared" and third.volumes[0].subpath == "deep"
+        third.delete()
+        assert "in use" in str(raises(client.volume.delete, volume))
+    second.delete()
+    client.volume.delete(volume)
+    assert client.volume.list() == []
+
+
+def language_server(language, name, text):
+    """Of a template whose PATH has pyright and typescript-language-server."""
+    client = Daytona()
+    sandbox = client.create(CreateSandboxFromSnapshotParams(snapshot="servers"))
+    sandbox.fs.create_folder("project", "755")
+    sandbox.fs.upload_file(text.encode(), f"project/{name}")
+    path = f"/home/daytona/project/{name}"
+    server = sandbox.create_lsp_server(language, "/home/daytona/project")
+    raises(server.document_symbols, path)
+    server.start()
+    server.start()
+    server.did_open(path)
+    symbols = server.document_symbols(path)
+    assert {"Thing", "method_one"} <= {one.name for one in symbols} and symbols[0].location.uri.endswith(name), symbols
+    assert "Thing" in [one.name for one in server.sandbox_symbols("Thing")]
+    line = next(i for i, one in enumerate(text.split("\n")) if one.startswith("thing.m"))
+    place = {"line": line, "character": 7}  # 0.24 does not take its own Position
+    found = server.completions(path, lsp_server.LspCompletionPosition(**place) if NEWER else place)
+    assert "method_one" in [one.label for one in found.items], [one.label for one in found.items][:20]
+    server.did_close(path)
+    server.stop()
+    raises(server.stop)
+    sandbox.delete()
+
+
+def language_servers():
+    language_server("python", "a.py", "class Thing:\n    def method_one(self):\n        return 1\n\nthing = Thing()\nthing.m\n")
+    language_server("typescript", "a.ts", "class Thing {\n  method_one() { return 1 }\n}\nconst thing = new Thing()\nthing.m\n")
 
 
 def interpreter():

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shlex
 import subprocess
 from urllib.parse import quote
 
@@ -203,7 +204,9 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
         {"gpu": 1},
         {"kvm": True},
         {"secrets": [{"A": "b"}]},
-        {"buildInfo": {"dockerfileContent": "FROM debian\nRUN true\n"}},
+        {"buildInfo": {"dockerfileContent": "FROM debian\nCOPY a /b\n"}},
+        {"buildInfo": {"dockerfileContent": "RUN true\n"}},
+        {"buildInfo": {"dockerfileContent": "FROM debian\nWORKDIR /a/../b\x01\n"}},
         {"autoStopInterval": -1},
         {"autoStopInterval": "x"},
         {"labels": {"a": "b" * 70000}},
@@ -216,10 +219,8 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
         assert answer.status in (400, 403, 404), (wish, answer)
         assert answer.json["statusCode"] == answer.status and answer.json["message"]
     alice.post(f"/api/sandbox/{'a' * 10}/resize", {}).ok(403)
-    alice.post("/api/snapshots", {"name": "x", "imageName": "debian"}).ok(403)
-    alice.post("/api/volumes", {"name": "x"}).ok(403)
-    assert alice.get("/api/volumes").ok().json == []
-    alice.get("/api/volumes/by-name/x").ok(404)
+    for wish in ({}, {"name": "x"}, {"name": "x", "imageName": "a\nRUN b", "gpu": 1}, {"name": "small", "imageName": "debian"}, {"name": "a\nb", "imageName": "c"}):
+        assert alice.post("/api/snapshots", wish).status in (400, 409), wish
     assert len(alice.get("/api/sandbox").ok().json["items"]) == before
 
 
@@ -366,6 +367,144 @@ def test_snapshots(alice, bob):
     alice.get("/api/snapshots/cut-1").ok(404)
     kill(alice, child)
     kill(alice, made)
+
+
+def test_an_image_is_built_in_a_box(service, alice, bob):
+    dockerfile = "FROM debian:12\nENV A=1 B=\"$A two\" PATH=/opt/b:$PATH\nWORKDIR /srv\nRUN until [ -e /go ]; do sleep 0.05; done; echo end >e\n"
+    made = alice.post("/api/snapshots", {"name": "image-1", "buildInfo": {"dockerfileContent": dockerfile}}).ok().json
+    assert made["state"] == "building" and made["name"] == "image-1" and made["errorReason"] is None
+    path = f"/api/snapshots/{made['id']}"
+    assert "not ready" in alice.post("/api/sandbox", {"snapshot": "image-1"}).ok(400).json["message"]
+    alice.post("/api/snapshots", {"name": "image-1", "imageName": "debian"}).ok(409)
+    for other in (path, "/api/snapshots/image-1", f"{path}/build-logs", f"{path}/build-logs-url"):
+        bob.get(other).ok(404)
+    bob.delete(path).ok(404)
+    # A snapshot is no sandbox.
+    alice.get(f"/api/sandbox/{made['id']}").ok(404)
+    alice.post(f"/api/toolbox/{made['id']}/process/execute", {"command": "true"}).ok(404)
+    assert made["id"] not in [one["id"] for one in alice.get("/api/sandbox").ok().json["items"]]
+    alice.post(f"/v1/sandboxes/{made['id']}/actions", {"action": {"action": "run", "args": {"command": "touch /go"}}}).ok()
+    done = eventually(lambda: (one := alice.get(path).ok().json)["state"] != "building" and one, "the build ends")
+    assert done["state"] == "active"
+    assert alice.get(f"{path}/build-logs?follow=true").ok().body == b""
+    assert {i["name"]: i["state"] for i in alice.get("/api/snapshots").ok().json["items"]}["image-1"] == "active"
+    child = create(alice, snapshot="image-1", env={"A": "over"})
+    assert Toolbox(alice, child).output("pwd; cat e; echo $A,$B; echo $PATH | cut -d: -f1") == "/srv\nend\nover,1 two\n/opt/b\n"
+    kill(alice, child)
+    alice.delete(path).ok()
+    alice.get(path).ok(404)
+
+
+def test_a_build_that_fails(alice):
+    wish = {"buildInfo": {"dockerfileContent": "FROM debian:12\nRUN echo why >&2; exit 3\nRUN touch /never\n"}}
+    made = alice.post("/api/sandbox", wish).ok().json
+    assert made["state"] == "pending_build"
+    path = f"/api/sandbox/{made['id']}"
+    failed = eventually(lambda: (one := alice.get(path).ok().json)["state"] == "build_failed" and one, "the build fails")
+    assert failed["errorReason"] == "why\n"
+    eventually(lambda: alice.get(f"/v1/sandboxes/{made['id']}").ok().json["state"] == "stopped", "it rests")
+    assert alice.get(f"{path}/build-logs?follow=true").ok().body == b"why\n"
+    alice.get("/api/sandbox/first/build-logs").ok(404)
+    kill(alice, made)
+
+
+def mounted(client, *mounts, **wish):
+    volumes = [dict(zip(("volumeId", "mountPath", "subpath"), mount)) for mount in mounts]
+    return create(client, volumes=volumes, **wish)
+
+
+def test_volumes(service, alice, bob):
+    one = alice.post("/api/volumes", {"name": "data"}).ok().json
+    assert one["state"] == "ready" and one["organizationId"] == "alice" and one["createdAt"].startswith("20")
+    alice.post("/api/volumes", {"name": "data"}).ok(409)
+    for name in ("", "..", "a/b", "a:b", "a b", "x" * 101, None, 1):
+        alice.post("/api/volumes", {"name": name}).ok(400)
+    for path in ("/api/volumes/data", "/api/volumes/by-name/data"):
+        assert alice.get(path).ok().json == one
+        bob.get(path).ok(404)
+    bob.delete("/api/volumes/data").ok(404)
+    bob.post("/api/sandbox", {"volumes": [{"volumeId": "data", "mountPath": "/mnt"}]}).ok(404)
+    bob.post("/api/volumes", {"name": "data"}).ok()
+    first, others = mounted(alice, ("data", "/mnt/v")), mounted(bob, ("data", "/mnt/v"))
+    assert first["volumes"] == [{"volumeId": "data", "mountPath": "/mnt/v"}]
+    assert Toolbox(alice, first).output("echo mine >/mnt/v/file; stat -c %U /mnt/v/file; id -un").split()[0] == "root"
+    assert Toolbox(bob, others).output("ls -A /mnt/v") == ""
+    # No path of the machine is told.
+    spec = alice.get(f"/v1/sandboxes/{first['id']}").ok().json["spec"]
+    assert spec["volumes"] and str(service.state) not in json.dumps(spec)
+    # Sandboxes that are stopped, and forks, have it still.
+    alice.post(f"/api/sandbox/{first['id']}/stop").ok()
+    assert "in use" in alice.delete("/api/volumes/data").ok(409).json["message"]
+    alice.post(f"/api/sandbox/{first['id']}/start").ok()
+    assert Toolbox(alice, first).output("cat /mnt/v/file") == "mine\n"
+    fork = alice.post(f"/api/sandbox/{first['id']}/fork", {}).ok().json
+    assert Toolbox(alice, fork).output("cat /mnt/v/file") == "mine\n"
+    kill(alice, first)
+    alice.delete("/api/volumes/data").ok(409)
+    kill(alice, fork)
+    alice.delete("/api/volumes/data").ok()
+    alice.get("/api/volumes/data").ok(404)
+    assert Toolbox(bob, others).output("ls -A /mnt/v; echo still >/mnt/v/there") == ""
+    kill(bob, others)
+    bob.delete("/api/volumes/data").ok()
+
+
+def test_a_directory_of_a_volume_is_in_it(service, alice):
+    """What a sandbox puts into a volume leads nobody out of it."""
+    alice.post("/api/volumes", {"name": "deep"}).ok()
+    secret = service.base / "secret"
+    secret.mkdir()
+    (secret / "file").write_text("of the machine")
+    first = mounted(alice, ("deep", "/mnt"))
+    toolbox = Toolbox(alice, first)
+    toolbox.output(f"cd /mnt; ln -s {secret} out; ln -s /etc etc; mkdir in; ln -s ../.. in/up; ln -s in to")
+    for below in ("out", "etc", "in/up", "in/up/state", "to", "out/file"):
+        answer = alice.post("/api/sandbox", {"volumes": [{"volumeId": "deep", "mountPath": "/mnt", "subpath": below}]})
+        assert answer.status >= 400 and str(service.base) not in answer.body.decode(), (below, answer)
+    for below in ("..", "in/../..", "a:b", "a/.."):
+        alice.post("/api/sandbox", {"volumes": [{"volumeId": "deep", "mountPath": "/mnt", "subpath": below}]}).ok(400)
+    for inside in ("", "mnt", "/", "/mnt/../..", "/.tendon", "/a:ro", "/proc", "/proc//self", "/sys/x", "/dev"):
+        alice.post("/api/sandbox", {"volumes": [{"volumeId": "deep", "mountPath": inside}]}).ok(400)
+    second = mounted(alice, ("deep", "/mnt/x", "/in//new/./one/"))
+    assert second["volumes"] == [{"volumeId": "deep", "mountPath": "/mnt/x", "subpath": "in/new/one"}]
+    assert Toolbox(alice, second).output("echo 1 >/mnt/x/file; cd /mnt/x/..; ls") == "x\n"
+    assert toolbox.output("cat /mnt/in/new/one/file") == "1\n"
+    # Nor over what the sandbox is ruled by, which a link in its own files may lead to when it starts again.
+    third = mounted(alice, ("deep", "/a/sys"))
+    Toolbox(alice, third).output("mv /a /b; ln -s /proc /a")
+    alice.post(f"/api/sandbox/{third['id']}/stop").ok()
+    answer = alice.post(f"/api/sandbox/{third['id']}/start")
+    told = answer.json.get("message") or alice.get(f"/api/sandbox/{third['id']}").ok().json["errorReason"]
+    assert "over /proc" in told and str(service.base) not in told, answer
+    kill(alice, third)
+    alice.post(f"/api/sandbox/{first['id']}/snapshot", {"name": "mounted"}).ok()
+    wish = {"snapshot": "mounted", "volumes": [{"volumeId": "deep", "mountPath": "/other"}]}
+    assert "snapshot" in alice.post("/api/sandbox", wish).ok(400).json["message"]
+    # Nothing becomes set-uid, and nothing of it runs so.
+    assert toolbox.execute("cp /bin/true /mnt/t && chmod 4755 /mnt/t").ok().json["exitCode"] != 0 or "s" not in toolbox.output("stat -c %A /mnt/t")
+    alice.delete("/api/volumes/deep").ok(409)
+    kill(alice, first)
+    kill(alice, second)
+    alice.delete("/api/volumes/deep").ok()
+    assert (secret / "file").read_text() == "of the machine"
+
+
+def test_what_is_in_volumes_is_limited(jail_works, tmp_path):
+    service = Service(tmp_path, settings={"sandbox_disk": "4m"}).start()
+    alice = service.tenant("alice")
+    for name in ("one", "two"):
+        alice.post("/api/volumes", {"name": name}).ok()
+    first = mounted(alice, ("one", "/mnt"))
+    Toolbox(alice, first).output("head -c 3m /dev/zero >/mnt/a")
+    kill(alice, first)
+    second = mounted(alice, ("two", "/mnt"))
+    Toolbox(alice, second).output("head -c 6m /dev/zero >/mnt/b")
+    rests = lambda: (box := alice.get(f"/v1/sandboxes/{second['id']}").ok().json)["state"] == "paused" and box
+    assert "disk: it has written" in eventually(rests, "it is paused", 60)["reason"]
+    kill(alice, second)
+    alice.delete("/api/volumes/two").ok()
+    alice.delete("/api/volumes/one").ok()
+    service.finish()
 
 
 def test_a_fork(alice, bob):
@@ -807,6 +946,55 @@ def test_cells(alice, box):
 
 
 def test_no_language_servers_and_no_desktop(toolbox):
-    answer = toolbox.post("/lsp/start", {"languageId": "python", "pathToProject": "/"}).ok(400).json
+    answer = toolbox.post("/lsp/start", {"languageId": "cobol", "pathToProject": "/"}).ok(400).json
     assert answer["code"] == "LSP_SERVER_NOT_INITIALIZED" and answer["source"] == "DAYTONA_DAEMON"
     toolbox.post("/computeruse/start").ok(503)
+
+
+# --- language servers ----------------------------------------------------------------------------
+
+
+def test_language_servers_that_are_absent_or_lie(alice, bob):
+    made = create(alice)
+    toolbox = Toolbox(alice, made)
+    project = {"languageId": "python", "pathToProject": "/tmp"}
+
+    def refused(answer, status=400):
+        assert answer.ok(status).json["code"] == "LSP_SERVER_NOT_INITIALIZED", answer
+
+    refused(toolbox.post("/lsp/start", {**project, "languageId": "cobol"}))
+    refused(toolbox.post("/lsp/stop", project))
+    refused(toolbox.get("/lsp/document-symbols", **project, uri="file:///tmp/a.py"))
+    refused(toolbox.get("/lsp/workspacesymbols", **project, query="x"))
+    refused(toolbox.post("/lsp/completions", {**project, "uri": "file:///tmp/a", "position": {"line": 0, "character": 0}}))
+    refused(toolbox.post("/lsp/did-open", {**project, "uri": "file:///tmp/a"}))
+    toolbox.post("/lsp/start", {}).ok(400)
+    Toolbox(bob, made).post("/lsp/start", project).ok(404)
+    for script in (
+        "exit 1",
+        r"printf 'Content-Length: 999999999\r\n\r\n'; sleep 0.2",
+        r"printf 'Content-Length: -1\r\n\r\nContent-Length: \r\n\r\nContent-Length: 3\r\n\r\n{}'; head -c 100000 /dev/urandom; exit 0",
+        "head -c 40000000 /dev/zero",
+    ):
+        toolbox.output(f"printf '%s\\n' '#!/bin/sh' {shlex.quote(script)} >/usr/local/bin/pylsp; chmod +x /usr/local/bin/pylsp")
+        started = toolbox.post("/lsp/start", project)
+        assert started.status in (400, 413), (script, started)
+    # One that answers with the id that it was asked with, after a message that only holds it, in pieces.
+    honest = r"""#!/usr/bin/python3
+import json, sys
+length = int(sys.stdin.readline().split()[1])
+sys.stdin.readline()
+asked = json.loads(sys.stdin.read(length))
+for message in ({"method": "log", "params": asked["id"]}, {"id": asked["id"], "result": {}}):
+    body = json.dumps(message)
+    for piece in ("Content-Le", f"ngth: {len(body)}\r\n", "\r\n", body[:9], body[9:]):
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+sys.stdin.read()
+"""
+    toolbox.upload(("/usr/local/bin/pylsp", honest.encode())).ok()
+    toolbox.output("chmod +x /usr/local/bin/pylsp")
+    toolbox.post("/lsp/start", project).ok()
+    toolbox.post("/lsp/did-open", {**project, "uri": "file:///tmp/none.py"}).ok(404)
+    toolbox.post("/lsp/stop", project).ok()
+    kill(alice, made)

@@ -13,7 +13,7 @@ from vendors import environment
 
 HERE = pathlib.Path(__file__).parent
 NUMBERS = itertools.count()
-STORIES = ("quick_start", "life", "files", "commands", "sessions", "pty", "git", "snapshots", "asynchronous")
+STORIES = ("quick_start", "life", "files", "commands", "sessions", "pty", "git", "snapshots", "images", "volumes", "asynchronous")
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,25 @@ def test_code_interpreter(service, tmp_path):
     if not has_kernels():
         pytest.skip("the Python of this machine, which jails have, has no ipykernel")
     tell(service, tmp_path, sdk("daytona"), HERE / "daytona_story.py", "interpreter")
+
+
+@pytest.mark.parametrize("version", ["daytona", "daytona-0.24", "javascript"])
+def test_language_servers(jail_works, tmp_path, version):
+    """Those of npm, in a sandbox that has them."""
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    servers = peers("lsp")
+    config = f"""
+[template.servers]
+volumes = ["{servers}:/opt/servers:ro"]
+env = {{PATH = "/opt/servers/node_modules/.bin:/usr/local/bin:/usr/bin:/bin"}}
+"""
+    service = Service(tmp_path / "service", config=config).start()
+    if version == "javascript":
+        tell(service, tmp_path, "node", HERE / "daytona_story.mjs", peers("daytona"), "servers")
+    else:
+        tell(service, tmp_path, sdk(version), HERE / "daytona_story.py", "language_servers")
+    service.finish()
 
 
 def test_javascript(service, tmp_path):

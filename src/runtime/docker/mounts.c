@@ -88,6 +88,9 @@ static int note_layers(const struct docker_plan *p, const char *layers, struct t
 static int check_source(const struct docker_plan *p, const struct tn_volume *v,
                         struct tn_error *err)
 {
+    if (v->below)
+        return tn_fail(err, TN_E_UNSUPPORTED, "volume %s: only jails mount a directory of one",
+                       v->host);
     if (v->named || !on_podman(p) || !tn_engine_info(p->docker->engine)->local ||
         access(v->host, F_OK) == 0 || errno != ENOENT)
         return 0;

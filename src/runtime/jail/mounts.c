@@ -1,4 +1,5 @@
 #include <ctype.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -26,6 +27,25 @@ static char *named_volume(const struct jail_engine *e, const char *name, struct 
     return TN_TAKE_PTR(path);
 }
 
+/* Makes a directory of a volume.  Whoever has the volume may put links there: none is followed, not
+ * here and not when it is mounted. */
+static int make_below(const char *volume, const char *below, struct tn_error *err)
+{
+    tn_autofree char *path = tn_strdup(below);
+    tn_autofd int at = open(volume, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char *rest = path + 1;
+
+    for (char *part; at >= 0 && (part = strsep(&rest, "/"));) {
+        int made = mkdirat(at, part, 0755);
+        int next = made < 0 && errno != EEXIST
+                       ? -1
+                       : openat(at, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        close(at);
+        at = next;
+    }
+    return at >= 0 ? 0 : tn_fail_errno(err, errno, "volume: its directory %s", below);
+}
+
 static int plan_volume(const struct jail_engine *e, const char *text, struct tn_jail_plan *plan,
                        struct tn_error *err)
 {
@@ -39,6 +59,16 @@ static int plan_volume(const struct jail_engine *e, const char *text, struct tn_
     char *source = realpath(host, NULL);
     if (!source)
         return tn_fail_errno(err, errno, "volume %s", host);
+    if (v.below) {
+        char *whole = tn_asprintf("%s%s", source, v.below);
+        int failed = make_below(source, v.below, err);
+        free(source);
+        source = whole;
+        if (failed) {
+            free(source);
+            return -1;
+        }
+    }
     struct tn_jail_mount *mount = tn_jail_plan_add_mount(plan);
     mount->source = source;
     mount->target = tn_strdup(v.inside);

@@ -62,10 +62,12 @@ static bool lists(const char *list, const char *word)
 static int list_box(struct box *b, void *ctx)
 {
     struct page *p = ctx;
+    const char *snapshot;
     autoview struct box_view v;
 
-    box_look(b, &v);
-    if (v.goal == BOX_GONE || v.state == BOX_MISSING ||
+    daytona_see(b, &v);
+    daytona_build_of(&v, &snapshot, NULL);
+    if (v.goal == BOX_GONE || v.state == BOX_MISSING || snapshot ||
         !lists(p->states, daytona_state(p->x, &v)) ||
         tn_json_each(p->labels, differs, v.metadata) || !lists(p->id, v.id) ||
         (p->name && *p->name && strcmp(p->name, v.name && *v.name ? v.name : v.id) != 0))
@@ -479,6 +481,22 @@ static void get_signed(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
+static void get_build_logs(struct tn_http_exchange *x, void *ctx)
+{
+    autobox struct box *b = daytona_box(x, ctx, SCOPE_READ);
+
+    if (b)
+        daytona_build_logs(x, b);
+}
+
+static void get_build_logs_url(struct tn_http_exchange *x, void *ctx)
+{
+    autobox struct box *b = daytona_box(x, ctx, SCOPE_READ);
+
+    if (b)
+        daytona_build_logs_url(x, "sandbox", box_id(b));
+}
+
 static void get_toolbox_url(struct tn_http_exchange *x, void *ctx)
 {
     autobox struct box *b = daytona_box(x, ctx, SCOPE_READ);
@@ -522,6 +540,8 @@ const struct tn_route routes_daytona[] = {
     {"GET", BOX "/ports/{port}/preview-url", get_preview, "Daytona: address of a port", 0},
     {"GET", BOX "/ports/{port}/signed-preview-url", get_signed, "Daytona: a link to a port", 0},
     {"GET", BOX "/toolbox-proxy-url", get_toolbox_url, "Daytona: where its toolbox is", 0},
+    {"GET", BOX "/build-logs", get_build_logs, "Daytona: what the build of its image says", 0},
+    {"GET", BOX "/build-logs-url", get_build_logs_url, "Daytona: where that is", 0},
     {"POST", BOX "/fork", daytona_fork, "Daytona: a new one with its files", 0},
     {"POST", BOX "/{what}", not_served, "Daytona: not served", 0},
     {"GET", TOOLBOX "", daytona_toolbox, "Daytona: the toolbox of a sandbox", 0},

@@ -56,6 +56,7 @@ struct daytona_settings {
     bool public;                    /* its ports need no token */
     int64_t archive, remove, pause; /* minutes; remove negative: never */
     const char *target, *snapshot;  /* borrowed; or NULL */
+    const struct tn_json *build;    /* borrowed; NULL: it was not built (build.c) */
 };
 void daytona_settings_of(const struct tn_json *metadata, struct daytona_settings *out);
 /* New metadata: the texts in labels (an object, or NULL) and the settings.  The caller frees it. */
@@ -67,12 +68,44 @@ void daytona_put_labels(struct tn_jw *w, const struct tn_json *metadata);
 
 void daytona_create(struct tn_http_exchange *x, void *ctx);
 void daytona_fork(struct tn_http_exchange *x, void *ctx);
+/* POST /api/snapshots: of an image. */
+void daytona_create_snapshot(struct tn_http_exchange *x, void *ctx);
+/* Answers with that snapshot, which is a box whose build was begun: clients listen to one that goes
+ * on, even if it has ended meanwhile. */
+void daytona_reply_snapshot(struct tn_http_exchange *x, struct box *b);
 /* Ports without a token are the operator's to allow: TN_E_DENIED. */
 int daytona_check_public(const struct tn_service *s, bool wanted, struct tn_error *err);
-/* The box of the tenant that has a snapshot of that name or id, and its name there, on the heap.
- * NULL: there is none. */
+/* The box of the tenant that has a snapshot of that name or id, and its name there, on the heap, or
+ * NULL where the box itself is the snapshot.  NULL: there is none. */
 struct box *daytona_snapshot(struct tn_service *s, const struct caller *who, const char *given,
                              char **name);
+/* The session of the box that is the snapshot of that name; on the heap. */
+char *daytona_snapshot_session(const char *name);
+
+/* --- images (build.c) ------------------------------------------------------------------------- */
+
+enum daytona_build {
+    DAYTONA_NO_BUILD, /* it was not built */
+    DAYTONA_PENDING,
+    DAYTONA_BUILDING,
+    DAYTONA_BUILT,
+    DAYTONA_FAILED
+};
+/* How far the box is; name: of the snapshot that it is, NULL when it is a sandbox; log: the end of
+ * what it said, or NULL.  Both may be NULL, and live as long as the view. */
+enum daytona_build daytona_build_of(const struct box_view *v, const char **name, const char **log);
+/* For settings.build; the caller frees it. */
+struct tn_json *daytona_build_record(const char *name, enum daytona_build state, const char *log,
+                                     size_t n);
+/* Runs the script of a Dockerfile in a box that is pending and runs. */
+int daytona_build_start(struct tn_http_exchange *x, struct box *b, const char *script,
+                        struct tn_error *err);
+/* box_look, once the end of a build was noted; may wait for its box to rest. */
+void daytona_see(struct box *b, struct box_view *v);
+/* Answers with what the build says, to its end if that is asked for; or with the address of that
+ * answer, of /api/KIND/ID. */
+void daytona_build_logs(struct tn_http_exchange *x, struct box *b);
+void daytona_build_logs_url(struct tn_http_exchange *x, const char *kind, const char *id);
 
 /* --- the toolbox (toolbox.c) ------------------------------------------------------------------ */
 
@@ -92,7 +125,7 @@ typedef void (*daytona_call_fn)(struct daytona_call *c);
 struct daytona_row {
     const char *method, *path; /* "process/session/(star)/exec": one star is one segment */
     daytona_call_fn call;
-    const char *words; /* git.c: of the program */
+    const char *words; /* git.c: of the program; lsp.c: the method */
 };
 extern const struct daytona_row daytona_files_rows[];       /* files.c; ends with {0} */
 extern const struct daytona_row daytona_process_rows[];     /* process.c */
@@ -100,6 +133,7 @@ extern const struct daytona_row daytona_session_rows[];     /* session.c */
 extern const struct daytona_row daytona_pty_rows[];         /* pty.c */
 extern const struct daytona_row daytona_git_rows[];         /* git.c */
 extern const struct daytona_row daytona_interpreter_rows[]; /* interpreter.c */
+extern const struct daytona_row daytona_lsp_rows[];         /* lsp.c */
 
 /* The files of the box, with a connection of the caller's; NULL: answered. */
 struct tn_hand_files *daytona_files(struct daytona_call *c);
@@ -157,6 +191,12 @@ bool daytona_is_name(const char *text);
 void daytona_choose_protocol(struct tn_http_exchange *x);
 /* Answers the handshake of a WebSocket, and follows the process over it. */
 void daytona_stream(struct daytona_call *c, const char *which, bool terminal);
+
+/* --- what language servers say (lsp.c) -------------------------------------------------------- */
+
+/* The first message in these bytes: true when it is whole, with where its text is.  False: *begin
+ * bytes are no part of any. */
+bool daytona_lsp_frame(const char *text, size_t n, size_t *begin, size_t *length);
 
 /* --- output of git (git-output.c), written as one value ------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include "service/clock.h"
 #include "service/daytona/daytona.h"
 #include "service/openhands.h"
+#include "service/volume.h"
 
 enum { GIB = 1 << 30, METADATA_MAX = 64 << 10 };
 #define SETTINGS "daytona" /* a member of the metadata that is no text, hence no label */
@@ -90,6 +91,8 @@ static int take_first(struct box *b, void *ctx)
 struct box *daytona_box(struct tn_http_exchange *x, struct tn_service *s, unsigned scope)
 {
     const char *given = tn_http_param(x, "id"), *tenant;
+    const char *snapshot = NULL;
+    autoview struct box_view v = {0};
     struct tn_error err = {0};
     char id[11] = "";
 
@@ -97,6 +100,12 @@ struct box *daytona_box(struct tn_http_exchange *x, struct tn_service *s, unsign
         return NULL;
     tenant = caller_of(x)->tenant;
     struct box *b = box_find(s, tenant, given, NULL);
+    if (b)
+        box_look(b, &v);
+    if (b && daytona_build_of(&v, &snapshot, NULL) && snapshot) {
+        box_release(b);
+        b = NULL;
+    }
     if (!b &&
         box_each(s, &(struct box_filter){.tenant = tenant, .name = given, .newest_first = true},
                  take_first, id, NULL))
@@ -119,8 +128,15 @@ const char *daytona_state(const struct tn_http_exchange *x, const struct box_vie
 {
     bool pauses = daytona_version(x) >= DAYTONA_PAUSES;
 
+    static const char *const builds[] = {[DAYTONA_PENDING] = "pending_build",
+                                         [DAYTONA_BUILDING] = "building_snapshot",
+                                         [DAYTONA_FAILED] = "build_failed"};
+    const enum daytona_build build = daytona_build_of(v, NULL, NULL);
+
     if (v->goal == BOX_GONE)
         return "destroying";
+    if (build < TN_COUNT(builds) && builds[build])
+        return builds[build];
     switch (v->state) {
     case BOX_STARTING:
         return v->started > 0 ? "starting" : "creating";
@@ -174,6 +190,7 @@ void daytona_settings_of(const struct tn_json *metadata, struct daytona_settings
     out->pause = tn_json_int(tn_json_get(kept, "pause"), 0);
     out->target = tn_json_get_str(kept, "target", NULL);
     out->snapshot = tn_json_get_str(kept, "snapshot", NULL);
+    out->build = tn_json_get(kept, "build");
 }
 
 int daytona_metadata(const struct tn_json *labels, const struct daytona_settings *settings,
@@ -197,6 +214,10 @@ int daytona_metadata(const struct tn_json *labels, const struct daytona_settings
         tn_jw_kstr(&w, "target", settings->target);
     if (settings->snapshot)
         tn_jw_kstr(&w, "snapshot", settings->snapshot);
+    if (settings->build) {
+        tn_jw_key(&w, "build");
+        tn_jw_tree(&w, settings->build);
+    }
     tn_jw_object_end(&w);
     tn_jw_object_end(&w);
     if (!tn_buf_ok(&text))
@@ -224,6 +245,25 @@ static void put_env(const struct tn_http_exchange *x, struct tn_jw *w, const str
     tn_jw_object_end(w);
 }
 
+static void put_volumes(struct tn_jw *w, const struct box_view *v)
+{
+    tn_jw_key(w, "volumes");
+    tn_jw_array(w);
+    for (size_t i = 0; i < v->spec.volumes.count; i++) {
+        tn_autovolume struct tn_volume one = {0};
+        const char *name;
+        if (!volume_read(box_service(v->box), v->tenant, v->spec.volumes.items[i], &one, &name))
+            continue;
+        tn_jw_object(w);
+        tn_jw_kstr(w, "volumeId", name);
+        tn_jw_kstr(w, "mountPath", one.inside);
+        if (one.below)
+            tn_jw_kstr(w, "subpath", one.below + 1);
+        tn_jw_object_end(w);
+    }
+    tn_jw_array_end(w);
+}
+
 static void put_times(struct tn_jw *w, const struct box_view *v, const struct daytona_settings *s)
 {
     tn_jw_kint(w, "autoStopInterval", (int64_t)(v->idle_stop > 0 ? v->idle_stop / 60 : 0));
@@ -243,6 +283,7 @@ void daytona_put(struct tn_http_exchange *x, struct tn_jw *w, const struct box_v
     tn_autofree char *base = base_url(x);
     tn_autofree char *toolbox = tn_asprintf("%s" DAYTONA_TOOLBOX, base);
     struct daytona_settings settings;
+    const char *log;
 
     daytona_settings_of(v->metadata, &settings);
     tn_jw_object(w);
@@ -265,12 +306,13 @@ void daytona_put(struct tn_http_exchange *x, struct tn_jw *w, const struct box_v
     tn_jw_kint(w, "disk", gib(size.disk));
     tn_jw_kstr(w, "state", daytona_state(x, v));
     tn_jw_kstr(w, "desiredState", desired(v));
-    if (v->reason && v->state == BOX_ERROR)
+    if (daytona_build_of(v, NULL, &log) == DAYTONA_FAILED)
+        tn_jw_kstr(w, "errorReason", log ? log : "the build has failed");
+    else if (v->reason && v->state == BOX_ERROR)
         tn_jw_kstr(w, "errorReason", v->reason);
     tn_jw_kbool(w, "recoverable", v->state == BOX_ERROR);
     put_times(w, v, &settings);
-    tn_jw_key(w, "volumes");
-    tn_jw_raw(w, "[]", 2);
+    put_volumes(w, v);
     tn_jw_kstr(w, "toolboxProxyUrl", toolbox);
     tn_jw_object_end(w);
 }
@@ -281,7 +323,7 @@ void daytona_reply_box(struct tn_http_exchange *x, int status, struct box *b)
     struct tn_jw w = tn_jw(&json);
     autoview struct box_view v;
 
-    box_look(b, &v);
+    daytona_see(b, &v);
     daytona_put(x, &w, &v);
     tn_http_reply_json(x, status, &json);
 }

@@ -1,9 +1,10 @@
-/* Snapshots: templates of the configuration, and layers of the tenant's sandboxes.  And volumes, of
- * which there are none. */
+/* Snapshots: templates of the configuration, layers of the tenant's sandboxes, and images that were
+ * built (build.c).  And volumes (volume.h). */
 #include "service/bounds.h"
 #include "service/daytona/daytona.h"
 #include "service/openhands.h"
 #include "service/preview-host.h"
+#include "service/volume.h"
 
 enum { USUAL_PAGE = 100, LARGEST_PAGE = 1000, GIB = 1 << 30 };
 
@@ -35,6 +36,28 @@ static int look_in(struct box *b, void *ctx)
     return search->found != NULL;
 }
 
+char *daytona_snapshot_session(const char *name)
+{
+    return tn_asprintf("daytona-snapshot/%s", name);
+}
+
+/* One that is a box, by its id or its name. */
+static struct box *find_built(struct tn_service *s, const struct caller *who, const char *given)
+{
+    tn_autofree char *session = daytona_snapshot_session(given);
+    bool is_id = preview_is_id(given, strlen(given));
+    autobox struct box *b = is_id ? box_find(s, who->tenant, given, NULL) : NULL;
+    autoview struct box_view v = {0};
+    const char *name = NULL;
+
+    if (!b)
+        b = box_find_session(s, who->tenant, session, NULL);
+    if (b)
+        box_look(b, &v);
+    return b && v.goal != BOX_GONE && daytona_build_of(&v, &name, NULL) && name ? TN_TAKE_PTR(b)
+                                                                                : NULL;
+}
+
 /* An id is "BOX.NAME"; names are unique in a tenant, but for those that other APIs gave. */
 struct box *daytona_snapshot(struct tn_service *s, const struct caller *who, const char *given,
                              char **name)
@@ -44,6 +67,9 @@ struct box *daytona_snapshot(struct tn_service *s, const struct caller *who, con
     const char *dot = strchr(given, '.');
     char id[11] = "";
 
+    *name = NULL;
+    if ((search.found = find_built(s, who, given)))
+        return search.found;
     if (dot && preview_is_id(given, (size_t)(dot - given))) {
         snprintf(id, sizeof id, "%.*s", (int)(dot - given), given);
         struct box *b = box_find(s, who->tenant, id, NULL);
@@ -60,29 +86,35 @@ struct box *daytona_snapshot(struct tn_service *s, const struct caller *who, con
 
 /* --- as clients see them --------------------------------------------------------------------- */
 
-/* box NULL: a template, and cut is 0. */
-static void put(struct tn_jw *w, const char *tenant, const char *box, const char *name, double cut,
+struct shown {
+    const char *id, *name, *source; /* source: the box that it is of, or NULL */
+    const char *state, *reason;     /* reason: why it has failed, or NULL */
+    double cut;
+    bool general; /* a template */
+};
+
+static void put(struct tn_jw *w, const char *tenant, const struct shown *one,
                 const struct surface_size *size)
 {
-    tn_autofree char *id = box ? tn_asprintf("%s.%s", box, name) : tn_strdup(name);
-    static const char *const unknown[] = {"size", "entrypoint", "errorReason", "lastUsedAt"};
+    static const char *const unknown[] = {"size", "entrypoint", "lastUsedAt"};
 
     tn_jw_object(w);
-    tn_jw_kstr(w, "id", id);
+    tn_jw_kstr(w, "id", one->id);
     tn_jw_kstr(w, "organizationId", tenant);
-    tn_jw_kbool(w, "general", !box);
+    tn_jw_kbool(w, "general", one->general);
     tn_jw_kbool(w, "enabled", true);
-    tn_jw_kstr(w, "name", name);
-    tn_jw_kstr(w, "state", "active");
+    tn_jw_kstr(w, "name", one->name);
+    tn_jw_kstr(w, "state", one->state);
+    tn_jw_kstr(w, "errorReason", one->reason);
     tn_jw_kint(w, "cpu", size->cpus);
     tn_jw_kint(w, "gpu", 0);
     tn_jw_kint(w, "mem", (size->memory + GIB - 1) / GIB);
     tn_jw_kint(w, "disk", (size->disk + GIB - 1) / GIB);
     for (size_t i = 0; i < TN_COUNT(unknown); i++)
         tn_jw_kstr(w, unknown[i], NULL);
-    openhands_put_time(w, "createdAt", cut);
-    openhands_put_time(w, "updatedAt", cut);
-    tn_jw_kstr(w, "sourceSandboxId", box);
+    openhands_put_time(w, "createdAt", one->cut);
+    openhands_put_time(w, "updatedAt", one->cut);
+    tn_jw_kstr(w, "sourceSandboxId", one->source);
     tn_jw_object_end(w);
 }
 
@@ -96,7 +128,8 @@ static void put_template(struct tn_service *s, const struct caller *who, struct 
     if (tn_config_spec(tn_runtime_host(s->rt)->config, name, &spec, NULL) == 0)
         bounds_measure(s, spec.runtime, &spec, 1, &most, NULL);
     tn_spec_done(&spec);
-    put(w, who->tenant, NULL, name, 0,
+    put(w, who->tenant,
+        &(struct shown){.id = name, .name = name, .state = "active", .general = true},
         &(struct surface_size){.cpus = most.cpus > 1 ? (int64_t)most.cpus : 1,
                                .memory = (int64_t)most.memory,
                                .disk = (int64_t)most.disk});
@@ -121,20 +154,48 @@ static bool is_in(struct page *p)
 static int list_snapshot(const struct tn_snapshot *snapshot, void *ctx)
 {
     struct page *p = ctx;
+    tn_autofree char *id = tn_asprintf("%s.%s", p->box, snapshot->name);
 
     if ((!p->name || strcmp(p->name, snapshot->name) == 0) && is_in(p))
-        put(&p->w, p->who->tenant, p->box, snapshot->name, snapshot->created, &p->size);
+        put(&p->w, p->who->tenant,
+            &(struct shown){.id = id,
+                            .name = snapshot->name,
+                            .source = p->box,
+                            .state = "active",
+                            .cut = snapshot->created},
+            &p->size);
     return 0;
+}
+
+static void list_built(struct page *p, const struct box_view *v)
+{
+    static const char *const states[] = {[DAYTONA_PENDING] = "pending",
+                                         [DAYTONA_BUILDING] = "building",
+                                         [DAYTONA_BUILT] = "active",
+                                         [DAYTONA_FAILED] = "build_failed"};
+    struct shown one = {.id = v->id, .cut = v->created};
+    const char *log;
+    enum daytona_build build = daytona_build_of(v, &one.name, &log);
+
+    one.state = v->goal == BOX_GONE ? "removing" : states[build];
+    one.reason = build == DAYTONA_FAILED ? log : NULL;
+    if ((!p->name || strcmp(p->name, one.name) == 0) && is_in(p))
+        put(&p->w, p->who->tenant, &one, &p->size);
 }
 
 static int list_box(struct box *b, void *ctx)
 {
     struct page *p = ctx;
     autoview struct box_view v = {0};
+    const char *built;
 
-    box_look(b, &v);
+    daytona_see(b, &v);
     p->box = v.id;
     p->size = surface_size_of(&v);
+    if (daytona_build_of(&v, &built, NULL) && built) {
+        list_built(p, &v);
+        return 0;
+    }
     return tn_store_snapshots(tn_runtime_store(p->s->rt), v.id, list_snapshot, p, NULL) < 0;
 }
 
@@ -216,6 +277,46 @@ static void get_one(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 200, &json);
 }
 
+void daytona_reply_snapshot(struct tn_http_exchange *x, struct box *b)
+{
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, DAYTONA_ANSWER_MAX);
+    struct page p = {.s = box_service(b), .w = tn_jw(&json), .who = caller_of(x), .limit = 1};
+    autoview struct box_view v;
+
+    box_look(b, &v);
+    p.size = surface_size_of(&v);
+    list_built(&p, &v);
+    tn_http_reply_json(x, 200, &json);
+}
+
+/* The snapshot that the path names, which is a box; NULL: answered. */
+static struct box *find_image(struct tn_http_exchange *x, struct tn_service *s)
+{
+    tn_autofree char *name = NULL;
+    bool template;
+    autobox struct box *b = find(x, s, SCOPE_READ, &template, &name);
+
+    if (template || name)
+        native_refuse(x, TN_E_NOT_FOUND, "Build information of the snapshot not found");
+    return template || name ? NULL : TN_TAKE_PTR(b);
+}
+
+static void get_logs(struct tn_http_exchange *x, void *ctx)
+{
+    autobox struct box *b = find_image(x, ctx);
+
+    if (b)
+        daytona_build_logs(x, b);
+}
+
+static void get_logs_url(struct tn_http_exchange *x, void *ctx)
+{
+    autobox struct box *b = find_image(x, ctx);
+
+    if (b)
+        daytona_build_logs_url(x, "snapshots", box_id(b));
+}
+
 static void delete_one(struct tn_http_exchange *x, void *ctx)
 {
     tn_autofree char *name = NULL;
@@ -227,8 +328,9 @@ static void delete_one(struct tn_http_exchange *x, void *ctx)
         native_refuse(x, TN_E_DENIED, "templates are the operator's here");
     if (!b)
         return;
-    int failed = surface_forget(b, name, &err);
-    if (native_audit(x, ctx, "snapshot.delete", box_id(b), failed ? &err : NULL))
+    int failed = name ? surface_forget(b, name, &err) : 0;
+    if (name ? native_audit(x, ctx, "snapshot.delete", box_id(b), failed ? &err : NULL)
+             : surface_order(x, b, ORDER_DELETE, DAYTONA_SECONDS / 2))
         return;
     if (failed)
         reply_error(x, &err);
@@ -263,37 +365,108 @@ static void take(struct tn_http_exchange *x, void *ctx)
 
 /* --- volumes --------------------------------------------------------------------------------- */
 
+static int put_volume(struct tn_jw *w, const char *tenant, const struct volume *v)
+{
+    tn_jw_object(w);
+    tn_jw_kstr(w, "id", v->name);
+    tn_jw_kstr(w, "name", v->name);
+    tn_jw_kstr(w, "organizationId", tenant);
+    tn_jw_kstr(w, "state", "ready");
+    openhands_put_time(w, "createdAt", v->created);
+    openhands_put_time(w, "updatedAt", v->created);
+    tn_jw_kstr(w, "errorReason", NULL);
+    tn_jw_object_end(w);
+    return 0;
+}
+
+static int list_volume(const struct volume *v, void *ctx)
+{
+    struct page *p = ctx;
+
+    return put_volume(&p->w, p->who->tenant, v);
+}
+
 static void get_volumes(struct tn_http_exchange *x, void *ctx)
 {
-    if (caller_may(x, SCOPE_READ))
-        tn_http_reply(x, 200, "application/json", "[]", 2);
+    tn_autobuf struct tn_buf json = ANSWER_BUF(x, DAYTONA_ANSWER_MAX);
+    struct page p = {.w = tn_jw(&json)};
+
+    if (!caller_may(x, SCOPE_READ))
+        return;
+    p.who = caller_of(x);
+    tn_jw_array(&p.w);
+    volume_each(ctx, p.who->tenant, list_volume, &p);
+    tn_jw_array_end(&p.w);
+    tn_http_reply_json(x, 200, &json);
 }
 
-static void no_volume(struct tn_http_exchange *x, void *ctx)
+static void reply_volume(struct tn_http_exchange *x, struct tn_service *s, const char *name)
 {
-    if (caller_may(x, SCOPE_READ))
-        native_refuse(x, TN_E_NOT_FOUND, "Volume with name %.100s not found",
-                      tn_http_param(x, "volume"));
+    tn_autobuf struct tn_buf json = TN_BUF_INIT(8192);
+    struct tn_jw w = tn_jw(&json);
+    struct tn_error err = {0};
+    struct volume v;
+
+    if (volume_find(s, caller_of(x)->tenant, name, &v, &err)) {
+        reply_error(x, &err);
+        return;
+    }
+    put_volume(&w, caller_of(x)->tenant, &v);
+    tn_http_reply_json(x, 200, &json);
 }
 
-static void not_allowed(struct tn_http_exchange *x, void *ctx)
+static void get_volume(struct tn_http_exchange *x, void *ctx)
 {
-    if (caller_may(x, SCOPE_MANAGE))
-        native_refuse(x, TN_E_DENIED, "%.60s is not served here: see docs/clouds/daytona.md",
-                      tn_http_path(x));
+    if (caller_may(x, SCOPE_READ))
+        reply_volume(x, ctx, tn_http_param(x, "volume"));
+}
+
+static void post_volume(struct tn_http_exchange *x, void *ctx)
+{
+    tn_autojson struct tn_json *body = NULL;
+    struct tn_error err = {0};
+
+    if (!caller_may(x, SCOPE_MANAGE) || surface_body(x, DAYTONA_BODY_MAX, &body))
+        return;
+    const char *name = tn_json_get_str(body, "name", NULL);
+    int failed = volume_create(ctx, caller_of(x)->tenant, name, &err);
+    if (native_audit(x, ctx, "volume.create", NULL, failed ? &err : NULL))
+        return;
+    if (failed)
+        reply_error(x, &err);
+    else
+        reply_volume(x, ctx, name);
+}
+
+static void delete_volume(struct tn_http_exchange *x, void *ctx)
+{
+    struct tn_error err = {0};
+
+    if (!caller_may(x, SCOPE_MANAGE))
+        return;
+    int failed = volume_delete(ctx, caller_of(x)->tenant, tn_http_param(x, "volume"), &err);
+    if (native_audit(x, ctx, "volume.delete", NULL, failed ? &err : NULL))
+        return;
+    if (failed)
+        reply_error(x, &err);
+    else
+        tn_http_reply(x, 200, NULL, NULL, 0);
 }
 
 #define ONE "/api/snapshots/{snapshot}"
 const struct tn_route routes_daytona_snapshots[] = {
     {"POST", "/api/sandbox/{id}/snapshot", take, "Daytona: a snapshot of its files", 0},
     {"GET", "/api/snapshots", get_list, "Daytona: snapshots and templates", 0},
-    {"POST", "/api/snapshots", not_allowed, "Daytona: images are not built here", 0},
+    {"POST", "/api/snapshots", daytona_create_snapshot, "Daytona: builds an image", 0},
+    {"GET", ONE "/build-logs", get_logs, "Daytona: what its build says", 0},
+    {"GET", ONE "/build-logs-url", get_logs_url, "Daytona: where that is", 0},
     {"GET", ONE "", get_one, "Daytona: a snapshot", 0},
     {"DELETE", ONE "", delete_one, "Daytona: removes a snapshot", 0},
     {"POST", ONE "/activate", get_one, "Daytona: a snapshot, which is active", 0},
-    {"GET", "/api/volumes", get_volumes, "Daytona: none", 0},
-    {"POST", "/api/volumes", not_allowed, "Daytona: not served", 0},
-    {"GET", "/api/volumes/{volume}", no_volume, "Daytona: none", 0},
-    {"GET", "/api/volumes/by-name/{volume}", no_volume, "Daytona: none", 0},
+    {"GET", "/api/volumes", get_volumes, "Daytona: volumes", 0},
+    {"POST", "/api/volumes", post_volume, "Daytona: a new volume", 0},
+    {"GET", "/api/volumes/{volume}", get_volume, "Daytona: a volume", 0},
+    {"DELETE", "/api/volumes/{volume}", delete_volume, "Daytona: removes a volume", 0},
+    {"GET", "/api/volumes/by-name/{volume}", get_volume, "Daytona: a volume", 0},
     {0},
 };

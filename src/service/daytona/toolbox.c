@@ -50,8 +50,8 @@ static const struct daytona_row small_rows[] = {
 /* --- which call ------------------------------------------------------------------------------ */
 
 static const struct daytona_row *const tables[] = {
-    small_rows,       daytona_files_rows, daytona_process_rows,    daytona_session_rows,
-    daytona_pty_rows, daytona_git_rows,   daytona_interpreter_rows};
+    small_rows,       daytona_files_rows, daytona_process_rows,     daytona_session_rows,
+    daytona_pty_rows, daytona_git_rows,   daytona_interpreter_rows, daytona_lsp_rows};
 
 /* Whether the path is that of the row; what stars stand for goes into words. */
 static bool fits(const char *pattern, const char *path, char *words[2])
@@ -88,12 +88,10 @@ static bool dispatch(struct daytona_call *c, const char *path)
     return false;
 }
 
-/* What the vendor's own daemon says where a sandbox has no language server, or no desktop. */
+/* What the vendor's own daemon says where a sandbox has no desktop. */
 static void refuse_absent(struct tn_http_exchange *x, const char *path)
 {
-    if (strncmp(path, "lsp/", 4) == 0)
-        daytona_fail(x, 400, "LSP_SERVER_NOT_INITIALIZED", "there are no language servers here");
-    else if (strncmp(path, "computeruse/", 12) == 0)
+    if (strncmp(path, "computeruse/", 12) == 0)
         daytona_fail(x, 503, NULL, "Computer-use functionality is not available");
     else
         daytona_fail(x, 404, "NOT_FOUND", "%s /%.100s is not served here", tn_http_method(x), path);

@@ -42,6 +42,16 @@ static void test_forms(void **state)
     }
 }
 
+static void test_directory_of_a_volume(void **state)
+{
+    tn_autovolume struct tn_volume v = {0};
+
+    assert_int_equal(tn_volume_parse("volume:cache/a//./b/:/in:ro", &v, NULL), 0);
+    assert_string_equal(v.host, "cache");
+    assert_string_equal(v.below, "/a/b");
+    assert_true(v.named && v.read_only);
+}
+
 static void test_wrong_forms(void **state)
 {
     static const struct {
@@ -68,6 +78,11 @@ static void test_wrong_forms(void **state)
         {"a/b:/b", "neither an absolute path nor the name"},
         {"volume:/a:/b", "expected a mode"},
         {"volume:a:/b", "no name for a volume"},
+        {"volume:a/c:/b", "no name for a volume"},
+        {"volume:cache/:/b", "a directory of the volume"},
+        {"volume:cache/./:/b", "a directory of the volume"},
+        {"volume:cache/a/../b:/b", "a directory of the volume"},
+        {"volume:cache/..:/b", "a directory of the volume"},
         {"x:/b", "no name for a volume"},
         {"-x:/b", "no name for a volume"},
         {"cache:/b:overlay", "overlay needs a directory"},
@@ -133,9 +148,8 @@ static void test_several(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_wrong_forms),
-        cmocka_unit_test(test_absolute),
+        cmocka_unit_test(test_forms),       cmocka_unit_test(test_directory_of_a_volume),
+        cmocka_unit_test(test_wrong_forms), cmocka_unit_test(test_absolute),
         cmocka_unit_test(test_several),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
