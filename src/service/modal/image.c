@@ -13,7 +13,6 @@
 enum { RECIPE_MAX = 16 << 10, SCRIPT_MAX = 1 << 20, ID_LENGTH = 10 };
 #define BUILD_TAG "tendon:image"
 #define BUILD_SECONDS 3600.0
-#define START_MORE 5.0
 
 void modal_image_done(struct modal_image *i)
 {
@@ -401,7 +400,7 @@ static struct box *build(struct modal_call *c, const struct plan *p, bool anew,
     surface_add_arg(&spec.args, "/bin/sh");
     surface_add_arg(&spec.args, "-c");
     surface_add_arg(&spec.args, tn_buf_str(&p->script));
-    if (surface_await(b, c->s->options->start_seconds + START_MORE, err) == 0 &&
+    if (surface_await(b, c->s->options->start_seconds + MODAL_START_MORE, err) == 0 &&
         modal_start(c, b, &spec, NULL, BUILD_TAG, &started, err) == 0)
         return TN_TAKE_PTR(b);
     box_order(b, c->who, ORDER_DELETE, tn_now(), NULL);
@@ -580,9 +579,9 @@ static struct box *snapshot(struct modal_call *c, const char *id, struct tn_erro
     tn_autojson struct tn_json *metadata =
         image_metadata(tn_json_get_str(modal_record(&v), "recipe", ""), "\"good\"", err);
     wish.metadata = metadata;
-    struct box *made =
-        metadata ? surface_rest(b, c->who, &wish, c->s->options->start_seconds + START_MORE, err)
-                 : NULL;
+    struct box *made = metadata ? surface_rest(b, c->who, &wish,
+                                               c->s->options->start_seconds + MODAL_START_MORE, err)
+                                : NULL;
     if (native_audit(c->x, c->s, "snapshot.create", box_id(b), made ? NULL : err)) {
         box_release(made);
         tn_fail(err, TN_E_INTERNAL, "the audit log cannot be written");
