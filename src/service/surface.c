@@ -234,6 +234,17 @@ int surface_add_env(const struct tn_json *given, const char *home, struct tn_spe
     return tn_spec_check(spec, err);
 }
 
+void surface_add_quoted(struct tn_buf *out, const char *text, size_t n)
+{
+    tn_buf_putc(out, '\'');
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == '\'')
+            tn_buf_puts(out, "'\\''");
+        else
+            tn_buf_putc(out, text[i]);
+    tn_buf_putc(out, '\'');
+}
+
 void surface_add_arg(struct tn_str_list *args, const char *text)
 {
     args->items = tn_realloc(args->items, (args->count + 1) * sizeof *args->items);

@@ -68,6 +68,8 @@ void surface_put_rule(struct tn_jw *w, const char *text);
  * at home unless it has others. */
 int surface_add_env(const struct tn_json *given, const char *home, struct tn_spec *spec,
                     struct tn_error *err);
+/* The text as one word of a shell. */
+void surface_add_quoted(struct tn_buf *out, const char *text, size_t n);
 /* For a process: a copy of the text after its other words; its variables, with that home (NULL:
  * its user's own) unless they have another. */
 void surface_add_arg(struct tn_str_list *args, const char *text);

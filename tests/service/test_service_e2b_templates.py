@@ -52,19 +52,24 @@ def upload(service, client, build, packed):
     return digest
 
 
-def archives(service, build):
-    return [f.name for f in (service.state / "recipes").glob(f"{build['buildID']}*")]
-
-
-def charge(service, build, *change):
-    """How many bytes of uploads count for it; after setting it to that."""
+def rows(service, build, column, *change):
+    """Of the blobs of a build; after setting their charge to that."""
     db = sqlite3.connect(service.state / "tendon.db", timeout=20)
     with db:
         for n in change:
-            db.execute("UPDATE recipe SET uploaded = ? WHERE id = ?", (n, build["buildID"]))
-        found = db.execute("SELECT uploaded FROM recipe WHERE id = ?", (build["buildID"],)).fetchone()
+            db.execute("UPDATE blob SET charge = ? WHERE owner = ?", (n, build["buildID"]))
+        found = db.execute(f"SELECT {column} FROM blob WHERE owner = ?", (build["buildID"],)).fetchall()
     db.close()
-    return found and found[0]
+    return [row[0] for row in found]
+
+
+def archives(service, build):
+    return [f for f in rows(service, build, "id") if (service.state / "blobs" / f).exists()]
+
+
+def charge(service, build, *change):
+    """How many bytes of uploads count for it."""
+    return sum(rows(service, build, "charge", *change))
 
 
 def out(service, sandbox, command):
@@ -229,7 +234,7 @@ def test_uploads_count_until_they_are_gone(service):
     dora = service.tenant("dora", "--e2b")
     build = declare(dora, "counted")
     upload(service, dora, build, archive({"a": b"1"}))
-    full = 1 << 30
+    full = 10 << 30
     assert charge(service, build) == 1 << 20 and charge(service, build, full) == full
     other = declare(dora, "other")
     for body in (b"", b"x"):

@@ -117,17 +117,6 @@ static bool is_word(const char *line, const char *word, const char **rest)
     return true;
 }
 
-static void add_quoted(struct tn_buf *out, const char *text, size_t n)
-{
-    tn_buf_putc(out, '\'');
-    for (size_t i = 0; i < n; i++)
-        if (text[i] == '\'')
-            tn_buf_puts(out, "'\\''");
-        else
-            tn_buf_putc(out, text[i]);
-    tn_buf_putc(out, '\'');
-}
-
 /* "A=b C='d e'", or the old "A b c": calls fn for each. */
 typedef void (*env_fn)(const char *name, const char *value, void *ctx);
 static void each_env(const char *text, env_fn fn, void *ctx)
@@ -164,7 +153,7 @@ static void put_env(const char *name, const char *value, void *ctx)
 static void export_env(const char *name, const char *value, void *ctx)
 {
     tn_buf_printf(ctx, "export %s=", name);
-    add_quoted(ctx, value, strlen(value));
+    surface_add_quoted(ctx, value, strlen(value));
     tn_buf_puts(ctx, "\n");
 }
 
@@ -224,9 +213,9 @@ static bool plan_setting(const char *line, struct plan *p)
         each_env(rest, export_env, &p->script);
     } else if (is_word(line, "WORKDIR", &rest)) {
         tn_buf_puts(&p->script, "mkdir -p -- ");
-        add_quoted(&p->script, rest, strlen(rest));
+        surface_add_quoted(&p->script, rest, strlen(rest));
         tn_buf_puts(&p->script, "\ncd -- ");
-        add_quoted(&p->script, rest, strlen(rest));
+        surface_add_quoted(&p->script, rest, strlen(rest));
         tn_buf_puts(&p->script, "\n");
     } else {
         return false;
