@@ -14,7 +14,7 @@
 #define DIRECTORY "blobs" /* of the state directory: ID, and ID-part while it is written */
 #define STORE_SECONDS 3600.0
 #define TENANT_MAX ((int64_t)10 << 30)
-enum { MOST = 10000, CREDIT = 1 << 20, PIECE = 64 << 10 };
+enum { MOST = 50000, CREDIT = 1 << 20, LEAST = 4096, PIECE = 64 << 10 };
 
 void blob_done(struct blob *b)
 {
@@ -178,7 +178,7 @@ static int64_t fill(struct tn_service *s, const struct caller *who, const struct
 {
     tn_autofree char *piece = tn_malloc(PIECE);
     int64_t deadline = tn_deadline_in(STORE_SECONDS), size = 0;
-    ssize_t n, credit = CREDIT; /* also an empty file takes some */
+    ssize_t n, credit = CREDIT; /* also for an empty file */
 
     if (reserve(s, who, b, err))
         return -1;
@@ -228,9 +228,9 @@ int blob_store(struct tn_service *s, const struct caller *who, const struct blob
         return -1;
     int64_t size = store(s, who, b, source, ctx, err);
     rows = tn_db_run(s->db, size < 0 ? NULL : err,
-                     "UPDATE blob SET state = ?, size = ?, charge = charge * ? WHERE id = ?",
-                     "iiit", (int64_t)(size < 0 ? BLOB_OPEN : BLOB_STORED), size < 0 ? 0 : size,
-                     (int64_t)(size >= 0), b->id);
+                     "UPDATE blob SET state = ?, size = ?, charge = ? WHERE id = ?", "iiit",
+                     (int64_t)(size < 0 ? BLOB_OPEN : BLOB_STORED), size < 0 ? 0 : size,
+                     size < 0 ? 0 : size + LEAST, b->id);
     if (size >= 0 && rows == 0)
         size = tn_fail(err, TN_E_GONE, "it was deleted meanwhile");
     if (size < 0 || rows < 0) {

@@ -236,35 +236,41 @@ static size_t copy_words(struct tn_buf words[], size_t most, const char *at)
     return n;
 }
 
-static int do_copy(struct reader *r, const char *at)
+int dockerfile_add_copy(struct tn_buf *script, const char *context, const char *at,
+                        struct tn_error *err)
 {
+    struct reader r = {.err = err};
     tn_autobuf struct tn_buf owner = TN_BUF_INIT(DOCKERFILE_MAX),
                              mode = TN_BUF_INIT(DOCKERFILE_MAX);
     struct tn_buf words[COPY_MOST];
     int failed = 0;
 
-    if (!r->context)
-        return refuse(r, "COPY and ADD: there is no build context here");
     for (; strncmp(at, "--", 2) == 0; at = skip_blanks(at + strcspn(at, " \t")))
         if (!take_option(at, "--chown=", &owner) && !take_option(at, "--chmod=", &mode) &&
             strncmp(at, "--link", 6) != 0)
-            return refuse(r, "COPY and ADD: --chown, --chmod and --link are served here");
+            return refuse(&r, "COPY and ADD: --chown, --chmod and --link are served here");
     size_t n = copy_words(words, COPY_MOST, at);
     if (n < 2 || n == COPY_MOST || strncmp(at, "<<", 2) == 0)
-        failed = refuse(r, "COPY and ADD: expected sources and where they go");
+        failed = refuse(&r, "COPY and ADD: expected sources and where they go");
     for (size_t i = 0; !failed && i + 1 < n; i++)
         if (strstr(tn_buf_str(&words[i]), "://"))
-            failed = refuse(r, "ADD: nothing is fetched: RUN can");
+            failed = refuse(&r, "ADD: nothing is fetched: RUN can");
     if (!failed)
-        tn_buf_printf(&r->script, "tn_copy %s %s %s '%s'", owner.len ? tn_buf_str(&owner) : "''",
-                      mode.len ? tn_buf_str(&mode) : "''", tn_buf_str(&words[n - 1]), r->context);
+        tn_buf_printf(script, "tn_copy %s %s %s '%s'", owner.len ? tn_buf_str(&owner) : "''",
+                      mode.len ? tn_buf_str(&mode) : "''", tn_buf_str(&words[n - 1]), context);
     for (size_t i = 0; i < n; i++) {
         if (!failed && i + 1 < n)
-            tn_buf_printf(&r->script, " %s", tn_buf_str(&words[i]));
+            tn_buf_printf(script, " %s", tn_buf_str(&words[i]));
         tn_buf_done(&words[i]);
     }
-    tn_buf_puts(&r->script, "\n");
+    tn_buf_puts(script, "\n");
     return failed;
+}
+
+static int do_copy(struct reader *r, const char *at)
+{
+    return r->context ? dockerfile_add_copy(&r->script, r->context, at, r->err)
+                      : refuse(r, "COPY and ADD: there is no build context here");
 }
 
 static const struct {

@@ -3,6 +3,7 @@
 #ifndef TN_SERVICE_DOCKERFILE_H
 #define TN_SERVICE_DOCKERFILE_H
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -20,6 +21,10 @@ void dockerfile_done(struct dockerfile *d);
  * for several) becomes a directory.  OWNER and MODE may be empty; sources are patterns beneath the
  * directory CONTEXT, and what leads out of it, by its name or a link, fails. */
 extern const char dockerfile_copy[];
+
+/* Adds the call for what follows COPY or ADD. */
+int dockerfile_add_copy(struct tn_buf *script, const char *context, const char *at,
+                        struct tn_error *err);
 
 /* args: values of ARG by their names, or NULL.  context: the directory of the box in which the
  * files for COPY and ADD are when the script runs (no quotes in it), or NULL.  ENV is written down where login shells read it;

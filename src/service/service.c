@@ -79,6 +79,7 @@ static const struct tn_route *const routes[] = {
     routes_swerex_files,
     routes_swerex_session,
     routes_modal,
+    routes_modal_mounts,
     routes_preview,
     routes_editor,
     routes_dashboard,

@@ -35,11 +35,6 @@ static void upload_done(struct upload *u)
     tn_buf_done(&u->zip);
 }
 
-static ssize_t read_body(void *ctx, void *to, size_t n, struct tn_error *err)
-{
-    return tn_http_read(ctx, to, n, err);
-}
-
 static ssize_t read_part(void *ctx, void *to, size_t n, struct tn_error *err)
 {
     return tn_multipart_read(ctx, to, n, err);
@@ -178,7 +173,8 @@ static int settle(struct upload *u, struct tn_error *err)
 static int store(struct tn_http_exchange *x, struct upload *u, struct tn_error *err)
 {
     const struct tn_part *part;
-    struct tn_multipart *m = tn_multipart_new(tn_http_header(x, "Content-Type"), read_body, x, err);
+    struct tn_multipart *m =
+        tn_multipart_new(tn_http_header(x, "Content-Type"), surface_read_body, x, err);
     int next = -1, failed = 0;
 
     while (m && !failed && (next = tn_multipart_next(m, &part, err)) == 1)

@@ -219,7 +219,7 @@ def test_limits(service, alice, bob):
         begin(bob, build, step("RUN", "while ! test -e /home/user/go; do sleep 0.1; done")).ok(202)
     begin(bob, builds[2], step("RUN", "true")).ok(429)
     assert status(bob, builds[2])["status"] == "waiting"
-    assert charge(service, builds[2]) == 1 << 20 and len(archives(service, builds[2])) == 1
+    assert charge(service, builds[2]) > 4096 and len(archives(service, builds[2])) == 1
     for box in eventually(lambda: (lambda b: len(b) == 2 and b)(bob.get("/v1/sandboxes").ok().json["sandboxes"]), "boxes"):
         bob.delete(f"/v1/sandboxes/{box['id']}")  # whatever has it, it is the tenant's
     for build in builds[:2]:
@@ -235,7 +235,7 @@ def test_uploads_count_until_they_are_gone(service):
     build = declare(dora, "counted")
     upload(service, dora, build, archive({"a": b"1"}))
     full = 10 << 30
-    assert charge(service, build) == 1 << 20 and charge(service, build, full) == full
+    assert 4096 < charge(service, build) < 8192 and charge(service, build, full) == full
     other = declare(dora, "other")
     for body in (b"", b"x"):
         service.stranger().request("PUT", link_for(dora, other, "b" * 64), body).ok(413)

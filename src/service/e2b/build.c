@@ -315,11 +315,6 @@ static void get_file(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 201, &json);
 }
 
-static ssize_t read_body(void *ctx, void *to, size_t n, struct tn_error *err)
-{
-    return tn_http_read(ctx, to, n, err);
-}
-
 /* A build that begins looks for uploads, and an upload that begins looks whether it has. */
 static int store_file(struct tn_http_exchange *x, struct tn_service *s, const struct build *b,
                       const char *hash, struct tn_error *err)
@@ -333,7 +328,7 @@ static int store_file(struct tn_http_exchange *x, struct tn_service *s, const st
         return -1;
     int failed = find_open(s, b->template, &now) || strcmp(now.id, b->id) != 0
                      ? tn_fail(err, TN_E_CONFLICT, "the build has begun")
-                     : blob_store(s, caller_of(x), &archive, read_body, x, err) ||
+                     : blob_store(s, caller_of(x), &archive, surface_read_body, x, err) ||
                            blob_seal(s, &archive, err);
     if (failed)
         blob_delete(s, &archive, NULL);

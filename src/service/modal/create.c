@@ -14,7 +14,6 @@ static int check_wish(const Modal__Sandbox *d, struct tn_error *err)
         bool wanted;
     } absent[] = {
         {"volumes", d->n_volume_mounts},
-        {"mounts", d->n_mount_ids},
         {"network file systems", d->n_nfs_mounts},
         {"cloud bucket mounts", d->n_cloud_bucket_mounts},
         {"proxies", d->proxy_id && *d->proxy_id},
@@ -268,6 +267,9 @@ static int start_entrypoint(struct modal_call *c, struct box *b, const Modal__Sa
 
     if (make_workdir(c, b, image, err))
         return -1;
+    for (size_t i = 0; i < d->n_mount_ids; i++)
+        if (modal_write_mount(c, b, d->mount_ids[i], "", err))
+            return -1;
     if (!d->n_entrypoint_args)
         return 0;
     for (size_t i = 0; i < d->n_entrypoint_args; i++)

@@ -59,7 +59,8 @@ struct modal_method {
     unsigned scope;
 };
 extern const struct modal_method modal_account[], modal_creates[], modal_sandboxes[], modal_lists[],
-    modal_tunnels[], modal_images[], modal_commands[], modal_router[]; /* each ends with {0} */
+    modal_tunnels[], modal_mounts[], modal_images[], modal_commands[],
+    modal_router[]; /* each ends with {0} */
 
 /* One message of the answer: 0, or -1 when the client is gone. */
 int modal_send(struct modal_call *c, const void *message, struct tn_error *err);
@@ -131,6 +132,15 @@ struct tn_json *modal_tag_words(Modal__Tag *const *tags, size_t n, struct tn_err
 
 /* Answers a request for the host of a tunnel. */
 bool modal_take_tunnel(struct tn_service *s, struct tn_http_exchange *x);
+
+/* --- files for them (mounts.c) --------------------------------------------------------------- */
+
+struct blob;
+/* The list of files that an id (mo-) means; its name is their hash.  TN_E_NOT_FOUND. */
+int modal_find_mount(struct modal_call *c, const char *id, struct blob *out, struct tn_error *err);
+/* Writes them into a box that runs, beneath root ("": where they say). */
+int modal_write_mount(struct modal_call *c, struct box *b, const char *id, const char *root,
+                      struct tn_error *err);
 
 /* --- images (image.c) ------------------------------------------------------------------------ */
 

@@ -81,44 +81,19 @@ static int find(struct tn_http_exchange *x, struct tn_service *s, unsigned scope
 
 /* --- links ----------------------------------------------------------------------------------- */
 
-static char *link_text(const char *id, const char *key, const char *until)
-{
-    return tn_asprintf("%s/%s/%s", id, key, until);
-}
-
 static char *make_link(struct tn_http_exchange *x, struct tn_service *s, const char *purpose,
                        const struct blob *b, int64_t seconds)
 {
-    const char *key = caller_of(x)->key_id;
-    tn_autofree char *until = tn_asprintf("%lld", (long long)service_time() + (long long)seconds),
-                     *text = link_text(b->id, key, until), *base = base_url(x);
-    char token[SURFACE_TOKEN];
+    tn_autofree char *path = tn_asprintf("/v1/objects/%s/content", b->id);
 
-    surface_token(s, purpose, text, token);
-    return tn_asprintf("%s/v1/objects/%s/content?by=%s&until=%s&signature=%s", base, b->id, key,
-                       until, token);
+    return surface_link(x, s, purpose, path, seconds);
 }
 
-/* Who comes by a link is the key that it was made for.  -1: answered. */
+/* -1: answered. */
 static int enter(struct tn_http_exchange *x, struct tn_service *s, const char *purpose,
                  struct blob *out)
 {
-    const char *id = tn_http_param(x, "id"), *key = tn_http_query(x, "by"),
-               *until = tn_http_query(x, "until");
-    tn_autofree char *text = link_text(id, key ? key : "", until ? until : "");
-    struct caller who;
-
-    if (!key || !until || !surface_is_token(s, purpose, text, tn_http_query(x, "signature")) ||
-        strtod(until, NULL) < service_time() || keyring_find(s->keys, key, &who, NULL)) {
-        reply_unauthorized(x, "This link is none, or not any more");
-        return -1;
-    }
-    return caller_enter(x, &who) ? find(x, s, SCOPE_READ, out) : -1;
-}
-
-static ssize_t read_body(void *ctx, void *to, size_t n, struct tn_error *err)
-{
-    return tn_http_read(ctx, to, n, err);
+    return surface_by_link(x, s, purpose) ? find(x, s, SCOPE_READ, out) : -1;
 }
 
 static void put_content(struct tn_http_exchange *x, void *ctx)
@@ -128,7 +103,7 @@ static void put_content(struct tn_http_exchange *x, void *ctx)
 
     if (enter(x, ctx, "object-put", &b))
         return;
-    if (blob_store(ctx, caller_of(x), &b, read_body, x, &err))
+    if (blob_store(ctx, caller_of(x), &b, surface_read_body, x, &err))
         reply_error(x, &err);
     else
         tn_http_reply(x, 200, NULL, NULL, 0);
@@ -349,7 +324,7 @@ const struct tn_route routes_runloop_objects[] = {
     {"POST", "/v1/objects", post_objects, "Runloop: a new object", 0},
     {"GET", "/v1/objects", get_objects, "Runloop: objects, in pages", 0},
     {"GET", "/v1/objects/list_public", get_public, "Runloop: objects of everybody: none", 0},
-    {"GET", ONE, get_object, "Runloop: one object", 0},
+    {"GET", ONE "", get_object, "Runloop: one object", 0},
     {"POST", ONE "/complete", post_complete, "Runloop: it is uploaded", 0},
     {"POST", ONE "/delete", post_delete, "Runloop: removes it", 0},
     {"GET", ONE "/download", get_download, "Runloop: a link to its bytes", 0},
