@@ -125,6 +125,13 @@ int blob_delete(struct tn_service *s, const struct blob *b, struct tn_error *err
     return 0;
 }
 
+int blob_say(struct tn_service *s, const struct blob *b, const char *words, struct tn_error *err)
+{
+    return tn_db_run(s->db, err, "UPDATE blob SET words = ? WHERE id = ?", "tt", words, b->id) < 0
+               ? -1
+               : 0;
+}
+
 int blob_keep(struct tn_service *s, const struct blob *b, double expires, struct tn_error *err)
 {
     return tn_db_run(s->db, err, "UPDATE blob SET expires = ? WHERE id = ?", "dt", expires, b->id) <

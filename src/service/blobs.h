@@ -51,6 +51,8 @@ int blob_seal(struct tn_service *s, const struct blob *b, struct tn_error *err);
 /* For reading, of one that was stored: a descriptor of the caller's. */
 int blob_open(const struct tn_service *s, const struct blob *b, struct tn_error *err);
 int blob_delete(struct tn_service *s, const struct blob *b, struct tn_error *err);
+/* Other words of its owner. */
+int blob_say(struct tn_service *s, const struct blob *b, const char *words, struct tn_error *err);
 /* It lives until then. */
 int blob_keep(struct tn_service *s, const struct blob *b, double expires, struct tn_error *err);
 

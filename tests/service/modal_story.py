@@ -121,6 +121,33 @@ def images():
     fails(lambda: modal.Image.from_id("im-abcdefghij").build(app()) if NEWEST else box(image=modal.Image.from_id("im-abcdefghij")), modal.exception.NotFoundError)
 
 
+def secrets():
+    """With names: kept by the service, told to sandboxes alone."""
+    make = modal.Secret.objects.create if hasattr(modal.Secret, "objects") else modal.Secret.create_deployed
+    make("tokens", {"TOKEN": "one", "OTHER": "2"})
+    fails(lambda: make("tokens", {"TOKEN": "x"}), modal.exception.AlreadyExistsError)
+    sb = box(secrets=[modal.Secret.from_name("tokens", required_keys=["TOKEN"])], timeout=600)
+    assert sb.exec("sh", "-c", "echo $TOKEN $OTHER").stdout.read() == "one 2\n"
+    fails(lambda: box(secrets=[modal.Secret.from_name("none")]), modal.exception.NotFoundError)
+    fails(lambda: box(secrets=[modal.Secret.from_name("tokens", required_keys=["LACKS"])]), modal.exception.NotFoundError)
+    p = sb.exec("sh", "-c", "echo $TOKEN $MORE", secrets=[modal.Secret.from_name("tokens"), modal.Secret.from_dict({"MORE": "m"})])
+    assert p.stdout.read() == "one m\n"
+    found = modal.Secret.from_name("tokens")
+    found.hydrate()
+    assert found.info().name == "tokens"
+    if hasattr(found, "update"):
+        found.update({"TOKEN": "three"})
+        assert sb.exec("sh", "-c", "echo $TOKEN $OTHER", secrets=[found]).stdout.read() == "three 2\n"
+    if hasattr(modal.Secret, "objects"):
+        make("second", {"B": "c"})
+        assert [s.name for s in modal.Secret.objects.list()] == ["second", "tokens"]
+        assert [s.name for s in modal.Secret.objects.list(max_objects=1)] == ["second"]
+        for name in ("second", "tokens"):
+            modal.Secret.objects.delete(name)
+        fails(lambda: modal.Secret.objects.delete("tokens"), modal.exception.NotFoundError)
+    sb.terminate()
+
+
 def mounts():
     """Local files: in images, and in sandboxes when they start; a large one goes up by a link."""
     large = bytes(range(256)) * (20 << 10)

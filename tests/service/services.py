@@ -9,6 +9,7 @@ import select
 import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys

@@ -58,9 +58,9 @@ struct modal_method {
     modal_fn call;
     unsigned scope;
 };
-extern const struct modal_method modal_account[], modal_creates[], modal_sandboxes[], modal_lists[],
-    modal_tunnels[], modal_mounts[], modal_images[], modal_commands[],
-    modal_router[]; /* each ends with {0} */
+extern const struct modal_method modal_account[], modal_secrets[], modal_creates[],
+    modal_sandboxes[], modal_lists[], modal_tunnels[], modal_mounts[], modal_images[],
+    modal_commands[], modal_router[]; /* each ends with {0} */
 
 /* One message of the answer: 0, or -1 when the client is gone. */
 int modal_send(struct modal_call *c, const void *message, struct tn_error *err);
@@ -74,14 +74,14 @@ int modal_exists(struct modal_call *c, const char *what, const char *name);
 char *modal_token(const struct modal_call *c, const char *box);
 char *modal_router_url(const struct modal_call *c);
 
-/* --- names and secrets (account.c) ----------------------------------------------------------- */
+/* --- names and secrets (account.c, secrets.c) ----------------------------------------------------------- */
 
 /* The id of the app of that name. */
 void modal_app_id(const char *name, char out[MODAL_APP_ID]);
 /* Adds entries of a map to an object that is open. */
 void modal_put_pairs(struct tn_jw *w, Modal__Pair *const *pairs, size_t n);
 /* The variables of these secrets and sources, into an object that is open. */
-int modal_put_secrets(const struct modal_call *c, struct tn_jw *w, char *const *ids, size_t count,
+int modal_put_secrets(struct modal_call *c, struct tn_jw *w, char *const *ids, size_t count,
                       Modal__SecretSource *const *sources, size_t source_count,
                       struct tn_error *err);
 #define MODAL_MESSAGE(name) &modal__##name##__descriptor
