@@ -1,4 +1,5 @@
 /* New sandboxes: what they are made of, and their command. */
+#include "service/blobs.h"
 #include "service/bounds.h"
 #include "service/modal/modal.h"
 #include "service/openhands.h"
@@ -7,7 +8,7 @@ enum { SPEC_MAX = 256 << 10 };
 #define USUAL_SECONDS 300.0
 
 /* What they have and this service has not is refused before anything is made. */
-static int check_wish(const Modal__Sandbox *d, struct tn_error *err)
+static int check_wish(struct modal_call *c, const Modal__Sandbox *d, struct tn_error *err)
 {
     const struct {
         const char *what;
@@ -26,6 +27,11 @@ static int check_wish(const Modal__Sandbox *d, struct tn_error *err)
     for (size_t i = 0; i < TN_COUNT(absent); i++)
         if (absent[i].wanted)
             return tn_fail(err, TN_E_INVALID, "%s: not served here", absent[i].what);
+    for (size_t i = 0; i < d->n_mount_ids; i++) {
+        autoblob struct blob mount = {0};
+        if (modal_find_mount(c, d->mount_ids[i], &mount, err))
+            return -1;
+    }
     return native_check_names(d->name, NULL, NULL, err);
 }
 
@@ -289,7 +295,8 @@ static struct box *create(struct modal_call *c, const struct wish *want, int *an
     automodalimage struct modal_image image = {0};
 
     *answered = -1;
-    if (check_wish(want->d, err) || modal_find_image(c->s, c->who, want->d->image_id, &image, err))
+    if (check_wish(c, want->d, err) ||
+        modal_find_image(c->s, c->who, want->d->image_id, &image, err))
         return NULL;
     if (taken.name && *taken.name && modal_find_name(c, &taken)) {
         *answered = modal_exists(c, "a sandbox of the name", taken.name);
