@@ -477,7 +477,7 @@ static int look_at_build(struct box *b, struct tn_error *err)
 static int await_build(struct modal_call *c, struct box *b, double seconds, struct tn_error *err)
 {
     tn_autostatus struct tn_process_status status = {0};
-    struct tn_process_follow f = {.now = true};
+    struct tn_process_follow f = {0}; /* what it said may come after its end */
     struct log log = {.c = c, .err = err};
     int known = look_at_build(b, err);
 

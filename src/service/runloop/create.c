@@ -358,7 +358,7 @@ static int run_script(struct tn_http_exchange *x, struct box *b, const char *scr
     int64_t exit_status = runloop_exit_status(&status);
     if (exit_status == 0)
         return 0;
-    struct tn_process_follow f = {.now = true};
+    struct tn_process_follow f = {0}; /* what it said may come after its end */
     process_follow(b, started.id, &f, keep_said, &said, -1, tn_deadline_in(RUNLOOP_SECONDS), NULL);
     return tn_fail(err, TN_E_INVALID, "%.100s: exit status %lld: %s", what, (long long)exit_status,
                    tn_buf_str(&said));
