@@ -26,10 +26,10 @@ extern const char dockerfile_copy[];
 int dockerfile_add_copy(struct tn_buf *script, const char *context, const char *at,
                         struct tn_error *err);
 
-/* args: values of ARG by their names, or NULL.  context: the directory of the box in which the
- * files for COPY and ADD are when the script runs (no quotes in it), or NULL.  ENV is written down where login shells read it;
- * what says how a container is run (CMD, EXPOSE, ...) is passed over.  TN_E_INVALID names the line
- * that is none, or cannot be done so. */
+/* args: values of ARG by their names, or NULL.  context: the directory of the box (no quotes in its
+ * name) that has the files for COPY and ADD when the script runs, or NULL.  ENV is written down
+ * where login shells read it; what says how a container is run (CMD, EXPOSE, ...) is passed over.
+ * TN_E_INVALID names the line that is none, or cannot be done so. */
 int dockerfile_read(const char *text, const struct tn_json *args, const char *context,
                     struct dockerfile *out, struct tn_error *err);
 

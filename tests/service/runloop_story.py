@@ -57,10 +57,9 @@ def life():
     assert client.devboxes.retrieve(made.id).id == made.id
     done = client.devboxes.execute_sync(made.id, command="echo $A; cat launched; echo err >&2; exit 3")
     assert (done.stdout, done.stderr, done.exit_status) == ("1\nlaunched\n", "err\n", 3)
-    others = [client.devboxes.create().id for _ in range(2)]
+    others = [client.devboxes.await_running(client.devboxes.create().id).id for _ in range(2)]
     assert {d.id for d in client.devboxes.list(limit=2)} >= {made.id, *others}  # over pages
     for one in others:
-        client.devboxes.await_running(one)
         assert client.devboxes.shutdown(one).status == "shutdown"
     client.devboxes.keep_alive(made.id)
     assert client.devboxes.update(made.id, name="renamed", metadata={"b": "2"}).metadata == {"b": "2"}

@@ -3,7 +3,7 @@
 RECORDED = (
     "e2b-life", "e2b-files", "e2b-commands",
     "daytona-life", "daytona-files", "daytona-commands", "daytona-git", "daytona-snapshots",
-    "runloop-commands", "runloop-files", "runloop-layers",
+    "runloop-commands", "runloop-files", "runloop-layers", "runloop-life",
 )
 
 

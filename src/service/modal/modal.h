@@ -74,7 +74,7 @@ int modal_exists(struct modal_call *c, const char *what, const char *name);
 char *modal_token(const struct modal_call *c, const char *box);
 char *modal_router_url(const struct modal_call *c);
 
-/* --- names and secrets (account.c, secrets.c) ----------------------------------------------------------- */
+/* --- names and secrets (account.c, secrets.c) ------------------------------------------------ */
 
 /* The id of the app of that name. */
 void modal_app_id(const char *name, char out[MODAL_APP_ID]);

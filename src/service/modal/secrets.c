@@ -1,5 +1,5 @@
-/* Secrets: variables of sandboxes.  One without a name is kept in memory until somebody has used it;
- * one with a name is the words of a blob (blobs.h), sealed by the safe (security/safe.h). */
+/* Secrets: variables of sandboxes.  One without a name is kept in memory until somebody has used
+ * it; one with a name is the words of a blob (blobs.h), sealed by the safe (security/safe.h). */
 #include <pthread.h>
 #include <sys/random.h>
 
