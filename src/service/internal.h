@@ -61,6 +61,7 @@ extern const struct tn_route routes_runloop_executions[];
 extern const struct tn_route routes_runloop_files[];
 extern const struct tn_route routes_runloop_layers[];
 extern const struct tn_route routes_runloop_objects[];
+extern const struct tn_route routes_runloop_pty[];
 extern const struct tn_route routes_runloop_tunnels[];
 extern const struct tn_route routes_swerex[]; /* swerex/swerex.c, and so on */
 extern const struct tn_route routes_swerex_execute[];

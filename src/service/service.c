@@ -73,6 +73,7 @@ static const struct tn_route *const routes[] = {
     routes_runloop_files,
     routes_runloop_layers,
     routes_runloop_objects,
+    routes_runloop_pty,
     routes_runloop_tunnels,
     routes_swerex,
     routes_swerex_execute,

@@ -1,5 +1,5 @@
-"""What users do with Runloop's own SDK; run by an interpreter that has one: runloop_story.py STORY. All but quick_start, objects
-and asynchronous also work with 0.50, the one that OpenHands pins."""
+"""What users do with Runloop's own SDK; run by an interpreter that has one: runloop_story.py STORY. All but quick_start, objects,
+terminals and asynchronous also work with 0.50, the one that OpenHands pins."""
 
 import asyncio
 import os
@@ -292,6 +292,28 @@ def objects():
     for one in (text, binary, archive):
         assert one.delete().state == "DELETED"
     assert client.objects.list().objects == []
+
+
+def terminals():
+    client = Runloop()
+    box = client.devboxes.create_and_await_running().id
+    tunnel = client.devboxes.create_pty_tunnel(box)
+    # The name is the service's own, which is not in any DNS here.
+    headers = {"Host": f"1-{tunnel.tunnel_key}.tunnel.example.com", "X-Runloop-Tunnel-Authorization": f"Bearer {tunnel.auth_token}"}
+    pty = Runloop(default_headers=headers).pty
+    made = pty.connect("main", cols=100, rows=30)
+    assert (made.created, made.session_name, made.cols, made.rows) == (True, "main", 100, 30), made
+    assert not pty.connect("main").created
+    assert pty.control("main", action="resize", cols=90, rows=20).status == "ok"
+    pty.control("main", action="signal", signal="SIGWINCH")
+    raises(BadRequestError, pty.control, "main", action="resize", cols=0, rows=20)
+    raises(BadRequestError, pty.control, "main", action="signal", signal="SIGNONE")
+    pty.control("main", action="close")
+    raises(NotFoundError, pty.control, "main", action="close")
+    assert pty.connect("main").created
+    wrong = Runloop(default_headers={**headers, "X-Runloop-Tunnel-Authorization": "Bearer x"}).pty
+    raises(runloop_api_client.AuthenticationError, wrong.connect, "main")
+    client.devboxes.shutdown(box)
 
 
 def asynchronous():

@@ -18,7 +18,7 @@ memory = "256m"
 plugins = []
 env = {GREETING = "hello"}
 """
-TABLES = ("create", "devboxes", "executions", "files", "layers", "objects", "tunnels")
+TABLES = ("create", "devboxes", "executions", "files", "layers", "objects", "pty", "tunnels")
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,6 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
     assert alice.get("/v1/devboxes").ok().json["total_count"] == before
     for method, where in (
         ("POST", "/v1/devboxes/x/create_ssh_key"),
-        ("POST", "/v1/devboxes/x/create_pty_tunnel"),
         ("POST", "/v1/blueprints/preview"),
     ):
         answer = alice.request(method, where, {} if method == "POST" else None).ok(403)
@@ -745,7 +744,7 @@ def test_tenants_see_nothing_of_each_other(service, bob):
     assert bob.get("/v1/blueprints").ok().json["blueprints"] == []
     ids = {"id": made["id"], "execution": begun["execution_id"]}
     for method, route in sorted(routes_of(*(f"runloop/{name}.c" for name in TABLES))):
-        if "{id}" not in route or route.endswith(("create_ssh_key", "create_pty_tunnel")):
+        if "{id}" not in route or route.endswith("create_ssh_key"):
             continue
         if route.endswith("/content"):
             continue  # opened by links

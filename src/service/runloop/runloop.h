@@ -99,6 +99,8 @@ struct runloop_command {
     const char *text, *shell; /* shell: the name of one whose state is kept, or NULL */
     const char *tag, *idempotency;
     bool input;
+    bool pty; /* of that size */
+    int64_t columns, rows;
 };
 int runloop_start(struct tn_http_exchange *x, struct box *b, const struct runloop_command *c,
                   struct process_started *out, struct tn_error *err);
@@ -137,5 +139,10 @@ void runloop_put_tunnel(struct tn_jw *w, const struct box_view *v, const struct 
 char *runloop_new_tunnel(const struct tn_json *wish);
 /* Answers a request for the host of a tunnel. */
 bool runloop_take_tunnel(struct tn_service *s, struct tn_http_exchange *x);
+
+/* --- terminals (pty.c) ----------------------------------------------------------------------- */
+
+/* Answers a request by the tunnel for terminals; false: that is not its key. */
+bool runloop_take_pty(struct tn_http_exchange *x, const struct box_view *v, const char *key);
 
 #endif
