@@ -135,6 +135,23 @@ static const char recipes[] =
     "  DELETE FROM recipe_tag WHERE recipe = OLD.id;"
     " END;";
 
+/* service/blobs.h: those of a build go with its end */
+static const char blobs[] =
+    "CREATE TABLE blob ("
+    "  id TEXT PRIMARY KEY, tenant TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL,"
+    "  name TEXT NOT NULL, words TEXT, state INTEGER NOT NULL DEFAULT 0,"
+    "  size INTEGER NOT NULL DEFAULT 0, charge INTEGER NOT NULL DEFAULT 0,"
+    "  created REAL NOT NULL, expires REAL NOT NULL);"
+    "CREATE INDEX blob_name ON blob (tenant, owner, name);"
+    "CREATE TRIGGER recipe_ended AFTER UPDATE OF status ON recipe"
+    " WHEN NEW.status IN ('ready', 'error') BEGIN"
+    "  DELETE FROM blob WHERE tenant = NEW.tenant AND owner = NEW.id;"
+    " END;"
+    "CREATE TRIGGER recipe_gone_with_blobs AFTER DELETE ON recipe BEGIN"
+    "  DELETE FROM blob WHERE tenant = OLD.tenant AND owner = OLD.id;"
+    " END;"
+    "ALTER TABLE recipe DROP COLUMN uploaded;";
+
 const char *const tn_db_migrations[] = {
     sandboxes, service,       audit_notes, leases,       leases_of_older, key_limits, key_security,
-    key_walls, granted_rules, key_network, box_timeouts, recipes,         NULL};
+    key_walls, granted_rules, key_network, box_timeouts, recipes,         blobs,      NULL};

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/file-lock.h"
 #include "base/fs.h"
@@ -353,6 +354,46 @@ int tn_safe_put(const struct tn_safe *s, const char *owner, struct tn_safe_entry
     int r = put_locked(s, all, owner, e, most, err);
     tn_file_unlock(all, held);
     return r < 0 ? tn_error_context(err, "secret %.64s", e->name) : 0;
+}
+
+static int seal_locked(const struct tn_safe *s, int all, const char *what,
+                       const struct tn_buf *plain, struct tn_buf *out, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf sealed = TN_BUF_INIT(plain->len + 1024);
+    autosafekey struct safe_key key = {0};
+
+    if (safe_key_open(s, is_empty(all), &key, err) < 0 ||
+        safe_seal(&key, what, plain, &sealed, err) < 0)
+        return -1;
+    return tn_base64_encode(out, sealed.data, sealed.len)
+               ? tn_fail(err, TN_E_TOO_LARGE, "there is too much to seal")
+               : 0;
+}
+
+int tn_safe_seal(const struct tn_safe *s, const char *what, const struct tn_buf *plain,
+                 struct tn_buf *out, struct tn_error *err)
+{
+    tn_autofd int all = open_all(s, true, err);
+    int held = all < 0 ? -1 : tn_file_lock(all, tn_deadline_in(LOCK_SECONDS), err);
+
+    if (held < 0)
+        return -1;
+    int r = seal_locked(s, all, what, plain, out, err);
+    tn_file_unlock(all, held);
+    return r;
+}
+
+int tn_safe_unseal(const struct tn_safe *s, const char *what, const char *sealed,
+                   struct tn_buf *plain, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf raw = TN_BUF_INIT(strlen(sealed) + 1);
+    autosafekey struct safe_key key = {0};
+
+    return tn_base64_decode(&raw, sealed, strlen(sealed), err) < 0 ||
+                   safe_key_open(s, false, &key, err) < 0 ||
+                   safe_unseal(&key, what, &raw, plain, err) < 0
+               ? -1
+               : 0;
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #ifndef TN_SECURITY_SAFE_H
 #define TN_SECURITY_SAFE_H
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/field.h"
 
@@ -64,5 +65,13 @@ int tn_safe_each(const struct tn_safe *s, const char *owner, tn_safe_fn fn, void
 /* TN_E_NOT_FOUND.  Needs no key. */
 int tn_safe_remove(const struct tn_safe *s, const char *owner, const char *name,
                    struct tn_error *err);
+
+/* For what is kept elsewhere: appends the sealed form, as base64, to out.  It opens for the same
+ * `what` alone, a name that no secret above has ("modal TENANT NAME").  Makes the key as above. */
+int tn_safe_seal(const struct tn_safe *s, const char *what, const struct tn_buf *plain,
+                 struct tn_buf *out, struct tn_error *err);
+/* TN_E_DENIED: it was sealed with another key, for something else, or is damaged. */
+int tn_safe_unseal(const struct tn_safe *s, const char *what, const char *sealed,
+                   struct tn_buf *plain, struct tn_error *err);
 
 #endif

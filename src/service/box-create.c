@@ -1,5 +1,6 @@
 /* New boxes: the row and what it was asked for with in one transaction, then the rest. */
 #include "runtime/owner.h"
+#include "service/blobs.h"
 #include "service/bounds.h"
 #include "service/box-internal.h"
 #include "service/metrics.h"
@@ -211,6 +212,8 @@ static int may_have(struct box *b, const struct caller *who, struct tn_error *er
                                      .seconds = b->expires ? b->expires - b->created : 0};
 
     boxes_use(b->all, b->tenant, NULL, &used);
+    if (who->limits.max_disk > 0)
+        used.disk += blobs_charge(b->s, b->tenant);
     return admit_check(b->s, &who->limits, &used, &wanted, err);
 }
 

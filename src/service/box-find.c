@@ -133,6 +133,14 @@ static int64_t held_memory(const struct box *b)
                                                                                : b->memory;
 }
 
+int64_t box_disk_taken(struct tn_service *s, const char *tenant)
+{
+    struct quota_use used;
+
+    boxes_use(s->boxes, tenant, NULL, &used);
+    return used.disk;
+}
+
 void boxes_use(struct boxes *all, const char *tenant, const struct box *but, struct quota_use *out)
 {
     size_t count;

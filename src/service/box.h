@@ -119,6 +119,8 @@ int box_each(struct tn_service *s, const struct box_filter *f, box_fn fn, void *
 bool box_has_session_key(struct tn_service *s, const char *text);
 /* How many of the tenant (NULL: all) are in one of these states. */
 int box_count(struct tn_service *s, const char *tenant, unsigned states);
+/* Bytes of disk that those of the tenant may use together. */
+int64_t box_disk_taken(struct tn_service *s, const char *tenant);
 
 /* --- life ---------------------------------------------------------------------------------- */
 

@@ -4,9 +4,10 @@
 #include <strings.h>
 
 #include "base/buf.h"
+#include "service/surface.h"
 
 /* It becomes one argument of a program, which the kernel lets have 128 KiB. */
-enum { SCRIPT_MAX = 120 << 10, VALUES_MAX = 128 << 10 };
+enum { SCRIPT_MAX = 120 << 10, VALUES_MAX = 128 << 10, COPY_MOST = 65 };
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PROFILE "/etc/profile.d/tendon-image.sh"
 
@@ -27,8 +28,9 @@ struct variable {
 struct reader {
     struct tn_buf script;
     const struct tn_json *args;
-    char *image, *user; /* user NULL: the sandbox's own */
-    char *workdir;      /* NULL: nobody has said */
+    const char *context; /* NULL: none */
+    char *image, *user;  /* user NULL: the sandbox's own */
+    char *workdir;       /* NULL: nobody has said */
     struct variable *variables;
     size_t count, bytes; /* of their values */
     struct tn_error *err;
@@ -52,17 +54,6 @@ static void reader_done(struct reader *r)
 static const char *skip_blanks(const char *at)
 {
     return at + strspn(at, " \t");
-}
-
-static void put_quoted(struct tn_buf *out, const char *text, size_t n)
-{
-    tn_buf_putc(out, '\'');
-    for (size_t i = 0; i < n; i++)
-        if (text[i] == '\'')
-            tn_buf_puts(out, "'\\''");
-        else
-            tn_buf_putc(out, text[i]);
-    tn_buf_putc(out, '\'');
 }
 
 /* One character of a value, for between double quotes; variables of it live, commands do not. */
@@ -163,7 +154,7 @@ static int do_run(struct reader *r, const char *at)
     if (*at == '[' && tn_json_parse(at, strlen(at), &words, NULL) == 0)
         for (size_t i = 0; i < tn_json_count(words); i++) {
             const char *word = tn_json_str(tn_json_at(words, i), NULL);
-            put_quoted(&command, word ? word : "", word ? strlen(word) : 0);
+            surface_add_quoted(&command, word ? word : "", word ? strlen(word) : 0);
             tn_buf_putc(&command, ' ');
         }
     else
@@ -172,7 +163,7 @@ static int do_run(struct reader *r, const char *at)
         tn_buf_printf(&r->script, "su -s /bin/sh -c ");
     else
         tn_buf_puts(&r->script, "/bin/sh -c ");
-    put_quoted(&r->script, tn_buf_str(&command), command.len);
+    surface_add_quoted(&r->script, tn_buf_str(&command), command.len);
     if (r->user)
         tn_buf_printf(&r->script, " -- %s", r->user);
     tn_buf_puts(&r->script, "\n");
@@ -234,7 +225,7 @@ static int do_arg(struct reader *r, const char *at)
         return 0;
     tn_buf_printf(&r->script, "export %s=", name);
     if (given)
-        put_quoted(&r->script, given, strlen(given));
+        surface_add_quoted(&r->script, given, strlen(given));
     else
         put_word(NULL, &r->script, at + n + 1, false);
     tn_buf_puts(&r->script, "\n");
@@ -279,9 +270,94 @@ static int do_nothing(struct reader *r, const char *at)
     return 0;
 }
 
+const char dockerfile_copy[] =
+    "tn_copy() (\n"
+    "set -e; o=$1 m=$2 t=$3; root=$(cd \"$4\"; pwd -P)\n"
+    "case $t in /*) ;; *) t=$PWD/$t;; esac\n"
+    "shift 4; cd \"$root\"; IFS=; n=0; into=\n"
+    "for s; do for f in ./$s; do n=$((n + 1)); done; done\n"
+    "case $t in */) into=1;; esac\n"
+    "if [ -d \"$t\" ] || [ $n -gt 1 ]; then into=1; fi\n"
+    "for s; do for f in ./$s; do\n"
+    "  r=$(realpath \"$f\")\n"
+    "  case $r in \"$root\"|\"$root\"/*) ;; *)\n"
+    "    echo \"COPY $s: it leads out of the build context\" >&2; exit 1;; esac\n"
+    "  [ -z \"$m\" ] || chmod -R \"$m\" \"$r\"\n"
+    "  [ -z \"$o\" ] || chown -R \"$o\" \"$r\"\n"
+    "  if [ -d \"$r\" ]; then mkdir -p \"$t\"; cp -a \"$r/.\" \"$t/\"\n"
+    "  elif [ -n \"$into\" ]; then mkdir -p \"$t\"; cp -a \"$r\" \"$t/${f##*/}\"\n"
+    "  else mkdir -p \"$(dirname \"$t\")\"; cp -a \"$r\" \"$t\"; fi\n"
+    "done; done\n"
+    ")\n";
+
+/* --chown=, --chmod=: its value as a word, if it stands at `at`. */
+static bool take_option(const char *at, const char *name, struct tn_buf *value)
+{
+    size_t n = strlen(name);
+
+    if (strncmp(at, name, n) != 0)
+        return false;
+    tn_buf_reset(value);
+    put_word(NULL, value, at + n, false);
+    return true;
+}
+
+/* The words after the options, each between double quotes; how many. */
+static size_t copy_words(struct tn_buf words[], size_t most, const char *at)
+{
+    tn_autojson struct tn_json *list = NULL;
+    size_t n = 0;
+
+    if (*at == '[' && tn_json_parse(at, strlen(at), &list, NULL) == 0) {
+        for (; n < tn_json_count(list) && n < most; n++) {
+            const char *word = tn_json_str(tn_json_at(list, n), NULL);
+            tn_buf_init(&words[n], DOCKERFILE_MAX);
+            put_word(NULL, &words[n], word ? word : "", true);
+        }
+        return n;
+    }
+    while (*at && n < most) {
+        tn_buf_init(&words[n], DOCKERFILE_MAX);
+        at = put_word(NULL, &words[n++], at, false);
+    }
+    return n;
+}
+
+int dockerfile_add_copy(struct tn_buf *script, const char *context, const char *at,
+                        struct tn_error *err)
+{
+    struct reader r = {.err = err};
+    tn_autobuf struct tn_buf owner = TN_BUF_INIT(DOCKERFILE_MAX),
+                             mode = TN_BUF_INIT(DOCKERFILE_MAX);
+    struct tn_buf words[COPY_MOST];
+    int failed = 0;
+
+    for (; strncmp(at, "--", 2) == 0; at = skip_blanks(at + strcspn(at, " \t")))
+        if (!take_option(at, "--chown=", &owner) && !take_option(at, "--chmod=", &mode) &&
+            strncmp(at, "--link", 6) != 0)
+            return refuse(&r, "COPY and ADD: --chown, --chmod and --link are served here");
+    size_t n = copy_words(words, COPY_MOST, at);
+    if (n < 2 || n == COPY_MOST || strncmp(at, "<<", 2) == 0)
+        failed = refuse(&r, "COPY and ADD: expected sources and where they go");
+    for (size_t i = 0; !failed && i + 1 < n; i++)
+        if (strstr(tn_buf_str(&words[i]), "://"))
+            failed = refuse(&r, "ADD: nothing is fetched: RUN can");
+    if (!failed)
+        tn_buf_printf(script, "tn_copy %s %s %s '%s'", owner.len ? tn_buf_str(&owner) : "''",
+                      mode.len ? tn_buf_str(&mode) : "''", tn_buf_str(&words[n - 1]), context);
+    for (size_t i = 0; i < n; i++) {
+        if (!failed && i + 1 < n)
+            tn_buf_printf(script, " %s", tn_buf_str(&words[i]));
+        tn_buf_done(&words[i]);
+    }
+    tn_buf_puts(script, "\n");
+    return failed;
+}
+
 static int do_copy(struct reader *r, const char *at)
 {
-    return refuse(r, "COPY and ADD: there is no build context here");
+    return r->context ? dockerfile_add_copy(&r->script, r->context, at, r->err)
+                      : refuse(r, "COPY and ADD: there is no build context here");
 }
 
 static const struct {
@@ -353,15 +429,15 @@ static struct tn_json *make_env(const struct reader *r, struct tn_error *err)
     return tn_json_parse(tn_buf_str(&text), text.len, &env, err) ? NULL : env;
 }
 
-int dockerfile_read(const char *text, const struct tn_json *args, struct dockerfile *out,
-                    struct tn_error *err)
+int dockerfile_read(const char *text, const struct tn_json *args, const char *context,
+                    struct dockerfile *out, struct tn_error *err)
 {
     tn_autobuf struct tn_buf line = TN_BUF_INIT(DOCKERFILE_MAX);
-    struct reader r = {.args = args, .err = err};
+    struct reader r = {.args = args, .context = context, .err = err};
     int failed = strlen(text) < DOCKERFILE_MAX ? 0 : refuse(&r, "it is too large");
 
     tn_buf_init(&r.script, SCRIPT_MAX);
-    tn_buf_puts(&r.script, "set -e\n");
+    tn_buf_printf(&r.script, "set -e\n%s", context ? dockerfile_copy : "");
     while (!failed && next_line(&text, &line))
         failed = do_line(&r, tn_buf_str(&line));
     if (!failed && !r.image)

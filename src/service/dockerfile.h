@@ -1,8 +1,9 @@
 /* A Dockerfile as a script for bash: what it does to the files of a box, for clients whose images
- * are boxes here.  There is no build context and there are no stages. */
+ * are boxes here.  There are no stages. */
 #ifndef TN_SERVICE_DOCKERFILE_H
 #define TN_SERVICE_DOCKERFILE_H
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -17,10 +18,21 @@ struct dockerfile {
 void dockerfile_done(struct dockerfile *d);
 #define autodockerfile TN_CLEANUP(dockerfile_done)
 
-/* args: values of ARG by their names, or NULL.  ENV is written down where login shells read it;
- * what says how a container is run (CMD, EXPOSE, ...) is passed over.  TN_E_INVALID names the line
- * that is none, or cannot be done so. */
-int dockerfile_read(const char *text, const struct tn_json *args, struct dockerfile *out,
-                    struct tn_error *err);
+/* A function for any shell, tn_copy OWNER MODE TARGET CONTEXT SOURCE..., as Docker copies: the
+ * contents of a directory, a file under another name, or into what is or (with a final slash, or
+ * for several) becomes a directory.  OWNER and MODE may be empty; sources are patterns beneath the
+ * directory CONTEXT, and what leads out of it, by its name or a link, fails. */
+extern const char dockerfile_copy[];
+
+/* Adds the call for what follows COPY or ADD. */
+int dockerfile_add_copy(struct tn_buf *script, const char *context, const char *at,
+                        struct tn_error *err);
+
+/* args: values of ARG by their names, or NULL.  context: the directory of the box (no quotes in its
+ * name) that has the files for COPY and ADD when the script runs, or NULL.  ENV is written down
+ * where login shells read it; what says how a container is run (CMD, EXPOSE, ...) is passed over.
+ * TN_E_INVALID names the line that is none, or cannot be done so. */
+int dockerfile_read(const char *text, const struct tn_json *args, const char *context,
+                    struct dockerfile *out, struct tn_error *err);
 
 #endif

@@ -61,15 +61,18 @@ extern const struct tn_route routes_runloop_devboxes[];
 extern const struct tn_route routes_runloop_executions[];
 extern const struct tn_route routes_runloop_files[];
 extern const struct tn_route routes_runloop_layers[];
+extern const struct tn_route routes_runloop_objects[];
+extern const struct tn_route routes_runloop_pty[];
 extern const struct tn_route routes_runloop_tunnels[];
 extern const struct tn_route routes_swerex[]; /* swerex/swerex.c, and so on */
 extern const struct tn_route routes_swerex_execute[];
 extern const struct tn_route routes_swerex_files[];
 extern const struct tn_route routes_swerex_session[];
-extern const struct tn_route routes_modal[];     /* modal/call.c */
-extern const struct tn_route routes_health[];    /* health.c: /healthz /readyz /metrics */
-extern const struct tn_route routes_preview[];   /* preview.c */
-extern const struct tn_route routes_editor[];    /* editor.c */
-extern const struct tn_route routes_dashboard[]; /* dashboard.c */
+extern const struct tn_route routes_modal[];
+extern const struct tn_route routes_modal_mounts[]; /* modal/call.c */
+extern const struct tn_route routes_health[];       /* health.c: /healthz /readyz /metrics */
+extern const struct tn_route routes_preview[];      /* preview.c */
+extern const struct tn_route routes_editor[];       /* editor.c */
+extern const struct tn_route routes_dashboard[];    /* dashboard.c */
 
 #endif

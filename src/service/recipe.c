@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "runtime/hand-files.h"
+#include "service/dockerfile.h"
 #include "service/purses.h"
 #include "service/surface.h"
 
@@ -190,28 +191,15 @@ static int do_run(struct recipe *r, const struct tn_json *step, struct tn_error 
     return must(run_text(r, arg(step, 0), arg(step, 1), err), err);
 }
 
-/* As Docker has it: the contents of a directory, a file under another name, or into what is or
- * (with a final slash, or for several) becomes a directory. */
 static const char copy_script[] =
-    "set -e; a=$1 s=$2 t=$3 o=$4 m=$5\n"
-    "d=$(mktemp -d); trap 'rm -rf \"$d\" \"$a\"' EXIT\n"
-    "case $t in /*) ;; *) t=$PWD/$t;; esac\n"
-    "tar -xof \"$a\" -C \"$d\"; cd \"$d\"; IFS=; n=0; into=\n"
-    "for f in $s; do n=$((n + 1)); done\n"
-    "case $t in */) into=1;; esac\n"
-    "if [ -d \"$t\" ] || [ $n -gt 1 ]; then into=1; fi\n"
-    "for f in $s; do\n"
-    "  [ -z \"$m\" ] || chmod -R \"$m\" \"$f\"\n"
-    "  [ -z \"$o\" ] || chown -R \"$o\" \"$f\"\n"
-    "  if [ -d \"$f\" ]; then mkdir -p \"$t\"; cp -a \"$f/.\" \"$t/\"\n"
-    "  elif [ -n \"$into\" ]; then mkdir -p \"$t\"; cp -a \"$f\" \"$t/\"\n"
-    "  else mkdir -p \"$(dirname \"$t\")\"; cp -a \"$f\" \"$t\"; fi\n"
-    "done";
+    "set -e; d=$(mktemp -d); trap 'rm -rf \"$d\" \"$1\"' EXIT\n"
+    "tar -xof \"$1\" -C \"$d\"; tn_copy \"$4\" \"$5\" \"$3\" \"$d\" \"$2\"";
 
 static int do_copy(struct recipe *r, const struct tn_json *step, struct tn_error *err)
 {
     const char *owner = other_user(arg(step, 2)), *mode = arg(step, 3);
-    const char *const args[] = {"/bin/sh",        "-c",         copy_script,  "copy",
+    tn_autofree char *script = tn_asprintf("%s%s", dockerfile_copy, copy_script);
+    const char *const args[] = {"/bin/sh",        "-c",         script,       "copy",
                                 ARCHIVE,          arg(step, 0), arg(step, 1), owner ? owner : "",
                                 mode ? mode : "", NULL};
     tn_autofree char *address = NULL, *key = NULL;

@@ -15,6 +15,7 @@
 #include "service/admit.h"
 #include "service/asks.h"
 #include "service/audit.h"
+#include "service/blobs.h"
 #include "service/bounds.h"
 #include "service/builds.h"
 #include "service/clock.h"
@@ -71,12 +72,15 @@ static const struct tn_route *const routes[] = {
     routes_runloop_executions,
     routes_runloop_files,
     routes_runloop_layers,
+    routes_runloop_objects,
+    routes_runloop_pty,
     routes_runloop_tunnels,
     routes_swerex,
     routes_swerex_execute,
     routes_swerex_files,
     routes_swerex_session,
     routes_modal,
+    routes_modal_mounts,
     routes_preview,
     routes_editor,
     routes_dashboard,
@@ -192,7 +196,7 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
         return -1;
     hook_tell_again(s->hook);
     boxes_begin(s->boxes);
-    return e2b_builds_begin(s, err);
+    return e2b_builds_begin(s, err) || blobs_begin(s, err) ? -1 : 0;
 }
 
 /* Where there are few descriptors there are as many times fewer connections: without one left, not

@@ -11,6 +11,7 @@
 #include "runtime/registry.h"
 #include "service/admit.h"
 #include "service/audit.h"
+#include "service/blobs.h"
 #include "service/clock.h"
 #include "service/e2b/e2b.h"
 #include "service/metrics.h"
@@ -321,6 +322,7 @@ static void go_round(struct round *r, bool first)
     if (!first) { /* the start has looked at all of them */
         check_boxes(r);
         e2b_builds_sweep(s);
+        blobs_sweep(s);
     }
     if (is_stopping(k))
         return;

@@ -11,6 +11,7 @@
 #include "service/api-native.h"
 #include "service/bounds.h"
 #include "service/caller.h"
+#include "service/clock.h"
 #include "service/preview-host.h"
 #include "service/proxy.h"
 
@@ -34,6 +35,38 @@ bool surface_is_token(const struct tn_service *s, const char *purpose, const cha
     bool same = given && tn_same_secret(given, token);
     explicit_bzero(token, sizeof token);
     return same;
+}
+
+/* --- links ----------------------------------------------------------------------------------- */
+
+static char *link_text(const char *path, const char *key, const char *until)
+{
+    return tn_asprintf("%s/%s/%s", path, key, until);
+}
+
+char *surface_link(struct tn_http_exchange *x, struct tn_service *s, const char *purpose,
+                   const char *path, int64_t seconds)
+{
+    const char *key = caller_of(x)->key_id;
+    tn_autofree char *until = tn_asprintf("%lld", (long long)(service_time() + (double)seconds)),
+                     *text = link_text(path, key, until), *base = base_url(x);
+    char token[SURFACE_TOKEN];
+
+    surface_token(s, purpose, text, token);
+    return tn_asprintf("%s%s?by=%s&until=%s&signature=%s", base, path, key, until, token);
+}
+
+bool surface_by_link(struct tn_http_exchange *x, struct tn_service *s, const char *purpose)
+{
+    const char *key = tn_http_query(x, "by"), *until = tn_http_query(x, "until");
+    tn_autofree char *text = key && until ? link_text(tn_http_path(x), key, until) : tn_strdup("");
+    struct caller who;
+
+    if (*text && surface_is_token(s, purpose, text, tn_http_query(x, "signature")) &&
+        strtod(until, NULL) >= service_time() && keyring_find(s->keys, key, &who, NULL) == 0)
+        return caller_enter(x, &who);
+    reply_unauthorized(x, "This link is none, or not any more");
+    return false;
 }
 
 bool surface_tunnel_host(const struct tn_http_exchange *x, int *port, char key[SURFACE_TUNNEL])
@@ -72,6 +105,11 @@ bool surface_enter(struct tn_http_exchange *x, struct box *b, const char *key_id
     who.scopes = SCOPE_READ | SCOPE_USE;
     snprintf(who.tenant, sizeof who.tenant, "%s", box_tenant(b));
     return caller_enter(x, &who);
+}
+
+ssize_t surface_read_body(void *ctx, void *to, size_t n, struct tn_error *err)
+{
+    return tn_http_read(ctx, to, n, err);
 }
 
 int surface_body(struct tn_http_exchange *x, size_t max, struct tn_json **out)
@@ -232,6 +270,17 @@ int surface_add_env(const struct tn_json *given, const char *home, struct tn_spe
     tn_json_free(spec->env);
     spec->env = env;
     return tn_spec_check(spec, err);
+}
+
+void surface_add_quoted(struct tn_buf *out, const char *text, size_t n)
+{
+    tn_buf_putc(out, '\'');
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == '\'')
+            tn_buf_puts(out, "'\\''");
+        else
+            tn_buf_putc(out, text[i]);
+    tn_buf_putc(out, '\'');
 }
 
 void surface_add_arg(struct tn_str_list *args, const char *text)

@@ -24,6 +24,13 @@ void surface_token(const struct tn_service *s, const char *purpose, const char *
 bool surface_is_token(const struct tn_service *s, const char *purpose, const char *text,
                       const char *given);
 
+/* An address of that path for who has no key, on the heap: signed, counts for so long, and stands
+ * for the key that asks. */
+char *surface_link(struct tn_http_exchange *x, struct tn_service *s, const char *purpose,
+                   const char *path, int64_t seconds);
+/* Whoever comes by such a link is that key from here on.  False: answered. */
+bool surface_by_link(struct tn_http_exchange *x, struct tn_service *s, const char *purpose);
+
 /* Tunnels: ports of boxes under hosts that are hard to guess, "8080-KEY.anything".  A key is the
  * id of the box and a token of the surface whose tunnel it is, with a NUL: whoever knows it may
  * ask by any domain. */
@@ -38,6 +45,9 @@ bool surface_enter(struct tn_http_exchange *x, struct box *b, const char *key_id
 
 /* The body, an object or nothing (*out NULL); -1: answered. */
 int surface_body(struct tn_http_exchange *x, size_t max, struct tn_json **out);
+
+/* The body as a source of bytes; ctx is the exchange. */
+ssize_t surface_read_body(void *ctx, void *to, size_t n, struct tn_error *err);
 
 /* A place in a list of boxes, as text for a client: after that box. */
 enum { SURFACE_PLACE = 64 };
@@ -68,6 +78,8 @@ void surface_put_rule(struct tn_jw *w, const char *text);
  * at home unless it has others. */
 int surface_add_env(const struct tn_json *given, const char *home, struct tn_spec *spec,
                     struct tn_error *err);
+/* The text as one word of a shell. */
+void surface_add_quoted(struct tn_buf *out, const char *text, size_t n);
 /* For a process: a copy of the text after its other words; its variables, with that home (NULL:
  * its user's own) unless they have another. */
 void surface_add_arg(struct tn_str_list *args, const char *text);

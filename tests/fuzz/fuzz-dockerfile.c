@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     autodockerfile struct dockerfile d = {0};
     struct tn_error err = {0};
 
-    if (dockerfile_read(text, NULL, &d, &err)) {
+    if (dockerfile_read(text, NULL, "/context", &d, &err)) {
         assert(err.code == TN_E_INVALID && *err.text && !d.image && !d.script);
         return 0;
     }

@@ -64,6 +64,11 @@ for await (const one of modal.sandboxes.list({ appId: app.appId, tags: { step: '
 assert.deepEqual(ids, [box.sandboxId])
 assert.equal((await modal.sandboxes.fromId(box.sandboxId)).sandboxId, box.sandboxId)
 
+// Secrets.
+await assert.rejects(modal.secrets.fromName('none'), NotFoundError)
+const given = await box.exec(['printenv', 'S'], { secrets: [await modal.secrets.fromObject({ S: 'secret' })] })
+assert.equal(await given.stdout.readText(), 'secret\n')
+
 // Tunnels.
 const tunnels = await box.tunnels()
 assert.match(tunnels[8000].url, /^https:\/\/8000-[0-9a-z]{42}\.localhost/)

@@ -1,8 +1,10 @@
 """What users do with Modal's own Python SDK: python modal_story.py STORY. Written for both generations."""
 
+import hashlib
 import http.client
-import inspect
+import pathlib
 import sys
+import tempfile
 import time
 
 import modal
@@ -117,6 +119,61 @@ def images():
     again.terminate()
     fails(lambda: box(image=image().run_commands("exit 3")), modal.exception.RemoteError, modal.exception.ImageBuilderVersion if hasattr(modal.exception, "ImageBuilderVersion") else modal.exception.RemoteError)
     fails(lambda: modal.Image.from_id("im-abcdefghij").build(app()) if NEWEST else box(image=modal.Image.from_id("im-abcdefghij")), modal.exception.NotFoundError)
+
+
+def secrets():
+    """With names: kept by the service, told to sandboxes alone."""
+    make = modal.Secret.objects.create if hasattr(modal.Secret, "objects") else modal.Secret.create_deployed
+    make("tokens", {"TOKEN": "one", "OTHER": "2"})
+    fails(lambda: make("tokens", {"TOKEN": "x"}), modal.exception.AlreadyExistsError)
+    sb = box(secrets=[modal.Secret.from_name("tokens", required_keys=["TOKEN"])], timeout=600)
+    assert sb.exec("sh", "-c", "echo $TOKEN $OTHER").stdout.read() == "one 2\n"
+    fails(lambda: box(secrets=[modal.Secret.from_name("none")]), modal.exception.NotFoundError)
+    fails(lambda: box(secrets=[modal.Secret.from_name("tokens", required_keys=["LACKS"])]), modal.exception.NotFoundError)
+    p = sb.exec("sh", "-c", "echo $TOKEN $MORE", secrets=[modal.Secret.from_name("tokens"), modal.Secret.from_dict({"MORE": "m"})])
+    assert p.stdout.read() == "one m\n"
+    found = modal.Secret.from_name("tokens")
+    found.hydrate()
+    assert found.info().name == "tokens"
+    if hasattr(found, "update"):
+        found.update({"TOKEN": "three"})
+        assert sb.exec("sh", "-c", "echo $TOKEN $OTHER", secrets=[found]).stdout.read() == "three 2\n"
+    if hasattr(modal.Secret, "objects"):
+        make("second", {"B": "c"})
+        assert [s.name for s in modal.Secret.objects.list()] == ["second", "tokens"]
+        assert [s.name for s in modal.Secret.objects.list(max_objects=1)] == ["second"]
+        for name in ("second", "tokens"):
+            modal.Secret.objects.delete(name)
+        fails(lambda: modal.Secret.objects.delete("tokens"), modal.exception.NotFoundError)
+    sb.terminate()
+
+
+def mounts():
+    """Local files: in images, and in sandboxes when they start; a large one goes up by a link."""
+    large = bytes(range(256)) * (20 << 10)
+    with tempfile.TemporaryDirectory() as folder:
+        tree = pathlib.Path(folder)
+        (tree / "sub").mkdir()
+        (tree / "a.txt").write_text("A")
+        (tree / "sub" / "b.sh").write_text("#!/bin/sh\necho B\n")
+        (tree / "sub" / "b.sh").chmod(0o755)
+        (tree / "large.bin").write_bytes(large)
+        (tree / "Dockerfile").write_text("FROM debian:12\nWORKDIR /tmp/w\nCOPY a.txt sub /tmp/w/\nRUN ./b.sh >said\n")
+        made = image().add_local_file(tree / "a.txt", "/opt/a.txt", copy=True).run_commands("cat /opt/a.txt /opt/a.txt >/opt/twice")
+        made = made.add_local_dir(tree, "/opt/tree", copy=True)
+        sb = box(image=made, timeout=600)
+        p = sb.exec("sh", "-c", "cat /opt/twice; /opt/tree/sub/b.sh; sha256sum </opt/tree/large.bin; ls -A /tmp | grep tendon-context")
+        assert p.stdout.read() == f"AAB\n{hashlib.sha256(large).hexdigest()}  -\n", p.stderr.read()
+        sb.terminate()
+        late = image().add_local_file(tree / "a.txt", "/opt/late.txt").add_local_dir(tree / "sub", "/opt/sub")
+        sb = box("sh", "-c", "cat /opt/late.txt; /opt/sub/b.sh", image=late, timeout=600)
+        assert sb.stdout.read() == "AB\n"
+        sb.terminate()
+        sb = box(image=modal.Image.from_dockerfile(tree / "Dockerfile", context_dir=tree), timeout=600)
+        assert sb.exec("cat", "/tmp/w/said", "/tmp/w/a.txt").stdout.read() == "B\nA"
+        sb.terminate()
+        (tree / "Dockerfile").write_text("FROM debian:12\nCOPY ../../../../etc/passwd /opt/p\n")
+        fails(lambda: box(image=modal.Image.from_dockerfile(tree / "Dockerfile", context_dir=tree)), Exception)
 
 
 def files():

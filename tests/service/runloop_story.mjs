@@ -76,6 +76,16 @@ assert.equal(await built.file.read({ file_path: 'tool' }), 't\n')
 await built.shutdown()
 await blueprint.delete()
 
+// Objects.
+const stored = await sdk.storageObject.uploadFromText('hellö', 'greeting.txt')
+assert.equal(await stored.downloadAsText(), 'hellö')
+const mounted = await sdk.devbox.create({ mounts: [{ type: 'object_mount', object_id: stored.id, object_path: '/tmp/put.txt' }] })
+assert.equal(await mounted.file.read({ file_path: '/tmp/put.txt' }), 'hellö')
+await mounted.shutdown()
+assert.ok((await sdk.storageObject.list()).some((one) => one.id === stored.id))
+await stored.delete()
+await assert.rejects(stored.getInfo(), Runloop.NotFoundError)
+
 // The generated client.
 const api = sdk.api
 const made = await api.devboxes.create({ name: 'api', metadata: { a: '1' } })

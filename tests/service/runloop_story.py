@@ -1,5 +1,5 @@
-"""What users do with Runloop's own SDK; run by an interpreter that has one: runloop_story.py STORY. All but quick_start, objects
-and asynchronous also work with 0.50, the one that OpenHands pins."""
+"""What users do with Runloop's own SDK; run by an interpreter that has one: runloop_story.py STORY. All but quick_start, objects,
+terminals and asynchronous also work with 0.50, the one that OpenHands pins."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ import time
 import urllib.request
 
 import runloop_api_client
-from runloop_api_client import AsyncRunloop, BadRequestError, NotFoundError, PermissionDeniedError, Runloop, RunloopError
+from runloop_api_client import AsyncRunloop, BadRequestError, NotFoundError, Runloop, RunloopError
 
 PYTHON = next((p for p in ("/usr/bin/python", "/usr/local/bin/python") if os.path.exists(p)), "python3")
 
@@ -57,10 +57,9 @@ def life():
     assert client.devboxes.retrieve(made.id).id == made.id
     done = client.devboxes.execute_sync(made.id, command="echo $A; cat launched; echo err >&2; exit 3")
     assert (done.stdout, done.stderr, done.exit_status) == ("1\nlaunched\n", "err\n", 3)
-    others = [client.devboxes.create().id for _ in range(2)]
+    others = [client.devboxes.await_running(client.devboxes.create().id).id for _ in range(2)]
     assert {d.id for d in client.devboxes.list(limit=2)} >= {made.id, *others}  # over pages
     for one in others:
-        client.devboxes.await_running(one)
         assert client.devboxes.shutdown(one).status == "shutdown"
     client.devboxes.keep_alive(made.id)
     assert client.devboxes.update(made.id, name="renamed", metadata={"b": "2"}).metadata == {"b": "2"}
@@ -222,7 +221,99 @@ def openhands():
 
 
 def objects():
-    raises(PermissionDeniedError, Runloop().objects.create, content_type="text", name="x")
+    """Stored, listed, downloaded, put into devboxes, the context of a build."""
+    from datetime import timedelta
+
+    from runloop_api_client import RunloopSDK
+
+    runloop = RunloopSDK()
+    client = runloop.api
+    made = client.objects.create(content_type="text", name="greeting.txt", metadata={"a": "1"})
+    assert (made.state, made.name, made.metadata, made.size_bytes) == ("UPLOADING", "greeting.txt", {"a": "1"}, None), made
+    raises(BadRequestError, client.objects.complete, made.id)  # it has no bytes
+    raises(BadRequestError, client.objects.download, made.id)
+    raises(BadRequestError, client.devboxes.create, mounts=[{"type": "object_mount", "object_id": made.id, "object_path": "/tmp/x"}])
+    client.objects.delete(made.id)
+    raises(NotFoundError, client.objects.retrieve, made.id)
+    raises(BadRequestError, client.objects.create, content_type="picture", name="x")
+    text = runloop.storage_object.upload_from_text("hellö", name="greeting.txt", metadata={"a": "1"}, ttl=timedelta(hours=1))
+    info = text.refresh()
+    assert (info.state, info.content_type, info.size_bytes) == ("READ_ONLY", "text", 6) and info.delete_after_time_ms > info.create_time_ms
+    assert text.download_as_text() == "hellö" and text.download_as_bytes() == "hellö".encode()
+    big = bytes(range(256)) * (3 << 12)
+    binary = runloop.storage_object.upload_from_bytes(big, name="big.bin", content_type="binary")
+    assert binary.download_as_bytes(duration_seconds=60) == big
+    with tempfile.TemporaryDirectory() as folder:
+        tree = pathlib.Path(folder) / "tree"
+        (tree / "sub").mkdir(parents=True)
+        (tree / "a.txt").write_text("A")
+        (tree / "b.txt").write_text("B")
+        (tree / "sub" / "c.txt").write_text("C")
+        (tree / "out").symlink_to("/etc/passwd")
+        archive = runloop.storage_object.upload_from_dir(tree)
+    assert {o.id for o in client.objects.list(limit=1)} == {text.id, binary.id, archive.id}  # over pages
+    assert [o.id for o in runloop.storage_object.list(name="big")] == [binary.id]
+    assert [o.id for o in client.objects.list(content_type="tgz").objects] == [archive.id]
+    assert client.objects.list(state="UPLOADING").objects == [] and client.objects.list_public().objects == []
+    mounts = [
+        {"type": "object_mount", "object_id": text.id, "object_path": "/home/user/put/greeting.txt"},
+        {"type": "object_mount", "object_id": archive.id, "object_path": "/home/user/it's here"},
+        {"type": "file_mount", "target": "/tmp/f", "content": "F"},
+    ]
+    with runloop.devbox.create(mounts=mounts) as devbox:
+        said = devbox.cmd.exec("cat put/greeting.txt \"it's here/a.txt\" \"it's here/sub/c.txt\" /tmp/f; ls -A /tmp | grep tendon-object")
+        assert said.stdout() == "hellöACF", said.stdout() + said.stderr()
+    steps = [
+        "FROM runloop:runloop/starter",
+        "WORKDIR /home/user/w",
+        "COPY a.txt .",
+        "COPY --chmod=600 a.txt b.txt /home/user/both/",
+        'COPY ["sub", "deep/er"]',
+        "ENV N=b",
+        "ADD ${N}.txt renamed",
+        "COPY *.txt /home/user/all/",
+        "RUN cat a.txt deep/er/c.txt renamed >/home/user/said",
+    ]
+    context = archive.as_build_context()
+    blueprint = runloop.blueprint.create(name="copied", dockerfile="\n".join(steps), build_context=context)
+    assert client.blueprints.retrieve(blueprint.id).parameters.build_context.object_id == archive.id
+    with blueprint.create_devbox() as devbox:
+        said = devbox.cmd.exec("cat said; echo; ls both all; stat -c %a both/b.txt; ls -A /tmp | grep tendon-context")
+        assert said.stdout() == "ACB\nall:\na.txt\nb.txt\n\nboth:\na.txt\nb.txt\n600\n", said.stdout() + said.stderr()
+    blueprint.delete()
+    for bad in ("COPY ../../../../etc/passwd /home/user/p", "COPY out /home/user/p", "COPY none /home/user/p", "COPY /etc/passwd /home/user/p"):
+        dockerfile = f"FROM runloop:runloop/starter\n{bad}\n"
+        raises(RunloopError, client.blueprints.create_and_await_build_complete, name="bad", dockerfile=dockerfile, build_context=context)
+    for bad in ("COPY --from=0 a b", "ADD https://example.com/x /x", "COPY a"):
+        dockerfile = f"FROM runloop:runloop/starter\n{bad}\n"
+        raises(BadRequestError, client.blueprints.create, name="bad", dockerfile=dockerfile, build_context=context)
+    raises(NotFoundError, client.blueprints.create, name="bad", dockerfile="FROM x", build_context={"type": "object", "object_id": "0" * 32})
+    raises(BadRequestError, client.blueprints.create, name="bad", dockerfile="FROM x\nCOPY a b")  # no context
+    for one in (text, binary, archive):
+        assert one.delete().state == "DELETED"
+    assert client.objects.list().objects == []
+
+
+def terminals():
+    client = Runloop()
+    box = client.devboxes.create_and_await_running().id
+    tunnel = client.devboxes.create_pty_tunnel(box)
+    # The name is the service's own, which is not in any DNS here.
+    headers = {"Host": f"1-{tunnel.tunnel_key}.tunnel.example.com", "X-Runloop-Tunnel-Authorization": f"Bearer {tunnel.auth_token}"}
+    pty = Runloop(default_headers=headers).pty
+    made = pty.connect("main", cols=100, rows=30)
+    assert (made.created, made.session_name, made.cols, made.rows) == (True, "main", 100, 30), made
+    assert not pty.connect("main").created
+    assert pty.control("main", action="resize", cols=90, rows=20).status == "ok"
+    pty.control("main", action="signal", signal="SIGWINCH")
+    raises(BadRequestError, pty.control, "main", action="resize", cols=0, rows=20)
+    raises(BadRequestError, pty.control, "main", action="signal", signal="SIGNONE")
+    pty.control("main", action="close")
+    raises(NotFoundError, pty.control, "main", action="close")
+    assert pty.connect("main").created
+    wrong = Runloop(default_headers={**headers, "X-Runloop-Tunnel-Authorization": "Bearer x"}).pty
+    raises(runloop_api_client.AuthenticationError, wrong.connect, "main")
+    client.devboxes.shutdown(box)
 
 
 def asynchronous():

@@ -9,6 +9,7 @@ import select
 import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -338,8 +339,19 @@ class Service:
     def census(self):
         """{kind: what is there}, but for the files of the service itself."""
         counted = Census(self.base, self.state, self.mark, self.ids.seen).take()
-        files = [path for path in counted.pop("directories", []) if pathlib.Path(path).name not in OWN_FILES]
+        own = OWN_FILES | self.blobs()
+        files = [path for path in counted.pop("directories", []) if pathlib.Path(path).name not in own]
         return {**counted, **({"directories": files} if files else {})}
+
+    def blobs(self):
+        """The files that clients keep, as far as a row knows of them."""
+        if not (self.state / "blobs").exists():
+            return set()
+        db = sqlite3.connect(self.state / "tendon.db", timeout=20)
+        try:
+            return {row[0] for row in db.execute("SELECT id FROM blob")}
+        finally:
+            db.close()
 
     def finish(self):
         """Ends it, removes its sandboxes, and sees to it that nothing is left."""

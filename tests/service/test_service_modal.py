@@ -1,5 +1,7 @@
 """The surface of Modal on the wire: both gRPC services, refusals, tenants, frames that no good client sends."""
 
+import base64
+import hashlib
 import struct
 import uuid
 
@@ -183,7 +185,6 @@ def test_how_a_call_ends_is_in_the_trailers(alice, box):
 
 
 @pytest.mark.parametrize("field", [
-    (2, "mo-1"),
     (9, []),
     (13, [(1, "vo-1"), (2, "/data")]),
     (14, []),
@@ -369,6 +370,90 @@ def test_who_only_reads_ends_nothing(service, alice, image):
     assert after["expires"] == before["expires"] and after["state"] == "running"
     alice.call("SandboxTerminate", [(1, one[0])]).ok()
     assert owner.get(f"/v1/sandboxes/{one[0][3:]}").ok().json["expires"] < before["expires"]
+
+
+def put_file(client, content):
+    digest = hashlib.sha256(content).hexdigest()
+    assert client.call("MountPutFile", [(2, digest), (3, content)]).one[2] == [1]
+    return digest
+
+
+def mount(client, *files):
+    return client.call("MountGetOrCreate", [(5, [(1, name), (3, digest), (5, 0o644)]) for name, digest in files])
+
+
+def test_files_are_what_they_say(service, alice, bob):
+    digest = put_file(alice, b"content")
+    other = hashlib.sha256(b"other").hexdigest()
+    alice.call("MountPutFile", [(2, other), (3, b"not it")]).ok(INVALID)
+    assert 2 not in (missing := alice.call("MountBatchedCheckExistence", [(1, digest), (1, other), (1, "x")]).one) and missing[1] == [other.encode(), b"x"]
+    assert bob.call("MountPutFile", [(2, digest)]).one.get(2) == [0]  # another tenant's
+    mount(bob, ("/x", digest)).ok(INVALID)
+    for name in ("../x", "/a/../../x", "..", ""):
+        mount(alice, (name, digest)).ok(INVALID)
+    made = mount(alice, ("/opt/...x", digest)).one
+    assert mount(alice, ("/opt/...x", digest)).one == made  # the same files are the same mount
+    wire(service, "alice", "--scope", "read").call("MountPutFile", [(2, digest), (3, b"content")]).ok(DENIED)
+    alice.call("MountGetOrCreate", [(1, "modal-client-mount")]).ok(NOT_FOUND)
+
+
+def test_uploads_by_links(service, alice):
+    content = b"x" * 5000
+    md5, sha = hashlib.md5(content), hashlib.sha256(content)
+    wish = [(1, base64.b64encode(md5.digest())), (2, base64.b64encode(sha.digest())), (3, len(content))]
+    answer = alice.call("BlobCreate", wish).one
+    link = text(unpack(answer[5][0]), 1)
+    link = link[link.index("/modal/") :]
+    stranger = service.stranger()
+    for wrong in (link.partition("?")[0], link.replace("signature=", "signature=0")):
+        stranger.request("PUT", wrong, content).ok(401)
+    stranger.request("PUT", link, b"something else").ok(400)
+    alice.call("MountPutFile", [(2, sha.hexdigest()), (5, text(answer, 4))]).ok(NOT_FOUND)
+    stranger.request("PUT", link, content).ok(404)  # once is enough
+    answer = alice.call("BlobCreate", wish).one
+    link = text(unpack(answer[5][0]), 1)
+    put = stranger.request("PUT", link[link.index("/modal/") :], content).ok(200)
+    assert put.headers["ETag"] == f'"{md5.hexdigest()}"'
+    assert alice.call("MountPutFile", [(2, sha.hexdigest()), (5, text(answer, 4))]).one[2] == [1]
+    alice.call("BlobCreate", [*wish[:2], (3, 2 << 30)]).ok(EXHAUSTED)
+    alice.call("BlobCreate", [(1, "x"), (2, "y"), (3, 1)]).ok(INVALID)
+
+
+def test_mounts_are_of_their_tenant(alice, bob, image):
+    made = text(mount(alice, ("/opt/a", put_file(alice, b"A"))).one, 1)
+    one = create(alice, image, (2, made))
+    assert said(alice, one, start(alice, one, "cat", "/opt/a")) == b"A"
+    alice.call("SandboxTerminate", [(1, one[0])]).ok()
+    bob.call("SandboxCreateV2", [(1, "ap-x"), (2, [(3, image), (2, made)])]).ok(NOT_FOUND)
+    bob.call("ImageGetOrCreate", [(2, [(6, "FROM debian:12"), (6, "COPY . /"), (15, made)])]).ok(NOT_FOUND)
+    alice.call("SandboxCreateV2", [(1, "ap-x"), (2, [(3, image), (2, "mo-" + "0" * 32)])]).ok(NOT_FOUND)
+
+
+def test_secrets_of_their_tenant(service, alice, bob, image):
+    value = "never to be seen"
+    pair = [(1, "TOKEN"), (2, value)]
+    reader, user = wire(service, "alice", "--scope", "read"), wire(service, "alice", "--scope", "use")
+    user.call("SecretGetOrCreate", [(1, "mine"), (4, 2), (5, pair)]).ok(DENIED)
+    alice.call("SecretGetOrCreate", [(1, "no name"), (4, 2), (5, pair)]).ok(INVALID)
+    made = alice.call("SecretGetOrCreate", [(1, "mine"), (4, 2), (5, pair)]).one
+    assert text(unpack(made[2][0]), 3) == "TOKEN"
+    assert text(user.call("SecretGetOrCreate", [(1, "mine")]).one, 1) == text(made, 1)
+    for call in ("SecretGetOrCreate", "SecretList", "SecretGetInfo"):
+        told = alice.call(call, [(1, text(made, 1) if call == "SecretGetInfo" else "mine")]).ok().messages
+        assert value not in repr(told), call
+    bob.call("SecretGetOrCreate", [(1, "mine")]).ok(NOT_FOUND)
+    assert bob.call("SecretList", []).one == {}
+    for call in ("SecretGetInfo", "SecretDelete", "SecretUpdate"):
+        bob.call(call, [(1, text(made, 1))]).ok(NOT_FOUND)
+    bob.call("SandboxCreateV2", [(1, "ap-x"), (2, [(3, image), (4, text(made, 1))])]).ok(NOT_FOUND)
+    reader.call("SecretDelete", [(1, text(made, 1))]).ok(DENIED)
+    service.restart()
+    assert not [file for file in service.state.glob("tendon.db*") if value.encode() in file.read_bytes()]  # sealed
+    one = create(alice, image, (4, text(made, 1)))
+    assert said(alice, one, start(alice, one, "printenv", "TOKEN")) == value.encode() + b"\n"
+    alice.call("SandboxTerminate", [(1, one[0])]).ok()
+    alice.call("SecretDelete", [(1, text(made, 1))]).ok()
+    alice.call("SecretGetOrCreate", [(1, "mine")]).ok(NOT_FOUND)
 
 
 def test_requests_for_files_have_a_size(alice, box):

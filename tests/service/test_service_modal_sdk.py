@@ -10,7 +10,7 @@ from peers import peers, sdk
 from services import Service
 
 HERE = pathlib.Path(__file__).parent
-BOTH = ("quick_start", "entrypoint", "commands", "names", "images", "openhands")
+BOTH = ("quick_start", "entrypoint", "commands", "names", "images", "mounts", "secrets", "openhands")
 NEWEST = ("files",)
 
 

@@ -18,7 +18,7 @@ memory = "256m"
 plugins = []
 env = {GREETING = "hello"}
 """
-TABLES = ("create", "devboxes", "executions", "files", "layers", "tunnels")
+TABLES = ("create", "devboxes", "executions", "files", "layers", "objects", "pty", "tunnels")
 
 
 @pytest.fixture(scope="module")
@@ -147,10 +147,7 @@ def test_what_is_not_served_is_refused_before_anything_is_made(alice):
     assert alice.get("/v1/devboxes").ok().json["total_count"] == before
     for method, where in (
         ("POST", "/v1/devboxes/x/create_ssh_key"),
-        ("POST", "/v1/devboxes/x/create_pty_tunnel"),
         ("POST", "/v1/blueprints/preview"),
-        ("GET", "/v1/objects"),
-        ("POST", "/v1/objects"),
     ):
         answer = alice.request(method, where, {} if method == "POST" else None).ok(403)
         assert "not served" in answer.json["message"]
@@ -506,7 +503,7 @@ def test_blueprints(service):
     assert [b["id"] for b in client.get("/v1/blueprints?name=more").ok().json["blueprints"]] == [more["id"]]
     assert client.get("/v1/blueprints?status=failed").ok().json["total_count"] == 1
     assert client.get(f"/v1/blueprints/{made['id']}/logs").ok().json["blueprint_id"] == made["id"]
-    client.post("/v1/blueprints", {"name": "x", "build_context": {"type": "object"}}).ok(403)
+    client.post("/v1/blueprints", {"name": "x", "build_context": {"type": "object"}}).ok(404)
     client.post("/v1/blueprints", {}).ok(400)
     for one in (made, more, bad):
         client.post(f"/v1/blueprints/{one['id']}/delete").ok()
@@ -638,6 +635,99 @@ def test_a_tunnel_ends_with_the_key_that_made_the_devbox(service):
     service.client().delete(at(made["id"])).ok(204)
 
 
+# --- objects -------------------------------------------------------------------------------------
+
+
+def new_object(client, kind="binary"):
+    made = client.post("/v1/objects", {"name": "x", "content_type": kind}).ok().json
+    return made, made["upload_url"][made["upload_url"].index("/v1/") :]
+
+
+def put_object(service, client, content, kind="binary"):
+    made, link = new_object(client, kind)
+    service.stranger().request("PUT", link, content).ok(200)
+    return client.post(f"/v1/objects/{made['id']}/complete").ok().json
+
+
+def mount(made, where="/tmp/it"):
+    return {"type": "object_mount", "object_id": made["id"], "object_path": where}
+
+
+def files_of(service):
+    return {f.name for f in (service.state / "blobs").glob("*")}
+
+
+def test_links_to_objects(service, alice, bob):
+    made, link = new_object(alice)
+    where = f"/v1/objects/{made['id']}"
+    stranger = service.stranger()
+    for wrong in (f"{where}/content", link.replace("signature=", "signature=0"), link.replace("until=", "until=9"), link.replace("by=", "by=0")):
+        stranger.request("PUT", wrong, b"x").ok(401)
+    stranger.get(link).ok(401)  # of an upload
+    stranger.request("PUT", link, b"first").ok(200)
+    assert alice.get(where).ok().json["state"] == "UPLOADING"
+    stranger.request("PUT", link, b"second").ok(200)
+    alice.post(f"{where}/complete").ok()
+    assert stranger.request("PUT", link, b"third").status == 400  # it does not change any more
+    url = alice.get(f"{where}/download?duration_seconds=60").ok().json["download_url"]
+    got = stranger.get(url[url.index("/v1/") :]).ok()
+    assert got.body == b"second" and got.headers["X-Content-Type-Options"] == "nosniff"
+    assert alice.get(f"{where}/download?duration_seconds=0").status == 400
+    reader = service.tenant("alice", "--scope", "read")
+    assert reader.get(where).ok() and reader.get(f"{where}/download").status == 403
+    for wish in ("complete", "delete"):
+        assert reader.post(f"{where}/{wish}").status == 403
+    key = service.make_key("of-links", "--tenant", "alice")
+    url = service.client(key["key"]).get(f"{where}/download").ok().json["download_url"]
+    service.client().delete(f"/v1/keys/{key['id']}").ok(204)
+    stranger.get(url[url.index("/v1/") :]).ok(401)
+    assert made["id"] in files_of(service)
+    assert alice.post(f"{where}/delete").ok().json["state"] == "DELETED"
+    alice.get(where).ok(404)
+    assert made["id"] not in files_of(service)
+
+
+def test_objects_count_for_the_disk_of_their_key(service):
+    carl = service.tenant("carl", "--max-disk", "64m")
+    half = bytes(40 << 20)
+    made = put_object(service, carl, half)
+    other, link = new_object(carl)
+    service.stranger().request("PUT", link, half).ok(413)
+    where = f"/v1/objects/{other['id']}"
+    assert carl.get(where).ok().json["state"] == "UPLOADING" and carl.post(f"{where}/complete").status == 400
+    assert other["id"] not in files_of(service)
+    wish = {"disk": "32m"}
+    assert "max_disk" in carl.post("/v1/sandboxes", wish).ok(429).json["detail"]
+    carl.post(f"/v1/objects/{made['id']}/delete").ok()
+    box = carl.post("/v1/sandboxes", wish).ok(201).json
+    service.stranger().request("PUT", link, half).ok(413)  # what the sandbox has is taken
+    service.stranger().request("PUT", link, half[: 20 << 20]).ok(200)
+    carl.post(f"{where}/delete").ok()
+    carl.delete(at(box["id"])).ok(204)
+
+
+def test_what_a_kill_leaves_of_an_upload(service):
+    dana = service.tenant("dana")
+    kept = put_object(service, dana, b"kept")
+    made, link = new_object(dana)
+    connection = service.connect()
+    connection.putrequest("PUT", link)
+    connection.putheader("Content-Length", "100")
+    connection.endheaders(b"half")
+    eventually(lambda: f"{made['id']}-part" in files_of(service), "its file")
+    assert service.stranger().request("PUT", link, b"at once").status == 400
+    service.restart(kill=True)
+    connection.close()
+    assert not [f for f in files_of(service) if f.startswith(made["id"])]
+    dana.post(f"/v1/objects/{made['id']}/complete").ok(400)
+    service.stranger().request("PUT", link, b"again").ok(200)
+    assert dana.post(f"/v1/objects/{made['id']}/complete").ok().json["size_bytes"] == 5
+    url = dana.get(f"/v1/objects/{kept['id']}/download").ok().json["download_url"]
+    assert service.stranger().get(url[url.index("/v1/") :]).ok().body == b"kept"
+    for one in (kept, made):
+        dana.post(f"/v1/objects/{one['id']}/delete").ok()
+
+
 # --- tenants -------------------------------------------------------------------------------------
 
 
@@ -647,20 +737,26 @@ def test_tenants_see_nothing_of_each_other(service, bob):
     begun = owner.post(path(made, "/execute_async"), {"command": "sleep 1000"}).ok().json
     snapshot = owner.post(path(made, "/snapshot_disk"), {"name": "mine"}).ok().json
     blueprint = build(owner, name="mine", system_setup_commands=["true"])
+    thing = put_object(service, owner, b"mine")
+    assert bob.get("/v1/objects").ok().json["objects"] == []
     assert bob.get("/v1/devboxes").ok().json["devboxes"] == []
     assert bob.get("/v1/devboxes/disk_snapshots").ok().json["snapshots"] == []
     assert bob.get("/v1/blueprints").ok().json["blueprints"] == []
     ids = {"id": made["id"], "execution": begun["execution_id"]}
     for method, route in sorted(routes_of(*(f"runloop/{name}.c" for name in TABLES))):
-        if "{id}" not in route or route.endswith(("create_ssh_key", "create_pty_tunnel")):
+        if "{id}" not in route or route.endswith("create_ssh_key"):
             continue
-        named = snapshot["id"] if "disk_snapshots" in route else blueprint["id"] if "blueprints" in route else made["id"]
+        if route.endswith("/content"):
+            continue  # opened by links
+        named = snapshot["id"] if "disk_snapshots" in route else thing["id"] if "objects" in route else blueprint["id"] if "blueprints" in route else made["id"]
         where = route.format(**{**ids, "id": named})
         answer = bob.request(method.upper(), where, {"statuses": ["running"]} if method == "post" else None)
         assert answer.status == 404, (method, where, answer)
-    for wish in ({"snapshot_id": snapshot["id"]}, {"blueprint_id": blueprint["id"]}, {"blueprint_name": "mine"}):
+    for wish in ({"snapshot_id": snapshot["id"]}, {"blueprint_id": blueprint["id"]}, {"blueprint_name": "mine"}, {"mounts": [mount(thing)]}):
         bob.post("/v1/devboxes", wish).ok(404)
+    bob.post("/v1/blueprints", {"name": "x", "dockerfile": "FROM x", "build_context": {"object_id": thing["id"]}}).ok(404)
     assert owner.get(path(made)).ok().json["status"] == "running"
     owner.post(f"/v1/devboxes/disk_snapshots/{snapshot['id']}/delete").ok()
     owner.post(f"/v1/blueprints/{blueprint['id']}/delete").ok()
+    owner.post(f"/v1/objects/{thing['id']}/delete").ok()
     shut(owner, made)

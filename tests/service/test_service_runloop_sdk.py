@@ -12,7 +12,7 @@ from vendors import environment
 
 HERE = pathlib.Path(__file__).parent
 BOTH = ("life", "commands", "files", "layers", "tunnels", "openhands")
-NEWEST = ("quick_start", "objects", "asynchronous")
+NEWEST = ("quick_start", "objects", "terminals", "asynchronous")
 # What OpenHands asks for by name.
 CONFIG = """
 [template.openhands]

@@ -3,7 +3,7 @@
 RECORDED = (
     "e2b-life", "e2b-files", "e2b-commands", "e2b-mcp",
     "daytona-life", "daytona-files", "daytona-commands", "daytona-git", "daytona-snapshots", "daytona-images", "daytona-volumes",
-    "runloop-commands", "runloop-files", "runloop-layers",
+    "runloop-commands", "runloop-files", "runloop-layers", "runloop-life",
 )
 
 

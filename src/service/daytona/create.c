@@ -85,7 +85,7 @@ static int read_recipe(struct tn_service *s, const char *text, struct origin *ou
     const bool images = openhands_takes_images(s, NULL);
     tn_autofree char *lean = images ? NULL : without_slim(text);
 
-    if (dockerfile_read(lean ? lean : text, NULL, &out->recipe, err))
+    if (dockerfile_read(lean ? lean : text, NULL, NULL, &out->recipe, err))
         return -1;
     if (tn_config_template(tn_runtime_host(s->rt)->config, out->recipe.image))
         out->template = out->recipe.image;

@@ -5,33 +5,28 @@
  * sandboxes are forks of it.  A build that a service has left when it was killed is an error to the
  * next one, and its box goes. */
 #include <ctype.h>
-#include <dirent.h>
 #include <sys/random.h>
 
-#include "base/fs.h"
 #include "base/log.h"
+#include "service/blobs.h"
 #include "service/builds.h"
 #include "service/clock.h"
 #include "service/e2b/e2b.h"
 #include "service/openhands.h"
 #include "service/recipe.h"
 
-#define DIRECTORY "recipes" /* of the state directory: archives, until their build ends */
 #define BUILD_SECONDS 3600.0
-#define WAIT_SECONDS 3600.0        /* between declaration and start; and for one upload */
+#define WAIT_SECONDS 3600.0        /* between declaration and start */
 #define KEEP_SECONDS (7 * 86400.0) /* rows of builds that failed */
 #define FLUSH_SECONDS 0.3          /* what is said is written down so often */
 #define STOP_SECONDS 60.0
 #define RETRY_SECONDS "5"
 
 enum {
-    MOST_OPEN = 8,        /* builds of a tenant that have not ended */
-    UPLOAD_MAX = 1 << 30, /* of all these together */
-    CREDIT = 1 << 20,     /* is taken of that at a time */
+    MOST_OPEN = 8, /* builds of a tenant that have not ended */
     PIECE = 64 << 10,
     LOG_MAX = 256 << 10,
     MOST_FAILED = 32, /* are told of later */
-    ID_LENGTH = 36,
     BUILT_MAX = 512 << 10,
 };
 
@@ -242,33 +237,6 @@ static void post_template(struct tn_http_exchange *x, void *ctx)
 
 /* --- uploads --------------------------------------------------------------------------------- */
 
-static char *directory_of(const struct tn_service *s)
-{
-    return tn_asprintf("%s/" DIRECTORY, tn_runtime_host(s->rt)->state);
-}
-
-/* Names there begin with the id of a build: an archive is ID.HASH, an upload ID-REQUEST. */
-static DIR *open_directory(const struct tn_service *s)
-{
-    tn_autofree char *directory = directory_of(s);
-
-    return opendir(directory);
-}
-
-static int stop_at_first(const struct tn_db_row *row, void *ctx)
-{
-    return 1;
-}
-
-static bool has_ended(struct tn_service *s, const char *file)
-{
-    tn_autofree char *id = tn_asprintf("%.*s", ID_LENGTH, file);
-
-    return tn_db_each(s->db, stop_at_first, NULL, NULL,
-                      "SELECT 1 FROM recipe WHERE id = ? AND status IN ('waiting', 'building')",
-                      "t", id) == 0;
-}
-
 void e2b_builds_sweep(struct tn_service *s)
 {
     double now = service_time();
@@ -279,25 +247,20 @@ void e2b_builds_sweep(struct tn_service *s)
                   " OR (status = 'waiting' AND created < ?)",
                   "dd", now - KEEP_SECONDS, now - WAIT_SECONDS) < 0)
         tn_log(TN_LOG_WARN, "old builds stay", tn_log_str("error", err.text));
-    DIR *d = open_directory(s);
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (*e->d_name != '.' && has_ended(s, e->d_name))
-            unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        closedir(d);
+}
+
+static int look_at_half(const struct blob *b, void *found)
+{
+    *(bool *)found |= b->state != BLOB_WHOLE;
+    return 0;
 }
 
 /* An upload holds its file whatever becomes of the name, so no build begins before it ended. */
-static bool is_uploading(const struct tn_service *s, const char *id)
+static bool is_uploading(struct tn_service *s, const struct build *b)
 {
     bool found = false;
-    DIR *d = open_directory(s);
 
-    for (struct dirent *e; d && !found && (e = readdir(d));)
-        found = strncmp(e->d_name, id, ID_LENGTH) == 0 && e->d_name[ID_LENGTH] == '-';
-    if (d)
-        closedir(d);
-    return found;
+    return blob_each(s, b->tenant, b->id, NULL, NULL, look_at_half, &found, NULL) < 0 || found;
 }
 
 static bool is_hash(const char *text)
@@ -310,10 +273,11 @@ static bool is_hash(const char *text)
     return n >= 16 && n <= 128;
 }
 
-static char *archive_path(const struct tn_service *s, const char *id, const char *hash)
+/* The archives of a build are blobs of its own, by their hashes. */
+static int find_archive(struct tn_service *s, const struct build *b, const char *hash,
+                        struct blob *out, struct tn_error *err)
 {
-    return tn_asprintf("%s/" DIRECTORY "/%s.%s", tn_runtime_host(s->rt)->state, id,
-                       is_hash(hash) ? hash : "-");
+    return blob_find(s, b->tenant, b->id, NULL, hash, out, err);
 }
 
 /* What opens the way to put that archive there. */
@@ -338,72 +302,36 @@ static void get_file(struct tn_http_exchange *x, void *ctx)
         native_refuse(x, TN_E_NOT_FOUND, "template '%.100s' not found", template);
         return;
     }
-    tn_autofree char *path = archive_path(s, b.id, hash), *base = base_url(x);
-    tn_autofree char *text = ticket_text(template, hash);
+    autoblob struct blob archive = {0};
+    bool present = find_archive(s, &b, hash, &archive, NULL) == 0 && archive.state == BLOB_WHOLE;
+    tn_autofree char *text = ticket_text(template, hash), *base = base_url(x);
     surface_token(s, "upload", text, token);
     tn_autofree char *url =
         tn_asprintf("%s/templates/%s/files/%s?signature=%s", base, template, hash, token);
     tn_jw_object(&w);
-    tn_jw_kbool(&w, "present", access(path, F_OK) == 0);
+    tn_jw_kbool(&w, "present", present);
     tn_jw_kstr(&w, "url", url);
     tn_jw_object_end(&w);
     tn_http_reply_json(x, 201, &json);
 }
 
-/* So many bytes of what the tenant may upload for builds that have not ended; -1: that is all there
- * is, or the build has begun. */
-static int reserve(struct tn_service *s, const struct build *b, int64_t bytes, struct tn_error *err)
-{
-    int rows = tn_db_run(s->db, err,
-                         "UPDATE recipe SET uploaded = uploaded + ? WHERE id = ?"
-                         " AND status = 'waiting'"
-                         " AND ? + (SELECT sum(uploaded) FROM recipe WHERE tenant = ?) <= ?",
-                         "ititi", bytes, b->id, bytes, b->tenant, (int64_t)UPLOAD_MAX);
-
-    if (rows == 0)
-        tn_fail(err, TN_E_TOO_LARGE, "the files of builds that have not ended may have %d MiB",
-                UPLOAD_MAX >> 20);
-    return rows > 0 ? 0 : -1;
-}
-
-static int store(struct tn_http_exchange *x, struct tn_service *s, const struct build *b, int fd,
-                 struct tn_error *err)
-{
-    tn_autofree char *piece = tn_malloc(PIECE);
-    int64_t deadline = tn_deadline_in(WAIT_SECONDS);
-    ssize_t n, credit = CREDIT; /* also an empty file takes some */
-
-    if (reserve(s, b, CREDIT, err))
-        return -1;
-    while ((n = tn_http_read(x, piece, PIECE, err)) > 0) {
-        if (tn_now() > deadline)
-            return tn_fail(err, TN_E_TIMEOUT, "the upload takes too long");
-        for (; credit < n; credit += CREDIT)
-            if (reserve(s, b, CREDIT, err))
-                return -1;
-        credit -= n;
-        if (tn_fs_write(fd, piece, (size_t)n, err))
-            return -1;
-    }
-    return n < 0 ? -1 : 0;
-}
-
+/* A build that begins looks for uploads, and an upload that begins looks whether it has. */
 static int store_file(struct tn_http_exchange *x, struct tn_service *s, const struct build *b,
                       const char *hash, struct tn_error *err)
 {
-    tn_autofree char *directory = directory_of(s), *path = archive_path(s, b->id, hash);
-    tn_autofree char *part = tn_asprintf("%s/%s-%s", directory, b->id, request_id(x));
-    tn_autofd int parent = tn_fs_mkdirs(TN_FS_ANYWHERE, directory, 0700, NULL, NULL, err);
-    tn_autofd int fd =
-        parent < 0 ? -1 : tn_fs_open(TN_FS_ANYWHERE, part, O_WRONLY | O_CREAT | O_EXCL, 0600, err);
+    struct blob archive = {0};
+    autobuild struct build now = {0};
 
-    if (fd < 0)
+    snprintf(archive.owner, sizeof archive.owner, "%s", b->id);
+    snprintf(archive.name, sizeof archive.name, "%s", hash);
+    if (blob_new(s, caller_of(x), &archive, err))
         return -1;
-    int failed = store(x, s, b, fd, err);
-    if (!failed && rename(part, path))
-        failed = tn_fail_errno(err, errno, "the archive");
+    int failed = find_open(s, b->template, &now) || strcmp(now.id, b->id) != 0
+                     ? tn_fail(err, TN_E_CONFLICT, "the build has begun")
+                     : blob_store(s, caller_of(x), &archive, surface_read_body, x, err) ||
+                           blob_seal(s, &archive, err);
     if (failed)
-        unlink(part);
+        blob_delete(s, &archive, NULL);
     return failed;
 }
 
@@ -605,10 +533,11 @@ static int finish(struct job *job, const struct recipe *r, struct tn_error *err)
 static int open_archive(const char *hash, void *ctx, struct tn_error *err)
 {
     const struct job *job = ctx;
-    tn_autofree char *path = archive_path(job->s, job->b.id, hash);
-    int fd = tn_fs_open(TN_FS_ANYWHERE, path, O_RDONLY, 0, NULL);
+    autoblob struct blob archive = {0};
 
-    return fd >= 0 ? fd : tn_fail(err, TN_E_INVALID, "its files were not uploaded");
+    return find_archive(job->s, &job->b, hash, &archive, NULL)
+               ? tn_fail(err, TN_E_INVALID, "its files were not uploaded")
+               : blob_open(job->s, &archive, err);
 }
 
 /* *step: where it failed. */
@@ -662,8 +591,7 @@ static void run(void *ctx, int stop)
             box_order(job->box, &job->who, ORDER_DELETE, tn_now(), NULL);
         set_failed(job->s, job->b.id, step, err.text);
     }
-    e2b_builds_sweep(job->s);
-    tn_db_run(job->s->db, NULL, "UPDATE recipe SET uploaded = 0 WHERE id = ?", "t", job->b.id);
+    blobs_sweep(job->s);
     job_free(job);
 }
 
@@ -672,7 +600,7 @@ static int check_files(struct job *job, struct tn_error *err)
 {
     const struct tn_json *steps = tn_json_get(job->body, "steps");
 
-    if (is_uploading(job->s, job->b.id))
+    if (is_uploading(job->s, &job->b))
         return tn_fail(err, TN_E_QUOTA, "files of the build are being uploaded: try again later");
     for (size_t i = 0; i < tn_json_count(steps); i++) {
         const struct tn_json *step = tn_json_at(steps, i);
@@ -784,12 +712,9 @@ static int add_box(const struct tn_db_row *row, void *ctx)
 
 int e2b_builds_begin(struct tn_service *s, struct tn_error *err)
 {
-    const char *state = tn_runtime_host(s->rt)->state;
     struct tn_str_list boxes = {0};
-    tn_autofd int fd = tn_fs_open(TN_FS_ANYWHERE, state, O_RDONLY | O_DIRECTORY, 0, err);
 
-    if (fd < 0 || tn_fs_remove_tree(fd, DIRECTORY, 0, err) ||
-        tn_db_each(s->db, add_box, &boxes, err,
+    if (tn_db_each(s->db, add_box, &boxes, err,
                    "SELECT box FROM recipe WHERE status <> 'ready' AND box IS NOT NULL", "") < 0)
         return -1;
     for (size_t i = 0; i < boxes.count; i++) {
@@ -802,8 +727,7 @@ int e2b_builds_begin(struct tn_service *s, struct tn_error *err)
     return tn_db_run(s->db, err,
                      "UPDATE recipe SET status = 'error', reason = 'the service was stopped while"
                      " it was built' WHERE status IN ('waiting', 'building')",
-                     "") < 0 ||
-                   tn_db_run(s->db, err, "UPDATE recipe SET uploaded = 0", "") < 0
+                     "") < 0
                ? -1
                : 0;
 }

@@ -6,14 +6,16 @@
  * is looks at the process, and the first who sees its end notes it. */
 #include "base/hex.h"
 #include "base/sha256.h"
+#include "service/blobs.h"
+#include "service/dockerfile.h"
 #include "service/modal/modal.h"
 #include "service/openhands.h"
 #include "service/preview-host.h"
 
 enum { RECIPE_MAX = 16 << 10, SCRIPT_MAX = 1 << 20, ID_LENGTH = 10 };
 #define BUILD_TAG "tendon:image"
+#define CONTEXT "/tmp/.tendon-context" /* where its files are while it is built */
 #define BUILD_SECONDS 3600.0
-#define START_MORE 5.0
 
 void modal_image_done(struct modal_image *i)
 {
@@ -118,17 +120,6 @@ static bool is_word(const char *line, const char *word, const char **rest)
     return true;
 }
 
-static void add_quoted(struct tn_buf *out, const char *text, size_t n)
-{
-    tn_buf_putc(out, '\'');
-    for (size_t i = 0; i < n; i++)
-        if (text[i] == '\'')
-            tn_buf_puts(out, "'\\''");
-        else
-            tn_buf_putc(out, text[i]);
-    tn_buf_putc(out, '\'');
-}
-
 /* "A=b C='d e'", or the old "A b c": calls fn for each. */
 typedef void (*env_fn)(const char *name, const char *value, void *ctx);
 static void each_env(const char *text, env_fn fn, void *ctx)
@@ -165,7 +156,7 @@ static void put_env(const char *name, const char *value, void *ctx)
 static void export_env(const char *name, const char *value, void *ctx)
 {
     tn_buf_printf(ctx, "export %s=", name);
-    add_quoted(ctx, value, strlen(value));
+    surface_add_quoted(ctx, value, strlen(value));
     tn_buf_puts(ctx, "\n");
 }
 
@@ -205,6 +196,7 @@ struct plan {
     struct modal_image base;
     struct tn_buf recipe; /* of the result: lines of ENV and WORKDIR */
     struct tn_buf script; /* for RUN, with what ENV and WORKDIR mean there */
+    const char *context;  /* the id of its mount, or NULL */
     bool runs;
 };
 
@@ -225,9 +217,9 @@ static bool plan_setting(const char *line, struct plan *p)
         each_env(rest, export_env, &p->script);
     } else if (is_word(line, "WORKDIR", &rest)) {
         tn_buf_puts(&p->script, "mkdir -p -- ");
-        add_quoted(&p->script, rest, strlen(rest));
+        surface_add_quoted(&p->script, rest, strlen(rest));
         tn_buf_puts(&p->script, "\ncd -- ");
-        add_quoted(&p->script, rest, strlen(rest));
+        surface_add_quoted(&p->script, rest, strlen(rest));
         tn_buf_puts(&p->script, "\n");
     } else {
         return false;
@@ -272,6 +264,12 @@ static int plan_line(struct modal_call *c, const Modal__Image *image, const char
         tn_buf_printf(&p->script, "(%s\n)\n", rest);
         return 0;
     }
+    if (is_word(line, "COPY", &rest) || is_word(line, "ADD", &rest)) {
+        if (!p->context)
+            return tn_fail(err, TN_E_INVALID, "%.60s: there are no files for it", line);
+        p->runs = true;
+        return dockerfile_add_copy(&p->script, CONTEXT, rest, err);
+    }
     if (plan_setting(line, p))
         return 0;
     if (is_word(line, "ARG", &rest)) {
@@ -283,7 +281,7 @@ static int plan_line(struct modal_call *c, const Modal__Image *image, const char
         if (is_word(line, without[i], &rest))
             return 0;
     return tn_fail(err, TN_E_INVALID,
-                   "%.20s is not served here: FROM, RUN, ENV, ARG and WORKDIR are", line);
+                   "%.20s is not served here: FROM, RUN, COPY, ENV, ARG and WORKDIR are", line);
 }
 
 /* What stands in `debian_slim` of their clients.  Where sandboxes have the root of this machine,
@@ -306,7 +304,9 @@ static int make_plan(struct modal_call *c, const Modal__Image *image, struct pla
 
     tn_buf_init(&p->recipe, RECIPE_MAX);
     tn_buf_init(&p->script, SCRIPT_MAX);
-    tn_buf_puts(&p->script, "set -e\n");
+    p->context =
+        image->context_mount_id && *image->context_mount_id ? image->context_mount_id : NULL;
+    tn_buf_printf(&p->script, "set -e\n%s", p->context ? dockerfile_copy : "");
     for (size_t i = 0; i < image->n_build_args; i++)
         if (image->build_args[i]->key)
             export_env(image->build_args[i]->key,
@@ -319,6 +319,8 @@ static int make_plan(struct modal_call *c, const Modal__Image *image, struct pla
         failed = tn_fail(err, TN_E_INVALID, "expected FROM");
     if (!failed && (!tn_buf_ok(&p->recipe) || !tn_buf_ok(&p->script) || !tn_buf_ok(&text)))
         failed = tn_fail(err, TN_E_TOO_LARGE, "the image says too much");
+    if (p->context)
+        tn_buf_puts(&p->script, "rm -rf " CONTEXT "\n");
     p->runs = p->runs && !(p->base.from && is_slim(image) && !openhands_takes_images(c->s, NULL));
     return failed;
 }
@@ -356,6 +358,7 @@ static struct box *make_box(struct modal_call *c, const struct plan *p, bool ane
 {
     struct box_wish wish = {.idle_pause = -1, .idle_stop = -1, .ttl = -1, .timeout = BUILD_SECONDS};
     char digest[2 * TN_SHA256_BYTES + 1], key[48];
+    autoblob struct blob context = {0};
     struct tn_sha256 h;
     struct box *b = NULL;
 
@@ -364,6 +367,9 @@ static struct box *make_box(struct modal_call *c, const struct plan *p, bool ane
                   p->base.from ? strlen(p->base.from) + 1 : ID_LENGTH);
     tn_sha256_add(&h, tn_buf_str(&p->recipe), p->recipe.len + 1);
     tn_sha256_add(&h, tn_buf_str(&p->script), p->script.len);
+    if (p->context && modal_find_mount(c, p->context, &context, err))
+        return NULL;
+    tn_sha256_add(&h, context.name, strlen(context.name));
     tn_sha256_end_hex(&h, digest);
     snprintf(key, sizeof key, "modal-image-%.32s", digest);
     tn_autojson struct tn_json *metadata = image_metadata(tn_buf_str(&p->recipe), "null", err);
@@ -384,6 +390,18 @@ static struct box *make_box(struct modal_call *c, const struct plan *p, bool ane
     return b;
 }
 
+/* What it copies is there before it begins. */
+static int write_context(struct modal_call *c, struct box *b, const struct plan *p,
+                         struct tn_error *err)
+{
+    tn_autostatus struct tn_process_status status = {0};
+
+    if (!p->context ||
+        process_look(b, "tag:" BUILD_TAG, &status, tn_deadline_in(MODAL_SECONDS), NULL) == 0)
+        return 0;
+    return modal_write_mount(c, b, p->context, CONTEXT, err);
+}
+
 /* Starts the build; once more is the same as once. */
 static struct box *build(struct modal_call *c, const struct plan *p, bool anew,
                          struct tn_error *err)
@@ -401,7 +419,8 @@ static struct box *build(struct modal_call *c, const struct plan *p, bool anew,
     surface_add_arg(&spec.args, "/bin/sh");
     surface_add_arg(&spec.args, "-c");
     surface_add_arg(&spec.args, tn_buf_str(&p->script));
-    if (surface_await(b, c->s->options->start_seconds + START_MORE, err) == 0 &&
+    if (surface_await(b, c->s->options->start_seconds + MODAL_START_MORE, err) == 0 &&
+        write_context(c, b, p, err) == 0 &&
         modal_start(c, b, &spec, NULL, BUILD_TAG, &started, err) == 0)
         return TN_TAKE_PTR(b);
     box_order(b, c->who, ORDER_DELETE, tn_now(), NULL);
@@ -458,7 +477,7 @@ static int look_at_build(struct box *b, struct tn_error *err)
 static int await_build(struct modal_call *c, struct box *b, double seconds, struct tn_error *err)
 {
     tn_autostatus struct tn_process_status status = {0};
-    struct tn_process_follow f = {.now = true};
+    struct tn_process_follow f = {0}; /* what it said may come after its end */
     struct log log = {.c = c, .err = err};
     int known = look_at_build(b, err);
 
@@ -498,10 +517,9 @@ static int image_get(struct modal_call *c, const void *request, struct tn_error 
     char id[MODAL_ID];
     int built = 1;
 
-    if (!in->image || in->image->n_context_files || in->image->build_function_def ||
-        (in->image->context_mount_id && *in->image->context_mount_id))
+    if (!in->image || in->image->n_context_files || in->image->build_function_def)
         return tn_fail(err, TN_E_INVALID,
-                       "an image is made of commands here: no functions, files or mounts");
+                       "an image is made of commands and mounts here: no functions");
     if (make_plan(c, in->image, &plan, err))
         return -1;
     autobox struct box *b =
@@ -580,9 +598,9 @@ static struct box *snapshot(struct modal_call *c, const char *id, struct tn_erro
     tn_autojson struct tn_json *metadata =
         image_metadata(tn_json_get_str(modal_record(&v), "recipe", ""), "\"good\"", err);
     wish.metadata = metadata;
-    struct box *made =
-        metadata ? surface_rest(b, c->who, &wish, c->s->options->start_seconds + START_MORE, err)
-                 : NULL;
+    struct box *made = metadata ? surface_rest(b, c->who, &wish,
+                                               c->s->options->start_seconds + MODAL_START_MORE, err)
+                                : NULL;
     if (native_audit(c->x, c->s, "snapshot.create", box_id(b), made ? NULL : err)) {
         box_release(made);
         tn_fail(err, TN_E_INTERNAL, "the audit log cannot be written");

@@ -21,7 +21,18 @@
 #define MODAL_LINGER 120.0      /* how long a sandbox that has ended is remembered */
 #define MODAL_RECORD "$modal"
 #define MODAL_ENTRYPOINT "tendon:entrypoint"
+#define MODAL_START_MORE 5.0 /* seconds beyond those that a start may take */
 enum { MODAL_ID = 16, MODAL_APP_ID = 26, MODAL_WHICH = TN_PROCESS_TAG_MAX + 8 };
+enum { MODAL_PORTS_MAX = 32 };
+/* How a sandbox ended, in their numbers. */
+enum {
+    MODAL_SUCCESS = 1,
+    MODAL_FAILURE = 2,
+    MODAL_TERMINATED = 3,
+    MODAL_TIMEOUT = 4,
+    MODAL_INTERNAL_FAILURE = 6,
+    MODAL_IDLE_TIMEOUT = 7,
+};
 
 /* --- calls (call.c) -------------------------------------------------------------------------- */
 
@@ -47,7 +58,8 @@ struct modal_method {
     modal_fn call;
     unsigned scope;
 };
-extern const struct modal_method modal_account[], modal_sandboxes[], modal_images[],
+extern const struct modal_method modal_account[], modal_secrets[], modal_creates[],
+    modal_sandboxes[], modal_lists[], modal_tunnels[], modal_mounts[], modal_images[],
     modal_commands[], modal_router[]; /* each ends with {0} */
 
 /* One message of the answer: 0, or -1 when the client is gone. */
@@ -62,14 +74,14 @@ int modal_exists(struct modal_call *c, const char *what, const char *name);
 char *modal_token(const struct modal_call *c, const char *box);
 char *modal_router_url(const struct modal_call *c);
 
-/* --- names and secrets (account.c) ----------------------------------------------------------- */
+/* --- names and secrets (account.c, secrets.c) ------------------------------------------------ */
 
 /* The id of the app of that name. */
 void modal_app_id(const char *name, char out[MODAL_APP_ID]);
 /* Adds entries of a map to an object that is open. */
 void modal_put_pairs(struct tn_jw *w, Modal__Pair *const *pairs, size_t n);
 /* The variables of these secrets and sources, into an object that is open. */
-int modal_put_secrets(const struct modal_call *c, struct tn_jw *w, char *const *ids, size_t count,
+int modal_put_secrets(struct modal_call *c, struct tn_jw *w, char *const *ids, size_t count,
                       Modal__SecretSource *const *sources, size_t source_count,
                       struct tn_error *err);
 #define MODAL_MESSAGE(name) &modal__##name##__descriptor
@@ -88,6 +100,14 @@ char *modal_id(const char *prefix, const struct box *b, char out[MODAL_ID]);
 struct box *modal_box(const struct modal_call *c, const char *id, struct tn_error *err);
 /* The same, which runs: TN_E_NOT_FOUND when it has ended. */
 struct box *modal_running(const struct modal_call *c, const char *id, struct tn_error *err);
+bool modal_is_sandbox(const struct box_view *v);
+/* How it ended, as far as the box itself tells; false: it has not. */
+bool modal_result(const struct box_view *v, Modal__Result *r);
+/* A call of both services. */
+int modal_ready(struct modal_call *c, const void *request, struct tn_error *err);
+
+/* --- new boxes (create.c) -------------------------------------------------------------------- */
+
 /* Starts what the spec says, with more variables (an object or NULL); tag and idempotency. */
 int modal_start(struct modal_call *c, struct box *b, struct tn_process_spec *spec,
                 const struct tn_json *env, const char *tag, struct process_started *out,
@@ -96,9 +116,31 @@ int modal_start(struct modal_call *c, struct box *b, struct tn_process_spec *spe
  * these variables (NULL: none). */
 int modal_spec(struct modal_call *c, const char *from, const Modal__Sandbox *d,
                const struct tn_json *env, struct tn_spec *spec, struct tn_error *err);
-/* A call of both services. */
-int modal_ready(struct modal_call *c, const void *request, struct tn_error *err);
+
+/* --- names and tags (list.c) ----------------------------------------------------------------- */
+
+/* Whether one that runs has that name in that app; its id. */
+struct modal_search {
+    const char *app, *name;
+    char id[11];
+};
+bool modal_find_name(const struct modal_call *c, struct modal_search *s);
+/* Tags as metadata, the caller's; NULL with err. */
+struct tn_json *modal_tag_words(Modal__Tag *const *tags, size_t n, struct tn_error *err);
+
+/* --- tunnels (tunnels.c) --------------------------------------------------------------------- */
+
+/* Answers a request for the host of a tunnel. */
 bool modal_take_tunnel(struct tn_service *s, struct tn_http_exchange *x);
+
+/* --- files for them (mounts.c) --------------------------------------------------------------- */
+
+struct blob;
+/* The list of files that an id (mo-) means; its name is their hash.  TN_E_NOT_FOUND. */
+int modal_find_mount(struct modal_call *c, const char *id, struct blob *out, struct tn_error *err);
+/* Writes them into a box that runs, beneath root ("": where they say). */
+int modal_write_mount(struct modal_call *c, struct box *b, const char *id, const char *root,
+                      struct tn_error *err);
 
 /* --- images (image.c) ------------------------------------------------------------------------ */
 

@@ -1,6 +1,7 @@
 /* New devboxes: what they are made of, and what happens before they are handed out. */
 #include <sys/utsname.h>
 
+#include "service/blobs.h"
 #include "service/dockerfile.h"
 #include "service/openhands.h"
 #include "service/runloop/runloop.h"
@@ -35,20 +36,34 @@ static bool is_other_architecture(const char *wanted)
     return strcmp(wanted, strcmp(here.machine, "aarch64") == 0 ? "arm64" : here.machine) != 0;
 }
 
-static int check_mounts(const struct tn_json *mounts, struct tn_error *err)
+static bool is_mount(const struct tn_json *mount, const char *type)
+{
+    return strcmp(tn_json_get_str(mount, "type", ""), type) == 0;
+}
+
+static int check_mounts(struct tn_service *s, const struct caller *who,
+                        const struct tn_json *mounts, struct tn_error *err)
 {
     for (size_t i = 0; i < tn_json_count(mounts); i++) {
         const struct tn_json *one = tn_json_at(mounts, i);
-        if (strcmp(tn_json_get_str(one, "type", ""), "file_mount") != 0 ||
-            !tn_json_get_str(one, "target", NULL) || !tn_json_get_str(one, "content", NULL))
-            return tn_fail(err, TN_E_INVALID, "mounts: only file_mount is served here");
+        autoblob struct blob object = {0};
+        bool archive;
+        if (is_mount(one, "object_mount") && *tn_json_get_str(one, "object_path", "")) {
+            if (runloop_object(s, who, tn_json_get_str(one, "object_id", ""), &object, &archive,
+                               err))
+                return -1;
+        } else if (!is_mount(one, "file_mount") || !tn_json_get_str(one, "target", NULL) ||
+                   !tn_json_get_str(one, "content", NULL)) {
+            return tn_fail(err, TN_E_INVALID,
+                           "mounts: only file_mount and object_mount are served here");
+        }
     }
     return 0;
 }
 
 /* What they have and this service has not is refused before anything is made. */
-static int check_wish(const struct tn_json *body, const struct tn_json *parameters,
-                      struct tn_error *err)
+static int check_wish(struct tn_service *s, const struct caller *who, const struct tn_json *body,
+                      const struct tn_json *parameters, struct tn_error *err)
 {
     static const char *const absent[] = {"code_mounts", "secrets", "gateways", "mcp", "services"};
     const struct tn_json *hooks =
@@ -67,7 +82,7 @@ static int check_wish(const struct tn_json *body, const struct tn_json *paramete
         return tn_fail(err, TN_E_INVALID, "architecture: this machine has another one");
     return runloop_check_words(tn_json_get(body, "metadata"), err) ||
                    native_check_names(tn_json_get_str(body, "name", NULL), NULL, NULL, err) ||
-                   check_mounts(tn_json_get(body, "mounts"), err)
+                   check_mounts(s, who, tn_json_get(body, "mounts"), err)
                ? -1
                : 0;
 }
@@ -126,7 +141,8 @@ static int put_image(struct tn_service *s, const struct tn_json *body, struct tn
 
     if (!text || !*text)
         return 0;
-    if (dockerfile_read(text, tn_json_get(body, "build_args"), &d, err))
+    if (dockerfile_read(text, tn_json_get(body, "build_args"),
+                        tn_json_get(body, "build_context") ? RUNLOOP_CONTEXT : NULL, &d, err))
         return -1;
     if (strncmp(d.image, "runloop:", 8) == 0 || !openhands_takes_images(s, NULL))
         return 0;
@@ -300,7 +316,7 @@ struct box *runloop_create(struct tn_http_exchange *x, struct tn_service *s,
     struct origin from;
     struct size size;
 
-    if (check_wish(body, parameters, err) || read_size(parameters, &size, err) ||
+    if (check_wish(s, who, body, parameters, err) || read_size(parameters, &size, err) ||
         read_times(s, who, parameters, &wish, err) || find_origin(s, who, body, kind, &from, err))
         return NULL;
     autobox struct box *parent = from.parent;
@@ -320,6 +336,34 @@ struct box *runloop_create(struct tn_http_exchange *x, struct tn_service *s,
 
 /* --- before it is handed out ----------------------------------------------------------------- */
 
+static int keep_said(const struct tn_process_piece *piece, void *ctx)
+{
+    if (piece->kind == TN_PROCESS_ERR)
+        tn_buf_add(ctx, piece->bytes, piece->n);
+    return 0;
+}
+
+/* Waits for its end; `what` is told where it fails. */
+static int run_script(struct tn_http_exchange *x, struct box *b, const char *script,
+                      const char *tag, const char *what, struct tn_error *err)
+{
+    const struct runloop_command c = {.text = script, .tag = tag, .idempotency = tag};
+    tn_autobuf struct tn_buf said = TN_BUF_INIT(SAID_MAX);
+    tn_autostatus struct tn_process_status status = {0};
+    struct process_started started;
+
+    if (runloop_start(x, b, &c, &started, err) ||
+        process_wait(b, started.id, &status, tn_http_fd(x), tn_deadline_in(LAUNCH_SECONDS), err))
+        return -1;
+    int64_t exit_status = runloop_exit_status(&status);
+    if (exit_status == 0)
+        return 0;
+    struct tn_process_follow f = {0}; /* what it said may come after its end */
+    process_follow(b, started.id, &f, keep_said, &said, -1, tn_deadline_in(RUNLOOP_SECONDS), NULL);
+    return tn_fail(err, TN_E_INVALID, "%.100s: exit status %lld: %s", what, (long long)exit_status,
+                   tn_buf_str(&said));
+}
+
 struct writing {
     struct tn_hand_files *files;
     const char *home;
@@ -338,8 +382,47 @@ static int write_mount(const char *path, struct tn_json *value, void *ctx)
     return tn_hand_files_put(w->files, whole, text, n, TN_NEVER, w->err);
 }
 
-int runloop_write_mounts(const struct tn_http_exchange *x, struct box *b,
-                         const struct tn_json *body, struct tn_error *err)
+int runloop_write_object(const struct tn_http_exchange *x, struct box *b, const char *id,
+                         const char *path, struct tn_error *err)
+{
+    tn_autofree char *home = NULL;
+    autoblob struct blob object = {0};
+    bool archive;
+
+    if (runloop_object(box_service(b), caller_of(x), id, &object, &archive, err))
+        return -1;
+    tn_autofd int fd = blob_open(box_service(b), &object, err);
+    tn_autofiles struct tn_hand_files *f = fd < 0 ? NULL : runloop_files(x, b, &home, err);
+    tn_autofree char *whole = f ? surface_path(home, path) : NULL;
+    return f ? tn_hand_files_write(f, whole, fd, object.size, -1, NULL, NULL, TN_NEVER, err) : -1;
+}
+
+/* An archive is unpacked, in the devbox and by its tar. */
+static int mount_object(struct tn_http_exchange *x, struct box *b, const struct tn_json *mount,
+                        size_t number, struct tn_error *err)
+{
+    const char *id = tn_json_get_str(mount, "object_id", ""),
+               *path = tn_json_get_str(mount, "object_path", "");
+    tn_autobuf struct tn_buf script = TN_BUF_INIT(64 << 10);
+    autoblob struct blob object = {0};
+    bool archive;
+
+    if (runloop_object(box_service(b), caller_of(x), id, &object, &archive, err))
+        return -1;
+    if (!archive)
+        return runloop_write_object(x, b, id, path, err);
+    tn_autofree char *tar = tn_asprintf("/tmp/.tendon-object-%zu", number),
+                     *tag = tn_asprintf("tendon:object-%zu", number);
+    tn_buf_puts(&script, "set -e; trap 'rm -f ");
+    tn_buf_printf(&script, "%s' EXIT; d=", tar);
+    surface_add_quoted(&script, path, strlen(path));
+    tn_buf_printf(&script, "; mkdir -p -- \"$d\"; tar -xof %s -C \"$d\"\n", tar);
+    return runloop_write_object(x, b, id, tar, err) ||
+           run_script(x, b, tn_buf_str(&script), tag, path, err);
+}
+
+int runloop_write_mounts(struct tn_http_exchange *x, struct box *b, const struct tn_json *body,
+                         struct tn_error *err)
 {
     const struct tn_json *map = tn_json_get(body, "file_mounts"),
                          *list = tn_json_get(body, "mounts");
@@ -352,37 +435,11 @@ int runloop_write_mounts(const struct tn_http_exchange *x, struct box *b,
     int failed = f ? tn_json_each(map, write_mount, &w) : -1;
     for (size_t i = 0; !failed && i < tn_json_count(list); i++) {
         const struct tn_json *one = tn_json_at(list, i);
-        failed = write_mount(tn_json_get_str(one, "target", ""), tn_json_get(one, "content"), &w);
+        failed = is_mount(one, "object_mount") ? mount_object(x, b, one, i, err)
+                                               : write_mount(tn_json_get_str(one, "target", ""),
+                                                             tn_json_get(one, "content"), &w);
     }
     return failed;
-}
-
-static int keep_said(const struct tn_process_piece *piece, void *ctx)
-{
-    if (piece->kind == TN_PROCESS_ERR)
-        tn_buf_add(ctx, piece->bytes, piece->n);
-    return 0;
-}
-
-static int launch(struct tn_http_exchange *x, struct box *b, const struct tn_json *commands,
-                  struct tn_error *err)
-{
-    tn_autofree char *script = runloop_script(commands);
-    const struct runloop_command c = {.text = script, .tag = LAUNCH_TAG, .idempotency = LAUNCH_TAG};
-    tn_autobuf struct tn_buf said = TN_BUF_INIT(SAID_MAX);
-    tn_autostatus struct tn_process_status status = {0};
-    struct process_started started;
-
-    if (runloop_start(x, b, &c, &started, err) ||
-        process_wait(b, started.id, &status, tn_http_fd(x), tn_deadline_in(LAUNCH_SECONDS), err))
-        return -1;
-    int64_t exit_status = runloop_exit_status(&status);
-    if (exit_status == 0)
-        return 0;
-    struct tn_process_follow f = {.now = true};
-    process_follow(b, started.id, &f, keep_said, &said, -1, tn_deadline_in(RUNLOOP_SECONDS), NULL);
-    return tn_fail(err, TN_E_INVALID, "launch_commands: exit status %lld: %s",
-                   (long long)exit_status, tn_buf_str(&said));
 }
 
 /* Once more is the same as once: clients that lost patience ask again. */
@@ -401,9 +458,10 @@ static int prepare(struct tn_http_exchange *x, struct box *b, const struct tn_js
     if (!tn_json_count(commands) && !entrypoint && !tn_json_count(tn_json_get(body, "mounts")) &&
         !tn_json_count(tn_json_get(body, "file_mounts")))
         return 0;
+    tn_autofree char *script = runloop_script(commands);
     if (surface_await(b, runloop_start_seconds(box_service(b)), err) ||
         runloop_write_mounts(x, b, body, err) ||
-        (tn_json_count(commands) && launch(x, b, commands, err)))
+        (tn_json_count(commands) && run_script(x, b, script, LAUNCH_TAG, "launch_commands", err)))
         return -1;
     return entrypoint ? runloop_start(x, b, &c, &started, err) : 0;
 }

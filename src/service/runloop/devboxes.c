@@ -182,9 +182,6 @@ const struct tn_route routes_runloop_devboxes[] = {
     {"POST", BOX "/wait_for_status", post_wait, "Runloop: waits until it is so", 0},
     {"GET", BOX "/usage", get_usage, "Runloop: what it has used", 0},
     {"POST", BOX "/create_ssh_key", not_served, "Runloop: not served", 0},
-    {"POST", BOX "/create_pty_tunnel", not_served, "Runloop: not served", 0},
     {"POST", "/v1/blueprints/preview", not_served, "Runloop: not served", 0},
-    {"GET", "/v1/objects", not_served, "Runloop: not served", 0},
-    {"POST", "/v1/objects", not_served, "Runloop: not served", 0},
     {0},
 };

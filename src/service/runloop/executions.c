@@ -62,7 +62,10 @@ int runloop_start(struct tn_http_exchange *x, struct box *b, const struct runloo
     surface_add_arg(&spec.args, kept ? kept : c->text);
     spec.cwd = tn_strdup_or_null(home);
     spec.tag = tn_strdup_or_null(c->tag);
-    spec.input = c->input;
+    spec.input = c->input || c->pty;
+    spec.pty = c->pty;
+    spec.columns = c->columns;
+    spec.rows = c->rows;
     return surface_process_env(x, home, NULL, &spec.env, err) ||
                    process_start(b, caller_of(x), &spec, &how, out, err)
                ? -1
@@ -227,7 +230,7 @@ static void execute(struct tn_http_exchange *x, struct tn_service *s, double mos
     tn_autojson struct tn_json *body = NULL;
     tn_autostatus struct tn_process_status status = {0};
     struct process_started started;
-    struct runloop_command c;
+    struct runloop_command c = {0};
     struct tn_error err = {0};
 
     if (!b || surface_body(x, RUNLOOP_BODY_MAX, &body))

@@ -1,20 +1,24 @@
 /* Files of devboxes. */
-#include "net/multipart.h"
-#include "service/clock.h"
 #include "service/runloop/runloop.h"
+#include "service/upload.h"
 
-enum { TEXT_MAX = 16 << 20, PATH_TEXT_MAX = 4096 };
+enum { TEXT_MAX = 16 << 20 };
 
 /* --- the hand -------------------------------------------------------------------------------- */
 
-struct tn_hand_files *runloop_files(const struct tn_http_exchange *x, struct box *b, char **home,
-                                    struct tn_error *err)
+static char *home_of(struct box *b)
 {
     autoview struct box_view v;
 
     box_look(b, &v);
     const char *where = tn_json_get_str(v.spec.env, "HOME", v.spec.workspace);
-    *home = tn_strdup(where && *where == '/' ? where : "/workspace");
+    return tn_strdup(where && *where == '/' ? where : "/workspace");
+}
+
+struct tn_hand_files *runloop_files(const struct tn_http_exchange *x, struct box *b, char **home,
+                                    struct tn_error *err)
+{
+    *home = home_of(b);
     return surface_files(x, b, err);
 }
 
@@ -120,98 +124,19 @@ static void post_download(struct tn_http_exchange *x, void *ctx)
 
 /* --- uploads --------------------------------------------------------------------------------- */
 
-static ssize_t read_body(void *ctx, void *to, size_t n, struct tn_error *err)
-{
-    return tn_http_read(ctx, to, n, err);
-}
-
-static ssize_t read_part(void *ctx, void *to, size_t n, struct tn_error *err)
-{
-    return tn_multipart_read(ctx, to, n, err);
-}
-
-struct upload {
-    struct tn_hand_files *files;
-    const char *home;
-    struct tn_buf path; /* as the client says it; "": not yet */
-    char *early;        /* where its bytes are that came before their path */
-    bool stored;
-};
-
-static int read_path(struct upload *u, struct tn_multipart *m, struct tn_error *err)
-{
-    char *to = tn_buf_reserve(&u->path, PATH_TEXT_MAX);
-    ssize_t n;
-
-    while (to && (n = tn_multipart_read(m, to, PATH_TEXT_MAX - u->path.len, err)) > 0) {
-        tn_buf_grew(&u->path, (size_t)n);
-        to = tn_buf_reserve(&u->path, PATH_TEXT_MAX - u->path.len);
-    }
-    if (!to || n < 0 || u->path.len == PATH_TEXT_MAX)
-        return tn_fail(err, TN_E_INVALID, "path: too long, or cut short");
-    return 0;
-}
-
-static int take_part(struct upload *u, struct tn_multipart *m, const struct tn_part *part,
-                     struct tn_error *err)
-{
-    if (strcmp(part->name, "path") == 0)
-        return read_path(u, m, err);
-    if (strcmp(part->name, "file") != 0 || u->stored)
-        return 0;
-    tn_autofree char *path =
-        u->path.len ? surface_path(u->home, tn_buf_str(&u->path))
-                    : tn_asprintf("%s/.upload-%lld", u->home, (long long)(service_time() * 1e6));
-    u->stored = tn_hand_files_store(u->files, path, read_part, m, -1, -1, TN_NEVER, err) == 0;
-    if (u->stored && !u->path.len)
-        u->early = TN_TAKE_PTR(path);
-    return u->stored ? 0 : -1;
-}
-
-/* The path may come after the file: it is stored beside and moved then. */
-static int finish(struct upload *u, struct tn_error *err)
-{
-    int64_t soon = tn_deadline_in(RUNLOOP_SECONDS);
-
-    if (!u->stored || !u->path.len)
-        return tn_fail(err, TN_E_INVALID, "expected the parts path and file");
-    tn_autofree char *path = surface_path(u->home, tn_buf_str(&u->path));
-    return u->early ? tn_hand_files_move(u->files, u->early, path, true, soon, err) : 0;
-}
-
-static int store(struct tn_http_exchange *x, struct upload *u, struct tn_error *err)
-{
-    const struct tn_part *part;
-    struct tn_multipart *m = tn_multipart_new(tn_http_header(x, "Content-Type"), read_body, x, err);
-    int next = -1, failed = 0;
-
-    while (m && !failed && (next = tn_multipart_next(m, &part, err)) == 1)
-        failed = take_part(u, m, part, err);
-    tn_multipart_free(m);
-    failed = failed || next < 0 || finish(u, err);
-    if (failed && u->early)
-        tn_hand_files_remove(u->files, u->early, false, tn_deadline_in(RUNLOOP_SECONDS), NULL);
-    return failed ? -1 : 0;
-}
-
 static void post_upload(struct tn_http_exchange *x, void *ctx)
 {
-    struct upload u = {.path = TN_BUF_INIT(2 * PATH_TEXT_MAX)};
     tn_autofree char *home = NULL;
     struct tn_error err = {0};
 
     autobox struct box *b = runloop_running(x, ctx);
     if (!b)
         return;
-    tn_autofiles struct tn_hand_files *f = runloop_files(x, b, &home, &err);
-    u.files = f;
-    u.home = home;
-    if (f && store(x, &u, &err) == 0)
-        runloop_reply_nothing(x);
-    else
+    home = home_of(b);
+    if (upload_form(x, b, home, "path", NULL, &err))
         reply_error(x, &err);
-    free(u.early);
-    tn_buf_done(&u.path);
+    else
+        runloop_reply_nothing(x);
 }
 
 #define BOX "/v1/devboxes/{id}"

@@ -3,6 +3,7 @@
  * So a snapshot outlives the devbox that it is of.  A blueprint is a box in which the set-up
  * commands run as one process; whoever looks at it sees how far they are, and the first who sees
  * their end notes it and puts the box to rest. */
+#include "service/blobs.h"
 #include "service/dockerfile.h"
 #include "service/runloop/runloop.h"
 
@@ -287,6 +288,7 @@ static char *parameters_of(const struct tn_json *body)
 {
     static const char *const told[] = {"name",
                                        "dockerfile",
+                                       "build_context",
                                        "system_setup_commands",
                                        "launch_parameters",
                                        "base_blueprint_id",
@@ -304,33 +306,51 @@ static char *parameters_of(const struct tn_json *body)
     return tn_buf_take(&json);
 }
 
-static int check_blueprint(const struct tn_json *body, struct tn_error *err)
+static int check_blueprint(struct tn_service *s, const struct caller *who,
+                           const struct tn_json *body, struct tn_error *err)
 {
-    static const char *const absent[] = {"build_context", "network_policy_id"};
+    const struct tn_json *context = tn_json_get(body, "build_context");
     const char *name = tn_json_get_str(body, "name", NULL);
+    autoblob struct blob object = {0};
+    bool archive;
 
-    for (size_t i = 0; i < TN_COUNT(absent); i++)
-        if (tn_json_get(body, absent[i]))
-            return tn_fail(err, TN_E_DENIED,
-                           "%s is not served here: dockerfile, system_setup_commands and "
-                           "file_mounts are",
-                           absent[i]);
+    if (tn_json_get(body, "network_policy_id"))
+        return tn_fail(err, TN_E_DENIED, "network_policy_id is not served here");
+    if (context &&
+        runloop_object(s, who, tn_json_get_str(context, "object_id", ""), &object, &archive, err))
+        return tn_error_context(err, "build_context");
     if (tn_json_get(body, "dockerfile") &&
         (tn_json_get(body, "base_blueprint_id") || tn_json_get(body, "base_blueprint_name")))
         return tn_fail(err, TN_E_INVALID, "one of dockerfile and base_blueprint");
     return name && *name ? 0 : tn_fail(err, TN_E_INVALID, "name: expected one");
 }
 
+#define CONTEXT_TAR RUNLOOP_CONTEXT ".tar"
+static const char unpack[] =
+    "rm -rf " RUNLOOP_CONTEXT "; mkdir -m 700 " RUNLOOP_CONTEXT "\n"
+    "tar -xof " CONTEXT_TAR " -C " RUNLOOP_CONTEXT "; rm -f " CONTEXT_TAR "\n";
+
 /* The steps of its Dockerfile, which was read before, and its commands at home. */
 static char *build_script(const struct tn_json *body)
 {
     tn_autofree char *commands = runloop_script(tn_json_get(body, "system_setup_commands"));
     const char *text = tn_json_get_str(body, "dockerfile", "");
+    bool context = tn_json_get(body, "build_context");
     autodockerfile struct dockerfile d = {0};
 
-    if (!*text || dockerfile_read(text, tn_json_get(body, "build_args"), &d, NULL))
+    if (!*text || dockerfile_read(text, tn_json_get(body, "build_args"),
+                                  context ? RUNLOOP_CONTEXT : NULL, &d, NULL))
         return TN_TAKE_PTR(commands);
-    return tn_asprintf("set -e\n(%s)\n%s", d.script, commands);
+    return tn_asprintf("set -e\n%s(%s)\n%s%s", context ? unpack : "", d.script,
+                       context ? "rm -rf " RUNLOOP_CONTEXT "\n" : "", commands);
+}
+
+static int write_context(const struct tn_http_exchange *x, struct box *b,
+                         const struct tn_json *body, struct tn_error *err)
+{
+    const char *id = tn_json_get_str(tn_json_get(body, "build_context"), "object_id", NULL);
+
+    return id ? runloop_write_object(x, b, id, CONTEXT_TAR, err) : 0;
 }
 
 static void post_blueprints(struct tn_http_exchange *x, void *ctx)
@@ -346,7 +366,7 @@ static void post_blueprints(struct tn_http_exchange *x, void *ctx)
         return;
     tn_autofree char *parameters = parameters_of(body);
     autobox struct box *b =
-        check_blueprint(body, &err)
+        check_blueprint(s, caller_of(x), body, &err)
             ? NULL
             : runloop_create(x, s, body, RUNLOOP_BLUEPRINT, "parameters", parameters, &err);
     if (native_audit(x, s, "sandbox.create", b ? box_id(b) : NULL, b ? NULL : &err))
@@ -354,7 +374,8 @@ static void post_blueprints(struct tn_http_exchange *x, void *ctx)
     tn_autofree char *script = b ? build_script(body) : NULL;
     const struct runloop_command c = {.text = script, .tag = BUILD_TAG, .idempotency = BUILD_TAG};
     if (!b || surface_can_fork(b, &err) || surface_await(b, runloop_start_seconds(s), &err) ||
-        runloop_write_mounts(x, b, body, &err) || runloop_start(x, b, &c, &started, &err)) {
+        runloop_write_mounts(x, b, body, &err) || write_context(x, b, body, &err) ||
+        runloop_start(x, b, &c, &started, &err)) {
         if (b)
             box_order(b, caller_of(x), ORDER_DELETE, tn_now(), NULL);
         reply_error(x, &err);

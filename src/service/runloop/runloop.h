@@ -14,6 +14,8 @@
 #include "service/surface.h"
 
 #define RUNLOOP_HOME "/home/user"
+#define RUNLOOP_CONTEXT \
+    "/tmp/.tendon-context" /* where that of a build is unpacked, while it lasts */
 enum {
     RUNLOOP_BODY_MAX = 1 << 20,
     RUNLOOP_ANSWER_MAX = 64 << 20,
@@ -82,9 +84,12 @@ void runloop_reply_nothing(struct tn_http_exchange *x);
 struct box *runloop_create(struct tn_http_exchange *x, struct tn_service *s,
                            const struct tn_json *body, enum runloop_kind kind, const char *member,
                            const char *value, struct tn_error *err);
-/* Writes the files of the body into a box that runs. */
-int runloop_write_mounts(const struct tn_http_exchange *x, struct box *b,
-                         const struct tn_json *body, struct tn_error *err);
+/* Writes the files and objects of the body into a box that runs. */
+int runloop_write_mounts(struct tn_http_exchange *x, struct box *b, const struct tn_json *body,
+                         struct tn_error *err);
+/* Writes an object into a box that runs; a relative path begins at home. */
+int runloop_write_object(const struct tn_http_exchange *x, struct box *b, const char *id,
+                         const char *path, struct tn_error *err);
 /* How long a start may take. */
 double runloop_start_seconds(const struct tn_service *s);
 
@@ -94,6 +99,8 @@ struct runloop_command {
     const char *text, *shell; /* shell: the name of one whose state is kept, or NULL */
     const char *tag, *idempotency;
     bool input;
+    bool pty; /* of that size */
+    int64_t columns, rows;
 };
 int runloop_start(struct tn_http_exchange *x, struct box *b, const struct runloop_command *c,
                   struct process_started *out, struct tn_error *err);
@@ -111,6 +118,13 @@ void runloop_put_log(struct tn_http_exchange *x, struct tn_jw *w, struct box *b,
 struct tn_hand_files *runloop_files(const struct tn_http_exchange *x, struct box *b, char **home,
                                     struct tn_error *err);
 
+/* --- objects (objects.c) --------------------------------------------------------------------- */
+
+/* One that is complete, of that tenant; archive: it is a tar.  TN_E_NOT_FOUND, TN_E_INVALID. */
+struct blob;
+int runloop_object(struct tn_service *s, const struct caller *who, const char *id, struct blob *out,
+                   bool *archive, struct tn_error *err);
+
 /* --- layers (layers.c) ----------------------------------------------------------------------- */
 
 /* The blueprint that an id or a name means: one that is ready.  NULL with err. */
@@ -125,5 +139,10 @@ void runloop_put_tunnel(struct tn_jw *w, const struct box_view *v, const struct 
 char *runloop_new_tunnel(const struct tn_json *wish);
 /* Answers a request for the host of a tunnel. */
 bool runloop_take_tunnel(struct tn_service *s, struct tn_http_exchange *x);
+
+/* --- terminals (pty.c) ----------------------------------------------------------------------- */
+
+/* Answers a request by the tunnel for terminals; false: that is not its key. */
+bool runloop_take_pty(struct tn_http_exchange *x, const struct box_view *v, const char *key);
 
 #endif

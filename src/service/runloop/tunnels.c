@@ -184,6 +184,8 @@ bool runloop_take_tunnel(struct tn_service *s, struct tn_http_exchange *x)
     autobox struct box *b = surface_tunnel_box(s, key);
     if (b)
         box_look(b, &v);
+    if (b && runloop_take_pty(x, &v, key))
+        return true;
     if (!b || *tn_http_target(x) != '/' || !may_pass(x, &v, key))
         reply_unauthorized(x, "There is no such tunnel, or its token is needed: "
                               "X-Runloop-Tunnel-Authorization");

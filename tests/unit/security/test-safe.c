@@ -297,6 +297,24 @@ static void test_a_vault_is_sealed_and_whole(void **state)
     assert_true(tn_json_lists(tn_json_get(secret, "headers"), "authorization"));
 }
 
+static void test_what_is_sealed_opens_for_the_same_alone(void **state)
+{
+    const struct place *p = *state;
+    tn_autobuf struct tn_buf plain = TN_BUF_INIT(1024), sealed = TN_BUF_INIT(1024),
+                             out = TN_BUF_INIT(1024);
+    struct tn_error err = {0};
+
+    tn_buf_puts(&plain, VALUE);
+    assert_int_equal(tn_safe_seal(&p->safe, "modal a x", &plain, &sealed, &err), 0);
+    assert_null(strstr(tn_buf_str(&sealed), VALUE));
+    assert_int_equal(tn_safe_unseal(&p->safe, "modal b x", tn_buf_str(&sealed), &out, &err), -1);
+    assert_int_equal(err.code, TN_E_DENIED);
+    assert_int_equal(tn_safe_unseal(&p->safe, "modal a x", "no base64!", &out, &err), -1);
+    tn_buf_reset(&out);
+    assert_int_equal(tn_safe_unseal(&p->safe, "modal a x", tn_buf_str(&sealed), &out, &err), 0);
+    assert_string_equal(tn_buf_str(&out), VALUE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +324,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damage_is_seen, start, stop),
         cmocka_unit_test_setup_teardown(test_the_key_is_kept_and_never_made_twice, start, stop),
         cmocka_unit_test_setup_teardown(test_a_list_has_no_values_and_an_end, start, stop),
+        cmocka_unit_test_setup_teardown(test_what_is_sealed_opens_for_the_same_alone, start, stop),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_a_vault_is_sealed_and_whole),
     };
