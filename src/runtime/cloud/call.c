@@ -96,10 +96,12 @@ static bool tells_secret(const struct cloud_line *line, const char *text)
 }
 
 /* The first of the members that is text, or text within an object of that name. */
-static const char *find_words(const struct cloud_line *line, const struct tn_json *tree)
+static const char *find_words(const struct tn_json *tree)
 {
-    for (const char *const *name = line->errors; name && *name; name++) {
-        const struct tn_json *v = tn_json_get(tree, *name);
+    static const char *const names[] = {"message", "error"};
+
+    for (size_t i = 0; i < TN_COUNT(names); i++) {
+        const struct tn_json *v = tn_json_get(tree, names[i]);
         const char *text = tn_json_str(v, NULL);
         if (!text)
             text = tn_json_get_str(v, "message", NULL);
@@ -116,7 +118,7 @@ static int refused(const struct cloud_line *line, const struct tn_web_answer *an
 
     if (!told)
         tn_json_parse(tn_buf_str(&answer->body), answer->body.len, &tree, NULL);
-    tn_autofree char *words = cloud_sentence(told ? told : find_words(line, tree));
+    tn_autofree char *words = cloud_sentence(told ? told : find_words(tree));
     if (tells_secret(line, words))
         *words = '\0';
     if (answer->status >= 300 && answer->status < 400)
@@ -217,9 +219,7 @@ int cloud_ask_raw(const struct cloud_line *line, const struct cloud_call *call,
             pause_again(answer, &ms, attempt, deadline) < 0)
             break;
     }
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 int cloud_ask(const struct cloud_line *line, const struct cloud_call *call, struct tn_json **out,
@@ -243,4 +243,62 @@ int cloud_ask(const struct cloud_line *line, const struct cloud_call *call, stru
     return tn_fail(err, TN_E_PEER, "%s: its answer to %s %.*s makes no sense", line->who,
                    call->web.method ? call->web.method : "GET", (int)strcspn(call->web.target, "?"),
                    call->web.target);
+}
+
+/* --- vendors that talk JSON ------------------------------------------------------------------- */
+
+struct cloud_call cloud_post(const char *target, const struct tn_buf *body)
+{
+    return (struct cloud_call){.web = {.method = "POST",
+                                       .target = target,
+                                       .type = "application/json",
+                                       .body = tn_buf_str(body),
+                                       .body_len = body->len}};
+}
+
+int cloud_look(const struct cloud *c, const char *before, const char *id, cloud_read_fn *read,
+               struct cloud_view *out, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target(before, id, "");
+    const struct cloud_call call = {.web = {.target = target}};
+    tn_autojson struct tn_json *tree = NULL;
+    struct tn_error why = {0};
+
+    *out = (struct cloud_view){0};
+    if (cloud_ask(&c->line, &call, &tree, deadline, &why) < 0)
+        return why.code == TN_E_NOT_FOUND ? 0 : cloud_fail(err, &why);
+    if (read(c, tree, out, err) < 0)
+        return -1;
+    if (out->known && strcmp(out->id, id) != 0)
+        return tn_fail(err, TN_E_PEER, "%s was asked for one sandbox and tells of another",
+                       c->line.who);
+    return 0;
+}
+
+int cloud_tell_page(const struct cloud *c, const struct tn_json *page, cloud_read_fn *read,
+                    cloud_found_fn fn, void *ctx)
+{
+    int stop = 0;
+
+    for (size_t i = 0; !stop && i < tn_json_count(page); i++) {
+        autocloudview struct cloud_view v = {0};
+        if (read(c, tn_json_at(page, i), &v, NULL) == 0 && v.own)
+            stop = fn(&v, ctx);
+    }
+    return stop;
+}
+
+static int put_member(const char *name, struct tn_json *value, void *ctx)
+{
+    tn_jw_key(ctx, name);
+    tn_jw_tree(ctx, value);
+    return 0;
+}
+
+void cloud_put_object(struct tn_jw *w, const char *name, const struct tn_json *members)
+{
+    tn_jw_key(w, name);
+    tn_jw_object(w);
+    tn_json_each(members, put_member, w);
+    tn_jw_object_end(w);
 }

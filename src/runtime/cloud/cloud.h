@@ -32,12 +32,11 @@ enum {
 /* Somebody to talk to: a control plane, or an agent inside a sandbox. */
 struct cloud_line {
     struct tn_web *web;
-    const char *who;           /* for messages: "E2B" */
-    const char *url;           /* its address, without a final slash */
-    const char *secrets[4];    /* never printed, whoever repeats them; ends with NULL */
-    const char *key_advice;    /* what to do when the key is refused */
-    const char *const *errors; /* members of an answer that say what is wrong; ends with NULL */
-    double seconds;            /* for one request; 0: only the deadline counts */
+    const char *who;        /* for messages: "E2B" */
+    char *url;              /* its address, without a final slash */
+    const char *secrets[4]; /* never printed, whoever repeats them; ends with NULL */
+    const char *key_advice; /* what to do when the key is refused */
+    double seconds;         /* for one request; 0: only the deadline counts */
     /* Where HTTP's status does not tell how it went (gRPC): the one that HTTP would have for it, and
      * the vendor's words on the heap, or NULL.  May add headers.  NULL: HTTP's own counts. */
     int (*status)(struct tn_web_answer *answer, char **words);
@@ -128,38 +127,68 @@ typedef int (*cloud_found_fn)(const struct cloud_view *v, void *ctx);
 /* The last of the pile first; what fn returned. */
 int cloud_pile_tell(const struct cloud_pile *p, cloud_found_fn fn, void *ctx);
 
+/* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
+typedef int cloud_make_fn(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
+                          int64_t deadline, struct tn_error *err);
+/* How it is, with its tokens; one that is not there is fine. */
+typedef int cloud_look_fn(const struct cloud *c, const char *id, struct cloud_view *out,
+                          int64_t deadline, struct tn_error *err);
+/* Those with the mark of this state, and that id (NULL: any); the oldest first.  Whoever calls
+ * looks at own once more: filters are the vendor's. */
+typedef int cloud_each_fn(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
+                          int64_t deadline, struct tn_error *err);
+/* Tells it where to go.  Being there, or gone, is fine. */
+typedef int cloud_order_fn(const struct cloud *c, const char *id, enum tn_goal goal,
+                           int64_t deadline, struct tn_error *err);
+/* It is left alone for so many seconds from now. */
+typedef int cloud_extend_fn(const struct cloud *c, const char *id, double seconds, int64_t deadline,
+                            struct tn_error *err);
+/* Where the hand is, for hand-address.h; on the heap.  Whatever has to be asked for that is asked
+ * here: one whose ports are not reached can be looked at, and ended, all the same. */
+typedef char *cloud_address_fn(const struct cloud *c, struct cloud_view *v, int64_t deadline,
+                               struct tn_error *err);
+/* What a person can open for that port; on the heap. */
+typedef char *cloud_port_fn(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
+                            struct tn_error *err);
+/* A file inside, with its parents, mode as it comes. */
+typedef int cloud_put_fn(const struct cloud *c, struct cloud_view *v, const char *user,
+                         const char *path, const void *bytes, size_t n, int64_t deadline,
+                         struct tn_error *err);
+/* *status as a shell would say. */
+typedef int cloud_run_fn(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run,
+                         int *status, int64_t deadline, struct tn_error *err);
+typedef int cloud_usage_fn(const struct cloud *c, const char *id, struct tn_usage *out,
+                           int64_t deadline, struct tn_error *err);
+/* What an answer says of one sandbox; hostile until it was read.  One that is not there any more is
+ * not known.  -1: nothing that makes sense. */
+typedef int cloud_read_fn(const struct cloud *c, const struct tn_json *tree, struct cloud_view *out,
+                          struct tn_error *err);
+
 struct cloud_vendor {
-    const char *name; /* of the backend */
+    const char *name;   /* of the backend */
+    const char *who;    /* in messages */
+    const char *advice; /* where to get a key */
+    size_t size;        /* of its engine, which begins with a struct cloud */
+    /* Fills the rest of the line (web, url, secrets) and timeout, as c->host->config says.  Asks
+     * nobody: that the key is good is seen by the first call. */
+    int (*open)(struct cloud *c, struct tn_error *err);
+    void (*close)(struct cloud *c); /* what open has made, but for the line */
+    /* Changes nothing, and shows whether the key is good. */
+    const struct tn_web_call *harmless;
     /* Limits of a spec that it can keep ("memory"); ends with NULL.  NULL: none. */
     const char *const *limits;
-    /* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
-    int (*make)(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-                int64_t deadline, struct tn_error *err);
-    /* How it is, with its tokens; one that is not there is fine. */
-    int (*look)(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
-                struct tn_error *err);
-    /* Those with the mark of this state, and that id (NULL: any); the oldest first.  Whoever calls
-     * looks at own once more: filters are the vendor's. */
-    int (*each)(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
-                int64_t deadline, struct tn_error *err);
-    /* Tells it where to go.  Being there, or gone, is fine. */
-    int (*order)(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
-                 struct tn_error *err);
-    /* It is left alone for so many seconds from now.  NULL: nothing keeps its time-out off. */
-    int (*extend)(const struct cloud *c, const char *id, double seconds, int64_t deadline,
-                  struct tn_error *err);
-    /* Where the hand is, for hand-address.h; on the heap.  Whatever has to be asked for that is
-     * asked here: one whose ports are not reached can be looked at, and ended, all the same. */
-    char *(*address)(const struct cloud *c, struct cloud_view *v, int64_t deadline,
-                     struct tn_error *err);
-    /* A file inside, with its parents, mode as it comes. */
-    int (*put)(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,
-               const void *bytes, size_t n, int64_t deadline, struct tn_error *err);
-    /* *status as a shell would say. */
-    int (*run)(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run,
-               int *status, int64_t deadline, struct tn_error *err);
-    int (*usage)(const struct cloud *c, const char *id, struct tn_usage *out, int64_t deadline,
-                 struct tn_error *err);
+    /* What else it cannot keep; NULL: nothing. */
+    int (*check)(const struct tn_spec *spec, struct tn_error *err);
+    cloud_make_fn *make;
+    cloud_look_fn *look;
+    cloud_each_fn *each;
+    cloud_order_fn *order;
+    cloud_extend_fn *extend; /* NULL: nothing keeps its time-out off */
+    cloud_address_fn *address;
+    cloud_port_fn *port;
+    cloud_put_fn *put;
+    cloud_run_fn *run;
+    cloud_usage_fn *usage; /* NULL: it does not tell */
 };
 
 /* An engine: how a vendor is reached. */
@@ -170,14 +199,19 @@ struct cloud {
     char mark[17];          /* of this state */
     double timeout;         /* seconds that the vendor gives a sandbox from its last use */
     struct cloud_keep *keep;
-    int stop;      /* readable once the engine is closed: for what the keep's thread asks */
-    bool unmarked; /* the vendor knows no marks, and has one sandbox alone */
+    int stop;        /* readable once the engine is closed: for what the keep's thread asks */
+    bool unmarked;   /* the vendor knows no marks, and has one sandbox alone */
+    bool open_ports; /* people can open them: no token that browsers do not send */
 };
 
-void cloud_init(struct cloud *c, const struct tn_host *host, const struct cloud_vendor *vendor,
-                double timeout);
-/* Ends the keep and the line. */
-void cloud_done(struct cloud *c);
+/* For a vendor's open, and the line of an agent inside: "Authorization: Bearer KEY" is sent. */
+int cloud_bearer(struct tn_web *web, const char *key, struct tn_error *err);
+/* The first that says anything, or NULL. */
+const char *cloud_first(const char *a, const char *b, const char *c);
+/* -1, and says where to get a key. */
+int cloud_no_key(const struct cloud *c, struct tn_error *err);
+/* err becomes why (it may be NULL); -1. */
+int cloud_fail(struct tn_error *err, const struct tn_error *why);
 
 /* Our marks and the labels of the spec, as members of the object that is being written. */
 void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w);
@@ -207,7 +241,10 @@ void cloud_keep_drop(struct cloud_keep *k, const char *own, bool gone);
 
 /* --- for the table of a backend (life.c) ------------------------------------------------------ */
 
-/* What no cloud could keep, but for the limits of the vendor. */
+int cloud_open(const struct cloud_vendor *vendor, const struct tn_host *host, void **engine,
+               struct tn_error *err);
+void cloud_close(void *engine);
+/* What the vendor cannot keep. */
 int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec,
                 struct tn_error *err);
 int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
@@ -236,9 +273,22 @@ int cloud_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
 bool cloud_is_own(const struct tn_subject *s);
 void cloud_attend(void *engine, const struct tn_subject *s, bool used);
 
-/* What all doctors ask: that the key is accepted by a harmless request, and how far the clocks are
- * apart. */
-void cloud_examine(const struct cloud *c, const struct tn_web_call *harmless, tn_symptom_fn fn,
-                   void *ctx);
+char *cloud_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err);
+/* That the key is accepted by a harmless request, how far the clocks are apart, what is left. */
+int cloud_doctor(const struct cloud_vendor *vendor, const struct tn_host *host, tn_symptom_fn fn,
+                 void *ctx);
+
+/* --- vendors that talk JSON (call.c) ---------------------------------------------------------- */
+
+/* A POST with a body of JSON. */
+struct cloud_call cloud_post(const char *target, const struct tn_buf *body);
+/* One sandbox, as read understands the answer.  404: it is not known. */
+int cloud_look(const struct cloud *c, const char *before, const char *id, cloud_read_fn *read,
+               struct cloud_view *out, int64_t deadline, struct tn_error *err);
+/* fn is told of those of an array that are ours. */
+int cloud_tell_page(const struct cloud *c, const struct tn_json *page, cloud_read_fn *read,
+                    cloud_found_fn fn, void *ctx);
+/* The members of an object of the spec as an object of that name. */
+void cloud_put_object(struct tn_jw *w, const char *name, const struct tn_json *members);
 
 #endif

@@ -8,24 +8,7 @@
 
 /* How often one whose answer was lost is looked for before it is asked for again. */
 enum { LOST_LOOKS = 4 };
-
-void cloud_init(struct cloud *c, const struct tn_host *host, const struct cloud_vendor *vendor,
-                double timeout)
-{
-    c->host = host;
-    c->vendor = vendor;
-    c->timeout = timeout;
-    c->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    tn_state_mark(host->state, c->mark);
-    c->keep = cloud_keep_new(c);
-}
-
-void cloud_done(struct cloud *c)
-{
-    cloud_keep_free(c->keep);
-    tn_close(c->stop);
-    tn_web_free(c->line.web);
-}
+#define CALL_SECONDS 90.0 /* a create may have to wait for its turn */
 
 static void free_secret(char *text)
 {
@@ -46,6 +29,68 @@ void cloud_view_done(struct cloud_view *v)
     free(v->task);
     tn_web_free(v->agent);
     *v = (struct cloud_view){0};
+}
+
+/* --- engines ---------------------------------------------------------------------------------- */
+
+const char *cloud_first(const char *a, const char *b, const char *c)
+{
+    return a && *a ? a : b && *b ? b : c && *c ? c : NULL;
+}
+
+int cloud_fail(struct tn_error *err, const struct tn_error *why)
+{
+    if (err)
+        *err = *why;
+    return -1;
+}
+
+int cloud_no_key(const struct cloud *c, struct tn_error *err)
+{
+    return tn_fail(err, TN_E_DENIED, "there is no key for %s: %s", c->line.who, c->line.key_advice);
+}
+
+int cloud_bearer(struct tn_web *web, const char *key, struct tn_error *err)
+{
+    char *bearer = tn_asprintf("Bearer %s", key);
+    int failed = web ? tn_web_header(web, "Authorization", bearer, err) : -1;
+
+    free_secret(bearer);
+    return failed;
+}
+
+int cloud_open(const struct cloud_vendor *vendor, const struct tn_host *host, void **engine,
+               struct tn_error *err)
+{
+    struct cloud *c = tn_calloc(1, vendor->size);
+
+    *c = (struct cloud){
+        .host = host,
+        .vendor = vendor,
+        .line = {.who = vendor->who, .key_advice = vendor->advice, .seconds = CALL_SECONDS},
+        .stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    tn_state_mark(host->state, c->mark);
+    c->keep = cloud_keep_new(c);
+    *engine = c;
+    if (vendor->open(c, err) == 0)
+        return 0;
+    cloud_close(c);
+    *engine = NULL;
+    return tn_error_context(err, "%s", vendor->name);
+}
+
+void cloud_close(void *engine)
+{
+    struct cloud *c = engine;
+
+    if (!c)
+        return;
+    cloud_keep_free(c->keep);
+    tn_close(c->stop);
+    tn_web_free(c->line.web);
+    c->vendor->close(c);
+    free(c->line.url);
+    free(c);
 }
 
 /* --- piles ------------------------------------------------------------------------------------ */
@@ -156,7 +201,7 @@ int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec, s
         spec->network == TN_NETWORK_ALLOW)
         return tn_fail(err, TN_E_UNSUPPORTED, "network %s: a cloud has none and open",
                        tn_networks[spec->network]);
-    return 0;
+    return vendor->check ? vendor->check(spec, err) : 0;
 }
 
 /* --- finding ---------------------------------------------------------------------------------- */
@@ -359,9 +404,7 @@ static int make(const struct cloud *c, const struct tn_subject *s, struct cloud_
         c->vendor->each(c, s->id, kill_other, &reap, deadline, NULL);
         return 0;
     }
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
@@ -375,9 +418,7 @@ int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *plac
         return -1;
     if (make(c, s, &view, deadline, &why) < 0) {
         place->blame = why.code == TN_E_NOT_FOUND ? TN_BLAME_IMAGE : TN_BLAME_NONE;
-        if (err)
-            *err = why;
-        return -1;
+        return cloud_fail(err, &why);
     }
     if (is_so(&view, TN_STATUS_PAUSED) &&
         c->vendor->order(c, view.id, TN_GOAL_RUNNING, deadline, err) < 0)

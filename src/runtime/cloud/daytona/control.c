@@ -88,13 +88,6 @@ static int put_sizes(const struct tn_spec *spec, struct tn_jw *w, struct tn_erro
     return 0;
 }
 
-static int put_member(const char *name, struct tn_json *value, void *ctx)
-{
-    tn_jw_key(ctx, name);
-    tn_jw_tree(ctx, value);
-    return 0;
-}
-
 static int put_wish(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w,
                     struct tn_error *err)
 {
@@ -119,10 +112,7 @@ static int put_wish(const struct cloud *c, const struct tn_subject *s, struct tn
     tn_jw_object(w);
     cloud_put_marks(c, s, w);
     tn_jw_object_end(w);
-    tn_jw_key(w, "env");
-    tn_jw_object(w);
-    tn_json_each(s->spec->env, put_member, w);
-    tn_jw_object_end(w);
+    cloud_put_object(w, "env", s->spec->env);
     if (put_sizes(s->spec, w, err) < 0)
         return -1;
     tn_jw_object_end(w);
@@ -142,13 +132,9 @@ int daytona_make(const struct cloud *c, const struct tn_subject *s, struct cloud
         return -1;
     if (!tn_buf_ok(&body))
         return tn_fail(err, TN_E_TOO_LARGE, "its variables and labels are too large");
-    const struct cloud_call call = {.web = {.method = "POST",
-                                            .target = "/sandbox",
-                                            .type = "application/json",
-                                            .body = tn_buf_str(&body),
-                                            .body_len = body.len,
-                                            .cancel = s->cancel},
-                                    .unsafe = true};
+    struct cloud_call call = cloud_post("/sandbox", &body);
+    call.unsafe = true;
+    call.web.cancel = s->cancel;
     if (cloud_ask(&c->line, &call, &tree, deadline, &why) == 0) {
         if (daytona_read(c, tree, out, err) < 0)
             return -1;
@@ -157,9 +143,7 @@ int daytona_make(const struct cloud *c, const struct tn_subject *s, struct cloud
     /* A snapshot that there is not is a bad request to them. */
     if (why.code == TN_E_INVALID && strstr(why.text, "not found"))
         why.code = TN_E_NOT_FOUND;
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -167,38 +151,7 @@ int daytona_make(const struct cloud *c, const struct tn_subject *s, struct cloud
 int daytona_look(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
                  struct tn_error *err)
 {
-    tn_autofree char *target = cloud_target("/sandbox/", id, "");
-    const struct cloud_call call = {.web = {.target = target}};
-    tn_autojson struct tn_json *tree = NULL;
-    struct tn_error why = {0};
-
-    *out = (struct cloud_view){0};
-    if (cloud_ask(&c->line, &call, &tree, deadline, &why) < 0) {
-        if (why.code == TN_E_NOT_FOUND)
-            return 0;
-        if (err)
-            *err = why;
-        return -1;
-    }
-    if (daytona_read(c, tree, out, err) < 0)
-        return -1;
-    /* A name finds one, too. */
-    if (out->known && strcmp(out->id, id) != 0)
-        return tn_fail(err, TN_E_PEER, "Daytona was asked for one sandbox and tells of another");
-    return 0;
-}
-
-static int tell_page(const struct cloud *c, const struct tn_json *page, cloud_found_fn fn,
-                     void *ctx)
-{
-    int stop = 0;
-
-    for (size_t i = 0; !stop && i < tn_json_count(page); i++) {
-        autocloudview struct cloud_view v = {0};
-        if (daytona_read(c, tn_json_at(page, i), &v, NULL) == 0 && v.own)
-            stop = fn(&v, ctx);
-    }
-    return stop;
+    return cloud_look(c, "/sandbox/", id, daytona_read, out, deadline, err);
 }
 
 static char *first_page(const struct cloud *c, const char *id)
@@ -232,7 +185,7 @@ int daytona_each(const struct cloud *c, const char *id, cloud_found_fn fn, void 
         const struct tn_json *items = all ? tree : tn_json_get(tree, "items");
         if (tn_json_type(items) != TN_JSON_ARRAY)
             return tn_fail(err, TN_E_PEER, "Daytona: its list of sandboxes makes no sense");
-        int stop = tell_page(c, items, fn, ctx);
+        int stop = cloud_tell_page(c, items, daytona_read, fn, ctx);
         free(cursor);
         cursor = all ? NULL : tn_strdup_or_null(tn_json_get_str(tree, "nextCursor", NULL));
         if (stop || !cursor || !*cursor)
@@ -251,11 +204,8 @@ static int tell(const struct cloud *c, const char *method, const char *target, i
     struct tn_error why = {0};
 
     for (int ms = 0; cloud_ask(&c->line, &call, NULL, deadline, &why) < 0;)
-        if (why.code != TN_E_CONFLICT || cloud_pause(&ms, deadline, NULL) < 0) {
-            if (err)
-                *err = why;
-            return -1;
-        }
+        if (why.code != TN_E_CONFLICT || cloud_pause(&ms, deadline, NULL) < 0)
+            return cloud_fail(err, &why);
     return 0;
 }
 
@@ -305,9 +255,7 @@ int daytona_extend(const struct cloud *c, const char *id, double seconds, int64_
         call.web.target = before;
         return cloud_ask(&c->line, &call, NULL, deadline, err);
     }
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* --- ports ------------------------------------------------------------------------------------ */
@@ -366,14 +314,14 @@ char *daytona_address(const struct cloud *c, struct cloud_view *v, int64_t deadl
     return NULL;
 }
 
-char *daytona_port_url(const struct cloud *c, const char *id, int port, int64_t deadline,
-                       struct tn_error *err)
+char *daytona_port(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
+                   struct tn_error *err)
 {
     bool open = c->host->config->daytona.public_ports;
     tn_autofree char *limited = tn_asprintf("signed-preview-url?expiresInSeconds=%d", LINK_SECONDS);
     struct tn_error why = {0};
     tn_autojson struct tn_json *tree =
-        ask_link(c, id, port, open ? "preview-url" : limited, deadline, &why);
+        ask_link(c, v->id, port, open ? "preview-url" : limited, deadline, &why);
     const char *url = tn_json_get_str(tree, "url", "");
 
     if (why.code) {

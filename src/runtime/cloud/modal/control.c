@@ -110,11 +110,8 @@ static int join(const struct cloud *c, const char *id, struct building *b, int64
         in.timeout = JOIN_SECONDS;
         in.last_entry_id = b->entry;
         if (modal_listen(c, &call, take_news, b, deadline, &why) < 0 &&
-            (why.code != TN_E_BUSY || ++busy == JOINS)) {
-            if (err)
-                *err = why;
-            return -1;
-        }
+            (why.code != TN_E_BUSY || ++busy == JOINS))
+            return cloud_fail(err, &why);
         if (b->status == FAILED && cloud_pause(&ms, deadline, err) < 0)
             return -1;
     }
@@ -436,10 +433,10 @@ char *modal_address(const struct cloud *c, struct cloud_view *v, int64_t deadlin
                       : tn_asprintf("https://%s", name);
 }
 
-char *modal_port_url(const struct cloud *c, const char *id, int port, int64_t deadline,
-                     struct tn_error *err)
+char *modal_port(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
+                 struct tn_error *err)
 {
-    tn_autofree char *name = find_tunnel(c, id, port, deadline, err);
+    tn_autofree char *name = find_tunnel(c, v->id, port, deadline, err);
 
     if (!name) {
         tn_error_context(err, "ports with tunnels are those that the sandbox was made with (-p)");
@@ -518,9 +515,7 @@ static int ask_page(const struct cloud *c, const Modal__SandboxListRequest *in,
         call.method = "SandboxList";
         return modal_ask(c, &call, page, deadline, err);
     }
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* The next page begins before the oldest of this one; false: there is none. */

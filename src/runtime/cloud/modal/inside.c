@@ -94,9 +94,7 @@ static int find_router(const struct cloud *c, struct cloud_view *v, int64_t dead
     /* FAILED_PRECONDITION, UNIMPLEMENTED: it has none. */
     if (why.code == TN_E_CONFLICT || why.code == TN_E_METHOD)
         return 0;
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* --- a command -------------------------------------------------------------------------------- */
@@ -162,9 +160,7 @@ static int route(struct command *x, const struct modal_call *call, void *out, in
         return 0;
     if (renew(x, &why, deadline) == 0)
         return modal_ask(x->c, call, out, deadline, err);
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* --- by the router ---------------------------------------------------------------------------- */
@@ -396,9 +392,7 @@ static int read_all(const struct way *way, struct command *x, int64_t deadline,
         if (x->read > before)
             i = 0;
     }
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* Runs it with that input (NULL: none). */
@@ -428,11 +422,8 @@ static int execute(const struct cloud *c, struct cloud_view *v, const struct clo
     bool starved = input && feed_all(way, &x, input, n, deadline, &fed) < 0;
     if (read_all(way, &x, deadline, err) < 0 || way->end(&x, deadline, err) < 0)
         return -1;
-    if (starved && x.status == 0) {
-        if (err)
-            *err = fed;
-        return -1;
-    }
+    if (starved && x.status == 0)
+        return cloud_fail(err, &fed);
     *status = x.status;
     return 0;
 }

@@ -250,9 +250,7 @@ static int sign_in(struct modal *m, int64_t deadline, struct tn_error *err)
     if (ask(&m->cloud, &call, &got, deadline, &why) < 0) {
         if (why.code == TN_E_METHOD)
             return 0;
-        if (err)
-            *err = why;
-        return -1;
+        return cloud_fail(err, &why);
     }
     if (!got->token || !cloud_is_token(got->token))
         return tn_fail(err, TN_E_PEER, "Modal: its token makes no sense");
@@ -285,9 +283,7 @@ int modal_ask(const struct cloud *c, const struct modal_call *call, void *out, i
     /* Tokens end: with another one it may be heard. */
     if (why.code == TN_E_DENIED && be_known(m, true, deadline, NULL) == 0)
         return ask(c, call, out, deadline, err);
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 int modal_listen(const struct cloud *c, const struct modal_call *call, modal_said_fn fn, void *ctx,
