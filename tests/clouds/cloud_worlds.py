@@ -1,7 +1,7 @@
 """Worlds of the cloud backends (tests/runtime/conformance.py), and the program with sandboxes of one."""
 
 from conformance import World
-from tendons import Tendon
+from tendons import Tendon, eventually
 
 
 class E2b:
@@ -93,6 +93,7 @@ class Modal:
     variable = "MODAL_TOKEN_SECRET"
     CREATE, LIST, one = ("POST", "/v1/sandboxes"), ("GET", "/v1/sandboxes"), "/v1/sandboxes/"
     id, wish = "id", {}
+    upload = "/TaskExecStdinWrite"
     sizes = ("memory", "cpus", "disk", "wall_time")
 
     def settings(self, url, key):
@@ -106,7 +107,7 @@ class Account:
     """A tenant of a service that serves the vendor's API."""
 
     def __init__(self, cloud, service, name):
-        self.cloud = cloud
+        self.cloud, self.name, self.strangers = cloud, name, []
         self.client = service.tenant(name, *cloud.flags)
         self.settings = cloud.settings(service.url, self.client.key)
 
@@ -122,6 +123,13 @@ class Account:
         answer = self.client.post(self.cloud.CREATE[1], self.cloud.wish)
         assert answer.status in (200, 201), answer.text
         return answer.json[self.cloud.id]
+
+    def make_snapshot(self, name):
+        """Of one that is none of Tendon's (strangers)."""
+        self.strangers.append(self.make())
+        take = {"e2b": "snapshots", "daytona": "snapshot", "runloop": "snapshot_disk"}[self.cloud.name]
+        path, wish = f"{self.cloud.one}{self.strangers[-1]}/{take}", {"name": name}
+        eventually(lambda: self.client.post(path, wish).status in (200, 201), "it was started, and is kept", 60)
 
     def remove(self, sandbox):
         one = self.cloud.one + sandbox

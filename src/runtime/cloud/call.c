@@ -12,10 +12,16 @@ enum {
     FIRST_PAUSE_MS = 200,
     LONGEST_PAUSE_MS = 4000,
     SENTENCE_MAX = 400,
+    MOST_PAGES = 1000,
 };
 #define LONGEST_RETRY_AFTER 3600.0
 
 /* --- text of others --------------------------------------------------------------------------- */
+
+int cloud_add_words(const void *bytes, size_t n, void *ctx)
+{
+    return tn_buf_add(ctx, bytes, n) < 0;
+}
 
 char *cloud_sentence(const char *text)
 {
@@ -275,30 +281,48 @@ int cloud_look(const struct cloud *c, const char *before, const char *id, cloud_
     return 0;
 }
 
-int cloud_tell_page(const struct cloud *c, const struct tn_json *page, cloud_read_fn *read,
-                    cloud_found_fn fn, void *ctx)
+/* Where the next page begins, on the heap; NULL: this was the last. */
+static char *next_of(const struct tn_web_answer *answer, const struct tn_json *tree,
+                     const struct tn_json *items)
 {
-    int stop = 0;
+    char *token = tn_web_answer_header(answer, "x-next-token");
+    size_t count = tn_json_count(items);
 
-    for (size_t i = 0; !stop && i < tn_json_count(page); i++) {
-        autocloudview struct cloud_view v = {0};
-        if (read(c, tn_json_at(page, i), &v, NULL) == 0 && v.own)
-            stop = fn(&v, ctx);
+    if (token || tn_json_type(tree) != TN_JSON_OBJECT)
+        return token;
+    if (tn_json_bool(tn_json_get(tree, "has_more"), false) && count)
+        return tn_strdup_or_null(tn_json_get_str(tn_json_at(items, count - 1), "id", NULL));
+    return tn_strdup_or_null(tn_json_get_str(tree, "nextCursor", NULL));
+}
+
+int cloud_each(const struct cloud *c, const struct cloud_list *l, const char *id, cloud_found_fn fn,
+               void *ctx, int64_t deadline, struct tn_error *err)
+{
+    autocloudpile struct cloud_pile pile = {0};
+    tn_autofree char *next = NULL;
+
+    for (int pages = 0; pages < MOST_PAGES && pile.count <= CLOUD_PILE_MAX; pages++) {
+        tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_ANSWER_MAX);
+        tn_autofree char *more = next ? cloud_target(l->more, next, "") : tn_strdup("");
+        tn_autofree char *target = tn_asprintf("%s%s", l->first, more);
+        const struct cloud_call call = {.web = {.target = target}};
+        tn_autojson struct tn_json *tree = NULL;
+        if (cloud_ask_raw(&c->line, &call, &answer, deadline, err) < 0)
+            return -1;
+        tn_json_parse(tn_buf_str(&answer.body), answer.body.len, &tree, NULL);
+        const struct tn_json *items =
+            tn_json_type(tree) == TN_JSON_ARRAY ? tree : tn_json_get(tree, l->items);
+        if (tn_json_type(items) != TN_JSON_ARRAY)
+            return tn_fail(err, TN_E_PEER, "%s: its list makes no sense", c->line.who);
+        for (size_t i = 0; i < tn_json_count(items); i++) {
+            autocloudview struct cloud_view v = {0};
+            if (l->read(c, tn_json_at(items, i), &v, NULL) == 0)
+                cloud_pile_add(&pile, &v, id);
+        }
+        free(next);
+        next = next_of(&answer, tree, items);
+        if (!next || !*next)
+            return cloud_pile_tell(&pile, l->newest_first, fn, ctx);
     }
-    return stop;
-}
-
-static int put_member(const char *name, struct tn_json *value, void *ctx)
-{
-    tn_jw_key(ctx, name);
-    tn_jw_tree(ctx, value);
-    return 0;
-}
-
-void cloud_put_object(struct tn_jw *w, const char *name, const struct tn_json *members)
-{
-    tn_jw_key(w, name);
-    tn_jw_object(w);
-    tn_json_each(members, put_member, w);
-    tn_jw_object_end(w);
+    return tn_fail(err, TN_E_PEER, "%s: its list has no end", c->line.who);
 }

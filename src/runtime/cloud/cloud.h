@@ -67,6 +67,8 @@ int cloud_upload(const struct cloud_line *line, const char *target, const char *
                  struct tn_error *err);
 /* The next of growing pauses with jitter; -1 at the deadline. */
 int cloud_pause(int *ms, int64_t deadline, struct tn_error *err);
+/* For what programs print: a struct tn_buf takes it. */
+int cloud_add_words(const void *bytes, size_t n, void *ctx);
 /* Text of others as one line of printable characters; on the heap. */
 char *cloud_sentence(const char *text);
 /* "/path/" with an id that goes into it encoded. */
@@ -97,9 +99,10 @@ struct cloud_view {
     struct tn_web *agent; /* a line to the agent inside that is kept as long as this, or NULL */
 };
 void cloud_view_done(struct cloud_view *v);
+void cloud_free_secret(char *text); /* NULL is fine */
 #define autocloudview TN_CLEANUP(cloud_view_done)
 
-/* Views of a list that begins with the newest.  A list with more pages than fill it has no end. */
+/* Views of a list.  One with more pages than fill it has no end. */
 enum { CLOUD_PILE_MAX = 10000 };
 struct cloud_pile {
     struct cloud_view *all;
@@ -124,8 +127,8 @@ struct cloud_run {
 
 struct cloud;
 typedef int (*cloud_found_fn)(const struct cloud_view *v, void *ctx);
-/* The last of the pile first; what fn returned. */
-int cloud_pile_tell(const struct cloud_pile *p, cloud_found_fn fn, void *ctx);
+/* What fn returned. */
+int cloud_pile_tell(const struct cloud_pile *p, bool last_first, cloud_found_fn fn, void *ctx);
 
 /* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
 typedef int cloud_make_fn(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
@@ -164,6 +167,26 @@ typedef int cloud_usage_fn(const struct cloud *c, const char *id, struct tn_usag
 typedef int cloud_read_fn(const struct cloud *c, const struct tn_json *tree, struct cloud_view *out,
                           struct tn_error *err);
 
+/* A snapshot of that name of one that runs: an image of others, on the heap. */
+typedef char *cloud_take_fn(const struct cloud *c, struct cloud_view *v, const char *name,
+                            int64_t deadline, struct tn_error *err);
+/* Removes one; that it is gone is fine. */
+typedef int cloud_drop_fn(const struct cloud *c, const char *image, int64_t deadline,
+                          struct tn_error *err);
+/* How a vendor that talks JSON keeps snapshots: POST sandbox ID take, {"name": NAME}; GET list;
+ * method one ID after. */
+struct cloud_shelf {
+    const char *sandbox, *take;
+    const char *id;        /* member that says which it is; NULL: names do */
+    const char *before_id; /* in an image */
+    const char *list;
+    const char *items; /* member of the list, or NULL: it is an array */
+    bool sized;        /* what is made of one has the sizes of that */
+    const char *method, *one, *after;
+};
+cloud_take_fn cloud_take;
+cloud_drop_fn cloud_drop;
+
 struct cloud_vendor {
     const char *name;   /* of the backend */
     const char *who;    /* in messages */
@@ -179,6 +202,8 @@ struct cloud_vendor {
     const char *const *limits;
     /* What else it cannot keep; NULL: nothing. */
     int (*check)(const struct tn_spec *spec, struct tn_error *err);
+    /* By goal: why it cannot go there, or NULL.  NULL: it can. */
+    const char *const *cannot;
     cloud_make_fn *make;
     cloud_look_fn *look;
     cloud_each_fn *each;
@@ -189,6 +214,10 @@ struct cloud_vendor {
     cloud_put_fn *put;
     cloud_run_fn *run;
     cloud_usage_fn *usage; /* NULL: it does not tell */
+    /* For cache.c. */
+    cloud_take_fn *take;
+    cloud_drop_fn *drop;
+    const struct cloud_shelf *shelf; /* NULL: nobody lists them */
 };
 
 /* An engine: how a vendor is reached. */
@@ -198,6 +227,7 @@ struct cloud {
     struct cloud_line line; /* its control plane */
     char mark[17];          /* of this state */
     double timeout;         /* seconds that the vendor gives a sandbox from its last use */
+    const char *usual;      /* image of those that name none; NULL: the hand is kept in none */
     struct cloud_keep *keep;
     int stop;        /* readable once the engine is closed: for what the keep's thread asks */
     bool unmarked;   /* the vendor knows no marks, and has one sandbox alone */
@@ -213,19 +243,40 @@ int cloud_no_key(const struct cloud *c, struct tn_error *err);
 /* err becomes why (it may be NULL); -1. */
 int cloud_fail(struct tn_error *err, const struct tn_error *why);
 
-/* Our marks and the labels of the spec, as members of the object that is being written. */
-void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w);
+/* Our marks and the labels of the spec, as an object, which is a member of that name (NULL: none). */
+void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, const char *name,
+                     struct tn_jw *w);
 /* Our id in an object of marks; NULL: they are not this state's, or it is none. */
 const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks);
 /* Whether these two marks are of this state, and an id. */
 bool cloud_is_ours(const struct cloud *c, const char *state, const char *id);
 
+/* --- the hand kept at the vendor (cache.c) ---------------------------------------------------- */
+
+enum { CLOUD_CACHE_NAME = 64, CLOUD_DIGEST = 65 };
+#define CLOUD_CACHE_PREFIX "tendon-hand-"
+
+struct cloud_cache {
+    char name[CLOUD_CACHE_NAME];  /* "": nothing is kept */
+    char image[2 * CLOUD_ID_MAX]; /* that has the hand; "": none yet */
+};
+void cloud_cache_find(const struct cloud *c, const struct tn_spec *spec, struct cloud_cache *out);
+/* It is not there any more. */
+void cloud_cache_forget(const struct cloud *c, const struct cloud_cache *cache);
+/* The hand was put in just now, and nothing else.  It runs afterwards as it did before. */
+int cloud_cache_take(const struct cloud *c, struct cloud_view *v, const struct cloud_cache *cache,
+                     int64_t deadline, struct tn_error *err);
+
 /* --- the hand (hand.c) ------------------------------------------------------------------------ */
 
 /* Has the hand run in a sandbox that does: the one that is there, or else the one of the template,
- * or else it is put in.  *address is where, on the heap. */
+ * or else it is put in, and kept for others (cache; NULL: it is not).  *address is where, on the
+ * heap. */
 int cloud_start_hand(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
-                     char **address, int64_t deadline, struct tn_error *err);
+                     const struct cloud_cache *cache, char **address, int64_t deadline,
+                     struct tn_error *err);
+/* SHA-256 of the hand of this machine. */
+int cloud_hand_digest(const struct tn_host *host, char out[CLOUD_DIGEST], struct tn_error *err);
 const char *cloud_workspace(const struct cloud *c, const struct tn_subject *s);
 
 /* --- time-outs (keep.c) ----------------------------------------------------------------------- */
@@ -254,6 +305,11 @@ int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *pla
 int cloud_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, struct tn_place *place,
                 int64_t deadline, struct tn_error *err);
 int cloud_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
+/* Removes what is kept of other hands, and what nobody knows. */
+int cloud_tidy(void *engine, int64_t deadline, struct tn_error *err);
+/* Looks until it is so. */
+int cloud_reach(const struct cloud *c, const char *id, enum tn_status status, struct cloud_view *v,
+                int64_t deadline, struct tn_error *err);
 /* By its ref, or else by its marks. */
 int cloud_find(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
                int64_t deadline, struct tn_error *err);
@@ -278,6 +334,28 @@ char *cloud_url(void *engine, const struct tn_subject *s, int port, struct tn_er
 int cloud_doctor(const struct cloud_vendor *vendor, const struct tn_host *host, tn_symptom_fn fn,
                  void *ctx);
 
+/* For a backend's file, whose vendor is called vendor: what is asked without an engine, and what
+ * all backends have. */
+#define CLOUD_DOORS                                                                         \
+    static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err) \
+    {                                                                                       \
+        return cloud_open(&vendor, host, engine, err);                                      \
+    }                                                                                       \
+    static int check_spec(const struct tn_host *host, const struct tn_spec *spec,           \
+                          struct tn_error *err)                                             \
+    {                                                                                       \
+        return cloud_check(&vendor, spec, err);                                             \
+    }                                                                                       \
+    static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx,              \
+                      struct tn_error *err)                                                 \
+    {                                                                                       \
+        return cloud_doctor(&vendor, host, fn, ctx);                                        \
+    }
+#define CLOUD_FUNCTIONS                                                                     \
+    .open = open_engine, .close = cloud_close, .check = check_spec, .create = cloud_create, \
+    .inspect = cloud_inspect, .drive = cloud_drive, .list = cloud_list, .tidy = cloud_tidy, \
+    .put = cloud_put, .exec = cloud_exec, .url = cloud_url, .logs = cloud_logs, .doctor = doctor
+
 /* --- vendors that talk JSON (call.c) ---------------------------------------------------------- */
 
 /* A POST with a body of JSON. */
@@ -285,10 +363,16 @@ struct cloud_call cloud_post(const char *target, const struct tn_buf *body);
 /* One sandbox, as read understands the answer.  404: it is not known. */
 int cloud_look(const struct cloud *c, const char *before, const char *id, cloud_read_fn *read,
                struct cloud_view *out, int64_t deadline, struct tn_error *err);
-/* fn is told of those of an array that are ours. */
-int cloud_tell_page(const struct cloud *c, const struct tn_json *page, cloud_read_fn *read,
-                    cloud_found_fn fn, void *ctx);
-/* The members of an object of the spec as an object of that name. */
-void cloud_put_object(struct tn_jw *w, const char *name, const struct tn_json *members);
+/* fn is told of those that are ours, and of that id (NULL: any), once all pages were read; the oldest
+ * first. */
+struct cloud_list {
+    const char *first,
+        *more;         /* targets: of the first page; what goes before where the next begins */
+    const char *items; /* member, unless the answer is an array */
+    bool newest_first;
+    cloud_read_fn *read;
+};
+int cloud_each(const struct cloud *c, const struct cloud_list *l, const char *id, cloud_found_fn fn,
+               void *ctx, int64_t deadline, struct tn_error *err);
 
 #endif

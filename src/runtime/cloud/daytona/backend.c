@@ -32,6 +32,7 @@ static int open_rest(struct cloud *c, struct tn_error *err)
     const char *toolbox = cloud_first(config->toolbox_url, NULL, NULL);
     struct daytona *d = (struct daytona *)c;
 
+    c->usual = cloud_first(config->snapshot, "usual", NULL);
     c->open_ports = true; /* a link has its token in it */
     c->timeout = config->disable_auto_stop ? NEVER : 60.0 * (double)config->auto_stop;
     c->line.secrets[0] = cloud_first(config->api_key, config->jwt_token, core->daytona_api_key);
@@ -47,6 +48,20 @@ static int open_rest(struct cloud *c, struct tn_error *err)
     return c->line.web ? 0 : -1;
 }
 
+static const struct cloud_shelf shelf = {
+    .sandbox = "/sandbox/",
+    .take = "/snapshot",
+    .sized = true,
+    .before_id = "",
+    .list = "/snapshots?limit=100",
+    .items = "items",
+    .method = "DELETE",
+    .one = "/snapshots/",
+    .after = "",
+};
+
+static const char *const cannot[TN_GOAL_GONE + 1] = {[TN_GOAL_PAUSED] =
+                                                         "a stop is all that Daytona has"};
 static const char *const limits[] = {"memory", "cpus", "disk", NULL};
 static const struct cloud_vendor vendor = {
     .name = "daytona",
@@ -57,6 +72,7 @@ static const struct cloud_vendor vendor = {
     .close = close_rest,
     .harmless = &(const struct tn_web_call){.target = "/sandbox?limit=1"},
     .limits = limits,
+    .cannot = cannot,
     .make = daytona_make,
     .look = daytona_look,
     .each = daytona_each,
@@ -66,39 +82,17 @@ static const struct cloud_vendor vendor = {
     .port = daytona_port,
     .put = daytona_put_file,
     .run = daytona_run_program,
+    .take = cloud_take,
+    .drop = cloud_drop,
+    .shelf = &shelf,
 };
 
-static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err)
-{
-    return cloud_open(&vendor, host, engine, err);
-}
-
-static int check_spec(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
-{
-    return cloud_check(&vendor, spec, err);
-}
-
-static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
-{
-    return cloud_doctor(&vendor, host, fn, ctx);
-}
-
+CLOUD_DOORS
 const struct tn_backend tn_backend_daytona = {
     .name = "daytona",
     .summary = "sandboxes of Daytona, or of whoever serves its API",
     .abilities = TN_CAN_STOP | TN_CAN_ISOLATE | TN_CAN_IMAGE | TN_CAN_NETWORK_NONE,
     .elsewhere = true,
-    .open = open_engine,
-    .close = cloud_close,
-    .check = check_spec,
-    .create = cloud_create,
-    .inspect = cloud_inspect,
-    .drive = cloud_drive,
-    .list = cloud_list,
-    .put = cloud_put,
-    .exec = cloud_exec,
-    .url = cloud_url,
-    .logs = cloud_logs,
+    CLOUD_FUNCTIONS,
     .attend = cloud_attend,
-    .doctor = doctor,
 };

@@ -67,7 +67,7 @@ static int reach(const struct cloud *c, struct cloud_view *v, struct toolbox *t,
     t->line.seconds = 0;
     t->base = url ? cloud_target("/", v->id, "") : cloud_target("/toolbox/", v->id, "/toolbox");
     if (url && !v->agent)
-        v->agent = daytona_web(d, url, err);
+        v->agent = daytona_web(c, url, err);
     if (url)
         t->line.web = v->agent;
     return t->line.web ? 0 : -1;

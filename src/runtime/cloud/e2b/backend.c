@@ -46,6 +46,7 @@ static int open_rest(struct cloud *c, struct tn_error *err)
     c->unmarked = config->e2b.debug;
     c->open_ports = config->e2b.public_ports || c->unmarked;
     c->timeout = config->e2b.timeout;
+    c->usual = config->e2b.template;
     c->line.secrets[0] = key;
     if (!key && !c->unmarked)
         return cloud_no_key(c, err);
@@ -54,6 +55,18 @@ static int open_rest(struct cloud *c, struct tn_error *err)
     c->line.web = web_at(c->line.url, err);
     return c->line.web && (!key || tn_web_header(c->line.web, "X-API-Key", key, err) == 0) ? 0 : -1;
 }
+
+/* A snapshot is a template. */
+static const struct cloud_shelf shelf = {
+    .sandbox = "/sandboxes/",
+    .take = "/snapshots",
+    .id = "snapshotID",
+    .before_id = "",
+    .list = "/snapshots?limit=100",
+    .method = "DELETE",
+    .one = "/templates/",
+    .after = "",
+};
 
 static const struct cloud_vendor vendor = {
     .name = "e2b",
@@ -73,40 +86,18 @@ static const struct cloud_vendor vendor = {
     .put = e2b_put,
     .run = e2b_run,
     .usage = e2b_usage,
+    .take = cloud_take,
+    .drop = cloud_drop,
+    .shelf = &shelf,
 };
 
-static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err)
-{
-    return cloud_open(&vendor, host, engine, err);
-}
-
-static int check_spec(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
-{
-    return cloud_check(&vendor, spec, err);
-}
-
-static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
-{
-    return cloud_doctor(&vendor, host, fn, ctx);
-}
-
+CLOUD_DOORS
 const struct tn_backend tn_backend_e2b = {
     .name = "e2b",
     .summary = "sandboxes of E2B, or of whoever serves its API",
     .abilities = TN_CAN_PAUSE | TN_CAN_STOP | TN_CAN_ISOLATE | TN_CAN_IMAGE | TN_CAN_NETWORK_NONE,
     .elsewhere = true,
-    .open = open_engine,
-    .close = cloud_close,
-    .check = check_spec,
-    .create = cloud_create,
-    .inspect = cloud_inspect,
-    .drive = cloud_drive,
-    .list = cloud_list,
-    .put = cloud_put,
-    .exec = cloud_exec,
-    .url = cloud_url,
-    .logs = cloud_logs,
+    CLOUD_FUNCTIONS,
     .attend = cloud_attend,
     .usage = cloud_usage,
-    .doctor = doctor,
 };

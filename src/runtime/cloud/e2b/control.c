@@ -4,10 +4,7 @@
 #include "net/url.h"
 #include "runtime/cloud/e2b/e2b.h"
 
-#define PAGE 100
-enum { MOST_PAGES = 1000 };
-#define CREATE_HEADROOM \
-    60.0 /* seconds of a new one's time-out beyond the usual: its hand goes in */
+#define CREATE_HEADROOM 60.0 /* seconds that a new one has beyond its time-out: its hand goes in */
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -43,10 +40,8 @@ int e2b_read(const struct cloud *c, const struct tn_json *tree, struct cloud_vie
 
 static void put_wish(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w)
 {
-    const struct tn_config_e2b *config = &c->host->config->e2b;
-
     tn_jw_object(w);
-    tn_jw_kstr(w, "templateID", s->spec->image ? s->spec->image : config->template);
+    tn_jw_kstr(w, "templateID", s->spec->image ? s->spec->image : c->usual);
     tn_jw_kint(w, "timeout", (int64_t)ceil(c->timeout + CREATE_HEADROOM));
     /* What has an owner ends with it, whoever is left to see to that; what is kept rests. */
     tn_jw_kbool(w, "autoPause", s->owner.pid == 0);
@@ -58,11 +53,7 @@ static void put_wish(const struct cloud *c, const struct tn_subject *s, struct t
         tn_jw_kbool(w, "allowPublicTraffic", false);
         tn_jw_object_end(w);
     }
-    tn_jw_key(w, "metadata");
-    tn_jw_object(w);
-    cloud_put_marks(c, s, w);
-    tn_jw_object_end(w);
-    cloud_put_object(w, "envVars", s->spec->env);
+    cloud_put_marks(c, s, "metadata", w);
     tn_jw_object_end(w);
 }
 
@@ -150,26 +141,10 @@ static char *first_page(const struct cloud *c, const char *id)
 int e2b_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx, int64_t deadline,
              struct tn_error *err)
 {
-    tn_autofree char *first = first_page(c, id), *token = NULL;
+    tn_autofree char *first = first_page(c, id);
+    const struct cloud_list list = {.first = first, .more = "&nextToken=", .read = e2b_read};
 
-    for (int pages = 0; !c->unmarked && pages < MOST_PAGES; pages++) {
-        tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_ANSWER_MAX);
-        tn_autofree char *more = token ? cloud_target("&nextToken=", token, "") : tn_strdup("");
-        tn_autofree char *target = tn_asprintf("%s%s", first, more);
-        const struct cloud_call call = {.web = {.target = target}};
-        tn_autojson struct tn_json *tree = NULL;
-        if (cloud_ask_raw(&c->line, &call, &answer, deadline, err) < 0)
-            return -1;
-        if (tn_json_parse(tn_buf_str(&answer.body), answer.body.len, &tree, NULL) < 0 ||
-            tn_json_type(tree) != TN_JSON_ARRAY)
-            return tn_fail(err, TN_E_PEER, "E2B: its list of sandboxes makes no sense");
-        int stop = cloud_tell_page(c, tree, e2b_read, fn, ctx);
-        free(token);
-        token = tn_web_answer_header(&answer, "x-next-token");
-        if (stop || !token || !*token)
-            return stop;
-    }
-    return c->unmarked ? 0 : tn_fail(err, TN_E_PEER, "E2B: its list of sandboxes has no end");
+    return c->unmarked ? 0 : cloud_each(c, &list, id, fn, ctx, deadline, err);
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */
@@ -188,14 +163,6 @@ static int pause_sandbox(const struct cloud *c, const char *id, bool memory, int
     return cloud_fail(err, &why);
 }
 
-static int debug_order(enum tn_goal goal, struct tn_error *err)
-{
-    return goal == TN_GOAL_RUNNING || goal == TN_GOAL_GONE
-               ? 0
-               : tn_fail(err, TN_E_UNSUPPORTED,
-                         "E2B_DEBUG: nobody pauses the envd of this machine");
-}
-
 int e2b_order(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
               struct tn_error *err)
 {
@@ -203,7 +170,9 @@ int e2b_order(const struct cloud *c, const char *id, enum tn_goal goal, int64_t 
     const struct cloud_call removal = {.web = {.method = "DELETE", .target = target}, .ends = true};
 
     if (c->unmarked)
-        return debug_order(goal, err);
+        return goal == TN_GOAL_RUNNING || goal == TN_GOAL_GONE
+                   ? 0
+                   : tn_fail(err, TN_E_UNSUPPORTED, "E2B_DEBUG: nobody pauses this machine's envd");
     if (goal == TN_GOAL_GONE)
         return cloud_ask(&c->line, &removal, NULL, deadline, err);
     if (goal == TN_GOAL_RUNNING)
@@ -231,8 +200,7 @@ int e2b_usage(const struct cloud *c, const char *id, struct tn_usage *out, int64
     tn_autojson struct tn_json *tree = NULL;
 
     if (c->unmarked)
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "E2B_DEBUG: nobody measures the envd of this machine");
+        return tn_fail(err, TN_E_UNSUPPORTED, "E2B_DEBUG: nobody measures this machine's envd");
     if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
         return -1;
     size_t count = tn_json_count(tree);

@@ -64,6 +64,7 @@ static int open_rest(struct cloud *c, struct tn_error *err)
     m->old = !c->host->config->modal.v2;
     c->open_ports = true;
     c->timeout = c->host->config->modal.timeout;
+    c->usual = c->host->config->modal.image;
     if (modal_login(c->host->config, &m->login, err) < 0)
         return -1;
     if (!m->login.id || !m->login.secret)
@@ -82,6 +83,9 @@ static int check_rest(const struct tn_spec *spec, struct tn_error *err)
     return 0;
 }
 
+#define ENDS "a sandbox of Modal runs until it ends, and nothing of it is kept then"
+static const char *const cannot[TN_GOAL_GONE + 1] = {
+    [TN_GOAL_PAUSED] = ENDS, [TN_GOAL_STOPPED] = ENDS};
 static const char *const limits[] = {"memory", "cpus", "disk", "wall_time", NULL};
 static const struct cloud_vendor vendor = {
     .name = "modal",
@@ -93,6 +97,7 @@ static const struct cloud_vendor vendor = {
     .harmless = &modal_harmless,
     .limits = limits,
     .check = check_rest,
+    .cannot = cannot,
     .make = modal_make,
     .look = modal_look,
     .each = modal_each,
@@ -101,48 +106,14 @@ static const struct cloud_vendor vendor = {
     .port = modal_port,
     .put = modal_put,
     .run = modal_run,
+    .take = modal_image_take,
+    .drop = modal_image_drop,
 };
 
-static int drive(void *engine, const struct tn_subject *s, enum tn_goal goal,
-                 struct tn_place *place, int64_t deadline, struct tn_error *err)
-{
-    *place = (struct tn_place){0};
-    if (goal != TN_GOAL_RUNNING && goal != TN_GOAL_GONE)
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "%s: a sandbox of Modal runs until it ends, and nothing of it is kept then",
-                       tn_goal_words[goal]);
-    return cloud_drive(engine, s, goal, place, deadline, err);
-}
-
-static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err)
-{
-    return cloud_open(&vendor, host, engine, err);
-}
-
-static int check_spec(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
-{
-    return cloud_check(&vendor, spec, err);
-}
-
-static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
-{
-    return cloud_doctor(&vendor, host, fn, ctx);
-}
-
+CLOUD_DOORS
 const struct tn_backend tn_backend_modal = {
     .name = "modal",
     .summary = "sandboxes of Modal, or of whoever serves its API",
     .abilities = TN_CAN_ISOLATE | TN_CAN_IMAGE,
-    .open = open_engine,
-    .close = cloud_close,
-    .check = check_spec,
-    .create = cloud_create,
-    .inspect = cloud_inspect,
-    .drive = drive,
-    .list = cloud_list,
-    .put = cloud_put,
-    .exec = cloud_exec,
-    .url = cloud_url,
-    .logs = cloud_logs,
-    .doctor = doctor,
+    CLOUD_FUNCTIONS,
 };

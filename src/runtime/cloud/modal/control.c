@@ -367,9 +367,7 @@ int modal_make(const struct cloud *c, const struct tn_subject *s, struct cloud_v
     struct wish wish;
 
     *out = (struct cloud_view){0};
-    tn_jw_object(&w);
-    cloud_put_marks(c, s, &w);
-    tn_jw_object_end(&w);
+    cloud_put_marks(c, s, NULL, &w);
     tn_autofree char *app = find_app(c, true, deadline, err);
     tn_autofree char *image = app ? have_image(c, s, app, deadline, &why) : NULL;
     tn_autofree char *id = NULL;
@@ -573,7 +571,7 @@ int modal_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *c
         if (ask_page(c, &in, &page, deadline, err) < 0)
             return -1;
         if (!add_page(c, page, id, &in, &pile))
-            return cloud_pile_tell(&pile, fn, ctx);
+            return cloud_pile_tell(&pile, true, fn, ctx);
     }
     return tn_fail(err, TN_E_PEER, "Modal: its list of sandboxes has no end");
 }

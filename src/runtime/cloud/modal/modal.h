@@ -89,6 +89,8 @@ cloud_port_fn modal_port;
 
 /* --- inside.c --------------------------------------------------------------------------------- */
 
+cloud_take_fn modal_image_take; /* for 30 days; nothing lists them */
+cloud_drop_fn modal_image_drop;
 cloud_put_fn modal_put;
 cloud_run_fn modal_run;
 

@@ -291,14 +291,19 @@ int modal_listen(const struct cloud *c, const struct modal_call *call, modal_sai
 {
     tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_BODY_MAX);
     struct hearing h = {.of = call->out, .fn = fn, .ctx = ctx};
+    struct tn_error why = {0};
 
     if (!call->router && be_known(modal_of(c), false, deadline, err) < 0)
         return -1;
     tn_frame_reader_init(&h.frames, CLOUD_ANSWER_MAX);
-    int failed = send(c, call, &h, &answer, deadline, err);
+    int failed = send(c, call, &h, &answer, deadline, &why);
     bool half = !failed && !answer.stopped && h.frames.held.len;
     tn_frame_reader_done(&h.frames);
     if (h.nonsense || half)
         return tn_fail(err, TN_E_PEER, "Modal: the stream of %s makes no sense", call->method);
-    return failed ? -1 : answer.stopped;
+    /* Tokens end: whoever goes on from where it was has another one. */
+    if (failed && why.code == TN_E_DENIED && !call->router &&
+        be_known(modal_of(c), true, deadline, NULL) == 0)
+        why.code = TN_E_BUSY;
+    return failed ? cloud_fail(err, &why) : answer.stopped;
 }

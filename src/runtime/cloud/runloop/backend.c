@@ -40,6 +40,9 @@ static int open_rest(struct cloud *c, struct tn_error *err)
 
     c->open_ports = config->runloop.public_ports;
     c->timeout = config->runloop.timeout;
+    /* One that is made of a snapshot has the size of that, and was set up. */
+    if (!cloud_first(config->runloop.size, config->runloop.setup, NULL))
+        c->usual = cloud_first(config->runloop.blueprint, "usual", NULL);
     c->line.secrets[0] = key;
     if (!key)
         return cloud_no_key(c, err);
@@ -57,6 +60,22 @@ static int check_rest(const struct tn_spec *spec, struct tn_error *err)
     return 0;
 }
 
+static const struct cloud_shelf shelf = {
+    .sandbox = "/v1/devboxes/",
+    .take = "/snapshot_disk",
+    .id = "id",
+    .before_id = DEVBOX_SNAPSHOT,
+    .list = "/v1/devboxes/disk_snapshots?limit=500",
+    .items = "snapshots",
+    .method = "POST",
+    .one = "/v1/devboxes/disk_snapshots/",
+    .after = "/delete",
+};
+
+static const char *const cannot[TN_GOAL_GONE + 1] = {
+    [TN_GOAL_PAUSED] = "Runloop keeps the disk of a devbox alone: stop it instead",
+};
+
 static const struct cloud_vendor vendor = {
     .name = "runloop",
     .who = "Runloop",
@@ -66,6 +85,7 @@ static const struct cloud_vendor vendor = {
     .close = close_rest,
     .harmless = &(const struct tn_web_call){.target = "/v1/devboxes?limit=1"},
     .check = check_rest,
+    .cannot = cannot,
     .make = devbox_make,
     .look = devbox_look,
     .each = devbox_each,
@@ -75,58 +95,17 @@ static const struct cloud_vendor vendor = {
     .port = devbox_port,
     .put = devbox_put,
     .run = devbox_run,
+    .take = cloud_take,
+    .drop = cloud_drop,
+    .shelf = &shelf,
 };
 
-static int drive(void *engine, const struct tn_subject *s, enum tn_goal goal,
-                 struct tn_place *place, int64_t deadline, struct tn_error *err)
-{
-    *place = (struct tn_place){0};
-    if (goal == TN_GOAL_PAUSED)
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "pause: Runloop keeps the disk of a devbox alone: stop it instead");
-    return cloud_drive(engine, s, goal, place, deadline, err);
-}
-
-static int usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
-                 struct tn_error *err)
-{
-    *out = TN_USAGE_UNKNOWN;
-    return tn_fail(err, TN_E_UNSUPPORTED,
-                   "Runloop tells what a devbox has cost, not what it uses at the moment");
-}
-
-static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err)
-{
-    return cloud_open(&vendor, host, engine, err);
-}
-
-static int check_spec(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
-{
-    return cloud_check(&vendor, spec, err);
-}
-
-static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
-{
-    return cloud_doctor(&vendor, host, fn, ctx);
-}
-
+CLOUD_DOORS
 const struct tn_backend tn_backend_runloop = {
     .name = "runloop",
     .summary = "devboxes of Runloop, or of whoever serves its API",
     .abilities = TN_CAN_STOP | TN_CAN_ISOLATE | TN_CAN_IMAGE,
     .elsewhere = true,
-    .open = open_engine,
-    .close = cloud_close,
-    .check = check_spec,
-    .create = cloud_create,
-    .inspect = cloud_inspect,
-    .drive = drive,
-    .list = cloud_list,
-    .put = cloud_put,
-    .exec = cloud_exec,
-    .url = cloud_url,
-    .logs = cloud_logs,
+    CLOUD_FUNCTIONS,
     .attend = cloud_attend,
-    .usage = usage,
-    .doctor = doctor,
 };

@@ -4,8 +4,6 @@
 #include "net/url.h"
 #include "runtime/cloud/runloop/runloop.h"
 
-enum { PAGE = 500, MOST_PAGES = 1000 };
-#define SNAPSHOT "snapshot:"
 #define TUNNEL_HEADER "X-Runloop-Tunnel-Authorization"
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -177,15 +175,14 @@ static void put_origin(struct tn_jw *w, const char *word)
 {
     if (!word || !*word)
         return;
-    if (strncmp(word, SNAPSHOT, sizeof SNAPSHOT - 1) == 0)
-        tn_jw_kstr(w, "snapshot_id", word + sizeof SNAPSHOT - 1);
+    if (strncmp(word, DEVBOX_SNAPSHOT, sizeof DEVBOX_SNAPSHOT - 1) == 0)
+        tn_jw_kstr(w, "snapshot_id", word + sizeof DEVBOX_SNAPSHOT - 1);
     else if (strncmp(word, "snp_", 4) == 0)
         tn_jw_kstr(w, "snapshot_id", word);
+    else if (strncmp(word, "bp_", 3) == 0 || strncmp(word, "bpt_", 4) == 0)
+        tn_jw_kstr(w, "blueprint_id", word);
     else
-        tn_jw_kstr(w,
-                   strncmp(word, "bp_", 3) == 0 || strncmp(word, "bpt_", 4) == 0 ? "blueprint_id"
-                                                                                 : "blueprint_name",
-                   word);
+        tn_jw_kstr(w, "blueprint_name", word);
 }
 
 static void put_launch(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w)
@@ -220,11 +217,7 @@ static void put_wish(const struct cloud *c, const struct tn_subject *s, struct t
     tn_jw_object(w);
     tn_jw_kstr(w, "name", s->spec->name ? s->spec->name : s->id);
     put_origin(w, s->spec->image ? s->spec->image : c->host->config->runloop.blueprint);
-    tn_jw_key(w, "metadata");
-    tn_jw_object(w);
-    cloud_put_marks(c, s, w);
-    tn_jw_object_end(w);
-    cloud_put_object(w, "environment_variables", s->spec->env);
+    cloud_put_marks(c, s, "metadata", w);
     put_launch(c, s, w);
     tn_jw_key(w, "tunnel");
     tn_jw_object(w);
@@ -265,58 +258,17 @@ int devbox_look(const struct cloud *c, const char *id, struct cloud_view *out, i
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
-/* Those of a page that are ours, and that id (NULL: any). */
-static void keep_ours(const struct cloud *c, const struct tn_json *page, const char *id,
-                      struct cloud_pile *f)
-{
-    for (size_t i = 0; i < tn_json_count(page); i++) {
-        autocloudview struct cloud_view v = {0};
-        if (devbox_read(c, tn_json_at(page, i), &v, NULL) == 0)
-            cloud_pile_add(f, &v, id);
-    }
-}
-
-/* The id that the next page begins after, or NULL: it was the last. */
-static char *next_of(const struct tn_json *tree, const struct tn_json *page)
-{
-    size_t count = tn_json_count(page);
-    const char *last = count ? tn_json_get_str(tn_json_at(page, count - 1), "id", "") : "";
-
-    return tn_json_bool(tn_json_get(tree, "has_more"), false) && *last ? tn_strdup(last) : NULL;
-}
-
-static int read_pages(const struct cloud *c, const char *id, struct cloud_pile *f, int64_t deadline,
-                      struct tn_error *err)
-{
-    tn_autofree char *after = NULL;
-
-    for (int pages = 0; pages < MOST_PAGES && f->count <= CLOUD_PILE_MAX; pages++) {
-        tn_autofree char *first = tn_asprintf("/v1/devboxes?limit=%d", PAGE);
-        tn_autofree char *more = after ? cloud_target("&starting_after=", after, "") : NULL;
-        tn_autofree char *target = tn_asprintf("%s%s", first, more ? more : "");
-        const struct cloud_call call = {.web = {.target = target}};
-        tn_autojson struct tn_json *tree = NULL;
-        if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
-            return -1;
-        const struct tn_json *page = tn_json_get(tree, "devboxes");
-        if (tn_json_type(page) != TN_JSON_ARRAY)
-            return tn_fail(err, TN_E_PEER, "Runloop: its list of devboxes makes no sense");
-        keep_ours(c, page, id, f);
-        free(after);
-        after = next_of(tree, page);
-        if (!after)
-            return 0;
-    }
-    return tn_fail(err, TN_E_PEER, "Runloop: its list of devboxes has no end");
-}
-
 /* It has no filter for metadata, and tells of the newest first. */
 int devbox_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
                 int64_t deadline, struct tn_error *err)
 {
-    autocloudpile struct cloud_pile f = {0};
+    static const struct cloud_list list = {.first = "/v1/devboxes?limit=500",
+                                           .more = "&starting_after=",
+                                           .items = "devboxes",
+                                           .newest_first = true,
+                                           .read = devbox_read};
 
-    return read_pages(c, id, &f, deadline, err) < 0 ? -1 : cloud_pile_tell(&f, fn, ctx);
+    return cloud_each(c, &list, id, fn, ctx, deadline, err);
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */

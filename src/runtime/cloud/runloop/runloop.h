@@ -7,6 +7,7 @@
 
 #include "runtime/cloud/cloud.h"
 
+#define DEVBOX_SNAPSHOT "snapshot:"   /* before the id of one, in an image */
 enum { DEVBOX_OUTPUT_MAX = 8 << 20 }; /* of a command, in bytes */
 
 /* An engine. */
