@@ -243,7 +243,7 @@ int cloud_no_key(const struct cloud *c, struct tn_error *err);
 /* err becomes why (it may be NULL); -1. */
 int cloud_fail(struct tn_error *err, const struct tn_error *why);
 
-/* Our marks and the labels of the spec, as an object, which is a member of that name (NULL: none). */
+/* An object of our marks and the labels of the spec, as a member of that name (NULL: of none). */
 void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, const char *name,
                      struct tn_jw *w);
 /* Our id in an object of marks; NULL: they are not this state's, or it is none. */
@@ -363,8 +363,8 @@ struct cloud_call cloud_post(const char *target, const struct tn_buf *body);
 /* One sandbox, as read understands the answer.  404: it is not known. */
 int cloud_look(const struct cloud *c, const char *before, const char *id, cloud_read_fn *read,
                struct cloud_view *out, int64_t deadline, struct tn_error *err);
-/* fn is told of those that are ours, and of that id (NULL: any), once all pages were read; the oldest
- * first. */
+/* fn is told of those that are ours, and of that id (NULL: any), once all pages were read; the
+ * oldest first. */
 struct cloud_list {
     const char *first,
         *more;         /* targets: of the first page; what goes before where the next begins */
