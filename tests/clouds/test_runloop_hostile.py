@@ -140,6 +140,24 @@ def test_one_without_tunnels_is_ended(driver, vendor):
     assert vendor.asked("POST", INSIDE + "shutdown") and driver("list")["ids"] == []
 
 
+def test_what_cannot_be_looked_at_is_ended_all_the_same(driver, vendor):
+    """It is in the list, with its marks."""
+    made = []
+    vendor.behave[CREATE] = lambda handler, request: (
+        made.append({**DEVBOX, "metadata": request.json["metadata"]}),
+        handler.json(200, made[0]),
+    )
+    vendor.behave[LIST] = lambda handler, request: handler.json(200, page(*made))
+    vendor.behave[ONE] = always(500, {"message": "out of order"})
+    box = driver.world.new(driver, create=False)
+    refused(box, "create", timeout=20)
+    assert len(made) == 1
+    assert "out of order" in refused(box, "inspect").text
+    vendor.behave["POST", INSIDE + "shutdown"] = lambda handler, request: (made.clear(), handler.json(200, {}))
+    box.drive("gone")
+    assert made == []
+
+
 def test_an_older_service_has_other_tunnels(driver, vendor):
     """Without enable_tunnel there is create_tunnel; its address is no other scheme's, and is dialled as it is."""
     give(vendor, tunnel=None)
