@@ -310,8 +310,9 @@ int cloud_each(const struct cloud *c, const struct cloud_list *l, const char *id
         if (cloud_ask_raw(&c->line, &call, &answer, deadline, err) < 0)
             return -1;
         tn_json_parse(tn_buf_str(&answer.body), answer.body.len, &tree, NULL);
-        const struct tn_json *items =
-            tn_json_type(tree) == TN_JSON_ARRAY ? tree : tn_json_get(tree, l->items);
+        const struct tn_json *items = tn_json_type(tree) == TN_JSON_ARRAY
+                                          ? tree
+                                          : tn_json_get(tree, l->items ? l->items : "");
         if (tn_json_type(items) != TN_JSON_ARRAY)
             return tn_fail(err, TN_E_PEER, "%s: its list makes no sense", c->line.who);
         for (size_t i = 0; i < tn_json_count(items); i++) {
