@@ -174,6 +174,10 @@ struct tn_backend {
     /* Every sandbox of ours that the backend finds by its marks, whatever the store says. */
     int (*list)(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
 
+    /* For gc: removes what was made for sandboxes and is none, and is not wanted any more.  NULL:
+     * there is nothing of the kind. */
+    int (*tidy)(void *engine, int64_t deadline, struct tn_error *err);
+
     /* Enough to carry the hand in and start it; also for rescue when the hand is dead. */
     int (*put)(void *engine, const struct tn_subject *subject, const char *path, const void *bytes,
                size_t n, mode_t mode, int64_t deadline, struct tn_error *err);

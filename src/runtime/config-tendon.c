@@ -23,6 +23,10 @@ static const struct tn_field tendon_rows[] = {
               .help = "seconds until a new sandbox must be ready"),
     TN_DOUBLE("stop_timeout", TENDON, stop_timeout, .fallback = "20", .env = "TENDON_STOP_TIMEOUT",
               .min = 0.001, .max = 1e8, .help = "seconds for pausing, stopping and removing one"),
+    TN_BOOL("cache_hand", TENDON, cache_hand, .fallback = "true", .env = "TENDON_CACHE_HAND",
+            .help =
+                "e2b, daytona, modal and runloop keep a snapshot of each image with the hand in "
+                "it, so that only the first sandbox has it uploaded"),
     TN_INT("warm", TENDON, warm, .env = "TENDON_WARM", .min = 0, .max = 10000,
            .help = "warm sandboxes that tendon new has wait for the next one of the same kind"),
     TN_STRING("isolation", TENDON, isolation, .fallback = "native", .env = "TENDON_ISOLATION",

@@ -72,6 +72,7 @@ struct tn_config_tendon {
     char *hand;    /* path of the static hand; default: beside the program, ../lib/tendon, PATH */
     struct tn_str_list runtime_path;    /* where tendon-runtime-NAME is looked for before PATH */
     double start_timeout, stop_timeout; /* seconds */
+    bool cache_hand;                    /* clouds keep what the hand was put into */
     int64_t warm;                       /* warm sandboxes to keep for the spec of a create */
     char *isolation;                    /* of tn_isolations: what every sandbox has at least */
     char *log_level;

@@ -153,8 +153,9 @@ static void sweep_backend(const char *name, const char *summary, void *ctx)
     /* An engine that is not there holds nothing. */
     if (tn_runtime_engine(s->rt, name, &x.backend, &x.engine, NULL))
         return;
-    if (x.backend->list && x.backend->list(x.engine, reclaim_stray, &x,
-                                           soon < s->deadline ? soon : s->deadline, &why)) {
+    soon = soon < s->deadline ? soon : s->deadline;
+    if ((x.backend->list && x.backend->list(x.engine, reclaim_stray, &x, soon, &why)) ||
+        (x.backend->tidy && x.backend->tidy(x.engine, soon, &why))) {
         tn_error_context(&why, "%s", name);
         resisted(s, &why);
     }

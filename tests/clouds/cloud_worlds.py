@@ -1,7 +1,7 @@
 """Worlds of the cloud backends (tests/runtime/conformance.py), and the program with sandboxes of one."""
 
 from conformance import World
-from tendons import Tendon
+from tendons import Tendon, eventually
 
 
 class E2b:
@@ -57,7 +57,33 @@ class Daytona:
         return [client.get(f"/api/sandbox/{sandbox}/ports/47174/preview-url").ok().json["token"]]
 
 
-CLOUDS = {cloud.name: cloud for cloud in (E2b(), Daytona())}
+class Runloop:
+    name, who = "runloop", "Runloop"
+    flags = ()
+    key = "ak_0123456789abcdef0123456789"
+    variable, advice = "RUNLOOP_API_KEY", "https://platform.runloop.ai"
+    CREATE, LIST = ("POST", "/v1/devboxes"), ("GET", "/v1/devboxes")
+    one = "/v1/devboxes/"
+    id, marks = "id", "metadata"
+    tunnel = {"tunnel_key": "k1", "auth_mode": "authenticated", "auth_token": "tok"}
+    sandbox = {"id": "abc", "status": "running", "metadata": {}, "tunnel": tunnel}
+    wish = {}
+    agent = "execution"
+    upload = "/upload_file"
+    header = staticmethod(lambda key: ("authorization", f"Bearer {key}"))
+
+    def settings(self, url, key):
+        return {"RUNLOOP_BASE_URL": url, self.variable: key}
+
+    def page(self, items, more=None):
+        """A page that is not the last has one at least."""
+        return {"devboxes": items or ([{"id": more}] if more else []), "has_more": more is not None}, {}
+
+    def secrets(self, client, sandbox):
+        return [client.get(self.one + sandbox).ok().json["tunnel"]["auth_token"]]
+
+
+CLOUDS = {cloud.name: cloud for cloud in (E2b(), Daytona(), Runloop())}
 
 
 class Modal:
@@ -67,6 +93,7 @@ class Modal:
     variable = "MODAL_TOKEN_SECRET"
     CREATE, LIST, one = ("POST", "/v1/sandboxes"), ("GET", "/v1/sandboxes"), "/v1/sandboxes/"
     id, wish = "id", {}
+    upload = "/TaskExecStdinWrite"
     sizes = ("memory", "cpus", "disk", "wall_time")
 
     def settings(self, url, key):
@@ -80,7 +107,7 @@ class Account:
     """A tenant of a service that serves the vendor's API."""
 
     def __init__(self, cloud, service, name):
-        self.cloud = cloud
+        self.cloud, self.name, self.strangers = cloud, name, []
         self.client = service.tenant(name, *cloud.flags)
         self.settings = cloud.settings(service.url, self.client.key)
 
@@ -89,7 +116,7 @@ class Account:
         told = self.client.get(self.cloud.LIST[1]).ok().json
         if isinstance(told, dict) and "sandboxes" in told:  # Modal: what has ended is remembered for a while
             return [box for box in told["sandboxes"] if box["state"] != "stopped"]
-        return told if isinstance(told, list) else told["items"]
+        return told if isinstance(told, list) else told.get("items", told.get("devboxes"))
 
     def make(self):
         """One that is none of Tendon's."""
@@ -97,8 +124,17 @@ class Account:
         assert answer.status in (200, 201), answer.text
         return answer.json[self.cloud.id]
 
+    def make_snapshot(self, name):
+        """Of one that is none of Tendon's (strangers)."""
+        self.strangers.append(self.make())
+        take = {"e2b": "snapshots", "daytona": "snapshot", "runloop": "snapshot_disk"}[self.cloud.name]
+        path, wish = f"{self.cloud.one}{self.strangers[-1]}/{take}", {"name": name}
+        eventually(lambda: self.client.post(path, wish).status in (200, 201), "it was started, and is kept", 60)
+
     def remove(self, sandbox):
-        assert self.client.delete(self.cloud.one + sandbox).status in (200, 204)
+        one = self.cloud.one + sandbox
+        gone = self.client.post(f"{one}/shutdown", {}) if self.cloud.name == "runloop" else self.client.delete(one)
+        assert gone.status in (200, 204)
 
 
 class ServiceWorld(World):
@@ -143,7 +179,7 @@ class CloudTendon(Tendon):
         base.mkdir()
         super().__init__(program, base, cloud.name)
         self.cloud = cloud
-        self.account = Account(cloud, service, base.name)
+        self.account = Account(cloud, service, f"{base.parent.name[-40:].strip('_')}-{base.name}")  # nobody else's
         self.client, self.boxes = self.account.client, self.account.boxes
         self.env.update(self.account.settings, **env)
 

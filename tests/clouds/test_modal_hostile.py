@@ -122,9 +122,9 @@ def test_an_image_that_is_built(driver, vendor):
     assert vendor.asked("ImageJoinStreaming")[1].text(3) == "e1" and vendor.asked("SandboxCreateV2") == []
 
 
-def broken_off(*messages):
+def broken_off(*messages, status=8):
     """A stream that has told something before it says that it is busy."""
-    return lambda call: (call.begin(), *[call.send(frame(message(one))) for one in messages], call.end(8, "slow down"))
+    return lambda call: (call.begin(), *[call.send(frame(message(one))) for one in messages], call.end(status, "slow down"))
 
 
 def in_turn(vendor, *ways):
@@ -137,6 +137,13 @@ def test_news_go_on_after_a_busy_platform(driver, vendor):
     assert "no such file" in create(driver, image="broken").text
     first, second = vendor.asked("ImageJoinStreaming")
     assert 3 not in first.fields and second.text(3) == "e1"
+
+
+def test_news_go_on_after_the_token_has_ended(driver, vendor):
+    vendor.behave["ImageGetOrCreate"] = always({1: "im-2"})
+    vendor.behave["ImageJoinStreaming"] = in_turn(vendor, broken_off({3: "e1"}, status=16), always({1: {1: 2, 2: "no such file"}}))
+    assert "no such file" in create(driver, image="broken").text
+    assert vendor.asked("ImageJoinStreaming")[1].text(3) == "e1" and len(vendor.asked("AuthTokenGet")) == 2
 
 
 def test_an_older_platform(driver, vendor):

@@ -52,7 +52,8 @@ static void check_run(const struct tn_json *tree)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct cloud c = {.mark = "0123456789abcdef", .line = {.url = "https://app.daytona.io/api"}};
+    struct cloud c = {.mark = "0123456789abcdef",
+                      .line = {.url = (char *)"https://app.daytona.io/api"}};
 
     for (int line = 0; line < 3 && size; line++) {
         const uint8_t *newline = memchr(data, '\n', size);

@@ -34,9 +34,9 @@ static void check_view(const struct cloud *c, struct cloud_view *v)
 
 static void check_object(const char *text, size_t n)
 {
-    struct e2b e = {.cloud = {.mark = "0123456789abcdef"},
-                    .api = (char *)"https://api.e2b.app",
-                    .domain = (char *)"e2b.app"};
+    struct e2b e = {
+        .cloud = {.mark = "0123456789abcdef", .line = {.url = (char *)"https://api.e2b.app"}},
+        .domain = (char *)"e2b.app"};
     autocloudview struct cloud_view v = {0};
     tn_autojson struct tn_json *tree = NULL;
 

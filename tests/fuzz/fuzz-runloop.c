@@ -12,10 +12,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_object(const char *text, size_t n, const char *tunnels)
 {
-    struct runloop r = {.cloud = {.mark = "0123456789abcdef"},
-                        .api = (char *)"https://api.runloop.ai",
-                        .tunnels = (char *)(uintptr_t)tunnels,
-                        .tunnel_host = (char *)"tunnel.runloop.ai"};
+    struct runloop r = {
+        .cloud = {.mark = "0123456789abcdef", .line = {.url = (char *)"https://api.runloop.ai"}},
+        .tunnels = (char *)(uintptr_t)tunnels,
+        .tunnel_host = (char *)"tunnel.runloop.ai"};
     autocloudview struct cloud_view v = {0};
     tn_autojson struct tn_json *tree = NULL;
     struct tn_hand_place place;

@@ -12,10 +12,16 @@ enum {
     FIRST_PAUSE_MS = 200,
     LONGEST_PAUSE_MS = 4000,
     SENTENCE_MAX = 400,
+    MOST_PAGES = 1000,
 };
 #define LONGEST_RETRY_AFTER 3600.0
 
 /* --- text of others --------------------------------------------------------------------------- */
+
+int cloud_add_words(const void *bytes, size_t n, void *ctx)
+{
+    return tn_buf_add(ctx, bytes, n) < 0;
+}
 
 char *cloud_sentence(const char *text)
 {
@@ -96,10 +102,12 @@ static bool tells_secret(const struct cloud_line *line, const char *text)
 }
 
 /* The first of the members that is text, or text within an object of that name. */
-static const char *find_words(const struct cloud_line *line, const struct tn_json *tree)
+static const char *find_words(const struct tn_json *tree)
 {
-    for (const char *const *name = line->errors; name && *name; name++) {
-        const struct tn_json *v = tn_json_get(tree, *name);
+    static const char *const names[] = {"message", "error"};
+
+    for (size_t i = 0; i < TN_COUNT(names); i++) {
+        const struct tn_json *v = tn_json_get(tree, names[i]);
         const char *text = tn_json_str(v, NULL);
         if (!text)
             text = tn_json_get_str(v, "message", NULL);
@@ -116,7 +124,7 @@ static int refused(const struct cloud_line *line, const struct tn_web_answer *an
 
     if (!told)
         tn_json_parse(tn_buf_str(&answer->body), answer->body.len, &tree, NULL);
-    tn_autofree char *words = cloud_sentence(told ? told : find_words(line, tree));
+    tn_autofree char *words = cloud_sentence(told ? told : find_words(tree));
     if (tells_secret(line, words))
         *words = '\0';
     if (answer->status >= 300 && answer->status < 400)
@@ -217,9 +225,7 @@ int cloud_ask_raw(const struct cloud_line *line, const struct cloud_call *call,
             pause_again(answer, &ms, attempt, deadline) < 0)
             break;
     }
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 int cloud_ask(const struct cloud_line *line, const struct cloud_call *call, struct tn_json **out,
@@ -243,4 +249,81 @@ int cloud_ask(const struct cloud_line *line, const struct cloud_call *call, stru
     return tn_fail(err, TN_E_PEER, "%s: its answer to %s %.*s makes no sense", line->who,
                    call->web.method ? call->web.method : "GET", (int)strcspn(call->web.target, "?"),
                    call->web.target);
+}
+
+/* --- vendors that talk JSON ------------------------------------------------------------------- */
+
+struct cloud_call cloud_post(const char *target, const struct tn_buf *body)
+{
+    return (struct cloud_call){.web = {.method = "POST",
+                                       .target = target,
+                                       .type = "application/json",
+                                       .body = tn_buf_str(body),
+                                       .body_len = body->len}};
+}
+
+int cloud_look(const struct cloud *c, const char *before, const char *id, cloud_read_fn *read,
+               struct cloud_view *out, int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *target = cloud_target(before, id, "");
+    const struct cloud_call call = {.web = {.target = target}};
+    tn_autojson struct tn_json *tree = NULL;
+    struct tn_error why = {0};
+
+    *out = (struct cloud_view){0};
+    if (cloud_ask(&c->line, &call, &tree, deadline, &why) < 0)
+        return why.code == TN_E_NOT_FOUND ? 0 : cloud_fail(err, &why);
+    if (read(c, tree, out, err) < 0)
+        return -1;
+    if (out->known && strcmp(out->id, id) != 0)
+        return tn_fail(err, TN_E_PEER, "%s was asked for one sandbox and tells of another",
+                       c->line.who);
+    return 0;
+}
+
+/* Where the next page begins, on the heap; NULL: this was the last. */
+static char *next_of(const struct tn_web_answer *answer, const struct tn_json *tree,
+                     const struct tn_json *items)
+{
+    char *token = tn_web_answer_header(answer, "x-next-token");
+    size_t count = tn_json_count(items);
+
+    if (token || tn_json_type(tree) != TN_JSON_OBJECT)
+        return token;
+    if (tn_json_bool(tn_json_get(tree, "has_more"), false) && count)
+        return tn_strdup_or_null(tn_json_get_str(tn_json_at(items, count - 1), "id", NULL));
+    return tn_strdup_or_null(tn_json_get_str(tree, "nextCursor", NULL));
+}
+
+int cloud_each(const struct cloud *c, const struct cloud_list *l, const char *id, cloud_found_fn fn,
+               void *ctx, int64_t deadline, struct tn_error *err)
+{
+    autocloudpile struct cloud_pile pile = {0};
+    tn_autofree char *next = NULL;
+
+    for (int pages = 0; pages < MOST_PAGES && pile.count <= CLOUD_PILE_MAX; pages++) {
+        tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_ANSWER_MAX);
+        tn_autofree char *more = next ? cloud_target(l->more, next, "") : tn_strdup("");
+        tn_autofree char *target = tn_asprintf("%s%s", l->first, more);
+        const struct cloud_call call = {.web = {.target = target}};
+        tn_autojson struct tn_json *tree = NULL;
+        if (cloud_ask_raw(&c->line, &call, &answer, deadline, err) < 0)
+            return -1;
+        tn_json_parse(tn_buf_str(&answer.body), answer.body.len, &tree, NULL);
+        const struct tn_json *items = tn_json_type(tree) == TN_JSON_ARRAY
+                                          ? tree
+                                          : tn_json_get(tree, l->items ? l->items : "");
+        if (tn_json_type(items) != TN_JSON_ARRAY)
+            return tn_fail(err, TN_E_PEER, "%s: its list makes no sense", c->line.who);
+        for (size_t i = 0; i < tn_json_count(items); i++) {
+            autocloudview struct cloud_view v = {0};
+            if (l->read(c, tn_json_at(items, i), &v, NULL) == 0)
+                cloud_pile_add(&pile, &v, id);
+        }
+        free(next);
+        next = next_of(&answer, tree, items);
+        if (!next || !*next)
+            return cloud_pile_tell(&pile, l->newest_first, fn, ctx);
+    }
+    return tn_fail(err, TN_E_PEER, "%s: its list has no end", c->line.who);
 }

@@ -32,12 +32,11 @@ enum {
 /* Somebody to talk to: a control plane, or an agent inside a sandbox. */
 struct cloud_line {
     struct tn_web *web;
-    const char *who;           /* for messages: "E2B" */
-    const char *url;           /* its address, without a final slash */
-    const char *secrets[4];    /* never printed, whoever repeats them; ends with NULL */
-    const char *key_advice;    /* what to do when the key is refused */
-    const char *const *errors; /* members of an answer that say what is wrong; ends with NULL */
-    double seconds;            /* for one request; 0: only the deadline counts */
+    const char *who;        /* for messages: "E2B" */
+    char *url;              /* its address, without a final slash */
+    const char *secrets[4]; /* never printed, whoever repeats them; ends with NULL */
+    const char *key_advice; /* what to do when the key is refused */
+    double seconds;         /* for one request; 0: only the deadline counts */
     /* Where HTTP's status does not tell how it went (gRPC): the one that HTTP would have for it, and
      * the vendor's words on the heap, or NULL.  May add headers.  NULL: HTTP's own counts. */
     int (*status)(struct tn_web_answer *answer, char **words);
@@ -68,6 +67,8 @@ int cloud_upload(const struct cloud_line *line, const char *target, const char *
                  struct tn_error *err);
 /* The next of growing pauses with jitter; -1 at the deadline. */
 int cloud_pause(int *ms, int64_t deadline, struct tn_error *err);
+/* For what programs print: a struct tn_buf takes it. */
+int cloud_add_words(const void *bytes, size_t n, void *ctx);
 /* Text of others as one line of printable characters; on the heap. */
 char *cloud_sentence(const char *text);
 /* "/path/" with an id that goes into it encoded. */
@@ -98,9 +99,10 @@ struct cloud_view {
     struct tn_web *agent; /* a line to the agent inside that is kept as long as this, or NULL */
 };
 void cloud_view_done(struct cloud_view *v);
+void cloud_free_secret(char *text); /* NULL is fine */
 #define autocloudview TN_CLEANUP(cloud_view_done)
 
-/* Views of a list that begins with the newest.  A list with more pages than fill it has no end. */
+/* Views of a list.  One with more pages than fill it has no end. */
 enum { CLOUD_PILE_MAX = 10000 };
 struct cloud_pile {
     struct cloud_view *all;
@@ -125,41 +127,97 @@ struct cloud_run {
 
 struct cloud;
 typedef int (*cloud_found_fn)(const struct cloud_view *v, void *ctx);
-/* The last of the pile first; what fn returned. */
-int cloud_pile_tell(const struct cloud_pile *p, cloud_found_fn fn, void *ctx);
+/* What fn returned. */
+int cloud_pile_tell(const struct cloud_pile *p, bool last_first, cloud_found_fn fn, void *ctx);
+
+/* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
+typedef int cloud_make_fn(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
+                          int64_t deadline, struct tn_error *err);
+/* How it is, with its tokens; one that is not there is fine. */
+typedef int cloud_look_fn(const struct cloud *c, const char *id, struct cloud_view *out,
+                          int64_t deadline, struct tn_error *err);
+/* Those with the mark of this state, and that id (NULL: any); the oldest first.  Whoever calls
+ * looks at own once more: filters are the vendor's. */
+typedef int cloud_each_fn(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
+                          int64_t deadline, struct tn_error *err);
+/* Tells it where to go.  Being there, or gone, is fine. */
+typedef int cloud_order_fn(const struct cloud *c, const char *id, enum tn_goal goal,
+                           int64_t deadline, struct tn_error *err);
+/* It is left alone for so many seconds from now. */
+typedef int cloud_extend_fn(const struct cloud *c, const char *id, double seconds, int64_t deadline,
+                            struct tn_error *err);
+/* Where the hand is, for hand-address.h; on the heap.  Whatever has to be asked for that is asked
+ * here: one whose ports are not reached can be looked at, and ended, all the same. */
+typedef char *cloud_address_fn(const struct cloud *c, struct cloud_view *v, int64_t deadline,
+                               struct tn_error *err);
+/* What a person can open for that port; on the heap. */
+typedef char *cloud_port_fn(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
+                            struct tn_error *err);
+/* A file inside, with its parents, mode as it comes. */
+typedef int cloud_put_fn(const struct cloud *c, struct cloud_view *v, const char *user,
+                         const char *path, const void *bytes, size_t n, int64_t deadline,
+                         struct tn_error *err);
+/* *status as a shell would say. */
+typedef int cloud_run_fn(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run,
+                         int *status, int64_t deadline, struct tn_error *err);
+typedef int cloud_usage_fn(const struct cloud *c, const char *id, struct tn_usage *out,
+                           int64_t deadline, struct tn_error *err);
+/* What an answer says of one sandbox; hostile until it was read.  One that is not there any more is
+ * not known.  -1: nothing that makes sense. */
+typedef int cloud_read_fn(const struct cloud *c, const struct tn_json *tree, struct cloud_view *out,
+                          struct tn_error *err);
+
+/* A snapshot of that name of one that runs: an image of others, on the heap. */
+typedef char *cloud_take_fn(const struct cloud *c, struct cloud_view *v, const char *name,
+                            int64_t deadline, struct tn_error *err);
+/* Removes one; that it is gone is fine. */
+typedef int cloud_drop_fn(const struct cloud *c, const char *image, int64_t deadline,
+                          struct tn_error *err);
+/* How a vendor that talks JSON keeps snapshots: POST sandbox ID take, {"name": NAME}; GET list;
+ * method one ID after. */
+struct cloud_shelf {
+    const char *sandbox, *take;
+    const char *id;        /* member that says which it is; NULL: names do */
+    const char *before_id; /* in an image */
+    const char *list;
+    const char *items; /* member of the list, or NULL: it is an array */
+    bool sized;        /* what is made of one has the sizes of that */
+    const char *method, *one, *after;
+};
+cloud_take_fn cloud_take;
+cloud_drop_fn cloud_drop;
 
 struct cloud_vendor {
-    const char *name; /* of the backend */
+    const char *name;   /* of the backend */
+    const char *who;    /* in messages */
+    const char *advice; /* where to get a key */
+    size_t size;        /* of its engine, which begins with a struct cloud */
+    /* Fills the rest of the line (web, url, secrets) and timeout, as c->host->config says.  Asks
+     * nobody: that the key is good is seen by the first call. */
+    int (*open)(struct cloud *c, struct tn_error *err);
+    void (*close)(struct cloud *c); /* what open has made, but for the line */
+    /* Changes nothing, and shows whether the key is good. */
+    const struct tn_web_call *harmless;
     /* Limits of a spec that it can keep ("memory"); ends with NULL.  NULL: none. */
     const char *const *limits;
-    /* One try to make it, sent once.  TN_E_PEER and TN_E_TIMEOUT: it may be there all the same. */
-    int (*make)(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-                int64_t deadline, struct tn_error *err);
-    /* How it is, with its tokens; one that is not there is fine. */
-    int (*look)(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
-                struct tn_error *err);
-    /* Those with the mark of this state, and that id (NULL: any); the oldest first.  Whoever calls
-     * looks at own once more: filters are the vendor's. */
-    int (*each)(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
-                int64_t deadline, struct tn_error *err);
-    /* Tells it where to go.  Being there, or gone, is fine. */
-    int (*order)(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
-                 struct tn_error *err);
-    /* It is left alone for so many seconds from now.  NULL: nothing keeps its time-out off. */
-    int (*extend)(const struct cloud *c, const char *id, double seconds, int64_t deadline,
-                  struct tn_error *err);
-    /* Where the hand is, for hand-address.h; on the heap.  Whatever has to be asked for that is
-     * asked here: one whose ports are not reached can be looked at, and ended, all the same. */
-    char *(*address)(const struct cloud *c, struct cloud_view *v, int64_t deadline,
-                     struct tn_error *err);
-    /* A file inside, with its parents, mode as it comes. */
-    int (*put)(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,
-               const void *bytes, size_t n, int64_t deadline, struct tn_error *err);
-    /* *status as a shell would say. */
-    int (*run)(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run,
-               int *status, int64_t deadline, struct tn_error *err);
-    int (*usage)(const struct cloud *c, const char *id, struct tn_usage *out, int64_t deadline,
-                 struct tn_error *err);
+    /* What else it cannot keep; NULL: nothing. */
+    int (*check)(const struct tn_spec *spec, struct tn_error *err);
+    /* By goal: why it cannot go there, or NULL.  NULL: it can. */
+    const char *const *cannot;
+    cloud_make_fn *make;
+    cloud_look_fn *look;
+    cloud_each_fn *each;
+    cloud_order_fn *order;
+    cloud_extend_fn *extend; /* NULL: nothing keeps its time-out off */
+    cloud_address_fn *address;
+    cloud_port_fn *port;
+    cloud_put_fn *put;
+    cloud_run_fn *run;
+    cloud_usage_fn *usage; /* NULL: it does not tell */
+    /* For cache.c. */
+    cloud_take_fn *take;
+    cloud_drop_fn *drop;
+    const struct cloud_shelf *shelf; /* NULL: nobody lists them */
 };
 
 /* An engine: how a vendor is reached. */
@@ -169,29 +227,56 @@ struct cloud {
     struct cloud_line line; /* its control plane */
     char mark[17];          /* of this state */
     double timeout;         /* seconds that the vendor gives a sandbox from its last use */
+    const char *usual;      /* image of those that name none; NULL: the hand is kept in none */
     struct cloud_keep *keep;
-    int stop;      /* readable once the engine is closed: for what the keep's thread asks */
-    bool unmarked; /* the vendor knows no marks, and has one sandbox alone */
+    int stop;        /* readable once the engine is closed: for what the keep's thread asks */
+    bool unmarked;   /* the vendor knows no marks, and has one sandbox alone */
+    bool open_ports; /* people can open them: no token that browsers do not send */
 };
 
-void cloud_init(struct cloud *c, const struct tn_host *host, const struct cloud_vendor *vendor,
-                double timeout);
-/* Ends the keep and the line. */
-void cloud_done(struct cloud *c);
+/* For a vendor's open, and the line of an agent inside: "Authorization: Bearer KEY" is sent. */
+int cloud_bearer(struct tn_web *web, const char *key, struct tn_error *err);
+/* The first that says anything, or NULL. */
+const char *cloud_first(const char *a, const char *b, const char *c);
+/* -1, and says where to get a key. */
+int cloud_no_key(const struct cloud *c, struct tn_error *err);
+/* err becomes why (it may be NULL); -1. */
+int cloud_fail(struct tn_error *err, const struct tn_error *why);
 
-/* Our marks and the labels of the spec, as members of the object that is being written. */
-void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w);
+/* An object of our marks and the labels of the spec, as a member of that name (NULL: of none). */
+void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, const char *name,
+                     struct tn_jw *w);
 /* Our id in an object of marks; NULL: they are not this state's, or it is none. */
 const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks);
 /* Whether these two marks are of this state, and an id. */
 bool cloud_is_ours(const struct cloud *c, const char *state, const char *id);
 
+/* --- the hand kept at the vendor (cache.c) ---------------------------------------------------- */
+
+enum { CLOUD_CACHE_NAME = 64, CLOUD_DIGEST = 65 };
+#define CLOUD_CACHE_PREFIX "tendon-hand-"
+
+struct cloud_cache {
+    char name[CLOUD_CACHE_NAME];  /* "": nothing is kept */
+    char image[2 * CLOUD_ID_MAX]; /* that has the hand; "": none yet */
+};
+void cloud_cache_find(const struct cloud *c, const struct tn_spec *spec, struct cloud_cache *out);
+/* It is not there any more. */
+void cloud_cache_forget(const struct cloud *c, const struct cloud_cache *cache);
+/* The hand was put in just now, and nothing else.  It runs afterwards as it did before. */
+int cloud_cache_take(const struct cloud *c, struct cloud_view *v, const struct cloud_cache *cache,
+                     int64_t deadline, struct tn_error *err);
+
 /* --- the hand (hand.c) ------------------------------------------------------------------------ */
 
 /* Has the hand run in a sandbox that does: the one that is there, or else the one of the template,
- * or else it is put in.  *address is where, on the heap. */
+ * or else it is put in, and kept for others (cache; NULL: it is not).  *address is where, on the
+ * heap. */
 int cloud_start_hand(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
-                     char **address, int64_t deadline, struct tn_error *err);
+                     const struct cloud_cache *cache, char **address, int64_t deadline,
+                     struct tn_error *err);
+/* SHA-256 of the hand of this machine. */
+int cloud_hand_digest(const struct tn_host *host, char out[CLOUD_DIGEST], struct tn_error *err);
 const char *cloud_workspace(const struct cloud *c, const struct tn_subject *s);
 
 /* --- time-outs (keep.c) ----------------------------------------------------------------------- */
@@ -207,7 +292,10 @@ void cloud_keep_drop(struct cloud_keep *k, const char *own, bool gone);
 
 /* --- for the table of a backend (life.c) ------------------------------------------------------ */
 
-/* What no cloud could keep, but for the limits of the vendor. */
+int cloud_open(const struct cloud_vendor *vendor, const struct tn_host *host, void **engine,
+               struct tn_error *err);
+void cloud_close(void *engine);
+/* What the vendor cannot keep. */
 int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec,
                 struct tn_error *err);
 int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
@@ -217,6 +305,11 @@ int cloud_inspect(void *engine, const struct tn_subject *s, struct tn_place *pla
 int cloud_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, struct tn_place *place,
                 int64_t deadline, struct tn_error *err);
 int cloud_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
+/* Removes what is kept of other hands, and what nobody knows. */
+int cloud_tidy(void *engine, int64_t deadline, struct tn_error *err);
+/* Looks until it is so. */
+int cloud_reach(const struct cloud *c, const char *id, enum tn_status status, struct cloud_view *v,
+                int64_t deadline, struct tn_error *err);
 /* By its ref, or else by its marks. */
 int cloud_find(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
                int64_t deadline, struct tn_error *err);
@@ -236,9 +329,50 @@ int cloud_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
 bool cloud_is_own(const struct tn_subject *s);
 void cloud_attend(void *engine, const struct tn_subject *s, bool used);
 
-/* What all doctors ask: that the key is accepted by a harmless request, and how far the clocks are
- * apart. */
-void cloud_examine(const struct cloud *c, const struct tn_web_call *harmless, tn_symptom_fn fn,
-                   void *ctx);
+char *cloud_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err);
+/* That the key is accepted by a harmless request, how far the clocks are apart, what is left. */
+int cloud_doctor(const struct cloud_vendor *vendor, const struct tn_host *host, tn_symptom_fn fn,
+                 void *ctx);
+
+/* For a backend's file, whose vendor is called vendor: what is asked without an engine, and what
+ * all backends have. */
+#define CLOUD_DOORS                                                                         \
+    static int open_engine(const struct tn_host *host, void **engine, struct tn_error *err) \
+    {                                                                                       \
+        return cloud_open(&vendor, host, engine, err);                                      \
+    }                                                                                       \
+    static int check_spec(const struct tn_host *host, const struct tn_spec *spec,           \
+                          struct tn_error *err)                                             \
+    {                                                                                       \
+        return cloud_check(&vendor, spec, err);                                             \
+    }                                                                                       \
+    static int doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx,              \
+                      struct tn_error *err)                                                 \
+    {                                                                                       \
+        return cloud_doctor(&vendor, host, fn, ctx);                                        \
+    }
+#define CLOUD_FUNCTIONS                                                                     \
+    .open = open_engine, .close = cloud_close, .check = check_spec, .create = cloud_create, \
+    .inspect = cloud_inspect, .drive = cloud_drive, .list = cloud_list, .tidy = cloud_tidy, \
+    .put = cloud_put, .exec = cloud_exec, .url = cloud_url, .logs = cloud_logs, .doctor = doctor
+
+/* --- vendors that talk JSON (call.c) ---------------------------------------------------------- */
+
+/* A POST with a body of JSON. */
+struct cloud_call cloud_post(const char *target, const struct tn_buf *body);
+/* One sandbox, as read understands the answer.  404: it is not known. */
+int cloud_look(const struct cloud *c, const char *before, const char *id, cloud_read_fn *read,
+               struct cloud_view *out, int64_t deadline, struct tn_error *err);
+/* fn is told of those that are ours, and of that id (NULL: any), once all pages were read; the
+ * oldest first. */
+struct cloud_list {
+    const char *first,
+        *more;         /* targets: of the first page; what goes before where the next begins */
+    const char *items; /* member, unless the answer is an array */
+    bool newest_first;
+    cloud_read_fn *read;
+};
+int cloud_each(const struct cloud *c, const struct cloud_list *l, const char *id, cloud_found_fn fn,
+               void *ctx, int64_t deadline, struct tn_error *err);
 
 #endif

@@ -11,7 +11,7 @@
 #include "runtime/cloud/cloud.h"
 #include "runtime/hand-client.h"
 
-enum { WORDS_MAX = 16 << 10, PATH_BYTES = 1024, HASH = 2 * TN_SHA256_BYTES + 1 };
+enum { WORDS_MAX = 16 << 10, PATH_BYTES = 1024, HASH = CLOUD_DIGEST };
 #define UP_SECONDS 5.0   /* for one that is there to say that it is ready */
 #define LOOK_SECONDS 2.0 /* between two looks at whether it still lives */
 
@@ -68,6 +68,7 @@ static const struct {
 static int map_program(const char *path, struct program *out, struct tn_error *err)
 {
     tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct tn_sha256 hash;
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -79,6 +80,19 @@ static int map_program(const char *path, struct program *out, struct tn_error *e
         return tn_fail(err, TN_E_INVALID, "%s is no program", path);
     out->bytes = bytes;
     out->n = (size_t)st.st_size;
+    tn_sha256_init(&hash);
+    tn_sha256_add(&hash, out->bytes, out->n);
+    tn_sha256_end_hex(&hash, out->hash);
+    return 0;
+}
+
+int cloud_hand_digest(const struct tn_host *host, char out[CLOUD_DIGEST], struct tn_error *err)
+{
+    autoprogram struct program p = {0};
+
+    if (map_program(host->hand, &p, err) < 0)
+        return -1;
+    memcpy(out, p.hash, sizeof p.hash);
     return 0;
 }
 
@@ -97,7 +111,6 @@ static int find_program(const struct tn_host *host, const char *machine, struct 
                         struct tn_error *err)
 {
     tn_autofree char *other = tn_asprintf("%s-%s", host->hand, machine);
-    struct tn_sha256 hash;
 
     if (map_program(host->hand, out, err) < 0)
         return -1;
@@ -110,18 +123,10 @@ static int find_program(const struct tn_host *host, const char *machine, struct 
                            "%s",
                            machine, other);
     }
-    tn_sha256_init(&hash);
-    tn_sha256_add(&hash, out->bytes, out->n);
-    tn_sha256_end_hex(&hash, out->hash);
     return 0;
 }
 
 /* --- running scripts -------------------------------------------------------------------------- */
-
-static int add_words(const void *bytes, size_t n, void *ctx)
-{
-    return tn_buf_add(ctx, bytes, n) < 0;
-}
 
 /* Its exit code, with what it printed. */
 static int script(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
@@ -129,7 +134,7 @@ static int script(const struct cloud *c, const struct tn_subject *s, struct clou
                   int64_t deadline, struct tn_error *err)
 {
     const struct cloud_run run = {
-        .argv = argv, .env = env, .user = s->spec->user, .out = add_words, .ctx = words};
+        .argv = argv, .env = env, .user = s->spec->user, .out = cloud_add_words, .ctx = words};
     int status = -1;
 
     return c->vendor->run(c, v, &run, &status, deadline, err) < 0 ? -1 : status;
@@ -291,7 +296,8 @@ static bool is_up(const struct cloud *c, const struct tn_subject *s, struct clou
 }
 
 int cloud_start_hand(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
-                     char **address, int64_t deadline, struct tn_error *err)
+                     const struct cloud_cache *cache, char **address, int64_t deadline,
+                     struct tn_error *err)
 {
     TN_CLEANUP(found_done) struct found f = {.words = TN_BUF_INIT(WORDS_MAX)};
     autoprogram struct program program = {0};
@@ -301,7 +307,8 @@ int cloud_start_hand(const struct cloud *c, const struct tn_subject *s, struct c
         return -1;
     if (!is_up(c, s, v, &f, at, deadline) &&
         (find_program(c->host, f.machine, &program, err) < 0 ||
-         (!choose(&f, program.hash) && put_in(c, s, v, &f, &program, deadline, err) < 0) ||
+         (!choose(&f, program.hash) && (put_in(c, s, v, &f, &program, deadline, err) < 0 ||
+                                        cloud_cache_take(c, v, cache, deadline, err) < 0)) ||
          run_hand(c, s, v, &f, deadline, err) < 0 || await(c, s, v, at, deadline, err) < 0))
         return -1;
     *address = TN_TAKE_PTR(at);

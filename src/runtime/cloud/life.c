@@ -8,26 +8,9 @@
 
 /* How often one whose answer was lost is looked for before it is asked for again. */
 enum { LOST_LOOKS = 4 };
+#define CALL_SECONDS 90.0 /* a create may have to wait for its turn */
 
-void cloud_init(struct cloud *c, const struct tn_host *host, const struct cloud_vendor *vendor,
-                double timeout)
-{
-    c->host = host;
-    c->vendor = vendor;
-    c->timeout = timeout;
-    c->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    tn_state_mark(host->state, c->mark);
-    c->keep = cloud_keep_new(c);
-}
-
-void cloud_done(struct cloud *c)
-{
-    cloud_keep_free(c->keep);
-    tn_close(c->stop);
-    tn_web_free(c->line.web);
-}
-
-static void free_secret(char *text)
+void cloud_free_secret(char *text)
 {
     if (text)
         explicit_bzero(text, strlen(text));
@@ -36,8 +19,8 @@ static void free_secret(char *text)
 
 void cloud_view_done(struct cloud_view *v)
 {
-    free_secret(v->token);
-    free_secret(v->entry);
+    cloud_free_secret(v->token);
+    cloud_free_secret(v->entry);
     free(v->id);
     free(v->own);
     free(v->reason);
@@ -46,6 +29,68 @@ void cloud_view_done(struct cloud_view *v)
     free(v->task);
     tn_web_free(v->agent);
     *v = (struct cloud_view){0};
+}
+
+/* --- engines ---------------------------------------------------------------------------------- */
+
+const char *cloud_first(const char *a, const char *b, const char *c)
+{
+    return a && *a ? a : b && *b ? b : c && *c ? c : NULL;
+}
+
+int cloud_fail(struct tn_error *err, const struct tn_error *why)
+{
+    if (err)
+        *err = *why;
+    return -1;
+}
+
+int cloud_no_key(const struct cloud *c, struct tn_error *err)
+{
+    return tn_fail(err, TN_E_DENIED, "there is no key for %s: %s", c->line.who, c->line.key_advice);
+}
+
+int cloud_bearer(struct tn_web *web, const char *key, struct tn_error *err)
+{
+    char *bearer = tn_asprintf("Bearer %s", key);
+    int failed = web ? tn_web_header(web, "Authorization", bearer, err) : -1;
+
+    cloud_free_secret(bearer);
+    return failed;
+}
+
+int cloud_open(const struct cloud_vendor *vendor, const struct tn_host *host, void **engine,
+               struct tn_error *err)
+{
+    struct cloud *c = tn_calloc(1, vendor->size);
+
+    *c = (struct cloud){
+        .host = host,
+        .vendor = vendor,
+        .line = {.who = vendor->who, .key_advice = vendor->advice, .seconds = CALL_SECONDS},
+        .stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    tn_state_mark(host->state, c->mark);
+    c->keep = cloud_keep_new(c);
+    *engine = c;
+    if (vendor->open(c, err) == 0)
+        return 0;
+    cloud_close(c);
+    *engine = NULL;
+    return tn_error_context(err, "%s", vendor->name);
+}
+
+void cloud_close(void *engine)
+{
+    struct cloud *c = engine;
+
+    if (!c)
+        return;
+    cloud_keep_free(c->keep);
+    tn_close(c->stop);
+    tn_web_free(c->line.web);
+    c->vendor->close(c);
+    free(c->line.url);
+    free(c);
 }
 
 /* --- piles ------------------------------------------------------------------------------------ */
@@ -67,12 +112,12 @@ void cloud_pile_add(struct cloud_pile *p, struct cloud_view *v, const char *id)
     *v = (struct cloud_view){0};
 }
 
-int cloud_pile_tell(const struct cloud_pile *p, cloud_found_fn fn, void *ctx)
+int cloud_pile_tell(const struct cloud_pile *p, bool last_first, cloud_found_fn fn, void *ctx)
 {
     int stop = 0;
 
-    for (size_t i = p->count; !stop && i-- > 0;)
-        stop = fn(&p->all[i], ctx);
+    for (size_t i = 0; !stop && i < p->count; i++)
+        stop = fn(&p->all[last_first ? p->count - 1 - i : i], ctx);
     return stop;
 }
 
@@ -87,12 +132,17 @@ static int put_label(const char *name, struct tn_json *value, void *ctx)
     return 0;
 }
 
-void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w)
+void cloud_put_marks(const struct cloud *c, const struct tn_subject *s, const char *name,
+                     struct tn_jw *w)
 {
+    if (name)
+        tn_jw_key(w, name);
+    tn_jw_object(w);
     tn_json_each(s->spec->labels, put_label, w);
     tn_jw_kstr(w, CLOUD_MARK_STATE, c->mark);
     tn_jw_kstr(w, CLOUD_MARK_ID, s->id);
     tn_jw_kstr(w, CLOUD_MARK_SESSION, s->spec->name ? s->spec->name : s->id);
+    tn_jw_object_end(w);
 }
 
 bool cloud_is_ours(const struct cloud *c, const char *state, const char *id)
@@ -156,7 +206,7 @@ int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec, s
         spec->network == TN_NETWORK_ALLOW)
         return tn_fail(err, TN_E_UNSUPPORTED, "network %s: a cloud has none and open",
                        tn_networks[spec->network]);
-    return 0;
+    return vendor->check ? vendor->check(spec, err) : 0;
 }
 
 /* --- finding ---------------------------------------------------------------------------------- */
@@ -281,9 +331,8 @@ static bool is_so(const struct cloud_view *v, enum tn_status status)
            (v->status == status || (status == TN_STATUS_PAUSED && v->status == TN_STATUS_STOPPED));
 }
 
-/* Looks until it is so. */
-static int reach(const struct cloud *c, const char *id, enum tn_status status, struct cloud_view *v,
-                 int64_t deadline, struct tn_error *err)
+int cloud_reach(const struct cloud *c, const char *id, enum tn_status status, struct cloud_view *v,
+                int64_t deadline, struct tn_error *err)
 {
     for (int ms = 0; !is_so(v, status);) {
         if (v->known && v->status == TN_STATUS_ERROR)
@@ -303,12 +352,13 @@ static int reach(const struct cloud *c, const char *id, enum tn_status status, s
 
 /* From a sandbox that was told to run to one with a hand. */
 static int settle(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
-                  struct tn_place *place, int64_t deadline, struct tn_error *err)
+                  const struct cloud_cache *cache, struct tn_place *place, int64_t deadline,
+                  struct tn_error *err)
 {
     tn_autofree char *id = tn_strdup(v->id), *address = NULL;
 
-    if (reach(c, id, TN_STATUS_RUNNING, v, deadline, err) < 0 ||
-        cloud_start_hand(c, s, v, &address, deadline, err) < 0)
+    if (cloud_reach(c, id, TN_STATUS_RUNNING, v, deadline, err) < 0 ||
+        cloud_start_hand(c, s, v, cache, &address, deadline, err) < 0)
         return -1;
     /* Whoever makes or wakes it wants it, for as long as that process lives. */
     cloud_keep_add(c->keep, s->id, v->id, false);
@@ -328,16 +378,18 @@ struct reap {
     const char *own, *except;
     int64_t deadline;
     struct tn_error *err;
+    bool ended; /* one at least */
 };
 
 /* What another try has made that was thought lost. */
 static int kill_other(const struct cloud_view *v, void *ctx)
 {
-    const struct reap *r = ctx;
+    struct reap *r = ctx;
 
     if (!v->own || strcmp(v->own, r->own) != 0 || (r->except && strcmp(v->id, r->except) == 0))
         return 0;
-    return r->c->vendor->order(r->c, v->id, TN_GOAL_GONE, r->deadline, r->err) < 0 ? -1 : 0;
+    r->ended = r->c->vendor->order(r->c, v->id, TN_GOAL_GONE, r->deadline, r->err) == 0;
+    return r->ended ? 0 : -1;
 }
 
 /* One whose answer was lost is looked for, and only then asked for once more. */
@@ -359,9 +411,26 @@ static int make(const struct cloud *c, const struct tn_subject *s, struct cloud_
         c->vendor->each(c, s->id, kill_other, &reap, deadline, NULL);
         return 0;
     }
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
+}
+
+/* From what has the hand, as long as the vendor knows that. */
+static int make_of(const struct cloud *c, const struct tn_subject *s, struct cloud_cache *cache,
+                   struct cloud_view *v, int64_t deadline, struct tn_error *err)
+{
+    struct tn_spec spec = *s->spec;
+    struct tn_subject other = *s;
+
+    if (!*cache->image)
+        return make(c, s, v, deadline, err);
+    spec.image = cache->image;
+    other.spec = &spec;
+    if (make(c, &other, v, deadline, err) == 0)
+        return 0;
+    if (err->code != TN_E_NOT_FOUND && err->code != TN_E_INVALID && err->code != TN_E_DENIED)
+        return -1;
+    cloud_cache_forget(c, cache);
+    return make(c, s, v, deadline, err);
 }
 
 int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
@@ -369,20 +438,20 @@ int cloud_create(void *engine, const struct tn_subject *s, struct tn_place *plac
 {
     const struct cloud *c = engine;
     autocloudview struct cloud_view view = {0};
+    struct cloud_cache cache;
     struct tn_error why = {0};
 
     if (cloud_check(c->vendor, s->spec, err) < 0)
         return -1;
-    if (make(c, s, &view, deadline, &why) < 0) {
+    cloud_cache_find(c, s->spec, &cache);
+    if (make_of(c, s, &cache, &view, deadline, &why) < 0) {
         place->blame = why.code == TN_E_NOT_FOUND ? TN_BLAME_IMAGE : TN_BLAME_NONE;
-        if (err)
-            *err = why;
-        return -1;
+        return cloud_fail(err, &why);
     }
     if (is_so(&view, TN_STATUS_PAUSED) &&
         c->vendor->order(c, view.id, TN_GOAL_RUNNING, deadline, err) < 0)
         return -1;
-    return settle(c, s, &view, place, deadline, err);
+    return settle(c, s, &view, &cache, place, deadline, err);
 }
 
 /* --- inspect ---------------------------------------------------------------------------------- */
@@ -422,8 +491,8 @@ static int order(const struct cloud *c, enum tn_goal goal, struct cloud_view *v,
         return -1;
     /* What a vendor has stopped may be paused in its words. */
     v->status = TN_STATUS_STARTING;
-    if (reach(c, id, goal == TN_GOAL_RUNNING ? TN_STATUS_RUNNING : TN_STATUS_PAUSED, v, deadline,
-              err) < 0)
+    if (cloud_reach(c, id, goal == TN_GOAL_RUNNING ? TN_STATUS_RUNNING : TN_STATUS_PAUSED, v,
+                    deadline, err) < 0)
         return -1;
     if (goal == TN_GOAL_STOPPED)
         v->status = TN_STATUS_STOPPED;
@@ -436,13 +505,17 @@ static int remove_all(const struct cloud *c, const struct tn_subject *s, int64_t
 {
     struct reap reap = {.c = c, .own = s->id, .deadline = deadline, .err = err};
     autocloudview struct cloud_view view = {0};
+    struct tn_error why = {0};
 
     cloud_keep_drop(c->keep, s->id, true);
-    if (cloud_find(c, s, &view, deadline, err) < 0 ||
-        (view.known && c->vendor->order(c, view.id, TN_GOAL_GONE, deadline, err) < 0))
+    /* A vendor that does not tell of one may still list it. */
+    int blind = cloud_find(c, s, &view, deadline, &why);
+    if (view.known && c->vendor->order(c, view.id, TN_GOAL_GONE, deadline, err) < 0)
         return -1;
     reap.except = view.id;
-    return c->vendor->each(c, s->id, kill_other, &reap, deadline, err);
+    if (c->vendor->each(c, s->id, kill_other, &reap, deadline, err) < 0)
+        return -1;
+    return blind && !reap.ended ? cloud_fail(err, &why) : 0;
 }
 
 static int drive(const struct cloud *c, const struct tn_subject *s, enum tn_goal goal,
@@ -453,8 +526,10 @@ static int drive(const struct cloud *c, const struct tn_subject *s, enum tn_goal
                                            [TN_GOAL_PAUSED] = TN_STATUS_PAUSED,
                                            [TN_GOAL_STOPPED] = TN_STATUS_STOPPED};
 
-    if (goal == TN_GOAL_SUSPENDED)
-        return tn_fail(err, TN_E_UNSUPPORTED, "suspend: a pause is all that clouds have");
+    if (goal == TN_GOAL_SUSPENDED || (c->vendor->cannot && c->vendor->cannot[goal]))
+        return tn_fail(err, TN_E_UNSUPPORTED, "%s: %s", tn_goal_words[goal],
+                       goal == TN_GOAL_SUSPENDED ? "a pause is all that clouds have"
+                                                 : c->vendor->cannot[goal]);
     if (goal == TN_GOAL_GONE) {
         *place = (struct tn_place){.status = TN_STATUS_MISSING};
         return remove_all(c, s, deadline, err);
@@ -470,7 +545,7 @@ static int drive(const struct cloud *c, const struct tn_subject *s, enum tn_goal
         order(c, TN_GOAL_RUNNING, &view, deadline, err) < 0)
         return -1;
     if (goal == TN_GOAL_RUNNING)
-        return settle(c, s, &view, place, deadline, err);
+        return settle(c, s, &view, NULL, place, deadline, err);
     cloud_keep_drop(c->keep, s->id, false);
     if (view.status != goals[goal] && order(c, goal, &view, deadline, err) < 0)
         return -1;

@@ -116,6 +116,24 @@ int cloud_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
     return c->vendor->usage(c, view.id, out, deadline, err);
 }
 
+char *cloud_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err)
+{
+    const struct cloud *c = engine;
+    autocloudview struct cloud_view view = {0};
+    int64_t deadline = tn_deadline_in(CALL_SECONDS);
+
+    if (!c->open_ports) {
+        tn_fail(err, TN_E_UNSUPPORTED,
+                "ports of this sandbox want a token, which browsers do not send: set "
+                "%s.public_ports before it is made, or use: tendon port",
+                c->vendor->name);
+        return NULL;
+    }
+    if (cloud_must_run(c, s, &view, deadline, err) < 0)
+        return NULL;
+    return c->vendor->port(c, &view, port, deadline, err);
+}
+
 /* --- time-outs -------------------------------------------------------------------------------- */
 
 void cloud_attend(void *engine, const struct tn_subject *s, bool used)
@@ -179,11 +197,10 @@ static void tell_quota(const struct tn_web_answer *answer, tn_symptom_fn fn, voi
     }
 }
 
-void cloud_examine(const struct cloud *c, const struct tn_web_call *harmless, tn_symptom_fn fn,
-                   void *ctx)
+static void examine(const struct cloud *c, tn_symptom_fn fn, void *ctx)
 {
     tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_ANSWER_MAX);
-    const struct cloud_call call = {.web = *harmless, .hurried = true};
+    const struct cloud_call call = {.web = *c->vendor->harmless, .hurried = true};
     struct tn_error why = {0};
     bool good = cloud_ask_raw(&c->line, &call, &answer, tn_deadline_in(CALL_SECONDS), &why) == 0;
     tn_autofree char *detail =
@@ -202,4 +219,21 @@ void cloud_examine(const struct cloud *c, const struct tn_web_call *harmless, tn
                 .detail =
                     "keys and everything else travel in the clear: fine on this machine only"},
             ctx);
+}
+
+int cloud_doctor(const struct cloud_vendor *vendor, const struct tn_host *host, tn_symptom_fn fn,
+                 void *ctx)
+{
+    struct tn_error why = {0};
+    void *engine;
+
+    if (cloud_open(vendor, host, &engine, &why) < 0)
+        fn(&(struct tn_symptom){.what = vendor->who, .needed = true, .detail = why.text}, ctx);
+    else if (((struct cloud *)engine)->unmarked)
+        fn(&(struct tn_symptom){.what = vendor->who, .good = true, .detail = "debug: no platform"},
+           ctx);
+    else
+        examine(engine, fn, ctx);
+    cloud_close(engine);
+    return 0;
 }

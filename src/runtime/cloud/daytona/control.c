@@ -5,7 +5,7 @@
 #include "net/url.h"
 #include "runtime/cloud/daytona/daytona.h"
 
-enum { MOST_PAGES = 1000, GIB = 1 << 30, LINK_SECONDS = 3600 };
+enum { GIB = 1 << 30, LINK_SECONDS = 3600 };
 #define OWNED_MINUTES 1440 /* until what was stopped and has an owner is deleted, by whoever */
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -56,7 +56,9 @@ int daytona_read(const struct cloud *c, const struct tn_json *tree, struct cloud
 static void put_origin(const struct cloud *c, const char *image, struct tn_jw *w)
 {
     const struct tn_config_daytona *config = &c->host->config->daytona;
-    tn_autofree char *recipe = image && config->images ? tn_asprintf("FROM %s\n", image) : NULL;
+    bool own = image && strncmp(image, CLOUD_CACHE_PREFIX, sizeof CLOUD_CACHE_PREFIX - 1) == 0;
+    tn_autofree char *recipe =
+        image && config->images && !own ? tn_asprintf("FROM %s\n", image) : NULL;
     const char *snapshot = image ? image : config->snapshot;
 
     if (recipe) {
@@ -88,13 +90,6 @@ static int put_sizes(const struct tn_spec *spec, struct tn_jw *w, struct tn_erro
     return 0;
 }
 
-static int put_member(const char *name, struct tn_json *value, void *ctx)
-{
-    tn_jw_key(ctx, name);
-    tn_jw_tree(ctx, value);
-    return 0;
-}
-
 static int put_wish(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w,
                     struct tn_error *err)
 {
@@ -115,14 +110,7 @@ static int put_wish(const struct cloud *c, const struct tn_subject *s, struct tn
     tn_jw_kint(w, "autoStopInterval", never ? 0 : config->daytona.auto_stop);
     /* What has an owner ends some day, whoever is left to see to that. */
     tn_jw_kint(w, "autoDeleteInterval", s->owner.pid ? OWNED_MINUTES : -1);
-    tn_jw_key(w, "labels");
-    tn_jw_object(w);
-    cloud_put_marks(c, s, w);
-    tn_jw_object_end(w);
-    tn_jw_key(w, "env");
-    tn_jw_object(w);
-    tn_json_each(s->spec->env, put_member, w);
-    tn_jw_object_end(w);
+    cloud_put_marks(c, s, "labels", w);
     if (put_sizes(s->spec, w, err) < 0)
         return -1;
     tn_jw_object_end(w);
@@ -142,13 +130,9 @@ int daytona_make(const struct cloud *c, const struct tn_subject *s, struct cloud
         return -1;
     if (!tn_buf_ok(&body))
         return tn_fail(err, TN_E_TOO_LARGE, "its variables and labels are too large");
-    const struct cloud_call call = {.web = {.method = "POST",
-                                            .target = "/sandbox",
-                                            .type = "application/json",
-                                            .body = tn_buf_str(&body),
-                                            .body_len = body.len,
-                                            .cancel = s->cancel},
-                                    .unsafe = true};
+    struct cloud_call call = cloud_post("/sandbox", &body);
+    call.unsafe = true;
+    call.web.cancel = s->cancel;
     if (cloud_ask(&c->line, &call, &tree, deadline, &why) == 0) {
         if (daytona_read(c, tree, out, err) < 0)
             return -1;
@@ -157,9 +141,7 @@ int daytona_make(const struct cloud *c, const struct tn_subject *s, struct cloud
     /* A snapshot that there is not is a bad request to them. */
     if (why.code == TN_E_INVALID && strstr(why.text, "not found"))
         why.code = TN_E_NOT_FOUND;
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -167,38 +149,7 @@ int daytona_make(const struct cloud *c, const struct tn_subject *s, struct cloud
 int daytona_look(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
                  struct tn_error *err)
 {
-    tn_autofree char *target = cloud_target("/sandbox/", id, "");
-    const struct cloud_call call = {.web = {.target = target}};
-    tn_autojson struct tn_json *tree = NULL;
-    struct tn_error why = {0};
-
-    *out = (struct cloud_view){0};
-    if (cloud_ask(&c->line, &call, &tree, deadline, &why) < 0) {
-        if (why.code == TN_E_NOT_FOUND)
-            return 0;
-        if (err)
-            *err = why;
-        return -1;
-    }
-    if (daytona_read(c, tree, out, err) < 0)
-        return -1;
-    /* A name finds one, too. */
-    if (out->known && strcmp(out->id, id) != 0)
-        return tn_fail(err, TN_E_PEER, "Daytona was asked for one sandbox and tells of another");
-    return 0;
-}
-
-static int tell_page(const struct cloud *c, const struct tn_json *page, cloud_found_fn fn,
-                     void *ctx)
-{
-    int stop = 0;
-
-    for (size_t i = 0; !stop && i < tn_json_count(page); i++) {
-        autocloudview struct cloud_view v = {0};
-        if (daytona_read(c, tn_json_at(page, i), &v, NULL) == 0 && v.own)
-            stop = fn(&v, ctx);
-    }
-    return stop;
+    return cloud_look(c, "/sandbox/", id, daytona_read, out, deadline, err);
 }
 
 static char *first_page(const struct cloud *c, const char *id)
@@ -219,26 +170,11 @@ static char *first_page(const struct cloud *c, const char *id)
 int daytona_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
                  int64_t deadline, struct tn_error *err)
 {
-    tn_autofree char *first = first_page(c, id), *cursor = NULL;
+    tn_autofree char *first = first_page(c, id);
+    const struct cloud_list list = {
+        .first = first, .more = "&cursor=", .items = "items", .read = daytona_read};
 
-    for (int pages = 0; pages < MOST_PAGES; pages++) {
-        tn_autofree char *more = cursor ? cloud_target("&cursor=", cursor, "") : tn_strdup("");
-        tn_autofree char *target = tn_asprintf("%s%s", first, more);
-        const struct cloud_call call = {.web = {.target = target}};
-        tn_autojson struct tn_json *tree = NULL;
-        if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
-            return -1;
-        bool all = tn_json_type(tree) == TN_JSON_ARRAY;
-        const struct tn_json *items = all ? tree : tn_json_get(tree, "items");
-        if (tn_json_type(items) != TN_JSON_ARRAY)
-            return tn_fail(err, TN_E_PEER, "Daytona: its list of sandboxes makes no sense");
-        int stop = tell_page(c, items, fn, ctx);
-        free(cursor);
-        cursor = all ? NULL : tn_strdup_or_null(tn_json_get_str(tree, "nextCursor", NULL));
-        if (stop || !cursor || !*cursor)
-            return stop;
-    }
-    return tn_fail(err, TN_E_PEER, "Daytona: its list of sandboxes has no end");
+    return cloud_each(c, &list, id, fn, ctx, deadline, err);
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */
@@ -251,11 +187,8 @@ static int tell(const struct cloud *c, const char *method, const char *target, i
     struct tn_error why = {0};
 
     for (int ms = 0; cloud_ask(&c->line, &call, NULL, deadline, &why) < 0;)
-        if (why.code != TN_E_CONFLICT || cloud_pause(&ms, deadline, NULL) < 0) {
-            if (err)
-                *err = why;
-            return -1;
-        }
+        if (why.code != TN_E_CONFLICT || cloud_pause(&ms, deadline, NULL) < 0)
+            return cloud_fail(err, &why);
     return 0;
 }
 
@@ -270,11 +203,8 @@ int daytona_order(const struct cloud *c, const char *id, enum tn_goal goal, int6
         [TN_GOAL_STOPPED] = {"POST", "/stop", TN_STATUS_STOPPED},
         [TN_GOAL_GONE] = {"DELETE", "?force=true", TN_STATUS_MISSING},
     };
-    bool known = goal < TN_COUNT(orders) && orders[goal].method;
-    tn_autofree char *target = cloud_target("/sandbox/", id, known ? orders[goal].after : "");
+    tn_autofree char *target = cloud_target("/sandbox/", id, orders[goal].after);
 
-    if (!known)
-        return tn_fail(err, TN_E_UNSUPPORTED, "pause: a stop is all that Daytona has");
     for (int ms = 0; goal != TN_GOAL_GONE;) {
         autocloudview struct cloud_view v = {0};
         if (daytona_look(c, id, &v, deadline, err) < 0)
@@ -305,9 +235,7 @@ int daytona_extend(const struct cloud *c, const char *id, double seconds, int64_
         call.web.target = before;
         return cloud_ask(&c->line, &call, NULL, deadline, err);
     }
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* --- ports ------------------------------------------------------------------------------------ */
@@ -320,7 +248,8 @@ static struct tn_json *ask_link(const struct cloud *c, const char *id, int port,
     const struct cloud_call call = {.web = {.target = target}};
     struct tn_json *tree = NULL;
 
-    cloud_ask(&c->line, &call, &tree, deadline, err);
+    if (cloud_ask(&c->line, &call, &tree, deadline, err) == 0 && !tree)
+        tn_fail(err, TN_E_PEER, "Daytona tells of no preview link");
     return tree;
 }
 
@@ -355,32 +284,23 @@ char *daytona_read_link(const struct cloud *c, const struct tn_json *tree, struc
 char *daytona_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
                       struct tn_error *err)
 {
-    struct tn_error why = {0};
     tn_autojson struct tn_json *tree =
-        ask_link(c, v->id, CLOUD_HAND_PORT, "preview-url", deadline, &why);
+        ask_link(c, v->id, CLOUD_HAND_PORT, "preview-url", deadline, err);
 
-    if (tree || !why.code)
-        return daytona_read_link(c, tree, err);
-    if (err)
-        *err = why;
-    return NULL;
+    return tree ? daytona_read_link(c, tree, err) : NULL;
 }
 
-char *daytona_port_url(const struct cloud *c, const char *id, int port, int64_t deadline,
-                       struct tn_error *err)
+char *daytona_port(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
+                   struct tn_error *err)
 {
     bool open = c->host->config->daytona.public_ports;
     tn_autofree char *limited = tn_asprintf("signed-preview-url?expiresInSeconds=%d", LINK_SECONDS);
-    struct tn_error why = {0};
     tn_autojson struct tn_json *tree =
-        ask_link(c, id, port, open ? "preview-url" : limited, deadline, &why);
+        ask_link(c, v->id, port, open ? "preview-url" : limited, deadline, err);
     const char *url = tn_json_get_str(tree, "url", "");
 
-    if (why.code) {
-        if (err)
-            *err = why;
+    if (!tree)
         return NULL;
-    }
     for (const char *p = url; *p; p++)
         if (*p <= ' ' || (unsigned char)*p >= 0x7f || strchr("\"'<>\\", *p))
             url = "";

@@ -58,16 +58,16 @@ static int reach(const struct cloud *c, struct cloud_view *v, struct toolbox *t,
                  struct tn_error *err)
 {
     const struct daytona *d = daytona_of(c);
-    const char *url = d->toolbox_url                                          ? d->toolbox_url
-                      : v->agent_url && daytona_is_near(d->api, v->agent_url) ? v->agent_url
-                                                                              : NULL;
+    const char *url = d->toolbox_url                                               ? d->toolbox_url
+                      : v->agent_url && daytona_is_near(c->line.url, v->agent_url) ? v->agent_url
+                                                                                   : NULL;
 
     *t = (struct toolbox){.line = c->line};
     t->line.who = "Daytona's toolbox";
     t->line.seconds = 0;
     t->base = url ? cloud_target("/", v->id, "") : cloud_target("/toolbox/", v->id, "/toolbox");
     if (url && !v->agent)
-        v->agent = daytona_web(d, url, err);
+        v->agent = daytona_web(c, url, err);
     if (url)
         t->line.web = v->agent;
     return t->line.web ? 0 : -1;

@@ -4,10 +4,7 @@
 #include "net/url.h"
 #include "runtime/cloud/e2b/e2b.h"
 
-#define PAGE 100
-enum { MOST_PAGES = 1000 };
-#define CREATE_HEADROOM \
-    60.0 /* seconds of a new one's time-out beyond the usual: its hand goes in */
+#define CREATE_HEADROOM 60.0 /* seconds that a new one has beyond its time-out: its hand goes in */
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -41,48 +38,23 @@ int e2b_read(const struct cloud *c, const struct tn_json *tree, struct cloud_vie
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static int put_member(const char *name, struct tn_json *value, void *ctx)
-{
-    tn_jw_key(ctx, name);
-    tn_jw_tree(ctx, value);
-    return 0;
-}
-
 static void put_wish(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w)
 {
-    const struct tn_config_e2b *config = &c->host->config->e2b;
-
     tn_jw_object(w);
-    tn_jw_kstr(w, "templateID", s->spec->image ? s->spec->image : config->template);
+    tn_jw_kstr(w, "templateID", s->spec->image ? s->spec->image : c->usual);
     tn_jw_kint(w, "timeout", (int64_t)ceil(c->timeout + CREATE_HEADROOM));
     /* What has an owner ends with it, whoever is left to see to that; what is kept rests. */
     tn_jw_kbool(w, "autoPause", s->owner.pid == 0);
     tn_jw_kbool(w, "secure", true);
     tn_jw_kbool(w, "allow_internet_access", s->spec->network != TN_NETWORK_NONE);
-    if (!e2b_of(c)->public_ports) {
+    if (!c->open_ports) {
         tn_jw_key(w, "network");
         tn_jw_object(w);
         tn_jw_kbool(w, "allowPublicTraffic", false);
         tn_jw_object_end(w);
     }
-    tn_jw_key(w, "metadata");
-    tn_jw_object(w);
-    cloud_put_marks(c, s, w);
+    cloud_put_marks(c, s, "metadata", w);
     tn_jw_object_end(w);
-    tn_jw_key(w, "envVars");
-    tn_jw_object(w);
-    tn_json_each(s->spec->env, put_member, w);
-    tn_jw_object_end(w);
-    tn_jw_object_end(w);
-}
-
-static struct cloud_call post(const char *target, const struct tn_buf *body)
-{
-    return (struct cloud_call){.web = {.method = "POST",
-                                       .target = target,
-                                       .type = "application/json",
-                                       .body = tn_buf_str(body),
-                                       .body_len = body->len}};
 }
 
 static void debug_view(const struct tn_subject *s, struct cloud_view *out)
@@ -101,14 +73,14 @@ int e2b_make(const struct cloud *c, const struct tn_subject *s, struct cloud_vie
     struct tn_jw w = tn_jw(&body);
 
     *out = (struct cloud_view){0};
-    if (e2b_of(c)->debug) {
+    if (c->unmarked) {
         debug_view(s, out);
         return 0;
     }
     put_wish(c, s, &w);
     if (!tn_buf_ok(&body))
         return tn_fail(err, TN_E_TOO_LARGE, "its variables and labels are too large");
-    struct cloud_call call = post("/sandboxes", &body);
+    struct cloud_call call = cloud_post("/sandboxes", &body);
     call.unsafe = true;
     call.web.cancel = s->cancel;
     if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
@@ -126,7 +98,7 @@ static int connect(const struct cloud *c, const char *id, struct tn_json **out, 
     tn_autofree char *target = cloud_target("/sandboxes/", id, "/connect");
 
     tn_buf_printf(&body, "{\"timeout\": %d}", (int)ceil(c->timeout));
-    const struct cloud_call call = post(target, &body);
+    const struct cloud_call call = cloud_post(target, &body);
     return cloud_ask(&c->line, &call, out, deadline, err);
 }
 
@@ -142,43 +114,15 @@ static void learn_entry(const struct cloud *c, struct cloud_view *v, int64_t dea
 int e2b_look(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
              struct tn_error *err)
 {
-    tn_autofree char *target = cloud_target("/sandboxes/", id, "");
-    const struct cloud_call call = {.web = {.target = target}};
-    tn_autojson struct tn_json *tree = NULL;
-    struct tn_error why = {0};
-
-    *out = (struct cloud_view){0};
-    if (e2b_of(c)->debug) {
+    if (c->unmarked) {
         debug_view(NULL, out);
         return 0;
     }
-    if (cloud_ask(&c->line, &call, &tree, deadline, &why) < 0) {
-        if (why.code == TN_E_NOT_FOUND)
-            return 0;
-        if (err)
-            *err = why;
+    if (cloud_look(c, "/sandboxes/", id, e2b_read, out, deadline, err) < 0)
         return -1;
-    }
-    if (e2b_read(c, tree, out, err) < 0)
-        return -1;
-    if (strcmp(out->id, id) != 0)
-        return tn_fail(err, TN_E_PEER, "E2B was asked for one sandbox and tells of another");
-    if (out->status == TN_STATUS_RUNNING && !out->entry && !e2b_of(c)->public_ports)
+    if (out->known && out->status == TN_STATUS_RUNNING && !out->entry && !c->open_ports)
         learn_entry(c, out, deadline);
     return 0;
-}
-
-static int tell_page(const struct cloud *c, const struct tn_json *page, cloud_found_fn fn,
-                     void *ctx)
-{
-    int stop = 0;
-
-    for (size_t i = 0; !stop && i < tn_json_count(page); i++) {
-        autocloudview struct cloud_view v = {0};
-        if (e2b_read(c, tn_json_at(page, i), &v, NULL) == 0 && v.own)
-            stop = fn(&v, ctx);
-    }
-    return stop;
 }
 
 /* A query within the query: its parts are encoded twice. */
@@ -197,26 +141,10 @@ static char *first_page(const struct cloud *c, const char *id)
 int e2b_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx, int64_t deadline,
              struct tn_error *err)
 {
-    tn_autofree char *first = first_page(c, id), *token = NULL;
+    tn_autofree char *first = first_page(c, id);
+    const struct cloud_list list = {.first = first, .more = "&nextToken=", .read = e2b_read};
 
-    for (int pages = 0; !e2b_of(c)->debug && pages < MOST_PAGES; pages++) {
-        tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_ANSWER_MAX);
-        tn_autofree char *more = token ? cloud_target("&nextToken=", token, "") : tn_strdup("");
-        tn_autofree char *target = tn_asprintf("%s%s", first, more);
-        const struct cloud_call call = {.web = {.target = target}};
-        tn_autojson struct tn_json *tree = NULL;
-        if (cloud_ask_raw(&c->line, &call, &answer, deadline, err) < 0)
-            return -1;
-        if (tn_json_parse(tn_buf_str(&answer.body), answer.body.len, &tree, NULL) < 0 ||
-            tn_json_type(tree) != TN_JSON_ARRAY)
-            return tn_fail(err, TN_E_PEER, "E2B: its list of sandboxes makes no sense");
-        int stop = tell_page(c, tree, fn, ctx);
-        free(token);
-        token = tn_web_answer_header(&answer, "x-next-token");
-        if (stop || !token || !*token)
-            return stop;
-    }
-    return e2b_of(c)->debug ? 0 : tn_fail(err, TN_E_PEER, "E2B: its list of sandboxes has no end");
+    return c->unmarked ? 0 : cloud_each(c, &list, id, fn, ctx, deadline, err);
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */
@@ -229,20 +157,10 @@ static int pause_sandbox(const struct cloud *c, const char *id, bool memory, int
     struct tn_error why = {0};
 
     tn_buf_printf(&body, "{\"memory\": %s}", memory ? "true" : "false");
-    const struct cloud_call call = post(target, &body);
+    const struct cloud_call call = cloud_post(target, &body);
     if (cloud_ask(&c->line, &call, NULL, deadline, &why) == 0 || why.code == TN_E_CONFLICT)
         return 0; /* a conflict: it is paused */
-    if (err)
-        *err = why;
-    return -1;
-}
-
-static int debug_order(enum tn_goal goal, struct tn_error *err)
-{
-    return goal == TN_GOAL_RUNNING || goal == TN_GOAL_GONE
-               ? 0
-               : tn_fail(err, TN_E_UNSUPPORTED,
-                         "E2B_DEBUG: nobody pauses the envd of this machine");
+    return cloud_fail(err, &why);
 }
 
 int e2b_order(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
@@ -251,8 +169,10 @@ int e2b_order(const struct cloud *c, const char *id, enum tn_goal goal, int64_t 
     tn_autofree char *target = cloud_target("/sandboxes/", id, "");
     const struct cloud_call removal = {.web = {.method = "DELETE", .target = target}, .ends = true};
 
-    if (e2b_of(c)->debug)
-        return debug_order(goal, err);
+    if (c->unmarked)
+        return goal == TN_GOAL_RUNNING || goal == TN_GOAL_GONE
+                   ? 0
+                   : tn_fail(err, TN_E_UNSUPPORTED, "E2B_DEBUG: nobody pauses this machine's envd");
     if (goal == TN_GOAL_GONE)
         return cloud_ask(&c->line, &removal, NULL, deadline, err);
     if (goal == TN_GOAL_RUNNING)
@@ -267,9 +187,9 @@ int e2b_extend(const struct cloud *c, const char *id, double seconds, int64_t de
     tn_autobuf struct tn_buf body = TN_BUF_INIT(64);
 
     tn_buf_printf(&body, "{\"timeout\": %d}", (int)ceil(seconds));
-    struct cloud_call call = post(target, &body);
+    struct cloud_call call = cloud_post(target, &body);
     call.web.cancel = c->stop;
-    return e2b_of(c)->debug ? 0 : cloud_ask(&c->line, &call, NULL, deadline, err);
+    return c->unmarked ? 0 : cloud_ask(&c->line, &call, NULL, deadline, err);
 }
 
 int e2b_usage(const struct cloud *c, const char *id, struct tn_usage *out, int64_t deadline,
@@ -279,9 +199,8 @@ int e2b_usage(const struct cloud *c, const char *id, struct tn_usage *out, int64
     const struct cloud_call call = {.web = {.target = target}};
     tn_autojson struct tn_json *tree = NULL;
 
-    if (e2b_of(c)->debug)
-        return tn_fail(err, TN_E_UNSUPPORTED,
-                       "E2B_DEBUG: nobody measures the envd of this machine");
+    if (c->unmarked)
+        return tn_fail(err, TN_E_UNSUPPORTED, "E2B_DEBUG: nobody measures this machine's envd");
     if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
         return -1;
     size_t count = tn_json_count(tree);

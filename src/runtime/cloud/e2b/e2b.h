@@ -14,11 +14,9 @@
 /* An engine. */
 struct e2b {
     struct cloud cloud; /* first: it is what cloud's functions are given */
-    char *api;          /* of the control plane */
     char *sandbox_url;  /* one address for all sandboxes, or NULL */
     char *domain;
     struct tn_web *agents; /* at sandbox_url; NULL: each sandbox has its own */
-    bool debug, public_ports;
 };
 
 static inline const struct e2b *e2b_of(const struct cloud *c)
@@ -28,32 +26,20 @@ static inline const struct e2b *e2b_of(const struct cloud *c)
 
 /* --- control.c -------------------------------------------------------------------------------- */
 
-int e2b_make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-             int64_t deadline, struct tn_error *err);
-int e2b_look(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
-             struct tn_error *err);
-int e2b_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx, int64_t deadline,
-             struct tn_error *err);
-int e2b_order(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
-              struct tn_error *err);
-int e2b_extend(const struct cloud *c, const char *id, double seconds, int64_t deadline,
-               struct tn_error *err);
-int e2b_usage(const struct cloud *c, const char *id, struct tn_usage *out, int64_t deadline,
-              struct tn_error *err);
-/* What an answer says of one sandbox; hostile until it was read.  -1: nothing that makes sense. */
-int e2b_read(const struct cloud *c, const struct tn_json *tree, struct cloud_view *out,
-             struct tn_error *err);
+cloud_make_fn e2b_make;
+cloud_look_fn e2b_look;
+cloud_each_fn e2b_each;
+cloud_order_fn e2b_order;
+cloud_extend_fn e2b_extend;
+cloud_usage_fn e2b_usage;
+cloud_read_fn e2b_read;
 
 /* --- envd.c ----------------------------------------------------------------------------------- */
 
-char *e2b_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
-                  struct tn_error *err);
-/* "http(s)://PORT-ID.DOMAIN". */
-char *e2b_port_url(const struct e2b *e, const struct cloud_view *v, int port);
-int e2b_put(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,
-            const void *bytes, size_t n, int64_t deadline, struct tn_error *err);
-int e2b_run(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run, int *status,
-            int64_t deadline, struct tn_error *err);
+cloud_address_fn e2b_address;
+cloud_port_fn e2b_port; /* "http(s)://PORT-ID.DOMAIN" */
+cloud_put_fn e2b_put;
+cloud_run_fn e2b_run;
 
 /* The stream of a process, fed with what comes; hostile. */
 struct e2b_events {

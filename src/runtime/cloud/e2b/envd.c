@@ -13,21 +13,13 @@ enum {
 
 /* --- where it is ------------------------------------------------------------------------------ */
 
-static const char *domain_of(const struct e2b *e, const struct cloud_view *v)
+char *e2b_port(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
+               struct tn_error *err)
 {
-    return v->domain ? v->domain : e->domain;
-}
-
-/* As secure as the control plane is. */
-static const char *scheme_of(const struct e2b *e)
-{
-    return strncmp(e->api, "https:", 6) == 0 ? "https" : "http";
-}
-
-char *e2b_port_url(const struct e2b *e, const struct cloud_view *v, int port)
-{
-    return e->debug ? tn_asprintf("http://localhost:%d", port)
-                    : tn_asprintf("%s://%d-%s.%s", scheme_of(e), port, v->id, domain_of(e, v));
+    /* As secure as the control plane is. */
+    return c->unmarked ? tn_asprintf("http://localhost:%d", port)
+                       : tn_asprintf("%.*s://%d-%s.%s", (int)strcspn(c->line.url, ":"), c->line.url,
+                                     port, v->id, v->domain ? v->domain : e2b_of(c)->domain);
 }
 
 char *e2b_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
@@ -35,11 +27,11 @@ char *e2b_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
 {
     const struct e2b *e = e2b_of(c);
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
-    tn_autofree char *url = e2b_port_url(e, v, CLOUD_HAND_PORT);
+    tn_autofree char *url = e2b_port(c, v, CLOUD_HAND_PORT, deadline, err);
     const char *before = "#";
 
-    tn_buf_puts(&out, e->sandbox_url && !e->debug ? e->sandbox_url : url);
-    if (e->sandbox_url && !e->debug) {
+    tn_buf_puts(&out, e->sandbox_url && !c->unmarked ? e->sandbox_url : url);
+    if (e->sandbox_url && !c->unmarked) {
         tn_buf_puts(&out, "#Host=");
         tn_url_encode(&out, strstr(url, "://") + 3, "");
         before = "&";
@@ -80,15 +72,15 @@ static void add_header(struct agent *a, char *line)
     a->count++;
 }
 
-static int reach(const struct e2b *e, struct cloud_view *v, struct agent *a, struct tn_error *err)
+static int reach(const struct cloud *c, struct cloud_view *v, struct agent *a, struct tn_error *err)
 {
-    static const char *const words[] = {"message", "error", NULL};
+    const struct e2b *e = e2b_of(c);
 
     *a = (struct agent){
-        .line = {.who = "E2B's envd", .errors = words, .secrets = {v->token}},
+        .line = {.who = "E2B's envd", .secrets = {v->token}},
     };
     if (!e->agents && !v->agent) {
-        tn_autofree char *url = e2b_port_url(e, v, ENVD_PORT);
+        tn_autofree char *url = e2b_port(c, v, ENVD_PORT, 0, err);
         struct tn_web_options options = {.base = url};
         v->agent = tn_web_new(&options, err);
         if (!v->agent)
@@ -111,7 +103,7 @@ int e2b_put(const struct cloud *c, struct cloud_view *v, const char *user, const
     tn_autofree char *target = cloud_target(named, user ? user : "", "");
     autoagent struct agent a = {0};
 
-    if (reach(e2b_of(c), v, &a, err) < 0)
+    if (reach(c, v, &a, err) < 0)
         return -1;
     return cloud_upload(&a.line, target, a.headers, NULL, bytes, n, deadline, err);
 }
@@ -293,7 +285,7 @@ int e2b_run(const struct cloud *c, struct cloud_view *v, const struct cloud_run 
     int left = tn_poll_ms(deadline);
 
     e2b_events_init(&events, run->out, run->ctx);
-    if (reach(e2b_of(c), v, &a, err) < 0 || write_start(run, &body, err) < 0)
+    if (reach(c, v, &a, err) < 0 || write_start(run, &body, err) < 0)
         return -1;
     add_header(&a, tn_strdup("Connect-Protocol-Version: 1"));
     if (left >= 0) /* envd ends it then, whether we are still here or not */

@@ -110,11 +110,8 @@ static int join(const struct cloud *c, const char *id, struct building *b, int64
         in.timeout = JOIN_SECONDS;
         in.last_entry_id = b->entry;
         if (modal_listen(c, &call, take_news, b, deadline, &why) < 0 &&
-            (why.code != TN_E_BUSY || ++busy == JOINS)) {
-            if (err)
-                *err = why;
-            return -1;
-        }
+            (why.code != TN_E_BUSY || ++busy == JOINS))
+            return cloud_fail(err, &why);
         if (b->status == FAILED && cloud_pause(&ms, deadline, err) < 0)
             return -1;
     }
@@ -370,9 +367,7 @@ int modal_make(const struct cloud *c, const struct tn_subject *s, struct cloud_v
     struct wish wish;
 
     *out = (struct cloud_view){0};
-    tn_jw_object(&w);
-    cloud_put_marks(c, s, &w);
-    tn_jw_object_end(&w);
+    cloud_put_marks(c, s, NULL, &w);
     tn_autofree char *app = find_app(c, true, deadline, err);
     tn_autofree char *image = app ? have_image(c, s, app, deadline, &why) : NULL;
     tn_autofree char *id = NULL;
@@ -436,10 +431,10 @@ char *modal_address(const struct cloud *c, struct cloud_view *v, int64_t deadlin
                       : tn_asprintf("https://%s", name);
 }
 
-char *modal_port_url(const struct cloud *c, const char *id, int port, int64_t deadline,
-                     struct tn_error *err)
+char *modal_port(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
+                 struct tn_error *err)
 {
-    tn_autofree char *name = find_tunnel(c, id, port, deadline, err);
+    tn_autofree char *name = find_tunnel(c, v->id, port, deadline, err);
 
     if (!name) {
         tn_error_context(err, "ports with tunnels are those that the sandbox was made with (-p)");
@@ -518,9 +513,7 @@ static int ask_page(const struct cloud *c, const Modal__SandboxListRequest *in,
         call.method = "SandboxList";
         return modal_ask(c, &call, page, deadline, err);
     }
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* The next page begins before the oldest of this one; false: there is none. */
@@ -578,7 +571,7 @@ int modal_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *c
         if (ask_page(c, &in, &page, deadline, err) < 0)
             return -1;
         if (!add_page(c, page, id, &in, &pile))
-            return cloud_pile_tell(&pile, fn, ctx);
+            return cloud_pile_tell(&pile, true, fn, ctx);
     }
     return tn_fail(err, TN_E_PEER, "Modal: its list of sandboxes has no end");
 }

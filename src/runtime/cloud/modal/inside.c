@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "runtime/cloud/modal/modal.h"
 
+#define KEPT_SECONDS (30 * 86400)
 enum { PIECE = 1 << 20, WORDS_MAX = 64 << 10, TASK_SECONDS = 50, READS = 6, OUTPUT_SECONDS = 55 };
 enum { KEPT = 1, ROUTER_STDOUT = 0, PIPED = 2, NOWHERE = 1, STDOUT = 1 };
 /* Both streams are one. */
@@ -94,9 +95,7 @@ static int find_router(const struct cloud *c, struct cloud_view *v, int64_t dead
     /* FAILED_PRECONDITION, UNIMPLEMENTED: it has none. */
     if (why.code == TN_E_CONFLICT || why.code == TN_E_METHOD)
         return 0;
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* --- a command -------------------------------------------------------------------------------- */
@@ -162,9 +161,7 @@ static int route(struct command *x, const struct modal_call *call, void *out, in
         return 0;
     if (renew(x, &why, deadline) == 0)
         return modal_ask(x->c, call, out, deadline, err);
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* --- by the router ---------------------------------------------------------------------------- */
@@ -396,9 +393,7 @@ static int read_all(const struct way *way, struct command *x, int64_t deadline,
         if (x->read > before)
             i = 0;
     }
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 /* Runs it with that input (NULL: none). */
@@ -428,11 +423,8 @@ static int execute(const struct cloud *c, struct cloud_view *v, const struct clo
     bool starved = input && feed_all(way, &x, input, n, deadline, &fed) < 0;
     if (read_all(way, &x, deadline, err) < 0 || way->end(&x, deadline, err) < 0)
         return -1;
-    if (starved && x.status == 0) {
-        if (err)
-            *err = fed;
-        return -1;
-    }
+    if (starved && x.status == 0)
+        return cloud_fail(err, &fed);
     *status = x.status;
     return 0;
 }
@@ -443,22 +435,62 @@ int modal_run(const struct cloud *c, struct cloud_view *v, const struct cloud_ru
     return execute(c, v, run, NULL, 0, status, deadline, err);
 }
 
-static int add_words(const void *bytes, size_t n, void *ctx)
-{
-    return tn_buf_add(ctx, bytes, n) < 0;
-}
-
 int modal_put(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,
               const void *bytes, size_t n, int64_t deadline, struct tn_error *err)
 {
     static const char write[] = "mkdir -p \"$(dirname \"$1\")\" && cat >\"$1\"";
     const char *const argv[] = {"sh", "-c", write, "sh", path, NULL};
     tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
-    const struct cloud_run run = {.argv = argv, .out = add_words, .ctx = &words};
+    const struct cloud_run run = {.argv = argv, .out = cloud_add_words, .ctx = &words};
     int status = 0;
 
     if (execute(c, v, &run, n ? bytes : "", n, &status, deadline, err) < 0)
         return -1;
     tn_autofree char *said = cloud_sentence(tn_buf_str(&words));
     return status ? tn_fail(err, TN_E_DENIED, "%s: %s", path, said) : 0;
+}
+
+/* --- snapshots -------------------------------------------------------------------------------- */
+
+char *modal_image_take(const struct cloud *c, struct cloud_view *v, const char *name,
+                       int64_t deadline, struct tn_error *err)
+{
+    Modal__TaskSnapshotFilesystemRequest of_task = MODAL__TASK_SNAPSHOT_FILESYSTEM_REQUEST__INIT;
+    Modal__Who of_box = MODAL__WHO__INIT;
+    /* The answers of both begin with the id. */
+    const struct modal_call call = {.method =
+                                        v->agent ? "TaskSnapshotFilesystem" : "SandboxSnapshotFs",
+                                    .router = v->agent ? v : NULL,
+                                    .in = v->agent ? (const void *)&of_task : (const void *)&of_box,
+                                    .out = &modal__image_id__descriptor,
+                                    .unsafe = true,
+                                    .patient = true};
+    tn_autogrpc Modal__ImageId *got = NULL;
+    unsigned char random[16] = {0};
+    char id[MODAL_UUID];
+
+    if (getrandom(random, sizeof random, 0) < 0)
+        return NULL;
+    modal_uuid(random, id);
+    of_task.task_id = v->task;
+    of_task.snapshot_id = id;
+    of_task.has_ttl_seconds = true;
+    of_task.ttl_seconds = KEPT_SECONDS;
+    of_box.id = v->id;
+    if (modal_ask(c, &call, &got, deadline, err) < 0)
+        return NULL;
+    if (got->image_id && strncmp(got->image_id, "im-", 3) == 0 && cloud_is_id(got->image_id))
+        return tn_strdup(got->image_id);
+    tn_fail(err, TN_E_PEER, "Modal tells of an image without a usable id");
+    return NULL;
+}
+
+int modal_image_drop(const struct cloud *c, const char *image, int64_t deadline,
+                     struct tn_error *err)
+{
+    Modal__ImageId in = MODAL__IMAGE_ID__INIT;
+    const struct modal_call call = {.method = "ImageDelete", .in = &in, .ends = true};
+
+    in.image_id = (char *)(uintptr_t)image;
+    return modal_ask(c, &call, NULL, deadline, err);
 }

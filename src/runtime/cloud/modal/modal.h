@@ -30,7 +30,6 @@ void modal_login_done(struct modal_login *login);
 struct modal {
     struct cloud cloud; /* first: it is what cloud's functions are given */
     struct modal_login login;
-    char *api;
     char *tunnels;         /* one address for all tunnels, or NULL: each has its own */
     atomic_bool old;       /* the platform has only sandboxes of the first generation */
     atomic_bool signed_in; /* calls carry a token from now on, where the platform has them */
@@ -81,25 +80,18 @@ void modal_uuid(const unsigned char bytes[16], char out[MODAL_UUID]);
 
 /* --- control.c -------------------------------------------------------------------------------- */
 
-int modal_make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-               int64_t deadline, struct tn_error *err);
-int modal_look(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
-               struct tn_error *err);
-int modal_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
-               int64_t deadline, struct tn_error *err);
-int modal_order(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
-                struct tn_error *err);
-char *modal_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
-                    struct tn_error *err);
-/* What a person can open for that port. */
-char *modal_port_url(const struct cloud *c, const char *id, int port, int64_t deadline,
-                     struct tn_error *err);
+cloud_make_fn modal_make;
+cloud_look_fn modal_look;
+cloud_each_fn modal_each;
+cloud_order_fn modal_order;
+cloud_address_fn modal_address;
+cloud_port_fn modal_port;
 
 /* --- inside.c --------------------------------------------------------------------------------- */
 
-int modal_put(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,
-              const void *bytes, size_t n, int64_t deadline, struct tn_error *err);
-int modal_run(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run, int *status,
-              int64_t deadline, struct tn_error *err);
+cloud_take_fn modal_image_take; /* for 30 days; nothing lists them */
+cloud_drop_fn modal_image_drop;
+cloud_put_fn modal_put;
+cloud_run_fn modal_run;
 
 #endif

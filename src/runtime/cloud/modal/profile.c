@@ -16,16 +16,6 @@ static const struct tn_toml *choose(const struct tn_toml *all, const char *name)
     return n == 1 ? tn_toml_at(all, 0) : NULL;
 }
 
-static char *first_of(const char *setting, const char *other, const char *of_profile)
-{
-    const char *all[] = {setting, other, of_profile};
-
-    for (size_t i = 0; i < TN_COUNT(all); i++)
-        if (all[i] && *all[i])
-            return tn_strdup(all[i]);
-    return NULL;
-}
-
 int modal_login(const struct tn_config *config, struct modal_login *out, struct tn_error *err)
 {
     const struct tn_config_modal *c = &config->modal;
@@ -37,13 +27,15 @@ int modal_login(const struct tn_config *config, struct modal_login *out, struct 
     if (tn_key_file_read(c->config_path, TN_KEY_FILE_READABLE, &text, &why) == 0)
         all = tn_toml_parse(tn_buf_str(&text), text.len, &why);
     const struct tn_toml *profile = choose(all, c->profile);
-    out->id = first_of(c->token_id, config->core.modal_api_token_id,
-                       tn_toml_get_str(profile, "token_id", NULL));
-    out->secret = first_of(c->token_secret, config->core.modal_api_token_secret,
-                           tn_toml_get_str(profile, "token_secret", NULL));
-    out->url = first_of(c->server_url, NULL, tn_toml_get_str(profile, "server_url", NULL));
-    out->environment =
-        first_of(c->environment, NULL, tn_toml_get_str(profile, "environment", NULL));
+    out->id = tn_strdup_or_null(cloud_first(c->token_id, config->core.modal_api_token_id,
+                                            tn_toml_get_str(profile, "token_id", NULL)));
+    out->secret =
+        tn_strdup_or_null(cloud_first(c->token_secret, config->core.modal_api_token_secret,
+                                      tn_toml_get_str(profile, "token_secret", NULL)));
+    out->url = tn_strdup_or_null(
+        cloud_first(c->server_url, NULL, tn_toml_get_str(profile, "server_url", NULL)));
+    out->environment = tn_strdup_or_null(
+        cloud_first(c->environment, NULL, tn_toml_get_str(profile, "environment", NULL)));
     /* A file that cannot be used is told where it would have been needed. */
     if (!all && why.sys != ENOENT && (!out->id || !out->secret)) {
         if (err)
@@ -53,17 +45,10 @@ int modal_login(const struct tn_config *config, struct modal_login *out, struct 
     return 0;
 }
 
-static void free_secret(char *text)
-{
-    if (text)
-        explicit_bzero(text, strlen(text));
-    free(text);
-}
-
 void modal_login_done(struct modal_login *login)
 {
-    free_secret(login->id);
-    free_secret(login->secret);
+    cloud_free_secret(login->id);
+    cloud_free_secret(login->secret);
     free(login->url);
     free(login->environment);
 }

@@ -250,9 +250,7 @@ static int sign_in(struct modal *m, int64_t deadline, struct tn_error *err)
     if (ask(&m->cloud, &call, &got, deadline, &why) < 0) {
         if (why.code == TN_E_METHOD)
             return 0;
-        if (err)
-            *err = why;
-        return -1;
+        return cloud_fail(err, &why);
     }
     if (!got->token || !cloud_is_token(got->token))
         return tn_fail(err, TN_E_PEER, "Modal: its token makes no sense");
@@ -285,9 +283,7 @@ int modal_ask(const struct cloud *c, const struct modal_call *call, void *out, i
     /* Tokens end: with another one it may be heard. */
     if (why.code == TN_E_DENIED && be_known(m, true, deadline, NULL) == 0)
         return ask(c, call, out, deadline, err);
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 int modal_listen(const struct cloud *c, const struct modal_call *call, modal_said_fn fn, void *ctx,
@@ -295,14 +291,19 @@ int modal_listen(const struct cloud *c, const struct modal_call *call, modal_sai
 {
     tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(CLOUD_BODY_MAX);
     struct hearing h = {.of = call->out, .fn = fn, .ctx = ctx};
+    struct tn_error why = {0};
 
     if (!call->router && be_known(modal_of(c), false, deadline, err) < 0)
         return -1;
     tn_frame_reader_init(&h.frames, CLOUD_ANSWER_MAX);
-    int failed = send(c, call, &h, &answer, deadline, err);
+    int failed = send(c, call, &h, &answer, deadline, &why);
     bool half = !failed && !answer.stopped && h.frames.held.len;
     tn_frame_reader_done(&h.frames);
     if (h.nonsense || half)
         return tn_fail(err, TN_E_PEER, "Modal: the stream of %s makes no sense", call->method);
-    return failed ? -1 : answer.stopped;
+    /* Tokens end: whoever goes on from where it was has another one. */
+    if (failed && why.code == TN_E_DENIED && !call->router &&
+        be_known(modal_of(c), true, deadline, NULL) == 0)
+        why.code = TN_E_BUSY;
+    return failed ? cloud_fail(err, &why) : answer.stopped;
 }

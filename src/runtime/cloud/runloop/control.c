@@ -4,8 +4,6 @@
 #include "net/url.h"
 #include "runtime/cloud/runloop/runloop.h"
 
-enum { PAGE = 500, MOST_PAGES = 1000 };
-#define SNAPSHOT "snapshot:"
 #define TUNNEL_HEADER "X-Runloop-Tunnel-Authorization"
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -74,18 +72,9 @@ int devbox_read(const struct cloud *c, const struct tn_json *tree, struct cloud_
 
 /* --- tunnels ---------------------------------------------------------------------------------- */
 
-struct cloud_call devbox_post(const char *target, const struct tn_buf *body)
-{
-    return (struct cloud_call){.web = {.method = "POST",
-                                       .target = target,
-                                       .type = "application/json",
-                                       .body = tn_buf_str(body),
-                                       .body_len = body->len}};
-}
-
 static const char *auth_mode(const struct cloud *c)
 {
-    return runloop_of(c)->public_ports ? "open" : "authenticated";
+    return c->open_ports ? "open" : "authenticated";
 }
 
 /* The way of older services: one port, and its address.  The caller's; NULL with err. */
@@ -97,7 +86,7 @@ static char *create_tunnel(const struct cloud *c, const char *id, int port, int6
     tn_autojson struct tn_json *tree = NULL;
 
     tn_buf_printf(&body, "{\"port\": %d}", port);
-    const struct cloud_call call = devbox_post(target, &body);
+    const struct cloud_call call = cloud_post(target, &body);
     if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
         return NULL;
     tn_autofree char *url = cloud_base("url", tn_json_get_str(tree, "url", ""), NULL);
@@ -120,16 +109,14 @@ static int have_tunnel(const struct cloud *c, struct cloud_view *v, int64_t dead
     if (v->status != TN_STATUS_RUNNING || v->domain)
         return 0;
     tn_buf_printf(&body, "{\"auth_mode\": \"%s\"}", auth_mode(c));
-    const struct cloud_call call = devbox_post(target, &body);
+    const struct cloud_call call = cloud_post(target, &body);
     if (cloud_ask(&c->line, &call, &tree, deadline, &why) == 0)
         return read_tunnel(c, tree, v, err);
     if (why.code == TN_E_NOT_FOUND) {
         v->domain = create_tunnel(c, v->id, CLOUD_HAND_PORT, deadline, err);
         return v->domain ? 0 : -1;
     }
-    if (err)
-        *err = why;
-    return -1;
+    return cloud_fail(err, &why);
 }
 
 static bool is_whole(const struct cloud_view *v)
@@ -149,8 +136,8 @@ char *devbox_address(const struct cloud *c, struct cloud_view *v, int64_t deadli
     if (v->domain && is_whole(v))
         return tn_strdup(v->domain);
     if (named && v->domain)
-        tn_buf_printf(&out, "%.*s://%d-%s", (int)strcspn(r->api, ":"), r->api, CLOUD_HAND_PORT,
-                      v->domain);
+        tn_buf_printf(&out, "%.*s://%d-%s", (int)strcspn(c->line.url, ":"), c->line.url,
+                      CLOUD_HAND_PORT, v->domain);
     else if (v->domain)
         tn_buf_printf(&out, "%s#Host=%d-%s", r->tunnels, CLOUD_HAND_PORT, v->domain);
     if (v->entry) {
@@ -164,8 +151,8 @@ char *devbox_address(const struct cloud *c, struct cloud_view *v, int64_t deadli
     return NULL;
 }
 
-char *devbox_port_url(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
-                      struct tn_error *err)
+char *devbox_port(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
+                  struct tn_error *err)
 {
     struct tn_error why = {0};
     char *url = create_tunnel(c, v->id, port, deadline, &why);
@@ -183,27 +170,19 @@ char *devbox_port_url(const struct cloud *c, struct cloud_view *v, int port, int
 
 /* --- making ----------------------------------------------------------------------------------- */
 
-static int put_member(const char *name, struct tn_json *value, void *ctx)
-{
-    tn_jw_key(ctx, name);
-    tn_jw_tree(ctx, value);
-    return 0;
-}
-
 /* Theirs have prefixes; a name has none of them. */
 static void put_origin(struct tn_jw *w, const char *word)
 {
     if (!word || !*word)
         return;
-    if (strncmp(word, SNAPSHOT, sizeof SNAPSHOT - 1) == 0)
-        tn_jw_kstr(w, "snapshot_id", word + sizeof SNAPSHOT - 1);
+    if (strncmp(word, DEVBOX_SNAPSHOT, sizeof DEVBOX_SNAPSHOT - 1) == 0)
+        tn_jw_kstr(w, "snapshot_id", word + sizeof DEVBOX_SNAPSHOT - 1);
     else if (strncmp(word, "snp_", 4) == 0)
         tn_jw_kstr(w, "snapshot_id", word);
+    else if (strncmp(word, "bp_", 3) == 0 || strncmp(word, "bpt_", 4) == 0)
+        tn_jw_kstr(w, "blueprint_id", word);
     else
-        tn_jw_kstr(w,
-                   strncmp(word, "bp_", 3) == 0 || strncmp(word, "bpt_", 4) == 0 ? "blueprint_id"
-                                                                                 : "blueprint_name",
-                   word);
+        tn_jw_kstr(w, "blueprint_name", word);
 }
 
 static void put_launch(const struct cloud *c, const struct tn_subject *s, struct tn_jw *w)
@@ -238,14 +217,7 @@ static void put_wish(const struct cloud *c, const struct tn_subject *s, struct t
     tn_jw_object(w);
     tn_jw_kstr(w, "name", s->spec->name ? s->spec->name : s->id);
     put_origin(w, s->spec->image ? s->spec->image : c->host->config->runloop.blueprint);
-    tn_jw_key(w, "metadata");
-    tn_jw_object(w);
-    cloud_put_marks(c, s, w);
-    tn_jw_object_end(w);
-    tn_jw_key(w, "environment_variables");
-    tn_jw_object(w);
-    tn_json_each(s->spec->env, put_member, w);
-    tn_jw_object_end(w);
+    cloud_put_marks(c, s, "metadata", w);
     put_launch(c, s, w);
     tn_jw_key(w, "tunnel");
     tn_jw_object(w);
@@ -266,7 +238,7 @@ int devbox_make(const struct cloud *c, const struct tn_subject *s, struct cloud_
     put_wish(c, s, &w);
     if (!tn_buf_ok(&body))
         return tn_fail(err, TN_E_TOO_LARGE, "its variables and labels are too large");
-    struct cloud_call call = devbox_post("/v1/devboxes", &body);
+    struct cloud_call call = cloud_post("/v1/devboxes", &body);
     call.unsafe = true;
     call.web.cancel = s->cancel;
     if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0 || devbox_read(c, tree, out, err) < 0)
@@ -281,80 +253,22 @@ int devbox_make(const struct cloud *c, const struct tn_subject *s, struct cloud_
 int devbox_look(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
                 struct tn_error *err)
 {
-    tn_autofree char *target = cloud_target("/v1/devboxes/", id, "");
-    const struct cloud_call call = {.web = {.target = target}};
-    tn_autojson struct tn_json *tree = NULL;
-    struct tn_error why = {0};
-
-    *out = (struct cloud_view){0};
-    if (cloud_ask(&c->line, &call, &tree, deadline, &why) < 0) {
-        if (why.code == TN_E_NOT_FOUND)
-            return 0;
-        if (err)
-            *err = why;
-        return -1;
-    }
-    if (devbox_read(c, tree, out, err) < 0)
-        return -1;
-    if (out->known && strcmp(out->id, id) != 0)
-        return tn_fail(err, TN_E_PEER, "Runloop was asked for one devbox and tells of another");
-    return 0;
+    return cloud_look(c, "/v1/devboxes/", id, devbox_read, out, deadline, err);
 }
 
 /* --- lists ------------------------------------------------------------------------------------ */
-
-/* Those of a page that are ours, and that id (NULL: any). */
-static void keep_ours(const struct cloud *c, const struct tn_json *page, const char *id,
-                      struct cloud_pile *f)
-{
-    for (size_t i = 0; i < tn_json_count(page); i++) {
-        autocloudview struct cloud_view v = {0};
-        if (devbox_read(c, tn_json_at(page, i), &v, NULL) == 0)
-            cloud_pile_add(f, &v, id);
-    }
-}
-
-/* The id that the next page begins after, or NULL: it was the last. */
-static char *next_of(const struct tn_json *tree, const struct tn_json *page)
-{
-    size_t count = tn_json_count(page);
-    const char *last = count ? tn_json_get_str(tn_json_at(page, count - 1), "id", "") : "";
-
-    return tn_json_bool(tn_json_get(tree, "has_more"), false) && *last ? tn_strdup(last) : NULL;
-}
-
-static int read_pages(const struct cloud *c, const char *id, struct cloud_pile *f, int64_t deadline,
-                      struct tn_error *err)
-{
-    tn_autofree char *after = NULL;
-
-    for (int pages = 0; pages < MOST_PAGES && f->count <= CLOUD_PILE_MAX; pages++) {
-        tn_autofree char *first = tn_asprintf("/v1/devboxes?limit=%d", PAGE);
-        tn_autofree char *more = after ? cloud_target("&starting_after=", after, "") : NULL;
-        tn_autofree char *target = tn_asprintf("%s%s", first, more ? more : "");
-        const struct cloud_call call = {.web = {.target = target}};
-        tn_autojson struct tn_json *tree = NULL;
-        if (cloud_ask(&c->line, &call, &tree, deadline, err) < 0)
-            return -1;
-        const struct tn_json *page = tn_json_get(tree, "devboxes");
-        if (tn_json_type(page) != TN_JSON_ARRAY)
-            return tn_fail(err, TN_E_PEER, "Runloop: its list of devboxes makes no sense");
-        keep_ours(c, page, id, f);
-        free(after);
-        after = next_of(tree, page);
-        if (!after)
-            return 0;
-    }
-    return tn_fail(err, TN_E_PEER, "Runloop: its list of devboxes has no end");
-}
 
 /* It has no filter for metadata, and tells of the newest first. */
 int devbox_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
                 int64_t deadline, struct tn_error *err)
 {
-    autocloudpile struct cloud_pile f = {0};
+    static const struct cloud_list list = {.first = "/v1/devboxes?limit=500",
+                                           .more = "&starting_after=",
+                                           .items = "devboxes",
+                                           .newest_first = true,
+                                           .read = devbox_read};
 
-    return read_pages(c, id, &f, deadline, err) < 0 ? -1 : cloud_pile_tell(&f, fn, ctx);
+    return cloud_each(c, &list, id, fn, ctx, deadline, err);
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */
@@ -388,11 +302,8 @@ int devbox_order(const struct cloud *c, const char *id, enum tn_goal goal, int64
                     devbox_look(c, id, &v, deadline, NULL) == 0;
         if (told && (v.known ? v.status == orders[goal].status : goal == TN_GOAL_GONE))
             return 0;
-        if (!told || v.status != TN_STATUS_STARTING || cloud_pause(&ms, deadline, NULL) < 0) {
-            if (err)
-                *err = why;
-            return -1;
-        }
+        if (!told || v.status != TN_STATUS_STARTING || cloud_pause(&ms, deadline, NULL) < 0)
+            return cloud_fail(err, &why);
     }
     return 0;
 }

@@ -160,7 +160,7 @@ static int begin(struct execution *x, const char *id, const struct cloud_run *ru
     tn_jw_object(&w);
     tn_jw_kstr(&w, "command", tn_buf_str(&command));
     tn_jw_object_end(&w);
-    struct cloud_call call = devbox_post(target, &body);
+    struct cloud_call call = cloud_post(target, &body);
     call.unsafe = true;
     if (!tn_buf_ok(&body))
         return tn_fail(err, TN_E_TOO_LARGE, "the command is too long");
@@ -189,7 +189,7 @@ static int await(struct execution *x, int64_t deadline, struct tn_error *err)
         int left = tn_poll_ms(deadline);
         tn_buf_printf(&body, "{\"statuses\": [\"completed\"], \"timeout_seconds\": %d}",
                       left >= 0 && left < POLL_SECONDS * 1000 ? left / 1000 + 1 : POLL_SECONDS);
-        const struct cloud_call call = devbox_post(target, &body);
+        const struct cloud_call call = cloud_post(target, &body);
         bool told = cloud_ask_raw(&x->c->line, &call, &answer, deadline, err) == 0;
         if (!told && answer.status != 408)
             return -1;
@@ -210,7 +210,7 @@ static void end(const struct execution *x)
     tn_autobuf struct tn_buf body = TN_BUF_INIT(64);
 
     tn_buf_puts(&body, "{\"kill_process_group\": true}");
-    const struct cloud_call call = devbox_post(target, &body);
+    const struct cloud_call call = cloud_post(target, &body);
     cloud_ask(&x->c->line, &call, NULL, tn_deadline_in(KILL_SECONDS), NULL);
 }
 
@@ -234,7 +234,7 @@ static int fetch(const struct cloud *c, const char *id, const char *path, struct
     tn_jw_object(&w);
     tn_jw_kstr(&w, "path", path);
     tn_jw_object_end(&w);
-    struct cloud_call call = devbox_post(target, &body);
+    struct cloud_call call = cloud_post(target, &body);
     call.web.sink = add_bytes;
     call.web.sink_ctx = out;
     int failed = cloud_ask_raw(&c->line, &call, &answer, deadline, err);

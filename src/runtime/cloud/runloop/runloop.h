@@ -7,15 +7,14 @@
 
 #include "runtime/cloud/cloud.h"
 
+#define DEVBOX_SNAPSHOT "snapshot:"   /* before the id of one, in an image */
 enum { DEVBOX_OUTPUT_MAX = 8 << 20 }; /* of a command, in bytes */
 
 /* An engine. */
 struct runloop {
     struct cloud cloud; /* first: it is what cloud's functions are given */
-    char *api;
-    char *tunnels;     /* one address for all tunnels, or NULL: each has a name of its own */
-    char *tunnel_host; /* below which those names are */
-    bool public_ports;
+    char *tunnels;      /* one address for all tunnels, or NULL: each has a name of its own */
+    char *tunnel_host;  /* below which those names are */
 };
 
 static inline const struct runloop *runloop_of(const struct cloud *c)
@@ -28,34 +27,19 @@ static inline const struct runloop *runloop_of(const struct cloud *c)
 
 /* --- control.c -------------------------------------------------------------------------------- */
 
-int devbox_make(const struct cloud *c, const struct tn_subject *s, struct cloud_view *out,
-                int64_t deadline, struct tn_error *err);
-int devbox_look(const struct cloud *c, const char *id, struct cloud_view *out, int64_t deadline,
-                struct tn_error *err);
-int devbox_each(const struct cloud *c, const char *id, cloud_found_fn fn, void *ctx,
-                int64_t deadline, struct tn_error *err);
-int devbox_order(const struct cloud *c, const char *id, enum tn_goal goal, int64_t deadline,
-                 struct tn_error *err);
-int devbox_extend(const struct cloud *c, const char *id, double seconds, int64_t deadline,
-                  struct tn_error *err);
-char *devbox_address(const struct cloud *c, struct cloud_view *v, int64_t deadline,
-                     struct tn_error *err);
-/* What a person can open for that port. */
-char *devbox_port_url(const struct cloud *c, struct cloud_view *v, int port, int64_t deadline,
-                      struct tn_error *err);
-/* What an answer says of one devbox; hostile until it was read.  One that was shut down is not
- * known.  -1: nothing that makes sense. */
-int devbox_read(const struct cloud *c, const struct tn_json *tree, struct cloud_view *out,
-                struct tn_error *err);
-/* A POST with a body of JSON. */
-struct cloud_call devbox_post(const char *target, const struct tn_buf *body);
+cloud_make_fn devbox_make;
+cloud_look_fn devbox_look;
+cloud_each_fn devbox_each;
+cloud_order_fn devbox_order;
+cloud_extend_fn devbox_extend;
+cloud_address_fn devbox_address;
+cloud_port_fn devbox_port;
+cloud_read_fn devbox_read;
 
 /* --- inside.c --------------------------------------------------------------------------------- */
 
-int devbox_put(const struct cloud *c, struct cloud_view *v, const char *user, const char *path,
-               const void *bytes, size_t n, int64_t deadline, struct tn_error *err);
-int devbox_run(const struct cloud *c, struct cloud_view *v, const struct cloud_run *run,
-               int *status, int64_t deadline, struct tn_error *err);
+cloud_put_fn devbox_put;
+cloud_run_fn devbox_run;
 
 /* The command line that a shell of a devbox is given; what it prints is for devbox_decode. */
 int devbox_write_command(const struct cloud_run *run, struct tn_buf *out, struct tn_error *err);
