@@ -1,7 +1,7 @@
 /* Four threads that sleep nearly always: one for the times of boxes, one for the slow round, one
- * for the usage of those that somebody looks at, one for the disk and for keys that end.  None holds
- * a lock while it does something to a box, and none waits for what it has ordered: the workers of
- * the boxes do that. */
+ * for the usage of those that somebody looks at, one for the disk and for keys that end.  None
+ * holds a lock while it does something to a box, and none waits for what it has ordered: the
+ * workers of the boxes do that. */
 #include "service/steward.h"
 
 #include <pthread.h>
