@@ -250,7 +250,7 @@ static int settle_limit(const struct words *w, int i, double factor, struct tn_s
     char name[64];
     double most = ceiling_of(w, i, name);
     double wanted = (wish->set ? wish->value : w->runtime.of[i].value) * by;
-    bool over = wanted <= 0 || wanted > most * (1 + 1e-9);
+    bool over = wanted <= 0 || wanted > (by == 1 ? most : most * (1 + 1e-9));
 
     if (most <= 0 || !over)
         return 0;

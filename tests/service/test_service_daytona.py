@@ -308,7 +308,8 @@ def test_what_the_operator_allows(jail_works, tmp_path):
     service = Service(tmp_path, settings=settings).start()
     try:
         alice, stranger = service.tenant("alice"), service.stranger()
-        for wish in ({"cpu": 3}, {"memory": 2}):
+        huge = ({"memory": 2000000}, {"disk": 1e7}, {"disk": 1e12})
+        for wish in ({"cpu": 3}, {"memory": 2}, {"cpu": -1}, {"memory": -1}, {"disk": "x"}, *huge):
             assert alice.post("/api/sandbox", wish).status in (400, 403), wish
         made = create(alice, public=True, autoStopInterval=0, cpu=1, memory=1)
         assert (made["autoStopInterval"], made["cpu"], made["memory"]) == (10, 1, 1)
