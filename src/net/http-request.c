@@ -138,6 +138,11 @@ bool tn_http_peer_gone(const struct tn_http_exchange *x)
     return x->broken || (poll(&p, 1, 0) > 0 && p.revents);
 }
 
+void tn_http_cut(const struct tn_http_exchange *x)
+{
+    shutdown(x->conn->fd, SHUT_RDWR);
+}
+
 /* --- the body ------------------------------------------------------------------------------ */
 
 static int body_fail(struct tn_http_exchange *x, enum tn_code code, struct tn_error *err)

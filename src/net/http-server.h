@@ -133,6 +133,8 @@ bool tn_http_peer_gone(const struct tn_http_exchange *x);
  * a time: a second call ends the first. */
 void tn_http_attach(struct tn_http_exchange *x, void *data, void (*end)(void *data));
 void *tn_http_attached(const struct tn_http_exchange *x); /* or NULL */
+/* For any thread while the exchange lives: it goes on as if its client had just gone. */
+void tn_http_cut(const struct tn_http_exchange *x);
 /* The connection's descriptor, only to poll for POLLRDHUP beside others while a handler waits. */
 int tn_http_fd(const struct tn_http_exchange *x);
 

@@ -35,6 +35,8 @@ static const struct tn_field service_rows[] = {
                .help =
                    "that tenants may name, as patterns such as docker.io/library/*, pulled with "
                    "this machine's logins [any, pulled without them]"),
+    TN_BOOL("build_network", SERVICE, build_network, .env = "TENDON_SERVICE_BUILD_NETWORK",
+            .help = "steps of /build have the engine's network, which no gate watches [none]"),
     TN_STRING("sandbox_memory", SERVICE, sandbox_memory, .flags = NULLABLE,
               .env = "TENDON_SERVICE_SANDBOX_MEMORY",
               .help = "the most that a tenant's sandbox may have; 0: any [the runtime's limit]"),

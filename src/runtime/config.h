@@ -192,6 +192,7 @@ struct tn_service_options {
     /* What tenants may ask for; an administrator may have anything. */
     struct tn_str_list runtimes; /* by name; empty: the configured one alone */
     struct tn_str_list images;   /* patterns; empty: any, pulled without this machine's logins */
+    bool build_network;          /* steps of builds have the engine's, without a gate */
     char *sandbox_memory;        /* ceilings of one sandbox; unset: the runtime's own limit, */
     struct tn_opt_double sandbox_cpus; /* 0: none */
     struct tn_opt_int sandbox_pids, sandbox_open_files;

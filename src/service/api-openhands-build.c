@@ -7,8 +7,10 @@
 #include "base/base64.h"
 #include "base/fs.h"
 #include "engine/engine.h"
+#include "image/upload.h"
 #include "net/multipart.h"
 #include "service/builds.h"
+#include "service/dockerfile.h"
 #include "service/openhands.h"
 
 #define ENGINE_SECONDS 30.0
@@ -222,6 +224,46 @@ static int check_tags(struct tn_service *s, const char *tenant, struct tn_str_li
     return 0;
 }
 
+struct builder {
+    struct tn_service *s;
+    const struct caller *who;
+};
+
+/* One of this client's own, or of the kind that service.images allows.  What could be an id, or a
+ * file of the engine's machine in the words of Podman, is no name. */
+static int check_image(const char *image, void *ctx, struct tn_error *err)
+{
+    static const char *const transports[] = {
+        "docker",      "docker-archive",     "docker-daemon", "dir", "oci",
+        "oci-archive", "containers-storage", "ostree",        "sif", "tarball"};
+    const struct builder *by = ctx;
+    bool strange = strspn(image, "0123456789abcdef") == strlen(image);
+
+    for (size_t i = 0; i < TN_COUNT(transports); i++) {
+        size_t n = strlen(transports[i]);
+        strange |= strncmp(image, transports[i], n) == 0 && image[n] == ':';
+    }
+    if (strange)
+        return tn_fail(err, TN_E_DENIED, "Dockerfile: image %.200s: expected a name with a tag",
+                       image);
+    tn_autofree char *whole = openhands_image(by->s, by->who->tenant, image, err);
+    return !whole || bounds_image(by->s, by->who, image, err) ? tn_error_context(err, "Dockerfile")
+                                                              : 0;
+}
+
+/* Nothing is built from what the client could not have for a sandbox. */
+static int check_dockerfile(struct builder *by, int fd, struct build_wish *wish,
+                            struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(DOCKERFILE_MAX);
+
+    if (tn_upload_dockerfile(fd, &text, err) ||
+        dockerfile_images(tn_buf_str(&text), check_image, by, err))
+        return -1;
+    wish->dockerfile = tn_buf_take(&text);
+    return 0;
+}
+
 static void handle_build(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
@@ -237,8 +279,10 @@ static void handle_build(struct tn_http_exchange *x, void *ctx)
                       "start a runtime with any image");
         return;
     }
-    struct build_wish wish = {.tenant = caller_of(x)->tenant};
-    tn_autofd int fd = build_begin(s->builds, &wish, &err);
+    struct builder by = {.s = s, .who = caller_of(x)};
+    struct build_wish wish = {.tenant = by.who->tenant};
+    tn_autofd int fd =
+        bounds_build(s, by.who, &wish.bound, &err) ? -1 : build_begin(s->builds, &wish, &err);
     if (fd < 0 && err.code == TN_E_QUOTA) {
         tn_http_set_header(x, "Retry-After", RETRY_SECONDS);
         reply_status(x, 429, NULL, err.text);
@@ -247,7 +291,8 @@ static void handle_build(struct tn_http_exchange *x, void *ctx)
     char id[sizeof wish.id];
     memcpy(id, wish.id, sizeof id);
     int failed = fd < 0 || read_parts(x, fd, &wish.tags, &err) ||
-                 check_tags(s, wish.tenant, &wish.tags, &err);
+                 check_tags(s, wish.tenant, &wish.tags, &err) ||
+                 check_dockerfile(&by, fd, &wish, &err);
     if (failed)
         build_drop(s->builds, &wish);
     else

@@ -251,7 +251,7 @@ static int settle_limit(const struct words *w, int i, double factor, struct tn_s
     char name[64];
     double most = ceiling_of(w, i, name);
     double wanted = (wish->set ? wish->value : w->runtime.of[i].value) * by;
-    bool over = wanted <= 0 || wanted > most * (1 + 1e-9);
+    bool over = wanted <= 0 || wanted > (by == 1 ? most : most * (1 + 1e-9));
 
     if (most <= 0 || !over)
         return 0;
@@ -688,6 +688,45 @@ bool bounds_admin(const struct tn_service *s, const char *key_id)
     struct caller maker;
 
     return !keyring_find(s->keys, key_id, &maker, NULL) && maker.scopes & SCOPE_ADMIN;
+}
+
+int bounds_image(struct tn_service *s, const struct caller *who, const char *image,
+                 struct tn_error *err)
+{
+    struct tn_spec base, spec;
+
+    if (who->scopes & SCOPE_ADMIN)
+        return 0;
+    tn_spec_init(&spec);
+    spec.image = tn_strdup(image);
+    int failed = base_of(s, NULL, &base, err) || check_image(s, who, &base, &spec, err);
+    tn_spec_done(&spec);
+    tn_spec_done(&base);
+    return failed ? -1 : 0;
+}
+
+int bounds_build(struct tn_service *s, const struct caller *who, struct bound_build *out,
+                 struct tn_error *err)
+{
+    bool admin = who->scopes & SCOPE_ADMIN;
+    int most = who->limits.network;
+    struct tn_spec base;
+    const char *runtime = NULL;
+
+    int failed = base_of(s, NULL, &base, err) || !(runtime = runtime_of(s, &base, err));
+    if (!failed && (who->limits.gvisor || (!admin && is_gvisor(&base))))
+        failed = tn_fail(err, TN_E_DENIED,
+                         "isolation: the configuration or the key demands gvisor, which the steps "
+                         "of a build do not have");
+    struct tn_spec spec = base; /* borrows all but its memory */
+    spec.memory = tn_strdup_or_null(base.memory);
+    failed = failed || (!admin && settle_limits(s, &base, 1, &spec, err)) ||
+             bounds_measure(s, runtime, &spec, 1, &out->limits, err);
+    out->network =
+        most == TN_NETWORK_DEFAULT ? s->options->build_network : !is_wider(TN_NETWORK_BRIDGE, most);
+    free(spec.memory);
+    tn_spec_done(&base);
+    return failed ? -1 : 0;
 }
 
 bool bounds_login(struct tn_service *s, const char *key_id, const char *template,

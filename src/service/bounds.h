@@ -66,6 +66,18 @@ struct bound_limits {
 int bounds_measure(const struct tn_service *s, const char *runtime, const struct tn_spec *spec,
                    double factor, struct bound_limits *out, struct tn_error *err);
 
+/* Whether this caller may have an image of that name, or take something from it. */
+int bounds_image(struct tn_service *s, const struct caller *who, const char *image,
+                 struct tn_error *err);
+/* What the steps of a build may have that this caller asks for, by what holds for sandboxes without
+ * a template.  TN_E_DENIED: it may have none. */
+struct bound_build {
+    struct bound_limits limits;
+    bool network; /* the engine's own: no gate stands before a build */
+};
+int bounds_build(struct tn_service *s, const struct caller *who, struct bound_build *out,
+                 struct tn_error *err);
+
 /* Whether this caller may have that time, which the service limits to `most` seconds (0: it does
  * not) by its setting of that name; negative: as the service says, 0: for ever. */
 int bounds_time(const struct caller *who, const char *what, double seconds, double most,

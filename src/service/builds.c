@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "engine/engine.h"
 #include "image/build.h"
+#include "image/upload.h"
 #include "net/url.h"
 #include "service/clock.h"
 
@@ -18,6 +19,7 @@
 #define STOP_SECONDS (ENGINE_SECONDS + 1) /* nothing else takes as long once they are to stop */
 #define KEEP_SECONDS (7 * 86400.0)        /* rows of builds that ended */
 
+#define NO_NETWORK "\n(steps of a build have no network here: service.build_network)"
 #define DIRECTORY "builds" /* in the state directory, while something is built */
 
 enum { AT_ONCE = 16, AT_ONCE_TENANT = 2, QUERY_MAX = 64 << 10, LAST_WORDS = 2000 };
@@ -190,6 +192,7 @@ static void clear(struct builds *b, struct build_wish *wish)
     unlink(wish->path);
     leave_place(b, wish->id);
     free(TN_TAKE_PTR(wish->path));
+    free(TN_TAKE_PTR(wish->dockerfile));
     for (size_t i = 0; i < wish->tags.count; i++)
         free(wish->tags.items[i]);
     free(wish->tags.items);
@@ -295,26 +298,21 @@ static void put_pair(struct tn_buf *query, const char *name, const char *value)
 
 static void put_query(const struct job *job, struct tn_buf *query)
 {
-    const struct tn_config_docker *docker = &tn_runtime_host(job->b->s->rt)->config->docker;
-    uint64_t memory = 0;
+    const struct bound_limits *most = &job->wish.bound.limits;
 
+    put_pair(query, "dockerfile", "Dockerfile");
+    put_pair(query, "version", "1"); /* BuildKit would fetch what a syntax line names */
     for (size_t i = 0; i < job->wish.tags.count; i++)
         put_pair(query, "t", job->wish.tags.items[i]);
     put_pair(query, "rm", "1");
     put_pair(query, "forcerm", "1");
     put_pair(query, "labels", "{\"" TN_IMAGE_LABEL "\":\"" TN_VERSION "\"}");
-    if (docker->memory && !tn_size_parse(docker->memory, &memory, NULL) && memory)
-        tn_buf_printf(query, "&memory=%llu&memswap=%llu", (unsigned long long)memory,
-                      (unsigned long long)memory);
-    if (docker->cpus > 0)
-        tn_buf_printf(query, "&cpuperiod=100000&cpuquota=%.0f", docker->cpus * 1e5);
-}
-
-static ssize_t read_context(void *to, size_t n, void *ctx, struct tn_error *err)
-{
-    ssize_t got = read(*(int *)ctx, to, n);
-
-    return got < 0 ? tn_fail_errno(err, errno, "the build context") : got;
+    if (!job->wish.bound.network)
+        put_pair(query, "networkmode", "none");
+    if (most->memory > 0)
+        tn_buf_printf(query, "&memory=%.0f&memswap=%.0f", most->memory, most->memory);
+    if (most->cpus > 0)
+        tn_buf_printf(query, "&cpuperiod=100000&cpuquota=%.0f", most->cpus * 1e5);
 }
 
 static int build(struct job *job, struct tn_error *err)
@@ -326,9 +324,13 @@ static int build(struct job *job, struct tn_error *err)
 
     if (!engine)
         return -1;
+    struct tn_upload *upload = tn_upload_new(fd, job->wish.dockerfile, err);
     put_query(job, &query);
-    return tn_engine_build(engine, tn_buf_str(&query), read_context, &fd, -1, keep_words, job,
-                           job->b->stop, tn_deadline_in(BUILD_SECONDS), err);
+    int failed = !upload ||
+                 tn_engine_build(engine, tn_buf_str(&query), tn_upload_read, upload, -1, keep_words,
+                                 job, job->b->stop, tn_deadline_in(BUILD_SECONDS), err);
+    tn_upload_free(upload);
+    return failed ? -1 : 0;
 }
 
 /* An engine that has said something about the build was there: then it is the build that failed. */
@@ -360,8 +362,8 @@ static void run(void *ctx, int stop)
     tn_buf_init(&job->words, 1 << 20);
     build(job, &err);
     if (err.code)
-        tn_buf_printf(&text, "%s%s%s", err.text, job->words.len ? "\n" : "",
-                      tn_buf_str(&job->words));
+        tn_buf_printf(&text, "%s%s%s%s", err.text, job->words.len ? "\n" : "",
+                      tn_buf_str(&job->words), job->wish.bound.network ? "" : NO_NETWORK);
     if (tn_db_run(b->s->db, &late, "UPDATE build SET status = ?, error = ? WHERE id = ?", "ttt",
                   status_of(&err, job->words.len > 0), err.code ? tn_buf_str(&text) : NULL,
                   job->wish.id) < 0)

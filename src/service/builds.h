@@ -5,7 +5,7 @@
 #ifndef TN_SERVICE_BUILDS_H
 #define TN_SERVICE_BUILDS_H
 
-#include "service/internal.h"
+#include "service/bounds.h"
 
 struct builds *builds_new(struct tn_service *s, struct tn_error *err);
 /* Stops those under way and waits for their threads.  False: some have not ended, and what they use
@@ -25,7 +25,9 @@ int builds_start(struct builds *b, const char *id, const char *tenant, build_fn 
 struct build_wish {
     char id[17];
     const char *tenant;
-    char *path;              /* of the context: a gzip'ed tar */
+    char *path;       /* of the context: a gzip'ed tar */
+    char *dockerfile; /* of it, which was checked */
+    struct bound_build bound;
     struct tn_str_list tags; /* the first is what the image is called */
 };
 

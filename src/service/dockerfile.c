@@ -402,14 +402,16 @@ static bool next_line(const char **at, struct tn_buf *line)
 
     tn_buf_reset(line);
     while (**at && more) {
-        const char *begin = skip_blanks(*at);
-        size_t n = strcspn(*at, "\n"), left = n - (size_t)(begin - *at);
+        const char *from = *at, *begin = skip_blanks(from);
+        size_t n = strcspn(from, "\n"), left = n - (size_t)(begin - from);
         *at += n + ((*at)[n] == '\n');
         while (left && isspace((unsigned char)begin[left - 1]))
             left--;
         if (!left || *begin == '#')
             continue;
         more = begin[left - 1] == '\\';
+        if (line->len) /* blanks before it are between words */
+            left += (size_t)(begin - from), begin = from;
         tn_buf_add(line, begin, left - more);
     }
     return line->len > 0;
@@ -452,4 +454,246 @@ int dockerfile_read(const char *text, const struct tn_json *args, const char *co
                                    .env = env};
     reader_done(&r);
     return env ? 0 : -1;
+}
+
+/* --- images ---------------------------------------------------------------------------------- */
+
+#define WORD_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+#define IMAGE_LETTERS WORD_LETTERS "._/:@-"
+
+struct lister {
+    struct tn_buf args;   /* " NAME=value ", those before the first FROM; "$": not known */
+    struct tn_buf stages; /* " name " */
+    bool begun;           /* there was a FROM */
+    dockerfile_image_fn fn;
+    void *ctx;
+    struct tn_error *err;
+};
+
+static int no_image(struct lister *l, const char *why)
+{
+    return tn_fail(l->err, TN_E_INVALID, "Dockerfile: %s", why);
+}
+
+static bool is_stage(const struct lister *l, const char *name)
+{
+    tn_autofree char *whole = tn_asprintf(" %s ", name);
+
+    return strcasestr(tn_buf_str((struct tn_buf *)&l->stages), whole);
+}
+
+/* The value that counts, as far as the letters of an image go; NULL: not known. */
+static const char *value_of(const struct lister *l, const char *name, size_t n)
+{
+    tn_autofree char *start = tn_asprintf(" %.*s=", (int)n, name);
+    const char *found = NULL, *at = tn_buf_str((struct tn_buf *)&l->args);
+
+    while (n && (at = strstr(at, start)))
+        found = at += strlen(start);
+    return found && *found != '$' ? found : NULL;
+}
+
+/* The image of a word, or a stage: as it is, or by the defaults of ARG. */
+static int take_image(struct lister *l, const char *word, size_t len)
+{
+    tn_autobuf struct tn_buf image = TN_BUF_INIT(DOCKERFILE_MAX);
+    const char *end = word + len;
+
+    while (word < end) {
+        bool braces = word[0] == '$' && word[1] == '{';
+        size_t n = *word == '$' ? name_length(word + 1 + braces) : 0;
+        const char *value = n ? value_of(l, word + 1 + braces, n) : NULL;
+        if (*word == '$' && (!value || (braces && word[2 + n] != '}')))
+            return no_image(l, "an image is named by what is not known before it is built; "
+                               "expected a name, or an ARG with a default before the first FROM");
+        if (*word != '$' && !strchr(IMAGE_LETTERS, *word))
+            return no_image(l, "expected the name of an image, without quotes");
+        if (value)
+            tn_buf_add(&image, value, strspn(value, IMAGE_LETTERS));
+        else
+            tn_buf_putc(&image, *word);
+        word += *word == '$' ? 1 + n + 2 * (size_t)braces : 1;
+    }
+    const char *name = tn_buf_str(&image);
+    if (!*name)
+        return no_image(l, "expected the name of an image");
+    return strcmp(name, "scratch") == 0 || is_stage(l, name) ? 0 : l->fn(name, l->ctx, l->err);
+}
+
+static int list_from(struct lister *l, const char *at)
+{
+    for (; strncmp(at, "--", 2) == 0; at = skip_blanks(at + strcspn(at, " \t")))
+        if (strncmp(at, "--platform=", 11) != 0)
+            return no_image(l, "FROM: expected --platform=... at most, before the image");
+    size_t n = strcspn(at, " \t");
+    const char *as = skip_blanks(at + n);
+    if (take_image(l, at, n))
+        return -1;
+    l->begun = true;
+    if (!*as)
+        return 0;
+    const char *stage = skip_blanks(as + 2);
+    if (strncasecmp(as, "as", 2) != 0 || stage == as + 2 ||
+        strspn(stage, WORD_LETTERS "._-") != strlen(stage) || !isalpha((unsigned char)*stage))
+        return no_image(l, "FROM: expected an image, or an image AS name");
+    tn_buf_printf(&l->stages, " %s ", stage);
+    return 0;
+}
+
+/* Those before the first FROM; what is none of the letters of images is not known. */
+static int list_arg(struct lister *l, const char *at)
+{
+    while (!l->begun && *at) {
+        size_t n = name_length(at), len = strcspn(at, " \t");
+        const char *value = at + n + 1;
+        bool quoted = n && at[n] == '=' && *value == '"';
+        size_t plain = n && at[n] == '=' ? strspn(value + quoted, IMAGE_LETTERS) : 0;
+        bool known = n && at[n] == '=' && n + 1 + plain + 2 * (size_t)quoted == len &&
+                     (!quoted || value[1 + plain] == '"');
+        if (n)
+            tn_buf_printf(&l->args, " %.*s=%.*s ", (int)n, at, known ? (int)plain : 1,
+                          known ? value + quoted : "$");
+        at = skip_blanks(at + len);
+    }
+    return 0;
+}
+
+/* The fields of --mount=type=bind,from=IMAGE */
+static int list_mount(struct lister *l, const char *at, size_t len)
+{
+    for (const char *end = at + len; at < end;) {
+        size_t n = strcspn(at, ", \t");
+        if (strncasecmp(at, "from=", 5) == 0 && take_image(l, at + 5, n - 5))
+            return -1;
+        at += n + 1;
+    }
+    return 0;
+}
+
+static int list_flags(struct lister *l, const char *at, bool run)
+{
+    if (strstr(at, "<<"))
+        return no_image(l, "here-documents, and <<, are not served here");
+    for (; strncmp(at, "--", 2) == 0; at = skip_blanks(at + strcspn(at, " \t"))) {
+        size_t n = strcspn(at, " \t");
+        if (strcspn(at, "\"'\\") < n)
+            return no_image(l, "expected flags without quotes");
+        if (run && strncmp(at, "--mount=", 8) != 0)
+            return no_image(l, "RUN: of flags only --mount is served here");
+        int failed =
+            run ? list_mount(l, at + 8, n - 8)
+            : strncasecmp(at, "--from=", 7) != 0 || (strspn(at + 7, "0123456789") == n - 7 && n > 7)
+                ? 0
+                : take_image(l, at + 7, n - 7);
+        if (failed)
+            return -1;
+    }
+    return 0;
+}
+
+static int list_run(struct lister *l, const char *at)
+{
+    return list_flags(l, at, true);
+}
+
+static int list_copy(struct lister *l, const char *at)
+{
+    return list_flags(l, at, false);
+}
+
+/* What it fetches is fetched by the engine, whatever network the steps have. */
+static int list_add(struct lister *l, const char *at)
+{
+    if (strpbrk(at, "$\"'\\") || strstr(at, "://") || strcasestr(at, "git@"))
+        return no_image(l, "ADD: expected files of the context, without quotes and variables; "
+                           "COPY takes these");
+    return list_flags(l, at, false);
+}
+
+static int list_nothing(struct lister *l, const char *at)
+{
+    return 0;
+}
+
+static int list_onbuild(struct lister *l, const char *at);
+
+static const struct {
+    const char *word;
+    int (*work)(struct lister *l, const char *at);
+} listed[] = {
+    {"FROM", list_from},
+    {"ARG", list_arg},
+    {"RUN", list_run},
+    {"COPY", list_copy},
+    {"ADD", list_add},
+    {"ONBUILD", list_onbuild},
+    {"ENV", list_nothing},
+    {"WORKDIR", list_nothing},
+    {"USER", list_nothing},
+    {"CMD", list_nothing},
+    {"ENTRYPOINT", list_nothing},
+    {"EXPOSE", list_nothing},
+    {"LABEL", list_nothing},
+    {"VOLUME", list_nothing},
+    {"STOPSIGNAL", list_nothing},
+    {"SHELL", list_nothing},
+    {"HEALTHCHECK", list_nothing},
+    {"MAINTAINER", list_nothing},
+};
+
+static int list_line(struct lister *l, const char *line, bool onbuild)
+{
+    size_t n = strcspn(line, " \t");
+
+    for (size_t i = 0; i < TN_COUNT(listed); i++)
+        if (strlen(listed[i].word) == n && strncasecmp(line, listed[i].word, n) == 0 &&
+            !(onbuild && (listed[i].work == list_from || listed[i].work == list_onbuild)))
+            return listed[i].work(l, skip_blanks(line + n));
+    return tn_fail(l->err, TN_E_INVALID, "Dockerfile: '%.40s' is none that is served here", line);
+}
+
+static int list_onbuild(struct lister *l, const char *at)
+{
+    return list_line(l, at, true);
+}
+
+/* Lines of which builders could think differently where they end. */
+static int check_lines(struct lister *l, const char *text)
+{
+    for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
+        size_t n = strcspn(text, "\n");
+        const char *word = skip_blanks(text);
+        if (n && text[n - 1] == '\r')
+            n--;
+        for (size_t i = 0; i < n; i++)
+            if ((unsigned char)text[i] < ' ' && text[i] != '\t')
+                return no_image(l, "it has control characters");
+        while (n && strchr(" \t", text[n - 1]))
+            n--;
+        if (n > 1 && text[n - 1] == '\\' && text[n - 2] == '\\')
+            return no_image(l, "a line ends with two backslashes");
+        if (*word == '#' && strncasecmp(skip_blanks(word + 1), "escape", 6) == 0)
+            return no_image(l, "another escape character than \\ is not served here");
+    }
+    return 0;
+}
+
+int dockerfile_images(const char *text, dockerfile_image_fn fn, void *ctx, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf line = TN_BUF_INIT(DOCKERFILE_MAX);
+    struct lister l = {.fn = fn, .ctx = ctx, .err = err};
+
+    if (strncmp(text, "\xef\xbb\xbf", 3) == 0)
+        text += 3;
+    tn_buf_init(&l.args, 2 * DOCKERFILE_MAX);
+    tn_buf_init(&l.stages, 2 * DOCKERFILE_MAX);
+    int failed =
+        strlen(text) < DOCKERFILE_MAX ? check_lines(&l, text) : no_image(&l, "it is too large");
+    while (!failed && next_line(&text, &line))
+        failed = list_line(&l, tn_buf_str(&line), false);
+    if (!failed && !l.begun)
+        failed = no_image(&l, "FROM: expected an image");
+    tn_buf_done(&l.args);
+    tn_buf_done(&l.stages);
+    return failed ? -1 : 0;
 }

@@ -35,4 +35,12 @@ int dockerfile_add_copy(struct tn_buf *script, const char *context, const char *
 int dockerfile_read(const char *text, const struct tn_json *args, const char *context,
                     struct dockerfile *out, struct tn_error *err);
 
+/* Calls fn with every image that builders of containers would take something from: FROM of every
+ * stage, COPY --from, RUN --mount; not those that are stages, nor scratch.  -1: fn's, or
+ * TN_E_INVALID for what one builder could read differently, for an image that is not known before
+ * (an ARG without a default), and for what reaches past the build: ADD of an address, RUN
+ * --network. */
+typedef int (*dockerfile_image_fn)(const char *image, void *ctx, struct tn_error *err);
+int dockerfile_images(const char *text, dockerfile_image_fn fn, void *ctx, struct tn_error *err);
+
 #endif

@@ -25,9 +25,14 @@
 
 enum { REQUEST_ID_MAX = 64 };
 
+typedef char key_id[sizeof((struct caller *)NULL)->key_id];
+
 /* What is attached to every exchange. */
 struct visit {
     struct tn_service *service;
+    struct tn_http_exchange *exchange;
+    struct visit *next, **at; /* those of known callers; under their lock, as the next line is */
+    bool late;                /* its key counts no more */
     char request_id[REQUEST_ID_MAX + 1];
     bool known; /* who is set */
     struct caller who;
@@ -36,10 +41,34 @@ struct visit {
     size_t held;            /* in it, until the end of the exchange */
 };
 
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER; /* never held while keys are asked */
+static struct visit *open_visits;
+
+static void visit_know(struct visit *v, const struct caller *who)
+{
+    pthread_mutex_lock(&open_lock);
+    v->who = *who;
+    v->known = true;
+    if (!v->at) {
+        v->next = open_visits;
+        v->at = &open_visits;
+        if (v->next)
+            v->next->at = &v->next;
+        open_visits = v;
+    }
+    pthread_mutex_unlock(&open_lock);
+}
+
 static void visit_end(void *data)
 {
     struct visit *v = data;
 
+    pthread_mutex_lock(&open_lock);
+    if (v->at)
+        *v->at = v->next;
+    if (v->at && v->next)
+        v->next->at = v->at;
+    pthread_mutex_unlock(&open_lock);
     tn_purse_give(v->purse, v->held);
     purse_release(v->service->purses, v->purse);
     free(v);
@@ -117,6 +146,7 @@ void front_begin(struct tn_http_exchange *x, struct tn_service *s)
 
     timing_begin();
     v->service = s;
+    v->exchange = x;
     if (is_sane_id(given)) {
         snprintf(v->request_id, sizeof v->request_id, "%s", given);
     } else {
@@ -263,8 +293,7 @@ bool caller_enter(struct tn_http_exchange *x, const struct caller *who)
 {
     struct visit *v = visit_of(x);
 
-    v->who = *who;
-    v->known = true;
+    visit_know(v, who);
     if (!tn_http_know(x, who->tenant)) {
         tn_http_set_header(x, "Retry-After", "1");
         reply_status(x, 503, tn_code_row(TN_E_BUSY)->name,
@@ -305,6 +334,58 @@ bool caller_present(struct tn_http_exchange *x)
 bool front_check(struct tn_http_exchange *x, void *ctx)
 {
     return caller_present(x);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* The keys of exchanges that are open, each once; the caller frees them. */
+static size_t open_keys(const struct tn_service *s, key_id **out)
+{
+    size_t count = 0, kept = 0, room = 0;
+    key_id *ids = NULL;
+
+    pthread_mutex_lock(&open_lock);
+    for (const struct visit *v = open_visits; v; v = v->next) {
+        if (v->service != s)
+            continue;
+        if (count == room) {
+            room = room ? 2 * room : 64;
+            ids = tn_realloc(ids, room * sizeof *ids);
+        }
+        memcpy(ids[count++], v->who.key_id, sizeof *ids);
+    }
+    pthread_mutex_unlock(&open_lock);
+    if (count)
+        qsort(ids, count, sizeof *ids, compare_ids);
+    for (size_t i = 0; i < count; i++)
+        if (!kept || strcmp(ids[kept - 1], ids[i]) != 0)
+            memmove(ids[kept++], ids[i], sizeof *ids);
+    *out = ids;
+    return kept;
+}
+
+void front_tick(struct tn_service *s)
+{
+    tn_autofree key_id *ids = NULL;
+    size_t count = open_keys(s, &ids);
+
+    for (size_t i = 0; i < count; i++) {
+        struct tn_error err = {0};
+        struct caller who;
+        if (keyring_find(s->keys, ids[i], &who, &err) == 0 || err.code != TN_E_DENIED)
+            continue;
+        pthread_mutex_lock(&open_lock);
+        for (struct visit *v = open_visits; v; v = v->next)
+            if (v->service == s && strcmp(v->who.key_id, ids[i]) == 0) {
+                if (v->late)
+                    tn_http_cut(v->exchange);
+                v->late = true;
+            }
+        pthread_mutex_unlock(&open_lock);
+    }
 }
 
 char *base_url(const struct tn_http_exchange *x)

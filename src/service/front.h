@@ -11,6 +11,11 @@ void front_refuse(struct tn_http_exchange *x, int status, const char *detail, vo
 void front_head(struct tn_http_exchange *x, void *ctx);
 void front_log(const struct tn_http_exchange *x, int status, int64_t nanoseconds, void *ctx);
 
+/* Once a second, by the steward: ends the exchanges of keys that were revoked, or have expired,
+ * since they began.  One that is seen so for the first time has until the next call to end by
+ * itself: who revokes the own key hears that it is. */
+void front_tick(struct tn_service *s);
+
 /* Gives the request its id, which every answer tells, unless it has one already. */
 void front_begin(struct tn_http_exchange *x, struct tn_service *s);
 /* Answers with that status, and remembers it: false. */

@@ -3,7 +3,7 @@
  * A key is "tnk_ID_SECRET": ID names its row, SECRET is 43 characters of randomness; the row keeps
  * SHA-256 of SECRET, so a slow hash would gain nothing.  A key belongs to a tenant; keys of one
  * tenant see the same sandboxes, and nothing of any other.  A row changed by another process
- * (tendon key revoke) counts from the next request on. */
+ * (tendon key revoke) counts from the next request on, and ends the open ones (front_tick). */
 #ifndef TN_SERVICE_KEY_H
 #define TN_SERVICE_KEY_H
 

@@ -1,6 +1,7 @@
 /* Four threads that sleep nearly always: one for the times of boxes, one for the slow round, one
- * for the usage of those that somebody looks at, one for the disk.  None holds a lock while it does
- * something to a box, and none waits for what it has ordered: the workers of the boxes do that. */
+ * for the usage of those that somebody looks at, one for the disk and for keys that end.  None
+ * holds a lock while it does something to a box, and none waits for what it has ordered: the
+ * workers of the boxes do that. */
 #include "service/steward.h"
 
 #include <pthread.h>
@@ -14,6 +15,7 @@
 #include "service/blobs.h"
 #include "service/clock.h"
 #include "service/e2b/e2b.h"
+#include "service/front.h"
 #include "service/metrics.h"
 #include "service/pools.h"
 #include "service/timers.h"
@@ -358,6 +360,7 @@ static void *disk_loop(void *arg)
     while (!is_stopping(k)) {
         int64_t next = tn_deadline_in(DISK_SECONDS);
         disk_watch_tick(k->s, &w);
+        front_tick(k->s);
         pthread_mutex_lock(&k->lock);
         while (!k->stopping && tn_now() < next)
             doze(k, &k->changed, next);

@@ -28,8 +28,8 @@ plugins = []
 class DockerService(Service):
     """In the engine's network namespace, where the published ports of its sandboxes are."""
 
-    def __init__(self, base, engine):
-        super().__init__(base, "docker", config=CONFIG, listen=[f"unix:{base}/socket"])
+    def __init__(self, base, engine, settings=None):
+        super().__init__(base, "docker", settings, config=CONFIG, listen=[f"unix:{base}/socket"])
         self.engine = engine
         self.env.update(DOCKER_HOST=engine.address, DOCKER_CONFIG=str(self.base / "home"))
 
@@ -56,11 +56,18 @@ def prefix(acme):
 
 def context(dockerfile):
     """Base64 text of a gzip'ed tar with that Dockerfile, and a file."""
+    return packed(("Dockerfile", dockerfile), ("file.txt", "from the context\n"))
+
+
+def packed(*entries):
+    """Base64 text of a gzip'ed tar; an entry is (name, text), and more of what its TarInfo has."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as tar:
-        for name, text in (("Dockerfile", dockerfile), ("file.txt", "from the context\n")):
+        for name, text, *more in entries:
             info = tarfile.TarInfo(name)
             info.size = len(text)
+            for key, value in more:
+                setattr(info, key, value)
             tar.addfile(info, io.BytesIO(text.encode()))
     return base64.b64encode(out.getvalue())
 
@@ -192,6 +199,115 @@ def test_malformed(acme, prefix, scratch_image):
     assert ended(acme, ident)["status"] == "SUCCESS"
     reader = acme.service.tenant("acme", "--scope", "read")
     assert post_build(reader, ("target_image", image), ("context", good)).status == 403
+
+
+# --- bounds ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def strict(engine, static_hand, scratch_image, tmp_path_factory):
+    """A service whose tenants may name one image."""
+    settings = {"images": f"docker.io/library/{scratch_image.partition(':')[0]}*"}
+    service = DockerService(tmp_path_factory.mktemp("strict"), engine, settings).start()
+    yield service
+    service.finish()
+
+
+def prefix_of(client):
+    return client.get("/registry_prefix").ok().json["registry_prefix"]
+
+
+def test_a_build_takes_only_from_images_that_the_client_may_name(strict, engine, scratch_image, debian_image):
+    client = strict.tenant("acme")
+    prefix, other = prefix_of(client), prefix_of(strict.tenant("other"))
+    ident = engine.docker("inspect", "--format", "{{.Id}}", debian_image).removeprefix("sha256:")
+    start = f"FROM {scratch_image}"
+
+    def post(*entries):
+        return post_build(client, ("target_image", f"{prefix}/y:1".encode()), ("context", packed(*entries)))
+
+    for status, text in (
+        (403, f"FROM {debian_image}"),
+        (403, "FROM private.example/secret/app:1 AS a"),
+        (403, f"FROM --platform=linux/amd64 {debian_image}"),
+        (403, f"{start} AS a\nFROM a\nFROM {debian_image}"),
+        (403, f"ARG BASE={debian_image}\nFROM $BASE"),
+        (403, f'ARG A=debian\nARG BASE="{scratch_image}" A=debian\nFROM ${{A}}-minimal'),
+        (400, "ARG BASE\nFROM $BASE"),
+        (400, "FROM ${BASE:-debian}"),
+        (400, f'FROM "{debian_image}"'),
+        (403, f"fr\\\nom {debian_image}"),
+        (403, f"{start}\nCOPY --from={debian_image} /a /b"),
+        (403, f"{start}\nCOPY --chown=1:1\\\n  --from={debian_image} /a /b"),
+        (400, f'{start}\nCOPY --"from={debian_image}" /a /b'),
+        (403, f"{start}\nONBUILD COPY --from={debian_image} /a /b"),
+        (403, f"{start}\nRUN --mount=type=bind,from={debian_image},target=/m true"),
+        (400, f"{start}\nRUN --network=host true"),
+        (400, f"{start}\nRUN <<E\nE\n"),
+        (400, f"{start}\nADD http://127.0.0.1/x /x"),
+        (400, f"{start}\nENV U=http://127.0.0.1/x\nADD $U /x"),
+        (400, f"# escape=`\n{start}\nRUN true `\nFROM {debian_image}"),
+        (400, f"{start}\nRUN true \\\\\nFROM {debian_image}"),
+        (403, f"FROM {ident}"),
+        (403, f"FROM {ident[:12]}"),
+        (404, f"FROM sha256:{ident}"),
+        (404, f"FROM {other}/runtime:one"),
+        (403, "FROM oci:somewhere"),
+        (400, "RUN true"),
+        (400, f"{start}\nNONE x"),
+        (400, ""),
+    ):
+        answer = post(("Dockerfile", text + "\n"))
+        assert answer.status == status and "Dockerfile" in answer.json["detail"], (text, answer)
+    file = ("Dockerfile", start + "\n")
+    for entries in (
+        [("sub/Dockerfile", start)],
+        [("Dockerfile", "", ("type", tarfile.SYMTYPE), ("linkname", "x")), ("x", start)],
+        [file, ("null", "", ("type", tarfile.CHRTYPE))],
+        [file, ("holes", "", ("pax_headers", {"GNU.sparse.major": "1"}))],
+        [file, ("long", "", ("pax_headers", {"size": "512"}))],
+    ):
+        answer = post(*entries)
+        assert answer.status == 400 and "context" in answer.json["detail"], (entries, answer)
+
+    # Own images, stages and the defaults of ARG; whatever else has the name of the Dockerfile in the end, by the one that was checked.
+    good = f"# syntax=docker/dockerfile:1\nARG BASE={scratch_image}\nFROM ${{BASE}} AS one\nRUN echo fine >/fine\nFROM One\nCOPY --from=0 /fine /f\n"
+    hostile = f"FROM {debian_image}\nRUN echo taken >/taken\n"
+    told = ended(
+        client,
+        post(
+            ("Dockerfile", "FROM nothing\n"),
+            ("./Dockerfile", good),
+            ("d", "", ("type", tarfile.SYMTYPE), ("linkname", ".")),
+            ("d/Dockerfile", hostile),
+            ("Dockerfile" + "/." * 60, hostile),
+        )
+        .ok()
+        .json["build_id"],
+    )
+    assert told["status"] == "SUCCESS", told
+    own = post_build(
+        client, ("target_image", f"{prefix}/z:1".encode()), ("context", context(f"FROM {prefix}/y:1\nRUN cat /f; exit 3\n"))
+    )
+    assert "fine" in ended(client, own.ok().json["build_id"])["error"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "sees"), [((), "lo"), (("--network", "none"), "lo"), (("--network", "open"), "lo"), (("--network", "bridge"), "eth0")]
+)
+def test_the_network_of_a_build(strict, scratch_image, flags, sees):
+    client = strict.tenant("acme", *flags)
+    # $TAG keeps the engine from answering out of its cache, where it would be the same step.
+    text = f"FROM {scratch_image}\nENV TAG={'-'.join(flags)}\nRUN ls /sys/class/net; exit 3\n"
+    told = ended(client, build(client, text, f"{prefix_of(client)}/net:1"))
+    assert told["status"] == "FAILURE" and sees in told["error"], told
+    assert ("eth0" in told["error"], "service.build_network" in told["error"]) == (sees == "eth0", sees == "lo")
+
+
+def test_who_must_have_gvisor_builds_nothing(strict, scratch_image):
+    client = strict.tenant("acme", "--gvisor")
+    refused = post_build(client, ("target_image", b"x"), ("context", context(f"FROM {scratch_image}\n")))
+    assert refused.status == 403 and "gvisor" in refused.json["detail"], refused
 
 
 def unique_layer(directory):

@@ -87,12 +87,12 @@ class Events:
         raise AssertionError(f"the stream ended before that: {seen}")
 
 
-def upgrade(client, path, key=True, protocols=None, **kwargs):
+def upgrade(client, path, key=True, protocols=None, header=(), **kwargs):
     """A WebSocket."""
     return websocket.create_connection(
         f"ws://127.0.0.1:{client.service.port}{path}",
         timeout=PATIENCE,
-        header=[f"X-API-Key: {client.key}"] if key else [],
+        header=[*header, f"X-API-Key: {client.key}"] if key else list(header),
         subprotocols=protocols,
         sockopt=((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),),
         **kwargs,

@@ -309,7 +309,8 @@ def test_what_the_operator_allows(jail_works, tmp_path):
     service = Service(tmp_path, settings=settings).start()
     try:
         alice, stranger = service.tenant("alice"), service.stranger()
-        for wish in ({"cpu": 3}, {"memory": 2}):
+        huge = ({"memory": 2000000}, {"disk": 1e7}, {"disk": 1e12})
+        for wish in ({"cpu": 3}, {"memory": 2}, {"cpu": -1}, {"memory": -1}, {"disk": "x"}, *huge):
             assert alice.post("/api/sandbox", wish).status in (400, 403), wish
         made = create(alice, public=True, autoStopInterval=0, cpu=1, memory=1)
         assert (made["autoStopInterval"], made["cpu"], made["memory"]) == (10, 1, 1)
@@ -564,7 +565,8 @@ def session(toolbox):
 def test_a_session_keeps_what_its_shell_had(toolbox, session):
     session("cd /tmp; export V='a b'; W=too; f() { echo f:$1; }; set -f").ok()
     done = session("pwd; echo $V $W *; f x; echo err >&2; (exit 3)").ok().json
-    assert done["exitCode"] == 3 and "/tmp\na b too *\nf:x\n" in done["output"] and "err\n" in done["output"]
+    assert done["exitCode"] == 3 and "err\n" in done["output"]
+    assert done["output"].replace("err\n", "", 1) == "/tmp\na b too *\nf:x\n"  # between which lines nobody knows
     if toolbox.version == NEWEST:
         assert done["stdout"] == "/tmp\na b too *\nf:x\n" and done["stderr"] == "err\n"
     else:

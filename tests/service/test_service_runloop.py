@@ -243,6 +243,8 @@ def test_a_size(alice):
     usage = alice.get(path(made, "/usage")).ok().json
     assert usage["id"] == made["id"] and usage["total_elapsed_seconds"] >= usage["total_active_seconds"] >= 0
     shut(alice, made)
+    for lone in ({"custom_gb_memory": 2}, {"resource_size_request": "SMALL", "custom_cpu_cores": 1}):
+        assert "CUSTOM_SIZE" in alice.post("/v1/devboxes", {"launch_parameters": lone}).ok(400).json["message"]
 
 
 def test_name_and_metadata_change(alice):

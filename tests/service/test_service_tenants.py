@@ -199,6 +199,7 @@ def test_a_ceiling_of_the_service(make_service, jail_works):
     denied(client.post("/v1/sandboxes", {"memory": "1025m"}), "service.sandbox_memory", "1024 MiB")
     usual = make(client)
     assert usual["spec"]["pids"] == 100 and "memory" not in usual["spec"]
+    denied(client.post("/v1/sandboxes", {"memory": str((1 << 30) + 1)}), "service.sandbox_memory")
     denied(client.post("/v1/sandboxes", {"pids": 101}), "service.sandbox_pids")
 
 

@@ -143,14 +143,27 @@ static int find_origin(struct tn_service *s, const struct caller *who, const str
     return 0;
 }
 
-static void put_size(struct tn_jw *w, const struct tn_json *body, const char *theirs,
-                     const char *ours)
+/* 0: nothing is said. */
+static int read_amount(const struct tn_json *body, const char *name, double *out,
+                       struct tn_error *err)
 {
-    double n = tn_json_double(tn_json_get(body, theirs), 0);
-    tn_autofree char *text = tn_asprintf("%.0fm", n * 1024);
+    const struct tn_json *given = tn_json_get(body, name);
 
-    if (n > 0 && n < 1e6)
-        tn_jw_kstr(w, ours, text);
+    *out = tn_json_type(given) == TN_JSON_NULL ? 0 : tn_json_double(given, -1);
+    return *out >= 0 && *out <= 1e9 ? 0 : tn_fail(err, TN_E_INVALID, "%s: not so many", name);
+}
+
+static int put_size(struct tn_jw *w, const struct tn_json *body, const char *name,
+                    struct tn_error *err)
+{
+    double n;
+
+    if (read_amount(body, name, &n, err))
+        return -1;
+    tn_autofree char *text = tn_asprintf("%.0fm", n * 1024);
+    if (n > 0)
+        tn_jw_kstr(w, name, text);
+    return 0;
 }
 
 /* Parts of a list with commas. */
@@ -208,8 +221,10 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_MAX);
     tn_autojson struct tn_json *members = NULL;
     struct tn_jw w = tn_jw(&text);
-    double cpus = tn_json_double(tn_json_get(body, "cpu"), 0);
+    double cpus;
 
+    if (read_amount(body, "cpu", &cpus, err))
+        return -1;
     tn_jw_object(&w);
     if (from->image)
         tn_jw_kstr(&w, "image", from->image);
@@ -218,8 +233,8 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     put_network(&w, body);
     if (cpus > 0)
         tn_jw_kdouble(&w, "cpus", cpus);
-    put_size(&w, body, "memory", "memory");
-    put_size(&w, body, "disk", "disk");
+    if (put_size(&w, body, "memory", err) || put_size(&w, body, "disk", err))
+        return -1;
     tn_jw_object_end(&w);
     if (!tn_buf_ok(&text))
         return tn_fail(err, TN_E_INVALID, "too much of it");

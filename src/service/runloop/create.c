@@ -99,9 +99,16 @@ static const struct size {
 
 static int read_size(const struct tn_json *parameters, struct size *out, struct tn_error *err)
 {
+    static const char *const custom[] = {"custom_cpu_cores", "custom_gb_memory",
+                                         "custom_disk_size"};
     const char *word = tn_json_get_str(parameters, "resource_size_request", NULL);
 
     *out = (struct size){.word = word};
+    if (!word || strcmp(word, "CUSTOM_SIZE") != 0)
+        for (size_t i = 0; i < TN_COUNT(custom); i++)
+            if (tn_json_type(tn_json_get(parameters, custom[i])) != TN_JSON_NULL)
+                return tn_fail(err, TN_E_INVALID,
+                               "%s: only with a resource_size_request of CUSTOM_SIZE", custom[i]);
     if (!word)
         return 0;
     for (size_t i = 0; i < TN_COUNT(sizes); i++)
