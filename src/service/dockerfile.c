@@ -483,7 +483,7 @@ static bool is_stage(const struct lister *l, const char *name)
 }
 
 /* The value that counts, as far as the letters of an image go; NULL: not known. */
-static const char *value_of(const struct lister *l, const char *name, size_t n)
+static const char *default_of(const struct lister *l, const char *name, size_t n)
 {
     tn_autofree char *start = tn_asprintf(" %.*s=", (int)n, name);
     const char *found = NULL, *at = tn_buf_str((struct tn_buf *)&l->args);
@@ -502,7 +502,7 @@ static int take_image(struct lister *l, const char *word, size_t len)
     while (word < end) {
         bool braces = word[0] == '$' && word[1] == '{';
         size_t n = *word == '$' ? name_length(word + 1 + braces) : 0;
-        const char *value = n ? value_of(l, word + 1 + braces, n) : NULL;
+        const char *value = n ? default_of(l, word + 1 + braces, n) : NULL;
         if (*word == '$' && (!value || (braces && word[2 + n] != '}')))
             return no_image(l, "an image is named by what is not known before it is built; "
                                "expected a name, or an ARG with a default before the first FROM");

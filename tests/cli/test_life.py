@@ -9,6 +9,7 @@ import select
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 
 import pytest
@@ -251,18 +252,38 @@ def first_inside(pid):
     return next((first for child in children if (first := first_inside(int(child)))), None)
 
 
+# Holds all threads of a process as a debugger does, until that ends.
+HOLD = """
+import ctypes, os, sys
+SEIZE, INTERRUPT, ALL = 0x4206, 0x4207, 0x40000000
+ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+for tid in map(int, os.listdir(f"/proc/{sys.argv[1]}/task")):
+    assert ptrace(SEIZE, tid, None, None) == 0 == ptrace(INTERRUPT, tid, None, None), os.strerror(ctypes.get_errno())
+    os.waitpid(tid, ALL)
+print("held", flush=True)
+try:
+    while True:
+        os.waitpid(-1, ALL)
+except ChildProcessError:
+    pass
+"""
+
+
 def test_a_hand_that_does_not_answer(jailed):
     """Nobody waits for as long as the command may take."""
     jailed.ok("new", "--name", "web")
     jailed.ok("exec", "web", "echo kept > /workspace/file")
     assert "hand" not in jailed.json("inspect", "web")
-    os.kill(first_inside(jailed.json("inspect", "web")["ref"]["pid"]), signal.SIGSTOP)
+    hand = first_inside(jailed.json("inspect", "web")["ref"]["pid"])
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(hand)], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
     began = time.monotonic()
     complaint = jailed.fails(76, "exec", "web", "echo lost", timeout=120)
     assert "the hand of sandbox web does not answer" in complaint
     assert time.monotonic() - began < 50  # 22 of them may be its youth
     assert jailed.json("inspect", "web")["hand"] == "does not answer"
     jailed.ok("stop", "web")
+    assert holder.wait(60) == 0
     jailed.ok("resume", "web")
     assert jailed.ok("exec", "web", "cat /workspace/file") == "kept\n"
 
