@@ -208,6 +208,8 @@ static int ask_again(struct tn_work *w, const struct tn_pending *p, struct tn_er
                 "confirmation");
         return -1;
     }
+    if (p->taken && w->e->patience == TN_IMPATIENT)
+        return tn_work_busy(err);
     return wait_for(w, tn_ledger_directory(w->ledger), p, err);
 }
 
@@ -237,6 +239,11 @@ static struct tn_json *lead(void *ctx, const char *const *names, size_t count, i
     return targets;
 }
 
+static bool is_known(const struct tn_work *w)
+{
+    return w->key && tn_ledger_knows(w->ledger, w->key);
+}
+
 int tn_work_judge(struct tn_work *w, struct tn_error *err)
 {
     const char *directory = tn_ledger_directory(w->ledger);
@@ -246,8 +253,7 @@ int tn_work_judge(struct tn_work *w, struct tn_error *err)
     struct tn_pending same;
     int64_t began = tn_now();
 
-    if (!w->e->judge || !tn_judging_applies(&w->action) ||
-        (w->key && tn_ledger_knows(w->ledger, w->key)))
+    if (!w->e->judge || !tn_judging_applies(&w->action) || is_known(w))
         return TN_GO_ON;
     if (w->key && directory && !tn_pending_find(directory, w->key, &same)) {
         int r = ask_again(w, &same, err);
@@ -255,6 +261,8 @@ int tn_work_judge(struct tn_work *w, struct tn_error *err)
         tn_pending_done(&same);
         return r;
     }
+    if (is_known(w)) /* answered between the two looks */
+        return TN_GO_ON;
     bool inside = w->action.type != TN_ACTION_CALL_TOOL_MCP && !w->e->perform;
     tn_judging_ask(w->e->judge, w->e->thresholds, w->ledger, &w->action, inside ? lead : NULL, w,
                    w->deadline, &v);

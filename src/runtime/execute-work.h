@@ -32,6 +32,8 @@ int tn_work_judge(struct tn_work *w, struct tn_error *err);
 
 /* The observation as bytes, for who wants such; one that has become too large stays as it was. */
 void tn_work_write(struct tn_work *w);
+/* TN_E_CONFLICT: another request has it carried out at this moment. */
+int tn_work_busy(struct tn_error *err);
 /* Puts a verdict (NULL: there is none) into the observation, unless it found nothing and allows:
  * `verdict` beside its extras, and in the metadata of `run`.  True when it did. */
 bool tn_tell_verdict(struct tn_observation *o, struct tn_json *verdict);

@@ -285,7 +285,7 @@ static int by_hand(struct tn_work *w, struct tn_error *err)
     return r;
 }
 
-static int being_done(struct tn_error *err)
+int tn_work_busy(struct tn_error *err)
 {
     return tn_fail(err, TN_E_CONFLICT,
                    "The action with this Idempotency-Key is being carried out.");
@@ -295,7 +295,7 @@ static int being_done(struct tn_error *err)
 static int tool_again(struct tn_work *w, struct tn_error *err)
 {
     if (w->noted.running)
-        return being_done(err);
+        return tn_work_busy(err);
     w->out->again = true;
     if (w->noted.answered && !tn_ledger_answer(w->ledger, &w->noted, &w->out->answer))
         return read_answer(w, err);
@@ -396,7 +396,7 @@ static int call_tool(struct tn_work *w, struct tn_error *err)
     int r = 0;
 
     if (claim == TN_CLAIM_OTHERS)
-        return being_done(err);
+        return tn_work_busy(err);
     int failed = (claim == TN_CLAIM_MINE && open_tools(w, &r, err)) || (r = note(w, err));
     if (w->key && claim == TN_CLAIM_MINE)
         tn_ledger_unclaim(w->ledger, w->key);

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,7 +13,8 @@
 #include "gate/rules.h"
 
 #define FOLDER "pending"
-#define ENDING ".json"
+#define WAITS ".json"
+#define TAKEN ".taken"
 
 enum { HEAD_MAX = 1 << 20, DIFF_MAX = 64 << 10 };
 
@@ -27,8 +29,24 @@ static const struct tn_field head_rows[] = {
 };
 static const struct tn_fields head = TN_FIELDS(head_rows);
 
+enum { NAME_MAX_LEN = 40 };
+
+/* Of whoever answers: the file is locked and TAKEN for as long. */
+struct tn_pending_hold {
+    int folder, file;
+    char name[NAME_MAX_LEN];
+};
+
 void tn_pending_done(struct tn_pending *p)
 {
+    struct tn_pending_hold *hold = p->hold;
+
+    if (hold) {
+        unlinkat(hold->folder, hold->name, 0);
+        close(hold->folder);
+        close(hold->file);
+        free(hold);
+    }
     free(p->key);
     free(p->body);
     tn_json_free(p->verdict);
@@ -64,21 +82,21 @@ static int open_folder(const char *directory, struct tn_error *err)
     return tn_fs_open(TN_FS_ANYWHERE, path, O_RDONLY | O_DIRECTORY, 0, err);
 }
 
-static void name_of(int64_t id, char out[40])
+static void name_of(int64_t id, const char *ending, char out[NAME_MAX_LEN])
 {
-    snprintf(out, 40, "%lld" ENDING, (long long)id);
+    snprintf(out, NAME_MAX_LEN, "%lld%s", (long long)id, ending);
 }
 
 /* The id that a file of the folder is named after; -1 for every other file. */
-static int64_t id_of(const char *name)
+static int64_t id_of(const char *name, const char *ending)
 {
-    char *end, same[40];
+    char *end, same[NAME_MAX_LEN];
 
     errno = 0;
     long long id = strtoll(name, &end, 10);
-    if (errno || end == name || strcmp(end, ENDING) != 0)
+    if (errno || end == name || strcmp(end, ending) != 0)
         return -1;
-    name_of(id, same);
+    name_of(id, ending, same);
     return id >= 0 && strcmp(same, name) == 0 ? id : -1;
 }
 
@@ -89,8 +107,8 @@ static int put_file(int fd, void *ctx, struct tn_error *err)
     return tn_fs_write(fd, tn_buf_str(text), text->len, err);
 }
 
-/* The ids of all, in order; the caller frees them. */
-static size_t list(const char *directory, int64_t **out)
+/* The ids of all that end so, in order; the caller frees them. */
+static size_t list(const char *directory, const char *ending, int64_t **out)
 {
     tn_autofree char *path = tn_asprintf("%s/" FOLDER, directory);
     DIR *folder = opendir(path);
@@ -101,7 +119,7 @@ static size_t list(const char *directory, int64_t **out)
     if (!folder)
         return 0;
     for (struct dirent *e; (e = readdir(folder));) {
-        int64_t id = id_of(e->d_name);
+        int64_t id = id_of(e->d_name, ending);
         if (id < 0)
             continue;
         ids = tn_realloc(ids, (count + 1) * sizeof *ids);
@@ -122,13 +140,13 @@ int tn_pending_save(const char *directory, const struct tn_pending *p, struct tn
     tn_autofree char *path = tn_asprintf("%s/" FOLDER, directory);
     tn_autofree int64_t *ids = NULL;
     struct tn_jw w = tn_jw(&text);
-    char name[40];
+    char name[NAME_MAX_LEN];
 
     if (p->len > TN_PENDING_BODY_MAX)
         return tn_fail(err, TN_E_TOO_LARGE,
                        "it is larger than %d MiB: nobody could look through it",
                        TN_PENDING_BODY_MAX >> 20);
-    if (list(directory, &ids) >= TN_PENDING_MAX)
+    if (list(directory, WAITS, &ids) >= TN_PENDING_MAX)
         return tn_fail(err, TN_E_QUOTA, "%d actions of this sandbox wait for an answer already",
                        TN_PENDING_MAX);
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
@@ -144,7 +162,7 @@ int tn_pending_save(const char *directory, const struct tn_pending *p, struct tn
     tn_buf_add(&text, p->body, p->len);
     if (!tn_buf_ok(&text))
         return tn_fail(err, TN_E_TOO_LARGE, "its verdict is too large");
-    name_of(p->id, name);
+    name_of(p->id, WAITS, name);
     return tn_fs_replace(folder, name, &how, put_file, &text, err);
 }
 
@@ -173,13 +191,14 @@ static int read_parts(const struct tn_buf *text, struct tn_pending *out, struct 
     return 0;
 }
 
-int tn_pending_load(const char *directory, int64_t id, struct tn_pending *out, struct tn_error *err)
+static int load(const char *directory, int64_t id, const char *ending, struct tn_pending *out,
+                struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(HEAD_MAX + TN_PENDING_BODY_MAX);
     tn_autofd int folder = open_folder(directory, NULL);
-    char name[40];
+    char name[NAME_MAX_LEN];
 
-    name_of(id, name);
+    name_of(id, ending, name);
     struct tn_error why = {.code = TN_E_NOT_FOUND};
     if (folder < 0 || tn_fs_read(folder, name, &text, &why)) {
         if (why.code == TN_E_NOT_FOUND)
@@ -196,10 +215,15 @@ int tn_pending_load(const char *directory, int64_t id, struct tn_pending *out, s
     return tn_fail(err, TN_E_INTERNAL, "pending/%s is damaged", name);
 }
 
+int tn_pending_load(const char *directory, int64_t id, struct tn_pending *out, struct tn_error *err)
+{
+    return load(directory, id, WAITS, out, err);
+}
+
 int tn_pending_each(const char *directory, tn_pending_fn fn, void *ctx)
 {
     tn_autofree int64_t *ids = NULL;
-    size_t n = list(directory, &ids);
+    size_t n = list(directory, WAITS, &ids);
     int r = 0;
 
     for (size_t i = 0; i < n && !r; i++) {
@@ -212,14 +236,32 @@ int tn_pending_each(const char *directory, tn_pending_fn fn, void *ctx)
     return r;
 }
 
-int tn_pending_find(const char *directory, const char *key, struct tn_pending *out)
+/* Whoever answers has not come to its end, nor died. */
+static bool is_held(const char *directory, int64_t id)
+{
+    tn_autofd int folder = open_folder(directory, NULL);
+    char name[NAME_MAX_LEN];
+
+    name_of(id, TAKEN, name);
+    tn_autofd int file = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0)
+        return false;
+    if (flock(file, LOCK_SH | LOCK_NB) < 0)
+        return true;
+    unlinkat(folder, name, 0);
+    return false;
+}
+
+static int find(const char *directory, const char *key, const char *ending, struct tn_pending *out)
 {
     tn_autofree int64_t *ids = NULL;
-    size_t n = list(directory, &ids);
+    size_t n = list(directory, ending, &ids);
+    bool taken = strcmp(ending, TAKEN) == 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (tn_pending_load(directory, ids[i], out, NULL))
+        if ((taken && !is_held(directory, ids[i])) || load(directory, ids[i], ending, out, NULL))
             continue;
+        out->taken = taken;
         if (strcmp(out->key, key) == 0)
             return 0;
         tn_pending_done(out);
@@ -227,13 +269,37 @@ int tn_pending_find(const char *directory, const char *key, struct tn_pending *o
     return -1;
 }
 
+int tn_pending_find(const char *directory, const char *key, struct tn_pending *out)
+{
+    return find(directory, key, WAITS, out) && find(directory, key, TAKEN, out) ? -1 : 0;
+}
+
 bool tn_pending_claim(const char *directory, int64_t id)
 {
     tn_autofd int folder = open_folder(directory, NULL);
-    char name[40];
+    char name[NAME_MAX_LEN];
 
-    name_of(id, name);
+    name_of(id, WAITS, name);
     return folder >= 0 && unlinkat(folder, name, 0) == 0;
+}
+
+/* Claims it, too, but so that tn_pending_find still finds it.  NULL: somebody else has. */
+static struct tn_pending_hold *hold(const char *directory, int64_t id)
+{
+    tn_autofd int folder = open_folder(directory, NULL);
+    struct tn_pending_hold *h = NULL;
+    char before[NAME_MAX_LEN], after[NAME_MAX_LEN];
+
+    name_of(id, WAITS, before);
+    name_of(id, TAKEN, after);
+    tn_autofd int file = folder < 0 ? -1 : openat(folder, before, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || flock(file, LOCK_EX | LOCK_NB) < 0 ||
+        renameat(folder, before, folder, after) < 0)
+        return NULL;
+    h = tn_calloc(1, sizeof *h);
+    *h = (struct tn_pending_hold){.folder = TN_TAKE_FD(folder), .file = TN_TAKE_FD(file)};
+    memcpy(h->name, after, sizeof after);
+    return h;
 }
 
 static bool has_waited(const char *directory, int64_t id)
@@ -250,7 +316,7 @@ int tn_pending_take(const char *directory, int64_t id, struct tn_pending *out, s
     struct tn_error why = {0};
 
     int failed = tn_pending_load(directory, id, out, &why);
-    if (!failed && tn_pending_claim(directory, id))
+    if (!failed && (out->hold = hold(directory, id)))
         return 0;
     if (!failed)
         tn_pending_done(out);

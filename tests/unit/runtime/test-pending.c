@@ -97,6 +97,28 @@ static void put(const char *name, const char *text)
     assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 }
 
+static void test_it_is_found_while_it_is_answered(void **state)
+{
+    tn_autofree char *path = tn_asprintf("%s/pending/9.taken", directory);
+    struct tn_error err = {0};
+    struct tn_pending p, same;
+
+    assert_int_equal(save(9, "k9", BODY, 2e9, NULL), 0);
+    assert_int_equal(tn_pending_take(directory, 9, &p, &err), 0);
+    assert_int_equal(tn_pending_load(directory, 9, &same, &err), -1);
+    assert_false(tn_pending_claim(directory, 9));
+    assert_int_equal(tn_pending_find(directory, "k9", &same), 0);
+    assert_true(same.taken);
+    tn_pending_done(&same);
+    assert_int_equal(access(path, F_OK), 0);
+    tn_pending_done(&p);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(tn_pending_find(directory, "k9", &same), -1);
+    put("9.taken", "{\"id\": 9}\n"); /* of a process that was killed */
+    assert_int_equal(tn_pending_find(directory, "k9", &same), -1);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 static void test_what_is_damaged_is_left_out(void **state)
 {
     static const char *const bad[] = {"",
@@ -160,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_is_kept_as_it_was),
         cmocka_unit_test(test_it_is_claimed_once),
+        cmocka_unit_test(test_it_is_found_while_it_is_answered),
         cmocka_unit_test(test_what_is_damaged_is_left_out),
         cmocka_unit_test(test_its_time_passes),
         cmocka_unit_test(test_there_are_only_so_many),
