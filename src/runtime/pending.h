@@ -2,10 +2,11 @@
  *
  * Each is a file of the sandbox's directory, pending/ID.json, beside the journal in which the
  * action has that id and `awaiting_confirmation`: the journal hides secrets, and what is carried
- * out later must be what was asked for.  It survives every process.  Whoever takes the file away has
- * the say: one process, once.  It is ID.taken, and locked, until what became of it is noted: who
- * asks for the same meanwhile must not be asked for a second confirmation.  Its answer is the action once more in the journal, confirmed or
- * rejected, with the first one as its cause, and then the observation. */
+ * out later must be what was asked for.  It survives every process.  Whoever takes the file away
+ * has the say: one process, once.  It is ID.taken, and locked, until the answer is noted, so that
+ * who asks for the same meanwhile is not asked for a second confirmation.  The answer is the action
+ * once more in the journal, confirmed or rejected, with the first one as its cause, and then the
+ * observation. */
 #ifndef TN_RUNTIME_PENDING_H
 #define TN_RUNTIME_PENDING_H
 
@@ -27,8 +28,8 @@ struct tn_pending {
     struct tn_json *verdict; /* why it waits */
     char *body;              /* {"action": ...}, byte for byte */
     size_t len;
-    struct tn_action action; /* the same, decoded */
-    bool taken;              /* somebody is answering it (tn_pending_find) */
+    struct tn_action action;      /* the same, decoded */
+    bool taken;                   /* somebody is answering it (tn_pending_find) */
     struct tn_pending_hold *hold; /* ...and that is the caller, until tn_pending_done */
 };
 
@@ -47,8 +48,8 @@ int tn_pending_each(const char *directory, tn_pending_fn fn, void *ctx);
 /* The one with that idempotency key, also one that is taken and not noted yet: 0, or -1. */
 int tn_pending_find(const char *directory, const char *key, struct tn_pending *out);
 
-/* Loads it and claims it: the caller answers, and ends it (tn_pending_done) after that is noted.  TN_E_NOT_FOUND: there never was one of that number;
- * TN_E_CONFLICT: somebody has answered it. */
+/* Loads it and claims it: the caller answers, and ends it (tn_pending_done) when that is noted.
+ * TN_E_NOT_FOUND: there never was one of that number; TN_E_CONFLICT: somebody has answered it. */
 int tn_pending_take(const char *directory, int64_t id, struct tn_pending *out,
                     struct tn_error *err);
 /* True for one caller in the world: it answers. */
