@@ -1,6 +1,10 @@
-"""What the tests of Daytona's surface share: the two dialects of the toolbox, without any SDK."""
+"""What the tests of Daytona's surface share: a service, two tenants, the two dialects of the toolbox, without any SDK."""
 
 from urllib.parse import quote, urlencode
+
+import pytest
+
+from services import Service
 
 NEWEST, OLDEST = "0.226.1", "0.24.2"
 
@@ -72,3 +76,44 @@ def multipart(parts, boundary="XX"):
         more = f'; filename="{filename}"' if filename is not None else ""
         out += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n'.encode() + content + b"\r\n"
     return out + f"--{boundary}--\r\n".encode()
+
+
+def kill(client, sandbox):
+    client.delete(f"/api/sandbox/{sandbox['id']}").ok()
+
+
+# --- fixtures of whoever imports them --------------------------------------------------------------
+
+CONFIG = """
+[template.small]
+memory = "256m"
+plugins = []
+env = {GREETING = "hello"}
+"""
+
+
+@pytest.fixture(scope="module")
+def service(jail_works, tmp_path_factory):
+    service = Service(tmp_path_factory.mktemp("daytona"), config=CONFIG).start()
+    yield service
+    service.finish()
+
+
+@pytest.fixture(scope="module")
+def alice(service):
+    return service.tenant("alice")
+
+
+@pytest.fixture(scope="module")
+def bob(service):
+    return service.tenant("bob")
+
+
+@pytest.fixture(scope="module")
+def box(alice):
+    return create(alice, labels={"team": "blue"}, env={"X": "1"}, autoStopInterval=0, name="first")
+
+
+@pytest.fixture(scope="module", params=[NEWEST, OLDEST])
+def toolbox(alice, box, request):
+    return Toolbox(alice, box, request.param)
