@@ -13,6 +13,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/thread.h"
@@ -441,16 +442,6 @@ static enum tn_log_level log_level(const char *name)
     return TN_LOG_INFO;
 }
 
-/* Descriptors 0 to 2 must exist: what we open next must never become one of them. */
-static void fill_standard_descriptors(void)
-{
-    int fd;
-    do {
-        fd = open("/dev/null", O_RDWR);
-    } while (fd >= 0 && fd < 3);
-    tn_close(fd);
-}
-
 int main(int argc, char **argv)
 {
     static struct process process;
@@ -459,7 +450,7 @@ int main(int argc, char **argv)
 
     mallopt(M_ARENA_MAX,
             1); /* a heap for each thread costs every start more than they save later */
-    fill_standard_descriptors();
+    tn_fs_fill_standard(O_RDWR);
     int r = tn_hand_options_read(&process.hand.options, argc, argv, &err);
     if (r < 0)
         fprintf(stderr, "tendon-hand: %s\nTry 'tendon-hand --help'.\n", err.text);
