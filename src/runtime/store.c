@@ -106,10 +106,11 @@ static int check_parents(const char *path, struct tn_error *err)
         if (stat(parent, &st) < 0)
             return tn_fail_errno(err, errno, "state directory %s: %s", path, parent);
         if (!is_trusted(st.st_uid) || ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX)))
-            return tn_fail(err, TN_E_DENIED,
-                           "state directory %s: others can replace it, because %s is user %u's with "
-                           "mode %04o: expected one of root's or yours that others cannot write to",
-                           path, parent, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+            return tn_fail(
+                err, TN_E_DENIED,
+                "state directory %s: others can replace it, because %s is user %u's with "
+                "mode %04o: expected one of root's or yours that others cannot write to",
+                path, parent, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
         if (slash == parent)
             break;
     }
