@@ -77,6 +77,16 @@ int tn_fs_open(int root, const char *path, int flags, mode_t mode, struct tn_err
 
 /* --- what a stranger may have put there ---------------------------------------------------- */
 
+void tn_fs_fill_standard(int flags)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", flags);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    tn_close(fd);
+}
+
 const char *tn_fs_kind(mode_t mode)
 {
     static const struct {

@@ -30,6 +30,10 @@ int tn_fs_open(int root, const char *path, int flags, mode_t mode, struct tn_err
 int tn_fs_open_shared(const char *directory, const char *path, int flags, mode_t mode,
                       struct tn_error *err);
 
+/* Descriptors 0 to 2 that are closed become /dev/null, opened so: what is opened next must never be
+ * one of them.  With O_RDONLY to write there remains an error, as it was. */
+void tn_fs_fill_standard(int flags);
+
 /* "a FIFO", "a symbolic link", ...: what a file of that st_mode is. */
 const char *tn_fs_kind(mode_t mode);
 

@@ -132,12 +132,12 @@ struct feeder {
     struct tn_error why;
 };
 
+/* It is the null device, as is one that was closed (tn_fs_fill_standard). */
 static bool has_no_input(void)
 {
     struct stat st;
 
-    return fstat(STDIN_FILENO, &st) < 0 ||
-           (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)); /* the null device */
+    return fstat(STDIN_FILENO, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
 }
 
 static void *feed(void *ctx)

@@ -44,6 +44,16 @@ int copy_stream_out(struct copy *c, const char *from, int fd, struct tn_error *e
     return tn_hand_files_read(c->files, from, 0, -1, fd, moved, c, TN_NEVER, err) < 0 ? -1 : 0;
 }
 
+/* A device, a socket or a pipe: in a directory it is left out and counted; named, it is refused. */
+static int skip(struct copy *c, const char *path, int depth, struct tn_error *err)
+{
+    if (depth == 0)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "%s is neither a file, a directory nor a link: nothing was copied", path);
+    c->skipped++;
+    return 0;
+}
+
 /* --- into the sandbox ---------------------------------------------------------------------- */
 
 static int put_entry(struct copy *c, int dir, const char *name, const char *to, int depth,
@@ -102,10 +112,8 @@ static int put_entry(struct copy *c, int dir, const char *name, const char *to, 
         return tn_fail_errno(err, errno, "%s", name);
     if (S_ISLNK(st.st_mode))
         return put_link(c, dir, name, to, err);
-    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
-        c->skipped++;
-        return 0;
-    }
+    if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return skip(c, name, depth, err);
     tn_autofd int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return tn_fail_errno(err, errno, "%s", name);
@@ -251,8 +259,7 @@ static int take_entry(struct copy *c, const struct tn_entry *e, const char *from
     case TN_ENTRY_OTHER:
         break;
     }
-    c->skipped++;
-    return 0;
+    return skip(c, from, depth, err);
 }
 
 int copy_out(struct copy *c, const char *from, int dir, const char *name, struct tn_error *err)

@@ -2,7 +2,8 @@
  *
  * Everything streams; symbolic links stay links, permission bits stay (what comes out of a sandbox
  * loses set-uid, set-gid and sticky bits).  Nothing that a sandbox says leads a write outside the
- * destination.  Other kinds of files are skipped and counted. */
+ * destination.  Other kinds of files are skipped and counted in a directory, and refused when they
+ * are what was named. */
 #ifndef TN_CLI_COPY_H
 #define TN_CLI_COPY_H
 

@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "base/thread.h"
 #include "cli/record.h"
 #include "cli/table.h"
 #include "cli/units.h"
@@ -9,6 +10,8 @@
 /* More than these are not asked one by one unless that is wanted. */
 enum { ASK_AT_MOST = 50 };
 #define ASK_SECONDS 5.0
+/* So many at the same time: a backend that is not there holds up no other. */
+enum { ASK_AT_ONCE = 16 };
 
 static const char *const refresh_words[] = {"auto", "yes", "no", NULL};
 enum { REFRESH_AUTO, REFRESH_YES, REFRESH_NO };
@@ -31,6 +34,11 @@ static const struct tn_field rows[] = {
 };
 static const struct tn_fields options_table = TN_FIELDS(rows);
 
+struct asked {
+    char *id;
+    struct tn_sandbox *sb; /* NULL: it cannot be asked, or did not answer */
+};
+
 struct listing {
     struct cli *cli;
     const struct ls_options *options;
@@ -39,6 +47,8 @@ struct listing {
     size_t count;        /* of all */
     size_t shown;
     bool refresh;
+    struct asked *asked;
+    size_t asked_count, next; /* the next one to be asked: atomic */
     struct table *table;
     struct tn_jw w;
 };
@@ -94,26 +104,82 @@ static void print_record(struct listing *l, const struct tn_record *r, const str
     table_cell(l->table, r->reason, NULL);
 }
 
+static bool is_wanted(const struct listing *l, const struct tn_record *r,
+                      const struct tn_json *spec)
+{
+    struct match m = {.labels = tn_json_get(spec, "labels")};
+
+    return (!l->runtime || strcmp(l->runtime, r->runtime) == 0) &&
+           (!l->options->labels || !tn_json_each(l->options->labels, missing_label, &m));
+}
+
+/* --- how they are now ----------------------------------------------------------------------- */
+
+static int collect(const struct tn_record *r, void *ctx)
+{
+    struct listing *l = ctx;
+    tn_autojson struct tn_json *spec = NULL;
+
+    tn_json_parse(r->spec, strlen(r->spec), &spec, NULL);
+    if (r->status == TN_STATUS_STARTING || !is_wanted(l, r, spec))
+        return 0;
+    l->asked = tn_realloc(l->asked, (l->asked_count + 1) * sizeof *l->asked);
+    l->asked[l->asked_count++] = (struct asked){.id = tn_strdup(r->id)};
+    return 0;
+}
+
+static void *ask_some(void *arg)
+{
+    struct listing *l = arg;
+
+    for (size_t i; (i = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED)) < l->asked_count;) {
+        tn_autosandbox struct tn_sandbox *sb = tn_sandbox_attach(l->rt, l->asked[i].id, NULL);
+        if (sb && tn_sandbox_inspect(sb, NULL, tn_deadline_in(ASK_SECONDS), NULL) == 0)
+            l->asked[i].sb = TN_TAKE_PTR(sb);
+    }
+    return NULL;
+}
+
+static void ask_all(struct listing *l)
+{
+    pthread_t threads[ASK_AT_ONCE - 1];
+    size_t started = 0;
+
+    while (started < ASK_AT_ONCE - 1 && started + 1 < l->asked_count &&
+           tn_thread_start(&threads[started], ask_some, l) == 0)
+        started++;
+    ask_some(l);
+    while (started)
+        pthread_join(threads[--started], NULL);
+}
+
+/* What was seen of it; one that did not answer is shown as it was known last. */
+static const struct tn_record *seen(const struct listing *l, const struct tn_record *r)
+{
+    for (size_t i = 0; i < l->asked_count; i++)
+        if (l->asked[i].sb && strcmp(l->asked[i].id, r->id) == 0)
+            return tn_sandbox_record(l->asked[i].sb);
+    return r;
+}
+
+static void listing_done(struct listing *l)
+{
+    for (size_t i = 0; i < l->asked_count; i++) {
+        tn_sandbox_free(l->asked[i].sb);
+        free(l->asked[i].id);
+    }
+    free(l->asked);
+}
+
 static int list_one(const struct tn_record *r, void *ctx)
 {
     struct listing *l = ctx;
     tn_autojson struct tn_json *spec = NULL;
-    tn_autosandbox struct tn_sandbox *sb = NULL;
 
     tn_json_parse(r->spec, strlen(r->spec), &spec, NULL);
-    if (l->runtime && strcmp(l->runtime, r->runtime) != 0)
+    if (!is_wanted(l, r, spec))
         return 0;
-    if (l->options->labels) {
-        struct match m = {.labels = tn_json_get(spec, "labels")};
-        if (tn_json_each(l->options->labels, missing_label, &m))
-            return 0;
-    }
-    if (l->refresh && r->status != TN_STATUS_STARTING)
-        sb = tn_sandbox_attach(l->rt, r->id, NULL);
-    /* One that cannot be asked is shown as it was known last. */
-    if (sb && tn_sandbox_inspect(sb, NULL, tn_deadline_in(ASK_SECONDS), NULL) == 0)
-        r = tn_sandbox_record(sb);
-    print_record(l, r, spec);
+    print_record(l, seen(l, r), spec);
     l->shown++;
     return 0;
 }
@@ -122,6 +188,7 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(256 << 20);
     autotable struct table *table = table_new(columns, TN_COUNT(columns));
+    TN_CLEANUP(listing_done)
     struct listing l = {.cli = cli,
                         .options = given,
                         .rt = cli_runtime(cli, err),
@@ -140,6 +207,9 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
         return -1;
     l.refresh = l.options->refresh == REFRESH_YES ||
                 (l.options->refresh == REFRESH_AUTO && l.count <= ASK_AT_MOST);
+    if (l.refresh && tn_store_each(store, part, collect, &l, err) < 0)
+        return -1;
+    ask_all(&l);
     tn_jw_array(&l.w);
     if (tn_store_each(store, part, list_one, &l, err) < 0)
         return -1;

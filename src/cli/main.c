@@ -1,6 +1,8 @@
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 
+#include "base/fs.h"
 #include "cli/clean.h"
 #include "cli/docker.h"
 #include "cli/progress.h"
@@ -224,6 +226,7 @@ int main(int argc, char **argv)
     bool json = false;
     int status = -1;
 
+    tn_fs_fill_standard(O_RDONLY);
     /* A reader that went away is an error of writing, which ends a verb in order. */
     signal(SIGPIPE, SIG_IGN);
     if (read_line(&line, argc, argv, &err) < 0) {

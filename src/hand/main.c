@@ -14,6 +14,7 @@
 
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/thread.h"
@@ -448,16 +449,6 @@ static enum tn_log_level log_level(const char *name)
     return TN_LOG_INFO;
 }
 
-/* Descriptors 0 to 2 must exist: what we open next must never become one of them. */
-static void fill_standard_descriptors(void)
-{
-    int fd;
-    do {
-        fd = open("/dev/null", O_RDWR);
-    } while (fd >= 0 && fd < 3);
-    tn_close(fd);
-}
-
 int main(int argc, char **argv)
 {
     static struct process process;
@@ -466,7 +457,7 @@ int main(int argc, char **argv)
 
     mallopt(M_ARENA_MAX,
             1); /* a heap for each thread costs every start more than they save later */
-    fill_standard_descriptors();
+    tn_fs_fill_standard(O_RDWR);
     if (argc > 0 && strcmp(basename(argv[0]), MCP_GATEWAY) == 0)
         return mcp_gateway(argc, argv);
     int r = tn_hand_options_read(&process.hand.options, argc, argv, &err);

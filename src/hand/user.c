@@ -261,8 +261,13 @@ static int make_directories(const char *dir, struct tn_error *err)
             return tn_fail_errno(err, errno, "working directory %s", path);
         *p = c;
         if (!c)
-            return 0;
+            break;
     }
+    return tn_fs_is_directory(dir) ? 0
+                                   : tn_fail(err, TN_E_INVALID,
+                                             "working directory %s: there is something else there, "
+                                             "not a directory",
+                                             dir);
 }
 
 /* As the original does, except that a directory that is the user's already is not walked again: on

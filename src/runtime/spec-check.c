@@ -299,6 +299,32 @@ static int check_size(const struct tn_spec *spec, struct tn_error *err)
                                       SPEC_MAX >> 10);
 }
 
+/* With less than that a hand and its shell do not come up: measured, and rounded up. 0 is no limit.
+ */
+static int check_floors(const struct tn_limits *l, struct tn_error *err)
+{
+    const struct {
+        const char *field;
+        double value, least;
+        const char *text;
+    } floors[] = {
+        {"memory", (double)l->memory, 8 << 20, "8m"},
+        {"pids", (double)l->pids, 12, "12"},
+        {"open_files", (double)l->open_files, 48, "48"},
+        {"disk", (double)l->disk, 1 << 20, "1m"},
+        {"file_size", (double)l->file_size, 512 << 10, "512k"},
+        {"wall_time", l->wall_time, 1, "1"},
+    };
+
+    for (size_t i = 0; i < TN_COUNT(floors); i++)
+        if (floors[i].value > 0 && floors[i].value < floors[i].least)
+            return tn_fail(err, TN_E_INVALID,
+                           "%s: no sandbox lives with so little: expected at least %s, or 0 for no "
+                           "limit, found %.6g",
+                           floors[i].field, floors[i].text, floors[i].value);
+    return 0;
+}
+
 int tn_spec_check(const struct tn_spec *spec, struct tn_error *err)
 {
     struct tn_limits limits;
@@ -308,5 +334,5 @@ int tn_spec_check(const struct tn_spec *spec, struct tn_error *err)
     for (size_t i = 0; i < TN_COUNT(checks); i++)
         if (checks[i].check(spec, err) != 0)
             return tn_error_context(err, "%s", checks[i].field);
-    return tn_spec_limits(spec, &limits, err);
+    return tn_spec_limits(spec, &limits, err) ? -1 : check_floors(&limits, err);
 }

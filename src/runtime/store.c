@@ -83,6 +83,40 @@ static void read_record(const struct tn_db_row *row, struct tn_record *r)
 
 /* --- opening ------------------------------------------------------------------------------- */
 
+/* In a user namespace root of the machine may have no number, and reads as this one. */
+static bool is_trusted(uid_t owner)
+{
+    static const uid_t overflow = 65534;
+    tn_autobuf struct tn_buf map = TN_BUF_INIT(4096);
+
+    if (owner == 0 || owner == geteuid())
+        return true;
+    return owner == overflow && tn_fs_read(TN_FS_ANYWHERE, "/proc/self/uid_map", &map, NULL) == 0 &&
+           !strstr(tn_buf_str(&map), " 4294967295\n");
+}
+
+/* Who can rename a directory above puts another one into its place. */
+static int check_parents(const char *path, struct tn_error *err)
+{
+    tn_autofree char *parent = tn_strdup(path);
+    struct stat st;
+
+    for (char *slash; (slash = strrchr(parent, '/'));) {
+        slash[slash == parent] = '\0';
+        if (stat(parent, &st) < 0)
+            return tn_fail_errno(err, errno, "state directory %s: %s", path, parent);
+        if (!is_trusted(st.st_uid) || ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX)))
+            return tn_fail(
+                err, TN_E_DENIED,
+                "state directory %s: others can replace it, because %s is user %u's with "
+                "mode %04o: expected one of root's or yours that others cannot write to",
+                path, parent, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+        if (slash == parent)
+            break;
+    }
+    return 0;
+}
+
 int tn_state_open(const char *directory, struct tn_error *err)
 {
     tn_autofd int dir = tn_fs_mkdirs(TN_FS_ANYWHERE, directory, 0700, NULL, NULL, err);
@@ -103,6 +137,11 @@ int tn_state_open(const char *directory, struct tn_error *err)
             "state directory %s: others can write to it (mode %04o): chmod 700 it after a "
             "look at what is in it",
             directory, (unsigned)st.st_mode & 07777);
+    tn_autofree char *real = realpath(directory, NULL);
+    if (!real)
+        return tn_fail_errno(err, errno, "state directory %s", directory);
+    if (check_parents(real, err) < 0 || check_parents(directory, err) < 0)
+        return -1;
     return TN_TAKE_FD(dir);
 }
 

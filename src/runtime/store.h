@@ -17,7 +17,8 @@
 struct tn_store;
 
 /* The state directory: made (0700) when missing.  Keys and programs are read from it, so it must be
- * ours and nobody else may write to it: TN_E_DENIED.  An O_PATH descriptor, or -1. */
+ * ours and nobody else may write to it, and those above it must be root's or ours and not writable
+ * by others unless sticky: TN_E_DENIED.  An O_PATH descriptor, or -1. */
 int tn_state_open(const char *directory, struct tn_error *err);
 
 /* directory is as tn_state_open wants it. */

@@ -89,6 +89,11 @@ def test_the_table_of_concerns_names_what_is_there():
             assert path.exists(), f"{pattern}: {path} is not there"
 
 
+def test_a_check_since_no_revision():
+    done = subprocess.run([ROOT / "tools/check", "no-such-revision"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "fatal:" in done.stderr and "Traceback" not in done.stderr, done
+
+
 def test_every_source_has_a_row():
     listing = subprocess.run([ROOT / "tools/sources", "c", "h"], stdout=subprocess.PIPE, text=True, check=True).stdout
     folders = {str(pathlib.PurePath(path).parent) for path in listing.splitlines() if path.startswith(("src/", "include/"))}

@@ -152,6 +152,24 @@ def test_options_before_and_behind_the_verb(tendon, tmp_path):
     assert third.is_dir()
 
 
+def test_a_state_directory_that_others_could_replace(tendon, tmp_path):
+    """Whoever may write to a directory above it renames it, and puts another one into its place."""
+    for mode, refused in ((0o777, True), (0o1777, False), (0o755, False)):
+        above = tmp_path / f"above-{mode:o}"
+        (above / "between").mkdir(parents=True)
+        above.chmod(mode)
+        link = tmp_path / f"link-{mode:o}"
+        link.symlink_to(above)
+        for path in (above / "between/state", link / "between/state"):
+            if refused:
+                assert f"others can replace it, because {above} is" in tendon.fails(77, "--state", str(path), "ls")
+            else:
+                assert tendon.ok("--state", str(path), "ls", "--json") == "[]\n"
+    (tmp_path / "above-777/link").symlink_to(tmp_path / "above-755")
+    assert "others can replace it" in tendon.fails(77, "--state", str(tmp_path / "above-777/link/state"), "ls")
+
+
+
 def test_set_before_and_behind_add_up(tendon):
     out = tendon.json("--set", "jail.memory=1g", "config", "--set", "jail.pids=77", "--changed")
     text = json.dumps(out)

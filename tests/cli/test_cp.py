@@ -149,8 +149,11 @@ def test_over_other_kinds_of_files(web, tmp_path):
             there = web("cp", str(tmp_path / source), f"web:{name}", timeout=60)
             assert there.returncode == 0 or name in there.stderr, (name, source, there.stderr)
     # And as what is copied.
-    result = web("cp", "web:fifo", str(tmp_path / "out"), timeout=60)
-    assert "1 files were skipped" in result.stderr and not (tmp_path / "out").exists()
+    os.mkfifo(tmp_path / "fifo")
+    for pair in (("web:fifo", "out"), ("web:/dev/zero", "out"), ("fifo", "web:out")):
+        result = web("cp", *(str(tmp_path / one) if ":" not in one else one for one in pair), timeout=60)
+        assert result.returncode != 0 and "is neither a file, a directory nor a link" in result.stderr, (pair, result)
+    assert not (tmp_path / "out").exists() and web("exec", "web", f"test -e {web.inside}/out").returncode == 1
 
 
 def test_links_of_the_sandbox_are_not_followed_here(web, tmp_path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -50,6 +51,17 @@ def test_no_input_is_the_end_of_file(web, session):
     assert web.ok("exec", *session, "web", "cat") == ""
     assert web("exec", *session, "web", "read x").returncode == 1
     assert web.ok("exec", *session, "web", "test ! -t 0 && cat - <<< 'its own'") == "its own\n"
+
+
+@pytest.mark.parametrize("line", ["exec web cat", "run cat", "cp - web:nothing", "mcp"])
+def test_a_closed_input_is_the_end_of_file(web, line):
+    """What is opened later must not become it."""
+    assert web.ok("--quiet", *line.split(), preexec_fn=lambda: os.close(0)) == ""
+
+
+def test_a_closed_output_is_an_error(web):
+    result = subprocess.run(["sh", "-c", f"{web.program} ls >&- 2>&1"], env=web.env, stdin=subprocess.DEVNULL, timeout=60)
+    assert result.returncode != 0
 
 
 def test_standard_input(web):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -219,6 +220,18 @@ def test_tour(any_tendon):
     for title, seen in (("A cell of Python", "says 42"), ("A page in the browser", "END webpage content")):
         chapter = re.split(r"\n\n(?=\d\. |Your turn)", out.split(title)[1])[0]
         assert seen in chapter or ("not here: " in chapter and "to get it: " in chapter), chapter
+
+
+def layers_of(text):
+    found = re.search(r"^isolated by: (.*(?:\n    .*)*)", text, re.MULTILINE)
+    return set(re.split(r",\s+", found[1])) if found else set()
+
+
+def test_the_readme_shows_what_a_jail_is_isolated_by(jailed):
+    """Another kernel, or another account, may have less."""
+    readme = layers_of((pathlib.Path(__file__).parents[2] / "README.md").read_text())
+    printed = layers_of(jailed.ok("run", *QUICK))
+    assert printed and printed <= readme and "no_new_privs" not in readme, printed ^ readme
 
 
 def test_tour_without_a_browser(tendon, tmp_path):

@@ -1,6 +1,8 @@
 """The whole program with sandboxes of each cloud, from new to gc; and who is killed when."""
 
 import json
+import os
+import signal
 import time
 
 import pytest
@@ -68,6 +70,24 @@ def test_the_second_start_uploads_nothing(tendon, service):
     tendon.ok("resume", "web")
     assert tendon.ok("exec", "web", "echo works") == "works\n"
     assert uploads(tendon, service) == before
+
+
+def test_a_cloud_that_is_silent_is_asked_for_all_at_once(own_service, make_tendon):
+    """`ls` waits for it some seconds, not as often as it has sandboxes there."""
+    tendon = make_tendon(own_service)
+    names = [f"web{n}" for n in range(5)]
+    for name in names:
+        tendon.ok("new", "--name", name)
+    listed = [row["name"] for row in json.loads(tendon.ok("--json", "ls"))]
+    assert sorted(listed) == names
+    os.kill(own_service.process.pid, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        assert [row["name"] for row in json.loads(tendon.ok("--json", "ls"))] == listed
+        took = time.monotonic() - begun
+    finally:
+        os.kill(own_service.process.pid, signal.SIGCONT)
+    assert took < 18, took  # 5 seconds for each, one after the other, were 25
 
 
 # --- lost and found ----------------------------------------------------------------------------------

@@ -100,6 +100,19 @@ def test_the_whole_machine_is_no_image(plain):
     assert "state directory" in refused(plain, image=str(plain.base)).text
 
 
+def test_directories_that_are_no_root(plain, root):
+    empty = plain.base / "empty"
+    empty.mkdir(mode=0o755)
+    assert "is empty" in refused(plain, image=str(empty)).text
+    saved = plain.base / "saved"
+    subprocess.run(["install", "-d", "-m", "755", saved], check=True)
+    subprocess.run(["tar", "-xf", save_image(plain.base / "image.tar", image_layers(root, plain.base)), "-C", saved], check=True)
+    refusal = refused(plain, image=str(saved))
+    assert refusal.code == "unsupported" and "docker save" in refusal.text
+    (root / "manifest.json").write_text('[{"name": "of a program"}]')
+    plain.new(plain.open(), image=str(root)).ok("test -e /manifest.json")
+
+
 def test_no_such_image(plain):
     assert refused(plain, image="/no/such/image").code == "not_found"
     by_name = refused(plain, image="debian:12")

@@ -298,7 +298,7 @@ def test_what_the_api_does_not_have(world, driver, api):
         assert refused(box, verb, name="x").code == "unsupported", verb
     for field, value in {
         "volumes": ["/tmp:/x"], "devices": ["/dev/null"], "gpus": "all", "network": "none", "ports": [80],
-        "memory": "1g", "cpus": 1, "pids": 5, "disk": "1g", "open_files": 99, "file_size": "1m", "wall_time": 9,
+        "memory": "1g", "cpus": 1, "pids": 50, "disk": "1g", "open_files": 99, "file_size": "1m", "wall_time": 9,
         "hand_args": ["-x"],
     }.items():  # fmt: skip
         refusal = refused(world.new, driver, **{field: value})

@@ -405,9 +405,19 @@ def test_no_memory(service, client):
 
 
 @pytest.mark.parametrize("memory", ["100k", "400k"])
-def test_no_memory_to_start_with(service, client, memory):
-    """The program that makes the jail is killed, or the hand in it: a matter of memory, not of the engine."""
-    box = failed(client, "memory", "out of memory (limit", memory=memory)
+def test_no_memory_to_start_with(make_service, memory):
+    """The program that makes the jail is killed, or the hand in it: a matter of memory, not of the engine. So little is
+    the operator's word: a client's is refused."""
+    client = make_service(settings={"jail.memory": memory}).start().client()
+    box = failed(client, "memory", "out of memory (limit")
+    order(client, box, "delete").ok(204)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "/dev/null"])
+def test_a_workspace_that_is_no_directory(client, path):
+    box = client.post("/v1/sandboxes", {"plugins": [], "workspace": path}).ok(201).json
+    reason = becomes(client, box, "error")["reason"]
+    assert f"{path}: there is something else there, not a directory" in reason, reason
     order(client, box, "delete").ok(204)
 
 

@@ -117,6 +117,15 @@ def test_numbers_that_are_none(alice, wish):
 
 
 @pytest.mark.parametrize(
+    "wish", [{"memory": "1"}, {"memory": "1k"}, {"pids": 1}, {"open_files": 1}, {"disk": "1k"}, {"file_size": "1"},
+             {"wall_time": 0.001}], ids=str
+)
+def test_what_no_sandbox_lives_with(alice, wish):
+    denied(alice.post("/v1/sandboxes", wish), *wish, "at least", status=400)
+    nothing_was_made(alice)
+
+
+@pytest.mark.parametrize(
     "wish, words",
     [
         ({"env": {f"V{n}": "x" for n in range(1025)}}, ["env", "1024"]),

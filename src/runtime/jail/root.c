@@ -1,5 +1,7 @@
+#include <dirent.h>
 #include <sys/stat.h>
 
+#include "base/fs.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
 
@@ -9,6 +11,30 @@ static bool is_below(const char *path, const char *directory)
 {
     size_t n = strlen(directory);
     return strncmp(path, directory, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+/* The unpacked tar of `docker save`: what its manifest.json says is not what a root would have. */
+static bool is_saved_image(const char *path)
+{
+    tn_autofree char *file = tn_asprintf("%s/manifest.json", path);
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
+    tn_autojson struct tn_json *json = NULL;
+
+    return tn_fs_read(TN_FS_ANYWHERE, file, &text, NULL) == 0 &&
+           tn_json_parse(text.data, text.len, &json, NULL) == 0 &&
+           tn_json_get(tn_json_at(json, 0), "Layers");
+}
+
+static bool is_empty(const char *path)
+{
+    DIR *list = opendir(path);
+    size_t count = 0;
+
+    while (list && count < 3 && readdir(list)) /* . and .. are there always */
+        count++;
+    if (list)
+        closedir(list);
+    return list && count < 3;
 }
 
 static int take_directory(const struct jail_engine *e, char *path, struct jail_storage *s,
@@ -24,6 +50,12 @@ static int take_directory(const struct jail_engine *e, char *path, struct jail_s
     if (is_below(path, e->host->state) || is_below(e->host->state, path))
         return tn_fail(err, TN_E_INVALID,
                        "image %s: it and our own state directory lie in each other", path);
+    if (is_empty(path))
+        return tn_fail(err, TN_E_UNSUPPORTED, "image %s: the directory is empty", path);
+    if (is_saved_image(path))
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "image %s: this is what `docker save` wrote, unpacked: give the tar itself",
+                       path);
     s->root = TN_TAKE_PTR(owned);
     return 0;
 }

@@ -163,6 +163,12 @@ static void test_check(void **state)
         {"{\"gpus\":\"0,,1\"}", "gpus: expected 'all' or ids"},
         {"{\"memory\":\"lots\"}", "memory: expected a size"},
         {"{\"disk\":\"-1\"}", "disk: expected a size"},
+        {"{\"memory\":\"8191k\"}", "memory: no sandbox lives with so little: expected at least 8m"},
+        {"{\"pids\":11}", "pids: no sandbox lives with so little: expected at least 12"},
+        {"{\"open_files\":47}", "open_files: no sandbox lives with so little"},
+        {"{\"disk\":\"1k\"}", "disk: no sandbox lives with so little"},
+        {"{\"file_size\":\"1\"}", "file_size: no sandbox lives with so little"},
+        {"{\"wall_time\":0.001}", "wall_time: no sandbox lives with so little"},
     };
 
     for (size_t i = 0; i < TN_COUNT(cases); i++) {
