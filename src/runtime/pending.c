@@ -220,23 +220,7 @@ int tn_pending_load(const char *directory, int64_t id, struct tn_pending *out, s
     return load(directory, id, WAITS, out, err);
 }
 
-int tn_pending_each(const char *directory, tn_pending_fn fn, void *ctx)
-{
-    tn_autofree int64_t *ids = NULL;
-    size_t n = list(directory, WAITS, &ids);
-    int r = 0;
-
-    for (size_t i = 0; i < n && !r; i++) {
-        struct tn_pending p;
-        if (tn_pending_load(directory, ids[i], &p, NULL))
-            continue;
-        r = fn(&p, ctx);
-        tn_pending_done(&p);
-    }
-    return r;
-}
-
-/* Whoever answers has not come to its end, nor died. */
+/* Whoever answers has not come to its end, nor died: then the file goes. */
 static bool is_held(const char *directory, int64_t id)
 {
     tn_autofd int folder = open_folder(directory, NULL);
@@ -250,6 +234,33 @@ static bool is_held(const char *directory, int64_t id)
         return true;
     unlinkat(folder, name, 0);
     return false;
+}
+
+/* What a process left that was killed while it answered. */
+static void forget_dead(const char *directory)
+{
+    tn_autofree int64_t *ids = NULL;
+    size_t n = list(directory, TAKEN, &ids);
+
+    for (size_t i = 0; i < n; i++)
+        is_held(directory, ids[i]);
+}
+
+int tn_pending_each(const char *directory, tn_pending_fn fn, void *ctx)
+{
+    tn_autofree int64_t *ids = NULL;
+    size_t n = list(directory, WAITS, &ids);
+    int r = 0;
+
+    forget_dead(directory);
+    for (size_t i = 0; i < n && !r; i++) {
+        struct tn_pending p;
+        if (tn_pending_load(directory, ids[i], &p, NULL))
+            continue;
+        r = fn(&p, ctx);
+        tn_pending_done(&p);
+    }
+    return r;
 }
 
 static int find(const char *directory, const char *key, const char *ending, struct tn_pending *out)

@@ -117,6 +117,10 @@ static void test_it_is_found_while_it_is_answered(void **state)
     put("9.taken", "{\"id\": 9}\n"); /* of a process that was killed */
     assert_int_equal(tn_pending_find(directory, "k9", &same), -1);
     assert_int_equal(access(path, F_OK), -1);
+    int64_t last = -1;
+    put("9.taken", "{\"id\": 9}\n");
+    assert_int_equal(tn_pending_each(directory, count, &last), 0);
+    assert_int_equal(access(path, F_OK), -1);
 }
 
 static void test_what_is_damaged_is_left_out(void **state)
