@@ -1,7 +1,19 @@
 """Worlds of the cloud backends (tests/runtime/conformance.py), and the program with sandboxes of one."""
 
+import pytest
+
 from conformance import World
+from services import Service
 from tendons import Tendon, eventually
+
+
+def start_service(folder, **kwargs):
+    service = Service(folder, **kwargs)
+    doctor = service.tendon("doctor", "--runtime", "jail")
+    if doctor.returncode:
+        service.ids.stop()
+        pytest.skip(f"the jail does not work here: {doctor.stdout}{doctor.stderr}")
+    return service.start()
 
 
 class E2b:

@@ -9,18 +9,8 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 for _folder in ("runtime", "cli", "service"):
     sys.path.insert(1, str(TESTS / _folder))
 
-from cloud_worlds import CLOUDS, CloudTendon, VendorWorld  # noqa: E402
-from services import Service  # noqa: E402
+from cloud_worlds import CLOUDS, CloudTendon, VendorWorld, start_service  # noqa: E402
 from vendor import Vendor  # noqa: E402
-
-
-def start_service(folder, **kwargs):
-    service = Service(folder, **kwargs)
-    doctor = service.tendon("doctor", "--runtime", "jail")
-    if doctor.returncode:
-        service.ids.stop()
-        pytest.skip(f"the jail does not work here: {doctor.stdout}{doctor.stderr}")
-    return service.start()
 
 
 @pytest.fixture(scope="session")

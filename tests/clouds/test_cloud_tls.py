@@ -9,8 +9,7 @@ import subprocess
 
 import pytest
 
-from cloud_worlds import CLOUDS, CloudTendon, Modal
-from conftest import start_service
+from cloud_worlds import CLOUDS, CloudTendon, Modal, start_service
 from peers import peers, sdk
 from services import PATIENCE
 from vendors import environment

@@ -120,7 +120,7 @@ def test_only_a_digest_is_kept(open_one):
         (["create", "x", "--expires", "soon"], "7d"),
         (["create", "x", "--tenant", "../x"], "letters, digits"),
         (["create", "admin"], "already"),
-        (["forget", "x"], "create, ls, revoke"),
+        (["forget", "x"], "create, set, ls, revoke"),
     ],
 )
 def test_wishes_for_keys_that_make_no_sense(open_one, words, said):
