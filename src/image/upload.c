@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/clock.h"
 #include "image/context.h"
 
 enum {
@@ -12,7 +13,8 @@ enum {
     SIZE_AT = 124,
     SIZE_BYTES = 12,
     TYPE_AT = 156,
-    EXTRA_MAX = 1 << 20
+    EXTRA_MAX = 1 << 20,
+    LOOK = 1 << 20 /* bytes between two looks at the clock */
 };
 #define TOTAL_MAX (INT64_C(16) << 30) /* a gzip of nothing but zeros is a thousandth of that */
 
@@ -22,9 +24,10 @@ struct tn_upload {
     struct tn_buf *found;    /* where it goes then */
     bool has_found;
     char block[BLOCK];
-    size_t sent;         /* of the block */
-    uint64_t left;       /* bytes of the entry that has begun */
-    int64_t total;       /* of everything so far */
+    size_t sent;   /* of the block */
+    uint64_t left; /* bytes of the entry that has begun */
+    int64_t total; /* of everything so far */
+    int64_t deadline;
     char type;           /* of that entry */
     bool is_dockerfile;  /* it is */
     bool renamed;        /* the next entry has a longer name than its header says */
@@ -38,6 +41,7 @@ struct tn_upload *tn_upload_new(int fd, const char *dockerfile, struct tn_error 
     int own = lseek(fd, 0, SEEK_SET) == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 
     u->sent = BLOCK;
+    u->deadline = TN_NEVER;
     tn_buf_init(&u->extra, EXTRA_MAX);
     u->file = own < 0 ? NULL : gzdopen(own, "rb");
     if (!u->file) {
@@ -91,9 +95,10 @@ static int read_size(const char *field, uint64_t *out)
     return digits && i == SIZE_BYTES ? 0 : -1;
 }
 
-static bool has_content(char type)
+/* A header that says something of what follows it. */
+static bool is_extra(char type)
 {
-    return strchr("0xgLK", type);
+    return type && strchr("xgLK", type);
 }
 
 static int begin_entry(struct tn_upload *u, struct tn_error *err)
@@ -103,7 +108,8 @@ static int begin_entry(struct tn_upload *u, struct tn_error *err)
     u->type = u->block[TYPE_AT];
     if (!u->type || !strchr("0125xgLK", u->type))
         return refuse(err, "it has entries that are neither files, directories nor links");
-    if (read_size(u->block + SIZE_AT, &u->left) || (u->left && !has_content(u->type)))
+    if (read_size(u->block + SIZE_AT, &u->left) ||
+        (u->left && u->type != '0' && !is_extra(u->type)))
         return refuse(err, "the size of an entry cannot be read");
     while (strncmp(name, "./", 2) == 0)
         name += 2;
@@ -120,7 +126,8 @@ static int begin_entry(struct tn_upload *u, struct tn_error *err)
     return 0;
 }
 
-/* What a header says of the next one may not say how long that is. */
+/* What a header says of the next one may not say how long that is, and of all that follow, to which
+ * the tail belongs, not what they are called. */
 static int check_extra(struct tn_upload *u, struct tn_error *err)
 {
     tn_buf_putc(&u->extra, '\0');
@@ -129,6 +136,8 @@ static int check_extra(struct tn_upload *u, struct tn_error *err)
     if (memmem(u->extra.data, u->extra.len, " size=", 6) ||
         memmem(u->extra.data, u->extra.len, " GNU.sparse", 11))
         return refuse(err, "it has an entry with holes, or of more than 8 GiB");
+    if (u->type == 'g' && memmem(u->extra.data, u->extra.len, " path=", 6))
+        return refuse(err, "it has one name for all entries");
     u->renamed |=
         u->type == 'L' || (u->type == 'x' && memmem(u->extra.data, u->extra.len, " path=", 6));
     return 0;
@@ -160,12 +169,16 @@ static int advance(struct tn_upload *u, struct tn_error *err)
     u->total += n;
     if (u->total > TOTAL_MAX)
         return tn_fail(err, TN_E_TOO_LARGE, "context: it is too large");
+    if (u->total % LOOK == 0 && u->deadline != TN_NEVER && tn_now() >= u->deadline)
+        return tn_fail(err, TN_E_TOO_LARGE, "context: it takes too long to be read through");
     if (u->left && n)
         return go_on(u, err);
     if (u->left)
         return refuse(err, "it is cut short");
     if (n && !is_zero(u->block))
         return begin_entry(u, err);
+    if (is_extra(u->type)) /* it would be said of the tail */
+        return refuse(err, "its last header has no entry");
     u->ended = true;
     u->sent = BLOCK;
     return 0;
@@ -187,7 +200,7 @@ ssize_t tn_upload_read(void *to, size_t n, void *ctx, struct tn_error *err)
     return (ssize_t)n;
 }
 
-int tn_upload_dockerfile(int fd, struct tn_buf *out, struct tn_error *err)
+int tn_upload_dockerfile(int fd, struct tn_buf *out, int64_t deadline, struct tn_error *err)
 {
     struct tn_upload *u = tn_upload_new(fd, NULL, err);
     char bytes[BLOCK];
@@ -195,6 +208,7 @@ int tn_upload_dockerfile(int fd, struct tn_buf *out, struct tn_error *err)
 
     if (u) {
         u->found = out;
+        u->deadline = deadline;
         while ((n = tn_upload_read(bytes, sizeof bytes, u, err)) > 0)
             ;
         if (n == 0 && !u->has_found)

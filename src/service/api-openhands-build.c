@@ -14,6 +14,7 @@
 #include "service/openhands.h"
 
 #define ENGINE_SECONDS 30.0
+#define CHECK_SECONDS 60.0 /* for a context, which is unpacked for it */
 /* A client that hears of a limit comes back after so many seconds. */
 #define RETRY_SECONDS "30"
 
@@ -257,7 +258,7 @@ static int check_dockerfile(struct builder *by, int fd, struct build_wish *wish,
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(DOCKERFILE_MAX);
 
-    if (tn_upload_dockerfile(fd, &text, err) ||
+    if (tn_upload_dockerfile(fd, &text, tn_deadline_in(CHECK_SECONDS), err) ||
         dockerfile_images(tn_buf_str(&text), check_image, by, err))
         return -1;
     wish->dockerfile = tn_buf_take(&text);

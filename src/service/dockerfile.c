@@ -463,8 +463,10 @@ int dockerfile_read(const char *text, const struct tn_json *args, const char *co
 
 struct lister {
     struct tn_buf args;   /* " NAME=value ", those before the first FROM; "$": not known */
-    struct tn_buf stages; /* " name " */
-    bool begun;           /* there was a FROM */
+    struct tn_buf stages; /* " name ", those that have ended */
+    struct tn_buf stage;  /* the same of this one, which is no source of itself */
+    size_t begun;         /* how many FROM there were */
+    bool later;           /* ONBUILD: this is done where the stages are others */
     dockerfile_image_fn fn;
     void *ctx;
     struct tn_error *err;
@@ -475,11 +477,15 @@ static int no_image(struct lister *l, const char *why)
     return tn_fail(l->err, TN_E_INVALID, "Dockerfile: %s", why);
 }
 
-static bool is_stage(const struct lister *l, const char *name)
+/* 1, 0, or -1: one builder would take it for a stage, and another one for an image. */
+static int is_stage(struct lister *l, const char *name)
 {
     tn_autofree char *whole = tn_asprintf(" %s ", name);
+    const char *stages = tn_buf_str(&l->stages);
 
-    return strcasestr(tn_buf_str((struct tn_buf *)&l->stages), whole);
+    if (l->later || !strcasestr(stages, whole))
+        return 0;
+    return strstr(stages, whole) ? 1 : no_image(l, "expected the name of a stage as AS gave it");
 }
 
 /* The value that counts, as far as the letters of an image go; NULL: not known. */
@@ -517,30 +523,70 @@ static int take_image(struct lister *l, const char *word, size_t len)
     const char *name = tn_buf_str(&image);
     if (!*name)
         return no_image(l, "expected the name of an image");
-    return strcmp(name, "scratch") == 0 || is_stage(l, name) ? 0 : l->fn(name, l->ctx, l->err);
+    int stage = strcmp(name, "scratch") == 0 ? 1 : is_stage(l, name);
+    return stage ? (stage < 0 ? -1 : 0) : l->fn(name, l->ctx, l->err);
+}
+
+/* The image of a flag, or a stage, also by its number.  Variables have other values there. */
+static int take_source(struct lister *l, const char *word, size_t len)
+{
+    size_t number = 0;
+
+    if (memchr(word, '$', len))
+        return no_image(l, "from=: expected an image, or a stage, without variables");
+    if (!len || strspn(word, "0123456789") < len)
+        return take_image(l, word, len);
+    for (size_t i = 0; i < len && number < l->begun; i++)
+        number = number * 10 + (size_t)(word[i] - '0');
+    return !l->later && number + 1 < l->begun ? 0 : no_image(l, "from=: there is no such stage");
+}
+
+/* How long the flag at `at` is; 0: there is none.  -1: builders could think differently where it
+ * ends, which for some is at every byte that is a blank in Latin-1. */
+static ssize_t flag_length(struct lister *l, const char *at)
+{
+    size_t n = strcspn(at, " \t");
+
+    if ((unsigned char)*at >= 0x80)
+        return no_image(l, "expected flags and first arguments to begin in ASCII");
+    if (strncmp(at, "--", 2) != 0)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (strchr("\"'\\", at[i]) || (unsigned char)at[i] >= 0x80)
+            return no_image(l, "expected flags in ASCII, without quotes");
+    return (ssize_t)n;
 }
 
 static int list_from(struct lister *l, const char *at)
 {
-    for (; strncmp(at, "--", 2) == 0; at = skip_blanks(at + strcspn(at, " \t")))
+    ssize_t flag;
+
+    tn_buf_puts(&l->stages, tn_buf_str(&l->stage));
+    tn_buf_reset(&l->stage);
+    for (; (flag = flag_length(l, at)) > 0; at = skip_blanks(at + flag))
         if (strncmp(at, "--platform=", 11) != 0)
             return no_image(l, "FROM: expected --platform=... at most, before the image");
+    if (flag < 0)
+        return -1;
     size_t n = strcspn(at, " \t");
     const char *as = skip_blanks(at + n);
     if (take_image(l, at, n))
         return -1;
-    l->begun = true;
+    l->begun++;
     if (!*as)
         return 0;
     const char *stage = skip_blanks(as + 2);
     if (strncasecmp(as, "as", 2) != 0 || stage == as + 2 ||
         strspn(stage, WORD_LETTERS "._-") != strlen(stage) || !isalpha((unsigned char)*stage))
         return no_image(l, "FROM: expected an image, or an image AS name");
-    tn_buf_printf(&l->stages, " %s ", stage);
-    return 0;
+    tn_buf_printf(&l->stage, " %s ", stage);
+    return strcasestr(tn_buf_str(&l->stages), tn_buf_str(&l->stage))
+               ? no_image(l, "FROM: there is a stage of that name")
+               : 0;
 }
 
-/* Those before the first FROM; what is none of the letters of images is not known. */
+/* Those before the first FROM; what is none of the letters of images is not known.  Quotes could
+ * hide where a word ends, and what it names. */
 static int list_arg(struct lister *l, const char *at)
 {
     while (!l->begun && *at) {
@@ -550,9 +596,13 @@ static int list_arg(struct lister *l, const char *at)
         size_t plain = n && at[n] == '=' ? strspn(value + quoted, IMAGE_LETTERS) : 0;
         bool known = n && at[n] == '=' && n + 1 + plain + 2 * (size_t)quoted == len &&
                      (!quoted || value[1 + plain] == '"');
-        if (n)
-            tn_buf_printf(&l->args, " %.*s=%.*s ", (int)n, at, known ? (int)plain : 1,
-                          known ? value + quoted : "$");
+        if (!n || (at[n] != '=' && n < len))
+            return no_image(l, "ARG: expected NAME, or NAME=value");
+        for (size_t i = n; !known && i < len; i++)
+            if (strchr("\"'\\", at[i]) || (unsigned char)at[i] >= 0x80)
+                return no_image(l, "ARG: expected values in ASCII, without quotes, before FROM");
+        tn_buf_printf(&l->args, " %.*s=%.*s ", (int)n, at, known ? (int)plain : 1,
+                      known ? value + quoted : "$");
         at = skip_blanks(at + len);
     }
     return 0;
@@ -561,34 +611,56 @@ static int list_arg(struct lister *l, const char *at)
 /* The fields of --mount=type=bind,from=IMAGE */
 static int list_mount(struct lister *l, const char *at, size_t len)
 {
+    if (memchr(at, '$', len))
+        return no_image(l, "RUN: expected --mount=... without variables");
     for (const char *end = at + len; at < end;) {
         size_t n = strcspn(at, ", \t");
-        if (strncasecmp(at, "from=", 5) == 0 && take_image(l, at + 5, n - 5))
+        if (strncasecmp(at, "from=", 5) == 0 && take_source(l, at + 5, n - 5))
             return -1;
         at += n + 1;
     }
     return 0;
 }
 
+static int list_nothing_of(struct lister *l, const char *at, size_t len)
+{
+    return 0;
+}
+
+/* The flags that are served: what the builders that are asked know, or refuse. */
+static const struct {
+    const char *start; /* with a =: a value follows */
+    bool run;          /* of RUN; else of COPY and ADD */
+    int (*work)(struct lister *l, const char *value, size_t len);
+} flags[] = {
+    {"--mount=", true, list_mount},         {"--from=", false, take_source},
+    {"--chown=", false, list_nothing_of},   {"--chmod=", false, list_nothing_of},
+    {"--exclude=", false, list_nothing_of}, {"--link", false, list_nothing_of},
+    {"--parents", false, list_nothing_of},
+};
+
+static int list_flag(struct lister *l, const char *at, size_t len, bool run)
+{
+    for (size_t i = 0; i < TN_COUNT(flags); i++) {
+        size_t n = strlen(flags[i].start);
+        if (flags[i].run == run && strncmp(at, flags[i].start, n) == 0 &&
+            (len == n || flags[i].start[n - 1] == '='))
+            return flags[i].work(l, at + n, len - n);
+    }
+    return tn_fail(l->err, TN_E_INVALID, "Dockerfile: '%.*s' is no flag that is served here",
+                   len < 40 ? (int)len : 40, at);
+}
+
 static int list_flags(struct lister *l, const char *at, bool run)
 {
+    ssize_t n;
+
     if (strstr(at, "<<"))
         return no_image(l, "here-documents, and <<, are not served here");
-    for (; strncmp(at, "--", 2) == 0; at = skip_blanks(at + strcspn(at, " \t"))) {
-        size_t n = strcspn(at, " \t");
-        if (strcspn(at, "\"'\\") < n)
-            return no_image(l, "expected flags without quotes");
-        if (run && strncmp(at, "--mount=", 8) != 0)
-            return no_image(l, "RUN: of flags only --mount is served here");
-        int failed =
-            run ? list_mount(l, at + 8, n - 8)
-            : strncasecmp(at, "--from=", 7) != 0 || (strspn(at + 7, "0123456789") == n - 7 && n > 7)
-                ? 0
-                : take_image(l, at + 7, n - 7);
-        if (failed)
+    for (; (n = flag_length(l, at)) > 0; at = skip_blanks(at + n))
+        if (list_flag(l, at, (size_t)n, run))
             return -1;
-    }
-    return 0;
+    return n < 0 ? -1 : 0;
 }
 
 static int list_run(struct lister *l, const char *at)
@@ -654,7 +726,10 @@ static int list_line(struct lister *l, const char *line, bool onbuild)
 
 static int list_onbuild(struct lister *l, const char *at)
 {
-    return list_line(l, at, true);
+    l->later = true;
+    int failed = list_line(l, at, true);
+    l->later = false;
+    return failed;
 }
 
 /* Lines of which builders could think differently where they end. */
@@ -687,6 +762,7 @@ int dockerfile_images(const char *text, dockerfile_image_fn fn, void *ctx, struc
         text += 3;
     tn_buf_init(&l.args, 2 * DOCKERFILE_MAX);
     tn_buf_init(&l.stages, 2 * DOCKERFILE_MAX);
+    tn_buf_init(&l.stage, DOCKERFILE_MAX);
     int failed =
         strlen(text) < DOCKERFILE_MAX ? check_lines(&l, text) : no_image(&l, "it is too large");
     while (!failed && next_line(&text, &line))
@@ -695,5 +771,6 @@ int dockerfile_images(const char *text, dockerfile_image_fn fn, void *ctx, struc
         failed = no_image(&l, "FROM: expected an image");
     tn_buf_done(&l.args);
     tn_buf_done(&l.stages);
+    tn_buf_done(&l.stage);
     return failed ? -1 : 0;
 }

@@ -65,10 +65,11 @@ def packed(*entries):
     with tarfile.open(fileobj=out, mode="w:gz") as tar:
         for name, text, *more in entries:
             info = tarfile.TarInfo(name)
-            info.size = len(text)
+            content = text.encode(errors="surrogateescape")
+            info.size = len(content)
             for key, value in more:
                 setattr(info, key, value)
-            tar.addfile(info, io.BytesIO(text.encode()))
+            tar.addfile(info, io.BytesIO(content))
     return base64.b64encode(out.getvalue())
 
 
@@ -243,6 +244,26 @@ def test_a_build_takes_only_from_images_that_the_client_may_name(strict, engine,
         (403, f"{start}\nONBUILD COPY --from={debian_image} /a /b"),
         (403, f"{start}\nRUN --mount=type=bind,from={debian_image},target=/m true"),
         (400, f"{start}\nRUN --network=host true"),
+        (400, f"{start}\nRUN \udca0--network=host true"),
+        (400, f"{start}\nRUN \u3000--network=host true"),
+        (400, f"{start}\nRUN --mount=type=bind,target=/m\udc85--network=host true"),
+        (400, f"{start}\nENV F=from={debian_image}\nRUN --mount=type=bind,$F,target=/m true"),
+        (400, f"{start}\nCOPY \udca0--from={debian_image} /a /b"),
+        (400, f"{start}\nCOPY --chown=\u00e0--from={debian_image} /a /b"),
+        (400, f"{start}\nCOPY --chown=1:1 \\\n\u00a0# \\\n--from={debian_image} /a /b"),
+        (400, f"{start}\nCOPY --from {debian_image} /a /b"),
+        (400, f"{start}\nCOPY --FROM={debian_image} /a /b"),
+        (400, f"ARG X={scratch_image}\n{start}\nARG X={debian_image}\nCOPY --from=$X /a /b"),
+        (400, f"{start}\nCOPY --from=7 /a /b"),
+        (400, f"{start} AS a\n{start}\nCOPY --from=1 /a /b"),
+        (403, f"{start} AS debian\nFROM debian\nONBUILD COPY --from=debian /a /b"),
+        (403, f"{start} AS debian\nCOPY --from=debian /a /b"),
+        (400, f"{start} AS one\n{start} AS One"),
+        (400, f"{start} AS Evil\nFROM evil"),
+        (400, f'ARG BASE={scratch_image}\nARG "BASE"={debian_image}\nFROM $BASE'),
+        (400, f"ARG BASE={scratch_image}\nARG B\\ASE={debian_image}\nFROM $BASE"),
+        (400, f'ARG BASE={debian_image}\nARG A="x BASE={scratch_image} y"\nFROM $BASE'),
+        (400, f"ARG BASE={scratch_image}\nARG A=x\u00a0BASE={debian_image}\nFROM $BASE"),
         (400, f"{start}\nRUN <<E\nE\n"),
         (400, f"{start}\nADD http://127.0.0.1/x /x"),
         (400, f"{start}\nENV U=http://127.0.0.1/x\nADD $U /x"),
@@ -271,7 +292,7 @@ def test_a_build_takes_only_from_images_that_the_client_may_name(strict, engine,
         assert answer.status == 400 and "context" in answer.json["detail"], (entries, answer)
 
     # Own images, stages and the defaults of ARG; whatever else has the name of the Dockerfile in the end, by the one that was checked.
-    good = f"# syntax=docker/dockerfile:1\nARG BASE={scratch_image}\nFROM ${{BASE}} AS one\nRUN echo fine >/fine\nFROM One\nCOPY --from=0 /fine /f\n"
+    good = f"# syntax=docker/dockerfile:1\nARG BASE={scratch_image}\nFROM ${{BASE}} AS one\nRUN echo fine >/fine\nFROM one\nCOPY --from=0 /fine /f\n"
     hostile = f"FROM {debian_image}\nRUN echo taken >/taken\n"
     told = ended(
         client,

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "image/upload.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -17,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ssize_t n;
 
     assert(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    if (tn_upload_dockerfile(fd, &text, &err)) {
+    if (tn_upload_dockerfile(fd, &text, TN_NEVER, &err)) {
         assert((err.code == TN_E_INVALID || err.code == TN_E_TOO_LARGE) && *err.text);
         return 0;
     }
