@@ -1,6 +1,7 @@
 #include "service/blobs.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
@@ -14,7 +15,7 @@
 #define DIRECTORY "blobs" /* of the state directory: ID, and ID-part while it is written */
 #define STORE_SECONDS 3600.0
 #define TENANT_MAX ((int64_t)10 << 30)
-enum { MOST = 50000, CREDIT = 1 << 20, LEAST = 4096, PIECE = 64 << 10 };
+enum { MOST = 50000, CREDIT = 1 << 20, LEAST = 4096, PIECE = 64 << 10, PAGE = 256 };
 
 void blob_done(struct blob *b)
 {
@@ -52,6 +53,9 @@ int blob_new(struct tn_service *s, const struct caller *who, struct blob *b, str
 struct each {
     blob_fn fn;
     void *ctx;
+    int rows, result;
+    double created; /* of the last, and its id */
+    char id[BLOB_ID];
 };
 
 static void copy(char *to, size_t size, const char *text)
@@ -61,7 +65,7 @@ static void copy(char *to, size_t size, const char *text)
 
 static int take_row(const struct tn_db_row *row, void *ctx)
 {
-    const struct each *each = ctx;
+    struct each *each = ctx;
     struct blob b = {.words = (char *)(uintptr_t)tn_db_text(row, 4),
                      .state = (enum blob_state)tn_db_int(row, 5),
                      .size = tn_db_int(row, 6),
@@ -72,18 +76,31 @@ static int take_row(const struct tn_db_row *row, void *ctx)
     copy(b.key, sizeof b.key, tn_db_text(row, 1));
     copy(b.owner, sizeof b.owner, tn_db_text(row, 2));
     copy(b.name, sizeof b.name, tn_db_text(row, 3));
-    return each->fn(&b, each->ctx);
+    each->rows++;
+    each->created = b.created;
+    memcpy(each->id, b.id, sizeof each->id);
+    return each->result = each->fn(&b, each->ctx);
 }
 
-int blob_each(struct tn_service *s, const char *tenant, const char *owner, const char *id,
-              const char *name, blob_fn fn, void *ctx, struct tn_error *err)
+#define ROWS                                                                      \
+    "SELECT id, key, owner, name, words, state, size, created, expires FROM blob" \
+    " WHERE tenant = ? AND owner = ? AND (expires = 0 OR expires > ?)"
+
+int blob_each(struct tn_service *s, const char *tenant, const char *owner, blob_fn fn, void *ctx,
+              struct tn_error *err)
 {
-    return tn_db_each(s->db, take_row, &(struct each){fn, ctx}, err,
-                      "SELECT id, key, owner, name, words, state, size, created, expires FROM blob"
-                      " WHERE tenant = ? AND owner = ? AND (? IS NULL OR id = ?)"
-                      " AND (? IS NULL OR name = ?) AND (expires = 0 OR expires > ?)"
-                      " ORDER BY created DESC, id",
-                      "ttttttd", tenant, owner, id, id, name, name, service_time());
+    struct each each = {.fn = fn, .ctx = ctx, .created = INFINITY};
+    int r;
+
+    do {
+        each.rows = 0;
+        r = tn_db_each(s->db, take_row, &each, err,
+                       ROWS " AND created <= ? AND (created < ? OR id > ?)"
+                            " ORDER BY created DESC, id LIMIT ?",
+                       "ttdddti", tenant, owner, service_time(), each.created, each.created,
+                       each.id, (int64_t)PAGE);
+    } while (r >= 0 && !each.result && each.rows == PAGE);
+    return each.result ? each.result : r < 0 ? -1 : 0;
 }
 
 static int take_first(const struct blob *b, void *ctx)
@@ -98,7 +115,13 @@ static int take_first(const struct blob *b, void *ctx)
 int blob_find(struct tn_service *s, const char *tenant, const char *owner, const char *id,
               const char *name, struct blob *out, struct tn_error *err)
 {
-    int found = blob_each(s, tenant, owner, id, name, take_first, out, err);
+    struct each each = {.fn = take_first, .ctx = out};
+    const double now = service_time();
+    int found =
+        id ? tn_db_each(s->db, take_row, &each, err, ROWS " AND id = ?", "ttdt", tenant, owner, now,
+                        id)
+           : tn_db_each(s->db, take_row, &each, err, ROWS " AND name = ? ORDER BY created DESC, id",
+                        "ttdt", tenant, owner, now, name);
 
     if (found == 0)
         tn_fail(err, TN_E_NOT_FOUND, "%.100s not found", id ? id : name);

@@ -689,6 +689,23 @@ def test_links_to_objects(service, alice, bob):
     assert made["id"] not in files_of(service)
 
 
+def test_lists_of_many_objects(service):
+    """More than one read of the database gives, whole and in order."""
+    erik = service.tenant("erik")
+    made = [new_object(erik, "tar" if n % 3 == 0 else "text")[0]["id"] for n in range(300)][::-1]
+    listed = erik.get("/v1/objects?limit=5000").ok().json
+    assert [one["id"] for one in listed["objects"]] == made and not listed["has_more"] and listed["total_count"] == 300
+    page = erik.get(f"/v1/objects?limit=10&starting_after={made[270]}").ok().json
+    assert [one["id"] for one in page["objects"]] == made[271:281] and page["has_more"]
+    tars = erik.get("/v1/objects?content_type=tar&limit=5").ok().json
+    assert tars["total_count"] == 100 and {one["content_type"] for one in tars["objects"]} == {"tar"}
+    wish = {"name": "x", "content_type": "text", "metadata": {"a": "b" * 5000}}
+    assert "4 KiB" in erik.post("/v1/objects", wish).ok(400).json["message"]
+    for one in made:
+        erik.post(f"/v1/objects/{one}/delete").ok()
+    assert erik.get("/v1/objects").ok().json["total_count"] == 0
+
+
 def test_objects_count_for_the_disk_of_their_key(service):
     carl = service.tenant("carl", "--max-disk", "64m")
     half = bytes(40 << 20)

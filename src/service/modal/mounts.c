@@ -11,7 +11,7 @@
 #define MOUNTS "modal-mount"
 #define KEEP_SECONDS (7 * 86400.0)
 #define LINK_SECONDS 3600
-enum { LIST_MAX = 16 << 20, FILE_MAX = 1 << 30, HEX = 2 * TN_SHA256_BYTES };
+enum { FILES_MOST = 10000, LIST_MAX = 16 << 20, FILE_MAX = 1 << 30, HEX = 2 * TN_SHA256_BYTES };
 
 /* --- files ----------------------------------------------------------------------------------- */
 
@@ -86,10 +86,20 @@ static int keep_bytes(struct modal_call *c, const char *owner, const void *bytes
     return -1;
 }
 
+/* Each is looked up in the database that everybody uses. */
+static int check_count(size_t n, struct tn_error *err)
+{
+    return n <= FILES_MOST ? 0
+                           : tn_fail(err, TN_E_TOO_LARGE, "at most %d files at once", FILES_MOST);
+}
+
 static int check_existence(struct modal_call *c, const void *request, struct tn_error *err)
 {
     const Modal__Hashes *in = request;
     Modal__Hashes out = MODAL__HASHES__INIT;
+
+    if (check_count(in->n_hashes, err))
+        return -1;
     tn_autofree char **missing = tn_calloc(in->n_hashes + 1, sizeof *missing);
 
     out.hashes = missing;
@@ -230,6 +240,8 @@ static int mount_get(struct modal_call *c, const void *request, struct tn_error 
     if (in->deployment_name && *in->deployment_name)
         return tn_fail(err, TN_E_NOT_FOUND, "there is no mount '%.60s': none has a name here",
                        in->deployment_name);
+    if (check_count(in->n_files, err))
+        return -1;
     tn_jw_array(&w);
     for (size_t i = 0; i < in->n_files; i++) {
         const Modal__MountFile *f = in->files[i];
