@@ -27,6 +27,15 @@ static char *path_of(const struct tn_service *s, const char *id, const char *mor
     return tn_asprintf("%s/" DIRECTORY "/%s%s", tn_runtime_host(s->rt)->state, id, more);
 }
 
+/* Its bytes are free at once, also where somebody still reads or writes them. */
+static void drop(const struct tn_service *s, const char *id, const char *more)
+{
+    tn_autofree char *path = path_of(s, id, more);
+
+    if (truncate(path, 0) == 0 || errno != ENOENT)
+        unlink(path);
+}
+
 /* --- rows ------------------------------------------------------------------------------------ */
 
 int blob_new(struct tn_service *s, const struct caller *who, struct blob *b, struct tn_error *err)
@@ -140,12 +149,14 @@ int blob_seal(struct tn_service *s, const struct blob *b, struct tn_error *err)
 
 int blob_delete(struct tn_service *s, const struct blob *b, struct tn_error *err)
 {
-    tn_autofree char *path = path_of(s, b->id, "");
+    int rows = tn_db_run(s->db, err, "DELETE FROM blob WHERE id = ? AND state <> ?", "ti", b->id,
+                         (int64_t)BLOB_STORING);
 
-    if (tn_db_run(s->db, err, "DELETE FROM blob WHERE id = ?", "t", b->id) < 0)
-        return -1;
-    unlink(path);
-    return 0;
+    if (rows > 0)
+        drop(s, b->id, "");
+    if (rows == 0)
+        tn_fail(err, TN_E_CONFLICT, "its bytes are being written, or it is gone");
+    return rows > 0 ? 0 : -1;
 }
 
 int blob_say(struct tn_service *s, const struct blob *b, const char *words, struct tn_error *err)
@@ -241,7 +252,7 @@ static int64_t store(struct tn_service *s, const struct caller *who, const struc
     if (size >= 0 && rename(part, path))
         size = tn_fail_errno(err, errno, "the file");
     if (size < 0)
-        unlink(part);
+        drop(s, b->id, "-part");
     return size;
 }
 
@@ -256,19 +267,17 @@ int blob_store(struct tn_service *s, const struct caller *who, const struct blob
         tn_fail(err, TN_E_CONFLICT, "its bytes are being written, or were");
     if (rows <= 0)
         return -1;
+    drop(s, b->id, ""); /* what it had counts no more */
     int64_t size = store(s, who, b, source, ctx, err);
     rows = tn_db_run(s->db, size < 0 ? NULL : err,
                      "UPDATE blob SET state = ?, size = ?, charge = ? WHERE id = ?", "iiit",
                      (int64_t)(size < 0 ? BLOB_OPEN : BLOB_STORED), size < 0 ? 0 : size,
                      size < 0 ? 0 : size + LEAST, b->id);
+    if (size >= 0 && rows <= 0) /* nobody else has it: it is gone, or stays as it is */
+        drop(s, b->id, "");
     if (size >= 0 && rows == 0)
-        size = tn_fail(err, TN_E_GONE, "it was deleted meanwhile");
-    if (size < 0 || rows < 0) {
-        tn_autofree char *path = path_of(s, b->id, "");
-        unlink(path);
-        return -1;
-    }
-    return 0;
+        tn_fail(err, TN_E_GONE, "it was deleted meanwhile");
+    return size < 0 || rows <= 0 ? -1 : 0;
 }
 
 int blob_open(const struct tn_service *s, const struct blob *b, struct tn_error *err)
@@ -281,23 +290,27 @@ int blob_open(const struct tn_service *s, const struct blob *b, struct tn_error 
 
 /* --- after them ------------------------------------------------------------------------------ */
 
-static bool is_known(struct tn_service *s, const char *file)
+static bool is_known(struct tn_service *s, const char *file, enum blob_state least)
 {
     tn_autofree char *id = tn_asprintf("%.*s", BLOB_ID - 1, file);
     int64_t n = 0;
 
-    return tn_db_each(s->db, take_number, &n, NULL, "SELECT 1 FROM blob WHERE id = ?", "t", id) !=
-           0;
+    return tn_db_each(s->db, take_number, &n, NULL,
+                      "SELECT 1 FROM blob WHERE id = ? AND state >= ?", "ti", id,
+                      (int64_t)least) != 0;
 }
 
-static void sweep(struct tn_service *s, bool parts)
+/* At the start nobody writes. */
+static void sweep(struct tn_service *s, bool start)
 {
+    const enum blob_state least = start ? BLOB_STORED : BLOB_OPEN;
     tn_autofree char *directory = path_of(s, "", "");
     DIR *d = opendir(directory);
 
     for (struct dirent *e; d && (e = readdir(d));)
-        if (*e->d_name != '.' && ((parts && strchr(e->d_name, '-')) || !is_known(s, e->d_name)))
-            unlinkat(dirfd(d), e->d_name, 0);
+        if (*e->d_name != '.' &&
+            ((start && strchr(e->d_name, '-')) || !is_known(s, e->d_name, least)))
+            drop(s, e->d_name, "");
     if (d)
         closedir(d);
 }
@@ -306,8 +319,8 @@ void blobs_sweep(struct tn_service *s)
 {
     struct tn_error err = {0};
 
-    if (tn_db_run(s->db, &err, "DELETE FROM blob WHERE expires > 0 AND expires < ?", "d",
-                  service_time()) < 0)
+    if (tn_db_run(s->db, &err, "DELETE FROM blob WHERE expires > 0 AND expires < ? AND state <> ?",
+                  "di", service_time(), (int64_t)BLOB_STORING) < 0)
         tn_log(TN_LOG_WARN, "old files stay", tn_log_str("error", err.text));
     sweep(s, false);
 }

@@ -50,6 +50,7 @@ int blob_store(struct tn_service *s, const struct caller *who, const struct blob
 int blob_seal(struct tn_service *s, const struct blob *b, struct tn_error *err);
 /* For reading, of one that was stored: a descriptor of the caller's. */
 int blob_open(const struct tn_service *s, const struct blob *b, struct tn_error *err);
+/* TN_E_CONFLICT: somebody writes it. */
 int blob_delete(struct tn_service *s, const struct blob *b, struct tn_error *err);
 /* Other words of its owner. */
 int blob_say(struct tn_service *s, const struct blob *b, const char *words, struct tn_error *err);
