@@ -275,7 +275,7 @@ int modal_find_mount(struct modal_call *c, const char *id, struct blob *out, str
 }
 
 static int write_file(struct modal_call *c, struct tn_hand_files *f, const struct tn_json *row,
-                      const char *root, struct tn_error *err)
+                      const char *root, int64_t deadline, struct tn_error *err)
 {
     const char *name = tn_json_str(tn_json_at(row, 0), NULL),
                *hash = tn_json_str(tn_json_at(row, 1), NULL);
@@ -288,7 +288,7 @@ static int write_file(struct modal_call *c, struct tn_hand_files *f, const struc
     return fd < 0 ? -1
                   : tn_hand_files_write(f, path, fd, b.size,
                                         (int)tn_json_int(tn_json_at(row, 2), 0644), NULL, NULL,
-                                        TN_NEVER, err);
+                                        deadline, err);
 }
 
 int modal_write_mount(struct modal_call *c, struct box *b, const char *id, const char *root,
@@ -310,9 +310,13 @@ int modal_write_mount(struct modal_call *c, struct box *b, const char *id, const
     if (hold_json(c->x, &text, &rows, err))
         return -1;
     tn_autofiles struct tn_hand_files *f = surface_files(c->x, b, err);
-    for (size_t i = 0; f && i < tn_json_count(rows); i++)
-        if (write_file(c, f, tn_json_at(rows, i), root, err))
+    const int64_t deadline = tn_deadline_in(SURFACE_WRITE_SECONDS);
+    for (size_t i = 0; f && i < tn_json_count(rows); i++) {
+        if (tn_http_peer_gone(c->x))
+            return tn_fail(err, TN_E_GONE, "the client has gone");
+        if (write_file(c, f, tn_json_at(rows, i), root, deadline, err))
             return -1;
+    }
     return f ? 0 : -1;
 }
 
