@@ -152,6 +152,15 @@ static const char blobs[] =
     " END;"
     "ALTER TABLE recipe DROP COLUMN uploaded;";
 
-const char *const tn_db_migrations[] = {
-    sandboxes, service,       audit_notes, leases,       leases_of_older, key_limits, key_security,
-    key_walls, granted_rules, key_network, box_timeouts, recipes,         blobs,      NULL};
+/* a tenant with many blobs does not slow down others */
+static const char blob_orders[] =
+    "DROP INDEX blob_name;"
+    "CREATE INDEX blob_name ON blob (tenant, owner, name, created DESC, id);"
+    "CREATE INDEX blob_created ON blob (tenant, owner, created DESC, id);"
+    "CREATE INDEX blob_charge ON blob (tenant, charge);"
+    "CREATE INDEX blob_expires ON blob (expires) WHERE expires > 0;";
+
+const char *const tn_db_migrations[] = {sandboxes,       service,     audit_notes,  leases,
+                                        leases_of_older, key_limits,  key_security, key_walls,
+                                        granted_rules,   key_network, box_timeouts, recipes,
+                                        blobs,           blob_orders, NULL};

@@ -1,6 +1,7 @@
 #include "service/blobs.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
@@ -14,7 +15,7 @@
 #define DIRECTORY "blobs" /* of the state directory: ID, and ID-part while it is written */
 #define STORE_SECONDS 3600.0
 #define TENANT_MAX ((int64_t)10 << 30)
-enum { MOST = 50000, CREDIT = 1 << 20, LEAST = 4096, PIECE = 64 << 10 };
+enum { MOST = 50000, CREDIT = 1 << 20, LEAST = 4096, PIECE = 64 << 10, PAGE = 256 };
 
 void blob_done(struct blob *b)
 {
@@ -24,6 +25,15 @@ void blob_done(struct blob *b)
 static char *path_of(const struct tn_service *s, const char *id, const char *more)
 {
     return tn_asprintf("%s/" DIRECTORY "/%s%s", tn_runtime_host(s->rt)->state, id, more);
+}
+
+/* Its bytes are free at once, also where somebody still reads or writes them. */
+static void drop(const struct tn_service *s, const char *id, const char *more)
+{
+    tn_autofree char *path = path_of(s, id, more);
+
+    if (truncate(path, 0) == 0 || errno != ENOENT)
+        unlink(path);
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */
@@ -52,6 +62,9 @@ int blob_new(struct tn_service *s, const struct caller *who, struct blob *b, str
 struct each {
     blob_fn fn;
     void *ctx;
+    int rows, result;
+    double created; /* of the last, and its id */
+    char id[BLOB_ID];
 };
 
 static void copy(char *to, size_t size, const char *text)
@@ -61,7 +74,7 @@ static void copy(char *to, size_t size, const char *text)
 
 static int take_row(const struct tn_db_row *row, void *ctx)
 {
-    const struct each *each = ctx;
+    struct each *each = ctx;
     struct blob b = {.words = (char *)(uintptr_t)tn_db_text(row, 4),
                      .state = (enum blob_state)tn_db_int(row, 5),
                      .size = tn_db_int(row, 6),
@@ -72,18 +85,31 @@ static int take_row(const struct tn_db_row *row, void *ctx)
     copy(b.key, sizeof b.key, tn_db_text(row, 1));
     copy(b.owner, sizeof b.owner, tn_db_text(row, 2));
     copy(b.name, sizeof b.name, tn_db_text(row, 3));
-    return each->fn(&b, each->ctx);
+    each->rows++;
+    each->created = b.created;
+    memcpy(each->id, b.id, sizeof each->id);
+    return each->result = each->fn(&b, each->ctx);
 }
 
-int blob_each(struct tn_service *s, const char *tenant, const char *owner, const char *id,
-              const char *name, blob_fn fn, void *ctx, struct tn_error *err)
+#define ROWS                                                                      \
+    "SELECT id, key, owner, name, words, state, size, created, expires FROM blob" \
+    " WHERE tenant = ? AND owner = ? AND (expires = 0 OR expires > ?)"
+
+int blob_each(struct tn_service *s, const char *tenant, const char *owner, blob_fn fn, void *ctx,
+              struct tn_error *err)
 {
-    return tn_db_each(s->db, take_row, &(struct each){fn, ctx}, err,
-                      "SELECT id, key, owner, name, words, state, size, created, expires FROM blob"
-                      " WHERE tenant = ? AND owner = ? AND (? IS NULL OR id = ?)"
-                      " AND (? IS NULL OR name = ?) AND (expires = 0 OR expires > ?)"
-                      " ORDER BY created DESC, id",
-                      "ttttttd", tenant, owner, id, id, name, name, service_time());
+    struct each each = {.fn = fn, .ctx = ctx, .created = INFINITY};
+    int r;
+
+    do {
+        each.rows = 0;
+        r = tn_db_each(s->db, take_row, &each, err,
+                       ROWS " AND created <= ? AND (created < ? OR id > ?)"
+                            " ORDER BY created DESC, id LIMIT ?",
+                       "ttdddti", tenant, owner, service_time(), each.created, each.created,
+                       each.id, (int64_t)PAGE);
+    } while (r >= 0 && !each.result && each.rows == PAGE);
+    return each.result ? each.result : r < 0 ? -1 : 0;
 }
 
 static int take_first(const struct blob *b, void *ctx)
@@ -98,7 +124,13 @@ static int take_first(const struct blob *b, void *ctx)
 int blob_find(struct tn_service *s, const char *tenant, const char *owner, const char *id,
               const char *name, struct blob *out, struct tn_error *err)
 {
-    int found = blob_each(s, tenant, owner, id, name, take_first, out, err);
+    struct each each = {.fn = take_first, .ctx = out};
+    const double now = service_time();
+    int found =
+        id ? tn_db_each(s->db, take_row, &each, err, ROWS " AND id = ?", "ttdt", tenant, owner, now,
+                        id)
+           : tn_db_each(s->db, take_row, &each, err, ROWS " AND name = ? ORDER BY created DESC, id",
+                        "ttdt", tenant, owner, now, name);
 
     if (found == 0)
         tn_fail(err, TN_E_NOT_FOUND, "%.100s not found", id ? id : name);
@@ -117,12 +149,14 @@ int blob_seal(struct tn_service *s, const struct blob *b, struct tn_error *err)
 
 int blob_delete(struct tn_service *s, const struct blob *b, struct tn_error *err)
 {
-    tn_autofree char *path = path_of(s, b->id, "");
+    int rows = tn_db_run(s->db, err, "DELETE FROM blob WHERE id = ? AND state <> ?", "ti", b->id,
+                         (int64_t)BLOB_STORING);
 
-    if (tn_db_run(s->db, err, "DELETE FROM blob WHERE id = ?", "t", b->id) < 0)
-        return -1;
-    unlink(path);
-    return 0;
+    if (rows > 0)
+        drop(s, b->id, "");
+    if (rows == 0)
+        tn_fail(err, TN_E_CONFLICT, "its bytes are being written, or it is gone");
+    return rows > 0 ? 0 : -1;
 }
 
 int blob_say(struct tn_service *s, const struct blob *b, const char *words, struct tn_error *err)
@@ -218,7 +252,7 @@ static int64_t store(struct tn_service *s, const struct caller *who, const struc
     if (size >= 0 && rename(part, path))
         size = tn_fail_errno(err, errno, "the file");
     if (size < 0)
-        unlink(part);
+        drop(s, b->id, "-part");
     return size;
 }
 
@@ -233,19 +267,17 @@ int blob_store(struct tn_service *s, const struct caller *who, const struct blob
         tn_fail(err, TN_E_CONFLICT, "its bytes are being written, or were");
     if (rows <= 0)
         return -1;
+    drop(s, b->id, ""); /* what it had counts no more */
     int64_t size = store(s, who, b, source, ctx, err);
     rows = tn_db_run(s->db, size < 0 ? NULL : err,
                      "UPDATE blob SET state = ?, size = ?, charge = ? WHERE id = ?", "iiit",
                      (int64_t)(size < 0 ? BLOB_OPEN : BLOB_STORED), size < 0 ? 0 : size,
                      size < 0 ? 0 : size + LEAST, b->id);
+    if (size >= 0 && rows <= 0) /* nobody else has it: it is gone, or stays as it is */
+        drop(s, b->id, "");
     if (size >= 0 && rows == 0)
-        size = tn_fail(err, TN_E_GONE, "it was deleted meanwhile");
-    if (size < 0 || rows < 0) {
-        tn_autofree char *path = path_of(s, b->id, "");
-        unlink(path);
-        return -1;
-    }
-    return 0;
+        tn_fail(err, TN_E_GONE, "it was deleted meanwhile");
+    return size < 0 || rows <= 0 ? -1 : 0;
 }
 
 int blob_open(const struct tn_service *s, const struct blob *b, struct tn_error *err)
@@ -258,23 +290,27 @@ int blob_open(const struct tn_service *s, const struct blob *b, struct tn_error 
 
 /* --- after them ------------------------------------------------------------------------------ */
 
-static bool is_known(struct tn_service *s, const char *file)
+static bool is_known(struct tn_service *s, const char *file, enum blob_state least)
 {
     tn_autofree char *id = tn_asprintf("%.*s", BLOB_ID - 1, file);
     int64_t n = 0;
 
-    return tn_db_each(s->db, take_number, &n, NULL, "SELECT 1 FROM blob WHERE id = ?", "t", id) !=
-           0;
+    return tn_db_each(s->db, take_number, &n, NULL,
+                      "SELECT 1 FROM blob WHERE id = ? AND state >= ?", "ti", id,
+                      (int64_t)least) != 0;
 }
 
-static void sweep(struct tn_service *s, bool parts)
+/* At the start nobody writes. */
+static void sweep(struct tn_service *s, bool start)
 {
+    const enum blob_state least = start ? BLOB_STORED : BLOB_OPEN;
     tn_autofree char *directory = path_of(s, "", "");
     DIR *d = opendir(directory);
 
     for (struct dirent *e; d && (e = readdir(d));)
-        if (*e->d_name != '.' && ((parts && strchr(e->d_name, '-')) || !is_known(s, e->d_name)))
-            unlinkat(dirfd(d), e->d_name, 0);
+        if (*e->d_name != '.' &&
+            ((start && strchr(e->d_name, '-')) || !is_known(s, e->d_name, least)))
+            drop(s, e->d_name, "");
     if (d)
         closedir(d);
 }
@@ -283,8 +319,8 @@ void blobs_sweep(struct tn_service *s)
 {
     struct tn_error err = {0};
 
-    if (tn_db_run(s->db, &err, "DELETE FROM blob WHERE expires > 0 AND expires < ?", "d",
-                  service_time()) < 0)
+    if (tn_db_run(s->db, &err, "DELETE FROM blob WHERE expires > 0 AND expires < ? AND state <> ?",
+                  "di", service_time(), (int64_t)BLOB_STORING) < 0)
         tn_log(TN_LOG_WARN, "old files stay", tn_log_str("error", err.text));
     sweep(s, false);
 }

@@ -33,12 +33,12 @@ void blob_done(struct blob *b);
 /* A new row with owner, name, words and expires of the blob; id and key are set.  TN_E_QUOTA: the
  * tenant has too many. */
 int blob_new(struct tn_service *s, const struct caller *who, struct blob *b, struct tn_error *err);
-/* Calls fn with those of that owner, newest first, and with that id or name (NULL: any), under the
- * lock of the database; non-zero stops and is returned. */
+/* Calls fn with those of that owner, newest first, under the lock of the database, which others get
+ * now and then meanwhile; non-zero stops and is returned. */
 typedef int (*blob_fn)(const struct blob *b, void *ctx);
-int blob_each(struct tn_service *s, const char *tenant, const char *owner, const char *id,
-              const char *name, blob_fn fn, void *ctx, struct tn_error *err);
-/* The first of these.  TN_E_NOT_FOUND. */
+int blob_each(struct tn_service *s, const char *tenant, const char *owner, blob_fn fn, void *ctx,
+              struct tn_error *err);
+/* The one with that id, or with NULL the newest of that name.  TN_E_NOT_FOUND. */
 int blob_find(struct tn_service *s, const char *tenant, const char *owner, const char *id,
               const char *name, struct blob *out, struct tn_error *err);
 /* Its bytes are what the source gives, or none when that fails; nobody else writes meanwhile
@@ -50,6 +50,7 @@ int blob_store(struct tn_service *s, const struct caller *who, const struct blob
 int blob_seal(struct tn_service *s, const struct blob *b, struct tn_error *err);
 /* For reading, of one that was stored: a descriptor of the caller's. */
 int blob_open(const struct tn_service *s, const struct blob *b, struct tn_error *err);
+/* TN_E_CONFLICT: somebody writes it. */
 int blob_delete(struct tn_service *s, const struct blob *b, struct tn_error *err);
 /* Other words of its owner. */
 int blob_say(struct tn_service *s, const struct blob *b, const char *words, struct tn_error *err);

@@ -7,6 +7,9 @@
 #include "runtime/hand-files.h"
 #include "service/box.h"
 
+/* For files that go into a sandbox, in whatever pace its hand takes them. */
+#define SURFACE_WRITE_SECONDS 3600.0
+
 /* Answers with that status in the vendor's shape; code (one of tn_code_row, or NULL) says more. */
 typedef int (*surface_reply_fn)(struct tn_http_exchange *x, int status, const char *code,
                                 const char *detail);

@@ -63,7 +63,7 @@ static int take_part(struct upload *u, struct tn_multipart *m, const struct tn_p
     u->beside = !u->path.len || u->zip_field;
     tn_autofree char *path = surface_path(u->home, tn_buf_str(&u->path));
     u->stored = tn_hand_files_store(u->files, u->beside ? u->early : path, read_part, m, -1, -1,
-                                    TN_NEVER, err) == 0;
+                                    tn_deadline_in(SURFACE_WRITE_SECONDS), err) == 0;
     return u->stored ? 0 : -1;
 }
 
@@ -106,6 +106,7 @@ static ssize_t read_text(void *ctx, void *to, size_t n, struct tn_error *err)
 struct form {
     struct tn_http_client *from;
     struct text head, tail;
+    int64_t deadline;
 };
 
 static ssize_t read_form(void *ctx, void *to, size_t n, struct tn_error *err)
@@ -114,6 +115,8 @@ static ssize_t read_form(void *ctx, void *to, size_t n, struct tn_error *err)
 
     if (f->head.left)
         return read_text(&f->head, to, n, err);
+    if (tn_now() > f->deadline)
+        return tn_fail(err, TN_E_TIMEOUT, "what was uploaded comes too slowly");
     ssize_t got = tn_http_client_read(f->from, to, n, tn_deadline_in(STALL_SECONDS), err);
     return got ? got : read_text(&f->tail, to, n, err);
 }
@@ -136,7 +139,7 @@ static int unpack(const struct upload *u, struct form *form, const char *to, str
                                      .source = read_form,
                                      .source_ctx = form,
                                      .source_len = -1,
-                                     .deadline = TN_NEVER,
+                                     .deadline = form->deadline,
                                      .stall = (int64_t)(STALL_SECONDS * TN_SECOND)};
     int status = post ? tn_http_client_call(post, &put, &answer, err) : -1;
     tn_http_client_free(post);
@@ -150,12 +153,12 @@ static int move(const struct upload *u, struct form *form, const char *to, struc
 {
     if (tn_hand_files_move(u->files, u->early, to, true, tn_deadline_in(MOVE_SECONDS), err) == 0)
         return 0;
-    return tn_hand_files_store(u->files, to, read_form, form, -1, -1, TN_NEVER, err);
+    return tn_hand_files_store(u->files, to, read_form, form, -1, -1, form->deadline, err);
 }
 
 static int settle(struct upload *u, struct tn_error *err)
 {
-    struct form form = {0};
+    struct form form = {.deadline = tn_deadline_in(SURFACE_WRITE_SECONDS)};
 
     if (!u->stored || !u->path.len)
         return tn_fail(err, TN_E_INVALID, "expected the parts file and %s", u->path_field);

@@ -388,6 +388,7 @@ def test_files_are_what_they_say(service, alice, bob):
     alice.call("MountPutFile", [(2, other), (3, b"not it")]).ok(INVALID)
     assert 2 not in (missing := alice.call("MountBatchedCheckExistence", [(1, digest), (1, other), (1, "x")]).one) and missing[1] == [other.encode(), b"x"]
     assert bob.call("MountPutFile", [(2, digest)]).one.get(2) == [0]  # another tenant's
+    alice.call("MountBatchedCheckExistence", [(1, other)] * 10001).ok(EXHAUSTED)
     mount(bob, ("/x", digest)).ok(INVALID)
     for name in ("../x", "/a/../../x", "..", ""):
         mount(alice, (name, digest)).ok(INVALID)

@@ -689,6 +689,23 @@ def test_links_to_objects(service, alice, bob):
     assert made["id"] not in files_of(service)
 
 
+def test_lists_of_many_objects(service):
+    """More than one read of the database gives, whole and in order."""
+    erik = service.tenant("erik")
+    made = [new_object(erik, "tar" if n % 3 == 0 else "text")[0]["id"] for n in range(300)][::-1]
+    listed = erik.get("/v1/objects?limit=5000").ok().json
+    assert [one["id"] for one in listed["objects"]] == made and not listed["has_more"] and listed["total_count"] == 300
+    page = erik.get(f"/v1/objects?limit=10&starting_after={made[270]}").ok().json
+    assert [one["id"] for one in page["objects"]] == made[271:281] and page["has_more"]
+    tars = erik.get("/v1/objects?content_type=tar&limit=5").ok().json
+    assert tars["total_count"] == 100 and {one["content_type"] for one in tars["objects"]} == {"tar"}
+    wish = {"name": "x", "content_type": "text", "metadata": {"a": "b" * 5000}}
+    assert "4 KiB" in erik.post("/v1/objects", wish).ok(400).json["message"]
+    for one in made:
+        erik.post(f"/v1/objects/{one}/delete").ok()
+    assert erik.get("/v1/objects").ok().json["total_count"] == 0
+
+
 def test_objects_count_for_the_disk_of_their_key(service):
     carl = service.tenant("carl", "--max-disk", "64m")
     half = bytes(40 << 20)
@@ -708,15 +725,40 @@ def test_objects_count_for_the_disk_of_their_key(service):
     carl.delete(at(box["id"])).ok(204)
 
 
-def test_what_a_kill_leaves_of_an_upload(service):
-    dana = service.tenant("dana")
-    kept = put_object(service, dana, b"kept")
-    made, link = new_object(dana)
+def half_put(service, link):
+    """An upload that has begun and does not go on."""
     connection = service.connect()
     connection.putrequest("PUT", link)
     connection.putheader("Content-Length", "100")
     connection.endheaders(b"half")
+    return connection
+
+
+def test_bytes_of_objects_go_when_they_count_no_more(service):
+    fred = service.tenant("fred")
+    made, link = new_object(fred)
+    where, file = f"/v1/objects/{made['id']}", service.state / "blobs" / made["id"]
+    service.stranger().request("PUT", link, b"first").ok(200)
+    with file.open("rb") as reader:
+        connection = half_put(service, link)
+        eventually(lambda: f"{made['id']}-part" in files_of(service), "its file")
+        assert not file.exists() and reader.read() == b""  # a reader that is slow holds nothing
+        assert "written" in fred.post(f"{where}/delete").ok(400).json["message"]
+    connection.close()
+    eventually(lambda: not [f for f in files_of(service) if f.startswith(made["id"])], "its end")
+    eventually(lambda: service.stranger().request("PUT", link, b"again").status == 200, "another upload")
+    with file.open("rb") as reader:
+        fred.post(f"{where}/delete").ok()
+        assert not file.exists() and reader.read() == b""
+
+
+def test_what_a_kill_leaves_of_an_upload(service):
+    dana = service.tenant("dana")
+    kept = put_object(service, dana, b"kept")
+    made, link = new_object(dana)
+    connection = half_put(service, link)
     eventually(lambda: f"{made['id']}-part" in files_of(service), "its file")
+    (service.state / "blobs" / made["id"]).write_bytes(b"of a kill at its beginning")
     assert service.stranger().request("PUT", link, b"at once").status == 400
     service.restart(kill=True)
     connection.close()

@@ -260,7 +260,7 @@ static bool is_uploading(struct tn_service *s, const struct build *b)
 {
     bool found = false;
 
-    return blob_each(s, b->tenant, b->id, NULL, NULL, look_at_half, &found, NULL) < 0 || found;
+    return blob_each(s, b->tenant, b->id, look_at_half, &found, NULL) < 0 || found;
 }
 
 static bool is_hash(const char *text)

@@ -11,7 +11,7 @@
 #define MOUNTS "modal-mount"
 #define KEEP_SECONDS (7 * 86400.0)
 #define LINK_SECONDS 3600
-enum { LIST_MAX = 16 << 20, FILE_MAX = 1 << 30, HEX = 2 * TN_SHA256_BYTES };
+enum { FILES_MOST = 10000, LIST_MAX = 16 << 20, FILE_MAX = 1 << 30, HEX = 2 * TN_SHA256_BYTES };
 
 /* --- files ----------------------------------------------------------------------------------- */
 
@@ -86,10 +86,20 @@ static int keep_bytes(struct modal_call *c, const char *owner, const void *bytes
     return -1;
 }
 
+/* Each is looked up in the database that everybody uses. */
+static int check_count(size_t n, struct tn_error *err)
+{
+    return n <= FILES_MOST ? 0
+                           : tn_fail(err, TN_E_TOO_LARGE, "at most %d files at once", FILES_MOST);
+}
+
 static int check_existence(struct modal_call *c, const void *request, struct tn_error *err)
 {
     const Modal__Hashes *in = request;
     Modal__Hashes out = MODAL__HASHES__INIT;
+
+    if (check_count(in->n_hashes, err))
+        return -1;
     tn_autofree char **missing = tn_calloc(in->n_hashes + 1, sizeof *missing);
 
     out.hashes = missing;
@@ -230,6 +240,8 @@ static int mount_get(struct modal_call *c, const void *request, struct tn_error 
     if (in->deployment_name && *in->deployment_name)
         return tn_fail(err, TN_E_NOT_FOUND, "there is no mount '%.60s': none has a name here",
                        in->deployment_name);
+    if (check_count(in->n_files, err))
+        return -1;
     tn_jw_array(&w);
     for (size_t i = 0; i < in->n_files; i++) {
         const Modal__MountFile *f = in->files[i];
@@ -263,7 +275,7 @@ int modal_find_mount(struct modal_call *c, const char *id, struct blob *out, str
 }
 
 static int write_file(struct modal_call *c, struct tn_hand_files *f, const struct tn_json *row,
-                      const char *root, struct tn_error *err)
+                      const char *root, int64_t deadline, struct tn_error *err)
 {
     const char *name = tn_json_str(tn_json_at(row, 0), NULL),
                *hash = tn_json_str(tn_json_at(row, 1), NULL);
@@ -276,7 +288,7 @@ static int write_file(struct modal_call *c, struct tn_hand_files *f, const struc
     return fd < 0 ? -1
                   : tn_hand_files_write(f, path, fd, b.size,
                                         (int)tn_json_int(tn_json_at(row, 2), 0644), NULL, NULL,
-                                        TN_NEVER, err);
+                                        deadline, err);
 }
 
 int modal_write_mount(struct modal_call *c, struct box *b, const char *id, const char *root,
@@ -298,9 +310,13 @@ int modal_write_mount(struct modal_call *c, struct box *b, const char *id, const
     if (hold_json(c->x, &text, &rows, err))
         return -1;
     tn_autofiles struct tn_hand_files *f = surface_files(c->x, b, err);
-    for (size_t i = 0; f && i < tn_json_count(rows); i++)
-        if (write_file(c, f, tn_json_at(rows, i), root, err))
+    const int64_t deadline = tn_deadline_in(SURFACE_WRITE_SECONDS);
+    for (size_t i = 0; f && i < tn_json_count(rows); i++) {
+        if (tn_http_peer_gone(c->x))
+            return tn_fail(err, TN_E_GONE, "the client has gone");
+        if (write_file(c, f, tn_json_at(rows, i), root, deadline, err))
             return -1;
+    }
     return f ? 0 : -1;
 }
 

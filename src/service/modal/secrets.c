@@ -212,7 +212,7 @@ static int keep_named(struct modal_call *c, const Modal__SecretGetOrCreateReques
     if (!is_name(name) || !(c->who->scopes & (SCOPE_MANAGE | SCOPE_ADMIN)))
         return tn_fail(err, is_name(name) ? TN_E_DENIED : TN_E_INVALID,
                        "a secret needs a name, and a key with the scope manage");
-    blob_each(c->s, c->who->tenant, OWNER, NULL, NULL, count_one, &count, NULL);
+    blob_each(c->s, c->who->tenant, OWNER, count_one, &count, NULL);
     if (!there && most > 0 && count >= most)
         return tn_fail(err, TN_E_QUOTA, "there are %lld secrets, and may be no more",
                        (long long)count);
@@ -325,7 +325,7 @@ static int secret_list(struct modal_call *c, const void *request, struct tn_erro
 
     p->most = wanted > 0 && wanted < PAGE ? (size_t)wanted : PAGE;
     p->before = in->pagination ? in->pagination->created_before : 0;
-    if (blob_each(c->s, c->who->tenant, OWNER, NULL, NULL, list_one, p, err) < 0)
+    if (blob_each(c->s, c->who->tenant, OWNER, list_one, p, err) < 0)
         return -1;
     out.n_items = p->count;
     out.items = p->all;

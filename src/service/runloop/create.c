@@ -372,6 +372,8 @@ static int run_script(struct tn_http_exchange *x, struct box *b, const char *scr
 }
 
 struct writing {
+    const struct tn_http_exchange *x;
+    int64_t deadline;
     struct tn_hand_files *files;
     const char *home;
     struct tn_error *err;
@@ -386,7 +388,9 @@ static int write_mount(const char *path, struct tn_json *value, void *ctx)
 
     if (!text)
         return tn_fail(w->err, TN_E_INVALID, "file_mounts: expected texts");
-    return tn_hand_files_put(w->files, whole, text, n, TN_NEVER, w->err);
+    if (tn_http_peer_gone(w->x))
+        return tn_fail(w->err, TN_E_GONE, "the client has gone");
+    return tn_hand_files_put(w->files, whole, text, n, w->deadline, w->err);
 }
 
 int runloop_write_object(const struct tn_http_exchange *x, struct box *b, const char *id,
@@ -396,12 +400,16 @@ int runloop_write_object(const struct tn_http_exchange *x, struct box *b, const 
     autoblob struct blob object = {0};
     bool archive;
 
+    if (tn_http_peer_gone(x))
+        return tn_fail(err, TN_E_GONE, "the client has gone");
     if (runloop_object(box_service(b), caller_of(x), id, &object, &archive, err))
         return -1;
     tn_autofd int fd = blob_open(box_service(b), &object, err);
     tn_autofiles struct tn_hand_files *f = fd < 0 ? NULL : runloop_files(x, b, &home, err);
     tn_autofree char *whole = f ? surface_path(home, path) : NULL;
-    return f ? tn_hand_files_write(f, whole, fd, object.size, -1, NULL, NULL, TN_NEVER, err) : -1;
+    return f ? tn_hand_files_write(f, whole, fd, object.size, -1, NULL, NULL,
+                                   tn_deadline_in(SURFACE_WRITE_SECONDS), err)
+             : -1;
 }
 
 /* An archive is unpacked, in the devbox and by its tar. */
@@ -438,7 +446,11 @@ int runloop_write_mounts(struct tn_http_exchange *x, struct box *b, const struct
     if (!tn_json_count(map) && !tn_json_count(list))
         return 0;
     tn_autofiles struct tn_hand_files *f = runloop_files(x, b, &home, err);
-    struct writing w = {.files = f, .home = home, .err = err};
+    struct writing w = {.x = x,
+                        .deadline = tn_deadline_in(SURFACE_WRITE_SECONDS),
+                        .files = f,
+                        .home = home,
+                        .err = err};
     int failed = f ? tn_json_each(map, write_mount, &w) : -1;
     for (size_t i = 0; !failed && i < tn_json_count(list); i++) {
         const struct tn_json *one = tn_json_at(list, i);

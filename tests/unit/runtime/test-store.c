@@ -487,6 +487,7 @@ static void test_leases_of_the_version_before(void **state)
                                        "DROP TRIGGER recipe_box_gone",
                                        "DROP TABLE recipe",
                                        "DROP TABLE recipe_tag",
+                                       "DROP TABLE blob",
                                        "PRAGMA user_version = 3"};
     for (size_t i = 0; i < TN_COUNT(back); i++)
         assert_true(tn_db_run(tn_store_db(s), NULL, back[i], "") >= 0);
