@@ -223,6 +223,7 @@ struct volumes *volumes_new(void)
 static void drop_rest(struct count *c)
 {
     tn_volume_walk_end(&c->walk);
+    c->lost = true;
     while (c->left.count)
         free(c->left.items[--c->left.count]);
 }
