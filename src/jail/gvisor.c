@@ -207,7 +207,7 @@ static int attach_volumes(struct jail *j, struct tn_error *err)
 
     for (size_t i = 0; i < j->plan.mount_count; i++) {
         if (fstat(j->volumes[i], &st) < 0)
-            return tn_fail_errno(err, errno, "volume %s", j->plan.mounts[i].source);
+            return tn_fail_errno(err, errno, "volume at %s", j->plan.mounts[i].target);
         tn_autofd int target =
             jail_open_inside(j, j->plan.mounts[i].target, S_ISDIR(st.st_mode), err);
         snprintf(path, sizeof path, "walls/volumes/%zu", i);

@@ -123,6 +123,7 @@ static int open_host_paths(struct jail *j, struct tn_error *err)
 
 /* --- volumes ------------------------------------------------------------------------------- */
 
+/* A tenant reads what is complained of: the path of the host is not named. */
 int jail_open_volume(const struct tn_jail_mount *m, struct tn_error *err)
 {
     int fd = sys_openat2(AT_FDCWD, m->source, O_PATH | O_CLOEXEC, 0,
@@ -132,9 +133,9 @@ int jail_open_volume(const struct tn_jail_mount *m, struct tn_error *err)
         return fd;
     return errno == ELOOP
                ? tn_fail(err, TN_E_INVALID,
-                         "volume %s: there is a symbolic link in it; give the path without",
-                         m->source)
-               : tn_fail_errno(err, errno, "volume %s", m->source);
+                         "volume at %s: there is a symbolic link in it; give the path without",
+                         m->target)
+               : tn_fail_errno(err, errno, "volume at %s", m->target);
 }
 
 static int open_volume(const struct tn_jail_mount *m, int *mount, struct tn_error *err)
@@ -146,17 +147,17 @@ static int open_volume(const struct tn_jail_mount *m, int *mount, struct tn_erro
     if (fd < 0)
         return -1;
     if (fstat(fd, &st) < 0)
-        return tn_fail_errno(err, errno, "volume %s", m->source);
+        return tn_fail_errno(err, errno, "volume at %s", m->target);
     if (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || m->overlay))
-        return tn_fail(err, TN_E_INVALID, "volume %s: expected a directory%s", m->source,
+        return tn_fail(err, TN_E_INVALID, "volume at %s: expected a directory%s", m->target,
                        m->overlay ? "" : " or a regular file");
     *mount = sys_clone_mount(fd, "", m->overlay ? 0 : AT_RECURSIVE);
     if (*mount < 0)
-        return tn_fail_errno(err, errno, "volume %s", m->source);
+        return tn_fail_errno(err, errno, "volume at %s", m->target);
     if (m->read_only)
         attributes |= MOUNT_ATTR_RDONLY;
     if (sys_set_mount(*mount, attributes, -1, AT_RECURSIVE) < 0)
-        return tn_fail_errno(err, errno, "volume %s: no set-uid, no devices", m->source);
+        return tn_fail_errno(err, errno, "volume at %s: no set-uid, no devices", m->target);
     return 0;
 }
 
@@ -232,7 +233,7 @@ static int map_volume(const struct jail *j, int mount, const char *path, struct 
     if (userns == -2)
         return -1;
     if (userns < 0 || fstat(mount, &st) < 0 || st.st_uid != message.uid || st.st_gid != message.gid)
-        return tn_fail(err, TN_E_CONFLICT, "volume %s: its owner changes", path);
+        return tn_fail(err, TN_E_CONFLICT, "volume at %s: its owner changes", path);
     return map_mount(j, mount, userns, path, err);
 }
 
@@ -256,7 +257,7 @@ int jail_map_sources(struct jail *j, struct tn_error *err)
     for (size_t i = 0; r == 0 && i < p->host_paths.count; i++)
         r = map_mount(j, j->host_paths[i].mount, j->userns, p->host_paths.items[i], err);
     for (size_t i = 0; r == 0 && i < p->mount_count; i++)
-        r = map_volume(j, j->volumes[i], p->mounts[i].source, err);
+        r = map_volume(j, j->volumes[i], p->mounts[i].target, err);
     return r;
 }
 

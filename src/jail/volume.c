@@ -50,12 +50,12 @@ int jail_prepare_volumes(struct jail *j, struct tn_error *err)
 {
     for (size_t i = 0; i < j->plan.mount_count; i++)
         if (j->plan.mounts[i].overlay && overlay_volume(j, i, err) < 0)
-            return tn_error_context(err, "volume %s", j->plan.mounts[i].source);
+            return tn_error_context(err, "volume at %s", j->plan.mounts[i].target);
     return 0;
 }
 
-/* Whoever filled the root made the links that lead to the target.  A directory of somebody's in
- * place of /proc would tell what comes after this, and the hand, whatever he likes. */
+/* Whoever filled the root made the links that lead to the target.  Something of somebody's in place
+ * of /proc, or in it, would tell what comes after this, and the hand, whatever he likes. */
 static int attach_volume(struct jail *j, size_t i, bool directory, struct tn_error *err)
 {
     const char *target = j->plan.mounts[i].target;
@@ -64,8 +64,8 @@ static int attach_volume(struct jail *j, size_t i, bool directory, struct tn_err
 
     if (on < 0)
         return -1;
-    if (fstatfs(on, &fs) < 0 || (directory && fs.f_type == PROC_SUPER_MAGIC))
-        return tn_fail(err, TN_E_INVALID, "no directory can be mounted over /proc");
+    if (fstatfs(on, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC)
+        return tn_fail(err, TN_E_INVALID, "nothing can be mounted over /proc");
     if (sys_attach_mount(j->volumes[i], on) < 0)
         return tn_fail_errno(err, errno, "mount %s inside", target);
     return 0;
@@ -77,7 +77,7 @@ int jail_attach_volumes(struct jail *j, struct tn_error *err)
 
     for (size_t i = 0; i < j->plan.mount_count; i++) {
         if (fstat(j->volumes[i], &st) < 0)
-            return tn_fail_errno(err, errno, "volume %s", j->plan.mounts[i].source);
+            return tn_fail_errno(err, errno, "volume at %s", j->plan.mounts[i].target);
         if (attach_volume(j, i, S_ISDIR(st.st_mode), err) < 0)
             return tn_error_context(err, "volume at %s", j->plan.mounts[i].target);
     }

@@ -187,13 +187,25 @@ int tn_volume_parse(const char *text, struct tn_volume *out, struct tn_error *er
     return tn_error_context(err, "volume '%.120s'", text);
 }
 
-int64_t tn_volume_measure(int fd, int64_t deadline, bool *partial)
+int64_t tn_volume_measure(int fd, struct tn_tree_walk **walk, int64_t deadline, bool *partial)
 {
     struct tn_tree_count count = {0};
+    struct tn_error why = {0};
 
-    if (tn_tree_measure(fd, deadline, &count, NULL))
+    if (*walk && !tn_tree_walk_is_of(*walk, fd)) /* another one by that name */
+        tn_volume_walk_end(walk);
+    if (!*walk)
+        *walk = tn_tree_walk_new(fd, &why);
+    if (!*walk || tn_tree_walk_on(*walk, deadline, &count, &why))
         *partial = true;
+    if (why.code != TN_E_TIMEOUT)
+        tn_volume_walk_end(walk);
     return (int64_t)count.bytes;
+}
+
+void tn_volume_walk_end(struct tn_tree_walk **walk)
+{
+    tn_tree_walk_free(TN_TAKE_PTR(*walk));
 }
 
 static bool starts_as_path(const char *text, const char *name)

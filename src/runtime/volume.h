@@ -26,8 +26,11 @@ bool tn_inside_is_ours(const char *path);
 
 int tn_volume_parse(const char *text, struct tn_volume *out, struct tn_error *err);
 void tn_volume_done(struct tn_volume *v);
-/* Bytes that are in that directory; *partial is set when there was no time to count them all. */
-int64_t tn_volume_measure(int fd, int64_t deadline, bool *partial);
+/* Bytes that are in that directory.  *partial is set when not all of them could be counted; if then
+ * *walk (NULL at first) is something, there was no time for it, and the next call goes on. */
+struct tn_tree_walk;
+int64_t tn_volume_measure(int fd, struct tn_tree_walk **walk, int64_t deadline, bool *partial);
+void tn_volume_walk_end(struct tn_tree_walk **walk);
 
 /* The text with a HOST such as ".", "./src", "../data" or "~/data" made absolute, and others as
  * they are, on the heap: for what people type.  NULL with err. */

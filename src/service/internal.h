@@ -29,6 +29,7 @@ struct tn_service {
     struct purses *purses;     /* purses.h: memory of requests */
     struct asks *asks;         /* asks.h: connections that wait */
     struct hook *hook;         /* confirm.h */
+    struct volumes *volumes;   /* volume.h: how much is in them */
 };
 
 /* Routes of each surface; service.c lists the tables. */

@@ -28,6 +28,7 @@
 #include "service/proxy.h"
 #include "service/purses.h"
 #include "service/steward.h"
+#include "service/volume.h"
 #include "service/watch.h"
 
 #define LOCK_SECONDS 10.0      /* for what a killed service has left to let go of its lock */
@@ -184,6 +185,7 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
     s->watchers = watchers_new();
     s->queue = queue_new(s->options);
     s->desks = desks_new();
+    s->volumes = volumes_new();
     s->kept = tn_http_kept_new(KEPT_EACH, KEPT_ALL, KEPT_SECONDS);
     s->boxes = boxes_new(s, err);
     if (!s->boxes)
@@ -337,6 +339,7 @@ static void free_boxes(struct tn_service *s)
     hook_free(s->hook);
     tn_http_kept_free(s->kept);
     desks_free(s->desks);
+    volumes_free(s->volumes);
     queue_free(s->queue);
     watchers_free(s->watchers);
 }

@@ -8,10 +8,12 @@
 #include "base/fs.h"
 #include "runtime/registry.h"
 #include "service/box-internal.h"
+#include "service/internal.h"
 #include "service/surface.h"
 
 #define DIRECTORY "volumes" /* of the state directory: runtime/jail/mounts.c */
-#define MEASURE_SECONDS 0.2 /* for each, at a time */
+#define SLICE_SECONDS 0.2
+#define STALE_SECONDS 60.0 /* nobody has gone on counting: the sandboxes may be gone */
 enum { MOST = 100, PREFIX = 3 + 16 + 1 };
 
 /* "tn-TOKEN-": what all names of a tenant begin with. */
@@ -187,35 +189,149 @@ static bool mentions(const struct tn_service *s, const char *tenant, const struc
     return false;
 }
 
-struct measure {
-    const struct tn_service *s;
-    const char *tenant;
-    int64_t bytes, deadline;
-    bool *partial;
+/* --- how much is in them ---------------------------------------------------------------------- */
+
+/* However many files a tenant has there, they are counted to the end, in slices: one volume after
+ * the other. */
+struct count {
+    struct count *next;
+    char *tenant;
+    bool busy;                 /* a thread is at it; the lock is for this, seen and the list */
+    struct tn_str_list left;   /* names of volumes, of which the last is being counted */
+    struct tn_tree_walk *walk; /* of that one */
+    bool lost;                 /* something could not be counted */
+    int64_t bytes;             /* in those before it */
+    int64_t seen;              /* in all so far */
+    int64_t began, ended;
+    int64_t stale; /* after that nobody goes on with it */
 };
 
-static int measure_one(const struct volume *v, void *ctx)
-{
-    struct measure *m = ctx;
-    tn_autofree char *whole = whole_name(m->s, m->tenant, v->name);
-    tn_autofd int all = open_all(m->s, NULL);
-    tn_autofd int fd =
-        all < 0 ? -1 : openat(all, whole, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+struct volumes {
+    pthread_mutex_t lock;
+    struct count *list;
+};
 
-    if (fd >= 0)
-        m->bytes += tn_volume_measure(fd, m->deadline, m->partial);
+struct volumes *volumes_new(void)
+{
+    struct volumes *all = tn_calloc(1, sizeof *all);
+
+    pthread_mutex_init(&all->lock, NULL);
+    return all;
+}
+
+/* Begins anew next time. */
+static void drop_rest(struct count *c)
+{
+    tn_volume_walk_end(&c->walk);
+    c->lost = true;
+    while (c->left.count)
+        free(c->left.items[--c->left.count]);
+}
+
+void volumes_free(struct volumes *all)
+{
+    for (struct count *c; all && (c = all->list); free(c)) {
+        all->list = c->next;
+        drop_rest(c);
+        free(c->left.items);
+        free(c->tenant);
+    }
+    if (all)
+        pthread_mutex_destroy(&all->lock);
+    free(all);
+}
+
+/* That of the tenant; *seen is what it knows.  NULL: another thread has it. */
+static struct count *take(struct volumes *all, const char *tenant, int64_t *seen)
+{
+    struct count *found = NULL;
+
+    pthread_mutex_lock(&all->lock);
+    for (struct count *c = all->list; c; c = c->next) {
+        if (strcmp(c->tenant, tenant) == 0)
+            found = c;
+        else if (!c->busy && tn_now() > c->stale)
+            drop_rest(c); /* it has directories open */
+    }
+    if (!found) {
+        found = tn_calloc(1, sizeof *found);
+        found->tenant = tn_strdup(tenant);
+        found->next = all->list;
+        all->list = found;
+    }
+    *seen = found->seen;
+    if (found->busy)
+        found = NULL;
+    else
+        found->busy = true;
+    pthread_mutex_unlock(&all->lock);
+    return found;
+}
+
+static int add_left(const struct volume *v, void *ctx)
+{
+    surface_add_arg(ctx, v->name);
     return 0;
+}
+
+/* Until the deadline; nothing is left when all is counted. */
+static int64_t go_on(struct tn_service *s, struct count *c, int64_t deadline)
+{
+    tn_autofd int all = open_all(s, NULL);
+    int64_t last = 0;
+
+    while (c->left.count && tn_now() < deadline) {
+        tn_autofree char *whole = whole_name(s, c->tenant, c->left.items[c->left.count - 1]);
+        tn_autofd int fd = openat(all, whole, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        bool partial = fd < 0 && errno != ENOENT;
+        if (fd < 0)
+            tn_volume_walk_end(&c->walk);
+        else
+            last = tn_volume_measure(fd, &c->walk, deadline, &partial);
+        if (c->walk)
+            break;
+        c->lost = c->lost || partial;
+        c->bytes += last;
+        last = 0;
+        free(c->left.items[--c->left.count]);
+    }
+    return c->bytes + last;
+}
+
+static void begin(struct tn_service *s, struct count *c)
+{
+    c->began = tn_now();
+    c->bytes = 0;
+    c->lost = false;
+    volume_each(s, c->tenant, add_left, &c->left);
 }
 
 int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn_spec *spec,
                        bool *partial)
 {
-    struct measure m = {
-        .s = s, .tenant = tenant, .deadline = tn_deadline_in(MEASURE_SECONDS), .partial = partial};
+    int64_t seen = 0, now = tn_now(), deadline = tn_deadline_in(SLICE_SECONDS);
 
-    if (mentions(s, tenant, spec, NULL))
-        volume_each(s, tenant, measure_one, &m);
-    return m.bytes;
+    if (!mentions(s, tenant, spec, NULL))
+        return 0;
+    struct count *c = take(s->volumes, tenant, &seen);
+    if (!c) {
+        *partial = true;
+        return seen;
+    }
+    /* All sandboxes of the tenant count together: one that took several slices is news for each. */
+    if (c->left.count || c->lost || now - c->ended >= c->ended - c->began) {
+        if (!c->left.count)
+            begin(s, c);
+        seen = go_on(s, c, deadline);
+        c->ended = tn_now();
+    }
+    *partial = *partial || c->left.count || c->lost;
+    pthread_mutex_lock(&s->volumes->lock);
+    c->seen = seen;
+    c->stale = tn_deadline_in(STALE_SECONDS);
+    c->busy = false;
+    pthread_mutex_unlock(&s->volumes->lock);
+    return seen;
 }
 
 /* --- the end --------------------------------------------------------------------------------- */

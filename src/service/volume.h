@@ -36,7 +36,10 @@ int volume_mount(struct tn_service *s, const char *tenant, const char *name, con
  * something else.  The caller ends v (tn_volume_done) if it is true. */
 bool volume_read(const struct tn_service *s, const char *tenant, const char *entry,
                  struct tn_volume *v, const char **name);
-/* Bytes in all volumes of the tenant, if the spec has any; *partial is set: at least. */
+/* Bytes in all volumes of the tenant, if the spec has any; *partial is set: at least, and the next
+ * call goes on counting. */
+struct volumes *volumes_new(void);
+void volumes_free(struct volumes *all);
 int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn_spec *spec,
                        bool *partial);
 

@@ -370,6 +370,13 @@ def test_volume_with_a_link_in_its_source_is_refused(jail, volume):
     assert report["code"] == "invalid" and "symbolic link" in report["error"] and report["step"] == "sources"
 
 
+def test_nothing_is_mounted_over_proc(jail, volume):
+    (volume / "file").write_text("of somebody")
+    for source, target in ((volume / "file", "/proc/version"), (volume, "/proc/sys")):
+        report = jail("true", mounts=[{"source": str(source), "target": target}]).start()
+        assert report["code"] == "invalid" and "over /proc" in report["error"], report
+
+
 # --- limits
 
 
@@ -591,7 +598,7 @@ def test_keeper_is_small(jails):
         ({"devices": ["/dev/nonexistent"]}, "/dev/nonexistent"),
         ({"devices": ["/dev/../etc/passwd"]}, "without .."),
         ({"fds": [999]}, "descriptor 999"),
-        ({"mounts": [{"source": "/nonexistent", "target": "/x"}]}, "volume /nonexistent"),
+        ({"mounts": [{"source": "/nonexistent", "target": "/x"}]}, "volume at /x"),
         ({"env": ["novalue"]}, "env: item 1"),
     ],
 )

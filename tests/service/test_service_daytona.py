@@ -1,6 +1,7 @@
 """The API of Daytona's surface on the wire, without any SDK."""
 
 import json
+import os
 import re
 from urllib.parse import quote
 
@@ -463,6 +464,42 @@ def test_what_is_in_volumes_is_limited(jail_works, tmp_path):
     alice.delete("/api/volumes/two").ok()
     alice.delete("/api/volumes/one").ok()
     service.finish()
+
+
+def test_many_files_in_a_volume_hide_nothing(jail_works, tmp_path):
+    """More names than can be counted in a slice of time are counted to the end, in all volumes."""
+    service = Service(tmp_path, settings={"sandbox_disk": "4m"}).start()
+    alice = service.tenant("alice")
+    for name in ("one", "two"):
+        alice.post("/api/volumes", {"name": name}).ok()
+    box = mounted(alice, ("one", "/mnt/one"), ("two", "/mnt/two"))
+    for place in (service.state / "volumes").iterdir():
+        for number in range(3):  # a file with many names takes disk once
+            (place / f"{number}").touch()
+            for link in range(40000):
+                os.link(place / f"{number}", place / f"{number}-{link}")
+    Toolbox(alice, box).output("for v in one two; do head -c 3m /dev/zero >/mnt/$v/a; done")
+    rests = lambda: (found := alice.get(f"/v1/sandboxes/{box['id']}").ok().json)["state"] == "paused" and found
+    assert "disk: it has written" in eventually(rests, "it is paused", 60)["reason"]
+    kill(alice, box)
+    for name in ("one", "two"):
+        alice.delete(f"/api/volumes/{name}").ok()
+    service.finish()
+
+
+def test_a_volume_that_was_deleted_is_not_made_again(service, alice):
+    """As when somebody deletes it while a sandbox is being made with it."""
+    before = set((service.state / "volumes").glob("*"))
+    alice.post("/api/volumes", {"name": "gone"}).ok()
+    (place,) = set((service.state / "volumes").iterdir()) - before
+    box = mounted(alice, ("gone", "/mnt"))
+    alice.post(f"/api/sandbox/{box['id']}/stop").ok()
+    place.rmdir()
+    answer = alice.post(f"/api/sandbox/{box['id']}/start")
+    told = answer.json.get("message") or alice.get(f"/api/sandbox/{box['id']}").ok().json["errorReason"]
+    assert "volume" in told and str(service.base) not in told, answer
+    assert not place.exists()
+    kill(alice, box)
 
 
 def test_a_fork(alice, bob):

@@ -10,6 +10,14 @@
 
 #define NAME_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
+/* One of a tenant of the service (service/volume.h) is there, or was deleted meanwhile: it is not
+ * made anew. */
+static bool is_tenants(const char *name)
+{
+    return strncmp(name, "tn-", 3) == 0 && strspn(name + 3, "0123456789abcdef") == 16 &&
+           name[19] == '-';
+}
+
 /* A volume by name is a directory of ours that outlives its sandboxes. */
 static char *named_volume(const struct jail_engine *e, const char *name, struct tn_error *err)
 {
@@ -20,7 +28,8 @@ static char *named_volume(const struct jail_engine *e, const char *name, struct 
         tn_fail(err, TN_E_INVALID, "volume %s: a name has letters, digits, '-', '_' and '.'", name);
         return NULL;
     }
-    if ((mkdir(above, 0700) < 0 && errno != EEXIST) || (mkdir(path, 0755) < 0 && errno != EEXIST)) {
+    if (!is_tenants(name) && ((mkdir(above, 0700) < 0 && errno != EEXIST) ||
+                              (mkdir(path, 0755) < 0 && errno != EEXIST))) {
         tn_fail_errno(err, errno, "volume %s", name);
         return NULL;
     }
@@ -58,7 +67,7 @@ static int plan_volume(const struct jail_engine *e, const char *text, struct tn_
         return -1;
     char *source = realpath(host, NULL);
     if (!source)
-        return tn_fail_errno(err, errno, "volume %s", host);
+        return tn_fail_errno(err, errno, "volume %s", v.host);
     if (v.below) {
         char *whole = tn_asprintf("%s%s", source, v.below);
         int failed = make_below(source, v.below, err);
