@@ -13,8 +13,8 @@
 struct tn_upload;
 
 /* Reads it through for its Dockerfile, which out gets (its maximum is the limit).  TN_E_INVALID: it
- * has none, or has entries that could be read in two ways.  TN_E_TOO_LARGE: it is not through by the
- * deadline, or has more than 16 GiB. */
+ * has none, or has entries that could be read in two ways.  TN_E_TOO_LARGE: it has more than
+ * 16 GiB, or takes longer than the deadline. */
 int tn_upload_dockerfile(int fd, struct tn_buf *out, int64_t deadline, struct tn_error *err);
 
 /* From the beginning of the file; fd is borrowed.  NULL with err. */
