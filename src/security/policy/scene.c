@@ -115,7 +115,7 @@ void scene_add_path(struct scene *s, const char *cwd, const char *text, unsigned
 {
     const char *home = behind_home(text), *raw = text;
 
-    if (!*text || !use)
+    if (!*text || !use || !room(s, s->path_count, SCENE_THINGS, part))
         return;
     if (home || (cwd && text[0] != '/' && text[0] != '~')) {
         tn_autofree char *joined =
