@@ -199,6 +199,17 @@ static bool read_key(const struct tn_arg *arg, size_t from, char key[128], size_
     return true;
 }
 
+/* ext::COMMAND in the place of a URL, or in what URLs begin with. */
+static void see_git_url(struct walker *w, const struct place *at, struct tn_call *call,
+                        const struct tn_arg *arg)
+{
+    const char *found = strstr(arg->text, "ext::");
+    if (found && (found == arg->text || found[-1] == '='))
+        run_added(w, at, call, arg_behind(w, arg, (size_t)(found + 5 - arg->text)));
+    else if (found && found[-1] == '.')
+        mark_loaded(call);
+}
+
 void see_git_settings(struct walker *w, const struct place *at, struct tn_call *call)
 {
     char key[128];
@@ -207,6 +218,7 @@ void see_git_settings(struct walker *w, const struct place *at, struct tn_call *
         const struct tn_arg *arg = &call->argv[i];
         const char *before = call->argv[i - 1].text;
         bool last = i + 1 == call->argc;
+        see_git_url(w, at, call, arg);
         size_t from = strncmp(arg->text, "--config=", 9) == 0 ? 9 : 0, end;
         from = strncmp(arg->text, "-c", 2) == 0 ? 2 : from;
         bool found = arg->text[from] && read_key(arg, from, key, &end);

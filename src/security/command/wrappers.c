@@ -110,7 +110,9 @@ static bool is_input(const char *file)
 /* An option that carries a text for a shell. */
 static void carry(struct walker *w, struct options *o, const struct tn_arg *text)
 {
-    if (o->row->how == RUN_OPTIONS)
+    if (o->row->how == RUN_OPTIONS && o->row->foreign)
+        o->call->unseen = TN_UNSEEN_SYNTAX;
+    else if (o->row->how == RUN_OPTIONS)
         run_added(w, o->at, o->call, text);
     if (o->row->how == RUN_SED) {
         tn_buf_puts(o->lines, o->carried ? "\n" : "");
@@ -131,7 +133,8 @@ static void note_option(struct walker *w, struct options *o, char letter,
     if (o->row->how == RUN_ARGS && (letter == 'I' || letter == 'i'))
         o->replaced = argument && argument->value ? argument->value : "{}";
     o->asks = o->asks || (o->row->nothing && letter && strchr(o->row->nothing, letter));
-    if ((o->row->how == RUN_OPERAND || o->row->how == RUN_SED) && letter == 'f') {
+    bool own = o->row->how == RUN_OPTIONS && o->row->foreign;
+    if ((o->row->how == RUN_OPERAND || o->row->how == RUN_SED || own) && letter == 'f') {
         o->file = true;
         o->input = o->input || (argument && is_input(argument->text));
     }
@@ -142,7 +145,8 @@ static void read_long(struct walker *w, struct options *o, const char *name)
     static const struct {
         const char *name;
         char letter;
-    } meanings[] = {{"replace", 'i'}, {"file", 'f'}, {"login", 'i'}, {"shell", 's'}};
+    } meanings[] = {
+        {"replace", 'i'}, {"file", 'f'}, {"makefile", 'f'}, {"login", 'i'}, {"shell", 's'}};
     size_t len = strcspn(name, "=");
     tn_autofree char *plain = tn_strndup(name, len);
     const char *prefix = "";
@@ -372,13 +376,15 @@ static void mark_foreign(struct tn_call *call, const char *marks)
 
 static void run_find(struct walker *w, const struct place *at, struct tn_call *call)
 {
-    static const char *const actions[] = {"-exec", "-execdir", "-ok", "-okdir"};
+    static const char *const of_find[] = {"-exec", "-execdir", "-ok", "-okdir"};
+    static const char *const of_fd[] = {"-x", "-X", "--exec", "--exec-batch"};
+    const char *const *actions = strncmp(call->name, "fd", 2) == 0 ? of_fd : of_find;
     for (size_t i = 1; i < call->argc; i++) {
         const char *word = call->argv[i].value;
         size_t row = 0, end = i + 1;
-        while (row < TN_COUNT(actions) && (!word || strcmp(word, actions[row]) != 0))
+        while (row < TN_COUNT(of_find) && (!word || strcmp(word, actions[row]) != 0))
             row++;
-        if (row == TN_COUNT(actions))
+        if (row == TN_COUNT(of_find))
             continue;
         while (
             end < call->argc && strcmp(call->argv[end].text, ";") != 0 &&
@@ -515,6 +521,9 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
         }
         return;
     case RUN_OPTIONS:
+        if (o->input && call->unseen == TN_SEEN)
+            call->unseen = TN_UNSEEN_SCRIPT;
+        break;
     case RUN_VERBS:
         break;
     }
