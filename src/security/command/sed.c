@@ -49,8 +49,8 @@ static const char *behind_brackets(struct script *s, const char *at)
     return *at ? at + 1 : NULL;
 }
 
-/* Up to the delimiter, and it.  With brackets that do not end no sed takes the script: from there on
- * they are bytes like others, so that each byte is looked at a few times only. */
+/* Up to the delimiter, and it.  With brackets that do not end no sed takes the script: from there
+ * on they are bytes like others, so that each byte is looked at a few times only. */
 static void skip_pattern(struct script *s, char end, bool brackets)
 {
     const char *at = s->text;
