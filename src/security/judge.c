@@ -221,10 +221,12 @@ static bool may_ask(struct member *m, struct tn_error *err)
     return may;
 }
 
-/* An action that no analyzer could judge says nothing about the next one. */
-static bool is_about_action(enum tn_code code)
+/* An action that no analyzer could judge says nothing about the next one; nor does one that takes a
+ * part of this process too long. */
+static bool is_about_action(const struct member *m, enum tn_code code)
 {
-    return code == TN_E_TOO_LARGE || code == TN_E_INVALID || code == TN_E_UNPROCESSABLE;
+    return code == TN_E_TOO_LARGE || code == TN_E_INVALID || code == TN_E_UNPROCESSABLE ||
+           (code == TN_E_TIMEOUT && !m->slow);
 }
 
 static void note_result(struct member *m, int result, const struct tn_error *err)
@@ -232,7 +234,7 @@ static void note_result(struct member *m, int result, const struct tn_error *err
     pthread_mutex_lock(&m->lock);
     if (result == 0) {
         m->failures = 0;
-    } else if (!is_about_action(err->code)) {
+    } else if (!is_about_action(m, err->code)) {
         m->failures++;
         m->again = tn_now() + BREAKER_PAUSE;
         snprintf(m->last, sizeof m->last, "%.*s", (int)sizeof m->last - 1, err->text);

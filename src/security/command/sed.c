@@ -12,6 +12,7 @@ struct script {
     struct tn_call *call;
     const char *text;
     bool brackets, acts; /* a delimiter in brackets is none; what is found is told */
+    bool ended[3];       /* behind here no [:class:], [.class.], [=class=] ends */
     bool ok;
 };
 
@@ -31,24 +32,32 @@ static struct tn_arg rest_of_line(struct script *s)
 }
 
 /* Behind a bracket expression, with its [:classes:]; NULL: it is none. */
-static const char *behind_brackets(const char *at)
+static const char *behind_brackets(struct script *s, const char *at)
 {
+    static const char kinds[] = ":.=";
+
     at += 1 + (at[1] == '^');
     at += *at == ']';
     while (*at && *at != ']') {
-        const char class[] = {at[0] == '[' ? at[1] : 0, ']', 0};
-        const char *end = class[0] && strchr(":.=", class[0]) ? strstr(at + 2, class) : NULL;
+        const char *kind = at[0] == '[' && at[1] ? strchr(kinds, at[1]) : NULL, *end = NULL;
+        if (kind && !s->ended[kind - kinds]) {
+            end = strstr(at + 2, (const char[]){*kind, ']', 0});
+            s->ended[kind - kinds] = !end;
+        }
         at = end ? end + 2 : at + 1;
     }
     return *at ? at + 1 : NULL;
 }
 
-/* Up to the delimiter, and it. */
+/* Up to the delimiter, and it.  With brackets that do not end no sed takes the script: from there
+ * on they are bytes like others, so that each byte is looked at a few times only. */
 static void skip_pattern(struct script *s, char end, bool brackets)
 {
     const char *at = s->text;
     while (*at && *at != end) {
-        const char *behind = brackets && *at == '[' ? behind_brackets(at) : NULL;
+        bool opens = brackets && s->brackets && *at == '[';
+        const char *behind = opens ? behind_brackets(s, at) : NULL;
+        s->brackets = s->brackets && (!opens || behind);
         at = behind ? behind : at + (*at == '\\' && at[1] ? 2 : 1);
     }
     s->ok = s->ok && *at;
@@ -61,7 +70,7 @@ static bool skip_address(struct script *s)
     if (*s->text == '/' || (*s->text == '\\' && s->text[1])) {
         s->text += *s->text == '\\';
         char end = *s->text++;
-        skip_pattern(s, end, s->brackets);
+        skip_pattern(s, end, true);
         skip(s, "IM");
     } else {
         skip(s, "0123456789$~+");
@@ -105,7 +114,7 @@ static void run_line(struct script *s)
 static void substitute(struct script *s)
 {
     char end = *s->text++;
-    skip_pattern(s, end, s->brackets);
+    skip_pattern(s, end, true);
     skip_pattern(s, end, false);
     bool runs = false;
     for (; *s->text && strchr("gpiImMe0123456789 \t", *s->text); s->text++)

@@ -1,4 +1,5 @@
 /* Commands that stand in variables and in settings of git: what they say is run by others. */
+#include <ctype.h>
 #include <fnmatch.h>
 #include <strings.h>
 
@@ -38,8 +39,8 @@ static const char commands[] =
 /* Prompts: the shell expands them. */
 static const char prompts[] = "PS0 PS1 PS2 PS4 PROMPT RPROMPT";
 
-/* Variables that name code or further options: what is between spaces and colons is harmless if it
- * fits one of the patterns. */
+/* Variables that name code or further options: what is between their separators is harmless if it
+ * fits one of the patterns; WORD: letters, digits, _ and -. */
 static const struct {
     const char *names, *harmless;
 } loading[] = {
@@ -49,7 +50,7 @@ static const struct {
      ""},
     {"GIT_CONFIG GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM OPENSSL_CONF", "/dev/null"},
     {"PYTHONBREAKPOINT", "0"},
-    {"ENV", "+([A-Za-z0-9_-])"},
+    {"ENV", "WORD"},
     {"LD_LIBRARY_PATH", "/usr/* /lib* /opt/* $LD_LIBRARY_PATH ${LD_LIBRARY_PATH}"},
     {"PERL5OPT", "-w -W"},
     {"RUBYOPT", "-w -W* --yjit --jit"},
@@ -59,13 +60,18 @@ static const struct {
     {"MAKEFLAGS GNUMAKEFLAGS", "-j* $(nproc) -k -s -i --no-print-directory"},
 };
 
+static bool is_word(const char *text)
+{
+    return !text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-0123456789")];
+}
+
 static bool fits_one(const char *patterns, const char *piece)
 {
     char one[64];
     for (size_t len; *patterns; patterns += len + (patterns[len] == ' ')) {
         len = strcspn(patterns, " ");
         snprintf(one, sizeof one, "%.*s", (int)len, patterns);
-        if (fnmatch(one, piece, FNM_EXTMATCH) == 0)
+        if (strcmp(one, "WORD") == 0 ? is_word(piece) : fnmatch(one, piece, 0) == 0)
             return true;
     }
     return false;
@@ -73,10 +79,17 @@ static bool fits_one(const char *patterns, const char *piece)
 
 static bool all_harmless(const char *patterns, const char *value)
 {
+    char piece[256]; /* what is longer is not harmless */
     for (size_t len; *value; value += len + (value[len] != 0)) {
-        len = strcspn(value, " :");
-        tn_autofree char *piece = tn_strndup(value, len);
-        if (len && (strstr(piece, "..") || !fits_one(patterns, piece)))
+        len = strcspn(value, " \t\n\r\v\f:;");
+        if (len >= sizeof piece)
+            return false;
+        memcpy(piece, value, len);
+        piece[len] = 0;
+        bool control = false;
+        for (size_t i = 0; i < len; i++)
+            control = control || iscntrl((unsigned char)piece[i]);
+        if (len && (control || strstr(piece, "..") || !fits_one(patterns, piece)))
             return false;
     }
     return true;
@@ -186,6 +199,17 @@ static bool read_key(const struct tn_arg *arg, size_t from, char key[128], size_
     return true;
 }
 
+/* ext::COMMAND in the place of a URL, or in what URLs begin with. */
+static void see_git_url(struct walker *w, const struct place *at, struct tn_call *call,
+                        const struct tn_arg *arg)
+{
+    const char *found = strstr(arg->text, "ext::");
+    if (found && (found == arg->text || found[-1] == '='))
+        run_added(w, at, call, arg_behind(w, arg, (size_t)(found + 5 - arg->text)));
+    else if (found && found[-1] == '.')
+        mark_loaded(call);
+}
+
 void see_git_settings(struct walker *w, const struct place *at, struct tn_call *call)
 {
     char key[128];
@@ -194,6 +218,7 @@ void see_git_settings(struct walker *w, const struct place *at, struct tn_call *
         const struct tn_arg *arg = &call->argv[i];
         const char *before = call->argv[i - 1].text;
         bool last = i + 1 == call->argc;
+        see_git_url(w, at, call, arg);
         size_t from = strncmp(arg->text, "--config=", 9) == 0 ? 9 : 0, end;
         from = strncmp(arg->text, "-c", 2) == 0 ? 2 : from;
         bool found = arg->text[from] && read_key(arg, from, key, &end);

@@ -156,7 +156,12 @@ static void set_by_command(struct walker *w, const struct place *at, const struc
                            struct tn_call *call)
 {
     static const char *const declaring[] = {"export", "declare", "typeset", "local", "readonly"};
+    const struct tn_arg unknown = {.text = "$x", .flags = TN_ARG_UNKNOWN};
+    bool reads = strcmp(call->name, "read") == 0, prints = strcmp(call->name, "printf") == 0;
     vars_forget(at->vars, at->tree, node->assigned, node->assigned_end);
+    for (size_t k = 1; k < call->argc && (reads || (prints && k < 3)); k++)
+        if (reads || strcmp(call->argv[k - 1].text, "-v") == 0)
+            see_variable(w, at, call, call->argv[k].text, &unknown);
     for (size_t i = 0; i < TN_COUNT(declaring); i++) {
         if (strcmp(call->name, declaring[i]) != 0)
             continue;

@@ -4,7 +4,6 @@
 #include "security/command/walk.h"
 
 enum {
-    MAX_LEVEL = 40, /* of lists, functions and texts inside each other */
     MAX_INNER = 4 * TN_SH_MAX_TEXT,
     MAX_QUOTE = 240,
     MAX_TURNS = 64, /* of loops in each other: more are walked once, with unknown words */
@@ -15,6 +14,14 @@ void walk_too_large(struct walker *w, const char *what)
     if (!w->failed)
         tn_fail(w->err, TN_E_TOO_LARGE, "too much to judge: %s", what);
     w->failed = true;
+}
+
+bool walk_inner(struct walker *w, size_t count)
+{
+    w->inner += count;
+    if (w->inner > MAX_INNER)
+        walk_too_large(w, "texts are run inside each other");
+    return !w->failed;
 }
 
 /* --- calls ------------------------------------------------------------------------------- */
@@ -75,10 +82,7 @@ void walk_text(struct walker *w, const struct place *at, struct tn_call *call,
                const struct tn_arg *text, bool same_shell)
 {
     size_t len = strlen(text->text);
-    w->inner += len;
-    if (w->inner > MAX_INNER)
-        walk_too_large(w, "texts are run inside each other");
-    if (w->failed)
+    if (!walk_inner(w, len))
         return;
     if (!text->value)
         call->unseen = TN_UNSEEN_SCRIPT;

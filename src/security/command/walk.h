@@ -33,6 +33,9 @@ void vars_share(struct vars *vars, const struct tn_sh_tree *tree, size_t from, s
 
 /* --- the walk ---------------------------------------------------------------------------- */
 
+/* Of lists, functions, texts and commands that run commands, inside each other. */
+enum { MAX_LEVEL = 40 };
+
 struct function {
     const char *name;
     const struct tn_sh_node *node;
@@ -81,6 +84,8 @@ struct place {
 };
 
 void walk_too_large(struct walker *w, const char *what);
+/* Counts bytes, or words, of what is inside the text; false: there are too many. */
+bool walk_inner(struct walker *w, size_t count);
 void walk_list(struct walker *w, const struct place *at, const struct tn_sh_node *list);
 /* A call that stands at these bytes of the place's source; it is in the list of calls then. */
 struct tn_call *walk_add(struct walker *w, const struct place *at, size_t start, size_t end);

@@ -97,6 +97,10 @@ const struct wrapper wrappers[] = {
     ROW(RUN_WORDS, "command", 0, 0, "pvV", "", .nothing = "vV"),
     ROW(RUN_WORDS, "builtin", 0, 0, "", ""),
     ROW(RUN_WORDS, "busybox", 0, 0, "", "list help install"),
+    ROW(RUN_WORDS, "toybox", 0, 0, "", "long help version"),
+    ROW(RUN_WORDS, "direnv", 0, 1, "", "", .sub = "exec"),
+    ROW(RUN_WORDS, "yarn", 0, 0, "", "", .sub = "exec"),
+    ROW(RUN_WORDS, "pnpm", 0, 0, "crw", "shell-mode recursive parallel", .sub = "exec"),
     ROW(RUN_WORDS, "fakeroot", 0, 0, "l:s:i:ub:", "lib= faked= unknown-is-real fd-base="),
     ROW(RUN_WORDS, "strace", 0, 0, "a:b:cCdDe:E:fFhiI:kno:O:p:P:qrs:S:tTu:U:vVwxX:yYzZ",
         "follow-forks output= trace="),
@@ -151,6 +155,7 @@ const struct wrapper wrappers[] = {
     ROW(RUN_VERBS, "npm", 0, 0, "w:C:gfsdqyhv", NPM_LONGS),
     ROW(RUN_WORDS, "npm", 0, 0, "c:p:w:yqg", NPM_LONGS, .sub = "exec", .carry = "c"),
     ROW(RUN_WORDS, "npm", 0, 0, "c:p:w:yqg", NPM_LONGS, .sub = "x", .carry = "c"),
+    ROW(RUN_JOINED, "npm", 0, 1, "", "", .sub = "explore"),
     /* options that carry a command */
     ROW(RUN_VERBS, "git", 0, 0, "C:c:hvpP",
         "git-dir= work-tree= namespace= bare paginate no-pager no-replace-objects no-lazy-fetch "
@@ -169,13 +174,21 @@ const struct wrapper wrappers[] = {
     OPTIONS("git", "filter-branch", "", "",
             "setup! env-filter! tree-filter! index-filter! parent-filter! msg-filter! "
             "commit-filter! tag-name-filter!"),
-    OPTIONS("git", NULL, "m:F:C:c:", "",
-            "upload-pack! receive-pack! exec! to-cmd! cc-cmd! header-cmd! message= to= cc="),
+    OPTIONS(
+        "git", NULL, "m:F:C:c:", "",
+        "upload-pack! receive-pack! exec! to-cmd! cc-cmd! header-cmd! sendmail-cmd! access-hook! "
+        "message= to= cc="),
     OPTIONS("tar", NULL, "I:F:f:C:T:X:b:g:H:K:L:N:V:", "IF",
             "use-compress-program! to-command! checkpoint-action!exec= info-script! "
             "new-volume-script! rsh-command! rmt-command! checkpoint",
             .bundle = true),
     OPTIONS("bsdtar", NULL, "f:C:T:X:b:s:", "", "use-compress-program!"),
+    OPTIONS("nix-shell", NULL, "A:I:p:", "", "run! command!"),
+    OPTIONS("rg", NULL, "A:B:C:e:f:g:m:t:", "", "pre! hostname-bin!"),
+    OPTIONS("svn", NULL, "", "", "editor-cmd! diff-cmd! diff3-cmd!"),
+    OPTIONS("make", NULL, "C:E:f:I:o:W:", "E", "eval! file= makefile=", .foreign = ""),
+    OPTIONS("gmake", NULL, "C:E:f:I:o:W:", "E", "eval! file= makefile=", .foreign = ""),
+    OPTIONS("emacs", NULL, "e:", "e", "eval! execute!", .foreign = ""),
     OPTIONS("zip", NULL, "b:i:n:t:x:", "", "unzip-command!"),
     OPTIONS("man", NULL, "P:H::C:E:L:M:R:S:e:m:p:r:s:", "PH", "pager! html! browser!"),
     OPTIONS("sort", NULL, "k:o:S:T:t:", "", "compress-program!"),
@@ -202,6 +215,8 @@ const struct wrapper wrappers[] = {
         "retries= delay= timeout= null arg-file= max-args= max-procs= no-run-if-empty "
         "tag ungroup line-buffer lb will-cite verbose"),
     ROW(RUN_FIND, "find", TN_CALL_LOOP, 0, "", ""),
+    ROW(RUN_FIND, "fd", TN_CALL_LOOP, 0, "", ""),
+    ROW(RUN_FIND, "fdfind", TN_CALL_LOOP, 0, "", ""),
     ROW(RUN_JOINED, "watch", TN_CALL_LOOP | TN_CALL_LATER, 0, "bcdegn:pqtwx",
         "beep color differences errexit chgexit interval= precise no-title exec"),
     ROW(RUN_WORDS, "entr", TN_CALL_LOOP | TN_CALL_LATER, 0, "acdnprxz", ""),
@@ -292,7 +307,6 @@ const struct wrapper wrappers[] = {
              "loader= no-warnings"),
     LANGUAGE("bun", "ep", "", "e:p:", "eval! print!"),
     LANGUAGE("php", "r", "vhim", "ac:d:ef:hilmnr:sB:R:F:E:S:t:vwz:", "run! ini version help"),
-    LANGUAGE("lua", "e", "v", "Ee:il:vW", ""),
     LANGUAGE("Rscript", "e", "",
              "e:", "vanilla verbose version help default-packages= no-save no-restore"),
     LANGUAGE("fish", "c", "vh", "C:c:D:d:hilnNPp:f:v",
@@ -317,6 +331,8 @@ const struct wrapper wrappers[] = {
     FOREIGN("clojure", "e", "e:", "eval!"),
     FOREIGN("guile", "c", "c:L:l:s:", ""),
     FOREIGN("racket", "e", "e:f:l:r:t:u:", "eval!"),
+    FOREIGN("lua", "e", "Ee:il:vW", ""),
+    FOREIGN("luajit", "e", "b:e:ij:l:O:v", ""),
     FOREIGN("ghc", "e", "e:", ""),
     INPUT("ed", "*", "!"),
     INPUT("red", "*", "!"),

@@ -39,7 +39,8 @@ struct wrapper {
     const char *language;
     const char *nothing; /* letters with which it runs no text: its version, a list, a module */
     bool bundle;         /* its first word may be letters without a dash: tar xf */
-    const char *foreign; /* nobody here reads its language: words that may run a command; "" any */
+    const char *foreign; /* nobody here reads its language: words that may run a command; "" any.
+                          * Of RUN_OPTIONS: what options carry is in it, -f is a file of it */
 };
 
 extern const struct wrapper wrappers[];

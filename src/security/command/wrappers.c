@@ -39,18 +39,6 @@ void run_added(struct walker *w, const struct place *at, struct tn_call *call,
     walk_text(w, &place, call, text, false);
 }
 
-/* Two lines of a script for sed. */
-static const struct tn_arg *join_lines(struct walker *w, const struct tn_arg *first,
-                                       const struct tn_arg *second)
-{
-    tn_autofree char *text = tn_asprintf("%s\n%s", first->text, second->text);
-    struct tn_arg *both = tn_arena_get(w->arena, sizeof(*both));
-    *both = known_arg(w, text);
-    both->flags = (first->flags | second->flags) & TN_ARG_UNKNOWN;
-    both->value = both->flags ? NULL : both->text;
-    return both;
-}
-
 /* --- options ----------------------------------------------------------------------------- */
 
 struct options {
@@ -63,8 +51,11 @@ struct options {
     bool asks;      /* only for its version, its help, a list */
     bool seen[128]; /* letters */
     const struct tn_arg *carried;
+    struct tn_buf *lines; /* of RUN_SED: of all that are carried, when there are several */
+    unsigned line_flags;
     const char *replaced; /* what xargs replaces */
-    bool file, input;     /* the program is in a file, or it is read */
+    bool several;
+    bool file, input; /* the program is in a file, or it is read */
 };
 
 /* Whether options that are not listed are of no account. */
@@ -119,10 +110,16 @@ static bool is_input(const char *file)
 /* An option that carries a text for a shell. */
 static void carry(struct walker *w, struct options *o, const struct tn_arg *text)
 {
-    if (o->row->how == RUN_OPTIONS)
+    if (o->row->how == RUN_OPTIONS && o->row->foreign)
+        o->call->unseen = TN_UNSEEN_SYNTAX;
+    else if (o->row->how == RUN_OPTIONS)
         run_added(w, o->at, o->call, text);
-    else if (o->row->how == RUN_SED && o->carried)
-        text = join_lines(w, o->carried, text);
+    if (o->row->how == RUN_SED) {
+        tn_buf_puts(o->lines, o->carried ? "\n" : "");
+        tn_buf_puts(o->lines, text->text);
+        o->line_flags |= text->flags & TN_ARG_UNKNOWN;
+        o->several = o->carried;
+    }
     o->carried = text;
 }
 
@@ -136,7 +133,8 @@ static void note_option(struct walker *w, struct options *o, char letter,
     if (o->row->how == RUN_ARGS && (letter == 'I' || letter == 'i'))
         o->replaced = argument && argument->value ? argument->value : "{}";
     o->asks = o->asks || (o->row->nothing && letter && strchr(o->row->nothing, letter));
-    if ((o->row->how == RUN_OPERAND || o->row->how == RUN_SED) && letter == 'f') {
+    bool own = o->row->how == RUN_OPTIONS && o->row->foreign;
+    if ((o->row->how == RUN_OPERAND || o->row->how == RUN_SED || own) && letter == 'f') {
         o->file = true;
         o->input = o->input || (argument && is_input(argument->text));
     }
@@ -147,7 +145,8 @@ static void read_long(struct walker *w, struct options *o, const char *name)
     static const struct {
         const char *name;
         char letter;
-    } meanings[] = {{"replace", 'i'}, {"file", 'f'}, {"login", 'i'}, {"shell", 's'}};
+    } meanings[] = {
+        {"replace", 'i'}, {"file", 'f'}, {"makefile", 'f'}, {"login", 'i'}, {"shell", 's'}};
     size_t len = strcspn(name, "=");
     tn_autofree char *plain = tn_strndup(name, len);
     const char *prefix = "";
@@ -247,12 +246,10 @@ static bool is_placeholder(const struct tn_arg *arg, const char *placeholder)
     return placeholder && strstr(arg->text, placeholder);
 }
 
-/* The call of these words of another call. */
-static void run_words(struct walker *w, const struct place *at, struct tn_call *call, size_t from,
-                      size_t to, const char *placeholder, bool more)
+/* These words of a call, where it replaces some of them. */
+static const struct tn_arg *replace_words(struct walker *w, const struct tn_call *call, size_t from,
+                                          size_t to, const char *placeholder)
 {
-    if (from >= to || w->failed)
-        return;
     struct tn_arg *words = tn_arena_get(w->arena, (to - from) * sizeof(*words));
     for (size_t i = from; i < to; i++) {
         struct tn_arg *word = &words[i - from];
@@ -263,6 +260,17 @@ static void run_words(struct walker *w, const struct place *at, struct tn_call *
             word->value = NULL;
         }
     }
+    return words;
+}
+
+/* The call of these words of another call. */
+static void run_words(struct walker *w, const struct place *at, struct tn_call *call, size_t from,
+                      size_t to, const char *placeholder, bool more)
+{
+    if (from >= to || !walk_inner(w, placeholder ? to - from : 0))
+        return;
+    const struct tn_arg *words =
+        placeholder ? replace_words(w, call, from, to, placeholder) : call->argv + from;
     if (words[0].text[0] == '-')
         call->unseen = TN_UNSEEN_OPTION;
     size_t start = at->inside ? 0 : words[0].start, end = at->inside ? 0 : words[to - from - 1].end;
@@ -368,13 +376,15 @@ static void mark_foreign(struct tn_call *call, const char *marks)
 
 static void run_find(struct walker *w, const struct place *at, struct tn_call *call)
 {
-    static const char *const actions[] = {"-exec", "-execdir", "-ok", "-okdir"};
+    static const char *const of_find[] = {"-exec", "-execdir", "-ok", "-okdir"};
+    static const char *const of_fd[] = {"-x", "-X", "--exec", "--exec-batch"};
+    const char *const *actions = strncmp(call->name, "fd", 2) == 0 ? of_fd : of_find;
     for (size_t i = 1; i < call->argc; i++) {
         const char *word = call->argv[i].value;
         size_t row = 0, end = i + 1;
-        while (row < TN_COUNT(actions) && (!word || strcmp(word, actions[row]) != 0))
+        while (row < TN_COUNT(of_find) && (!word || strcmp(word, actions[row]) != 0))
             row++;
-        if (row == TN_COUNT(actions))
+        if (row == TN_COUNT(of_find))
             continue;
         while (
             end < call->argc && strcmp(call->argv[end].text, ";") != 0 &&
@@ -425,6 +435,20 @@ static size_t command_start(const struct tn_call *call, const struct options *o)
         if (strcmp(call->argv[i].text, "--") == 0)
             return i + 1;
     return start;
+}
+
+/* All lines of the script that options of sed carry. */
+static const struct tn_arg *carried_lines(struct walker *w, const struct options *o)
+{
+    struct tn_arg *all = tn_arena_get(w->arena, sizeof(*all));
+    if (!o->several)
+        return o->carried;
+    if (!tn_buf_ok(o->lines))
+        walk_too_large(w, "the script has too many characters");
+    *all = known_arg(w, tn_buf_str(o->lines));
+    all->flags = o->line_flags;
+    all->value = all->flags ? NULL : all->text;
+    return all;
 }
 
 static void run(struct walker *w, struct place *at, struct tn_call *call, struct options *o)
@@ -486,7 +510,7 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
         else if (o->input || o->carried || (!o->file && o->operand))
             see_sed(w, at, call,
                     o->input     ? at->here
-                    : o->carried ? o->carried
+                    : o->carried ? carried_lines(w, o)
                                  : &call->argv[o->operand]);
         break;
     case RUN_INPUT:
@@ -497,6 +521,9 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
         }
         return;
     case RUN_OPTIONS:
+        if (o->input && call->unseen == TN_SEEN)
+            call->unseen = TN_UNSEEN_SCRIPT;
+        break;
     case RUN_VERBS:
         break;
     }
@@ -539,6 +566,11 @@ void see_through(struct walker *w, const struct place *at, struct tn_call *call)
 {
     bool verbs = false, unsure = false;
     size_t first = 1; /* the word behind options that stand before a verb */
+    tn_autobuf struct tn_buf lines = TN_BUF_INIT(2 * TN_SH_MAX_TEXT);
+    if (at->level > MAX_LEVEL) {
+        walk_too_large(w, "commands are nested too deeply");
+        return;
+    }
     for (size_t i = 0; i < wrapper_count && call->name[0]; i++) {
         const struct wrapper *row = &wrappers[i];
         if (!same_name(call->name, row))
@@ -548,8 +580,12 @@ void see_through(struct walker *w, const struct place *at, struct tn_call *call)
         if (next == SIZE_MAX)
             continue;
         struct place place = inside(at, call, row->flags);
-        struct options options = {
-            .row = row, .at = &place, .call = call, .next = next, .unsure = unsure};
+        struct options options = {.row = row,
+                                  .at = &place,
+                                  .call = call,
+                                  .next = next,
+                                  .unsure = unsure,
+                                  .lines = &lines};
         if (row->how != RUN_FIND && row->how != RUN_INPUT)
             read_options(w, &options);
         if (row->how == RUN_VERBS) {

@@ -74,8 +74,8 @@ static void look_unset(struct scene *s, const struct seen_call *c)
         bool braces = *++rest == '{';
         rest += braces;
         name = strspn(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
-        if (strncmp(rest, "HOME", name) == 0 || strncmp(rest, "PWD", name) == 0 ||
-            (braces && rest[name] != '}'))
+        if ((name == 4 && strncmp(rest, "HOME", name) == 0) ||
+            (name == 3 && strncmp(rest, "PWD", name) == 0) || (braces && rest[name] != '}'))
             continue;
         rest += name + braces;
         if (*rest == '/' && !rest[strspn(rest, "/.*")])

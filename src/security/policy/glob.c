@@ -146,6 +146,8 @@ bool glob_path(const char *pattern, const char *path)
         }
         return false;
     }
+    if (strncmp(pattern, "**/", 3) == 0) /* it begins anywhere by itself */
+        return match_parts(pattern, path[0] == '/' ? path + 1 : path);
     for (const char *s = path[0] == '/' ? path + 1 : path; *s; s = part_next(s)) {
         if (may_begin(*pattern, *s) && match_parts(pattern, s))
             return true;

@@ -109,12 +109,20 @@ struct reading {
     const struct seen_call *c;
     const struct program *program;
     size_t skip;
-    size_t operands; /* so far */
+    size_t operands;     /* so far */
+    const char *written; /* what goes to files, once that is known */
+    size_t written_len;
 };
 
 static void add_file(struct reading *r, const struct tn_arg *arg, const char *text, unsigned use)
 {
     scene_add_path(r->s, r->c->cwd, text, use, arg->flags & TN_ARG_GLOB, r->c->call, r->c->part);
+}
+
+static bool is_rooted(const char *text)
+{
+    return text[0] == '~' || strncmp(text, "$HOME", 5) == 0 || strncmp(text, "${HOME}", 7) == 0 ||
+           (text[0] == '/' && text[1] != '/');
 }
 
 /* Paths from a root on that stand in a word behind one of =:,@ or the letter of an option: read,
@@ -125,11 +133,15 @@ static void add_inner(struct reading *r, const struct tn_arg *arg)
 
     for (size_t i = 1; text[i] && r->program->style != STYLE_WORDS; i++) {
         bool starts = strchr("=:,@", text[i - 1]) || (i == 2 && text[0] == '-');
-        bool home = text[i] == '~' || strncmp(text + i, "$HOME", 5) == 0 ||
-                    strncmp(text + i, "${HOME}", 7) == 0;
-        if (starts && (home || (text[i] == '/' && text[i + 1] != '/')))
-            add_file(r, arg, tn_arena_copy(r->s->pool, text + i, strcspn(text + i, ":,@")),
-                     USE_READ);
+        if (!starts || !is_rooted(text + i))
+            continue;
+        /* none has another in it: all of them together are no longer than the word */
+        size_t end = i + 1;
+        while (text[end] && !strchr(":,@", text[end]) &&
+               (text[end] != '=' || !is_rooted(text + end + 1)))
+            end++;
+        add_file(r, arg, tn_arena_copy(r->s->pool, text + i, end - i), USE_READ);
+        i = end - 1;
     }
 }
 
@@ -276,12 +288,23 @@ static size_t add_option(struct reading *r, const struct tn_arg *arg, const stru
     return !value && next;
 }
 
+/* git config a.b VALUE: the last word is no file that is read. */
+static bool ends_with_setting(const struct tn_call *call)
+{
+    const char *key = call->argc > 3 ? call->argv[call->argc - 2].text : "-";
+
+    return strcmp(call->name, "git") == 0 && !strchr("-/~$.", key[0]) && !strchr(key, '/') &&
+           strchr(key, '.') && strcmp(call->argv[1].text, "config") == 0 &&
+           !word_in(call->argv[call->argc - 3].text, "-f --file --blob");
+}
+
 static void add_words(struct reading *r)
 {
     const struct tn_call *call = r->c->call;
+    size_t count = call->argc - (call->argc && ends_with_setting(call));
     bool options = true;
 
-    for (size_t i = 1; i < call->argc; i++) {
+    for (size_t i = 1; i < count; i++) {
         const struct tn_arg *arg = &call->argv[i], *next = i + 1 < call->argc ? arg + 1 : NULL;
         if (options && strcmp(arg->text, "--") == 0)
             options = false;
@@ -290,6 +313,12 @@ static void add_words(struct reading *r)
         else
             add_operand(r, arg, next);
     }
+}
+
+/* Those that stand before the places. */
+static bool is_find_option(const char *word)
+{
+    return word_in(word, "-H -L -P -D --") || strncmp(word, "-O", 2) == 0;
 }
 
 /* The places where a call of find looks, as far as it takes all that is there; else the name that
@@ -308,7 +337,10 @@ static void add_found(struct reading *r, const struct seen_call *from, unsigned 
                   word_in(word, "-regex -mtime -newer -user -size -empty -mmin -maxdepth")))
             name = "?";
     }
-    for (size_t i = 1; i < find->argc && !strchr("-(!", find->argv[i].text[0]); i++) {
+    size_t first = 1;
+    while (first < find->argc && is_find_option(find->argv[first].text))
+        first += 1 + (strcmp(find->argv[first].text, "-D") == 0);
+    for (size_t i = first; i < find->argc && !strchr("-(!", find->argv[i].text[0]); i++) {
         tn_autofree char *below = tn_asprintf("%s/%s", find->argv[i].text, name);
         scene_add_path(r->s, from->cwd, pool_strdup(r->s->pool, below), use | USE_BELOW, *name,
                        r->c->call, r->c->part);
@@ -345,14 +377,19 @@ static void add_written(struct reading *r, const char *path)
     const struct tn_call *call = r->c->call;
     tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
 
+    if (r->written) {
+        scene_add_content(r->s, path, r->written, r->written_len, call, r->c->part);
+        return;
+    }
     for (size_t i = 1; word_in(call->name, "echo printf") && i < call->argc; i++)
         tn_buf_printf(&text, "%s%s", i > 1 ? " " : "", call->argv[i].text);
     for (const struct tn_call_redirect *d = call->redirects; d; d = d->next) {
         if (d->kind == TN_SH_HERE_TEXT || d->kind == TN_SH_HERE_STRING)
             tn_buf_puts(&text, d->target.text);
     }
-    scene_add_content(r->s, path, tn_arena_copy(r->s->pool, tn_buf_str(&text), text.len), text.len,
-                      call, r->c->part);
+    r->written = tn_arena_copy(r->s->pool, tn_buf_str(&text), text.len);
+    r->written_len = text.len;
+    scene_add_content(r->s, path, r->written, text.len, call, r->c->part);
 }
 
 static void add_redirect(struct reading *r, const struct tn_call_redirect *d)
@@ -379,7 +416,7 @@ void scene_add_call(struct scene *s, const struct seen_call *c)
 {
     const struct tn_call *call = c->call;
     struct seen_call own = *c; /* the array may move */
-    struct reading r = {s, &own, find_program(call->name), 0, 0};
+    struct reading r = {s, &own, find_program(call->name), 0, 0, NULL, 0};
 
     r.skip = r.program->skip;
     if (call->argc && strchr(call->argv[0].text, '/') && !strstr(call->argv[0].text, "://"))

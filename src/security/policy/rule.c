@@ -220,6 +220,14 @@ static bool content_fits(const struct test *t, const struct look *look,
 
 /* --- the chain -------------------------------------------------------------------------------- */
 
+/* Whether the deadline has passed; not every question looks at the clock. */
+static bool is_late(struct look *look)
+{
+    if (look->deadline != TN_NEVER && look->rounds++ % 16 == 0)
+        look->late = look->late || tn_now() > look->deadline;
+    return look->late;
+}
+
 /* Whether an exception may speak of the command: of those that have what the rule has found. */
 static bool excused(const struct look *look, const struct tn_call *call)
 {
@@ -249,7 +257,7 @@ static bool programs_met(const struct test *t, struct look *look)
 
     if (look->call)
         return program_fits(t, look->call->call) && chain_met(t->next, look);
-    for (size_t i = 0; i < s->call_count && !look->late; i++) {
+    for (size_t i = 0; i < s->call_count && !is_late(look); i++) {
         if (!excused(look, s->calls[i].call) || !program_fits(t, s->calls[i].call))
             continue;
         look->call = &s->calls[i];
@@ -269,7 +277,7 @@ static bool programs_met(const struct test *t, struct look *look)
         const type *bound = look->name;                                        \
         if (bound)                                                             \
             return name##_fits(t, look, bound) && chain_met(t->next, look);    \
-        for (size_t i = 0; i < s->name##_count && !look->late; i++) {          \
+        for (size_t i = 0; i < s->name##_count && !is_late(look); i++) {       \
             const type *thing = &s->name##s[i];                                \
             if (!same_call(look, thing->call) || !name##_fits(t, look, thing)) \
                 continue;                                                      \
@@ -292,7 +300,7 @@ static bool signs_met(const struct test *t, struct look *look)
         return value_detected(t, look->scene) && chain_met(t->next, look);
     for (size_t i = 0; i < t->count; i++) {
         const struct sign *s = detector_signs(t->wanted[i].detector, look->scene);
-        for (; s && !look->late; s = s->next) {
+        for (; s && !is_late(look); s = s->next) {
             if (!sign_wanted(&t->wanted[i], s) ||
                 !(same_call(look, s->call) || fed_by(look, s->call)))
                 continue;
@@ -306,15 +314,18 @@ static bool signs_met(const struct test *t, struct look *look)
 }
 
 /* What a test among others binds is of no account for those after it. */
-static bool kid_met(const struct test *kids, const struct look *look, bool exception)
+static bool kid_met(const struct test *kids, struct look *look, bool exception)
 {
     struct look own = *look;
 
     own.exception |= exception;
-    return chain_met(kids, &own);
+    bool met = chain_met(kids, &own);
+    look->rounds = own.rounds;
+    look->late = own.late;
+    return met;
 }
 
-static bool any_met(const struct test *kids, const struct look *look)
+static bool any_met(const struct test *kids, struct look *look)
 {
     for (const struct test *k = kids; k; k = k->next) {
         struct test alone = *k;
@@ -381,9 +392,7 @@ bool rule_met(const struct rule *r, struct look *look)
     look->url = NULL;
     look->content = NULL;
     look->sign = NULL;
-    if (look->deadline != TN_NEVER && look->rounds++ % 16 == 0)
-        look->late = look->late || tn_now() > look->deadline;
-    return !look->late && chain_met(r->tests, look);
+    return !is_late(look) && chain_met(r->tests, look);
 }
 
 struct part look_part(const struct look *look)

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
+#include <limits.h>
 #include <strings.h>
 
 #include "security/analyzer.h"
@@ -115,7 +116,11 @@ void scene_add_path(struct scene *s, const char *cwd, const char *text, unsigned
 {
     const char *home = behind_home(text), *raw = text;
 
-    if (!*text || !use)
+    /* no file has a name that is as long: a text, or something that is made to look so */
+    bool text_only = strlen(text) >= PATH_MAX;
+    bool looked = !text_only || (!glob && text[0] != '/' && text[0] != '~');
+    if (!*text || !use || !room(s, looked ? s->path_count : SCENE_THINGS, SCENE_THINGS, part) ||
+        text_only)
         return;
     if (home || (cwd && text[0] != '/' && text[0] != '~')) {
         tn_autofree char *joined =
@@ -282,6 +287,8 @@ int scene_add_shell(struct scene *s, const char *field, const char *text, size_t
                 : to->value && strcmp(to->value, "-") != 0 ? scene_path(s, below, to->value)
                 : behind_home(to->text)                    ? scene_path(s, NULL, to->text)
                                                            : NULL;
+        if (below && strlen(below) >= PATH_MAX) /* each path below it would be as long */
+            below = NULL;
         if (!inner)
             shell = below;
     }

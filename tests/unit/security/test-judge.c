@@ -230,6 +230,17 @@ static void test_breaker(void **state)
     }
     assert_int_equal(two.asked, 10);
     tn_judge_free(j);
+
+    /* So is a part of this process that one action takes too long. */
+    j = judge_with(&quick, NULL, NULL);
+    one = (struct fake){.says = FAILS, .code = TN_E_TIMEOUT};
+    for (int i = 0; i < 10; i++) {
+        tn_autoverdict struct tn_verdict v = {0};
+        ask(j, NULL, &v);
+        assert_int_equal(v.decision, TN_ASK);
+    }
+    assert_int_equal(one.asked, 10);
+    tn_judge_free(j);
 }
 
 /* OpenHands' mode without an analyzer: everything that can be carried out is asked. */

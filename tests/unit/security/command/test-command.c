@@ -1,6 +1,7 @@
 /* The calls of commands against the table in calls.test (named on the command line), and the
  * limits. With a second argument the table is printed with the answers of today, for whoever
  * extends it. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -204,6 +205,55 @@ static void test_depth(void **state)
     assert_int_equal(refusal(&deep), TN_E_TOO_LARGE);
 }
 
+static void *read_small(void *text)
+{
+    static enum tn_code code;
+    code = refusal(text);
+    return &code;
+}
+
+/* As the service reads it: in a thread with a small stack. */
+static enum tn_code refusal_in_thread(const char *begin, const char *piece, size_t times,
+                                      const char *end)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
+    pthread_attr_t attr;
+    pthread_t thread;
+    void *code;
+    tn_buf_puts(&text, begin);
+    repeat(&text, piece, times);
+    tn_buf_puts(&text, end);
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attr, 256 << 10), 0);
+    assert_int_equal(pthread_create(&thread, &attr, read_small, &text), 0);
+    assert_int_equal(pthread_join(thread, &code), 0);
+    pthread_attr_destroy(&attr);
+    return *(enum tn_code *)code;
+}
+
+static void test_stack(void **state)
+{
+    static const char *const wrappers[] = {"env ",        "sudo ",           "npx ",
+                                           "find -exec ", "git bisect run ", "xargs -I{} ",
+                                           "env -u x ",   "timeout 1 nice "};
+    for (size_t i = 0; i < TN_COUNT(wrappers); i++)
+        assert_int_equal(refusal_in_thread("", wrappers[i], 6000, "true"), TN_E_TOO_LARGE);
+    assert_int_equal(refusal_in_thread("", "env ", 20, "true"), TN_OK);
+    assert_int_equal(refusal_in_thread("ENV=", "a", 100000, " true"), TN_OK);
+    assert_int_equal(refusal_in_thread("JAVA_TOOL_OPTIONS=-Xm", "x", 100000, " true"), TN_OK);
+    assert_int_equal(refusal_in_thread("LD_LIBRARY_PATH=/usr/", "x:", 60000, " true"), TN_OK);
+}
+
+/* What took time or memory that grew faster than the text. */
+static void test_long_scripts(void **state)
+{
+    assert_int_equal(refusal_in_thread("sed '/", "[[:", 40000, "/d'"), TN_OK);
+    assert_int_equal(refusal_in_thread("sed '", "/[[:x]/d;", 14000, "'"), TN_OK);
+    assert_int_equal(refusal_in_thread("sed '", "/[/d;", 25000, "'"), TN_OK);
+    assert_int_equal(refusal_in_thread("sed ", "-e p ", 8000, ""), TN_OK);
+    assert_int_equal(refusal_in_thread("xargs -I{} ", "a ", 16000, ""), TN_OK);
+}
+
 static void test_size(void **state)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
@@ -302,8 +352,10 @@ int main(int argc, char **argv)
     if (argc > 2)
         return each_case(true) == 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),  cmocka_unit_test(test_depth), cmocka_unit_test(test_size),
-        cmocka_unit_test(test_growth), cmocka_unit_test(test_nul),   cmocka_unit_test(test_feeds),
+        cmocka_unit_test(test_table), cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_stack), cmocka_unit_test(test_long_scripts),
+        cmocka_unit_test(test_size),  cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_nul),   cmocka_unit_test(test_feeds),
         cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
