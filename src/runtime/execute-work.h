@@ -30,8 +30,9 @@ enum { TN_GO_ON = -2 };
 /* TN_GO_ON, or what became of it. */
 int tn_work_judge(struct tn_work *w, struct tn_error *err);
 
-/* The observation as bytes, for who wants such; one that has become too large stays as it was. */
-void tn_work_write(struct tn_work *w);
+/* The observation as bytes, for who wants such; false: it has become too large, and they stay as
+ * they were. */
+bool tn_work_write(struct tn_work *w);
 /* TN_E_CONFLICT: another request has it carried out at this moment. */
 int tn_work_busy(struct tn_error *err);
 /* Puts a verdict (NULL: there is none) into the observation, unless it found nothing and allows:

@@ -24,19 +24,20 @@ bool tn_errand_key_fits(const char *key)
 
 /* --- the answer ------------------------------------------------------------------------------- */
 
-void tn_work_write(struct tn_work *w)
+bool tn_work_write(struct tn_work *w)
 {
     tn_autobuf struct tn_buf whole = {.max = w->out->answer.max, .purse = w->out->answer.purse};
     struct tn_jw jw = tn_jw(&whole);
 
     if (!w->e->body)
-        return;
+        return true;
     tn_observation_to_json(&w->out->observation, &jw);
     if (!tn_buf_ok(&whole))
-        return;
+        return false;
     struct tn_buf before = w->out->answer;
     w->out->answer = whole;
     whole = before;
+    return true;
 }
 
 static char *take_news(void *ctx)
@@ -85,6 +86,23 @@ static bool tell_verdict(const struct tn_work *w, struct tn_observation *o)
     return w->by_hand && !w->e->judged_there && set_verdict(o, NULL);
 }
 
+/* The verdict into the bytes as well; those of a hand, with a verdict of its own, are never told
+ * instead of ours. */
+static void write_verdict(struct tn_work *w)
+{
+    struct tn_observation *o = &w->out->observation;
+
+    if (!tell_verdict(w, o) || tn_work_write(w))
+        return;
+    tn_buf_done(&w->out->answer);
+    tn_observation_done(o);
+    tn_observation_init_error(
+        o, &w->action,
+        "The action was carried out; its answer is too large to be told with its verdict.");
+    tell_verdict(w, o);
+    tn_work_write(w);
+}
+
 /* There is an observation: what failed may have met a limit of the sandbox. */
 static int answered(struct tn_work *w)
 {
@@ -94,8 +112,8 @@ static int answered(struct tn_work *w)
 
     if (inside && tn_report_is_due(o) && !w->noted.answered)
         w->reach->look(w->ctx, look_until < w->deadline ? look_until : w->deadline);
-    bool told = tell_verdict(w, o);
-    if (tn_ledger_end(w->ledger, &w->action, &w->noted, inside ? take_news : NULL, w, o) || told)
+    write_verdict(w);
+    if (tn_ledger_end(w->ledger, &w->action, &w->noted, inside ? take_news : NULL, w, o))
         tn_work_write(w);
     return TN_ANSWERED;
 }
@@ -111,6 +129,8 @@ static int parse_answer(struct tn_work *w, struct tn_error *err)
     if (tn_json_parse_held(tn_buf_str(answer), answer->len, held.purse, &held.bytes, &tree, &why) ||
         tn_observation_from_json(tree, &w->out->observation, &why)) {
         tn_error_context(&why, "the answer of the hand");
+        if (why.code != TN_E_BUSY)
+            why.code = TN_E_PEER;
         tn_ledger_fail(w->ledger, &w->action, &w->noted, why.text);
         *err = why;
         return TN_UNREADABLE;

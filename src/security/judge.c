@@ -309,11 +309,12 @@ static void decide(const struct tn_thresholds *t, struct tn_verdict *v)
     }
 }
 
-/* Whatever is done with actions of unknown risk: that an analyzer failed never allows one. */
-static void fail_closed(const struct tn_judge *j, const struct question *questions,
+/* Whatever is done with actions of unknown risk: that an analyzer failed, or that all that were
+ * chosen are gone, never allows one. */
+static void fail_closed(const struct tn_judge *j, const struct question *questions, size_t asked,
                         const struct tn_thresholds *t, struct tn_verdict *v)
 {
-    bool failed = false;
+    bool failed = j->count > 0 && asked == 0;
 
     for (size_t i = 0; i < j->count; i++)
         failed |= questions[i].failed;
@@ -361,6 +362,6 @@ void tn_judge_action(struct tn_judge *j, const struct tn_case *c, int64_t deadli
         tn_verdict_add(out, "none", "", "", TN_RISK_UNKNOWN,
                        "no analyzer says anything about this connection");
     decide(t, out);
-    fail_closed(j, questions, t, out);
+    fail_closed(j, questions, asked, t, out);
     free(questions);
 }

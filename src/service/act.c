@@ -287,7 +287,6 @@ static int status_of(int outcome, const struct tn_outcome *out, struct tn_error 
     size_t len;
 
     switch (outcome) {
-    case TN_UNREADABLE: /* by us: who asked may know more */
     case TN_ANSWERED:
         return 200;
     case TN_REFUSED:
@@ -299,7 +298,7 @@ static int status_of(int outcome, const struct tn_outcome *out, struct tn_error 
         if (err->code == TN_E_TIMEOUT || err->code == TN_E_BUSY)
             snprintf(err->text + len, sizeof err->text - len, "%s", advice);
         return -1;
-    default:
+    default: /* what we cannot read may say what no hand may: nobody else is given it, either */
         return -1;
     }
 }

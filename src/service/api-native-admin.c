@@ -155,6 +155,8 @@ static int read_change(struct tn_service *s, struct key_info *k, const struct tn
                  tn_fields_from_json(&change_fields, &w, body, err) ||
                  tn_fields_check(&change_fields, &w, err) ||
                  (tn_json_has(body, "analyzers") && choose_analyzers(s, &w, err));
+    if (!failed && tn_json_get(body, "scopes") && !w.scopes.count)
+        failed = tn_fail(err, TN_E_UNPROCESSABLE, "scopes: a key without any opens nothing");
     if (tn_json_get(body, "scopes"))
         k->scopes = scopes_of(&w.scopes);
     if (tn_json_has(body, "expires"))
@@ -170,17 +172,34 @@ struct changing {
     const char *id;
     const struct tn_json *body;
     struct key_info key;
+    bool others; /* another key that counts is an administrator's */
 };
+
+static int see_admin(const struct key_info *k, void *ctx)
+{
+    struct changing *c = ctx;
+
+    c->others |= k->scopes & SCOPE_ADMIN && !k->revoked && strcmp(k->id, c->key.id) != 0 &&
+                 (k->expires <= 0 || k->expires > service_time());
+    return 0;
+}
 
 static int change_key(struct tn_db *db, void *ctx, struct tn_error *err)
 {
     struct changing *c = ctx;
 
     key_info_done(&c->key); /* of a try before */
-    return key_find(db, c->id, &c->key, err) || read_change(c->s, &c->key, c->body, err) ||
-                   key_change(db, &c->key, err)
-               ? -1
-               : 0;
+    if (key_find(db, c->id, &c->key, err))
+        return -1;
+    bool loses = c->key.scopes & SCOPE_ADMIN;
+    if (read_change(c->s, &c->key, c->body, err))
+        return -1;
+    loses &= !(c->key.scopes & SCOPE_ADMIN);
+    if (loses && key_each(db, see_admin, c, err))
+        return -1;
+    if (loses && !c->others)
+        return tn_fail(err, TN_E_CONFLICT, "No other key has the scope admin: it keeps that");
+    return key_change(db, &c->key, err);
 }
 
 static void patch_key(struct tn_http_exchange *x, void *ctx)

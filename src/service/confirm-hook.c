@@ -1,5 +1,6 @@
-/* The operator's hook: one thread for each action that begins to wait, and one for all that waited
- * when the service began.  What the hook answers at once is carried out by another one. */
+/* The operator's hook: a few threads tell it of actions that wait, in the order in which they began
+ * to; one for all that waited when the service began.  What the hook answers at once is carried out
+ * by another one. */
 #include <pthread.h>
 #include <sys/eventfd.h>
 
@@ -17,26 +18,29 @@
 
 /* The hook has this long to say that it has it; it is told once more if it does not. */
 #define HOOK_SECONDS 10.0
+#define UNTOLD "service.confirm_url was not told of an action that waits"
 enum { HOOK_TRIES = 3, HOOK_BODY_MAX = 16 << 20, HOOK_ANSWER_MAX = 64 << 10 };
+enum { TELLERS_MAX = 16 };
 
 struct hook {
     struct tn_service *s;
-    int end;              /* an eventfd: nobody is told any more */
-    pthread_mutex_t lock; /* of what follows */
-    pthread_cond_t ended; /* a thread has */
-    size_t threads;
+    int end;                 /* an eventfd: nobody is told any more */
+    pthread_mutex_t lock;    /* of what follows */
+    pthread_cond_t ended;    /* a thread has */
+    size_t threads, tellers; /* all; those that tell */
     bool closing;
+    struct message *first, **last; /* to be told, by the next teller that is free */
 };
 
 /* One action that waits.  What is said of it is read when it is sent: it may be large, and answered
  * by then. */
 struct message {
-    struct message *next; /* sent after it, by the same thread */
+    struct message *next; /* told after it */
     struct hook *hook;
     char *box;
     int64_t id;
     bool repeat;
-    struct tn_buf body;
+    struct tn_buf body; /* while it is told, in its tenant's purse */
     struct confirm_answer answer;
 };
 
@@ -44,11 +48,7 @@ static struct message *message_new(struct hook *h, const struct box *b, int64_t 
 {
     struct message *m = tn_malloc(sizeof *m);
 
-    *m = (struct message){.hook = h,
-                          .box = tn_strdup(box_id(b)),
-                          .id = id,
-                          .repeat = repeat,
-                          .body = TN_BUF_INIT(HOOK_BODY_MAX)};
+    *m = (struct message){.hook = h, .box = tn_strdup(box_id(b)), .id = id, .repeat = repeat};
     return m;
 }
 
@@ -56,7 +56,6 @@ static void message_free(struct message *m)
 {
     tn_fields_done(&confirm_answer_fields, &m->answer);
     free(m->box);
-    tn_buf_done(&m->body);
     free(m);
 }
 
@@ -75,17 +74,16 @@ static void leave(struct hook *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* False: there is none, and m is the caller's. */
-static bool start(struct message *m, void *(*fn)(void *))
+/* False: there is none, and arg is the caller's. */
+static bool start(struct hook *h, void *(*fn)(void *), void *arg)
 {
-    struct hook *h = m->hook;
     pthread_t thread;
 
     pthread_mutex_lock(&h->lock);
     bool may = !h->closing;
     h->threads += may;
     pthread_mutex_unlock(&h->lock);
-    if (may && tn_thread_start(&thread, fn, m) == 0) {
+    if (may && tn_thread_start(&thread, fn, arg) == 0) {
         pthread_detach(thread);
         return true;
     }
@@ -101,14 +99,12 @@ static bool start(struct message *m, void *(*fn)(void *))
 static char *sign(const struct message *m, long long moment, const char *of,
                   const struct tn_buf *body)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(HOOK_BODY_MAX + 128);
+    tn_autofree char *head = tn_asprintf("%lld.%s", moment, of);
     const char *secret = m->hook->s->options->confirm_secret;
     unsigned char mac[TN_SHA256_BYTES];
     char hex[2 * TN_SHA256_BYTES + 1];
 
-    tn_buf_printf(&text, "%lld.%s", moment, of);
-    tn_buf_add(&text, tn_buf_str(body), body->len);
-    tn_hmac_sha256(secret, strlen(secret), tn_buf_str(&text), text.len, mac);
+    tn_hmac_sha256_pair(secret, strlen(secret), head, tn_buf_str(body), body->len, mac);
     for (size_t i = 0; i < sizeof mac; i++)
         snprintf(hex + 2 * i, 3, "%02x", mac[i]);
     return tn_asprintf("t=%lld,v1=%s", moment, hex);
@@ -205,14 +201,14 @@ static void *carry_out(void *arg)
 
 /* --- how it is told --------------------------------------------------------------------------- */
 
-/* False: somebody has answered it, or nobody may any more. */
-static bool message_write(struct message *m)
+/* False: somebody has answered it, or nobody may any more; or it is too large. */
+static bool message_write(struct message *m, struct box *b)
 {
-    autobox struct box *b = box_find(m->hook->s, NULL, m->box, NULL);
+    const struct tn_error why = {.text = "it is too large, or there is no memory for it"};
     struct tn_jw w = tn_jw(&m->body);
     struct tn_pending p;
 
-    if (!b || tn_pending_load(box_directory(b), m->id, &p, NULL))
+    if (tn_pending_load(box_directory(b), m->id, &p, NULL))
         return false;
     bool waits = !tn_pending_is_late(&p);
     tn_jw_object(&w);
@@ -220,6 +216,8 @@ static bool message_write(struct message *m)
     tn_jw_kbool(&w, "repeat", m->repeat);
     tn_jw_object_end(&w);
     tn_pending_done(&p);
+    if (waits && !tn_buf_ok(&m->body))
+        complain(m, UNTOLD, &why);
     return waits && tn_buf_ok(&m->body);
 }
 
@@ -271,35 +269,75 @@ static void deliver(struct message *m)
     for (int i = 0; web && failed && i < HOOK_TRIES && err.code != TN_E_GONE; i++)
         failed = send_once(web, m, &err);
     if (failed)
-        complain(m, "service.confirm_url was not told of an action that waits", &err);
+        complain(m, UNTOLD, &err);
+}
+
+static void tell_one(struct message *m)
+{
+    struct purses *purses = m->hook->s->purses;
+    autobox struct box *b = box_find(m->hook->s, NULL, m->box, NULL);
+
+    if (!b)
+        return;
+    struct tn_purse *purse = purse_get(purses, box_tenant(b));
+    m->body = (struct tn_buf){.max = HOOK_BODY_MAX, .purse = purse};
+    if (message_write(m, b))
+        deliver(m);
+    tn_buf_done(&m->body);
+    purse_release(purses, purse);
+}
+
+/* The next one to be told; NULL: there is none, and one teller less. */
+static struct message *take_next(struct hook *h)
+{
+    pthread_mutex_lock(&h->lock);
+    struct message *m = h->first;
+    if (!m)
+        h->tellers--;
+    else if (!(h->first = m->next))
+        h->last = &h->first;
+    pthread_mutex_unlock(&h->lock);
+    return m;
 }
 
 static void *tell(void *arg)
 {
-    struct message *m = arg, *next;
-    struct hook *h = m->hook;
+    struct hook *h = arg;
 
-    for (; m; m = next) {
-        next = m->next;
-        if (message_write(m))
-            deliver(m);
-        if (!m->answer.answer || !start(m, carry_out))
+    for (struct message *m; (m = take_next(h));) {
+        tell_one(m);
+        if (!m->answer.answer || !start(h, carry_out, m))
             message_free(m);
     }
     leave(h);
     return NULL;
 }
 
-/* All of them, in order, on one thread. */
-static void start_telling(struct message *first)
+/* All of them, in order; one more teller helps where there may be one. */
+static void start_telling(struct hook *h, struct message *first, struct message **last)
 {
     const struct tn_error why = {.text = "no thread"};
 
-    if (!first || start(first, tell))
+    if (!first)
         return;
-    complain(first, "service.confirm_url was not told of an action that waits", &why);
-    for (struct message *m = first, *next; m; m = next) {
+    pthread_mutex_lock(&h->lock);
+    *h->last = first;
+    h->last = last;
+    bool may = h->tellers < TELLERS_MAX;
+    h->tellers += may;
+    pthread_mutex_unlock(&h->lock);
+    if (!may || start(h, tell, h))
+        return;
+    pthread_mutex_lock(&h->lock);
+    struct message *m = --h->tellers ? NULL : h->first; /* those who tell have theirs, too */
+    if (m) {
+        h->first = NULL;
+        h->last = &h->first;
+    }
+    pthread_mutex_unlock(&h->lock);
+    for (struct message *next; m; m = next) {
         next = m->next;
+        complain(m, UNTOLD, &why);
         message_free(m);
     }
 }
@@ -311,8 +349,10 @@ static bool is_set(const struct hook *h)
 
 void hook_tell(struct hook *h, struct box *b, const struct tn_pending *p)
 {
-    if (is_set(h))
-        start_telling(message_new(h, b, p->id, false));
+    if (!is_set(h))
+        return;
+    struct message *m = message_new(h, b, p->id, false);
+    start_telling(h, m, &m->next);
 }
 
 struct repeats {
@@ -346,7 +386,7 @@ void hook_tell_again(struct hook *h)
     if (!is_set(h))
         return;
     box_each(h->s, &(struct box_filter){0}, add_box, &r, NULL);
-    start_telling(r.first);
+    start_telling(h, r.first, r.last);
 }
 
 /* --- its life --------------------------------------------------------------------------------- */
@@ -356,6 +396,7 @@ struct hook *hook_new(struct tn_service *s, struct tn_error *err)
     struct hook *h = tn_calloc(1, sizeof *h);
 
     h->s = s;
+    h->last = &h->first;
     pthread_mutex_init(&h->lock, NULL);
     tn_cond_init(&h->ended);
     h->end = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

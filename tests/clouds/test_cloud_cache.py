@@ -1,6 +1,7 @@
 """The hand, kept at the vendor: the second sandbox of an image has it uploaded no more, and begins with nothing of the first one."""
 
 import json
+import os
 
 import pytest
 
@@ -71,6 +72,21 @@ def test_what_is_lost_is_made_again(tendon, service):
     tendon.ok("new", "--name", "three")
     assert uploads(tendon, service) == 2 * first
     assert tendon.ok("exec", "three", "echo works") == "works\n"
+
+
+def test_few_are_kept(tendon):
+    """Whatever users wish for: the oldest go, and an old word that the vendor has none counts no more."""
+    tendon.ok("new", "--name", "one")
+    (note,) = notes(tendon)
+    stem = note.name.rpartition("-")[0]
+    for n in range(8):
+        other = note.with_name(f"{stem}-{n:016x}")
+        other.write_text("")
+        os.utime(other, (1000 + n, 1000 + n))
+    note.write_text("")
+    os.utime(note, (1000, 1000))
+    tendon.ok("new", "--name", "two")
+    assert note.read_text() and len(notes(tendon)) == 8 and not note.with_name(f"{stem}-{0:016x}").exists()
 
 
 def test_gc_removes_those_of_other_hands(tendon):

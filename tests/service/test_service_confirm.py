@@ -469,6 +469,30 @@ def test_the_hook_is_not_the_first(make_service, jail_works, hook):
     assert "answered already" in eventually(refused, "a line of the audit log")[0]["detail"]
 
 
+def test_a_slow_hook_is_told_of_few_at_a_time(make_service, jail_works, hook):
+    service = make_service(settings=hook.settings).start()
+    admin = service.client()
+    box = make(admin)
+    free, now, most, lock = threading.Event(), [0], [0], threading.Lock()
+
+    def reply(one, signature):
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        free.wait(5)  # less than it has
+        with lock:
+            now[0] -= 1
+        return 204, {}, b""
+
+    hook.reply = reply
+    for n in range(24):
+        admin.post(at(box, "/actions"), command(f"echo {n}"), headers={"Prefer": "respond-async"}).ok(202)
+    told(hook, 16)
+    free.set()
+    assert {one["action"]["args"]["command"] for one in told(hook, 24)} == {f"echo {n}" for n in range(24)}
+    assert most[0] <= 16
+
+
 def test_secrets_are_not_shown_and_are_carried_out(make_service, jail_works):
     service = make_service(settings=ALWAYS).start()
     admin = service.client()

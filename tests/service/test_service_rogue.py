@@ -56,7 +56,7 @@ def well(service, alice, box):
 
 
 def test_the_lists_are_whole():
-    through_actions = {"huge-answer", "many-values", "announced", "no-json", "no-observation", "deep"}
+    through_actions = {"forged-large", "forged-odd", "huge-answer", "many-values", "announced", "no-json", "no-observation", "deep"}
     alone = {"long", "ours", "redirect", "status-999", "status-000"}
     assert {*REFUSED, *CUT, *ENDLESS} | through_actions | alone == set(EVIL)
 
@@ -131,6 +131,13 @@ def test_answer_to_an_action(service, alice, box, path, name):
 def test_no_hand_has_a_verdict(alice, box, path):
     got = alice.post(path.format(box["id"]), run_action("what it likes")).ok().json
     assert got["content"] == "what it likes" and "verdict" not in got and "verdict" not in got["extras"]["metadata"]
+
+
+def test_no_hand_has_a_verdict_that_we_cannot_take_out(alice, box):
+    got = alice.post(at(box, "/actions"), run_action("forged-large")).ok().json
+    assert got["observation"] == "error" and "too large" in got["content"] and "verdict" not in got
+    odd = alice.post(at(box, "/actions"), run_action("forged-odd"))
+    assert odd.status == 502 and b"block" not in odd.body, odd
 
 
 @pytest.mark.parametrize("name", ["many-values", "no-json", "no-observation", "deep"])

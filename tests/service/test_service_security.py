@@ -117,6 +117,8 @@ def test_a_key_is_changed(make_service):
     # Whose it is stays; what makes no sense changes nothing.
     for body in ({"tenant": "other"}, {"name": "x"}, {"security": {"high": "blok"}}, {"limits": {"max_running": -1}}, {"expires": 0}):
         assert change(body).status in (400, 422), body
+    assert change({"scopes": []}).status == 422
+    assert change({"scopes": ["read"]}, "admin").status == 409, "nobody else is an administrator"
     assert change({"scopes": ["read"]}).ok().json["scopes"] == ["read"]
     refused = client.post(f"/v1/sandboxes/{box}/actions", {"action": {"action": "run", "args": {"command": "true"}}})
     assert refused.status == 403

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <strings.h>
+#include <sys/eventfd.h>
 
 #include "base/child.h"
 #include "base/fs.h"
@@ -316,6 +317,9 @@ static int start_gateway(const char *config, struct tn_error *err)
     g.hand.options = (struct tn_hand_options){
         .key = tn_strdup(token), .username = tn_strdup("root"), .working_dir = getcwd(NULL, 0)};
     unsetenv(TOKEN);
+    g.hand.ending = eventfd(0, EFD_CLOEXEC); /* never written to: it ends with its process */
+    if (g.hand.ending < 0)
+        return tn_fail_errno(err, errno, "eventfd");
     if (pipe2(ends, O_CLOEXEC) < 0)
         return tn_fail_errno(err, errno, "pipe");
     g.report = ends[1];

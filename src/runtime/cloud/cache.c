@@ -16,6 +16,10 @@
 
 #define TAKE_SECONDS 60.0 /* a vendor that needs longer has none */
 enum { HAND_LETTERS = 12, ORIGIN_LETTERS = 16 };
+/* Kept at a vendor: users name images and accounts as they like. */
+enum { NOTES_MAX = 8 };
+/* Until a vendor that had none, or was too slow, is asked for one again. */
+enum { NONE_SECONDS = 6 * 3600 };
 
 /* --- names ------------------------------------------------------------------------------------ */
 
@@ -47,12 +51,15 @@ static int open_notes(const struct cloud *c)
     return made < 0 ? -1 : openat(state, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* What the note of that name says; false: there is none. */
+/* What the note of that name says; false: there is none, or it said long ago that there is none. */
 static bool read_note(const struct cloud *c, const char *name, char out[2 * CLOUD_ID_MAX])
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(2 * CLOUD_ID_MAX - 1);
     tn_autofd int notes = open_notes(c);
-    bool there = notes >= 0 && tn_fs_read(notes, name, &text, NULL) == 0;
+    struct stat st;
+    bool there = notes >= 0 && tn_fs_read(notes, name, &text, NULL) == 0 &&
+                 fstatat(notes, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                 (text.len || time(NULL) - st.st_mtime < NONE_SECONDS);
 
     snprintf(out, 2 * CLOUD_ID_MAX, "%s", there ? tn_buf_str(&text) : "");
     return there;
@@ -162,6 +169,36 @@ static int drop_strays(const struct cloud *c, const char *ours, int64_t deadline
     return failed;
 }
 
+/* Room for one more: the oldest one goes, with what is at the vendor. */
+static void make_room(const struct cloud *c, const char *name, int64_t deadline)
+{
+    char hand[CLOUD_CACHE_NAME], ours[CLOUD_CACHE_NAME];
+    struct cloud_cache oldest = {0};
+    time_t since = 0;
+    int count = 0;
+
+    DIR *notes = prefixes(c, hand, ours, NULL) < 0 ? NULL : fdopendir(open_notes(c));
+    for (struct dirent *e; notes && (e = readdir(notes));) {
+        struct stat st;
+        if (!begins(e->d_name, ours) || strcmp(e->d_name, name) == 0 ||
+            fstatat(dirfd(notes), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        if (count++ && st.st_mtime >= since)
+            continue;
+        since = st.st_mtime;
+        snprintf(oldest.name, sizeof oldest.name, "%.63s", e->d_name);
+    }
+    if (notes)
+        closedir(notes);
+    if (count < NOTES_MAX)
+        return;
+    read_note(c, oldest.name, oldest.image);
+    /* What stays there without a note is removed by gc. */
+    if (*oldest.image)
+        c->vendor->drop(c, oldest.image, deadline, NULL);
+    cloud_cache_forget(c, &oldest);
+}
+
 /* --- the policy ------------------------------------------------------------------------------- */
 
 int cloud_cache_take(const struct cloud *c, struct cloud_view *v, const struct cloud_cache *cache,
@@ -174,9 +211,14 @@ int cloud_cache_take(const struct cloud *c, struct cloud_view *v, const struct c
 
     if (!cache || !*cache->name || notes < 0)
         return 0;
-    image = c->vendor->take(c, v, cache->name, soon < deadline ? soon : deadline, &why);
-    /* What was refused once would be refused again; what got lost would perhaps not. */
-    if (image || (why.code != TN_E_PEER && why.code != TN_E_TIMEOUT && why.code != TN_E_BUSY))
+    if (deadline < soon)
+        soon = deadline;
+    make_room(c, cache->name, soon);
+    image = c->vendor->take(c, v, cache->name, soon, &why);
+    /* What was refused once, or took too long, would be so again; what got lost would perhaps not.
+     */
+    bool hurried = soon == deadline && why.code == TN_E_TIMEOUT;
+    if (image || (why.code != TN_E_PEER && why.code != TN_E_BUSY && !hurried))
         tn_fs_replace(notes, cache->name, &(struct tn_fs_replace){.mode = 0600}, write_text,
                       image ? image : (char[1]){""}, NULL);
     v->status = TN_STATUS_STARTING; /* it may have been stopped for that */
@@ -194,8 +236,9 @@ int cloud_tidy(void *engine, int64_t deadline, struct tn_error *err)
     DIR *notes = fdopendir(open_notes(c));
     for (struct dirent *e; notes && (e = readdir(notes));) {
         struct cloud_cache old = {0};
-        if (!begins(e->d_name, ours) || !read_note(c, e->d_name, old.image))
+        if (!begins(e->d_name, ours))
             continue;
+        read_note(c, e->d_name, old.image);
         snprintf(old.name, sizeof old.name, "%.63s", e->d_name);
         if (*old.image && begins(old.name, hand))
             continue;

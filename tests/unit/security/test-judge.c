@@ -309,6 +309,23 @@ static void test_own_thresholds(void **state)
     assert_int_equal(tn_thresholds_decide(&t, TN_RISK_HIGH), TN_BLOCK); /* nobody to ask */
 }
 
+/* The service has analyzers, and none of those that a key wants. */
+static void test_chosen_ones_that_are_gone(void **state)
+{
+    struct tn_judge *j = judge_with(&quick, NULL, NULL);
+    struct tn_thresholds t = {.analyzers = "another"};
+    tn_autoverdict struct tn_verdict asks = {0}, blocks = {0};
+
+    t.mode = TN_CONFIRM_RISKY;
+    ask(j, &t, &asks);
+    assert_int_equal(asks.decision, TN_ASK);
+    t.mode = TN_CONFIRM_NEVER; /* nobody to ask */
+    ask(j, &t, &blocks);
+    assert_int_equal(blocks.decision, TN_BLOCK);
+    assert_int_equal(one.asked, 0);
+    tn_judge_free(j);
+}
+
 static void test_names(void **state)
 {
     struct tn_security_settings s = {0};
@@ -397,6 +414,7 @@ int main(void)
         cmocka_unit_test(test_breaker),
         cmocka_unit_test(test_nobody_judges),
         cmocka_unit_test(test_own_thresholds),
+        cmocka_unit_test(test_chosen_ones_that_are_gone),
         cmocka_unit_test(test_a_connection_needs_a_word),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_llm_takes_the_rating),
