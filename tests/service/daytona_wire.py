@@ -1,9 +1,11 @@
 """What the tests of Daytona's surface share: a service, two tenants, the two dialects of the toolbox, without any SDK."""
 
+import json
 from urllib.parse import quote, urlencode
 
 import pytest
 
+from native import upgrade
 from services import Service
 
 NEWEST, OLDEST = "0.226.1", "0.24.2"
@@ -80,6 +82,18 @@ def multipart(parts, boundary="XX"):
 
 def kill(client, sandbox):
     client.delete(f"/api/sandbox/{sandbox['id']}").ok()
+
+
+def cell(client, toolbox, code, **more):
+    """(events, code of the close)"""
+    stream = upgrade(client, f"{toolbox.base}/process/interpreter/execute")
+    stream.send(json.dumps({"code": code, **more}))
+    events = []
+    while True:
+        opcode, data = stream.recv_data()
+        if opcode == 8:
+            return events, int.from_bytes(data[:2], "big")
+        events.append(json.loads(data))
 
 
 # --- fixtures of whoever imports them --------------------------------------------------------------

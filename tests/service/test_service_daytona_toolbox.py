@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from daytona_wire import NEWEST, Toolbox, alice, bob, box, create, kill, multipart, service, toolbox  # noqa: F401, F811 (fixtures)
+from daytona_wire import NEWEST, Toolbox, alice, bob, box, cell, create, kill, multipart, service, toolbox  # noqa: F401, F811 (fixtures)
 from native import upgrade
 from services import eventually
 
@@ -396,18 +396,6 @@ def test_a_login_is_told_to_nobody_else(service, alice, toolbox):
 
 
 # --- the code interpreter ------------------------------------------------------------------------
-
-
-def cell(client, toolbox, code, **more):
-    """(events, code of the close)"""
-    stream = upgrade(client, f"{toolbox.base}/process/interpreter/execute")
-    stream.send(json.dumps({"code": code, **more}))
-    events = []
-    while True:
-        opcode, data = stream.recv_data()
-        if opcode == 8:
-            return events, int.from_bytes(data[:2], "big")
-        events.append(json.loads(data))
 
 
 def text_of(events, kind="stdout"):
