@@ -16,9 +16,9 @@ def jail_works(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    """A service with jails, shared by the tests of a file."""
-    service = Service(tmp_path_factory.mktemp("service")).start()
+def service(jail_works, tmp_path_factory, request):
+    """A service with jails, shared by the tests of a file, and with the CONFIG of that file, if it has one."""
+    service = Service(tmp_path_factory.mktemp("service"), config=getattr(request.module, "CONFIG", None)).start()
     yield service
     service.finish()
 
@@ -35,6 +35,16 @@ def client(service):
     client = service.client()
     yield client
     client.close()
+
+
+@pytest.fixture(scope="module")
+def alice(service):
+    return service.tenant("alice")
+
+
+@pytest.fixture(scope="module")
+def bob(service):
+    return service.tenant("bob")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from native import upgrade
-from services import Service
 
 NEWEST, OLDEST = "0.226.1", "0.24.2"
 
@@ -104,23 +103,6 @@ memory = "256m"
 plugins = []
 env = {GREETING = "hello"}
 """
-
-
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("daytona"), config=CONFIG).start()
-    yield service
-    service.finish()
-
-
-@pytest.fixture(scope="module")
-def alice(service):
-    return service.tenant("alice")
-
-
-@pytest.fixture(scope="module")
-def bob(service):
-    return service.tenant("bob")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import yaml
 
-from daytona_wire import OLDEST, Toolbox, alice, bob, box, cell, create, kill, service, state  # noqa: F401, F811 (fixtures)
+from daytona_wire import CONFIG, OLDEST, Toolbox, box, cell, create, kill, state  # noqa: F401, F811 (fixtures)
 from openapi_document import routes_of
 from services import Service, eventually
 from trees import ROOT

@@ -16,13 +16,6 @@ NUMBERS = itertools.count()
 STORIES = ("quick_start", "life", "files", "commands", "sessions", "pty", "git", "snapshots", "images", "volumes", "asynchronous")
 
 
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("daytona-sdk")).start()
-    yield service
-    service.finish()
-
-
 def tell(service, cwd, *words):
     number = next(NUMBERS)
     key = service.make_key(f"sdk-{number}", "--tenant", f"sdk{number}")["key"]

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from daytona_wire import NEWEST, Toolbox, alice, bob, box, cell, create, kill, multipart, service, toolbox  # noqa: F401, F811 (fixtures)
+from daytona_wire import CONFIG, NEWEST, Toolbox, box, cell, create, kill, multipart, toolbox  # noqa: F401, F811 (fixtures)
 from native import upgrade
 from services import eventually
 

@@ -16,7 +16,7 @@ import yaml
 from e2b_wire import STREAM, Envd, create, frame, frames
 from native import at
 from openapi_document import routes_of
-from services import Service, eventually, measured, memory
+from services import eventually, measured, memory
 from trees import ROOT
 
 ODD = ROOT / "tests" / "mcp" / "servers" / "odd.py"
@@ -27,13 +27,6 @@ memory = "256m"
 plugins = []
 env = {GREETING = "hello"}
 """
-
-
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("e2b"), config=CONFIG).start()
-    yield service
-    service.finish()
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,6 @@ NUMBERS = itertools.count()
 STORIES = ("quick_start", "life", "files", "watch", "commands", "pty", "asynchronous", "templates", "mcp")
 
 
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("e2b-sdk")).start()
-    yield service
-    service.finish()
-
-
 def tell(service, *words):
     name = f"sdk{next(NUMBERS)}"
     key = service.make_key(name, "--tenant", name, "--e2b")["key"]

@@ -13,13 +13,6 @@ from services import Service, eventually
 
 
 @pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("e2b-templates")).start()
-    yield service
-    service.finish()
-
-
-@pytest.fixture(scope="module")
 def alice(service):
     return service.tenant("alice", "--e2b")
 

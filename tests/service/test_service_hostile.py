@@ -19,18 +19,6 @@ SECRET = "key-of-a-person"
 
 
 @pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("hostile")).start()
-    yield service
-    service.finish()
-
-
-@pytest.fixture(scope="module")
-def alice(service):
-    return service.tenant("alice")
-
-
-@pytest.fixture(scope="module")
 def box(alice):
     return serving(alice, files=[HERE / "hostile.html", HERE / "sw.js"])
 

@@ -7,18 +7,10 @@ import subprocess
 import pytest
 
 from peers import peers, sdk
-from services import Service
 
 HERE = pathlib.Path(__file__).parent
 BOTH = ("quick_start", "entrypoint", "commands", "names", "images", "mounts", "secrets", "openhands")
 NEWEST = ("files",)
-
-
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("modal-sdk")).start()
-    yield service
-    service.finish()
 
 
 def tell(service, *words):

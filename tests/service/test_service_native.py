@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from native import at, make, run, run_action, upgrade, url
-from services import Service, eventually
+from services import eventually
 
 CONFIG = """
 [template.small]
@@ -14,18 +14,6 @@ memory = "256m"
 plugins = []
 env = {GREETING = "hello", API_TOKEN = "hidden-value-1"}
 """
-
-
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("native"), config=CONFIG).start()
-    yield service
-    service.finish()
-
-
-@pytest.fixture(scope="module")
-def alice(service):
-    return service.tenant("alice")
 
 
 @pytest.fixture(scope="module")

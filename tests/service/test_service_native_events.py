@@ -10,11 +10,6 @@ from native import Events, at, make, run, upgrade
 from services import eventually
 
 
-@pytest.fixture(scope="module")
-def alice(service):
-    return service.tenant("alice")
-
-
 @pytest.fixture
 def box(alice):
     made = make(alice)

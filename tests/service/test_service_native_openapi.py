@@ -7,7 +7,7 @@ import pytest
 
 from native import Events, at, run_action, upgrade
 from openapi_document import ANYWHERE, Document
-from services import Service, eventually
+from services import eventually
 from trees import ROOT
 
 MANUAL = ROOT / "docs" / "service" / "api.md"
@@ -37,13 +37,6 @@ class Native(Document):
     def check_event(self, path, event):
         content = self.file["paths"][path]["get"]["responses"]["200"]["content"]
         self.validate(content["text/event-stream"]["x-events"][event.kind or "message"], event.data)
-
-
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("native"), config=CONFIG).start()
-    yield service
-    service.finish()
 
 
 @pytest.fixture(scope="module")

@@ -25,11 +25,6 @@ def service(jail_works, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def alice(service):
-    return service.tenant("alice")
-
-
-@pytest.fixture(scope="module")
 def box(alice):
     made = make(alice)
     run(alice, made, "true")

@@ -9,21 +9,9 @@ import pytest
 
 from native import at, run
 from previews import PORT, open_request, raw, serving, start_server
-from services import PATIENCE, Service, eventually
+from services import PATIENCE, eventually
 
 SIZE = 20 << 20
-
-
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("proxy")).start()
-    yield service
-    service.finish()
-
-
-@pytest.fixture(scope="module")
-def alice(service):
-    return service.tenant("alice")
 
 
 @pytest.fixture(scope="module")

@@ -6,17 +6,9 @@ import pathlib
 import pytest
 
 from conversations import Play
-from services import Service
 from vendors import RECORDED
 
 RECORDINGS = pathlib.Path(__file__).parent / "recordings"
-
-
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("recorded")).start()
-    yield service
-    service.finish()
 
 
 def test_all_are_there():

@@ -37,11 +37,6 @@ def service(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def alice(service):
-    return service.tenant("alice")
-
-
-@pytest.fixture(scope="module")
 def box(alice):
     return alice.post("/v1/sandboxes", {"plugins": []}).ok(201).json
 

@@ -9,7 +9,7 @@ import yaml
 
 from native import at
 from openapi_document import routes_of
-from services import PATIENCE, Service, eventually
+from services import PATIENCE, eventually
 from trees import ROOT
 
 CONFIG = """
@@ -19,23 +19,6 @@ plugins = []
 env = {GREETING = "hello"}
 """
 TABLES = ("create", "devboxes", "executions", "files", "layers", "objects", "pty", "tunnels")
-
-
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("runloop"), config=CONFIG).start()
-    yield service
-    service.finish()
-
-
-@pytest.fixture(scope="module")
-def alice(service):
-    return service.tenant("alice")
-
-
-@pytest.fixture(scope="module")
-def bob(service):
-    return service.tenant("bob")
 
 
 def create(client, **body):

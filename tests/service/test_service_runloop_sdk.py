@@ -7,7 +7,6 @@ import subprocess
 import pytest
 
 from peers import peers, sdk
-from services import Service
 from vendors import environment
 
 HERE = pathlib.Path(__file__).parent
@@ -18,13 +17,6 @@ CONFIG = """
 [template.openhands]
 plugins = []
 """
-
-
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("runloop-sdk"), config=CONFIG).start()
-    yield service
-    service.finish()
 
 
 def tell(service, *words):

@@ -8,7 +8,7 @@ import pytest
 from model import hand_of
 from openapi_document import Document, routes_of
 from openhands_clients import exposed, wait_for_sandbox
-from services import Client, Service, eventually
+from services import Client, eventually
 
 CONFIG = """
 [template.small]
@@ -19,13 +19,6 @@ env = {SIZE = "small"}
 image = "/no/such/image"
 """
 BASE = "/api/v1/sandboxes"
-
-
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("sandboxes"), config=CONFIG).start()
-    yield service
-    service.finish()
 
 
 @pytest.fixture(scope="module")

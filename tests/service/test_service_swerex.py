@@ -8,22 +8,10 @@ import subprocess
 import pytest
 
 from peers import sdk
-from services import PATIENCE, Service, eventually
+from services import PATIENCE, eventually
 
 HERE = pathlib.Path(__file__).parent
 STORIES = ("sessions", "failures", "stubborn", "interactive", "commands", "files")
-
-
-@pytest.fixture(scope="module")
-def service(jail_works, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("swerex")).start()
-    yield service
-    service.finish()
-
-
-@pytest.fixture(scope="module")
-def alice(service):
-    return service.tenant("alice")
 
 
 @pytest.fixture

@@ -50,11 +50,6 @@ def service(jail_works, tmp_path_factory):
     service.finish()
 
 
-@pytest.fixture(scope="module")
-def alice(service):
-    return service.tenant("alice")
-
-
 def denied(reply, *words, status=403):
     assert reply.status == status, reply
     for word in words:
