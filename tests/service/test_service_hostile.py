@@ -12,7 +12,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "vscode"
 from chrome import Chrome  # noqa: E402
 from native import at  # noqa: E402
 from previews import PORT, by_host, by_path, link, serving  # noqa: E402
-from services import Service  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 SECRET = "key-of-a-person"
