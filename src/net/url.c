@@ -47,6 +47,22 @@ ssize_t tn_url_decode(const char *text, size_t n, char *out, bool form)
     return to - out;
 }
 
+bool tn_url_climbs(const char *path)
+{
+    size_t n = strcspn(path, "?");
+    tn_autofree char *plain = tn_malloc(n + 1);
+
+    if (tn_url_decode(path, n, plain, false) < 0)
+        return true;
+    for (const char *at = plain; *at;) {
+        size_t segment = strcspn(at, "/\\");
+        if (segment > 0 && segment <= 2 && strspn(at, ".") >= segment)
+            return true;
+        at += segment + (at[segment] != '\0');
+    }
+    return false;
+}
+
 static bool unreserved(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

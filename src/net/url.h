@@ -14,6 +14,10 @@ bool tn_url_valid(const char *text, size_t n);
  * `form` also turns '+' into a space.  Returns the length, or -1 when text is not valid. */
 ssize_t tn_url_decode(const char *text, size_t n, char *out, bool form);
 
+/* Whether a path (up to its query) has a segment "." or "..", escaped or not, with either slash:
+ * whoever resolves those would end elsewhere than the path says. */
+bool tn_url_climbs(const char *path);
+
 /* Appends text to out with everything escaped but letters, digits, "-._~" and the bytes in keep. */
 int tn_url_encode(struct tn_buf *out, const char *text, const char *keep);
 

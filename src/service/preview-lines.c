@@ -105,7 +105,11 @@ enum tn_http_verdict hand_request(const char *name, const char *value, struct tn
     bool ticket =
         strcasecmp(name, "Sec-WebSocket-Protocol") == 0 && strstr(value, "ticket.") != NULL;
 
-    return ticket || is_forwarding(name) || is_one_of(name, hidden) ? TN_HTTP_DROP : TN_HTTP_PASS;
+    /* Before a hand in a cluster there is an API server that would act as others for us. */
+    return ticket || is_forwarding(name) || is_one_of(name, hidden) ||
+                   starts_with(name, "impersonate-")
+               ? TN_HTTP_DROP
+               : TN_HTTP_PASS;
 }
 
 /* --- towards the client -------------------------------------------------------------------- */

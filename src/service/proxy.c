@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "net/http-forward.h"
 #include "net/http-kept.h"
+#include "net/url.h"
 #include "runtime/hand-address.h"
 #include "service/caller.h"
 #include "service/metrics.h"
@@ -145,6 +146,12 @@ void proxy_to_hand(struct tn_http_exchange *x, struct box *b, const char *target
 
     tn_http_set_header(x, "Content-Security-Policy", "sandbox");
     tn_http_set_header(x, "X-Content-Type-Options", "nosniff");
+    /* Who stands before a hand elsewhere has other paths, too, and takes us for who may see them. */
+    if (tn_url_climbs(target)) {
+        tn_fail(&err, TN_E_INVALID, "the path has a segment . or ..");
+        reply_error(x, &err);
+        return;
+    }
     if (box_hand(b, &j.address, &j.key, tn_deadline_in(READY_SECONDS), &err) < 0 ||
         tn_hand_place(j.address, &place, &err) < 0) {
         reply_error(x, &err);

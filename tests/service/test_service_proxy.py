@@ -86,6 +86,12 @@ def test_nobody_elses_hand(service, alice, box):
     )
 
 
+@pytest.mark.parametrize("rest", ["/..", "/../../other/alive", "/v1/%2e%2e/%2E./alive", "/v1/..%2f..", "/./alive"])
+def test_no_path_climbs(alice, box, rest):
+    """What stands before a hand elsewhere, with the operator's credentials, might resolve it."""
+    assert "segment" in alice.get(at(box, "/hand" + rest)).ok(400).text
+
+
 # --- large bodies --------------------------------------------------------------------------------
 
 

@@ -118,13 +118,26 @@ static void test_pairs(void **state)
         assert_string_equal(pairs_of(rows[i].query, line), rows[i].pairs);
 }
 
+static void test_climbs(void **state)
+{
+    static const char *const climbing[] = {"/..",       "/../a", "/a/..?b", "/a/./b",
+                                           "/%2e%2e/a", "/.%2E", "/a%2f..", "/a\\..\\b",
+                                           "/a/%2e/b",  "..",    "/a%5c.."};
+    static const char *const others[] = {"/",   "",        "/a//b",  "/...", "/a..b/..c/d..",
+                                         "/.a", "/a?b=..", "/a?/../"};
+
+    for (size_t i = 0; i < TN_COUNT(climbing); i++)
+        assert_true(tn_url_climbs(climbing[i]));
+    for (size_t i = 0; i < TN_COUNT(others); i++)
+        assert_false(tn_url_climbs(others[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_decode_in_place_and_cut),
-        cmocka_unit_test(test_encode),
-        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_decode), cmocka_unit_test(test_decode_in_place_and_cut),
+        cmocka_unit_test(test_encode), cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_climbs),
     };
 
     return cmocka_run_group_tests_name("url", tests, NULL, NULL);
