@@ -238,7 +238,8 @@ class Cluster:
                  "--leader-elect=false", "--secure-port=0")  # fmt: skip
         self.run("kube-scheduler", inside, "--leader-elect=false", "--secure-port=0")
         self.kubectl("apply", "--filename=-", input=json.dumps({
-            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": STORAGE_CLASS},
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+            "metadata": {"name": STORAGE_CLASS, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
             "provisioner": "tests.invalid/directory",
         }))  # fmt: skip
         threading.Thread(target=self.provide_volumes, daemon=True).start()

@@ -5,7 +5,11 @@ import uuid
 
 import pytest
 
+from archive import write_image
 from cluster import Cluster, why_not
+from images import debian_tar
+from kube_world import KubeWorld
+from trees import RELEASE, program
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -34,5 +38,38 @@ def namespace(cluster):
     """The name of a namespace of the test's own."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     cluster.kubectl("create", "namespace", name)
+    cluster.kubectl("wait", "--for=create", "--timeout=60s", "serviceaccount/default", "configmap/kube-root-ca.crt", namespace=name)
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def debian_image(cluster):
+    cluster.load(write_image(cluster.base / "debian.tar", "debian:1", debian_tar(), command=["/bin/bash"]))
+    return "debian:1"
+
+
+@pytest.fixture(scope="session")
+def static_hand():
+    return program(RELEASE, "tendon-hand")
+
+
+@pytest.fixture
+def world(cluster, namespace, static_hand):
+    """Sandboxes of busybox in a namespace of their own, of which nothing may be left."""
+    world = KubeWorld(cluster, namespace, static_hand)
+    before = world.census()
+    yield world
+    world.finish()
+    assert world.census() == before
+
+
+@pytest.fixture
+def driver(world):
+    return world.open()
+
+
+@pytest.fixture
+def box(world, driver):
+    """A running sandbox."""
+    return world.new(driver)
