@@ -38,7 +38,7 @@ def test_a_sandbox_from_beginning_to_end(world, tendon):
     tendon("stop", "one")
     assert world.names("pods") == before["pods"]
     tendon("resume", "one")
-    tendon("rm", "--force", "one")
+    tendon("rm", "one")
     assert world.census() == before
 
 
