@@ -84,7 +84,8 @@ int pods_make(const struct pods *p, const char *kind, const char *name, const ch
               struct tn_error *err)
 {
     tn_autofree char *target = pods_target(p, kind, "");
-    const struct kube_call call = {.target = target, .body = tn_buf_str(manifest), .cancel = cancel};
+    const struct kube_call call = {
+        .target = target, .body = tn_buf_str(manifest), .cancel = cancel};
     tn_autojson struct tn_json *there = NULL;
 
     for (;;) {
@@ -131,8 +132,7 @@ int pods_delete(const struct pods *p, const char *kind, const char *name, const 
     tn_jw_kstr(&w, "uid", uid);
     tn_jw_object_end(&w);
     tn_jw_object_end(&w);
-    const struct kube_call call = {
-        .method = "DELETE", .target = target, .body = tn_buf_str(&body)};
+    const struct kube_call call = {.method = "DELETE", .target = target, .body = tn_buf_str(&body)};
     /* A conflict: another one has the name by now. */
     if (kube_call(p->kube, &call, NULL, deadline, &why) == 0 || why.code == TN_E_NOT_FOUND ||
         why.code == TN_E_CONFLICT)
@@ -209,28 +209,30 @@ static bool is_default_class(const struct tn_json *class)
     return false;
 }
 
-bool pods_have_storage(struct pods *p, int64_t deadline)
+int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_error *err)
 {
     tn_autojson struct tn_json *answer = NULL;
     const struct kube_call call = {.target = "/apis/storage.k8s.io/v1/storageclasses?limit=500"};
-    bool has = false;
+    struct tn_error why = {0};
 
     pthread_mutex_lock(&p->lock);
     bool known = tn_now() < p->storage_until;
-    has = p->has_storage;
+    *has = p->has_storage;
     pthread_mutex_unlock(&p->lock);
     if (known)
-        return has;
-    /* Who may not look expects one, as OpenHands does: the claim tells. */
-    has = kube_call(p->kube, &call, &answer, deadline, NULL) < 0;
+        return 0;
+    /* They are the cluster's: who has rights in a namespace alone knows of none. */
+    if (kube_call(p->kube, &call, &answer, deadline, &why) < 0 && why.code != TN_E_DENIED)
+        return tn_fail(err, why.code, "storage classes: %s", why.text);
     const struct tn_json *items = tn_json_get(answer, "items");
-    for (size_t i = 0; !has && i < tn_json_count(items); i++)
-        has = is_default_class(tn_json_at(items, i));
+    *has = false;
+    for (size_t i = 0; !*has && i < tn_json_count(items); i++)
+        *has = is_default_class(tn_json_at(items, i));
     pthread_mutex_lock(&p->lock);
-    p->has_storage = has;
+    p->has_storage = *has;
     p->storage_until = tn_deadline_in(STORAGE_SECONDS);
     pthread_mutex_unlock(&p->lock);
-    return has;
+    return 0;
 }
 
 int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadline,

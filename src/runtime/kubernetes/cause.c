@@ -6,34 +6,18 @@
 
 #include "runtime/kubernetes/pods.h"
 
+enum { WHAT_MAX = 400 };
+
 void pod_cause_done(struct pod_cause *c)
 {
     free(c->reason);
     *c = (struct pod_cause){0};
 }
 
-char *pod_words(const char *text)
-{
-    tn_autobuf struct tn_buf out = TN_BUF_INIT(POD_WORDS_MAX + 4);
-    bool space = false;
-
-    for (const char *p = text ? text : ""; *p && out.len < POD_WORDS_MAX; p++) {
-        if ((unsigned char)*p <= ' ' || (unsigned char)*p >= 0x7f) {
-            space = out.len > 0;
-            continue;
-        }
-        if (space)
-            tn_buf_putc(&out, ' ');
-        tn_buf_putc(&out, *p);
-        space = false;
-    }
-    return tn_buf_take(&out);
-}
-
 static void fail(struct pod_cause *c, enum tn_code code, enum tn_blame blame, const char *what,
                  const char *said)
 {
-    tn_autofree char *words = pod_words(said);
+    tn_autofree char *words = kube_line(said ? said : "");
 
     *c = (struct pod_cause){.status = TN_STATUS_ERROR, .code = code, .blame = blame};
     c->reason = tn_asprintf("%s%s%s", what, *words ? ": " : "", words);
@@ -114,8 +98,8 @@ static bool judge_container(const struct tn_json *pod, const struct tn_json *sta
     const struct tn_json *waiting = tn_json_get(state, "waiting");
     const struct tn_json *terminated = tn_json_get(state, "terminated");
     const char *reason = tn_json_get_str(waiting, "reason", "");
-    tn_autofree char *image = pod_words(tn_json_get_str(status, "image", ""));
-    char what[POD_WORDS_MAX];
+    tn_autofree char *image = kube_line(tn_json_get_str(status, "image", ""));
+    char what[WHAT_MAX];
 
     for (size_t i = 0; waiting && i < TN_COUNT(waits); i++)
         if (strcmp(waits[i].reason, reason) == 0) {
@@ -205,7 +189,7 @@ static bool judge_pod(const struct tn_json *pod, struct pod_cause *c)
         return true;
     if (!failed || !*reason)
         return false;
-    tn_autofree char *word = pod_words(reason);
+    tn_autofree char *word = kube_line(reason);
     fail(c, TN_E_PEER, TN_BLAME_NONE, word, message);
     return true;
 }
@@ -225,8 +209,7 @@ static bool judge_containers(const struct tn_json *pod, const char *list, bool i
 void pod_cause(const struct tn_json *pod, struct pod_cause *out)
 {
     const struct tn_json *status = tn_json_get(pod, "status");
-    const struct tn_json *main_one =
-        find(tn_json_get(status, "containerStatuses"), POD_CONTAINER);
+    const struct tn_json *main_one = find(tn_json_get(status, "containerStatuses"), POD_CONTAINER);
     const struct tn_json *unplaced = condition(status, "PodScheduled", "False");
     bool going = tn_json_get(tn_json_get(pod, "metadata"), "deletionTimestamp");
 
@@ -239,8 +222,7 @@ void pod_cause(const struct tn_json *pod, struct pod_cause *out)
              tn_json_get_str(status, "message", ""));
     else if (going)
         fail(out, TN_E_PEER, TN_BLAME_NONE, "its pod is being deleted", NULL);
-    else if (unplaced &&
-             strcmp(tn_json_get_str(unplaced, "reason", ""), "Unschedulable") == 0) {
+    else if (unplaced && strcmp(tn_json_get_str(unplaced, "reason", ""), "Unschedulable") == 0) {
         fail(out, TN_E_BUSY, TN_BLAME_NONE, "no node of the cluster can run it",
              tn_json_get_str(unplaced, "message", ""));
         out->patient = true;
@@ -258,7 +240,7 @@ static const char *when(const struct tn_json *event)
     const char *last = tn_json_get_str(event, "lastTimestamp", "");
     const char *only = tn_json_get_str(event, "eventTime", "");
 
-    return *last ? last
+    return *last   ? last
            : *only ? only
                    : tn_json_get_str(tn_json_get(event, "metadata"), "creationTimestamp", "");
 }
@@ -275,7 +257,7 @@ char *pod_last_warning(const struct tn_json *events)
     }
     if (!last)
         return NULL;
-    tn_autofree char *reason = pod_words(tn_json_get_str(last, "reason", ""));
-    tn_autofree char *message = pod_words(tn_json_get_str(last, "message", ""));
+    tn_autofree char *reason = kube_line(tn_json_get_str(last, "reason", ""));
+    tn_autofree char *message = kube_line(tn_json_get_str(last, "message", ""));
     return tn_asprintf("%s: %s", reason, message);
 }

@@ -35,10 +35,9 @@ static const struct {
     const char *suffix;
     double factor;
 } units[] = {
-    {"", 1},          {"n", 1e-9},      {"u", 1e-6},      {"m", 1e-3},      {"k", 1e3},
-    {"M", 1e6},       {"G", 1e9},       {"T", 1e12},      {"P", 1e15},      {"E", 1e18},
-    {"Ki", 0x1p10},   {"Mi", 0x1p20},   {"Gi", 0x1p30},   {"Ti", 0x1p40},   {"Pi", 0x1p50},
-    {"Ei", 0x1p60},
+    {"", 1},        {"n", 1e-9},    {"u", 1e-6},    {"m", 1e-3},    {"k", 1e3},     {"M", 1e6},
+    {"G", 1e9},     {"T", 1e12},    {"P", 1e15},    {"E", 1e18},    {"Ki", 0x1p10}, {"Mi", 0x1p20},
+    {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"Ei", 0x1p60},
 };
 
 int pod_quantity(const char *text, double *out)
@@ -336,17 +335,17 @@ int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, stru
 /* The hand is reached in any case: it asks for its key. */
 #define HAND "{\"ports\":[{\"port\":8080}]}"
 /* Whoever is no sandbox may use the others' ports: a controller of ingresses, for one. */
-#define PEOPLE                                                             \
-    "{\"from\":[{\"namespaceSelector\":{},\"podSelector\":{"               \
+#define PEOPLE                                                       \
+    "{\"from\":[{\"namespaceSelector\":{},\"podSelector\":{"         \
     "\"matchExpressions\":[{\"key\":\"app\",\"operator\":\"NotIn\"," \
     "\"values\":[\"openhands-runtime\"]}]}}]}"
-#define NAMES                                                          \
-    "{\"ports\":[{\"port\":53,\"protocol\":\"UDP\"},{\"port\":53},"    \
-    "{\"port\":5353,\"protocol\":\"UDP\"},{\"port\":5353}],"           \
+#define NAMES                                                       \
+    "{\"ports\":[{\"port\":53,\"protocol\":\"UDP\"},{\"port\":53}," \
+    "{\"port\":5353,\"protocol\":\"UDP\"},{\"port\":5353}],"        \
     "\"to\":[{\"namespaceSelector\":{}}]}"
-#define INTERNET                                                                      \
-    "{\"to\":[{\"ipBlock\":{\"cidr\":\"0.0.0.0/0\",\"except\":[\"10.0.0.0/8\","       \
-    "\"172.16.0.0/12\",\"192.168.0.0/16\",\"100.64.0.0/10\",\"169.254.0.0/16\"]}},"   \
+#define INTERNET                                                                    \
+    "{\"to\":[{\"ipBlock\":{\"cidr\":\"0.0.0.0/0\",\"except\":[\"10.0.0.0/8\","     \
+    "\"172.16.0.0/12\",\"192.168.0.0/16\",\"100.64.0.0/10\",\"169.254.0.0/16\"]}}," \
     "{\"ipBlock\":{\"cidr\":\"::/0\",\"except\":[\"fc00::/7\",\"fe80::/10\"]}}]}"
 
 void pod_put_policy(enum pod_network network, struct tn_buf *out)

@@ -1,13 +1,12 @@
 /* The pod of a sandbox: what it may not have, and its manifest. */
 #include "base/sha256.h"
+#include "base/yaml.h"
 #include "runtime/kubernetes/pods.h"
-#include "runtime/yaml-tree.h"
 
-enum { USUAL_UID = 1000 };
+enum { USUAL_UID = 1000, YAML_MOST = 10000 };
 
 /* The hand is on its way by exec: it is put there whole, by a rename. */
-#define WAITS \
-    "until [ -x " POD_HAND " ]; do sleep 0.05 || sleep 1; done; exec " POD_HAND " \"$@\""
+#define WAITS "until [ -x " POD_HAND " ]; do sleep 0.05 || sleep 1; done; exec " POD_HAND " \"$@\""
 
 /* --- who, where, what ------------------------------------------------------------------------- */
 
@@ -88,8 +87,8 @@ static int check_volumes(const struct tn_config_kubernetes *k, const struct tn_s
         if (tn_volume_parse(spec->volumes.items[i], &v, err) < 0)
             return -1;
         for (size_t c = 0; c < k->claims.count; c++)
-            allowed |= strcmp(k->claims.items[c], "*") == 0 ||
-                       strcmp(k->claims.items[c], v.host) == 0;
+            allowed |=
+                strcmp(k->claims.items[c], "*") == 0 || strcmp(k->claims.items[c], v.host) == 0;
         if (!v.named || v.overlay || v.below)
             return tn_fail(err, TN_E_UNSUPPORTED,
                            "volumes: %.120s: a pod can mount claims of its namespace, "
@@ -136,7 +135,7 @@ static int read_yaml(const struct yaml_setting *y, struct tn_json **tree, struct
     *tree = NULL;
     if (!is_set(y->text))
         return 0;
-    if (tn_yaml_parse(y->text, strlen(y->text), tree, err) < 0)
+    if (tn_yaml_parse(y->text, strlen(y->text), YAML_MOST, tree, err) < 0)
         return tn_error_context(err, "kubernetes.%s", y->name);
     if (!*tree || tn_json_type(*tree) == y->type)
         return 0;
@@ -371,8 +370,7 @@ static void put_claim_volume(const struct tn_volume *v, const char *name, struct
     tn_jw_object_end(w);
 }
 
-#define RESTRICTED \
-    "{\"allowPrivilegeEscalation\":false,\"capabilities\":{\"drop\":[\"ALL\"]}}"
+#define RESTRICTED "{\"allowPrivilegeEscalation\":false,\"capabilities\":{\"drop\":[\"ALL\"]}}"
 
 static void put_container(const struct pod_plan *p, struct tn_jw *w)
 {
@@ -390,9 +388,10 @@ static void put_container(const struct pod_plan *p, struct tn_jw *w)
     put_command(p, w);
     tn_jw_kstr(w, "workingDir", pod_workspace(c, spec));
     pod_raw(w, "envFrom", from);
-    pod_raw(w, "ports", "[{\"name\":\"http\",\"containerPort\":8080},"
-                        "{\"name\":\"vscode\",\"containerPort\":8081},"
-                        "{\"containerPort\":30082},{\"containerPort\":30083}]");
+    pod_raw(w, "ports",
+            "[{\"name\":\"http\",\"containerPort\":8080},"
+            "{\"name\":\"vscode\",\"containerPort\":8081},"
+            "{\"containerPort\":30082},{\"containerPort\":30083}]");
     put_resources(p, w);
     /* As root it can install what it likes in itself; privileged only if the operator says so. */
     pod_raw(w, "securityContext",
@@ -427,8 +426,9 @@ static void put_init_container(const struct pod_plan *p, struct tn_jw *w)
     tn_jw_kstr(w, "name", "hand");
     tn_jw_kstr(w, "image", k->hand_image);
     pod_raw(w, "command", "[\"/tendon-hand\",\"--copy-to\",\"" POD_HAND "\"]");
-    pod_raw(w, "resources", "{\"requests\":{\"cpu\":\"10m\",\"memory\":\"16Mi\"},"
-                            "\"limits\":{\"cpu\":\"1\",\"memory\":\"64Mi\"}}");
+    pod_raw(w, "resources",
+            "{\"requests\":{\"cpu\":\"10m\",\"memory\":\"16Mi\"},"
+            "\"limits\":{\"cpu\":\"1\",\"memory\":\"64Mi\"}}");
     pod_raw(w, "securityContext", RESTRICTED);
     pod_raw(w, "volumeMounts", "[{\"name\":\"hand\",\"mountPath\":\"" TN_INSIDE "\"}]");
     tn_jw_object_end(w);

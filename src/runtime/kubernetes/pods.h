@@ -30,7 +30,6 @@ enum {
     POD_PORT_APP_1 = 30082,
     POD_PORT_APP_2 = 30083,
     POD_MANIFEST_MAX = 1 << 20,
-    POD_WORDS_MAX = 400, /* of text of others in a sentence */
 };
 
 /* Which NetworkPolicy selects a pod; a word of POD_NETWORK. */
@@ -105,8 +104,6 @@ void pod_cause_done(struct pod_cause *c);
 void pod_cause(const struct tn_json *pod, struct pod_cause *out);
 /* Words of the last Warning in a list of events, on the heap; or NULL. */
 char *pod_last_warning(const struct tn_json *events);
-/* Text of others as one line of printable characters, not too long; on the heap. */
-char *pod_words(const char *text);
 
 /* --- life (life.c) ---------------------------------------------------------------------------- */
 
@@ -158,8 +155,8 @@ int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_js
                   int64_t deadline, struct tn_error *err);
 /* Words of the last Warning about it, on the heap; or NULL. */
 char *pods_warning(const struct pods *p, const char *pod, int64_t deadline);
-/* Whether a storage class is there for claims that name none, kept for a while. */
-bool pods_have_storage(struct pods *p, int64_t deadline);
+/* Whether a storage class is known for claims that name none; the answer is kept for a while. */
+int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_error *err);
 /* That the policy of that word is there; made where it is not. */
 int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadline,
                        struct tn_error *err);
@@ -172,6 +169,11 @@ int pods_script(const struct pods *p, const char *pod, const char *const *argv, 
 /* A file inside with its parents; the hand, for one. */
 int pods_write(const struct pods *p, const char *pod, const char *path, const void *bytes, size_t n,
                mode_t mode, int64_t deadline, struct tn_error *err);
+/* The hand, where no image has it, into a container that waits for it. */
+int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,
+                  struct tn_error *err);
+/* Whether hands are reached through the API server, not by the addresses of their pods. */
+bool pods_by_proxy(const struct pods *p);
 /* Where the hand of a pod is, on the heap; NULL: it has no address yet. */
 char *pods_address(const struct pods *p, const struct tn_json *pod, const char *name);
 
