@@ -17,11 +17,11 @@ struct kube_access {
     char *server, *namespace, *server_name, *proxy, *ca;
     bool insecure, inside;
     char *token, *cert, *key;
-    bool rotates;           /* something of it is in a file of its own */
-    struct tn_json *plugin; /* the member "exec", or NULL */
+    bool rotates;            /* something of it is in a file of its own */
+    struct tn_json *plugin;  /* the member "exec", or NULL */
     struct tn_json *cluster; /* of which a plugin may be told */
-    char *folder;           /* of the file that names the plugin */
-    int64_t until;          /* by when it is read again */
+    char *folder;            /* of the file that names the plugin */
+    int64_t until;           /* by when it is read again */
 };
 
 struct kube_access *kube_access_read(const struct kube_options *o, struct tn_error *err);
@@ -59,12 +59,14 @@ void kube_seat_give(struct kube *k, struct kube_seat *seat);
 
 /* --- answers (call.c) ---------------------------------------------------------------------------- */
 
-/* An error of a Status object, or of whatever else came with that HTTP status.  -1. */
-int kube_refused(int status, const char *body, size_t n, struct tn_error *err);
-/* The same of a Status object that is no HTTP answer. */
-int kube_status_error(const struct tn_json *status, struct tn_error *err);
-/* Whether waiting may mend it. */
-bool kube_passes(const struct tn_error *why);
+/* Sends it with the credentials of now, and once more with others after a 401.  As tn_web_call. */
+int kube_send(struct kube *k, struct tn_web_call *web, struct tn_web_answer *answer,
+              int64_t deadline, struct tn_error *err);
+/* An error of a Status object (or of whatever else came) that goes with an HTTP status; *after
+ * (NULL: not wanted) is when the server wants to be asked again, in seconds, or 0.  -1. */
+int kube_refused(int status, const struct tn_json *object, double *after, struct tn_error *err);
+/* The same for an answer. */
+int kube_answer_refused(const struct tn_web_answer *answer, double *after, struct tn_error *err);
 /* Waits, each time longer and with jitter, or for as long as the server asked (seconds, 0: it did
  * not).  -1: the deadline would pass, or cancel became readable (TN_E_GONE). */
 int kube_pause(int *ms, double asked, int cancel, int64_t deadline, struct tn_error *err);
@@ -79,6 +81,8 @@ enum kube_fed {
     KUBE_STALE,  /* the version is too old, or something was lost: list again */
     KUBE_ENOUGH, /* fn said so */
 };
+/* A stream begins: half a line of before does not count. */
+void kube_feed_begin(struct kube_feed *f);
 /* Bytes of a watch as they come. */
 enum kube_fed kube_feed_bytes(struct kube_feed *f, const void *bytes, size_t n);
 /* A page of a list; the first begins a new generation, the last tells who is missing. */

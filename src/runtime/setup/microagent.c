@@ -1,7 +1,7 @@
 #include "runtime/setup/microagent.h"
 
 #include "base/utf8.h"
-#include "base/yaml.h"
+#include "base/yaml-tree.h"
 
 const char *const tn_microagent_types[] = {
     [TN_MICROAGENT_KNOWLEDGE] = "knowledge",

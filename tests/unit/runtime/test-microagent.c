@@ -5,8 +5,8 @@
 
 #include <cmocka.h>
 
+#include "base/yaml-tree.h"
 #include "runtime/setup/microagent.h"
-#include "base/yaml.h"
 
 /* --- YAML --------------------------------------------------------------------------------- */
 

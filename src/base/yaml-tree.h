@@ -3,8 +3,8 @@
  * Plain scalars become null, booleans, integers and numbers as YAML 1.2's core schema has them;
  * everything else is a string.  Aliases, several documents, keys that are not scalars, and
  * documents deeper than 32 levels or larger than 16 MB are refused. */
-#ifndef TN_BASE_YAML_H
-#define TN_BASE_YAML_H
+#ifndef TN_BASE_YAML_TREE_H
+#define TN_BASE_YAML_TREE_H
 
 #include "base/json.h"
 

@@ -1,4 +1,4 @@
-#include "base/yaml.h"
+#include "base/yaml-tree.h"
 
 #include <strings.h>
 #include <yaml.h>
