@@ -1,6 +1,6 @@
 /* The pod of a sandbox: what it may not have, and its manifest. */
 #include "base/sha256.h"
-#include "base/yaml.h"
+#include "base/yaml-tree.h"
 #include "runtime/kubernetes/pods.h"
 
 enum { USUAL_UID = 1000, YAML_MOST = 10000 };
