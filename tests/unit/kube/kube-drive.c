@@ -5,12 +5,14 @@
  *     kube-drive watch TARGET [NAME]            a line for each change, until NAME changes
  *     kube-drive exec NAMESPACE POD CONTAINER WORD...   standard input is its input, if a file
  *     kube-drive address NAMESPACE POD PORT
+ *     kube-drive reach ADDRESS TARGET           the status and body of a pod's answer
  *
  * An error is "error CODE: TEXT" and exit status 1. */
 #include <sys/stat.h>
 
 #include "base/fs.h"
 #include "kube/kube.h"
+#include "runtime/hand-address.h"
 
 #define SECONDS 60.0
 
@@ -113,6 +115,22 @@ static int address(struct kube *k, char **words)
     return 0;
 }
 
+/* Its own words have all that is needed: no kubeconfig of the environment. */
+static int reach(char **words)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(1 << 20);
+    const struct tn_http_call c = {.target = words[1], .deadline = tn_deadline_in(SECONDS)};
+    struct tn_error err = {0};
+    struct tn_http_client *http = tn_hand_http(words[0], NULL, &err);
+    int status = http ? tn_http_client_call(http, &c, &out, &err) : -1;
+
+    tn_http_client_free(http);
+    if (status < 0)
+        return failed(&err);
+    printf("%d %s", status, tn_buf_str(&out));
+    return 0;
+}
+
 static const struct {
     const char *name;
     int words;
@@ -126,8 +144,9 @@ int main(int argc, char **argv)
 {
     const struct kube_options o = {.context = getenv("CONTEXT")};
     struct tn_error err = {0};
+    if (argc == 4 && strcmp(argv[1], "reach") == 0)
+        return reach(argv + 2);
     struct kube *k = kube_open(&o, &err);
-
     if (!k)
         return failed(&err);
     int result = 2;
