@@ -116,7 +116,6 @@ KUBELET = {
     "failCgroupV1": False,
     "failSwapOn": False,
     "imageGCHighThresholdPercent": 100,
-    "localStorageCapacityIsolation": False,
     "makeIPTablesUtilChains": False,
     "oomScoreAdj": 0,
     "registerNode": True,
