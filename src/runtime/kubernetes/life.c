@@ -301,9 +301,14 @@ static int start_pod(struct pods *p, struct pod_plan *plan, struct tn_place *pla
     const struct tn_subject *s = plan->subject;
     tn_autofree char *name = pod_name(s->id, "");
 
-    if (pod_put_pod(plan, &body, err) < 0 ||
-        pods_make(p, "pods", name, s->id, &body, NULL, s->cancel, deadline, err) < 0)
+    struct tn_error why = {0};
+
+    if (pod_put_pod(plan, &body, err) < 0)
         return -1;
+    if (pods_make(p, "pods", name, s->id, &body, NULL, s->cancel, deadline, &why) < 0)
+        return strstr(why.text, "RuntimeClass")
+                   ? tn_fail(err, TN_E_UNSUPPORTED, "isolation gvisor: %s", why.text)
+                   : tn_fail(err, why.code, "%s", why.text);
     return settle(p, s, place, deadline, err);
 }
 
