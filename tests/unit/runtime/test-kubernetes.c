@@ -144,7 +144,8 @@ static void test_the_last_warning_counts(void **state)
         "{\"items\":[{\"type\":\"Warning\",\"reason\":\"FailedMount\",\"message\":\"late\\nline\","
         "\"lastTimestamp\":\"2026-01-01T00:00:09Z\"},{\"type\":\"Warning\",\"reason\":\"Early\","
         "\"message\":\"x\",\"lastTimestamp\":\"2026-01-01T00:00:01Z\"},{\"type\":\"Normal\","
-        "\"reason\":\"Pulled\",\"lastTimestamp\":\"2026-01-01T00:00:10Z\"}]}";
+        "\"reason\":\"Pulled\",\"lastTimestamp\":\"2026-01-01T00:00:10Z\"},{\"type\":\"Warning\","
+        "\"reason\":\"MissingClusterDNS\",\"lastTimestamp\":\"2026-01-01T00:00:10Z\"}]}";
     tn_autojson struct tn_json *events = NULL;
 
     assert_int_equal(tn_json_parse(text, sizeof text - 1, &events, NULL), 0);
