@@ -3,15 +3,12 @@
 #include "base/base64.h"
 #include "base/child.h"
 #include "base/fs.h"
+#include "engine/auth.h"
 #include "engine/engine-impl.h"
 
 #define HUB "https://index.docker.io/v1/"
 #define HELPER_SECONDS 10.0
 enum { SECRET_MAX = 64 << 10 };
-
-struct login {
-    char *username, *password, *token;
-};
 
 static void secret_free(char *text)
 {
@@ -20,14 +17,14 @@ static void secret_free(char *text)
     free(text);
 }
 
-static void login_done(struct login *l)
+void tn_login_done(struct tn_login *l)
 {
     secret_free(l->username);
     secret_free(l->password);
     secret_free(l->token);
 }
 
-static bool login_given(const struct login *l)
+static bool login_given(const struct tn_login *l)
 {
     return l->token || (l->username && l->password);
 }
@@ -63,7 +60,7 @@ static int run_helper(const char *name, const char *registry, struct tn_buf *out
     return tn_child_run(argv, NULL, registry, out, &complaints, deadline, NULL) == 0 ? 0 : -1;
 }
 
-static void ask_helper(const char *name, const char *registry, struct login *login,
+static void ask_helper(const char *name, const char *registry, struct tn_login *login,
                        int64_t deadline)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(SECRET_MAX);
@@ -89,7 +86,7 @@ static void ask_helper(const char *name, const char *registry, struct login *log
 /* --- files ------------------------------------------------------------------------------------ */
 
 /* "auth" is base64 of user:password. */
-static void take_entry(const struct tn_json *entry, struct login *login)
+static void take_entry(const struct tn_json *entry, struct tn_login *login)
 {
     tn_autobuf struct tn_buf plain = TN_BUF_INIT(SECRET_MAX);
     const char *auth = tn_json_get_str(entry, "auth", "");
@@ -120,7 +117,7 @@ static const struct tn_json *find_entry(const struct tn_json *auths, const char 
     return entry;
 }
 
-static void read_login(const char *path, const char *registry, struct login *login,
+static void read_login(const char *path, const char *registry, struct tn_login *login,
                        int64_t deadline)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
@@ -140,8 +137,9 @@ static void read_login(const char *path, const char *registry, struct login *log
         explicit_bzero(text.data, text.len);
 }
 
-static void find_login(const char *registry, struct login *login, int64_t deadline)
+void tn_login_find(const char *reference, struct tn_login *login, int64_t deadline)
 {
+    tn_autofree char *registry = registry_of(reference);
     const char *config = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
     const char *run = getenv("XDG_RUNTIME_DIR");
     tn_autofree char *docker = config && *config ? tn_asprintf("%s/config.json", config)
@@ -167,11 +165,11 @@ static void to_url_alphabet(char *text)
 char *engine_auth_header(const char *reference, int64_t deadline)
 {
     tn_autofree char *registry = registry_of(reference);
-    struct login TN_CLEANUP(login_done) login = {0};
+    tn_autologin struct tn_login login = {0};
     tn_autobuf struct tn_buf json = TN_BUF_INIT(SECRET_MAX), encoded = TN_BUF_INIT(2 * SECRET_MAX);
     struct tn_jw w = tn_jw(&json);
 
-    find_login(registry, &login, deadline);
+    tn_login_find(reference, &login, deadline);
     if (!login_given(&login))
         return NULL;
     tn_jw_object(&w);

@@ -123,15 +123,10 @@ int pods_delete(const struct pods *p, const char *kind, const char *name, const 
     struct tn_jw w = tn_jw(&body);
     struct tn_error why = {0};
 
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "kind", "DeleteOptions");
-    tn_jw_kstr(&w, "apiVersion", "v1");
-    tn_jw_kstr(&w, "propagationPolicy", "Foreground");
-    tn_jw_key(&w, "preconditions");
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "uid", uid);
-    tn_jw_object_end(&w);
-    tn_jw_object_end(&w);
+    pod_json(&w, NULL,
+             "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\","
+             "\"propagationPolicy\":\"Foreground\",\"preconditions\":{\"uid\":%s}}",
+             uid);
     const struct kube_call call = {.method = "DELETE", .target = target, .body = tn_buf_str(&body)};
     /* A conflict: another one has the name by now. */
     if (kube_call(p->kube, &call, NULL, deadline, &why) == 0 || why.code == TN_E_NOT_FOUND ||

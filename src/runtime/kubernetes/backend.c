@@ -6,6 +6,14 @@ static int check(const struct tn_host *host, const struct tn_spec *spec, struct 
     return pod_check(host->config, spec, err);
 }
 
+/* A policy of the cluster's network is no gate. */
+static int network(const struct tn_host *host, const struct tn_spec *spec, const char *ref,
+                   const struct tn_str_list **allow)
+{
+    *allow = NULL;
+    return spec->network == TN_NETWORK_DEFAULT ? TN_NETWORK_OPEN : spec->network;
+}
+
 static const char *const aliases[] = {"k8s", NULL};
 
 const struct tn_backend tn_backend_kubernetes = {
@@ -24,6 +32,7 @@ const struct tn_backend tn_backend_kubernetes = {
     .exec = pods_exec,
     .url = pods_url,
     .logs = pods_logs,
+    .network = network,
     .usage = pods_usage,
     .doctor = pods_doctor,
 };

@@ -59,10 +59,32 @@ int pod_quantity(const char *text, double *out)
 
 /* --- what all objects have -------------------------------------------------------------------- */
 
+void pod_json(struct tn_jw *w, const char *key, const char *json, ...)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(POD_MANIFEST_MAX);
+    va_list args;
+
+    va_start(args, json);
+    for (; *json; json++) {
+        struct tn_jw value = tn_jw(&out);
+        if (*json != '%')
+            tn_buf_putc(&out, *json);
+        else if (*++json == 's')
+            tn_jw_str(&value, va_arg(args, const char *));
+        else
+            tn_jw_int(&value, va_arg(args, int));
+    }
+    va_end(args);
+    if (key)
+        tn_jw_key(w, key);
+    tn_jw_raw(w, tn_buf_str(&out), out.len);
+}
+
 void pod_open(const struct pod_plan *p, const char *api, const char *kind, const char *after,
               struct tn_jw *w)
 {
     tn_autofree char *name = pod_name(p->subject->id, after);
+    tn_autofree char *owner = pod_name(p->subject->id, "-key");
 
     tn_jw_object(w);
     tn_jw_kstr(w, "apiVersion", api);
@@ -80,19 +102,11 @@ void pod_open(const struct pod_plan *p, const char *api, const char *kind, const
     if (strcmp(kind, "Pod") == 0)
         tn_jw_kstr(w, POD_NETWORK, pod_networks[p->network]);
     tn_jw_object_end(w);
-    if (p->owner) {
-        tn_autofree char *owner = pod_name(p->subject->id, "-key");
-        tn_jw_key(w, "ownerReferences");
-        tn_jw_array(w);
-        tn_jw_object(w);
-        tn_jw_kstr(w, "apiVersion", "v1");
-        tn_jw_kstr(w, "kind", "Secret");
-        tn_jw_kstr(w, "name", owner);
-        tn_jw_kstr(w, "uid", p->owner);
-        tn_jw_kbool(w, "blockOwnerDeletion", true);
-        tn_jw_object_end(w);
-        tn_jw_array_end(w);
-    }
+    if (p->owner)
+        pod_json(w, "ownerReferences",
+                 "[{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"name\":%s,\"uid\":%s,"
+                 "\"blockOwnerDeletion\":true}]",
+                 owner, p->owner);
 }
 
 int pod_close(struct tn_jw *w, struct tn_error *err)
@@ -100,12 +114,6 @@ int pod_close(struct tn_jw *w, struct tn_error *err)
     tn_jw_object_end(w);
     return tn_buf_ok(w->out) ? 0
                              : tn_fail(err, TN_E_TOO_LARGE, "the spec is too large for a cluster");
-}
-
-void pod_raw(struct tn_jw *w, const char *key, const char *json)
-{
-    tn_jw_key(w, key);
-    tn_jw_raw(w, json, strlen(json));
 }
 
 /* --- the Secret ------------------------------------------------------------------------------- */
@@ -206,31 +214,22 @@ int pod_put_claim(const struct pod_plan *p, struct tn_buf *out, struct tn_error 
     tn_jw_object_end(&w);
     tn_jw_key(&w, "spec");
     tn_jw_object(&w);
-    pod_raw(&w, "accessModes", "[\"ReadWriteOnce\"]");
+    pod_json(&w, "accessModes", "[\"ReadWriteOnce\"]");
     if (k->pvc_storage_class && *k->pvc_storage_class)
         tn_jw_kstr(&w, "storageClassName", k->pvc_storage_class);
-    tn_jw_key(&w, "resources");
-    tn_jw_object(&w);
-    tn_jw_key(&w, "requests");
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "storage", k->pvc_storage_size);
-    tn_jw_object_end(&w);
-    tn_jw_object_end(&w);
+    pod_json(&w, "resources", "{\"requests\":{\"storage\":%s}}", k->pvc_storage_size);
     tn_jw_object_end(&w);
     return pod_close(&w, err);
 }
 
 /* --- services and ingresses ------------------------------------------------------------------- */
 
-static void put_port(struct tn_jw *w, const char *name, int64_t port)
+static void put_port(struct tn_jw *w, const char *name, int port)
 {
-    tn_autofree char *other = name ? NULL : tn_asprintf("port-%lld", (long long)port);
+    tn_autofree char *other = tn_asprintf("port-%d", port);
 
-    tn_jw_object(w);
-    tn_jw_kstr(w, "name", name ? name : other);
-    tn_jw_kint(w, "port", port);
-    tn_jw_kint(w, "targetPort", port);
-    tn_jw_object_end(w);
+    pod_json(w, NULL, "{\"name\":%s,\"port\":%d,\"targetPort\":%d}", name ? name : other, port,
+             port);
 }
 
 int pod_put_service(const struct pod_plan *p, bool editor, struct tn_buf *out, struct tn_error *err)
@@ -243,11 +242,7 @@ int pod_put_service(const struct pod_plan *p, bool editor, struct tn_buf *out, s
     tn_jw_key(&w, "spec");
     tn_jw_object(&w);
     tn_jw_kstr(&w, "type", "ClusterIP");
-    tn_jw_key(&w, "selector");
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, POD_STATE, p->mark);
-    tn_jw_kstr(&w, POD_ID, p->subject->id);
-    tn_jw_object_end(&w);
+    pod_json(&w, "selector", "{\"" POD_STATE "\":%s,\"" POD_ID "\":%s}", p->mark, p->subject->id);
     tn_jw_key(&w, "ports");
     tn_jw_array(&w);
     if (editor) {
@@ -258,7 +253,7 @@ int pod_put_service(const struct pod_plan *p, bool editor, struct tn_buf *out, s
         put_port(&w, NULL, POD_PORT_APP_2);
         for (size_t i = 0; i < spec->ports.count; i++)
             if (!is_own_port(spec->ports.items[i]))
-                put_port(&w, NULL, spec->ports.items[i]);
+                put_port(&w, NULL, (int)spec->ports.items[i]);
     }
     tn_jw_array_end(&w);
     tn_jw_object_end(&w);
@@ -273,59 +268,29 @@ char *pod_host(const struct pod_plan *p, int port)
                                    : tn_asprintf("%d-%s.%s", port, p->subject->id, domain);
 }
 
-static void put_rule(const struct pod_plan *p, const char *host, int port, struct tn_jw *w)
-{
-    tn_autofree char *service =
-        pod_name(p->subject->id, port == POD_PORT_EDITOR ? "-svc-code" : "-svc");
-
-    tn_jw_key(w, "rules");
-    tn_jw_array(w);
-    tn_jw_object(w);
-    tn_jw_kstr(w, "host", host);
-    tn_autofree char *http = tn_asprintf("{\"paths\":[{\"path\":\"/\",\"pathType\":\"Prefix\","
-                                         "\"backend\":{\"service\":{\"name\":\"%s\","
-                                         "\"port\":{\"number\":%d}}}}]}",
-                                         service, port);
-    pod_raw(w, "http", http);
-    tn_jw_object_end(w);
-    tn_jw_array_end(w);
-}
-
-static void put_tls(const char *host, const char *secret, struct tn_jw *w)
-{
-    tn_jw_key(w, "tls");
-    tn_jw_array(w);
-    tn_jw_object(w);
-    tn_jw_key(w, "hosts");
-    tn_jw_array(w);
-    tn_jw_str(w, host);
-    tn_jw_array_end(w);
-    tn_jw_kstr(w, "secretName", secret);
-    tn_jw_object_end(w);
-    tn_jw_array_end(w);
-}
-
 int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, struct tn_error *err)
 {
     const struct tn_config_kubernetes *k = &p->config->kubernetes;
+    bool editor = port == POD_PORT_EDITOR;
     tn_autofree char *host = pod_host(p, port);
+    tn_autofree char *service = pod_name(p->subject->id, editor ? "-svc-code" : "-svc");
     tn_autofree char *after =
-        port == POD_PORT_EDITOR ? tn_strdup("-ingress-code") : tn_asprintf("-ingress-%d", port);
+        editor ? tn_strdup("-ingress-code") : tn_asprintf("-ingress-%d", port);
     struct tn_jw w = tn_jw(out);
 
     pod_open(p, "networking.k8s.io/v1", "Ingress", after, &w);
-    tn_jw_key(&w, "annotations");
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "external-dns.alpha.kubernetes.io/hostname", host);
-    tn_jw_object_end(&w);
+    pod_json(&w, "annotations", "{\"external-dns.alpha.kubernetes.io/hostname\":%s}", host);
     tn_jw_object_end(&w);
     tn_jw_key(&w, "spec");
     tn_jw_object(&w);
     if (k->ingress_class && *k->ingress_class)
         tn_jw_kstr(&w, "ingressClassName", k->ingress_class);
     if (k->ingress_tls_secret && *k->ingress_tls_secret)
-        put_tls(host, k->ingress_tls_secret, &w);
-    put_rule(p, host, port, &w);
+        pod_json(&w, "tls", "[{\"hosts\":[%s],\"secretName\":%s}]", host, k->ingress_tls_secret);
+    pod_json(&w, "rules",
+             "[{\"host\":%s,\"http\":{\"paths\":[{\"path\":\"/\",\"pathType\":\"Prefix\","
+             "\"backend\":{\"service\":{\"name\":%s,\"port\":{\"number\":%d}}}}]}}]",
+             host, service, port);
     tn_jw_object_end(&w);
     return pod_close(&w, err);
 }

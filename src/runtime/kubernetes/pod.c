@@ -1,6 +1,6 @@
 /* The pod of a sandbox: what it may not have, and its manifest. */
 #include "base/sha256.h"
-#include "base/yaml.h"
+#include "base/yaml-tree.h"
 #include "runtime/kubernetes/pods.h"
 
 enum { USUAL_UID = 1000, YAML_MOST = 10000 };
@@ -89,7 +89,7 @@ static int check_volumes(const struct tn_config_kubernetes *k, const struct tn_s
         for (size_t c = 0; c < k->claims.count; c++)
             allowed |=
                 strcmp(k->claims.items[c], "*") == 0 || strcmp(k->claims.items[c], v.host) == 0;
-        if (!v.named || v.overlay || v.below)
+        if (!v.named || v.below)
             return tn_fail(err, TN_E_UNSUPPORTED,
                            "volumes: %.120s: a pod can mount claims of its namespace, "
                            "NAME:INSIDE[:ro], not directories of this machine",
@@ -334,12 +334,10 @@ static void put_resources(const struct pod_plan *p, struct tn_jw *w)
 
 static void put_mount(struct tn_jw *w, const char *name, const char *path, bool read_only)
 {
-    tn_jw_object(w);
-    tn_jw_kstr(w, "name", name);
-    tn_jw_kstr(w, "mountPath", path);
-    if (read_only)
-        tn_jw_kbool(w, "readOnly", true);
-    tn_jw_object_end(w);
+    pod_json(w, NULL,
+             read_only ? "{\"name\":%s,\"mountPath\":%s,\"readOnly\":true}"
+                       : "{\"name\":%s,\"mountPath\":%s}",
+             name, path);
 }
 
 /* Calls of fn for every claim that the spec mounts. */
@@ -361,13 +359,7 @@ static void put_claim_mount(const struct tn_volume *v, const char *name, struct 
 
 static void put_claim_volume(const struct tn_volume *v, const char *name, struct tn_jw *w)
 {
-    tn_jw_object(w);
-    tn_jw_kstr(w, "name", name);
-    tn_jw_key(w, "persistentVolumeClaim");
-    tn_jw_object(w);
-    tn_jw_kstr(w, "claimName", v->host);
-    tn_jw_object_end(w);
-    tn_jw_object_end(w);
+    pod_json(w, NULL, "{\"name\":%s,\"persistentVolumeClaim\":{\"claimName\":%s}}", name, v->host);
 }
 
 #define RESTRICTED "{\"allowPrivilegeEscalation\":false,\"capabilities\":{\"drop\":[\"ALL\"]}}"
@@ -377,7 +369,6 @@ static void put_container(const struct pod_plan *p, struct tn_jw *w)
     const struct tn_config *c = p->config;
     const struct tn_spec *spec = p->subject->spec;
     tn_autofree char *secret = pod_name(p->subject->id, "-key");
-    tn_autofree char *from = tn_asprintf("[{\"secretRef\":{\"name\":\"%s\"}}]", secret);
     bool root = pod_uid(c, spec) == 0;
 
     tn_jw_key(w, "containers");
@@ -387,20 +378,20 @@ static void put_container(const struct pod_plan *p, struct tn_jw *w)
     tn_jw_kstr(w, "image", image_of(c, spec));
     put_command(p, w);
     tn_jw_kstr(w, "workingDir", pod_workspace(c, spec));
-    pod_raw(w, "envFrom", from);
-    pod_raw(w, "ports",
-            "[{\"name\":\"http\",\"containerPort\":8080},"
-            "{\"name\":\"vscode\",\"containerPort\":8081},"
-            "{\"containerPort\":30082},{\"containerPort\":30083}]");
+    pod_json(w, "envFrom", "[{\"secretRef\":{\"name\":%s}}]", secret);
+    pod_json(w, "ports",
+             "[{\"name\":\"http\",\"containerPort\":8080},"
+             "{\"name\":\"vscode\",\"containerPort\":8081},"
+             "{\"containerPort\":30082},{\"containerPort\":30083}]");
     put_resources(p, w);
     /* As root it can install what it likes in itself; privileged only if the operator says so. */
-    pod_raw(w, "securityContext",
-            c->kubernetes.privileged ? "{\"privileged\":true}"
-            : root                   ? "{\"allowPrivilegeEscalation\":false}"
-                                     : RESTRICTED);
-    pod_raw(w, "readinessProbe",
-            "{\"httpGet\":{\"path\":\"/alive\",\"port\":\"http\"},\"periodSeconds\":1,"
-            "\"timeoutSeconds\":5,\"failureThreshold\":3}");
+    pod_json(w, "securityContext",
+             c->kubernetes.privileged ? "{\"privileged\":true}"
+             : root                   ? "{\"allowPrivilegeEscalation\":false}"
+                                      : RESTRICTED);
+    pod_json(w, "readinessProbe",
+             "{\"httpGet\":{\"path\":\"/alive\",\"port\":\"http\"},\"periodSeconds\":1,"
+             "\"timeoutSeconds\":5,\"failureThreshold\":3}");
     tn_jw_kstr(w, "terminationMessagePolicy", "FallbackToLogsOnError");
     tn_jw_key(w, "volumeMounts");
     tn_jw_array(w);
@@ -420,19 +411,14 @@ static void put_init_container(const struct pod_plan *p, struct tn_jw *w)
 
     if (!is_set(k->hand_image) || k->hand_volume != TN_KUBERNETES_COPY)
         return;
-    tn_jw_key(w, "initContainers");
-    tn_jw_array(w);
-    tn_jw_object(w);
-    tn_jw_kstr(w, "name", "hand");
-    tn_jw_kstr(w, "image", k->hand_image);
-    pod_raw(w, "command", "[\"/tendon-hand\",\"--copy-to\",\"" POD_HAND "\"]");
-    pod_raw(w, "resources",
-            "{\"requests\":{\"cpu\":\"10m\",\"memory\":\"16Mi\"},"
-            "\"limits\":{\"cpu\":\"1\",\"memory\":\"64Mi\"}}");
-    pod_raw(w, "securityContext", RESTRICTED);
-    pod_raw(w, "volumeMounts", "[{\"name\":\"hand\",\"mountPath\":\"" TN_INSIDE "\"}]");
-    tn_jw_object_end(w);
-    tn_jw_array_end(w);
+    pod_json(w, "initContainers",
+             "[{\"name\":\"hand\",\"image\":%s,"
+             "\"command\":[\"/tendon-hand\",\"--copy-to\",\"" POD_HAND "\"],"
+             "\"resources\":{\"requests\":{\"cpu\":\"10m\",\"memory\":\"16Mi\"},"
+             "\"limits\":{\"cpu\":\"1\",\"memory\":\"64Mi\"}},"
+             "\"securityContext\":" RESTRICTED ","
+             "\"volumeMounts\":[{\"name\":\"hand\",\"mountPath\":\"" TN_INSIDE "\"}]}]",
+             k->hand_image);
 }
 
 /* --- the pod ---------------------------------------------------------------------------------- */
@@ -445,28 +431,16 @@ static void put_volumes(const struct pod_plan *p, struct tn_jw *w)
 
     tn_jw_key(w, "volumes");
     tn_jw_array(w);
-    tn_jw_object(w);
-    tn_jw_kstr(w, "name", "hand");
-    tn_jw_key(w, mounted ? "image" : "emptyDir");
-    tn_jw_object(w);
     if (mounted)
-        tn_jw_kstr(w, "reference", k->hand_image);
-    tn_jw_object_end(w);
-    tn_jw_object_end(w);
-    if (p->kept) {
+        pod_json(w, NULL, "{\"name\":\"hand\",\"image\":{\"reference\":%s}}", k->hand_image);
+    else
+        pod_json(w, NULL, "{\"name\":\"hand\",\"emptyDir\":{}}");
+    if (p->kept)
         put_claim_volume(&(struct tn_volume){.host = claim}, "workspace-volume", w);
-    } else {
-        tn_jw_object(w);
-        tn_jw_kstr(w, "name", "workspace-volume");
-        pod_raw(w, "emptyDir", "{}");
-        tn_jw_object_end(w);
-    }
-    if (pod_uid(p->config, p->subject->spec) != 0) {
-        tn_jw_object(w);
-        tn_jw_kstr(w, "name", "home");
-        pod_raw(w, "emptyDir", "{}");
-        tn_jw_object_end(w);
-    }
+    else
+        pod_json(w, NULL, "{\"name\":\"workspace-volume\",\"emptyDir\":{}}");
+    if (pod_uid(p->config, p->subject->spec) != 0)
+        pod_json(w, NULL, "{\"name\":\"home\",\"emptyDir\":{}}");
     each_claim(p->subject->spec, w, put_claim_volume);
     tn_jw_array_end(w);
 }
@@ -484,7 +458,7 @@ static void put_security(const struct pod_plan *p, struct tn_jw *w)
         tn_jw_kstr(w, "fsGroupChangePolicy", "OnRootMismatch");
     }
     if (!p->config->kubernetes.privileged)
-        pod_raw(w, "seccompProfile", "{\"type\":\"RuntimeDefault\"}");
+        pod_json(w, "seccompProfile", "{\"type\":\"RuntimeDefault\"}");
     tn_jw_object_end(w);
 }
 
@@ -504,14 +478,8 @@ static void put_placement(const struct pod_plan *p, struct tn_jw *w)
     if (tn_config_wants_gvisor(p->config, spec))
         put_member(w, "runtimeClassName", k->runtime_class_gvisor);
     /* Whoever is anonymous pulls without the operator's login. */
-    if (is_set(k->image_pull_secret) && !p->subject->anonymous) {
-        tn_jw_key(w, "imagePullSecrets");
-        tn_jw_array(w);
-        tn_jw_object(w);
-        tn_jw_kstr(w, "name", k->image_pull_secret);
-        tn_jw_object_end(w);
-        tn_jw_array_end(w);
-    }
+    if (is_set(k->image_pull_secret) && !p->subject->anonymous)
+        pod_json(w, "imagePullSecrets", "[{\"name\":%s}]", k->image_pull_secret);
     if (is_set(k->node_selector_key) && is_set(k->node_selector_val)) {
         tn_jw_key(w, "nodeSelector");
         tn_jw_object(w);

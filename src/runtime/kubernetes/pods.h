@@ -81,8 +81,9 @@ void pod_put_policy(enum pod_network network, struct tn_buf *out);
 void pod_open(const struct pod_plan *p, const char *api, const char *kind, const char *after,
               struct tn_jw *w);
 int pod_close(struct tn_jw *w, struct tn_error *err);
-/* A member that is JSON already. */
-void pod_raw(struct tn_jw *w, const char *key, const char *json);
+/* A member (key NULL: an element) that is JSON already, but for %s, a text that becomes a JSON
+ * string, and %d, an int. */
+void pod_json(struct tn_jw *w, const char *key, const char *json, ...);
 #define POD_HOME "/home/openhands" /* of those that are not root */
 
 /* "1500m", "2Gi", "1e3": a quantity of Kubernetes.  -1: it is none. */
