@@ -181,7 +181,7 @@ def test_every_way_to_say_who_we_are(cluster, config, name):
 
 def test_who_is_not_accepted_is_told(cluster):
     config = rewrite(cluster.kubeconfig("token"), "wrong.config", user={"token": "wrong"})
-    assert who(config) == f"error denied: user admin of context tests of {config} is not accepted: the API server answered 401: Unauthorized\n"
+    assert who(config) == f"error denied: user admin of context tests of {config} is not accepted (expired, or not known there): the API server answered 401: Unauthorized\n"
 
 
 def account(cluster, namespace, name):
