@@ -59,7 +59,7 @@ static const struct {
      NULL, NULL, "https://one:6443 n t - - - other socks5h://p:1 0"},
     {NOW CONTEXT CLUSTER("certificate-authority-data: 'Q\n A = =\n'")
          USER("client-certificate-data: Y2VydA==, client-key-data: a2V5"),
-     NULL, NULL, "https://one:6443 n - cert key C - - 0"},
+     NULL, NULL, "https://one:6443 n - cert key @ - - 0"},
     /* files beside the file; data counts more than a file */
     {NOW CONTEXT CLUSTER("certificate-authority: ca.pem")
          USER("tokenFile: token, client-certificate: ca.pem, client-key: ca.pem, "
@@ -192,7 +192,7 @@ static const struct {
      "echo '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\","
      "\"status\":{\"clientCertificateData\":\"c\",\"clientKeyData\":\"k\"}}'",
      "- never"},
-    {PLUGIN(""), ANSWER("\"token\":\"t\",\"expirationTimestamp\":\"2100-01-01T00:00:00Z\""),
+    {PLUGIN(""), ANSWER("\"token\":\"t\",\"expirationTimestamp\":\"2050-01-01T00:00:00Z\""),
      "t later"},
     {PLUGIN(""), ANSWER("\"token\":\"t\",\"expirationTimestamp\":\"2000-01-01T00:00:00+01:00\""),
      "what it answers has expired: log in again"},
