@@ -1,9 +1,5 @@
 /* Credentials for registries, where `docker login` leaves them: $DOCKER_CONFIG/config.json (or
  * ~/.docker, or Podman's auth.json), or a helper program docker-credential-NAME. */
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-
 #include "base/base64.h"
 #include "base/child.h"
 #include "base/fs.h"
@@ -54,51 +50,14 @@ static bool is_helper_name(const char *name)
     return n > 0 && n < 64 && name[0] != '-' && !strchr(name, '/');
 }
 
-/* Reads to the end, at the latest until the deadline. */
-static void read_all(int fd, struct tn_buf *out, int64_t deadline)
-{
-    for (;;) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        char piece[4096];
-        if (poll(&p, 1, tn_poll_ms(deadline)) <= 0)
-            return;
-        ssize_t n = read(fd, piece, sizeof piece);
-        if (n <= 0 || tn_buf_add(out, piece, (size_t)n) < 0)
-            return;
-    }
-}
-
 /* The helper reads the registry and writes {"Username", "Secret"}. */
 static int run_helper(const char *name, const char *registry, struct tn_buf *out, int64_t deadline)
 {
     tn_autofree char *program = tn_asprintf("docker-credential-%s", name);
     const char *const argv[] = {program, "get", NULL};
-    int in[2], answer[2];
+    tn_autobuf struct tn_buf complaints = TN_BUF_INIT(4096);
 
-    if (pipe2(in, O_CLOEXEC) < 0)
-        return -1;
-    tn_autofd int in_read = in[0], in_write = in[1];
-    if (pipe2(answer, O_CLOEXEC) < 0)
-        return -1;
-    tn_autofd int out_read = answer[0], out_write = answer[1];
-    const struct tn_child_fd fds[] = {{in_read, 0}, {out_write, 1}, {-1, 2}};
-    struct tn_child_spec spec = {
-        .argv = argv, .fds = fds, .fd_count = TN_COUNT(fds), .group = true, .deadline = deadline};
-    tn_autochild struct tn_child *child = tn_child_start(&spec, NULL);
-    if (!child)
-        return -1;
-    tn_close(TN_TAKE_FD(in_read));
-    tn_close(TN_TAKE_FD(out_write));
-    ssize_t sent = write(in_write, registry, strlen(registry)); /* fits in a pipe */
-    tn_close(TN_TAKE_FD(in_write));
-    read_all(out_read, out, deadline);
-    struct tn_exit result = {.status = -1};
-    if (tn_child_wait(child, deadline, &result, NULL) < 0) {
-        tn_child_signal_group(child, SIGKILL, NULL);
-        tn_child_wait(child, tn_deadline_in(1), &result, NULL);
-        return -1;
-    }
-    return sent > 0 && tn_exit_code(&result) == 0 ? 0 : -1;
+    return tn_child_run(argv, NULL, registry, out, &complaints, deadline, NULL) == 0 ? 0 : -1;
 }
 
 static void ask_helper(const char *name, const char *registry, struct tn_login *login,

@@ -17,8 +17,8 @@
 struct kube;
 
 struct kube_options {
-    const char *config;    /* kubeconfig files with colons; NULL: $KUBECONFIG, else ~/.kube/config,
-                              else, in a pod, its service account */
+    const char *config;    /* kubeconfig files with colons between; "": the service account of this
+                              pod; NULL: $KUBECONFIG, else ~/.kube/config, else that account */
     const char *context;   /* NULL: the current one */
     const char *namespace; /* NULL: of the context or the service account, else "default" */
 };
@@ -28,10 +28,15 @@ struct kube_options {
 struct kube *kube_open(const struct kube_options *options, struct tn_error *err);
 void kube_close(struct kube *k); /* no call may be under way */
 
-const char *kube_server(const struct kube *k);    /* "https://HOST:PORT[/PATH]" */
+const char *kube_server(const struct kube *k); /* "https://HOST:PORT[/PATH]" */
 const char *kube_namespace(const struct kube *k);
-bool kube_is_inside(const struct kube *k); /* this process runs in a pod of it */
-bool kube_is_insecure(const struct kube *k);      /* insecure-skip-tls-verify: said loudly */
+const char *kube_source(const struct kube *k); /* for people: "context X of FILE" */
+bool kube_is_inside(const struct kube *k);     /* by the account of the pod that we are in */
+bool kube_is_insecure(const struct kube *k);   /* insecure-skip-tls-verify: said loudly */
+
+/* Text of others (a Status, an event, an annotation) as one printable line of at most 400 bytes; on
+ * the heap. */
+char *kube_line(const char *text);
 
 /* --- calls (call.c) --------------------------------------------------------------------------- */
 
@@ -105,7 +110,9 @@ struct kube_door {
     struct kube *kube;
     char *host, *base, *headers;
 };
-int kube_door(const char *address, struct kube_door *out, struct tn_error *err);
+/* May run an exec plugin.  refused: the server did not accept the headers of before. */
+int kube_door(const char *address, bool refused, struct kube_door *out, int64_t deadline,
+              struct tn_error *err);
 void kube_door_done(struct kube_door *door);
 /* A connected stream to the server (tn_web_dial). */
 int kube_dial(struct kube *k, int64_t deadline, struct tn_error *err);

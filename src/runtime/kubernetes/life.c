@@ -1,0 +1,579 @@
+/* The life of a sandbox: made, looked at, stopped, brought back, removed. */
+#include "base/proc.h"
+#include "runtime/hand-client.h"
+#include "runtime/kubernetes/pods.h"
+#include "runtime/owner.h"
+
+#define LOOK_SECONDS 1.0  /* between two looks at whether a pod with a silent hand still lives */
+#define WORDS_SECONDS 2.0 /* for what events say of something that failed */
+
+/* --- engines ---------------------------------------------------------------------------------- */
+
+int pods_open(const struct tn_host *host, void **engine, struct tn_error *err)
+{
+    const struct tn_config *c = host->config;
+    const char *kubeconfig = c->kubernetes.kubeconfig, *context = c->kubernetes.context;
+    bool named = tn_config_origin(c, "kubernetes.namespace") != TN_FROM_DEFAULT;
+    const struct kube_options options = {.config = kubeconfig && *kubeconfig ? kubeconfig : NULL,
+                                         .context = context && *context ? context : NULL,
+                                         .namespace = named ? c->kubernetes.namespace : NULL};
+
+    if (pod_check(c, NULL, err) < 0)
+        return -1;
+    struct kube *kube = kube_open(&options, err);
+    if (!kube)
+        return tn_error_context(err, "kubernetes");
+    struct pods *p = tn_calloc(1, sizeof *p);
+    *p = (struct pods){.host = host, .kube = kube, .namespace = kube_namespace(kube)};
+    pthread_mutex_init(&p->lock, NULL);
+    tn_state_mark(host->state, p->mark);
+    *engine = p;
+    return 0;
+}
+
+void pods_close(void *engine)
+{
+    struct pods *p = engine;
+
+    if (!p)
+        return;
+    kube_close(p->kube);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+/* --- the place -------------------------------------------------------------------------------- */
+
+static char *ref_of(const struct pods *p, bool stopped)
+{
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
+    struct tn_jw w = tn_jw(&out);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "server", kube_server(p->kube));
+    tn_jw_kstr(&w, "namespace", p->namespace);
+    if (stopped)
+        tn_jw_kbool(&w, "stopped", true);
+    tn_jw_object_end(&w);
+    return tn_buf_take(&out);
+}
+
+/* Whether we have stopped it; -1 when it lives where this configuration does not lead. */
+static int read_ref(const struct pods *p, const struct tn_subject *s, bool *stopped,
+                    struct tn_error *err)
+{
+    tn_autojson struct tn_json *ref = NULL;
+
+    *stopped = false;
+    if (!s->ref || tn_json_parse(s->ref, strlen(s->ref), &ref, NULL) < 0)
+        return 0;
+    const char *server = tn_json_get_str(ref, "server", kube_server(p->kube));
+    const char *namespace = tn_json_get_str(ref, "namespace", p->namespace);
+    *stopped = tn_json_bool(tn_json_get(ref, "stopped"), false);
+    if (strcmp(server, kube_server(p->kube)) == 0 && strcmp(namespace, p->namespace) == 0)
+        return 0;
+    return tn_fail(err, TN_E_CONFLICT,
+                   "it lives in namespace %s of %s, but the configuration says %s of %s", namespace,
+                   server, p->namespace, kube_server(p->kube));
+}
+
+static bool has_limit(const struct tn_json *container, const char *name)
+{
+    const struct tn_json *limits = tn_json_get(tn_json_get(container, "resources"), "limits");
+
+    return tn_json_get(limits, name);
+}
+
+static const struct {
+    const char *network, *reaches;
+} reaches[] = {
+    {"none",
+     "nothing but its hand is reached, if the cluster's network plugin keeps NetworkPolicy"},
+    {"open", "the internet and no address of the cluster, if its network plugin keeps "
+             "NetworkPolicy"},
+    {"bridge", "whatever pods of this cluster reach"},
+};
+
+/* The names are those of the jail. */
+static char *isolation_of(const struct pods *p, const struct tn_json *pod)
+{
+    const struct tn_json *spec = tn_json_get(pod, "spec");
+    const struct tn_json *container = tn_json_at(tn_json_get(spec, "containers"), 0);
+    const struct tn_json *rights = tn_json_get(container, "securityContext");
+    const struct tn_json *labels = tn_json_get(tn_json_get(pod, "metadata"), "labels");
+    const char *network = tn_json_get_str(labels, POD_NETWORK, "bridge");
+    const char *class = tn_json_get_str(spec, "runtimeClassName", "");
+    bool privileged = tn_json_bool(tn_json_get(rights, "privileged"), false);
+    tn_autofree char *node = kube_line(tn_json_get_str(spec, "nodeName", ""));
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
+    struct tn_jw w = tn_jw(&out);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "engine", "kubernetes");
+    tn_jw_kstr(&w, "node", node);
+    tn_jw_kstr(&w, "reached_by", pods_by_proxy(p) ? "the API server's proxy" : "the pod's address");
+    tn_jw_kstr(&w, "runtime_class", class);
+    tn_jw_kbool(&w, "gvisor",
+                *class && strcmp(class, p->host->config->kubernetes.runtime_class_gvisor) == 0);
+    tn_jw_kbool(&w, "privileged", privileged);
+    tn_jw_kint(&w, "uid",
+               tn_json_int(tn_json_get(tn_json_get(spec, "securityContext"), "runAsUser"), -1));
+    tn_jw_kbool(&w, "pid", true);
+    tn_jw_kbool(&w, "mount", true);
+    tn_jw_kbool(&w, "ipc", true);
+    tn_jw_kbool(&w, "uts", true);
+    tn_jw_kbool(&w, "gated", false);
+    tn_jw_kstr(&w, "reach", network);
+    for (size_t i = 0; i < TN_COUNT(reaches); i++)
+        if (strcmp(reaches[i].network, network) == 0)
+            tn_jw_kstr(&w, "reaches", reaches[i].reaches);
+    tn_jw_kbool(&w, "seccomp", !privileged);
+    tn_jw_kbool(&w, "no_new_privs", !privileged);
+    tn_jw_kbool(&w, "capabilities", tn_json_get(rights, "capabilities") != NULL);
+    tn_jw_kbool(&w, "memory_limit", has_limit(container, "memory"));
+    tn_jw_kbool(&w, "cpu_limit", has_limit(container, "cpu"));
+    tn_jw_kbool(&w, "disk_limit", has_limit(container, "ephemeral-storage"));
+    tn_jw_kbool(&w, "pids_limit", false);
+    tn_jw_object_end(&w);
+    return tn_buf_take(&out);
+}
+
+static void fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
+                       struct pod_cause *cause, struct tn_place *place)
+{
+    tn_autofree char *name = pod_name(s->id, "");
+
+    *place = (struct tn_place){.status = cause->status,
+                               .blame = cause->blame,
+                               .reason = TN_TAKE_PTR(cause->reason),
+                               .ref = ref_of(p, cause->status == TN_STATUS_STOPPED),
+                               .isolation = isolation_of(p, pod)};
+    if (place->status == TN_STATUS_RUNNING)
+        place->address = pods_address(p, pod, name);
+}
+
+/* --- waiting for a pod ------------------------------------------------------------------------ */
+
+struct wait {
+    struct pod_cause cause;
+    struct tn_json *pod; /* as it was told last */
+    bool patient;        /* whoever waits knows that no node has room */
+    bool gone;
+};
+
+static void wait_done(struct wait *w)
+{
+    pod_cause_done(&w->cause);
+    tn_json_free(w->pod);
+}
+
+/* Non-zero once it runs or has failed, and when it begins or ceases to want a node. */
+static int note_pod(enum kube_change change, const struct tn_json *object, void *ctx)
+{
+    struct wait *w = ctx;
+
+    if (change == KUBE_SYNCED)
+        return w->pod == NULL && (w->gone = true);
+    if (change == KUBE_DELETED)
+        return w->gone = true;
+    pod_cause_done(&w->cause);
+    pod_cause(object, &w->cause);
+    tn_json_free(w->pod);
+    w->pod = tn_json_copy(object);
+    return w->cause.patient != w->patient || (!w->patient && w->cause.status != TN_STATUS_STARTING);
+}
+
+/* What the cluster has told of the pod's troubles becomes part of err. */
+static int add_warning(const struct pods *p, const char *name, struct tn_error *err)
+{
+    tn_autofree char *words = pods_warning(p, name, tn_deadline_in(WORDS_SECONDS));
+
+    if (words && err) {
+        struct tn_error why = *err;
+        tn_fail(err, why.code, "%.250s (%.220s)", why.text, words);
+    }
+    return -1;
+}
+
+/* Until the container runs.  A pod for which no node has room may wait for one a while: others end,
+ * and clusters grow. */
+static int await_running(const struct pods *p, const struct tn_subject *s, struct wait *w,
+                         int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *after = tn_asprintf("?fieldSelector=metadata.name%%3D%s", name);
+    tn_autofree char *target = pods_target(p, "pods", after);
+    int64_t patience = TN_NEVER;
+    struct tn_error why = {0};
+
+    do {
+        int64_t until = w->patient && patience < deadline ? patience : deadline;
+        int r = kube_watch(p->kube, target, note_pod, w, s->cancel, until, &why);
+        if (r < 0 && !(why.code == TN_E_TIMEOUT && w->patient)) {
+            tn_fail(err, why.code, "its pod does not run: %s", why.text);
+            return why.code == TN_E_TIMEOUT ? add_warning(p, name, err) : -1;
+        }
+        if (w->gone)
+            return tn_fail(err, TN_E_GONE, "somebody has deleted its pod");
+        if (w->cause.patient && r == 0 && !w->patient)
+            patience = tn_deadline_in(p->host->config->kubernetes.schedule_seconds);
+        else if (r < 0)
+            break; /* still no node */
+        w->patient = w->cause.patient;
+    } while (w->patient || w->cause.status == TN_STATUS_STARTING);
+    if (w->cause.status == TN_STATUS_RUNNING)
+        return 0;
+    return tn_fail(err, w->cause.code ? w->cause.code : TN_E_PEER, "%s",
+                   w->cause.reason ? w->cause.reason : "it has ended");
+}
+
+/* Asks the hand itself, and now and then whether its pod still lives. */
+static int await_hand(const struct pods *p, const struct tn_subject *s, struct wait *w,
+                      int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *address = pods_address(p, w->pod, name);
+    struct tn_hand_client *client = tn_hand_client_new(address, s->key, err);
+    int result = client ? 1 : -1;
+
+    while (result > 0) {
+        int64_t soon = tn_deadline_in(LOOK_SECONDS);
+        tn_autojson struct tn_json *pod = NULL;
+        if (tn_hand_client_wait(client, -1, soon < deadline ? soon : deadline, err) == 0)
+            result = 0;
+        else if (tn_now() >= deadline)
+            result = -1;
+        else if (pods_get(p, "pods", name, s->id, &pod, deadline, err) < 0)
+            result = -1;
+        else if (!pod)
+            result = tn_fail(err, TN_E_GONE, "somebody has deleted its pod");
+        else {
+            pod_cause_done(&w->cause);
+            pod_cause(pod, &w->cause);
+            if (w->cause.status != TN_STATUS_RUNNING)
+                result = tn_fail(err, TN_E_PEER, "%s",
+                                 w->cause.reason ? w->cause.reason : "the hand has ended");
+        }
+    }
+    tn_hand_client_free(client);
+    return result;
+}
+
+/* --- starting --------------------------------------------------------------------------------- */
+
+/* From a pod that was told to run to one with a hand. */
+static int settle(const struct pods *p, const struct tn_subject *s, struct tn_place *place,
+                  int64_t deadline, struct tn_error *err)
+{
+    const char *hand_image = p->host->config->kubernetes.hand_image;
+    TN_CLEANUP(wait_done) struct wait w = {0};
+
+    if (await_running(p, s, &w, deadline, err) < 0 ||
+        (!(hand_image && *hand_image) && pods_put_hand(p, s, deadline, err) < 0) ||
+        await_hand(p, s, &w, deadline, err) < 0) {
+        place->blame = w.cause.blame;
+        return -1;
+    }
+    fill_place(p, s, w.pod, &w.cause, place);
+    return 0;
+}
+
+/* A network that nobody has named is open where there can be policies. */
+static int choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
+                          struct tn_error *err)
+{
+    struct tn_error why = {0};
+    bool said;
+
+    plan->network = pod_choose_network(plan->subject->spec, &said);
+    if (pods_ensure_policy(p, plan->network, deadline, &why) == 0)
+        return 0;
+    if (said || why.code != TN_E_DENIED)
+        return tn_fail(err, why.code, "%s", why.text);
+    plan->network = POD_NETWORK_BRIDGE;
+    return 0;
+}
+
+static int start_pod(struct pods *p, struct pod_plan *plan, struct tn_place *place,
+                     int64_t deadline, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
+    const struct tn_subject *s = plan->subject;
+    tn_autofree char *name = pod_name(s->id, "");
+
+    if (pod_put_pod(plan, &body, err) < 0 ||
+        pods_make(p, "pods", name, s->id, &body, NULL, s->cancel, deadline, err) < 0)
+        return -1;
+    return settle(p, s, place, deadline, err);
+}
+
+static int choose_storage(struct pods *p, bool *kept, int64_t deadline, struct tn_error *err)
+{
+    const struct tn_config_kubernetes *k = &p->host->config->kubernetes;
+
+    *kept = k->workspace_volume == TN_KUBERNETES_CLAIM ||
+            (k->pvc_storage_class && *k->pvc_storage_class);
+    if (k->workspace_volume == TN_KUBERNETES_EMPTY)
+        *kept = false;
+    else if (!*kept)
+        return pods_have_storage(p, kept, deadline, err);
+    return 0;
+}
+
+static int make_claim(const struct pods *p, const struct pod_plan *plan, int64_t deadline,
+                      struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
+    const struct tn_subject *s = plan->subject;
+    tn_autofree char *name = pod_name(s->id, "-pvc");
+
+    if (!plan->kept)
+        return 0;
+    return pod_put_claim(plan, &body, err) < 0 ? -1
+                                               : pods_make(p, "persistentvolumeclaims", name, s->id,
+                                                           &body, NULL, s->cancel, deadline, err);
+}
+
+static int create(struct pods *p, const struct tn_subject *s, struct tn_place *place,
+                  int64_t deadline, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
+    tn_autofree char *name = pod_name(s->id, "-key");
+    tn_autojson struct tn_json *secret = NULL;
+    struct pod_plan plan = {
+        .config = p->host->config, .subject = s, .mark = p->mark, .namespace = p->namespace};
+
+    if (pod_check(p->host->config, s->spec, err) < 0 ||
+        choose_network(p, &plan, deadline, err) < 0 ||
+        choose_storage(p, &plan.kept, deadline, err) < 0 || pod_put_secret(&plan, &body, err) < 0 ||
+        pods_make(p, "secrets", name, s->id, &body, &secret, s->cancel, deadline, err) < 0)
+        return -1;
+    plan.owner = pods_uid(secret);
+    return make_claim(p, &plan, deadline, err) < 0 ? -1 : start_pod(p, &plan, place, deadline, err);
+}
+
+int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
+                struct tn_error *err)
+{
+    *place = (struct tn_place){0};
+    if (create(engine, s, place, deadline, err) == 0)
+        return 0;
+    return tn_error_context(err, "create sandbox %s", s->spec->name ? s->spec->name : s->id);
+}
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+/* Its Secret, and its pod; either may be NULL. */
+struct view {
+    struct tn_json *secret, *pod;
+    bool stopped; /* by us, as the ref has it */
+};
+
+static void view_done(struct view *v)
+{
+    tn_json_free(v->secret);
+    tn_json_free(v->pod);
+}
+
+static int look(const struct pods *p, const struct tn_subject *s, bool whole, struct view *v,
+                int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *secret = pod_name(s->id, "-key"), *pod = pod_name(s->id, "");
+
+    if (read_ref(p, s, &v->stopped, err) < 0 ||
+        pods_get(p, "pods", pod, s->id, &v->pod, deadline, err) < 0)
+        return -1;
+    if (v->pod && !whole)
+        return 0;
+    return pods_get(p, "secrets", secret, s->id, &v->secret, deadline, err);
+}
+
+/* One without a pod. */
+static void fill_rest(const struct pods *p, const struct tn_subject *s, const struct view *v,
+                      struct tn_place *place, int64_t deadline)
+{
+    tn_autofree char *name = pod_name(s->id, "");
+
+    *place = (struct tn_place){.status = v->stopped ? TN_STATUS_STOPPED : TN_STATUS_ERROR,
+                               .ref = ref_of(p, v->stopped),
+                               .isolation = tn_strdup("{\"engine\": \"kubernetes\"}")};
+    if (v->stopped)
+        return;
+    tn_autofree char *words = pods_warning(p, name, deadline);
+    place->reason = tn_asprintf("its pod is gone: somebody has deleted it, or its node is%s%s%s",
+                                words ? " (" : "", words ? words : "", words ? ")" : "");
+}
+
+int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
+                 struct tn_error *err)
+{
+    const struct pods *p = engine;
+    TN_CLEANUP(view_done) struct view v = {0};
+    autopodcause struct pod_cause cause = {0};
+
+    *place = (struct tn_place){.status = TN_STATUS_MISSING};
+    if (look(p, s, false, &v, deadline, err) < 0)
+        return tn_error_context(err, "kubernetes: sandbox %s", s->id);
+    if (!v.pod && !v.secret)
+        return 0;
+    /* The cluster does not know its owner: the first of ours that looks ends what it left. */
+    if (s->owner.pid && !tn_proc_state(s->owner.pid, s->owner.start))
+        return pods_drive(engine, s, TN_GOAL_GONE, place, deadline, err);
+    if (!v.pod) {
+        fill_rest(p, s, &v, place, deadline);
+        return 0;
+    }
+    pod_cause(v.pod, &cause);
+    fill_place(p, s, v.pod, &cause, place);
+    return 0;
+}
+
+/* --- driving ---------------------------------------------------------------------------------- */
+
+static int has_claim(const struct pods *p, const struct tn_subject *s, bool *kept, int64_t deadline,
+                     struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(s->id, "-pvc");
+    tn_autojson struct tn_json *claim = NULL;
+
+    if (pods_get(p, "persistentvolumeclaims", name, s->id, &claim, deadline, err) < 0)
+        return -1;
+    *kept = claim != NULL;
+    return 0;
+}
+
+static int end_pod(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
+                   int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(s->id, "");
+
+    if (!pod)
+        return 0;
+    return pods_delete(p, "pods", name, pods_uid(pod), deadline, err) < 0
+               ? -1
+               : pods_await_end(p, "pods", name, deadline, err);
+}
+
+static int drive_running(struct pods *p, const struct tn_subject *s, const struct view *v,
+                         bool kept, struct tn_place *place, int64_t deadline, struct tn_error *err)
+{
+    struct pod_plan plan = {.config = p->host->config,
+                            .subject = s,
+                            .mark = p->mark,
+                            .namespace = p->namespace,
+                            .owner = pods_uid(v->secret),
+                            .kept = kept};
+    autopodcause struct pod_cause cause = {.status = TN_STATUS_STOPPED};
+
+    if (v->pod)
+        pod_cause(v->pod, &cause);
+    if (cause.status == TN_STATUS_RUNNING) {
+        fill_place(p, s, v->pod, &cause, place);
+        return 0;
+    }
+    if (cause.status == TN_STATUS_STARTING || cause.patient)
+        return settle(p, s, place, deadline, err);
+    if (!kept)
+        return tn_fail(err, TN_E_UNSUPPORTED, "its files ended with its pod%s%s",
+                       cause.reason ? ": " : "", cause.reason ? cause.reason : "");
+    if (end_pod(p, s, v->pod, deadline, err) < 0 || choose_network(p, &plan, deadline, err) < 0)
+        return -1;
+    return start_pod(p, &plan, place, deadline, err);
+}
+
+static int drive_stopped(const struct pods *p, const struct tn_subject *s, struct view *v,
+                         bool kept, struct tn_place *place, int64_t deadline, struct tn_error *err)
+{
+    if (!kept)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "stop: its workspace would end with its pod: there is no claim "
+                       "(kubernetes.workspace_volume, a storage class)");
+    if (end_pod(p, s, v->pod, deadline, err) < 0)
+        return -1;
+    v->stopped = true;
+    fill_rest(p, s, v, place, deadline);
+    return 0;
+}
+
+/* The Secret goes with all that it owns; what somebody has cut off from it goes too. */
+static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t deadline,
+                      struct tn_error *err)
+{
+    static const struct {
+        const char *kind, *after;
+    } all[] = {{"secrets", "-key"}, {"pods", ""}, {"persistentvolumeclaims", "-pvc"}};
+    struct tn_error first = {0};
+    bool stopped;
+
+    if (read_ref(p, s, &stopped, err) < 0)
+        return -1;
+    for (size_t i = 0; i < TN_COUNT(all); i++) {
+        tn_autofree char *name = pod_name(s->id, all[i].after);
+        tn_autojson struct tn_json *object = NULL;
+        struct tn_error why = {0};
+        if (pods_get(p, all[i].kind, name, s->id, &object, deadline, &why) < 0 ||
+            (object && (pods_delete(p, all[i].kind, name, pods_uid(object), deadline, &why) < 0 ||
+                        pods_await_end(p, all[i].kind, name, deadline, &why) < 0)))
+            first = first.code ? first : why;
+    }
+    return first.code ? tn_fail(err, first.code, "%s", first.text) : 0;
+}
+
+static int drive(struct pods *p, const struct tn_subject *s, enum tn_goal goal,
+                 struct tn_place *place, int64_t deadline, struct tn_error *err)
+{
+    TN_CLEANUP(view_done) struct view v = {0};
+    bool kept;
+
+    if (goal == TN_GOAL_PAUSED || goal == TN_GOAL_SUSPENDED)
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "%s: Kubernetes keeps the files of a pod alone: stop it instead",
+                       tn_goal_words[goal]);
+    if (goal == TN_GOAL_GONE) {
+        *place = (struct tn_place){.status = TN_STATUS_MISSING};
+        return remove_all(p, s, deadline, err);
+    }
+    if (look(p, s, true, &v, deadline, err) < 0 || has_claim(p, s, &kept, deadline, err) < 0)
+        return -1;
+    if (!v.secret)
+        return tn_fail(err, TN_E_NOT_FOUND, "the cluster has no such sandbox");
+    return goal == TN_GOAL_RUNNING ? drive_running(p, s, &v, kept, place, deadline, err)
+                                   : drive_stopped(p, s, &v, kept, place, deadline, err);
+}
+
+int pods_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, struct tn_place *place,
+               int64_t deadline, struct tn_error *err)
+{
+    *place = (struct tn_place){0};
+    if (drive(engine, s, goal, place, deadline, err) == 0)
+        return 0;
+    return tn_error_context(err, "kubernetes: sandbox %s", s->id);
+}
+
+/* --- list ------------------------------------------------------------------------------------- */
+
+struct listing {
+    const struct pods *p;
+    tn_found_fn found;
+    void *ctx;
+};
+
+static int tell_own(enum kube_change change, const struct tn_json *object, void *ctx)
+{
+    const struct listing *l = ctx;
+    const char *id = change == KUBE_ADDED ? pods_own_id(l->p, object) : NULL;
+
+    return change == KUBE_SYNCED || (id && l->found(id, l->ctx));
+}
+
+int pods_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err)
+{
+    const struct pods *p = engine;
+    struct listing l = {p, found, ctx};
+    tn_autofree char *after = tn_asprintf("?labelSelector=tendon.dev/state%%3D%s", p->mark);
+    tn_autofree char *target = pods_target(p, "secrets", after);
+
+    if (kube_watch(p->kube, target, tell_own, &l, 0, deadline, err) == 0)
+        return 0;
+    return tn_error_context(err, "kubernetes");
+}
