@@ -17,7 +17,8 @@ class KubeWorld(World):
         super().__init__("kubernetes")
         self.cluster, self.namespace, self.hand = cluster, namespace, hand
         self.spec = {"image": "box:1", "hand_args": ["--shell", "sh"], **spec}
-        self.settings = {"kubernetes.namespace": namespace, "kubernetes.pvc_storage_class": "tests"}
+        self.settings = {"kubernetes.namespace": namespace, "kubernetes.pvc_storage_class": "tests",
+                         "kubernetes.resource_cpu_request": "10m", "kubernetes.resource_memory_request": "16Mi"}  # fmt: skip
         self.as_user("admin")
 
     def as_user(self, user):

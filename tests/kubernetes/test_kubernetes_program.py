@@ -15,7 +15,8 @@ def tendon(world, tendon_program, static_hand):
     class Tendon:
         env = {**world.env, "TENDON_STATE": str(world.base / "program"), "TENDON_RUNTIME": "kubernetes",
                "TENDON_HAND_PROGRAM": str(static_hand), "KUBERNETES_NAMESPACE": world.namespace,
-               "KUBERNETES_PVC_STORAGE_CLASS": "tests"}  # fmt: skip
+               "KUBERNETES_PVC_STORAGE_CLASS": "tests",
+               "KUBERNETES_RESOURCE_CPU_REQUEST": "10m", "KUBERNETES_RESOURCE_MEMORY_REQUEST": "16Mi"}  # fmt: skip
         box = ("--image", "box:1", "--hand-arg=--shell", "--hand-arg=sh")
 
         def start(self, *words):
@@ -38,7 +39,7 @@ def test_a_sandbox_from_beginning_to_end(world, tendon):
     tendon("stop", "one")
     assert world.names("pods") == before["pods"]
     tendon("resume", "one")
-    tendon("rm", "--force", "one")
+    tendon("rm", "one")
     assert world.census() == before
 
 
