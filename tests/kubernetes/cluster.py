@@ -25,8 +25,7 @@ import uuid
 
 HERE = pathlib.Path(__file__).resolve().parent
 TESTS = HERE.parent
-for _folder in (TESTS, TESTS / "docker", TESTS / "runtime"):
-    sys.path.append(str(_folder))
+sys.path.append(str(TESTS))
 
 from archive import write_image  # noqa: E402
 from rooms import room  # noqa: E402
@@ -117,7 +116,6 @@ KUBELET = {
     "failCgroupV1": False,
     "failSwapOn": False,
     "imageGCHighThresholdPercent": 100,
-    "localStorageCapacityIsolation": False,
     "makeIPTablesUtilChains": False,
     "oomScoreAdj": 0,
     "registerNode": True,
@@ -339,10 +337,11 @@ class Cluster:
             return False
 
     def has_node(self):
-        node = self.get("/api/v1/nodes/node")
-        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node.get("status", {}).get("conditions", []))
-        account = self.get("/api/v1/namespaces/default/serviceaccounts/default")
-        return ready and not node["spec"].get("taints") and "metadata" in account
+        status, node = self.call("GET", "/api/v1/nodes/node")
+        if status != 200 or node["spec"].get("taints"):
+            return False
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
+        return ready and self.call("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 200
 
     def log_end(self, name):
         return f"--- {name}\n" + (self.base / f"{name}.log").read_text(errors="replace")[-3000:]

@@ -46,6 +46,7 @@ static const struct {
     {"", "services", "", "get create", false},
     {"networking.k8s.io", "ingresses", "", "get create", false},
     {"networking.k8s.io", "networkpolicies", "", "get create", false},
+    {"metrics.k8s.io", "pods", "", "get", false},
 };
 
 static bool may(const struct report *r, size_t i, const char *verb, struct tn_error *err)

@@ -89,7 +89,7 @@ static int check_volumes(const struct tn_config_kubernetes *k, const struct tn_s
         for (size_t c = 0; c < k->claims.count; c++)
             allowed |=
                 strcmp(k->claims.items[c], "*") == 0 || strcmp(k->claims.items[c], v.host) == 0;
-        if (!v.named || v.overlay || v.below)
+        if (!v.named || v.below)
             return tn_fail(err, TN_E_UNSUPPORTED,
                            "volumes: %.120s: a pod can mount claims of its namespace, "
                            "NAME:INSIDE[:ro], not directories of this machine",
