@@ -290,9 +290,9 @@ static void test_a_pod(void **state)
     has(pod, "spec|volumes",
         "[{\"name\":\"hand\",\"emptyDir\":{}},{\"name\":\"workspace-volume\","
         "\"persistentVolumeClaim\":{\"claimName\":\"openhands-runtime-abcdefghij-pvc\"}},"
-        "{\"name\":\"home\",\"emptyDir\":{}},{\"name\":\"claim-0\",\"persistentVolumeClaim\":{"
+        "{\"name\":\"home\",\"emptyDir\":{}},{\"name\":\"tmp\",\"emptyDir\":{}},{\"name\":\"claim-0\",\"persistentVolumeClaim\":{"
         "\"claimName\":\"data\"}}]");
-    has(pod, "spec|containers|0|volumeMounts|3",
+    has(pod, "spec|containers|0|volumeMounts|4",
         "{\"name\":\"claim-0\",\"mountPath\":\"/data\",\"readOnly\":true}");
 }
 
