@@ -179,7 +179,8 @@ static int send_again(struct kube *k, const struct kube_call *call, struct tn_we
         if (status)
             kube_answer_refused(answer, &after, &why);
         if (status == 401)
-            tn_error_context(&why, "%s of %s is not accepted", k->first->user, k->first->source);
+            tn_error_context(&why, "%s of %s is not accepted (expired, or not known there)",
+                             k->first->user, k->first->source);
         if (call->hurried || !may_repeat(status, tries, &why))
             return fail_as(err, &why);
         if (kube_pause(&ms, after, call->cancel, deadline, &over) < 0)

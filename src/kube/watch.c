@@ -21,7 +21,7 @@ enum {
 /* --- the feed ---------------------------------------------------------------------------------- */
 
 struct known {
-    char *key, *namespace, *name, *uid; /* the last three lie in key */
+    struct tn_json *object; /* its metadata's name, namespace and uid */
     unsigned generation;
 };
 
@@ -35,17 +35,23 @@ struct kube_feed {
     bool moved; /* something was told since the stream began */
 };
 
-static int by_key(const void *a, const void *b)
+static const char *meta(const struct tn_json *object, const char *member)
 {
-    const struct known *x = a, *y = b;
-    int order = strcmp(x->name, y->name);
+    return tn_json_get_str(tn_json_get(object, "metadata"), member, "");
+}
 
-    return order ? order : strcmp(x->namespace, y->namespace);
+static int by_name(const void *a, const void *b)
+{
+    const struct tn_json *x = ((const struct known *)a)->object;
+    const struct tn_json *y = ((const struct known *)b)->object;
+    int order = strcmp(meta(x, "name"), meta(y, "name"));
+
+    return order ? order : strcmp(meta(x, "namespace"), meta(y, "namespace"));
 }
 
 static void known_free(void *k)
 {
-    free(((struct known *)k)->key);
+    tn_json_free(((struct known *)k)->object);
     free(k);
 }
 
@@ -78,11 +84,6 @@ const char *kube_feed_version(const struct kube_feed *f)
     return f->version;
 }
 
-static const char *meta(const struct tn_json *object, const char *member)
-{
-    return tn_json_get_str(tn_json_get(object, "metadata"), member, "");
-}
-
 /* What goes into a query as it is. */
 static void take_version(struct kube_feed *f, const struct tn_json *object)
 {
@@ -95,57 +96,43 @@ static void take_version(struct kube_feed *f, const struct tn_json *object)
 
 static struct known *find(const struct kube_feed *f, const struct tn_json *object)
 {
-    const struct known wanted = {.namespace = (char *)meta(object, "namespace"),
-                                 .name = (char *)meta(object, "name")};
-    void *at = tfind(&wanted, &f->known, by_key);
+    const struct known wanted = {.object = (struct tn_json *)object};
+    void *at = tfind(&wanted, &f->known, by_name);
 
     return at ? *(struct known **)at : NULL;
 }
 
 static void forget(struct kube_feed *f, struct known *k)
 {
-    tdelete(k, &f->known, by_key);
+    tdelete(k, &f->known, by_name);
     known_free(k);
 }
 
 static void remember(struct kube_feed *f, const struct tn_json *object)
 {
+    static const char *const members[] = {"name", "namespace", "uid"};
     struct known *k = tn_calloc(1, sizeof *k);
-    const char *const texts[] = {meta(object, "namespace"), meta(object, "name"),
-                                 meta(object, "uid")};
-    char **const to[] = {&k->namespace, &k->name, &k->uid};
-    size_t all = 0;
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(OBJECT_MAX);
+    struct tn_jw w = tn_jw(&text);
 
-    for (size_t i = 0; i < TN_COUNT(texts); i++)
-        all += strlen(texts[i]) + 1;
-    char *at = k->key = tn_malloc(all);
-    for (size_t i = 0; i < TN_COUNT(texts); i++) {
-        size_t n = strlen(texts[i]) + 1;
-        *to[i] = memcpy(at, texts[i], n);
-        at += n;
-    }
+    tn_jw_object(&w);
+    tn_jw_key(&w, "metadata");
+    tn_jw_object(&w);
+    for (size_t i = 0; i < TN_COUNT(members); i++)
+        tn_jw_kstr(&w, members[i], meta(object, members[i]));
+    tn_jw_object_end(&w);
+    tn_jw_object_end(&w);
+    tn_json_parse(tn_buf_str(&text), text.len, &k->object, NULL);
     k->generation = f->generation;
-    tn_check_memory(tsearch(k, &f->known, by_key));
+    tn_check_memory(tsearch(k, &f->known, by_name));
 }
 
 /* Tells that it is gone, of which only this is known. */
 static int tell_missing(struct kube_feed *f, struct known *k)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(64 << 10);
-    struct tn_jw w = tn_jw(&text);
-    tn_autojson struct tn_json *object = NULL;
+    tn_autojson struct tn_json *object = tn_json_ref(k->object);
 
-    tn_jw_object(&w);
-    tn_jw_key(&w, "metadata");
-    tn_jw_object(&w);
-    tn_jw_kstr(&w, "name", k->name);
-    tn_jw_kstr(&w, "namespace", k->namespace);
-    tn_jw_kstr(&w, "uid", k->uid);
-    tn_jw_object_end(&w);
-    tn_jw_object_end(&w);
     forget(f, k);
-    if (tn_json_parse(tn_buf_str(&text), text.len, &object, NULL) < 0)
-        return 0; /* too long for a name that anything has */
     return f->fn(KUBE_DELETED, object, f->ctx);
 }
 
@@ -153,7 +140,7 @@ static int tell_present(struct kube_feed *f, const struct tn_json *object)
 {
     struct known *k = find(f, object);
 
-    if (k && strcmp(k->uid, meta(object, "uid")) != 0) {
+    if (k && strcmp(meta(k->object, "uid"), meta(object, "uid")) != 0) {
         if (tell_missing(f, k))
             return 1;
         k = NULL;

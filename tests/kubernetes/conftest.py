@@ -1,17 +1,21 @@
 """Tests against a real Kubernetes cluster of one node, one for the whole run (see cluster.py)."""
 
 import pathlib
+import sys
 import uuid
 
 import pytest
 
-from archive import write_image
-from cluster import Cluster, why_not
-from images import debian_tar
-from kube_world import KubeWorld
-from trees import RELEASE, program
-
 HERE = pathlib.Path(__file__).resolve().parent
+for _folder in ("docker", "runtime"):
+    sys.path.append(str(HERE.parent / _folder))
+
+from archive import write_image  # noqa: E402
+from cluster import Cluster, why_not  # noqa: E402
+from images import debian_tar  # noqa: E402
+from kube_world import KubeWorld  # noqa: E402
+from trees import RELEASE, program  # noqa: E402
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
@@ -38,7 +42,8 @@ def namespace(cluster):
     """The name of a namespace of the test's own."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     cluster.kubectl("create", "namespace", name)
-    cluster.kubectl("wait", "--for=create", "--timeout=60s", "serviceaccount/default", "configmap/kube-root-ca.crt", namespace=name)
+    for made in ("serviceaccount/default", "configmap/kube-root-ca.crt"):  # of two that are missing kubectl waits for none
+        cluster.kubectl("wait", "--for=create", "--timeout=60s", made, namespace=name)
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")
 

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-import select
+import queue
 import socket
 import socketserver
 import subprocess
@@ -56,10 +56,17 @@ class Talk:
     def __init__(self, config, *words):
         self.process = subprocess.Popen([program(BUILD, DRIVE), *words], env=environment(config), text=True, bufsize=1,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+        self.lines = queue.Queue()
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
 
-    def line(self, seconds=60):
-        assert select.select([self.process.stdout], [], [], seconds)[0], "nothing came"
-        return self.process.stdout.readline().strip()
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.strip())
+        self.lines.put("the end")
+
+    def line(self):
+        return self.lines.get(timeout=60)
 
     def ask(self):
         self.process.stdin.write("\n")
@@ -70,7 +77,7 @@ class Talk:
         left = set(wanted)
         while left:
             line = self.line()
-            assert line, f"it ended before {left}"
+            assert line != "the end", f"it ended before {left}"
             left.discard(line)
 
     def __enter__(self):
@@ -79,6 +86,7 @@ class Talk:
     def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
+        self.reader.join()
         self.process.stdout.close()
         with contextlib.suppress(OSError):
             self.process.stdin.close()
@@ -173,7 +181,7 @@ def test_every_way_to_say_who_we_are(cluster, config, name):
 
 def test_who_is_not_accepted_is_told(cluster):
     config = rewrite(cluster.kubeconfig("token"), "wrong.config", user={"token": "wrong"})
-    assert who(config) == f"error denied: user admin of context tests of {config} is not accepted: the API server answered 401: Unauthorized\n"
+    assert who(config) == f"error denied: user admin of context tests of {config} is not accepted (expired, or not known there): the API server answered 401: Unauthorized\n"
 
 
 def account(cluster, namespace, name):
@@ -370,7 +378,7 @@ def test_programs_in_a_pod(cluster, namespace, tmp_path):
     data = tmp_path / "data"
     data.write_bytes(os.urandom(3 << 20))
     with data.open("rb") as file:
-        assert run("md5sum", input=file) == f"{hashlib.md5(data.read_bytes()).hexdigest()}  -\n\nstatus 0\n"
+        assert run("busybox", "md5sum", input=file) == f"{hashlib.md5(data.read_bytes()).hexdigest()}  -\n\nstatus 0\n"
     with data.open("rb") as file:  # what comes back while it is sent
         code, out = drive(config, "exec", namespace, "box", "main", "cat", input=file)
         assert out == data.read_bytes() + b"\nstatus 0\n"

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/fs.h"
+#include "base/thread.h"
 #include "kube/kube-impl.h"
 
 /* --- kubeconfigs ------------------------------------------------------------------------------- */
@@ -59,7 +60,7 @@ static const struct {
      NULL, NULL, "https://one:6443 n t - - - other socks5h://p:1 0"},
     {NOW CONTEXT CLUSTER("certificate-authority-data: 'Q\n A = =\n'")
          USER("client-certificate-data: Y2VydA==, client-key-data: a2V5"),
-     NULL, NULL, "https://one:6443 n - cert key C - - 0"},
+     NULL, NULL, "https://one:6443 n - cert key @ - - 0"},
     /* files beside the file; data counts more than a file */
     {NOW CONTEXT CLUSTER("certificate-authority: ca.pem")
          USER("tokenFile: token, client-certificate: ca.pem, client-key: ca.pem, "
@@ -192,7 +193,7 @@ static const struct {
      "echo '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\","
      "\"status\":{\"clientCertificateData\":\"c\",\"clientKeyData\":\"k\"}}'",
      "- never"},
-    {PLUGIN(""), ANSWER("\"token\":\"t\",\"expirationTimestamp\":\"2100-01-01T00:00:00Z\""),
+    {PLUGIN(""), ANSWER("\"token\":\"t\",\"expirationTimestamp\":\"2050-01-01T00:00:00Z\""),
      "t later"},
     {PLUGIN(""), ANSWER("\"token\":\"t\",\"expirationTimestamp\":\"2000-01-01T00:00:00+01:00\""),
      "what it answers has expired: log in again"},
@@ -469,6 +470,43 @@ static void test_addresses(void **state)
     }
 }
 
+/* --- many threads ------------------------------------------------------------------------------ */
+
+/* Asks again and again, also for others than it got. */
+static void *knock(void *address)
+{
+    for (int i = 0; i < 300; i++) {
+        struct kube_door door;
+        struct tn_error err = {0};
+        if (kube_door(address, i % 3 == 0, &door, tn_deadline_in(60), &err) < 0)
+            return tn_strdup(err.text);
+        kube_door_done(&door);
+    }
+    return NULL;
+}
+
+static void test_many_threads(void **state)
+{
+    tn_autofree char *token = put("rotating", "t0", 0600);
+    tn_autofree char *path = put("many", NOW CONTEXT CLUSTER("") USER("tokenFile: rotating"), 0600);
+    tn_autofree char *address = tn_asprintf("kube:ns/pod:1?config=%s", path);
+    pthread_t threads[8];
+
+    for (size_t i = 0; i < TN_COUNT(threads); i++)
+        assert_int_equal(tn_thread_start(&threads[i], knock, address), 0);
+    for (int i = 0; i < 50; i++) {
+        tn_autofree char *text = tn_asprintf("t%d", i);
+        tn_autofree char *fresh = put("rotating.new", text, 0600);
+        assert_int_equal(rename(fresh, token), 0);
+    }
+    for (size_t i = 0; i < TN_COUNT(threads); i++) {
+        void *wrong = NULL;
+        assert_int_equal(pthread_join(threads[i], &wrong), 0);
+        if (wrong)
+            fail_msg("%s", (char *)wrong);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,7 +514,7 @@ int main(void)
         cmocka_unit_test(test_plugins),   cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_streams),   cmocka_unit_test(test_lists),
         cmocka_unit_test(test_long_line), cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_addresses), cmocka_unit_test(test_many_threads),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
