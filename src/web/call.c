@@ -108,6 +108,14 @@ static int connect_failed(const struct tn_web *web, struct web_transfer *t, stru
     return -1;
 }
 
+/* A handshake that the other side broke off: that it restarts, not that it is not trusted. */
+static bool is_cut(CURLcode code, const char *detail)
+{
+    return code == CURLE_SSL_CONNECT_ERROR &&
+           (strstr(detail, "SSL_ERROR_SYSCALL") || strstr(detail, "unexpected eof") ||
+            strstr(detail, "reset by peer"));
+}
+
 int web_failed(const struct tn_web *web, struct web_transfer *t, CURLcode code,
                struct tn_error *err)
 {
@@ -124,7 +132,7 @@ int web_failed(const struct tn_web *web, struct web_transfer *t, CURLcode code,
     }
     if (code == CURLE_COULDNT_CONNECT)
         return connect_failed(web, t, err);
-    for (size_t i = 0; i < TN_COUNT(failures); i++) {
+    for (size_t i = 0; i < TN_COUNT(failures) && !is_cut(code, t->detail); i++) {
         if (failures[i].code == code) {
             mapped = failures[i].mapped;
             sys = failures[i].sys;
