@@ -135,6 +135,17 @@ def test_the_server_is_killed_while_one_is_made(world, driver):
     assert box.ok("echo works") == "works"
 
 
+def test_connections_are_cut_while_one_is_made(world, driver):
+    """Watches too: nothing is missed between two of them."""
+    box, thread, answers = create_in_background(world, driver)
+    while thread.is_alive():
+        world.cluster.restart("forward")
+        thread.join(0.5)
+    assert answers and answers[0]["ok"], answers
+    assert box.ok("echo works") == "works"
+    assert box.drive("stopped") == "stopped"
+
+
 @pytest.mark.parametrize("when", ["secrets", "pods"])
 def test_a_maker_that_is_killed_leaves_what_is_found(world, driver, when):
     box, thread, _ = create_in_background(world, driver)
