@@ -4,9 +4,13 @@ import hashlib
 import io
 import json
 import os
+import pathlib
+import sys
 import tarfile
 
-from images import box_tar
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "docker"))
+
+from images import box_tar  # noqa: E402
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 APPLETS = ("cat", "chmod", "cp", "echo", "env", "id", "ls", "mkdir", "rm", "sleep", "sh", "true", "wget")

@@ -25,8 +25,7 @@ import uuid
 
 HERE = pathlib.Path(__file__).resolve().parent
 TESTS = HERE.parent
-for _folder in (TESTS, TESTS / "docker", TESTS / "runtime"):
-    sys.path.append(str(_folder))
+sys.path.append(str(TESTS))
 
 from archive import write_image  # noqa: E402
 from rooms import room  # noqa: E402
@@ -117,7 +116,6 @@ KUBELET = {
     "failCgroupV1": False,
     "failSwapOn": False,
     "imageGCHighThresholdPercent": 100,
-    "localStorageCapacityIsolation": False,
     "makeIPTablesUtilChains": False,
     "oomScoreAdj": 0,
     "registerNode": True,

@@ -245,14 +245,20 @@ static const char *when(const struct tn_json *event)
                    : tn_json_get_str(tn_json_get(event, "metadata"), "creationTimestamp", "");
 }
 
+/* Clusters warn of how names are resolved in every pod, which ends none. */
+static bool is_trouble(const struct tn_json *event)
+{
+    return strcmp(tn_json_get_str(event, "type", ""), "Warning") == 0 &&
+           !strstr(tn_json_get_str(event, "reason", ""), "DNS");
+}
+
 char *pod_last_warning(const struct tn_json *events)
 {
     const struct tn_json *items = tn_json_get(events, "items"), *last = NULL;
 
     for (size_t i = 0; i < tn_json_count(items); i++) {
         const struct tn_json *event = tn_json_at(items, i);
-        if (strcmp(tn_json_get_str(event, "type", ""), "Warning") == 0 &&
-            (!last || strcmp(when(event), when(last)) >= 0))
+        if (is_trouble(event) && (!last || strcmp(when(event), when(last)) >= 0))
             last = event;
     }
     if (!last)

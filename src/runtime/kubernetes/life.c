@@ -5,6 +5,7 @@
 #include "runtime/owner.h"
 
 #define LOOK_SECONDS 1.0  /* between two looks at whether a pod with a silent hand still lives */
+#define UP_SECONDS 3.0    /* for the hand of a pod that runs to answer */
 #define WORDS_SECONDS 2.0 /* for what events say of something that failed */
 
 /* --- engines ---------------------------------------------------------------------------------- */
@@ -228,13 +229,16 @@ static int await_running(const struct pods *p, const struct tn_subject *s, struc
 }
 
 /* Asks the hand itself, and now and then whether its pod still lives. */
-static int await_hand(const struct pods *p, const struct tn_subject *s, struct wait *w,
-                      int64_t deadline, struct tn_error *err)
+static int await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
+                      struct pod_cause *cause, int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *name = pod_name(s->id, "");
-    tn_autofree char *address = pods_address(p, w->pod, name);
-    struct tn_hand_client *client = tn_hand_client_new(address, s->key, err);
+    tn_autofree char *address = pods_address(p, from, name);
+    struct tn_hand_client *client = address ? tn_hand_client_new(address, s->key, err) : NULL;
     int result = client ? 1 : -1;
+
+    if (!address)
+        tn_fail(err, TN_E_PEER, "its pod has no address");
 
     while (result > 0) {
         int64_t soon = tn_deadline_in(LOOK_SECONDS);
@@ -248,11 +252,11 @@ static int await_hand(const struct pods *p, const struct tn_subject *s, struct w
         else if (!pod)
             result = tn_fail(err, TN_E_GONE, "somebody has deleted its pod");
         else {
-            pod_cause_done(&w->cause);
-            pod_cause(pod, &w->cause);
-            if (w->cause.status != TN_STATUS_RUNNING)
+            pod_cause_done(cause);
+            pod_cause(pod, cause);
+            if (cause->status != TN_STATUS_RUNNING)
                 result = tn_fail(err, TN_E_PEER, "%s",
-                                 w->cause.reason ? w->cause.reason : "the hand has ended");
+                                 cause->reason ? cause->reason : "the hand has ended");
         }
     }
     tn_hand_client_free(client);
@@ -270,7 +274,7 @@ static int settle(const struct pods *p, const struct tn_subject *s, struct tn_pl
 
     if (await_running(p, s, &w, deadline, err) < 0 ||
         (!(hand_image && *hand_image) && pods_put_hand(p, s, deadline, err) < 0) ||
-        await_hand(p, s, &w, deadline, err) < 0) {
+        await_hand(p, s, w.pod, &w.cause, deadline, err) < 0) {
         place->blame = w.cause.blame;
         return -1;
     }
@@ -301,9 +305,14 @@ static int start_pod(struct pods *p, struct pod_plan *plan, struct tn_place *pla
     const struct tn_subject *s = plan->subject;
     tn_autofree char *name = pod_name(s->id, "");
 
-    if (pod_put_pod(plan, &body, err) < 0 ||
-        pods_make(p, "pods", name, s->id, &body, NULL, s->cancel, deadline, err) < 0)
+    struct tn_error why = {0};
+
+    if (pod_put_pod(plan, &body, err) < 0)
         return -1;
+    if (pods_make(p, "pods", name, s->id, &body, NULL, s->cancel, deadline, &why) < 0)
+        return strstr(why.text, "RuntimeClass")
+                   ? tn_fail(err, TN_E_UNSUPPORTED, "isolation gvisor: %s", why.text)
+                   : tn_fail(err, why.code, "%s", why.text);
     return settle(p, s, place, deadline, err);
 }
 
@@ -467,11 +476,14 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
 
     if (v->pod)
         pod_cause(v->pod, &cause);
-    if (cause.status == TN_STATUS_RUNNING) {
+    int64_t soon = tn_deadline_in(UP_SECONDS);
+    if (cause.status == TN_STATUS_RUNNING &&
+        await_hand(p, s, v->pod, &cause, soon < deadline ? soon : deadline, NULL) == 0) {
         fill_place(p, s, v->pod, &cause, place);
         return 0;
     }
-    if (cause.status == TN_STATUS_STARTING || cause.patient)
+    /* Whoever has made the pod may have been killed before the hand was in it. */
+    if (cause.status == TN_STATUS_RUNNING || cause.status == TN_STATUS_STARTING || cause.patient)
         return settle(p, s, place, deadline, err);
     if (!kept)
         return tn_fail(err, TN_E_UNSUPPORTED, "its files ended with its pod%s%s",

@@ -397,8 +397,11 @@ static void put_container(const struct pod_plan *p, struct tn_jw *w)
     tn_jw_array(w);
     put_mount(w, "hand", TN_INSIDE, is_set(c->kubernetes.hand_image));
     put_mount(w, "workspace-volume", pod_workspace(c, spec), false);
-    if (!root)
+    /* Images are made for root: neither is there, or may be written, for others. */
+    if (!root) {
         put_mount(w, "home", POD_HOME, false);
+        put_mount(w, "tmp", "/tmp", false);
+    }
     each_claim(spec, w, put_claim_mount);
     tn_jw_array_end(w);
     tn_jw_object_end(w);
@@ -439,8 +442,10 @@ static void put_volumes(const struct pod_plan *p, struct tn_jw *w)
         put_claim_volume(&(struct tn_volume){.host = claim}, "workspace-volume", w);
     else
         pod_json(w, NULL, "{\"name\":\"workspace-volume\",\"emptyDir\":{}}");
-    if (pod_uid(p->config, p->subject->spec) != 0)
+    if (pod_uid(p->config, p->subject->spec) != 0) {
         pod_json(w, NULL, "{\"name\":\"home\",\"emptyDir\":{}}");
+        pod_json(w, NULL, "{\"name\":\"tmp\",\"emptyDir\":{}}");
+    }
     each_claim(p->subject->spec, w, put_claim_volume);
     tn_jw_array_end(w);
 }

@@ -164,12 +164,6 @@ int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadlin
 
 /* --- using (use.c) ---------------------------------------------------------------------------- */
 
-/* Runs a script with sh in the container: 0 only if its status was. */
-int pods_script(const struct pods *p, const char *pod, const char *const *argv, const void *input,
-                size_t n, struct tn_buf *out, int64_t deadline, struct tn_error *err);
-/* A file inside with its parents; the hand, for one. */
-int pods_write(const struct pods *p, const char *pod, const char *path, const void *bytes, size_t n,
-               mode_t mode, int64_t deadline, struct tn_error *err);
 /* The hand, where no image has it, into a container that waits for it. */
 int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,
                   struct tn_error *err);

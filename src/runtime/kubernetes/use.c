@@ -45,17 +45,12 @@ static int run(const struct pods *p, const char *pod, const char *const *argv, c
                : -1;
 }
 
-int pods_script(const struct pods *p, const char *pod, const char *const *argv, const void *input,
-                size_t n, struct tn_buf *out, int64_t deadline, struct tn_error *err)
+static int said(const struct tn_buf *words, int status, struct tn_error *err)
 {
-    int status = 0;
+    tn_autofree char *line = kube_line(tn_buf_str(words));
 
-    if (run(p, pod, argv, input, n, out, &status, deadline, err) < 0)
-        return -1;
-    tn_autofree char *words = kube_line(tn_buf_str(out));
-    return status ? tn_fail(err, TN_E_PEER, "it ended with status %d%s%s", status,
-                            *words ? ": " : "", words)
-                  : 0;
+    return tn_fail(err, TN_E_PEER, "a script inside ended with status %d%s%s", status,
+                   *line ? ": " : "", line);
 }
 
 int pods_exec(void *engine, const struct tn_subject *s, const char *const *argv, struct tn_buf *out,
@@ -74,21 +69,22 @@ int pods_exec(void *engine, const struct tn_subject *s, const char *const *argv,
 /* --- files ------------------------------------------------------------------------------------ */
 
 /* sh PATH SIZE MODE: the input does not always end, so that the number of bytes counts. */
-static const char writes[] =
-    "set -e; case $1 in */*) mkdir -p \"${1%/*}/\" ;; esac; "
-    "head -c \"$2\" >\"$1.new\"; chmod \"$3\" \"$1.new\"; mv -f \"$1.new\" \"$1\"";
+#define WRITES                                                \
+    "set -e; case $1 in */*) mkdir -p \"${1%/*}/\" ;; esac; " \
+    "head -c \"$2\" >\"$1.new\"; chmod \"$3\" \"$1.new\"; mv -f \"$1.new\" \"$1\""
 
-int pods_write(const struct pods *p, const char *pod, const char *path, const void *bytes, size_t n,
-               mode_t mode, int64_t deadline, struct tn_error *err)
+static int put_file(const struct pods *p, const char *pod, const char *path, const void *bytes,
+                    size_t n, mode_t mode, int64_t deadline, struct tn_error *err)
 {
     tn_autobuf struct tn_buf words = TN_BUF_INIT(OUTPUT_MAX);
     tn_autofree char *size = tn_asprintf("%zu", n);
     tn_autofree char *digits = tn_asprintf("%o", (unsigned)mode & 07777);
-    const char *const argv[] = {"sh", "-c", writes, "sh", path, size, digits, NULL};
+    const char *const argv[] = {"sh", "-c", WRITES, "sh", path, size, digits, NULL};
+    int status = 0;
 
-    if (pods_script(p, pod, argv, bytes, n, &words, deadline, err) == 0)
-        return 0;
-    return tn_error_context(err, "put %s", path);
+    if (run(p, pod, argv, bytes, n, &words, &status, deadline, err) < 0)
+        return tn_error_context(err, "put %s", path);
+    return status ? said(&words, status, err) : 0;
 }
 
 int pods_put(void *engine, const struct tn_subject *s, const char *path, const void *bytes,
@@ -101,52 +97,65 @@ int pods_put(void *engine, const struct tn_subject *s, const char *path, const v
     if (*path != '/')
         return tn_fail(err, TN_E_INVALID, "put %s: expected the absolute path of a file", path);
     if (pods_must_run(p, s, &pod, deadline, err) < 0 ||
-        pods_write(p, name, path, bytes, n, mode, deadline, err) < 0)
+        put_file(p, name, path, bytes, n, mode, deadline, err) < 0)
         return tn_error_context(err, "kubernetes: sandbox %s", s->id);
     return 0;
 }
 
-/* The hand of this machine, or the one beside it that is called after the node's. */
-static int find_hand(const struct pods *p, const char *pod, char **path, int64_t deadline,
-                     struct tn_error *err)
+/* The same, unless it is for another machine than MACHINE, the fourth: that is then printed.  An
+ * image that cannot tell is believed to be for this one. */
+static const char takes[] = "m=$(uname -m 2>/dev/null) || m=$4; "
+                            "[ \"$m\" = \"$4\" ] || { echo \"$m\"; exit 99; }; " WRITES;
+enum { OTHER_MACHINE = 99 };
+
+/* Puts that file in as the hand.  *other: the sandbox's machine, if it is not that one. */
+static int put_hand(const struct pods *p, const char *pod, const char *path, const char *machine,
+                    struct tn_buf *other, int64_t deadline, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf machine = TN_BUF_INIT(OUTPUT_MAX);
-    const char *const argv[] = {"uname", "-m", NULL};
-    struct utsname here;
-
-    if (pods_script(p, pod, argv, NULL, 0, &machine, deadline, err) < 0)
-        return -1;
-    size_t n = strspn(tn_buf_str(&machine), "abcdefghijklmnopqrstuvwxyz0123456789_");
-    tn_buf_cut(&machine, n);
-    uname(&here);
-    *path = strcmp(here.machine, tn_buf_str(&machine)) == 0
-                ? tn_strdup(p->host->hand)
-                : tn_asprintf("%s-%s", p->host->hand, tn_buf_str(&machine));
-    if (access(*path, R_OK) == 0)
-        return 0;
-    return tn_fail(err, TN_E_UNSUPPORTED,
-                   "its node is %s, and there is no hand for that machine: put one at %s, or set "
-                   "kubernetes.hand_image",
-                   tn_buf_str(&machine), *path);
-}
-
-int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,
-                  struct tn_error *err)
-{
-    tn_autofree char *name = pod_name(s->id, ""), *path = NULL;
-
-    if (find_hand(p, name, &path, deadline, err) < 0)
-        return tn_error_context(err, "putting in the hand");
     tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
+    int status = 0;
+
     if (fd < 0 || fstat(fd, &st) < 0)
         return tn_fail_errno(err, errno, "%s", path);
     void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (bytes == MAP_FAILED)
         return tn_fail_errno(err, errno, "%s", path);
-    int r = pods_write(p, name, POD_HAND, bytes, (size_t)st.st_size, 0755, deadline, err);
+    tn_autofree char *size = tn_asprintf("%lld", (long long)st.st_size);
+    const char *const argv[] = {"sh", "-c", takes, "sh", POD_HAND, size, "755", machine, NULL};
+    int r = run(p, pod, argv, bytes, (size_t)st.st_size, other, &status, deadline, err);
     munmap(bytes, (size_t)st.st_size);
-    return r;
+    if (r < 0 || status == OTHER_MACHINE)
+        return r;
+    if (status)
+        return said(other, status, err);
+    tn_buf_reset(other);
+    return 0;
+}
+
+int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,
+                  struct tn_error *err)
+{
+    tn_autobuf struct tn_buf other = TN_BUF_INIT(OUTPUT_MAX);
+    tn_autofree char *name = pod_name(s->id, "");
+    struct utsname here;
+
+    uname(&here);
+    int r = put_hand(p, name, p->host->hand, here.machine, &other, deadline, err);
+    if (r == 0 && other.len) {
+        tn_autofree char *machine =
+            tn_strndup(tn_buf_str(&other),
+                       strspn(tn_buf_str(&other), "abcdefghijklmnopqrstuvwxyz0123456789_"));
+        tn_autofree char *path = tn_asprintf("%s-%s", p->host->hand, machine);
+        tn_buf_reset(&other);
+        r = access(path, R_OK) < 0
+                ? tn_fail(err, TN_E_UNSUPPORTED,
+                          "its node is %s, and there is no hand for that machine: put one at %s, "
+                          "or set kubernetes.hand_image",
+                          machine, path)
+                : put_hand(p, name, path, machine, &other, deadline, err);
+    }
+    return r < 0 ? tn_error_context(err, "putting in the hand") : 0;
 }
 
 /* --- logs ------------------------------------------------------------------------------------- */
@@ -272,7 +281,9 @@ static int ask_group(const struct pods *p, const char *pod, struct tn_usage *out
     tn_autobuf struct tn_buf text = TN_BUF_INIT(OUTPUT_MAX);
     const char *const argv[] = {"sh", "-c", counts, NULL};
 
-    if (pods_script(p, pod, argv, NULL, 0, &text, deadline, err) < 0)
+    int status = 0;
+
+    if (run(p, pod, argv, NULL, 0, &text, &status, deadline, err) < 0)
         return -1;
     const char *at = tn_buf_str(&text);
     bool second = strstr(at, "usage_usec");

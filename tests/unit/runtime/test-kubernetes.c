@@ -144,7 +144,8 @@ static void test_the_last_warning_counts(void **state)
         "{\"items\":[{\"type\":\"Warning\",\"reason\":\"FailedMount\",\"message\":\"late\\nline\","
         "\"lastTimestamp\":\"2026-01-01T00:00:09Z\"},{\"type\":\"Warning\",\"reason\":\"Early\","
         "\"message\":\"x\",\"lastTimestamp\":\"2026-01-01T00:00:01Z\"},{\"type\":\"Normal\","
-        "\"reason\":\"Pulled\",\"lastTimestamp\":\"2026-01-01T00:00:10Z\"}]}";
+        "\"reason\":\"Pulled\",\"lastTimestamp\":\"2026-01-01T00:00:10Z\"},{\"type\":\"Warning\","
+        "\"reason\":\"MissingClusterDNS\",\"lastTimestamp\":\"2026-01-01T00:00:10Z\"}]}";
     tn_autojson struct tn_json *events = NULL;
 
     assert_int_equal(tn_json_parse(text, sizeof text - 1, &events, NULL), 0);
@@ -290,9 +291,9 @@ static void test_a_pod(void **state)
     has(pod, "spec|volumes",
         "[{\"name\":\"hand\",\"emptyDir\":{}},{\"name\":\"workspace-volume\","
         "\"persistentVolumeClaim\":{\"claimName\":\"openhands-runtime-abcdefghij-pvc\"}},"
-        "{\"name\":\"home\",\"emptyDir\":{}},{\"name\":\"claim-0\",\"persistentVolumeClaim\":{"
+        "{\"name\":\"home\",\"emptyDir\":{}},{\"name\":\"tmp\",\"emptyDir\":{}},{\"name\":\"claim-0\",\"persistentVolumeClaim\":{"
         "\"claimName\":\"data\"}}]");
-    has(pod, "spec|containers|0|volumeMounts|3",
+    has(pod, "spec|containers|0|volumeMounts|4",
         "{\"name\":\"claim-0\",\"mountPath\":\"/data\",\"readOnly\":true}");
 }
 
