@@ -10,8 +10,11 @@ static int read_both(const int *from, struct tn_buf *const *to, int64_t deadline
     struct pollfd fds[] = {{.fd = from[0], .events = POLLIN}, {.fd = from[1], .events = POLLIN}};
 
     while (fds[0].fd >= 0 || fds[1].fd >= 0) {
-        if (poll(fds, 2, tn_poll_ms(deadline)) == 0)
+        int ready = poll(fds, 2, tn_poll_ms(deadline));
+        if (ready == 0)
             return -1;
+        if (ready < 0)
+            continue;
         for (int i = 0; i < 2; i++) {
             char piece[4096];
             ssize_t n = fds[i].revents ? read(fds[i].fd, piece, sizeof piece) : 1;

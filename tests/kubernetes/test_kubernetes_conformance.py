@@ -23,3 +23,13 @@ def world(cluster, namespace, static_hand, debian_image):
     yield world
     world.finish()
     assert world.census() == before
+
+
+def test_network_none_is_kept_or_refused_by_name(world, driver):
+    """A pod always has an interface: that nothing leaves by it is a policy, which the cluster's network plugin keeps."""
+    box = world.new(driver, network="none")
+    assert world.pod(box)["metadata"]["labels"]["tendon.dev/network"] == "none"
+    path = f"/apis/networking.k8s.io/v1/namespaces/{world.namespace}/networkpolicies/tendon-none"
+    policy = world.cluster.get(path)["spec"]
+    assert policy["podSelector"] == {"matchLabels": {"tendon.dev/network": "none"}}
+    assert "Egress" in policy["policyTypes"] and not policy.get("egress"), policy

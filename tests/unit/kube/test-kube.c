@@ -9,9 +9,10 @@
 #include <cmocka.h>
 
 #include "base/fs.h"
+#include "base/thread.h"
 #include "kube/kube-impl.h"
 
-/* --- kubeconfigs ------------------------------------------------------------------------------- */
+/* --- kubeconfigs ------------------------------------------------------------------------------ */
 
 static char folder[] = "/tmp/test-kube-XXXXXX";
 
@@ -167,7 +168,7 @@ static void test_large_config(void **state)
     kube_access_free(a);
 }
 
-/* --- plugins ----------------------------------------------------------------------------------- */
+/* --- plugins ---------------------------------------------------------------------------------- */
 
 #define PLUGIN(more) \
     USER("exec: {apiVersion: client.authentication.k8s.io/v1, command: ./login, " more "}")
@@ -236,7 +237,7 @@ static void test_plugins(void **state)
     }
 }
 
-/* --- refusals ---------------------------------------------------------------------------------- */
+/* --- refusals --------------------------------------------------------------------------------- */
 
 #define STATUS(reason, message) \
     "{\"kind\":\"Status\",\"reason\":\"" reason "\",\"message\":\"" message "\"}"
@@ -287,7 +288,7 @@ static void test_refusals(void **state)
     }
 }
 
-/* --- watches ----------------------------------------------------------------------------------- */
+/* --- watches ---------------------------------------------------------------------------------- */
 
 static int note(enum kube_change change, const struct tn_json *object, void *ctx)
 {
@@ -391,7 +392,7 @@ static void test_long_line(void **state)
     kube_feed_free(f);
 }
 
-/* --- exec -------------------------------------------------------------------------------------- */
+/* --- exec ------------------------------------------------------------------------------------- */
 
 static int keep(const void *bytes, size_t n, void *ctx)
 {
@@ -436,7 +437,7 @@ static void test_messages(void **state)
     }
 }
 
-/* --- addresses --------------------------------------------------------------------------------- */
+/* --- addresses -------------------------------------------------------------------------------- */
 
 static void test_addresses(void **state)
 {
@@ -469,6 +470,43 @@ static void test_addresses(void **state)
     }
 }
 
+/* --- many threads ----------------------------------------------------------------------------- */
+
+/* Asks again and again, also for others than it got. */
+static void *knock(void *address)
+{
+    for (int i = 0; i < 300; i++) {
+        struct kube_door door;
+        struct tn_error err = {0};
+        if (kube_door(address, i % 3 == 0, &door, tn_deadline_in(60), &err) < 0)
+            return tn_strdup(err.text);
+        kube_door_done(&door);
+    }
+    return NULL;
+}
+
+static void test_many_threads(void **state)
+{
+    tn_autofree char *token = put("rotating", "t0", 0600);
+    tn_autofree char *path = put("many", NOW CONTEXT CLUSTER("") USER("tokenFile: rotating"), 0600);
+    tn_autofree char *address = tn_asprintf("kube:ns/pod:1?config=%s", path);
+    pthread_t threads[8];
+
+    for (size_t i = 0; i < TN_COUNT(threads); i++)
+        assert_int_equal(tn_thread_start(&threads[i], knock, address), 0);
+    for (int i = 0; i < 50; i++) {
+        tn_autofree char *text = tn_asprintf("t%d", i);
+        tn_autofree char *fresh = put("rotating.new", text, 0600);
+        assert_int_equal(rename(fresh, token), 0);
+    }
+    for (size_t i = 0; i < TN_COUNT(threads); i++) {
+        void *wrong = NULL;
+        assert_int_equal(pthread_join(threads[i], &wrong), 0);
+        if (wrong)
+            fail_msg("%s", (char *)wrong);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,7 +514,7 @@ int main(void)
         cmocka_unit_test(test_plugins),   cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_streams),   cmocka_unit_test(test_lists),
         cmocka_unit_test(test_long_line), cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_addresses), cmocka_unit_test(test_many_threads),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
