@@ -1,4 +1,6 @@
 /* The life of a sandbox: made, looked at, stopped, brought back, removed. */
+#include <fcntl.h>
+
 #include "base/proc.h"
 #include "runtime/hand-client.h"
 #include "runtime/kubernetes/pods.h"
@@ -41,6 +43,31 @@ void pods_close(void *engine)
     kube_close(p->kube);
     pthread_mutex_destroy(&p->lock);
     free(p);
+}
+
+/* --- whether there are sandboxes at all --------------------------------------------------------- */
+
+static char *note_of(const struct pods *p)
+{
+    return tn_asprintf("%s/kubernetes", p->host->state);
+}
+
+/* This state makes sandboxes there. */
+static int note_use(const struct pods *p, struct tn_error *err)
+{
+    tn_autofree char *path = note_of(p);
+    tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    return fd < 0 ? tn_fail_errno(err, errno, "%s", path) : 0;
+}
+
+static bool was_used(const struct pods *p)
+{
+    tn_autofree char *path = note_of(p);
+    const char *runtime = p->host->config->tendon.runtime;
+
+    return access(path, F_OK) == 0 ||
+           (runtime && (strcmp(runtime, "kubernetes") == 0 || strcmp(runtime, "k8s") == 0));
 }
 
 /* --- the place -------------------------------------------------------------------------------- */
@@ -355,6 +382,7 @@ static int create(struct pods *p, const struct tn_subject *s, struct tn_place *p
     if (pod_check(p->host->config, s->spec, err) < 0 ||
         choose_network(p, &plan, deadline, err) < 0 ||
         choose_storage(p, &plan.kept, deadline, err) < 0 || pod_put_secret(&plan, &body, err) < 0 ||
+        note_use(p, err) < 0 ||
         pods_make(p, "secrets", name, s->id, &body, &secret, s->cancel, deadline, err) < 0)
         return -1;
     plan.owner = pods_uid(secret);
@@ -564,28 +592,38 @@ int pods_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, stru
 
 /* --- list ------------------------------------------------------------------------------------- */
 
+enum { IDS_MAX = 16 << 20 };
+
+/* Told at the end: what is done about each may take longer than the list. */
 struct listing {
     const struct pods *p;
-    tn_found_fn found;
-    void *ctx;
+    struct tn_buf ids; /* one after the other, each with its end */
 };
 
-static int tell_own(enum kube_change change, const struct tn_json *object, void *ctx)
+static int note_own(enum kube_change change, const struct tn_json *object, void *ctx)
 {
-    const struct listing *l = ctx;
+    struct listing *l = ctx;
     const char *id = change == KUBE_ADDED ? pods_own_id(l->p, object) : NULL;
 
-    return change == KUBE_SYNCED || (id && l->found(id, l->ctx));
+    if (id)
+        tn_buf_add(&l->ids, id, strlen(id) + 1);
+    return change == KUBE_SYNCED;
 }
 
 int pods_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err)
 {
     const struct pods *p = engine;
-    struct listing l = {p, found, ctx};
+    struct listing l = {.p = p, .ids = TN_BUF_INIT(IDS_MAX)};
     tn_autofree char *after = tn_asprintf("?labelSelector=tendon.dev/state%%3D%s", p->mark);
     tn_autofree char *target = pods_target(p, "secrets", after);
 
-    if (kube_watch(p->kube, target, tell_own, &l, 0, deadline, err) == 0)
+    /* Many have a kubeconfig for other things: a cluster that was never used here is not asked. */
+    if (!was_used(p))
         return 0;
-    return tn_error_context(err, "kubernetes");
+    int r = kube_watch(p->kube, target, note_own, &l, 0, deadline, err);
+    for (size_t i = 0; r == 0 && i < l.ids.len; i += strlen(l.ids.data + i) + 1)
+        if (found(l.ids.data + i, ctx))
+            break;
+    tn_buf_done(&l.ids);
+    return r < 0 ? tn_error_context(err, "kubernetes") : 0;
 }
