@@ -14,7 +14,7 @@ enum {
 #define LONGEST_RETRY_AFTER 3600.0
 #define QUIET_SECONDS 70.0 /* a server ends every request but a watch after 60 */
 
-/* --- refusals ---------------------------------------------------------------------------------- */
+/* --- refusals --------------------------------------------------------------------------------- */
 
 char *kube_line(const char *text)
 {
@@ -87,7 +87,7 @@ int kube_answer_refused(const struct tn_web_answer *answer, double *after, struc
     return -1;
 }
 
-/* --- sending ----------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 int kube_send(struct kube *k, struct tn_web_call *web, struct tn_web_answer *answer,
               int64_t deadline, struct tn_error *err)

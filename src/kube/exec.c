@@ -7,7 +7,7 @@ enum { CHANNEL_IN, CHANNEL_OUT, CHANNEL_COMPLAINTS, CHANNEL_STATUS, CHANNEL_CLOS
 enum { PIECE = 32 << 10, MESSAGE_MAX = 1 << 20, TARGET_MAX = 256 << 10 };
 #define WITH_CLOSE "v5.channel.k8s.io" /* since 1.30: standard input can be ended */
 
-/* --- what comes -------------------------------------------------------------------------------- */
+/* --- what comes ------------------------------------------------------------------------------- */
 
 /* A Status: whether it ended, and how; else why it did not begin. */
 static int read_status(const char *text, size_t n, int *status, struct tn_error *err)
@@ -68,7 +68,7 @@ static int take(struct tn_ws *ws, const struct kube_exec *e, int *status, int64_
     return kube_exec_message(e, tn_buf_str(&message), message.len, status, err);
 }
 
-/* --- what goes --------------------------------------------------------------------------------- */
+/* --- what goes -------------------------------------------------------------------------------- */
 
 static int send_piece(struct tn_ws *ws, unsigned char channel, const void *bytes, size_t n,
                       int64_t deadline, struct tn_error *err)
@@ -108,7 +108,7 @@ static int converse(struct tn_ws *ws, const struct kube_exec *e, int *status, in
     return r < 0 ? -1 : 0;
 }
 
-/* --- the connection ---------------------------------------------------------------------------- */
+/* --- the connection --------------------------------------------------------------------------- */
 
 static void write_target(struct tn_buf *out, const struct kube_exec *e)
 {

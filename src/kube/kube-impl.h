@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "kube/kube.h"
 
-/* --- who we are (config.c, plugin.c) ----------------------------------------------------------- */
+/* --- who we are (config.c, plugin.c) ---------------------------------------------------------- */
 
 /* Where a cluster is, how it is trusted, who we are there: what one context says.  Certificates and
  * keys are PEM text, wherever they were found. */
@@ -32,7 +32,7 @@ int kube_plugin(struct kube_access *a, int64_t deadline, struct tn_error *err);
 char *kube_plain(const struct tn_json *object, const char *member, struct tn_error *err);
 void kube_forget(char *secret); /* wiped and freed */
 
-/* --- one cluster (kube.c) ------------------------------------------------------------------------ */
+/* --- one cluster (kube.c) --------------------------------------------------------------------- */
 
 /* One set of credentials with the connections that were made by them. */
 struct kube_seat {
@@ -57,7 +57,7 @@ struct kube_seat *kube_seat(struct kube *k, const struct kube_seat *refused, int
                             struct tn_error *err);
 void kube_seat_give(struct kube *k, struct kube_seat *seat);
 
-/* --- answers (call.c) ---------------------------------------------------------------------------- */
+/* --- answers (call.c) ------------------------------------------------------------------------- */
 
 /* Sends it with the credentials of now, and once more with others after a 401.  As tn_web_call. */
 int kube_send(struct kube *k, struct tn_web_call *web, struct tn_web_answer *answer,
@@ -71,7 +71,7 @@ int kube_answer_refused(const struct tn_web_answer *answer, double *after, struc
  * not).  -1: the deadline would pass, or cancel became readable (TN_E_GONE). */
 int kube_pause(int *ms, double asked, int cancel, int64_t deadline, struct tn_error *err);
 
-/* --- watching (watch.c), apart from the network for tests -------------------------------------- */
+/* --- watching (watch.c), apart from the network for tests ------------------------------------- */
 
 struct kube_feed;
 struct kube_feed *kube_feed_new(kube_change_fn fn, void *ctx);
@@ -89,7 +89,7 @@ enum kube_fed kube_feed_bytes(struct kube_feed *f, const void *bytes, size_t n);
 enum kube_fed kube_feed_page(struct kube_feed *f, const struct tn_json *page, bool first);
 const char *kube_feed_version(const struct kube_feed *f);
 
-/* --- exec (exec.c) ------------------------------------------------------------------------------- */
+/* --- exec (exec.c) ---------------------------------------------------------------------------- */
 
 /* One message of an exec: 0 to go on, 1 with *status at its end, -1 with err. */
 int kube_exec_message(const struct kube_exec *e, const char *bytes, size_t n, int *status,

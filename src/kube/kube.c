@@ -53,7 +53,7 @@ static bool same_access(const struct kube_access *a, const struct kube_access *b
            same_text(a->key, b->key) && same_text(a->ca, b->ca);
 }
 
-/* --- renewal ----------------------------------------------------------------------------------- */
+/* --- renewal ---------------------------------------------------------------------------------- */
 
 /* Reads and asks everything again.  The cluster must be the one that it was. */
 static struct kube_access *read_again(const struct kube *k, int64_t deadline, struct tn_error *err)
@@ -141,7 +141,7 @@ void kube_seat_give(struct kube *k, struct kube_seat *seat)
     pthread_mutex_unlock(&k->lock);
 }
 
-/* --- the cluster ------------------------------------------------------------------------------- */
+/* --- the cluster ------------------------------------------------------------------------------ */
 
 struct kube *kube_open(const struct kube_options *options, struct tn_error *err)
 {

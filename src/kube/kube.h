@@ -5,7 +5,8 @@
  * after a 401.  All calls are synchronous, bounded by a deadline and safe from several threads.
  *
  * Objects that are made here have names that their maker chose, so that every call may be sent
- * again: a create whose answer was lost meets its own object (TN_E_CONFLICT, found by its marks). */
+ * again: a create whose answer was lost meets its own object (TN_E_CONFLICT, known by its marks).
+ */
 #ifndef TN_KUBE_KUBE_H
 #define TN_KUBE_KUBE_H
 
@@ -98,7 +99,7 @@ struct kube_exec {
 int kube_exec(struct kube *k, const struct kube_exec *e, int *status, int64_t deadline,
               struct tn_error *err);
 
-/* --- a port of a pod through the API server (reach.c) ------------------------------------------ */
+/* --- a port of a pod through the API server (reach.c) ----------------------------------------- */
 
 /* An address for runtime/hand-address.h that any process of this user can dial, without a secret in
  * it: "kube:NAMESPACE/POD:PORT?config=...&context=..."; on the heap. */

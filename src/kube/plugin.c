@@ -13,7 +13,7 @@ enum { ANSWER_MAX = 1 << 20, COMPLAINTS_MAX = 8 << 10, INFO_MAX = 2 << 20 };
 
 extern char **environ;
 
-/* --- the question ------------------------------------------------------------------------------ */
+/* --- the question ----------------------------------------------------------------------------- */
 
 static void tell_cluster(struct tn_jw *w, const struct kube_access *a)
 {
@@ -121,7 +121,7 @@ static void set_command(const struct kube_access *a, struct words *argv)
     }
 }
 
-/* --- the answer -------------------------------------------------------------------------------- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 /* "2026-11-18T03:00:00[.5]Z" or with "+01:00", in seconds after 1970; -1: it is none. */
 static int64_t instant(const char *text)

@@ -17,7 +17,7 @@ char *kube_address(const struct kube *k, const char *namespace, const char *pod,
     return tn_buf_take(&out);
 }
 
-/* --- who was opened ---------------------------------------------------------------------------- */
+/* --- who was opened --------------------------------------------------------------------------- */
 
 /* Every cluster that an address of this process has named; they are few and stay. */
 static struct opened {
@@ -47,7 +47,7 @@ static struct kube *open_once(const char *config, const char *context, struct tn
     return k;
 }
 
-/* --- doors ------------------------------------------------------------------------------------- */
+/* --- doors ------------------------------------------------------------------------------------ */
 
 /* "NAMESPACE/POD:PORT": names as Kubernetes has them, so that they are a path as they are. */
 static char *path_of(const char *text, size_t n)

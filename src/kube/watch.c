@@ -18,7 +18,7 @@ enum {
 };
 #define QUIET_SECONDS 90.0 /* bookmarks come every minute */
 
-/* --- the feed ---------------------------------------------------------------------------------- */
+/* --- the feed --------------------------------------------------------------------------------- */
 
 struct known {
     struct tn_json *object; /* its metadata's name, namespace and uid */
@@ -208,7 +208,7 @@ enum kube_fed kube_feed_bytes(struct kube_feed *f, const void *bytes, size_t n)
     return fed;
 }
 
-/* --- lists ------------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 struct missing {
     const struct kube_feed *feed;
@@ -251,7 +251,7 @@ enum kube_fed kube_feed_page(struct kube_feed *f, const struct tn_json *page, bo
     return *meta(page, "continue") ? KUBE_FED : end_list(f);
 }
 
-/* --- over the network -------------------------------------------------------------------------- */
+/* --- over the network ------------------------------------------------------------------------- */
 
 struct watch {
     struct kube *kube;

@@ -6,8 +6,8 @@
  * as a query: headers that whoever stands before the hand wants with every request, such as a
  * token; "Host" is what that header says where it is not HOST.  That part is for nobody's eyes.
  *
- * "kube:NAMESPACE/POD:PORT?..." (kube/kube.h) is a pod behind the API server of its cluster, reached
- * with the credentials of the moment; it must never come from others. */
+ * "kube:NAMESPACE/POD:PORT?..." (kube/kube.h) is a pod behind the API server of its cluster, which
+ * is asked with the credentials of the moment; it must never come from others. */
 #ifndef TN_RUNTIME_HAND_ADDRESS_H
 #define TN_RUNTIME_HAND_ADDRESS_H
 

@@ -1,6 +1,6 @@
-/* What a cluster and its users write.  The first byte chooses: a kubeconfig; a Status, as the end of
- * an exec and as a refusal; a stream of a watch, of which what is told must not depend on the size
- * of its pieces, and no version may be more than a number. */
+/* What a cluster and its users write.  The first byte chooses: a kubeconfig; a Status, as the end
+ * of an exec and as a refusal; a stream of a watch, of which what is told must not depend on the
+ * size of its pieces, and no version may be more than a number. */
 #include <fcntl.h>
 #include <stdint.h>
 

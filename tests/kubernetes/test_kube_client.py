@@ -195,7 +195,7 @@ def revoke(cluster, namespace, name, config):
     deadline = time.monotonic() + 60
     while "Unauthorized" not in who(config):
         assert time.monotonic() < deadline
-        time.sleep(0.2)
+        time.sleep(0.1)
 
 
 PLUGIN = """#!/bin/sh
@@ -240,7 +240,7 @@ def test_a_plugin_is_asked_again_before_its_token_ends(cluster):
         assert len((cluster.base / "short.count").read_text()) == 1
         while len((cluster.base / "short.count").read_text()) < 2:
             assert talk.ask() == "ok" and time.monotonic() < deadline
-            time.sleep(0.2)
+            time.sleep(0.1)
 
 
 def test_the_account_of_a_pod(cluster, namespace):

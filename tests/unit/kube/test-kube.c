@@ -12,7 +12,7 @@
 #include "base/thread.h"
 #include "kube/kube-impl.h"
 
-/* --- kubeconfigs ------------------------------------------------------------------------------- */
+/* --- kubeconfigs ------------------------------------------------------------------------------ */
 
 static char folder[] = "/tmp/test-kube-XXXXXX";
 
@@ -168,7 +168,7 @@ static void test_large_config(void **state)
     kube_access_free(a);
 }
 
-/* --- plugins ----------------------------------------------------------------------------------- */
+/* --- plugins ---------------------------------------------------------------------------------- */
 
 #define PLUGIN(more) \
     USER("exec: {apiVersion: client.authentication.k8s.io/v1, command: ./login, " more "}")
@@ -237,7 +237,7 @@ static void test_plugins(void **state)
     }
 }
 
-/* --- refusals ---------------------------------------------------------------------------------- */
+/* --- refusals --------------------------------------------------------------------------------- */
 
 #define STATUS(reason, message) \
     "{\"kind\":\"Status\",\"reason\":\"" reason "\",\"message\":\"" message "\"}"
@@ -288,7 +288,7 @@ static void test_refusals(void **state)
     }
 }
 
-/* --- watches ----------------------------------------------------------------------------------- */
+/* --- watches ---------------------------------------------------------------------------------- */
 
 static int note(enum kube_change change, const struct tn_json *object, void *ctx)
 {
@@ -392,7 +392,7 @@ static void test_long_line(void **state)
     kube_feed_free(f);
 }
 
-/* --- exec -------------------------------------------------------------------------------------- */
+/* --- exec ------------------------------------------------------------------------------------- */
 
 static int keep(const void *bytes, size_t n, void *ctx)
 {
@@ -437,7 +437,7 @@ static void test_messages(void **state)
     }
 }
 
-/* --- addresses --------------------------------------------------------------------------------- */
+/* --- addresses -------------------------------------------------------------------------------- */
 
 static void test_addresses(void **state)
 {
@@ -470,7 +470,7 @@ static void test_addresses(void **state)
     }
 }
 
-/* --- many threads ------------------------------------------------------------------------------ */
+/* --- many threads ----------------------------------------------------------------------------- */
 
 /* Asks again and again, also for others than it got. */
 static void *knock(void *address)
