@@ -3,6 +3,7 @@
 #   make run                    build, then a short tour of a hand (CMD='...' runs that command instead)
 #   make serve                  build, then the sandbox service with its dashboard on 127.0.0.1:7171
 #   make test                   unit and whole-program tests under sanitizers; test-all adds the slow ones
+#   make test-cluster           the tests in a real Kubernetes cluster, whose programs it builds first: a quarter of an hour, once
 #   make check                  what the changed files concern, in a minute (REV=... since when); says what it left out
 #   make hunt TEST=... TIMES=   one test a hundred times beside a load, to find out why it fails now and then
 #   make lint fuzz bench        checks, fuzzing (FUZZ_SECONDS=60 for each target), measurements
@@ -15,7 +16,7 @@ FUZZ_SECONDS ?= 60
 # as written, whatever dollars it holds
 override export CMD := $(value CMD)
 
-.PHONY: arm64 test-arm64 build run serve test test-all check hunt bench lint fuzz install clean format
+.PHONY: arm64 test-arm64 build run serve test test-all test-cluster check hunt bench lint fuzz install clean format
 
 build:
 	@tools/deps build
@@ -42,6 +43,11 @@ hunt:
 test-all:
 	@tools/deps build test
 	@tools/test --all
+
+test-cluster:
+	@tools/deps build test
+	@tools/cluster --build && tools/helm --build || true # the tests are skipped then, and say why
+	@tools/test --folder kubernetes
 
 arm64:
 	@tools/deps build arm64

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -89,6 +90,13 @@ int tn_child_wait(struct tn_child *child, int64_t deadline, struct tn_exit *out,
  * Never hits a later process of the same number. */
 int tn_child_signal(struct tn_child *child, int signal, struct tn_error *err);
 int tn_child_signal_group(struct tn_child *child, int signal, struct tn_error *err);
+
+/* Runs a program to its end in a group of its own.  input, 4096 bytes at most, is its standard
+ * input; what it writes lands in out and in complaints, and what does not fit there is dropped.
+ * Its exit code, or -1 with err (TN_E_TIMEOUT: it was killed). */
+int tn_child_run(const char *const *argv, const char *const *env, const char *input,
+                 struct tn_buf *out, struct tn_buf *complaints, int64_t deadline,
+                 struct tn_error *err);
 
 /* What a shell would say: the exit code, or 128 + the signal. */
 int tn_exit_code(const struct tn_exit *result);

@@ -3,24 +3,30 @@
 #include "cli/progress.h"
 #include "cli/verb.h"
 #include "image/folder.h"
+#include "image/hand-image.h"
 #include "image/remote.h"
+#include "runtime/programs.h"
 
 struct build_options {
     struct tn_recipe recipe;
     char *context, *network;
-    struct tn_str_list hosts;
+    struct tn_str_list hosts, hands;
     char *output;
     int builder;
-    bool force, pull, dry_run;
+    bool force, pull, dry_run, hand_image, push;
     double timeout;
 };
+
+#define HAND_IMAGE "tendon-hand:" TN_VERSION
 
 static const char *const builder_words[] = {"engine", "remote", NULL};
 enum { BUILDER_ENGINE, BUILDER_REMOTE };
 
 static const struct tn_field rows[] = {
     TN_STRING("base", struct build_options, recipe.base, .flags = TN_FIELD_POSITIONAL,
-              .value = "BASE", .help = "image to build on [sandbox.base_container_image]"),
+              .value = "BASE",
+              .help = "image to build on [sandbox.base_container_image]; with --hand-image the "
+                      "name of the result [" HAND_IMAGE "]"),
     TN_OBJECT("recipe", struct build_options, recipe, &tn_recipe_fields),
     TN_WORD("builder", struct build_options, builder, builder_words, .fallback = "engine",
             .flag = "--builder", .value = "WORD",
@@ -29,7 +35,14 @@ static const struct tn_field rows[] = {
     TN_STRING("output", struct build_options, output, .flag = "--output", .letter = 'o',
               .value = "DIR",
               .help = "write the Dockerfile and the files it needs there instead; needs no "
-                      "engine"),
+                      "engine.  With --hand-image: the archive to write, FILE.tar"),
+    TN_BOOL("hand_image", struct build_options, hand_image, .flag = "--hand-image",
+            .help = "make the image that is the hand alone, for clusters; needs no engine"),
+    TN_STRINGS("hands", struct build_options, hands, .flag = "--hand", .value = "FILE",
+               .help = "static tendon-hand for --hand-image; several of different architectures "
+                       "make one image for all of them [this machine's]"),
+    TN_BOOL("push", struct build_options, push, .flag = "--push",
+            .help = "send the image of --hand-image to its registry"),
     TN_STRING("context", struct build_options, context, .flag = "--context", .value = "DIR",
               .help = "directory whose files ONBUILD steps of the base may use"),
     TN_STRING("network", struct build_options, network, .flag = "--network", .value = "NAME",
@@ -225,6 +238,67 @@ static int build_remotely(const struct tn_config *config, const struct build_opt
     return 0;
 }
 
+/* --- the hand's own image --------------------------------------------------------------------- */
+
+static void put_hand_result(const struct tn_hand_image *image, const char *name, struct tn_buf *out)
+{
+    struct tn_jw w = tn_jw(out);
+
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "image", name);
+    tn_jw_kstr(&w, "digest", tn_hand_image_index(image)->digest);
+    tn_jw_key(&w, "architectures");
+    tn_jw_array(&w);
+    for (size_t i = 0; i < image->count; i++)
+        if (image->blobs[i].architecture)
+            tn_jw_str(&w, image->blobs[i].architecture);
+    tn_jw_array_end(&w);
+    tn_jw_object_end(&w);
+}
+
+static int build_hand_image(struct cli *cli, const struct build_options *options,
+                            const struct tn_config *config, struct tn_error *err)
+{
+    tn_autofree char *hand = tn_program_find("tendon-hand", config->tendon.hand, err);
+    const struct tn_str_list ours = {&hand, 1},
+                             *hands = options->hands.count ? &options->hands : &ours;
+    const char *wanted = options->recipe.base ? options->recipe.base : HAND_IMAGE;
+    tn_autobuf struct tn_buf name = TN_BUF_INIT(4096), text = TN_BUF_INIT(64 << 10);
+    tn_autohandimage struct tn_hand_image image = {0};
+    tn_autoreference struct tn_reference reference = {0};
+
+    if (!options->output && !options->push && !options->dry_run)
+        return tn_fail(err, TN_E_INVALID,
+                       "--hand-image: where to? --output FILE.tar, --push, or both");
+    if (options->push && !options->recipe.base)
+        return tn_fail(err, TN_E_INVALID,
+                       "--push: name the image, REGISTRY/NAME:TAG, before --hand-image");
+    if ((hands == &ours && !hand) || tn_reference_parse(wanted, &reference, err) < 0)
+        return -1;
+    if (reference.digest)
+        return tn_fail(err, TN_E_INVALID, "%s: the digest follows from the hand", wanted);
+    if (!reference.tag)
+        reference.tag = tn_strdup(TN_VERSION);
+    tn_reference_put(&reference, &name);
+    if (tn_hand_image_make(hands, &image, err) < 0)
+        return -1;
+    if (options->output && !options->dry_run &&
+        tn_hand_image_write(&image, &reference, options->output, err) < 0)
+        return -1;
+    progress_begin("pushing");
+    int failed = options->push && !options->dry_run
+                     ? tn_hand_image_push(&image, &reference, tn_deadline_in(options->timeout), err)
+                     : 0;
+    progress_end();
+    if (failed)
+        return -1;
+    if (cli->json)
+        put_hand_result(&image, tn_buf_str(&name), &text);
+    else
+        tn_buf_printf(&text, "%s@%s", tn_buf_str(&name), tn_hand_image_index(&image)->digest);
+    return cli_print(&text, err);
+}
+
 /* A dry run has no need of an engine, but one that is there knows what need not be built. */
 static int build_here(struct cli *cli, const struct build_options *options,
                       const struct tn_build_options *how, struct tn_built *built, int64_t deadline,
@@ -252,6 +326,10 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
 
     if (!config)
         return -1;
+    if (options->hand_image)
+        return build_hand_image(cli, options, config, err);
+    if (options->push || options->hands.count)
+        return tn_fail(err, TN_E_INVALID, "--push and --hand are for --hand-image");
     if (complete_extra(options, &config->sandbox.runtime_extra_build_args, err) < 0)
         return -1;
     complete(&options->recipe, config);
@@ -289,7 +367,9 @@ const struct verb verb_build = {
         "Finds, pulls or builds an image that has what the plugins need, and prints its name.\n"
         "The name follows from everything that matters: the same recipe is built once.\n"
         "The hand itself needs no build: without plugins, packages and extra commands the\n"
-        "base image is the runtime image.",
+        "base image is the runtime image.\n"
+        "With --hand-image it makes the image that clusters take the hand from, of nothing but\n"
+        "the hand: the same hand makes the same digest.",
     .options = &options_table,
     .options_size = sizeof(struct build_options),
     .run = run,

@@ -1,9 +1,6 @@
 /* Credentials for registries, where `docker login` leaves them: $DOCKER_CONFIG/config.json (or
  * ~/.docker, or Podman's auth.json), or a helper program docker-credential-NAME. */
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-
+#include "engine/auth.h"
 #include "base/base64.h"
 #include "base/child.h"
 #include "base/fs.h"
@@ -13,10 +10,6 @@
 #define HELPER_SECONDS 10.0
 enum { SECRET_MAX = 64 << 10 };
 
-struct login {
-    char *username, *password, *token;
-};
-
 static void secret_free(char *text)
 {
     if (text)
@@ -24,14 +17,14 @@ static void secret_free(char *text)
     free(text);
 }
 
-static void login_done(struct login *l)
+void tn_login_done(struct tn_login *l)
 {
     secret_free(l->username);
     secret_free(l->password);
     secret_free(l->token);
 }
 
-static bool login_given(const struct login *l)
+static bool login_given(const struct tn_login *l)
 {
     return l->token || (l->username && l->password);
 }
@@ -57,54 +50,17 @@ static bool is_helper_name(const char *name)
     return n > 0 && n < 64 && name[0] != '-' && !strchr(name, '/');
 }
 
-/* Reads to the end, at the latest until the deadline. */
-static void read_all(int fd, struct tn_buf *out, int64_t deadline)
-{
-    for (;;) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        char piece[4096];
-        if (poll(&p, 1, tn_poll_ms(deadline)) <= 0)
-            return;
-        ssize_t n = read(fd, piece, sizeof piece);
-        if (n <= 0 || tn_buf_add(out, piece, (size_t)n) < 0)
-            return;
-    }
-}
-
 /* The helper reads the registry and writes {"Username", "Secret"}. */
 static int run_helper(const char *name, const char *registry, struct tn_buf *out, int64_t deadline)
 {
     tn_autofree char *program = tn_asprintf("docker-credential-%s", name);
     const char *const argv[] = {program, "get", NULL};
-    int in[2], answer[2];
+    tn_autobuf struct tn_buf complaints = TN_BUF_INIT(4096);
 
-    if (pipe2(in, O_CLOEXEC) < 0)
-        return -1;
-    tn_autofd int in_read = in[0], in_write = in[1];
-    if (pipe2(answer, O_CLOEXEC) < 0)
-        return -1;
-    tn_autofd int out_read = answer[0], out_write = answer[1];
-    const struct tn_child_fd fds[] = {{in_read, 0}, {out_write, 1}, {-1, 2}};
-    struct tn_child_spec spec = {
-        .argv = argv, .fds = fds, .fd_count = TN_COUNT(fds), .group = true, .deadline = deadline};
-    tn_autochild struct tn_child *child = tn_child_start(&spec, NULL);
-    if (!child)
-        return -1;
-    tn_close(TN_TAKE_FD(in_read));
-    tn_close(TN_TAKE_FD(out_write));
-    ssize_t sent = write(in_write, registry, strlen(registry)); /* fits in a pipe */
-    tn_close(TN_TAKE_FD(in_write));
-    read_all(out_read, out, deadline);
-    struct tn_exit result = {.status = -1};
-    if (tn_child_wait(child, deadline, &result, NULL) < 0) {
-        tn_child_signal_group(child, SIGKILL, NULL);
-        tn_child_wait(child, tn_deadline_in(1), &result, NULL);
-        return -1;
-    }
-    return sent > 0 && tn_exit_code(&result) == 0 ? 0 : -1;
+    return tn_child_run(argv, NULL, registry, out, &complaints, deadline, NULL) == 0 ? 0 : -1;
 }
 
-static void ask_helper(const char *name, const char *registry, struct login *login,
+static void ask_helper(const char *name, const char *registry, struct tn_login *login,
                        int64_t deadline)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(SECRET_MAX);
@@ -130,7 +86,7 @@ static void ask_helper(const char *name, const char *registry, struct login *log
 /* --- files ------------------------------------------------------------------------------------ */
 
 /* "auth" is base64 of user:password. */
-static void take_entry(const struct tn_json *entry, struct login *login)
+static void take_entry(const struct tn_json *entry, struct tn_login *login)
 {
     tn_autobuf struct tn_buf plain = TN_BUF_INIT(SECRET_MAX);
     const char *auth = tn_json_get_str(entry, "auth", "");
@@ -161,7 +117,7 @@ static const struct tn_json *find_entry(const struct tn_json *auths, const char 
     return entry;
 }
 
-static void read_login(const char *path, const char *registry, struct login *login,
+static void read_login(const char *path, const char *registry, struct tn_login *login,
                        int64_t deadline)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(1 << 20);
@@ -181,8 +137,9 @@ static void read_login(const char *path, const char *registry, struct login *log
         explicit_bzero(text.data, text.len);
 }
 
-static void find_login(const char *registry, struct login *login, int64_t deadline)
+void tn_login_find(const char *reference, struct tn_login *login, int64_t deadline)
 {
+    tn_autofree char *registry = registry_of(reference);
     const char *config = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
     const char *run = getenv("XDG_RUNTIME_DIR");
     tn_autofree char *docker = config && *config ? tn_asprintf("%s/config.json", config)
@@ -208,11 +165,11 @@ static void to_url_alphabet(char *text)
 char *engine_auth_header(const char *reference, int64_t deadline)
 {
     tn_autofree char *registry = registry_of(reference);
-    struct login TN_CLEANUP(login_done) login = {0};
+    tn_autologin struct tn_login login = {0};
     tn_autobuf struct tn_buf json = TN_BUF_INIT(SECRET_MAX), encoded = TN_BUF_INIT(2 * SECRET_MAX);
     struct tn_jw w = tn_jw(&json);
 
-    find_login(registry, &login, deadline);
+    tn_login_find(reference, &login, deadline);
     if (!login_given(&login))
         return NULL;
     tn_jw_object(&w);

@@ -142,6 +142,7 @@ struct tn_engine_file {
     mode_t mode;
     uid_t uid;
     gid_t gid;
+    time_t mtime; /* 0: now */
 };
 int tn_engine_put_files(struct tn_engine *e, const char *id, const char *directory,
                         const struct tn_engine_file *files, size_t count, int64_t deadline,

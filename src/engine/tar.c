@@ -39,10 +39,10 @@ static ssize_t split_at(const char *name)
     return -1;
 }
 
-int engine_tar_init(struct engine_tar *t, const struct tn_engine_file *files, size_t count,
-                    struct tn_error *err)
+int tn_tar_init(struct tn_tar *t, const struct tn_engine_file *files, size_t count,
+                struct tn_error *err)
 {
-    *t = (struct engine_tar){.files = files, .count = count};
+    *t = (struct tn_tar){.files = files, .count = count};
     for (size_t i = 0; i < count; i++) {
         if (split_at(files[i].name) < 0 || files[i].name[0] == '/')
             return tn_fail(err, TN_E_INVALID, "'%s': not a relative name that a tar can hold",
@@ -53,7 +53,7 @@ int engine_tar_init(struct engine_tar *t, const struct tn_engine_file *files, si
     return 0;
 }
 
-int64_t engine_tar_length(const struct engine_tar *t)
+int64_t tn_tar_length(const struct tn_tar *t)
 {
     uint64_t sum = END_BLOCKS;
 
@@ -76,7 +76,8 @@ static void make_header(char header[BLOCK], const struct tn_engine_file *f)
     snprintf(header + 108, 8, "%07o", (unsigned)f->uid & 07777777);
     snprintf(header + 116, 8, "%07o", (unsigned)f->gid & 07777777);
     snprintf(header + 124, 12, "%011llo", (unsigned long long)data_size(f));
-    snprintf(header + 136, 12, "%011llo", (unsigned long long)time(NULL) & OCTAL_11);
+    snprintf(header + 136, 12, "%011llo",
+             (unsigned long long)(f->mtime ? f->mtime : time(NULL)) & OCTAL_11);
     header[156] = is_directory(f) ? '5' : '0';
     memcpy(header + 257,
            "ustar\0"
@@ -104,7 +105,7 @@ static ssize_t read_data(const struct tn_engine_file *f, void *to, size_t n, uin
 }
 
 /* What is due at this point of an entry: a piece of header, data or padding. */
-static ssize_t read_entry(struct engine_tar *t, char *to, size_t n, struct tn_error *err)
+static ssize_t read_entry(struct tn_tar *t, char *to, size_t n, struct tn_error *err)
 {
     const struct tn_engine_file *f = &t->files[t->at];
     uint64_t size = data_size(f), end = entry_size(f);
@@ -125,9 +126,9 @@ static ssize_t read_entry(struct engine_tar *t, char *to, size_t n, struct tn_er
     return (ssize_t)n;
 }
 
-ssize_t engine_tar_read(void *to, size_t n, void *tar, struct tn_error *err)
+ssize_t tn_tar_read(void *to, size_t n, void *tar, struct tn_error *err)
 {
-    struct engine_tar *t = tar;
+    struct tn_tar *t = tar;
 
     if (t->at == t->count) {
         uint64_t left = END_BLOCKS - t->done;

@@ -4,7 +4,7 @@
 
 #include "engine/engine.h"
 
-struct engine_tar {
+struct tn_tar {
     const struct tn_engine_file *files;
     size_t count;
     size_t at;     /* which file; count: the end marker */
@@ -13,11 +13,11 @@ struct engine_tar {
 };
 
 /* Checks that every entry can be written.  files is borrowed. */
-int engine_tar_init(struct engine_tar *t, const struct tn_engine_file *files, size_t count,
-                    struct tn_error *err);
+int tn_tar_init(struct tn_tar *t, const struct tn_engine_file *files, size_t count,
+                struct tn_error *err);
 /* Length of the whole. */
-int64_t engine_tar_length(const struct engine_tar *t);
-/* A tn_web_source_fn; ctx is a struct engine_tar. */
-ssize_t engine_tar_read(void *to, size_t n, void *tar, struct tn_error *err);
+int64_t tn_tar_length(const struct tn_tar *t);
+/* A tn_web_source_fn; ctx is a struct tn_tar. */
+ssize_t tn_tar_read(void *to, size_t n, void *tar, struct tn_error *err);
 
 #endif

@@ -119,18 +119,18 @@ int tn_engine_put_files(struct tn_engine *e, const char *id, const char *directo
                         struct tn_error *err)
 {
     tn_autobuf struct tn_buf query = TN_BUF_INIT(16 << 10);
-    struct engine_tar tar;
+    struct tn_tar tar;
 
-    if (engine_tar_init(&tar, files, count, err) < 0)
+    if (tn_tar_init(&tar, files, count, err) < 0)
         return -1;
     engine_query(&query, "path", directory);
     tn_autofree char *path = engine_path("containers", id, "archive", tn_buf_str(&query));
     struct tn_engine_call call = {.method = "PUT",
                                   .target = path,
                                   .type = TAR_TYPE,
-                                  .source = engine_tar_read,
+                                  .source = tn_tar_read,
                                   .source_ctx = &tar,
-                                  .source_len = engine_tar_length(&tar),
+                                  .source_len = tn_tar_length(&tar),
                                   .deadline = deadline};
     return tn_engine_call(e, &call, NULL, NULL, err);
 }

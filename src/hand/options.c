@@ -1,7 +1,9 @@
 #include "hand/options.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
+#include "base/fs.h"
 #include "base/sha256.h"
 #include "hand/plugin.h"
 #include "net/listen.h"
@@ -90,6 +92,8 @@ static const struct tn_field rows[] = {
     TN_STRING("log_level", struct tn_hand_options, log_level, .fallback = "info",
               .env = "TENDON_LOG", .flag = "--log-level", .value = "LEVEL", .words = levels,
               .help = "debug, info, warn or error"),
+    TN_STRING("copy_to", struct tn_hand_options, copy_to, .flag = "--copy-to", .value = "FILE",
+              .help = "copy this program there, executable, and end: for images that have no cp"),
     TN_BOOL("version", struct tn_hand_options, version, .flag = "--version",
             .help = "print the version"),
 };
@@ -170,6 +174,18 @@ static int check(struct tn_hand_options *o, struct tn_error *err)
     return 0;
 }
 
+static int copy_self(int fd, void *ctx, struct tn_error *err)
+{
+    tn_autofd int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+    (void)ctx;
+    if (self < 0)
+        return tn_fail_errno(err, errno, "/proc/self/exe");
+    if (tn_fs_copy(self, fd, UINT64_MAX, err) < 0)
+        return -1;
+    return fchmod(fd, 0755) < 0 ? tn_fail_errno(err, errno, "chmod") : 0; /* whatever the umask */
+}
+
 int tn_hand_options_read(struct tn_hand_options *o, int argc, char **argv, struct tn_error *err)
 {
     tn_autobuf struct tn_buf help = TN_BUF_INIT(64 << 10);
@@ -189,6 +205,11 @@ int tn_hand_options_read(struct tn_hand_options *o, int argc, char **argv, struc
         puts("tendon-hand " TN_VERSION);
         return 1;
     }
+    if (o->copy_to)
+        return tn_fs_replace(TN_FS_ANYWHERE, o->copy_to, &(struct tn_fs_replace){.mode = 0755},
+                             copy_self, NULL, err) < 0
+                   ? -1
+                   : 1;
     if (o->key_file && read_key_file(o, err) < 0)
         return -1;
     if (!o->working_dir) {

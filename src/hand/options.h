@@ -33,6 +33,7 @@ struct tn_hand_options {
     bool confine;
     bool log_json;
     char *log_level;
+    char *copy_to;
     bool version;
 };
 
@@ -44,8 +45,8 @@ static inline bool tn_hand_has_key(const struct tn_hand_options *o)
     return o->key_digest || (o->key && *o->key);
 }
 
-/* Environment, then arguments, then checks.  1 when --help or --version was asked for and printed.
- */
+/* Environment, then arguments, then checks.  1 when --help, --version or --copy-to was asked for
+ * and done. */
 int tn_hand_options_read(struct tn_hand_options *o, int argc, char **argv, struct tn_error *err);
 
 #endif

@@ -16,6 +16,7 @@ struct tn_http_client {
     int fd;
     bool used; /* the connection has carried an answer */
     struct tn_buf fields;
+    tn_http_lines_fn lines; /* further ones, or NULL */
     struct http_answer answer;
 };
 
@@ -119,7 +120,7 @@ static bool repeatable(const struct tn_http_client *c, const struct tn_http_call
 }
 
 static int build_request(const struct tn_http_client *c, const struct tn_http_call *call,
-                         struct tn_buf *out, struct tn_error *err)
+                         const char *lines, struct tn_buf *out, struct tn_error *err)
 {
     static const char *const with_body[] = {"POST", "PUT", "PATCH", NULL};
     const char *method = call->method ? call->method : "GET";
@@ -128,7 +129,7 @@ static int build_request(const struct tn_http_client *c, const struct tn_http_ca
     if (!tn_http_is_token(method, strlen(method)) || target_len == 0 ||
         strcspn(call->target, " \t") != target_len || !tn_http_is_value(call->target, target_len) ||
         (call->type && !tn_http_is_value(call->type, strlen(call->type))) ||
-        (call->extra_headers && !tn_http_is_lines(call->extra_headers)))
+        (call->extra_headers && !tn_http_is_lines(call->extra_headers)) || !tn_http_is_lines(lines))
         return tn_fail(err, TN_E_INVALID, "%s %s: cannot be sent as a request", method,
                        call->target);
 
@@ -144,6 +145,7 @@ static int build_request(const struct tn_http_client *c, const struct tn_http_ca
     else if (call->body_len || is_one_of(method, with_body))
         tn_buf_printf(out, "Content-Length: %zu\r\n", call->body_len);
     tn_buf_puts(out, tn_buf_str(&c->fields));
+    tn_buf_puts(out, lines);
     tn_buf_puts(out, call->extra_headers ? call->extra_headers : "");
     tn_buf_puts(out, "\r\n");
     return tn_buf_ok(out) ? 0
@@ -158,6 +160,11 @@ static bool still_good(int fd)
     struct pollfd p = {.fd = fd, .events = POLLIN | POLLRDHUP};
 
     return poll(&p, 1, 0) == 0;
+}
+
+void tn_http_client_lines_by(struct tn_http_client *c, tn_http_lines_fn lines)
+{
+    c->lines = lines;
 }
 
 void tn_http_client_cancel_by(struct tn_http_client *c, int fd)
@@ -266,12 +273,12 @@ static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
     return tn_error_context(err, "%s", c->host);
 }
 
-int tn_http_client_open(struct tn_http_client *c, const struct tn_http_call *call,
-                        struct tn_error *err)
+static int open_with(struct tn_http_client *c, const struct tn_http_call *call, const char *lines,
+                     struct tn_error *err)
 {
     tn_autobuf struct tn_buf head = TN_BUF_INIT(2 * HEAD_MAX);
 
-    if (build_request(c, call, &head, err) < 0)
+    if (build_request(c, call, lines, &head, err) < 0)
         return -1;
     for (bool again = c->address && repeatable(c, call);; again = false) {
         bool dead = false;
@@ -281,6 +288,22 @@ int tn_http_client_open(struct tn_http_client *c, const struct tn_http_call *cal
         if (status >= 0 || !dead || !again)
             return status;
     }
+}
+
+int tn_http_client_open(struct tn_http_client *c, const struct tn_http_call *call,
+                        struct tn_error *err)
+{
+    tn_autobuf struct tn_buf lines = TN_BUF_INIT(HEAD_MAX), others = TN_BUF_INIT(HEAD_MAX);
+
+    if (c->lines && c->lines(c->address, false, &lines, call->deadline, err) < 0)
+        return -1;
+    int status = open_with(c, call, tn_buf_str(&lines), err);
+    if (status != 401 || !c->lines || call->source ||
+        c->lines(c->address, true, &others, call->deadline, NULL) < 0 ||
+        strcmp(tn_buf_str(&lines), tn_buf_str(&others)) == 0)
+        return status;
+    disconnect(c); /* with the rest of that answer */
+    return open_with(c, call, tn_buf_str(&others), err);
 }
 
 ssize_t tn_http_client_read(struct tn_http_client *c, void *to, size_t n, int64_t deadline,

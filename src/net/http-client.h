@@ -2,6 +2,7 @@
 #ifndef TN_NET_HTTP_CLIENT_H
 #define TN_NET_HTTP_CLIENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -18,6 +19,12 @@ struct tn_http_client *tn_http_client_new(const char *address, struct tn_error *
 typedef int (*tn_dial_fn)(const char *address, int64_t deadline, struct tn_error *err);
 struct tn_http_client *tn_http_client_at(const char *address, tn_dial_fn dial, const char *host,
                                          const char *base);
+/* Further header lines ("Name: value\r\n") for each request, asked for before it: who we are, where
+ * that changes.  refused: the server answered 401 to those of before; when they are others now, the
+ * request is sent once more.  -1 with err.  For clients of tn_http_client_at. */
+typedef int (*tn_http_lines_fn)(const char *address, bool refused, struct tn_buf *out,
+                                int64_t deadline, struct tn_error *err);
+void tn_http_client_lines_by(struct tn_http_client *c, tn_http_lines_fn lines);
 /* Whoever waits to send, or for an answer, stops (TN_E_TIMEOUT) once that descriptor, which is
  * borrowed, is readable. */
 void tn_http_client_cancel_by(struct tn_http_client *c, int fd);

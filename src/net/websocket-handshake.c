@@ -104,9 +104,12 @@ static int read_answer(struct tn_ws *ws, struct http_answer *a, const char *key,
 
     if (status < 0)
         return tn_error_context(err, "WebSocket handshake");
-    if (status != 101)
+    ws->refused = status != 101 ? status : 0;
+    if (ws->refused)
         return tn_fail(err, status == 401 || status == 403 ? TN_E_DENIED : TN_E_PEER,
                        "WebSocket handshake: the server answered %d", status);
+    const char *protocol = http_answer_field(a, "sec-websocket-protocol");
+    snprintf(ws->protocol, sizeof ws->protocol, "%s", protocol ? protocol : "");
     if (!answer_fits(a, key))
         return tn_fail(err, TN_E_PEER, "WebSocket handshake: the server's answer does not fit");
     if (tn_buf_add(&ws->in, a->in.data + a->at, a->in.len - a->at) < 0)

@@ -20,6 +20,8 @@ struct tn_ws {
     struct tn_buf in;      /* bytes not yet parsed */
     struct tn_buf message; /* fragments so far */
     int message_kind;
+    char protocol[32]; /* of a client: what the server chose of those that its headers offer */
+    int refused;       /* of a client: the status that the server gave instead of 101, or 0 */
 };
 
 /* Answers the handshake.  0, or -1 when the request was no valid one (answered already). */

@@ -255,5 +255,6 @@ extern const struct tn_backend tn_backend_e2b;
 extern const struct tn_backend tn_backend_runloop;
 extern const struct tn_backend tn_backend_modal;
 extern const struct tn_backend tn_backend_daytona;
+extern const struct tn_backend tn_backend_kubernetes;
 
 #endif

@@ -248,6 +248,8 @@ static const struct {
     {"modal", "tunnel_url", "says who is sent your key"},
     {"daytona", "api_url", "says who is sent your key"},
     {"daytona", "toolbox_url", "says who is sent your key"},
+    {"kubernetes", "kubeconfig", "says who is sent your key"},
+    {"kubernetes", "context", "says who is sent your key"},
     {"core", "daytona_api_url", "says who is sent your key"},
     {"security", "analyzer_path", "names programs of this machine"},
     {"security", "analyzers", JUDGES},

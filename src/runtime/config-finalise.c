@@ -247,7 +247,6 @@ int tn_config_finalise(struct tn_config *c, struct tn_error *err)
     settle_runtime(c);
     if (check_sizes(c, err) < 0 || check_port_range(c->docker.port_range, err) < 0)
         return -1;
-    tn_config_finalise_idle(c);
     if (tn_config_finalise_security(c, err) < 0)
         return -1;
     return tn_config_finalise_mcp(c, err);

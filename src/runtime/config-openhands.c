@@ -164,6 +164,9 @@ static const struct tn_field sandbox_rows[] = {
 const struct tn_fields tn_config_sandbox_fields = TN_FIELDS(sandbox_rows);
 
 #define KUBERNETES struct tn_config_kubernetes
+static const char *const reaches[] = {"auto", "pod", "proxy", NULL};
+static const char *const hand_volumes[] = {"copy", "image", NULL};
+static const char *const workspaces[] = {"auto", "claim", "empty", NULL};
 static const struct tn_field kubernetes_rows[] = {
     TN_STRING("namespace", KUBERNETES, namespace, .fallback = "default",
               .env = "KUBERNETES_NAMESPACE", .help = "namespace of everything made"),
@@ -191,6 +194,55 @@ static const struct tn_field kubernetes_rows[] = {
               .env = "KUBERNETES_TOLERATIONS_YAML", .help = "tolerations of the pod, as YAML"),
     TN_BOOL("privileged", KUBERNETES, privileged, .env = "KUBERNETES_PRIVILEGED",
             .help = "privileged pods"),
+    TN_STRING("kubeconfig", KUBERNETES, kubeconfig, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_KUBECONFIG",
+              .help = "kubeconfig files, with colons between them [as kubectl finds them]"),
+    TN_STRING("context", KUBERNETES, context, .flags = NULLABLE, .env = "TENDON_KUBERNETES_CONTEXT",
+              .help = "context of them [the current one]"),
+    TN_WORD("reach", KUBERNETES, reach, reaches, .fallback = "auto",
+            .env = "TENDON_KUBERNETES_REACH",
+            .help = "how hands are reached: pod (its address), proxy (of the API server), or auto: "
+                    "pod where this program runs in the cluster"),
+    TN_STRING("hand_image", KUBERNETES, hand_image, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_HAND_IMAGE",
+              .help = "image that is the hand alone [none: it is put in by exec]"),
+    TN_WORD("hand_volume", KUBERNETES, hand_volume, hand_volumes, .fallback = "copy",
+            .env = "TENDON_KUBERNETES_HAND_VOLUME",
+            .help = "how it gets in: copy (by an init container) or image (mounted, 1.31 and "
+                    "later)"),
+    TN_WORD("workspace_volume", KUBERNETES, workspace_volume, workspaces, .fallback = "auto",
+            .env = "TENDON_KUBERNETES_WORKSPACE_VOLUME",
+            .help = "claim (workspaces outlive a stop), empty (they do not), or auto: claim where "
+                    "there is a storage class"),
+    TN_STRINGS("claims", KUBERNETES, claims, .env = "TENDON_KUBERNETES_CLAIMS",
+               .help = "persistent volume claims that a sandbox may mount, NAME:INSIDE[:ro]; *: "
+                       "any of the namespace"),
+    TN_STRING("service_account", KUBERNETES, service_account, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_SERVICE_ACCOUNT",
+              .help = "service account of pods, whose token they do not get"),
+    TN_STRING("priority_class", KUBERNETES, priority_class, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_PRIORITY_CLASS", .help = "priority class of pods"),
+    TN_STRING("ingress_class", KUBERNETES, ingress_class, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_INGRESS_CLASS",
+              .help = "class of Ingresses [the cluster's default]"),
+    TN_STRING("affinity_yaml", KUBERNETES, affinity_yaml, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_AFFINITY_YAML", .help = "affinity of the pod, as YAML"),
+    TN_STRING("topology_spread_yaml", KUBERNETES, topology_spread_yaml, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_TOPOLOGY_SPREAD_YAML",
+              .help = "topologySpreadConstraints of the pod, as YAML"),
+    TN_STRING("resource_cpu_limit", KUBERNETES, resource_cpu_limit, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_RESOURCE_CPU_LIMIT", .help = "processors at most"),
+    TN_STRING("resource_ephemeral_limit", KUBERNETES, resource_ephemeral_limit, .flags = NULLABLE,
+              .env = "TENDON_KUBERNETES_RESOURCE_EPHEMERAL_LIMIT",
+              .help = "disk at most, without the workspace's claim"),
+    TN_STRING("gpu_resource", KUBERNETES, gpu_resource, .fallback = "nvidia.com/gpu",
+              .env = "TENDON_KUBERNETES_GPU_RESOURCE", .help = "resource that GPUs are"),
+    TN_STRING("runtime_class_gvisor", KUBERNETES, runtime_class_gvisor, .fallback = "gvisor",
+              .env = "TENDON_KUBERNETES_RUNTIME_CLASS_GVISOR",
+              .help = "runtime class of --isolation gvisor"),
+    TN_DOUBLE("schedule_seconds", KUBERNETES, schedule_seconds, .fallback = "10",
+              .env = "TENDON_KUBERNETES_SCHEDULE_SECONDS", .min = 0, .max = 86400,
+              .help = "seconds that a pod may find no node before its create fails"),
 };
 const struct tn_fields tn_config_kubernetes_fields = TN_FIELDS(kubernetes_rows);
 

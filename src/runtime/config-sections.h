@@ -19,7 +19,6 @@ struct tn_config_section {
     size_t offset;       /* in struct tn_config */
     bool ours;           /* a wrong variable of the environment is an error, not a warning */
     bool open;           /* an unknown key is a warning, not an error */
-    const char *idle;    /* why what is set in it has no effect; NULL: it has one */
     const char *summary; /* for docs/config.md */
 };
 
@@ -59,8 +58,6 @@ int tn_config_read_file(struct tn_config *c, bool implied, struct tn_error *err)
 
 /* What follows from several values together; doing it again is doing it once. */
 int tn_config_finalise(struct tn_config *c, struct tn_error *err);
-/* Warns of wishes that nobody here fulfils (yet). */
-void tn_config_finalise_idle(struct tn_config *c);
 /* Checks the names of analyzers; warns of settings that have no effect without others. */
 int tn_config_finalise_security(struct tn_config *c, struct tn_error *err);
 /* Checks the servers of [mcp] and brings them to their long form. */

@@ -37,9 +37,10 @@ const struct tn_config_section tn_config_sections[] = {
      .summary = "OpenHands' `[core]`, as far as sandboxes are concerned; its other keys are left "
                 "alone."},
     {SECTION(sandbox), .summary = "OpenHands' `[sandbox]`."},
-    {SECTION(kubernetes), .idle = "there is no runtime kubernetes here",
-     .summary = "OpenHands' `[kubernetes]`. **No effect**: there is no runtime of this name yet. "
-                "What is set here is warned of."},
+    {SECTION(kubernetes), .ours = true,
+     .summary = "OpenHands' `[kubernetes]` and more: [sandboxes as pods](kubernetes.md). Without a "
+                "namespace it is that of the context; limits are defaults for sandboxes that name "
+                "none."},
     {.name = "security",
      .fields = &tn_security_fields,
      .offset = offsetof(struct tn_config, security),

@@ -59,7 +59,22 @@ struct tn_config_kubernetes {
     char *image_pull_secret, *ingress_tls_secret;
     char *node_selector_key, *node_selector_val, *tolerations_yaml;
     bool privileged;
+    /* Ours. */
+    char *kubeconfig, *context; /* NULL: as kubectl finds them */
+    int reach;                  /* enum tn_kubernetes_reach */
+    char *hand_image;           /* the hand alone; NULL: it is put in by exec */
+    int hand_volume;            /* enum tn_kubernetes_hand */
+    int workspace_volume;       /* enum tn_kubernetes_workspace */
+    struct tn_str_list claims;  /* names of claims that sandboxes may mount; "*": any */
+    char *service_account, *priority_class, *ingress_class;
+    char *affinity_yaml, *topology_spread_yaml;
+    char *resource_cpu_limit, *resource_ephemeral_limit; /* NULL: none */
+    char *gpu_resource, *runtime_class_gvisor;
+    double schedule_seconds; /* that no node may have room for a pod */
 };
+enum tn_kubernetes_reach { TN_KUBERNETES_AUTO, TN_KUBERNETES_POD, TN_KUBERNETES_PROXY };
+enum tn_kubernetes_hand { TN_KUBERNETES_COPY, TN_KUBERNETES_IMAGE };
+enum tn_kubernetes_workspace { TN_KUBERNETES_ANY, TN_KUBERNETES_CLAIM, TN_KUBERNETES_EMPTY };
 
 struct tn_config_mcp {
     struct tn_json *sse_servers, *shttp_servers, *stdio_servers; /* lists, or NULL */

@@ -3,11 +3,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "kube/kube.h"
 #include "net/http-parse.h"
 #include "net/listen.h"
 #include "net/url.h"
 #include "web/web.h"
 
+#define LOGIN_SECONDS 20.0 /* for a login where there is no deadline */
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
 #define PATH_BYTES LETTERS DIGITS "-._~/%:@!$&'()*+,;="
@@ -38,8 +40,15 @@ static bool is_authority(const char *text, size_t n)
     return port <= 5 && name + (port ? port + 1 : 0) == n;
 }
 
+static bool is_pod(const char *address)
+{
+    return strncmp(address, "kube:", 5) == 0;
+}
+
 size_t tn_hand_address_shown(const char *address)
 {
+    if (is_pod(address))
+        return strcspn(address, "?");
     return scheme_of(address) ? strcspn(address, "#") : strlen(address);
 }
 
@@ -72,11 +81,29 @@ static int read_headers(const char *text, struct tn_hand_place *out)
     return 0;
 }
 
+static int place_of_pod(const char *address, struct tn_hand_place *out, struct tn_error *err)
+{
+    TN_CLEANUP(kube_door_done) struct kube_door door = {0};
+
+    if (kube_door(address, false, &door, tn_deadline_in(LOGIN_SECONDS), err) < 0)
+        return -1;
+    if (strlen(door.host) >= sizeof out->host || strlen(door.base) >= sizeof out->base ||
+        strlen(door.headers) >= sizeof out->headers)
+        return tn_fail(err, TN_E_TOO_LARGE, "the cluster's address or token is too long");
+    snprintf(out->host, sizeof out->host, "%s", door.host);
+    snprintf(out->base, sizeof out->base, "%s", door.base);
+    snprintf(out->headers, sizeof out->headers, "%s", door.headers);
+    out->far = true;
+    return 0;
+}
+
 int tn_hand_place(const char *address, struct tn_hand_place *out, struct tn_error *err)
 {
     const char *scheme = scheme_of(address);
 
     *out = (struct tn_hand_place){.host = "hand"};
+    if (is_pod(address))
+        return place_of_pod(address, out, err);
     if (!scheme)
         return 0;
     const char *host = address + strlen(scheme), *more = strchr(host, '#');
@@ -99,10 +126,23 @@ int tn_hand_place(const char *address, struct tn_hand_place *out, struct tn_erro
     return 0;
 }
 
+bool tn_hand_is_url(const char *address)
+{
+    struct tn_hand_place place;
+
+    return scheme_of(address) && !strchr(address, '#') && tn_hand_place(address, &place, NULL) == 0;
+}
+
 int tn_hand_dial(const char *address, int64_t deadline, struct tn_error *err)
 {
     struct tn_hand_place place;
 
+    if (is_pod(address)) {
+        TN_CLEANUP(kube_door_done) struct kube_door door = {0};
+        return kube_door(address, false, &door, deadline, err) < 0
+                   ? -1
+                   : kube_dial(door.kube, deadline, err);
+    }
     if (tn_hand_place(address, &place, err) < 0)
         return -1;
     if (!place.far)
@@ -111,6 +151,16 @@ int tn_hand_dial(const char *address, int64_t deadline, struct tn_error *err)
     struct tn_web_options options = {.base = base};
     tn_autoweb struct tn_web *web = tn_web_new(&options, err);
     return web ? tn_web_dial(web, deadline, err) : -1;
+}
+
+static int lines_of_pod(const char *address, bool refused, struct tn_buf *out, int64_t deadline,
+                        struct tn_error *err)
+{
+    TN_CLEANUP(kube_door_done) struct kube_door door = {0};
+
+    if (kube_door(address, refused, &door, deadline, err) < 0)
+        return -1;
+    return tn_buf_puts(out, door.headers);
 }
 
 struct tn_http_client *tn_hand_http(const char *address, const char *key, struct tn_error *err)
@@ -124,6 +174,10 @@ struct tn_http_client *tn_hand_http(const char *address, const char *key, struct
                   : tn_http_client_new(address, err);
     if (http && key)
         tn_http_client_header(http, "X-Session-API-Key", key);
+    if (http && is_pod(address)) {
+        tn_http_client_lines_by(http, lines_of_pod);
+        return http;
+    }
     for (char *line = place.headers, *end; http && *line; line = end + 2) {
         end = strstr(line, "\r\n");
         *end = '\0';

@@ -36,7 +36,8 @@ static int take_hello(struct tn_hand_input *in, int64_t deadline, struct tn_erro
 static int connect_input(struct tn_hand_input *in, const struct tn_hand_address *at,
                          int64_t deadline, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf path = TN_BUF_INIT(8192), headers = TN_BUF_INIT(4096);
+    tn_autobuf struct tn_buf path = TN_BUF_INIT(8192),
+                             headers = TN_BUF_INIT(2 * TN_HAND_HEADERS_MAX);
     struct tn_hand_place place;
 
     if (tn_hand_place(at->address, &place, err) < 0)

@@ -52,7 +52,8 @@ static void disconnect(struct tn_hand_terminal *t)
 
 static int connect_terminal(struct tn_hand_terminal *t, int64_t deadline, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf path = TN_BUF_INIT(8192), headers = TN_BUF_INIT(4096);
+    tn_autobuf struct tn_buf path = TN_BUF_INIT(8192),
+                             headers = TN_BUF_INIT(2 * TN_HAND_HEADERS_MAX);
     struct tn_hand_place place;
 
     disconnect(t);

@@ -15,7 +15,7 @@ enum { DETAIL_MAX = 4096, HEAD_MAX = 32 << 10 };
 static int send_request(int fd, const struct tn_hand_place *place, const char *key, int port,
                         int64_t deadline, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf out = TN_BUF_INIT(16 << 10);
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(2 * TN_HAND_HEADERS_MAX);
     struct net_wait wait = {.each = TN_NEVER, .deadline = deadline};
 
     if (key && !tn_http_is_value(key, strlen(key)))

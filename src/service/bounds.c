@@ -4,6 +4,7 @@
 
 #include "gate/rules.h"
 #include "image/reference.h"
+#include "runtime/kubernetes/pods.h"
 #include "runtime/registry.h"
 #include "service/openhands.h"
 #include "service/volume.h"
@@ -105,6 +106,12 @@ static int take_size(const char *where, const char *name, const char *text,
     return 0;
 }
 
+/* Of a setting of Kubernetes'; what is none is told when its engine is opened. */
+static void take_quantity(const char *text, struct tn_opt_double *out)
+{
+    out->set = text && *text && pod_quantity(text, &out->value) == 0;
+}
+
 static struct tn_opt_double number(struct tn_opt_int v)
 {
     return (struct tn_opt_double){.set = v.set, .value = (double)v.value};
@@ -144,6 +151,11 @@ static int runtime_says(const struct tn_config *c, const char *runtime, struct s
         out->of[CPUS] = always(c->docker.cpus);
         out->of[PIDS] = always((double)c->docker.pids);
         return take_size("docker.", "memory", c->docker.memory, &out->of[MEMORY], err);
+    }
+    if (strcmp(runtime, "kubernetes") == 0) {
+        take_quantity(c->kubernetes.resource_memory_limit, &out->of[MEMORY]);
+        take_quantity(c->kubernetes.resource_cpu_limit, &out->of[CPUS]);
+        take_quantity(c->kubernetes.resource_ephemeral_limit, &out->of[DISK]);
     }
     return 0;
 }

@@ -16,7 +16,7 @@
 #define DIAL_SECONDS 10.0    /* to reach its hand, or a port of it */
 #define HAND_SECONDS 86400.0 /* for a hand to answer: it has deadlines of its own */
 #define PORT_SECONDS 600.0   /* for a server inside to answer */
-enum { EXTRA_MAX = 16 << 10 };
+enum { EXTRA_MAX = 32 << 10 };
 
 /* What runs in a sandbox shall never run as the page of the service, whose address it shares: an
  * origin of its own that is nobody's, without storage, cookies or workers. */

@@ -108,6 +108,14 @@ static int connect_failed(const struct tn_web *web, struct web_transfer *t, stru
     return -1;
 }
 
+/* A handshake that the other side broke off: that it restarts, not that it is not trusted. */
+static bool is_cut(CURLcode code, const char *detail)
+{
+    return code == CURLE_SSL_CONNECT_ERROR &&
+           (strstr(detail, "SSL_ERROR_SYSCALL") || strstr(detail, "unexpected eof") ||
+            strstr(detail, "reset by peer"));
+}
+
 int web_failed(const struct tn_web *web, struct web_transfer *t, CURLcode code,
                struct tn_error *err)
 {
@@ -124,7 +132,7 @@ int web_failed(const struct tn_web *web, struct web_transfer *t, CURLcode code,
     }
     if (code == CURLE_COULDNT_CONNECT)
         return connect_failed(web, t, err);
-    for (size_t i = 0; i < TN_COUNT(failures); i++) {
+    for (size_t i = 0; i < TN_COUNT(failures) && !is_cut(code, t->detail); i++) {
         if (failures[i].code == code) {
             mapped = failures[i].mapped;
             sys = failures[i].sys;
@@ -232,6 +240,8 @@ static void set_tls(const struct tn_web *web, struct web_transfer *t)
         if (parts[i].text)
             set_blob(t, parts[i].blob, parts[i].text);
     }
+    if (web->ca)
+        t->curl->easy_setopt(t->easy, CURLOPT_CAPATH, NULL); /* the system's are not trusted too */
     t->curl->easy_setopt(t->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     t->curl->easy_setopt(t->easy, CURLOPT_SSL_VERIFYPEER, web->insecure ? 0L : 1L);
     t->curl->easy_setopt(t->easy, CURLOPT_SSL_VERIFYHOST, web->insecure ? 0L : 2L);
@@ -272,11 +282,17 @@ void web_set_place(const struct tn_web *web, struct web_transfer *t, const char 
     curl->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl->easy_setopt(easy, CURLOPT_USERAGENT, "tendon/" TN_VERSION);
     curl->easy_setopt(easy, CURLOPT_ERRORBUFFER, t->detail);
+    curl->easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(web->connect_timeout * 1000));
     if (web->socket) {
         curl->easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, web->socket);
         curl->easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
+    } else if (web->proxy) {
+        curl->easy_setopt(easy, CURLOPT_PROXY, web->proxy);
+        curl->easy_setopt(easy, CURLOPT_NOPROXY, "");
     }
+    if (web->connect_to)
+        curl->easy_setopt(easy, CURLOPT_CONNECT_TO, web->connect_to);
     set_tls(web, t);
 }
 
@@ -373,7 +389,7 @@ static int judge(const struct tn_web *web, struct web_transfer *t, CURLcode resu
     char *peer = NULL;
 
     t->answer->status = (int)status_of(t);
-    if (!web_proxy_named() && !web->socket &&
+    if (!web_proxy_named(web) && !web->socket &&
         t->curl->easy_getinfo(t->easy, CURLINFO_PRIMARY_IP, &peer) == CURLE_OK && peer)
         snprintf(t->answer->peer, sizeof t->answer->peer, "%s", peer);
     if (t->answer->stopped)
@@ -395,7 +411,7 @@ static int judge(const struct tn_web *web, struct web_transfer *t, CURLcode resu
 static int transfer(struct tn_web *web, struct web_line *line, struct web_transfer *t,
                     struct tn_error *err)
 {
-    tn_autofree char *url = tn_asprintf("%s%s", web->base, t->call->target);
+    tn_autofree char *url = tn_asprintf("%s%s", web->place, t->call->target);
     struct curl_slist *headers = NULL, *pinned = NULL;
     CURLcode result = CURLE_OK;
     int r = web_headers(web, t->call, &headers, err);

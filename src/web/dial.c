@@ -251,7 +251,7 @@ static int connect_line(struct tn_web *web, struct web_line *line, int64_t deadl
     curl_socket_t fd = CURL_SOCKET_BAD;
     CURLcode result = CURLE_OK;
 
-    web_set_place(web, &t, web->base);
+    web_set_place(web, &t, web->place);
     web->curl->easy_setopt(line->easy, CURLOPT_CONNECT_ONLY, 1L);
     web->curl->easy_setopt(line->easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
     web->curl->easy_setopt(line->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);

@@ -52,7 +52,7 @@ enum tn_web_reach tn_web_reach_of(const char *host)
 
 /* --- transfers -------------------------------------------------------------------------------- */
 
-bool web_proxy_named(void)
+bool web_proxy_named(const struct tn_web *web)
 {
     static const char *const names[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
                                         "ALL_PROXY"};
@@ -62,7 +62,7 @@ bool web_proxy_named(void)
         if (value && *value)
             return true;
     }
-    return false;
+    return web->proxy != NULL;
 }
 
 static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
@@ -76,8 +76,7 @@ static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sock
     return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 }
 
-/* "host" and "port" of the base, on the heap. */
-static void split_base(const char *base, char **host, char **port)
+void web_split_base(const char *base, char **host, char **port)
 {
     const char *start = strstr(base, "://") + 3;
     size_t n = strcspn(start, "/?#");
@@ -125,8 +124,8 @@ int web_guard(const struct tn_web *web, struct web_transfer *t, struct curl_slis
         return 0;
     t->guarded = true;
     t->reach = web->reach;
-    split_base(web->base, &host, &port);
-    if (!web_proxy_named() || tn_web_reach_of(host) == TN_WEB_LOOPBACK)
+    web_split_base(web->base, &host, &port);
+    if (!web_proxy_named(web) || tn_web_reach_of(host) == TN_WEB_LOOPBACK)
         return 0;
     t->checked = true;
     if (look_up(t, host, port, &pin) < 0)

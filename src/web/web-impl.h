@@ -16,7 +16,9 @@ struct web_line {
 
 struct tn_web {
     const struct web_curl *curl;
-    char *base, *socket;
+    char *base, *socket, *proxy;
+    char *place;                   /* base as libcurl is told: with the name of the certificate, */
+    struct curl_slist *connect_to; /* which is then not where to connect to */
     char *ca_file, *cert_file;
     char *ca, *cert, *key;
     bool insecure, http2;
@@ -56,8 +58,10 @@ int web_carry_out(struct web_line *line, struct web_transfer *t, CURLcode *resul
 int web_guard(const struct tn_web *web, struct web_transfer *t, struct curl_slist **pinned,
               struct tn_error *err);
 void web_set_guard(const struct tn_web *web, struct web_transfer *t);
-/* Whether the environment names a proxy that such a transfer may use. */
-bool web_proxy_named(void);
+/* Whether there is a proxy that such a transfer may use. */
+bool web_proxy_named(const struct tn_web *web);
+/* "host" (v6 in brackets) and "port" of the base, on the heap. */
+void web_split_base(const char *base, char **host, char **port);
 /* Makes an error of a result; returns -1. */
 int web_failed(const struct tn_web *web, struct web_transfer *t, CURLcode code,
                struct tn_error *err);

@@ -26,6 +26,24 @@ static const char *ca_file_of(const struct tn_web_tls *tls)
     return tls->ca_file || tls->ca || !usual || !*usual ? tls->ca_file : usual;
 }
 
+/* libcurl holds a certificate against the host of the URL: that is then the certificate's. */
+static void name_place(struct tn_web *web, const char *server_name)
+{
+    tn_autofree char *host = NULL, *port = NULL;
+
+    if (!server_name || strncmp(web->base, "https://", 8) != 0) {
+        web->place = tn_strdup(web->base);
+        return;
+    }
+    web_split_base(web->base, &host, &port);
+    tn_autofree char *to = tn_asprintf("::%s:%s", host, port);
+    const char *path = strchr(web->base + 8, '/');
+    web->connect_to = tn_check_memory(web->curl->slist_append(NULL, to));
+    web->place = tn_asprintf("https://%s:%s%s", server_name, port, path ? path : "");
+    tn_autofree char *called = tn_strndup(web->base + 8, strcspn(web->base + 8, "/"));
+    tn_web_header(web, "Host", called, NULL);
+}
+
 struct tn_web *tn_web_new(const struct tn_web_options *o, struct tn_error *err)
 {
     const struct web_curl *curl;
@@ -36,6 +54,7 @@ struct tn_web *tn_web_new(const struct tn_web_options *o, struct tn_error *err)
     web->curl = curl;
     web->base = tn_strdup(o->base);
     web->socket = tn_strdup_or_null(o->socket);
+    web->proxy = tn_strdup_or_null(o->proxy);
     web->ca_file = tn_strdup_or_null(ca_file_of(&o->tls));
     web->cert_file = tn_strdup_or_null(o->tls.cert_file);
     web->ca = tn_strdup_or_null(o->tls.ca);
@@ -47,6 +66,7 @@ struct tn_web *tn_web_new(const struct tn_web_options *o, struct tn_error *err)
     web->reach = o->reach;
     web->headers = tn_calloc(1, sizeof *web->headers);
     pthread_mutex_init(&web->lock, NULL);
+    name_place(web, o->tls.server_name);
     return web;
 }
 
@@ -81,6 +101,9 @@ void tn_web_free(struct tn_web *web)
     free(web->headers);
     free(web->base);
     free(web->socket);
+    free_secret(web->proxy); /* may have a password */
+    free(web->place);
+    web->curl->slist_free_all(web->connect_to);
     free(web->ca_file);
     free(web->cert_file);
     free(web->ca);

@@ -34,11 +34,12 @@
 struct tn_web;
 
 /* Files, or the same as PEM text, as a key always is; all optional.  Copied.  Without ca_file and
- * ca it is the file that $SSL_CERT_FILE names, or the system's. */
+ * ca it is the file that $SSL_CERT_FILE names, or the system's; with ca nothing else is trusted. */
 struct tn_web_tls {
     const char *ca_file, *cert_file;
     const char *ca, *cert, *key;
-    bool insecure; /* whoever answers is trusted */
+    const char *server_name; /* the certificate must be for this name instead of base's host */
+    bool insecure;           /* whoever answers is trusted */
 };
 
 /* How near an address is; later ones are nearer.  Link-local addresses, those of nobody and those
@@ -52,6 +53,7 @@ enum tn_web_reach tn_web_reach_of(const char *host);
 struct tn_web_options {
     const char *base;       /* "http://HOST[:PORT][/PATH]" or https; no trailing slash */
     const char *socket;     /* connect to this unix socket instead of the host of base */
+    const char *proxy;      /* a URL (http, https, socks5h); NULL: what the environment names */
     struct tn_web_tls tls;  /* for https */
     double connect_timeout; /* seconds; 0: ten */
     /* Nothing nearer than this is connected to, whatever names say it is and also through a proxy:
@@ -126,7 +128,7 @@ int tn_web_call(struct tn_web *web, const struct tn_web_call *call, struct tn_we
 
 /* A connected stream (CLOEXEC, blocking) to the host of base, for what is more than one request: a
  * WebSocket, a tunnel.  Nothing was sent yet, and nothing of base's path or of the headers ever is.
- * Proxies of the environment are used.  With TLS the descriptor is one end of a pair of sockets,
+ * Proxies are used.  With TLS the descriptor is one end of a pair of sockets,
  * and a thread encrypts until both sides have ended; that one side has ended its half (shutdown) is
  * then told to us, but not to the host.  -1 with err as above. */
 int tn_web_dial(struct tn_web *web, int64_t deadline, struct tn_error *err);

@@ -13,7 +13,7 @@ static void check_address(const char *text)
 {
     struct tn_hand_place place;
 
-    if (tn_hand_place(text, &place, NULL) == 0 && place.far &&
+    if (strncmp(text, "kube:", 5) != 0 && tn_hand_place(text, &place, NULL) == 0 && place.far &&
         (strpbrk(place.host, " \t\r\n/?#@") || strpbrk(place.base, " \t\r\n?#")))
         abort();
 }

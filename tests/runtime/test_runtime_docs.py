@@ -5,7 +5,7 @@ import re
 from conformance import ABILITIES
 from trees import ROOT
 
-BACKENDS = ("jail", "docker", "local", "cli", "remote", "e2b", "runloop", "modal", "daytona")
+BACKENDS = ("jail", "docker", "local", "cli", "remote", "e2b", "runloop", "modal", "daytona", "kubernetes")
 
 
 def test_the_table_of_abilities_is_true(make_world):

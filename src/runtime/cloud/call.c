@@ -55,20 +55,18 @@ bool cloud_is_id(const char *text)
 bool cloud_is_host(const char *text)
 {
     tn_autofree char *url = tn_asprintf("http://%s", text);
-    struct tn_hand_place place;
 
-    return !strpbrk(text, "/#[") && tn_hand_place(url, &place, NULL) == 0;
+    return !strpbrk(text, "/#[") && tn_hand_is_url(url);
 }
 
 char *cloud_base(const char *setting, const char *url, struct tn_error *err)
 {
-    struct tn_hand_place place;
     size_t n = strlen(url);
 
     while (n > 0 && url[n - 1] == '/')
         n--;
     tn_autofree char *base = tn_strndup(url, n);
-    if (!strchr(base, '#') && tn_hand_place(base, &place, NULL) == 0 && place.far)
+    if (tn_hand_is_url(base))
         return TN_TAKE_PTR(base);
     tn_fail(err, TN_E_INVALID, "%s: expected http(s)://HOST[:PORT][/PATH]", setting);
     return NULL;

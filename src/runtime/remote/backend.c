@@ -12,13 +12,12 @@
 static char *api_of(const struct tn_config_sandbox *c, struct tn_error *err)
 {
     const char *url = c->remote_runtime_api_url ? c->remote_runtime_api_url : "";
-    struct tn_hand_place place;
     size_t n = strlen(url);
 
     while (n > 0 && url[n - 1] == '/')
         n--;
     tn_autofree char *api = tn_strndup(url, n);
-    if (!strchr(api, '#') && tn_hand_place(api, &place, err) == 0 && place.far)
+    if (tn_hand_is_url(api))
         return TN_TAKE_PTR(api);
     tn_fail(err, TN_E_INVALID,
             "sandbox.remote_runtime_api_url: expected http(s)://HOST[:PORT][/PATH]");

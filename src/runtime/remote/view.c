@@ -104,15 +104,12 @@ static bool status_of(const struct word *words, size_t count, const char *word,
 /* An address without its final slashes; NULL when it is none. */
 static char *address_of(const char *url)
 {
-    struct tn_hand_place place;
     size_t n = strlen(url);
 
     while (n > 0 && url[n - 1] == '/')
         n--;
     tn_autofree char *text = tn_strndup(url, n);
-    return !strchr(text, '#') && tn_hand_place(text, &place, NULL) == 0 && place.far
-               ? TN_TAKE_PTR(text)
-               : NULL;
+    return tn_hand_is_url(text) ? TN_TAKE_PTR(text) : NULL;
 }
 
 static bool has_processes(enum tn_status status)

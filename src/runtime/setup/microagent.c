@@ -1,7 +1,7 @@
 #include "runtime/setup/microagent.h"
 
 #include "base/utf8.h"
-#include "runtime/yaml-tree.h"
+#include "base/yaml-tree.h"
 
 const char *const tn_microagent_types[] = {
     [TN_MICROAGENT_KNOWLEDGE] = "knowledge",
@@ -34,6 +34,8 @@ void tn_microagents_done(struct tn_microagents *list)
     free(list->items);
     *list = (struct tn_microagents){0};
 }
+
+enum { VALUES_MAX = 10000 }; /* of front matter, which comes from others */
 
 /* --- front matter ------------------------------------------------------------------------- */
 
@@ -101,7 +103,7 @@ static int read_front(struct tn_microagent *m, const char *yaml, size_t len, str
     tn_autobuf struct tn_buf text = TN_BUF_INIT(16u << 20);
     struct tn_jw w = tn_jw(&text);
 
-    if (tn_yaml_parse(yaml, len, &front, err) < 0)
+    if (tn_yaml_parse(yaml, len, VALUES_MAX, &front, err) < 0)
         return -1;
     if (!front)
         return 0;

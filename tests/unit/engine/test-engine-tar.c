@@ -12,12 +12,12 @@
 static struct tn_error err;
 
 /* The whole archive, read in pieces of that size. */
-static void read_tar(struct engine_tar *tar, size_t piece, struct tn_buf *out)
+static void read_tar(struct tn_tar *tar, size_t piece, struct tn_buf *out)
 {
     char block[4096];
     ssize_t n;
 
-    while ((n = engine_tar_read(block, piece, tar, &err)) > 0)
+    while ((n = tn_tar_read(block, piece, tar, &err)) > 0)
         tn_buf_add(out, block, (size_t)n);
     assert_int_equal(n, 0);
 }
@@ -52,10 +52,10 @@ static void test_archive(void **state)
     assert_int_equal(write(fd, data, sizeof data), sizeof data);
     for (size_t i = 0; i < TN_COUNT(pieces); i++) {
         tn_autobuf struct tn_buf out = TN_BUF_INIT(1 << 20);
-        struct engine_tar tar;
-        assert_int_equal(engine_tar_init(&tar, files, TN_COUNT(files), &err), 0);
+        struct tn_tar tar;
+        assert_int_equal(tn_tar_init(&tar, files, TN_COUNT(files), &err), 0);
         read_tar(&tar, pieces[i], &out);
-        assert_int_equal(out.len, engine_tar_length(&tar));
+        assert_int_equal(out.len, tn_tar_length(&tar));
         assert_int_equal(out.len, 512 + (512 + 1024) + 512 + (512 + 512) + 1024);
         const char *dir = out.data, *hand = dir + 512, *note = hand + 512 + 1024 + 512;
         check_sum(dir);
@@ -78,26 +78,26 @@ static void test_names(void **state)
 {
     char name[300];
     struct tn_engine_file file = {.name = name, .bytes = "x", .size = 1, .mode = 0644};
-    struct engine_tar tar;
+    struct tn_tar tar;
     tn_autobuf struct tn_buf out = TN_BUF_INIT(1 << 20);
 
     memset(name, 'a', sizeof name);
     name[150] = '/';
     name[251] = '\0';
-    assert_int_equal(engine_tar_init(&tar, &file, 1, &err), 0);
+    assert_int_equal(tn_tar_init(&tar, &file, 1, &err), 0);
     read_tar(&tar, 4096, &out);
     assert_int_equal(strnlen(out.data, 100), 100);
     assert_int_equal(strnlen(out.data + 345, 155), 150);
     check_sum(out.data);
 
     name[150] = 'a'; /* nowhere to cut it */
-    assert_int_equal(engine_tar_init(&tar, &file, 1, &err), -1);
+    assert_int_equal(tn_tar_init(&tar, &file, 1, &err), -1);
     file.name = "/absolute";
-    assert_int_equal(engine_tar_init(&tar, &file, 1, &err), -1);
+    assert_int_equal(tn_tar_init(&tar, &file, 1, &err), -1);
     file.name = "";
-    assert_int_equal(engine_tar_init(&tar, &file, 1, &err), -1);
+    assert_int_equal(tn_tar_init(&tar, &file, 1, &err), -1);
     file = (struct tn_engine_file){.name = "big", .bytes = "", .size = UINT64_C(1) << 33};
-    assert_int_equal(engine_tar_init(&tar, &file, 1, &err), -1);
+    assert_int_equal(tn_tar_init(&tar, &file, 1, &err), -1);
     assert_int_equal(err.code, TN_E_TOO_LARGE);
 }
 
@@ -105,14 +105,14 @@ static void test_file_that_shrinks(void **state)
 {
     int fd = memfd_create("short", MFD_CLOEXEC);
     struct tn_engine_file file = {.name = "short", .fd = fd, .size = 10, .mode = 0644};
-    struct engine_tar tar;
+    struct tn_tar tar;
     char block[4096];
 
     assert_int_equal(write(fd, "12345", 5), 5);
-    assert_int_equal(engine_tar_init(&tar, &file, 1, &err), 0);
-    assert_int_equal(engine_tar_read(block, sizeof block, &tar, &err), 512);
-    assert_int_equal(engine_tar_read(block, sizeof block, &tar, &err), 5);
-    assert_int_equal(engine_tar_read(block, sizeof block, &tar, &err), -1);
+    assert_int_equal(tn_tar_init(&tar, &file, 1, &err), 0);
+    assert_int_equal(tn_tar_read(block, sizeof block, &tar, &err), 512);
+    assert_int_equal(tn_tar_read(block, sizeof block, &tar, &err), 5);
+    assert_int_equal(tn_tar_read(block, sizeof block, &tar, &err), -1);
     close(fd);
 }
 

@@ -209,10 +209,9 @@ static void test_environment(void **state)
     assert_int_equal(c.sandbox.additional_networks.count, 2);
     assert_string_equal(c.sandbox.trusted_dirs.items[1], "/y");
     assert_false(c.core.run_as_openhands || c.core.debug || c.sandbox.user_id.set);
-    assert_warnings(
-        &c, "SANDBOX_USER_ID is ignored: expected an integer from 0 to 4294967294 or null, "
-            "found 'many'\n"
-            "[kubernetes] has no effect: there is no runtime kubernetes here (namespace)\n");
+    assert_warnings(&c,
+                    "SANDBOX_USER_ID is ignored: expected an integer from 0 to 4294967294 or null, "
+                    "found 'many'\n");
     assert_value(&c, "sandbox.api_key", "*** (environment: SANDBOX_API_KEY)");
     assert_value(&c, "sandbox.runtime_startup_env_vars",
                  "{\"A\":\"***\",\"D\":\"***\"} (environment: SANDBOX_RUNTIME_STARTUP_ENV_VARS)");
@@ -448,11 +447,6 @@ static void test_idle_wishes(void **state)
     assert_warnings(&c, "");
     assert_int_equal(tn_config_set(&c, "security.security_analyzer", "nonsense", &err), -1);
     tn_config_done(&c);
-    setenv("KUBERNETES_PRIVILEGED", "true", 1);
-    load(&c, NULL);
-    assert_warnings(
-        &c, "[kubernetes] has no effect: there is no runtime kubernetes here (privileged)\n");
-    tn_config_done(&c);
 }
 
 /* Sections in a section, from every source. */
@@ -502,10 +496,7 @@ static void test_openhands_file(void **state)
 
     load(&c, TN_SOURCE_ROOT "/tests/unit/runtime/openhands.toml");
     assert_string_equal(c.core.e2b_api_key, "e2b-secret");
-    assert_warnings(&c,
-                    "[kubernetes] has no effect: there is no runtime kubernetes here (namespace, "
-                    "ingress_domain, pvc_storage_size, pvc_storage_class, resource_cpu_request, "
-                    "tolerations_yaml, privileged)\n");
+    assert_warnings(&c, "");
     assert_string_equal(c.tendon.runtime, "docker");
     assert_string_equal(c.core.workspace_base, "/srv/project");
     tn_autofree char *store = tn_asprintf("%s/.store", p->path);

@@ -5,8 +5,8 @@
 
 #include <cmocka.h>
 
+#include "base/yaml-tree.h"
 #include "runtime/setup/microagent.h"
-#include "runtime/yaml-tree.h"
 
 /* --- YAML --------------------------------------------------------------------------------- */
 
@@ -38,7 +38,7 @@ static void test_yaml(void **state)
         tn_autobuf struct tn_buf out = TN_BUF_INIT(1 << 12);
         struct tn_jw w = tn_jw(&out);
         struct tn_error err = {0};
-        if (tn_yaml_parse(cases[i].yaml, strlen(cases[i].yaml), &tree, &err) < 0)
+        if (tn_yaml_parse(cases[i].yaml, strlen(cases[i].yaml), 10000, &tree, &err) < 0)
             fail_msg("%s: %s", cases[i].yaml, err.text);
         if (!cases[i].json) {
             assert_null(tree);
@@ -54,7 +54,7 @@ static void refuse_yaml(const char *yaml, const char *expected)
     struct tn_json *tree = NULL;
     struct tn_error err = {0};
 
-    assert_int_equal(tn_yaml_parse(yaml, strlen(yaml), &tree, &err), -1);
+    assert_int_equal(tn_yaml_parse(yaml, strlen(yaml), 10000, &tree, &err), -1);
     if (!strstr(err.text, expected))
         fail_msg("%s", err.text);
     assert_null(tree);

@@ -26,8 +26,8 @@ bool daytona_is_near(const char *api, const char *url)
 {
     struct tn_hand_place a, b;
 
-    if (tn_hand_place(api, &a, NULL) < 0 || tn_hand_place(url, &b, NULL) < 0 || !b.far ||
-        (is_secure(api) && !is_secure(url)))
+    if (!tn_hand_is_url(url) || tn_hand_place(api, &a, NULL) < 0 ||
+        tn_hand_place(url, &b, NULL) < 0 || (is_secure(api) && !is_secure(url)))
         return false;
     if (strcasecmp(a.host, b.host) == 0)
         return true;

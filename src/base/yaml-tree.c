@@ -1,4 +1,4 @@
-#include "runtime/yaml-tree.h"
+#include "base/yaml-tree.h"
 
 #include <strings.h>
 #include <yaml.h>
@@ -7,7 +7,6 @@
 #include "base/py-literal.h"
 
 #define DEPTH_MAX 32
-#define VALUES_MAX 10000
 #define BYTES_MAX (16u << 20)
 
 /* --- the library -------------------------------------------------------------------------- */
@@ -93,7 +92,7 @@ struct reader {
         bool mapping, value; /* the next thing is the value of a key */
     } stack[DEPTH_MAX];
     int depth;
-    int values, documents;
+    int values, most, documents;
     struct tn_error *err;
 };
 
@@ -158,7 +157,7 @@ static int take_scalar(struct reader *r, const yaml_event_t *e)
 /* 1 at the end of everything. */
 static int take_event(struct reader *r, const yaml_event_t *e)
 {
-    if (++r->values > VALUES_MAX)
+    if (++r->values > r->most)
         return refuse(r, e, "too many values");
     switch (e->type) {
     case YAML_STREAM_END_EVENT:
@@ -205,10 +204,11 @@ static int read_all(struct reader *r)
     return result < 0 ? -1 : 0;
 }
 
-int tn_yaml_parse(const char *text, size_t len, struct tn_json **tree, struct tn_error *err)
+int tn_yaml_parse(const char *text, size_t len, int most, struct tn_json **tree,
+                  struct tn_error *err)
 {
     tn_autobuf struct tn_buf json = TN_BUF_INIT(BYTES_MAX);
-    struct reader r = {.w = tn_jw(&json), .err = err};
+    struct reader r = {.w = tn_jw(&json), .most = most, .err = err};
 
     if (tn_library_load(&library, err) < 0)
         return -1;

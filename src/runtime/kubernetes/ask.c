@@ -1,0 +1,257 @@
+/* One object at a time, always looked at before it is believed to be ours. */
+#include "base/clock.h"
+#include "runtime/kubernetes/pods.h"
+
+#define STORAGE_SECONDS 60.0 /* that it is known whether there is storage */
+
+/* Kinds that are not in the core group. */
+static const struct {
+    const char *kind, *group;
+} groups[] = {
+    {"ingresses", "/apis/networking.k8s.io/v1"},
+    {"networkpolicies", "/apis/networking.k8s.io/v1"},
+};
+
+char *pods_target(const struct pods *p, const char *kind, const char *after)
+{
+    const char *group = "/api/v1";
+
+    for (size_t i = 0; i < TN_COUNT(groups); i++)
+        if (strcmp(groups[i].kind, kind) == 0)
+            group = groups[i].group;
+    return tn_asprintf("%s/namespaces/%s/%s%s", group, p->namespace, kind, after);
+}
+
+static char *target_of(const struct pods *p, const char *kind, const char *name)
+{
+    tn_autofree char *after = tn_asprintf("/%s", name);
+
+    return pods_target(p, kind, after);
+}
+
+const char *pods_own_id(const struct pods *p, const struct tn_json *object)
+{
+    const struct tn_json *labels = tn_json_get(tn_json_get(object, "metadata"), "labels");
+    const char *id = tn_json_get_str(labels, POD_ID, "");
+
+    return strcmp(tn_json_get_str(labels, POD_STATE, ""), p->mark) == 0 && strlen(id) == 10 &&
+                   strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789") == 10
+               ? id
+               : NULL;
+}
+
+const char *pods_uid(const struct tn_json *object)
+{
+    return tn_json_get_str(tn_json_get(object, "metadata"), "uid", "");
+}
+
+static bool is_going(const struct tn_json *object)
+{
+    return tn_json_get(tn_json_get(object, "metadata"), "deletionTimestamp");
+}
+
+/* Whatever has that name. */
+static int get(const struct pods *p, const char *kind, const char *name, struct tn_json **out,
+               int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *target = target_of(p, kind, name);
+    struct tn_error why = {0};
+
+    *out = NULL;
+    if (kube_call(p->kube, &(struct kube_call){.target = target}, out, deadline, &why) == 0 ||
+        why.code == TN_E_NOT_FOUND)
+        return 0;
+    if (err)
+        *err = why;
+    return -1;
+}
+
+int pods_get(const struct pods *p, const char *kind, const char *name, const char *id,
+             struct tn_json **out, int64_t deadline, struct tn_error *err)
+{
+    if (get(p, kind, name, out, deadline, err) < 0)
+        return -1;
+    const char *own = pods_own_id(p, *out);
+    if (*out && !(own && strcmp(own, id) == 0))
+        tn_json_free(TN_TAKE_PTR(*out));
+    return 0;
+}
+
+/* --- making ----------------------------------------------------------------------------------- */
+
+int pods_make(const struct pods *p, const char *kind, const char *name, const char *id,
+              const struct tn_buf *manifest, struct tn_json **out, int cancel, int64_t deadline,
+              struct tn_error *err)
+{
+    tn_autofree char *target = pods_target(p, kind, "");
+    const struct kube_call call = {
+        .target = target, .body = tn_buf_str(manifest), .cancel = cancel};
+    tn_autojson struct tn_json *there = NULL;
+
+    for (;;) {
+        struct tn_error why = {0};
+        if (kube_call(p->kube, &call, out, deadline, &why) == 0)
+            return 0;
+        if (why.code != TN_E_CONFLICT)
+            return tn_fail(err, why.code, "%s", why.text);
+        /* Our own, whose answer was lost; or the one before it, which is not quite gone. */
+        tn_json_free(TN_TAKE_PTR(there));
+        if (get(p, kind, name, &there, deadline, err) < 0)
+            return -1;
+        const char *own = pods_own_id(p, there);
+        if (there && !(own && strcmp(own, id) == 0))
+            return tn_fail(err, TN_E_CONFLICT, "%s %s is there, and not ours", kind, name);
+        if (there && !is_going(there))
+            break;
+        if (there && pods_await_end(p, kind, name, deadline, err) < 0)
+            return -1;
+        if (tn_now() >= deadline)
+            return tn_fail(err, TN_E_TIMEOUT, "%s", why.text);
+    }
+    if (out)
+        *out = TN_TAKE_PTR(there);
+    return 0;
+}
+
+/* --- ending ----------------------------------------------------------------------------------- */
+
+int pods_delete(const struct pods *p, const char *kind, const char *name, const char *uid,
+                int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *target = target_of(p, kind, name);
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(4096);
+    struct tn_jw w = tn_jw(&body);
+    struct tn_error why = {0};
+
+    pod_json(&w, NULL,
+             "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\","
+             "\"propagationPolicy\":\"Foreground\",\"preconditions\":{\"uid\":%s}}",
+             uid);
+    const struct kube_call call = {.method = "DELETE", .target = target, .body = tn_buf_str(&body)};
+    /* A conflict: another one has the name by now. */
+    if (kube_call(p->kube, &call, NULL, deadline, &why) == 0 || why.code == TN_E_NOT_FOUND ||
+        why.code == TN_E_CONFLICT)
+        return 0;
+    return tn_fail(err, why.code, "%s", why.text);
+}
+
+/* There is one, as far as was told. */
+static int note_presence(enum kube_change change, const struct tn_json *object, void *ctx)
+{
+    bool *there = ctx;
+
+    if (change == KUBE_ADDED || change == KUBE_MODIFIED)
+        *there = true;
+    else if (change == KUBE_DELETED)
+        *there = false;
+    /* Before the list is whole nothing is known. */
+    return (change == KUBE_SYNCED || change == KUBE_DELETED) && !*there;
+}
+
+int pods_await_end(const struct pods *p, const char *kind, const char *name, int64_t deadline,
+                   struct tn_error *err)
+{
+    tn_autofree char *after = tn_asprintf("?fieldSelector=metadata.name%%3D%s", name);
+    tn_autofree char *target = pods_target(p, kind, after);
+    bool there = false;
+
+    if (kube_watch(p->kube, target, note_presence, &there, 0, deadline, err) == 0)
+        return 0;
+    return tn_error_context(err, "%s %s is not gone yet", kind, name);
+}
+
+/* --- further questions ------------------------------------------------------------------------ */
+
+int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
+                  int64_t deadline, struct tn_error *err)
+{
+    tn_autofree char *name = pod_name(s->id, "");
+    autopodcause struct pod_cause cause = {0};
+
+    if (pods_get(p, "pods", name, s->id, pod, deadline, err) < 0)
+        return -1;
+    if (!*pod)
+        return tn_fail(err, TN_E_NOT_FOUND, "it has no pod");
+    pod_cause(*pod, &cause);
+    if (cause.status == TN_STATUS_RUNNING)
+        return 0;
+    return tn_fail(err, TN_E_CONFLICT, "it is %s%s%s", tn_status_words[cause.status],
+                   cause.reason ? ": " : "", cause.reason ? cause.reason : "");
+}
+
+char *pods_warning(const struct pods *p, const char *pod, int64_t deadline)
+{
+    tn_autofree char *after =
+        tn_asprintf("?limit=100&fieldSelector=type%%3DWarning,involvedObject.name%%3D%s", pod);
+    tn_autofree char *target = pods_target(p, "events", after);
+    tn_autojson struct tn_json *events = NULL;
+    const struct kube_call call = {.target = target, .hurried = true};
+
+    if (kube_call(p->kube, &call, &events, deadline, NULL) < 0)
+        return NULL;
+    return pod_last_warning(events);
+}
+
+static bool is_default_class(const struct tn_json *class)
+{
+    static const char *const names[] = {"storageclass.kubernetes.io/is-default-class",
+                                        "storageclass.beta.kubernetes.io/is-default-class"};
+    const struct tn_json *notes = tn_json_get(tn_json_get(class, "metadata"), "annotations");
+
+    for (size_t i = 0; i < TN_COUNT(names); i++)
+        if (strcmp(tn_json_get_str(notes, names[i], ""), "true") == 0)
+            return true;
+    return false;
+}
+
+int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_error *err)
+{
+    tn_autojson struct tn_json *answer = NULL;
+    const struct kube_call call = {.target = "/apis/storage.k8s.io/v1/storageclasses?limit=500"};
+    struct tn_error why = {0};
+
+    pthread_mutex_lock(&p->lock);
+    bool known = tn_now() < p->storage_until;
+    *has = p->has_storage;
+    pthread_mutex_unlock(&p->lock);
+    if (known)
+        return 0;
+    /* They are the cluster's: who has rights in a namespace alone knows of none. */
+    if (kube_call(p->kube, &call, &answer, deadline, &why) < 0 && why.code != TN_E_DENIED)
+        return tn_fail(err, why.code, "storage classes: %s", why.text);
+    const struct tn_json *items = tn_json_get(answer, "items");
+    *has = false;
+    for (size_t i = 0; !*has && i < tn_json_count(items); i++)
+        *has = is_default_class(tn_json_at(items, i));
+    pthread_mutex_lock(&p->lock);
+    p->has_storage = *has;
+    p->storage_until = tn_deadline_in(STORAGE_SECONDS);
+    pthread_mutex_unlock(&p->lock);
+    return 0;
+}
+
+int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadline,
+                       struct tn_error *err)
+{
+    tn_autofree char *name = tn_asprintf("tendon-%s", pod_networks[network]);
+    tn_autofree char *target = pods_target(p, "networkpolicies", "");
+    tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
+    tn_autojson struct tn_json *there = NULL;
+    struct tn_error why = {0};
+
+    pthread_mutex_lock(&p->lock);
+    bool has = network == POD_NETWORK_BRIDGE || p->has_policy[network];
+    pthread_mutex_unlock(&p->lock);
+    if (has)
+        return 0;
+    if (get(p, "networkpolicies", name, &there, deadline, err) < 0)
+        return tn_error_context(err, "network policy %s", name);
+    pod_put_policy(network, &body);
+    const struct kube_call call = {.target = target, .body = tn_buf_str(&body)};
+    if (!there && kube_call(p->kube, &call, NULL, deadline, &why) < 0 && why.code != TN_E_CONFLICT)
+        return tn_fail(err, why.code, "network policy %s: %s", name, why.text);
+    pthread_mutex_lock(&p->lock);
+    p->has_policy[network] = true;
+    pthread_mutex_unlock(&p->lock);
+    return 0;
+}

@@ -1,0 +1,38 @@
+/* The table of the backend. */
+#include "runtime/kubernetes/pods.h"
+
+static int check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
+{
+    return pod_check(host->config, spec, err);
+}
+
+/* A policy of the cluster's network is no gate. */
+static int network(const struct tn_host *host, const struct tn_spec *spec, const char *ref,
+                   const struct tn_str_list **allow)
+{
+    *allow = NULL;
+    return spec->network == TN_NETWORK_DEFAULT ? TN_NETWORK_OPEN : spec->network;
+}
+
+static const char *const aliases[] = {"k8s", NULL};
+
+const struct tn_backend tn_backend_kubernetes = {
+    .name = "kubernetes",
+    .aliases = aliases,
+    .summary = "pods of a Kubernetes cluster, of any image, unbuilt",
+    .abilities = TN_CAN_STOP | TN_CAN_ISOLATE | TN_CAN_IMAGE | TN_CAN_NETWORK_NONE | TN_CAN_GVISOR,
+    .open = pods_open,
+    .close = pods_close,
+    .check = check,
+    .create = pods_create,
+    .inspect = pods_inspect,
+    .drive = pods_drive,
+    .list = pods_list,
+    .put = pods_put,
+    .exec = pods_exec,
+    .url = pods_url,
+    .logs = pods_logs,
+    .network = network,
+    .usage = pods_usage,
+    .doctor = pods_doctor,
+};

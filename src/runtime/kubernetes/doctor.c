@@ -1,0 +1,231 @@
+/* What a cluster offers, and what this user may do there. */
+#include "base/clock.h"
+#include "runtime/kubernetes/pods.h"
+
+#define LOOK_SECONDS 20.0
+
+struct report {
+    const struct tn_host *host;
+    struct kube *kube;
+    tn_symptom_fn fn;
+    void *ctx;
+    int64_t deadline;
+};
+
+static void tell(const struct report *r, const char *what, bool good, bool needed,
+                 const char *detail)
+{
+    r->fn(&(struct tn_symptom){.what = what, .good = good, .needed = needed, .detail = detail},
+          r->ctx);
+}
+
+static int ask(const struct report *r, const char *target, const char *body, struct tn_json **out,
+               struct tn_error *err)
+{
+    const struct kube_call call = {.target = target, .body = body, .hurried = true};
+
+    return kube_call(r->kube, &call, out, r->deadline, err);
+}
+
+/* --- rights ----------------------------------------------------------------------------------- */
+
+/* Every verb that this backend uses: the Role of deploy/ has just these. */
+static const struct {
+    const char *group, *resource, *sub;
+    const char *verbs;
+    bool needed;
+} rights[] = {
+    {"", "secrets", "", "get list watch create delete", true},
+    {"", "secrets", "finalizers", "update", false}, /* OpenShift asks for it of owners */
+    {"", "pods", "", "get list watch create delete", true},
+    {"", "pods", "exec", "get create", true},
+    {"", "pods", "log", "get", true},
+    {"", "pods", "proxy", "get create update delete", false}, /* unless pods are reached directly */
+    {"", "persistentvolumeclaims", "", "get list watch create delete", true},
+    {"", "events", "", "list", false},
+    {"", "services", "", "get create", false},
+    {"networking.k8s.io", "ingresses", "", "get create", false},
+    {"networking.k8s.io", "networkpolicies", "", "get create", false},
+    {"metrics.k8s.io", "pods", "", "get", false},
+};
+
+static bool may(const struct report *r, size_t i, const char *verb, struct tn_error *err)
+{
+    tn_autofree char *body = tn_asprintf(
+        "{\"apiVersion\":\"authorization.k8s.io/v1\","
+        "\"kind\":\"SelfSubjectAccessReview\",\"spec\":{\"resourceAttributes\":{"
+        "\"namespace\":\"%s\",\"group\":\"%s\",\"resource\":\"%s\","
+        "\"subresource\":\"%s\",\"verb\":\"%s\"}}}",
+        kube_namespace(r->kube), rights[i].group, rights[i].resource, rights[i].sub, verb);
+    tn_autojson struct tn_json *answer = NULL;
+
+    return ask(r, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body, &answer, err) ==
+               0 &&
+           tn_json_bool(tn_json_get(tn_json_get(answer, "status"), "allowed"), false);
+}
+
+static void tell_rights(const struct report *r)
+{
+    for (size_t i = 0; i < TN_COUNT(rights); i++)
+        for (const char *at = rights[i].verbs; *at;) {
+            size_t n = strcspn(at, " ");
+            tn_autofree char *verb = tn_strndup(at, n);
+            tn_autofree char *what = tn_asprintf("%s %s%s%s", verb, rights[i].resource,
+                                                 *rights[i].sub ? "/" : "", rights[i].sub);
+            struct tn_error why = {0};
+            bool good = may(r, i, verb, &why);
+            tell(r, what, good, rights[i].needed,
+                 good       ? "allowed"
+                 : why.code ? why.text
+                            : "not allowed in this namespace: see the Role of deploy/");
+            at += n + (at[n] == ' ');
+        }
+}
+
+/* --- what is there ---------------------------------------------------------------------------- */
+
+/* Names of a list that belongs to the cluster; those with the annotation are marked. */
+static void tell_classes(const struct report *r, const char *what, const char *target,
+                         const char *wanted, const char *mark, const char *missing)
+{
+    tn_autojson struct tn_json *answer = NULL;
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(4096);
+    struct tn_error why = {0};
+    bool good = false;
+
+    if (ask(r, target, NULL, &answer, &why) < 0) {
+        tell(r, what, false, false, why.text);
+        return;
+    }
+    const struct tn_json *items = tn_json_get(answer, "items");
+    for (size_t i = 0; i < tn_json_count(items); i++) {
+        const struct tn_json *meta = tn_json_get(tn_json_at(items, i), "metadata");
+        const char *name = tn_json_get_str(meta, "name", "");
+        bool usual = mark && strcmp(tn_json_get_str(tn_json_get(meta, "annotations"), mark, ""),
+                                    "true") == 0;
+        good |= wanted && *wanted ? strcmp(name, wanted) == 0 : usual;
+        tn_buf_printf(&text, "%s%.60s%s", text.len ? ", " : "", name, usual ? " (default)" : "");
+    }
+    if (!good)
+        tn_buf_printf(&text, "%s%s", text.len ? "; " : "", missing);
+    tell(r, what, good, false, tn_buf_str(&text));
+}
+
+static void tell_all_classes(const struct report *r)
+{
+    const struct tn_config_kubernetes *k = &r->host->config->kubernetes;
+
+    tell_classes(r, "storage class", "/apis/storage.k8s.io/v1/storageclasses?limit=100",
+                 k->pvc_storage_class, "storageclass.kubernetes.io/is-default-class",
+                 "none for workspaces, which end with their pods: no stop "
+                 "(kubernetes.pvc_storage_class)");
+    tell_classes(r, "ingress class", "/apis/networking.k8s.io/v1/ingressclasses?limit=100",
+                 k->ingress_class, "ingressclass.kubernetes.io/is-default-class",
+                 "none for the ports of people (kubernetes.ingress_class)");
+    tell_classes(r, "gVisor", "/apis/node.k8s.io/v1/runtimeclasses?limit=100",
+                 k->runtime_class_gvisor, NULL,
+                 "no runtime class of that name (kubernetes.runtime_class_gvisor)");
+}
+
+/* "used of hard" of every quota in the namespace. */
+static void tell_quota(const struct report *r)
+{
+    tn_autofree char *target =
+        tn_asprintf("/api/v1/namespaces/%s/resourcequotas?limit=20", kube_namespace(r->kube));
+    tn_autojson struct tn_json *answer = NULL;
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(4096);
+
+    if (ask(r, target, NULL, &answer, NULL) < 0)
+        return; /* who may not see it meets it */
+    const struct tn_json *items = tn_json_get(answer, "items");
+    for (size_t i = 0; i < tn_json_count(items); i++) {
+        const struct tn_json *status = tn_json_get(tn_json_at(items, i), "status");
+        const char *pods = tn_json_get_str(tn_json_get(status, "hard"), "pods", NULL);
+        const char *used = tn_json_get_str(tn_json_get(status, "used"), "pods", "0");
+        tn_buf_printf(&text, "%s%.60s", text.len ? ", " : "",
+                      tn_json_get_str(tn_json_get(tn_json_at(items, i), "metadata"), "name", ""));
+        if (pods)
+            tn_buf_printf(&text, ": %.20s of %.20s pods", used, pods);
+    }
+    tell(r, "quota", true, false, text.len ? tn_buf_str(&text) : "none in this namespace");
+}
+
+static void tell_hand(const struct report *r)
+{
+    const char *image = r->host->config->kubernetes.hand_image;
+    tn_autofree char *detail =
+        image && *image
+            ? tn_asprintf("%s by %.200s",
+                          r->host->config->kubernetes.hand_volume == TN_KUBERNETES_IMAGE
+                              ? "mounted"
+                              : "an init container copies it",
+                          image)
+            : tn_strdup("put in by exec, which takes longer and needs sh, head and uname in images:"
+                        " tendon build --hand-image, kubernetes.hand_image");
+
+    tell(r, "hand", image && *image, false, detail);
+}
+
+static void tell_network(const struct report *r)
+{
+    static const char *const names[] = {"tendon-none", "tendon-open"};
+
+    for (size_t i = 0; i < TN_COUNT(names); i++) {
+        tn_autofree char *target =
+            tn_asprintf("/apis/networking.k8s.io/v1/namespaces/%s/networkpolicies/%s",
+                        kube_namespace(r->kube), names[i]);
+        struct tn_error why = {0};
+        bool there = ask(r, target, NULL, NULL, &why) == 0;
+        tell(r, names[i], there || why.code == TN_E_NOT_FOUND, false,
+             there                        ? "the network policy is there; the cluster's network "
+                                            "plugin decides whether it holds"
+             : why.code == TN_E_NOT_FOUND ? "made by the first sandbox that wants it"
+                                          : why.text);
+    }
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static int tell_server(const struct report *r)
+{
+    tn_autojson struct tn_json *version = NULL;
+    struct tn_error why = {0};
+
+    if (ask(r, "/version", NULL, &version, &why) < 0) {
+        tell(r, "cluster", false, true, why.text);
+        return -1;
+    }
+    tn_autofree char *git = kube_line(tn_json_get_str(version, "gitVersion", ""));
+    tn_autofree char *detail =
+        tn_asprintf("%.60s at %.200s (%.200s), namespace %s", git, kube_server(r->kube),
+                    kube_source(r->kube), kube_namespace(r->kube));
+    tell(r, "cluster", true, true, detail);
+    if (kube_is_insecure(r->kube))
+        tell(r, "TLS", false, false,
+             "INSECURE: whoever answers there is believed to be the cluster "
+             "(insecure-skip-tls-verify), and is sent your credentials");
+    return 0;
+}
+
+int pods_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err)
+{
+    struct report r = {
+        .host = host, .fn = fn, .ctx = ctx, .deadline = tn_deadline_in(LOOK_SECONDS)};
+    struct tn_error why = {0};
+    void *engine = NULL;
+
+    if (pods_open(host, &engine, &why) < 0) {
+        tell(&r, "cluster", false, true, why.text);
+        return 0;
+    }
+    r.kube = ((struct pods *)engine)->kube;
+    if (tell_server(&r) == 0) {
+        tell_rights(&r);
+        tell_all_classes(&r);
+        tell_quota(&r);
+        tell_hand(&r);
+        tell_network(&r);
+    }
+    pods_close(engine);
+    return 0;
+}

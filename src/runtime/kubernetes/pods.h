@@ -1,0 +1,211 @@
+/* The kubernetes backend: what its files share.
+ *
+ * A sandbox is a Secret, which holds its environment; everything else that is made for it (pod,
+ * claim, services, ingresses) is owned by that Secret, so that one DELETE removes all of it, also
+ * what a killed process was just making.  A stop deletes the pod alone.
+ *
+ * All objects carry two labels, which are sent with the request that makes them: POD_STATE is the
+ * store that they belong to, POD_ID the sandbox.  What has not both is never touched.
+ *
+ * The key stays here: the hand is told its digest, which anybody may see. */
+#ifndef TN_RUNTIME_KUBERNETES_PODS_H
+#define TN_RUNTIME_KUBERNETES_PODS_H
+
+#include <pthread.h>
+
+#include "kube/kube.h"
+#include "runtime/backend.h"
+#include "runtime/volume.h"
+
+#define POD_STATE "tendon.dev/state"
+#define POD_ID "tendon.dev/id"
+#define POD_NETWORK "tendon.dev/network"
+#define POD_CONTAINER "runtime"
+
+#define POD_HAND TN_INSIDE "/hand"
+
+enum {
+    POD_PORT_HAND = 8080,
+    POD_PORT_EDITOR = 8081,
+    POD_PORT_APP_1 = 30082,
+    POD_PORT_APP_2 = 30083,
+    POD_MANIFEST_MAX = 1 << 20,
+};
+
+/* Which NetworkPolicy selects a pod; a word of POD_NETWORK. */
+enum pod_network {
+    POD_NETWORK_NONE,
+    POD_NETWORK_OPEN,
+    POD_NETWORK_BRIDGE, /* none does: what the cluster's own network leads to */
+    POD_NETWORK_COUNT
+};
+extern const char *const pod_networks[];
+
+/* --- manifests (manifest.c, pod.c): pure ------------------------------------------------------ */
+
+/* What a manifest is made from; borrowed. */
+struct pod_plan {
+    const struct tn_config *config;
+    const struct tn_subject *subject;
+    const char *mark, *namespace;
+    const char *owner; /* uid of the Secret; NULL for that one itself */
+    bool kept;         /* the workspace is a claim */
+    enum pod_network network;
+};
+
+/* "openhands-runtime-ID" and what is appended ("", "-key", "-pvc"...); on the heap. */
+char *pod_name(const char *id, const char *after);
+/* What no pod can have, or this configuration does not allow; also wrong settings, by name. */
+int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct tn_error *err);
+/* The network of such a spec; *said: somebody has named it. */
+enum pod_network pod_choose_network(const struct tn_spec *spec, bool *said);
+const char *pod_workspace(const struct tn_config *config, const struct tn_spec *spec);
+/* Who it runs as. */
+int64_t pod_uid(const struct tn_config *config, const struct tn_spec *spec);
+/* Whether people may open that port: the editor's, the two of applications, those of the spec. */
+bool pod_has_port(const struct tn_spec *spec, int port);
+
+/* Appends the object. */
+typedef int pod_put_fn(const struct pod_plan *p, struct tn_buf *out, struct tn_error *err);
+pod_put_fn pod_put_secret, pod_put_claim, pod_put_pod;
+/* -svc with all ports of a sandbox, or -svc-code with the editor's. */
+int pod_put_service(const struct pod_plan *p, bool editor, struct tn_buf *out,
+                    struct tn_error *err);
+/* Host of the Ingress of a port, on the heap. */
+char *pod_host(const struct pod_plan *p, int port);
+int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, struct tn_error *err);
+/* Of the namespace, for all pods with that word. */
+void pod_put_policy(enum pod_network network, struct tn_buf *out);
+
+/* Begins an object with its metadata, which stays open for more; ends it. */
+void pod_open(const struct pod_plan *p, const char *api, const char *kind, const char *after,
+              struct tn_jw *w);
+int pod_close(struct tn_jw *w, struct tn_error *err);
+/* A member (key NULL: an element) that is JSON already, but for %s, a text that becomes a JSON
+ * string, and %d, an int. */
+void pod_json(struct tn_jw *w, const char *key, const char *json, ...);
+#define POD_HOME "/home/openhands" /* of those that are not root */
+
+/* "1500m", "2Gi", "1e3": a quantity of Kubernetes.  -1: it is none. */
+int pod_quantity(const char *text, double *out);
+
+/* --- what a pod says of itself (cause.c): pure ------------------------------------------------ */
+
+struct pod_cause {
+    enum tn_status status; /* never MISSING; ERROR: it ended, or will never run */
+    enum tn_code code;     /* of an ERROR */
+    enum tn_blame blame;
+    bool patient; /* an ERROR that others may mend: no node has room */
+    char *reason; /* one printable line, on the heap; or NULL */
+};
+void pod_cause_done(struct pod_cause *c);
+#define autopodcause TN_CLEANUP(pod_cause_done)
+
+/* pod: the object; stopped: we have ended it. */
+void pod_cause(const struct tn_json *pod, struct pod_cause *out);
+/* Words of the last Warning in a list of events, on the heap; or NULL. */
+char *pod_last_warning(const struct tn_json *events);
+
+/* --- life (life.c) ---------------------------------------------------------------------------- */
+
+struct pods {
+    const struct tn_host *host;
+    struct kube *kube;
+    const char *namespace;
+    char mark[17];
+    pthread_mutex_t lock;               /* of what follows */
+    bool has_policy[POD_NETWORK_COUNT]; /* it was seen */
+    int64_t storage_until;              /* what follows holds */
+    bool has_storage;
+};
+
+int pods_open(const struct tn_host *host, void **engine, struct tn_error *err);
+void pods_close(void *engine);
+int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
+                 struct tn_error *err);
+int pods_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, struct tn_place *place,
+               int64_t deadline, struct tn_error *err);
+int pods_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
+
+/* What a pod is as a place; the reason is taken from the cause. */
+void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
+                     struct pod_cause *cause, struct tn_place *place);
+/* This state makes sandboxes there, from now on. */
+int pods_note_use(const struct pods *p, struct tn_error *err);
+
+/* --- starting (start.c) ----------------------------------------------------------------------- */
+
+int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
+                struct tn_error *err);
+/* Makes the pod of a plan whose Secret, and claim, are there, and settles it. */
+int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, int64_t deadline,
+               struct tn_error *err);
+/* From a pod that was told to run to one with a hand. */
+int pods_settle(const struct pods *p, const struct tn_subject *s, struct tn_place *place,
+                int64_t deadline, struct tn_error *err);
+/* Asks the hand itself, and now and then whether its pod (from: as it was seen last) still lives:
+ * the cause is then what that says. */
+int pods_await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
+                    struct pod_cause *cause, int64_t deadline, struct tn_error *err);
+/* The network of a plan.  One that nobody has named is open where there can be policies. */
+int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
+                        struct tn_error *err);
+
+/* --- asking (ask.c) --------------------------------------------------------------------------- */
+
+/* An object of the namespace by kind ("pods") and name, certainly ours and of that sandbox; 0 with
+ * *out NULL where there is none. */
+int pods_get(const struct pods *p, const char *kind, const char *name, const char *id,
+             struct tn_json **out, int64_t deadline, struct tn_error *err);
+/* Makes it, or finds that it is there and ours (out may be NULL).  One of that name that is on its
+ * way out is waited for.  cancel as that of a subject. */
+int pods_make(const struct pods *p, const char *kind, const char *name, const char *id,
+              const struct tn_buf *manifest, struct tn_json **out, int cancel, int64_t deadline,
+              struct tn_error *err);
+/* Deletes it, if it is the one of that uid: what it owns goes first.  Gone already is fine. */
+int pods_delete(const struct pods *p, const char *kind, const char *name, const char *uid,
+                int64_t deadline, struct tn_error *err);
+/* Waits until there is none of that name. */
+int pods_await_end(const struct pods *p, const char *kind, const char *name, int64_t deadline,
+                   struct tn_error *err);
+/* "/api/v1/namespaces/NS/KIND" with what follows, on the heap. */
+char *pods_target(const struct pods *p, const char *kind, const char *after);
+/* Whether both labels are ours: its id, or NULL. */
+const char *pods_own_id(const struct pods *p, const struct tn_json *object);
+const char *pods_uid(const struct tn_json *object);
+/* The pod of a sandbox that must run: TN_E_NOT_FOUND, TN_E_CONFLICT. */
+int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
+                  int64_t deadline, struct tn_error *err);
+/* Words of the last Warning about it, on the heap; or NULL. */
+char *pods_warning(const struct pods *p, const char *pod, int64_t deadline);
+/* Whether a storage class is known for claims that name none; the answer is kept for a while. */
+int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_error *err);
+/* That the policy of that word is there; made where it is not. */
+int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadline,
+                       struct tn_error *err);
+
+/* --- using (use.c) ---------------------------------------------------------------------------- */
+
+/* The hand, where no image has it, into a container that waits for it. */
+int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,
+                  struct tn_error *err);
+/* Whether hands are reached through the API server, not by the addresses of their pods. */
+bool pods_by_proxy(const struct pods *p);
+/* Where the hand of a pod is, on the heap; NULL: it has no address yet. */
+char *pods_address(const struct pods *p, const struct tn_json *pod, const char *name);
+
+int pods_put(void *engine, const struct tn_subject *s, const char *path, const void *bytes,
+             size_t n, mode_t mode, int64_t deadline, struct tn_error *err);
+int pods_exec(void *engine, const struct tn_subject *s, const char *const *argv, struct tn_buf *out,
+              int *status, int64_t deadline, struct tn_error *err);
+int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn fn, void *ctx,
+              int64_t deadline, struct tn_error *err);
+char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err);
+int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out,
+               struct tn_error *err);
+
+/* --- doctor (doctor.c) ------------------------------------------------------------------------ */
+
+int pods_doctor(const struct tn_host *host, tn_symptom_fn fn, void *ctx, struct tn_error *err);
+
+#endif

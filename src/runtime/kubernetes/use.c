@@ -1,0 +1,331 @@
+/* Using a sandbox by the cluster's own ways, without its hand: files, commands, logs, addresses. */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include "base/clock.h"
+#include "runtime/kubernetes/pods.h"
+
+#define CALL_SECONDS 30.0
+enum { OUTPUT_MAX = 16 << 10 };
+
+/* --- programs --------------------------------------------------------------------------------- */
+
+struct output {
+    struct tn_buf *to;
+    bool full;
+};
+
+static int add_output(const void *bytes, size_t n, void *ctx)
+{
+    struct output *o = ctx;
+
+    o->full = tn_buf_add(o->to, bytes, n) < 0;
+    return o->full;
+}
+
+static int run(const struct pods *p, const char *pod, const char *const *argv, const void *input,
+               size_t n, struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err)
+{
+    struct output output = {.to = out};
+    const struct kube_exec e = {.namespace = p->namespace,
+                                .pod = pod,
+                                .container = POD_CONTAINER,
+                                .argv = argv,
+                                .input = input,
+                                .input_len = n,
+                                .out = add_output,
+                                .ctx = &output};
+
+    if (kube_exec(p->kube, &e, status, deadline, err) == 0 && !output.full)
+        return 0;
+    return output.full
+               ? tn_fail(err, TN_E_TOO_LARGE, "the command printed more than %zu bytes", out->max)
+               : -1;
+}
+
+static int said(const struct tn_buf *words, int status, struct tn_error *err)
+{
+    tn_autofree char *line = kube_line(tn_buf_str(words));
+
+    return tn_fail(err, TN_E_PEER, "a script inside ended with status %d%s%s", status,
+                   *line ? ": " : "", line);
+}
+
+int pods_exec(void *engine, const struct tn_subject *s, const char *const *argv, struct tn_buf *out,
+              int *status, int64_t deadline, struct tn_error *err)
+{
+    const struct pods *p = engine;
+    tn_autojson struct tn_json *pod = NULL;
+    tn_autofree char *name = pod_name(s->id, "");
+
+    if (pods_must_run(p, s, &pod, deadline, err) < 0 ||
+        run(p, name, argv, NULL, 0, out, status, deadline, err) < 0)
+        return tn_error_context(err, "kubernetes: sandbox %s: exec", s->id);
+    return 0;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* sh PATH SIZE MODE: the input does not always end, so that the number of bytes counts. */
+#define WRITES                                                \
+    "set -e; case $1 in */*) mkdir -p \"${1%/*}/\" ;; esac; " \
+    "head -c \"$2\" >\"$1.new\"; chmod \"$3\" \"$1.new\"; mv -f \"$1.new\" \"$1\""
+
+static int put_file(const struct pods *p, const char *pod, const char *path, const void *bytes,
+                    size_t n, mode_t mode, int64_t deadline, struct tn_error *err)
+{
+    tn_autobuf struct tn_buf words = TN_BUF_INIT(OUTPUT_MAX);
+    tn_autofree char *size = tn_asprintf("%zu", n);
+    tn_autofree char *digits = tn_asprintf("%o", (unsigned)mode & 07777);
+    const char *const argv[] = {"sh", "-c", WRITES, "sh", path, size, digits, NULL};
+    int status = 0;
+
+    if (run(p, pod, argv, bytes, n, &words, &status, deadline, err) < 0)
+        return tn_error_context(err, "put %s", path);
+    return status ? said(&words, status, err) : 0;
+}
+
+int pods_put(void *engine, const struct tn_subject *s, const char *path, const void *bytes,
+             size_t n, mode_t mode, int64_t deadline, struct tn_error *err)
+{
+    const struct pods *p = engine;
+    tn_autojson struct tn_json *pod = NULL;
+    tn_autofree char *name = pod_name(s->id, "");
+
+    if (*path != '/')
+        return tn_fail(err, TN_E_INVALID, "put %s: expected the absolute path of a file", path);
+    if (pods_must_run(p, s, &pod, deadline, err) < 0 ||
+        put_file(p, name, path, bytes, n, mode, deadline, err) < 0)
+        return tn_error_context(err, "kubernetes: sandbox %s", s->id);
+    return 0;
+}
+
+/* The same, unless it is for another machine than MACHINE, the fourth: that is then printed.  An
+ * image that cannot tell is believed to be for this one. */
+static const char takes[] = "m=$(uname -m 2>/dev/null) || m=$4; "
+                            "[ \"$m\" = \"$4\" ] || { echo \"$m\"; exit 99; }; " WRITES;
+enum { OTHER_MACHINE = 99 };
+
+/* Puts that file in as the hand.  *other: the sandbox's machine, if it is not that one. */
+static int put_hand(const struct pods *p, const char *pod, const char *path, const char *machine,
+                    struct tn_buf *other, int64_t deadline, struct tn_error *err)
+{
+    tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    int status = 0;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return tn_fail_errno(err, errno, "%s", path);
+    void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        return tn_fail_errno(err, errno, "%s", path);
+    tn_autofree char *size = tn_asprintf("%lld", (long long)st.st_size);
+    const char *const argv[] = {"sh", "-c", takes, "sh", POD_HAND, size, "755", machine, NULL};
+    int r = run(p, pod, argv, bytes, (size_t)st.st_size, other, &status, deadline, err);
+    munmap(bytes, (size_t)st.st_size);
+    if (r < 0 || status == OTHER_MACHINE)
+        return r;
+    if (status)
+        return said(other, status, err);
+    tn_buf_reset(other);
+    return 0;
+}
+
+int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t deadline,
+                  struct tn_error *err)
+{
+    tn_autobuf struct tn_buf other = TN_BUF_INIT(OUTPUT_MAX);
+    tn_autofree char *name = pod_name(s->id, "");
+    struct utsname here;
+
+    uname(&here);
+    int r = put_hand(p, name, p->host->hand, here.machine, &other, deadline, err);
+    if (r == 0 && other.len) {
+        tn_autofree char *machine =
+            tn_strndup(tn_buf_str(&other),
+                       strspn(tn_buf_str(&other), "abcdefghijklmnopqrstuvwxyz0123456789_"));
+        tn_autofree char *path = tn_asprintf("%s-%s", p->host->hand, machine);
+        tn_buf_reset(&other);
+        r = access(path, R_OK) < 0
+                ? tn_fail(err, TN_E_UNSUPPORTED,
+                          "its node is %s, and there is no hand for that machine: put one at %s, "
+                          "or set kubernetes.hand_image",
+                          machine, path)
+                : put_hand(p, name, path, machine, &other, deadline, err);
+    }
+    return r < 0 ? tn_error_context(err, "putting in the hand") : 0;
+}
+
+/* --- logs ------------------------------------------------------------------------------------- */
+
+int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn fn, void *ctx,
+              int64_t deadline, struct tn_error *err)
+{
+    const struct pods *p = engine;
+    tn_autojson struct tn_json *pod = NULL;
+    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *after =
+        tn_asprintf("/%s/log?container=" POD_CONTAINER "%s", name, follow ? "&follow=true" : "");
+    tn_autofree char *target = pods_target(p, "pods", after);
+    struct tn_error why = {0};
+
+    /* Also of one that has ended. */
+    if (pods_get(p, "pods", name, s->id, &pod, deadline, &why) == 0 && !pod)
+        tn_fail(&why, TN_E_NOT_FOUND, "it has no pod, and what its last one printed is gone");
+    if (!why.code)
+        kube_stream(p->kube, target, fn, ctx, 0, deadline, &why);
+    /* Whoever follows does so until then. */
+    if (!why.code || (follow && why.code == TN_E_TIMEOUT))
+        return 0;
+    return tn_fail(err, why.code, "kubernetes: sandbox %s: logs: %s", s->id, why.text);
+}
+
+/* --- addresses -------------------------------------------------------------------------------- */
+
+bool pods_by_proxy(const struct pods *p)
+{
+    int reach = p->host->config->kubernetes.reach;
+
+    return reach == TN_KUBERNETES_PROXY ||
+           (reach == TN_KUBERNETES_AUTO && !kube_is_inside(p->kube));
+}
+
+char *pods_address(const struct pods *p, const struct tn_json *pod, const char *name)
+{
+    const char *ip = tn_json_get_str(tn_json_get(pod, "status"), "podIP", "");
+
+    if (pods_by_proxy(p))
+        return kube_address(p->kube, p->namespace, name, POD_PORT_HAND);
+    if (!*ip || strspn(ip, "0123456789abcdef.:") != strlen(ip))
+        return NULL;
+    return tn_asprintf(strchr(ip, ':') ? "[%s]:%d" : "%s:%d", ip, POD_PORT_HAND);
+}
+
+static int make_way(const struct pods *p, const struct pod_plan *plan, int port, int64_t deadline,
+                    struct tn_error *err)
+{
+    const char *id = plan->subject->id;
+    bool editor = port == POD_PORT_EDITOR;
+    tn_autofree char *service = pod_name(id, editor ? "-svc-code" : "-svc");
+    tn_autofree char *after =
+        editor ? tn_strdup("-ingress-code") : tn_asprintf("-ingress-%d", port);
+    tn_autofree char *ingress = pod_name(id, after);
+    tn_autobuf struct tn_buf first = TN_BUF_INIT(POD_MANIFEST_MAX),
+                             second = TN_BUF_INIT(POD_MANIFEST_MAX);
+
+    return pod_put_service(plan, editor, &first, err) < 0 ||
+                   pods_make(p, "services", service, id, &first, NULL, 0, deadline, err) < 0 ||
+                   pod_put_ingress(plan, port, &second, err) < 0 ||
+                   pods_make(p, "ingresses", ingress, id, &second, NULL, 0, deadline, err) < 0
+               ? -1
+               : 0;
+}
+
+char *pods_url(void *engine, const struct tn_subject *s, int port, struct tn_error *err)
+{
+    const struct pods *p = engine;
+    const struct tn_config *c = p->host->config;
+    const char *tls = c->kubernetes.ingress_tls_secret;
+    int64_t deadline = tn_deadline_in(CALL_SECONDS);
+    tn_autofree char *name = pod_name(s->id, "-key");
+    tn_autojson struct tn_json *secret = NULL;
+    struct pod_plan plan = {.config = c, .subject = s, .mark = p->mark, .namespace = p->namespace};
+
+    if (tn_config_origin(c, "kubernetes.ingress_domain") == TN_FROM_DEFAULT) {
+        tn_fail(
+            err, TN_E_UNSUPPORTED,
+            "there is no domain for people: set kubernetes.ingress_domain, or use: tendon port");
+        return NULL;
+    }
+    if (!pod_has_port(s->spec, port)) {
+        tn_fail(err, TN_E_NOT_FOUND,
+                "port %d is none that the sandbox was made with (--port): use: tendon port", port);
+        return NULL;
+    }
+    if (pods_get(p, "secrets", name, s->id, &secret, deadline, err) < 0)
+        return NULL;
+    plan.owner = pods_uid(secret);
+    if (!secret)
+        tn_fail(err, TN_E_NOT_FOUND, "the cluster has no such sandbox");
+    if (!secret || make_way(p, &plan, port, deadline, err) < 0)
+        return NULL;
+    tn_autofree char *host = pod_host(&plan, port);
+    return tn_asprintf("%s://%s", tls && *tls ? "https" : "http", host);
+}
+
+/* --- usage ------------------------------------------------------------------------------------ */
+
+/* Numbers of its own control group, one in a line, - where there is none: bytes now and at most,
+ * microseconds, processes.  The first of two is that of version 2. */
+static const char counts[] =
+    "cd /sys/fs/cgroup; f() { cat \"$@\" 2>/dev/null | head -n 1 | grep . || echo -; }; "
+    "f memory.current memory/memory.usage_in_bytes; "
+    "f memory.peak memory/memory.max_usage_in_bytes; "
+    "f cpu.stat cpuacct/cpuacct.usage; f pids.current pids/pids.current";
+
+static int64_t next_number(const char **at)
+{
+    const char *digits = *at + strcspn(*at, "0123456789-\n");
+    int64_t number = *digits >= '0' && *digits <= '9' ? strtoll(digits, NULL, 10) : -1;
+
+    *at += strcspn(*at, "\n");
+    *at += **at == '\n';
+    return number;
+}
+
+static int ask_group(const struct pods *p, const char *pod, struct tn_usage *out, int64_t deadline,
+                     struct tn_error *err)
+{
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(OUTPUT_MAX);
+    const char *const argv[] = {"sh", "-c", counts, NULL};
+
+    int status = 0;
+
+    if (run(p, pod, argv, NULL, 0, &text, &status, deadline, err) < 0)
+        return -1;
+    const char *at = tn_buf_str(&text);
+    bool second = strstr(at, "usage_usec");
+    out->memory = next_number(&at);
+    out->memory_peak = next_number(&at);
+    int64_t cpu = next_number(&at);
+    out->cpu_seconds = cpu < 0 ? -1 : (double)cpu / (second ? 1e6 : 1e9);
+    out->processes = next_number(&at);
+    return 0;
+}
+
+/* The metrics API tells of memory, and of processors only what is used at the moment. */
+static int ask_metrics(const struct pods *p, const char *pod, struct tn_usage *out,
+                       int64_t deadline)
+{
+    tn_autofree char *target =
+        tn_asprintf("/apis/metrics.k8s.io/v1beta1/namespaces/%s/pods/%s", p->namespace, pod);
+    const struct kube_call call = {.target = target, .hurried = true};
+    tn_autojson struct tn_json *answer = NULL;
+    double bytes;
+
+    if (kube_call(p->kube, &call, &answer, deadline, NULL) < 0)
+        return -1;
+    const struct tn_json *first = tn_json_at(tn_json_get(answer, "containers"), 0);
+    if (pod_quantity(tn_json_get_str(tn_json_get(first, "usage"), "memory", ""), &bytes) < 0)
+        return -1;
+    out->memory = (int64_t)bytes;
+    return 0;
+}
+
+int pods_usage(void *engine, const struct tn_subject *s, struct tn_usage *out, struct tn_error *err)
+{
+    const struct pods *p = engine;
+    int64_t deadline = tn_deadline_in(CALL_SECONDS);
+    tn_autofree char *name = pod_name(s->id, "");
+    tn_autojson struct tn_json *pod = NULL;
+
+    *out = TN_USAGE_UNKNOWN;
+    if (pods_must_run(p, s, &pod, deadline, err) < 0)
+        return -1;
+    /* The group knows more; without a shell inside there are the metrics, if at all. */
+    return ask_group(p, name, out, deadline, err) == 0 || ask_metrics(p, name, out, deadline) == 0
+               ? 0
+               : -1;
+}

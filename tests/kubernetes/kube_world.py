@@ -1,0 +1,42 @@
+"""Sandboxes of the kubernetes backend in the tests' cluster; see tests/runtime/conformance.py."""
+
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "runtime"))
+
+from conformance import World  # noqa: E402
+
+KINDS = ("pods", "secrets", "persistentvolumeclaims", "services", "configmaps", "apis/networking.k8s.io/v1/ingresses")
+
+
+class KubeWorld(World):
+    sizes = ("memory", "cpus", "disk", "wall_time")
+
+    def __init__(self, cluster, namespace, hand, **spec):
+        super().__init__("kubernetes")
+        self.cluster, self.namespace, self.hand = cluster, namespace, hand
+        self.spec = {"image": "box:1", "hand_args": ["--shell", "sh"], **spec}
+        self.settings = {"kubernetes.namespace": namespace, "kubernetes.pvc_storage_class": "tests",
+                         "kubernetes.resource_cpu_request": "10m", "kubernetes.resource_memory_request": "16Mi"}  # fmt: skip
+        self.as_user("admin")
+
+    def as_user(self, user):
+        self.env["KUBECONFIG"] = str(self.cluster.kubeconfig("token", user, namespace=self.namespace))
+
+    def left_over(self):
+        return {}  # its processes are the cluster's
+
+    def names(self, kind):
+        api, _, name = kind.rpartition("/")
+        items = self.cluster.get(f"/{api or 'api/v1'}/namespaces/{self.namespace}/{name}")["items"]
+        return {item["metadata"]["name"] for item in items}
+
+    def census(self):
+        """Every object of the namespace that anybody could have made for a sandbox."""
+        return {kind: self.names(kind) for kind in KINDS}
+
+    def pod(self, box):
+        """What the cluster says of the pod of a sandbox."""
+        (found,) = self.cluster.get(f"/api/v1/namespaces/{self.namespace}/pods?labelSelector=tendon.dev/id={box.id}")["items"]
+        return found

@@ -1,0 +1,35 @@
+"""The conformance suite (tests/runtime) over pods of a real cluster: the same tests, in another world."""
+
+import inspect
+
+import pytest
+
+import test_runtime_errors
+import test_runtime_life
+import test_runtime_owner
+import test_runtime_use
+from kube_world import KubeWorld
+
+for _module in (test_runtime_errors, test_runtime_life, test_runtime_owner, test_runtime_use):
+    for _name, _case in vars(_module).items():
+        if _name.startswith("test_") and "make_world" not in inspect.signature(_case).parameters:
+            globals()[_name] = _case
+
+
+@pytest.fixture
+def world(cluster, namespace, static_hand, debian_image):
+    world = KubeWorld(cluster, namespace, static_hand, image=debian_image, hand_args=[])
+    before = world.census()
+    yield world
+    world.finish()
+    assert world.census() == before
+
+
+def test_network_none_is_kept_or_refused_by_name(world, driver):
+    """A pod always has an interface: that nothing leaves by it is a policy, which the cluster's network plugin keeps."""
+    box = world.new(driver, network="none")
+    assert world.pod(box)["metadata"]["labels"]["tendon.dev/network"] == "none"
+    path = f"/apis/networking.k8s.io/v1/namespaces/{world.namespace}/networkpolicies/tendon-none"
+    policy = world.cluster.get(path)["spec"]
+    assert policy["podSelector"] == {"matchLabels": {"tendon.dev/network": "none"}}
+    assert "Egress" in policy["policyTypes"] and not policy.get("egress"), policy
