@@ -83,9 +83,11 @@ def no_sanitizer_report():
 
 
 def users_of_the_host():
-    """What tells that somebody changed the users of this machine, cheaply."""
-    stats = [os.stat(path) for path in ("/etc/passwd", "/etc/group", "/etc/sudoers") if os.path.exists(path)]
-    return [(stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats]
+    """The users and groups of this machine but for those of packages (1 to 999), which others may install meanwhile; who may sudo."""
+    lines = [line for path in ("/etc/passwd", "/etc/group") for line in pathlib.Path(path).read_text().splitlines()]
+    sudoers = pathlib.Path("/etc/sudoers")
+    of_people = {line for line in lines if line.count(":") >= 3 and not 0 < int(line.split(":")[2] or 0) < 1000}
+    return of_people | set(sudoers.read_text().splitlines() if sudoers.exists() and os.access(sudoers, os.R_OK) else ())
 
 
 @pytest.fixture(autouse=True)
@@ -93,4 +95,5 @@ def no_change_of_users():
     """Fails the test that made a user on this machine: a hand as root does, and tests after it find one."""
     before = users_of_the_host()
     yield
-    assert users_of_the_host() == before, "the users of this machine are not those from before the test"
+    changed = users_of_the_host() ^ before
+    assert not changed, f"the users of this machine are not those from before the test: {sorted(changed)}"

@@ -10,8 +10,6 @@
 /* More than these are not asked one by one unless that is wanted. */
 enum { ASK_AT_MOST = 50 };
 #define ASK_SECONDS 5.0
-/* So many at the same time: a backend that is not there holds up no other. */
-enum { ASK_AT_ONCE = 16 };
 
 static const char *const refresh_words[] = {"auto", "yes", "no", NULL};
 enum { REFRESH_AUTO, REFRESH_YES, REFRESH_NO };
@@ -48,7 +46,7 @@ struct listing {
     size_t shown;
     bool refresh;
     struct asked *asked;
-    size_t asked_count, next; /* the next one to be asked: atomic */
+    size_t asked_count;
     struct table *table;
     struct tn_jw w;
 };
@@ -128,29 +126,13 @@ static int collect(const struct tn_record *r, void *ctx)
     return 0;
 }
 
-static void *ask_some(void *arg)
+static void ask(size_t i, void *ctx)
 {
-    struct listing *l = arg;
+    const struct listing *l = ctx;
+    tn_autosandbox struct tn_sandbox *sb = tn_sandbox_attach(l->rt, l->asked[i].id, NULL);
 
-    for (size_t i; (i = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED)) < l->asked_count;) {
-        tn_autosandbox struct tn_sandbox *sb = tn_sandbox_attach(l->rt, l->asked[i].id, NULL);
-        if (sb && tn_sandbox_inspect(sb, NULL, tn_deadline_in(ASK_SECONDS), NULL) == 0)
-            l->asked[i].sb = TN_TAKE_PTR(sb);
-    }
-    return NULL;
-}
-
-static void ask_all(struct listing *l)
-{
-    pthread_t threads[ASK_AT_ONCE - 1];
-    size_t started = 0;
-
-    while (started < ASK_AT_ONCE - 1 && started + 1 < l->asked_count &&
-           tn_thread_start(&threads[started], ask_some, l) == 0)
-        started++;
-    ask_some(l);
-    while (started)
-        pthread_join(threads[--started], NULL);
+    if (sb && tn_sandbox_inspect(sb, NULL, tn_deadline_in(ASK_SECONDS), NULL) == 0)
+        l->asked[i].sb = TN_TAKE_PTR(sb);
 }
 
 /* What was seen of it; one that did not answer is shown as it was known last. */
@@ -209,7 +191,8 @@ static int run(struct cli *cli, const void *given, struct tn_error *err)
                 (l.options->refresh == REFRESH_AUTO && l.count <= ASK_AT_MOST);
     if (l.refresh && tn_store_each(store, part, collect, &l, err) < 0)
         return -1;
-    ask_all(&l);
+    /* A backend that is not there holds up no other. */
+    tn_thread_share(l.asked_count, ask, &l);
     tn_jw_array(&l.w);
     if (tn_store_each(store, part, list_one, &l, err) < 0)
         return -1;

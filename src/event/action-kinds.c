@@ -11,6 +11,7 @@ const char *const tn_edit_sources[] = {
     [TN_EDIT_EDITOR] = "oh_aci", [TN_EDIT_LLM] = "llm_based_edit", NULL};
 const char *const tn_recall_types[] = {
     [TN_RECALL_WORKSPACE_CONTEXT] = "workspace_context", [TN_RECALL_KNOWLEDGE] = "knowledge", NULL};
+const char *const tn_plugin_names[] = {"jupyter", "agent_skills", "vscode", "browser", "mcp", NULL};
 const char *const tn_confirmations[] = {
     [TN_CONFIRMED] = "confirmed",
     [TN_REJECTED] = "rejected",

@@ -235,6 +235,8 @@ void tn_action_to_json(const struct tn_action *a, struct tn_jw *w);
 
 /* "run", "read", ...; lives for ever. */
 const char *tn_action_name(enum tn_action_type type);
+/* The plugins that every hand has, by name; NULL at the end. */
+extern const char *const tn_plugin_names[];
 /* 0, or -1 naming the nearest type there is.  A name with a dot in it is an action of a plugin. */
 int tn_action_type_from_name(const char *name, enum tn_action_type *type, struct tn_error *err);
 /* A hand can execute it. */

@@ -180,6 +180,24 @@ int jail_filter_set_id(struct jail *j, struct tn_error *err)
     return 0;
 }
 
+/* The threads of gVisor's systrap hand calls to each other through a listener of seccomp.  Whatever
+ * freezes or stops them interrupts the one that waits for the next call; the other one may then find
+ * none (ENOENT), takes that one for dead, and kills the program that both serve.  Without listeners,
+ * as on old kernels, they use futexes, which an interruption does not harm. */
+int jail_filter_listeners(struct jail *j, struct tn_error *err)
+{
+    static const struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SECCOMP_FILTER_FLAG_NEW_LISTENER, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+
+    return install(code, TN_COUNT(code), err);
+}
+
 int jail_filter_calls(struct jail *j, struct tn_error *err)
 {
     if (jail_filter_set_id(j, err) < 0 ||

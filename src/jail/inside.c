@@ -295,6 +295,7 @@ static const struct {
     {"Landlock", restrict_scope, FRESH},
     {"system call filter", jail_filter_calls, PLAIN},
     {"set-id filter", jail_filter_set_id, GVISOR},
+    {"listener filter", jail_filter_listeners, GVISOR},
     {"capabilities", jail_drop_capabilities, PLAIN},
     {"user", jail_become_user, FRESH},
     {"no new privileges", jail_no_new_privileges, PLAIN},

@@ -317,8 +317,10 @@ int jail_restrict_scope(struct jail *j, struct tn_error *err);
 int jail_filter_calls(struct jail *j, struct tn_error *err);
 #define JAIL_FILTERS 3 /* with the one for jails that write to directories of the host */
 int jail_drop_capabilities(struct jail *j, struct tn_error *err);
-/* The only one of the filters that runsc can live with: where j->shares. */
+/* The only one of these filters that runsc can live with: where j->shares. */
 int jail_filter_set_id(struct jail *j, struct tn_error *err);
+/* For runsc alone: a pause would kill programs on its kernel otherwise. */
+int jail_filter_listeners(struct jail *j, struct tn_error *err);
 /* Nothing where j->gains. */
 int jail_no_new_privileges(struct jail *j, struct tn_error *err);
 /* The Landlock version of this kernel, 0 when it has none. */

@@ -1,8 +1,14 @@
-/* Plugins of a sandbox, through its hand: /v1/plugins. */
+/* Plugins of a sandbox: which it can have, and those it has, through its hand: /v1/plugins. */
 #ifndef TN_RUNTIME_HAND_PLUGINS_H
 #define TN_RUNTIME_HAND_PLUGINS_H
 
 #include "runtime/hand-answer.h"
+#include "runtime/spec.h"
+
+/* For a sandbox on the files of this machine: TN_E_INVALID for a plugin that its hand will neither
+ * have built in nor find as a program tendon-plugin-NAME.  0 also when that cannot be known before,
+ * because the spec says where programs are, or brings files along. */
+int tn_plugins_check(const struct tn_spec *spec, struct tn_error *err);
 
 /* What docs/api.md says of all of them, an array; the caller frees it.  TN_E_NOT_FOUND from a
  * server that has none of ours. */

@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "net/listen.h"
 #include "net/pair.h"
+#include "runtime/hand-plugins.h"
 #include "runtime/owner.h"
 #include "runtime/process.h"
 
@@ -136,7 +137,7 @@ int tn_process_check(const char *runtime, const struct tn_spec *spec, struct tn_
             return tn_fail(err, TN_E_UNSUPPORTED,
                            "%s: the runtime %s has no such thing: %s (jail and docker do)",
                            refusals[i].field, runtime, refusals[i].why);
-    return 0;
+    return tn_plugins_check(spec, err);
 }
 
 /* --- its environment ----------------------------------------------------------------------- */

@@ -107,7 +107,7 @@ static int check_user(const struct tn_spec *spec, struct tn_error *err)
 static int check_plugins(const struct tn_spec *spec, struct tn_error *err)
 {
     for (size_t i = 0; i < spec->plugins.count; i++)
-        if (!is_word(spec->plugins.items[i], "_-", 63))
+        if (!is_word(spec->plugins.items[i], "_-", 48))
             return tn_fail(err, TN_E_INVALID, "'%.40s' is no name of a plugin",
                            spec->plugins.items[i]);
     return 0;

@@ -611,6 +611,37 @@ def test_gc_is_not_held_up_by_a_program_that_is_broken(example, tmp_path):
     assert example.ok("gc") == ""
 
 
+def test_gc_asks_all_runtimes_at_the_same_time(example, tmp_path):
+    """Each of three answers when the others were asked too: for its sandbox, whose lease is over, and for what it has."""
+    met = tmp_path / "met"
+    met.mkdir()
+    meet = f"""def meet(kind):
+    open(f"{met}/{{kind}}-{{os.getpid()}}", "w").close()
+    if not wait_until(lambda: sum(name.startswith(kind) for name in os.listdir("{met}")) >= 3, 20):
+        raise Failure("peer", "the others were not asked")
+
+
+"""
+    text = pathlib.Path(ROOT, "examples/tendon-runtime-example").read_text()
+    for line, more in (
+        ("def main():\n", meet + "def main():\n"),
+        ("        else:\n            sandbox.end()\n", "        else:\n            meet('gone')\n            sandbox.end()\n"),
+        ("    def list(self, _):\n", "    def list(self, _):\n        meet('list')\n"),
+    ):
+        assert text.count(line) == 1
+        text = text.replace(line, more)
+    for name in "abc":
+        (tmp_path / f"tendon-runtime-{name}").write_text(text)
+        (tmp_path / f"tendon-runtime-{name}").chmod(0o755)
+    example.env["PATH"] = f"{tmp_path}:{example.env['PATH']}"
+    for name in "abc":
+        example.ok("new", "--quiet", "--name", name, "--runtime", name, "--lease", "100")
+    let_time_pass(example)
+    example.ok("gc")
+    assert sorted(path.name.split("-")[0] for path in met.iterdir()) == ["gone"] * 3 + ["list"] * 3
+    assert names(example) == []
+
+
 def test_a_runtime_that_is_gone(example):
     """The sandbox can be forgotten, and that is all that can be done from here."""
     ident = example.ok("new", "--quiet", "--name", "web") and example.json("ls")[0]["id"]

@@ -196,7 +196,8 @@ class CloudTendon(Tendon):
         self.env.update(self.account.settings, **env)
 
     def finish(self):
-        assert self("rm", "--all", "--quiet").returncode == 0
-        assert self("gc").returncode == 0
+        for words in (("rm", "--all", "--quiet"), ("gc",)):
+            result = self(*words)
+            assert result.returncode == 0, result
         assert self.boxes() == []
         assert self.leftovers() == []

@@ -41,7 +41,7 @@ def test_a_domain_that_is_none(driver, vendor):
 
 def test_envd_is_not_sent_the_key(driver, vendor):
     give(vendor)
-    create(driver, timeout=10)
+    create(driver, timeout=60)
     started = vendor.asked(*START)[0]
     assert started.headers["x-access-token"] == "tok-e" and "x-api-key" not in started.headers
 
@@ -83,7 +83,7 @@ STREAMS = {
 def test_an_envd_that_lies(driver, vendor, what):
     give(vendor)
     vendor.behave[START] = lambda handler, request: handler.raw(200, STREAMS[what], STREAM)
-    refusal = create(driver, timeout=10)
+    refusal = create(driver, timeout=60)
     assert refusal.code in ("peer", "not_found"), refusal
 
 

@@ -19,7 +19,7 @@ from test_jail_states import test_from_every_state_to_every_other, test_nothing_
 from test_jail_states import test_suspend_says_why_not, test_the_reason_of_an_end  # noqa: F401
 
 # These run for every gVisor that is found; the others are slow, and make test-all's.
-SMOKE = {"test_another_kernel", "test_a_life", "test_who_comes_from_outside", "test_what_it_cannot_have"}
+SMOKE = {"test_another_kernel", "test_a_life", "test_nobody_dies_of_a_pause", "test_who_comes_from_outside", "test_what_it_cannot_have"}
 
 
 @pytest.fixture(params=["root", "user"])
@@ -57,6 +57,16 @@ def test_a_life(world, box):
     box.drive("stopped")
     box.drive("running")
     assert box.ok("cat /workspace/file") == "one" and "gvisor" in box.ok("uname -r")
+
+
+def test_nobody_dies_of_a_pause(world, box):
+    """The freezer interrupts calls in which gVisor's own threads wait for each other."""
+    worker = "(while /bin/true; do :; done; touch /tmp/died) >/dev/null 2>&1 &"
+    box.ok(f"{worker} {worker} {worker} sleep 1000 >/dev/null 2>&1 &")
+    for _ in range(15):
+        box.drive("paused")
+        box.drive("running")
+    assert "sleep 1000" in box.ok("sleep 0.2; ps ax -o args") and box.run("ls /tmp/died")[0] != 0
 
 
 def test_who_comes_from_outside(world, box):

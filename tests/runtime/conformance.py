@@ -112,7 +112,7 @@ class Driver:
         """The answer, whatever it is."""
         self.process.stdin.write(json.dumps({"do": verb, **members}) + "\n")
         self.process.stdin.flush()
-        return self.answer(members.get("timeout", 30) + PATIENCE)
+        return self.answer(members.get("timeout", 60) + PATIENCE)
 
     def answer(self, timeout):
         """To what was asked; what is told meanwhile is kept."""

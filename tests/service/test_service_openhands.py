@@ -295,7 +295,8 @@ def test_plugins_and_browser_of_the_command(acme):
 
 
 def test_a_command_that_makes_no_sense(acme):
-    for command in (words_of("openhands", "x"), words_of("a:b", "1000"), words_of("openhands", "-1")):
+    strange = words_of("openhands", "1000", "--plugins", "jupiter")
+    for command in (words_of("openhands", "x"), words_of("a:b", "1000"), words_of("openhands", "-1"), strange):
         assert acme.post("/start", {"image": IMAGE, "command": command}).status in (400, 422), command
 
 

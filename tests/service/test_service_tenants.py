@@ -300,14 +300,30 @@ def test_labels_of_a_tenant_mean_nothing_to_an_engine(service, alice):
 # --- what can never work ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wish, words", [({"network": "bridge"}, "bridge is for docker")])
-def test_what_can_never_work_is_refused_before_anything_is_made(service, alice, wish, words):
+@pytest.mark.parametrize(
+    "wish, words, of_a_pool",
+    [
+        ({"network": "bridge"}, "bridge is for docker", 501),
+        ({"plugins": ["jupiter"]}, "plugins: jupiter not found: put a program tendon-plugin-jupiter", 400),
+        ({"plugins": ["p" * 49]}, "is no name of a plugin", 400),
+    ],
+    ids=["network", "plugin", "name of a plugin"],
+)
+def test_what_can_never_work_is_refused_before_anything_is_made(service, alice, wish, words, of_a_pool):
     reply = alice.post("/v1/sandboxes", wish)
     denied(reply, words, status=400)
     nothing_was_made(alice)
     (last,) = [line for line in service.audit() if line.get("request_id") == reply.headers["x-request-id"]]
     assert last["result"] != "ok", last
-    denied(service.client().put("/v1/pools/never", {**wish, "target": 1}), words, status=501)
+    denied(service.client().put("/v1/pools/never", {**wish, "target": 1}), words, status=of_a_pool)
+
+
+def test_a_plugin_that_the_sandbox_may_bring_along(service):
+    """Where it would look for the program is not known before."""
+    for more in ({"env": {"TENDON_PLUGIN_PATH": "/opt/mine"}}, {"env": {"PATH": "/opt/mine:/usr/bin:/bin"}}):
+        box = service.client().post("/v1/sandboxes", {"plugins": ["jupiter"], **more}).json
+        assert box["state"] == "error" and "Plugin jupiter not found" in json.dumps(box), box
+        service.client().delete(at(box)).ok(204)
 
 
 @pytest.mark.parametrize(
@@ -330,6 +346,9 @@ def test_the_command_line_refuses_the_same(service):
     assert result.returncode and "ports: a sandbox without network" in result.stderr, result
     result = service.tendon("new", "--network", "bridge")
     assert result.returncode and "bridge is for docker" in result.stderr, result
+    for runtime in ("jail", "local", "cli"):
+        result = service.tendon("new", "--runtime", runtime, "--plugins", "jupiter,vscode")
+        assert result.returncode and "plugins: jupiter not found" in result.stderr, result
 
 
 # --- room ------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #include "gate/rules.h"
 #include "net/listen.h"
 #include "runtime/gated.h"
+#include "runtime/hand-plugins.h"
 #include "runtime/jail/jail.h"
 #include "runtime/jail/layer.h"
 #include "runtime/jail/suspend.h"
@@ -236,7 +237,11 @@ static int check_spec(const struct tn_host *host, const struct tn_spec *spec, st
 
 int jail_check(const struct tn_host *host, const struct tn_spec *spec, struct tn_error *err)
 {
-    return check_spec(host, spec, err) < 0 ? -1 : jail_plan_gvisor(host, spec, NULL, err);
+    bool of_host = !spec->image && !host->config->jail.rootfs;
+
+    if (check_spec(host, spec, err) < 0 || (of_host && tn_plugins_check(spec, err) < 0))
+        return -1;
+    return jail_plan_gvisor(host, spec, NULL, err);
 }
 
 static int plan_network(const struct jail_engine *e, const struct tn_spec *spec,

@@ -7,7 +7,7 @@
  *
  * A request is {"do": VERB, ...}; the answer {"ok": true, ...} or {"ok": false, "code":
  * "not_found", "error": "..."}, preceded by {"progress": "..."} and {"status": [ID, WORD, MESSAGE]}
- * lines.  Every request may carry "timeout" (seconds, 30).
+ * lines.  Every request may carry "timeout" (seconds, 60).
  *
  *     set     {"name": "docker.memory", "value": "1g"}   configuration; before open
  *     find    {"runtime": "docker"}                      -> name, abilities
@@ -635,7 +635,7 @@ static const struct verb {
 static int dispatch(const struct tn_json *q, struct tn_jw *w, struct tn_error *err)
 {
     const char *name = tn_json_get_str(q, "do", "");
-    int64_t deadline = tn_deadline_in(tn_json_double(tn_json_get(q, "timeout"), 30));
+    int64_t deadline = tn_deadline_in(tn_json_double(tn_json_get(q, "timeout"), 60));
 
     for (size_t i = 0; i < TN_COUNT(verbs); i++) {
         if (strcmp(verbs[i].name, name) != 0)
