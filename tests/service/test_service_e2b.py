@@ -241,6 +241,37 @@ def test_snapshots_and_forks(alice, service):
     kill(alice, made)
 
 
+def test_a_snapshot_outlives_its_sandbox(alice, bob, service):
+    made = create(alice)
+    path = f"/sandboxes/{made['sandboxID']}/snapshots"
+    ids = {}
+    for name in ("two", "two:v1", None):
+        write(Envd(service, made), "/home/user/kept", str(name).encode())
+        ids[name] = alice.post(path, {"name": name} if name else {}).ok(201).json["snapshotID"]
+    for name in ("small", "no name", "../x"):
+        assert alice.post(path, {"name": name}).status in (400, 409), name
+    kill(alice, made)
+    assert {one["snapshotID"] for one in alice.get(f"/snapshots?sandboxID={made['sandboxID']}").ok().json} == set(ids.values())
+    assert not {one["templateID"] for one in alice.get("/templates").ok().json} & set(ids.values())
+    for name, one in ids.items():
+        again = create(alice, templateID=one)
+        assert read(Envd(service, again), "kept") == str(name).encode()
+        kill(alice, again)
+        bob.post("/sandboxes", {"templateID": one}).ok(404)
+        bob.delete(f"/templates/{one}").ok(404)
+    assert bob.get("/snapshots").ok().json == []
+    # It is no sandbox, and another one of its name takes its place.
+    assert made["sandboxID"] not in str(alice.get("/v2/sandboxes").ok().json) and "two" not in str(alice.get("/v2/sandboxes").ok().json)
+    other = create(alice)
+    assert alice.post(f"/sandboxes/{other['sandboxID']}/snapshots", {"name": "two"}).ok(201).json["snapshotID"] == "two"
+    kill(alice, other)
+    assert len(alice.get("/snapshots").ok().json) == 3
+    for one in ("two:v1", "two", ids[None]):
+        alice.delete(f"/templates/{one}").ok(204)
+        alice.post("/sandboxes", {"templateID": one}).ok(404)
+    assert alice.get("/snapshots").ok().json == []
+
+
 def test_lists_of_the_network_become_ours(alice):
     for wish, network, rules in (
         ({"allow_internet_access": False}, "none", None),

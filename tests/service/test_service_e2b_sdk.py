@@ -59,6 +59,10 @@ def test_tags_of_templates(service):
     tell(service, sdk("e2b"), HERE / "e2b_story.py", "tags")
 
 
+def test_snapshots(service):
+    tell(service, sdk("e2b"), HERE / "e2b_story.py", "snapshots")
+
+
 def test_templates_javascript(service):
     if not shutil.which("node"):
         pytest.skip("node is not installed")

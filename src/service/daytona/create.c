@@ -64,14 +64,12 @@ struct origin {
     const char *template;     /* NULL: none */
     char *image;              /* heap; NULL: the usual one */
     struct box *parent;       /* NULL: none */
-    char *snapshot;           /* heap; of the parent; NULL: its files as they are */
     struct dockerfile recipe; /* with a script where there is something to build */
 };
 
 static void end_origin(struct origin *o)
 {
     free(o->image);
-    free(o->snapshot);
     dockerfile_done(&o->recipe);
     box_release(o->parent);
 }
@@ -105,8 +103,8 @@ static int find_parent(struct tn_service *s, const struct caller *who, const cha
 {
     autoview struct box_view v = {0};
 
-    out->parent = daytona_snapshot(s, who, snapshot, &out->snapshot);
-    if (!out->parent || out->snapshot)
+    out->parent = daytona_snapshot(s, who, snapshot);
+    if (!out->parent)
         return 0;
     daytona_see(out->parent, &v);
     return daytona_build_of(&v, NULL, NULL) == DAYTONA_BUILT
@@ -269,7 +267,7 @@ static struct box *make(struct tn_service *s, const struct caller *who, const st
 
     if (from->parent) {
         if (!tn_json_count(tn_json_get(body, "volumes")))
-            return surface_fork(from->parent, who, from->snapshot, given, DAYTONA_HOME, wish, err);
+            return surface_fork(from->parent, who, given, DAYTONA_HOME, wish, err);
         tn_fail(err, TN_E_INVALID, "volumes: a sandbox of a snapshot has those of its sandbox");
     } else if (make_spec(s, who, body, from, &wish->spec, err) == 0) {
         b = box_create(s, who, wish, NULL, err);
@@ -298,7 +296,7 @@ static struct box *create(struct tn_http_exchange *x, struct tn_service *s,
         read_minutes(body, "ttlMinutes", 0, 0, &ttl, err) || find_origin(s, who, body, from, err))
         return NULL;
     if (!is_plain(from))
-        settings.build = build = daytona_build_record(NULL, DAYTONA_PENDING, NULL, 0);
+        settings.build = build = daytona_build_record(NULL, NULL, DAYTONA_PENDING, NULL, 0);
     if (daytona_metadata(tn_json_get(body, "labels"), &settings, &metadata, err))
         return NULL;
     wish.metadata = metadata;
@@ -372,22 +370,15 @@ static struct box *create_resting(struct tn_http_exchange *x, struct tn_service 
     struct daytona_settings settings = {.remove = -1};
     struct box_wish wish = {.idle_pause = -1, .idle_stop = -1, .ttl = -1, .timeout = BUILD_SECONDS};
     tn_autojson struct tn_json *metadata = NULL, *build = NULL;
-    tn_autofree char *session = daytona_snapshot_session(name), *taken = NULL;
+    tn_autofree char *session = daytona_snapshot_session(name);
 
     image = tn_json_get_str(body, "imageName", NULL);
     tn_autofree char *only = image ? tn_asprintf("FROM %.300s", image) : NULL;
     const char *text =
         tn_json_get_str(tn_json_get(body, "buildInfo"), "dockerfileContent", only ? only : "");
-    if (!*name || native_check_names(name, NULL, NULL, err)) {
-        tn_fail(err, TN_E_INVALID, "name: expected one");
+    if (daytona_check_snapshot(s, caller_of(x), name, err))
         return NULL;
-    }
-    autobox struct box *other = daytona_snapshot(s, caller_of(x), name, &taken);
-    if (other || tn_config_template(tn_runtime_host(s->rt)->config, name)) {
-        tn_fail(err, TN_E_CONFLICT, "Snapshot with name %.100s already exists", name);
-        return NULL;
-    }
-    settings.build = build = daytona_build_record(name, DAYTONA_PENDING, NULL, 0);
+    settings.build = build = daytona_build_record(name, NULL, DAYTONA_PENDING, NULL, 0);
     if (check_wish(body, err) || read_recipe(s, text, from, err) ||
         daytona_metadata(NULL, &settings, &metadata, err))
         return NULL;
