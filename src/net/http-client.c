@@ -346,7 +346,7 @@ int tn_http_client_call(struct tn_http_client *c, const struct tn_http_call *cal
 {
     int status = tn_http_client_open(c, call, err);
 
-    if (status >= 0 && read_whole(c, out, call->deadline, err) < 0) {
+    if (status >= 0 && read_whole(c, out, stalls_at(call), err) < 0) {
         disconnect(c);
         return -1;
     }

@@ -67,6 +67,7 @@ static const struct tn_route *const routes[] = {
     routes_e2b_templates,
     routes_e2b_build,
     routes_e2b_snapshots,
+    routes_e2b_volumes,
     routes_daytona_snapshots,
     routes_daytona,
     routes_runloop_create,

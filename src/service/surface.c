@@ -14,6 +14,7 @@
 #include "service/clock.h"
 #include "service/preview-host.h"
 #include "service/proxy.h"
+#include "service/volume.h"
 
 void surface_token(const struct tn_service *s, const char *purpose, const char *text,
                    char out[SURFACE_TOKEN])
@@ -367,9 +368,23 @@ struct tn_json *surface_metadata(const struct tn_json *words, const char *name,
 
 /* --- lives ----------------------------------------------------------------------------------- */
 
+int surface_mount(struct tn_service *s, const struct caller *who, const struct surface_mounts *m,
+                  struct tn_spec *spec, struct tn_error *err)
+{
+    for (size_t i = 0; m && i < tn_json_count(m->list); i++) {
+        const struct tn_json *one = tn_json_at(m->list, i);
+        const char *below = m->below ? tn_json_get_str(one, m->below, NULL) : NULL;
+        if (volume_mount(s, who->tenant, tn_json_get_str(one, m->name, ""), below,
+                         tn_json_get_str(one, m->inside, ""), false, spec, err))
+            return -1;
+    }
+    return 0;
+}
+
 struct box *surface_fork(struct box *parent, const struct caller *who,
                          const struct tn_json *const given[2], const char *home,
-                         struct box_wish *wish, struct tn_error *err)
+                         const struct surface_mounts *mounts, struct box_wish *wish,
+                         struct tn_error *err)
 {
     struct box *b = NULL;
     autoview struct box_view v;
@@ -378,7 +393,9 @@ struct box *surface_fork(struct box *parent, const struct caller *who,
     tn_spec_init(&wish->spec);
     wish->spec.env = v.spec.env ? tn_json_copy(v.spec.env) : NULL;
     wish->spec.workspace = tn_strdup_or_null(v.spec.workspace);
-    if (surface_add_env(given[0], home, &wish->spec, err) == 0 &&
+    wish->spec.runtime = tn_strdup_or_null(v.runtime);
+    if (surface_mount(box_service(parent), who, mounts, &wish->spec, err) == 0 &&
+        surface_add_env(given[0], home, &wish->spec, err) == 0 &&
         surface_add_env(given[1], home, &wish->spec, err) == 0)
         b = box_fork(parent, who, NULL, wish, err);
     tn_spec_done(&wish->spec);

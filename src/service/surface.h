@@ -89,11 +89,20 @@ void surface_add_arg(struct tn_str_list *args, const char *text);
 int surface_process_env(const struct tn_http_exchange *x, const char *home,
                         const struct tn_json *given, struct tn_json **out, struct tn_error *err);
 
+/* Volumes of a request: a list of objects, and what their members are called. */
+struct surface_mounts {
+    const struct tn_json *list;        /* NULL: none */
+    const char *name, *below, *inside; /* below NULL: there is no such member */
+};
+int surface_mount(struct tn_service *s, const struct caller *who, const struct surface_mounts *m,
+                  struct tn_spec *spec, struct tn_error *err);
+
 /* A new box with the files of that one, its variables, and those of up to two objects (or NULL)
- * over them. */
+ * over them; its volumes, unless others are given. */
 struct box *surface_fork(struct box *parent, const struct caller *who,
                          const struct tn_json *const given[2], const char *home,
-                         struct box_wish *wish, struct tn_error *err);
+                         const struct surface_mounts *mounts, struct box_wish *wish,
+                         struct tn_error *err);
 
 /* Whether others can be made of its files: TN_E_UNSUPPORTED. */
 int surface_can_fork(struct box *b, struct tn_error *err);

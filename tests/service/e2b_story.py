@@ -412,6 +412,20 @@ def snapshots():
         raises(Exception, Sandbox.create, one.snapshot_id)
 
 
+def volumes():
+    from e2b import Volume
+
+    volume = Volume.create("story-data")
+    with Sandbox.create(volume_mounts={"/mnt/data": volume}) as one:
+        one.files.write("/mnt/data/file", "shared")
+        assert one.get_info().volume_mounts == [{"name": "story-data", "path": "/mnt/data"}]
+    with Sandbox.create(volume_mounts={"/srv/it": "story-data"}) as two:
+        assert two.files.read("/srv/it/file") == "shared"
+    assert [each.name for each in Volume.list()] == ["story-data"]
+    assert Volume.connect(volume.volume_id).name == "story-data"
+    assert Volume.destroy(volume.volume_id) is True and Volume.destroy(volume.volume_id) is False
+
+
 def tags():
     from e2b import Template
 

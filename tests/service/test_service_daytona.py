@@ -443,8 +443,12 @@ def test_a_directory_of_a_volume_is_in_it(service, alice):
     assert "over /proc" in told and str(service.base) not in told, answer
     kill(alice, third)
     alice.post(f"/api/sandbox/{first['id']}/snapshot", {"name": "mounted"}).ok()
-    wish = {"snapshot": "mounted", "volumes": [{"volumeId": "deep", "mountPath": "/other"}]}
-    assert "snapshot" in alice.post("/api/sandbox", wish).ok(400).json["message"]
+    # One of a snapshot has the volumes of its sandbox, or those that it is given.
+    for volumes, seen in (((), "/mnt"), ((("deep", "/other"),), "/other")):
+        again = mounted(alice, *volumes, snapshot="mounted")
+        assert [one["mountPath"] for one in again["volumes"]] == [seen]
+        assert Toolbox(alice, again).output(f"cat {seen}/in/new/one/file") == "1\n"
+        kill(alice, again)
     alice.delete("/api/snapshots/mounted").ok()
     # Nothing becomes set-uid, and nothing of it runs so.
     assert toolbox.execute("cp /bin/true /mnt/t && chmod 4755 /mnt/t").ok().json["exitCode"] != 0 or "s" not in toolbox.output("stat -c %A /mnt/t")

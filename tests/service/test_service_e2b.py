@@ -60,7 +60,7 @@ def state(client, sandbox):
 def test_every_route_is_in_the_document():
     document = yaml.safe_load((ROOT / "docs" / "clouds" / "e2b.yaml").read_text())
     described = {(m, path) for path, item in document["paths"].items() for m in item if m != "parameters"}
-    assert described == routes_of("e2b/create.c", "e2b/control.c", "e2b/templates.c", "e2b/build.c")
+    assert described == routes_of("e2b/create.c", "e2b/control.c", "e2b/templates.c", "e2b/build.c", "e2b/snapshot.c", "e2b/volumes.c")
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -270,6 +270,33 @@ def test_a_snapshot_outlives_its_sandbox(alice, bob, service):
         alice.delete(f"/templates/{one}").ok(204)
         alice.post("/sandboxes", {"templateID": one}).ok(404)
     assert alice.get("/snapshots").ok().json == []
+
+
+def test_volumes(alice, bob, service):
+    alice.post("/volumes", {"name": "data"}).ok(201)
+    alice.post("/volumes", {"name": "data"}).ok(409)
+    for name in (None, "", "../x", "a/b", 7):
+        alice.post("/volumes", {"name": name}).ok(400)
+    mounts = [{"name": "data", "path": "/mnt/data"}]
+    assert "not found" in bob.post("/sandboxes", {"templateID": "base", "volumeMounts": mounts}).ok(404).json["message"]
+    bob.get("/volumes/data").ok(404)
+    bob.delete("/volumes/data").ok(404)
+    assert bob.get("/volumes").ok().json == []
+    for path in ("", "mnt", "/", "/proc", "/mnt/../.."):
+        alice.post("/sandboxes", {"templateID": "base", "volumeMounts": [{"name": "data", "path": path}]}).ok(400)
+    first = create(alice, volumeMounts=mounts)
+    write(Envd(service, first), "/mnt/data/shared", b"of the first")
+    assert alice.get(f"/sandboxes/{first['sandboxID']}").ok().json["volumeMounts"] == mounts
+    snapshot = alice.post(f"/sandboxes/{first['sandboxID']}/snapshots", {}).ok(201).json["snapshotID"]
+    kill(alice, first)
+    for template, path in (("base", "/mnt/it"), (snapshot, "/mnt/it"), (snapshot, "/mnt/data")):
+        again = create(alice, templateID=template, volumeMounts=[{"name": "data", "path": path}])
+        assert read(Envd(service, again), f"{path}/shared") == b"of the first"
+        kill(alice, again)
+    alice.delete("/volumes/data").ok(409)
+    alice.delete(f"/templates/{snapshot}").ok(204)
+    alice.delete("/volumes/data").ok(204)
+    alice.delete("/volumes/data").ok(404)
 
 
 def test_lists_of_the_network_become_ours(alice):

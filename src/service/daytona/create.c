@@ -199,18 +199,10 @@ static void put_network(struct tn_jw *w, const struct tn_json *body)
     }
 }
 
-/* {"volumeId", "mountPath", "subpath"} */
-static int add_volumes(struct tn_service *s, const struct caller *who, const struct tn_json *list,
-                       struct tn_spec *spec, struct tn_error *err)
+static struct surface_mounts mounts_of(const struct tn_json *body)
 {
-    for (size_t i = 0; i < tn_json_count(list); i++) {
-        const struct tn_json *one = tn_json_at(list, i);
-        if (volume_mount(s, who->tenant, tn_json_get_str(one, "volumeId", ""),
-                         tn_json_get_str(one, "subpath", NULL),
-                         tn_json_get_str(one, "mountPath", ""), spec, err))
-            return -1;
-    }
-    return 0;
+    return (struct surface_mounts){tn_json_get(body, "volumes"), "volumeId", "subpath",
+                                   "mountPath"};
 }
 
 static int make_spec(struct tn_service *s, const struct caller *who, const struct tn_json *body,
@@ -219,6 +211,7 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_MAX);
     tn_autojson struct tn_json *members = NULL;
     struct tn_jw w = tn_jw(&text);
+    const struct surface_mounts mounts = mounts_of(body);
     double cpus;
 
     if (read_amount(body, "cpu", &cpus, err))
@@ -239,7 +232,7 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     if (tn_json_parse(tn_buf_str(&text), text.len, &members, err) ||
         native_spec(s, who, from->template, members, spec, err))
         return -1;
-    if (!add_volumes(s, who, tn_json_get(body, "volumes"), spec, err) &&
+    if (!surface_mount(s, who, &mounts, spec, err) &&
         !surface_add_env(from->recipe.env, DAYTONA_HOME, spec, err) &&
         !surface_add_env(tn_json_get(body, "env"), DAYTONA_HOME, spec, err))
         return 0;
@@ -263,13 +256,12 @@ static struct box *make(struct tn_service *s, const struct caller *who, const st
                         const struct origin *from, struct box_wish *wish, struct tn_error *err)
 {
     const struct tn_json *const given[2] = {tn_json_get(body, "env")};
+    const struct surface_mounts mounts = mounts_of(body);
     struct box *b = NULL;
 
-    if (from->parent) {
-        if (!tn_json_count(tn_json_get(body, "volumes")))
-            return surface_fork(from->parent, who, given, DAYTONA_HOME, wish, err);
-        tn_fail(err, TN_E_INVALID, "volumes: a sandbox of a snapshot has those of its sandbox");
-    } else if (make_spec(s, who, body, from, &wish->spec, err) == 0) {
+    if (from->parent)
+        return surface_fork(from->parent, who, given, DAYTONA_HOME, &mounts, wish, err);
+    if (make_spec(s, who, body, from, &wish->spec, err) == 0) {
         b = box_create(s, who, wish, NULL, err);
         tn_spec_done(&wish->spec);
     }

@@ -79,12 +79,9 @@ int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn
 /* What they have and this service has not is refused before anything is made. */
 static int check_wish(const struct tn_json *body, struct tn_error *err)
 {
-    static const char *const absent[] = {"iam", "volumeMounts"};
-
-    for (size_t i = 0; i < TN_COUNT(absent); i++)
-        if (tn_json_count(tn_json_get(body, absent[i])))
-            return tn_fail(err, TN_E_INVALID, "%s is not served here", absent[i]);
-    return 0;
+    return tn_json_count(tn_json_get(body, "iam"))
+               ? tn_fail(err, TN_E_INVALID, "iam is not served here")
+               : 0;
 }
 
 /* What a recipe says of its box. */
@@ -172,13 +169,16 @@ struct box *e2b_make_box(struct tn_service *s, const struct caller *who,
 {
     const struct tn_json *const given[2] = {tn_json_get(from->built, "env"),
                                             tn_json_get(body, "envVars")};
+    const struct surface_mounts mounts = {tn_json_get(body, "volumeMounts"), "name", NULL, "path"};
 
     wish->template = from->template;
     if (from->parent)
-        return surface_fork(from->parent, who, given, E2B_HOME, wish, err);
+        return surface_fork(from->parent, who, given, E2B_HOME, &mounts, wish, err);
     if (make_spec(s, who, from->template, body, &wish->spec, err))
         return NULL;
-    struct box *b = box_create(s, who, wish, NULL, err);
+    struct box *b = surface_mount(s, who, &mounts, &wish->spec, err)
+                        ? NULL
+                        : box_create(s, who, wish, NULL, err);
     tn_spec_done(&wish->spec);
     return b;
 }
