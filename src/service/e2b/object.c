@@ -109,19 +109,25 @@ void e2b_put_sandbox(struct tn_http_exchange *x, struct tn_jw *w, struct box *b)
 
 static void put_volumes(struct tn_jw *w, const struct box_view *v)
 {
-    tn_jw_key(w, "volumeMounts");
-    tn_jw_array(w);
+    bool some = false;
+
     for (size_t i = 0; i < v->spec.volumes.count; i++) {
         tn_autovolume struct tn_volume one = {0};
         const char *name;
         if (!volume_read(box_service(v->box), v->tenant, v->spec.volumes.items[i], &one, &name))
             continue;
+        if (!some) {
+            tn_jw_key(w, "volumeMounts");
+            tn_jw_array(w);
+        }
+        some = true;
         tn_jw_object(w);
         tn_jw_kstr(w, "name", name);
         tn_jw_kstr(w, "path", one.inside);
         tn_jw_object_end(w);
     }
-    tn_jw_array_end(w);
+    if (some)
+        tn_jw_array_end(w);
 }
 
 /* Metadata of theirs is text; what others have put there is not shown. */

@@ -99,6 +99,7 @@ int modal_reload_volumes(struct modal_call *c, const void *request, struct tn_er
 
 const struct modal_method modal_volumes[] = {
     {"VolumeGetOrCreate", MODAL_MESSAGE(volume_get_or_create_request), get, SCOPE_USE},
+    {"ContainerReloadVolumes", MODAL_MESSAGE(who), modal_reload_volumes, SCOPE_USE},
     {"VolumeDelete", MODAL_MESSAGE(volume_id), delete_one, SCOPE_MANAGE},
     {0},
 };
