@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import pytest
 import yaml
 
-from e2b_wire import STREAM, Envd, create, frame, frames
+from e2b_wire import STREAM, Envd, create, frame, frames, kill, multipart, read, write
 from native import at
 from openapi_document import routes_of
 from services import eventually, measured, memory
@@ -47,10 +47,6 @@ def box(alice):
 @pytest.fixture(scope="module")
 def envd(service, box):
     return Envd(service, box)
-
-
-def kill(client, sandbox):
-    client.delete(f"/sandboxes/{sandbox['sandboxID']}").ok(204)
 
 
 def state(client, sandbox):
@@ -220,85 +216,6 @@ def test_metrics_and_logs(alice, box):
     assert set(alice.get(f"/v2/sandboxes/{box['sandboxID']}/logs").ok().json) == {"logs"}
 
 
-def test_snapshots_and_forks(alice, service):
-    made = create(alice)
-    write(Envd(service, made), "/home/user/kept", b"as it was")
-    snapshot = alice.post(f"/sandboxes/{made['sandboxID']}/snapshots", {"name": "one"}).ok(201).json
-    write(Envd(service, made), "/home/user/kept", b"later")
-    listed = alice.get(f"/snapshots?sandboxID={made['sandboxID']}").ok().json
-    assert [one["snapshotID"] for one in listed] == [snapshot["snapshotID"]]
-    again = create(alice, templateID=snapshot["snapshotID"], envVars={"LATER": "1"})
-    assert read(Envd(service, again), "/home/user/kept") == b"as it was"
-    assert Envd(service, again).client.get("/envs").ok().json["LATER"] == "1"
-    forks = alice.post(f"/sandboxes/{made['sandboxID']}/fork", {"count": 2, "timeout": 60}).ok(201).json
-    for fork in forks:
-        assert read(Envd(service, fork["sandbox"]), "kept") == b"later"
-    for one in (again, *(fork["sandbox"] for fork in forks)):
-        kill(alice, one)
-    alice.delete(f"/templates/{snapshot['snapshotID']}").ok(204)
-    alice.delete(f"/templates/{snapshot['snapshotID']}").ok(404)
-    alice.delete("/templates/small").ok(403)
-    kill(alice, made)
-
-
-def test_a_snapshot_outlives_its_sandbox(alice, bob, service):
-    made = create(alice)
-    path = f"/sandboxes/{made['sandboxID']}/snapshots"
-    ids = {}
-    for name in ("two", "two:v1", None):
-        write(Envd(service, made), "/home/user/kept", str(name).encode())
-        ids[name] = alice.post(path, {"name": name} if name else {}).ok(201).json["snapshotID"]
-    for name in ("small", "no name", "../x"):
-        assert alice.post(path, {"name": name}).status in (400, 409), name
-    kill(alice, made)
-    assert {one["snapshotID"] for one in alice.get(f"/snapshots?sandboxID={made['sandboxID']}").ok().json} == set(ids.values())
-    assert not {one["templateID"] for one in alice.get("/templates").ok().json} & set(ids.values())
-    for name, one in ids.items():
-        again = create(alice, templateID=one)
-        assert read(Envd(service, again), "kept") == str(name).encode()
-        kill(alice, again)
-        bob.post("/sandboxes", {"templateID": one}).ok(404)
-        bob.delete(f"/templates/{one}").ok(404)
-    assert bob.get("/snapshots").ok().json == []
-    # It is no sandbox, and another one of its name takes its place.
-    assert made["sandboxID"] not in str(alice.get("/v2/sandboxes").ok().json) and "two" not in str(alice.get("/v2/sandboxes").ok().json)
-    other = create(alice)
-    assert alice.post(f"/sandboxes/{other['sandboxID']}/snapshots", {"name": "two"}).ok(201).json["snapshotID"] == "two"
-    kill(alice, other)
-    assert len(alice.get("/snapshots").ok().json) == 3
-    for one in ("two:v1", "two", ids[None]):
-        alice.delete(f"/templates/{one}").ok(204)
-        alice.post("/sandboxes", {"templateID": one}).ok(404)
-    assert alice.get("/snapshots").ok().json == []
-
-
-def test_volumes(alice, bob, service):
-    alice.post("/volumes", {"name": "data"}).ok(201)
-    alice.post("/volumes", {"name": "data"}).ok(409)
-    for name in (None, "", "../x", "a/b", 7):
-        alice.post("/volumes", {"name": name}).ok(400)
-    mounts = [{"name": "data", "path": "/mnt/data"}]
-    assert "not found" in bob.post("/sandboxes", {"templateID": "base", "volumeMounts": mounts}).ok(404).json["message"]
-    bob.get("/volumes/data").ok(404)
-    bob.delete("/volumes/data").ok(404)
-    assert bob.get("/volumes").ok().json == []
-    for path in ("", "mnt", "/", "/proc", "/mnt/../.."):
-        alice.post("/sandboxes", {"templateID": "base", "volumeMounts": [{"name": "data", "path": path}]}).ok(400)
-    first = create(alice, volumeMounts=mounts)
-    write(Envd(service, first), "/mnt/data/shared", b"of the first")
-    assert alice.get(f"/sandboxes/{first['sandboxID']}").ok().json["volumeMounts"] == mounts
-    snapshot = alice.post(f"/sandboxes/{first['sandboxID']}/snapshots", {}).ok(201).json["snapshotID"]
-    kill(alice, first)
-    for template, path in (("base", "/mnt/it"), (snapshot, "/mnt/it"), (snapshot, "/mnt/data")):
-        again = create(alice, templateID=template, volumeMounts=[{"name": "data", "path": path}])
-        assert read(Envd(service, again), f"{path}/shared") == b"of the first"
-        kill(alice, again)
-    alice.delete("/volumes/data").ok(409)
-    alice.delete(f"/templates/{snapshot}").ok(204)
-    alice.delete("/volumes/data").ok(204)
-    alice.delete("/volumes/data").ok(404)
-
-
 def test_lists_of_the_network_become_ours(alice):
     for wish, network, rules in (
         ({"allow_internet_access": False}, "none", None),
@@ -442,24 +359,6 @@ def test_the_gateway_is_for_who_has_its_token(service, alice):
 
 
 # --- files ---------------------------------------------------------------------------------------
-
-
-def multipart(parts):
-    boundary = "----b0undary"
-    body = b""
-    for name, filename, content in parts:
-        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{filename}"\r\n\r\n'.encode()
-        body += content + b"\r\n"
-    return body + f"--{boundary}--\r\n".encode(), {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-
-
-def write(envd, path, content):
-    body, headers = multipart([("file", path, content)])
-    return envd.client.post(f"/files?{urlencode({'path': path})}", body, headers=headers).ok().json
-
-
-def read(envd, path):
-    return envd.client.get(f"/files?{urlencode({'path': path})}").ok().body
 
 
 def test_files_go_in_and_out(envd):
