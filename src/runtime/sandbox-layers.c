@@ -118,7 +118,8 @@ struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, c
         base.env = wish->env;
     if (id && wish->volumes.count)
         base.volumes = wish->volumes;
-    int failed = child_spec(&base, wish, &spec, err) || tn_record_make(sb->backend, &spec, &record, err);
+    int failed =
+        child_spec(&base, wish, &spec, err) || tn_record_make(sb->backend, &spec, &record, err);
     tn_spec_done(&spec);
     if (failed)
         return NULL;

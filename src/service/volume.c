@@ -145,9 +145,9 @@ int volume_mount(struct tn_service *s, const char *tenant, const char *name, con
     if (strchr(inside, ':') || (below && strchr(below, ':')))
         return tn_fail(err, TN_E_INVALID, "volume %s: there is a ':' in its path", name);
     bool all = !below || !below[strspn(below, "/")];
-    tn_autofree char *text = tn_asprintf("volume:%s%s%s:%s%s", whole, all ? "" : "/",
-                                         all ? "" : below + strspn(below, "/"), inside,
-                                         read_only ? ":ro" : "");
+    tn_autofree char *text =
+        tn_asprintf("volume:%s%s%s:%s%s", whole, all ? "" : "/",
+                    all ? "" : below + strspn(below, "/"), inside, read_only ? ":ro" : "");
     if (tn_volume_parse(text, &read, err))
         return tn_fail(err, TN_E_INVALID,
                        "volume %s: expected an absolute path inside, and a path in it without '..'",

@@ -24,8 +24,8 @@ int volume_find(struct tn_service *s, const char *tenant, const char *name, stru
 /* In no order; non-zero from fn stops and is returned. */
 typedef int (*volume_fn)(const struct volume *v, void *ctx);
 int volume_each(struct tn_service *s, const char *tenant, volume_fn fn, void *ctx);
-/* With all that is in it.  TN_E_CONFLICT: a sandbox has it; one that is stopped counts if stopped is
- * set, else such a one cannot start any more. */
+/* With all that is in it.  TN_E_CONFLICT: a sandbox has it.  One that is stopped counts if stopped
+ * is set; else such a one cannot start any more. */
 int volume_delete(struct tn_service *s, const char *tenant, const char *name, bool stopped,
                   struct tn_error *err);
 

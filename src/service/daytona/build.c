@@ -65,7 +65,8 @@ static int note(struct box *b, enum daytona_build state, const char *log, size_t
 
     box_look(b, &v);
     daytona_settings_of(v.metadata, &settings);
-    record = daytona_build_record(tn_json_get_str(settings.build, "name", NULL), NULL, state, log, n);
+    record =
+        daytona_build_record(tn_json_get_str(settings.build, "name", NULL), NULL, state, log, n);
     settings.build = record;
     return daytona_metadata(v.metadata, &settings, &metadata, err) ||
                    box_change(

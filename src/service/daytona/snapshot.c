@@ -109,9 +109,8 @@ static void list_built(struct page *p, const struct box_view *v)
     const char *log;
 
     daytona_settings_of(v->metadata, &settings);
-    struct shown one = {.id = v->id,
-                        .cut = v->created,
-                        .source = tn_json_get_str(settings.build, "source", NULL)};
+    struct shown one = {
+        .id = v->id, .cut = v->created, .source = tn_json_get_str(settings.build, "source", NULL)};
     enum daytona_build build = daytona_build_of(v, &one.name, &log);
 
     one.state = v->goal == BOX_GONE ? "removing" : states[build];

@@ -121,7 +121,8 @@ static void post_snapshots(struct tn_http_exchange *x, void *ctx)
     if (!b || surface_body(x, E2B_BODY_MAX, &body))
         return;
     const char *given = tn_json_get_str(body, "name", NULL);
-    int failed = e2b_make_id(made.id, &err) || e2b_read_name(given ? given : made.id, &made.n, &err);
+    int failed =
+        e2b_make_id(made.id, &err) || e2b_read_name(given ? given : made.id, &made.n, &err);
     if (!failed && e2b_is_usual(ctx, made.n.name))
         failed = tn_fail(&err, TN_E_CONFLICT, "template '%s' is the operator's", made.n.name);
     e2b_template_id(ctx, made.who->tenant, made.n.name, made.template);

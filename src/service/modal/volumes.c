@@ -1,7 +1,7 @@
 /* Volumes (volume.h) by name, for sandboxes.  What one writes all others see at once, so there is
  * nothing to commit or to reload; the files themselves are reached by sandboxes alone. */
-#include "service/volume.h"
 #include "service/modal/modal.h"
+#include "service/volume.h"
 
 #define PREFIX "vo-"
 enum { VERSION = 2, ID = sizeof PREFIX + VOLUME_NAME };
@@ -85,8 +85,8 @@ int modal_mount_volumes(struct modal_call *c, const Modal__Sandbox *d, struct tn
     for (size_t i = 0; i < d->n_volume_mounts; i++) {
         const Modal__VolumeMount *m = d->volume_mounts[i];
         name_of(m->volume_id, name);
-        if (volume_mount(c->s, c->who->tenant, name, m->sub_path, m->mount_path ? m->mount_path : "",
-                         m->read_only, spec, err))
+        if (volume_mount(c->s, c->who->tenant, name, m->sub_path,
+                         m->mount_path ? m->mount_path : "", m->read_only, spec, err))
             return -1;
     }
     return 0;
