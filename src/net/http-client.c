@@ -228,6 +228,13 @@ static int send_source(struct tn_http_client *c, const struct tn_http_call *call
     return 0;
 }
 
+/* When something must have moved. */
+static int64_t stalls_at(const struct tn_http_call *call)
+{
+    return call->stall && tn_now() < call->deadline - call->stall ? tn_now() + call->stall
+                                                                  : call->deadline;
+}
+
 /* Sends the request and reads the answer's head.  *dead tells that a kept connection proved to be
  * closed before anything of an answer came. */
 static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
@@ -253,9 +260,7 @@ static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
         return -1;
     }
     bool head_request = call->method && strcmp(call->method, "HEAD") == 0;
-    int64_t by = call->stall && tn_now() < call->deadline - call->stall ? tn_now() + call->stall
-                                                                        : call->deadline;
-    int status = http_answer_head(&c->answer, c->fd, head_request, by, &why);
+    int status = http_answer_head(&c->answer, c->fd, head_request, stalls_at(call), &why);
     if (status == 101 && !has_field(c, call, "Upgrade"))
         status = tn_fail(&why, TN_E_PEER, "it switches to a protocol that nobody asked for");
     if (status >= 0) {
@@ -282,7 +287,7 @@ static int open_with(struct tn_http_client *c, const struct tn_http_call *call, 
         return -1;
     for (bool again = c->address && repeatable(c, call);; again = false) {
         bool dead = false;
-        if (ensure_connected(c, call->deadline, err) < 0)
+        if (ensure_connected(c, stalls_at(call), err) < 0)
             return -1;
         int status = attempt(c, call, &head, &dead, err);
         if (status >= 0 || !dead || !again)
@@ -364,7 +369,7 @@ int tn_http_client_call(struct tn_http_client *c, const struct tn_http_call *cal
 {
     int status = tn_http_client_open(c, call, err);
 
-    if (status >= 0 && read_whole(c, out, call->deadline, err) < 0) {
+    if (status >= 0 && read_whole(c, out, stalls_at(call), err) < 0) {
         disconnect(c);
         return -1;
     }

@@ -160,7 +160,10 @@ static const char blob_orders[] =
     "CREATE INDEX blob_charge ON blob (tenant, charge);"
     "CREATE INDEX blob_expires ON blob (expires) WHERE expires > 0;";
 
-const char *const tn_db_migrations[] = {sandboxes,       service,     audit_notes,  leases,
-                                        leases_of_older, key_limits,  key_security, key_walls,
-                                        granted_rules,   key_network, box_timeouts, recipes,
-                                        blobs,           blob_orders, NULL};
+/* e2b/snapshot.c: the box that a template is a snapshot of; NULL: it was built */
+static const char recipe_sources[] = "ALTER TABLE recipe ADD COLUMN source TEXT;";
+
+const char *const tn_db_migrations[] = {sandboxes,       service,     audit_notes,    leases,
+                                        leases_of_older, key_limits,  key_security,   key_walls,
+                                        granted_rules,   key_network, box_timeouts,   recipes,
+                                        blobs,           blob_orders, recipe_sources, NULL};

@@ -108,18 +108,18 @@ struct tn_sandbox *tn_sandbox_fork_as(struct tn_sandbox *sb, const char *name, c
                                       struct tn_error *err)
 {
     struct tn_record record;
-    struct tn_spec spec;
+    struct tn_spec spec, base = sb->spec; /* borrowed */
     tn_autofd int lock = -1;
 
     if (check(sb, name, err) || tn_spec_check(wish, err))
         return NULL;
     tn_spec_init(&spec);
-    int failed = child_spec(&sb->spec, wish, &spec, err);
-    if (!failed && id && wish->env) {
-        tn_json_free(spec.env);
-        spec.env = tn_json_copy(wish->env);
-    }
-    failed = failed || tn_record_make(sb->backend, &spec, &record, err);
+    if (id && wish->env)
+        base.env = wish->env;
+    if (id && wish->volumes.count)
+        base.volumes = wish->volumes;
+    int failed =
+        child_spec(&base, wish, &spec, err) || tn_record_make(sb->backend, &spec, &record, err);
     tn_spec_done(&spec);
     if (failed)
         return NULL;

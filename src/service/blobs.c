@@ -49,11 +49,12 @@ int blob_new(struct tn_service *s, const struct caller *who, struct blob *b, str
     memcpy(b->key, who->key_id, sizeof b->key);
     b->created = service_time();
     int rows = tn_db_run(s->db, err,
-                         "INSERT INTO blob (id, tenant, key, owner, name, words, created, expires)"
-                         " SELECT ?, ?, ?, ?, ?, ?, ?, ?"
+                         "INSERT INTO blob (id, tenant, key, owner, name, words, created, expires,"
+                         " charge) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?"
                          " WHERE (SELECT count(*) FROM blob WHERE tenant = ?) < ?",
-                         "ttttttddti", b->id, who->tenant, b->key, b->owner, b->name, b->words,
-                         b->created, b->expires, who->tenant, (int64_t)MOST);
+                         "ttttttdditi", b->id, who->tenant, b->key, b->owner, b->name, b->words,
+                         b->created, b->expires, LEAST + (int64_t)(b->words ? strlen(b->words) : 0),
+                         who->tenant, (int64_t)MOST);
     if (rows == 0)
         tn_fail(err, TN_E_QUOTA, "this tenant has %d files here: delete some", MOST);
     return rows > 0 ? 0 : -1;
@@ -272,7 +273,7 @@ int blob_store(struct tn_service *s, const struct caller *who, const struct blob
     rows = tn_db_run(s->db, size < 0 ? NULL : err,
                      "UPDATE blob SET state = ?, size = ?, charge = ? WHERE id = ?", "iiit",
                      (int64_t)(size < 0 ? BLOB_OPEN : BLOB_STORED), size < 0 ? 0 : size,
-                     size < 0 ? 0 : size + LEAST, b->id);
+                     (size < 0 ? 0 : size) + LEAST, b->id);
     if (size >= 0 && rows <= 0) /* nobody else has it: it is gone, or stays as it is */
         drop(s, b->id, "");
     if (size >= 0 && rows == 0)
@@ -328,8 +329,8 @@ void blobs_sweep(struct tn_service *s)
 int blobs_begin(struct tn_service *s, struct tn_error *err)
 {
     sweep(s, true);
-    return tn_db_run(s->db, err, "UPDATE blob SET state = ?, size = 0, charge = 0 WHERE state = ?",
-                     "ii", (int64_t)BLOB_OPEN, (int64_t)BLOB_STORING) < 0
+    return tn_db_run(s->db, err, "UPDATE blob SET state = ?, size = 0, charge = ? WHERE state = ?",
+                     "iii", (int64_t)BLOB_OPEN, (int64_t)LEAST, (int64_t)BLOB_STORING) < 0
                ? -1
                : 0;
 }

@@ -1,8 +1,9 @@
 /* Blobs: bytes that clients store here for sandboxes that come later, by tenant.
  *
- * Each is a row (table blob) and a file of the state directory.  A file counts from its first byte
- * on, in steps, against what its tenant may store and against the disk of its key (max_disk,
- * together with the sandboxes), and until it is gone.  Nothing here looks into a blob. */
+ * Each is a row (table blob) and a file of the state directory.  A row counts as a page of a disk
+ * and its words; a file counts from its first byte on, in steps, and until it is gone: against what
+ * its tenant may store and against the disk of its key (max_disk, together with the sandboxes).
+ * Nothing here looks into a blob. */
 #ifndef TN_SERVICE_BLOBS_H
 #define TN_SERVICE_BLOBS_H
 

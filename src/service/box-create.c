@@ -334,7 +334,7 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
     struct box_wish inherited = *wish;
     struct box *child = box_new(b->s);
 
-    inherited.spec = b->spec; /* borrowed, with the child's own labels and variables */
+    inherited.spec = b->spec; /* borrowed, with labels, variables and volumes of its own */
     inherited.spec.runtime = b->runtime;
     inherited.resource_factor = b->resource_factor;
     inherited.template = b->template;
@@ -342,6 +342,8 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
         inherited.spec.labels = wish->spec.labels;
     if (wish->spec.env)
         inherited.spec.env = wish->spec.env;
+    if (wish->spec.volumes.count)
+        inherited.spec.volumes = wish->spec.volumes;
     if (fill_in(child, who, &inherited, bounds_fork, err)) {
         box_release(child);
         return NULL;

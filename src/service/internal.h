@@ -55,6 +55,8 @@ extern const struct tn_route routes_e2b_create[];        /* e2b/create.c */
 extern const struct tn_route routes_e2b_control[];       /* e2b/control.c */
 extern const struct tn_route routes_e2b_templates[];     /* e2b/templates.c */
 extern const struct tn_route routes_e2b_build[];         /* e2b/build.c */
+extern const struct tn_route routes_e2b_snapshots[];     /* e2b/snapshot.c */
+extern const struct tn_route routes_e2b_volumes[];       /* e2b/volumes.c */
 extern const struct tn_route routes_daytona[];           /* daytona/api.c */
 extern const struct tn_route routes_daytona_snapshots[]; /* daytona/snapshot.c */
 extern const struct tn_route routes_runloop_create[];    /* runloop/create.c, and so on */

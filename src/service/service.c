@@ -66,6 +66,8 @@ static const struct tn_route *const routes[] = {
     routes_e2b_control,
     routes_e2b_templates,
     routes_e2b_build,
+    routes_e2b_snapshots,
+    routes_e2b_volumes,
     routes_daytona_snapshots,
     routes_daytona,
     routes_runloop_create,

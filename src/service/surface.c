@@ -14,6 +14,7 @@
 #include "service/clock.h"
 #include "service/preview-host.h"
 #include "service/proxy.h"
+#include "service/volume.h"
 
 void surface_token(const struct tn_service *s, const char *purpose, const char *text,
                    char out[SURFACE_TOKEN])
@@ -367,11 +368,23 @@ struct tn_json *surface_metadata(const struct tn_json *words, const char *name,
 
 /* --- lives ----------------------------------------------------------------------------------- */
 
-#define LAYER_SECONDS 120.0 /* for a snapshot */
+int surface_mount(struct tn_service *s, const struct caller *who, const struct surface_mounts *m,
+                  struct tn_spec *spec, struct tn_error *err)
+{
+    for (size_t i = 0; m && i < tn_json_count(m->list); i++) {
+        const struct tn_json *one = tn_json_at(m->list, i);
+        const char *below = m->below ? tn_json_get_str(one, m->below, NULL) : NULL;
+        if (volume_mount(s, who->tenant, tn_json_get_str(one, m->name, ""), below,
+                         tn_json_get_str(one, m->inside, ""), false, spec, err))
+            return -1;
+    }
+    return 0;
+}
 
-struct box *surface_fork(struct box *parent, const struct caller *who, const char *snapshot,
+struct box *surface_fork(struct box *parent, const struct caller *who,
                          const struct tn_json *const given[2], const char *home,
-                         struct box_wish *wish, struct tn_error *err)
+                         const struct surface_mounts *mounts, struct box_wish *wish,
+                         struct tn_error *err)
 {
     struct box *b = NULL;
     autoview struct box_view v;
@@ -380,9 +393,11 @@ struct box *surface_fork(struct box *parent, const struct caller *who, const cha
     tn_spec_init(&wish->spec);
     wish->spec.env = v.spec.env ? tn_json_copy(v.spec.env) : NULL;
     wish->spec.workspace = tn_strdup_or_null(v.spec.workspace);
-    if (surface_add_env(given[0], home, &wish->spec, err) == 0 &&
+    wish->spec.runtime = tn_strdup_or_null(v.runtime);
+    if (surface_mount(box_service(parent), who, mounts, &wish->spec, err) == 0 &&
+        surface_add_env(given[0], home, &wish->spec, err) == 0 &&
         surface_add_env(given[1], home, &wish->spec, err) == 0)
-        b = box_fork(parent, who, snapshot, wish, err);
+        b = box_fork(parent, who, NULL, wish, err);
     tn_spec_done(&wish->spec);
     return b;
 }
@@ -440,52 +455,27 @@ int surface_order(struct tn_http_exchange *x, struct box *b, enum box_order what
     return failed;
 }
 
-struct layer {
-    const char *name;
-    int64_t deadline;
-    int (*work)(struct tn_sandbox *sb, const char *name, int64_t deadline, struct tn_error *err);
-};
-
-static int work_layer(struct tn_sandbox *sb, void *ctx, struct tn_error *err)
+int surface_settle(struct box *made, const struct caller *who, double seconds, struct tn_error *err)
 {
-    const struct layer *l = ctx;
+    const double never = 0;
 
-    return l->work(sb, l->name, l->deadline, err);
-}
-
-int surface_snapshot(struct box *b, const char *name, struct tn_error *err)
-{
-    struct layer l = {
-        .name = name, .deadline = tn_deadline_in(LAYER_SECONDS), .work = tn_sandbox_snapshot};
-    double bytes;
-
-    if (box_snapshot_begin(b, &bytes, err))
-        return -1;
-    int failed = box_with_sandbox(b, work_layer, &l, l.deadline, err);
-    box_snapshot_end(b, bytes);
-    return failed;
-}
-
-int surface_forget(struct box *b, const char *name, struct tn_error *err)
-{
-    struct layer l = {
-        .name = name, .deadline = tn_deadline_in(LAYER_SECONDS), .work = tn_sandbox_forget};
-
-    return box_with_sandbox(b, work_layer, &l, l.deadline, err);
+    if (surface_await(made, seconds, err) == 0 &&
+        box_order(made, who, ORDER_STOP, tn_deadline_in(seconds), err) == 0 &&
+        box_change(made, who, &(struct box_change){.timeout = &never}, err) == 0)
+        return 0;
+    box_order(made, who, ORDER_DELETE, tn_now(), NULL);
+    return -1;
 }
 
 struct box *surface_rest(struct box *b, const struct caller *who, struct box_wish *wish,
                          double seconds, struct tn_error *err)
 {
+    wish->idle_pause = wish->idle_stop = wish->ttl = -1;
+    wish->timeout = SURFACE_REST_SECONDS + 2 * seconds;
     tn_spec_init(&wish->spec);
     autobox struct box *made = box_fork(b, who, NULL, wish, err);
     tn_spec_done(&wish->spec);
-    if (made && surface_await(made, seconds, err) == 0 &&
-        box_order(made, who, ORDER_STOP, tn_deadline_in(seconds), err) == 0)
-        return TN_TAKE_PTR(made);
-    if (made)
-        box_order(made, who, ORDER_DELETE, tn_now(), NULL);
-    return NULL;
+    return made && surface_settle(made, who, seconds, err) == 0 ? TN_TAKE_PTR(made) : NULL;
 }
 
 int surface_await(struct box *b, double seconds, struct tn_error *err)

@@ -89,11 +89,20 @@ void surface_add_arg(struct tn_str_list *args, const char *text);
 int surface_process_env(const struct tn_http_exchange *x, const char *home,
                         const struct tn_json *given, struct tn_json **out, struct tn_error *err);
 
-/* A new box with the files of that one (snapshot NULL: as they are now), its variables, and those
- * of up to two objects (or NULL) over them. */
-struct box *surface_fork(struct box *parent, const struct caller *who, const char *snapshot,
+/* Volumes of a request: a list of objects, and what their members are called. */
+struct surface_mounts {
+    const struct tn_json *list;        /* NULL: none */
+    const char *name, *below, *inside; /* below NULL: there is no such member */
+};
+int surface_mount(struct tn_service *s, const struct caller *who, const struct surface_mounts *m,
+                  struct tn_spec *spec, struct tn_error *err);
+
+/* A new box with the files of that one, its variables, and those of up to two objects (or NULL)
+ * over them; its volumes, unless others are given. */
+struct box *surface_fork(struct box *parent, const struct caller *who,
                          const struct tn_json *const given[2], const char *home,
-                         struct box_wish *wish, struct tn_error *err);
+                         const struct surface_mounts *mounts, struct box_wish *wish,
+                         struct tn_error *err);
 
 /* Whether others can be made of its files: TN_E_UNSUPPORTED. */
 int surface_can_fork(struct box *b, struct tn_error *err);
@@ -116,12 +125,15 @@ double surface_most_seconds(const struct tn_service *s, const struct caller *who
 /* Gives the order, notes it in the audit log, and waits so long: 0 also when it goes on then; -1:
  * answered. */
 int surface_order(struct tn_http_exchange *x, struct box *b, enum box_order what, double seconds);
-/* A snapshot of its files under that name, within what it may write; or the end of one. */
-int surface_snapshot(struct box *b, const char *name, struct tn_error *err);
-int surface_forget(struct box *b, const char *name, struct tn_error *err);
-/* A fork that has started once, so that it has everything, and rests.  NULL with err. */
+/* A fork that has started once, so that it has everything, and rests: what a snapshot is, which
+ * outlives its sandbox.  It has a time-out until then: a service that is killed leaves none that
+ * runs.  NULL with err. */
+#define SURFACE_REST_SECONDS 120.0
 struct box *surface_rest(struct box *b, const struct caller *who, struct box_wish *wish,
                          double seconds, struct tn_error *err);
+/* The second half: waits for a new box, stops it and takes its time-out away, or removes it. */
+int surface_settle(struct box *made, const struct caller *who, double seconds,
+                   struct tn_error *err);
 /* Waits until a new box has settled: 0 unless it could not be started, which err says.
  * TN_E_TIMEOUT: it still starts. */
 int surface_await(struct box *b, double seconds, struct tn_error *err);

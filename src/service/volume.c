@@ -130,7 +130,7 @@ int volume_find(struct tn_service *s, const char *tenant, const char *name, stru
 /* --- in specs -------------------------------------------------------------------------------- */
 
 int volume_mount(struct tn_service *s, const char *tenant, const char *name, const char *below,
-                 const char *inside, struct tn_spec *spec, struct tn_error *err)
+                 const char *inside, bool read_only, struct tn_spec *spec, struct tn_error *err)
 {
     static const char *const system[] = {"/proc", "/sys", "/dev"};
     const struct tn_backend *backend = spec_backend(s, spec, err);
@@ -145,8 +145,9 @@ int volume_mount(struct tn_service *s, const char *tenant, const char *name, con
     if (strchr(inside, ':') || (below && strchr(below, ':')))
         return tn_fail(err, TN_E_INVALID, "volume %s: there is a ':' in its path", name);
     bool all = !below || !below[strspn(below, "/")];
-    tn_autofree char *text = tn_asprintf("volume:%s%s%s:%s", whole, all ? "" : "/",
-                                         all ? "" : below + strspn(below, "/"), inside);
+    tn_autofree char *text =
+        tn_asprintf("volume:%s%s%s:%s%s", whole, all ? "" : "/",
+                    all ? "" : below + strspn(below, "/"), inside, read_only ? ":ro" : "");
     if (tn_volume_parse(text, &read, err))
         return tn_fail(err, TN_E_INVALID,
                        "volume %s: expected an absolute path inside, and a path in it without '..'",
@@ -336,21 +337,30 @@ int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-static int has_it(struct box *b, void *name)
+struct use {
+    const char *name;
+    bool stopped; /* counts, too */
+};
+
+static int has_it(struct box *b, void *ctx)
 {
+    const struct use *use = ctx;
     autoview struct box_view v;
 
     box_look(b, &v);
-    return v.goal != BOX_GONE && mentions(box_service(b), box_tenant(b), &v.spec, name);
+    return v.goal != BOX_GONE && (use->stopped || v.goal != BOX_STOPPED) &&
+           mentions(box_service(b), box_tenant(b), &v.spec, use->name);
 }
 
-int volume_delete(struct tn_service *s, const char *tenant, const char *name, struct tn_error *err)
+int volume_delete(struct tn_service *s, const char *tenant, const char *name, bool stopped,
+                  struct tn_error *err)
 {
+    struct use use = {.name = name, .stopped = stopped};
     struct volume v;
 
     if (volume_find(s, tenant, name, &v, err))
         return -1;
-    if (box_each(s, &(struct box_filter){.tenant = tenant}, has_it, (void *)name, NULL))
+    if (box_each(s, &(struct box_filter){.tenant = tenant}, has_it, &use, NULL))
         return tn_fail(err, TN_E_CONFLICT, "Volume %s is in use by a sandbox", name);
     tn_autofree char *whole = whole_name(s, tenant, name);
     tn_autofd int all = open_all(s, err);

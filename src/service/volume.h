@@ -24,13 +24,15 @@ int volume_find(struct tn_service *s, const char *tenant, const char *name, stru
 /* In no order; non-zero from fn stops and is returned. */
 typedef int (*volume_fn)(const struct volume *v, void *ctx);
 int volume_each(struct tn_service *s, const char *tenant, volume_fn fn, void *ctx);
-/* With all that is in it.  TN_E_CONFLICT: a sandbox has it, whether that runs or not. */
-int volume_delete(struct tn_service *s, const char *tenant, const char *name, struct tn_error *err);
+/* With all that is in it.  TN_E_CONFLICT: a sandbox has it.  One that is stopped counts if stopped
+ * is set; else such a one cannot start any more. */
+int volume_delete(struct tn_service *s, const char *tenant, const char *name, bool stopped,
+                  struct tn_error *err);
 
 /* Puts the volume into a spec: all of it, or (below, may be NULL) a directory of it, which is made
  * at the start of the sandbox.  TN_E_UNSUPPORTED where the runtime is not the jail. */
 int volume_mount(struct tn_service *s, const char *tenant, const char *name, const char *below,
-                 const char *inside, struct tn_spec *spec, struct tn_error *err);
+                 const char *inside, bool read_only, struct tn_spec *spec, struct tn_error *err);
 
 /* An entry of spec.volumes: the name of the tenant's volume that it is of, into v; false: it is
  * something else.  The caller ends v (tn_volume_done) if it is true. */

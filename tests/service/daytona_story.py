@@ -218,12 +218,12 @@ def snapshots():
         sandbox.create_snapshot(name)
         assert client.snapshot.get(name).name == name
         assert name in [one.name for one in client.snapshot.list().items]
-        other = client.create(CreateSandboxFromSnapshotParams(snapshot=name))
-        assert other.fs.download_file("kept.txt") == b"kept"
-        other.delete()
         fork = sandbox.fork()
         assert fork.fs.download_file("kept.txt") == b"kept"
         fork.delete()
+        sandbox.delete()
+        sandbox = client.create(CreateSandboxFromSnapshotParams(snapshot=name))
+        assert sandbox.fs.download_file("kept.txt") == b"kept"
         client.snapshot.delete(client.snapshot.get(name))
         raises(client.snapshot.get, name)
     else:

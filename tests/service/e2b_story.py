@@ -395,6 +395,37 @@ def gateway():
     assert "exit status 1" in str(raises(BuildException, Template.build, pulled, alias=f"{name}-exa"))
 
 
+def snapshots():
+    """As the vendor's guide has it: a snapshot outlives its sandbox, and others are made of it until it is deleted."""
+    sandbox = Sandbox.create()
+    sandbox.files.write("kept", "as it was")
+    named, plain = sandbox.create_snapshot(name="story-one"), sandbox.create_snapshot()
+    assert named.names == [named.snapshot_id] and plain.snapshot_id != named.snapshot_id
+    assert sandbox.kill() is True
+    pages = Sandbox.list_snapshots(sandbox_id=sandbox.sandbox_id)
+    assert {one.snapshot_id for one in pages.next_items()} == {named.snapshot_id, plain.snapshot_id}
+    for one in (named, plain):
+        with Sandbox.create(one.snapshot_id) as again:
+            assert again.files.read("kept") == "as it was"
+        assert Sandbox.delete_snapshot(one.snapshot_id) is True
+        assert Sandbox.delete_snapshot(one.snapshot_id) is False
+        raises(Exception, Sandbox.create, one.snapshot_id)
+
+
+def volumes():
+    from e2b import Volume
+
+    volume = Volume.create("story-data")
+    with Sandbox.create(volume_mounts={"/mnt/data": volume}) as one:
+        one.files.write("/mnt/data/file", "shared")
+        assert one.get_info().volume_mounts == [{"name": "story-data", "path": "/mnt/data"}]
+    with Sandbox.create(volume_mounts={"/srv/it": "story-data"}) as two:
+        assert two.files.read("/srv/it/file") == "shared"
+    assert [each.name for each in Volume.list()] == ["story-data"]
+    assert Volume.connect(volume.volume_id).name == "story-data"
+    assert Volume.destroy(volume.volume_id) is True and Volume.destroy(volume.volume_id) is False
+
+
 def tags():
     from e2b import Template
 

@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import struct
+from urllib.parse import urlencode
 
 from services import PATIENCE, eventually
 
@@ -29,6 +30,28 @@ def frames(raw):
 def create(client, **body):
     """A new sandbox, by its control plane."""
     return client.post("/v2/sandboxes", {"templateID": "base", **body}).ok(201).json
+
+
+def kill(client, sandbox):
+    client.delete(f"/sandboxes/{sandbox['sandboxID']}").ok(204)
+
+
+def multipart(parts):
+    boundary = "----b0undary"
+    body = b""
+    for name, filename, content in parts:
+        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{filename}"\r\n\r\n'.encode()
+        body += content + b"\r\n"
+    return body + f"--{boundary}--\r\n".encode(), {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+
+
+def write(envd, path, content):
+    body, headers = multipart([("file", path, content)])
+    return envd.client.post(f"/files?{urlencode({'path': path})}", body, headers=headers).ok().json
+
+
+def read(envd, path):
+    return envd.client.get(f"/files?{urlencode({'path': path})}").ok().body
 
 
 def step(kind, *args, **more):

@@ -121,6 +121,25 @@ def images():
     fails(lambda: modal.Image.from_id("im-abcdefghij").build(app()) if NEWEST else box(image=modal.Image.from_id("im-abcdefghij")), modal.exception.NotFoundError)
 
 
+def volumes():
+    """By name, mounted in sandboxes that come one after the other."""
+    fails(lambda: box(volumes={"/data": modal.Volume.from_name("no-such")}), modal.exception.NotFoundError)
+    volume = modal.Volume.from_name("story-data", create_if_missing=True)
+    first = box(volumes={"/data": volume}, timeout=600)
+    assert first.exec("sh", "-c", "mkdir /data/deep; echo kept >/data/deep/file").wait() == 0
+    if hasattr(first, "reload_volumes"):
+        first.reload_volumes()
+    first.terminate()
+    first.wait(raise_on_termination=False)
+    again = box(volumes={"/mnt/it": modal.Volume.from_name("story-data").read_only()})
+    assert again.exec("cat", "/mnt/it/deep/file").stdout.read() == "kept\n"
+    assert again.exec("sh", "-c", "echo >/mnt/it/more").wait() != 0
+    again.terminate()
+    again.wait(raise_on_termination=False)
+    delete = modal.Volume.objects.delete if hasattr(modal.Volume, "objects") else modal.Volume.delete
+    delete("story-data")
+
+
 def secrets():
     """With names: kept by the service, told to sandboxes alone."""
     make = modal.Secret.objects.create if hasattr(modal.Secret, "objects") else modal.Secret.create_deployed

@@ -317,6 +317,13 @@ def test_snapshots(alice, bob):
     child = create(alice, snapshot="cut-1", labels={"of": "it"}, env={"A": "b"})
     assert child["labels"] == {"of": "it"} and child["snapshot"] == "cut-1"
     assert Toolbox(alice, child).output("cat file.txt; echo $E$A") == "beforekeptb\n"
+    # It outlives its sandbox, and is none.
+    kill(alice, made)
+    alice.get(f"/api/sandbox/{one['id']}").ok(404)
+    assert [i["name"] for i in alice.get(f"/api/snapshots?sourceSandboxId={made['id']}").ok().json["items"]] == ["cut-1"]
+    later = create(alice, snapshot=one["id"])
+    assert Toolbox(alice, later).output("cat file.txt") == "before"
+    kill(alice, later)
     for method, target in (("GET", "/api/snapshots/cut-1"), ("DELETE", f"/api/snapshots/{one['id']}")):
         bob.request(method, target).ok(404)
     bob.post("/api/sandbox", {"snapshot": "cut-1"}).ok(400)
@@ -325,7 +332,6 @@ def test_snapshots(alice, bob):
     alice.delete(f"/api/snapshots/{one['id']}").ok()
     alice.get("/api/snapshots/cut-1").ok(404)
     kill(alice, child)
-    kill(alice, made)
 
 
 def test_an_image_is_built_in_a_box(service, alice, bob):
@@ -437,8 +443,13 @@ def test_a_directory_of_a_volume_is_in_it(service, alice):
     assert "over /proc" in told and str(service.base) not in told, answer
     kill(alice, third)
     alice.post(f"/api/sandbox/{first['id']}/snapshot", {"name": "mounted"}).ok()
-    wish = {"snapshot": "mounted", "volumes": [{"volumeId": "deep", "mountPath": "/other"}]}
-    assert "snapshot" in alice.post("/api/sandbox", wish).ok(400).json["message"]
+    # One of a snapshot has the volumes of its sandbox, or those that it is given.
+    for volumes, seen in (((), "/mnt"), ((("deep", "/other"),), "/other")):
+        again = mounted(alice, *volumes, snapshot="mounted")
+        assert [one["mountPath"] for one in again["volumes"]] == [seen]
+        assert Toolbox(alice, again).output(f"cat {seen}/in/new/one/file") == "1\n"
+        kill(alice, again)
+    alice.delete("/api/snapshots/mounted").ok()
     # Nothing becomes set-uid, and nothing of it runs so.
     assert toolbox.execute("cp /bin/true /mnt/t && chmod 4755 /mnt/t").ok().json["exitCode"] != 0 or "s" not in toolbox.output("stat -c %A /mnt/t")
     alice.delete("/api/volumes/deep").ok(409)

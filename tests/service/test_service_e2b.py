@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import pytest
 import yaml
 
-from e2b_wire import STREAM, Envd, create, frame, frames
+from e2b_wire import STREAM, Envd, create, frame, frames, kill, multipart, read, write
 from native import at
 from openapi_document import routes_of
 from services import eventually, measured, memory
@@ -49,10 +49,6 @@ def envd(service, box):
     return Envd(service, box)
 
 
-def kill(client, sandbox):
-    client.delete(f"/sandboxes/{sandbox['sandboxID']}").ok(204)
-
-
 def state(client, sandbox):
     return client.get(f"/sandboxes/{sandbox['sandboxID']}").ok().json["state"]
 
@@ -60,7 +56,7 @@ def state(client, sandbox):
 def test_every_route_is_in_the_document():
     document = yaml.safe_load((ROOT / "docs" / "clouds" / "e2b.yaml").read_text())
     described = {(m, path) for path, item in document["paths"].items() for m in item if m != "parameters"}
-    assert described == routes_of("e2b/create.c", "e2b/control.c", "e2b/templates.c", "e2b/build.c")
+    assert described == routes_of("e2b/create.c", "e2b/control.c", "e2b/templates.c", "e2b/build.c", "e2b/snapshot.c", "e2b/volumes.c")
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -220,27 +216,6 @@ def test_metrics_and_logs(alice, box):
     assert set(alice.get(f"/v2/sandboxes/{box['sandboxID']}/logs").ok().json) == {"logs"}
 
 
-def test_snapshots_and_forks(alice, service):
-    made = create(alice)
-    write(Envd(service, made), "/home/user/kept", b"as it was")
-    snapshot = alice.post(f"/sandboxes/{made['sandboxID']}/snapshots", {"name": "one"}).ok(201).json
-    write(Envd(service, made), "/home/user/kept", b"later")
-    listed = alice.get(f"/snapshots?sandboxID={made['sandboxID']}").ok().json
-    assert [one["snapshotID"] for one in listed] == [snapshot["snapshotID"]]
-    again = create(alice, templateID=snapshot["snapshotID"], envVars={"LATER": "1"})
-    assert read(Envd(service, again), "/home/user/kept") == b"as it was"
-    assert Envd(service, again).client.get("/envs").ok().json["LATER"] == "1"
-    forks = alice.post(f"/sandboxes/{made['sandboxID']}/fork", {"count": 2, "timeout": 60}).ok(201).json
-    for fork in forks:
-        assert read(Envd(service, fork["sandbox"]), "kept") == b"later"
-    for one in (again, *(fork["sandbox"] for fork in forks)):
-        kill(alice, one)
-    alice.delete(f"/templates/{snapshot['snapshotID']}").ok(204)
-    alice.delete(f"/templates/{snapshot['snapshotID']}").ok(404)
-    alice.delete("/templates/small").ok(403)
-    kill(alice, made)
-
-
 def test_lists_of_the_network_become_ours(alice):
     for wish, network, rules in (
         ({"allow_internet_access": False}, "none", None),
@@ -384,24 +359,6 @@ def test_the_gateway_is_for_who_has_its_token(service, alice):
 
 
 # --- files ---------------------------------------------------------------------------------------
-
-
-def multipart(parts):
-    boundary = "----b0undary"
-    body = b""
-    for name, filename, content in parts:
-        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{filename}"\r\n\r\n'.encode()
-        body += content + b"\r\n"
-    return body + f"--{boundary}--\r\n".encode(), {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-
-
-def write(envd, path, content):
-    body, headers = multipart([("file", path, content)])
-    return envd.client.post(f"/files?{urlencode({'path': path})}", body, headers=headers).ok().json
-
-
-def read(envd, path):
-    return envd.client.get(f"/files?{urlencode({'path': path})}").ok().body
 
 
 def test_files_go_in_and_out(envd):

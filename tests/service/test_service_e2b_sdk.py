@@ -59,6 +59,11 @@ def test_tags_of_templates(service):
     tell(service, sdk("e2b"), HERE / "e2b_story.py", "tags")
 
 
+@pytest.mark.parametrize("story", ["snapshots", "volumes"])
+def test_python_of_today(service, story):
+    tell(service, sdk("e2b"), HERE / "e2b_story.py", story)
+
+
 def test_templates_javascript(service):
     if not shutil.which("node"):
         pytest.skip("node is not installed")

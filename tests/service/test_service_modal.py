@@ -125,6 +125,31 @@ def test_tenants_do_not_see_each_other(alice, bob, box, image):
     bob.call("SandboxTerminate", [(1, theirs[0])]).ok()
 
 
+def test_volumes(alice, bob, image):
+    def get(client, name, kind=0):
+        return client.call("VolumeGetOrCreate", [(1, name), (4, kind)])
+
+    get(alice, "a-b.c").ok(NOT_FOUND)
+    made = text(get(alice, "a-b.c", 1).one, 1)
+    assert made.count("-") == 1 and text(get(alice, "a-b.c").one, 1) == made
+    get(alice, "a-b.c", 2).ok(EXISTS)
+    for name in ("", "../x", "a/b", "x" * 101):
+        get(alice, name, 1).ok(INVALID)
+    get(alice, "", 5).ok(INVALID)
+    get(bob, "a-b.c").ok(NOT_FOUND)
+    bob.call("VolumeDelete", [(1, made)]).ok(NOT_FOUND)
+    for volume in (made, "vo-nothing", "", "sb-x"):
+        bob.call("SandboxCreateV2", [(2, [(3, image), (13, [(1, volume), (2, "/data")])])]).ok(NOT_FOUND)
+    for path in ("", "data", "/", "/proc"):
+        alice.call("SandboxCreateV2", [(2, [(3, image), (13, [(1, made), (2, path)])])]).ok(INVALID)
+    box = create(alice, image, (13, [(1, made), (2, "/data")]))
+    assert status(alice, box, start(alice, box, "sh", "-c", "echo 1 >/data/file")) == {1: [0]}
+    alice.call("VolumeDelete", [(1, made)]).ok(PRECONDITION)
+    alice.call("SandboxTerminate", [(1, box[0])]).ok()
+    alice.call("VolumeDelete", [(1, made)]).ok()
+    alice.call("VolumeDelete", [(1, made)]).ok(NOT_FOUND)
+
+
 # --- frames ---------------------------------------------------------------------------------------
 
 
@@ -162,7 +187,7 @@ def test_messages_are_held_within_the_memory_of_requests(jail_works, tmp_path):
 
 
 def test_what_is_not_there_is_told(alice, box):
-    for method in ("SandboxRestore", "VolumeGetOrCreate", "Sandbox", "V2", "x%2Fy"):
+    for method in ("SandboxRestore", "VolumeListFiles2", "Sandbox", "V2", "x%2Fy"):
         answer = alice.call(method).ok(UNIMPLEMENTED)
         assert "not served" in answer.message and not answer.messages
     alice.router("TaskSnapshotMemory", box[2]).ok(UNIMPLEMENTED)
@@ -186,7 +211,6 @@ def test_how_a_call_ends_is_in_the_trailers(alice, box):
 
 @pytest.mark.parametrize("field", [
     (9, []),
-    (13, [(1, "vo-1"), (2, "/data")]),
     (14, []),
     (23, "pr-1"),
     (39, "10.0.0.0/8"),

@@ -32,8 +32,8 @@ enum daytona_build daytona_build_of(const struct box_view *v, const char **name,
     return (enum daytona_build)i;
 }
 
-struct tn_json *daytona_build_record(const char *name, enum daytona_build state, const char *log,
-                                     size_t n)
+struct tn_json *daytona_build_record(const char *name, const char *source, enum daytona_build state,
+                                     const char *log, size_t n)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(RECORD_MAX);
     struct tn_json *record = NULL;
@@ -42,6 +42,8 @@ struct tn_json *daytona_build_record(const char *name, enum daytona_build state,
     tn_jw_object(&w);
     if (name)
         tn_jw_kstr(&w, "name", name);
+    if (source)
+        tn_jw_kstr(&w, "source", source);
     tn_jw_kstr(&w, "state", words[state]);
     if (n) {
         tn_jw_key(&w, "log");
@@ -63,7 +65,8 @@ static int note(struct box *b, enum daytona_build state, const char *log, size_t
 
     box_look(b, &v);
     daytona_settings_of(v.metadata, &settings);
-    record = daytona_build_record(tn_json_get_str(settings.build, "name", NULL), state, log, n);
+    record =
+        daytona_build_record(tn_json_get_str(settings.build, "name", NULL), NULL, state, log, n);
     settings.build = record;
     return daytona_metadata(v.metadata, &settings, &metadata, err) ||
                    box_change(

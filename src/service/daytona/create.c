@@ -64,14 +64,12 @@ struct origin {
     const char *template;     /* NULL: none */
     char *image;              /* heap; NULL: the usual one */
     struct box *parent;       /* NULL: none */
-    char *snapshot;           /* heap; of the parent; NULL: its files as they are */
     struct dockerfile recipe; /* with a script where there is something to build */
 };
 
 static void end_origin(struct origin *o)
 {
     free(o->image);
-    free(o->snapshot);
     dockerfile_done(&o->recipe);
     box_release(o->parent);
 }
@@ -105,8 +103,8 @@ static int find_parent(struct tn_service *s, const struct caller *who, const cha
 {
     autoview struct box_view v = {0};
 
-    out->parent = daytona_snapshot(s, who, snapshot, &out->snapshot);
-    if (!out->parent || out->snapshot)
+    out->parent = daytona_snapshot(s, who, snapshot);
+    if (!out->parent)
         return 0;
     daytona_see(out->parent, &v);
     return daytona_build_of(&v, NULL, NULL) == DAYTONA_BUILT
@@ -201,18 +199,10 @@ static void put_network(struct tn_jw *w, const struct tn_json *body)
     }
 }
 
-/* {"volumeId", "mountPath", "subpath"} */
-static int add_volumes(struct tn_service *s, const struct caller *who, const struct tn_json *list,
-                       struct tn_spec *spec, struct tn_error *err)
+static struct surface_mounts mounts_of(const struct tn_json *body)
 {
-    for (size_t i = 0; i < tn_json_count(list); i++) {
-        const struct tn_json *one = tn_json_at(list, i);
-        if (volume_mount(s, who->tenant, tn_json_get_str(one, "volumeId", ""),
-                         tn_json_get_str(one, "subpath", NULL),
-                         tn_json_get_str(one, "mountPath", ""), spec, err))
-            return -1;
-    }
-    return 0;
+    return (struct surface_mounts){tn_json_get(body, "volumes"), "volumeId", "subpath",
+                                   "mountPath"};
 }
 
 static int make_spec(struct tn_service *s, const struct caller *who, const struct tn_json *body,
@@ -221,6 +211,7 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_MAX);
     tn_autojson struct tn_json *members = NULL;
     struct tn_jw w = tn_jw(&text);
+    const struct surface_mounts mounts = mounts_of(body);
     double cpus;
 
     if (read_amount(body, "cpu", &cpus, err))
@@ -241,7 +232,7 @@ static int make_spec(struct tn_service *s, const struct caller *who, const struc
     if (tn_json_parse(tn_buf_str(&text), text.len, &members, err) ||
         native_spec(s, who, from->template, members, spec, err))
         return -1;
-    if (!add_volumes(s, who, tn_json_get(body, "volumes"), spec, err) &&
+    if (!surface_mount(s, who, &mounts, spec, err) &&
         !surface_add_env(from->recipe.env, DAYTONA_HOME, spec, err) &&
         !surface_add_env(tn_json_get(body, "env"), DAYTONA_HOME, spec, err))
         return 0;
@@ -265,13 +256,12 @@ static struct box *make(struct tn_service *s, const struct caller *who, const st
                         const struct origin *from, struct box_wish *wish, struct tn_error *err)
 {
     const struct tn_json *const given[2] = {tn_json_get(body, "env")};
+    const struct surface_mounts mounts = mounts_of(body);
     struct box *b = NULL;
 
-    if (from->parent) {
-        if (!tn_json_count(tn_json_get(body, "volumes")))
-            return surface_fork(from->parent, who, from->snapshot, given, DAYTONA_HOME, wish, err);
-        tn_fail(err, TN_E_INVALID, "volumes: a sandbox of a snapshot has those of its sandbox");
-    } else if (make_spec(s, who, body, from, &wish->spec, err) == 0) {
+    if (from->parent)
+        return surface_fork(from->parent, who, given, DAYTONA_HOME, &mounts, wish, err);
+    if (make_spec(s, who, body, from, &wish->spec, err) == 0) {
         b = box_create(s, who, wish, NULL, err);
         tn_spec_done(&wish->spec);
     }
@@ -298,7 +288,7 @@ static struct box *create(struct tn_http_exchange *x, struct tn_service *s,
         read_minutes(body, "ttlMinutes", 0, 0, &ttl, err) || find_origin(s, who, body, from, err))
         return NULL;
     if (!is_plain(from))
-        settings.build = build = daytona_build_record(NULL, DAYTONA_PENDING, NULL, 0);
+        settings.build = build = daytona_build_record(NULL, NULL, DAYTONA_PENDING, NULL, 0);
     if (daytona_metadata(tn_json_get(body, "labels"), &settings, &metadata, err))
         return NULL;
     wish.metadata = metadata;
@@ -372,22 +362,15 @@ static struct box *create_resting(struct tn_http_exchange *x, struct tn_service 
     struct daytona_settings settings = {.remove = -1};
     struct box_wish wish = {.idle_pause = -1, .idle_stop = -1, .ttl = -1, .timeout = BUILD_SECONDS};
     tn_autojson struct tn_json *metadata = NULL, *build = NULL;
-    tn_autofree char *session = daytona_snapshot_session(name), *taken = NULL;
+    tn_autofree char *session = daytona_snapshot_session(name);
 
     image = tn_json_get_str(body, "imageName", NULL);
     tn_autofree char *only = image ? tn_asprintf("FROM %.300s", image) : NULL;
     const char *text =
         tn_json_get_str(tn_json_get(body, "buildInfo"), "dockerfileContent", only ? only : "");
-    if (!*name || native_check_names(name, NULL, NULL, err)) {
-        tn_fail(err, TN_E_INVALID, "name: expected one");
+    if (daytona_check_snapshot(s, caller_of(x), name, err))
         return NULL;
-    }
-    autobox struct box *other = daytona_snapshot(s, caller_of(x), name, &taken);
-    if (other || tn_config_template(tn_runtime_host(s->rt)->config, name)) {
-        tn_fail(err, TN_E_CONFLICT, "Snapshot with name %.100s already exists", name);
-        return NULL;
-    }
-    settings.build = build = daytona_build_record(name, DAYTONA_PENDING, NULL, 0);
+    settings.build = build = daytona_build_record(name, NULL, DAYTONA_PENDING, NULL, 0);
     if (check_wish(body, err) || read_recipe(s, text, from, err) ||
         daytona_metadata(NULL, &settings, &metadata, err))
         return NULL;

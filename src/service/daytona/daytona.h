@@ -75,10 +75,11 @@ void daytona_create_snapshot(struct tn_http_exchange *x, void *ctx);
 void daytona_reply_snapshot(struct tn_http_exchange *x, struct box *b);
 /* Ports without a token are the operator's to allow: TN_E_DENIED. */
 int daytona_check_public(const struct tn_service *s, bool wanted, struct tn_error *err);
-/* The box of the tenant that has a snapshot of that name or id, and its name there, on the heap, or
- * NULL where the box itself is the snapshot.  NULL: there is none. */
-struct box *daytona_snapshot(struct tn_service *s, const struct caller *who, const char *given,
-                             char **name);
+/* The box that is the snapshot of that name or id.  NULL: there is none. */
+struct box *daytona_snapshot(struct tn_service *s, const struct caller *who, const char *given);
+/* Whether a new one may have that name: TN_E_CONFLICT, TN_E_INVALID. */
+int daytona_check_snapshot(struct tn_service *s, const struct caller *who, const char *name,
+                           struct tn_error *err);
 /* The session of the box that is the snapshot of that name; on the heap. */
 char *daytona_snapshot_session(const char *name);
 
@@ -94,9 +95,9 @@ enum daytona_build {
 /* How far the box is; name: of the snapshot that it is, NULL when it is a sandbox; log: the end of
  * what it said, or NULL.  Both may be NULL, and live as long as the view. */
 enum daytona_build daytona_build_of(const struct box_view *v, const char **name, const char **log);
-/* For settings.build; the caller frees it. */
-struct tn_json *daytona_build_record(const char *name, enum daytona_build state, const char *log,
-                                     size_t n);
+/* For settings.build; source: the box that it is a fork of, or NULL.  The caller frees it. */
+struct tn_json *daytona_build_record(const char *name, const char *source, enum daytona_build state,
+                                     const char *log, size_t n);
 /* Runs the script of a Dockerfile in a box that is pending and runs. */
 int daytona_build_start(struct tn_http_exchange *x, struct box *b, const char *script,
                         struct tn_error *err);

@@ -1,48 +1,22 @@
-/* Snapshots: templates of the configuration, layers of the tenant's sandboxes, and images that were
- * built (build.c).  And volumes (volume.h). */
+/* Snapshots: templates of the configuration, and boxes at rest that are forks of a sandbox, which
+ * they outlive, or images that were built (build.c).  And volumes (volume.h). */
 #include "service/bounds.h"
 #include "service/daytona/daytona.h"
 #include "service/openhands.h"
 #include "service/preview-host.h"
 #include "service/volume.h"
 
+#define LAYER_SECONDS 60.0 /* for the start and the stop of a snapshot, each */
 enum { USUAL_PAGE = 100, LARGEST_PAGE = 1000, GIB = 1 << 30 };
 
 /* --- finding --------------------------------------------------------------------------------- */
-
-struct search {
-    struct tn_service *s;
-    const char *name;
-    struct box *found;
-};
-
-static int is_named(const struct tn_snapshot *snapshot, void *name)
-{
-    return strcmp(snapshot->name, name) == 0;
-}
-
-static bool has(struct tn_service *s, const char *box, const char *name)
-{
-    return tn_store_snapshots(tn_runtime_store(s->rt), box, is_named, (void *)name, NULL) > 0;
-}
-
-static int look_in(struct box *b, void *ctx)
-{
-    struct search *search = ctx;
-
-    if (!has(search->s, box_id(b), search->name))
-        return 0;
-    search->found = box_find(search->s, box_tenant(b), box_id(b), NULL);
-    return search->found != NULL;
-}
 
 char *daytona_snapshot_session(const char *name)
 {
     return tn_asprintf("daytona-snapshot/%s", name);
 }
 
-/* One that is a box, by its id or its name. */
-static struct box *find_built(struct tn_service *s, const struct caller *who, const char *given)
+struct box *daytona_snapshot(struct tn_service *s, const struct caller *who, const char *given)
 {
     tn_autofree char *session = daytona_snapshot_session(given);
     bool is_id = preview_is_id(given, strlen(given));
@@ -56,32 +30,6 @@ static struct box *find_built(struct tn_service *s, const struct caller *who, co
         box_look(b, &v);
     return b && v.goal != BOX_GONE && daytona_build_of(&v, &name, NULL) && name ? TN_TAKE_PTR(b)
                                                                                 : NULL;
-}
-
-/* An id is "BOX.NAME"; names are unique in a tenant, but for those that other APIs gave. */
-struct box *daytona_snapshot(struct tn_service *s, const struct caller *who, const char *given,
-                             char **name)
-{
-    struct search search = {.s = s, .name = given};
-    struct box_filter f = {.tenant = who->tenant, .newest_first = true};
-    const char *dot = strchr(given, '.');
-    char id[11] = "";
-
-    *name = NULL;
-    if ((search.found = find_built(s, who, given)))
-        return search.found;
-    if (dot && preview_is_id(given, (size_t)(dot - given))) {
-        snprintf(id, sizeof id, "%.*s", (int)(dot - given), given);
-        struct box *b = box_find(s, who->tenant, id, NULL);
-        if (b && has(s, id, dot + 1)) {
-            *name = tn_strdup(dot + 1);
-            return b;
-        }
-        box_release(b);
-    }
-    box_each(s, &f, look_in, &search, NULL);
-    *name = search.found ? tn_strdup(given) : NULL;
-    return search.found;
 }
 
 /* --- as clients see them --------------------------------------------------------------------- */
@@ -139,7 +87,7 @@ struct page {
     struct tn_service *s;
     struct tn_jw w;
     const struct caller *who;
-    const char *box, *name; /* only this one; NULL: all */
+    const char *name, *source; /* only this one, only those of that box; NULL: all */
     struct surface_size size;
     int64_t skip, limit, total;
 };
@@ -151,35 +99,24 @@ static bool is_in(struct page *p)
     return i >= 0 && i < p->limit;
 }
 
-static int list_snapshot(const struct tn_snapshot *snapshot, void *ctx)
-{
-    struct page *p = ctx;
-    tn_autofree char *id = tn_asprintf("%s.%s", p->box, snapshot->name);
-
-    if ((!p->name || strcmp(p->name, snapshot->name) == 0) && is_in(p))
-        put(&p->w, p->who->tenant,
-            &(struct shown){.id = id,
-                            .name = snapshot->name,
-                            .source = p->box,
-                            .state = "active",
-                            .cut = snapshot->created},
-            &p->size);
-    return 0;
-}
-
 static void list_built(struct page *p, const struct box_view *v)
 {
     static const char *const states[] = {[DAYTONA_PENDING] = "pending",
                                          [DAYTONA_BUILDING] = "building",
                                          [DAYTONA_BUILT] = "active",
                                          [DAYTONA_FAILED] = "build_failed"};
-    struct shown one = {.id = v->id, .cut = v->created};
+    struct daytona_settings settings;
     const char *log;
+
+    daytona_settings_of(v->metadata, &settings);
+    struct shown one = {
+        .id = v->id, .cut = v->created, .source = tn_json_get_str(settings.build, "source", NULL)};
     enum daytona_build build = daytona_build_of(v, &one.name, &log);
 
     one.state = v->goal == BOX_GONE ? "removing" : states[build];
     one.reason = build == DAYTONA_FAILED ? log : NULL;
-    if ((!p->name || strcmp(p->name, one.name) == 0) && is_in(p))
+    if ((!p->name || strcmp(p->name, one.name) == 0) &&
+        (!p->source || (one.source && strcmp(p->source, one.source) == 0)) && is_in(p))
         put(&p->w, p->who->tenant, &one, &p->size);
 }
 
@@ -190,13 +127,11 @@ static int list_box(struct box *b, void *ctx)
     const char *built;
 
     daytona_see(b, &v);
-    p->box = v.id;
-    p->size = surface_size_of(&v);
     if (daytona_build_of(&v, &built, NULL) && built) {
+        p->size = surface_size_of(&v);
         list_built(p, &v);
-        return 0;
     }
-    return tn_store_snapshots(tn_runtime_store(p->s->rt), v.id, list_snapshot, p, NULL) < 0;
+    return 0;
 }
 
 static void list_templates(struct page *p)
@@ -213,8 +148,11 @@ static void get_list(struct tn_http_exchange *x, void *ctx)
 {
     tn_autobuf struct tn_buf json = ANSWER_BUF(x, DAYTONA_ANSWER_MAX);
     const char *of = tn_http_query(x, "sourceSandboxId"), *name = tn_http_query(x, "name");
-    struct page p = {
-        .s = ctx, .w = tn_jw(&json), .name = name && *name ? name : NULL, .limit = USUAL_PAGE};
+    struct page p = {.s = ctx,
+                     .w = tn_jw(&json),
+                     .name = name && *name ? name : NULL,
+                     .source = of,
+                     .limit = USUAL_PAGE};
     int64_t number = 1;
 
     if (!caller_may(x, SCOPE_READ) || native_query_int(x, "page", 1, INT32_MAX, &number) ||
@@ -225,13 +163,9 @@ static void get_list(struct tn_http_exchange *x, void *ctx)
     tn_jw_object(&p.w);
     tn_jw_key(&p.w, "items");
     tn_jw_array(&p.w);
-    autobox struct box *b = of ? box_find(ctx, p.who->tenant, of, NULL) : NULL;
-    if (b) {
-        list_box(b, &p);
-    } else if (!of) {
+    if (!of)
         list_templates(&p);
-        box_each(ctx, &(struct box_filter){.tenant = p.who->tenant}, list_box, &p, NULL);
-    }
+    box_each(ctx, &(struct box_filter){.tenant = p.who->tenant}, list_box, &p, NULL);
     tn_jw_array_end(&p.w);
     tn_jw_kint(&p.w, "total", p.total);
     tn_jw_kint(&p.w, "page", number);
@@ -244,7 +178,7 @@ static void get_list(struct tn_http_exchange *x, void *ctx)
 
 /* The snapshot that the path names; NULL: it is none, and answered unless it is a template. */
 static struct box *find(struct tn_http_exchange *x, struct tn_service *s, unsigned scope,
-                        bool *template, char **name)
+                        bool *template)
 {
     const char *given = tn_http_param(x, "snapshot");
 
@@ -252,7 +186,7 @@ static struct box *find(struct tn_http_exchange *x, struct tn_service *s, unsign
     if (!caller_may(x, scope))
         return NULL;
     *template = tn_config_template(tn_runtime_host(s->rt)->config, given) != NULL;
-    struct box *b = *template ? NULL : daytona_snapshot(s, caller_of(x), given, name);
+    struct box *b = *template ? NULL : daytona_snapshot(s, caller_of(x), given);
     if (!b && !*template)
         native_refuse(x, TN_E_NOT_FOUND, "Snapshot with ID or name %.100s not found", given);
     return b;
@@ -262,14 +196,12 @@ static void get_one(struct tn_http_exchange *x, void *ctx)
 {
     tn_autobuf struct tn_buf json = ANSWER_BUF(x, DAYTONA_ANSWER_MAX);
     struct page p = {.s = ctx, .w = tn_jw(&json), .limit = 1};
-    tn_autofree char *name = NULL;
     bool template;
 
-    autobox struct box *b = find(x, ctx, SCOPE_READ, &template, &name);
+    autobox struct box *b = find(x, ctx, SCOPE_READ, &template);
     if (!b && !template)
         return;
     p.who = caller_of(x);
-    p.name = name;
     if (template)
         put_template(ctx, p.who, &p.w, tn_http_param(x, "snapshot"));
     else
@@ -292,13 +224,12 @@ void daytona_reply_snapshot(struct tn_http_exchange *x, struct box *b)
 /* The snapshot that the path names, which is a box; NULL: answered. */
 static struct box *find_image(struct tn_http_exchange *x, struct tn_service *s)
 {
-    tn_autofree char *name = NULL;
     bool template;
-    autobox struct box *b = find(x, s, SCOPE_READ, &template, &name);
+    struct box *b = find(x, s, SCOPE_READ, &template);
 
-    if (template || name)
+    if (template)
         native_refuse(x, TN_E_NOT_FOUND, "Build information of the snapshot not found");
-    return template || name ? NULL : TN_TAKE_PTR(b);
+    return b;
 }
 
 static void get_logs(struct tn_http_exchange *x, void *ctx)
@@ -319,42 +250,53 @@ static void get_logs_url(struct tn_http_exchange *x, void *ctx)
 
 static void delete_one(struct tn_http_exchange *x, void *ctx)
 {
-    tn_autofree char *name = NULL;
-    struct tn_error err = {0};
     bool template;
 
-    autobox struct box *b = find(x, ctx, SCOPE_MANAGE, &template, &name);
+    autobox struct box *b = find(x, ctx, SCOPE_MANAGE, &template);
     if (template)
         native_refuse(x, TN_E_DENIED, "templates are the operator's here");
-    if (!b)
-        return;
-    int failed = name ? surface_forget(b, name, &err) : 0;
-    if (name ? native_audit(x, ctx, "snapshot.delete", box_id(b), failed ? &err : NULL)
-             : surface_order(x, b, ORDER_DELETE, DAYTONA_SECONDS / 2))
-        return;
-    if (failed)
-        reply_error(x, &err);
-    else
+    if (b && surface_order(x, b, ORDER_DELETE, DAYTONA_SECONDS / 2) == 0)
         tn_http_reply(x, 200, NULL, NULL, 0);
+}
+
+int daytona_check_snapshot(struct tn_service *s, const struct caller *who, const char *name,
+                           struct tn_error *err)
+{
+    if (!*name || native_check_names(name, NULL, NULL, err) || strstr(name, ".."))
+        return tn_fail(err, TN_E_INVALID, "name: expected one");
+    autobox struct box *other = daytona_snapshot(s, who, name);
+    return other || tn_config_template(tn_runtime_host(s->rt)->config, name)
+               ? tn_fail(err, TN_E_CONFLICT, "Snapshot with name %.100s already exists", name)
+               : 0;
+}
+
+static int cut(struct box *b, const struct caller *who, const char *name, struct tn_error *err)
+{
+    tn_autofree char *session = daytona_snapshot_session(name);
+    tn_autojson struct tn_json *metadata = NULL, *record = NULL;
+    struct daytona_settings settings = {.remove = -1};
+    struct box_wish wish = {.session = session};
+
+    if (daytona_check_snapshot(box_service(b), who, name, err))
+        return -1;
+    settings.build = record = daytona_build_record(name, box_id(b), DAYTONA_BUILT, NULL, 0);
+    if (daytona_metadata(NULL, &settings, &metadata, err))
+        return -1;
+    wish.metadata = metadata;
+    autobox struct box *made = surface_rest(b, who, &wish, LAYER_SECONDS, err);
+    return made ? 0 : -1;
 }
 
 /* POST /sandbox/{id}/snapshot */
 static void take(struct tn_http_exchange *x, void *ctx)
 {
-    autobox struct box *b = daytona_box(x, ctx, SCOPE_MANAGE), *other = NULL;
+    autobox struct box *b = daytona_box(x, ctx, SCOPE_MANAGE);
     tn_autojson struct tn_json *body = NULL;
-    tn_autofree char *taken = NULL;
     struct tn_error err = {0};
 
     if (!b || surface_body(x, DAYTONA_BODY_MAX, &body))
         return;
-    const char *name = tn_json_get_str(body, "name", "");
-    other = daytona_snapshot(ctx, caller_of(x), name, &taken);
-    if (other || tn_config_template(tn_runtime_host(box_service(b)->rt)->config, name)) {
-        native_refuse(x, TN_E_CONFLICT, "Snapshot with name %.100s exists already", name);
-        return;
-    }
-    int failed = surface_snapshot(b, name, &err);
+    int failed = cut(b, caller_of(x), tn_json_get_str(body, "name", ""), &err);
     if (native_audit(x, ctx, "snapshot.create", box_id(b), failed ? &err : NULL))
         return;
     if (failed)
@@ -444,7 +386,7 @@ static void delete_volume(struct tn_http_exchange *x, void *ctx)
 
     if (!caller_may(x, SCOPE_MANAGE))
         return;
-    int failed = volume_delete(ctx, caller_of(x)->tenant, tn_http_param(x, "volume"), &err);
+    int failed = volume_delete(ctx, caller_of(x)->tenant, tn_http_param(x, "volume"), true, &err);
     if (native_audit(x, ctx, "volume.delete", NULL, failed ? &err : NULL))
         return;
     if (failed)

@@ -102,7 +102,7 @@ static void set_failed(struct tn_service *s, const char *id, const char *step, c
 
 /* --- declaring ------------------------------------------------------------------------------- */
 
-static int make_id(char out[37], struct tn_error *err)
+int e2b_make_id(char out[E2B_BUILD_ID], struct tn_error *err)
 {
     unsigned char r[16];
 
@@ -111,20 +111,19 @@ static int make_id(char out[37], struct tn_error *err)
     r[6] = (unsigned char)((r[6] & 0x0f) | 0x40);
     r[8] = (unsigned char)((r[8] & 0x3f) | 0x80);
     for (size_t i = 0, at = 0; i < sizeof r; i++)
-        at += (size_t)snprintf(out + at, 37 - at, "%s%02x",
+        at += (size_t)snprintf(out + at, E2B_BUILD_ID - at, "%s%02x",
                                i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", r[i]);
     return 0;
 }
 
-/* The same for the same name of a tenant: a template has many builds. */
-static void template_id(const struct tn_service *s, const char *tenant, const char *name,
-                        char out[21])
+void e2b_template_id(const struct tn_service *s, const char *tenant, const char *name,
+                     char out[E2B_TEMPLATE_ID])
 {
     tn_autofree char *text = tn_asprintf("%s\n%s", tenant, name);
     char token[SURFACE_TOKEN];
 
     surface_token(s, "template", text, token);
-    snprintf(out, 21, "t%.19s", token);
+    snprintf(out, E2B_TEMPLATE_ID, "t%.19s", token);
 }
 
 /* {"cpuCount", "memoryMB", "tags"} of the body; a tag may stand in the name. */
@@ -199,12 +198,12 @@ static void post_template(struct tn_http_exchange *x, void *ctx)
     struct tn_jw w = tn_jw(&json);
     struct tn_error err = {0};
     struct e2b_name name;
-    char id[37], template[21];
+    char id[E2B_BUILD_ID], template[E2B_TEMPLATE_ID];
 
     if (!caller_may(x, SCOPE_MANAGE) || surface_body(x, E2B_BODY_MAX, &body))
         return;
     const char *given = tn_json_get_str(body, "name", tn_json_get_str(body, "alias", NULL));
-    int failed = e2b_read_name(given, &name, &err) || make_id(id, &err);
+    int failed = e2b_read_name(given, &name, &err) || e2b_make_id(id, &err);
     if (!failed && e2b_is_usual(s, name.name))
         failed = tn_fail(&err, TN_E_CONFLICT, "template '%s' is the operator's", name.name);
     tn_autofree char *wish = failed ? NULL : make_wish(body, &name, &err);
@@ -212,7 +211,7 @@ static void post_template(struct tn_http_exchange *x, void *ctx)
         reply_error(x, &err);
         return;
     }
-    template_id(s, caller_of(x)->tenant, name.name, template);
+    e2b_template_id(s, caller_of(x)->tenant, name.name, template);
     if (insert(s, caller_of(x), id, template, name.name, wish, &err)) {
         refuse(x, &err);
         return;

@@ -1,4 +1,4 @@
-/* New sandboxes: POST /sandboxes, fork, snapshots. */
+/* New sandboxes: POST /sandboxes, fork. */
 #include "base/log.h"
 #include "base/sha256.h"
 #include "service/admit.h"
@@ -20,11 +20,6 @@ void e2b_origin_done(struct e2b_origin *o)
     tn_json_free(TN_TAKE_PTR(o->built));
 }
 
-static int not_found(struct tn_error *err, const char *id)
-{
-    return tn_fail(err, TN_E_NOT_FOUND, "template '%.100s' not found", id);
-}
-
 /* Some that every client knows are there without being configured: a sandbox that nobody asked
  * anything special of. */
 bool e2b_is_usual(struct tn_service *s, const char *name)
@@ -37,9 +32,6 @@ bool e2b_is_usual(struct tn_service *s, const char *name)
 int e2b_find_origin(struct tn_service *s, const struct caller *who, const char *id,
                     struct e2b_origin *out, struct tn_error *err)
 {
-    const char *dot = id ? strchr(id, '.') : NULL;
-    char box[11];
-
     *out = (struct e2b_origin){0};
     if (!id)
         return tn_fail(err, TN_E_INVALID, "templateID: expected the name of a template");
@@ -51,12 +43,7 @@ int e2b_find_origin(struct tn_service *s, const struct caller *who, const char *
     int built = e2b_find_built(s, who, id, out, err);
     if (built)
         return built < 0 ? -1 : 0;
-    if (!dot || dot - id != sizeof box - 1)
-        return not_found(err, id);
-    snprintf(box, sizeof box, "%s", id);
-    out->parent = box_find(s, who->tenant, box, NULL);
-    out->snapshot = dot + 1;
-    return out->parent ? 0 : not_found(err, id);
+    return tn_fail(err, TN_E_NOT_FOUND, "template '%.100s' not found", id);
 }
 
 int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn_json *network,
@@ -92,12 +79,9 @@ int e2b_put_network(struct tn_jw *w, const struct tn_json *body, const struct tn
 /* What they have and this service has not is refused before anything is made. */
 static int check_wish(const struct tn_json *body, struct tn_error *err)
 {
-    static const char *const absent[] = {"iam", "volumeMounts"};
-
-    for (size_t i = 0; i < TN_COUNT(absent); i++)
-        if (tn_json_count(tn_json_get(body, absent[i])))
-            return tn_fail(err, TN_E_INVALID, "%s is not served here", absent[i]);
-    return 0;
+    return tn_json_count(tn_json_get(body, "iam"))
+               ? tn_fail(err, TN_E_INVALID, "iam is not served here")
+               : 0;
 }
 
 /* What a recipe says of its box. */
@@ -185,13 +169,16 @@ struct box *e2b_make_box(struct tn_service *s, const struct caller *who,
 {
     const struct tn_json *const given[2] = {tn_json_get(from->built, "env"),
                                             tn_json_get(body, "envVars")};
+    const struct surface_mounts mounts = {tn_json_get(body, "volumeMounts"), "name", NULL, "path"};
 
     wish->template = from->template;
     if (from->parent)
-        return surface_fork(from->parent, who, from->snapshot, given, E2B_HOME, wish, err);
+        return surface_fork(from->parent, who, given, E2B_HOME, &mounts, wish, err);
     if (make_spec(s, who, from->template, body, &wish->spec, err))
         return NULL;
-    struct box *b = box_create(s, who, wish, NULL, err);
+    struct box *b = surface_mount(s, who, &mounts, &wish->spec, err)
+                        ? NULL
+                        : box_create(s, who, wish, NULL, err);
     tn_spec_done(&wish->spec);
     return b;
 }
@@ -326,7 +313,7 @@ static void post_connect(struct tn_http_exchange *x, void *ctx)
         reply_sandbox(x, woken ? 201 : 200, b);
 }
 
-/* --- fork and snapshots ---------------------------------------------------------------------- */
+/* --- fork ------------------------------------------------------------------------------------ */
 
 static void put_fork(struct tn_http_exchange *x, struct tn_jw *w, struct box *parent,
                      const struct box_wish *wish)
@@ -382,86 +369,6 @@ static void post_fork(struct tn_http_exchange *x, void *ctx)
     tn_http_reply_json(x, 201, &json);
 }
 
-static void put_snapshot(struct tn_jw *w, const char *box, const char *name)
-{
-    tn_autofree char *id = tn_asprintf("%s.%s", box, name);
-
-    tn_jw_object(w);
-    tn_jw_kstr(w, "snapshotID", id);
-    tn_jw_key(w, "names");
-    tn_jw_array(w);
-    tn_jw_str(w, id);
-    tn_jw_array_end(w);
-    tn_jw_object_end(w);
-}
-
-static void post_snapshots(struct tn_http_exchange *x, void *ctx)
-{
-    struct tn_service *s = ctx;
-    autobox struct box *b = e2b_box(x, s, SCOPE_MANAGE);
-    tn_autobuf struct tn_buf json = TN_BUF_INIT(16 << 10);
-    tn_autojson struct tn_json *body = NULL;
-    struct tn_jw w = tn_jw(&json);
-    struct tn_error err = {0};
-    char made[24];
-
-    if (!b || surface_body(x, E2B_BODY_MAX, &body))
-        return;
-    snprintf(made, sizeof made, "s%.0f", service_time() * 1000);
-    const char *name = tn_json_get_str(body, "name", made);
-    int failed = surface_snapshot(b, name, &err);
-    if (native_audit(x, s, "snapshot.create", box_id(b), failed ? &err : NULL))
-        return;
-    if (failed) {
-        reply_error(x, &err);
-        return;
-    }
-    put_snapshot(&w, box_id(b), name);
-    tn_http_reply_json(x, 201, &json);
-}
-
-struct listing {
-    struct tn_service *s;
-    struct tn_jw w;
-    const char *box;
-};
-
-static int list_snapshot(const struct tn_snapshot *snapshot, void *ctx)
-{
-    struct listing *l = ctx;
-
-    put_snapshot(&l->w, l->box, snapshot->name);
-    return 0;
-}
-
-static int list_box(struct box *b, void *ctx)
-{
-    struct listing *l = ctx;
-
-    l->box = box_id(b);
-    return tn_store_snapshots(tn_runtime_store(l->s->rt), l->box, list_snapshot, l, NULL) < 0;
-}
-
-static void get_snapshots(struct tn_http_exchange *x, void *ctx)
-{
-    struct tn_service *s = ctx;
-    tn_autobuf struct tn_buf json = ANSWER_BUF(x, E2B_ANSWER_MAX);
-    struct listing l = {.s = s, .w = tn_jw(&json)};
-    const char *only = tn_http_query(x, "sandboxID");
-
-    if (!caller_may(x, SCOPE_READ))
-        return;
-    const char *tenant = caller_of(x)->tenant;
-    autobox struct box *b = only ? box_find(s, tenant, only, NULL) : NULL;
-    tn_jw_array(&l.w);
-    if (b)
-        list_box(b, &l);
-    else if (!only)
-        box_each(s, &(struct box_filter){.tenant = tenant}, list_box, &l, NULL);
-    tn_jw_array_end(&l.w);
-    tn_http_reply_json(x, 200, &json);
-}
-
 #define BOX "/sandboxes/{id}"
 const struct tn_route routes_e2b_create[] = {
     {"POST", "/sandboxes", post_sandboxes, "E2B: a new sandbox", 0},
@@ -470,7 +377,5 @@ const struct tn_route routes_e2b_create[] = {
     {"POST", "/v2/sandboxes/{id}/connect", post_connect, "E2B: wakes it, or prolongs its time", 0},
     {"POST", BOX "/resume", post_connect, "E2B: as connect", 0},
     {"POST", BOX "/fork", post_fork, "E2B: new sandboxes with its files", 0},
-    {"POST", BOX "/snapshots", post_snapshots, "E2B: a snapshot of its files", 0},
-    {"GET", "/snapshots", get_snapshots, "E2B: snapshots of the tenant", 0},
     {0},
 };

@@ -63,12 +63,10 @@ void e2b_token(const struct tn_service *s, const char *id, char out[E2B_TOKEN]);
  * that a client has built, {"build"} of such a template itself. */
 #define E2B_RECORD "$e2b"
 
-/* A template of the configuration; files of a box, as they are or as a snapshot has them
- * ("ID.NAME"), of which some were built as a template. */
+/* A template of the configuration, or the files of a box that was built as one or is a snapshot. */
 struct e2b_origin {
     const char *template; /* borrowed; NULL: none */
     struct box *parent;
-    const char *snapshot;  /* borrowed; NULL: as they are */
     struct tn_json *built; /* {"record", "env", "start", "ready"}; NULL: it is none of those */
     bool gateway;          /* its sandboxes have the command mcp-gateway */
 };
@@ -102,6 +100,12 @@ int e2b_find_built(struct tn_service *s, const struct caller *who, const char *i
 int e2b_give_tag(struct tn_service *s, const char *tenant, const char *name, const char *tag,
                  const char *build, struct tn_error *err);
 void e2b_drop_untagged(struct tn_service *s, const struct caller *who, const char *name);
+/* The id of a new build, and that of the template of that name, the same for the same one of a
+ * tenant: a template has many builds. */
+enum { E2B_BUILD_ID = 37, E2B_TEMPLATE_ID = 21 };
+int e2b_make_id(char out[E2B_BUILD_ID], struct tn_error *err);
+void e2b_template_id(const struct tn_service *s, const char *tenant, const char *name,
+                     char out[E2B_TEMPLATE_ID]);
 /* What a service that was killed has left. */
 int e2b_builds_begin(struct tn_service *s, struct tn_error *err);
 /* Builds that were not started in time go, and archives whose build has ended or is gone. */

@@ -374,7 +374,8 @@ static bool take_traffic(struct tn_service *s, struct tn_http_exchange *x, const
 static bool is_control(const char *path)
 {
     static const char *const prefixes[] = {"/sandboxes",    "/v2/sandboxes", "/templates",
-                                           "/v2/templates", "/v3/templates", "/snapshots"};
+                                           "/v2/templates", "/v3/templates", "/snapshots",
+                                           "/volumes"};
 
     for (size_t i = 0; i < TN_COUNT(prefixes); i++) {
         size_t n = strlen(prefixes[i]);

@@ -3,6 +3,7 @@
 #include "service/e2b/e2b.h"
 #include "service/openhands.h"
 #include "service/preview-host.h"
+#include "service/volume.h"
 
 enum { MIB = 1 << 20 };
 
@@ -106,6 +107,29 @@ void e2b_put_sandbox(struct tn_http_exchange *x, struct tn_jw *w, struct box *b)
     tn_jw_object_end(w);
 }
 
+static void put_volumes(struct tn_jw *w, const struct box_view *v)
+{
+    bool some = false;
+
+    for (size_t i = 0; i < v->spec.volumes.count; i++) {
+        tn_autovolume struct tn_volume one = {0};
+        const char *name;
+        if (!volume_read(box_service(v->box), v->tenant, v->spec.volumes.items[i], &one, &name))
+            continue;
+        if (!some) {
+            tn_jw_key(w, "volumeMounts");
+            tn_jw_array(w);
+        }
+        some = true;
+        tn_jw_object(w);
+        tn_jw_kstr(w, "name", name);
+        tn_jw_kstr(w, "path", one.inside);
+        tn_jw_object_end(w);
+    }
+    if (some)
+        tn_jw_array_end(w);
+}
+
 /* Metadata of theirs is text; what others have put there is not shown. */
 static int put_text(const char *key, struct tn_json *value, void *w)
 {
@@ -142,6 +166,7 @@ void e2b_put_info(struct tn_http_exchange *x, struct tn_jw *w, const struct box_
     tn_jw_object_end(w);
     if (detail) {
         put_domain(w, box_service(v->box), v->id);
+        put_volumes(w, v);
         put_tokens(x, w, v);
         tn_jw_kbool(w, "allowInternetAccess", v->spec.network != TN_NETWORK_NONE);
         tn_jw_key(w, "lifecycle");

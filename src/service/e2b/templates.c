@@ -140,7 +140,7 @@ static void get_templates(struct tn_http_exchange *x, void *ctx)
         put_template(&w, name, name, nobody, 0);
     tn_db_each(s->db, list_built, &w, NULL,
                "SELECT template, name, id, max(created) FROM recipe"
-               " WHERE tenant = ? AND status = 'ready' GROUP BY name",
+               " WHERE tenant = ? AND status = 'ready' AND source IS NULL GROUP BY name",
                "t", caller_of(x)->tenant);
     tn_jw_array_end(&w);
     tn_http_reply_json(x, 200, &json);
@@ -198,32 +198,33 @@ void e2b_drop_untagged(struct tn_service *s, const struct caller *who, const cha
     delete_boxes(s, who, &boxes);
 }
 
-/* What was built, or a snapshot, which is a template there. */
+/* What was built, or a snapshot, which is a template there: all of it, or what has that tag. */
 static void delete_template(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
     const char *id = tn_http_param(x, "template");
     struct tn_str_list boxes = {0};
     struct tn_error err = {0};
+    struct e2b_name n;
 
     if (!caller_may(x, SCOPE_MANAGE))
         return;
     const struct caller *who = caller_of(x);
-    autoorigin struct e2b_origin from = {0};
-    int built = tn_db_each(s->db, add_box, &boxes, &err,
-                           "SELECT box FROM recipe WHERE tenant = ? AND (name = ? OR template = ?)"
-                           " AND status = 'ready'",
-                           "ttt", who->tenant, id, id);
-    int failed = built < 0 || (!built && e2b_find_origin(s, who, id, &from, &err));
-    if (!failed && !built && !from.parent)
-        failed = tn_fail(&err, TN_E_DENIED, "templates are the operator's here");
-    if (!failed && !built)
-        failed = surface_forget(from.parent, from.snapshot, &err);
+    int rows = e2b_read_name(id, &n, NULL)
+                   ? 0
+                   : tn_db_each(s->db, add_box, &boxes, &err,
+                                "SELECT box FROM recipe r WHERE tenant = ? AND status = 'ready'"
+                                " AND (name = ? OR template = ?) AND (? = '' OR EXISTS"
+                                " (SELECT 1 FROM recipe_tag t WHERE t.recipe = r.id AND tag = ?))",
+                                "ttttt", who->tenant, n.name, n.name, n.tag, n.tag);
+    if (rows == 0 && e2b_is_usual(s, id))
+        tn_fail(&err, TN_E_DENIED, "templates are the operator's here");
+    else if (rows == 0)
+        tn_fail(&err, TN_E_NOT_FOUND, "template '%.100s' not found", id);
     delete_boxes(s, who, &boxes);
-    if (native_audit(x, s, built ? "template.delete" : "snapshot.delete",
-                     from.parent ? box_id(from.parent) : NULL, failed ? &err : NULL))
+    if (native_audit(x, s, "template.delete", NULL, err.code ? &err : NULL))
         return;
-    if (failed)
+    if (err.code)
         reply_error(x, &err);
     else
         tn_http_reply(x, 204, NULL, NULL, 0);

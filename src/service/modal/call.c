@@ -192,8 +192,8 @@ static void dispatch(struct modal_call *c, const struct modal_method *const *tab
 static void post_client(struct tn_http_exchange *x, void *ctx)
 {
     static const struct modal_method *const tables[] = {
-        modal_account, modal_secrets, modal_creates, modal_sandboxes, modal_lists,
-        modal_tunnels, modal_mounts,  modal_images,  modal_commands,  NULL};
+        modal_account, modal_secrets, modal_creates,  modal_sandboxes, modal_lists, modal_tunnels,
+        modal_mounts,  modal_images,  modal_commands, modal_volumes,   NULL};
 
     dispatch(&(struct modal_call){.x = x, .s = ctx}, tables);
 }

@@ -14,7 +14,6 @@ static int check_wish(struct modal_call *c, const Modal__Sandbox *d, struct tn_e
         const char *what;
         bool wanted;
     } absent[] = {
-        {"volumes", d->n_volume_mounts},
         {"network file systems", d->n_nfs_mounts},
         {"cloud bucket mounts", d->n_cloud_bucket_mounts},
         {"proxies", d->proxy_id && *d->proxy_id},
@@ -208,7 +207,8 @@ static struct box *make(struct modal_call *c, const struct wish *want,
         return NULL;
     if (!image->box) {
         if (modal_spec(c, image->from, want->d, env, &wish->spec, err) == 0) {
-            b = box_create(c->s, c->who, wish, NULL, err);
+            if (modal_mount_volumes(c, want->d, &wish->spec, err) == 0)
+                b = box_create(c->s, c->who, wish, NULL, err);
             tn_spec_done(&wish->spec);
         }
         return b;
@@ -221,7 +221,9 @@ static struct box *make(struct modal_call *c, const struct wish *want,
     tn_spec_init(&wish->spec);
     wish->spec.env = v.spec.env ? tn_json_copy(v.spec.env) : NULL;
     wish->spec.workspace = tn_strdup_or_null(v.spec.workspace);
-    if (surface_add_env(env, MODAL_HOME, &wish->spec, err) == 0)
+    wish->spec.runtime = tn_strdup_or_null(v.runtime);
+    if (modal_mount_volumes(c, want->d, &wish->spec, err) == 0 &&
+        surface_add_env(env, MODAL_HOME, &wish->spec, err) == 0)
         b = box_fork(image->box, c->who, NULL, wish, err);
     tn_spec_done(&wish->spec);
     return b;

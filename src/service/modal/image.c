@@ -588,7 +588,7 @@ static int image_delete(struct modal_call *c, const void *request, struct tn_err
 
 static struct box *snapshot(struct modal_call *c, const char *id, struct tn_error *err)
 {
-    struct box_wish wish = {.idle_pause = -1, .idle_stop = -1, .ttl = -1};
+    struct box_wish wish = {0};
     autoview struct box_view v = {0};
     autobox struct box *b = modal_running(c, id, err);
 

@@ -60,7 +60,7 @@ struct modal_method {
 };
 extern const struct modal_method modal_account[], modal_secrets[], modal_creates[],
     modal_sandboxes[], modal_lists[], modal_tunnels[], modal_mounts[], modal_images[],
-    modal_commands[], modal_router[]; /* each ends with {0} */
+    modal_commands[], modal_volumes[], modal_router[]; /* each ends with {0} */
 
 /* One message of the answer: 0, or -1 when the client is gone. */
 int modal_send(struct modal_call *c, const void *message, struct tn_error *err);
@@ -141,6 +141,14 @@ int modal_find_mount(struct modal_call *c, const char *id, struct blob *out, str
 /* Writes them into a box that runs, beneath root ("": where they say). */
 int modal_write_mount(struct modal_call *c, struct box *b, const char *id, const char *root,
                       struct tn_error *err);
+
+/* --- volumes (volumes.c) --------------------------------------------------------------------- */
+
+/* Those that the client wishes, into a spec whose runtime is known. */
+int modal_mount_volumes(struct modal_call *c, const Modal__Sandbox *d, struct tn_spec *spec,
+                        struct tn_error *err);
+/* A call of the router: nothing is to be done, since all sandboxes see the same files. */
+int modal_reload_volumes(struct modal_call *c, const void *request, struct tn_error *err);
 
 /* --- images (image.c) ------------------------------------------------------------------------ */
 

@@ -300,7 +300,7 @@ static struct box *make(struct tn_service *s, const struct caller *who, const st
                 "resource_size_request: a devbox from a snapshot or a blueprint has that of its "
                 "origin");
     } else if (from->parent) {
-        b = surface_fork(from->parent, who, NULL, given, RUNLOOP_HOME, wish, err);
+        b = surface_fork(from->parent, who, given, RUNLOOP_HOME, NULL, wish, err);
     } else if (make_spec(s, who, from->template, body, size, &wish->spec, err) == 0) {
         b = box_create(s, who, wish, NULL, err);
         tn_spec_done(&wish->spec);

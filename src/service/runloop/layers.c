@@ -63,8 +63,7 @@ static struct tn_json *snapshot_metadata(const struct tn_json *words, const char
 static struct box *take(struct tn_http_exchange *x, struct box *b, const struct tn_json *body,
                         struct tn_error *err)
 {
-    struct box_wish wish = {
-        .idle_pause = -1, .idle_stop = -1, .ttl = -1, .name = tn_json_get_str(body, "name", NULL)};
+    struct box_wish wish = {.name = tn_json_get_str(body, "name", NULL)};
 
     if (check_words(body, err))
         return NULL;
