@@ -42,7 +42,7 @@ void pods_close(void *engine)
     free(p);
 }
 
-/* --- whether there are sandboxes at all --------------------------------------------------------- */
+/* --- whether there are sandboxes at all ------------------------------------------------------- */
 
 static char *note_of(const struct pods *p)
 {
