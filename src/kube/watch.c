@@ -321,15 +321,14 @@ static int follow(struct watch *w, double *after, struct tn_error *err)
 }
 
 /* Whether to go on after an error, and how. */
-static bool passes(struct watch *w, const struct tn_error *why, bool synced)
+static bool passes(struct watch *w, const struct tn_error *why)
 {
     if (tn_now() >= w->deadline || why->sys == ECANCELED)
         return false;
     if (why->code == TN_E_GONE)
         w->fed = KUBE_STALE;
-    /* Whoever is cut off in the middle of greeting a server that goes sees a fault of TLS. */
     return why->code == TN_E_GONE || why->code == TN_E_PEER || why->code == TN_E_BUSY ||
-           why->code == TN_E_TIMEOUT || (synced && why->sys == EPROTO);
+           why->code == TN_E_TIMEOUT;
 }
 
 int kube_watch(struct kube *k, const char *target, kube_change_fn fn, void *ctx, int cancel,
@@ -342,7 +341,6 @@ int kube_watch(struct kube *k, const char *target, kube_change_fn fn, void *ctx,
                       .fed = KUBE_STALE,
                       .cancel = cancel,
                       .deadline = deadline};
-    bool synced = false;
     int ms = 0;
 
     for (;;) {
@@ -353,14 +351,13 @@ int kube_watch(struct kube *k, const char *target, kube_change_fn fn, void *ctx,
         int r = listing ? list(&w, &why) : follow(&w, &after, &why);
         if (r == 0 && w.fed == KUBE_ENOUGH)
             return 0;
-        if (r < 0 && !passes(&w, &why, synced)) {
+        if (r < 0 && !passes(&w, &why)) {
             if (err)
                 *err = why;
             return -1;
         }
         if (r < 0 && listing)
             w.fed = KUBE_STALE;
-        synced |= listing && r == 0;
         /* A server that ends every stream at once is asked less and less often. */
         if (!listing && (feed->moved || tn_now() - began > TN_SECOND / 2))
             ms = 0;

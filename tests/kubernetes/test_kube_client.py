@@ -301,6 +301,18 @@ def test_refusals_have_the_words_of_the_server(cluster, namespace):
         assert code == 1 and out.decode().startswith(expected), out
 
 
+def test_a_call_waits_for_a_server_that_comes_back(cluster):
+    cluster.kill("kube-apiserver")
+    try:
+        with Talk(cluster.kubeconfig("token"), "call", "GET", "/version") as talk:
+            with pytest.raises(queue.Empty):
+                talk.lines.get(timeout=1)
+            cluster.run_server()
+            assert json.loads(talk.line())["major"] == "1"
+    finally:
+        cluster.await_true(cluster.is_ready, time.monotonic() + 60, "the API server is back")
+
+
 # --- watching ---------------------------------------------------------------------------------------
 
 

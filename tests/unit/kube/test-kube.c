@@ -128,8 +128,8 @@ static void check_text(const char *got, const char *expected)
 
 static void test_configs(void **state)
 {
-    tn_autofree char *token = put("token", "from-file\n", 0600), *pem = put("ca.pem", "pem", 0600);
-
+    free(put("token", "from-file\n", 0600));
+    free(put("ca.pem", "pem", 0600));
     for (size_t i = 0; i < TN_COUNT(configs); i++) {
         tn_autofree char *first = put("first", configs[i].first, 0600);
         tn_autofree char *second = put("second", configs[i].second ? configs[i].second : "", 0600);
@@ -221,7 +221,7 @@ static void test_plugins(void **state)
                                 "extension: {a: 1}}]") "%s",
             plugins[i].user);
         tn_autofree char *path = put("plugin", text, 0600);
-        tn_autofree char *program = put("login", plugins[i].program, 0700);
+        free(put("login", plugins[i].program, 0700));
         const struct kube_options o = {.config = path};
         struct tn_error err = {0};
         struct kube_access *a = kube_access_read(&o, &err);
