@@ -1,9 +1,9 @@
 /* Credentials for registries, where `docker login` leaves them: $DOCKER_CONFIG/config.json (or
  * ~/.docker, or Podman's auth.json), or a helper program docker-credential-NAME. */
+#include "engine/auth.h"
 #include "base/base64.h"
 #include "base/child.h"
 #include "base/fs.h"
-#include "engine/auth.h"
 #include "engine/engine-impl.h"
 
 #define HUB "https://index.docker.io/v1/"
