@@ -35,7 +35,7 @@ static const struct tn_field rows[] = {
     TN_STRING("output", struct build_options, output, .flag = "--output", .letter = 'o',
               .value = "DIR",
               .help = "write the Dockerfile and the files it needs there instead; needs no "
-                      "engine.  With --hand-image: the archive to write, FILE.tar"),
+                      "engine; with --hand-image the archive to write, FILE.tar"),
     TN_BOOL("hand_image", struct build_options, hand_image, .flag = "--hand-image",
             .help = "make the image that is the hand alone, for clusters; needs no engine"),
     TN_STRINGS("hands", struct build_options, hands, .flag = "--hand", .value = "FILE",
