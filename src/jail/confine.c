@@ -181,9 +181,9 @@ int jail_filter_set_id(struct jail *j, struct tn_error *err)
 }
 
 /* The threads of gVisor's systrap hand calls to each other through a listener of seccomp.  Whatever
- * freezes or stops them interrupts the one that waits for the next call; the other one may then find
- * none (ENOENT), takes that one for dead, and kills the program that both serve.  Without listeners,
- * as on old kernels, they use futexes, which an interruption does not harm. */
+ * freezes or stops them interrupts the one that waits for the next call; the other one may find
+ * none then (ENOENT), takes the first for dead, and kills the program that both serve.  Without
+ * listeners, as on old kernels, they use futexes, which an interruption does not harm. */
 int jail_filter_listeners(struct jail *j, struct tn_error *err)
 {
     static const struct sock_filter code[] = {
