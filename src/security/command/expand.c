@@ -157,7 +157,7 @@ static void put_part(struct expansion *e, const struct tn_sh_part *part)
     /* Words are split at what IFS says: only where nothing speaks of it. */
     bool splits = value && !part->quoted && e->split && strpbrk(value, " \t\n");
     if (!value || (splits && vars_touched(e->at->vars, "IFS")))
-        put_unknown(e, part, made);
+        put_unknown(e, part, value ? NULL : made);
     else
         put_value(e, value, part->quoted);
 }

@@ -58,9 +58,8 @@ static void look_paths(struct scene *s)
             scene_add_sign(s, "device-write", "writes to a disk itself", p->call, p->part);
         if (!vital(p->path))
             continue;
-        bool removes =
-            p->use & USE_DELETE &&
-            (p->use & USE_BELOW || !p->call || !word_in(name, "rm") || recursive(p->call));
+        bool removes = p->use & USE_DELETE && (p->use & USE_BELOW || !p->call ||
+                                               !word_in(name, "rm") || recursive(p->call));
         bool changes = word_in(name, "chmod chown chgrp chattr setfacl") && recursive(p->call);
         if (p->use & USE_UNSET && (changes || (removes && word_in(name, "rm find shred"))))
             scene_add_sign(s, "remove-unset", "means everything if the variable is empty", p->call,

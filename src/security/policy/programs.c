@@ -393,8 +393,8 @@ static void add_handed(struct reading *r)
         if (strcmp(from.call->name, "find") == 0 && (feeds || from.call == by))
             add_found(r, &from, use);
         bool lists = strcmp(from.call->name, "ls") == 0, here = lists;
-        for (size_t k = 1; feeds && (lists || word_in(from.call->name, "echo printf")) &&
-                           k < from.call->argc;
+        for (size_t k = 1;
+             feeds && (lists || word_in(from.call->name, "echo printf")) && k < from.call->argc;
              k++) {
             add_listed(r, from.cwd, &from.call->argv[k], from.call->argv[k].text, use);
             here = here && from.call->argv[k].text[0] == '-';

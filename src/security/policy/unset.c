@@ -89,8 +89,8 @@ static void fill_command(struct filling *f, const char *at, const char *end)
     while (at < end && *at == ' ')
         at++;
     put(f, end - at >= 3 && strncmp(at, "pwd", 3) == 0 && at + 3 + strspn(at + 3, " ") >= end ? "."
-           : at < end && *at == '('                                                            ? "x"
-                                                                                               : "");
+           : at < end && *at == '('                                                           ? "x"
+                                                                                              : "");
 }
 
 static void fill(struct filling *f, const char *text, const char *end, unsigned depth)
