@@ -328,6 +328,7 @@ static struct tn_errand errand(struct way *w, const struct tn_action *action)
                               .seconds = LONGEST_SECONDS,
                               .grace = GRACE_SECONDS,
                               .judge = tn_runtime_judge(box_service(w->box)->rt),
+                              .judged_there = box_is_judged_there(w->box),
                               .patience = TN_TO_DEADLINE,
                               .rights = w->rights};
 }

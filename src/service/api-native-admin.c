@@ -1,4 +1,6 @@
 /* Keys and warm pools: for administrators. */
+#include <math.h>
+
 #include "service/api-native.h"
 #include "service/clock.h"
 #include "service/steward.h"
@@ -170,17 +172,25 @@ static int read_change(struct tn_service *s, struct key_info *k, const struct tn
 struct changing {
     struct tn_service *s;
     const char *id;
-    const struct tn_json *body;
+    const struct tn_json *body; /* NULL: it is revoked */
     struct key_info key;
-    bool others; /* another key that counts is an administrator's */
+    double ended; /* until then it was an administrator's */
+    bool others;  /* another one is, for as long */
 };
+
+/* Until when a key is an administrator's; 0: it is not. */
+static double admin_until(const struct key_info *k)
+{
+    double end = k->expires > 0 ? k->expires : INFINITY;
+
+    return k->scopes & SCOPE_ADMIN && !k->revoked && end > service_time() ? end : 0;
+}
 
 static int see_admin(const struct key_info *k, void *ctx)
 {
     struct changing *c = ctx;
 
-    c->others |= k->scopes & SCOPE_ADMIN && !k->revoked && strcmp(k->id, c->key.id) != 0 &&
-                 (k->expires <= 0 || k->expires > service_time());
+    c->others |= strcmp(k->id, c->key.id) != 0 && admin_until(k) >= c->ended;
     return 0;
 }
 
@@ -191,15 +201,17 @@ static int change_key(struct tn_db *db, void *ctx, struct tn_error *err)
     key_info_done(&c->key); /* of a try before */
     if (key_find(db, c->id, &c->key, err))
         return -1;
-    bool loses = c->key.scopes & SCOPE_ADMIN;
-    if (read_change(c->s, &c->key, c->body, err))
+    c->ended = admin_until(&c->key);
+    if (c->body && read_change(c->s, &c->key, c->body, err))
         return -1;
-    loses &= !(c->key.scopes & SCOPE_ADMIN);
+    bool loses = c->ended > (c->body ? admin_until(&c->key) : 0);
     if (loses && key_each(db, see_admin, c, err))
         return -1;
     if (loses && !c->others)
-        return tn_fail(err, TN_E_CONFLICT, "No other key has the scope admin: it keeps that");
-    return key_change(db, &c->key, err);
+        return tn_fail(err, TN_E_CONFLICT,
+                       "No other key has the scope admin for as long: it keeps that (`tendon key "
+                       "revoke` beside the service would take it)");
+    return c->body ? key_change(db, &c->key, err) : key_revoke(db, c->key.id, err);
 }
 
 static void patch_key(struct tn_http_exchange *x, void *ctx)
@@ -234,7 +246,9 @@ static void delete_key(struct tn_http_exchange *x, void *ctx)
 
     if (!caller_may(x, SCOPE_ADMIN))
         return;
-    int failed = key_revoke(s->db, id, &err);
+    struct changing c = {.s = s, .id = id};
+    int failed = tn_db_atomically(s->db, change_key, &c, &err);
+    key_info_done(&c.key);
     if (native_audit(x, s, "key.revoke", failed ? NULL : id, failed ? &err : NULL))
         return;
     if (failed)

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/thread.h"
+#include "runtime/registry.h"
 #include "service/audit.h"
 #include "service/box-internal.h"
 #include "service/clock.h"
@@ -82,6 +83,14 @@ const char *box_id(const struct box *b)
 const char *box_tenant(const struct box *b)
 {
     return b->tenant;
+}
+
+bool box_is_judged_there(const struct box *b)
+{
+    const struct tn_backend *backend =
+        tn_backend_find(tn_runtime_host(b->s->rt)->config, b->runtime, NULL);
+
+    return backend && backend->judges;
 }
 
 struct tn_service *box_service(const struct box *b)

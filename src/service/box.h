@@ -100,6 +100,8 @@ struct box *box_find_session(struct tn_service *s, const char *tenant, const cha
 const char *box_id(const struct box *b);
 const char *box_tenant(const struct box *b);
 struct tn_service *box_service(const struct box *b);
+/* Whether its runtime is a service that may tell verdicts of its own. */
+bool box_is_judged_there(const struct box *b);
 void box_look(struct box *b, struct box_view *out);
 
 /* Boxes in the order of creation, then id. */

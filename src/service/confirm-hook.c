@@ -1,6 +1,6 @@
 /* The operator's hook: a few threads tell it of actions that wait, in the order in which they began
  * to; one for all that waited when the service began.  What the hook answers at once is carried out
- * by another one. */
+ * by a few others; what they have not come to still waits, and anybody may answer it. */
 #include <pthread.h>
 #include <sys/eventfd.h>
 
@@ -18,18 +18,27 @@
 
 /* The hook has this long to say that it has it; it is told once more if it does not. */
 #define HOOK_SECONDS 10.0
+#define NOT_CARRIED_OUT "an action that service.confirm_url answered was not carried out"
 #define UNTOLD "service.confirm_url was not told of an action that waits"
 enum { HOOK_TRIES = 3, HOOK_BODY_MAX = 16 << 20, HOOK_ANSWER_MAX = 64 << 10 };
-enum { TELLERS_MAX = 16 };
+enum { WORKERS_MAX = 16 }; /* of a line */
+
+/* Messages in their order, and the threads that go through them. */
+struct line {
+    struct message *first, **last;
+    void *(*work)(void *hook);
+    const char *lost; /* what is said of one for which there is no thread */
+    size_t workers;
+};
 
 struct hook {
     struct tn_service *s;
-    int end;                 /* an eventfd: nobody is told any more */
-    pthread_mutex_t lock;    /* of what follows */
-    pthread_cond_t ended;    /* a thread has */
-    size_t threads, tellers; /* all; those that tell */
+    int end;              /* an eventfd: nobody is told any more */
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t ended; /* a thread has */
+    size_t threads;       /* all */
     bool closing;
-    struct message *first, **last; /* to be told, by the next teller that is free */
+    struct line told, answered; /* what is to be told, and to be carried out */
 };
 
 /* One action that waits.  What is said of it is read when it is sent: it may be large, and answered
@@ -90,6 +99,55 @@ static bool start(struct hook *h, void *(*fn)(void *), void *arg)
     if (may)
         leave(h);
     return false;
+}
+
+/* The next one; NULL: there is none, or no time for it, and one worker less. */
+static struct message *take_next(struct hook *h, struct line *l)
+{
+    pthread_mutex_lock(&h->lock);
+    struct message *m = h->closing ? NULL : l->first;
+    if (!m)
+        l->workers--;
+    else if (!(l->first = m->next))
+        l->last = &l->first;
+    pthread_mutex_unlock(&h->lock);
+    return m;
+}
+
+static void free_all(struct message *m, const char *why)
+{
+    const struct tn_error none = {.text = "no thread"};
+
+    for (struct message *next; m; m = next) {
+        next = m->next;
+        if (why)
+            complain(m, why, &none);
+        message_free(m);
+    }
+}
+
+/* All of them, in order; one more worker helps where there may be one. */
+static void line_up(struct hook *h, struct line *l, struct message *first, struct message **last)
+{
+    if (!first)
+        return;
+    pthread_mutex_lock(&h->lock);
+    *l->last = first;
+    l->last = last;
+    bool may = l->workers < WORKERS_MAX;
+    l->workers += may;
+    pthread_mutex_unlock(&h->lock);
+    if (!may || start(h, l->work, h))
+        return;
+    pthread_mutex_lock(&h->lock);
+    /* those who work have theirs, too */
+    struct message *m = --l->workers || h->closing ? NULL : l->first;
+    if (m) {
+        l->first = NULL;
+        l->last = &l->first;
+    }
+    pthread_mutex_unlock(&h->lock);
+    free_all(m, l->lost);
 }
 
 /* --- its answer ------------------------------------------------------------------------------- */
@@ -179,7 +237,7 @@ static void answer(const struct message *m, struct box *b)
     if (note(m, what, NULL))
         act_rejected(b, &p, "The audit log cannot be written.", &out);
     else if (confirm_answer(b, &p, &m->answer, NULL, &out, &err) < 0)
-        complain(m, "an action that service.confirm_url answered was not carried out", &err);
+        complain(m, NOT_CARRIED_OUT, &err);
     tn_buf_done(&out);
     purse_release(purses, purse);
     tn_pending_done(&p);
@@ -187,14 +245,13 @@ static void answer(const struct message *m, struct box *b)
 
 static void *carry_out(void *arg)
 {
-    struct message *m = arg;
-    struct hook *h = m->hook;
-    struct box *b = box_find(h->s, NULL, m->box, NULL);
+    struct hook *h = arg;
 
-    if (b)
-        answer(m, b);
-    box_release(b);
-    message_free(m);
+    for (struct message *m; (m = take_next(h, &h->answered)); message_free(m)) {
+        autobox struct box *b = box_find(h->s, NULL, m->box, NULL);
+        if (b)
+            answer(m, b);
+    }
     leave(h);
     return NULL;
 }
@@ -287,59 +344,20 @@ static void tell_one(struct message *m)
     purse_release(purses, purse);
 }
 
-/* The next one to be told; NULL: there is none, and one teller less. */
-static struct message *take_next(struct hook *h)
-{
-    pthread_mutex_lock(&h->lock);
-    struct message *m = h->first;
-    if (!m)
-        h->tellers--;
-    else if (!(h->first = m->next))
-        h->last = &h->first;
-    pthread_mutex_unlock(&h->lock);
-    return m;
-}
-
 static void *tell(void *arg)
 {
     struct hook *h = arg;
 
-    for (struct message *m; (m = take_next(h));) {
+    for (struct message *m; (m = take_next(h, &h->told));) {
         tell_one(m);
-        if (!m->answer.answer || !start(h, carry_out, m))
+        m->next = NULL;
+        if (m->answer.answer)
+            line_up(h, &h->answered, m, &m->next);
+        else
             message_free(m);
     }
     leave(h);
     return NULL;
-}
-
-/* All of them, in order; one more teller helps where there may be one. */
-static void start_telling(struct hook *h, struct message *first, struct message **last)
-{
-    const struct tn_error why = {.text = "no thread"};
-
-    if (!first)
-        return;
-    pthread_mutex_lock(&h->lock);
-    *h->last = first;
-    h->last = last;
-    bool may = h->tellers < TELLERS_MAX;
-    h->tellers += may;
-    pthread_mutex_unlock(&h->lock);
-    if (!may || start(h, tell, h))
-        return;
-    pthread_mutex_lock(&h->lock);
-    struct message *m = --h->tellers ? NULL : h->first; /* those who tell have theirs, too */
-    if (m) {
-        h->first = NULL;
-        h->last = &h->first;
-    }
-    pthread_mutex_unlock(&h->lock);
-    for (struct message *next; m; m = next) {
-        next = m->next;
-        complain(m, UNTOLD, &why);
-        message_free(m);
-    }
 }
 
 static bool is_set(const struct hook *h)
@@ -352,7 +370,7 @@ void hook_tell(struct hook *h, struct box *b, const struct tn_pending *p)
     if (!is_set(h))
         return;
     struct message *m = message_new(h, b, p->id, false);
-    start_telling(h, m, &m->next);
+    line_up(h, &h->told, m, &m->next);
 }
 
 struct repeats {
@@ -386,7 +404,7 @@ void hook_tell_again(struct hook *h)
     if (!is_set(h))
         return;
     box_each(h->s, &(struct box_filter){0}, add_box, &r, NULL);
-    start_telling(h, r.first, r.last);
+    line_up(h, &h->told, r.first, r.last);
 }
 
 /* --- its life --------------------------------------------------------------------------------- */
@@ -396,7 +414,9 @@ struct hook *hook_new(struct tn_service *s, struct tn_error *err)
     struct hook *h = tn_calloc(1, sizeof *h);
 
     h->s = s;
-    h->last = &h->first;
+    h->told = (struct line){.last = &h->told.first, .work = tell, .lost = UNTOLD};
+    h->answered =
+        (struct line){.last = &h->answered.first, .work = carry_out, .lost = NOT_CARRIED_OUT};
     pthread_mutex_init(&h->lock, NULL);
     tn_cond_init(&h->ended);
     h->end = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -429,6 +449,8 @@ void hook_free(struct hook *h)
 {
     if (!h)
         return;
+    free_all(h->told.first, NULL);
+    free_all(h->answered.first, NULL);
     tn_close(h->end);
     pthread_cond_destroy(&h->ended);
     pthread_mutex_destroy(&h->lock);

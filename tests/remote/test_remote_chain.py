@@ -13,7 +13,8 @@ SERVER = "setsid -f python3 -m http.server {port} --bind 127.0.0.1 --directory /
 @pytest.fixture(scope="module", params=["native", "openhands", "native over TLS"])
 def chain(request, tmp_path_factory):
     """(the service in front, the one behind)."""
-    behind = Service(tmp_path_factory.mktemp("behind"))
+    judges = {"TENDON_SECURITY_ANALYZERS": "policy", "TENDON_SECURITY_CONFIRMATION": "never"}
+    behind = Service(tmp_path_factory.mktemp("behind"), env=judges)
     doctor = behind.tendon("doctor", "--runtime", "jail")
     if doctor.returncode:
         behind.ids.stop()
@@ -48,6 +49,15 @@ def test_actions_and_files(box):
     assert client.put(at(id, "/files", path="/tmp/from-here"), b"x" * 100000).status in (200, 201, 204)
     assert run(client, id, "wc -c < /tmp/from-here")["content"].split()[-1] == "100000"
     assert client.get(at(id, "/files", path="/tmp/from-here")).ok().body == b"x" * 100000
+
+
+def test_the_verdict_of_the_one_behind(box):
+    """Nobody judges in front: what the analyzers behind said reaches whoever asked."""
+    client, id = box
+    told = run(client, id, "rm -rf /")
+    assert told["observation"] == "error" and told["verdict"]["decision"] == "block", told
+    assert {finding["rule"] for finding in told["verdict"]["findings"]} == {"system-destroy"}
+    assert "verdict" not in run(client, id, "true")
 
 
 def test_a_port(box):

@@ -493,6 +493,31 @@ def test_a_slow_hook_is_told_of_few_at_a_time(make_service, jail_works, hook):
     assert most[0] <= 16
 
 
+def test_few_answers_of_the_hook_are_carried_out_at_a_time(make_service, jail_works, hook):
+    """The others still wait, and anybody may answer them."""
+    service = make_service(settings=hook.settings).start()
+    admin = service.client()
+    box = make(admin)
+    hook.reply = lambda one, signature: signed(one, signature, YES)
+    for n in range(24):
+        text = f"until [ -e /tmp/go ]; do sleep 0.1; done; echo {n} >> /tmp/done"
+        body = command(text)
+        body["action"]["timeout"] = PATIENCE
+        admin.post(at(box, "/actions"), body, headers={"Prefer": "respond-async"}).ok(202)
+    told(hook, 24)
+    for _ in range(10):
+        waiting = pending(admin, box, 8)
+    answer(admin, box, waiting[0], "reject").ok()
+    assert admin.put(at(box, "/files", path="/tmp/go"), b"").status in (200, 201, 204)
+
+    def done():
+        got = admin.get(at(box, "/files", path="/tmp/done"))
+        return got.status == 200 and len(got.text.split()) == 23
+
+    eventually(done, "all of them are carried out")
+    assert admin.get(at(box, "/pending")).ok().json["pending"] == []
+
+
 def test_secrets_are_not_shown_and_are_carried_out(make_service, jail_works):
     service = make_service(settings=ALWAYS).start()
     admin = service.client()

@@ -131,6 +131,29 @@ def test_a_key_is_changed(make_service):
     assert [result for result, _ in what].count("ok") == 5 and len(what) >= 6, what
 
 
+def test_the_last_administrator_stays(make_service):
+    """Over HTTP nobody takes the last key with the scope admin; beside the service one makes another."""
+    service = start(make_service)
+    admin = service.client()
+    first = next(key["id"] for key in admin.get("/v1/keys").ok().json["keys"] if "admin" in key["scopes"])
+    make = lambda name, **rest: admin.post("/v1/keys", {"name": name, "tenant": "t", "scopes": ["admin"], **rest}).ok(201).json
+    change = lambda key, **body: admin.request("PATCH", f"/v1/keys/{key}", body)
+    gone = lambda key: admin.delete(f"/v1/keys/{key}")
+
+    brief = make("brief", expires=600)["id"]
+    for refused in (gone(first), gone("admin"), change(first, expires=60), change(first, scopes=["read"])):
+        assert refused.status == 409, "the other one ends sooner"
+    assert change(brief, expires=60).status == 200 and change(first, limits={"max_running": 9}).status == 200
+    second = make("second")
+    assert change(first, expires=600).status == 200 and gone(first).status == 204
+    heir = service.client(second["key"])
+    assert heir.delete(f"/v1/keys/{second['id']}").status == 409
+    assert heir.delete(f"/v1/keys/{brief}").status == 204
+    assert service.tendon("key", "revoke", "second").returncode == 0
+    again = service.make_key("again", "--scope", "admin")
+    assert service.client(again["key"]).get("/v1/keys").status == 200
+
+
 def test_analyzers_of_a_key(make_service):
     """Some of those that the service has; one that it has no more leaves the risk unknown."""
     service = start(make_service, '[security]\nanalyzers = ["llm", "policy"]\nconfirmation = "never"\nunknown = "block"\n')

@@ -90,11 +90,9 @@ static bool is_about_us(int fd)
     return strstr(target, ours); /* mounted elsewhere: better too often than not at all */
 }
 
-int tn_file_may_write(const char *path, struct tn_error *err)
+int tn_file_may_write(int fd, const char *path, struct tn_error *err)
 {
-    tn_autofd int fd = tn_where_open(path, O_PATH, NULL);
-
-    return fd >= 0 && is_about_us(fd) ? tn_fail_errno(err, EACCES, "%s", path) : 0;
+    return is_about_us(fd) ? tn_fail_errno(err, EACCES, "%s", path) : 0;
 }
 
 int tn_file_open(const char *path, struct stat *st, struct tn_error *err)

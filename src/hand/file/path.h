@@ -44,8 +44,8 @@ char *tn_file_os_error(int sys, const char *path);
  * shows of this very process (/proc/self/environ and the like) is refused.  -1 with err and its
  * errno. */
 int tn_file_open(const char *path, struct stat *st, struct tn_error *err);
-/* EACCES for the same files of /proc; what else there is to say, opening it says. */
-int tn_file_may_write(const char *path, struct tn_error *err);
+/* EACCES for a descriptor of the same files of /proc: the path may lead elsewhere by now. */
+int tn_file_may_write(int fd, const char *path, struct tn_error *err);
 /* A file system that the kernel makes up (/proc, /sys): its files have sizes that mean nothing. */
 bool tn_file_is_kernel(int fd);
 

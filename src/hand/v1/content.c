@@ -288,6 +288,8 @@ static int write_body(int fd, void *ctx, struct tn_error *err)
     struct incoming *in = ctx;
     tn_autofree char *piece = tn_malloc(PIECE);
 
+    if (tn_file_may_write(fd, in->path, err) < 0)
+        return -1;
     if (in->is_new && fchmod(fd, in->mode) < 0)
         return tn_fail_errno(err, errno, "mode of the new file");
     for (;;) {
@@ -318,8 +320,6 @@ static int store(struct incoming *in, struct tn_hand *hand, struct tn_error *err
     if (tn_file_act_as(&as, &user, err) < 0)
         return -1;
     in->is_new = tn_where_stat(in->path, &st, NULL) < 0;
-    if (!in->is_new && tn_file_may_write(in->path, err) < 0)
-        return -1;
     tn_autofd int dir = *parent ? tn_where_mkdirs(parent, 0755, err) : -1;
     if (*parent && dir < 0)
         return -1;

@@ -83,13 +83,15 @@ static void put(struct expansion *e, char c, bool quoted)
     tn_buf_putc(&e->w->text, c);
 }
 
-static void put_unknown(struct expansion *e, const struct tn_sh_part *part)
+/* made: what its value is made of, or NULL. */
+static void put_unknown(struct expansion *e, const struct tn_sh_part *part, const char *made)
 {
-    const char *text = e->source + part->start;
-    size_t len = part->end - part->start;
+    const char *text = made ? made : e->source + part->start;
+    size_t len = made ? strlen(made) : part->end - part->start;
     if (!(e->flags & TN_ARG_UNKNOWN))
         e->known = e->w->text.len;
-    bool list = part->kind == TN_SH_PARAMETER && memchr(text, '@', len);
+    bool list = part->kind == TN_SH_PARAMETER && !made && memchr(text, '@', len);
+    e->flags |= made && strpbrk(made, "*?[") ? TN_ARG_GLOB : 0;
     e->flags |= TN_ARG_UNKNOWN | (part->quoted && !list ? 0 : TN_ARG_MANY);
     e->started = true;
     tn_buf_add(&e->w->text, text, len);
@@ -149,13 +151,13 @@ static void put_part(struct expansion *e, const struct tn_sh_part *part)
         put_all(e, part);
         return;
     }
-    const char *value = plain ? positional(e->at, part->text) : NULL;
+    const char *made = NULL, *value = plain ? positional(e->at, part->text) : NULL;
     if (plain && !value)
-        value = vars_get(e->at->vars, part->text);
+        value = vars_get(e->at->vars, part->text, &made);
     /* Words are split at what IFS says: only where nothing speaks of it. */
     bool splits = value && !part->quoted && e->split && strpbrk(value, " \t\n");
     if (!value || (splits && vars_touched(e->at->vars, "IFS")))
-        put_unknown(e, part);
+        put_unknown(e, part, value ? NULL : made);
     else
         put_value(e, value, part->quoted);
 }
@@ -341,7 +343,7 @@ static void give_up(struct expansion *e)
     e->count = 0;
     e->flags = 0;
     tn_buf_reset(&e->w->text);
-    put_unknown(e, &whole);
+    put_unknown(e, &whole, NULL);
     emit(e);
 }
 

@@ -4,7 +4,7 @@
 enum { BUCKETS = 512 };
 
 struct var {
-    const char *name, *value;
+    const char *name, *value, *text;
     bool shared, read;
     unsigned known_in, shared_in; /* the epochs in which value is known */
     struct var *next;
@@ -50,16 +50,17 @@ static struct var *find_or_add(struct vars *vars, const char *name, size_t len)
     return var;
 }
 
-void vars_set(struct vars *vars, const char *name, size_t len, const char *value)
+void vars_set(struct vars *vars, const char *name, size_t len, const char *value, const char *text)
 {
     struct var *var = find_or_add(vars, name, len);
     var->value = value;
+    var->text = text;
     var->read = false;
     var->known_in = vars->epoch;
     var->shared_in = vars->shared_epoch;
 }
 
-const char *vars_get(const struct vars *vars, const char *name)
+const char *vars_get(const struct vars *vars, const char *name, const char **text)
 {
     size_t bucket;
     struct var *var = find(vars, name, strlen(name), &bucket);
@@ -67,6 +68,7 @@ const char *vars_get(const struct vars *vars, const char *name)
                  (!var->shared || var->shared_in == vars->shared_epoch);
     if (known)
         var->read = true;
+    *text = known ? var->text : NULL;
     return known ? var->value : NULL;
 }
 
@@ -96,7 +98,7 @@ void vars_forget(struct vars *vars, const struct tn_sh_tree *tree, size_t from, 
         if (name[0] == '*')
             vars->epoch++;
         else
-            vars_set(vars, name, strlen(name), NULL);
+            vars_set(vars, name, strlen(name), NULL, NULL);
     }
 }
 

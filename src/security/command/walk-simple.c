@@ -147,7 +147,8 @@ static void set_variables(struct walker *w, const struct place *at, const struct
     const struct tn_sh_assign *written = node->assigns;
     for (const struct tn_call_assign *a = call->assigns; a; a = a->next, written = written->next) {
         bool plain = !a->add && !a->array && !written->index;
-        vars_set(at->vars, a->name, strlen(a->name), plain ? a->value.value : NULL);
+        vars_set(at->vars, a->name, strlen(a->name), plain ? a->value.value : NULL,
+                 plain ? a->value.text : NULL);
     }
 }
 
@@ -168,12 +169,13 @@ static void set_by_command(struct walker *w, const struct place *at, const struc
         if (tn_call_letter(call, 'n') && i > 0)
             vars_blind(at->vars);
         for (size_t k = 1; k < call->argc; k++) {
-            const char *word = call->argv[k].value;
-            const char *equals = word ? strchr(word, '=') : NULL;
+            const char *word = call->argv[k].text;
+            const char *equals = memchr(word, '=', call->argv[k].known);
             see_assignment(w, at, call, &call->argv[k]);
             if (equals && word[0] != '-' && !memchr(word, '[', (size_t)(equals - word)) &&
                 equals > word && equals[-1] != '+' && call->argv[1].text[0] != '-')
-                vars_set(at->vars, word, (size_t)(equals - word), equals + 1);
+                vars_set(at->vars, word, (size_t)(equals - word),
+                         call->argv[k].value ? equals + 1 : NULL, equals + 1);
         }
     }
 }

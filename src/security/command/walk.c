@@ -224,13 +224,11 @@ static void walk_loop(struct walker *w, const struct place *at, const struct tn_
     vars_forget(at->vars, at->tree, node->assigned, node->assigned_end);
 }
 
-/* A turn for each word that the text tells, and one for all others; one is enough for a body that
- * does not look at the variable. */
+/* A turn for each word; one is enough for a body that does not look at the variable. */
 static void walk_for(struct walker *w, const struct place *at, const struct tn_sh_node *node)
 {
     struct tn_call words = {0};
     size_t outer = w->turns;
-    bool unknown = false;
     if (node->has_words)
         expand_words(w, at, node->words, &words);
     if (words.argc == 0 || words.argc > MAX_TURNS / outer) {
@@ -242,13 +240,10 @@ static void walk_for(struct walker *w, const struct place *at, const struct tn_s
         const struct tn_arg *word = &words.argv[i];
         bool plain = !(word->flags & (TN_ARG_MANY | TN_ARG_GLOB | TN_ARG_TILDE));
         const char *value = plain ? word->value : NULL;
-        if (!value && unknown)
-            continue;
-        unknown |= !value;
         vars_forget(at->vars, at->tree, node->assigned, node->assigned_end);
-        vars_set(at->vars, node->name, strlen(node->name), value);
+        vars_set(at->vars, node->name, strlen(node->name), value, word->text);
         walk_apart(w, at, node->body, TN_CALL_BRANCH | TN_CALL_LOOP);
-        if (value && !vars_read(at->vars, node->name))
+        if (!vars_read(at->vars, node->name))
             break;
     }
     w->turns = outer;

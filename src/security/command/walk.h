@@ -14,9 +14,10 @@
 struct vars;
 
 struct vars *vars_new(struct tn_arena *arena);
-/* value NULL: no longer known. */
-void vars_set(struct vars *vars, const char *name, size_t len, const char *value);
-const char *vars_get(const struct vars *vars, const char *name);
+/* value NULL: no longer known; then text is what it is made of (${1:-/}), or NULL. */
+void vars_set(struct vars *vars, const char *name, size_t len, const char *value, const char *text);
+/* Its value, or NULL and the text that it is made of, or NULL. */
+const char *vars_get(const struct vars *vars, const char *name, const char **text);
 /* Whether vars_get has told its value since it was set. */
 bool vars_read(const struct vars *vars, const char *name);
 /* Nothing is known from here on. */

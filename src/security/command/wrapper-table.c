@@ -42,15 +42,24 @@
         .name = (program), .how = RUN_INPUT, .letters = "", .longs = "", .bare = (any), \
         .language = (program), .foreign = (words)                                       \
     }
+#define BEHIND(program, verb, where, words)                                                   \
+    {                                                                                         \
+        .name = (program), .sub = (verb), .how = RUN_BEHIND, .flags = (where), .letters = "", \
+        .longs = (words)                                                                      \
+    }
 #define NPM_LONGS                                                                            \
     "call! package= yes no prefix= workspace= workspaces cache= loglevel= registry= silent " \
     "userconfig= quiet verbose no-install ignore-existing offline prefer-offline "           \
     "legacy-peer-deps force global json if-present omit= include= production no-audit "      \
     "no-fund include-workspace-root node-options= version help"
 #define EXEC_LONGS "env= env-file= user= workdir= detach-keys= detach interactive tty privileged"
+#define COMPOSE_LONGS                                                                              \
+    "file= project-name= profile= env-file= project-directory= ansi= progress= parallel= verbose " \
+    "compatibility dry-run all-resources version help"
+#define CONTAINERS "docker podman nerdctl docker-compose podman-compose"
 #define RUN_LONGS                                                                               \
     EXEC_LONGS " add-host= annotation= cap-add= cap-drop= cgroup-parent= cidfile= cpu-shares= " \
-               "cpus= cpuset-cpus= device= dns= entrypoint= expose= gpus= group-add= "          \
+               "cpus= cpuset-cpus= device= dns= expose= gpus= group-add= "                      \
                "health-cmd= hostname= init ip= ipc= label= link= log-driver= log-opt= "         \
                "mac-address= memory= memory-swap= mount= name= net= network= "                  \
                "network-alias= no-healthcheck oom-kill-disable pid= pids-limit= platform= "     \
@@ -82,7 +91,7 @@ const struct wrapper wrappers[] = {
         "ambient-caps= bounding-set= no-new-privs securebits= pdeathsig= reset-env"),
     /* the same, otherwise */
     ROW(RUN_WORDS, "env", 0, 0, "-0C:iu:v", "ignore-environment null unset= chdir= debug"),
-    ROW(RUN_WORDS, "nohup", 0, 0, "", ""),
+    ROW(RUN_WORDS, "nohup builtin catchsegv winpty caffeinate cross-env dbus-launch", 0, 0, "", ""),
     ROW(RUN_WORDS, "setsid", 0, 0, "cfw", "ctty fork wait"),
     ROW(RUN_WORDS, "nice", 0, 0, "n:0123456789", "adjustment="),
     ROW(RUN_WORDS, "ionice", 0, 0, "c:n:p:P:u:t", "class= classdata= pid= ignore"),
@@ -95,7 +104,6 @@ const struct wrapper wrappers[] = {
     ROW(RUN_WORDS, "time", 0, 0, "af:o:pvV", "append format= output= portability verbose quiet"),
     ROW(RUN_WORDS, "exec", 0, 0, "a:cl", ""),
     ROW(RUN_WORDS, "command", 0, 0, "pvV", "", .nothing = "vV"),
-    ROW(RUN_WORDS, "builtin", 0, 0, "", ""),
     ROW(RUN_WORDS, "busybox", 0, 0, "", "list help install"),
     ROW(RUN_WORDS, "toybox", 0, 0, "", "long help version"),
     ROW(RUN_WORDS, "direnv", 0, 1, "", "", .sub = "exec"),
@@ -114,22 +122,19 @@ const struct wrapper wrappers[] = {
     ROW(RUN_WORDS, "perf", 0, 0, "ae:Fg::o:p:qr:", "output= event= repeat=", .sub = "stat"),
     ROW(RUN_WORDS, "perf", 0, 0, "aF:e:go:p:q", "output= event= call-graph=", .sub = "record"),
     ROW(RUN_WORDS, "setarch", 0, 1, "BFILRSTXZv3", "addr-no-randomize uname-2.6 verbose"),
-    ROW(RUN_WORDS, "linux32", 0, 0, "R", ""),
-    ROW(RUN_WORDS, "linux64", 0, 0, "R", ""),
+    ROW(RUN_WORDS, "linux32 linux64", 0, 0, "R", ""),
     ROW(RUN_WORDS, "prlimit", 0, 0, "", "pid= nofile= nproc= as= core= cpu= data= fsize= stack="),
     ROW(RUN_WORDS, "numactl", 0, 0, "C:i:lm:N:p:", "cpunodebind= membind= interleave= localalloc"),
     ROW(RUN_WORDS, "cpulimit", 0, 0, "l:ivz", "limit= include-children"),
     ROW(RUN_WORDS, "faketime", 0, 1, "fm", ""),
     ROW(RUN_WORDS, "logsave", 0, 1, "asv", ""),
     ROW(RUN_WORDS, "torsocks", 0, 0, "iqd", "isolate quiet debug"),
-    ROW(RUN_WORDS, "proxychains", 0, 0, "f:q", ""),
-    ROW(RUN_WORDS, "proxychains4", 0, 0, "f:q", ""),
+    ROW(RUN_WORDS, "proxychains proxychains4", 0, 0, "f:q", ""),
     ROW(RUN_WORDS, "ssh-agent", 0, 0, "a:cDdE:kO:P:st:", ""),
     ROW(RUN_WORDS, "tini", 0, 0, "ghp:svw", ""),
     ROW(RUN_WORDS, "dumb-init", 0, 0, "cr:v", "single-child rewrite= verbose"),
     ROW(RUN_WORDS, "runcon", 0, 1, "", ""),
-    ROW(RUN_WORDS, "gosu", TN_CALL_RAISED, 1, "", ""),
-    ROW(RUN_WORDS, "su-exec", TN_CALL_RAISED, 1, "", ""),
+    ROW(RUN_WORDS, "gosu su-exec setuidgid s6-setuidgid chpst", TN_CALL_RAISED, 1, "", ""),
     ROW(RUN_CARRIED, "sg", TN_CALL_RAISED, 0, "c:", "", .carry = "c", .bare = "*"),
     ROW(RUN_WORDS, "start-stop-daemon", 0, 0, "", ""),
     ROW(RUN_WORDS, "screen", 0, 0, "aAc:dDe:h:lLmNqrRs:S:t:T:Uvx", ""),
@@ -146,9 +151,24 @@ const struct wrapper wrappers[] = {
         "with= python= no-project isolated quiet verbose frozen locked no-sync extra= "
         "group= all-extras dev no-dev env-file= directory= project= package= script",
         .sub = "run"),
-    ROW(RUN_WORDS, "poetry", 0, 0, "", "", .sub = "run"),
-    ROW(RUN_WORDS, "pipenv", 0, 0, "", "", .sub = "run"),
-    ROW(RUN_WORDS, "conda", 0, 0, "n:p:v",
+    ROW(RUN_WORDS, "poetry pipenv pdm rye hatch pixi foreman", 0, 0, "", "", .sub = "run"),
+    ROW(RUN_WORDS, "rustup scl", 0, 1, "", "install", .sub = "run"),
+    ROW(RUN_WORDS, "rbenv pyenv nodenv asdf devcontainer", 0, 0, "",
+        "workspace-folder=", .sub = "exec"),
+    ROW(RUN_WORDS, "scl", 0, 1, "", "", .sub = "enable"),
+    ROW(RUN_WORDS, "nvm", 0, 1, "", "silent", .sub = "exec"),
+    ROW(RUN_WORDS, "cmake", 0, 0, "", "unset=", .sub = "-E env"),
+    ROW(RUN_WORDS, "cmake", 0, 0, "", "", .sub = "-E time"),
+    ROW(RUN_WORDS, "rr", 0, 0, "nhw", "chaos no-syscall-buffer", .sub = "record"),
+    ROW(RUN_WORDS, "mpirun mpiexec", 0, 1, "", "", .sub = "-np"),
+    ROW(RUN_WORDS, "mpirun mpiexec", 0, 0, "n:c:N:H:", "np= hostfile= host= oversubscribe"),
+    ROW(RUN_WORDS, "srun salloc", TN_CALL_ELSEWHERE, 0, "n:N:c:p:t:J:A:w:G:u",
+        "ntasks= nodes= cpus-per-task= partition= time= job-name= account= gres= mem= pty"),
+    ROW(RUN_WORDS, "rlwrap", 0, 0, "aAcC:f:H:irs:", ""),
+    ROW(RUN_JOINED, "concurrently", 0, 0, "n:c:kp:rs:", "names= kill-others raw success="),
+    ROW(RUN_JOINED, "watchexec", TN_CALL_LOOP | TN_CALL_LATER, 0, "rw:e:ci:f:n",
+        "restart watch= exts= clear ignore= filter= shell= no-shell"),
+    ROW(RUN_WORDS, "conda mamba micromamba", 0, 0, "n:p:v",
         "name= prefix= no-capture-output live-stream cwd=", .sub = "run"),
     ROW(RUN_WORDS, "bundle", 0, 0, "", "keep-file-descriptors", .sub = "exec"),
     ROW(RUN_WORDS, "npx", 0, 0, "c:p:w:yqghv", NPM_LONGS, .carry = "c"),
@@ -156,6 +176,15 @@ const struct wrapper wrappers[] = {
     ROW(RUN_WORDS, "npm", 0, 0, "c:p:w:yqg", NPM_LONGS, .sub = "exec", .carry = "c"),
     ROW(RUN_WORDS, "npm", 0, 0, "c:p:w:yqg", NPM_LONGS, .sub = "x", .carry = "c"),
     ROW(RUN_JOINED, "npm", 0, 1, "", "", .sub = "explore"),
+    /* behind one of their words */
+    BEHIND("gdb", NULL, 0, "--args -args"),
+    BEHIND("lldb op doppler dotenv dotenvx chamber aws-vault infisical mise lerna zellij "
+           "gnome-terminal devbox teller envchain sops",
+           NULL, 0, "--"),
+    BEHIND("lxc-attach lxc-execute distrobox distrobox-enter vagrant gcloud", NULL,
+           TN_CALL_ELSEWHERE, "--"),
+    BEHIND("xterm konsole alacritty urxvt", NULL, 0, "-e"),
+    BEHIND("just nix", NULL, 0, "-c --command"),
     /* options that carry a command */
     ROW(RUN_VERBS, "git", 0, 0, "C:c:hvpP",
         "git-dir= work-tree= namespace= bare paginate no-pager no-replace-objects no-lazy-fetch "
@@ -186,9 +215,29 @@ const struct wrapper wrappers[] = {
     OPTIONS("nix-shell", NULL, "A:I:p:", "", "run! command!"),
     OPTIONS("rg", NULL, "A:B:C:e:f:g:m:t:", "", "pre! hostname-bin!"),
     OPTIONS("svn", NULL, "", "", "editor-cmd! diff-cmd! diff3-cmd!"),
-    OPTIONS("make", NULL, "C:E:f:I:o:W:", "E", "eval! file= makefile=", .foreign = ""),
-    OPTIONS("gmake", NULL, "C:E:f:I:o:W:", "E", "eval! file= makefile=", .foreign = ""),
+    OPTIONS("make gmake", NULL, "C:E:f:I:o:W:", "E", "eval! file= makefile=", .foreign = ""),
     OPTIONS("emacs", NULL, "e:", "e", "eval! execute!", .foreign = ""),
+    OPTIONS("hg", "bisect", "c:R:", "c", "command! config!", .foreign = ""),
+    OPTIONS("hg", "clone", "e:R:", "e", "ssh! remotecmd! config!", .foreign = ""),
+    OPTIONS("hg", "pull", "e:R:", "e", "ssh! remotecmd! config!", .foreign = ""),
+    OPTIONS("hg", "push", "e:R:", "e", "ssh! remotecmd! config!", .foreign = ""),
+    OPTIONS("hg", NULL, "R:m:", "", "ssh! remotecmd! config! tool!", .foreign = ""),
+    OPTIONS("ansible", NULL, "a:m:i:e:f:u:l:", "a", "args! module-name= inventory="),
+    OPTIONS("cargo", "watch", "s:x:w:i:", "s", "shell!"),
+    OPTIONS("nodemon", NULL, "x:e:w:i:", "x", "exec!"),
+    OPTIONS("vagrant", "ssh", "c:p", "c", "command!"),
+    OPTIONS("gcloud", NULL, "", "", "command!"),
+    OPTIONS("fly flyctl", NULL, "C:a:", "C", "command!"),
+    OPTIONS("sbatch", NULL, "n:N:p:t:J:", "", "wrap!"),
+    OPTIONS("nc ncat netcat", NULL, "e:c:p:s:w:x:X:i:", "ec", "exec! sh-exec! lua-exec!"),
+    OPTIONS("npm", NULL, "", "", "script-shell!"),
+    OPTIONS("bazel bazelisk", NULL, "", "", "run_under!"),
+    OPTIONS("aria2c", NULL, "", "",
+            "on-download-complete! on-download-start! on-download-error! on-download-stop! "
+            "on-bt-download-complete!"),
+    OPTIONS("wget", NULL, "O:o:P:e:", "", "use-askpass!"),
+    OPTIONS("rpm rpmbuild", NULL, "E:D:", "", "pipe!"),
+    OPTIONS("dtach abduco", NULL, "c:A:n:", "cAn", ""),
     OPTIONS("zip", NULL, "b:i:n:t:x:", "", "unzip-command!"),
     OPTIONS("man", NULL, "P:H::C:E:L:M:R:S:e:m:p:r:s:", "PH", "pager! html! browser!"),
     OPTIONS("sort", NULL, "k:o:S:T:t:", "", "compress-program!"),
@@ -197,13 +246,9 @@ const struct wrapper wrappers[] = {
     OPTIONS("scp", NULL, "S:c:D:F:i:J:l:o:P:X:", "S", ""),
     OPTIONS("sftp", NULL, "S:D:B:b:c:F:i:J:l:o:P:R:s:X:", "SD", ""),
     OPTIONS("tcpdump", NULL, "z:B:C:E:F:G:i:j:M:m:r:s:T:V:W:w:y:Z:", "z", "postrotate-command!"),
-    OPTIONS("mapfile", NULL, "C:c:d:n:O:s:u:", "C", ""),
-    OPTIONS("readarray", NULL, "C:c:d:n:O:s:u:", "C", ""),
-    OPTIONS("complete", NULL, "C:A:F:G:o:P:S:W:X:", "C", ""),
-    OPTIONS("compgen", NULL, "C:A:F:G:o:P:S:W:X:", "C", ""),
-    ROW(RUN_SED, "sed", 0, 0, "bEe:f:i::l:nrsuz",
-        "expression! file= in-place line-length= version help", .carry = "e", .foreign = ""),
-    ROW(RUN_SED, "gsed", 0, 0, "bEe:f:i::l:nrsuz",
+    OPTIONS("mapfile readarray", NULL, "C:c:d:n:O:s:u:", "C", ""),
+    OPTIONS("complete compgen", NULL, "C:A:F:G:o:P:S:W:X:", "C", ""),
+    ROW(RUN_SED, "sed gsed", 0, 0, "bEe:f:i::l:nrsuz",
         "expression! file= in-place line-length= version help", .carry = "e", .foreign = ""),
     /* many times, or later */
     ROW(RUN_ARGS, "xargs", TN_CALL_LOOP, 0, "0a:d:E:e::I:i::L:l::n:oP:prs:tx",
@@ -214,9 +259,8 @@ const struct wrapper wrappers[] = {
         "jobs= keep-order colsep= dry-run eta bar progress joblog= results= halt= "
         "retries= delay= timeout= null arg-file= max-args= max-procs= no-run-if-empty "
         "tag ungroup line-buffer lb will-cite verbose"),
-    ROW(RUN_FIND, "find", TN_CALL_LOOP, 0, "", ""),
-    ROW(RUN_FIND, "fd", TN_CALL_LOOP, 0, "", ""),
-    ROW(RUN_FIND, "fdfind", TN_CALL_LOOP, 0, "", ""),
+    ROW(RUN_BEHIND, "find", TN_CALL_LOOP, 0, "", "-exec -execdir -ok -okdir", .bare = "*"),
+    ROW(RUN_BEHIND, "fd fdfind", TN_CALL_LOOP, 0, "", "-x -X --exec --exec-batch", .bare = "*"),
     ROW(RUN_JOINED, "watch", TN_CALL_LOOP | TN_CALL_LATER, 0, "bcdegn:pqtwx",
         "beep color differences errexit chgexit interval= precise no-title exec"),
     ROW(RUN_WORDS, "entr", TN_CALL_LOOP | TN_CALL_LATER, 0, "acdnprxz", ""),
@@ -232,6 +276,7 @@ const struct wrapper wrappers[] = {
     TERMINAL("respawn-window", "c:e:kt:"),
     TERMINAL("run-shell", "bd:Ct:"),
     TERMINAL("run", "bd:Ct:"),
+    TERMINAL("if-shell", "bFt:"),
     TERMINAL("pipe-pane", "IOot:"),
     TERMINAL("send-keys", "FKlMRc:N:t:"),
     TERMINAL("send", "FKlMRc:N:t:"),
@@ -259,32 +304,33 @@ const struct wrapper wrappers[] = {
     ROW(RUN_VERBS, "docker", 0, 0, "c:DH:l:v",
         "config= context= debug host= log-level= tls tlscacert= tlscert= tlskey= tlsverify "
         "version help"),
-    CONTAINER("docker", "exec", "dite:u:w:", EXEC_LONGS),
-    CONTAINER("docker", "container exec", "dite:u:w:", EXEC_LONGS),
-    CONTAINER("docker", "compose exec", "dTe:u:w:", EXEC_LONGS " index= no-tty"),
-    CONTAINER("docker", "compose run",
-              "dTe:u:w:p:v:", RUN_LONGS " no-deps service-ports no-tty build"),
-    CONTAINER("docker", "run", "a:c:dte:h:il:m:p:Pqu:v:w:", RUN_LONGS),
-    CONTAINER("docker", "container run", "a:c:dte:h:il:m:p:Pqu:v:w:", RUN_LONGS),
-    CONTAINER("docker-compose", "exec", "dTe:u:w:", EXEC_LONGS " index="),
-    CONTAINER("podman", "exec", "dile:tu:w:", EXEC_LONGS " latest"),
-    CONTAINER("podman", "run", "a:c:dte:h:il:m:p:Pqu:v:w:", RUN_LONGS),
-    CONTAINER("nerdctl", "exec", "dite:u:w:", EXEC_LONGS),
-    ROW(RUN_VERBS, "kubectl", 0, 0, "n:s:v:",
+    ROW(RUN_VERBS, "podman nerdctl", 0, 0, "Hn:", "remote url= connection= log-level= namespace="),
+    ROW(RUN_VERBS, "docker podman nerdctl", 0, 0, "", "", .sub = "container"),
+    ROW(RUN_VERBS, "docker podman nerdctl", 0, 0, "f:p:", COMPOSE_LONGS, .sub = "compose"),
+    ROW(RUN_VERBS, "docker-compose podman-compose", 0, 0, "f:p:v", COMPOSE_LONGS),
+    CONTAINER(CONTAINERS, "exec", "dilTte:u:w:", EXEC_LONGS " latest index= no-tty"),
+    CONTAINER(CONTAINERS, "run", "a:c:dte:h:il:m:p:Pqu:v:Tw:",
+              RUN_LONGS " no-deps service-ports no-tty build use-aliases remove-orphans"),
+    ROW(RUN_VERBS, "kubectl oc k3s", 0, 0, "n:s:v:",
         "namespace= context= kubeconfig= cluster= user= server= token= as= request-timeout= help"),
-    CONTAINER("kubectl", "exec", "c:f:in:qt",
+    ROW(RUN_VERBS, "k3s", 0, 0, "n:", "namespace=", .sub = "kubectl"),
+    CONTAINER("kubectl oc k3s", "exec", "c:f:in:qt",
               "container= namespace= stdin tty quiet filename= context= kubeconfig="),
-    CONTAINER("lxc", "exec", "nTt", "cwd= env= user= group= mode= force-interactive"),
+    CONTAINER("oc", "rsh", "c:n:tT", "container= namespace="),
+    BEHIND("kubectl oc k3s", "run", TN_CALL_ELSEWHERE, "--"),
+    BEHIND("kubectl oc k3s", "debug", TN_CALL_ELSEWHERE, "--"),
+    CONTAINER("lxc incus", "exec", "nTt", "cwd= env= user= group= mode= force-interactive"),
     CONTAINER("toolbox", "run", "c:", "container= distro= release="),
+    CONTAINER("machinectl", "shell", "E:M:", "uid= setenv= machine="),
+    ROW(RUN_WORDS, "heroku", TN_CALL_ELSEWHERE, 0, "a:r:s:x", "app= remote= size= exit-code no-tty",
+        .sub = "run"),
+    ROW(RUN_WORDS, "wsl", TN_CALL_ELSEWHERE, 0, "d:eu:", "distribution= exec user= cd="),
+    ROW(RUN_WORDS, "systemd-nspawn", TN_CALL_ELSEWHERE, 0, "abD:M:u:qxi:",
+        "directory= machine= user= quiet ephemeral image= bind= bind-ro= setenv= private-network "
+        "boot register= console= pipe as-pid2"),
+    ROW(RUN_WORDS, "flatpak-spawn", TN_CALL_ELSEWHERE, 0, "v", "host clear-env env= directory="),
     /* shells */
-    SHELL("sh"),
-    SHELL("bash"),
-    SHELL("dash"),
-    SHELL("ash"),
-    SHELL("ksh"),
-    SHELL("mksh"),
-    SHELL("zsh"),
-    SHELL("rbash"),
+    SHELL("sh bash dash ash ksh mksh zsh rbash"),
     ROW(RUN_VERBS, "capsh", 0, 0, "",
         "print decode= supports= has-p= has-a= has-b= has-i= caps= drop= inh= user= mode= uid= "
         "gid= groups= is-uid= is-gid= keep= secbits= addamb= delamb= noamb iab= quiet chroot= "
@@ -305,6 +351,8 @@ const struct wrapper wrappers[] = {
     LANGUAGE("node", "ep", "vh", "c:e:hip:r:v",
              "eval! print! check help interactive require= import= version input-type= "
              "loader= no-warnings"),
+    ROW(RUN_PROGRAM, "tsx ts-node", 0, 0, "e:hp:v", "eval! print! version help", .carry = "ep",
+        .language = "node"),
     LANGUAGE("bun", "ep", "", "e:p:", "eval! print!"),
     LANGUAGE("php", "r", "vhim", "ac:d:ef:hilmnr:sB:R:F:E:S:t:vwz:", "run! ini version help"),
     LANGUAGE("Rscript", "e", "",
@@ -314,11 +362,10 @@ const struct wrapper wrappers[] = {
     LANGUAGE("pwsh", "", "", "", ""),
     LANGUAGE("osascript", "e", "", "e:il:s:", ""),
     ROW(RUN_OPERAND, "deno", 0, 0, "Tpq", "ext= print quiet", .sub = "eval", .language = "node"),
-    ROW(RUN_OPERAND, "awk", 0, 0, "F:f:v:", "field-separator= file= assign= version",
-        .language = "awk"),
+    ROW(RUN_OPERAND, "awk mawk nawk original-awk", 0, 0,
+        "F:f:v:", "field-separator= file= assign= version", .language = "awk"),
     ROW(RUN_OPERAND, "gawk", 0, 0,
         "F:f:v:", "field-separator= file= assign= version re-interval posix", .language = "awk"),
-    ROW(RUN_OPERAND, "mawk", 0, 0, "F:f:v:", "", .language = "awk"),
     FOREIGN("tclsh", "", "", ""),
     FOREIGN("wish", "", "", ""),
     FOREIGN("expect", "c", "c:", ""),
@@ -339,7 +386,8 @@ const struct wrapper wrappers[] = {
     INPUT("ex", "*", "!"),
     INPUT("dc", "*", "!"),
     INPUT("gdb", "*", "! shell make pipe | python"),
-    INPUT("gnuplot", "*", "! system ` shell popen"),
+    ROW(RUN_PROGRAM, "gnuplot", 0, 0, "c:de:p", "persist", .carry = "e", .language = "gnuplot",
+        .nothing = "Vh", .foreign = "! system ` shell popen \"< '< \"| '|"),
     INPUT("m4", "*", "syscmd"),
     INPUT("psql", NULL, "\\! \\o \\g \\copy PROGRAM program"),
     INPUT("mysql", NULL, "\\! system"),

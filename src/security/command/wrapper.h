@@ -16,7 +16,7 @@ enum how {
     RUN_PROGRAM, /* an interpreter: an option carries the program, or as with a shell */
     RUN_OPERAND, /* an interpreter whose first operand is the program */
     RUN_FILE,    /* the first operand is a file for the shell itself */
-    RUN_FIND,    /* commands stand behind -exec, up to ; or + */
+    RUN_BEHIND,  /* commands stand behind its longs, up to ; or +; further rows may fit as well */
     RUN_OPTIONS, /* options, wherever they stand, carry texts for a shell */
     RUN_SED,     /* the first operand, or options, are a script for sed */
     RUN_INPUT,   /* what it reads is a program; with bare also what is not known */
@@ -28,14 +28,15 @@ enum how {
  * the ! stands what the text begins with then).  What is not listed is not known; RUN_OPTIONS and
  * what is foreign take it for harmless. */
 struct wrapper {
-    const char *name;
-    const char *sub; /* its words before the options that follow: docker *exec* */
+    const char *name; /* or several, with a space between */
+    const char *sub;  /* its words before the options that follow: docker *exec* */
     enum how how;
     unsigned flags;    /* of what it runs */
     unsigned operands; /* words before the command */
     const char *letters, *longs;
     const char *carry; /* letters of the options that carry the text */
-    const char *bare;  /* without a command it is a shell; with these letters, or * always */
+    const char *bare;  /* without a command it is a shell; with these letters, or * always.
+                        * Of RUN_BEHIND: words that are not known may be one of the longs */
     const char *language;
     const char *nothing; /* letters with which it runs no text: its version, a list, a module */
     bool bundle;         /* its first word may be letters without a dash: tar xf */

@@ -374,17 +374,14 @@ static void mark_foreign(struct tn_call *call, const char *marks)
         call->unseen = TN_UNSEEN_SYNTAX;
 }
 
-static void run_find(struct walker *w, const struct place *at, struct tn_call *call)
+static void run_behind(struct walker *w, const struct place *at, struct tn_call *call,
+                       const struct options *o)
 {
-    static const char *const of_find[] = {"-exec", "-execdir", "-ok", "-okdir"};
-    static const char *const of_fd[] = {"-x", "-X", "--exec", "--exec-batch"};
-    const char *const *actions = strncmp(call->name, "fd", 2) == 0 ? of_fd : of_find;
-    for (size_t i = 1; i < call->argc; i++) {
+    const char *prefix;
+    for (size_t i = o->next; i < call->argc; i++) {
         const char *word = call->argv[i].value;
-        size_t row = 0, end = i + 1;
-        while (row < TN_COUNT(of_find) && (!word || strcmp(word, actions[row]) != 0))
-            row++;
-        if (row == TN_COUNT(of_find))
+        size_t end = i + 1;
+        if (!word || long_takes(o->row, word, strlen(word), &prefix) < 0)
             continue;
         while (
             end < call->argc && strcmp(call->argv[end].text, ";") != 0 &&
@@ -393,9 +390,9 @@ static void run_find(struct walker *w, const struct place *at, struct tn_call *c
         run_words(w, at, call, i + 1, end, "{}", false);
         i = end;
     }
-    for (size_t i = 1; i < call->argc; i++)
+    for (size_t i = 2; i < call->argc && o->row->bare; i++)
         if (!call->argv[i].value && call->argv[i].known == 0 &&
-            (call->argv[i].flags & TN_ARG_MANY) && i > 1 && call->unseen == TN_SEEN)
+            (call->argv[i].flags & TN_ARG_MANY) && call->unseen == TN_SEEN)
             call->unseen = TN_UNSEEN_OPTION; /* $x might be -exec */
 }
 
@@ -415,6 +412,15 @@ static void run_args(struct walker *w, const struct place *at, struct tn_call *c
     const char *placeholder = o->replaced ? o->replaced : parallel ? "{" : NULL;
     if (parallel && end == o->next) {
         call->unseen = TN_UNSEEN_INPUT;
+        for (bool files = false; end < call->argc; end++) {
+            const char *text = call->argv[end].text;
+            bool sign = strncmp(text, ":::", 3) == 0;
+            files = sign ? text[3] == ':' : files;
+            if (files)
+                call->unseen = TN_UNSEEN_FILE;
+            else if (!sign)
+                walk_text(w, at, call, &call->argv[end], false);
+        }
     } else if (parallel && end == o->next + 1 && strchr(call->argv[o->next].text, ' ')) {
         struct tn_arg *text = tn_arena_get(w->arena, sizeof(*text));
         *text = call->argv[o->next];
@@ -501,8 +507,8 @@ static void run(struct walker *w, struct place *at, struct tn_call *call, struct
         if (o->next < call->argc)
             call->unseen = is_input(call->argv[o->next].text) ? TN_UNSEEN_INPUT : TN_UNSEEN_FILE;
         break;
-    case RUN_FIND:
-        run_find(w, at, call);
+    case RUN_BEHIND:
+        run_behind(w, at, call, o);
         break;
     case RUN_SED:
         if (o->input && !at->here)
@@ -556,10 +562,14 @@ static size_t match_sub(const struct wrapper *row, const struct tn_call *call, s
 /* python3.11 is python. */
 static bool same_name(const char *name, const struct wrapper *row)
 {
-    size_t len = strlen(row->name);
-    if (strncmp(name, row->name, len) != 0)
-        return false;
-    return name[len + (row->language ? strspn(name + len, "0123456789.") : 0)] == 0;
+    for (const char *at = row->name; *at;) {
+        size_t len = strcspn(at, " ");
+        if (strncmp(name, at, len) == 0 &&
+            !name[len + (row->language ? strspn(name + len, "0123456789.") : 0)])
+            return true;
+        at += len + (at[len] == ' ');
+    }
+    return false;
 }
 
 void see_through(struct walker *w, const struct place *at, struct tn_call *call)
@@ -576,7 +586,7 @@ void see_through(struct walker *w, const struct place *at, struct tn_call *call)
         if (!same_name(call->name, row))
             continue;
         size_t next = match_sub(row, call, first);
-        verbs = verbs || row->sub;
+        verbs = verbs || (row->sub && row->sub[0] != '-');
         if (next == SIZE_MAX)
             continue;
         struct place place = inside(at, call, row->flags);
@@ -586,7 +596,7 @@ void see_through(struct walker *w, const struct place *at, struct tn_call *call)
                                   .next = next,
                                   .unsure = unsure,
                                   .lines = &lines};
-        if (row->how != RUN_FIND && row->how != RUN_INPUT)
+        if (row->how != RUN_BEHIND && row->how != RUN_INPUT)
             read_options(w, &options);
         if (row->how == RUN_VERBS) {
             first = options.next;
@@ -596,7 +606,9 @@ void see_through(struct walker *w, const struct place *at, struct tn_call *call)
         if (strcmp(row->name, "git") == 0)
             see_git_settings(w, at, call);
         run(w, &place, call, &options);
-        return;
+        if (row->how != RUN_BEHIND)
+            return;
+        verbs = false;
     }
     /* docker -H x exec: the verb is behind options. */
     const char *word = verbs && first == 1 && call->argc > 1 ? call->argv[1].text : "";

@@ -20,12 +20,39 @@ static const char read_functions[] = "Path read_csv load readFileSync";
 static const char write_functions[] = "writeFileSync appendFileSync";
 static const char delete_functions[] = "rmtree remove unlink rmdir rmSync unlinkSync";
 
+static const char unknown_text[] = "gives a shell a text that is not known before it runs";
+
 struct code {
     struct scene *s;
     const char *field;
     const char *start, *at, *end;
     const struct tn_call *call;
+    const char *language; /* "": not known, as Python */
 };
+
+static bool is_in(const struct code *c, const char *languages)
+{
+    return word_in(c->language, languages);
+}
+
+/* exec runs a text of Python, and a command in others. */
+static bool is_shell_function(const struct code *c, const char *name)
+{
+    return word_in(name, shell_functions) ||
+           (strcmp(name, "exec") == 0 && is_in(c, "perl ruby php node bun"));
+}
+
+/* Has a shell read the text, or (NULL) one that is not known.  reads: what the program prints. */
+static void give_shell(struct code *c, const char *text, bool reads, const char *from)
+{
+    if (text) {
+        tn_autofree char *line = tn_asprintf("%s%s", reads ? ": | " : "", text);
+        scene_add_shell(c->s, c->field, pool_strdup(c->s->pool, line), strlen(line), false);
+    } else if (!c->s->unread) {
+        c->s->unread = unknown_text;
+        c->s->unread_part = (struct part){c->field, from, (size_t)(c->at - from)};
+    }
+}
 
 static bool name_byte(char c)
 {
@@ -136,16 +163,17 @@ static void see_arguments(struct code *c, const char *name, const char *from)
     a.opaque |= c->at == c->end && c->end != end;
     c->end = end;
     part = (struct part){c->field, from, (size_t)(c->at - from)};
-    if (a.opaque && word_in(name, shell_functions) && !c->s->unread) {
-        c->s->unread = "gives a shell a text that is not known before it runs";
-        c->s->unread_part = part;
-    }
+    if (a.opaque && is_shell_function(c, name))
+        give_shell(c, NULL, false, from);
+    if (strcmp(name, "open") == 0 && is_in(c, "perl ruby") &&
+        memchr(inside, '|', (size_t)(c->at - inside))) /* a command in the place of a file */
+        give_shell(c, NULL, false, from);
     if (a.opaque)
         c->at = inside; /* there may be calls in it */
     if (!a.count || a.opaque)
         return;
     const char *text = pool_strdup(c->s->pool, tn_buf_str(&a.words[0]));
-    if (word_in(name, shell_functions) || (word_in(name, word_functions) && !a.list)) {
+    if (is_shell_function(c, name) || (word_in(name, word_functions) && !a.list)) {
         scene_add_shell(c->s, c->field, text, strlen(text), false);
     } else if (word_in(name, word_functions)) {
         tn_autobuf struct tn_buf line = TN_BUF_INIT(1 << 20);
@@ -171,11 +199,35 @@ static void see_arguments(struct code *c, const char *name, const char *from)
 }
 
 /* Whether anything is done with the arguments of a function of that name. */
-static bool known_function(const char *name)
+static bool known_function(const struct code *c, const char *name)
 {
-    return strcmp(name, "open") == 0 || word_in(name, shell_functions) ||
+    return strcmp(name, "open") == 0 || is_shell_function(c, name) ||
            word_in(name, word_functions) || word_in(name, read_functions) ||
            word_in(name, write_functions) || word_in(name, delete_functions);
+}
+
+/* system "x", qx{x}: what stands behind the name; all of it is known if it is one string. */
+static void see_plain(struct code *c, const char *from)
+{
+    tn_autobuf struct tn_buf string = TN_BUF_INIT(1 << 20);
+
+    bool known = read_string(c, &string);
+    while (c->at < c->end && *c->at == ' ')
+        c->at++;
+    known = known && (c->at == c->end || strchr(";}\n", *c->at));
+    give_shell(c, known ? tn_buf_str(&string) : NULL, false, from);
+}
+
+/* `x` is a command in these. */
+static void see_quoted(struct code *c)
+{
+    const char *from = c->at++;
+    const char *close = memchr(c->at, '`', (size_t)(c->end - c->at));
+
+    close = close ? close : c->end;
+    tn_autofree char *text = tn_strndup(c->at, (size_t)(close - c->at));
+    c->at = close + (close < c->end);
+    give_shell(c, strpbrk(text, "$#@") ? NULL : text, false, from);
 }
 
 static void see_name(struct code *c)
@@ -190,13 +242,85 @@ static void see_name(struct code *c)
     size_t n = (size_t)(c->at - from);
     while (c->at < c->end && *c->at == ' ')
         c->at++;
-    if (c->at == c->end || *c->at != '(' || n >= sizeof name)
+    if (c->at == c->end || n >= sizeof name)
         return;
-    c->at++;
     memcpy(name, from, n);
     name[n] = '\0';
-    if (known_function(name))
+    bool plain = *c->at != '(' && is_in(c, "perl ruby"); /* they want no parentheses */
+    if ((plain && (strcmp(name, "qx") == 0 || (is_shell_function(c, name) && *c->at != ';'))) ||
+        (*name == 'x' && n == 1 && from > c->start && from[-1] == '%' && is_in(c, "ruby")))
+        see_plain(c, from);
+    else if (*c->at == '(' && strcmp(name, "qx") == 0)
+        give_shell(c, NULL, false, from);
+    if (c->at == c->end || *c->at != '(')
+        return;
+    c->at++;
+    if (known_function(c, name))
         see_arguments(c, name, from);
+}
+
+/* --- awk -------------------------------------------------------------------------------------- */
+
+/* A sign with what it is for behind it.  command: the string before it, or NULL. */
+static void see_awk_sign(struct code *c, const char *command)
+{
+    const char *from = c->at;
+    tn_autobuf struct tn_buf string = TN_BUF_INIT(1 << 20);
+
+    for (c->at++; c->at < c->end && strchr("&> ", *c->at);)
+        c->at++;
+    if (*from == '|' && c->end - c->at >= 7 && strncmp(c->at, "getline", 7) == 0) {
+        give_shell(c, command, false, from);
+        return;
+    }
+    if (c->at == c->end || *c->at != '"') {
+        if (*from == '|')
+            give_shell(c, NULL, true, from);
+        return;
+    }
+    read_string(c, &string);
+    const char *text = tn_buf_str(&string), *next = c->at;
+    while (next < c->end && *next == ' ')
+        next++;
+    if (*from == '|')
+        give_shell(c, next == c->end || strchr(";})\n#", *next) ? text : NULL, true, from);
+    else
+        scene_add_path(c->s, c->s->cwd, pool_strdup(c->s->pool, text),
+                       *from == '>' ? USE_WRITE : USE_READ, false, c->call,
+                       (struct part){c->field, from, (size_t)(c->at - from)});
+}
+
+/* "command" | getline, print | "command", print > "file", getline < "file". */
+static void see_awk(struct code *c)
+{
+    tn_autobuf struct tn_buf string = TN_BUF_INIT(1 << 20);
+    static const char starts[] = "({;\n,&|!~=<>?:"; /* what an expression may stand behind */
+    char before = ';';
+    bool alone = false; /* a string stands before, and nothing else */
+
+    while (c->at < c->end) {
+        char here = *c->at, next = c->at + 1 < c->end ? c->at[1] : '\0';
+        if (here == '"') {
+            tn_buf_reset(&string);
+            read_string(c, &string);
+            alone = strchr(starts, before);
+        } else if (here == '/' && strchr(starts, before)) { /* a pattern */
+            for (c->at++; c->at < c->end && *c->at != '/' && *c->at != '\n'; c->at++)
+                c->at += *c->at == '\\' && c->at + 1 < c->end;
+            c->at += c->at < c->end;
+            alone = false;
+        } else if (here == '#') {
+            while (c->at < c->end && *c->at != '\n')
+                c->at++;
+        } else if (strchr("|<>", here) && (here != '|' || next != '|')) {
+            see_awk_sign(c, alone ? tn_buf_str(&string) : NULL);
+            alone = false;
+        } else {
+            c->at += here == '|' ? 2 : 1;
+            alone = alone && here == ' ';
+        }
+        before = here == ' ' || here == '#' ? before : here;
+    }
 }
 
 /* Lines of IPython that are a shell's: `!ls`, `%%bash` and the rest of the cell. */
@@ -224,7 +348,8 @@ static void see_shell_lines(struct code *c)
 void scene_add_code(struct scene *s, const char *field, const char *text, size_t n,
                     const struct tn_call *call)
 {
-    struct code c = {s, field, text, text, text + n, call};
+    const char *language = call && call->language ? call->language : "";
+    struct code c = {s, field, text, text, text + n, call, language};
     tn_autobuf struct tn_buf ignored = TN_BUF_INIT(1 << 20);
 
     if (s->depth == SCENE_DEPTH) {
@@ -233,13 +358,18 @@ void scene_add_code(struct scene *s, const char *field, const char *text, size_t
         return;
     }
     s->depth++;
+    bool awk = is_in(&c, "awk"), quotes = is_in(&c, "perl ruby php");
     if (!call)
         see_shell_lines(&c);
-    while (c.at < c.end) {
-        if (*c.at == '"' || *c.at == '\'') {
+    if (awk)
+        see_awk(&c);
+    for (c.at = text; c.at < c.end;) {
+        if (*c.at == '"' || (*c.at == '\'' && !awk)) {
             tn_buf_reset(&ignored);
             read_string(&c, &ignored);
-        } else if (*c.at == '#') {
+        } else if (*c.at == '`' && quotes) {
+            see_quoted(&c);
+        } else if (*c.at == '#' && (!quotes || c.at == text || isspace((unsigned char)c.at[-1]))) {
             while (c.at < c.end && *c.at != '\n')
                 c.at++;
         } else if (name_byte(*c.at)) {

@@ -7,7 +7,7 @@ static bool vital(const char *path)
 {
     static const char names[] =
         "bin boot dev etc home lib lib64 lib32 proc root sbin srv sys usr var opt";
-    char name[16];
+    char name[64];
     size_t n;
 
     if (path[0] == '~')
@@ -21,7 +21,12 @@ static bool vital(const char *path)
         return false;
     memcpy(name, path + 1, n);
     name[n] = '\0';
-    return word_in(name, names);
+    for (const char *at = names; *at; at += n + (at[n] == ' ')) {
+        n = strcspn(at, " ");
+        if (glob_match(name, at, n))
+            return true;
+    }
+    return false;
 }
 
 static bool device(const char *path)
@@ -42,7 +47,8 @@ static bool recursive(const struct tn_call *c)
     return tn_call_letter(c, 'r') || tn_call_letter(c, 'R') || tn_call_has(c, "--recursive");
 }
 
-/* A command that removes or changes: what it does to the paths it names. */
+/* A command that removes or changes: what it does to the paths it names.  rm -rf "$X"/ is
+ * rm -rf / where X is empty. */
 static void look_paths(struct scene *s)
 {
     for (size_t i = 0; i < s->path_count; i++) {
@@ -52,35 +58,18 @@ static void look_paths(struct scene *s)
             scene_add_sign(s, "device-write", "writes to a disk itself", p->call, p->part);
         if (!vital(p->path))
             continue;
-        if (p->use & USE_DELETE &&
-            (p->use & USE_BELOW || !p->call || !word_in(name, "rm") || recursive(p->call)))
+        bool removes = p->use & USE_DELETE && (p->use & USE_BELOW || !p->call ||
+                                               !word_in(name, "rm") || recursive(p->call));
+        bool changes = word_in(name, "chmod chown chgrp chattr setfacl") && recursive(p->call);
+        if (p->use & USE_UNSET && (changes || (removes && word_in(name, "rm find shred"))))
+            scene_add_sign(s, "remove-unset", "means everything if the variable is empty", p->call,
+                           p->part);
+        else if (removes && !(p->use & USE_UNSET))
             scene_add_sign(s, "remove-root", "removes a whole tree of the system", p->call,
                            p->part);
-        if (word_in(name, "chmod chown chgrp chattr setfacl") && recursive(p->call))
+        else if (changes)
             scene_add_sign(s, "change-root", "changes a whole tree of the system", p->call,
                            p->part);
-    }
-}
-
-/* rm -rf "$X"/ is rm -rf / where X is empty.  ${X:?} and such are never. */
-static void look_unset(struct scene *s, const struct seen_call *c)
-{
-    for (size_t i = 1; i < c->call->argc; i++) {
-        const struct tn_arg *arg = &c->call->argv[i];
-        const char *rest = arg->text;
-        size_t name;
-        if (arg->value || arg->known || rest[0] != '$')
-            continue;
-        bool braces = *++rest == '{';
-        rest += braces;
-        name = strspn(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
-        if ((name == 4 && strncmp(rest, "HOME", name) == 0) ||
-            (name == 3 && strncmp(rest, "PWD", name) == 0) || (braces && rest[name] != '}'))
-            continue;
-        rest += name + braces;
-        if (*rest == '/' && !rest[strspn(rest, "/.*")])
-            scene_add_sign(s, "remove-unset", "removes everything if the variable is empty",
-                           c->call, c->part);
     }
 }
 
@@ -115,8 +104,6 @@ static void look_call(struct scene *s, const struct seen_call *c)
     if (strcmp(call->name, "kill") == 0 && call->argc > 2 &&
         strcmp(call->argv[call->argc - 1].text, "-1") == 0)
         scene_add_sign(s, "kill-all", "ends all processes", call, c->part);
-    if (strcmp(call->name, "rm") == 0 && recursive(call))
-        look_unset(s, c);
     if (call->flags & TN_CALL_RECURSIVE &&
         (call->flags & TN_CALL_BACKGROUND || call->in || call->out))
         scene_add_sign(s, "fork-bomb", "starts itself without end", call, c->part);

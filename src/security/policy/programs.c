@@ -36,7 +36,7 @@ static const struct program programs[] = {
     {"echo printf true false : test [ [[ cd pushd popd export unset alias set which type command hash exit return kill sleep wait "
      "pgrep pkill killall ps id whoami uname seq basename dirname expr let tr apropos history local declare readonly",
                                       STYLE_WORDS,  0,     0, 0, ""},
-    {"ls stat du df find tree realpath readlink pwd", STYLE_NONE, 0, 0, 0, ""},
+    {"ls stat du df find tree realpath readlink pwd", STYLE_NONE, 0, 0, 0, "fprint:w fprint0:w fprintf:w fls:w"},
     {"file",                          STYLE_NONE,   0,     0, 0, "f:r files-from:r"},
     {"git",                           STYLE_FILES,  R,     0, 0, "m:- message:- c:- b:- grep:- author:-"},
     {"kubectl helm",                  STYLE_FILES,  R,     0, 0, "kubeconfig:- n:- namespace:- context:-"},
@@ -114,9 +114,32 @@ struct reading {
     size_t written_len;
 };
 
+/* What a word with unknown parts may be: a path of the defaults in it, or the one that is left
+ * where variables are empty, with a name below it. */
+static void add_filled(struct reading *r, const char *cwd, const struct tn_arg *arg,
+                       const char *text, const char *name, unsigned use)
+{
+    bool unset = false, glob = *name || arg->flags & TN_ARG_GLOB;
+    const char *filled = arg->value ? NULL : word_filled(r->s->pool, text, &unset);
+
+    if (!filled || (unset && !(use & (USE_WRITE | USE_DELETE))))
+        return;
+    tn_autofree char *path = tn_asprintf("%s%s%s", filled, *name ? "/" : "", name);
+    scene_add_path(r->s, cwd, pool_strdup(r->s->pool, path), use | (unset ? USE_UNSET : 0), glob,
+                   r->c->call, r->c->part);
+}
+
+/* A file of a command in this directory. */
+static void add_listed(struct reading *r, const char *cwd, const struct tn_arg *arg,
+                       const char *text, unsigned use)
+{
+    scene_add_path(r->s, cwd, text, use, arg->flags & TN_ARG_GLOB, r->c->call, r->c->part);
+    add_filled(r, cwd, arg, text, "", use);
+}
+
 static void add_file(struct reading *r, const struct tn_arg *arg, const char *text, unsigned use)
 {
-    scene_add_path(r->s, r->c->cwd, text, use, arg->flags & TN_ARG_GLOB, r->c->call, r->c->part);
+    add_listed(r, r->c->cwd, arg, text, use);
 }
 
 static bool is_rooted(const char *text)
@@ -270,6 +293,8 @@ static size_t add_option(struct reading *r, const struct tn_arg *arg, const stru
         n = strcspn(++name, "=");
         role = option_value(r->program, name, n);
         value = name[n] ? name + n + 1 : NULL;
+    } else if (r->program->style == STYLE_NONE && option_value(r->program, name, strlen(name))) {
+        role = option_value(r->program, name, strlen(name)); /* find */
     } else {
         for (; *name && !role; name++)
             role = option_value(r->program, name, 1);
@@ -340,16 +365,23 @@ static void add_found(struct reading *r, const struct seen_call *from, unsigned 
     size_t first = 1;
     while (first < find->argc && is_find_option(find->argv[first].text))
         first += 1 + (strcmp(find->argv[first].text, "-D") == 0);
-    for (size_t i = first; i < find->argc && !strchr("-(!", find->argv[i].text[0]); i++) {
-        tn_autofree char *below = tn_asprintf("%s/%s", find->argv[i].text, name);
+    const struct tn_arg here = {.value = ".", .text = "."};
+    for (size_t i = first; i <= find->argc; i++) {
+        bool place = i < find->argc && !strchr("-(!", find->argv[i].text[0]);
+        const struct tn_arg *arg = place ? &find->argv[i] : &here;
+        if (!place && i > first)
+            break;
+        tn_autofree char *below = tn_asprintf("%s/%s", arg->text, name);
         scene_add_path(r->s, from->cwd, pool_strdup(r->s->pool, below), use | USE_BELOW, *name,
                        r->c->call, r->c->part);
+        add_filled(r, from->cwd, arg, arg->text, name, use | USE_BELOW);
     }
 }
 
 /* What a command of find or xargs is given to work on: the words that are not known yet. */
 static void add_handed(struct reading *r)
 {
+    static const struct tn_arg all = {.value = "*", .text = "*", .flags = TN_ARG_GLOB};
     const struct tn_call *by = r->c->call->via;
     unsigned use = r->program->use;
 
@@ -360,10 +392,21 @@ static void add_handed(struct reading *r)
         bool feeds = from.of == r->c->of && from.call->out && tn_call_feeds(from.of, from.call, by);
         if (strcmp(from.call->name, "find") == 0 && (feeds || from.call == by))
             add_found(r, &from, use);
+        bool lists = strcmp(from.call->name, "ls") == 0, here = lists;
         for (size_t k = 1;
-             feeds && word_in(from.call->name, "echo printf ls") && k < from.call->argc; k++)
-            scene_add_path(r->s, from.cwd, from.call->argv[k].text, use,
-                           from.call->argv[k].flags & TN_ARG_GLOB, r->c->call, r->c->part);
+             feeds && (lists || word_in(from.call->name, "echo printf")) && k < from.call->argc;
+             k++) {
+            add_listed(r, from.cwd, &from.call->argv[k], from.call->argv[k].text, use);
+            here = here && from.call->argv[k].text[0] == '-';
+        }
+        if (feeds && here)
+            add_listed(r, from.cwd, &all, "*", use);
+    }
+    bool given = false;
+    for (size_t k = 1; strcmp(by->name, "parallel") == 0 && k < by->argc; k++) {
+        if (given)
+            add_listed(r, r->c->cwd, &by->argv[k], by->argv[k].text, use);
+        given = given || strncmp(by->argv[k].text, ":::", 3) == 0;
     }
     for (const struct tn_call_redirect *d = by->redirects; d; d = d->next) {
         if (d->kind == TN_SH_HERE_STRING || d->kind == TN_SH_HERE_TEXT)

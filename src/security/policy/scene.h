@@ -34,6 +34,7 @@ enum use {
     USE_DELETE = 1 << 2,
     USE_EXECUTE = 1 << 3,
     USE_BELOW = 1 << 4, /* all below it as well: what find has found */
+    USE_UNSET = 1 << 5, /* the path is this one where variables are empty */
 };
 
 struct seen_path {
@@ -138,6 +139,10 @@ void scene_add_sign(struct scene *s, const char *kind, const char *text, const s
 
 /* The path made absolute in cwd (NULL: not known), `.` and `..` removed. */
 const char *scene_path(struct scene *s, const char *cwd, const char *text);
+
+/* What a word with unknown parts is with the defaults of its variables, or (unset) where they are
+ * empty; NULL: that tells nothing. */
+const char *word_filled(struct tn_arena *pool, const char *text, bool *unset);
 
 /* The word is one of those in a list with a space between. */
 bool word_in(const char *word, const char *list);
