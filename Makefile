@@ -46,7 +46,7 @@ test-all:
 
 test-cluster:
 	@tools/deps build test
-	@tools/cluster --build || true # the tests are skipped then, and say why
+	@tools/cluster --build && tools/helm --build || true # the tests are skipped then, and say why
 	@tools/test --folder kubernetes
 
 arm64:

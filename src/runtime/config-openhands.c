@@ -197,8 +197,8 @@ static const struct tn_field kubernetes_rows[] = {
     TN_STRING("kubeconfig", KUBERNETES, kubeconfig, .flags = NULLABLE,
               .env = "TENDON_KUBERNETES_KUBECONFIG",
               .help = "kubeconfig files, with colons between them [as kubectl finds them]"),
-    TN_STRING("context", KUBERNETES, context, .flags = NULLABLE,
-              .env = "TENDON_KUBERNETES_CONTEXT", .help = "context of them [the current one]"),
+    TN_STRING("context", KUBERNETES, context, .flags = NULLABLE, .env = "TENDON_KUBERNETES_CONTEXT",
+              .help = "context of them [the current one]"),
     TN_WORD("reach", KUBERNETES, reach, reaches, .fallback = "auto",
             .env = "TENDON_KUBERNETES_REACH",
             .help = "how hands are reached: pod (its address), proxy (of the API server), or auto: "

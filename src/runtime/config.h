@@ -60,12 +60,12 @@ struct tn_config_kubernetes {
     char *node_selector_key, *node_selector_val, *tolerations_yaml;
     bool privileged;
     /* Ours. */
-    char *kubeconfig, *context;      /* NULL: as kubectl finds them */
-    int reach;                       /* enum tn_kubernetes_reach */
-    char *hand_image;                /* the hand alone; NULL: it is put in by exec */
-    int hand_volume;                 /* enum tn_kubernetes_hand */
-    int workspace_volume;            /* enum tn_kubernetes_workspace */
-    struct tn_str_list claims;       /* names of claims that sandboxes may mount; "*": any */
+    char *kubeconfig, *context; /* NULL: as kubectl finds them */
+    int reach;                  /* enum tn_kubernetes_reach */
+    char *hand_image;           /* the hand alone; NULL: it is put in by exec */
+    int hand_volume;            /* enum tn_kubernetes_hand */
+    int workspace_volume;       /* enum tn_kubernetes_workspace */
+    struct tn_str_list claims;  /* names of claims that sandboxes may mount; "*": any */
     char *service_account, *priority_class, *ingress_class;
     char *affinity_yaml, *topology_spread_yaml;
     char *resource_cpu_limit, *resource_ephemeral_limit; /* NULL: none */

@@ -4,11 +4,16 @@
 #include "runtime/external/external.h"
 
 const struct tn_backend *const tn_backends[] = {
-    &tn_backend_local,   &tn_backend_cli,
-    &tn_backend_jail,    &tn_backend_docker,
-    &tn_backend_remote,  &tn_backend_e2b,
-    &tn_backend_runloop, &tn_backend_modal,
-    &tn_backend_daytona, &tn_backend_kubernetes,
+    &tn_backend_local,
+    &tn_backend_cli,
+    &tn_backend_jail,
+    &tn_backend_docker,
+    &tn_backend_remote,
+    &tn_backend_e2b,
+    &tn_backend_runloop,
+    &tn_backend_modal,
+    &tn_backend_daytona,
+    &tn_backend_kubernetes,
     NULL,
 };
 

@@ -1,12 +1,11 @@
-/* The life of a sandbox: made, looked at, stopped, brought back, removed. */
+/* The life of a sandbox: looked at, stopped, brought back, removed; what a place says of it. */
+#include <fcntl.h>
+
 #include "base/proc.h"
-#include "runtime/hand-client.h"
 #include "runtime/kubernetes/pods.h"
 #include "runtime/owner.h"
 
-#define LOOK_SECONDS 1.0  /* between two looks at whether a pod with a silent hand still lives */
-#define UP_SECONDS 3.0    /* for the hand of a pod that runs to answer */
-#define WORDS_SECONDS 2.0 /* for what events say of something that failed */
+#define UP_SECONDS 3.0 /* for the hand of a pod that runs to answer */
 
 /* --- engines ---------------------------------------------------------------------------------- */
 
@@ -41,6 +40,31 @@ void pods_close(void *engine)
     kube_close(p->kube);
     pthread_mutex_destroy(&p->lock);
     free(p);
+}
+
+/* --- whether there are sandboxes at all ------------------------------------------------------- */
+
+static char *note_of(const struct pods *p)
+{
+    return tn_asprintf("%s/kubernetes", p->host->state);
+}
+
+/* This state makes sandboxes there. */
+int pods_note_use(const struct pods *p, struct tn_error *err)
+{
+    tn_autofree char *path = note_of(p);
+    tn_autofd int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    return fd < 0 ? tn_fail_errno(err, errno, "%s", path) : 0;
+}
+
+static bool was_used(const struct pods *p)
+{
+    tn_autofree char *path = note_of(p);
+    const char *runtime = p->host->config->tendon.runtime;
+
+    return access(path, F_OK) == 0 ||
+           (runtime && (strcmp(runtime, "kubernetes") == 0 || strcmp(runtime, "k8s") == 0));
 }
 
 /* --- the place -------------------------------------------------------------------------------- */
@@ -139,8 +163,8 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod)
     return tn_buf_take(&out);
 }
 
-static void fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
-                       struct pod_cause *cause, struct tn_place *place)
+void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
+                     struct pod_cause *cause, struct tn_place *place)
 {
     tn_autofree char *name = pod_name(s->id, "");
 
@@ -151,223 +175,6 @@ static void fill_place(const struct pods *p, const struct tn_subject *s, const s
                                .isolation = isolation_of(p, pod)};
     if (place->status == TN_STATUS_RUNNING)
         place->address = pods_address(p, pod, name);
-}
-
-/* --- waiting for a pod ------------------------------------------------------------------------ */
-
-struct wait {
-    struct pod_cause cause;
-    struct tn_json *pod; /* as it was told last */
-    bool patient;        /* whoever waits knows that no node has room */
-    bool gone;
-};
-
-static void wait_done(struct wait *w)
-{
-    pod_cause_done(&w->cause);
-    tn_json_free(w->pod);
-}
-
-/* Non-zero once it runs or has failed, and when it begins or ceases to want a node. */
-static int note_pod(enum kube_change change, const struct tn_json *object, void *ctx)
-{
-    struct wait *w = ctx;
-
-    if (change == KUBE_SYNCED)
-        return w->pod == NULL && (w->gone = true);
-    if (change == KUBE_DELETED)
-        return w->gone = true;
-    pod_cause_done(&w->cause);
-    pod_cause(object, &w->cause);
-    tn_json_free(w->pod);
-    w->pod = tn_json_copy(object);
-    return w->cause.patient != w->patient || (!w->patient && w->cause.status != TN_STATUS_STARTING);
-}
-
-/* What the cluster has told of the pod's troubles becomes part of err. */
-static int add_warning(const struct pods *p, const char *name, struct tn_error *err)
-{
-    tn_autofree char *words = pods_warning(p, name, tn_deadline_in(WORDS_SECONDS));
-
-    if (words && err) {
-        struct tn_error why = *err;
-        tn_fail(err, why.code, "%.250s (%.220s)", why.text, words);
-    }
-    return -1;
-}
-
-/* Until the container runs.  A pod for which no node has room may wait for one a while: others end,
- * and clusters grow. */
-static int await_running(const struct pods *p, const struct tn_subject *s, struct wait *w,
-                         int64_t deadline, struct tn_error *err)
-{
-    tn_autofree char *name = pod_name(s->id, "");
-    tn_autofree char *after = tn_asprintf("?fieldSelector=metadata.name%%3D%s", name);
-    tn_autofree char *target = pods_target(p, "pods", after);
-    int64_t patience = TN_NEVER;
-    struct tn_error why = {0};
-
-    do {
-        int64_t until = w->patient && patience < deadline ? patience : deadline;
-        int r = kube_watch(p->kube, target, note_pod, w, s->cancel, until, &why);
-        if (r < 0 && !(why.code == TN_E_TIMEOUT && w->patient)) {
-            tn_fail(err, why.code, "its pod does not run: %s", why.text);
-            return why.code == TN_E_TIMEOUT ? add_warning(p, name, err) : -1;
-        }
-        if (w->gone)
-            return tn_fail(err, TN_E_GONE, "somebody has deleted its pod");
-        if (w->cause.patient && r == 0 && !w->patient)
-            patience = tn_deadline_in(p->host->config->kubernetes.schedule_seconds);
-        else if (r < 0)
-            break; /* still no node */
-        w->patient = w->cause.patient;
-    } while (w->patient || w->cause.status == TN_STATUS_STARTING);
-    if (w->cause.status == TN_STATUS_RUNNING)
-        return 0;
-    return tn_fail(err, w->cause.code ? w->cause.code : TN_E_PEER, "%s",
-                   w->cause.reason ? w->cause.reason : "it has ended");
-}
-
-/* Asks the hand itself, and now and then whether its pod still lives. */
-static int await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
-                      struct pod_cause *cause, int64_t deadline, struct tn_error *err)
-{
-    tn_autofree char *name = pod_name(s->id, "");
-    tn_autofree char *address = pods_address(p, from, name);
-    struct tn_hand_client *client = address ? tn_hand_client_new(address, s->key, err) : NULL;
-    int result = client ? 1 : -1;
-
-    if (!address)
-        tn_fail(err, TN_E_PEER, "its pod has no address");
-
-    while (result > 0) {
-        int64_t soon = tn_deadline_in(LOOK_SECONDS);
-        tn_autojson struct tn_json *pod = NULL;
-        if (tn_hand_client_wait(client, -1, soon < deadline ? soon : deadline, err) == 0)
-            result = 0;
-        else if (tn_now() >= deadline)
-            result = -1;
-        else if (pods_get(p, "pods", name, s->id, &pod, deadline, err) < 0)
-            result = -1;
-        else if (!pod)
-            result = tn_fail(err, TN_E_GONE, "somebody has deleted its pod");
-        else {
-            pod_cause_done(cause);
-            pod_cause(pod, cause);
-            if (cause->status != TN_STATUS_RUNNING)
-                result = tn_fail(err, TN_E_PEER, "%s",
-                                 cause->reason ? cause->reason : "the hand has ended");
-        }
-    }
-    tn_hand_client_free(client);
-    return result;
-}
-
-/* --- starting --------------------------------------------------------------------------------- */
-
-/* From a pod that was told to run to one with a hand. */
-static int settle(const struct pods *p, const struct tn_subject *s, struct tn_place *place,
-                  int64_t deadline, struct tn_error *err)
-{
-    const char *hand_image = p->host->config->kubernetes.hand_image;
-    TN_CLEANUP(wait_done) struct wait w = {0};
-
-    if (await_running(p, s, &w, deadline, err) < 0 ||
-        (!(hand_image && *hand_image) && pods_put_hand(p, s, deadline, err) < 0) ||
-        await_hand(p, s, w.pod, &w.cause, deadline, err) < 0) {
-        place->blame = w.cause.blame;
-        return -1;
-    }
-    fill_place(p, s, w.pod, &w.cause, place);
-    return 0;
-}
-
-/* A network that nobody has named is open where there can be policies. */
-static int choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
-                          struct tn_error *err)
-{
-    struct tn_error why = {0};
-    bool said;
-
-    plan->network = pod_choose_network(plan->subject->spec, &said);
-    if (pods_ensure_policy(p, plan->network, deadline, &why) == 0)
-        return 0;
-    if (said || why.code != TN_E_DENIED)
-        return tn_fail(err, why.code, "%s", why.text);
-    plan->network = POD_NETWORK_BRIDGE;
-    return 0;
-}
-
-static int start_pod(struct pods *p, struct pod_plan *plan, struct tn_place *place,
-                     int64_t deadline, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
-    const struct tn_subject *s = plan->subject;
-    tn_autofree char *name = pod_name(s->id, "");
-
-    struct tn_error why = {0};
-
-    if (pod_put_pod(plan, &body, err) < 0)
-        return -1;
-    if (pods_make(p, "pods", name, s->id, &body, NULL, s->cancel, deadline, &why) < 0)
-        return strstr(why.text, "RuntimeClass")
-                   ? tn_fail(err, TN_E_UNSUPPORTED, "isolation gvisor: %s", why.text)
-                   : tn_fail(err, why.code, "%s", why.text);
-    return settle(p, s, place, deadline, err);
-}
-
-static int choose_storage(struct pods *p, bool *kept, int64_t deadline, struct tn_error *err)
-{
-    const struct tn_config_kubernetes *k = &p->host->config->kubernetes;
-
-    *kept = k->workspace_volume == TN_KUBERNETES_CLAIM ||
-            (k->pvc_storage_class && *k->pvc_storage_class);
-    if (k->workspace_volume == TN_KUBERNETES_EMPTY)
-        *kept = false;
-    else if (!*kept)
-        return pods_have_storage(p, kept, deadline, err);
-    return 0;
-}
-
-static int make_claim(const struct pods *p, const struct pod_plan *plan, int64_t deadline,
-                      struct tn_error *err)
-{
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
-    const struct tn_subject *s = plan->subject;
-    tn_autofree char *name = pod_name(s->id, "-pvc");
-
-    if (!plan->kept)
-        return 0;
-    return pod_put_claim(plan, &body, err) < 0 ? -1
-                                               : pods_make(p, "persistentvolumeclaims", name, s->id,
-                                                           &body, NULL, s->cancel, deadline, err);
-}
-
-static int create(struct pods *p, const struct tn_subject *s, struct tn_place *place,
-                  int64_t deadline, struct tn_error *err)
-{
-    tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
-    tn_autofree char *name = pod_name(s->id, "-key");
-    tn_autojson struct tn_json *secret = NULL;
-    struct pod_plan plan = {
-        .config = p->host->config, .subject = s, .mark = p->mark, .namespace = p->namespace};
-
-    if (pod_check(p->host->config, s->spec, err) < 0 ||
-        choose_network(p, &plan, deadline, err) < 0 ||
-        choose_storage(p, &plan.kept, deadline, err) < 0 || pod_put_secret(&plan, &body, err) < 0 ||
-        pods_make(p, "secrets", name, s->id, &body, &secret, s->cancel, deadline, err) < 0)
-        return -1;
-    plan.owner = pods_uid(secret);
-    return make_claim(p, &plan, deadline, err) < 0 ? -1 : start_pod(p, &plan, place, deadline, err);
-}
-
-int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
-                struct tn_error *err)
-{
-    *place = (struct tn_place){0};
-    if (create(engine, s, place, deadline, err) == 0)
-        return 0;
-    return tn_error_context(err, "create sandbox %s", s->spec->name ? s->spec->name : s->id);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -433,7 +240,7 @@ int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *plac
         return 0;
     }
     pod_cause(v.pod, &cause);
-    fill_place(p, s, v.pod, &cause, place);
+    pods_fill_place(p, s, v.pod, &cause, place);
     return 0;
 }
 
@@ -478,19 +285,20 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
         pod_cause(v->pod, &cause);
     int64_t soon = tn_deadline_in(UP_SECONDS);
     if (cause.status == TN_STATUS_RUNNING &&
-        await_hand(p, s, v->pod, &cause, soon < deadline ? soon : deadline, NULL) == 0) {
-        fill_place(p, s, v->pod, &cause, place);
+        pods_await_hand(p, s, v->pod, &cause, soon < deadline ? soon : deadline, NULL) == 0) {
+        pods_fill_place(p, s, v->pod, &cause, place);
         return 0;
     }
     /* Whoever has made the pod may have been killed before the hand was in it. */
     if (cause.status == TN_STATUS_RUNNING || cause.status == TN_STATUS_STARTING || cause.patient)
-        return settle(p, s, place, deadline, err);
+        return pods_settle(p, s, place, deadline, err);
     if (!kept)
         return tn_fail(err, TN_E_UNSUPPORTED, "its files ended with its pod%s%s",
                        cause.reason ? ": " : "", cause.reason ? cause.reason : "");
-    if (end_pod(p, s, v->pod, deadline, err) < 0 || choose_network(p, &plan, deadline, err) < 0)
+    if (end_pod(p, s, v->pod, deadline, err) < 0 ||
+        pods_choose_network(p, &plan, deadline, err) < 0)
         return -1;
-    return start_pod(p, &plan, place, deadline, err);
+    return pods_start(p, &plan, place, deadline, err);
 }
 
 static int drive_stopped(const struct pods *p, const struct tn_subject *s, struct view *v,
@@ -564,28 +372,38 @@ int pods_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, stru
 
 /* --- list ------------------------------------------------------------------------------------- */
 
+enum { IDS_MAX = 16 << 20 };
+
+/* Told at the end: what is done about each may take longer than the list. */
 struct listing {
     const struct pods *p;
-    tn_found_fn found;
-    void *ctx;
+    struct tn_buf ids; /* one after the other, each with its end */
 };
 
-static int tell_own(enum kube_change change, const struct tn_json *object, void *ctx)
+static int note_own(enum kube_change change, const struct tn_json *object, void *ctx)
 {
-    const struct listing *l = ctx;
+    struct listing *l = ctx;
     const char *id = change == KUBE_ADDED ? pods_own_id(l->p, object) : NULL;
 
-    return change == KUBE_SYNCED || (id && l->found(id, l->ctx));
+    if (id)
+        tn_buf_add(&l->ids, id, strlen(id) + 1);
+    return change == KUBE_SYNCED;
 }
 
 int pods_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err)
 {
     const struct pods *p = engine;
-    struct listing l = {p, found, ctx};
+    struct listing l = {.p = p, .ids = TN_BUF_INIT(IDS_MAX)};
     tn_autofree char *after = tn_asprintf("?labelSelector=tendon.dev/state%%3D%s", p->mark);
     tn_autofree char *target = pods_target(p, "secrets", after);
 
-    if (kube_watch(p->kube, target, tell_own, &l, 0, deadline, err) == 0)
+    /* Many have a kubeconfig for other things: a cluster that was never used here is not asked. */
+    if (!was_used(p))
         return 0;
-    return tn_error_context(err, "kubernetes");
+    int r = kube_watch(p->kube, target, note_own, &l, 0, deadline, err);
+    for (size_t i = 0; r == 0 && i < l.ids.len; i += strlen(l.ids.data + i) + 1)
+        if (found(l.ids.data + i, ctx))
+            break;
+    tn_buf_done(&l.ids);
+    return r < 0 ? tn_error_context(err, "kubernetes") : 0;
 }

@@ -121,13 +121,35 @@ struct pods {
 
 int pods_open(const struct tn_host *host, void **engine, struct tn_error *err);
 void pods_close(void *engine);
-int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
-                struct tn_error *err);
 int pods_inspect(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
                  struct tn_error *err);
 int pods_drive(void *engine, const struct tn_subject *s, enum tn_goal goal, struct tn_place *place,
                int64_t deadline, struct tn_error *err);
 int pods_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, struct tn_error *err);
+
+/* What a pod is as a place; the reason is taken from the cause. */
+void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
+                     struct pod_cause *cause, struct tn_place *place);
+/* This state makes sandboxes there, from now on. */
+int pods_note_use(const struct pods *p, struct tn_error *err);
+
+/* --- starting (start.c) ----------------------------------------------------------------------- */
+
+int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,
+                struct tn_error *err);
+/* Makes the pod of a plan whose Secret, and claim, are there, and settles it. */
+int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, int64_t deadline,
+               struct tn_error *err);
+/* From a pod that was told to run to one with a hand. */
+int pods_settle(const struct pods *p, const struct tn_subject *s, struct tn_place *place,
+                int64_t deadline, struct tn_error *err);
+/* Asks the hand itself, and now and then whether its pod (from: as it was seen last) still lives:
+ * the cause is then what that says. */
+int pods_await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
+                    struct pod_cause *cause, int64_t deadline, struct tn_error *err);
+/* The network of a plan.  One that nobody has named is open where there can be policies. */
+int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
+                        struct tn_error *err);
 
 /* --- asking (ask.c) --------------------------------------------------------------------------- */
 

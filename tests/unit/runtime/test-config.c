@@ -209,9 +209,9 @@ static void test_environment(void **state)
     assert_int_equal(c.sandbox.additional_networks.count, 2);
     assert_string_equal(c.sandbox.trusted_dirs.items[1], "/y");
     assert_false(c.core.run_as_openhands || c.core.debug || c.sandbox.user_id.set);
-    assert_warnings(
-        &c, "SANDBOX_USER_ID is ignored: expected an integer from 0 to 4294967294 or null, "
-            "found 'many'\n");
+    assert_warnings(&c,
+                    "SANDBOX_USER_ID is ignored: expected an integer from 0 to 4294967294 or null, "
+                    "found 'many'\n");
     assert_value(&c, "sandbox.api_key", "*** (environment: SANDBOX_API_KEY)");
     assert_value(&c, "sandbox.runtime_startup_env_vars",
                  "{\"A\":\"***\",\"D\":\"***\"} (environment: SANDBOX_RUNTIME_STARTUP_ENV_VARS)");
