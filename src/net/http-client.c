@@ -6,6 +6,7 @@
 #include "net/http-answer.h"
 #include "net/listen.h"
 #include "net/socket-io.h"
+#include "net/url.h"
 
 enum { HEAD_MAX = 64 * 1024, READ_BYTES = 8 * 1024, SEND_BYTES = 64 * 1024 };
 
@@ -131,6 +132,10 @@ static int build_request(const struct tn_http_client *c, const struct tn_http_ca
         (call->type && !tn_http_is_value(call->type, strlen(call->type))) ||
         (call->extra_headers && !tn_http_is_lines(call->extra_headers)) || !tn_http_is_lines(lines))
         return tn_fail(err, TN_E_INVALID, "%s %s: cannot be sent as a request", method,
+                       call->target);
+    /* Whoever resolves the segments would end outside of the base, with what the lines say. */
+    if (c->base && *c->base && (*call->target != '/' || tn_url_climbs(call->target)))
+        return tn_fail(err, TN_E_DENIED, "%s %s: leaves the path that the server has", method,
                        call->target);
 
     tn_buf_printf(out, "%s %s%s HTTP/1.1\r\n", method, c->base ? c->base : "", call->target);
