@@ -49,6 +49,9 @@ struct kube {
     bool renewing;          /* by one thread, others wait */
     struct kube_seat *seat; /* NULL until a plugin was asked */
     int64_t renewed;        /* when credentials were last asked for because of a refusal */
+    int failures;           /* of the plugin since it last answered */
+    int64_t again;          /* not before is it asked again */
+    struct tn_error why;    /* what it said then */
 };
 
 /* The credentials of now; `refused` are those of a seat that the server does not accept (NULL:

@@ -115,7 +115,8 @@ struct kube_door {
     struct kube *kube;
     char *host, *base, *headers;
 };
-/* May run an exec plugin.  refused: the server did not accept the headers of before. */
+/* May run an exec plugin.  refused: 401 was the answer to the headers of before;
+ * they are renewed if the server itself, asked again, does not accept them. */
 int kube_door(const char *address, bool refused, struct kube_door *out, int64_t deadline,
               struct tn_error *err);
 void kube_door_done(struct kube_door *door);

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "runtime/kubernetes/pods.h"
 
-enum { MAKE_TRIES = 12 }; /* of a conflict that is none about the name, such as one of quotas */
+enum { MAKE_TRIES = 12 };    /* of a conflict that is none about the name, such as one of quotas */
 #define STORAGE_SECONDS 60.0 /* that it is known whether there is storage */
 
 /* Kinds that are not in the core group. */
