@@ -21,6 +21,14 @@ struct tn_http_client {
     struct http_answer answer;
 };
 
+/* Header lines say who we are. */
+static void forget(struct tn_buf *lines)
+{
+    if (lines->data)
+        explicit_bzero(lines->data, lines->cap);
+    tn_buf_done(lines);
+}
+
 static struct tn_http_client *new_client(int fd, const char *host)
 {
     struct tn_http_client *c = tn_calloc(1, sizeof *c);
@@ -74,7 +82,7 @@ void tn_http_client_free(struct tn_http_client *c)
         return;
     disconnect(c);
     http_answer_done(&c->answer);
-    tn_buf_done(&c->fields);
+    forget(&c->fields);
     free(c->address);
     free(c->host);
     free(c->base);
@@ -286,7 +294,7 @@ static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
 static int open_with(struct tn_http_client *c, const struct tn_http_call *call, const char *lines,
                      struct tn_error *err)
 {
-    tn_autobuf struct tn_buf head = TN_BUF_INIT(2 * HEAD_MAX);
+    TN_CLEANUP(forget) struct tn_buf head = TN_BUF_INIT(2 * HEAD_MAX);
 
     if (build_request(c, call, lines, &head, err) < 0)
         return -1;
@@ -303,7 +311,7 @@ static int open_with(struct tn_http_client *c, const struct tn_http_call *call, 
 int tn_http_client_open(struct tn_http_client *c, const struct tn_http_call *call,
                         struct tn_error *err)
 {
-    tn_autobuf struct tn_buf lines = TN_BUF_INIT(HEAD_MAX), others = TN_BUF_INIT(HEAD_MAX);
+    TN_CLEANUP(forget) struct tn_buf lines = TN_BUF_INIT(HEAD_MAX), others = TN_BUF_INIT(HEAD_MAX);
 
     if (c->lines && c->lines(c->address, false, &lines, call->deadline, err) < 0)
         return -1;
