@@ -38,7 +38,7 @@ struct tn_hand_client {
 struct tn_hand_client *tn_hand_client_new(const char *address, const char *key,
                                           struct tn_error *err)
 {
-    tn_autoplace struct tn_hand_place place;
+    tn_autohandplace struct tn_hand_place place;
 
     if (tn_hand_place(address, &place, err) < 0)
         return NULL;

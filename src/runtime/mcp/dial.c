@@ -207,7 +207,7 @@ static int transfer(struct mcp_dial *d, struct tn_http_client *http, const struc
                     struct tn_web_answer *answer, struct tn_error *err)
 {
     tn_autobuf struct tn_buf headers = TN_BUF_INIT(2 * TN_WEB_HEADERS_MAX);
-    tn_autoplace struct tn_hand_place place;
+    tn_autohandplace struct tn_hand_place place;
 
     if (tn_hand_place(d->address, &place, err) < 0)
         return -1;
