@@ -271,6 +271,19 @@ static int take_cluster(struct kube_access *a, const struct tn_json *c, const st
     return read_pem(c, "certificate-authority", in->folder, &a->ca, &a->rotates, err);
 }
 
+/* Whoever is on the way would read who we are. */
+static int check_way(const struct kube_access *a, struct tn_error *err)
+{
+    const char *host = strstr(a->server, "://") + 3;
+    tn_autofree char *name =
+        tn_strndup(host, *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/"));
+
+    if (strncmp(a->server, "http://", 7) != 0 || (!a->token && !a->cert && !a->plugin) ||
+        tn_web_reach_of(name) == TN_WEB_LOOPBACK)
+        return 0;
+    return tn_fail(err, TN_E_DENIED, "%s: credentials are sent over https:// alone", a->source);
+}
+
 static int refuse_ways(const struct tn_json *u, struct tn_error *err)
 {
     static const struct {
@@ -415,6 +428,8 @@ struct kube_access *kube_access_read(const struct kube_options *o, struct tn_err
     } else if (take_account(a, o, err) < 0) {
         return NULL;
     }
+    if (check_way(a, err) < 0)
+        return NULL;
     a->until = a->rotates ? tn_deadline_in(FILE_SECONDS) : TN_NEVER;
     return TN_TAKE_PTR(a);
 }

@@ -134,13 +134,14 @@ static int connect_once(struct kube *k, const char *target, struct tn_ws *ws, in
 
     if (!seat)
         return -1;
-    tn_autofree char *headers = tn_asprintf(
-        "%sSec-WebSocket-Protocol: " WITH_CLOSE ", v4.channel.k8s.io\r\n", seat->headers);
+    char *headers = tn_asprintf("%sSec-WebSocket-Protocol: " WITH_CLOSE ", v4.channel.k8s.io\r\n",
+                                seat->headers);
     const char *host = strstr(k->first->server, "://") + 3;
     size_t n = strcspn(host, "/");
     tn_autofree char *called = tn_strndup(host, n), *path = tn_asprintf("%s%s", host + n, target);
     tn_autofd int fd = tn_web_dial(seat->web, deadline, err);
     int r = fd < 0 ? -1 : tn_ws_connect(ws, fd, called, path, headers, MESSAGE_MAX, deadline, err);
+    kube_forget(headers);
     kube_seat_give(k, seat);
     return r < 0 ? -1 : TN_TAKE_FD(fd);
 }
@@ -175,6 +176,8 @@ int kube_exec(struct kube *k, const struct kube_exec *e, int *status, int64_t de
     struct tn_ws ws = {0};
 
     write_target(&target, e);
+    if (!tn_buf_ok(&target))
+        return tn_fail(err, TN_E_TOO_LARGE, "exec: the command is too long");
     tn_autofd int fd = connect_once(k, tn_buf_str(&target), &ws, deadline, err);
     if (fd < 0 && ws.refused && ask_why(k, tn_buf_str(&target), &ws, deadline, err) > 0)
         fd = connect_once(k, tn_buf_str(&target), &ws, deadline, err);

@@ -49,6 +49,9 @@ struct kube {
     bool renewing;          /* by one thread, others wait */
     struct kube_seat *seat; /* NULL until a plugin was asked */
     int64_t renewed;        /* when credentials were last asked for because of a refusal */
+    int failures;           /* of the plugin since it last answered */
+    int64_t again;          /* not before is it asked again */
+    struct tn_error why;    /* what it said then */
 };
 
 /* The credentials of now; `refused` are those of a seat that the server does not accept (NULL:
@@ -67,9 +70,6 @@ int kube_send(struct kube *k, struct tn_web_call *web, struct tn_web_answer *ans
 int kube_refused(int status, const struct tn_json *object, double *after, struct tn_error *err);
 /* The same for an answer. */
 int kube_answer_refused(const struct tn_web_answer *answer, double *after, struct tn_error *err);
-/* Waits, each time longer and with jitter, or for as long as the server asked (seconds, 0: it did
- * not).  -1: the deadline would pass, or cancel became readable (TN_E_GONE). */
-int kube_pause(int *ms, double asked, int cancel, int64_t deadline, struct tn_error *err);
 
 /* --- watching (watch.c), apart from the network for tests ------------------------------------- */
 

@@ -5,6 +5,8 @@
 
 /* However often a server refuses us, credentials are renewed no more often than this. */
 #define RENEW_SECONDS 5.0
+/* A plugin that fails is left alone for 1, 2, 4 ... seconds, at most for 2 to the power of this. */
+enum { FAILURES_MAX = 5 };
 
 static void seat_free(struct kube_seat *s)
 {
@@ -34,9 +36,11 @@ static struct kube_seat *seat_new(struct kube_access *a, struct tn_error *err)
     s->users = 1;
     s->headers = a->token ? tn_asprintf("Authorization: Bearer %s\r\n", a->token) : tn_strdup("");
     s->web = tn_web_new(&o, err);
-    tn_autofree char *bearer = a->token ? tn_asprintf("Bearer %s", a->token) : NULL;
-    if (s->web && tn_web_header(s->web, "Accept", "application/json, */*", err) == 0 &&
-        (!bearer || tn_web_header(s->web, "Authorization", bearer, err) == 0))
+    char *bearer = a->token ? tn_asprintf("Bearer %s", a->token) : NULL;
+    bool good = s->web && tn_web_header(s->web, "Accept", "application/json, */*", err) == 0 &&
+                (!bearer || tn_web_header(s->web, "Authorization", bearer, err) == 0);
+    kube_forget(bearer);
+    if (good)
         return s;
     seat_free(s);
     return NULL;
@@ -50,7 +54,9 @@ static bool same_text(const char *a, const char *b)
 static bool same_access(const struct kube_access *a, const struct kube_access *b)
 {
     return same_text(a->token, b->token) && same_text(a->cert, b->cert) &&
-           same_text(a->key, b->key) && same_text(a->ca, b->ca);
+           same_text(a->key, b->key) && same_text(a->ca, b->ca) &&
+           same_text(a->server, b->server) && same_text(a->server_name, b->server_name) &&
+           same_text(a->proxy, b->proxy) && a->insecure == b->insecure;
 }
 
 /* --- renewal ---------------------------------------------------------------------------------- */
@@ -80,17 +86,20 @@ static void drop(struct kube_seat *s)
 static int renew(struct kube *k, int64_t deadline, struct tn_error *err)
 {
     struct kube_seat *fresh = NULL;
+    struct tn_error why = {0};
 
+    if (tn_now() < k->again)
+        return tn_fail(err, k->why.code, "%s", k->why.text);
     k->renewing = true;
     pthread_mutex_unlock(&k->lock);
-    struct kube_access *a = read_again(k, deadline, err);
+    struct kube_access *a = read_again(k, deadline, &why);
     pthread_mutex_lock(&k->lock);
     bool same = a && k->seat && same_access(a, k->seat->access);
     if (same) {
         k->seat->access->until = a->until;
         kube_access_free(a);
     } else if (a) {
-        fresh = seat_new(a, err);
+        fresh = seat_new(a, &why);
     }
     k->renewing = false;
     pthread_cond_broadcast(&k->changed);
@@ -98,7 +107,24 @@ static int renew(struct kube *k, int64_t deadline, struct tn_error *err)
         drop(k->seat);
         k->seat = fresh;
     }
-    return same || fresh ? 0 : -1;
+    if (same || fresh) {
+        k->failures = 0;
+        return 0;
+    }
+    if (k->first->plugin && why.code != TN_E_TIMEOUT) { /* that is the caller's deadline */
+        k->again = tn_now() + (TN_SECOND << k->failures);
+        k->failures += k->failures < FAILURES_MAX;
+        k->why = why;
+    }
+    if (err)
+        *err = why;
+    return -1;
+}
+
+/* Has not ended, and is not what was refused. */
+static bool is_usable(const struct kube *k, const struct kube_seat *refused)
+{
+    return k->seat && k->seat != refused && tn_now() < k->seat->access->until;
 }
 
 static bool is_due(struct kube *k, const struct kube_seat *refused)
@@ -116,16 +142,17 @@ struct kube_seat *kube_seat(struct kube *k, const struct kube_seat *refused, int
 {
     struct timespec until = tn_timespec(deadline);
     struct kube_seat *s = NULL;
+    bool usable;
     int r = 0;
 
     pthread_mutex_lock(&k->lock);
-    while (k->renewing && r == 0)
+    while (!(usable = is_usable(k, refused)) && k->renewing && r == 0)
         r = deadline == TN_NEVER ? pthread_cond_wait(&k->changed, &k->lock)
                                  : pthread_cond_timedwait(&k->changed, &k->lock, &until);
     if (r != 0)
         tn_fail(err, TN_E_TIMEOUT, "another thread still waits for credentials of %s",
                 k->first->user);
-    else if (!is_due(k, refused) || renew(k, deadline, err) == 0 ||
+    else if (usable || !is_due(k, refused) || renew(k, deadline, err) == 0 ||
              (k->seat && k->seat->access->rotates && !refused)) /* a file that is just replaced */
         s = k->seat;
     if (s)

@@ -133,7 +133,8 @@ static int64_t instant(const char *text)
     if (!rest)
         return -1;
     rest += *rest == '.' ? 1 + strspn(rest + 1, "0123456789") : 0;
-    if (*rest != 'Z' && sscanf(rest + 1, "%2d:%2d", &hours, &minutes) != 2)
+    if (*rest != 'Z' &&
+        ((*rest != '+' && *rest != '-') || sscanf(rest + 1, "%2d:%2d", &hours, &minutes) != 2))
         return -1;
     return timegm(&tm) - (*rest == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
 }

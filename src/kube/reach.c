@@ -3,6 +3,7 @@
 #include "net/url.h"
 
 #define SCHEME "kube:"
+#define ASK_SECONDS 10.0
 
 char *kube_address(const struct kube *k, const char *namespace, const char *pod, int port)
 {
@@ -67,6 +68,17 @@ static char *path_of(const char *text, size_t n)
                        (int)name, pod, (int)digits, port);
 }
 
+/* Whether it is the API server that does not know us: pods behind it answer 401, too. */
+static bool is_refused(const struct kube_seat *seat, int64_t deadline)
+{
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(64 << 10);
+    int64_t most = tn_deadline_in(ASK_SECONDS);
+    const struct tn_web_call call = {.target = "/version",
+                                     .deadline = deadline < most ? deadline : most};
+
+    return tn_web_call(seat->web, &call, &answer, NULL) == 0 && answer.status == 401;
+}
+
 int kube_door(const char *address, bool refused, struct kube_door *out, int64_t deadline,
               struct tn_error *err)
 {
@@ -88,7 +100,7 @@ int kube_door(const char *address, bool refused, struct kube_door *out, int64_t 
     }
     struct kube *k = open_once(config, context, err);
     struct kube_seat *seat = k ? kube_seat(k, NULL, deadline, err) : NULL;
-    if (seat && refused) {
+    if (seat && refused && is_refused(seat, deadline)) {
         struct kube_seat *other = kube_seat(k, seat, deadline, err);
         kube_seat_give(k, seat);
         seat = other;

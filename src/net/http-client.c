@@ -6,6 +6,7 @@
 #include "net/http-answer.h"
 #include "net/listen.h"
 #include "net/socket-io.h"
+#include "net/url.h"
 
 enum { HEAD_MAX = 64 * 1024, READ_BYTES = 8 * 1024, SEND_BYTES = 64 * 1024 };
 
@@ -19,6 +20,14 @@ struct tn_http_client {
     tn_http_lines_fn lines; /* further ones, or NULL */
     struct http_answer answer;
 };
+
+/* Header lines say who we are. */
+static void forget(struct tn_buf *lines)
+{
+    if (lines->data)
+        explicit_bzero(lines->data, lines->cap);
+    tn_buf_done(lines);
+}
 
 static struct tn_http_client *new_client(int fd, const char *host)
 {
@@ -73,7 +82,7 @@ void tn_http_client_free(struct tn_http_client *c)
         return;
     disconnect(c);
     http_answer_done(&c->answer);
-    tn_buf_done(&c->fields);
+    forget(&c->fields);
     free(c->address);
     free(c->host);
     free(c->base);
@@ -131,6 +140,10 @@ static int build_request(const struct tn_http_client *c, const struct tn_http_ca
         (call->type && !tn_http_is_value(call->type, strlen(call->type))) ||
         (call->extra_headers && !tn_http_is_lines(call->extra_headers)) || !tn_http_is_lines(lines))
         return tn_fail(err, TN_E_INVALID, "%s %s: cannot be sent as a request", method,
+                       call->target);
+    /* Whoever resolves the segments would end outside of the base, with what the lines say. */
+    if (c->base && *c->base && (*call->target != '/' || tn_url_climbs(call->target)))
+        return tn_fail(err, TN_E_DENIED, "%s %s: leaves the path that the server has", method,
                        call->target);
 
     tn_buf_printf(out, "%s %s%s HTTP/1.1\r\n", method, c->base ? c->base : "", call->target);
@@ -281,7 +294,7 @@ static int attempt(struct tn_http_client *c, const struct tn_http_call *call,
 static int open_with(struct tn_http_client *c, const struct tn_http_call *call, const char *lines,
                      struct tn_error *err)
 {
-    tn_autobuf struct tn_buf head = TN_BUF_INIT(2 * HEAD_MAX);
+    TN_CLEANUP(forget) struct tn_buf head = TN_BUF_INIT(2 * HEAD_MAX);
 
     if (build_request(c, call, lines, &head, err) < 0)
         return -1;
@@ -298,7 +311,7 @@ static int open_with(struct tn_http_client *c, const struct tn_http_call *call, 
 int tn_http_client_open(struct tn_http_client *c, const struct tn_http_call *call,
                         struct tn_error *err)
 {
-    tn_autobuf struct tn_buf lines = TN_BUF_INIT(HEAD_MAX), others = TN_BUF_INIT(HEAD_MAX);
+    TN_CLEANUP(forget) struct tn_buf lines = TN_BUF_INIT(HEAD_MAX), others = TN_BUF_INIT(HEAD_MAX);
 
     if (c->lines && c->lines(c->address, false, &lines, call->deadline, err) < 0)
         return -1;

@@ -15,7 +15,8 @@ struct tn_http_client;
  * (net/pair.h).  Connects when first used. */
 struct tn_http_client *tn_http_client_new(const char *address, struct tn_error *err);
 /* The same where `dial` knows the address (it does as tn_dial does), the server is called `host`
- * there, and every target follows the path `base` ("" or without a final slash). */
+ * there, and every target follows the path `base` ("" or without a final slash), out of which none
+ * may climb (TN_E_DENIED). */
 typedef int (*tn_dial_fn)(const char *address, int64_t deadline, struct tn_error *err);
 struct tn_http_client *tn_http_client_at(const char *address, tn_dial_fn dial, const char *host,
                                          const char *base);

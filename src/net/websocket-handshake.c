@@ -7,6 +7,7 @@
 #include "net/http-answer.h"
 #include "net/sha1.h"
 #include "net/socket-io.h"
+#include "net/url.h"
 #include "net/websocket-frame.h"
 
 enum { KEY_BYTES = 16, KEY_LENGTH = 24, IN_SLACK = 16 * 1024 };
@@ -68,7 +69,7 @@ static int send_request(int fd, const char *host, const char *path, const char *
     struct net_wait wait = {.each = TN_NEVER, .deadline = deadline};
     tn_autobuf struct tn_buf out = TN_BUF_INIT(64 * 1024);
 
-    if (!tn_http_is_value(path, strlen(path)) || strchr(path, ' ') ||
+    if (!tn_http_is_value(path, strlen(path)) || strchr(path, ' ') || tn_url_climbs(path) ||
         !tn_http_is_value(host, strlen(host)) ||
         (extra_headers && !tn_http_is_lines(extra_headers)))
         return tn_fail(err, TN_E_INVALID, "WebSocket: the host, path or headers cannot be sent");

@@ -37,7 +37,8 @@ int tn_ws_recv(struct tn_ws *ws, struct tn_buf *out, int64_t deadline, struct tn
 int tn_ws_send(struct tn_ws *ws, enum tn_ws_kind kind, const void *bytes, size_t n,
                int64_t deadline);
 int tn_ws_close(struct tn_ws *ws, int code, const char *reason);
-/* Client handshake on a connected socket (blocks, with a deadline); path is the request target. */
+/* Client handshake on a connected socket (blocks, with a deadline); path is the request target,
+ * TN_E_INVALID when that climbs (net/url.h). */
 int tn_ws_connect(struct tn_ws *ws, int fd, const char *host, const char *path,
                   const char *extra_headers, size_t max_message, int64_t deadline,
                   struct tn_error *err);

@@ -126,16 +126,21 @@ int tn_hand_place(const char *address, struct tn_hand_place *out, struct tn_erro
     return 0;
 }
 
+void tn_hand_place_done(struct tn_hand_place *place)
+{
+    explicit_bzero(place->headers, sizeof place->headers);
+}
+
 bool tn_hand_is_url(const char *address)
 {
-    struct tn_hand_place place;
+    tn_autohandplace struct tn_hand_place place;
 
     return scheme_of(address) && !strchr(address, '#') && tn_hand_place(address, &place, NULL) == 0;
 }
 
 int tn_hand_dial(const char *address, int64_t deadline, struct tn_error *err)
 {
-    struct tn_hand_place place;
+    tn_autohandplace struct tn_hand_place place;
 
     if (is_pod(address)) {
         TN_CLEANUP(kube_door_done) struct kube_door door = {0};
@@ -165,7 +170,7 @@ static int lines_of_pod(const char *address, bool refused, struct tn_buf *out, i
 
 struct tn_http_client *tn_hand_http(const char *address, const char *key, struct tn_error *err)
 {
-    struct tn_hand_place place;
+    tn_autohandplace struct tn_hand_place place;
 
     if (tn_hand_place(address, &place, err) < 0)
         return NULL;

@@ -31,6 +31,10 @@ struct tn_hand_place {
  * may come from anywhere.  What it says of a pod holds now: a login may be asked for it. */
 int tn_hand_place(const char *address, struct tn_hand_place *out, struct tn_error *err);
 
+/* Wipes the headers, which may have a token in them. */
+void tn_hand_place_done(struct tn_hand_place *place);
+#define tn_autohandplace TN_CLEANUP(tn_hand_place_done)
+
 /* Whether it is an address of the second kind, without headers: what others may give us. */
 bool tn_hand_is_url(const char *address);
 

@@ -38,7 +38,7 @@ struct tn_hand_client {
 struct tn_hand_client *tn_hand_client_new(const char *address, const char *key,
                                           struct tn_error *err)
 {
-    struct tn_hand_place place;
+    tn_autohandplace struct tn_hand_place place;
 
     if (tn_hand_place(address, &place, err) < 0)
         return NULL;
@@ -118,8 +118,8 @@ int tn_hand_client_wait(struct tn_hand_client *h, int watch, int64_t deadline, s
         if (status >= 200 && status < 300)
             return 0;
         if (status >= 0 && !(status == 503 || (h->far && is_passing(status))))
-            return tn_fail(err, TN_E_PEER, "GET /alive: expected 200, got %d: is this a hand?",
-                           status);
+            return tn_fail(err, status == 403 ? TN_E_DENIED : TN_E_PEER,
+                           "GET /alive: expected 200, got %d: is this a hand?", status);
         if (status >= 0)
             tn_fail(&why, TN_E_BUSY, "it is still starting (HTTP %d)", status);
         else if (why.code != TN_E_TIMEOUT && !nobody_listens(&why) && !may_break(h, &why, ++broken))

@@ -38,7 +38,7 @@ static int connect_input(struct tn_hand_input *in, const struct tn_hand_address 
 {
     tn_autobuf struct tn_buf path = TN_BUF_INIT(8192),
                              headers = TN_BUF_INIT(2 * TN_HAND_HEADERS_MAX);
-    struct tn_hand_place place;
+    tn_autohandplace struct tn_hand_place place;
 
     if (tn_hand_place(at->address, &place, err) < 0)
         return -1;

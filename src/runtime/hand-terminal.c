@@ -54,7 +54,7 @@ static int connect_terminal(struct tn_hand_terminal *t, int64_t deadline, struct
 {
     tn_autobuf struct tn_buf path = TN_BUF_INIT(8192),
                              headers = TN_BUF_INIT(2 * TN_HAND_HEADERS_MAX);
-    struct tn_hand_place place;
+    tn_autohandplace struct tn_hand_place place;
 
     disconnect(t);
     if (tn_hand_place(t->address, &place, err) < 0)

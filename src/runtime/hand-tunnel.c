@@ -84,7 +84,7 @@ int tn_hand_tunnel(const char *address, const char *key, int port, int64_t deadl
 {
     tn_autobuf struct tn_buf bytes = TN_BUF_INIT(HEAD_MAX);
     tn_autofree struct tn_http_head *head = tn_calloc(1, sizeof *head);
-    struct tn_hand_place place;
+    tn_autohandplace struct tn_hand_place place;
 
     if (tn_hand_place(address, &place, err) < 0)
         return -1;

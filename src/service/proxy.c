@@ -141,7 +141,7 @@ static void put_prefix(struct journey *j, const char *target)
 void proxy_to_hand(struct tn_http_exchange *x, struct box *b, const char *target)
 {
     autojourney struct journey j = {.x = x, .b = b, .extra = TN_BUF_INIT(EXTRA_MAX)};
-    struct tn_hand_place place;
+    tn_autohandplace struct tn_hand_place place;
     struct tn_error err = {0};
 
     tn_http_set_header(x, "Content-Security-Policy", "sandbox");

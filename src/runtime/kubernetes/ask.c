@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "runtime/kubernetes/pods.h"
 
+enum { MAKE_TRIES = 12 };    /* of a conflict that is none about the name, such as one of quotas */
 #define STORAGE_SECONDS 60.0 /* that it is known whether there is storage */
 
 /* Kinds that are not in the core group. */
@@ -87,8 +88,9 @@ int pods_make(const struct pods *p, const char *kind, const char *name, const ch
     const struct kube_call call = {
         .target = target, .body = tn_buf_str(manifest), .cancel = cancel};
     tn_autojson struct tn_json *there = NULL;
+    int ms = 0;
 
-    for (;;) {
+    for (int tries = 1;; tries++) {
         struct tn_error why = {0};
         if (kube_call(p->kube, &call, out, deadline, &why) == 0)
             return 0;
@@ -105,8 +107,10 @@ int pods_make(const struct pods *p, const char *kind, const char *name, const ch
             break;
         if (there && pods_await_end(p, kind, name, deadline, err) < 0)
             return -1;
-        if (tn_now() >= deadline)
-            return tn_fail(err, TN_E_TIMEOUT, "%s", why.text);
+        if (tries == MAKE_TRIES)
+            return tn_fail(err, TN_E_CONFLICT, "%s", why.text);
+        if (kube_pause(&ms, 0, cancel, deadline, err) < 0)
+            return tn_error_context(err, "%s", why.text);
     }
     if (out)
         *out = TN_TAKE_PTR(there);

@@ -1,4 +1,7 @@
 /* From nothing, or from a Secret, to a pod with a hand that answers. */
+#include <poll.h>
+
+#include "base/clock.h"
 #include "runtime/hand-client.h"
 #include "runtime/kubernetes/pods.h"
 
@@ -80,6 +83,14 @@ static int await_running(const struct pods *p, const struct tn_subject *s, struc
                    w->cause.reason ? w->cause.reason : "it has ended");
 }
 
+/* Whether nobody wants it any more; says so by that time at the latest. */
+static bool is_cancelled(const struct tn_subject *s, int64_t until)
+{
+    struct pollfd p = {.fd = s->cancel > 0 ? s->cancel : -1, .events = POLLIN};
+
+    return poll(&p, 1, tn_poll_ms(until)) > 0;
+}
+
 /* Asks the hand itself, and now and then whether its pod still lives. */
 int pods_await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
                     struct pod_cause *cause, int64_t deadline, struct tn_error *err)
@@ -93,12 +104,19 @@ int pods_await_hand(const struct pods *p, const struct tn_subject *s, const stru
         tn_fail(err, TN_E_PEER, "its pod has no address");
 
     while (result > 0) {
-        int64_t soon = tn_deadline_in(LOOK_SECONDS);
+        int64_t look = tn_deadline_in(LOOK_SECONDS), soon = look < deadline ? look : deadline;
         tn_autojson struct tn_json *pod = NULL;
-        if (tn_hand_client_wait(client, -1, soon < deadline ? soon : deadline, err) == 0)
+        struct tn_error why = {0};
+        if (tn_hand_client_wait(client, s->cancel > 0 ? s->cancel : -1, soon, &why) == 0)
             result = 0;
+        else if (why.code == TN_E_DENIED && strncmp(address, "kube:", 5) == 0)
+            result = tn_fail(err, TN_E_DENIED,
+                             "its hand is not reached through the API server (403): that needs the "
+                             "right to get pods/proxy");
+        else if (is_cancelled(s, soon)) /* also after an answer that came at once */
+            result = tn_fail(err, TN_E_GONE, "cancelled");
         else if (tn_now() >= deadline)
-            result = -1;
+            result = tn_fail(err, why.code, "%s", why.text);
         else if (pods_get(p, "pods", name, s->id, &pod, deadline, err) < 0)
             result = -1;
         else if (!pod)

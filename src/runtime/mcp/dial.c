@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "base/thread.h"
+#include "net/url.h"
 #include "runtime/hand-address.h"
 
 #define CONNECT_SECONDS 30.0
@@ -206,10 +207,13 @@ static int transfer(struct mcp_dial *d, struct tn_http_client *http, const struc
                     struct tn_web_answer *answer, struct tn_error *err)
 {
     tn_autobuf struct tn_buf headers = TN_BUF_INIT(2 * TN_WEB_HEADERS_MAX);
-    struct tn_hand_place place;
+    tn_autohandplace struct tn_hand_place place;
 
     if (tn_hand_place(d->address, &place, err) < 0)
         return -1;
+    /* The hand chooses targets, and whoever stands before it takes us for who may see others. */
+    if (place.far && tn_url_climbs(call->target))
+        return tn_fail(err, TN_E_DENIED, "the server wants to be asked outside of its own path");
     tn_autofree char *target = tn_asprintf("%s%s", place.base, call->target);
     if (place.far)
         tn_buf_printf(&headers, "Host: %s\r\n%s", place.host, place.headers);

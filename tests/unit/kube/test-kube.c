@@ -1,8 +1,11 @@
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 /* cmocka.h comes last */
@@ -87,6 +90,11 @@ static const struct {
      "%s/first: user u: tokenFile: %s/missing: No such file or directory"},
     {NOW CONTEXT "clusters: [{name: c, cluster: {server: 'one:6443'}}]\n", NULL, NULL,
      "%s/first: cluster c: its server is no address: expected https://HOST[:PORT]"},
+    {NOW CONTEXT
+     "clusters: [{name: c, cluster: {server: 'http://10.0.0.1:80'}}]\n" USER("token: t"),
+     NULL, NULL, "context x of %s/first: credentials are sent over https:// alone"},
+    {NOW CONTEXT "clusters: [{name: c, cluster: {server: 'http://[::1]:80'}}]\n" USER("token: t"),
+     NULL, NULL, "http://[::1]:80 n t - - - - - 0"},
     {"a: &b 1\nc: *b\n", NULL, NULL,
      "kubeconfig: %s/first: YAML, line 2: aliases are not supported"},
 };
@@ -197,6 +205,8 @@ static const struct {
      "t later"},
     {PLUGIN(""), ANSWER("\"token\":\"t\",\"expirationTimestamp\":\"2000-01-01T00:00:00+01:00\""),
      "what it answers has expired: log in again"},
+    {PLUGIN(""), ANSWER("\"token\":\"t\",\"expirationTimestamp\":\"2050-01-01T00:00:00\""),
+     "its expirationTimestamp is no time"},
     {PLUGIN(""), ANSWER(""), "it answers with neither a token nor a certificate and key"},
     {PLUGIN(""), "#!/bin/sh\necho no 'way' >&2; exit 3", "it ended with 3: no way"},
     {PLUGIN(""), "#!/bin/sh\necho hello", "its answer is no ExecCredential"},
@@ -437,6 +447,63 @@ static void test_messages(void **state)
     }
 }
 
+/* --- a server that knows us, or not ----------------------------------------------------------- */
+
+struct gatekeeper {
+    int listener, port;
+    atomic_int status, asked;
+    pthread_t thread;
+};
+
+static void *keep_gate(void *arg)
+{
+    struct gatekeeper *g = arg;
+    int fd;
+
+    while ((fd = accept(g->listener, NULL, NULL)) >= 0) {
+        char in[4096];
+        char *out = tn_asprintf("HTTP/1.1 %d x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+                                atomic_load(&g->status));
+        atomic_fetch_add(&g->asked, 1);
+        (void)!recv(fd, in, sizeof in, 0);
+        (void)!send(fd, out, strlen(out), MSG_NOSIGNAL);
+        free(out);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void open_gate(struct gatekeeper *g, int status)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t n = sizeof a;
+
+    *g = (struct gatekeeper){.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    atomic_store(&g->status, status);
+    assert_int_equal(bind(g->listener, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(g->listener, 64), 0);
+    assert_int_equal(getsockname(g->listener, (struct sockaddr *)&a, &n), 0);
+    g->port = ntohs(a.sin_port);
+    assert_int_equal(tn_thread_start(&g->thread, keep_gate, g), 0);
+}
+
+static void close_gate(struct gatekeeper *g)
+{
+    shutdown(g->listener, SHUT_RDWR);
+    pthread_join(g->thread, NULL);
+    close(g->listener);
+}
+
+/* A kubeconfig of it. */
+static char *put_gate(const char *name, const struct gatekeeper *g, const char *user)
+{
+    tn_autofree char *text = tn_asprintf(
+        NOW CONTEXT "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:%d'}}]\n%s", g->port,
+        user);
+
+    return put(name, text, 0600);
+}
+
 /* --- addresses -------------------------------------------------------------------------------- */
 
 static void test_addresses(void **state)
@@ -444,7 +511,10 @@ static void test_addresses(void **state)
     static const char *const wrong[] = {
         "kube:",       "kube:a/b",   "kube:a/b:",    "kube:a/b:1x",     "kube:a/../b:1",
         "kube:a/..:1", "kube:A/b:1", "kube:a/b:1/c", "kube:a/b:123456", "http://a/b:1"};
-    tn_autofree char *path = put("reach", NOW CONTEXT CLUSTER("") USER("token: t"), 0600);
+    struct gatekeeper g;
+    open_gate(&g, 404);
+    tn_autofree char *path = put_gate("reach", &g, USER("token: t"));
+    tn_autofree char *host = tn_asprintf("127.0.0.1:%d", g.port);
     const struct kube_options o = {.config = path};
     struct kube *k = kube_open(&o, NULL);
     struct tn_error err = {0};
@@ -452,17 +522,21 @@ static void test_addresses(void **state)
     assert_non_null(k);
     tn_autofree char *address = kube_address(k, "ns", "pod-1", 8080);
     assert_null(strstr(address, "token"));
-    for (int i = 0; i < 2; i++) {
+    /* Not refused, refused by the pod alone, refused by the server. */
+    for (int i = 0; i < 3; i++) {
         struct kube_door door;
-        assert_int_equal(kube_door(address, i == 1, &door, tn_deadline_in(10), &err), 0);
-        assert_string_equal(door.host, "one:6443");
+        assert_int_equal(kube_door(address, i > 0, &door, tn_deadline_in(10), &err), 0);
+        assert_string_equal(door.host, host);
         assert_string_equal(door.base, "/api/v1/namespaces/ns/pods/pod-1:8080/proxy");
-        assert_string_equal(door.headers,
-                            i ? "Authorization: Bearer new\r\n" : "Authorization: Bearer t\r\n");
+        assert_string_equal(door.headers, i == 2 ? "Authorization: Bearer new\r\n"
+                                                 : "Authorization: Bearer t\r\n");
+        assert_int_equal(atomic_load(&g.asked), i);
         kube_door_done(&door);
-        free(put("reach", NOW CONTEXT CLUSTER("") USER("token: new"), 0600));
+        free(put_gate("reach", &g, USER("token: new")));
+        atomic_store(&g.status, i == 1 ? 401 : 404);
     }
     kube_close(k);
+    close_gate(&g);
     for (size_t i = 0; i < TN_COUNT(wrong); i++) {
         struct kube_door door;
         assert_int_equal(kube_door(wrong[i], false, &door, tn_deadline_in(10), &err), -1);
@@ -488,7 +562,9 @@ static void *knock(void *address)
 static void test_many_threads(void **state)
 {
     tn_autofree char *token = put("rotating", "t0", 0600);
-    tn_autofree char *path = put("many", NOW CONTEXT CLUSTER("") USER("tokenFile: rotating"), 0600);
+    struct gatekeeper g;
+    open_gate(&g, 401);
+    tn_autofree char *path = put_gate("many", &g, USER("tokenFile: rotating"));
     tn_autofree char *address = tn_asprintf("kube:ns/pod:1?config=%s", path);
     pthread_t threads[8];
 
@@ -505,16 +581,46 @@ static void test_many_threads(void **state)
         if (wrong)
             fail_msg("%s", (char *)wrong);
     }
+    close_gate(&g);
+}
+
+/* A plugin that fails is not run again for every call. */
+static void test_failing_plugins(void **state)
+{
+    tn_autofree char *path =
+        put("failing",
+            NOW CONTEXT CLUSTER("")
+                USER("exec: {apiVersion: client.authentication.k8s.io/v1, command: ./fails}"),
+            0600);
+    tn_autofree char *log = tn_asprintf("%s/runs", folder);
+    tn_autofree char *program = tn_asprintf("#!/bin/sh\necho run >> %s\nexit 1\n", log);
+    free(put("fails", program, 0700));
+    const struct kube_options o = {.config = path};
+    struct kube *k = kube_open(&o, NULL);
+    tn_autobuf struct tn_buf runs = TN_BUF_INIT(4096);
+
+    assert_non_null(k);
+    int64_t begun = tn_now();
+    for (int i = 0; i < 20; i++) {
+        struct tn_error err = {0};
+        assert_null(kube_seat(k, NULL, tn_deadline_in(60), &err));
+        assert_int_equal(err.code, TN_E_DENIED);
+    }
+    assert_int_equal(tn_fs_read(TN_FS_ANYWHERE, log, &runs, NULL), 0);
+    size_t most = 2 + (size_t)((tn_now() - begun) / TN_SECOND); /* on a slow machine */
+    assert_in_range(runs.len, strlen("run\n"), most * strlen("run\n"));
+    kube_close(k);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_configs),   cmocka_unit_test(test_large_config),
-        cmocka_unit_test(test_plugins),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_streams),   cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_long_line), cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_addresses), cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_configs),         cmocka_unit_test(test_large_config),
+        cmocka_unit_test(test_plugins),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_streams),         cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_long_line),       cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_addresses),       cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_failing_plugins),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -567,6 +567,25 @@ static void test_bad_requests(void **state)
     assert_null(tn_http_client_new("example.org:80", &err));
 }
 
+/* A target stays below the base of its server. */
+static void test_targets_that_climb(void **state)
+{
+    static const char *const targets[] = {"/../a", "/a/%2e%2E/b", "/a/..", "/.\\..", "x", "/%zz"};
+    tn_autobuf struct tn_buf out = TN_BUF_INIT(100);
+    struct tn_error err;
+    struct tn_http_client *c = tn_http_client_at("127.0.0.1:1", tn_dial, "h", "/base");
+
+    for (size_t i = 0; i < TN_COUNT(targets); i++) {
+        const struct tn_http_call bad = {.target = targets[i], .deadline = tn_deadline_in(5)};
+        assert_int_equal(tn_http_client_call(c, &bad, &out, &err), -1);
+        assert_int_equal(err.code, TN_E_DENIED);
+    }
+    const struct tn_http_call good = {.target = "/a..b?c=../d", .deadline = tn_deadline_in(5)};
+    assert_int_equal(tn_http_client_call(c, &good, &out, &err), -1);
+    assert_int_not_equal(err.code, TN_E_DENIED); /* nobody listens there */
+    tn_http_client_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -583,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_a_stream_is_not_repeated),
         cmocka_unit_test(test_sending_is_cancelled),
         cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_targets_that_climb),
     };
 
     return cmocka_run_group_tests_name("http-client", tests, NULL, NULL);

@@ -372,6 +372,8 @@ static void test_bad_answers_to_the_handshake(void **state)
     struct tn_error err;
     assert_int_equal(tn_ws_connect(&ws, -1, "h", "/ /", NULL, 100, 0, &err), -1);
     assert_int_equal(err.code, TN_E_INVALID);
+    assert_int_equal(tn_ws_connect(&ws, -1, "h", "/base/%2E./x?y", NULL, 100, 0, &err), -1);
+    assert_int_equal(err.code, TN_E_INVALID);
     assert_int_equal(tn_ws_connect(&ws, -1, "h", "/", "X: y\r\n\r\n", 100, 0, &err), -1);
     assert_int_equal(err.code, TN_E_INVALID);
 }

@@ -285,6 +285,26 @@ static void test_dialling_is_interrupted(void **state)
     tn_close(listener);
 }
 
+/* A hand behind a service chooses the target, and not what stands before it. */
+static void test_targets_that_climb(void **state)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t n = sizeof a;
+    tn_autofd int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct tn_error err = {0};
+    tn_autoanswer struct tn_web_answer answer = TN_WEB_ANSWER_INIT(1 << 10);
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &n), 0);
+    tn_autofree char *address = tn_asprintf("http://127.0.0.1:%d/base", ntohs(a.sin_port));
+    struct mcp_dial *dial = mcp_dial_new(address);
+    const struct tn_web_call call = {.target = "/%2e./secrets", .deadline = tn_deadline_in(60)};
+    assert_int_equal(mcp_dial_call(dial, &call, &answer, &err), -1);
+    assert_int_equal(err.code, TN_E_DENIED);
+    mcp_dial_free(dial);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +316,7 @@ int main(void)
         cmocka_unit_test(test_moves),
         cmocka_unit_test(test_courier),
         cmocka_unit_test(test_dialling_is_interrupted),
+        cmocka_unit_test(test_targets_that_climb),
         cmocka_unit_test(test_courier_that_stands),
     };
 

@@ -24,7 +24,7 @@ static const char *domain_of(const char *host)
 
 bool daytona_is_near(const char *api, const char *url)
 {
-    struct tn_hand_place a, b;
+    tn_autohandplace struct tn_hand_place a, b;
 
     if (!tn_hand_is_url(url) || tn_hand_place(api, &a, NULL) < 0 ||
         tn_hand_place(url, &b, NULL) < 0 || (is_secure(api) && !is_secure(url)))
