@@ -74,7 +74,7 @@ static int take(struct snapshot *snapshot, struct box *b, struct tn_error *err)
     tn_autofree char *id = tn_asprintf("\"%s\"", snapshot->id);
     tn_autojson struct tn_json *metadata =
         surface_metadata(NULL, E2B_RECORD, NULL, "build", id, err);
-    autoview struct box_view v;
+    autoview struct box_view v = {0};
 
     if (!metadata)
         return -1;
