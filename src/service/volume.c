@@ -339,7 +339,7 @@ int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn
 
 struct use {
     const char *name;
-    bool stopped; /* counts, too */
+    const char *ends; /* that record: once stopped it counts no more; NULL: all do */
 };
 
 static int has_it(struct box *b, void *ctx)
@@ -348,14 +348,15 @@ static int has_it(struct box *b, void *ctx)
     autoview struct box_view v;
 
     box_look(b, &v);
-    return v.goal != BOX_GONE && (use->stopped || v.goal != BOX_STOPPED) &&
+    bool over = use->ends && v.state == BOX_STOPPED && tn_json_has(v.metadata, use->ends);
+    return v.goal != BOX_GONE && !over &&
            mentions(box_service(b), box_tenant(b), &v.spec, use->name);
 }
 
-int volume_delete(struct tn_service *s, const char *tenant, const char *name, bool stopped,
+int volume_delete(struct tn_service *s, const char *tenant, const char *name, const char *ends,
                   struct tn_error *err)
 {
-    struct use use = {.name = name, .stopped = stopped};
+    struct use use = {.name = name, .ends = ends};
     struct volume v;
 
     if (volume_find(s, tenant, name, &v, err))

@@ -24,9 +24,9 @@ int volume_find(struct tn_service *s, const char *tenant, const char *name, stru
 /* In no order; non-zero from fn stops and is returned. */
 typedef int (*volume_fn)(const struct volume *v, void *ctx);
 int volume_each(struct tn_service *s, const char *tenant, volume_fn fn, void *ctx);
-/* With all that is in it.  TN_E_CONFLICT: a sandbox has it.  One that is stopped counts if stopped
- * is set; else such a one cannot start any more. */
-int volume_delete(struct tn_service *s, const char *tenant, const char *name, bool stopped,
+/* With all that is in it.  TN_E_CONFLICT: a sandbox has it.  ends (NULL: none) is the record in the
+ * metadata of sandboxes that never start again once they are stopped: such a one has nothing. */
+int volume_delete(struct tn_service *s, const char *tenant, const char *name, const char *ends,
                   struct tn_error *err);
 
 /* Puts the volume into a spec: all of it, or (below, may be NULL) a directory of it, which is made

@@ -70,7 +70,7 @@ static void delete_one(struct tn_http_exchange *x, void *ctx)
 
     if (!caller_may(x, SCOPE_MANAGE))
         return;
-    int failed = volume_delete(ctx, caller_of(x)->tenant, tn_http_param(x, "volume"), true, &err);
+    int failed = volume_delete(ctx, caller_of(x)->tenant, tn_http_param(x, "volume"), NULL, &err);
     if (native_audit(x, ctx, "volume.delete", NULL, failed ? &err : NULL))
         return;
     if (failed)

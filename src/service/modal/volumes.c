@@ -72,7 +72,7 @@ static int delete_one(struct modal_call *c, const void *request, struct tn_error
 
     name_of(in->volume_id, name);
     /* One that was terminated is remembered, and never starts again. */
-    int failed = volume_delete(c->s, c->who->tenant, name, false, err);
+    int failed = volume_delete(c->s, c->who->tenant, name, MODAL_RECORD, err);
     return native_audit(c->x, c->s, "volume.delete", NULL, failed ? err : NULL) ? MODAL_ANSWERED
                                                                                 : failed;
 }
