@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import threading
 from urllib.parse import quote
 
 import yaml
@@ -332,6 +333,21 @@ def test_snapshots(alice, bob):
     alice.delete(f"/api/snapshots/{one['id']}").ok()
     alice.get("/api/snapshots/cut-1").ok(404)
     kill(alice, child)
+
+
+def test_a_snapshot_is_active_once_it_rests(service, alice):
+    """A service that is killed before leaves none that seems to be whole."""
+    made = create(alice)
+    wish = (f"/api/sandbox/{made['id']}/snapshot", {"name": "cut-2"})
+    cutting = threading.Thread(target=service.tenant("alice").post, args=wish)
+    cutting.start()
+    while cutting.is_alive():
+        one = alice.get("/api/snapshots/cut-2")
+        if one.status == 200 and one.json["state"] == "active":
+            assert alice.get(f"/v1/sandboxes/{one.json['id']}").ok().json["state"] == "stopped"
+    assert alice.get("/api/snapshots/cut-2").ok().json["state"] == "active"
+    alice.delete("/api/snapshots/cut-2").ok()
+    kill(alice, made)
 
 
 def test_an_image_is_built_in_a_box(service, alice, bob):

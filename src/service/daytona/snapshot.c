@@ -273,17 +273,23 @@ int daytona_check_snapshot(struct tn_service *s, const struct caller *who, const
 static int cut(struct box *b, const struct caller *who, const char *name, struct tn_error *err)
 {
     tn_autofree char *session = daytona_snapshot_session(name);
-    tn_autojson struct tn_json *metadata = NULL, *record = NULL;
-    struct daytona_settings settings = {.remove = -1};
+    static const enum daytona_build states[] = {DAYTONA_PENDING, DAYTONA_BUILT};
+    tn_autojson struct tn_json *first = NULL, *then = NULL;
+    struct tn_json **const metadata[] = {&first, &then};
     struct box_wish wish = {.session = session};
 
     if (daytona_check_snapshot(box_service(b), who, name, err))
         return -1;
-    settings.build = record = daytona_build_record(name, box_id(b), DAYTONA_BUILT, NULL, 0);
-    if (daytona_metadata(NULL, &settings, &metadata, err))
-        return -1;
-    wish.metadata = metadata;
-    autobox struct box *made = surface_rest(b, who, &wish, LAYER_SECONDS, err);
+    /* One that a killed service has left is none, and is told as such (daytona_see). */
+    for (size_t i = 0; i < TN_COUNT(states); i++) {
+        tn_autojson struct tn_json *record =
+            daytona_build_record(name, box_id(b), states[i], NULL, 0);
+        struct daytona_settings settings = {.remove = -1, .build = record};
+        if (daytona_metadata(NULL, &settings, metadata[i], err))
+            return -1;
+    }
+    wish.metadata = first;
+    autobox struct box *made = surface_rest(b, who, &wish, then, LAYER_SECONDS, err);
     return made ? 0 : -1;
 }
 

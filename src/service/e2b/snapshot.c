@@ -87,7 +87,7 @@ static int take(struct snapshot *snapshot, struct box *b, struct tn_error *err)
     if (!made)
         return -1;
     if (insert(snapshot, made, built, err) == 0 &&
-        surface_settle(made, snapshot->who, seconds, err) == 0 &&
+        surface_settle(made, snapshot->who, NULL, seconds, err) == 0 &&
         tn_db_atomically(snapshot->s->db, commit, snapshot, err) == 0) {
         e2b_drop_untagged(snapshot->s, snapshot->who, snapshot->n.name);
         return 0;
