@@ -98,7 +98,8 @@ static int count_one(const struct volume *v, void *ctx)
 
 int volume_create(struct tn_service *s, const char *tenant, const char *name, struct tn_error *err)
 {
-    int count = 0;
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    int count = 0, failed = 0;
 
     if (check_name(name, err))
         return -1;
@@ -106,12 +107,17 @@ int volume_create(struct tn_service *s, const char *tenant, const char *name, st
     tn_autofd int all = open_all(s, err);
     if (all < 0)
         return -1;
-    if (volume_each(s, tenant, count_one, &count))
+    pthread_mutex_lock(&one_at_a_time);
+    bool full = volume_each(s, tenant, count_one, &count);
+    if (!full && mkdirat(all, whole, 0755) < 0)
+        failed = errno;
+    pthread_mutex_unlock(&one_at_a_time);
+    if (full)
         return tn_fail(err, TN_E_QUOTA, "a tenant may have %d volumes", MOST);
-    if (mkdirat(all, whole, 0755) == 0)
+    if (!failed)
         return 0;
-    return errno == EEXIST ? tn_fail(err, TN_E_CONFLICT, "Volume with name %s already exists", name)
-                           : tn_fail_errno(err, errno, "volume %s", name);
+    return failed == EEXIST ? tn_fail(err, TN_E_CONFLICT, "Volume with name %s already exists", name)
+                            : tn_fail_errno(err, failed, "volume %s", name);
 }
 
 int volume_find(struct tn_service *s, const char *tenant, const char *name, struct volume *out,
@@ -203,6 +209,7 @@ struct count {
     bool lost;                 /* something could not be counted */
     int64_t bytes;             /* in those before it */
     int64_t seen;              /* in all so far */
+    int64_t whole;             /* in all, when they were counted to the end */
     int64_t began, ended;
     int64_t stale; /* after that nobody goes on with it */
 };
@@ -307,13 +314,10 @@ static void begin(struct tn_service *s, struct count *c)
     volume_each(s, c->tenant, add_left, &c->left);
 }
 
-int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn_spec *spec,
-                       bool *partial)
+static int64_t count_on(struct tn_service *s, const char *tenant, bool *partial)
 {
     int64_t seen = 0, now = tn_now(), deadline = tn_deadline_in(SLICE_SECONDS);
 
-    if (!mentions(s, tenant, spec, NULL))
-        return 0;
     struct count *c = take(s->volumes, tenant, &seen);
     if (!c) {
         *partial = true;
@@ -326,11 +330,33 @@ int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn
         seen = go_on(s, c, deadline);
         c->ended = tn_now();
     }
-    *partial = *partial || c->left.count || c->lost;
+    bool all = !c->left.count && !c->lost;
+    *partial = *partial || !all;
     pthread_mutex_lock(&s->volumes->lock);
     c->seen = seen;
+    if (all)
+        c->whole = seen;
     c->stale = tn_deadline_in(STALE_SECONDS);
     c->busy = false;
+    pthread_mutex_unlock(&s->volumes->lock);
+    return seen;
+}
+
+int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn_spec *spec,
+                       bool *partial)
+{
+    return mentions(s, tenant, spec, NULL) ? count_on(s, tenant, partial) : 0;
+}
+
+int64_t volume_charge(struct tn_service *s, const char *tenant)
+{
+    bool partial = false;
+    int64_t seen = count_on(s, tenant, &partial);
+
+    pthread_mutex_lock(&s->volumes->lock);
+    for (const struct count *c = s->volumes->list; partial && c; c = c->next)
+        if (strcmp(c->tenant, tenant) == 0 && c->whole > seen)
+            seen = c->whole;
     pthread_mutex_unlock(&s->volumes->lock);
     return seen;
 }

@@ -3,7 +3,8 @@
  * A tenant's volume is a named volume of jails (runtime/volume.h), whose name begins with a token
  * of the tenant; so specs and answers name it, and no path of the machine.  To others it does not
  * exist.  What is in all volumes of a tenant counts as disk of every sandbox that has one of them
- * (box_sample): together they may hold what one sandbox may write. */
+ * (box_sample): together they may hold what one sandbox may write.  And it counts against max_disk
+ * of who makes a sandbox. */
 #ifndef TN_SERVICE_VOLUME_H
 #define TN_SERVICE_VOLUME_H
 
@@ -44,5 +45,7 @@ struct volumes *volumes_new(void);
 void volumes_free(struct volumes *all);
 int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn_spec *spec,
                        bool *partial);
+/* Bytes in all of them, as last counted to the end if that is more than is counted now. */
+int64_t volume_charge(struct tn_service *s, const char *tenant);
 
 #endif

@@ -488,8 +488,12 @@ def test_what_is_in_volumes_is_limited(jail_works, tmp_path):
     rests = lambda: (box := alice.get(f"/v1/sandboxes/{second['id']}").ok().json)["state"] == "paused" and box
     assert "disk: it has written" in eventually(rests, "it is paused", 60)["reason"]
     kill(alice, second)
+    # Its tenant has them still: more than 4 MB, and a sandbox takes 4.
+    tight = service.tenant("alice", "--max-disk", "8m")
+    assert "max_disk" in tight.post("/api/sandbox", {}).ok(429).json["message"]
     alice.delete("/api/volumes/two").ok()
     alice.delete("/api/volumes/one").ok()
+    kill(alice, eventually(lambda: (made := tight.post("/api/sandbox", {})).status == 200 and made.json, "there is room"))
     service.finish()
 
 
