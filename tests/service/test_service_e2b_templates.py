@@ -172,6 +172,11 @@ def test_tags_move_and_the_untagged_go(service, alice):
     assert [t["tag"] for t in alice.get("/templates/tagged/tags").ok().json] == ["default"]
     given = alice.post("/templates/tags", {"target": "tagged:default", "tags": ["old"]}).ok(201).json
     assert given == {"tags": ["old"], "buildID": one["buildID"]}
+    # A build goes with its last tag.
+    alice.post("/templates/tags", {"target": "tagged", "tags": ["extra"]}).ok(201)
+    alice.delete("/templates/tagged:extra").ok(204)
+    alice.delete("/templates/tagged:extra").ok(404)
+    assert {t["tag"] for t in alice.get("/templates/tagged/tags").ok().json} == {"default", "old"}
     two = built(alice, "tagged", step("RUN", "echo 2 > /home/user/n"))
     assert two["templateID"] == one["templateID"] and two["buildID"] != one["buildID"]
     for name, n in (("tagged", "2"), ("tagged:old", "1"), (one["templateID"], "2")):

@@ -198,7 +198,23 @@ void e2b_drop_untagged(struct tn_service *s, const struct caller *who, const cha
     delete_boxes(s, who, &boxes);
 }
 
-/* What was built, or a snapshot, which is a template there: all of it, or what has that tag. */
+/* The tag that the id has, and what has no other: how many rows, or -1. */
+static int delete_tag(struct tn_service *s, const struct caller *who, const char *id,
+                      const char *tag, struct tn_error *err)
+{
+    autofound struct found f = {0};
+    int rows = find(s, who->tenant, id, false, &f, err);
+
+    if (rows <= 0)
+        return rows;
+    rows = tn_db_run(s->db, err,
+                     "DELETE FROM recipe_tag WHERE tenant = ? AND name = ? AND tag = ?", "ttt",
+                     who->tenant, f.name, tag);
+    e2b_drop_untagged(s, who, f.name);
+    return rows;
+}
+
+/* What was built, or a snapshot, which is a template there: all of it, or one tag of it. */
 static void delete_template(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
@@ -210,13 +226,13 @@ static void delete_template(struct tn_http_exchange *x, void *ctx)
     if (!caller_may(x, SCOPE_MANAGE))
         return;
     const struct caller *who = caller_of(x);
-    int rows = e2b_read_name(id, &n, NULL)
-                   ? 0
-                   : tn_db_each(s->db, add_box, &boxes, &err,
-                                "SELECT box FROM recipe r WHERE tenant = ? AND status = 'ready'"
-                                " AND (name = ? OR template = ?) AND (? = '' OR EXISTS"
-                                " (SELECT 1 FROM recipe_tag t WHERE t.recipe = r.id AND tag = ?))",
-                                "ttttt", who->tenant, n.name, n.name, n.tag, n.tag);
+    int rows = 0;
+    if (e2b_read_name(id, &n, NULL) == 0)
+        rows = *n.tag ? delete_tag(s, who, id, n.tag, &err)
+                      : tn_db_each(s->db, add_box, &boxes, &err,
+                                   "SELECT box FROM recipe WHERE tenant = ? AND status = 'ready'"
+                                   " AND (name = ? OR template = ?)",
+                                   "ttt", who->tenant, n.name, n.name);
     if (rows == 0 && e2b_is_usual(s, id))
         tn_fail(&err, TN_E_DENIED, "templates are the operator's here");
     else if (rows == 0)
