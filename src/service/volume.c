@@ -6,12 +6,15 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/log.h"
+#include "runtime/owner.h"
 #include "runtime/registry.h"
 #include "service/box-internal.h"
 #include "service/internal.h"
 #include "service/surface.h"
 
 #define DIRECTORY "volumes" /* of the state directory: runtime/jail/mounts.c */
+#define GONE ".gone-"       /* no volume has such a name: what is being removed */
 #define SLICE_SECONDS 0.2
 #define STALE_SECONDS 60.0 /* nobody has gone on counting: the sandboxes may be gone */
 enum { MOST = 100, PREFIX = 3 + 16 + 1 };
@@ -391,5 +394,28 @@ int volume_delete(struct tn_service *s, const char *tenant, const char *name, co
         return tn_fail(err, TN_E_CONFLICT, "Volume %s is in use by a sandbox", name);
     tn_autofree char *whole = whole_name(s, tenant, name);
     tn_autofd int all = open_all(s, err);
-    return all < 0 || tn_fs_remove_tree(all, whole, 0, err) ? -1 : 0;
+    char id[11];
+    if (all < 0 || tn_new_id(id, err))
+        return -1;
+    tn_autofree char *gone = tn_asprintf(GONE "%s", id);
+    if (renameat(all, whole, all, gone) < 0)
+        return tn_fail_errno(err, errno, "volume %s", name);
+    return tn_fs_remove_tree(all, gone, 0, err);
+}
+
+void volumes_begin(struct tn_service *s)
+{
+    int all = open_all(s, NULL);
+    DIR *d = all < 0 ? NULL : fdopendir(all);
+    struct tn_error err = {0};
+
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strncmp(e->d_name, GONE, sizeof GONE - 1) == 0 &&
+            tn_fs_remove_tree(all, e->d_name, 0, &err))
+            tn_log(TN_LOG_WARN, "a volume that was deleted is still there",
+                   tn_log_str("why", err.text));
+    if (d)
+        closedir(d);
+    else if (all >= 0)
+        close(all);
 }

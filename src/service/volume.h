@@ -30,6 +30,9 @@ int volume_each(struct tn_service *s, const char *tenant, volume_fn fn, void *ct
 int volume_delete(struct tn_service *s, const char *tenant, const char *name, const char *ends,
                   struct tn_error *err);
 
+/* Removes what a killed service has left of deleted ones. */
+void volumes_begin(struct tn_service *s);
+
 /* Puts the volume into a spec: all of it, or (below, may be NULL) a directory of it, which is made
  * at the start of the sandbox.  TN_E_UNSUPPORTED where the runtime is not the jail. */
 int volume_mount(struct tn_service *s, const char *tenant, const char *name, const char *below,

@@ -494,6 +494,10 @@ def test_what_is_in_volumes_is_limited(jail_works, tmp_path):
     alice.delete("/api/volumes/two").ok()
     alice.delete("/api/volumes/one").ok()
     kill(alice, eventually(lambda: (made := tight.post("/api/sandbox", {})).status == 200 and made.json, "there is room"))
+    # What a killed service has left of one that was being deleted goes.
+    (service.state / "volumes/.gone-one/deep").mkdir(parents=True)
+    service.restart()
+    assert not list((service.state / "volumes").iterdir())
     service.finish()
 
 
