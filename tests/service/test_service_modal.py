@@ -144,6 +144,10 @@ def test_volumes(service, alice, bob, image):
         bob.call("SandboxCreateV2", [(2, [(3, image), (13, [(1, volume), (2, "/data")])])]).ok(NOT_FOUND)
     for path in ("", "data", "/", "/proc"):
         alice.call("SandboxCreateV2", [(2, [(3, image), (13, [(1, made), (2, path)])])]).ok(INVALID)
+    # An id that is too long is none, whatever it begins with.
+    long = text(get(alice, "x" * 100, 1).one, 1)
+    alice.call("VolumeDelete", [(1, f"{long}y")]).ok(NOT_FOUND)
+    alice.call("VolumeDelete", [(1, long)]).ok()
     box = create(alice, image, (13, [(1, made), (2, "/data")]))
     assert status(alice, box, start(alice, box, "sh", "-c", "echo 1 >/data/file")) == {1: [0]}
     alice.call("VolumeDelete", [(1, made)]).ok(PRECONDITION)

@@ -18,7 +18,8 @@ static void name_of(const char *id, char out[VOLUME_NAME])
 {
     bool known = id && strncmp(id, PREFIX, sizeof PREFIX - 1) == 0;
 
-    snprintf(out, VOLUME_NAME, "%s", known ? id + sizeof PREFIX - 1 : "");
+    if (snprintf(out, VOLUME_NAME, "%s", known ? id + sizeof PREFIX - 1 : "") >= VOLUME_NAME)
+        *out = '\0';
     swap(out, '~', '-');
 }
 
