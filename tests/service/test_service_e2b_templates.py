@@ -285,6 +285,12 @@ def test_idle_limits_of_the_operator_do_not_refuse_builds(jail_works, tmp_path):
 
 @pytest.mark.parametrize("kill", [True, False])
 def test_a_service_that_ends_leaves_no_half_template(service, alice, kill):
+    """Nor one that has lost its tags."""
+    built(alice, "halved", step("RUN", "true"))
+    db = sqlite3.connect(service.state / "tendon.db", timeout=20)
+    with db:
+        db.execute("DELETE FROM recipe_tag WHERE name = 'halved'")
+    db.close()
     build = declare(alice, "halved")
     begin(alice, build, step("RUN", "echo begun; sleep 1000")).ok(202)
     eventually(lambda: "begun" in [e["message"] for e in status(alice, build)["logEntries"]], "its log")
