@@ -172,6 +172,11 @@ def test_tags_move_and_the_untagged_go(service, alice):
     assert [t["tag"] for t in alice.get("/templates/tagged/tags").ok().json] == ["default"]
     given = alice.post("/templates/tags", {"target": "tagged:default", "tags": ["old"]}).ok(201).json
     assert given == {"tags": ["old"], "buildID": one["buildID"]}
+    # A snapshot does not take its place.
+    sandbox = create(alice, templateID="tagged")["sandboxID"]
+    for name in ("tagged", "tagged:new"):
+        alice.post(f"/sandboxes/{sandbox}/snapshots", {"name": name}).ok(409)
+    alice.delete(f"/sandboxes/{sandbox}").ok(204)
     # A build goes with its last tag.
     alice.post("/templates/tags", {"target": "tagged", "tags": ["extra"]}).ok(201)
     alice.delete("/templates/tagged:extra").ok(204)
