@@ -29,7 +29,7 @@ struct line {
     struct message *first, **last;
     struct message *busy; /* those that somebody is at */
     void *(*work)(void *hook);
-    const char *lost; /* what is said of one for which there is no thread */
+    const char *lost;      /* what is said of one for which there is no thread */
     size_t workers, share; /* share: the most that are at those of one tenant */
 };
 
@@ -462,8 +462,8 @@ struct hook *hook_new(struct tn_service *s, struct tn_error *err)
     struct hook *h = tn_calloc(1, sizeof *h);
 
     h->s = s;
-    h->told = (struct line){
-        .last = &h->told.first, .work = tell, .lost = UNTOLD, .share = WORKERS_MAX};
+    h->told =
+        (struct line){.last = &h->told.first, .work = tell, .lost = UNTOLD, .share = WORKERS_MAX};
     h->answered = (struct line){.last = &h->answered.first,
                                 .work = carry_out,
                                 .lost = NOT_CARRIED_OUT,

@@ -477,7 +477,8 @@ struct box *surface_rest(struct box *b, const struct caller *who, struct box_wis
     tn_spec_init(&wish->spec);
     autobox struct box *made = box_fork(b, who, NULL, wish, err);
     tn_spec_done(&wish->spec);
-    return made && surface_settle(made, who, metadata, seconds, err) == 0 ? TN_TAKE_PTR(made) : NULL;
+    return made && surface_settle(made, who, metadata, seconds, err) == 0 ? TN_TAKE_PTR(made)
+                                                                          : NULL;
 }
 
 int surface_await(struct box *b, double seconds, struct tn_error *err)

@@ -119,8 +119,9 @@ int volume_create(struct tn_service *s, const char *tenant, const char *name, st
         return tn_fail(err, TN_E_QUOTA, "a tenant may have %d volumes", MOST);
     if (!failed)
         return 0;
-    return failed == EEXIST ? tn_fail(err, TN_E_CONFLICT, "Volume with name %s already exists", name)
-                            : tn_fail_errno(err, failed, "volume %s", name);
+    return failed == EEXIST
+               ? tn_fail(err, TN_E_CONFLICT, "Volume with name %s already exists", name)
+               : tn_fail_errno(err, failed, "volume %s", name);
 }
 
 int volume_find(struct tn_service *s, const char *tenant, const char *name, struct volume *out,

@@ -207,9 +207,8 @@ static int delete_tag(struct tn_service *s, const struct caller *who, const char
 
     if (rows <= 0)
         return rows;
-    rows = tn_db_run(s->db, err,
-                     "DELETE FROM recipe_tag WHERE tenant = ? AND name = ? AND tag = ?", "ttt",
-                     who->tenant, f.name, tag);
+    rows = tn_db_run(s->db, err, "DELETE FROM recipe_tag WHERE tenant = ? AND name = ? AND tag = ?",
+                     "ttt", who->tenant, f.name, tag);
     e2b_drop_untagged(s, who, f.name);
     return rows;
 }
@@ -238,7 +237,7 @@ static void delete_template(struct tn_http_exchange *x, void *ctx)
     else if (rows == 0)
         tn_fail(&err, TN_E_NOT_FOUND, "template '%.100s' not found", id);
     delete_boxes(s, who, &boxes);
-    if (native_audit(x, s, "template.delete", NULL, err.code ? &err : NULL))
+    if (native_audit_of(x, s, "template.delete", id, err.code ? &err : NULL))
         return;
     if (err.code)
         reply_error(x, &err);
@@ -305,7 +304,7 @@ static void post_tags(struct tn_http_exchange *x, void *ctx)
     for (size_t i = 0; !failed && i < tn_json_count(tags); i++)
         failed = e2b_give_tag(s, caller_of(x)->tenant, f.name,
                               tn_json_str(tn_json_at(tags, i), NULL), f.build, &err);
-    if (native_audit(x, s, "template.tag", NULL, failed ? &err : NULL))
+    if (native_audit_of(x, s, "template.tag", f.name, failed ? &err : NULL))
         return;
     if (failed) {
         reply_error(x, &err);
@@ -336,7 +335,7 @@ static void delete_tags(struct tn_http_exchange *x, void *ctx)
             tn_db_run(s->db, &err,
                       "DELETE FROM recipe_tag WHERE tenant = ? AND name = ? AND tag = ?", "ttt",
                       caller_of(x)->tenant, f.name, tn_json_str(tn_json_at(tags, i), NULL)) < 0;
-    if (native_audit(x, s, "template.untag", NULL, failed ? &err : NULL))
+    if (native_audit_of(x, s, "template.untag", f.name, failed ? &err : NULL))
         return;
     if (failed) {
         reply_error(x, &err);
