@@ -179,7 +179,8 @@ static int reclaim_stray(const char *id, void *ctx)
         return 0;
     tn_spec_init(&spec);
     struct tn_subject subject = {.id = id, .key = "", .spec = &spec, .directory = directory};
-    if (x->backend->drive(x->engine, &subject, TN_GOAL_GONE, &place, x->sweep->deadline, &why))
+    int64_t deadline = x->backend->elsewhere ? soon(x->sweep) : x->sweep->deadline;
+    if (x->backend->drive(x->engine, &subject, TN_GOAL_GONE, &place, deadline, &why))
         resisted(x->sweep, &why);
     else
         reclaimed(x->sweep, id, "nobody knows it");
@@ -200,14 +201,13 @@ static void sweep_backend(size_t i, void *ctx)
 {
     struct sweep *s = ctx;
     struct stray x = {.sweep = s};
-    int64_t deadline = soon(s);
     struct tn_error why = {0};
 
     /* An engine that is not there holds nothing. */
     if (tn_runtime_engine(s->rt, s->backends[i], &x.backend, &x.engine, NULL))
         return;
-    if ((x.backend->list && x.backend->list(x.engine, reclaim_stray, &x, deadline, &why)) ||
-        (x.backend->tidy && x.backend->tidy(x.engine, deadline, &why))) {
+    if ((x.backend->list && x.backend->list(x.engine, reclaim_stray, &x, soon(s), &why)) ||
+        (x.backend->tidy && x.backend->tidy(x.engine, soon(s), &why))) {
         tn_error_context(&why, "%s", s->backends[i]);
         resisted(s, &why);
     }

@@ -34,8 +34,8 @@ int native_refuse(struct tn_http_exchange *x, enum tn_code code, const char *fmt
     return -1;
 }
 
-int native_audit(struct tn_http_exchange *x, struct tn_service *s, const char *what,
-                 const char *box, const struct tn_error *why)
+static int audit_line(struct tn_http_exchange *x, struct tn_service *s, const char *what,
+                      const char *box, const struct tn_error *why, const char *detail)
 {
     const struct audit_entry entry = {
         .who = caller_of(x),
@@ -43,7 +43,7 @@ int native_audit(struct tn_http_exchange *x, struct tn_service *s, const char *w
         .box = box,
         .result = tn_code_row(why ? why->code : TN_OK)->name,
         .request_id = request_id(x),
-        .detail = why ? why->text : NULL,
+        .detail = detail,
     };
     struct tn_error err = {0};
 
@@ -51,6 +51,21 @@ int native_audit(struct tn_http_exchange *x, struct tn_service *s, const char *w
         return 0;
     reply_error(x, &err);
     return -1;
+}
+
+int native_audit(struct tn_http_exchange *x, struct tn_service *s, const char *what,
+                 const char *box, const struct tn_error *why)
+{
+    return audit_line(x, s, what, box, why, why ? why->text : NULL);
+}
+
+int native_audit_of(struct tn_http_exchange *x, struct tn_service *s, const char *what,
+                    const char *of, const struct tn_error *why)
+{
+    tn_autofree char *detail =
+        tn_asprintf("%.200s%s%s", of ? of : "", why ? ": " : "", why ? why->text : "");
+
+    return audit_line(x, s, what, NULL, why, detail);
 }
 
 /* --- queries --------------------------------------------------------------------------------- */

@@ -41,6 +41,9 @@ int native_refuse(struct tn_http_exchange *x, enum tn_code code, const char *fmt
  * written, which it has answered. */
 int native_audit(struct tn_http_exchange *x, struct tn_service *s, const char *what,
                  const char *box, const struct tn_error *why);
+/* The same of what is no sandbox, by its name. */
+int native_audit_of(struct tn_http_exchange *x, struct tn_service *s, const char *what,
+                    const char *of, const struct tn_error *why);
 
 /* --- the sandbox as an object -------------------------------------------------------------- */
 

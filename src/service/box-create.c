@@ -5,6 +5,7 @@
 #include "service/box-internal.h"
 #include "service/metrics.h"
 #include "service/steward.h"
+#include "service/volume.h"
 
 /* How long a request waits for a warm one to say that it lives. */
 #define WARM_SECONDS 2.0
@@ -201,7 +202,7 @@ static int look_up(struct birth *birth, struct tn_error *err)
                : 0;
 }
 
-static int may_have(struct box *b, const struct caller *who, struct tn_error *err)
+static int may_have(struct box *b, const struct caller *who, int64_t volumes, struct tn_error *err)
 {
     struct quota_use used, wanted = {.sandboxes = 1,
                                      .running = 1,
@@ -213,7 +214,7 @@ static int may_have(struct box *b, const struct caller *who, struct tn_error *er
 
     boxes_use(b->all, b->tenant, NULL, &used);
     if (who->limits.max_disk > 0)
-        used.disk += blobs_charge(b->s, b->tenant);
+        used.disk += blobs_charge(b->s, b->tenant) + volumes;
     return admit_check(b->s, &who->limits, &used, &wanted, err);
 }
 
@@ -222,12 +223,13 @@ static int register_birth(struct birth *birth, const struct caller *who, struct 
 {
     struct box *b = birth->b;
     struct boxes *all = b->all;
+    int64_t volumes = who->limits.max_disk > 0 ? volume_charge(b->s, b->tenant) : 0;
 
     pthread_mutex_lock(&all->births);
     forget_old_keys(all);
     int result = look_up(birth, err);
     if (!result && !birth->found) {
-        result = may_have(b, who, err) || tn_db_atomically(b->s->db, be_born, birth, err);
+        result = may_have(b, who, volumes, err) || tn_db_atomically(b->s->db, be_born, birth, err);
         if (!result)
             boxes_add(all, b);
     }

@@ -1,6 +1,7 @@
 /* The operator's hook: a few threads tell it of actions that wait, in the order in which they began
  * to; one for all that waited when the service began.  What the hook answers at once is carried out
- * by a few others; what they have not come to still waits, and anybody may answer it. */
+ * by a few others, of which a tenant has its share: commands may take long.  What they have not come
+ * to still waits, and anybody may answer it. */
 #include <pthread.h>
 #include <sys/eventfd.h>
 
@@ -21,14 +22,15 @@
 #define NOT_CARRIED_OUT "an action that service.confirm_url answered was not carried out"
 #define UNTOLD "service.confirm_url was not told of an action that waits"
 enum { HOOK_TRIES = 3, HOOK_BODY_MAX = 16 << 20, HOOK_ANSWER_MAX = 64 << 10 };
-enum { WORKERS_MAX = 16 }; /* of a line */
+enum { WORKERS_MAX = 16, TENANT_WORKERS = 4 }; /* of a line; of those that carry out */
 
 /* Messages in their order, and the threads that go through them. */
 struct line {
     struct message *first, **last;
+    struct message *busy; /* those that somebody is at */
     void *(*work)(void *hook);
-    const char *lost; /* what is said of one for which there is no thread */
-    size_t workers;
+    const char *lost;      /* what is said of one for which there is no thread */
+    size_t workers, share; /* share: the most that are at those of one tenant */
 };
 
 struct hook {
@@ -46,7 +48,7 @@ struct hook {
 struct message {
     struct message *next; /* told after it */
     struct hook *hook;
-    char *box;
+    char *box, *tenant;
     int64_t id;
     bool repeat;
     struct tn_buf body; /* while it is told, in its tenant's purse */
@@ -57,7 +59,11 @@ static struct message *message_new(struct hook *h, const struct box *b, int64_t 
 {
     struct message *m = tn_malloc(sizeof *m);
 
-    *m = (struct message){.hook = h, .box = tn_strdup(box_id(b)), .id = id, .repeat = repeat};
+    *m = (struct message){.hook = h,
+                          .box = tn_strdup(box_id(b)),
+                          .tenant = tn_strdup(box_tenant(b)),
+                          .id = id,
+                          .repeat = repeat};
     return m;
 }
 
@@ -65,6 +71,7 @@ static void message_free(struct message *m)
 {
     tn_fields_done(&confirm_answer_fields, &m->answer);
     free(m->box);
+    free(m->tenant);
     free(m);
 }
 
@@ -101,17 +108,48 @@ static bool start(struct hook *h, void *(*fn)(void *), void *arg)
     return false;
 }
 
-/* The next one; NULL: there is none, or no time for it, and one worker less. */
+static bool may_take(const struct line *l, const struct message *m)
+{
+    size_t count = 0;
+
+    for (const struct message *other = l->busy; other; other = other->next)
+        count += strcmp(other->tenant, m->tenant) == 0;
+    return count < l->share;
+}
+
+/* The next one; NULL: there is none, or no time for it, and one worker less.  Those whose tenant has
+ * its share are left to the workers that it has. */
 static struct message *take_next(struct hook *h, struct line *l)
 {
+    struct message **at = &l->first, *m = NULL;
+
     pthread_mutex_lock(&h->lock);
-    struct message *m = h->closing ? NULL : l->first;
-    if (!m)
+    while (!h->closing && *at && !may_take(l, *at))
+        at = &(*at)->next;
+    if (h->closing || !*at) {
         l->workers--;
-    else if (!(l->first = m->next))
-        l->last = &l->first;
+    } else {
+        m = *at;
+        if (!(*at = m->next))
+            l->last = at;
+        m->next = l->busy;
+        l->busy = m;
+    }
     pthread_mutex_unlock(&h->lock);
     return m;
+}
+
+/* Its worker is done with it. */
+static void give_back(struct hook *h, struct line *l, struct message *m)
+{
+    struct message **at = &l->busy;
+
+    pthread_mutex_lock(&h->lock);
+    while (*at != m)
+        at = &(*at)->next;
+    *at = m->next;
+    m->next = NULL;
+    pthread_mutex_unlock(&h->lock);
 }
 
 static void free_all(struct message *m, const char *why)
@@ -243,14 +281,21 @@ static void answer(const struct message *m, struct box *b)
     tn_pending_done(&p);
 }
 
+static void carry_out_one(const struct message *m)
+{
+    autobox struct box *b = box_find(m->hook->s, NULL, m->box, NULL);
+
+    if (b)
+        answer(m, b);
+}
+
 static void *carry_out(void *arg)
 {
     struct hook *h = arg;
 
     for (struct message *m; (m = take_next(h, &h->answered)); message_free(m)) {
-        autobox struct box *b = box_find(h->s, NULL, m->box, NULL);
-        if (b)
-            answer(m, b);
+        carry_out_one(m);
+        give_back(h, &h->answered, m);
     }
     leave(h);
     return NULL;
@@ -350,8 +395,11 @@ static void *tell(void *arg)
 
     for (struct message *m; (m = take_next(h, &h->told));) {
         tell_one(m);
-        m->next = NULL;
-        if (m->answer.answer)
+        bool yes = m->answer.answer && confirm_says_yes(&m->answer);
+        if (m->answer.answer && !yes) /* nothing runs */
+            carry_out_one(m);
+        give_back(h, &h->told, m);
+        if (yes)
             line_up(h, &h->answered, m, &m->next);
         else
             message_free(m);
@@ -414,9 +462,12 @@ struct hook *hook_new(struct tn_service *s, struct tn_error *err)
     struct hook *h = tn_calloc(1, sizeof *h);
 
     h->s = s;
-    h->told = (struct line){.last = &h->told.first, .work = tell, .lost = UNTOLD};
-    h->answered =
-        (struct line){.last = &h->answered.first, .work = carry_out, .lost = NOT_CARRIED_OUT};
+    h->told =
+        (struct line){.last = &h->told.first, .work = tell, .lost = UNTOLD, .share = WORKERS_MAX};
+    h->answered = (struct line){.last = &h->answered.first,
+                                .work = carry_out,
+                                .lost = NOT_CARRIED_OUT,
+                                .share = TENANT_WORKERS};
     pthread_mutex_init(&h->lock, NULL);
     tn_cond_init(&h->ended);
     h->end = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -200,6 +200,7 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
         return -1;
     hook_tell_again(s->hook);
     boxes_begin(s->boxes);
+    volumes_begin(s);
     return e2b_builds_begin(s, err) || blobs_begin(s, err) ? -1 : 0;
 }
 

@@ -455,27 +455,30 @@ int surface_order(struct tn_http_exchange *x, struct box *b, enum box_order what
     return failed;
 }
 
-int surface_settle(struct box *made, const struct caller *who, double seconds, struct tn_error *err)
+int surface_settle(struct box *made, const struct caller *who, struct tn_json *metadata,
+                   double seconds, struct tn_error *err)
 {
     const double never = 0;
 
     if (surface_await(made, seconds, err) == 0 &&
         box_order(made, who, ORDER_STOP, tn_deadline_in(seconds), err) == 0 &&
-        box_change(made, who, &(struct box_change){.timeout = &never}, err) == 0)
+        box_change(made, who, &(struct box_change){.metadata = metadata, .timeout = &never}, err) ==
+            0)
         return 0;
     box_order(made, who, ORDER_DELETE, tn_now(), NULL);
     return -1;
 }
 
 struct box *surface_rest(struct box *b, const struct caller *who, struct box_wish *wish,
-                         double seconds, struct tn_error *err)
+                         struct tn_json *metadata, double seconds, struct tn_error *err)
 {
     wish->idle_pause = wish->idle_stop = wish->ttl = -1;
     wish->timeout = SURFACE_REST_SECONDS + 2 * seconds;
     tn_spec_init(&wish->spec);
     autobox struct box *made = box_fork(b, who, NULL, wish, err);
     tn_spec_done(&wish->spec);
-    return made && surface_settle(made, who, seconds, err) == 0 ? TN_TAKE_PTR(made) : NULL;
+    return made && surface_settle(made, who, metadata, seconds, err) == 0 ? TN_TAKE_PTR(made)
+                                                                          : NULL;
 }
 
 int surface_await(struct box *b, double seconds, struct tn_error *err)

@@ -127,13 +127,13 @@ double surface_most_seconds(const struct tn_service *s, const struct caller *who
 int surface_order(struct tn_http_exchange *x, struct box *b, enum box_order what, double seconds);
 /* A fork that has started once, so that it has everything, and rests: what a snapshot is, which
  * outlives its sandbox.  It has a time-out until then: a service that is killed leaves none that
- * runs.  NULL with err. */
+ * runs.  metadata: what it has once it rests, NULL: that of the wish.  NULL with err. */
 #define SURFACE_REST_SECONDS 120.0
 struct box *surface_rest(struct box *b, const struct caller *who, struct box_wish *wish,
-                         double seconds, struct tn_error *err);
+                         struct tn_json *metadata, double seconds, struct tn_error *err);
 /* The second half: waits for a new box, stops it and takes its time-out away, or removes it. */
-int surface_settle(struct box *made, const struct caller *who, double seconds,
-                   struct tn_error *err);
+int surface_settle(struct box *made, const struct caller *who, struct tn_json *metadata,
+                   double seconds, struct tn_error *err);
 /* Waits until a new box has settled: 0 unless it could not be started, which err says.
  * TN_E_TIMEOUT: it still starts. */
 int surface_await(struct box *b, double seconds, struct tn_error *err);

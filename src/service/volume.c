@@ -6,12 +6,15 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/log.h"
+#include "runtime/owner.h"
 #include "runtime/registry.h"
 #include "service/box-internal.h"
 #include "service/internal.h"
 #include "service/surface.h"
 
 #define DIRECTORY "volumes" /* of the state directory: runtime/jail/mounts.c */
+#define GONE ".gone-"       /* no volume has such a name: what is being removed */
 #define SLICE_SECONDS 0.2
 #define STALE_SECONDS 60.0 /* nobody has gone on counting: the sandboxes may be gone */
 enum { MOST = 100, PREFIX = 3 + 16 + 1 };
@@ -98,7 +101,8 @@ static int count_one(const struct volume *v, void *ctx)
 
 int volume_create(struct tn_service *s, const char *tenant, const char *name, struct tn_error *err)
 {
-    int count = 0;
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    int count = 0, failed = 0;
 
     if (check_name(name, err))
         return -1;
@@ -106,12 +110,18 @@ int volume_create(struct tn_service *s, const char *tenant, const char *name, st
     tn_autofd int all = open_all(s, err);
     if (all < 0)
         return -1;
-    if (volume_each(s, tenant, count_one, &count))
+    pthread_mutex_lock(&one_at_a_time);
+    bool full = volume_each(s, tenant, count_one, &count);
+    if (!full && mkdirat(all, whole, 0755) < 0)
+        failed = errno;
+    pthread_mutex_unlock(&one_at_a_time);
+    if (full)
         return tn_fail(err, TN_E_QUOTA, "a tenant may have %d volumes", MOST);
-    if (mkdirat(all, whole, 0755) == 0)
+    if (!failed)
         return 0;
-    return errno == EEXIST ? tn_fail(err, TN_E_CONFLICT, "Volume with name %s already exists", name)
-                           : tn_fail_errno(err, errno, "volume %s", name);
+    return failed == EEXIST
+               ? tn_fail(err, TN_E_CONFLICT, "Volume with name %s already exists", name)
+               : tn_fail_errno(err, failed, "volume %s", name);
 }
 
 int volume_find(struct tn_service *s, const char *tenant, const char *name, struct volume *out,
@@ -203,6 +213,7 @@ struct count {
     bool lost;                 /* something could not be counted */
     int64_t bytes;             /* in those before it */
     int64_t seen;              /* in all so far */
+    int64_t whole;             /* in all, when they were counted to the end */
     int64_t began, ended;
     int64_t stale; /* after that nobody goes on with it */
 };
@@ -307,13 +318,10 @@ static void begin(struct tn_service *s, struct count *c)
     volume_each(s, c->tenant, add_left, &c->left);
 }
 
-int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn_spec *spec,
-                       bool *partial)
+static int64_t count_on(struct tn_service *s, const char *tenant, bool *partial)
 {
     int64_t seen = 0, now = tn_now(), deadline = tn_deadline_in(SLICE_SECONDS);
 
-    if (!mentions(s, tenant, spec, NULL))
-        return 0;
     struct count *c = take(s->volumes, tenant, &seen);
     if (!c) {
         *partial = true;
@@ -326,11 +334,33 @@ int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn
         seen = go_on(s, c, deadline);
         c->ended = tn_now();
     }
-    *partial = *partial || c->left.count || c->lost;
+    bool all = !c->left.count && !c->lost;
+    *partial = *partial || !all;
     pthread_mutex_lock(&s->volumes->lock);
     c->seen = seen;
+    if (all)
+        c->whole = seen;
     c->stale = tn_deadline_in(STALE_SECONDS);
     c->busy = false;
+    pthread_mutex_unlock(&s->volumes->lock);
+    return seen;
+}
+
+int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn_spec *spec,
+                       bool *partial)
+{
+    return mentions(s, tenant, spec, NULL) ? count_on(s, tenant, partial) : 0;
+}
+
+int64_t volume_charge(struct tn_service *s, const char *tenant)
+{
+    bool partial = false;
+    int64_t seen = count_on(s, tenant, &partial);
+
+    pthread_mutex_lock(&s->volumes->lock);
+    for (const struct count *c = s->volumes->list; partial && c; c = c->next)
+        if (strcmp(c->tenant, tenant) == 0 && c->whole > seen)
+            seen = c->whole;
     pthread_mutex_unlock(&s->volumes->lock);
     return seen;
 }
@@ -339,7 +369,7 @@ int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn
 
 struct use {
     const char *name;
-    bool stopped; /* counts, too */
+    const char *ends; /* that record: once stopped it counts no more; NULL: all do */
 };
 
 static int has_it(struct box *b, void *ctx)
@@ -348,14 +378,15 @@ static int has_it(struct box *b, void *ctx)
     autoview struct box_view v;
 
     box_look(b, &v);
-    return v.goal != BOX_GONE && (use->stopped || v.goal != BOX_STOPPED) &&
+    bool over = use->ends && v.state == BOX_STOPPED && tn_json_has(v.metadata, use->ends);
+    return v.goal != BOX_GONE && !over &&
            mentions(box_service(b), box_tenant(b), &v.spec, use->name);
 }
 
-int volume_delete(struct tn_service *s, const char *tenant, const char *name, bool stopped,
+int volume_delete(struct tn_service *s, const char *tenant, const char *name, const char *ends,
                   struct tn_error *err)
 {
-    struct use use = {.name = name, .stopped = stopped};
+    struct use use = {.name = name, .ends = ends};
     struct volume v;
 
     if (volume_find(s, tenant, name, &v, err))
@@ -364,5 +395,28 @@ int volume_delete(struct tn_service *s, const char *tenant, const char *name, bo
         return tn_fail(err, TN_E_CONFLICT, "Volume %s is in use by a sandbox", name);
     tn_autofree char *whole = whole_name(s, tenant, name);
     tn_autofd int all = open_all(s, err);
-    return all < 0 || tn_fs_remove_tree(all, whole, 0, err) ? -1 : 0;
+    char id[11];
+    if (all < 0 || tn_new_id(id, err))
+        return -1;
+    tn_autofree char *gone = tn_asprintf(GONE "%s", id);
+    if (renameat(all, whole, all, gone) < 0)
+        return tn_fail_errno(err, errno, "volume %s", name);
+    return tn_fs_remove_tree(all, gone, 0, err);
+}
+
+void volumes_begin(struct tn_service *s)
+{
+    int all = open_all(s, NULL);
+    DIR *d = all < 0 ? NULL : fdopendir(all);
+    struct tn_error err = {0};
+
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strncmp(e->d_name, GONE, sizeof GONE - 1) == 0 &&
+            tn_fs_remove_tree(all, e->d_name, 0, &err))
+            tn_log(TN_LOG_WARN, "a volume that was deleted is still there",
+                   tn_log_str("why", err.text));
+    if (d)
+        closedir(d);
+    else if (all >= 0)
+        close(all);
 }

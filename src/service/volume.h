@@ -3,7 +3,8 @@
  * A tenant's volume is a named volume of jails (runtime/volume.h), whose name begins with a token
  * of the tenant; so specs and answers name it, and no path of the machine.  To others it does not
  * exist.  What is in all volumes of a tenant counts as disk of every sandbox that has one of them
- * (box_sample): together they may hold what one sandbox may write. */
+ * (box_sample): together they may hold what one sandbox may write.  And it counts against max_disk
+ * of who makes a sandbox. */
 #ifndef TN_SERVICE_VOLUME_H
 #define TN_SERVICE_VOLUME_H
 
@@ -24,10 +25,13 @@ int volume_find(struct tn_service *s, const char *tenant, const char *name, stru
 /* In no order; non-zero from fn stops and is returned. */
 typedef int (*volume_fn)(const struct volume *v, void *ctx);
 int volume_each(struct tn_service *s, const char *tenant, volume_fn fn, void *ctx);
-/* With all that is in it.  TN_E_CONFLICT: a sandbox has it.  One that is stopped counts if stopped
- * is set; else such a one cannot start any more. */
-int volume_delete(struct tn_service *s, const char *tenant, const char *name, bool stopped,
+/* With all that is in it.  TN_E_CONFLICT: a sandbox has it.  ends (NULL: none) is the record in the
+ * metadata of sandboxes that never start again once they are stopped: such a one has nothing. */
+int volume_delete(struct tn_service *s, const char *tenant, const char *name, const char *ends,
                   struct tn_error *err);
+
+/* Removes what a killed service has left of deleted ones. */
+void volumes_begin(struct tn_service *s);
 
 /* Puts the volume into a spec: all of it, or (below, may be NULL) a directory of it, which is made
  * at the start of the sandbox.  TN_E_UNSUPPORTED where the runtime is not the jail. */
@@ -44,5 +48,7 @@ struct volumes *volumes_new(void);
 void volumes_free(struct volumes *all);
 int64_t volume_measure(struct tn_service *s, const char *tenant, const struct tn_spec *spec,
                        bool *partial);
+/* Bytes in all of them, as last counted to the end if that is more than is counted now. */
+int64_t volume_charge(struct tn_service *s, const char *tenant);
 
 #endif

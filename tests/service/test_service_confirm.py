@@ -494,10 +494,10 @@ def test_a_slow_hook_is_told_of_few_at_a_time(make_service, jail_works, hook):
 
 
 def test_few_answers_of_the_hook_are_carried_out_at_a_time(make_service, jail_works, hook):
-    """The others still wait, and anybody may answer them."""
+    """The others still wait, and anybody may answer them; those of other tenants and rejections do not wait for them."""
     service = make_service(settings=hook.settings).start()
-    admin = service.client()
-    box = make(admin)
+    admin, other = service.client(), service.tenant("other")
+    box, others = make(admin), make(other)
     hook.reply = lambda one, signature: signed(one, signature, YES)
     for n in range(24):
         text = f"until [ -e /tmp/go ]; do sleep 0.1; done; echo {n} >> /tmp/done"
@@ -506,8 +506,11 @@ def test_few_answers_of_the_hook_are_carried_out_at_a_time(make_service, jail_wo
         admin.post(at(box, "/actions"), body, headers={"Prefer": "respond-async"}).ok(202)
     told(hook, 24)
     for _ in range(10):
-        waiting = pending(admin, box, 8)
+        waiting = pending(admin, box, 20)
     answer(admin, box, waiting[0], "reject").ok()
+    assert other.post(at(others, "/actions"), command("echo other")).ok().json["content"] == "other"
+    hook.reply = lambda one, signature: signed(one, signature, {"answer": "reject"})
+    assert admin.post(at(box, "/actions"), command("echo no")).ok().json["observation"] == "user_rejected"
     assert admin.put(at(box, "/files", path="/tmp/go"), b"").status in (200, 201, 204)
 
     def done():

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import threading
 from urllib.parse import quote
 
 import yaml
@@ -334,6 +335,21 @@ def test_snapshots(alice, bob):
     kill(alice, child)
 
 
+def test_a_snapshot_is_active_once_it_rests(service, alice):
+    """A service that is killed before leaves none that seems to be whole."""
+    made = create(alice)
+    wish = (f"/api/sandbox/{made['id']}/snapshot", {"name": "cut-2"})
+    cutting = threading.Thread(target=service.tenant("alice").post, args=wish)
+    cutting.start()
+    while cutting.is_alive():
+        one = alice.get("/api/snapshots/cut-2")
+        if one.status == 200 and one.json["state"] == "active":
+            assert alice.get(f"/v1/sandboxes/{one.json['id']}").ok().json["state"] == "stopped"
+    assert alice.get("/api/snapshots/cut-2").ok().json["state"] == "active"
+    alice.delete("/api/snapshots/cut-2").ok()
+    kill(alice, made)
+
+
 def test_an_image_is_built_in_a_box(service, alice, bob):
     dockerfile = "FROM debian:12\nENV A=1 B=\"$A two\" PATH=/opt/b:$PATH\nWORKDIR /srv\nRUN until [ -e /go ]; do sleep 0.05; done; echo end >e\n"
     made = alice.post("/api/snapshots", {"name": "image-1", "buildInfo": {"dockerfileContent": dockerfile}}).ok().json
@@ -472,8 +488,16 @@ def test_what_is_in_volumes_is_limited(jail_works, tmp_path):
     rests = lambda: (box := alice.get(f"/v1/sandboxes/{second['id']}").ok().json)["state"] == "paused" and box
     assert "disk: it has written" in eventually(rests, "it is paused", 60)["reason"]
     kill(alice, second)
+    # Its tenant has them still: more than 4 MB, and a sandbox takes 4.
+    tight = service.tenant("alice", "--max-disk", "8m")
+    assert "max_disk" in tight.post("/api/sandbox", {}).ok(429).json["message"]
     alice.delete("/api/volumes/two").ok()
     alice.delete("/api/volumes/one").ok()
+    kill(alice, eventually(lambda: (made := tight.post("/api/sandbox", {})).status == 200 and made.json, "there is room"))
+    # What a killed service has left of one that was being deleted goes.
+    (service.state / "volumes/.gone-one/deep").mkdir(parents=True)
+    service.restart()
+    assert not list((service.state / "volumes").iterdir())
     service.finish()
 
 

@@ -86,3 +86,5 @@ def test_volumes(alice, bob, service):
     alice.delete(f"/templates/{snapshot}").ok(204)
     alice.delete("/volumes/data").ok(204)
     alice.delete("/volumes/data").ok(404)
+    told = [row["detail"] for row in service.audit() if row["what"] in ("volume.delete", "template.delete")]
+    assert "data" in told and snapshot in told, told

@@ -172,6 +172,16 @@ def test_tags_move_and_the_untagged_go(service, alice):
     assert [t["tag"] for t in alice.get("/templates/tagged/tags").ok().json] == ["default"]
     given = alice.post("/templates/tags", {"target": "tagged:default", "tags": ["old"]}).ok(201).json
     assert given == {"tags": ["old"], "buildID": one["buildID"]}
+    # A snapshot does not take its place.
+    sandbox = create(alice, templateID="tagged")["sandboxID"]
+    for name in ("tagged", "tagged:new"):
+        alice.post(f"/sandboxes/{sandbox}/snapshots", {"name": name}).ok(409)
+    alice.delete(f"/sandboxes/{sandbox}").ok(204)
+    # A build goes with its last tag.
+    alice.post("/templates/tags", {"target": "tagged", "tags": ["extra"]}).ok(201)
+    alice.delete("/templates/tagged:extra").ok(204)
+    alice.delete("/templates/tagged:extra").ok(404)
+    assert {t["tag"] for t in alice.get("/templates/tagged/tags").ok().json} == {"default", "old"}
     two = built(alice, "tagged", step("RUN", "echo 2 > /home/user/n"))
     assert two["templateID"] == one["templateID"] and two["buildID"] != one["buildID"]
     for name, n in (("tagged", "2"), ("tagged:old", "1"), (one["templateID"], "2")):
@@ -280,6 +290,12 @@ def test_idle_limits_of_the_operator_do_not_refuse_builds(jail_works, tmp_path):
 
 @pytest.mark.parametrize("kill", [True, False])
 def test_a_service_that_ends_leaves_no_half_template(service, alice, kill):
+    """Nor one that has lost its tags."""
+    built(alice, "halved", step("RUN", "true"))
+    db = sqlite3.connect(service.state / "tendon.db", timeout=20)
+    with db:
+        db.execute("DELETE FROM recipe_tag WHERE name = 'halved'")
+    db.close()
     build = declare(alice, "halved")
     begin(alice, build, step("RUN", "echo begun; sleep 1000")).ok(202)
     eventually(lambda: "begun" in [e["message"] for e in status(alice, build)["logEntries"]], "its log")

@@ -125,7 +125,9 @@ def test_tenants_do_not_see_each_other(alice, bob, box, image):
     bob.call("SandboxTerminate", [(1, theirs[0])]).ok()
 
 
-def test_volumes(alice, bob, image):
+def test_volumes(service, alice, bob, image):
+    daytona = service.tenant("alice")
+
     def get(client, name, kind=0):
         return client.call("VolumeGetOrCreate", [(1, name), (4, kind)])
 
@@ -142,11 +144,20 @@ def test_volumes(alice, bob, image):
         bob.call("SandboxCreateV2", [(2, [(3, image), (13, [(1, volume), (2, "/data")])])]).ok(NOT_FOUND)
     for path in ("", "data", "/", "/proc"):
         alice.call("SandboxCreateV2", [(2, [(3, image), (13, [(1, made), (2, path)])])]).ok(INVALID)
+    # An id that is too long is none, whatever it begins with.
+    long = text(get(alice, "x" * 100, 1).one, 1)
+    alice.call("VolumeDelete", [(1, f"{long}y")]).ok(NOT_FOUND)
+    alice.call("VolumeDelete", [(1, long)]).ok()
     box = create(alice, image, (13, [(1, made), (2, "/data")]))
     assert status(alice, box, start(alice, box, "sh", "-c", "echo 1 >/data/file")) == {1: [0]}
     alice.call("VolumeDelete", [(1, made)]).ok(PRECONDITION)
     alice.call("SandboxTerminate", [(1, box[0])]).ok()
-    alice.call("VolumeDelete", [(1, made)]).ok()
+    # One of another API that is stopped has it still: it may start again.
+    kept = daytona.post("/api/sandbox", {"volumes": [{"volumeId": "a-b.c", "mountPath": "/data"}]}).ok().json["id"]
+    daytona.post(f"/api/sandbox/{kept}/stop").ok()
+    alice.call("VolumeDelete", [(1, made)]).ok(PRECONDITION)
+    daytona.delete(f"/api/sandbox/{kept}").ok()
+    eventually(lambda: alice.call("VolumeDelete", [(1, made)]).status == 0, "nobody has it")
     alice.call("VolumeDelete", [(1, made)]).ok(NOT_FOUND)
 
 

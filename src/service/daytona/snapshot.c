@@ -273,17 +273,23 @@ int daytona_check_snapshot(struct tn_service *s, const struct caller *who, const
 static int cut(struct box *b, const struct caller *who, const char *name, struct tn_error *err)
 {
     tn_autofree char *session = daytona_snapshot_session(name);
-    tn_autojson struct tn_json *metadata = NULL, *record = NULL;
-    struct daytona_settings settings = {.remove = -1};
+    static const enum daytona_build states[] = {DAYTONA_PENDING, DAYTONA_BUILT};
+    tn_autojson struct tn_json *first = NULL, *then = NULL;
+    struct tn_json **const metadata[] = {&first, &then};
     struct box_wish wish = {.session = session};
 
     if (daytona_check_snapshot(box_service(b), who, name, err))
         return -1;
-    settings.build = record = daytona_build_record(name, box_id(b), DAYTONA_BUILT, NULL, 0);
-    if (daytona_metadata(NULL, &settings, &metadata, err))
-        return -1;
-    wish.metadata = metadata;
-    autobox struct box *made = surface_rest(b, who, &wish, LAYER_SECONDS, err);
+    /* One that a killed service has left is none, and is told as such (daytona_see). */
+    for (size_t i = 0; i < TN_COUNT(states); i++) {
+        tn_autojson struct tn_json *record =
+            daytona_build_record(name, box_id(b), states[i], NULL, 0);
+        struct daytona_settings settings = {.remove = -1, .build = record};
+        if (daytona_metadata(NULL, &settings, metadata[i], err))
+            return -1;
+    }
+    wish.metadata = first;
+    autobox struct box *made = surface_rest(b, who, &wish, then, LAYER_SECONDS, err);
     return made ? 0 : -1;
 }
 
@@ -372,7 +378,7 @@ static void post_volume(struct tn_http_exchange *x, void *ctx)
         return;
     const char *name = tn_json_get_str(body, "name", NULL);
     int failed = volume_create(ctx, caller_of(x)->tenant, name, &err);
-    if (native_audit(x, ctx, "volume.create", NULL, failed ? &err : NULL))
+    if (native_audit_of(x, ctx, "volume.create", name, failed ? &err : NULL))
         return;
     if (failed)
         reply_error(x, &err);
@@ -386,8 +392,9 @@ static void delete_volume(struct tn_http_exchange *x, void *ctx)
 
     if (!caller_may(x, SCOPE_MANAGE))
         return;
-    int failed = volume_delete(ctx, caller_of(x)->tenant, tn_http_param(x, "volume"), true, &err);
-    if (native_audit(x, ctx, "volume.delete", NULL, failed ? &err : NULL))
+    const char *name = tn_http_param(x, "volume");
+    int failed = volume_delete(ctx, caller_of(x)->tenant, name, NULL, &err);
+    if (native_audit_of(x, ctx, "volume.delete", name, failed ? &err : NULL))
         return;
     if (failed)
         reply_error(x, &err);

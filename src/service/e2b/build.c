@@ -714,7 +714,9 @@ int e2b_builds_begin(struct tn_service *s, struct tn_error *err)
     struct tn_str_list boxes = {0};
 
     if (tn_db_each(s->db, add_box, &boxes, err,
-                   "SELECT box FROM recipe WHERE status <> 'ready' AND box IS NOT NULL", "") < 0)
+                   "SELECT box FROM recipe WHERE box IS NOT NULL AND (status <> 'ready' OR"
+                   " NOT EXISTS (SELECT 1 FROM recipe_tag t WHERE t.recipe = recipe.id))",
+                   "") < 0)
         return -1;
     for (size_t i = 0; i < boxes.count; i++) {
         autobox struct box *b = box_find(s, NULL, boxes.items[i], NULL);

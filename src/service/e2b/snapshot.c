@@ -74,7 +74,7 @@ static int take(struct snapshot *snapshot, struct box *b, struct tn_error *err)
     tn_autofree char *id = tn_asprintf("\"%s\"", snapshot->id);
     tn_autojson struct tn_json *metadata =
         surface_metadata(NULL, E2B_RECORD, NULL, "build", id, err);
-    autoview struct box_view v;
+    autoview struct box_view v = {0};
 
     if (!metadata)
         return -1;
@@ -87,7 +87,7 @@ static int take(struct snapshot *snapshot, struct box *b, struct tn_error *err)
     if (!made)
         return -1;
     if (insert(snapshot, made, built, err) == 0 &&
-        surface_settle(made, snapshot->who, seconds, err) == 0 &&
+        surface_settle(made, snapshot->who, NULL, seconds, err) == 0 &&
         tn_db_atomically(snapshot->s->db, commit, snapshot, err) == 0) {
         e2b_drop_untagged(snapshot->s, snapshot->who, snapshot->n.name);
         return 0;
@@ -109,6 +109,25 @@ static void put(struct tn_jw *w, const char *id, bool named)
     tn_jw_object_end(w);
 }
 
+static int see_one(const struct tn_db_row *row, void *ctx)
+{
+    return 1;
+}
+
+/* The name of a template is not taken over: its tag would go to the snapshot, and it with that. */
+static int check_name(const struct snapshot *snapshot, struct tn_error *err)
+{
+    if (e2b_is_usual(snapshot->s, snapshot->n.name))
+        return tn_fail(err, TN_E_CONFLICT, "template '%s' is the operator's", snapshot->n.name);
+    int found = tn_db_each(snapshot->s->db, see_one, NULL, err,
+                           "SELECT 1 FROM recipe WHERE tenant = ? AND name = ?"
+                           " AND status = 'ready' AND source IS NULL",
+                           "tt", snapshot->who->tenant, snapshot->n.name);
+    if (found > 0)
+        return tn_fail(err, TN_E_CONFLICT, "template '%s' was built", snapshot->n.name);
+    return found;
+}
+
 static void post_snapshots(struct tn_http_exchange *x, void *ctx)
 {
     autobox struct box *b = e2b_box(x, ctx, SCOPE_MANAGE);
@@ -121,10 +140,8 @@ static void post_snapshots(struct tn_http_exchange *x, void *ctx)
     if (!b || surface_body(x, E2B_BODY_MAX, &body))
         return;
     const char *given = tn_json_get_str(body, "name", NULL);
-    int failed =
-        e2b_make_id(made.id, &err) || e2b_read_name(given ? given : made.id, &made.n, &err);
-    if (!failed && e2b_is_usual(ctx, made.n.name))
-        failed = tn_fail(&err, TN_E_CONFLICT, "template '%s' is the operator's", made.n.name);
+    int failed = e2b_make_id(made.id, &err) ||
+                 e2b_read_name(given ? given : made.id, &made.n, &err) || check_name(&made, &err);
     e2b_template_id(ctx, made.who->tenant, made.n.name, made.template);
     failed = failed || take(&made, b, &err);
     if (native_audit(x, ctx, "snapshot.create", made.source, failed ? &err : NULL))

@@ -198,7 +198,22 @@ void e2b_drop_untagged(struct tn_service *s, const struct caller *who, const cha
     delete_boxes(s, who, &boxes);
 }
 
-/* What was built, or a snapshot, which is a template there: all of it, or what has that tag. */
+/* The tag that the id has, and what has no other: how many rows, or -1. */
+static int delete_tag(struct tn_service *s, const struct caller *who, const char *id,
+                      const char *tag, struct tn_error *err)
+{
+    autofound struct found f = {0};
+    int rows = find(s, who->tenant, id, false, &f, err);
+
+    if (rows <= 0)
+        return rows;
+    rows = tn_db_run(s->db, err, "DELETE FROM recipe_tag WHERE tenant = ? AND name = ? AND tag = ?",
+                     "ttt", who->tenant, f.name, tag);
+    e2b_drop_untagged(s, who, f.name);
+    return rows;
+}
+
+/* What was built, or a snapshot, which is a template there: all of it, or one tag of it. */
 static void delete_template(struct tn_http_exchange *x, void *ctx)
 {
     struct tn_service *s = ctx;
@@ -210,19 +225,19 @@ static void delete_template(struct tn_http_exchange *x, void *ctx)
     if (!caller_may(x, SCOPE_MANAGE))
         return;
     const struct caller *who = caller_of(x);
-    int rows = e2b_read_name(id, &n, NULL)
-                   ? 0
-                   : tn_db_each(s->db, add_box, &boxes, &err,
-                                "SELECT box FROM recipe r WHERE tenant = ? AND status = 'ready'"
-                                " AND (name = ? OR template = ?) AND (? = '' OR EXISTS"
-                                " (SELECT 1 FROM recipe_tag t WHERE t.recipe = r.id AND tag = ?))",
-                                "ttttt", who->tenant, n.name, n.name, n.tag, n.tag);
+    int rows = 0;
+    if (e2b_read_name(id, &n, NULL) == 0)
+        rows = *n.tag ? delete_tag(s, who, id, n.tag, &err)
+                      : tn_db_each(s->db, add_box, &boxes, &err,
+                                   "SELECT box FROM recipe WHERE tenant = ? AND status = 'ready'"
+                                   " AND (name = ? OR template = ?)",
+                                   "ttt", who->tenant, n.name, n.name);
     if (rows == 0 && e2b_is_usual(s, id))
         tn_fail(&err, TN_E_DENIED, "templates are the operator's here");
     else if (rows == 0)
         tn_fail(&err, TN_E_NOT_FOUND, "template '%.100s' not found", id);
     delete_boxes(s, who, &boxes);
-    if (native_audit(x, s, "template.delete", NULL, err.code ? &err : NULL))
+    if (native_audit_of(x, s, "template.delete", id, err.code ? &err : NULL))
         return;
     if (err.code)
         reply_error(x, &err);
@@ -289,7 +304,7 @@ static void post_tags(struct tn_http_exchange *x, void *ctx)
     for (size_t i = 0; !failed && i < tn_json_count(tags); i++)
         failed = e2b_give_tag(s, caller_of(x)->tenant, f.name,
                               tn_json_str(tn_json_at(tags, i), NULL), f.build, &err);
-    if (native_audit(x, s, "template.tag", NULL, failed ? &err : NULL))
+    if (native_audit_of(x, s, "template.tag", f.name, failed ? &err : NULL))
         return;
     if (failed) {
         reply_error(x, &err);
@@ -320,7 +335,7 @@ static void delete_tags(struct tn_http_exchange *x, void *ctx)
             tn_db_run(s->db, &err,
                       "DELETE FROM recipe_tag WHERE tenant = ? AND name = ? AND tag = ?", "ttt",
                       caller_of(x)->tenant, f.name, tn_json_str(tn_json_at(tags, i), NULL)) < 0;
-    if (native_audit(x, s, "template.untag", NULL, failed ? &err : NULL))
+    if (native_audit_of(x, s, "template.untag", f.name, failed ? &err : NULL))
         return;
     if (failed) {
         reply_error(x, &err);

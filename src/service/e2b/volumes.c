@@ -56,7 +56,7 @@ static void post(struct tn_http_exchange *x, void *ctx)
         return;
     const char *name = tn_json_get_str(body, "name", NULL);
     int failed = volume_create(ctx, caller_of(x)->tenant, name, &err);
-    if (native_audit(x, ctx, "volume.create", NULL, failed ? &err : NULL))
+    if (native_audit_of(x, ctx, "volume.create", name, failed ? &err : NULL))
         return;
     if (failed)
         reply_error(x, &err);
@@ -70,8 +70,9 @@ static void delete_one(struct tn_http_exchange *x, void *ctx)
 
     if (!caller_may(x, SCOPE_MANAGE))
         return;
-    int failed = volume_delete(ctx, caller_of(x)->tenant, tn_http_param(x, "volume"), true, &err);
-    if (native_audit(x, ctx, "volume.delete", NULL, failed ? &err : NULL))
+    const char *name = tn_http_param(x, "volume");
+    int failed = volume_delete(ctx, caller_of(x)->tenant, name, NULL, &err);
+    if (native_audit_of(x, ctx, "volume.delete", name, failed ? &err : NULL))
         return;
     if (failed)
         reply_error(x, &err);

@@ -598,7 +598,7 @@ static struct box *snapshot(struct modal_call *c, const char *id, struct tn_erro
     tn_autojson struct tn_json *metadata =
         image_metadata(tn_json_get_str(modal_record(&v), "recipe", ""), "\"good\"", err);
     wish.metadata = metadata;
-    struct box *made = metadata ? surface_rest(b, c->who, &wish,
+    struct box *made = metadata ? surface_rest(b, c->who, &wish, NULL,
                                                c->s->options->start_seconds + MODAL_START_MORE, err)
                                 : NULL;
     if (native_audit(c->x, c->s, "snapshot.create", box_id(b), made ? NULL : err)) {

@@ -18,7 +18,8 @@ static void name_of(const char *id, char out[VOLUME_NAME])
 {
     bool known = id && strncmp(id, PREFIX, sizeof PREFIX - 1) == 0;
 
-    snprintf(out, VOLUME_NAME, "%s", known ? id + sizeof PREFIX - 1 : "");
+    if (snprintf(out, VOLUME_NAME, "%s", known ? id + sizeof PREFIX - 1 : "") >= VOLUME_NAME)
+        *out = '\0';
     swap(out, '~', '-');
 }
 
@@ -47,7 +48,7 @@ static int get(struct modal_call *c, const void *request, struct tn_error *err)
                              err->code != TN_E_CONFLICT /* another one was faster */
                          ? -1
                          : volume_find(c->s, c->who->tenant, name, &v, err);
-        if (native_audit(c->x, c->s, "volume.create", NULL, failed ? err : NULL))
+        if (native_audit_of(c->x, c->s, "volume.create", name, failed ? err : NULL))
             return MODAL_ANSWERED;
         if (failed)
             return -1;
@@ -72,9 +73,9 @@ static int delete_one(struct modal_call *c, const void *request, struct tn_error
 
     name_of(in->volume_id, name);
     /* One that was terminated is remembered, and never starts again. */
-    int failed = volume_delete(c->s, c->who->tenant, name, false, err);
-    return native_audit(c->x, c->s, "volume.delete", NULL, failed ? err : NULL) ? MODAL_ANSWERED
-                                                                                : failed;
+    int failed = volume_delete(c->s, c->who->tenant, name, MODAL_RECORD, err);
+    return native_audit_of(c->x, c->s, "volume.delete", name, failed ? err : NULL) ? MODAL_ANSWERED
+                                                                                   : failed;
 }
 
 int modal_mount_volumes(struct modal_call *c, const Modal__Sandbox *d, struct tn_spec *spec,

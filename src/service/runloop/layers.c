@@ -71,9 +71,9 @@ static struct box *take(struct tn_http_exchange *x, struct box *b, const struct 
         snapshot_metadata(tn_json_get(body, "metadata"), box_id(b),
                           tn_json_get_str(body, "commit_message", NULL), err);
     wish.metadata = metadata;
-    return metadata
-               ? surface_rest(b, caller_of(x), &wish, runloop_start_seconds(box_service(b)), err)
-               : NULL;
+    return metadata ? surface_rest(b, caller_of(x), &wish, NULL,
+                                   runloop_start_seconds(box_service(b)), err)
+                    : NULL;
 }
 
 static void reply_snapshot(struct tn_http_exchange *x, struct box *b, bool status)
