@@ -308,10 +308,13 @@ int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, stru
     "{\"ports\":[{\"port\":53,\"protocol\":\"UDP\"},{\"port\":53}," \
     "{\"port\":5353,\"protocol\":\"UDP\"},{\"port\":5353}],"        \
     "\"to\":[{\"namespaceSelector\":{}}]}"
-#define INTERNET                                                                    \
-    "{\"to\":[{\"ipBlock\":{\"cidr\":\"0.0.0.0/0\",\"except\":[\"10.0.0.0/8\","     \
-    "\"172.16.0.0/12\",\"192.168.0.0/16\",\"100.64.0.0/10\",\"169.254.0.0/16\"]}}," \
-    "{\"ipBlock\":{\"cidr\":\"::/0\",\"except\":[\"fc00::/7\",\"fe80::/10\"]}}]}"
+/* Without what is private, the machine's own, or a cloud's services beside its metadata. */
+#define INTERNET                                                                             \
+    "{\"to\":[{\"ipBlock\":{\"cidr\":\"0.0.0.0/0\",\"except\":[\"10.0.0.0/8\","              \
+    "\"172.16.0.0/12\",\"192.168.0.0/16\",\"100.64.0.0/10\",\"169.254.0.0/16\","             \
+    "\"168.63.129.16/32\",\"192.0.0.0/24\",\"198.18.0.0/15\",\"127.0.0.0/8\",\"0.0.0.0/8\"," \
+    "\"224.0.0.0/4\"]}},"                                                                    \
+    "{\"ipBlock\":{\"cidr\":\"::/0\",\"except\":[\"fc00::/7\",\"fe80::/10\",\"ff00::/8\"]}}]}"
 
 void pod_put_policy(enum pod_network network, struct tn_buf *out)
 {
