@@ -186,10 +186,7 @@ int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn f
 
 bool pods_by_proxy(const struct pods *p)
 {
-    int reach = p->host->config->kubernetes.reach;
-
-    return reach == TN_KUBERNETES_PROXY ||
-           (reach == TN_KUBERNETES_AUTO && !kube_is_inside(p->kube));
+    return p->host->config->kubernetes.reach != TN_KUBERNETES_POD;
 }
 
 char *pods_address(const struct pods *p, const struct tn_json *pod, const char *name)
