@@ -234,7 +234,7 @@ static const struct tn_field kubernetes_rows[] = {
     TN_STRING("resource_cpu_limit", KUBERNETES, resource_cpu_limit, .flags = NULLABLE,
               .env = "TENDON_KUBERNETES_RESOURCE_CPU_LIMIT", .help = "processors at most"),
     TN_STRING("resource_ephemeral_limit", KUBERNETES, resource_ephemeral_limit, .flags = NULLABLE,
-              .env = "TENDON_KUBERNETES_RESOURCE_EPHEMERAL_LIMIT",
+              .fallback = "8Gi", .env = "TENDON_KUBERNETES_RESOURCE_EPHEMERAL_LIMIT",
               .help = "disk at most, without the workspace's claim"),
     TN_STRING("gpu_resource", KUBERNETES, gpu_resource, .fallback = "nvidia.com/gpu",
               .env = "TENDON_KUBERNETES_GPU_RESOURCE", .help = "resource that GPUs are"),

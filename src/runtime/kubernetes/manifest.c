@@ -23,10 +23,12 @@ static bool is_own_port(int64_t port)
 
 bool pod_has_port(const struct tn_spec *spec, int port)
 {
+    if (port == POD_PORT_HAND)
+        return false;
     for (size_t i = 0; i < spec->ports.count; i++)
         if (spec->ports.items[i] == port)
             return true;
-    return is_own_port(port) && port != POD_PORT_HAND;
+    return is_own_port(port);
 }
 
 /* --- quantities ------------------------------------------------------------------------------- */
@@ -177,6 +179,8 @@ static void put_annotations(const struct pod_plan *p, struct tn_jw *w)
     tn_jw_object(w);
     if (spec->name)
         tn_jw_kstr(w, "tendon.dev/name", spec->name);
+    if (p->anonymous)
+        tn_jw_kstr(w, POD_ANONYMOUS, "true");
     if (tn_json_count(spec->labels)) {
         tn_autobuf struct tn_buf text = TN_BUF_INIT(POD_MANIFEST_MAX);
         struct tn_jw labels = tn_jw(&text);

@@ -307,7 +307,7 @@ static int ask_metrics(const struct pods *p, const char *pod, struct tn_usage *o
     const struct tn_json *first = tn_json_at(tn_json_get(answer, "containers"), 0);
     if (pod_quantity(tn_json_get_str(tn_json_get(first, "usage"), "memory", ""), &bytes) < 0)
         return -1;
-    out->memory = (int64_t)bytes;
+    out->memory = bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
     return 0;
 }
 
