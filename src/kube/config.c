@@ -384,7 +384,7 @@ static int take_account(struct kube_access *a, const struct kube_options *o, str
                        "of a cluster");
     tn_autofree char *server =
         tn_asprintf("https://%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
-    a->inside = a->rotates = true;
+    a->rotates = true;
     a->config = tn_strdup("");
     a->context = tn_strdup("");
     a->source = tn_strdup("the service account of this pod");

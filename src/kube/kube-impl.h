@@ -15,7 +15,7 @@ struct kube_access {
     char *config, *context; /* which read again give the same */
     char *source, *user;    /* for people */
     char *server, *namespace, *server_name, *proxy, *ca;
-    bool insecure, inside;
+    bool insecure;
     char *token, *cert, *key;
     bool rotates;            /* something of it is in a file of its own */
     struct tn_json *plugin;  /* the member "exec", or NULL */

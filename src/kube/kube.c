@@ -210,11 +210,6 @@ const char *kube_source(const struct kube *k)
     return k->first->source;
 }
 
-bool kube_is_inside(const struct kube *k)
-{
-    return k->first->inside;
-}
-
 bool kube_is_insecure(const struct kube *k)
 {
     return k->first->insecure;

@@ -32,7 +32,6 @@ void kube_close(struct kube *k); /* no call may be under way */
 const char *kube_server(const struct kube *k); /* "https://HOST:PORT[/PATH]" */
 const char *kube_namespace(const struct kube *k);
 const char *kube_source(const struct kube *k); /* for people: "context X of FILE" */
-bool kube_is_inside(const struct kube *k);     /* by the account of the pod that we are in */
 bool kube_is_insecure(const struct kube *k);   /* insecure-skip-tls-verify: said loudly */
 
 /* Text of others (a Status, an event, an annotation) as one printable line of at most 400 bytes; on

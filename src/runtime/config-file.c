@@ -248,8 +248,7 @@ static const struct {
     {"modal", "tunnel_url", "says who is sent your key"},
     {"daytona", "api_url", "says who is sent your key"},
     {"daytona", "toolbox_url", "says who is sent your key"},
-    {"kubernetes", "kubeconfig", "says who is sent your key"},
-    {"kubernetes", "context", "says who is sent your key"},
+    {"kubernetes", "*", "decides what happens in your cluster"},
     {"core", "daytona_api_url", "says who is sent your key"},
     {"security", "analyzer_path", "names programs of this machine"},
     {"security", "analyzers", JUDGES},
@@ -265,16 +264,33 @@ static const struct {
     {"security", "grayswan", JUDGES},
 };
 
+/* Of sections with a row for all keys ("*"): the rest. */
+static const char *const harmless[] = {
+    "resource_cpu_request", "resource_memory_request", "resource_memory_limit",
+    "resource_cpu_limit",   "pvc_storage_size",        NULL,
+};
+
+static const char *why_not_implied(const char *section, const char *key)
+{
+    for (size_t i = 0; i < TN_COUNT(not_implied); i++)
+        if (strcmp(section, not_implied[i].section) == 0 &&
+            (strcmp(key, not_implied[i].key) == 0 ||
+             (strcmp("*", not_implied[i].key) == 0 && !is_among(harmless, key))))
+            return not_implied[i].what;
+    return NULL;
+}
+
 static int refuse_implied(const char *section, const struct tn_toml *table, struct tn_error *err)
 {
-    for (size_t i = 0; i < TN_COUNT(not_implied); i++) {
-        const struct tn_toml *v = tn_toml_get(table, not_implied[i].key);
-        if (v && strcmp(section, not_implied[i].section) == 0)
+    for (size_t i = 0, n = tn_toml_count(table); i < n; i++) {
+        const char *key = tn_toml_key_at(table, i, NULL);
+        const char *why = why_not_implied(section, key);
+        if (why)
             return tn_fail(err, TN_E_DENIED,
                            "line %d: %s %s, which a config.toml that merely lies in the current "
                            "directory may not do; name the file with --config or TENDON_CONFIG, "
                            "or use ~/.config/tendon/config.toml",
-                           tn_toml_line(v), not_implied[i].key, not_implied[i].what);
+                           tn_toml_line(tn_toml_at(table, i)), key, why);
     }
     return 0;
 }

@@ -201,8 +201,9 @@ static const struct tn_field kubernetes_rows[] = {
               .help = "context of them [the current one]"),
     TN_WORD("reach", KUBERNETES, reach, reaches, .fallback = "auto",
             .env = "TENDON_KUBERNETES_REACH",
-            .help = "how hands are reached: pod (its address), proxy (of the API server), or auto: "
-                    "pod where this program runs in the cluster"),
+            .help = "how hands are reached: proxy (of the API server, by the pod's name), pod (its "
+                    "address: for one tenant alone, as addresses are reused and a hand does not "
+                    "prove who it is), or auto: proxy"),
     TN_STRING("hand_image", KUBERNETES, hand_image, .flags = NULLABLE,
               .env = "TENDON_KUBERNETES_HAND_IMAGE",
               .help = "image that is the hand alone [none: it is put in by exec]"),
@@ -233,7 +234,7 @@ static const struct tn_field kubernetes_rows[] = {
     TN_STRING("resource_cpu_limit", KUBERNETES, resource_cpu_limit, .flags = NULLABLE,
               .env = "TENDON_KUBERNETES_RESOURCE_CPU_LIMIT", .help = "processors at most"),
     TN_STRING("resource_ephemeral_limit", KUBERNETES, resource_ephemeral_limit, .flags = NULLABLE,
-              .env = "TENDON_KUBERNETES_RESOURCE_EPHEMERAL_LIMIT",
+              .fallback = "8Gi", .env = "TENDON_KUBERNETES_RESOURCE_EPHEMERAL_LIMIT",
               .help = "disk at most, without the workspace's claim"),
     TN_STRING("gpu_resource", KUBERNETES, gpu_resource, .fallback = "nvidia.com/gpu",
               .env = "TENDON_KUBERNETES_GPU_RESOURCE", .help = "resource that GPUs are"),

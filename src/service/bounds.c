@@ -91,6 +91,7 @@ static const struct {
 struct said {
     struct tn_opt_double of[LIMITS];
     const char *where; /* "jail": the section of its settings */
+    unsigned keeps;    /* of a runtime: limits that a service can impose there, as bits */
 };
 
 static int take_size(const char *where, const char *name, const char *text,
@@ -137,7 +138,9 @@ static int spec_says(const struct tn_spec *spec, struct said *out, struct tn_err
 static int runtime_says(const struct tn_config *c, const char *runtime, struct said *out,
                         struct tn_error *err)
 {
-    *out = (struct said){.where = runtime};
+    /* The steward looks at disks: a limit of a jail's is one in memory. */
+    *out = (struct said){.where = runtime,
+                         .keeps = 1u << MEMORY | 1u << CPUS | 1u << PIDS | 1u << OPEN_FILES};
     if (strcmp(runtime, "jail") == 0) {
         out->of[CPUS] = always(c->jail.cpus);
         out->of[PIDS] = always((double)c->jail.pids);
@@ -153,6 +156,7 @@ static int runtime_says(const struct tn_config *c, const char *runtime, struct s
         return take_size("docker.", "memory", c->docker.memory, &out->of[MEMORY], err);
     }
     if (strcmp(runtime, "kubernetes") == 0) {
+        out->keeps = 1u << MEMORY | 1u << CPUS | 1u << DISK; /* the others: podPidsLimit */
         take_quantity(c->kubernetes.resource_memory_limit, &out->of[MEMORY]);
         take_quantity(c->kubernetes.resource_cpu_limit, &out->of[CPUS]);
         take_quantity(c->kubernetes.resource_ephemeral_limit, &out->of[DISK]);
@@ -250,7 +254,11 @@ static void impose(struct tn_spec *spec, int i, double most)
     case OPEN_FILES:
         spec->open_files = (struct tn_opt_int){.set = true, .value = (int64_t)most};
         break;
-    default: /* the steward looks at disks: a limit of a jail's is one in memory */
+    case DISK:
+        free(spec->disk);
+        spec->disk = tn_asprintf("%.0f", most);
+        break;
+    default:
         break;
     }
 }
@@ -269,7 +277,8 @@ static int settle_limit(const struct words *w, int i, double factor, struct tn_s
         return 0;
     if (wish->set || (by > 1 && wanted > 0))
         return refuse_limit(i, wanted, factor, most, name, err);
-    impose(spec, i, by > 1 ? most / by : most);
+    if (w->runtime.keeps & 1u << i)
+        impose(spec, i, by > 1 ? most / by : most);
     return 0;
 }
 

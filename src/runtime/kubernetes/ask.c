@@ -2,8 +2,9 @@
 #include "base/clock.h"
 #include "runtime/kubernetes/pods.h"
 
-enum { MAKE_TRIES = 12 };    /* of a conflict that is none about the name, such as one of quotas */
-#define STORAGE_SECONDS 60.0 /* that it is known whether there is storage */
+/* Of a conflict that is none about the name, such as one of quotas. */
+enum { MAKE_TRIES = 12 };
+#define KNOWN_SECONDS 60.0 /* that it is known whether there is storage, or a policy */
 
 /* Kinds that are not in the core group. */
 static const struct {
@@ -229,7 +230,7 @@ int pods_have_storage(struct pods *p, bool *has, int64_t deadline, struct tn_err
         *has = is_default_class(tn_json_at(items, i));
     pthread_mutex_lock(&p->lock);
     p->has_storage = *has;
-    p->storage_until = tn_deadline_in(STORAGE_SECONDS);
+    p->storage_until = tn_deadline_in(KNOWN_SECONDS);
     pthread_mutex_unlock(&p->lock);
     return 0;
 }
@@ -244,7 +245,7 @@ int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadlin
     struct tn_error why = {0};
 
     pthread_mutex_lock(&p->lock);
-    bool has = network == POD_NETWORK_BRIDGE || p->has_policy[network];
+    bool has = network == POD_NETWORK_BRIDGE || tn_now() < p->policy_until[network];
     pthread_mutex_unlock(&p->lock);
     if (has)
         return 0;
@@ -255,7 +256,7 @@ int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadlin
     if (!there && kube_call(p->kube, &call, NULL, deadline, &why) < 0 && why.code != TN_E_CONFLICT)
         return tn_fail(err, why.code, "network policy %s: %s", name, why.text);
     pthread_mutex_lock(&p->lock);
-    p->has_policy[network] = true;
+    p->policy_until[network] = tn_deadline_in(KNOWN_SECONDS);
     pthread_mutex_unlock(&p->lock);
     return 0;
 }

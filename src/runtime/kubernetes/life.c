@@ -270,6 +270,14 @@ static int end_pod(const struct pods *p, const struct tn_subject *s, const struc
                : pods_await_end(p, "pods", name, deadline, err);
 }
 
+/* The subject says it at its create alone; the Secret keeps it. */
+static bool is_anonymous(const struct tn_json *secret)
+{
+    const struct tn_json *notes = tn_json_get(tn_json_get(secret, "metadata"), "annotations");
+
+    return tn_json_has(notes, POD_ANONYMOUS);
+}
+
 static int drive_running(struct pods *p, const struct tn_subject *s, const struct view *v,
                          bool kept, struct tn_place *place, int64_t deadline, struct tn_error *err)
 {
@@ -278,7 +286,8 @@ static int drive_running(struct pods *p, const struct tn_subject *s, const struc
                             .mark = p->mark,
                             .namespace = p->namespace,
                             .owner = pods_uid(v->secret),
-                            .kept = kept};
+                            .kept = kept,
+                            .anonymous = is_anonymous(v->secret)};
     autopodcause struct pod_cause cause = {.status = TN_STATUS_STOPPED};
 
     if (v->pod)
@@ -327,13 +336,16 @@ static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t 
 
     if (read_ref(p, s, &stopped, err) < 0)
         return -1;
-    for (size_t i = 0; i < TN_COUNT(all); i++) {
-        tn_autofree char *name = pod_name(s->id, all[i].after);
+    /* All are told to go before one is waited for. */
+    for (size_t i = 0; i < 2 * TN_COUNT(all); i++) {
+        const char *kind = all[i % TN_COUNT(all)].kind;
+        tn_autofree char *name = pod_name(s->id, all[i % TN_COUNT(all)].after);
         tn_autojson struct tn_json *object = NULL;
         struct tn_error why = {0};
-        if (pods_get(p, all[i].kind, name, s->id, &object, deadline, &why) < 0 ||
-            (object && (pods_delete(p, all[i].kind, name, pods_uid(object), deadline, &why) < 0 ||
-                        pods_await_end(p, all[i].kind, name, deadline, &why) < 0)))
+        if (pods_get(p, kind, name, s->id, &object, deadline, &why) < 0 ||
+            (object &&
+             (i < TN_COUNT(all) ? pods_delete(p, kind, name, pods_uid(object), deadline, &why)
+                                : pods_await_end(p, kind, name, deadline, &why)) < 0))
             first = first.code ? first : why;
     }
     return first.code ? tn_fail(err, first.code, "%s", first.text) : 0;
@@ -384,8 +396,10 @@ static int note_own(enum kube_change change, const struct tn_json *object, void 
 {
     struct listing *l = ctx;
     const char *id = change == KUBE_ADDED ? pods_own_id(l->p, object) : NULL;
+    tn_autofree char *name = id ? pod_name(id, "-key") : NULL;
 
-    if (id)
+    /* A copy of the labels is no sandbox. */
+    if (id && strcmp(tn_json_get_str(tn_json_get(object, "metadata"), "name", ""), name) == 0)
         tn_buf_add(&l->ids, id, strlen(id) + 1);
     return change == KUBE_SYNCED;
 }

@@ -23,10 +23,12 @@ static bool is_own_port(int64_t port)
 
 bool pod_has_port(const struct tn_spec *spec, int port)
 {
+    if (port == POD_PORT_HAND)
+        return false;
     for (size_t i = 0; i < spec->ports.count; i++)
         if (spec->ports.items[i] == port)
             return true;
-    return is_own_port(port) && port != POD_PORT_HAND;
+    return is_own_port(port);
 }
 
 /* --- quantities ------------------------------------------------------------------------------- */
@@ -177,6 +179,8 @@ static void put_annotations(const struct pod_plan *p, struct tn_jw *w)
     tn_jw_object(w);
     if (spec->name)
         tn_jw_kstr(w, "tendon.dev/name", spec->name);
+    if (p->anonymous)
+        tn_jw_kstr(w, POD_ANONYMOUS, "true");
     if (tn_json_count(spec->labels)) {
         tn_autobuf struct tn_buf text = TN_BUF_INIT(POD_MANIFEST_MAX);
         struct tn_jw labels = tn_jw(&text);
@@ -308,10 +312,13 @@ int pod_put_ingress(const struct pod_plan *p, int port, struct tn_buf *out, stru
     "{\"ports\":[{\"port\":53,\"protocol\":\"UDP\"},{\"port\":53}," \
     "{\"port\":5353,\"protocol\":\"UDP\"},{\"port\":5353}],"        \
     "\"to\":[{\"namespaceSelector\":{}}]}"
-#define INTERNET                                                                    \
-    "{\"to\":[{\"ipBlock\":{\"cidr\":\"0.0.0.0/0\",\"except\":[\"10.0.0.0/8\","     \
-    "\"172.16.0.0/12\",\"192.168.0.0/16\",\"100.64.0.0/10\",\"169.254.0.0/16\"]}}," \
-    "{\"ipBlock\":{\"cidr\":\"::/0\",\"except\":[\"fc00::/7\",\"fe80::/10\"]}}]}"
+/* Without what is private, the machine's own, or a cloud's services beside its metadata. */
+#define INTERNET                                                                             \
+    "{\"to\":[{\"ipBlock\":{\"cidr\":\"0.0.0.0/0\",\"except\":[\"10.0.0.0/8\","              \
+    "\"172.16.0.0/12\",\"192.168.0.0/16\",\"100.64.0.0/10\",\"169.254.0.0/16\","             \
+    "\"168.63.129.16/32\",\"192.0.0.0/24\",\"198.18.0.0/15\",\"127.0.0.0/8\",\"0.0.0.0/8\"," \
+    "\"224.0.0.0/4\"]}},"                                                                    \
+    "{\"ipBlock\":{\"cidr\":\"::/0\",\"except\":[\"fc00::/7\",\"fe80::/10\",\"ff00::/8\"]}}]}"
 
 void pod_put_policy(enum pod_network network, struct tn_buf *out)
 {

@@ -46,9 +46,8 @@ static bool is_set(const char *text)
     return text && *text;
 }
 
-enum pod_network pod_choose_network(const struct tn_spec *spec, bool *said)
+enum pod_network pod_choose_network(const struct tn_spec *spec)
 {
-    *said = spec->network != TN_NETWORK_DEFAULT;
     return spec->network == TN_NETWORK_NONE     ? POD_NETWORK_NONE
            : spec->network == TN_NETWORK_BRIDGE ? POD_NETWORK_BRIDGE
                                                 : POD_NETWORK_OPEN;
@@ -204,6 +203,10 @@ int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct
         return -1;
     if (!spec) /* the settings alone */
         return 0;
+    if (tn_config_wants_gvisor(config, spec) && !is_set(k->runtime_class_gvisor))
+        return tn_fail(err, TN_E_UNSUPPORTED,
+                       "isolation gvisor: there is no runtime class for it "
+                       "(kubernetes.runtime_class_gvisor)");
     if (check_wishes(spec, err) < 0 || check_volumes(k, spec, err) < 0 ||
         tn_spec_limits(spec, &limits, err) < 0)
         return -1;
@@ -285,6 +288,7 @@ struct resource {
 
 static char *amount(double value)
 {
+    value = value < 0x1p52 ? value : 0x1p52; /* above it a thousandfold is no number */
     return value == (double)(int64_t)value ? tn_asprintf("%lld", (long long)value)
                                            : tn_asprintf("%lldm", (long long)(value * 1000 + 0.5));
 }
@@ -300,7 +304,8 @@ static void put_resource(const struct resource *r, bool limit, struct tn_jw *w)
         pod_quantity(r->request, &least);
     if (most > 0 && least > most)
         least = most;
-    if ((limit ? most : least) <= 0)
+    /* A request of 0 is said: without one it would be the limit. */
+    if (limit ? most <= 0 : least <= 0 && !(most > 0 && is_set(r->request)))
         return;
     text = amount(limit ? most : least);
     tn_jw_kstr(w, r->name, text);
@@ -316,7 +321,7 @@ static void put_resources(const struct pod_plan *p, struct tn_jw *w)
     const struct resource all[] = {
         {"cpu", l.cpus, k->resource_cpu_request, k->resource_cpu_limit},
         {"memory", (double)l.memory, k->resource_memory_request, k->resource_memory_limit},
-        {"ephemeral-storage", (double)l.disk, NULL, k->resource_ephemeral_limit},
+        {"ephemeral-storage", (double)l.disk, "0", k->resource_ephemeral_limit},
         {k->gpu_resource, count_gpus(spec->gpus), NULL, NULL},
     };
     static const char *const kinds[] = {"requests", "limits"};
@@ -359,9 +364,18 @@ static void put_claim_mount(const struct tn_volume *v, const char *name, struct 
 
 static void put_claim_volume(const struct tn_volume *v, const char *name, struct tn_jw *w)
 {
-    pod_json(w, NULL, "{\"name\":%s,\"persistentVolumeClaim\":{\"claimName\":%s}}", name, v->host);
+    pod_json(w, NULL,
+             v->read_only
+                 ? "{\"name\":%s,\"persistentVolumeClaim\":{\"claimName\":%s,\"readOnly\":true}}"
+                 : "{\"name\":%s,\"persistentVolumeClaim\":{\"claimName\":%s}}",
+             name, v->host);
 }
 
+/* What installing packages and changing users takes: neither raw sockets nor devices. */
+#define ROOT                                                                                       \
+    "{\"allowPrivilegeEscalation\":false,\"capabilities\":{\"drop\":[\"ALL\"],\"add\":["           \
+    "\"CHOWN\",\"DAC_OVERRIDE\",\"FOWNER\",\"FSETID\",\"KILL\",\"SETGID\",\"SETUID\",\"SETPCAP\"," \
+    "\"NET_BIND_SERVICE\",\"SYS_CHROOT\"]}}"
 #define RESTRICTED "{\"allowPrivilegeEscalation\":false,\"capabilities\":{\"drop\":[\"ALL\"]}}"
 
 static void put_container(const struct pod_plan *p, struct tn_jw *w)
@@ -376,6 +390,9 @@ static void put_container(const struct pod_plan *p, struct tn_jw *w)
     tn_jw_object(w);
     tn_jw_kstr(w, "name", POD_CONTAINER);
     tn_jw_kstr(w, "image", image_of(c, spec));
+    /* What another has pulled with a login is on the node: whoever is anonymous asks again. */
+    if (p->anonymous)
+        tn_jw_kstr(w, "imagePullPolicy", "Always");
     put_command(p, w);
     tn_jw_kstr(w, "workingDir", pod_workspace(c, spec));
     pod_json(w, "envFrom", "[{\"secretRef\":{\"name\":%s}}]", secret);
@@ -387,7 +404,7 @@ static void put_container(const struct pod_plan *p, struct tn_jw *w)
     /* As root it can install what it likes in itself; privileged only if the operator says so. */
     pod_json(w, "securityContext",
              c->kubernetes.privileged ? "{\"privileged\":true}"
-             : root                   ? "{\"allowPrivilegeEscalation\":false}"
+             : root                   ? ROOT
                                       : RESTRICTED);
     pod_json(w, "readinessProbe",
              "{\"httpGet\":{\"path\":\"/alive\",\"port\":\"http\"},\"periodSeconds\":1,"
@@ -459,7 +476,8 @@ static void put_security(const struct pod_plan *p, struct tn_jw *w)
     tn_jw_kint(w, "runAsUser", uid);
     tn_jw_kbool(w, "runAsNonRoot", uid != 0);
     if (uid) {
-        tn_jw_kint(w, "fsGroup", uid); /* volumes are its own */
+        /* Volumes are its own; but files of an operator's claim do not change hands by a wish. */
+        tn_jw_kint(w, "fsGroup", p->subject->spec->volumes.count ? USUAL_UID : uid);
         tn_jw_kstr(w, "fsGroupChangePolicy", "OnRootMismatch");
     }
     if (!p->config->kubernetes.privileged)
@@ -483,7 +501,7 @@ static void put_placement(const struct pod_plan *p, struct tn_jw *w)
     if (tn_config_wants_gvisor(p->config, spec))
         put_member(w, "runtimeClassName", k->runtime_class_gvisor);
     /* Whoever is anonymous pulls without the operator's login. */
-    if (is_set(k->image_pull_secret) && !p->subject->anonymous)
+    if (is_set(k->image_pull_secret) && !p->anonymous)
         pod_json(w, "imagePullSecrets", "[{\"name\":%s}]", k->image_pull_secret);
     if (is_set(k->node_selector_key) && is_set(k->node_selector_val)) {
         tn_jw_key(w, "nodeSelector");
@@ -507,7 +525,9 @@ int pod_put_pod(const struct pod_plan *p, struct tn_buf *out, struct tn_error *e
     tn_jw_kbool(&w, "enableServiceLinks", false);
     tn_jw_kint(&w, "terminationGracePeriodSeconds", 2);
     if (spec->wall_time.set && spec->wall_time.value > 0)
-        tn_jw_kint(&w, "activeDeadlineSeconds", (int64_t)(spec->wall_time.value + 0.999));
+        tn_jw_kint(&w, "activeDeadlineSeconds",
+                   spec->wall_time.value < INT32_MAX - 1 ? (int64_t)(spec->wall_time.value + 0.999)
+                                                         : INT32_MAX);
     put_placement(p, &w);
     if (put_yaml(&p->config->kubernetes, &w, err) < 0)
         return -1;

@@ -20,6 +20,7 @@
 #define POD_STATE "tendon.dev/state"
 #define POD_ID "tendon.dev/id"
 #define POD_NETWORK "tendon.dev/network"
+#define POD_ANONYMOUS "tendon.dev/anonymous" /* an annotation of the Secret */
 #define POD_CONTAINER "runtime"
 
 #define POD_HAND TN_INSIDE "/hand"
@@ -50,6 +51,7 @@ struct pod_plan {
     const char *mark, *namespace;
     const char *owner; /* uid of the Secret; NULL for that one itself */
     bool kept;         /* the workspace is a claim */
+    bool anonymous;    /* its image is pulled without the operator's login */
     enum pod_network network;
 };
 
@@ -57,8 +59,7 @@ struct pod_plan {
 char *pod_name(const char *id, const char *after);
 /* What no pod can have, or this configuration does not allow; also wrong settings, by name. */
 int pod_check(const struct tn_config *config, const struct tn_spec *spec, struct tn_error *err);
-/* The network of such a spec; *said: somebody has named it. */
-enum pod_network pod_choose_network(const struct tn_spec *spec, bool *said);
+enum pod_network pod_choose_network(const struct tn_spec *spec);
 const char *pod_workspace(const struct tn_config *config, const struct tn_spec *spec);
 /* Who it runs as. */
 int64_t pod_uid(const struct tn_config *config, const struct tn_spec *spec);
@@ -113,9 +114,9 @@ struct pods {
     struct kube *kube;
     const char *namespace;
     char mark[17];
-    pthread_mutex_t lock;               /* of what follows */
-    bool has_policy[POD_NETWORK_COUNT]; /* it was seen */
-    int64_t storage_until;              /* what follows holds */
+    pthread_mutex_t lock;                    /* of what follows */
+    int64_t policy_until[POD_NETWORK_COUNT]; /* it was seen: not looked for before then */
+    int64_t storage_until;                   /* what follows holds */
     bool has_storage;
 };
 
@@ -147,7 +148,7 @@ int pods_settle(const struct pods *p, const struct tn_subject *s, struct tn_plac
  * the cause is then what that says. */
 int pods_await_hand(const struct pods *p, const struct tn_subject *s, const struct tn_json *from,
                     struct pod_cause *cause, int64_t deadline, struct tn_error *err);
-/* The network of a plan.  One that nobody has named is open where there can be policies. */
+/* The network of a plan, whose policy is there then. */
 int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
                         struct tn_error *err);
 

@@ -152,20 +152,19 @@ int pods_settle(const struct pods *p, const struct tn_subject *s, struct tn_plac
     return 0;
 }
 
-/* A network that nobody has named is open where there can be policies. */
+/* Never a wider one than was meant: who bounds a tenant's network relies on it. */
 int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
                         struct tn_error *err)
 {
     struct tn_error why = {0};
-    bool said;
 
-    plan->network = pod_choose_network(plan->subject->spec, &said);
+    plan->network = pod_choose_network(plan->subject->spec);
     if (pods_ensure_policy(p, plan->network, deadline, &why) == 0)
         return 0;
-    if (said || why.code != TN_E_DENIED)
-        return tn_fail(err, why.code, "%s", why.text);
-    plan->network = POD_NETWORK_BRIDGE;
-    return 0;
+    return tn_fail(err, why.code, "%s%s", why.text,
+                   why.code == TN_E_DENIED
+                       ? " (somebody who may has to make it; network bridge does without)"
+                       : "");
 }
 
 int pods_start(struct pods *p, struct pod_plan *plan, struct tn_place *place, int64_t deadline,
@@ -219,8 +218,11 @@ static int create(struct pods *p, const struct tn_subject *s, struct tn_place *p
     tn_autobuf struct tn_buf body = TN_BUF_INIT(POD_MANIFEST_MAX);
     tn_autofree char *name = pod_name(s->id, "-key");
     tn_autojson struct tn_json *secret = NULL;
-    struct pod_plan plan = {
-        .config = p->host->config, .subject = s, .mark = p->mark, .namespace = p->namespace};
+    struct pod_plan plan = {.config = p->host->config,
+                            .subject = s,
+                            .mark = p->mark,
+                            .namespace = p->namespace,
+                            .anonymous = s->anonymous};
 
     if (pod_check(p->host->config, s->spec, err) < 0 ||
         pods_choose_network(p, &plan, deadline, err) < 0 ||

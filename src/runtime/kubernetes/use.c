@@ -186,10 +186,7 @@ int pods_logs(void *engine, const struct tn_subject *s, bool follow, tn_log_fn f
 
 bool pods_by_proxy(const struct pods *p)
 {
-    int reach = p->host->config->kubernetes.reach;
-
-    return reach == TN_KUBERNETES_PROXY ||
-           (reach == TN_KUBERNETES_AUTO && !kube_is_inside(p->kube));
+    return p->host->config->kubernetes.reach != TN_KUBERNETES_POD;
 }
 
 char *pods_address(const struct pods *p, const struct tn_json *pod, const char *name)
@@ -310,7 +307,7 @@ static int ask_metrics(const struct pods *p, const char *pod, struct tn_usage *o
     const struct tn_json *first = tn_json_at(tn_json_get(answer, "containers"), 0);
     if (pod_quantity(tn_json_get_str(tn_json_get(first, "usage"), "memory", ""), &bytes) < 0)
         return -1;
-    out->memory = (int64_t)bytes;
+    out->memory = bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
     return 0;
 }
 

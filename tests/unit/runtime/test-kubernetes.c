@@ -277,7 +277,7 @@ static void test_a_pod(void **state)
     has(pod, "spec|containers|0|securityContext",
         "{\"allowPrivilegeEscalation\":false,\"capabilities\":{\"drop\":[\"ALL\"]}}");
     has(pod, "spec|containers|0|resources",
-        "{\"requests\":{\"cpu\":\"500m\",\"memory\":\"536870912\"},\"limits\":{\"cpu\":\"500m\","
+        "{\"requests\":{\"cpu\":\"500m\",\"memory\":\"536870912\",\"ephemeral-storage\":\"0\"},\"limits\":{\"cpu\":\"500m\","
         "\"memory\":\"536870912\",\"ephemeral-storage\":\"1073741824\",\"nvidia.com/gpu\":\"2\"}}");
     has(pod, "spec|containers|0|envFrom",
         "[{\"secretRef\":{\"name\":\"openhands-runtime-abcdefghij-key\"}}]");
@@ -292,7 +292,7 @@ static void test_a_pod(void **state)
         "[{\"name\":\"hand\",\"emptyDir\":{}},{\"name\":\"workspace-volume\","
         "\"persistentVolumeClaim\":{\"claimName\":\"openhands-runtime-abcdefghij-pvc\"}},"
         "{\"name\":\"home\",\"emptyDir\":{}},{\"name\":\"tmp\",\"emptyDir\":{}},{\"name\":\"claim-0\",\"persistentVolumeClaim\":{"
-        "\"claimName\":\"data\"}}]");
+        "\"claimName\":\"data\",\"readOnly\":true}}]");
     has(pod, "spec|containers|0|volumeMounts|4",
         "{\"name\":\"claim-0\",\"mountPath\":\"/data\",\"readOnly\":true}");
 }
@@ -305,15 +305,18 @@ static void test_other_pods(void **state)
     set(w, "kubernetes.image_pull_secret", "login");
     want(w, "{\"user\":\"0\"}");
     w->plan.kept = false;
-    w->subject.anonymous = true;
+    w->plan.anonymous = true;
     tn_autojson struct tn_json *pod = made(w, pod_put_pod);
     has(pod, "spec|initContainers", "null");
     has(pod, "spec|imagePullSecrets", "null");
+    has(pod, "spec|containers|0|imagePullPolicy", "\"Always\"");
     has(pod, "spec|containers|0|command|0", "\"sh\"");
     has(pod, "spec|containers|0|resources",
-        "{\"requests\":{\"cpu\":\"1\",\"memory\":\"1073741824\"},\"limits\":{"
-        "\"memory\":\"2147483648\"}}");
-    has(pod, "spec|containers|0|securityContext", "{\"allowPrivilegeEscalation\":false}");
+        "{\"requests\":{\"cpu\":\"1\",\"memory\":\"1073741824\",\"ephemeral-storage\":\"0\"},"
+        "\"limits\":{\"memory\":\"2147483648\",\"ephemeral-storage\":\"8589934592\"}}");
+    has(pod, "spec|containers|0|securityContext|capabilities",
+        "{\"drop\":[\"ALL\"],\"add\":[\"CHOWN\",\"DAC_OVERRIDE\",\"FOWNER\",\"FSETID\",\"KILL\","
+        "\"SETGID\",\"SETUID\",\"SETPCAP\",\"NET_BIND_SERVICE\",\"SYS_CHROOT\"]}");
     has(pod, "spec|securityContext|runAsUser", "0");
     has(pod, "spec|volumes",
         "[{\"name\":\"hand\",\"emptyDir\":{}},{\"name\":\"workspace-volume\",\"emptyDir\":{}}]");
@@ -337,11 +340,13 @@ static void test_a_secret(void **state)
     want(w,
          "{\"name\":\"web\",\"env\":{\"A\":\"mine\",\"port\":\"1\"},\"labels\":{\"a.b\":\"c d\"}}");
     w->plan.owner = NULL;
+    w->plan.anonymous = true;
     tn_autojson struct tn_json *secret = made(w, pod_put_secret);
     has(secret, "metadata|name", "\"openhands-runtime-abcdefghij-key\"");
     has(secret, "metadata|ownerReferences", "null");
     has(secret, "metadata|annotations",
-        "{\"tendon.dev/name\":\"web\",\"tendon.dev/labels\":\"{\\\"a.b\\\":\\\"c d\\\"}\"}");
+        "{\"tendon.dev/name\":\"web\",\"tendon.dev/anonymous\":\"true\","
+        "\"tendon.dev/labels\":\"{\\\"a.b\\\":\\\"c d\\\"}\"}");
     has(secret, "stringData",
         "{\"A\":\"mine\",\"port\":\"1\",\"B\":\"$(x)\",\"VSCODE_PORT\":\"8081\","
         "\"APP_PORT_1\":\"30082\",\"APP_PORT_2\":\"30083\",\"PYTHONUNBUFFERED\":\"1\","
@@ -358,7 +363,7 @@ static void test_ways_for_people(void **state)
     set(w, "kubernetes.ingress_domain", "example.org");
     set(w, "kubernetes.ingress_tls_secret", "tls");
     set(w, "kubernetes.pvc_storage_class", "fast");
-    want(w, "{\"ports\":[3000]}");
+    want(w, "{\"ports\":[3000,8080]}");
     claim = made(w, pod_put_claim);
     has(claim, "spec",
         "{\"accessModes\":[\"ReadWriteOnce\"],\"storageClassName\":\"fast\",\"resources\":{"
@@ -417,6 +422,25 @@ static void test_what_cannot_be(void **state)
     want(w,
          "{\"memory\":\"64m\",\"cpus\":1,\"disk\":\"64m\",\"wall_time\":60,\"network\":\"none\"}");
     assert_int_equal(pod_check(&w->config, &w->spec, NULL), 0);
+    set(w, "kubernetes.runtime_class_gvisor", "");
+    want(w, "{\"isolation\":\"gvisor\"}");
+    struct tn_error err = {0};
+    assert_int_equal(pod_check(&w->config, &w->spec, &err), -1);
+    assert_int_equal(err.code, TN_E_UNSUPPORTED);
+}
+
+/* Its own user's, unless an operator's files are mounted; no number is too large. */
+static void test_wishes_have_ends(void **state)
+{
+    struct world *w = *state;
+
+    want(w, "{\"user\":\"2000\",\"wall_time\":1e300,\"cpus\":4096}");
+    tn_autojson struct tn_json *pod = made(w, pod_put_pod);
+    has(pod, "spec|activeDeadlineSeconds", "2147483647");
+    has(pod, "spec|securityContext|fsGroup", "2000");
+    want(w, "{\"volumes\":[\"data:/data\"]}");
+    tn_autojson struct tn_json *other = made(w, pod_put_pod);
+    has(other, "spec|securityContext|fsGroup", "1000");
 }
 
 static void test_wrong_settings_are_named(void **state)
@@ -469,6 +493,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_secret, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ways_for_people, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_cannot_be, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_wishes_have_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_settings_are_named, set_up, tear_down),
     };
 
