@@ -2,6 +2,13 @@
 #include "security/policy/detect.h"
 #include "security/policy/glob.h"
 
+/* Whether this is the end of a path, or one part more that fits all or nearly all: a star, and
+ * nothing else but signs of a pattern ("**", "?*", "[!.]*", ".*"). */
+static bool all_below(const char *rest)
+{
+    return !*rest || (*rest == '/' && strchr(rest, '*') && !rest[1 + strspn(rest + 1, "*?[]!^.")]);
+}
+
 /* Whole trees without which a machine is none. */
 static bool vital(const char *path)
 {
@@ -11,14 +18,16 @@ static bool vital(const char *path)
     size_t n;
 
     if (path[0] == '~')
-        return !path[strcspn(path, "/")] || strcmp(path, "~/*") == 0 || strcmp(path, "~/.*") == 0;
+        return all_below(path + strcspn(path, "/"));
     if (path[0] != '/')
         return false;
-    if (!path[1] || strcmp(path, "/*") == 0 || strcmp(path, "/.*") == 0)
+    if (!path[1] || all_below(path))
         return true;
     n = strcspn(path + 1, "/");
-    if (n >= sizeof name || (path[1 + n] && strcmp(path + 1 + n, "/*") != 0))
+    if (!all_below(path + 1 + n))
         return false;
+    if (n >= sizeof name) /* it may fit all; no directory of the system has a name like that */
+        return strcspn(path + 1, "*?[") < n;
     memcpy(name, path + 1, n);
     name[n] = '\0';
     for (const char *at = names; *at; at += n + (at[n] == ' ')) {
