@@ -68,10 +68,12 @@ int pods_exec(void *engine, const struct tn_subject *s, const char *const *argv,
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* sh PATH SIZE MODE: the input does not always end, so that the number of bytes counts. */
-#define WRITES                                                \
-    "set -e; case $1 in */*) mkdir -p \"${1%/*}/\" ;; esac; " \
-    "head -c \"$2\" >\"$1.new\"; chmod \"$3\" \"$1.new\"; mv -f \"$1.new\" \"$1\""
+/* sh PATH SIZE MODE: the input does not always end, so that the number of bytes counts; and it may
+ * end early, with the connection, while another try is on its way. */
+#define WRITES                                                                                    \
+    "set -e; case $1 in */*) mkdir -p \"${1%/*}/\" ;; esac; t=$1.new.$$; "                        \
+    "head -c \"$2\" >\"$t\"; [ \"$(wc -c <\"$t\")\" -eq \"$2\" ] || { rm -f \"$t\"; exit 98; }; " \
+    "chmod \"$3\" \"$t\"; mv -f \"$t\" \"$1\""
 
 static int put_file(const struct pods *p, const char *pod, const char *path, const void *bytes,
                     size_t n, mode_t mode, int64_t deadline, struct tn_error *err)
@@ -106,11 +108,11 @@ int pods_put(void *engine, const struct tn_subject *s, const char *path, const v
  * image that cannot tell is believed to be for this one. */
 static const char takes[] = "m=$(uname -m 2>/dev/null) || m=$4; "
                             "[ \"$m\" = \"$4\" ] || { echo \"$m\"; exit 99; }; " WRITES;
-enum { OTHER_MACHINE = 99 };
+enum { OTHER_MACHINE = 99, HAND_TRIES = 8 };
 
 /* Puts that file in as the hand.  *other: the sandbox's machine, if it is not that one. */
 static int put_hand(const struct pods *p, const char *pod, const char *path, const char *machine,
-                    struct tn_buf *other, int64_t deadline, struct tn_error *err)
+                    struct tn_buf *other, int cancel, int64_t deadline, struct tn_error *err)
 {
     tn_autofd int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
@@ -123,10 +125,20 @@ static int put_hand(const struct pods *p, const char *pod, const char *path, con
         return tn_fail_errno(err, errno, "%s", path);
     tn_autofree char *size = tn_asprintf("%lld", (long long)st.st_size);
     const char *const argv[] = {"sh", "-c", takes, "sh", POD_HAND, size, "755", machine, NULL};
-    int r = run(p, pod, argv, bytes, (size_t)st.st_size, other, &status, deadline, err);
+    struct tn_error why = {0};
+    int ms = 0, r = -1;
+    /* Doing it twice is doing it once: a connection that was cut is no reason to give up. */
+    for (int i = 0; i < HAND_TRIES && r < 0 && (i == 0 || why.code == TN_E_PEER); i++) {
+        if (i > 0 && kube_pause(&ms, 0, cancel, deadline, &why) < 0)
+            break;
+        tn_buf_reset(other);
+        r = run(p, pod, argv, bytes, (size_t)st.st_size, other, &status, deadline, &why);
+    }
     munmap(bytes, (size_t)st.st_size);
-    if (r < 0 || status == OTHER_MACHINE)
-        return r;
+    if (r < 0)
+        return tn_fail(err, why.code, "%s", why.text);
+    if (status == OTHER_MACHINE)
+        return 0;
     if (status)
         return said(other, status, err);
     tn_buf_reset(other);
@@ -141,7 +153,7 @@ int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t dead
     struct utsname here;
 
     uname(&here);
-    int r = put_hand(p, name, p->host->hand, here.machine, &other, deadline, err);
+    int r = put_hand(p, name, p->host->hand, here.machine, &other, s->cancel, deadline, err);
     if (r == 0 && other.len) {
         tn_autofree char *machine =
             tn_strndup(tn_buf_str(&other),
@@ -153,7 +165,7 @@ int pods_put_hand(const struct pods *p, const struct tn_subject *s, int64_t dead
                           "its node is %s, and there is no hand for that machine: put one at %s, "
                           "or set kubernetes.hand_image",
                           machine, path)
-                : put_hand(p, name, path, machine, &other, deadline, err);
+                : put_hand(p, name, path, machine, &other, s->cancel, deadline, err);
     }
     return r < 0 ? tn_error_context(err, "putting in the hand") : 0;
 }
