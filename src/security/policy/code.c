@@ -12,10 +12,11 @@ enum {
 
 /* Functions by what they do with their first argument, without the module they are in. */
 static const char shell_functions[] =
-    "system popen getoutput getstatusoutput shell_exec passthru execSync create_subprocess_shell";
+    "system popen getoutput getstatusoutput shell_exec passthru execSync create_subprocess_shell "
+    "readpipe";
 static const char word_functions[] =
     "run call Popen check_call check_output create_subprocess_exec execv execvp execl execlp spawnl "
-    "spawnlp spawn spawnSync execFileSync";
+    "spawnlp spawn spawnSync execFile execFileSync proc_open pcntl_exec";
 static const char read_functions[] = "Path read_csv load readFileSync";
 static const char write_functions[] = "writeFileSync appendFileSync";
 static const char delete_functions[] = "rmtree remove unlink rmdir rmSync unlinkSync";
@@ -179,9 +180,10 @@ static void see_arguments(struct code *c, const char *name, const char *from)
     if (!a.count || a.opaque)
         return;
     const char *text = pool_strdup(c->s->pool, tn_buf_str(&a.words[0]));
-    if (is_shell_function(c, name) || (word_in(name, word_functions) && !a.list)) {
+    bool shell = is_shell_function(c, name), runs = shell || word_in(name, word_functions);
+    if (shell || (runs && !a.list))
         scene_add_shell(c->s, c->field, text, strlen(text), false);
-    } else if (word_in(name, word_functions)) {
+    if (runs && (a.list || (a.count > 1 && !strpbrk(text, " \t\n")))) { /* a program's words */
         tn_autobuf struct tn_buf line = TN_BUF_INIT(1 << 20);
         for (size_t i = 0; i < a.count; i++) {
             tn_buf_puts(&line, i ? " '" : "'");
@@ -253,7 +255,8 @@ static void see_name(struct code *c)
     memcpy(name, from, n);
     name[n] = '\0';
     bool plain = *c->at != '(' && is_in(c, "perl ruby"); /* they want no parentheses */
-    if ((plain && (strcmp(name, "qx") == 0 || (is_shell_function(c, name) && *c->at != ';'))) ||
+    bool runs = is_shell_function(c, name) || strcmp(name, "spawn") == 0;
+    if ((plain && (strcmp(name, "qx") == 0 || (runs && *c->at != ';'))) ||
         (*name == 'x' && n == 1 && from > c->start && from[-1] == '%' && is_in(c, "ruby")))
         see_plain(c, from);
     else if (*c->at == '(' && strcmp(name, "qx") == 0)
