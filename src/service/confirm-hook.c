@@ -1,7 +1,7 @@
 /* The operator's hook: a few threads tell it of actions that wait, in the order in which they began
  * to; one for all that waited when the service began.  What the hook answers at once is carried out
- * by a few others, of which a tenant has its share: commands may take long.  What they have not come
- * to still waits, and anybody may answer it. */
+ * by a few others, of which a tenant has its share: commands may take long.  What they have not
+ * come to still waits, and anybody may answer it. */
 #include <pthread.h>
 #include <sys/eventfd.h>
 
@@ -117,8 +117,8 @@ static bool may_take(const struct line *l, const struct message *m)
     return count < l->share;
 }
 
-/* The next one; NULL: there is none, or no time for it, and one worker less.  Those whose tenant has
- * its share are left to the workers that it has. */
+/* The next one; NULL: there is none, or no time for it, and one worker less.  Those whose tenant
+ * has its share are left to the workers that it has. */
 static struct message *take_next(struct hook *h, struct line *l)
 {
     struct message **at = &l->first, *m = NULL;

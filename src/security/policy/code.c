@@ -12,10 +12,11 @@ enum {
 
 /* Functions by what they do with their first argument, without the module they are in. */
 static const char shell_functions[] =
-    "system popen getoutput getstatusoutput shell_exec passthru execSync create_subprocess_shell";
+    "system popen getoutput getstatusoutput shell_exec passthru execSync create_subprocess_shell "
+    "readpipe";
 static const char word_functions[] =
     "run call Popen check_call check_output create_subprocess_exec execv execvp execl execlp spawnl "
-    "spawnlp spawn spawnSync execFileSync";
+    "spawnlp spawn spawnSync execFile execFileSync proc_open pcntl_exec";
 static const char read_functions[] = "Path read_csv load readFileSync";
 static const char write_functions[] = "writeFileSync appendFileSync";
 static const char delete_functions[] = "rmtree remove unlink rmdir rmSync unlinkSync";
@@ -28,11 +29,18 @@ struct code {
     const char *start, *at, *end;
     const struct tn_call *call;
     const char *language; /* "": not known, as Python */
+    bool
+        odd; /* something was there that may be a pattern or the like, where quotes are no quotes */
 };
 
 static bool is_in(const struct code *c, const char *languages)
 {
     return word_in(c->language, languages);
+}
+
+static bool is_python(const struct code *c)
+{
+    return !*c->language || is_in(c, "python");
 }
 
 /* exec runs a text of Python, and a command in others. */
@@ -67,14 +75,14 @@ static bool read_string(struct code *c, struct tn_buf *out)
 
     if (quote != '"' && quote != '\'')
         return false;
-    triple = c->end - c->at >= 3 && c->at[1] == quote && c->at[2] == quote;
+    triple = is_python(c) && c->end - c->at >= 3 && c->at[1] == quote && c->at[2] == quote;
     c->at += triple ? 3 : 1;
     while (c->at < c->end) {
         if (triple
                 ? c->end - c->at >= 3 && c->at[0] == quote && c->at[1] == quote && c->at[2] == quote
                 : *c->at == quote)
             break;
-        if (*c->at == '\n' && !triple)
+        if (*c->at == '\n' && !triple && !is_in(c, "perl ruby php"))
             return true;
         if (*c->at == '\\' && c->at + 1 < c->end) {
             static const char from[] = "nt", to[] = "\n\t";
@@ -168,14 +176,14 @@ static void see_arguments(struct code *c, const char *name, const char *from)
     if (strcmp(name, "open") == 0 && is_in(c, "perl ruby") &&
         memchr(inside, '|', (size_t)(c->at - inside))) /* a command in the place of a file */
         give_shell(c, NULL, false, from);
-    if (a.opaque)
-        c->at = inside; /* there may be calls in it */
+    c->at = inside; /* there may be calls in it */
     if (!a.count || a.opaque)
         return;
     const char *text = pool_strdup(c->s->pool, tn_buf_str(&a.words[0]));
-    if (is_shell_function(c, name) || (word_in(name, word_functions) && !a.list)) {
+    bool shell = is_shell_function(c, name), runs = shell || word_in(name, word_functions);
+    if (shell || (runs && !a.list))
         scene_add_shell(c->s, c->field, text, strlen(text), false);
-    } else if (word_in(name, word_functions)) {
+    if (runs && (a.list || (a.count > 1 && !strpbrk(text, " \t\n")))) { /* a program's words */
         tn_autobuf struct tn_buf line = TN_BUF_INIT(1 << 20);
         for (size_t i = 0; i < a.count; i++) {
             tn_buf_puts(&line, i ? " '" : "'");
@@ -247,7 +255,8 @@ static void see_name(struct code *c)
     memcpy(name, from, n);
     name[n] = '\0';
     bool plain = *c->at != '(' && is_in(c, "perl ruby"); /* they want no parentheses */
-    if ((plain && (strcmp(name, "qx") == 0 || (is_shell_function(c, name) && *c->at != ';'))) ||
+    bool runs = is_shell_function(c, name) || strcmp(name, "spawn") == 0;
+    if ((plain && (strcmp(name, "qx") == 0 || (runs && *c->at != ';'))) ||
         (*name == 'x' && n == 1 && from > c->start && from[-1] == '%' && is_in(c, "ruby")))
         see_plain(c, from);
     else if (*c->at == '(' && strcmp(name, "qx") == 0)
@@ -257,6 +266,37 @@ static void see_name(struct code *c)
     c->at++;
     if (known_function(c, name))
         see_arguments(c, name, from);
+}
+
+/* What was skipped from there on, as a string or the like.  A call in it is one where code runs
+ * within strings, or where it may be none. */
+static void see_hidden(struct code *c, const char *from)
+{
+    bool python = is_python(c), code = c->odd;
+
+    if (python) /* f"{...}" */
+        code = (from > c->start && strchr("fF", from[-1])) ||
+               (from > c->start + 1 && strchr("fF", from[-2]) && strchr("rR", from[-1]));
+    else if (*from == '"' && is_in(c, "perl ruby php")) /* "#{...}", "@{[...]}", "{$...}" */
+        code |= memchr(from, '{', (size_t)(c->at - from)) != NULL;
+    for (const char *at = from; code && at < c->at;) {
+        size_t n = 0;
+        while (at + n < c->at && name_byte(at[n]) && at[n] != '.')
+            n++;
+        const char *next = at + n;
+        while (n && next < c->end && *next == ' ')
+            next++;
+        tn_autofree char *name = tn_strndup(at, n);
+        bool called = next < c->end && *next == '(';
+        if ((called && known_function(c, name)) ||
+            (!python && (is_shell_function(c, name) || word_in(name, "qx spawn"))) ||
+            (*at == '`' && is_in(c, "perl ruby php")) ||
+            (n == 1 && *at == 'x' && at[-1] == '%' && is_in(c, "ruby"))) {
+            give_shell(c, NULL, false, from);
+            return;
+        }
+        at += n ? n : 1;
+    }
 }
 
 /* --- awk -------------------------------------------------------------------------------------- */
@@ -290,36 +330,87 @@ static void see_awk_sign(struct code *c, const char *command)
                        (struct part){c->field, from, (size_t)(c->at - from)});
 }
 
-/* "command" | getline, print | "command", print > "file", getline < "file". */
+/* How many bytes follow the bracket of a class ("[:alpha:]"); 0: it is none. */
+static size_t class_length(const char *at)
+{
+    size_t n = 2 + strspn(at + 2, "abcdefghijklmnopqrstuvwxyz");
+
+    return strncmp(at + n, ":]", 2) == 0 ? n + 1 : 0;
+}
+
+/* Skips the pattern of awk at c->at.  A slash in brackets ends it in some, and not in others. */
+static void skip_awk_pattern(struct code *c)
+{
+    const char *from = c->at++;
+    bool bracket = false, doubt = false;
+
+    for (; c->at < c->end && *c->at != '\n' && (bracket || *c->at != '/'); c->at++) {
+        doubt |= *c->at == '/';
+        if (*c->at == '\\' && c->at + 1 < c->end)
+            c->at++;
+        else if (bracket && strncmp(c->at, "[:", 2) == 0)
+            c->at += class_length(c->at);
+        else if (*c->at == '[' && !bracket) {
+            bracket = true;
+            c->at += c->at + 1 < c->end && c->at[1] == '^';
+            c->at += c->at + 1 < c->end && c->at[1] == ']';
+        } else if (*c->at == ']')
+            bracket = false;
+    }
+    c->at += c->at < c->end;
+    c->odd |= doubt;
+    if (bracket || (doubt && (memchr(from, '"', (size_t)(c->at - from)) ||
+                              memchr(from, '#', (size_t)(c->at - from)))))
+        give_shell(c, NULL, false, from);
+}
+
+/* system("command"), "command" | getline, print | "command", print > "file", getline < "file". */
 static void see_awk(struct code *c)
 {
     tn_autobuf struct tn_buf string = TN_BUF_INIT(1 << 20);
-    static const char starts[] = "({;\n,&|!~=<>?:"; /* what an expression may stand behind */
+    static const char starts[] = "({[};\n,&|!~=<>?:*%^$"; /* what an expression may stand behind */
+    static const char words[] = "print printf return else do in case";
     char before = ';';
     bool alone = false; /* a string stands before, and nothing else */
 
     while (c->at < c->end) {
-        char here = *c->at, next = c->at + 1 < c->end ? c->at[1] : '\0';
+        const char *from = c->at;
+        char here = *from, next = from + 1 < c->end ? from[1] : '\0';
         if (here == '"') {
             tn_buf_reset(&string);
             read_string(c, &string);
+            see_hidden(c, from);
             alone = strchr(starts, before);
-        } else if (here == '/' && strchr(starts, before)) { /* a pattern */
-            for (c->at++; c->at < c->end && *c->at != '/' && *c->at != '\n'; c->at++)
-                c->at += *c->at == '\\' && c->at + 1 < c->end;
-            c->at += c->at < c->end;
+        } else if (here == '/' && strchr(starts, before)) {
+            skip_awk_pattern(c);
+            see_hidden(c, from);
             alone = false;
         } else if (here == '#') {
             while (c->at < c->end && *c->at != '\n')
                 c->at++;
+            see_hidden(c, from);
+            continue;
         } else if (strchr("|<>", here) && (here != '|' || next != '|')) {
             see_awk_sign(c, alone ? tn_buf_str(&string) : NULL);
             alone = false;
+        } else if (here == '\\' && next == '\n') {
+            c->at += 2;
+            continue;
+        } else if (name_byte(here)) {
+            size_t n = 0;
+            while (from + n < c->end && name_byte(from[n]))
+                n++;
+            tn_autofree char *name = tn_strndup(from, n);
+            see_name(c);
+            before = c->at > from + n && c->at[-1] == '(' ? '(' : word_in(name, words) ? ',' : 'a';
+            alone = false;
+            continue;
         } else {
+            c->odd |= here == '/' && strchr(")+-", before); /* x++ / 2, or 1 + /x/ */
             c->at += here == '|' ? 2 : 1;
             alone = alone && here == ' ';
         }
-        before = here == ' ' || here == '#' ? before : here;
+        before = here == ' ' || here == '\t' ? before : here;
     }
 }
 
@@ -345,12 +436,60 @@ static void see_shell_lines(struct code *c)
     }
 }
 
+/* Whether the sign at c->at may begin something in which quotes are no quotes: a pattern, a
+ * quotation of perl or ruby, a comment that is not read here, a variable like $'. */
+static bool is_odd(const struct code *c)
+{
+    char here = *c->at, before = c->at > c->start ? c->at[-1] : ';';
+    bool line = c->at == c->start || before == '\n', quote = strchr("\"'`", here);
+
+    if (is_in(c, "node bun"))
+        return strchr("/`<", here);
+    if (is_in(c, "php"))
+        return strchr("/#<?", here);
+    if (!is_in(c, "perl ruby"))
+        return false;
+    if (isalpha((unsigned char)here)) {
+        size_t n = 1;
+        while (c->at + n < c->end && name_byte(c->at[n]))
+            n++;
+        tn_autofree char *name = tn_strndup(c->at, n);
+        return !strchr("$@", before) && word_in(name, "q qq qw qr m s y tr format");
+    }
+    return strchr("/<?%", here) || (here == '#' && !line && !isspace((unsigned char)before)) ||
+           (here == '=' && line) ||
+           (quote && (strchr("$@*&", before) || (is_in(c, "perl") && name_byte(before))));
+}
+
+/* The sign, the word, the string or the comment at c->at. */
+static void see_next(struct code *c)
+{
+    tn_autobuf struct tn_buf ignored = TN_BUF_INIT(1 << 20);
+    const char *from = c->at;
+    bool quotes = is_in(c, "perl ruby php"), spaced = from == c->start;
+
+    spaced = spaced || isspace((unsigned char)from[-1]);
+    c->odd = c->odd || is_odd(c);
+    if (*from == '`' && quotes) {
+        see_quoted(c);
+    } else if (read_string(c, &ignored)) {
+        see_hidden(c, from);
+    } else if (*from == '#' && !is_in(c, "node bun") && (!quotes || spaced)) {
+        while (c->at < c->end && *c->at != '\n')
+            c->at++;
+        see_hidden(c, from);
+    } else if (name_byte(*from)) {
+        see_name(c);
+    } else {
+        c->at++;
+    }
+}
+
 void scene_add_code(struct scene *s, const char *field, const char *text, size_t n,
                     const struct tn_call *call)
 {
     const char *language = call && call->language ? call->language : "";
-    struct code c = {s, field, text, text, text + n, call, language};
-    tn_autobuf struct tn_buf ignored = TN_BUF_INIT(1 << 20);
+    struct code c = {s, field, text, text, text + n, call, language, false};
 
     if (s->depth == SCENE_DEPTH) {
         s->unread = "programs within programs, deeper than is looked at";
@@ -358,26 +497,12 @@ void scene_add_code(struct scene *s, const char *field, const char *text, size_t
         return;
     }
     s->depth++;
-    bool awk = is_in(&c, "awk"), quotes = is_in(&c, "perl ruby php");
     if (!call)
         see_shell_lines(&c);
-    if (awk)
+    if (is_in(&c, "awk"))
         see_awk(&c);
-    for (c.at = text; c.at < c.end;) {
-        if (*c.at == '"' || (*c.at == '\'' && !awk)) {
-            tn_buf_reset(&ignored);
-            read_string(&c, &ignored);
-        } else if (*c.at == '`' && quotes) {
-            see_quoted(&c);
-        } else if (*c.at == '#' && (!quotes || c.at == text || isspace((unsigned char)c.at[-1]))) {
-            while (c.at < c.end && *c.at != '\n')
-                c.at++;
-        } else if (name_byte(*c.at)) {
-            see_name(&c);
-        } else {
-            c.at++;
-        }
-    }
+    while (c.at < c.end)
+        see_next(&c);
     scene_add_urls(s, text, n, call, (struct part){field, text, n});
     s->depth--;
 }
