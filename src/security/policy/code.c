@@ -238,6 +238,17 @@ static void see_quoted(struct code *c)
     give_shell(c, strpbrk(text, "$#@") ? NULL : text, false, from);
 }
 
+/* Whether a single | stands in the rest of the statement: open F, "command |". */
+static bool has_pipe(const struct code *c)
+{
+    for (const char *at = c->at; at < c->end && !strchr(";\n", *at); at++) {
+        if ((*at == '|' && at[-1] != '|' && (at + 1 == c->end || at[1] != '|')) ||
+            at - c->at == CODE_CALL)
+            return true;
+    }
+    return false;
+}
+
 static void see_name(struct code *c)
 {
     const char *from = c->at;
@@ -259,7 +270,8 @@ static void see_name(struct code *c)
     if ((plain && (strcmp(name, "qx") == 0 || (runs && *c->at != ';'))) ||
         (*name == 'x' && n == 1 && from > c->start && from[-1] == '%' && is_in(c, "ruby")))
         see_plain(c, from);
-    else if (*c->at == '(' && strcmp(name, "qx") == 0)
+    else if ((*c->at == '(' && strcmp(name, "qx") == 0) ||
+             (plain && strcmp(name, "open") == 0 && has_pipe(c)))
         give_shell(c, NULL, false, from);
     if (c->at == c->end || *c->at != '(')
         return;
