@@ -17,7 +17,7 @@ enum { CONTENT_MAX = 64 << 20, ERROR_MAX = 1 << 20 };
 #define STEP_SECONDS 120.0
 /* What is left for looking at the page when the action has used up its time. */
 #define LOOK_SECONDS 0.6
-#define PING_SECONDS 0.1
+#define PING_SECONDS 0.4
 
 struct step {
     struct browser *browser;
