@@ -84,6 +84,11 @@ int tn_buf_add(struct tn_buf *b, const void *bytes, size_t n)
     return 0;
 }
 
+int tn_buf_sink(const void *bytes, size_t n, void *buf)
+{
+    return tn_buf_add(buf, bytes, n) < 0;
+}
+
 int tn_buf_puts(struct tn_buf *b, const char *s)
 {
     return tn_buf_add(b, s, strlen(s));

@@ -45,6 +45,8 @@ void tn_buf_reset(struct tn_buf *b);
 int tn_buf_add(struct tn_buf *b, const void *bytes, size_t n);
 int tn_buf_puts(struct tn_buf *b, const char *s);
 int tn_buf_putc(struct tn_buf *b, char c);
+/* The same for whoever hands out pieces: non-zero stops. */
+int tn_buf_sink(const void *bytes, size_t n, void *buf);
 int tn_buf_printf(struct tn_buf *b, const char *fmt, ...) TN_PRINTF(2, 3);
 int tn_buf_vprintf(struct tn_buf *b, const char *fmt, va_list ap);
 

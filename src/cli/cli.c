@@ -28,8 +28,6 @@ static const struct tn_field rows[] = {
 };
 const struct tn_fields global_fields = TN_FIELDS(rows);
 
-#define MAX_SPEC (4u << 20)
-
 struct cli_private {
     struct tn_config config;
     bool loaded;
@@ -141,9 +139,7 @@ int cli_spec(struct cli *cli, const char *template, const struct tn_spec *given,
              struct tn_spec *spec, struct tn_error *err)
 {
     const struct tn_config *config = cli_config(cli, err);
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(MAX_SPEC);
     tn_autojson struct tn_json *flags = NULL;
-    struct tn_jw w = tn_jw(&text);
 
     tn_spec_init(spec);
     if (!config || tn_config_spec(config, template, spec, err) < 0)
@@ -153,12 +149,7 @@ int cli_spec(struct cli *cli, const char *template, const struct tn_spec *given,
         spec->runtime = tn_strdup(cli->globals.runtime);
     }
     int network = spec->network;
-    tn_jw_object(&w);
-    tn_spec_to_json(given, &w);
-    tn_jw_object_end(&w);
-    if (!tn_buf_ok(&text))
-        return tn_fail(err, TN_E_TOO_LARGE, "more than %u MiB of options", MAX_SPEC >> 20);
-    if (tn_json_parse(tn_buf_str(&text), text.len, &flags, err) < 0 ||
+    if (tn_spec_tree(given, &flags, err) < 0 ||
         tn_fields_from_json(&tn_spec_fields, spec, flags, err) < 0)
         return -1;
     if (given->network == TN_NETWORK_DEFAULT)

@@ -12,7 +12,6 @@
 #include "cli/verb.h"
 
 #define MAX_JSON ((size_t)512 << 20)
-#define MAX_SPEC (4u << 20)
 
 struct replay_options {
     struct tn_spec spec;
@@ -208,16 +207,9 @@ static void abandon(void *ctx)
 /* Sets what is set in `given`: unset fields are not in its JSON. */
 static int put_over(struct tn_spec *spec, const struct tn_spec *given, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(MAX_SPEC);
     tn_autojson struct tn_json *flags = NULL;
-    struct tn_jw w = tn_jw(&text);
 
-    tn_jw_object(&w);
-    tn_spec_to_json(given, &w);
-    tn_jw_object_end(&w);
-    if (!tn_buf_ok(&text))
-        return tn_fail(err, TN_E_TOO_LARGE, "more than %u MiB of options", MAX_SPEC >> 20);
-    if (tn_json_parse(tn_buf_str(&text), text.len, &flags, err))
+    if (tn_spec_tree(given, &flags, err) < 0)
         return -1;
     return tn_fields_from_json(&tn_spec_fields, spec, flags, err);
 }

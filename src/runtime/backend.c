@@ -27,6 +27,13 @@ enum tn_blame tn_blame_find(const char *word)
     return TN_BLAME_NONE;
 }
 
+int tn_output_fits(const struct tn_buf *out, struct tn_error *err)
+{
+    return tn_buf_ok(out)
+               ? 0
+               : tn_fail(err, TN_E_TOO_LARGE, "the command printed more than %zu bytes", out->max);
+}
+
 void tn_place_done(struct tn_place *place)
 {
     if (place->key)

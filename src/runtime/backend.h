@@ -82,6 +82,9 @@ struct tn_place {
 void tn_place_done(struct tn_place *place);
 #define tn_autoplace TN_CLEANUP(tn_place_done)
 
+/* Whether all that a command printed is in out: else TN_E_TOO_LARGE. */
+int tn_output_fits(const struct tn_buf *out, struct tn_error *err);
+
 /* What a sandbox uses at this moment; -1 is unknown. */
 struct tn_usage {
     int64_t memory, memory_peak, disk; /* bytes */
@@ -113,7 +116,7 @@ struct tn_symptom {
 };
 typedef void (*tn_symptom_fn)(const struct tn_symptom *symptom, void *ctx);
 
-/* Bytes of a log, in order; non-zero stops. */
+/* Bytes of a log or of an output, in order; non-zero stops (tn_buf_sink keeps them). */
 typedef int (*tn_log_fn)(const void *bytes, size_t n, void *ctx);
 /* An id the backend found by its own marks; non-zero stops. */
 typedef int (*tn_found_fn)(const char *id, void *ctx);

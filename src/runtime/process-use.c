@@ -122,14 +122,11 @@ static int listen_to(struct tn_child *child, int from, struct tn_buf *out, int64
             return tn_fail(err, TN_E_TIMEOUT, "the command did not end in time");
         if (fds[0].revents && !drain(from, out))
             fds[0].fd = -1;
-        if (!tn_buf_ok(out))
-            return tn_fail(err, TN_E_TOO_LARGE, "the command printed more than %zu bytes",
-                           out->max);
+        if (tn_output_fits(out, err) < 0)
+            return -1;
     }
     drain(from, out);
-    return tn_buf_ok(out)
-               ? 0
-               : tn_fail(err, TN_E_TOO_LARGE, "the command printed more than %zu bytes", out->max);
+    return tn_output_fits(out, err);
 }
 
 int tn_process_exec(void *engine, const struct tn_subject *subject, const char *const *argv,

@@ -227,19 +227,43 @@ void tn_spec_to_json(const struct tn_spec *spec, struct tn_jw *w)
 /* Far more than arguments and environment of a program may be. */
 #define SPEC_BYTES_MAX (64u << 20)
 
-int tn_spec_copy(const struct tn_spec *from, struct tn_spec *to, struct tn_error *err)
+int tn_spec_tree(const struct tn_spec *spec, struct tn_json **out, struct tn_error *err)
 {
     tn_autobuf struct tn_buf text = TN_BUF_INIT(SPEC_BYTES_MAX);
-    tn_autojson struct tn_json *json = NULL;
     struct tn_jw w = tn_jw(&text);
 
-    tn_spec_init(to);
     tn_jw_object(&w);
-    tn_spec_to_json(from, &w);
+    tn_spec_to_json(spec, &w);
     tn_jw_object_end(&w);
     if (!tn_buf_ok(&text))
         return tn_fail(err, TN_E_TOO_LARGE, "the spec is larger than %u MiB", SPEC_BYTES_MAX >> 20);
-    if (tn_json_parse(text.data, text.len, &json, err) == 0 &&
+    return tn_json_parse(text.data, text.len, out, err);
+}
+
+static bool is_among(const char *name, const char *const *names)
+{
+    for (; names && *names; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+int tn_spec_refuse(const struct tn_json *tree, const char *who, const struct tn_spec_bar *bars,
+                   size_t n, const char *const *kept, struct tn_error *err)
+{
+    for (const struct tn_spec_bar *bar = bars; bar < bars + n; bar++)
+        if (tn_json_get(tree, bar->name) && !is_among(bar->name, kept))
+            return tn_fail(err, TN_E_UNSUPPORTED, "%s: %s cannot have that: %s", bar->name, who,
+                           bar->why);
+    return 0;
+}
+
+int tn_spec_copy(const struct tn_spec *from, struct tn_spec *to, struct tn_error *err)
+{
+    tn_autojson struct tn_json *json = NULL;
+
+    tn_spec_init(to);
+    if (tn_spec_tree(from, &json, err) == 0 &&
         tn_fields_from_json(&tn_spec_fields, to, json, err) == 0)
         return 0;
     tn_spec_done(to);

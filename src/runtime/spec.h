@@ -83,6 +83,17 @@ int tn_spec_copy(const struct tn_spec *from, struct tn_spec *to, struct tn_error
 int tn_spec_from_json(const struct tn_json *json, struct tn_spec *spec, struct tn_error *err);
 /* Into an object that the caller has opened. */
 void tn_spec_to_json(const struct tn_spec *spec, struct tn_jw *w);
+/* The same as a tree of the caller's. */
+int tn_spec_tree(const struct tn_spec *spec, struct tn_json **out, struct tn_error *err);
+
+/* A member that some kind of sandbox cannot have, and why. */
+struct tn_spec_bar {
+    const char *name, *why;
+};
+/* TN_E_UNSUPPORTED if one of n bars is in the tree, and not among the names of `kept` (ends with
+ * NULL; or NULL).  who: "a pod". */
+int tn_spec_refuse(const struct tn_json *tree, const char *who, const struct tn_spec_bar *bars,
+                   size_t n, const char *const *kept, struct tn_error *err);
 
 /* NAME of an element of secrets: what follows the tenant, if there is one. */
 const char *tn_secret_name(const char *secret);

@@ -64,11 +64,6 @@ static void give_up(struct watch *w)
 enum { TAIL_BYTES = 2000, TAIL_LINES = 3, TAIL_SHOWN = 500, LIST_MAX = 1 << 20 };
 #define TAIL_SECONDS 2.0
 
-static int keep(const void *bytes, size_t n, void *ctx)
-{
-    return tn_buf_add(ctx, bytes, n) < 0;
-}
-
 /* Bytes of a terminal as plain lines: without escape sequences and other controls. */
 static void make_plain(struct tn_buf *b)
 {
@@ -117,8 +112,8 @@ static void put_tail(const struct watch *w, struct tn_buf *out)
     int64_t size = tn_json_int(tn_json_get(last, "size"), 0);
     uint64_t offset = size > TAIL_BYTES ? (uint64_t)(size - TAIL_BYTES) : 0;
     if (!id || tn_json_bool(tn_json_get(last, "finished"), false) ||
-        tn_hand_output(w->at.address, w->at.key, id, false, &offset, NULL, keep, &bytes, deadline,
-                       NULL) < 0)
+        tn_hand_output(w->at.address, w->at.key, id, false, &offset, NULL, tn_buf_sink, &bytes,
+                       deadline, NULL) < 0)
         return;
     make_plain(&bytes);
     while (bytes.len && bytes.data[bytes.len - 1] == '\n')

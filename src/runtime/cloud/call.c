@@ -18,11 +18,6 @@ enum {
 
 /* --- text of others --------------------------------------------------------------------------- */
 
-int cloud_add_words(const void *bytes, size_t n, void *ctx)
-{
-    return tn_buf_add(ctx, bytes, n) < 0;
-}
-
 char *cloud_sentence(const char *text)
 {
     char *line = tn_strndup(text, SENTENCE_MAX);

@@ -67,8 +67,6 @@ int cloud_upload(const struct cloud_line *line, const char *target, const char *
                  struct tn_error *err);
 /* The next of growing pauses with jitter; -1 at the deadline. */
 int cloud_pause(int *ms, int64_t deadline, struct tn_error *err);
-/* For what programs print: a struct tn_buf takes it. */
-int cloud_add_words(const void *bytes, size_t n, void *ctx);
 /* Text of others as one line of printable characters; on the heap. */
 char *cloud_sentence(const char *text);
 /* "/path/" with an id that goes into it encoded. */

@@ -134,7 +134,7 @@ static int script(const struct cloud *c, const struct tn_subject *s, struct clou
                   int64_t deadline, struct tn_error *err)
 {
     const struct cloud_run run = {
-        .argv = argv, .env = env, .user = s->spec->user, .out = cloud_add_words, .ctx = words};
+        .argv = argv, .env = env, .user = s->spec->user, .out = tn_buf_sink, .ctx = words};
     int status = -1;
 
     return c->vendor->run(c, v, &run, &status, deadline, err) < 0 ? -1 : status;

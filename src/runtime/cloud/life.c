@@ -160,9 +160,7 @@ const char *cloud_own_id(const struct cloud *c, const struct tn_json *marks)
 /* --- what cannot be kept ---------------------------------------------------------------------- */
 
 #define SIZE "sizes are those of the template"
-static const struct {
-    const char *name, *why;
-} barred[] = {
+static const struct tn_spec_bar barred[] = {
     {"volumes", "directories of this machine are not there"},
     {"devices", "it has none of this machine"},
     {"gpus", "it has none of this machine"},
@@ -179,29 +177,14 @@ static const struct {
     {"wall_time", "the vendor has no such limit"},
 };
 
-static bool keeps(const struct cloud_vendor *vendor, const char *limit)
-{
-    for (const char *const *one = vendor->limits; one && *one; one++)
-        if (strcmp(*one, limit) == 0)
-            return true;
-    return false;
-}
-
 int cloud_check(const struct cloud_vendor *vendor, const struct tn_spec *spec, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(CLOUD_BODY_MAX);
     tn_autojson struct tn_json *wish = NULL;
-    struct tn_jw w = tn_jw(&text);
 
-    tn_jw_object(&w);
-    tn_spec_to_json(spec, &w);
-    tn_jw_object_end(&w);
-    if (tn_json_parse(tn_buf_str(&text), text.len, &wish, err) < 0)
+    if (tn_spec_tree(spec, &wish, err) < 0 ||
+        tn_spec_refuse(wish, "a sandbox in a cloud", barred, TN_COUNT(barred), vendor->limits,
+                       err) < 0)
         return -1;
-    for (size_t i = 0; i < TN_COUNT(barred); i++)
-        if (tn_json_get(wish, barred[i].name) && !keeps(vendor, barred[i].name))
-            return tn_fail(err, TN_E_UNSUPPORTED, "%s: a sandbox in a cloud cannot have that: %s",
-                           barred[i].name, barred[i].why);
     if (spec->network == TN_NETWORK_HOST || spec->network == TN_NETWORK_BRIDGE ||
         spec->network == TN_NETWORK_ALLOW)
         return tn_fail(err, TN_E_UNSUPPORTED, "network %s: a cloud has none and open",

@@ -10,32 +10,15 @@ enum { LOG_PIECE = 4 << 20, FOLLOW_MS = 500, OUTPUT_MAX = 4096 };
 
 /* --- files and programs ----------------------------------------------------------------------- */
 
-struct output {
-    struct tn_buf *to;
-    bool full;
-};
-
-static int add_output(const void *bytes, size_t n, void *ctx)
-{
-    struct output *o = ctx;
-
-    o->full = tn_buf_add(o->to, bytes, n) < 0;
-    return o->full;
-}
-
 static int run(const struct cloud *c, const struct tn_subject *s, struct cloud_view *v,
                const char *const *argv, const char *cwd, struct tn_buf *out, int *status,
                int64_t deadline, struct tn_error *err)
 {
-    struct output output = {.to = out};
     const struct cloud_run r = {
-        .argv = argv, .cwd = cwd, .user = s->spec->user, .out = add_output, .ctx = &output};
+        .argv = argv, .cwd = cwd, .user = s->spec->user, .out = tn_buf_sink, .ctx = out};
 
-    if (c->vendor->run(c, v, &r, status, deadline, err) < 0)
-        return output.full ? tn_fail(err, TN_E_TOO_LARGE, "the command printed more than %zu bytes",
-                                     out->max)
-                           : -1;
-    return 0;
+    int failed = c->vendor->run(c, v, &r, status, deadline, err);
+    return tn_output_fits(out, err) < 0 ? -1 : failed;
 }
 
 int cloud_exec(void *engine, const struct tn_subject *s, const char *const *argv,

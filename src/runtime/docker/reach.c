@@ -43,11 +43,9 @@ int docker_exec(void *engine, const struct tn_subject *s, const char *const *arg
         .argv = argv, .cwd = docker_workspace(d, s), .fn = keep_output, .ctx = out};
 
     if (docker_must_find(d, s, &tree, deadline, err) < 0 ||
-        tn_engine_exec(d->engine, docker_id(tree), &exec, status, deadline, err) < 0)
+        tn_engine_exec(d->engine, docker_id(tree), &exec, status, deadline, err) < 0 ||
+        tn_output_fits(out, err) < 0)
         return tn_error_context(err, "docker: sandbox %s: exec", s->id);
-    if (!tn_buf_ok(out))
-        return tn_fail(err, TN_E_TOO_LARGE, "docker: sandbox %s: exec: more than %zu bytes", s->id,
-                       out->max);
     return 0;
 }
 

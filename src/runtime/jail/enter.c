@@ -85,9 +85,7 @@ static int drain(int *fd, struct tn_buf *to, struct tn_error *err)
         tn_close(TN_TAKE_FD(*fd));
         return 0;
     }
-    if (to && tn_buf_add(to, bytes, (size_t)n) < 0)
-        return tn_fail(err, TN_E_TOO_LARGE, "the program printed more than %zu bytes", to->max);
-    return 0;
+    return to && tn_buf_add(to, bytes, (size_t)n) < 0 ? tn_output_fits(to, err) : 0;
 }
 
 static int exchange(struct streams *s, const struct jail_entry *entry, int pidfd,

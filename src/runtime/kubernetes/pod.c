@@ -65,9 +65,7 @@ static int count_gpus(const char *ids)
 
 /* --- what cannot be kept ---------------------------------------------------------------------- */
 
-static const struct {
-    const char *name, *why;
-} barred[] = {
+static const struct tn_spec_bar barred[] = {
     {"devices", "its cluster's device plugins give them out (gpus)"},
     {"allow", "there is no gate before it"},
     {"ask", "there is no gate before it"},
@@ -168,19 +166,11 @@ static int put_yaml(const struct tn_config_kubernetes *k, struct tn_jw *w, struc
 
 static int check_wishes(const struct tn_spec *spec, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf text = TN_BUF_INIT(POD_MANIFEST_MAX);
     tn_autojson struct tn_json *wish = NULL;
-    struct tn_jw w = tn_jw(&text);
 
-    tn_jw_object(&w);
-    tn_spec_to_json(spec, &w);
-    tn_jw_object_end(&w);
-    if (tn_json_parse(tn_buf_str(&text), text.len, &wish, err) < 0)
+    if (tn_spec_tree(spec, &wish, err) < 0 ||
+        tn_spec_refuse(wish, "a pod", barred, TN_COUNT(barred), NULL, err) < 0)
         return -1;
-    for (size_t i = 0; i < TN_COUNT(barred); i++)
-        if (tn_json_get(wish, barred[i].name))
-            return tn_fail(err, TN_E_UNSUPPORTED, "%s: a pod cannot have that: %s", barred[i].name,
-                           barred[i].why);
     if (spec->network == TN_NETWORK_HOST || spec->network == TN_NETWORK_ALLOW)
         return tn_fail(err, TN_E_UNSUPPORTED, "network %s: a pod has none, open and bridge",
                        tn_networks[spec->network]);

@@ -12,37 +12,20 @@ enum { OUTPUT_MAX = 16 << 10 };
 
 /* --- programs --------------------------------------------------------------------------------- */
 
-struct output {
-    struct tn_buf *to;
-    bool full;
-};
-
-static int add_output(const void *bytes, size_t n, void *ctx)
-{
-    struct output *o = ctx;
-
-    o->full = tn_buf_add(o->to, bytes, n) < 0;
-    return o->full;
-}
-
 static int run(const struct pods *p, const char *pod, const char *const *argv, const void *input,
                size_t n, struct tn_buf *out, int *status, int64_t deadline, struct tn_error *err)
 {
-    struct output output = {.to = out};
     const struct kube_exec e = {.namespace = p->namespace,
                                 .pod = pod,
                                 .container = POD_CONTAINER,
                                 .argv = argv,
                                 .input = input,
                                 .input_len = n,
-                                .out = add_output,
-                                .ctx = &output};
+                                .out = tn_buf_sink,
+                                .ctx = out};
 
-    if (kube_exec(p->kube, &e, status, deadline, err) == 0 && !output.full)
-        return 0;
-    return output.full
-               ? tn_fail(err, TN_E_TOO_LARGE, "the command printed more than %zu bytes", out->max)
-               : -1;
+    int r = kube_exec(p->kube, &e, status, deadline, err);
+    return tn_output_fits(out, err) < 0 ? -1 : r;
 }
 
 static int said(const struct tn_buf *words, int status, struct tn_error *err)

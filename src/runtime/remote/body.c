@@ -7,37 +7,32 @@
 
 /* --- what cannot be kept ---------------------------------------------------------------------- */
 
-/* Members of the spec that name things of this machine, or that a dialect has no words for. */
-static const struct {
-    const char *name, *why;
-    bool native; /* a Tendon service decides about it itself */
-} barred[] = {
-    {"volumes", "directories of this machine are not there", false},
-    {"devices", "the service offers none", true},
-    {"gpus", "the service offers none", true},
-    {"isolation", "the service decides about it", true},
-    {"network", "the service decides about it", true},
-    {"allow", "the service decides about it", true},
-    {"ask", "the service decides about it", true},
-    {"secrets", "the service keeps its own", true},
-    {"ports", "the service decides about them", true},
-    {"hand_args", "the service starts the hand", true},
-    {"memory", "use sandbox.remote_runtime_resource_factor", true},
-    {"cpus", "use sandbox.remote_runtime_resource_factor", true},
-    {"pids", "the service has no such limit", true},
-    {"file_size", "the service has no such limit", true},
-    {"open_files", "the service has no such limit", true},
-    {"disk", "the service has no such limit", true},
-    {"wall_time", "the service has no such limit", true},
+/* Members of the spec that name things of this machine; then those that OpenHands has no words for,
+ * while a Tendon service decides about them itself. */
+static const struct tn_spec_bar barred[] = {
+    {"volumes", "directories of this machine are not there"},
+    {"devices", "the service offers none"},
+    {"gpus", "the service offers none"},
+    {"isolation", "the service decides about it"},
+    {"network", "the service decides about it"},
+    {"allow", "the service decides about it"},
+    {"ask", "the service decides about it"},
+    {"secrets", "the service keeps its own"},
+    {"ports", "the service decides about them"},
+    {"hand_args", "the service starts the hand"},
+    {"memory", "use sandbox.remote_runtime_resource_factor"},
+    {"cpus", "use sandbox.remote_runtime_resource_factor"},
+    {"pids", "the service has no such limit"},
+    {"file_size", "the service has no such limit"},
+    {"open_files", "the service has no such limit"},
+    {"disk", "the service has no such limit"},
+    {"wall_time", "the service has no such limit"},
 };
 
 static int check_spec(const struct tn_json *spec, bool native, struct tn_error *err)
 {
-    for (size_t i = 0; i < TN_COUNT(barred); i++)
-        if (tn_json_get(spec, barred[i].name) && !(native && barred[i].native))
-            return tn_fail(err, TN_E_UNSUPPORTED, "%s: a remote sandbox cannot have that: %s",
-                           barred[i].name, barred[i].why);
-    return 0;
+    return tn_spec_refuse(spec, "a remote sandbox", barred, native ? 1 : TN_COUNT(barred), NULL,
+                          err);
 }
 
 /* --- the spec as a tree ----------------------------------------------------------------------- */
@@ -68,17 +63,12 @@ static int copy_member(const char *name, struct tn_json *value, void *ctx)
 /* What somebody wished for, and nothing else. */
 static int wish_of(const struct tn_spec *spec, struct tn_json **out, struct tn_error *err)
 {
-    tn_autobuf struct tn_buf all = TN_BUF_INIT(REMOTE_BODY_MAX),
-                             text = TN_BUF_INIT(REMOTE_BODY_MAX);
+    tn_autobuf struct tn_buf text = TN_BUF_INIT(REMOTE_BODY_MAX);
     tn_autojson struct tn_json *tree = NULL;
-    struct tn_jw w = tn_jw(&all);
+    struct tn_jw w = tn_jw(&text);
 
-    tn_jw_object(&w);
-    tn_spec_to_json(spec, &w);
-    tn_jw_object_end(&w);
-    if (tn_json_parse(tn_buf_str(&all), all.len, &tree, err) < 0)
+    if (tn_spec_tree(spec, &tree, err) < 0)
         return -1;
-    w = tn_jw(&text);
     tn_jw_object(&w);
     tn_json_each(tree, copy_member, &w);
     tn_jw_object_end(&w);

@@ -148,9 +148,8 @@ static int read_output(const struct exec *x, struct tn_buf *out, int64_t deadlin
         return -1;
     for (off_t at = 0; (n = pread(fd, piece, sizeof piece, at)) > 0; at += n)
         if (tn_buf_add(out, piece, (size_t)n) < 0)
-            return tn_fail(err, TN_E_TOO_LARGE, "the command printed more than %zu bytes",
-                           out->max);
-    return 0;
+            break;
+    return tn_output_fits(out, err);
 }
 
 static int exec_in(struct exec *x, const char *const *argv, struct tn_buf *out, int *status,

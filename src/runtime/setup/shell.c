@@ -1,6 +1,7 @@
 #include "runtime/setup/shell.h"
 
 #include "base/base64.h"
+#include "runtime/backend.h"
 
 /* A command that does not end is sent this, so that the shell is free again. */
 #define INTERRUPT "C-c"
@@ -80,7 +81,7 @@ int setup_run(const struct setup_executor *x, const struct setup_command *comman
         return tn_fail(err, TN_E_PEER, "expected the result of a command, got %s: %.200s",
                        tn_observation_name(o.type), o.content.data ? o.content.data : "");
     if (out && o.content.len && tn_buf_add(out, o.content.data, o.content.len) < 0)
-        return tn_fail(err, TN_E_TOO_LARGE, "the command printed more than %zu bytes", out->max);
+        return tn_output_fits(out, err);
     if (o.run.metadata.exit_code >= 0)
         return (int)(o.run.metadata.exit_code & 0xff);
     /* A suffix is about a command that was started, or says that this one was not; its text repeats

@@ -295,14 +295,9 @@ static void get_metrics(struct tn_http_exchange *x, void *ctx)
 
 /* --- logs ------------------------------------------------------------------------------------ */
 
-static int add_log(const void *bytes, size_t n, void *ctx)
-{
-    return tn_buf_add(ctx, bytes, n) < 0;
-}
-
 static int read_log(struct tn_sandbox *sb, void *ctx, struct tn_error *err)
 {
-    return tn_sandbox_logs(sb, false, add_log, ctx, tn_deadline_in(LOG_SECONDS), err);
+    return tn_sandbox_logs(sb, false, tn_buf_sink, ctx, tn_deadline_in(LOG_SECONDS), err);
 }
 
 /* Nobody notes when a line was written. */

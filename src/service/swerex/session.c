@@ -180,11 +180,6 @@ static int step(struct talk *t, const char *command, bool input, double seconds,
 
 /* --- what it said ---------------------------------------------------------------------------- */
 
-static int keep(const void *bytes, size_t n, void *ctx)
-{
-    return tn_buf_add(ctx, bytes, n) ? 1 : 0;
-}
-
 static bool within(char c, char from, char to)
 {
     return c >= from && c <= to;
@@ -223,7 +218,7 @@ static int put_output(struct talk *t, const char *command_id, uint64_t *offset, 
 {
     tn_autobuf struct tn_buf raw = ANSWER_BUF(t->x, REX_TEXT_MAX);
 
-    int r = tn_hand_output(t->address, t->key, command_id, false, offset, NULL, keep, &raw,
+    int r = tn_hand_output(t->address, t->key, command_id, false, offset, NULL, tn_buf_sink, &raw,
                            tn_deadline_in(REX_SECONDS), err);
     if (r == 0)
         put_plain(out, tn_buf_str(&raw), raw.len);

@@ -441,7 +441,7 @@ int modal_put(const struct cloud *c, struct cloud_view *v, const char *user, con
     static const char write[] = "mkdir -p \"$(dirname \"$1\")\" && cat >\"$1\"";
     const char *const argv[] = {"sh", "-c", write, "sh", path, NULL};
     tn_autobuf struct tn_buf words = TN_BUF_INIT(WORDS_MAX);
-    const struct cloud_run run = {.argv = argv, .out = cloud_add_words, .ctx = &words};
+    const struct cloud_run run = {.argv = argv, .out = tn_buf_sink, .ctx = &words};
     int status = 0;
 
     if (execute(c, v, &run, n ? bytes : "", n, &status, deadline, err) < 0)

@@ -214,11 +214,6 @@ static void end(const struct execution *x)
     cloud_ask(&x->c->line, &call, NULL, tn_deadline_in(KILL_SECONDS), NULL);
 }
 
-static int add_bytes(const void *bytes, size_t n, void *ctx)
-{
-    return tn_buf_add(ctx, bytes, n) < 0;
-}
-
 /* What is too long for an answer lies in a file. */
 static int fetch(const struct cloud *c, const char *id, const char *path, struct tn_buf *out,
                  int64_t deadline, struct tn_error *err)
@@ -235,7 +230,7 @@ static int fetch(const struct cloud *c, const char *id, const char *path, struct
     tn_jw_kstr(&w, "path", path);
     tn_jw_object_end(&w);
     struct cloud_call call = cloud_post(target, &body);
-    call.web.sink = add_bytes;
+    call.web.sink = tn_buf_sink;
     call.web.sink_ctx = out;
     int failed = cloud_ask_raw(&c->line, &call, &answer, deadline, err);
     begin(&x, id, &run, deadline, NULL);
