@@ -64,6 +64,7 @@ struct tn_subject {
         *directory;  /* absolute, mode 0700, of this sandbox alone; gc removes it at the end */
     const char *ref; /* what place.ref said last, or NULL */
     struct tn_owner owner;
+    bool warm;      /* of a create: for a pool, not for anybody yet */
     bool anonymous; /* of a create: whatever has to be fetched is, without this machine's logins */
     int cancel; /* of a create: 0, or a descriptor: readable means that nobody wants it any more,
                and what takes long (a pull) ends with TN_E_GONE */
@@ -205,6 +206,13 @@ struct tn_backend {
      * if it had been made with it.  Quick: a claim waits for it.  NULL: it keeps its id. */
     int (*rename)(void *engine, const struct tn_subject *subject, int64_t deadline,
                   struct tn_error *err);
+
+    /* One that was made warm is the caller's from now on, also before those who can reach it and have
+     * another store.  *ref is what its ref becomes, NULL: it stays.  TN_E_CONFLICT: another was
+     * quicker, or it has ended; driving it to GONE then touches nothing of others.  NULL: what the
+     * store says is enough. */
+    int (*claim)(void *engine, const struct tn_subject *subject, char **ref, int64_t deadline,
+                 struct tn_error *err);
 
     /* What network a sandbox of that spec has, never the default, or will have (ref NULL: there is
      * none yet); *allow are the rules of its gate, borrowed from an argument, or NULL: no gate.

@@ -15,6 +15,7 @@ static int make_warm(struct tn_sandbox *sb, const struct tn_subject *subject,
 {
     struct tn_subject wanted = *subject;
 
+    wanted.warm = true;
     wanted.cancel = *(const int *)ctx;
     if (sb->backend->create(sb->engine, &wanted, place, deadline, err))
         return -1;

@@ -312,6 +312,22 @@ static bool usable(struct tn_sandbox *sb, int64_t deadline)
            sb->record.status == TN_STATUS_RUNNING && tn_sandbox_client(sb, deadline, NULL);
 }
 
+int tn_sandbox_take(struct tn_sandbox *sb, int64_t deadline, struct tn_error *err)
+{
+    struct tn_subject subject = tn_sandbox_subject(sb);
+    tn_autofree char *ref = NULL;
+
+    if (!sb->backend->claim)
+        return 0;
+    tn_autofd int lock = tn_sandbox_lock(sb->rt->state, sb->record.id, deadline, err);
+    if (lock < 0 || sb->backend->claim(sb->engine, &subject, &ref, deadline, err))
+        return -1;
+    if (!ref)
+        return 0;
+    set(&sb->record.ref, ref);
+    return tn_store_ref(sb->rt->store, sb->record.id, ref, err);
+}
+
 void tn_sandbox_take_name(struct tn_sandbox *sb)
 {
     struct tn_subject subject = tn_sandbox_subject(sb);
@@ -336,7 +352,8 @@ static struct tn_sandbox *claim(struct tn_runtime *rt, const struct tn_record *a
         if (tn_store_claim(rt->store, digest, as, &record, NULL) != 1)
             return NULL;
         struct tn_sandbox *sb = tn_sandbox_from_record(rt, &record, NULL);
-        if (sb && usable(sb, deadline) && !disown(sb, NULL)) {
+        if (sb && !tn_sandbox_take(sb, deadline, NULL) && usable(sb, deadline) &&
+            !disown(sb, NULL)) {
             tn_sandbox_take_name(sb);
             return sb;
         }

@@ -90,6 +90,8 @@ int tn_store_is_served(struct tn_store *s, const char *runtime, const char *dige
  * pool is empty, -1. */
 int tn_store_claim(struct tn_store *s, const char *digest, const struct tn_record *as,
                    struct tn_record *out, struct tn_error *err);
+/* What its backend notes is this JSON text from now on. */
+int tn_store_ref(struct tn_store *s, const char *id, const char *ref, struct tn_error *err);
 /* Takes this one out of its pool, for whoever removes it: 1, or 0 when it is in none any more. */
 int tn_store_unpool(struct tn_store *s, const char *id, struct tn_owner owner,
                     struct tn_error *err);

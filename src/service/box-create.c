@@ -237,16 +237,27 @@ static int register_birth(struct birth *birth, const struct caller *who, struct 
     return result;
 }
 
-static void let_live(struct box *b, bool warm)
+static bool let_live(struct box *b, bool warm)
 {
-    if (warm) {
-        box_work_warm(b, tn_deadline_in(WARM_SECONDS));
-        return;
-    }
+    if (warm)
+        return box_work_warm(b, tn_deadline_in(WARM_SECONDS));
     box_tell(b);
     pthread_mutex_lock(&b->lock);
     box_work(b);
     pthread_mutex_unlock(&b->lock);
+    return true;
+}
+
+/* As if it had never been; what is left of its sandbox here is gc's. */
+static int be_unborn(struct tn_db *db, void *ctx, struct tn_error *err)
+{
+    struct box *b = ctx;
+    const struct tn_owner nobody = {.pid = tn_owner_self().pid};
+
+    if (tn_db_run(db, err, "DELETE FROM idempotency WHERE box = ?", "t", b->names.id) < 0 ||
+        tn_db_run(db, err, "DELETE FROM box WHERE id = ?", "t", b->names.id) < 0)
+        return -1;
+    return tn_store_own(tn_runtime_store(b->s->rt), b->names.id, nobody, err);
 }
 
 /* What can never work is the caller's mistake, and nothing is made of it. */
@@ -259,14 +270,16 @@ static int can_be(const struct box *b, const struct tn_spec *spec, struct tn_err
     return tn_fail(err, why.code == TN_E_UNSUPPORTED ? TN_E_INVALID : why.code, "%s", why.text);
 }
 
-/* Takes the box that is to be. */
+/* Takes the box that is to be.  *lost: its warm one went to another, and there is no box; again. */
 static struct box *give_birth(struct box *given, const struct caller *who,
-                              const struct box_wish *wish, bool *again, struct tn_error *err)
+                              const struct box_wish *wish, bool *again, bool *lost,
+                              struct tn_error *err)
 {
     autobox struct box *b = given;
     struct birth birth = {.b = b, .wish = wish};
     struct box *result = NULL;
 
+    *lost = false;
     if (sandbox_spec(b, &birth.spec, err))
         return NULL;
     if (can_be(b, &birth.spec, err)) {
@@ -281,7 +294,12 @@ static struct box *give_birth(struct box *given, const struct caller *who,
     if (result == b) {
         if (!b->parent)
             pool_used(b->s, &birth.spec, birth.warm);
-        let_live(b, birth.warm);
+        *lost = !let_live(b, birth.warm);
+    }
+    if (*lost) {
+        boxes_remove(b->all, b);
+        box_release(TN_TAKE_PTR(result));
+        *lost = tn_db_atomically(b->s->db, be_unborn, b, err) == 0;
     }
     tn_spec_done(&birth.spec);
     free(birth.digest);
@@ -291,11 +309,16 @@ static struct box *give_birth(struct box *given, const struct caller *who,
 struct box *box_create(struct tn_service *s, const struct caller *who, const struct box_wish *wish,
                        bool *again, struct tn_error *err)
 {
-    struct box *b = box_new(s);
-
-    if (!fill_in(b, who, wish, bounds_settle, err))
-        return give_birth(b, who, wish, again, err);
-    box_release(b);
+    for (bool lost = true; lost;) { /* each has one warm one less to lose */
+        struct box *b = box_new(s);
+        if (fill_in(b, who, wish, bounds_settle, err)) {
+            box_release(b);
+            return NULL;
+        }
+        b = give_birth(b, who, wish, again, &lost, err);
+        if (!lost)
+            return b;
+    }
     return NULL;
 }
 
@@ -352,7 +375,8 @@ static struct box *fork_box(struct box *b, const struct caller *who, const char 
     }
     child->parent = tn_strdup(b->names.id);
     child->snapshot = tn_strdup_or_null(snapshot);
-    return give_birth(child, who, &inherited, NULL, err);
+    bool lost; /* none of a pool: never */
+    return give_birth(child, who, &inherited, NULL, &lost, err);
 }
 
 struct box *box_fork(struct box *b, const struct caller *who, const char *snapshot,

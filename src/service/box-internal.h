@@ -54,6 +54,7 @@ struct box {
     char *reported;  /* sentences of the reason that observations have told */
     bool made;       /* its sandbox was complete once */
     bool claimed;    /* it was warm: no line, only a look whether it lives */
+    bool lost;       /* the warm one that it claimed is another's: its worker's */
     bool known;      /* it was looked at since the service started */
     bool unstarted;  /* nothing happened since its start failed, which left it stopped */
     bool gone;
@@ -195,8 +196,8 @@ void box_work(struct box *b);
 int reserve_open(struct boxes *all, struct tn_error *err);
 void reserve_close(struct boxes *all);
 /* Without its lock: starts one that was warm in the caller's own thread, until the deadline; what
- * that does not bring about is left to a worker. */
-void box_work_warm(struct box *b, int64_t deadline);
+ * that does not bring about is left to a worker.  False: another has it, and the box is gone. */
+bool box_work_warm(struct box *b, int64_t deadline);
 /* Under its lock: what happened to it, by the table. */
 void box_happened(struct box *b, enum life_event event, enum box_cause cause, const char *reason);
 

@@ -260,7 +260,8 @@ static void look_at(struct pools *p, struct pool *x)
         if (!x->workers)
             start_worker(p, x, drain);
     } else if (all < target) {
-        int64_t burst = x->info.burst > 0 ? x->info.burst : BURST_USUAL;
+        /* After a failure one tries for all. */
+        int64_t burst = x->backoff > 0 ? 1 : x->info.burst > 0 ? x->info.burst : BURST_USUAL;
         for (int64_t i = all; i < target && x->workers < burst; i++)
             start_worker(p, x, fill);
     } else if (x->gone && x->listed && !x->workers) {

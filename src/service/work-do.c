@@ -314,6 +314,10 @@ static struct tn_sandbox *bring_up(struct box *b, int64_t deadline, struct tn_er
     sb = complete ? box_attach(b, err) : make(b, deadline, err);
     if (!sb)
         return NULL;
+    if (b->claimed && tn_sandbox_take(sb, deadline, err)) {
+        b->lost = err->code == TN_E_CONFLICT;
+        return NULL;
+    }
     /* A warm one that answers runs: that is all there is to know. */
     if (b->claimed && tn_sandbox_client(sb, deadline, NULL))
         return TN_TAKE_PTR(sb);

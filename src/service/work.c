@@ -332,7 +332,7 @@ void box_work(struct box *b)
         wait_for_thread(b);
 }
 
-void box_work_warm(struct box *b, int64_t deadline)
+bool box_work_warm(struct box *b, int64_t deadline)
 {
     enum life_event event = EVENT_FAILED;
     struct tn_error why = {0}; /* the worker will say it */
@@ -353,16 +353,21 @@ void box_work_warm(struct box *b, int64_t deadline)
             box_happened(b, event, CAUSE_NONE, NULL);
             b->dirty = b->order != order; /* that it runs is what its row says */
         }
+        b->gone = b->lost;
         b->working = false;
         pthread_cond_broadcast(&b->changed);
     }
-    if (b->state != b->goal || b->look || b->ask)
+    bool lost = b->lost;
+    if (!lost && (b->state != b->goal || b->look || b->ask))
         box_work(b);
     pthread_mutex_unlock(&b->lock);
-    box_tell(b);
-    steward_nudge(b->s->steward, b);
+    if (!lost) {
+        box_tell(b);
+        steward_nudge(b->s->steward, b);
+    }
     if (mine)
         leave_work(b->all);
+    return !lost;
 }
 
 /* Wakes up everybody who waits for a box; starts too when they are to be given up. */

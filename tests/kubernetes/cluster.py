@@ -122,6 +122,14 @@ KUBELET = {
     "resolvConf": "",
 }
 
+# Who changed what.
+AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "verbs": ["create", "update", "patch", "delete", "deletecollection"]}, {"level": "None"}],
+}
+
 # A file of tokens has who they are of. The first is an administrator, the others have what a test gives them.
 USERS = {"admin": "system:masters", "tendon": "sandboxes", "nobody": "strangers"}
 
@@ -250,6 +258,7 @@ class Cluster:
             "containerd.toml": CONTAINERD.format(base=self.base),
             "cni/tests.conflist": json.dumps(CNI),
             "kubelet.json": json.dumps(KUBELET),
+            "audit.json": json.dumps(AUDIT),
             "tokens": "".join(f'{self.tokens[user]},{user},{user},"{group}"\n' for user, group in USERS.items()),
             "runc": RUNC,
             "plugin": PLUGIN,
@@ -298,6 +307,8 @@ class Cluster:
             f"--service-account-signing-key-file={tls}/accounts.key",
             f"--service-cluster-ip-range={SERVICES}.0/24",
             "--endpoint-reconciler-type=none",
+            f"--audit-policy-file={self.base}/audit.json",
+            f"--audit-log-path={self.base}/audit.log",
             "--kubelet-preferred-address-types=InternalIP",
         )
 
@@ -402,6 +413,17 @@ class Cluster:
 
     def get(self, path):
         return self.call("GET", path)[1]
+
+    def writes(self, namespace):
+        """[(verb, resource, name)] of what Tendon has changed there, in order; refused ones and those that reach a pod are not among them."""
+        found = []
+        for line in (self.base / "audit.log").read_text().splitlines():
+            event = json.loads(line) if line.endswith("}") else {}
+            what = event.get("objectRef", {})
+            if (what.get("namespace") == namespace and "subresource" not in what and event["userAgent"].startswith("tendon")
+                    and event["responseStatus"]["code"] < 300):  # fmt: skip
+                found.append((event["verb"], what["resource"], what.get("name")))
+        return found
 
     def inside(self, *words, timeout=60):
         """A command on the node."""

@@ -47,7 +47,12 @@ const char *pods_uid(const struct tn_json *object)
     return tn_json_get_str(tn_json_get(object, "metadata"), "uid", "");
 }
 
-static bool is_going(const struct tn_json *object)
+const char *pods_version(const struct tn_json *object)
+{
+    return tn_json_get_str(tn_json_get(object, "metadata"), "resourceVersion", "");
+}
+
+bool pods_is_going(const struct tn_json *object)
 {
     return tn_json_get(tn_json_get(object, "metadata"), "deletionTimestamp");
 }
@@ -104,7 +109,7 @@ int pods_make(const struct pods *p, const char *kind, const char *name, const ch
         const char *own = pods_own_id(p, there);
         if (there && !(own && strcmp(own, id) == 0))
             return tn_fail(err, TN_E_CONFLICT, "%s %s is there, and not ours", kind, name);
-        if (there && !is_going(there))
+        if (there && !pods_is_going(there))
             break;
         if (there && pods_await_end(p, kind, name, deadline, err) < 0)
             return -1;
@@ -120,24 +125,45 @@ int pods_make(const struct pods *p, const char *kind, const char *name, const ch
 
 /* --- ending ----------------------------------------------------------------------------------- */
 
-int pods_delete(const struct pods *p, const char *kind, const char *name, const char *uid,
-                int64_t deadline, struct tn_error *err)
+/* version: which it must have, or NULL. */
+static int delete (const struct pods *p, const char *kind, const char *name, const char *uid,
+                   const char *version, int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *target = target_of(p, kind, name);
     tn_autobuf struct tn_buf body = TN_BUF_INIT(4096);
     struct tn_jw w = tn_jw(&body);
     struct tn_error why = {0};
 
-    pod_json(&w, NULL,
-             "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\","
-             "\"propagationPolicy\":\"Foreground\",\"preconditions\":{\"uid\":%s}}",
-             uid);
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "kind", "DeleteOptions");
+    tn_jw_kstr(&w, "apiVersion", "v1");
+    tn_jw_kstr(&w, "propagationPolicy", "Foreground");
+    tn_jw_key(&w, "preconditions");
+    tn_jw_object(&w);
+    tn_jw_kstr(&w, "uid", uid);
+    if (version)
+        tn_jw_kstr(&w, "resourceVersion", version);
+    tn_jw_object_end(&w);
+    tn_jw_object_end(&w);
     const struct kube_call call = {.method = "DELETE", .target = target, .body = tn_buf_str(&body)};
     /* A conflict: another one has the name by now. */
     if (kube_call(p->kube, &call, NULL, deadline, &why) == 0 || why.code == TN_E_NOT_FOUND ||
-        why.code == TN_E_CONFLICT)
+        (why.code == TN_E_CONFLICT && !version))
         return 0;
     return tn_fail(err, why.code, "%s", why.text);
+}
+
+int pods_delete(const struct pods *p, const char *kind, const char *name, const char *uid,
+                int64_t deadline, struct tn_error *err)
+{
+    return delete (p, kind, name, uid, NULL, deadline, err);
+}
+
+int pods_delete_unchanged(const struct pods *p, const struct tn_json *secret, int64_t deadline,
+                          struct tn_error *err)
+{
+    return delete (p, "secrets", tn_json_get_str(tn_json_get(secret, "metadata"), "name", ""),
+                   pods_uid(secret), pods_version(secret), deadline, err);
 }
 
 /* There is one, as far as was told. */

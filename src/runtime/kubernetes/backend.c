@@ -28,6 +28,7 @@ const struct tn_backend tn_backend_kubernetes = {
     .inspect = pods_inspect,
     .drive = pods_drive,
     .list = pods_list,
+    .claim = pods_claim,
     .put = pods_put,
     .exec = pods_exec,
     .url = pods_url,

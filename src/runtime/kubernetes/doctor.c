@@ -35,7 +35,7 @@ static const struct {
     const char *verbs;
     bool needed;
 } rights[] = {
-    {"", "secrets", "", "get list watch create delete", true},
+    {"", "secrets", "", "get list watch create patch delete", true},
     {"", "secrets", "finalizers", "update", false}, /* OpenShift asks for it of owners */
     {"", "pods", "", "get list watch create delete", true},
     {"", "pods", "exec", "get create", true},

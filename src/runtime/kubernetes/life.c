@@ -5,7 +5,8 @@
 #include "runtime/kubernetes/pods.h"
 #include "runtime/owner.h"
 
-#define UP_SECONDS 3.0 /* for the hand of a pod that runs to answer */
+#define COLLECT_SECONDS 10.0 /* for the cluster to end what a Secret owns */
+#define UP_SECONDS 3.0       /* for the hand of a pod that runs to answer */
 
 /* --- engines ---------------------------------------------------------------------------------- */
 
@@ -69,7 +70,7 @@ static bool was_used(const struct pods *p)
 
 /* --- the place -------------------------------------------------------------------------------- */
 
-static char *ref_of(const struct pods *p, bool stopped)
+char *pods_ref(const struct pods *p, const char *warm, bool stopped)
 {
     tn_autobuf struct tn_buf out = TN_BUF_INIT(8192);
     struct tn_jw w = tn_jw(&out);
@@ -79,8 +80,19 @@ static char *ref_of(const struct pods *p, bool stopped)
     tn_jw_kstr(&w, "namespace", p->namespace);
     if (stopped)
         tn_jw_kbool(&w, "stopped", true);
+    if (warm)
+        tn_jw_kstr(&w, "warm", warm);
     tn_jw_object_end(&w);
     return tn_buf_take(&out);
+}
+
+char *pods_warm(const struct tn_subject *s)
+{
+    tn_autojson struct tn_json *ref = NULL;
+
+    if (!s->ref || tn_json_parse(s->ref, strlen(s->ref), &ref, NULL) < 0)
+        return NULL;
+    return tn_strdup_or_null(tn_json_get_str(ref, "warm", NULL));
 }
 
 /* Whether we have stopped it; -1 when it lives where this configuration does not lead. */
@@ -166,12 +178,12 @@ static char *isolation_of(const struct pods *p, const struct tn_json *pod)
 void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
                      struct pod_cause *cause, struct tn_place *place)
 {
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pod_name(s->id, ""), *warm = pods_warm(s);
 
     *place = (struct tn_place){.status = cause->status,
                                .blame = cause->blame,
                                .reason = TN_TAKE_PTR(cause->reason),
-                               .ref = ref_of(p, cause->status == TN_STATUS_STOPPED),
+                               .ref = pods_ref(p, warm, cause->status == TN_STATUS_STOPPED),
                                .isolation = isolation_of(p, pod)};
     if (place->status == TN_STATUS_RUNNING)
         place->address = pods_address(p, pod, name);
@@ -208,10 +220,10 @@ static int look(const struct pods *p, const struct tn_subject *s, bool whole, st
 static void fill_rest(const struct pods *p, const struct tn_subject *s, const struct view *v,
                       struct tn_place *place, int64_t deadline)
 {
-    tn_autofree char *name = pod_name(s->id, "");
+    tn_autofree char *name = pod_name(s->id, ""), *warm = pods_warm(s);
 
     *place = (struct tn_place){.status = v->stopped ? TN_STATUS_STOPPED : TN_STATUS_ERROR,
-                               .ref = ref_of(p, v->stopped),
+                               .ref = pods_ref(p, warm, v->stopped),
                                .isolation = tn_strdup("{\"engine\": \"kubernetes\"}")};
     if (v->stopped)
         return;
@@ -324,31 +336,50 @@ static int drive_stopped(const struct pods *p, const struct tn_subject *s, struc
     return 0;
 }
 
-/* The Secret goes with all that it owns; what somebody has cut off from it goes too. */
+/* Somebody may have cut it off from its Secret, or the cluster's collector does not work. */
+static int remove_rest(const struct pods *p, const char *kind, const char *name, const char *id,
+                       int64_t deadline, struct tn_error *err)
+{
+    tn_autojson struct tn_json *object = NULL;
+
+    if (pods_get(p, kind, name, id, &object, deadline, err) < 0 ||
+        (object && !pods_is_going(object) &&
+         pods_delete(p, kind, name, pods_uid(object), deadline, err) < 0))
+        return -1;
+    return object ? pods_await_end(p, kind, name, deadline, err) : 0;
+}
+
+/* The Secret goes with all that it owns: one DELETE. */
 static int remove_all(const struct pods *p, const struct tn_subject *s, int64_t deadline,
                       struct tn_error *err)
 {
-    static const struct {
-        const char *kind, *after;
-    } all[] = {{"secrets", "-key"}, {"pods", ""}, {"persistentvolumeclaims", "-pvc"}};
-    struct tn_error first = {0};
+    tn_autofree char *secret = pod_name(s->id, "-key"), *pod = pod_name(s->id, "");
+    tn_autofree char *claim = pod_name(s->id, "-pvc"), *warm = pods_warm(s);
+    tn_autojson struct tn_json *owner = NULL;
+    struct tn_error why[3] = {0};
     bool stopped;
 
     if (read_ref(p, s, &stopped, err) < 0)
         return -1;
-    /* All are told to go before one is waited for. */
-    for (size_t i = 0; i < 2 * TN_COUNT(all); i++) {
-        const char *kind = all[i % TN_COUNT(all)].kind;
-        tn_autofree char *name = pod_name(s->id, all[i % TN_COUNT(all)].after);
-        tn_autojson struct tn_json *object = NULL;
-        struct tn_error why = {0};
-        if (pods_get(p, kind, name, s->id, &object, deadline, &why) < 0 ||
-            (object &&
-             (i < TN_COUNT(all) ? pods_delete(p, kind, name, pods_uid(object), deadline, &why)
-                                : pods_await_end(p, kind, name, deadline, &why)) < 0))
-            first = first.code ? first : why;
-    }
-    return first.code ? tn_fail(err, first.code, "%s", first.text) : 0;
+    int failed = pods_get(p, "secrets", secret, s->id, &owner, deadline, &why[0]);
+    if (warm && owner && !pods_is_warm(owner)) /* it is another's by now */
+        return 0;
+    if (owner)
+        failed = warm ? pods_delete_unchanged(p, owner, deadline, &why[0])
+                      : pods_delete(p, "secrets", secret, pods_uid(owner), deadline, &why[0]);
+    if (failed < 0 && warm)
+        return tn_fail(err, why[0].code, "%s", why[0].text);
+    int64_t soon = tn_deadline_in(COLLECT_SECONDS);
+    bool waits = owner && failed == 0 &&
+                 pods_await_end(p, "secrets", secret, soon < deadline ? soon : deadline, NULL) < 0;
+    remove_rest(p, "pods", pod, s->id, deadline, &why[1]);
+    remove_rest(p, "persistentvolumeclaims", claim, s->id, deadline, &why[2]);
+    if (waits)
+        pods_await_end(p, "secrets", secret, deadline, &why[0]);
+    for (size_t i = 0; i < TN_COUNT(why); i++)
+        if (why[i].code)
+            return tn_fail(err, why[i].code, "%s", why[i].text);
+    return 0;
 }
 
 static int drive(struct pods *p, const struct tn_subject *s, enum tn_goal goal,

@@ -103,6 +103,8 @@ void pod_open(const struct pod_plan *p, const char *api, const char *kind, const
     tn_jw_kstr(w, POD_ID, p->subject->id);
     if (strcmp(kind, "Pod") == 0)
         tn_jw_kstr(w, POD_NETWORK, pod_networks[p->network]);
+    if (strcmp(kind, "Secret") == 0 && p->subject->warm)
+        tn_jw_kstr(w, POD_WARM, "true");
     tn_jw_object_end(w);
     if (p->owner)
         pod_json(w, "ownerReferences",

@@ -20,6 +20,8 @@
 #define POD_STATE "tendon.dev/state"
 #define POD_ID "tendon.dev/id"
 #define POD_NETWORK "tendon.dev/network"
+#define POD_WARM "tendon.dev/warm"           /* a label of a Secret that waits in a pool */
+#define POD_CLAIMED "tendon.dev/claimed"     /* an annotation of it: by whom it was taken out */
 #define POD_ANONYMOUS "tendon.dev/anonymous" /* an annotation of the Secret */
 #define POD_CONTAINER "runtime"
 
@@ -131,6 +133,10 @@ int pods_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, stru
 /* What a pod is as a place; the reason is taken from the cause. */
 void pods_fill_place(const struct pods *p, const struct tn_subject *s, const struct tn_json *pod,
                      struct pod_cause *cause, struct tn_place *place);
+/* What place.ref says; warm: the version of the Secret of one that waits in a pool, or NULL. */
+char *pods_ref(const struct pods *p, const char *warm, bool stopped);
+/* That version as the ref has it, on the heap; NULL: it is in no pool. */
+char *pods_warm(const struct tn_subject *s);
 /* This state makes sandboxes there, from now on. */
 int pods_note_use(const struct pods *p, struct tn_error *err);
 
@@ -152,6 +158,14 @@ int pods_await_hand(const struct pods *p, const struct tn_subject *s, const stru
 int pods_choose_network(struct pods *p, struct pod_plan *plan, int64_t deadline,
                         struct tn_error *err);
 
+/* --- pools (claim.c) -------------------------------------------------------------------------- */
+
+/* One PATCH of the Secret, which counts only if nobody has changed it since. */
+int pods_claim(void *engine, const struct tn_subject *s, char **ref, int64_t deadline,
+               struct tn_error *err);
+/* Whether it waits in a pool, as its Secret says. */
+bool pods_is_warm(const struct tn_json *secret);
+
 /* --- asking (ask.c) --------------------------------------------------------------------------- */
 
 /* An object of the namespace by kind ("pods") and name, certainly ours and of that sandbox; 0 with
@@ -166,6 +180,9 @@ int pods_make(const struct pods *p, const char *kind, const char *name, const ch
 /* Deletes it, if it is the one of that uid: what it owns goes first.  Gone already is fine. */
 int pods_delete(const struct pods *p, const char *kind, const char *name, const char *uid,
                 int64_t deadline, struct tn_error *err);
+/* The same for a Secret, which must not have changed since it was looked at: TN_E_CONFLICT. */
+int pods_delete_unchanged(const struct pods *p, const struct tn_json *secret, int64_t deadline,
+                          struct tn_error *err);
 /* Waits until there is none of that name. */
 int pods_await_end(const struct pods *p, const char *kind, const char *name, int64_t deadline,
                    struct tn_error *err);
@@ -174,6 +191,8 @@ char *pods_target(const struct pods *p, const char *kind, const char *after);
 /* Whether both labels are ours: its id, or NULL. */
 const char *pods_own_id(const struct pods *p, const struct tn_json *object);
 const char *pods_uid(const struct tn_json *object);
+const char *pods_version(const struct tn_json *object);
+bool pods_is_going(const struct tn_json *object);
 /* The pod of a sandbox that must run: TN_E_NOT_FOUND, TN_E_CONFLICT. */
 int pods_must_run(const struct pods *p, const struct tn_subject *s, struct tn_json **pod,
                   int64_t deadline, struct tn_error *err);

@@ -231,8 +231,13 @@ static int create(struct pods *p, const struct tn_subject *s, struct tn_place *p
         pods_make(p, "secrets", name, s->id, &body, &secret, s->cancel, deadline, err) < 0)
         return -1;
     plan.owner = pods_uid(secret);
-    return make_claim(p, &plan, deadline, err) < 0 ? -1
-                                                   : pods_start(p, &plan, place, deadline, err);
+    if (make_claim(p, &plan, deadline, err) < 0 || pods_start(p, &plan, place, deadline, err) < 0)
+        return -1;
+    if (s->warm) {
+        free(place->ref);
+        place->ref = pods_ref(p, pods_version(secret), false);
+    }
+    return 0;
 }
 
 int pods_create(void *engine, const struct tn_subject *s, struct tn_place *place, int64_t deadline,

@@ -1,0 +1,133 @@
+"""Warm pods: claimed by one PATCH each, never twice, and never made in numbers that nobody wants."""
+
+import contextlib
+import json
+import pathlib
+import shutil
+import sqlite3
+import sys
+import threading
+import time
+
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "service"))
+
+from conformance import wait_until  # noqa: E402
+from native import at, make, run  # noqa: E402
+from services import Service  # noqa: E402
+
+SETTINGS = {"images": "docker.io/library/*", "kubernetes.pvc_storage_class": "tests", "kubernetes.resource_cpu_request": "10m",
+            "kubernetes.resource_memory_request": "16Mi"}  # fmt: skip
+
+
+@pytest.fixture
+def service(world):
+    service = Service(world.base / "service", runtime="kubernetes", settings={**SETTINGS, "kubernetes.namespace": world.namespace},
+                      env=world.env).start()  # fmt: skip
+    yield service
+    if not service.process:
+        service.start()
+    drain(service)
+    service.finish()
+
+
+class Twin(Service):
+    """A service with a copy of another's state, at the same place: what either makes carries the same marks."""
+
+    def __init__(self, other):
+        super().__init__(other.base, runtime="kubernetes", settings=other.settings, env=other.env)
+        self.copy = other.base / "copy"
+        shutil.copytree(other.state, self.copy)
+
+    def command(self):
+        return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1"; shift; exec "$@"', str(self.copy), str(self.state), *super().command()]
+
+
+def pool(service, name="box"):
+    (found,) = [pool for pool in service.client().get("/v1/pools").ok().json["pools"] if pool["name"] == name]
+    return found
+
+
+def fill(service, target, **body):
+    service.client().put("/v1/pools/box", {"image": "box:1", "plugins": [], "target": target, **body}).ok()
+    wait_until(lambda: pool(service)["ready"] == target, seconds=120, what="the pool is full")
+
+
+def drain(service):
+    service.client().delete("/v1/pools/box")
+    wait_until(lambda: not service.client().get("/v1/pools").ok().json["pools"], seconds=60, what="the pool is gone")
+
+
+def warm(world, service):
+    """Ids of those that wait, the next to be claimed first; cluster and store agree about them."""
+    found = world.cluster.get(f"/api/v1/namespaces/{world.namespace}/secrets?labelSelector=tendon.dev/warm")["items"]
+    with contextlib.closing(sqlite3.connect(f"file:{service.state}/tendon.db?mode=ro", uri=True)) as database:
+        ids = [row[0] for row in database.execute("SELECT id FROM sandbox WHERE pool IS NOT NULL ORDER BY created")]
+    assert sorted(ids) == sorted(secret["metadata"]["labels"]["tendon.dev/id"] for secret in found)
+    return ids
+
+
+def writes(world, box):
+    """What was written for a sandbox, from its beginning on."""
+    return [(verb, kind) for verb, kind, name in world.cluster.writes(world.namespace) if name and box in name]
+
+
+def forbid_pods(world, count):
+    """No more pods than there are: nobody fills up what is taken."""
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "full"}, "spec": {"hard": {"pods": str(count)}}}
+    world.cluster.kubectl("apply", "--filename=-", namespace=world.namespace, input=json.dumps(quota))
+    path = f"/api/v1/namespaces/{world.namespace}/resourcequotas/full"
+    wait_until(lambda: world.cluster.get(path).get("status", {}).get("used"), what="the quota counts")
+
+
+def test_a_warm_pod_has_one_owner(world, service):
+    fill(service, 5)
+    ids = warm(world, service)
+    assert len(ids) == 5
+    forbid_pods(world, len(ids))
+    service.stop()
+    twin = Twin(service).start()
+    service.start()
+    try:
+        mine = make(service.client(), image="box:1")
+        assert mine["id"] == ids[0]  # both stores have it as the oldest
+        began = time.monotonic()
+        theirs = make(twin.client(), image="box:1")
+        print(f"claimed the second one after {time.monotonic() - began:.3f} s")
+        assert theirs["id"] == ids[1]
+        assert "hello" in run(twin.client(), theirs, "echo hello")["content"]
+
+        # One that somebody removes at this moment is nobody's.
+        world.cluster.kubectl("delete", "secret", f"openhands-runtime-{ids[2]}-key", "--wait=false", "--cascade=foreground", namespace=world.namespace)
+        made = []
+        threads = [threading.Thread(target=lambda who=who: made.append(make(who.client(), image="box:1"))) for who in (service, twin)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(box["id"] for box in made) == sorted(ids[3:])
+        assert "hello" in run(service.client(), mine, "echo hello")["content"]
+
+        # Three writes make it, one takes it, one removes it.
+        service.client().delete(at(mine)).ok(204)
+        wait_until(lambda: f"openhands-runtime-{ids[0]}-key" not in world.names("secrets"), seconds=60, what="it is gone")
+        assert writes(world, ids[0]) == [("create", "secrets"), ("create", "persistentvolumeclaims"), ("create", "pods"),
+                                         ("patch", "secrets"), ("delete", "secrets")]  # fmt: skip
+        assert [w for w in writes(world, ids[1]) if w[0] == "patch"] == [("patch", "secrets")]
+        world.cluster.kubectl("delete", "resourcequota", "full", namespace=world.namespace)
+    finally:
+        twin.kill()
+        twin.ids.stop()
+
+
+def test_a_pool_that_cannot_be_filled_is_patient(world, service):
+    service.client().put("/v1/pools/box", {"image": "missing:1", "plugins": [], "target": 8, "burst": 4}).ok()
+    began = time.monotonic()
+    wait_until(lambda: pool(service)["problem"], seconds=60, what="the pool tells its problem")
+    assert "missing" in pool(service)["problem"]
+    tries = lambda: [w for w in world.cluster.writes(world.namespace) if w[:2] == ("create", "pods")]  # noqa: E731
+    wait_until(lambda: len(tries()) >= 6, seconds=60, what="it is tried again")
+    # Four at once, then one after each of 1, 2, 4, ... seconds.
+    assert time.monotonic() - began > 3
+    assert len(tries()) <= 4 + 1 + (time.monotonic() - began) / 1.5
