@@ -7,8 +7,10 @@
 
 enum {
     NAMES_PORT = 53,
-    PIPE_BYTES = 256 << 10,
-    MOVES_A_ROUND = 8,
+    PIPE_BYTES = 256 << 10, /* its pages, of which each may be one of a larger piece */
+    MOVED_AT_ONCE = 1 << 20,
+    MOVED_IN_A_CROWD = 128 << 10,
+    MOVES_A_ROUND = 4,
 };
 
 /* --- pipes ---------------------------------------------------------------------------------- */
@@ -149,6 +151,13 @@ static bool copy(struct gate *g, struct way *w, struct side *from, struct side *
     return recv(from->watch.fd, g->buffer, (size_t)sent, MSG_DONTWAIT) == sent;
 }
 
+/* The first pipes take more at once, which costs fewer rounds; what all of them hold of slow
+ * readers stays below 128 MB. */
+static int64_t share(const struct gate *g)
+{
+    return g->pipes_open - g->pipe_count < PIPES_KEPT ? MOVED_AT_ONCE : MOVED_IN_A_CROWD;
+}
+
 /* Into the pipe: at most `most` bytes. */
 static bool fetch(struct gate *g, struct way *w, struct side *from, struct side *to, size_t most,
                   size_t *moved)
@@ -180,7 +189,8 @@ static int move(struct gate *g, struct way *w, struct side *from, struct side *t
         }
         if (w->ended || !from->in || *granted == 0)
             return 0;
-        if (!fetch(g, w, from, to, *granted < PIPE_BYTES ? (size_t)*granted : PIPE_BYTES, &moved))
+        int64_t most = share(g);
+        if (!fetch(g, w, from, to, (size_t)(*granted < most ? *granted : most), &moved))
             return -1;
         if (*granted != GRANT_ALL)
             *granted -= (int64_t)moved;

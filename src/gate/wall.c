@@ -7,6 +7,7 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "gate/netlink.h"
@@ -18,6 +19,10 @@ enum {
     PRIORITY = -150, /* where others mangle packets too */
     UDP_BYTES = 1 << 20,
 };
+
+/* How connections between the sandbox and the gate share a line: it is memory, and the host's own
+ * way may be to pace (bbr), which costs a timer for each burst.  Every kernel has this one. */
+static const char congestion[] = "reno";
 
 /* What differs between the two kinds of addresses. */
 static const struct kind {
@@ -94,6 +99,9 @@ static void add_route(struct tn_netlink *n, const struct kind *k, const uint8_t 
     tn_netlink_begin(n, RTM_NEWROUTE, flags, &route, sizeof route);
     tn_netlink_add(n, RTA_OIF, &loopback, sizeof loopback);
     tn_netlink_add(n, RTA_PREFSRC, own, k->size);
+    size_t metrics = tn_netlink_open(n, RTA_METRICS);
+    tn_netlink_add_text(n, RTAX_CC_ALGO, congestion); /* of the sandbox's side */
+    tn_netlink_close(n, metrics);
     tn_netlink_end(n);
 }
 
@@ -314,6 +322,8 @@ static int open_socket(const struct kind *k, int type, const uint8_t *names, str
         return tn_fail_errno(err, errno, "transparent socket");
     if (type == SOCK_DGRAM)
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    else
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, sizeof congestion);
     return TN_TAKE_FD(fd);
 }
 
