@@ -350,6 +350,23 @@ static int connect_tcp(int fd, const struct endpoint *e, int64_t deadline)
     return 0;
 }
 
+/* Where nobody listens on a port that the kernel also gives to those who dial, a socket may be
+ * given that very port and is then connected with itself.  As long as it is open, whoever was about
+ * to listen there cannot: it is closed without the minute that a port rests after a connection. */
+static bool is_own_peer(int fd)
+{
+    struct endpoint here = {.len = sizeof here.addr}, there = {.len = sizeof there.addr};
+    const struct linger at_once = {.l_onoff = 1};
+
+    if (getsockname(fd, &here.addr.any, &here.len) < 0 ||
+        getpeername(fd, &there.addr.any, &there.len) < 0 || here.len != there.len ||
+        memcmp(&here.addr, &there.addr, here.len) != 0)
+        return false;
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    errno = ECONNREFUSED;
+    return true;
+}
+
 static int dial_one(const struct endpoint *e, int64_t deadline)
 {
     bool local = e->addr.any.sa_family == AF_UNIX;
@@ -362,7 +379,7 @@ static int dial_one(const struct endpoint *e, int64_t deadline)
         return connect_unix(fd, e, deadline) < 0 ? -1 : TN_TAKE_FD(fd);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     int flags = fcntl(fd, F_GETFL);
-    if (connect_tcp(fd, e, deadline) < 0 || flags < 0 ||
+    if (connect_tcp(fd, e, deadline) < 0 || is_own_peer(fd) || flags < 0 ||
         fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
         return -1;
     return TN_TAKE_FD(fd);

@@ -66,7 +66,7 @@ class Daytona:
         return {"items": items, "nextCursor": more}, {}
 
     def secrets(self, client, sandbox):
-        return [client.get(f"/api/sandbox/{sandbox}/ports/47174/preview-url").ok().json["token"]]
+        return [client.get(f"/api/sandbox/{sandbox}/ports/27174/preview-url").ok().json["token"]]
 
 
 class Runloop:

@@ -14,7 +14,7 @@ DAYTONA = CLOUDS["daytona"]
 CREATE, LIST = DAYTONA.CREATE, DAYTONA.LIST
 OLDER = ("POST", "/api/toolbox/abc/toolbox/process/execute")
 NEWER = ("POST", "/boxes/abc/process/execute")
-LINK = ("GET", "/api/sandbox/abc/ports/47174/preview-url")
+LINK = ("GET", "/api/sandbox/abc/ports/27174/preview-url")
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,7 @@ def test_a_create_as_the_specification_has_it(driver, vendor):
     assert vendor.asked("ImageGetOrCreate")[0].text(2, 6) == "FROM python:3.12"
     wish = fields(call.fields[2][0])
     assert wish[3] == [b"im-1"] and wish[7] == [900] and fields(wish[17][0])[4] == [b"eu"]
-    assert [fields(port)[1][0] for port in fields(wish[20][0])[1]] == [47174, 8000]
+    assert [fields(port)[1][0] for port in fields(wish[20][0])[1]] == [27174, 8000]
     sizes = fields(wish[5][0])
     assert sizes[2] == [512] and sizes[3] == [1500]
     marks = tags(call)
@@ -170,7 +170,7 @@ def made(vendor, **more):
         "SandboxListV2": lambda call: call.answer({1: [] if 2 in call.fields else list(have.values())}),
         "SandboxWaitV2": always({}),
         "SandboxTagsGetV2": lambda call: call.answer({1: have[BOX][6]}) if have else call.refuse(5),
-        "SandboxGetTunnelsV2": always({2: {1: "127.0.0.1", 2: 1, 5: 47174}}),
+        "SandboxGetTunnelsV2": always({2: {1: "127.0.0.1", 2: 1, 5: 27174}}),
         "SandboxTerminateV2": lambda call: (have.clear(), call.answer()),
         "SandboxGetTaskIdV2": always({1: "ta-1"}),
         "SandboxGetCommandRouterAccess": always({1: "x.y.z", 2: vendor.url.replace("http:", "https:")}),

@@ -166,5 +166,5 @@ def test_an_older_service_has_other_tunnels(driver, vendor):
     vendor.behave["POST", INSIDE + "create_tunnel"] = always(200, {"url": f"{vendor.url}/hand"})
     vendor.behave[START] = always(200, ANSWERS["silence"])
     create(driver, timeout=10)
-    assert vendor.asked("POST", INSIDE + "create_tunnel")[-1].json == {"port": 47174}
+    assert vendor.asked("POST", INSIDE + "create_tunnel")[-1].json == {"port": 27174}
     assert vendor.asked(*START)

@@ -20,7 +20,7 @@
 #define CLOUD_MARK_SESSION "tendon.session" /* what people call it; for their eyes only */
 
 enum {
-    CLOUD_HAND_PORT = 47174,     /* where the hand listens inside */
+    CLOUD_HAND_PORT = 27174,     /* where the hand listens inside: never given to who dials */
     CLOUD_ID_MAX = 128,          /* of a vendor's id */
     CLOUD_TOKEN_MAX = 1024,      /* of a token that a vendor gives us */
     CLOUD_ANSWER_MAX = 16 << 20, /* of an answer of the control plane */

@@ -1,7 +1,10 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <net/if.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -276,12 +279,47 @@ static void test_tcp_and_inherited(void **state)
     assert_int_equal(err.code, TN_E_PEER);
 }
 
+/* A network where whoever dials is given the one port that is dialled.  False: none here. */
+static bool make_narrow_network(void)
+{
+    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+
+    if (unshare(geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWNET | CLONE_NEWUSER) < 0)
+        return false;
+    tn_autofd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    tn_autofd int range = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY | O_CLOEXEC);
+    return ioctl(fd, SIOCSIFFLAGS, &lo) == 0 && write(range, "47174 47174", 11) == 11;
+}
+
+/* The last test: it leaves the network of this process. */
+static void test_nobody_is_connected_with_itself(void **state)
+{
+    static const char *const addresses[] = {"127.0.0.1:47174", "[::1]:47174"};
+    struct tn_error err;
+
+    if (!make_narrow_network()) {
+        print_message("skipped: a network of its own: %s\n", strerror(errno));
+        return;
+    }
+    for (size_t i = 0; i < TN_COUNT(addresses); i++) {
+        assert_int_equal(tn_dial(addresses[i], tn_deadline_in(5), &err), -1);
+        assert_int_equal(err.code, TN_E_PEER);
+        int fd = listen_on(addresses[i], &err);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),         cmocka_unit_test(test_unix),
-        cmocka_unit_test(test_unix_replaced), cmocka_unit_test(test_long_unix_path),
-        cmocka_unit_test(test_dial_deadline), cmocka_unit_test(test_tcp_and_inherited),
+        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_unix),
+        cmocka_unit_test(test_unix_replaced),
+        cmocka_unit_test(test_long_unix_path),
+        cmocka_unit_test(test_dial_deadline),
+        cmocka_unit_test(test_tcp_and_inherited),
+        cmocka_unit_test(test_nobody_is_connected_with_itself),
     };
 
     return cmocka_run_group_tests_name("listen", tests, NULL, NULL);
