@@ -421,7 +421,7 @@ class Cluster:
         for line in (self.base / "audit.log").read_text().splitlines():
             event = json.loads(line) if line.endswith("}") else {}
             what = event.get("objectRef", {})
-            if (what.get("namespace") == namespace and "subresource" not in what and event["userAgent"].startswith("tendon")
+            if (what.get("namespace") == namespace and "subresource" not in what and event.get("userAgent", "").startswith("tendon")
                     and event["responseStatus"]["code"] < 300 and (event["verb"] == "watch") == (event["stage"] == "ResponseStarted")):  # fmt: skip
                 found.append((event["verb"], what["resource"], what.get("name")))
         return found
