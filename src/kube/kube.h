@@ -76,7 +76,8 @@ enum kube_change {
     KUBE_MODIFIED,
     KUBE_DELETED, /* also of one that was known and is missing in a later list; object may then
                      have its metadata's name and uid alone */
-    KUBE_SYNCED,  /* all there is was told; object NULL.  After every list */
+    KUBE_SYNCED,  /* all there is was told; object NULL.  After every list and every bookmark */
+    KUBE_CUT,     /* of kube_watch_cuts: nothing is told until the next one of these; NULL */
 };
 /* Non-zero ends the watch. */
 typedef int (*kube_change_fn)(enum kube_change change, const struct tn_json *object, void *ctx);
@@ -87,6 +88,9 @@ typedef int (*kube_change_fn)(enum kube_change change, const struct tn_json *obj
  * "/api/v1/namespaces/NS/pods?labelSelector=a%3Db". */
 int kube_watch(struct kube *k, const char *target, kube_change_fn fn, void *ctx, int cancel,
                int64_t deadline, struct tn_error *err);
+/* The same, and fn hears of failures that are passed over (KUBE_CUT). */
+int kube_watch_cuts(struct kube *k, const char *target, kube_change_fn fn, void *ctx, int cancel,
+                    int64_t deadline, struct tn_error *err);
 
 /* --- inside a pod (exec.c) -------------------------------------------------------------------- */
 

@@ -180,6 +180,8 @@ static enum kube_fed take_line(struct kube_feed *f, const char *line, size_t n)
         enough = tell_deleted(f, object);
     else if (strcmp(type, "ADDED") == 0 || strcmp(type, "MODIFIED") == 0)
         enough = tell_present(f, object);
+    else if (strcmp(type, "BOOKMARK") == 0)
+        enough = f->fn(KUBE_SYNCED, NULL, f->ctx);
     f->moved = true;
     return enough ? KUBE_ENOUGH : KUBE_FED;
 }
@@ -331,8 +333,8 @@ static bool passes(struct watch *w, const struct tn_error *why)
            why->code == TN_E_TIMEOUT;
 }
 
-int kube_watch(struct kube *k, const char *target, kube_change_fn fn, void *ctx, int cancel,
-               int64_t deadline, struct tn_error *err)
+static int watch(struct kube *k, const char *target, bool cuts, kube_change_fn fn, void *ctx,
+                 int cancel, int64_t deadline, struct tn_error *err)
 {
     TN_CLEANUP(guard_feed) struct kube_feed *feed = kube_feed_new(fn, ctx);
     struct watch w = {.kube = k,
@@ -356,6 +358,8 @@ int kube_watch(struct kube *k, const char *target, kube_change_fn fn, void *ctx,
                 *err = why;
             return -1;
         }
+        if (r < 0 && cuts && fn(KUBE_CUT, NULL, ctx))
+            return 0;
         if (r < 0 && listing)
             w.fed = KUBE_STALE;
         /* A server that ends every stream at once is asked less and less often. */
@@ -364,4 +368,16 @@ int kube_watch(struct kube *k, const char *target, kube_change_fn fn, void *ctx,
         if ((r < 0 || !listing) && kube_pause(&ms, after, cancel, deadline, err) < 0)
             return -1;
     }
+}
+
+int kube_watch(struct kube *k, const char *target, kube_change_fn fn, void *ctx, int cancel,
+               int64_t deadline, struct tn_error *err)
+{
+    return watch(k, target, false, fn, ctx, cancel, deadline, err);
+}
+
+int kube_watch_cuts(struct kube *k, const char *target, kube_change_fn fn, void *ctx, int cancel,
+                    int64_t deadline, struct tn_error *err)
+{
+    return watch(k, target, true, fn, ctx, cancel, deadline, err);
 }

@@ -127,6 +127,9 @@ typedef void (*tn_progress_fn)(const char *text, void *ctx);
 typedef void (*tn_told_fn)(const char *id, enum tn_runtime_status status, const char *message,
                            void *ctx);
 
+/* The sandbox of that id may have ended, or changed otherwise, by itself. */
+typedef void (*tn_changed_fn)(const char *id, void *ctx);
+
 /* What backends get from the process they work in. */
 struct tn_host {
     const struct tn_config *config;
@@ -137,6 +140,10 @@ struct tn_host {
     void *progress_ctx;
     tn_told_fn told; /* may be NULL: tn_host_tell */
     void *told_ctx;
+    /* NULL, or somebody who stays and has many sandboxes: a backend may follow all of them at once,
+     * and tells when one has ended, from a thread of its own. */
+    tn_changed_fn changed;
+    void *changed_ctx;
 };
 /* A backend itself tells only that it prepares an image (BUILDING_RUNTIME, and STARTING_RUNTIME
  * when that is done); sandbox.c tells the rest. */

@@ -62,6 +62,7 @@ struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, str
     struct tn_runtime *rt = tn_calloc(1, sizeof *rt);
 
     pthread_mutex_init(&rt->lock, NULL);
+    pthread_mutex_init(&rt->follow, NULL);
     rt->state = make_state(options->config, err);
     if (!rt->state) {
         tn_runtime_close(rt);
@@ -110,10 +111,33 @@ void tn_runtime_close(struct tn_runtime *rt)
     tn_store_close(rt->store);
     tn_judge_free(rt->judge);
     pthread_mutex_destroy(&rt->lock);
+    pthread_mutex_destroy(&rt->follow);
     free(rt->state);
     free(rt->hand);
     free(rt->program);
     free(rt);
+}
+
+static void tell_change(const char *id, void *ctx)
+{
+    struct tn_runtime *rt = ctx;
+
+    pthread_mutex_lock(&rt->follow);
+    if (rt->changed)
+        rt->changed(id, rt->changed_ctx);
+    pthread_mutex_unlock(&rt->follow);
+}
+
+void tn_runtime_follow(struct tn_runtime *rt, tn_changed_fn fn, void *ctx)
+{
+    pthread_mutex_lock(&rt->follow);
+    rt->changed = fn;
+    rt->changed_ctx = ctx;
+    pthread_mutex_unlock(&rt->follow);
+    if (fn) { /* it stays: backends read it without a lock */
+        rt->host.changed_ctx = rt;
+        rt->host.changed = tell_change;
+    }
 }
 
 struct tn_store *tn_runtime_store(struct tn_runtime *rt)

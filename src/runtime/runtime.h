@@ -17,6 +17,10 @@ struct tn_runtime {
     void *ask_ctx;
     char *state, *hand, *program;
 
+    pthread_mutex_t follow; /* of the next two: who hears of changes, or NULL */
+    tn_changed_fn changed;
+    void *changed_ctx;
+
     pthread_mutex_t lock; /* of which slot is whose */
     struct {
         const struct tn_backend *backend;

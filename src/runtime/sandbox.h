@@ -40,6 +40,10 @@ struct tn_runtime_options {
 struct tn_judge;
 struct tn_runtime *tn_runtime_open(const struct tn_runtime_options *options, struct tn_error *err);
 void tn_runtime_close(struct tn_runtime *rt);
+/* For who stays and has many: fn hears of sandboxes that have ended by themselves, where backends
+ * hear of it, from threads of theirs.  Once at the beginning; NULL: no more, and none is under way.
+ */
+void tn_runtime_follow(struct tn_runtime *rt, tn_changed_fn fn, void *ctx);
 struct tn_store *tn_runtime_store(struct tn_runtime *rt);
 const struct tn_host *tn_runtime_host(const struct tn_runtime *rt);
 /* Who judges actions here; NULL: nobody. */

@@ -1,4 +1,5 @@
-/* Hearing of the end of a hand at once: one thread waits on descriptors of their processes. */
+/* Hearing of the end of a hand at once: one thread waits on descriptors of their processes; backends
+ * that are told tell it on. */
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -41,6 +42,14 @@ static void has_ended(struct boxes *all, uint64_t number)
         ends_forget(b);
     pthread_mutex_unlock(&b->lock);
     if (ended)
+        box_suspect(b);
+}
+
+void boxes_changed(const char *id, void *ctx)
+{
+    autobox struct box *b = boxes_find(ctx, id);
+
+    if (b)
         box_suspect(b);
 }
 

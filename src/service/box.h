@@ -181,6 +181,8 @@ int box_hand(struct box *b, char **address, char **key, int64_t deadline, struct
 /* It did not answer: look what became of it (in the background; many calls are one).  Also goes on
  * with a delete that failed. */
 void box_suspect(struct box *b);
+/* The same for one that a backend tells of; ctx is the struct boxes. */
+void boxes_changed(const char *id, void *ctx);
 /* The same, and waits for the outcome: for the slow round. */
 void box_check(struct box *b, int64_t deadline);
 /* Its reason as last seen, for the caller to free; NULL: it has none. */

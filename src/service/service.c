@@ -192,6 +192,7 @@ static int open_boxes(struct tn_service *s, struct tn_error *err)
     s->boxes = boxes_new(s, err);
     if (!s->boxes)
         return -1;
+    tn_runtime_follow(s->rt, boxes_changed, s->boxes);
     s->builds = builds_new(s, err);
     s->hook = s->builds ? hook_new(s, err) : NULL;
     s->asks = s->hook ? asks_new(s, err) : NULL;
@@ -335,6 +336,7 @@ static bool rest_boxes(struct tn_service *s, bool stop_sandboxes)
 
 static void free_boxes(struct tn_service *s)
 {
+    tn_runtime_follow(s->rt, NULL, NULL);
     builds_free(s->builds);
     boxes_free(s->boxes, 0);
     steward_free(s->steward);

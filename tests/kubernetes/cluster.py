@@ -122,12 +122,12 @@ KUBELET = {
     "resolvConf": "",
 }
 
-# Who changed what.
+# Who changed what, and what one user asked for.
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "verbs": ["create", "update", "patch", "delete", "deletecollection"]}, {"level": "None"}],
+    "rules": [{"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]}, {"level": "Metadata", "users": ["tendon"]}, {"level": "None"}],
 }
 
 # A file of tokens has who they are of. The first is an administrator, the others have what a test gives them.
@@ -414,16 +414,20 @@ class Cluster:
     def get(self, path):
         return self.call("GET", path)[1]
 
-    def writes(self, namespace):
-        """[(verb, resource, name)] of what Tendon has changed there, in order; refused ones and those that reach a pod are not among them."""
+    def calls(self, namespace):
+        """[(verb, resource, name)] of what Tendon has done there, in order: all changes, and the questions of the user `tendon`;
+        without what was refused, and what reaches into a pod."""
         found = []
         for line in (self.base / "audit.log").read_text().splitlines():
             event = json.loads(line) if line.endswith("}") else {}
             what = event.get("objectRef", {})
-            if (what.get("namespace") == namespace and "subresource" not in what and event["userAgent"].startswith("tendon")
-                    and event["responseStatus"]["code"] < 300):  # fmt: skip
+            if (what.get("namespace") == namespace and "subresource" not in what and event.get("userAgent", "").startswith("tendon")
+                    and event["responseStatus"]["code"] < 300 and (event["verb"] == "watch") == (event["stage"] == "ResponseStarted")):  # fmt: skip
                 found.append((event["verb"], what["resource"], what.get("name")))
         return found
+
+    def writes(self, namespace):
+        return [call for call in self.calls(namespace) if call[0] not in ("get", "list", "watch")]
 
     def inside(self, *words, timeout=60):
         """A command on the node."""

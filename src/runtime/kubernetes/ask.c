@@ -57,9 +57,8 @@ bool pods_is_going(const struct tn_json *object)
     return tn_json_get(tn_json_get(object, "metadata"), "deletionTimestamp");
 }
 
-/* Whatever has that name. */
-static int get(const struct pods *p, const char *kind, const char *name, struct tn_json **out,
-               int64_t deadline, struct tn_error *err)
+int pods_ask(const struct pods *p, const char *kind, const char *name, struct tn_json **out,
+             int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *target = target_of(p, kind, name);
     struct tn_error why = {0};
@@ -73,15 +72,22 @@ static int get(const struct pods *p, const char *kind, const char *name, struct 
     return -1;
 }
 
-int pods_get(const struct pods *p, const char *kind, const char *name, const char *id,
-             struct tn_json **out, int64_t deadline, struct tn_error *err)
+int pods_get_now(const struct pods *p, const char *kind, const char *name, const char *id,
+                 struct tn_json **out, int64_t deadline, struct tn_error *err)
 {
-    if (get(p, kind, name, out, deadline, err) < 0)
+    if (pods_ask(p, kind, name, out, deadline, err) < 0)
         return -1;
     const char *own = pods_own_id(p, *out);
     if (*out && !(own && strcmp(own, id) == 0))
         tn_json_free(TN_TAKE_PTR(*out));
     return 0;
+}
+
+int pods_get(const struct pods *p, const char *kind, const char *name, const char *id,
+             struct tn_json **out, int64_t deadline, struct tn_error *err)
+{
+    *out = mirror_get(p, kind, name);
+    return *out ? 0 : pods_get_now(p, kind, name, id, out, deadline, err);
 }
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -104,7 +110,7 @@ int pods_make(const struct pods *p, const char *kind, const char *name, const ch
             return tn_fail(err, why.code, "%s", why.text);
         /* Our own, whose answer was lost; or the one before it, which is not quite gone. */
         tn_json_free(TN_TAKE_PTR(there));
-        if (get(p, kind, name, &there, deadline, err) < 0)
+        if (pods_ask(p, kind, name, &there, deadline, err) < 0)
             return -1;
         const char *own = pods_own_id(p, there);
         if (there && !(own && strcmp(own, id) == 0))
@@ -182,11 +188,9 @@ static int note_presence(enum kube_change change, const struct tn_json *object, 
 int pods_await_end(const struct pods *p, const char *kind, const char *name, int64_t deadline,
                    struct tn_error *err)
 {
-    tn_autofree char *after = tn_asprintf("?fieldSelector=metadata.name%%3D%s", name);
-    tn_autofree char *target = pods_target(p, kind, after);
     bool there = false;
 
-    if (kube_watch(p->kube, target, note_presence, &there, 0, deadline, err) == 0)
+    if (pods_follow(p, kind, name, note_presence, &there, 0, deadline, err) == 0)
         return 0;
     return tn_error_context(err, "%s %s is not gone yet", kind, name);
 }
@@ -275,7 +279,7 @@ int pods_ensure_policy(struct pods *p, enum pod_network network, int64_t deadlin
     pthread_mutex_unlock(&p->lock);
     if (has)
         return 0;
-    if (get(p, "networkpolicies", name, &there, deadline, err) < 0)
+    if (pods_ask(p, "networkpolicies", name, &there, deadline, err) < 0)
         return tn_error_context(err, "network policy %s", name);
     pod_put_policy(network, &body);
     const struct kube_call call = {.target = target, .body = tn_buf_str(&body)};

@@ -20,7 +20,7 @@ static int look_again(const struct pods *p, const struct tn_subject *s, const ch
     tn_autofree char *name = pod_name(s->id, "-key");
     tn_autojson struct tn_json *secret = NULL;
 
-    if (pods_get(p, "secrets", name, s->id, &secret, deadline, err) < 0)
+    if (pods_get_now(p, "secrets", name, s->id, &secret, deadline, err) < 0)
         return -1;
     if (!secret || pods_is_going(secret))
         return tn_fail(err, TN_E_CONFLICT, "somebody removes it");
@@ -76,6 +76,15 @@ int pods_claim(void *engine, const struct tn_subject *s, char **ref, int64_t dea
     const struct pods *p = engine;
     tn_autofree char *version = pods_warm(s);
 
+    tn_autofree char *name = pod_name(s->id, "");
+    tn_autojson struct tn_json *pod = version ? mirror_get(p, "pods", name) : NULL;
+    autopodcause struct pod_cause cause = {.status = TN_STATUS_RUNNING};
+
+    if (pod)
+        pod_cause(pod, &cause);
+    if (cause.status != TN_STATUS_RUNNING)
+        return tn_fail(err, TN_E_CONFLICT, "sandbox %s has ended: %s", s->id,
+                       cause.reason ? cause.reason : tn_status_words[cause.status]);
     if (version && claim(p, s, &version, deadline, err) < 0)
         return tn_error_context(err, "claim sandbox %s", s->id);
     *ref = version ? pods_ref(p, NULL, false) : NULL;

@@ -28,6 +28,7 @@ int pods_open(const struct tn_host *host, void **engine, struct tn_error *err)
     *p = (struct pods){.host = host, .kube = kube, .namespace = kube_namespace(kube)};
     pthread_mutex_init(&p->lock, NULL);
     tn_state_mark(host->state, p->mark);
+    p->mirrors = mirrors_new(p);
     *engine = p;
     return 0;
 }
@@ -38,6 +39,7 @@ void pods_close(void *engine)
 
     if (!p)
         return;
+    mirrors_free(p->mirrors);
     kube_close(p->kube);
     pthread_mutex_destroy(&p->lock);
     free(p);
@@ -445,7 +447,9 @@ int pods_list(void *engine, tn_found_fn found, void *ctx, int64_t deadline, stru
     /* Many have a kubeconfig for other things: a cluster that was never used here is not asked. */
     if (!was_used(p))
         return 0;
-    int r = kube_watch(p->kube, target, note_own, &l, 0, deadline, err);
+    int r = mirror_each(p, "secrets", note_own, &l);
+    if (r < 0)
+        r = kube_watch(p->kube, target, note_own, &l, 0, deadline, err);
     for (size_t i = 0; r == 0 && i < l.ids.len; i += strlen(l.ids.data + i) + 1)
         if (found(l.ids.data + i, ctx))
             break;

@@ -120,6 +120,7 @@ struct pods {
     int64_t policy_until[POD_NETWORK_COUNT]; /* it was seen: not looked for before then */
     int64_t storage_until;                   /* what follows holds */
     bool has_storage;
+    struct mirrors *mirrors;
 };
 
 int pods_open(const struct tn_host *host, void **engine, struct tn_error *err);
@@ -139,6 +140,18 @@ char *pods_ref(const struct pods *p, const char *warm, bool stopped);
 char *pods_warm(const struct tn_subject *s);
 /* This state makes sandboxes there, from now on. */
 int pods_note_use(const struct pods *p, struct tn_error *err);
+
+/* --- all sandboxes at once (mirror.c) --------------------------------------------------------- */
+
+struct mirrors *mirrors_new(struct pods *p);
+void mirrors_free(struct mirrors *all);
+/* What is told of it; NULL: the server must be asked. */
+struct tn_json *mirror_get(const struct pods *p, const char *kind, const char *name);
+/* Tells every object (KUBE_ADDED) and that these were all; -1: the server must be asked. */
+int mirror_each(const struct pods *p, const char *kind, kube_change_fn fn, void *ctx);
+/* As kube_watch of that one object; a watch of its own only where there is no mirror. */
+int pods_follow(const struct pods *p, const char *kind, const char *name, kube_change_fn fn,
+                void *ctx, int cancel, int64_t deadline, struct tn_error *err);
 
 /* --- starting (start.c) ----------------------------------------------------------------------- */
 
@@ -172,6 +185,12 @@ bool pods_is_warm(const struct tn_json *secret);
  * *out NULL where there is none. */
 int pods_get(const struct pods *p, const char *kind, const char *name, const char *id,
              struct tn_json **out, int64_t deadline, struct tn_error *err);
+/* The same, of the server itself: a mirror may be a moment behind. */
+int pods_get_now(const struct pods *p, const char *kind, const char *name, const char *id,
+                 struct tn_json **out, int64_t deadline, struct tn_error *err);
+/* Whatever has that name, whoever's it is. */
+int pods_ask(const struct pods *p, const char *kind, const char *name, struct tn_json **out,
+             int64_t deadline, struct tn_error *err);
 /* Makes it, or finds that it is there and ours (out may be NULL).  One of that name that is on its
  * way out is waited for.  cancel as that of a subject. */
 int pods_make(const struct pods *p, const char *kind, const char *name, const char *id,

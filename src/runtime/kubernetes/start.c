@@ -57,14 +57,12 @@ static int await_running(const struct pods *p, const struct tn_subject *s, struc
                          int64_t deadline, struct tn_error *err)
 {
     tn_autofree char *name = pod_name(s->id, "");
-    tn_autofree char *after = tn_asprintf("?fieldSelector=metadata.name%%3D%s", name);
-    tn_autofree char *target = pods_target(p, "pods", after);
     int64_t patience = TN_NEVER;
     struct tn_error why = {0};
 
     do {
         int64_t until = w->patient && patience < deadline ? patience : deadline;
-        int r = kube_watch(p->kube, target, note_pod, w, s->cancel, until, &why);
+        int r = pods_follow(p, "pods", name, note_pod, w, s->cancel, until, &why);
         if (r < 0 && !(why.code == TN_E_TIMEOUT && w->patient)) {
             tn_fail(err, why.code, "its pod does not run: %s", why.text);
             return why.code == TN_E_TIMEOUT ? add_warning(p, name, err) : -1;

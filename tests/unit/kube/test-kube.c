@@ -319,7 +319,7 @@ static const struct {
 } streams[] = {
     {EVENT("ADDED", OBJECT("b", "2", "11")) EVENT("MODIFIED", OBJECT("a", "1", "12"))
          EVENT("DELETED", OBJECT("a", "1", "13")) EVENT("BOOKMARK", OBJECT("", "", "20")) "\n",
-     "Ab2 Ma1 Da1 ", "20", KUBE_FED},
+     "Ab2 Ma1 Da1 S ", "20", KUBE_FED},
     {EVENT("ADDED", OBJECT("a", "9", "11")), "Da1 Aa9 ", "11", KUBE_FED},
     {EVENT("ERROR", "{\"kind\":\"Status\",\"code\":410}") EVENT("ADDED", OBJECT("b", "2", "11")),
      "", "10", KUBE_STALE},

@@ -1,4 +1,4 @@
-"""Warm pods: claimed by one PATCH each, never twice, and never made in numbers that nobody wants."""
+"""Many pods below one service: warm ones, claimed by one PATCH each, never twice; one watch for all of them."""
 
 import contextlib
 import json
@@ -131,3 +131,29 @@ def test_a_pool_that_cannot_be_filled_is_patient(world, service):
     # Four at once, then one after each of 1, 2, 4, ... seconds.
     assert time.monotonic() - began > 3
     assert len(tries()) <= 4 + 1 + (time.monotonic() - began) / 1.5
+
+
+def test_one_watch_for_all(world, service):
+    """States come from it, over cut connections too; nothing is asked about each."""
+    service.stop()
+    world.cluster.kubectl("create", "rolebinding", "tendon", "--clusterrole=admin", "--user=tendon", namespace=world.namespace)
+    world.as_user("tendon")
+    service.env.update(world.env)
+    service.start()
+    client = service.client()
+    boxes = [make(client, image="box:1") for _ in range(2)]
+    watches = lambda: [call for call in world.cluster.calls(world.namespace) if call[0] == "watch"]  # noqa: E731
+    assert sorted(kind for _, kind, _ in watches()) == ["pods", "secrets"]
+
+    asked = len(world.cluster.calls(world.namespace))
+    for _ in range(3):
+        client.get("/readyz").ok()
+        time.sleep(1.1)  # it is examined once a second
+    assert len(world.cluster.calls(world.namespace)) == asked
+
+    world.cluster.restart("forward")
+    world.cluster.kubectl("delete", "pod", f"openhands-runtime-{boxes[0]['id']}", "--now", namespace=world.namespace)
+    wait_until(lambda: client.get(at(boxes[0])).ok().json["state"] == "error", seconds=30, what="the end of its pod is known")
+    assert client.get(at(boxes[1])).ok().json["state"] == "running"
+    assert "still" in run(client, boxes[1], "echo still")["content"]
+    world.as_user("admin")

@@ -1,0 +1,94 @@
+"""Two thousand sandboxes below one service, on nodes that do not exist: what a claim, a list and an end take, what is written, what it costs."""
+
+import pathlib
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "service"))
+
+from conformance import wait_until  # noqa: E402
+from fake_nodes import LABEL, FakeNodes  # noqa: E402
+from native import at, make  # noqa: E402
+from services import Service  # noqa: E402
+
+MANY = 2000
+CLAIMS = 200
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture
+def service(cluster, namespace, tmp_path):
+    settings = {"images": "docker.io/library/*", "max_sandboxes": 2 * MANY, "max_starts": 64, "kubernetes.namespace": namespace,
+                "kubernetes.workspace_volume": "empty", "kubernetes.hand_image": "hand:1", "kubernetes.node_selector_key": LABEL,
+                "kubernetes.node_selector_val": "yes", "kubernetes.tolerations_yaml": "[{operator: Exists}]",
+                "kubernetes.resource_cpu_request": "10m", "kubernetes.resource_memory_request": "16Mi"}  # fmt: skip
+    nodes = FakeNodes(cluster)
+    env = {"KUBECONFIG": str(cluster.kubeconfig("token", "tendon", namespace=namespace))}
+    cluster.kubectl("create", "rolebinding", "tendon", "--clusterrole=admin", "--user=tendon", namespace=namespace)
+    service = Service(tmp_path, runtime="kubernetes", settings=settings, env=env).start()
+    yield service
+    service.kill()
+    service.ids.stop()
+    for kind in ("secrets", "pods"):
+        cluster.call("DELETE", f"/api/v1/namespaces/{namespace}/{kind}", {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+    nodes.stop()
+
+
+def timed(what, times):
+    times = sorted(times)
+    p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
+    print(f"{what}: p50 {p50 * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms of {len(times)}")
+    return p50
+
+
+def clock(call, *args, **kwargs):
+    began = time.monotonic()
+    result = call(*args, **kwargs)
+    return time.monotonic() - began, result
+
+
+def memory(service):
+    status = pathlib.Path(f"/proc/{service.process.pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def test_two_thousand(cluster, namespace, service):
+    client = service.client()
+    pools = lambda: client.get("/v1/pools").ok().json["pools"][0]  # noqa: E731
+    print(f"memory of the service before: {memory(service):.0f} MB")
+    began = time.monotonic()
+    client.put("/v1/pools/box", {"image": "box:1", "plugins": [], "target": MANY, "burst": 64}).ok()
+    wait_until(lambda: time.sleep(1) or pools()["ready"] == MANY, seconds=900, what="the pool is full")
+    print(f"{MANY} made in {time.monotonic() - began:.0f} s; memory {memory(service):.0f} MB")
+
+    claims = [clock(make, client, image="box:1") for _ in range(CLAIMS)]
+    boxes = [box for _, box in claims]
+    timed("claim", [seconds for seconds, _ in claims])
+    timed("list of 100", [clock(lambda: client.get("/v1/sandboxes?limit=100").ok())[0] for _ in range(50)])
+    before = len(cluster.calls(namespace))
+    timed("inspect", [clock(lambda box=box: client.get(at(box)).ok())[0] for box in boxes])
+    print(f"calls of the API server for {CLAIMS} inspections, and those of the pool meanwhile: {len(cluster.calls(namespace)) - before}")
+
+    # An end is heard of by the watch.
+    ends = []
+    for box in boxes[:20]:
+        cluster.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/openhands-runtime-{box['id']}", {"gracePeriodSeconds": 0})
+        ends.append(clock(wait_until, lambda box=box: client.get(at(box)).ok().json["state"] == "error", what="its end is known")[0])
+    timed("end of a pod, seen in its sandbox", ends)
+    timed("delete", [clock(lambda box=box: client.delete(at(box)).ok(204))[0] for box in boxes[20:70]])
+    print(f"memory {memory(service):.0f} MB")
+
+    # Three writes at most for a create, one for a claim, one for a delete; two watches.
+    calls = cluster.calls(namespace)
+    writes = Counter((name[18:28], verb) for verb, kind, name in calls if name and verb not in ("get", "list", "watch"))
+    ids = {box["id"] for box in boxes}
+    assert all(writes[box["id"], "create"] <= 3 and writes[box["id"], "patch"] == 1 for box in boxes)
+    assert all(writes[box["id"], "delete"] == 1 for box in boxes[20:70])
+    assert not [key for key in writes if key[0] not in ids and key[1] == "patch"]
+    watches = Counter(kind for verb, kind, _ in calls if verb == "watch")
+    print(f"watches: {dict(watches)}; all calls: {Counter((verb, kind) for verb, kind, _ in calls)}")
+    assert watches["pods"] <= 10 and watches["secrets"] <= 10  # each is begun anew every five minutes
